@@ -1,0 +1,87 @@
+/**
+ * `signer.json`: the one description of its keys. The signer loads it, `broker-ctl` edits and explains it,
+ * and its permission set is derived from it.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { signerConfig } from "@gateway/shared/config/signer";
+ *
+ * const result = signerConfig.safeParse({ host: {} });
+ * assert.equal(result.success, false);
+ * ```
+ *
+ * @module
+ */
+import { z } from "@zod/zod";
+import {
+  type CallerPolicy,
+  callerPolicy,
+  type CommandPolicy,
+  commandPolicy,
+  type HostPolicy,
+  hostPolicy,
+  MAX_TTL_SECONDS,
+} from "../policy/model.ts";
+import { type RedactConfig, redactConfig } from "../redact/model.ts";
+
+/** The signer's config after defaults. Paths are as written; relative ones are relative to the working directory. */
+export interface SignerConfig {
+  readonly listen: string;
+  readonly server_cert: string;
+  readonly server_key: string;
+  readonly client_ca: string;
+  readonly ca_key: string;
+  readonly audit_log: string;
+  readonly audit_key: string;
+  readonly audit_fail_mode: "closed" | "open" | "";
+  readonly max_ttl_seconds: number;
+  readonly sign_rate_limit_per_min: number;
+  readonly monitor_listen: string;
+  readonly redact?: RedactConfig;
+  readonly reload_callers: readonly string[];
+  readonly trusted_forwarders: readonly string[];
+  readonly hosts: Readonly<Record<string, HostPolicy>>;
+  readonly callers: Readonly<Record<string, CallerPolicy>>;
+  readonly command_policies: Readonly<Record<string, CommandPolicy>>;
+  readonly group_command_policies: Readonly<Record<string, readonly string[]>>;
+}
+
+const path = z.string().min(1);
+
+/** Checks a {@linkcode SignerConfig}; unknown keys are refused. */
+export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
+  listen: z.string().min(1).default(":9443").describe("address of the mTLS listener, host:port"),
+  server_cert: path.describe("PEM file, the listener's certificate"),
+  server_key: path.describe("PEM file, the listener's private key"),
+  client_ca: path.describe("PEM file, the CA that signs callers' certificates"),
+  ca_key: path.describe("private key of the SSH CA, for labs"),
+  audit_log: path.describe("the audit log; its folder must be the log's own"),
+  audit_key: path.describe("file whose first 32 bytes are the Ed25519 seed that signs audit records"),
+  audit_fail_mode: z.enum(["", "closed", "open"]).default("closed")
+    .describe("closed: no audit record, no certificate; open: log and proceed. Read at start only"),
+  max_ttl_seconds: z.int().min(0).max(MAX_TTL_SECONDS).default(0)
+    .describe("cap of a certificate's life where the host sets none, in seconds; 0 is 300"),
+  sign_rate_limit_per_min: z.int().min(0).default(0)
+    .describe("sign requests a minute for each caller, with a burst of as many; 0 is no limit"),
+  monitor_listen: z.string().default("").describe("address of the monitor listener; empty is none"),
+  redact: redactConfig.exactOptional().describe("masking of secrets in audit texts; absent is the built-in rules"),
+  reload_callers: z.array(z.string()).default([]).describe("caller CNs that may use the admin routes; empty is none"),
+  trusted_forwarders: z.array(z.string()).default([]).describe("caller CNs that may act on behalf of a broker"),
+  hosts: z.record(z.string(), hostPolicy).default({}).describe("hosts by logical name"),
+  callers: z.record(z.string(), callerPolicy).default({})
+    .describe("callers by CN; empty is no restriction by groups, otherwise who is not listed sees nothing"),
+  command_policies: z.record(z.string(), commandPolicy).default({}).describe("command policies by name"),
+  group_command_policies: z.record(z.string(), z.array(z.string())).default({})
+    .describe("host group to names of command policies; _default applies to every host"),
+});
+
+/** Keys of the specification that this version does not act on yet, and refuses rather than ignore. */
+export const UNSUPPORTED_SIGNER_KEYS: readonly string[] = [
+  "auto_reload_seconds",
+  "ca_keys",
+  "end_user_oidc",
+  "envelope_key",
+  "kubernetes",
+  "max_grant_ttl_seconds",
+  "state_db",
+];

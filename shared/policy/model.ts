@@ -1,0 +1,109 @@
+/**
+ * The policy as an operator writes it: hosts, callers and command policies. Types and schemas only; what
+ * they mean is decided in the modules beside this one.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { commandPolicy } from "@gateway/shared/policy/model";
+ *
+ * const policy = commandPolicy.parse({ mode: "allowlist", allow: ["^uptime$"] });
+ * assert.equal(policy.mode, "allowlist");
+ * ```
+ *
+ * @module
+ */
+import { z } from "@zod/zod";
+import type { Enforcement } from "../wire/sign.ts";
+
+/** How the rules of a command policy are read; `""` is `off`. */
+export type PolicyMode = "" | "off" | "allowlist" | "denylist";
+
+/** One command policy, inline on a host or named in the library. */
+export interface CommandPolicy {
+  readonly mode?: PolicyMode;
+  readonly enforcement?: Enforcement | "";
+  readonly allow?: readonly string[];
+  readonly deny?: readonly string[];
+  readonly require_approval?: readonly string[];
+  /** Absent is true; only an explicit `false` turns parsing off. */
+  readonly shell_parse?: boolean;
+}
+
+/** One host. */
+export interface HostPolicy {
+  readonly addr: string;
+  readonly user: string;
+  readonly host_key: string;
+  readonly jump?: string;
+  readonly principal?: string;
+  readonly source_address?: string;
+  readonly max_ttl_seconds?: number;
+  readonly allow_as_bastion?: boolean;
+  readonly allowed_callers?: readonly string[];
+  readonly allow_sudo?: boolean;
+  readonly allowed_sudo_users?: readonly string[];
+  readonly allow_pty?: boolean;
+  readonly allow_file_transfer?: boolean;
+  readonly groups?: readonly string[];
+  readonly command_policy?: CommandPolicy;
+}
+
+/** One row of the callers table. */
+export interface CallerPolicy {
+  readonly allowed_groups?: readonly string[];
+  readonly self_approve?: boolean;
+}
+
+/** Everything that decides whether a command may run. */
+export interface PolicyConfig {
+  readonly hosts: Readonly<Record<string, HostPolicy>>;
+  readonly callers: Readonly<Record<string, CallerPolicy>>;
+  readonly command_policies: Readonly<Record<string, CommandPolicy>>;
+  readonly group_command_policies: Readonly<Record<string, readonly string[]>>;
+  /** The cap of hosts that set none, in seconds; 0 is the built-in 300. */
+  readonly max_ttl_seconds: number;
+}
+
+/** The longest life of any certificate, in seconds. */
+export const MAX_TTL_SECONDS = 900;
+
+const strings = z.array(z.string());
+const ttlSeconds = z.int().min(0).max(MAX_TTL_SECONDS);
+
+/** Checks a {@linkcode CommandPolicy}; unknown keys are refused. */
+export const commandPolicy: z.ZodType<CommandPolicy> = z.strictObject({
+  mode: z.enum(["", "off", "allowlist", "denylist"]).exactOptional()
+    .describe("off (or empty): no restriction; allowlist: a command must match; denylist: it must not"),
+  enforcement: z.enum(["", "enforce", "audit"]).exactOptional()
+    .describe("enforce (or empty) blocks; audit allows and warns"),
+  allow: strings.exactOptional().describe("RE2 patterns; in allowlist mode a command must match one"),
+  deny: strings.exactOptional().describe("RE2 patterns that refuse a command; deny always wins"),
+  require_approval: strings.exactOptional().describe("RE2 patterns that need a second human, in every mode"),
+  shell_parse: z.boolean().exactOptional()
+    .describe("false: match the whole text; absent or true: parse as POSIX sh, each command for itself"),
+});
+
+/** Checks a {@linkcode HostPolicy}; unknown keys are refused. */
+export const hostPolicy: z.ZodType<HostPolicy> = z.strictObject({
+  addr: z.string().min(1).describe("host:port to connect to"),
+  user: z.string().min(1).describe("the account on the host"),
+  host_key: z.string().describe("the pinned host key, an authorized_keys line"),
+  jump: z.string().exactOptional().describe("logical name of the bastion in front of the host"),
+  principal: z.string().exactOptional().describe("principal of the certificate, by habit host:<name>"),
+  source_address: z.string().exactOptional().describe("address or CIDR the certificate may be used from"),
+  max_ttl_seconds: ttlSeconds.exactOptional().describe("cap of a certificate's life, in seconds; 0 is the global one"),
+  allow_as_bastion: z.boolean().exactOptional().describe("may be used as a hop to another host"),
+  allowed_callers: strings.exactOptional().describe("caller CNs that may use the host; empty is any caller"),
+  allow_sudo: z.boolean().exactOptional().describe("commands may be elevated with sudo -n"),
+  allowed_sudo_users: strings.exactOptional().describe("accounts sudo may change to; root is implied by allow_sudo"),
+  allow_pty: z.boolean().exactOptional().describe("a pseudo-terminal may be requested"),
+  allow_file_transfer: z.boolean().exactOptional().describe("files may be read and written"),
+  groups: strings.exactOptional().describe("groups for access control and group policies"),
+  command_policy: commandPolicy.exactOptional().describe("rules for this host alone"),
+});
+
+/** Checks a {@linkcode CallerPolicy}; unknown keys are refused. */
+export const callerPolicy: z.ZodType<CallerPolicy> = z.strictObject({
+  allowed_groups: strings.exactOptional().describe("groups whose hosts the caller sees and uses; empty is none"),
+  self_approve: z.boolean().exactOptional().describe("the caller may approve its own commands (waives four-eyes)"),
+});

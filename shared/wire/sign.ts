@@ -1,0 +1,149 @@
+/**
+ * `POST /v1/sign`: what a broker asks of the signer, and the answer. The JSON itself, snake_case; unknown
+ * fields of a request are ignored.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { signRequest } from "@gateway/shared/wire/sign";
+ *
+ * const request = signRequest.parse({ host: "web01", role: "target", purpose: "oneshot", command: "uptime" });
+ * assert.equal(request.host, "web01");
+ * assert.equal(request.sudo, false);
+ * ```
+ *
+ * @module
+ */
+import { z } from "@zod/zod";
+
+/** What the certificate is for: the host itself, or a hop on the way to it. */
+export const ROLES = ["target", "bastion"] as const;
+/** One of {@linkcode ROLES}. */
+export type Role = (typeof ROLES)[number];
+
+/** How long the connection is meant to live: one command, or a session of many. */
+export const PURPOSES = ["oneshot", "session"] as const;
+/** One of {@linkcode PURPOSES}. */
+export type Purpose = (typeof PURPOSES)[number];
+
+/** How a session runs its commands. */
+export const SESSION_MODES = ["exec", "shell", "pty"] as const;
+/** One of {@linkcode SESSION_MODES}. */
+export type SessionMode = (typeof SESSION_MODES)[number];
+
+/** How strictly a command policy is applied: `enforce` blocks, `audit` allows and warns. */
+export const ENFORCEMENTS = ["enforce", "audit"] as const;
+/** One of {@linkcode ENFORCEMENTS}. */
+export type Enforcement = (typeof ENFORCEMENTS)[number];
+
+/**
+ * A sign request after decoding; absent strings are `""`, absent booleans `false`, absent numbers 0.
+ * `role`, `purpose` and `session_mode` stay plain strings here: an unknown value is the policy's denial
+ * (403), not a malformed request (400).
+ */
+export interface SignRequest {
+  readonly host: string;
+  readonly role: string;
+  readonly purpose: string;
+  readonly session_mode: string;
+  readonly command: string;
+  readonly ttl_seconds: number;
+  readonly public_key: string;
+  readonly sudo: boolean;
+  readonly sudo_user: string;
+  readonly pty: boolean;
+  readonly file_transfer: boolean;
+  readonly dry_run: boolean;
+  readonly preflight: boolean;
+  readonly on_behalf_of: string;
+  readonly approved: boolean;
+  readonly end_user: string;
+  /** `null` (or absent): no filter by the end user's groups. `[]`: a user in no group, who may do nothing. */
+  readonly end_user_groups: readonly string[] | null;
+  readonly learn_ttl_seconds: number;
+  readonly target_type: string;
+}
+
+const text = z.string().default("");
+const flag = z.boolean().default(false);
+
+/** Decodes a {@linkcode SignRequest}; unknown fields are dropped. */
+export const signRequest: z.ZodType<SignRequest> = z.object({
+  host: z.string(),
+  role: z.string(),
+  purpose: z.string(),
+  session_mode: text,
+  command: text,
+  ttl_seconds: z.int().default(0),
+  public_key: text,
+  sudo: flag,
+  sudo_user: text,
+  pty: flag,
+  file_transfer: flag,
+  dry_run: flag,
+  preflight: flag,
+  on_behalf_of: text,
+  approved: flag,
+  end_user: text,
+  end_user_groups: z.array(z.string()).nullable().default(null),
+  learn_ttl_seconds: z.int().default(0),
+  target_type: text,
+});
+
+/** What a broker sends: the fields it knows, the rest absent. */
+export type SignRequestBody =
+  & Pick<SignRequest, "host" | "role" | "purpose" | "end_user_groups">
+  & Partial<SignRequest>;
+
+/** The policy's answer as it goes over the wire; fields that are empty, false or 0 are absent. */
+export interface WireDecision {
+  readonly allowed: boolean;
+  /** Why it is denied. */
+  readonly reason?: string | undefined;
+  readonly require_approval?: boolean | undefined;
+  /**
+   * `allow:<regex>`, `deny:<regex>`, `require_approval:<regex>`, `allowlist:no-match`,
+   * `shell-parse:<reason>` or `approval-waived:<rule>`.
+   */
+  readonly matched_rule?: string | undefined;
+  /** The force-command of the certificate, with its sudo prefix. */
+  readonly force_command?: string | undefined;
+  readonly ttl_seconds?: number | undefined;
+  /** The prefix for the commands of an elevated session. */
+  readonly elevation?: string | undefined;
+  readonly enforcement?: Enforcement | undefined;
+  readonly warning?: string | undefined;
+  readonly would_deny?: boolean | undefined;
+  readonly would_require_approval?: boolean | undefined;
+}
+
+/** The answer to a sign request. Certificate and serial are absent in a dry run or when approval is needed. */
+export interface SignResponse {
+  /** One authorized_keys line without comment, with its newline. */
+  readonly certificate?: string | undefined;
+  /** Unsigned, 64 bits, exact. */
+  readonly serial?: bigint | undefined;
+  readonly elevation_prefix?: string | undefined;
+  readonly decision?: WireDecision | undefined;
+}
+
+const wireDecision = z.object({
+  allowed: z.boolean(),
+  reason: z.string().optional(),
+  require_approval: z.boolean().optional(),
+  matched_rule: z.string().optional(),
+  force_command: z.string().optional(),
+  ttl_seconds: z.int().optional(),
+  elevation: z.string().optional(),
+  enforcement: z.enum(ENFORCEMENTS).optional(),
+  warning: z.string().optional(),
+  would_deny: z.boolean().optional(),
+  would_require_approval: z.boolean().optional(),
+});
+
+/** Decodes a {@linkcode SignResponse}. A small serial arrives as a number, a large one as a bigint. */
+export const signResponse: z.ZodType<SignResponse> = z.object({
+  certificate: z.string().optional(),
+  serial: z.union([z.bigint(), z.int()]).transform((serial) => BigInt(serial)).optional(),
+  elevation_prefix: z.string().optional(),
+  decision: wireDecision.optional(),
+});
