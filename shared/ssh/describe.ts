@@ -1,0 +1,112 @@
+/**
+ * A certificate in the words of `ssh-keygen -L` (ssh-keygen(1)), so that an operator reads what OpenSSH reads.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import type { Certificate } from "@gateway/shared/ssh/certificate";
+ * import { describeCertificate } from "@gateway/shared/ssh/describe";
+ *
+ * const show = (certificate: Certificate) => describeCertificate(certificate, { title: "web01-cert.pub" });
+ * assert.equal(typeof show, "function");
+ * ```
+ *
+ * @module
+ */
+
+import { visibleText } from "../visible.ts";
+import { type Certificate, CERTIFICATE_ALGORITHM } from "./certificate.ts";
+import type { OptionData } from "./certificate_options.ts";
+import { decodeKeyBlob, encodeKeyBlob } from "./key_blob.ts";
+import { fingerprint } from "./public_key.ts";
+import { SshReader } from "./wire_format.ts";
+
+/** How a certificate is shown. */
+export interface DescribeOptions {
+  /** The first line, to which a colon is added: a file name. Absent: no such line. */
+  readonly title?: string;
+  /** Shows whole seconds since the epoch. The default shows UTC, as ssh-keygen does where `TZ` is UTC. */
+  readonly formatTime?: (seconds: number) => string;
+}
+
+const FIELD = " ".repeat(8);
+const ITEM = " ".repeat(16);
+const TEXT_OPTIONS: readonly string[] = ["force-command", "source-address"];
+const FLAG_OPTIONS: readonly string[] = ["verify-required"];
+const FLAG_EXTENSIONS: readonly string[] = [
+  "no-touch-required",
+  "permit-X11-forwarding",
+  "permit-agent-forwarding",
+  "permit-port-forwarding",
+  "permit-pty",
+  "permit-user-rc",
+];
+/** The last second of the year 9999, the last that the format of ISO 8601 has four digits for. */
+const LAST_SECOND = 253_402_300_799;
+
+/**
+ * The text that `ssh-keygen -L` writes. Equal to the byte but for one thing: control and invisible characters
+ * inside the certificate are written out (`\x1b`), for they could fake lines or steer the terminal.
+ *
+ * @returns lines with a line end each
+ */
+export function describeCertificate(certificate: Certificate, options: DescribeOptions = {}): string {
+  const { title, formatTime = formatUtc } = options;
+  const key = encodeKeyBlob({ kind: "ed25519", point: certificate.publicKey });
+  const ca = certificate.caPublicKey;
+  const using = visibleText(certificate.signatureAlgorithm);
+  const lines = [
+    ...(title === undefined ? [] : [`${visibleText(title)}:`]),
+    `${FIELD}Type: ${CERTIFICATE_ALGORITHM} ${certificate.kind} certificate`,
+    `${FIELD}Public key: ED25519-CERT ${fingerprint(key)}`,
+    `${FIELD}Signing CA: ${decodeKeyBlob(ca).kind.toUpperCase()} ${fingerprint(ca)} (using ${using})`,
+    `${FIELD}Key ID: "${visibleText(certificate.keyId)}"`,
+    `${FIELD}Serial: ${certificate.serial}`,
+    `${FIELD}Valid: ${describeValidity(certificate, formatTime)}`,
+    ...describeList("Principals", certificate.principals.map(visibleText)),
+    ...describeList("Critical Options", describeOptions(certificate.criticalOptionData, describeCritical)),
+    ...describeList("Extensions", describeOptions(certificate.extensionData, describeExtension)),
+  ];
+  return lines.map((line) => `${line}\n`).join("");
+}
+
+function describeValidity(
+  { validAfter, validBefore }: Certificate,
+  formatTime: (seconds: number) => string,
+): string {
+  if (validAfter === 0) return validBefore === Infinity ? "forever" : `before ${formatTime(validBefore)}`;
+  const from = formatTime(validAfter);
+  return validBefore === Infinity ? `after ${from}` : `from ${from} to ${formatTime(validBefore)}`;
+}
+
+function describeList(name: string, items: readonly string[]): readonly string[] {
+  if (items.length === 0) return [`${FIELD}${name}: (none)`];
+  // OpenSSH leaves a blank at the end of this line.
+  return [`${FIELD}${name}: `, ...items.map((item) => `${ITEM}${item}`)];
+}
+
+function describeOptions(
+  options: OptionData,
+  describe: (name: string, data: Uint8Array) => string,
+): readonly string[] {
+  return [...options].map(([name, data]) => visibleText(`${name}${describe(name, data)}`));
+}
+
+function describeCritical(name: string, data: Uint8Array): string {
+  if (TEXT_OPTIONS.includes(name)) return ` ${new SshReader(data).text()}`;
+  return FLAG_OPTIONS.includes(name) ? "" : describeUnknown(data);
+}
+
+function describeExtension(name: string, data: Uint8Array): string {
+  return FLAG_EXTENSIONS.includes(name) ? "" : describeUnknown(data);
+}
+
+function describeUnknown(data: Uint8Array): string {
+  if (data.length === 0) return " UNKNOWN FLAG OPTION";
+  return ` UNKNOWN OPTION: ${data.toHex()} (len ${data.length})`;
+}
+
+/** `2026-01-02T03:04:05`, or `@` and the seconds for a year that has more than four digits. */
+function formatUtc(seconds: number): string {
+  if (seconds > LAST_SECOND) return `@${seconds}`;
+  return new Date(seconds * 1000).toISOString().slice(0, "2026-01-02T03:04:05".length);
+}

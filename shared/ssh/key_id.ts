@@ -1,0 +1,62 @@
+/**
+ * The KeyId of a certificate: what sshd writes to its log, so that a login on a host can be traced back to the
+ * caller, the intent and the person behind it.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { formatKeyId } from "@gateway/shared/ssh/key_id";
+ *
+ * const keyId = formatKeyId({ caller: "broker-1", host: "web01", role: "target", issuedAt: 1_700_000_000 });
+ * assert.equal(keyId, "agent=broker-1 host=web01 role=target t=1700000000");
+ * ```
+ *
+ * @module
+ */
+
+/** What a KeyId tells. */
+export interface KeyIdParts {
+  /** The effective caller: whoever a forwarder acts for, not the forwarder. */
+  readonly caller: string;
+  /** Logical name of the host. */
+  readonly host: string;
+  readonly role: string;
+  /** Whole seconds since the epoch. */
+  readonly issuedAt: number;
+  /** The person behind the caller; `""` when nobody is known. */
+  readonly endUser?: string;
+  /** `sudo -n` or `sudo -n -u <user>`; `""` without elevation. The one value that has blanks. */
+  readonly elevationPrefix?: string;
+  /** Whether a terminal was granted. */
+  readonly pty?: boolean;
+}
+
+/** A blank or a line end in a value could pretend to be another field, or another line of the log. */
+const UNSAFE = /[\p{Cc}\p{Zs}\p{Zl}\p{Zp}]/u;
+const UNSAFE_BUT_SPACE = /[\p{Cc}\p{Zl}\p{Zp}]/u;
+
+/**
+ * `agent=<caller> host=<host> role=<role> t=<seconds>`, then as they apply ` user=<end user>`,
+ * ` elev=<prefix>`, ` pty=1`.
+ *
+ * @throws {TypeError} when a value is empty that must not be, or has a blank or a control character
+ * @throws {RangeError} when the time is not a whole number of seconds
+ */
+export function formatKeyId(parts: KeyIdParts): string {
+  const { caller, host, role, issuedAt, endUser = "", elevationPrefix = "", pty = false } = parts;
+  if (!Number.isSafeInteger(issuedAt) || issuedAt < 0) throw new RangeError(`Not whole seconds: ${issuedAt}`);
+  for (const [name, value] of Object.entries({ caller, host, role })) {
+    if (value === "") throw new TypeError(`KeyId needs a value for ${name}`);
+  }
+  for (const [name, value] of Object.entries({ caller, host, role, endUser })) {
+    if (UNSAFE.test(value)) throw new TypeError(`KeyId value for ${name} has a blank or control character`);
+  }
+  if (UNSAFE_BUT_SPACE.test(elevationPrefix)) {
+    throw new TypeError("KeyId value for elevationPrefix has a control character");
+  }
+  const optional = [
+    endUser === "" ? "" : ` user=${endUser}`,
+    elevationPrefix === "" ? "" : ` elev=${elevationPrefix}`,
+    pty ? " pty=1" : "",
+  ];
+  return `agent=${caller} host=${host} role=${role} t=${issuedAt}${optional.join("")}`;
+}

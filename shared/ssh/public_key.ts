@@ -1,0 +1,127 @@
+/**
+ * SSH public keys as lines of text: `<type> <base64> [comment]`, as in authorized_keys (sshd(8)).
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { fingerprint, parsePublicKey } from "@gateway/shared/ssh/public_key";
+ *
+ * const key = parsePublicKey(
+ *   "web01.example ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIqI4910CfGV/VLbLTy6XXLKZwm/HZQSG/N0iAG0D29c",
+ * );
+ * assert.equal(key.algorithm, "ssh-ed25519");
+ * assert.match(fingerprint(key.blob), /^SHA256:[A-Za-z0-9+\/]{43}$/);
+ * ```
+ *
+ * @module
+ */
+
+import { createHash } from "node:crypto";
+import { AppError } from "../errors.ts";
+import { decodeKeyBlob, keyAlgorithm } from "./key_blob.ts";
+
+/** A public key. */
+export interface SshPublicKey {
+  /** The key type, e.g. `ssh-ed25519`. */
+  readonly algorithm: string;
+  /** The binary form (RFC 4253 section 6.6), which begins with the type again. */
+  readonly blob: Uint8Array;
+  /** What stood after the key, `""` when nothing did. */
+  readonly comment: string;
+}
+
+const KEY_TYPE = /^(?:ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521))$/;
+const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
+const BLANKS = /[ \t]+/;
+
+/**
+ * Reads one public key: an authorized_keys line without options, or one of known_hosts and ssh-keyscan, with
+ * host names before the key. Comment lines and blank lines around it are skipped. The type must be Ed25519,
+ * ECDSA or RSA and equal to the type inside the encoded key.
+ *
+ * @throws {AppError} `invalid_request` for anything else: no key, a second one, a marker such as `@revoked`, a
+ * certificate, base64 that is not canonical
+ */
+export function parsePublicKey(text: string): SshPublicKey {
+  const lines = text.split(/\r?\n/).map((line) => line.replace(/^[ \t]+|[ \t]+$/g, ""))
+    .filter((line) => line !== "" && !line.startsWith("#"));
+  const [line, ...others] = lines;
+  if (line === undefined) throw new AppError("invalid_request", "Cannot read SSH public key: there is none");
+  // Which of two keys was meant is not ours to guess, for a host key is pinned.
+  if (others.length > 0) {
+    throw new AppError("invalid_request", "Cannot read SSH public key: more than one line");
+  }
+  if (line.startsWith("@")) {
+    throw new AppError("invalid_request", "Cannot read SSH public key: line has a known_hosts marker");
+  }
+  const fields = line.split(BLANKS);
+  const typeIndex = KEY_TYPE.test(fields[0] ?? "") ? 0 : 1;
+  const algorithm = fields[typeIndex] ?? "";
+  if (!KEY_TYPE.test(algorithm)) {
+    throw new AppError(
+      "invalid_request",
+      "Cannot read SSH public key: neither the first nor the second field is a supported key type",
+    );
+  }
+  const blob = decodeBase64(fields[typeIndex + 1] ?? "");
+  const inside = keyAlgorithm(decodeKeyBlob(blob));
+  if (inside !== algorithm) {
+    throw new AppError(
+      "invalid_request",
+      `Cannot read SSH public key: ${algorithm} line holds ${inside} key`,
+    );
+  }
+  return { algorithm, blob, comment: fields.slice(typeIndex + 2).join(" ") };
+}
+
+/** The text that the specification's clients know for a public key that is refused. */
+const INVALID_PUBKEY = "invalid pubkey";
+const ED25519_LINE = /^ssh-ed25519 (?<key>[A-Za-z0-9+/]+={0,2})(?: [^\p{Cc}]*)?\r?\n?$/u;
+
+/**
+ * Reads a key to be certified: exactly `ssh-ed25519 <base64>`, perhaps a comment, perhaps a line end. No
+ * options, no host name, no certificate, no other type.
+ *
+ * @returns the 32 bytes of the key
+ * @throws {AppError} `invalid_request`, `invalid pubkey`; what is wrong with it is in `cause`
+ */
+export function parseEd25519PublicKey(line: string): Uint8Array {
+  try {
+    const encoded = ED25519_LINE.exec(line)?.groups?.["key"];
+    if (encoded === undefined) {
+      throw new AppError("invalid_request", "Cannot read SSH public key: not one ssh-ed25519 line");
+    }
+    const parts = decodeKeyBlob(decodeBase64(encoded));
+    if (parts.kind !== "ed25519") {
+      throw new AppError("invalid_request", `Cannot read SSH public key: ${parts.kind} inside`);
+    }
+    return parts.point;
+  } catch (cause) {
+    throw new AppError("invalid_request", INVALID_PUBKEY, { cause });
+  }
+}
+
+/** A line of authorized_keys, without line end. The comment must have no control characters. */
+export function formatPublicKey(algorithm: string, blob: Uint8Array, comment = ""): string {
+  if (/\p{Cc}/u.test(comment)) throw new TypeError("Comment of a public key has a control character");
+  const line = `${algorithm} ${blob.toBase64()}`;
+  return comment === "" ? line : `${line} ${comment}`;
+}
+
+/** The fingerprint of a key: `SHA256:` and 43 letters of base64, as OpenSSH shows it. */
+export function fingerprint(blob: Uint8Array): string {
+  return `SHA256:${createHash("sha256").update(blob).digest().toBase64({ omitPadding: true })}`;
+}
+
+/**
+ * Decodes base64 in its canonical form only: with padding, without stray bits, without blanks.
+ *
+ * @throws {AppError} `invalid_request` for anything else
+ */
+export function decodeBase64(text: string): Uint8Array {
+  if (!BASE64.test(text)) throw new AppError("invalid_request", "Cannot read SSH key: not base64");
+  try {
+    return Uint8Array.fromBase64(text, { lastChunkHandling: "strict" });
+  } catch (cause) {
+    throw new AppError("invalid_request", "Cannot read SSH key: base64 is not canonical", { cause });
+  }
+}

@@ -1,0 +1,140 @@
+/**
+ * SSH signatures (RFC 4253 section 6.6): `string` algorithm, `string` signature. Ed25519 (RFC 8709), ECDSA with
+ * the hash of its curve (RFC 5656), RSA with SHA-2 (RFC 8332); SHA-1 is neither made nor believed.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { parsePrivateKey, encodeOpensshPrivateKey } from "@gateway/shared/ssh/private_key";
+ * import { verifySignature } from "@gateway/shared/ssh/signature";
+ *
+ * const key = parsePrivateKey(encodeOpensshPrivateKey(new Uint8Array(32).fill(1), "example"));
+ * const data = new Uint8Array([1, 2, 3]);
+ * assert.ok(verifySignature(key.publicKey, key.sign(data), data));
+ * ```
+ *
+ * @module
+ */
+
+import { createPublicKey, type JsonWebKey, type KeyObject, sign, verify } from "node:crypto";
+import { AppError } from "../errors.ts";
+import { decodeKeyBlob, type EcdsaCurve, keyAlgorithm, type KeyParts } from "./key_blob.ts";
+import { SshReader, SshWriter } from "./wire_format.ts";
+
+/** Hash of an RSA signature algorithm; `ssh-rsa`, which is SHA-1, is left out on purpose. */
+const RSA_HASH: Readonly<Record<string, "sha256" | "sha512">> = {
+  "rsa-sha2-256": "sha256",
+  "rsa-sha2-512": "sha512",
+};
+
+/**
+ * Signs with the algorithm that goes with the key; RSA keys sign as `rsa-sha2-256`.
+ *
+ * @param key the private half of `parts`
+ * @returns the signature blob
+ */
+export function signData(key: KeyObject, parts: KeyParts, data: Uint8Array): Uint8Array<ArrayBuffer> {
+  switch (parts.kind) {
+    case "ed25519":
+      return new SshWriter().text(keyAlgorithm(parts)).string(sign(null, data, key)).bytes();
+    case "rsa":
+      return new SshWriter().text("rsa-sha2-256").string(sign("sha256", data, key)).bytes();
+    case "ecdsa": {
+      const raw = sign(parts.curve.hash, data, { key, dsaEncoding: "ieee-p1363" });
+      const numbers = new SshWriter().mpint(raw.subarray(0, raw.length / 2))
+        .mpint(raw.subarray(raw.length / 2)).bytes();
+      return new SshWriter().text(keyAlgorithm(parts)).string(numbers).bytes();
+    }
+    default:
+      return parts satisfies never;
+  }
+}
+
+/**
+ * Whether a signature is right. Anything malformed, in the key or in the signature, is a wrong signature.
+ *
+ * @param publicKey the key blob of the signer
+ * @param signature the signature blob
+ */
+export function verifySignature(publicKey: Uint8Array, signature: Uint8Array, data: Uint8Array): boolean {
+  try {
+    const reader = new SshReader(signature);
+    const algorithm = reader.text();
+    const value = reader.string();
+    reader.end();
+    return verifyValue(decodeKeyBlob(publicKey), algorithm, value, data);
+  } catch (error) {
+    if (error instanceof AppError) return false;
+    throw error;
+  }
+}
+
+function verifyValue(parts: KeyParts, algorithm: string, value: Uint8Array, data: Uint8Array): boolean {
+  switch (parts.kind) {
+    case "ed25519":
+      return algorithm === "ssh-ed25519" && value.length === 64 &&
+        verify(null, data, publicKeyOf(parts), value);
+    case "rsa": {
+      const hash = RSA_HASH[algorithm];
+      if (hash === undefined || value.length !== parts.modulus.length) return false;
+      return verify(hash, data, publicKeyOf(parts), value);
+    }
+    case "ecdsa": {
+      if (algorithm !== keyAlgorithm(parts)) return false;
+      const raw = readEcdsaNumbers(value, parts.curve);
+      return verify(parts.curve.hash, data, { key: publicKeyOf(parts), dsaEncoding: "ieee-p1363" }, raw);
+    }
+    default:
+      return parts satisfies never;
+  }
+}
+
+/** From two `mpint` to both numbers in the full length of the curve, as IEEE P1363 has it. */
+function readEcdsaNumbers(value: Uint8Array, { coordinateBytes }: EcdsaCurve): Uint8Array {
+  const reader = new SshReader(value);
+  const numbers = [reader.mpint(), reader.mpint()];
+  reader.end();
+  const raw = new Uint8Array(2 * coordinateBytes);
+  for (const [index, number] of numbers.entries()) {
+    if (number.length > coordinateBytes) {
+      throw new AppError("invalid_request", "Cannot read ECDSA signature: number out of range");
+    }
+    raw.set(number, (index + 1) * coordinateBytes - number.length);
+  }
+  return raw;
+}
+
+/** @throws {AppError} `invalid_request` when the numbers make no key, such as a point beside its curve */
+function publicKeyOf(parts: KeyParts): KeyObject {
+  try {
+    return createPublicKey({ format: "jwk", key: webKey(parts) });
+  } catch (cause) {
+    throw new AppError("invalid_request", `Cannot use ${keyAlgorithm(parts)} key: not a valid key`, {
+      cause,
+    });
+  }
+}
+
+function webKey(parts: KeyParts): JsonWebKey {
+  switch (parts.kind) {
+    case "ed25519":
+      return { kty: "OKP", crv: "Ed25519", x: base64Url(parts.point) };
+    case "rsa":
+      return { kty: "RSA", e: base64Url(parts.exponent), n: base64Url(parts.modulus) };
+    case "ecdsa": {
+      const { coordinateBytes, jwk } = parts.curve;
+      const y = 1 + coordinateBytes;
+      return {
+        kty: "EC",
+        crv: jwk,
+        x: base64Url(parts.point.subarray(1, y)),
+        y: base64Url(parts.point.subarray(y)),
+      };
+    }
+    default:
+      return parts satisfies never;
+  }
+}
+
+function base64Url(bytes: Uint8Array): string {
+  return bytes.toBase64({ alphabet: "base64url", omitPadding: true });
+}

@@ -1,0 +1,75 @@
+import { Hono } from "@hono/hono";
+import type { AuditEntry } from "@gateway/shared/audit/entry";
+import type { AuditGate } from "@gateway/shared/audit/gate";
+import type { Clock } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
+import type { Peer, PeerHandler } from "@gateway/shared/http/mtls_server";
+import { problemResponse } from "@gateway/shared/http/problem";
+import type { ServiceLogger } from "@gateway/shared/log";
+import type { Metrics } from "@gateway/shared/metrics";
+import type { Random } from "@gateway/shared/random";
+import type { TokenBuckets } from "@gateway/shared/token_bucket";
+import { handleHosts } from "./handlers/hosts.ts";
+import { handleReload } from "./handlers/reload.ts";
+import { handleSign } from "./handlers/sign.ts";
+import type { SignerState } from "./state.ts";
+
+/** What the signer's routes are given from outside. */
+export interface SignerOptions {
+  readonly state: SignerState;
+  readonly gate: AuditGate;
+  readonly rateLimiter: TokenBuckets;
+  readonly metrics: Metrics;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: ServiceLogger;
+}
+
+/** What the handlers work with. */
+export interface SignerPorts extends SignerOptions {
+  /** Counts a sign request by its outcome. */
+  readonly countOutcome: (outcome: string) => void;
+  /**
+   * Makes the record of a sign request durable, then counts it.
+   *
+   * @throws {AppError} `audit_unavailable` in fail mode closed: the result must be withheld
+   */
+  readonly recordOutcome: (entry: AuditEntry) => Promise<void>;
+}
+
+interface Env {
+  Bindings: { readonly peer: Peer };
+}
+
+/** The signer's routes behind the mTLS listener. */
+export function createSignerApp(options: SignerOptions): PeerHandler {
+  const requests = options.metrics.counter(
+    "signer_sign_requests_total",
+    "Sign requests by audit outcome, and rate-limited ones",
+    ["outcome"],
+  );
+  const countOutcome = (outcome: string) => requests.inc({ outcome });
+  const ports: SignerPorts = {
+    ...options,
+    countOutcome,
+    async recordOutcome(entry) {
+      await options.gate.require(entry);
+      countOutcome(entry.outcome);
+    },
+  };
+  const app = new Hono<Env>();
+  app.post("/v1/sign", (c) => handleSign(ports, c.req.raw, c.env.peer));
+  app.get("/v1/hosts", (c) => handleHosts(ports, c.req.raw, c.env.peer));
+  app.post("/v1/reload", (c) => handleReload(ports, c.env.peer));
+  for (const [path, allow] of [["/v1/sign", "POST"], ["/v1/hosts", "GET"], ["/v1/reload", "POST"]] as const) {
+    app.all(
+      path,
+      () => problemResponse(new AppError("method_not_allowed", "method not allowed"), { allow: [allow] }),
+    );
+  }
+  app.notFound(() => problemResponse(new AppError("not_found", "no such route")));
+  app.onError((error) => {
+    throw error;
+  });
+  return (request, peer) => app.fetch(request, { peer });
+}

@@ -1,0 +1,44 @@
+import { AppError } from "@gateway/shared/errors";
+import type { SignRequest } from "@gateway/shared/wire/sign";
+
+/** These become tokens of the KeyId and of audit records: a blank or a control character would forge others. */
+const TOKEN_FIELDS = ["host", "end_user", "role", "purpose", "session_mode", "sudo_user"] as const;
+
+// deno-lint-ignore no-control-regex -- these characters are what is looked for
+const UNSAFE = /[\u0000-\u0020\u007f-\u009f\u2028\u2029]/;
+
+/**
+ * Refuses what no policy needs to see: unsafe characters, and what this version does not support.
+ *
+ * @throws {AppError} `invalid_request` naming the field; `not_supported`
+ */
+export function checkSignFields(request: SignRequest): void {
+  for (const field of TOKEN_FIELDS) {
+    if (UNSAFE.test(request[field])) throw unsafe(field);
+  }
+  if (UNSAFE.test(request.on_behalf_of)) {
+    throw new AppError(
+      "invalid_request",
+      "invalid caller identity: control or whitespace characters not allowed",
+    );
+  }
+  for (const group of request.end_user_groups ?? []) {
+    if (UNSAFE.test(group)) throw unsafe("end_user_groups");
+  }
+  if (request.command.includes("\0")) {
+    throw new AppError("invalid_request", "invalid command: NUL not allowed");
+  }
+  if (request.target_type !== "" && request.target_type !== "ssh") {
+    throw new AppError(
+      "not_supported",
+      `target_type ${JSON.stringify(request.target_type)} is not supported yet`,
+    );
+  }
+  if (request.learn_ttl_seconds !== 0) {
+    throw new AppError("not_supported", "learn_ttl_seconds is not supported yet");
+  }
+}
+
+function unsafe(field: string): AppError {
+  return new AppError("invalid_request", `invalid ${field}: control or whitespace characters not allowed`);
+}

@@ -1,0 +1,340 @@
+import assert from "node:assert/strict";
+import { parseCertificate, verifyCertificateSignature } from "@gateway/shared/ssh/certificate";
+import { NOW_MS, ONE_SHOT, post, startSigner } from "../testing/memory_signer.ts";
+
+Deno.test("POST /v1/sign issues a certificate locked to the command", async () => {
+  const signer = startSigner();
+  const { status, body } = await signer.sign({ end_user: "alice", ttl_seconds: 9999 });
+  assert.equal(status, 200);
+  const certificate = parseCertificate(String(body.certificate));
+  assert.ok(verifyCertificateSignature(certificate));
+  assert.deepEqual(certificate.principals, ["host:web01"]);
+  assert.deepEqual({ ...certificate.criticalOptions }, {
+    "force-command": "uptime",
+    "source-address": "10.9.0.0/16",
+  });
+  assert.deepEqual(certificate.extensions, []);
+  assert.equal(certificate.validAfter, NOW_MS / 1000 - 30);
+  assert.equal(certificate.validBefore, NOW_MS / 1000 + 120, "the TTL is clamped to the host's cap");
+  assert.equal(certificate.serial, body.serial);
+  assert.equal(certificate.serial, 0xfefefefefefefefen, "serials keep all 64 bits");
+  assert.equal(certificate.keyId, "agent=broker-1 host=web01 role=target t=1700000000 user=alice");
+  assert.deepEqual(signer.log.entries, [{
+    caller: "broker-1",
+    host: "10.0.0.1:22",
+    user: "deploy",
+    principal: "host:web01",
+    command: "role=target purpose=oneshot user=alice",
+    policy_rule: "allow:^uptime$",
+    warning: "",
+    outcome: "issued",
+    serial: 0xfefefefefefefefen,
+  }]);
+  assert.match(await signer.metrics.text(), /signer_sign_requests_total\{outcome="issued"\} 1/);
+});
+
+Deno.test("POST /v1/sign bakes sudo into the force-command and the KeyId", async () => {
+  const { body } = await startSigner().sign({ sudo: true });
+  const certificate = parseCertificate(String(body.certificate));
+  assert.equal(certificate.criticalOptions["force-command"], "sudo -n -- uptime");
+  assert.match(certificate.keyId, / elev=sudo -n$/);
+  assert.equal("elevation_prefix" in body, false, "a one-shot needs no prefix");
+});
+
+Deno.test("POST /v1/sign gives two requests two serials", async () => {
+  const signer = startSigner();
+  const random = [await signer.sign({}), await signer.sign({})].map(({ body }) => body.serial);
+  assert.equal(random.length, 2);
+});
+
+Deno.test.each([
+  { name: "malformed JSON", body: "{", status: 400, code: "invalid_request" },
+  { name: "a wrong type", body: { ...ONE_SHOT, ttl_seconds: 1.5 }, status: 400, code: "invalid_request" },
+  {
+    name: "a body over 64 KiB",
+    body: { ...ONE_SHOT, x: "x".repeat(65536) },
+    status: 413,
+    code: "payload_too_large",
+  },
+  {
+    name: "no public key",
+    body: { ...ONE_SHOT, public_key: undefined },
+    status: 400,
+    code: "invalid_request",
+  },
+  {
+    name: "a public key that is no key",
+    body: { ...ONE_SHOT, public_key: "ssh-ed25519 AAAA" },
+    status: 400,
+    code: "invalid_request",
+  },
+  {
+    name: "NUL in the command",
+    body: { ...ONE_SHOT, command: "uptime\0" },
+    status: 400,
+    code: "invalid_request",
+  },
+  {
+    name: "a newline in the command",
+    body: { ...ONE_SHOT, command: "uptime\nid" },
+    status: 403,
+    code: "denied",
+  },
+  {
+    name: "a carriage return in the command",
+    body: { ...ONE_SHOT, command: "uptime\rid" },
+    status: 403,
+    code: "denied",
+  },
+  {
+    name: "an empty command",
+    body: { ...ONE_SHOT, host: "open01", command: " " },
+    status: 403,
+    code: "denied",
+  },
+  { name: "an unknown role", body: { ...ONE_SHOT, role: "admin" }, status: 403, code: "denied" },
+  { name: "an unknown purpose", body: { ...ONE_SHOT, purpose: "forever" }, status: 403, code: "denied" },
+  { name: "an unknown host", body: { ...ONE_SHOT, host: "web02" }, status: 403, code: "denied" },
+  {
+    name: "a host outside the caller's groups",
+    body: { ...ONE_SHOT, host: "db01" },
+    status: 403,
+    code: "denied",
+  },
+  {
+    name: "that also in a dry run",
+    body: { ...ONE_SHOT, host: "db01", dry_run: true },
+    status: 403,
+    code: "denied",
+  },
+  {
+    name: "a command that no rule allows",
+    body: { ...ONE_SHOT, command: "id" },
+    status: 403,
+    code: "denied",
+  },
+  {
+    name: "a smuggled second command",
+    body: { ...ONE_SHOT, command: "uptime; id" },
+    status: 403,
+    code: "denied",
+  },
+  { name: "pty where the host has none", body: { ...ONE_SHOT, pty: true }, status: 403, code: "denied" },
+  {
+    name: "sudo where the host has none",
+    body: { ...ONE_SHOT, host: "open01", sudo: true },
+    status: 403,
+    code: "denied",
+  },
+  {
+    name: "an unlisted sudo user",
+    body: { ...ONE_SHOT, sudo: true, sudo_user: "postgres" },
+    status: 403,
+    code: "denied",
+  },
+  {
+    name: "file transfer where the host has none",
+    body: { ...ONE_SHOT, file_transfer: true },
+    status: 403,
+    code: "denied",
+  },
+  {
+    name: "the bastion role on a policy host",
+    body: { ...ONE_SHOT, role: "bastion" },
+    status: 403,
+    code: "denied",
+  },
+  {
+    name: "end-user groups that meet none of the host's",
+    body: { ...ONE_SHOT, end_user_groups: ["db"] },
+    status: 403,
+    code: "denied",
+  },
+  {
+    name: "an end user in no group",
+    body: { ...ONE_SHOT, end_user_groups: [] },
+    status: 403,
+    code: "denied",
+  },
+  {
+    name: "on_behalf_of from anyone",
+    body: { ...ONE_SHOT, on_behalf_of: "broker-2" },
+    status: 403,
+    code: "denied",
+  },
+  {
+    name: "a Kubernetes target",
+    body: { ...ONE_SHOT, target_type: "k8s" },
+    status: 400,
+    code: "not_supported",
+  },
+  {
+    name: "approve-and-learn",
+    body: { ...ONE_SHOT, learn_ttl_seconds: 60 },
+    status: 400,
+    code: "not_supported",
+  },
+])("POST /v1/sign refuses $name", async ({ body, status, code }) => {
+  const signer = startSigner();
+  const answer = await signer.send(post("/v1/sign", body));
+  assert.deepEqual([answer.status, answer.body.code], [status, code], String(answer.body.detail));
+  assert.equal(answer.body.certificate, undefined);
+  assert.deepEqual(signer.log.entries.map((entry) => entry.outcome), status === 403 ? ["denied"] : []);
+});
+
+Deno.test.each(
+  ["host", "end_user", "role", "purpose", "session_mode", "sudo_user"].flatMap((field) =>
+    ["a b", "a\tb", "a\nb", "a\rb", "a\0b", "a\x7fb", "a\x9bb", "a\u2028b"].map((value) => ({ field, value }))
+  ),
+)("POST /v1/sign refuses unsafe characters in $field: $value", async ({ field, value }) => {
+  const { status, body } = await startSigner().sign({ [field]: value });
+  assert.equal(status, 400);
+  assert.equal(body.detail, `invalid ${field}: control or whitespace characters not allowed`);
+});
+
+Deno.test("POST /v1/sign refuses a resolved caller with unsafe characters", async () => {
+  const { status, body } = await startSigner().sign({ on_behalf_of: "broker 1" }, "control-plane");
+  assert.deepEqual([status, body.code], [400, "invalid_request"]);
+});
+
+Deno.test("POST /v1/sign refuses a body that is not JSON by its type", async () => {
+  const { status } = await startSigner().send(post("/v1/sign", ONE_SHOT, { "content-type": "text/plain" }));
+  assert.equal(status, 415);
+});
+
+Deno.test("POST /v1/sign applies allowed_callers to the effective caller", async () => {
+  const signer = startSigner();
+  assert.equal(
+    (await signer.sign({ host: "open01", on_behalf_of: "broker-1" }, "control-plane")).status,
+    200,
+  );
+  const refused = await signer.sign({ host: "open01" }, "approver-broker");
+  assert.match(String(refused.body.detail), /caller "approver-broker" not authorised for "open01"/);
+});
+
+Deno.test("POST /v1/sign answers a command that needs approval with the decision alone", async () => {
+  const signer = startSigner();
+  const { status, body } = await signer.sign({ command: "systemctl restart nginx" });
+  assert.equal(status, 200);
+  assert.deepEqual(Object.keys(body), ["decision"]);
+  assert.equal(body.decision?.["require_approval"], true);
+  assert.equal(body.decision?.["matched_rule"], "require_approval:^systemctl restart");
+  assert.equal(signer.log.entries[0]?.outcome, "approval-required");
+});
+
+Deno.test.each([
+  {
+    name: "from a trusted forwarder",
+    cn: "control-plane",
+    on_behalf_of: "broker-1",
+    issued: true,
+    outcomes: ["issued"],
+  },
+  {
+    name: "from a self-approving caller",
+    cn: "approver-broker",
+    issued: true,
+    outcomes: ["issued", "self_approved"],
+  },
+  { name: "but from nobody else", cn: "broker-1", issued: false, outcomes: ["approval-required"] },
+])("POST /v1/sign honours approved $name", async ({ cn, issued, outcomes, on_behalf_of = "" }) => {
+  const signer = startSigner();
+  const { body } = await signer.sign(
+    { command: "systemctl restart nginx", approved: true, on_behalf_of },
+    cn,
+  );
+  assert.equal(body.certificate !== undefined, issued);
+  assert.deepEqual(signer.log.entries.map((entry) => entry.outcome), outcomes);
+});
+
+Deno.test("POST /v1/sign never takes self_approve from _default (I10)", async () => {
+  const signer = startSigner({ callers: { _default: { allowed_groups: ["web"], self_approve: true } } });
+  for (const cn of ["broker-9", "_default"]) {
+    const { body } = await signer.sign({ command: "systemctl restart nginx", approved: true }, cn);
+    assert.equal(body.certificate, undefined, cn);
+  }
+});
+
+Deno.test("POST /v1/sign refuses callers that are not listed, also by the name of an object's own members (I9)", async () => {
+  const signer = startSigner();
+  for (const cn of ["stranger", "constructor", "__proto__", "toString"]) {
+    assert.equal((await signer.sign({}, cn)).status, 403, cn);
+  }
+});
+
+Deno.test("POST /v1/sign reports a denied dry run as a decision", async () => {
+  const signer = startSigner();
+  const { status, body } = await signer.sign({ command: "id", dry_run: true });
+  assert.equal(status, 200);
+  assert.equal(body.decision?.["allowed"], false);
+  assert.equal(body.decision?.["matched_rule"], "allowlist:no-match");
+  assert.match(String(body.decision?.["reason"]), /command not allowed on "web01"/);
+  assert.equal(signer.log.entries[0]?.outcome, "dry_run_denied");
+});
+
+Deno.test("POST /v1/sign leaves certificate and serial out of an allowed dry run", async () => {
+  const signer = startSigner();
+  const { body } = await signer.sign({ dry_run: true, ttl_seconds: 60 });
+  assert.deepEqual(body, {
+    decision: {
+      allowed: true,
+      matched_rule: "allow:^uptime$",
+      force_command: "uptime",
+      ttl_seconds: 60,
+      enforcement: "enforce",
+    },
+  });
+  assert.equal(signer.log.entries[0]?.outcome, "dry_run_allowed");
+});
+
+Deno.test("POST /v1/sign withholds the certificate when the record can't be written (closed)", async () => {
+  const signer = startSigner();
+  signer.log.failing = true;
+  const { status, body } = await signer.sign({});
+  assert.deepEqual([status, body.detail, body.certificate], [500, "audit unavailable", undefined]);
+  assert.deepEqual(signer.counts, { failures: 1, blocked: 1 });
+  assert.doesNotMatch(
+    await signer.metrics.text(),
+    /outcome="issued"/,
+    "a withheld certificate is not an issued one",
+  );
+  signer.log.failing = false;
+  assert.equal((await signer.sign({})).status, 200, "it recovers without a restart");
+});
+
+Deno.test("POST /v1/sign withholds also a denial's text and a dry run when the record can't be written", async () => {
+  const signer = startSigner();
+  signer.log.failing = true;
+  for (const changes of [{ command: "id" }, { dry_run: true }, { host: "db01" }]) {
+    assert.equal((await signer.sign(changes)).body.detail, "audit unavailable");
+  }
+});
+
+Deno.test("POST /v1/sign proceeds without a record in fail mode open, and counts it", async () => {
+  const signer = startSigner({ audit_fail_mode: "open" });
+  signer.log.failing = true;
+  assert.equal((await signer.sign({})).status, 200);
+  assert.deepEqual(signer.counts, { failures: 1, blocked: 0 });
+});
+
+Deno.test("POST /v1/sign limits the rate by peer before the body is read", async () => {
+  const signer = startSigner({ sign_rate_limit_per_min: 2 });
+  assert.equal((await signer.send(post("/v1/sign", "{"))).status, 400, "a malformed request takes a token");
+  assert.equal((await signer.sign({})).status, 200);
+  const limited = await signer.sign({});
+  assert.deepEqual([limited.status, limited.headers.get("retry-after")], [429, "30"]);
+  assert.equal((await signer.sign({}, "approver-broker")).status, 200, "others have their own bucket");
+  assert.equal(signer.log.entries.filter((entry) => entry.outcome === "rate-limited").length, 0);
+  assert.match(await signer.metrics.text(), /outcome="rate-limited"\} 1/);
+  await signer.clock.advance(30_000);
+  assert.equal((await signer.sign({})).status, 200);
+});
+
+Deno.test("POST /v1/sign keeps the command out of the audit log", async () => {
+  const signer = startSigner();
+  await signer.sign({ host: "open01", command: "mysql -phunter2" });
+  assert.doesNotMatch(
+    JSON.stringify(signer.log.entries, (_key, value) => typeof value === "bigint" ? "" : value),
+    /hunter2/,
+  );
+});

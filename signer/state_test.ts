@@ -1,0 +1,56 @@
+import assert from "node:assert/strict";
+import { AppError } from "@gateway/shared/errors";
+import { CONFIG, post, snapshotOf, startSigner } from "./testing/memory_signer.ts";
+import type { Snapshot } from "./snapshot.ts";
+
+Deno.test("POST /v1/reload swaps the policy and says how many hosts it has", async () => {
+  const signer = startSigner();
+  signer.setNext(() => Promise.resolve(snapshotOf({ ...CONFIG, hosts: { web01: CONFIG.hosts.db01 } })));
+  assert.deepEqual((await signer.send(post("/v1/reload", ""), "operator")).body, { status: "ok", hosts: 1 });
+  assert.equal((await signer.sign({})).status, 403);
+  assert.deepEqual(signer.log.entries[0], {
+    caller: "operator",
+    command: "reload hosts=1",
+    outcome: "reloaded",
+  });
+});
+
+Deno.test.each([
+  { name: "a caller that is not listed", reload_callers: ["operator"] },
+  { name: "everyone when the list is empty", reload_callers: [] },
+])("POST /v1/reload refuses $name", async ({ reload_callers }) => {
+  const signer = startSigner({ reload_callers });
+  const { status } = await signer.send(post("/v1/reload", ""));
+  assert.deepEqual([status, signer.log.entries[0]?.outcome], [403, "reload-denied"]);
+});
+
+Deno.test("POST /v1/reload keeps the old state when the new config can't be used", async () => {
+  const signer = startSigner();
+  signer.setNext(() => Promise.reject(new AppError("invalid_config", "Cannot load signer config: no")));
+  const { status, body } = await signer.send(post("/v1/reload", ""), "operator");
+  assert.deepEqual([status, body.code], [500, "invalid_config"]);
+  assert.equal(signer.log.entries[0]?.outcome, "reload-failed");
+  assert.equal((await signer.sign({})).status, 200);
+});
+
+Deno.test("POST /v1/reload changes nothing when the change can't be recorded", async () => {
+  const signer = startSigner();
+  signer.setNext(() => Promise.resolve(snapshotOf({ ...CONFIG, hosts: {} })));
+  signer.log.failing = true;
+  assert.equal((await signer.send(post("/v1/reload", ""), "operator")).body.detail, "audit unavailable");
+  signer.log.failing = false;
+  assert.equal((await signer.sign({})).status, 200);
+});
+
+Deno.test("SignerState.reload() runs changes one after another: a slow one can't undo a later one (K23)", async () => {
+  const signer = startSigner();
+  const { promise: slow, resolve } = Promise.withResolvers<Snapshot>();
+  signer.setNext(() => slow);
+  const first = signer.state.reload("first");
+  const second = signer.state.reload("second");
+  await Promise.resolve();
+  signer.setNext(() => Promise.resolve(snapshotOf({ ...CONFIG, hosts: {} })));
+  resolve(snapshotOf(CONFIG));
+  assert.deepEqual(await Promise.all([first, second]), [3, 0]);
+  assert.equal(signer.state.current.policy.hosts.size, 0);
+});

@@ -1,0 +1,146 @@
+import assert from "node:assert/strict";
+import { AuditGate } from "@gateway/shared/audit/gate";
+import { parsePemCaKey } from "@gateway/shared/ca/pem";
+import { type SignerConfig, signerConfig } from "@gateway/shared/config/signer";
+import { callerFromCertificate } from "@gateway/shared/http/caller";
+import { problemResponse } from "@gateway/shared/http/problem";
+import { parseJson } from "@gateway/shared/json";
+import { createMetrics } from "@gateway/shared/metrics";
+import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/private_key";
+import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FixedRandom } from "@gateway/shared/testing/fixed_random";
+import { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";
+import { TokenBuckets } from "@gateway/shared/token_bucket";
+import { createSignerApp } from "../app.ts";
+import { compileSnapshot, type Snapshot } from "../snapshot.ts";
+import { SignerState } from "../state.ts";
+
+export const HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIoI43F0CfGV/VLbTCz6XXLKZwm/HZQSG/N0iAG0D28c";
+const CA_KEY = parsePemCaKey(encodeOpensshPrivateKey(new Uint8Array(32).fill(1), "ca"));
+export const NOW_MS = 1_700_000_000_000;
+
+export const CONFIG = {
+  server_cert: "c",
+  server_key: "k",
+  client_ca: "a",
+  ca_key: "ca",
+  audit_log: "log/audit.log",
+  audit_key: "seed",
+  reload_callers: ["operator", ""],
+  trusted_forwarders: ["control-plane"],
+  callers: {
+    "broker-1": { allowed_groups: ["web"] },
+    "approver-broker": { allowed_groups: ["web"], self_approve: true },
+  },
+  hosts: {
+    web01: {
+      addr: "10.0.0.1:22",
+      user: "deploy",
+      host_key: HOST_KEY,
+      principal: "host:web01",
+      source_address: "10.9.0.0/16",
+      max_ttl_seconds: 120,
+      groups: ["web"],
+      allow_sudo: true,
+      command_policy: {
+        mode: "allowlist",
+        allow: ["^uptime$", "^systemctl restart [a-z]+$"],
+        require_approval: ["^systemctl restart"],
+      },
+    },
+    open01: {
+      addr: "10.0.0.2:22",
+      user: "deploy",
+      host_key: HOST_KEY,
+      principal: "host:open01",
+      groups: ["web"],
+      allowed_callers: ["broker-1"],
+    },
+    db01: { addr: "10.0.0.3:22", user: "db", host_key: HOST_KEY, principal: "host:db01", groups: ["db"] },
+  },
+};
+
+export const ONE_SHOT = {
+  host: "web01",
+  role: "target",
+  purpose: "oneshot",
+  command: "uptime",
+  public_key: HOST_KEY,
+};
+
+/** A signer's routes over memory, with the errors that its listener would turn into answers. */
+export function startSigner(changes: Partial<Record<keyof SignerConfig, unknown>> = {}) {
+  const snapshot = snapshotOf({ ...CONFIG, ...changes });
+  const log = new MemoryAuditLog();
+  const metrics = createMetrics();
+  const clock = new FakeClock(NOW_MS);
+  const counts = { failures: 0, blocked: 0 };
+  const logger = { info() {}, warn() {}, error() {} };
+  const gate = new AuditGate({
+    log,
+    failMode: snapshot.config.audit_fail_mode,
+    onAppendFailure: () => counts.failures++,
+    onBlocked: () => counts.blocked++,
+  });
+  let next: () => Promise<Snapshot> = () => Promise.resolve(snapshot);
+  const state = new SignerState({ initial: snapshot, load: () => next(), gate, logger });
+  const handler = createSignerApp({
+    state,
+    gate,
+    metrics,
+    clock,
+    logger,
+    rateLimiter: new TokenBuckets({ clock }),
+    random: new FixedRandom([0xfe]),
+  });
+  const send = async (request: Request, cn = "broker-1") => {
+    const caller = callerFromCertificate(true, cn);
+    assert.ok(caller);
+    let response: Response;
+    try {
+      response = await handler(request, { caller });
+    } catch (error) {
+      response = problemResponse(error);
+    }
+    return {
+      status: response.status,
+      headers: response.headers,
+      body: parseJson(await response.text()) as Body,
+    };
+  };
+  return {
+    log,
+    metrics,
+    clock,
+    counts,
+    state,
+    send,
+    setNext: (load: () => Promise<Snapshot>) => next = load,
+    sign: (changes: Record<string, unknown>, cn?: string) =>
+      send(post("/v1/sign", { ...ONE_SHOT, ...changes }), cn),
+  };
+}
+
+export function snapshotOf(config: unknown): Snapshot {
+  return compileSnapshot(signerConfig.parse(config), CA_KEY);
+}
+
+export interface Body {
+  readonly [key: string]: unknown;
+  readonly certificate?: string;
+  readonly serial?: bigint;
+  readonly decision?: Record<string, unknown>;
+  readonly detail?: string;
+  readonly code?: string;
+}
+
+export function post(path: string, body: unknown, headers: Record<string, string> = {}): Request {
+  return new Request(`https://signer${path}`, {
+    method: "POST",
+    body: typeof body === "string" ? body : JSON.stringify(body),
+    headers: { "content-type": "application/json", ...headers },
+  });
+}
+
+export const get = (path: string, headers: Record<string, string> = {}) =>
+  new Request(`https://signer${path}`, { headers });
