@@ -7,7 +7,7 @@
 import { systemClock } from "@gateway/shared/clock";
 import { configureLogging, getServiceLogger } from "@gateway/shared/log";
 import { systemRandom } from "@gateway/shared/random";
-import { parseServiceArguments, runMain, waitForStop } from "@gateway/shared/service";
+import { exitCodeOf, parseServiceArguments, waitForStop } from "@gateway/shared/service";
 import { describeVersion } from "@gateway/shared/version";
 import { startSigner } from "./serve.ts";
 
@@ -57,4 +57,4 @@ function print(text: string): number {
   return 0;
 }
 
-if (import.meta.main) await runMain("signer", () => main(Deno.args));
+if (import.meta.main) Deno.exit(await exitCodeOf(() => main(Deno.args)));

@@ -1,0 +1,41 @@
+import { Client } from "@modelcontextprotocol/client";
+import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
+import type { ServiceCommand } from "../stage/service_command.ts";
+
+/** What a tool answered, as the agent's model reads it. */
+export interface ToolAnswer {
+  readonly isError: boolean;
+  readonly text: string;
+}
+
+/** An agent at the broker's stdio frontend, through the official MCP client. */
+export class Agent {
+  readonly #client: Client;
+
+  private constructor(client: Client) {
+    this.#client = client;
+  }
+
+  /** Starts the broker as an MCP client does, and initializes. */
+  static async start(broker: ServiceCommand): Promise<Agent> {
+    const client = new Client({ name: "demo-agent", version: "1.0.0" });
+    const transport = new StdioClientTransport({
+      command: Deno.execPath(),
+      args: [...broker.args],
+      stderr: "ignore",
+    });
+    await client.connect(transport);
+    return new Agent(client);
+  }
+
+  async callTool(name: string, args: Record<string, unknown>): Promise<ToolAnswer> {
+    const result = await this.#client.callTool({ name, arguments: args });
+    const text = result.content.map((block) => block.type === "text" ? block.text : "").join("\n");
+    return { isError: result.isError === true, text };
+  }
+
+  /** Ends the broker that was started for it. */
+  async close(): Promise<void> {
+    await this.#client.close();
+  }
+}

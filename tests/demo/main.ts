@@ -1,0 +1,103 @@
+/**
+ * `deno task demo`: the main job, played and explained in a temporary folder that is gone afterwards.
+ *
+ * @module
+ */
+import { parseArgs } from "node:util";
+import { jsonReporter, type Reporter, type Step, terminalReporter } from "./reporter.ts";
+import { createSteps } from "./steps.ts";
+
+const USAGE = `Usage: deno task demo [--json] [--keep]
+
+Makes a whole set-up in a temporary folder, plays the main job on it and explains what happens.
+
+  --json   one JSON object a step: {"step", "ok", ...}
+  --keep   stays up afterwards and prints how to talk to it, until Ctrl-C
+
+Exit code 0 only when every step did what it says. Nothing is left behind, also after Ctrl-C.
+`;
+
+const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const satisfies readonly Deno.Signal[];
+
+/** How an operator talks to what the demo left up. */
+function howToTalk(dir: string): string {
+  const pki = `${dir}/gateway/pki`;
+  return `
+It stays up until Ctrl-C. Talk to it as the agent:
+
+  curl --cert ${pki}/agent.crt --key ${pki}/agent.key --cacert ${pki}/mtls_ca.crt \\
+    -H 'Content-Type: application/json' -d '{"host":"web01","command":"uptime"}' \\
+    https://ADDRESS/v1/ssh_run
+
+ADDRESS is "listen" in ${dir}/gateway/config.json; the policy is in ${dir}/gateway/signer.json.
+`;
+}
+
+async function main(args: readonly string[]): Promise<number> {
+  const { values } = parseArgs({
+    args: [...args],
+    options: { json: { type: "boolean" }, keep: { type: "boolean" }, help: { type: "boolean", short: "h" } },
+  });
+  if (values.help) {
+    write(USAGE);
+    return 0;
+  }
+  const reporter = values.json ? jsonReporter(write) : terminalReporter(write, { colour: mayColour() });
+  const interrupted = Promise.withResolvers<Deno.Signal>();
+  for (const signal of SIGNALS) Deno.addSignalListener(signal, () => interrupted.resolve(signal));
+  let stopped = false;
+  interrupted.promise.then(() => stopped = true);
+
+  const dir = await Deno.makeTempDir({ prefix: "gateway-demo-" });
+  await using resources = new AsyncDisposableStack();
+  resources.defer(() => Deno.remove(dir, { recursive: true }));
+  const failed = await play(createSteps(dir, resources), reporter, () => stopped);
+  if (failed !== undefined) reporter.say(`\nThe demo ends here: step "${failed}" did not do what it says.`);
+  if (stopped) return 130;
+  if (failed !== undefined) return 1;
+  if (values.keep) {
+    reporter.say(howToTalk(dir));
+    await interrupted.promise;
+  }
+  return 0;
+}
+
+/** Runs the steps until one fails or the demo is interrupted; gives the name of the step that failed. */
+async function play(
+  steps: readonly Step[],
+  reporter: Reporter,
+  isStopped: () => boolean,
+): Promise<string | undefined> {
+  for (const step of steps) {
+    if (isStopped()) return undefined;
+    reporter.begin(step);
+    const start = performance.now();
+    const result = await step.run().catch((error: unknown) => ({
+      ok: false,
+      shows: error instanceof Error ? error.message : String(error),
+    }));
+    if (isStopped()) return undefined;
+    reporter.end(step, result, performance.now() - start);
+    if (!result.ok) return step.name;
+  }
+  return undefined;
+}
+
+function mayColour(): boolean {
+  return Deno.stdout.isTerminal() && !Deno.noColor;
+}
+
+function write(text: string): void {
+  let rest = new TextEncoder().encode(text);
+  while (rest.length > 0) rest = rest.subarray(Deno.stdout.writeSync(rest));
+}
+
+if (import.meta.main) {
+  try {
+    Deno.exitCode = await main(Deno.args);
+  } catch (error) {
+    Deno.stderr.writeSync(new TextEncoder().encode(`${error instanceof Error ? error.message : error}\n`));
+    Deno.exitCode = 2;
+  }
+  Deno.exit();
+}

@@ -1,0 +1,196 @@
+import type { JsonClient } from "@gateway/shared/http/json_client";
+import type { PermissionSet } from "@gateway/shared/permissions/set";
+import { parseCertificate } from "@gateway/shared/ssh/certificate";
+import { describeCertificate } from "@gateway/shared/ssh/describe";
+import { formatPublicKey } from "@gateway/shared/ssh/public_key";
+import { signResponse } from "@gateway/shared/wire/sign";
+import { HOST, runBrokerCtl, Stage } from "../stage/stage.ts";
+import { Agent } from "./agent.ts";
+import type { Step, StepResult } from "./reporter.ts";
+
+const DENIED = "cat /etc/shadow";
+const SMUGGLED = "uptime; id";
+
+/** The demo's steps, in order, on a set-up in an empty folder. What they start ends with `resources`. */
+export function createSteps(dir: string, resources: AsyncDisposableStack): readonly Step[] {
+  let stage: Stage;
+  let agent: Agent;
+  let http: JsonClient;
+  return [
+    {
+      name: "init",
+      title: "broker-ctl init makes keys, certificates and configs; an SSH host trusts the new CA",
+      async run() {
+        stage = resources.use(await Stage.create({ dir }));
+        return showSetUp(stage);
+      },
+    },
+    {
+      name: "start",
+      title: "Signer and broker start, each under the permissions that its own config calls for",
+      async run() {
+        const signer = await stage.startSigner();
+        const broker = await stage.startBroker();
+        http = await stage.brokerClient();
+        return showPermissions(stage, signer.command.permissions, broker.command.permissions);
+      },
+    },
+    {
+      name: "hosts",
+      title: "The agent (MCP over stdio) asks which hosts there are",
+      async run() {
+        agent = await Agent.start(await stage.mcpCommand());
+        resources.defer(() => agent.close());
+        const { isError, text } = await agent.callTool("ssh_list_servers", {});
+        return { ok: !isError && text.startsWith(`${HOST} (`), shows: text.trim(), facts: { hosts: [HOST] } };
+      },
+    },
+    {
+      name: "run",
+      title: "The agent runs `uptime`: a key in memory, a certificate for this one command, the output",
+      async run() {
+        const { isError, text } = await agent.callTool("ssh_execute", { server: HOST, command: "uptime" });
+        const [, exit, serial] = text.match(/\[exit=(\d+) serial=(\d+)\]$/) ?? [];
+        return {
+          ok: !isError && exit === "0" && text.includes("load average"),
+          shows: text.trim(),
+          facts: { exit_code: Number(exit), serial },
+        };
+      },
+    },
+    {
+      name: "run_http",
+      title: "The same over HTTP, for agents without MCP: POST /v1/ssh_run with a client certificate",
+      async run() {
+        const { status, text } = await runOverHttp(http, "uptime");
+        return {
+          ok: status === 200 && text.includes("load average"),
+          shows: `${status} ${text.trim()}`,
+          facts: { status },
+        };
+      },
+    },
+    {
+      name: "denied",
+      title: `The agent asks for \`${DENIED}\`: no rule allows it, so there is no certificate`,
+      run: () => showRefusal(agent, DENIED, "allowlist:no-match"),
+    },
+    {
+      name: "smuggling",
+      title: `The agent hides a second command behind an allowed one: \`${SMUGGLED}\``,
+      async run() {
+        const refused = await showRefusal(agent, SMUGGLED, "allowlist:no-match");
+        const substituted = await showRefusal(agent, "uptime $(id)", "shell-parse:");
+        return {
+          ok: refused.ok && substituted.ok,
+          shows: `${refused.shows}\nand with a substitution, \`uptime $(id)\`:\n${substituted.shows}`,
+        };
+      },
+    },
+    {
+      name: "certificate",
+      title: "What such a certificate looks like, as ssh-keygen -L shows it",
+      run: () => showCertificate(stage),
+    },
+    {
+      name: "audit",
+      title: "broker-ctl audit verify: both logs are complete and unchanged",
+      run: () => showAudit(stage),
+    },
+  ];
+}
+
+function showSetUp({ init, target }: Stage): StepResult {
+  const server = target.kind === "openssh"
+    ? "the system's sshd"
+    : "an embedded SSH server, because no sshd is installed here";
+  return {
+    ok: true,
+    shows: [
+      `keys, signer.json and config.json are in ${init.folder}`,
+      `identities: broker-local (asks the signer), operator-local (administers it), approver-local, agent-local`,
+      `host "${HOST}" is ${server}, on 127.0.0.1:${target.port}; it trusts the CA and no password or key`,
+    ].join("\n"),
+    facts: { target: target.kind, folder: init.folder },
+  };
+}
+
+function showPermissions({ init }: Stage, signer: PermissionSet, broker: PermissionSet): StepResult {
+  const mayReadCa = (set: PermissionSet) => set.read?.includes(init.ssh_ca) === true;
+  return {
+    ok: mayReadCa(signer) && !mayReadCa(broker),
+    shows: [
+      `signer: reads ${signer.read?.length} files, the CA key among them; writes its log folder; net ${signer.net}`,
+      `broker: reads ${broker.read?.length} files, not the CA key; writes its log folder; net ${broker.net}`,
+      "neither may spawn a process, load native code or read the environment",
+    ].join("\n"),
+    facts: { signer_permissions: signer, broker_permissions: broker },
+  };
+}
+
+async function runOverHttp(client: JsonClient, command: string) {
+  return await client.request({ method: "POST", path: "/v1/ssh_run", body: { host: HOST, command } });
+}
+
+/** Refused must mean refused: when it is asked for, and when it is only asked about. */
+async function showRefusal(agent: Agent, command: string, rule: string): Promise<StepResult> {
+  const run = await agent.callTool("ssh_execute", { server: HOST, command });
+  const preview = await agent.callTool("ssh_execute", { server: HOST, command, dry_run: true });
+  const matched = preview.text.match(/^rule: (.*)$/m)?.[1] ?? "";
+  return {
+    ok: run.isError && run.text.includes("signing rejected (403)") && matched.startsWith(rule) &&
+      preview.text.startsWith("[dry-run] DENIED"),
+    shows: `${run.text}\nthe rule that decided: ${matched}`,
+    facts: { command, rule: matched },
+  };
+}
+
+/** Takes the broker's place once, for the broker shows its certificates to nobody. */
+async function showCertificate(stage: Stage): Promise<StepResult> {
+  const { publicKey } = await crypto.subtle.generateKey("Ed25519", false, [
+    "sign",
+    "verify",
+  ]) as CryptoKeyPair;
+  const raw = new Uint8Array(await crypto.subtle.exportKey("raw", publicKey));
+  const signer = await stage.signerClient("broker");
+  const response = await signer.request({
+    method: "POST",
+    path: "/v1/sign",
+    body: {
+      host: HOST,
+      role: "target",
+      purpose: "oneshot",
+      command: "uptime",
+      public_key: formatPublicKey("ssh-ed25519", publicKeyBlob(raw)),
+      end_user: "demo",
+      end_user_groups: null,
+    },
+  });
+  const { certificate: line = "" } = signResponse.parse(response.body);
+  const certificate = parseCertificate(line);
+  return {
+    ok: certificate.criticalOptions["force-command"] === "uptime" && certificate.extensions.length === 0 &&
+      certificate.validBefore - certificate.validAfter <= 330,
+    shows: "locked to one command, one principal and five minutes; no shell, no forwarding, no terminal",
+    exhibit: describeCertificate(certificate).trimEnd(),
+    facts: { serial: String(certificate.serial) },
+  };
+}
+
+function publicKeyBlob(raw: Uint8Array): Uint8Array {
+  const algorithm = new TextEncoder().encode("ssh-ed25519");
+  return Uint8Array.from([0, 0, 0, algorithm.length, ...algorithm, 0, 0, 0, raw.length, ...raw]);
+}
+
+async function showAudit({ init, mcpAuditLog }: Stage): Promise<StepResult> {
+  const logs = [
+    { name: "signer", log: init.signer_audit_log, key: init.signer_audit_key },
+    { name: "broker (HTTP)", log: init.broker_audit_log, key: init.broker_audit_key },
+    { name: "broker (MCP)", log: mcpAuditLog, key: init.broker_audit_key },
+  ];
+  const checks = await Promise.all(logs.map(async ({ name, log, key }) => {
+    const output = await runBrokerCtl(["audit", "verify", "--all", "--log", log, "--key", key], init.folder);
+    return { ok: output.success, text: `${name}: ${new TextDecoder().decode(output.stdout).trim()}` };
+  }));
+  return { ok: checks.every(({ ok }) => ok), shows: checks.map(({ text }) => text).join("\n") };
+}

@@ -1,0 +1,53 @@
+import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/shared/config/broker";
+import { loadConfig } from "@gateway/shared/config/load";
+import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/shared/config/signer";
+import { type BrokerFrontend, brokerPermissions } from "@gateway/shared/permissions/broker";
+import { formatFlags, type PermissionSet } from "@gateway/shared/permissions/set";
+import { signerPermissions } from "@gateway/shared/permissions/signer";
+
+/** The folder that holds the workspace's members. */
+export const ROOT = new URL("../../", import.meta.url).pathname;
+
+/** How to run one service: its permissions, and the monitor it reports to. */
+export interface ServiceCommand {
+  readonly name: "signer" | BrokerFrontend;
+  readonly permissions: PermissionSet;
+  /** Arguments for the deno executable. */
+  readonly args: readonly string[];
+  /** `host:port` of the monitor listener; empty when there is none. */
+  readonly monitor: string;
+}
+
+/** The signer under the exact permissions that its config needs. */
+export async function signerCommand(configPath: string): Promise<ServiceCommand> {
+  const config = await loadConfig({
+    path: configPath,
+    what: "signer config",
+    schema: signerConfig,
+    unsupported: UNSUPPORTED_SIGNER_KEYS,
+  });
+  const permissions = signerPermissions(config, { configPath, workingFolder: ROOT });
+  return {
+    name: "signer",
+    permissions,
+    args: ["run", ...formatFlags(permissions), `${ROOT}signer/main.ts`, "--config", configPath],
+    monitor: config.monitor_listen,
+  };
+}
+
+/** A broker under the exact permissions that its config needs. */
+export async function brokerCommand(configPath: string, frontend: BrokerFrontend): Promise<ServiceCommand> {
+  const config = await loadConfig({
+    path: configPath,
+    what: "broker config",
+    schema: brokerConfig,
+    unsupported: UNSUPPORTED_BROKER_KEYS,
+  });
+  const permissions = brokerPermissions(config, { configPath, workingFolder: ROOT, frontend });
+  return {
+    name: frontend,
+    permissions,
+    args: ["run", ...formatFlags(permissions), `${ROOT}broker/main.ts`, frontend, "--config", configPath],
+    monitor: config.monitor_listen,
+  };
+}

@@ -1,0 +1,114 @@
+import type { ServiceCommand } from "./service_command.ts";
+import { poll } from "./poll.ts";
+
+/** A service that runs as a process of its own, under its own permissions. */
+export class ServiceProcess implements AsyncDisposable {
+  readonly command: ServiceCommand;
+  readonly #child: Deno.ChildProcess;
+  readonly #stderr: Promise<void>;
+  #log = "";
+  #status: Deno.CommandStatus | undefined;
+
+  private constructor(command: ServiceCommand, child: Deno.ChildProcess) {
+    this.command = command;
+    this.#child = child;
+    this.#stderr = this.#collect(child.stderr);
+    child.status.then((status) => this.#status = status);
+  }
+
+  /**
+   * Starts a service and waits until its monitor says that it is ready.
+   *
+   * @throws {Error} with what the service wrote to stderr when it ends first
+   */
+  static async start(command: ServiceCommand, signal?: AbortSignal): Promise<ServiceProcess> {
+    const service = ServiceProcess.spawn(command);
+    try {
+      await poll(() => service.#isReady(), { what: `${command.name} to be ready`, signal });
+    } catch (error) {
+      await service[Symbol.asyncDispose]();
+      throw error;
+    }
+    return service;
+  }
+
+  /** Starts a service and does not wait. */
+  static spawn(command: ServiceCommand): ServiceProcess {
+    const child = new Deno.Command(Deno.execPath(), {
+      args: [...command.args],
+      stdin: "null",
+      stdout: "null",
+      stderr: "piped",
+      env: { NO_COLOR: "1" },
+    }).spawn();
+    return new ServiceProcess(command, child);
+  }
+
+  get pid(): number {
+    return this.#child.pid;
+  }
+
+  /** What it has written to stderr so far. */
+  get log(): string {
+    return this.#log;
+  }
+
+  /** Its exit status; pending while it runs. */
+  get status(): Promise<Deno.CommandStatus> {
+    return this.#child.status;
+  }
+
+  /** Resident memory in bytes (`VmRSS` of proc(5)). */
+  async residentBytes(): Promise<number> {
+    const status = await Deno.readTextFile(`/proc/${this.pid}/status`);
+    const [, kib] = status.match(/^VmRSS:\s+(\d+) kB$/m) ?? [];
+    return Number(kib) * 1024;
+  }
+
+  /** Sends a signal; a process that has ended is left alone. */
+  kill(signal: Deno.Signal): void {
+    if (this.#status !== undefined) return;
+    try {
+      this.#child.kill(signal);
+    } catch (error) {
+      // It ended between the look and the signal.
+      if (!(error instanceof TypeError) && !(error instanceof Deno.errors.NotFound)) throw error;
+    }
+  }
+
+  /** Asks it to end, and waits until it has. */
+  async stop(signal: Deno.Signal = "SIGTERM"): Promise<Deno.CommandStatus> {
+    this.kill(signal);
+    const status = await this.#child.status;
+    await this.#stderr;
+    return status;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const force = setTimeout(() => this.kill("SIGKILL"), 5000);
+    try {
+      await this.stop();
+    } finally {
+      clearTimeout(force);
+    }
+  }
+
+  async #isReady(): Promise<boolean> {
+    if (this.#status !== undefined) {
+      await this.#stderr;
+      throw new Error(`${this.command.name} ended with status ${this.#status.code}:\n${this.#log}`);
+    }
+    if (this.command.monitor === "") throw new Error(`${this.command.name} has no monitor to ask`);
+    try {
+      const response = await fetch(`http://${this.command.monitor}/readyz`);
+      await response.body?.cancel();
+      return response.ok;
+    } catch {
+      return false;
+    }
+  }
+
+  async #collect(stream: ReadableStream<Uint8Array>): Promise<void> {
+    for await (const text of stream.pipeThrough(new TextDecoderStream())) this.#log += text;
+  }
+}

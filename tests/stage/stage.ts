@@ -1,0 +1,218 @@
+import { dirname } from "node:path";
+import { applyEdits, modify } from "jsonc-parser";
+import { JsonClient } from "@gateway/shared/http/json_client";
+import { currentUser, type SshTarget, type SshTargetOptions, startSshTarget } from "../ssh_target/target.ts";
+import { freePort } from "./free_port.ts";
+import { brokerCommand, ROOT, type ServiceCommand, signerCommand } from "./service_command.ts";
+import { ServiceProcess } from "./service_process.ts";
+
+/** The name the target has in the signer's config. */
+export const HOST = "web01";
+
+/** The paths that `broker-ctl init --json` reports. */
+export interface InitReport {
+  readonly folder: string;
+  readonly signer_config: string;
+  readonly broker_config: string;
+  readonly client_config: string;
+  readonly ssh_ca: string;
+  readonly ssh_ca_public: string;
+  readonly ssh_ca_public_key: string;
+  readonly mtls_ca: string;
+  readonly signer_audit_log: string;
+  readonly signer_audit_key: string;
+  readonly broker_audit_log: string;
+  readonly broker_audit_key: string;
+  readonly operator: Pair;
+  readonly approver: Pair;
+  readonly agent: Pair;
+  readonly broker: Pair;
+}
+
+interface Pair {
+  readonly cert: string;
+  readonly key: string;
+}
+
+/** What a {@linkcode Stage} is to look like. */
+export interface StageOptions {
+  /** An existing folder that everything is put in; it is the caller's to remove. */
+  readonly dir: string;
+  /** Changes to `signer.json`: key path to value, before anything starts. */
+  readonly signer?: readonly ConfigEdit[];
+  /** Changes to `config.json`. */
+  readonly broker?: readonly ConfigEdit[];
+  readonly targetKind?: SshTargetOptions["forceKind"];
+}
+
+/** A value at a key path of a config. */
+export interface ConfigEdit {
+  readonly path: readonly string[];
+  /** Absent removes the key. */
+  readonly value?: unknown;
+}
+
+/** A whole set-up in one folder: made by `init`, with a host enrolled in it; its services start on demand. */
+export class Stage implements AsyncDisposable {
+  readonly init: InitReport;
+  readonly target: SshTarget;
+  readonly #resources: AsyncDisposableStack;
+
+  private constructor(init: InitReport, target: SshTarget, resources: AsyncDisposableStack) {
+    this.init = init;
+    this.target = target;
+    this.#resources = resources;
+  }
+
+  /** Runs `init`, starts the target, and names it in the signer's config. */
+  static async create(options: StageOptions): Promise<Stage> {
+    await using resources = new AsyncDisposableStack();
+    const init = await runInit(`${options.dir}/gateway`);
+    const sshDir = `${options.dir}/ssh`;
+    await Deno.mkdir(sshDir);
+    const target = await startSshTarget({
+      caPublicKeyLine: init.ssh_ca_public_key,
+      principals: { [currentUser()]: [`host:${HOST}`] },
+      dir: sshDir,
+      ...(options.targetKind === undefined ? {} : { forceKind: options.targetKind }),
+    });
+    resources.defer(() => target.close());
+    const host = {
+      addr: `127.0.0.1:${target.port}`,
+      user: target.user,
+      host_key: target.hostKeyLine,
+      principal: `host:${HOST}`,
+      groups: ["local"],
+    };
+    await editConfig(init.signer_config, [{ path: ["hosts", HOST], value: host }, ...(options.signer ?? [])]);
+    await editConfig(init.broker_config, [
+      { path: ["hosts", HOST], value: { addr: host.addr } },
+      ...(options.broker ?? []),
+    ]);
+    return new Stage(init, target, resources.move());
+  }
+
+  /** Starts the signer; it ends with the stage, if it has not before. */
+  async startSigner(signal?: AbortSignal): Promise<ServiceProcess> {
+    return await this.start(await signerCommand(this.init.signer_config), signal);
+  }
+
+  /** Starts the broker's HTTP frontend; it ends with the stage, if it has not before. */
+  async startBroker(signal?: AbortSignal): Promise<ServiceProcess> {
+    return await this.start(await brokerCommand(this.init.broker_config, "serve-http"), signal);
+  }
+
+  /** The audit log of the broker over stdio. */
+  get mcpAuditLog(): string {
+    return `${this.init.folder}/log/broker-mcp/audit.log`;
+  }
+
+  /** The broker over stdio, with a config and a log of its own: two brokers can't write one log. */
+  async mcpCommand(): Promise<ServiceCommand> {
+    const path = `${this.init.folder}/mcp.json`;
+    await Deno.copyFile(this.init.broker_config, path);
+    await Deno.mkdir(dirname(this.mcpAuditLog), { recursive: true, mode: 0o700 });
+    await editConfig(path, [
+      { path: ["audit_log"], value: this.mcpAuditLog },
+      { path: ["monitor_listen"], value: "" },
+    ]);
+    return await brokerCommand(path, "serve-mcp");
+  }
+
+  /** Starts a service; it ends with the stage, if it has not before. */
+  async start(command: ServiceCommand, signal?: AbortSignal): Promise<ServiceProcess> {
+    return this.#resources.use(await ServiceProcess.start(command, signal));
+  }
+
+  /** Ends something with the stage, before what was started earlier. */
+  defer(onEnd: () => Promise<void> | void): void {
+    this.#resources.defer(onEnd);
+  }
+
+  /** A client of the signer with one of the identities. */
+  async signerClient(identity: "broker" | "operator" | "agent"): Promise<JsonClient> {
+    return await this.#client(await this.#listen(this.init.signer_config), identity);
+  }
+
+  /** A client of the broker's HTTP frontend, as the agent. */
+  async brokerClient(): Promise<JsonClient> {
+    return await this.#client(await this.#listen(this.init.broker_config), "agent");
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#resources.disposeAsync();
+  }
+
+  async #listen(configPath: string): Promise<string> {
+    const text = await Deno.readTextFile(configPath);
+    const [, listen] = text.match(/"listen": "([^"]+)"/) ?? [];
+    if (listen === undefined) throw new Error(`no listen address in ${configPath}`);
+    return listen;
+  }
+
+  async #client(listen: string, identity: "broker" | "operator" | "agent"): Promise<JsonClient> {
+    const pair = this.init[identity];
+    const client = new JsonClient({
+      baseUrl: `https://${listen}`,
+      cert: await Deno.readTextFile(pair.cert),
+      key: await Deno.readTextFile(pair.key),
+      ca: await Deno.readTextFile(this.init.mtls_ca),
+      timeoutMs: 60_000,
+    });
+    this.#resources.defer(() => client.close());
+    return client;
+  }
+}
+
+/** Changes values of a JSONC file, comments kept. */
+export async function editConfig(path: string, edits: readonly ConfigEdit[]): Promise<void> {
+  let text = await Deno.readTextFile(path);
+  for (const edit of edits) {
+    text = applyEdits(
+      text,
+      modify(text, [...edit.path], edit.value, { formattingOptions: { insertSpaces: true, tabSize: 2 } }),
+    );
+  }
+  await Deno.writeTextFile(path, text);
+}
+
+/** Runs `broker-ctl` from source, with no more than it needs. */
+export async function runBrokerCtl(args: readonly string[], folder: string): Promise<Deno.CommandOutput> {
+  return await new Deno.Command(Deno.execPath(), {
+    args: [
+      "run",
+      "--no-prompt",
+      "--cached-only",
+      "--ignore-env",
+      `--allow-read=${folder},${ROOT}`,
+      `--allow-write=${folder}`,
+      "--allow-net=127.0.0.1",
+      `${ROOT}ctl/main.ts`,
+      ...args,
+    ],
+    stdin: "null",
+    env: { NO_COLOR: "1" },
+  }).output();
+}
+
+async function runInit(folder: string): Promise<InitReport> {
+  const ports = [freePort(), freePort(), freePort(), freePort()].map((port) => `127.0.0.1:${port}`);
+  const [signer = "", broker = "", monitorSigner = "", monitorBroker = ""] = ports;
+  await Deno.mkdir(folder);
+  const output = await runBrokerCtl([
+    "init",
+    "--json",
+    "--dir",
+    folder,
+    "--listen-signer",
+    signer,
+    "--listen-broker",
+    broker,
+    "--monitor-signer",
+    monitorSigner,
+    "--monitor-broker",
+    monitorBroker,
+  ], folder);
+  if (!output.success) throw new Error(`broker-ctl init failed:\n${new TextDecoder().decode(output.stderr)}`);
+  return JSON.parse(new TextDecoder().decode(output.stdout));
+}
