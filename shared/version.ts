@@ -12,10 +12,10 @@
  */
 
 /** The release tag this source was built from, or `dev`; the release build rewrites this line. */
-export const VERSION = "dev";
+export const VERSION: string = "dev";
 
 /** The source revision this was built from, empty when unknown; the release build rewrites this line. */
-export const REVISION = "";
+export const REVISION: string = "";
 
 /** The text of `--version`: the version alone, or with toolchain, platform and revision below it. */
 export function describeVersion(options: { readonly verbose: boolean }): string {

@@ -53,11 +53,17 @@ const orDefault = (fallback: number) =>
 /** Checks a {@linkcode BrokerConfig}; unknown keys are refused. */
 export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
   listen: z.string().min(1).default(":8443").describe("address of the HTTP frontend, host:port"),
-  server_cert: z.string().default("").describe("PEM file, the HTTP frontend's certificate; unused over stdio"),
+  server_cert: z.string().default("").describe(
+    "PEM file, the HTTP frontend's certificate; unused over stdio",
+  ),
   server_key: z.string().default("").describe("PEM file, the HTTP frontend's private key; unused over stdio"),
-  client_ca: z.string().default("").describe("PEM file, the CA that signs agents' certificates; unused over stdio"),
+  client_ca: z.string().default("").describe(
+    "PEM file, the CA that signs agents' certificates; unused over stdio",
+  ),
   signer: z.strictObject({
-    url: z.url({ protocol: /^https$/, error: "must be an https:// URL" }).describe("https://host:port of the signer"),
+    url: z.url({ protocol: /^https$/, error: "must be an https:// URL" }).describe(
+      "https://host:port of the signer",
+    ),
     client_cert: path.describe("PEM file, the broker's certificate; its CN is who the broker is"),
     client_key: path.describe("PEM file, the broker's private key"),
     ca: path.describe("PEM file, the CA that signed the signer's certificate"),
@@ -69,9 +75,13 @@ export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
   max_ttl_seconds: orDefault(300).describe("the longest certificate life to ask for, in seconds"),
   hosts_refresh_seconds: orDefault(300).describe("pause between refreshes of the host list, in seconds"),
   monitor_listen: z.string().default("").describe("address of the monitor listener; empty is none"),
-  redact: redactConfig.exactOptional().describe("masking of secrets in audit texts; absent is the built-in rules"),
+  redact: redactConfig.exactOptional().describe(
+    "masking of secrets in audit texts; absent is the built-in rules",
+  ),
   hosts: z.record(z.string(), z.strictObject({ addr: z.string().min(1).describe("host:port") })).default({})
-    .describe("when given, the only addresses the process may connect to; the host list itself is the signer's"),
+    .describe(
+      "when given, the only addresses the process may connect to; the host list itself is the signer's",
+    ),
 });
 
 /** Keys of the specification that this version does not act on yet, and refuses rather than ignore. */

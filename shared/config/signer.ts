@@ -64,9 +64,15 @@ export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
   sign_rate_limit_per_min: z.int().min(0).default(0)
     .describe("sign requests a minute for each caller, with a burst of as many; 0 is no limit"),
   monitor_listen: z.string().default("").describe("address of the monitor listener; empty is none"),
-  redact: redactConfig.exactOptional().describe("masking of secrets in audit texts; absent is the built-in rules"),
-  reload_callers: z.array(z.string()).default([]).describe("caller CNs that may use the admin routes; empty is none"),
-  trusted_forwarders: z.array(z.string()).default([]).describe("caller CNs that may act on behalf of a broker"),
+  redact: redactConfig.exactOptional().describe(
+    "masking of secrets in audit texts; absent is the built-in rules",
+  ),
+  reload_callers: z.array(z.string()).default([]).describe(
+    "caller CNs that may use the admin routes; empty is none",
+  ),
+  trusted_forwarders: z.array(z.string()).default([]).describe(
+    "caller CNs that may act on behalf of a broker",
+  ),
   hosts: z.record(z.string(), hostPolicy).default({}).describe("hosts by logical name"),
   callers: z.record(z.string(), callerPolicy).default({})
     .describe("callers by CN; empty is no restriction by groups, otherwise who is not listed sees nothing"),

@@ -1,6 +1,6 @@
 /**
  * What a process may do, as data: derived from its config by one pure function a service, turned into
- * flags for `deno run` and `deno compile`.
+ * flags for `deno run` or into the `permissions` of a `deno.json`.
  *
  * ```ts
  * import assert from "node:assert/strict";
@@ -8,6 +8,7 @@
  *
  * assert.deepEqual(formatFlags({ read: ["/etc/gateway/signer.json"], net: ["127.0.0.1:9443"] }), [
  *   "--no-prompt",
+ *   "--cached-only",
  *   "--allow-read=/etc/gateway/signer.json",
  *   "--allow-net=127.0.0.1:9443",
  * ]);
@@ -15,6 +16,7 @@
  *
  * @module
  */
+import { AppError } from "../errors.ts";
 
 /** Deno permissions of one process; what is absent is not granted. */
 export interface PermissionSet {
@@ -24,8 +26,91 @@ export interface PermissionSet {
   readonly write?: readonly string[];
   /** Absolute paths that stay forbidden inside a granted folder. */
   readonly denyWrite?: readonly string[];
-  /** `host:port`, or a bare host or port where Deno's syntax has it. */
-  readonly net?: readonly string[];
-  /** Environment variables that read as undefined instead of failing (stray reads by packages). */
-  readonly ignoreEnv?: readonly string[];
+  /** `host:port` in Deno's syntax, IPv6 addresses in brackets; `"any"` is every address and port. */
+  readonly net?: readonly string[] | "any";
+  /**
+   * Environment variables that read as undefined instead of failing, for stray reads by packages; `"all"` is
+   * every variable. Nothing of the environment becomes readable by it.
+   */
+  readonly ignoreEnv?: readonly string[] | "all";
+}
+
+/** A set as `permissions.<name>` of a `deno.json`. */
+export interface PermissionJson {
+  readonly read?: readonly string[];
+  readonly write?: readonly string[] | {
+    readonly allow: readonly string[];
+    readonly deny: readonly string[];
+  };
+  readonly net?: readonly string[] | true;
+  readonly env?: { readonly ignore: readonly string[] | true };
+}
+
+/**
+ * The flags of `deno run` for a set. `--no-prompt` comes first; `--cached-only` is always there, for without
+ * it an `import()` at run time fetches packages over the network whatever `--allow-net` says.
+ *
+ * @throws {AppError} `invalid_config` when a path holds a comma, at which Deno would split it in two
+ */
+export function formatFlags(set: PermissionSet): string[] {
+  const flags = ["--no-prompt", "--cached-only"];
+  const add = (flag: string, values: readonly string[] | "any" | "all" | undefined) => {
+    if (typeof values === "string") flags.push(flag);
+    else if (values !== undefined && values.length > 0) {
+      flags.push(`${flag}=${values.map(checkValue).join(",")}`);
+    }
+  };
+  add("--allow-read", set.read);
+  add("--allow-write", set.write);
+  add("--deny-write", set.denyWrite);
+  add("--allow-net", set.net);
+  add("--ignore-env", set.ignoreEnv);
+  return flags;
+}
+
+/** The same set for the `permissions` of a `deno.json`. */
+export function formatJson(set: PermissionSet): PermissionJson {
+  const { read = [], write = [], denyWrite = [], net = [], ignoreEnv = [] } = set;
+  return {
+    ...(read.length > 0 && { read }),
+    ...(write.length > 0 && { write: denyWrite.length > 0 ? { allow: write, deny: denyWrite } : write }),
+    ...(net.length > 0 && { net: net === "any" ? true : net }),
+    ...(ignoreEnv.length > 0 && { env: { ignore: ignoreEnv === "all" ? true : ignoreEnv } }),
+  };
+}
+
+/** One set that grants what any of the given sets grants; each list sorted and without repetition. */
+export function mergeSets(...sets: readonly PermissionSet[]): PermissionSet {
+  const read = union(sets.map((set) => set.read));
+  const write = union(sets.map((set) => set.write));
+  const denyWrite = union(sets.map((set) => set.denyWrite));
+  const net = sets.some((set) => set.net === "any") ? "any" : union(sets.map((set) => lists(set.net)));
+  const ignoreEnv = sets.some((set) => set.ignoreEnv === "all")
+    ? "all"
+    : union(sets.map((set) => lists(set.ignoreEnv)));
+  return {
+    ...(read.length > 0 && { read }),
+    ...(write.length > 0 && { write }),
+    ...(denyWrite.length > 0 && { denyWrite }),
+    ...(net.length > 0 && { net }),
+    ...(ignoreEnv.length > 0 && { ignoreEnv }),
+  };
+}
+
+function lists(value: readonly string[] | "any" | "all" | undefined): readonly string[] | undefined {
+  return typeof value === "string" ? undefined : value;
+}
+
+function union(values: readonly (readonly string[] | undefined)[]): readonly string[] {
+  return [...new Set(values.flatMap((list) => list ?? []))].sort();
+}
+
+function checkValue(value: string): string {
+  if (value.includes(",")) {
+    throw new AppError(
+      "invalid_config",
+      `Cannot grant ${JSON.stringify(value)}: a path with a comma can't be a flag`,
+    );
+  }
+  return value;
 }

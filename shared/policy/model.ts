@@ -91,11 +91,15 @@ export const hostPolicy: z.ZodType<HostPolicy> = z.strictObject({
   jump: z.string().exactOptional().describe("logical name of the bastion in front of the host"),
   principal: z.string().exactOptional().describe("principal of the certificate, by habit host:<name>"),
   source_address: z.string().exactOptional().describe("address or CIDR the certificate may be used from"),
-  max_ttl_seconds: ttlSeconds.exactOptional().describe("cap of a certificate's life, in seconds; 0 is the global one"),
+  max_ttl_seconds: ttlSeconds.exactOptional().describe(
+    "cap of a certificate's life, in seconds; 0 is the global one",
+  ),
   allow_as_bastion: z.boolean().exactOptional().describe("may be used as a hop to another host"),
   allowed_callers: strings.exactOptional().describe("caller CNs that may use the host; empty is any caller"),
   allow_sudo: z.boolean().exactOptional().describe("commands may be elevated with sudo -n"),
-  allowed_sudo_users: strings.exactOptional().describe("accounts sudo may change to; root is implied by allow_sudo"),
+  allowed_sudo_users: strings.exactOptional().describe(
+    "accounts sudo may change to; root is implied by allow_sudo",
+  ),
   allow_pty: z.boolean().exactOptional().describe("a pseudo-terminal may be requested"),
   allow_file_transfer: z.boolean().exactOptional().describe("files may be read and written"),
   groups: strings.exactOptional().describe("groups for access control and group policies"),
@@ -104,6 +108,10 @@ export const hostPolicy: z.ZodType<HostPolicy> = z.strictObject({
 
 /** Checks a {@linkcode CallerPolicy}; unknown keys are refused. */
 export const callerPolicy: z.ZodType<CallerPolicy> = z.strictObject({
-  allowed_groups: strings.exactOptional().describe("groups whose hosts the caller sees and uses; empty is none"),
-  self_approve: z.boolean().exactOptional().describe("the caller may approve its own commands (waives four-eyes)"),
+  allowed_groups: strings.exactOptional().describe(
+    "groups whose hosts the caller sees and uses; empty is none",
+  ),
+  self_approve: z.boolean().exactOptional().describe(
+    "the caller may approve its own commands (waives four-eyes)",
+  ),
 });

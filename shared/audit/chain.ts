@@ -1,0 +1,165 @@
+/**
+ * What makes a log tamper-evident: each record carries its number, the hash of the line before it and a
+ * signature over its own line with an empty `sig`. Lines are signed and checked as raw bytes, never
+ * serialised again.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { createAuditKey, GENESIS, parseLine, seal, verifySignature } from "@gateway/shared/audit/chain";
+ *
+ * const key = createAuditKey(new Uint8Array(32).fill(1));
+ * const { line, next } = seal('{"outcome":"issued"', GENESIS, key);
+ * const record = parseLine(new TextEncoder().encode(line));
+ * assert.equal(record?.seq, 1n);
+ * assert.equal(record !== undefined && verifySignature(record, key.publicKey), true);
+ * assert.equal(next.seq, 1);
+ * ```
+ *
+ * Not protected: removal of the last records of the newest file leaves a shorter chain that is whole.
+ *
+ * @module
+ */
+import { Buffer } from "node:buffer";
+import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign, verify } from "node:crypto";
+import { AppError } from "../errors.ts";
+
+/** The end of a chain, to which the next record is linked. */
+export interface ChainHead {
+  /** The number of the last record in its file; 0 when the file has none. */
+  readonly seq: number;
+  /** SHA-256 of the last line without its newline, 64 hex digits; empty when there is no line at all. */
+  readonly hash: string;
+}
+
+/** The head of an empty log. */
+export const GENESIS: ChainHead = { seq: 0, hash: "" };
+
+/** Signs records; the seed does not leave it. */
+export interface AuditKey {
+  /** Checks what this key signs. */
+  readonly publicKey: AuditPublicKey;
+  /** 64 bytes. */
+  sign(bytes: Uint8Array): Uint8Array;
+}
+
+/** Checks signatures of records. */
+export interface AuditPublicKey {
+  /** The key itself, 32 bytes. */
+  readonly bytes: Uint8Array;
+  verify(bytes: Uint8Array, signature: Uint8Array): boolean;
+}
+
+/** RFC 8410: what stands before the 32 bytes of an Ed25519 seed in PKCS #8, and of a public key in SPKI. */
+const PKCS8_PREFIX = Buffer.from("302e020100300506032b657004220420", "hex");
+const SPKI_PREFIX = Buffer.from("302a300506032b6570032100", "hex");
+
+/**
+ * The key of an audit key file.
+ *
+ * @param seed the content of the file: at least 32 bytes, of which the first 32 count
+ * @throws {AppError} `invalid_config` when it is shorter
+ */
+export function createAuditKey(seed: Uint8Array): AuditKey {
+  if (seed.length < 32) {
+    throw new AppError("invalid_config", `Audit key has ${seed.length} bytes: at least 32 are needed`);
+  }
+  const der = Buffer.concat([PKCS8_PREFIX, seed.subarray(0, 32)]);
+  const privateKey = createPrivateKey({ key: der, format: "der", type: "pkcs8" });
+  der.fill(0);
+  return {
+    publicKey: fromKeyObject(createPublicKey(privateKey)),
+    sign: (bytes) => sign(null, bytes, privateKey),
+  };
+}
+
+/**
+ * The public key that checks a log where its seed is not at hand.
+ *
+ * @param bytes 32 bytes
+ * @throws {AppError} `invalid_config` for another length
+ */
+export function createAuditPublicKey(bytes: Uint8Array): AuditPublicKey {
+  if (bytes.length !== 32) {
+    throw new AppError("invalid_config", `Audit public key has ${bytes.length} bytes: it must be 32`);
+  }
+  const der = Buffer.concat([SPKI_PREFIX, bytes]);
+  return fromKeyObject(createPublicKey({ key: der, format: "der", type: "spki" }));
+}
+
+function fromKeyObject(key: KeyObject): AuditPublicKey {
+  return {
+    bytes: new Uint8Array(key.export({ format: "der", type: "spki" }).subarray(SPKI_PREFIX.length)),
+    verify: (bytes, signature) => verify(null, bytes, key, signature),
+  };
+}
+
+/** A finished line, without its newline, and the head after it. */
+export interface SealedLine {
+  readonly line: string;
+  readonly next: ChainHead;
+}
+
+/** Links a record to the chain and signs it. `body` comes from `encodeBody`. */
+export function seal(body: string, head: ChainHead, key: AuditKey): SealedLine {
+  const seq = head.seq + 1;
+  const unsigned = `${body},"seq":${seq},"prev_hash":"${head.hash}","sig":"`;
+  const signature = Buffer.from(key.sign(Buffer.from(`${unsigned}"}`)));
+  const line = `${unsigned}${signature.toString("base64")}"}`;
+  return { line, next: { seq, hash: hashLine(line) } };
+}
+
+/** SHA-256 of a line without its newline, 64 lower-case hex digits. */
+export function hashLine(line: Uint8Array | string): string {
+  return createHash("sha256").update(line).digest("hex");
+}
+
+/** What the chain reads off a line; the bytes are the line's own. */
+export interface ParsedLine {
+  readonly seq: bigint;
+  readonly prevHash: string;
+  /** The line with the value of `sig` emptied. */
+  readonly signedBytes: Uint8Array;
+  readonly signature: Uint8Array;
+}
+
+// Nothing inside a JSON string can look like this: there, quotes have a backslash before them.
+const TAIL = /^,"seq":(\d{1,20}),"prev_hash":"([0-9a-f]{64}|)","sig":"([A-Za-z0-9+/]{86}==)"\}$/;
+const TAIL_START = Buffer.from(',"seq":');
+const MAX_TAIL_BYTES = 256;
+const DECODER = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/**
+ * Reads a line without its newline.
+ *
+ * @returns undefined when it is not a record: not UTF-8, not one JSON object, or not ending in `seq`,
+ * `prev_hash` and `sig`
+ */
+export function parseLine(line: Uint8Array): ParsedLine | undefined {
+  if (!isJsonObject(line)) return undefined;
+  const bytes = Buffer.from(line.buffer, line.byteOffset, line.byteLength);
+  const tailStart = bytes.lastIndexOf(TAIL_START);
+  if (tailStart < 0 || bytes.length - tailStart > MAX_TAIL_BYTES) return undefined;
+  const [, seq, prevHash, sig] = TAIL.exec(bytes.toString("latin1", tailStart)) ?? [];
+  if (seq === undefined || prevHash === undefined || sig === undefined) return undefined;
+  const signature = Buffer.from(sig, "base64");
+  // The last character has four unused bits: only one spelling of a signature counts.
+  if (signature.toString("base64") !== sig) return undefined;
+  const sigStart = bytes.length - 2 - sig.length;
+  const signedBytes = Buffer.concat([bytes.subarray(0, sigStart), bytes.subarray(bytes.length - 2)]);
+  return { seq: BigInt(seq), prevHash, signedBytes, signature };
+}
+
+/** Whether the key made the line's signature. */
+export function verifySignature(line: ParsedLine, key: AuditPublicKey): boolean {
+  return key.verify(line.signedBytes, line.signature);
+}
+
+function isJsonObject(line: Uint8Array): boolean {
+  if (line[0] !== 0x7b) return false;
+  try {
+    JSON.parse(DECODER.decode(line));
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,28 @@
+/**
+ * One writer per log: two of them would each continue the chain on their own.
+ *
+ * @module
+ */
+import { AppError } from "../errors.ts";
+import { quoteText } from "../quote.ts";
+
+/**
+ * Takes the lock `<log>.lock`, which stays in the folder: a lock on the log itself would move away with it
+ * at a rotation. The operating system releases it when the process ends, however it ends.
+ *
+ * @throws {AppError} `invalid_config` when another holder has it
+ */
+export async function lockLog(logPath: string): Promise<Disposable> {
+  const file = await Deno.open(`${logPath}.lock`, { write: true, create: true, mode: 0o600 });
+  try {
+    if (await file.tryLock(true)) return file;
+  } catch (error) {
+    file.close();
+    throw error;
+  }
+  file.close();
+  throw new AppError(
+    "invalid_config",
+    `Cannot open audit log ${quoteText(logPath)}: it is in use by another process`,
+  );
+}

@@ -1,0 +1,113 @@
+/**
+ * The audit log of a service: an append-only file, one writer, every acknowledged record durable.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import type { AuditLog } from "@gateway/shared/audit/entry";
+ * import { MAX_FILE_BYTES, openFileAuditLog } from "@gateway/shared/audit/file_log";
+ * import { systemClock } from "@gateway/shared/clock";
+ * import { createRedactor } from "@gateway/shared/redact/redact";
+ *
+ * async function openLog(path: string, keyPath: string): Promise<AuditLog> {
+ *   const seed = await Deno.readFile(keyPath);
+ *   return await openFileAuditLog({ path, seed, clock: systemClock, redact: createRedactor(undefined) });
+ * }
+ * assert.equal(openLog.length, 2);
+ * assert.equal(MAX_FILE_BYTES, 104_857_600);
+ * ```
+ *
+ * @module
+ */
+import type { Clock } from "../clock.ts";
+import { AppError } from "../errors.ts";
+import { quoteText } from "../quote.ts";
+import { createAuditKey } from "./chain.ts";
+import type { AuditEntry, AuditLog } from "./entry.ts";
+import { lockLog } from "./file_lock.ts";
+import { GroupCommit } from "./group_commit.ts";
+import { encodeBody, formatTime } from "./record.ts";
+import { restoreLog } from "./restore.ts";
+import { type AuditWarnings, openForAppend, SegmentedFile, syncFolder } from "./segments.ts";
+
+/** A file of at least so many bytes is rotated before the next record. */
+export const MAX_FILE_BYTES = 104_857_600;
+
+/** What {@linkcode openFileAuditLog} needs. */
+export interface FileAuditLogOptions {
+  /** The log; its folder must exist and be writable, for rotated files, the lock and torn bytes go there. */
+  readonly path: string;
+  /** The content of the audit key file: at least 32 bytes, of which the first 32 are the Ed25519 seed. */
+  readonly seed: Uint8Array;
+  readonly clock: Clock;
+  /** Applied to command, err, warning and anomaly before they are written. */
+  readonly redact: (text: string) => string;
+  /** Told of recoveries at start and of rotations that could not be done; a `ServiceLogger` fits. */
+  readonly logger?: AuditWarnings | undefined;
+  /** {@linkcode MAX_FILE_BYTES} when absent. */
+  readonly maxFileBytes?: number | undefined;
+}
+
+/**
+ * Opens a log, creates it when it is not there, and continues its chain. A torn record at the end, the trace
+ * of a crash, is moved to `<log>.corrupt-<YYYYMMDDTHHMMSSZ>`.
+ *
+ * @throws {AppError} `invalid_config` when another process has the log, when the key is too short, when the
+ * log does not end in a good record of this key, or when a file can't be opened
+ */
+export async function openFileAuditLog(options: FileAuditLogOptions): Promise<AuditLog> {
+  const key = createAuditKey(options.seed);
+  try {
+    const lock = await lockLog(options.path);
+    try {
+      return new FileAuditLog(options, lock, await openCommit(options, key));
+    } catch (error) {
+      lock[Symbol.dispose]();
+      throw error;
+    }
+  } catch (cause) {
+    if (cause instanceof AppError) throw cause;
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new AppError("invalid_config", `Cannot open audit log ${quoteText(options.path)}: ${reason}`, {
+      cause,
+    });
+  }
+}
+
+async function openCommit(
+  { path, clock, logger, maxFileBytes = MAX_FILE_BYTES }: FileAuditLogOptions,
+  key: ReturnType<typeof createAuditKey>,
+): Promise<GroupCommit> {
+  const restored = await restoreLog({ path, key: key.publicKey, now: clock.now(), warnings: logger });
+  const file = await openForAppend(path);
+  const store = new SegmentedFile({ path, file, clock, warnings: logger });
+  try {
+    await syncFolder(path);
+  } catch (error) {
+    store.close();
+    throw error;
+  }
+  return new GroupCommit({ store, key, maxFileBytes, ...restored });
+}
+
+class FileAuditLog implements AuditLog {
+  readonly #options: FileAuditLogOptions;
+  readonly #lock: Disposable;
+  readonly #commit: GroupCommit;
+  #closing: Promise<void> | undefined;
+
+  constructor(options: FileAuditLogOptions, lock: Disposable, commit: GroupCommit) {
+    this.#options = options;
+    this.#lock = lock;
+    this.#commit = commit;
+  }
+
+  async append(entry: AuditEntry): Promise<void> {
+    const { clock, redact } = this.#options;
+    await this.#commit.append(encodeBody(entry, { time: formatTime(clock.now()), redact }));
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#commit.close().finally(() => this.#lock[Symbol.dispose]());
+    return this.#closing;
+  }
+}

@@ -1,0 +1,99 @@
+/**
+ * The fail mode: what happens to an action whose audit record can't be written. In the closed mode its result
+ * is withheld, in the open mode it proceeds; both count and log the failure.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { AuditGate } from "@gateway/shared/audit/gate";
+ * import { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";
+ *
+ * const log = new MemoryAuditLog();
+ * let blocked = 0;
+ * const gate = new AuditGate({
+ *   log,
+ *   failMode: "closed",
+ *   onAppendFailure: () => {},
+ *   onBlocked: () => blocked++,
+ * });
+ * log.failing = true;
+ * await assert.rejects(gate.require({ outcome: "issued" }), { message: "audit unavailable" });
+ * assert.equal(blocked, 1);
+ * ```
+ *
+ * @module
+ */
+import { AppError, AUDIT_UNAVAILABLE } from "../errors.ts";
+import type { AuditEntry, AuditFailMode, AuditLog } from "./entry.ts";
+
+/** Where the gate reports records that it could not keep; a `ServiceLogger` fits. */
+export interface AuditGateLogger {
+  error(message: string, fields?: Readonly<Record<string, unknown>>): void;
+}
+
+/** What an {@linkcode AuditGate} is made of. */
+export interface AuditGateOptions {
+  readonly log: AuditLog;
+  /** Absent and `""` mean `closed`; so does anything that is not `open`. */
+  readonly failMode?: AuditFailMode | "" | undefined;
+  readonly logger?: AuditGateLogger | undefined;
+  /** Called once per record that could not be appended (`audit_append_failures_total`). */
+  readonly onAppendFailure: () => void;
+  /** Called once per action withheld (`audit_blocked_total`). */
+  readonly onBlocked: () => void;
+}
+
+/** Appends records and decides what a failure to do so means. */
+export class AuditGate {
+  readonly #options: AuditGateOptions;
+
+  constructor(options: AuditGateOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Appends the record without which the action may not have an effect: call it before anything is released.
+   *
+   * @throws {AppError} `audit_unavailable`, text `audit unavailable`, when the record could not be made
+   * durable and the fail mode is closed
+   */
+  async require(entry: AuditEntry): Promise<void> {
+    try {
+      await this.#options.log.append(entry);
+    } catch (cause) {
+      const open = this.#options.failMode === "open";
+      this.#report(entry, cause, open ? "action proceeds" : "action withheld");
+      if (open) return;
+      this.#options.onBlocked();
+      throw new AppError("audit_unavailable", AUDIT_UNAVAILABLE, { cause });
+    }
+  }
+
+  /** Appends a record that nothing hangs on, such as that of a refusal; a failure is logged and counted. */
+  async bestEffort(entry: AuditEntry): Promise<void> {
+    try {
+      await this.#options.log.append(entry);
+    } catch (cause) {
+      this.#report(entry, cause, "best effort");
+    }
+  }
+
+  /** Waits for the appends under way and closes the log. */
+  close(): Promise<void> {
+    return this.#options.log.close();
+  }
+
+  #report(entry: AuditEntry, cause: unknown, consequence: string): void {
+    this.#options.onAppendFailure();
+    this.#options.logger?.error("Cannot append audit record", {
+      outcome: entry.outcome,
+      caller: entry.caller,
+      consequence,
+      cause: describe(cause),
+    });
+  }
+}
+
+function describe(cause: unknown): string {
+  if (!(cause instanceof Error)) return String(cause);
+  return cause.cause === undefined ? cause.message : `${cause.message}: ${describe(cause.cause)}`;
+}

@@ -1,0 +1,160 @@
+/**
+ * Many appends, one write and one sync: records that arrive while the disk is busy go out together, and none
+ * is acknowledged before its bytes are durable.
+ *
+ * @module
+ */
+import { Buffer } from "node:buffer";
+import { AppError, AUDIT_UNAVAILABLE } from "../errors.ts";
+import { type AuditKey, type ChainHead, seal } from "./chain.ts";
+
+/** The file below a {@linkcode GroupCommit}. */
+export interface RecordStore {
+  /** Appends all of the bytes; after a failure, any part of them may be in the file. */
+  write(bytes: Uint8Array): Promise<void>;
+  /** Makes what was written durable. */
+  sync(): Promise<void>;
+  /** Cuts the current file back to so many bytes. */
+  truncate(size: number): Promise<void>;
+  /** Puts the current file aside and starts an empty one; false when it could not, and the old one goes on. */
+  rotate(): Promise<boolean>;
+  /** Releases the file. */
+  close(): void;
+}
+
+/** Where a {@linkcode GroupCommit} goes on. */
+export interface GroupCommitOptions {
+  readonly store: RecordStore;
+  readonly key: AuditKey;
+  readonly head: ChainHead;
+  /** Bytes of good records in the current file. */
+  readonly size: number;
+  /** Whether these bytes end in a newline. */
+  readonly terminated: boolean;
+  /** A file of at least so many bytes is rotated before the next record. */
+  readonly maxFileBytes: number;
+}
+
+interface Pending {
+  readonly body: string;
+  resolve(): void;
+  reject(error: AppError): void;
+}
+
+interface SealedGroup {
+  readonly bytes: Uint8Array;
+  readonly head: ChainHead;
+}
+
+// Bounds the memory of one write; reached only when the disk falls far behind.
+const MAX_GROUP_BYTES = 4 * 1024 * 1024;
+
+/** Writes the chain. After a failure memory and file both stand where the last good group left them. */
+export class GroupCommit {
+  readonly #store: RecordStore;
+  readonly #key: AuditKey;
+  readonly #maxFileBytes: number;
+  #head: ChainHead;
+  #size: number;
+  #terminated: boolean;
+  /** Bytes after `#size` may be in the file. */
+  #dirty = false;
+  #queue: Pending[] = [];
+  #draining: Promise<void> | undefined;
+  #closed = false;
+
+  constructor(options: GroupCommitOptions) {
+    this.#store = options.store;
+    this.#key = options.key;
+    this.#maxFileBytes = options.maxFileBytes;
+    this.#head = options.head;
+    this.#size = options.size;
+    this.#terminated = options.terminated;
+  }
+
+  /**
+   * Appends a record; the order of calls is the order in the file.
+   *
+   * @param body from `encodeBody`
+   * @throws {AppError} `audit_unavailable` when it could not be made durable; the record is then not in the
+   * chain, and the next append tries anew
+   */
+  append(body: string): Promise<void> {
+    if (this.#closed) return Promise.reject(unavailable(new Error("the audit log is closed")));
+    return new Promise((resolve, reject) => {
+      this.#queue.push({ body, resolve, reject });
+      this.#draining ??= this.#drain();
+    });
+  }
+
+  /** Waits for the appends under way, then releases the file; later appends fail. */
+  async close(): Promise<void> {
+    if (this.#closed) return await this.#draining;
+    this.#closed = true;
+    await this.#draining;
+    this.#store.close();
+  }
+
+  async #drain(): Promise<void> {
+    // What else is appended in this turn of the event loop shares the first group.
+    await Promise.resolve();
+    while (this.#queue.length > 0) await this.#commitGroup();
+    this.#draining = undefined;
+  }
+
+  async #commitGroup(): Promise<void> {
+    const group: Pending[] = [];
+    try {
+      if (this.#dirty) await this.#rollBack();
+      if (this.#size >= this.#maxFileBytes && await this.#store.rotate()) this.#startFile();
+      const sealed = this.#sealGroup(group);
+      this.#dirty = true;
+      await this.#store.write(sealed.bytes);
+      await this.#store.sync();
+      this.#dirty = false;
+      this.#head = sealed.head;
+      this.#size += sealed.bytes.length;
+      this.#terminated = true;
+    } catch (cause) {
+      if (group.length === 0) group.push(...this.#queue.splice(0));
+      // Bytes whose sync failed may yet reach the disk: without them, file and memory agree again.
+      if (this.#dirty) await this.#rollBack().catch(() => {});
+      const error = unavailable(cause);
+      for (const pending of group) pending.reject(error);
+      return;
+    }
+    for (const pending of group) pending.resolve();
+  }
+
+  /** Moves as many records from the queue to the group as go into one write of the current file. */
+  #sealGroup(group: Pending[]): SealedGroup {
+    let head = this.#head;
+    let text = this.#terminated ? "" : "\n";
+    let bytes = text.length;
+    while (bytes < MAX_GROUP_BYTES && (group.length === 0 || this.#size + bytes < this.#maxFileBytes)) {
+      const pending = this.#queue.shift();
+      if (pending === undefined) break;
+      group.push(pending);
+      const { line, next } = seal(pending.body, head, this.#key);
+      head = next;
+      text += `${line}\n`;
+      bytes += Buffer.byteLength(line) + 1;
+    }
+    return { bytes: Buffer.from(text), head };
+  }
+
+  async #rollBack(): Promise<void> {
+    await this.#store.truncate(this.#size);
+    this.#dirty = false;
+  }
+
+  #startFile(): void {
+    this.#head = { seq: 0, hash: this.#head.hash };
+    this.#size = 0;
+    this.#terminated = true;
+  }
+}
+
+function unavailable(cause: unknown): AppError {
+  return new AppError("audit_unavailable", AUDIT_UNAVAILABLE, { cause });
+}

@@ -1,0 +1,200 @@
+/**
+ * An audit record as text: which members in which order, how strings are escaped, and how an over-long
+ * record is cut so that every reader's line limit holds.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { encodeBody, formatTime } from "@gateway/shared/audit/record";
+ *
+ * const body = encodeBody({ caller: "admin", outcome: "issued", err: "a<b" }, { time: formatTime(0) });
+ * assert.equal(
+ *   body,
+ *   '{"time":"1970-01-01T00:00:00Z","caller":"admin","host":"","user":"","principal":"","command":"",' +
+ *     String.raw`"ttl":"","serial":0,"outcome":"issued","exit_code":0,"err":"a\u003cb"`,
+ * );
+ * ```
+ *
+ * @module
+ */
+import { Buffer } from "node:buffer";
+import type { AuditEntry } from "./entry.ts";
+
+/** No line of a log is longer than this, in bytes without its newline; readers refuse longer ones. */
+export const MAX_LINE_BYTES = 262_144;
+
+/** Ends a text that was cut. */
+export const TRUNCATED = "...[TRUNCATED]";
+
+// What seq, prev_hash and sig add to a body stays well under this.
+const RESERVED_BYTES = 1024;
+
+type TextField = { [K in keyof AuditEntry]-?: Required<AuditEntry>[K] extends string ? K : never }[
+  keyof AuditEntry
+];
+
+const FREE_TEXT = ["command", "err", "warning", "anomaly"] as const satisfies readonly TextField[];
+
+const OTHER_TEXT = [
+  "caller",
+  "host",
+  "user",
+  "principal",
+  "ttl",
+  "session_id",
+  "target_type",
+  "body_sha256",
+  "outcome",
+  "elevation",
+  "policy_rule",
+  "approval_id",
+  "approved_by",
+  "approved_via",
+] as const satisfies readonly TextField[];
+
+/** How {@linkcode encodeBody} writes an entry. */
+export interface EncodeOptions {
+  /** RFC 3339, UTC; see {@linkcode formatTime}. */
+  readonly time: string;
+  /** Applied to command, err, warning and anomaly before the length is looked at. */
+  readonly redact?: (text: string) => string;
+}
+
+/**
+ * The record up to and without its chain: one JSON object, not yet closed, to which the chain adds
+ * `seq`, `prev_hash` and `sig`. Texts are cut where the line would pass {@linkcode MAX_LINE_BYTES}: first the
+ * longest of command, err, warning and anomaly, then any other.
+ *
+ * @throws {RangeError} for an exit code that is no safe integer or a serial outside of 64 bits, unsigned
+ */
+export function encodeBody(entry: AuditEntry, options: EncodeOptions): string {
+  checkNumbers(entry);
+  let fields = redactFields(entry, options.redact);
+  let body = writeBody(fields, options.time);
+  const budget = MAX_LINE_BYTES - RESERVED_BYTES;
+  for (const candidates of [FREE_TEXT, OTHER_TEXT]) {
+    for (let round = 0; round < candidates.length; round++) {
+      const excess = excessBytes(body, budget);
+      if (excess <= 0) return body;
+      fields = cutLongest(fields, candidates, excess);
+      body = writeBody(fields, options.time);
+    }
+  }
+  return body;
+}
+
+/**
+ * A point in time as records carry it: RFC 3339 in UTC, the fraction of the second without trailing zeros
+ * and absent when it is zero.
+ *
+ * @param ms milliseconds since the Unix epoch
+ */
+export function formatTime(ms: number): string {
+  return new Date(ms).toISOString().replace(/\.?0*Z$/, "Z");
+}
+
+/** A JSON string, quotes included, escaped the way the record's format fixes it; lone surrogates become U+FFFD. */
+export function encodeText(text: string): string {
+  return JSON.stringify(text.toWellFormed()).replace(/[<>&\u2028\u2029]/g, escapeUnit);
+}
+
+function escapeUnit(unit: string): string {
+  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
+}
+
+function checkNumbers(entry: AuditEntry): void {
+  const { exit_code = 0, serial = 0n } = entry;
+  if (!Number.isSafeInteger(exit_code)) throw new RangeError(`Exit code "${exit_code}" is not an integer`);
+  if (serial < 0n || serial > 0xffff_ffff_ffff_ffffn) {
+    throw new RangeError(`Serial "${serial}" is not an unsigned 64-bit number`);
+  }
+}
+
+function redactFields(entry: AuditEntry, redact: ((text: string) => string) | undefined): AuditEntry {
+  if (redact === undefined) return entry;
+  const changed: Partial<Record<TextField, string>> = {};
+  for (const field of FREE_TEXT) {
+    const text = entry[field];
+    if (text) changed[field] = redact(text);
+  }
+  return { ...entry, ...changed };
+}
+
+function writeBody(entry: AuditEntry, time: string): string {
+  return `{"time":${encodeText(time)}` +
+    always("caller", entry.caller) +
+    always("host", entry.host) +
+    always("user", entry.user) +
+    always("principal", entry.principal) +
+    always("command", entry.command) +
+    always("ttl", entry.ttl) +
+    `,"serial":${entry.serial ?? 0}` +
+    present("session_id", entry.session_id) +
+    present("target_type", entry.target_type) +
+    present("body_sha256", entry.body_sha256) +
+    always("outcome", entry.outcome) +
+    `,"exit_code":${String(entry.exit_code || 0)}` +
+    present("err", entry.err) +
+    present("elevation", entry.elevation) +
+    (entry.pty ? ',"pty":true' : "") +
+    present("policy_rule", entry.policy_rule) +
+    (entry.dry_run ? ',"dry_run":true' : "") +
+    present("warning", entry.warning) +
+    present("approval_id", entry.approval_id) +
+    present("approved_by", entry.approved_by) +
+    present("approved_via", entry.approved_via) +
+    present("anomaly", entry.anomaly);
+}
+
+function always(name: string, text: string | undefined): string {
+  return `,"${name}":${text ? encodeText(text) : '""'}`;
+}
+
+function present(name: string, text: string | undefined): string {
+  return text ? `,"${name}":${encodeText(text)}` : "";
+}
+
+function excessBytes(body: string, budget: number): number {
+  // A UTF-16 unit is 3 bytes at most, so that nearly every record is passed without counting.
+  return body.length * 3 <= budget ? 0 : Buffer.byteLength(body) - budget;
+}
+
+function cutLongest(entry: AuditEntry, candidates: readonly TextField[], excess: number): AuditEntry {
+  let longest: TextField | undefined;
+  let longestBytes = 0;
+  for (const field of candidates) {
+    const bytes = encodedBytes(entry[field] ?? "");
+    if (bytes > longestBytes) [longest, longestBytes] = [field, bytes];
+  }
+  if (longest === undefined || longestBytes <= TRUNCATED.length) return entry;
+  const kept = prefixOfBytes(entry[longest] ?? "", longestBytes - excess - TRUNCATED.length);
+  return { ...entry, [longest]: kept + TRUNCATED };
+}
+
+/** How many bytes a text takes between the quotes. */
+function encodedBytes(text: string): number {
+  return Buffer.byteLength(encodeText(text)) - 2;
+}
+
+/** The longest prefix that takes no more than so many bytes when encoded, never half a character. */
+function prefixOfBytes(text: string, maxBytes: number): string {
+  let bytes = 0;
+  let end = 0;
+  while (end < text.length) {
+    const code = text.codePointAt(end) ?? 0;
+    bytes += encodedLength(code);
+    if (bytes > maxBytes) break;
+    end += code > 0xffff ? 2 : 1;
+  }
+  return text.slice(0, end);
+}
+
+/** How many bytes {@linkcode encodeText} makes of one code point. */
+function encodedLength(code: number): number {
+  if (code > 0xffff) return 4;
+  if (code === 0x2028 || code === 0x2029) return 6;
+  if (code > 0x7ff) return 3;
+  if (code > 0x7f) return 2;
+  const character = String.fromCharCode(code);
+  if ('"\\\b\f\n\r\t'.includes(character)) return 2;
+  return code < 0x20 || "<>&".includes(character) ? 6 : 1;
+}

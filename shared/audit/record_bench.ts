@@ -1,0 +1,35 @@
+import type { AuditEntry } from "./entry.ts";
+import { createAuditKey, GENESIS, parseLine, seal, verifySignature } from "./chain.ts";
+import { encodeBody } from "./record.ts";
+
+const KEY = createAuditKey(new Uint8Array(32).fill(1));
+const ENTRY: AuditEntry = {
+  caller: "broker-1",
+  host: "10.0.0.1:22",
+  user: "deploy",
+  principal: "host:web01",
+  command: "role=target purpose=oneshot user=alice@example.com",
+  serial: 18446744073709551615n,
+  outcome: "issued",
+  policy_rule: "allow:^systemctl status [a-z]+$",
+};
+const TIME = "2026-01-02T03:04:05.678Z";
+const BODY = encodeBody(ENTRY, { time: TIME });
+const LINE = new TextEncoder().encode(seal(BODY, GENESIS, KEY).line);
+
+Deno.bench("encodeBody(), a typical record", () => {
+  encodeBody(ENTRY, { time: TIME });
+});
+
+Deno.bench("encodeBody(), a command of 64 KiB of control characters", () => {
+  encodeBody({ ...ENTRY, command: "\x01".repeat(65_536) }, { time: TIME });
+});
+
+Deno.bench("seal()", () => {
+  seal(BODY, GENESIS, KEY);
+});
+
+Deno.bench("parseLine() and verifySignature()", () => {
+  const record = parseLine(LINE);
+  if (record !== undefined) verifySignature(record, KEY.publicKey);
+});

@@ -1,0 +1,200 @@
+import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
+import fc from "fast-check";
+import type { AuditEntry } from "./entry.ts";
+import { encodeBody, encodeText, formatTime, MAX_LINE_BYTES, TRUNCATED } from "./record.ts";
+
+const TIME = "2026-01-02T03:04:05Z";
+const encode = (entry: AuditEntry) => JSON.parse(encodeBody(entry, { time: TIME }) + "}");
+
+Deno.test.each([
+  { name: "drops a zero fraction", ms: 1767323045000, text: "2026-01-02T03:04:05Z" },
+  { name: "trims the fraction", ms: 1767323046500, text: "2026-01-02T03:04:06.5Z" },
+  { name: "keeps milliseconds", ms: 1767323046507, text: "2026-01-02T03:04:06.507Z" },
+  { name: "keeps inner zeros", ms: 1767323050050, text: "2026-01-02T03:04:10.05Z" },
+  { name: "keeps seconds that end in zero", ms: 1767323050000, text: "2026-01-02T03:04:10Z" },
+])("formatTime() $name", ({ ms, text }) => {
+  assert.equal(formatTime(ms), text);
+});
+
+Deno.test.each([
+  { name: "uses the short escapes", text: '"\\\b\f\n\r\t', json: String.raw`"\"\\\b\f\n\r\t"` },
+  { name: "writes other controls as lower hex", text: "\0\x1b\x1f", json: String.raw`"\u0000\u001b\u001f"` },
+  { name: "escapes what HTML acts on", text: "<a>&", json: String.raw`"\u003ca\u003e\u0026"` },
+  { name: "escapes the line separators", text: "\u2028\u2029", json: String.raw`"\u2028\u2029"` },
+  { name: "leaves DEL and C1 raw", text: "\x7f\x85", json: '"\x7f\x85"' },
+  { name: "leaves other characters raw", text: "é/日😀'", json: `"é/日😀'"` },
+  { name: "replaces a lone high surrogate", text: "a\ud800b", json: '"a\ufffdb"' },
+  { name: "replaces a lone low surrogate", text: "\udc00", json: '"\ufffd"' },
+])("encodeText() $name", ({ text, json }) => {
+  assert.equal(encodeText(text), json);
+});
+
+Deno.test("encodeText() gives one line of JSON that reads back, whatever the text (L13)", () => {
+  fc.assert(fc.property(fc.string({ unit: "binary" }), (text) => {
+    const json = encodeText(text);
+    assert.equal(JSON.parse(json), text.toWellFormed());
+    assert.doesNotMatch(json, /[\n\r\u2028\u2029<>&]/);
+  }));
+});
+
+Deno.test("encodeBody() writes every member in order (L8)", () => {
+  const entry: Required<AuditEntry> = {
+    anomaly: "a",
+    approved_via: "v",
+    approved_by: "b",
+    approval_id: "i",
+    warning: "w",
+    dry_run: true,
+    policy_rule: "r",
+    pty: true,
+    elevation: "sudo:root",
+    err: "e",
+    exit_code: -1,
+    outcome: "o",
+    body_sha256: "00",
+    target_type: "k8s",
+    session_id: "s",
+    serial: 18446744073709551615n,
+    ttl: "2m0s",
+    command: "c",
+    principal: "p",
+    user: "u",
+    host: "h",
+    caller: "cn",
+  };
+  assert.equal(
+    encodeBody(entry, { time: TIME }),
+    '{"time":"2026-01-02T03:04:05Z","caller":"cn","host":"h","user":"u","principal":"p","command":"c",' +
+      '"ttl":"2m0s","serial":18446744073709551615,"session_id":"s","target_type":"k8s","body_sha256":"00",' +
+      '"outcome":"o","exit_code":-1,"err":"e","elevation":"sudo:root","pty":true,"policy_rule":"r",' +
+      '"dry_run":true,"warning":"w","approval_id":"i","approved_by":"b","approved_via":"v","anomaly":"a"',
+  );
+});
+
+Deno.test("encodeBody() leaves out what is empty or false, but for the members that always stand", () => {
+  const body = encodeBody(
+    { outcome: "", err: "", elevation: "", pty: false, dry_run: false, session_id: "", anomaly: "" },
+    { time: TIME },
+  );
+  assert.equal(
+    body,
+    '{"time":"2026-01-02T03:04:05Z","caller":"","host":"","user":"","principal":"","command":"","ttl":"",' +
+      '"serial":0,"outcome":"","exit_code":0',
+  );
+});
+
+Deno.test("encodeBody() redacts command, err, warning and anomaly only (L17)", () => {
+  const secret = {
+    caller: "x",
+    host: "x",
+    policy_rule: "x",
+    command: "x",
+    err: "x",
+    warning: "x",
+    anomaly: "x",
+  };
+  const body = JSON.parse(
+    encodeBody({ outcome: "x", ...secret }, { time: TIME, redact: () => "MASKED" }) + "}",
+  );
+  for (const field of ["command", "err", "warning", "anomaly"]) assert.equal(body[field], "MASKED");
+  for (const field of ["caller", "host", "policy_rule", "outcome"]) assert.equal(body[field], "x");
+});
+
+Deno.test.each([
+  { name: "an exit code with a fraction", entry: { outcome: "x", exit_code: 1.5 } },
+  { name: "an exit code that is no number", entry: { outcome: "x", exit_code: NaN } },
+  { name: "a negative serial", entry: { outcome: "x", serial: -1n } },
+  { name: "a serial of 65 bits", entry: { outcome: "x", serial: 1n << 64n } },
+])("encodeBody() refuses $name", ({ entry }) => {
+  assert.throws(() => encodeBody(entry, { time: TIME }), RangeError);
+});
+
+Deno.test("encodeBody() cuts the longest free text and marks it", () => {
+  const entry = encode({
+    outcome: "x",
+    host: "h".repeat(1000),
+    command: "c".repeat(300_000),
+    err: "e".repeat(9),
+  });
+  assert.match(entry.command, /^c+\.\.\.\[TRUNCATED\]$/);
+  assert.equal(entry.err, "e".repeat(9));
+  assert.equal(entry.host.length, 1000);
+  assert.ok(entry.command.length > 258_000);
+});
+
+Deno.test("encodeBody() cuts where the room ends, to the byte, whatever the characters", () => {
+  const unit = fc.constantFrom(
+    "a",
+    "<",
+    "&",
+    '"',
+    "\\",
+    "\n",
+    "\x01",
+    "\x7f",
+    "é",
+    "日",
+    "😀",
+    "\u2028",
+    "\ud800",
+  );
+  fc.assert(
+    fc.property(fc.array(unit, { minLength: 1, maxLength: 6 }), (units) => {
+      const text = units.join("").repeat(270_000);
+      const bytes = Buffer.byteLength(encodeBody({ outcome: "x", command: text }, { time: TIME }));
+      assert.ok(bytes <= MAX_LINE_BYTES - 1024 && bytes > MAX_LINE_BYTES - 1024 - 6, `${bytes} bytes`);
+    }),
+    { numRuns: 20 },
+  );
+});
+
+Deno.test("encodeBody() cuts on a character boundary", () => {
+  for (const pad of ["", "a"]) {
+    const { command } = encode({ outcome: "x", command: pad + "😀".repeat(100_000) });
+    const kept = command.slice(0, -TRUNCATED.length);
+    assert.equal(kept.isWellFormed(), true);
+    assert.doesNotMatch(kept, /\ufffd/);
+  }
+});
+
+Deno.test.each([
+  { name: "four long texts", long: ["command", "err", "warning", "anomaly"], unit: "<" },
+  { name: "escapes that grow six times", long: ["command", "host"], unit: "\x01" },
+  { name: "fields that are no free text", long: ["host", "caller", "policy_rule", "outcome"], unit: "é" },
+  {
+    name: "every text at once",
+    long: [
+      "caller",
+      "host",
+      "user",
+      "principal",
+      "command",
+      "ttl",
+      "session_id",
+      "target_type",
+      "body_sha256",
+      "outcome",
+      "err",
+      "elevation",
+      "policy_rule",
+      "warning",
+      "approval_id",
+      "approved_by",
+      "approved_via",
+      "anomaly",
+    ],
+    unit: "\ud800",
+  },
+])("encodeBody() keeps the line under the cap with $name (L9)", ({ long, unit }) => {
+  const entry = Object.fromEntries(long.map((field) => [field, unit.repeat(200_000)]));
+  const body = encodeBody({ outcome: "x", ...entry }, { time: TIME });
+  assert.ok(Buffer.byteLength(body) <= MAX_LINE_BYTES - 1024);
+  JSON.parse(body + "}");
+});
+
+Deno.test("encodeBody() keeps the line under the cap when redaction lengthens it (L9)", () => {
+  const redact = (text: string) => text.replaceAll("x", "[REDACTED:a-rule-with-a-long-name]");
+  const body = encodeBody({ outcome: "o", command: "x".repeat(65_536) }, { time: TIME, redact });
+  assert.ok(Buffer.byteLength(body) <= MAX_LINE_BYTES - 1024);
+});

@@ -1,0 +1,113 @@
+/**
+ * The files of a log on disk: the one being written, and those rotated away.
+ *
+ * @module
+ */
+import { basename, dirname, join } from "node:path";
+import type { Clock } from "../clock.ts";
+import type { RecordStore } from "./group_commit.ts";
+import { nextSegmentName, type SegmentName, sortSegments } from "./segment_names.ts";
+
+/** Told of what went wrong without stopping the log; a `ServiceLogger` fits. */
+export interface AuditWarnings {
+  warn(message: string, fields?: Readonly<Record<string, unknown>>): void;
+}
+
+/** The rotated files of a log, oldest first. */
+export async function listSegments(logPath: string): Promise<readonly SegmentName[]> {
+  const names: string[] = [];
+  for await (const entry of Deno.readDir(dirname(logPath))) {
+    if (entry.isFile) names.push(entry.name);
+  }
+  return sortSegments(basename(logPath), names);
+}
+
+/** Makes the names in the folder of a file durable. */
+export async function syncFolder(path: string): Promise<void> {
+  using folder = await Deno.open(dirname(path), { read: true });
+  await folder.sync();
+}
+
+/** Opens a log for appending; creates it, readable by its owner only. */
+export async function openForAppend(path: string): Promise<Deno.FsFile> {
+  return await Deno.open(path, { append: true, create: true, mode: 0o600 });
+}
+
+/** What a {@linkcode SegmentedFile} is made of. */
+export interface SegmentedFileOptions {
+  readonly path: string;
+  /** The log, from {@linkcode openForAppend}. */
+  readonly file: Deno.FsFile;
+  readonly clock: Clock;
+  readonly warnings?: AuditWarnings | undefined;
+}
+
+/** A log file that can be rotated while records are being appended. */
+export class SegmentedFile implements RecordStore {
+  readonly #path: string;
+  readonly #clock: Clock;
+  readonly #warnings: AuditWarnings | undefined;
+  #file: Deno.FsFile;
+  /** The open file has its rotated name already, and its successor could not be opened yet. */
+  #movedAway = false;
+
+  constructor(options: SegmentedFileOptions) {
+    this.#path = options.path;
+    this.#file = options.file;
+    this.#clock = options.clock;
+    this.#warnings = options.warnings;
+  }
+
+  async write(bytes: Uint8Array): Promise<void> {
+    let rest = bytes;
+    while (rest.length > 0) rest = rest.subarray(await this.#file.write(rest));
+  }
+
+  sync(): Promise<void> {
+    return this.#file.syncData();
+  }
+
+  truncate(size: number): Promise<void> {
+    return this.#file.truncate(size);
+  }
+
+  /** Never fails: where a step can't be done, the open file goes on and the next append tries again. */
+  async rotate(): Promise<boolean> {
+    try {
+      if (!this.#movedAway) await this.#moveAway();
+      const next = await this.#openNext();
+      this.#file.close();
+      this.#file = next;
+      this.#movedAway = false;
+      return true;
+    } catch (error) {
+      this.#warnings?.warn("Cannot rotate audit log, it grows on", {
+        path: this.#path,
+        error: String(error),
+      });
+      return false;
+    }
+  }
+
+  close(): void {
+    this.#file.close();
+  }
+
+  async #moveAway(): Promise<void> {
+    const name = nextSegmentName(basename(this.#path), await listSegments(this.#path), this.#clock.now());
+    await Deno.rename(this.#path, join(dirname(this.#path), name));
+    this.#movedAway = true;
+  }
+
+  async #openNext(): Promise<Deno.FsFile> {
+    const next = await openForAppend(this.#path);
+    try {
+      if ((await next.stat()).size > 0) throw new Error("its successor is not empty");
+      await syncFolder(this.#path);
+      return next;
+    } catch (error) {
+      next.close();
+      throw error;
+    }
+  }
+}

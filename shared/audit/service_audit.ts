@@ -1,0 +1,73 @@
+/**
+ * A service's audit log as its config describes it, opened and put behind its fail mode.
+ *
+ * ```ts ignore
+ * import { openServiceAudit } from "@gateway/shared/audit/service_audit";
+ *
+ * const audit = await openServiceAudit({ config, clock: systemClock, metrics, logger });
+ * await audit.require({ caller: "broker-1", outcome: "issued" });
+ * await audit.close();
+ * ```
+ *
+ * @module
+ */
+import type { Clock } from "../clock.ts";
+import { AppError } from "../errors.ts";
+import type { ServiceLogger } from "../log.ts";
+import type { Metrics } from "../metrics.ts";
+import { quoteText } from "../quote.ts";
+import type { RedactConfig } from "../redact/model.ts";
+import { createRedactor } from "../redact/redact.ts";
+import type { AuditFailMode } from "./entry.ts";
+import { openFileAuditLog } from "./file_log.ts";
+import { AuditGate } from "./gate.ts";
+
+/** The part of a service's config that is about its audit log. */
+export interface ServiceAuditConfig {
+  readonly audit_log: string;
+  readonly audit_key: string;
+  readonly audit_fail_mode: AuditFailMode | "";
+  readonly redact?: RedactConfig;
+}
+
+/** What {@linkcode openServiceAudit} needs. */
+export interface ServiceAuditOptions {
+  readonly config: ServiceAuditConfig;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  readonly logger: ServiceLogger;
+}
+
+/**
+ * Reads the audit key, opens the log and counts its failures in `audit_append_failures_total` and
+ * `audit_blocked_total`.
+ *
+ * @throws {AppError} `invalid_config` when the key or the log can't be used
+ */
+export async function openServiceAudit(options: ServiceAuditOptions): Promise<AuditGate> {
+  const { config, clock, metrics, logger } = options;
+  const redact = createRedactor(config.redact);
+  const seed = await readSeed(config.audit_key);
+  const log = await openFileAuditLog({ path: config.audit_log, seed, clock, redact, logger });
+  const failures = metrics.counter("audit_append_failures_total", "Audit records that could not be appended");
+  const blocked = metrics.counter(
+    "audit_blocked_total",
+    "Actions withheld because the audit log was unwritable",
+  );
+  return new AuditGate({
+    log,
+    failMode: config.audit_fail_mode,
+    logger,
+    onAppendFailure: () => failures.inc(),
+    onBlocked: () => blocked.inc(),
+  });
+}
+
+async function readSeed(path: string): Promise<Uint8Array> {
+  try {
+    return await Deno.readFile(path);
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new AppError("invalid_config", `Cannot read audit_key ${quoteText(path)}: ${reason}`, { cause });
+  }
+}

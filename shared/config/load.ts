@@ -1,0 +1,131 @@
+/**
+ * Loading a config file: JSON with comments, checked strictly, every problem reported at once. A broken
+ * config stops the start; nothing of it is guessed or ignored.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { z } from "@zod/zod";
+ * import { parseConfig } from "@gateway/shared/config/load";
+ *
+ * const schema = z.strictObject({ listen: z.string(), hosts: z.record(z.string(), z.string()).default({}) });
+ * const options = { what: "signer config", source: "signer.json", schema };
+ * assert.equal(parseConfig({ ...options, text: '{ "listen": ":1", /* note *\/ }' }).listen, ":1");
+ * assert.throws(
+ *   () => parseConfig({ ...options, text: '{ "listen": ":1", "host": {} }' }),
+ *   { message: 'Cannot load signer config "signer.json": unknown key "host" (did you mean "hosts"?)' },
+ * );
+ * ```
+ *
+ * @module
+ */
+import type { z } from "@zod/zod";
+import { AppError } from "../errors.ts";
+import { withoutComments } from "./comment_keys.ts";
+import { type ConfigObject, isConfigObject, parseJsonc } from "./jsonc.ts";
+import { describeIssue } from "./problems.ts";
+import { shapeOf } from "./shape.ts";
+
+/** A config's kind and rules. */
+export interface ConfigKind<T> {
+  /** As messages name it: `signer config`. */
+  readonly what: string;
+  readonly schema: z.ZodType<T>;
+  /**
+   * Keys of the specification that this version refuses, as dotted paths from the top; `*` stands for any
+   * key of a map (`hosts.*.sealed_exec`).
+   */
+  readonly unsupported?: readonly string[];
+}
+
+/** A config's text, and where it came from. */
+export interface ConfigText<T> extends ConfigKind<T> {
+  readonly text: string;
+  /** The file's name as messages show it. */
+  readonly source: string;
+}
+
+/** A config's file. */
+export interface ConfigFile<T> extends ConfigKind<T> {
+  readonly path: string;
+}
+
+/**
+ * Checks the text of a config and gives it with its defaults. Objects in the result have no prototype, so
+ * that a lookup by a name that came over the network finds only what the operator wrote.
+ *
+ * @throws {AppError} `invalid_config` with every problem and its key path, one a line when there are several
+ */
+export function parseConfig<T>(config: ConfigText<T>): T {
+  const parsed = parseJsonc(config.text);
+  if (parsed.kind === "malformed") throw invalid(config, [parsed.problem]);
+  const shape = shapeOf(config.schema);
+  const value = withoutComments(parsed.value, shape);
+  const problems = [...parsed.problems];
+  for (const key of config.unsupported ?? []) problems.push(...takeUnsupported(value, key.split("."), ""));
+  const result = config.schema.safeParse(value);
+  if (!result.success) {
+    problems.push(...result.error.issues.flatMap((issue) => describeIssue(issue, value, shape)));
+  }
+  if (problems.length > 0 || !result.success) throw invalid(config, problems);
+  withoutPrototypes(result.data);
+  return result.data;
+}
+
+/**
+ * Reads and checks a config file.
+ *
+ * @throws {AppError} `invalid_config` when it cannot be read, is not UTF-8, or has any problem
+ */
+export async function loadConfig<T>(config: ConfigFile<T>): Promise<T> {
+  const source = config.path;
+  let text: string;
+  try {
+    const bytes = await Deno.readFile(config.path);
+    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch (cause) {
+    throw invalid({ ...config, source }, [describeReadFailure(cause)], cause);
+  }
+  return parseConfig({ ...config, source, text });
+}
+
+function invalid(
+  config: { readonly what: string; readonly source: string },
+  problems: readonly string[],
+  cause?: unknown,
+): AppError {
+  const head = `Cannot load ${config.what} ${JSON.stringify(config.source)}:`;
+  const message = problems.length === 1
+    ? `${head} ${problems[0]}`
+    : [`${head} ${problems.length} problems`, ...problems].join("\n  ");
+  return new AppError("invalid_config", message, { cause });
+}
+
+function describeReadFailure(cause: unknown): string {
+  if (cause instanceof TypeError) return "the file is not valid UTF-8";
+  if (cause instanceof Deno.errors.NotFound) return "no such file";
+  if (cause instanceof Deno.errors.IsADirectory) return "it is a folder, not a file";
+  if (cause instanceof Deno.errors.PermissionDenied) return "the file's mode does not let this user read it";
+  if (cause instanceof Deno.errors.NotCapable) return "this process was not given the permission to read it";
+  return `the file cannot be read (${cause instanceof Error ? cause.message : String(cause)})`;
+}
+
+/** Removes an unsupported key wherever it stands, so that it is reported as such and not as unknown. */
+function takeUnsupported(object: ConfigObject, keys: readonly string[], parent: string): readonly string[] {
+  const [key, ...rest] = keys;
+  if (key === undefined) return [];
+  const names = key === "*" ? Object.keys(object) : Object.hasOwn(object, key) ? [key] : [];
+  return names.flatMap((name) => {
+    const path = parent === "" ? name : `${parent}.${name}`;
+    const member = object[name];
+    if (rest.length > 0) return isConfigObject(member) ? takeUnsupported(member, rest, path) : [];
+    delete object[name];
+    return [`"${path}": not supported yet by this version`];
+  });
+}
+
+/** The schema's result is made of ordinary objects, fresh from the parse; a map among them must not inherit. */
+function withoutPrototypes(value: unknown): void {
+  if (typeof value !== "object" || value === null) return;
+  if (Object.getPrototypeOf(value) === Object.prototype) Object.setPrototypeOf(value, null);
+  for (const member of Object.values(value)) withoutPrototypes(member);
+}

@@ -1,0 +1,92 @@
+/**
+ * The monitor listener of a service: is it alive, does it accept requests, what are its counters. No TLS and
+ * no authentication: bind it to loopback or a private interface.
+ *
+ * ```ts ignore
+ * import { startMonitor } from "@gateway/shared/http/monitor";
+ * import { createMetrics } from "@gateway/shared/metrics";
+ *
+ * await using monitor = await startMonitor({
+ *   listen: "127.0.0.1:9090",
+ *   isReady: () => true,
+ *   metrics: createMetrics(),
+ * });
+ * ```
+ *
+ * @module
+ */
+import { AppError } from "../errors.ts";
+import type { Metrics } from "../metrics.ts";
+import { type ListenAddress, parseListenAddress } from "./listen_address.ts";
+
+/** What {@linkcode startMonitor} needs. */
+export interface MonitorOptions {
+  /** `host:port`, as in the config. */
+  readonly listen: string;
+  /** Whether the service accepts requests; false before it listens and while it drains. */
+  readonly isReady: () => boolean;
+  readonly metrics: Pick<Metrics, "text" | "contentType">;
+}
+
+/** A running monitor listener. */
+export interface Monitor extends AsyncDisposable {
+  /** Where it listens, with the port that the system chose for port 0. */
+  readonly address: ListenAddress;
+  close(): Promise<void>;
+}
+
+/**
+ * Starts the listener.
+ *
+ * @throws {AppError} `invalid_config` when it cannot listen on the address
+ */
+export function startMonitor(options: MonitorOptions): Promise<Monitor> {
+  const { hostname, port } = parseListenAddress(options.listen);
+  const handler = (request: Request) => respondToMonitor(request, options);
+  const onListen = () => {};
+  const onError = () => text(500, "internal error\n");
+  return Promise.try(() => {
+    const server = serve({ hostname, port, onListen, onError }, handler, options.listen);
+    const close = () => server.shutdown();
+    return { address: { hostname, port: server.addr.port }, close, [Symbol.asyncDispose]: close };
+  });
+}
+
+function serve(
+  where: Deno.ServeTcpOptions & { readonly onError: () => Response },
+  handler: (request: Request) => Promise<Response>,
+  shown: string,
+): Deno.HttpServer<Deno.NetAddr> {
+  try {
+    return Deno.serve(where, handler);
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new AppError("invalid_config", `Cannot listen on ${shown}: ${reason}`, { cause });
+  }
+}
+
+/** Answers one request of the monitor listener; any method will do. */
+export async function respondToMonitor(
+  request: Request,
+  { isReady, metrics }: Pick<MonitorOptions, "isReady" | "metrics">,
+): Promise<Response> {
+  switch (new URL(request.url).pathname) {
+    case "/healthz":
+      return text(200, "ok\n");
+    case "/readyz":
+      return isReady() ? text(200, "ready\n") : text(503, "not ready\n");
+    case "/metrics":
+      return text(200, await metrics.text(), metrics.contentType);
+    default:
+      return text(404, "not found\n");
+  }
+}
+
+function text(status: number, body: string, contentType = "text/plain; charset=utf-8"): Response {
+  const headers = {
+    "content-type": contentType,
+    "x-content-type-options": "nosniff",
+    "cache-control": "no-store",
+  };
+  return new Response(body, { status, headers });
+}

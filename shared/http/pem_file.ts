@@ -1,0 +1,33 @@
+/**
+ * Certificates and keys from disk.
+ *
+ * ```ts ignore
+ * import { readPemFile } from "@gateway/shared/http/pem_file";
+ *
+ * const cert = await readPemFile("server_cert", "/etc/gateway/pki/signer.crt");
+ * ```
+ *
+ * @module
+ */
+import { AppError } from "../errors.ts";
+import { quoteText } from "../quote.ts";
+
+/**
+ * Reads a PEM file that a config names.
+ *
+ * @param key the config key that names it, for the message
+ * @throws {AppError} `invalid_config` when the file can't be read or holds no PEM
+ */
+export async function readPemFile(key: string, path: string): Promise<string> {
+  let text: string;
+  try {
+    text = await Deno.readTextFile(path);
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new AppError("invalid_config", `Cannot read ${key} ${quoteText(path)}: ${reason}`, { cause });
+  }
+  if (!text.includes("-----BEGIN ")) {
+    throw new AppError("invalid_config", `Cannot use ${key} ${quoteText(path)}: not a PEM file`);
+  }
+  return text;
+}

@@ -1,0 +1,116 @@
+/**
+ * The one place where a fault becomes an HTTP answer: RFC 9457 `application/problem+json`, with a stable
+ * `code` for programs and a `detail` for people.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { AppError } from "@gateway/shared/errors";
+ * import { problemResponse } from "@gateway/shared/http/problem";
+ *
+ * const response = problemResponse(new AppError("unknown_host", 'Cannot freeze host "web1": unknown host'));
+ * assert.equal(response.status, 404);
+ * assert.equal((await response.json()).code, "unknown_host");
+ * ```
+ *
+ * @module
+ */
+import { AppError, type ErrorCode } from "../errors.ts";
+import { stringifyJson } from "../json.ts";
+
+/** The HTTP status of every error code. */
+export const STATUS = {
+  invalid_request: 400,
+  not_supported: 400,
+  unauthenticated: 401,
+  forbidden: 403,
+  denied: 403,
+  approval_required: 403,
+  frozen: 403,
+  not_found: 404,
+  unknown_host: 404,
+  method_not_allowed: 405,
+  timeout: 408,
+  conflict: 409,
+  gone: 410,
+  payload_too_large: 413,
+  unsupported_media_type: 415,
+  rate_limited: 429,
+  internal: 500,
+  audit_unavailable: 500,
+  invalid_config: 500,
+  upstream_failure: 502,
+  // Whoever cancelled has gone; the one who still reads this is the client of a service that is stopping.
+  canceled: 503,
+} as const satisfies Record<ErrorCode, number>;
+
+type Status = (typeof STATUS)[ErrorCode];
+
+/** With `type` `about:blank` the title is the status phrase (RFC 9457 section 4.2.1). */
+const TITLE: Readonly<Record<Status, string>> = {
+  400: "Bad Request",
+  401: "Unauthorized",
+  403: "Forbidden",
+  404: "Not Found",
+  405: "Method Not Allowed",
+  408: "Request Timeout",
+  409: "Conflict",
+  410: "Gone",
+  413: "Content Too Large",
+  415: "Unsupported Media Type",
+  429: "Too Many Requests",
+  500: "Internal Server Error",
+  502: "Bad Gateway",
+  503: "Service Unavailable",
+};
+
+/** The body of an error answer. */
+export interface Problem {
+  readonly type: "about:blank";
+  readonly title: string;
+  readonly status: Status;
+  /** For people. */
+  readonly detail: string;
+  /** For programs. */
+  readonly code: ErrorCode;
+  /** Only for status 500 and up: names the log line with the cause. */
+  readonly request_id?: string;
+}
+
+/** What {@linkcode problemResponse} cannot know from the error. */
+export interface ProblemOptions {
+  /** Shown in answers of status 500 and up, so that an operator finds the log line. */
+  readonly requestId?: string;
+  /** The methods that the path has, for `method_not_allowed`: becomes the `Allow` header. */
+  readonly allow?: readonly string[];
+}
+
+const INTERNAL_DETAIL = "The request failed because of a fault inside the service";
+
+/** Describes a fault; what is not an {@linkcode AppError} gets code `internal` and a fixed text. */
+export function describeProblem(error: unknown, options: ProblemOptions = {}): Problem {
+  const code = error instanceof AppError ? error.code : "internal";
+  const status = STATUS[code];
+  return {
+    type: "about:blank",
+    title: TITLE[status],
+    status,
+    detail: error instanceof AppError ? error.message : INTERNAL_DETAIL,
+    code,
+    ...(status >= 500 && options.requestId !== undefined ? { request_id: options.requestId } : {}),
+  };
+}
+
+/** The answer for a fault. Nothing of an error that is not an {@linkcode AppError} is in it, and no cause ever. */
+export function problemResponse(error: unknown, options: ProblemOptions = {}): Response {
+  const problem = describeProblem(error, options);
+  const headers: Record<string, string> = {
+    "content-type": "application/problem+json",
+    "x-content-type-options": "nosniff",
+    "cache-control": "no-store",
+  };
+  if (error instanceof AppError && error.retryAfterSeconds !== undefined) {
+    headers["retry-after"] = String(Math.max(1, Math.ceil(error.retryAfterSeconds)));
+  }
+  if (problem.status === 405) headers["allow"] = (options.allow ?? []).join(", ");
+  return new Response(`${stringifyJson(problem)}\n`, { status: problem.status, headers });
+}

@@ -1,0 +1,97 @@
+/**
+ * JSON that keeps 64-bit integers exact in both directions. Certificate serials are random 64-bit numbers,
+ * which `JSON.parse` and `JSON.stringify` would corrupt.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { parseJson, stringifyJson } from "@gateway/shared/json";
+ *
+ * const value = parseJson('{"serial":18446744073709551615,"ttl":60}');
+ * assert.deepEqual(value, { serial: 18446744073709551615n, ttl: 60 });
+ * assert.equal(stringifyJson(value), '{"serial":18446744073709551615,"ttl":60}');
+ * ```
+ *
+ * @module
+ */
+
+/** What the engine has and the compiler's library does not describe yet (ECMAScript 2026, JSON source text access). */
+interface JsonSourceText {
+  rawJSON(text: string): unknown;
+  parse(text: string, reviver: (key: string, value: unknown, context: NumberSource) => unknown): unknown;
+}
+
+interface NumberSource {
+  /** The literal as written; only for numbers, strings, booleans and null. */
+  readonly source?: string;
+}
+
+const json = JSON as JSON & JsonSourceText;
+
+/** The shortest texts with a number that needs the slow way: 16 digits in a row, or an exponent that may overflow. */
+const NEEDS_REVIVER = /\d{16}|\d[eE]\+?\d{3}/;
+
+/**
+ * Parses JSON. An integer outside the safe range of `number` becomes a `bigint`, every other number a
+ * `number`. A lone surrogate in a string or a key becomes U+FFFD, so that every string can be encoded as
+ * UTF-8 and hashed. The last of several equal keys counts.
+ *
+ * @throws {SyntaxError} when the text is not JSON, nests too deeply, or holds a number beyond any `number`
+ */
+export function parseJson(text: string): unknown {
+  const wellFormed = replaceLoneSurrogates(text);
+  if (!NEEDS_REVIVER.test(wellFormed)) return JSON.parse(wellFormed);
+  try {
+    return json.parse(wellFormed, exactNumber);
+  } catch (error) {
+    // The reviver recurses, unlike the parser; overflowing the stack is the sender's doing, not our fault.
+    if (error instanceof RangeError) throw new SyntaxError("JSON is nested too deeply", { cause: error });
+    throw error;
+  }
+}
+
+/**
+ * Writes JSON on one line. A `bigint` is written as its digits; members that are `undefined` are left out.
+ * Exact for what {@linkcode parseJson} gives.
+ *
+ * @throws {TypeError} when the value is `undefined`, a function or a symbol, or refers to itself
+ */
+export function stringifyJson(value: unknown): string {
+  const text: string | undefined = hasBigint(value)
+    ? JSON.stringify(value, writeBigint)
+    : JSON.stringify(value);
+  if (text === undefined) throw new TypeError(`Cannot write ${typeof value} as JSON`);
+  return text;
+}
+
+function exactNumber(_key: string, value: unknown, { source }: NumberSource): unknown {
+  if (typeof value !== "number" || Number.isSafeInteger(value) || source === undefined) return value;
+  if (/^-?\d+$/.test(source)) return BigInt(source);
+  if (!Number.isFinite(value)) throw new SyntaxError("JSON number is out of range");
+  return value;
+}
+
+function writeBigint(_key: string, value: unknown): unknown {
+  return typeof value === "bigint" ? json.rawJSON(value.toString()) : value;
+}
+
+/** A look at two levels decides for the common shapes; what lies deeper takes the replacer, which is always right. */
+function hasBigint(value: unknown): boolean {
+  if (typeof value === "bigint") return true;
+  if (typeof value !== "object" || value === null) return false;
+  for (const member of Object.values(value)) {
+    if (typeof member === "bigint" || (typeof member === "object" && member !== null)) return true;
+  }
+  return false;
+}
+
+/**
+ * Text that was decoded from UTF-8 has lone surrogates only as escapes, so they can be found before parsing,
+ * in keys too. Every escape is matched whole: in `\\ud800` the `u` belongs to no escape.
+ */
+function replaceLoneSurrogates(text: string): string {
+  if (!text.includes("\\ud") && !text.includes("\\uD")) return text.toWellFormed();
+  return text.toWellFormed().replace(
+    /\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)/gs,
+    (escape: string, lone: string | undefined) => lone === undefined ? escape : "\\ufffd",
+  );
+}

@@ -1,0 +1,68 @@
+/**
+ * What a service's audit log and the files beside it need.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { filePermissions } from "@gateway/shared/permissions/audit_folder";
+ *
+ * const set = filePermissions({
+ *   workingFolder: "/srv",
+ *   auditLog: "log/audit.log",
+ *   files: { audit_key: "audit.seed" },
+ * });
+ * assert.deepEqual(set, { read: ["/srv/audit.seed", "/srv/log"], write: ["/srv/log"] });
+ * ```
+ *
+ * @module
+ */
+import { dirname, isAbsolute, resolve, sep } from "node:path";
+import { AppError } from "../errors.ts";
+import { mergeSets, type PermissionSet } from "./set.ts";
+
+/** The files of one service. */
+export interface ServiceFiles {
+  /** The absolute folder that relative paths start from. */
+  readonly workingFolder: string;
+  /** The path of the audit log. */
+  readonly auditLog: string;
+  /** Paths of the files it reads, by the config key that names them; an empty path is no file. */
+  readonly files: Readonly<Record<string, string>>;
+}
+
+/**
+ * Read for the files, read and write for the audit log's folder: rotation renames the log and creates files
+ * beside it. Files that the service reads stay read-only when they lie in that folder.
+ *
+ * @throws {AppError} `invalid_config` when the folder is the root of the file system, or a file is the log or
+ *   its folder
+ */
+export function filePermissions(options: ServiceFiles): PermissionSet {
+  const { workingFolder } = options;
+  if (!isAbsolute(workingFolder)) {
+    throw new TypeError(`workingFolder must be absolute: ${JSON.stringify(workingFolder)}`);
+  }
+  const log = resolve(workingFolder, options.auditLog);
+  const folder = dirname(log);
+  if (dirname(folder) === folder) {
+    throw new AppError(
+      "invalid_config",
+      `Cannot use audit_log ${JSON.stringify(log)}: it needs a folder of its own`,
+    );
+  }
+  const files = Object.entries(options.files).filter(([, path]) => path !== "")
+    .map(([key, path]) => [key, resolve(workingFolder, path)] as const);
+  for (const [key, path] of files) {
+    if (path === log || path === folder) {
+      throw new AppError(
+        "invalid_config",
+        `Cannot use ${key} ${JSON.stringify(path)}: it is the audit log or its folder`,
+      );
+    }
+  }
+  const paths = files.map(([, path]) => path);
+  return mergeSets({
+    read: [...paths, folder],
+    write: [folder],
+    denyWrite: paths.filter((path) => path.startsWith(folder + sep)),
+  });
+}

@@ -1,0 +1,75 @@
+import assert from "node:assert/strict";
+import { AppError } from "../errors.ts";
+import { formatFlags, formatJson, mergeSets, type PermissionJson, type PermissionSet } from "./set.ts";
+
+const NOTHING = ["--no-prompt", "--cached-only"];
+
+Deno.test.each<{ name: string; set: PermissionSet; flags: string[]; json: PermissionJson }>([
+  { name: "an empty set", set: {}, flags: [], json: {} },
+  { name: "empty lists", set: { read: [], write: [], net: [], ignoreEnv: [] }, flags: [], json: {} },
+  {
+    name: "every kind",
+    set: {
+      read: ["/a", "/b"],
+      write: ["/c"],
+      denyWrite: ["/c/d"],
+      net: ["[::1]:1", "h:2"],
+      ignoreEnv: ["X"],
+    },
+    flags: [
+      "--allow-read=/a,/b",
+      "--allow-write=/c",
+      "--deny-write=/c/d",
+      "--allow-net=[::1]:1,h:2",
+      "--ignore-env=X",
+    ],
+    json: {
+      read: ["/a", "/b"],
+      write: { allow: ["/c"], deny: ["/c/d"] },
+      net: ["[::1]:1", "h:2"],
+      env: { ignore: ["X"] },
+    },
+  },
+  {
+    name: "any network and the whole environment",
+    set: { write: ["/c"], net: "any", ignoreEnv: "all" },
+    flags: ["--allow-write=/c", "--allow-net", "--ignore-env"],
+    json: { write: ["/c"], net: true, env: { ignore: true } },
+  },
+])("formatFlags() and formatJson() write $name", ({ set, flags, json }) => {
+  assert.deepEqual(formatFlags(set), [...NOTHING, ...flags]);
+  assert.deepEqual(formatJson(set), json);
+});
+
+Deno.test.each<{ name: string; set: PermissionSet }>([
+  { name: "reading", set: { read: ["/a,/etc/shadow"] } },
+  { name: "writing", set: { write: ["/a,/etc"] } },
+  { name: "denying", set: { write: ["/a"], denyWrite: ["/a/b,c"] } },
+  { name: "connecting", set: { net: ["a:1,b:2"] } },
+])("formatFlags() refuses a comma, which would grant two things, in $name", ({ set }) => {
+  assert.throws(
+    () => formatFlags(set),
+    (error) => error instanceof AppError && error.code === "invalid_config",
+  );
+});
+
+Deno.test.each<{ name: string; sets: PermissionSet[]; merged: PermissionSet }>([
+  { name: "nothing into nothing", sets: [{}, { read: [] }], merged: {} },
+  {
+    name: "lists sorted and without repetition",
+    sets: [{ read: ["/b", "/a"], net: ["h:2"] }, {
+      read: ["/a", "/c"],
+      net: ["h:1", "h:2"],
+      denyWrite: ["/x"],
+    }],
+    merged: { read: ["/a", "/b", "/c"], net: ["h:1", "h:2"], denyWrite: ["/x"] },
+  },
+  { name: "any network over a list", sets: [{ net: ["h:1"] }, { net: "any" }], merged: { net: "any" } },
+  {
+    name: "all variables over a list",
+    sets: [{ ignoreEnv: "all" }, { ignoreEnv: ["X"] }],
+    merged: { ignoreEnv: "all" },
+  },
+])("mergeSets() merges $name", ({ sets, merged }) => {
+  assert.deepEqual(mergeSets(...sets), merged);
+});

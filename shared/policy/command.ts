@@ -1,0 +1,154 @@
+/**
+ * The command firewall: several command policies joined to one set, and what the set says of a command.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { composePolicies, decideCommand } from "@gateway/shared/policy/command";
+ * import { compilePattern } from "@gateway/shared/policy/pattern";
+ *
+ * const set = composePolicies([{
+ *   mode: "allowlist",
+ *   enforcement: "enforce",
+ *   allow: [compilePattern("^uptime$")],
+ *   deny: [],
+ *   requireApproval: [],
+ *   shellParse: true,
+ * }]);
+ * assert.deepEqual(decideCommand(set, "uptime; id"), {
+ *   kind: "denied",
+ *   rule: "allowlist:no-match",
+ *   structure: "",
+ *   requireApproval: false,
+ * });
+ * ```
+ *
+ * @module
+ */
+import type { Enforcement } from "../wire/sign.ts";
+import type { Pattern } from "./pattern.ts";
+import { parseCommand } from "./shell.ts";
+
+/** One command policy, ready to decide. */
+export interface CompiledCommandPolicy {
+  readonly mode: "off" | "allowlist" | "denylist";
+  readonly enforcement: Enforcement;
+  /** Consulted in an allowlist only. */
+  readonly allow: readonly Pattern[];
+  /** Consulted in every mode but `off`. */
+  readonly deny: readonly Pattern[];
+  /** Consulted in every mode, `off` included. */
+  readonly requireApproval: readonly Pattern[];
+  readonly shellParse: boolean;
+}
+
+/** The union of all command policies that hold for one host. */
+export interface PolicySet {
+  /** In the order in which they are consulted. */
+  readonly members: readonly CompiledCommandPolicy[];
+  /** Whether any member restricts; if none does the set has no opinion. */
+  readonly restricts: boolean;
+  /** `enforce` when any restricting member enforces. */
+  readonly enforcement: Enforcement;
+  /** Whether commands are parsed: unless every member switched it off. */
+  readonly parses: boolean;
+}
+
+/** What a {@linkcode PolicySet} says of one command, before enforcement is considered. */
+export type CommandVerdict =
+  | {
+    readonly kind: "allowed";
+    /** `require_approval:<pattern>`, `allow:<pattern>`, or empty when no rule spoke. */
+    readonly rule: string;
+    readonly requireApproval: boolean;
+  }
+  | {
+    readonly kind: "denied";
+    /** `deny:<pattern>`, `allowlist:no-match` or `shell-parse:<reason>`. */
+    readonly rule: string;
+    /** The reason of a structural refusal; empty when a rule denied. */
+    readonly structure: string;
+    /** Whether the denied command would also have needed approval. */
+    readonly requireApproval: boolean;
+  };
+
+/** Whether a policy restricts anything: an allowlist, a denylist, or any approval rule. */
+export function isRestricting(policy: CompiledCommandPolicy): boolean {
+  return policy.mode !== "off" || policy.requireApproval.length > 0;
+}
+
+/** Joins policies; the order is that in which their rules are consulted. */
+export function composePolicies(members: readonly CompiledCommandPolicy[]): PolicySet {
+  const restricting = members.filter(isRestricting);
+  return {
+    members,
+    restricts: restricting.length > 0,
+    enforcement: restricting.length > 0 && restricting.every((policy) => policy.enforcement === "audit")
+      ? "audit"
+      : "enforce",
+    parses: !(members.length > 0 && members.every((policy) => !policy.shellParse)),
+  };
+}
+
+/**
+ * Decides one command. Each simple command in it is a candidate of its own, its words joined by one space, so
+ * that no pattern can match across `;` or `|`; without parsing the raw text is the one candidate. The first
+ * denial wins, deny before approval before allow.
+ */
+export function decideCommand(set: PolicySet, command: string): CommandVerdict {
+  const text = command.toWellFormed();
+  if (!set.parses) return decideCandidates(set, [text]);
+  const parsed = parseCommand(text);
+  switch (parsed.kind) {
+    case "refused":
+      return {
+        kind: "denied",
+        rule: `shell-parse:${parsed.reason}`,
+        structure: parsed.reason,
+        requireApproval: false,
+      };
+    case "commands":
+      return decideCandidates(set, parsed.commands.map((words) => words.join(" ")));
+    default:
+      return parsed satisfies never;
+  }
+}
+
+function decideCandidates(set: PolicySet, candidates: readonly string[]): CommandVerdict {
+  let approvalRule = "";
+  let lastRule = "";
+  for (const candidate of candidates) {
+    const verdict = decideCandidate(set, candidate);
+    if (verdict.kind === "denied") return verdict;
+    if (verdict.requireApproval && approvalRule === "") approvalRule = verdict.rule;
+    lastRule = verdict.rule;
+  }
+  const requireApproval = approvalRule !== "";
+  return { kind: "allowed", rule: requireApproval ? approvalRule : lastRule, requireApproval };
+}
+
+function decideCandidate({ members }: PolicySet, candidate: string): CommandVerdict {
+  const approval = firstMatch(members.map((policy) => policy.requireApproval), candidate);
+  const requireApproval = approval !== undefined;
+  const active = members.filter((policy) => policy.mode !== "off");
+  const deny = firstMatch(active.map((policy) => policy.deny), candidate);
+  if (deny !== undefined) {
+    return { kind: "denied", rule: `deny:${deny.source}`, structure: "", requireApproval };
+  }
+  const allowlists = active.filter((policy) => policy.mode === "allowlist");
+  const allow = firstMatch(allowlists.map((policy) => policy.allow), candidate);
+  if (allowlists.length > 0 && allow === undefined) {
+    return { kind: "denied", rule: "allowlist:no-match", structure: "", requireApproval };
+  }
+  if (approval !== undefined) {
+    return { kind: "allowed", rule: `require_approval:${approval.source}`, requireApproval };
+  }
+  return { kind: "allowed", rule: allow === undefined ? "" : `allow:${allow.source}`, requireApproval };
+}
+
+function firstMatch(lists: readonly (readonly Pattern[])[], candidate: string): Pattern | undefined {
+  for (const list of lists) {
+    const found = list.find((pattern) => pattern.test(candidate));
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}

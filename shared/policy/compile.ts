@@ -1,0 +1,99 @@
+/**
+ * The policy config, checked whole and made ready to decide. Nothing is left to fail at the time of a request.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { compilePolicy } from "@gateway/shared/policy/compile";
+ *
+ * const compiled = compilePolicy({
+ *   hosts: {},
+ *   callers: {},
+ *   command_policies: { base: { mode: "denylist", deny: ["("] } },
+ *   group_command_policies: { web: ["bsae"] },
+ *   max_ttl_seconds: 0,
+ * });
+ * assert.equal(compiled.kind, "invalid");
+ * assert.equal(compiled.kind === "invalid" && compiled.problems.length, 2);
+ * ```
+ *
+ * @module
+ */
+import { quoteText } from "../quote.ts";
+import { compileCommandLibrary } from "./compile_command.ts";
+import { keySegment } from "./key_path.ts";
+import { type CompiledHost, compileHost, findHostProblems } from "./compile_host.ts";
+import { type HostPolicy, MAX_TTL_SECONDS, type PolicyConfig } from "./model.ts";
+
+export type { CompiledHost } from "./compile_host.ts";
+
+/** One row of the callers table. */
+export interface CompiledCaller {
+  /** The groups whose hosts the caller may use; empty: none. */
+  readonly groups: ReadonlySet<string>;
+  readonly selfApprove: boolean;
+}
+
+/** A policy ready to decide; immutable, swapped as a whole. */
+export interface CompiledPolicy {
+  readonly hosts: ReadonlyMap<string, CompiledHost>;
+  /** Empty: no restriction by groups. The row `_default` holds for every caller without one. */
+  readonly callers: ReadonlyMap<string, CompiledCaller>;
+  /** The cap of hosts that set none, in seconds. */
+  readonly maxTtlSeconds: number;
+}
+
+/** What became of a {@linkcode PolicyConfig}. */
+export type PolicyCompilation =
+  | { readonly kind: "ok"; readonly policy: CompiledPolicy }
+  /** Every problem, each with the path of its key. */
+  | { readonly kind: "invalid"; readonly problems: readonly string[] };
+
+/** The life of a certificate where neither host nor global config sets a cap, in seconds. */
+export const DEFAULT_TTL_SECONDS = 300;
+
+/** Checks and compiles a policy, whole or not at all. */
+export function compilePolicy(config: PolicyConfig): PolicyCompilation {
+  const problems: string[] = [];
+  checkTtl(config.max_ttl_seconds, "max_ttl_seconds", problems);
+  const maxTtlSeconds = config.max_ttl_seconds > 0 ? config.max_ttl_seconds : DEFAULT_TTL_SECONDS;
+  const library = compileCommandLibrary(config, problems);
+  const hosts = new Map<string, CompiledHost>();
+  for (const [name, host] of Object.entries(config.hosts)) {
+    const path = `hosts.${keySegment(name)}`;
+    problems.push(...findHostProblems(name, host, path));
+    checkTtl(host.max_ttl_seconds ?? 0, `${path}.max_ttl_seconds`, problems);
+    checkJump(name, host, config, problems);
+    hosts.set(name, compileHost({ name, host, path, library, maxTtlSeconds }, problems));
+  }
+  if (problems.length > 0) return { kind: "invalid", problems };
+  return { kind: "ok", policy: { hosts, callers: compileCallers(config), maxTtlSeconds } };
+}
+
+function compileCallers(config: PolicyConfig): ReadonlyMap<string, CompiledCaller> {
+  return new Map(
+    Object.entries(config.callers).map(([cn, { allowed_groups: groups = [], self_approve = false }]) => [
+      cn,
+      { groups: new Set(groups), selfApprove: self_approve },
+    ]),
+  );
+}
+
+function checkTtl(seconds: number, path: string, problems: string[]): void {
+  if (Number.isInteger(seconds) && seconds >= 0 && seconds <= MAX_TTL_SECONDS) return;
+  problems.push(`${path}: ${seconds} is not between 0 and ${MAX_TTL_SECONDS}`);
+}
+
+function checkJump(name: string, host: HostPolicy, { hosts }: PolicyConfig, problems: string[]): void {
+  const path = `hosts.${keySegment(name)}.jump`;
+  const chain = [name];
+  let jump = host.jump ?? "";
+  if (jump !== "" && !Object.hasOwn(hosts, jump)) problems.push(`${path}: unknown host ${quoteText(jump)}`);
+  // A cycle is reported at the hosts in it, not at those that lead to it.
+  while (jump !== "" && Object.hasOwn(hosts, jump) && !chain.includes(jump)) {
+    chain.push(jump);
+    jump = hosts[jump]?.jump ?? "";
+  }
+  if (jump !== "" && jump === name) {
+    problems.push(`${path}: the chain never ends, ${[...chain, name].map(quoteText).join(" -> ")}`);
+  }
+}

@@ -1,0 +1,146 @@
+/**
+ * One host of the policy: its checks and its compiled form.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { findHostProblems } from "./compile_host.ts";
+ *
+ * const host = { addr: "10.0.0.1", user: "deploy", host_key: "" };
+ * const paths = findHostProblems("web01", host, "hosts.web01").map((problem) => problem.split(":")[0]);
+ * assert.deepEqual(paths, ["hosts.web01.addr", "hosts.web01.host_key"]);
+ * ```
+ *
+ * @module
+ */
+import { AppError } from "../errors.ts";
+import { quoteText } from "../quote.ts";
+import { parsePublicKey } from "../ssh/public_key.ts";
+import { findAddrFault, findSourceAddressFault } from "./address.ts";
+import { type CompiledCommandPolicy, composePolicies, isRestricting, type PolicySet } from "./command.ts";
+import { type CommandLibrary, compileCommandPolicy } from "./compile_command.ts";
+import { isSudoUser } from "./elevation.ts";
+import type { HostPolicy } from "./model.ts";
+
+/** A host ready to decide. Absent keys of the config are empty or false here. */
+export interface CompiledHost {
+  readonly name: string;
+  /** `host:port`. */
+  readonly addr: string;
+  readonly user: string;
+  /** The pinned host key, an authorized_keys line. */
+  readonly hostKey: string;
+  /** Logical name of the bastion, empty for a direct host. */
+  readonly jump: string;
+  readonly principal: string;
+  readonly sourceAddress: string;
+  /** The cap of a certificate's life, resolved: never 0. */
+  readonly maxTtlSeconds: number;
+  readonly allowAsBastion: boolean;
+  /** Empty: any caller. */
+  readonly allowedCallers: ReadonlySet<string>;
+  readonly allowSudo: boolean;
+  /** The accounts besides root. */
+  readonly allowedSudoUsers: ReadonlySet<string>;
+  readonly allowPty: boolean;
+  readonly allowFileTransfer: boolean;
+  /** In the order of the config. */
+  readonly groups: readonly string[];
+  /** All command policies that hold for the host. */
+  readonly commands: PolicySet;
+}
+
+/** What {@linkcode compileHost} works on. */
+export interface HostSource {
+  readonly name: string;
+  readonly host: HostPolicy;
+  /** The key path of the host, for problems. */
+  readonly path: string;
+  readonly library: CommandLibrary;
+  /** The global cap. */
+  readonly maxTtlSeconds: number;
+}
+
+// Names, accounts and principals go into certificates and log lines that are split at blanks.
+const UNSAFE = /[\p{Cc}\s]/u;
+
+/** What is wrong with a host's own keys, each problem with its key path. */
+export function findHostProblems(name: string, host: HostPolicy, path: string): readonly string[] {
+  const problems: string[] = [];
+  const report = (key: string, fault: string | undefined) => {
+    if (fault !== undefined) problems.push(`${path}${key}: ${fault}`);
+  };
+  report(
+    "",
+    name === "" || UNSAFE.test(name) ? "a host name must not be empty or contain blanks" : undefined,
+  );
+  report(".addr", findAddrFault(host.addr));
+  report(".user", host.user === "" || UNSAFE.test(host.user) ? "is empty or contains blanks" : undefined);
+  report(".host_key", findHostKeyFault(host.host_key));
+  report(
+    ".principal",
+    UNSAFE.test(host.principal ?? "") ? "contains blanks or control characters" : undefined,
+  );
+  const source = host.source_address ?? "";
+  report(".source_address", source === "" ? undefined : findSourceAddressFault(source));
+  for (const [index, user] of (host.allowed_sudo_users ?? []).entries()) {
+    report(
+      `.allowed_sudo_users[${index}]`,
+      isSudoUser(user) ? undefined : `${quoteText(user)} is not an account name`,
+    );
+  }
+  return problems;
+}
+
+/** Compiles a host; appends to `problems` what is wrong with its command policies. */
+export function compileHost(source: HostSource, problems: string[]): CompiledHost {
+  const { name, host, path } = source;
+  const commands = composeCommands(source, problems);
+  if (host.allow_as_bastion === true && commands.restricts) {
+    problems.push(`${path}.allow_as_bastion: a host with command rules cannot be a bastion`);
+  }
+  const ownTtl = host.max_ttl_seconds ?? 0;
+  return {
+    name,
+    addr: host.addr,
+    user: host.user,
+    hostKey: host.host_key,
+    jump: host.jump ?? "",
+    principal: host.principal ?? "",
+    sourceAddress: host.source_address ?? "",
+    maxTtlSeconds: ownTtl > 0 ? ownTtl : source.maxTtlSeconds,
+    allowAsBastion: host.allow_as_bastion ?? false,
+    allowedCallers: new Set(host.allowed_callers ?? []),
+    allowSudo: host.allow_sudo ?? false,
+    allowedSudoUsers: new Set(host.allowed_sudo_users ?? []),
+    allowPty: host.allow_pty ?? false,
+    allowFileTransfer: host.allow_file_transfer ?? false,
+    groups: host.groups ?? [],
+    commands,
+  };
+}
+
+function composeCommands({ host, path, library }: HostSource, problems: string[]): PolicySet {
+  const names = new Set(
+    ["_default", ...(host.groups ?? [])].flatMap((group) => library.groups.get(group) ?? []),
+  );
+  const members: CompiledCommandPolicy[] = [];
+  for (const name of names) {
+    const policy = library.policies.get(name);
+    if (policy !== undefined) members.push(policy);
+  }
+  if (host.command_policy !== undefined) {
+    const inline = compileCommandPolicy(host.command_policy, `${path}.command_policy`, problems);
+    if (isRestricting(inline)) members.push(inline);
+  }
+  return composePolicies(members);
+}
+
+function findHostKeyFault(line: string): string | undefined {
+  try {
+    parsePublicKey(line);
+    return undefined;
+  } catch (error) {
+    if (error instanceof AppError) return error.message;
+    throw error;
+  }
+}

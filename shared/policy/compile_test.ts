@@ -1,0 +1,225 @@
+import assert from "node:assert/strict";
+import { compileSample, sampleConfig, sampleHost } from "../testing/sample_policy.ts";
+import { compilePolicy } from "./compile.ts";
+import type { HostPolicy, PolicyConfig } from "./model.ts";
+
+function findProblems(config: PolicyConfig): readonly string[] {
+  const compiled = compilePolicy(config);
+  return compiled.kind === "invalid" ? compiled.problems : [];
+}
+
+Deno.test.each(
+  [
+    {
+      name: "a bad inline pattern",
+      host: { command_policy: { mode: "allowlist", allow: ["a", "("] } },
+      problem: /^hosts\.web01\.command_policy\.allow\[1\]: Cannot compile pattern "\("/,
+    },
+    {
+      name: "a bad deny pattern",
+      host: { command_policy: { mode: "denylist", deny: ["(?=a)"] } },
+      problem: /^hosts\.web01\.command_policy\.deny\[0\]: /,
+    },
+    {
+      name: "a bad approval pattern",
+      host: { command_policy: { require_approval: ["a{2000}"] } },
+      problem: /^hosts\.web01\.command_policy\.require_approval\[0\]: /,
+    },
+    {
+      name: "a bad pattern of a policy that is off",
+      host: { command_policy: { mode: "off", deny: ["("] } },
+      problem: /deny\[0\]/,
+    },
+    {
+      name: "allow rules on a denylist",
+      host: { command_policy: { mode: "denylist", allow: ["a"] } },
+      problem: /^hosts\.web01\.command_policy\.allow: a denylist has no allow rules/,
+    },
+    {
+      name: "an unknown mode",
+      host: { command_policy: { mode: "alowlist" as "allowlist" } },
+      problem: /^hosts\.web01\.command_policy\.mode: unknown mode/,
+    },
+    {
+      name: "an unknown enforcement",
+      host: { command_policy: { enforcement: "warn" as "audit" } },
+      problem: /enforcement: unknown enforcement/,
+    },
+    {
+      name: "an undefined bastion",
+      host: { jump: "nowhere" },
+      problem: /^hosts\.web01\.jump: unknown host "nowhere"/,
+    },
+    {
+      name: "a jump to itself",
+      host: { jump: "web01" },
+      problem: /^hosts\.web01\.jump: the chain never ends, "web01" -> "web01"/,
+    },
+    {
+      name: "a TTL above 900",
+      host: { max_ttl_seconds: 901 },
+      problem: /^hosts\.web01\.max_ttl_seconds: 901 is not between 0 and 900/,
+    },
+    { name: "a negative TTL", host: { max_ttl_seconds: -1 }, problem: /max_ttl_seconds/ },
+    {
+      name: "a bastion with rules",
+      host: { allow_as_bastion: true, command_policy: { require_approval: ["a"] } },
+      problem: /^hosts\.web01\.allow_as_bastion: a host with command rules/,
+    },
+    {
+      name: "an addr without port",
+      host: { addr: "10.0.0.1" },
+      problem: /^hosts\.web01\.addr: "10\.0\.0\.1" is not host:port/,
+    },
+    { name: "a user with a blank", host: { user: "a b" }, problem: /^hosts\.web01\.user: / },
+    { name: "no host key", host: { host_key: "" }, problem: /^hosts\.web01\.host_key: / },
+    {
+      name: "a host key that is none",
+      host: { host_key: "ssh-ed25519 AAAA" },
+      problem: /^hosts\.web01\.host_key: /,
+    },
+    {
+      name: "a principal with a newline",
+      host: { principal: "a\nb" },
+      problem: /^hosts\.web01\.principal: /,
+    },
+    {
+      name: "a source address that is none",
+      host: { source_address: "10.0.0.1/8" },
+      problem: /^hosts\.web01\.source_address: /,
+    },
+    {
+      name: "a sudo user that is no account",
+      host: { allowed_sudo_users: ["db", "a b"] },
+      problem: /^hosts\.web01\.allowed_sudo_users\[1\]: "a b"/,
+    },
+  ] satisfies { name: string; host: Partial<HostPolicy>; problem: RegExp }[],
+)(
+  "compilePolicy() refuses $name",
+  ({ host, problem }) => {
+    const problems = findProblems(sampleConfig(host));
+    assert.equal(problems.length, 1, problems.join("\n"));
+    assert.match(problems[0]!, problem);
+  },
+);
+
+Deno.test.each([
+  {
+    name: "a bad library pattern",
+    keys: { command_policies: { base: { mode: "denylist", deny: ["("] } } },
+    problem: /^command_policies\.base\.deny\[0\]: /,
+  },
+  {
+    name: "a name that is not in the library",
+    keys: { group_command_policies: { web: ["a"] } },
+    problem: /^group_command_policies\.web\[0\]: unknown command policy "a"/,
+  },
+  { name: "a global TTL above 900", keys: { max_ttl_seconds: 901 }, problem: /^max_ttl_seconds: 901/ },
+  {
+    name: "a host name with a blank",
+    keys: { hosts: { "web 01": sampleHost() } },
+    problem: /^hosts\."web 01": a host name must not/,
+  },
+  { name: "an empty host name", keys: { hosts: { "": sampleHost() } }, problem: /^hosts\."": / },
+  {
+    name: "a host name with a control character",
+    keys: { hosts: { "a\x1b": sampleHost() } },
+    problem: /^hosts\."a\\x1b": /,
+  },
+  {
+    name: "a bastion that a group gives rules",
+    keys: {
+      hosts: { b: sampleHost({ allow_as_bastion: true, groups: ["web"] }) },
+      command_policies: { base: { mode: "allowlist" as const } },
+      group_command_policies: { web: ["base"] },
+    },
+    problem: /^hosts\.b\.allow_as_bastion: /,
+  },
+  {
+    name: "a bastion that _default gives rules",
+    keys: {
+      hosts: { b: sampleHost({ allow_as_bastion: true }) },
+      command_policies: { base: { mode: "allowlist" as const } },
+      group_command_policies: { _default: ["base"] },
+    },
+    problem: /^hosts\.b\.allow_as_bastion: /,
+  },
+])("compilePolicy() refuses $name", ({ keys, problem }) => {
+  const problems = findProblems(sampleConfig({}, keys));
+  assert.equal(problems.length, 1, problems.join("\n"));
+  assert.match(problems[0]!, problem);
+});
+
+Deno.test("compilePolicy() reports a jump cycle at each host in it and at no other", () => {
+  const problems = findProblems(sampleConfig({}, {
+    hosts: {
+      a: sampleHost({ jump: "b" }),
+      b: sampleHost({ jump: "c" }),
+      c: sampleHost({ jump: "b" }),
+    },
+  }));
+  assert.deepEqual(problems.map((problem) => problem.split(":")[0]), ["hosts.b.jump", "hosts.c.jump"]);
+});
+
+Deno.test("compilePolicy() reports every problem at once", () => {
+  const problems = findProblems(sampleConfig({ addr: "x", user: "", jump: "y", max_ttl_seconds: 1000 }));
+  assert.deepEqual(problems.map((problem) => problem.split(":")[0]), [
+    "hosts.web01.addr",
+    "hosts.web01.user",
+    "hosts.web01.max_ttl_seconds",
+    "hosts.web01.jump",
+  ]);
+});
+
+Deno.test.each([
+  { name: "the host's cap", host: 60, global: 120, cap: 60 },
+  { name: "the global cap where the host sets none", host: 0, global: 120, cap: 120 },
+  { name: "300 where nobody sets one", host: 0, global: 0, cap: 300 },
+  { name: "a host's cap above the global one", host: 900, global: 120, cap: 900 },
+])("compilePolicy() takes $name", ({ host, global, cap }) => {
+  const policy = compileSample(sampleConfig({ max_ttl_seconds: host }, { max_ttl_seconds: global }));
+  assert.equal(policy.hosts.get("web01")?.maxTtlSeconds, cap);
+});
+
+Deno.test("compilePolicy() accepts deny rules beside an allowlist", () => {
+  compileSample(sampleConfig({ command_policy: { mode: "allowlist", allow: ["a"], deny: ["b"] } }));
+});
+
+Deno.test("compilePolicy() accepts group policies for groups without hosts", () => {
+  compileSample(
+    sampleConfig({}, { command_policies: { base: {} }, group_command_policies: { nobody: ["base"] } }),
+  );
+});
+
+Deno.test("compilePolicy() composes _default, groups in order, then inline, a library policy once", () => {
+  const policy = compileSample(sampleConfig(
+    { groups: ["g2", "g1"], command_policy: { mode: "denylist", deny: ["inline"] } },
+    {
+      command_policies: Object.fromEntries(
+        ["a", "b", "c"].map((name) => [name, { mode: "denylist" as const, deny: [name] }]),
+      ),
+      group_command_policies: { _default: ["b"], g1: ["a", "b"], g2: ["c", "a"] },
+    },
+  ));
+  const members = policy.hosts.get("web01")?.commands.members ?? [];
+  assert.deepEqual(members.map((member) => member.deny[0]?.source), ["b", "c", "a", "inline"]);
+});
+
+Deno.test("compilePolicy() counts a library policy that is off for parsing, and an inline one not", () => {
+  const parses = (inline: boolean, library: Readonly<Record<string, { readonly mode: "off" }>>) =>
+    compileSample(sampleConfig(
+      { command_policy: inline ? { mode: "off" } : { mode: "denylist", deny: ["x"], shell_parse: false } },
+      {
+        command_policies: { ...library, raw: { mode: "denylist", deny: ["x"], shell_parse: false } },
+        group_command_policies: { _default: [...Object.keys(library), "raw"] },
+      },
+    )).hosts.get("web01")?.commands.parses;
+  assert.equal(parses(true, {}), false);
+  assert.equal(parses(false, {}), false);
+  assert.equal(parses(false, { idle: { mode: "off" } }), true);
+});
+
+Deno.test("compilePolicy() takes names of Object's own members for names", () => {
+  const config = sampleConfig({}, { hosts: { constructor: sampleHost({ jump: "toString" }) } });
+  assert.deepEqual(findProblems(config), ['hosts.constructor.jump: unknown host "toString"']);
+});

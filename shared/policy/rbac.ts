@@ -1,0 +1,73 @@
+/**
+ * Which hosts a caller may use at all: the callers table (by groups) and a host's own `allowed_callers`.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { compilePolicy } from "@gateway/shared/policy/compile";
+ * import { mayUseHost } from "@gateway/shared/policy/ssh";
+ *
+ * const compiled = compilePolicy({
+ *   hosts: {},
+ *   callers: { broker: { allowed_groups: ["web"] } },
+ *   command_policies: {},
+ *   group_command_policies: {},
+ *   max_ttl_seconds: 0,
+ * });
+ * assert(compiled.kind === "ok");
+ * assert.equal(mayUseHost(compiled.policy, "stranger", "web01"), "group");
+ * ```
+ *
+ * @module
+ */
+import type { HostInfo, HostsResponse } from "../wire/host.ts";
+import type { CompiledHost, CompiledPolicy } from "./compile.ts";
+
+const NO_GROUPS: ReadonlySet<string> = new Set();
+
+/**
+ * The gate in front of all other policy: `group` when the callers table keeps the caller (the effective one)
+ * from the host. An unknown host then answers the same, so that its name tells nothing.
+ */
+export function mayUseHost(policy: CompiledPolicy, caller: string, host: string): "ok" | "group" {
+  const groups = findGroups(policy, caller);
+  if (groups === undefined) return "ok";
+  return policy.hosts.get(host)?.groups.some((group) => groups.has(group)) === true ? "ok" : "group";
+}
+
+/** Whether the host's own list admits the caller. */
+export function isAllowedCaller(host: CompiledHost, caller: string): boolean {
+  return host.allowedCallers.size === 0 || host.allowedCallers.has(caller);
+}
+
+/** The hosts that a caller may use, in the shape of `GET /v1/hosts`, sorted by name. */
+export function visibleHosts(policy: CompiledPolicy, caller: string): HostsResponse {
+  const names = [...policy.hosts.keys()].sort();
+  const entries: [string, HostInfo][] = [];
+  for (const name of names) {
+    const host = policy.hosts.get(name);
+    if (host === undefined || mayUseHost(policy, caller, name) !== "ok" || !isAllowedCaller(host, caller)) {
+      continue;
+    }
+    entries.push([name, toHostInfo(host)]);
+  }
+  return Object.fromEntries(entries);
+}
+
+/** The caller's groups, or undefined when there is no callers table and so no restriction. */
+function findGroups({ callers }: CompiledPolicy, caller: string): ReadonlySet<string> | undefined {
+  if (callers.size === 0) return undefined;
+  return (callers.get(caller) ?? callers.get("_default"))?.groups ?? NO_GROUPS;
+}
+
+function toHostInfo(host: CompiledHost): HostInfo {
+  return {
+    addr: host.addr,
+    user: host.user,
+    host_key: host.hostKey,
+    ...(host.jump !== "" && { jump: host.jump }),
+    ...(host.allowSudo && { allow_sudo: true }),
+    ...(host.allowPty && { allow_pty: true }),
+    ...(host.allowFileTransfer && { allow_file_transfer: true }),
+    ...(host.groups.length > 0 && { groups: host.groups }),
+  };
+}

@@ -1,0 +1,190 @@
+/**
+ * The decision about one SSH intent: whether a caller may have a certificate for a host, and with what in it.
+ *
+ * The gates stand in a fixed order and the first that fails names the denial. Group RBAC by the callers table
+ * ({@linkcode mayUseHost}) is a gate of its own in front of these.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { compilePolicy } from "@gateway/shared/policy/compile";
+ * import { decideSsh, toWireDecision } from "@gateway/shared/policy/ssh";
+ *
+ * const compiled = compilePolicy({
+ *   hosts: {
+ *     web01: {
+ *       addr: "10.0.0.1:22",
+ *       user: "deploy",
+ *       host_key: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIqI4910CfGV/VLbLTy6XXLKZwm/HZQSG/N0iAG0D29c",
+ *       principal: "host:web01",
+ *       command_policy: { mode: "allowlist", allow: ["^uptime$"] },
+ *     },
+ *   },
+ *   callers: {},
+ *   command_policies: {},
+ *   group_command_policies: {},
+ *   max_ttl_seconds: 0,
+ * });
+ * assert(compiled.kind === "ok");
+ * const intent = {
+ *   caller: "broker-1",
+ *   endUser: "",
+ *   endUserGroups: null,
+ *   host: "web01",
+ *   role: "target",
+ *   purpose: "oneshot",
+ *   sessionMode: "",
+ *   command: "uptime",
+ *   ttlSeconds: 0,
+ *   sudo: false,
+ *   sudoUser: "",
+ *   pty: false,
+ *   fileTransfer: false,
+ * };
+ * const decision = decideSsh(compiled.policy, intent);
+ * assert.deepEqual(toWireDecision(decision), {
+ *   allowed: true,
+ *   matched_rule: "allow:^uptime$",
+ *   force_command: "uptime",
+ *   ttl_seconds: 300,
+ *   enforcement: "enforce",
+ * });
+ * assert.equal(decideSsh(compiled.policy, { ...intent, command: "uptime; id" }).kind, "denied");
+ * ```
+ *
+ * @module
+ */
+import { quoteText } from "../quote.ts";
+import type { Enforcement, Role } from "../wire/sign.ts";
+import type { CompiledHost, CompiledPolicy } from "./compile.ts";
+import { elevateCommand, type Elevation, resolveElevation } from "./elevation.ts";
+import { decideHostCommand, type HostCommandVerdict } from "./host_command.ts";
+import { findEarlyDenial, findLateDenial } from "./ssh_gates.ts";
+
+export { mayUseHost, visibleHosts } from "./rbac.ts";
+export { toWireDecision } from "./wire_decision.ts";
+
+/** What a caller wants. `role`, `purpose` and `sessionMode` are as they came; unknown values are denied. */
+export interface SshIntent {
+  /** The effective caller. */
+  readonly caller: string;
+  readonly endUser: string;
+  /** `null`: no filter. `[]`: a user in no group, to whom every host is denied. */
+  readonly endUserGroups: readonly string[] | null;
+  readonly host: string;
+  readonly role: string;
+  readonly purpose: string;
+  readonly sessionMode: string;
+  readonly command: string;
+  /** The requested life of the certificate; not positive or above the cap: the cap. */
+  readonly ttlSeconds: number;
+  readonly sudo: boolean;
+  /** Empty is root; without `sudo`, and for a bastion, ignored. */
+  readonly sudoUser: string;
+  readonly pty: boolean;
+  readonly fileTransfer: boolean;
+}
+
+/** An intent that is denied. */
+export interface DeniedSsh {
+  readonly kind: "denied";
+  /** For people; host, caller and user in quotes. */
+  readonly reason: string;
+  /** `deny:<pattern>`, `allowlist:no-match`, `shell-parse:<reason>`, or empty when no rule denied. */
+  readonly matchedRule: string;
+  /** Empty unless a command policy was evaluated. */
+  readonly enforcement: Enforcement | "";
+  /** The host, when there is one of this name. */
+  readonly host: CompiledHost | undefined;
+}
+
+/** An intent that is allowed, and what its certificate carries. */
+export interface AllowedSsh {
+  readonly kind: "allowed";
+  readonly host: CompiledHost;
+  readonly role: Role;
+  /** Elevated where sudo was asked for; empty: none. */
+  readonly forceCommand: string;
+  /** The prefix that the broker puts before the commands of a session; empty for a one-shot command. */
+  readonly elevationPrefix: string;
+  /** The prefix for the KeyId, one-shot commands included; empty: not elevated. */
+  readonly sudoPrefix: string;
+  /** For the audit record: `sudo:<user>` or empty. */
+  readonly elevation: string;
+  readonly ttlSeconds: number;
+  /** A second human has to approve before a certificate is issued; never in audit mode. */
+  readonly requireApproval: boolean;
+  readonly matchedRule: string;
+  /** Empty unless a command policy was evaluated. */
+  readonly enforcement: Enforcement | "";
+  /** What enforcement would have done, in audit mode. */
+  readonly warning: string;
+  readonly wouldDeny: boolean;
+  readonly wouldRequireApproval: boolean;
+  readonly pty: boolean;
+}
+
+/** What is decided about an intent. */
+export type SshDecision = DeniedSsh | AllowedSsh;
+
+/** Decides an intent. Total and pure: a lone surrogate in the command counts as U+FFFD, also in what is signed. */
+export function decideSsh(policy: CompiledPolicy, request: SshIntent): SshDecision {
+  const intent: SshIntent = { ...request, command: request.command.toWellFormed() };
+  const host = policy.hosts.get(intent.host);
+  if (host === undefined) return deny(`no policy for host: ${quoteText(intent.host)}`);
+  const early = findEarlyDenial(host, intent);
+  if (early !== undefined) return deny(early, { host });
+  const elevation = intent.role === "target" ? resolveElevation(host, intent) : undefined;
+  if (elevation?.kind === "denied") return deny(elevation.reason, { host });
+  const late = findLateDenial(host, intent);
+  if (late !== undefined) return deny(late, { host });
+  const verdict = decideHostCommand(host, intent);
+  switch (verdict.kind) {
+    case "denied":
+      return deny(verdict.reason, { host, matchedRule: verdict.rule, enforcement: verdict.enforcement });
+    case "allowed":
+      // A dry run is told too: an answer that says yes where the certificate would be refused helps nobody.
+      if (host.principal === "") return deny("principal is required", { host });
+      return allow({ host, intent, elevation, verdict });
+    default:
+      return verdict satisfies never;
+  }
+}
+
+function deny(reason: string, details: Partial<Omit<DeniedSsh, "kind" | "reason">> = {}): DeniedSsh {
+  return { kind: "denied", reason, matchedRule: "", enforcement: "", host: undefined, ...details };
+}
+
+function allow({ host, intent, elevation, verdict }: {
+  readonly host: CompiledHost;
+  readonly intent: SshIntent;
+  readonly elevation: Extract<Elevation, { kind: "elevated" }> | undefined;
+  readonly verdict: Extract<HostCommandVerdict, { kind: "allowed" }>;
+}): AllowedSsh {
+  const isTarget = intent.role === "target";
+  const isOneshot = intent.purpose === "oneshot";
+  const sudoPrefix = elevation?.prefix ?? "";
+  const elevated = sudoPrefix === "" ? intent.command : elevateCommand(sudoPrefix, intent.command);
+  const { rule, enforcement, requireApproval, warning, wouldDeny, wouldRequireApproval } = verdict;
+  return {
+    kind: "allowed",
+    host,
+    role: isTarget ? "target" : "bastion",
+    // A session's commands come later, each decided for itself; a bastion only forwards.
+    forceCommand: isTarget && isOneshot ? elevated : "",
+    elevationPrefix: isOneshot ? "" : sudoPrefix,
+    sudoPrefix,
+    elevation: elevation === undefined ? "" : `sudo:${elevation.user}`,
+    ttlSeconds: clampTtl(intent.ttlSeconds, host.maxTtlSeconds),
+    requireApproval,
+    matchedRule: rule,
+    enforcement,
+    warning,
+    wouldDeny,
+    wouldRequireApproval,
+    pty: intent.pty,
+  };
+}
+
+function clampTtl(requested: number, cap: number): number {
+  return requested > 0 && requested <= cap ? requested : cap;
+}

@@ -1,0 +1,39 @@
+/**
+ * An audit log in memory, for tests.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";
+ *
+ * const log = new MemoryAuditLog();
+ * await log.append({ outcome: "issued" });
+ * assert.deepEqual(log.entries.map((entry) => entry.outcome), ["issued"]);
+ * ```
+ *
+ * @module
+ */
+import type { AuditEntry, AuditLog } from "../audit/entry.ts";
+import { AppError, AUDIT_UNAVAILABLE } from "../errors.ts";
+
+/** Keeps entries as they were given: no redaction, no chain. */
+export class MemoryAuditLog implements AuditLog {
+  readonly entries: AuditEntry[] = [];
+  /** While true, appends fail the way a full disk makes them fail. */
+  failing = false;
+  closed = false;
+
+  /** Keeps the entry, one turn of the event loop later at the earliest, as a disk would. */
+  async append(entry: AuditEntry): Promise<void> {
+    await Promise.resolve();
+    if (this.failing || this.closed) {
+      throw new AppError("audit_unavailable", AUDIT_UNAVAILABLE, { cause: new Error("no space left") });
+    }
+    this.entries.push(entry);
+  }
+
+  /** Makes later appends fail. */
+  close(): Promise<void> {
+    this.closed = true;
+    return Promise.resolve();
+  }
+}

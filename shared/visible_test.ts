@@ -1,0 +1,24 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { visibleText } from "./visible.ts";
+
+Deno.test.each([
+  { name: "leaves printable text", text: 'ls -l "é日😀" \\ | wc', shown: 'ls -l "é日😀" \\ | wc' },
+  { name: "shows escape sequences", text: "\x1b]0;owned\x07", shown: String.raw`\x1b]0;owned\x07` },
+  { name: "shows line ends and tabs", text: "a\r\n\tb\0", shown: String.raw`a\x0d\x0a\x09b\x00` },
+  { name: "shows DEL and C1", text: "\x7f\x9b31m", shown: String.raw`\x7f\x9b31m` },
+  { name: "shows bidi controls", text: "\u202egpj\u2069", shown: String.raw`\u{202e}gpj\u{2069}` },
+  { name: "shows zero width characters", text: "a\u200bb\ufeff", shown: String.raw`a\u{200b}b\u{feff}` },
+  { name: "shows the soft hyphen as a code point", text: "a\u00adb", shown: String.raw`a\u{ad}b` },
+  { name: "shows separators", text: "\u2028\u2029", shown: String.raw`\u{2028}\u{2029}` },
+  { name: "shows tag characters", text: "\u{e0041}", shown: String.raw`\u{e0041}` },
+  { name: "shows lone surrogates", text: "\udc00", shown: String.raw`\u{dc00}` },
+])("visibleText() $name", ({ text, shown }) => {
+  assert.equal(visibleText(text), shown);
+});
+
+Deno.test("visibleText() leaves nothing that a terminal would act on", () => {
+  fc.assert(fc.property(fc.string({ unit: "binary" }), (text) => {
+    assert.doesNotMatch(visibleText(text), /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/u);
+  }));
+});

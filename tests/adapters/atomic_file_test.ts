@@ -1,0 +1,76 @@
+import assert from "node:assert/strict";
+import { writeFileAtomic } from "@gateway/shared/atomic_file";
+
+class Folder implements AsyncDisposable {
+  readonly path = Deno.makeTempDirSync({ prefix: "atomic-" });
+  readonly file = `${this.path}/config.json`;
+
+  names(): readonly string[] {
+    return Array.from(Deno.readDirSync(this.path), ({ name }) => name).sort();
+  }
+
+  mode(): number {
+    return Deno.statSync(this.file).mode! & 0o7777;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Deno.remove(this.path, { recursive: true });
+  }
+}
+
+const bytes = (text: string) => new TextEncoder().encode(text);
+
+Deno.test("writeFileAtomic() creates a file for its owner alone", async () => {
+  await using folder = new Folder();
+  await writeFileAtomic(folder.file, bytes("new"));
+  assert.equal(Deno.readTextFileSync(folder.file), "new");
+  assert.equal(folder.mode(), 0o600);
+  assert.deepEqual(folder.names(), ["config.json"]);
+});
+
+Deno.test.each([
+  { name: "keeps the mode of the file it replaces", old: 0o640, mode: undefined, after: 0o640 },
+  { name: "sets the mode it is given", old: 0o644, mode: 0o600, after: 0o600 },
+  { name: "sets bits that the umask would hold back", old: 0o600, mode: 0o666, after: 0o666 },
+])("writeFileAtomic() $name", async ({ old, mode, after }) => {
+  await using folder = new Folder();
+  Deno.writeTextFileSync(folder.file, "old");
+  Deno.chmodSync(folder.file, old);
+  await writeFileAtomic(folder.file, bytes("new"), { mode });
+  assert.equal(folder.mode(), after);
+  assert.equal(Deno.readTextFileSync(folder.file), "new");
+});
+
+Deno.test("writeFileAtomic() puts a new file in place, so that a reader keeps the old one whole", async () => {
+  await using folder = new Folder();
+  Deno.writeTextFileSync(folder.file, "old");
+  using reader = Deno.openSync(folder.file);
+  await writeFileAtomic(folder.file, bytes("new"));
+  const buffer = new Uint8Array(3);
+  reader.readSync(buffer);
+  assert.equal(new TextDecoder().decode(buffer), "old");
+});
+
+Deno.test("writeFileAtomic() follows a symbolic link", async () => {
+  await using folder = new Folder();
+  Deno.writeTextFileSync(`${folder.path}/real.json`, "old");
+  Deno.symlinkSync("real.json", folder.file);
+  await writeFileAtomic(folder.file, bytes("new"));
+  assert.equal(Deno.lstatSync(folder.file).isSymlink, true);
+  assert.equal(Deno.readTextFileSync(`${folder.path}/real.json`), "new");
+});
+
+Deno.test("writeFileAtomic() leaves no temporary file behind when it fails", async () => {
+  await using folder = new Folder();
+  Deno.mkdirSync(folder.file);
+  await assert.rejects(writeFileAtomic(folder.file, bytes("new")));
+  assert.deepEqual(folder.names(), ["config.json"]);
+});
+
+Deno.test("writeFileAtomic() survives concurrent writers: one content wins whole", async () => {
+  await using folder = new Folder();
+  const contents = Array.from({ length: 8 }, (_, index) => String(index).repeat(50_000));
+  await Promise.all(contents.map((content) => writeFileAtomic(folder.file, bytes(content))));
+  assert.ok(contents.includes(Deno.readTextFileSync(folder.file)));
+  assert.deepEqual(folder.names(), ["config.json"]);
+});

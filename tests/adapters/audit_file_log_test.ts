@@ -1,0 +1,224 @@
+import assert from "node:assert/strict";
+import { assertRefused, LogFolder, NOW, SEED } from "./audit_fixture.ts";
+
+Deno.test("openFileAuditLog() creates a log that only its owner reads", async () => {
+  await using folder = new LogFolder();
+  await folder.write("issued");
+  assert.deepEqual(folder.names(), ["audit.log"]);
+  assert.equal(Deno.statSync(folder.path).mode! & 0o777, 0o600);
+  assert.equal(Deno.statSync(`${folder.path}.lock`).mode! & 0o777, 0o600);
+  const [record] = folder.records();
+  assert.equal(record?.["time"], "2026-01-02T03:04:05Z");
+  assert.equal(record?.["seq"], 1);
+  assert.equal(record?.["prev_hash"], "");
+  assert.deepEqual(await folder.problems(), []);
+});
+
+Deno.test("openFileAuditLog() continues the chain after a restart (L1)", async () => {
+  await using folder = new LogFolder();
+  await folder.write("a", "b");
+  await folder.write("c");
+  assert.deepEqual(folder.records().map(({ seq }) => seq), [1, 2, 3]);
+  assert.deepEqual(await folder.problems(), []);
+});
+
+Deno.test("openFileAuditLog() keeps the order of concurrent calls, and close() waits for them (L22)", async () => {
+  await using folder = new LogFolder();
+  const log = await folder.open();
+  const serials = Array.from({ length: 500 }, (_, index) => BigInt(index));
+  const appends = serials.map((serial) => log.append({ outcome: "issued", serial }));
+  await log.close();
+  await Promise.all(appends);
+  assert.deepEqual(folder.records().map(({ serial }) => BigInt(serial as number)), serials);
+  await assert.rejects(log.append({ outcome: "late" }), { code: "audit_unavailable" });
+});
+
+Deno.test("openFileAuditLog() redacts before it writes (L17)", async () => {
+  await using folder = new LogFolder();
+  const log = await folder.open({ redact: (text) => text.replace("hunter2", "MASK") });
+  await log.append({ outcome: "executed", command: "mysql -phunter2", caller: "hunter2" });
+  await log.close();
+  assert.equal(folder.records()[0]?.["command"], "mysql -pMASK");
+  assert.equal(folder.records()[0]?.["caller"], "hunter2");
+});
+
+Deno.test("openFileAuditLog() opens again after the longest record there can be (L9)", async () => {
+  await using folder = new LogFolder();
+  const log = await folder.open({ redact: (text) => text.replaceAll("x", "[REDACTED:long-rule-name]") });
+  const long = "x\x01<😀".repeat(100_000);
+  await log.append({ outcome: "denied", command: long, err: long, host: long, caller: long });
+  await log.close();
+  await folder.write("next");
+  assert.deepEqual(await folder.problems(), []);
+});
+
+Deno.test("openFileAuditLog() rejects one bad entry and goes on", async () => {
+  await using folder = new LogFolder();
+  const log = await folder.open();
+  const results = await Promise.allSettled([
+    log.append({ outcome: "a" }),
+    log.append({ outcome: "bad", exit_code: NaN }),
+    log.append({ outcome: "b" }),
+  ]);
+  await log.close();
+  assert.deepEqual(results.map(({ status }) => status), ["fulfilled", "rejected", "fulfilled"]);
+  assert.deepEqual(folder.records().map(({ outcome }) => outcome), ["a", "b"]);
+});
+
+Deno.test("openFileAuditLog() refuses a log that is open already, and takes it when it is closed", async () => {
+  await using folder = new LogFolder();
+  const first = await folder.open({ maxFileBytes: 1 });
+  await assertRefused(folder, /in use by another process$/);
+  // The lock holds also after a rotation.
+  for (const outcome of ["a", "b"]) await first.append({ outcome });
+  await assertRefused(folder, /in use by another process$/);
+  await first.close();
+  await folder.write("c");
+  assert.deepEqual(await folder.problems(), []);
+});
+
+Deno.test("openFileAuditLog() releases the lock when it refuses the log", async () => {
+  await using folder = new LogFolder();
+  Deno.writeTextFileSync(folder.path, "not a record\n");
+  await assertRefused(folder, /its last line is not a record/);
+  Deno.removeSync(folder.path);
+  await folder.write("a");
+});
+
+Deno.test("openFileAuditLog() notices another audit key at once", async () => {
+  await using folder = new LogFolder();
+  await folder.write("a");
+  await assert.rejects(
+    folder.open({ seed: new Uint8Array(32) }),
+    /not signed by this audit key.*broker-ctl audit verify/,
+  );
+});
+
+Deno.test("openFileAuditLog() refuses a key that is too short", async () => {
+  await using folder = new LogFolder();
+  await assert.rejects(folder.open({ seed: SEED.subarray(1) }), { code: "invalid_config" });
+});
+
+Deno.test("openFileAuditLog() names the file it can't open", async () => {
+  await using folder = new LogFolder();
+  const path = `${folder.folder}/absent/audit.log`;
+  await assert.rejects(folder.open({ path }), /^AppError: Cannot open audit log "[^"]*absent\/audit\.log": /);
+  Deno.mkdirSync(folder.path);
+  await assertRefused(folder, /^Cannot open audit log "[^"]*\/audit\.log": /);
+});
+
+Deno.test("openFileAuditLog() accepts a last record without its newline and adds it", async () => {
+  await using folder = new LogFolder();
+  await folder.write("a", "b");
+  Deno.truncateSync(folder.path, Deno.statSync(folder.path).size - 1);
+  await folder.write("c");
+  assert.deepEqual(folder.records().map(({ outcome }) => outcome), ["a", "b", "c"]);
+  assert.deepEqual(await folder.problems(), []);
+  assert.deepEqual(folder.warnings, []);
+});
+
+Deno.test("openFileAuditLog() recovers from a torn write (L10)", async () => {
+  await using folder = new LogFolder();
+  await folder.write("kept");
+  const kept = Deno.statSync(folder.path).size;
+  await folder.write("torn");
+  const whole = Deno.readFileSync(folder.path);
+  for (const size of [kept + 1, kept + 60, whole.length - 3, whole.length - 2]) {
+    Deno.writeFileSync(folder.path, whole.subarray(0, size));
+    await folder.write("next");
+    assert.deepEqual(folder.records().map(({ outcome }) => outcome), ["kept", "next"]);
+    const corrupt = `${folder.path}.corrupt-20260102T030405Z`;
+    assert.deepEqual(Deno.readFileSync(corrupt), whole.subarray(kept, size));
+    assert.equal(Deno.statSync(corrupt).mode! & 0o777, 0o600);
+    assert.equal(folder.warnings.length, 1);
+    Deno.removeSync(corrupt);
+    folder.warnings.length = 0;
+  }
+  assert.deepEqual(await folder.problems(), []);
+});
+
+Deno.test("openFileAuditLog() keeps torn bytes of one second apart, and check passes over them (L7)", async () => {
+  await using folder = new LogFolder();
+  await folder.write("a");
+  for (const torn of ["{1", "{2"]) {
+    Deno.writeTextFileSync(folder.path, torn, { append: true });
+    await folder.write("b");
+  }
+  const corrupt = "audit.log.corrupt-20260102T030405Z";
+  assert.deepEqual(folder.names(), ["audit.log", corrupt, `${corrupt}.1`]);
+  assert.equal(Deno.readTextFileSync(`${folder.folder}/${corrupt}`), "{1");
+  assert.deepEqual(await folder.problems(), []);
+});
+
+Deno.test.each([
+  {
+    name: "a malformed line with its newline",
+    damage: (text: string) => text + "{half\n",
+    reason: /not a record/,
+  },
+  {
+    name: "an altered last record",
+    damage: (text: string) => text.replace('"b"', '"x"'),
+    reason: /not signed/,
+  },
+  {
+    name: "a record missing before the last",
+    damage: (text: string) => text.split("\n").toSpliced(1, 1).join("\n"),
+    reason: /not linked/,
+  },
+])("openFileAuditLog() refuses $name, names the remedy and changes nothing", async ({ damage, reason }) => {
+  await using folder = new LogFolder();
+  await folder.write("a", "m", "b");
+  const damaged = damage(Deno.readTextFileSync(folder.path));
+  Deno.writeTextFileSync(folder.path, damaged);
+  await assertRefused(folder, reason);
+  await assertRefused(folder, /broker-ctl audit verify --log "[^"]+" .*broker-ctl audit repair/);
+  assert.equal(Deno.readTextFileSync(folder.path), damaged);
+  assert.deepEqual(folder.names(), ["audit.log"]);
+});
+
+Deno.test("openFileAuditLog() with a clock that stands still rotates without overwriting (L2, L4)", async () => {
+  await using folder = new LogFolder();
+  const log = await folder.open({ maxFileBytes: 600 });
+  for (let index = 0; index < 30; index++) await log.append({ outcome: `r${index}` });
+  await log.close();
+  const segments = folder.names().filter((name) => name !== "audit.log");
+  assert.ok(segments.length >= 12, `${segments.length} files`);
+  assert.ok(segments.includes("audit.log.20260102T030405Z"));
+  assert.ok(segments.includes("audit.log.20260102T030405Z.10"));
+  const all = folder.names().flatMap((name) => folder.records(name));
+  assert.equal(all.length, 30);
+  assert.equal(folder.records()[0]?.["seq"], 1);
+  assert.deepEqual(await folder.problems(), []);
+});
+
+Deno.test.each([
+  { name: "is absent", active: undefined },
+  { name: "is empty", active: "" },
+  { name: "holds a torn first record only", active: '{"time":"2026' },
+])(
+  "openFileAuditLog() takes the head of the newest rotated file when the log $name (L6)",
+  async ({ active }) => {
+    await using folder = new LogFolder();
+    const log = await folder.open({ maxFileBytes: 300 });
+    for (const outcome of ["a", "b", "c"]) await log.append({ outcome });
+    await log.close();
+    folder.now = NOW + 1000;
+    Deno.renameSync(folder.path, `${folder.path}.20260102T030406Z`);
+    if (active !== undefined) Deno.writeTextFileSync(folder.path, active);
+    await folder.write("d");
+    assert.equal(folder.records()[0]?.["seq"], 1);
+    assert.deepEqual(await folder.problems(), []);
+  },
+);
+
+Deno.test("openFileAuditLog() recovers a rotated file that was still being written", async () => {
+  await using folder = new LogFolder();
+  await folder.write("a");
+  const rotated = `${folder.path}.20260102T030405Z`;
+  Deno.renameSync(folder.path, rotated);
+  Deno.writeTextFileSync(rotated, '{"time":"2026', { append: true });
+  await folder.write("b");
+  assert.equal(folder.warnings.length, 1);
+  assert.deepEqual(await folder.problems(), []);
+});

@@ -1,0 +1,82 @@
+/** What the tests of the audit log on disk share: a folder, a log in it, and how to look at both. */
+import assert from "node:assert/strict";
+import { createAuditKey } from "@gateway/shared/audit/chain";
+import type { AuditLog } from "@gateway/shared/audit/entry";
+import { type FileAuditLogOptions, openFileAuditLog } from "@gateway/shared/audit/file_log";
+import { verifyAll } from "@gateway/shared/audit/verify";
+
+export const SEED: Uint8Array = new Uint8Array(32).fill(9);
+export const NOW: number = Date.UTC(2026, 0, 2, 3, 4, 5);
+const { publicKey } = createAuditKey(SEED);
+
+/** A log in a temporary folder, gone with it. */
+export class LogFolder implements AsyncDisposable {
+  readonly folder: string;
+  readonly path: string;
+  readonly warnings: string[] = [];
+  now = NOW;
+
+  constructor(folder: string = Deno.makeTempDirSync({ prefix: "audit-" })) {
+    this.folder = folder;
+    this.path = `${folder}/audit.log`;
+  }
+
+  open(options: Partial<FileAuditLogOptions> = {}): Promise<AuditLog> {
+    return openFileAuditLog({
+      path: this.path,
+      seed: SEED,
+      clock: { now: () => this.now, sleep: () => Promise.resolve() },
+      redact: (text) => text,
+      logger: { warn: (message) => this.warnings.push(message) },
+      ...options,
+    });
+  }
+
+  /** Opens, appends one after the other, closes. */
+  async write(...outcomes: readonly string[]): Promise<void> {
+    const log = await this.open();
+    for (const outcome of outcomes) await log.append({ outcome });
+    await log.close();
+  }
+
+  /** The defects that a check of all files finds. */
+  async problems(): Promise<readonly string[]> {
+    const problems: string[] = [];
+    await verifyAll({
+      path: this.path,
+      publicKey,
+      onProblem: ({ file, line, message }) => problems.push(`${this.#short(file)}:${line} ${message}`),
+    });
+    return problems;
+  }
+
+  /** The names in the folder, without the lock, sorted. */
+  names(): readonly string[] {
+    return Array.from(Deno.readDirSync(this.folder), ({ name }) => name)
+      .filter((name) => name !== "audit.log.lock").sort();
+  }
+
+  /** The records of a file as JSON. */
+  records(name = "audit.log"): readonly Record<string, unknown>[] {
+    const lines = Deno.readTextFileSync(`${this.folder}/${name}`).split("\n");
+    return lines.filter((line) => line !== "").map((line) => JSON.parse(line));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Deno.remove(this.folder, { recursive: true });
+  }
+
+  #short(file: string): string {
+    return file.slice(this.folder.length + 1);
+  }
+}
+
+/** Asserts that opening is refused with a message of this shape. */
+export async function assertRefused(folder: LogFolder, message: RegExp): Promise<void> {
+  await assert.rejects(folder.open(), (error: unknown) => {
+    assert.ok(error instanceof Error && "code" in error);
+    assert.equal(error.code, "invalid_config");
+    assert.match(error.message, message);
+    return true;
+  });
+}

@@ -1,0 +1,155 @@
+import assert from "node:assert/strict";
+import { AuditGate } from "@gateway/shared/audit/gate";
+import { LogFolder } from "./audit_fixture.ts";
+
+/** Runs a program to its end; says why it failed. */
+async function run(program: string, ...args: readonly string[]): Promise<void> {
+  const { success, stderr } = await new Deno.Command(program, { args: [...args] }).output();
+  if (!success) throw new Error(`${program}: ${new TextDecoder().decode(stderr).trim()}`);
+}
+
+/** A tiny disk of its own, which can be filled for real. */
+class TinyDisk implements AsyncDisposable {
+  readonly folder: string;
+
+  private constructor(folder: string) {
+    this.folder = folder;
+  }
+
+  static async mount(options: string): Promise<TinyDisk> {
+    const folder = await Deno.makeTempDir({ prefix: "audit-disk-" });
+    try {
+      await run("mount", "-t", "tmpfs", "-o", options, "tmpfs", folder);
+    } catch (error) {
+      await Deno.remove(folder);
+      throw error;
+    }
+    return new TinyDisk(folder);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    // Lazily: a test that failed half-way may hold a file open.
+    await run("umount", "--lazy", this.folder);
+    await Deno.remove(this.folder);
+  }
+}
+
+async function mayMount(): Promise<boolean> {
+  try {
+    await using _disk = await TinyDisk.mount("size=64k");
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+// Only root may mount. A run that has to be complete fails instead of passing over these tests.
+const ignore = Deno.env.get("REQUIRE_REAL_SERVERS") !== "1" && !(await mayMount());
+
+/** Fills the disk until nothing more goes in, then gives the number of bytes that went in. */
+function fill(path: string): number {
+  using file = Deno.openSync(path, { write: true, create: true });
+  const bytes = new Uint8Array(1024);
+  let total = 0;
+  try {
+    while (true) total += file.writeSync(bytes);
+  } catch (error) {
+    assert.match(String(error), /No space left/);
+    return total;
+  }
+}
+
+Deno.test({
+  name: "a full disk withholds actions in the closed mode, leaves no half record, and recovers",
+  ignore,
+}, async () => {
+  await using disk = await TinyDisk.mount("size=64k");
+  const folder = new LogFolder(disk.folder);
+  const counts = { failures: 0, blocked: 0 };
+  const gate = new AuditGate({
+    log: await folder.open(),
+    failMode: "closed",
+    onAppendFailure: () => counts.failures++,
+    onBlocked: () => counts.blocked++,
+  });
+  await gate.require({ outcome: "before" });
+  fill(`${disk.folder}/filler`);
+  // The page that the log has may still take records; the first that doesn't fit is written in part.
+  let accepted = 1;
+  let refused: unknown;
+  for (let attempt = 0; attempt < 10 && refused === undefined; attempt++) {
+    await gate.require({ outcome: "x", command: "c".repeat(1500) }).then(() => accepted++, (error) => {
+      refused = error;
+    });
+  }
+  assert.ok(refused instanceof Error && refused.cause instanceof Error);
+  assert.equal(refused.message, "audit unavailable");
+  assert.match(String(refused.cause.cause), /No space left/);
+  const together = await Promise.allSettled(
+    [1, 2, 3].map(() => gate.require({ outcome: "y", err: "e".repeat(4096) })),
+  );
+  assert.ok(together.every(({ status }) => status === "rejected"));
+  assert.deepEqual(counts, { failures: 4, blocked: 4 });
+  assert.equal(folder.records().length, accepted);
+  assert.deepEqual(await folder.problems(), []);
+
+  Deno.removeSync(`${disk.folder}/filler`);
+  await gate.require({ outcome: "after" });
+  await gate.close();
+  assert.deepEqual(folder.records().at(-1)?.["outcome"], "after");
+  assert.equal(folder.records().length, accepted + 1);
+  assert.deepEqual(await folder.problems(), []);
+  await folder.write("after a restart");
+  assert.deepEqual(await folder.problems(), []);
+});
+
+Deno.test({ name: "a full disk lets actions proceed in the open mode", ignore }, async () => {
+  await using disk = await TinyDisk.mount("size=64k");
+  const folder = new LogFolder(disk.folder);
+  let failures = 0;
+  const gate = new AuditGate({
+    log: await folder.open(),
+    failMode: "open",
+    onAppendFailure: () => failures++,
+    onBlocked: () => assert.fail("nothing may be withheld"),
+  });
+  fill(`${disk.folder}/filler`);
+  await gate.require({ outcome: "x", command: "c".repeat(5000) });
+  await gate.bestEffort({ outcome: "y", command: "c".repeat(5000) });
+  assert.equal(failures, 2);
+  Deno.removeSync(`${disk.folder}/filler`);
+  await gate.require({ outcome: "z" });
+  await gate.close();
+  assert.deepEqual(folder.records().map(({ outcome }) => outcome), ["z"]);
+  assert.deepEqual(await folder.problems(), []);
+});
+
+Deno.test({
+  name: "a log whose successor can't be made goes on in the open file, and rotates later (L20)",
+  ignore,
+}, async () => {
+  await using disk = await TinyDisk.mount("size=1m,nr_inodes=6");
+  const folder = new LogFolder(disk.folder);
+  const log = await folder.open({ maxFileBytes: 300 });
+  await log.append({ outcome: "a" });
+  const fillers: string[] = [];
+  try {
+    while (true) {
+      Deno.writeTextFileSync(`${disk.folder}/filler${fillers.length}`, "");
+      fillers.push(`${disk.folder}/filler${fillers.length}`);
+    }
+  } catch (error) {
+    assert.match(String(error), /No space left/);
+  }
+  for (const outcome of ["b", "c", "d"]) await log.append({ outcome });
+  assert.deepEqual(folder.warnings, Array(2).fill("Cannot rotate audit log, it grows on"));
+  const rotated = "audit.log.20260102T030405Z";
+  assert.deepEqual(folder.records(rotated).map(({ outcome }) => outcome), ["a", "b", "c", "d"]);
+  assert.deepEqual(await folder.problems(), []);
+  for (const filler of fillers) Deno.removeSync(filler);
+  await log.append({ outcome: "e" });
+  await log.close();
+  assert.deepEqual(folder.names(), ["audit.log", rotated]);
+  assert.deepEqual(folder.records().map(({ outcome, seq }) => [outcome, seq]), [["e", 1]]);
+  assert.deepEqual(await folder.problems(), []);
+});

@@ -1,0 +1,219 @@
+import assert from "node:assert/strict";
+import { X509Certificate } from "node:crypto";
+import { join } from "node:path";
+import { systemRandom } from "@gateway/shared/random";
+import { createLayout } from "../../ctl/init/layout.ts";
+import { createKeyMaterial } from "../../ctl/init/material.ts";
+import { DEFAULT_LISTENERS } from "../../ctl/init/options.ts";
+import { planSetUp } from "../../ctl/init/plan.ts";
+import { writeSetUp } from "../../ctl/init/write.ts";
+import { runProgram } from "../../ctl/program.ts";
+
+const CLOCK = { now: () => Date.UTC(2026, 0, 2, 3, 4, 5), sleep: () => Promise.resolve() };
+
+/** A temporary folder, removed at the end. */
+async function createFolder(): Promise<{ readonly path: string } & AsyncDisposable> {
+  const path = await Deno.makeTempDir({ prefix: "ctl-init-" });
+  return { path, [Symbol.asyncDispose]: () => Deno.remove(path, { recursive: true }) };
+}
+
+async function run(workingFolder: string, ...args: string[]) {
+  const result = { out: "", err: "" };
+  const exit = await runProgram(args, {
+    terminal: { out: (text) => void (result.out += text), err: (text) => void (result.err += text) },
+    workingFolder,
+    variables: {},
+  });
+  return { ...result, exit };
+}
+
+async function modes(folder: string, names: readonly string[]): Promise<Record<string, string>> {
+  const entries = names.map(async (name) => {
+    const { mode } = await Deno.lstat(join(folder, name));
+    return [name, ((mode ?? 0) & 0o7777).toString(8)];
+  });
+  return Object.fromEntries(await Promise.all(entries));
+}
+
+async function names(folder: string): Promise<string[]> {
+  return (await Array.fromAsync(Deno.readDir(folder), ({ name }) => name)).sort();
+}
+
+const MODES = {
+  "": "700",
+  pki: "700",
+  "pki/ssh_ca": "600",
+  "pki/ssh_ca.pub": "644",
+  "pki/mtls_ca.key": "600",
+  "pki/broker.key": "600",
+  "pki/broker.crt": "644",
+  "pki/signer_audit.seed": "600",
+  log: "700",
+  "log/signer": "700",
+  "log/broker": "700",
+  "signer.json": "640",
+  "config.json": "640",
+  "broker-ctl.json": "640",
+};
+
+Deno.test.each([
+  { name: "a umask that takes nothing away", umask: "0" },
+  { name: "a umask that takes everything from others", umask: "077" },
+])("broker-ctl, under its own permissions, makes exact modes under $name", async ({ umask }) => {
+  await using folder = await createFolder();
+  const main = new URL("../../ctl/main.ts", import.meta.url).pathname;
+  const { success, stderr } = await new Deno.Command("sh", {
+    // The umask belongs to a whole process: setting it here would reach tests that run beside this one.
+    args: [
+      "-c",
+      'umask "$0"; exec "$@"',
+      umask,
+      Deno.execPath(),
+      "run",
+      "-q",
+      "--no-prompt",
+      "-P=broker-ctl",
+      main,
+    ]
+      .concat("init", "--dir", "set-up"),
+    cwd: folder.path,
+    stdout: "null",
+  }).output();
+  assert.ok(success, new TextDecoder().decode(stderr));
+  assert.deepEqual(await modes(join(folder.path, "set-up"), Object.keys(MODES)), MODES);
+});
+
+Deno.test("init leaves the mode of a folder alone that was there before", async () => {
+  await using folder = await createFolder();
+  await Deno.chmod(folder.path, 0o755);
+  assert.equal((await run(folder.path, "init")).exit, 0);
+  assert.deepEqual(await modes(folder.path, ["", "pki"]), { "": "755", pki: "700" });
+});
+
+Deno.test.each([
+  { name: "signer.json" },
+  { name: "config.json" },
+  { name: "broker-ctl.json" },
+  { name: "pki" },
+  { name: "log" },
+])("init refuses a folder that holds $name, names it and --force, and changes nothing", async ({ name }) => {
+  await using folder = await createFolder();
+  await Deno.writeTextFile(join(folder.path, name), "mine");
+  const result = await run(folder.path, "init");
+  assert.deepEqual([result.exit, result.out], [1, ""]);
+  assert.match(result.err, new RegExp(`"${name}" exists\nhint: --force`));
+  assert.deepEqual(await names(folder.path), [name]);
+  assert.equal(await Deno.readTextFile(join(folder.path, name)), "mine");
+});
+
+Deno.test("init refuses a dangling link in the place of a config, rather than write through it", async () => {
+  await using folder = await createFolder();
+  await Deno.symlink("/nowhere/signer.json", join(folder.path, "signer.json"));
+  assert.equal((await run(folder.path, "init")).exit, 1);
+});
+
+Deno.test("init --force keeps the former set-up, heals modes and makes new keys", async () => {
+  await using folder = await createFolder();
+  await run(folder.path, "init", "--dir", ".");
+  const formerKey = await Deno.readTextFile(join(folder.path, "pki/ssh_ca"));
+  await Deno.chmod(join(folder.path, "pki"), 0o755);
+  await Deno.chmod(join(folder.path, "signer.json"), 0o666);
+  await Deno.writeTextFile(join(folder.path, "log/signer/audit.log"), "{}\n");
+  await Deno.writeTextFile(join(folder.path, "notes.txt"), "mine");
+
+  const result = await run(folder.path, "init", "--force", "--json");
+  assert.equal(result.exit, 0);
+  const { backup } = JSON.parse(result.out);
+  assert.match(backup, /\/backup-\d{8}T\d{6}Z$/);
+  assert.equal(await Deno.readTextFile(join(backup, "pki/ssh_ca")), formerKey);
+  assert.equal(await Deno.readTextFile(join(backup, "log/signer/audit.log")), "{}\n");
+  assert.notEqual(await Deno.readTextFile(join(folder.path, "pki/ssh_ca")), formerKey);
+  assert.deepEqual(await names(join(folder.path, "log/signer")), []);
+  assert.equal(await Deno.readTextFile(join(folder.path, "notes.txt")), "mine");
+  const { "": _, ...expected } = MODES;
+  assert.deepEqual(await modes(folder.path, Object.keys(expected)), expected);
+  assert.deepEqual(await modes(backup, [""]), { "": "700" });
+});
+
+Deno.test("init --force twice within a second keeps both former set-ups", async () => {
+  await using folder = await createFolder();
+  const options = { folder: folder.path, clock: CLOCK, random: systemRandom };
+  const material = await createKeyMaterial(systemRandom);
+  const plan = planSetUp(createLayout(folder.path), { listeners: DEFAULT_LISTENERS, hosts: [] }, material);
+  assert.equal((await writeSetUp(plan, { ...options, force: true })).backup, undefined);
+  const first = await writeSetUp(plan, { ...options, force: true });
+  const second = await writeSetUp(plan, { ...options, force: true });
+  assert.deepEqual([first.backup, second.backup], [
+    join(folder.path, "backup-20260102T030405Z"),
+    join(folder.path, "backup-20260102T030405Z-2"),
+  ]);
+});
+
+Deno.test("init that fails half-way leaves nothing, and the former set-up where it was", async () => {
+  await using folder = await createFolder();
+  const material = await createKeyMaterial(systemRandom);
+  const plan = planSetUp(createLayout(folder.path), { listeners: DEFAULT_LISTENERS, hosts: [] }, material);
+  const broken = [...plan.slice(0, -1), { path: "no/such/folder", mode: 0o640, content: "" }];
+  const options = { folder: folder.path, clock: CLOCK, random: systemRandom };
+
+  await assert.rejects(writeSetUp(broken, { ...options, force: false }));
+  assert.deepEqual(await names(folder.path), []);
+
+  await writeSetUp(plan, { ...options, force: false });
+  const former = await Deno.readTextFile(join(folder.path, "signer.json"));
+  await assert.rejects(writeSetUp(broken, { ...options, force: true }));
+  assert.deepEqual(await names(folder.path), ["broker-ctl.json", "config.json", "log", "pki", "signer.json"]);
+  assert.equal(await Deno.readTextFile(join(folder.path, "signer.json")), former);
+});
+
+Deno.test("init gives one JSON object with paths that are there", async () => {
+  await using folder = await createFolder();
+  const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIO0Gnb+kCpVhi8T8PX2F2Vhmcu0T9vqTZy9GlkSGn1JF";
+  const host = `web01=127.0.0.1:2222,user=deploy,key=${key}`;
+  const result = await run(
+    folder.path,
+    "init",
+    "--json",
+    "--host",
+    host,
+    "--listen-signer",
+    "127.0.0.1:19443",
+  );
+  const json = JSON.parse(result.out);
+  assert.equal(json.folder, folder.path);
+  for (
+    const path of [json.signer_config, json.broker_config, json.client_config, json.ssh_ca, json.operator.key]
+  ) {
+    assert.ok((await Deno.stat(path)).isFile, path);
+  }
+  assert.match(await Deno.readTextFile(json.broker_config), /https:\/\/127\.0\.0\.1:19443/);
+  assert.equal(new X509Certificate(await Deno.readTextFile(json.operator.cert)).subject, "CN=operator-local");
+  assert.ok(json.enrolment.web01.some((line: string) => line.includes(json.ssh_ca_public_key)));
+  assert.ok(json.mcp_server.args.includes("--allow-net=127.0.0.1:19443,127.0.0.1:2222,127.0.0.1:9180"));
+});
+
+Deno.test("permissions prints the flags of a fresh set-up on one line", async () => {
+  await using folder = await createFolder();
+  await run(folder.path, "init");
+  const signer = await run(folder.path, "permissions", "signer");
+  assert.match(signer.out, /^--no-prompt --cached-only --allow-read=.*\/pki\/ssh_ca,.*\n$/);
+  assert.match(signer.out, / --allow-net=127\.0\.0\.1:9160,127\.0\.0\.1:9443 --ignore-env\n$/);
+  const mcp = await run(
+    folder.path,
+    "permissions",
+    "broker",
+    "--frontend",
+    "serve-mcp",
+    "-config=config.json",
+  );
+  assert.doesNotMatch(mcp.out, /ssh_ca|8443|broker-server/);
+});
+
+Deno.test("permissions refuses a config that would not load", async () => {
+  await using folder = await createFolder();
+  await Deno.writeTextFile(join(folder.path, "signer.json"), '{ "hots": {} }');
+  const result = await run(folder.path, "permissions", "signer", "--json");
+  assert.equal(result.exit, 1);
+  assert.equal(JSON.parse(result.err).code, "invalid_config");
+  assert.match(JSON.parse(result.err).message, /unknown key "hots"/);
+});

@@ -1,0 +1,116 @@
+import { createCertificateAuthority, issueLeaf, type LeafOptions } from "../../ctl/init/x509.ts";
+import {
+  type MtlsServer,
+  type MtlsServerOptions,
+  type PeerHandler,
+  startMtlsServer,
+} from "@gateway/shared/http/mtls_server";
+
+/** A certificate and its key, PEM. */
+export interface Identity {
+  readonly cert: string;
+  readonly key: string;
+}
+
+const authority = await createCertificateAuthority({ commonName: "gateway test CA" });
+const foreignAuthority = await createCertificateAuthority({ commonName: "gateway test CA" });
+
+/** The CA that servers and clients of these tests trust. */
+export const ca: string = authority.certPem;
+
+/** A CA of the same name with another key. */
+export const foreignCa: string = foreignAuthority.certPem;
+
+/** Issues a certificate from the trusted CA, or from the foreign one of the same name. */
+export async function issue(options: LeafOptions, by: "trusted" | "foreign" = "trusted"): Promise<Identity> {
+  const pair = await issueLeaf(by === "trusted" ? authority : foreignAuthority, options);
+  return { cert: pair.certPem, key: pair.keyPem };
+}
+
+/** A server's certificate for loopback. */
+export const serverIdentity: Identity = await issue({
+  subject: "CN=signer",
+  usage: "server",
+  subjectAltNames: ["localhost", "127.0.0.1"],
+});
+
+/** The certificate of the caller `broker-1`. */
+export const broker: Identity = await issue({ subject: "CN=broker-1", usage: "client" });
+
+/** A listener on a free loopback port, and what it reported to `onError`. */
+export interface TestServer extends AsyncDisposable {
+  readonly url: string;
+  readonly port: number;
+  readonly errors: readonly unknown[];
+  readonly server: MtlsServer;
+}
+
+/** Starts a listener with the test certificates. */
+export async function startServer(
+  handler: PeerHandler,
+  options: Partial<MtlsServerOptions> = {},
+): Promise<TestServer> {
+  const errors: unknown[] = [];
+  const server = await startMtlsServer({
+    listen: "127.0.0.1:0",
+    ...serverIdentity,
+    clientCa: ca,
+    handler,
+    onError: (error) => errors.push(error),
+    ...options,
+  });
+  const { port } = server.address;
+  return {
+    url: `https://127.0.0.1:${port}`,
+    port,
+    errors,
+    server,
+    [Symbol.asyncDispose]: () => server.close(),
+  };
+}
+
+/** Runs `use` with a `fetch` that shows a certificate, or none, and opens a new connection for each request. */
+export async function withFetch<T>(
+  identity: Identity | undefined,
+  use: (fetch: (url: string, init?: RequestInit) => Promise<Response>) => Promise<T>,
+): Promise<T> {
+  using client = Deno.createHttpClient({ caCerts: [ca], ...identity, poolMaxIdlePerHost: 0, http2: false });
+  return await use((url, init) => fetch(url, { ...init, client }));
+}
+
+/** A TLS connection on which a test writes what it likes. */
+export class RawConnection implements Disposable {
+  readonly #connection: Deno.TlsConn;
+
+  private constructor(connection: Deno.TlsConn) {
+    this.#connection = connection;
+  }
+
+  static async open(port: number, identity: Identity | undefined = broker): Promise<RawConnection> {
+    return new RawConnection(
+      await Deno.connectTls({ hostname: "127.0.0.1", port, caCerts: [ca], ...identity }),
+    );
+  }
+
+  async write(text: string): Promise<void> {
+    let bytes = new TextEncoder().encode(text);
+    while (bytes.length > 0) bytes = bytes.subarray(await this.#connection.write(bytes));
+  }
+
+  /** Everything until the other side closes, or until it contains `until`. */
+  async read(until?: string): Promise<string> {
+    const decoder = new TextDecoder();
+    const buffer = new Uint8Array(65_536);
+    let text = "";
+    while (until === undefined || !text.includes(until)) {
+      const count = await this.#connection.read(buffer).catch(() => null);
+      if (count === null) break;
+      text += decoder.decode(buffer.subarray(0, count), { stream: true });
+    }
+    return text;
+  }
+
+  [Symbol.dispose](): void {
+    this.#connection.close();
+  }
+}

@@ -1,0 +1,416 @@
+import assert from "node:assert/strict";
+import { z } from "@zod/zod";
+import { AppError } from "@gateway/shared/errors";
+import { readJsonBody } from "@gateway/shared/http/body";
+import { type Peer, startMtlsServer } from "@gateway/shared/http/mtls_server";
+import {
+  broker,
+  ca,
+  type Identity,
+  issue,
+  RawConnection,
+  serverIdentity,
+  startServer,
+  withFetch,
+} from "./mtls_fixture.ts";
+
+const hello = (_request: Request, { caller }: Peer) => new Response(`hello ${caller}\n`);
+const SHORT = { headersMs: 300, requestMs: 600, idleMs: 600, drainMs: 300 };
+const client = (cn: string) => ({ subject: [{ CN: [cn] }], usage: "client" as const });
+
+Deno.test("startMtlsServer() tells the handler the CN of a verified certificate", async () => {
+  await using server = await startServer(hello);
+  await withFetch(broker, async (fetch) => {
+    const response = await fetch(server.url);
+    assert.equal(response.status, 200);
+    assert.equal(await response.text(), "hello broker-1\n");
+  });
+});
+
+Deno.test.each<{ readonly name: string; readonly identity: () => Promise<Identity | undefined> }>([
+  { name: "no certificate", identity: () => Promise.resolve(undefined) },
+  { name: "a foreign CA of the same name", identity: () => issue(client("broker-1"), "foreign") },
+  {
+    name: "an expired certificate",
+    identity: () =>
+      issue({ ...client("broker-1"), notBefore: new Date("2020-01-01"), notAfter: new Date("2021-01-01") }),
+  },
+  {
+    name: "a certificate that is not valid yet",
+    identity: () => issue({ ...client("broker-1"), notBefore: new Date(Date.now() + 3_600_000) }),
+  },
+  { name: "a server's certificate", identity: () => issue({ subject: "CN=broker-1", usage: "server" }) },
+  { name: "two CNs", identity: () => issue({ subject: "CN=broker-1,CN=admin", usage: "client" }) },
+  {
+    name: "two CNs in one name",
+    identity: () => issue({ subject: [{ CN: ["broker-1", "admin"] }], usage: "client" }),
+  },
+  { name: "no CN", identity: () => issue({ subject: "O=gateway", usage: "client" }) },
+  { name: "an empty subject", identity: () => issue({ subject: "", usage: "client" }) },
+  { name: "a line break in the CN", identity: () => issue(client("broker-1\nadmin")) },
+  { name: "a NUL in the CN", identity: () => issue(client("broker-1\0")) },
+  { name: "a C1 control in the CN", identity: () => issue(client("broker-1\u0085")) },
+])("startMtlsServer() answers 401 to $name, also when the TLS session is resumed", async ({ identity }) => {
+  let handled = 0;
+  await using server = await startServer((request, peer) => {
+    handled++;
+    return hello(request, peer);
+  });
+  await withFetch(await identity(), async (fetch) => {
+    // The second and third connection resume the session of the first.
+    for (let attempt = 0; attempt < 3; attempt++) {
+      const response = await fetch(server.url, { method: "POST", body: "{" });
+      assert.equal(response.status, 401);
+      assert.equal((await response.json()).code, "unauthenticated");
+    }
+  });
+  assert.equal(handled, 0);
+});
+
+Deno.test("startMtlsServer() lets a verified caller resume its TLS session", async () => {
+  await using server = await startServer(hello);
+  await withFetch(broker, async (fetch) => {
+    for (let attempt = 0; attempt < 3; attempt++) {
+      assert.equal(await (await fetch(server.url)).text(), "hello broker-1\n");
+    }
+  });
+});
+
+Deno.test("startMtlsServer() does not let a session of one listener in at another with a different CA", async () => {
+  const stranger = await issue(client("broker-1"), "foreign");
+  await using lenient = await startServer(hello, { clientCa: (await import("./mtls_fixture.ts")).foreignCa });
+  await using strict = await startServer(hello);
+  await withFetch(stranger, async (fetch) => {
+    assert.equal((await fetch(lenient.url)).status, 200);
+    assert.equal((await fetch(strict.url)).status, 401);
+    assert.equal((await fetch(strict.url)).status, 401);
+  });
+});
+
+Deno.test("startMtlsServer() refuses TLS 1.2", async () => {
+  await using server = await startServer(hello);
+  const { connect } = await import("node:tls");
+  const socket = connect({ port: server.port, host: "127.0.0.1", ca, ...broker, maxVersion: "TLSv1.2" });
+  const outcome = await new Promise<string>((resolve) => {
+    socket.on("error", () => resolve("refused"));
+    socket.on("secureConnect", () => resolve(`accepted ${socket.getProtocol()}`));
+  });
+  socket.destroy();
+  assert.equal(outcome, "refused");
+});
+
+Deno.test.each([
+  { name: "a target that is no path", text: "GET http://other/ HTTP/1.1\r\nHost: x\r\n\r\n", status: 400 },
+  { name: "an asterisk target", text: "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", status: 400 },
+  { name: "no HTTP at all", text: "\0\x01\x02\r\n\r\n", status: 400 },
+  { name: "HTTP/2 without agreement", text: "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", status: 400 },
+  {
+    name: "two lengths",
+    text: "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+    status: 400,
+  },
+  {
+    name: "a length and chunks",
+    text: "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    status: 400,
+  },
+  {
+    name: "headers of 20 KB",
+    text: `GET / HTTP/1.1\r\nHost: x\r\nX: ${"a".repeat(20_000)}\r\n\r\n`,
+    status: 400,
+  },
+  { name: "headers that do not end", text: "GET / HTTP/1.1\r\nHost: x\r\nX: ", status: 408 },
+])("startMtlsServer() answers $status to $name, and closes or stays in step", async ({ text, status }) => {
+  await using server = await startServer(hello, { timeouts: SHORT });
+  using connection = await RawConnection.open(server.port);
+  await connection.write(text);
+  const answer = await connection.read();
+  assert.match(answer, new RegExp(`^HTTP/1\\.1 ${status} `));
+  assert.match(answer, /^content-type: application\/problem\+json\r$/im);
+  assert.equal(answer.split("HTTP/1.1 ").length, 2, "exactly one answer");
+});
+
+Deno.test("startMtlsServer() answers 401, not 400, to malformed HTTP of an unknown caller", async () => {
+  await using server = await startServer(hello);
+  using connection = await RawConnection.open(server.port, await issue(client("broker-1"), "foreign"));
+  await connection.write("\0\r\n\r\n");
+  assert.match(await connection.read(), /^HTTP\/1\.1 401 /);
+});
+
+Deno.test.each([
+  { name: "CONNECT", text: "CONNECT db:5432 HTTP/1.1\r\nHost: db:5432\r\n\r\n", answer: /^$/ },
+  {
+    name: "Upgrade",
+    text: "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+    answer: /^HTTP\/1\.1 200 .*hello broker-1\n$/s,
+  },
+  {
+    name: "Expect: 100-continue",
+    text: "POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n{}",
+    answer: /^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 .*hello broker-1\n$/s,
+  },
+  {
+    name: "pipelining",
+    text: "GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\n\r\n",
+    answer: /^HTTP\/1\.1 200 .*hello broker-1\nHTTP\/1\.1 200 .*hello broker-1\n$/s,
+  },
+])("startMtlsServer() stays sane with $name", async ({ text, answer }) => {
+  await using server = await startServer(hello, { timeouts: SHORT });
+  using connection = await RawConnection.open(server.port);
+  await connection.write(text);
+  assert.match(await connection.read(), answer);
+});
+
+Deno.test("startMtlsServer() closes a connection that starts no TLS, and one that sends nothing", async () => {
+  await using server = await startServer(hello, { timeouts: SHORT });
+  using silent = await Deno.connect({ hostname: "127.0.0.1", port: server.port });
+  assert.equal(await silent.read(new Uint8Array(1)).catch(() => null), null);
+  using quiet = await RawConnection.open(server.port);
+  await quiet.read();
+});
+
+Deno.test("startMtlsServer() closes connections beyond the limit", async () => {
+  await using server = await startServer(hello, { maxConnections: 1 });
+  using first = await RawConnection.open(server.port);
+  await first.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  await first.read("hello");
+  await assert.rejects(async () => {
+    using second = await RawConnection.open(server.port);
+    await second.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert.equal(await second.read("hello"), "an answer");
+  });
+});
+
+const LIMIT = 65_536;
+const echoLength = async (request: Request) => {
+  const { text } = await readJsonBody(request, { maxBytes: LIMIT, schema: z.object({ text: z.string() }) });
+  return Response.json({ length: text.length });
+};
+const bodyOf = (bytes: number) => JSON.stringify({ text: "a".repeat(bytes - '{"text":""}'.length) });
+
+Deno.test.each([
+  { name: "64 KiB", body: () => bodyOf(LIMIT), status: 200 },
+  { name: "64 KiB and one byte", body: () => bodyOf(LIMIT + 1), status: 413 },
+  { name: "64 KiB and one byte of unknown length", body: () => streamOf(bodyOf(LIMIT + 1)), status: 413 },
+  { name: "64 KiB in pieces", body: () => streamOf(bodyOf(LIMIT)), status: 200 },
+  { name: "8 MiB", body: () => bodyOf(8 << 20), status: 413 },
+])("startMtlsServer() with readJsonBody() answers $status to $name", async ({ body, status }) => {
+  await using server = await startServer(echoLength);
+  await withFetch(broker, async (fetch) => {
+    const headers = { "content-type": "application/json; charset=utf-8" };
+    const response = await fetch(server.url, { method: "POST", headers, body: body() });
+    await response.body?.cancel();
+    assert.equal(response.status, status);
+  });
+  assert.deepEqual(server.errors, []);
+});
+
+function streamOf(text: string): ReadableStream<Uint8Array<ArrayBuffer>> {
+  const bytes = new TextEncoder().encode(text);
+  return ReadableStream.from([0, 1, 2].map((third) => {
+    const size = Math.ceil(bytes.length / 3);
+    return bytes.slice(third * size, (third + 1) * size);
+  }));
+}
+
+const HEAD = "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n";
+
+Deno.test("startMtlsServer() gives up on a body that stops half-way", async () => {
+  const outcome = Promise.withResolvers<unknown>();
+  await using server = await startServer((request) => {
+    const answer = echoLength(request);
+    answer.catch(outcome.resolve);
+    return answer;
+  }, { timeouts: SHORT });
+  using connection = await RawConnection.open(server.port);
+  await connection.write(`${HEAD}Content-Length: 100\r\n\r\n{"text":`);
+  assert.match(await connection.read(), /^HTTP\/1\.1 408 .*"code":"timeout"/s);
+  const error = await outcome.promise;
+  assert.ok(error instanceof AppError && error.code === "invalid_request", String(error));
+});
+
+Deno.test.each([
+  { name: "with a length", text: `${HEAD}Content-Length: 100\r\n\r\n{"text":` },
+  { name: "in chunks", text: `${HEAD}Transfer-Encoding: chunked\r\n\r\n8\r\n{"text":\r\n` },
+])("readJsonBody() fails when the client cuts off a body $name", async ({ text }) => {
+  const started = Promise.withResolvers<void>();
+  const outcome = Promise.withResolvers<unknown>();
+  await using server = await startServer((request) => {
+    started.resolve();
+    const answer = echoLength(request);
+    answer.catch(outcome.resolve);
+    return answer;
+  });
+  {
+    using connection = await RawConnection.open(server.port);
+    await connection.write(text);
+    await started.promise;
+  }
+  const error = await outcome.promise;
+  assert.ok(error instanceof AppError && error.code === "invalid_request", String(error));
+  assert.deepEqual(server.errors, []);
+});
+
+Deno.test("startMtlsServer() aborts the request's signal when the client disconnects", async () => {
+  const started = Promise.withResolvers<void>();
+  const aborted = Promise.withResolvers<unknown>();
+  await using server = await startServer((request) => {
+    request.signal.addEventListener("abort", () => aborted.resolve(request.signal.reason));
+    started.resolve();
+    return new Promise(() => {});
+  });
+  {
+    using connection = await RawConnection.open(server.port);
+    await connection.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    await started.promise;
+  }
+  const reason = await aborted.promise;
+  assert.ok(reason instanceof AppError && reason.code === "canceled");
+});
+
+Deno.test("startMtlsServer() does not abort the signal of a request that was answered", async () => {
+  const signals: AbortSignal[] = [];
+  await using server = await startServer((request) => {
+    signals.push(request.signal);
+    return new Response("done");
+  });
+  await withFetch(broker, async (fetch) => await (await fetch(server.url)).text());
+  await server.server.close();
+  assert.deepEqual(signals.map(({ aborted }) => aborted), [false]);
+});
+
+Deno.test("startMtlsServer() answers 500 with a request id to what a handler throws, and no word of it", async () => {
+  await using server = await startServer(() => {
+    throw new Error("cannot open /etc/gateway/ca_key");
+  });
+  await withFetch(broker, async (fetch) => {
+    const response = await fetch(server.url);
+    const text = await response.text();
+    assert.equal(response.status, 500);
+    assert.doesNotMatch(text, /ca_key/);
+    assert.match(JSON.parse(text).request_id, /^[0-9a-f-]{36}$/);
+  });
+  assert.equal(server.errors.length, 1);
+});
+
+Deno.test("startMtlsServer() answers with the status of an AppError and reports only faults", async () => {
+  await using server = await startServer(() => {
+    throw new AppError("rate_limited", "Too many", { retryAfterSeconds: 2 });
+  });
+  await withFetch(broker, async (fetch) => {
+    const response = await fetch(server.url);
+    await response.body?.cancel();
+    assert.equal(response.status, 429);
+    assert.equal(response.headers.get("retry-after"), "2");
+  });
+  assert.deepEqual(server.errors, []);
+});
+
+Deno.test("startMtlsServer() gives handlers a Request like any other", async () => {
+  await using server = await startServer(async (request) => {
+    assert.ok(request instanceof Request);
+    const copy = request.clone();
+    return Response.json({
+      method: request.method,
+      path: new URL(request.url).pathname,
+      header: request.headers.get("x-test"),
+      text: await request.text(),
+      copy: await copy.text(),
+      used: request.bodyUsed,
+    });
+  });
+  await withFetch(broker, async (fetch) => {
+    const headers = { "x-test": "1" };
+    const response = await fetch(`${server.url}/a/../b//c?d=%2F`, { method: "PUT", headers, body: "äöü" });
+    assert.deepEqual(await response.json(), {
+      method: "PUT",
+      path: "/b//c",
+      header: "1",
+      text: "äöü",
+      copy: "äöü",
+      used: true,
+    });
+  });
+});
+
+Deno.test("startMtlsServer() sends an event stream as it comes and stops it when the client goes", async () => {
+  const stopped = Promise.withResolvers<void>();
+  let send: (text: string) => void = () => {};
+  await using server = await startServer(() => {
+    const body = new ReadableStream<Uint8Array<ArrayBuffer>>({
+      start: (controller) => {
+        send = (text) => controller.enqueue(new TextEncoder().encode(text));
+        send("data: 1\n\n");
+      },
+      cancel: () => stopped.resolve(),
+    });
+    return new Response(body, { headers: { "content-type": "text/event-stream" } });
+  });
+  {
+    using connection = await RawConnection.open(server.port);
+    await connection.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    await connection.read("data: 1");
+    send("data: 2\n\n");
+    await connection.read("data: 2");
+  }
+  await stopped.promise;
+});
+
+Deno.test("startMtlsServer() lets running requests finish when it closes, and accepts no new ones", async () => {
+  const started = Promise.withResolvers<void>();
+  const finish = Promise.withResolvers<void>();
+  const server = await startServer(async () => {
+    started.resolve();
+    await finish.promise;
+    return new Response("finished");
+  });
+  using idle = await RawConnection.open(server.port);
+  using busy = await RawConnection.open(server.port);
+  await busy.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  await started.promise;
+  const closed = server.server.close();
+  await assert.rejects(async () => {
+    using late = await RawConnection.open(server.port);
+    await late.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert.equal(await late.read(), "an answer");
+  });
+  await idle.read();
+  finish.resolve();
+  assert.match(await busy.read("finished"), /^HTTP\/1\.1 200 /);
+  await closed;
+});
+
+Deno.test("startMtlsServer() ends what does not finish within the drain time", async () => {
+  const started = Promise.withResolvers<void>();
+  const server = await startServer(() => {
+    started.resolve();
+    return new Promise(() => {});
+  }, { timeouts: { drainMs: 100 } });
+  using connection = await RawConnection.open(server.port);
+  await connection.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  await started.promise;
+  await server.server.close();
+  assert.equal(await connection.read(), "");
+});
+
+Deno.test.each([
+  { name: "a port in use", change: (port: number) => ({ listen: `127.0.0.1:${port}` }) },
+  { name: "a malformed address", change: () => ({ listen: "9443" }) },
+  { name: "a certificate that is none", change: () => ({ cert: "no PEM" }) },
+  { name: "a CA that is none", change: () => ({ clientCa: "no PEM" }) },
+  { name: "no CA", change: () => ({ clientCa: "" }) },
+  { name: "another certificate's key", change: () => ({ key: broker.key }) },
+])("startMtlsServer() refuses $name", async ({ change }) => {
+  await using server = await startServer(hello);
+  const options = {
+    listen: "127.0.0.1:0",
+    ...serverIdentity,
+    clientCa: ca,
+    handler: hello,
+    onError: () => {},
+  };
+  await assert.rejects(
+    async () => await (await startMtlsServer({ ...options, ...change(server.port) })).close(),
+    (error) => error instanceof AppError && error.code === "invalid_config",
+  );
+});

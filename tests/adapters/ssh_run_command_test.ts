@@ -1,0 +1,129 @@
+import assert from "node:assert/strict";
+import { type Scene, withTarget } from "../ssh_target/scene.ts";
+import { availableKinds } from "../ssh_target/target.ts";
+
+const kinds = availableKinds().map((kind) => ({ kind }));
+const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+const LIMIT = 10_485_760;
+const MARK = `\n[output truncated: limit of ${LIMIT} bytes exceeded]\n`;
+
+/** One test for each kind of target. */
+function testOverTargets(name: string, test: (scene: Scene) => Promise<void>): void {
+  Deno.test.each(kinds)(`${name} ($kind)`, ({ kind }) => withTarget(kind, test));
+}
+
+testOverTargets("runCommand() returns stdout, stderr and exit code", async ({ run }) => {
+  const result = await run("echo out; echo err >&2; exit 3");
+  assert.equal(text(result.stdout), "out\n");
+  assert.equal(text(result.stderr), "err\n");
+  assert.equal(result.exitCode, 3);
+});
+
+testOverTargets("runCommand() gives a command that reads stdin its end at once", async ({ run }) => {
+  const result = await run("cat; echo done");
+  assert.equal(text(result.stdout), "done\n");
+  assert.equal(result.exitCode, 0);
+});
+
+testOverTargets("runCommand() runs the forced command in place of the one asked for", async ({ run }) => {
+  const result = await run("echo asked", { fields: { criticalOptions: { "force-command": "echo forced" } } });
+  assert.equal(text(result.stdout), "forced\n");
+});
+
+testOverTargets("runCommand() keeps bytes that are not UTF-8", async ({ run }) => {
+  const result = await run(String.raw`printf '\377\376\000A\303'`);
+  assert.deepEqual([...result.stdout], [0xff, 0xfe, 0, 0x41, 0xc3]);
+});
+
+testOverTargets(
+  "runCommand() passes a command line with every kind of quote and non-ASCII",
+  async ({ run }) => {
+    const result = await run(`printf '%s|' "a b" 'c"d' é\\ü 日本`);
+    assert.equal(text(result.stdout), `a b|c"d|éü|日本|`);
+  },
+);
+
+for (const [signal, exitCode] of [["TERM", 143], ["KILL", 137], ["USR1", 128]] as const) {
+  testOverTargets(`runCommand() gives ${exitCode} for a command killed by ${signal}`, async ({ run }) => {
+    assert.equal((await run(`kill -${signal} $$; sleep 5`)).exitCode, exitCode);
+  });
+}
+
+testOverTargets(
+  "runCommand() with a terminal has one stream and line ends of a terminal",
+  async ({ run }) => {
+    const result = await run("echo out; echo err >&2; exit 4", { pty: true });
+    assert.equal(text(result.stdout), "out\r\nerr\r\n");
+    assert.equal(result.stderr.length, 0);
+    assert.equal(result.exitCode, 4);
+  },
+);
+
+Deno.test({
+  name: "runCommand() asks for a terminal of 220 by 40 without echo",
+  ignore: !kinds.some(({ kind }) => kind === "openssh"),
+  fn: () =>
+    withTarget("openssh", async ({ run }) => {
+      const shown = text((await run("echo $TERM; stty -a", { pty: true })).stdout);
+      assert.match(shown, /^xterm-256color\r\n/);
+      assert.match(shown, /rows 40; columns 220;/);
+      assert.match(shown, / -echo /);
+    }),
+});
+
+testOverTargets("runCommand() reports a refused terminal", async ({ run }) => {
+  await assert.rejects(run("echo no", { pty: true, fields: { extensions: [] } }), {
+    code: "upstream_failure",
+    message: "execution: the host refused the pseudo-terminal or the command",
+  });
+});
+
+testOverTargets("runCommand() cuts a flood of both streams and still gets the exit code", async ({ run }) => {
+  const result = await run(
+    "head -c 30000000 /dev/zero | tr '\\0' a & head -c 30000000 /dev/zero | tr '\\0' b >&2; wait; exit 7",
+  );
+  assert.equal(result.exitCode, 7);
+  for (const [stream, letter] of [[result.stdout, "a"], [result.stderr, "b"]] as const) {
+    assert.equal(stream.length, LIMIT + MARK.length);
+    assert.equal(text(stream.subarray(LIMIT)), MARK);
+    assert.ok(stream.subarray(0, LIMIT).every((byte) => byte === letter.charCodeAt(0)));
+  }
+});
+
+testOverTargets("runCommand() keeps output that is exactly at the limit whole", async ({ run }) => {
+  const result = await run("head -c 1000 /dev/zero", { limits: { outputBytes: 1000 } });
+  assert.equal(result.stdout.length, 1000);
+});
+
+testOverTargets("runCommand() copes with a thousand lines one byte at a time", async ({ run }) => {
+  const result = await run("i=0; while [ $i -lt 1000 ]; do printf x; i=$((i+1)); done; printf last");
+  assert.equal(text(result.stdout), "x".repeat(1000) + "last");
+});
+
+testOverTargets(
+  "runCommand() serves several commands at once on connections of their own",
+  async ({ run }) => {
+    const results = await Promise.all(Array.from({ length: 8 }, (_, index) => run(`echo ${index}`)));
+    assert.deepEqual(
+      results.map(({ stdout }) => text(stdout)),
+      [0, 1, 2, 3, 4, 5, 6, 7].map((n) => `${n}\n`),
+    );
+  },
+);
+
+Deno.test({
+  name: "runCommand() takes a gigabyte of output without keeping it",
+  ignore: !kinds.some(({ kind }) => kind === "openssh"),
+  fn: () =>
+    withTarget("openssh", async ({ run }) => {
+      const before = Deno.memoryUsage().rss;
+      let peak = before;
+      const sampler = setInterval(() => {
+        peak = Math.max(peak, Deno.memoryUsage().rss);
+      }, 10);
+      const result = await run("head -c 1000000000 /dev/zero; exit 5").finally(() => clearInterval(sampler));
+      assert.equal(result.exitCode, 5);
+      assert.equal(result.stdout.length, LIMIT + MARK.length);
+      assert.ok(peak - before < 300_000_000, `${peak - before} bytes more`);
+    }),
+});
