@@ -36,7 +36,8 @@ export class ServiceProcess implements AsyncDisposable {
   static spawn(command: ServiceCommand): ServiceProcess {
     const child = new Deno.Command(Deno.execPath(), {
       args: [...command.args],
-      stdin: "null",
+      // A broker over stdio ends when its client closes this.
+      stdin: "piped",
       stdout: "null",
       stderr: "piped",
       env: { NO_COLOR: "1" },
@@ -81,6 +82,7 @@ export class ServiceProcess implements AsyncDisposable {
     this.kill(signal);
     const status = await this.#child.status;
     await this.#stderr;
+    if (!this.#child.stdin.locked) await this.#child.stdin.abort().catch(() => undefined);
     return status;
   }
 

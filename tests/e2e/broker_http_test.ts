@@ -1,0 +1,151 @@
+import assert from "node:assert/strict";
+import { JsonClient } from "@gateway/shared/http/json_client";
+import { issueLeaf } from "../../ctl/init/x509.ts";
+import { poll } from "../stage/poll.ts";
+import { ServiceProcess } from "../stage/service_process.ts";
+import { BrokerScene } from "./broker_scene.ts";
+import { SERIAL } from "./fake_signer.ts";
+
+async function agent(scene: BrokerScene, subject = "CN=agent-1"): Promise<JsonClient> {
+  const { certPem, keyPem } = await issueLeaf(scene.pki, { subject, usage: "client" });
+  return new JsonClient({
+    baseUrl: `https://${scene.listen}`,
+    cert: certPem,
+    key: keyPem,
+    ca: scene.pki.certPem,
+    timeoutMs: 30_000,
+  });
+}
+
+function run(
+  client: JsonClient,
+  command: string,
+  options: { readonly signal?: AbortSignal; readonly pty?: true } = {},
+) {
+  const { signal, ...rest } = options;
+  return client.request({
+    method: "POST",
+    path: "/v1/ssh_run",
+    body: { host: "web01", command, ...rest },
+    ...(signal === undefined ? {} : { signal }),
+  });
+}
+
+Deno.test("broker serve-http runs commands for agents with a certificate", async () => {
+  await using scene = await BrokerScene.create();
+  await using broker = await ServiceProcess.start(await scene.command("serve-http"));
+  using client = await agent(scene);
+  const { status, body } = await run(client, "echo out; echo err >&2; exit 4");
+  assert.equal(status, 200);
+  assert.deepEqual(body, { stdout: "out\n", stderr: "err\n", exit_code: 4, serial: SERIAL });
+  assert.equal(scene.signer.requests[0]?.end_user, "agent-1");
+
+  const unknown = await client.request({
+    method: "POST",
+    path: "/v1/ssh_run",
+    body: { host: "no", command: "x" },
+  });
+  assert.equal(unknown.status, 404);
+  const denied = await run(client, "forbidden");
+  assert.equal(denied.status, 403);
+  assert.equal((await broker.stop()).code, 0);
+  assert.deepEqual((await scene.records()).map(({ outcome, caller }) => ({ outcome, caller })), [
+    { outcome: "executed", caller: "agent-1" },
+    { outcome: "denied", caller: "agent-1" },
+    { outcome: "error", caller: "agent-1" },
+  ]);
+});
+
+Deno.test("broker serve-http answers 401 to a certificate with two names", async () => {
+  await using scene = await BrokerScene.create();
+  await using _broker = await ServiceProcess.start(await scene.command("serve-http"));
+  using client = await agent(scene, "CN=agent-1,CN=agent-2");
+  assert.equal((await run(client, "uptime")).status, 401);
+  assert.deepEqual(scene.signer.requests, []);
+});
+
+Deno.test("broker serve-http waits for a command that takes longer than a request may", async () => {
+  await using scene = await BrokerScene.create();
+  await using _broker = await ServiceProcess.start(await scene.command("serve-http"));
+  using client = await agent(scene);
+  const { status, body } = await run(client, "sleep 12; echo done");
+  assert.equal(status, 200, JSON.stringify(body, (_key, value) => String(value)));
+});
+
+Deno.test("broker serve-http ends the command when the agent hangs up", async () => {
+  await using scene = await BrokerScene.create();
+  await using broker = await ServiceProcess.start(await scene.command("serve-http"));
+  using client = await agent(scene);
+  const hangUp = new AbortController();
+  const running = run(client, "exec sleep 300", { signal: hangUp.signal, pty: true });
+  await poll(() => scene.signer.requests.length === 1, { what: "the command to be signed" });
+  hangUp.abort();
+  await assert.rejects(running, { code: "canceled" });
+  await poll(async () => (await scene.records()).length === 1, { what: "the record" });
+  const [record] = await scene.records();
+  assert.deepEqual([record?.["outcome"], record?.["err"]], ["error", "canceled"]);
+  assert.equal((await broker.stop()).code, 0);
+});
+
+Deno.test("broker serve-http counts what happened, and says so on its monitor", async () => {
+  await using scene = await BrokerScene.create();
+  const command = await scene.command("serve-http");
+  await using _broker = await ServiceProcess.start(command);
+  using client = await agent(scene);
+  await run(client, "true");
+  const response = await fetch(`http://${command.monitor}/metrics`);
+  const text = await response.text();
+  assert.match(text, /^broker_events_total\{outcome="executed"\} 1$/m);
+  assert.match(text, /^audit_append_failures_total 0$/m);
+  assert.match(text, /^audit_blocked_total 0$/m);
+});
+
+Deno.test.each([
+  {
+    name: "a signer that is not there",
+    break: async (scene: BrokerScene) => await scene.signer.close(),
+    says: /initial host load from signer: signing service unavailable: /,
+  },
+  {
+    name: "a config that is broken",
+    break: (scene: BrokerScene) => Deno.writeTextFile(scene.configPath, '{"lisen": ":1"}'),
+    says: /lisen/,
+  },
+  {
+    name: "a key of another certificate",
+    break: async (scene: BrokerScene) => {
+      const other = await issueLeaf(scene.pki, { subject: "CN=x", usage: "client" });
+      await Deno.writeTextFile(`${scene.dir}/broker.key`, other.keyPem);
+    },
+    says: /Cannot use (server_key|signer.client_key) ".*broker.key": it is not the key of /,
+  },
+  {
+    name: "a certificate that is none",
+    break: (scene: BrokerScene) =>
+      Deno.writeTextFile(
+        `${scene.dir}/broker.crt`,
+        "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+      ),
+    says: /Cannot use (server_cert|signer.client_cert) ".*broker.crt": not a certificate/,
+  },
+  {
+    name: "an audit key that is too short",
+    break: (scene: BrokerScene) => Deno.writeFile(`${scene.dir}/audit.seed`, new Uint8Array(31)),
+    says: /audit/i,
+  },
+  {
+    name: "an audit key that is missing",
+    break: (scene: BrokerScene) => Deno.remove(`${scene.dir}/audit.seed`),
+    says: /Cannot read audit_key ".*audit.seed": /,
+  },
+])("broker serve-http does not start with $name", async ({ break: damage, says }) => {
+  await using scene = await BrokerScene.create();
+  const command = await scene.command("serve-http");
+  await damage(scene);
+  await using broker = ServiceProcess.spawn(command);
+  assert.equal((await broker.status).code, 1);
+  await poll(() => says.test(broker.log), {
+    what: `a message like ${says} in ${broker.log}`,
+    timeoutMs: 2000,
+  });
+});

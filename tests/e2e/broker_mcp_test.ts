@@ -1,0 +1,152 @@
+import assert from "node:assert/strict";
+import { poll } from "../stage/poll.ts";
+import { BrokerScene } from "./broker_scene.ts";
+import { SERIAL } from "./fake_signer.ts";
+import { McpProcess } from "./mcp_process.ts";
+
+Deno.test("broker serve-mcp runs a command on a host and ends with its client", async () => {
+  await using scene = await BrokerScene.create();
+  await using mcp = new McpProcess(await scene.command("serve-mcp"));
+  const { serverInfo } = await mcp.initialize();
+  assert.equal(serverInfo.name, "gateway");
+
+  const list = await mcp.call("ssh_list_servers", {});
+  assert.equal(list.content[0].text, "web01 (sudo=false pty=false file_transfer=false)\n");
+
+  const line = await mcp.request("tools/call", {
+    name: "ssh_execute",
+    arguments: { server: "web01", command: "printf 'a\\377b'; echo oops >&2; exit 3" },
+  });
+  assert.ok(line.includes(`"serial":${SERIAL}}`), line);
+  const { result } = JSON.parse(line);
+  assert.equal(result.content[0].text, `a\ufffdb\n[stderr]\noops\n\n[exit=3 serial=${SERIAL}]`);
+  assert.equal(result.structuredContent.exit_code, 3);
+
+  const denied = await mcp.call("ssh_execute", { server: "web01", command: "forbidden" });
+  assert.equal(denied.isError, true);
+  assert.equal(
+    denied.content[0].text,
+    'signing cert for "web01": signing rejected (403): command denied by policy',
+  );
+
+  assert.equal(await mcp.end(), 0);
+  assert.match(mcp.log, /mcp-broker \(stdio\) ready; 1 hosts configured/);
+  const [executed, refused] = await scene.records();
+  assert.deepEqual(
+    [
+      executed?.["caller"],
+      executed?.["outcome"],
+      executed?.["serial"],
+      executed?.["exit_code"],
+      executed?.["host"],
+    ],
+    ["mcp-stdio", "executed", SERIAL, 3, `127.0.0.1:${scene.target.port}`],
+  );
+  assert.equal(refused?.["outcome"], "error");
+  assert.equal(JSON.stringify(executed, (_key, value) => String(value)).includes("oops\n"), false);
+});
+
+Deno.test("broker serve-mcp ends a running command on cancel, and serves on", async () => {
+  await using scene = await BrokerScene.create();
+  await using mcp = new McpProcess(await scene.command("serve-mcp"));
+  await mcp.initialize();
+  const mark = `${scene.dir}/alive`;
+  const id = await mcp.start("tools/call", {
+    name: "ssh_execute",
+    arguments: endless(mark),
+  });
+  const pid = await pidIn(mark);
+  await mcp.notify("notifications/cancelled", { requestId: id });
+  await poll(() => isGone(pid), { what: "the remote command to end" });
+  const next = await mcp.call("ssh_execute", { server: "web01", command: "echo again" });
+  assert.equal(next.structuredContent.stdout, "again\n");
+  assert.equal(await mcp.end(), 0);
+  assert.deepEqual((await scene.records()).map(({ outcome, err }) => ({ outcome, err })), [
+    { outcome: "error", err: "canceled" },
+    { outcome: "executed", err: undefined },
+  ]);
+});
+
+Deno.test.each<{ name: string; stop: (mcp: McpProcess) => Promise<number> }>([
+  { name: "its client has gone", stop: (mcp) => mcp.end() },
+  {
+    name: "it gets SIGTERM",
+    stop: (mcp) => {
+      mcp.kill("SIGTERM");
+      return mcp.ended();
+    },
+  },
+  {
+    name: "it gets SIGINT",
+    stop: (mcp) => {
+      mcp.kill("SIGINT");
+      return mcp.ended();
+    },
+  },
+])("broker serve-mcp ends what runs when $name", async ({ stop }) => {
+  await using scene = await BrokerScene.create();
+  await using mcp = new McpProcess(await scene.command("serve-mcp"));
+  await mcp.initialize();
+  const mark = `${scene.dir}/alive`;
+  await mcp.start("tools/call", {
+    name: "ssh_execute",
+    arguments: endless(mark),
+  });
+  const pid = await pidIn(mark);
+  assert.equal(await stop(mcp), 0);
+  await poll(() => isGone(pid), { what: "the remote command to end" });
+  assert.deepEqual((await scene.records()).map(({ err }) => err), ["canceled"]);
+});
+
+Deno.test("broker serve-mcp answers while the first host list is on its way, and ends without one", async () => {
+  await using scene = await BrokerScene.create();
+  const arrived = Promise.withResolvers<void>();
+  scene.signer.delay = arrived.promise;
+  scene.signer.answer = () => new Response("maintenance\n", { status: 503 });
+  await using mcp = new McpProcess(await scene.command("serve-mcp"));
+  await mcp.initialize();
+  arrived.resolve();
+  assert.equal(await mcp.ended(), 1);
+  assert.match(mcp.log, /initial host load from signer: signing service unavailable \(503\): maintenance/);
+});
+
+Deno.test("broker serve-mcp fails closed when the signer is gone", async () => {
+  await using scene = await BrokerScene.create();
+  await using mcp = new McpProcess(await scene.command("serve-mcp"));
+  await mcp.initialize();
+  await mcp.call("ssh_list_servers", {});
+  await scene.signer.close();
+  const refused = await mcp.call("ssh_execute", { server: "web01", command: "uptime" });
+  assert.equal(refused.isError, true);
+  assert.match(
+    refused.content[0].text,
+    /^upstream failure: refreshing host list: signing service unavailable: /,
+  );
+  assert.ok(!refused.content[0].text.includes("127.0.0.1"));
+  assert.equal(await mcp.end(), 0);
+});
+
+/**
+ * A command that ends only when it is told to. With a terminal, for sshd passes no signal on to a command that
+ * a certificate forces; it ends such a command by hanging up its terminal.
+ */
+function endless(mark: string) {
+  return { server: "web01", command: `echo $$ > ${mark}; exec sleep 300`, pty: true };
+}
+
+async function pidIn(path: string): Promise<number> {
+  let pid = 0;
+  await poll(async () => {
+    pid = Number(await Deno.readTextFile(path).catch(() => ""));
+    return pid > 0;
+  }, { what: "the remote command to start" });
+  return pid;
+}
+
+function isGone(pid: number): boolean {
+  try {
+    return / Z /.test(Deno.readTextFileSync(`/proc/${pid}/stat`));
+  } catch {
+    return true;
+  }
+}

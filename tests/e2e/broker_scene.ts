@@ -1,0 +1,96 @@
+import { parseJson } from "@gateway/shared/json";
+import { createCertificateAuthority, issueLeaf, type X509Authority } from "../../ctl/init/x509.ts";
+import { createTestCa, PRINCIPAL } from "../ssh_target/certificates.ts";
+import { currentUser, type SshTarget, startSshTarget } from "../ssh_target/target.ts";
+import { freePort } from "../stage/free_port.ts";
+import { brokerCommand, type ServiceCommand } from "../stage/service_command.ts";
+import { FakeSigner } from "./fake_signer.ts";
+
+/** A broker's surroundings: keys, config, a signer that allows nearly everything, and a host. */
+export class BrokerScene implements AsyncDisposable {
+  readonly dir: string;
+  readonly pki: X509Authority;
+  readonly signer: FakeSigner;
+  readonly target: SshTarget;
+  readonly configPath: string;
+  /** `host:port` of the HTTP frontend. */
+  readonly listen: string;
+
+  private constructor(
+    parts: Pick<BrokerScene, "dir" | "pki" | "signer" | "target" | "configPath" | "listen">,
+  ) {
+    this.dir = parts.dir;
+    this.pki = parts.pki;
+    this.signer = parts.signer;
+    this.target = parts.target;
+    this.configPath = parts.configPath;
+    this.listen = parts.listen;
+  }
+
+  static async create(): Promise<BrokerScene> {
+    const dir = await Deno.makeTempDir({ prefix: "broker-scene-" });
+    for (const folder of ["target", "audit"]) await Deno.mkdir(`${dir}/${folder}`);
+    const ca = createTestCa();
+    const target = await startSshTarget({
+      caPublicKeyLine: ca.publicKeyLine,
+      principals: { [currentUser()]: [PRINCIPAL] },
+      dir: `${dir}/target`,
+    });
+    const pki = await createCertificateAuthority({ commonName: "test CA" });
+    const server = await issueLeaf(pki, {
+      subject: "CN=signer",
+      usage: "server",
+      subjectAltNames: ["127.0.0.1"],
+    });
+    const addr = `127.0.0.1:${target.port}`;
+    const host = { addr, user: target.user, host_key: target.hostKeyLine };
+    const signer = await FakeSigner.start({ tls: server, clientCa: pki.certPem, ca, hosts: { web01: host } });
+    const leaf = await issueLeaf(pki, {
+      subject: "CN=broker-1",
+      usage: "both",
+      subjectAltNames: ["127.0.0.1"],
+    });
+    const listen = `127.0.0.1:${freePort()}`;
+    const config = {
+      listen,
+      server_cert: `${dir}/broker.crt`,
+      server_key: `${dir}/broker.key`,
+      client_ca: `${dir}/ca.crt`,
+      signer: {
+        url: signer.url,
+        client_cert: `${dir}/broker.crt`,
+        client_key: `${dir}/broker.key`,
+        ca: `${dir}/ca.crt`,
+      },
+      audit_log: `${dir}/audit/audit.log`,
+      audit_key: `${dir}/audit.seed`,
+      monitor_listen: `127.0.0.1:${freePort()}`,
+      hosts: { web01: { addr } },
+    };
+    await Deno.writeTextFile(`${dir}/broker.crt`, leaf.certPem);
+    await Deno.writeTextFile(`${dir}/broker.key`, leaf.keyPem, { mode: 0o600 });
+    await Deno.writeTextFile(`${dir}/ca.crt`, pki.certPem);
+    await Deno.writeFile(`${dir}/audit.seed`, crypto.getRandomValues(new Uint8Array(32)), { mode: 0o600 });
+    const configPath = `${dir}/config.json`;
+    await Deno.writeTextFile(configPath, JSON.stringify(config));
+    return new BrokerScene({ dir, pki, signer, target, configPath, listen });
+  }
+
+  command(frontend: "serve-http" | "serve-mcp"): Promise<ServiceCommand> {
+    return brokerCommand(this.configPath, frontend);
+  }
+
+  /** The broker's audit records. */
+  async records(): Promise<readonly Record<string, unknown>[]> {
+    const text = await Deno.readTextFile(`${this.dir}/audit/audit.log`).catch(() => "");
+    return text.split("\n").filter((line) => line !== "").map((line) =>
+      parseJson(line) as Record<string, unknown>
+    );
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.signer.close();
+    await this.target.close();
+    await Deno.remove(this.dir, { recursive: true });
+  }
+}

@@ -1,0 +1,112 @@
+import type { ServiceCommand } from "../stage/service_command.ts";
+
+/** `broker serve-mcp` as a client starts it, spoken to in raw lines. */
+export class McpProcess implements AsyncDisposable {
+  readonly #child: Deno.ChildProcess;
+  readonly #input: WritableStreamDefaultWriter<Uint8Array>;
+  readonly #output: ReadableStreamDefaultReader<string>;
+  readonly #logged: Promise<void>;
+  #text = "";
+  #log = "";
+  #id = 0;
+  #ended = false;
+
+  constructor(command: Pick<ServiceCommand, "args">) {
+    this.#child = new Deno.Command(Deno.execPath(), {
+      args: [...command.args],
+      stdin: "piped",
+      stdout: "piped",
+      stderr: "piped",
+      env: { NO_COLOR: "1" },
+    }).spawn();
+    this.#input = this.#child.stdin.getWriter();
+    this.#output = this.#child.stdout.pipeThrough(new TextDecoderStream()).getReader();
+    this.#logged = this.#collect(this.#child.stderr);
+  }
+
+  get pid(): number {
+    return this.#child.pid;
+  }
+
+  /** What it has written to stderr so far. */
+  get log(): string {
+    return this.#log;
+  }
+
+  async initialize() {
+    const answer = await this.request("initialize", {
+      protocolVersion: "2025-11-25",
+      capabilities: {},
+      clientInfo: { name: "test", version: "1" },
+    });
+    await this.notify("notifications/initialized", {});
+    return JSON.parse(answer).result;
+  }
+
+  /** Sends a request and gives the raw line of its answer. */
+  async request(method: string, params: object): Promise<string> {
+    await this.start(method, params);
+    return await this.line();
+  }
+
+  async call(name: string, args: object) {
+    return JSON.parse(await this.request("tools/call", { name, arguments: args })).result;
+  }
+
+  /** Sends a request without waiting for its answer, and gives its id. */
+  async start(method: string, params: object): Promise<number> {
+    this.#id += 1;
+    await this.#send({ jsonrpc: "2.0", id: this.#id, method, params });
+    return this.#id;
+  }
+
+  async notify(method: string, params: object): Promise<void> {
+    await this.#send({ jsonrpc: "2.0", method, params });
+  }
+
+  async line(): Promise<string> {
+    while (!this.#text.includes("\n")) {
+      const { done, value } = await this.#output.read();
+      if (done) throw new Error(`broker ended: ${this.#log}`);
+      this.#text += value;
+    }
+    const end = this.#text.indexOf("\n");
+    const line = this.#text.slice(0, end);
+    this.#text = this.#text.slice(end + 1);
+    return line;
+  }
+
+  kill(signal: Deno.Signal): void {
+    this.#child.kill(signal);
+  }
+
+  /** Closes the client's end, and gives the exit code. */
+  async end(): Promise<number> {
+    await this.#input.close().catch(() => {});
+    return await this.ended();
+  }
+
+  /** Waits for its end, and gives the exit code. */
+  async ended(): Promise<number> {
+    const { code } = await this.#child.status;
+    this.#ended = true;
+    await this.#input.abort().catch(() => {});
+    await this.#output.cancel();
+    await this.#logged;
+    return code;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#ended) return;
+    this.kill("SIGKILL");
+    await this.ended();
+  }
+
+  async #send(message: object): Promise<void> {
+    await this.#input.write(new TextEncoder().encode(`${JSON.stringify(message)}\n`));
+  }
+
+  async #collect(stream: ReadableStream<Uint8Array>): Promise<void> {
+    for await (const text of stream.pipeThrough(new TextDecoderStream())) this.#log += text;
+  }
+}

@@ -1,0 +1,141 @@
+import assert from "node:assert/strict";
+import { freePort } from "./stage/free_port.ts";
+import { brokerCommand, type ServiceCommand, signerCommand } from "./stage/service_command.ts";
+import { ServiceProcess } from "./stage/service_process.ts";
+import type { Stage } from "./stage/stage.ts";
+import { withStage } from "./stage/with_stage.ts";
+
+/** Something a process tries, as a JavaScript expression. */
+interface Attempt {
+  readonly what: string;
+  readonly code: string;
+  /** The name of the error it must end in, when that is not NotCapable. */
+  readonly refusal?: string;
+}
+
+const read = (path: string): Attempt => ({
+  what: `read ${path}`,
+  code: `Deno.readFile(${JSON.stringify(path)})`,
+});
+const write = (path: string): Attempt => ({
+  what: `write ${path}`,
+  code: `Deno.writeTextFile(${JSON.stringify(path)}, "x")`,
+});
+const connect = (port: number): Attempt => ({
+  what: `connect to port ${port}`,
+  code: `Deno.connect({ hostname: "127.0.0.1", port: ${port} })`,
+});
+const listen = (port: number): Attempt => ({
+  what: `listen on port ${port}`,
+  code: `(async () => Deno.listen({ hostname: "127.0.0.1", port: ${port} }).close())()`,
+});
+const SPAWN: Attempt = { what: "spawn", code: `new Deno.Command("/bin/true").output()` };
+/** The environment reads as empty, so that a package's stray look at it does not end the service. */
+const ENVIRONMENT: Attempt = {
+  what: "read the environment",
+  code: `(async () => Deno.env.get("PATH").length)()`,
+  refusal: "TypeError",
+};
+const NATIVE: Attempt = { what: "load native code", code: `(async () => Deno.dlopen("libc.so.6", {}))()` };
+/** Nothing that is not in the cache is loaded, whatever the addresses that the process may connect to. */
+const IMPORT: Attempt = {
+  what: "import code from the network",
+  code: `import("https://127.0.0.1:1/x.js")`,
+  refusal: "TypeError",
+};
+/** Put together at run time: what the loader can see in a module's text it takes for a part of the program. */
+const importFile = (path: string): Attempt => ({
+  what: `import ${path}`,
+  code: `import(["file:/", ${JSON.stringify(path)}].join("/"))`,
+  refusal: "TypeError",
+});
+
+/**
+ * Starts a service with a module in front of it that tries things with the service's own permissions, while
+ * the service itself starts and serves as always.
+ */
+async function probe(
+  command: ServiceCommand,
+  attempts: readonly Attempt[],
+): Promise<ReadonlyMap<string, string>> {
+  const tries = attempts.map(({ what, code }) =>
+    `results[${JSON.stringify(what)}] = await (async () => ${code})().then(() => "done", (e) => e.name);`
+  );
+  const module = `const results = {}; ${tries.join("\n")} console.error("PROBE " + JSON.stringify(results));`;
+  const [run = "run", ...rest] = command.args;
+  const args = [run, "--preload", `data:application/javascript,${encodeURIComponent(module)}`, ...rest];
+  await using service = await ServiceProcess.start({ ...command, args });
+  const [, json = "{}"] = service.log.match(/^PROBE (.*)$/m) ?? [];
+  return new Map(Object.entries(JSON.parse(json)));
+}
+
+async function assertRefused(
+  command: ServiceCommand,
+  forbidden: readonly Attempt[],
+  allowed: readonly Attempt[],
+) {
+  const results = await probe(command, [...forbidden, ...allowed]);
+  const shown = [...results].map(([what, result]) => `  ${command.name}: ${what}: ${result}`);
+  Deno.stdout.writeSync(new TextEncoder().encode(`${shown.join("\n")}\n`));
+  for (const { what, refusal = "NotCapable" } of forbidden) {
+    assert.equal(results.get(what), refusal, `${command.name} may ${what}`);
+  }
+  for (const { what } of allowed) assert.equal(results.get(what), "done", `${command.name} may not ${what}`);
+}
+
+/** A file beside the set-up that no service is named in its config. */
+async function strangersFile({ init }: Stage): Promise<string> {
+  const path = `${init.folder}/stranger.js`;
+  await Deno.writeTextFile(path, "export default 1;");
+  return path;
+}
+
+Deno.test("the signer may do what its config says and nothing else", () =>
+  withStage({}, async (stage) => {
+    const { init } = stage;
+    const stranger = await strangersFile(stage);
+    await assertRefused(await signerCommand(init.signer_config), [
+      read(init.broker.key),
+      read(init.broker_audit_key),
+      read(stranger),
+      write(stranger),
+      write(init.signer_config),
+      write(init.ssh_ca),
+      write(init.broker_audit_log),
+      connect(stage.target.port),
+      connect(freePort()),
+      listen(freePort()),
+      SPAWN,
+      ENVIRONMENT,
+      NATIVE,
+      IMPORT,
+      importFile(stranger),
+    ], [read(init.ssh_ca), read(init.signer_audit_key), write(`${init.folder}/log/signer/probe`)]);
+  }));
+
+Deno.test("the broker may do what its config says and nothing else", () =>
+  withStage({}, async (stage) => {
+    const { init } = stage;
+    const stranger = await strangersFile(stage);
+    await stage.startSigner();
+    for (const frontend of ["serve-http", "serve-mcp"] as const) {
+      await assertRefused(await brokerCommand(init.broker_config, frontend), [
+        read(init.ssh_ca),
+        read(init.signer_audit_key),
+        read(init.signer_config),
+        read(init.operator.key),
+        read(stranger),
+        write(stranger),
+        write(init.broker_config),
+        write(init.broker.key),
+        write(init.signer_audit_log),
+        connect(freePort()),
+        listen(freePort()),
+        SPAWN,
+        ENVIRONMENT,
+        NATIVE,
+        IMPORT,
+        importFile(stranger),
+      ], [read(init.broker.key), write(`${init.folder}/log/broker/probe`), connect(stage.target.port)]);
+    }
+  }));
