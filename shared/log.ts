@@ -89,7 +89,6 @@ export function formatLogLine(line: LogLine): string {
 
 /** JSON itself escapes only the C0 controls; terminals also act on DEL and C1, some readers on line separators. */
 function escapeControls(json: string): string {
-  // deno-lint-ignore no-control-regex -- control characters are what is looked for
   return json.replace(/[\u007f-\u009f\u2028\u2029]/g, (character) => {
     return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
   });

@@ -102,16 +102,25 @@ export function waitForStop(signals: readonly Deno.Signal[] = STOP_SIGNALS): Pro
 }
 
 /**
- * Runs a service and gives its exit code: what it returns, or for a failure, which is told on stderr, 2 when
- * the command line is wrong and 1 otherwise.
+ * Runs a service and gives its exit code: what it returns, or for a failure, which is told the operator, 2
+ * when the command line is wrong and 1 otherwise.
+ *
+ * @param tell shows a text to the operator, by default on stderr
  */
-export async function exitCodeOf(run: () => Promise<number | void>): Promise<number> {
+export async function exitCodeOf(
+  run: () => Promise<number | void>,
+  tell: (text: string) => void = writeToStderr,
+): Promise<number> {
   try {
     return await run() ?? 0;
   } catch (error) {
-    Deno.stderr.writeSync(new TextEncoder().encode(`${describeFailure(error)}\n`));
+    tell(`${describeFailure(error)}\n`);
     return error instanceof AppError && error.code === "invalid_request" ? 2 : 1;
   }
+}
+
+function writeToStderr(text: string): void {
+  Deno.stderr.writeSync(new TextEncoder().encode(text));
 }
 
 /** What an operator is told: the message of an {@linkcode AppError}; everything, when it is a defect of ours. */

@@ -16,7 +16,6 @@ interface Connection {
 export class Connections {
   /** By the client's address and port, for a request's socket is the TLS layer over the one accepted here. */
   readonly #open = new Map<string, Connection>();
-  #isClosing = false;
 
   /** To be told of every accepted connection, before its TLS handshake. */
   add(socket: Socket): void {
@@ -30,22 +29,18 @@ export class Connections {
     const connection = this.#open.get(keyOf(socket));
     if (connection === undefined) return;
     connection.requests++;
-    outgoing.on("close", () => {
-      connection.requests--;
-      if (this.#isClosing && connection.requests === 0) socket.destroySoon();
-    });
+    outgoing.on("close", () => connection.requests--);
   }
 
-  /** Ends all connections without a request, and the others as soon as theirs is answered. */
-  closeGently(): void {
-    this.#isClosing = true;
+  /** Ends all connections without a request; a server that closes ends the others after their answers. */
+  closeIdle(): void {
     for (const { socket, requests } of this.#open.values()) {
       if (requests === 0) socket.destroy();
     }
   }
 
   /** Ends all connections. */
-  closeNow(): void {
+  closeAll(): void {
     for (const { socket } of this.#open.values()) socket.destroy();
   }
 }

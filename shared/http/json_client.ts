@@ -102,7 +102,6 @@ export class JsonClient implements Disposable {
     const timeout = AbortSignal.timeout(request.timeoutMs ?? this.#options.timeoutMs ?? 10_000);
     const signal = request.signal === undefined ? timeout : AbortSignal.any([request.signal, timeout]);
     try {
-      signal.throwIfAborted();
       return await this.#exchange(request, signal);
     } catch (cause) {
       if (request.signal?.aborted) {

@@ -134,11 +134,11 @@ function listen(server: Server, { hostname, port }: ListenAddress, shown: string
 
 function closeServer(server: Server, connections: Connections, drainMs: number): Promise<void> {
   return new Promise((resolve) => {
-    const timer = setTimeout(() => connections.closeNow(), drainMs);
+    const timer = setTimeout(() => connections.closeAll(), drainMs);
     server.close(() => {
       clearTimeout(timer);
       resolve();
     });
-    connections.closeGently();
+    connections.closeIdle();
   });
 }

@@ -7,25 +7,9 @@ import { createKeyMaterial } from "../../ctl/init/material.ts";
 import { DEFAULT_LISTENERS } from "../../ctl/init/options.ts";
 import { planSetUp } from "../../ctl/init/plan.ts";
 import { writeSetUp } from "../../ctl/init/write.ts";
-import { runProgram } from "../../ctl/program.ts";
+import { createFolder, names, run } from "./ctl_fixture.ts";
 
 const CLOCK = { now: () => Date.UTC(2026, 0, 2, 3, 4, 5), sleep: () => Promise.resolve() };
-
-/** A temporary folder, removed at the end. */
-async function createFolder(): Promise<{ readonly path: string } & AsyncDisposable> {
-  const path = await Deno.makeTempDir({ prefix: "ctl-init-" });
-  return { path, [Symbol.asyncDispose]: () => Deno.remove(path, { recursive: true }) };
-}
-
-async function run(workingFolder: string, ...args: string[]) {
-  const result = { out: "", err: "" };
-  const exit = await runProgram(args, {
-    terminal: { out: (text) => void (result.out += text), err: (text) => void (result.err += text) },
-    workingFolder,
-    variables: {},
-  });
-  return { ...result, exit };
-}
 
 async function modes(folder: string, names: readonly string[]): Promise<Record<string, string>> {
   const entries = names.map(async (name) => {
@@ -33,10 +17,6 @@ async function modes(folder: string, names: readonly string[]): Promise<Record<s
     return [name, ((mode ?? 0) & 0o7777).toString(8)];
   });
   return Object.fromEntries(await Promise.all(entries));
-}
-
-async function names(folder: string): Promise<string[]> {
-  return (await Array.fromAsync(Deno.readDir(folder), ({ name }) => name)).sort();
 }
 
 const MODES = {
@@ -162,7 +142,14 @@ Deno.test("init that fails half-way leaves nothing, and the former set-up where 
   await writeSetUp(plan, { ...options, force: false });
   const former = await Deno.readTextFile(join(folder.path, "signer.json"));
   await assert.rejects(writeSetUp(broken, { ...options, force: true }));
-  assert.deepEqual(await names(folder.path), ["broker-ctl.json", "config.json", "log", "pki", "signer.json"]);
+  assert.deepEqual(await names(folder.path), [
+    "broker-ctl.json",
+    "config.json",
+    "log",
+    "mcp.json",
+    "pki",
+    "signer.json",
+  ]);
   assert.equal(await Deno.readTextFile(join(folder.path, "signer.json")), former);
 });
 
@@ -189,7 +176,7 @@ Deno.test("init gives one JSON object with paths that are there", async () => {
   assert.match(await Deno.readTextFile(json.broker_config), /https:\/\/127\.0\.0\.1:19443/);
   assert.equal(new X509Certificate(await Deno.readTextFile(json.operator.cert)).subject, "CN=operator-local");
   assert.ok(json.enrolment.web01.some((line: string) => line.includes(json.ssh_ca_public_key)));
-  assert.ok(json.mcp_server.args.includes("--allow-net=127.0.0.1:19443,127.0.0.1:2222,127.0.0.1:9180"));
+  assert.ok(json.mcp_server.args.includes("--allow-net=127.0.0.1:19443,127.0.0.1:2222"));
 });
 
 Deno.test("permissions prints the flags of a fresh set-up on one line", async () => {

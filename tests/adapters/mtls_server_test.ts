@@ -100,8 +100,16 @@ Deno.test("startMtlsServer() refuses TLS 1.2", async () => {
 });
 
 Deno.test.each([
-  { name: "a target that is no path", text: "GET http://other/ HTTP/1.1\r\nHost: x\r\n\r\n", status: 400 },
-  { name: "an asterisk target", text: "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", status: 400 },
+  {
+    name: "a target that is no path",
+    text: "GET http://other/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+    status: 400,
+  },
+  {
+    name: "an asterisk target",
+    text: "OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+    status: 400,
+  },
   { name: "no HTTP at all", text: "\0\x01\x02\r\n\r\n", status: 400 },
   { name: "HTTP/2 without agreement", text: "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", status: 400 },
   {
@@ -146,12 +154,13 @@ Deno.test.each([
   },
   {
     name: "Expect: 100-continue",
-    text: "POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n{}",
+    text:
+      "POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}",
     answer: /^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 .*hello broker-1\n$/s,
   },
   {
     name: "pipelining",
-    text: "GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\n\r\n",
+    text: "GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
     answer: /^HTTP\/1\.1 200 .*hello broker-1\nHTTP\/1\.1 200 .*hello broker-1\n$/s,
   },
 ])("startMtlsServer() stays sane with $name", async ({ text, answer }) => {

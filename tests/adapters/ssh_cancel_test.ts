@@ -109,7 +109,7 @@ Deno.test({
         message: "execution: connection lost: remote command exited without exit status or exit signal",
       });
       await readPid(`${dir}/pid`);
-      await endProcessTree(Number(await Deno.readTextFile(`${dir}/sshd.pid`)));
+      endProcessTree(Number(await Deno.readTextFile(`${dir}/sshd.pid`)));
       await rejected;
     }),
 });

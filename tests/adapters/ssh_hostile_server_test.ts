@@ -115,6 +115,20 @@ Deno.test("runCommand() can be canceled while it connects", () =>
     });
   }));
 
+Deno.test("runCommand() does not trust a success that comes before it has shown its certificate", () =>
+  withSshServer((connection) => {
+    connection.on("handshake", () => {
+      const protocol = Object(Reflect.get(connection, "_protocol"));
+      protocol._authsQueue.push("none");
+      protocol.authSuccess();
+    });
+  }, async ({ port, hostKeyLine }) => {
+    await assert.rejects(
+      runOn({ port, hostKeyLine }),
+      failure("connection: the host skipped authentication"),
+    );
+  }));
+
 Deno.test("runCommand() reports a host that refuses the channel", () =>
   withSshServer(() => {}, async ({ port, hostKeyLine }) => {
     // ssh2 refuses a channel that nobody listens for.

@@ -107,7 +107,7 @@ function showSetUp({ init, target }: Stage): StepResult {
   return {
     ok: true,
     shows: [
-      `keys, signer.json and config.json are in ${init.folder}`,
+      `keys, signer.json, config.json and mcp.json are in ${init.folder}`,
       `identities: broker-local (asks the signer), operator-local (administers it), approver-local, agent-local`,
       `host "${HOST}" is ${server}, on 127.0.0.1:${target.port}; it trusts the CA and no password or key`,
     ].join("\n"),
@@ -182,11 +182,11 @@ function publicKeyBlob(raw: Uint8Array): Uint8Array {
   return Uint8Array.from([0, 0, 0, algorithm.length, ...algorithm, 0, 0, 0, raw.length, ...raw]);
 }
 
-async function showAudit({ init, mcpAuditLog }: Stage): Promise<StepResult> {
+async function showAudit({ init }: Stage): Promise<StepResult> {
   const logs = [
     { name: "signer", log: init.signer_audit_log, key: init.signer_audit_key },
     { name: "broker (HTTP)", log: init.broker_audit_log, key: init.broker_audit_key },
-    { name: "broker (MCP)", log: mcpAuditLog, key: init.broker_audit_key },
+    { name: "broker (MCP)", log: init.mcp_audit_log, key: init.broker_audit_key },
   ];
   const checks = await Promise.all(logs.map(async ({ name, log, key }) => {
     const output = await runBrokerCtl(["audit", "verify", "--all", "--log", log, "--key", key], init.folder);

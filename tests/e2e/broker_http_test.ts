@@ -64,14 +64,6 @@ Deno.test("broker serve-http answers 401 to a certificate with two names", async
   assert.deepEqual(scene.signer.requests, []);
 });
 
-Deno.test("broker serve-http waits for a command that takes longer than a request may", async () => {
-  await using scene = await BrokerScene.create();
-  await using _broker = await ServiceProcess.start(await scene.command("serve-http"));
-  using client = await agent(scene);
-  const { status, body } = await run(client, "sleep 12; echo done");
-  assert.equal(status, 200, JSON.stringify(body, (_key, value) => String(value)));
-});
-
 Deno.test("broker serve-http ends the command when the agent hangs up", async () => {
   await using scene = await BrokerScene.create();
   await using broker = await ServiceProcess.start(await scene.command("serve-http"));

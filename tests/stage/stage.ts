@@ -1,4 +1,3 @@
-import { dirname } from "node:path";
 import { applyEdits, modify } from "jsonc-parser";
 import { JsonClient } from "@gateway/shared/http/json_client";
 import { currentUser, type SshTarget, type SshTargetOptions, startSshTarget } from "../ssh_target/target.ts";
@@ -14,6 +13,7 @@ export interface InitReport {
   readonly folder: string;
   readonly signer_config: string;
   readonly broker_config: string;
+  readonly mcp_config: string;
   readonly client_config: string;
   readonly ssh_ca: string;
   readonly ssh_ca_public: string;
@@ -22,6 +22,7 @@ export interface InitReport {
   readonly signer_audit_log: string;
   readonly signer_audit_key: string;
   readonly broker_audit_log: string;
+  readonly mcp_audit_log: string;
   readonly broker_audit_key: string;
   readonly operator: Pair;
   readonly approver: Pair;
@@ -85,10 +86,9 @@ export class Stage implements AsyncDisposable {
       groups: ["local"],
     };
     await editConfig(init.signer_config, [{ path: ["hosts", HOST], value: host }, ...(options.signer ?? [])]);
-    await editConfig(init.broker_config, [
-      { path: ["hosts", HOST], value: { addr: host.addr } },
-      ...(options.broker ?? []),
-    ]);
+    const address = { path: ["hosts", HOST], value: { addr: host.addr } };
+    await editConfig(init.broker_config, [address, ...(options.broker ?? [])]);
+    await editConfig(init.mcp_config, [address]);
     return new Stage(init, target, resources.move());
   }
 
@@ -102,21 +102,9 @@ export class Stage implements AsyncDisposable {
     return await this.start(await brokerCommand(this.init.broker_config, "serve-http"), signal);
   }
 
-  /** The audit log of the broker over stdio. */
-  get mcpAuditLog(): string {
-    return `${this.init.folder}/log/broker-mcp/audit.log`;
-  }
-
-  /** The broker over stdio, with a config and a log of its own: two brokers can't write one log. */
+  /** The broker over stdio, for an MCP client to start. */
   async mcpCommand(): Promise<ServiceCommand> {
-    const path = `${this.init.folder}/mcp.json`;
-    await Deno.copyFile(this.init.broker_config, path);
-    await Deno.mkdir(dirname(this.mcpAuditLog), { recursive: true, mode: 0o700 });
-    await editConfig(path, [
-      { path: ["audit_log"], value: this.mcpAuditLog },
-      { path: ["monitor_listen"], value: "" },
-    ]);
-    return await brokerCommand(path, "serve-mcp");
+    return await brokerCommand(this.init.mcp_config, "serve-mcp");
   }
 
   /** Starts a service; it ends with the stage, if it has not before. */

@@ -1,0 +1,44 @@
+import { AppError } from "@gateway/shared/errors";
+import { parseCertificate } from "@gateway/shared/ssh/certificate";
+import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
+
+/** What a certificate must agree with. */
+export interface ExpectedCertificate {
+  /** The ephemeral key that was sent, an authorized_keys line. */
+  readonly publicKey: string;
+  /** The serial beside the certificate in the answer. */
+  readonly serial: bigint;
+}
+
+/**
+ * Checks that a certificate is the one that was asked for: made for our key, carrying the serial that the
+ * audit records will name, and locked to a command. The signer is trusted to decide; this guards against one
+ * that mixes up its answers, and against a certificate that would open a shell.
+ *
+ * @throws {AppError} `upstream_failure` naming the first thing that differs
+ */
+export function checkCertificate(line: string, expected: ExpectedCertificate): void {
+  const certificate = parse(line);
+  if (certificate.kind !== "user") throw refused("another kind");
+  if (!isEqual(certificate.publicKey, parseEd25519PublicKey(expected.publicKey))) {
+    throw refused("another public key");
+  }
+  if (certificate.serial !== expected.serial) throw refused("another serial");
+  if (!certificate.criticalOptions["force-command"]) throw refused("no force-command");
+}
+
+function parse(line: string): ReturnType<typeof parseCertificate> {
+  try {
+    return parseCertificate(line);
+  } catch (cause) {
+    throw new AppError("upstream_failure", "signing service returned an unreadable certificate", { cause });
+  }
+}
+
+function refused(what: string): AppError {
+  return new AppError("upstream_failure", `signing service returned a certificate with ${what}`);
+}
+
+function isEqual(left: Uint8Array, right: Uint8Array): boolean {
+  return left.length === right.length && left.every((byte, at) => byte === right[at]);
+}

@@ -1,0 +1,66 @@
+import assert from "node:assert/strict";
+import { parsePemCaKey } from "@gateway/shared/ca/pem";
+import { type CertificateFields, formatCertificate, issueCertificate } from "@gateway/shared/ssh/certificate";
+import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/private_key";
+import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
+import { createEphemeralKey } from "../ssh/ephemeral_key.ts";
+import { checkCertificate } from "./certificate_check.ts";
+
+const SERIAL = 18446744073709551615n;
+const ca = parsePemCaKey(encodeOpensshPrivateKey(new Uint8Array(32).fill(1), "ca"));
+const key = createEphemeralKey();
+const otherKey = createEphemeralKey();
+
+async function issue(changes: Partial<CertificateFields> = {}): Promise<string> {
+  const blob = await issueCertificate({
+    publicKey: parseEd25519PublicKey(key.publicKeyLine),
+    nonce: new Uint8Array(32),
+    serial: SERIAL,
+    keyId: "agent=broker-1 host=web01",
+    principals: ["host:web01"],
+    validAfter: 1_700_000_000,
+    validBefore: 1_700_000_120,
+    criticalOptions: { "force-command": "uptime" },
+    extensions: [],
+    ...changes,
+  }, ca);
+  return formatCertificate(blob);
+}
+
+const expected = { publicKey: key.publicKeyLine, serial: SERIAL };
+
+Deno.test("checkCertificate() accepts the certificate that was asked for", async () => {
+  checkCertificate(await issue(), expected);
+});
+
+Deno.test.each([
+  {
+    name: "another key",
+    changes: { publicKey: parseEd25519PublicKey(otherKey.publicKeyLine) },
+    message: "signing service returned a certificate with another public key",
+  },
+  {
+    name: "a serial that differs in its last bit",
+    changes: { serial: SERIAL - 1n },
+    message: "signing service returned a certificate with another serial",
+  },
+  {
+    name: "no force-command",
+    changes: { criticalOptions: { "source-address": "10.0.0.0/8" } },
+    message: "signing service returned a certificate with no force-command",
+  },
+])("checkCertificate() refuses a certificate with $name", async ({ changes, message }) => {
+  const line = await issue(changes);
+  assert.throws(() => checkCertificate(line, expected), { code: "upstream_failure", message });
+});
+
+Deno.test.each([
+  { name: "nothing", line: "" },
+  { name: "a plain key", line: key.publicKeyLine },
+  { name: "something else", line: "ssh-ed25519-cert-v01@openssh.com AAAA" },
+])("checkCertificate() refuses $name in place of a certificate", ({ line }) => {
+  assert.throws(() => checkCertificate(line, expected), {
+    code: "upstream_failure",
+    message: "signing service returned an unreadable certificate",
+  });
+});

@@ -1,0 +1,225 @@
+import assert from "node:assert/strict";
+import { AppError } from "@gateway/shared/errors";
+import type { CertificateRequest } from "./authority.ts";
+import { RemoteAuthority, type SignerReply, type SignerRequest } from "./remote.ts";
+
+const request: CertificateRequest = {
+  host: "web01",
+  role: "target",
+  purpose: "oneshot",
+  command: "uptime",
+  public_key: "ssh-ed25519 AAAA",
+  end_user: "agent-1",
+  end_user_groups: null,
+};
+const signal = new AbortController().signal;
+
+/** A signer that gives one reply to everything, and keeps what it was asked. */
+class ScriptedSigner {
+  readonly requests: SignerRequest[] = [];
+  readonly #reply: () => SignerReply;
+
+  constructor(reply: () => SignerReply) {
+    this.#reply = reply;
+  }
+
+  async request(options: SignerRequest): Promise<SignerReply> {
+    this.requests.push(options);
+    return await this.#reply();
+  }
+}
+
+function replying(status: number, body: unknown, text = JSON.stringify(body) ?? "") {
+  const signer = new ScriptedSigner(() => ({ status, body, text }));
+  return { signer, authority: new RemoteAuthority(signer) };
+}
+
+Deno.test("RemoteAuthority.sign() posts the request as it is, with the signal", async () => {
+  const { signer, authority } = replying(200, { decision: { allowed: true, require_approval: true } });
+  await authority.sign(request, signal);
+  assert.deepEqual(signer.requests, [{ method: "POST", path: "/v1/sign", body: request, signal }]);
+});
+
+Deno.test("RemoteAuthority.sign() gives the decision of a dry run, and no certificate with it", async () => {
+  const decision = { allowed: false, reason: "no", matched_rule: "deny:x" };
+  const { authority } = replying(200, { decision, certificate: "not looked at", serial: 1 });
+  assert.deepEqual(await authority.sign({ ...request, dry_run: true }, signal), {
+    kind: "decided",
+    decision,
+  });
+});
+
+Deno.test("RemoteAuthority.sign() tells a needed approval", async () => {
+  const { authority } = replying(200, {
+    decision: { allowed: true, require_approval: true, matched_rule: "require_approval:^reboot" },
+  });
+  assert.deepEqual(await authority.sign(request, signal), {
+    kind: "needs_approval",
+    rule: "require_approval:^reboot",
+  });
+});
+
+Deno.test("RemoteAuthority.sign() tells an approval that waits", async () => {
+  const { authority } = replying(202, { approval_id: "ab12" });
+  assert.deepEqual(await authority.sign(request, signal), { kind: "parked", approvalId: "ab12" });
+});
+
+Deno.test.each([
+  {
+    name: "a problem's detail",
+    status: 403,
+    body: { detail: "command denied", code: "denied" },
+    detail: "command denied",
+  },
+  { name: "a plain text", status: 400, body: undefined, text: " invalid pubkey\n", detail: "invalid pubkey" },
+  {
+    name: "an unauthenticated caller",
+    status: 401,
+    body: { detail: "unauthenticated" },
+    detail: "unauthenticated",
+  },
+  { name: "a missing route", status: 404, body: { detail: "not found" }, detail: "not found" },
+  {
+    name: "a wrong method",
+    status: 405,
+    body: { detail: "method not allowed" },
+    detail: "method not allowed",
+  },
+  { name: "a body too large", status: 413, body: { detail: "too large" }, detail: "too large" },
+  { name: "a rate limit", status: 429, body: { detail: "slow down" }, detail: "slow down" },
+  { name: "a redirect, not followed", status: 302, body: undefined, text: "", detail: "" },
+  {
+    name: "a long text, cut",
+    status: 403,
+    body: { detail: "x".repeat(5000) },
+    detail: `${"x".repeat(1000)}…`,
+  },
+])("RemoteAuthority.sign() tells a rejection: $name", async ({ status, body, text, detail }) => {
+  const { authority } = replying(status, body, text);
+  assert.deepEqual(await authority.sign(request, signal), { kind: "rejected", status, detail });
+});
+
+Deno.test.each([
+  {
+    name: "500",
+    reply: { status: 500, body: { detail: "audit unavailable" } },
+    message: "signing service unavailable (500): audit unavailable",
+  },
+  {
+    name: "502",
+    reply: { status: 502, body: undefined, text: "bad gateway\n" },
+    message: "signing service unavailable (502): bad gateway",
+  },
+  {
+    name: "no JSON",
+    reply: { status: 200, body: undefined },
+    message: "signing service returned something that is not a sign response",
+  },
+  {
+    name: "another shape",
+    reply: { status: 200, body: { certificate: 7 } },
+    message: "signing service returned something that is not a sign response",
+  },
+  {
+    name: "an empty answer",
+    reply: { status: 200, body: {} },
+    message: "signing service returned no certificate",
+  },
+  {
+    name: "a serial alone",
+    reply: { status: 200, body: { serial: 7 } },
+    message: "signing service returned no certificate",
+  },
+  {
+    name: "a certificate without serial",
+    reply: { status: 200, body: { certificate: "x" } },
+    message: "signing service returned no certificate",
+  },
+  {
+    name: "an allowed decision without certificate",
+    reply: { status: 200, body: { decision: { allowed: true } } },
+    message: "signing service returned no certificate",
+  },
+  {
+    name: "an unknown enforcement",
+    reply: { status: 200, body: { decision: { allowed: true, enforcement: "maybe" } } },
+    message: "signing service returned something that is not a sign response",
+  },
+  {
+    name: "202 without id",
+    reply: { status: 202, body: {} },
+    message: "signing service returned something that is not an approval id",
+  },
+  {
+    name: "no certificate that can be read",
+    reply: { status: 200, body: { certificate: "ssh-ed25519 AAAA", serial: 7 } },
+    message: "signing service returned an unreadable certificate",
+  },
+])("RemoteAuthority.sign() takes $name for no answer", async ({ reply: { status, body, text }, message }) => {
+  const { authority } = replying(status, body, text);
+  await assert.rejects(authority.sign(request, signal), { code: "upstream_failure", message });
+});
+
+Deno.test("RemoteAuthority.sign() takes a dry run without decision for no answer", async () => {
+  const { authority } = replying(200, {});
+  await assert.rejects(authority.sign({ ...request, dry_run: true }, signal), {
+    code: "upstream_failure",
+    message: "signing service returned no decision",
+  });
+});
+
+Deno.test.each([
+  {
+    name: "with the client's word for it",
+    cause: new AppError("upstream_failure", "Timed out contacting the signer"),
+    message: "signing service unavailable: contacting signing service: Timed out contacting the signer",
+  },
+  {
+    name: "without a text that was not meant for others",
+    cause: new Error("connect ECONNREFUSED 10.0.0.9:9443"),
+    message: "signing service unavailable: contacting signing service: failed",
+  },
+])("RemoteAuthority says that the signer can't be reached $name", async ({ cause, message }) => {
+  const authority = new RemoteAuthority({ request: () => Promise.reject(cause) });
+  const error = { code: "upstream_failure", message, cause };
+  await assert.rejects(authority.sign(request, signal), error);
+  await assert.rejects(authority.hosts(), error);
+});
+
+Deno.test("RemoteAuthority.sign() says so when it was canceled", async () => {
+  const authority = new RemoteAuthority({ request: () => Promise.reject(new Error("aborted")) });
+  await assert.rejects(authority.sign(request, AbortSignal.abort()), { code: "canceled" });
+});
+
+Deno.test("RemoteAuthority.hosts() gets the host list", async () => {
+  const hosts = { web01: { addr: "10.0.0.1:22", user: "deploy", host_key: "k", jump: "bastion01" } };
+  const { signer, authority } = replying(200, hosts);
+  assert.deepEqual(await authority.hosts(), hosts);
+  assert.deepEqual(signer.requests, [{ method: "GET", path: "/v1/hosts" }]);
+});
+
+Deno.test.each([
+  {
+    name: "403",
+    reply: { status: 403, body: { detail: "frozen" } },
+    message: "host list refused (403): frozen",
+  },
+  {
+    name: "503",
+    reply: { status: 503, body: undefined, text: "" },
+    message: "signing service unavailable (503): ",
+  },
+  {
+    name: "another shape",
+    reply: { status: 200, body: { web01: {} } },
+    message: "signing service returned something that is not a host list",
+  },
+  {
+    name: "no JSON",
+    reply: { status: 200, body: undefined },
+    message: "signing service returned something that is not a host list",
+  },
+])("RemoteAuthority.hosts() fails on $name", async ({ reply: { status, body, text }, message }) => {
+  const { authority } = replying(status, body, text);
+  await assert.rejects(authority.hosts(), { code: "upstream_failure", message });
+});

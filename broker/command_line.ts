@@ -1,0 +1,55 @@
+import { AppError } from "@gateway/shared/errors";
+import { BROKER_FRONTENDS, type BrokerFrontend } from "@gateway/shared/permissions/broker";
+import { parseServiceArguments } from "@gateway/shared/service";
+
+/** What the command line asks for. */
+export type CommandLine =
+  | { readonly kind: "serve"; readonly frontend: BrokerFrontend; readonly config: string }
+  | { readonly kind: "version"; readonly verbose: boolean }
+  | { readonly kind: "help" }
+  | { readonly kind: "misused"; readonly problem: string };
+
+/** The text of `help`. */
+export const USAGE = `Usage: broker <command> [options]
+
+Commands:
+  serve-http   serve POST /v1/ssh_run over HTTPS with client certificates
+  serve-mcp    serve MCP over the standard streams
+  version      print the version
+  help         print this text
+
+Options:
+  -config, --config <file>   the config (default config.json)
+  -version, --version        print the version
+  -verbose, --verbose        with version: toolchain and platform too
+`;
+
+const DEFAULT_CONFIG = "config.json";
+
+/** Reads the command line. Options may stand before or after the command, with one dash or two. */
+export function parseCommandLine(args: readonly string[]): CommandLine {
+  const [command = "", ...rest] = args;
+  if (command === "help" || command === "-h" || command === "--help") return { kind: "help" };
+  const isOption = command.startsWith("-");
+  if (command === "") return { kind: "misused", problem: "a command is required" };
+  if (!isOption && command !== "version" && !isFrontend(command)) {
+    return { kind: "misused", problem: `unknown command ${JSON.stringify(command)}` };
+  }
+  let options: ReturnType<typeof parseServiceArguments>;
+  try {
+    options = parseServiceArguments(isOption ? args : rest, { defaultConfig: DEFAULT_CONFIG });
+  } catch (error) {
+    if (error instanceof AppError && error.code === "invalid_request") {
+      return { kind: "misused", problem: error.message };
+    }
+    throw error;
+  }
+  if (options.help) return { kind: "help" };
+  if (options.version || command === "version") return { kind: "version", verbose: options.verbose };
+  if (isFrontend(command)) return { kind: "serve", frontend: command, config: options.config };
+  return { kind: "misused", problem: "a command is required" };
+}
+
+function isFrontend(text: string): text is BrokerFrontend {
+  return BROKER_FRONTENDS.some((frontend) => frontend === text);
+}

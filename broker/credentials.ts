@@ -1,0 +1,70 @@
+import { createPrivateKey, X509Certificate } from "node:crypto";
+import { AppError } from "@gateway/shared/errors";
+import { readPemFile } from "@gateway/shared/http/pem_file";
+import { quoteText } from "@gateway/shared/quote";
+
+/** A file and the config key that names it. */
+export interface ConfiguredFile {
+  readonly key: string;
+  readonly path: string;
+}
+
+/** Who this process is towards somebody else, and whom it believes; PEM. */
+export interface TlsMaterial {
+  readonly cert: string;
+  readonly key: string;
+  /** The CAs that the other side's certificate must come from. */
+  readonly ca: string;
+}
+
+/**
+ * Reads certificate, key and CA and checks that they fit each other, so that a mistake is named at the start
+ * and not by the first handshake that fails.
+ *
+ * @throws {AppError} `invalid_config` naming the config key
+ */
+export async function loadTlsMaterial(
+  files: Readonly<Record<keyof TlsMaterial, ConfiguredFile>>,
+): Promise<TlsMaterial> {
+  const [cert, key, ca] = await Promise.all([
+    readPemFile(files.cert.key, files.cert.path),
+    readPemFile(files.key.key, files.key.path),
+    readPemFile(files.ca.key, files.ca.path),
+  ]);
+  const certificate = parse(files.cert, "certificate", () => new X509Certificate(cert));
+  parse(files.ca, "certificate", () => new X509Certificate(ca));
+  const privateKey = parse(files.key, "private key", () => createPrivateKey(key));
+  if (!certificate.checkPrivateKey(privateKey)) {
+    throw new AppError(
+      "invalid_config",
+      `Cannot use ${show(files.key)}: it is not the key of ${files.cert.key}`,
+    );
+  }
+  return { cert, key, ca };
+}
+
+/**
+ * Reads the seed that signs audit records.
+ *
+ * @throws {AppError} `invalid_config` naming the config key
+ */
+export async function readAuditKey(file: ConfiguredFile): Promise<Uint8Array> {
+  try {
+    return await Deno.readFile(file.path);
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new AppError("invalid_config", `Cannot read ${show(file)}: ${reason}`, { cause });
+  }
+}
+
+function parse<T>(file: ConfiguredFile, what: string, read: () => T): T {
+  try {
+    return read();
+  } catch (cause) {
+    throw new AppError("invalid_config", `Cannot use ${show(file)}: not a ${what}`, { cause });
+  }
+}
+
+function show({ key, path }: ConfiguredFile): string {
+  return `${key} ${quoteText(path)}`;
+}

@@ -1,0 +1,284 @@
+import assert from "node:assert/strict";
+import { AppError } from "@gateway/shared/errors";
+import { callerFromCertificate } from "@gateway/shared/http/caller";
+import { problemResponse } from "@gateway/shared/http/problem";
+import type { SignAnswer } from "../authority/authority.ts";
+import { BrokerFixture } from "../testing/broker_fixture.ts";
+import { SERIAL } from "../testing/fake_authority.ts";
+import { hangUntilAborted, printed } from "../testing/fake_runner.ts";
+import { createHttpFrontend } from "./http.ts";
+
+const caller = callerFromCertificate(true, "agent-1");
+
+/** Sends a request as the listener would, which turns what is thrown into an answer. */
+async function send(broker: BrokerFixture, path: string, init: RequestInit): Promise<Response> {
+  if (caller === undefined) throw new TypeError("agent-1 is a good CN");
+  try {
+    return await createHttpFrontend(broker.execute)(new Request(`https://localhost${path}`, init), {
+      caller,
+    });
+  } catch (error) {
+    return problemResponse(error);
+  }
+}
+
+function post(body: unknown, init: RequestInit = {}): RequestInit {
+  return {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: typeof body === "string" || body instanceof Blob ? body : JSON.stringify(body),
+    ...init,
+  };
+}
+
+async function problemOf(response: Response) {
+  assert.equal(response.headers.get("content-type"), "application/problem+json");
+  const { status, detail, code } = await response.json();
+  assert.equal(status, response.status);
+  return { status, detail, code };
+}
+
+Deno.test("POST /v1/ssh_run answers with what the command printed, the serial exact to the digit", async () => {
+  const broker = new BrokerFixture();
+  broker.runner.answer = () => printed("o\n", { stderr: "e", exitCode: 3 });
+  const response = await send(broker, "/v1/ssh_run", post({ host: "web01", command: "uptime", unknown: 1 }));
+  assert.equal(response.status, 200);
+  assert.equal(response.headers.get("content-type"), "application/json");
+  assert.equal(await response.text(), `{"stdout":"o\\n","stderr":"e","exit_code":3,"serial":${SERIAL}}`);
+  assert.equal(broker.authority.requests[0]?.end_user, "agent-1");
+  assert.equal(broker.log.entries[0]?.caller, "agent-1");
+});
+
+Deno.test("POST /v1/ssh_run passes ttl, sudo, account and pty on", async () => {
+  const broker = new BrokerFixture();
+  const body = { host: "web01", command: "id", ttl_seconds: 30, sudo: true, sudo_user: "app", pty: true };
+  assert.equal((await send(broker, "/v1/ssh_run", post(body))).status, 200);
+  const [request] = broker.authority.requests;
+  assert.deepEqual(
+    [request?.ttl_seconds, request?.sudo, request?.sudo_user, request?.pty],
+    [30, true, "app", true],
+  );
+});
+
+Deno.test("POST /v1/ssh_run shows the warnings of an audit-mode policy", async () => {
+  const broker = new BrokerFixture();
+  broker.authority.answer = () => ({
+    kind: "issued",
+    certificate: "c",
+    serial: 7n,
+    decision: { allowed: true, warning: "w" },
+  });
+  const response = await send(broker, "/v1/ssh_run", post({ host: "web01", command: "id" }));
+  assert.deepEqual((await response.json()).warnings, ["w"]);
+});
+
+const body = { host: "web01", command: "uptime" };
+
+Deno.test.each<{ name: string; init: RequestInit; status: number; code: string; detail?: string }>([
+  { name: "broken JSON", init: post("{"), status: 400, code: "invalid_request" },
+  {
+    name: "a body cut off half-way",
+    init: post('{"host":"web01","comm'),
+    status: 400,
+    code: "invalid_request",
+  },
+  { name: "an empty body", init: post(""), status: 400, code: "invalid_request" },
+  { name: "a list", init: post([]), status: 400, code: "invalid_request" },
+  { name: "no host", init: post({ command: "x" }), status: 400, code: "invalid_request" },
+  { name: "no command", init: post({ host: "web01" }), status: 400, code: "invalid_request" },
+  {
+    name: "a command of another type",
+    init: post({ ...body, command: 7 }),
+    status: 400,
+    code: "invalid_request",
+  },
+  {
+    name: "bytes that are not UTF-8",
+    init: post(new Blob([Uint8Array.of(0x7b, 0xff)])),
+    status: 400,
+    code: "invalid_request",
+  },
+  {
+    name: "an empty command",
+    init: post({ ...body, command: "" }),
+    status: 400,
+    code: "invalid_request",
+    detail: "bad request: command is required",
+  },
+  {
+    name: "a NUL in the host",
+    init: post({ ...body, host: "web01\0" }),
+    status: 400,
+    code: "invalid_request",
+    detail: 'field "host" contains null bytes',
+  },
+  {
+    name: "a NUL in the command",
+    init: post({ ...body, command: "id\0" }),
+    status: 400,
+    code: "invalid_request",
+    detail: 'field "command" contains null bytes',
+  },
+  {
+    name: "a NUL in the account",
+    init: post({ ...body, sudo_user: "\0" }),
+    status: 400,
+    code: "invalid_request",
+    detail: 'field "sudo_user" contains null bytes',
+  },
+  {
+    name: "64 KiB and one byte",
+    init: post(JSON.stringify(body).padEnd(65537)),
+    status: 413,
+    code: "payload_too_large",
+  },
+  {
+    name: "no content type",
+    init: { ...post(new Blob([JSON.stringify(body)])), headers: {} },
+    status: 415,
+    code: "unsupported_media_type",
+  },
+  {
+    name: "another content type",
+    init: post(body, { headers: { "content-type": "text/plain" } }),
+    status: 415,
+    code: "unsupported_media_type",
+  },
+  {
+    name: "an unknown host",
+    init: post({ ...body, host: "nope" }),
+    status: 404,
+    code: "unknown_host",
+    detail: 'unknown host: "nope"',
+  },
+  {
+    name: "an unknown host before an empty command",
+    init: post({ host: "nope", command: "" }),
+    status: 404,
+    code: "unknown_host",
+  },
+])("POST /v1/ssh_run refuses $name with $status", async ({ init, status, code, detail }) => {
+  const broker = new BrokerFixture();
+  const problem = await problemOf(await send(broker, "/v1/ssh_run", init));
+  assert.deepEqual({ status: problem.status, code: problem.code }, { status, code });
+  if (detail !== undefined) assert.equal(problem.detail, detail);
+  assert.deepEqual(broker.authority.requests, []);
+  assert.deepEqual(broker.runner.runs, []);
+});
+
+Deno.test("POST /v1/ssh_run accepts a body of exactly 64 KiB", async () => {
+  const broker = new BrokerFixture();
+  const init = post(JSON.stringify(body).padEnd(65536));
+  assert.equal((await send(broker, "/v1/ssh_run", init)).status, 200);
+});
+
+Deno.test.each<{ name: string; answer: SignAnswer; code: string; detail: RegExp }>([
+  {
+    name: "a denial",
+    answer: { kind: "rejected", status: 403, detail: "command denied" },
+    code: "denied",
+    detail: /^signing cert for "web01": signing rejected \(403\): command denied$/,
+  },
+  {
+    name: "a rate limit of the signer",
+    answer: { kind: "rejected", status: 429, detail: "slow down" },
+    code: "denied",
+    detail: /signing rejected \(429\): slow down$/,
+  },
+  {
+    name: "a needed approval",
+    answer: { kind: "needs_approval", rule: "require_approval:x" },
+    code: "approval_required",
+    detail: /^command on "web01" requires human approval \(require_approval:x\)/,
+  },
+  {
+    name: "an approval that waits",
+    answer: { kind: "parked", approvalId: "ab12" },
+    code: "approval_required",
+    detail: /\(id ab12\); client is not configured to wait$/,
+  },
+])("POST /v1/ssh_run answers $name with 403", async ({ answer, code, detail }) => {
+  const broker = new BrokerFixture();
+  broker.authority.answer = () => answer;
+  const problem = await problemOf(await send(broker, "/v1/ssh_run", post(body)));
+  assert.deepEqual({ status: problem.status, code: problem.code }, { status: 403, code });
+  assert.match(problem.detail, detail);
+});
+
+Deno.test.each([
+  {
+    name: "the hosts can't be refreshed",
+    fail: (broker: BrokerFixture, error: AppError) =>
+      broker.authority.list = () => {
+        throw error;
+      },
+  },
+  {
+    name: "the signer is down",
+    fail: (broker: BrokerFixture, error: AppError) =>
+      broker.authority.answer = () => {
+        throw error;
+      },
+  },
+  {
+    name: "the host can't be reached",
+    fail: (broker: BrokerFixture, error: AppError) =>
+      broker.runner.answer = () => {
+        throw error;
+      },
+  },
+])("POST /v1/ssh_run answers 502 without any detail when $name", async ({ fail }) => {
+  const broker = new BrokerFixture();
+  fail(broker, new AppError("upstream_failure", "connection: 10.0.0.1:22 refused"));
+  const problem = await problemOf(await send(broker, "/v1/ssh_run", post(body)));
+  assert.deepEqual(problem, { status: 502, detail: "upstream failure", code: "upstream_failure" });
+});
+
+Deno.test("POST /v1/ssh_run withholds the result with 500 when it can't be recorded", async () => {
+  const broker = new BrokerFixture();
+  broker.log.failing = true;
+  const problem = await problemOf(await send(broker, "/v1/ssh_run", post(body)));
+  assert.deepEqual(problem, { status: 500, detail: "audit unavailable", code: "audit_unavailable" });
+  assert.equal(broker.runner.runs.length, 1);
+});
+
+Deno.test("POST /v1/ssh_run answers 500 with a fixed text to a fault of its own", async () => {
+  const broker = new BrokerFixture();
+  broker.runner.answer = () => {
+    throw new TypeError("/etc/gateway/secret");
+  };
+  const problem = await problemOf(await send(broker, "/v1/ssh_run", post(body)));
+  assert.equal(problem.status, 500);
+  assert.ok(!problem.detail.includes("secret"));
+});
+
+Deno.test("POST /v1/ssh_run ends the command when the client goes away", async () => {
+  const broker = new BrokerFixture();
+  broker.runner.answer = hangUntilAborted;
+  const client = new AbortController();
+  const running = send(broker, "/v1/ssh_run", post(body, { signal: client.signal }));
+  while (broker.runner.runs.length === 0) await new Promise((resolve) => setImmediate(resolve));
+  client.abort();
+  assert.equal((await running).status, 503);
+  assert.deepEqual(broker.log.entries.map(({ outcome, err }) => ({ outcome, err })), [
+    { outcome: "error", err: "canceled" },
+  ]);
+});
+
+Deno.test.each(["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH"])(
+  "%s /v1/ssh_run is not allowed",
+  async (method) => {
+    const response = await send(new BrokerFixture(), "/v1/ssh_run", { method });
+    assert.equal(response.status, 405);
+    assert.equal(response.headers.get("allow"), "POST");
+  },
+);
+
+Deno.test.each(["/", "/v1", "/v1/ssh_run/", "/v1/ssh_run/x", "/v1/SSH_RUN", "/v2/ssh_run"])(
+  "POST %s is not there",
+  async (path) => {
+    const broker = new BrokerFixture();
+    assert.equal((await send(broker, path, post(body))).status, 404);
+    assert.equal(broker.authority.fetches, 0);
+  },
+);

@@ -1,0 +1,137 @@
+import { parseJson, stringifyJson } from "@gateway/shared/json";
+import {
+  INVALID_REQUEST,
+  type JSONRPCMessage,
+  PARSE_ERROR,
+  parseJSONRPCMessage,
+  type Transport,
+} from "@modelcontextprotocol/server";
+
+/** The longest line that is accepted, in bytes. */
+const MAX_LINE_BYTES = 10 * 1024 * 1024;
+
+/** The two ends of the connection. */
+export interface StdioStreams {
+  readonly input: ReadableStream<Uint8Array>;
+  readonly output: WritableStream<Uint8Array>;
+}
+
+/**
+ * JSON-RPC messages as lines. In place of the SDK's stdio transport because that one writes with
+ * `JSON.stringify`, which has no way to write a 64-bit serial, and answers nothing to a line that is not JSON.
+ */
+export class StdioTransport implements Transport {
+  onclose?: (() => void) | undefined;
+  onerror?: ((error: Error) => void) | undefined;
+  onmessage?: ((message: JSONRPCMessage) => void) | undefined;
+  readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
+  readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
+  readonly #ended = Promise.withResolvers<void>();
+  readonly #lines = new LineBuffer(MAX_LINE_BYTES);
+  #closed = false;
+
+  constructor({ input, output }: StdioStreams) {
+    this.#reader = input.getReader();
+    this.#writer = output.getWriter();
+  }
+
+  /** Resolves when the connection is over: the input has ended, the output is gone, or it was closed here. */
+  get ended(): Promise<void> {
+    return this.#ended.promise;
+  }
+
+  start(): Promise<void> {
+    this.#pump().catch((error) => this.onerror?.(toError(error))).finally(() => this.close());
+    return Promise.resolve();
+  }
+
+  async send(message: JSONRPCMessage): Promise<void> {
+    await this.#write(message);
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    // Not awaited: a read of the standard input that is under way can't be ended.
+    this.#reader.cancel().catch(() => {});
+    this.onclose?.();
+    this.#ended.resolve();
+    await Promise.resolve();
+  }
+
+  async #pump(): Promise<void> {
+    for (;;) {
+      const { done, value } = await this.#reader.read();
+      if (done || this.#closed) return;
+      for (const line of this.#lines.push(value)) await this.#receive(line);
+    }
+  }
+
+  async #receive(line: string): Promise<void> {
+    if (line.trim() === "") return;
+    let message: JSONRPCMessage;
+    try {
+      message = parseJSONRPCMessage(parseJson(line));
+    } catch (cause) {
+      const isJson = !(cause instanceof SyntaxError);
+      this.onerror?.(new Error(isJson ? "Line is not a JSON-RPC message" : "Line is not JSON", { cause }));
+      const error = isJson
+        ? { code: INVALID_REQUEST, message: "Invalid Request" }
+        : { code: PARSE_ERROR, message: "Parse error" };
+      await this.#write({ jsonrpc: "2.0", id: null, error });
+      return;
+    }
+    this.onmessage?.(message);
+  }
+
+  async #write(message: unknown): Promise<void> {
+    if (this.#closed) return;
+    try {
+      await this.#writer.write(new TextEncoder().encode(`${stringifyJson(message)}\n`));
+    } catch (error) {
+      await this.close();
+      throw error;
+    }
+  }
+}
+
+/** Cuts a stream of bytes into lines. */
+class LineBuffer {
+  readonly #maxBytes: number;
+  #chunks: Uint8Array[] = [];
+  #length = 0;
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  /** The lines that this chunk completes. */
+  *push(chunk: Uint8Array): Generator<string> {
+    let from = 0;
+    for (let end = chunk.indexOf(0x0a); end !== -1; end = chunk.indexOf(0x0a, from)) {
+      this.#keep(chunk.subarray(from, end));
+      from = end + 1;
+      yield this.#take();
+    }
+    this.#keep(chunk.subarray(from));
+  }
+
+  #keep(part: Uint8Array): void {
+    this.#length += part.length;
+    if (this.#length > this.#maxBytes) throw new Error(`Message is longer than ${this.#maxBytes} bytes`);
+    if (part.length > 0) this.#chunks.push(part);
+  }
+
+  #take(): string {
+    const decoder = new TextDecoder();
+    const text = this.#chunks.map((chunk) => decoder.decode(chunk, { stream: true })).join("") +
+      decoder.decode();
+    this.#chunks = [];
+    this.#length = 0;
+    return text;
+  }
+}
+
+function toError(value: unknown): Error {
+  return value instanceof Error ? value : new Error(String(value));
+}

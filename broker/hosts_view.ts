@@ -1,0 +1,57 @@
+import { type Clock, every } from "@gateway/shared/clock";
+import type { HostInfo, HostsResponse } from "@gateway/shared/wire/host";
+
+/** The hosts by logical name. */
+export type Hosts = ReadonlyMap<string, HostInfo>;
+
+/** How the view keeps itself fresh between calls. */
+export interface RefreshOptions {
+  readonly clock: Clock;
+  readonly seconds: number;
+  readonly signal: AbortSignal;
+  /** Told of a failed refresh; the last good view stays. */
+  readonly onError: (error: unknown) => void;
+}
+
+/** The broker's view of the hosts: the last list that could be fetched. */
+export class HostsView {
+  readonly #fetch: () => Promise<HostsResponse>;
+  #hosts: Hosts | undefined;
+  #inFlight: Promise<Hosts> | undefined;
+
+  constructor(fetch: () => Promise<HostsResponse>) {
+    this.#fetch = fetch;
+  }
+
+  /** The view as it is, without asking; the first call waits for the first list. */
+  current(): Promise<Hosts> {
+    return this.#hosts === undefined ? this.refresh() : Promise.resolve(this.#hosts);
+  }
+
+  /**
+   * Fetches the list. Calls that overlap share one fetch. Rejects with the fetch's error, and then the view
+   * stays as it was: who needs a fresh one must not go on.
+   */
+  refresh(): Promise<Hosts> {
+    this.#inFlight ??= this.#load().finally(() => this.#inFlight = undefined);
+    return this.#inFlight;
+  }
+
+  /** Refreshes again and again until the signal is aborted. */
+  refreshEvery(options: RefreshOptions): Promise<void> {
+    return every(options, async () => {
+      try {
+        await this.refresh();
+      } catch (error) {
+        options.onError(error);
+      }
+    });
+  }
+
+  async #load(): Promise<Hosts> {
+    // A map, for a host may be named like a member of every object.
+    const hosts = new Map(Object.entries(await this.#fetch()));
+    this.#hosts = hosts;
+    return hosts;
+  }
+}

@@ -1,0 +1,101 @@
+import assert from "node:assert/strict";
+import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import type { HostsResponse } from "@gateway/shared/wire/host";
+import { HostsView } from "./hosts_view.ts";
+
+const host = { addr: "10.0.0.1:22", user: "deploy", host_key: "k" };
+
+/** A fetch whose answers the test gives one by one. */
+class ScriptedFetch {
+  readonly #waiting: PromiseWithResolvers<HostsResponse>[] = [];
+  calls = 0;
+
+  readonly fetch = (): Promise<HostsResponse> => {
+    this.calls += 1;
+    const answer = Promise.withResolvers<HostsResponse>();
+    this.#waiting.push(answer);
+    return answer.promise;
+  };
+
+  answer(hosts: HostsResponse): void {
+    this.#waiting.shift()?.resolve(hosts);
+  }
+
+  fail(message: string): void {
+    this.#waiting.shift()?.reject(new Error(message));
+  }
+}
+
+Deno.test("HostsView.refresh() shares the fetch under way among calls that overlap", async () => {
+  const source = new ScriptedFetch();
+  const view = new HostsView(source.fetch);
+  const refreshes = [view.refresh(), view.refresh(), view.refresh()];
+  source.answer({ web01: host });
+  for (const hosts of await Promise.all(refreshes)) assert.deepEqual([...hosts.keys()], ["web01"]);
+  assert.equal(source.calls, 1);
+});
+
+Deno.test("HostsView.refresh() fetches anew once the last fetch has ended", async () => {
+  const source = new ScriptedFetch();
+  const view = new HostsView(source.fetch);
+  const first = view.refresh();
+  source.answer({ web01: host });
+  await first;
+  const second = view.refresh();
+  source.answer({ web02: host });
+  assert.deepEqual([...(await second).keys()], ["web02"]);
+  assert.equal(source.calls, 2);
+});
+
+Deno.test("HostsView.refresh() fails every call that shares a failed fetch, and the view stays", async () => {
+  const source = new ScriptedFetch();
+  const view = new HostsView(source.fetch);
+  const first = view.refresh();
+  source.answer({ web01: host });
+  await first;
+  const failing = [view.refresh(), view.refresh()];
+  source.fail("down");
+  for (const refresh of failing) await assert.rejects(refresh, { message: "down" });
+  assert.deepEqual([...(await view.current()).keys()], ["web01"]);
+  const retry = view.refresh();
+  source.answer({});
+  assert.equal((await retry).size, 0);
+});
+
+Deno.test("HostsView.current() waits for the first list, and asks no more after it", async () => {
+  const source = new ScriptedFetch();
+  const view = new HostsView(source.fetch);
+  const current = view.current();
+  source.answer({ web01: host });
+  assert.equal((await current).size, 1);
+  assert.equal((await view.current()).size, 1);
+  assert.equal(source.calls, 1);
+});
+
+Deno.test("HostsView.refreshEvery() refreshes after each pause and survives a failure", async () => {
+  const clock = new FakeClock();
+  const stop = new AbortController();
+  const errors: unknown[] = [];
+  let fetches = 0;
+  const view = new HostsView(() => {
+    fetches += 1;
+    return fetches === 2 ? Promise.reject(new Error("down")) : Promise.resolve({ [`web0${fetches}`]: host });
+  });
+  const refreshing = view.refreshEvery({
+    clock,
+    seconds: 30,
+    signal: stop.signal,
+    onError: (error) => errors.push(error),
+  });
+  await clock.advance(29_999);
+  assert.equal(fetches, 0);
+  await clock.advance(1);
+  assert.equal(fetches, 1);
+  await clock.advance(30_000);
+  assert.equal(errors.length, 1);
+  assert.deepEqual([...(await view.current()).keys()], ["web01"], "the last good list stays");
+  await clock.advance(30_000);
+  assert.deepEqual([...(await view.current()).keys()], ["web03"]);
+  stop.abort();
+  await refreshing;
+});

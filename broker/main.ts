@@ -1,0 +1,66 @@
+/**
+ * The broker: what agents talk to. See README.md for its frontends, files and permissions.
+ *
+ * @module
+ */
+import { systemClock } from "@gateway/shared/clock";
+import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/shared/config/broker";
+import { loadConfig } from "@gateway/shared/config/load";
+import { configureLogging, getServiceLogger } from "@gateway/shared/log";
+import { exitCodeOf, waitForStop } from "@gateway/shared/service";
+import { describeVersion } from "@gateway/shared/version";
+import { type CommandLine, parseCommandLine, USAGE } from "./command_line.ts";
+
+const EXIT = { ok: 0, misused: 2 } as const;
+
+async function main(args: readonly string[]): Promise<number> {
+  const command = parseCommandLine(args);
+  switch (command.kind) {
+    case "help":
+      write(Deno.stderr, USAGE);
+      return EXIT.ok;
+    case "version":
+      write(Deno.stdout, `${describeVersion({ verbose: command.verbose })}\n`);
+      return EXIT.ok;
+    case "misused":
+      write(Deno.stderr, `broker: ${command.problem}\n\n${USAGE}`);
+      return EXIT.misused;
+    case "serve":
+      return await exitCodeOf(() => serve(command));
+    default:
+      return command satisfies never;
+  }
+}
+
+async function serve({ frontend, config: path }: Extract<CommandLine, { kind: "serve" }>): Promise<void> {
+  configureLogging();
+  const ports = { clock: systemClock, logger: getServiceLogger("broker") };
+  const stopped = waitForStop();
+  const loading = loadConfig({
+    path,
+    what: "broker config",
+    schema: brokerConfig,
+    unsupported: UNSUPPORTED_BROKER_KEYS,
+  });
+  switch (frontend) {
+    // Each frontend's libraries are loaded only where it is served.
+    case "serve-http": {
+      const [config, { serveHttp }] = await Promise.all([loading, import("./serve_http.ts")]);
+      return await serveHttp(config, ports, stopped);
+    }
+    case "serve-mcp": {
+      const [config, { serveMcp }] = await Promise.all([loading, import("./serve_mcp.ts")]);
+      const streams = { input: Deno.stdin.readable, output: Deno.stdout.writable };
+      return await serveMcp(config, { ...ports, streams }, stopped);
+    }
+    default:
+      return frontend satisfies never;
+  }
+}
+
+function write(stream: { writeSync(bytes: Uint8Array): number }, text: string): void {
+  let rest = new TextEncoder().encode(text);
+  while (rest.length > 0) rest = rest.subarray(stream.writeSync(rest));
+}
+
+if (import.meta.main) Deno.exit(await main(Deno.args));

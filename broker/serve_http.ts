@@ -1,0 +1,49 @@
+import type { BrokerConfig } from "@gateway/shared/config/broker";
+import { AppError } from "@gateway/shared/errors";
+import { startMtlsServer } from "@gateway/shared/http/mtls_server";
+import { type BrokerPorts, createBroker } from "./app.ts";
+import { loadTlsMaterial } from "./credentials.ts";
+import { createHttpFrontend } from "./frontends/http.ts";
+import { startBrokerMonitor } from "./monitor.ts";
+
+/** Serves the HTTP frontend until `stopped` resolves. */
+export async function serveHttp(
+  config: BrokerConfig,
+  ports: BrokerPorts,
+  stopped: Promise<unknown>,
+): Promise<void> {
+  const { logger } = ports;
+  requireListenerKeys(config);
+  const tls = await loadTlsMaterial({
+    cert: { key: "server_cert", path: config.server_cert },
+    key: { key: "server_key", path: config.server_key },
+    ca: { key: "client_ca", path: config.client_ca },
+  });
+  const broker = await createBroker(config, ports);
+  try {
+    const hosts = await broker.loadHosts();
+    const server = await startMtlsServer({
+      listen: config.listen,
+      cert: tls.cert,
+      key: tls.key,
+      clientCa: tls.ca,
+      handler: createHttpFrontend(broker.execute),
+      onError: (error, requestId) => logger.error("Request failed", { request_id: requestId, error }),
+    });
+    const monitor = await startBrokerMonitor(config, { metrics: broker.metrics, logger });
+    monitor.setReady(true);
+    logger.info(`broker (http) ready; ${hosts.size} hosts configured`, { ...server.address });
+    await stopped;
+    monitor.setReady(false);
+    await server.close();
+    await monitor.close();
+  } finally {
+    await broker.close();
+  }
+}
+
+function requireListenerKeys(config: BrokerConfig): void {
+  const missing = (["server_cert", "server_key", "client_ca"] as const).filter((key) => config[key] === "");
+  if (missing.length === 0) return;
+  throw new AppError("invalid_config", `Cannot serve HTTP: broker config has no ${missing.join(", ")}`);
+}

@@ -1,0 +1,48 @@
+import type { BrokerConfig } from "@gateway/shared/config/broker";
+import { type BrokerPorts, createBroker } from "./app.ts";
+import { serveMcpStdio } from "./frontends/mcp_stdio.ts";
+import type { StdioStreams } from "./frontends/stdio_transport.ts";
+import { startBrokerMonitor } from "./monitor.ts";
+import { createSshExecuteTool } from "./tools/ssh_execute.ts";
+import { createSshListServersTool } from "./tools/ssh_list_servers.ts";
+
+/** What the stdio frontend needs beside a broker's ports. */
+export interface ServeMcpPorts extends BrokerPorts {
+  readonly streams: StdioStreams;
+}
+
+/**
+ * Serves MCP on the standard streams until the client closes its end or `stopped` resolves. The client is
+ * answered while the first host list is still on its way; without a list the broker ends.
+ */
+export async function serveMcp(
+  config: BrokerConfig,
+  ports: ServeMcpPorts,
+  stopped: Promise<unknown>,
+): Promise<void> {
+  const { logger, streams } = ports;
+  const broker = await createBroker(config, ports);
+  const mcp = serveMcpStdio({
+    ...streams,
+    tools: [createSshExecuteTool(broker.execute), createSshListServersTool(broker.currentHosts)],
+    onError: (error) => logger.warn("Tool call failed", { error }),
+    onProtocolError: (error) => logger.warn("MCP message refused", { error: error.message }),
+  });
+  const monitor = await startBrokerMonitor(config, { metrics: broker.metrics, logger });
+  const ended = Promise.race([mcp.ended, stopped]);
+  try {
+    await Promise.race([ended, announce()]);
+    await ended;
+  } finally {
+    monitor.setReady(false);
+    await mcp.close();
+    await broker.close();
+    await monitor.close();
+  }
+
+  async function announce(): Promise<void> {
+    const hosts = await broker.loadHosts();
+    monitor.setReady(true);
+    logger.info(`mcp-broker (stdio) ready; ${hosts.size} hosts configured`);
+  }
+}

@@ -1,0 +1,85 @@
+import { AppError } from "@gateway/shared/errors";
+import { CERTIFICATE_ALGORITHM, encodeCertificate, parseCertificate } from "@gateway/shared/ssh/certificate";
+import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
+import { SshWriter } from "@gateway/shared/ssh/wire_format";
+import type { EphemeralKey } from "./ephemeral_key.ts";
+import type { Ssh2Client, Ssh2Library } from "./ssh2_library.ts";
+import { protocolOf, sessionIdOf } from "./ssh2_protocol.ts";
+
+const SIGNATURE_ALGORITHM = "ssh-ed25519";
+const USERAUTH_REQUEST = 50;
+
+/** Who logs in, and with what. */
+export interface CertificateLogin {
+  readonly user: string;
+  /** The certificate's binary form. */
+  readonly certificate: Uint8Array;
+  readonly key: EphemeralKey;
+}
+
+/** Watches over one authentication. */
+export interface CertificateAuthentication {
+  /** Whether the certificate has been sent: without it a host that says "welcome" is not to be trusted. */
+  readonly presented: boolean;
+}
+
+/**
+ * Reads a certificate line and makes sure that it certifies this key.
+ *
+ * @returns its binary form
+ * @throws {AppError} `upstream_failure` when it doesn't
+ */
+export function parseCertificateFor(key: EphemeralKey, line: string): Uint8Array {
+  try {
+    const certificate = parseCertificate(line);
+    const own = parseEd25519PublicKey(key.publicKeyLine);
+    if (certificate.publicKey.toHex() !== own.toHex()) throw new TypeError("Certificate is for another key");
+    return encodeCertificate(certificate.signedBytes, certificate.signature);
+  } catch (cause) {
+    throw new AppError("upstream_failure", "connection: certificate is not usable", { cause });
+  }
+}
+
+/**
+ * Makes a connecting client present a certificate, which ssh2 cannot do by itself: it writes the certificate's
+ * type into the signature, where OpenSSH wants that of the key (PROTOCOL.certkeys). The request takes the place
+ * of ssh2's `none` request, so that the library never holds a key, and it is sent signed at once, which saves
+ * the round trip of asking whether the key would do.
+ *
+ * @throws {TypeError} when ssh2 looks different inside
+ */
+export function presentCertificate(
+  client: Ssh2Client,
+  library: Ssh2Library,
+  login: CertificateLogin,
+): CertificateAuthentication {
+  const protocol = protocolOf(client);
+  const state = { presented: false };
+  protocol.authNone = (username) => {
+    if (username !== login.user || state.presented) throw new TypeError("Unexpected authentication request");
+    const payload = encodeRequest(login, sessionIdOf(protocol));
+    const { write } = protocol._packetRW;
+    const packet = write.alloc(payload.length);
+    packet.set(payload, write.allocStart);
+    protocol._authsQueue.push("publickey");
+    state.presented = true;
+    library.sendPacket(protocol, write.finalize(packet));
+  };
+  return state;
+}
+
+/** The USERAUTH_REQUEST of RFC 4252 section 7, signed. */
+function encodeRequest(login: CertificateLogin, sessionId: Uint8Array): Uint8Array {
+  const request = new SshWriter()
+    .raw(Uint8Array.of(USERAUTH_REQUEST))
+    .text(login.user)
+    .text("ssh-connection")
+    .text("publickey")
+    .raw(Uint8Array.of(1))
+    .text(CERTIFICATE_ALGORITHM)
+    .string(login.certificate)
+    .bytes();
+  const signed = new SshWriter().string(sessionId).raw(request).bytes();
+  const signature = new SshWriter().text(SIGNATURE_ALGORITHM).string(login.key.sign(signed)).bytes();
+  return new SshWriter().raw(request).string(signature).bytes();
+}

@@ -1,0 +1,158 @@
+import type { Socket } from "node:net";
+import type { AppError } from "@gateway/shared/errors";
+import { type CertificateLogin, presentCertificate } from "./certificate_auth.ts";
+import { canceled, connectionFailure, socketFailure } from "./failures.ts";
+import type { HostPin } from "./host_pin.ts";
+import type { SshLimits } from "./limits.ts";
+import { settledWithin, waitFor } from "./phase.ts";
+import { loadSsh2, type Ssh2Client } from "./ssh2_library.ts";
+import { connectTcp, type HostAddress } from "./transport.ts";
+
+/** Modern algorithms only, the fastest first; compression is off. */
+const ALGORITHMS = {
+  kex: [
+    "curve25519-sha256",
+    "curve25519-sha256@libssh.org",
+    "ecdh-sha2-nistp256",
+    "ecdh-sha2-nistp384",
+    "diffie-hellman-group16-sha512",
+    "diffie-hellman-group14-sha256",
+  ],
+  cipher: ["aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes256-ctr", "aes128-ctr"],
+  hmac: ["hmac-sha2-256-etm@openssh.com", "hmac-sha2-512-etm@openssh.com", "hmac-sha2-256", "hmac-sha2-512"],
+  compress: ["none"],
+} as const;
+
+/** How long closing may take before the socket is dropped. */
+const CLOSE_MS = 1_000;
+
+/** Where to connect to, and as whom. */
+export interface ConnectOptions {
+  readonly address: HostAddress;
+  readonly pin: HostPin;
+  readonly login: CertificateLogin;
+  readonly limits: SshLimits;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** An authenticated connection. */
+export interface SshConnection {
+  readonly client: Ssh2Client;
+  /** Aborted when the connection is gone; the reason says why. */
+  readonly lost: AbortSignal;
+  /** Ends the connection, and resolves when its socket is closed. */
+  close(): Promise<void>;
+}
+
+/**
+ * Connects to a host, checks that it shows the pinned key, and logs in with the certificate.
+ *
+ * @throws {AppError} `upstream_failure`, or `canceled` when the signal is aborted; nothing is left open then
+ */
+export async function connectHost(options: ConnectOptions): Promise<SshConnection> {
+  const { address, limits, signal } = options;
+  const library = await loadSsh2();
+  const socket = await connectTcp(address, limits, signal);
+  const client = new library.Client();
+  const lost = watchLoss(client);
+  const close = () => closeClient(client, socket);
+  try {
+    await waitFor(logIn(client, socket, library, options), {
+      milliseconds: limits.handshakeMs,
+      onTimeout: () => connectionFailure("SSH handshake timeout"),
+      stops: [{ signal, onAbort: (reason) => canceled("connection", reason) }],
+    });
+    return { client, lost, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** Resolves once the host is the pinned one and has accepted the certificate. */
+function logIn(
+  client: Ssh2Client,
+  socket: Socket,
+  library: Awaited<ReturnType<typeof loadSsh2>>,
+  { pin, login }: ConnectOptions,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let hostKey: "unseen" | "pinned" | "other" = "unseen";
+    let encrypted = false;
+    client.on("error", (error) => reject(loginFailure(error, hostKey === "other")));
+    client.on(
+      "close",
+      () => reject(connectionFailure("the host closed the connection in the SSH handshake")),
+    );
+    client.on("handshake", () => {
+      encrypted = true;
+    });
+    client.on("ready", () => {
+      // A host can send "success" at any time; it counts only after what has to go before it.
+      if (hostKey === "pinned" && encrypted && authentication.presented) resolve();
+      else reject(connectionFailure("the host skipped authentication"));
+    });
+    client.connect({
+      sock: socket,
+      username: login.user,
+      readyTimeout: 0,
+      algorithms: {
+        kex: [...ALGORITHMS.kex],
+        cipher: [...ALGORITHMS.cipher],
+        hmac: [...ALGORITHMS.hmac],
+        compress: [...ALGORITHMS.compress],
+        serverHostKey: [...pin.algorithms],
+      },
+      hostVerifier: (key: Uint8Array) => {
+        hostKey = pin.matches(key) ? "pinned" : "other";
+        return hostKey === "pinned";
+      },
+      authHandler: (_methodsLeft, _partialSuccess, next) => {
+        if (authentication.presented) return reject(connectionFailure("the host refused the certificate"));
+        if (!encrypted) return reject(connectionFailure("the host skipped the key exchange"));
+        next({ type: "none", username: login.user });
+      },
+    });
+    const authentication = presentCertificate(client, library, login);
+  });
+}
+
+function loginFailure(error: Error, otherHostKey: boolean): AppError {
+  if (otherHostKey) return connectionFailure("host key mismatch", error);
+  const level = "level" in error ? error.level : undefined;
+  switch (level) {
+    case "client-socket":
+      return socketFailure(error);
+    case "handshake":
+      // These texts of ssh2 say which algorithm the two sides do not have in common, and no more.
+      return connectionFailure(
+        /^Handshake failed: no matching [\w >-]+$/.test(error.message)
+          ? `SSH handshake failed: ${error.message.slice("Handshake failed: ".length)}`
+          : "SSH handshake failed",
+        error,
+      );
+    default:
+      return connectionFailure("SSH handshake failed", error);
+  }
+}
+
+function watchLoss(client: Ssh2Client): AbortSignal {
+  const controller = new AbortController();
+  // This listener stays: ssh2 reports errors after the end, too, and one without a listener ends the process.
+  client.on("error", (error) => controller.abort(error));
+  client.on("close", () => controller.abort(new Error("The host closed the connection")));
+  return controller.signal;
+}
+
+async function closeClient(client: Ssh2Client, socket: Socket): Promise<void> {
+  if (socket.closed) return;
+  const closed = new Promise<void>((resolve) => socket.once("close", () => resolve()));
+  try {
+    client.end();
+    // What was written goes out first, but nobody waits for the host to close its side.
+    socket.destroySoon();
+  } finally {
+    await settledWithin(closed, CLOSE_MS);
+    socket.destroy();
+  }
+}

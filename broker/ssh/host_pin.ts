@@ -1,0 +1,50 @@
+import { AppError } from "@gateway/shared/errors";
+import { parsePublicKey } from "@gateway/shared/ssh/public_key";
+
+/** The only algorithms to ask the host for, by the pinned key's type. RSA with SHA-1 (`ssh-rsa`) is not one. */
+const ALGORITHMS = {
+  "ssh-ed25519": ["ssh-ed25519"],
+  "ecdsa-sha2-nistp256": ["ecdsa-sha2-nistp256"],
+  "ecdsa-sha2-nistp384": ["ecdsa-sha2-nistp384"],
+  "ecdsa-sha2-nistp521": ["ecdsa-sha2-nistp521"],
+  "ssh-rsa": ["rsa-sha2-512", "rsa-sha2-256"],
+} as const;
+
+/** A signature algorithm that a pinned host key can ask for. */
+export type HostKeyAlgorithm = (typeof ALGORITHMS)[keyof typeof ALGORITHMS][number];
+
+/** The one key that a host may show. */
+export interface HostPin {
+  readonly algorithms: readonly HostKeyAlgorithm[];
+  /** Whether a key that the host shows, in binary form, is the pinned one, byte for byte. */
+  matches(blob: Uint8Array): boolean;
+}
+
+/**
+ * Reads a pinned host key: a line of authorized_keys, known_hosts or ssh-keyscan. There is no trust on first
+ * use, so an empty pin is an error like a broken one.
+ *
+ * @throws {AppError} `upstream_failure`
+ */
+export function parseHostPin(line: string): HostPin {
+  const { algorithm, blob } = parseLine(line);
+  if (!isSupported(algorithm)) {
+    throw new AppError("upstream_failure", "connection: host key type is not supported");
+  }
+  return {
+    algorithms: ALGORITHMS[algorithm],
+    matches: (other) => Buffer.from(blob).equals(other),
+  };
+}
+
+function parseLine(line: string): ReturnType<typeof parsePublicKey> {
+  try {
+    return parsePublicKey(line);
+  } catch (cause) {
+    throw new AppError("upstream_failure", "connection: host key: parsing host key failed", { cause });
+  }
+}
+
+function isSupported(algorithm: string): algorithm is keyof typeof ALGORITHMS {
+  return Object.hasOwn(ALGORITHMS, algorithm);
+}

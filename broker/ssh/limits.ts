@@ -1,0 +1,33 @@
+/** How long each step of a remote command may take, and how much it may print. */
+export interface SshLimits {
+  readonly connectMs: number;
+  /** SSH handshake and authentication together. */
+  readonly handshakeMs: number;
+  /** Opening the channel, until the host says that the command has been started. */
+  readonly channelMs: number;
+  readonly commandMs: number;
+  /** How long a command may take to obey TERM, and then KILL. */
+  readonly killGraceMs: number;
+  /** The most that is kept of stdout, and of stderr. */
+  readonly outputBytes: number;
+}
+
+/** The limits of the specification. */
+export const DEFAULT_LIMITS: SshLimits = {
+  connectMs: 10_000,
+  handshakeMs: 10_000,
+  channelMs: 10_000,
+  commandMs: 600_000,
+  killGraceMs: 1_000,
+  outputBytes: 10_485_760,
+};
+
+/** A time span as the specification's texts write it: `10m0s`, `1h0m0s`, `2.5s`, `300ms`. */
+export function formatDuration(milliseconds: number): string {
+  if (milliseconds < 1_000) return milliseconds === 0 ? "0s" : `${milliseconds}ms`;
+  const hours = Math.floor(milliseconds / 3_600_000);
+  const minutes = Math.floor(milliseconds / 60_000) % 60;
+  const seconds = `${(milliseconds % 60_000) / 1_000}s`;
+  if (hours > 0) return `${hours}h${minutes}m${seconds}`;
+  return minutes > 0 ? `${minutes}m${seconds}` : seconds;
+}

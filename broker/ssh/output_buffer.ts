@@ -1,0 +1,52 @@
+const FIRST_CAPACITY = 4096;
+
+/**
+ * Keeps the first bytes of a stream and drops the rest, so that a flood costs no more memory than the limit.
+ * Bytes are copied: a chunk can be one byte long and hold on to a whole packet.
+ */
+export class OutputBuffer {
+  readonly #maxBytes: number;
+  #bytes = new Uint8Array(0);
+  #length = 0;
+  #truncated = false;
+
+  /** @param maxBytes how much to keep */
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  /** Whether bytes were dropped. */
+  get truncated(): boolean {
+    return this.#truncated;
+  }
+
+  /** Takes the next bytes of the stream. */
+  write(chunk: Uint8Array): void {
+    const kept = chunk.subarray(0, this.#maxBytes - this.#length);
+    if (kept.length < chunk.length) this.#truncated = true;
+    if (kept.length === 0) return;
+    this.#reserve(this.#length + kept.length);
+    this.#bytes.set(kept, this.#length);
+    this.#length += kept.length;
+  }
+
+  /** What was kept, and a visible mark after it when bytes were dropped. */
+  bytes(): Uint8Array<ArrayBuffer> {
+    if (!this.#truncated) return this.#bytes.slice(0, this.#length);
+    const mark = new TextEncoder().encode(
+      `\n[output truncated: limit of ${this.#maxBytes} bytes exceeded]\n`,
+    );
+    const result = new Uint8Array(this.#length + mark.length);
+    result.set(this.#bytes.subarray(0, this.#length));
+    result.set(mark, this.#length);
+    return result;
+  }
+
+  #reserve(length: number): void {
+    if (length <= this.#bytes.length) return;
+    const capacity = Math.min(this.#maxBytes, Math.max(FIRST_CAPACITY, length, this.#bytes.length * 2));
+    const grown = new Uint8Array(capacity);
+    grown.set(this.#bytes.subarray(0, this.#length));
+    this.#bytes = grown;
+  }
+}

@@ -1,0 +1,56 @@
+import { AuditGate } from "@gateway/shared/audit/gate";
+import { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";
+import { countEvents } from "../events.ts";
+import { type Execute, execute, type ExecuteRequest } from "../execute.ts";
+import { HostsView } from "../hosts_view.ts";
+import { FakeAuthority } from "./fake_authority.ts";
+import { FakeRunner } from "./fake_runner.ts";
+
+/** The longest certificate life in tests, in seconds. */
+export const MAX_TTL_SECONDS = 300;
+
+/** A broker without network, disk and hosts. */
+export class BrokerFixture {
+  readonly authority = new FakeAuthority();
+  readonly runner = new FakeRunner();
+  readonly log = new MemoryAuditLog();
+  readonly hosts = new HostsView(() => this.authority.hosts());
+  /** The outcomes that were counted, in order. */
+  readonly counted: string[] = [];
+  blocked = 0;
+  readonly execute: Execute;
+
+  constructor(options: { readonly failMode?: "closed" | "open" } = {}) {
+    const gate = new AuditGate({
+      log: this.log,
+      failMode: options.failMode ?? "closed",
+      onAppendFailure: () => {},
+      onBlocked: () => this.blocked += 1,
+    });
+    const ports = {
+      authority: this.authority,
+      hosts: this.hosts,
+      createKey: () => ({ publicKeyLine: "ssh-ed25519 EEEE", sign: () => new Uint8Array(64) }),
+      runCommand: this.runner.run,
+      events: countEvents(gate, (outcome) => this.counted.push(outcome)),
+      maxTtlSeconds: MAX_TTL_SECONDS,
+    };
+    this.execute = (request, signal) => execute(ports, request, signal);
+  }
+
+  /** Executes `uptime` on `web01`, or what differs from that. */
+  run(request: Partial<ExecuteRequest> = {}, signal: AbortSignal = new AbortController().signal) {
+    return this.execute({
+      caller: "agent-1",
+      callerGroups: null,
+      host: "web01",
+      command: "uptime",
+      ttlSeconds: 0,
+      sudo: false,
+      sudoUser: "",
+      pty: false,
+      dryRun: false,
+      ...request,
+    }, signal);
+  }
+}

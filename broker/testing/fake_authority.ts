@@ -1,0 +1,51 @@
+import type { HostsResponse } from "@gateway/shared/wire/host";
+import type { Authority, CertificateRequest, SignAnswer } from "../authority/authority.ts";
+
+/** The serial of the certificates of a {@linkcode FakeAuthority}: one that no `number` holds. */
+export const SERIAL = 18446744073709551615n;
+
+/** Two hosts, one of them behind a bastion, as a signer would list them. */
+export const HOSTS: HostsResponse = {
+  web01: {
+    addr: "10.0.0.1:22",
+    user: "deploy",
+    host_key: "ssh-ed25519 AAAA",
+    allow_sudo: true,
+    groups: ["web"],
+  },
+  db01: {
+    addr: "10.0.0.2:22",
+    user: "dba",
+    host_key: "ssh-ed25519 BBBB",
+    jump: "bastion01",
+    allow_pty: true,
+  },
+};
+
+/** An authority that answers what a test tells it to, and keeps what it was asked. */
+export class FakeAuthority implements Authority {
+  readonly requests: CertificateRequest[] = [];
+  fetches = 0;
+  list: () => HostsResponse | Promise<HostsResponse> = () => HOSTS;
+  answer: (request: CertificateRequest, signal: AbortSignal) => SignAnswer | Promise<SignAnswer> = (
+    request,
+  ) =>
+    request.dry_run === true
+      ? { kind: "decided", decision: { allowed: true, matched_rule: "allow:^uptime$", ttl_seconds: 120 } }
+      : {
+        kind: "issued",
+        certificate: "ssh-ed25519-cert-v01@openssh.com CCCC",
+        serial: SERIAL,
+        decision: { allowed: true, matched_rule: "allow:^uptime$" },
+      };
+
+  async hosts(): Promise<HostsResponse> {
+    this.fetches += 1;
+    return await this.list();
+  }
+
+  async sign(request: CertificateRequest, signal: AbortSignal): Promise<SignAnswer> {
+    this.requests.push(request);
+    return await this.answer(request, signal);
+  }
+}

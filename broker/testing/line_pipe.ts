@@ -1,0 +1,50 @@
+import type { StdioStreams } from "../frontends/stdio_transport.ts";
+
+/** A client's end of the standard streams. */
+export class LinePipe {
+  readonly streams: StdioStreams;
+  readonly #input: WritableStreamDefaultWriter<Uint8Array>;
+  readonly #output: ReadableStreamDefaultReader<string>;
+  #text = "";
+
+  constructor() {
+    const input = new TransformStream<Uint8Array, Uint8Array>();
+    const output = new TransformStream<Uint8Array, Uint8Array>(undefined, undefined, { highWaterMark: 1024 });
+    this.streams = { input: input.readable, output: output.writable };
+    this.#input = input.writable.getWriter();
+    this.#output = output.readable.pipeThrough(new TextDecoderStream()).getReader();
+  }
+
+  async send(line: string): Promise<void> {
+    await this.sendBytes(new TextEncoder().encode(`${line}\n`));
+  }
+
+  async sendBytes(bytes: Uint8Array): Promise<void> {
+    await this.#input.write(bytes);
+  }
+
+  /** The next line that was written, without its end. */
+  async line(): Promise<string> {
+    for (;;) {
+      const end = this.#text.indexOf("\n");
+      if (end !== -1) {
+        const line = this.#text.slice(0, end);
+        this.#text = this.#text.slice(end + 1);
+        return line;
+      }
+      const { done, value } = await this.#output.read();
+      if (done) throw new Error(`Output ended after ${JSON.stringify(this.#text)}`);
+      this.#text += value;
+    }
+  }
+
+  /** Closes the client's side of the input. */
+  async end(): Promise<void> {
+    await this.#input.close();
+  }
+
+  /** Stops reading, as a client does that has crashed. */
+  async closeOutput(): Promise<void> {
+    await this.#output.cancel();
+  }
+}

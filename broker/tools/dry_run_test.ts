@@ -1,0 +1,95 @@
+import assert from "node:assert/strict";
+import type { WireDecision } from "@gateway/shared/wire/sign";
+import { decisionView, renderDecision, viewDecision } from "./dry_run.ts";
+
+Deno.test.each<{ name: string; decision: WireDecision; code: string }>([
+  { name: "an allowed command", decision: { allowed: true, matched_rule: "allow:x" }, code: "allowed" },
+  {
+    name: "an allowed command that would be denied",
+    decision: { allowed: true, matched_rule: "deny:x", would_deny: true },
+    code: "allowed",
+  },
+  { name: "a gated command", decision: { allowed: true, require_approval: true }, code: "needs_approval" },
+  {
+    name: "a denied command",
+    decision: { allowed: false, matched_rule: "deny:^rm" },
+    code: "command_denied",
+  },
+  {
+    name: "a denied command that would be gated",
+    decision: { allowed: false, require_approval: true, matched_rule: "deny:^rm" },
+    code: "command_denied",
+  },
+  {
+    name: "an unreadable command",
+    decision: { allowed: false, matched_rule: "shell-parse:subshell" },
+    code: "shell_parse_error",
+  },
+  {
+    name: "a command that no rule allows",
+    decision: { allowed: false, matched_rule: "allowlist:no-match" },
+    code: "allowlist_no_match",
+  },
+  {
+    name: "a rule that only begins like that",
+    decision: { allowed: false, matched_rule: "allowlist:no-match-at-all" },
+    code: "denied",
+  },
+  { name: "refused sudo", decision: { allowed: false, reason: "sudo not allowed" }, code: "denied" },
+])("viewDecision() gives $name the code $code", ({ decision, code }) => {
+  assert.equal(viewDecision(decision).reason_code, code);
+});
+
+Deno.test("viewDecision() shows what the signer says, but not what sessions and approvals need", () => {
+  const decision: WireDecision = {
+    allowed: true,
+    require_approval: true,
+    matched_rule: "require_approval:x",
+    enforcement: "audit",
+    force_command: "sudo -n -- x",
+    ttl_seconds: 120,
+    elevation: "sudo -n",
+    warning: "w",
+    would_deny: true,
+    would_require_approval: true,
+  };
+  const { elevation: _elevation, would_require_approval: _gated, ...shown } = decision;
+  assert.deepEqual(viewDecision(decision), { ...shown, reason_code: "needs_approval" });
+});
+
+Deno.test("viewDecision() leaves out what is empty, false or 0", () => {
+  const view = viewDecision({
+    allowed: false,
+    reason: "",
+    require_approval: false,
+    matched_rule: "",
+    force_command: "",
+    ttl_seconds: 0,
+    warning: "",
+    would_deny: false,
+  });
+  assert.deepEqual(view, { allowed: false, reason_code: "denied" });
+  decisionView.parse(view);
+});
+
+Deno.test.each<{ name: string; decision: WireDecision; text: string }>([
+  {
+    name: "an allowed command",
+    decision: { allowed: true, matched_rule: "allow:^uptime$", force_command: "uptime", ttl_seconds: 120 },
+    text: "[dry-run] ALLOWED\nreason_code: allowed\nrule: allow:^uptime$\nforce-command: uptime\nttl: 120s",
+  },
+  {
+    name: "a gated command",
+    decision: { allowed: true, require_approval: true, matched_rule: "require_approval:x", warning: "w" },
+    text: "[dry-run] ALLOWED (requires human approval before executing)\nreason_code: needs_approval\n" +
+      "rule: require_approval:x\nwarning: w",
+  },
+  {
+    name: "a denied command",
+    decision: { allowed: false, reason: "command denied", matched_rule: "deny:^rm" },
+    text: "[dry-run] DENIED: command denied\nreason_code: command_denied\nrule: deny:^rm",
+  },
+  { name: "a bare denial", decision: { allowed: false }, text: "[dry-run] DENIED\nreason_code: denied" },
+])("renderDecision() shows $name", ({ decision, text }) => {
+  assert.equal(renderDecision(viewDecision(decision)), text);
+});

@@ -1,0 +1,82 @@
+import { z } from "@zod/zod";
+import type { Execute, ExecuteResult } from "../execute.ts";
+import { decisionView, renderDecision, viewDecision } from "./dry_run.ts";
+import { defineTool, type Tool, type ToolResult } from "./tool.ts";
+
+const input = z.strictObject({
+  server: z.string().describe("Host name as ssh_list_servers shows it"),
+  command: z.string().describe("The command line, one line of POSIX shell"),
+  ttl_seconds: z.int().optional()
+    .describe("Life of the certificate; leave it out for the host's maximum, to which more is cut silently"),
+  sudo: z.boolean().optional().describe("Run it through sudo -n; only where allow_sudo is true"),
+  sudo_user: z.string().optional().describe("Account to run it as with sudo; root when absent"),
+  pty: z.boolean().optional().describe("Give it a terminal; only where allow_pty is true"),
+  dry_run: z.boolean().optional().describe("Only tell whether the policy would allow it; nothing runs"),
+});
+
+const output = z.strictObject({
+  stdout: z.string(),
+  stderr: z.string(),
+  exit_code: z.int().describe("Exit status; 128 plus the number when a signal ended it"),
+  serial: z.bigint().describe("Serial of the certificate; finds the command in the audit logs"),
+  warnings: z.array(z.string()).optional().describe("What the policy objects to but does not yet forbid"),
+  decision: decisionView.optional().describe("Only with dry_run"),
+});
+
+const description = [
+  "Run one command on a server and get stdout, stderr and the exit code. This is the tool of choice for single",
+  "commands; nothing stays open afterwards. Each call gets a certificate that is locked to exactly this command.",
+  "An exit code other than 0 is a result, not an error of the tool: read it. sudo and pty work only on servers",
+  "whose flags in ssh_list_servers allow them; when a call is refused by policy or needs approval, do not retry",
+  "it in other words, report it. With pty, stderr arrives within stdout. dry_run shows the policy's decision and",
+  "the rule behind it without running anything.",
+].join(" ");
+
+/** `ssh_execute`: one command, with a certificate made for it. */
+export function createSshExecuteTool(execute: Execute): Tool {
+  return defineTool({
+    name: "ssh_execute",
+    title: "Run a command on a server",
+    description,
+    annotations: { destructiveHint: true, idempotentHint: false, readOnlyHint: false },
+    input,
+    output,
+    guarded: ["server", "command", "sudo_user"],
+    async handle(args, { caller, callerGroups, signal }) {
+      const result = await execute({
+        caller,
+        callerGroups,
+        host: args.server,
+        command: args.command,
+        ttlSeconds: args.ttl_seconds ?? 0,
+        sudo: args.sudo ?? false,
+        sudoUser: args.sudo_user ?? "",
+        pty: args.pty ?? false,
+        dryRun: args.dry_run ?? false,
+      }, signal);
+      return render(result);
+    },
+  });
+}
+
+function render(result: ExecuteResult): ToolResult {
+  switch (result.kind) {
+    case "executed": {
+      const { stdout, stderr, exitCode, serial, warnings } = result;
+      const structured = { stdout, stderr, exit_code: exitCode, serial };
+      return {
+        text: stdout + (stderr === "" ? "" : `\n[stderr]\n${stderr}`) +
+          warnings.map((warning) => `\n[warning] ${warning}`).join("") +
+          `\n[exit=${exitCode} serial=${serial}]`,
+        structured: warnings.length === 0 ? structured : { ...structured, warnings },
+      };
+    }
+    case "decided": {
+      const decision = viewDecision(result.decision);
+      const structured = { stdout: "", stderr: "", exit_code: 0, serial: 0n, decision };
+      return { text: renderDecision(decision), structured };
+    }
+    default:
+      return result satisfies never;
+  }
+}

@@ -1,0 +1,96 @@
+import { AppError } from "@gateway/shared/errors";
+import { z } from "@zod/zod";
+import { guardInput } from "./input_guard.ts";
+
+/** On whose behalf a tool runs, and for how long it is wanted. */
+export interface ToolContext {
+  readonly caller: string;
+  /** The caller's groups, where the frontend knows any. `null`: no filter by groups. */
+  readonly callerGroups: readonly string[] | null;
+  readonly signal: AbortSignal;
+}
+
+/** What a tool gives back: a text for the model, and the same as an object of its output schema. */
+export interface ToolResult {
+  readonly text: string;
+  readonly structured: Readonly<Record<string, unknown>>;
+}
+
+/** Hints for the client about what a tool does (MCP `ToolAnnotations`). */
+export interface ToolAnnotations {
+  readonly readOnlyHint: boolean;
+  readonly idempotentHint: boolean;
+  readonly destructiveHint?: boolean;
+}
+
+/** A JSON Schema of an object, as `tools/list` shows it. */
+export type ObjectSchema = Readonly<Record<string, unknown>> & { readonly type: "object" };
+
+/** A tool as a frontend serves it. */
+export interface Tool {
+  readonly name: string;
+  readonly title: string;
+  readonly description: string;
+  readonly annotations?: ToolAnnotations;
+  readonly inputSchema: ObjectSchema;
+  readonly outputSchema: ObjectSchema;
+  /**
+   * Checks the arguments and runs the tool.
+   *
+   * @throws {AppError} whose message is the text of the tool error
+   */
+  call(args: unknown, context: ToolContext): Promise<ToolResult>;
+}
+
+/** A tool as its file writes it. */
+export interface ToolDefinition<Input> {
+  readonly name: string;
+  readonly title: string;
+  readonly description: string;
+  readonly annotations?: ToolAnnotations;
+  readonly input: z.ZodType<Input>;
+  readonly output: z.ZodType;
+  /** The arguments that hold free text, checked before the handler sees them. */
+  readonly guarded: readonly (keyof Input & string)[];
+  readonly handle: (input: Input, context: ToolContext) => Promise<ToolResult>;
+}
+
+/** Makes a tool of its definition. */
+export function defineTool<Input extends object>(definition: ToolDefinition<Input>): Tool {
+  const { input, output, guarded, handle, ...shown } = definition;
+  return {
+    ...shown,
+    inputSchema: toObjectSchema(input, "input"),
+    outputSchema: toObjectSchema(output, "output"),
+    async call(args, context) {
+      const result = input.safeParse(args ?? {});
+      if (!result.success) {
+        throw new AppError("invalid_request", `validating "arguments": ${describeIssues(result.error)}`);
+      }
+      for (const field of guarded) guardInput(field, result.data[field]);
+      return await handle(result.data, context);
+    },
+  };
+}
+
+function toObjectSchema(schema: z.ZodType, io: "input" | "output"): ObjectSchema {
+  const json = z.toJSONSchema(schema, {
+    io,
+    unrepresentable: "any",
+    override: ({ zodSchema, jsonSchema }) => {
+      // The one 64-bit type of the wire: an unsigned integer, exact in JSON text.
+      if (zodSchema instanceof z.ZodBigInt) Object.assign(jsonSchema, { type: "integer", minimum: 0 });
+      // The range of a JavaScript number is no rule that a model has to read.
+      if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
+      if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
+    },
+  });
+  return { ...json, type: "object" };
+}
+
+function describeIssues(error: z.ZodError): string {
+  return error.issues.map(({ path, message }) =>
+    path.length === 0 ? message : `${path.join(".")}: ${message}`
+  )
+    .join("; ");
+}

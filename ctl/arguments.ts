@@ -1,0 +1,50 @@
+import { InvalidArgumentError } from "commander";
+
+const SINGLE_DASH_LONG = /^-[A-Za-z][A-Za-z0-9-]+(?:=|$)/;
+const BOOLEAN = /^--(?<name>[a-z-]+)=(?<value>true|false)$/;
+
+/**
+ * Rewrites what other programs' users type to what commander understands: `-config f` as Go programs have it
+ * becomes `--config f`; `--force=true` becomes `--force`, and `--force=false` disappears. Whatever follows
+ * `--` is left alone.
+ *
+ * @param booleans names of the options that take no value
+ */
+export function normalizeArguments(args: readonly string[], booleans: ReadonlySet<string>): string[] {
+  const end = args.indexOf("--");
+  const [flags, rest] = end === -1 ? [args, []] : [args.slice(0, end), args.slice(end)];
+  const normalized = flags
+    .map((arg) => SINGLE_DASH_LONG.test(arg) ? `-${arg}` : arg)
+    .flatMap((arg) => {
+      const { name, value } = BOOLEAN.exec(arg)?.groups ?? {};
+      if (name === undefined || !booleans.has(name)) return [arg];
+      return value === "true" ? [`--${name}`] : [];
+    });
+  return [...normalized, ...rest];
+}
+
+/**
+ * Reads an option that may be given once. A value that looks like an option is a forgotten value: `--dir
+ * --force` must not create a folder named `--force`.
+ *
+ * @throws {InvalidArgumentError} when it looks so, or the option was there before
+ */
+export function once(value: string, previous: string | undefined): string {
+  checkValue(value);
+  if (previous !== undefined) throw new InvalidArgumentError("It is given twice.");
+  return value;
+}
+
+/** Reads an option that may be repeated. @throws {InvalidArgumentError} when a value looks like an option */
+export function repeated(value: string, previous: readonly string[] | undefined): readonly string[] {
+  checkValue(value);
+  return [...previous ?? [], value];
+}
+
+function checkValue(value: string): void {
+  if (value.startsWith("-") && value !== "-") {
+    throw new InvalidArgumentError(
+      "A value is missing before it; write ./-name for a file whose name starts so.",
+    );
+  }
+}

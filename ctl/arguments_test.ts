@@ -1,0 +1,27 @@
+import assert from "node:assert/strict";
+import { normalizeArguments, once, repeated } from "./arguments.ts";
+
+const BOOLEANS = new Set(["force", "json"]);
+
+Deno.test.each<{ name: string; args: string[]; expected: string[] }>([
+  { name: "a single dash before a long option", args: ["-config", "f"], expected: ["--config", "f"] },
+  { name: "a single dash with a value", args: ["-config=f=g"], expected: ["--config=f=g"] },
+  { name: "a true boolean", args: ["--force=true", "-json=true"], expected: ["--force", "--json"] },
+  { name: "a false boolean", args: ["init", "--force=false"], expected: ["init"] },
+  { name: "a short option, as it is", args: ["-h", "-", "--"], expected: ["-h", "-", "--"] },
+  { name: "a text option that looks boolean, as it is", args: ["--log=true"], expected: ["--log=true"] },
+  { name: "nothing after two dashes", args: ["-json", "--", "-json"], expected: ["--json", "--", "-json"] },
+])("normalizeArguments() takes $name", ({ args, expected }) => {
+  assert.deepEqual(normalizeArguments(args, BOOLEANS), expected);
+});
+
+Deno.test("once() and repeated() refuse an option where a value belongs", () => {
+  assert.throws(() => once("--force", undefined));
+  assert.throws(() => repeated("-h", ["a"]));
+  assert.equal(once("-", undefined), "-");
+  assert.deepEqual(repeated("b", ["a"]), ["a", "b"]);
+});
+
+Deno.test("once() refuses a second value", () => {
+  assert.throws(() => once("b", "a"));
+});

@@ -1,0 +1,149 @@
+import { resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { systemClock } from "@gateway/shared/clock";
+import { brokerConfig } from "@gateway/shared/config/broker";
+import { parseConfig } from "@gateway/shared/config/load";
+import { AppError } from "@gateway/shared/errors";
+import { brokerPermissions } from "@gateway/shared/permissions/broker";
+import { formatFlags } from "@gateway/shared/permissions/set";
+import { systemRandom } from "@gateway/shared/random";
+import { once, repeated } from "../arguments.ts";
+import type { AddCommand, CommandContext } from "../context.ts";
+import { type ConfigChoices, formatMcpConfig } from "../init/config_text.ts";
+import { enrolmentLines, formatGuide, mcpClientEntry, type Runtime, startCommands } from "../init/guide.ts";
+import { createLayout, describeLayout, type Layout } from "../init/layout.ts";
+import { createKeyMaterial } from "../init/material.ts";
+import { DEFAULT_LISTENERS, parseHosts, parseLoopback } from "../init/options.ts";
+import { planSetUp } from "../init/plan.ts";
+import { checkFree, writeSetUp } from "../init/write.ts";
+import { type CommandResult, HintedError } from "../output.ts";
+
+interface InitFlags {
+  readonly dir?: string;
+  readonly force?: boolean;
+  readonly host?: readonly string[];
+  readonly listenSigner?: string;
+  readonly listenBroker?: string;
+  readonly monitorSigner?: string;
+  readonly monitorBroker?: string;
+}
+
+const EXAMPLES = `
+Examples:
+  broker-ctl init --dir gateway
+  broker-ctl init --dir gateway \\
+      --host "web01=10.0.0.5:22,user=deploy,key=$(ssh-keyscan -t ed25519 10.0.0.5 | cut -d' ' -f2-)"
+  broker-ctl init --dir gateway --force     # new keys; the old set-up is kept in gateway/backup-<time>
+
+Makes a certificate authority for SSH and one for the services, a certificate for each of signer, broker,
+operator, approver and agent, the keys of the audit logs, and the configs. All listen on this machine alone.
+A host key that you take with ssh-keyscan is worth what the network between was worth: compare its
+fingerprint, or read the key on the host from /etc/ssh/ssh_host_ed25519_key.pub.
+`;
+
+/** `init`: a working set-up for this machine in one folder. */
+export const addInit: AddCommand = (program, context) => {
+  program.command("init")
+    .description("Make keys and configs for a set-up on this machine.")
+    .option("--dir <folder>", "where (default: the working folder)", once)
+    .option("--force", "replace a set-up that is there, all keys included; stop its services first")
+    .option("--host <host>", "a host, as name=addr,user=account,key=<public key>; repeat for more", repeated)
+    .option("--listen-signer <addr>", `the signer (default: ${DEFAULT_LISTENERS.signer})`, once)
+    .option("--listen-broker <addr>", `the broker over HTTP (default: ${DEFAULT_LISTENERS.broker})`, once)
+    .option(
+      "--monitor-signer <addr>",
+      `the signer's monitor (default: ${DEFAULT_LISTENERS.signerMonitor})`,
+      once,
+    )
+    .option(
+      "--monitor-broker <addr>",
+      `the broker's monitor (default: ${DEFAULT_LISTENERS.brokerMonitor})`,
+      once,
+    )
+    .addHelpText("after", EXAMPLES)
+    .action((flags: InitFlags, command) => context.run(command, [], () => init(flags, context)));
+};
+
+/**
+ * An absolute folder that may stand in configs, commands and permission flags.
+ *
+ * @throws {AppError} `invalid_request` for one that would break them
+ */
+function readFolder(dir: string, workingFolder: string): string {
+  const folder = resolve(workingFolder, dir);
+  if (/[\p{Cc},]/u.test(folder)) {
+    throw new AppError(
+      "invalid_request",
+      `Cannot set up ${
+        JSON.stringify(folder)
+      }: a path with a comma or a control character can't be granted to a process`,
+    );
+  }
+  return folder;
+}
+
+function readChoices(flags: InitFlags): ConfigChoices {
+  const { signer, broker, signerMonitor, brokerMonitor } = DEFAULT_LISTENERS;
+  return {
+    hosts: parseHosts(flags.host ?? []),
+    listeners: {
+      signer: parseLoopback(flags.listenSigner ?? signer),
+      broker: parseLoopback(flags.listenBroker ?? broker),
+      signerMonitor: parseLoopback(flags.monitorSigner ?? signerMonitor),
+      brokerMonitor: parseLoopback(flags.monitorBroker ?? brokerMonitor),
+    },
+  };
+}
+
+function deriveMcpFlags(layout: Layout, choices: ConfigChoices): readonly string[] {
+  const source = layout.mcpConfig;
+  const text = formatMcpConfig(layout, choices);
+  const config = parseConfig({ text, source, what: "broker config", schema: brokerConfig });
+  const location = { configPath: source, workingFolder: layout.folder, frontend: "serve-mcp" } as const;
+  return formatFlags(brokerPermissions(config, location));
+}
+
+function currentRuntime(): Runtime {
+  if (Deno.build.standalone) return { deno: undefined, sources: "" };
+  const sources = fileURLToPath(new URL("../..", import.meta.url)).replace(/[/\\]$/, "");
+  return { deno: Deno.execPath(), sources };
+}
+
+async function hintForce<T>(action: () => Promise<T>): Promise<T> {
+  try {
+    return await action();
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code !== "conflict") throw error;
+    throw new HintedError(
+      error,
+      "--force replaces it, keys included, and keeps the former one in a backup folder",
+    );
+  }
+}
+
+async function init(flags: InitFlags, context: CommandContext): Promise<CommandResult> {
+  const folder = readFolder(flags.dir ?? ".", context.workingFolder);
+  const layout = createLayout(folder);
+  const choices = readChoices(flags);
+  const mcpFlags = deriveMcpFlags(layout, choices);
+  const options = { folder, force: flags.force === true, clock: systemClock, random: systemRandom };
+  await hintForce(() => checkFree(options));
+  const material = await createKeyMaterial(systemRandom);
+  const plan = planSetUp(layout, choices, material);
+  const { backup } = await hintForce(() => writeSetUp(plan, options));
+  const { sshCaPublic } = material;
+  const facts = { layout, hosts: choices.hosts, runtime: currentRuntime(), sshCaPublic, mcpFlags, backup };
+  return {
+    json: {
+      ...describeLayout(layout),
+      backup,
+      ssh_ca_public_key: sshCaPublic,
+      enrolment: Object.fromEntries(
+        choices.hosts.map((host) => [host.name, enrolmentLines(sshCaPublic, host)]),
+      ),
+      start: startCommands(facts),
+      mcp_server: mcpClientEntry(facts),
+    },
+    lines: formatGuide(facts),
+  };
+}

@@ -1,0 +1,47 @@
+import { Argument, Option } from "commander";
+import { BROKER_FRONTENDS, type BrokerFrontend } from "@gateway/shared/permissions/broker";
+import { formatFlags, formatJson } from "@gateway/shared/permissions/set";
+import type { AddCommand } from "../context.ts";
+import { derivePermissions, type Service, SERVICES } from "../service_permissions.ts";
+import { quoteWord } from "../shell_word.ts";
+
+const EXAMPLES = `
+Examples:
+  broker-ctl permissions signer --config /etc/gateway/signer.json
+  broker-ctl permissions broker --config /etc/gateway/config.json --frontend serve-mcp
+
+  eval deno run "$(broker-ctl permissions signer --config signer.json)" signer/main.ts --config signer.json
+
+The same config always gives the same flags: the files it names, its listeners, what it connects to, and
+nothing else. A broker whose config names no "hosts" may connect to any address.
+`;
+
+/** `permissions`: the exact permissions of a service, from its config. */
+export const addPermissions: AddCommand = (program, context) => {
+  program.command("permissions")
+    .description("Show what a service's process may do, as flags for deno run and deno compile.")
+    .addArgument(new Argument("<service>", "whose").choices(SERVICES))
+    .addOption(
+      new Option("--frontend <frontend>", "how agents reach the broker").choices(BROKER_FRONTENDS)
+        .default("serve-http"),
+    )
+    .addHelpText("after", EXAMPLES)
+    .action((service: Service, options: { readonly frontend: BrokerFrontend }, command) =>
+      context.run(command, ["config"], async () => {
+        const { config } = command.optsWithGlobals() as { readonly config?: string };
+        const configPath = config ?? (service === "signer" ? "signer.json" : "config.json");
+        const { workingFolder } = context;
+        const set = await derivePermissions({
+          service,
+          configPath,
+          workingFolder,
+          frontend: options.frontend,
+        });
+        const flags = formatFlags(set);
+        return {
+          json: { service, flags, permissions: formatJson(set) },
+          lines: [flags.map(quoteWord).join(" ")],
+        };
+      })
+    );
+};

@@ -1,0 +1,18 @@
+import { describeVersion, VERSION } from "@gateway/shared/version";
+import type { AddCommand } from "../context.ts";
+
+/** `version`: what this build is. */
+export const addVersion: AddCommand = (program, context) => {
+  program.command("version")
+    .description("Print the version.")
+    .option("--verbose", "with runtime, platform and source revision")
+    .action((options: { readonly verbose?: boolean }, command) =>
+      context.run(command, [], () => {
+        const text = describeVersion({ verbose: options.verbose === true });
+        return Promise.resolve({
+          json: { version: VERSION, deno: Deno.version.deno },
+          lines: text.split("\n"),
+        });
+      })
+    );
+};

@@ -1,0 +1,30 @@
+import type { Command } from "commander";
+import type { CommandResult, Terminal } from "./output.ts";
+
+/** What the program takes from its process. */
+export interface Environment {
+  readonly terminal: Terminal;
+  /** Absolute. */
+  readonly workingFolder: string;
+  readonly variables: Readonly<Record<string, string | undefined>>;
+}
+
+/** An option of the program that only some commands look at. */
+export type GlobalOption = "config" | "clientConfig";
+
+/** What every command is given. */
+export interface CommandContext extends Environment {
+  /**
+   * Runs an action and writes what it gives, as text or JSON.
+   *
+   * @param uses the program-wide options that the command looks at; any other is refused, not ignored
+   */
+  readonly run: (
+    command: Command,
+    uses: readonly GlobalOption[],
+    action: () => Promise<CommandResult>,
+  ) => Promise<void>;
+}
+
+/** Adds one command, or a family of them, to the program. */
+export type AddCommand = (program: Command, context: CommandContext) => void;

@@ -1,0 +1,12 @@
+import { AppError } from "@gateway/shared/errors";
+
+/** How `broker-ctl` ends: done, failed, or called in a way it does not understand. */
+export const EXIT_CODES = { ok: 0, failed: 1, usage: 2 } as const;
+
+/** One of {@linkcode EXIT_CODES}. */
+export type ExitCode = (typeof EXIT_CODES)[keyof typeof EXIT_CODES];
+
+/** The exit code for an error: usage for `invalid_request`, which only arguments of the command line cause. */
+export function exitCodeOf(error: unknown): ExitCode {
+  return error instanceof AppError && error.code === "invalid_request" ? EXIT_CODES.usage : EXIT_CODES.failed;
+}

@@ -1,0 +1,187 @@
+import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/shared/config/broker";
+import { clientConfig } from "@gateway/shared/config/client";
+import { parseConfig } from "@gateway/shared/config/load";
+import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/shared/config/signer";
+import { certificatePath, keyPath, type Layout } from "./layout.ts";
+import type { InitHost, InitListeners } from "./options.ts";
+
+/** What the configs say beside paths. */
+export interface ConfigChoices {
+  readonly listeners: InitListeners;
+  readonly hosts: readonly InitHost[];
+}
+
+/** Commands that look and do not touch, for the first day. Arguments begin with a letter or digit: no options. */
+const STARTER_ALLOW = [
+  "^uptime$",
+  "^hostname$",
+  "^whoami$",
+  "^date$",
+  "^uname -a$",
+  "^df -h$",
+  "^free -m$",
+  "^systemctl is-active [A-Za-z0-9][A-Za-z0-9@._-]*$",
+] as const;
+
+/**
+ * The text of `signer.json`, checked as the signer will check it.
+ *
+ * @throws {AppError} `invalid_config` when it would not load
+ */
+export function formatSignerConfig(layout: Layout, { listeners, hosts }: ConfigChoices): string {
+  const text = `// Made by broker-ctl init. After a change: broker-ctl reload.
+{
+  // This machine alone; agents never speak to the signer.
+  "listen": ${quote(listeners.signer)},
+  "server_cert": ${quote(certificatePath(layout, "signer"))},
+  "server_key": ${quote(keyPath(layout, "signer"))},
+  "client_ca": ${quote(layout.mtlsCa)},
+
+  // The key that hosts trust. A file is for labs.
+  "ca_key": ${quote(layout.sshCa)},
+
+  "audit_log": ${quote(layout.signerAuditLog)},
+  "audit_key": ${quote(layout.signerAuditKey)},
+  "audit_fail_mode": "closed",
+
+  "max_ttl_seconds": 300,
+  "sign_rate_limit_per_min": 600,
+  "monitor_listen": ${quote(listeners.signerMonitor)},
+
+  // Who may administer the signer: an operator, never the broker that agents speak through.
+  "reload_callers": ["operator-local"],
+
+  // Who sees the hosts of which groups.
+  "callers": { "broker-local": { "allowed_groups": ["local"] } },
+
+  // Add one like this (and its address to "hosts" of config.json and mcp.json, unless those are empty), and enrol it:
+  //   "web01": { "addr": "10.0.0.5:22", "user": "deploy", "host_key": "ssh-ed25519 AAAA…",
+  //              "principal": "host:web01", "groups": ["local"] }
+  "hosts": ${indent(formatHosts(hosts))},
+
+  // What may run: everything that no pattern matches is refused.
+  "command_policies": {
+    "starter": {
+      "mode": "allowlist",
+      "allow": ${indent(JSON.stringify(STARTER_ALLOW, null, 2), 6)}
+    }
+  },
+  "group_command_policies": { "_default": ["starter"] }
+}
+`;
+  const kind = { what: "signer config", schema: signerConfig, unsupported: UNSUPPORTED_SIGNER_KEYS };
+  parseConfig({ ...kind, text, source: layout.signerConfig });
+  return text;
+}
+
+/**
+ * The text of `config.json`, the broker over HTTP, checked as the broker will check it.
+ *
+ * @throws {AppError} `invalid_config` when it would not load
+ */
+export function formatBrokerConfig(layout: Layout, choices: ConfigChoices): string {
+  return checkBrokerConfig(
+    layout.brokerConfig,
+    `// Made by broker-ctl init: the broker for agents over HTTP (serve-http).
+{
+  // Agents prove themselves with a certificate such as pki/agent.crt.
+  "listen": ${quote(choices.listeners.broker)},
+  "server_cert": ${quote(certificatePath(layout, "brokerServer"))},
+  "server_key": ${quote(keyPath(layout, "brokerServer"))},
+  "client_ca": ${quote(layout.mtlsCa)},
+${formatBrokerCommon(layout, choices, layout.brokerAuditLog)}
+  "monitor_listen": ${quote(choices.listeners.brokerMonitor)},
+${formatAddresses(choices.hosts)}
+}
+`,
+  );
+}
+
+/**
+ * The text of `mcp.json`, the broker over stdio, checked as the broker will check it.
+ *
+ * @throws {AppError} `invalid_config` when it would not load
+ */
+export function formatMcpConfig(layout: Layout, choices: ConfigChoices): string {
+  return checkBrokerConfig(
+    layout.mcpConfig,
+    `// Made by broker-ctl init: the broker for an agent over stdio (serve-mcp), started by the MCP client.
+// Its audit log has one writer: a second client that runs at the same time needs a copy of this file with an
+// audit_log in another folder.
+{
+${formatBrokerCommon(layout, choices, layout.mcpAuditLog)}
+${formatAddresses(choices.hosts)}
+}
+`,
+  );
+}
+
+function checkBrokerConfig(source: string, text: string): string {
+  const kind = { what: "broker config", schema: brokerConfig, unsupported: UNSUPPORTED_BROKER_KEYS };
+  parseConfig({ ...kind, text, source });
+  return text;
+}
+
+function formatBrokerCommon(layout: Layout, { listeners }: ConfigChoices, auditLog: string): string {
+  return `
+  "signer": {
+    "url": ${quote(`https://${listeners.signer}`)},
+    "client_cert": ${quote(certificatePath(layout, "broker"))},
+    "client_key": ${quote(keyPath(layout, "broker"))},
+    "ca": ${quote(layout.mtlsCa)}
+  },
+
+  "audit_log": ${quote(auditLog)},
+  "audit_key": ${quote(layout.brokerAuditKey)},
+  "audit_fail_mode": "closed",
+
+  "max_ttl_seconds": 300,
+  "hosts_refresh_seconds": 30,`.replace(/^\n/, "");
+}
+
+/**
+ * The text of `broker-ctl.json`, checked as `broker-ctl` will check it.
+ *
+ * @throws {AppError} `invalid_config` when it would not load
+ */
+export function formatClientConfig(layout: Layout, { listeners }: ConfigChoices): string {
+  const text =
+    `// Made by broker-ctl init: how an operator reaches the services. broker-ctl --client-config <this file>
+{
+  "signer": {
+    "url": ${quote(`https://${listeners.signer}`)},
+    "cert": ${quote(certificatePath(layout, "operator"))},
+    "key": ${quote(keyPath(layout, "operator"))},
+    "ca": ${quote(layout.mtlsCa)}
+  }
+}
+`;
+  parseConfig({ what: "client config", schema: clientConfig, text, source: layout.clientConfig });
+  return text;
+}
+
+function formatHosts(hosts: readonly InitHost[]): string {
+  const entries = hosts.map(({ name, addr, user, hostKey }) => [name, {
+    addr,
+    user,
+    host_key: hostKey,
+    principal: `host:${name}`,
+    groups: ["local"],
+  }]);
+  return JSON.stringify(Object.fromEntries(entries), null, 2);
+}
+
+function formatAddresses(hosts: readonly InitHost[]): string {
+  const addresses = Object.fromEntries(hosts.map(({ name, addr }) => [name, { addr }]));
+  return `
+  // The only addresses that the broker's process may connect to; empty is any. The host list is the signer's.
+  "hosts": ${indent(JSON.stringify(addresses, null, 2))}`;
+}
+
+function quote(text: string): string {
+  return JSON.stringify(text);
+}
+
+function indent(text: string, columns = 2): string {
+  return text.replaceAll("\n", `\n${" ".repeat(columns)}`);
+}

@@ -1,0 +1,111 @@
+import { BROKER_FRONTENDS, type BrokerFrontend } from "@gateway/shared/permissions/broker";
+import { quoteWord } from "../shell_word.ts";
+import type { Layout } from "./layout.ts";
+import type { InitHost } from "./options.ts";
+
+/** How the services are started here. */
+export interface Runtime {
+  /** The `deno` program, or `undefined` when this program is compiled and the services are programs too. */
+  readonly deno: string | undefined;
+  /** The folder of the sources, absolute; unused without `deno`. */
+  readonly sources: string;
+}
+
+/** A program and its arguments. */
+export interface CommandLine {
+  readonly command: string;
+  readonly args: readonly string[];
+}
+
+/** What the guide is about. */
+export interface GuideFacts {
+  readonly layout: Layout;
+  readonly hosts: readonly InitHost[];
+  readonly runtime: Runtime;
+  /** The contents of `ssh_ca.pub`, without line end. */
+  readonly sshCaPublic: string;
+  /** The exact permission flags of a broker over stdio. */
+  readonly mcpFlags: readonly string[];
+}
+
+const CA_PATH = "/etc/ssh/gateway_ca.pub";
+
+/** How an MCP client starts the broker: for the `mcpServers` of its settings. */
+export function mcpClientEntry({ layout, runtime, mcpFlags }: GuideFacts): CommandLine {
+  const serve = ["serve-mcp", "--config", layout.mcpConfig];
+  if (runtime.deno === undefined) return { command: "gateway", args: serve };
+  const main = `${runtime.sources}/broker/main.ts`;
+  return { command: runtime.deno, args: ["run", ...mcpFlags, main, ...serve] };
+}
+
+/** The commands that start the services. */
+export function startCommands({ layout, runtime }: GuideFacts): readonly string[] {
+  const [signer, broker] = [layout.signerConfig, layout.brokerConfig].map(quoteWord);
+  if (runtime.deno === undefined) {
+    return [`signer --config ${signer}`, `gateway serve-http --config ${broker}`];
+  }
+  return [`deno task start:signer --config ${signer}`, `deno task start:broker --config ${broker}`];
+}
+
+/**
+ * What to run as root on a host, so that it trusts the CA and lets a certificate for this host log in as this
+ * user. The principal is appended: one account can serve several names of hosts.
+ */
+export function enrolmentLines(
+  sshCaPublic: string,
+  host: Pick<InitHost, "name" | "user">,
+): readonly string[] {
+  const principal = `host:${host.name}`;
+  const file = `/etc/ssh/auth_principals/${host.user}`;
+  return [
+    `echo '${sshCaPublic}' > ${CA_PATH}`,
+    "mkdir -p /etc/ssh/auth_principals",
+    `grep -qxF '${principal}' ${file} 2>/dev/null || echo '${principal}' >> ${file}`,
+    `printf '%s\\n' 'TrustedUserCAKeys ${CA_PATH}' 'AuthorizedPrincipalsFile /etc/ssh/auth_principals/%u' ` +
+    "'LogLevel VERBOSE' > /etc/ssh/sshd_config.d/gateway.conf",
+    "sshd -t && systemctl reload ssh",
+  ];
+}
+
+/** The whole guide, for a terminal. */
+export function formatGuide(facts: GuideFacts & { readonly backup: string | undefined }): readonly string[] {
+  const { layout, hosts, runtime, sshCaPublic, backup } = facts;
+  const [startSigner = "", startBroker = ""] = startCommands(facts);
+  return [
+    `Set up ${layout.folder}: keys, signer.json, config.json, mcp.json, broker-ctl.json`,
+    ...(backup === undefined ? [] : [
+      `The former set-up, its keys and logs are in ${backup}`,
+      "Hosts trust the former CA until they are enrolled again.",
+    ]),
+    "",
+    "1. Enrol each host: as root, on the host",
+    ...(hosts.length === 0 ? formatEnrolment(sshCaPublic, { name: "NAME", user: "USER" }) : []),
+    ...hosts.flatMap((host) => formatEnrolment(sshCaPublic, host)),
+    "",
+    ...(hosts.length === 0
+      ? [
+        `   NAME is the host's name in "hosts" of ${layout.signerConfig}, which is still empty; USER its account.`,
+        "",
+      ]
+      : []),
+    `2. Start the signer${runtime.deno === undefined ? "" : `, in ${runtime.sources}`}`,
+    `   ${startSigner}`,
+    "",
+    "3. Let an agent in. Over MCP, add to the client's settings:",
+    ...JSON.stringify({ mcpServers: { gateway: mcpClientEntry(facts) } }, null, 2).split("\n").map((line) =>
+      `   ${line}`
+    ),
+    "   Or over HTTP, with pki/agent.crt and pki/agent.key (not both at once: a log has one writer):",
+    `   ${startBroker}`,
+    "",
+    "The client's settings hold the broker's exact permissions: after a change to mcp.json, renew them with",
+    `   broker-ctl permissions broker --frontend ${mcpFrontend} --config ${quoteWord(layout.mcpConfig)}`,
+    "pki/ssh_ca is a key in a file, for labs: whoever can read it can log in to every enrolled host.",
+  ];
+}
+
+const mcpFrontend: BrokerFrontend = BROKER_FRONTENDS[1];
+
+function formatEnrolment(sshCaPublic: string, host: Pick<InitHost, "name" | "user">): readonly string[] {
+  return ["", `   # ${host.name}`, ...enrolmentLines(sshCaPublic, host).map((line) => `   ${line}`)];
+}

@@ -1,0 +1,113 @@
+import { join } from "node:path";
+
+/** Every path of a set-up, absolute. */
+export interface Layout {
+  readonly folder: string;
+  readonly signerConfig: string;
+  /** For the broker's HTTP frontend. */
+  readonly brokerConfig: string;
+  /** For the broker over stdio: a process of its own, with an audit log of its own. */
+  readonly mcpConfig: string;
+  readonly clientConfig: string;
+  readonly pki: string;
+  readonly sshCa: string;
+  readonly sshCaPublic: string;
+  readonly mtlsCa: string;
+  readonly mtlsCaKey: string;
+  readonly signerAuditKey: string;
+  readonly brokerAuditKey: string;
+  readonly signerAuditLog: string;
+  readonly brokerAuditLog: string;
+  readonly mcpAuditLog: string;
+}
+
+/** What of a set-up lies in its folder; each is a reason not to make another one there. */
+export const SET_UP_ENTRIES = [
+  "signer.json",
+  "config.json",
+  "mcp.json",
+  "broker-ctl.json",
+  "pki",
+  "log",
+] as const;
+
+/** Who has a certificate, and the file it is in; each a separate identity. */
+export const IDENTITIES = {
+  /** The signer's listener. */
+  signer: { file: "signer", subject: "CN=localhost", usage: "server" },
+  /** The broker's HTTP listener. */
+  brokerServer: { file: "broker-server", subject: "CN=localhost", usage: "server" },
+  /** The broker, to the signer. */
+  broker: { file: "broker", subject: "CN=broker-local", usage: "client" },
+  /** Who may administer the signer. Agents speak through the broker, which never is this one. */
+  operator: { file: "operator", subject: "CN=operator-local", usage: "client" },
+  /** Who decides on approvals, in the control plane. */
+  approver: { file: "approver", subject: "CN=approver-local", usage: "client" },
+  /** An agent, to the broker's HTTP listener. */
+  agent: { file: "agent", subject: "CN=agent-local", usage: "client" },
+} as const;
+
+/** One of {@linkcode IDENTITIES}. */
+export type Identity = keyof typeof IDENTITIES;
+
+/** The names a local listener is reached by. */
+export const LOCAL_NAMES: readonly string[] = ["localhost", "127.0.0.1", "::1"];
+
+/** The paths of a set-up in an absolute folder. */
+export function createLayout(folder: string): Layout {
+  const pki = join(folder, "pki");
+  return {
+    folder,
+    signerConfig: join(folder, "signer.json"),
+    brokerConfig: join(folder, "config.json"),
+    mcpConfig: join(folder, "mcp.json"),
+    clientConfig: join(folder, "broker-ctl.json"),
+    pki,
+    sshCa: join(pki, "ssh_ca"),
+    sshCaPublic: join(pki, "ssh_ca.pub"),
+    mtlsCa: join(pki, "mtls_ca.crt"),
+    mtlsCaKey: join(pki, "mtls_ca.key"),
+    signerAuditKey: join(pki, "signer_audit.seed"),
+    brokerAuditKey: join(pki, "broker_audit.seed"),
+    signerAuditLog: join(folder, "log", "signer", "audit.log"),
+    brokerAuditLog: join(folder, "log", "broker", "audit.log"),
+    mcpAuditLog: join(folder, "log", "mcp", "audit.log"),
+  };
+}
+
+/** Where an identity's certificate is. */
+export function certificatePath(layout: Layout, identity: Identity): string {
+  return join(layout.pki, `${IDENTITIES[identity].file}.crt`);
+}
+
+/** Where an identity's private key is. */
+export function keyPath(layout: Layout, identity: Identity): string {
+  return join(layout.pki, `${IDENTITIES[identity].file}.key`);
+}
+
+/** The paths as `--json` shows them. */
+export function describeLayout(layout: Layout) {
+  const pair = (identity: Identity) => ({
+    cert: certificatePath(layout, identity),
+    key: keyPath(layout, identity),
+  });
+  return {
+    folder: layout.folder,
+    signer_config: layout.signerConfig,
+    broker_config: layout.brokerConfig,
+    mcp_config: layout.mcpConfig,
+    client_config: layout.clientConfig,
+    ssh_ca: layout.sshCa,
+    ssh_ca_public: layout.sshCaPublic,
+    mtls_ca: layout.mtlsCa,
+    signer_audit_log: layout.signerAuditLog,
+    signer_audit_key: layout.signerAuditKey,
+    broker_audit_log: layout.brokerAuditLog,
+    mcp_audit_log: layout.mcpAuditLog,
+    broker_audit_key: layout.brokerAuditKey,
+    operator: pair("operator"),
+    approver: pair("approver"),
+    agent: pair("agent"),
+    broker: pair("broker"),
+  };
+}

@@ -1,0 +1,51 @@
+import type { Random } from "@gateway/shared/random";
+import { encodeOpensshPrivateKey, parsePrivateKey } from "@gateway/shared/ssh/private_key";
+import { formatPublicKey } from "@gateway/shared/ssh/public_key";
+import { IDENTITIES, type Identity, LOCAL_NAMES } from "./layout.ts";
+import { type CertificatePair, createCertificateAuthority, issueLeaf } from "./x509.ts";
+
+/** Every secret of a set-up, fresh. */
+export interface KeyMaterial {
+  /** OpenSSH private key, PEM. */
+  readonly sshCa: string;
+  /** `ssh-ed25519 AAAA…` without line end. */
+  readonly sshCaPublic: string;
+  readonly mtlsCa: CertificatePair;
+  readonly leaves: Readonly<Record<Identity, CertificatePair>>;
+  /** 32 bytes each. */
+  readonly signerAuditSeed: Uint8Array;
+  readonly brokerAuditSeed: Uint8Array;
+}
+
+const SEED_BYTES = 32;
+
+/** Makes the keys and certificates of a set-up; no file is touched. */
+export async function createKeyMaterial(random: Random): Promise<KeyMaterial> {
+  const sshCa = encodeOpensshPrivateKey(random.bytes(SEED_BYTES), "gateway-ssh-ca");
+  const { algorithm, publicKey } = parsePrivateKey(sshCa);
+  const authority = await createCertificateAuthority({ commonName: "gateway local mTLS CA", random });
+  const leaf = (identity: Identity) => {
+    const { subject, usage } = IDENTITIES[identity];
+    return issueLeaf(authority, {
+      subject,
+      usage,
+      random,
+      subjectAltNames: usage === "server" ? LOCAL_NAMES : [],
+    });
+  };
+  return {
+    sshCa,
+    sshCaPublic: formatPublicKey(algorithm, publicKey).trim(),
+    mtlsCa: { certPem: authority.certPem, keyPem: authority.keyPem },
+    leaves: {
+      signer: await leaf("signer"),
+      brokerServer: await leaf("brokerServer"),
+      broker: await leaf("broker"),
+      operator: await leaf("operator"),
+      approver: await leaf("approver"),
+      agent: await leaf("agent"),
+    },
+    signerAuditSeed: random.bytes(SEED_BYTES),
+    brokerAuditSeed: random.bytes(SEED_BYTES),
+  };
+}

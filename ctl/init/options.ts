@@ -1,0 +1,110 @@
+import { AppError } from "@gateway/shared/errors";
+import { parseListenAddress } from "@gateway/shared/http/listen_address";
+import { formatPublicKey, parsePublicKey } from "@gateway/shared/ssh/public_key";
+
+/** A host that the signer is to know from the start. */
+export interface InitHost {
+  /** Logical name; safe in a shell, a file name and a principal. */
+  readonly name: string;
+  /** `host:port`. */
+  readonly addr: string;
+  /** The account on the host; safe in a shell and a file name. */
+  readonly user: string;
+  /** The host's public key, one line without comment. */
+  readonly hostKey: string;
+}
+
+/** The addresses of a local set-up; all on the loopback interface. */
+export interface InitListeners {
+  readonly signer: string;
+  readonly broker: string;
+  readonly signerMonitor: string;
+  readonly brokerMonitor: string;
+}
+
+/** The ports by habit. */
+export const DEFAULT_LISTENERS: InitListeners = {
+  signer: "127.0.0.1:9443",
+  broker: "127.0.0.1:8443",
+  signerMonitor: "127.0.0.1:9160",
+  brokerMonitor: "127.0.0.1:9180",
+};
+
+const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/;
+const USER = /^[A-Za-z_][A-Za-z0-9._-]{0,31}$/;
+const ADDRESS = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9][A-Za-z0-9.-]*)(?::\d{1,5})?$/;
+const LOOPBACK = /^(?:127(?:\.\d{1,3}){3}|::1|localhost)$/;
+
+/**
+ * Reads `name=addr,user=account,key=ssh-ed25519 AAAA…`; the key comes last, for its comment may hold anything.
+ *
+ * @throws {AppError} `invalid_request` when a part is missing or can't be used
+ */
+export function parseHost(text: string): InitHost {
+  const match = /^(?<name>[^=]*)=(?<addr>[^,]*),\s*user=(?<user>[^,]*),\s*key=(?<key>.*)$/s.exec(text);
+  const { name = "", addr = "", user = "", key = "" } = match?.groups ?? {};
+  const refuse = (reason: string) =>
+    new AppError(
+      "invalid_request",
+      `Cannot use host ${
+        JSON.stringify(text)
+      }: ${reason}; expected name=addr,user=account,key=<public key of the host>`,
+    );
+  if (match === null) throw refuse("it has not that form");
+  if (!NAME.test(name)) throw refuse("the name may hold letters, digits, dots, dashes and underscores");
+  if (!USER.test(user)) throw refuse("the user is no account name");
+  if (!ADDRESS.test(addr)) throw refuse("the address is no host:port");
+  return { name, user, addr: /:\d+$/.test(addr) ? addr : `${addr}:22`, hostKey: readHostKey(key, refuse) };
+}
+
+function readHostKey(text: string, refuse: (reason: string) => AppError): string {
+  try {
+    const { algorithm, blob } = parsePublicKey(text.trim());
+    return formatPublicKey(algorithm, blob).trim();
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    throw refuse("the key is no public key (on the host: cat /etc/ssh/ssh_host_ed25519_key.pub)");
+  }
+}
+
+/**
+ * Checks the hosts as a whole.
+ *
+ * @throws {AppError} `invalid_request` when a name is there twice
+ */
+export function parseHosts(texts: readonly string[]): readonly InitHost[] {
+  const hosts = texts.map(parseHost);
+  for (const [index, { name }] of hosts.entries()) {
+    if (hosts.findIndex((host) => host.name === name) !== index) {
+      throw new AppError("invalid_request", `Cannot use two hosts of the name ${JSON.stringify(name)}`);
+    }
+  }
+  return hosts;
+}
+
+/**
+ * An address for a local set-up as it goes into the configs, with a fixed port.
+ *
+ * @throws {AppError} `invalid_request` when it is not on the loopback interface, or its port is 0
+ */
+export function parseLoopback(text: string): string {
+  const { hostname, port } = readAddress(text);
+  if (!LOOPBACK.test(hostname) || port === 0) {
+    throw new AppError(
+      "invalid_request",
+      `Cannot listen on ${
+        JSON.stringify(text)
+      }: init makes a set-up for this machine alone, use 127.0.0.1:<port>`,
+    );
+  }
+  return hostname.includes(":") ? `[${hostname}]:${port}` : `${hostname}:${port}`;
+}
+
+function readAddress(text: string) {
+  try {
+    return parseListenAddress(text);
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    throw new AppError("invalid_request", error.message, { cause: error });
+  }
+}

@@ -1,0 +1,166 @@
+import assert from "node:assert/strict";
+import { X509Certificate } from "node:crypto";
+import { brokerConfig } from "@gateway/shared/config/broker";
+import { clientConfig } from "@gateway/shared/config/client";
+import { parseConfig } from "@gateway/shared/config/load";
+import { signerConfig } from "@gateway/shared/config/signer";
+import { brokerPermissions } from "@gateway/shared/permissions/broker";
+import { signerPermissions } from "@gateway/shared/permissions/signer";
+import { compilePolicy } from "@gateway/shared/policy/compile";
+import { systemRandom } from "@gateway/shared/random";
+import { parsePrivateKey } from "@gateway/shared/ssh/private_key";
+import { parsePublicKey } from "@gateway/shared/ssh/public_key";
+import { createLayout } from "./layout.ts";
+import { createKeyMaterial } from "./material.ts";
+import { DEFAULT_LISTENERS, parseHosts } from "./options.ts";
+import { type PlannedEntry, planSetUp } from "./plan.ts";
+
+const KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIO0Gnb+kCpVhi8T8PX2F2Vhmcu0T9vqTZy9GlkSGn1JF";
+
+const material = await createKeyMaterial(systemRandom);
+
+function plan(folder = "/srv/gate way") {
+  const hosts = parseHosts([`web01=10.0.0.5,user=deploy,key=${KEY}`]);
+  return planSetUp(createLayout(folder), { listeners: DEFAULT_LISTENERS, hosts }, material);
+}
+
+function textOf(entries: readonly PlannedEntry[], path: string): string {
+  const content = entries.find((entry) => entry.path === path)?.content;
+  assert.ok(typeof content === "string", path);
+  return content;
+}
+
+function configs(folder?: string) {
+  const entries = plan(folder);
+  const read = { what: "config", source: "test" };
+  return {
+    signer: parseConfig({ ...read, text: textOf(entries, "signer.json"), schema: signerConfig }),
+    broker: parseConfig({ ...read, text: textOf(entries, "config.json"), schema: brokerConfig }),
+    client: parseConfig({ ...read, text: textOf(entries, "broker-ctl.json"), schema: clientConfig }),
+  };
+}
+
+/** Every string in a value that is a path or a file. */
+function strings(value: unknown): string[] {
+  if (typeof value === "string") return [value];
+  return typeof value === "object" && value !== null ? Object.values(value).flatMap(strings) : [];
+}
+
+Deno.test("planSetUp() gives every entry its exact mode", () => {
+  const modes = Object.fromEntries(plan().map(({ path, mode }) => [path, mode.toString(8)]));
+  assert.deepEqual(modes, {
+    pki: "700",
+    log: "700",
+    "log/signer": "700",
+    "log/broker": "700",
+    "log/mcp": "700",
+    "pki/ssh_ca": "600",
+    "pki/ssh_ca.pub": "644",
+    "pki/mtls_ca.crt": "644",
+    "pki/mtls_ca.key": "600",
+    "pki/signer.crt": "644",
+    "pki/signer.key": "600",
+    "pki/broker-server.crt": "644",
+    "pki/broker-server.key": "600",
+    "pki/broker.crt": "644",
+    "pki/broker.key": "600",
+    "pki/operator.crt": "644",
+    "pki/operator.key": "600",
+    "pki/approver.crt": "644",
+    "pki/approver.key": "600",
+    "pki/agent.crt": "644",
+    "pki/agent.key": "600",
+    "pki/signer_audit.seed": "600",
+    "pki/broker_audit.seed": "600",
+    "broker-ctl.json": "640",
+    "config.json": "640",
+    "mcp.json": "640",
+    "signer.json": "640",
+  });
+  assert.equal(plan().at(-1)?.path, "signer.json");
+});
+
+Deno.test("planSetUp() keeps private keys out of what others may read", () => {
+  for (const { path, mode, content } of plan()) {
+    if ((mode & 0o077) !== 0) assert.doesNotMatch(String(content), /PRIVATE KEY/, path);
+  }
+});
+
+Deno.test("planSetUp() writes only absolute paths into configs", () => {
+  const files = new Set(plan().map(({ path }) => `/srv/gate way/${path}`));
+  const paths = strings(configs()).filter((text) => /\.(?:crt|key|seed|log|json|pub)$|ssh_ca/.test(text));
+  assert.equal(paths.length, 17);
+  for (const path of paths) {
+    assert.ok(files.has(path) || path.endsWith("/audit.log"), path);
+  }
+});
+
+Deno.test("planSetUp() writes configs that load in a folder whose name needs escapes", () => {
+  const folder = '/srv/a "b" \\ c /* é';
+  assert.equal(configs(folder).signer.ca_key, `${folder}/pki/ssh_ca`);
+});
+
+Deno.test("planSetUp() makes a policy that compiles, and starts with looking only", () => {
+  const { signer } = configs();
+  assert.equal(compilePolicy(signer).kind, "ok");
+  assert.deepEqual(
+    signer.group_command_policies,
+    Object.assign(Object.create(null), { _default: ["starter"] }),
+  );
+  const starter = signer.command_policies["starter"];
+  assert.equal(starter?.mode, "allowlist");
+  assert.ok(starter?.allow?.every((pattern) => pattern.startsWith("^") && pattern.endsWith("$")));
+});
+
+Deno.test("planSetUp() separates who runs, who administers and who approves", () => {
+  const { signer, broker, client } = configs();
+  const names = Object.values(material.leaves).map(({ certPem }) => new X509Certificate(certPem).subject);
+  assert.deepEqual(names, [
+    "CN=localhost",
+    "CN=localhost",
+    "CN=broker-local",
+    "CN=operator-local",
+    "CN=approver-local",
+    "CN=agent-local",
+  ]);
+  assert.deepEqual(signer.reload_callers, ["operator-local"]);
+  assert.deepEqual(Object.keys(signer.callers), ["broker-local"]);
+  assert.match(broker.signer.client_cert, /pki\/broker\.crt$/);
+  assert.match(client.signer?.cert ?? "", /pki\/operator\.crt$/);
+});
+
+Deno.test("planSetUp() listens on this machine alone", () => {
+  const { signer, broker } = configs();
+  const addresses = [signer.listen, signer.monitor_listen, broker.listen, broker.monitor_listen];
+  assert.deepEqual(addresses, ["127.0.0.1:9443", "127.0.0.1:9160", "127.0.0.1:8443", "127.0.0.1:9180"]);
+});
+
+Deno.test("planSetUp() gives the services what their permissions can be derived from, each its own", () => {
+  const { signer, broker } = configs();
+  const workingFolder = "/srv/gate way";
+  const ours = signerPermissions(signer, { configPath: "signer.json", workingFolder });
+  assert.equal(ours.denyWrite, undefined);
+  const theirs = brokerPermissions(broker, {
+    configPath: "config.json",
+    workingFolder,
+    frontend: "serve-http",
+  });
+  assert.equal(theirs.denyWrite, undefined);
+  const both = (ours.read ?? []).filter((path) => theirs.read?.includes(path));
+  assert.deepEqual(both, ["/srv/gate way/pki/mtls_ca.crt"]);
+  assert.deepEqual(theirs.net, ["10.0.0.5:22", "127.0.0.1:8443", "127.0.0.1:9180", "127.0.0.1:9443"]);
+});
+
+Deno.test("createKeyMaterial() makes keys that belong together, and new ones each time", async () => {
+  const key = parsePrivateKey(material.sshCa);
+  assert.deepEqual(parsePublicKey(material.sshCaPublic).blob, key.publicKey);
+  const ca = new X509Certificate(material.mtlsCa.certPem);
+  for (const { certPem } of Object.values(material.leaves)) {
+    assert.ok(new X509Certificate(certPem).verify(ca.publicKey));
+  }
+  assert.equal(material.signerAuditSeed.length, 32);
+  assert.notDeepEqual(material.signerAuditSeed, material.brokerAuditSeed);
+  const other = await createKeyMaterial(systemRandom);
+  assert.notEqual(other.sshCa, material.sshCa);
+  assert.notEqual(other.mtlsCa.keyPem, material.mtlsCa.keyPem);
+});

@@ -1,0 +1,142 @@
+import { dirname, join } from "node:path";
+import type { Clock } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
+import type { Random } from "@gateway/shared/random";
+import { SET_UP_ENTRIES } from "./layout.ts";
+import type { PlannedEntry } from "./plan.ts";
+
+/** How {@linkcode writeSetUp} treats what is there. */
+export interface WriteOptions {
+  /** The set-up's folder, absolute; made when it is not there. */
+  readonly folder: string;
+  /** Move an existing set-up aside instead of refusing. */
+  readonly force: boolean;
+  readonly clock: Clock;
+  readonly random: Random;
+}
+
+/** What {@linkcode writeSetUp} did. */
+export interface WriteResult {
+  /** The folder that holds the former set-up, when there was one. */
+  readonly backup: string | undefined;
+}
+
+const FOLDER_MODE = 0o700;
+
+/** The first thing in a folder that belongs to a set-up, also a dangling link. */
+export async function findSetUp(folder: string): Promise<string | undefined> {
+  for (const name of SET_UP_ENTRIES) {
+    if (await exists(join(folder, name))) return name;
+  }
+  return undefined;
+}
+
+/**
+ * Refuses a folder that has a set-up.
+ *
+ * @throws {AppError} `conflict`, naming what is there
+ */
+export async function checkFree({ folder, force }: Pick<WriteOptions, "folder" | "force">): Promise<void> {
+  const name = force ? undefined : await findSetUp(folder);
+  if (name !== undefined) {
+    throw new AppError("conflict", `Cannot set up ${JSON.stringify(folder)}: ${JSON.stringify(name)} exists`);
+  }
+}
+
+/**
+ * Writes a set-up: first aside, in a folder that only the owner can enter; then what was there before is moved
+ * to a backup, and the new entries take its place, the last planned one last. A failure before that leaves
+ * everything as it was.
+ *
+ * @throws {AppError} `conflict` when there is a set-up and `force` is not given
+ */
+export async function writeSetUp(plan: readonly PlannedEntry[], options: WriteOptions): Promise<WriteResult> {
+  const { folder, random } = options;
+  await createFolder(folder);
+  await checkFree(options);
+  const staging = join(folder, `.init-${random.bytes(8).toHex()}`);
+  await createPrivateFolder(staging);
+  try {
+    for (const entry of plan) await writeEntry(staging, entry);
+    const backup = options.force ? await moveAside(options) : undefined;
+    await moveIn(plan, staging, { folder, backup });
+    return { backup };
+  } finally {
+    await Deno.remove(staging, { recursive: true });
+  }
+}
+
+async function moveIn(
+  plan: readonly PlannedEntry[],
+  staging: string,
+  { folder, backup }: { readonly folder: string; readonly backup: string | undefined },
+): Promise<void> {
+  try {
+    for (const { path } of plan.filter((entry) => !entry.path.includes("/"))) {
+      await Deno.rename(join(staging, path), join(folder, path));
+    }
+  } catch (cause) {
+    const former = backup === undefined ? "" : `; the former set-up is in ${JSON.stringify(backup)}`;
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new AppError("internal", `Cannot finish set-up in ${JSON.stringify(folder)}: ${reason}${former}`, {
+      cause,
+    });
+  }
+}
+
+async function createFolder(folder: string): Promise<void> {
+  if (await exists(folder)) return;
+  await Deno.mkdir(dirname(folder), { recursive: true });
+  await createPrivateFolder(folder);
+}
+
+/** The mode given at creation passes through the umask: neither wider nor narrower than meant may remain. */
+async function createPrivateFolder(path: string): Promise<void> {
+  await Deno.mkdir(path, { mode: FOLDER_MODE });
+  await Deno.chmod(path, FOLDER_MODE);
+}
+
+async function writeEntry(parent: string, entry: PlannedEntry): Promise<void> {
+  const path = join(parent, entry.path);
+  if (entry.content === undefined) {
+    await createPrivateFolder(path);
+  } else {
+    using file = await Deno.open(path, { write: true, createNew: true, mode: 0o600 });
+    const bytes = typeof entry.content === "string" ? new TextEncoder().encode(entry.content) : entry.content;
+    for (let written = 0; written < bytes.length;) written += await file.write(bytes.subarray(written));
+    await file.syncData();
+  }
+  await Deno.chmod(path, entry.mode);
+}
+
+async function moveAside({ folder, clock }: WriteOptions): Promise<string | undefined> {
+  if (await findSetUp(folder) === undefined) return undefined;
+  const backup = await createBackupFolder(folder, clock.now());
+  for (const name of SET_UP_ENTRIES) {
+    if (await exists(join(folder, name))) await Deno.rename(join(folder, name), join(backup, name));
+  }
+  return backup;
+}
+
+async function createBackupFolder(folder: string, now: number): Promise<string> {
+  const stamp = new Date(now).toISOString().replace(/\.\d+|[-:]/g, "");
+  for (let number = 1;; number++) {
+    const path = join(folder, `backup-${stamp}${number === 1 ? "" : `-${number}`}`);
+    try {
+      await createPrivateFolder(path);
+      return path;
+    } catch (error) {
+      if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
+    }
+  }
+}
+
+async function exists(path: string): Promise<boolean> {
+  try {
+    await Deno.lstat(path);
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+}

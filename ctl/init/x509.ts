@@ -1,0 +1,129 @@
+// The decorators in @peculiar/x509's dependencies need this polyfill, and need it first.
+import "reflect-metadata";
+import * as x509 from "@peculiar/x509";
+import { systemClock } from "@gateway/shared/clock";
+import { type Random, systemRandom } from "@gateway/shared/random";
+
+/** A certificate and its private key: both PEM, the key PKCS #8. */
+export interface CertificatePair {
+  readonly certPem: string;
+  readonly keyPem: string;
+}
+
+/** A certificate authority that can issue leaves; its key stays usable through WebCrypto only. */
+export interface X509Authority extends CertificatePair {
+  readonly certificate: x509.X509Certificate;
+  readonly signingKey: CryptoKey;
+}
+
+/** From when to when a certificate is valid, and where its serial comes from. */
+export interface Validity {
+  /** Default: an hour ago, for machines whose clocks are behind. */
+  readonly notBefore?: Date;
+  /** Default: ten years after `notBefore`. */
+  readonly notAfter?: Date;
+  readonly random?: Random;
+}
+
+/** Options of {@linkcode createCertificateAuthority}. */
+export interface AuthorityOptions extends Validity {
+  readonly commonName: string;
+}
+
+/** What a leaf may be used for in TLS. */
+export type LeafUsage = "client" | "server" | "both";
+
+/** Options of {@linkcode issueLeaf}. */
+export interface LeafOptions extends Validity {
+  /**
+   * RFC 4514 text such as `CN=broker-local`, with several attributes or none (`""`). Text ends at a line break:
+   * pass `[{ CN: ["a\nb"] }]` for a value that is to be taken as it is.
+   */
+  readonly subject: string | x509.JsonName;
+  readonly usage: LeafUsage;
+  /** Host names and IP addresses. */
+  readonly subjectAltNames?: readonly string[];
+}
+
+const HOUR_MS = 3_600_000;
+const TEN_YEARS_MS = 10 * 365.25 * 24 * HOUR_MS;
+const IP_ADDRESS = /^(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*)$/;
+
+const EXTENDED_USAGES = {
+  client: [x509.ExtendedKeyUsage.clientAuth],
+  server: [x509.ExtendedKeyUsage.serverAuth],
+  both: [x509.ExtendedKeyUsage.serverAuth, x509.ExtendedKeyUsage.clientAuth],
+} as const satisfies Record<LeafUsage, readonly x509.ExtendedKeyUsage[]>;
+
+/** Makes a self-signed Ed25519 CA whose certificates can't be CAs themselves. */
+export async function createCertificateAuthority(options: AuthorityOptions): Promise<X509Authority> {
+  const keys = await generateKeys();
+  const certificate = await x509.X509CertificateGenerator.createSelfSigned({
+    ...common(options),
+    name: [{ CN: [options.commonName] }],
+    keys,
+    extensions: [
+      new x509.BasicConstraintsExtension(true, 0, true),
+      new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
+      await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
+    ],
+  });
+  return { ...await toPem(certificate, keys), certificate, signingKey: keys.privateKey };
+}
+
+/** Makes a fresh Ed25519 key and a certificate for it. */
+export async function issueLeaf(authority: X509Authority, options: LeafOptions): Promise<CertificatePair> {
+  const keys = await generateKeys();
+  const extensions: x509.Extension[] = [
+    new x509.BasicConstraintsExtension(false, undefined, true),
+    new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
+    new x509.ExtendedKeyUsageExtension([...EXTENDED_USAGES[options.usage]]),
+    await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
+    await x509.AuthorityKeyIdentifierExtension.create(authority.certificate.publicKey),
+  ];
+  const names = options.subjectAltNames ?? [];
+  if (names.length > 0) {
+    extensions.push(
+      new x509.SubjectAlternativeNameExtension(
+        names.map((value) => ({ type: IP_ADDRESS.test(value) ? "ip" : "dns", value } as const)),
+      ),
+    );
+  }
+  const certificate = await x509.X509CertificateGenerator.create({
+    ...common(options),
+    subject: options.subject,
+    issuer: authority.certificate.subjectName,
+    publicKey: keys.publicKey,
+    signingKey: authority.signingKey,
+    extensions,
+  });
+  return await toPem(certificate, keys);
+}
+
+/** A CA key made here and kept as PEM by the caller; extractable for that reason alone. */
+async function generateKeys(): Promise<CryptoKeyPair> {
+  return await crypto.subtle.generateKey("Ed25519", true, ["sign", "verify"]) as CryptoKeyPair;
+}
+
+function common(options: Validity) {
+  const notBefore = options.notBefore ?? new Date(systemClock.now() - HOUR_MS);
+  return {
+    notBefore,
+    notAfter: options.notAfter ?? new Date(notBefore.getTime() + TEN_YEARS_MS),
+    serialNumber: serialNumber(options.random ?? systemRandom),
+    signingAlgorithm: { name: "Ed25519" },
+  };
+}
+
+/** 128 random bits; a DER integer is signed, so a leading zero byte keeps it positive. */
+function serialNumber(random: Random): string {
+  return `00${random.bytes(16).toHex()}`;
+}
+
+async function toPem(certificate: x509.X509Certificate, keys: CryptoKeyPair): Promise<CertificatePair> {
+  const key = await crypto.subtle.exportKey("pkcs8", keys.privateKey);
+  return {
+    certPem: `${certificate.toString("pem").trim()}\n`,
+    keyPem: `${x509.PemConverter.encode(key, x509.PemConverter.PrivateKeyTag).trim()}\n`,
+  };
+}

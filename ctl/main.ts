@@ -1,0 +1,20 @@
+/**
+ * `broker-ctl`: sets up and operates the access broker.
+ *
+ * @module
+ */
+import { ENV_NAMES } from "./client_config.ts";
+import { runProgram } from "./program.ts";
+
+if (import.meta.main) {
+  Deno.exitCode = await runProgram(Deno.args, {
+    terminal: { out: (text) => write(Deno.stdout, text), err: (text) => write(Deno.stderr, text) },
+    workingFolder: Deno.cwd(),
+    variables: Object.fromEntries(ENV_NAMES.map((name) => [name, Deno.env.get(name)])),
+  });
+}
+
+function write(stream: { writeSync(bytes: Uint8Array): number }, text: string): void {
+  let bytes = new TextEncoder().encode(text);
+  while (bytes.length > 0) bytes = bytes.subarray(stream.writeSync(bytes));
+}

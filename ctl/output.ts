@@ -1,0 +1,66 @@
+import { AppError } from "@gateway/shared/errors";
+import { stringifyJson } from "@gateway/shared/json";
+import { visibleText } from "@gateway/shared/visible";
+
+/** Where text goes; complete lines only. */
+export interface Terminal {
+  readonly out: (text: string) => void;
+  readonly err: (text: string) => void;
+}
+
+/** What a command gives: an object for programs, and lines for people. */
+export interface CommandResult {
+  readonly json: unknown;
+  readonly lines: readonly string[];
+  /** The command did its work and found something wrong: exit code 1. */
+  readonly failed?: boolean;
+}
+
+/** An error with advice on what to do about it. */
+export class HintedError extends AppError {
+  readonly hint: string;
+
+  constructor(error: AppError, hint: string) {
+    super(error.code, error.message, { cause: error.cause });
+    this.hint = hint;
+  }
+}
+
+/** Writes a result to standard output: one JSON object, or its lines with control characters made visible. */
+export function writeResult(
+  terminal: Terminal,
+  options: { readonly json: boolean },
+  result: CommandResult,
+): void {
+  if (options.json) terminal.out(`${stringifyJson(result.json)}\n`);
+  else terminal.out(result.lines.map((line) => `${visibleText(line)}\n`).join(""));
+}
+
+/**
+ * Writes an error to standard error: one JSON object with `code`, `message` and `hint`, or the same as text.
+ * An error that is no {@linkcode AppError} is a defect of the program and says so.
+ */
+export function writeError(terminal: Terminal, options: { readonly json: boolean }, error: unknown): void {
+  const { code, message, hint } = describeError(error);
+  if (options.json) {
+    terminal.err(`${stringifyJson({ code, message, hint })}\n`);
+    return;
+  }
+  const lines = message.split("\n").map(visibleText);
+  terminal.err(`error: ${lines.join("\n")}\n${hint === "" ? "" : `hint: ${visibleText(hint)}\n`}`);
+}
+
+function describeError(
+  error: unknown,
+): { readonly code: string; readonly message: string; readonly hint: string } {
+  if (error instanceof AppError) {
+    return { code: error.code, message: error.message, hint: error instanceof HintedError ? error.hint : "" };
+  }
+  const message = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  return { code: "internal", message, hint: isSystemError(error) ? "" : "this is a defect of broker-ctl" };
+}
+
+/** A file or connection that the system refused, rather than a mistake of ours. */
+function isSystemError(error: unknown): boolean {
+  return Object.values(Deno.errors).some((kind) => error instanceof kind);
+}

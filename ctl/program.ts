@@ -1,0 +1,115 @@
+import { Command, CommanderError } from "commander";
+import { AppError } from "@gateway/shared/errors";
+import { describeVersion } from "@gateway/shared/version";
+import { normalizeArguments, once } from "./arguments.ts";
+import { addAudit } from "./commands/audit.ts";
+import { addInit } from "./commands/init.ts";
+import { addPermissions } from "./commands/permissions.ts";
+import { addReload } from "./commands/reload.ts";
+import { addVersion } from "./commands/version.ts";
+import type { CommandContext, Environment, GlobalOption } from "./context.ts";
+import { EXIT_CODES, type ExitCode, exitCodeOf } from "./exit_code.ts";
+import { HintedError, writeError, writeResult } from "./output.ts";
+
+const BOOLEANS: ReadonlySet<string> = new Set(["all", "force", "help", "json", "verbose", "version"]);
+
+const GLOBAL_FLAGS = {
+  config: "--config",
+  clientConfig: "--client-config",
+} as const satisfies Record<GlobalOption, string>;
+
+const EXAMPLES = `
+Start here:
+  broker-ctl init --dir gateway
+      make keys and configs for this machine, in ./gateway
+  broker-ctl permissions signer --config gateway/signer.json
+      show what the signer's process may do, as flags for deno run
+  broker-ctl reload --client-config gateway/broker-ctl.json
+      have the running signer read its config again
+  broker-ctl audit verify --log gateway/log/signer/audit.log --key gateway/pki/signer_audit.seed
+      prove that nobody changed the audit log
+
+Every command has examples of its own: broker-ctl <command> --help
+Options may stand anywhere, with one dash or two. Exit codes: 0 done, 1 failed, 2 not understood.
+`;
+
+/**
+ * Runs `broker-ctl`. It does not end the process: the exit code is returned, text goes to the terminal of the
+ * environment.
+ */
+export async function runProgram(args: readonly string[], environment: Environment): Promise<ExitCode> {
+  const { terminal } = environment;
+  const normalized = normalizeArguments(args, BOOLEANS);
+  const json = normalized.includes("--json");
+  let exitCode: ExitCode = EXIT_CODES.ok;
+  const program = createProgram({
+    ...environment,
+    run: async (command, uses, action) => {
+      refuseUnused(command, uses);
+      const result = await action();
+      writeResult(terminal, { json }, result);
+      if (result.failed === true) exitCode = EXIT_CODES.failed;
+    },
+  });
+  try {
+    await program.parseAsync(normalized, { from: "user" });
+    return exitCode;
+  } catch (error) {
+    if (error instanceof CommanderError) {
+      if (error.exitCode === 0) return EXIT_CODES.ok;
+      // Commander's own help for a missing command: already written.
+      if (error.code === "commander.help") return EXIT_CODES.failed;
+    }
+    const shown = error instanceof CommanderError ? usageError(error) : error;
+    writeError(terminal, { json }, shown);
+    return exitCodeOf(shown);
+  }
+}
+
+function createProgram(context: CommandContext): Command {
+  const program = new Command("broker-ctl")
+    .description("Set up and operate the access broker: the signer, and the brokers that agents talk to.")
+    .exitOverride()
+    .configureOutput({
+      writeOut: context.terminal.out,
+      writeErr: context.terminal.err,
+      outputError: () => {},
+      getOutHasColors: () => false,
+      getErrHasColors: () => false,
+      getOutHelpWidth: () => 100,
+      getErrHelpWidth: () => 100,
+    })
+    .option("--config <file>", "the signer's config (default: ./signer.json)", once)
+    .option(
+      "--client-config <file>",
+      "how to reach the services (default: see broker-ctl reload --help)",
+      once,
+    )
+    .option("--json", "print one JSON object: the result on stdout, an error on stderr")
+    .version(describeVersion({ verbose: false }), "--version", "print the version")
+    .helpOption("-h, --help", "explain the program or a command")
+    .addHelpText("after", EXAMPLES)
+    .helpCommand("help [command]", "explain the program or a command");
+  for (const add of [addInit, addPermissions, addAudit, addReload, addVersion]) add(program, context);
+  return program;
+}
+
+/** @throws {AppError} `invalid_request` for a program-wide option that the command would not look at */
+function refuseUnused(command: Command, uses: readonly GlobalOption[]): void {
+  const given: Partial<Record<GlobalOption, string>> = command.optsWithGlobals();
+  for (const [key, flag] of Object.entries(GLOBAL_FLAGS) as [GlobalOption, string][]) {
+    if (given[key] !== undefined && !uses.includes(key)) {
+      throw new AppError("invalid_request", `Option '${flag}' means nothing to '${command.name()}'`);
+    }
+  }
+}
+
+/** Commander's complaint in our form, with the command whose help explains it. */
+function usageError(error: CommanderError): AppError {
+  const text = error.message.replace(/^error: /, "").replace(/\n/g, " ");
+  const message = text.charAt(0).toUpperCase() + text.slice(1).replace(/\.$/, "");
+  return new HintedError(
+    new AppError("invalid_request", message),
+    "broker-ctl --help, or broker-ctl <command> --help",
+  );
+}

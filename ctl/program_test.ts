@@ -1,0 +1,76 @@
+import assert from "node:assert/strict";
+import { VERSION } from "@gateway/shared/version";
+import { runProgram } from "./program.ts";
+
+async function run(...args: string[]) {
+  const result = { out: "", err: "" };
+  const exit = await runProgram(args, {
+    terminal: { out: (text) => void (result.out += text), err: (text) => void (result.err += text) },
+    workingFolder: "/nowhere",
+    variables: {},
+  });
+  return { ...result, exit };
+}
+
+Deno.test.each<{ name: string; args: string[]; error: RegExp }>([
+  { name: "an unknown command", args: ["bogus"], error: /^error: Unknown command 'bogus'\nhint: .*--help/ },
+  { name: "an unknown option", args: ["init", "--bogus"], error: /Unknown option '--bogus'/ },
+  { name: "an unknown option of one dash", args: ["init", "-bogus"], error: /Unknown option '--bogus'/ },
+  { name: "an option without value", args: ["init", "--dir"], error: /argument missing/ },
+  { name: "an option for a value", args: ["init", "--dir", "--force"], error: /A value is missing/ },
+  { name: "an option twice", args: ["init", "--dir", "a", "--dir=b"], error: /given twice/ },
+  { name: "an argument too many", args: ["init", "here"], error: /Too many arguments/ },
+  { name: "a required option left out", args: ["audit", "verify"], error: /'--log <file>' not specified/ },
+  { name: "an unknown service", args: ["permissions", "shim"], error: /Allowed choices are signer, broker/ },
+  {
+    name: "a program-wide option that means nothing",
+    args: ["init", "--config", "x"],
+    error: /means nothing to 'init'/,
+  },
+  {
+    name: "a listener beyond this machine",
+    args: ["init", "--listen-signer", ":9443"],
+    error: /127\.0\.0\.1/,
+  },
+  { name: "a folder with a comma", args: ["init", "--dir", "a,b"], error: /comma/ },
+])("runProgram() refuses $name with exit code 2", async ({ args, error }) => {
+  const result = await run(...args);
+  assert.match(result.err, error);
+  assert.deepEqual([result.exit, result.out], [2, ""]);
+});
+
+Deno.test("runProgram() with --json gives an error as one object, wherever the option stands", async () => {
+  for (
+    const args of [["--json", "bogus"], ["init", "--bogus", "-json"], ["init", "--json=true", "--bogus"]]
+  ) {
+    const result = await run(...args);
+    const error = JSON.parse(result.err);
+    assert.deepEqual(Object.keys(error), ["code", "message", "hint"]);
+    assert.equal(error.code, "invalid_request");
+    assert.deepEqual([result.exit, result.out], [2, ""]);
+  }
+});
+
+Deno.test.each<{ name: string; args: string[]; text: RegExp }>([
+  { name: "the program", args: ["--help"], text: /Start here:[\s\S]*broker-ctl init --dir/ },
+  { name: "the program, by command", args: ["help"], text: /Start here:/ },
+  { name: "a command", args: ["init", "-help"], text: /--host[\s\S]*Examples:/ },
+  { name: "a command, by command", args: ["help", "reload"], text: /BROKER_CTL_SIGNER_URL/ },
+])("runProgram() explains $name on stdout", async ({ args, text }) => {
+  const result = await run(...args);
+  assert.match(result.out, text);
+  assert.deepEqual([result.exit, result.err], [0, ""]);
+});
+
+Deno.test("runProgram() without arguments explains itself and fails", async () => {
+  const result = await run();
+  assert.match(result.err, /Start here:/);
+  assert.deepEqual([result.exit, result.out], [1, ""]);
+});
+
+Deno.test("runProgram() prints its version", async () => {
+  assert.deepEqual(await run("-version"), { out: `${VERSION}\n`, err: "", exit: 0 });
+  assert.deepEqual(await run("version"), { out: `${VERSION}\n`, err: "", exit: 0 });
+  assert.match((await run("version", "--verbose")).out, /^version .*\n {2}deno: /);
+  assert.equal(JSON.parse((await run("--json", "version")).out).version, VERSION);
+});

@@ -1,0 +1,39 @@
+import { resolve } from "node:path";
+import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/shared/config/broker";
+import { loadConfig } from "@gateway/shared/config/load";
+import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/shared/config/signer";
+import { type BrokerFrontend, brokerPermissions } from "@gateway/shared/permissions/broker";
+import type { PermissionSet } from "@gateway/shared/permissions/set";
+import { signerPermissions } from "@gateway/shared/permissions/signer";
+
+/** The services whose permissions can be derived. */
+export const SERVICES = ["signer", "broker"] as const;
+
+/** One of {@linkcode SERVICES}. */
+export type Service = (typeof SERVICES)[number];
+
+/** Which process is asked about. */
+export interface ServiceProcess {
+  readonly service: Service;
+  /** The config file; relative to `workingFolder` when not absolute. */
+  readonly configPath: string;
+  /** Where the process runs; absolute. */
+  readonly workingFolder: string;
+  /** How agents reach the broker; unused for the signer. */
+  readonly frontend: BrokerFrontend;
+}
+
+/**
+ * Loads a service's config and derives what its process may do.
+ *
+ * @throws {AppError} `invalid_config` when the config is broken
+ */
+export async function derivePermissions(process: ServiceProcess): Promise<PermissionSet> {
+  const path = resolve(process.workingFolder, process.configPath);
+  if (process.service === "signer") {
+    const kind = { what: "signer config", schema: signerConfig, unsupported: UNSUPPORTED_SIGNER_KEYS };
+    return signerPermissions(await loadConfig({ path, ...kind }), { ...process, configPath: path });
+  }
+  const kind = { what: "broker config", schema: brokerConfig, unsupported: UNSUPPORTED_BROKER_KEYS };
+  return brokerPermissions(await loadConfig({ path, ...kind }), { ...process, configPath: path });
+}

@@ -1,0 +1,355 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { z } from "@zod/zod";
+import { AppError } from "../errors.ts";
+import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "./broker.ts";
+import { parseConfig } from "./load.ts";
+import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "./signer.ts";
+
+const SIGNER = { what: "signer config", source: "signer.json", schema: signerConfig } as const;
+const REQUIRED =
+  `"server_cert":"a","server_key":"b","client_ca":"c","ca_key":"d","audit_log":"e","audit_key":"f"`;
+const HOST = `"addr":"h:22","user":"u","host_key":"k"`;
+
+function parseSigner(members: string) {
+  const text = `{ ${REQUIRED} ${members === "" ? "" : `, ${members}`} }`;
+  return parseConfig({ ...SIGNER, text, unsupported: UNSUPPORTED_SIGNER_KEYS });
+}
+
+function problemsOf(run: () => unknown): readonly string[] {
+  try {
+    run();
+  } catch (error) {
+    assert.ok(error instanceof AppError && error.code === "invalid_config", String(error));
+    const [head, ...lines] = error.message.split("\n");
+    const first = head?.replace(/^Cannot load [a-z ]+ "[^"]+": /, "") ?? "";
+    if (lines.length === 0) return [first];
+    assert.equal(first, `${lines.length} problems`);
+    return lines.map((line) => line.replace(/^ {2}/, ""));
+  }
+  return [];
+}
+
+Deno.test("parseConfig() gives the values with their defaults", () => {
+  const config = parseSigner(`"hosts": { "web01": { ${HOST}, "command_policy": { "mode": "allowlist" } } }`);
+  assert.equal(config.listen, ":9443");
+  assert.equal(config.audit_fail_mode, "closed");
+  assert.equal(config.hosts["web01"]?.command_policy?.mode, "allowlist");
+});
+
+Deno.test("parseConfig() accepts comments and trailing commas", () => {
+  const config = parseSigner(`
+    // a line
+    "listen": ":1", /* a block // */
+    "reload_callers": ["admin",], // "listen": ":2",
+    "hosts": { "a": { ${HOST}, }, },
+  `);
+  assert.equal(config.listen, ":1");
+  assert.deepEqual(config.reload_callers, ["admin"]);
+});
+
+Deno.test.each([
+  { name: "nothing", text: "", problem: "the file is empty" },
+  { name: "blanks", text: " \n\t", problem: "the file is empty" },
+  { name: "only a comment", text: "// x", problem: "line 1, column 5: value expected" },
+  { name: "a byte order mark", text: "\uFEFF{}", problem: /byte order mark/ },
+  { name: "a list", text: "[]", problem: "expected an object { … }" },
+  { name: "null", text: "null", problem: "expected an object { … }" },
+  { name: "a second value", text: "{}\n{}", problem: "line 2, column 1: end of file expected" },
+  { name: "text after the value", text: "{} x", problem: /^line 1, column 4: / },
+  { name: "an open object", text: '{\n  "a": 1', problem: /^line 2, column \d+: close brace expected$/ },
+  { name: "a missing colon", text: '{\n  "a" 1 }', problem: "line 2, column 7: colon expected" },
+  { name: "a missing comma", text: '{ "a": 1\n  "b": 2 }', problem: "line 2, column 3: comma expected" },
+  { name: "two commas", text: '{ "a": 1,, }', problem: "line 1, column 10: property name expected" },
+  { name: "an open comment", text: "{} /* x", problem: "line 1, column 4: unexpected end of comment" },
+  { name: "single quotes", text: "{'a':1}", problem: /^line 1, column 2: / },
+  { name: "a key without quotes", text: "{a:1}", problem: /^line 1, column 2: / },
+  {
+    name: "half of a surrogate pair",
+    text: '{"a":"\\ud800"}',
+    problem: "line 1, column 6: half of a surrogate pair",
+  },
+  { name: "a raw line break in a text", text: '{"a":"x\ny"}', problem: /^line 1, column 6: / },
+  { name: "deep nesting", text: '{"a":'.repeat(100_000), problem: "nested too deeply" },
+  { name: "a hundred thousand brackets", text: "[".repeat(100_000), problem: "nested too deeply" },
+])("parseConfig() refuses $name", ({ text, problem }) => {
+  const [found, ...more] = problemsOf(() => parseConfig({ ...SIGNER, text }));
+  assert.deepEqual(more, []);
+  if (typeof problem === "string") assert.equal(found, problem);
+  else assert.match(found ?? "", problem);
+});
+
+Deno.test.each([
+  { name: "an unknown key", members: `"x": 1`, problem: 'unknown key "x"' },
+  {
+    name: "a misspelled key",
+    members: `"audit_failmode": "open"`,
+    problem: 'unknown key "audit_failmode" (did you mean "audit_fail_mode"?)',
+  },
+  {
+    name: "a nested unknown key",
+    members: `"hosts": {"web01": {${HOST}, "command_policy": {"alow": []}}}`,
+    problem: 'unknown key "hosts.web01.command_policy.alow" (did you mean "allow"?)',
+  },
+  {
+    name: "an unknown key in a list",
+    members: `"redact": {"patterns": [{"name": "a", "regex": "b", "regx": "c"}]}`,
+    problem: 'unknown key "redact.patterns[0].regx" (did you mean "regex"?)',
+  },
+  {
+    name: "a key of a struct in other case",
+    members: `"Listen": ":1"`,
+    problem: 'unknown key "Listen" (did you mean "listen"?)',
+  },
+  { name: "_default in a struct", members: `"_default": 1`, problem: 'unknown key "_default"' },
+  {
+    name: "a missing key",
+    members: `"hosts": {"web.example": {"addr": "a", "user": "u"}}`,
+    problem: 'missing key "hosts["web.example"].host_key"',
+  },
+  { name: "a wrong type", members: `"listen": 1`, problem: "listen: must be a string, is a whole number" },
+  { name: "null for a text", members: `"listen": null`, problem: "listen: must be a string, is null" },
+  {
+    name: "null for a host",
+    members: `"hosts": {"a": null}`,
+    problem: "hosts.a: must be an object, is null",
+  },
+  {
+    name: "a text for a list",
+    members: `"reload_callers": "a"`,
+    problem: "reload_callers: must be an array, is a string",
+  },
+  {
+    name: "a text for true",
+    members: `"hosts": {"a": {${HOST}, "allow_sudo": "yes"}}`,
+    problem: "hosts.a.allow_sudo: must be true or false, is a string",
+  },
+  {
+    name: "a fraction",
+    members: `"max_ttl_seconds": 1.5`,
+    problem: "max_ttl_seconds: must be a whole number, is a number",
+  },
+  {
+    name: "a number too large",
+    members: `"max_ttl_seconds": 901`,
+    problem: "max_ttl_seconds: must be at most 900, is 901",
+  },
+  {
+    name: "a negative number",
+    members: `"max_ttl_seconds": -1`,
+    problem: "max_ttl_seconds: must be at least 0, is -1",
+  },
+  {
+    name: "an empty path",
+    members: `"hosts": {"a": {${HOST.replace("h:22", "")}}}`,
+    problem: "hosts.a.addr: must not be empty",
+  },
+  {
+    name: "an unknown choice",
+    members: `"audit_fail_mode": "Closed"`,
+    problem: 'audit_fail_mode: must be "" or "closed" or "open", is "Closed"',
+  },
+  {
+    name: "a text with a rule of its own",
+    members: `"redact": {"patterns": [{"name": "a b", "regex": "c"}]}`,
+    problem: "redact.patterns[0].name: must be 1 to 64 of a-z A-Z 0-9 . _ -",
+  },
+  {
+    name: "an unsupported key",
+    members: `"state_db": "x"`,
+    problem: '"state_db": not supported yet by this version',
+  },
+])("parseConfig() refuses $name", ({ members, problem }) => {
+  assert.deepEqual(problemsOf(() => parseSigner(members)), [problem]);
+});
+
+Deno.test.each([
+  {
+    name: "at the top",
+    members: `"listen": ":1",\n"listen": ":2"`,
+    problem: 'duplicate key "listen" in line 2',
+  },
+  {
+    name: "of a host",
+    members: `"hosts": {"a": {${HOST}}, "a": {${HOST}}}`,
+    problem: 'duplicate key "hosts.a" in line 1',
+  },
+  {
+    name: "deep inside",
+    members: `"hosts": {"a": {${HOST}, "command_policy": {"deny": ["x"], "deny": []}}}`,
+    problem: 'duplicate key "hosts.a.command_policy.deny" in line 1',
+  },
+  {
+    name: "in a list",
+    members: `"redact": {"patterns": [{"name": "a", "regex": "b", "regex": "c"}]}`,
+    problem: 'duplicate key "redact.patterns[0].regex" in line 1',
+  },
+  {
+    name: "spelled with an escape",
+    members: String.raw`"listen": ":1", "liste\u006e": ":2"`,
+    problem: 'duplicate key "listen" in line 1',
+  },
+  {
+    name: "of a comment",
+    members: `"_comment": 1, "_comment": 2`,
+    problem: 'duplicate key "_comment" in line 1',
+  },
+])("parseConfig() refuses a duplicate key $name", ({ members, problem }) => {
+  assert.deepEqual(problemsOf(() => parseSigner(members)), [problem]);
+});
+
+Deno.test("parseConfig() reports everything at once, one problem a line", () => {
+  const run = () =>
+    parseSigner(`"x": 1, "listen": 1, "listen": 2, "state_db": "", "hosts": {"a": {"user": ""}}`);
+  assert.deepEqual(problemsOf(run), [
+    'duplicate key "listen" in line 1',
+    '"state_db": not supported yet by this version',
+    "listen: must be a string, is a whole number",
+    'missing key "hosts.a.addr"',
+    "hosts.a.user: must not be empty",
+    'missing key "hosts.a.host_key"',
+    'unknown key "x"',
+  ]);
+});
+
+Deno.test("parseConfig() drops every _ key of a struct, whatever its value", () => {
+  const config = parseSigner(`
+    "_comment": "x", "_note": { "listen": 1 }, "_": [1],
+    "hosts": { "a": { ${HOST}, "_why": ["x"], "command_policy": { "_example": { "mode": "off" } } } }
+  `);
+  assert.deepEqual(Object.keys(config.hosts["a"] ?? {}).sort(), [
+    "addr",
+    "command_policy",
+    "host_key",
+    "user",
+  ]);
+  assert.deepEqual(Object.keys(config.hosts["a"]?.command_policy ?? { x: 1 }), []);
+});
+
+Deno.test("parseConfig() keeps real _ entries of a map, and drops comments there", () => {
+  const config = parseSigner(`
+    "hosts": { "_note": "text", "_n": 1, "_null": null, "_a_comment": {"x": 1}, "_b_example": {${HOST}}, "_web": {${HOST}} },
+    "callers": { "_default": { "allowed_groups": [] }, "_comment": "x" },
+    "group_command_policies": { "_default": ["base"], "_note": "x", "_ops": ["ops"] }
+  `);
+  assert.deepEqual(Object.keys(config.hosts), ["_web"]);
+  assert.deepEqual(Object.keys(config.callers), ["_default"]);
+  assert.deepEqual(Object.keys(config.group_command_policies), ["_default", "_ops"]);
+});
+
+Deno.test("parseConfig() keeps _ entries of a map of texts: they cannot be told from comments", () => {
+  const schema = z.strictObject({ users: z.record(z.string(), z.string()) });
+  const text = '{ "users": { "_ops": "root", "_ops_comment": "x" } }';
+  const { users } = parseConfig({ what: "x", source: "x.json", schema, text });
+  assert.deepEqual({ ...users }, { _ops: "root" });
+});
+
+Deno.test.each([
+  {
+    name: "a typo in a _ host",
+    members: `"hosts": {"_web": {${HOST}, "alow_sudo": true}}`,
+    problem: 'unknown key "hosts._web.alow_sudo" (did you mean "allow_sudo"?)',
+  },
+  {
+    name: "a typo in _default",
+    members: `"callers": {"_default": {"allowed_group": []}}`,
+    problem: 'unknown key "callers._default.allowed_group" (did you mean "allowed_groups"?)',
+  },
+  {
+    name: "a text as _default",
+    members: `"callers": {"_default": "x"}`,
+    problem: "callers._default: must be an object, is a string",
+  },
+  {
+    name: "an empty _ host",
+    members: `"hosts": {"_web": []}`,
+    problem: "hosts._web: must be an object, is an array",
+  },
+])("parseConfig() sees $name", ({ members, problem }) => {
+  assert.deepEqual(problemsOf(() => parseSigner(members)), [problem]);
+});
+
+Deno.test("parseConfig() takes a null map as absent", () => {
+  const config = parseSigner(`"hosts": null, "callers": null, "command_policies": null`);
+  assert.deepEqual(Object.keys(config.hosts), []);
+});
+
+Deno.test("parseConfig() gives maps that find only what was written", () => {
+  const config = parseSigner(`"hosts": { "constructor": {${HOST}}, "toString": {${HOST}} }`);
+  assert.equal(config.hosts["constructor"]?.addr, "h:22");
+  assert.equal(config.hosts["hasOwnProperty"], undefined);
+  assert.equal(config.hosts["__proto__"], undefined);
+  assert.equal(config.callers["constructor"], undefined);
+});
+
+Deno.test("parseConfig() refuses __proto__ anywhere", () => {
+  const found = problemsOf(() =>
+    parseSigner(`"hosts": { "__proto__": {${HOST}}, "a": {${HOST}, "__proto__": 1} }`)
+  );
+  assert.deepEqual(found, ['key "hosts.__proto__" is not allowed', 'key "hosts.a.__proto__" is not allowed']);
+});
+
+Deno.test("parseConfig() refuses unsupported keys below the top and in maps", () => {
+  const schema = z.strictObject({ hosts: z.record(z.string(), z.strictObject({ addr: z.string() })) });
+  const text = '{ "hosts": { "a": { "addr": "x", "sealed_exec": true }, "b": { "addr": "y" } } }';
+  const unsupported = ["hosts.*.sealed_exec", "signer.approval_wait_seconds"];
+  const run = () => parseConfig({ what: "x config", source: "x.json", schema, text, unsupported });
+  assert.deepEqual(problemsOf(run), ['"hosts.a.sealed_exec": not supported yet by this version']);
+});
+
+Deno.test("parseConfig() reports a broker's nested unsupported key as such", () => {
+  const text = `{ "audit_log": "a", "audit_key": "b", "signer": { "url": "https://x:1", "client_cert": "a",
+    "client_key": "b", "ca": "c", "approval_wait_seconds": 1 } }`;
+  const run = () =>
+    parseConfig({
+      what: "broker config",
+      source: "c",
+      schema: brokerConfig,
+      text,
+      unsupported: UNSUPPORTED_BROKER_KEYS,
+    });
+  assert.deepEqual(problemsOf(run), ['"signer.approval_wait_seconds": not supported yet by this version']);
+});
+
+Deno.test("parseConfig() does not repeat a value that may be a secret", () => {
+  const found = problemsOf(() => parseSigner(`"max_ttl_seconds": "hunter2", "hosts": "hunter2"`));
+  assert.doesNotMatch(found.join(), /hunter2/);
+});
+
+Deno.test("parseConfig() throws nothing but AppError, whatever the text", () => {
+  const token = fc.constantFrom(
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    '"',
+    "//",
+    "/*",
+    "*/",
+    "\n",
+    '"hosts"',
+    '"__proto__"',
+    "null",
+    "1",
+    "_a",
+    "\\",
+  );
+  fc.assert(fc.property(fc.array(token).map((tokens) => tokens.join("")), (text) => {
+    problemsOf(() => parseConfig({ ...SIGNER, text }));
+  }));
+  fc.assert(fc.property(fc.json(), (text) => {
+    problemsOf(() => parseConfig({ ...SIGNER, text }));
+  }));
+});
+
+Deno.test("parseConfig() reads any JSON value as JSON.parse does", () => {
+  const schema = z.strictObject({ value: z.unknown() });
+  const value = fc.jsonValue({ noUnicodeString: false }).map((any) => JSON.stringify({ value: any }))
+    .filter((text) => text.isWellFormed() && !/\\ud[89a-f]|__proto__/i.test(text));
+  fc.assert(fc.property(value, (text) => {
+    const parsed = parseConfig({ what: "x", source: "x", schema, text });
+    assert.equal(JSON.stringify(parsed), text);
+  }));
+});

@@ -1,0 +1,41 @@
+import assert from "node:assert/strict";
+import { z } from "@zod/zod";
+import { brokerConfig } from "./broker.ts";
+import { describeConfig } from "./reference.ts";
+import { signerConfig } from "./signer.ts";
+
+Deno.test("describeConfig() writes a row for every key at every depth", () => {
+  const schema = z.strictObject({
+    listen: z.string().default(":1").describe("address"),
+    mode: z.enum(["", "a|b"]).exactOptional().describe("one <of> two"),
+    count: z.int().min(0).max(9).describe("0 to\n9"),
+    hosts: z.record(z.string(), z.strictObject({ port: z.int() })).default({}).describe("hosts"),
+    rules: z.array(z.strictObject({ name: z.string() })).describe("rules"),
+    size: z.int().default(1).transform((value) => value + 1).describe("size"),
+  });
+  assert.equal(
+    describeConfig({ title: "demo.json", schema }),
+    `# demo.json
+
+| Key | Type | Default | Meaning |
+|---|---|---|---|
+| \`listen\` | string | \`":1"\` | address |
+| \`mode\` | \`""\` \`"a\\|b"\` |  | one &lt;of> two |
+| \`count\` | integer, 0 to 9 | required | 0 to 9 |
+| \`hosts\` | object of object | \`{}\` | hosts |
+| \`hosts.<name>.port\` | integer | required |  |
+| \`rules\` | array of object | required | rules |
+| \`rules[].name\` | string | required |  |
+| \`size\` | integer | \`1\` | size |
+`,
+  );
+});
+
+Deno.test.each([
+  { name: "signer.json", schema: signerConfig },
+  { name: "config.json", schema: brokerConfig },
+])("describeConfig() finds a meaning for every key of $name", ({ name, schema }) => {
+  const rows = describeConfig({ title: name, schema }).split("\n").filter((line) => line.startsWith("| `"));
+  assert.ok(rows.length > 10);
+  for (const row of rows) assert.doesNotMatch(row, /\| {2}\|$/, row);
+});

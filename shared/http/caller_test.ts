@@ -1,0 +1,31 @@
+import assert from "node:assert/strict";
+import { callerFromCertificate } from "./caller.ts";
+
+Deno.test.each(
+  ["broker-1", "a", "Ops Broker", "brøker", "host:web01", "_default", "\u00a0"].map((name) => ({ name })),
+)(
+  "callerFromCertificate() accepts $name",
+  ({ name }) => {
+    assert.equal(callerFromCertificate(true, name), name);
+    assert.equal(callerFromCertificate(false, name), undefined);
+  },
+);
+
+Deno.test.each<{ readonly name: string; readonly commonName: unknown }>([
+  { name: "none", commonName: undefined },
+  { name: "null", commonName: null },
+  { name: "an empty one", commonName: "" },
+  { name: "two", commonName: ["broker-1", "admin"] },
+  { name: "a list of one", commonName: ["broker-1"] },
+  { name: "an object", commonName: { toString: () => "broker-1" } },
+  { name: "a String object", commonName: new String("broker-1") },
+  { name: "a NUL", commonName: "broker-1\0" },
+  { name: "a line feed", commonName: "broker-1\nadmin" },
+  { name: "a tab", commonName: "broker\t1" },
+  { name: "DEL", commonName: "broker\x7f" },
+  { name: "the first C1 control", commonName: "broker\x80" },
+  { name: "the last C1 control", commonName: "broker\x9f" },
+  { name: "half of a surrogate pair", commonName: "broker\ud800" },
+])("callerFromCertificate() refuses $name", ({ commonName }) => {
+  assert.equal(callerFromCertificate(true, commonName), undefined);
+});

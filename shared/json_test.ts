@@ -1,0 +1,164 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { parseJson, stringifyJson } from "./json.ts";
+
+Deno.test.each<{ readonly text: string; readonly value: unknown }>([
+  { text: "18446744073709551615", value: 18446744073709551615n },
+  { text: "-9223372036854775808", value: -9223372036854775808n },
+  { text: "9007199254740991", value: 9007199254740991 },
+  { text: "-9007199254740991", value: -9007199254740991 },
+  { text: "9007199254740992", value: 9007199254740992n },
+  { text: "9007199254740993", value: 9007199254740993n },
+  { text: `1${"0".repeat(400)}`, value: 10n ** 400n },
+  { text: "0", value: 0 },
+  { text: "-0", value: -0 },
+  { text: "1.0", value: 1 },
+  { text: "1234567890123456.5", value: 1234567890123456.5 },
+  { text: "1e3", value: 1000 },
+  { text: "1e20", value: 1e20 },
+  { text: "1e300", value: 1e300 },
+  { text: "1e-400", value: 0 },
+  { text: '"18446744073709551615"', value: "18446744073709551615" },
+  { text: '"1e400"', value: "1e400" },
+  { text: "null", value: null },
+])("parseJson() reads $text as it is", ({ text, value }) => {
+  assert.deepEqual(parseJson(text), value);
+  assert.deepEqual(parseJson(`[{"a":${text}}]`), [{ a: value }]);
+});
+
+Deno.test.each([
+  { name: "a number out of range", text: "1e400" },
+  { name: "a negative number out of range", text: "-1e400" },
+  { name: "a number out of range, spelled out", text: "1E+0000400" },
+  { name: "a long fraction out of range", text: `${"9".repeat(400)}.5` },
+  { name: "nothing", text: "" },
+  { name: "a second value", text: "{} {}" },
+  { name: "a comment", text: "{} // x" },
+  { name: "a trailing comma", text: "[1,]" },
+  { name: "NaN", text: "NaN" },
+  { name: "a leading zero", text: "012345678901234567890" },
+  { name: "a byte order mark", text: "\uFEFF{}" },
+  { name: "a raw line break in a string", text: '"a\nb"' },
+  {
+    name: "deep nesting with a long number",
+    text: `${"[".repeat(200_000)}12345678901234567890${"]".repeat(200_000)}`,
+  },
+])("parseJson() refuses $name", ({ text }) => {
+  assert.throws(() => parseJson(text), SyntaxError);
+});
+
+Deno.test("parseJson() survives deep nesting", () => {
+  const depth = 100_000;
+  let value = parseJson("[".repeat(depth) + "]".repeat(depth));
+  let levels = 0;
+  for (; Array.isArray(value); value = value[0]) levels++;
+  assert.equal(levels, depth);
+});
+
+Deno.test.each([
+  { name: "a lone high half", text: String.raw`"a\ud800b"`, value: "a\ufffdb" },
+  { name: "a lone low half", text: String.raw`"\uDFFF"`, value: "\ufffd" },
+  { name: "halves in the wrong order", text: String.raw`"\udc00\ud800"`, value: "\ufffd\ufffd" },
+  { name: "two high halves", text: String.raw`"\ud83d\ud83d\ude00"`, value: "\ufffd\u{1f600}" },
+  { name: "a pair", text: String.raw`"\uD83D\ude00"`, value: "\u{1f600}" },
+  { name: "an escaped backslash", text: String.raw`"\\ud800"`, value: String.raw`\ud800` },
+  { name: "an escaped backslash and a lone half", text: String.raw`"\\\ud800"`, value: "\\\ufffd" },
+  { name: "a raw lone half", text: '"\ud800"', value: "\ufffd" },
+])("parseJson() makes strings well formed: $name", ({ text, value }) => {
+  assert.equal(parseJson(text), value);
+  assert.deepEqual(parseJson(`{${text}:12345678901234567890}`), { [value]: 12345678901234567890n });
+});
+
+Deno.test("parseJson() keeps __proto__ an ordinary key", () => {
+  for (const number of ["1", "12345678901234567890"]) {
+    const value = parseJson(`{"__proto__":{"admin":true},"n":${number}}`);
+    assert.ok(typeof value === "object" && value !== null && Object.hasOwn(value, "__proto__"));
+    assert.equal("admin" in value, false);
+  }
+});
+
+Deno.test.each<{ readonly value: unknown; readonly text: string }>([
+  { value: { serial: 18446744073709551615n }, text: '{"serial":18446744073709551615}' },
+  { value: [{ a: [{ b: -1n }] }], text: '[{"a":[{"b":-1}]}]' },
+  { value: 1n, text: "1" },
+  { value: { a: undefined, b: null, c: [] }, text: '{"b":null,"c":[]}' },
+  { value: { a: undefined, b: 1n }, text: '{"b":1}' },
+  { value: -0, text: "0" },
+  { value: "\ud800", text: String.raw`"\ud800"` },
+])("stringifyJson() writes $text", ({ value, text }) => {
+  assert.equal(stringifyJson(value), text);
+});
+
+Deno.test("stringifyJson() refuses what is no JSON", () => {
+  const circular: Record<string, unknown> = { serial: 1n };
+  circular["self"] = circular;
+  for (const value of [undefined, () => 1, Symbol("x"), circular]) {
+    assert.throws(() => stringifyJson(value), TypeError);
+  }
+});
+
+const exactValue = fc.letrec((tie) => ({
+  value: fc.oneof(
+    { maxDepth: 4 },
+    fc.string({ unit: "binary" }),
+    fc.boolean(),
+    fc.constant(null),
+    fc.maxSafeInteger(),
+    fc.double({ noNaN: true, noDefaultInfinity: true }).filter((number) => !Object.is(number, -0)),
+    fc.bigInt().filter((integer) => !Number.isSafeInteger(Number(integer))),
+    fc.array(tie("value")),
+    fc.dictionary(fc.string({ unit: "binary" }).filter((key) => key !== "__proto__"), tie("value"), {
+      noNullPrototype: true,
+    }),
+  ),
+})).value;
+
+/** Large integral doubles are written as integers, and integers beyond the safe range come back as bigint. */
+const asRead = (_key: string, value: unknown) =>
+  typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value) &&
+    Math.abs(value) < 1e21
+    ? BigInt(String(value))
+    : value;
+
+Deno.test("parseJson() gives back what stringifyJson() wrote, for every value", () => {
+  fc.assert(fc.property(exactValue, (value) => {
+    assert.deepEqual(parseJson(stringifyJson(value)), mapDeep(value, asRead));
+  }));
+});
+
+function mapDeep(value: unknown, map: (key: string, value: unknown) => unknown): unknown {
+  if (Array.isArray(value)) return value.map((entry) => mapDeep(entry, map));
+  if (typeof value !== "object" || value === null) return map("", value);
+  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, mapDeep(member, map)]));
+}
+
+Deno.test("parseJson() agrees with JSON.parse on every text, but for large integers", () => {
+  fc.assert(fc.property(fc.json(), (text) => {
+    assert.deepEqual(parseJson(text), mapDeep(JSON.parse(text), asRead));
+  }));
+});
+
+Deno.test("parseJson() throws nothing but SyntaxError, whatever the text", () => {
+  const token = fc.constantFrom(
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    '"',
+    "\\",
+    "\\u",
+    "d800",
+    "1e400",
+    "9".repeat(20),
+    "a",
+  );
+  fc.assert(fc.property(fc.array(token).map((tokens) => tokens.join("")), (text) => {
+    try {
+      parseJson(text);
+    } catch (error) {
+      assert.ok(error instanceof SyntaxError, String(error));
+    }
+  }));
+});

@@ -1,0 +1,24 @@
+/** What the tests of `broker-ctl` share. */
+import { runProgram } from "../../ctl/program.ts";
+
+/** A temporary folder, removed at the end. */
+export async function createFolder(): Promise<{ readonly path: string } & AsyncDisposable> {
+  const path = await Deno.makeTempDir({ prefix: "ctl-init-" });
+  return { path, [Symbol.asyncDispose]: () => Deno.remove(path, { recursive: true }) };
+}
+
+/** Runs `broker-ctl` in this process, with no environment. */
+export async function run(workingFolder: string, ...args: string[]) {
+  const result = { out: "", err: "" };
+  const exit = await runProgram(args, {
+    terminal: { out: (text) => void (result.out += text), err: (text) => void (result.err += text) },
+    workingFolder,
+    variables: {},
+  });
+  return { ...result, exit };
+}
+
+/** The names in a folder, sorted. */
+export async function names(folder: string): Promise<string[]> {
+  return (await Array.fromAsync(Deno.readDir(folder), ({ name }) => name)).sort();
+}

@@ -1,0 +1,97 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { AppError } from "@gateway/shared/errors";
+import type { PeerHandler } from "@gateway/shared/http/mtls_server";
+import { createFolder, run } from "./ctl_fixture.ts";
+import { ca, foreignCa, issue, startServer, type TestServer } from "./mtls_fixture.ts";
+
+const operator = await issue({ subject: "CN=operator-local", usage: "client" });
+const agent = await issue({ subject: "CN=agent-local", usage: "client" });
+
+const reloads: PeerHandler = (request, { caller }) => {
+  const { pathname } = new URL(request.url);
+  if (request.method !== "POST" || pathname !== "/v1/reload") {
+    throw new AppError("not_found", "No such route");
+  }
+  if (caller !== "operator-local") throw new AppError("forbidden", "caller is not in reload_callers");
+  return Response.json({ hosts: 3, status: "ok" });
+};
+
+/** A folder with an operator's files and a client config that names the server. */
+async function createOperator(server: TestServer) {
+  const folder = await createFolder();
+  const files = {
+    "operator.crt": operator.cert,
+    "operator.key": operator.key,
+    "agent.crt": agent.cert,
+    "agent.key": agent.key,
+    "ca.crt": ca,
+    "foreign.crt": foreignCa,
+    "client.json": JSON.stringify({
+      signer: { url: server.url, cert: "operator.crt", key: "operator.key", ca: "ca.crt" },
+    }),
+  };
+  for (const [name, text] of Object.entries(files)) await Deno.writeTextFile(join(folder.path, name), text);
+  return folder;
+}
+
+Deno.test("reload asks the signer that the client config names, with the files beside it", async () => {
+  await using server = await startServer(reloads);
+  await using folder = await createOperator(server);
+  const config = join(folder.path, "client.json");
+  assert.deepEqual(await run("/", "reload", "--client-config", config), {
+    out: "signer reloaded via HTTP (hosts: 3)\n",
+    err: "",
+    exit: 0,
+  });
+  assert.equal(
+    (await run("/", "--json", "reload", "-client-config", config)).out,
+    '{"hosts":3,"status":"ok"}\n',
+  );
+});
+
+Deno.test.each<{ name: string; flags: string[]; error: RegExp }>([
+  {
+    name: "who may not",
+    flags: ["--cert", "agent.crt", "--key", "agent.key"],
+    error: /failed \(HTTP 403\): caller is not in reload_callers\nhint: asked .*agent\.crt/,
+  },
+  { name: "a signer of another CA", flags: ["--ca", "foreign.crt"], error: /^error: / },
+  {
+    name: "nobody",
+    flags: ["--url", "127.0.0.1:1"],
+    error: /^error: .*\nhint: asked https:\/\/127\.0\.0\.1:1\/v1\/reload/,
+  },
+  {
+    name: "a path that is no signer",
+    flags: ["--cert", "nowhere.crt"],
+    error: /Cannot read certificate .*no such file/,
+  },
+])("reload fails, with exit code 1, for $name", async ({ flags, error }) => {
+  await using server = await startServer(reloads);
+  await using folder = await createOperator(server);
+  // The paths of flags are relative to the working folder of the process, not of the client config.
+  const absolute = flags.map((flag) => /\.(?:crt|key)$/.test(flag) ? join(folder.path, flag) : flag);
+  const result = await run(folder.path, "reload", "--client-config", "client.json", ...absolute);
+  assert.match(result.err, error);
+  assert.deepEqual([result.exit, result.out], [1, ""]);
+});
+
+Deno.test("reload refuses an answer that no signer gives", async () => {
+  await using server = await startServer(() => Response.json({ hello: "world" }));
+  await using folder = await createOperator(server);
+  const result = await run(folder.path, "reload", "--client-config", "client.json");
+  assert.equal(result.exit, 1);
+  assert.match(result.err, /answered as no signer does/);
+});
+
+Deno.test.each([
+  { name: "that is not there", text: undefined, error: /Cannot load client config .*no such file/ },
+  { name: "with an unknown key", text: '{ "signer": { "uri": "x" } }', error: /unknown key "signer\.uri"/ },
+])("reload refuses a named client config $name", async ({ text, error }) => {
+  await using folder = await createFolder();
+  if (text !== undefined) await Deno.writeTextFile(join(folder.path, "client.json"), text);
+  const result = await run(folder.path, "reload", "--client-config", "client.json");
+  assert.equal(result.exit, 1);
+  assert.match(result.err, error);
+});

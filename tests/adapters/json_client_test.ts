@@ -1,0 +1,234 @@
+import assert from "node:assert/strict";
+import { createServer, type ServerOptions } from "node:https";
+import type { RequestListener } from "node:http";
+import { AppError } from "@gateway/shared/errors";
+import { JsonClient, type JsonClientOptions } from "@gateway/shared/http/json_client";
+import { broker, ca, foreignCa, issue, serverIdentity, startServer } from "./mtls_fixture.ts";
+
+interface Upstream extends AsyncDisposable {
+  readonly url: string;
+  readonly connections: () => number;
+}
+
+/** A server that does what a test needs, good or bad, without the care of our own. */
+async function startUpstream(listener: RequestListener, options: ServerOptions = {}): Promise<Upstream> {
+  let connections = 0;
+  const server = createServer({ ...serverIdentity, ...options }, listener);
+  server.on("secureConnection", () => connections++);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  assert.ok(address !== null && typeof address === "object");
+  return {
+    url: `https://127.0.0.1:${address.port}`,
+    connections: () => connections,
+    [Symbol.asyncDispose]: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+function connect(baseUrl: string, options: Partial<JsonClientOptions> = {}): JsonClient {
+  return new JsonClient({ what: "the signer", baseUrl, ...broker, ca, ...options });
+}
+
+const isUpstreamFailure = (message: RegExp) => (error: unknown) => {
+  assert.ok(error instanceof AppError, String(error));
+  assert.equal(error.code, "upstream_failure");
+  assert.match(error.message, message);
+  assert.doesNotMatch(error.message, /127\.0\.0\.1|localhost/, "no address in the message");
+  return true;
+};
+
+Deno.test("JsonClient shows its certificate, sends and reads exact JSON, and keeps the connection", async () => {
+  await using server = await startServer(async (request, { caller }) => {
+    const body = await request.text();
+    return new Response(`{"caller":"${caller}","got":${body},"path":"${new URL(request.url).pathname}"}`, {
+      headers: { "content-type": "application/json; charset=utf-8" },
+    });
+  });
+  using client = connect(`${server.url}/`);
+  for (let attempt = 0; attempt < 3; attempt++) {
+    const request = { method: "POST", path: "/v1/sign", body: { serial: 18446744073709551615n } } as const;
+    const { status, body } = await client.request(request);
+    assert.equal(status, 200);
+    assert.deepEqual(body, { caller: "broker-1", got: { serial: 18446744073709551615n }, path: "/v1/sign" });
+  }
+});
+
+Deno.test("JsonClient uses one connection for requests in a row", async () => {
+  await using upstream = await startUpstream((_request, response) => response.end("{}"));
+  using client = connect(upstream.url);
+  for (let attempt = 0; attempt < 3; attempt++) await client.request({ method: "GET", path: "/" });
+  assert.equal(upstream.connections(), 1);
+});
+
+Deno.test("JsonClient gives error statuses as answers, with problem bodies parsed", async () => {
+  await using server = await startServer(() => {
+    throw new AppError("frozen", "Caller is frozen");
+  });
+  using client = connect(server.url);
+  const { status, body } = await client.request({ method: "GET", path: "/" });
+  assert.equal(status, 403);
+  assert.equal(body !== null && typeof body === "object" && "code" in body && body.code, "frozen");
+});
+
+Deno.test.each<{ readonly name: string; readonly listener: RequestListener; readonly message: RegExp }>([
+  {
+    name: "an answer larger than allowed",
+    listener: (_request, response) => response.end("x".repeat(2000)),
+    message: /^The answer of the signer is larger than 1000 bytes$/,
+  },
+  {
+    name: "an answer without end",
+    listener: (_request, response) => {
+      const timer = setInterval(() => response.write("x".repeat(400)), 1);
+      response.on("close", () => clearInterval(timer));
+    },
+    message: /^The answer of the signer is larger than 1000 bytes$/,
+  },
+  {
+    name: "text that claims to be JSON",
+    listener: (_request, response) => response.setHeader("content-type", "application/json").end("{}x"),
+    message: /^The answer of the signer is not valid JSON$/,
+  },
+  {
+    name: "bytes that are not UTF-8",
+    listener: (_request, response) => response.end(Uint8Array.of(0xff)),
+    message: /^Failed contacting the signer$/,
+  },
+  {
+    name: "an answer that breaks off",
+    listener: (_request, response) => {
+      response.writeHead(200, { "content-length": "100" });
+      response.write("x", () => response.destroy());
+    },
+    message: /^(The answer of the signer broke off|Failed contacting the signer)$/,
+  },
+  {
+    name: "no answer",
+    listener: (_request, response) => void response.destroy(),
+    message: /^Failed contacting the signer$/,
+  },
+  {
+    name: "an answer that never comes",
+    listener: () => {},
+    message: /^Timed out contacting the signer$/,
+  },
+  {
+    name: "a body that never ends",
+    listener: (_request, response) => void response.writeHead(200).write("x"),
+    message: /^Timed out contacting the signer$/,
+  },
+])("JsonClient fails on $name", async ({ listener, message }) => {
+  await using upstream = await startUpstream(listener);
+  using client = connect(upstream.url, { maxResponseBytes: 1000, timeoutMs: 500 });
+  await assert.rejects(client.request({ method: "GET", path: "/" }), isUpstreamFailure(message));
+});
+
+Deno.test("JsonClient does not follow redirects", async () => {
+  let requests = 0;
+  await using upstream = await startUpstream((_request, response) => {
+    requests++;
+    response.writeHead(307, { location: "/elsewhere" }).end();
+  });
+  using client = connect(upstream.url);
+  const { status } = await client.request({ method: "POST", path: "/", body: {} });
+  assert.equal(status, 307);
+  assert.equal(requests, 1);
+});
+
+Deno.test("JsonClient refuses a server of a foreign CA of the same name, again and again", async () => {
+  let requests = 0;
+  await using upstream = await startUpstream((_request, response) => {
+    requests++;
+    response.end("{}");
+  });
+  using client = connect(upstream.url, { ca: foreignCa });
+  for (let attempt = 0; attempt < 3; attempt++) {
+    const request = client.request({ method: "GET", path: "/" });
+    await assert.rejects(request, isUpstreamFailure(/^Failed contacting the signer$/));
+  }
+  assert.equal(requests, 0);
+});
+
+Deno.test.each([
+  { name: "for another host", options: { subjectAltNames: ["signer.example"], usage: "server" as const } },
+  { name: "for clients only", options: { subjectAltNames: ["127.0.0.1"], usage: "client" as const } },
+  {
+    name: "that has expired",
+    options: {
+      subjectAltNames: ["127.0.0.1"],
+      usage: "server" as const,
+      notBefore: new Date("2020-01-01"),
+      notAfter: new Date("2021-01-01"),
+    },
+  },
+])("JsonClient refuses a certificate $name, again and again", async ({ options }) => {
+  let requests = 0;
+  const identity = await issue({ subject: "CN=127.0.0.1", ...options });
+  await using upstream = await startUpstream((_request, response) => {
+    requests++;
+    response.end("{}");
+  }, identity);
+  using client = connect(upstream.url);
+  for (let attempt = 0; attempt < 3; attempt++) {
+    const request = client.request({ method: "GET", path: "/" });
+    await assert.rejects(request, isUpstreamFailure(/^Failed contacting the signer$/));
+  }
+  assert.equal(requests, 0);
+});
+
+Deno.test("JsonClient refuses TLS 1.2", async () => {
+  await using upstream = await startUpstream((_request, response) => response.end("{}"), {
+    maxVersion: "TLSv1.2",
+  });
+  using client = connect(upstream.url);
+  await assert.rejects(client.request({ method: "GET", path: "/" }), isUpstreamFailure(/^Failed contacting/));
+});
+
+Deno.test("JsonClient fails when nobody listens, and when nobody speaks TLS", async () => {
+  using refused = connect("https://127.0.0.1:1");
+  await assert.rejects(
+    refused.request({ method: "GET", path: "/" }),
+    isUpstreamFailure(/^Failed contacting/),
+  );
+  using silent = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  using mute = connect(`https://127.0.0.1:${silent.addr.port}`, { timeoutMs: 300 });
+  await assert.rejects(
+    mute.request({ method: "GET", path: "/" }),
+    isUpstreamFailure(/^Timed out contacting/),
+  );
+});
+
+Deno.test("JsonClient stops when the signal is aborted, before and during a request", async () => {
+  const received = Promise.withResolvers<void>();
+  const disconnected = Promise.withResolvers<void>();
+  await using upstream = await startUpstream((_request, response) => {
+    received.resolve();
+    response.on("close", disconnected.resolve);
+  });
+  using client = connect(upstream.url);
+  const isCanceled = (error: unknown) => error instanceof AppError && error.code === "canceled";
+  const early = client.request({ method: "GET", path: "/", signal: AbortSignal.abort() });
+  await assert.rejects(early, isCanceled);
+  const controller = new AbortController();
+  const running = client.request({ method: "GET", path: "/", signal: controller.signal });
+  await received.promise;
+  controller.abort();
+  await assert.rejects(running, isCanceled);
+  await disconnected.promise;
+});
+
+Deno.test.each([
+  { name: "a URL without TLS", change: { baseUrl: "http://127.0.0.1:1" } },
+  { name: "no URL", change: { baseUrl: "signer" } },
+  { name: "no CA", change: { ca: "" } },
+  { name: "another certificate's key", change: { key: serverIdentity.key } },
+])("JsonClient refuses $name", ({ change }) => {
+  assert.throws(
+    () => connect("https://127.0.0.1:1", change).close(),
+    (error) => error instanceof AppError && error.code === "invalid_config",
+  );
+});

@@ -1,0 +1,102 @@
+import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
+import { compileArguments, EXECUTABLES } from "../deploy/executables.ts";
+import { findNpmExcludes } from "../deploy/npm_excludes.ts";
+
+/** What `deno compile` writes into an executable about its permissions; `null` is none, `[]` is all of a kind. */
+type Embedded = Readonly<Record<string, readonly string[] | boolean | null>>;
+
+interface SetJson {
+  readonly read?: readonly string[] | boolean;
+  readonly write?: readonly string[] | boolean;
+  readonly net?: readonly string[] | boolean;
+  readonly env?: { readonly allow?: readonly string[]; readonly ignore?: readonly string[] | boolean };
+}
+
+const WORKSPACE = new URL("..", import.meta.url).pathname.replace(/\/$/, "");
+const MARK = Buffer.from('"permissions":{"allow_env"');
+
+/**
+ * The permissions inside an executable that was made with Deno itself as its base, as denort is not to be had
+ * everywhere. Such a file is an unrestricted Deno: it must never be run.
+ */
+async function readEmbedded(path: string): Promise<Embedded> {
+  const bytes = Buffer.from(await Deno.readFile(path));
+  const start = bytes.lastIndexOf(MARK);
+  assert.ok(start >= 0, "the executable holds no permissions");
+  const from = start + '"permissions":'.length;
+  return JSON.parse(bytes.toString("utf8", from, bytes.indexOf("}", from) + 1));
+}
+
+function list(value: readonly string[] | boolean | undefined): readonly string[] | null {
+  if (value === undefined || value === false) return null;
+  return value === true ? [] : value;
+}
+
+async function expectedPermissions(member: string, name: string): Promise<Record<string, unknown>> {
+  const manifest = JSON.parse(await Deno.readTextFile(`${WORKSPACE}/${member}/deno.json`));
+  const set: SetJson = manifest.permissions[name];
+  return {
+    allow_read: list(set.read),
+    allow_write: list(set.write),
+    allow_net: list(set.net),
+    allow_env: list(set.env?.allow),
+    ignore_env: list(set.env?.ignore),
+    allow_run: null,
+    allow_ffi: null,
+    allow_sys: null,
+    prompt: false,
+  };
+}
+
+for (const executable of EXECUTABLES) {
+  Deno.test(`deno task compile gives ${executable.name} exactly its permission set`, async () => {
+    const output = await Deno.makeTempDir({ prefix: "compile-" });
+    try {
+      const args = compileArguments(executable, {
+        workspace: WORKSPACE,
+        output,
+        excludes: await findNpmExcludes(),
+      });
+      const { success, stderr } = await new Deno.Command(Deno.execPath(), {
+        args: ["compile", "--no-check", ...args.slice(1)],
+        env: { DENORT_BIN: Deno.execPath(), NO_COLOR: "1" },
+        stdout: "null",
+      }).output();
+      assert.ok(success, new TextDecoder().decode(stderr));
+      const path = `${output}/${executable.name}`;
+      await Deno.chmod(path, 0o400);
+      const embedded = await readEmbedded(path);
+      const expected = await expectedPermissions(executable.member, executable.permissionSet);
+      assert.deepEqual({ ...embedded, ...expected }, embedded);
+      const denials = Object.entries(embedded).filter(([key, value]) =>
+        key.startsWith("deny_") && value !== null
+      );
+      assert.deepEqual(denials, []);
+    } finally {
+      await Deno.remove(output, { recursive: true });
+    }
+  });
+}
+
+Deno.test("deno task compile refuses to build on Deno itself", async () => {
+  const { code, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", `${WORKSPACE}/deploy/compile.ts`, "signer"],
+    env: { DENORT_BIN: Deno.execPath() },
+    stdout: "null",
+  }).output();
+  assert.equal(code, 1);
+  assert.match(new TextDecoder().decode(stderr), /DENORT_BIN is Deno itself/);
+});
+
+Deno.test("deno task compile --list describes every executable", async () => {
+  const { code, stdout } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", `${WORKSPACE}/deploy/compile.ts`, "--list"],
+    stderr: "null",
+  }).output();
+  assert.equal(code, 0);
+  const text = new TextDecoder().decode(stdout);
+  for (const { name, permissionSet } of EXECUTABLES) {
+    assert.match(text, new RegExp(`^${name}: .*${permissionSet} of`, "m"));
+  }
+});

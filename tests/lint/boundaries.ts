@@ -1,0 +1,13 @@
+/**
+ * The rules of this workspace for `deno lint`: who may import whom, what a pure file may use, where time and
+ * chance come from, what must be documented.
+ *
+ * @module
+ */
+import { documented } from "./documented.ts";
+import { ambient, pure } from "./globals.ts";
+import { imports } from "./imports.ts";
+
+const plugin: Deno.lint.Plugin = { name: "gateway", rules: { imports, pure, ambient, documented } };
+
+export default plugin;

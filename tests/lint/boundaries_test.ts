@@ -1,0 +1,249 @@
+import assert from "node:assert/strict";
+import plugin from "./boundaries.ts";
+
+const MODULE = "/** What it is. @module */\n";
+
+function lint(path: string, source: string): string[] {
+  const file = new URL(`../../${path}`, import.meta.url).pathname;
+  return Deno.lint.runPlugin(plugin, file, source).map(({ id, message }) => `${id}: ${message}`);
+}
+
+interface Row {
+  readonly name: string;
+  readonly file: string;
+  readonly source: string;
+  readonly rule?: string;
+}
+
+function check({ file, source, rule }: Row): void {
+  const found = lint(file, source);
+  if (rule === undefined) assert.deepEqual(found, []);
+  else assert.deepEqual(found.map((text) => text.split(":")[0]), [`gateway/${rule}`]);
+}
+
+Deno.test.each<Row>([
+  { name: "a member in another", file: "signer/a.ts", source: 'import "../broker/app.ts";', rule: "imports" },
+  {
+    name: "a member by its name",
+    file: "broker/a.ts",
+    source: 'import "@gateway/control-plane";',
+    rule: "imports",
+  },
+  {
+    name: "a type of another member",
+    file: "shim/a.ts",
+    source: 'import type { A } from "../ctl/a.ts";',
+    rule: "imports",
+  },
+  {
+    name: "a member through export",
+    file: "ctl/a.ts",
+    source: 'export { a } from "../signer/a.ts";',
+    rule: "imports",
+  },
+  {
+    name: "a member through export all",
+    file: "ctl/a.ts",
+    source: 'export * from "../signer/a.ts";',
+    rule: "imports",
+  },
+  {
+    name: "a member through import()",
+    file: "ctl/a.ts",
+    source: 'await import("../signer/a.ts");',
+    rule: "imports",
+  },
+  {
+    name: "a member in a member's test",
+    file: "broker/a_test.ts",
+    source: 'import "../signer/a.ts";',
+    rule: "imports",
+  },
+  {
+    name: "a member in shared",
+    file: "shared/log.ts",
+    source: `${MODULE}import "../signer/a.ts";`,
+    rule: "imports",
+  },
+  {
+    name: "tests in a member",
+    file: "broker/a.ts",
+    source: 'import "../tests/stage/poll.ts";',
+    rule: "imports",
+  },
+  {
+    name: "what is for tests in a service",
+    file: "signer/a.ts",
+    source: 'import "@gateway/shared/testing/fake_clock";',
+    rule: "imports",
+  },
+  { name: "a package by its address", file: "signer/a.ts", source: 'import "npm:zod@4";', rule: "imports" },
+  {
+    name: "policy in the debate",
+    file: "debate/a.ts",
+    source: 'import "@gateway/shared/policy/ssh";',
+    rule: "imports",
+  },
+  {
+    name: "an adapter in a pure file",
+    file: "shared/policy/a.ts",
+    source: `${MODULE}import { systemClock } from "../clock.ts";`,
+    rule: "imports",
+  },
+  {
+    name: "files in a pure file",
+    file: "shared/ssh/a.ts",
+    source: `${MODULE}import { readFileSync } from "node:fs";`,
+    rule: "imports",
+  },
+  {
+    name: "sockets in a pure file",
+    file: "shared/policy/a.ts",
+    source: `${MODULE}import { connect, isIP } from "node:net";`,
+    rule: "imports",
+  },
+  {
+    name: "a whole module in a pure file",
+    file: "shared/policy/a.ts",
+    source: `${MODULE}import * as net from "node:net";`,
+    rule: "imports",
+  },
+  {
+    name: "chance in a pure file",
+    file: "shared/policy/a.ts",
+    source: `${MODULE}import { randomBytes } from "node:crypto";`,
+    rule: "imports",
+  },
+])("gateway/imports refuses $name", check);
+
+Deno.test.each<Row>([
+  {
+    name: "shared in a member",
+    file: "signer/a.ts",
+    source: 'import "@gateway/shared/clock"; import "./b.ts";',
+  },
+  {
+    name: "any member in tests",
+    file: "tests/e2e/a.ts",
+    source: 'import "../../signer/a.ts"; import "../../ctl/a.ts";',
+  },
+  {
+    name: "shared/testing in a test",
+    file: "signer/a_test.ts",
+    source: 'import "@gateway/shared/testing/fake_clock";',
+  },
+  { name: "a package by its name", file: "signer/a.ts", source: 'import { z } from "@zod/zod";' },
+  {
+    name: "the common topics in the debate",
+    file: "debate/a.ts",
+    source: 'import "@gateway/shared/http/monitor";',
+  },
+  {
+    name: "a port's type in a pure file",
+    file: "shared/policy/a.ts",
+    source: `${MODULE}import type { Clock } from "../clock.ts";`,
+  },
+  {
+    name: "pure functions in a pure file",
+    file: "shared/policy/a.ts",
+    source:
+      `${MODULE}import { isIP } from "node:net"; import { createHash } from "node:crypto"; import "./b.ts";`,
+  },
+])("gateway/imports lets $name pass", check);
+
+Deno.test.each<Row>([
+  { name: "Deno", file: "shared/policy/a.ts", source: `${MODULE}Deno.readFileSync("x");`, rule: "pure" },
+  { name: "Deno by another name", file: "shared/ssh/a.ts", source: `${MODULE}const d = Deno;`, rule: "pure" },
+  {
+    name: "Deno by globalThis",
+    file: "shared/ssh/a.ts",
+    source: `${MODULE}globalThis.Deno.readFileSync("x");`,
+    rule: "pure",
+  },
+  { name: "console", file: "shared/audit/record.ts", source: `${MODULE}console.log(1);`, rule: "pure" },
+  { name: "a timer", file: "shared/policy/a.ts", source: `${MODULE}setTimeout(() => {}, 1);`, rule: "pure" },
+  { name: "the network", file: "shared/policy/a.ts", source: `${MODULE}await fetch("x");`, rule: "pure" },
+  { name: "the clock", file: "shared/policy/a.ts", source: `${MODULE}Date.now();`, rule: "ambient" },
+  { name: "today", file: "shared/policy/a.ts", source: `${MODULE}new Date();`, rule: "ambient" },
+  {
+    name: "chance",
+    file: "shared/policy/a.ts",
+    source: `${MODULE}crypto.getRandomValues(a);`,
+    rule: "ambient",
+  },
+])("a pure file must not use $name", check);
+
+Deno.test.each<Row>([
+  { name: "a given time", file: "shared/policy/a.ts", source: `${MODULE}new Date(0); Date.parse("x");` },
+  { name: "a type of Deno", file: "shared/policy/a.ts", source: `${MODULE}let a: Deno.Signal;` },
+  {
+    name: "a property of that name",
+    file: "shared/policy/a.ts",
+    source: `${MODULE}a.fetch; ({ console: 1 });`,
+  },
+  {
+    name: "anything in its test",
+    file: "shared/policy/a_test.ts",
+    source: "Deno.test(() => {}); Math.random();",
+  },
+])("a pure file may use $name", check);
+
+Deno.test.each<Row>([
+  { name: "Date.now", file: "signer/a.ts", source: "Date.now();", rule: "ambient" },
+  { name: "Date.now in brackets", file: "signer/a.ts", source: 'Date["now"]();', rule: "ambient" },
+  { name: "Date.now by globalThis", file: "signer/a.ts", source: "globalThis.Date.now();", rule: "ambient" },
+  { name: "Date.now taken out", file: "signer/a.ts", source: "const { now } = Date;", rule: "ambient" },
+  { name: "new Date()", file: "broker/a.ts", source: "new Date();", rule: "ambient" },
+  { name: "Date()", file: "broker/a.ts", source: "Date();", rule: "ambient" },
+  { name: "Math.random", file: "ctl/a.ts", source: "Math.random();", rule: "ambient" },
+  { name: "crypto.randomUUID", file: "ctl/a.ts", source: "crypto.randomUUID();", rule: "ambient" },
+  { name: "the environment", file: "shim/a.ts", source: 'Deno.env.get("X");', rule: "ambient" },
+  { name: "the environment taken out", file: "shim/a.ts", source: "const { env } = Deno;", rule: "ambient" },
+  { name: "exit", file: "signer/app.ts", source: "Deno.exit(1);", rule: "ambient" },
+  { name: "the exit code", file: "signer/app.ts", source: "Deno.exitCode = 1;", rule: "ambient" },
+])("gateway/ambient refuses $name outside main.ts and adapters", check);
+
+Deno.test.each<Row>([
+  { name: "main.ts", file: "signer/main.ts", source: 'Deno.env.get("X"); Deno.exit(Date.now());' },
+  { name: "the clock", file: "shared/clock.ts", source: `${MODULE}Date.now();` },
+  { name: "tests", file: "tests/e2e/a.ts", source: "Date.now(); Math.random();" },
+])("gateway/ambient lets $name be", check);
+
+Deno.test.each<Row>([
+  {
+    name: "a module of shared without description",
+    file: "shared/a.ts",
+    source: "const a = 1;",
+    rule: "documented",
+  },
+  {
+    name: "an export of shared",
+    file: "shared/a.ts",
+    source: `${MODULE}export const a = 1;`,
+    rule: "documented",
+  },
+  {
+    name: "an export whose comment belongs to what is before it",
+    file: "shared/a.ts",
+    source: `${MODULE}/** Of a. */\nexport const a = 1;\nexport function b() {}`,
+    rule: "documented",
+  },
+  {
+    name: "a line comment",
+    file: "shared/a.ts",
+    source: `${MODULE}// A.\nexport const a = 1;`,
+    rule: "documented",
+  },
+  { name: "an interface anywhere", file: "signer/a.ts", source: "export interface A {}", rule: "documented" },
+])("gateway/documented refuses $name", check);
+
+Deno.test.each<Row>([
+  {
+    name: "what has its comment",
+    file: "shared/a.ts",
+    source: `${MODULE}/** A. */\n// why\nexport const a = 1;`,
+  },
+  { name: "what is not exported", file: "shared/a.ts", source: `${MODULE}const a = 1;` },
+  { name: "functions of members", file: "signer/a.ts", source: "export function a() {}" },
+  { name: "tests", file: "shared/a_test.ts", source: "export const a = 1;" },
+])("gateway/documented lets $name pass", check);

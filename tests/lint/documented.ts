@@ -1,0 +1,36 @@
+import { isTest, memberOf, relativePath } from "./files.ts";
+
+/** Everything that `shared` exports, every module of it, and every exported interface anywhere says what it is. */
+export const documented: Deno.lint.Rule = {
+  create(context) {
+    const path = relativePath(context.filename);
+    const member = path === undefined ? undefined : memberOf(path);
+    if (path === undefined || member === undefined || isTest(path)) return {};
+    const report = (node: Deno.lint.Node, message: string) => context.report({ node, message });
+    return {
+      Program(node) {
+        const [first] = context.sourceCode.getAllComments();
+        if (member !== "shared" || (first?.type === "Block" && first.value.includes("@module"))) return;
+        report(node, "A module of shared starts with a /** … @module */ comment");
+      },
+      ExportNamedDeclaration(node) {
+        const { declaration } = node;
+        if (declaration === null || (member !== "shared" && declaration.type !== "TSInterfaceDeclaration")) {
+          return;
+        }
+        if (!hasDocstring(node, context.sourceCode)) {
+          report(node, "Say in a /** */ comment what this export gives");
+        }
+      },
+    };
+  },
+};
+
+function hasDocstring(node: Deno.lint.Node, source: Deno.lint.SourceCode): boolean {
+  const [start] = node.range;
+  const comment = source.getAllComments().findLast(({ type, value, range }) =>
+    type === "Block" && value.startsWith("*") && !value.includes("@module") && range[1] <= start
+  );
+  if (comment === undefined) return false;
+  return /^(?:\s|\/\/[^\n]*\n|\/\*(?:[^*]|\*(?!\/))*\*\/)*$/.test(source.text.slice(comment.range[1], start));
+}

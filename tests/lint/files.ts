@@ -1,0 +1,106 @@
+/** The folder of the workspace, with a slash at its end. */
+const ROOT = new URL("../../", import.meta.url).pathname;
+
+const MEMBERS = ["signer", "control_plane", "broker", "shim", "ctl", "debate", "shared", "tests"] as const;
+
+/** A member of the workspace. */
+export type Member = (typeof MEMBERS)[number];
+
+/**
+ * Files that decide or encode and touch nothing else, each ending in `/` for a folder. They run with no
+ * permission, and the same input gives the same output.
+ */
+const PURE = [
+  "shared/audit/chain.ts",
+  "shared/audit/chain_check.ts",
+  "shared/audit/lines.ts",
+  "shared/audit/record.ts",
+  "shared/audit/segment_names.ts",
+  "shared/audit/tail.ts",
+  "shared/config/broker.ts",
+  "shared/config/client.ts",
+  "shared/config/comment_keys.ts",
+  "shared/config/jsonc.ts",
+  "shared/config/key_path.ts",
+  "shared/config/near_miss.ts",
+  "shared/config/problems.ts",
+  "shared/config/reference.ts",
+  "shared/config/shape.ts",
+  "shared/config/signer.ts",
+  "shared/envelope.ts",
+  "shared/errors.ts",
+  "shared/http/caller.ts",
+  "shared/http/listen_address.ts",
+  "shared/http/problem.ts",
+  "shared/json.ts",
+  "shared/permissions/",
+  "shared/policy/",
+  "shared/quote.ts",
+  "shared/redact/",
+  "shared/ssh/",
+  "shared/visible.ts",
+  "shared/wire/",
+  "ctl/arguments.ts",
+  "ctl/edit/",
+  "ctl/init/guide.ts",
+  "ctl/init/layout.ts",
+  "ctl/init/options.ts",
+  "ctl/shell_word.ts",
+  "ctl/start_arguments.ts",
+  "shim/check.ts",
+  "debate/graph/",
+];
+
+/** Where time, chance, the environment and the end of the process come from, beside every `main.ts`. */
+const AMBIENT = [
+  "ctl/start.ts",
+  "deploy/compile.ts",
+  "shared/clock.ts",
+  "shared/http/exchange.ts",
+  "shared/http/mtls_server.ts",
+  "shared/random.ts",
+  "shared/service.ts",
+];
+
+/** The topics of `shared` that the debate may use: it has nothing to do with access. */
+const DEBATE_TOPICS = ["config", "http", "errors", "clock", "redact", "atomic_file"];
+
+/** A path relative to the workspace, or `undefined` for a file outside. */
+export function relativePath(fileName: string): string | undefined {
+  const path = fileName.replace(/^file:\/\//, "");
+  if (path.startsWith(ROOT)) return path.slice(ROOT.length);
+  return path.startsWith("/") ? undefined : path;
+}
+
+/** The member that a path belongs to. */
+export function memberOf(path: string): Member | undefined {
+  return MEMBERS.find((member) => path.startsWith(`${member}/`));
+}
+
+/** Whether a path is a test, a bench, or a help to them. */
+export function isTest(path: string): boolean {
+  return path.startsWith("tests/") || path.includes("/testing/") || /_(?:test|bench)\.tsx?$/.test(path);
+}
+
+/** Whether a path must be pure. */
+export function isPure(path: string): boolean {
+  return !isTest(path) && PURE.some((entry) => entry.endsWith("/") ? path.startsWith(entry) : path === entry);
+}
+
+/** Whether a path may read the clock, chance and the environment, and end the process. */
+export function isAmbient(path: string): boolean {
+  return isTest(path) || AMBIENT.includes(path) || /(?:^|\/)main\.ts$/.test(path);
+}
+
+/** Whether the debate may use a file of `shared`. */
+export function isForDebate(path: string): boolean {
+  return DEBATE_TOPICS.some((topic) => path.startsWith(`shared/${topic}/`) || path === `shared/${topic}.ts`);
+}
+
+/** The file that an import means, relative to the workspace; `undefined` when it is a package or built in. */
+export function resolveImport(specifier: string, from: string): string | undefined {
+  const workspace = /^@gateway\/([^/]+)(?:\/(.*))?$/.exec(specifier);
+  if (workspace !== null) return `${workspace[1]?.replaceAll("-", "_")}/${workspace[2] ?? "main"}.ts`;
+  if (!specifier.startsWith(".")) return undefined;
+  return new URL(specifier, `file:///${from}`).pathname.slice(1);
+}

@@ -1,0 +1,113 @@
+import { isAmbient, isPure, relativePath } from "./files.ts";
+
+/** Members of globals that say what time it is, give chance, or reach the process. */
+const AMBIENT: Readonly<Record<string, readonly string[]>> = {
+  Date: ["now"],
+  Deno: ["env", "exit", "exitCode"],
+  Math: ["random"],
+  crypto: ["getRandomValues", "randomUUID"],
+};
+
+/** Globals that a pure file has no use for. */
+const IMPURE: readonly string[] = [
+  "Deno",
+  "WebSocket",
+  "Worker",
+  "console",
+  "fetch",
+  "localStorage",
+  "performance",
+  "process",
+  "queueMicrotask",
+  "sessionStorage",
+  "setInterval",
+  "setTimeout",
+];
+
+/** Time, chance, environment and exit come from `main.ts` and a few adapters, and from there as parameters. */
+export const ambient: Deno.lint.Rule = {
+  create(context) {
+    const path = relativePath(context.filename);
+    if (path === undefined || isAmbient(path)) return {};
+    const report = (node: Deno.lint.Node, what: string) =>
+      context.report({
+        node,
+        message: `${what} belongs to main.ts and adapters; take it as a parameter (Clock, Random)`,
+      });
+    return {
+      MemberExpression(node) {
+        const [object, property] = [globalName(node.object), propertyName(node)];
+        if (object !== undefined && property !== undefined && AMBIENT[object]?.includes(property)) {
+          report(node, `${object}.${property}`);
+        }
+      },
+      VariableDeclarator(node) {
+        const object = node.init === null ? undefined : globalName(node.init);
+        if (object === undefined || node.id.type !== "ObjectPattern") return;
+        for (const property of node.id.properties) {
+          const name = property.type === "Property" && property.key.type === "Identifier"
+            ? property.key.name
+            : "";
+          if (AMBIENT[object]?.includes(name)) report(node, `${object}.${name}`);
+        }
+      },
+      NewExpression(node) {
+        if (globalName(node.callee) === "Date" && node.arguments.length === 0) report(node, "new Date()");
+      },
+      CallExpression(node) {
+        if (globalName(node.callee) === "Date") report(node, "Date()");
+      },
+    };
+  },
+};
+
+/** A pure file touches nothing outside itself. */
+export const pure: Deno.lint.Rule = {
+  create(context) {
+    const path = relativePath(context.filename);
+    if (path === undefined || !isPure(path)) return {};
+    return {
+      Identifier(node) {
+        if (!IMPURE.includes(node.name) || isNameOnly(node)) return;
+        context.report({
+          node,
+          message: `${path} is pure and must not use ${node.name}; take what it gives as a parameter`,
+        });
+      },
+    };
+  },
+};
+
+/** The global that an expression is: `Deno`, or `globalThis.Deno`. */
+function globalName(node: Deno.lint.Node): string | undefined {
+  if (node.type === "Identifier") return node.name;
+  if (node.type !== "MemberExpression" || node.object.type !== "Identifier") return undefined;
+  return node.object.name === "globalThis" ? propertyName(node) : undefined;
+}
+
+function propertyName(node: Deno.lint.MemberExpression): string | undefined {
+  if (!node.computed) return node.property.type === "Identifier" ? node.property.name : undefined;
+  return node.property.type === "Literal" && typeof node.property.value === "string"
+    ? node.property.value
+    : undefined;
+}
+
+/** Whether an identifier only names something: a key, another object's property, a type. */
+function isNameOnly(node: Deno.lint.Identifier): boolean {
+  const { parent } = node;
+  switch (parent.type) {
+    case "MemberExpression":
+      return parent.property === node && !parent.computed && globalName(parent) === undefined;
+    case "Property":
+    case "PropertyDefinition":
+    case "MethodDefinition":
+      return parent.key === node && !parent.computed;
+    case "TSQualifiedName":
+    case "TSPropertySignature":
+    case "TSMethodSignature":
+    case "TSTypeReference":
+      return true;
+    default:
+      return false;
+  }
+}

@@ -1,0 +1,38 @@
+import { parsePemCaKey } from "@gateway/shared/ca/pem";
+import { type CertificateFields, formatCertificate, issueCertificate } from "@gateway/shared/ssh/certificate";
+import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/private_key";
+import { formatPublicKey, parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
+
+/** The principal that {@linkcode TestCa} writes into certificates unless told otherwise. */
+export const PRINCIPAL = "host:target";
+
+/** A certificate authority for tests. */
+export interface TestCa {
+  readonly publicKeyLine: string;
+  /** Certifies a key for five minutes and {@linkcode PRINCIPAL}; fields that are given win. */
+  certify(publicKeyLine: string, fields?: Partial<CertificateFields>): Promise<string>;
+}
+
+/** Makes a certificate authority with a fresh Ed25519 key. */
+export function createTestCa(): TestCa {
+  const ca = parsePemCaKey(encodeOpensshPrivateKey(crypto.getRandomValues(new Uint8Array(32)), "test-ca"));
+  return {
+    publicKeyLine: formatPublicKey(ca.algorithm, ca.publicKey),
+    async certify(publicKeyLine, fields = {}) {
+      const now = Math.floor(Date.now() / 1000);
+      const blob = await issueCertificate({
+        publicKey: parseEd25519PublicKey(publicKeyLine),
+        nonce: crypto.getRandomValues(new Uint8Array(32)),
+        serial: 1n,
+        keyId: "test",
+        principals: [PRINCIPAL],
+        validAfter: now - 30,
+        validBefore: now + 300,
+        criticalOptions: {},
+        extensions: ["permit-pty"],
+        ...fields,
+      }, ca);
+      return formatCertificate(blob);
+    },
+  };
+}

@@ -1,0 +1,109 @@
+// @ts-types="@types/ssh2"
+import type { ServerChannel } from "ssh2";
+import { signalGroup } from "./process_tree.ts";
+
+const SHELL = "/bin/sh";
+const SIGNALS: readonly string[] = ["HUP", "INT", "QUIT", "ALRM", "TERM", "KILL", "USR1", "USR2"];
+const LINE_FEED = 10;
+const CARRIAGE_RETURN = 13;
+
+/** A command to be run for a client. */
+export interface CommandOptions {
+  readonly command: string;
+  readonly environment: Readonly<Record<string, string>>;
+  /** Merges the two streams and ends lines as a terminal does; there is no real terminal. */
+  readonly pty: boolean;
+}
+
+/** A command that runs. */
+export interface RunningCommand {
+  /** Sends a signal, by its name without `SIG`, to the command and all that it started. */
+  signal(name: string): void;
+  /** Resolves when the command has ended. */
+  readonly ended: Promise<void>;
+}
+
+/** Runs a command in a process group of its own, and reports over the channel how it went. */
+export function startCommand(channel: ServerChannel, options: CommandOptions): RunningCommand {
+  const process = new Deno.Command(SHELL, {
+    args: ["-c", options.pty ? `exec 2>&1\n${options.command}` : options.command],
+    clearEnv: true,
+    env: options.environment,
+    detached: true,
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  let running = true;
+  const signal = (name: string) => {
+    if (running && SIGNALS.includes(name)) signalGroup(process.pid, name);
+  };
+  // Without a reader of the client's input the channel would never come to its close event.
+  channel.resume();
+  // Like sshd: the terminal hangs up, other commands have to find out that nobody listens.
+  if (options.pty) channel.on("close", () => signal("HUP"));
+  // A channel that is closed without a status tells the client that something went wrong here.
+  const ended = report(channel, process, options.pty).catch(() => void channel.end()).finally(() => {
+    running = false;
+  });
+  return { signal, ended };
+}
+
+async function report(channel: ServerChannel, process: Deno.ChildProcess, pty: boolean): Promise<void> {
+  const writer = new ChannelWriter(channel);
+  const ends = pty ? withCarriageReturns : (chunk: Uint8Array) => chunk;
+  const [status] = await Promise.all([
+    process.status,
+    copy(process.stdout, (chunk) => writer.write(channel, ends(chunk))),
+    copy(process.stderr, (chunk) => writer.write(channel.stderr, chunk)),
+  ]);
+  if (status.signal === null) channel.exit(status.code);
+  else channel.exit(status.signal.replace(/^SIG/, ""), false, "");
+  channel.end();
+}
+
+async function copy(
+  source: ReadableStream<Uint8Array>,
+  write: (chunk: Uint8Array) => Promise<boolean>,
+): Promise<void> {
+  for await (const chunk of source) {
+    // Leaving the loop closes the pipe, and the command gets SIGPIPE.
+    if (!await write(chunk)) return;
+  }
+}
+
+/** What of the channel's insides remembers a write that had to wait for window space. */
+const WAITING = ["_chunk", "_chunkcb", "_chunkErr", "_chunkcbErr"];
+
+/**
+ * Writes to the two streams of a channel, one chunk at a time. ssh2's server does not forget a chunk that had to
+ * wait once it is sent, and sends it again when the other stream has to wait.
+ */
+class ChannelWriter {
+  readonly #channel: ServerChannel;
+  readonly #closed: Promise<false>;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(channel: ServerChannel) {
+    this.#channel = channel;
+    this.#closed = new Promise((resolve) => channel.once("close", () => resolve(false)));
+  }
+
+  /** @returns whether the channel is still open */
+  write(stream: NodeJS.WritableStream, chunk: Uint8Array): Promise<boolean> {
+    const written = this.#last.then(() =>
+      Promise.race([
+        this.#closed,
+        new Promise<boolean>((resolve) => stream.write(chunk, () => resolve(true))),
+      ])
+    ).finally(() => {
+      for (const name of WAITING) Reflect.set(this.#channel, name, undefined);
+    });
+    this.#last = written;
+    return written;
+  }
+}
+
+function withCarriageReturns(chunk: Uint8Array): Uint8Array {
+  return Uint8Array.from([...chunk].flatMap((byte) => byte === LINE_FEED ? [CARRIAGE_RETURN, byte] : [byte]));
+}

@@ -1,0 +1,15 @@
+import { encodeOpensshPrivateKey, parsePrivateKey } from "@gateway/shared/ssh/private_key";
+import { formatPublicKey } from "@gateway/shared/ssh/public_key";
+
+/** A host key: the private half as OpenSSH stores it, the public one as a line. */
+export interface HostKey {
+  readonly pem: string;
+  readonly line: string;
+}
+
+/** Makes an Ed25519 host key. */
+export function createHostKey(): HostKey {
+  const pem = encodeOpensshPrivateKey(crypto.getRandomValues(new Uint8Array(32)), "ssh-target");
+  const { algorithm, publicKey } = parsePrivateKey(pem);
+  return { pem, line: formatPublicKey(algorithm, publicKey) };
+}

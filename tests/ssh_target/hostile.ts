@@ -1,0 +1,105 @@
+// @ts-types="@types/ssh2"
+import ssh2, { type Connection, type ServerChannel } from "ssh2";
+import { createEphemeralKey, type EphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
+import { DEFAULT_LIMITS, type SshLimits } from "../../broker/ssh/limits.ts";
+import { type CommandResult, runCommand } from "../../broker/ssh/run_command.ts";
+import { createTestCa } from "./certificates.ts";
+import { createHostKey, type HostKey } from "./host_key.ts";
+
+/** Runs a command on whatever listens at a port. */
+export interface HostileRequest {
+  readonly port: number;
+  readonly hostKeyLine: string;
+  readonly limits?: Partial<SshLimits>;
+  readonly signal?: AbortSignal;
+  /** Puts this key into the certificate in place of the one that signs. */
+  readonly certifiedKey?: EphemeralKey;
+}
+
+/** Runs `true` with a certificate that a server of this file does not check. */
+export async function runOn(request: HostileRequest): Promise<CommandResult> {
+  const { port, hostKeyLine, limits, signal } = request;
+  const key = createEphemeralKey();
+  return await runCommand({
+    host: { addr: `127.0.0.1:${port}`, hostKey: hostKeyLine },
+    user: "root",
+    certificate: await createTestCa().certify((request.certifiedKey ?? key).publicKeyLine),
+    key,
+    command: "true",
+    pty: false,
+    limits: { ...DEFAULT_LIMITS, ...limits },
+    ...(signal === undefined ? {} : { signal }),
+  });
+}
+
+/** Gives a test a TCP server that does with each connection what it likes. */
+export async function withTcpServer(
+  onConnection: (connection: Deno.TcpConn) => Promise<void>,
+  test: (port: number) => Promise<void>,
+): Promise<void> {
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const connections: Promise<void>[] = [];
+  const accepting = (async () => {
+    for await (const connection of listener) {
+      connections.push(onConnection(connection).catch(() => {}).finally(() => closeQuietly(connection)));
+    }
+  })();
+  try {
+    await test(listener.addr.port);
+  } finally {
+    listener.close();
+    await accepting;
+    await Promise.all(connections);
+  }
+}
+
+/** Reads until the other side closes. */
+export async function readToEnd(connection: Deno.TcpConn): Promise<void> {
+  const buffer = new Uint8Array(4096);
+  while (await connection.read(buffer) !== null);
+}
+
+/** Gives a test an SSH server that lets everybody in and does with a connection what it likes. */
+export async function withSshServer(
+  onConnection: (connection: Connection) => void,
+  test: (server: { readonly port: number; readonly hostKeyLine: string }) => Promise<void>,
+  hostKey: HostKey = createHostKey(),
+): Promise<void> {
+  const sockets = new Set<Connection>();
+  const server = new ssh2.Server({ hostKeys: [hostKey.pem] }, (connection) => {
+    sockets.add(connection);
+    connection.on("error", () => {});
+    connection.on("close", () => sockets.delete(connection));
+    connection.on("authentication", (context) => context.accept());
+    onConnection(connection);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new TypeError("The SSH server has no port");
+  try {
+    await test({ port: address.port, hostKeyLine: hostKey.line });
+  } finally {
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+    for (const connection of sockets) connection.end();
+    await closed;
+  }
+}
+
+/** Accepts the command of a connection and hands its channel over. */
+export function onExec(
+  act: (channel: ServerChannel, connection: Connection) => void,
+): (connection: Connection) => void {
+  return (connection) => {
+    connection.on("session", (accept) => {
+      accept().on("exec", (acceptCommand) => act(acceptCommand(), connection));
+    });
+  };
+}
+
+function closeQuietly(connection: Deno.TcpConn): void {
+  try {
+    connection.close();
+  } catch {
+    // The test has closed it already.
+  }
+}

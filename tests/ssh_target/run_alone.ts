@@ -1,0 +1,15 @@
+/**
+ * Runs one command with no permission but to connect to the host: writes a public key to stdout, reads a line
+ * with the host and the certificate from stdin, and writes what the command printed.
+ */
+import { createEphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
+import { runCommand } from "../../broker/ssh/run_command.ts";
+
+const key = createEphemeralKey();
+const encoder = new TextEncoder();
+await Deno.stdout.write(encoder.encode(`${key.publicKeyLine}\n`));
+for await (const line of Deno.stdin.readable.pipeThrough(new TextDecoderStream())) {
+  const { stdout } = await runCommand({ ...JSON.parse(line), key, command: "echo alone", pty: false });
+  await Deno.stdout.write(stdout);
+  break;
+}

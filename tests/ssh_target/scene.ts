@@ -1,0 +1,77 @@
+import type { CertificateFields } from "@gateway/shared/ssh/certificate";
+import { createEphemeralKey, type EphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
+import { DEFAULT_LIMITS, type SshLimits } from "../../broker/ssh/limits.ts";
+import { type CommandResult, runCommand, type RunCommandOptions } from "../../broker/ssh/run_command.ts";
+import { createTestCa, PRINCIPAL, type TestCa } from "./certificates.ts";
+import { currentUser, type SshTarget, startSshTarget } from "./target.ts";
+
+/** What a test asks of a target; all of it may be left out. */
+export interface SceneRequest extends Partial<Pick<RunCommandOptions, "pty" | "signal" | "user">> {
+  readonly fields?: Partial<CertificateFields>;
+  readonly limits?: Partial<SshLimits>;
+  /** Another authority than the one that the target trusts. */
+  readonly ca?: TestCa;
+  readonly hostKey?: string;
+  /** The key to be certified, and to sign with. */
+  readonly key?: EphemeralKey;
+}
+
+/** A target, and the means to run commands on it. */
+export interface Scene {
+  readonly target: SshTarget;
+  /** A folder that is removed at the end. */
+  readonly dir: string;
+  /** A certificate that the target accepts. */
+  certify(publicKeyLine: string): Promise<string>;
+  run(command: string, request?: SceneRequest): Promise<CommandResult>;
+}
+
+/** Starts a target, gives it to a test and ends it. */
+export async function withTarget(
+  kind: SshTarget["kind"],
+  test: (scene: Scene) => Promise<void>,
+): Promise<void> {
+  const dir = await Deno.makeTempDir({ prefix: "ssh-target-" });
+  try {
+    const ca = createTestCa();
+    const principals = { [currentUser()]: [PRINCIPAL] };
+    const target = await startSshTarget({
+      caPublicKeyLine: ca.publicKeyLine,
+      principals,
+      dir,
+      forceKind: kind,
+    });
+    try {
+      await test({
+        target,
+        dir,
+        certify: (line) => ca.certify(line),
+        run: (command, request) => run(target, ca, command, request),
+      });
+    } finally {
+      await target.close();
+    }
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+}
+
+async function run(
+  target: SshTarget,
+  trusted: TestCa,
+  command: string,
+  request: SceneRequest = {},
+): Promise<CommandResult> {
+  const { fields, limits, ca = trusted, hostKey = target.hostKeyLine, key = createEphemeralKey(), signal } =
+    request;
+  return await runCommand({
+    host: { addr: `127.0.0.1:${target.port}`, hostKey },
+    user: request.user ?? target.user,
+    certificate: await ca.certify(key.publicKeyLine, fields),
+    key,
+    command,
+    pty: request.pty ?? false,
+    limits: { ...DEFAULT_LIMITS, commandMs: 60_000, ...limits },
+    ...(signal === undefined ? {} : { signal }),
+  });
+}
