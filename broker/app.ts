@@ -1,14 +1,12 @@
-import { openFileAuditLog } from "@gateway/shared/audit/file_log";
-import { AuditGate } from "@gateway/shared/audit/gate";
+import { openServiceAudit } from "@gateway/shared/audit/service_audit";
 import type { Clock } from "@gateway/shared/clock";
 import type { BrokerConfig } from "@gateway/shared/config/broker";
 import { AppError } from "@gateway/shared/errors";
 import { JsonClient } from "@gateway/shared/http/json_client";
 import type { ServiceLogger } from "@gateway/shared/log";
+import { loadTlsMaterial } from "@gateway/shared/http/tls_material";
 import { createMetrics, type Metrics } from "@gateway/shared/metrics";
-import { createRedactor } from "@gateway/shared/redact/redact";
 import { RemoteAuthority } from "./authority/remote.ts";
-import { loadTlsMaterial, readAuditKey } from "./credentials.ts";
 import { countEvents } from "./events.ts";
 import { type Execute, execute } from "./execute.ts";
 import { describeFault } from "./fault.ts";
@@ -46,30 +44,18 @@ export interface Broker {
 export async function createBroker(config: BrokerConfig, ports: BrokerPorts): Promise<Broker> {
   const { clock, logger } = ports;
   const { signer } = config;
-  const [tls, seed] = await Promise.all([
-    loadTlsMaterial({
-      cert: { key: "signer.client_cert", path: signer.client_cert },
-      key: { key: "signer.client_key", path: signer.client_key },
-      ca: { key: "signer.ca", path: signer.ca },
-    }),
-    readAuditKey({ key: "audit_key", path: config.audit_key }),
-  ]);
-  const redact = createRedactor(config.redact);
-  const log = await openFileAuditLog({ path: config.audit_log, seed, clock, redact, logger });
-
-  const metrics = createMetrics();
-  const counters = createCounters(metrics);
-  const gate = new AuditGate({
-    log,
-    failMode: config.audit_fail_mode,
-    logger,
-    onAppendFailure: () => counters.appendFailures.inc(),
-    onBlocked: () => counters.blocked.inc(),
+  const tls = await loadTlsMaterial({
+    cert: { key: "signer.client_cert", path: signer.client_cert },
+    key: { key: "signer.client_key", path: signer.client_key },
+    ca: { key: "signer.ca", path: signer.ca },
   });
+  const metrics = createMetrics();
+  const counter = metrics.counter("broker_events_total", "Audit events by outcome", ["outcome"]);
+  const gate = await openServiceAudit({ config, clock, metrics, logger });
   const client = new JsonClient({ what: "the signer", baseUrl: signer.url, ...tls });
   const authority = new RemoteAuthority(client);
   const hosts = new HostsView(() => authority.hosts());
-  const events = countEvents(gate, (outcome) => counters.events.inc({ outcome }));
+  const events = countEvents(gate, (outcome) => counter.inc({ outcome }));
   const { max_ttl_seconds: maxTtlSeconds } = config;
   const executePorts = { authority, hosts, createKey: createEphemeralKey, runCommand, events, maxTtlSeconds };
   const runs = trackRuns((request, signal) => execute(executePorts, request, signal));
@@ -108,15 +94,4 @@ async function loadFirst(hosts: HostsView): Promise<Hosts> {
       cause,
     });
   }
-}
-
-function createCounters(metrics: Metrics) {
-  return {
-    events: metrics.counter("broker_events_total", "Audit events by outcome", ["outcome"]),
-    appendFailures: metrics.counter("audit_append_failures_total", "Audit append errors"),
-    blocked: metrics.counter(
-      "audit_blocked_total",
-      "Actions denied because the audit log could not be written in closed mode",
-    ),
-  };
 }

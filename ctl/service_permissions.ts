@@ -2,8 +2,8 @@ import { resolve } from "node:path";
 import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/shared/config/broker";
 import { loadConfig } from "@gateway/shared/config/load";
 import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/shared/config/signer";
-import { type BrokerFrontend, brokerPermissions } from "@gateway/shared/permissions/broker";
-import type { PermissionSet } from "@gateway/shared/permissions/set";
+import { type BrokerFrontend, brokerPermissions, brokerRunOptions } from "@gateway/shared/permissions/broker";
+import { formatFlags, type PermissionSet } from "@gateway/shared/permissions/set";
 import { signerPermissions } from "@gateway/shared/permissions/signer";
 
 /** The services whose permissions can be derived. */
@@ -23,17 +23,25 @@ export interface ServiceProcess {
   readonly frontend: BrokerFrontend;
 }
 
+/** What a process may do, and the flags of `deno run` that make it so. */
+export interface DerivedPermissions {
+  readonly set: PermissionSet;
+  readonly flags: readonly string[];
+}
+
 /**
  * Loads a service's config and derives what its process may do.
  *
  * @throws {AppError} `invalid_config` when the config is broken
  */
-export async function derivePermissions(process: ServiceProcess): Promise<PermissionSet> {
+export async function derivePermissions(process: ServiceProcess): Promise<DerivedPermissions> {
   const path = resolve(process.workingFolder, process.configPath);
   if (process.service === "signer") {
     const kind = { what: "signer config", schema: signerConfig, unsupported: UNSUPPORTED_SIGNER_KEYS };
-    return signerPermissions(await loadConfig({ path, ...kind }), { ...process, configPath: path });
+    const set = signerPermissions(await loadConfig({ path, ...kind }), { ...process, configPath: path });
+    return { set, flags: formatFlags(set) };
   }
   const kind = { what: "broker config", schema: brokerConfig, unsupported: UNSUPPORTED_BROKER_KEYS };
-  return brokerPermissions(await loadConfig({ path, ...kind }), { ...process, configPath: path });
+  const set = brokerPermissions(await loadConfig({ path, ...kind }), { ...process, configPath: path });
+  return { set, flags: formatFlags(set, brokerRunOptions(process.frontend)) };
 }

@@ -7,7 +7,6 @@
 import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { BrokerFrontend } from "@gateway/shared/permissions/broker";
-import { formatFlags } from "@gateway/shared/permissions/set";
 import { derivePermissions, type Service } from "./service_permissions.ts";
 import { exitCodeOf } from "./exit_code.ts";
 import { writeError } from "./output.ts";
@@ -29,11 +28,16 @@ if (import.meta.main) {
 async function start(request: StartRequest, workingFolder: string): Promise<number> {
   const configPath = resolve(workingFolder, request.config);
   const frontend = request.frontend ?? "serve-http";
-  const set = await derivePermissions({ service: request.service, configPath, workingFolder, frontend });
+  const { flags } = await derivePermissions({
+    service: request.service,
+    configPath,
+    workingFolder,
+    frontend,
+  });
   const main = fileURLToPath(new URL(`../${request.service}/main.ts`, import.meta.url));
   const args = [
     "run",
-    ...formatFlags(set),
+    ...flags,
     main,
     ...subcommand(request.service, frontend),
     "--config",

@@ -3,7 +3,7 @@ import { openServiceAudit } from "@gateway/shared/audit/service_audit";
 import type { Clock } from "@gateway/shared/clock";
 import { type Monitor, startMonitor } from "@gateway/shared/http/monitor";
 import { type MtlsServer, startMtlsServer } from "@gateway/shared/http/mtls_server";
-import { readPemFile } from "@gateway/shared/http/pem_file";
+import { loadTlsMaterial } from "@gateway/shared/http/tls_material";
 import type { ServiceLogger } from "@gateway/shared/log";
 import { createMetrics } from "@gateway/shared/metrics";
 import type { Random } from "@gateway/shared/random";
@@ -40,11 +40,11 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
   const initial = await load();
   const { config } = initial;
   for (const warning of snapshotWarnings(initial)) logger.warn(warning);
-  const [cert, key, clientCa] = await Promise.all([
-    readPemFile("server_cert", config.server_cert),
-    readPemFile("server_key", config.server_key),
-    readPemFile("client_ca", config.client_ca),
-  ]);
+  const tls = await loadTlsMaterial({
+    cert: { key: "server_cert", path: config.server_cert },
+    key: { key: "server_key", path: config.server_key },
+    ca: { key: "client_ca", path: config.client_ca },
+  });
   const metrics = createMetrics();
   let ready = false;
   await using opened = new AsyncDisposableStack();
@@ -67,9 +67,9 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
   });
   const server = await startMtlsServer({
     listen: config.listen,
-    cert,
-    key,
-    clientCa,
+    cert: tls.cert,
+    key: tls.key,
+    clientCa: tls.ca,
     handler,
     onError: (error, requestId) => logger.error("request failed", { error, request_id: requestId }),
   });

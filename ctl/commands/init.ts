@@ -4,7 +4,7 @@ import { systemClock } from "@gateway/shared/clock";
 import { brokerConfig } from "@gateway/shared/config/broker";
 import { parseConfig } from "@gateway/shared/config/load";
 import { AppError } from "@gateway/shared/errors";
-import { brokerPermissions } from "@gateway/shared/permissions/broker";
+import { brokerPermissions, brokerRunOptions } from "@gateway/shared/permissions/broker";
 import { formatFlags } from "@gateway/shared/permissions/set";
 import { systemRandom } from "@gateway/shared/random";
 import { once, repeated } from "../arguments.ts";
@@ -100,7 +100,7 @@ function deriveMcpFlags(layout: Layout, choices: ConfigChoices): readonly string
   const text = formatMcpConfig(layout, choices);
   const config = parseConfig({ text, source, what: "broker config", schema: brokerConfig });
   const location = { configPath: source, workingFolder: layout.folder, frontend: "serve-mcp" } as const;
-  return formatFlags(brokerPermissions(config, location));
+  return formatFlags(brokerPermissions(config, location), brokerRunOptions(location.frontend));
 }
 
 function currentRuntime(): Runtime {

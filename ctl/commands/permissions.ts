@@ -1,6 +1,6 @@
 import { Argument, Option } from "commander";
 import { BROKER_FRONTENDS, type BrokerFrontend } from "@gateway/shared/permissions/broker";
-import { formatFlags, formatJson } from "@gateway/shared/permissions/set";
+import { formatJson } from "@gateway/shared/permissions/set";
 import type { AddCommand } from "../context.ts";
 import { derivePermissions, type Service, SERVICES } from "../service_permissions.ts";
 import { quoteWord } from "../shell_word.ts";
@@ -31,13 +31,12 @@ export const addPermissions: AddCommand = (program, context) => {
         const { config } = command.optsWithGlobals() as { readonly config?: string };
         const configPath = config ?? (service === "signer" ? "signer.json" : "config.json");
         const { workingFolder } = context;
-        const set = await derivePermissions({
+        const { set, flags } = await derivePermissions({
           service,
           configPath,
           workingFolder,
           frontend: options.frontend,
         });
-        const flags = formatFlags(set);
         return {
           json: { service, flags, permissions: formatJson(set) },
           lines: [flags.map(quoteWord).join(" ")],

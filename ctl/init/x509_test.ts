@@ -96,7 +96,10 @@ Deno.test("issueLeaf() takes the times it is given, else an hour ago and ten yea
   const notBefore = new Date("2020-01-01T00:00:00Z");
   const notAfter = new Date("2020-01-02T00:00:00Z");
   const { leaf: expired } = await issue({ notBefore, notAfter });
-  assert.deepEqual([expired.validFromDate, expired.validToDate], [notBefore, notAfter]);
+  assert.deepEqual([Date.parse(expired.validFrom), Date.parse(expired.validTo)], [
+    notBefore.getTime(),
+    notAfter.getTime(),
+  ]);
 });
 
 Deno.test("issueLeaf() numbers certificates with 128 random bits, always positive", async () => {

@@ -94,8 +94,12 @@ export function formatTime(ms: number): string {
 
 /** A JSON string, quotes included, escaped the way the record's format fixes it; lone surrogates become U+FFFD. */
 export function encodeText(text: string): string {
+  if (PLAIN.test(text)) return `"${text}"`;
   return JSON.stringify(text.toWellFormed()).replace(/[<>&\u2028\u2029]/g, escapeUnit);
 }
+
+/** Printable ASCII but for what is escaped; nearly every text is. */
+const PLAIN = /^[ !#-%'-;=?-[\]-~]*$/;
 
 function escapeUnit(unit: string): string {
   return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;

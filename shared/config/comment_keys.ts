@@ -15,9 +15,11 @@ import { mapValues, type Shape, shapeAt } from "./shape.ts";
  * comment. What is not a comment is checked like everything else.
  */
 export function withoutComments(value: ConfigObject, shape: Shape): ConfigObject {
-  const copy = createConfigObject();
   const node = objectShape(shape);
   const entryShape = mapValues(node);
+  // Of a value that may be anything nothing is known to be a comment.
+  if (entryShape === undefined && node.properties === undefined) return value;
+  const copy = createConfigObject();
   for (const [key, member] of Object.entries(value)) {
     const isComment = entryShape === undefined ? isStructComment(key) : isMapComment(key, member, entryShape);
     const inner = shapeAt(node, [key]);

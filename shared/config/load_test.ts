@@ -344,7 +344,7 @@ Deno.test("parseConfig() throws nothing but AppError, whatever the text", () => 
   }));
 });
 
-Deno.test("parseConfig() reads any JSON value as JSON.parse does", () => {
+Deno.test("parseConfig() reads what may be any value as JSON.parse does, _ keys included", () => {
   const schema = z.strictObject({ value: z.unknown() });
   const value = fc.jsonValue({ noUnicodeString: false }).map((any) => JSON.stringify({ value: any }))
     .filter((text) => text.isWellFormed() && !/\\ud[89a-f]|__proto__/i.test(text));

@@ -48,7 +48,10 @@ export async function readJsonBody<T>(request: Request, options: JsonBodyOptions
   if (result.success) return result.data;
   const issue = result.error.issues[0];
   const key = issue === undefined || issue.path.length === 0 ? "request body" : formatKeyPath(issue.path);
-  throw new AppError("invalid_request", `Invalid ${key}: ${issue?.message ?? "wrong shape"}`);
+  throw new AppError(
+    "invalid_request",
+    `Invalid ${key}: ${issue?.message.replace(/^Invalid input: /, "") ?? "wrong shape"}`,
+  );
 }
 
 function parseBody(bytes: Uint8Array): unknown {

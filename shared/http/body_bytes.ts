@@ -40,7 +40,10 @@ function readMessage(message: IncomingMessage, maxBytes: number): Promise<readon
     message.on("data", take);
     message.on("end", () => resolve(chunks));
     message.on("error", (cause) => reject(brokeOff(cause)));
-    message.on("close", () => reject(brokeOff()));
+    message.on("close", () => {
+      // Closes after every body; an error with its stack is made only for one that broke off.
+      if (!message.complete) reject(brokeOff());
+    });
   });
 }
 

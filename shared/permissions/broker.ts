@@ -24,7 +24,7 @@
 import type { BrokerConfig } from "../config/broker.ts";
 import { addressPermissions, listenPermissions, urlPermissions } from "./address.ts";
 import { filePermissions } from "./audit_folder.ts";
-import { mergeSets, type PermissionSet } from "./set.ts";
+import { mergeSets, type PermissionSet, type RunOptions } from "./set.ts";
 import type { ServiceLocation } from "./signer.ts";
 
 /** How agents reach a broker: HTTP with mTLS, or MCP over standard input and output. */
@@ -79,4 +79,9 @@ export function brokerPermissions(config: BrokerConfig, location: BrokerLocation
     { net: hosts.length > 0 ? hosts.flatMap((host) => addressPermissions(host.addr)) : "any" },
     { ignoreEnv: "all" },
   );
+}
+
+/** How a broker is run: one over stdio stands idle beside every MCP client, and is kept small. */
+export function brokerRunOptions(frontend: BrokerFrontend): RunOptions {
+  return { semiSpaceMegabytes: frontend === "serve-mcp" ? 1 : 2 };
 }

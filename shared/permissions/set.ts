@@ -9,6 +9,7 @@
  * assert.deepEqual(formatFlags({ read: ["/etc/gateway/signer.json"], net: ["127.0.0.1:9443"] }), [
  *   "--no-prompt",
  *   "--cached-only",
+ *   "--v8-flags=--max-semi-space-size=2",
  *   "--allow-read=/etc/gateway/signer.json",
  *   "--allow-net=127.0.0.1:9443",
  * ]);
@@ -46,14 +47,23 @@ export interface PermissionJson {
   readonly env?: { readonly ignore: readonly string[] | true };
 }
 
+/** How a process is run, beside what it may do. */
+export interface RunOptions {
+  /**
+   * The limit of V8's semi-space in MB, by default 2: an idle service is 5 MB smaller than with V8's own limit,
+   * and no slower. 1 saves 4 MB more and costs a busy service a fifth of its throughput.
+   */
+  readonly semiSpaceMegabytes?: 1 | 2;
+}
+
 /**
  * The flags of `deno run` for a set. `--no-prompt` comes first; `--cached-only` is always there, for without
  * it an `import()` at run time fetches packages over the network whatever `--allow-net` says.
  *
  * @throws {AppError} `invalid_config` when a path holds a comma, at which Deno would split it in two
  */
-export function formatFlags(set: PermissionSet): string[] {
-  const flags = ["--no-prompt", "--cached-only"];
+export function formatFlags(set: PermissionSet, { semiSpaceMegabytes = 2 }: RunOptions = {}): string[] {
+  const flags = ["--no-prompt", "--cached-only", `--v8-flags=--max-semi-space-size=${semiSpaceMegabytes}`];
   const add = (flag: string, values: readonly string[] | "any" | "all" | undefined) => {
     if (typeof values === "string") flags.push(flag);
     else if (values !== undefined && values.length > 0) {

@@ -156,26 +156,32 @@ export class SshReader {
 
 /** Writes values one after the other; every method returns the writer. */
 export class SshWriter {
-  readonly #chunks: Uint8Array[] = [];
+  #bytes: Uint8Array<ArrayBuffer> = new Uint8Array(INITIAL_BYTES);
+  #view = new DataView(this.#bytes.buffer);
   #length = 0;
 
   /** @throws {RangeError} when the value is not a whole number of 0 to 2^32-1 */
   u32(value: number): this {
-    return this.raw(u32Bytes(value));
+    if (!Number.isInteger(value) || value < 0 || value > MAX_U32) {
+      throw new RangeError(`Not an unsigned 32-bit number: ${value}`);
+    }
+    const at = this.#reserve(4);
+    this.#view.setUint32(at, value);
+    return this;
   }
 
   /** @throws {RangeError} when the value is not in 0 to 2^64-1 */
   u64(value: bigint): this {
     if (value < 0n || value > MAX_U64) throw new RangeError(`Not an unsigned 64-bit number: ${value}`);
-    const bytes = new Uint8Array(8);
-    new DataView(bytes.buffer).setBigUint64(0, value);
-    return this.raw(bytes);
+    const at = this.#reserve(8);
+    this.#view.setBigUint64(at, value);
+    return this;
   }
 
-  /** Bytes without a length before them. They are copied only by {@linkcode SshWriter.bytes}. */
+  /** Bytes without a length before them. */
   raw(bytes: Uint8Array): this {
-    this.#chunks.push(bytes);
-    this.#length += bytes.length;
+    const at = this.#reserve(bytes.length);
+    this.#bytes.set(bytes, at);
     return this;
   }
 
@@ -186,7 +192,12 @@ export class SshWriter {
 
   /** A `string` of UTF-8. */
   text(value: string): this {
-    return this.string(encoder.encode(value));
+    // Three bytes hold any UTF-16 unit; what is not used is given back.
+    const start = this.#reserve(4 + value.length * 3);
+    const { written } = encoder.encodeInto(value, this.#bytes.subarray(start + 4));
+    this.#view.setUint32(start, written);
+    this.#length = start + 4 + written;
+    return this;
   }
 
   /** An `mpint` from a big-endian magnitude; leading zeros are dropped. */
@@ -201,21 +212,22 @@ export class SshWriter {
 
   /** All that was written, in a fresh array. */
   bytes(): Uint8Array<ArrayBuffer> {
-    const result = new Uint8Array(this.#length);
-    let offset = 0;
-    for (const chunk of this.#chunks) {
-      result.set(chunk, offset);
-      offset += chunk.length;
+    return this.#bytes.slice(0, this.#length);
+  }
+
+  /** Makes room at the end and gives where it starts. */
+  #reserve(length: number): number {
+    const start = this.#length;
+    this.#length += length;
+    if (this.#length > this.#bytes.length) {
+      const larger = new Uint8Array(Math.max(this.#length, this.#bytes.length * 2));
+      larger.set(this.#bytes.subarray(0, start));
+      this.#bytes = larger;
+      this.#view = new DataView(larger.buffer);
     }
-    return result;
+    return start;
   }
 }
 
-function u32Bytes(value: number): Uint8Array {
-  if (!Number.isInteger(value) || value < 0 || value > MAX_U32) {
-    throw new RangeError(`Not an unsigned 32-bit number: ${value}`);
-  }
-  const bytes = new Uint8Array(4);
-  new DataView(bytes.buffer).setUint32(0, value);
-  return bytes;
-}
+/** Room for a certificate of ours. */
+const INITIAL_BYTES = 512;

@@ -11,9 +11,16 @@ export interface ToolAnswer {
 /** An agent at the broker's stdio frontend, through the official MCP client. */
 export class Agent {
   readonly #client: Client;
+  readonly #transport: StdioClientTransport;
 
-  private constructor(client: Client) {
+  private constructor(client: Client, transport: StdioClientTransport) {
     this.#client = client;
+    this.#transport = transport;
+  }
+
+  /** The process of the broker that was started for it. */
+  get pid(): number {
+    return this.#transport.pid ?? 0;
   }
 
   /** Starts the broker as an MCP client does, and initializes. */
@@ -25,7 +32,7 @@ export class Agent {
       stderr: "ignore",
     });
     await client.connect(transport);
-    return new Agent(client);
+    return new Agent(client, transport);
   }
 
   async callTool(name: string, args: Record<string, unknown>): Promise<ToolAnswer> {

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { parseJson } from "@gateway/shared/json";
 import { formatPublicKey } from "@gateway/shared/ssh/public_key";
 import { SshWriter } from "@gateway/shared/ssh/wire_format";
+import { readProcFile } from "../stage/proc_file.ts";
 import { poll } from "../stage/poll.ts";
 import { HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
@@ -145,6 +146,6 @@ Deno.test("a signer killed between request and answer is an upstream failure, an
 
 /** Whether some connection has bytes waiting that its process has not read (`/proc/net/tcp`, rx_queue). */
 async function hasUnreadBytes(): Promise<boolean> {
-  const table = await Deno.readTextFile("/proc/net/tcp");
+  const table = await readProcFile("/proc/net/tcp");
   return table.split("\n").some((line) => / 01 [0-9A-F]{8}:(?!00000000)[0-9A-F]{8} /.test(line));
 }

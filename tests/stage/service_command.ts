@@ -1,7 +1,7 @@
 import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/shared/config/broker";
 import { loadConfig } from "@gateway/shared/config/load";
 import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/shared/config/signer";
-import { type BrokerFrontend, brokerPermissions } from "@gateway/shared/permissions/broker";
+import { type BrokerFrontend, brokerPermissions, brokerRunOptions } from "@gateway/shared/permissions/broker";
 import { formatFlags, type PermissionSet } from "@gateway/shared/permissions/set";
 import { signerPermissions } from "@gateway/shared/permissions/signer";
 
@@ -47,7 +47,14 @@ export async function brokerCommand(configPath: string, frontend: BrokerFrontend
   return {
     name: frontend,
     permissions,
-    args: ["run", ...formatFlags(permissions), `${ROOT}broker/main.ts`, frontend, "--config", configPath],
+    args: [
+      "run",
+      ...formatFlags(permissions, brokerRunOptions(frontend)),
+      `${ROOT}broker/main.ts`,
+      frontend,
+      "--config",
+      configPath,
+    ],
     monitor: config.monitor_listen,
   };
 }

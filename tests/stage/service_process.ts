@@ -1,5 +1,6 @@
 import type { ServiceCommand } from "./service_command.ts";
 import { poll } from "./poll.ts";
+import { residentBytes } from "./proc_file.ts";
 
 /** A service that runs as a process of its own, under its own permissions. */
 export class ServiceProcess implements AsyncDisposable {
@@ -59,11 +60,9 @@ export class ServiceProcess implements AsyncDisposable {
     return this.#child.status;
   }
 
-  /** Resident memory in bytes (`VmRSS` of proc(5)). */
+  /** Resident memory in bytes. */
   async residentBytes(): Promise<number> {
-    const status = await Deno.readTextFile(`/proc/${this.pid}/status`);
-    const [, kib] = status.match(/^VmRSS:\s+(\d+) kB$/m) ?? [];
-    return Number(kib) * 1024;
+    return await residentBytes(this.pid);
   }
 
   /** Sends a signal; a process that has ended is left alone. */

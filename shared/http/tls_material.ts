@@ -1,7 +1,22 @@
+/**
+ * Who a process is on a TLS connection, and whom it believes: read from disk and checked to fit together.
+ *
+ * ```ts ignore
+ * import { loadTlsMaterial } from "@gateway/shared/http/tls_material";
+ *
+ * const tls = await loadTlsMaterial({
+ *   cert: { key: "server_cert", path: "pki/signer.crt" },
+ *   key: { key: "server_key", path: "pki/signer.key" },
+ *   ca: { key: "client_ca", path: "pki/mtls_ca.crt" },
+ * });
+ * ```
+ *
+ * @module
+ */
 import { createPrivateKey, X509Certificate } from "node:crypto";
-import { AppError } from "@gateway/shared/errors";
-import { readPemFile } from "@gateway/shared/http/pem_file";
-import { quoteText } from "@gateway/shared/quote";
+import { AppError } from "../errors.ts";
+import { quoteText } from "../quote.ts";
+import { readPemFile } from "./pem_file.ts";
 
 /** A file and the config key that names it. */
 export interface ConfiguredFile {
@@ -41,20 +56,6 @@ export async function loadTlsMaterial(
     );
   }
   return { cert, key, ca };
-}
-
-/**
- * Reads the seed that signs audit records.
- *
- * @throws {AppError} `invalid_config` naming the config key
- */
-export async function readAuditKey(file: ConfiguredFile): Promise<Uint8Array> {
-  try {
-    return await Deno.readFile(file.path);
-  } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new AppError("invalid_config", `Cannot read ${show(file)}: ${reason}`, { cause });
-  }
 }
 
 function parse<T>(file: ConfiguredFile, what: string, read: () => T): T {

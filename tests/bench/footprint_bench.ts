@@ -1,0 +1,89 @@
+import { Agent } from "../demo/agent.ts";
+import { residentBytes } from "../stage/proc_file.ts";
+import type { Stage } from "../stage/stage.ts";
+import type { ServiceProcess } from "../stage/service_process.ts";
+import type { Row } from "./row.ts";
+import { median } from "./statistics.ts";
+
+const STARTS = 5;
+const SETTLE_MS = 1500;
+const MAX_MEGABYTES = 90;
+
+/** Start-up times and idle memory of each service, as processes of their own. */
+export async function benchFootprint(stage: Stage): Promise<readonly Row[]> {
+  const signer = await measure(() => stage.startSigner());
+  await using _signer = await stage.startSigner();
+  const broker = await measure(() => stage.startBroker());
+  const mcp = await measureMcp(stage);
+  return [
+    ready("signer, ready after", signer.startMs, 1000),
+    ready("broker (HTTP), ready after", broker.startMs, 1000),
+    ready("broker (MCP), initialize answered after", mcp.startMs, 700),
+    memory("signer", signer.bytes),
+    memory("broker (HTTP)", broker.bytes),
+    memory("broker (MCP)", mcp.bytes),
+  ];
+}
+
+interface Footprint {
+  readonly startMs: number;
+  readonly bytes: number;
+}
+
+async function measure(start: () => Promise<ServiceProcess>): Promise<Footprint> {
+  const runs: Footprint[] = [];
+  for (let i = 0; i < STARTS; i++) {
+    const from = performance.now();
+    const service = await start();
+    const startMs = performance.now() - from;
+    await settle();
+    runs.push({ startMs, bytes: await service.residentBytes() });
+    await service.stop();
+  }
+  return middle(runs);
+}
+
+async function measureMcp(stage: Stage): Promise<Footprint> {
+  const command = await stage.mcpCommand();
+  const runs: Footprint[] = [];
+  for (let i = 0; i < STARTS; i++) {
+    const from = performance.now();
+    const agent = await Agent.start(command);
+    const startMs = performance.now() - from;
+    await settle();
+    runs.push({ startMs, bytes: await residentBytes(agent.pid) });
+    await agent.close();
+  }
+  return middle(runs);
+}
+
+function middle(runs: readonly Footprint[]): Footprint {
+  return { startMs: median(runs.map((run) => run.startMs)), bytes: median(runs.map((run) => run.bytes)) };
+}
+
+function settle(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
+}
+
+function ready(what: string, ms: number, limit: number): Row {
+  return {
+    what,
+    measured: `${ms.toFixed(0)} ms`,
+    baseline: "",
+    ratio: "",
+    target: `within ${limit} ms`,
+    met: ms <= limit,
+  };
+}
+
+function memory(name: string, bytes: number): Row {
+  const megabytes = bytes / 1e6;
+  return {
+    what: `${name}, idle memory`,
+    measured: `${megabytes.toFixed(1)} MB`,
+    baseline: "",
+    ratio: "",
+    target: `under ${MAX_MEGABYTES} MB`,
+    met: megabytes < MAX_MEGABYTES,
+  };
+}

@@ -1,0 +1,94 @@
+import { once } from "node:events";
+import { connect, type TLSSocket } from "node:tls";
+
+/** Who sends what to whom. */
+export interface LoadOptions {
+  readonly port: number;
+  readonly cert: string;
+  readonly key: string;
+  readonly ca: string;
+  readonly path: string;
+  readonly body: string;
+  readonly connections: number;
+  readonly seconds: number;
+}
+
+/** What a load came to. */
+export interface LoadResult {
+  readonly perSecond: number;
+  /** Milliseconds from request to the whole answer, sorted. */
+  readonly latencies: readonly number[];
+  /** Answers with another status than 200. */
+  readonly failures: number;
+}
+
+/**
+ * Sends the same request over and over on keep-alive connections, each waiting for its answer before the
+ * next. Written on bare sockets, so that what is measured is the server and not a client library.
+ */
+export async function load(options: LoadOptions): Promise<LoadResult> {
+  const { port, cert, key, ca, connections, seconds } = options;
+  const request = new TextEncoder().encode(
+    `POST ${options.path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n` +
+      `content-length: ${new TextEncoder().encode(options.body).length}\r\n\r\n${options.body}`,
+  );
+  const sockets = await Promise.all(Array.from({ length: connections }, async () => {
+    const socket = connect({ host: "127.0.0.1", port, cert, key, ca, minVersion: "TLSv1.3" });
+    await once(socket, "secureConnect");
+    return socket;
+  }));
+  const latencies: number[] = [];
+  let failures = 0;
+  const start = performance.now();
+  const end = start + seconds * 1000;
+  await Promise.all(sockets.map(async (socket) => {
+    const reader = new AnswerReader(socket);
+    while (performance.now() < end) {
+      const sent = performance.now();
+      socket.write(request);
+      if (await reader.next() !== 200) failures += 1;
+      latencies.push(performance.now() - sent);
+    }
+    socket.destroy();
+  }));
+  const elapsed = (performance.now() - start) / 1000;
+  latencies.sort((a, b) => a - b);
+  return { perSecond: latencies.length / elapsed, latencies, failures };
+}
+
+/** Gives the status of each answer on a connection once the whole answer is there. */
+class AnswerReader {
+  #text = "";
+  #waiting: ((status: number) => void) | undefined;
+
+  constructor(socket: TLSSocket) {
+    socket.setEncoding("latin1");
+    socket.on("data", (text: string) => {
+      this.#text += text;
+      this.#deliver();
+    });
+    socket.on("error", () => this.#waiting?.(0));
+    socket.on("close", () => this.#waiting?.(0));
+  }
+
+  next(): Promise<number> {
+    return new Promise((resolve) => {
+      this.#waiting = resolve;
+      this.#deliver();
+    });
+  }
+
+  #deliver(): void {
+    const head = this.#text.indexOf("\r\n\r\n");
+    if (head < 0 || this.#waiting === undefined) return;
+    const length = Number(/content-length: (\d+)/i.exec(this.#text)?.[1] ?? NaN);
+    if (Number.isNaN(length)) throw new Error(`answer without content-length: ${this.#text.slice(0, head)}`);
+    const end = head + 4 + length;
+    if (this.#text.length < end) return;
+    const status = Number(this.#text.slice(9, 12));
+    this.#text = this.#text.slice(end);
+    const waiting = this.#waiting;
+    this.#waiting = undefined;
+    waiting(status);
+  }
+}
