@@ -15,7 +15,7 @@ import { quoteText } from "../quote.ts";
 export async function lockLog(logPath: string): Promise<Disposable> {
   const file = await Deno.open(`${logPath}.lock`, { write: true, create: true, mode: 0o600 });
   try {
-    if (await file.tryLock(true)) return file;
+    if (await file.tryLock(true)) return { [Symbol.dispose]: () => release(file) };
   } catch (error) {
     file.close();
     throw error;
@@ -25,4 +25,14 @@ export async function lockLog(logPath: string): Promise<Disposable> {
     "invalid_config",
     `Cannot open audit log ${quoteText(logPath)}: it is in use by another process`,
   );
+}
+
+function release(file: Deno.FsFile): void {
+  try {
+    // A program that is being started at this moment holds a copy of the descriptor until its exec, and with
+    // it the lock: closing alone would not release it.
+    file.unlockSync();
+  } finally {
+    file.close();
+  }
 }
