@@ -1,0 +1,21 @@
+/**
+ * Writes the `CONFIG.md` of each service from the schema of its config: `deno task docs:config`.
+ *
+ * @module
+ */
+import { brokerConfig } from "@gateway/shared/config/broker";
+import { describeConfig } from "@gateway/shared/config/reference";
+import { signerConfig } from "@gateway/shared/config/signer";
+
+/** The pages, by their path from the root of the workspace. */
+export function configPages(): Readonly<Record<string, string>> {
+  return {
+    "signer/CONFIG.md": describeConfig({ title: "signer.json", schema: signerConfig }),
+    "broker/CONFIG.md": describeConfig({ title: "config.json and mcp.json", schema: brokerConfig }),
+  };
+}
+
+if (import.meta.main) {
+  const root = new URL("..", import.meta.url);
+  for (const [path, text] of Object.entries(configPages())) await Deno.writeTextFile(new URL(path, root), text);
+}
