@@ -49,15 +49,15 @@ function collect(
   stderr: OutputBuffer,
 ): Promise<RemoteExit | undefined> {
   let exit: RemoteExit | undefined;
-  channel.on("exit", (status: number | null, signal?: string) => {
+  channel.on("exit", (status, signal) => {
     exit = status === null
-      ? { kind: "signal", name: String(signal).replace(/^SIG/, "") }
+      ? { kind: "signal", name: signal.replace(/^SIG/, "") }
       : { kind: "status", status };
   });
   channel.on("error", () => {});
   channel.stderr.on("error", () => {});
-  channel.on("data", (chunk: Uint8Array) => stdout.write(chunk));
-  channel.stderr.on("data", (chunk: Uint8Array) => stderr.write(chunk));
+  channel.on("data", (chunk) => stdout.write(chunk));
+  channel.stderr.on("data", (chunk) => stderr.write(chunk));
   const closed = new Promise<void>((resolve) => channel.once("close", resolve));
   const stderrEnded = new Promise<void>((resolve) => channel.stderr.once("end", resolve));
   return Promise.all([closed, stderrEnded]).then(() => exit);

@@ -1,4 +1,4 @@
-// @ts-types="@types/ssh2"
+// @ts-types="./ssh2.d.ts"
 import type * as Ssh2 from "ssh2";
 
 /** A client of ssh2. */
@@ -30,7 +30,7 @@ export async function warmUp(): Promise<void> {
 }
 
 async function importSsh2(): Promise<Ssh2Library> {
-  // @ts-types="@types/ssh2"
+  // @ts-types="./ssh2.d.ts"
   const { Client } = await import("ssh2");
   const utils: unknown = await import("ssh2/lib/protocol/utils.js");
   if (!hasSendPacket(utils)) throw new TypeError("Cannot use this version of ssh2: sendPacket is not there");

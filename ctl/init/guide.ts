@@ -95,7 +95,7 @@ export function formatGuide(facts: GuideFacts & { readonly backup: string | unde
     ...JSON.stringify({ mcpServers: { gateway: mcpClientEntry(facts) } }, null, 2).split("\n").map((line) =>
       `   ${line}`
     ),
-    "   Or over HTTP, with pki/agent.crt and pki/agent.key (not both at once: a log has one writer):",
+    "   Over HTTP, with pki/agent.crt and pki/agent.key:",
     `   ${startBroker}`,
     "",
     "The client's settings hold the broker's exact permissions: after a change to mcp.json, renew them with",

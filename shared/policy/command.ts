@@ -89,6 +89,28 @@ export function composePolicies(members: readonly CompiledCommandPolicy[]): Poli
   };
 }
 
+/** Whether a set has an allowlist, to which patterns can be added. */
+export function hasAllowlist({ members }: PolicySet): boolean {
+  return members.some(({ mode }) => mode === "allowlist");
+}
+
+/**
+ * A set with more allow patterns, a member for each list; without an allowlist it stays as it is. Denials,
+ * approval, enforcement and parsing are those of the set.
+ */
+export function extendAllowlist(set: PolicySet, lists: readonly (readonly Pattern[])[]): PolicySet {
+  if (!hasAllowlist(set)) return set;
+  const members = lists.map((allow): CompiledCommandPolicy => ({
+    mode: "allowlist",
+    enforcement: set.enforcement,
+    allow,
+    deny: [],
+    requireApproval: [],
+    shellParse: set.parses,
+  }));
+  return { ...set, members: [...set.members, ...members] };
+}
+
 /**
  * Decides one command. Each simple command in it is a candidate of its own, its words joined by one space, so
  * that no pattern can match across `;` or `|`; without parsing the raw text is the one candidate. The first

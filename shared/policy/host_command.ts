@@ -1,17 +1,19 @@
 /**
  * The command policy of one host applied to one intent: what {@linkcode decideCommand} says, under the host's
  * enforcement. Audit mode turns a refusal by the rules into a warning, and nothing else: the checks before the
- * rules and the session-mode check deny in either mode.
+ * rules and the session-mode check deny in either mode. Live grants add to an allowlist, live waivers take the
+ * approval away; neither does anything else.
  *
  * ```ts
  * import assert from "node:assert/strict";
  * import { compileSample, sampleConfig, sampleIntent } from "../testing/sample_policy.ts";
+ * import { NO_GRANTS } from "./grants.ts";
  * import { decideHostCommand } from "./host_command.ts";
  *
  * const rules = { mode: "denylist", enforcement: "audit", deny: ["^uptime"] } as const;
  * const host = compileSample(sampleConfig({ command_policy: rules })).hosts.get("web01");
  * assert(host !== undefined);
- * const verdict = decideHostCommand(host, sampleIntent());
+ * const verdict = decideHostCommand(host, sampleIntent(), { grants: NO_GRANTS, now: 0 });
  * assert(verdict.kind === "allowed");
  * assert.equal(verdict.warning, "command_policy audit: would deny (deny:^uptime)");
  * ```
@@ -20,9 +22,11 @@
  */
 import { quoteText } from "../quote.ts";
 import type { Enforcement } from "../wire/sign.ts";
-import { type CommandVerdict, decideCommand } from "./command.ts";
+import { type CommandVerdict, decideCommand, extendAllowlist } from "./command.ts";
 import type { CompiledHost } from "./compile.ts";
+import { findGrantedPatterns, type LiveGrants } from "./grants.ts";
 import type { SshIntent } from "./ssh.ts";
+import { isWaived } from "./waivers.ts";
 
 /** The outcome for one intent. */
 export type HostCommandVerdict =
@@ -39,13 +43,19 @@ export type HostCommandVerdict =
     /** Empty: the host has no rules for this intent. */
     readonly enforcement: Enforcement | "";
     readonly requireApproval: boolean;
+    /** A live waiver, and nothing else, spared the command its approval. */
+    readonly approvalWaived: boolean;
     readonly warning: string;
     readonly wouldDeny: boolean;
     readonly wouldRequireApproval: boolean;
   };
 
 /** Applies the host's command policies. Roles other than target run no command and have no rules. */
-export function decideHostCommand(host: CompiledHost, intent: SshIntent): HostCommandVerdict {
+export function decideHostCommand(
+  host: CompiledHost,
+  intent: SshIntent,
+  live: LiveGrants,
+): HostCommandVerdict {
   const { commands } = host;
   if (intent.role !== "target" || !commands.restricts) return allow("");
   const { enforcement } = commands;
@@ -57,12 +67,28 @@ export function decideHostCommand(host: CompiledHost, intent: SshIntent): HostCo
     // The session's opening; each of its commands is asked about later.
     if (intent.command === "") return allow(enforcement);
   }
-  const verdict = decideCommand(commands, intent.command);
+  const verdict = decideWithGrants(host, intent, live);
+  // A denied command stays denied: a waiver is no permission.
+  if (verdict.kind === "allowed" && verdict.requireApproval && isWaived(live, intent)) {
+    return { ...allow(enforcement), rule: `approval-waived:${verdict.rule}`, approvalWaived: true };
+  }
   if (enforcement === "audit") return audit(verdict);
   if (verdict.kind === "denied") {
     return { kind: "denied", reason: describeDenial(host, verdict), rule: verdict.rule, enforcement };
   }
   return { ...allow(enforcement), rule: verdict.rule, requireApproval: verdict.requireApproval };
+}
+
+/**
+ * Asks the grants only when the host's own rules have no match. That is the same as asking all at once: the
+ * host's rules come first, and every other verdict of theirs is reached without looking at a grant.
+ */
+function decideWithGrants({ commands }: CompiledHost, intent: SshIntent, live: LiveGrants): CommandVerdict {
+  const verdict = decideCommand(commands, intent.command);
+  if (verdict.rule !== "allowlist:no-match") return verdict;
+  const granted = findGrantedPatterns(live, intent);
+  if (granted.length === 0) return verdict;
+  return decideCommand(extendAllowlist(commands, granted), intent.command);
 }
 
 function allow(enforcement: Enforcement | ""): Extract<HostCommandVerdict, { kind: "allowed" }> {
@@ -71,6 +97,7 @@ function allow(enforcement: Enforcement | ""): Extract<HostCommandVerdict, { kin
     rule: "",
     enforcement,
     requireApproval: false,
+    approvalWaived: false,
     warning: "",
     wouldDeny: false,
     wouldRequireApproval: false,

@@ -57,6 +57,7 @@ import { quoteText } from "../quote.ts";
 import type { Enforcement, Role } from "../wire/sign.ts";
 import type { CompiledHost, CompiledPolicy } from "./compile.ts";
 import { elevateCommand, type Elevation, resolveElevation } from "./elevation.ts";
+import { type LiveGrants, NO_GRANTS } from "./grants.ts";
 import { decideHostCommand, type HostCommandVerdict } from "./host_command.ts";
 import { findEarlyDenial, findLateDenial } from "./ssh_gates.ts";
 
@@ -113,6 +114,8 @@ export interface AllowedSsh {
   readonly ttlSeconds: number;
   /** A second human has to approve before a certificate is issued; never in audit mode. */
   readonly requireApproval: boolean;
+  /** It would need approval, were it not for a live waiver. */
+  readonly approvalWaived: boolean;
   readonly matchedRule: string;
   /** Empty unless a command policy was evaluated. */
   readonly enforcement: Enforcement | "";
@@ -126,8 +129,16 @@ export interface AllowedSsh {
 /** What is decided about an intent. */
 export type SshDecision = DeniedSsh | AllowedSsh;
 
-/** Decides an intent. Total and pure: a lone surrogate in the command counts as U+FFFD, also in what is signed. */
-export function decideSsh(policy: CompiledPolicy, request: SshIntent): SshDecision {
+/**
+ * Decides an intent. Total and pure: a lone surrogate in the command counts as U+FFFD, also in what is signed.
+ *
+ * @param live the grants and waivers to take in, and the time; none by default
+ */
+export function decideSsh(
+  policy: CompiledPolicy,
+  request: SshIntent,
+  live: LiveGrants = { grants: NO_GRANTS, now: 0 },
+): SshDecision {
   const intent: SshIntent = { ...request, command: request.command.toWellFormed() };
   const host = policy.hosts.get(intent.host);
   if (host === undefined) return deny(`no policy for host: ${quoteText(intent.host)}`);
@@ -137,7 +148,7 @@ export function decideSsh(policy: CompiledPolicy, request: SshIntent): SshDecisi
   if (elevation?.kind === "denied") return deny(elevation.reason, { host });
   const late = findLateDenial(host, intent);
   if (late !== undefined) return deny(late, { host });
-  const verdict = decideHostCommand(host, intent);
+  const verdict = decideHostCommand(host, intent, live);
   switch (verdict.kind) {
     case "denied":
       return deny(verdict.reason, { host, matchedRule: verdict.rule, enforcement: verdict.enforcement });
@@ -164,7 +175,7 @@ function allow({ host, intent, elevation, verdict }: {
   const isOneshot = intent.purpose === "oneshot";
   const sudoPrefix = elevation?.prefix ?? "";
   const elevated = sudoPrefix === "" ? intent.command : elevateCommand(sudoPrefix, intent.command);
-  const { rule, enforcement, requireApproval, warning, wouldDeny, wouldRequireApproval } = verdict;
+  const { rule, enforcement, warning, wouldDeny, wouldRequireApproval } = verdict;
   return {
     kind: "allowed",
     host,
@@ -175,7 +186,8 @@ function allow({ host, intent, elevation, verdict }: {
     sudoPrefix,
     elevation: elevation === undefined ? "" : `sudo:${elevation.user}`,
     ttlSeconds: clampTtl(intent.ttlSeconds, host.maxTtlSeconds),
-    requireApproval,
+    requireApproval: verdict.requireApproval,
+    approvalWaived: verdict.approvalWaived,
     matchedRule: rule,
     enforcement,
     warning,

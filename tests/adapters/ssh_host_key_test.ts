@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { generateKeyPairSync } from "node:crypto";
-// @ts-types="@types/ssh2"
+// @ts-types="../ssh_target/ssh2_server.d.ts"
 import ssh2 from "ssh2";
 import { createHostKey, type HostKey } from "../ssh_target/host_key.ts";
 import { onExec, runOn, withSshServer } from "../ssh_target/hostile.ts";
@@ -9,7 +9,7 @@ function pemKey(key: ReturnType<typeof generateKeyPairSync>["privateKey"], type:
   const pem = key.export({ format: "pem", type }).toString();
   const parsed = ssh2.utils.parseKey(pem);
   if (parsed instanceof Error) throw parsed;
-  return { pem, line: `${parsed.type} ${parsed.getPublicSSH().toString("base64")}` };
+  return { pem, line: `${parsed.type} ${parsed.getPublicSSH().toBase64()}` };
 }
 
 const okay = onExec((channel) => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { connect } from "node:net";
-// @ts-types="@types/ssh2"
+// @ts-types="../ssh_target/ssh2_server.d.ts"
 import type { Connection } from "ssh2";
 import { createEphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
 import { keepOpen } from "../ssh_target/embedded.ts";

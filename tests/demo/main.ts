@@ -4,6 +4,7 @@
  * @module
  */
 import { parseArgs } from "node:util";
+import { brokerCommand } from "../stage/service_command.ts";
 import { jsonReporter, type Reporter, type Step, terminalReporter } from "./reporter.ts";
 import { createSteps } from "./steps.ts";
 
@@ -19,17 +20,26 @@ Exit code 0 only when every step did what it says. Nothing is left behind, also 
 
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const satisfies readonly Deno.Signal[];
 
-/** How an operator talks to what the demo left up. */
-function howToTalk(dir: string): string {
-  const pki = `${dir}/gateway/pki`;
+/** How to talk to what the demo left up. */
+async function howToTalk(dir: string): Promise<string> {
+  const folder = `${dir}/gateway`;
+  const { args } = await brokerCommand(`${folder}/mcp.json`, "serve-mcp");
+  const mcpServers = { gateway: { command: Deno.execPath(), args } };
+  const [, listen] = /"listen": "([^"]+)"/.exec(await Deno.readTextFile(`${folder}/config.json`)) ?? [];
   return `
-It stays up until Ctrl-C. Talk to it as the agent:
+It stays up until Ctrl-C, and is gone then. As the agent, over HTTP:
 
-  curl --cert ${pki}/agent.crt --key ${pki}/agent.key --cacert ${pki}/mtls_ca.crt \\
+  curl --cert ${folder}/pki/agent.crt --key ${folder}/pki/agent.key --cacert ${folder}/pki/mtls_ca.crt \\
     -H 'Content-Type: application/json' -d '{"host":"web01","command":"uptime"}' \\
-    https://ADDRESS/v1/ssh_run
+    https://${listen}/v1/ssh_run
 
-ADDRESS is "listen" in ${dir}/gateway/config.json; the policy is in ${dir}/gateway/signer.json.
+As the operator, after a change to the policy in ${folder}/signer.json:
+
+  deno task broker-ctl reload --client-config ${folder}/broker-ctl.json
+
+In an MCP client's settings:
+
+${JSON.stringify({ mcpServers }, null, 2).replace(/^/gm, "  ")}
 `;
 }
 
@@ -56,7 +66,7 @@ async function main(args: readonly string[]): Promise<number> {
   if (stopped) return 130;
   if (failed !== undefined) return 1;
   if (values.keep) {
-    reporter.say(howToTalk(dir));
+    reporter.say(await howToTalk(dir));
     await interrupted.promise;
   }
   return 0;

@@ -95,7 +95,11 @@ export function createSteps(dir: string, resources: AsyncDisposableStack): reado
     {
       name: "audit",
       title: "broker-ctl audit verify: both logs are complete and unchanged",
-      run: () => showAudit(stage),
+      async run() {
+        // Ends its broker, whose log is then complete.
+        await agent.close();
+        return await showAudit(stage);
+      },
     },
   ];
 }

@@ -1,4 +1,4 @@
-// @ts-types="@types/ssh2"
+// @ts-types="./ssh2_server.d.ts"
 import ssh2, { type Connection, type ServerChannel, type Session } from "ssh2";
 import { userInfo } from "node:os";
 import { type RunningCommand, startCommand } from "./embedded_command.ts";
@@ -95,7 +95,7 @@ function serve(connection: Connection, ip: string, options: SshTargetOptions, ru
     };
     session.on("exec", (accept, _reject, info) => run(accept, info.command));
     session.on("shell", (accept, reject) => {
-      if (login?.forceCommand === undefined) reject();
+      if (login?.forceCommand === undefined) reject?.();
       else run(accept, "");
     });
     session.on("signal", (_accept, _reject, info) => command?.signal(info.name));

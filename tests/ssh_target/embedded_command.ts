@@ -1,4 +1,4 @@
-// @ts-types="@types/ssh2"
+// @ts-types="./ssh2_server.d.ts"
 import type { ServerChannel } from "ssh2";
 import { signalGroup } from "./process_tree.ts";
 

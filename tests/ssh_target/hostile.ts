@@ -1,4 +1,4 @@
-// @ts-types="@types/ssh2"
+// @ts-types="./ssh2_server.d.ts"
 import ssh2, { type Connection, type ServerChannel } from "ssh2";
 import { createEphemeralKey, type EphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
 import { DEFAULT_LIMITS, type SshLimits } from "../../broker/ssh/limits.ts";

@@ -1,0 +1,104 @@
+/**
+ * The kill switch as a value: who is frozen, and whether a request comes from one of them.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { findFreeze, NO_FREEZES, withFreeze } from "./freeze.ts";
+ *
+ * const freeze = { kind: "caller", value: "control-plane", reason: "", frozenBy: "operator", frozenAt: 0 } as const;
+ * const frozen = withFreeze(NO_FREEZES, freeze);
+ * assert.equal(findFreeze(frozen, { caller: "broker-1", endUser: "", peer: "control-plane" }), freeze);
+ * assert.equal(findFreeze(NO_FREEZES, { caller: "broker-1", endUser: "", peer: "control-plane" }), undefined);
+ * ```
+ *
+ * @module
+ */
+import type { FreezeKind, FreezeSubject, RevocationEntry } from "../wire/freeze.ts";
+import { formatTimestamp } from "../wire/timestamp.ts";
+
+/** One freeze. */
+export interface Freeze extends FreezeSubject {
+  /** Empty: none was given. */
+  readonly reason: string;
+  /** The admin's CN. */
+  readonly frozenBy: string;
+  /** Milliseconds since the epoch. */
+  readonly frozenAt: number;
+}
+
+/** All freezes in force, by kind and value; immutable. */
+export type FreezeSet = Readonly<Record<FreezeKind, ReadonlyMap<string, Freeze>>>;
+
+/** Who a request comes from. */
+export interface RequestIdentity {
+  /** The effective caller. */
+  readonly caller: string;
+  /** Empty: none. */
+  readonly endUser: string;
+  /** The CN of the connection: the forwarder, where there is one. */
+  readonly peer: string;
+}
+
+/** Nobody is frozen. */
+export const NO_FREEZES: FreezeSet = {
+  caller: new Map(),
+  end_user: new Map(),
+  session_id: new Map(),
+  serial: new Map(),
+};
+
+/** The set with one freeze more; a freeze of the same subject is replaced. */
+export function withFreeze(set: FreezeSet, freeze: Freeze): FreezeSet {
+  return { ...set, [freeze.kind]: new Map(set[freeze.kind]).set(freeze.value, freeze) };
+}
+
+/** The set without the freeze of a subject. */
+export function withoutFreeze(set: FreezeSet, { kind, value }: FreezeSubject): FreezeSet {
+  if (!set[kind].has(value)) return set;
+  const rest = new Map(set[kind]);
+  rest.delete(value);
+  return { ...set, [kind]: rest };
+}
+
+/** Whether a subject is frozen. */
+export function isFrozen(set: FreezeSet, { kind, value }: FreezeSubject): boolean {
+  return set[kind].has(value);
+}
+
+/**
+ * The first freeze that stops a request: of the effective caller, of the end user, of the peer. A frozen
+ * forwarder stops everything that it forwards.
+ */
+export function findFreeze(set: FreezeSet, { caller, endUser, peer }: RequestIdentity): Freeze | undefined {
+  return set.caller.get(caller) ?? set.end_user.get(endUser) ?? set.caller.get(peer);
+}
+
+/** The freeze that keeps a grant or waiver of this scope from being made, if there is one. */
+export function findScopeFreeze(
+  set: FreezeSet,
+  scope: { readonly caller: string; readonly endUser: string },
+): Freeze | undefined {
+  return set.caller.get(scope.caller) ?? set.end_user.get(scope.endUser);
+}
+
+/** A subject as it stands in messages and audit records. */
+export function formatSubject({ kind, value }: FreezeSubject): string {
+  return `${kind}=${value}`;
+}
+
+/** Who reads the revocation list: an admin, or any caller, to whom reasons and admins are nobody's business. */
+export type RevocationReader = "admin" | "caller";
+
+/** The list of `GET /v1/revocations`, by kind and value. */
+export function listRevocations(set: FreezeSet, reader: RevocationReader): readonly RevocationEntry[] {
+  const freezes = Object.values(set).flatMap((byValue) =>
+    [...byValue.values()].sort((a, b) => a.value < b.value ? -1 : 1)
+  );
+  return freezes.map(({ kind, value, reason, frozenBy, frozenAt }) => ({
+    kind,
+    value,
+    ...(reader === "admin" && reason !== "" && { reason }),
+    ...(reader === "admin" && { frozen_by: frozenBy }),
+    frozen_at: formatTimestamp(frozenAt),
+  }));
+}

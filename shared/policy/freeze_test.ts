@@ -1,0 +1,112 @@
+import assert from "node:assert/strict";
+import {
+  findFreeze,
+  findScopeFreeze,
+  formatSubject,
+  type Freeze,
+  isFrozen,
+  listRevocations,
+  NO_FREEZES,
+  withFreeze,
+  withoutFreeze,
+} from "./freeze.ts";
+
+function freezeOf(fields: Partial<Freeze>): Freeze {
+  return { kind: "caller", value: "broker-1", reason: "", frozenBy: "op", frozenAt: 1_999, ...fields };
+}
+
+const IDENTITY = { caller: "broker-1", endUser: "alice", peer: "control-plane" };
+
+// K6: every identity of a request counts.
+Deno.test.each<{ name: string; freeze: Partial<Freeze>; stops: boolean }>([
+  { name: "the effective caller", freeze: { value: "broker-1" }, stops: true },
+  { name: "the end user", freeze: { kind: "end_user", value: "alice" }, stops: true },
+  { name: "the forwarder", freeze: { value: "control-plane" }, stops: true },
+  { name: "another caller", freeze: { value: "broker-2" }, stops: false },
+  { name: "another end user", freeze: { kind: "end_user", value: "bob" }, stops: false },
+  { name: "a caller called like the end user", freeze: { value: "alice" }, stops: false },
+  {
+    name: "an end user called like the caller",
+    freeze: { kind: "end_user", value: "broker-1" },
+    stops: false,
+  },
+  {
+    name: "an end user called like the forwarder",
+    freeze: { kind: "end_user", value: "control-plane" },
+    stops: false,
+  },
+  { name: "a session", freeze: { kind: "session_id", value: "broker-1" }, stops: false },
+  { name: "a serial", freeze: { kind: "serial", value: "alice" }, stops: false },
+])("findFreeze() of $name", ({ freeze, stops }) => {
+  const kept = freezeOf(freeze);
+  assert.equal(findFreeze(withFreeze(NO_FREEZES, kept), IDENTITY), stops ? kept : undefined);
+});
+
+Deno.test("findFreeze() names caller before end user before forwarder", () => {
+  const all = [
+    freezeOf({ value: "control-plane" }),
+    freezeOf({ kind: "end_user", value: "alice" }),
+    freezeOf({ value: "broker-1" }),
+  ];
+  let set = all.reduce(withFreeze, NO_FREEZES);
+  for (const freeze of all.toReversed()) {
+    assert.equal(findFreeze(set, IDENTITY), freeze);
+    set = withoutFreeze(set, freeze);
+  }
+  assert.equal(findFreeze(set, IDENTITY), undefined);
+});
+
+Deno.test("findScopeFreeze() knows caller and end user; an empty scope is nobody", () => {
+  const set = [freezeOf({}), freezeOf({ kind: "end_user", value: "alice" })].reduce(withFreeze, NO_FREEZES);
+  const kindFor = (caller: string, endUser: string) => findScopeFreeze(set, { caller, endUser })?.kind;
+  assert.deepEqual(
+    [
+      kindFor("broker-1", ""),
+      kindFor("", "alice"),
+      kindFor("b", "alice"),
+      kindFor("", ""),
+      kindFor("b", "c"),
+    ],
+    ["caller", "end_user", "end_user", undefined, undefined],
+  );
+});
+
+Deno.test("withFreeze() and withoutFreeze() leave the set they are given as it was", () => {
+  const one = withFreeze(NO_FREEZES, freezeOf({}));
+  const none = withoutFreeze(one, freezeOf({}));
+  assert.deepEqual([NO_FREEZES, one, none].map((set) => isFrozen(set, freezeOf({}))), [false, true, false]);
+  assert.equal(withoutFreeze(one, freezeOf({ value: "x" })), one);
+});
+
+Deno.test("a second freeze of a subject replaces reason, admin and time", () => {
+  const again = freezeOf({ frozenBy: "second", frozenAt: 5_000 });
+  const set = [freezeOf({ reason: "INC-1" }), again].reduce(withFreeze, NO_FREEZES);
+  assert.deepEqual(listRevocations(set, "admin"), [
+    { kind: "caller", value: "broker-1", frozen_by: "second", frozen_at: "1970-01-01T00:00:05Z" },
+  ]);
+});
+
+Deno.test("listRevocations() tells reason and admin to admins only (K8)", () => {
+  const set = [
+    freezeOf({ kind: "serial", value: "18446744073709551615", reason: "INC-1" }),
+    freezeOf({ value: "b" }),
+    freezeOf({ value: "a" }),
+  ].reduce(withFreeze, NO_FREEZES);
+  const frozen_at = "1970-01-01T00:00:01Z";
+  assert.deepEqual(listRevocations(set, "caller"), [
+    { kind: "caller", value: "a", frozen_at },
+    { kind: "caller", value: "b", frozen_at },
+    { kind: "serial", value: "18446744073709551615", frozen_at },
+  ]);
+  assert.deepEqual(listRevocations(set, "admin").at(-1), {
+    kind: "serial",
+    value: "18446744073709551615",
+    reason: "INC-1",
+    frozen_by: "op",
+    frozen_at,
+  });
+});
+
+Deno.test("formatSubject() is what messages and records say", () => {
+  assert.equal(formatSubject(freezeOf({})), "caller=broker-1");
+});

@@ -1,0 +1,141 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { SAMPLE_NOW, sampleGrant, sampleGrants } from "../testing/sample_grant.ts";
+import { LONGEST_GRANT_TTL_SECONDS } from "../wire/grant.ts";
+import type { Grant } from "./grants.ts";
+import { compilePattern } from "./pattern.ts";
+import {
+  clampWaiverTtl,
+  findSameScope,
+  type GatedCommand,
+  isWaived,
+  waiverPattern,
+  type WaiverScope,
+  waiverScope,
+} from "./waivers.ts";
+
+const COMMAND = "systemctl restart nginx.service";
+
+const GATED: GatedCommand = {
+  host: "web01",
+  caller: "broker-1",
+  endUser: "alice",
+  sudo: false,
+  sudoUser: "",
+  command: COMMAND,
+};
+
+Deno.test("waiverPattern() escapes what is special in a pattern and nothing else", () => {
+  assert.equal(
+    waiverPattern("a.b+c*d?(e)[f]{g}^h$i|j\\k -/#\"'"),
+    String
+      .raw`^a\.b\+c\*d\?\(e\)\[f\]\{g\}\^h\$i\|j\\k -/#"'$`,
+  );
+});
+
+Deno.test("waiverPattern() is found in its command and in no other", () => {
+  const text = fc.string({ unit: "binary", maxLength: 40 });
+  fc.assert(fc.property(text, text, (command, other) => {
+    const pattern = compilePattern(waiverPattern(command));
+    assert.equal(pattern.test(command), true);
+    const others = [
+      other,
+      `${command}${other}`,
+      `${other}${command}`,
+      `${command}\n${other}`,
+      `${command}\n`,
+    ];
+    for (const text of others) assert.equal(pattern.test(text), text === command);
+  }));
+});
+
+Deno.test("waiverPattern() takes a lone surrogate for what it is decided as", () => {
+  assert.equal(compilePattern(waiverPattern("echo \ud800")).test("echo \ufffd"), true);
+});
+
+// A4: valid for this command of this caller and end user, run this way, and nothing else.
+Deno.test.each<{ name: string; waiver: Partial<Grant>; gated: Partial<GatedCommand>; waived: boolean }>([
+  { name: "the command it was learned from", waiver: {}, gated: {}, waived: true },
+  { name: "another command", waiver: {}, gated: { command: `${COMMAND} ` }, waived: false },
+  { name: "a longer command", waiver: {}, gated: { command: `${COMMAND}; id` }, waived: false },
+  {
+    name: "a command that the dot would match",
+    waiver: {},
+    gated: { command: COMMAND.replace(".", "x") },
+    waived: false,
+  },
+  { name: "another caller", waiver: {}, gated: { caller: "broker-2" }, waived: false },
+  { name: "another end user", waiver: {}, gated: { endUser: "bob" }, waived: false },
+  { name: "a request without end user", waiver: {}, gated: { endUser: "" }, waived: false },
+  { name: "another host", waiver: {}, gated: { host: "web02" }, waived: false },
+  { name: "the command elevated", waiver: {}, gated: { sudo: true }, waived: false },
+  { name: "any end user when it has none", waiver: { endUser: "" }, gated: {}, waived: false },
+  { name: "no end user when it has none", waiver: { endUser: "" }, gated: { endUser: "" }, waived: true },
+  { name: "any caller when it has none", waiver: { caller: "" }, gated: {}, waived: false },
+  {
+    name: "the elevated command",
+    waiver: { sudo: true, sudoUser: "root" },
+    gated: { sudo: true, sudoUser: "root" },
+    waived: true,
+  },
+  {
+    name: "root by no name (I25)",
+    waiver: { sudo: true, sudoUser: "root" },
+    gated: { sudo: true },
+    waived: true,
+  },
+  {
+    name: "another account",
+    waiver: { sudo: true, sudoUser: "root" },
+    gated: { sudo: true, sudoUser: "db" },
+    waived: false,
+  },
+  { name: "the command not elevated", waiver: { sudo: true, sudoUser: "root" }, gated: {}, waived: false },
+  {
+    name: "the elevated command when it is for one that is not",
+    waiver: { sudo: false, sudoUser: "root" },
+    gated: { sudo: true },
+    waived: false,
+  },
+  { name: "a user that is ignored without sudo", waiver: {}, gated: { sudoUser: "db" }, waived: true },
+  { name: "anything once it has expired", waiver: { expiresAt: SAMPLE_NOW }, gated: {}, waived: false },
+])("isWaived() of $name", ({ waiver, gated, waived }) => {
+  const live = sampleGrants({ ...waiverScope(GATED), ...waiver });
+  assert.equal(isWaived(live, { ...GATED, ...gated }), waived);
+});
+
+Deno.test("isWaived(): a grant that allows the command waives nothing", () => {
+  assert.equal(
+    isWaived(sampleGrants({ allow: [COMMAND], caller: "broker-1", endUser: "alice" }), GATED),
+    false,
+  );
+});
+
+Deno.test.each<{ name: string; scope: Partial<WaiverScope>; same: boolean }>([
+  { name: "the same scope", scope: {}, same: true },
+  { name: "another host", scope: { host: "web02" }, same: false },
+  { name: "another caller", scope: { caller: "b" }, same: false },
+  { name: "another end user", scope: { endUser: "" }, same: false },
+  { name: "elevation", scope: { sudo: true, sudoUser: "root" }, same: false },
+  { name: "another command", scope: { waiveApproval: ["^id$"] }, same: false },
+  { name: "more commands", scope: { waiveApproval: [waiverPattern(COMMAND), "^id$"] }, same: false },
+  { name: "an allow list", scope: { allow: ["^id$"] }, same: false },
+])("findSameScope() with $name", ({ scope, same }) => {
+  const { grants } = sampleGrants({ ...waiverScope(GATED), ...scope });
+  assert.equal(findSameScope(grants, waiverScope(GATED)).length, same ? 1 : 0);
+});
+
+Deno.test("findSameScope() finds every waiver of the scope, expired ones too", () => {
+  const { grants } = sampleGrants(waiverScope(GATED), { ...waiverScope(GATED), expiresAt: 0 }, sampleGrant());
+  assert.deepEqual(findSameScope(grants, waiverScope(GATED)).map(({ id }) => id), ["grant-0", "grant-1"]);
+});
+
+Deno.test.each([
+  { name: "no cap", seconds: 100, max: 0, ttl: 100 },
+  { name: "a higher cap", seconds: 100, max: 200, ttl: 100 },
+  { name: "a lower cap", seconds: 100, max: 50, ttl: 50 },
+  { name: "no cap, beyond all dates", seconds: 1e15, max: 0, ttl: LONGEST_GRANT_TTL_SECONDS },
+  { name: "a cap beyond all dates", seconds: 1e15, max: 1e14, ttl: LONGEST_GRANT_TTL_SECONDS },
+])("clampWaiverTtl() under $name", ({ seconds, max, ttl }) => {
+  assert.equal(clampWaiverTtl(seconds, max), ttl);
+});

@@ -1,0 +1,116 @@
+/**
+ * State that lives as long as the process: what a service uses without `state_db`.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { MemoryStore } from "./memory.ts";
+ *
+ * assert.equal(new MemoryStore().survivesRestart, false);
+ * ```
+ *
+ * @module
+ */
+import { AppError } from "../errors.ts";
+import type { Freeze } from "../policy/freeze.ts";
+import type { Grant } from "../policy/grants.ts";
+import type { FreezeSubject } from "../wire/freeze.ts";
+import { checkStorable, isScopedTo, type StateStore } from "./store.ts";
+
+/** A {@linkcode StateStore} in memory. */
+export class MemoryStore implements StateStore {
+  readonly survivesRestart = false;
+  readonly #grants = new Map<string, Grant>();
+  readonly #freezes = new Map<string, Freeze>();
+  #closed = false;
+
+  loadGrants(now: number): Promise<readonly Grant[]> {
+    return this.#run(() =>
+      [...this.#grants.values()].filter(({ expiresAt }) => expiresAt > now)
+        .sort((a, b) => a.grantedAt - b.grantedAt || (a.id < b.id ? -1 : 1))
+    );
+  }
+
+  insertGrant(grant: Grant, replaces: readonly string[] = []): Promise<void> {
+    return this.#run(() => {
+      checkStorable([...textsOf(grant), ...replaces]);
+      if (this.#grants.has(grant.id) && !replaces.includes(grant.id)) {
+        throw new AppError("internal", "The change could not be stored: there is a grant of this id");
+      }
+      for (const id of replaces) this.#grants.delete(id);
+      this.#grants.set(grant.id, {
+        ...grant,
+        grantedAt: wholeSeconds(grant.grantedAt),
+        expiresAt: wholeSeconds(grant.expiresAt),
+      });
+    });
+  }
+
+  deleteGrant(id: string): Promise<boolean> {
+    return this.#run(() => this.#grants.delete(id));
+  }
+
+  purgeExpired(now: number): Promise<number> {
+    return this.#run(() => this.#deleteGrants(({ expiresAt }) => expiresAt <= now));
+  }
+
+  loadFreezes(): Promise<readonly Freeze[]> {
+    return this.#run(() => [...this.#freezes.values()]);
+  }
+
+  putFreeze(freeze: Freeze): Promise<void> {
+    return this.#run(() => {
+      checkStorable([freeze.value, freeze.reason, freeze.frozenBy]);
+      this.#freezes.set(keyOf(freeze), { ...freeze, frozenAt: wholeSeconds(freeze.frozenAt) });
+      this.#deleteGrants((grant) => isScopedTo(grant, freeze));
+    });
+  }
+
+  deleteFreeze(subject: FreezeSubject): Promise<boolean> {
+    return this.#run(() => {
+      if (!this.#freezes.delete(keyOf(subject))) return false;
+      this.#deleteGrants((grant) => isScopedTo(grant, subject));
+      return true;
+    });
+  }
+
+  checkpoint(): Promise<void> {
+    return this.#run(() => {});
+  }
+
+  close(): Promise<void> {
+    this.#closed = true;
+    return Promise.resolve();
+  }
+
+  // deno-lint-ignore require-await -- what the action throws becomes a rejection
+  async #run<T>(action: () => T): Promise<T> {
+    if (this.#closed) throw new AppError("internal", "The state store is closed");
+    return action();
+  }
+
+  #deleteGrants(matches: (grant: Grant) => boolean): number {
+    const ids = [...this.#grants.values()].filter(matches).map(({ id }) => id);
+    for (const id of ids) this.#grants.delete(id);
+    return ids.length;
+  }
+}
+
+function textsOf(grant: Grant): readonly string[] {
+  return [
+    grant.id,
+    grant.host,
+    grant.caller,
+    grant.endUser,
+    grant.sudoUser,
+    grant.approver,
+    grant.approvalId,
+  ];
+}
+
+function keyOf({ kind, value }: FreezeSubject): string {
+  return `${kind}=${value}`;
+}
+
+function wholeSeconds(ms: number): number {
+  return Math.floor(ms / 1000) * 1000;
+}

@@ -1,0 +1,40 @@
+/**
+ * The schema of the state database. `user_version` counts the migrations that were applied; to change the
+ * schema, append one, and never edit one that was released.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { MIGRATIONS } from "./migrations.ts";
+ *
+ * assert.ok(MIGRATIONS.length >= 2);
+ * ```
+ *
+ * @module
+ */
+
+/** The statements that lead from one version to the next; the first from an empty file to version 1. */
+export const MIGRATIONS: readonly string[] = [
+  `CREATE TABLE grants (
+    id TEXT PRIMARY KEY,
+    host TEXT NOT NULL,
+    allow TEXT NOT NULL DEFAULT '[]',
+    waive_approval TEXT NOT NULL DEFAULT '[]',
+    caller TEXT NOT NULL DEFAULT '',
+    end_user TEXT NOT NULL DEFAULT '',
+    sudo INTEGER NOT NULL DEFAULT 0,
+    sudo_user TEXT NOT NULL DEFAULT '',
+    approver TEXT NOT NULL DEFAULT '',
+    approval_id TEXT NOT NULL DEFAULT '',
+    granted_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL
+  );
+  CREATE INDEX grants_expires ON grants (expires_at);`,
+  `CREATE TABLE freezes (
+    kind TEXT NOT NULL,
+    value TEXT NOT NULL,
+    reason TEXT NOT NULL DEFAULT '',
+    frozen_by TEXT NOT NULL DEFAULT '',
+    frozen_at INTEGER NOT NULL,
+    PRIMARY KEY (kind, value)
+  );`,
+];

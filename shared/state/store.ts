@@ -1,0 +1,103 @@
+/**
+ * What has to survive a restart: runtime grants, learned waivers and freezes. One interface, asynchronous, so
+ * that a store on another machine fits it; decisions are made from memory and never wait for it.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { MemoryStore } from "./memory.ts";
+ * import type { StateStore } from "./store.ts";
+ *
+ * const store: StateStore = new MemoryStore();
+ * await store.putFreeze({ kind: "caller", value: "broker-1", reason: "", frozenBy: "operator", frozenAt: 0 });
+ * assert.equal((await store.loadFreezes()).length, 1);
+ * ```
+ *
+ * @module
+ */
+import { AppError } from "../errors.ts";
+import type { Freeze } from "../policy/freeze.ts";
+import type { Grant } from "../policy/grants.ts";
+import type { FreezeSubject } from "../wire/freeze.ts";
+
+/**
+ * Keeps grants and freezes. Every change is all or nothing, and committed when its promise resolves: a process
+ * killed later does not lose it. A change that rejects has not been made, as far as the store can tell. Times
+ * are kept in whole seconds, rounded down.
+ */
+export interface StateStore {
+  /** Whether what is kept outlives the process. */
+  readonly survivesRestart: boolean;
+
+  /** The grants and waivers that expire after `now`, the oldest first; unreadable ones are left out. */
+  loadGrants(now: number): Promise<readonly Grant[]>;
+
+  /**
+   * Keeps a grant, and in the same change removes those it replaces.
+   *
+   * @throws {AppError} `internal` when it was not kept
+   */
+  insertGrant(grant: Grant, replaces?: readonly string[]): Promise<void>;
+
+  /**
+   * Removes a grant; false when there is none of this id.
+   *
+   * @throws {AppError} `internal` when it may still be there
+   */
+  deleteGrant(id: string): Promise<boolean>;
+
+  /** Removes the grants that expire at `now` or before; gives their number. */
+  purgeExpired(now: number): Promise<number>;
+
+  /**
+   * All freezes.
+   *
+   * @throws {AppError} `invalid_config` when one can't be read: a deny is never left out
+   */
+  loadFreezes(): Promise<readonly Freeze[]>;
+
+  /**
+   * Keeps a freeze, in the place of an older one of the subject, and in the same change removes the grants and
+   * waivers whose scope is the subject.
+   *
+   * @throws {AppError} `internal` when nothing has changed
+   */
+  putFreeze(freeze: Freeze): Promise<void>;
+
+  /**
+   * Removes a freeze, and in the same change what grants the subject may still have. False when it was not
+   * frozen: nothing changes then.
+   *
+   * @throws {AppError} `internal` when it may still be frozen
+   */
+  deleteFreeze(subject: FreezeSubject): Promise<boolean>;
+
+  /**
+   * Resolves when every change so far is where a loss of power can't reach it.
+   *
+   * @throws {AppError} `internal` when that is not certain; the changes stand for as long as the machine runs
+   */
+  checkpoint(): Promise<void>;
+
+  /** Releases the store; it can't be used any more. */
+  close(): Promise<void>;
+}
+
+/** Whether a grant's scope is a subject: what a freeze of the subject takes away. */
+export function isScopedTo(
+  { caller, endUser }: Pick<Grant, "caller" | "endUser">,
+  { kind, value }: FreezeSubject,
+): boolean {
+  if (value === "") return false;
+  return (kind === "caller" && caller === value) || (kind === "end_user" && endUser === value);
+}
+
+/**
+ * Refuses text that a database could give back shorter than it took it: a scope cut off at a NUL would be
+ * another's, or everyone's.
+ *
+ * @throws {AppError} `internal`
+ */
+export function checkStorable(texts: readonly string[]): void {
+  if (texts.every((text) => text.isWellFormed() && !text.includes("\0"))) return;
+  throw new AppError("internal", "The change could not be stored: a text in it is not storable");
+}

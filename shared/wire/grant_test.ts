@@ -1,0 +1,45 @@
+import assert from "node:assert/strict";
+import { grantList, grantRequest, LONGEST_GRANT_TTL_SECONDS } from "./grant.ts";
+
+Deno.test.each([
+  { name: "the least", body: { allow: ["^id$"], ttl_seconds: 1 } },
+  { name: "a scope", body: { allow: ["^id$", "^w$"], ttl_seconds: 60, caller: "b c", end_user: "ä@x" } },
+  { name: "unknown fields", body: { allow: ["^id$"], ttl_seconds: 60, waive_approval: ["."] } },
+])("grantRequest takes $name", ({ body }) => {
+  const decoded = grantRequest.parse(body);
+  assert.deepEqual(Object.keys(decoded), ["allow", "ttl_seconds", "caller", "end_user"]);
+});
+
+Deno.test.each([
+  { name: "no allow", body: { ttl_seconds: 60 } },
+  { name: "an empty allow", body: { allow: [], ttl_seconds: 60 } },
+  { name: "an empty pattern, which allows everything", body: { allow: [""], ttl_seconds: 60 } },
+  { name: "allow null", body: { allow: null, ttl_seconds: 60 } },
+  { name: "no ttl", body: { allow: ["x"] } },
+  { name: "a ttl of 0", body: { allow: ["x"], ttl_seconds: 0 } },
+  { name: "a negative ttl", body: { allow: ["x"], ttl_seconds: -1 } },
+  { name: "half a second", body: { allow: ["x"], ttl_seconds: 0.5 } },
+  { name: "a ttl as text", body: { allow: ["x"], ttl_seconds: "60" } },
+  { name: "a ttl beyond all dates", body: { allow: ["x"], ttl_seconds: LONGEST_GRANT_TTL_SECONDS + 1 } },
+  { name: "a caller that a NUL would end", body: { allow: ["x"], ttl_seconds: 60, caller: "\0x" } },
+  { name: "an end user with a newline", body: { allow: ["x"], ttl_seconds: 60, end_user: "a\n" } },
+  { name: "a list of callers", body: { allow: ["x"], ttl_seconds: 60, caller: ["a"] } },
+])("grantRequest refuses $name", ({ body }) => {
+  assert.equal(grantRequest.safeParse(body).success, false);
+});
+
+Deno.test("the longest life ends on a date with four digits for the year", () => {
+  const end = new Date(Date.UTC(2100, 0, 1) + LONGEST_GRANT_TTL_SECONDS * 1000);
+  assert.match(end.toISOString(), /^\d{4}-/);
+});
+
+Deno.test("grantList reads entries with and without what is omitted", () => {
+  const times = { granted_at: "2026-01-02T03:04:05Z", expires_at: "2026-01-02T03:05:05Z" };
+  const list = [{ id: "a", host: "web01", allow: ["x"], ...times }, {
+    id: "b",
+    host: "c",
+    sudo: true,
+    ...times,
+  }];
+  assert.deepEqual(grantList.parse(list), list);
+});

@@ -1,0 +1,55 @@
+import type { Freeze } from "@gateway/shared/policy/freeze";
+import type { Grant } from "@gateway/shared/policy/grants";
+import type { GatedCommand } from "@gateway/shared/policy/waivers";
+
+/**
+ * Writes the audit record of a change, with what is known once the change has its turn. It runs before the
+ * effect; when it throws, nothing changes.
+ */
+export type Recorder<Facts> = (facts: Facts) => Promise<void>;
+
+/** A grant to be made. */
+export interface GrantDraft {
+  readonly host: string;
+  readonly allow: readonly string[];
+  /** Empty: any. */
+  readonly caller: string;
+  /** Empty: any. */
+  readonly endUser: string;
+  readonly ttlSeconds: number;
+  readonly approver: string;
+}
+
+/** What became of a {@linkcode GrantDraft}. */
+export type GrantOutcome =
+  | { readonly kind: "created"; readonly grant: Grant }
+  | { readonly kind: "frozen"; readonly freeze: Freeze }
+  | { readonly kind: "invalid_pattern"; readonly problem: string };
+
+/** A waiver to be learned from a command whose certificate is issued and recorded. */
+export interface WaiverDraft extends GatedCommand {
+  /** The CN of the connection. */
+  readonly peer: string;
+  /** Why the command ran: a human had approved it, a waiver spared it that, or it needed no approval. */
+  readonly gate: "approved" | "waived" | "none";
+  readonly ttlSeconds: number;
+  /** The cap of a grant's life, in seconds; 0 is none. */
+  readonly maxTtlSeconds: number;
+  readonly approver: string;
+  readonly approvalId: string;
+}
+
+/** What became of a {@linkcode WaiverDraft}. */
+export type WaiverOutcome =
+  | { readonly kind: "created"; readonly grant: Grant }
+  /** `reason` is for the audit record. */
+  | { readonly kind: "skipped"; readonly reason: string };
+
+/** What a freeze did. */
+export interface FreezeOutcome {
+  readonly newlyFrozen: boolean;
+  /** Active grants and waivers that are gone. */
+  readonly grantsRevoked: number;
+  /** False: the subject is frozen, but a loss of power could undo it. */
+  readonly durable: boolean;
+}

@@ -1,0 +1,289 @@
+import type { Clock } from "@gateway/shared/clock";
+import type { ServiceLogger } from "@gateway/shared/log";
+import {
+  findFreeze,
+  findScopeFreeze,
+  type Freeze,
+  type FreezeSet,
+  isFrozen,
+  NO_FREEZES,
+  type RequestIdentity,
+  withFreeze,
+  withoutFreeze,
+} from "@gateway/shared/policy/freeze";
+import {
+  addGrant,
+  compileGrant,
+  type Grant,
+  type GrantSet,
+  isActive,
+  listActive,
+  type LiveGrants,
+  NO_GRANTS,
+  type ReadyGrant,
+  removeGrants,
+} from "@gateway/shared/policy/grants";
+import { clampWaiverTtl, findSameScope, waiverScope } from "@gateway/shared/policy/waivers";
+import type { Random } from "@gateway/shared/random";
+import { isScopedTo, type StateStore } from "@gateway/shared/state/store";
+import type { FreezeSubject } from "@gateway/shared/wire/freeze";
+import type { ChangeLock } from "./change_lock.ts";
+import type {
+  FreezeOutcome,
+  GrantDraft,
+  GrantOutcome,
+  Recorder,
+  WaiverDraft,
+  WaiverOutcome,
+} from "./live_changes.ts";
+
+/** What a {@linkcode LiveState} works with. */
+export interface LiveStateOptions {
+  readonly store: StateStore;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: ServiceLogger;
+  /** The one lock of all changes to what is decided by; policy edits and reloads take it too. */
+  readonly lock: ChangeLock;
+  /** Called for every change that the store could not make (`statedb_errors_total`). */
+  readonly onStoreError: () => void;
+}
+
+/** What the operator has set at run time, as one value: read it once, without waiting, and decide by it. */
+export interface LiveView {
+  readonly grants: GrantSet;
+  readonly freezes: FreezeSet;
+}
+
+/**
+ * Grants, waivers and freezes: in memory for the decisions, in the store for the next start. Whatever denies
+ * is in the store before it is in memory, and what a failed write leaves behind is never wider than before.
+ */
+export class LiveState {
+  readonly #options: LiveStateOptions;
+  #view: LiveView;
+
+  private constructor(options: LiveStateOptions, view: LiveView) {
+    this.#options = options;
+    this.#view = view;
+  }
+
+  /**
+   * Loads what the store holds.
+   *
+   * @throws {AppError} `invalid_config` when a freeze can't be read
+   */
+  static async open(options: LiveStateOptions): Promise<LiveState> {
+    const { store, clock, logger } = options;
+    const freezes = (await store.loadFreezes()).reduce(withFreeze, NO_FREEZES);
+    let grants = NO_GRANTS;
+    for (const grant of await store.loadGrants(clock.now())) {
+      const compiled = compileGrant(grant);
+      if (compiled.kind === "invalid") {
+        logger.warn("A grant can't be used and has no effect", { id: grant.id, error: compiled.problem });
+      } else if (findScopeFreeze(freezes, grant) === undefined) {
+        grants = addGrant(grants, compiled.grant);
+      }
+    }
+    return new LiveState(options, { grants, freezes });
+  }
+
+  /** What is in force now. */
+  get view(): LiveView {
+    return this.#view;
+  }
+
+  /** Whether a freeze outlives the process. */
+  get survivesRestart(): boolean {
+    return this.#options.store.survivesRestart;
+  }
+
+  /** Grants and waivers for one decision, at the present time. */
+  get grants(): LiveGrants {
+    return { grants: this.#view.grants, now: this.#options.clock.now() };
+  }
+
+  /**
+   * The freeze that stops a request, if there is one. Ask before the decision, and again after the last wait
+   * before anything is released: a freeze may have been acknowledged meanwhile.
+   */
+  findFreeze(identity: RequestIdentity): Freeze | undefined {
+    return findFreeze(this.#view.freezes, identity);
+  }
+
+  /** The active grants and waivers, the oldest first. */
+  listGrants(): readonly Grant[] {
+    return listActive(this.grants);
+  }
+
+  /**
+   * Makes a grant, unless its scope is frozen or a pattern can't be used, in this order.
+   *
+   * @throws {AppError} `internal` when it could not be stored, and what `record` throws: there is no grant then
+   */
+  createGrant(draft: GrantDraft, record: Recorder<Grant>): Promise<GrantOutcome> {
+    return this.#options.lock.run(async () => {
+      const freeze = findScopeFreeze(this.#view.freezes, draft);
+      if (freeze !== undefined) return { kind: "frozen", freeze };
+      const { host, allow, caller, endUser, approver } = draft;
+      const compiled = compileGrant({
+        ...this.#birth(draft.ttlSeconds),
+        ...{ host, allow, caller, endUser, approver },
+        ...{ waiveApproval: [], sudo: false, sudoUser: "", approvalId: "" },
+      });
+      if (compiled.kind === "invalid") return { kind: "invalid_pattern", problem: compiled.problem };
+      await record(compiled.grant.grant);
+      await this.#install(compiled.grant, []);
+      return { kind: "created", grant: compiled.grant.grant };
+    });
+  }
+
+  /**
+   * Takes an active grant or waiver back; false when there is none of this id.
+   *
+   * @throws {AppError} `internal` when the store still has it, and what `record` throws: it stays in force then
+   */
+  revokeGrant(id: string, record: Recorder<Grant>): Promise<boolean> {
+    const { lock, store, clock } = this.#options;
+    return lock.run(async () => {
+      const grant = this.#view.grants.byId.get(id)?.grant;
+      if (grant === undefined || !isActive(grant, clock.now())) return false;
+      await record(grant);
+      // A grant gone from memory alone would be back after a restart.
+      await this.#counted(store.deleteGrant(id));
+      this.#removeGrants([id]);
+      return true;
+    });
+  }
+
+  /**
+   * Learns a waiver, in the place of an older one of the same scope. Call it when the certificate's record is
+   * durable.
+   *
+   * @throws {AppError} `internal` when it could not be stored, and what `record` throws: nothing is learned then
+   */
+  learnWaiver(draft: WaiverDraft, record: Recorder<Grant>): Promise<WaiverOutcome> {
+    return this.#options.lock.run(async () => {
+      // Asked here and not with the certificate: the freeze may have come between.
+      const freeze = findFreeze(this.#view.freezes, draft);
+      if (freeze !== undefined) return { kind: "skipped", reason: "subject is frozen" };
+      const scope = waiverScope(draft);
+      const older = findSameScope(this.#view.grants, scope).map(({ id }) => id);
+      const isGated = draft.gate === "approved" || (draft.gate === "waived" && older.length > 0);
+      if (!isGated) return { kind: "skipped", reason: "not require_approval" };
+      const compiled = compileGrant({
+        ...this.#birth(clampWaiverTtl(draft.ttlSeconds, draft.maxTtlSeconds)),
+        ...scope,
+        approver: draft.approver,
+        approvalId: draft.approvalId,
+      });
+      if (compiled.kind === "invalid") return { kind: "skipped", reason: compiled.problem };
+      await record(compiled.grant.grant);
+      await this.#install(compiled.grant, older);
+      return { kind: "created", grant: compiled.grant.grant };
+    });
+  }
+
+  /**
+   * Freezes a subject and takes its grants and waivers away. Once this resolves, no request that is asked
+   * about passes any more.
+   *
+   * @throws {AppError} `internal` when it could not be stored, and what `record` throws: nothing is frozen then
+   */
+  freeze(
+    freeze: Omit<Freeze, "frozenAt">,
+    record: Recorder<Omit<FreezeOutcome, "durable">>,
+  ): Promise<FreezeOutcome> {
+    const { lock, store, clock } = this.#options;
+    return lock.run(async () => {
+      const newlyFrozen = !isFrozen(this.#view.freezes, freeze);
+      const grantsRevoked = this.listGrants().filter((grant) => isScopedTo(grant, freeze)).length;
+      await record({ newlyFrozen, grantsRevoked });
+      const { kind, value, reason, frozenBy } = freeze;
+      const kept: Freeze = { kind, value, reason, frozenBy, frozenAt: clock.now() };
+      await this.#counted(store.putFreeze(kept));
+      this.#removeGrantsOf(freeze);
+      this.#view = { ...this.#view, freezes: withFreeze(this.#view.freezes, kept) };
+      return { newlyFrozen, grantsRevoked, durable: await this.#checkpoint() };
+    });
+  }
+
+  /**
+   * Lifts a freeze; its subject comes back without the grants it had. False when it was not frozen.
+   *
+   * @throws {AppError} `internal` when the store still has it, and what `record` throws: it stays frozen then
+   */
+  unfreeze(subject: FreezeSubject, record: Recorder<{ readonly wasFrozen: boolean }>): Promise<boolean> {
+    const { lock, store } = this.#options;
+    return lock.run(async () => {
+      const wasFrozen = isFrozen(this.#view.freezes, subject);
+      await record({ wasFrozen });
+      const wasStored = await this.#counted(store.deleteFreeze(subject));
+      // None should be left; if one is, it must not come back to life with its subject.
+      if (wasFrozen || wasStored) this.#removeGrantsOf(subject);
+      this.#view = { ...this.#view, freezes: withoutFreeze(this.#view.freezes, subject) };
+      return wasFrozen;
+    });
+  }
+
+  /** Forgets what has expired; for a periodic call. A store that fails is logged, and asked again next time. */
+  purgeExpired(): Promise<void> {
+    const { lock, store, clock, logger } = this.#options;
+    return lock.run(async () => {
+      const now = clock.now();
+      const expired = [...this.#view.grants.byId.values()].filter(({ grant }) => !isActive(grant, now));
+      this.#removeGrants(expired.map(({ grant }) => grant.id));
+      try {
+        await this.#counted(store.purgeExpired(now));
+      } catch (error) {
+        logger.warn("expired grants stay in the store for now", { error });
+      }
+    });
+  }
+
+  /** Waits for the changes under way and closes the store. */
+  close(): Promise<void> {
+    return this.#options.lock.run(() => this.#options.store.close());
+  }
+
+  #birth(ttlSeconds: number): Pick<Grant, "id" | "grantedAt" | "expiresAt"> {
+    const { clock, random } = this.#options;
+    const grantedAt = clock.now();
+    return { id: random.bytes(12).toHex(), grantedAt, expiresAt: grantedAt + ttlSeconds * 1000 };
+  }
+
+  async #install(ready: ReadyGrant, replaces: readonly string[]): Promise<void> {
+    await this.#counted(this.#options.store.insertGrant(ready.grant, replaces));
+    this.#removeGrants(replaces);
+    this.#view = { ...this.#view, grants: addGrant(this.#view.grants, ready) };
+  }
+
+  #removeGrants(ids: readonly string[]): void {
+    if (ids.length === 0) return;
+    this.#view = { ...this.#view, grants: removeGrants(this.#view.grants, new Set(ids)) };
+  }
+
+  #removeGrantsOf(subject: FreezeSubject): void {
+    const all = [...this.#view.grants.byId.values()].map(({ grant }) => grant);
+    this.#removeGrants(all.filter((grant) => isScopedTo(grant, subject)).map(({ id }) => id));
+  }
+
+  async #checkpoint(): Promise<boolean> {
+    try {
+      await this.#counted(this.#options.store.checkpoint());
+      return true;
+    } catch (error) {
+      this.#options.logger.error("a freeze is enforced, but a loss of power could undo it", { error });
+      return false;
+    }
+  }
+
+  async #counted<T>(change: Promise<T>): Promise<T> {
+    try {
+      return await change;
+    } catch (error) {
+      this.#options.onStoreError();
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,74 @@
+import { AppError } from "@gateway/shared/errors";
+import type { Freeze } from "@gateway/shared/policy/freeze";
+import type { Grant } from "@gateway/shared/policy/grants";
+import { MemoryStore } from "@gateway/shared/state/memory";
+import type { StateStore } from "@gateway/shared/state/store";
+import type { FreezeSubject } from "@gateway/shared/wire/freeze";
+
+/** A change of the store that a test can make fail or wait. */
+export type StoreMethod =
+  | "insertGrant"
+  | "deleteGrant"
+  | "purgeExpired"
+  | "putFreeze"
+  | "deleteFreeze"
+  | "checkpoint";
+
+/** A store over memory whose disk fails, or is slow, where a test says so. */
+export class FailingStore implements StateStore {
+  readonly survivesRestart = true;
+  /** The changes asked for, in their order. */
+  readonly calls: StoreMethod[] = [];
+  /** These fail, before they change anything. */
+  readonly failing = new Set<StoreMethod>();
+  /** These wait for the promise first. */
+  readonly held = new Map<StoreMethod, Promise<unknown>>();
+  readonly #store: MemoryStore;
+
+  constructor(store: MemoryStore = new MemoryStore()) {
+    this.#store = store;
+  }
+
+  loadGrants(now: number): Promise<readonly Grant[]> {
+    return this.#store.loadGrants(now);
+  }
+
+  loadFreezes(): Promise<readonly Freeze[]> {
+    return this.#store.loadFreezes();
+  }
+
+  insertGrant(grant: Grant, replaces?: readonly string[]): Promise<void> {
+    return this.#run("insertGrant", () => this.#store.insertGrant(grant, replaces));
+  }
+
+  deleteGrant(id: string): Promise<boolean> {
+    return this.#run("deleteGrant", () => this.#store.deleteGrant(id));
+  }
+
+  purgeExpired(now: number): Promise<number> {
+    return this.#run("purgeExpired", () => this.#store.purgeExpired(now));
+  }
+
+  putFreeze(freeze: Freeze): Promise<void> {
+    return this.#run("putFreeze", () => this.#store.putFreeze(freeze));
+  }
+
+  deleteFreeze(subject: FreezeSubject): Promise<boolean> {
+    return this.#run("deleteFreeze", () => this.#store.deleteFreeze(subject));
+  }
+
+  checkpoint(): Promise<void> {
+    return this.#run("checkpoint", () => this.#store.checkpoint());
+  }
+
+  close(): Promise<void> {
+    return this.#store.close();
+  }
+
+  async #run<T>(method: StoreMethod, change: () => Promise<T>): Promise<T> {
+    this.calls.push(method);
+    await this.held.get(method);
+    if (this.failing.has(method)) throw new AppError("internal", "The state database could not be used");
+    return await change();
+  }
+}

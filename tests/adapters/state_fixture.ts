@@ -1,0 +1,74 @@
+/** What the tests of the state store share: a folder with a database in it, and grants and freezes to keep. */
+import { DatabaseSync } from "node:sqlite";
+import type { Freeze } from "@gateway/shared/policy/freeze";
+import type { Grant } from "@gateway/shared/policy/grants";
+import { openSqliteStore } from "@gateway/shared/state/sqlite";
+import type { StateStore } from "@gateway/shared/state/store";
+
+export const NOW: number = Date.UTC(2026, 0, 2, 3, 4, 5);
+
+export function grantOf(fields: Partial<Grant> = {}): Grant {
+  return {
+    id: "0123456789abcdef01234567",
+    host: "web01",
+    allow: ["^uptime$"],
+    waiveApproval: [],
+    caller: "",
+    endUser: "",
+    sudo: false,
+    sudoUser: "",
+    approver: "operator",
+    approvalId: "",
+    grantedAt: NOW,
+    expiresAt: NOW + 60_000,
+    ...fields,
+  };
+}
+
+export function freezeOf(fields: Partial<Freeze> = {}): Freeze {
+  return {
+    kind: "caller",
+    value: "broker-1",
+    reason: "INC-42",
+    frozenBy: "operator",
+    frozenAt: NOW,
+    ...fields,
+  };
+}
+
+/** A database in a temporary folder, gone with it. */
+export class StateFolder implements Disposable {
+  readonly folder: string = Deno.makeTempDirSync({ prefix: "state-" });
+  readonly path: string = `${this.folder}/state.db`;
+  readonly warnings: string[] = [];
+
+  open(lockWaitMs = 100): StateStore {
+    const warn = (message: string, { id, error }: Readonly<Record<string, unknown>>) =>
+      this.warnings.push(`${message}: ${id}: ${error instanceof Error ? error.message : error}`);
+    return openSqliteStore({ path: this.path, warn, lockWaitMs });
+  }
+
+  /** Runs statements on the file as another program would. */
+  exec(sql: string): void {
+    const database = new DatabaseSync(this.path);
+    try {
+      database.exec(sql);
+    } finally {
+      database.close();
+    }
+  }
+
+  /** The rows that a query of another program finds. */
+  query(sql: string): readonly Record<string, unknown>[] {
+    const database = new DatabaseSync(this.path);
+    try {
+      return database.prepare(sql).all().map((row) => ({ ...row }));
+    } finally {
+      database.close();
+    }
+  }
+
+  [Symbol.dispose](): void {
+    Deno.removeSync(this.folder, { recursive: true });
+  }
+}

@@ -1,0 +1,249 @@
+import assert from "node:assert/strict";
+import { MIGRATIONS } from "@gateway/shared/state/migrations";
+import { openSqliteStore } from "@gateway/shared/state/sqlite";
+import type { StateStore } from "@gateway/shared/state/store";
+import { freezeOf, grantOf, NOW, StateFolder } from "./state_fixture.ts";
+import { fill, mayNotMount, TinyDisk } from "./tiny_disk.ts";
+
+async function contents(store: StateStore): Promise<unknown> {
+  const contents = [await store.loadGrants(NOW), await store.loadFreezes()];
+  await store.close();
+  return contents;
+}
+
+Deno.test("a new database has version 2, exactly the known schema, and is its owner's alone", async () => {
+  using folder = new StateFolder();
+  await folder.open().close();
+  assert.deepEqual(folder.query("PRAGMA user_version"), [{ user_version: 2 }]);
+  assert.deepEqual(folder.query("PRAGMA journal_mode"), [{ journal_mode: "wal" }]);
+  const names = folder.query("SELECT name FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name");
+  assert.deepEqual(names.map(({ name }) => name), ["freezes", "grants", "grants_expires"]);
+  const columns = (table: string) =>
+    folder.query(`PRAGMA table_info(${table})`)
+      .map(({ name, type, notnull, dflt_value, pk }) => `${name} ${type} ${notnull} ${dflt_value} ${pk}`);
+  assert.deepEqual(columns("grants"), [
+    "id TEXT 0 null 1",
+    "host TEXT 1 null 0",
+    "allow TEXT 1 '[]' 0",
+    "waive_approval TEXT 1 '[]' 0",
+    "caller TEXT 1 '' 0",
+    "end_user TEXT 1 '' 0",
+    "sudo INTEGER 1 0 0",
+    "sudo_user TEXT 1 '' 0",
+    "approver TEXT 1 '' 0",
+    "approval_id TEXT 1 '' 0",
+    "granted_at INTEGER 1 null 0",
+    "expires_at INTEGER 1 null 0",
+  ]);
+  assert.deepEqual(columns("freezes"), [
+    "kind TEXT 1 null 1",
+    "value TEXT 1 null 2",
+    "reason TEXT 1 '' 0",
+    "frozen_by TEXT 1 '' 0",
+    "frozen_at INTEGER 1 null 0",
+  ]);
+  assert.equal((Deno.statSync(folder.path).mode ?? 0) & 0o777, 0o600);
+});
+
+Deno.test("what was kept is there after the next start (K1)", async () => {
+  using folder = new StateFolder();
+  const first = folder.open();
+  await first.insertGrant(grantOf());
+  await first.putFreeze(freezeOf());
+  await first.close();
+  assert.deepEqual(await contents(folder.open()), [[grantOf()], [freezeOf()]]);
+});
+
+Deno.test.each([0, 1, 2])(
+  "a database of version %d is brought to version 2 with its grants",
+  async (version) => {
+    using folder = new StateFolder();
+    folder.exec(`${MIGRATIONS.slice(0, version).join("\n")} PRAGMA user_version = ${version}`);
+    if (version > 0) {
+      folder.exec(
+        `INSERT INTO grants (id, host, allow, granted_at, expires_at)
+        VALUES ('a', 'web01', '["^id$"]', ${NOW / 1000}, ${NOW / 1000 + 60})`,
+      );
+    }
+    const kept = version > 0 ? [grantOf({ id: "a", allow: ["^id$"], approver: "" })] : [];
+    const store = folder.open();
+    await store.putFreeze(freezeOf());
+    assert.deepEqual(await contents(store), [kept, [freezeOf()]]);
+    assert.deepEqual(folder.query("PRAGMA user_version"), [{ user_version: 2 }]);
+  },
+);
+
+Deno.test.each([
+  { name: "of a later version", sql: "PRAGMA user_version = 3", message: /version is 3 .* knows 2/ },
+  { name: "of another program", sql: "CREATE TABLE freezes (x)", message: /table freezes already exists/ },
+])("a database $name is refused and left as it is", ({ sql, message }) => {
+  using folder = new StateFolder();
+  folder.exec(sql);
+  const before = folder.query("SELECT sql FROM sqlite_master WHERE name <> 'grants'");
+  assert.throws(() => folder.open(), { code: "invalid_config", message });
+  assert.deepEqual(folder.query("SELECT sql FROM sqlite_master WHERE name = 'freezes'"), before);
+});
+
+Deno.test("a migration that fails leaves the version before it", () => {
+  using folder = new StateFolder();
+  folder.exec("CREATE TABLE freezes (x)");
+  assert.throws(() => folder.open(), { code: "invalid_config" });
+  assert.deepEqual(folder.query("PRAGMA user_version"), [{ user_version: 1 }]);
+});
+
+Deno.test("a file that is no database is refused and left as it is", () => {
+  using folder = new StateFolder();
+  Deno.writeTextFileSync(folder.path, "x".repeat(5000));
+  assert.throws(() => folder.open(), { code: "invalid_config", message: /file is not a database/ });
+  assert.equal(Deno.readTextFileSync(folder.path), "x".repeat(5000));
+});
+
+Deno.test("a damaged database is refused: a freeze may be missing from it", async () => {
+  using folder = new StateFolder();
+  const store = folder.open();
+  for (let n = 0; n < 500; n++) await store.putFreeze(freezeOf({ value: `broker-${n}` }));
+  await store.close();
+  const [page] = folder.query("SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_freezes_1'");
+  using file = Deno.openSync(folder.path, { write: true });
+  // The entries of the index's first page: what is looked up by its key is not found any more.
+  file.seekSync((Number(page?.["rootpage"]) - 1) * 4096 + 2048, Deno.SeekMode.Start);
+  file.writeSync(new Uint8Array(2048));
+  assert.throws(() => folder.open(), { code: "invalid_config", message: /damaged|malformed/ });
+});
+
+Deno.test("a database in use is refused to a second process and a second store", async () => {
+  using folder = new StateFolder();
+  const store = folder.open();
+  assert.throws(() => folder.open(), { code: "invalid_config", message: /in use by another process/ });
+  assert.match(await runOpener(folder.path, ["--allow-read", "--allow-write"]), /in use by another process/);
+  await store.putFreeze(freezeOf());
+  await store.close();
+  assert.equal(await runOpener(folder.path, ["--allow-read", "--allow-write"]), "opened\n");
+});
+
+Deno.test("of processes that start at the same time at most one gets the database", async () => {
+  using folder = new StateFolder();
+  const flags = [`--allow-read=${folder.path}`, `--allow-write=${folder.path}`];
+  const results = await Promise.all([1, 2, 3].map(() => runOpener(folder.path, flags, "stay")));
+  assert.ok(results.filter((text) => text === "opened\n").length <= 1, results.join());
+});
+
+Deno.test("the permission to read and write the one file is enough, and is needed", async () => {
+  using folder = new StateFolder();
+  const [read, write] = [`--allow-read=${folder.path}`, `--allow-write=${folder.path}`];
+  assert.equal(await runOpener(folder.path, [read, write]), "opened\n");
+  assert.match(await runOpener(folder.path, [read]), /outside this process's permissions/);
+  assert.match(await runOpener(folder.path, [write]), /outside this process's permissions/);
+  assert.match(
+    await runOpener(`${folder.folder}/other.db`, [read, write]),
+    /outside this process's permissions/,
+  );
+});
+
+Deno.test.each([
+  { name: "in a folder that does not exist", path: "/nowhere/state.db", message: /folder does not exist/ },
+  { name: "that is a folder", path: "/tmp", message: /unable to open database file/ },
+])("a database $name is refused", ({ path, message }) => {
+  assert.throws(() => openSqliteStore({ path, warn: () => {} }), { code: "invalid_config", message });
+});
+
+Deno.test({
+  name: "a database in a read-only folder is refused",
+  ignore: mayNotMount,
+  async fn() {
+    await using disk = await TinyDisk.mount("size=1m,ro");
+    const path = `${disk.folder}/state.db`;
+    assert.throws(() => openSqliteStore({ path, warn: () => {} }), {
+      code: "invalid_config",
+      message: /Read-only file system/,
+    });
+  },
+});
+
+Deno.test({
+  name: "a full disk refuses a freeze and a grant, keeps what was, and takes the next once there is room",
+  ignore: mayNotMount,
+  async fn() {
+    await using disk = await TinyDisk.mount("size=256k");
+    const store = openSqliteStore({ path: `${disk.folder}/state.db`, warn: () => {} });
+    await store.insertGrant(grantOf({ caller: "broker-2" }));
+    await store.checkpoint();
+    fill(`${disk.folder}/ballast`);
+    await assert.rejects(store.putFreeze(freezeOf({ value: "broker-2" })), { code: "internal" });
+    await assert.rejects(store.insertGrant(grantOf({ id: "b" })), { code: "internal" });
+    assert.deepEqual([(await store.loadGrants(NOW)).length, await store.loadFreezes()], [1, []]);
+    Deno.removeSync(`${disk.folder}/ballast`);
+    await store.putFreeze(freezeOf({ value: "broker-2" }));
+    await store.checkpoint();
+    assert.deepEqual(await contents(store), [[], [freezeOf({ value: "broker-2" })]]);
+  },
+});
+
+Deno.test("a checkpoint leaves nothing of a freeze to the write-ahead log alone (K2)", async () => {
+  using folder = new StateFolder();
+  using copy = new StateFolder();
+  const store = folder.open();
+  await store.putFreeze(freezeOf());
+  await store.checkpoint();
+  assert.equal(Deno.statSync(`${folder.path}-wal`).size, 0);
+  // The main file by itself, as after a loss of everything else.
+  Deno.copyFileSync(folder.path, copy.path);
+  assert.deepEqual(await contents(copy.open()), [[], [freezeOf()]]);
+  await store.close();
+});
+
+const INSERT =
+  "INSERT INTO grants (id, host, allow, waive_approval, caller, sudo, granted_at, expires_at) VALUES";
+
+Deno.test.each([
+  { name: "that are not JSON", row: "'bad', 'web01', '[', '[]', '', 0, 1, 9999999999" },
+  { name: "that are no list", row: `'bad', 'web01', '{"a":1}', '[]', '', 0, 1, 9999999999` },
+  { name: "of numbers", row: "'bad', 'web01', '[1]', '[]', '', 0, 1, 9999999999" },
+  { name: "in bytes that are not UTF-8", row: "'bad', 'web01', x'ff', '[]', '', 0, 1, 9999999999" },
+])("a grant with patterns $name is left out with a warning", ({ row }) => checkBadGrant(row));
+
+Deno.test.each([
+  { name: "caller is cut off by a NUL", row: "'bad', 'web01', '[]', '[]', char(0) || 'x', 0, 1, 9999999999" },
+  { name: "caller is not UTF-8", row: "'bad', 'web01', '[]', '[]', x'ff41', 0, 1, 9999999999" },
+  { name: "sudo is neither true nor false", row: "'bad', 'web01', '[]', '[]', '', 2, 1, 9999999999" },
+  { name: "sudo is a text", row: "'bad', 'web01', '[]', '[]', '', 'no', 1, 9999999999" },
+  { name: "end is a text", row: "'bad', 'web01', '[]', '[]', '', 0, 1, 'never'" },
+  { name: "end is out of range", row: "'bad', 'web01', '[]', '[]', '', 0, 1, 9223372036854775807" },
+])("a grant whose $name is left out with a warning", ({ row }) => checkBadGrant(row));
+
+async function checkBadGrant(row: string): Promise<void> {
+  using folder = new StateFolder();
+  await folder.open().close();
+  folder.exec(`${INSERT} (${row})`);
+  folder.exec(`${INSERT} ('good', 'web01', 'null', 'null', '', 0, ${NOW / 1000}, ${NOW / 1000 + 60})`);
+  const store = folder.open();
+  const good = grantOf({ id: "good", allow: [], approver: "" });
+  assert.deepEqual(await store.loadGrants(NOW), [good], "a list written as null is an empty one");
+  await store.close();
+  assert.equal(folder.warnings.length, 1);
+  assert.match(folder.warnings[0] ?? "", /no effect: bad: column/);
+}
+
+Deno.test.each([
+  { name: "has an unknown kind", row: "'host', 'web01', '', 'op', 1", message: /unknown kind "host"/ },
+  { name: "has a value cut off by a NUL", row: "'caller', 'a' || char(0), '', 'op', 1", message: /NUL/ },
+  { name: "has a value that is not UTF-8", row: "'caller', x'ff', '', 'op', 1", message: /UTF-8/ },
+  { name: "has no readable time", row: "'caller', 'a', '', 'op', 'soon'", message: /frozen_at/ },
+])("a freeze that $name stops the start", async ({ row, message }) => {
+  using folder = new StateFolder();
+  await folder.open().close();
+  folder.exec(`INSERT INTO freezes VALUES (${row})`);
+  const store = folder.open();
+  await assert.rejects(store.loadFreezes(), { code: "invalid_config", message });
+  await store.close();
+});
+
+/** Opens the database in a process of its own; gives what it says. */
+async function runOpener(path: string, flags: readonly string[], stay = ""): Promise<string> {
+  const opener = new URL("state_opener.ts", import.meta.url).href;
+  const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "--no-prompt", "--quiet", ...flags, opener, path, stay],
+  }).output();
+  const decoder = new TextDecoder();
+  return decoder.decode(stdout) + decoder.decode(stderr);
+}

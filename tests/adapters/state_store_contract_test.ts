@@ -1,0 +1,175 @@
+import assert from "node:assert/strict";
+import type { Freeze } from "@gateway/shared/policy/freeze";
+import type { Grant } from "@gateway/shared/policy/grants";
+import { MemoryStore } from "@gateway/shared/state/memory";
+import type { StateStore } from "@gateway/shared/state/store";
+import { freezeOf, grantOf, NOW, StateFolder } from "./state_fixture.ts";
+
+type Check = (store: StateStore) => Promise<void>;
+
+/** What every implementation does alike. */
+const CONTRACT: Readonly<Record<string, Check>> = {
+  async "an empty store has nothing"(store) {
+    assert.deepEqual([await store.loadGrants(0), await store.loadFreezes()], [[], []]);
+    assert.equal(await store.deleteGrant("none"), false);
+    assert.equal(await store.deleteFreeze(freezeOf()), false);
+    assert.equal(await store.purgeExpired(NOW), 0);
+    await store.checkpoint();
+  },
+
+  async "a grant comes back as it was given"(store) {
+    const grant = grantOf({
+      allow: ['^echo "é\\n$', "\u{1F600}", "a\0b"],
+      waiveApproval: ["^systemctl restart nginx$"],
+      caller: "broker-1",
+      endUser: "alice@example.com",
+      sudo: true,
+      sudoUser: "root",
+      approvalId: "a1",
+    });
+    await store.insertGrant(grant);
+    assert.deepEqual(await store.loadGrants(NOW), [grant]);
+  },
+
+  async "times are kept in whole seconds, rounded down"(store) {
+    await store.insertGrant(grantOf({ grantedAt: NOW + 999, expiresAt: NOW + 1999 }));
+    await store.putFreeze(freezeOf({ frozenAt: NOW + 999 }));
+    const [grant] = await store.loadGrants(NOW);
+    assert.deepEqual([grant?.grantedAt, grant?.expiresAt], [NOW, NOW + 1000]);
+    assert.equal((await store.loadFreezes())[0]?.frozenAt, NOW);
+  },
+
+  async "grants come back the oldest first, without the expired"(store) {
+    await store.insertGrant(grantOf({ id: "c", grantedAt: NOW }));
+    await store.insertGrant(grantOf({ id: "b", grantedAt: NOW - 2000 }));
+    await store.insertGrant(grantOf({ id: "a", grantedAt: NOW }));
+    await store.insertGrant(grantOf({ id: "d", expiresAt: NOW }));
+    assert.deepEqual(ids(await store.loadGrants(NOW)), ["b", "a", "c"]);
+    assert.deepEqual(ids(await store.loadGrants(NOW - 1)), ["b", "a", "c", "d"]);
+  },
+
+  async "expired grants are purged and no others"(store) {
+    await store.insertGrant(grantOf({ id: "a", expiresAt: NOW }));
+    await store.insertGrant(grantOf({ id: "b", expiresAt: NOW + 1000 }));
+    assert.equal(await store.purgeExpired(NOW), 1);
+    assert.deepEqual(ids(await store.loadGrants(0)), ["b"]);
+  },
+
+  async "a second grant of an id is refused and changes nothing"(store) {
+    await store.insertGrant(grantOf({ id: "a" }));
+    await store.insertGrant(grantOf({ id: "b" }));
+    await assert.rejects(store.insertGrant(grantOf({ id: "a", caller: "x" }), ["b"]), { code: "internal" });
+    const grants = await store.loadGrants(NOW);
+    assert.deepEqual([ids(grants), grants[0]?.caller], [["a", "b"], ""]);
+  },
+
+  async "a grant takes the place of those it replaces (A4)"(store) {
+    await store.insertGrant(grantOf({ id: "a" }));
+    await store.insertGrant(grantOf({ id: "b" }));
+    await store.insertGrant(grantOf({ id: "c" }), ["a", "gone"]);
+    assert.deepEqual(ids(await store.loadGrants(NOW)), ["b", "c"]);
+  },
+
+  async "a deleted grant is gone (K22)"(store) {
+    await store.insertGrant(grantOf({ id: "a" }));
+    assert.equal(await store.deleteGrant("a"), true);
+    assert.equal(await store.deleteGrant("a"), false);
+    assert.deepEqual(await store.loadGrants(0), []);
+  },
+
+  async "a scope that would come back shorter is refused"(store) {
+    for (const fields of [{ caller: "\0x" }, { endUser: "a\0" }, { host: "w\0" }, { caller: "\ud800" }]) {
+      await assert.rejects(store.insertGrant(grantOf(fields)), { code: "internal" });
+    }
+    await assert.rejects(store.putFreeze(freezeOf({ value: "broker-1\0" })), { code: "internal" });
+    assert.deepEqual([await store.loadGrants(0), await store.loadFreezes()], [[], []]);
+  },
+
+  async "every kind of freeze is kept, a second one replaces the first"(store) {
+    const freezes = (["caller", "end_user", "session_id", "serial"] as const)
+      .map((kind) => freezeOf({ kind, value: "18446744073709551615" }));
+    for (const freeze of freezes) await store.putFreeze(freeze);
+    const again = freezeOf({ kind: "serial", value: "18446744073709551615", reason: "", frozenBy: "b" });
+    await store.putFreeze(again);
+    assert.deepEqual(sorted(await store.loadFreezes()), sorted([...freezes.slice(0, 3), again]));
+    assert.equal(await store.deleteFreeze({ kind: "serial", value: "18446744073709551615" }), true);
+    assert.deepEqual(sorted(await store.loadFreezes()), sorted(freezes.slice(0, 3)));
+  },
+
+  async "a freeze takes exactly the grants of its subject along, in one change (K4)"(store) {
+    await fillScopes(store);
+    await store.putFreeze(freezeOf({ kind: "caller", value: "x" }));
+    assert.deepEqual(ids(await store.loadGrants(NOW)), ["any", "user-x", "user-y"]);
+    await store.putFreeze(freezeOf({ kind: "end_user", value: "x" }));
+    assert.deepEqual(ids(await store.loadGrants(NOW)), ["any", "user-y"]);
+  },
+
+  async "a freeze of a session or a serial takes no grants along"(store) {
+    await fillScopes(store);
+    await store.putFreeze(freezeOf({ kind: "session_id", value: "x" }));
+    await store.putFreeze(freezeOf({ kind: "serial", value: "x" }));
+    assert.equal((await store.loadGrants(NOW)).length, 5);
+  },
+
+  async "lifting a freeze takes along the grants that its subject has got meanwhile (K4)"(store) {
+    await store.putFreeze(freezeOf({ kind: "caller", value: "x" }));
+    await fillScopes(store);
+    assert.equal(await store.deleteFreeze({ kind: "caller", value: "x" }), true);
+    assert.deepEqual(ids(await store.loadGrants(NOW)), ["any", "user-x", "user-y"]);
+  },
+
+  async "lifting a freeze that is not there changes nothing"(store) {
+    await fillScopes(store);
+    assert.equal(await store.deleteFreeze({ kind: "caller", value: "x" }), false);
+    assert.equal((await store.loadGrants(NOW)).length, 5);
+  },
+
+  async "texts are data and never part of a statement"(store) {
+    const text = `'; DELETE FROM grants; --":x`;
+    await store.insertGrant(grantOf({ id: text, caller: text, endUser: text, host: text }));
+    await store.putFreeze(freezeOf({ value: `${text}2`, reason: text }));
+    assert.deepEqual(ids(await store.loadGrants(NOW)), [text]);
+    assert.equal((await store.loadFreezes())[0]?.reason, text);
+  },
+
+  async "a closed store fails instead of forgetting"(store) {
+    await store.close();
+    await store.close();
+    for (
+      const use of [() => store.loadFreezes(), () => store.putFreeze(freezeOf()), () => store.checkpoint()]
+    ) {
+      await assert.rejects(use, { code: "internal" });
+    }
+  },
+};
+
+async function fillScopes(store: StateStore): Promise<void> {
+  const scopes = {
+    any: {},
+    "caller-x": { caller: "x" },
+    both: { caller: "x", endUser: "y" },
+    "user-x": { endUser: "x" },
+    "user-y": { caller: "y", endUser: "y" },
+  };
+  let grantedAt = NOW;
+  for (const [id, scope] of Object.entries(scopes)) {
+    grantedAt += 1000;
+    await store.insertGrant(grantOf({ id, grantedAt, expiresAt: grantedAt + 60_000, ...scope }));
+  }
+}
+
+const ids = (grants: readonly Grant[]) => grants.map(({ id }) => id);
+
+const sorted = (freezes: readonly Freeze[]) => [...freezes].sort((a, b) => a.kind < b.kind ? -1 : 1);
+
+for (const [name, check] of Object.entries(CONTRACT)) {
+  Deno.test(`MemoryStore: ${name}`, () => check(new MemoryStore()));
+
+  Deno.test(`SqliteStore: ${name}`, async () => {
+    using folder = new StateFolder();
+    const store = folder.open();
+    await check(store);
+    await store.close();
+    assert.deepEqual(folder.warnings, []);
+  });
+}

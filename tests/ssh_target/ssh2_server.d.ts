@@ -1,0 +1,110 @@
+/**
+ * What the test servers use of ssh2 1.17.0; `broker/ssh/ssh2.d.ts` says why these declarations are ours.
+ *
+ * @module
+ */
+import type { EventEmitter } from "node:events";
+import type { AddressInfo } from "node:net";
+import type { Duplex, Writable } from "node:stream";
+
+// The names of a CommonJS module are its default export's members.
+declare const ssh2: {
+  readonly Server: typeof Server;
+  readonly utils: {
+    /** Reads a key in any of the usual formats; an error is returned, not thrown. */
+    parseKey(key: string): ParsedKey | Error;
+  };
+};
+export default ssh2;
+
+/** A key, of which only the public half is of use here. */
+export interface ParsedKey {
+  readonly type: string;
+  /** The public key's binary form. */
+  getPublicSSH(): Uint8Array;
+}
+
+/** A server that hands every client to a listener, once the client has sent its identification. */
+declare class Server extends EventEmitter<{ error: [error: Error] }> {
+  constructor(options: ServerOptions, onConnection: (connection: Connection, info: ClientInfo) => void);
+  listen(port: number, hostname: string, onListening: () => void): this;
+  address(): AddressInfo | string | null;
+  /** Stops listening; called back when all connections are closed. */
+  close(onClosed: () => void): this;
+}
+
+/** How to serve. */
+export interface ServerOptions {
+  /** Private keys, as PEM. */
+  readonly hostKeys: readonly string[];
+}
+
+/** Where a client comes from. */
+export interface ClientInfo {
+  readonly ip: string;
+}
+
+/** A client's connection. */
+export interface Connection extends EventEmitter<ConnectionEvents> {
+  end(): this;
+}
+
+/** The events of a connection. Whatever nobody listens for is refused. */
+export interface ConnectionEvents {
+  authentication: [context: AuthenticationContext];
+  close: [];
+  end: [];
+  error: [error: Error];
+  handshake: [negotiated: { readonly serverHostKey: string }];
+  session: [accept: () => Session];
+}
+
+/** One attempt to log in, to be accepted or rejected. */
+export type AuthenticationContext = PublicKeyContext | OtherContext;
+
+/** An attempt with a key or a certificate. */
+export interface PublicKeyContext extends Verdict {
+  readonly method: "publickey";
+  readonly username: string;
+  readonly key: { readonly algo: string; readonly data: Uint8Array };
+  /** Absent, like `blob`, while the client only asks whether the key would do. */
+  readonly signature: Uint8Array | undefined;
+  /** What the signature is over. */
+  readonly blob: Uint8Array | undefined;
+}
+
+/** An attempt of any other kind. */
+export interface OtherContext extends Verdict {
+  readonly method: "hostbased" | "keyboard-interactive" | "none" | "password";
+}
+
+/** The answers to an attempt. */
+export interface Verdict {
+  accept(): void;
+  reject(methodsLeft: string[]): void;
+}
+
+/** A session, which runs one command. */
+export type Session = EventEmitter<SessionEvents>;
+
+/** The events of a session. A client may do without an answer, and then there is no function for it. */
+export interface SessionEvents {
+  /** The client's input is at its end. */
+  eof: [];
+  exec: [accept: () => ServerChannel, reject: Answer | undefined, info: { readonly command: string }];
+  pty: [accept: Answer | undefined, reject: Answer | undefined];
+  shell: [accept: () => ServerChannel, reject: Answer | undefined];
+  /** The signal's name is without `SIG`. */
+  signal: [accept: Answer | undefined, reject: Answer | undefined, info: { readonly name: string }];
+}
+
+/** Answers a request. */
+export type Answer = () => void;
+
+/** The channel of a command: its input is read from it, its output is written to it. */
+export interface ServerChannel extends Duplex {
+  readonly stderr: Writable;
+  /** Says how the command ended; the channel has to be ended afterwards. */
+  exit(status: number): void;
+  exit(signal: string, coreDumped: boolean, message: string): void;
+}
