@@ -17,5 +17,7 @@ export function configPages(): Readonly<Record<string, string>> {
 
 if (import.meta.main) {
   const root = new URL("..", import.meta.url);
-  for (const [path, text] of Object.entries(configPages())) await Deno.writeTextFile(new URL(path, root), text);
+  for (const [path, text] of Object.entries(configPages())) {
+    await Deno.writeTextFile(new URL(path, root), text);
+  }
 }

@@ -9,14 +9,21 @@ import type { ServiceLogger } from "@gateway/shared/log";
 import type { Metrics } from "@gateway/shared/metrics";
 import type { Random } from "@gateway/shared/random";
 import type { TokenBuckets } from "@gateway/shared/token_bucket";
+import type { ConfigFile } from "./config_file.ts";
+import { handleFreeze, handleRevocations, handleUnfreeze } from "./handlers/freeze.ts";
+import { handleCreateGrant, handleListGrants, handleRevokeGrant } from "./handlers/grants.ts";
 import { handleHosts } from "./handlers/hosts.ts";
+import { handleAllowEdit, handlePolicyRead } from "./handlers/policy.ts";
 import { handleReload } from "./handlers/reload.ts";
 import { handleSign } from "./handlers/sign.ts";
+import type { LiveState } from "./live_state.ts";
 import type { SignerState } from "./state.ts";
 
 /** What the signer's routes are given from outside. */
 export interface SignerOptions {
   readonly state: SignerState;
+  readonly live: LiveState;
+  readonly configFile: ConfigFile;
   readonly gate: AuditGate;
   readonly rateLimiter: TokenBuckets;
   readonly metrics: Metrics;
@@ -30,12 +37,27 @@ export interface SignerPorts extends SignerOptions {
   /** Counts a sign request by its outcome. */
   readonly countOutcome: (outcome: string) => void;
   /**
-   * Makes the record of a sign request durable, then counts it.
+   * Makes the record of a sign request durable, then counts it, under another label where there is one.
    *
    * @throws {AppError} `audit_unavailable` in fail mode closed: the result must be withheld
    */
-  readonly recordOutcome: (entry: AuditEntry) => Promise<void>;
+  readonly recordOutcome: (entry: AuditEntry, label?: string) => Promise<void>;
 }
+
+/** The methods of each route, for whoever uses another one. */
+const METHODS = [
+  ["/v1/sign", "POST"],
+  ["/v1/hosts", "GET"],
+  ["/v1/reload", "POST"],
+  ["/v1/policy/hosts", "GET"],
+  ["/v1/policy/hosts/:host/allow", "POST", "DELETE"],
+  ["/v1/policy/hosts/:host/grants", "POST"],
+  ["/v1/policy/grants", "GET"],
+  ["/v1/policy/grants/:id", "DELETE"],
+  ["/v1/freeze", "POST"],
+  ["/v1/unfreeze", "POST"],
+  ["/v1/revocations", "GET"],
+] as const;
 
 interface Env {
   Bindings: { readonly peer: Peer };
@@ -52,20 +74,35 @@ export function createSignerApp(options: SignerOptions): PeerHandler {
   const ports: SignerPorts = {
     ...options,
     countOutcome,
-    async recordOutcome(entry) {
+    async recordOutcome(entry, label = entry.outcome) {
       await options.gate.require(entry);
-      countOutcome(entry.outcome);
+      countOutcome(label);
     },
   };
   const app = new Hono<Env>();
   app.post("/v1/sign", (c) => handleSign(ports, c.req.raw, c.env.peer));
   app.get("/v1/hosts", (c) => handleHosts(ports, c.req.raw, c.env.peer));
   app.post("/v1/reload", (c) => handleReload(ports, c.env.peer));
-  for (const [path, allow] of [["/v1/sign", "POST"], ["/v1/hosts", "GET"], ["/v1/reload", "POST"]] as const) {
-    app.all(
-      path,
-      () => problemResponse(new AppError("method_not_allowed", "method not allowed"), { allow: [allow] }),
-    );
+  app.get("/v1/policy/hosts", (c) => handlePolicyRead(ports, c.env.peer));
+  app.post(
+    "/v1/policy/hosts/:host/allow",
+    (c) => handleAllowEdit(ports, c.req.raw, c.env.peer, { host: c.req.param("host"), edit: "add" }),
+  );
+  app.delete(
+    "/v1/policy/hosts/:host/allow",
+    (c) => handleAllowEdit(ports, c.req.raw, c.env.peer, { host: c.req.param("host"), edit: "remove" }),
+  );
+  app.post(
+    "/v1/policy/hosts/:host/grants",
+    (c) => handleCreateGrant(ports, c.req.raw, c.env.peer, c.req.param("host")),
+  );
+  app.get("/v1/policy/grants", (c) => handleListGrants(ports, c.env.peer));
+  app.delete("/v1/policy/grants/:id", (c) => handleRevokeGrant(ports, c.env.peer, c.req.param("id")));
+  app.post("/v1/freeze", (c) => handleFreeze(ports, c.req.raw, c.env.peer));
+  app.post("/v1/unfreeze", (c) => handleUnfreeze(ports, c.req.raw, c.env.peer));
+  app.get("/v1/revocations", (c) => handleRevocations(ports, c.env.peer));
+  for (const [path, ...allow] of METHODS) {
+    app.all(path, () => problemResponse(new AppError("method_not_allowed", "method not allowed"), { allow }));
   }
   app.notFound(() => problemResponse(new AppError("not_found", "no such route")));
   app.onError((error) => {

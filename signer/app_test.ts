@@ -9,6 +9,6 @@ Deno.test.each([
   { method: "GET", path: "/v1/nothing", status: 404, allow: null },
   { method: "POST", path: "/v1/sign/", status: 404, allow: null },
 ])("$method $path answers $status", async ({ method, path, status, allow }) => {
-  const answer = await startSigner().send(new Request(`https://signer${path}`, { method }));
+  const answer = await (await startSigner()).send(new Request(`https://signer${path}`, { method }));
   assert.deepEqual([answer.status, answer.headers.get("allow")], [status, allow]);
 });

@@ -1,16 +1,25 @@
 import type { AuditGate } from "@gateway/shared/audit/gate";
 import { openServiceAudit } from "@gateway/shared/audit/service_audit";
-import type { Clock } from "@gateway/shared/clock";
+import { type Clock, every } from "@gateway/shared/clock";
 import { type Monitor, startMonitor } from "@gateway/shared/http/monitor";
 import { type MtlsServer, startMtlsServer } from "@gateway/shared/http/mtls_server";
 import { loadTlsMaterial } from "@gateway/shared/http/tls_material";
 import type { ServiceLogger } from "@gateway/shared/log";
 import { createMetrics } from "@gateway/shared/metrics";
 import type { Random } from "@gateway/shared/random";
+import { MemoryStore } from "@gateway/shared/state/memory";
+import { openSqliteStore } from "@gateway/shared/state/sqlite";
+import type { StateStore } from "@gateway/shared/state/store";
 import { TokenBuckets } from "@gateway/shared/token_bucket";
 import { createSignerApp } from "./app.ts";
-import { loadSnapshot } from "./snapshot.ts";
+import { ChangeLock } from "./change_lock.ts";
+import { openConfigFile } from "./config_file.ts";
+import { LiveState } from "./live_state.ts";
+import { watchConfig } from "./watch_config.ts";
 import { SignerState, snapshotWarnings } from "./state.ts";
+
+/** The pause between sweeps of expired grants. */
+const PURGE_SECONDS = 300;
 
 /** What a running signer is made of from outside. */
 export interface SignerEnvironment {
@@ -36,7 +45,8 @@ export interface RunningSigner {
  */
 export async function startSigner(environment: SignerEnvironment): Promise<RunningSigner> {
   const { configPath, clock, random, logger } = environment;
-  const load = () => loadSnapshot(configPath);
+  const configFile = openConfigFile(configPath);
+  const load = async () => await configFile.compile(await configFile.read());
   const initial = await load();
   const { config } = initial;
   for (const warning of snapshotWarnings(initial)) logger.warn(warning);
@@ -50,7 +60,32 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
   await using opened = new AsyncDisposableStack();
   const gate: AuditGate = await openServiceAudit({ config, clock, metrics, logger });
   opened.defer(() => gate.close());
-  const state = new SignerState({ initial, load, gate, logger });
+  const lock = new ChangeLock();
+  const storeErrors = metrics.counter(
+    "statedb_errors_total",
+    "Changes that the state database could not make",
+  );
+  const live = await LiveState.open({
+    store: openStore(config.state_db, logger),
+    clock,
+    random,
+    logger,
+    lock,
+    onStoreError: () => storeErrors.inc(),
+  });
+  opened.defer(() => live.close());
+  const state = new SignerState({ initial, load, gate, logger, lock });
+  const background = new AbortController();
+  const running = [
+    every({ clock, seconds: PURGE_SECONDS, signal: background.signal }, () => live.purgeExpired()),
+    ...(config.auto_reload_seconds > 0
+      ? [watchConfig(configPath, state, { clock, background, config, logger })]
+      : []),
+  ];
+  opened.defer(async () => {
+    background.abort();
+    await Promise.all(running);
+  });
   let monitor: Monitor | undefined;
   if (config.monitor_listen !== "") {
     monitor = await startMonitor({ listen: config.monitor_listen, isReady: () => ready, metrics });
@@ -58,6 +93,8 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
   }
   const handler = createSignerApp({
     state,
+    live,
+    configFile,
     gate,
     metrics,
     clock,
@@ -84,4 +121,9 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
       return closing.disposeAsync();
     },
   };
+}
+
+function openStore(path: string, logger: ServiceLogger): StateStore {
+  if (path === "") return new MemoryStore();
+  return openSqliteStore({ path, warn: (message) => logger.warn(message) });
 }

@@ -1,7 +1,7 @@
 import { dirname, resolve } from "node:path";
 import type { CaKey } from "@gateway/shared/ca/custody";
 import { parsePemCaKey } from "@gateway/shared/ca/pem";
-import { loadConfig } from "@gateway/shared/config/load";
+import { parseConfig } from "@gateway/shared/config/load";
 import { type SignerConfig, signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/shared/config/signer";
 import { AppError } from "@gateway/shared/errors";
 import { type CompiledPolicy, compilePolicy } from "@gateway/shared/policy/compile";
@@ -19,17 +19,28 @@ export interface Snapshot {
 }
 
 /**
- * Reads `signer.json` and the CA key it names, and compiles them.
+ * Checks the text of a `signer.json` key by key.
  *
+ * @param source the file's name, for messages
  * @throws {AppError} `invalid_config` with every problem found, one a line
  */
-export async function loadSnapshot(configPath: string): Promise<Snapshot> {
-  const config = await loadConfig({
-    path: configPath,
+export function parseSignerConfig(text: string, source: string): SignerConfig {
+  return parseConfig({
+    text,
+    source,
     what: "signer config",
     schema: signerConfig,
     unsupported: UNSUPPORTED_SIGNER_KEYS,
   });
+}
+
+/**
+ * Compiles the text of a `signer.json`, and loads the CA key that it names.
+ *
+ * @throws {AppError} `invalid_config` with every problem found, one a line
+ */
+export async function compileText(text: string, source: string): Promise<Snapshot> {
+  const config = parseSignerConfig(text, source);
   return compileSnapshot(config, await loadCaKey(config.ca_key));
 }
 

@@ -1,6 +1,8 @@
+import type { AuditEntry } from "@gateway/shared/audit/entry";
 import type { AuditGate } from "@gateway/shared/audit/gate";
 import { AppError } from "@gateway/shared/errors";
 import type { ServiceLogger } from "@gateway/shared/log";
+import type { ChangeLock } from "./change_lock.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 /** What a {@linkcode SignerState} works with. */
@@ -10,12 +12,30 @@ export interface SignerStateOptions {
   readonly load: () => Promise<Snapshot>;
   readonly gate: AuditGate;
   readonly logger: ServiceLogger;
+  /** The lock of all changes to what is decided by. */
+  readonly lock: ChangeLock;
 }
+
+/** A snapshot that is ready, the record of putting it in force, and what has to be on disk first. */
+export interface Change {
+  readonly snapshot: Snapshot;
+  readonly entry: AuditEntry;
+  /**
+   * Makes the change durable; it runs after the record and before the effect.
+   *
+   * @returns false when what the change was built on is no more: it is built anew then
+   */
+  readonly persist?: () => Promise<boolean>;
+}
+
+/** A config file that changes faster than it can be loaded is somebody's defect. */
+const MAX_ATTEMPTS = 20;
 
 /** The signer's current snapshot and the one way to replace it. */
 export class SignerState {
   #current: Snapshot;
-  #lastChange: Promise<unknown> = Promise.resolve();
+  #generation = 0;
+  #lastReload: Promise<unknown> = Promise.resolve();
   readonly #options: SignerStateOptions;
 
   constructor(options: SignerStateOptions) {
@@ -30,36 +50,60 @@ export class SignerState {
 
   /**
    * Loads the config file and puts it in force, whole or not at all; the change is in the audit log before
-   * it takes effect. Changes run one after another, so that a slow one can't undo a later one.
+   * it takes effect. Reloads run one after another.
    *
-   * @param caller who asked: a CN, or `SIGHUP`
+   * @param caller who asked: a CN, `SIGHUP` or `auto-reload`
    * @returns how many hosts are now in force
    * @throws {AppError} `invalid_config` when the file can't be used, `audit_unavailable` when the change
    * could not be recorded; the old state stays in both cases
    */
   reload(caller: string): Promise<number> {
-    const change = this.#lastChange.then(() => this.#reload(caller));
-    this.#lastChange = change.catch(() => undefined);
-    return change;
+    const reload = this.#lastReload.then(() => this.#reload(caller));
+    this.#lastReload = reload.catch(() => undefined);
+    return reload;
+  }
+
+  /**
+   * Puts a change in force. It is built without the lock, for loading a key can take long and a freeze must not
+   * wait for it; when another change came first, it is built again on what that one left (K23).
+   *
+   * @throws what `build` throws, and {@linkcode AppError} `audit_unavailable`: nothing has changed then
+   */
+  async apply(build: () => Promise<Change>): Promise<Snapshot> {
+    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+      const seen = this.#generation;
+      const { snapshot, entry, persist } = await build();
+      const done = await this.#options.lock.run(async () => {
+        if (this.#generation !== seen) return false;
+        await this.#options.gate.require(entry);
+        if (persist !== undefined && !await persist()) return false;
+        this.#current = snapshot;
+        this.#generation += 1;
+        return true;
+      });
+      if (done) return snapshot;
+    }
+    throw new AppError("conflict", "The config changes all the time");
   }
 
   async #reload(caller: string): Promise<number> {
     const { load, gate, logger } = this.#options;
-    let next: Snapshot;
     try {
-      next = await load();
+      const snapshot = await this.apply(async () => {
+        const snapshot = await load();
+        const command = `reload hosts=${snapshot.policy.hosts.size}`;
+        return { snapshot, entry: { caller, command, outcome: "reloaded" } };
+      });
+      const hosts = snapshot.policy.hosts.size;
+      logger.info("config reloaded", { caller, hosts });
+      for (const warning of snapshotWarnings(snapshot)) logger.warn(warning);
+      return hosts;
     } catch (error) {
       const err = error instanceof Error ? error.message : String(error);
       await gate.bestEffort({ caller, command: "reload", outcome: "reload-failed", err });
       logger.error("reload failed, the old config stays in force", { caller, error: err });
       throw error instanceof AppError ? error : new AppError("internal", "reload failed", { cause: error });
     }
-    const hosts = next.policy.hosts.size;
-    await gate.require({ caller, command: `reload hosts=${hosts}`, outcome: "reloaded" });
-    this.#current = next;
-    logger.info("config reloaded", { caller, hosts });
-    for (const warning of snapshotWarnings(next)) logger.warn(warning);
-    return hosts;
   }
 }
 
@@ -69,6 +113,9 @@ export function snapshotWarnings(snapshot: Snapshot): readonly string[] {
   const warnings: string[] = [];
   if (caKey.backend === "pem") {
     warnings.push("ca_key is a file on this machine: for labs, not for production");
+  }
+  if (config.state_db === "") {
+    warnings.push("state_db is not set: grants and freezes are gone with the process");
   }
   if (config.sign_rate_limit_per_min === 0) {
     warnings.push("sign_rate_limit_per_min is not set: callers are not limited");

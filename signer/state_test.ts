@@ -4,7 +4,7 @@ import { CONFIG, post, snapshotOf, startSigner } from "./testing/memory_signer.t
 import type { Snapshot } from "./snapshot.ts";
 
 Deno.test("POST /v1/reload swaps the policy and says how many hosts it has", async () => {
-  const signer = startSigner();
+  const signer = await startSigner();
   signer.setNext(() => Promise.resolve(snapshotOf({ ...CONFIG, hosts: { web01: CONFIG.hosts.db01 } })));
   assert.deepEqual((await signer.send(post("/v1/reload", ""), "operator")).body, { status: "ok", hosts: 1 });
   assert.equal((await signer.sign({})).status, 403);
@@ -19,13 +19,13 @@ Deno.test.each([
   { name: "a caller that is not listed", reload_callers: ["operator"] },
   { name: "everyone when the list is empty", reload_callers: [] },
 ])("POST /v1/reload refuses $name", async ({ reload_callers }) => {
-  const signer = startSigner({ reload_callers });
+  const signer = await startSigner({ reload_callers });
   const { status } = await signer.send(post("/v1/reload", ""));
   assert.deepEqual([status, signer.log.entries[0]?.outcome], [403, "reload-denied"]);
 });
 
 Deno.test("POST /v1/reload keeps the old state when the new config can't be used", async () => {
-  const signer = startSigner();
+  const signer = await startSigner();
   signer.setNext(() => Promise.reject(new AppError("invalid_config", "Cannot load signer config: no")));
   const { status, body } = await signer.send(post("/v1/reload", ""), "operator");
   assert.deepEqual([status, body.code], [500, "invalid_config"]);
@@ -34,7 +34,7 @@ Deno.test("POST /v1/reload keeps the old state when the new config can't be used
 });
 
 Deno.test("POST /v1/reload changes nothing when the change can't be recorded", async () => {
-  const signer = startSigner();
+  const signer = await startSigner();
   signer.setNext(() => Promise.resolve(snapshotOf({ ...CONFIG, hosts: {} })));
   signer.log.failing = true;
   assert.equal((await signer.send(post("/v1/reload", ""), "operator")).body.detail, "audit unavailable");
@@ -43,7 +43,7 @@ Deno.test("POST /v1/reload changes nothing when the change can't be recorded", a
 });
 
 Deno.test("SignerState.reload() runs changes one after another: a slow one can't undo a later one (K23)", async () => {
-  const signer = startSigner();
+  const signer = await startSigner();
   const { promise: slow, resolve } = Promise.withResolvers<Snapshot>();
   signer.setNext(() => slow);
   const first = signer.state.reload("first");
@@ -53,4 +53,22 @@ Deno.test("SignerState.reload() runs changes one after another: a slow one can't
   resolve(snapshotOf(CONFIG));
   assert.deepEqual(await Promise.all([first, second]), [3, 0]);
   assert.equal(signer.state.current.policy.hosts.size, 0);
+});
+
+Deno.test("a reload that loaded before a pattern was removed does not bring it back (K23)", async () => {
+  const signer = await startSigner();
+  const { promise: slow, resolve } = Promise.withResolvers<Snapshot>();
+  const loads = [slow, Promise.resolve(snapshotOf({ ...CONFIG, hosts: {} }))];
+  signer.setNext(() => loads.shift() ?? Promise.reject(new Error("loaded too often")));
+  const reload = signer.state.reload("operator");
+  await Promise.resolve();
+  const removal = new Request("https://signer/v1/policy/hosts/web01/allow", {
+    method: "DELETE",
+    body: JSON.stringify({ pattern: "^uptime$" }),
+    headers: { "content-type": "application/json" },
+  });
+  assert.equal((await signer.send(removal, "operator")).status, 200);
+  resolve(snapshotOf(CONFIG));
+  assert.equal(await reload, 0, "it loads again");
+  assert.equal((await signer.sign({})).status, 403);
 });

@@ -99,7 +99,7 @@ Deno.test("the signer may do what its config says and nothing else", () =>
       read(init.broker_audit_key),
       read(stranger),
       write(stranger),
-      write(init.signer_config),
+      write(init.mcp_config),
       write(init.ssh_ca),
       write(init.broker_audit_log),
       connect(stage.target.port),

@@ -48,6 +48,9 @@ export function formatSignerConfig(layout: Layout, { listeners, hosts }: ConfigC
   "sign_rate_limit_per_min": 600,
   "monitor_listen": ${quote(listeners.signerMonitor)},
 
+  // Grants and freezes survive a restart.
+  "state_db": ${quote(layout.signerState)},
+
   // Who may administer the signer: an operator, never the broker that agents speak through.
   "reload_callers": ["operator-local"],
 

@@ -17,6 +17,8 @@ export interface Layout {
   readonly signerAuditKey: string;
   readonly brokerAuditKey: string;
   readonly signerAuditLog: string;
+  /** What the operator sets at run time: grants and freezes. */
+  readonly signerState: string;
   readonly brokerAuditLog: string;
   readonly mcpAuditLog: string;
 }
@@ -29,6 +31,7 @@ export const SET_UP_ENTRIES = [
   "broker-ctl.json",
   "pki",
   "log",
+  "state",
 ] as const;
 
 /** Who has a certificate, and the file it is in; each a separate identity. */
@@ -69,6 +72,7 @@ export function createLayout(folder: string): Layout {
     mtlsCaKey: join(pki, "mtls_ca.key"),
     signerAuditKey: join(pki, "signer_audit.seed"),
     brokerAuditKey: join(pki, "broker_audit.seed"),
+    signerState: join(folder, "state", "signer.db"),
     signerAuditLog: join(folder, "log", "signer", "audit.log"),
     brokerAuditLog: join(folder, "log", "broker", "audit.log"),
     mcpAuditLog: join(folder, "log", "mcp", "audit.log"),

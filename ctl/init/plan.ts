@@ -49,6 +49,7 @@ export function planSetUp(
     folder("log/signer"),
     folder("log/broker"),
     folder("log/mcp"),
+    folder("state"),
     file(layout.sshCa, SECRET_MODE, material.sshCa),
     file(layout.sshCaPublic, PUBLIC_MODE, `${material.sshCaPublic}\n`),
     file(layout.mtlsCa, PUBLIC_MODE, material.mtlsCa.certPem),

@@ -52,6 +52,7 @@ Deno.test("planSetUp() gives every entry its exact mode", () => {
     pki: "700",
     log: "700",
     "log/signer": "700",
+    "state": "700",
     "log/broker": "700",
     "log/mcp": "700",
     "pki/ssh_ca": "600",

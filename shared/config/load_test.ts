@@ -156,8 +156,8 @@ Deno.test.each([
   },
   {
     name: "an unsupported key",
-    members: `"state_db": "x"`,
-    problem: '"state_db": not supported yet by this version',
+    members: `"kubernetes": {}`,
+    problem: '"kubernetes": not supported yet by this version',
   },
 ])("parseConfig() refuses $name", ({ members, problem }) => {
   assert.deepEqual(problemsOf(() => parseSigner(members)), [problem]);
@@ -200,10 +200,10 @@ Deno.test.each([
 
 Deno.test("parseConfig() reports everything at once, one problem a line", () => {
   const run = () =>
-    parseSigner(`"x": 1, "listen": 1, "listen": 2, "state_db": "", "hosts": {"a": {"user": ""}}`);
+    parseSigner(`"x": 1, "listen": 1, "listen": 2, "kubernetes": {}, "hosts": {"a": {"user": ""}}`);
   assert.deepEqual(problemsOf(run), [
     'duplicate key "listen" in line 1',
-    '"state_db": not supported yet by this version',
+    '"kubernetes": not supported yet by this version',
     "listen: must be a string, is a whole number",
     'missing key "hosts.a.addr"',
     "hosts.a.user: must not be empty",

@@ -36,7 +36,10 @@ export interface SignerConfig {
   readonly audit_fail_mode: "closed" | "open" | "";
   readonly max_ttl_seconds: number;
   readonly sign_rate_limit_per_min: number;
+  readonly auto_reload_seconds: number;
   readonly monitor_listen: string;
+  readonly state_db: string;
+  readonly max_grant_ttl_seconds: number;
   readonly redact?: RedactConfig;
   readonly reload_callers: readonly string[];
   readonly trusted_forwarders: readonly string[];
@@ -63,7 +66,16 @@ export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
     .describe("cap of a certificate's life where the host sets none, in seconds; 0 is 300"),
   sign_rate_limit_per_min: z.int().min(0).default(0)
     .describe("sign requests a minute for each caller, with a burst of as many; 0 is no limit"),
+  auto_reload_seconds: z.int().min(0).default(0)
+    .describe(
+      "pause between looks at the config file's time, in seconds; a changed file is reloaded; 0 is never",
+    ),
   monitor_listen: z.string().default("").describe("address of the monitor listener; empty is none"),
+  state_db: z.string().default("")
+    .describe("SQLite file that keeps grants, waivers and freezes over restarts; empty is memory only"),
+  max_grant_ttl_seconds: z.int().min(0).default(0).describe(
+    "the longest life of a grant, in seconds; 0 is no cap",
+  ),
   redact: redactConfig.exactOptional().describe(
     "masking of secrets in audit texts; absent is the built-in rules",
   ),
@@ -83,11 +95,8 @@ export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
 
 /** Keys of the specification that this version does not act on yet, and refuses rather than ignore. */
 export const UNSUPPORTED_SIGNER_KEYS: readonly string[] = [
-  "auto_reload_seconds",
   "ca_keys",
   "end_user_oidc",
   "envelope_key",
   "kubernetes",
-  "max_grant_ttl_seconds",
-  "state_db",
 ];

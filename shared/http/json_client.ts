@@ -145,7 +145,11 @@ export class JsonClient implements Disposable {
         signal,
         headers: {
           accept: "application/json",
-          ...(text === undefined ? {} : { "content-type": "application/json" }),
+          // Named for every method: node:http frames the body of a DELETE in no way of its own.
+          ...(text === undefined ? {} : {
+            "content-type": "application/json",
+            "content-length": new TextEncoder().encode(text).length,
+          }),
           ...headers,
         },
       });

@@ -23,6 +23,8 @@
  * @module
  */
 import type { SignerConfig } from "../config/signer.ts";
+import { resolve } from "node:path";
+import { editPath } from "../config/edit_path.ts";
 import { listenPermissions } from "./address.ts";
 import { filePermissions } from "./audit_folder.ts";
 import { mergeSets, type PermissionSet } from "./set.ts";
@@ -36,8 +38,9 @@ export interface ServiceLocation {
 }
 
 /**
- * The files the config names, read-only; the audit log's folder; the listeners. No outbound connection, no
- * child process, no environment.
+ * The files the config names, read-only; the audit log's folder; the state database; the listeners. Where admins
+ * may edit the policy over HTTP also the config file itself and the file that replaces it. No outbound
+ * connection, no child process, no environment.
  *
  * @throws {AppError} `invalid_config` when the config names what no exact permission can be given for
  */
@@ -55,7 +58,22 @@ export function signerPermissions(config: SignerConfig, location: ServiceLocatio
         audit_key: config.audit_key,
       },
     }),
+    stateFile(config, location),
+    configEdits(config, location),
     { net: [...listenPermissions(config.listen), ...listenPermissions(config.monitor_listen)] },
     { ignoreEnv: "all" },
   );
+}
+
+/** SQLite's own files beside the database are below what Deno looks at. */
+function stateFile({ state_db }: SignerConfig, { workingFolder }: ServiceLocation): PermissionSet {
+  if (state_db === "") return {};
+  const path = resolve(workingFolder, state_db);
+  return { read: [path], write: [path] };
+}
+
+function configEdits({ reload_callers }: SignerConfig, location: ServiceLocation): PermissionSet {
+  if (reload_callers.length === 0) return {};
+  const path = resolve(location.workingFolder, location.configPath);
+  return { read: [editPath(path)], write: [path, editPath(path)] };
 }

@@ -60,6 +60,8 @@ export interface SignRequest {
   /** `null` (or absent): no filter by the end user's groups. `[]`: a user in no group, who may do nothing. */
   readonly end_user_groups: readonly string[] | null;
   readonly learn_ttl_seconds: number;
+  readonly learn_approver: string;
+  readonly learn_approval_id: string;
   readonly target_type: string;
 }
 
@@ -86,6 +88,8 @@ export const signRequest: z.ZodType<SignRequest> = z.object({
   end_user: text,
   end_user_groups: z.array(z.string()).nullable().default(null),
   learn_ttl_seconds: z.int().default(0),
+  learn_approver: text,
+  learn_approval_id: text,
   target_type: text,
 });
 

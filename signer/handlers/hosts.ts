@@ -1,15 +1,25 @@
 import { AppError } from "@gateway/shared/errors";
 import type { Peer } from "@gateway/shared/http/mtls_server";
+import { formatSubject } from "@gateway/shared/policy/freeze";
 import { visibleHosts } from "@gateway/shared/policy/ssh";
 import type { SignerPorts } from "../app.ts";
 
+/** What a frozen caller is told; why is nobody's business but the admins'. */
+export const SUBJECT_IS_FROZEN = "subject is frozen";
+
 /** `GET /v1/hosts`: the hosts that the caller, or the broker a trusted forwarder names, may use. */
-export function handleHosts(ports: SignerPorts, request: Request, peer: Peer): Response {
+export async function handleHosts(ports: SignerPorts, request: Request, peer: Peer): Promise<Response> {
   const snapshot = ports.state.current;
   const onBehalfOf = request.headers.get("x-on-behalf-of") ?? "";
   if (onBehalfOf !== "" && !snapshot.trustedForwarders.has(peer.caller)) {
     throw new AppError("forbidden", "X-On-Behalf-Of not allowed for this caller");
   }
   const caller = onBehalfOf === "" ? peer.caller : onBehalfOf;
+  const freeze = ports.live.findFreeze({ caller, endUser: "", peer: peer.caller });
+  if (freeze !== undefined) {
+    const err = `frozen: ${formatSubject(freeze)}`;
+    await ports.gate.bestEffort({ caller, outcome: "frozen_denied", err });
+    throw new AppError("frozen", SUBJECT_IS_FROZEN);
+  }
   return Response.json(visibleHosts(snapshot.policy, caller));
 }

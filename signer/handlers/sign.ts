@@ -3,6 +3,7 @@ import { AppError } from "@gateway/shared/errors";
 import { readJsonBody } from "@gateway/shared/http/body";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import { stringifyJson } from "@gateway/shared/json";
+import { formatSubject } from "@gateway/shared/policy/freeze";
 import {
   decideSsh,
   mayUseHost,
@@ -18,21 +19,12 @@ import { userCertificate } from "@gateway/shared/ssh/user_certificate";
 import { type SignRequest, signRequest, type SignResponse } from "@gateway/shared/wire/sign";
 import type { SignerPorts } from "../app.ts";
 import type { Snapshot } from "../snapshot.ts";
+import { SUBJECT_IS_FROZEN } from "./hosts.ts";
+import { learnWaiver } from "./learn.ts";
+import type { Allowed, SignContext } from "./sign_context.ts";
 import { checkSignFields } from "./sign_fields.ts";
 
 const MAX_BODY_BYTES = 64 * 1024;
-
-type Allowed = Extract<SshDecision, { kind: "allowed" }>;
-
-/** What one request is judged by. */
-interface SignContext {
-  readonly ports: SignerPorts;
-  readonly snapshot: Snapshot;
-  readonly peer: Peer;
-  readonly request: SignRequest;
-  /** The broker this is for: the peer, or whom a trusted forwarder names. */
-  readonly caller: string;
-}
 
 /** `POST /v1/sign`. */
 export async function handleSign(ports: SignerPorts, httpRequest: Request, peer: Peer): Promise<Response> {
@@ -42,12 +34,13 @@ export async function handleSign(ports: SignerPorts, httpRequest: Request, peer:
   checkSignFields(request);
   const caller = await effectiveCaller(ports, snapshot, request, peer);
   const context: SignContext = { ports, snapshot, peer, request, caller };
+  await refuseFrozen(context);
   const publicKey = parseEd25519PublicKey(request.public_key);
   if (mayUseHost(snapshot.policy, caller, request.host) !== "ok") {
     await refuse(context, { outcome: "denied", err: "host not authorised" });
     throw new AppError("denied", "host not authorised");
   }
-  const decision = decideSsh(snapshot.policy, intentOf(context));
+  const decision = decideSsh(snapshot.policy, intentOf(context), ports.live.grants);
   if (decision.kind === "denied") return await deny(context, decision);
   if (request.dry_run) return await answerDryRun(context, decision);
   if (decision.requireApproval && !isApproved(context)) return await askApproval(context, decision);
@@ -82,6 +75,20 @@ async function effectiveCaller(
     err,
   });
   throw new AppError("denied", err);
+}
+
+/** The effective caller, the end user, and the peer: freezing a forwarder stops all that it forwards (K6). */
+async function refuseFrozen({ ports, request, peer, caller }: SignContext): Promise<void> {
+  const freeze = ports.live.findFreeze({ caller, endUser: request.end_user, peer: peer.caller });
+  if (freeze === undefined) return;
+  const entry = {
+    caller,
+    host: request.host,
+    outcome: "frozen_denied",
+    err: `frozen: ${formatSubject(freeze)}`,
+  };
+  await ports.recordOutcome(entry, "frozen-denied");
+  throw new AppError("frozen", SUBJECT_IS_FROZEN);
 }
 
 function intentOf({ request, caller }: SignContext): SshIntent {
@@ -175,9 +182,12 @@ async function issue(context: SignContext, decision: Allowed, publicKey: Uint8Ar
     throw new AppError("upstream_failure", "the CA key could not sign", { cause: error });
   }
   await ports.recordOutcome(allowedEntry(context, decision, { outcome: "issued", serial }));
+  // A freeze that was acknowledged while the record was written: nothing leaves after it.
+  await refuseFrozen(context);
   if (decision.requireApproval && !isForwarder(context)) {
     await ports.gate.bestEffort({ caller, host: request.host, serial, outcome: "self_approved" });
   }
+  if (request.learn_ttl_seconds > 0 && isForwarder(context)) await learnWaiver(context, decision);
   return respond({
     certificate,
     serial,

@@ -34,8 +34,11 @@ export function checkSignFields(request: SignRequest): void {
       `target_type ${JSON.stringify(request.target_type)} is not supported yet`,
     );
   }
-  if (request.learn_ttl_seconds !== 0) {
-    throw new AppError("not_supported", "learn_ttl_seconds is not supported yet");
+  if (request.learn_ttl_seconds < 0) {
+    throw new AppError("invalid_request", "invalid learn_ttl_seconds: must not be negative");
+  }
+  for (const field of ["learn_approver", "learn_approval_id"] as const) {
+    if (UNSAFE.test(request[field])) throw unsafe(field);
   }
 }
 

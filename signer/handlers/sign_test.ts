@@ -3,7 +3,7 @@ import { parseCertificate, verifyCertificateSignature } from "@gateway/shared/ss
 import { NOW_MS, ONE_SHOT, post, startSigner } from "../testing/memory_signer.ts";
 
 Deno.test("POST /v1/sign issues a certificate locked to the command", async () => {
-  const signer = startSigner();
+  const signer = await startSigner();
   const { status, body } = await signer.sign({ end_user: "alice", ttl_seconds: 9999 });
   assert.equal(status, 200);
   const certificate = parseCertificate(String(body.certificate));
@@ -34,7 +34,7 @@ Deno.test("POST /v1/sign issues a certificate locked to the command", async () =
 });
 
 Deno.test("POST /v1/sign bakes sudo into the force-command and the KeyId", async () => {
-  const { body } = await startSigner().sign({ sudo: true });
+  const { body } = await (await startSigner()).sign({ sudo: true });
   const certificate = parseCertificate(String(body.certificate));
   assert.equal(certificate.criticalOptions["force-command"], "sudo -n -- uptime");
   assert.match(certificate.keyId, / elev=sudo -n$/);
@@ -42,7 +42,7 @@ Deno.test("POST /v1/sign bakes sudo into the force-command and the KeyId", async
 });
 
 Deno.test("POST /v1/sign gives two requests two serials", async () => {
-  const signer = startSigner();
+  const signer = await startSigner();
   const random = [await signer.sign({}), await signer.sign({})].map(({ body }) => body.serial);
   assert.equal(random.length, 2);
 });
@@ -168,14 +168,8 @@ Deno.test.each([
     status: 400,
     code: "not_supported",
   },
-  {
-    name: "approve-and-learn",
-    body: { ...ONE_SHOT, learn_ttl_seconds: 60 },
-    status: 400,
-    code: "not_supported",
-  },
 ])("POST /v1/sign refuses $name", async ({ body, status, code }) => {
-  const signer = startSigner();
+  const signer = await startSigner();
   const answer = await signer.send(post("/v1/sign", body));
   assert.deepEqual([answer.status, answer.body.code], [status, code], String(answer.body.detail));
   assert.equal(answer.body.certificate, undefined);
@@ -187,23 +181,25 @@ Deno.test.each(
     ["a b", "a\tb", "a\nb", "a\rb", "a\0b", "a\x7fb", "a\x9bb", "a\u2028b"].map((value) => ({ field, value }))
   ),
 )("POST /v1/sign refuses unsafe characters in $field: $value", async ({ field, value }) => {
-  const { status, body } = await startSigner().sign({ [field]: value });
+  const { status, body } = await (await startSigner()).sign({ [field]: value });
   assert.equal(status, 400);
   assert.equal(body.detail, `invalid ${field}: control or whitespace characters not allowed`);
 });
 
 Deno.test("POST /v1/sign refuses a resolved caller with unsafe characters", async () => {
-  const { status, body } = await startSigner().sign({ on_behalf_of: "broker 1" }, "control-plane");
+  const { status, body } = await (await startSigner()).sign({ on_behalf_of: "broker 1" }, "control-plane");
   assert.deepEqual([status, body.code], [400, "invalid_request"]);
 });
 
 Deno.test("POST /v1/sign refuses a body that is not JSON by its type", async () => {
-  const { status } = await startSigner().send(post("/v1/sign", ONE_SHOT, { "content-type": "text/plain" }));
+  const { status } = await (await startSigner()).send(
+    post("/v1/sign", ONE_SHOT, { "content-type": "text/plain" }),
+  );
   assert.equal(status, 415);
 });
 
 Deno.test("POST /v1/sign applies allowed_callers to the effective caller", async () => {
-  const signer = startSigner();
+  const signer = await startSigner();
   assert.equal(
     (await signer.sign({ host: "open01", on_behalf_of: "broker-1" }, "control-plane")).status,
     200,
@@ -213,7 +209,7 @@ Deno.test("POST /v1/sign applies allowed_callers to the effective caller", async
 });
 
 Deno.test("POST /v1/sign answers a command that needs approval with the decision alone", async () => {
-  const signer = startSigner();
+  const signer = await startSigner();
   const { status, body } = await signer.sign({ command: "systemctl restart nginx" });
   assert.equal(status, 200);
   assert.deepEqual(Object.keys(body), ["decision"]);
@@ -238,7 +234,7 @@ Deno.test.each([
   },
   { name: "but from nobody else", cn: "broker-1", issued: false, outcomes: ["approval-required"] },
 ])("POST /v1/sign honours approved $name", async ({ cn, issued, outcomes, on_behalf_of = "" }) => {
-  const signer = startSigner();
+  const signer = await startSigner();
   const { body } = await signer.sign(
     { command: "systemctl restart nginx", approved: true, on_behalf_of },
     cn,
@@ -248,7 +244,9 @@ Deno.test.each([
 });
 
 Deno.test("POST /v1/sign never takes self_approve from _default (I10)", async () => {
-  const signer = startSigner({ callers: { _default: { allowed_groups: ["web"], self_approve: true } } });
+  const signer = await startSigner({
+    callers: { _default: { allowed_groups: ["web"], self_approve: true } },
+  });
   for (const cn of ["broker-9", "_default"]) {
     const { body } = await signer.sign({ command: "systemctl restart nginx", approved: true }, cn);
     assert.equal(body.certificate, undefined, cn);
@@ -256,14 +254,14 @@ Deno.test("POST /v1/sign never takes self_approve from _default (I10)", async ()
 });
 
 Deno.test("POST /v1/sign refuses callers that are not listed, also by the name of an object's own members (I9)", async () => {
-  const signer = startSigner();
+  const signer = await startSigner();
   for (const cn of ["stranger", "constructor", "__proto__", "toString"]) {
     assert.equal((await signer.sign({}, cn)).status, 403, cn);
   }
 });
 
 Deno.test("POST /v1/sign reports a denied dry run as a decision", async () => {
-  const signer = startSigner();
+  const signer = await startSigner();
   const { status, body } = await signer.sign({ command: "id", dry_run: true });
   assert.equal(status, 200);
   assert.equal(body.decision?.["allowed"], false);
@@ -273,7 +271,7 @@ Deno.test("POST /v1/sign reports a denied dry run as a decision", async () => {
 });
 
 Deno.test("POST /v1/sign leaves certificate and serial out of an allowed dry run", async () => {
-  const signer = startSigner();
+  const signer = await startSigner();
   const { body } = await signer.sign({ dry_run: true, ttl_seconds: 60 });
   assert.deepEqual(body, {
     decision: {
@@ -288,11 +286,11 @@ Deno.test("POST /v1/sign leaves certificate and serial out of an allowed dry run
 });
 
 Deno.test("POST /v1/sign withholds the certificate when the record can't be written (closed)", async () => {
-  const signer = startSigner();
+  const signer = await startSigner();
   signer.log.failing = true;
   const { status, body } = await signer.sign({});
   assert.deepEqual([status, body.detail, body.certificate], [500, "audit unavailable", undefined]);
-  assert.deepEqual(signer.counts, { failures: 1, blocked: 1 });
+  assert.deepEqual(signer.counts, { failures: 1, blocked: 1, store: 0 });
   assert.doesNotMatch(
     await signer.metrics.text(),
     /outcome="issued"/,
@@ -303,7 +301,7 @@ Deno.test("POST /v1/sign withholds the certificate when the record can't be writ
 });
 
 Deno.test("POST /v1/sign withholds also a denial's text and a dry run when the record can't be written", async () => {
-  const signer = startSigner();
+  const signer = await startSigner();
   signer.log.failing = true;
   for (const changes of [{ command: "id" }, { dry_run: true }, { host: "db01" }]) {
     assert.equal((await signer.sign(changes)).body.detail, "audit unavailable");
@@ -311,14 +309,14 @@ Deno.test("POST /v1/sign withholds also a denial's text and a dry run when the r
 });
 
 Deno.test("POST /v1/sign proceeds without a record in fail mode open, and counts it", async () => {
-  const signer = startSigner({ audit_fail_mode: "open" });
+  const signer = await startSigner({ audit_fail_mode: "open" });
   signer.log.failing = true;
   assert.equal((await signer.sign({})).status, 200);
-  assert.deepEqual(signer.counts, { failures: 1, blocked: 0 });
+  assert.deepEqual(signer.counts, { failures: 1, blocked: 0, store: 0 });
 });
 
 Deno.test("POST /v1/sign limits the rate by peer before the body is read", async () => {
-  const signer = startSigner({ sign_rate_limit_per_min: 2 });
+  const signer = await startSigner({ sign_rate_limit_per_min: 2 });
   assert.equal((await signer.send(post("/v1/sign", "{"))).status, 400, "a malformed request takes a token");
   assert.equal((await signer.sign({})).status, 200);
   const limited = await signer.sign({});
@@ -331,7 +329,7 @@ Deno.test("POST /v1/sign limits the rate by peer before the body is read", async
 });
 
 Deno.test("POST /v1/sign keeps the command out of the audit log", async () => {
-  const signer = startSigner();
+  const signer = await startSigner();
   await signer.sign({ host: "open01", command: "mysql -phunter2" });
   assert.doesNotMatch(
     JSON.stringify(signer.log.entries, (_key, value) => typeof value === "bigint" ? "" : value),

@@ -12,7 +12,12 @@ import { FixedRandom } from "@gateway/shared/testing/fixed_random";
 import { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";
 import { TokenBuckets } from "@gateway/shared/token_bucket";
 import { createSignerApp } from "../app.ts";
-import { compileSnapshot, type Snapshot } from "../snapshot.ts";
+import { MemoryStore } from "@gateway/shared/state/memory";
+import type { StateStore } from "@gateway/shared/state/store";
+import { ChangeLock } from "../change_lock.ts";
+import type { ConfigFile } from "../config_file.ts";
+import { LiveState } from "../live_state.ts";
+import { compileSnapshot, parseSignerConfig, type Snapshot } from "../snapshot.ts";
 import { SignerState } from "../state.ts";
 
 export const HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIoI43F0CfGV/VLbTCz6XXLKZwm/HZQSG/N0iAG0D28c";
@@ -68,13 +73,23 @@ export const ONE_SHOT = {
   public_key: HOST_KEY,
 };
 
+/** What a test replaces. */
+export interface MemorySignerOptions {
+  readonly store?: StateStore;
+  /** Repeated for ever; each serial and id is cut from it. */
+  readonly randomBytes?: readonly number[];
+}
+
 /** A signer's routes over memory, with the errors that its listener would turn into answers. */
-export function startSigner(changes: Partial<Record<keyof SignerConfig, unknown>> = {}) {
+export async function startSigner(
+  changes: Partial<Record<keyof SignerConfig, unknown>> = {},
+  options: MemorySignerOptions = {},
+) {
   const snapshot = snapshotOf({ ...CONFIG, ...changes });
   const log = new MemoryAuditLog();
   const metrics = createMetrics();
   const clock = new FakeClock(NOW_MS);
-  const counts = { failures: 0, blocked: 0 };
+  const counts = { failures: 0, blocked: 0, store: 0 };
   const logger = { info() {}, warn() {}, error() {} };
   const gate = new AuditGate({
     log,
@@ -83,7 +98,29 @@ export function startSigner(changes: Partial<Record<keyof SignerConfig, unknown>
     onBlocked: () => counts.blocked++,
   });
   let next: () => Promise<Snapshot> = () => Promise.resolve(snapshot);
-  const state = new SignerState({ initial: snapshot, load: () => next(), gate, logger });
+  const lock = new ChangeLock();
+  const state = new SignerState({ initial: snapshot, load: () => next(), gate, logger, lock });
+  const random = new FixedRandom(options.randomBytes ?? [0xfe]);
+  const store = options.store ?? new MemoryStore();
+  const live = await LiveState.open({
+    store,
+    clock,
+    random,
+    logger,
+    lock,
+    onStoreError: () => counts.store++,
+  });
+  const file = { text: JSON.stringify({ ...CONFIG, ...changes }, null, 2) };
+  const configFile: ConfigFile = {
+    read: () => Promise.resolve(file.text),
+    parse: (text) => parseSignerConfig(text, "signer.json"),
+    compile: (text) => Promise.resolve(compileSnapshot(parseSignerConfig(text, "signer.json"), CA_KEY)),
+    replace(expected, text) {
+      if (file.text !== expected) return Promise.resolve(false);
+      file.text = text;
+      return Promise.resolve(true);
+    },
+  };
   const handler = createSignerApp({
     state,
     gate,
@@ -91,7 +128,9 @@ export function startSigner(changes: Partial<Record<keyof SignerConfig, unknown>
     clock,
     logger,
     rateLimiter: new TokenBuckets({ clock }),
-    random: new FixedRandom([0xfe]),
+    random,
+    live,
+    configFile,
   });
   const send = async (request: Request, cn = "broker-1") => {
     const caller = callerFromCertificate(true, cn);
@@ -114,6 +153,8 @@ export function startSigner(changes: Partial<Record<keyof SignerConfig, unknown>
     clock,
     counts,
     state,
+    live,
+    file,
     send,
     setNext: (load: () => Promise<Snapshot>) => next = load,
     sign: (changes: Record<string, unknown>, cn?: string) =>

@@ -57,6 +57,17 @@ Deno.test("JsonClient shows its certificate, sends and reads exact JSON, and kee
   }
 });
 
+Deno.test("JsonClient frames the body of a DELETE", async () => {
+  await using server = await startServer(async (request) =>
+    new Response(await request.text(), { headers: { "content-type": "application/json" } })
+  );
+  using client = connect(server.url);
+  for (let attempt = 0; attempt < 2; attempt++) {
+    const { status, body } = await client.request({ method: "DELETE", path: "/", body: { pattern: "^ü$" } });
+    assert.deepEqual([status, body], [200, { pattern: "^ü$" }]);
+  }
+});
+
 Deno.test("JsonClient uses one connection for requests in a row", async () => {
   await using upstream = await startUpstream((_request, response) => response.end("{}"));
   using client = connect(upstream.url);

@@ -17,8 +17,15 @@ const PURE = [
   "shared/audit/record.ts",
   "shared/audit/segment_names.ts",
   "shared/audit/tail.ts",
+  "shared/ca/agent_protocol.ts",
+  "shared/ca/model.ts",
+  "shared/ca/select.ts",
+  "shared/ca/vault_failure.ts",
+  "shared/ca/vault_key.ts",
   "shared/config/broker.ts",
   "shared/config/client.ts",
+  "shared/config/edit_path.ts",
+  "shared/config/end_user_oidc.ts",
   "shared/config/comment_keys.ts",
   "shared/config/jsonc.ts",
   "shared/config/key_path.ts",
@@ -51,6 +58,7 @@ const PURE = [
   "ctl/shell_word.ts",
   "ctl/start_arguments.ts",
   "shim/check.ts",
+  "signer/end_user/claims.ts",
   "debate/graph/",
 ];
 

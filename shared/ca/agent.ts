@@ -1,0 +1,192 @@
+/**
+ * A certificate authority whose key is in an ssh-agent: the private half never enters this process. The key is
+ * pinned by its public half, and what the agent returns is believed only when it verifies with that.
+ *
+ * ```ts ignore
+ * import { connectToAgent, loadAgentCaKey } from "@gateway/shared/ca/agent";
+ * import { systemClock } from "@gateway/shared/clock";
+ *
+ * const publicKey = await Deno.readTextFile("ca.pub");
+ * const connect = () => connectToAgent("/run/gateway/agent.sock");
+ * const key = await loadAgentCaKey({ publicKey, connect, clock: systemClock });
+ * ```
+ *
+ * @module
+ */
+import type { Clock } from "../clock.ts";
+import { withDeadline } from "../deadline.ts";
+import { AppError } from "../errors.ts";
+import { parsePublicKey } from "../ssh/public_key.ts";
+import { verifySignature } from "../ssh/signature.ts";
+import {
+  decodeIdentities,
+  decodeReplyLength,
+  decodeSignature,
+  encodeIdentitiesRequest,
+  encodeSignRequest,
+  LENGTH_BYTES,
+} from "./agent_protocol.ts";
+import type { CaKey } from "./custody.ts";
+
+/** One connection to an agent. */
+export interface AgentConnection {
+  /** Reads some bytes; `null` when the agent has closed. */
+  read(buffer: Uint8Array): Promise<number | null>;
+  /** Writes at least one byte and says how many. */
+  write(bytes: Uint8Array): Promise<number>;
+  close(): void;
+}
+
+/** How an agent is reached, and which of its keys is the CA. */
+export interface AgentCaKeyOptions {
+  /** The text of the public key file: one `ssh-ed25519` line. */
+  readonly publicKey: string;
+  /** Opens a new connection; there is one for each signature. */
+  readonly connect: () => Promise<AgentConnection>;
+  readonly clock: Clock;
+  /** Ends the loading early. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+const ALGORITHM = "ssh-ed25519";
+const DIAL_MS = 5_000;
+const OPERATION_MS = 10_000;
+
+/**
+ * A CA key in an agent, which must have it now.
+ *
+ * @throws {AppError} `invalid_config` when the public key is not Ed25519, the agent can't be reached or
+ * understood, or does not have the key
+ */
+export async function loadAgentCaKey(options: AgentCaKeyOptions): Promise<CaKey> {
+  const publicKey = parseCaPublicKey(options.publicKey);
+  const blobs = await listKeys(options);
+  if (!blobs.some((blob) => blob.toHex() === publicKey.toHex())) {
+    throw new AppError(
+      "invalid_config",
+      `Cannot use ssh-agent for the CA: it does not have the key of public_key_path among its ${blobs.length}`,
+    );
+  }
+  return {
+    backend: "agent",
+    algorithm: ALGORITHM,
+    publicKey,
+    sign: (data, signal) => sign({ ...options, signal }, publicKey, data),
+  };
+}
+
+/**
+ * Opens a connection to an agent's unix socket. The process needs read and write permission for the path, and
+ * net permission for `unix:<path>`.
+ */
+export async function connectToAgent(path: string): Promise<AgentConnection> {
+  return await Deno.connect({ transport: "unix", path });
+}
+
+function parseCaPublicKey(text: string): Uint8Array {
+  let key;
+  try {
+    key = parsePublicKey(text);
+  } catch (cause) {
+    const message = cause instanceof Error ? cause.message : "unreadable";
+    throw new AppError("invalid_config", `Cannot use public_key_path for the CA: ${message}`, { cause });
+  }
+  if (key.algorithm !== ALGORITHM) {
+    throw new AppError(
+      "invalid_config",
+      `Cannot use public_key_path for the CA: key is ${key.algorithm}, of an ssh-agent only ${ALGORITHM} is used`,
+    );
+  }
+  return key.blob;
+}
+
+async function listKeys(options: AgentCaKeyOptions): Promise<readonly Uint8Array[]> {
+  try {
+    return decodeIdentities(await exchange(options, encodeIdentitiesRequest()));
+  } catch (cause) {
+    options.signal?.throwIfAborted();
+    const message = cause instanceof Error ? cause.message : "it failed";
+    throw new AppError("invalid_config", `Cannot use ssh-agent for the CA: ${message}`, { cause });
+  }
+}
+
+async function sign(
+  options: AgentCaKeyOptions,
+  publicKey: Uint8Array,
+  data: Uint8Array,
+): Promise<Uint8Array> {
+  const reply = await exchange(options, encodeSignRequest(publicKey, data));
+  const signature = decodeSignature(reply);
+  // A certificate with another signature would be refused by hosts at best; at worst it is one that another
+  // key was tricked into.
+  if (!verifySignature(publicKey, signature, data)) {
+    throw new AppError("upstream_failure", "The ssh-agent returned a signature that is not the CA's");
+  }
+  return signature;
+}
+
+/** @throws {AppError} `upstream_failure`, and the reason of the signal when that is aborted */
+async function exchange(options: AgentCaKeyOptions, request: Uint8Array): Promise<Uint8Array> {
+  const connection = await dial(options);
+  try {
+    return await withDeadline(
+      { clock: options.clock, ms: OPERATION_MS, signal: options.signal, late: () => timedOut("answer") },
+      async () => {
+        await writeAll(connection, request);
+        const length = decodeReplyLength(await readExactly(connection, LENGTH_BYTES));
+        return await readExactly(connection, length);
+      },
+    );
+  } catch (cause) {
+    throw asUpstreamFailure(cause, options.signal);
+  } finally {
+    // Also ends a read or write that is still waiting.
+    connection.close();
+  }
+}
+
+async function dial({ connect, clock, signal }: AgentCaKeyOptions): Promise<AgentConnection> {
+  const connecting = connect();
+  try {
+    return await withDeadline(
+      { clock, ms: DIAL_MS, signal, late: () => timedOut("accept a connection") },
+      () => connecting,
+    );
+  } catch (cause) {
+    // A connection that is made after all has no user any more.
+    connecting.then((connection) => connection.close(), () => {});
+    throw asUpstreamFailure(cause, signal);
+  }
+}
+
+async function writeAll(connection: AgentConnection, bytes: Uint8Array): Promise<void> {
+  for (let rest = bytes; rest.length > 0;) rest = rest.subarray(await connection.write(rest));
+}
+
+async function readExactly(connection: AgentConnection, length: number): Promise<Uint8Array> {
+  const bytes = new Uint8Array(length);
+  for (let filled = 0; filled < length;) {
+    const count = await connection.read(bytes.subarray(filled));
+    if (count === null) throw new AppError("upstream_failure", "The ssh-agent closed the connection");
+    filled += count;
+  }
+  return bytes;
+}
+
+function timedOut(what: string): AppError {
+  return new AppError("upstream_failure", `The ssh-agent did not ${what} in time`);
+}
+
+/** Where the agent lies is nobody's business but the log's. */
+function asUpstreamFailure(cause: unknown, signal: AbortSignal | undefined): unknown {
+  if (signal?.aborted || cause instanceof AppError) return cause;
+  return new AppError("upstream_failure", `Cannot contact the ssh-agent: ${describe(cause)}`, { cause });
+}
+
+function describe(cause: unknown): string {
+  if (cause instanceof Deno.errors.NotCapable) return "outside this process's permissions";
+  if (cause instanceof Deno.errors.NotFound) return "no such socket";
+  if (cause instanceof Deno.errors.ConnectionRefused) return "nobody listens on its socket";
+  if (cause instanceof Deno.errors.PermissionDenied) return "this user may not use its socket";
+  return "the connection failed";
+}

@@ -1,0 +1,133 @@
+/**
+ * The calls to an Azure Key Vault that a CA needs, through the vendor's own packages, which are loaded when the
+ * first key of this kind is.
+ *
+ * ```ts ignore
+ * import { openVault } from "@gateway/shared/ca/vault_client";
+ *
+ * const vault = await openVault(config, { readEnv: (name) => Deno.env.get(name) });
+ * const key = await vault.getKey(AbortSignal.timeout(30_000));
+ * ```
+ *
+ * @module
+ */
+import type { Agent } from "node:http";
+import type { TokenCredential } from "@azure/identity";
+import type { KeyClientOptions, KeyVaultKey } from "@azure/keyvault-keys";
+import { AppError } from "../errors.ts";
+import type { AkvCaKeyConfig } from "./model.ts";
+import type { VaultAlgorithm } from "./vault_key.ts";
+
+/** One key of one vault. */
+export interface Vault {
+  /** The key in the configured version, or the latest one. */
+  getKey(signal: AbortSignal): Promise<KeyVaultKey>;
+  /** A function that signs digests with this version of the key and with no other. */
+  signer(key: KeyVaultKey): VaultSigner;
+}
+
+/** Signs a digest. */
+export type VaultSigner = (
+  algorithm: VaultAlgorithm,
+  digest: Uint8Array,
+  signal: AbortSignal,
+) => Promise<Uint8Array>;
+
+/** What {@linkcode openVault} takes from outside. */
+export interface VaultPorts {
+  /** The value of an environment variable; asked for the client secret only. */
+  readonly readEnv: (name: string) => string | undefined;
+  /** Signs in to the vault instead of what the config says. */
+  readonly credential?: TokenCredential;
+  /** Makes the connections to the vault and to the sign-in service, with the trust that it has. */
+  readonly agent?: Agent;
+}
+
+type ClientOptions = Omit<KeyClientOptions, "serviceVersion">;
+type Policy = NonNullable<ClientOptions["additionalPolicies"]>[number]["policy"];
+
+const MAX_ANSWER_BYTES = 256 * 1024;
+
+/**
+ * A client for one key. The packages name the system to the vault: the process needs `--allow-sys=osRelease`.
+ *
+ * @throws {AppError} `invalid_config` without that permission, or when the variable with the client secret is not
+ * set or empty
+ */
+export async function openVault(config: AkvCaKeyConfig, ports: VaultPorts): Promise<Vault> {
+  const { state } = await Deno.permissions.query({ name: "sys", kind: "osRelease" });
+  // Without it a promise of theirs that nobody waits for is rejected, and that ends the process.
+  if (state !== "granted") throw new AppError("invalid_config", "the process needs --allow-sys=osRelease");
+  const options = clientOptions(ports);
+  const credential = ports.credential ?? await createCredential(config, ports);
+  const { CryptographyClient, KeyClient } = await import("@azure/keyvault-keys");
+  const client = new KeyClient(config.vault_url, credential, options);
+  const version = config.key_version === "" ? {} : { version: config.key_version };
+  return {
+    getKey: (abortSignal) => client.getKey(config.key_name, { ...version, abortSignal }),
+    signer(key) {
+      // The id says where the calls go, so it is made from the config and not taken from an answer.
+      const id = `${config.vault_url}/keys/${config.key_name}/${key.properties.version ?? ""}`;
+      const cryptography = new CryptographyClient({ ...key, id }, credential, options);
+      return async (algorithm, digest, abortSignal) =>
+        (await cryptography.sign(algorithm, digest, { abortSignal })).result;
+    },
+  };
+}
+
+async function createCredential(config: AkvCaKeyConfig, ports: VaultPorts): Promise<TokenCredential> {
+  const options = ports.agent === undefined ? {} : { agent: ports.agent };
+  const secret = config.credential === undefined
+    ? ""
+    : readSecret(config.credential.client_secret_env, ports);
+  const identity = await import("@azure/identity");
+  if (config.credential === undefined) return new identity.DefaultAzureCredential(options);
+  const { tenant_id, client_id } = config.credential;
+  return new identity.ClientSecretCredential(tenant_id, client_id, secret, options);
+}
+
+function readSecret(name: string, { readEnv }: VaultPorts): string {
+  const secret = readEnv(name) ?? "";
+  if (secret !== "") return secret;
+  throw new AppError(
+    "invalid_config",
+    `environment variable ${name} of client_secret_env is not set or empty`,
+  );
+}
+
+function clientOptions({ agent }: VaultPorts): ClientOptions {
+  return {
+    ...(agent !== undefined && { agent }),
+    // A request waits for one signature: what is worth a second attempt is decided by who knows the deadline.
+    retryOptions: { maxRetries: 0 },
+    redirectOptions: { maxRetries: 0 },
+    additionalPolicies: [{ policy: boundedAnswers, position: "perRetry" }],
+  };
+}
+
+/** The packages read an answer to its end, however long it is; this reads it for them. */
+const boundedAnswers: Policy = {
+  name: "boundedAnswers",
+  async sendRequest(request, next) {
+    request.streamResponseStatusCodes = new Set([Number.POSITIVE_INFINITY]);
+    const response = await next(request);
+    const { readableStreamBody, ...rest } = response;
+    if (readableStreamBody === undefined) return response;
+    return { ...rest, bodyAsText: await readBounded(readableStreamBody) };
+  },
+};
+
+async function readBounded(body: AsyncIterable<Uint8Array | string>): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of body) {
+    const bytes = typeof chunk === "string" ? new TextEncoder().encode(chunk) : chunk;
+    length += bytes.length;
+    // Leaving the loop ends the connection.
+    if (length > MAX_ANSWER_BYTES) {
+      throw new AppError("upstream_failure", `The key vault sent more than ${MAX_ANSWER_BYTES} bytes`);
+    }
+    chunks.push(bytes);
+  }
+  return await new Blob(chunks.map((chunk) => Uint8Array.from(chunk))).text();
+}

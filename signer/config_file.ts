@@ -1,0 +1,102 @@
+import { applyEdits, modify } from "jsonc-parser";
+import { editPath } from "@gateway/shared/config/edit_path";
+import type { SignerConfig } from "@gateway/shared/config/signer";
+import { AppError } from "@gateway/shared/errors";
+import { quoteText } from "@gateway/shared/quote";
+import { compileText, parseSignerConfig, type Snapshot } from "./snapshot.ts";
+
+/** The file that the signer is configured by. */
+export interface ConfigFile {
+  /** @throws {AppError} `invalid_config` when it can't be read or is not UTF-8 */
+  read(): Promise<string>;
+  /** @throws {AppError} `invalid_config` */
+  parse(text: string): SignerConfig;
+  /** Checks and compiles a text as a whole. @throws {AppError} `invalid_config` */
+  compile(text: string): Promise<Snapshot>;
+  /**
+   * Puts a new text in the place of the one that is expected there.
+   *
+   * @returns false when the file says something else by now
+   * @throws {AppError} `internal` when the file can't be written
+   */
+  replace(expected: string, text: string): Promise<boolean>;
+}
+
+/** The config file at a path. */
+export function openConfigFile(path: string): ConfigFile {
+  const read = () => readConfigText(path);
+  return {
+    read,
+    parse: (text) => parseSignerConfig(text, path),
+    compile: (text) => compileText(text, path),
+    async replace(expected, text) {
+      if (await read() !== expected) return false;
+      await replaceConfigFile(path, text);
+      return true;
+    },
+  };
+}
+
+async function readConfigText(path: string): Promise<string> {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(await Deno.readFile(path));
+  } catch (cause) {
+    const reason = cause instanceof Deno.errors.NotFound
+      ? "no such file"
+      : cause instanceof TypeError
+      ? "not UTF-8"
+      : cause instanceof Error
+      ? cause.message
+      : String(cause);
+    throw new AppError("invalid_config", `Cannot load signer config ${quoteText(path)}: ${reason}`, {
+      cause,
+    });
+  }
+}
+
+/** The text of a config in which a host has these allow patterns; comments and everything else stay. */
+export function setAllowPatterns(
+  text: string,
+  host: string,
+  allow: readonly string[],
+  mode: "allowlist" | undefined,
+): string {
+  const path = ["hosts", host, "command_policy"];
+  const withAllow = edit(text, [...path, "allow"], allow);
+  return mode === undefined ? withAllow : edit(withAllow, [...path, "mode"], mode);
+}
+
+function edit(text: string, path: readonly string[], value: unknown): string {
+  const formattingOptions = { insertSpaces: true, tabSize: 2 };
+  return applyEdits(text, modify(text, [...path], value, { formattingOptions }));
+}
+
+/**
+ * Puts a new text in the place of a config file, whole or not at all, durable when it resolves; mode and owner
+ * rights stay. The new file has a fixed name, so that the process needs no right to anything else in the folder:
+ * whatever lies there under that name is removed, and it is created anew and for the owner alone.
+ *
+ * @throws {AppError} `internal` when the file can't be written; the old one is then untouched
+ */
+async function replaceConfigFile(path: string, text: string): Promise<void> {
+  const next = editPath(path);
+  try {
+    const { mode } = await Deno.stat(path);
+    await Deno.remove(next).catch((error) => {
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+    });
+    {
+      using file = await Deno.open(next, { write: true, createNew: true, mode: 0o600 });
+      let rest = new TextEncoder().encode(text);
+      while (rest.length > 0) rest = rest.subarray(await file.write(rest));
+      await file.sync();
+    }
+    if (mode !== null) await Deno.chmod(next, mode & 0o7777);
+    await Deno.rename(next, path);
+    // The folder is out of this process's reach; syncing the file commits its rename with it.
+    using renamed = await Deno.open(path, { read: true });
+    await renamed.sync();
+  } catch (cause) {
+    throw new AppError("internal", "The config file could not be written", { cause });
+  }
+}

@@ -1,0 +1,120 @@
+import { clockSkewSeconds, type EndUserOidcConfig } from "@gateway/shared/config/end_user_oidc";
+
+/** Who the end user is, by a token that can be trusted. */
+export interface VerifiedEndUser {
+  readonly kind: "verified";
+  readonly endUser: string;
+  /** `null`: the config takes no groups from tokens. `[]`: the end user has none. */
+  readonly groups: readonly string[] | null;
+}
+
+/** Why a token says nothing about an end user. */
+export interface RefusedToken {
+  readonly kind: "refused";
+  /** For the audit log; nothing of the token stands in it. */
+  readonly reason: string;
+}
+
+/** What came of a token. */
+export type EndUserResult = VerifiedEndUser | RefusedToken;
+
+/** The claims of a token (RFC 7519 section 4). */
+export type Claims = Readonly<Record<string, unknown>>;
+
+/** A refusal. */
+export function refuse(reason: string): RefusedToken {
+  return { kind: "refused", reason };
+}
+
+/** The claims in a token's payload, or `undefined` when it is not a JSON object. */
+export function parseClaims(payload: Uint8Array): Claims | undefined {
+  try {
+    const value: unknown = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(payload));
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Whether a token is one for us at all: right issuer and audience, not expired, not far in the future. Comes
+ * before the signature, so that other tokens cost no key lookup, and once more after it.
+ */
+export function checkAddress(
+  claims: Claims,
+  config: EndUserOidcConfig,
+  nowMs: number,
+): RefusedToken | undefined {
+  if (claim(claims, "iss") !== config.issuer) return refuse("token is from another issuer");
+  const audience = claim(claims, "aud");
+  const audiences: readonly unknown[] = Array.isArray(audience) ? audience : [audience];
+  if (!audiences.includes(config.audience)) return refuse("token is for another audience");
+  const expiry = claim(claims, "exp");
+  if (!isTime(expiry)) return refuse("exp claim absent or not numeric");
+  if (nowMs / 1000 >= expiry) return refuse("token expired");
+  return undefined;
+}
+
+/** What the claims of a token with a good signature say. */
+export function decideEndUser(claims: Claims, config: EndUserOidcConfig, nowMs: number): EndUserResult {
+  const address = checkAddress(claims, config, nowMs);
+  if (address !== undefined) return address;
+  const endUser = claim(claims, config.user_claim);
+  if (typeof endUser !== "string" || endUser === "") return refuse("user claim absent or not a string");
+  if (hasUnsafe(endUser)) return refuse("user claim has control characters or blanks");
+  const time = checkTimes(claims, config, nowMs / 1000);
+  if (time !== undefined) return time;
+  const groups = readGroups(claims, config);
+  if (groups === undefined) return refuse("groups claim absent or neither a list nor a string");
+  if (groups?.some(hasUnsafe)) return refuse("groups claim has control characters or blanks");
+  const scopes = readScopes(claims);
+  if (!config.required_scopes.every((scope) => scopes.has(scope))) return refuse("insufficient scope");
+  return { kind: "verified", endUser, groups };
+}
+
+function checkTimes(claims: Claims, config: EndUserOidcConfig, now: number): RefusedToken | undefined {
+  const skew = clockSkewSeconds(config);
+  const notBefore = claim(claims, "nbf");
+  if (notBefore !== undefined && !isTime(notBefore)) return refuse("nbf claim not numeric");
+  if (notBefore !== undefined && notBefore > now + skew) return refuse("token not valid yet");
+  if (config.max_token_age_seconds === 0) return undefined;
+  const issuedAt = claim(claims, "iat");
+  if (!isTime(issuedAt)) return refuse("iat claim absent or not numeric");
+  // A time in the future would be a negative age, which is younger than any limit.
+  if (issuedAt > now + skew) return refuse("token issued in the future");
+  if (now - issuedAt > config.max_token_age_seconds + skew) return refuse("token too old");
+  return undefined;
+}
+
+/** `null` without a groups claim in the config, `undefined` when the token lacks it. */
+function readGroups(claims: Claims, config: EndUserOidcConfig): readonly string[] | null | undefined {
+  if (config.groups_claim === "") return null;
+  const groups = claim(claims, config.groups_claim);
+  if (Array.isArray(groups)) return groups.filter((group) => typeof group === "string" && group !== "");
+  return typeof groups === "string" && groups !== "" ? [groups] : undefined;
+}
+
+function readScopes(claims: Claims): ReadonlySet<unknown> {
+  const scope = claim(claims, "scope");
+  if (typeof scope === "string") return new Set(scope.split(" "));
+  const list = claim(claims, "scp");
+  return new Set(Array.isArray(list) ? list : []);
+}
+
+/** A claim by its plain name, and nothing that every object has. */
+function claim(claims: Claims, name: string): unknown {
+  return Object.hasOwn(claims, name) ? claims[name] : undefined;
+}
+
+// Names go into the KeyId of certificates, whose fields are divided by blanks.
+function hasUnsafe(name: string): boolean {
+  return /[\p{Cc}\s]/u.test(name) || !name.isWellFormed();
+}
+
+function isTime(value: unknown): value is number {
+  return typeof value === "number" && Number.isFinite(value);
+}
+
+function isObject(value: unknown): value is Claims {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

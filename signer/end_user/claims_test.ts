@@ -1,0 +1,231 @@
+import assert from "node:assert/strict";
+import { type EndUserOidcConfig, endUserOidcConfig } from "@gateway/shared/config/end_user_oidc";
+import { decideEndUser, parseClaims } from "./claims.ts";
+
+const ISSUER = "https://login.example/realm";
+const AUDIENCE = "https://mcp.example";
+const NOW = 1_700_000_000;
+const CLAIMS = { iss: ISSUER, aud: AUDIENCE, sub: "alice", exp: NOW + 300, iat: NOW - 10 };
+
+const verified = (endUser: string, groups: readonly string[] | null = null) => ({
+  kind: "verified",
+  endUser,
+  groups,
+});
+const refused = (reason: string) => ({ kind: "refused", reason });
+
+const GROUPS = { groups_claim: "groups" };
+const AGE = { max_token_age_seconds: 100 };
+const SCOPES = { required_scopes: ["a", "b"] };
+
+Deno.test.each<{
+  readonly name: string;
+  readonly config?: Partial<EndUserOidcConfig>;
+  readonly claims?: object;
+  readonly expected: object;
+}>([
+  { name: "audience in a list", claims: { aud: ["x", AUDIENCE] }, expected: verified("alice") },
+  { name: "another audience", claims: { aud: "x" }, expected: refused("token is for another audience") },
+  {
+    name: "a list of other audiences",
+    claims: { aud: ["x"] },
+    expected: refused("token is for another audience"),
+  },
+  {
+    name: "an audience that only begins alike",
+    claims: { aud: `${AUDIENCE}/` },
+    expected: refused("token is for another audience"),
+  },
+  { name: "no audience", claims: { aud: undefined }, expected: refused("token is for another audience") },
+  {
+    name: "another issuer",
+    claims: { iss: `${ISSUER}/` },
+    expected: refused("token is from another issuer"),
+  },
+  { name: "no issuer", claims: { iss: undefined }, expected: refused("token is from another issuer") },
+  { name: "a second until expiry", claims: { exp: NOW + 1 }, expected: verified("alice") },
+  { name: "expiry now, without tolerance", claims: { exp: NOW }, expected: refused("token expired") },
+  { name: "no expiry", claims: { exp: undefined }, expected: refused("exp claim absent or not numeric") },
+  {
+    name: "expiry as text",
+    claims: { exp: `${NOW + 300}` },
+    expected: refused("exp claim absent or not numeric"),
+  },
+  { name: "no user", claims: { sub: undefined }, expected: refused("user claim absent or not a string") },
+  { name: "an empty user", claims: { sub: "" }, expected: refused("user claim absent or not a string") },
+  { name: "a number for a user", claims: { sub: 7 }, expected: refused("user claim absent or not a string") },
+  {
+    name: "a blank in the user",
+    claims: { sub: "a role=b" },
+    expected: refused("user claim has control characters or blanks"),
+  },
+  {
+    name: "a wide blank in the user",
+    claims: { sub: "a\u2003b" },
+    expected: refused("user claim has control characters or blanks"),
+  },
+  {
+    name: "a line end in the user",
+    claims: { sub: "a\n" },
+    expected: refused("user claim has control characters or blanks"),
+  },
+  {
+    name: "another user claim",
+    config: { user_claim: "azp" },
+    claims: { azp: "bot" },
+    expected: verified("bot"),
+  },
+  { name: "I6: nbf at the edge of the tolerance", claims: { nbf: NOW + 60 }, expected: verified("alice") },
+  {
+    name: "I6: nbf behind the tolerance",
+    claims: { nbf: NOW + 61 },
+    expected: refused("token not valid yet"),
+  },
+  {
+    name: "I6: nbf without tolerance",
+    config: { clock_skew_seconds: -1 },
+    claims: { nbf: NOW + 1 },
+    expected: refused("token not valid yet"),
+  },
+  {
+    name: "nbf within a wider tolerance",
+    config: { clock_skew_seconds: 90 },
+    claims: { nbf: NOW + 90 },
+    expected: verified("alice"),
+  },
+  { name: "nbf as text", claims: { nbf: "0" }, expected: refused("nbf claim not numeric") },
+  { name: "no iat where age does not matter", claims: { iat: undefined }, expected: verified("alice") },
+  {
+    name: "I5: no iat where age matters",
+    config: AGE,
+    claims: { iat: undefined },
+    expected: refused("iat claim absent or not numeric"),
+  },
+  {
+    name: "iat as text",
+    config: AGE,
+    claims: { iat: `${NOW}` },
+    expected: refused("iat claim absent or not numeric"),
+  },
+  { name: "the greatest age", config: AGE, claims: { iat: NOW - 160 }, expected: verified("alice") },
+  { name: "too great an age", config: AGE, claims: { iat: NOW - 161 }, expected: refused("token too old") },
+  {
+    name: "too great an age without tolerance",
+    config: { ...AGE, clock_skew_seconds: -5 },
+    claims: { iat: NOW - 101 },
+    expected: refused("token too old"),
+  },
+  {
+    name: "I6: iat at the edge of the future",
+    config: AGE,
+    claims: { iat: NOW + 60 },
+    expected: verified("alice"),
+  },
+  {
+    name: "I6: iat in the future",
+    config: AGE,
+    claims: { iat: NOW + 61 },
+    expected: refused("token issued in the future"),
+  },
+  { name: "all scopes", config: SCOPES, claims: { scope: "b c a" }, expected: verified("alice") },
+  {
+    name: "a missing scope",
+    config: SCOPES,
+    claims: { scope: "a bb" },
+    expected: refused("insufficient scope"),
+  },
+  { name: "no scopes", config: SCOPES, expected: refused("insufficient scope") },
+  { name: "a list of scopes", config: SCOPES, claims: { scp: ["a", "b"] }, expected: verified("alice") },
+  {
+    name: "a list with two scopes in one",
+    config: SCOPES,
+    claims: { scp: ["a b"] },
+    expected: refused("insufficient scope"),
+  },
+  {
+    name: "scope text before the list",
+    config: SCOPES,
+    claims: { scope: "a", scp: ["a", "b"] },
+    expected: refused("insufficient scope"),
+  },
+  { name: "groups that are not asked for", claims: { groups: ["x"] }, expected: verified("alice") },
+  { name: "groups", config: GROUPS, claims: { groups: ["x", "y"] }, expected: verified("alice", ["x", "y"]) },
+  {
+    name: "groups and other things",
+    config: GROUPS,
+    claims: { groups: ["x", 1, null, ""] },
+    expected: verified("alice", ["x"]),
+  },
+  {
+    name: "an empty list of groups",
+    config: GROUPS,
+    claims: { groups: [] },
+    expected: verified("alice", []),
+  },
+  {
+    name: "a list without any group",
+    config: GROUPS,
+    claims: { groups: [1] },
+    expected: verified("alice", []),
+  },
+  { name: "one group as text", config: GROUPS, claims: { groups: "x" }, expected: verified("alice", ["x"]) },
+  {
+    name: "I5: no groups claim",
+    config: GROUPS,
+    expected: refused("groups claim absent or neither a list nor a string"),
+  },
+  {
+    name: "I5: null for groups",
+    config: GROUPS,
+    claims: { groups: null },
+    expected: refused("groups claim absent or neither a list nor a string"),
+  },
+  {
+    name: "empty text for groups",
+    config: GROUPS,
+    claims: { groups: "" },
+    expected: refused("groups claim absent or neither a list nor a string"),
+  },
+  {
+    name: "an object for groups",
+    config: GROUPS,
+    claims: { groups: { x: 1 } },
+    expected: refused("groups claim absent or neither a list nor a string"),
+  },
+  {
+    name: "a blank in a group",
+    config: GROUPS,
+    claims: { groups: ["x", "y z"] },
+    expected: refused("groups claim has control characters or blanks"),
+  },
+  {
+    name: "a line end in the one group",
+    config: GROUPS,
+    claims: { groups: "x\n" },
+    expected: refused("groups claim has control characters or blanks"),
+  },
+])("decideEndUser() of a token with $name", ({ config = {}, claims = {}, expected }) => {
+  const checked = endUserOidcConfig.parse({ issuer: ISSUER, audience: AUDIENCE, ...config });
+  const payload = new TextEncoder().encode(JSON.stringify({ ...CLAIMS, ...claims }));
+  const parsed = parseClaims(payload);
+  assert.ok(parsed !== undefined);
+  assert.deepEqual(decideEndUser(parsed, checked, NOW * 1000), expected);
+});
+
+Deno.test("decideEndUser() takes no claim from a __proto__ in the payload", () => {
+  const checked = endUserOidcConfig.parse({ issuer: ISSUER, audience: AUDIENCE });
+  const { sub: _, ...rest } = CLAIMS;
+  const text = JSON.stringify(rest).replace("{", '{"__proto__":{"sub":"root"},');
+  const parsed = parseClaims(new TextEncoder().encode(text));
+  assert.ok(parsed !== undefined);
+  assert.deepEqual(decideEndUser(parsed, checked, NOW * 1000), refused("user claim absent or not a string"));
+});
+
+Deno.test.each([
+  { name: "text", bytes: new TextEncoder().encode("alice") },
+  { name: "a list", bytes: new TextEncoder().encode("[]") },
+  { name: "null", bytes: new TextEncoder().encode("null") },
+  { name: "what is not UTF-8", bytes: Uint8Array.of(0x22, 0xff, 0x22) },
+])("parseClaims() finds no claims in $name", ({ bytes }) => {
+  assert.equal(parseClaims(bytes), undefined);
+});

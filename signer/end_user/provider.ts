@@ -1,0 +1,115 @@
+import type { Clock } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
+import { isProviderUrl } from "@gateway/shared/config/end_user_oidc";
+import { withDeadline } from "@gateway/shared/deadline";
+
+/** How a provider's documents are fetched. */
+export interface ProviderPorts {
+  readonly fetch: typeof fetch;
+  readonly clock: Clock;
+}
+
+/** What the signer takes from a provider's discovery document (OpenID Connect Discovery 1.0 section 3). */
+export interface Provider {
+  readonly jwksUri: string;
+  /** The signature algorithms that its tokens may have; asymmetric ones only. */
+  readonly algorithms: readonly string[];
+}
+
+const TIMEOUT_MS = 10_000;
+const MAX_DOCUMENT_BYTES = 1024 * 1024;
+
+/**
+ * Signatures that only the provider can make. `none` is missing, and so are HS256 and its like: their key would
+ * be whatever text the other side takes for it, the provider's public key for instance.
+ */
+const ASYMMETRIC = [
+  "RS256",
+  "RS384",
+  "RS512",
+  "PS256",
+  "PS384",
+  "PS512",
+  "ES256",
+  "ES384",
+  "ES512",
+  "EdDSA",
+  "Ed25519",
+] as const;
+
+/**
+ * Asks a provider for its description.
+ *
+ * @throws {AppError} `upstream_failure` when it can't be had, is not that of this issuer, or offers nothing that
+ * can be verified
+ */
+export async function discoverProvider(issuer: string, ports: ProviderPorts): Promise<Provider> {
+  const what = "discovery document";
+  const document = await fetchDocument(
+    `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`,
+    what,
+    ports,
+  );
+  if (document["issuer"] !== issuer) throw failure(`its ${what} is that of another issuer`);
+  const jwksUri = document["jwks_uri"];
+  if (typeof jwksUri !== "string" || !isProviderUrl(jwksUri)) {
+    throw failure(`jwks_uri in its ${what} is not an https URL`);
+  }
+  return { jwksUri, algorithms: chooseAlgorithms(document["id_token_signing_alg_values_supported"]) };
+}
+
+/**
+ * Fetches a JSON object: bounded in time and size, without following redirects.
+ *
+ * @param what how messages call it
+ * @throws {AppError} `upstream_failure`
+ */
+export async function fetchDocument(
+  url: string,
+  what: string,
+  { fetch, clock }: ProviderPorts,
+): Promise<Readonly<Record<string, unknown>>> {
+  const late = () => failure(`its ${what} did not come in time`);
+  try {
+    const bytes = await withDeadline({ clock, ms: TIMEOUT_MS, late }, async (signal) => {
+      const headers = { accept: "application/json" };
+      const response = await fetch(url, { headers, signal, redirect: "manual" });
+      if (response.status === 200) return await readBounded(response, what);
+      await response.body?.cancel();
+      throw failure(`its ${what} was answered with status ${response.status}`);
+    });
+    const value: unknown = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) return { ...value };
+  } catch (cause) {
+    if (cause instanceof AppError) throw cause;
+    if (cause instanceof Deno.errors.NotCapable) {
+      throw failure(`its ${what} is at ${new URL(url).host}, outside this process's permissions`, cause);
+    }
+    if (!(cause instanceof SyntaxError)) throw failure(`its ${what} cannot be fetched`, cause);
+  }
+  throw failure(`its ${what} is not a JSON object`);
+}
+
+async function readBounded(response: Response, what: string): Promise<Uint8Array> {
+  const chunks: Uint8Array<ArrayBuffer>[] = [];
+  let length = 0;
+  for await (const chunk of response.body ?? []) {
+    length += chunk.length;
+    // Leaving the loop cancels the rest.
+    if (length > MAX_DOCUMENT_BYTES) throw failure(`its ${what} is larger than ${MAX_DOCUMENT_BYTES} bytes`);
+    chunks.push(chunk);
+  }
+  return await new Blob(chunks).bytes();
+}
+
+function chooseAlgorithms(advertised: unknown): readonly string[] {
+  // RS256 is what every provider must have; one that does not say more is not believed to have more.
+  if (!Array.isArray(advertised)) return ["RS256"];
+  const algorithms = ASYMMETRIC.filter((algorithm) => advertised.includes(algorithm));
+  if (algorithms.length === 0) throw failure("it offers no asymmetric signature algorithm");
+  return algorithms;
+}
+
+function failure(problem: string, cause?: unknown): AppError {
+  return new AppError("upstream_failure", `Cannot use the OpenID provider: ${problem}`, { cause });
+}

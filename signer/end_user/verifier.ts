@@ -1,0 +1,76 @@
+import type { Clock } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
+import type { EndUserOidcConfig } from "@gateway/shared/config/end_user_oidc";
+import {
+  checkAddress,
+  type Claims,
+  decideEndUser,
+  type EndUserResult,
+  parseClaims,
+  refuse,
+} from "./claims.ts";
+import { KeySet } from "./key_set.ts";
+import { discoverProvider, type ProviderPorts } from "./provider.ts";
+import { verifySignature } from "./signature.ts";
+
+/** Finds out who the end user is from the bearer token that the agent's frontend passed on. */
+export interface EndUserVerifier {
+  /** Never throws for a bad token or a provider that is down: both are refusals. Nothing of the token is kept. */
+  verify(token: string): Promise<EndUserResult>;
+}
+
+const MAX_TOKEN_LENGTH = 16 * 1024;
+const COMPACT = /^(?<header>[\w-]+)\.(?<payload>[\w-]+)\.[\w-]+$/;
+
+/**
+ * A verifier for one provider, which must answer now.
+ *
+ * @throws {AppError} `invalid_config` when the provider or its keys can't be had or used
+ */
+export async function loadEndUserVerifier(
+  config: EndUserOidcConfig,
+  ports: ProviderPorts,
+): Promise<EndUserVerifier> {
+  try {
+    const provider = await discoverProvider(config.issuer, ports);
+    const keys = new KeySet(provider, ports);
+    await keys.current();
+    const { algorithms } = provider;
+    return { verify: (token) => verify(token, { config, algorithms, keys, clock: ports.clock }) };
+  } catch (cause) {
+    if (!(cause instanceof AppError)) throw cause;
+    throw new AppError("invalid_config", `Cannot load end_user_oidc: ${cause.message}`, { cause });
+  }
+}
+
+interface Verification {
+  readonly config: EndUserOidcConfig;
+  readonly algorithms: readonly string[];
+  readonly keys: KeySet;
+  readonly clock: Clock;
+}
+
+async function verify(token: string, verification: Verification): Promise<EndUserResult> {
+  const { config, algorithms, keys, clock } = verification;
+  const parts = token.length > MAX_TOKEN_LENGTH ? undefined : COMPACT.exec(token)?.groups;
+  const header = parseSegment(parts?.["header"]);
+  const claimed = parseSegment(parts?.["payload"]);
+  if (header === undefined || claimed === undefined) return refuse("token malformed");
+  const problem = checkAddress(claimed, config, clock.now());
+  if (problem !== undefined) return problem;
+  // A header that must be understood changes what the signature means; a token of this kind has none.
+  if (Object.hasOwn(header, "crit")) return refuse("token has critical header parameters");
+  const signed = await verifySignature(token, { keys, algorithms, namesKey: Object.hasOwn(header, "kid") });
+  if (signed.kind === "refused") return refuse(signed.reason);
+  const claims = parseClaims(signed.payload);
+  return claims === undefined ? refuse("token malformed") : decideEndUser(claims, config, clock.now());
+}
+
+function parseSegment(segment: string | undefined): Claims | undefined {
+  if (segment === undefined) return undefined;
+  try {
+    return parseClaims(Uint8Array.fromBase64(segment, { alphabet: "base64url" }));
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,60 @@
+import { AppError } from "@gateway/shared/errors";
+import { readJsonBody } from "@gateway/shared/http/body";
+import type { Peer } from "@gateway/shared/http/mtls_server";
+import { formatSubject, listRevocations } from "@gateway/shared/policy/freeze";
+import { type FreezeRequest, freezeRequest, unfreezeRequest } from "@gateway/shared/wire/freeze";
+import type { SignerPorts } from "../app.ts";
+import { answer, MAX_ADMIN_BODY_BYTES, requireAdmin } from "./admin.ts";
+
+/** `POST /v1/freeze`: the kill switch. */
+export async function handleFreeze(ports: SignerPorts, request: Request, peer: Peer): Promise<Response> {
+  await requireAdmin(ports, peer, { command: "freeze", outcome: "policy-denied" });
+  const body = await readJsonBody(request, { maxBytes: MAX_ADMIN_BODY_BYTES, schema: freezeRequest });
+  if (!ports.live.survivesRestart && !body.allow_volatile) {
+    throw new AppError(
+      "conflict",
+      "A freeze would be gone with the process: set state_db, or send allow_volatile (broker-ctl --volatile)",
+    );
+  }
+  const { kind, value, reason } = body;
+  const outcome = await ports.live.freeze(
+    { kind, value, reason, frozenBy: peer.caller },
+    ({ grantsRevoked }) =>
+      ports.gate.require({
+        caller: peer.caller,
+        command: describeFreeze(body, grantsRevoked),
+        outcome: "frozen",
+      }),
+  );
+  if (!outcome.durable) {
+    throw new AppError(
+      "internal",
+      `${formatSubject(body)} is frozen, but not durably: a loss of power could undo it`,
+    );
+  }
+  return answer({ status: "ok", newly_frozen: outcome.newlyFrozen, grants_revoked: outcome.grantsRevoked });
+}
+
+/** `POST /v1/unfreeze`. */
+export async function handleUnfreeze(ports: SignerPorts, request: Request, peer: Peer): Promise<Response> {
+  await requireAdmin(ports, peer, { command: "unfreeze", outcome: "policy-denied" });
+  const subject = await readJsonBody(request, { maxBytes: MAX_ADMIN_BODY_BYTES, schema: unfreezeRequest });
+  const wasFrozen = await ports.live.unfreeze(subject, () =>
+    ports.gate.require({
+      caller: peer.caller,
+      command: `unfrozen kind=${subject.kind} value=${subject.value}`,
+      outcome: "unfrozen",
+    }));
+  return answer({ status: "ok", was_frozen: wasFrozen });
+}
+
+/** `GET /v1/revocations`: what is frozen, for every caller; who froze it and why, for admins. */
+export function handleRevocations(ports: SignerPorts, peer: Peer): Response {
+  const isAdmin = ports.state.current.reloadCallers.has(peer.caller);
+  return answer(listRevocations(ports.live.view.freezes, isAdmin ? "admin" : "caller"));
+}
+
+function describeFreeze({ kind, value, reason }: FreezeRequest, grantsRevoked: number): string {
+  const suffix = reason === "" ? "" : ` reason=${reason}`;
+  return `frozen kind=${kind} value=${value} grants_revoked=${grantsRevoked}${suffix}`;
+}

@@ -1,0 +1,156 @@
+import assert from "node:assert/strict";
+import { FailingStore } from "../testing/failing_store.ts";
+import { get, post, startSigner } from "../testing/memory_signer.ts";
+
+const VOLATILE = { allow_volatile: true };
+
+type Signer = Awaited<ReturnType<typeof startSigner>>;
+
+const freeze = (signer: Signer, body: unknown, cn = "operator") => signer.send(post("/v1/freeze", body), cn);
+const unfreeze = (signer: Signer, body: unknown, cn = "operator") =>
+  signer.send(post("/v1/unfreeze", body), cn);
+
+Deno.test("POST /v1/freeze stops a caller at once, and unfreeze lets it go on", async () => {
+  const signer = await startSigner();
+  const subject = { kind: "caller", value: "broker-1" };
+  const frozen = await freeze(signer, { ...subject, reason: "INC-7", ...VOLATILE });
+  assert.deepEqual(frozen.body, { status: "ok", newly_frozen: true, grants_revoked: 0 });
+  const refused = await signer.sign({});
+  assert.deepEqual([refused.status, refused.body.code, refused.body.detail], [
+    403,
+    "frozen",
+    "subject is frozen",
+  ]);
+  const hosts = await signer.send(get("/v1/hosts"));
+  assert.deepEqual([hosts.status, hosts.body.code], [403, "frozen"]);
+  assert.deepEqual((await unfreeze(signer, subject)).body, { status: "ok", was_frozen: true });
+  assert.equal((await signer.sign({})).status, 200);
+  assert.deepEqual(
+    signer.log.entries.map(({ outcome, command, err }) => [outcome, command ?? "", err ?? ""]),
+    [
+      ["frozen", "frozen kind=caller value=broker-1 grants_revoked=0 reason=INC-7", ""],
+      ["frozen_denied", "", "frozen: caller=broker-1"],
+      ["frozen_denied", "", "frozen: caller=broker-1"],
+      ["unfrozen", "unfrozen kind=caller value=broker-1", ""],
+      ["issued", "role=target purpose=oneshot", ""],
+    ],
+  );
+  assert.match(await signer.metrics.text(), /outcome="frozen-denied"\} 1/);
+});
+
+Deno.test.each([
+  {
+    name: "the end user",
+    subject: { kind: "end_user", value: "alice" },
+    request: { end_user: "alice" },
+    cn: "broker-1",
+  },
+  {
+    name: "the forwarder, whoever it acts for (K6)",
+    subject: { kind: "caller", value: "control-plane" },
+    request: { on_behalf_of: "broker-1" },
+    cn: "control-plane",
+  },
+  {
+    name: "the broker behind a forwarder",
+    subject: { kind: "caller", value: "broker-1" },
+    request: { on_behalf_of: "broker-1" },
+    cn: "control-plane",
+  },
+])("POST /v1/sign refuses when $name is frozen", async ({ subject, request, cn }) => {
+  const signer = await startSigner();
+  await freeze(signer, { ...subject, ...VOLATILE });
+  assert.equal((await signer.sign(request, cn)).body.code, "frozen");
+});
+
+Deno.test("POST /v1/sign refuses a frozen caller before it looks at key or host", async () => {
+  const signer = await startSigner();
+  await freeze(signer, { kind: "caller", value: "broker-1", ...VOLATILE });
+  assert.equal((await signer.sign({ public_key: "nonsense", host: "nowhere" })).body.code, "frozen");
+});
+
+Deno.test("POST /v1/sign withholds a certificate whose caller is frozen while its record is written", async () => {
+  const signer = await startSigner();
+  const append = signer.log.append.bind(signer.log);
+  let frozen = false;
+  signer.log.append = async (entry) => {
+    if (entry.outcome === "issued" && !frozen) {
+      frozen = true;
+      await freeze(signer, { kind: "caller", value: "broker-1", ...VOLATILE });
+    }
+    await append(entry);
+  };
+  const { status, body } = await signer.sign({});
+  assert.deepEqual([status, body.code, body.certificate], [403, "frozen", undefined]);
+  assert.deepEqual(signer.log.entries.map(({ outcome }) => outcome), ["frozen", "issued", "frozen_denied"]);
+});
+
+Deno.test.each([
+  { name: "session_id", value: "s1" },
+  { name: "serial", value: "18446744073709551615" },
+])("POST /v1/freeze of a $name does not stop new certificates", async ({ name, value }) => {
+  const signer = await startSigner();
+  await freeze(signer, { kind: name, value, ...VOLATILE });
+  assert.equal((await signer.sign({})).status, 200);
+});
+
+Deno.test.each([
+  { name: "an unknown kind", body: { kind: "host", value: "web01", ...VOLATILE }, status: 400 },
+  { name: "an empty value", body: { kind: "caller", value: "", ...VOLATILE }, status: 400 },
+  { name: "a blank in the value", body: { kind: "caller", value: "a b", ...VOLATILE }, status: 400 },
+  {
+    name: "a line break in the reason",
+    body: { kind: "caller", value: "a", reason: "x\ny", ...VOLATILE },
+    status: 400,
+  },
+  {
+    name: "a freeze that a restart forgets, unless that is accepted (K1)",
+    body: { kind: "caller", value: "a" },
+    status: 409,
+  },
+  { name: "a body over 16 KiB", body: { kind: "caller", value: "a", x: "x".repeat(16384) }, status: 413 },
+])("POST /v1/freeze refuses $name", async ({ body, status }) => {
+  const signer = await startSigner();
+  assert.equal((await freeze(signer, body)).status, status);
+  assert.equal(signer.live.view.freezes.caller.size, 0);
+});
+
+Deno.test("POST /v1/freeze and unfreeze are for admins", async () => {
+  const signer = await startSigner();
+  assert.equal((await freeze(signer, { kind: "caller", value: "a", ...VOLATILE }, "broker-1")).status, 403);
+  assert.equal((await unfreeze(signer, { kind: "caller", value: "a" }, "broker-1")).status, 403);
+  assert.deepEqual(signer.log.entries.map(({ outcome, caller }) => `${caller} ${outcome}`), [
+    "broker-1 policy-denied",
+    "broker-1 policy-denied",
+  ]);
+});
+
+Deno.test("POST /v1/freeze changes nothing when it can't be recorded", async () => {
+  const signer = await startSigner();
+  signer.log.failing = true;
+  assert.equal(
+    (await freeze(signer, { kind: "caller", value: "broker-1", ...VOLATILE })).body.detail,
+    "audit unavailable",
+  );
+  signer.log.failing = false;
+  assert.equal((await signer.sign({})).status, 200);
+});
+
+Deno.test("POST /v1/freeze says when it is enforced but not durable (K3)", async () => {
+  const store = new FailingStore();
+  const signer = await startSigner({}, { store });
+  store.failing.add("checkpoint");
+  const { status, body } = await freeze(signer, { kind: "caller", value: "broker-1", ...VOLATILE });
+  assert.equal(status, 500);
+  assert.match(String(body.detail), /is frozen, but not durably/);
+  assert.equal((await signer.sign({})).body.code, "frozen");
+});
+
+Deno.test("GET /v1/revocations shows reason and admin to admins alone (K8)", async () => {
+  const signer = await startSigner();
+  await freeze(signer, { kind: "serial", value: "7", reason: "INC-7", ...VOLATILE });
+  const entry = { kind: "serial", value: "7", frozen_at: "2023-11-14T22:13:20Z" };
+  assert.deepEqual((await signer.send(get("/v1/revocations"))).body, [entry]);
+  const forAdmin = await signer.send(get("/v1/revocations"), "operator");
+  assert.deepEqual(forAdmin.body, [{ ...entry, reason: "INC-7", frozen_by: "operator" }]);
+});

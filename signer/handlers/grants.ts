@@ -1,0 +1,90 @@
+import { AppError } from "@gateway/shared/errors";
+import { readJsonBody } from "@gateway/shared/http/body";
+import type { Peer } from "@gateway/shared/http/mtls_server";
+import { hasAllowlist } from "@gateway/shared/policy/command";
+import { formatSubject } from "@gateway/shared/policy/freeze";
+import { toGrantInfo } from "@gateway/shared/policy/grants";
+import { quoteText } from "@gateway/shared/quote";
+import { grantRequest } from "@gateway/shared/wire/grant";
+import { formatTimestamp } from "@gateway/shared/wire/timestamp";
+import type { SignerPorts } from "../app.ts";
+import { answer, isUnsafe, MAX_ADMIN_BODY_BYTES, requireAdmin } from "./admin.ts";
+
+/** `POST /v1/policy/hosts/{host}/grants`: more allow patterns on one host, for a time. */
+export async function handleCreateGrant(
+  ports: SignerPorts,
+  request: Request,
+  peer: Peer,
+  host: string,
+): Promise<Response> {
+  // The trailing blank stands where the id of a grant would: existing queries look for it.
+  const about = { command: "grant ", host: isUnsafe(host) ? "" : host };
+  await requireAdmin(ports, peer, { ...about, outcome: "grant-denied" });
+  const body = await readJsonBody(request, { maxBytes: MAX_ADMIN_BODY_BYTES, schema: grantRequest });
+  const record = { ...about, caller: peer.caller, policy_rule: `allow:${body.allow.join(",")}` };
+  const refuse = async (error: AppError, outcome = "grant-failed"): Promise<never> => {
+    await ports.gate.bestEffort({ ...record, outcome, err: error.message });
+    throw error;
+  };
+  const { config, policy } = ports.state.current;
+  const cap = config.max_grant_ttl_seconds;
+  if (cap > 0 && body.ttl_seconds > cap) {
+    await refuse(new AppError("invalid_request", `ttl_seconds is above the cap of ${cap}`));
+  }
+  const target = policy.hosts.get(host);
+  if (target === undefined) {
+    return await refuse(new AppError("not_found", `unknown host: ${quoteText(host)}`));
+  }
+  if (!hasAllowlist(target.commands)) {
+    await refuse(
+      new AppError("conflict", `host ${quoteText(host)} has no allowlist that a grant could add to`),
+    );
+  }
+  const outcome = await ports.live.createGrant({
+    host,
+    allow: body.allow,
+    caller: body.caller,
+    endUser: body.end_user,
+    ttlSeconds: body.ttl_seconds,
+    approver: peer.caller,
+  }, ({ id }) => ports.gate.require({ ...record, command: `grant ${id}`, outcome: "grant-created" }));
+  switch (outcome.kind) {
+    case "frozen":
+      return await refuse(
+        new AppError("conflict", `subject is frozen: ${formatSubject(outcome.freeze)}`),
+        "grant-denied",
+      );
+    case "invalid_pattern":
+      return await refuse(new AppError("invalid_request", `invalid regex: ${outcome.problem}`));
+    case "created":
+      return answer(
+        { id: outcome.grant.id, host, expires_at: formatTimestamp(outcome.grant.expiresAt) },
+        201,
+      );
+    default:
+      return outcome satisfies never;
+  }
+}
+
+/** `GET /v1/policy/grants`: the active grants and waivers. */
+export async function handleListGrants(ports: SignerPorts, peer: Peer): Promise<Response> {
+  await requireAdmin(ports, peer, { command: "grants-read", outcome: "policy-read-denied" });
+  return answer(ports.live.listGrants().map(toGrantInfo));
+}
+
+/** `DELETE /v1/policy/grants/{id}`: takes a grant or waiver back at once. */
+export async function handleRevokeGrant(ports: SignerPorts, peer: Peer, id: string): Promise<Response> {
+  if (isUnsafe(id)) throw new AppError("invalid_request", "invalid grant id");
+  const command = `grant ${id}`;
+  await requireAdmin(ports, peer, { command, outcome: "grant-denied" });
+  const wasActive = await ports.live.revokeGrant(
+    id,
+    () => ports.gate.require({ caller: peer.caller, command, outcome: "grant-revoked" }),
+  );
+  if (!wasActive) {
+    const err = `unknown grant: ${quoteText(id)}`;
+    await ports.gate.bestEffort({ caller: peer.caller, command, outcome: "grant-failed", err });
+    throw new AppError("not_found", err);
+  }
+  return answer({ status: "ok", id });
+}

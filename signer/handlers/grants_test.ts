@@ -1,0 +1,165 @@
+import assert from "node:assert/strict";
+import { get, NOW_MS, post, startSigner } from "../testing/memory_signer.ts";
+
+type Signer = Awaited<ReturnType<typeof startSigner>>;
+
+const DISTINCT = Array.from({ length: 251 }, (_, index) => index);
+const HOUR = { allow: ["^id$"], ttl_seconds: 3600 };
+
+const start = (changes = {}) => startSigner(changes, { randomBytes: DISTINCT });
+const grant = (signer: Signer, body: unknown, host = "web01", cn = "operator") =>
+  signer.send(post(`/v1/policy/hosts/${encodeURIComponent(host)}/grants`, body), cn);
+const revoke = (signer: Signer, id: string, cn = "operator") =>
+  signer.send(
+    new Request(`https://signer/v1/policy/grants/${encodeURIComponent(id)}`, { method: "DELETE" }),
+    cn,
+  );
+const list = (signer: Signer, cn = "operator") => signer.send(get("/v1/policy/grants"), cn);
+
+Deno.test("a grant allows a command until it is revoked", async () => {
+  const signer = await start();
+  assert.equal((await signer.sign({ command: "id" })).status, 403);
+  const { status, body } = await grant(signer, HOUR);
+  assert.equal(status, 201);
+  const id = String(body["id"]);
+  assert.match(id, /^[0-9a-f]{24}$/);
+  assert.deepEqual(body, { id, host: "web01", expires_at: "2023-11-14T23:13:20Z" });
+  assert.equal((await signer.sign({ command: "id" })).status, 200);
+  assert.deepEqual((await list(signer)).body, [{
+    id,
+    host: "web01",
+    allow: ["^id$"],
+    approver: "operator",
+    granted_at: "2023-11-14T22:13:20Z",
+    expires_at: "2023-11-14T23:13:20Z",
+  }]);
+  assert.deepEqual((await revoke(signer, id)).body, { status: "ok", id });
+  assert.equal((await signer.sign({ command: "id" })).status, 403, "denied again at once");
+  assert.deepEqual(
+    signer.log.entries.map(({ outcome, command }) => [outcome, command]).filter(([outcome]) =>
+      outcome?.startsWith("grant")
+    ),
+    [["grant-created", `grant ${id}`], ["grant-revoked", `grant ${id}`]],
+  );
+});
+
+Deno.test("a grant ends with its time", async () => {
+  const signer = await start();
+  await grant(signer, { ...HOUR, ttl_seconds: 60 });
+  await signer.clock.advance(59_999);
+  assert.equal((await signer.sign({ command: "id" })).status, 200);
+  await signer.clock.advance(1);
+  assert.equal((await signer.sign({ command: "id" })).status, 403);
+  assert.deepEqual((await list(signer)).body, []);
+});
+
+Deno.test("a grant is for its caller and end user alone", async () => {
+  const signer = await start();
+  await grant(signer, { ...HOUR, caller: "broker-1", end_user: "alice" });
+  assert.equal((await signer.sign({ command: "id", end_user: "alice" })).status, 200);
+  assert.equal((await signer.sign({ command: "id", end_user: "bob" })).status, 403);
+  assert.equal((await signer.sign({ command: "id" })).status, 403);
+  assert.equal((await signer.sign({ command: "id", end_user: "alice" }, "approver-broker")).status, 403);
+});
+
+Deno.test.each([
+  { name: "no pattern", body: { allow: [], ttl_seconds: 60 }, status: 400, outcome: undefined },
+  { name: "an empty pattern", body: { allow: [""], ttl_seconds: 60 }, status: 400, outcome: undefined },
+  { name: "no time", body: { allow: ["^id$"], ttl_seconds: 0 }, status: 400, outcome: undefined },
+  {
+    name: "a time above the cap",
+    body: { allow: ["^id$"], ttl_seconds: 7201 },
+    status: 400,
+    outcome: "grant-failed",
+  },
+  { name: "a bad pattern", body: { allow: ["("], ttl_seconds: 60 }, status: 400, outcome: "grant-failed" },
+  {
+    name: "an unknown host, also with a bad pattern",
+    body: { allow: ["("], ttl_seconds: 60 },
+    host: "web02",
+    status: 404,
+    outcome: "grant-failed",
+  },
+  { name: "a host without an allowlist", body: HOUR, host: "open01", status: 409, outcome: "grant-failed" },
+])("POST …/grants refuses $name", async ({ body, host = "web01", status, outcome }) => {
+  const signer = await start({ max_grant_ttl_seconds: 7200 });
+  assert.equal((await grant(signer, body, host)).status, status);
+  assert.deepEqual(signer.log.entries.map((entry) => entry.outcome), outcome === undefined ? [] : [outcome]);
+  assert.deepEqual((await list(signer)).body, []);
+});
+
+Deno.test("POST …/grants refuses a frozen scope (K5)", async () => {
+  const signer = await start();
+  await signer.send(
+    post("/v1/freeze", { kind: "caller", value: "broker-1", allow_volatile: true }),
+    "operator",
+  );
+  const { status, body } = await grant(signer, { ...HOUR, caller: "broker-1" });
+  assert.deepEqual([status, body.detail], [409, "subject is frozen: caller=broker-1"]);
+  assert.equal(signer.log.entries.at(-1)?.outcome, "grant-denied");
+});
+
+Deno.test("freezing a caller takes its grants away for good (K4)", async () => {
+  const signer = await start();
+  await grant(signer, { ...HOUR, caller: "broker-1" });
+  const subject = { kind: "caller", value: "broker-1" };
+  const frozen = await signer.send(post("/v1/freeze", { ...subject, allow_volatile: true }), "operator");
+  assert.equal(frozen.body["grants_revoked"], 1);
+  await signer.send(post("/v1/unfreeze", subject), "operator");
+  assert.equal((await signer.sign({ command: "id" })).status, 403);
+});
+
+Deno.test("the grant routes are for admins", async () => {
+  const signer = await start();
+  assert.equal((await grant(signer, HOUR, "web01", "broker-1")).status, 403);
+  assert.equal((await list(signer, "broker-1")).status, 403);
+  assert.equal((await revoke(signer, "00", "broker-1")).status, 403);
+});
+
+Deno.test("DELETE /v1/policy/grants/{id} answers 404 for an unknown id and 400 for a forged one", async () => {
+  const signer = await start();
+  assert.equal((await revoke(signer, "0".repeat(24))).status, 404);
+  assert.equal((await revoke(signer, "a b", "broker-1")).status, 400, "before it asks who");
+});
+
+Deno.test("POST …/grants creates nothing when it can't be recorded", async () => {
+  const signer = await start();
+  signer.log.failing = true;
+  assert.equal((await grant(signer, HOUR)).body.detail, "audit unavailable");
+  signer.log.failing = false;
+  assert.equal((await signer.sign({ command: "id" })).status, 403);
+});
+
+Deno.test("an approved command with learn_ttl_seconds needs no approval again, in exactly its form", async () => {
+  const signer = await start();
+  const gated = { command: "systemctl restart nginx", end_user: "alice", on_behalf_of: "broker-1" };
+  const learn = {
+    approved: true,
+    learn_ttl_seconds: 600,
+    learn_approver: "carol",
+    learn_approval_id: "req1",
+  };
+  assert.ok((await signer.sign({ ...gated, ...learn }, "control-plane")).body.certificate);
+  const [waiver] = signer.live.listGrants();
+  assert.deepEqual(waiver?.waiveApproval, ["^systemctl restart nginx$"]);
+  assert.equal(waiver?.expiresAt, NOW_MS + 600_000);
+  const again = await signer.sign({ command: gated.command, end_user: "alice" });
+  assert.ok(again.body.certificate);
+  assert.equal(again.body.decision?.["matched_rule"], "approval-waived:require_approval:^systemctl restart");
+  for (const other of [{ end_user: "bob" }, { end_user: "" }, { end_user: "alice", sudo: true }]) {
+    const { body } = await signer.sign({ command: gated.command, ...other });
+    assert.equal(body.certificate, undefined, JSON.stringify(other));
+  }
+  const other = await signer.sign({ command: "systemctl restart sshd", end_user: "alice" });
+  assert.equal(other.body.certificate, undefined);
+  const created = signer.log.entries.find(({ outcome }) => outcome === "approval-waiver-created");
+  assert.equal(created?.approved_by, "carol");
+  assert.equal(created?.approval_id, "req1");
+});
+
+Deno.test("learn_ttl_seconds from anyone but a forwarder learns nothing", async () => {
+  const signer = await start();
+  const gated = { command: "systemctl restart nginx", approved: true, learn_ttl_seconds: 600 };
+  assert.ok((await signer.sign(gated, "approver-broker")).body.certificate);
+  assert.deepEqual(signer.live.listGrants(), []);
+});

@@ -1,0 +1,52 @@
+import type { Allowed, SignContext } from "./sign_context.ts";
+
+/** Approve-and-learn: the certificate stands whatever becomes of the waiver, and the log says what became of it. */
+export async function learnWaiver(
+  { ports, snapshot, peer, request, caller }: SignContext,
+  decision: Allowed,
+): Promise<void> {
+  const facts = {
+    caller,
+    host: request.host,
+    approval_id: request.learn_approval_id,
+    approved_by: request.learn_approver,
+  };
+  try {
+    const outcome = await ports.live.learnWaiver({
+      host: request.host,
+      caller,
+      endUser: request.end_user,
+      sudo: request.sudo,
+      sudoUser: request.sudo_user,
+      command: request.command,
+      peer: peer.caller,
+      gate: decision.requireApproval ? "approved" : decision.approvalWaived ? "waived" : "none",
+      ttlSeconds: request.learn_ttl_seconds,
+      maxTtlSeconds: snapshot.config.max_grant_ttl_seconds,
+      approver: request.learn_approver,
+      approvalId: request.learn_approval_id,
+    }, ({ id, waiveApproval }) =>
+      ports.gate.require({
+        ...facts,
+        command: `approval-waiver ${id}`,
+        policy_rule: `waive_approval:${waiveApproval.join(",")}`,
+        outcome: "approval-waiver-created",
+      }));
+    if (outcome.kind === "skipped") {
+      await ports.gate.bestEffort({
+        ...facts,
+        command: "approval-waiver ",
+        outcome: "approval-waiver-skipped",
+        err: outcome.reason,
+      });
+    }
+  } catch (error) {
+    const err = error instanceof Error ? error.message : String(error);
+    await ports.gate.bestEffort({
+      ...facts,
+      command: "approval-waiver ",
+      outcome: "approval-waiver-failed",
+      err,
+    });
+  }
+}

@@ -1,0 +1,110 @@
+import { z } from "@zod/zod";
+import type { SignerConfig } from "@gateway/shared/config/signer";
+import { AppError } from "@gateway/shared/errors";
+import { readJsonBody } from "@gateway/shared/http/body";
+import type { Peer } from "@gateway/shared/http/mtls_server";
+import type { HostPolicy } from "@gateway/shared/policy/model";
+import { compilePattern } from "@gateway/shared/policy/pattern";
+import { quoteText } from "@gateway/shared/quote";
+import type { SignerPorts } from "../app.ts";
+import { setAllowPatterns } from "../config_file.ts";
+import { answer, isUnsafe, MAX_ADMIN_BODY_BYTES, requireAdmin } from "./admin.ts";
+
+const patternBody: z.ZodType<{ readonly pattern: string }> = z.object({ pattern: z.string().min(1) });
+
+/** What is done to a host's list of allow patterns. */
+export type AllowEdit = "add" | "remove";
+
+/** `POST` and `DELETE /v1/policy/hosts/{host}/allow`: one allow pattern more or less, in force and in the file. */
+export async function handleAllowEdit(
+  ports: SignerPorts,
+  request: Request,
+  peer: Peer,
+  { host, edit }: { readonly host: string; readonly edit: AllowEdit },
+): Promise<Response> {
+  const command = `policy-allow-${edit}`;
+  await requireAdmin(ports, peer, { command, outcome: "policy-denied" });
+  const { pattern } = await readJsonBody(request, { maxBytes: MAX_ADMIN_BODY_BYTES, schema: patternBody });
+  const entry = {
+    caller: peer.caller,
+    host: isUnsafe(host) ? "" : host,
+    command,
+    policy_rule: `allow:${pattern}`,
+  };
+  try {
+    checkPattern(pattern);
+    const snapshot = await ports.state.apply(async () => {
+      const text = await ports.configFile.read();
+      // What the file says counts, not what is in force: it may have been edited since it was loaded.
+      const policy = hostOf(ports.configFile.parse(text), host);
+      const changed = edited(text, { host, policy, pattern, edit });
+      return {
+        snapshot: await ports.configFile.compile(changed),
+        entry: { ...entry, outcome: "policy-changed" },
+        persist: () => ports.configFile.replace(text, changed),
+      };
+    });
+    return answer({ status: "ok", host, hosts: snapshot.policy.hosts.size });
+  } catch (error) {
+    const err = error instanceof AppError ? error.message : "the change failed";
+    await ports.gate.bestEffort({ ...entry, outcome: "policy-failed", err });
+    throw error;
+  }
+}
+
+/** `GET /v1/policy/hosts`: the hosts as configured, internal fields included; by direct admins only. */
+export async function handlePolicyRead(ports: SignerPorts, peer: Peer): Promise<Response> {
+  await requireAdmin(ports, peer, { command: "policy-hosts-read", outcome: "policy-read-denied" });
+  const { hosts } = ports.state.current.config;
+  const count = Object.keys(hosts).length;
+  await ports.gate.require({
+    caller: peer.caller,
+    command: `policy-hosts-read hosts=${count}`,
+    outcome: "policy-read",
+  });
+  return answer(Object.fromEntries(Object.entries(hosts).map(([name, host]) => [name, describeHost(host)])));
+}
+
+function describeHost(host: HostPolicy): HostPolicy {
+  return { principal: "", command_policy: {}, ...host };
+}
+
+function hostOf({ hosts }: SignerConfig, name: string): HostPolicy {
+  const host = Object.hasOwn(hosts, name) ? hosts[name] : undefined;
+  if (host === undefined) throw new AppError("not_found", `unknown host: ${quoteText(name)}`);
+  return host;
+}
+
+function checkPattern(pattern: string): void {
+  try {
+    compilePattern(pattern);
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new AppError("invalid_request", `invalid regex: ${reason}`, { cause });
+  }
+}
+
+interface AllowChange {
+  readonly host: string;
+  readonly policy: HostPolicy;
+  readonly pattern: string;
+  readonly edit: AllowEdit;
+}
+
+/** The config's text after the change; comments, order and whatever else is in it stay. */
+function edited(text: string, { host, policy, pattern, edit }: AllowChange): string {
+  const { allow = [], mode = "" } = policy.command_policy ?? {};
+  const isPresent = allow.includes(pattern);
+  if (edit === "add") {
+    if (isPresent) throw new AppError("conflict", `no change: pattern already present on ${quoteText(host)}`);
+    // The first rule turns the host into an allowlist; on a denylist it fails to build.
+    return setAllowPatterns(
+      text,
+      host,
+      [...allow, pattern],
+      mode === "" || mode === "off" ? "allowlist" : undefined,
+    );
+  }
+  if (!isPresent) throw new AppError("conflict", `no change: pattern not present on ${quoteText(host)}`);
+  return setAllowPatterns(text, host, allow.filter((other) => other !== pattern), undefined);
+}

@@ -1,0 +1,71 @@
+import { exportJWK, generateKeyPair, type JWK, type JWTHeaderParameters, SignJWT } from "@panva/jose";
+
+/** A signing key of a {@linkcode TokenIssuer}. */
+export interface IssuerKey {
+  /** `undefined` to make tokens that don't name their key. */
+  readonly kid: string | undefined;
+  readonly algorithm: string;
+  readonly privateKey: CryptoKey;
+  readonly jwk: JWK;
+}
+
+/** An OpenID provider in memory: makes tokens, and answers for its documents. */
+export interface TokenIssuer {
+  readonly issuer: string;
+  /** What it publishes as its keys, to be changed by a test. */
+  published: readonly object[];
+  /** What its discovery document says beside or instead of the usual. */
+  metadata: Readonly<Record<string, unknown>>;
+  /** Answers instead of a document, by the last part of its path. */
+  readonly answers: Map<string, () => Response | Promise<Response>>;
+  /** The last parts of the paths that were asked for. */
+  readonly requests: string[];
+  readonly fetch: typeof fetch;
+  /** A token with these claims, and header parameters beside `alg` and `kid`. */
+  sign(claims: object, key: IssuerKey, header?: Partial<JWTHeaderParameters>): Promise<string>;
+}
+
+/** Makes a key pair. */
+export async function createIssuerKey(kid: string, algorithm = "RS256"): Promise<IssuerKey> {
+  const { privateKey, publicKey } = await generateKeyPair(algorithm, { extractable: true });
+  return {
+    kid,
+    algorithm,
+    privateKey,
+    jwk: { ...await exportJWK(publicKey), kid, alg: algorithm, use: "sig" },
+  };
+}
+
+/** A provider that publishes the public halves of these keys. */
+export function createTokenIssuer(issuer: string, keys: readonly IssuerKey[]): TokenIssuer {
+  const provider: TokenIssuer = {
+    issuer,
+    published: keys.map(({ jwk }) => jwk),
+    metadata: { id_token_signing_alg_values_supported: [...new Set(keys.map(({ algorithm }) => algorithm))] },
+    answers: new Map(),
+    requests: [],
+    async fetch(input) {
+      const name = new URL(String(input instanceof Request ? input.url : input)).pathname.split("/").at(-1) ??
+        "";
+      provider.requests.push(name);
+      const answer = provider.answers.get(name);
+      if (answer !== undefined) return await answer();
+      if (name === "jwks") return Response.json({ keys: provider.published });
+      const base = issuer.replace(/\/$/, "");
+      if (name === "openid-configuration") {
+        return Response.json({ issuer, jwks_uri: `${base}/jwks`, ...provider.metadata });
+      }
+      return new Response(null, { status: 404 });
+    },
+    sign(claims, { kid, algorithm, privateKey }, header = {}) {
+      return new SignJWT({ ...claims }).setProtectedHeader({
+        alg: algorithm,
+        ...(kid !== undefined && { kid }),
+        ...header,
+      }).sign(
+        privateKey,
+      );
+    },
+  };
+  return provider;
+}

@@ -1,0 +1,14 @@
+/** Signs with a key of an ssh-agent under the permissions that it was started with; prints what came of it. */
+import { connectToAgent, loadAgentCaKey } from "@gateway/shared/ca/agent";
+import { systemClock } from "@gateway/shared/clock";
+
+const [socket = "", publicKeyPath = ""] = Deno.args;
+let result: string;
+try {
+  const publicKey = await Deno.readTextFile(publicKeyPath);
+  const key = await loadAgentCaKey({ publicKey, connect: () => connectToAgent(socket), clock: systemClock });
+  result = `signed ${(await key.sign(Uint8Array.of(1))).length}`;
+} catch (error) {
+  result = String(error);
+}
+await Deno.stdout.write(new TextEncoder().encode(result));

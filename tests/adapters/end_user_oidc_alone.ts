@@ -1,0 +1,15 @@
+/** Checks a token under the permissions that it was started with; prints what came of it. */
+import { endUserOidcConfig } from "@gateway/shared/config/end_user_oidc";
+import { systemClock } from "@gateway/shared/clock";
+import { loadEndUserVerifier } from "../../signer/end_user/verifier.ts";
+
+const [issuer = "", token = ""] = Deno.args;
+let result: string;
+try {
+  const config = endUserOidcConfig.parse({ issuer, audience: "https://mcp.example" });
+  const verifier = await loadEndUserVerifier(config, { fetch, clock: systemClock });
+  result = JSON.stringify(await verifier.verify(token));
+} catch (error) {
+  result = String(error);
+}
+await Deno.stdout.write(new TextEncoder().encode(result));

@@ -1,0 +1,195 @@
+import assert from "node:assert/strict";
+import {
+  createHash,
+  generateKeyPairSync,
+  type JsonWebKey,
+  type KeyObject,
+  randomBytes,
+  sign,
+} from "node:crypto";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { Agent, createServer } from "node:https";
+import { ca, issue } from "./mtls_fixture.ts";
+
+/** What a key is made of. */
+export type FakeKeyKind = "P-256" | "P-384" | "P-521" | 2048 | 3072 | 1024;
+
+/** One answer, in place of the honest one. */
+export type Misbehaviour = (request: IncomingMessage, response: ServerResponse) => void;
+
+/** A key vault with one key name, `ssh-ca`, under https://localhost. */
+export interface FakeKeyVault extends AsyncDisposable {
+  readonly url: string;
+  readonly port: number;
+  /** Trusts the fake's certificate, and leads every host name to it. */
+  readonly agent: Agent;
+  /** Signs in with a token that the fake accepts. */
+  readonly credential: { getToken(): Promise<{ token: string; expiresOnTimestamp: number }> };
+  /** `METHOD /path` of every authorized request, in order. */
+  readonly requests: readonly string[];
+  /** How many tokens were asked for. */
+  readonly tokens: () => number;
+  /** Makes a new version of the key, which is the latest from now on; returns its name. */
+  rotate(kind: FakeKeyKind): string;
+  /** Changes what get-key says of all versions. */
+  describe(change: { key?: object; attributes?: object }): void;
+  /** Answers the next authorized requests so, one after the other; `undefined` is honestly. */
+  misbehave(...next: readonly (Misbehaviour | undefined)[]): void;
+}
+
+interface Version {
+  readonly name: string;
+  readonly privateKey: KeyObject;
+  readonly jwk: JsonWebKey;
+}
+
+/** The data that the fake can sign. */
+export const SIGNABLE: readonly Uint8Array[] = Array.from({ length: 30 }, (_, index) => Uint8Array.of(index));
+
+/** The client secret that the fake's sign-in service takes from client-1 of tenant-1. */
+export const CLIENT_SECRET = "fake-client-secret";
+
+const TOKEN = "fake-access-token";
+const LOGIN_HOST = "login.microsoftonline.com";
+const HASH: Readonly<Record<string, string>> = {
+  RS256: "sha256",
+  ES256: "sha256",
+  ES384: "sha384",
+  ES512: "sha512",
+};
+
+/** Starts a vault whose key is of this kind. */
+export async function startKeyVault(kind: FakeKeyKind): Promise<FakeKeyVault> {
+  const versions: Version[] = [];
+  const requests: string[] = [];
+  let change: { key?: object; attributes?: object } = {};
+  let queue: readonly (Misbehaviour | undefined)[] = [];
+  let tokens = 0;
+
+  const answer = async (request: IncomingMessage, response: ServerResponse) => {
+    const path = new URL(request.url ?? "", "https://localhost").pathname;
+    if (request.headers.host === LOGIN_HOST) {
+      const { status, body } = signIn(path, await readText(request));
+      return sendJson(response, status, body);
+    }
+    if (request.headers.authorization !== `Bearer ${TOKEN}`) return challenge(response);
+    requests.push(`${request.method} ${path}`);
+    const [misbehaviour, ...rest] = queue;
+    queue = rest;
+    if (misbehaviour !== undefined) return misbehaviour(request, response);
+    const [, name, versionName, operation] = /^\/keys\/([^/]+)\/([^/]*)(?:\/(\w+))?$/.exec(path) ?? [];
+    const version = versionName === "" ? versions.at(-1) : versions.find(({ name }) => name === versionName);
+    if (name !== "ssh-ca" || version === undefined) {
+      return sendJson(response, 404, { error: { code: "KeyNotFound" } });
+    }
+    const kid = `https://localhost/keys/ssh-ca/${version.name}`;
+    if (operation === undefined) {
+      const key = { kid, key_ops: ["sign", "verify"], ...version.jwk, ...change.key };
+      const attributes = {
+        enabled: true,
+        created: 1_600_000_000,
+        updated: 1_600_000_000,
+        ...change.attributes,
+      };
+      return sendJson(response, 200, { key, attributes });
+    }
+    const { alg, value } = JSON.parse(await readText(request));
+    const digest = Uint8Array.fromBase64(value, { alphabet: "base64url" });
+    const signature = signDigest(version, alg, digest).toBase64({ alphabet: "base64url", omitPadding: true });
+    return sendJson(response, 200, { kid, value: signature });
+  };
+
+  const { cert, key } = await issue({
+    subject: "CN=vault",
+    usage: "server",
+    subjectAltNames: ["ca.vault.test", LOGIN_HOST],
+  });
+  const server = createServer({ cert, key }, (request, response) => void answer(request, response));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  assert.ok(address !== null && typeof address === "object");
+  const agent = new Agent({
+    ca,
+    keepAlive: true,
+    lookup: (_host, _options, callback) => callback(null, [{ address: "127.0.0.1", family: 4 }]),
+  });
+  const vault: FakeKeyVault = {
+    url: `https://ca.vault.test:${address.port}`,
+    port: address.port,
+    agent,
+    credential: {
+      getToken: () => {
+        tokens++;
+        return Promise.resolve({ token: TOKEN, expiresOnTimestamp: Date.now() + 3_600_000 });
+      },
+    },
+    requests,
+    tokens: () => tokens,
+    rotate(kind) {
+      const name = randomBytes(16).toString("hex");
+      versions.push({ name, ...createKey(kind) });
+      return name;
+    },
+    describe: (next) => void (change = next),
+    misbehave: (...next) => void (queue = next),
+    async [Symbol.asyncDispose]() {
+      agent.destroy();
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+  vault.rotate(kind);
+  return vault;
+}
+
+/** Ends a response with JSON. */
+export function sendJson(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
+}
+
+/** The sign-in service of the cloud, as far as an application with a client secret needs it. */
+function signIn(path: string, form: string): { readonly status: number; readonly body: object } {
+  const base = `https://${LOGIN_HOST}/tenant-1`;
+  if (path === "/tenant-1/v2.0/.well-known/openid-configuration") {
+    const [authorization_endpoint, token_endpoint] = [`${base}/authorize`, `${base}/oauth2/v2.0/token`];
+    return { status: 200, body: { issuer: `${base}/v2.0`, authorization_endpoint, token_endpoint } };
+  }
+  const fields = new URLSearchParams(form);
+  const isRight = path === "/tenant-1/oauth2/v2.0/token" && fields.get("client_id") === "client-1" &&
+    fields.get("client_secret") === CLIENT_SECRET;
+  return isRight
+    ? { status: 200, body: { token_type: "Bearer", expires_in: 3600, access_token: TOKEN } }
+    : { status: 401, body: { error: "invalid_client", error_description: "wrong secret" } };
+}
+
+function challenge(response: ServerResponse): void {
+  const parts = `Bearer authorization="https://${LOGIN_HOST}/tenant-1", resource="https://vault.test"`;
+  response.writeHead(401, { "www-authenticate": parts }).end();
+}
+
+function createKey(kind: FakeKeyKind): Omit<Version, "name"> {
+  const { privateKey, publicKey } = typeof kind === "number"
+    ? generateKeyPairSync("rsa", { modulusLength: kind })
+    : generateKeyPairSync("ec", { namedCurve: kind });
+  return { privateKey, jwk: publicKey.export({ format: "jwk" }) };
+}
+
+/**
+ * A vault signs a digest that it is given, which node can't for EC; so the data is found by its digest.
+ * RFC 7518 section 3.4 wants both EC numbers in full length.
+ */
+function signDigest({ privateKey }: Version, algorithm: string, digest: Uint8Array): Uint8Array {
+  const hash = HASH[algorithm];
+  assert.ok(hash !== undefined, `unexpected algorithm ${algorithm}`);
+  assert.equal(algorithm.startsWith("RS"), privateKey.asymmetricKeyType === "rsa");
+  const data = SIGNABLE.find((data) => createHash(hash).update(data).digest().toHex() === digest.toHex());
+  assert.ok(data !== undefined, "digest of unknown data");
+  return sign(hash, data, { key: privateKey, dsaEncoding: "ieee-p1363" });
+}
+
+async function readText(request: IncomingMessage): Promise<string> {
+  let text = "";
+  for await (const chunk of request) text += chunk;
+  return text;
+}

@@ -1,0 +1,118 @@
+import assert from "node:assert/strict";
+import { formatPublicKey } from "@gateway/shared/ssh/public_key";
+import { SshWriter } from "@gateway/shared/ssh/wire_format";
+import { poll } from "../stage/poll.ts";
+import { HOST, type Stage } from "../stage/stage.ts";
+import { withStage } from "../stage/with_stage.ts";
+
+const ROUNDS = 200;
+const CONNECTIONS = 32;
+const SUBJECT = { kind: "caller", value: "broker-local" };
+const UNLIMITED = { path: ["sign_rate_limit_per_min"] };
+
+function signBody() {
+  const writer = new SshWriter();
+  writer.text("ssh-ed25519");
+  writer.string(new Uint8Array(32).fill(3));
+  const public_key = formatPublicKey("ssh-ed25519", writer.bytes());
+  return { host: HOST, role: "target", purpose: "oneshot", command: "uptime", public_key };
+}
+
+async function admin(stage: Stage) {
+  const operator = await stage.signerClient("operator");
+  return async (path: string, body: unknown) => {
+    const answer = await operator.request({ method: "POST", path, body });
+    assert.equal(answer.status, 200, answer.text);
+  };
+}
+
+Deno.test(`after a freeze is acknowledged no certificate is issued: ${ROUNDS} freezes under ${CONNECTIONS} connections`, () =>
+  withStage({ signer: [UNLIMITED] }, async (stage) => {
+    await stage.startSigner();
+    const change = await admin(stage);
+    const body = signBody();
+    let isFrozen = false;
+    let round = 0;
+    let done = false;
+    const counts = { issued: 0, refused: 0, late: 0 };
+    const workers = Array.from({ length: CONNECTIONS }, async () => {
+      const client = await stage.signerClient("broker");
+      while (!done) {
+        const sent = { isFrozen, round };
+        const { status } = await client.request({ method: "POST", path: "/v1/sign", body });
+        if (status === 200) counts.issued += 1;
+        else counts.refused += 1;
+        // Sent after the acknowledgement, and answered with a certificate.
+        if (status === 200 && sent.isFrozen) counts.late += 1;
+      }
+    });
+    for (round = 0; round < ROUNDS; round++) {
+      await change("/v1/freeze", SUBJECT);
+      isFrozen = true;
+      const before = counts.refused;
+      while (counts.refused < before + CONNECTIONS) await new Promise((resolve) => setTimeout(resolve, 0));
+      isFrozen = false;
+      await change("/v1/unfreeze", SUBJECT);
+    }
+    done = true;
+    await Promise.all(workers);
+    assert.equal(counts.late, 0);
+    assert.ok(counts.issued > 0 && counts.refused >= ROUNDS * CONNECTIONS, JSON.stringify(counts));
+  }));
+
+Deno.test("an acknowledged freeze survives kill -9 of the signer (K1, K2)", () =>
+  withStage({}, async (stage) => {
+    for (let round = 0; round < 3; round++) {
+      const signer = await stage.startSigner();
+      const change = await admin(stage);
+      const client = await stage.signerClient("broker");
+      const sign = () => client.request({ method: "POST", path: "/v1/sign", body: signBody() });
+      assert.equal((await sign()).status, 200);
+      await change("/v1/freeze", SUBJECT);
+      await signer.stop("SIGKILL");
+      const restarted = await stage.startSigner();
+      assert.equal((await sign()).status, 403);
+      await change("/v1/unfreeze", SUBJECT);
+      await restarted.stop("SIGKILL");
+    }
+  }));
+
+Deno.test("a policy edit over HTTP is in force, in the file with its comments, and there after a restart", () =>
+  withStage({}, async (stage) => {
+    const signer = await stage.startSigner();
+    const operator = await stage.signerClient("operator");
+    const client = await stage.signerClient("broker");
+    const sign = () =>
+      client.request({ method: "POST", path: "/v1/sign", body: { ...signBody(), command: "echo hello" } });
+    assert.equal((await sign()).status, 403);
+    const path = `/v1/policy/hosts/${HOST}/allow`;
+    const added = await operator.request({ method: "POST", path, body: { pattern: "^echo hello$" } });
+    assert.equal(added.status, 200, added.text);
+    assert.equal((await sign()).status, 200);
+    const text = await Deno.readTextFile(stage.init.signer_config);
+    assert.match(text, /^\/\/ Made by broker-ctl init/);
+    assert.ok(text.includes('"^echo hello$"'));
+    const { mode } = await Deno.stat(stage.init.signer_config);
+    assert.equal((mode ?? 0) & 0o777, 0o640, "the file's rights stay");
+    await signer.stop();
+    await stage.startSigner();
+    assert.equal((await sign()).status, 200);
+    const removed = await operator.request({ method: "DELETE", path, body: { pattern: "^echo hello$" } });
+    assert.equal(removed.status, 200, removed.text);
+    assert.equal((await sign()).status, 403);
+  }));
+
+Deno.test("auto_reload_seconds puts a changed file in force without being asked", () =>
+  withStage({ signer: [{ path: ["auto_reload_seconds"], value: 1 }] }, async (stage) => {
+    const signer = await stage.startSigner();
+    const original = await Deno.readTextFile(stage.init.signer_config);
+    await Deno.writeTextFile(stage.init.signer_config, original.replace('"^uptime$"', '"^uptime$", "^id$"'));
+    await poll(() => signer.log.includes('"caller":"auto-reload"'), { what: "the reload" });
+    const client = await stage.signerClient("broker");
+    const { status } = await client.request({
+      method: "POST",
+      path: "/v1/sign",
+      body: { ...signBody(), command: "id" },
+    });
+    assert.equal(status, 200);
+  }));

@@ -1,0 +1,90 @@
+/** Holds accepted texts against a shell. */
+import {
+  type Accepted,
+  believe,
+  COMMON,
+  findDue,
+  findStubNames,
+  isAsBelieved,
+  runsSpecialBuiltin,
+} from "./belief.ts";
+import { minimise } from "./minimise.ts";
+import { type Batch, type Executed, runProcesses, runTexts } from "./shell_runner.ts";
+import type { Shell } from "./shells.ts";
+
+/** How texts are run; see `shell_runner.ts`. */
+export type Manner = "eval" | "-c";
+
+/** A text that a shell took otherwise than the firewall. */
+export interface Mismatch {
+  readonly accepted: Accepted;
+  readonly executed: Executed;
+}
+
+// `builtin` and `enable` of the shells. In a process of its own they run for real, which no stub would see.
+const BUILTINS: ReadonlySet<string> = new Set(
+  (". : [ [[ alias bg bind break builtin caller cd chdir command compgen complete compopt continue declare dirs " +
+    "disown echo enable eval exec exit export false fc fg getopts hash help history jobs kill let local logout " +
+    "mapfile popd printf pushd pwd read readarray readonly return set shift shopt source suspend test times trap " +
+    "true type typeset ulimit umask unalias unset wait").split(" "),
+);
+
+/** Whether everything that a text runs can be observed in a process of its own. */
+export function isObservableAlone({ commands }: Accepted): boolean {
+  return !commands.some((words) => words.some((word) => BUILTINS.has(word)));
+}
+
+/** The texts that the shell takes otherwise than the firewall. */
+export async function compare(
+  shell: Shell,
+  { texts, manner }: { readonly texts: readonly Accepted[]; readonly manner: Manner },
+): Promise<readonly Mismatch[]> {
+  const batch: Batch = {
+    texts: texts.map(({ text }) => text),
+    stubs: new Set([...COMMON, ...texts.flatMap(findStubNames)]),
+    apart: new Set(texts.keys().filter((index) => runsSpecialBuiltin(texts[index]!))),
+  };
+  const runs = await (manner === "-c" ? runProcesses : runTexts)(shell, batch);
+  return texts.flatMap((accepted, index) => {
+    const executed = runs[index]!;
+    return isAsBelieved(accepted, executed) ? [] : [{ accepted, executed }];
+  });
+}
+
+/** What a person has to know of a mismatch, every text in visible quotes, the text made as small as it gets. */
+export async function describeMismatch(
+  shell: Shell,
+  { mismatch: { accepted, executed }, manner }: { readonly mismatch: Mismatch; readonly manner: Manner },
+): Promise<string> {
+  const smallest = await minimise(accepted.text, async (texts) => {
+    const believed = texts.map((text) => believe(text));
+    const known = believed.flatMap((belief) => belief.kind === "accepted" ? [belief.accepted] : []);
+    const failing = new Set((await compare(shell, { texts: known, manner })).map((each) => each.accepted));
+    return [...believed.entries()]
+      .filter(([, belief]) => belief.kind === "accepted" && failing.has(belief.accepted))
+      .map(([index]) => index);
+  });
+  const again = believe(smallest);
+  const shown = again.kind === "accepted"
+    ? (await compare(shell, { texts: [again.accepted], manner }))[0]
+    : undefined;
+  return [
+    `${shell.name} (${manner}) took a command otherwise than the firewall`,
+    `  text:      ${quote(accepted.text)}`,
+    `  believed:  ${quote(findDue(accepted))}`,
+    `  executed:  ${quote(executed)}`,
+    ...(shown === undefined ? ["  alone it is taken as believed: a text before it left something behind"] : [
+      `  minimised: ${quote(shown.accepted.text)}`,
+      `  believed:  ${quote(findDue(shown.accepted))}`,
+      `  executed:  ${quote(shown.executed)}`,
+    ]),
+  ].join("\n");
+}
+
+/** JSON in ASCII: what cannot be seen, or looks like something else, is written out. */
+function quote(value: unknown): string {
+  return JSON.stringify(value).replace(
+    /[^ -~]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+}

@@ -1,0 +1,14 @@
+/** The seed commands that mutation starts from; the folder's README says what belongs there. */
+const FOLDER = new URL("../vectors/firewall/", import.meta.url);
+
+/** Every command of the corpus, in the order of its files. */
+export async function readCorpus(): Promise<readonly string[]> {
+  const texts = await Promise.all(
+    ["ordinary.txt", "hostile.txt"].map((name) => Deno.readTextFile(new URL(name, FOLDER))),
+  );
+  return texts.flatMap((text) => text.split("\n"))
+    .filter((line) => line !== "" && !line.startsWith("#"))
+    .map((line) =>
+      line.replace(/<U\+([0-9A-F]{4,6})>/g, (_, hex) => String.fromCodePoint(parseInt(hex, 16)))
+    );
+}

@@ -1,0 +1,151 @@
+/**
+ * Runs texts in a real shell and tells which commands it executed, word for word.
+ *
+ * No program of the machine can run: PATH is a scratch folder of stubs that write down their arguments, and
+ * the environment is empty. Two ways: `runTexts` gives thousands of texts to one process, each through `eval`,
+ * which reads exactly as `-c` does, with stubs that are functions (so builtins of their names do not run);
+ * `runProcesses` starts the shell anew for every text, as sshd does, with stubs that are executables.
+ */
+import { join } from "node:path";
+import { shellQuote } from "@gateway/shared/policy/elevation";
+import { isReservedWord } from "../../shared/policy/shell_names.ts";
+import { FAILING } from "./belief.ts";
+import type { Shell } from "./shells.ts";
+
+/** What is to be run. */
+export interface Batch {
+  readonly texts: readonly string[];
+  /** The names of the stubs; none contains a `/`. */
+  readonly stubs: ReadonlySet<string>;
+  /** The texts that may end or leave the shell, and so are given a subshell of their own. */
+  readonly apart?: ReadonlySet<number>;
+}
+
+/** The words of each command that one text ran, in the order in which they ran (of a pipe: any order). */
+export type Executed = readonly (readonly string[])[];
+
+// Far from any name that a text could have.
+const [RECORD, RUN, APART, END] = ["_fw_record", "_fw_run", "_fw_apart", "_fw_end"];
+const RUN_SECONDS = 300;
+
+// One printf per record: a single append, which the stages of a pipe cannot interleave.
+const PRELUDE = `
+export _fw_number=0
+${RECORD}() { command printf '%s\\037' "$_fw_number" "$#" "$@" >>"$_fw_file"; }
+${RUN}() { _fw_number=$1; eval "$2"; }
+${APART}() { _fw_number=$1; ( eval "$2" ); }
+# Only bash calls it: a name that has no stub, and so nobody believed in.
+command_not_found_handle() { ${RECORD} "$@"; return 127; }
+`;
+
+const EXECUTABLE = `#!/bin/dash
+printf '%s\\037' "$_fw_number" "$(($# + 1))" "\${0##*/}" "$@" >>"$_fw_file"
+case "\${0##*/}" in ${FAILING.join("|")}) exit 1;; esac
+`;
+
+/** Runs every text in one process of the shell; one that does not come to its end is run again, text by text. */
+export async function runTexts(shell: Shell, batch: Batch): Promise<readonly Executed[]> {
+  const all = new Set(batch.texts.keys());
+  return await tryTexts(shell, batch) ?? await tryTexts(shell, { ...batch, apart: all }) ??
+    fail(`${shell.name} left a batch unfinished, even with a subshell for each text`);
+}
+
+async function tryTexts(shell: Shell, batch: Batch): Promise<readonly Executed[] | undefined> {
+  const functions = [...batch.stubs].filter((name) => /^[A-Za-z_]\w*$/.test(name) && !isReservedWord(name));
+  const script = [
+    PRELUDE,
+    ...functions.map((name) =>
+      `${name}() { ${RECORD} ${name} "$@"; ${FAILING.includes(name) ? "return 1; " : ""}}`
+    ),
+    ...batch.texts.map((text, index) =>
+      `${batch.apart?.has(index) === true ? APART : RUN} ${index} ${shellQuote(text)}`
+    ),
+    `${RECORD} ${END}`,
+    "exit 0",
+  ].join("\n");
+  const executables = batch.stubs.difference(new Set(functions));
+  return await runScript({ shell, command: shell.command, script, executables, count: batch.texts.length });
+}
+
+/** Starts the shell with `-c` for every text. */
+export async function runProcesses(shell: Shell, { texts, stubs }: Batch): Promise<readonly Executed[]> {
+  const start = shell.command.map(shellQuote).join(" ");
+  const script = [
+    PRELUDE,
+    ...texts.map((text, index) => `_fw_number=${index}; ${start} -c ${shellQuote(text)}`),
+    `${RECORD} ${END}`,
+    "exit 0",
+  ].join("\n");
+  return await runScript({
+    shell,
+    command: ["/bin/dash"],
+    script,
+    executables: stubs,
+    count: texts.length,
+  }) ??
+    fail(`The processes of ${shell.name} did not come to an end`);
+}
+
+interface Script {
+  readonly shell: Shell;
+  readonly command: readonly [string, ...string[]];
+  readonly script: string;
+  readonly executables: ReadonlySet<string>;
+  readonly count: number;
+}
+
+/** Undefined when the script did not reach its end. */
+async function runScript(
+  { shell, command: [program, ...args], script, executables, count }: Script,
+): Promise<readonly Executed[] | undefined> {
+  const folder = await Deno.makeTempDir({ prefix: "firewall-" });
+  try {
+    const [recordFile, scriptFile, stubs, work] = ["record", "script", "stubs", "work"].map((name) =>
+      join(folder, name)
+    );
+    await Deno.mkdir(stubs!);
+    await Deno.mkdir(work!);
+    await writeExecutables(folder, stubs!, executables);
+    await Deno.writeTextFile(recordFile!, "");
+    await Deno.writeTextFile(scriptFile!, script);
+    await new Deno.Command(program, {
+      args: [...args, scriptFile!],
+      cwd: work!,
+      clearEnv: true,
+      env: { PATH: stubs!, HOME: "/home/agent", LC_ALL: shell.locale, _fw_file: recordFile! },
+      stdin: "null",
+      stdout: "null",
+      stderr: "null",
+      signal: AbortSignal.timeout(RUN_SECONDS * 1000),
+    }).output();
+    const left = await Array.fromAsync(Deno.readDir(work!));
+    if (left.length > 0) fail(`${shell.name} made a file: ${JSON.stringify(left.map(({ name }) => name))}`);
+    return readRecords(await Deno.readTextFile(recordFile!), count);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+async function writeExecutables(folder: string, stubs: string, names: ReadonlySet<string>): Promise<void> {
+  const executable = join(folder, "stub");
+  await Deno.writeTextFile(executable, EXECUTABLE, { mode: 0o700 });
+  for (const name of names) await Deno.symlink(executable, join(stubs, name));
+}
+
+function readRecords(records: string, count: number): readonly Executed[] | undefined {
+  const runs = Array.from({ length: count }, (): string[][] => []);
+  const fields = records.split("\x1f");
+  let last = "";
+  for (let at = 0; at + 2 < fields.length;) {
+    const [number, length] = [Number(fields[at]), Number(fields[at + 1])];
+    const words = fields.slice(at + 2, at + 2 + length);
+    last = words[0] ?? "";
+    if (last !== END) runs[number]!.push(words);
+    at += 2 + length;
+  }
+  return last === END ? runs : undefined;
+}
+
+function fail(message: string): never {
+  throw new Error(message);
+}
