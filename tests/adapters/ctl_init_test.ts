@@ -149,6 +149,7 @@ Deno.test("init that fails half-way leaves nothing, and the former set-up where 
     "mcp.json",
     "pki",
     "signer.json",
+    "state",
   ]);
   assert.equal(await Deno.readTextFile(join(folder.path, "signer.json")), former);
 });
