@@ -3,7 +3,7 @@ import { editPath } from "@gateway/shared/config/edit_path";
 import type { SignerConfig } from "@gateway/shared/config/signer";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
-import { compileText, parseSignerConfig, type Snapshot } from "./snapshot.ts";
+import { loadSnapshot, parseSignerConfig, type Snapshot, type SnapshotPorts } from "./snapshot.ts";
 
 /** The file that the signer is configured by. */
 export interface ConfigFile {
@@ -11,8 +11,13 @@ export interface ConfigFile {
   read(): Promise<string>;
   /** @throws {AppError} `invalid_config` */
   parse(text: string): SignerConfig;
-  /** Checks and compiles a text as a whole. @throws {AppError} `invalid_config` */
-  compile(text: string): Promise<Snapshot>;
+  /**
+   * Checks and compiles a text as a whole.
+   *
+   * @param previous the snapshot in force, whose parts are kept where their settings are
+   * @throws {AppError} `invalid_config`
+   */
+  compile(text: string, previous?: Snapshot): Promise<Snapshot>;
   /**
    * Puts a new text in the place of the one that is expected there.
    *
@@ -23,12 +28,12 @@ export interface ConfigFile {
 }
 
 /** The config file at a path. */
-export function openConfigFile(path: string): ConfigFile {
+export function openConfigFile(path: string, ports: SnapshotPorts): ConfigFile {
   const read = () => readConfigText(path);
   return {
     read,
     parse: (text) => parseSignerConfig(text, path),
-    compile: (text) => compileText(text, path),
+    compile: async (text, previous) => await loadSnapshot(parseSignerConfig(text, path), ports, previous),
     async replace(expected, text) {
       if (await read() !== expected) return false;
       await replaceConfigFile(path, text);

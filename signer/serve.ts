@@ -16,6 +16,7 @@ import { ChangeLock } from "./change_lock.ts";
 import { openConfigFile } from "./config_file.ts";
 import { LiveState } from "./live_state.ts";
 import { watchConfig } from "./watch_config.ts";
+import type { Snapshot } from "./snapshot.ts";
 import { SignerState, snapshotWarnings } from "./state.ts";
 
 /** The pause between sweeps of expired grants. */
@@ -45,9 +46,8 @@ export interface RunningSigner {
  */
 export async function startSigner(environment: SignerEnvironment): Promise<RunningSigner> {
   const { configPath, clock, random, logger } = environment;
-  const configFile = openConfigFile(configPath);
-  const load = async () => await configFile.compile(await configFile.read());
-  const initial = await load();
+  const configFile = openConfigFile(configPath, { clock, fetch });
+  const initial = await configFile.compile(await configFile.read());
   const { config } = initial;
   for (const warning of snapshotWarnings(initial)) logger.warn(warning);
   const tls = await loadTlsMaterial({
@@ -74,6 +74,7 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
     onStoreError: () => storeErrors.inc(),
   });
   opened.defer(() => live.close());
+  const load = async (previous: Snapshot) => await configFile.compile(await configFile.read(), previous);
   const state = new SignerState({ initial, load, gate, logger, lock });
   const background = new AbortController();
   const running = [

@@ -1,10 +1,12 @@
-import { dirname, resolve } from "node:path";
 import type { CaKey } from "@gateway/shared/ca/custody";
-import { parsePemCaKey } from "@gateway/shared/ca/pem";
+import type { CaKeyRing } from "@gateway/shared/ca/select";
+import type { Clock } from "@gateway/shared/clock";
 import { parseConfig } from "@gateway/shared/config/load";
 import { type SignerConfig, signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/shared/config/signer";
 import { AppError } from "@gateway/shared/errors";
 import { type CompiledPolicy, compilePolicy } from "@gateway/shared/policy/compile";
+import { loadCaKeys } from "./ca_keys.ts";
+import { type EndUserVerifier, loadEndUserVerifier } from "./end_user/verifier.ts";
 
 /**
  * Everything that decides a request, compiled and checked as a whole. A request reads it once; a reload
@@ -13,10 +15,21 @@ import { type CompiledPolicy, compilePolicy } from "@gateway/shared/policy/compi
 export interface Snapshot {
   readonly config: SignerConfig;
   readonly policy: CompiledPolicy;
-  readonly caKey: CaKey;
+  readonly caKeys: CaKeyRing<CaKey>;
+  /** Absent without `end_user_oidc`: callers that need it are refused. */
+  readonly endUsers: EndUserVerifier | undefined;
   readonly reloadCallers: ReadonlySet<string>;
   readonly trustedForwarders: ReadonlySet<string>;
 }
+
+/** What a {@linkcode Snapshot} is loaded with. */
+export interface SnapshotPorts {
+  readonly clock: Clock;
+  readonly fetch: typeof fetch;
+}
+
+/** The parts of a snapshot that are not in its config's text. */
+export type LoadedParts = Pick<Snapshot, "caKeys" | "endUsers">;
 
 /**
  * Checks the text of a `signer.json` key by key.
@@ -35,13 +48,23 @@ export function parseSignerConfig(text: string, source: string): SignerConfig {
 }
 
 /**
- * Compiles the text of a `signer.json`, and loads the CA key that it names.
+ * Loads what a config names: CA keys, and the verifier of end users, which is kept from the snapshot before as
+ * long as its settings are the same.
  *
- * @throws {AppError} `invalid_config` with every problem found, one a line
+ * @throws {AppError} `invalid_config`
  */
-export async function compileText(text: string, source: string): Promise<Snapshot> {
-  const config = parseSignerConfig(text, source);
-  return compileSnapshot(config, await loadCaKey(config.ca_key));
+export async function loadSnapshot(
+  config: SignerConfig,
+  ports: SnapshotPorts,
+  previous?: Snapshot,
+): Promise<Snapshot> {
+  // Before keys are loaded: a broken policy is told at once.
+  compile(config);
+  const oidc = config.end_user_oidc;
+  const isSame = JSON.stringify(oidc) === JSON.stringify(previous?.config.end_user_oidc);
+  const endUsers = oidc === undefined || isSame ? previous?.endUsers : await loadEndUserVerifier(oidc, ports);
+  const caKeys = await loadCaKeys(config, ports.clock);
+  return compileSnapshot(config, { caKeys, endUsers: oidc === undefined ? undefined : endUsers });
 }
 
 /**
@@ -49,41 +72,23 @@ export async function compileText(text: string, source: string): Promise<Snapsho
  *
  * @throws {AppError} `invalid_config` with every problem of the policy, one a line
  */
-export function compileSnapshot(config: SignerConfig, caKey: CaKey): Snapshot {
-  const compiled = compilePolicy(config);
-  if (compiled.kind === "invalid") {
-    throw new AppError("invalid_config", `Cannot use signer config: ${compiled.problems.join("\n  ")}`);
-  }
+export function compileSnapshot(config: SignerConfig, parts: LoadedParts): Snapshot {
   return {
     config,
-    policy: compiled.policy,
-    caKey,
+    policy: compile(config),
+    ...parts,
     reloadCallers: namedCallers(config.reload_callers),
     trustedForwarders: namedCallers(config.trusted_forwarders),
   };
 }
 
+function compile(config: SignerConfig): CompiledPolicy {
+  const compiled = compilePolicy(config);
+  if (compiled.kind === "ok") return compiled.policy;
+  throw new AppError("invalid_config", `Cannot use signer config: ${compiled.problems.join("\n  ")}`);
+}
+
 /** An empty string in a list of CNs matches nobody: no caller has an empty CN, and none shall by accident. */
 function namedCallers(names: readonly string[]): ReadonlySet<string> {
   return new Set(names.filter((name) => name !== ""));
-}
-
-async function loadCaKey(path: string): Promise<CaKey> {
-  let pem: string;
-  try {
-    pem = await Deno.readTextFile(path);
-  } catch (error) {
-    throw new AppError("invalid_config", `Cannot read ca_key "${path}": ${reason(error, path)}`, {
-      cause: error,
-    });
-  }
-  return parsePemCaKey(pem);
-}
-
-function reason(error: unknown, path: string): string {
-  if (error instanceof Deno.errors.NotFound) return "no such file";
-  if (error instanceof Deno.errors.NotCapable) {
-    return `outside this process's permissions; a new path under "${dirname(resolve(path))}" needs a restart`;
-  }
-  return error instanceof Error ? error.message : String(error);
 }

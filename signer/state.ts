@@ -9,7 +9,7 @@ import type { Snapshot } from "./snapshot.ts";
 export interface SignerStateOptions {
   readonly initial: Snapshot;
   /** Loads and compiles the config file anew. */
-  readonly load: () => Promise<Snapshot>;
+  readonly load: (previous: Snapshot) => Promise<Snapshot>;
   readonly gate: AuditGate;
   readonly logger: ServiceLogger;
   /** The lock of all changes to what is decided by. */
@@ -90,7 +90,7 @@ export class SignerState {
     const { load, gate, logger } = this.#options;
     try {
       const snapshot = await this.apply(async () => {
-        const snapshot = await load();
+        const snapshot = await load(this.#current);
         const command = `reload hosts=${snapshot.policy.hosts.size}`;
         return { snapshot, entry: { caller, command, outcome: "reloaded" } };
       });
@@ -109,10 +109,16 @@ export class SignerState {
 
 /** What an operator should know of a config that is valid and yet weak. */
 export function snapshotWarnings(snapshot: Snapshot): readonly string[] {
-  const { config, caKey } = snapshot;
+  const { config, caKeys, policy } = snapshot;
   const warnings: string[] = [];
-  if (caKey.backend === "pem") {
-    warnings.push("ca_key is a file on this machine: for labs, not for production");
+  if ([caKeys.fallback, ...caKeys.byGroup.values()].some(({ backend }) => backend === "pem")) {
+    warnings.push("a CA key is a file on this machine: for labs, not for production");
+  }
+  const needsVerifier = [...policy.callers.values()].some((caller) => caller.requireVerifiedEndUser);
+  if (needsVerifier && snapshot.endUsers === undefined) {
+    warnings.push(
+      "a caller has require_verified_end_user, but there is no end_user_oidc: it gets no certificate",
+    );
   }
   if (config.state_db === "") {
     warnings.push("state_db is not set: grants and freezes are gone with the process");

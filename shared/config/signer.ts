@@ -13,6 +13,7 @@
  * @module
  */
 import { z } from "@zod/zod";
+import { type CaKeyConfig, caKeyConfig } from "../ca/model.ts";
 import {
   type CallerPolicy,
   callerPolicy,
@@ -22,6 +23,7 @@ import {
   hostPolicy,
   MAX_TTL_SECONDS,
 } from "../policy/model.ts";
+import { type EndUserOidcConfig, endUserOidcConfig } from "./end_user_oidc.ts";
 import { type RedactConfig, redactConfig } from "../redact/model.ts";
 
 /** The signer's config after defaults. Paths are as written; relative ones are relative to the working directory. */
@@ -30,7 +32,9 @@ export interface SignerConfig {
   readonly server_cert: string;
   readonly server_key: string;
   readonly client_ca: string;
+  /** Empty where `ca_keys` has a `_default`. */
   readonly ca_key: string;
+  readonly ca_keys: Readonly<Record<string, CaKeyConfig>>;
   readonly audit_log: string;
   readonly audit_key: string;
   readonly audit_fail_mode: "closed" | "open" | "";
@@ -41,6 +45,7 @@ export interface SignerConfig {
   readonly state_db: string;
   readonly max_grant_ttl_seconds: number;
   readonly redact?: RedactConfig;
+  readonly end_user_oidc?: EndUserOidcConfig;
   readonly reload_callers: readonly string[];
   readonly trusted_forwarders: readonly string[];
   readonly hosts: Readonly<Record<string, HostPolicy>>;
@@ -57,7 +62,13 @@ export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
   server_cert: path.describe("PEM file, the listener's certificate"),
   server_key: path.describe("PEM file, the listener's private key"),
   client_ca: path.describe("PEM file, the CA that signs callers' certificates"),
-  ca_key: path.describe("private key of the SSH CA, for labs"),
+  ca_key: z.string().default("").describe(
+    "file with the private key of the SSH CA, for labs; ca_keys._default replaces it",
+  ),
+  ca_keys: z.record(z.string(), caKeyConfig).default({})
+    .describe(
+      "keys of the SSH CA by host group, the first of a host's groups counts; _default is for the others",
+    ),
   audit_log: path.describe("the audit log; its folder must be the log's own"),
   audit_key: path.describe("file whose first 32 bytes are the Ed25519 seed that signs audit records"),
   audit_fail_mode: z.enum(["", "closed", "open"]).default("closed")
@@ -79,6 +90,8 @@ export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
   redact: redactConfig.exactOptional().describe(
     "masking of secrets in audit texts; absent is the built-in rules",
   ),
+  end_user_oidc: endUserOidcConfig.exactOptional()
+    .describe("who vouches for end users; without it callers with require_verified_end_user get nothing"),
   reload_callers: z.array(z.string()).default([]).describe(
     "caller CNs that may use the admin routes; empty is none",
   ),
@@ -95,8 +108,6 @@ export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
 
 /** Keys of the specification that this version does not act on yet, and refuses rather than ignore. */
 export const UNSUPPORTED_SIGNER_KEYS: readonly string[] = [
-  "ca_keys",
-  "end_user_oidc",
   "envelope_key",
   "kubernetes",
 ];

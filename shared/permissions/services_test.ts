@@ -32,7 +32,7 @@ const BROKER = {
   audit_key: "/etc/gateway/broker.seed",
 };
 
-const signer = (changes: Partial<typeof SIGNER> = {}, configPath = "/etc/gateway/signer.json") =>
+const signer = (changes: object = {}, configPath = "/etc/gateway/signer.json") =>
   signerPermissions(signerConfig.parse({ ...SIGNER, ...changes }), { configPath, workingFolder: "/srv" });
 
 const broker = (frontend: "serve-http" | "serve-mcp", changes: object = {}) =>
@@ -157,4 +157,49 @@ Deno.test.each([
   const keys = [SIGNER.ca_key, SIGNER.server_key, SIGNER.audit_key];
   const reached = keys.filter((key) => granted.some((path) => key === path || key.startsWith(`${path}/`)));
   assert.deepEqual(reached, []);
+});
+
+Deno.test("signerPermissions() lets a signer with admins write its config and the file that replaces it, no more", () => {
+  const { read, write } = signer({ reload_callers: ["operator"] });
+  assert.deepEqual(write, ["/etc/gateway/signer.json", "/etc/gateway/signer.json.new", "/var/log/signer"]);
+  assert.ok(!read?.includes("/etc/gateway"));
+});
+
+Deno.test("signerPermissions() grants the state database alone, not its folder", () => {
+  const { write } = signer({ state_db: "state/signer.db" });
+  assert.deepEqual(write, ["/srv/state/signer.db", "/var/log/signer"]);
+});
+
+Deno.test.each<{ name: string; key: object; expected: Partial<PermissionSet> }>([
+  {
+    name: "an agent: its socket and the public key",
+    key: { type: "agent", socket: "/run/agent.sock", public_key_path: "/etc/gateway/ca.pub" },
+    expected: { write: ["/run/agent.sock", "/var/log/signer"] },
+  },
+  {
+    name: "a vault with a client secret: vault, sign-in, one variable",
+    key: {
+      type: "akv",
+      vault_url: "https://kv.example",
+      key_name: "ca",
+      tenant_id: "t",
+      client_id: "c",
+      client_secret_env: "CA_SECRET",
+    },
+    expected: { env: ["CA_SECRET"], sys: ["osRelease"] },
+  },
+])("signerPermissions() grants for a CA key in $name", ({ key, expected }) => {
+  const set = signer({ ca_key: "", ca_keys: { _default: key } });
+  assert.deepEqual({ ...set, ...expected }, set);
+  assert.ok(!set.read?.includes("/etc/gateway/pki/ssh_ca"), "a key file that is not used is not readable");
+});
+
+Deno.test("signerPermissions() refuses an agent whose socket only the environment names", () => {
+  const key = { type: "agent", public_key_path: "/etc/gateway/ca.pub" };
+  assert.throws(() => signer({ ca_key: "", ca_keys: { _default: key } }), isInvalidConfig);
+});
+
+Deno.test("signerPermissions() grants the issuer of end users' tokens", () => {
+  const { net } = signer({ end_user_oidc: { issuer: "https://id.example/realm", audience: "a" } });
+  assert.ok(Array.isArray(net) && net.includes("id.example:443"));
 });

@@ -34,6 +34,10 @@ export interface PermissionSet {
    * every variable. Nothing of the environment becomes readable by it.
    */
   readonly ignoreEnv?: readonly string[] | "all";
+  /** Environment variables that are really read. */
+  readonly env?: readonly string[];
+  /** Facts about the machine, in Deno's words: `osRelease`. */
+  readonly sys?: readonly string[];
 }
 
 /** A set as `permissions.<name>` of a `deno.json`. */
@@ -44,7 +48,8 @@ export interface PermissionJson {
     readonly deny: readonly string[];
   };
   readonly net?: readonly string[] | true;
-  readonly env?: { readonly ignore: readonly string[] | true };
+  readonly env?: { readonly allow?: readonly string[]; readonly ignore?: readonly string[] | true };
+  readonly sys?: readonly string[];
 }
 
 /** How a process is run, beside what it may do. */
@@ -74,18 +79,26 @@ export function formatFlags(set: PermissionSet, { semiSpaceMegabytes = 2 }: RunO
   add("--allow-write", set.write);
   add("--deny-write", set.denyWrite);
   add("--allow-net", set.net);
+  add("--allow-env", set.env);
   add("--ignore-env", set.ignoreEnv);
+  add("--allow-sys", set.sys);
   return flags;
 }
 
 /** The same set for the `permissions` of a `deno.json`. */
 export function formatJson(set: PermissionSet): PermissionJson {
-  const { read = [], write = [], denyWrite = [], net = [], ignoreEnv = [] } = set;
+  const { read = [], write = [], denyWrite = [], net = [], ignoreEnv = [], env = [], sys = [] } = set;
   return {
     ...(read.length > 0 && { read }),
     ...(write.length > 0 && { write: denyWrite.length > 0 ? { allow: write, deny: denyWrite } : write }),
     ...(net.length > 0 && { net: net === "any" ? true : net }),
-    ...(ignoreEnv.length > 0 && { env: { ignore: ignoreEnv === "all" ? true : ignoreEnv } }),
+    ...((ignoreEnv.length > 0 || env.length > 0) && {
+      env: {
+        ...(env.length > 0 && { allow: env }),
+        ...(ignoreEnv.length > 0 && { ignore: ignoreEnv === "all" ? true : ignoreEnv }),
+      },
+    }),
+    ...(sys.length > 0 && { sys }),
   };
 }
 
@@ -94,6 +107,8 @@ export function mergeSets(...sets: readonly PermissionSet[]): PermissionSet {
   const read = union(sets.map((set) => set.read));
   const write = union(sets.map((set) => set.write));
   const denyWrite = union(sets.map((set) => set.denyWrite));
+  const env = union(sets.map((set) => set.env));
+  const sys = union(sets.map((set) => set.sys));
   const net = sets.some((set) => set.net === "any") ? "any" : union(sets.map((set) => lists(set.net)));
   const ignoreEnv = sets.some((set) => set.ignoreEnv === "all")
     ? "all"
@@ -104,6 +119,8 @@ export function mergeSets(...sets: readonly PermissionSet[]): PermissionSet {
     ...(denyWrite.length > 0 && { denyWrite }),
     ...(net.length > 0 && { net }),
     ...(ignoreEnv.length > 0 && { ignoreEnv }),
+    ...(env.length > 0 && { env }),
+    ...(sys.length > 0 && { sys }),
   };
 }
 

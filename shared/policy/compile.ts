@@ -31,6 +31,7 @@ export interface CompiledCaller {
   /** The groups whose hosts the caller may use; empty: none. */
   readonly groups: ReadonlySet<string>;
   readonly selfApprove: boolean;
+  readonly requireVerifiedEndUser: boolean;
 }
 
 /** A policy ready to decide; immutable, swapped as a whole. */
@@ -71,9 +72,13 @@ export function compilePolicy(config: PolicyConfig): PolicyCompilation {
 
 function compileCallers(config: PolicyConfig): ReadonlyMap<string, CompiledCaller> {
   return new Map(
-    Object.entries(config.callers).map(([cn, { allowed_groups: groups = [], self_approve = false }]) => [
+    Object.entries(config.callers).map(([cn, caller]) => [
       cn,
-      { groups: new Set(groups), selfApprove: self_approve },
+      {
+        groups: new Set(caller.allowed_groups),
+        selfApprove: caller.self_approve === true,
+        requireVerifiedEndUser: caller.require_verified_end_user === true,
+      },
     ]),
   );
 }

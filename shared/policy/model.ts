@@ -52,6 +52,7 @@ export interface HostPolicy {
 export interface CallerPolicy {
   readonly allowed_groups?: readonly string[];
   readonly self_approve?: boolean;
+  readonly require_verified_end_user?: boolean;
 }
 
 /** Everything that decides whether a command may run. */
@@ -111,6 +112,8 @@ export const callerPolicy: z.ZodType<CallerPolicy> = z.strictObject({
   allowed_groups: strings.exactOptional().describe(
     "groups whose hosts the caller sees and uses; empty is none",
   ),
+  require_verified_end_user: z.boolean().exactOptional()
+    .describe("end user and groups come from the token that the caller forwards, verified here"),
   self_approve: z.boolean().exactOptional().describe(
     "the caller may approve its own commands (waives four-eyes)",
   ),

@@ -59,6 +59,8 @@ export interface SignRequest {
   readonly end_user: string;
   /** `null` (or absent): no filter by the end user's groups. `[]`: a user in no group, who may do nothing. */
   readonly end_user_groups: readonly string[] | null;
+  /** The end user's token, a secret: for callers whose end users are verified. */
+  readonly bearer_token: string;
   readonly learn_ttl_seconds: number;
   readonly learn_approver: string;
   readonly learn_approval_id: string;
@@ -87,6 +89,7 @@ export const signRequest: z.ZodType<SignRequest> = z.object({
   approved: flag,
   end_user: text,
   end_user_groups: z.array(z.string()).nullable().default(null),
+  bearer_token: text,
   learn_ttl_seconds: z.int().default(0),
   learn_approver: text,
   learn_approval_id: text,

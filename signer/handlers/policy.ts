@@ -39,7 +39,7 @@ export async function handleAllowEdit(
       const policy = hostOf(ports.configFile.parse(text), host);
       const changed = edited(text, { host, policy, pattern, edit });
       return {
-        snapshot: await ports.configFile.compile(changed),
+        snapshot: await ports.configFile.compile(changed, ports.state.current),
         entry: { ...entry, outcome: "policy-changed" },
         persist: () => ports.configFile.replace(text, changed),
       };

@@ -1,5 +1,6 @@
 import type { AuditEntry } from "@gateway/shared/audit/entry";
 import { AppError } from "@gateway/shared/errors";
+import { selectCaKey } from "@gateway/shared/ca/select";
 import { readJsonBody } from "@gateway/shared/http/body";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import { stringifyJson } from "@gateway/shared/json";
@@ -21,6 +22,7 @@ import type { SignerPorts } from "../app.ts";
 import type { Snapshot } from "../snapshot.ts";
 import { SUBJECT_IS_FROZEN } from "./hosts.ts";
 import { learnWaiver } from "./learn.ts";
+import { verifyEndUser } from "./verified_end_user.ts";
 import type { Allowed, SignContext } from "./sign_context.ts";
 import { checkSignFields } from "./sign_fields.ts";
 
@@ -30,10 +32,12 @@ const MAX_BODY_BYTES = 64 * 1024;
 export async function handleSign(ports: SignerPorts, httpRequest: Request, peer: Peer): Promise<Response> {
   const snapshot = ports.state.current;
   limitRate(ports, snapshot, peer);
-  const request = await readJsonBody(httpRequest, { maxBytes: MAX_BODY_BYTES, schema: signRequest });
-  checkSignFields(request);
-  const caller = await effectiveCaller(ports, snapshot, request, peer);
-  const context: SignContext = { ports, snapshot, peer, request, caller };
+  const received = await readJsonBody(httpRequest, { maxBytes: MAX_BODY_BYTES, schema: signRequest });
+  checkSignFields(received);
+  const caller = await effectiveCaller(ports, snapshot, received, peer);
+  const asked: SignContext = { ports, snapshot, peer, request: received, caller };
+  const context: SignContext = { ...asked, request: await verifyEndUser(asked) };
+  const { request } = context;
   await refuseFrozen(context);
   const publicKey = parseEd25519PublicKey(request.public_key);
   if (mayUseHost(snapshot.policy, caller, request.host) !== "ok") {
@@ -176,7 +180,9 @@ async function issue(context: SignContext, decision: Allowed, publicKey: Uint8Ar
   });
   let certificate: string;
   try {
-    certificate = formatCertificate(await issueCertificate(fields, snapshot.caKey));
+    certificate = formatCertificate(
+      await issueCertificate(fields, selectCaKey(snapshot.caKeys, decision.host.groups)),
+    );
   } catch (error) {
     await refuse(context, { outcome: "denied", err: "the CA key could not sign" });
     throw new AppError("upstream_failure", "the CA key could not sign", { cause: error });

@@ -17,11 +17,12 @@ import type { StateStore } from "@gateway/shared/state/store";
 import { ChangeLock } from "../change_lock.ts";
 import type { ConfigFile } from "../config_file.ts";
 import { LiveState } from "../live_state.ts";
-import { compileSnapshot, parseSignerConfig, type Snapshot } from "../snapshot.ts";
+import { compileSnapshot, type LoadedParts, parseSignerConfig, type Snapshot } from "../snapshot.ts";
 import { SignerState } from "../state.ts";
 
 export const HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIoI43F0CfGV/VLbTCz6XXLKZwm/HZQSG/N0iAG0D28c";
 const CA_KEY = parsePemCaKey(encodeOpensshPrivateKey(new Uint8Array(32).fill(1), "ca"));
+const PARTS: LoadedParts = { caKeys: { fallback: CA_KEY, byGroup: new Map() }, endUsers: undefined };
 export const NOW_MS = 1_700_000_000_000;
 
 export const CONFIG = {
@@ -76,6 +77,7 @@ export const ONE_SHOT = {
 /** What a test replaces. */
 export interface MemorySignerOptions {
   readonly store?: StateStore;
+  readonly parts?: Partial<LoadedParts>;
   /** Repeated for ever; each serial and id is cut from it. */
   readonly randomBytes?: readonly number[];
 }
@@ -85,7 +87,7 @@ export async function startSigner(
   changes: Partial<Record<keyof SignerConfig, unknown>> = {},
   options: MemorySignerOptions = {},
 ) {
-  const snapshot = snapshotOf({ ...CONFIG, ...changes });
+  const snapshot = snapshotOf({ ...CONFIG, ...changes }, options.parts);
   const log = new MemoryAuditLog();
   const metrics = createMetrics();
   const clock = new FakeClock(NOW_MS);
@@ -114,7 +116,7 @@ export async function startSigner(
   const configFile: ConfigFile = {
     read: () => Promise.resolve(file.text),
     parse: (text) => parseSignerConfig(text, "signer.json"),
-    compile: (text) => Promise.resolve(compileSnapshot(parseSignerConfig(text, "signer.json"), CA_KEY)),
+    compile: (text) => Promise.resolve(compileSnapshot(parseSignerConfig(text, "signer.json"), PARTS)),
     replace(expected, text) {
       if (file.text !== expected) return Promise.resolve(false);
       file.text = text;
@@ -162,8 +164,8 @@ export async function startSigner(
   };
 }
 
-export function snapshotOf(config: unknown): Snapshot {
-  return compileSnapshot(signerConfig.parse(config), CA_KEY);
+export function snapshotOf(config: unknown, parts: Partial<LoadedParts> = {}): Snapshot {
+  return compileSnapshot(signerConfig.parse(config), { ...PARTS, ...parts });
 }
 
 export interface Body {

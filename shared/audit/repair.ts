@@ -1,0 +1,247 @@
+/**
+ * Mends a log that ends in lines which are no records, the trace of a crash or of a full disk: the records
+ * before them stay, the rest is put aside. Nothing else can be mended: a line that is no record between two
+ * that are was not left there by a crash.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { planRepair } from "@gateway/shared/audit/repair";
+ *
+ * async function countTornBytes(path: string): Promise<number> {
+ *   const plan = await planRepair({ path });
+ *   return plan.kind === "torn" ? plan.tailBytes : 0;
+ * }
+ * assert.equal(countTornBytes.length, 1);
+ * ```
+ *
+ * @module
+ */
+import { AppError } from "../errors.ts";
+import { quoteText } from "../quote.ts";
+import { type AuditPublicKey, parseLine } from "./chain.ts";
+import { checkLog } from "./chain_check.ts";
+import { lockLog } from "./file_lock.ts";
+import { splitLines } from "./lines.ts";
+import { MAX_LINE_BYTES } from "./record.ts";
+import { formatStamp } from "./segment_names.ts";
+import { syncFolder } from "./segments.ts";
+
+/** How many bytes of a tail a plan shows. */
+export const PREVIEW_BYTES = 120;
+
+/** What to mend. */
+export interface RepairOptions {
+  readonly path: string;
+  /** When given, the records that stay must be signed by it and linked. */
+  readonly publicKey?: AuditPublicKey | undefined;
+}
+
+/** The records at the beginning of a log. */
+export interface KeptRecords {
+  readonly records: number;
+  /** The number of the last one; undefined when there is none. */
+  readonly lastSeq: bigint | undefined;
+  /** How many bytes they have. */
+  readonly keptBytes: number;
+}
+
+/** What can be done about a log. */
+export type RepairPlan =
+  /** It ends in a record, or is empty. */
+  | { readonly kind: "clean" } & KeptRecords
+  /** The bytes after the records have to go. */
+  | {
+    readonly kind: "torn";
+    readonly tailBytes: number;
+    /** The beginning of these bytes, {@linkcode PREVIEW_BYTES} at most. */
+    readonly preview: Uint8Array;
+  } & KeptRecords
+  /** Nothing that a repair may touch. */
+  | { readonly kind: "refused"; readonly reason: string } & KeptRecords;
+
+/** What was done. */
+export type RepairOutcome =
+  | Exclude<RepairPlan, { readonly kind: "torn" }>
+  | {
+    readonly kind: "repaired";
+    readonly tailBytes: number;
+    /** Where the bytes after the records are now. */
+    readonly movedTo: string;
+  } & KeptRecords;
+
+/**
+ * Looks at a log and says what a repair would do.
+ *
+ * @throws {AppError} `not_found` when it is not there, `conflict` when a service is writing it
+ */
+export async function planRepair(options: RepairOptions): Promise<RepairPlan> {
+  using file = await openLog(options.path, { read: true });
+  // A log without lock file has no writer; creating one would make it the property of whoever looks.
+  using _lock = await exists(`${options.path}.lock`) ? await takeLock(options.path) : undefined;
+  return await inspect(file, options);
+}
+
+/**
+ * Moves what follows the records of a log to `<log>.corrupt-<YYYYMMDDTHHMMSSZ>`, for its owner alone, and only
+ * then cuts the log. Durable when it resolves; a crash in between leaves the log as it was.
+ *
+ * @param now the time that names the file, in milliseconds since the Unix epoch
+ * @throws {AppError} `not_found` when it is not there, `conflict` when a service is writing it
+ */
+export async function repairLog(options: RepairOptions, now: number): Promise<RepairOutcome> {
+  const { path } = options;
+  using file = await openLog(path, { read: true, write: true });
+  using _lock = await takeLock(path);
+  const plan = await inspect(file, options);
+  if (plan.kind !== "torn") return plan;
+  const { records, lastSeq, keptBytes, tailBytes } = plan;
+  const movedTo = await copyTail(file, keptBytes, `${path}.corrupt-${formatStamp(now)}`);
+  await file.truncate(keptBytes);
+  await file.sync();
+  return { kind: "repaired", records, lastSeq, keptBytes, tailBytes, movedTo };
+}
+
+async function inspect(file: Deno.FsFile, { publicKey }: RepairOptions): Promise<RepairPlan> {
+  const plan = await findTail(file);
+  if (plan.kind === "refused" || publicKey === undefined) return plan;
+  let problem = "";
+  const { problems } = await checkLog(readRange(file, 0, plan.keptBytes), {
+    publicKey,
+    onProblem: ({ line, message }) => problem ||= `line ${line}: ${message}`,
+  });
+  return problems === 0 ? plan : refuse(plan, `the records do not verify with this key: ${problem}`);
+}
+
+/** Where the records end, and whether only lines follow that are none. */
+async function findTail(file: Deno.FsFile): Promise<RepairPlan> {
+  const { size } = await file.stat();
+  let [lineNumber, records, keptBytes, brokenLine] = [0, 0, 0, 0];
+  let lastSeq: bigint | undefined;
+  for await (const line of splitLines(readRange(file, 0, size), MAX_LINE_BYTES)) {
+    lineNumber++;
+    const record = line.tooLong ? undefined : parseLine(line.bytes);
+    const isBlank = line.bytes.length === 0;
+    if (brokenLine > 0) {
+      if (record === undefined) continue;
+      const reason = `line ${brokenLine} is not a record, but line ${lineNumber} after it is`;
+      return refuse({ records, lastSeq, keptBytes }, reason);
+    }
+    if (record === undefined && !isBlank) {
+      brokenLine = lineNumber;
+      continue;
+    }
+    keptBytes += line.bytes.length + (line.terminated ? 1 : 0);
+    if (record === undefined) continue;
+    records++;
+    lastSeq = record.seq;
+  }
+  const kept = { records, lastSeq, keptBytes };
+  if (brokenLine === 0) return { kind: "clean", ...kept };
+  const preview = await readStart(file, keptBytes, size);
+  if (records === 0 && !looksTorn(preview)) return refuse(kept, "it has no record: is this the audit log?");
+  return { kind: "torn", ...kept, tailBytes: size - keptBytes, preview };
+}
+
+/** Whether a tail without any record before it is that of a log: another file named by mistake is not to be cut. */
+function looksTorn(tail: Uint8Array): boolean {
+  const start = new TextEncoder().encode('{"time":"');
+  return tail.every((byte) => byte === 0) ||
+    start.subarray(0, tail.length).every((byte, index) => byte === tail[index]);
+}
+
+function refuse({ records, lastSeq, keptBytes }: KeptRecords, reason: string): RepairPlan {
+  return { kind: "refused", reason, records, lastSeq, keptBytes };
+}
+
+async function readStart(file: Deno.FsFile, start: number, end: number): Promise<Uint8Array> {
+  const last = Math.min(end, start + PREVIEW_BYTES);
+  const bytes: number[] = [];
+  for await (const chunk of readRange(file, start, last)) bytes.push(...chunk);
+  return Uint8Array.from(bytes);
+}
+
+/** The bytes of a file from one offset to another; a chunk is valid until the next is taken. */
+async function* readRange(file: Deno.FsFile, start: number, end: number): AsyncGenerator<Uint8Array> {
+  await file.seek(start, Deno.SeekMode.Start);
+  const buffer = new Uint8Array(65_536);
+  for (let left = end - start; left > 0;) {
+    const count = await file.read(buffer.subarray(0, Math.min(left, buffer.length)));
+    if (count === null) throw new AppError("conflict", "The audit log shrank while it was read");
+    left -= count;
+    yield buffer.subarray(0, count);
+  }
+}
+
+/** Copies a file from an offset to its end, durably, under a name that is free. */
+async function copyTail(file: Deno.FsFile, start: number, base: string): Promise<string> {
+  const { size } = await file.stat();
+  const { path, copy } = await createFree(base);
+  try {
+    using _closing = copy;
+    for await (const chunk of readRange(file, start, size)) await writeAll(copy, chunk);
+    await copy.sync();
+    await syncFolder(path);
+    return path;
+  } catch (error) {
+    await Deno.remove(path);
+    throw error;
+  }
+}
+
+async function createFree(base: string): Promise<{ readonly path: string; readonly copy: Deno.FsFile }> {
+  for (let number = 0;; number++) {
+    const path = number === 0 ? base : `${base}.${number}`;
+    try {
+      return { path, copy: await Deno.open(path, { write: true, createNew: true, mode: 0o600 }) };
+    } catch (error) {
+      if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
+    }
+  }
+}
+
+async function writeAll(file: Deno.FsFile, bytes: Uint8Array): Promise<void> {
+  let rest = bytes;
+  while (rest.length > 0) rest = rest.subarray(await file.write(rest));
+}
+
+/** The log's lock; a lock file that this creates belongs to whom the log belongs, who has to open it. */
+async function takeLock(path: string): Promise<Disposable> {
+  const isNew = !await exists(`${path}.lock`);
+  let lock: Disposable;
+  try {
+    lock = await lockLog(path);
+  } catch (cause) {
+    if (!(cause instanceof AppError)) throw cause;
+    throw new AppError("conflict", `Cannot repair audit log ${quoteText(path)}: a service is writing it`, {
+      cause,
+    });
+  }
+  if (!isNew) return lock;
+  try {
+    const { uid, gid } = await Deno.stat(path);
+    await Deno.chown(`${path}.lock`, uid, gid);
+    return lock;
+  } catch (error) {
+    lock[Symbol.dispose]();
+    throw error;
+  }
+}
+
+async function openLog(path: string, options: Deno.OpenOptions): Promise<Deno.FsFile> {
+  try {
+    return await Deno.open(path, options);
+  } catch (cause) {
+    if (!(cause instanceof Deno.errors.NotFound)) throw cause;
+    throw new AppError("not_found", `Cannot repair audit log ${quoteText(path)}: no such file`, { cause });
+  }
+}
+
+async function exists(path: string): Promise<boolean> {
+  try {
+    await Deno.stat(path);
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+}

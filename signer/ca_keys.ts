@@ -1,0 +1,84 @@
+import { dirname, resolve } from "node:path";
+import { connectToAgent, loadAgentCaKey } from "@gateway/shared/ca/agent";
+import type { CaKey } from "@gateway/shared/ca/custody";
+import type { CaKeyConfig } from "@gateway/shared/ca/model";
+import { parsePemCaKey } from "@gateway/shared/ca/pem";
+import { type CaKeyRing, planCaKeys } from "@gateway/shared/ca/select";
+import type { Clock } from "@gateway/shared/clock";
+import type { SignerConfig } from "@gateway/shared/config/signer";
+import { AppError } from "@gateway/shared/errors";
+import { quoteText } from "@gateway/shared/quote";
+
+const LOAD_MS = 30_000;
+
+/**
+ * Loads every CA key that a config names.
+ *
+ * @throws {AppError} `invalid_config` when there is no default key, or one can't be loaded within 30 s
+ */
+export async function loadCaKeys(config: SignerConfig, clock: Clock): Promise<CaKeyRing<CaKey>> {
+  const ring = planCaKeys(config);
+  if (ring === undefined) {
+    throw new AppError(
+      "invalid_config",
+      "Cannot use signer config: it names neither ca_key nor ca_keys._default",
+    );
+  }
+  const signal = AbortSignal.timeout(LOAD_MS);
+  const load = (key: CaKeyConfig) => loadCaKey(key, { clock, signal });
+  const [fallback, ...keys] = await Promise.all([ring.fallback, ...ring.byGroup.values()].map(load));
+  if (fallback === undefined) throw new TypeError("no fallback key");
+  const byGroup = new Map([...ring.byGroup.keys()].flatMap((group, index) => {
+    const key = keys[index];
+    return key === undefined ? [] : [[group, key] as const];
+  }));
+  return { fallback, byGroup };
+}
+
+interface LoadPorts {
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}
+
+async function loadCaKey(key: CaKeyConfig, { clock, signal }: LoadPorts): Promise<CaKey> {
+  switch (key.type) {
+    case "pem":
+      return parsePemCaKey(await readKeyFile("ca_key", key.path));
+    case "agent": {
+      const socket = key.socket === "" ? Deno.env.get("SSH_AUTH_SOCK") ?? "" : key.socket;
+      if (socket === "") {
+        throw new AppError(
+          "invalid_config",
+          "Cannot use a CA key of type agent: neither socket nor SSH_AUTH_SOCK is set",
+        );
+      }
+      const publicKey = await readKeyFile("public_key_path", key.public_key_path);
+      return await loadAgentCaKey({ publicKey, connect: () => connectToAgent(socket), clock, signal });
+    }
+    case "akv": {
+      // 40 MB of libraries: only for those who need them.
+      const { loadAkvCaKey } = await import("@gateway/shared/ca/azure_key_vault");
+      return await loadAkvCaKey(key, { clock, signal, readEnv: (name) => Deno.env.get(name) });
+    }
+    default:
+      return key satisfies never;
+  }
+}
+
+async function readKeyFile(what: string, path: string): Promise<string> {
+  try {
+    return await Deno.readTextFile(path);
+  } catch (error) {
+    throw new AppError("invalid_config", `Cannot read ${what} ${quoteText(path)}: ${reason(error, path)}`, {
+      cause: error,
+    });
+  }
+}
+
+function reason(error: unknown, path: string): string {
+  if (error instanceof Deno.errors.NotFound) return "no such file";
+  if (error instanceof Deno.errors.NotCapable) {
+    return `outside this process's permissions; a new path under "${dirname(resolve(path))}" needs a restart`;
+  }
+  return error instanceof Error ? error.message : String(error);
+}

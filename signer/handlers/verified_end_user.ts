@@ -1,0 +1,34 @@
+import { AppError } from "@gateway/shared/errors";
+import type { SignRequest } from "@gateway/shared/wire/sign";
+import type { SignContext } from "./sign_context.ts";
+
+/**
+ * The request as it is judged: for a caller listed with `require_verified_end_user`, end user and groups are those
+ * of the token that it forwards, and what it says itself counts for nothing. The token goes no further.
+ *
+ * @throws {AppError} `denied` when there is no verifier, no token, or not a good one
+ */
+export async function verifyEndUser(context: SignContext): Promise<SignRequest> {
+  const { snapshot, request, caller } = context;
+  const { bearer_token: token } = request;
+  const known: SignRequest = { ...request, bearer_token: "" };
+  // By its own name only, as for self_approve.
+  const isGated = caller !== "_default" &&
+    snapshot.policy.callers.get(caller)?.requireVerifiedEndUser === true;
+  if (!isGated) return known;
+  if (snapshot.endUsers === undefined) return await refuse(context, "no end_user_oidc is configured");
+  if (token === "") return await refuse(context, "no bearer token");
+  const result = await snapshot.endUsers.verify(token);
+  if (result.kind === "refused") return await refuse(context, result.reason);
+  // Groups that the token does not vouch for could only widen.
+  if (result.groups === null && request.end_user_groups !== null) {
+    return await refuse(context, "groups were sent, and no groups_claim is configured");
+  }
+  return { ...known, end_user: result.endUser, end_user_groups: result.groups };
+}
+
+async function refuse({ ports, request, caller }: SignContext, err: string): Promise<never> {
+  const entry = { caller, host: request.host, outcome: "end_user_unverified", err };
+  await ports.recordOutcome(entry, "end-user-unverified");
+  throw new AppError("denied", "end-user identity could not be verified");
+}
