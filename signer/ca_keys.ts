@@ -16,7 +16,10 @@ const LOAD_MS = 30_000;
  *
  * @throws {AppError} `invalid_config` when there is no default key, or one can't be loaded within 30 s
  */
-export async function loadCaKeys(config: SignerConfig, clock: Clock): Promise<CaKeyRing<CaKey>> {
+export async function loadCaKeys(
+  config: SignerConfig,
+  { clock, readEnv }: CaKeyPorts,
+): Promise<CaKeyRing<CaKey>> {
   const ring = planCaKeys(config);
   if (ring === undefined) {
     throw new AppError(
@@ -25,7 +28,7 @@ export async function loadCaKeys(config: SignerConfig, clock: Clock): Promise<Ca
     );
   }
   const signal = AbortSignal.timeout(LOAD_MS);
-  const load = (key: CaKeyConfig) => loadCaKey(key, { clock, signal });
+  const load = (key: CaKeyConfig) => loadCaKey(key, { clock, readEnv, signal });
   const [fallback, ...keys] = await Promise.all([ring.fallback, ...ring.byGroup.values()].map(load));
   if (fallback === undefined) throw new TypeError("no fallback key");
   const byGroup = new Map([...ring.byGroup.keys()].flatMap((group, index) => {
@@ -35,17 +38,23 @@ export async function loadCaKeys(config: SignerConfig, clock: Clock): Promise<Ca
   return { fallback, byGroup };
 }
 
-interface LoadPorts {
+/** What CA keys are loaded with. */
+export interface CaKeyPorts {
   readonly clock: Clock;
+  /** The value of an environment variable. */
+  readonly readEnv: (name: string) => string | undefined;
+}
+
+interface LoadPorts extends CaKeyPorts {
   readonly signal: AbortSignal;
 }
 
-async function loadCaKey(key: CaKeyConfig, { clock, signal }: LoadPorts): Promise<CaKey> {
+async function loadCaKey(key: CaKeyConfig, { clock, readEnv, signal }: LoadPorts): Promise<CaKey> {
   switch (key.type) {
     case "pem":
       return parsePemCaKey(await readKeyFile("ca_key", key.path));
     case "agent": {
-      const socket = key.socket === "" ? Deno.env.get("SSH_AUTH_SOCK") ?? "" : key.socket;
+      const socket = key.socket === "" ? readEnv("SSH_AUTH_SOCK") ?? "" : key.socket;
       if (socket === "") {
         throw new AppError(
           "invalid_config",
@@ -58,7 +67,7 @@ async function loadCaKey(key: CaKeyConfig, { clock, signal }: LoadPorts): Promis
     case "akv": {
       // 40 MB of libraries: only for those who need them.
       const { loadAkvCaKey } = await import("@gateway/shared/ca/azure_key_vault");
-      return await loadAkvCaKey(key, { clock, signal, readEnv: (name) => Deno.env.get(name) });
+      return await loadAkvCaKey(key, { clock, signal, readEnv });
     }
     default:
       return key satisfies never;

@@ -35,6 +35,7 @@ async function main(args: readonly string[]): Promise<number> {
     configPath: options.config,
     clock: systemClock,
     random: systemRandom,
+    readEnv: (name) => Deno.env.get(name),
     logger,
   });
   const { hostname, port } = signer.address;

@@ -27,6 +27,8 @@ export interface SignerEnvironment {
   readonly configPath: string;
   readonly clock: Clock;
   readonly random: Random;
+  /** The value of an environment variable; asked for what the config names. */
+  readonly readEnv: (name: string) => string | undefined;
   readonly logger: ServiceLogger;
 }
 
@@ -46,7 +48,7 @@ export interface RunningSigner {
  */
 export async function startSigner(environment: SignerEnvironment): Promise<RunningSigner> {
   const { configPath, clock, random, logger } = environment;
-  const configFile = openConfigFile(configPath, { clock, fetch });
+  const configFile = openConfigFile(configPath, { clock, fetch, readEnv: environment.readEnv });
   const initial = await configFile.compile(await configFile.read());
   const { config } = initial;
   for (const warning of snapshotWarnings(initial)) logger.warn(warning);

@@ -1,11 +1,10 @@
 import type { CaKey } from "@gateway/shared/ca/custody";
 import type { CaKeyRing } from "@gateway/shared/ca/select";
-import type { Clock } from "@gateway/shared/clock";
 import { parseConfig } from "@gateway/shared/config/load";
 import { type SignerConfig, signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/shared/config/signer";
 import { AppError } from "@gateway/shared/errors";
 import { type CompiledPolicy, compilePolicy } from "@gateway/shared/policy/compile";
-import { loadCaKeys } from "./ca_keys.ts";
+import { type CaKeyPorts, loadCaKeys } from "./ca_keys.ts";
 import { type EndUserVerifier, loadEndUserVerifier } from "./end_user/verifier.ts";
 
 /**
@@ -23,8 +22,7 @@ export interface Snapshot {
 }
 
 /** What a {@linkcode Snapshot} is loaded with. */
-export interface SnapshotPorts {
-  readonly clock: Clock;
+export interface SnapshotPorts extends CaKeyPorts {
   readonly fetch: typeof fetch;
 }
 
@@ -63,7 +61,7 @@ export async function loadSnapshot(
   const oidc = config.end_user_oidc;
   const isSame = JSON.stringify(oidc) === JSON.stringify(previous?.config.end_user_oidc);
   const endUsers = oidc === undefined || isSame ? previous?.endUsers : await loadEndUserVerifier(oidc, ports);
-  const caKeys = await loadCaKeys(config, ports.clock);
+  const caKeys = await loadCaKeys(config, ports);
   return compileSnapshot(config, { caKeys, endUsers: oidc === undefined ? undefined : endUsers });
 }
 

@@ -26,7 +26,7 @@ import type { SignerConfig } from "../config/signer.ts";
 import { resolve } from "node:path";
 import { editPath } from "../config/edit_path.ts";
 import { AppError } from "../errors.ts";
-import { type CaKeyConfig } from "../ca/model.ts";
+import type { CaKeyConfig } from "../ca/model.ts";
 import { planCaKeys } from "../ca/select.ts";
 import { listenPermissions, urlPermissions } from "./address.ts";
 import { filePermissions } from "./audit_folder.ts";
