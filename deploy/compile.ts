@@ -8,7 +8,7 @@ import { findNpmExcludes } from "./npm_excludes.ts";
 
 const NO_BASE_BINARY = `
 "deno compile" puts a program onto a base binary, denort, of the very version of Deno. It could not be
-downloaded from dl.deno.land. Take denort-<platform>.zip of v${Deno.version.deno} where that can be reached,
+downloaded. Take denort-<platform>.zip of the release v${Deno.version.deno} where that can be reached,
 unpack it, and name it: DENORT_BIN=/path/to/denort deno task compile
 `;
 

@@ -14,6 +14,7 @@ interface SetJson {
 }
 
 const WORKSPACE = new URL("..", import.meta.url).pathname.replace(/\/$/, "");
+const COMPILE_PERMISSIONS = ["--no-prompt", "--allow-read", "--allow-run", "--allow-env=DENORT_BIN"];
 const MARK = Buffer.from('"permissions":{"allow_env"');
 
 /**
@@ -81,7 +82,7 @@ for (const executable of EXECUTABLES) {
 
 Deno.test("deno task compile refuses to build on Deno itself", async () => {
   const { code, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", `${WORKSPACE}/deploy/compile.ts`, "signer"],
+    args: ["run", ...COMPILE_PERMISSIONS, `${WORKSPACE}/deploy/compile.ts`, "signer"],
     env: { DENORT_BIN: Deno.execPath() },
     stdout: "null",
   }).output();
@@ -91,7 +92,7 @@ Deno.test("deno task compile refuses to build on Deno itself", async () => {
 
 Deno.test("deno task compile --list describes every executable", async () => {
   const { code, stdout } = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", `${WORKSPACE}/deploy/compile.ts`, "--list"],
+    args: ["run", ...COMPILE_PERMISSIONS, `${WORKSPACE}/deploy/compile.ts`, "--list"],
     stderr: "null",
   }).output();
   assert.equal(code, 0);
