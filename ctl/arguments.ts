@@ -41,6 +41,15 @@ export function repeated(value: string, previous: readonly string[] | undefined)
   return [...previous ?? [], value];
 }
 
+/** Reads a whole number within bounds, given once. @throws {InvalidArgumentError} for anything else */
+export function countOf(min: number, max: number): (value: string) => number {
+  return (value) => {
+    const count = /^\d{1,15}$/.test(value) ? Number(value) : NaN;
+    if (count >= min && count <= max) return count;
+    throw new InvalidArgumentError(`Expected a number from ${min} to ${max}.`);
+  };
+}
+
 function checkValue(value: string): void {
   if (value.startsWith("-") && value !== "-") {
     throw new InvalidArgumentError(

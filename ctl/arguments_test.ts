@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { normalizeArguments, once, repeated } from "./arguments.ts";
+import { countOf, normalizeArguments, once, repeated } from "./arguments.ts";
 
 const BOOLEANS = new Set(["force", "json"]);
 
@@ -24,4 +24,12 @@ Deno.test("once() and repeated() refuse an option where a value belongs", () => 
 
 Deno.test("once() refuses a second value", () => {
   assert.throws(() => once("b", "a"));
+});
+
+Deno.test("countOf() takes whole numbers within its bounds", () => {
+  const count = countOf(1, 20);
+  assert.deepEqual([count("1"), count("020")], [1, 20]);
+  for (const text of ["0", "21", "-1", "1.5", "1e1", "", " 1", "0x1", "9".repeat(30)]) {
+    assert.throws(() => count(text), { message: /from 1 to 20/ }, text);
+  }
 });

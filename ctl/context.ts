@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { CommandResult, Terminal } from "./output.ts";
+import type { CommandResult, LineWriter, Terminal } from "./output.ts";
 
 /** What the program takes from its process. */
 export interface Environment {
@@ -7,6 +7,8 @@ export interface Environment {
   /** Absolute. */
   readonly workingFolder: string;
   readonly variables: Readonly<Record<string, string | undefined>>;
+  /** Ends what would go on for ever; absent: only the end of the process does. */
+  readonly signal?: AbortSignal;
 }
 
 /** An option of the program that only some commands look at. */
@@ -23,6 +25,12 @@ export interface CommandContext extends Environment {
     command: Command,
     uses: readonly GlobalOption[],
     action: () => Promise<CommandResult>,
+  ) => Promise<void>;
+  /** Runs an action that writes line by line instead. */
+  readonly stream: (
+    command: Command,
+    uses: readonly GlobalOption[],
+    action: (writer: LineWriter) => Promise<void>,
   ) => Promise<void>;
 }
 

@@ -26,13 +26,36 @@ export class HintedError extends AppError {
   }
 }
 
+/** A service's refusal. The command line was understood, whatever the code says: the exit code is 1. */
+export class RemoteError extends HintedError {}
+
+/** How an action that goes on for long, or writes very much, writes. */
+export interface LineWriter {
+  /** Lines are JSON texts, for programs. */
+  readonly json: boolean;
+  /** One line of the result. */
+  readonly line: (text: string) => void;
+  /** One line about the result, for people, on standard error. */
+  readonly note: (text: string) => void;
+}
+
+/** Lines written as they come, with control characters made visible. */
+export function createLineWriter(terminal: Terminal, options: { readonly json: boolean }): LineWriter {
+  const shown = options.json ? visibleJson : visibleText;
+  return {
+    json: options.json,
+    line: (text) => terminal.out(`${shown(text)}\n`),
+    note: (text) => terminal.err(`${visibleText(text)}\n`),
+  };
+}
+
 /** Writes a result to standard output: one JSON object, or its lines with control characters made visible. */
 export function writeResult(
   terminal: Terminal,
   options: { readonly json: boolean },
   result: CommandResult,
 ): void {
-  if (options.json) terminal.out(`${stringifyJson(result.json)}\n`);
+  if (options.json) terminal.out(`${visibleJson(stringifyJson(result.json))}\n`);
   else terminal.out(result.lines.map((line) => `${visibleText(line)}\n`).join(""));
 }
 
@@ -43,11 +66,24 @@ export function writeResult(
 export function writeError(terminal: Terminal, options: { readonly json: boolean }, error: unknown): void {
   const { code, message, hint } = describeError(error);
   if (options.json) {
-    terminal.err(`${stringifyJson({ code, message, hint })}\n`);
+    terminal.err(`${visibleJson(stringifyJson({ code, message, hint }))}\n`);
     return;
   }
   const lines = message.split("\n").map(visibleText);
   terminal.err(`error: ${lines.join("\n")}\n${hint === "" ? "" : `hint: ${visibleText(hint)}\n`}`);
+}
+
+const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+
+/** The same JSON value in one line that is safe to show. */
+function visibleJson(text: string): string {
+  // C0 can stand between tokens only, where a blank means the same; DEL, C1, bidi and the like in strings only.
+  return text.replace(INVISIBLE, (character) => character < " " ? " " : escapeUnits(character));
+}
+
+function escapeUnits(character: string): string {
+  const units = Array.from({ length: character.length }, (_, index) => character.charCodeAt(index));
+  return units.map((unit) => `\\u${unit.toString(16).padStart(4, "0")}`).join("");
 }
 
 function describeError(

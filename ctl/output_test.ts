@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
 import { EXIT_CODES, exitCodeOf } from "./exit_code.ts";
-import { HintedError, writeError, writeResult } from "./output.ts";
+import { createLineWriter, HintedError, RemoteError, writeError, writeResult } from "./output.ts";
 
 function capture() {
   const written = { out: "", err: "" };
@@ -22,6 +22,31 @@ Deno.test("writeResult() writes one JSON object with exact numbers", () => {
   const { written, terminal } = capture();
   writeResult(terminal, { json: true }, { json: { serial: 18446744073709551615n }, lines: ["x"] });
   assert.deepEqual(written, { out: '{"serial":18446744073709551615}\n', err: "" });
+});
+
+Deno.test("writeResult() and writeError() write JSON that steers no terminal, of the same value", () => {
+  const value = { text: "a\x1b[2J\x7f\x9b\u202e\u{e0001}\u2028b" };
+  const { written, terminal } = capture();
+  writeResult(terminal, { json: true }, { json: value, lines: [] });
+  writeError(terminal, { json: true }, new AppError("conflict", value.text));
+  assert.match(written.out + written.err, /^(?:\P{C}|\n)*$/u);
+  assert.deepEqual(JSON.parse(written.out), value);
+  assert.equal(JSON.parse(written.err).message, value.text);
+});
+
+Deno.test("createLineWriter() makes control characters visible, as JSON in JSON", () => {
+  for (
+    const { json, line } of [
+      { json: false, line: '{\\x09"a":"\\x9b"}\n' },
+      { json: true, line: '{ "a":"\\u009b"}\n' },
+    ]
+  ) {
+    const { written, terminal } = capture();
+    const writer = createLineWriter(terminal, { json });
+    writer.line('{\t"a":"\x9b"}');
+    writer.note("\x1b");
+    assert.deepEqual([writer.json, written], [json, { out: line, err: "\\x1b\n" }]);
+  }
 });
 
 Deno.test.each<{ name: string; error: unknown; text: string; json: object }>([
@@ -62,6 +87,7 @@ Deno.test.each<{ name: string; error: unknown; text: string; json: object }>([
 Deno.test("exitCodeOf() tells a wrong call from a failure", () => {
   assert.equal(exitCodeOf(new AppError("invalid_request", "x")), EXIT_CODES.usage);
   assert.equal(exitCodeOf(new HintedError(new AppError("invalid_request", "x"), "y")), EXIT_CODES.usage);
+  assert.equal(exitCodeOf(new RemoteError(new AppError("invalid_request", "x"), "y")), EXIT_CODES.failed);
   assert.equal(exitCodeOf(new AppError("conflict", "x")), EXIT_CODES.failed);
   assert.equal(exitCodeOf(new Error("x")), EXIT_CODES.failed);
 });

@@ -3,20 +3,47 @@ import { AppError } from "@gateway/shared/errors";
 import { describeVersion } from "@gateway/shared/version";
 import { normalizeArguments, once } from "./arguments.ts";
 import { addAudit } from "./commands/audit.ts";
+import { addFreeze } from "./commands/freeze.ts";
+import { addHost } from "./commands/host.ts";
 import { addInit } from "./commands/init.ts";
 import { addPermissions } from "./commands/permissions.ts";
+import { addPolicy } from "./commands/policy.ts";
 import { addReload } from "./commands/reload.ts";
 import { addVersion } from "./commands/version.ts";
-import type { CommandContext, Environment, GlobalOption } from "./context.ts";
+import type { AddCommand, CommandContext, Environment, GlobalOption } from "./context.ts";
 import { EXIT_CODES, type ExitCode, exitCodeOf } from "./exit_code.ts";
-import { HintedError, writeError, writeResult } from "./output.ts";
+import { createLineWriter, HintedError, writeError, writeResult } from "./output.ts";
 
-const BOOLEANS: ReadonlySet<string> = new Set(["all", "force", "help", "json", "verbose", "version"]);
+const BOOLEANS: ReadonlySet<string> = new Set([
+  "all",
+  "apply",
+  "file-transfer",
+  "force",
+  "help",
+  "json",
+  "pty",
+  "remote",
+  "sudo",
+  "verbose",
+  "version",
+  "volatile",
+]);
 
 const GLOBAL_FLAGS = {
   config: "--config",
   clientConfig: "--client-config",
 } as const satisfies Record<GlobalOption, string>;
+
+const COMMANDS: readonly AddCommand[] = [
+  addInit,
+  addPermissions,
+  addHost,
+  addPolicy,
+  addFreeze,
+  addAudit,
+  addReload,
+  addVersion,
+];
 
 const EXAMPLES = `
 Start here:
@@ -26,6 +53,12 @@ Start here:
       show what the signer's process may do, as flags for deno run
   broker-ctl reload --client-config gateway/broker-ctl.json
       have the running signer read its config again
+  broker-ctl policy explain --config gateway/signer.json --host web01 --command "systemctl status nginx"
+      say what the signer would decide, and by which rule
+  broker-ctl freeze --caller agent-7 --reason INC-42
+      stop a caller at once
+  broker-ctl audit tail --log gateway/log/signer/audit.log
+      watch what happens
   broker-ctl audit verify --log gateway/log/signer/audit.log --key gateway/pki/signer_audit.seed
       prove that nobody changed the audit log
 
@@ -50,11 +83,17 @@ export async function runProgram(args: readonly string[], environment: Environme
       writeResult(terminal, { json }, result);
       if (result.failed === true) exitCode = EXIT_CODES.failed;
     },
+    stream: async (command, uses, action) => {
+      refuseUnused(command, uses);
+      await action(createLineWriter(terminal, { json }));
+    },
   });
   try {
     await program.parseAsync(normalized, { from: "user" });
     return exitCode;
   } catch (error) {
+    // Whoever read along has seen enough (`| head`).
+    if (error instanceof Deno.errors.BrokenPipe) return EXIT_CODES.failed;
     if (error instanceof CommanderError) {
       if (error.exitCode === 0) return EXIT_CODES.ok;
       // Commander's own help for a missing command: already written.
@@ -90,7 +129,7 @@ function createProgram(context: CommandContext): Command {
     .helpOption("-h, --help", "explain the program or a command")
     .addHelpText("after", EXAMPLES)
     .helpCommand("help [command]", "explain the program or a command");
-  for (const add of [addInit, addPermissions, addAudit, addReload, addVersion]) add(program, context);
+  for (const add of COMMANDS) add(program, context);
   return program;
 }
 

@@ -32,6 +32,17 @@ Deno.test.each<{ name: string; args: string[]; error: RegExp }>([
     args: ["init", "--listen-signer", ":9443"],
     error: /127\.0\.0\.1/,
   },
+  { name: "an unknown command of a family", args: ["policy", "bogus"], error: /Unknown command 'bogus'/ },
+  {
+    name: "a value for a flag that takes none",
+    args: ["freeze", "--volatile", "true"],
+    error: /Too many arguments/,
+  },
+  {
+    name: "a client config that means nothing",
+    args: ["audit", "show", "--log", "x", "--client-config", "y"],
+    error: /means nothing to 'show'/,
+  },
   { name: "a folder with a comma", args: ["init", "--dir", "a,b"], error: /comma/ },
 ])("runProgram() refuses $name with exit code 2", async ({ args, error }) => {
   const result = await run(...args);
@@ -51,11 +62,40 @@ Deno.test("runProgram() with --json gives an error as one object, wherever the o
   }
 });
 
+const HELPED = [
+  ["init"],
+  ["permissions"],
+  ["host", "list"],
+  ["policy", "explain"],
+  ["policy", "add"],
+  ["policy", "remove"],
+  ["policy", "grant"],
+  ["policy", "grants"],
+  ["policy", "revoke"],
+  ["freeze"],
+  ["unfreeze"],
+  ["session", "kill"],
+  ["revocations"],
+  ["audit", "tail"],
+  ["audit", "show"],
+  ["audit", "verify"],
+  ["audit", "repair"],
+  ["reload"],
+  ["version"],
+];
+
 Deno.test.each<{ name: string; args: string[]; text: RegExp }>([
   { name: "the program", args: ["--help"], text: /Start here:[\s\S]*broker-ctl init --dir/ },
   { name: "the program, by command", args: ["help"], text: /Start here:/ },
   { name: "a command", args: ["init", "-help"], text: /--host[\s\S]*Examples:/ },
   { name: "a command, by command", args: ["help", "reload"], text: /BROKER_CTL_SIGNER_URL/ },
+  ...HELPED.map((words) => ({
+    name: words.join(" "),
+    args: [...words, "--help"],
+    text: new RegExp(
+      `Usage: broker-ctl ${words.join(" ")} [\\s\\S]*Examples:\\n {2}broker-ctl ${words.join(" ")}`,
+    ),
+  })),
 ])("runProgram() explains $name on stdout", async ({ args, text }) => {
   const result = await run(...args);
   assert.match(result.out, text);

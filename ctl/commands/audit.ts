@@ -1,77 +1,11 @@
-import { resolve } from "node:path";
-import { createAuditKey } from "@gateway/shared/audit/chain";
-import { type LogProblem, verifyAll, verifyFile } from "@gateway/shared/audit/verify";
-import { once } from "../arguments.ts";
-import type { AddCommand, CommandContext } from "../context.ts";
-import type { CommandResult } from "../output.ts";
-import { readOperatorFile } from "../read_file.ts";
-
-interface VerifyFlags {
-  readonly log: string;
-  readonly key?: string;
-  readonly all?: boolean;
-}
-
-/** A log broken in every line must not fill the memory of who looks at it. */
-const MAX_REPORTED = 1000;
-
-const EXAMPLES = `
-Examples:
-  broker-ctl audit verify --log log/signer/audit.log --key pki/signer_audit.seed
-  broker-ctl audit verify --log log/broker/audit.log --key pki/broker_audit.seed --all
-
-Each record names the hash of the one before it and is signed. Without --key only the hashes are checked:
-that finds a record changed or taken out, but not a log rewritten from end to end.
-`;
+import type { AddCommand } from "../context.ts";
+import { addRepair } from "./audit_repair.ts";
+import { addShow } from "./audit_show.ts";
+import { addTail } from "./audit_tail.ts";
+import { addVerify } from "./audit_verify.ts";
 
 /** `audit`: what can be said about an audit log. */
 export const addAudit: AddCommand = (program, context) => {
-  program.command("audit").description("Check audit logs.")
-    .command("verify")
-    .description("Prove that an audit log is complete and unchanged. Exit code 1 when it is not.")
-    .requiredOption("--log <file>", "the audit log", once)
-    .option("--key <file>", "the seed file that the service signs with (its audit_key)", once)
-    .option("--all", "the rotated files too, from the first record ever")
-    .addHelpText("after", EXAMPLES)
-    .action((flags: VerifyFlags, command) => context.run(command, [], () => verify(flags, context)));
+  const audit = program.command("audit").description("Read, check and mend audit logs.");
+  for (const add of [addTail, addShow, addVerify, addRepair]) add(audit, context);
 };
-
-async function verify(flags: VerifyFlags, context: CommandContext): Promise<CommandResult> {
-  const path = resolve(context.workingFolder, flags.log);
-  const key = flags.key === undefined
-    ? undefined
-    : createAuditKey(await readOperatorFile(resolve(context.workingFolder, flags.key), "audit key"));
-  const problems: LogProblem[] = [];
-  const onProblem = (problem: LogProblem) => {
-    if (problems.length < MAX_REPORTED) problems.push(problem);
-  };
-  const result = await (flags.all ? verifyAll : verifyFile)({ path, publicKey: key?.publicKey, onProblem });
-  const ok = result.problems === 0;
-  return {
-    json: {
-      ok,
-      entries: result.entries,
-      problem_count: result.problems,
-      signatures: key !== undefined,
-      problems,
-    },
-    lines: ok ? [describeIntact(result.entries, flags)] : [
-      ...problems.map(describeProblem),
-      ...(result.problems > problems.length ? [`… and ${result.problems - problems.length} more`] : []),
-      `FAIL: ${result.entries} entries checked, ${result.problems} error(s) found`,
-    ],
-    failed: !ok,
-  };
-}
-
-function describeIntact(entries: number, flags: VerifyFlags): string {
-  const scope = flags.all ? " across all rotated segments" : "";
-  const signatures = flags.key === undefined
-    ? "; signatures not checked (pass --key)"
-    : ", all signatures valid";
-  return `OK: ${entries} entries, chain intact${scope}${signatures}`;
-}
-
-function describeProblem(problem: LogProblem): string {
-  return `ERROR: ${problem.file}:${problem.line}: ${problem.message}`;
-}

@@ -1,11 +1,18 @@
 import { describeVersion, VERSION } from "@gateway/shared/version";
 import type { AddCommand } from "../context.ts";
 
+const EXAMPLES = `
+Examples:
+  broker-ctl version
+  broker-ctl version --verbose
+`;
+
 /** `version`: what this build is. */
 export const addVersion: AddCommand = (program, context) => {
   program.command("version")
     .description("Print the version.")
     .option("--verbose", "with runtime, platform and source revision")
+    .addHelpText("after", EXAMPLES)
     .action((options: { readonly verbose?: boolean }, command) =>
       context.run(command, [], () => {
         const text = describeVersion({ verbose: options.verbose === true });

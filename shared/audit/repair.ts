@@ -5,7 +5,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { planRepair } from "@gateway/shared/audit/repair";
+ * import { planRepair } from "./repair.ts";
  *
  * async function countTornBytes(path: string): Promise<number> {
  *   const plan = await planRepair({ path });

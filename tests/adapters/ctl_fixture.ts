@@ -18,6 +18,25 @@ export async function run(workingFolder: string, ...args: string[]) {
   return { ...result, exit };
 }
 
+/** Runs a command that ends only when it is stopped; what it writes can be watched. */
+export function start(workingFolder: string, ...args: string[]) {
+  const controller = new AbortController();
+  const result = { out: "", err: "" };
+  const exit = runProgram(args, {
+    terminal: { out: (text) => void (result.out += text), err: (text) => void (result.err += text) },
+    workingFolder,
+    variables: {},
+    signal: controller.signal,
+  });
+  return {
+    result,
+    stop: () => {
+      controller.abort();
+      return exit;
+    },
+  };
+}
+
 /** The names in a folder, sorted. */
 export async function names(folder: string): Promise<string[]> {
   return (await Array.fromAsync(Deno.readDir(folder), ({ name }) => name)).sort();

@@ -3,10 +3,8 @@ import { join } from "node:path";
 import { AppError } from "@gateway/shared/errors";
 import type { PeerHandler } from "@gateway/shared/http/mtls_server";
 import { createFolder, run } from "./ctl_fixture.ts";
-import { ca, foreignCa, issue, startServer, type TestServer } from "./mtls_fixture.ts";
-
-const operator = await issue({ subject: "CN=operator-local", usage: "client" });
-const agent = await issue({ subject: "CN=agent-local", usage: "client" });
+import { createOperator } from "./ctl_signer_fixture.ts";
+import { startServer } from "./mtls_fixture.ts";
 
 const reloads: PeerHandler = (request, { caller }) => {
   const { pathname } = new URL(request.url);
@@ -16,24 +14,6 @@ const reloads: PeerHandler = (request, { caller }) => {
   if (caller !== "operator-local") throw new AppError("forbidden", "caller is not in reload_callers");
   return Response.json({ hosts: 3, status: "ok" });
 };
-
-/** A folder with an operator's files and a client config that names the server. */
-async function createOperator(server: TestServer) {
-  const folder = await createFolder();
-  const files = {
-    "operator.crt": operator.cert,
-    "operator.key": operator.key,
-    "agent.crt": agent.cert,
-    "agent.key": agent.key,
-    "ca.crt": ca,
-    "foreign.crt": foreignCa,
-    "client.json": JSON.stringify({
-      signer: { url: server.url, cert: "operator.crt", key: "operator.key", ca: "ca.crt" },
-    }),
-  };
-  for (const [name, text] of Object.entries(files)) await Deno.writeTextFile(join(folder.path, name), text);
-  return folder;
-}
 
 Deno.test("reload asks the signer that the client config names, with the files beside it", async () => {
   await using server = await startServer(reloads);

@@ -1,0 +1,157 @@
+import { dirname, join } from "node:path";
+import { MAX_LINE_BYTES } from "@gateway/shared/audit/record";
+import type { Clock } from "@gateway/shared/clock";
+import { splitLines } from "@gateway/shared/audit/lines";
+import { listSegments } from "@gateway/shared/audit/segments";
+import { findLastLines } from "./last_lines.ts";
+
+/** How to follow a log. */
+export interface FollowOptions {
+  readonly path: string;
+  /** How many lines that are there already to begin with. */
+  readonly lines: number;
+  readonly clock: Clock;
+  readonly signal?: AbortSignal | undefined;
+  /** Called for each whole line, without its newline; the bytes are valid during the call. */
+  readonly onLine: (line: Uint8Array) => void;
+  /** Called once when there is no log yet. */
+  readonly onMissing: () => void;
+}
+
+const PAUSE_MS = 500;
+
+/**
+ * Hands over the last lines of a log and then each new one, until the signal ends it. A log that is not there
+ * yet is waited for. When the log is rotated away, what is left of it comes first, then what was rotated away
+ * after it, then the new file from its start.
+ */
+export async function followLog(options: FollowOptions): Promise<void> {
+  const { path, clock, signal } = options;
+  let current = await openIfThere(path);
+  if (current === undefined) options.onMissing();
+  else await current.skipTo(options.lines);
+  try {
+    while (signal?.aborted !== true) {
+      // First the name, then the lines: once another file has the name, nobody writes to this one any more.
+      const next: OpenLog | undefined = await openIfThere(path);
+      await current?.deliver(options.onLine);
+      if (next === undefined || (current !== undefined && current.isSameFile(next))) {
+        next?.close();
+        await pause(clock, signal);
+        continue;
+      }
+      if (current !== undefined) {
+        await deliverBetween(current, next, options);
+        current.close();
+      }
+      current = next;
+    }
+  } finally {
+    current?.close();
+  }
+}
+
+/** Hands over the files that were filled and rotated away between one that had the log's name and its successor. */
+async function deliverBetween(
+  current: OpenLog,
+  next: OpenLog,
+  { path, onLine }: FollowOptions,
+): Promise<void> {
+  let isLater = false;
+  for (const { name } of await listSegments(path)) {
+    using segment = await openIfThere(join(dirname(path), name));
+    // The successor itself may be rotated away by now: what is later than that comes after it.
+    if (segment?.isSameFile(next) === true) return;
+    if (segment === undefined) continue;
+    if (isLater) await segment.deliver(onLine);
+    isLater ||= segment.isSameFile(current);
+  }
+}
+
+async function pause(clock: Clock, signal: AbortSignal | undefined): Promise<void> {
+  try {
+    await clock.sleep(PAUSE_MS, signal);
+  } catch (error) {
+    if (signal?.aborted !== true) throw error;
+  }
+}
+
+async function openIfThere(path: string): Promise<OpenLog | undefined> {
+  try {
+    return await OpenLog.open(path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
+}
+
+/** A file, and how far its lines have been handed over. */
+class OpenLog {
+  readonly #file: Deno.FsFile;
+  readonly #identity: string;
+  /** The end of the last whole line that was handed over. */
+  #offset = 0;
+  /** What comes next is the rest of a line that is too long for a record. */
+  #insideLongLine = false;
+
+  private constructor(file: Deno.FsFile, { dev, ino }: Deno.FileInfo) {
+    this.#file = file;
+    this.#identity = `${dev}:${ino}`;
+  }
+
+  static async open(path: string): Promise<OpenLog> {
+    const file = await Deno.open(path, { read: true });
+    return new OpenLog(file, await file.stat());
+  }
+
+  isSameFile(other: OpenLog): boolean {
+    return this.#identity === other.#identity;
+  }
+
+  async skipTo(lines: number): Promise<void> {
+    this.#offset = await findLastLines(this.#file, lines);
+  }
+
+  async deliver(onLine: (line: Uint8Array) => void): Promise<void> {
+    const { size } = await this.#file.stat();
+    // A writer takes back what it could not write whole; a log that is shorter than that was begun anew.
+    if (size < this.#offset) {
+      this.#offset = 0;
+      this.#insideLongLine = false;
+    }
+    if (size === this.#offset) return;
+    await this.#file.seek(this.#offset, Deno.SeekMode.Start);
+    let [end, rest] = [this.#offset, 0];
+    const count = (bytes: number) => void (end += bytes);
+    for await (const line of splitLines(readOn(this.#file, count), MAX_LINE_BYTES)) {
+      if (line.terminated) {
+        if (!this.#insideLongLine) onLine(line.bytes);
+        this.#insideLongLine = false;
+      } else if (line.tooLong || this.#insideLongLine) {
+        this.#insideLongLine = true;
+      } else {
+        rest = line.bytes.length;
+      }
+    }
+    // A line that is still being written is read again: it may be taken back.
+    this.#offset = end - rest;
+  }
+
+  close(): void {
+    this.#file.close();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}
+
+async function* readOn(file: Deno.FsFile, count: (bytes: number) => void): AsyncGenerator<Uint8Array> {
+  const buffer = new Uint8Array(65_536);
+  for (;;) {
+    const length = await file.read(buffer);
+    if (length === null) return;
+    count(length);
+    yield buffer.subarray(0, length);
+  }
+}

@@ -1,0 +1,92 @@
+import { z } from "@zod/zod";
+import { parseLine } from "@gateway/shared/audit/chain";
+import { parseJson } from "@gateway/shared/json";
+import { EMPTY_CELL, formatRow } from "../table.ts";
+
+/** What is shown of an audit record. */
+export interface ShownRecord {
+  readonly time: string;
+  readonly seq: bigint;
+  readonly caller: string;
+  readonly host: string;
+  readonly outcome: string;
+  readonly serial: bigint;
+  readonly command: string;
+  readonly elevation: string;
+  readonly pty: boolean;
+  readonly policy_rule: string;
+  readonly dry_run: boolean;
+  readonly approved_by: string;
+  readonly anomaly: string;
+  readonly warning: string;
+  readonly err: string;
+}
+
+const text = z.string().default("");
+const flag = z.boolean().default(false);
+const integer = z.union([z.int(), z.bigint()]).default(0).transform(BigInt);
+
+const shownRecord: z.ZodType<ShownRecord> = z.object({
+  time: text,
+  seq: integer,
+  caller: text,
+  host: text,
+  outcome: text,
+  serial: integer,
+  command: text,
+  elevation: text,
+  pty: flag,
+  policy_rule: text,
+  dry_run: flag,
+  approved_by: text,
+  anomaly: text,
+  warning: text,
+  err: text,
+});
+
+const DECODER = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+const WIDTHS = [20, 6, 14, 20, 14, 20];
+
+/** The table's heading, over columns that fit most records. */
+export const HEADING: string = formatRow(
+  ["TIME", "SEQ", "CALLER", "HOST", "OUTCOME", "SERIAL", "DETAIL"],
+  WIDTHS,
+);
+
+/** A line of a log, as text and taken apart. */
+export interface LogRecord {
+  /** The line as it stands. */
+  readonly text: string;
+  readonly record: ShownRecord;
+}
+
+/** Reads a line without its newline; undefined when it is no record. Signatures are not checked. */
+export function readRecord(line: Uint8Array): LogRecord | undefined {
+  if (parseLine(line) === undefined) return undefined;
+  const text = DECODER.decode(line);
+  const { data: record } = shownRecord.safeParse(parseJson(text));
+  return record === undefined ? undefined : { text, record };
+}
+
+/** One row of the table. */
+export function formatRecord(record: ShownRecord): string {
+  const time = record.time.replace(/\.\d+Z$/, "Z");
+  const serial = record.serial === 0n ? EMPTY_CELL : record.serial.toString();
+  const cells = [time, record.seq.toString(), record.caller, record.host, record.outcome, serial];
+  return formatRow([...cells.map((cell) => cell || EMPTY_CELL), describe(record)], WIDTHS);
+}
+
+function describe(record: ShownRecord): string {
+  const tag = (name: string, value: string) => value === "" ? [] : [`[${name}: ${value}]`];
+  return [
+    ...(record.command === "" ? [] : [record.command]),
+    ...(record.elevation === "" ? [] : [`[${record.elevation}]`]),
+    ...(record.pty ? ["[pty]"] : []),
+    ...tag("rule", record.policy_rule),
+    ...(record.dry_run ? ["[dry-run]"] : []),
+    ...tag("approved-by", record.approved_by),
+    ...tag("anomaly", record.anomaly),
+    ...tag("warning", record.warning),
+    ...tag("err", record.err),
+  ].join(" ");
+}

@@ -1,0 +1,57 @@
+import { resolve } from "node:path";
+import { systemClock } from "@gateway/shared/clock";
+import { countOf, once } from "../arguments.ts";
+import { followLog } from "../audit/follow.ts";
+import { formatRecord, HEADING, readRecord } from "../audit/record.ts";
+import type { AddCommand, CommandContext } from "../context.ts";
+import type { LineWriter } from "../output.ts";
+
+interface TailFlags {
+  readonly log: string;
+  readonly lines: number;
+}
+
+const DEFAULT_LINES = 20;
+const MAX_LINES = 100_000;
+
+const EXAMPLES = `
+Examples:
+  broker-ctl audit tail --log log/signer/audit.log
+  broker-ctl audit tail --log log/signer/audit.log -n 100 --json
+
+Goes on until it is interrupted, also when the log is rotated. Without going on: broker-ctl audit show --limit.
+Control characters are shown as text; --json gives the records one a line.
+`;
+
+/** `audit tail`: the last records of a log, and each new one. */
+export const addTail: AddCommand = (audit, context) => {
+  audit.command("tail")
+    .description("Show the last records of an audit log, and each new one.")
+    .requiredOption("--log <file>", "the audit log", once)
+    .option("-n, --lines <count>", "so many to begin with", countOf(0, MAX_LINES), DEFAULT_LINES)
+    .addHelpText("after", EXAMPLES)
+    .action((flags: TailFlags, command) =>
+      context.stream(command, [], (writer) => tail(flags, writer, context))
+    );
+};
+
+async function tail(
+  { log, lines }: TailFlags,
+  writer: LineWriter,
+  { workingFolder, signal }: CommandContext,
+): Promise<void> {
+  if (!writer.json) writer.line(HEADING);
+  await followLog({
+    path: resolve(workingFolder, log),
+    lines,
+    clock: systemClock,
+    signal,
+    onMissing: () => writer.note(`waiting for ${log}`),
+    onLine: (line) => {
+      if (line.length === 0) return;
+      const record = readRecord(line);
+      if (record === undefined) writer.note("malformed line skipped; see broker-ctl audit verify");
+      else writer.line(writer.json ? record.text : formatRecord(record.record));
+    },
+  });
+}

@@ -1,0 +1,176 @@
+import type { Command } from "commander";
+import { AppError } from "@gateway/shared/errors";
+import {
+  FREEZE_KINDS,
+  freezeRequest,
+  freezeResponse,
+  type FreezeSubject,
+  type RevocationEntry,
+  revocationList,
+  unfreezeResponse,
+} from "@gateway/shared/wire/freeze";
+import { once } from "../arguments.ts";
+import type { AddCommand, CommandContext } from "../context.ts";
+import { readSubject, type SubjectFlags } from "../freeze_subject.ts";
+import type { CommandResult } from "../output.ts";
+import { addRemoteOptions, askSigner, REMOTE_HELP } from "../remote.ts";
+import { EMPTY_CELL, formatTable } from "../table.ts";
+
+interface FreezeFlags {
+  readonly reason?: string;
+  readonly volatile?: boolean;
+}
+
+const FREEZE_EXAMPLES = `
+Examples:
+  broker-ctl freeze --caller agent-7 --reason INC-42
+  broker-ctl freeze --end-user ann
+  broker-ctl freeze --serial 9223372036854775808 --volatile
+
+A frozen caller or end user gets no certificate any more, sees no hosts, and loses its grants; brokers close
+matching sessions when they look next. A session or a serial is closed where it runs, and stops nothing else.
+Without state_db a signer forgets a freeze when it restarts, and wants --volatile for it.
+${REMOTE_HELP}`;
+
+const UNFREEZE_EXAMPLES = `
+Examples:
+  broker-ctl unfreeze --caller agent-7
+
+What was revoked with the freeze stays revoked.
+${REMOTE_HELP}`;
+
+const KILL_EXAMPLES = `
+Examples:
+  broker-ctl session kill 5f2c9a --reason INC-42
+
+The same as broker-ctl freeze --session-id.
+${REMOTE_HELP}`;
+
+const REVOCATIONS_EXAMPLES = `
+Examples:
+  broker-ctl revocations
+  broker-ctl revocations --json
+
+Who froze it and why is shown to callers in reload_callers only.
+${REMOTE_HELP}`;
+
+const VOLATILE = "where there is no state_db: freeze until the signer restarts";
+
+/** `freeze`, `unfreeze`, `session kill` and `revocations`: the kill switch. */
+export const addFreeze: AddCommand = (program, context) => {
+  addRemoteOptions(addSubjectOptions(program.command("freeze")))
+    .description("Stop a caller, an end user, a session or a certificate at once.")
+    .option("--reason <word>", "why, in one word such as a ticket's number", once)
+    .option("--volatile", VOLATILE)
+    .addHelpText("after", FREEZE_EXAMPLES)
+    .action((flags: SubjectFlags & FreezeFlags, command) =>
+      run(
+        command,
+        context,
+        () => freeze(command, context, { ...flags, ...readSubject(flags), what: "freeze" }),
+      )
+    );
+  addRemoteOptions(addSubjectOptions(program.command("unfreeze")))
+    .description("End a freeze.")
+    .addHelpText("after", UNFREEZE_EXAMPLES)
+    .action((flags: SubjectFlags, command) =>
+      run(command, context, () => unfreeze(command, context, readSubject(flags)))
+    );
+  const session = program.command("session").description("End sessions.");
+  addRemoteOptions(session.command("kill"))
+    .description("End a session at once.")
+    .argument("<id>", "which")
+    .option("--reason <word>", "why, in one word such as a ticket's number", once)
+    .option("--volatile", VOLATILE)
+    .addHelpText("after", KILL_EXAMPLES)
+    .action((id: string, flags: FreezeFlags, command) =>
+      run(command, context, () => {
+        const subject = readSubject({ sessionId: id });
+        return freeze(command, context, { ...flags, ...subject, what: "session kill" });
+      })
+    );
+  addRemoteOptions(program.command("revocations"))
+    .description("List what is frozen.")
+    .addHelpText("after", REVOCATIONS_EXAMPLES)
+    .action((_flags, command) => run(command, context, () => list(command, context)));
+};
+
+function addSubjectOptions(command: Command): Command {
+  return command
+    .option("--caller <cn>", "the CN of a caller's certificate", once)
+    .option("--end-user <user>", "the end user", once)
+    .option("--session-id <id>", "a session", once)
+    .option("--serial <number>", "the serial of a certificate", once);
+}
+
+function run(command: Command, context: CommandContext, action: () => Promise<CommandResult>): Promise<void> {
+  return context.run(command, ["config", "clientConfig"], action);
+}
+
+async function freeze(
+  command: Command,
+  context: CommandContext,
+  wish: FreezeSubject & FreezeFlags & { readonly what: string },
+): Promise<CommandResult> {
+  const { kind, value, reason = "", volatile = false, what } = wish;
+  const { data: request } = freezeRequest.safeParse({ kind, value, reason, allow_volatile: volatile });
+  if (request === undefined) {
+    throw new AppError("invalid_request", "Cannot freeze: --reason must be one word, without blanks");
+  }
+  const { body, data } = await askSigner(command, context, {
+    what,
+    method: "POST",
+    path: "/v1/freeze",
+    body: request,
+    schema: freezeResponse,
+    advice: {
+      409: "--volatile freezes until the signer restarts; state_db in its config makes freezes last",
+    },
+  });
+  const done = data.newly_frozen ? "frozen" : "already frozen (refreshed)";
+  return { json: body, lines: [`${done} ${describe(wish)} (grants revoked: ${data.grants_revoked})`] };
+}
+
+async function unfreeze(
+  command: Command,
+  context: CommandContext,
+  subject: FreezeSubject,
+): Promise<CommandResult> {
+  const { body, data } = await askSigner(command, context, {
+    what: "unfreeze",
+    method: "POST",
+    path: "/v1/unfreeze",
+    body: subject,
+    schema: unfreezeResponse,
+  });
+  const line = data.was_frozen ? `unfrozen ${describe(subject)}` : `${describe(subject)} was not frozen`;
+  return { json: body, lines: [line] };
+}
+
+async function list(command: Command, context: CommandContext): Promise<CommandResult> {
+  const { body, data } = await askSigner(command, context, {
+    what: "revocations",
+    method: "GET",
+    path: "/v1/revocations",
+    schema: revocationList,
+    advice: { 403: "the certificate's caller is frozen, or not known to the signer" },
+  });
+  const rows = data.toSorted(bySubject).map((entry) => [
+    entry.kind,
+    entry.value,
+    entry.frozen_at,
+    entry.frozen_by || EMPTY_CELL,
+    entry.reason || EMPTY_CELL,
+  ]);
+  const heading = ["KIND", "VALUE", "FROZEN AT (UTC)", "BY", "REASON"];
+  return { json: body, lines: rows.length === 0 ? ["(no frozen subjects)"] : formatTable(heading, rows) };
+}
+
+function bySubject(left: RevocationEntry, right: RevocationEntry): number {
+  const byKind = FREEZE_KINDS.indexOf(left.kind) - FREEZE_KINDS.indexOf(right.kind);
+  return byKind !== 0 ? byKind : left.value < right.value ? -1 : 1;
+}
+
+function describe({ kind, value }: FreezeSubject): string {
+  return `${kind}=${value}`;
+}

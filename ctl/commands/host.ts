@@ -1,0 +1,57 @@
+import type { ClientSection } from "@gateway/shared/config/client";
+import { AppError } from "@gateway/shared/errors";
+import type { AddCommand } from "../context.ts";
+import { formatHosts, hostSummaries } from "../host_table.ts";
+import { addRemoteOptions, askSigner, REMOTE_HELP } from "../remote.ts";
+import { loadSignerFile } from "../signer_file.ts";
+
+interface ListFlags extends ClientSection {
+  readonly remote?: boolean;
+}
+
+const LIST_EXAMPLES = `
+Examples:
+  broker-ctl host list --config /etc/gateway/signer.json
+  broker-ctl host list --remote
+  broker-ctl host list --remote --json
+
+Without --remote it reads the signer's config; with it, it asks the running signer, whose policy may be another.
+POLICY is the host's own; broker-ctl policy explain shows those of its groups too.
+${REMOTE_HELP}`;
+
+/** `host list`: the hosts and what is allowed on them. */
+export const addHost: AddCommand = (program, context) => {
+  const host = program.command("host").description("See the hosts.");
+  addRemoteOptions(
+    host.command("list").option("--remote", "ask the running signer instead of reading its config"),
+  )
+    .description("List the hosts of the signer's config, or of the running signer.")
+    .addHelpText("after", LIST_EXAMPLES)
+    .action((flags: ListFlags, command) => {
+      if (flags.remote !== true) {
+        return context.run(command, ["config"], async () => {
+          refuseRemoteFlags(flags);
+          const { config } = command.optsWithGlobals() as { readonly config?: string };
+          const { hosts } = await loadSignerFile(config, context.workingFolder);
+          return { json: hosts, lines: formatHosts(hosts) };
+        });
+      }
+      return context.run(command, ["config", "clientConfig"], async () => {
+        const { body, data } = await askSigner(command, context, {
+          what: "host list",
+          method: "GET",
+          path: "/v1/policy/hosts",
+          schema: hostSummaries,
+        });
+        return { json: body, lines: formatHosts(data) };
+      });
+    });
+};
+
+/** @throws {AppError} `invalid_request` for a flag that says whom to ask when nobody is asked */
+function refuseRemoteFlags(flags: ListFlags): void {
+  for (const name of ["url", "cert", "key", "ca"] as const) {
+    if (flags[name] === undefined) continue;
+    throw new AppError("invalid_request", `Option '--${name}' means nothing to 'list' without --remote`);
+  }
+}

@@ -1,0 +1,58 @@
+import { AppError } from "@gateway/shared/errors";
+import { quoteText } from "@gateway/shared/quote";
+
+const SECOND = 1_000_000_000n;
+
+/** Nanoseconds of each unit. */
+const UNITS: ReadonlyMap<string, bigint> = new Map([
+  ["h", 3600n * SECOND],
+  ["m", 60n * SECOND],
+  ["s", SECOND],
+  ["ms", 1_000_000n],
+  ["us", 1_000n],
+  ["µs", 1_000n],
+  ["ns", 1n],
+]);
+
+const DURATION = /^(?:(?:\d+\.?\d*|\.\d+)(?:h|ms|m|s|us|µs|ns))+$/u;
+const PART = /(\d*)\.?(\d*)(h|ms|m|s|us|µs|ns)/gu;
+
+// What a 64-bit count of nanoseconds holds: durations of other programs are kept in one.
+const LONGEST = 2n ** 63n - 1n;
+
+/**
+ * Reads a duration such as `2h`, `90s`, `1h30m` or `1.5h`. It has to come to whole seconds, at least one.
+ *
+ * @returns seconds
+ * @throws {AppError} `invalid_request` for anything else
+ */
+export function parseDuration(text: string): number {
+  const nanoseconds = DURATION.test(text) ? addUp(text) : undefined;
+  if (nanoseconds === undefined || nanoseconds > LONGEST) {
+    throw refusal(text, "expected hours, minutes and seconds, such as 1h30m");
+  }
+  if (nanoseconds === 0n || nanoseconds % SECOND !== 0n) {
+    throw refusal(text, "expected whole seconds, at least 1");
+  }
+  return Number(nanoseconds / SECOND);
+}
+
+/** A duration the way Go prints it: `2h0m0s`, `30m0s`, `1m30s`, `45s`. */
+export function formatDuration(seconds: number): string {
+  const [hours, minutes, rest] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60];
+  if (hours > 0) return `${hours}h${minutes}m${rest}s`;
+  return minutes > 0 ? `${minutes}m${rest}s` : `${rest}s`;
+}
+
+function addUp(text: string): bigint {
+  let sum = 0n;
+  for (const [, whole = "", fraction = "", unit = ""] of text.matchAll(PART)) {
+    const nanoseconds = UNITS.get(unit) ?? 0n;
+    sum += BigInt(whole) * nanoseconds + BigInt(fraction) * nanoseconds / 10n ** BigInt(fraction.length);
+  }
+  return sum;
+}
+
+function refusal(text: string, expected: string): AppError {
+  return new AppError("invalid_request", `Cannot read duration ${quoteText(text)}: ${expected}`);
+}

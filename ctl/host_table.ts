@@ -1,0 +1,124 @@
+import { z } from "@zod/zod";
+import { EMPTY_CELL, formatTable } from "./table.ts";
+
+/** A command policy as far as a label tells of it. */
+export interface PolicySummary {
+  readonly mode?: string | undefined;
+  readonly enforcement?: string | undefined;
+  readonly allow?: readonly string[] | null | undefined;
+  readonly deny?: readonly string[] | null | undefined;
+  readonly require_approval?: readonly string[] | null | undefined;
+  readonly shell_parse?: boolean | null | undefined;
+}
+
+/** A host as far as the table tells of it; what a newer signer adds is passed over. */
+export interface HostSummary {
+  readonly addr: string;
+  readonly user: string;
+  readonly principal?: string | undefined;
+  readonly max_ttl_seconds?: number | undefined;
+  readonly jump?: string | undefined;
+  readonly source_address?: string | undefined;
+  readonly allow_sudo?: boolean | undefined;
+  readonly allowed_sudo_users?: readonly string[] | null | undefined;
+  readonly allow_pty?: boolean | undefined;
+  readonly allow_file_transfer?: boolean | undefined;
+  readonly allow_as_bastion?: boolean | undefined;
+  readonly groups?: readonly string[] | null | undefined;
+  readonly allowed_callers?: readonly string[] | null | undefined;
+  readonly command_policy?: PolicySummary | null | undefined;
+}
+
+const text = z.string().optional();
+const flag = z.boolean().optional();
+const strings = z.array(z.string()).nullish();
+
+/** Decodes the answer to `GET /v1/policy/hosts`. */
+export const hostSummaries: z.ZodType<Readonly<Record<string, HostSummary>>> = z.record(
+  z.string(),
+  z.object({
+    addr: z.string(),
+    user: z.string(),
+    principal: text,
+    max_ttl_seconds: z.int().optional(),
+    jump: text,
+    source_address: text,
+    allow_sudo: flag,
+    allowed_sudo_users: strings,
+    allow_pty: flag,
+    allow_file_transfer: flag,
+    allow_as_bastion: flag,
+    groups: strings,
+    allowed_callers: strings,
+    command_policy: z.object({
+      mode: text,
+      enforcement: text,
+      allow: strings,
+      deny: strings,
+      require_approval: strings,
+      shell_parse: z.boolean().nullish(),
+    }).nullish(),
+  }),
+);
+
+const HEADING =
+  "NAME ADDR USER PRINCIPAL TTL JUMP SRC_ADDR SUDO SUDO_USERS PTY FT BASTION GROUPS CALLERS POLICY";
+
+/** All hosts as a table, sorted by name. */
+export function formatHosts(hosts: Readonly<Record<string, HostSummary>>): readonly string[] {
+  const names = Object.keys(hosts).sort();
+  if (names.length === 0) return ["(no hosts configured)"];
+  const rows = names.flatMap((name) => {
+    const host = hosts[name];
+    return host === undefined ? [] : [formatHost(name, host)];
+  });
+  return formatTable(HEADING.split(" "), rows);
+}
+
+function formatHost(name: string, host: HostSummary): readonly string[] {
+  return [
+    name,
+    host.addr,
+    host.user,
+    host.principal || EMPTY_CELL,
+    `${host.max_ttl_seconds ?? 0}s`,
+    host.jump || EMPTY_CELL,
+    host.source_address || EMPTY_CELL,
+    yesOrNo(host.allow_sudo),
+    join(host.allowed_sudo_users),
+    yesOrNo(host.allow_pty),
+    yesOrNo(host.allow_file_transfer),
+    yesOrNo(host.allow_as_bastion),
+    join(host.groups),
+    join(host.allowed_callers),
+    labelPolicy(host.command_policy ?? undefined),
+  ];
+}
+
+/** A host's own command policy in two words: `allowlist(3 allow)`, `approval(1) audit`; a dash for none. */
+export function labelPolicy(policy: PolicySummary | undefined): string {
+  if (policy === undefined) return EMPTY_CELL;
+  const { mode = "", allow, deny, require_approval: approval, enforcement } = policy;
+  const approvals = approval?.length ?? 0;
+  const audit = enforcement === "audit" ? " audit" : "";
+  switch (mode) {
+    case "allowlist":
+      return `allowlist(${allow?.length ?? 0} allow)${audit}`;
+    case "denylist":
+      return `denylist(${deny?.length ?? 0} deny)${audit}`;
+    case "off":
+      return (approvals > 0 ? `off+approval(${approvals})` : "off") + audit;
+    case "":
+      return approvals > 0 ? `approval(${approvals})${audit}` : EMPTY_CELL;
+    default:
+      return "?";
+  }
+}
+
+function yesOrNo(value: boolean | undefined): string {
+  return value === true ? "yes" : "no";
+}
+
+function join(list: readonly string[] | null | undefined): string {
+  return list === null || list === undefined || list.length === 0 ? EMPTY_CELL : list.join(",");
+}

@@ -1,0 +1,151 @@
+import type { Command } from "commander";
+import { z } from "@zod/zod";
+import type { ClientParameters } from "@gateway/shared/config/client";
+import { AppError, ERROR_CODES, type ErrorCode } from "@gateway/shared/errors";
+import {
+  JsonClient,
+  type JsonClientRequest,
+  type JsonClientResponse,
+} from "@gateway/shared/http/json_client";
+import { quoteText } from "@gateway/shared/quote";
+import { once } from "./arguments.ts";
+import { findClient, type RemoteFlags } from "./client_config.ts";
+import type { Environment } from "./context.ts";
+import { HintedError, RemoteError } from "./output.ts";
+import { readOperatorFile } from "./read_file.ts";
+
+/** What is asked of the signer, and how its answer is read. */
+export interface SignerQuestion<T> {
+  /** The command as messages name it: `policy add`. */
+  readonly what: string;
+  readonly method: JsonClientRequest["method"];
+  /** Encoded; see {@linkcode joinPath}. */
+  readonly path: string;
+  readonly body?: unknown;
+  readonly schema: z.ZodType<T>;
+  /** What to do about an error status, where the command knows it better than {@linkcode ADVICE}. */
+  readonly advice?: Readonly<Record<number, string>>;
+}
+
+/** The signer's answer. */
+export interface SignerAnswer<T> {
+  /** All of it, for programs. */
+  readonly body: unknown;
+  /** What the command looks at. */
+  readonly data: T;
+}
+
+const TIMEOUT_MS = 10_000;
+// The policy of ten thousand hosts has several megabytes.
+const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
+const MAX_SHOWN_TEXT = 1000;
+
+const problem = z.object({ detail: z.string(), code: z.string().optional() });
+
+const ADVICE: Readonly<Record<number, string>> = {
+  401: "the signer takes certificates of its client_ca alone, with exactly one CN",
+  403: "the certificate's CN must stand in reload_callers of the signer's config",
+  404: "is this the signer, and not older than this program?",
+  405: "is this the signer, and not older than this program?",
+  500: "the signer's log says more",
+};
+
+/** How to find the signer, for the help of every command that asks it. */
+export const REMOTE_HELP = `
+The certificate's CN must stand in the signer's reload_callers. Each parameter comes from its flag, else from
+BROKER_CTL_SIGNER_URL, _CERT, _KEY, _CA, else from the client config: --client-config, else
+BROKER_CTL_CONFIG, else ~/.config/broker-ctl/config.json, else /etc/gateway/broker-ctl.json.
+`;
+
+/** Gives a command the flags that say where the signer is and who asks. */
+export function addRemoteOptions(command: Command): Command {
+  return command
+    .option("--url <url>", "the signer, host:port", once)
+    .option("--cert <file>", "your certificate", once)
+    .option("--key <file>", "your private key", once)
+    .option("--ca <file>", "the CA of the signer's certificate", once);
+}
+
+/**
+ * A path of the signer's; each segment is encoded for itself.
+ *
+ * @throws {AppError} `invalid_request` for a segment that URLs would resolve away
+ */
+export function joinPath(...segments: readonly string[]): string {
+  return segments.map((segment) => {
+    if (/^\.{0,2}$/.test(segment)) {
+      throw new AppError("invalid_request", `Cannot ask about ${quoteText(segment)}: expected a name`);
+    }
+    return `/${encodeURIComponent(segment.toWellFormed())}`;
+  }).join("");
+}
+
+/**
+ * Asks the signer, as the command's flags, the environment and the client config say.
+ *
+ * @throws {RemoteError} when the signer refuses, with what to do about it
+ * @throws {AppError} when it can't be asked, or does not answer as a signer does
+ */
+export async function askSigner<T>(
+  command: Command,
+  environment: Environment,
+  question: SignerQuestion<T>,
+): Promise<SignerAnswer<T>> {
+  const parameters = await findClient("signer", command.optsWithGlobals() as RemoteFlags, environment);
+  const asked = `asked ${parameters.url}${question.path} with certificate ${parameters.cert}`;
+  const response = await exchange(parameters, question, asked);
+  if (response.status < 200 || response.status > 299) throw refusal(response, question, asked);
+  const { data } = question.schema.safeParse(response.body);
+  if (data === undefined) {
+    const message = `${parameters.url} answered as no signer does: is the URL right?`;
+    throw new HintedError(new AppError("upstream_failure", message), asked);
+  }
+  return { body: response.body, data };
+}
+
+async function exchange(
+  parameters: ClientParameters,
+  { method, path, body }: Omit<SignerQuestion<unknown>, "schema">,
+  asked: string,
+): Promise<JsonClientResponse> {
+  const [cert, key, ca] = await Promise.all([
+    readPem(parameters.cert, "certificate"),
+    readPem(parameters.key, "private key"),
+    readPem(parameters.ca, "CA certificate"),
+  ]);
+  try {
+    using client = new JsonClient({
+      what: "the signer",
+      baseUrl: parameters.url,
+      cert,
+      key,
+      ca,
+      timeoutMs: TIMEOUT_MS,
+      maxResponseBytes: MAX_RESPONSE_BYTES,
+    });
+    return await client.request({ method, path, ...(body !== undefined && { body }) });
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    throw new HintedError(error, asked);
+  }
+}
+
+function refusal(
+  { status, body, text }: JsonClientResponse,
+  { what, advice = {} }: Omit<SignerQuestion<unknown>, "schema">,
+  asked: string,
+): RemoteError {
+  const { data } = problem.safeParse(body);
+  const detail = data?.detail ?? text.slice(0, MAX_SHOWN_TEXT).trim();
+  const error = new AppError(codeOf(data?.code), `${what} failed (HTTP ${status}): ${detail}`);
+  const mend = advice[status] ?? ADVICE[status];
+  return new RemoteError(error, mend === undefined ? asked : `${asked}; ${mend}`);
+}
+
+function codeOf(code: string | undefined): ErrorCode {
+  return ERROR_CODES.find((known) => known === code) ?? "upstream_failure";
+}
+
+async function readPem(path: string, what: string): Promise<string> {
+  return new TextDecoder().decode(await readOperatorFile(path, what));
+}

@@ -1,0 +1,235 @@
+import assert from "node:assert/strict";
+import { followLog } from "../../ctl/audit/follow.ts";
+import { LogFolder } from "./audit_fixture.ts";
+
+/** What happens to a log between two looks at it. */
+type Step = (path: string) => void | Promise<void>;
+
+/** Follows a log while each pause is one step; gives the lines after each look. */
+async function follow(folder: string, lines: number, steps: readonly Step[]) {
+  const path = `${folder}/audit.log`;
+  const controller = new AbortController();
+  const looks: string[][] = [[]];
+  let missing = 0;
+  let step = 0;
+  await followLog({
+    path,
+    lines,
+    clock: {
+      now: () => 0,
+      sleep: async () => {
+        const next = steps[step++];
+        if (next === undefined) return controller.abort();
+        await next(path);
+        looks.push([]);
+      },
+    },
+    signal: controller.signal,
+    onLine: (line) => void looks.at(-1)?.push(new TextDecoder().decode(line.subarray(0, 20))),
+    onMissing: () => void missing++,
+  });
+  return { looks, missing };
+}
+
+const append = (text: string): Step => (path) => Deno.writeTextFile(path, text, { append: true });
+const write = (text: string): Step => (path) => Deno.writeTextFile(path, text);
+const cut = (size: number): Step => (path) => Deno.truncate(path, size);
+const rotate = (stamp: string): Step => (path) => Deno.rename(path, `${path}.${stamp}`);
+const all = (...steps: readonly Step[]): Step => async (path) => {
+  for (const step of steps) await step(path);
+};
+
+interface Row {
+  readonly name: string;
+  readonly before: string | undefined;
+  readonly lines?: number;
+  readonly steps: readonly Step[];
+  readonly looks: string[][];
+  readonly missing?: number;
+}
+
+const LONG = "x".repeat(300_000);
+
+Deno.test.each<Row>([
+  {
+    name: "the last lines, then new ones",
+    before: "a\nb\nc\n",
+    steps: [append("d\n"), append("e\nf\n")],
+    looks: [
+      ["b", "c"],
+      ["d"],
+      ["e", "f"],
+    ],
+  },
+  { name: "no more lines than there are", before: "a\n", lines: 5, steps: [], looks: [["a"]] },
+  { name: "new lines alone", before: "a\nb\n", lines: 0, steps: [append("c\n")], looks: [[], ["c"]] },
+  {
+    name: "a log that comes later",
+    before: undefined,
+    steps: [() => {}, write("a\n")],
+    looks: [[], [], ["a"]],
+    missing: 1,
+  },
+  {
+    name: "a line when it is whole",
+    before: "a\nb",
+    steps: [append("c"), append("d\ne")],
+    looks: [["a"], [], ["bcd"]],
+  },
+  {
+    name: "what was written in place of a line taken back",
+    before: "a\nbroken",
+    steps: [all(cut(2), append("good and longer\n"))],
+    looks: [["a"], ["good and longer"]],
+  },
+  {
+    name: "nothing again after a repair",
+    before: "a\nb\ntorn",
+    steps: [cut(4), append("c\n")],
+    looks: [["a", "b"], [], ["c"]],
+  },
+  {
+    name: "a log begun anew",
+    before: "a\nb\n",
+    steps: [write(""), append("c\n")],
+    looks: [["a", "b"], [], ["c"]],
+  },
+  {
+    name: "a shorter log in its place",
+    before: "aaaa\nb\n",
+    steps: [write("c\n")],
+    looks: [["aaaa", "b"], ["c"]],
+  },
+  {
+    name: "a rotated log, what was left of it first",
+    before: "a\n",
+    steps: [all(append("b\n"), rotate("20260102T030405Z"), write("c\n"))],
+    looks: [["a"], ["b", "c"]],
+  },
+  {
+    name: "a log moved away before its successor is there",
+    before: "a\n",
+    steps: [
+      rotate("20260102T030405Z"),
+      (path) => append("b\n")(`${path}.20260102T030405Z`),
+      write("c\n"),
+    ],
+    looks: [["a"], [], ["b"], ["c"]],
+  },
+  {
+    name: "a successor that is larger than the log was",
+    before: "a\n",
+    steps: [all(rotate("20260102T030405Z"), write("bbbb\ncccc\n")), append("d\n")],
+    looks: [["a"], ["bbbb", "cccc"], ["d"]],
+  },
+  {
+    name: "several rotations between two looks, in their order",
+    before: "a\n",
+    steps: [
+      all(
+        append("b\n"),
+        rotate("20260102T030405Z"),
+        write("c\n"),
+        rotate("20260102T030405Z.1"),
+        write("d\n"),
+        rotate("20260102T030405Z.10"),
+        write("e\n"),
+      ),
+      append("f\n"),
+    ],
+    looks: [["a"], ["b", "c", "d", "e"], ["f"]],
+  },
+  {
+    name: "another file under its name",
+    before: "a\n",
+    steps: [async (path) => {
+      await Deno.remove(path);
+      await write("b\n")(path);
+    }],
+    looks: [["a"], ["b"]],
+  },
+  {
+    name: "a line that is too long once, and the line after it",
+    before: "a\n",
+    steps: [append(LONG), append(LONG), append("\nb\n")],
+    looks: [["a"], [], [], ["b"]],
+  },
+])("followLog() gives $name", async ({ before, lines = 2, steps, looks, missing = 0 }) => {
+  await using folder = new LogFolder();
+  if (before !== undefined) await Deno.writeTextFile(folder.path, before);
+  assert.deepEqual(await follow(folder.folder, lines, steps), { looks, missing });
+});
+
+Deno.test("followLog() gives every record of a log that rotates while it is written, once", async () => {
+  await using folder = new LogFolder();
+  const log = await folder.open({ maxFileBytes: 2000 });
+  const outcomes: string[] = [];
+  const seen: string[] = [];
+  const controller = new AbortController();
+  await followLog({
+    path: folder.path,
+    lines: 0,
+    clock: {
+      now: () => 0,
+      sleep: async () => {
+        if (outcomes.length === 200) return controller.abort();
+        for (let count = 0; count < 20; count++) {
+          outcomes.push(`outcome-${outcomes.length}`);
+          await log.append({ outcome: outcomes.at(-1) ?? "" });
+        }
+      },
+    },
+    signal: controller.signal,
+    onLine: (line) => void seen.push(JSON.parse(new TextDecoder().decode(line)).outcome),
+    onMissing: () => {},
+  });
+  await log.close();
+  assert.deepEqual(seen, outcomes);
+  assert.ok(folder.names().length > 10);
+});
+
+Deno.test("followLog() finds the last lines of a log of many chunks", async () => {
+  await using folder = new LogFolder();
+  const lines = Array.from({ length: 20_000 }, (_, index) => `line ${index}`);
+  await Deno.writeTextFile(folder.path, `${lines.join("\n")}\nunfinished`);
+  for (const count of [1, 7000, 19_999, 20_000, 20_001]) {
+    const { looks } = await follow(folder.folder, count, []);
+    assert.deepEqual(looks, [lines.slice(-count)]);
+  }
+});
+
+Deno.test("followLog() keeps the order when the successor of a log is rotated away too while it looks", async () => {
+  await using folder = new LogFolder();
+  const { path } = folder;
+  const stamps = ["20260102T030405Z", "20260102T030406Z", "20260102T030407Z"];
+  await Deno.writeTextFile(path, "a\n");
+  const controller = new AbortController();
+  const seen: string[] = [];
+  let pauses = 0;
+  const moveOn = (line: string) => {
+    Deno.renameSync(path, `${path}.${stamps.shift()}`);
+    Deno.writeTextFileSync(path, `${line}\n`);
+  };
+  await followLog({
+    path,
+    lines: 1,
+    clock: {
+      now: () => 0,
+      sleep: () => {
+        if (pauses++ > 0) controller.abort();
+        else Deno.writeTextFileSync(path, "rest\n", { append: true });
+        if (pauses === 1) moveOn("b");
+        return Promise.resolve();
+      },
+    },
+    signal: controller.signal,
+    onLine: (bytes) => {
+      const line = new TextDecoder().decode(bytes);
+      seen.push(line);
+      // By now the successor is open, and the rotated files are not listed yet.
+      if (line === "rest") ["c", "d"].forEach(moveOn);
+    },
+    onMissing: () => {},
+  });
+  assert.deepEqual(seen, ["a", "rest", "b", "c", "d"]);
+});

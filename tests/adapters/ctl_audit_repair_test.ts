@@ -1,0 +1,255 @@
+import assert from "node:assert/strict";
+import { lockLog } from "@gateway/shared/audit/file_lock";
+import { repairLog } from "@gateway/shared/audit/repair";
+import { LogFolder, NOW, SEED } from "./audit_fixture.ts";
+import { run } from "./ctl_fixture.ts";
+
+const TORN = '{"time":"2026-01-02T03:04:08Z","caller":"bro\x1b[2J';
+
+/** A log of three records with more at its end, and the seed that signed it. */
+async function createLog(tail: string | Uint8Array<ArrayBuffer>): Promise<LogFolder> {
+  const log = new LogFolder();
+  await log.write("one", "two", "three");
+  await Deno.writeFile(`${log.folder}/seed`, SEED);
+  await Deno.writeFile(`${log.folder}/other`, new Uint8Array(32).fill(1));
+  const bytes = typeof tail === "string" ? new TextEncoder().encode(tail) : tail;
+  await Deno.writeFile(log.path, bytes, { append: true });
+  return log;
+}
+
+const repair = (log: LogFolder, ...flags: string[]) =>
+  run(log.folder, "audit", "repair", "--log", "audit.log", ...flags);
+
+const corruptNames = (log: LogFolder) => log.names().filter((name) => name.includes(".corrupt-"));
+
+Deno.test("audit repair shows what it would do, and changes nothing", async () => {
+  await using log = await createLog(TORN);
+  const before = await Deno.readFile(log.path);
+  const kept = before.length - TORN.length;
+  assert.deepEqual(await repair(log, "--key", "seed"), {
+    out: [
+      "kept: 3 records, the last has seq 3",
+      `torn: ${TORN.length} bytes from byte ${kept} on: ${TORN.replace("\x1b", "\\x1b")}`,
+      "nothing was changed; with --apply these bytes move to audit.log.corrupt-<time>",
+      "",
+    ].join("\n"),
+    err: "",
+    exit: 0,
+  });
+  assert.deepEqual(await Deno.readFile(log.path), before);
+  assert.deepEqual(corruptNames(log), []);
+  assert.deepEqual(JSON.parse((await repair(log, "--json")).out), {
+    status: "torn",
+    kept_records: 3,
+    last_seq: 3,
+    kept_bytes: kept,
+    tail_bytes: TORN.length,
+    preview: TORN.replace("\x1b", "\\x1b"),
+  });
+});
+
+Deno.test("audit repair --apply moves the tail aside, and the log goes on", async () => {
+  await using log = await createLog(`${TORN}\n\0\0\n`);
+  const before = await Deno.readFile(log.path);
+  const { out, err, exit } = await repair(log, "--key", "seed", "--apply");
+  assert.deepEqual([err, exit], ["", 0]);
+  const [name = ""] = corruptNames(log);
+  assert.match(name, /^audit\.log\.corrupt-\d{8}T\d{6}Z$/);
+  assert.equal(
+    out,
+    `kept: 3 records, the last has seq 3\nrepaired: ${
+      TORN.length + 4
+    } bytes moved to ${log.folder}/${name}\n`,
+  );
+  const [kept, moved] = [await Deno.readFile(log.path), await Deno.readFile(`${log.folder}/${name}`)];
+  assert.deepEqual(new Uint8Array([...kept, ...moved]), before);
+  assert.equal((Deno.statSync(`${log.folder}/${name}`).mode ?? 0) & 0o777, 0o600);
+  await log.write("four");
+  assert.deepEqual(log.records().map(({ seq }) => seq), [1, 2, 3, 4]);
+  assert.deepEqual(await log.problems(), []);
+  assert.equal((await repair(log, "--apply")).out, "OK: 4 records, nothing to repair\n");
+});
+
+Deno.test.each<{ name: string; tail: string | Uint8Array<ArrayBuffer> }>([
+  { name: "a torn record", tail: TORN },
+  { name: "a broken line with its newline", tail: "garbage\n" },
+  { name: "several of them, blank ones among them", tail: "garbage\n\n{}\n\nmore" },
+  { name: "JSON that is no record", tail: '{"seq":4}\n' },
+  { name: "zeros", tail: new Uint8Array(5000) },
+  { name: "bytes that are no UTF-8", tail: new Uint8Array([0xff, 0xfe, 0x0a]) },
+  { name: "a line that is too long", tail: `${"x".repeat(300_000)}\n` },
+  { name: "more than one chunk", tail: "garbage\n".repeat(50_000) },
+])("audit repair --apply cuts off $name, and nothing before it", async ({ tail }) => {
+  await using log = await createLog("");
+  const good = await Deno.readFile(log.path);
+  const bytes = typeof tail === "string" ? new TextEncoder().encode(tail) : tail;
+  await Deno.writeFile(log.path, bytes, { append: true });
+  const plan = JSON.parse((await repair(log, "--json")).out);
+  assert.deepEqual([plan.status, plan.kept_bytes, plan.tail_bytes], ["torn", good.length, bytes.length]);
+  const done = JSON.parse((await repair(log, "--json", "--apply", "--key", "seed")).out);
+  assert.equal(done.status, "repaired");
+  assert.deepEqual(await Deno.readFile(log.path), good);
+  assert.deepEqual(await Deno.readFile(done.moved_to), bytes);
+});
+
+Deno.test("audit repair shows no more than 120 bytes of a tail, without control characters", async () => {
+  await using log = await createLog(`${"ab\x9b".repeat(100)}\n`);
+  const { out } = await repair(log);
+  assert.match(out, /on: (?:ab\\x9b){30}…\n/);
+  assert.match(out, /^(?:\P{C}|\n)*$/u);
+});
+
+Deno.test.each<{ name: string; edit: (text: string) => string }>([
+  { name: "an untouched log", edit: (text) => text },
+  { name: "an empty log", edit: () => "" },
+  { name: "a last record without its newline", edit: (text) => text.trimEnd() },
+  { name: "blank lines", edit: (text) => `${text}\n\n` },
+])("audit repair has nothing to do for $name", async ({ edit }) => {
+  await using log = await createLog("");
+  await Deno.writeTextFile(log.path, edit(await Deno.readTextFile(log.path)));
+  const before = await Deno.readFile(log.path);
+  for (const flags of [["--key", "seed"], ["--key", "seed", "--apply"]]) {
+    const { out, exit } = await repair(log, ...flags);
+    assert.match(out, /^OK: \d records, nothing to repair\n$/);
+    assert.equal(exit, 0);
+  }
+  assert.deepEqual(await Deno.readFile(log.path), before);
+});
+
+interface RefusalRow {
+  readonly name: string;
+  readonly edit: (text: string) => string;
+  readonly flags?: string[];
+  readonly reason: RegExp;
+}
+
+Deno.test.each<RefusalRow>([
+  {
+    name: "a broken line before a record",
+    edit: (text) => text.replace(/\n/, "\ngarbage\n"),
+    reason: /line 2 is not a record, but line 3 after it is/,
+  },
+  {
+    name: "a record that goes on on a torn line",
+    edit: (text) => {
+      const [one = "", two = "", three = ""] = text.split("\n");
+      return `${one}\n{"time":"20${two}\n${three}\n`;
+    },
+    reason: /line 2 is not a record, but line 3 after it is/,
+  },
+  {
+    name: "records of another key",
+    edit: (text) => text + TORN,
+    flags: ["--key", "other"],
+    reason: /do not verify with this key: line 1: signature invalid/,
+  },
+  {
+    name: "a record changed before the tail",
+    edit: (text) => text.replace('"two"', '"six"') + TORN,
+    flags: ["--key", "seed"],
+    reason: /do not verify with this key: line 2: signature invalid/,
+  },
+  {
+    name: "a record taken out before the tail",
+    edit: (text) => text.replace(/.*"two".*\n/, "") + TORN,
+    flags: ["--key", "seed"],
+    reason: /line 2: gap or reorder/,
+  },
+  {
+    name: "another file",
+    edit: () => '{ "listen": ":9443" }\n',
+    reason: /it has no record: is this the audit log\?/,
+  },
+])(
+  "audit repair refuses $name with exit code 1, and changes nothing",
+  async ({ edit, flags = [], reason }) => {
+    await using log = await createLog("");
+    await Deno.writeTextFile(log.path, edit(await Deno.readTextFile(log.path)));
+    const before = await Deno.readFile(log.path);
+    for (const apply of [[], ["--apply"]]) {
+      const { out, err, exit } = await repair(log, ...flags, ...apply);
+      assert.match(out, /^FAIL: .*; nothing was changed\n$/);
+      assert.match(out, reason);
+      assert.deepEqual([err, exit], ["", 1]);
+    }
+    const json = await repair(log, ...flags, "--apply", "--json");
+    assert.deepEqual([JSON.parse(json.out).status, json.exit], ["refused", 1]);
+    assert.deepEqual(await Deno.readFile(log.path), before);
+    assert.deepEqual(corruptNames(log), []);
+  },
+);
+
+Deno.test("audit repair of a first record that was torn keeps none", async () => {
+  await using log = new LogFolder();
+  await Deno.writeTextFile(log.path, `${TORN}\n`);
+  const { out, exit } = await repair(log, "--apply");
+  assert.match(out, /^kept: no record\nrepaired: \d+ bytes/);
+  assert.equal(exit, 0);
+  await log.write("one");
+  assert.deepEqual(await log.problems(), []);
+});
+
+Deno.test("audit repair refuses a log that a service is writing", async () => {
+  await using log = await createLog(`${TORN}\n`);
+  const before = await Deno.readFile(log.path);
+  const service = await lockLog(log.path);
+  for (const apply of [[], ["--apply"]]) {
+    const { out, err, exit } = await repair(log, ...apply);
+    assert.match(
+      err,
+      /^error: Cannot repair audit log .*: a service is writing it\nhint: stop the service first/,
+    );
+    assert.deepEqual([out, exit], ["", 1]);
+  }
+  service[Symbol.dispose]();
+  assert.deepEqual(await Deno.readFile(log.path), before);
+  assert.equal((await repair(log, "--apply")).exit, 0);
+});
+
+Deno.test("audit repair leaves no lock behind by looking, and one that the service can take by mending", async () => {
+  await using log = await createLog(`${TORN}\n`);
+  await Deno.remove(`${log.path}.lock`);
+  await repair(log);
+  assert.throws(() => Deno.statSync(`${log.path}.lock`), Deno.errors.NotFound);
+  await repair(log, "--apply");
+  const [lock, file] = [Deno.statSync(`${log.path}.lock`), Deno.statSync(log.path)];
+  assert.deepEqual([lock.uid, lock.gid], [file.uid, file.gid]);
+  await log.write("four");
+});
+
+Deno.test("repairLog() takes another name where that of the tail is taken", async () => {
+  await using log = await createLog("first\n");
+  const movedTo: string[] = [];
+  for (const tail of ["", "second\n", "third\n"]) {
+    await Deno.writeTextFile(log.path, tail, { append: true });
+    const outcome = await repairLog({ path: log.path }, NOW);
+    assert(outcome.kind === "repaired");
+    movedTo.push(outcome.movedTo);
+  }
+  const base = `${log.path}.corrupt-20260102T030405Z`;
+  assert.deepEqual(movedTo, [base, `${base}.1`, `${base}.2`]);
+  assert.deepEqual(movedTo.map((path) => Deno.readTextFileSync(path)), ["first\n", "second\n", "third\n"]);
+});
+
+Deno.test.each<{ name: string; flags: string[]; error: RegExp; exit: number }>([
+  { name: "a log that is not there", flags: ["--log", "nowhere"], error: /no such file/, exit: 1 },
+  {
+    name: "a key that is not there",
+    flags: ["--log", "audit.log", "--key", "x"],
+    error: /no such file/,
+    exit: 1,
+  },
+  { name: "no log", flags: ["--apply"], error: /--log/, exit: 2 },
+  {
+    name: "a flag of another command",
+    flags: ["--log", "audit.log", "--all"],
+    error: /Unknown option/,
+    exit: 2,
+  },
+])("audit repair refuses $name", async ({ flags, error, exit }) => {
+  await using log = await createLog(TORN);
+  const result = await run(log.folder, "audit", "repair", ...flags);
+  assert.match(result.err, error);
+  assert.deepEqual([result.out, result.exit], ["", exit]);
+  assert.deepEqual(log.names().includes("nowhere"), false);
+});

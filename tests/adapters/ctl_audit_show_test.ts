@@ -1,0 +1,167 @@
+import assert from "node:assert/strict";
+import type { AuditEntry } from "@gateway/shared/audit/entry";
+import { LogFolder } from "./audit_fixture.ts";
+import { run } from "./ctl_fixture.ts";
+
+const ENTRIES: readonly AuditEntry[] = [
+  {
+    caller: "broker-1",
+    host: "10.0.0.1:22",
+    outcome: "issued",
+    serial: 18446744073709551615n,
+    command: "role=target",
+  },
+  { caller: "broker-2", host: "10.0.0.2:22", outcome: "denied", err: "no <rule>\x1b[2J\x9b\u202e" },
+  {
+    caller: "broker-1",
+    host: "10.0.0.2:22",
+    outcome: "issued",
+    serial: 7n,
+    command: "uptime",
+    elevation: "sudo:root",
+    pty: true,
+    policy_rule: "allow:^uptime$",
+    dry_run: true,
+    approved_by: "ann",
+    anomaly: "new host",
+    warning: "would deny",
+    err: "e",
+  },
+];
+
+/** A log with a second between its records. */
+async function createLog(): Promise<LogFolder> {
+  const folder = new LogFolder();
+  const log = await folder.open();
+  for (const entry of ENTRIES) {
+    await log.append(entry);
+    folder.now += 1000;
+  }
+  await log.close();
+  return folder;
+}
+
+const show = (log: LogFolder, ...flags: string[]) =>
+  run(log.folder, "audit", "show", "--log", "audit.log", ...flags);
+
+Deno.test("audit show gives a table of all records, with control characters as text", async () => {
+  await using log = await createLog();
+  assert.deepEqual(await show(log), {
+    out: [
+      "TIME                  SEQ     CALLER          HOST                  OUTCOME         SERIAL                DETAIL",
+      "2026-01-02T03:04:05Z  1       broker-1        10.0.0.1:22           issued          18446744073709551615  role=target",
+      "2026-01-02T03:04:06Z  2       broker-2        10.0.0.2:22           denied          —                     [err: no <rule>\\x1b[2J\\x9b\\u{202e}]",
+      "2026-01-02T03:04:07Z  3       broker-1        10.0.0.2:22           issued          7                     uptime [sudo:root] [pty] [rule: allow:^uptime$] [dry-run] [approved-by: ann] [anomaly: new host] [warning: would deny] [err: e]",
+      "",
+    ].join("\n"),
+    err: "",
+    exit: 0,
+  });
+});
+
+Deno.test.each<{ name: string; flags: string[]; seqs: number[] }>([
+  { name: "by a part of the host", flags: ["--host", "0.2:"], seqs: [2, 3] },
+  { name: "by a part of the caller", flags: ["--caller", "r-1"], seqs: [1, 3] },
+  { name: "by outcome", flags: ["--outcome", "denied"], seqs: [2] },
+  { name: "not by a part of the outcome", flags: ["--outcome", "den"], seqs: [] },
+  { name: "by a serial of 64 bits", flags: ["--serial", "18446744073709551615"], seqs: [1] },
+  { name: "not by a serial close to it", flags: ["--serial", "18446744073709551614"], seqs: [] },
+  { name: "since a time, included", flags: ["--since", "2026-01-02T03:04:06Z"], seqs: [2, 3] },
+  { name: "since a time elsewhere", flags: ["--since", "2026-01-02T05:04:06.5+02:00"], seqs: [3] },
+  { name: "since a day", flags: ["--since", "2026-01-02"], seqs: [1, 2, 3] },
+  { name: "since tomorrow", flags: ["--since", "2026-01-03"], seqs: [] },
+  {
+    name: "by all that is given",
+    flags: ["--host", "0.2", "--caller", "broker-1", "--outcome", "issued"],
+    seqs: [3],
+  },
+  { name: "the newest", flags: ["--limit", "2"], seqs: [2, 3] },
+  { name: "the newest that matches", flags: ["--limit", "1", "--caller", "broker-1"], seqs: [3] },
+  { name: "no more than there are", flags: ["--limit", "9"], seqs: [1, 2, 3] },
+])("audit show chooses $name", async ({ flags, seqs }) => {
+  await using log = await createLog();
+  const { out, err, exit } = await show(log, "--json", ...flags);
+  const records = out.split("\n").filter((line) => line !== "").map((line) => JSON.parse(line));
+  assert.deepEqual(records.map(({ seq }) => seq), seqs);
+  assert.deepEqual([err, exit], [seqs.length === 0 ? "(no matching entries)\n" : "", 0]);
+});
+
+Deno.test("audit show --json gives the lines as they are, but for what would steer a terminal", async () => {
+  await using log = await createLog();
+  const { out } = await show(log, "--json");
+  const raw = await Deno.readTextFile(log.path);
+  assert.equal(out, raw.replace("\x9b", "\\u009b").replace("\u202e", "\\u202e"));
+  assert.match(out, /^(?:\P{C}|\n)*$/u);
+  assert.match(out, /"serial":18446744073709551615,/);
+});
+
+Deno.test("audit show passes over lines that are no records, and says so", async () => {
+  await using log = await createLog();
+  const text = await Deno.readTextFile(log.path);
+  const [first, ...rest] = text.split("\n");
+  await Deno.writeTextFile(
+    log.path,
+    [first, "\x1b[2J", '{"time":1}', "x".repeat(300_000), ...rest].join("\n") + '{"ti',
+  );
+  const { out, err, exit } = await show(log, "--json");
+  assert.equal(out.split("\n").length, 4);
+  assert.deepEqual([err, exit], ["4 malformed line(s) skipped; see broker-ctl audit verify\n", 0]);
+});
+
+Deno.test("audit show of an empty log shows nothing", async () => {
+  await using log = new LogFolder();
+  await Deno.writeTextFile(log.path, "");
+  assert.deepEqual(await show(log), { out: "", err: "(no matching entries)\n", exit: 0 });
+});
+
+Deno.test.each<{ name: string; flags: string[]; error: RegExp; exit: number }>([
+  {
+    name: "a log that is not there",
+    flags: ["--log", "nowhere"],
+    error: /Cannot read audit log .*no such file/,
+    exit: 1,
+  },
+  { name: "no log", flags: [], error: /--log/, exit: 2 },
+  {
+    name: "a serial that is none",
+    flags: ["--log", "audit.log", "--serial", "x"],
+    error: /Cannot use serial "x"/,
+    exit: 2,
+  },
+  {
+    name: "a time that is none",
+    flags: ["--log", "audit.log", "--since", "yesterday"],
+    error: /Cannot read time/,
+    exit: 2,
+  },
+  {
+    name: "a day that is none",
+    flags: ["--log", "audit.log", "--since", "2026-02-31"],
+    error: /Cannot read time/,
+    exit: 2,
+  },
+  {
+    name: "a time without zone",
+    flags: ["--log", "audit.log", "--since", "2026-01-02T03:04:05"],
+    error: /Cannot read time/,
+    exit: 2,
+  },
+  { name: "a limit of none", flags: ["--log", "audit.log", "--limit", "0"], error: /number from 1/, exit: 2 },
+  {
+    name: "a limit that is none",
+    flags: ["--log", "audit.log", "--limit", "1e3"],
+    error: /number from 1/,
+    exit: 2,
+  },
+  {
+    name: "what means nothing",
+    flags: ["--log", "audit.log", "--config", "x"],
+    error: /means nothing/,
+    exit: 2,
+  },
+])("audit show refuses $name", async ({ flags, error, exit }) => {
+  await using log = await createLog();
+  const result = await run(log.folder, "audit", "show", ...flags);
+  assert.match(result.err, error);
+  assert.deepEqual([result.out, result.exit], ["", exit]);
+});

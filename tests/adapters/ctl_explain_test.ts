@@ -1,0 +1,287 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { SAMPLE_HOST_KEY } from "@gateway/shared/testing/sample_policy";
+import { createFolder, run } from "./ctl_fixture.ts";
+
+const HOST = { addr: "10.0.0.1:22", user: "deploy", host_key: SAMPLE_HOST_KEY, principal: "host:x" };
+
+const CONFIG = {
+  server_cert: "x",
+  server_key: "x",
+  client_ca: "x",
+  ca_key: "x",
+  audit_log: "x",
+  audit_key: "x",
+  callers: { "broker-1": { allowed_groups: ["web"] } },
+  command_policies: {
+    base: { mode: "denylist", deny: ["^rm "] },
+    nginx: { mode: "allowlist", allow: ["^systemctl status nginx$", "^ps "], require_approval: ["^ps -ef"] },
+    watch: { mode: "allowlist", enforcement: "audit", allow: ["^uptime$"], require_approval: ["^reboot"] },
+    raw: { mode: "allowlist", allow: ["^uptime"], shell_parse: false },
+  },
+  group_command_policies: { web: ["nginx", "base"], all: ["base"], watched: ["watch"], raw: ["raw"] },
+  hosts: {
+    web01: {
+      ...HOST,
+      groups: ["web", "all"],
+      allow_sudo: true,
+      allowed_callers: ["broker-1"],
+      command_policy: { mode: "allowlist", allow: ["^grep "] },
+    },
+    free: { ...HOST, command_policy: { mode: "off", allow: ["x"] } },
+    watched: { ...HOST, groups: ["watched"] },
+    raw: { ...HOST, groups: ["raw"], allow_pty: true },
+  },
+};
+
+async function createConfig(keys: object = {}) {
+  const folder = await createFolder();
+  await Deno.writeTextFile(join(folder.path, "signer.json"), JSON.stringify({ ...CONFIG, ...keys }));
+  return folder;
+}
+
+Deno.test("policy explain shows which policies hold for a host", async () => {
+  await using folder = await createConfig();
+  assert.deepEqual(await run(folder.path, "policy", "explain", "--host", "web01"), {
+    out: [
+      "Host:      web01 (deploy at 10.0.0.1:22)",
+      "Groups:    web, all",
+      "Command policies:",
+      "  nginx             [web]       allowlist(allow:2) approval:1",
+      "  base              [web]       denylist(deny:1)",
+      "  <inline>          [host]      allowlist(allow:1)",
+      "Sessions:  exec only, each command decided before it runs; shell and pty refused",
+      "",
+    ].join("\n"),
+    err: "",
+    exit: 0,
+  });
+  assert.deepEqual(
+    JSON.parse((await run(folder.path, "policy", "explain", "--host", "web01", "--json")).out),
+    {
+      host: "web01",
+      groups: ["web", "all"],
+      policies: [
+        { name: "nginx", via: "web", label: "allowlist(allow:2) approval:1" },
+        { name: "base", via: "web", label: "denylist(deny:1)" },
+        { name: "<inline>", via: "host", label: "allowlist(allow:1)" },
+      ],
+      sessions: "exec",
+    },
+  );
+});
+
+Deno.test("policy explain shows that nothing restricts a host", async () => {
+  await using folder = await createConfig();
+  const { out } = await run(folder.path, "policy", "explain", "--host", "free");
+  assert.match(out, /Groups: {4}—\nCommand policies:\n {2}\(none restricts: .*\)\nSessions: {2}allowed\n$/);
+});
+
+Deno.test("policy explain shows each simple command's verdict and rule", async () => {
+  await using folder = await createConfig();
+  const command = "ps aux | grep 'nginx'; rm -rf /; id";
+  const args = ["policy", "explain", "--host", "web01", "--command", command];
+  const { out, err, exit } = await run(folder.path, ...args);
+  assert.deepEqual([err, exit], ["", 0]);
+  assert.equal(
+    out.split("\n\n")[1],
+    [
+      `Command:   ${command}`,
+      "  1.  ps aux      allowed  allow:^ps ",
+      "  2.  grep nginx  allowed  allow:^grep ",
+      "  3.  rm -rf /    denied   deny:^rm ",
+      "  4.  id          denied   allowlist:no-match",
+      "Decision:  DENIED (deny:^rm )",
+      'Reason:    command not allowed on "web01" by command_policy (deny:^rm )',
+      "",
+    ].join("\n").replaceAll(/ $/gm, ""),
+  );
+  const json = JSON.parse((await run(folder.path, ...args, "--json")).out);
+  assert.deepEqual(json.steps[2], { command: "rm -rf /", verdict: "denied", rule: "deny:^rm " });
+  assert.deepEqual([json.decision.allowed, json.decision.matched_rule], [false, "deny:^rm "]);
+});
+
+interface Row {
+  readonly name: string;
+  readonly host?: string;
+  readonly flags: string[];
+  readonly shows: RegExp;
+}
+
+Deno.test.each<Row>([
+  {
+    name: "a command that is allowed",
+    flags: ["--command", "systemctl status nginx"],
+    shows:
+      /Decision: {2}ALLOWED \(allow:\^systemctl status nginx\$\)\nRuns: {6}systemctl status nginx\nValid for: 300s\n$/,
+  },
+  {
+    name: "a command that needs approval",
+    flags: ["--command", "ps -ef"],
+    shows: /1\. {2}ps -ef {2}approval {2}require_approval:\^ps -ef\nDecision: {2}ALLOWED, requires approval/,
+  },
+  {
+    name: "a structure that is refused",
+    flags: ["--command", "ps $(id)"],
+    shows:
+      /denied {2}shell-parse:command substitution\nDecision: {2}DENIED \(shell-parse:command substitution\)/,
+  },
+  {
+    name: "a command with escape sequences",
+    flags: ["--command", "ps \x1b[2J"],
+    shows: /ps \\x1b\[2J/,
+  },
+  {
+    name: "elevation",
+    flags: ["--command", "systemctl status nginx", "--sudo"],
+    shows: /Runs: {6}sudo -n -- systemctl status nginx\n/,
+  },
+  {
+    name: "elevation to an account that is not allowed",
+    flags: ["--command", "systemctl status nginx", "--sudo", "--sudo-user", "db"],
+    shows: /DENIED \(—\)\nReason: {4}sudo_user "db" is not allowed/,
+  },
+  {
+    name: "elevation on a host without it",
+    host: "free",
+    flags: ["--command", "id", "--sudo"],
+    shows: /does not allow elevation/,
+  },
+  { name: "a terminal", host: "raw", flags: ["--command", "uptime", "--pty"], shows: /ALLOWED/ },
+  {
+    name: "a terminal where there is none",
+    flags: ["--command", "ps aux", "--pty"],
+    shows: /allow_pty=false/,
+  },
+  {
+    name: "a file transfer where there is none",
+    flags: ["--command", "ps aux", "--file-transfer"],
+    shows: /allow_file_transfer=false/,
+  },
+  {
+    name: "a caller that may",
+    flags: ["--command", "ps aux", "--caller", "broker-1"],
+    shows: /ALLOWED/,
+  },
+  {
+    name: "a caller outside of the host's groups",
+    flags: ["--command", "ps aux", "--caller", "broker-2"],
+    shows: /DENIED \(—\)\nReason: {4}host not authorised\n$/,
+  },
+  {
+    name: "an end user of the host's group",
+    flags: ["--command", "ps aux", "--end-user", "ann", "--end-user-groups", "x, web"],
+    shows: /ALLOWED/,
+  },
+  {
+    name: "an end user in no group",
+    flags: ["--command", "ps aux", "--end-user", "ann", "--end-user-groups", ""],
+    shows: /user "ann" not authorised/,
+  },
+  {
+    name: "the opening of a session",
+    flags: ["--session-mode", "exec"],
+    shows: /Command: {3}\(opening of a session\)\nDecision: {2}ALLOWED \(—\)\n/,
+  },
+  {
+    name: "the opening of a shell on a host with rules",
+    flags: ["--session-mode", "shell"],
+    shows: /sessions require mode="exec"/,
+  },
+  {
+    name: "an elevated session's command",
+    flags: ["--session-mode", "exec", "--command", "ps aux", "--sudo"],
+    shows: /ALLOWED \(allow:\^ps \)\nPrefix: {4}sudo -n\n/,
+  },
+  {
+    name: "what audit mode lets pass",
+    host: "watched",
+    flags: ["--command", "reboot now"],
+    shows:
+      /denied {2}allowlist:no-match\nDecision: {2}ALLOWED with audit warning \(would deny and would require approval\)/,
+  },
+  {
+    name: "the raw text where parsing is off",
+    host: "raw",
+    flags: ["--command", "uptime; id"],
+    shows: /1\. {2}uptime; id {2}allowed {2}allow:\^uptime\nDecision: {2}ALLOWED/,
+  },
+  {
+    name: "a host without rules",
+    host: "free",
+    flags: ["--command", "id"],
+    shows: /id\nDecision: {2}ALLOWED \(—\)/,
+  },
+])("policy explain decides $name", async ({ host = "web01", flags, shows }) => {
+  await using folder = await createConfig();
+  const result = await run(folder.path, "policy", "explain", "--host", host, ...flags);
+  assert.match(result.out, shows);
+  assert.match(result.out, /^(?:\P{C}|\n)*$/u);
+  assert.deepEqual([result.err, result.exit], ["", 0], "whatever the decision");
+});
+
+Deno.test.each<{ name: string; flags: string[]; error: RegExp; exit: number }>([
+  {
+    name: "an unknown host",
+    flags: ["--host", "nowhere"],
+    error: /"nowhere": unknown host\nhint: .*host list/,
+    exit: 1,
+  },
+  { name: "an inherited name", flags: ["--host", "constructor"], error: /unknown host/, exit: 1 },
+  { name: "an empty command", flags: ["--host", "web01", "--command", ""], error: /empty command/, exit: 2 },
+  {
+    name: "a caller for nothing",
+    flags: ["--host", "web01", "--caller", "x"],
+    error: /'--caller' means nothing/,
+    exit: 2,
+  },
+  {
+    name: "sudo for nothing",
+    flags: ["--host", "web01", "--sudo"],
+    error: /'--sudo' means nothing/,
+    exit: 2,
+  },
+  {
+    name: "an account without sudo",
+    flags: ["--host", "web01", "--command", "id", "--sudo-user", "db"],
+    error: /'--sudo-user' means nothing without --sudo/,
+    exit: 2,
+  },
+  {
+    name: "an unknown mode",
+    flags: ["--host", "web01", "--session-mode", "x"],
+    error: /choices are exec/,
+    exit: 2,
+  },
+  {
+    name: "a client config",
+    flags: ["--host", "web01", "--client-config", "x"],
+    error: /means nothing/,
+    exit: 2,
+  },
+  { name: "no host", flags: [], error: /--host/, exit: 2 },
+])("policy explain refuses $name", async ({ flags, error, exit }) => {
+  await using folder = await createConfig();
+  const result = await run(folder.path, "policy", "explain", ...flags);
+  assert.match(result.err, error);
+  assert.deepEqual([result.out, result.exit], ["", exit]);
+});
+
+Deno.test.each<{ name: string; keys: object; error: RegExp }>([
+  {
+    name: "a pattern that is no RE2",
+    keys: { command_policies: { base: { deny: ["("] } } },
+    error: /command_policies\.base/,
+  },
+  {
+    name: "an unknown policy",
+    keys: { group_command_policies: { web: ["x"] } },
+    error: /unknown command policy "x"/,
+  },
+  { name: "an unknown key", keys: { host: {} }, error: /unknown key "host"/ },
+])("policy explain refuses a config with $name", async ({ keys, error }) => {
+  await using folder = await createConfig(keys);
+  const result = await run(folder.path, "policy", "explain", "--host", "web01");
+  assert.match(result.err, error);
+  assert.deepEqual([result.out, result.exit], ["", 1]);
+});

@@ -1,0 +1,174 @@
+import assert from "node:assert/strict";
+import { FakeSigner } from "./ctl_signer_fixture.ts";
+
+const FROZEN = { status: "ok", newly_frozen: true, grants_revoked: 2 };
+const AGAIN = { status: "ok", newly_frozen: false, grants_revoked: 0 };
+
+interface Row {
+  readonly args: string[];
+  readonly answer: unknown;
+  readonly path?: string;
+  readonly body: unknown;
+  readonly text: string;
+}
+
+Deno.test.each<Row>([
+  {
+    args: ["freeze", "--caller", "agent-7"],
+    answer: FROZEN,
+    body: { kind: "caller", value: "agent-7", reason: "", allow_volatile: false },
+    text: "frozen caller=agent-7 (grants revoked: 2)\n",
+  },
+  {
+    args: ["freeze", "-end-user=ann", "--reason", "INC-42", "--volatile"],
+    answer: AGAIN,
+    body: { kind: "end_user", value: "ann", reason: "INC-42", allow_volatile: true },
+    text: "already frozen (refreshed) end_user=ann (grants revoked: 0)\n",
+  },
+  {
+    args: ["freeze", "--serial", "18446744073709551615", "--volatile=false"],
+    answer: FROZEN,
+    body: { kind: "serial", value: "18446744073709551615", reason: "", allow_volatile: false },
+    text: "frozen serial=18446744073709551615 (grants revoked: 2)\n",
+  },
+  {
+    args: ["session", "kill", "s-1", "--reason", "INC-42", "--volatile"],
+    answer: FROZEN,
+    body: { kind: "session_id", value: "s-1", reason: "INC-42", allow_volatile: true },
+    text: "frozen session_id=s-1 (grants revoked: 2)\n",
+  },
+  {
+    args: ["unfreeze", "--session-id", "s-1"],
+    answer: { status: "ok", was_frozen: true },
+    path: "/v1/unfreeze",
+    body: { kind: "session_id", value: "s-1" },
+    text: "unfrozen session_id=s-1\n",
+  },
+  {
+    args: ["unfreeze", "--serial", "007"],
+    answer: { status: "ok", was_frozen: false },
+    path: "/v1/unfreeze",
+    body: { kind: "serial", value: "7" },
+    text: "serial=7 was not frozen\n",
+  },
+])(
+  "$args asks the signer and says what is done",
+  async ({ args, answer, path = "/v1/freeze", body, text }) => {
+    await using signer = await FakeSigner.start(answer);
+    assert.deepEqual(await signer.run(...args), { out: text, err: "", exit: 0 });
+    assert.deepEqual(signer.requests, [{ method: "POST", path, body, caller: "operator-local" }]);
+    const json = await signer.run(...args, "--json");
+    assert.deepEqual([JSON.parse(json.out), json.err, json.exit], [answer, "", 0]);
+  },
+);
+
+Deno.test("revocations lists what is frozen, by kind and value", async () => {
+  await using signer = await FakeSigner.start([
+    { kind: "serial", value: "7", frozen_at: "2026-01-02T03:04:05Z" },
+    { kind: "caller", value: "b", frozen_at: "2026-01-02T03:04:05Z", reason: "x\x9by", frozen_by: "op" },
+    { kind: "caller", value: "a", frozen_at: "2026-01-02T03:04:06Z", reason: "", frozen_by: "op" },
+  ]);
+  assert.deepEqual(await signer.run("revocations"), {
+    out: [
+      "KIND    VALUE  FROZEN AT (UTC)       BY  REASON",
+      "caller  a      2026-01-02T03:04:06Z  op  —",
+      "caller  b      2026-01-02T03:04:05Z  op  x\\x9by",
+      "serial  7      2026-01-02T03:04:05Z  —   —",
+      "",
+    ].join("\n"),
+    err: "",
+    exit: 0,
+  });
+  assert.deepEqual(signer.requests.map(({ method, path, body }) => [method, path, body]), [
+    ["GET", "/v1/revocations", undefined],
+  ]);
+  const { out } = await signer.run("revocations", "--json");
+  assert.equal(JSON.parse(out)[1].reason, "x\x9by");
+  assert.match(out, /x\\u009by/);
+});
+
+Deno.test("revocations says when nothing is frozen", async () => {
+  await using signer = await FakeSigner.start([]);
+  assert.equal((await signer.run("revocations")).out, "(no frozen subjects)\n");
+  assert.equal((await signer.run("--json", "revocations")).out, "[]\n");
+});
+
+Deno.test("revocations refuses a list with a kind that it does not know", async () => {
+  await using signer = await FakeSigner.start([{ kind: "host", value: "x", frozen_at: "" }]);
+  const { err, exit } = await signer.run("revocations");
+  assert.match(err, /answered as no signer does/);
+  assert.equal(exit, 1);
+});
+
+const FREEZE = ["freeze", "--caller", "x"];
+const KILL = ["session", "kill", "x"];
+
+Deno.test.each<{ what: string; args: string[]; status: number; detail: string; hint: RegExp }>([
+  { what: "freeze", args: FREEZE, status: 400, detail: "value: blanks", hint: /asked / },
+  { what: "freeze", args: FREEZE, status: 401, detail: "no certificate", hint: /client_ca/ },
+  { what: "freeze", args: FREEZE, status: 403, detail: "not in reload_callers", hint: /reload_callers/ },
+  { what: "freeze", args: FREEZE, status: 409, detail: "no state_db", hint: /--volatile.*state_db/ },
+  { what: "freeze", args: FREEZE, status: 500, detail: "frozen, but not durably", hint: /log says more/ },
+  { what: "session kill", args: KILL, status: 409, detail: "no state_db", hint: /--volatile.*state_db/ },
+  { what: "session kill", args: KILL, status: 403, detail: "no", hint: /reload_callers/ },
+  {
+    what: "unfreeze",
+    args: ["unfreeze", "--caller", "x"],
+    status: 403,
+    detail: "no",
+    hint: /reload_callers/,
+  },
+  { what: "revocations", args: ["revocations"], status: 401, detail: "no", hint: /client_ca/ },
+  {
+    what: "revocations",
+    args: ["revocations"],
+    status: 404,
+    detail: "No such route",
+    hint: /is this the signer/,
+  },
+])(
+  "$what shows HTTP $status and what to do, with exit code 1",
+  async ({ what, args, status, detail, hint }) => {
+    await using signer = await FakeSigner.refusing(status, detail);
+    const { out, err, exit } = await signer.run(...args);
+    assert.deepEqual([out, exit], ["", 1]);
+    const [error, advice = ""] = err.split("\n");
+    assert.equal(error, `error: ${what} failed (HTTP ${status}): ${detail}`);
+    assert.match(advice, hint);
+  },
+);
+
+Deno.test.each<{ name: string; args: string[]; error: RegExp }>([
+  { name: "no subject", args: ["freeze"], error: /Name one subject/ },
+  { name: "two subjects", args: ["freeze", "--caller", "x", "--end-user", "y"], error: /Name one subject/ },
+  {
+    name: "two subjects to unfreeze",
+    args: ["unfreeze", "--caller=x", "--serial=1"],
+    error: /Name one subject/,
+  },
+  { name: "a subject twice", args: ["freeze", "--caller", "x", "--caller", "y"], error: /given twice/ },
+  { name: "a caller of nothing", args: ["freeze", "--caller", ""], error: /must not be empty/ },
+  { name: "a caller with blanks", args: ["freeze", "--caller", "a b"], error: /contain blanks/ },
+  { name: "a session with a newline", args: ["session", "kill", "a\nb"], error: /"a\\nb": it must not/ },
+  { name: "a serial that is none", args: ["freeze", "--serial", "0x10"], error: /"0x10": expected a number/ },
+  { name: "serial 0", args: ["freeze", "--serial", "0"], error: /expected a number from 1/ },
+  {
+    name: "a serial of 65 bits",
+    args: ["freeze", "--serial", "18446744073709551616"],
+    error: /expected a number/,
+  },
+  { name: "a reason with blanks", args: [...FREEZE, "--reason", "incident 42"], error: /one word/ },
+  {
+    name: "a reason to unfreeze",
+    args: ["unfreeze", "--caller", "x", "--reason", "y"],
+    error: /Unknown option '--reason'/,
+  },
+  { name: "a session by flag and name", args: [...KILL, "--session-id", "y"], error: /Unknown option/ },
+  { name: "a subject to list", args: ["revocations", "--caller", "x"], error: /Unknown option/ },
+  { name: "two sessions", args: [...KILL, "y"], error: /Too many arguments/ },
+])("the kill switch refuses $name without asking, with exit code 2", async ({ args, error }) => {
+  await using signer = await FakeSigner.start(FROZEN);
+  const result = await signer.run(...args);
+  assert.match(result.err, error);
+  assert.deepEqual([result.out, result.exit, signer.requests], ["", 2, []]);
+});

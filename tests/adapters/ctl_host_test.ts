@@ -1,0 +1,113 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { SAMPLE_HOST_KEY } from "@gateway/shared/testing/sample_policy";
+import { createFolder, run } from "./ctl_fixture.ts";
+import { FakeSigner } from "./ctl_signer_fixture.ts";
+
+const HOSTS = {
+  web01: {
+    addr: "10.0.0.1:22",
+    user: "deploy",
+    host_key: SAMPLE_HOST_KEY,
+    principal: "host:web01",
+    jump: "bastion",
+    max_ttl_seconds: 120,
+    source_address: "10.9.0.0/16",
+    allow_sudo: true,
+    allowed_sudo_users: ["www", "db"],
+    allow_pty: true,
+    allow_file_transfer: true,
+    groups: ["web", "all"],
+    allowed_callers: ["broker-1"],
+    command_policy: { mode: "allowlist", enforcement: "audit", allow: ["^a$", "^b$"] },
+  },
+  bastion: {
+    addr: "10.0.0.2:22",
+    user: "jump",
+    host_key: SAMPLE_HOST_KEY,
+    principal: "",
+    allow_as_bastion: true,
+    groups: [],
+    command_policy: {},
+  },
+};
+
+const TABLE = [
+  "NAME     ADDR         USER    PRINCIPAL   TTL   JUMP     SRC_ADDR     SUDO  SUDO_USERS  PTY  FT   BASTION  GROUPS   CALLERS   POLICY",
+  "bastion  10.0.0.2:22  jump    —           0s    —        —            no    —           no   no   yes      —        —         —",
+  "web01    10.0.0.1:22  deploy  host:web01  120s  bastion  10.9.0.0/16  yes   www,db      yes  yes  no       web,all  broker-1  allowlist(2 allow) audit",
+  "",
+].join("\n");
+
+const CONFIG = {
+  server_cert: "x",
+  server_key: "x",
+  client_ca: "x",
+  ca_key: "x",
+  audit_log: "x",
+  audit_key: "x",
+};
+
+async function createConfig(hosts: unknown) {
+  const folder = await createFolder();
+  const text = `// what the operator wrote\n${JSON.stringify({ ...CONFIG, hosts })}`;
+  await Deno.writeTextFile(join(folder.path, "signer.json"), text);
+  return folder;
+}
+
+Deno.test("host list shows the hosts of the signer's config", async () => {
+  await using folder = await createConfig(HOSTS);
+  assert.deepEqual(await run(folder.path, "host", "list"), { out: TABLE, err: "", exit: 0 });
+  const named = await run("/", "host", "list", "--config", join(folder.path, "signer.json"), "--json");
+  assert.deepEqual([JSON.parse(named.out), named.exit], [HOSTS, 0]);
+});
+
+Deno.test("host list says when there is no host", async () => {
+  await using folder = await createConfig({});
+  assert.equal((await run(folder.path, "host", "list")).out, "(no hosts configured)\n");
+});
+
+Deno.test("host list refuses a broken config, and one that is not there", async () => {
+  await using folder = await createConfig({ web01: { addr: "x" } });
+  const broken = await run(folder.path, "host", "list");
+  assert.match(broken.err, /hosts\.web01/);
+  const absent = await run(folder.path, "host", "list", "--config", "nowhere.json");
+  assert.match(absent.err, /no such file/);
+  assert.deepEqual([broken.exit, absent.exit], [1, 1]);
+});
+
+Deno.test("host list --remote asks the signer for its policy", async () => {
+  await using signer = await FakeSigner.start({
+    ...HOSTS,
+    web01: { ...HOSTS.web01, sealed_exec: true },
+    bastion: { ...HOSTS.bastion, allowed_callers: null },
+  });
+  assert.deepEqual(await signer.run("host", "list", "--remote"), { out: TABLE, err: "", exit: 0 });
+  assert.deepEqual(signer.requests.map(({ method, path }) => [method, path]), [["GET", "/v1/policy/hosts"]]);
+  const { out } = await signer.run("host", "list", "--remote", "--json");
+  assert.equal(JSON.parse(out).web01.sealed_exec, true);
+});
+
+Deno.test.each<{ status: number; detail: string; hint: RegExp }>([
+  { status: 401, detail: "no certificate", hint: /client_ca/ },
+  { status: 403, detail: "caller is not in reload_callers", hint: /must stand in reload_callers/ },
+  { status: 404, detail: "No such route", hint: /is this the signer/ },
+  { status: 500, detail: "audit unavailable", hint: /log says more/ },
+])("host list --remote shows HTTP $status and asks no other way", async ({ status, detail, hint }) => {
+  await using signer = await FakeSigner.refusing(status, detail);
+  const { out, err, exit } = await signer.run("host", "list", "--remote");
+  assert.deepEqual([out, exit, signer.requests.length], ["", 1, 1]);
+  assert.equal(err.split("\n")[0], `error: host list failed (HTTP ${status}): ${detail}`);
+  assert.match(err, hint);
+});
+
+Deno.test.each<{ name: string; flags: string[] }>([
+  { name: "a URL", flags: ["--url", "127.0.0.1:1"] },
+  { name: "a certificate", flags: ["--cert", "x"] },
+  { name: "a client config", flags: ["--client-config", "x"] },
+])("host list refuses $name without --remote", async ({ flags }) => {
+  await using folder = await createConfig(HOSTS);
+  const { err, exit } = await run(folder.path, "host", "list", ...flags);
+  assert.match(err, /means nothing to 'list'/);
+  assert.equal(exit, 2);
+});
