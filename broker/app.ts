@@ -52,7 +52,13 @@ export async function createBroker(config: BrokerConfig, ports: BrokerPorts): Pr
   const metrics = createMetrics();
   const counter = metrics.counter("broker_events_total", "Audit events by outcome", ["outcome"]);
   const gate = await openServiceAudit({ config, clock, metrics, logger });
-  const client = new JsonClient({ what: "the signer", baseUrl: signer.url, ...tls });
+  // A list of 10,000 hosts is about 2 MB.
+  const client = new JsonClient({
+    what: "the signer",
+    baseUrl: signer.url,
+    ...tls,
+    maxResponseBytes: 8 << 20,
+  });
   const authority = new RemoteAuthority(client);
   const hosts = new HostsView(() => authority.hosts());
   const events = countEvents(gate, (outcome) => counter.inc({ outcome }));

@@ -57,12 +57,12 @@ export async function loadSnapshot(
   previous?: Snapshot,
 ): Promise<Snapshot> {
   // Before keys are loaded: a broken policy is told at once.
-  compile(config);
+  const policy = compile(config, previous?.policy);
   const oidc = config.end_user_oidc;
   const isSame = JSON.stringify(oidc) === JSON.stringify(previous?.config.end_user_oidc);
   const endUsers = oidc === undefined || isSame ? previous?.endUsers : await loadEndUserVerifier(oidc, ports);
   const caKeys = await loadCaKeys(config, ports);
-  return compileSnapshot(config, { caKeys, endUsers: oidc === undefined ? undefined : endUsers });
+  return createSnapshot(config, policy, { caKeys, endUsers: oidc === undefined ? undefined : endUsers });
 }
 
 /**
@@ -71,17 +71,21 @@ export async function loadSnapshot(
  * @throws {AppError} `invalid_config` with every problem of the policy, one a line
  */
 export function compileSnapshot(config: SignerConfig, parts: LoadedParts): Snapshot {
+  return createSnapshot(config, compile(config), parts);
+}
+
+function createSnapshot(config: SignerConfig, policy: CompiledPolicy, parts: LoadedParts): Snapshot {
   return {
     config,
-    policy: compile(config),
+    policy,
     ...parts,
     reloadCallers: namedCallers(config.reload_callers),
     trustedForwarders: namedCallers(config.trusted_forwarders),
   };
 }
 
-function compile(config: SignerConfig): CompiledPolicy {
-  const compiled = compilePolicy(config);
+function compile(config: SignerConfig, previous?: CompiledPolicy): CompiledPolicy {
+  const compiled = compilePolicy(config, previous);
   if (compiled.kind === "ok") return compiled.policy;
   throw new AppError("invalid_config", `Cannot use signer config: ${compiled.problems.join("\n  ")}`);
 }

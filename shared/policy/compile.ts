@@ -23,6 +23,7 @@ import { compileCommandLibrary } from "./compile_command.ts";
 import { keySegment } from "./key_path.ts";
 import { type CompiledHost, compileHost, findHostProblems } from "./compile_host.ts";
 import { type HostPolicy, MAX_TTL_SECONDS, type PolicyConfig } from "./model.ts";
+import { type Pattern, reusePatterns } from "./pattern.ts";
 
 export type { CompiledHost } from "./compile_host.ts";
 
@@ -41,6 +42,8 @@ export interface CompiledPolicy {
   readonly callers: ReadonlyMap<string, CompiledCaller>;
   /** The cap of hosts that set none, in seconds. */
   readonly maxTtlSeconds: number;
+  /** Every pattern of the policy by its source, for the policy that replaces this one. */
+  readonly patterns: ReadonlyMap<string, Pattern>;
 }
 
 /** What became of a {@linkcode PolicyConfig}. */
@@ -52,12 +55,17 @@ export type PolicyCompilation =
 /** The life of a certificate where neither host nor global config sets a cap, in seconds. */
 export const DEFAULT_TTL_SECONDS = 300;
 
-/** Checks and compiles a policy, whole or not at all. */
-export function compilePolicy(config: PolicyConfig): PolicyCompilation {
+/**
+ * Checks and compiles a policy, whole or not at all.
+ *
+ * @param previous the policy that is replaced; its patterns are taken over, for to compile them is most of the work
+ */
+export function compilePolicy(config: PolicyConfig, previous?: CompiledPolicy): PolicyCompilation {
   const problems: string[] = [];
   checkTtl(config.max_ttl_seconds, "max_ttl_seconds", problems);
   const maxTtlSeconds = config.max_ttl_seconds > 0 ? config.max_ttl_seconds : DEFAULT_TTL_SECONDS;
-  const library = compileCommandLibrary(config, problems);
+  const reuse = reusePatterns(previous?.patterns);
+  const library = compileCommandLibrary(config, problems, reuse.compile);
   const hosts = new Map<string, CompiledHost>();
   for (const [name, host] of Object.entries(config.hosts)) {
     const path = `hosts.${keySegment(name)}`;
@@ -67,7 +75,8 @@ export function compilePolicy(config: PolicyConfig): PolicyCompilation {
     hosts.set(name, compileHost({ name, host, path, library, maxTtlSeconds }, problems));
   }
   if (problems.length > 0) return { kind: "invalid", problems };
-  return { kind: "ok", policy: { hosts, callers: compileCallers(config), maxTtlSeconds } };
+  const callers = compileCallers(config);
+  return { kind: "ok", policy: { hosts, callers, maxTtlSeconds, patterns: reuse.patterns } };
 }
 
 function compileCallers(config: PolicyConfig): ReadonlyMap<string, CompiledCaller> {

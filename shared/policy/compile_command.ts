@@ -13,7 +13,7 @@
  * @module
  */
 import { AppError } from "../errors.ts";
-import type { CompiledCommandPolicy } from "./command.ts";
+import { type CompiledCommandPolicy, composePolicies, type PolicySet } from "./command.ts";
 import { quoteText } from "../quote.ts";
 import { keySegment } from "./key_path.ts";
 import type { CommandPolicy, PolicyConfig } from "./model.ts";
@@ -23,13 +23,22 @@ import { compilePattern, type Pattern } from "./pattern.ts";
 export interface CommandLibrary {
   readonly policies: ReadonlyMap<string, CompiledCommandPolicy>;
   readonly groups: ReadonlyMap<string, readonly string[]>;
+  /** The policies of these names as one set; the same set for the same names, for hosts are many and sets few. */
+  readonly compose: (names: ReadonlySet<string>) => PolicySet;
+  /** Compiles the patterns of policies beside the library. */
+  readonly compile: typeof compilePattern;
 }
 
 /** Compiles the library; appends to `problems` what is wrong with it. Groups need not have hosts. */
-export function compileCommandLibrary(config: PolicyConfig, problems: string[]): CommandLibrary {
+export function compileCommandLibrary(
+  config: PolicyConfig,
+  problems: string[],
+  compile: typeof compilePattern = compilePattern,
+): CommandLibrary {
   const policies = new Map<string, CompiledCommandPolicy>();
   for (const [name, policy] of Object.entries(config.command_policies)) {
-    policies.set(name, compileCommandPolicy(policy, `command_policies.${keySegment(name)}`, problems));
+    const path = `command_policies.${keySegment(name)}`;
+    policies.set(name, compileCommandPolicy(policy, path, problems, compile));
   }
   const groups = new Map(Object.entries(config.group_command_policies));
   for (const [group, names] of groups) {
@@ -39,7 +48,20 @@ export function compileCommandLibrary(config: PolicyConfig, problems: string[]):
       problems.push(`${path}: unknown command policy ${quoteText(name)}`);
     }
   }
-  return { policies, groups };
+  return { policies, groups, compose: composeOnce(policies), compile };
+}
+
+function composeOnce(policies: CommandLibrary["policies"]): CommandLibrary["compose"] {
+  const sets = new Map<string, PolicySet>();
+  return (names) => {
+    const key = JSON.stringify([...names]);
+    const known = sets.get(key);
+    if (known !== undefined) return known;
+    const members = [...names].map((name) => policies.get(name)).filter((policy) => policy !== undefined);
+    const set = composePolicies(members);
+    sets.set(key, set);
+    return set;
+  };
 }
 
 /** Compiles one command policy; appends to `problems` what is wrong with it, and leaves that part out. */
@@ -47,7 +69,10 @@ export function compileCommandPolicy(
   policy: CommandPolicy,
   path: string,
   problems: string[],
+  compile: typeof compilePattern = compilePattern,
 ): CompiledCommandPolicy {
+  const compileAll = (sources: readonly string[], key: string) =>
+    compilePatterns(sources, { path: `${path}.${key}`, problems, compile });
   const { mode = "", enforcement = "", allow = [], deny = [], require_approval: approval = [] } = policy;
   if (!["", "off", "allowlist", "denylist"].includes(mode)) problems.push(`${path}.mode: unknown mode`);
   if (!["", "enforce", "audit"].includes(enforcement)) {
@@ -61,18 +86,28 @@ export function compileCommandPolicy(
   return {
     mode: mode === "" ? "off" : mode,
     enforcement: enforcement === "" ? "enforce" : enforcement,
-    allow: compilePatterns(allow, `${path}.allow`, problems),
-    deny: compilePatterns(deny, `${path}.deny`, problems),
-    requireApproval: compilePatterns(approval, `${path}.require_approval`, problems),
+    allow: compileAll(allow, "allow"),
+    deny: compileAll(deny, "deny"),
+    requireApproval: compileAll(approval, "require_approval"),
     shellParse: policy.shell_parse ?? true,
   };
 }
 
-function compilePatterns(sources: readonly string[], path: string, problems: string[]): readonly Pattern[] {
+interface PatternList {
+  /** The key path of the list. */
+  readonly path: string;
+  readonly problems: string[];
+  readonly compile: typeof compilePattern;
+}
+
+function compilePatterns(
+  sources: readonly string[],
+  { path, problems, compile }: PatternList,
+): readonly Pattern[] {
   const patterns: Pattern[] = [];
   for (const [index, source] of sources.entries()) {
     try {
-      patterns.push(compilePattern(source));
+      patterns.push(compile(source));
     } catch (error) {
       if (!(error instanceof AppError)) throw error;
       problems.push(`${path}[${index}]: ${error.message}`);

@@ -16,7 +16,7 @@ import { AppError } from "../errors.ts";
 import { quoteText } from "../quote.ts";
 import { parsePublicKey } from "../ssh/public_key.ts";
 import { findAddrFault, findSourceAddressFault } from "./address.ts";
-import { type CompiledCommandPolicy, composePolicies, isRestricting, type PolicySet } from "./command.ts";
+import { composePolicies, isRestricting, type PolicySet } from "./command.ts";
 import { type CommandLibrary, compileCommandPolicy } from "./compile_command.ts";
 import { isSudoUser } from "./elevation.ts";
 import type { HostPolicy } from "./model.ts";
@@ -109,9 +109,9 @@ export function compileHost(source: HostSource, problems: string[]): CompiledHos
     sourceAddress: host.source_address ?? "",
     maxTtlSeconds: ownTtl > 0 ? ownTtl : source.maxTtlSeconds,
     allowAsBastion: host.allow_as_bastion ?? false,
-    allowedCallers: new Set(host.allowed_callers ?? []),
+    allowedCallers: toSet(host.allowed_callers),
     allowSudo: host.allow_sudo ?? false,
-    allowedSudoUsers: new Set(host.allowed_sudo_users ?? []),
+    allowedSudoUsers: toSet(host.allowed_sudo_users),
     allowPty: host.allow_pty ?? false,
     allowFileTransfer: host.allow_file_transfer ?? false,
     groups: host.groups ?? [],
@@ -119,20 +119,26 @@ export function compileHost(source: HostSource, problems: string[]): CompiledHos
   };
 }
 
+const NOBODY: ReadonlySet<string> = new Set();
+
+/** Most hosts of a large config have no such list: an empty set for each would be a good part of its memory. */
+function toSet(names: readonly string[] | undefined): ReadonlySet<string> {
+  return names === undefined || names.length === 0 ? NOBODY : new Set(names);
+}
+
 function composeCommands({ host, path, library }: HostSource, problems: string[]): PolicySet {
   const names = new Set(
     ["_default", ...(host.groups ?? [])].flatMap((group) => library.groups.get(group) ?? []),
   );
-  const members: CompiledCommandPolicy[] = [];
-  for (const name of names) {
-    const policy = library.policies.get(name);
-    if (policy !== undefined) members.push(policy);
-  }
-  if (host.command_policy !== undefined) {
-    const inline = compileCommandPolicy(host.command_policy, `${path}.command_policy`, problems);
-    if (isRestricting(inline)) members.push(inline);
-  }
-  return composePolicies(members);
+  if (host.command_policy === undefined) return library.compose(names);
+  const { members } = library.compose(names);
+  const inline = compileCommandPolicy(
+    host.command_policy,
+    `${path}.command_policy`,
+    problems,
+    library.compile,
+  );
+  return isRestricting(inline) ? composePolicies([...members, inline]) : composePolicies(members);
 }
 
 function findHostKeyFault(line: string): string | undefined {

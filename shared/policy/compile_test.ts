@@ -56,7 +56,7 @@ Deno.test.each(
       problem: /^hosts\.web01\.jump: the chain never ends, "web01" -> "web01"/,
     },
     {
-      name: "a TTL above 900",
+      name: "a TTL above 900 (C13)",
       host: { max_ttl_seconds: 901 },
       problem: /^hosts\.web01\.max_ttl_seconds: 901 is not between 0 and 900/,
     },
@@ -114,7 +114,7 @@ Deno.test.each([
     keys: { group_command_policies: { web: ["a"] } },
     problem: /^group_command_policies\.web\[0\]: unknown command policy "a"/,
   },
-  { name: "a global TTL above 900", keys: { max_ttl_seconds: 901 }, problem: /^max_ttl_seconds: 901/ },
+  { name: "a global TTL above 900 (C13)", keys: { max_ttl_seconds: 901 }, problem: /^max_ttl_seconds: 901/ },
   {
     name: "a host name with a blank",
     keys: { hosts: { "web 01": sampleHost() } },
@@ -222,4 +222,51 @@ Deno.test("compilePolicy() counts a library policy that is off for parsing, and 
 Deno.test("compilePolicy() takes names of Object's own members for names", () => {
   const config = sampleConfig({}, { hosts: { constructor: sampleHost({ jump: "toString" }) } });
   assert.deepEqual(findProblems(config), ['hosts.constructor.jump: unknown host "toString"']);
+});
+
+Deno.test("compilePolicy() takes over the patterns of the policy before it, and no others", () => {
+  const before = compileSample(
+    sampleConfig({ command_policy: { mode: "allowlist", allow: ["^a$", "^b$"] } }),
+  );
+  const config = sampleConfig({
+    command_policy: { mode: "allowlist", allow: ["^b$", "^c$"], deny: ["^b$"] },
+  });
+  const compiled = compilePolicy(config, before);
+  assert(compiled.kind === "ok");
+  const { patterns } = compiled.policy;
+  assert.deepEqual([...patterns.keys()].sort(), ["^b$", "^c$"]);
+  assert.equal(patterns.get("^b$"), before.patterns.get("^b$"));
+});
+
+Deno.test("compilePolicy() refuses a bad pattern also beside a policy before it", () => {
+  const before = compileSample(sampleConfig());
+  const compiled = compilePolicy(
+    sampleConfig({ command_policy: { mode: "allowlist", allow: ["("] } }),
+    before,
+  );
+  assert.equal(compiled.kind, "invalid");
+});
+
+Deno.test("compilePolicy() shares the rules of hosts in equal groups, and only of those", () => {
+  const { hosts } = compileSample({
+    hosts: {
+      a: sampleHost({ groups: ["web"] }),
+      b: sampleHost({ groups: ["web"] }),
+      c: sampleHost({ groups: ["db"] }),
+      d: sampleHost({ groups: ["web"], command_policy: { mode: "denylist", deny: ["^id$"] } }),
+    },
+    callers: {},
+    command_policies: {
+      web: { mode: "allowlist", allow: ["^a$"] },
+      db: { mode: "allowlist", allow: ["^b$"] },
+    },
+    group_command_policies: { web: ["web"], db: ["db"] },
+    max_ttl_seconds: 0,
+  });
+  assert.equal(hosts.get("a")?.commands, hosts.get("b")?.commands);
+  const allows = (name: string) =>
+    hosts.get(name)?.commands.members.map(({ mode, allow }) => [mode, ...allow.map(({ source }) => source)]);
+  assert.deepEqual(allows("a"), [["allowlist", "^a$"]]);
+  assert.deepEqual(allows("c"), [["allowlist", "^b$"]]);
+  assert.deepEqual(allows("d"), [["allowlist", "^a$"], ["denylist"]]);
 });

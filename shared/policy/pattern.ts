@@ -48,6 +48,24 @@ export function compilePattern(source: string): Pattern {
   return { source, test: (text) => compiled.test(text.toWellFormed()) };
 }
 
+/** A {@linkcode compilePattern} that compiles each source once, and what it has compiled. */
+export interface PatternReuse {
+  readonly compile: typeof compilePattern;
+  /** The patterns asked for so far, by source. */
+  readonly patterns: ReadonlyMap<string, Pattern>;
+}
+
+/** Compiles only what is not known; a pattern has no state, so that many policies can share it. */
+export function reusePatterns(known?: ReadonlyMap<string, Pattern>): PatternReuse {
+  const patterns = new Map<string, Pattern>();
+  const compile = (source: string): Pattern => {
+    const pattern = patterns.get(source) ?? known?.get(source) ?? compilePattern(source);
+    patterns.set(source, pattern);
+    return pattern;
+  };
+  return { compile, patterns };
+}
+
 function invalid(source: string, why: string, cause?: unknown): AppError {
   const shown = source.length > 200 ? `${source.slice(0, 200)}…` : source;
   return new AppError("invalid_config", `Cannot compile pattern ${quoteText(shown)}: ${why}`, { cause });

@@ -1,45 +1,78 @@
 /**
- * `deno task bench`: speed and memory of whole services, as ratios against baselines measured in the same run.
- * Exit code 1 when a target is missed.
+ * `deno task bench [section …]`: speed and memory of whole services, as ratios against baselines measured in the
+ * same run. Without arguments all sections run. Exit code 1 when a target is missed, 2 for an unknown section.
  *
  * @module
  */
-import { editConfig, Stage } from "../stage/stage.ts";
+import { benchAudit } from "./audit_bench.ts";
 import { benchFootprint } from "./footprint_bench.ts";
+import { benchFreeze } from "./freeze_bench.ts";
 import { benchPolicy } from "./policy_bench.ts";
 import { formatTable, type Row } from "./row.ts";
+import { benchScale } from "./scale_bench.ts";
+import { createStage, type Section } from "./section.ts";
 import { benchSign } from "./sign_bench.ts";
+import { benchReload, benchSignPressure } from "./sign_pressure_bench.ts";
 import { benchSshRun } from "./ssh_run_bench.ts";
+
+const SECTIONS: Readonly<Record<string, Section>> = {
+  async footprint({ dir }) {
+    await using stage = await createStage(dir);
+    return await benchFootprint(stage);
+  },
+  async sign({ dir, say }) {
+    await using stage = await createStage(dir);
+    const signer = await stage.startSigner();
+    const rows = [...await benchSign(stage)];
+    say("  more connections, grants …");
+    rows.push(...await benchSignPressure(stage));
+    say(`  (signer after the load: ${((await signer.residentBytes()) / 1e6).toFixed(0)} MB)`);
+    await signer.stop();
+    say("  reloads …");
+    return [...rows, await benchReload(stage)];
+  },
+  async ssh_run({ dir }) {
+    await using stage = await createStage(dir);
+    await stage.startSigner();
+    await stage.startBroker();
+    return await benchSshRun(stage);
+  },
+  policy: () => Promise.resolve(benchPolicy()),
+  scale: benchScale,
+  audit: benchAudit,
+  freeze: benchFreeze,
+};
 
 function say(text: string): void {
   Deno.stderr.writeSync(new TextEncoder().encode(`${text}\n`));
 }
 
-async function measure(dir: string): Promise<readonly Row[]> {
-  await using stage = await Stage.create({ dir });
-  // A limit would be what is measured.
-  await editConfig(stage.init.signer_config, [{ path: ["sign_rate_limit_per_min"] }]);
-  say("start-up and idle memory …");
-  const footprint = await benchFootprint(stage);
-  const signer = await stage.startSigner();
-  say("sign …");
-  const sign = await benchSign(stage);
-  await stage.startBroker();
-  say("ssh_run …");
-  const sshRun = await benchSshRun(stage);
-  say("policy …");
-  const policy = benchPolicy();
-  const loaded = (await signer.residentBytes()) / 1e6;
-  say(`(signer after the load: ${loaded.toFixed(0)} MB)`);
-  return [...sign, ...sshRun, ...policy, ...footprint];
+async function run(name: string, section: Section): Promise<readonly Row[]> {
+  const dir = await Deno.makeTempDir({ prefix: "gateway-bench-" });
+  say(`${name} …`);
+  const from = performance.now();
+  try {
+    return await section({ dir, say });
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+    say(`${name}: ${((performance.now() - from) / 1000).toFixed(0)} s`);
+  }
 }
 
-const dir = await Deno.makeTempDir({ prefix: "gateway-bench-" });
-try {
-  const rows = await measure(dir);
-  Deno.stdout.writeSync(new TextEncoder().encode(`${formatTable(rows)}\n`));
-  Deno.exitCode = rows.every((row) => row.met) ? 0 : 1;
-} finally {
-  await Deno.remove(dir, { recursive: true });
+const names = Deno.args.length === 0 ? Object.keys(SECTIONS) : Deno.args;
+const unknown = names.filter((name) => !Object.hasOwn(SECTIONS, name));
+if (unknown.length > 0) {
+  say(
+    `Cannot run section ${unknown.map((name) => JSON.stringify(name)).join(", ")}: there are only ${
+      Object.keys(SECTIONS).join(", ")
+    }`,
+  );
+  Deno.exit(2);
 }
-Deno.exit();
+const rows: Row[] = [];
+for (const name of names) {
+  const section = SECTIONS[name];
+  if (section !== undefined) rows.push(...await run(name, section));
+}
+Deno.stdout.writeSync(new TextEncoder().encode(`${formatTable(rows)}\n`));
+Deno.exit(rows.every((row) => row.met) ? 0 : 1);

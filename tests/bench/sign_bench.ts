@@ -1,11 +1,10 @@
-import { formatPublicKey } from "@gateway/shared/ssh/public_key";
-import { SshWriter } from "@gateway/shared/ssh/wire_format";
 import { freePort } from "../stage/free_port.ts";
 import { poll } from "../stage/poll.ts";
 import { ROOT } from "../stage/service_command.ts";
-import { HOST, type Stage } from "../stage/stage.ts";
+import type { Stage } from "../stage/stage.ts";
 import { load, loadByAgent, type LoadResult } from "./http_load.ts";
 import type { Row } from "./row.ts";
+import { signLoad } from "./sign_request.ts";
 import { median, quantile } from "./statistics.ts";
 
 const CONNECTIONS = 16;
@@ -26,7 +25,6 @@ const LOADS = [
 /** `POST /v1/sign` with audit on disk against a bare handler, in turns. */
 export async function benchSign(stage: Stage): Promise<readonly Row[]> {
   const { init } = stage;
-  const read = (path: string) => Deno.readTextFile(path);
   const port = freePort();
   const baseline = new Deno.Command(Deno.execPath(), {
     args: [
@@ -46,13 +44,8 @@ export async function benchSign(stage: Stage): Promise<readonly Row[]> {
   const ended = baseline.status;
   try {
     await poll(() => canConnect(port), { what: "the baseline server" });
-    const identity = {
-      cert: await read(init.broker.cert),
-      key: await read(init.broker.key),
-      ca: await read(init.mtls_ca),
-    };
-    const common = { ...identity, path: "/v1/sign", body: signBody(), connections: CONNECTIONS };
-    const signerPort = Number(/"listen": "[^"]*:(\d+)"/.exec(await read(init.signer_config))?.[1]);
+    const common = { ...await signLoad(stage), connections: CONNECTIONS };
+    const signerPort = common.port;
     const rows: Row[] = [];
     for (const { name, send } of LOADS) {
       const results: Round[] = [];
@@ -98,21 +91,6 @@ function rowsOf(name: string, results: readonly Round[]): readonly Row[] {
       met: p99 / p50 < 5,
     },
   ];
-}
-
-function signBody(): string {
-  const writer = new SshWriter();
-  writer.text("ssh-ed25519");
-  writer.string(new Uint8Array(32).fill(5));
-  return JSON.stringify({
-    host: HOST,
-    role: "target",
-    purpose: "oneshot",
-    command: "uptime",
-    public_key: formatPublicKey("ssh-ed25519", writer.bytes()),
-    end_user: "bench",
-    end_user_groups: null,
-  });
 }
 
 async function canConnect(port: number): Promise<boolean> {

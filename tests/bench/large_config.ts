@@ -1,0 +1,81 @@
+import type { CallerPolicy, CommandPolicy, HostPolicy, PolicyConfig } from "@gateway/shared/policy/model";
+
+/** How large a generated policy is. */
+export interface PolicySize {
+  readonly hosts: number;
+  readonly groupPolicies: number;
+  readonly callers: number;
+}
+
+/** The size that a large installation is taken to have. */
+export const LARGE: PolicySize = { hosts: 10_000, groupPolicies: 200, callers: 50 };
+
+/** The same kind of policy for a handful of hosts. */
+export const SMALL: PolicySize = { hosts: 10, groupPolicies: 2, callers: 2 };
+
+const HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIqI4910CfGV/VLbLTy6XXLKZwm/HZQSG/N0iAG0D29c";
+const CALLERS_PER_GROUP = 4;
+
+/**
+ * A policy as it grows in use: every host in a group with rules of its own, every tenth behind a bastion, every
+ * fiftieth with rules of its own, and callers that see some of the groups.
+ *
+ * @param all a caller that sees every group
+ */
+export function generatePolicy(size: PolicySize, all: string): PolicyConfig {
+  const groups = Array.from({ length: size.groupPolicies }, (_, n) => `group-${n}`);
+  const hosts = Object.fromEntries(
+    Array.from({ length: size.hosts }, (_, n) => [hostName(n), host(n, size)]),
+  );
+  return {
+    hosts: { ...hosts, bastion: { ...host(0, size), groups: ["bastions"], allow_as_bastion: true } },
+    callers: {
+      ...Object.fromEntries(
+        Array.from({ length: size.callers - 1 }, (_, n): [string, CallerPolicy] => [`broker-${n}`, {
+          allowed_groups: groups.filter((_, group) =>
+            group % Math.ceil(size.callers / CALLERS_PER_GROUP) === n % 13
+          ),
+        }]),
+      ),
+      [all]: { allowed_groups: [...groups, "bastions"] },
+    },
+    command_policies: Object.fromEntries(groups.map((group, n) => [group, commandPolicy(n)])),
+    group_command_policies: Object.fromEntries(groups.map((group) => [group, [group]])),
+    max_ttl_seconds: 300,
+  };
+}
+
+/** The name of a generated host. */
+export function hostName(n: number): string {
+  return `host-${String(n).padStart(5, "0")}`;
+}
+
+function host(n: number, { groupPolicies }: PolicySize): HostPolicy {
+  return {
+    addr: `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}:22`,
+    user: "deploy",
+    host_key: HOST_KEY,
+    principal: `host:${hostName(n)}`,
+    groups: [`group-${n % groupPolicies}`, "all"],
+    allow_sudo: n % 4 === 0,
+    allow_pty: n % 8 === 0,
+    ...(n % 10 === 1 && { jump: "bastion" }),
+    ...(n % 50 === 2 &&
+      { command_policy: { mode: "allowlist" as const, allow: [`^app-${n} (status|restart)$`] } }),
+  };
+}
+
+function commandPolicy(n: number): CommandPolicy {
+  return {
+    mode: "allowlist",
+    allow: [
+      "^uptime$",
+      "^df( -h)?$",
+      `^systemctl (status|is-active) app-${n}(@[0-9]+)?(\\.service)?$`,
+      `^journalctl -u app-${n}( -n [0-9]{1,4})?( --no-pager)?$`,
+      `^tail -n [0-9]{1,4} /var/log/app-${n}/[a-z0-9._-]+$`,
+    ],
+    deny: [`^systemctl [a-z-]+ app-${n}-vault`],
+    require_approval: [`^systemctl restart app-${n}$`],
+  };
+}

@@ -1,0 +1,20 @@
+import { editConfig, Stage, type StageOptions } from "../stage/stage.ts";
+import type { Row } from "./row.ts";
+
+/** One part of the benchmark: it sets up what it needs and leaves nothing running. */
+export type Section = (context: SectionContext) => Promise<readonly Row[]>;
+
+/** What a {@linkcode Section} is given. */
+export interface SectionContext {
+  /** An empty folder of its own, removed afterwards. */
+  readonly dir: string;
+  /** Tells people what is going on. */
+  readonly say: (text: string) => void;
+}
+
+/** A set-up in the folder of a section, without the limit of sign requests: it would be what is measured. */
+export async function createStage(dir: string, options: Omit<StageOptions, "dir"> = {}): Promise<Stage> {
+  const stage = await Stage.create({ ...options, dir });
+  await editConfig(stage.init.signer_config, [{ path: ["sign_rate_limit_per_min"] }]);
+  return stage;
+}

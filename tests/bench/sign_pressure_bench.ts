@@ -1,0 +1,104 @@
+import { HOST, type Stage } from "../stage/stage.ts";
+import { load, type LoadResult } from "./http_load.ts";
+import { hostName } from "./large_config.ts";
+import { putLargePolicy } from "./large_stage.ts";
+import type { Row } from "./row.ts";
+import { signLoad } from "./sign_request.ts";
+import { median, quantile } from "./statistics.ts";
+
+const FEW = 16;
+const MANY = 64;
+const ROUNDS = 3;
+const SECONDS = 3;
+const PRESSURE_SECONDS = 10;
+/** Between the beginnings of two reloads; one that takes longer is followed by the next at once. */
+const RELOAD_EVERY_MS = 1000;
+
+/** `POST /v1/sign` over many connections, and while grants come and go; the stage's signer runs. */
+export async function benchSignPressure(stage: Stage): Promise<readonly Row[]> {
+  return [await benchConnections(stage), await benchGrantChurn(stage)];
+}
+
+async function benchConnections(stage: Stage): Promise<Row> {
+  const common = await signLoad(stage);
+  const rates: { readonly few: number; readonly many: number }[] = [];
+  await load({ ...common, connections: MANY, seconds: 1 });
+  for (let round = 0; round < ROUNDS; round++) {
+    const few = checked(await load({ ...common, connections: FEW, seconds: SECONDS }));
+    const many = checked(await load({ ...common, connections: MANY, seconds: SECONDS }));
+    rates.push({ few: few.perSecond, many: many.perSecond });
+  }
+  const ratio = median(rates.map(({ few, many }) => many / few));
+  return {
+    what: `sign, ${MANY} connections`,
+    measured: `${median(rates.map(({ many }) => many)).toFixed(0)}/s`,
+    baseline: `${median(rates.map(({ few }) => few)).toFixed(0)}/s with ${FEW}`,
+    ratio: ratio.toFixed(2),
+    // Two runs of the same load differ by as much.
+    target: "no worse (at least 0.95)",
+    met: ratio >= 0.95,
+  };
+}
+
+async function benchGrantChurn(stage: Stage): Promise<Row> {
+  const operator = await stage.signerClient("operator");
+  return await underPressure(stage, HOST, "grants made and revoked", async (n) => {
+    const body = { allow: [`^app-${n} status$`], ttl_seconds: 600 };
+    const made = await operator.request({ method: "POST", path: `/v1/policy/hosts/${HOST}/grants`, body });
+    if (made.status !== 201) throw new Error(`the grant answered ${made.status}: ${made.text}`);
+    const { id } = JSON.parse(made.text);
+    const revoked = await operator.request({ method: "DELETE", path: `/v1/policy/grants/${id}` });
+    if (revoked.status !== 200) throw new Error(`the revocation answered ${revoked.status}`);
+  });
+}
+
+/** `POST /v1/sign` while a config of 10,000 hosts, changed each time, is reloaded again and again. */
+export async function benchReload(stage: Stage): Promise<Row> {
+  const config = stage.init.signer_config;
+  await putLargePolicy(config);
+  const texts = [await Deno.readTextFile(config), ""];
+  texts[1] = texts[0]?.replace(`"principal": "host:${hostName(7)}"`, `"principal": "host:changed"`) ?? "";
+  if (texts[0] === texts[1]) throw new Error("the second config is the same");
+  await using _signer = await stage.startSigner();
+  const operator = await stage.signerClient("operator");
+  return await underPressure(stage, hostName(0), "reloads of 10,000 hosts", async (n) => {
+    const pause = new Promise((resolve) => setTimeout(resolve, RELOAD_EVERY_MS));
+    await Deno.writeTextFile(`${config}.next`, texts[n % 2] ?? "");
+    await Deno.rename(`${config}.next`, config);
+    const { status, text } = await operator.request({ method: "POST", path: "/v1/reload" });
+    if (status !== 200) throw new Error(`the reload answered ${status}: ${text}`);
+    await pause;
+  });
+}
+
+/** The latencies of sign requests while something is done over and over. */
+async function underPressure(
+  stage: Stage,
+  host: string,
+  what: string,
+  act: (n: number) => Promise<void>,
+): Promise<Row> {
+  const options = { ...await signLoad(stage, host), connections: FEW };
+  const quiet = checked(await load({ ...options, seconds: SECONDS }));
+  let [acts, done] = [0, false];
+  const acting = async () => {
+    while (!done) await act(acts++);
+  };
+  const loading = load({ ...options, seconds: PRESSURE_SECONDS }).finally(() => done = true);
+  const pressed = checked((await Promise.all([loading, acting()]))[0]);
+  const [p50, p99] = [quantile(pressed.latencies, 0.5), quantile(pressed.latencies, 0.99)];
+  const still = quantile(quiet.latencies, 0.5);
+  return {
+    what: `sign, p99 during ${acts} ${what}`,
+    measured: `${p99.toFixed(1)} ms`,
+    baseline: `${p50.toFixed(1)} ms p50 (${still.toFixed(1)} without)`,
+    ratio: (p99 / p50).toFixed(1),
+    target: "under 5",
+    met: p99 / p50 < 5,
+  };
+}
+
+function checked(result: LoadResult): LoadResult {
+  if (result.failures > 0) throw new Error(`${result.failures} sign requests failed`);
+  return result;
+}
