@@ -38,7 +38,7 @@ Deno.test("execute() asks for a certificate for this command, key and end user a
   }]);
 });
 
-Deno.test("execute() passes sudo, pty and the groups on, and never drops an empty group list", async () => {
+Deno.test("execute() passes sudo, pty and the groups on, and never drops an empty group list (I3)", async () => {
   const broker = new BrokerFixture();
   await broker.run({ sudo: true, sudoUser: "app", pty: true, callerGroups: [] });
   const [request] = broker.authority.requests;
@@ -68,7 +68,7 @@ Deno.test("execute() refreshes the hosts before each command", async () => {
   assert.equal(broker.authority.fetches, 2);
 });
 
-Deno.test("execute() does not use a host that has just been removed", async () => {
+Deno.test("execute() does not use a host that has just been removed (K15)", async () => {
   const broker = new BrokerFixture();
   await broker.run();
   broker.authority.list = () => ({});
@@ -230,7 +230,7 @@ Deno.test("execute() returns and records the warning of an audit-mode policy", a
   assert.equal(broker.log.entries[0]?.warning, "would be denied");
 });
 
-Deno.test("execute() withholds the result when it can't be recorded in closed mode, and recovers", async () => {
+Deno.test("execute() withholds the result when it can't be recorded in closed mode, and recovers (L11)", async () => {
   const broker = new BrokerFixture();
   broker.log.failing = true;
   await assert.rejects(broker.run(), { code: "audit_unavailable", message: "audit unavailable" });
@@ -264,7 +264,7 @@ Deno.test.each([
     decision: { allowed: false, matched_rule: "deny:x", reason: "no" },
     outcome: "dry_run_denied",
   },
-])("execute() previews $name without connecting", async ({ decision, outcome }) => {
+])("execute() previews $name without connecting (I21)", async ({ decision, outcome }) => {
   const broker = new BrokerFixture();
   broker.authority.answer = () => ({ kind: "decided", decision });
   assert.deepEqual(await broker.run({ dryRun: true }), { kind: "decided", decision });

@@ -85,7 +85,7 @@ Deno.test("take() forgets the least recently used key when none is idle", () => 
   assert.equal(buckets.take("b", 1).ok, true, "b was forgotten");
 });
 
-Deno.test("take() remembers at most 4096 keys by default", () => {
+Deno.test("take() remembers at most 4096 keys by default (R4)", () => {
   const buckets = new TokenBuckets({ clock: new FakeClock() });
   for (let key = 0; key < 10_000; key++) buckets.take(String(key), 1);
   assert.equal(buckets.size, 4096);

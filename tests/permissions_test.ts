@@ -113,7 +113,7 @@ Deno.test("the signer may do what its config says and nothing else", () =>
     ], [read(init.ssh_ca), read(init.signer_audit_key), write(`${init.folder}/log/signer/probe`)]);
   }));
 
-Deno.test("the broker may do what its config says and nothing else", () =>
+Deno.test("the broker may do what its config says and nothing else (C15)", () =>
   withStage({}, async (stage) => {
     const { init } = stage;
     const stranger = await strangersFile(stage);

@@ -34,7 +34,7 @@ function replying(status: number, body: unknown, text = JSON.stringify(body) ?? 
   return { signer, authority: new RemoteAuthority(signer) };
 }
 
-Deno.test("RemoteAuthority.sign() posts the request as it is, with the signal", async () => {
+Deno.test("RemoteAuthority.sign() posts the request as it is, with the signal (I20)", async () => {
   const { signer, authority } = replying(200, { decision: { allowed: true, require_approval: true } });
   await authority.sign(request, signal);
   assert.deepEqual(signer.requests, [{ method: "POST", path: "/v1/sign", body: request, signal }]);

@@ -113,7 +113,7 @@ Deno.test.each<{ name: string; init: RequestInit; status: number; code: string; 
     detail: 'field "host" contains null bytes',
   },
   {
-    name: "a NUL in the command",
+    name: "a NUL in the command (R5)",
     init: post({ ...body, command: "id\0" }),
     status: 400,
     code: "invalid_request",
@@ -127,7 +127,7 @@ Deno.test.each<{ name: string; init: RequestInit; status: number; code: string; 
     detail: 'field "sudo_user" contains null bytes',
   },
   {
-    name: "64 KiB and one byte",
+    name: "64 KiB and one byte (R1)",
     init: post(JSON.stringify(body).padEnd(65537)),
     status: 413,
     code: "payload_too_large",
@@ -227,7 +227,7 @@ Deno.test.each([
         throw error;
       },
   },
-])("POST /v1/ssh_run answers 502 without any detail when $name", async ({ fail }) => {
+])("POST /v1/ssh_run answers 502 without any detail when $name (I19)", async ({ fail }) => {
   const broker = new BrokerFixture();
   fail(broker, new AppError("upstream_failure", "connection: 10.0.0.1:22 refused"));
   const problem = await problemOf(await send(broker, "/v1/ssh_run", post(body)));

@@ -228,7 +228,7 @@ Deno.test.each([
     text: /^field "command" contains null bytes$/,
   },
   {
-    name: "a field that is too long",
+    name: "a field that is too long (R5)",
     args: { server: "web01", command: "x".repeat(65537) },
     text: /^field "command" exceeds the limit of 65536 bytes$/,
   },

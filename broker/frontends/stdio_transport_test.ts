@@ -67,7 +67,7 @@ Deno.test("StdioTransport gives only text that can be encoded", async () => {
   assert.deepEqual(received, [{ ...ping(1), method: "a\ufffdb" }]);
 });
 
-Deno.test("StdioTransport ends the connection at a line that is too long", async () => {
+Deno.test("StdioTransport ends the connection at a line that is too long (R2)", async () => {
   const { pipe, transport, errors } = connect();
   await transport.start();
   for (let mebibyte = 0; mebibyte < 11; mebibyte++) {

@@ -9,9 +9,9 @@ const rows = [
   { name: "less than the limit", limit: 4, chunks: ["a", "", "b"], text: "ab" },
   { name: "exactly the limit", limit: 4, chunks: ["ab", "cd"], text: "abcd" },
   { name: "exactly the limit and an empty chunk", limit: 4, chunks: ["abcd", ""], text: "abcd" },
-  { name: "one byte too many", limit: 4, chunks: ["ab", "cde"], text: `abcd${mark(4)}` },
+  { name: "one byte too many (K19, K20)", limit: 4, chunks: ["ab", "cde"], text: `abcd${mark(4)}` },
   { name: "chunks after the limit", limit: 4, chunks: ["abcd", "e", "f"], text: `abcd${mark(4)}` },
-  { name: "a last line without end", limit: 9, chunks: ["one\n", "two"], text: "one\ntwo" },
+  { name: "a last line without end (K21)", limit: 9, chunks: ["one\n", "two"], text: "one\ntwo" },
   { name: "any output with a limit of 0", limit: 0, chunks: ["a"], text: mark(0) },
 ] as const;
 

@@ -20,7 +20,7 @@ Deno.test.each<{ name: string; sources: Partial<ClientSources>; expected: Record
     },
   },
   {
-    name: "the file over defaults, relative to the file",
+    name: "the file over defaults, relative to the file (C7)",
     sources: { file: FILE },
     expected: {
       url: "https://file:1",

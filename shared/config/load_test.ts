@@ -80,7 +80,7 @@ Deno.test.each([
 });
 
 Deno.test.each([
-  { name: "an unknown key", members: `"x": 1`, problem: 'unknown key "x"' },
+  { name: "an unknown key (C1)", members: `"x": 1`, problem: 'unknown key "x"' },
   {
     name: "a misspelled key",
     members: `"audit_failmode": "open"`,
@@ -92,7 +92,7 @@ Deno.test.each([
     problem: 'unknown key "hosts.web01.command_policy.alow" (did you mean "allow"?)',
   },
   {
-    name: "an unknown key in a list",
+    name: "an unknown key in a list (C1)",
     members: `"redact": {"patterns": [{"name": "a", "regex": "b", "regx": "c"}]}`,
     problem: 'unknown key "redact.patterns[0].regx" (did you mean "regex"?)',
   },
@@ -194,7 +194,7 @@ Deno.test.each([
     members: `"_comment": 1, "_comment": 2`,
     problem: 'duplicate key "_comment" in line 1',
   },
-])("parseConfig() refuses a duplicate key $name", ({ members, problem }) => {
+])("parseConfig() refuses a duplicate key $name (C3)", ({ members, problem }) => {
   assert.deepEqual(problemsOf(() => parseSigner(members)), [problem]);
 });
 
@@ -226,7 +226,7 @@ Deno.test("parseConfig() drops every _ key of a struct, whatever its value", () 
   assert.deepEqual(Object.keys(config.hosts["a"]?.command_policy ?? { x: 1 }), []);
 });
 
-Deno.test("parseConfig() keeps real _ entries of a map, and drops comments there", () => {
+Deno.test("parseConfig() keeps real _ entries of a map, and drops comments there (C2)", () => {
   const config = parseSigner(`
     "hosts": { "_note": "text", "_n": 1, "_null": null, "_a_comment": {"x": 1}, "_b_example": {${HOST}}, "_web": {${HOST}} },
     "callers": { "_default": { "allowed_groups": [] }, "_comment": "x" },
@@ -265,7 +265,7 @@ Deno.test.each([
     members: `"hosts": {"_web": []}`,
     problem: "hosts._web: must be an object, is an array",
   },
-])("parseConfig() sees $name", ({ members, problem }) => {
+])("parseConfig() sees $name (C2)", ({ members, problem }) => {
   assert.deepEqual(problemsOf(() => parseSigner(members)), [problem]);
 });
 
@@ -289,7 +289,7 @@ Deno.test("parseConfig() refuses __proto__ anywhere", () => {
   assert.deepEqual(found, ['key "hosts.__proto__" is not allowed', 'key "hosts.a.__proto__" is not allowed']);
 });
 
-Deno.test("parseConfig() refuses unsupported keys below the top and in maps", () => {
+Deno.test("parseConfig() refuses unsupported keys below the top and in maps (I23)", () => {
   const schema = z.strictObject({ hosts: z.record(z.string(), z.strictObject({ addr: z.string() })) });
   const text = '{ "hosts": { "a": { "addr": "x", "sealed_exec": true }, "b": { "addr": "y" } } }';
   const unsupported = ["hosts.*.sealed_exec", "signer.approval_wait_seconds"];

@@ -79,7 +79,7 @@ Deno.test.each<
     code: "payload_too_large",
   },
   {
-    name: "an endless body",
+    name: "an endless body (R1)",
     body: () => new ReadableStream({ pull: (controller) => controller.enqueue(bytesOf(" ".repeat(10))) }),
     code: "payload_too_large",
     message: /^Request body is larger than 64 bytes$/,
@@ -150,7 +150,7 @@ Deno.test.each<
   if (message !== undefined) assert.match(refusal.message, message);
 });
 
-Deno.test("readJsonBody() refuses an announced size without reading", async () => {
+Deno.test("readJsonBody() refuses an announced size without reading (R1)", async () => {
   let pulled = 0;
   const body = new ReadableStream({ pull: () => void pulled++ }, { highWaterMark: 0 });
   const headers = { "content-type": "application/json", "content-length": "65" };

@@ -26,6 +26,6 @@ Deno.test.each<{ readonly name: string; readonly commonName: unknown }>([
   { name: "the first C1 control", commonName: "broker\x80" },
   { name: "the last C1 control", commonName: "broker\x9f" },
   { name: "half of a surrogate pair", commonName: "broker\ud800" },
-])("callerFromCertificate() refuses $name", ({ commonName }) => {
+])("callerFromCertificate() refuses $name (I8)", ({ commonName }) => {
   assert.equal(callerFromCertificate(true, commonName), undefined);
 });

@@ -29,7 +29,7 @@ Deno.test.each([
   { name: "an imitation", error: { name: "AppError", code: "denied", message: "/etc/gateway/ca_key" } },
   { name: "a string", error: "/etc/gateway/ca_key" },
   { name: "nothing", error: undefined },
-])("problemResponse() tells nothing of $name", async ({ error }) => {
+])("problemResponse() tells nothing of $name (I19)", async ({ error }) => {
   const response = problemResponse(error);
   assert.equal(response.status, 500);
   assert.deepEqual(await response.json(), {

@@ -20,7 +20,7 @@ class Folder implements AsyncDisposable {
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 
-Deno.test("writeFileAtomic() creates a file for its owner alone", async () => {
+Deno.test("writeFileAtomic() creates a file for its owner alone (C4)", async () => {
   await using folder = new Folder();
   await writeFileAtomic(folder.file, bytes("new"));
   assert.equal(Deno.readTextFileSync(folder.file), "new");
@@ -60,7 +60,7 @@ Deno.test("writeFileAtomic() follows a symbolic link", async () => {
   assert.equal(Deno.readTextFileSync(`${folder.path}/real.json`), "new");
 });
 
-Deno.test("writeFileAtomic() leaves no temporary file behind when it fails", async () => {
+Deno.test("writeFileAtomic() leaves no temporary file behind when it fails (C4)", async () => {
   await using folder = new Folder();
   Deno.mkdirSync(folder.file);
   await assert.rejects(writeFileAtomic(folder.file, bytes("new")));

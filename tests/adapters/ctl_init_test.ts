@@ -92,7 +92,7 @@ Deno.test("init refuses a dangling link in the place of a config, rather than wr
   assert.equal((await run(folder.path, "init")).exit, 1);
 });
 
-Deno.test("init --force keeps the former set-up, heals modes and makes new keys", async () => {
+Deno.test("init --force keeps the former set-up, heals modes and makes new keys (C16)", async () => {
   await using folder = await createFolder();
   await run(folder.path, "init", "--dir", ".");
   const formerKey = await Deno.readTextFile(join(folder.path, "pki/ssh_ca"));

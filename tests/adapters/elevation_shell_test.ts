@@ -42,6 +42,7 @@ Deno.test("elevateCommand() gives sudo the words of the command in every shell",
   const texts = commands.map((command) => elevateCommand(PREFIX, command));
   for (const shell of await findShells()) {
     const runs = await runTexts(shell, { texts, stubs: new Set(["sudo"]) });
+    assert(runs !== undefined, shell.name);
     for (const [index, command] of commands.entries()) {
       const message = `${shell.name}: ${JSON.stringify(command)} as ${JSON.stringify(texts[index])}`;
       assert.deepEqual(runs[index]!, [findExpected(command)], message);
@@ -54,6 +55,7 @@ Deno.test("shellQuote() gives back any word in every shell", async () => {
   const texts = words.map((word) => `pa ${shellQuote(word)} ${shellQuote("")} ${shellQuote(word)}`);
   for (const shell of await findShells()) {
     const runs = await runTexts(shell, { texts, stubs: new Set(["pa"]) });
+    assert(runs !== undefined, shell.name);
     for (const [index, word] of words.entries()) {
       assert.deepEqual(
         runs[index]!,

@@ -1,85 +1,123 @@
+/**
+ * The firewall's whole promise: what it believes a text runs is what every shell runs. Seeded, so that a
+ * failure comes back; FIREWALL_SEED and FIREWALL_COMMANDS run another or a longer series, and
+ * `deno task test:firewall` the long one.
+ */
 import assert from "node:assert/strict";
-import { lexShell } from "../../shared/policy/shell_lexer.ts";
-import { parseCommand } from "@gateway/shared/policy/shell";
-import { createGenerator, PROGRAMS } from "./command_generator.ts";
-import { findShells, runTexts } from "./shell_runner.ts";
+import type { Accepted } from "../firewall/belief.ts";
+import { compare, describeMismatch, isObservableAlone, type Manner } from "../firewall/comparison.ts";
+import { readCorpus } from "../firewall/corpus.ts";
+import { minimise } from "../firewall/minimise.ts";
+import { createSeries, describeTally, type Tally } from "../firewall/series.ts";
+import { findShells, type Shell } from "../firewall/shells.ts";
 
-// The firewall's whole promise: what it believes a text runs is what every shell runs. Seeded, so that a
-// failure comes back; FIREWALL_SEED and FIREWALL_COMMANDS run another or a longer series.
 const SEED = Number(Deno.env.get("FIREWALL_SEED") ?? "20240607");
-const COMMANDS = Number(Deno.env.get("FIREWALL_COMMANDS") ?? "3000");
+const COMMANDS = Number(Deno.env.get("FIREWALL_COMMANDS") ?? "20000");
 
-interface Accepted {
-  readonly text: string;
-  readonly commands: readonly (readonly string[])[];
+const BATCH = 5000;
+// One text in so many is also run by a process of its own, which costs a hundred times as much.
+const ALONE_EVERY = 64;
+const AT_ONCE = 2;
+const MOST_SHOWN = 3;
+
+interface Job {
+  readonly shell: Shell;
+  readonly manner: Manner;
+  readonly texts: readonly Accepted[];
 }
 
-function generateAccepted(): readonly Accepted[] {
-  const generate = createGenerator(SEED);
-  const accepted: Accepted[] = [];
-  while (accepted.length < COMMANDS) {
-    const text = generate();
-    const parsed = parseCommand(text);
-    if (parsed.kind === "commands") accepted.push({ text, commands: parsed.commands });
+function* cut(texts: Iterable<Accepted>): Generator<readonly Accepted[]> {
+  let batch: Accepted[] = [];
+  for (const text of texts) {
+    batch.push(text);
+    if (batch.length < BATCH) continue;
+    yield batch;
+    batch = [];
   }
-  return accepted;
+  if (batch.length > 0) yield batch;
 }
 
-/** The recorded commands that run: a program of ours ends with 0, any other name is not found. */
-function findExpected({ text, commands }: Accepted): readonly (readonly string[])[] {
-  const lexed = lexShell(text);
-  assert(lexed.kind === "lexed");
-  let runs = true;
-  let succeeded = true;
-  return commands.filter((words, index) => {
-    const operator = lexed.operators[index - 1];
-    if (operator === "||") runs = !succeeded;
-    else if (operator === "&&") runs = succeeded;
-    else if (operator === ";") runs = true;
-    const isProgram = PROGRAMS.includes(words[0]!);
-    if (runs) succeeded = isProgram;
-    return runs && isProgram;
-  });
+function* createJobs(texts: Iterable<Accepted>, shells: readonly Shell[]): Generator<Job> {
+  let number = 0;
+  for (const batch of cut(texts)) {
+    const alone = batch.filter((each, index) => index % ALONE_EVERY === 0 && isObservableAlone(each));
+    for (const shell of shells) {
+      if (number % (shell.oneIn ?? 1) !== 0) continue;
+      yield { shell, manner: "eval", texts: batch };
+      yield { shell, manner: "-c", texts: alone };
+    }
+    number += 1;
+  }
 }
 
-// A descriptor that is not open fails the command in every shell: then it did not run, which is no danger.
-function mayFail(text: string): boolean {
-  return /[3-9][<>]&|[<>]&[ \t]*[3-9-]/.test(text);
+function describeRun(tally: Tally, runs: Readonly<Record<Manner, number>>, mismatches: number): string {
+  return `firewall: seed ${SEED}: ${describeTally(tally)}; ` +
+    `${runs.eval} runs by eval, ${runs["-c"]} by -c, ${mismatches} mismatches`;
 }
 
-function sortWords(commands: readonly (readonly string[])[]): readonly string[] {
-  return commands.map((words) => JSON.stringify(words)).sort();
-}
-
-function isWithin(few: readonly string[], many: readonly string[]): boolean {
-  const left = [...many];
-  return few.every((item) => {
-    const index = left.indexOf(item);
-    if (index >= 0) left.splice(index, 1);
-    return index >= 0;
-  });
-}
-
-Deno.test("parseCommand() believes of every accepted text what the shells do", async (test) => {
-  const accepted = generateAccepted();
-  const texts = accepted.map(({ text }) => text);
+Deno.test("parseCommand() believes of every accepted text what the shells do", async () => {
   const shells = await findShells();
-  await Promise.all(shells.map((shell) =>
-    test.step({
-      name: shell.name,
-      sanitizeOps: false,
-      sanitizeResources: false,
-      sanitizeExit: false,
-      fn: async () => {
-        const runs = await runTexts(shell, { texts, programs: PROGRAMS });
-        for (const [index, command] of accepted.entries()) {
-          const executed = sortWords(runs[index]!.executed);
-          const believed = sortWords(findExpected(command));
-          const message = `${shell.name}: ${JSON.stringify(command.text)}`;
-          if (mayFail(command.text)) assert(isWithin(executed, sortWords(command.commands)), message);
-          else assert.deepEqual(executed, believed, message);
-        }
-      },
-    })
-  ));
+  const { texts, tally } = createSeries({ seed: SEED, count: COMMANDS, corpus: await readCorpus() });
+  const runs = { "eval": 0, "-c": 0 };
+  const found: string[] = [];
+  let mismatches = 0;
+  const jobs = createJobs(texts, shells);
+  const work = async (): Promise<void> => {
+    for (const { shell, manner, texts } of jobs) {
+      const different = await compare(shell, { texts, manner });
+      runs[manner] += texts.length;
+      mismatches += different.length;
+      for (const mismatch of different.slice(0, MOST_SHOWN - found.length)) {
+        found.push(await describeMismatch(shell, { mismatch, manner }));
+      }
+      if (found.length >= MOST_SHOWN) return;
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, work));
+  await write(describeRun(tally, runs, mismatches));
+  assert.equal(mismatches, 0, `seed ${SEED}\n${found.join("\n")}`);
 });
+
+Deno.test.each(
+  [
+    { name: "a command that is not believed", text: "pa;pb", commands: [["pa"]] },
+    { name: "a word that is cut otherwise", text: "pa 'b c'", commands: [["pa", "b", "c"]] },
+    { name: "a command that does not run", text: "pa #;pb", commands: [["pa"], ["pb"]], operators: [";"] },
+    { name: "two commands in the other order", text: "pa;pb", commands: [["pb"], ["pa"]], operators: [";"] },
+    { name: "a file that is written", text: "pa >b", commands: [["pa"]] },
+    { name: "a builtin taken for another", text: "echo a", commands: [["echo", "b"]] },
+    { name: "a command behind a descriptor that is not open", text: "pa;pb >&3", commands: [["pb"]] },
+  ] satisfies { name: string; text: string; commands: string[][]; operators?: ";"[] }[],
+)(
+  "compare() finds $name",
+  async ({ text, commands, operators = [] }) => {
+    const planted: Accepted = { text, commands, operators };
+    for (const shell of await findShells()) {
+      const before: Accepted = { text: "pa", commands: [["pa"]], operators: [] };
+      const manners: readonly Manner[] = isObservableAlone(planted) ? ["eval", "-c"] : ["eval"];
+      for (const manner of manners) {
+        const found = await compare(shell, { texts: [before, planted, before], manner });
+        assert.deepEqual(found.map(({ accepted }) => accepted), [planted], `${shell.name} ${manner}`);
+      }
+    }
+  },
+);
+
+Deno.test("compare() goes on behind a text that ends the shell", async () => {
+  const ends: Accepted = { text: "'p'a; exit", commands: [["pa"], ["pb"]], operators: [";"] };
+  const good: Accepted = { text: "pb", commands: [["pb"]], operators: [] };
+  for (const shell of await findShells()) {
+    const found = await compare(shell, { texts: [good, ends, good], manner: "eval" });
+    assert.deepEqual(found, [{ accepted: ends, executed: [["pa"]] }], shell.name);
+  }
+});
+
+Deno.test("minimise() leaves what is needed for the failure", async () => {
+  const failing = (texts: readonly string[]): Promise<readonly number[]> =>
+    Promise.resolve([...texts.keys()].filter((index) => /;.*😀/u.test(texts[index]!)));
+  assert.equal(await minimise("pa 'x' ; pb \"a😀b\" || pc", failing), ";😀");
+});
+
+async function write(line: string): Promise<void> {
+  await Deno.stderr.write(new TextEncoder().encode(`${line}\n`));
+}

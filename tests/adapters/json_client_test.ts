@@ -92,7 +92,7 @@ Deno.test.each<{ readonly name: string; readonly listener: RequestListener; read
     message: /^The answer of the signer is larger than 1000 bytes$/,
   },
   {
-    name: "an answer without end",
+    name: "an answer without end (C10)",
     listener: (_request, response) => {
       const timer = setInterval(() => response.write("x".repeat(400)), 1);
       response.on("close", () => clearInterval(timer));
@@ -110,7 +110,7 @@ Deno.test.each<{ readonly name: string; readonly listener: RequestListener; read
     message: /^Failed contacting the signer$/,
   },
   {
-    name: "an answer that breaks off",
+    name: "an answer that breaks off (R9)",
     listener: (_request, response) => {
       response.writeHead(200, { "content-length": "100" });
       response.write("x", () => response.destroy());
@@ -191,7 +191,7 @@ Deno.test.each([
   assert.equal(requests, 0);
 });
 
-Deno.test("JsonClient refuses TLS 1.2", async () => {
+Deno.test("JsonClient refuses TLS 1.2 (C10)", async () => {
   await using upstream = await startUpstream((_request, response) => response.end("{}"), {
     maxVersion: "TLSv1.2",
   });

@@ -46,8 +46,8 @@ Deno.test.each<{ readonly name: string; readonly identity: () => Promise<Identit
     identity: () => issue({ subject: [{ CN: ["broker-1", "admin"] }], usage: "client" }),
   },
   { name: "no CN", identity: () => issue({ subject: "O=gateway", usage: "client" }) },
-  { name: "an empty subject", identity: () => issue({ subject: "", usage: "client" }) },
-  { name: "a line break in the CN", identity: () => issue(client("broker-1\nadmin")) },
+  { name: "an empty subject (I8)", identity: () => issue({ subject: "", usage: "client" }) },
+  { name: "a line break in the CN (I8)", identity: () => issue(client("broker-1\nadmin")) },
   { name: "a NUL in the CN", identity: () => issue(client("broker-1\0")) },
   { name: "a C1 control in the CN", identity: () => issue(client("broker-1\u0085")) },
 ])("startMtlsServer() answers 401 to $name, also when the TLS session is resumed", async ({ identity }) => {
@@ -126,7 +126,7 @@ Deno.test.each([
     text: `GET / HTTP/1.1\r\nHost: x\r\nX: ${"a".repeat(20_000)}\r\n\r\n`,
     status: 400,
   },
-  { name: "headers that do not end", text: "GET / HTTP/1.1\r\nHost: x\r\nX: ", status: 408 },
+  { name: "headers that do not end (R1)", text: "GET / HTTP/1.1\r\nHost: x\r\nX: ", status: 408 },
 ])("startMtlsServer() answers $status to $name, and closes or stays in step", async ({ text, status }) => {
   await using server = await startServer(hello, { timeouts: SHORT });
   using connection = await RawConnection.open(server.port);
@@ -169,7 +169,7 @@ Deno.test.each([
   assert.match(await connection.read(), answer);
 });
 
-Deno.test("startMtlsServer() closes a connection that starts no TLS, and one that sends nothing", async () => {
+Deno.test("startMtlsServer() closes a connection that starts no TLS, and one that sends nothing (R1)", async () => {
   await using server = await startServer(hello, { timeouts: SHORT });
   using silent = await Deno.connect({ hostname: "127.0.0.1", port: server.port });
   assert.equal(await silent.read(new Uint8Array(1)).catch(() => null), null);
@@ -177,7 +177,7 @@ Deno.test("startMtlsServer() closes a connection that starts no TLS, and one tha
   await quiet.read();
 });
 
-Deno.test("startMtlsServer() closes connections beyond the limit", async () => {
+Deno.test("startMtlsServer() closes connections beyond the limit (R1)", async () => {
   await using server = await startServer(hello, { maxConnections: 1 });
   using first = await RawConnection.open(server.port);
   await first.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");

@@ -48,7 +48,7 @@ for (const forced of [false, true]) {
     !forced || kind === "embedded" || request?.pty || command === TALKS
   );
   Deno.test.each(tested)(
-    `runCommand() when canceled ends a ${forced ? "forced " : ""}command $name ($kind)`,
+    `runCommand() when canceled ends a ${forced ? "forced " : ""}command $name ($kind) (K16)`,
     ({ kind, command, request }) =>
       withTarget(kind, async ({ run, dir }) => {
         const controller = new AbortController();

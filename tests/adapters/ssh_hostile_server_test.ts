@@ -13,7 +13,7 @@ const encoder = new TextEncoder();
 const failure = (message: string) => ({ code: "upstream_failure", message });
 const PIN = failure("connection: host key: parsing host key failed");
 
-Deno.test("runCommand() gives up on a host that accepts TCP and says nothing", () =>
+Deno.test("runCommand() gives up on a host that accepts TCP and says nothing (R7)", () =>
   withTcpServer(readToEnd, async (port) => {
     await assert.rejects(
       runOn({ port, hostKeyLine, limits: { handshakeMs: 50 } }),
@@ -69,7 +69,7 @@ Deno.test.each([
     );
   }));
 
-Deno.test("runCommand() reports a refused connection without saying to where", async () => {
+Deno.test("runCommand() reports a refused connection without saying to where (I19)", async () => {
   const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = listener.addr;
   listener.close();
@@ -176,7 +176,7 @@ Deno.test("runCommand() ends a command that the host starts after the cancellati
   assert.deepEqual(signals, ["TERM", "KILL"]);
 });
 
-Deno.test("runCommand() takes a channel that is closed without status for an error", () =>
+Deno.test("runCommand() takes a channel that is closed without status for an error (K21)", () =>
   withSshServer(onExec((channel) => channel.end("some output")), async ({ port, hostKeyLine }) => {
     await assert.rejects(
       runOn({ port, hostKeyLine }),

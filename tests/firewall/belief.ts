@@ -5,6 +5,8 @@ import { compilePattern } from "@gateway/shared/policy/pattern";
 import { parseCommand } from "@gateway/shared/policy/shell";
 import { type CommandOperator, lexShell } from "../../shared/policy/shell_lexer.ts";
 
+import { isReservedWord } from "../../shared/policy/shell_names.ts";
+
 /** A text that the firewall lets pass. */
 export interface Accepted {
   readonly text: string;
@@ -42,18 +44,23 @@ export function believe(text: string): Belief {
   return { kind: "accepted", accepted: { text, commands: parsed.commands, operators: lexed.operators } };
 }
 
-// A function cannot stand in for them, so they run for real, each text in a subshell of its own.
-const SPECIAL: ReadonlySet<string> = new Set([":", "[", "break", "continue", "exit", "return", "times"]);
+// No stub can stand in for them, so they run for real (or are a folder), each text in a subshell of its own.
+const SPECIAL: ReadonlySet<string> = new Set(": [ [[ .. break continue exit return times".split(" "));
 
-/** Whether a text runs a builtin that no stub can replace, and that may end or leave the shell. */
-export function runsSpecialBuiltin({ commands }: Accepted): boolean {
+/** Whether a text runs a name that no stub can replace, most of them builtins that end or leave the shell. */
+export function runsForReal({ commands }: Accepted): boolean {
   return commands.some(([name = ""]) => SPECIAL.has(name));
 }
 
 /** Whether a stub of this name can be found on a PATH; an executable of a path is never run in a test. */
 export function isStubName(name: string): boolean {
-  return !SPECIAL.has(name) && !name.includes("/") && name !== ".." &&
+  return !SPECIAL.has(name) && !name.includes("/") &&
     new TextEncoder().encode(name).length < 256;
+}
+
+/** Whether every shell lets a function have this name; other stubs are executables. */
+export function isFunctionName(name: string): boolean {
+  return /^[A-Za-z_]\w*$/.test(name) && !isReservedWord(name);
 }
 
 /** The stubs that end with 1, so that both sides of `||` and `&&` are seen. */
@@ -84,7 +91,7 @@ export function isAsBelieved(accepted: Accepted, executed: readonly (readonly st
 }
 
 function mayFail(accepted: Accepted): boolean {
-  return /[3-9][<>]&|[<>]&[ \t]*[3-9-]/.test(accepted.text) || runsSpecialBuiltin(accepted);
+  return /[3-9][<>]&|[<>]&[ \t]*[3-9-]/.test(accepted.text) || runsForReal(accepted);
 }
 
 /** The commands whose turn comes and that a stub stands in for. */

@@ -6,7 +6,7 @@ import {
   findDue,
   findStubNames,
   isAsBelieved,
-  runsSpecialBuiltin,
+  runsForReal,
 } from "./belief.ts";
 import { minimise } from "./minimise.ts";
 import { type Batch, type Executed, runProcesses, runTexts } from "./shell_runner.ts";
@@ -42,13 +42,30 @@ export async function compare(
   const batch: Batch = {
     texts: texts.map(({ text }) => text),
     stubs: new Set([...COMMON, ...texts.flatMap(findStubNames)]),
-    apart: new Set(texts.keys().filter((index) => runsSpecialBuiltin(texts[index]!))),
+    apart: new Set(texts.keys().filter((index) => runsForReal(texts[index]!))),
   };
   const runs = await (manner === "-c" ? runProcesses : runTexts)(shell, batch);
+  if (runs === undefined) return await findStray(shell, { texts, manner });
   return texts.flatMap((accepted, index) => {
     const executed = runs[index]!;
     return isAsBelieved(accepted, executed) ? [] : [{ accepted, executed }];
   });
+}
+
+/** One of these ended or stopped the shell, or wrote a file: halves it until it stands alone. */
+async function findStray(
+  shell: Shell,
+  { texts, manner }: { readonly texts: readonly Accepted[]; readonly manner: Manner },
+): Promise<readonly Mismatch[]> {
+  const [only] = texts;
+  if (only !== undefined && texts.length === 1) {
+    return [{ accepted: only, executed: [["(did not come to its end, or wrote a file)"]] }];
+  }
+  const middle = Math.ceil(texts.length / 2);
+  return [
+    ...await compare(shell, { texts: texts.slice(0, middle), manner }),
+    ...await compare(shell, { texts: texts.slice(middle), manner }),
+  ];
 }
 
 /** What a person has to know of a mismatch, every text in visible quotes, the text made as small as it gets. */

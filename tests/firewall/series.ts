@@ -1,5 +1,5 @@
 /** The series of texts that the firewall is held to: made, asked about, counted. */
-import { type Accepted, believe } from "./belief.ts";
+import { type Accepted, believe, findStubNames, isFunctionName } from "./belief.ts";
 import { createDice } from "./dice.ts";
 import { createGrammar } from "./grammar.ts";
 import { createMutator } from "./mutation.ts";
@@ -20,6 +20,8 @@ export interface Tally {
   repeated: number;
   /** Accepted, but not given to a shell: see {@linkcode mayHarm}. */
   withheld: number;
+  /** Accepted, but left out for its cost: see {@linkcode KEPT_ODD}. */
+  passedOver: number;
   readonly refused: Map<string, number>;
 }
 
@@ -34,6 +36,13 @@ function mayHarm(text: string): boolean {
   return /\/['"]*(?:bin|sbin|usr|lib|opt|proc|dev|sys|etc|root|home|tmp)\b/.test(text);
 }
 
+// Names that only an executable can stand in for (`p-a`, `=pa`) cost two hundred times as much to run.
+const KEPT_ODD = 8;
+
+function isCheap(accepted: Accepted): boolean {
+  return findStubNames(accepted).every(isFunctionName);
+}
+
 /** The corpus first, then grammar and mutation in turn, until there are enough. */
 export function createSeries({ seed, count, corpus }: SeriesOptions): Series {
   const tally: Tally = {
@@ -41,6 +50,7 @@ export function createSeries({ seed, count, corpus }: SeriesOptions): Series {
     accepted: { corpus: 0, grammar: 0, mutation: 0 },
     repeated: 0,
     withheld: 0,
+    passedOver: 0,
     refused: new Map(),
   };
   const dice = createDice(seed);
@@ -62,6 +72,10 @@ export function createSeries({ seed, count, corpus }: SeriesOptions): Series {
     }
     if (mayHarm(text)) {
       tally.withheld += 1;
+      return undefined;
+    }
+    if (origin !== "corpus" && !isCheap(belief.accepted) && dice.below(KEPT_ODD) > 0) {
+      tally.passedOver += 1;
       return undefined;
     }
     seen.add(text);
@@ -86,7 +100,7 @@ export function createSeries({ seed, count, corpus }: SeriesOptions): Series {
 }
 
 /** The figures of a series in one line. */
-export function describeTally({ made, accepted, repeated, withheld, refused }: Tally): string {
+export function describeTally({ made, accepted, repeated, withheld, passedOver, refused }: Tally): string {
   const sum = (numbers: Iterable<number>): number => [...numbers].reduce((total, each) => total + each, 0);
   const parts = (of: Tally["made"]): string =>
     `${sum(Object.values(of))} (${
@@ -94,6 +108,8 @@ export function describeTally({ made, accepted, repeated, withheld, refused }: T
     })`;
   const reasons = [...refused].sort(([, left], [, right]) => right - left)
     .map(([reason, number]) => `${reason} ${number}`);
-  return `made ${parts(made)}; accepted ${parts(accepted)}, repeated ${repeated}, withheld ${withheld}; ` +
+  return `made ${parts(made)}; accepted ${
+    parts(accepted)
+  }, repeated ${repeated}, withheld ${withheld}, passed over ${passedOver}; ` +
     `refused ${sum(refused.values())} for ${refused.size} reasons (${reasons.join(", ")})`;
 }

@@ -1,0 +1,29 @@
+/** The classes of bugs that are known from tools like this one, a test for each that no other file names. */
+import assert from "node:assert/strict";
+import { systemRandom } from "@gateway/shared/random";
+import { clientConfigPlaces } from "./client_config.ts";
+import { createLayout } from "./init/layout.ts";
+import { createKeyMaterial } from "./init/material.ts";
+import { DEFAULT_LISTENERS } from "./init/options.ts";
+import { planSetUp } from "./init/plan.ts";
+
+Deno.test("no client config is taken from the working folder unasked (C6)", () => {
+  for (const variables of [{}, { HOME: "/home/ann" }, { HOME: "", XDG_CONFIG_HOME: "" }]) {
+    const places = clientConfigPlaces(undefined, { workingFolder: "/tmp/planted", variables });
+    assert.deepEqual(places.filter(({ path }) => path.startsWith("/tmp/planted")), []);
+  }
+});
+
+Deno.test("init writes no path that depends on the working folder (C12)", async () => {
+  const entries = planSetUp(
+    createLayout("/srv/gateway"),
+    { listeners: DEFAULT_LISTENERS, hosts: [] },
+    await createKeyMaterial(systemRandom),
+  );
+  const texts = entries.flatMap(({ path, content }) => path.endsWith(".json") ? [String(content)] : []);
+  const paths = texts.flatMap((text) =>
+    [...text.matchAll(/": "([^"\n]*\/[^"\n]*)"/g)].map(([, path]) => path!)
+  );
+  assert.ok(paths.length > 10);
+  for (const path of paths) assert.match(path, /^(?:\/srv\/gateway\/|https:\/\/)/);
+});
