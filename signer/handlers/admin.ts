@@ -6,15 +6,6 @@ import type { SignerPorts } from "../app.ts";
 /** The longest body of an admin request. */
 export const MAX_ADMIN_BODY_BYTES: number = 16 * 1024;
 
-/** Text in audit records: a blank or a control character would forge other fields. */
-// deno-lint-ignore no-control-regex -- these characters are what is looked for
-const UNSAFE = /[\u0000-\u0020\u007f-\u009f\u2028\u2029]/;
-
-/** Whether a text can't stand in an audit record as one word. */
-export function isUnsafe(text: string): boolean {
-  return UNSAFE.test(text);
-}
-
 /**
  * Lets the callers in `reload_callers` pass, by their own certificate only; records everybody else.
  *

@@ -8,7 +8,8 @@ import { compilePattern } from "@gateway/shared/policy/pattern";
 import { quoteText } from "@gateway/shared/quote";
 import type { SignerPorts } from "../app.ts";
 import { setAllowPatterns } from "../config_file.ts";
-import { answer, isUnsafe, MAX_ADMIN_BODY_BYTES, requireAdmin } from "./admin.ts";
+import { answer, MAX_ADMIN_BODY_BYTES, requireAdmin } from "./admin.ts";
+import { isUnsafe } from "./unsafe_text.ts";
 
 const patternBody: z.ZodType<{ readonly pattern: string }> = z.object({ pattern: z.string().min(1) });
 

@@ -1,11 +1,9 @@
 import { AppError } from "@gateway/shared/errors";
 import type { SignRequest } from "@gateway/shared/wire/sign";
+import { isUnsafe } from "./unsafe_text.ts";
 
 /** These become tokens of the KeyId and of audit records: a blank or a control character would forge others. */
 const TOKEN_FIELDS = ["host", "end_user", "role", "purpose", "session_mode", "sudo_user"] as const;
-
-// deno-lint-ignore no-control-regex -- these characters are what is looked for
-const UNSAFE = /[\u0000-\u0020\u007f-\u009f\u2028\u2029]/;
 
 /**
  * Refuses what no policy needs to see: unsafe characters, and what this version does not support.
@@ -14,16 +12,16 @@ const UNSAFE = /[\u0000-\u0020\u007f-\u009f\u2028\u2029]/;
  */
 export function checkSignFields(request: SignRequest): void {
   for (const field of TOKEN_FIELDS) {
-    if (UNSAFE.test(request[field])) throw unsafe(field);
+    if (isUnsafe(request[field])) throw unsafe(field);
   }
-  if (UNSAFE.test(request.on_behalf_of)) {
+  if (isUnsafe(request.on_behalf_of)) {
     throw new AppError(
       "invalid_request",
       "invalid caller identity: control or whitespace characters not allowed",
     );
   }
   for (const group of request.end_user_groups ?? []) {
-    if (UNSAFE.test(group)) throw unsafe("end_user_groups");
+    if (isUnsafe(group)) throw unsafe("end_user_groups");
   }
   if (request.command.includes("\0")) {
     throw new AppError("invalid_request", "invalid command: NUL not allowed");
@@ -38,7 +36,7 @@ export function checkSignFields(request: SignRequest): void {
     throw new AppError("invalid_request", "invalid learn_ttl_seconds: must not be negative");
   }
   for (const field of ["learn_approver", "learn_approval_id"] as const) {
-    if (UNSAFE.test(request[field])) throw unsafe(field);
+    if (isUnsafe(request[field])) throw unsafe(field);
   }
 }
 
