@@ -13,13 +13,12 @@
  */
 import { z } from "@zod/zod";
 import { type RedactConfig, redactConfig } from "../redact/model.ts";
+import { SIGNER_CLIENT_SHAPE, type SignerClientConfig } from "./signer_client.ts";
 
-/** How the broker reaches the signer. */
-export interface SignerClientConfig {
-  readonly url: string;
-  readonly client_cert: string;
-  readonly client_key: string;
-  readonly ca: string;
+/** How the broker reaches the signer, or a control plane in front of it. */
+export interface BrokerSignerConfig extends SignerClientConfig {
+  /** How long a command waits for a human's approval, in seconds; 0: not at all. */
+  readonly approval_wait_seconds: number;
 }
 
 /** A host in the broker's own config; in remote mode its address only bounds what the process may connect to. */
@@ -33,7 +32,7 @@ export interface BrokerConfig {
   readonly server_cert: string;
   readonly server_key: string;
   readonly client_ca: string;
-  readonly signer: SignerClientConfig;
+  readonly signer: BrokerSignerConfig;
   readonly audit_log: string;
   readonly audit_key: string;
   readonly audit_fail_mode: "closed" | "open" | "";
@@ -61,12 +60,10 @@ export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
     "PEM file, the CA that signs agents' certificates; unused over stdio",
   ),
   signer: z.strictObject({
-    url: z.url({ protocol: /^https$/, error: "must be an https:// URL" }).describe(
-      "https://host:port of the signer",
+    ...SIGNER_CLIENT_SHAPE,
+    approval_wait_seconds: z.int().min(0).default(0).describe(
+      "how long a command waits for a human's approval, in seconds; 0 is not at all",
     ),
-    client_cert: path.describe("PEM file, the broker's certificate; its CN is who the broker is"),
-    client_key: path.describe("PEM file, the broker's private key"),
-    ca: path.describe("PEM file, the CA that signed the signer's certificate"),
   }).describe("the signer that issues certificates"),
   audit_log: path.describe("the audit log; its folder must be the log's own"),
   audit_key: path.describe("file whose first 32 bytes are the Ed25519 seed that signs audit records"),
@@ -99,6 +96,5 @@ export const UNSUPPORTED_BROKER_KEYS: readonly string[] = [
   "session_max_seconds",
   "session_recording_dir",
   "session_recording_strict",
-  "signer.approval_wait_seconds",
   "source_address",
 ];

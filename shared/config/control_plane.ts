@@ -1,0 +1,163 @@
+/**
+ * `control-plane.json`: the one description of its keys. The control plane loads it, and its permission set is
+ * derived from it.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { controlPlaneConfig } from "@gateway/shared/config/control_plane";
+ *
+ * assert.equal(controlPlaneConfig.safeParse({ listen: 7443 }).success, false);
+ * ```
+ *
+ * @module
+ */
+import { z } from "@zod/zod";
+import { type RedactConfig, redactConfig } from "../redact/model.ts";
+import { type SignerClientConfig, signerClientConfig } from "./signer_client.ts";
+
+/** Whom a pending approval is told to. */
+export const NOTIFIERS = ["log", "webhook", "teams"] as const;
+/** One of {@linkcode NOTIFIERS}. */
+export type NotifierName = (typeof NOTIFIERS)[number];
+
+/** How a message to Teams is laid out; `adaptivecard` is another name of `workflow`. */
+export const TEAMS_FORMATS = ["workflow", "adaptivecard", "messagecard"] as const;
+/** One of {@linkcode TEAMS_FORMATS}. */
+export type TeamsFormat = (typeof TEAMS_FORMATS)[number];
+
+/** What the guardrails do about what they find. */
+export const BEHAVIOR_MODES = ["off", "observe", "enforce"] as const;
+/** One of {@linkcode BEHAVIOR_MODES}. */
+export type BehaviorMode = (typeof BEHAVIOR_MODES)[number];
+
+/** The `approval` block after defaults. */
+export interface ApprovalConfig {
+  readonly notifier: NotifierName;
+  readonly webhook_url: string;
+  /** Name of the environment variable that holds the secret webhooks are signed with; empty: unsigned. */
+  readonly webhook_secret_env: string;
+  readonly timeout_seconds: number;
+  readonly callers: readonly string[];
+  readonly teams_format: TeamsFormat;
+  readonly approval_url_template: string;
+  readonly max_pending_per_caller: number;
+}
+
+/** The `behavior` block after defaults. */
+export interface BehaviorConfig {
+  readonly mode: BehaviorMode;
+  /** 0 is no limit. */
+  readonly rate_limit_per_min: number;
+  readonly max_subjects: number;
+  readonly subject_ttl_minutes: number;
+  readonly max_distinct_per_subject: number;
+}
+
+/** The control plane's config after defaults. Paths are as written; relative ones are relative to the working directory. */
+export interface ControlPlaneConfig {
+  readonly listen: string;
+  readonly server_cert: string;
+  readonly server_key: string;
+  readonly client_ca: string;
+  readonly sign_callers: readonly string[];
+  readonly signer: SignerClientConfig;
+  readonly approval: ApprovalConfig;
+  readonly behavior: BehaviorConfig;
+  readonly trusted_forwarders: readonly string[];
+  readonly audit_log: string;
+  readonly audit_key: string;
+  readonly audit_fail_mode: "closed" | "open" | "";
+  readonly monitor_listen: string;
+  readonly redact?: RedactConfig;
+  readonly state_db: string;
+}
+
+const path = z.string().min(1);
+const names = z.array(z.string()).default([])
+  // An empty CN never is anyone.
+  .transform((list) => list.filter((name) => name !== ""));
+
+/** Zero means the default, as in the reference; what is below is a mistake. */
+const orDefault = (fallback: number) =>
+  z.int().min(0).default(fallback).transform((value) => value > 0 ? value : fallback);
+
+const approvalConfig: z.ZodType<ApprovalConfig> = z.strictObject({
+  notifier: z.enum(["", ...NOTIFIERS]).default("log").transform((name) => name === "" ? "log" : name)
+    .describe("whom a pending approval is told to"),
+  webhook_url: z.string().default("").describe(
+    "where webhook and teams post to; https, or http on this machine",
+  ),
+  webhook_secret_env: z.string().default("").describe(
+    "name of the environment variable with the secret (whsec_…) that webhooks are signed with; empty is unsigned",
+  ),
+  // Not positive is the default, as in the reference.
+  timeout_seconds: z.int().default(120).transform((value) => value > 0 ? value : 120).describe(
+    "how long a request waits for a decision, and a decision for its collection, in seconds",
+  ),
+  callers: names.describe("CNs of those who may decide; empty is nobody"),
+  teams_format: z.enum(["", ...TEAMS_FORMATS]).default("workflow").transform((name) =>
+    name === "" ? "workflow" : name
+  )
+    .describe("layout of messages to Teams"),
+  approval_url_template: z.string().default("").describe(
+    "link to a request for notifications; {id} becomes its id",
+  ),
+  max_pending_per_caller: orDefault(100).describe("pending requests that one caller may have; 0 is 100"),
+});
+
+const behaviorConfig: z.ZodType<BehaviorConfig> = z.strictObject({
+  mode: z.enum(["", ...BEHAVIOR_MODES]).default("off").transform((name) => name === "" ? "off" : name)
+    .describe("off, observe (audit only) or enforce"),
+  rate_limit_per_min: z.int().min(0).default(0).describe("requests a minute for each subject; 0 is no limit"),
+  max_subjects: orDefault(4096).describe("subjects that are remembered; 0 is 4096"),
+  subject_ttl_minutes: orDefault(1440).describe(
+    "idle time after which a subject may be forgotten; 0 is 1440",
+  ),
+  max_distinct_per_subject: orDefault(1024).describe(
+    "hosts, and commands, remembered for each subject; beyond, nothing is new any more; 0 is 1024",
+  ),
+});
+
+/** Checks a {@linkcode ControlPlaneConfig}; unknown keys are refused. */
+export const controlPlaneConfig: z.ZodType<ControlPlaneConfig> = z.strictObject({
+  listen: z.string().min(1).default(":7443").describe("address of the mTLS listener, host:port"),
+  server_cert: path.describe("PEM file, the listener's certificate"),
+  server_key: path.describe("PEM file, the listener's private key"),
+  client_ca: path.describe("PEM file, the CA that signs the certificates of brokers and approvers"),
+  sign_callers: names.describe(
+    "CNs of the brokers that may ask for signing; empty is every caller that is not an approver",
+  ),
+  signer: signerClientConfig.describe("the signer that requests are forwarded to"),
+  approval: approvalConfig.prefault({}).describe("approval by a second human"),
+  behavior: behaviorConfig.prefault({}).describe("guardrails against unusual requests"),
+  trusted_forwarders: names.describe("CNs of the brokers whose word about their end users counts"),
+  audit_log: path.describe("the audit log; its folder must be the log's own"),
+  audit_key: path.describe("file whose first 32 bytes are the Ed25519 seed that signs audit records"),
+  audit_fail_mode: z.enum(["", "closed", "open"]).default("closed")
+    .describe("closed: no audit record, no approval; open: log and proceed"),
+  monitor_listen: z.string().default("").describe("address of the monitor listener; empty is none"),
+  redact: redactConfig.exactOptional().describe(
+    "masking of secrets in audit texts and notifications; absent is the built-in rules",
+  ),
+  state_db: z.string().default("").describe(
+    "SQLite file that keeps approvals and baselines over restarts; empty is memory only",
+  ),
+}).superRefine(({ approval }, context) => {
+  if (approval.notifier === "log") return;
+  const problem = webhookUrlProblem(approval.webhook_url);
+  if (problem !== undefined) {
+    context.addIssue({ code: "custom", path: ["approval", "webhook_url"], message: problem });
+  }
+});
+
+function webhookUrlProblem(url: string): string | undefined {
+  if (url === "") return "is needed for notifier webhook and teams";
+  const parsed = URL.parse(url);
+  if (parsed?.protocol === "https:") return undefined;
+  if (parsed?.protocol === "http:" && isLoopback(parsed.hostname)) return undefined;
+  return "must be an https:// URL, or http:// on this machine";
+}
+
+function isLoopback(hostname: string): boolean {
+  return hostname === "localhost" || hostname === "[::1]" || /^127(?:\.\d{1,3}){3}$/.test(hostname);
+}

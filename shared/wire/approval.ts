@@ -1,0 +1,120 @@
+/**
+ * Approvals: what the control plane answers while a human decides, `GET /v1/approvals` and
+ * `POST /v1/approvals/{id}`. The JSON itself, snake_case.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { approvalDecision, UNDECIDED_AT } from "@gateway/shared/wire/approval";
+ *
+ * assert.deepEqual(approvalDecision.parse({}), { approve: false, learn: false, ttl_seconds: 0 });
+ * assert.equal(UNDECIDED_AT, "0001-01-01T00:00:00Z");
+ * ```
+ *
+ * @module
+ */
+import { z } from "@zod/zod";
+
+/** Where an approval stands. One that was collected stays `approved` until it is purged. */
+export const APPROVAL_STATUSES = ["pending", "approved", "denied", "expired"] as const;
+/** One of {@linkcode APPROVAL_STATUSES}. */
+export type ApprovalStatus = (typeof APPROVAL_STATUSES)[number];
+
+/** `decided_at` of an approval that is not decided: a zero time, for clients that expect the key. */
+export const UNDECIDED_AT = "0001-01-01T00:00:00Z";
+
+/** One approval as approvers and webhooks see it; what is empty or false is absent. */
+export interface ApprovalRecord {
+  /** 32 lowercase hex characters. */
+  readonly id: string;
+  /** The broker that asked. */
+  readonly caller: string;
+  /** The person it asks for; only from brokers that are trusted to say so. */
+  readonly end_user?: string | undefined;
+  readonly host: string;
+  readonly command: string;
+  readonly sudo?: boolean | undefined;
+  /** Absent with `sudo`: root. */
+  readonly sudo_user?: string | undefined;
+  /** `require_approval:<regex>`, or `behavior` for an anomaly. */
+  readonly rule?: string | undefined;
+  readonly status: ApprovalStatus;
+  /** RFC 3339, UTC, with a fraction of up to nine digits. */
+  readonly created_at: string;
+  readonly decided_by?: string | undefined;
+  /** RFC 3339; {@linkcode UNDECIDED_AT} while nobody has decided. */
+  readonly decided_at: string;
+  /** Nanoseconds; present when the approver let the signer learn. */
+  readonly learn_ttl?: bigint | undefined;
+  /** What the guardrails found: `new-host:<host>`, `new-command:<program>`. */
+  readonly anomalies?: readonly string[] | undefined;
+  /** RFC 3339: when it expires if nobody decides, or if nobody collects what was decided. */
+  readonly expires_at?: string | undefined;
+}
+
+const nanoseconds = z.union([z.bigint(), z.int()]).transform((value) => BigInt(value));
+
+/** Decodes an {@linkcode ApprovalRecord}; unknown fields are dropped. */
+export const approvalRecord: z.ZodType<ApprovalRecord> = z.object({
+  id: z.string(),
+  caller: z.string(),
+  end_user: z.string().optional(),
+  host: z.string(),
+  command: z.string(),
+  sudo: z.boolean().optional(),
+  sudo_user: z.string().optional(),
+  rule: z.string().optional(),
+  status: z.enum(APPROVAL_STATUSES),
+  created_at: z.string(),
+  decided_by: z.string().optional(),
+  decided_at: z.string(),
+  learn_ttl: nanoseconds.optional(),
+  anomalies: z.array(z.string()).optional(),
+  expires_at: z.string().optional(),
+});
+
+/** Decodes the list of approvals. */
+export const approvalList: z.ZodType<readonly ApprovalRecord[]> = z.array(approvalRecord);
+
+/** The longest life of a learned waiver that can be asked for, in seconds. */
+export const LONGEST_LEARN_TTL_SECONDS: number = 100 * 366 * 86_400;
+
+/** What an approver decides. */
+export interface ApprovalDecision {
+  /** Absent is a denial. */
+  readonly approve: boolean;
+  /** Let the signer run the same without approval for a time; counts only with `approve`. */
+  readonly learn: boolean;
+  /** For how long; has to be positive with `learn`. */
+  readonly ttl_seconds: number;
+}
+
+/** Decodes an {@linkcode ApprovalDecision}; unknown fields are dropped. */
+export const approvalDecision: z.ZodType<ApprovalDecision> = z.object({
+  approve: z.boolean().default(false),
+  learn: z.boolean().default(false),
+  ttl_seconds: z.int().max(LONGEST_LEARN_TTL_SECONDS).default(0),
+});
+
+/** The answer to a sign request that a human has to approve, status 202. */
+export interface ApprovalParked {
+  /** Where to poll: `GET /v1/sign/result/{approval_id}`. */
+  readonly approval_id: string;
+  readonly status: "pending";
+}
+
+/** Decodes an {@linkcode ApprovalParked}. */
+export const approvalParked: z.ZodType<ApprovalParked> = z.object({
+  approval_id: z.string(),
+  status: z.literal("pending"),
+});
+
+/** The answer to a poll that has no result yet, status 202. */
+export interface ApprovalWaiting {
+  /** `issuing`: another poll is collecting it at this moment. */
+  readonly status: "pending" | "issuing";
+}
+
+/** Decodes an {@linkcode ApprovalWaiting}. */
+export const approvalWaiting: z.ZodType<ApprovalWaiting> = z.object({
+  status: z.enum(["pending", "issuing"]),
+});
