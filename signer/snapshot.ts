@@ -3,9 +3,9 @@ import type { CaKeyRing } from "@gateway/shared/ca/select";
 import { parseConfig } from "@gateway/shared/config/load";
 import { type SignerConfig, signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/shared/config/signer";
 import { AppError } from "@gateway/shared/errors";
+import { type EndUserVerifier, loadEndUserVerifier } from "@gateway/shared/oidc/verifier";
 import { type CompiledPolicy, compilePolicy } from "@gateway/shared/policy/compile";
 import { type CaKeyPorts, loadCaKeys } from "./ca_keys.ts";
-import { type EndUserVerifier, loadEndUserVerifier } from "./end_user/verifier.ts";
 
 /**
  * Everything that decides a request, compiled and checked as a whole. A request reads it once; a reload

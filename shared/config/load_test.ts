@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { z } from "@zod/zod";
 import { AppError } from "../errors.ts";
-import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "./broker.ts";
 import { parseConfig } from "./load.ts";
 import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "./signer.ts";
 
@@ -295,20 +294,6 @@ Deno.test("parseConfig() refuses unsupported keys below the top and in maps (I23
   const unsupported = ["hosts.*.sealed_exec", "signer.approval_wait_seconds"];
   const run = () => parseConfig({ what: "x config", source: "x.json", schema, text, unsupported });
   assert.deepEqual(problemsOf(run), ['"hosts.a.sealed_exec": not supported yet by this version']);
-});
-
-Deno.test("parseConfig() reports a broker's nested unsupported key as such", () => {
-  const text = `{ "audit_log": "a", "audit_key": "b", "signer": { "url": "https://x:1", "client_cert": "a",
-    "client_key": "b", "ca": "c", "approval_wait_seconds": 1 } }`;
-  const run = () =>
-    parseConfig({
-      what: "broker config",
-      source: "c",
-      schema: brokerConfig,
-      text,
-      unsupported: UNSUPPORTED_BROKER_KEYS,
-    });
-  assert.deepEqual(problemsOf(run), ['"signer.approval_wait_seconds": not supported yet by this version']);
 });
 
 Deno.test("parseConfig() does not repeat a value that may be a secret", () => {

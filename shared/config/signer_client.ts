@@ -21,17 +21,17 @@ export interface SignerClientConfig {
   readonly ca: string;
 }
 
-const path = z.string().min(1);
+const path: z.ZodType<string> = z.string().min(1);
 
 /** The keys of the block, for a block that has more. */
-export const SIGNER_CLIENT_SHAPE = {
+export const SIGNER_CLIENT_SHAPE: Readonly<Record<keyof SignerClientConfig, z.ZodType<string>>> = {
   url: z.url({ protocol: /^https$/, error: "must be an https:// URL" }).describe(
     "https://host:port of the signer",
   ),
   client_cert: path.describe("PEM file, the service's certificate; its CN is who the service is"),
   client_key: path.describe("PEM file, the service's private key"),
   ca: path.describe("PEM file, the CA that signed the signer's certificate"),
-} as const;
+};
 
 /** Checks a {@linkcode SignerClientConfig}; unknown keys are refused. */
 export const signerClientConfig: z.ZodType<SignerClientConfig> = z.strictObject(SIGNER_CLIENT_SHAPE);

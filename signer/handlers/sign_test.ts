@@ -346,7 +346,7 @@ const verifier = (groups: readonly string[] | null) => ({
     Promise.resolve(
       token === "good"
         ? { kind: "verified" as const, endUser: "alice", groups }
-        : { kind: "refused" as const, reason: "signature invalid" },
+        : { kind: "refused" as const, reason: "signature invalid", code: "invalid_token" as const },
     ),
 });
 

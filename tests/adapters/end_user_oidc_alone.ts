@@ -1,7 +1,7 @@
 /** Checks a token under the permissions that it was started with; prints what came of it. */
 import { endUserOidcConfig } from "@gateway/shared/config/end_user_oidc";
 import { systemClock } from "@gateway/shared/clock";
-import { loadEndUserVerifier } from "../../signer/end_user/verifier.ts";
+import { loadEndUserVerifier } from "@gateway/shared/oidc/verifier";
 
 const [issuer = "", token = ""] = Deno.args;
 let result: string;

@@ -4,8 +4,8 @@ import { AppError } from "@gateway/shared/errors";
 import { type Clock, systemClock } from "@gateway/shared/clock";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import { endUserOidcConfig } from "@gateway/shared/config/end_user_oidc";
-import { type EndUserVerifier, loadEndUserVerifier } from "../../signer/end_user/verifier.ts";
-import { createIssuerKey, createTokenIssuer, type TokenIssuer } from "../../signer/testing/token_issuer.ts";
+import { type EndUserVerifier, loadEndUserVerifier } from "@gateway/shared/oidc/verifier";
+import { createIssuerKey, createTokenIssuer, type TokenIssuer } from "@gateway/shared/testing/token_issuer";
 import { poll } from "../stage/poll.ts";
 import { run } from "./ca_agent_fixture.ts";
 
@@ -113,7 +113,7 @@ Deno.test("a provider that is not there is refused at load, one that goes later 
   assert.equal((await verifier.verify(token)).kind, "verified");
   await clock.advance(600_000);
   const reason = "Cannot use the OpenID provider: its key set cannot be fetched";
-  assert.deepEqual(await verifier.verify(token), { kind: "refused", reason });
+  assert.deepEqual(await verifier.verify(token), { kind: "refused", reason, code: "invalid_token" });
 });
 
 Deno.test.each([

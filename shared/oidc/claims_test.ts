@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type EndUserOidcConfig, endUserOidcConfig } from "@gateway/shared/config/end_user_oidc";
+import { type EndUserOidcConfig, endUserOidcConfig } from "../config/end_user_oidc.ts";
 import { decideEndUser, parseClaims } from "./claims.ts";
 
 const ISSUER = "https://login.example/realm";
@@ -12,7 +12,11 @@ const verified = (endUser: string, groups: readonly string[] | null = null) => (
   endUser,
   groups,
 });
-const refused = (reason: string) => ({ kind: "refused", reason });
+const refused = (reason: string) => ({
+  kind: "refused",
+  reason,
+  code: reason === "insufficient scope" ? "insufficient_scope" : "invalid_token",
+});
 
 const GROUPS = { groups_claim: "groups" };
 const AGE = { max_token_age_seconds: 100 };

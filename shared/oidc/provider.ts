@@ -1,7 +1,12 @@
-import type { Clock } from "@gateway/shared/clock";
-import { AppError } from "@gateway/shared/errors";
-import { isProviderUrl } from "@gateway/shared/config/end_user_oidc";
-import { withDeadline } from "@gateway/shared/deadline";
+/**
+ * An OpenID provider's description of itself (OpenID Connect Discovery 1.0).
+ *
+ * @module
+ */
+import type { Clock } from "../clock.ts";
+import { AppError } from "../errors.ts";
+import { isProviderUrl } from "../config/end_user_oidc.ts";
+import { withDeadline } from "../deadline.ts";
 
 /** How a provider's documents are fetched. */
 export interface ProviderPorts {

@@ -1,5 +1,10 @@
+/**
+ * The signing keys of an OpenID provider (RFC 7517).
+ *
+ * @module
+ */
 import { createLocalJWKSet, errors, type JSONWebKeySet } from "@panva/jose";
-import { AppError } from "@gateway/shared/errors";
+import { AppError } from "../errors.ts";
 import { fetchDocument, type Provider, type ProviderPorts } from "./provider.ts";
 
 /** Finds the key for a token's header. */

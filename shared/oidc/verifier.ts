@@ -1,6 +1,19 @@
-import type { Clock } from "@gateway/shared/clock";
-import { AppError } from "@gateway/shared/errors";
-import type { EndUserOidcConfig } from "@gateway/shared/config/end_user_oidc";
+/**
+ * Who an end user is, from a bearer token of an OpenID provider (RFC 6750, RFC 7519, OpenID Connect Discovery
+ * 1.0).
+ *
+ * ```ts ignore
+ * import { loadEndUserVerifier } from "@gateway/shared/oidc/verifier";
+ *
+ * const verifier = await loadEndUserVerifier(config, { fetch, clock: systemClock });
+ * const result = await verifier.verify(token);
+ * ```
+ *
+ * @module
+ */
+import type { Clock } from "../clock.ts";
+import { AppError } from "../errors.ts";
+import type { EndUserOidcConfig } from "../config/end_user_oidc.ts";
 import {
   checkAddress,
   type Claims,
@@ -13,7 +26,7 @@ import { KeySet } from "./key_set.ts";
 import { discoverProvider, type ProviderPorts } from "./provider.ts";
 import { verifySignature } from "./signature.ts";
 
-/** Finds out who the end user is from the bearer token that the agent's frontend passed on. */
+/** Finds out who the end user is from a bearer token. */
 export interface EndUserVerifier {
   /** Never throws for a bad token or a provider that is down: both are refusals. Nothing of the token is kept. */
   verify(token: string): Promise<EndUserResult>;
@@ -25,11 +38,13 @@ const COMPACT = /^(?<header>[\w-]+)\.(?<payload>[\w-]+)\.[\w-]+$/;
 /**
  * A verifier for one provider, which must answer now.
  *
+ * @param block the key of the config that names the provider, for messages
  * @throws {AppError} `invalid_config` when the provider or its keys can't be had or used
  */
 export async function loadEndUserVerifier(
   config: EndUserOidcConfig,
   ports: ProviderPorts,
+  block: "end_user_oidc" | "oauth" = "end_user_oidc",
 ): Promise<EndUserVerifier> {
   try {
     const provider = await discoverProvider(config.issuer, ports);
@@ -39,7 +54,7 @@ export async function loadEndUserVerifier(
     return { verify: (token) => verify(token, { config, algorithms, keys, clock: ports.clock }) };
   } catch (cause) {
     if (!(cause instanceof AppError)) throw cause;
-    throw new AppError("invalid_config", `Cannot load end_user_oidc: ${cause.message}`, { cause });
+    throw new AppError("invalid_config", `Cannot load ${block}: ${cause.message}`, { cause });
   }
 }
 

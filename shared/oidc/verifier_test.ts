@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { AppError } from "@gateway/shared/errors";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
-import { type EndUserOidcConfig, endUserOidcConfig } from "@gateway/shared/config/end_user_oidc";
+import { AppError } from "../errors.ts";
+import { FakeClock } from "../testing/fake_clock.ts";
+import { type EndUserOidcConfig, endUserOidcConfig } from "../config/end_user_oidc.ts";
 import {
   createIssuerKey,
   createTokenIssuer,
@@ -42,7 +42,11 @@ const verified = (endUser: string, groups: readonly string[] | null = null) => (
   endUser,
   groups,
 });
-const refused = (reason: string) => ({ kind: "refused", reason });
+const refused = (reason: string) => ({
+  kind: "refused",
+  reason,
+  code: reason === "insufficient scope" ? "insufficient_scope" : "invalid_token",
+});
 
 /** Replaces one of the three parts of a token. */
 function splice(token: string, index: number, value: string): string {

@@ -1,4 +1,17 @@
-import { clockSkewSeconds, type EndUserOidcConfig } from "@gateway/shared/config/end_user_oidc";
+/**
+ * What the claims of a token say about an end user, once its signature is known to be good.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { parseClaims, refuse } from "@gateway/shared/oidc/claims";
+ *
+ * assert.deepEqual(parseClaims(new TextEncoder().encode('{"sub":"alice"}')), { sub: "alice" });
+ * assert.equal(refuse("token expired").code, "invalid_token");
+ * ```
+ *
+ * @module
+ */
+import { clockSkewSeconds, type EndUserOidcConfig } from "../config/end_user_oidc.ts";
 
 /** Who the end user is, by a token that can be trusted. */
 export interface VerifiedEndUser {
@@ -13,6 +26,8 @@ export interface RefusedToken {
   readonly kind: "refused";
   /** For the audit log; nothing of the token stands in it. */
   readonly reason: string;
+  /** RFC 6750 section 3.1. */
+  readonly code: "invalid_token" | "insufficient_scope";
 }
 
 /** What came of a token. */
@@ -22,8 +37,8 @@ export type EndUserResult = VerifiedEndUser | RefusedToken;
 export type Claims = Readonly<Record<string, unknown>>;
 
 /** A refusal. */
-export function refuse(reason: string): RefusedToken {
-  return { kind: "refused", reason };
+export function refuse(reason: string, code: RefusedToken["code"] = "invalid_token"): RefusedToken {
+  return { kind: "refused", reason, code };
 }
 
 /** The claims in a token's payload, or `undefined` when it is not a JSON object. */
@@ -68,7 +83,9 @@ export function decideEndUser(claims: Claims, config: EndUserOidcConfig, nowMs: 
   if (groups === undefined) return refuse("groups claim absent or neither a list nor a string");
   if (groups?.some(hasUnsafe)) return refuse("groups claim has control characters or blanks");
   const scopes = readScopes(claims);
-  if (!config.required_scopes.every((scope) => scopes.has(scope))) return refuse("insufficient scope");
+  if (!config.required_scopes.every((scope) => scopes.has(scope))) {
+    return refuse("insufficient scope", "insufficient_scope");
+  }
   return { kind: "verified", endUser, groups };
 }
 

@@ -1,5 +1,10 @@
+/**
+ * The signature of a token (RFC 7515).
+ *
+ * @module
+ */
 import { compactVerify, type CryptoKey, errors } from "@panva/jose";
-import { AppError } from "@gateway/shared/errors";
+import { AppError } from "../errors.ts";
 import { refuse, type RefusedToken } from "./claims.ts";
 import type { FindKey, KeySet } from "./key_set.ts";
 
