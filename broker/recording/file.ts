@@ -1,0 +1,28 @@
+import { join } from "node:path";
+import type { RecordingFile } from "./recorder.ts";
+
+/**
+ * Creates the file of a session's recording, readable by its owner alone. Its folder must be there.
+ *
+ * @throws {Deno.errors.AlreadyExists} when there is one of this session: a recording is never overwritten
+ */
+export async function createRecordingFile(folder: string, sessionId: string): Promise<RecordingFile> {
+  const path = join(folder, `${sessionId}.cast`);
+  const file = await Deno.open(path, { write: true, createNew: true, mode: 0o600 });
+  return {
+    async write(bytes) {
+      for (let rest = bytes; rest.length > 0;) rest = rest.subarray(await file.write(rest));
+    },
+    async truncate(size) {
+      await file.truncate(size);
+      await file.seek(size, Deno.SeekMode.Start);
+    },
+    async close() {
+      try {
+        await file.syncData();
+      } finally {
+        file.close();
+      }
+    },
+  };
+}

@@ -1,0 +1,158 @@
+import { Buffer } from "node:buffer";
+import { createHash } from "node:crypto";
+import type { Clock } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
+import { encodeEvent, encodeHeader, type RecordingEvent, type RecordingHeader } from "./asciicast.ts";
+
+/** The largest recording, in bytes; a mark follows, and nothing else. */
+export const MAX_RECORDING_BYTES = 104_857_600;
+
+/** The file below a {@linkcode Recorder}. */
+export interface RecordingFile {
+  /** Appends all of the bytes; after a failure, any part of them may be in the file. */
+  write(bytes: Uint8Array): Promise<void>;
+  /** Cuts the file back to so many bytes. */
+  truncate(size: number): Promise<void>;
+  /** Makes what was written durable and releases the file. */
+  close(): Promise<void>;
+}
+
+/** What {@linkcode Recorder} needs. */
+export interface RecorderOptions {
+  readonly file: RecordingFile;
+  readonly header: RecordingHeader;
+  readonly clock: Clock;
+  /** Applied to the data of every event. */
+  readonly redact: (text: string) => string;
+  /** A failure to record ends the session instead of leaving a gap. */
+  readonly strict: boolean;
+  /** Told of each failure. */
+  readonly onFailure: (error: unknown) => void;
+  /** {@linkcode MAX_RECORDING_BYTES} when absent. */
+  readonly maxBytes?: number | undefined;
+}
+
+/** What a closed recording holds; its digest goes into the audit log. */
+export interface RecordingSummary {
+  /** Of the whole file, lowercase hex. */
+  readonly sha256: string;
+  readonly bytes: number;
+  /** Something is missing: the limit was reached, or a write failed. */
+  readonly complete: boolean;
+}
+
+/**
+ * Writes what happens in a session. Events are written in the order of the calls. In strict mode a call rejects
+ * when its event is not in the file; otherwise it never does, and the gap is reported and shows in the summary.
+ */
+export class Recorder {
+  readonly #options: RecorderOptions;
+  readonly #maxBytes: number;
+  readonly #hash = createHash("sha256");
+  #last: Promise<void> = Promise.resolve();
+  #elapsed = 0;
+  #bytes = 0;
+  #full = false;
+  #complete = true;
+  #torn = false;
+  #closing: Promise<RecordingSummary> | undefined;
+
+  private constructor(options: RecorderOptions) {
+    this.#options = options;
+    this.#maxBytes = options.maxBytes ?? MAX_RECORDING_BYTES;
+  }
+
+  /**
+   * Starts a recording.
+   *
+   * @throws the file's error when the header can't be written; the file is closed then
+   */
+  static async start(options: RecorderOptions): Promise<Recorder> {
+    const recorder = new Recorder(options);
+    try {
+      await recorder.#append(encodeHeader(options.header));
+    } catch (error) {
+      options.onFailure(error);
+      await options.file.close().catch(() => {});
+      throw error;
+    }
+    return recorder;
+  }
+
+  /** Records what was typed. */
+  input(text: string): Promise<void> {
+    return this.#record("i", text);
+  }
+
+  /** Records what the session printed. */
+  output(text: string): Promise<void> {
+    return this.#record("o", text);
+  }
+
+  /** Records what the session printed on its error stream; a failure counts, but never ends the session. */
+  error(text: string): Promise<void> {
+    return this.#record("e", text).catch(() => {});
+  }
+
+  /** Ends the recording after what is under way. */
+  close(): Promise<RecordingSummary> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  #record(type: RecordingEvent, text: string): Promise<void> {
+    if (text === "") return Promise.resolve();
+    // Players take a time that runs backwards for a broken file.
+    this.#elapsed = Math.max(this.#elapsed, this.#options.clock.now() - this.#options.header.startedAt);
+    const elapsed = this.#elapsed;
+    const written = this.#last.then(() => this.#write(elapsed, type, text));
+    // One that fails does not take the next one with it.
+    this.#last = written.catch(() => {});
+    return written;
+  }
+
+  async #write(elapsed: number, type: RecordingEvent, text: string): Promise<void> {
+    if (this.#full) return;
+    const line = encodeEvent(elapsed, type, this.#options.redact(text));
+    try {
+      if (this.#bytes + Buffer.byteLength(line) <= this.#maxBytes) return await this.#append(line);
+      this.#full = true;
+      this.#complete = false;
+      const mark = `\r\n[recording truncated: ${this.#maxBytes}-byte limit reached]\r\n`;
+      await this.#append(encodeEvent(elapsed, "o", mark));
+    } catch (cause) {
+      this.#complete = false;
+      this.#options.onFailure(cause);
+      if (!this.#options.strict) return;
+      const reason = cause instanceof Error ? cause.name : "failed";
+      throw new AppError("internal", `session recording failed (strict mode): ${reason}`, { cause });
+    }
+  }
+
+  async #append(line: string): Promise<void> {
+    const bytes = Buffer.from(line);
+    const { file } = this.#options;
+    if (this.#torn) {
+      await file.truncate(this.#bytes);
+      this.#torn = false;
+    }
+    this.#torn = true;
+    await file.write(bytes);
+    this.#torn = false;
+    this.#bytes += bytes.length;
+    this.#hash.update(bytes);
+  }
+
+  async #close(): Promise<RecordingSummary> {
+    await this.#last;
+    const { file, onFailure } = this.#options;
+    try {
+      if (this.#torn) await file.truncate(this.#bytes);
+      await file.close();
+    } catch (error) {
+      this.#complete = false;
+      onFailure(error);
+    }
+    return { sha256: this.#hash.digest("hex"), bytes: this.#bytes, complete: this.#complete };
+  }
+}
