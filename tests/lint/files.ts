@@ -53,6 +53,8 @@ const PURE = [
   "shared/state/store.ts",
   "shared/visible.ts",
   "shared/wire/",
+  "broker/recording/asciicast.ts",
+  "broker/route.ts",
   "ctl/arguments.ts",
   "ctl/edit/",
   "ctl/init/guide.ts",
