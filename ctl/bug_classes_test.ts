@@ -17,7 +17,7 @@ Deno.test("no client config is taken from the working folder unasked (C6)", () =
 Deno.test("init writes no path that depends on the working folder (C12)", async () => {
   const entries = planSetUp(
     createLayout("/srv/gateway"),
-    { listeners: DEFAULT_LISTENERS, hosts: [] },
+    { route: "control_plane", listeners: DEFAULT_LISTENERS, hosts: [] },
     await createKeyMaterial(systemRandom),
   );
   const texts = entries.flatMap(({ path, content }) => path.endsWith(".json") ? [String(content)] : []);

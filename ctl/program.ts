@@ -2,6 +2,7 @@ import { Command, CommanderError } from "commander";
 import { AppError } from "@gateway/shared/errors";
 import { describeVersion } from "@gateway/shared/version";
 import { normalizeArguments, once } from "./arguments.ts";
+import { addApproval } from "./commands/approval.ts";
 import { addAudit } from "./commands/audit.ts";
 import { addFreeze } from "./commands/freeze.ts";
 import { addHost } from "./commands/host.ts";
@@ -17,10 +18,12 @@ import { createLineWriter, HintedError, writeError, writeResult } from "./output
 const BOOLEANS: ReadonlySet<string> = new Set([
   "all",
   "apply",
+  "direct",
   "file-transfer",
   "force",
   "help",
   "json",
+  "learn",
   "pty",
   "remote",
   "sudo",
@@ -39,6 +42,7 @@ const COMMANDS: readonly AddCommand[] = [
   addPermissions,
   addHost,
   addPolicy,
+  addApproval,
   addFreeze,
   addAudit,
   addReload,
@@ -55,6 +59,8 @@ Start here:
       have the running signer read its config again
   broker-ctl policy explain --config gateway/signer.json --host web01 --command "systemctl status nginx"
       say what the signer would decide, and by which rule
+  broker-ctl approval list --status pending
+      see what waits for a second human; broker-ctl approval allow <id> lets it run
   broker-ctl freeze --caller agent-7 --reason INC-42
       stop a caller at once
   broker-ctl audit tail --log gateway/log/signer/audit.log
@@ -107,7 +113,9 @@ export async function runProgram(args: readonly string[], environment: Environme
 
 function createProgram(context: CommandContext): Command {
   const program = new Command("broker-ctl")
-    .description("Set up and operate the access broker: the signer, and the brokers that agents talk to.")
+    .description(
+      "Set up and operate the access broker: signer, control plane, and the brokers that agents talk to.",
+    )
     .exitOverride()
     .configureOutput({
       writeOut: context.terminal.out,

@@ -15,13 +15,18 @@ async function run(...args: string[]) {
 Deno.test.each<{ name: string; args: string[]; error: RegExp }>([
   { name: "an unknown command", args: ["bogus"], error: /^error: Unknown command 'bogus'\nhint: .*--help/ },
   { name: "an unknown option", args: ["init", "--bogus"], error: /Unknown option '--bogus'/ },
+  { name: "a pid file", args: ["reload", "--pid-file", "x"], error: /Unknown option '--pid-file'/ },
   { name: "an unknown option of one dash", args: ["init", "-bogus"], error: /Unknown option '--bogus'/ },
   { name: "an option without value", args: ["init", "--dir"], error: /argument missing/ },
   { name: "an option for a value", args: ["init", "--dir", "--force"], error: /A value is missing/ },
   { name: "an option twice", args: ["init", "--dir", "a", "--dir=b"], error: /given twice/ },
   { name: "an argument too many", args: ["init", "here"], error: /Too many arguments/ },
   { name: "a required option left out", args: ["audit", "verify"], error: /'--log <file>' not specified/ },
-  { name: "an unknown service", args: ["permissions", "shim"], error: /Allowed choices are signer, broker/ },
+  {
+    name: "an unknown service",
+    args: ["permissions", "shim"],
+    error: /Allowed choices are signer, control-plane, broker/,
+  },
   {
     name: "a program-wide option that means nothing",
     args: ["init", "--config", "x"],
@@ -72,6 +77,8 @@ const HELPED = [
   ["policy", "grant"],
   ["policy", "grants"],
   ["policy", "revoke"],
+  ["approval", "list"],
+  ["approval", "show"],
   ["freeze"],
   ["unfreeze"],
   ["session", "kill"],
@@ -89,6 +96,17 @@ Deno.test.each<{ name: string; args: string[]; text: RegExp }>([
   { name: "the program, by command", args: ["help"], text: /Start here:/ },
   { name: "a command", args: ["init", "-help"], text: /--host[\s\S]*Examples:/ },
   { name: "a command, by command", args: ["help", "reload"], text: /BROKER_CTL_SIGNER_URL/ },
+  {
+    name: "approval allow",
+    args: ["approval", "approve", "--help"],
+    text:
+      /Usage: broker-ctl approval allow\|approve [\s\S]*--ttl [\s\S]*broker-ctl approval allow [\s\S]*_CP_URL/,
+  },
+  {
+    name: "approval deny",
+    args: ["approval", "deny", "--help"],
+    text: /Usage: broker-ctl approval deny\|reject [\s\S]*Examples:\n {2}broker-ctl approval deny /,
+  },
   ...HELPED.map((words) => ({
     name: words.join(" "),
     args: [...words, "--help"],

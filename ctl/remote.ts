@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { z } from "@zod/zod";
-import type { ClientParameters } from "@gateway/shared/config/client";
+import type { ClientParameters, ClientService } from "@gateway/shared/config/client";
 import { AppError, ERROR_CODES, type ErrorCode } from "@gateway/shared/errors";
 import {
   JsonClient,
@@ -14,8 +14,8 @@ import type { Environment } from "./context.ts";
 import { HintedError, RemoteError } from "./output.ts";
 import { readOperatorFile } from "./read_file.ts";
 
-/** What is asked of the signer, and how its answer is read. */
-export interface SignerQuestion<T> {
+/** What is asked of a service, and how its answer is read. */
+export interface ServiceQuestion<T> {
   /** The command as messages name it: `policy add`. */
   readonly what: string;
   readonly method: JsonClientRequest["method"];
@@ -23,12 +23,12 @@ export interface SignerQuestion<T> {
   readonly path: string;
   readonly body?: unknown;
   readonly schema: z.ZodType<T>;
-  /** What to do about an error status, where the command knows it better than {@linkcode ADVICE}. */
+  /** What to do about an error status, where the command knows it better than the program does. */
   readonly advice?: Readonly<Record<number, string>>;
 }
 
-/** The signer's answer. */
-export interface SignerAnswer<T> {
+/** A service's answer. */
+export interface ServiceAnswer<T> {
   /** All of it, for programs. */
   readonly body: unknown;
   /** What the command looks at. */
@@ -42,32 +42,60 @@ const MAX_SHOWN_TEXT = 1000;
 
 const problem = z.object({ detail: z.string(), code: z.string().optional() });
 
-const ADVICE: Readonly<Record<number, string>> = {
-  401: "the signer takes certificates of its client_ca alone, with exactly one CN",
-  403: "the certificate's CN must stand in reload_callers of the signer's config",
-  404: "is this the signer, and not older than this program?",
-  405: "is this the signer, and not older than this program?",
-  500: "the signer's log says more",
-};
+const NAMES = { signer: "signer", control_plane: "control plane" } as const satisfies Record<
+  ClientService,
+  string
+>;
 
-/** How to find the signer, for the help of every command that asks it. */
-export const REMOTE_HELP = `
-The certificate's CN must stand in the signer's reload_callers. Each parameter comes from its flag, else from
-BROKER_CTL_SIGNER_URL, _CERT, _KEY, _CA, else from the client config: --client-config, else
+const VARIABLES = { signer: "BROKER_CTL_SIGNER_URL", control_plane: "BROKER_CTL_CP_URL" } as const;
+
+/** Where the CN of who asks has to stand. */
+const ROLES = {
+  signer: "reload_callers of the signer's config",
+  control_plane: "approval.callers of the control plane's config",
+} as const satisfies Record<ClientService, string>;
+
+function adviseOn(status: number, service: ClientService): string | undefined {
+  const name = NAMES[service];
+  switch (status) {
+    case 401:
+      return `the ${name} takes certificates of its client_ca alone, with exactly one CN`;
+    case 403:
+      return `the certificate's CN must stand in ${ROLES[service]}`;
+    case 404:
+    case 405:
+      return `is this the ${name}, and not older than this program?`;
+    case 500:
+      return `the ${name}'s log says more`;
+    default:
+      return undefined;
+  }
+}
+
+/** How to find the service, for the help of every command that asks it. */
+export function remoteHelp(service: ClientService): string {
+  return `
+The certificate's CN must stand in ${ROLES[service]}. Each parameter comes from its
+flag, else from ${VARIABLES[service]}, _CERT, _KEY, _CA, else from the client config: --client-config, else
 BROKER_CTL_CONFIG, else ~/.config/broker-ctl/config.json, else /etc/gateway/broker-ctl.json.
 `;
+}
 
-/** Gives a command the flags that say where the signer is and who asks. */
-export function addRemoteOptions(command: Command): Command {
+/** The help of the commands that ask the signer. */
+export const REMOTE_HELP: string = remoteHelp("signer");
+
+/** Gives a command the flags that say where the service is and who asks. */
+export function addRemoteOptions(command: Command, service: ClientService = "signer"): Command {
+  const name = NAMES[service];
   return command
-    .option("--url <url>", "the signer, host:port", once)
+    .option("--url <url>", `the ${name}, host:port`, once)
     .option("--cert <file>", "your certificate", once)
     .option("--key <file>", "your private key", once)
-    .option("--ca <file>", "the CA of the signer's certificate", once);
+    .option("--ca <file>", `the CA of the ${name}'s certificate`, once);
 }
 
 /**
- * A path of the signer's; each segment is encoded for itself.
+ * A path of a service's; each segment is encoded for itself.
  *
  * @throws {AppError} `invalid_request` for a segment that URLs would resolve away
  */
@@ -89,24 +117,48 @@ export function joinPath(...segments: readonly string[]): string {
 export async function askSigner<T>(
   command: Command,
   environment: Environment,
-  question: SignerQuestion<T>,
-): Promise<SignerAnswer<T>> {
-  const parameters = await findClient("signer", command.optsWithGlobals() as RemoteFlags, environment);
+  question: ServiceQuestion<T>,
+): Promise<ServiceAnswer<T>> {
+  return await askService("signer", command, environment, question);
+}
+
+/** Asks the control plane as {@linkcode askSigner} asks the signer. */
+export async function askControlPlane<T>(
+  command: Command,
+  environment: Environment,
+  question: ServiceQuestion<T>,
+): Promise<ServiceAnswer<T>> {
+  return await askService("control_plane", command, environment, question);
+}
+
+async function askService<T>(
+  service: ClientService,
+  command: Command,
+  environment: Environment,
+  question: ServiceQuestion<T>,
+): Promise<ServiceAnswer<T>> {
+  const parameters = await findClient(service, command.optsWithGlobals() as RemoteFlags, environment);
   const asked = `asked ${parameters.url}${question.path} with certificate ${parameters.cert}`;
-  const response = await exchange(parameters, question, asked);
-  if (response.status < 200 || response.status > 299) throw refusal(response, question, asked);
+  const response = await exchange(parameters, question, { service, asked });
+  if (response.status < 200 || response.status > 299) throw refusal(response, question, { service, asked });
   const { data } = question.schema.safeParse(response.body);
   if (data === undefined) {
-    const message = `${parameters.url} answered as no signer does: is the URL right?`;
+    const message = `${parameters.url} answered as no ${NAMES[service]} does: is the URL right?`;
     throw new HintedError(new AppError("upstream_failure", message), asked);
   }
   return { body: response.body, data };
 }
 
+/** Who was asked, and how a hint says it. */
+interface Asked {
+  readonly service: ClientService;
+  readonly asked: string;
+}
+
 async function exchange(
   parameters: ClientParameters,
-  { method, path, body }: Omit<SignerQuestion<unknown>, "schema">,
-  asked: string,
+  { method, path, body }: Omit<ServiceQuestion<unknown>, "schema">,
+  { service, asked }: Asked,
 ): Promise<JsonClientResponse> {
   const [cert, key, ca] = await Promise.all([
     readPem(parameters.cert, "certificate"),
@@ -115,7 +167,7 @@ async function exchange(
   ]);
   try {
     using client = new JsonClient({
-      what: "the signer",
+      what: `the ${NAMES[service]}`,
       baseUrl: parameters.url,
       cert,
       key,
@@ -132,13 +184,13 @@ async function exchange(
 
 function refusal(
   { status, body, text }: JsonClientResponse,
-  { what, advice = {} }: Omit<SignerQuestion<unknown>, "schema">,
-  asked: string,
+  { what, advice = {} }: Omit<ServiceQuestion<unknown>, "schema">,
+  { service, asked }: Asked,
 ): RemoteError {
   const { data } = problem.safeParse(body);
   const detail = data?.detail ?? text.slice(0, MAX_SHOWN_TEXT).trim();
   const error = new AppError(codeOf(data?.code), `${what} failed (HTTP ${status}): ${detail}`);
-  const mend = advice[status] ?? ADVICE[status];
+  const mend = advice[status] ?? adviseOn(status, service);
   return new RemoteError(error, mend === undefined ? asked : `${asked}; ${mend}`);
 }
 

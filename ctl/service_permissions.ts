@@ -1,13 +1,15 @@
 import { resolve } from "node:path";
 import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/shared/config/broker";
+import { controlPlaneConfig } from "@gateway/shared/config/control_plane";
 import { loadConfig } from "@gateway/shared/config/load";
 import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/shared/config/signer";
 import { type BrokerFrontend, brokerPermissions, brokerRunOptions } from "@gateway/shared/permissions/broker";
+import { controlPlanePermissions } from "@gateway/shared/permissions/control_plane";
 import { formatFlags, type PermissionSet } from "@gateway/shared/permissions/set";
 import { signerPermissions } from "@gateway/shared/permissions/signer";
 
 /** The services whose permissions can be derived. */
-export const SERVICES = ["signer", "broker"] as const;
+export const SERVICES = ["signer", "control-plane", "broker"] as const;
 
 /** One of {@linkcode SERVICES}. */
 export type Service = (typeof SERVICES)[number];
@@ -19,7 +21,7 @@ export interface ServiceProcess {
   readonly configPath: string;
   /** Where the process runs; absolute. */
   readonly workingFolder: string;
-  /** How agents reach the broker; unused for the signer. */
+  /** How agents reach the broker; unused for the others. */
   readonly frontend: BrokerFrontend;
 }
 
@@ -36,12 +38,29 @@ export interface DerivedPermissions {
  */
 export async function derivePermissions(process: ServiceProcess): Promise<DerivedPermissions> {
   const path = resolve(process.workingFolder, process.configPath);
-  if (process.service === "signer") {
-    const kind = { what: "signer config", schema: signerConfig, unsupported: UNSUPPORTED_SIGNER_KEYS };
-    const set = signerPermissions(await loadConfig({ path, ...kind }), { ...process, configPath: path });
-    return { set, flags: formatFlags(set) };
+  const location = { ...process, configPath: path };
+  switch (process.service) {
+    case "signer": {
+      const kind = { what: "signer config", schema: signerConfig, unsupported: UNSUPPORTED_SIGNER_KEYS };
+      const set = signerPermissions(await loadConfig({ path, ...kind }), location);
+      return { set, flags: formatFlags(set) };
+    }
+    case "control-plane": {
+      const kind = { what: "control plane config", schema: controlPlaneConfig };
+      const set = controlPlanePermissions(await loadConfig({ path, ...kind }), location);
+      return { set, flags: formatFlags(set) };
+    }
+    case "broker": {
+      const kind = { what: "broker config", schema: brokerConfig, unsupported: UNSUPPORTED_BROKER_KEYS };
+      const set = brokerPermissions(await loadConfig({ path, ...kind }), location);
+      return { set, flags: formatFlags(set, brokerRunOptions(process.frontend)) };
+    }
+    default:
+      return process.service satisfies never;
   }
-  const kind = { what: "broker config", schema: brokerConfig, unsupported: UNSUPPORTED_BROKER_KEYS };
-  const set = brokerPermissions(await loadConfig({ path, ...kind }), { ...process, configPath: path });
-  return { set, flags: formatFlags(set, brokerRunOptions(process.frontend)) };
+}
+
+/** The member of the workspace that a service is. */
+export function memberOf(service: Service): string {
+  return service.replaceAll("-", "_");
 }

@@ -7,7 +7,7 @@
 import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { BrokerFrontend } from "@gateway/shared/permissions/broker";
-import { derivePermissions, type Service } from "./service_permissions.ts";
+import { derivePermissions, memberOf, type Service } from "./service_permissions.ts";
 import { exitCodeOf } from "./exit_code.ts";
 import { writeError } from "./output.ts";
 import { parseStart, type StartRequest } from "./start_arguments.ts";
@@ -34,7 +34,7 @@ async function start(request: StartRequest, workingFolder: string): Promise<numb
     workingFolder,
     frontend,
   });
-  const main = fileURLToPath(new URL(`../${request.service}/main.ts`, import.meta.url));
+  const main = fileURLToPath(new URL(`../${memberOf(request.service)}/main.ts`, import.meta.url));
   const args = [
     "run",
     ...flags,

@@ -14,6 +14,7 @@ export interface StartRequest {
 
 const TARGETS = {
   signer: { service: "signer", config: "signer.json" },
+  "control-plane": { service: "control-plane", config: "control-plane.json" },
   broker: { service: "broker", frontend: "serve-http", config: "config.json" },
   mcp: { service: "broker", frontend: "serve-mcp", config: "config.json" },
 } as const;
@@ -21,7 +22,7 @@ const TARGETS = {
 const CONFIG = /^--?config(?:=(?<value>.*))?$/s;
 
 /**
- * Reads `<signer|broker|mcp> [--config file] [what the service is to be told]`.
+ * Reads `<signer|control-plane|broker|mcp> [--config file] [what the service is to be told]`.
  *
  * @throws {AppError} `invalid_request` for another target, or a config that is missing or given twice
  */
@@ -30,7 +31,7 @@ export function parseStart(args: readonly string[]): StartRequest {
   if (!Object.hasOwn(TARGETS, target)) {
     throw new AppError(
       "invalid_request",
-      `Cannot start ${JSON.stringify(target)}: expected signer, broker or mcp`,
+      `Cannot start ${JSON.stringify(target)}: expected signer, control-plane, broker or mcp`,
     );
   }
   const { config, ...request } = TARGETS[target as keyof typeof TARGETS];

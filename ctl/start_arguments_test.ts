@@ -5,6 +5,11 @@ import { parseStart, type StartRequest } from "./start_arguments.ts";
 Deno.test.each<{ name: string; args: string[]; expected: StartRequest }>([
   { name: "the signer", args: ["signer"], expected: { service: "signer", config: "signer.json", rest: [] } },
   {
+    name: "the control plane",
+    args: ["control-plane"],
+    expected: { service: "control-plane", config: "control-plane.json", rest: [] },
+  },
+  {
     name: "the broker with its config",
     args: ["broker", "--config", "c.json"],
     expected: { service: "broker", frontend: "serve-http", config: "c.json", rest: [] },

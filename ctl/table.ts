@@ -27,6 +27,17 @@ export function formatRow(cells: readonly string[], widths: readonly number[]): 
   return padded.join("  ").trimEnd();
 }
 
+// What a terminal gives two columns (East Asian wide and full width, emoji), and what stands on another character.
+const WIDE =
+  /[\u{1100}-\u{115f}\u{2e80}-\u{303e}\u{3041}-\u{a4cf}\u{ac00}-\u{d7a3}\u{f900}-\u{faff}\u{fe30}-\u{fe6f}\u{ff00}-\u{ff60}\u{ffe0}-\u{ffe6}\u{20000}-\u{3fffd}]|\p{Emoji_Presentation}/u;
+const COMBINING = /\p{Mn}|\p{Me}/u;
+
+/** How many columns a terminal gives to a text. */
 function width(text: string): number {
-  return [...text].length;
+  return [...text].reduce((sum, character) => sum + columnsOf(character), 0);
+}
+
+function columnsOf(character: string): number {
+  if (COMBINING.test(character)) return 0;
+  return WIDE.test(character) ? 2 : 1;
 }

@@ -9,11 +9,17 @@ Deno.test("formatTable() makes each column as wide as its widest cell", () => {
   ]);
 });
 
-Deno.test("formatTable() counts characters as they are shown", () => {
-  assert.deepEqual(formatTable(["A", "B"], [["\x1b[2J", "1"], ["😀", "2"]]), [
+Deno.test("formatTable() counts columns as a terminal shows them", () => {
+  const cells = ["\x1b[2J", "😀", "日本", "한", "é", "e\u0301", "ｗ"];
+  assert.deepEqual(formatTable(["A", "B"], cells.map((cell) => [cell, "1"])), [
     "A        B",
     "\\x1b[2J  1",
-    "😀        2",
+    "😀       1",
+    "日本     1",
+    "한       1",
+    "é        1",
+    "e\u0301        1",
+    "ｗ       1",
   ]);
 });
 

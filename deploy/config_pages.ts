@@ -4,6 +4,7 @@
  * @module
  */
 import { brokerConfig } from "@gateway/shared/config/broker";
+import { controlPlaneConfig } from "@gateway/shared/config/control_plane";
 import { describeConfig } from "@gateway/shared/config/reference";
 import { signerConfig } from "@gateway/shared/config/signer";
 
@@ -11,6 +12,7 @@ import { signerConfig } from "@gateway/shared/config/signer";
 export function configPages(): Readonly<Record<string, string>> {
   return {
     "signer/CONFIG.md": describeConfig({ title: "signer.json", schema: signerConfig }),
+    "control_plane/CONFIG.md": describeConfig({ title: "control-plane.json", schema: controlPlaneConfig }),
     "broker/CONFIG.md": describeConfig({ title: "config.json and mcp.json", schema: brokerConfig }),
   };
 }

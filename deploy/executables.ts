@@ -13,6 +13,12 @@ export interface Executable {
 /** Every executable that `deno task compile` makes. */
 export const EXECUTABLES: readonly Executable[] = [
   { name: "signer", purpose: "issues certificates", member: "signer", permissionSet: "signer" },
+  {
+    name: "control-plane",
+    purpose: "forwards to the signer, has people approve",
+    member: "control_plane",
+    permissionSet: "control-plane",
+  },
   { name: "gateway", purpose: "the broker that agents talk to", member: "broker", permissionSet: "broker" },
   { name: "broker-ctl", purpose: "the operator's tool", member: "ctl", permissionSet: "broker-ctl" },
 ];

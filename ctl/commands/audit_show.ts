@@ -1,8 +1,9 @@
-import { resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { MAX_LINE_BYTES } from "@gateway/shared/audit/record";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
 import { splitLines } from "@gateway/shared/audit/lines";
+import { listSegments } from "@gateway/shared/audit/segments";
 import { countOf, once } from "../arguments.ts";
 import { createFilter, type FilterFlags } from "../audit/filter.ts";
 import { formatRecord, HEADING, type LogRecord, readRecord } from "../audit/record.ts";
@@ -11,6 +12,7 @@ import type { LineWriter } from "../output.ts";
 
 interface ShowFlags extends FilterFlags {
   readonly log: string;
+  readonly all?: boolean;
   readonly limit?: number;
 }
 
@@ -20,9 +22,11 @@ const EXAMPLES = `
 Examples:
   broker-ctl audit show --log log/signer/audit.log --host 10.0.0.5 --since 2026-01-31
   broker-ctl audit show --log log/signer/audit.log --outcome denied --limit 20
+  broker-ctl audit show --log log/control-plane/audit.log --all --outcome approval-granted
   broker-ctl audit show --log log/broker/audit.log --serial 9223372036854775808 --json
 
-One file; name a rotated one with --log to read that. Nothing is verified: that is broker-ctl audit verify.
+One file, or with --all the rotated ones before it, oldest first. Nothing is verified: that is
+broker-ctl audit verify.
 Control characters are shown as text; --json gives the records one a line.
 `;
 
@@ -31,6 +35,7 @@ export const addShow: AddCommand = (audit, context) => {
   audit.command("show")
     .description("Show the records of an audit log.")
     .requiredOption("--log <file>", "the audit log", once)
+    .option("--all", "the rotated files too")
     .option("--host <text>", "records whose host contains this", once)
     .option("--caller <text>", "records whose caller contains this", once)
     .option("--outcome <outcome>", "records of this outcome", once)
@@ -55,7 +60,8 @@ async function show(flags: ShowFlags, writer: LineWriter, context: CommandContex
   const ring: LogRecord[] = [];
   let matched = 0;
   const { limit } = flags;
-  for await (const record of readLog(resolve(context.workingFolder, flags.log))) {
+  const path = resolve(context.workingFolder, flags.log);
+  for await (const record of flags.all === true ? readAll(path) : readFile(await openLog(path))) {
     if (record === undefined) malformed++;
     else if (!matches(record.record)) continue;
     else if (limit === undefined) write(record);
@@ -67,19 +73,51 @@ async function show(flags: ShowFlags, writer: LineWriter, context: CommandContex
   if (malformed > 0) writer.note(`${malformed} malformed line(s) skipped; see broker-ctl audit verify`);
 }
 
+/** The records of a log and of what was rotated away from it, oldest first. */
+async function* readAll(path: string): AsyncGenerator<LogRecord | undefined> {
+  // The log first: when it is rotated away after this, it is among the rotated files too, and told by that.
+  const log = await openIfThere(path);
+  const identity = log && await identify(log);
+  const names = await listSegments(path).catch((error: unknown) => {
+    if (error instanceof Deno.errors.NotFound) return [];
+    throw error;
+  });
+  if (log === undefined && names.length === 0) throw missing(path);
+  for (const { name } of names) {
+    const segment = await openLog(join(dirname(path), name));
+    if (await identify(segment) === identity) segment.close();
+    else yield* readFile(segment);
+  }
+  if (log !== undefined) yield* readFile(log);
+}
+
 /** Each line as a record, or undefined when it is none. */
-async function* readLog(path: string): AsyncGenerator<LogRecord | undefined> {
-  const file = await openLog(path);
+async function* readFile(file: Deno.FsFile): AsyncGenerator<LogRecord | undefined> {
   for await (const { bytes, tooLong } of splitLines(file.readable, MAX_LINE_BYTES)) {
     if (bytes.length > 0) yield tooLong ? undefined : readRecord(bytes);
   }
 }
 
 async function openLog(path: string): Promise<Deno.FsFile> {
+  const file = await openIfThere(path);
+  if (file === undefined) throw missing(path);
+  return file;
+}
+
+async function openIfThere(path: string): Promise<Deno.FsFile | undefined> {
   try {
     return await Deno.open(path, { read: true });
-  } catch (cause) {
-    if (!(cause instanceof Deno.errors.NotFound)) throw cause;
-    throw new AppError("not_found", `Cannot read audit log ${quoteText(path)}: no such file`, { cause });
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
   }
+}
+
+async function identify(file: Deno.FsFile): Promise<string> {
+  const { dev, ino } = await file.stat();
+  return `${dev}:${ino}`;
+}
+
+function missing(path: string): AppError {
+  return new AppError("not_found", `Cannot read audit log ${quoteText(path)}: no such file`);
 }

@@ -11,9 +11,9 @@ import { once, repeated } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
 import { type ConfigChoices, formatMcpConfig } from "../init/config_text.ts";
 import { enrolmentLines, formatGuide, mcpClientEntry, type Runtime, startCommands } from "../init/guide.ts";
-import { createLayout, describeLayout, type Layout } from "../init/layout.ts";
+import { approvalsUrl, createLayout, describeLayout, type Layout } from "../init/layout.ts";
 import { createKeyMaterial } from "../init/material.ts";
-import { DEFAULT_LISTENERS, parseHosts, parseLoopback } from "../init/options.ts";
+import { DEFAULT_LISTENERS, type InitListeners, parseHosts, parseLoopback } from "../init/options.ts";
 import { planSetUp } from "../init/plan.ts";
 import { checkFree, writeSetUp } from "../init/write.ts";
 import { type CommandResult, HintedError } from "../output.ts";
@@ -21,10 +21,13 @@ import { type CommandResult, HintedError } from "../output.ts";
 interface InitFlags {
   readonly dir?: string;
   readonly force?: boolean;
+  readonly direct?: boolean;
   readonly host?: readonly string[];
   readonly listenSigner?: string;
+  readonly listenControlPlane?: string;
   readonly listenBroker?: string;
   readonly monitorSigner?: string;
+  readonly monitorControlPlane?: string;
   readonly monitorBroker?: string;
 }
 
@@ -35,8 +38,10 @@ Examples:
       --host "web01=10.0.0.5:22,user=deploy,key=$(ssh-keyscan -t ed25519 10.0.0.5 | cut -d' ' -f2-)"
   broker-ctl init --dir gateway --force     # new keys; the old set-up is kept in gateway/backup-<time>
 
-Makes a certificate authority for SSH and one for the services, a certificate for each of signer, broker,
-operator, approver and agent, the keys of the audit logs, and the configs. All listen on this machine alone.
+Makes a certificate authority for SSH and one for the services, a certificate for each of signer, control
+plane, broker, operator, approver and agent, the keys of the audit logs, and the configs. All listen on this
+machine alone. Brokers ask the control plane, where a human approves what the policy says; with --direct they
+ask the signer, and what needs approval is refused.
 A host key that you take with ssh-keyscan is worth what the network between was worth: compare its
 fingerprint, or read the key on the host from /etc/ssh/ssh_host_ed25519_key.pub.
 `;
@@ -48,21 +53,20 @@ export const addInit: AddCommand = (program, context) => {
     .option("--dir <folder>", "where (default: the working folder)", once)
     .option("--force", "replace a set-up that is there, all keys included; stop its services first")
     .option("--host <host>", "a host, as name=addr,user=account,key=<public key>; repeat for more", repeated)
-    .option("--listen-signer <addr>", `the signer (default: ${DEFAULT_LISTENERS.signer})`, once)
-    .option("--listen-broker <addr>", `the broker over HTTP (default: ${DEFAULT_LISTENERS.broker})`, once)
-    .option(
-      "--monitor-signer <addr>",
-      `the signer's monitor (default: ${DEFAULT_LISTENERS.signerMonitor})`,
-      once,
-    )
-    .option(
-      "--monitor-broker <addr>",
-      `the broker's monitor (default: ${DEFAULT_LISTENERS.brokerMonitor})`,
-      once,
-    )
+    .option("--direct", "have the brokers ask the signer, without control plane and approvals")
+    .option(...address("listen-signer", "the signer", "signer"), once)
+    .option(...address("listen-control-plane", "the control plane", "controlPlane"), once)
+    .option(...address("listen-broker", "the broker over HTTP", "broker"), once)
+    .option(...address("monitor-signer", "the signer's monitor", "signerMonitor"), once)
+    .option(...address("monitor-control-plane", "the control plane's monitor", "controlPlaneMonitor"), once)
+    .option(...address("monitor-broker", "the broker's monitor", "brokerMonitor"), once)
     .addHelpText("after", EXAMPLES)
     .action((flags: InitFlags, command) => context.run(command, [], () => init(flags, context)));
 };
+
+function address(flag: string, what: string, listener: keyof InitListeners): [string, string] {
+  return [`--${flag} <addr>`, `${what} (default: ${DEFAULT_LISTENERS[listener]})`];
+}
 
 /**
  * An absolute folder that may stand in configs, commands and permission flags.
@@ -83,14 +87,17 @@ function readFolder(dir: string, workingFolder: string): string {
 }
 
 function readChoices(flags: InitFlags): ConfigChoices {
-  const { signer, broker, signerMonitor, brokerMonitor } = DEFAULT_LISTENERS;
+  const defaults = DEFAULT_LISTENERS;
   return {
+    route: flags.direct === true ? "signer" : "control_plane",
     hosts: parseHosts(flags.host ?? []),
     listeners: {
-      signer: parseLoopback(flags.listenSigner ?? signer),
-      broker: parseLoopback(flags.listenBroker ?? broker),
-      signerMonitor: parseLoopback(flags.monitorSigner ?? signerMonitor),
-      brokerMonitor: parseLoopback(flags.monitorBroker ?? brokerMonitor),
+      signer: parseLoopback(flags.listenSigner ?? defaults.signer),
+      controlPlane: parseLoopback(flags.listenControlPlane ?? defaults.controlPlane),
+      broker: parseLoopback(flags.listenBroker ?? defaults.broker),
+      signerMonitor: parseLoopback(flags.monitorSigner ?? defaults.signerMonitor),
+      controlPlaneMonitor: parseLoopback(flags.monitorControlPlane ?? defaults.controlPlaneMonitor),
+      brokerMonitor: parseLoopback(flags.monitorBroker ?? defaults.brokerMonitor),
     },
   };
 }
@@ -132,11 +139,13 @@ async function init(flags: InitFlags, context: CommandContext): Promise<CommandR
   const plan = planSetUp(layout, choices, material);
   const { backup } = await hintForce(() => writeSetUp(plan, options));
   const { sshCaPublic } = material;
-  const facts = { layout, hosts: choices.hosts, runtime: currentRuntime(), sshCaPublic, mcpFlags, backup };
+  const facts = { ...choices, layout, runtime: currentRuntime(), sshCaPublic, mcpFlags, backup };
   return {
     json: {
       ...describeLayout(layout),
       backup,
+      route: choices.route,
+      approvals_url: approvalsUrl(choices.listeners.controlPlane),
       ssh_ca_public_key: sshCaPublic,
       enrolment: Object.fromEntries(
         choices.hosts.map((host) => [host.name, enrolmentLines(sshCaPublic, host)]),

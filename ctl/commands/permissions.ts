@@ -8,6 +8,7 @@ import { quoteWord } from "../shell_word.ts";
 const EXAMPLES = `
 Examples:
   broker-ctl permissions signer --config /etc/gateway/signer.json
+  broker-ctl permissions control-plane --config /etc/gateway/control-plane.json
   broker-ctl permissions broker --config /etc/gateway/config.json --frontend serve-mcp
 
   eval deno run "$(broker-ctl permissions signer --config signer.json)" signer/main.ts --config signer.json
@@ -15,6 +16,12 @@ Examples:
 The same config always gives the same flags: the files it names, its listeners, what it connects to, and
 nothing else. A broker whose config names no "hosts" may connect to any address.
 `;
+
+const DEFAULT_CONFIG: Readonly<Record<Service, string>> = {
+  signer: "signer.json",
+  "control-plane": "control-plane.json",
+  broker: "config.json",
+};
 
 /** `permissions`: the exact permissions of a service, from its config. */
 export const addPermissions: AddCommand = (program, context) => {
@@ -29,7 +36,7 @@ export const addPermissions: AddCommand = (program, context) => {
     .action((service: Service, options: { readonly frontend: BrokerFrontend }, command) =>
       context.run(command, ["config"], async () => {
         const { config } = command.optsWithGlobals() as { readonly config?: string };
-        const configPath = config ?? (service === "signer" ? "signer.json" : "config.json");
+        const configPath = config ?? DEFAULT_CONFIG[service];
         const { workingFolder } = context;
         const { set, flags } = await derivePermissions({
           service,

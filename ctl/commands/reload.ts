@@ -6,6 +6,10 @@ const EXAMPLES = `
 Examples:
   broker-ctl reload --client-config gateway/broker-ctl.json
   broker-ctl reload --url 10.0.0.9:9443 --cert me.crt --key me.key --ca ca.crt
+
+It asks over HTTPS, and says whether the signer took the new config; one that can't be used changes nothing. There
+is no --pid-file: this program may not send signals, for with that permission it could start any program too.
+On the signer's machine, SIGHUP from the system's service manager does the same.
 ${REMOTE_HELP}`;
 
 const reloadResponse = z.object({ hosts: z.int(), status: z.string() });

@@ -5,11 +5,18 @@ import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/shared/config/si
 import { certificatePath, keyPath, type Layout } from "./layout.ts";
 import type { InitHost, InitListeners } from "./options.ts";
 
+/** Whom brokers ask for certificates: the control plane, or the signer without anyone between. */
+export type BrokerRoute = "control_plane" | "signer";
+
 /** What the configs say beside paths. */
 export interface ConfigChoices {
+  readonly route: BrokerRoute;
   readonly listeners: InitListeners;
   readonly hosts: readonly InitHost[];
 }
+
+/** How long brokers wait for an approval, and approvals for a decision. */
+export const APPROVAL_WAIT_SECONDS = 120;
 
 /** Commands that look and do not touch, for the first day. Arguments begin with a letter or digit: no options. */
 const STARTER_ALLOW = [
@@ -54,6 +61,9 @@ export function formatSignerConfig(layout: Layout, { listeners, hosts }: ConfigC
   // Who may administer the signer: an operator, never the broker that agents speak through.
   "reload_callers": ["operator-local"],
 
+  // Who may say on whose behalf it asks, and that a human approved: the control plane.
+  "trusted_forwarders": ["control-plane-local"],
+
   // Who sees the hosts of which groups.
   "callers": { "broker-local": { "allowed_groups": ["local"] } },
 
@@ -66,7 +76,9 @@ export function formatSignerConfig(layout: Layout, { listeners, hosts }: ConfigC
   "command_policies": {
     "starter": {
       "mode": "allowlist",
-      "allow": ${indent(JSON.stringify(STARTER_ALLOW, null, 2), 6)}
+      "allow": ${indent(JSON.stringify(STARTER_ALLOW, null, 2), 6)},
+      // Of what is allowed, what a human has to approve each time, such as "^systemctl restart nginx$".
+      "require_approval": []
     }
   },
   "group_command_policies": { "_default": ["starter"] }
@@ -125,10 +137,9 @@ function checkBrokerConfig(source: string, text: string): string {
   return text;
 }
 
-function formatBrokerCommon(layout: Layout, { listeners }: ConfigChoices, auditLog: string): string {
+function formatBrokerCommon(layout: Layout, choices: ConfigChoices, auditLog: string): string {
   return `
-  "signer": {
-    "url": ${quote(`https://${listeners.signer}`)},
+${formatRoute(choices)}
     "client_cert": ${quote(certificatePath(layout, "broker"))},
     "client_key": ${quote(keyPath(layout, "broker"))},
     "ca": ${quote(layout.mtlsCa)}
@@ -140,6 +151,18 @@ function formatBrokerCommon(layout: Layout, { listeners }: ConfigChoices, auditL
 
   "max_ttl_seconds": 300,
   "hosts_refresh_seconds": 30,`.replace(/^\n/, "");
+}
+
+function formatRoute({ route, listeners }: ConfigChoices): string {
+  if (route === "signer") {
+    return `  // The signer itself: what needs approval is refused, for nobody could give it.
+  "signer": {
+    "url": ${quote(`https://${listeners.signer}`)},`;
+  }
+  return `  // The control plane, which asks the signer, and a human where the policy wants one.
+  "signer": {
+    "url": ${quote(`https://${listeners.controlPlane}`)},
+    "approval_wait_seconds": ${APPROVAL_WAIT_SECONDS},`;
 }
 
 /**
@@ -155,6 +178,13 @@ export function formatClientConfig(layout: Layout, { listeners }: ConfigChoices)
     "url": ${quote(`https://${listeners.signer}`)},
     "cert": ${quote(certificatePath(layout, "operator"))},
     "key": ${quote(keyPath(layout, "operator"))},
+    "ca": ${quote(layout.mtlsCa)}
+  },
+  // For broker-ctl approval, as the approver: nobody decides what it asked for itself.
+  "control_plane": {
+    "url": ${quote(`https://${listeners.controlPlane}`)},
+    "cert": ${quote(certificatePath(layout, "approver"))},
+    "key": ${quote(keyPath(layout, "approver"))},
     "ca": ${quote(layout.mtlsCa)}
   }
 }
@@ -181,7 +211,8 @@ function formatAddresses(hosts: readonly InitHost[]): string {
   "hosts": ${indent(JSON.stringify(addresses, null, 2))}`;
 }
 
-function quote(text: string): string {
+/** A string as JSON has it. */
+export function quote(text: string): string {
   return JSON.stringify(text);
 }
 

@@ -1,7 +1,8 @@
 import { BROKER_FRONTENDS, type BrokerFrontend } from "@gateway/shared/permissions/broker";
 import { quoteWord } from "../shell_word.ts";
-import type { Layout } from "./layout.ts";
-import type { InitHost } from "./options.ts";
+import type { BrokerRoute } from "./config_text.ts";
+import { approvalsUrl, BUNDLE_PASSWORD, type Layout } from "./layout.ts";
+import type { InitHost, InitListeners } from "./options.ts";
 
 /** How the services are started here. */
 export interface Runtime {
@@ -20,6 +21,8 @@ export interface CommandLine {
 /** What the guide is about. */
 export interface GuideFacts {
   readonly layout: Layout;
+  readonly route: BrokerRoute;
+  readonly listeners: InitListeners;
   readonly hosts: readonly InitHost[];
   readonly runtime: Runtime;
   /** The contents of `ssh_ca.pub`, without line end. */
@@ -38,13 +41,19 @@ export function mcpClientEntry({ layout, runtime, mcpFlags }: GuideFacts): Comma
   return { command: runtime.deno, args: ["run", ...mcpFlags, main, ...serve] };
 }
 
-/** The commands that start the services. */
-export function startCommands({ layout, runtime }: GuideFacts): readonly string[] {
-  const [signer, broker] = [layout.signerConfig, layout.brokerConfig].map(quoteWord);
-  if (runtime.deno === undefined) {
-    return [`signer --config ${signer}`, `gateway serve-http --config ${broker}`];
-  }
-  return [`deno task start:signer --config ${signer}`, `deno task start:broker --config ${broker}`];
+/** The commands that start the services, in the order in which they need each other. */
+export function startCommands({ layout, route, runtime }: GuideFacts): readonly string[] {
+  const services: readonly (readonly [task: string, program: string, config: string])[] = [
+    ["start:signer", "signer", layout.signerConfig],
+    ...(route === "control_plane"
+      ? [["start:control-plane", "control-plane", layout.controlPlaneConfig] as const]
+      : []),
+    ["start:broker", "gateway serve-http", layout.brokerConfig],
+  ];
+  return services.map(([task, program, config]) => {
+    const start = runtime.deno === undefined ? program : `deno task ${task}`;
+    return `${start} --config ${quoteWord(config)}`;
+  });
 }
 
 /**
@@ -69,27 +78,24 @@ export function enrolmentLines(
 
 /** The whole guide, for a terminal. */
 export function formatGuide(facts: GuideFacts & { readonly backup: string | undefined }): readonly string[] {
-  const { layout, hosts, runtime, sshCaPublic, backup } = facts;
-  const [startSigner = "", startBroker = ""] = startCommands(facts);
+  const { layout, route, runtime, backup } = facts;
+  const commands = startCommands(facts);
+  const servers = commands.slice(0, -1).map((command) => `   ${command}`);
+  const startBroker = commands.at(-1) ?? "";
+  const what = route === "control_plane" ? "the signer and the control plane" : "the signer";
+  const approvals = route === "control_plane" ? formatApprovals(facts) : [];
   return [
-    `Set up ${layout.folder}: keys, signer.json, config.json, mcp.json, broker-ctl.json`,
+    `Set up ${layout.folder}: keys, signer.json, control-plane.json, config.json, mcp.json, broker-ctl.json`,
     ...(backup === undefined ? [] : [
       `The former set-up, its keys and logs are in ${backup}`,
       "Hosts trust the former CA until they are enrolled again.",
     ]),
     "",
     "1. Enrol each host: as root, on the host",
-    ...(hosts.length === 0 ? formatEnrolment(sshCaPublic, { name: "NAME", user: "USER" }) : []),
-    ...hosts.flatMap((host) => formatEnrolment(sshCaPublic, host)),
+    ...formatHosts(facts),
     "",
-    ...(hosts.length === 0
-      ? [
-        `   NAME is the host's name in "hosts" of ${layout.signerConfig}, which is still empty; USER its account.`,
-        "",
-      ]
-      : []),
-    `2. Start the signer${runtime.deno === undefined ? "" : `, in ${runtime.sources}`}`,
-    `   ${startSigner}`,
+    `2. Start ${what}${runtime.deno === undefined ? "" : `, in ${runtime.sources}`}`,
+    ...servers,
     "",
     "3. Let an agent in. Over MCP, add to the client's settings:",
     ...JSON.stringify({ mcpServers: { gateway: mcpClientEntry(facts) } }, null, 2).split("\n").map((line) =>
@@ -98,6 +104,7 @@ export function formatGuide(facts: GuideFacts & { readonly backup: string | unde
     "   Over HTTP, with pki/agent.crt and pki/agent.key:",
     `   ${startBroker}`,
     "",
+    ...approvals,
     "The client's settings hold the broker's exact permissions: after a change to mcp.json, renew them with",
     `   broker-ctl permissions broker --frontend ${mcpFrontend} --config ${quoteWord(layout.mcpConfig)}`,
     "pki/ssh_ca is a key in a file, for labs: whoever can read it can log in to every enrolled host.",
@@ -105,6 +112,27 @@ export function formatGuide(facts: GuideFacts & { readonly backup: string | unde
 }
 
 const mcpFrontend: BrokerFrontend = BROKER_FRONTENDS[1];
+
+function formatHosts({ layout, hosts, sshCaPublic }: GuideFacts): readonly string[] {
+  if (hosts.length > 0) return hosts.flatMap((host) => formatEnrolment(sshCaPublic, host));
+  return [
+    ...formatEnrolment(sshCaPublic, { name: "NAME", user: "USER" }),
+    "",
+    `   NAME is the host's name in "hosts" of ${layout.signerConfig}, which is still empty; USER its account.`,
+  ];
+}
+
+function formatApprovals({ layout, listeners }: GuideFacts): readonly string[] {
+  return [
+    '4. Have a human approve what "require_approval" of a policy in signer.json names, on a terminal:',
+    `   broker-ctl approval list --client-config ${quoteWord(layout.clientConfig)}`,
+    "   or in a browser, once two files of this set-up are imported in its settings for certificates:",
+    `   ${layout.mtlsCa} as an authority (it can vouch for this machine alone)`,
+    `   ${layout.approverBundle} as your own certificate (password: ${BUNDLE_PASSWORD})`,
+    `   ${approvalsUrl(listeners.controlPlane)}`,
+    "",
+  ];
+}
 
 function formatEnrolment(sshCaPublic: string, host: Pick<InitHost, "name" | "user">): readonly string[] {
   return ["", `   # ${host.name}`, ...enrolmentLines(sshCaPublic, host).map((line) => `   ${line}`)];

@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
-import { enrolmentLines, formatGuide, type GuideFacts, mcpClientEntry } from "./guide.ts";
+import { enrolmentLines, formatGuide, type GuideFacts, mcpClientEntry, startCommands } from "./guide.ts";
 import { createLayout } from "./layout.ts";
+import { DEFAULT_LISTENERS } from "./options.ts";
 
 const FACTS: GuideFacts = {
   layout: createLayout("/srv/gate way"),
+  route: "control_plane",
+  listeners: DEFAULT_LISTENERS,
   hosts: [{ name: "web01", addr: "10.0.0.5:22", user: "deploy", hostKey: "ssh-ed25519 HOST" }],
   runtime: { deno: "/usr/bin/deno", sources: "/src/gateway" },
   sshCaPublic: "ssh-ed25519 CA",
@@ -60,4 +63,47 @@ Deno.test("formatGuide() says where the former set-up is, and what it means", ()
 Deno.test("formatGuide() says what to fill in when there is no host yet", () => {
   const text = formatGuide({ ...FACTS, hosts: [], backup: undefined }).join("\n");
   assert.match(text, /'host:NAME'[\s\S]*NAME is the host's name in "hosts"/);
+});
+
+Deno.test.each<{ name: string; facts: Partial<GuideFacts>; commands: readonly string[] }>([
+  {
+    name: "from source, each before those that ask it",
+    facts: {},
+    commands: [
+      "deno task start:signer --config '/srv/gate way/signer.json'",
+      "deno task start:control-plane --config '/srv/gate way/control-plane.json'",
+      "deno task start:broker --config '/srv/gate way/config.json'",
+    ],
+  },
+  {
+    name: "as programs",
+    facts: { runtime: { deno: undefined, sources: "" } },
+    commands: [
+      "signer --config '/srv/gate way/signer.json'",
+      "control-plane --config '/srv/gate way/control-plane.json'",
+      "gateway serve-http --config '/srv/gate way/config.json'",
+    ],
+  },
+  {
+    name: "without a control plane that nobody asks",
+    facts: { route: "signer", runtime: { deno: undefined, sources: "" } },
+    commands: [
+      "signer --config '/srv/gate way/signer.json'",
+      "gateway serve-http --config '/srv/gate way/config.json'",
+    ],
+  },
+])("startCommands() starts the services $name", ({ facts, commands }) => {
+  assert.deepEqual(startCommands({ ...FACTS, ...facts }), commands);
+  const text = formatGuide({ ...FACTS, ...facts, backup: undefined }).join("\n");
+  for (const command of commands) assert.ok(text.includes(`\n   ${command}\n`), command);
+});
+
+Deno.test("formatGuide() tells an approver of the terminal and the browser, unless nobody would ask", () => {
+  const text = formatGuide({ ...FACTS, backup: undefined }).join("\n");
+  assert.match(text, /approval list --client-config '\/srv\/gate way\/broker-ctl\.json'/);
+  assert.match(
+    text,
+    /pki\/approver\.p12 as your own certificate[\s\S]*https:\/\/127\.0\.0\.1:7443\/ui\/approvals/,
+  );
+  assert.doesNotMatch(formatGuide({ ...FACTS, route: "signer", backup: undefined }).join("\n"), /approval/);
 });

@@ -4,6 +4,7 @@ import { join } from "node:path";
 export interface Layout {
   readonly folder: string;
   readonly signerConfig: string;
+  readonly controlPlaneConfig: string;
   /** For the broker's HTTP frontend. */
   readonly brokerConfig: string;
   /** For the broker over stdio: a process of its own, with an audit log of its own. */
@@ -14,11 +15,17 @@ export interface Layout {
   readonly sshCaPublic: string;
   readonly mtlsCa: string;
   readonly mtlsCaKey: string;
+  /** The approver's certificate and key for a browser. */
+  readonly approverBundle: string;
   readonly signerAuditKey: string;
+  readonly controlPlaneAuditKey: string;
   readonly brokerAuditKey: string;
   readonly signerAuditLog: string;
   /** What the operator sets at run time: grants and freezes. */
   readonly signerState: string;
+  /** Approvals, and what is usual for whom. */
+  readonly controlPlaneState: string;
+  readonly controlPlaneAuditLog: string;
   readonly brokerAuditLog: string;
   readonly mcpAuditLog: string;
 }
@@ -26,6 +33,7 @@ export interface Layout {
 /** What of a set-up lies in its folder; each is a reason not to make another one there. */
 export const SET_UP_ENTRIES = [
   "signer.json",
+  "control-plane.json",
   "config.json",
   "mcp.json",
   "broker-ctl.json",
@@ -38,9 +46,13 @@ export const SET_UP_ENTRIES = [
 export const IDENTITIES = {
   /** The signer's listener. */
   signer: { file: "signer", subject: "CN=localhost", usage: "server" },
+  /** The control plane's listener, also for approvers' browsers. */
+  controlPlane: { file: "control-plane", subject: "CN=localhost", usage: "server" },
+  /** The control plane, to the signer. */
+  controlPlaneClient: { file: "control-plane-client", subject: "CN=control-plane-local", usage: "client" },
   /** The broker's HTTP listener. */
   brokerServer: { file: "broker-server", subject: "CN=localhost", usage: "server" },
-  /** The broker, to the signer. */
+  /** The broker, to the control plane or the signer. */
   broker: { file: "broker", subject: "CN=broker-local", usage: "client" },
   /** Who may administer the signer. Agents speak through the broker, which never is this one. */
   operator: { file: "operator", subject: "CN=operator-local", usage: "client" },
@@ -56,12 +68,24 @@ export type Identity = keyof typeof IDENTITIES;
 /** The names a local listener is reached by. */
 export const LOCAL_NAMES: readonly string[] = ["localhost", "127.0.0.1", "::1"];
 
+/**
+ * Of the approver's bundle. No secret: the file's mode protects the key in it, as that of the key beside it.
+ * It is there because some programs take no bundle whose password is empty.
+ */
+export const BUNDLE_PASSWORD = "gateway";
+
+/** The approvers' page of a control plane that listens there. */
+export function approvalsUrl(listen: string): string {
+  return `https://${listen}/ui/approvals`;
+}
+
 /** The paths of a set-up in an absolute folder. */
 export function createLayout(folder: string): Layout {
   const pki = join(folder, "pki");
   return {
     folder,
     signerConfig: join(folder, "signer.json"),
+    controlPlaneConfig: join(folder, "control-plane.json"),
     brokerConfig: join(folder, "config.json"),
     mcpConfig: join(folder, "mcp.json"),
     clientConfig: join(folder, "broker-ctl.json"),
@@ -70,9 +94,13 @@ export function createLayout(folder: string): Layout {
     sshCaPublic: join(pki, "ssh_ca.pub"),
     mtlsCa: join(pki, "mtls_ca.crt"),
     mtlsCaKey: join(pki, "mtls_ca.key"),
+    approverBundle: join(pki, "approver.p12"),
     signerAuditKey: join(pki, "signer_audit.seed"),
+    controlPlaneAuditKey: join(pki, "control_plane_audit.seed"),
     brokerAuditKey: join(pki, "broker_audit.seed"),
     signerState: join(folder, "state", "signer.db"),
+    controlPlaneState: join(folder, "state", "control-plane.db"),
+    controlPlaneAuditLog: join(folder, "log", "control-plane", "audit.log"),
     signerAuditLog: join(folder, "log", "signer", "audit.log"),
     brokerAuditLog: join(folder, "log", "broker", "audit.log"),
     mcpAuditLog: join(folder, "log", "mcp", "audit.log"),
@@ -98,6 +126,7 @@ export function describeLayout(layout: Layout) {
   return {
     folder: layout.folder,
     signer_config: layout.signerConfig,
+    control_plane_config: layout.controlPlaneConfig,
     broker_config: layout.brokerConfig,
     mcp_config: layout.mcpConfig,
     client_config: layout.clientConfig,
@@ -106,12 +135,16 @@ export function describeLayout(layout: Layout) {
     mtls_ca: layout.mtlsCa,
     signer_audit_log: layout.signerAuditLog,
     signer_audit_key: layout.signerAuditKey,
+    control_plane_audit_log: layout.controlPlaneAuditLog,
+    control_plane_audit_key: layout.controlPlaneAuditKey,
     broker_audit_log: layout.brokerAuditLog,
     mcp_audit_log: layout.mcpAuditLog,
     broker_audit_key: layout.brokerAuditKey,
     operator: pair("operator"),
     approver: pair("approver"),
+    approver_bundle: layout.approverBundle,
     agent: pair("agent"),
     broker: pair("broker"),
+    control_plane_client: pair("controlPlaneClient"),
   };
 }

@@ -1,7 +1,8 @@
 import type { Random } from "@gateway/shared/random";
 import { encodeOpensshPrivateKey, parsePrivateKey } from "@gateway/shared/ssh/private_key";
 import { formatPublicKey } from "@gateway/shared/ssh/public_key";
-import { IDENTITIES, type Identity, LOCAL_NAMES } from "./layout.ts";
+import { BUNDLE_PASSWORD, IDENTITIES, type Identity, LOCAL_NAMES } from "./layout.ts";
+import { encodePkcs12 } from "./pkcs12.ts";
 import { type CertificatePair, createCertificateAuthority, issueLeaf } from "./x509.ts";
 
 /** Every secret of a set-up, fresh. */
@@ -12,8 +13,11 @@ export interface KeyMaterial {
   readonly sshCaPublic: string;
   readonly mtlsCa: CertificatePair;
   readonly leaves: Readonly<Record<Identity, CertificatePair>>;
+  /** The approver's pair as PKCS #12. */
+  readonly approverBundle: Uint8Array;
   /** 32 bytes each. */
   readonly signerAuditSeed: Uint8Array;
+  readonly controlPlaneAuditSeed: Uint8Array;
   readonly brokerAuditSeed: Uint8Array;
 }
 
@@ -23,7 +27,11 @@ const SEED_BYTES = 32;
 export async function createKeyMaterial(random: Random): Promise<KeyMaterial> {
   const sshCa = encodeOpensshPrivateKey(random.bytes(SEED_BYTES), "gateway-ssh-ca");
   const { algorithm, publicKey } = parsePrivateKey(sshCa);
-  const authority = await createCertificateAuthority({ commonName: "gateway local mTLS CA", random });
+  const authority = await createCertificateAuthority({
+    commonName: "gateway local mTLS CA",
+    localOnly: true,
+    random,
+  });
   const leaf = (identity: Identity) => {
     const { subject, usage } = IDENTITIES[identity];
     return issueLeaf(authority, {
@@ -33,19 +41,24 @@ export async function createKeyMaterial(random: Random): Promise<KeyMaterial> {
       subjectAltNames: usage === "server" ? LOCAL_NAMES : [],
     });
   };
+  const approver = await leaf("approver");
   return {
     sshCa,
     sshCaPublic: formatPublicKey(algorithm, publicKey).trim(),
     mtlsCa: { certPem: authority.certPem, keyPem: authority.keyPem },
     leaves: {
       signer: await leaf("signer"),
+      controlPlane: await leaf("controlPlane"),
+      controlPlaneClient: await leaf("controlPlaneClient"),
       brokerServer: await leaf("brokerServer"),
       broker: await leaf("broker"),
       operator: await leaf("operator"),
-      approver: await leaf("approver"),
+      approver,
       agent: await leaf("agent"),
     },
+    approverBundle: encodePkcs12(approver, { password: BUNDLE_PASSWORD, name: "approver-local", random }),
     signerAuditSeed: random.bytes(SEED_BYTES),
+    controlPlaneAuditSeed: random.bytes(SEED_BYTES),
     brokerAuditSeed: random.bytes(SEED_BYTES),
   };
 }

@@ -17,16 +17,20 @@ export interface InitHost {
 /** The addresses of a local set-up; all on the loopback interface. */
 export interface InitListeners {
   readonly signer: string;
+  readonly controlPlane: string;
   readonly broker: string;
   readonly signerMonitor: string;
+  readonly controlPlaneMonitor: string;
   readonly brokerMonitor: string;
 }
 
 /** The ports by habit. */
 export const DEFAULT_LISTENERS: InitListeners = {
   signer: "127.0.0.1:9443",
+  controlPlane: "127.0.0.1:7443",
   broker: "127.0.0.1:8443",
   signerMonitor: "127.0.0.1:9160",
+  controlPlaneMonitor: "127.0.0.1:9170",
   brokerMonitor: "127.0.0.1:9180",
 };
 

@@ -6,6 +6,7 @@ import {
   formatMcpConfig,
   formatSignerConfig,
 } from "./config_text.ts";
+import { formatControlPlaneConfig } from "./control_plane_text.ts";
 import { certificatePath, IDENTITIES, type Identity, keyPath, type Layout } from "./layout.ts";
 import type { KeyMaterial } from "./material.ts";
 
@@ -47,6 +48,7 @@ export function planSetUp(
     folder("pki"),
     folder("log"),
     folder("log/signer"),
+    folder("log/control-plane"),
     folder("log/broker"),
     folder("log/mcp"),
     folder("state"),
@@ -58,11 +60,14 @@ export function planSetUp(
       file(certificatePath(layout, identity), PUBLIC_MODE, material.leaves[identity].certPem),
       file(keyPath(layout, identity), SECRET_MODE, material.leaves[identity].keyPem),
     ]),
+    file(layout.approverBundle, SECRET_MODE, material.approverBundle),
     file(layout.signerAuditKey, SECRET_MODE, material.signerAuditSeed),
+    file(layout.controlPlaneAuditKey, SECRET_MODE, material.controlPlaneAuditSeed),
     file(layout.brokerAuditKey, SECRET_MODE, material.brokerAuditSeed),
     file(layout.clientConfig, CONFIG_MODE, formatClientConfig(layout, choices)),
     file(layout.brokerConfig, CONFIG_MODE, formatBrokerConfig(layout, choices)),
     file(layout.mcpConfig, CONFIG_MODE, formatMcpConfig(layout, choices)),
+    file(layout.controlPlaneConfig, CONFIG_MODE, formatControlPlaneConfig(layout, choices)),
     file(layout.signerConfig, CONFIG_MODE, formatSignerConfig(layout, choices)),
   ];
 }

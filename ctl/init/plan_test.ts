@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { X509Certificate } from "node:crypto";
 import { brokerConfig } from "@gateway/shared/config/broker";
+import { controlPlaneConfig } from "@gateway/shared/config/control_plane";
 import { clientConfig } from "@gateway/shared/config/client";
 import { parseConfig } from "@gateway/shared/config/load";
 import { signerConfig } from "@gateway/shared/config/signer";
@@ -10,6 +11,7 @@ import { compilePolicy } from "@gateway/shared/policy/compile";
 import { systemRandom } from "@gateway/shared/random";
 import { parsePrivateKey } from "@gateway/shared/ssh/private_key";
 import { parsePublicKey } from "@gateway/shared/ssh/public_key";
+import type { BrokerRoute } from "./config_text.ts";
 import { createLayout } from "./layout.ts";
 import { createKeyMaterial } from "./material.ts";
 import { DEFAULT_LISTENERS, parseHosts } from "./options.ts";
@@ -19,9 +21,9 @@ const KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIO0Gnb+kCpVhi8T8PX2F2Vhmcu0T9vq
 
 const material = await createKeyMaterial(systemRandom);
 
-function plan(folder = "/srv/gate way") {
+function plan(folder = "/srv/gate way", route: BrokerRoute = "control_plane") {
   const hosts = parseHosts([`web01=10.0.0.5,user=deploy,key=${KEY}`]);
-  return planSetUp(createLayout(folder), { listeners: DEFAULT_LISTENERS, hosts }, material);
+  return planSetUp(createLayout(folder), { route, listeners: DEFAULT_LISTENERS, hosts }, material);
 }
 
 function textOf(entries: readonly PlannedEntry[], path: string): string {
@@ -30,12 +32,18 @@ function textOf(entries: readonly PlannedEntry[], path: string): string {
   return content;
 }
 
-function configs(folder?: string) {
-  const entries = plan(folder);
+function configs(folder?: string, route?: BrokerRoute) {
+  const entries = plan(folder, route);
   const read = { what: "config", source: "test" };
   return {
     signer: parseConfig({ ...read, text: textOf(entries, "signer.json"), schema: signerConfig }),
+    controlPlane: parseConfig({
+      ...read,
+      text: textOf(entries, "control-plane.json"),
+      schema: controlPlaneConfig,
+    }),
     broker: parseConfig({ ...read, text: textOf(entries, "config.json"), schema: brokerConfig }),
+    mcp: parseConfig({ ...read, text: textOf(entries, "mcp.json"), schema: brokerConfig }),
     client: parseConfig({ ...read, text: textOf(entries, "broker-ctl.json"), schema: clientConfig }),
   };
 }
@@ -52,6 +60,7 @@ Deno.test("planSetUp() gives every entry its exact mode", () => {
     pki: "700",
     log: "700",
     "log/signer": "700",
+    "log/control-plane": "700",
     "state": "700",
     "log/broker": "700",
     "log/mcp": "700",
@@ -61,6 +70,10 @@ Deno.test("planSetUp() gives every entry its exact mode", () => {
     "pki/mtls_ca.key": "600",
     "pki/signer.crt": "644",
     "pki/signer.key": "600",
+    "pki/control-plane.crt": "644",
+    "pki/control-plane.key": "600",
+    "pki/control-plane-client.crt": "644",
+    "pki/control-plane-client.key": "600",
     "pki/broker-server.crt": "644",
     "pki/broker-server.key": "600",
     "pki/broker.crt": "644",
@@ -69,13 +82,16 @@ Deno.test("planSetUp() gives every entry its exact mode", () => {
     "pki/operator.key": "600",
     "pki/approver.crt": "644",
     "pki/approver.key": "600",
+    "pki/approver.p12": "600",
     "pki/agent.crt": "644",
     "pki/agent.key": "600",
     "pki/signer_audit.seed": "600",
+    "pki/control_plane_audit.seed": "600",
     "pki/broker_audit.seed": "600",
     "broker-ctl.json": "640",
     "config.json": "640",
     "mcp.json": "640",
+    "control-plane.json": "640",
     "signer.json": "640",
   });
   assert.equal(plan().at(-1)?.path, "signer.json");
@@ -90,7 +106,7 @@ Deno.test("planSetUp() keeps private keys out of what others may read", () => {
 Deno.test("planSetUp() writes only absolute paths into configs", () => {
   const files = new Set(plan().map(({ path }) => `/srv/gate way/${path}`));
   const paths = strings(configs()).filter((text) => /\.(?:crt|key|seed|log|json|pub)$|ssh_ca/.test(text));
-  assert.equal(paths.length, 17);
+  assert.equal(paths.length, 33);
   for (const path of paths) {
     assert.ok(files.has(path) || path.endsWith("/audit.log"), path);
   }
@@ -114,10 +130,12 @@ Deno.test("planSetUp() makes a policy that compiles, and starts with looking onl
 });
 
 Deno.test("planSetUp() separates who runs, who administers and who approves", () => {
-  const { signer, broker, client } = configs();
+  const { signer, controlPlane, broker, client } = configs();
   const names = Object.values(material.leaves).map(({ certPem }) => new X509Certificate(certPem).subject);
   assert.deepEqual(names, [
     "CN=localhost",
+    "CN=localhost",
+    "CN=control-plane-local",
     "CN=localhost",
     "CN=broker-local",
     "CN=operator-local",
@@ -126,14 +144,23 @@ Deno.test("planSetUp() separates who runs, who administers and who approves", ()
   ]);
   assert.deepEqual(signer.reload_callers, ["operator-local"]);
   assert.deepEqual(Object.keys(signer.callers), ["broker-local"]);
-  assert.match(broker.signer.client_cert, /pki\/broker\.crt$/);
+  assert.match(broker.signer?.client_cert ?? "", /pki\/broker\.crt$/);
   assert.match(client.signer?.cert ?? "", /pki\/operator\.crt$/);
+  assert.deepEqual(signer.trusted_forwarders, ["control-plane-local"]);
+  assert.match(controlPlane.signer.client_cert, /pki\/control-plane-client\.crt$/);
+  assert.deepEqual(controlPlane.sign_callers, ["broker-local"]);
+  assert.deepEqual(controlPlane.approval.callers, ["approver-local"]);
+  assert.match(client.control_plane?.cert ?? "", /pki\/approver\.crt$/);
 });
 
 Deno.test("planSetUp() listens on this machine alone", () => {
-  const { signer, broker } = configs();
-  const addresses = [signer.listen, signer.monitor_listen, broker.listen, broker.monitor_listen];
-  assert.deepEqual(addresses, ["127.0.0.1:9443", "127.0.0.1:9160", "127.0.0.1:8443", "127.0.0.1:9180"]);
+  const { signer, controlPlane, broker } = configs();
+  const addresses = [signer, controlPlane, broker].map((config) => [config.listen, config.monitor_listen]);
+  assert.deepEqual(addresses, [
+    ["127.0.0.1:9443", "127.0.0.1:9160"],
+    ["127.0.0.1:7443", "127.0.0.1:9170"],
+    ["127.0.0.1:8443", "127.0.0.1:9180"],
+  ]);
 });
 
 Deno.test("planSetUp() gives the services what their permissions can be derived from, each its own", () => {
@@ -149,18 +176,31 @@ Deno.test("planSetUp() gives the services what their permissions can be derived 
   assert.equal(theirs.denyWrite, undefined);
   const both = (ours.read ?? []).filter((path) => theirs.read?.includes(path));
   assert.deepEqual(both, ["/srv/gate way/pki/mtls_ca.crt"]);
-  assert.deepEqual(theirs.net, ["10.0.0.5:22", "127.0.0.1:8443", "127.0.0.1:9180", "127.0.0.1:9443"]);
+  assert.deepEqual(theirs.net, ["10.0.0.5:22", "127.0.0.1:7443", "127.0.0.1:8443", "127.0.0.1:9180"]);
+});
+
+Deno.test.each<{ name: string; route: BrokerRoute; url: string; wait: number }>([
+  { name: "the control plane, and waits", route: "control_plane", url: "https://127.0.0.1:7443", wait: 120 },
+  { name: "the signer, and does not wait", route: "signer", url: "https://127.0.0.1:9443", wait: 0 },
+])("planSetUp() has both brokers ask $name", ({ route, url, wait }) => {
+  const { broker, mcp, controlPlane } = configs(undefined, route);
+  for (const { signer } of [broker, mcp]) {
+    assert.deepEqual([signer?.url, signer?.approval_wait_seconds], [url, wait]);
+  }
+  assert.equal(controlPlane.signer.url, "https://127.0.0.1:9443");
 });
 
 Deno.test("createKeyMaterial() makes keys that belong together, and new ones each time", async () => {
   const key = parsePrivateKey(material.sshCa);
   assert.deepEqual(parsePublicKey(material.sshCaPublic).blob, key.publicKey);
   const ca = new X509Certificate(material.mtlsCa.certPem);
+  assert.ok(ca.raw.toHex().includes("0603551d1e0101ff"), "name constraints, critical");
   for (const { certPem } of Object.values(material.leaves)) {
     assert.ok(new X509Certificate(certPem).verify(ca.publicKey));
   }
   assert.equal(material.signerAuditSeed.length, 32);
-  assert.notDeepEqual(material.signerAuditSeed, material.brokerAuditSeed);
+  const seeds = [material.signerAuditSeed, material.controlPlaneAuditSeed, material.brokerAuditSeed];
+  assert.equal(new Set(seeds.map((seed) => seed.toHex())).size, 3);
   const other = await createKeyMaterial(systemRandom);
   assert.notEqual(other.sshCa, material.sshCa);
   assert.notEqual(other.mtlsCa.keyPem, material.mtlsCa.keyPem);

@@ -3,6 +3,7 @@ import "reflect-metadata";
 import * as x509 from "@peculiar/x509";
 import { systemClock } from "@gateway/shared/clock";
 import { type Random, systemRandom } from "@gateway/shared/random";
+import { encodeDer, implicit, sequence } from "./der.ts";
 
 /** A certificate and its private key: both PEM, the key PKCS #8. */
 export interface CertificatePair {
@@ -28,6 +29,11 @@ export interface Validity {
 /** Options of {@linkcode createCertificateAuthority}. */
 export interface AuthorityOptions extends Validity {
   readonly commonName: string;
+  /**
+   * Bound it to the names and addresses of the loopback interface (name constraints, RFC 5280 section 4.2.1.10):
+   * a browser that trusts it believes it about no other site.
+   */
+  readonly localOnly?: boolean;
 }
 
 /** What a leaf may be used for in TLS. */
@@ -55,7 +61,13 @@ const EXTENDED_USAGES = {
   both: [x509.ExtendedKeyUsage.serverAuth, x509.ExtendedKeyUsage.clientAuth],
 } as const satisfies Record<LeafUsage, readonly x509.ExtendedKeyUsage[]>;
 
-/** Makes a self-signed Ed25519 CA whose certificates can't be CAs themselves. */
+/**
+ * ECDSA over P-256, which every TLS program knows. No browser knows Ed25519, and approvers come with browsers.
+ */
+const KEY_ALGORITHM = { name: "ECDSA", namedCurve: "P-256" } as const;
+const SIGNING_ALGORITHM = { name: "ECDSA", hash: "SHA-256" } as const;
+
+/** Makes a self-signed CA whose certificates can't be CAs themselves. */
 export async function createCertificateAuthority(options: AuthorityOptions): Promise<X509Authority> {
   const keys = await generateKeys();
   const certificate = await x509.X509CertificateGenerator.createSelfSigned({
@@ -66,12 +78,13 @@ export async function createCertificateAuthority(options: AuthorityOptions): Pro
       new x509.BasicConstraintsExtension(true, 0, true),
       new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
       await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
+      ...(options.localOnly === true ? [localNames()] : []),
     ],
   });
   return { ...await toPem(certificate, keys), certificate, signingKey: keys.privateKey };
 }
 
-/** Makes a fresh Ed25519 key and a certificate for it. */
+/** Makes a fresh key and a certificate for it. */
 export async function issueLeaf(authority: X509Authority, options: LeafOptions): Promise<CertificatePair> {
   const keys = await generateKeys();
   const extensions: x509.Extension[] = [
@@ -100,9 +113,22 @@ export async function issueLeaf(authority: X509Authority, options: LeafOptions):
   return await toPem(certificate, keys);
 }
 
+/** Permitted: localhost, 127.0.0.0/8 and ::1; an address is followed by its mask. */
+function localNames(): x509.Extension {
+  const [dns, ip] = [2, 7];
+  const ipv6 = [...new Uint8Array(15), 1, ...new Uint8Array(16).fill(0xff)];
+  const permitted = [
+    implicit(dns, "localhost"),
+    implicit(ip, Uint8Array.of(127, 0, 0, 0, 0xff, 0, 0, 0)),
+    implicit(ip, Uint8Array.from(ipv6)),
+  ];
+  const subtrees = encodeDer(0xa0, ...permitted.map((name) => sequence(name)));
+  return new x509.Extension("2.5.29.30", true, Uint8Array.from(sequence(subtrees)));
+}
+
 /** A CA key made here and kept as PEM by the caller; extractable for that reason alone. */
 async function generateKeys(): Promise<CryptoKeyPair> {
-  return await crypto.subtle.generateKey("Ed25519", true, ["sign", "verify"]) as CryptoKeyPair;
+  return await crypto.subtle.generateKey(KEY_ALGORITHM, true, ["sign", "verify"]);
 }
 
 function common(options: Validity) {
@@ -111,7 +137,7 @@ function common(options: Validity) {
     notBefore,
     notAfter: options.notAfter ?? new Date(notBefore.getTime() + TEN_YEARS_MS),
     serialNumber: serialNumber(options.random ?? systemRandom),
-    signingAlgorithm: { name: "Ed25519" },
+    signingAlgorithm: SIGNING_ALGORITHM,
   };
 }
 

@@ -21,11 +21,19 @@ Deno.test("createCertificateAuthority() makes a self-signed CA that may only sig
   assert.equal(certificate.ca, true);
   assert.ok(certificate.verify(certificate.publicKey));
   assert.ok(certificate.checkPrivateKey(createPrivateKey(pair.keyPem)));
-  assert.equal(certificate.publicKey.asymmetricKeyType, "ed25519");
+  assert.equal(certificate.publicKey.asymmetricKeyType, "ec", "browsers know no Ed25519");
   // critical basicConstraints {CA, pathLen 0}, critical keyUsage {keyCertSign, cRLSign}, in DER
   const der = certificate.raw.toString("hex");
   assert.ok(der.includes("0603551d130101ff040830060101ff020100"), "basicConstraints");
   assert.ok(der.includes("0603551d0f0101ff040403020106"), "keyUsage");
+});
+
+Deno.test("createCertificateAuthority() can bound itself to the names of this machine", async () => {
+  const { certPem } = await createCertificateAuthority({ commonName: "CA", localOnly: true });
+  const der = new X509Certificate(certPem).raw.toString("hex");
+  // critical nameConstraints: permitted DNS localhost, 127.0.0.0/8, ::1/128
+  const names = `300b82096c6f63616c686f7374300a87087f000000ff0000003022872000`;
+  assert.ok(der.includes(`0603551d1e0101ff04`) && der.includes(names), der);
 });
 
 Deno.test("createCertificateAuthority() makes different keys for the same name", async () => {

@@ -72,6 +72,9 @@ export interface ControlPlaneConfig {
   readonly state_db: string;
 }
 
+/** A year: whoever has not decided by then will not. */
+const LONGEST_TIMEOUT_SECONDS = 366 * 86_400;
+
 const path = z.string().min(1);
 const names = z.array(z.string()).default([])
   // An empty CN never is anyone.
@@ -91,7 +94,9 @@ const approvalConfig: z.ZodType<ApprovalConfig> = z.strictObject({
     "name of the environment variable with the secret (whsec_…) that webhooks are signed with; empty is unsigned",
   ),
   // Not positive is the default, as in the reference.
-  timeout_seconds: z.int().default(120).transform((value) => value > 0 ? value : 120).describe(
+  timeout_seconds: z.int().max(LONGEST_TIMEOUT_SECONDS).default(120).transform((value) =>
+    value > 0 ? value : 120
+  ).describe(
     "how long a request waits for a decision, and a decision for its collection, in seconds",
   ),
   callers: names.describe("CNs of those who may decide; empty is nobody"),
@@ -150,7 +155,8 @@ export const controlPlaneConfig: z.ZodType<ControlPlaneConfig> = z.strictObject(
   }
 });
 
-function webhookUrlProblem(url: string): string | undefined {
+/** What is wrong with the address that notifications go to; `undefined` when nothing is. */
+export function webhookUrlProblem(url: string): string | undefined {
   if (url === "") return "is needed for notifier webhook and teams";
   const parsed = URL.parse(url);
   if (parsed?.protocol === "https:") return undefined;

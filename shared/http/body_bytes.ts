@@ -1,11 +1,19 @@
 /**
  * The bytes of a request's body, never more than allowed.
  *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { readBodyBytes } from "@gateway/shared/http/body_bytes";
+ *
+ * const request = new Request("https://control-plane/ui", { method: "POST", body: "decision=deny" });
+ * assert.equal(new TextDecoder().decode(await readBodyBytes(request, 4096)), "decision=deny");
+ * ```
+ *
  * @module
  */
 import type { IncomingMessage } from "node:http";
 import { AppError } from "../errors.ts";
-import { messageOf } from "./node_request.ts";
+import { headerOf, messageOf } from "./node_request.ts";
 
 /**
  * Reads a body to its end.
@@ -14,7 +22,7 @@ import { messageOf } from "./node_request.ts";
  */
 export async function readBodyBytes(request: Request, maxBytes: number): Promise<Uint8Array> {
   // Announced sizes are refused unread. An absent or absurd header is NaN or 0, and the count decides.
-  if (Number(request.headers.get("content-length")) > maxBytes) throw tooLarge(maxBytes);
+  if (Number(headerOf(request, "content-length")) > maxBytes) throw tooLarge(maxBytes);
   const message = messageOf(request);
   const chunks = message === undefined
     ? await readStream(request.body, maxBytes)

@@ -10,11 +10,12 @@
  *
  * @module
  */
-import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { AppError } from "../errors.ts";
 import type { Freeze } from "../policy/freeze.ts";
 import type { Grant } from "../policy/grants.ts";
 import type { FreezeSubject } from "../wire/freeze.ts";
+import { insertInto, selectColumns, showText } from "./columns.ts";
+import { MIGRATIONS } from "./migrations.ts";
 import {
   decodeFreeze,
   decodeGrant,
@@ -24,10 +25,8 @@ import {
   FREEZE_TEXTS,
   GRANT_INTEGERS,
   GRANT_TEXTS,
-  type Parameters,
-  type Row,
 } from "./rows.ts";
-import { openDatabase } from "./sqlite_database.ts";
+import { SqliteAccess, type StateWarner } from "./sqlite_access.ts";
 import type { StateStore } from "./store.ts";
 
 /** What a store in SQLite is opened with. */
@@ -35,7 +34,7 @@ export interface SqliteStoreOptions {
   /** The file; made when there is none, in a folder that exists. */
   readonly path: string;
   /** Told of grants that can't be read and are left out. */
-  readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
+  readonly warn: StateWarner;
   /** How long to wait for another process that holds the file, in milliseconds; by default 5000. */
   readonly lockWaitMs?: number;
 }
@@ -46,13 +45,13 @@ export interface SqliteStoreOptions {
  * @throws {AppError} `invalid_config` when the file can't be opened, is in use by another process, is damaged,
  * or was written by a newer version
  */
-export function openSqliteStore({ path, warn, lockWaitMs = 5000 }: SqliteStoreOptions): StateStore {
-  return new SqliteStore(openDatabase({ path, lockWaitMs }), warn);
+export function openSqliteStore({ path, warn, lockWaitMs }: SqliteStoreOptions): StateStore {
+  return new SqliteStore(SqliteAccess.open({ path, migrations: MIGRATIONS, lockWaitMs }), warn);
 }
 
-const SELECT_GRANTS = `SELECT ${columns(GRANT_TEXTS, GRANT_INTEGERS)} FROM grants
+const SELECT_GRANTS = `SELECT ${selectColumns(GRANT_TEXTS, GRANT_INTEGERS)} FROM grants
   WHERE expires_at > :now OR typeof(expires_at) <> 'integer' ORDER BY granted_at, id`;
-const SELECT_FREEZES = `SELECT ${columns(FREEZE_TEXTS, FREEZE_INTEGERS)} FROM freezes`;
+const SELECT_FREEZES = `SELECT ${selectColumns(FREEZE_TEXTS, FREEZE_INTEGERS)} FROM freezes`;
 const INSERT_GRANT = insertInto("grants", [...GRANT_TEXTS, ...GRANT_INTEGERS]);
 const INSERT_FREEZE = insertInto("freezes", [...FREEZE_TEXTS, ...FREEZE_INTEGERS]);
 
@@ -61,23 +60,26 @@ const SCOPE_COLUMN = { caller: "caller", end_user: "end_user", session_id: "", s
 
 class SqliteStore implements StateStore {
   readonly survivesRestart = true;
-  readonly #database: DatabaseSync;
-  readonly #warn: SqliteStoreOptions["warn"];
+  readonly #database: SqliteAccess;
+  readonly #warn: StateWarner;
 
-  constructor(database: DatabaseSync, warn: SqliteStoreOptions["warn"]) {
+  constructor(database: SqliteAccess, warn: StateWarner) {
     this.#database = database;
     this.#warn = warn;
   }
 
   loadGrants(now: number): Promise<readonly Grant[]> {
-    return this.#read(() => {
+    return this.#database.read(() => {
       const grants: Grant[] = [];
-      for (const row of this.#rows(SELECT_GRANTS, { now: Math.floor(now / 1000) })) {
+      for (const row of this.#database.rows(SELECT_GRANTS, { now: Math.floor(now / 1000) })) {
         try {
           const grant = decodeGrant(row);
           if (grant.expiresAt > now) grants.push(grant);
         } catch (error) {
-          this.#warn("A grant in state_db can't be read and has no effect", { id: showId(row), error });
+          this.#warn("A grant in state_db can't be read and has no effect", {
+            id: showText(row, "id"),
+            error,
+          });
         }
       }
       return grants;
@@ -85,24 +87,26 @@ class SqliteStore implements StateStore {
   }
 
   insertGrant(grant: Grant, replaces: readonly string[] = []): Promise<void> {
-    return this.#change(() => {
+    return this.#database.change(() => {
       for (const id of replaces) this.#deleteGrant(id);
-      this.#run(INSERT_GRANT, encodeGrant(grant));
+      this.#database.run(INSERT_GRANT, encodeGrant(grant));
     });
   }
 
   deleteGrant(id: string): Promise<boolean> {
-    return this.#change(() => this.#deleteGrant(id) > 0);
+    return this.#database.change(() => this.#deleteGrant(id) > 0);
   }
 
   purgeExpired(now: number): Promise<number> {
     const seconds = Math.floor(now / 1000);
-    return this.#change(() => this.#run("DELETE FROM grants WHERE expires_at <= :now", { now: seconds }));
+    return this.#database.change(() =>
+      this.#database.run("DELETE FROM grants WHERE expires_at <= :now", { now: seconds })
+    );
   }
 
   loadFreezes(): Promise<readonly Freeze[]> {
-    return this.#read(() => {
-      const rows = this.#rows(SELECT_FREEZES, {});
+    return this.#database.read(() => {
+      const rows = this.#database.rows(SELECT_FREEZES);
       try {
         return rows.map(decodeFreeze);
       } catch (error) {
@@ -115,15 +119,15 @@ class SqliteStore implements StateStore {
   }
 
   putFreeze(freeze: Freeze): Promise<void> {
-    return this.#change(() => {
+    return this.#database.change(() => {
       this.#deleteFreeze(freeze);
-      this.#run(INSERT_FREEZE, encodeFreeze(freeze));
+      this.#database.run(INSERT_FREEZE, encodeFreeze(freeze));
       this.#deleteGrantsOf(freeze);
     });
   }
 
   deleteFreeze(subject: FreezeSubject): Promise<boolean> {
-    return this.#change(() => {
+    return this.#database.change(() => {
       if (this.#deleteFreeze(subject) === 0) return false;
       this.#deleteGrantsOf(subject);
       return true;
@@ -131,75 +135,24 @@ class SqliteStore implements StateStore {
   }
 
   checkpoint(): Promise<void> {
-    return this.#read(() => {
-      const row = this.#database.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get();
-      if (row?.["busy"] !== 0) throw new Error("the checkpoint is incomplete");
-    });
+    return this.#database.checkpoint();
   }
 
   close(): Promise<void> {
-    if (this.#database.isOpen) this.#database.close();
-    return Promise.resolve();
+    return this.#database.close();
   }
 
   #deleteGrant(id: string): number {
-    return this.#run("DELETE FROM grants WHERE id = :id", { id });
+    return this.#database.run("DELETE FROM grants WHERE id = :id", { id });
   }
 
   #deleteGrantsOf({ kind, value }: FreezeSubject): void {
     const column = SCOPE_COLUMN[kind];
     if (column === "" || value === "") return;
-    this.#run(`DELETE FROM grants WHERE ${column} = :value`, { value });
+    this.#database.run(`DELETE FROM grants WHERE ${column} = :value`, { value });
   }
 
   #deleteFreeze({ kind, value }: FreezeSubject): number {
-    return this.#run("DELETE FROM freezes WHERE kind = :kind AND value = :value", { kind, value });
+    return this.#database.run("DELETE FROM freezes WHERE kind = :kind AND value = :value", { kind, value });
   }
-
-  #rows(sql: string, parameters: Parameters): readonly Row[] {
-    const statement: StatementSync = this.#database.prepare(sql);
-    // A number out of the range of `number` is one row's fault, not the whole table's.
-    statement.setReadBigInts(true);
-    return statement.all(parameters);
-  }
-
-  #run(sql: string, parameters: Parameters): number {
-    return Number(this.#database.prepare(sql).run(parameters).changes);
-  }
-
-  #change<T>(action: () => T): Promise<T> {
-    return this.#read(() => {
-      this.#database.exec("BEGIN IMMEDIATE");
-      try {
-        const result = action();
-        this.#database.exec("COMMIT");
-        return result;
-      } catch (error) {
-        if (this.#database.isTransaction) this.#database.exec("ROLLBACK");
-        throw error;
-      }
-    });
-  }
-
-  // deno-lint-ignore require-await -- what the action throws becomes a rejection
-  async #read<T>(action: () => T): Promise<T> {
-    try {
-      return action();
-    } catch (error) {
-      if (error instanceof AppError) throw error;
-      throw new AppError("internal", "The state database could not be used", { cause: error });
-    }
-  }
-}
-
-function columns(texts: readonly string[], integers: readonly string[]): string {
-  return [...texts.map((name) => `CAST(${name} AS BLOB) AS ${name}`), ...integers].join(", ");
-}
-
-function insertInto(table: string, names: readonly string[]): string {
-  return `INSERT INTO ${table} (${names.join(", ")}) VALUES (${names.map((name) => `:${name}`).join(", ")})`;
-}
-
-function showId({ id }: Row): string {
-  return id instanceof Uint8Array ? new TextDecoder().decode(id) : "";
 }

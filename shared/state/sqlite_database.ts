@@ -9,11 +9,12 @@
 import { DatabaseSync } from "node:sqlite";
 import { AppError } from "../errors.ts";
 import { quoteText } from "../quote.ts";
-import { MIGRATIONS } from "./migrations.ts";
 
 /** What to open. */
 export interface DatabaseOptions {
   readonly path: string;
+  /** The statements that lead from one version to the next; the first from an empty file to version 1. */
+  readonly migrations: readonly string[];
   /** How long to wait for another process that holds the database, in milliseconds. */
   readonly lockWaitMs: number;
 }
@@ -24,12 +25,12 @@ export interface DatabaseOptions {
  * @throws {AppError} `invalid_config` when it can't be opened, is in use by another process, is damaged, or
  * was written by a newer version
  */
-export function openDatabase({ path, lockWaitMs }: DatabaseOptions): DatabaseSync {
+export function openDatabase({ path, migrations, lockWaitMs }: DatabaseOptions): DatabaseSync {
   let database: DatabaseSync | undefined;
   try {
     createFile(path);
     database = new DatabaseSync(path, { timeout: lockWaitMs, enableForeignKeyConstraints: true });
-    prepare(database);
+    prepare(database, migrations);
     return database;
   } catch (error) {
     database?.close();
@@ -54,12 +55,12 @@ function createFile(path: string): void {
   }
 }
 
-function prepare(database: DatabaseSync): void {
+function prepare(database: DatabaseSync, migrations: readonly string[]): void {
   // Before the first access, so that no other process ever gets in.
   readPragma(database, "locking_mode = EXCLUSIVE");
   const version = Number(readPragma(database, "user_version"));
-  if (version > MIGRATIONS.length) {
-    throw new Error(`its version is ${version} and this program knows ${MIGRATIONS.length}`);
+  if (version > migrations.length) {
+    throw new Error(`its version is ${version} and this program knows ${migrations.length}`);
   }
   const mode = readPragma(database, "journal_mode = WAL");
   if (mode !== "wal") throw new Error(`its journal mode stays ${String(mode)}`);
@@ -69,11 +70,11 @@ function prepare(database: DatabaseSync): void {
   // A damaged page or index could hide a freeze.
   const check = String(readPragma(database, "integrity_check(1)"));
   if (check !== "ok") throw new Error(`it is damaged: ${check}`);
-  migrate(database, version);
+  migrate(database, migrations, version);
 }
 
-function migrate(database: DatabaseSync, version: number): void {
-  for (const [index, statements] of MIGRATIONS.entries()) {
+function migrate(database: DatabaseSync, migrations: readonly string[], version: number): void {
+  for (const [index, statements] of migrations.entries()) {
     if (index < version) continue;
     database.exec("BEGIN EXCLUSIVE");
     try {

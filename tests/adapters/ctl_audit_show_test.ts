@@ -108,6 +108,51 @@ Deno.test("audit show passes over lines that are no records, and says so", async
   assert.deepEqual([err, exit], ["4 malformed line(s) skipped; see broker-ctl audit verify\n", 0]);
 });
 
+/** A log of which two files were rotated away within one second. */
+async function createRotatedLog(): Promise<LogFolder> {
+  const log = await createLog();
+  const lines = (await Deno.readTextFile(log.path)).split("\n").slice(0, 3);
+  const files = ["audit.log.20260102T030405Z", "audit.log.20260102T030405Z.1", "audit.log"];
+  for (const [index, name] of files.entries()) {
+    await Deno.writeTextFile(`${log.folder}/${name}`, `${lines[index]}\n`);
+  }
+  // Neither is a rotated file of this log.
+  await Deno.writeTextFile(`${log.folder}/audit.log.corrupt-20260102T030405Z`, `${lines[0]}\n`);
+  await Deno.writeTextFile(`${log.folder}/other.log.20260102T030405Z`, `${lines[0]}\n`);
+  return log;
+}
+
+Deno.test.each<{ name: string; flags: string[]; seqs: number[] }>([
+  { name: "the log alone", flags: [], seqs: [3] },
+  { name: "with --all what was rotated away before it, oldest first", flags: ["--all"], seqs: [1, 2, 3] },
+  { name: "with --all the newest of all files", flags: ["-all=true", "--limit", "2"], seqs: [2, 3] },
+  { name: "with --all what matches in any file", flags: ["--all", "--caller", "broker-1"], seqs: [1, 3] },
+])("audit show reads $name", async ({ flags, seqs }) => {
+  await using log = await createRotatedLog();
+  const { out } = await show(log, "--json", ...flags);
+  assert.deepEqual(out.trim().split("\n").map((line) => JSON.parse(line).seq), seqs);
+});
+
+Deno.test("audit show --all reads rotated files when the log is not there, and needs one of them", async () => {
+  await using log = await createRotatedLog();
+  await Deno.remove(log.path);
+  const { out } = await show(log, "--json", "--all");
+  assert.deepEqual(out.trim().split("\n").map((line) => JSON.parse(line).seq), [1, 2]);
+  assert.equal((await show(log)).exit, 1);
+  await using empty = new LogFolder();
+  const result = await show(empty, "--all");
+  assert.match(result.err, /^error: Cannot read audit log .*: no such file\n$/);
+  assert.equal(result.exit, 1);
+  assert.equal((await run("/", "audit", "show", "--all", "--log", "/nowhere/audit.log")).exit, 1);
+});
+
+Deno.test("audit show --all shows a file once that has the name of the log and a rotated one", async () => {
+  await using log = await createRotatedLog();
+  await Deno.link(log.path, `${log.path}.20260102T030406Z`);
+  const { out } = await show(log, "--json", "--all");
+  assert.deepEqual(out.trim().split("\n").map((line) => JSON.parse(line).seq), [1, 2, 3]);
+});
+
 Deno.test("audit show of an empty log shows nothing", async () => {
   await using log = new LogFolder();
   await Deno.writeTextFile(log.path, "");

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FakeSigner } from "./ctl_signer_fixture.ts";
+import { FakeService } from "./ctl_signer_fixture.ts";
 
 const FROZEN = { status: "ok", newly_frozen: true, grants_revoked: 2 };
 const AGAIN = { status: "ok", newly_frozen: false, grants_revoked: 0 };
@@ -54,7 +54,7 @@ Deno.test.each<Row>([
 ])(
   "$args asks the signer and says what is done",
   async ({ args, answer, path = "/v1/freeze", body, text }) => {
-    await using signer = await FakeSigner.start(answer);
+    await using signer = await FakeService.start(answer);
     assert.deepEqual(await signer.run(...args), { out: text, err: "", exit: 0 });
     assert.deepEqual(signer.requests, [{ method: "POST", path, body, caller: "operator-local" }]);
     const json = await signer.run(...args, "--json");
@@ -63,7 +63,7 @@ Deno.test.each<Row>([
 );
 
 Deno.test("revocations lists what is frozen, by kind and value", async () => {
-  await using signer = await FakeSigner.start([
+  await using signer = await FakeService.start([
     { kind: "serial", value: "7", frozen_at: "2026-01-02T03:04:05Z" },
     { kind: "caller", value: "b", frozen_at: "2026-01-02T03:04:05Z", reason: "x\x9by", frozen_by: "op" },
     { kind: "caller", value: "a", frozen_at: "2026-01-02T03:04:06Z", reason: "", frozen_by: "op" },
@@ -88,13 +88,13 @@ Deno.test("revocations lists what is frozen, by kind and value", async () => {
 });
 
 Deno.test("revocations says when nothing is frozen", async () => {
-  await using signer = await FakeSigner.start([]);
+  await using signer = await FakeService.start([]);
   assert.equal((await signer.run("revocations")).out, "(no frozen subjects)\n");
   assert.equal((await signer.run("--json", "revocations")).out, "[]\n");
 });
 
 Deno.test("revocations refuses a list with a kind that it does not know", async () => {
-  await using signer = await FakeSigner.start([{ kind: "host", value: "x", frozen_at: "" }]);
+  await using signer = await FakeService.start([{ kind: "host", value: "x", frozen_at: "" }]);
   const { err, exit } = await signer.run("revocations");
   assert.match(err, /answered as no signer does/);
   assert.equal(exit, 1);
@@ -129,7 +129,7 @@ Deno.test.each<{ what: string; args: string[]; status: number; detail: string; h
 ])(
   "$what shows HTTP $status and what to do, with exit code 1",
   async ({ what, args, status, detail, hint }) => {
-    await using signer = await FakeSigner.refusing(status, detail);
+    await using signer = await FakeService.refusing(status, detail);
     const { out, err, exit } = await signer.run(...args);
     assert.deepEqual([out, exit], ["", 1]);
     const [error, advice = ""] = err.split("\n");
@@ -167,7 +167,7 @@ Deno.test.each<{ name: string; args: string[]; error: RegExp }>([
   { name: "a subject to list", args: ["revocations", "--caller", "x"], error: /Unknown option/ },
   { name: "two sessions", args: [...KILL, "y"], error: /Too many arguments/ },
 ])("the kill switch refuses $name without asking, with exit code 2", async ({ args, error }) => {
-  await using signer = await FakeSigner.start(FROZEN);
+  await using signer = await FakeService.start(FROZEN);
   const result = await signer.run(...args);
   assert.match(result.err, error);
   assert.deepEqual([result.out, result.exit, signer.requests], ["", 2, []]);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { SAMPLE_HOST_KEY } from "@gateway/shared/testing/sample_policy";
 import { createFolder, run } from "./ctl_fixture.ts";
-import { FakeSigner } from "./ctl_signer_fixture.ts";
+import { FakeService } from "./ctl_signer_fixture.ts";
 
 const HOSTS = {
   web01: {
@@ -77,7 +77,7 @@ Deno.test("host list refuses a broken config, and one that is not there", async 
 });
 
 Deno.test("host list --remote asks the signer for its policy", async () => {
-  await using signer = await FakeSigner.start({
+  await using signer = await FakeService.start({
     ...HOSTS,
     web01: { ...HOSTS.web01, sealed_exec: true },
     bastion: { ...HOSTS.bastion, allowed_callers: null },
@@ -94,7 +94,7 @@ Deno.test.each<{ status: number; detail: string; hint: RegExp }>([
   { status: 404, detail: "No such route", hint: /is this the signer/ },
   { status: 500, detail: "audit unavailable", hint: /log says more/ },
 ])("host list --remote shows HTTP $status and asks no other way", async ({ status, detail, hint }) => {
-  await using signer = await FakeSigner.refusing(status, detail);
+  await using signer = await FakeService.refusing(status, detail);
   const { out, err, exit } = await signer.run("host", "list", "--remote");
   assert.deepEqual([out, exit, signer.requests.length], ["", 1, 1]);
   assert.equal(err.split("\n")[0], `error: host list failed (HTTP ${status}): ${detail}`);

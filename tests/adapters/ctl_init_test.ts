@@ -7,6 +7,7 @@ import { createKeyMaterial } from "../../ctl/init/material.ts";
 import { DEFAULT_LISTENERS } from "../../ctl/init/options.ts";
 import { planSetUp } from "../../ctl/init/plan.ts";
 import { writeSetUp } from "../../ctl/init/write.ts";
+import { createCertificateAuthority, issueLeaf } from "../../ctl/init/x509.ts";
 import { createFolder, names, run } from "./ctl_fixture.ts";
 
 const CLOCK = { now: () => Date.UTC(2026, 0, 2, 3, 4, 5), sleep: () => Promise.resolve() };
@@ -27,11 +28,16 @@ const MODES = {
   "pki/mtls_ca.key": "600",
   "pki/broker.key": "600",
   "pki/broker.crt": "644",
+  "pki/control-plane-client.key": "600",
+  "pki/approver.p12": "600",
   "pki/signer_audit.seed": "600",
+  "pki/control_plane_audit.seed": "600",
   log: "700",
   "log/signer": "700",
+  "log/control-plane": "700",
   "log/broker": "700",
   "signer.json": "640",
+  "control-plane.json": "640",
   "config.json": "640",
   "broker-ctl.json": "640",
 };
@@ -72,6 +78,7 @@ Deno.test("init leaves the mode of a folder alone that was there before", async 
 
 Deno.test.each([
   { name: "signer.json" },
+  { name: "control-plane.json" },
   { name: "config.json" },
   { name: "broker-ctl.json" },
   { name: "pki" },
@@ -119,7 +126,11 @@ Deno.test("init --force twice within a second keeps both former set-ups", async 
   await using folder = await createFolder();
   const options = { folder: folder.path, clock: CLOCK, random: systemRandom };
   const material = await createKeyMaterial(systemRandom);
-  const plan = planSetUp(createLayout(folder.path), { listeners: DEFAULT_LISTENERS, hosts: [] }, material);
+  const plan = planSetUp(createLayout(folder.path), {
+    route: "control_plane",
+    listeners: DEFAULT_LISTENERS,
+    hosts: [],
+  }, material);
   assert.equal((await writeSetUp(plan, { ...options, force: true })).backup, undefined);
   const first = await writeSetUp(plan, { ...options, force: true });
   const second = await writeSetUp(plan, { ...options, force: true });
@@ -132,7 +143,11 @@ Deno.test("init --force twice within a second keeps both former set-ups", async 
 Deno.test("init that fails half-way leaves nothing, and the former set-up where it was", async () => {
   await using folder = await createFolder();
   const material = await createKeyMaterial(systemRandom);
-  const plan = planSetUp(createLayout(folder.path), { listeners: DEFAULT_LISTENERS, hosts: [] }, material);
+  const plan = planSetUp(createLayout(folder.path), {
+    route: "control_plane",
+    listeners: DEFAULT_LISTENERS,
+    hosts: [],
+  }, material);
   const broken = [...plan.slice(0, -1), { path: "no/such/folder", mode: 0o640, content: "" }];
   const options = { folder: folder.path, clock: CLOCK, random: systemRandom };
 
@@ -145,6 +160,7 @@ Deno.test("init that fails half-way leaves nothing, and the former set-up where 
   assert.deepEqual(await names(folder.path), [
     "broker-ctl.json",
     "config.json",
+    "control-plane.json",
     "log",
     "mcp.json",
     "pki",
@@ -166,18 +182,87 @@ Deno.test("init gives one JSON object with paths that are there", async () => {
     host,
     "--listen-signer",
     "127.0.0.1:19443",
+    "-listen-control-plane=127.0.0.1:17443",
   );
   const json = JSON.parse(result.out);
   assert.equal(json.folder, folder.path);
   for (
-    const path of [json.signer_config, json.broker_config, json.client_config, json.ssh_ca, json.operator.key]
+    const path of [
+      json.signer_config,
+      json.control_plane_config,
+      json.broker_config,
+      json.client_config,
+      json.ssh_ca,
+      json.operator.key,
+      json.control_plane_audit_key,
+      json.control_plane_client.key,
+      json.approver_bundle,
+    ]
   ) {
     assert.ok((await Deno.stat(path)).isFile, path);
   }
-  assert.match(await Deno.readTextFile(json.broker_config), /https:\/\/127\.0\.0\.1:19443/);
+  assert.match(await Deno.readTextFile(json.control_plane_config), /https:\/\/127\.0\.0\.1:19443/);
+  assert.match(await Deno.readTextFile(json.broker_config), /https:\/\/127\.0\.0\.1:17443/);
+  assert.equal(json.approvals_url, "https://127.0.0.1:17443/ui/approvals");
   assert.equal(new X509Certificate(await Deno.readTextFile(json.operator.cert)).subject, "CN=operator-local");
   assert.ok(json.enrolment.web01.some((line: string) => line.includes(json.ssh_ca_public_key)));
-  assert.ok(json.mcp_server.args.includes("--allow-net=127.0.0.1:19443,127.0.0.1:2222"));
+  assert.ok(json.mcp_server.args.includes("--allow-net=127.0.0.1:17443,127.0.0.1:2222"));
+});
+
+Deno.test("init --direct has the brokers ask the signer, and starts no control plane", async () => {
+  await using folder = await createFolder();
+  const { out } = await run(
+    folder.path,
+    "init",
+    "--json",
+    "--direct=true",
+    "--listen-signer=127.0.0.1:19443",
+  );
+  const json = JSON.parse(out);
+  for (const path of [json.broker_config, json.mcp_config]) {
+    assert.match(await Deno.readTextFile(path), /"url": "https:\/\/127\.0\.0\.1:19443"/);
+  }
+  assert.doesNotMatch(json.start.join("\n"), /control-plane/);
+});
+
+async function openssl(...args: string[]) {
+  const { success, stdout } = await new Deno.Command("openssl", { args, stderr: "null" }).output();
+  return { success, text: new TextDecoder().decode(stdout) };
+}
+
+const ignore = !(await openssl("version").then(({ success }) => success, () => false));
+
+Deno.test({ name: "init makes a bundle with the approver's pair, as openssl reads it", ignore }, async () => {
+  await using folder = await createFolder();
+  const { approver, approver_bundle: bundle } = JSON.parse((await run(folder.path, "init", "--json")).out);
+  const read = (password: string) =>
+    openssl("pkcs12", "-in", bundle, "-passin", `pass:${password}`, "-nodes");
+  const { text } = await read("gateway");
+  for (const path of [approver.cert, approver.key]) {
+    assert.ok(text.includes((await Deno.readTextFile(path)).trim()), path);
+  }
+  assert.equal((await read("other")).success, false);
+});
+
+Deno.test({ name: "init makes a CA that can vouch for this machine alone", ignore }, async () => {
+  await using folder = await createFolder();
+  const at = (name: string) => join(folder.path, name);
+  const authority = await createCertificateAuthority({ commonName: "CA", localOnly: true });
+  await Deno.writeTextFile(at("ca.crt"), authority.certPem);
+  const verify = async (...subjectAltNames: string[]) => {
+    const { certPem } = await issueLeaf(authority, {
+      subject: "CN=localhost",
+      usage: "server",
+      subjectAltNames,
+    });
+    await Deno.writeTextFile(at("leaf.crt"), certPem);
+    return (await openssl("verify", "-CAfile", at("ca.crt"), "-purpose", "sslserver", at("leaf.crt")))
+      .success;
+  };
+  for (const name of ["localhost", "127.0.0.1", "127.9.9.9", "::1"]) assert.ok(await verify(name), name);
+  for (const name of ["example.org", "10.0.0.1", "::2", "localhost.example.org"]) {
+    assert.equal(await verify("localhost", name), false, name);
+  }
 });
 
 Deno.test("permissions prints the flags of a fresh set-up on one line", async () => {

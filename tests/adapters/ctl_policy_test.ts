@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FakeSigner } from "./ctl_signer_fixture.ts";
+import { FakeService } from "./ctl_signer_fixture.ts";
 
 const ID = "0123456789abcdef01234567";
 const HOST = ["--host", "web 01/ü"];
@@ -78,7 +78,7 @@ Deno.test.each<Row>([
 ])(
   "$name asks the signer and says what is done",
   async ({ args, answer, status, method, path, body, text }) => {
-    await using signer = await FakeSigner.start(answer, status);
+    await using signer = await FakeService.start(answer, status);
     assert.deepEqual(await signer.run(...args), { out: text, err: "", exit: 0 });
     assert.deepEqual(signer.requests, [{ method, path, body, caller: "operator-local" }]);
     const json = await signer.run("--json", ...args);
@@ -88,7 +88,7 @@ Deno.test.each<Row>([
 
 Deno.test("policy grants lists grants and waivers, those that end first at the top", async () => {
   const common = { granted_at: "2026-01-02T03:04:05Z" };
-  await using signer = await FakeSigner.start([
+  await using signer = await FakeService.start([
     {
       ...common,
       id: "b",
@@ -180,7 +180,7 @@ Deno.test.each<{ args: string[]; status: number; code: string; detail: string; h
 ])(
   "$args.1 shows HTTP $status and what to do, with exit code 1",
   async ({ args, status, code, detail, hint }) => {
-    await using signer = await FakeSigner.refusing(status, detail, code);
+    await using signer = await FakeService.refusing(status, detail, code);
     const result = await signer.run(...args);
     assert.deepEqual([result.out, result.exit], ["", 1]);
     const [error, advice = ""] = result.err.split("\n");
@@ -196,7 +196,7 @@ Deno.test.each<{ args: string[]; status: number; code: string; detail: string; h
 );
 
 Deno.test("a refusal that is no problem document is shown without its control characters", async () => {
-  await using signer = await FakeSigner.start("\x1b[2J<html>\u202e", 404);
+  await using signer = await FakeService.start("\x1b[2J<html>\u202e", 404);
   const { err, exit } = await signer.run(...GRANTS);
   assert.equal(exit, 1);
   assert.match(
@@ -212,7 +212,7 @@ Deno.test.each<{ name: string; args: string[]; body: unknown }>([
   { name: "policy grants, of an entry", args: GRANTS, body: [{ id: 1 }] },
   { name: "policy revoke", args: REVOKE, body: null },
 ])("$name refuses an answer that no signer gives", async ({ args, body }) => {
-  await using signer = await FakeSigner.start(body);
+  await using signer = await FakeService.start(body);
   const { err, out, exit } = await signer.run(...args);
   assert.match(err, /answered as no signer does/);
   assert.deepEqual([out, exit], ["", 1]);
@@ -237,7 +237,7 @@ Deno.test.each<{ name: string; args: string[]; error: RegExp }>([
   { name: "no id", args: ["policy", "revoke"], error: /Missing required argument 'id'/ },
   { name: "no host", args: ["policy", "grant", "--allow", "x"], error: /--host/ },
 ])("policy refuses $name without asking, with exit code 2", async ({ args, error }) => {
-  await using signer = await FakeSigner.start({});
+  await using signer = await FakeService.start({});
   const result = await signer.run(...args);
   assert.match(result.err, error);
   assert.deepEqual([result.out, result.exit, signer.requests], ["", 2, []]);

@@ -1,13 +1,14 @@
-/** What the tests of the commands that ask the signer share: a signer that answers what it is told to. */
+/** What the tests of the commands that ask a service share: one that answers what it is told to. */
 import { join } from "node:path";
 import type { PeerHandler } from "@gateway/shared/http/mtls_server";
 import { createFolder, run } from "./ctl_fixture.ts";
 import { ca, foreignCa, issue, startServer, type TestServer } from "./mtls_fixture.ts";
 
 const operator = await issue({ subject: "CN=operator-local", usage: "client" });
+const approver = await issue({ subject: "CN=approver-local", usage: "client" });
 const agent = await issue({ subject: "CN=agent-local", usage: "client" });
 
-/** A folder with an operator's files and a client config, `client.json`, that names the server. */
+/** A folder with the files of an operator and an approver, and a client config, `client.json`, that names the server. */
 export async function createOperator(
   server: TestServer,
 ): Promise<{ readonly path: string } & AsyncDisposable> {
@@ -15,12 +16,15 @@ export async function createOperator(
   const files = {
     "operator.crt": operator.cert,
     "operator.key": operator.key,
+    "approver.crt": approver.cert,
+    "approver.key": approver.key,
     "agent.crt": agent.cert,
     "agent.key": agent.key,
     "ca.crt": ca,
     "foreign.crt": foreignCa,
     "client.json": JSON.stringify({
       signer: { url: server.url, cert: "operator.crt", key: "operator.key", ca: "ca.crt" },
+      control_plane: { url: server.url, cert: "approver.crt", key: "approver.key", ca: "ca.crt" },
     }),
   };
   for (const [name, text] of Object.entries(files)) await Deno.writeTextFile(join(folder.path, name), text);
@@ -37,8 +41,8 @@ export interface SeenRequest {
   readonly caller: string;
 }
 
-/** A signer that gives one answer to everything, and remembers what it was asked. */
-export class FakeSigner implements AsyncDisposable {
+/** A service that gives one answer to everything, and remembers what it was asked. */
+export class FakeService implements AsyncDisposable {
   readonly requests: SeenRequest[] = [];
   readonly #server: TestServer;
   readonly #folder: { readonly path: string } & AsyncDisposable;
@@ -53,7 +57,7 @@ export class FakeSigner implements AsyncDisposable {
     this.requests = requests;
   }
 
-  static async start(body: unknown, status = 200): Promise<FakeSigner> {
+  static async start(body: unknown, status = 200): Promise<FakeService> {
     const requests: SeenRequest[] = [];
     const handler: PeerHandler = async (request, { caller }) => {
       const text = await request.text();
@@ -63,15 +67,15 @@ export class FakeSigner implements AsyncDisposable {
       return Response.json(body, { status });
     };
     const server = await startServer(handler);
-    return new FakeSigner(server, await createOperator(server), requests);
+    return new FakeService(server, await createOperator(server), requests);
   }
 
-  /** A signer that refuses everything as the services do. */
-  static refusing(status: number, detail: string, code = "internal"): Promise<FakeSigner> {
-    return FakeSigner.start({ type: "about:blank", title: "", status, detail, code }, status);
+  /** A service that refuses everything as the services do. */
+  static refusing(status: number, detail: string, code = "internal"): Promise<FakeService> {
+    return FakeService.start({ type: "about:blank", title: "", status, detail, code }, status);
   }
 
-  /** Runs `broker-ctl` as the operator. */
+  /** Runs `broker-ctl` as the operator, or as the approver where it asks the control plane. */
   run(...args: string[]): Promise<{ readonly out: string; readonly err: string; readonly exit: number }> {
     return run(this.#folder.path, "--client-config", "client.json", ...args);
   }

@@ -12,10 +12,12 @@ export interface ToolAnswer {
 export class Agent {
   readonly #client: Client;
   readonly #transport: StdioClientTransport;
+  readonly #signal: AbortSignal;
 
-  private constructor(client: Client, transport: StdioClientTransport) {
+  private constructor(client: Client, transport: StdioClientTransport, signal: AbortSignal) {
     this.#client = client;
     this.#transport = transport;
+    this.#signal = signal;
   }
 
   /** The process of the broker that was started for it. */
@@ -23,8 +25,8 @@ export class Agent {
     return this.#transport.pid ?? 0;
   }
 
-  /** Starts the broker as an MCP client does, and initializes. */
-  static async start(broker: ServiceCommand): Promise<Agent> {
+  /** Starts the broker as an MCP client does, and initializes. The signal ends calls that wait. */
+  static async start(broker: ServiceCommand, signal: AbortSignal): Promise<Agent> {
     const client = new Client({ name: "demo-agent", version: "1.0.0" });
     const transport = new StdioClientTransport({
       command: Deno.execPath(),
@@ -32,13 +34,19 @@ export class Agent {
       stderr: "ignore",
     });
     await client.connect(transport);
-    return new Agent(client, transport);
+    return new Agent(client, transport, signal);
   }
 
   async callTool(name: string, args: Record<string, unknown>): Promise<ToolAnswer> {
-    const result = await this.#client.callTool({ name, arguments: args });
+    const options = { signal: this.#signal };
+    const result = await this.#client.callTool({ name, arguments: args }, options);
     const text = result.content.map((block) => block.type === "text" ? block.text : "").join("\n");
     return { isError: result.isError === true, text };
+  }
+
+  /** Runs a command on a host. */
+  async execute(server: string, command: string): Promise<ToolAnswer> {
+    return await this.callTool("ssh_execute", { server, command });
   }
 
   /** Ends the broker that was started for it. */

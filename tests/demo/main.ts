@@ -4,6 +4,7 @@
  * @module
  */
 import { parseArgs } from "node:util";
+import { BUNDLE_PASSWORD } from "../../ctl/init/layout.ts";
 import { brokerCommand } from "../stage/service_command.ts";
 import { jsonReporter, type Reporter, type Step, terminalReporter } from "./reporter.ts";
 import { createSteps } from "./steps.ts";
@@ -25,13 +26,25 @@ async function howToTalk(dir: string): Promise<string> {
   const folder = `${dir}/gateway`;
   const { args } = await brokerCommand(`${folder}/mcp.json`, "serve-mcp");
   const mcpServers = { gateway: { command: Deno.execPath(), args } };
-  const [, listen] = /"listen": "([^"]+)"/.exec(await Deno.readTextFile(`${folder}/config.json`)) ?? [];
+  const listen = await readListen(`${folder}/config.json`);
+  const approvals = await readListen(`${folder}/control-plane.json`);
   return `
 It stays up until Ctrl-C, and is gone then. As the agent, over HTTP:
 
   curl --cert ${folder}/pki/agent.crt --key ${folder}/pki/agent.key --cacert ${folder}/pki/mtls_ca.crt \\
     -H 'Content-Type: application/json' -d '{"host":"web01","command":"uptime"}' \\
     https://${listen}/v1/ssh_run
+
+The same with the command "ls -d ${dir}/maintenance" waits for the approver. On a terminal:
+
+  deno task broker-ctl approval list --client-config ${folder}/broker-ctl.json
+  deno task broker-ctl approval allow <id> --client-config ${folder}/broker-ctl.json
+
+Or in a browser: in its settings for certificates, import as your own certificate (password: ${BUNDLE_PASSWORD})
+${folder}/pki/approver.p12 and as an authority, which can vouch for this machine alone,
+${folder}/pki/mtls_ca.crt; take both out again afterwards. Then open
+
+  https://${approvals}/ui/approvals
 
 As the operator, after a change to the policy in ${folder}/signer.json:
 
@@ -41,6 +54,11 @@ In an MCP client's settings:
 
 ${JSON.stringify({ mcpServers }, null, 2).replace(/^/gm, "  ")}
 `;
+}
+
+async function readListen(path: string): Promise<string> {
+  const [, listen = ""] = /"listen": "([^"]+)"/.exec(await Deno.readTextFile(path)) ?? [];
+  return listen;
 }
 
 async function main(args: readonly string[]): Promise<number> {
@@ -55,15 +73,15 @@ async function main(args: readonly string[]): Promise<number> {
   const reporter = values.json ? jsonReporter(write) : terminalReporter(write, { colour: mayColour() });
   const interrupted = Promise.withResolvers<Deno.Signal>();
   for (const signal of SIGNALS) Deno.addSignalListener(signal, () => interrupted.resolve(signal));
-  let stopped = false;
-  interrupted.promise.then(() => stopped = true);
+  const stop = new AbortController();
+  interrupted.promise.then((signal) => stop.abort(new Error(signal)));
 
   const dir = await Deno.makeTempDir({ prefix: "gateway-demo-" });
   await using resources = new AsyncDisposableStack();
   resources.defer(() => Deno.remove(dir, { recursive: true }));
-  const failed = await play(createSteps(dir, resources), reporter, () => stopped);
+  const failed = await play(createSteps(dir, resources, stop.signal), reporter, stop.signal);
   if (failed !== undefined) reporter.say(`\nThe demo ends here: step "${failed}" did not do what it says.`);
-  if (stopped) return 130;
+  if (stop.signal.aborted) return 130;
   if (failed !== undefined) return 1;
   if (values.keep) {
     reporter.say(await howToTalk(dir));
@@ -76,17 +94,17 @@ async function main(args: readonly string[]): Promise<number> {
 async function play(
   steps: readonly Step[],
   reporter: Reporter,
-  isStopped: () => boolean,
+  stop: AbortSignal,
 ): Promise<string | undefined> {
   for (const step of steps) {
-    if (isStopped()) return undefined;
+    if (stop.aborted) return undefined;
     reporter.begin(step);
     const start = performance.now();
     const result = await step.run().catch((error: unknown) => ({
       ok: false,
       shows: error instanceof Error ? error.message : String(error),
     }));
-    if (isStopped()) return undefined;
+    if (stop.aborted) return undefined;
     reporter.end(step, result, performance.now() - start);
     if (!result.ok) return step.name;
   }

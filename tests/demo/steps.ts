@@ -6,40 +6,57 @@ import { formatPublicKey } from "@gateway/shared/ssh/public_key";
 import { signResponse } from "@gateway/shared/wire/sign";
 import { HOST, runBrokerCtl, Stage } from "../stage/stage.ts";
 import { Agent } from "./agent.ts";
+import { approvalPolicy, createApprovalCommands, createApprovalSteps } from "./approval_steps.ts";
 import type { Step, StepResult } from "./reporter.ts";
 
 const DENIED = "cat /etc/shadow";
 const SMUGGLED = "uptime; id";
 
-/** The demo's steps, in order, on a set-up in an empty folder. What they start ends with `resources`. */
-export function createSteps(dir: string, resources: AsyncDisposableStack): readonly Step[] {
+/**
+ * The demo's steps, in order, on a set-up in an empty folder. What they start ends with `resources`; the signal
+ * ends what they wait for.
+ */
+export function createSteps(
+  dir: string,
+  resources: AsyncDisposableStack,
+  signal: AbortSignal,
+): readonly Step[] {
   let stage: Stage;
   let agent: Agent;
   let http: JsonClient;
+  let approver: JsonClient;
+  const commands = createApprovalCommands(dir);
   return [
     {
       name: "init",
       title: "broker-ctl init makes keys, certificates and configs; an SSH host trusts the new CA",
       async run() {
-        stage = resources.use(await Stage.create({ dir }));
+        stage = resources.use(await Stage.create({ dir, controlPlane: true, ...approvalPolicy(commands) }));
         return showSetUp(stage);
       },
     },
     {
       name: "start",
-      title: "Signer and broker start, each under the permissions that its own config calls for",
+      title:
+        "Signer, control plane and broker start, each under the permissions that its own config calls for",
       async run() {
-        const signer = await stage.startSigner();
-        const broker = await stage.startBroker();
+        const signer = await stage.startSigner(signal);
+        const controlPlane = await stage.startControlPlane(signal);
+        const broker = await stage.startBroker(signal);
         http = await stage.brokerClient();
-        return showPermissions(stage, signer.command.permissions, broker.command.permissions);
+        approver = await stage.controlPlaneClient("approver");
+        return showPermissions(stage, {
+          signer: signer.command.permissions,
+          control_plane: controlPlane.command.permissions,
+          broker: broker.command.permissions,
+        });
       },
     },
     {
       name: "hosts",
       title: "The agent (MCP over stdio) asks which hosts there are",
       async run() {
-        agent = await Agent.start(await stage.mcpCommand());
+        agent = await Agent.start(await stage.mcpCommand(), signal);
         resources.defer(() => agent.close());
         const { isError, text } = await agent.callTool("ssh_list_servers", {});
         return { ok: !isError && text.startsWith(`${HOST} (`), shows: text.trim(), facts: { hosts: [HOST] } };
@@ -49,7 +66,7 @@ export function createSteps(dir: string, resources: AsyncDisposableStack): reado
       name: "run",
       title: "The agent runs `uptime`: a key in memory, a certificate for this one command, the output",
       async run() {
-        const { isError, text } = await agent.callTool("ssh_execute", { server: HOST, command: "uptime" });
+        const { isError, text } = await agent.execute(HOST, "uptime");
         const [, exit, serial] = text.match(/\[exit=(\d+) serial=(\d+)\]$/) ?? [];
         return {
           ok: !isError && exit === "0" && text.includes("load average"),
@@ -92,9 +109,10 @@ export function createSteps(dir: string, resources: AsyncDisposableStack): reado
       title: "What such a certificate looks like, as ssh-keygen -L shows it",
       run: () => showCertificate(stage),
     },
+    ...createApprovalSteps({ commands, scene: () => ({ stage, agent, http, approver }), signal }),
     {
       name: "audit",
-      title: "broker-ctl audit verify: both logs are complete and unchanged",
+      title: "broker-ctl audit verify: all logs are complete and unchanged",
       async run() {
         // Ends its broker, whose log is then complete.
         await agent.close();
@@ -111,24 +129,30 @@ function showSetUp({ init, target }: Stage): StepResult {
   return {
     ok: true,
     shows: [
-      `keys, signer.json, config.json and mcp.json are in ${init.folder}`,
-      `identities: broker-local (asks the signer), operator-local (administers it), approver-local, agent-local`,
+      `keys and the configs of signer, control plane and brokers are in ${init.folder}`,
+      "identities: agent-local asks broker-local, which asks the control plane, which asks the signer;",
+      "approver-local decides what needs a second human, operator-local administers the signer",
       `host "${HOST}" is ${server}, on 127.0.0.1:${target.port}; it trusts the CA and no password or key`,
     ].join("\n"),
     facts: { target: target.kind, folder: init.folder },
   };
 }
 
-function showPermissions({ init }: Stage, signer: PermissionSet, broker: PermissionSet): StepResult {
-  const mayReadCa = (set: PermissionSet) => set.read?.includes(init.ssh_ca) === true;
+function showPermissions({ init }: Stage, sets: Readonly<Record<string, PermissionSet>>): StepResult {
+  const services = Object.entries(sets);
+  const readers = services.filter(([, set]) => set.read?.includes(init.ssh_ca)).map(([name]) => name);
   return {
-    ok: mayReadCa(signer) && !mayReadCa(broker),
+    ok: readers.join() === "signer",
     shows: [
-      `signer: reads ${signer.read?.length} files, the CA key among them; writes its log folder; net ${signer.net}`,
-      `broker: reads ${broker.read?.length} files, not the CA key; writes its log folder; net ${broker.net}`,
-      "neither may spawn a process, load native code or read the environment",
+      ...services.map(([name, { read = [], net }]) =>
+        `${name.replace("_", " ")}: reads ${read.length} files, ` +
+        `${
+          readers.includes(name) ? "the CA key among them" : "not the CA key"
+        }; writes its log folder; net ${net}`
+      ),
+      "none may spawn a process, load native code or read the environment",
     ].join("\n"),
-    facts: { signer_permissions: signer, broker_permissions: broker },
+    facts: Object.fromEntries(services.map(([name, set]) => [`${name}_permissions`, set])),
   };
 }
 
@@ -138,7 +162,7 @@ async function runOverHttp(client: JsonClient, command: string) {
 
 /** Refused must mean refused: when it is asked for, and when it is only asked about. */
 async function showRefusal(agent: Agent, command: string, rule: string): Promise<StepResult> {
-  const run = await agent.callTool("ssh_execute", { server: HOST, command });
+  const run = await agent.execute(HOST, command);
   const preview = await agent.callTool("ssh_execute", { server: HOST, command, dry_run: true });
   const matched = preview.text.match(/^rule: (.*)$/m)?.[1] ?? "";
   return {
@@ -156,8 +180,8 @@ async function showCertificate(stage: Stage): Promise<StepResult> {
     "verify",
   ]) as CryptoKeyPair;
   const raw = new Uint8Array(await crypto.subtle.exportKey("raw", publicKey));
-  const signer = await stage.signerClient("broker");
-  const response = await signer.request({
+  const controlPlane = await stage.controlPlaneClient("broker");
+  const response = await controlPlane.request({
     method: "POST",
     path: "/v1/sign",
     body: {
@@ -189,6 +213,7 @@ function publicKeyBlob(raw: Uint8Array): Uint8Array {
 async function showAudit({ init }: Stage): Promise<StepResult> {
   const logs = [
     { name: "signer", log: init.signer_audit_log, key: init.signer_audit_key },
+    { name: "control plane", log: init.control_plane_audit_log, key: init.control_plane_audit_key },
     { name: "broker (HTTP)", log: init.broker_audit_log, key: init.broker_audit_key },
     { name: "broker (MCP)", log: init.mcp_audit_log, key: init.broker_audit_key },
   ];

@@ -1,7 +1,9 @@
 import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/shared/config/broker";
+import { controlPlaneConfig } from "@gateway/shared/config/control_plane";
 import { loadConfig } from "@gateway/shared/config/load";
 import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/shared/config/signer";
 import { type BrokerFrontend, brokerPermissions, brokerRunOptions } from "@gateway/shared/permissions/broker";
+import { controlPlanePermissions } from "@gateway/shared/permissions/control_plane";
 import { formatFlags, type PermissionSet } from "@gateway/shared/permissions/set";
 import { signerPermissions } from "@gateway/shared/permissions/signer";
 
@@ -10,7 +12,7 @@ export const ROOT = new URL("../../", import.meta.url).pathname;
 
 /** How to run one service: its permissions, and the monitor it reports to. */
 export interface ServiceCommand {
-  readonly name: "signer" | BrokerFrontend;
+  readonly name: "signer" | "control-plane" | BrokerFrontend;
   readonly permissions: PermissionSet;
   /** Arguments for the deno executable. */
   readonly args: readonly string[];
@@ -31,6 +33,22 @@ export async function signerCommand(configPath: string): Promise<ServiceCommand>
     name: "signer",
     permissions,
     args: ["run", ...formatFlags(permissions), `${ROOT}signer/main.ts`, "--config", configPath],
+    monitor: config.monitor_listen,
+  };
+}
+
+/** The control plane under the exact permissions that its config needs. */
+export async function controlPlaneCommand(configPath: string): Promise<ServiceCommand> {
+  const config = await loadConfig({
+    path: configPath,
+    what: "control plane config",
+    schema: controlPlaneConfig,
+  });
+  const permissions = controlPlanePermissions(config, { configPath, workingFolder: ROOT });
+  return {
+    name: "control-plane",
+    permissions,
+    args: ["run", ...formatFlags(permissions), `${ROOT}control_plane/main.ts`, "--config", configPath],
     monitor: config.monitor_listen,
   };
 }

@@ -2,7 +2,13 @@ import { applyEdits, modify } from "jsonc-parser";
 import { JsonClient } from "@gateway/shared/http/json_client";
 import { currentUser, type SshTarget, type SshTargetOptions, startSshTarget } from "../ssh_target/target.ts";
 import { freePort } from "./free_port.ts";
-import { brokerCommand, ROOT, type ServiceCommand, signerCommand } from "./service_command.ts";
+import {
+  brokerCommand,
+  controlPlaneCommand,
+  ROOT,
+  type ServiceCommand,
+  signerCommand,
+} from "./service_command.ts";
 import { ServiceProcess } from "./service_process.ts";
 
 /** The name the target has in the signer's config. */
@@ -12,6 +18,7 @@ export const HOST = "web01";
 export interface InitReport {
   readonly folder: string;
   readonly signer_config: string;
+  readonly control_plane_config: string;
   readonly broker_config: string;
   readonly mcp_config: string;
   readonly client_config: string;
@@ -21,14 +28,22 @@ export interface InitReport {
   readonly mtls_ca: string;
   readonly signer_audit_log: string;
   readonly signer_audit_key: string;
+  readonly control_plane_audit_log: string;
+  readonly control_plane_audit_key: string;
   readonly broker_audit_log: string;
   readonly mcp_audit_log: string;
   readonly broker_audit_key: string;
   readonly operator: Pair;
   readonly approver: Pair;
+  readonly approver_bundle: string;
+  readonly approvals_url: string;
   readonly agent: Pair;
   readonly broker: Pair;
+  readonly control_plane_client: Pair;
 }
+
+/** Who has a certificate in a set-up. */
+export type StageIdentity = "operator" | "approver" | "agent" | "broker" | "control_plane_client";
 
 interface Pair {
   readonly cert: string;
@@ -39,8 +54,12 @@ interface Pair {
 export interface StageOptions {
   /** An existing folder that everything is put in; it is the caller's to remove. */
   readonly dir: string;
+  /** The brokers ask the control plane; otherwise they ask the signer. */
+  readonly controlPlane?: boolean;
   /** Changes to `signer.json`: key path to value, before anything starts. */
   readonly signer?: readonly ConfigEdit[];
+  /** Changes to `control-plane.json`. */
+  readonly controlPlaneConfig?: readonly ConfigEdit[];
   /** Changes to `config.json`. */
   readonly broker?: readonly ConfigEdit[];
   readonly targetKind?: SshTargetOptions["forceKind"];
@@ -68,7 +87,7 @@ export class Stage implements AsyncDisposable {
   /** Runs `init`, starts the target, and names it in the signer's config. */
   static async create(options: StageOptions): Promise<Stage> {
     await using resources = new AsyncDisposableStack();
-    const init = await runInit(`${options.dir}/gateway`);
+    const init = await runInit(`${options.dir}/gateway`, options.controlPlane === true ? [] : ["--direct"]);
     const sshDir = `${options.dir}/ssh`;
     await Deno.mkdir(sshDir);
     const target = await startSshTarget({
@@ -86,6 +105,7 @@ export class Stage implements AsyncDisposable {
       groups: ["local"],
     };
     await editConfig(init.signer_config, [{ path: ["hosts", HOST], value: host }, ...(options.signer ?? [])]);
+    await editConfig(init.control_plane_config, options.controlPlaneConfig ?? []);
     const address = { path: ["hosts", HOST], value: { addr: host.addr } };
     await editConfig(init.broker_config, [address, ...(options.broker ?? [])]);
     await editConfig(init.mcp_config, [address]);
@@ -95,6 +115,11 @@ export class Stage implements AsyncDisposable {
   /** Starts the signer; it ends with the stage, if it has not before. */
   async startSigner(signal?: AbortSignal): Promise<ServiceProcess> {
     return await this.start(await signerCommand(this.init.signer_config), signal);
+  }
+
+  /** Starts the control plane; it ends with the stage, if it has not before. */
+  async startControlPlane(signal?: AbortSignal): Promise<ServiceProcess> {
+    return await this.start(await controlPlaneCommand(this.init.control_plane_config), signal);
   }
 
   /** Starts the broker's HTTP frontend; it ends with the stage, if it has not before. */
@@ -118,8 +143,13 @@ export class Stage implements AsyncDisposable {
   }
 
   /** A client of the signer with one of the identities. */
-  async signerClient(identity: "broker" | "operator" | "agent"): Promise<JsonClient> {
+  async signerClient(identity: StageIdentity): Promise<JsonClient> {
     return await this.#client(await this.#listen(this.init.signer_config), identity);
+  }
+
+  /** A client of the control plane with one of the identities. */
+  async controlPlaneClient(identity: StageIdentity): Promise<JsonClient> {
+    return await this.#client(await this.#listen(this.init.control_plane_config), identity);
   }
 
   /** A client of the broker's HTTP frontend, as the agent. */
@@ -138,7 +168,7 @@ export class Stage implements AsyncDisposable {
     return listen;
   }
 
-  async #client(listen: string, identity: "broker" | "operator" | "agent"): Promise<JsonClient> {
+  async #client(listen: string, identity: StageIdentity): Promise<JsonClient> {
     const pair = this.init[identity];
     const client = new JsonClient({
       baseUrl: `https://${listen}`,
@@ -183,24 +213,16 @@ export async function runBrokerCtl(args: readonly string[], folder: string): Pro
   }).output();
 }
 
-async function runInit(folder: string): Promise<InitReport> {
-  const ports = [freePort(), freePort(), freePort(), freePort()].map((port) => `127.0.0.1:${port}`);
-  const [signer = "", broker = "", monitorSigner = "", monitorBroker = ""] = ports;
+/** The listeners that get a free port each. */
+const LISTENERS = ["signer", "control-plane", "broker"].flatMap((name) => [
+  `--listen-${name}`,
+  `--monitor-${name}`,
+]);
+
+async function runInit(folder: string, flags: readonly string[]): Promise<InitReport> {
   await Deno.mkdir(folder);
-  const output = await runBrokerCtl([
-    "init",
-    "--json",
-    "--dir",
-    folder,
-    "--listen-signer",
-    signer,
-    "--listen-broker",
-    broker,
-    "--monitor-signer",
-    monitorSigner,
-    "--monitor-broker",
-    monitorBroker,
-  ], folder);
+  const listeners = LISTENERS.map((flag) => `${flag}=127.0.0.1:${freePort()}`);
+  const output = await runBrokerCtl(["init", "--json", "--dir", folder, ...listeners, ...flags], folder);
   if (!output.success) throw new Error(`broker-ctl init failed:\n${new TextDecoder().decode(output.stderr)}`);
   return JSON.parse(new TextDecoder().decode(output.stdout));
 }

@@ -1,0 +1,130 @@
+import assert from "node:assert/strict";
+import { get, ONE_SHOT, post, startControlPlane } from "./testing/memory_control_plane.ts";
+
+const SIGNING = [
+  { name: "POST /v1/sign", request: () => post("/v1/sign", ONE_SHOT) },
+  { name: "GET /v1/hosts", request: () => get("/v1/hosts") },
+  { name: "GET /v1/clusters", request: () => get("/v1/clusters") },
+  { name: "GET /v1/revocations", request: () => get("/v1/revocations") },
+  { name: "GET /v1/sign/result/{id}", request: () => get("/v1/sign/result/abc") },
+];
+
+const APPROVING = [
+  { name: "GET /v1/approvals", request: () => get("/v1/approvals"), detail: "not authorised" },
+  {
+    name: "POST /v1/approvals/{id}",
+    request: () => post("/v1/approvals/abc", { approve: true }),
+    detail: "not authorised to approve",
+  },
+];
+
+Deno.test.each(SIGNING)("$name refuses a caller that is not in sign_callers", async ({ name, request }) => {
+  const plane = await startControlPlane();
+  for (const caller of ["approver-1", "broker-3", "Broker-1", "broker-1 "]) {
+    const { status, body } = await plane.send(request(), caller);
+    const expected = { status: 403, code: "forbidden", detail: "not authorised to request signing" };
+    assert.deepEqual({ status, code: body.code, detail: body.detail }, expected, caller);
+  }
+  assert.deepEqual(plane.signer.requests, [], "the signer is not asked");
+  assert.deepEqual(plane.log.entries[0], {
+    caller: "approver-1",
+    command: name,
+    outcome: "denied",
+    err: "not authorised to request signing",
+  });
+});
+
+Deno.test.each(SIGNING)("$name without sign_callers is for all but approvers (I7)", async ({ request }) => {
+  const plane = await startControlPlane({ sign_callers: [] });
+  assert.equal((await plane.send(request(), "approver-1")).status, 403);
+  assert.notEqual((await plane.send(request(), "anyone")).status, 403);
+});
+
+Deno.test.each(SIGNING)(
+  "$name refuses a name with blanks, which a header would change",
+  async ({ request }) => {
+    const plane = await startControlPlane({ sign_callers: [] });
+    for (const caller of ["broker-1 ", " broker-1", "broker\u00a01"]) {
+      assert.equal((await plane.send(request(), caller)).status, 400, caller);
+    }
+    assert.deepEqual(plane.signer.requests, []);
+  },
+);
+
+Deno.test.each(APPROVING)(
+  "$name refuses a caller that is not in approval.callers",
+  async ({ request, detail }) => {
+    const plane = await startControlPlane();
+    const { status, body } = await plane.send(request(), "broker-1");
+    assert.deepEqual([status, body.code, body.detail], [403, "forbidden", detail]);
+    assert.deepEqual(plane.outcomes(), ["denied"]);
+  },
+);
+
+Deno.test("a CN in both lists may ask and decide", async () => {
+  const plane = await startControlPlane();
+  assert.equal((await plane.sign({}, "both")).status, 200);
+  assert.equal((await plane.get("/v1/approvals", "both")).status, 200);
+});
+
+Deno.test.each([
+  { path: "/v1/sign", method: "GET", allow: "POST" },
+  { path: "/v1/sign", method: "PUT", allow: "POST" },
+  { path: "/v1/sign/result/abc", method: "POST", allow: "GET" },
+  { path: "/v1/sign/result/abc", method: "HEAD", allow: "GET" },
+  { path: "/v1/hosts", method: "POST", allow: "GET" },
+  { path: "/v1/clusters", method: "DELETE", allow: "GET" },
+  { path: "/v1/revocations", method: "POST", allow: "GET" },
+  { path: "/v1/approvals", method: "POST", allow: "GET" },
+  { path: "/v1/approvals/abc", method: "GET", allow: "POST" },
+  { path: "/ui/approvals", method: "POST", allow: "GET" },
+  { path: "/ui/approvals/abc", method: "DELETE", allow: "GET, POST" },
+])("$method $path is 405 and says $allow", async ({ path, method, allow }) => {
+  const plane = await startControlPlane();
+  const { status, headers } = await plane.send(new Request(`https://localhost${path}`, { method }), "both");
+  assert.deepEqual([status, headers.get("allow")], [405, allow]);
+});
+
+Deno.test.each([
+  { path: "/v1/hosts", caller: "broker-1" },
+  { path: "/v1/revocations", caller: "broker-1" },
+  { path: "/v1/approvals", caller: "approver-1" },
+  { path: "/ui/approvals", caller: "approver-1" },
+])("HEAD $path answers without a body", async ({ path, caller }) => {
+  const plane = await startControlPlane();
+  plane.signer.reply = ({ path }) => ({ body: path === "/v1/revocations" ? [] : {} });
+  const { status, text } = await plane.send(
+    new Request(`https://localhost${path}`, { method: "HEAD" }),
+    caller,
+  );
+  assert.deepEqual([status, text], [200, ""]);
+});
+
+Deno.test.each(["/", "/v1/sign/", "/v1/sign/result/a/b", "/v1/approvals/a/b", "/v1/reload", "/v1/freeze"])(
+  "%s is no route",
+  async (path) => {
+    const { status } = await (await startControlPlane()).get(path, "both");
+    assert.equal(status, 404);
+  },
+);
+
+Deno.test("records are counted by outcome, also those that the disk did not take", async () => {
+  const plane = await startControlPlane();
+  await plane.sign();
+  plane.log.failing = true;
+  await plane.sign();
+  const text = await plane.metrics.text();
+  assert.match(text, /^controlplane_events_total\{outcome="forwarded"\} 2$/m);
+  assert.equal(plane.counts.failures, 1);
+});
+
+Deno.test("controlplane_approvals_pending counts what waits", async () => {
+  const plane = await startControlPlane();
+  const gauge = async () => /^controlplane_approvals_pending (\d+)$/m.exec(await plane.metrics.text())?.[1];
+  assert.equal(await gauge(), "0");
+  plane.signer.reply = () => ({ body: { decision: { allowed: true, require_approval: true } } });
+  await plane.park();
+  assert.equal(await gauge(), "1");
+  await plane.clock.advance(120_001);
+  assert.equal(await gauge(), "0");
+});

@@ -1,0 +1,77 @@
+import type { ApprovalStatus } from "@gateway/shared/wire/approval";
+import type { SignRequest } from "@gateway/shared/wire/sign";
+
+/** What became of an approval so far; that it expires is not kept but follows from the time. */
+export type ApprovalState =
+  | { readonly kind: "pending" }
+  | {
+    readonly kind: "approved" | "consumed";
+    /** Who approved it. */
+    readonly by: string;
+    /** When, in milliseconds since the epoch. */
+    readonly at: number;
+    /** For how long the signer may do the same without approval; 0: not at all. */
+    readonly learnTtlSeconds: number;
+  }
+  | { readonly kind: "denied"; readonly by: string; readonly at: number };
+
+/** The request that is signed once it is approved, without the end user's token: that is never kept. */
+export type StoredRequest = Omit<SignRequest, "bearer_token">;
+
+/** A sign request that waits for a human, or has been decided by one. */
+export interface Approval {
+  /** 32 lowercase hex characters. */
+  readonly id: string;
+  /** The broker that asked, by the CN of its certificate. */
+  readonly caller: string;
+  /** The person it asks for; empty when there is none, or the broker is not trusted to say so. */
+  readonly endUser: string;
+  /** The host, or the cluster. */
+  readonly host: string;
+  readonly command: string;
+  readonly sudo: boolean;
+  /** Empty with `sudo`: root. */
+  readonly sudoUser: string;
+  /** `require_approval:<regex>`, or `behavior`. */
+  readonly rule: string;
+  /** What the guardrails found. */
+  readonly anomalies: readonly string[];
+  /** In milliseconds since the epoch. */
+  readonly createdAt: number;
+  readonly state: ApprovalState;
+  readonly request: StoredRequest;
+}
+
+/** What an approval is made of. */
+export type ApprovalDraft = Omit<Approval, "id" | "createdAt" | "state"> & {
+  /** The end user's token for the signer, or empty: kept in memory only, never stored and never listed. */
+  readonly bearerToken: string;
+};
+
+/** Where an approval stands. At exactly the timeout it is still valid. */
+export function statusOf({ createdAt, state }: Approval, now: number, timeoutMs: number): ApprovalStatus {
+  switch (state.kind) {
+    case "pending":
+      return now - createdAt > timeoutMs ? "expired" : "pending";
+    case "approved":
+      return now - state.at > timeoutMs ? "expired" : "approved";
+    case "consumed":
+      return "approved";
+    case "denied":
+      return "denied";
+    default:
+      return state satisfies never;
+  }
+}
+
+/** The last moment at which an approval can still be decided or collected; `undefined` when it can't expire. */
+export function expiresAt({ createdAt, state }: Approval, timeoutMs: number): number | undefined {
+  if (state.kind === "pending") return createdAt + timeoutMs;
+  return state.kind === "approved" ? state.at + timeoutMs : undefined;
+}
+
+/** A request as it may be kept. Whatever the type says: a token that came along stays behind. */
+export function withoutToken(request: StoredRequest): StoredRequest {
+  const { bearer_token: _token, ...stored } = { bearer_token: "", ...request };
+  return stored;
+}

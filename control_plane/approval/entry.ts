@@ -1,0 +1,80 @@
+import type { Approval } from "./approval.ts";
+
+/** What an {@linkcode Entry} is made of. */
+export interface EntryOptions {
+  readonly approval: Approval;
+  readonly bearerToken: string;
+  /** How far the registry's clock was ahead of the one that the approval's times are of, in milliseconds. */
+  readonly skew: number;
+}
+
+/** One approval in the registry, with what lives only as long as the process. */
+export class Entry {
+  /** As it is in the store. */
+  approval: Approval;
+  /** Empty once it can't be needed any more. */
+  bearerToken: string;
+  /** Whether it is among the pending ones. */
+  isCounted = false;
+  /** Whether a poll is collecting it. */
+  isClaimed = false;
+  readonly #skew: number;
+  #heldAt: number | undefined;
+  #last: Promise<unknown> = Promise.resolve();
+  readonly #waiters = new Set<() => void>();
+
+  constructor({ approval, bearerToken, skew }: EntryOptions) {
+    this.approval = approval;
+    this.bearerToken = bearerToken;
+    this.#skew = skew;
+  }
+
+  /** When it was created, by the registry's clock. */
+  get bornAt(): number {
+    return this.approval.createdAt + this.#skew;
+  }
+
+  /** Whether a change to it is on its way. */
+  get isHeld(): boolean {
+    return this.#heldAt !== undefined;
+  }
+
+  /** The time that counts for it, by the clock of its own times. */
+  timeAt(now: number): number {
+    return (this.#heldAt ?? now) - this.#skew;
+  }
+
+  /**
+   * Stops its time while a change to it is on its way: what was decided or claimed in time neither expires nor
+   * is purged before that is done, and nobody sees it expired and then approved.
+   */
+  hold(now: number): void {
+    this.#heldAt = now;
+  }
+
+  /** Lets its time go on, from where everyone's is. */
+  letGo(): void {
+    this.#heldAt = undefined;
+  }
+
+  /** Runs a step when all earlier ones have ended, however they ended. */
+  inTurn<T>(step: () => Promise<T>): Promise<T> {
+    const result = this.#last.then(step);
+    this.#last = result.catch(() => undefined);
+    return result;
+  }
+
+  /** Calls back, once, when something has become of it. */
+  addWaiter(wake: () => void): void {
+    this.#waiters.add(wake);
+  }
+
+  removeWaiter(wake: () => void): void {
+    this.#waiters.delete(wake);
+  }
+
+  wake(): void {
+    for (const wake of this.#waiters) wake();
+    this.#waiters.clear();
+  }
+}

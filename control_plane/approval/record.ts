@@ -1,0 +1,34 @@
+import { type ApprovalRecord, UNDECIDED_AT } from "@gateway/shared/wire/approval";
+import { type Approval, expiresAt, statusOf } from "./approval.ts";
+import type { Timing } from "./transitions.ts";
+
+const NANOSECONDS = 1_000_000_000n;
+
+/** An approval as approvers see it: without the request, its key, and whether it was collected. */
+export function toRecord(approval: Approval, { now, timeoutMs }: Timing): ApprovalRecord {
+  const { state } = approval;
+  const status = statusOf(approval, now, timeoutMs);
+  const learnTtlSeconds = "learnTtlSeconds" in state ? state.learnTtlSeconds : 0;
+  const end = status === "expired" ? undefined : expiresAt(approval, timeoutMs);
+  return {
+    id: approval.id,
+    caller: approval.caller,
+    ...(approval.endUser !== "" && { end_user: approval.endUser }),
+    host: approval.host,
+    command: approval.command,
+    ...(approval.sudo && { sudo: true }),
+    ...(approval.sudoUser !== "" && { sudo_user: approval.sudoUser }),
+    ...(approval.rule !== "" && { rule: approval.rule }),
+    status,
+    created_at: toTimestamp(approval.createdAt),
+    ...(state.kind !== "pending" && { decided_by: state.by }),
+    decided_at: state.kind === "pending" ? UNDECIDED_AT : toTimestamp(state.at),
+    ...(learnTtlSeconds > 0 && { learn_ttl: BigInt(learnTtlSeconds) * NANOSECONDS }),
+    ...(approval.anomalies.length > 0 && { anomalies: approval.anomalies }),
+    ...(end !== undefined && { expires_at: toTimestamp(end) }),
+  };
+}
+
+function toTimestamp(ms: number): string {
+  return new Date(ms).toISOString();
+}

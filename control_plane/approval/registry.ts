@@ -1,0 +1,327 @@
+import type { Clock } from "@gateway/shared/clock";
+import type { ServiceLogger } from "@gateway/shared/log";
+import type { Random } from "@gateway/shared/random";
+import type { ApprovalRecord, ApprovalStatus } from "@gateway/shared/wire/approval";
+import { SteadyTime } from "../behavior/steady_time.ts";
+import type { ControlStore } from "../state/store.ts";
+import { type Approval, type ApprovalDraft, withoutToken } from "./approval.ts";
+import { type Claim, HeldClaim } from "./claim.ts";
+import { Entry } from "./entry.ts";
+import { isSameKey } from "./key.ts";
+import { toRecord } from "./record.ts";
+import { Shelf } from "./shelf.ts";
+import { consume, decide, type Verdict } from "./transitions.ts";
+
+export type { Claim } from "./claim.ts";
+
+/** What an {@linkcode ApprovalRegistry} works with. */
+export interface RegistryOptions {
+  /** Stays open when the registry is closed. */
+  readonly store: ControlStore;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** How long a request waits for its decision, and a decision for its collection. */
+  readonly timeoutSeconds: number;
+  readonly maxPendingPerCaller: number;
+  readonly logger: ServiceLogger;
+  /** Called for every change that the store could not make (`statedb_errors_total`). */
+  readonly onStoreError: () => void;
+}
+
+/** What came of a request for approval. */
+export type CreateOutcome =
+  | { readonly kind: "parked"; readonly approval: Approval }
+  | { readonly kind: "too_many"; readonly limit: number };
+
+/** What came of a decision. */
+export type DecideOutcome =
+  | { readonly kind: "decided"; readonly approval: Approval }
+  | { readonly kind: "unknown" }
+  | { readonly kind: "not_pending"; readonly status: ApprovalStatus }
+  | { readonly kind: "self"; readonly approval: Approval };
+
+/** Who wants to collect. */
+export interface Claimant {
+  /** The CN of its certificate. */
+  readonly caller: string;
+  /** The key that the result has to be for, as an authorized_keys line; absent: whatever key was asked for. */
+  readonly publicKey?: string | undefined;
+}
+
+/** What came of a poll. */
+export type ClaimOutcome =
+  | {
+    readonly kind:
+      | "unknown"
+      | "not_owner"
+      | "wrong_key"
+      | "pending"
+      | "issuing"
+      | "denied"
+      | "expired"
+      | "consumed";
+  }
+  | { readonly kind: "claimed"; readonly claim: Claim };
+
+/** How long to wait. */
+export interface WaitOptions {
+  readonly ms: number;
+  /** Ends the wait early. */
+  readonly signal: AbortSignal;
+}
+
+/** How many approvals are removed from the store in one change, while requests wait. */
+const PURGE_BATCH = 200;
+
+/**
+ * The approvals of this control plane: in memory for every answer, in the store for the next start. What is
+ * waited for in between (audit, store, signer) never lets two decisions or two collections through: a decision
+ * checks again after its audit, and a claim is taken in one step.
+ */
+export class ApprovalRegistry {
+  readonly #options: RegistryOptions;
+  readonly #timeoutMs: number;
+  readonly #time: SteadyTime;
+  readonly #shelf: Shelf;
+  #purging: Promise<void> = Promise.resolve();
+  #nextPurgeAt = -Infinity;
+
+  private constructor(options: RegistryOptions) {
+    this.#options = options;
+    this.#timeoutMs = options.timeoutSeconds * 1000;
+    this.#time = new SteadyTime(options.clock);
+    this.#shelf = new Shelf(this.#timeoutMs);
+  }
+
+  /** Loads what the store holds; the tokens of end users are gone. */
+  static async open(options: RegistryOptions): Promise<ApprovalRegistry> {
+    const registry = new ApprovalRegistry(options);
+    await registry.#load();
+    return registry;
+  }
+
+  /**
+   * Parks a request until someone decides; durable when the promise resolves.
+   *
+   * @throws {AppError} `internal` when it could not be stored: there is no approval then
+   */
+  async create({ bearerToken, ...draft }: ApprovalDraft): Promise<CreateOutcome> {
+    const now = this.#sweep();
+    const limit = this.#options.maxPendingPerCaller;
+    if (this.#shelf.pendingOf(draft.caller) >= limit) return { kind: "too_many", limit };
+    const createdAt = this.#time.onClock(now);
+    const approval: Approval = {
+      ...draft,
+      id: this.#options.random.bytes(16).toHex(),
+      createdAt,
+      state: { kind: "pending" },
+      request: withoutToken(draft.request),
+    };
+    const entry = new Entry({ approval, bearerToken, skew: now - createdAt });
+    // Before the wait: of many at once no more than the limit get through.
+    this.#shelf.count(entry);
+    try {
+      await this.#stored(this.#options.store.insertApproval(approval));
+    } catch (error) {
+      this.#shelf.settle(entry);
+      throw error;
+    }
+    this.#shelf.add(entry);
+    return { kind: "parked", approval };
+  }
+
+  /** All that are known, pending ones first, then the newest first. */
+  list(): readonly Approval[] {
+    const now = this.#sweep();
+    const pending: Approval[] = [];
+    const others: Approval[] = [];
+    for (const entry of this.#shelf.entries()) {
+      (this.#shelf.statusOf(entry, now) === "pending" ? pending : others).push(entry.approval);
+    }
+    return [...newestFirst(pending), ...newestFirst(others)];
+  }
+
+  /** The approval of an id; `undefined` when there is none, or none any more. */
+  find(id: string): Approval | undefined {
+    return this.#shelf.find(id, this.#time.now())?.approval;
+  }
+
+  /** An approval as approvers see it at this moment. */
+  describe(approval: Approval): ApprovalRecord {
+    const now = this.#time.now();
+    const time = this.#shelf.find(approval.id, now)?.timeAt(now) ?? this.#time.onClock(now);
+    return toRecord(approval, { now: time, timeoutMs: this.#timeoutMs });
+  }
+
+  /**
+   * Decides, once: the audit comes before any effect, and when it rejects nothing has changed. A decision that
+   * comes second, or too late once it is audited, has no effect either.
+   *
+   * @throws {AppError} `internal` when it could not be stored: nothing has changed; and what `audit` throws
+   */
+  async decide(
+    id: string,
+    verdict: Verdict,
+    audit: (approval: Approval) => Promise<void>,
+  ): Promise<DecideOutcome> {
+    const entry = this.#shelf.find(id, this.#time.now());
+    if (entry === undefined) return { kind: "unknown" };
+    return await entry.inTurn(() => this.#decide(entry, verdict, audit));
+  }
+
+  /** Takes the right to collect, in one step: of many polls at once exactly one gets it. */
+  claim(id: string, { caller, publicKey }: Claimant): ClaimOutcome {
+    const now = this.#time.now();
+    const entry = this.#shelf.find(id, now);
+    if (entry === undefined) return { kind: "unknown" };
+    const { approval } = entry;
+    if (approval.caller !== caller) return { kind: "not_owner" };
+    if (publicKey !== undefined && !isSameKey(publicKey, approval.request.public_key)) {
+      return { kind: "wrong_key" };
+    }
+    if (entry.isClaimed) return { kind: "issuing" };
+    if (approval.state.kind === "consumed") return { kind: "consumed" };
+    const status = this.#shelf.statusOf(entry, now);
+    return status === "approved" ? { kind: "claimed", claim: this.#claim(entry, now) } : { kind: status };
+  }
+
+  /**
+   * Resolves when a pending approval is decided or expires, when a claim on it ends, after `ms`, when aborted,
+   * or at once when there is nothing to wait for. Never rejects.
+   */
+  async waitForDecision(id: string, { ms, signal }: WaitOptions): Promise<void> {
+    const now = this.#time.now();
+    const entry = this.#shelf.find(id, now);
+    if (entry === undefined) return;
+    if (!entry.isClaimed && this.#shelf.statusOf(entry, now) !== "pending") return;
+    const woken = new AbortController();
+    const wake = () => woken.abort();
+    entry.addWaiter(wake);
+    // What is held does not expire; at the timeout itself it is still valid.
+    const left = entry.isHeld ? Infinity : entry.bornAt + this.#timeoutMs + 1 - now;
+    try {
+      await this.#options.clock.sleep(Math.min(ms, left), AbortSignal.any([signal, woken.signal]));
+    } catch {
+      // Aborted: by the one or the other, the wait is over.
+    } finally {
+      entry.removeWaiter(wake);
+    }
+  }
+
+  /** How many wait for a decision. */
+  pendingCount(): number {
+    this.#sweep();
+    return this.#shelf.pendingTotal;
+  }
+
+  /** Ends the waits there are; the store stays open, and nothing is left to do in it. */
+  async close(): Promise<void> {
+    for (const entry of this.#shelf.entries()) entry.wake();
+    this.#purge(this.#sweep());
+    await this.#purging;
+  }
+
+  async #load(): Promise<void> {
+    const now = this.#time.now();
+    const approvals = await this.#options.store.loadApprovals(now - 2 * this.#timeoutMs - 1);
+    const entries = approvals.map((approval) => {
+      // The clock was set back while the process was down: from the future is as from now, not valid for longer.
+      const latest = approval.state.kind === "pending" ? approval.createdAt : approval.state.at;
+      return new Entry({ approval, bearerToken: "", skew: Math.min(0, now - latest) });
+    });
+    for (const entry of entries) {
+      if (entry.approval.state.kind === "pending") this.#shelf.count(entry);
+      this.#shelf.add(entry);
+    }
+    this.#sweep();
+  }
+
+  async #decide(
+    entry: Entry,
+    verdict: Verdict,
+    audit: (approval: Approval) => Promise<void>,
+  ): Promise<DecideOutcome> {
+    const attempt = (now: number) =>
+      decide(entry.approval, { ...verdict, ...this.#shelf.timing(entry, now) });
+    const first = attempt(this.#time.now());
+    if (first.kind === "self") return { kind: "self", approval: entry.approval };
+    if (first.kind === "not_pending") return first;
+    await audit(entry.approval);
+    const now = this.#time.now();
+    const outcome = attempt(now);
+    if (outcome.kind !== "decided") {
+      return { kind: "not_pending", status: this.#shelf.statusOf(entry, now) };
+    }
+    entry.hold(now);
+    try {
+      await this.#stored(this.#options.store.updateApproval(outcome.approval));
+      entry.approval = outcome.approval;
+      if (outcome.approval.state.kind === "denied") entry.bearerToken = "";
+    } finally {
+      this.#shelf.letGo(entry, this.#time.now());
+    }
+    return outcome;
+  }
+
+  #claim(entry: Entry, now: number): Claim {
+    const { approval, bearerToken } = entry;
+    entry.isClaimed = true;
+    entry.hold(now);
+    return new HeldClaim({
+      approval,
+      request: { ...approval.request, bearer_token: bearerToken },
+      store: async () => {
+        const consumed = consume(approval);
+        if (consumed === undefined) throw new TypeError("Only what is approved is claimed");
+        await this.#stored(this.#options.store.updateApproval(consumed));
+        entry.approval = consumed;
+        entry.bearerToken = "";
+      },
+      onEnd: () => {
+        entry.isClaimed = false;
+        this.#shelf.letGo(entry, this.#time.now());
+        entry.wake();
+      },
+    });
+  }
+
+  /** Does what time alone brings about; gives the time. */
+  #sweep(): number {
+    const now = this.#time.now();
+    this.#shelf.sweep(now);
+    if (now >= this.#nextPurgeAt || this.#shelf.forgottenTotal >= PURGE_BATCH) this.#purge(now);
+    return now;
+  }
+
+  /** Removes from the store what is forgotten: now and then, for what is left there is not loaded either. */
+  #purge(now: number): void {
+    this.#nextPurgeAt = now + this.#timeoutMs / 4;
+    const ids = this.#shelf.takeForgotten();
+    if (ids.length > 0) this.#purging = this.#purging.then(() => this.#removeAll(ids));
+  }
+
+  async #removeAll(ids: readonly string[]): Promise<void> {
+    try {
+      for (let from = 0; from < ids.length; from += PURGE_BATCH) {
+        // Requests come in between.
+        if (from > 0) await this.#options.clock.sleep(0);
+        await this.#stored(this.#options.store.deleteApprovals(ids.slice(from, from + PURGE_BATCH)));
+      }
+    } catch (error) {
+      this.#options.logger.warn("Cannot remove old approvals from the state store", { error });
+    }
+  }
+
+  async #stored<T>(change: Promise<T>): Promise<T> {
+    try {
+      return await change;
+    } catch (error) {
+      this.#options.onStoreError();
+      throw error;
+    }
+  }
+}
+
+function newestFirst(approvals: Approval[]): readonly Approval[] {
+  return approvals.reverse().sort((a, b) => b.createdAt - a.createdAt);
+}

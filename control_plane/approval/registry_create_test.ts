@@ -1,0 +1,150 @@
+import assert from "node:assert/strict";
+import { FixedRandom } from "@gateway/shared/testing/fixed_random";
+import { gate, park, poll, RegistryScene, TIMEOUT_MS } from "../testing/registry_scene.ts";
+import { CREATED_AT, draftOf } from "../testing/sample_approval.ts";
+
+Deno.test("create() parks a request under 16 random bytes, with the time and without the token", async () => {
+  const registry = await new RegistryScene().open({ random: new FixedRandom() });
+  const { bearerToken: _token, ...draft } = draftOf();
+  const approval = await park(registry, { bearerToken: "secret" });
+  assert.deepEqual(approval, {
+    ...draft,
+    id: "000102030405060708090a0b0c0d0e0f",
+    createdAt: CREATED_AT,
+    state: { kind: "pending" },
+  });
+  assert.equal(registry.find(approval.id), approval);
+  assert.deepEqual(registry.list(), [approval]);
+});
+
+Deno.test("create() is durable before anyone sees the approval", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open();
+  const disk = gate();
+  scene.store.held.set("insertApproval", disk.opened);
+  const created = registry.create(draftOf());
+  await scene.clock.advance(0);
+  assert.deepEqual(registry.list(), []);
+  disk.open();
+  await created;
+  assert.equal(registry.list().length, 1);
+  assert.equal((await scene.store.loadApprovals(-Infinity)).length, 1);
+});
+
+Deno.test("create() that can't be stored leaves nothing, and takes no place", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open({ maxPendingPerCaller: 1 });
+  scene.store.failing.add("insertApproval");
+  await assert.rejects(registry.create(draftOf()), { code: "internal" });
+  assert.deepEqual([registry.list(), registry.pendingCount(), scene.storeErrors], [[], 0, 1]);
+  scene.store.failing.clear();
+  await park(registry);
+});
+
+Deno.test("create() keeps a command of 60 KiB as it is", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open();
+  const command = `printf %s '${"é\t".repeat(20_000)}'`;
+  const { id } = await park(registry, { command });
+  const found = registry.find(id);
+  assert.deepEqual([found?.command, found?.request.command], [command, command]);
+  assert.equal((await scene.open()).find(id)?.command, command);
+});
+
+Deno.test("create() refuses a text that would come back cut off", async () => {
+  const registry = await new RegistryScene().open();
+  await assert.rejects(registry.create(draftOf({ command: "rm -rf /tmp/x\0 #" })), { code: "internal" });
+  assert.deepEqual([registry.list(), registry.pendingCount()], [[], 0]);
+});
+
+Deno.test("the cap is each caller's own", async () => {
+  const registry = await new RegistryScene().open({ maxPendingPerCaller: 2 });
+  await park(registry);
+  await park(registry);
+  assert.deepEqual(await registry.create(draftOf()), { kind: "too_many", limit: 2 });
+  await park(registry, { caller: "broker-2" });
+  assert.equal(registry.pendingCount(), 3);
+});
+
+Deno.test("of many requests at the same instant no more than the cap get through", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open({ maxPendingPerCaller: 5 });
+  const disk = gate();
+  scene.store.held.set("insertApproval", disk.opened);
+  const all = Array.from({ length: 50 }, () => registry.create(draftOf()));
+  disk.open();
+  const kinds = (await Promise.all(all)).map(({ kind }) => kind);
+  assert.equal(kinds.filter((kind) => kind === "parked").length, 5);
+  assert.equal(registry.list().length, 5);
+});
+
+Deno.test.each([
+  { name: "an approval", verdict: {} },
+  { name: "a denial", verdict: { approve: false } },
+])("the cap counts what is pending: $name makes room", async ({ verdict }) => {
+  const scene = new RegistryScene();
+  const registry = await scene.open({ maxPendingPerCaller: 1 });
+  await scene.decide(registry, await park(registry), verdict);
+  assert.equal(registry.pendingCount(), 0);
+  await park(registry);
+  assert.equal((await registry.create(draftOf())).kind, "too_many");
+});
+
+Deno.test("the cap counts what is pending: expiry makes room, at the timeout itself it does not", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open({ maxPendingPerCaller: 1 });
+  await park(registry);
+  await scene.clock.advance(TIMEOUT_MS);
+  assert.equal((await registry.create(draftOf())).kind, "too_many");
+  await scene.clock.advance(1);
+  assert.equal(registry.pendingCount(), 0);
+  await park(registry);
+  assert.equal(registry.pendingCount(), 1);
+});
+
+Deno.test("the cap counts what is pending: what was loaded counts too", async () => {
+  const scene = new RegistryScene();
+  await park(await scene.open());
+  const registry = await scene.open({ maxPendingPerCaller: 1 });
+  assert.equal((await registry.create(draftOf())).kind, "too_many");
+});
+
+Deno.test("list() gives pending ones first, then the newest first", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open();
+  const approvals = [];
+  for (let n = 0; n < 6; n++) {
+    // Two of them in the same millisecond.
+    await scene.clock.advance(n % 2);
+    approvals.push(await park(registry, { command: `${n}` }));
+  }
+  await scene.decide(registry, approvals[1]!, { approve: false });
+  await scene.decide(registry, approvals[4]!);
+  assert.deepEqual(registry.list().map(({ command }) => command), ["5", "3", "2", "0", "4", "1"]);
+  assert.deepEqual(
+    registry.list().map((approval) => registry.describe(approval).status),
+    ["pending", "pending", "pending", "pending", "approved", "denied"],
+  );
+});
+
+Deno.test("an id that never was is unknown, whatever it looks like", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open();
+  const approval = await park(registry);
+  for (
+    const id of [
+      "",
+      "__proto__",
+      "constructor",
+      `${approval.id} `,
+      approval.id.toUpperCase(),
+      "x".repeat(100_000),
+    ]
+  ) {
+    assert.equal(registry.find(id), undefined);
+    assert.equal(poll(registry, { ...approval, id }), "unknown");
+    assert.deepEqual(await scene.decide(registry, { ...approval, id }), { kind: "unknown" });
+    await registry.waitForDecision(id, { ms: 1e9, signal: new AbortController().signal });
+  }
+  assert.deepEqual(scene.audited, []);
+});

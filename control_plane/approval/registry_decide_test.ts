@@ -1,0 +1,206 @@
+import assert from "node:assert/strict";
+import { gate, park, poll, RegistryScene, take, TIMEOUT_MS } from "../testing/registry_scene.ts";
+
+const ALICE = { approver: "alice", approve: true, learnTtlSeconds: 0 };
+
+Deno.test("decide() approves, in memory and in the store", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open();
+  const approval = await park(registry);
+  await scene.clock.advance(1000);
+  const state = { kind: "approved", by: "alice", at: scene.clock.now(), learnTtlSeconds: 7200 };
+  const decided = await scene.decide(registry, approval, { learnTtlSeconds: 7200 });
+  assert.deepEqual(decided, { kind: "decided", approval: { ...approval, state } });
+  assert.deepEqual(registry.find(approval.id), { ...approval, state });
+  assert.deepEqual(await scene.store.loadApprovals(-Infinity), [{ ...approval, state }]);
+});
+
+Deno.test("decide() denies, for good", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open();
+  const approval = await park(registry);
+  await scene.decide(registry, approval, { approve: false });
+  assert.equal(poll(registry, approval), "denied");
+  assert.deepEqual(await scene.decide(registry, approval), { kind: "not_pending", status: "denied" });
+  assert.equal(poll(registry, approval), "denied");
+});
+
+Deno.test("decide() refuses the caller's own, audits no decision and leaves it pending (A1)", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open();
+  const approval = await park(registry);
+  for (const approve of [true, false]) {
+    const own = await scene.decide(registry, approval, { approver: "broker-1", approve });
+    assert.deepEqual(own, { kind: "self", approval });
+  }
+  assert.deepEqual([scene.audited, poll(registry, approval)], [[], "pending"]);
+  await scene.decide(registry, approval, { approve: false });
+  assert.equal((await scene.decide(registry, approval, { approver: "broker-1" })).kind, "self");
+});
+
+Deno.test("decide() audits before any effect (A11, A14)", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open();
+  const approval = await park(registry);
+  const audit = gate();
+  const decided = registry.decide(approval.id, ALICE, async (audited) => {
+    assert.deepEqual(audited, approval);
+    await audit.opened;
+    assert.equal(poll(registry, approval), "pending");
+    assert.deepEqual(scene.store.calls.filter((call) => call === "updateApproval"), []);
+  });
+  await scene.clock.advance(0);
+  assert.equal(poll(registry, approval), "pending");
+  audit.open();
+  await decided;
+  assert.equal(poll(registry, approval), "claimed");
+});
+
+Deno.test("decide() changes nothing when the audit fails (A11)", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open();
+  const approval = await park(registry);
+  for (const approve of [true, false]) {
+    const failing = registry.decide(
+      approval.id,
+      { ...ALICE, approve },
+      () => Promise.reject(new Error("full")),
+    );
+    await assert.rejects(failing, { message: "full" });
+  }
+  assert.deepEqual([poll(registry, approval), registry.pendingCount()], ["pending", 1]);
+  assert.deepEqual(await scene.store.loadApprovals(-Infinity), [approval]);
+  assert.equal((await scene.decide(registry, approval)).kind, "decided");
+});
+
+Deno.test("decide() changes nothing when the store fails", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open();
+  const approval = await park(registry);
+  scene.store.failing.add("updateApproval");
+  await assert.rejects(scene.decide(registry, approval), { code: "internal" });
+  assert.deepEqual([poll(registry, approval), registry.pendingCount(), scene.storeErrors], ["pending", 1, 1]);
+  scene.store.failing.clear();
+  assert.equal((await scene.decide(registry, approval, { approve: false })).kind, "decided");
+  assert.equal(poll(registry, approval), "denied");
+});
+
+Deno.test("of two approvers who decide at the same instant one decides, and only that is audited", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open();
+  const disk = gate();
+  scene.store.held.set("updateApproval", disk.opened);
+  for (const [first, second] of [[true, false], [false, true], [true, true]] as const) {
+    const approval = await park(registry);
+    scene.audited.length = 0;
+    const both = Promise.all([
+      scene.decide(registry, approval, { approver: "alice", approve: first }),
+      scene.decide(registry, approval, { approver: "bob", approve: second }),
+    ]);
+    disk.open();
+    const status = first ? "approved" : "denied";
+    const [one, other] = await both;
+    assert.equal(one.kind, "decided");
+    assert.deepEqual(other, { kind: "not_pending", status });
+    assert.deepEqual(scene.audited, [`${first ? "approve" : "deny"} alice`]);
+    assert.equal(registry.describe(registry.find(approval.id)!).status, status);
+  }
+});
+
+Deno.test("after a failed audit it is the next approver's turn", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open();
+  const approval = await park(registry);
+  const failing = registry.decide(approval.id, ALICE, () => Promise.reject(new Error("full")));
+  const other = scene.decide(registry, approval, { approver: "bob" });
+  await assert.rejects(failing);
+  assert.equal((await other).kind, "decided");
+  assert.deepEqual(scene.audited, ["approve bob"]);
+});
+
+Deno.test.each([
+  { name: "at the timeout itself", waited: TIMEOUT_MS, kind: "decided" },
+  { name: "just after", waited: TIMEOUT_MS + 1, kind: "not_pending" },
+])("decide() $name comes to $kind", async ({ waited, kind }) => {
+  const scene = new RegistryScene();
+  const registry = await scene.open();
+  const approval = await park(registry);
+  await scene.clock.advance(waited);
+  assert.equal((await scene.decide(registry, approval)).kind, kind);
+  assert.equal(scene.audited.length, kind === "decided" ? 1 : 0);
+});
+
+Deno.test.each([
+  { name: "expires", waited: TIMEOUT_MS + 1 },
+  { name: "is forgotten", waited: 2 * TIMEOUT_MS + 1 },
+])("an approval that $name while its decision is audited stays expired", async ({ waited }) => {
+  const scene = new RegistryScene();
+  const registry = await scene.open();
+  const approval = await park(registry);
+  const decided = registry.decide(approval.id, ALICE, async () => {
+    await scene.clock.advance(waited);
+    registry.list();
+  });
+  assert.deepEqual(await decided, { kind: "not_pending", status: "expired" });
+  assert.notEqual(poll(registry, approval), "claimed");
+  assert.deepEqual(
+    (await scene.store.loadApprovals(-Infinity)).filter(({ state }) => state.kind !== "pending"),
+    [],
+  );
+});
+
+Deno.test("decided in time and stored late: never seen expired, and then approved", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open();
+  const approval = await park(registry);
+  await scene.clock.advance(TIMEOUT_MS);
+  const disk = gate();
+  scene.store.held.set("updateApproval", disk.opened);
+  const decided = scene.decide(registry, approval);
+  await scene.clock.advance(TIMEOUT_MS / 2);
+  assert.deepEqual([poll(registry, approval), registry.list().length], ["pending", 1]);
+  assert.equal(registry.describe(approval).status, "pending");
+  disk.open();
+  assert.equal((await decided).kind, "decided");
+  assert.deepEqual([poll(registry, approval), registry.pendingCount()], ["claimed", 0]);
+});
+
+Deno.test("decided in time and not stored: it expires after all, and is counted off", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open();
+  const approval = await park(registry);
+  await scene.clock.advance(TIMEOUT_MS);
+  const disk = gate();
+  scene.store.held.set("updateApproval", disk.opened);
+  scene.store.failing.add("updateApproval");
+  const decided = scene.decide(registry, approval);
+  await scene.clock.advance(TIMEOUT_MS / 2);
+  assert.equal(registry.pendingCount(), 1);
+  disk.open();
+  await assert.rejects(decided, { code: "internal" });
+  assert.deepEqual([poll(registry, approval), registry.pendingCount()], ["expired", 0]);
+});
+
+Deno.test("decisions on other approvals don't wait for a slow one", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open();
+  const [slow, quick] = [await park(registry), await park(registry)];
+  const audit = gate();
+  const waiting = registry.decide(slow.id, ALICE, () => audit.opened);
+  assert.equal((await scene.decide(registry, quick)).kind, "decided");
+  audit.open();
+  await waiting;
+});
+
+Deno.test("what is being collected, or was, is decided no more", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open();
+  const approval = await park(registry);
+  await scene.decide(registry, approval);
+  const claim = take(registry, approval);
+  const late = { kind: "not_pending", status: "approved" };
+  assert.deepEqual(await scene.decide(registry, approval, { approver: "bob", approve: false }), late);
+  await claim.consume(scene.granted);
+  assert.deepEqual(await scene.decide(registry, approval, { approver: "bob", approve: false }), late);
+  assert.deepEqual(scene.audited, ["approve alice", "granted"]);
+});

@@ -1,0 +1,107 @@
+import type { ApprovalStatus } from "@gateway/shared/wire/approval";
+import { AgeQueue } from "./age_queue.ts";
+import { statusOf } from "./approval.ts";
+import type { Entry } from "./entry.ts";
+import { PendingCount } from "./pending_count.ts";
+import { isPurgeable, type Timing } from "./transitions.ts";
+
+/**
+ * The entries of a registry: by id, by age, and the count of the pending ones. Times are those of the
+ * registry's clock. Nothing here looks at every entry but {@linkcode Shelf.entries}.
+ */
+export class Shelf {
+  readonly #timeoutMs: number;
+  readonly #byId = new Map<string, Entry>();
+  /** Those that may still be pending, and those that may still be known. */
+  readonly #undecided = new AgeQueue<Entry>();
+  readonly #known = new AgeQueue<Entry>();
+  readonly #pending = new PendingCount();
+  #forgotten: string[] = [];
+
+  constructor(timeoutMs: number) {
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /** How many are pending. */
+  get pendingTotal(): number {
+    return this.#pending.total;
+  }
+
+  /** How many of a caller are pending. */
+  pendingOf(caller: string): number {
+    return this.#pending.of(caller);
+  }
+
+  /** All of them. */
+  entries(): Iterable<Entry> {
+    return this.#byId.values();
+  }
+
+  /** The entry of an id, unless it is to be forgotten. */
+  find(id: string, now: number): Entry | undefined {
+    const entry = this.#byId.get(id);
+    return entry === undefined || isPurgeable(entry.approval, this.timing(entry, now)) ? undefined : entry;
+  }
+
+  statusOf(entry: Entry, now: number): ApprovalStatus {
+    return statusOf(entry.approval, entry.timeAt(now), this.#timeoutMs);
+  }
+
+  timing(entry: Entry, now: number): Timing {
+    return { now: entry.timeAt(now), timeoutMs: this.#timeoutMs };
+  }
+
+  /** Counts an entry as pending, also before it is added. */
+  count(entry: Entry): void {
+    entry.isCounted = true;
+    this.#pending.add(entry.approval.caller);
+  }
+
+  /** Counts an entry off, for it is not pending any more; whoever waits for that is told. */
+  settle(entry: Entry): void {
+    if (!entry.isCounted) return;
+    entry.isCounted = false;
+    this.#pending.remove(entry.approval.caller);
+    entry.wake();
+  }
+
+  /** Takes an entry in. */
+  add(entry: Entry): void {
+    this.#byId.set(entry.approval.id, entry);
+    this.#known.add(entry);
+    if (entry.isCounted) this.#undecided.add(entry);
+  }
+
+  /** Lets the time of an entry go on, and does what was due meanwhile. */
+  letGo(entry: Entry, now: number): void {
+    entry.letGo();
+    if (this.statusOf(entry, now) !== "pending") this.settle(entry);
+    if (isPurgeable(entry.approval, this.timing(entry, now))) this.#forget(entry);
+  }
+
+  /** Counts off what has expired and forgets what is old, each entry once. */
+  sweep(now: number): void {
+    for (const entry of this.#undecided.takeBornBefore(now - this.#timeoutMs)) {
+      if (!entry.isHeld) this.settle(entry);
+    }
+    for (const entry of this.#known.takeBornBefore(now - 2 * this.#timeoutMs)) {
+      if (!entry.isHeld) this.#forget(entry);
+    }
+  }
+
+  /** The ids of those that were forgotten since the last time. */
+  takeForgotten(): readonly string[] {
+    const ids = this.#forgotten;
+    this.#forgotten = [];
+    return ids;
+  }
+
+  /** How many were forgotten since the last time. */
+  get forgottenTotal(): number {
+    return this.#forgotten.length;
+  }
+
+  #forget({ approval: { id } }: Entry): void {
+    if (this.#byId.delete(id)) this.#forgotten.push(id);
+  }
+}

@@ -1,0 +1,9 @@
+import { createHash } from "node:crypto";
+
+/**
+ * 43 characters that stand for a text of any length, and for no other. Lone surrogates count: they are
+ * escaped first, where encoding them as UTF-8 would make them all one.
+ */
+export function digestOf(text: string): string {
+  return createHash("sha256").update(JSON.stringify(text)).digest("base64url");
+}

@@ -1,0 +1,155 @@
+import type { Clock } from "@gateway/shared/clock";
+import type { BehaviorConfig, BehaviorMode } from "@gateway/shared/config/control_plane";
+import type { ServiceLogger } from "@gateway/shared/log";
+import type { StoredBaseline } from "../state/store.ts";
+import { type BaselineStore, BaselineWriter } from "./baseline_writer.ts";
+import { SteadyTime } from "./steady_time.ts";
+import { type Baseline, type BehaviorRequest, type Finding, Tracker } from "./tracker.ts";
+
+/** What the guardrails say of a request. What happens then is the caller's part; in observe, nothing. */
+export type Verdict =
+  | {
+    readonly kind: "normal";
+    /** Call it when the signer has issued what was asked for, and only then. */
+    learn(): void;
+  }
+  | {
+    readonly kind: "anomalous";
+    readonly rateExceeded: boolean;
+    /** `rate-exceeded`, `new-host:<host>`, `new-command:<word>`, in this order; at least one. */
+    readonly anomalies: readonly string[];
+    /** At least 1 when the rate is exceeded, else 0. */
+    readonly retryAfterSeconds: number;
+    /** As above; in enforce it does nothing, since only {@linkcode Guardrails.learn} follows an approval. */
+    learn(): void;
+  };
+
+/** What {@linkcode Guardrails.open} needs. */
+export interface GuardrailsOptions {
+  readonly config: BehaviorConfig;
+  readonly store: BaselineStore;
+  readonly clock: Clock;
+  readonly logger: ServiceLogger;
+  /** Told of every change that could not be kept, for metrics. */
+  readonly onStoreError?: () => void;
+}
+
+const UNWATCHED: Verdict = { kind: "normal", learn() {} };
+
+interface Watch {
+  readonly mode: Exclude<BehaviorMode, "off">;
+  readonly time: SteadyTime;
+  readonly tracker: Tracker;
+  readonly writer: BaselineWriter;
+}
+
+/**
+ * Rate, new hosts and new commands of each subject. Decisions are made from memory at once; baselines go to
+ * the store later and come back at the next start, rates do not.
+ *
+ * Limits: requests that are in flight together before anything of their subject was learned all pass as the
+ * first one, as many as the rate allows; in enforce one of them is learned. A broker that is trusted and lies
+ * about its end users gets a first request and a rate for each.
+ */
+export class Guardrails {
+  readonly #watch: Watch | undefined;
+
+  private constructor(watch: Watch | undefined) {
+    this.#watch = watch;
+  }
+
+  /**
+   * Restores the baselines that are not idle for too long. With mode off the store is not touched.
+   *
+   * @throws what the store throws when they can't be read
+   */
+  static async open(options: GuardrailsOptions): Promise<Guardrails> {
+    const { config, store, clock, logger, onStoreError = () => {} } = options;
+    if (config.mode === "off") return new Guardrails(undefined);
+    const idleMs = config.subject_ttl_minutes * 60_000;
+    const time = new SteadyTime(clock);
+    const read = (subject: string) => {
+      const baseline = tracker.baseline(subject);
+      return baseline && { ...baseline, lastSeen: time.onClock(baseline.lastSeen) };
+    };
+    const writer = new BaselineWriter({ store, clock, logger, onStoreError, read, refreshMs: idleMs / 8 });
+    const tracker = new Tracker({
+      rateLimitPerMin: config.rate_limit_per_min,
+      maxSubjects: config.max_subjects,
+      idleMs,
+      maxDistinct: config.max_distinct_per_subject,
+    }, (subject) => writer.forgotten(subject));
+    const guardrails = new Guardrails({ mode: config.mode, time, tracker, writer });
+    guardrails.#restore(await store.loadBaselines(), idleMs);
+    return guardrails;
+  }
+
+  /** How many subjects are remembered. */
+  get subjects(): number {
+    return this.#watch?.tracker.size ?? 0;
+  }
+
+  /** Judges a request and counts it towards the rate of its subject, whatever becomes of it. */
+  check(request: BehaviorRequest): Verdict {
+    if (this.#watch === undefined) return UNWATCHED;
+    const { mode, time, tracker, writer } = this.#watch;
+    const now = time.now();
+    const finding = tracker.check(request, now);
+    writer.seen(request.subject, time.onClock(now));
+    const isUsual = !finding.rate.exceeded && finding.novelties.length === 0;
+    const learn = once(() => {
+      if (mode === "observe") this.learn(request);
+      else if (isUsual) this.#learnUsual(request);
+    });
+    return isUsual ? { kind: "normal", learn } : { kind: "anomalous", ...describe(finding), learn };
+  }
+
+  /** Makes a request part of what its subject usually does: it was approved and issued. */
+  learn(request: BehaviorRequest): void {
+    if (this.#watch === undefined) return;
+    const { time, tracker, writer } = this.#watch;
+    if (tracker.learn(request, time.now())) writer.changed(request.subject);
+  }
+
+  /** Writes the baselines that wait. */
+  async close(): Promise<void> {
+    await this.#watch?.writer.close();
+  }
+
+  #learnUsual(request: BehaviorRequest): void {
+    if (this.#watch === undefined) return;
+    const { time, tracker, writer } = this.#watch;
+    if (tracker.learnUsual(request, time.now())) writer.changed(request.subject);
+  }
+
+  #restore(stored: readonly StoredBaseline[], idleMs: number): void {
+    if (this.#watch === undefined) return;
+    const { time, tracker, writer } = this.#watch;
+    const now = time.now();
+    writer.loaded(stored);
+    const kept: Baseline[] = [];
+    for (const baseline of stored) {
+      const lastSeen = time.at(baseline.lastSeen);
+      if (now - lastSeen > idleMs) writer.forgotten(baseline.subject);
+      else kept.push({ ...baseline, lastSeen });
+    }
+    tracker.restore(kept);
+  }
+}
+
+function describe({ rate, novelties }: Finding) {
+  return {
+    rateExceeded: rate.exceeded,
+    anomalies: rate.exceeded ? ["rate-exceeded", ...novelties] : novelties,
+    retryAfterSeconds: rate.exceeded ? Math.max(1, Math.ceil(rate.retryAfterMs / 1000)) : 0,
+  };
+}
+
+function once(task: () => void): () => void {
+  let isDone = false;
+  return () => {
+    if (isDone) return;
+    isDone = true;
+    task();
+  };
+}

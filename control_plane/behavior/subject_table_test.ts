@@ -1,0 +1,278 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { type Standing, STANDINGS, SubjectTable } from "./subject_table.ts";
+
+const HOUR_MS = 3_600_000;
+
+function tableOf(maxSubjects: number, idleMs = 24 * HOUR_MS) {
+  const forgotten: string[] = [];
+  const table = new SubjectTable<string>({
+    maxSubjects,
+    idleMs,
+    onForget: (subject) => forgotten.push(subject),
+  });
+  return { table, forgotten };
+}
+
+/** Takes in a subject of a broker and raises it to a standing. */
+function admit(
+  table: SubjectTable<string>,
+  broker: string,
+  name: string,
+  standing: Standing,
+  now = 0,
+): string {
+  const subject = `${broker}/${name}`;
+  table.admit(subject, broker, "", now);
+  for (let i = 0; i < STANDINGS.indexOf(standing); i++) table.promote(subject, now);
+  return subject;
+}
+
+function admitMany(table: SubjectTable<string>, broker: string, count: number, standing: Standing, now = 0) {
+  return Array.from({ length: count }, (_, i) => admit(table, broker, String(i), standing, now));
+}
+
+const heldOf = (table: SubjectTable<string>, subjects: readonly string[]) =>
+  subjects.filter((subject) => table.peek(subject) !== undefined);
+
+Deno.test("find() knows what was admitted until it was idle for longer than allowed", () => {
+  const { table, forgotten } = tableOf(16, 1000);
+  table.admit("a", "broker", "value", 0);
+  assert.equal(table.find("a", 1000)?.value, "value");
+  assert.equal(table.find("a", 1001), undefined);
+  assert.deepEqual(forgotten, ["a"]);
+  assert.equal(table.size, 0);
+});
+
+Deno.test("touch() starts the idle time anew", () => {
+  const { table } = tableOf(16, 1000);
+  table.admit("a", "broker", "", 0);
+  table.touch("a", 900);
+  assert.notEqual(table.find("a", 1900), undefined);
+  assert.equal(table.find("a", 1901), undefined);
+});
+
+Deno.test("idle subjects leave also when nobody asks for them and there is room", () => {
+  const { table, forgotten } = tableOf(1000, 1000);
+  admit(table, "first", "seen again", "unproven");
+  const subjects = STANDINGS.flatMap((standing) => [
+    ...Array.from({ length: 5 }, (_, i) => admit(table, "first", `${standing}${i}`, standing)),
+    ...admitMany(table, standing, 5, standing),
+  ]);
+  table.touch("first/seen again", 59_000);
+  admit(table, "first", "seen later", "proven", 59_000);
+  table.find("another", 60_000);
+  assert.equal(table.size, 2);
+  assert.deepEqual(forgotten.toSorted(), subjects.toSorted());
+});
+
+Deno.test("admit() uses all the room, then forgets the one not seen for the longest time", () => {
+  const { table, forgotten } = tableOf(16);
+  const [first, second] = admitMany(table, "broker", 16, "unproven");
+  assert.equal(table.size, 16);
+  table.touch(first ?? "", 1);
+  admit(table, "broker", "new", "unproven", 2);
+  assert.equal(table.size, 16);
+  assert.deepEqual(forgotten, [second]);
+});
+
+Deno.test.each(STANDINGS.map((standing) => ({ standing })))(
+  "a flood of a broker's $standing subjects displaces none of a higher standing",
+  ({ standing }) => {
+    const { table } = tableOf(160);
+    const higher = STANDINGS.slice(STANDINGS.indexOf(standing) + 1)
+      .flatMap((each) => Array.from({ length: 10 }, (_, i) => admit(table, "broker", `${each}${i}`, each)));
+    admitMany(table, "broker", 5000, standing, 1);
+    assert.ok(table.size <= 160);
+    assert.deepEqual(heldOf(table, higher), higher);
+  },
+);
+
+Deno.test.each(STANDINGS.flatMap((standing) => STANDINGS.map((flood) => ({ standing, flood }))))(
+  "a broker keeps its share of $standing subjects when another floods with $flood ones",
+  ({ standing, flood }) => {
+    const { table } = tableOf(1600);
+    // Half of the room of each standing: 50 of 100, 50 of 100, 700 of 1400.
+    const subjects = admitMany(table, "quiet", standing === "established" ? 700 : 50, standing);
+    admitMany(table, "loud", 20_000, flood, 2 * HOUR_MS);
+    assert.ok(table.size <= 1600);
+    assert.deepEqual(heldOf(table, subjects), subjects);
+  },
+);
+
+Deno.test.each(STANDINGS.map((standing) => ({ standing })))(
+  "a broker gets its share of $standing subjects after another has flooded the table",
+  ({ standing }) => {
+    const { table } = tableOf(1600);
+    admitMany(table, "loud", 5000, "established");
+    admitMany(table, "loud", 6000, "unproven");
+    const subjects = admitMany(table, "late", standing === "established" ? 700 : 50, standing, 1);
+    admitMany(table, "loud", 20_000, "established", 2);
+    assert.deepEqual(heldOf(table, subjects), subjects);
+  },
+);
+
+Deno.test("a flood takes from another broker no more than its own share, also of what is beyond", () => {
+  const { table } = tableOf(1600);
+  const subjects = admitMany(table, "quiet", 1400, "established");
+  admitMany(table, "loud", 20_000, "proven", 2 * HOUR_MS);
+  assert.equal(heldOf(table, subjects).length, 1400, "nothing for those that do not come back");
+  admitMany(table, "loud2", 20_000, "established", 2 * HOUR_MS);
+  assert.equal(heldOf(table, subjects).length, 1400 - Math.floor(1400 / 3));
+});
+
+Deno.test("promote() takes the place of a quiet subject of the same broker only", () => {
+  const { table, forgotten } = tableOf(16);
+  const subjects = admitMany(table, "broker", 14, "established", 0);
+  const late = admit(table, "broker", "late", "established", HOUR_MS - 1);
+  assert.equal(table.peek(late)?.standing, "proven");
+  assert.deepEqual(heldOf(table, subjects), subjects);
+  table.promote(late, HOUR_MS);
+  assert.equal(table.peek(late)?.standing, "established");
+  assert.deepEqual(forgotten, [subjects[0]]);
+});
+
+Deno.test("promote() counts as a sight, and what was promoted is the last to go", () => {
+  const { table } = tableOf(16, 1000);
+  const subject = admit(table, "broker", "a", "unproven", 0);
+  table.promote(subject, 900);
+  assert.notEqual(table.find(subject, 1900), undefined);
+  assert.equal(table.find(subject, 1901), undefined);
+});
+
+Deno.test("the one that makes room comes from the broker that has the most", () => {
+  const { table, forgotten } = tableOf(160);
+  admitMany(table, "few", 40, "unproven");
+  admitMany(table, "most", 80, "unproven");
+  admitMany(table, "some", 40, "unproven");
+  admitMany(table, "new", 2, "unproven");
+  assert.deepEqual(forgotten, ["most/0", "most/1"]);
+});
+
+Deno.test("brokers that have left take nothing from the shares of the others", () => {
+  const { table } = tableOf(1600, HOUR_MS);
+  for (let i = 0; i < 100; i++) admit(table, `left${i}`, "a", "unproven");
+  table.find("", 2 * HOUR_MS);
+  admitMany(table, "loud", 5000, "unproven", 2 * HOUR_MS);
+  const subjects = admitMany(table, "late", 50, "unproven", 2 * HOUR_MS);
+  assert.deepEqual(heldOf(table, subjects), subjects);
+});
+
+Deno.test("promote() raises what is established no further, and nothing that is not there", () => {
+  const { table } = tableOf(16);
+  const subject = admit(table, "broker", "a", "established");
+  table.promote(subject, 1);
+  table.promote("nobody", 1);
+  assert.equal(table.peek(subject)?.standing, "established");
+  assert.equal(table.size, 1);
+});
+
+Deno.test.each([{ maxSubjects: 1 }, { maxSubjects: 2 }, { maxSubjects: 3 }, { maxSubjects: 15 }])(
+  "a table for $maxSubjects takes in every newcomer and never holds more",
+  ({ maxSubjects }) => {
+    const { table } = tableOf(maxSubjects);
+    for (let i = 0; i < 100; i++) {
+      const subject = admit(table, `broker${i % 3}`, String(i), "established", i * HOUR_MS);
+      assert.notEqual(table.peek(subject), undefined);
+      assert.ok(table.size <= maxSubjects);
+    }
+  },
+);
+
+Deno.test("restore() gives those seen last the best standing, and forgets what has no room", () => {
+  const { table, forgotten } = tableOf(16);
+  const members = Array.from({ length: 18 }, (_, i) => {
+    return { subject: String(i), broker: "broker", value: "", lastSeen: (i * 7) % 18 };
+  });
+  table.restore(members);
+  const standings = members.toSorted((a, b) => b.lastSeen - a.lastSeen)
+    .map(({ subject }) => table.peek(subject)?.standing);
+  assert.deepEqual(standings, [
+    ...Array.from({ length: 14 }, () => "established"),
+    "proven",
+    "unproven",
+    undefined,
+    undefined,
+  ]);
+  assert.equal(forgotten.length, 2);
+  const oldest = members.find(({ lastSeen }) => lastSeen === 4)?.subject ?? "";
+  admit(table, "broker", "late", "established", 2 * HOUR_MS);
+  assert.equal(table.peek(oldest), undefined, "the oldest of the established makes room first");
+});
+
+interface Step {
+  readonly kind: "admit" | "promote" | "touch" | "find" | "wait";
+  readonly broker: number;
+  readonly name: number;
+}
+
+Deno.test("whatever happens, the bounds hold and nobody within its share loses to another broker", () => {
+  const step = fc.record<Step>({
+    kind: fc.constantFrom("admit", "admit", "promote", "promote", "promote", "touch", "find", "wait"),
+    broker: fc.nat(3),
+    name: fc.nat(40),
+  });
+  fc.assert(
+    fc.property(
+      fc.array(step, { maxLength: 600, size: "max" }),
+      fc.integer({ min: 1, max: 48 }),
+      (steps, maxSubjects) => {
+        const held = new Map<string, { broker: string; standing: Standing }>();
+        const idleMs = 5 * HOUR_MS;
+        const lost: { subject: string; broker: string; standing: Standing }[] = [];
+        const table = new SubjectTable<string>({
+          maxSubjects,
+          idleMs,
+          onForget(subject) {
+            const member = held.get(subject);
+            assert(member !== undefined, "forgets only what it had, and once");
+            lost.push({ subject, ...member });
+            held.delete(subject);
+          },
+        });
+        let now = 0;
+        for (const { kind, broker: number, name } of steps) {
+          const broker = `b${number}`;
+          const subject = `${broker}/${name}`;
+          const before = new Map(held);
+          lost.length = 0;
+          if (kind === "wait") now += name * 10_000;
+          else if (kind === "touch") table.touch(subject, now);
+          else if (kind === "find") table.find(subject, now);
+          else if (kind === "promote") table.promote(subject, now);
+          else if (table.find(subject, now) === undefined) {
+            // What find() lets go is idle.
+            lost.length = 0;
+            table.admit(subject, broker, "", now);
+            held.set(subject, { broker, standing: "unproven" });
+          }
+          const own = table.peek(subject);
+          if (own !== undefined) held.set(subject, { broker, standing: own.standing });
+          assert.equal(table.size, held.size);
+          assert.ok(table.size <= maxSubjects);
+          if (kind === "admit") assert.notEqual(own, undefined);
+          if (kind !== "admit" && kind !== "promote") continue;
+          assert.ok(lost.length <= 1);
+          for (const victim of lost) {
+            assert.notEqual(victim.subject, subject);
+            assert.equal(victim.standing, own?.standing, "of the standing that is entered");
+            if (victim.broker === broker) continue;
+            const countOf = (each: string) =>
+              [...before.values()].filter(({ broker, standing }) =>
+                broker === each && standing === victim.standing
+              )
+                .length;
+            for (let other = 0; other < 4; other++) {
+              assert.ok(
+                countOf(victim.broker) >= countOf(`b${other}`),
+                "another loses only when it has the most",
+              );
+            }
+            assert.ok(countOf(victim.broker) > countOf(broker) || countOf(broker) === 0);
+          }
+        }
+      },
+    ),
+    { numRuns: 300 },
+  );
+});

@@ -1,0 +1,302 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { fingerprintOf } from "./fingerprint.ts";
+import { type BehaviorRequest, Tracker, type TrackerLimits } from "./tracker.ts";
+
+const LIMITS: TrackerLimits = {
+  rateLimitPerMin: 0,
+  maxSubjects: 4096,
+  idleMs: 86_400_000,
+  maxDistinct: 1024,
+};
+const SUBJECT = '["broker-1"]';
+
+const trackerOf = (limits: Partial<TrackerLimits> = {}) => new Tracker({ ...LIMITS, ...limits }, () => {});
+const request = (host: string, command: string, subject = SUBJECT) => ({ subject, host, command });
+
+/** A tracker that has learned one request. */
+function tracked(limits: Partial<TrackerLimits> = {}): Tracker {
+  const tracker = trackerOf(limits);
+  tracker.learn(request("web01", "uptime -p"), 0);
+  return tracker;
+}
+
+Deno.test.each([
+  { name: "the same host and command", host: "web01", command: "uptime -p", novelties: [] },
+  { name: "the same program with other arguments", host: "web01", command: "uptime --since", novelties: [] },
+  { name: "no command", host: "web01", command: "", novelties: [] },
+  { name: "no host", host: "", command: "uptime", novelties: [] },
+  { name: "another host alone", host: "db01", command: "uptime", novelties: ["new-host:db01"] },
+  { name: "another command alone", host: "web01", command: "id", novelties: ["new-command:id"] },
+  {
+    name: "both, the host first",
+    host: "db01",
+    command: "id",
+    novelties: ["new-host:db01", "new-command:id"],
+  },
+  { name: "another case", host: "WEB01", command: "uptime", novelties: ["new-host:WEB01"] },
+  {
+    name: "a path to the same",
+    host: "web01",
+    command: "/bin/uptime",
+    novelties: ["new-command:/bin/uptime"],
+  },
+  { name: "a host called like a command", host: "uptime", command: "uptime", novelties: ["new-host:uptime"] },
+  {
+    name: "what objects have anyway",
+    host: "web01",
+    command: "constructor",
+    novelties: ["new-command:constructor"],
+  },
+])("check() finds what is new: $name", ({ host, command, novelties }) => {
+  assert.deepEqual(tracked().check(request(host, command), 1).novelties, novelties);
+});
+
+Deno.test("host and command are independent: each may come with what the other never did", () => {
+  const tracker = tracked();
+  tracker.learn(request("db01", "psql"), 1);
+  assert.deepEqual(tracker.check(request("db01", "uptime"), 2).novelties, []);
+});
+
+Deno.test("the first request of a subject is not new, nor is any until one was learned", () => {
+  const tracker = trackerOf();
+  assert.deepEqual(tracker.check(request("web01", "uptime"), 0).novelties, []);
+  assert.deepEqual(tracker.check(request("db01", "id"), 1).novelties, []);
+  tracker.learn(request("web01", "uptime"), 2);
+  assert.deepEqual(tracker.check(request("db01", "id"), 3).novelties, ["new-host:db01", "new-command:id"]);
+});
+
+Deno.test("a first request without command makes the subject known: its first command is new", () => {
+  const tracker = trackerOf();
+  tracker.learn(request("web01", ""), 0);
+  assert.deepEqual(tracker.check(request("web01", "id"), 1).novelties, ["new-command:id"]);
+});
+
+Deno.test("check() alone teaches nothing (A8)", () => {
+  const tracker = tracked();
+  for (let i = 1; i < 5; i++) {
+    assert.deepEqual(tracker.check(request("db01", "uptime"), i).novelties, ["new-host:db01"]);
+  }
+  assert.deepEqual(tracker.baseline(SUBJECT)?.hosts, ["web01"]);
+});
+
+Deno.test("subjects do not share what they do", () => {
+  const tracker = tracked();
+  tracker.learn(request("db01", "id", '["broker-1","alice"]'), 1);
+  assert.deepEqual(tracker.check(request("db01", "uptime"), 2).novelties, ["new-host:db01"]);
+});
+
+Deno.test("at the cap everything counts as seen, and nothing more is remembered", () => {
+  const tracker = trackerOf({ maxDistinct: 2 });
+  for (const host of ["a", "b", "c"]) tracker.learn(request(host, ""), 0);
+  assert.deepEqual(tracker.check(request("d", "id"), 1).novelties, ["new-command:id"], "each for itself");
+  assert.deepEqual(tracker.baseline(SUBJECT)?.hosts, ["a", "b"]);
+});
+
+Deno.test("learnUsual() learns the first request and nothing new after it", () => {
+  const tracker = trackerOf();
+  assert.equal(tracker.learnUsual(request("web01", "uptime"), 0), true);
+  assert.equal(tracker.learnUsual(request("db01", "uptime"), 0), false);
+  assert.equal(tracker.learnUsual(request("web01", "id"), 0), false);
+  assert.deepEqual(tracker.baseline(SUBJECT), {
+    subject: SUBJECT,
+    lastSeen: 0,
+    hosts: ["web01"],
+    commands: ["uptime"],
+  });
+});
+
+Deno.test("learn() tells whether there is something to keep", () => {
+  const tracker = trackerOf({ maxDistinct: 1 });
+  assert.equal(tracker.learn(request("", ""), 0), true, "that the subject is known");
+  assert.equal(tracker.learn(request("", ""), 0), false);
+  assert.equal(tracker.learn(request("web01", ""), 0), true);
+  assert.equal(tracker.learn(request("web01", "uptime"), 0), true);
+  assert.equal(tracker.learn(request("web01", "uptime"), 0), false);
+  assert.equal(tracker.learn(request("db01", "id"), 0), false, "the sets are full");
+});
+
+Deno.test("a subject that was idle for too long starts anew", () => {
+  const tracker = tracked({ idleMs: 1000 });
+  assert.deepEqual(tracker.check(request("db01", "id"), 1001).novelties, []);
+  assert.equal(tracker.baseline(SUBJECT), undefined);
+});
+
+Deno.test("check() counts requests of a subject beyond the limit of a minute", () => {
+  const tracker = trackerOf({ rateLimitPerMin: 2 });
+  const exceeded = [0, 1, 2].map((now) => tracker.check(request("web01", "id"), now).rate.exceeded);
+  assert.deepEqual(exceeded, [false, false, true]);
+  assert.equal(tracker.check(request("web01", "id", '["broker-2"]'), 2).rate.exceeded, false);
+});
+
+Deno.test("check() knows no limit at 0", () => {
+  const tracker = trackerOf();
+  for (let i = 0; i < 1000; i++) {
+    assert.equal(tracker.check(request("web01", "id"), 0).rate.exceeded, false);
+  }
+});
+
+Deno.test("a flood of 100,000 subjects stays within max_subjects, and what is established survives it (A10)", () => {
+  const forgotten: string[] = [];
+  const tracker = new Tracker({ ...LIMITS, rateLimitPerMin: 60 }, (subject) => forgotten.push(subject));
+  const subjects = Array.from({ length: 500 }, (_, i) => JSON.stringify(["broker-1", `user-${i}`]));
+  for (const subject of subjects) {
+    for (let i = 0; i < 3; i++) tracker.learn(request("web01", "uptime", subject), i);
+  }
+  for (let i = 0; i < 100_000; i++) {
+    const flood = request("web01", "uptime", JSON.stringify([`broker-${1 + i % 2}`, `made-up-${i}`]));
+    tracker.check(flood, 10);
+    // Every third gets what it asks for.
+    if (i % 3 === 0) tracker.learn(flood, 10);
+    assert.ok(tracker.size <= LIMITS.maxSubjects);
+  }
+  for (const subject of subjects) assert.deepEqual(tracker.baseline(subject)?.hosts, ["web01"]);
+  assert.ok(forgotten.length >= 100_000 - LIMITS.maxSubjects);
+});
+
+Deno.test("denied requests of made-up subjects displace nobody that ever got anything", () => {
+  const tracker = trackerOf({ maxSubjects: 160 });
+  const subjects = Array.from({ length: 150 }, (_, i) => JSON.stringify(["broker-1", `user-${i}`]));
+  for (const subject of subjects) tracker.learn(request("web01", "uptime", subject), 0);
+  for (let i = 0; i < 10_000; i++) {
+    tracker.check(request("web01", "rm", JSON.stringify(["broker-1", `made-up-${i}`])), 1);
+  }
+  for (const subject of subjects) assert.notEqual(tracker.baseline(subject), undefined);
+});
+
+Deno.test.each([
+  { times: 1, survives: false },
+  { times: 2, survives: false },
+  { times: 3, survives: true },
+])(
+  "a subject that was learned $times times survives a flood of such learned once or twice: $survives",
+  (row) => {
+    const tracker = trackerOf({ maxSubjects: 160 });
+    for (let i = 0; i < row.times; i++) tracker.learn(request("web01", "uptime"), 0);
+    for (let i = 0; i < 10_000; i++) {
+      const flood = request("web01", "uptime", JSON.stringify(["broker-1", `user-${i}`]));
+      for (let j = 0; j < 1 + i % 2; j++) tracker.learn(flood, 1);
+    }
+    assert.equal(tracker.baseline(SUBJECT) !== undefined, row.survives);
+  },
+);
+
+Deno.test("restore() brings back what baseline() gave", () => {
+  const tracker = tracked();
+  tracker.learn(request("db01", "TOKEN=x psql"), 5);
+  const baseline = tracker.baseline(SUBJECT);
+  assert(baseline !== undefined);
+  assert.ok(!JSON.stringify(baseline).includes("TOKEN"));
+  const restored = trackerOf();
+  restored.restore([baseline]);
+  assert.deepEqual(restored.baseline(SUBJECT), baseline);
+  assert.deepEqual(restored.check(request("db01", "TOKEN=x psql"), 6).novelties, []);
+  assert.deepEqual(restored.check(request("db01", "TOKEN=y psql"), 6).novelties, ["new-command:TOKEN=y"]);
+});
+
+Deno.test("restore() keeps to a cap that was lowered", () => {
+  const tracker = trackerOf({ maxDistinct: 1 });
+  tracker.restore([{ subject: SUBJECT, lastSeen: 0, hosts: ["a", "b"], commands: ["c", "d"] }]);
+  assert.deepEqual(tracker.baseline(SUBJECT), {
+    subject: SUBJECT,
+    lastSeen: 0,
+    hosts: ["a"],
+    commands: ["c"],
+  });
+});
+
+/** The rules, in memory without bounds. */
+class Model {
+  readonly #limits: TrackerLimits;
+  readonly #subjects = new Map<string, { lastSeen: number; times: number[]; learned: BehaviorRequest[] }>();
+
+  constructor(limits: TrackerLimits) {
+    this.#limits = limits;
+  }
+
+  check(request: BehaviorRequest, now: number) {
+    const subject = this.#see(request.subject, now);
+    subject.times.push(now);
+    const { rateLimitPerMin: limit } = this.#limits;
+    const recent = subject.times.filter((time) => time > now - 60_000).length;
+    return { exceeded: limit > 0 && recent > limit, novelties: this.#novelties(request) };
+  }
+
+  learn(request: BehaviorRequest, now: number) {
+    const { learned } = this.#see(request.subject, now);
+    learned.push(request);
+  }
+
+  learnUsual(request: BehaviorRequest, now: number) {
+    const subject = this.#subjects.get(request.subject);
+    const isKnown = subject !== undefined && now - subject.lastSeen <= this.#limits.idleMs;
+    if (!isKnown || this.#novelties(request).length === 0) this.learn(request, now);
+  }
+
+  #see(key: string, now: number) {
+    let subject = this.#subjects.get(key);
+    if (subject === undefined || now - subject.lastSeen > this.#limits.idleMs) {
+      subject = { lastSeen: now, times: [], learned: [] };
+      this.#subjects.set(key, subject);
+    }
+    subject.lastSeen = now;
+    return subject;
+  }
+
+  #novelties({ subject, host, command }: BehaviorRequest): string[] {
+    const learned = this.#subjects.get(subject)?.learned ?? [];
+    if (learned.length === 0) return [];
+    const isNew = (name: string, known: string[]) => {
+      const names = [...new Set(known)].filter((each) => each !== "").slice(0, this.#limits.maxDistinct);
+      return name !== "" && names.length < this.#limits.maxDistinct && !names.includes(name);
+    };
+    const word = fingerprintOf(command);
+    return [
+      ...isNew(host, learned.map((each) => each.host)) ? [`new-host:${host}`] : [],
+      ...isNew(word, learned.map((each) => fingerprintOf(each.command))) ? [`new-command:${word}`] : [],
+    ];
+  }
+}
+
+Deno.test("check() and learn() do what the rules say, as long as there is room", () => {
+  const step = fc.record({
+    kind: fc.constantFrom("check" as const, "check" as const, "learn" as const, "learnUsual" as const),
+    subject: fc.constantFrom('["a"]', '["a","b"]', '["c"]'),
+    host: fc.constantFrom("", "h1", "h2", "h3", "a long name, with spaces", "h1 "),
+    command: fc.constantFrom(
+      "",
+      "  ",
+      "id",
+      "id -u",
+      "ls",
+      "A=b ls",
+      "A=c ls",
+      "x".repeat(99),
+      "y".repeat(99),
+    ),
+    waitMs: fc.constantFrom(0, 0, 1, 500, 20_000, 59_999, 60_000, 300_000, 300_001),
+  });
+  const limits = fc.record({
+    rateLimitPerMin: fc.constantFrom(0, 1, 2, 5),
+    maxSubjects: fc.constant(3 * 16),
+    idleMs: fc.constantFrom(300_000, 1_000_000),
+    maxDistinct: fc.integer({ min: 1, max: 4 }),
+  });
+  fc.assert(
+    fc.property(limits, fc.array(step, { maxLength: 80, size: "max" }), (limits, steps) => {
+      const [tracker, model] = [trackerOf(limits), new Model(limits)];
+      let now = 1_767_323_045_000;
+      for (const { kind, waitMs, ...request } of steps) {
+        now += waitMs;
+        if (kind === "check") {
+          const { rate, novelties } = tracker.check(request, now);
+          assert.deepEqual({ exceeded: rate.exceeded, novelties }, model.check(request, now));
+        } else {
+          tracker[kind](request, now);
+          model[kind](request, now);
+        }
+      }
+    }),
+    { numRuns: 1000 },
+  );
+});

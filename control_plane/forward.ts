@@ -1,0 +1,80 @@
+import { AppError } from "@gateway/shared/errors";
+import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
+import type { SignRequest, SignResponse } from "@gateway/shared/wire/sign";
+
+/**
+ * What the signer is asked on a broker's behalf: the broker's request without what only the control plane may
+ * say. Of the public key only type and key are kept.
+ *
+ * @throws {AppError} `invalid_request`, `invalid pubkey`; `not_supported` for a target other than SSH hosts
+ */
+export function forwardedRequest(received: SignRequest, caller: string): SignRequest {
+  if (received.target_type !== "" && received.target_type !== "ssh") {
+    throw new AppError(
+      "not_supported",
+      `target_type ${JSON.stringify(received.target_type.slice(0, 64))} is not supported yet`,
+    );
+  }
+  parseEd25519PublicKey(received.public_key);
+  return {
+    ...received,
+    public_key: received.public_key.trimEnd().split(" ", 2).join(" "),
+    on_behalf_of: caller,
+    approved: false,
+    learn_ttl_seconds: 0,
+    learn_approver: "",
+    learn_approval_id: "",
+  };
+}
+
+/** What an approval adds to the request that was stored with it. */
+export interface ApprovalMark {
+  readonly id: string;
+  readonly approver: string;
+  /** 0: nothing is learned. */
+  readonly learnTtlSeconds: number;
+}
+
+/** The stored request as it is sent once it is approved. */
+export function approvedRequest(stored: SignRequest, mark: ApprovalMark): SignRequest {
+  if (mark.learnTtlSeconds <= 0) return { ...stored, approved: true };
+  return {
+    ...stored,
+    approved: true,
+    learn_ttl_seconds: mark.learnTtlSeconds,
+    learn_approver: mark.approver,
+    learn_approval_id: mark.id,
+  };
+}
+
+/** What the signer answered, for what the broker wants to do with it. */
+export type Outcome =
+  | { readonly kind: "issued"; readonly response: SignResponse; readonly serial: bigint }
+  | { readonly kind: "decided"; readonly response: SignResponse; readonly allowed: boolean }
+  | { readonly kind: "needs_approval"; readonly rule: string }
+  | { readonly kind: "broken" };
+
+/** Reads the signer's answer. A dry run that needs approval is a decision: only a broker that goes on has to wait. */
+export function outcomeOf(request: SignRequest, response: SignResponse): Outcome {
+  const { certificate, serial, decision } = response;
+  if (request.dry_run) {
+    if (decision === undefined) return { kind: "broken" };
+    return {
+      kind: "decided",
+      response: passOn({ decision, envelope: response.envelope }),
+      allowed: decision.allowed,
+    };
+  }
+  if (certificate !== undefined && serial !== undefined) {
+    return { kind: "issued", response: passOn(response), serial };
+  }
+  if (decision?.require_approval === true) {
+    return { kind: "needs_approval", rule: decision.matched_rule ?? "" };
+  }
+  return { kind: "broken" };
+}
+
+/** An envelope executes on a sealed host without asking anybody again: never for what needs approval. */
+function passOn(response: SignResponse): SignResponse {
+  return response.decision?.require_approval === true ? { ...response, envelope: undefined } : response;
+}

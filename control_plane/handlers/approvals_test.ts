@@ -1,0 +1,223 @@
+import assert from "node:assert/strict";
+import type { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";
+import { gate } from "../testing/fake_signer.ts";
+import { post, startControlPlane } from "../testing/memory_control_plane.ts";
+
+async function startParked(config = {}) {
+  const plane = await startControlPlane(config);
+  plane.signer.reply = gate;
+  return { plane, id: await plane.park({ sudo: true }) };
+}
+
+const last = (log: MemoryAuditLog) => log.entries.at(-1);
+
+Deno.test("GET /v1/approvals is an empty array when there are none", async () => {
+  const { status, text } = await (await startControlPlane()).get("/v1/approvals", "approver-1");
+  assert.deepEqual([status, text], [200, "[]\n"]);
+});
+
+Deno.test("GET /v1/approvals lists all, what waits first, and never a key, a token or a request", async () => {
+  const plane = await startControlPlane();
+  plane.signer.reply = gate;
+  const denied = await plane.park({ bearer_token: "secret-token" });
+  await plane.decide(denied, { approve: false });
+  const learned = await plane.park();
+  await plane.decide(learned, { approve: true, learn: true, ttl_seconds: 7200 });
+  await plane.clock.advance(1000);
+  const pending = await plane.park();
+  const { body, text } = await plane.get("/v1/approvals", "approver-1");
+  const list = body as unknown as readonly Record<string, unknown>[];
+  assert.equal(list[0]?.["id"], pending);
+  assert.deepEqual(list.map(({ status }) => status).sort(), ["approved", "denied", "pending"]);
+  assert.ok(text.includes('"learn_ttl":7200000000000'));
+  assert.doesNotMatch(text, /secret-token|ssh-ed25519|public_key|request/);
+});
+
+Deno.test("POST /v1/approvals/{id} approves, and answers with the record", async () => {
+  const { plane, id } = await startParked();
+  const { status, body } = await plane.decide(id, { approve: true, unknown: 1 });
+  assert.equal(status, 200);
+  assert.deepEqual([body["id"], body.status, body["decided_by"]], [id, "approved", "approver-1"]);
+  const entry = last(plane.log);
+  assert.deepEqual([entry?.outcome, entry?.approved_by, entry?.approval_id, entry?.caller], [
+    "approval-decision-allow",
+    "approver-1",
+    id,
+    "broker-1",
+  ]);
+});
+
+Deno.test.each<{ name: string; decision: object; status: string; outcome: string }>([
+  { name: "false", decision: { approve: false }, status: "denied", outcome: "approval-denied" },
+  { name: "absent", decision: {}, status: "denied", outcome: "approval-denied" },
+  {
+    name: "false with learn",
+    decision: { approve: false, learn: true },
+    status: "denied",
+    outcome: "approval-denied",
+  },
+  {
+    name: "true with learn",
+    decision: { approve: true, learn: true, ttl_seconds: 60 },
+    status: "approved",
+    outcome: "approval-decision-allow-learn",
+  },
+])("POST /v1/approvals/{id} with approve $name: $status", async ({ decision, status, outcome }) => {
+  const { plane, id } = await startParked();
+  const answer = await plane.decide(id, decision);
+  assert.deepEqual([answer.status, answer.body.status], [200, status]);
+  assert.equal(last(plane.log)?.outcome, outcome);
+});
+
+Deno.test.each<{ name: string; decision: unknown }>([
+  { name: "without a time", decision: { approve: true, learn: true } },
+  { name: "for 0 seconds", decision: { approve: true, learn: true, ttl_seconds: 0 } },
+  { name: "for less than nothing", decision: { approve: true, learn: true, ttl_seconds: -1 } },
+])("POST /v1/approvals/{id} refuses to learn $name: 400", async ({ decision }) => {
+  const { plane, id } = await startParked();
+  const { status, body } = await plane.decide(id, decision);
+  assert.deepEqual([status, body.detail], [400, "learn requires ttl_seconds > 0"]);
+  assert.equal(plane.registry.pendingCount(), 1);
+});
+
+Deno.test.each<{ name: string; decision: unknown }>([
+  { name: "no JSON", decision: "{" },
+  { name: "a string for approve", decision: { approve: "true" } },
+  { name: "a number for approve", decision: { approve: 1 } },
+  { name: "part of a second", decision: { approve: true, learn: true, ttl_seconds: 0.5 } },
+  { name: "an absurd time", decision: { approve: true, learn: true, ttl_seconds: 1e12 } },
+])("POST /v1/approvals/{id} refuses $name: 400", async ({ decision }) => {
+  const { plane, id } = await startParked();
+  assert.equal((await plane.decide(id, decision)).status, 400);
+  assert.equal(plane.registry.pendingCount(), 1);
+});
+
+Deno.test("POST /v1/approvals/{id} refuses a body over 4 KiB", async () => {
+  const { plane, id } = await startParked();
+  assert.equal((await plane.decide(id, { approve: true, x: "x".repeat(4096) })).status, 413);
+});
+
+Deno.test.each([
+  "text/plain",
+  "application/x-www-form-urlencoded",
+  "multipart/form-data",
+  "application/jsonp",
+  "",
+])(
+  "POST /v1/approvals/{id} of type %s is 415 (A19)",
+  async (type) => {
+    const { plane, id } = await startParked();
+    const { status } = await plane.decide(id, { approve: true }, "approver-1", { "content-type": type });
+    assert.equal(status, 415);
+    assert.equal(plane.registry.pendingCount(), 1);
+  },
+);
+
+Deno.test("POST /v1/approvals/{id} looks at the type before the id, and at learn before who asks", async () => {
+  const { plane } = await startParked();
+  const wrongType = await plane.decide("x", {}, "approver-1", { "content-type": "text/plain" });
+  assert.equal(wrongType.status, 415);
+  const own = await plane.park({}, "both");
+  assert.equal((await plane.decide(own, { approve: true, learn: true }, "both")).status, 400);
+});
+
+Deno.test.each<{ name: string; headers: Record<string, string>; status: number }>([
+  { name: "of a program", headers: {}, status: 200 },
+  {
+    name: "of our page",
+    headers: { "sec-fetch-site": "same-origin", origin: "https://cp:7443" },
+    status: 200,
+  },
+  { name: "of another site", headers: { "sec-fetch-site": "cross-site" }, status: 403 },
+  { name: "of a sibling", headers: { "sec-fetch-site": "same-site" }, status: 403 },
+  { name: "of another origin", headers: { origin: "https://evil.example" }, status: 403 },
+  { name: "of our host by another scheme", headers: { origin: "http://cp:7443" }, status: 403 },
+  { name: "of no origin", headers: { origin: "null" }, status: 403 },
+])("POST /v1/approvals/{id} $name is $status", async ({ headers, status }) => {
+  const { plane, id } = await startParked();
+  const answer = await plane.decide(id, { approve: true }, "approver-1", { host: "cp:7443", ...headers });
+  assert.equal(answer.status, status);
+  assert.equal(plane.registry.pendingCount(), status === 200 ? 0 : 1);
+});
+
+Deno.test.each([{ approve: true }, { approve: false }])(
+  "POST /v1/approvals/{id} by whoever asked is 403, and recorded (A1): $approve",
+  async (decision) => {
+    const plane = await startControlPlane();
+    plane.signer.reply = gate;
+    const id = await plane.park({}, "both");
+    const { status, body } = await plane.decide(id, decision, "both");
+    assert.equal(status, 403);
+    assert.match(String(body.detail), /^self-approval not allowed/);
+    assert.deepEqual([last(plane.log)?.outcome, last(plane.log)?.approved_by], [
+      "self-approval-rejected",
+      "both",
+    ]);
+    assert.equal(plane.registry.pendingCount(), 1);
+    assert.equal((await plane.decide(id, decision)).status, 200, "another one may");
+    assert.equal((await plane.decide(id, decision, "both")).status, 403, "also when it is decided");
+  },
+);
+
+Deno.test("POST /v1/approvals/{id} of an unknown id is 409", async () => {
+  const { status, body } = await (await startControlPlane()).decide("nothing", { approve: true });
+  assert.deepEqual([status, body.detail], [409, 'approval "nothing" is unknown']);
+});
+
+Deno.test("POST /v1/approvals/{id} decides once: then 409", async () => {
+  const { plane, id } = await startParked();
+  await plane.decide(id, { approve: false });
+  const { status, body } = await plane.decide(id, { approve: true }, "approver-2");
+  assert.deepEqual([status, body.detail], [409, `approval "${id}" is not pending: it is denied`]);
+  assert.equal((await plane.poll(id)).status, 403);
+});
+
+Deno.test("POST /v1/approvals/{id} after it expired is 409 and says so", async () => {
+  const { plane, id } = await startParked();
+  await plane.clock.advance(120_001);
+  const { status, body } = await plane.decide(id, { approve: true });
+  assert.equal(status, 409);
+  assert.match(String(body.detail), /expired/);
+});
+
+Deno.test("POST /v1/approvals/{id} by two approvers at the same instant: one decides", async () => {
+  const { plane, id } = await startParked();
+  const answers = await Promise.all([
+    plane.decide(id, { approve: true }),
+    plane.decide(id, { approve: false }, "approver-2"),
+  ]);
+  assert.deepEqual(answers.map(({ status }) => status).sort(), [200, 409]);
+  const decisions = plane.outcomes().filter((outcome) => /^approval-(decision|denied)/.test(outcome));
+  assert.equal(decisions.length, 1, "and one is recorded");
+});
+
+Deno.test("POST /v1/approvals/{id} that cannot be recorded approves nothing (A11): 500", async () => {
+  const { plane, id } = await startParked();
+  plane.log.failing = true;
+  const { status, body } = await plane.decide(id, { approve: true });
+  assert.deepEqual([status, body.detail], [500, "audit unavailable"]);
+  assert.equal(plane.registry.pendingCount(), 1);
+  assert.equal((await plane.poll(id)).status, 202);
+  plane.log.failing = false;
+  assert.equal((await plane.decide(id, { approve: true })).status, 200, "and can be tried again");
+});
+
+Deno.test("POST /v1/approvals/{id} denies also what cannot be recorded", async () => {
+  const { plane, id } = await startParked();
+  plane.log.failing = true;
+  assert.equal((await plane.decide(id, { approve: false })).status, 200);
+  assert.equal((await plane.poll(id)).status, 403);
+});
+
+Deno.test("POST /v1/approvals/{id} in fail mode open approves without a record", async () => {
+  const { plane, id } = await startParked({ audit_fail_mode: "open" });
+  plane.log.failing = true;
+  assert.equal((await plane.decide(id, { approve: true })).status, 200);
+});
+
+Deno.test("POST /v1/approvals/{id} shows no more of an id than its beginning", async () => {
+  const plane = await startControlPlane();
+  const request = post(`/v1/approvals/${"x".repeat(5000)}`, { approve: true });
+  const { body } = await plane.send(request, "approver-1");
+  assert.ok(String(body.detail).length < 200);
+});

@@ -1,0 +1,77 @@
+import type { AuditEntry } from "@gateway/shared/audit/entry";
+import { AppError } from "@gateway/shared/errors";
+import type { ApprovalDecision, ApprovalRecord } from "@gateway/shared/wire/approval";
+import type { ControlPlanePorts } from "../app.ts";
+import type { Approval } from "../approval/approval.ts";
+
+/** An approver's decision on one approval. */
+export interface DecideRequest {
+  readonly id: string;
+  /** The approver's CN. */
+  readonly approver: string;
+  readonly decision: ApprovalDecision;
+}
+
+/**
+ * Decides an approval, the same for programs and for the pages. An approval is in the audit log before it counts;
+ * a denial counts also where it can't be recorded.
+ *
+ * @returns the approval as it is now
+ * @throws {AppError} `invalid_request` for learning without a time, `forbidden` for one's own request, `conflict`
+ * for one that is unknown or not pending, `audit_unavailable` when nothing was decided
+ */
+export async function decideApproval(
+  ports: ControlPlanePorts,
+  { id, approver, decision }: DecideRequest,
+): Promise<ApprovalRecord> {
+  const learn = decision.approve && decision.learn;
+  if (learn && decision.ttl_seconds <= 0) {
+    throw new AppError("invalid_request", "learn requires ttl_seconds > 0");
+  }
+  const decided = await ports.registry.decide(
+    id,
+    { approver, approve: decision.approve, learnTtlSeconds: learn ? decision.ttl_seconds : 0 },
+    (approval) => {
+      const entry = entryOf(approval, approver);
+      return decision.approve
+        ? ports.require({
+          ...entry,
+          outcome: learn ? "approval-decision-allow-learn" : "approval-decision-allow",
+        })
+        : ports.record({ ...entry, outcome: "approval-denied" });
+    },
+  );
+  switch (decided.kind) {
+    case "decided":
+      return ports.registry.describe(decided.approval);
+    case "self": {
+      const err = "self-approval not allowed: whoever asks does not decide";
+      await ports.record({ ...entryOf(decided.approval, approver), outcome: "self-approval-rejected", err });
+      throw new AppError("forbidden", err);
+    }
+    case "not_pending":
+      throw new AppError("conflict", `approval ${shown(id)} is not pending: it is ${decided.status}`);
+    case "unknown":
+      throw new AppError("conflict", `approval ${shown(id)} is unknown`);
+    default:
+      return decided satisfies never;
+  }
+}
+
+/** What the records of an approval have in common. */
+export function entryOf(approval: Approval, approvedBy: string): Omit<AuditEntry, "outcome"> {
+  return {
+    caller: approval.caller,
+    host: approval.host,
+    command: approval.command,
+    policy_rule: approval.rule,
+    anomaly: approval.anomalies.join(","),
+    approval_id: approval.id,
+    approved_by: approvedBy,
+  };
+}
+
+/** An id from a URL, which can be anything of any length. */
+function shown(id: string): string {
+  return JSON.stringify(id.slice(0, 64));
+}

@@ -1,0 +1,76 @@
+import assert from "node:assert/strict";
+import { type FakeReply, refusal } from "../testing/fake_signer.ts";
+import { startControlPlane } from "../testing/memory_control_plane.ts";
+
+const WEB01 = {
+  addr: "10.0.0.1:22",
+  user: "deploy",
+  host_key: "ssh-ed25519 AAAA",
+  jump: "bastion",
+  allow_sudo: true,
+  allow_pty: true,
+  allow_file_transfer: true,
+  groups: ["web"],
+};
+
+Deno.test("GET /v1/hosts is the signer's list for the broker, every field of it (I20)", async () => {
+  const plane = await startControlPlane();
+  plane.signer.reply = () => ({ body: { web01: WEB01, web02: { ...WEB01, groups: [] } } });
+  const { status, body } = await plane.get("/v1/hosts", "broker-1");
+  assert.deepEqual([status, body], [200, { web01: WEB01, web02: { ...WEB01, groups: [] } }]);
+  const [request] = plane.signer.requests;
+  assert.deepEqual([request?.path, request?.headers], ["/v1/hosts", { "x-on-behalf-of": "broker-1" }]);
+});
+
+Deno.test("GET /v1/clusters without support for them is refused as the signer refuses", async () => {
+  const plane = await startControlPlane();
+  plane.signer.reply = () => refusal(404, "not_found", "no such route");
+  const { status, body } = await plane.get("/v1/clusters", "broker-1");
+  assert.deepEqual([status, body.code], [400, "not_supported"]);
+});
+
+Deno.test("GET /v1/clusters of a signer that has them is passed on", async () => {
+  const plane = await startControlPlane();
+  const clusters = {
+    prod: { api_server: "https://k8s", ca_cert_pem: "x", groups: ["a"], extra_resources: [{}] },
+  };
+  plane.signer.reply = () => ({ body: clusters });
+  assert.deepEqual((await plane.get("/v1/clusters", "broker-1")).body, clusters);
+  assert.deepEqual(plane.signer.requests[0]?.headers, { "x-on-behalf-of": "broker-1" });
+});
+
+Deno.test("GET /v1/revocations says what is frozen, and not who did it and why (K8)", async () => {
+  const plane = await startControlPlane();
+  const frozen = { kind: "caller", value: "broker-2", frozen_at: "2026-01-02T03:04:05Z" };
+  plane.signer.reply = () => ({ body: [{ ...frozen, reason: "incident", frozen_by: "operator" }] });
+  const { status, body } = await plane.get("/v1/revocations", "broker-1");
+  assert.deepEqual([status, body], [200, [frozen]]);
+});
+
+Deno.test("GET /v1/revocations with a kind that is not known is 502: whoever enforces must not skip it", async () => {
+  const plane = await startControlPlane();
+  plane.signer.reply = () => ({ body: [{ kind: "host", value: "x", frozen_at: "2026-01-02T03:04:05Z" }] });
+  assert.equal((await plane.get("/v1/revocations", "broker-1")).status, 502);
+});
+
+const ROUTES = ["/v1/hosts", "/v1/clusters", "/v1/revocations"];
+
+Deno.test.each<{ name: string; reply: FakeReply; status: number }>([
+  { name: "400", reply: refusal(400, "invalid_request", "x"), status: 400 },
+  { name: "403", reply: refusal(403, "frozen", "subject is frozen"), status: 403 },
+  { name: "429", reply: refusal(429, "rate_limited", "x", { "retry-after": "3" }), status: 429 },
+  { name: "500", reply: refusal(500, "internal", "x"), status: 502 },
+  { name: "an answer of another shape", reply: { body: "x" }, status: 502 },
+])("GET routes make of the signer's $name: $status", async ({ reply, status }) => {
+  const plane = await startControlPlane();
+  plane.signer.reply = () => reply;
+  for (const route of ROUTES) assert.equal((await plane.get(route, "broker-1")).status, status, route);
+});
+
+Deno.test.each(ROUTES)("GET %s is 502 when the signer cannot be reached", async (route) => {
+  const plane = await startControlPlane();
+  plane.signer.reply = () => {
+    throw new Error("refused");
+  };
+  assert.equal((await plane.get(route, "broker-1")).status, 502);
+});

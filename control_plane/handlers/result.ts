@@ -1,0 +1,91 @@
+import { AppError } from "@gateway/shared/errors";
+import type { Peer } from "@gateway/shared/http/mtls_server";
+import { problemResponse } from "@gateway/shared/http/problem";
+import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
+import type { ApprovalWaiting } from "@gateway/shared/wire/approval";
+import type { ControlPlanePorts } from "../app.ts";
+import { requireSigner } from "../roles.ts";
+import { answer } from "./answer.ts";
+import { collect } from "./collect.ts";
+import { entryOf } from "./decide.ts";
+
+/** The longest that a poll is held, in seconds; less than the time after which clients give up. */
+const MAX_WAIT_SECONDS = 8;
+
+/** `GET /v1/sign/result/{id}`: what was approved, once, to whoever asked for it. */
+export async function handleResult(
+  ports: ControlPlanePorts,
+  request: Request,
+  peer: Peer,
+  id: string,
+): Promise<Response> {
+  // The result is served once: an answer without a body would lose it.
+  if (request.method === "HEAD") {
+    return problemResponse(new AppError("method_not_allowed", "method not allowed"), { allow: ["GET"] });
+  }
+  await requireSigner(ports, peer, "GET /v1/sign/result/{id}");
+  const { publicKey, waitMs } = parseQuery(new URL(request.url).searchParams);
+  const owner = { caller: peer.caller, ...(publicKey !== undefined && { publicKey }) };
+  const end = ports.clock.now() + waitMs;
+  const signal = waitMs > 0 ? AbortSignal.any([request.signal, ports.stopping]) : undefined;
+  for (;;) {
+    const claimed = ports.registry.claim(id, owner);
+    switch (claimed.kind) {
+      case "claimed":
+        return await collect(ports, claimed.claim, request.signal);
+      case "pending":
+      case "issuing": {
+        const ms = end - ports.clock.now();
+        if (signal === undefined || ms <= 0 || signal.aborted) {
+          return answer({ status: claimed.kind } satisfies ApprovalWaiting, 202);
+        }
+        await ports.registry.waitForDecision(id, { ms, signal });
+        break;
+      }
+      default:
+        return await refuse(ports, id, claimed.kind);
+    }
+  }
+}
+
+type Refusal = Exclude<
+  ReturnType<ControlPlanePorts["registry"]["claim"]>["kind"],
+  "claimed" | "pending" | "issuing"
+>;
+
+async function refuse(ports: ControlPlanePorts, id: string, kind: Refusal): Promise<never> {
+  const record = async (outcome: string) => {
+    const approval = ports.registry.find(id);
+    if (approval === undefined) return;
+    const by = approval.state.kind === "pending" ? "" : approval.state.by;
+    await ports.record({ ...entryOf(approval, by), outcome });
+  };
+  switch (kind) {
+    case "unknown":
+      throw new AppError("not_found", "unknown request");
+    case "not_owner":
+      throw new AppError("forbidden", "not authorised");
+    case "wrong_key":
+      throw new AppError("invalid_request", "invalid pubkey");
+    case "denied":
+      await record("approval-denied");
+      throw new AppError("denied", "approval denied");
+    case "expired":
+      await record("approval-timeout");
+      throw new AppError("timeout", "approval expired");
+    case "consumed":
+      throw new AppError("gone", "approval already used");
+    default:
+      return kind satisfies never;
+  }
+}
+
+function parseQuery(
+  query: URLSearchParams,
+): { readonly publicKey: string | undefined; readonly waitMs: number } {
+  const publicKey = query.get("pubkey") ?? undefined;
+  if (publicKey !== undefined) parseEd25519PublicKey(publicKey);
+  const wait = query.get("wait") ?? "0";
+  if (!/^\d{1,9}$/.test(wait)) throw new AppError("invalid_request", "invalid wait: expected whole seconds");
+  return { publicKey, waitMs: Math.min(Number(wait), MAX_WAIT_SECONDS) * 1000 };
+}

@@ -1,0 +1,324 @@
+import assert from "node:assert/strict";
+import { allow, type FakeReply, gate, refusal, SERIAL } from "../testing/fake_signer.ts";
+import { ONE_SHOT, post, PUBLIC_KEY, startControlPlane } from "../testing/memory_control_plane.ts";
+
+Deno.test("POST /v1/sign gives what the signer issued, with its serial to the last digit", async () => {
+  const plane = await startControlPlane();
+  const { status, body, text } = await plane.sign();
+  assert.equal(status, 200);
+  assert.deepEqual(body, {
+    certificate: "ssh-ed25519-cert-v01@openssh.com AAAA\n",
+    serial: SERIAL,
+    decision: { allowed: true, matched_rule: "allow:.*", force_command: "uptime" },
+  });
+  assert.ok(text.includes(`"serial":${SERIAL},`) && text.endsWith("\n"));
+  assert.deepEqual(plane.log.entries, [{
+    caller: "broker-1",
+    host: "web01",
+    command: "uptime",
+    elevation: "",
+    policy_rule: "allow:.*",
+    warning: "",
+    outcome: "forwarded",
+    serial: SERIAL,
+  }]);
+});
+
+Deno.test.each<{ name: string; body: unknown; status: number; code: string }>([
+  { name: "malformed JSON", body: "{", status: 400, code: "invalid_request" },
+  { name: "a wrong type", body: { ...ONE_SHOT, sudo: "yes" }, status: 400, code: "invalid_request" },
+  { name: "no host", body: { ...ONE_SHOT, host: undefined }, status: 400, code: "invalid_request" },
+  {
+    name: "no public key",
+    body: { ...ONE_SHOT, public_key: undefined },
+    status: 400,
+    code: "invalid_request",
+  },
+  { name: "a bad public key", body: { ...ONE_SHOT, public_key: "x" }, status: 400, code: "invalid_request" },
+  {
+    name: "two public keys",
+    body: { ...ONE_SHOT, public_key: `${PUBLIC_KEY}\n${PUBLIC_KEY}` },
+    status: 400,
+    code: "invalid_request",
+  },
+  {
+    name: "a body over 64 KiB",
+    body: { ...ONE_SHOT, x: "x".repeat(65536) },
+    status: 413,
+    code: "payload_too_large",
+  },
+  { name: "Kubernetes", body: { ...ONE_SHOT, target_type: "k8s" }, status: 400, code: "not_supported" },
+])("POST /v1/sign refuses $name and asks nobody", async ({ body, status, code }) => {
+  const plane = await startControlPlane();
+  const answer = await plane.send(post("/v1/sign", body), "broker-1");
+  assert.deepEqual([answer.status, answer.body.code], [status, code], answer.body.detail);
+  assert.deepEqual(plane.signer.requests, []);
+});
+
+Deno.test("POST /v1/sign refuses another content type", async () => {
+  const plane = await startControlPlane();
+  const request = post("/v1/sign", ONE_SHOT, { "content-type": "text/plain" });
+  assert.equal((await plane.send(request, "broker-1")).status, 415);
+});
+
+Deno.test.each<{
+  name: string;
+  reply: FakeReply;
+  status: number;
+  code: string;
+  detail: string;
+  outcome: string;
+  retryAfter?: string;
+}>([
+  {
+    name: "400",
+    reply: refusal(400, "invalid_request", "invalid host"),
+    status: 400,
+    code: "invalid_request",
+    detail: "invalid host",
+    outcome: "denied",
+  },
+  {
+    name: "403",
+    reply: refusal(403, "denied", "command not in allowlist"),
+    status: 403,
+    code: "denied",
+    detail: "command not in allowlist",
+    outcome: "denied",
+  },
+  {
+    name: "403 of a freeze",
+    reply: refusal(403, "frozen", "subject is frozen"),
+    status: 403,
+    code: "frozen",
+    detail: "subject is frozen",
+    outcome: "denied",
+  },
+  {
+    name: "403 in plain text",
+    reply: { status: 403, body: "no" },
+    status: 403,
+    code: "denied",
+    detail: "refused by the signer",
+    outcome: "denied",
+  },
+  {
+    name: "429",
+    reply: refusal(429, "rate_limited", "too many", { "retry-after": "7" }),
+    status: 429,
+    code: "rate_limited",
+    detail: "too many",
+    outcome: "rate-limited",
+    retryAfter: "7",
+  },
+  {
+    name: "a code that belongs to another status",
+    reply: refusal(403, "rate_limited", "odd"),
+    status: 403,
+    code: "denied",
+    detail: "odd",
+    outcome: "denied",
+  },
+  {
+    name: "401",
+    reply: refusal(401, "unauthenticated", "who?"),
+    status: 502,
+    code: "upstream_failure",
+    detail: "the signer could not answer (status 401)",
+    outcome: "error",
+  },
+  {
+    name: "500",
+    reply: refusal(500, "audit_unavailable", "audit unavailable"),
+    status: 502,
+    code: "upstream_failure",
+    detail: "the signer could not answer (status 500)",
+    outcome: "error",
+  },
+  {
+    name: "302",
+    reply: { status: 302, headers: { location: "https://elsewhere" } },
+    status: 502,
+    code: "upstream_failure",
+    detail: "the signer could not answer (status 302)",
+    outcome: "error",
+  },
+  {
+    name: "200 that is something else",
+    reply: { body: [1] },
+    status: 502,
+    code: "upstream_failure",
+    detail: "the signer's answer could not be understood",
+    outcome: "error",
+  },
+  {
+    name: "200 without anything",
+    reply: { body: {} },
+    status: 502,
+    code: "upstream_failure",
+    detail: "signer response missing credential",
+    outcome: "error",
+  },
+  {
+    name: "200 with a decision alone",
+    reply: { body: { decision: { allowed: true } } },
+    status: 502,
+    code: "upstream_failure",
+    detail: "signer response missing credential",
+    outcome: "error",
+  },
+])("POST /v1/sign makes of the signer's $name: $status", async (row) => {
+  const plane = await startControlPlane();
+  plane.signer.reply = () => row.reply;
+  const { status, body, headers } = await plane.sign();
+  assert.deepEqual([status, body.code, body.detail], [row.status, row.code, row.detail]);
+  assert.equal(headers.get("retry-after"), row.retryAfter ?? null);
+  const [entry] = plane.log.entries;
+  assert.deepEqual([entry?.outcome, entry?.err], [row.outcome, row.detail]);
+});
+
+Deno.test("POST /v1/sign is 502 when the signer cannot be reached, and names no address", async () => {
+  const plane = await startControlPlane();
+  plane.signer.reply = () => {
+    throw new Error("connect ECONNREFUSED 127.0.0.1:9443");
+  };
+  const { status, body, text } = await plane.sign();
+  assert.deepEqual([status, body.detail], [502, "the signer could not be reached"]);
+  assert.doesNotMatch(text, /9443|ECONN/);
+  assert.deepEqual(plane.outcomes(), ["error"]);
+});
+
+Deno.test("POST /v1/sign in a pure dry run gives the decision alone and records nothing", async () => {
+  const plane = await startControlPlane({ behavior: { mode: "enforce", rate_limit_per_min: 1 } });
+  for (let count = 0; count < 3; count++) {
+    const { status, body } = await plane.sign({ dry_run: true });
+    assert.deepEqual([status, Object.keys(body)], [200, ["decision"]]);
+  }
+  assert.equal(plane.guardrails.subjects, 0);
+  plane.signer.reply = () => refusal(403, "denied", "no");
+  assert.equal((await plane.sign({ dry_run: true })).status, 403);
+  assert.deepEqual(plane.log.entries, []);
+});
+
+Deno.test("POST /v1/sign gives a gated preflight its decision, never 202", async () => {
+  const plane = await startControlPlane();
+  plane.signer.reply = () => ({
+    body: { decision: { allowed: true, require_approval: true, matched_rule: "require_approval:." } },
+  });
+  const { status, body } = await plane.sign({ dry_run: true, preflight: true });
+  assert.deepEqual([status, Object.keys(body)], [200, ["decision"]]);
+  assert.equal(plane.registry.pendingCount(), 0);
+  assert.deepEqual(plane.outcomes(), ["forwarded"]);
+});
+
+Deno.test("POST /v1/sign records a preflight that the policy denies as denied", async () => {
+  const plane = await startControlPlane();
+  plane.signer.reply = () => ({ body: { decision: { allowed: false, reason: "not in allowlist" } } });
+  assert.equal((await plane.sign({ dry_run: true, preflight: true })).status, 200);
+  const [entry] = plane.log.entries;
+  assert.deepEqual([entry?.outcome, entry?.err, entry?.dry_run], ["denied", "not in allowlist", true]);
+});
+
+Deno.test("POST /v1/sign parks what the policy wants approved: 202", async () => {
+  const plane = await startControlPlane();
+  plane.signer.reply = gate;
+  const { status, body } = await plane.sign({
+    command: "rm -r x",
+    sudo: true,
+    sudo_user: "db",
+    end_user: "alice",
+    bearer_token: "secret-token",
+  });
+  assert.equal(status, 202);
+  const id = String(body.approval_id);
+  assert.match(id, /^[0-9a-f]{32}$/);
+  assert.deepEqual(body, { approval_id: id, status: "pending" });
+  const record = {
+    id,
+    caller: "broker-1",
+    host: "web01",
+    command: "rm -r x",
+    sudo: true,
+    sudo_user: "db",
+    rule: "require_approval:^rm",
+    status: "pending",
+    created_at: "2023-11-14T22:13:20.000Z",
+    decided_at: "0001-01-01T00:00:00Z",
+    expires_at: "2023-11-14T22:15:20.000Z",
+  };
+  assert.deepEqual(
+    plane.notified,
+    [record],
+    "an end user that only an untrusted broker names is not shown (I11)",
+  );
+  assert.deepEqual(plane.log.entries, [{
+    caller: "broker-1",
+    host: "web01",
+    command: "rm -r x",
+    policy_rule: "require_approval:^rm",
+    anomaly: "",
+    outcome: "approval-required",
+    approval_id: id,
+  }]);
+  assert.equal(plane.registry.find(id)?.request.end_user, "alice", "the request itself is stored as it came");
+  assert.doesNotMatch(JSON.stringify(plane.registry.find(id)), /secret-token/, "the token is not (I13)");
+});
+
+Deno.test("POST /v1/sign shows the end user that a trusted broker names", async () => {
+  const plane = await startControlPlane();
+  plane.signer.reply = gate;
+  await plane.park({ end_user: "alice" }, "broker-2");
+  assert.equal(plane.notified[0]?.end_user, "alice");
+});
+
+Deno.test("POST /v1/sign bounds what waits for one caller: 429", async () => {
+  const plane = await startControlPlane();
+  plane.signer.reply = gate;
+  const answers = await Promise.all(Array.from({ length: 5 }, () => plane.sign({ command: "rm x" })));
+  assert.deepEqual(answers.map(({ status }) => status).sort(), [202, 202, 202, 429, 429]);
+  const refused = answers.find(({ status }) => status === 429);
+  assert.equal(refused?.headers.get("retry-after"), "120");
+  assert.equal(plane.notified.length, 3);
+  assert.equal((await plane.sign({ command: "rm x" }, "broker-2")).status, 202, "others are not affected");
+});
+
+Deno.test("POST /v1/sign that cannot be stored is 500 and nobody is asked", async () => {
+  const { MemoryControlStore } = await import("../state/memory.ts");
+  const store = new MemoryControlStore();
+  const plane = await startControlPlane({}, { store });
+  await store.close();
+  plane.signer.reply = gate;
+  const { status, body } = await plane.sign({ command: "rm x" });
+  assert.deepEqual([status, body.detail], [500, "could not create approval request"]);
+  assert.deepEqual(plane.notified, []);
+  assert.deepEqual(plane.outcomes(), ["error"]);
+  assert.equal(plane.registry.pendingCount(), 0);
+});
+
+Deno.test("POST /v1/sign answers also where best-effort records are lost, and counts them", async () => {
+  const plane = await startControlPlane();
+  plane.log.failing = true;
+  assert.equal((await plane.sign()).status, 200);
+  plane.signer.reply = gate;
+  assert.equal((await plane.sign()).status, 202);
+  assert.deepEqual(plane.counts, { failures: 2, blocked: 0 });
+});
+
+Deno.test("POST /v1/sign records who a command is elevated to", async () => {
+  const plane = await startControlPlane();
+  await plane.sign({ sudo: true });
+  await plane.sign({ sudo: true, sudo_user: "db" });
+  assert.deepEqual(plane.log.entries.map(({ elevation }) => elevation), ["sudo:root", "sudo:db"]);
+});
+
+Deno.test("POST /v1/sign passes the warning of an audited policy on and records it", async () => {
+  const plane = await startControlPlane();
+  plane.signer.reply = (request) => {
+    const { body } = allow(request);
+    const decision = { allowed: true, enforcement: "audit", warning: "would be denied", would_deny: true };
+    return { body: { ...body as object, decision } };
+  };
+  const { body } = await plane.sign();
+  assert.equal((body["decision"] as { would_deny?: boolean }).would_deny, true);
+  assert.equal(plane.log.entries[0]?.warning, "would be denied");
+});

@@ -1,0 +1,153 @@
+import { AppError } from "@gateway/shared/errors";
+import { readBodyBytes } from "@gateway/shared/http/body_bytes";
+import type { Peer } from "@gateway/shared/http/mtls_server";
+import { describeProblem } from "@gateway/shared/http/problem";
+import type { ControlPlanePorts } from "../app.ts";
+import type { Approval } from "../approval/approval.ts";
+import { mayApprove, requireApprover } from "../roles.ts";
+import { type DetailPage, renderDetailPage } from "../ui/detail_page.ts";
+import { renderErrorPage } from "../ui/error_page.ts";
+import { renderListPage } from "../ui/list_page.ts";
+import { LIST_PATH, pageHeaders } from "../ui/page.ts";
+import { enteredTtl, parseDecisionForm } from "../ui/parse_decision.ts";
+import { checkSameOrigin } from "../ui/same_origin.ts";
+import { decideApproval } from "./decide.ts";
+
+const MAX_FORM_BYTES = 4 * 1024;
+
+/** `GET /ui/approvals`. */
+export function handleUiList(ports: ControlPlanePorts, request: Request, peer: Peer): Promise<Response> {
+  return withErrorPage(ports, request, peer, async () => {
+    await requireApprover(ports, peer, { route: "GET /ui/approvals" });
+    const approvals = ports.registry.list().map((approval) => ports.registry.describe(approval));
+    return page(renderListPage({ approvals, approver: peer.caller, now: ports.clock.now() }));
+  });
+}
+
+/** `GET /ui/approvals/{id}`. */
+export function handleUiDetail(
+  ports: ControlPlanePorts,
+  request: Request,
+  peer: Peer,
+  id: string,
+): Promise<Response> {
+  return withErrorPage(ports, request, peer, async () => {
+    await requireApprover(ports, peer, { route: "GET /ui/approvals/{id}" });
+    const approval = ports.registry.find(id);
+    if (approval === undefined) throw new AppError("not_found", "approval not found");
+    return page(renderDetail(ports, peer, approval));
+  });
+}
+
+/** `POST /ui/approvals/{id}`: a decision by the page's form, where scripts don't run. */
+export function handleUiDecide(
+  ports: ControlPlanePorts,
+  request: Request,
+  peer: Peer,
+  id: string,
+): Promise<Response> {
+  return withErrorPage(ports, request, peer, async () => {
+    await requireApprover(ports, peer, {
+      route: "POST /ui/approvals/{id}",
+      err: "not authorised to approve",
+    });
+    // Any page can make a browser send a form with the approver's certificate: this one has to be from here.
+    if (checkSameOrigin(request.headers, request.headers.get("host")) !== "same_origin") {
+      throw new AppError("forbidden", "decisions have to be sent from the page of the request");
+    }
+    const body = await readForm(request);
+    try {
+      await decide(ports, peer, { id, body });
+    } catch (error) {
+      const approval = ports.registry.find(id);
+      if (!(error instanceof AppError) || approval === undefined) throw error;
+      const { status, detail } = describe(ports, error);
+      return page(
+        renderDetail(ports, peer, approval, { problem: detail, entered: enteredTtl(body) }),
+        status,
+      );
+    }
+    return new Response(null, {
+      status: 303,
+      headers: { ...pageHeaders(), location: `${LIST_PATH}/${encodeURIComponent(id)}` },
+    });
+  });
+}
+
+async function decide(
+  ports: ControlPlanePorts,
+  peer: Peer,
+  { id, body }: { readonly id: string; readonly body: string },
+): Promise<void> {
+  const form = parseDecisionForm(body);
+  if (form.kind === "problem") throw new AppError("invalid_request", form.detail);
+  const { approve, learn, ttlSeconds } = form;
+  await decideApproval(ports, {
+    id,
+    approver: peer.caller,
+    decision: { approve, learn, ttl_seconds: ttlSeconds },
+  });
+}
+
+async function readForm(request: Request): Promise<string> {
+  const mediaType = request.headers.get("content-type")?.split(";", 1)[0]?.trim().toLowerCase();
+  if (mediaType !== "application/x-www-form-urlencoded") {
+    throw new AppError(
+      "unsupported_media_type",
+      "Request body must have content type application/x-www-form-urlencoded",
+    );
+  }
+  return new TextDecoder().decode(await readBodyBytes(request, MAX_FORM_BYTES));
+}
+
+function renderDetail(
+  { registry, clock }: ControlPlanePorts,
+  peer: Peer,
+  approval: Approval,
+  attempt: Pick<DetailPage, "problem" | "entered"> = {},
+): string {
+  return renderDetailPage({
+    approval: registry.describe(approval),
+    asked: approval.request,
+    approver: peer.caller,
+    now: clock.now(),
+    ...attempt,
+  });
+}
+
+/** Failures as pages for those who read pages; programs get the problem that they get everywhere. */
+async function withErrorPage(
+  ports: ControlPlanePorts,
+  request: Request,
+  peer: Peer,
+  answer: () => Promise<Response>,
+): Promise<Response> {
+  try {
+    return await answer();
+  } catch (error) {
+    const readsPages = request.headers.get("accept")?.includes("text/html") === true;
+    if (!readsPages || !(error instanceof AppError)) throw error;
+    const { status, title, detail } = describe(ports, error);
+    return page(
+      renderErrorPage({
+        status,
+        title,
+        detail,
+        approver: peer.caller,
+        isApprover: mayApprove(ports.config, peer.caller),
+        now: ports.clock.now(),
+      }),
+      status,
+    );
+  }
+}
+
+function describe(ports: ControlPlanePorts, error: AppError): ReturnType<typeof describeProblem> {
+  const problem = describeProblem(error);
+  if (problem.status >= 500) ports.logger.error("request failed", { error });
+  return problem;
+}
+
+function page(markup: string, status = 200): Response {
+  return new Response(markup, { status, headers: pageHeaders() });
+}

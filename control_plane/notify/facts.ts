@@ -1,0 +1,37 @@
+import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import { plainLine } from "./text.ts";
+
+/** One line of what an approver has to know. */
+export interface Fact {
+  readonly name: string;
+  /** Bounded, one line, everything in it visible; not escaped for any markup. */
+  readonly value: string;
+}
+
+/** The longest command shown, in UTF-16 units: a card with all facts stays below the 28 KB that Teams takes. */
+export const MAX_COMMAND_LENGTH = 2000;
+/** The longest of any other value shown. */
+export const MAX_VALUE_LENGTH = 300;
+
+/** The facts of an approval in the order in which they are shown; those that are empty are left out. */
+export function factsOf(record: ApprovalRecord): readonly Fact[] {
+  const facts: readonly (readonly [name: string, value: string | undefined])[] = [
+    ["Approval ID", record.id],
+    ["Status", record.status],
+    ["Created", record.created_at.replace(/\.\d+/, "")],
+    ["Host", record.host],
+    ["Command", record.command],
+    ["Caller (broker)", record.caller],
+    ["End user", record.end_user],
+    ["Elevation", record.sudo === true ? `sudo → ${record.sudo_user || "root"}` : undefined],
+    ["Policy rule", record.rule],
+    ["Anomalies", record.anomalies?.join(", ")],
+  ];
+  return facts.flatMap(([name, value]) => {
+    if (value === undefined || value === "") return [];
+    return [{
+      name,
+      value: plainLine(value, name === "Command" ? MAX_COMMAND_LENGTH : MAX_VALUE_LENGTH),
+    }];
+  });
+}

@@ -1,0 +1,30 @@
+import { quoteText } from "@gateway/shared/quote";
+import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import { MAX_COMMAND_LENGTH, MAX_VALUE_LENGTH } from "./facts.ts";
+import { cutText } from "./text.ts";
+
+const BARE = /^[\w.@:/+-]*$/;
+
+/**
+ * A pending approval as one line of `key=value`. The command is always quoted, other values where they hold more
+ * than the characters of names, so that nothing in a value looks like another key.
+ */
+export function pendingLine(record: ApprovalRecord): string {
+  const { id, caller, end_user = "", host, command, sudo, sudo_user, rule = "" } = record;
+  const elevation = sudo === true ? `sudo:${sudo_user || "root"}` : "none";
+  const fields = Object.entries({ id, caller, user: end_user, host }).map(([key, value]) =>
+    field(key, value)
+  );
+  return [
+    "[approval] PENDING",
+    ...fields,
+    `cmd=${quoteText(cutText(command, MAX_COMMAND_LENGTH))}`,
+    field("elevation", elevation),
+    field("rule", rule),
+  ].join(" ");
+}
+
+function field(key: string, value: string): string {
+  const text = cutText(value, MAX_VALUE_LENGTH);
+  return `${key}=${BARE.test(text) ? text : quoteText(text)}`;
+}

@@ -1,0 +1,137 @@
+import type { Clock } from "@gateway/shared/clock";
+import type { ApprovalConfig } from "@gateway/shared/config/control_plane";
+import { AppError } from "@gateway/shared/errors";
+import { stringifyJson } from "@gateway/shared/json";
+import type { ServiceLogger } from "@gateway/shared/log";
+import type { Metrics } from "@gateway/shared/metrics";
+import type { Redactor } from "@gateway/shared/redact/redact";
+import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import { createApprovalLink } from "./approval_link.ts";
+import { pendingLine } from "./log_line.ts";
+import { type NotificationResult, Outbox } from "./outbox.ts";
+import { postJson } from "./post.ts";
+import { redactRecord } from "./redacted_record.ts";
+import { createWebhookSigner, type WebhookSigner } from "./signature.ts";
+import { teamsMessageCard } from "./teams_message_card.ts";
+import { teamsWorkflowMessage } from "./teams_workflow.ts";
+import { webhookTarget } from "./webhook_target.ts";
+
+/** Tells approvers that a request waits for them. */
+export interface Notifier {
+  /** Returns at once and never throws; what goes wrong is logged and counted. */
+  notify(approval: ApprovalRecord): void;
+  /** Waits a bounded time for what is under way. */
+  close(): Promise<void>;
+}
+
+/** What {@linkcode createNotifier} needs. */
+export interface NotifierOptions {
+  readonly config: ApprovalConfig;
+  readonly redact: Redactor;
+  readonly fetch: typeof fetch;
+  readonly clock: Clock;
+  readonly logger: ServiceLogger;
+  /** Gets `controlplane_notifications_total`. */
+  readonly metrics: Metrics;
+  /** The value of the variable that `webhook_secret_env` names. */
+  readonly secret: string | undefined;
+}
+
+/** The text of a request's body. */
+type BodyWriter = (approval: ApprovalRecord) => string;
+
+/**
+ * The notifier that the config asks for.
+ *
+ * @throws {AppError} `invalid_config` when it can't work as configured
+ */
+export function createNotifier(options: NotifierOptions): Notifier {
+  const { config, metrics } = options;
+  const counter = metrics.counter(
+    "controlplane_notifications_total",
+    "Approval notifications by result.",
+    ["result"],
+  );
+  const count = (result: NotificationResult) => counter.inc({ result });
+  switch (config.notifier) {
+    case "log":
+      return logNotifier(options, count);
+    case "webhook":
+      return postNotifier(options, count, stringifyJson);
+    case "teams":
+      return postNotifier(options, count, teamsWriter(config));
+    default:
+      throw unknown("notifier", config.notifier satisfies never);
+  }
+}
+
+function logNotifier(
+  { redact, logger }: NotifierOptions,
+  count: (result: NotificationResult) => void,
+): Notifier {
+  return {
+    notify(approval) {
+      try {
+        logger.info(pendingLine(redactRecord(approval, redact)));
+        count("sent");
+      } catch {
+        count("failed");
+        logger.warn("Cannot write approval notification", { approval: approval.id });
+      }
+    },
+    close: () => Promise.resolve(),
+  };
+}
+
+function postNotifier(
+  options: NotifierOptions,
+  count: (result: NotificationResult) => void,
+  writeBody: BodyWriter,
+): Notifier {
+  const { config, redact, fetch, clock, logger } = options;
+  const url = webhookTarget(config.webhook_url);
+  const sign = createSigner(options);
+  const outbox = new Outbox({
+    clock,
+    logger,
+    count,
+    prepare(approval) {
+      const { id } = approval;
+      const body = writeBody(redactRecord(approval, redact));
+      return (signal) => {
+        const headers = sign?.({ id, sentAt: clock.now(), body }) ?? {};
+        return postJson({ fetch, clock, url, headers, body, signal });
+      };
+    },
+  });
+  return { notify: (approval) => outbox.add(approval), close: () => outbox.close() };
+}
+
+function teamsWriter({ teams_format, approval_url_template }: ApprovalConfig): BodyWriter {
+  const link = createApprovalLink(approval_url_template);
+  switch (teams_format) {
+    case "workflow":
+    case "adaptivecard":
+      return (approval) => stringifyJson(teamsWorkflowMessage(approval, link));
+    case "messagecard":
+      return (approval) => stringifyJson(teamsMessageCard(approval, link));
+    default:
+      throw unknown("teams_format", teams_format satisfies never);
+  }
+}
+
+function createSigner({ config, secret }: NotifierOptions): WebhookSigner | undefined {
+  if (config.webhook_secret_env === "" && secret === undefined) return undefined;
+  if (secret !== undefined && secret !== "") return createWebhookSigner(secret);
+  throw new AppError(
+    "invalid_config",
+    `Cannot sign webhooks: environment variable ${
+      JSON.stringify(config.webhook_secret_env)
+    } of approval.webhook_secret_env is not set or empty`,
+  );
+}
+
+/** The schema let it pass, this code does not know it: silence would look like approvers who never answer. */
+function unknown(key: string, value: string): AppError {
+  return new AppError("invalid_config", `Cannot use approval.${key} ${JSON.stringify(value)}: it is unknown`);
+}

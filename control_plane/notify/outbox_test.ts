@@ -1,0 +1,184 @@
+import assert from "node:assert/strict";
+import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { type Delivery, type NotificationResult, Outbox } from "./outbox.ts";
+import type { Attempt } from "./post.ts";
+import { RecordingLogger } from "./testing/recording_logger.ts";
+import { sampleApproval } from "./testing/sample_approval.ts";
+
+const SENT: Attempt = { kind: "sent" };
+const DOWN: Attempt = { kind: "failed", reason: "answered 503", mayRetry: true };
+const REFUSED: Attempt = { kind: "failed", reason: "answered 404", mayRetry: false };
+
+function scene(deliver: (id: string, signal: AbortSignal) => Promise<Attempt>) {
+  const clock = new FakeClock();
+  const logger = new RecordingLogger();
+  const results: NotificationResult[] = [];
+  const attempts: string[] = [];
+  let prepared = 0;
+  const outbox = new Outbox({
+    clock,
+    logger,
+    count: (result) => results.push(result),
+    prepare({ id }): Delivery {
+      prepared++;
+      return (signal) => {
+        attempts.push(id);
+        return deliver(id, signal);
+      };
+    },
+  });
+  const add = (id: string, change = {}) => outbox.add(sampleApproval({ id, ...change }));
+  return { outbox, clock, logger, results, attempts, add, prepared: () => prepared };
+}
+
+/** Answers with these, one after the other. */
+function answers(...attempts: readonly Attempt[]) {
+  const left = [...attempts];
+  return () => Promise.resolve(left.shift() ?? SENT);
+}
+
+/** Never answers, but ends with its signal as a post does. */
+function hang(_id: string, signal: AbortSignal): Promise<Attempt> {
+  return new Promise((resolve) => {
+    const end = () => resolve({ kind: "failed", reason: "ended", mayRetry: true });
+    signal.addEventListener("abort", end, { once: true });
+  });
+}
+
+Deno.test("Outbox sends once what is accepted", async () => {
+  const { outbox, add, attempts, results, logger } = scene(answers(SENT));
+  add("a");
+  await outbox.close();
+  assert.deepEqual([attempts, results, logger.calls], [["a"], ["sent"], []]);
+});
+
+Deno.test("Outbox tries a receiver that is down three times, after 1 and 4 seconds more", async () => {
+  const { add, clock, attempts, results, logger, prepared } = scene(answers(DOWN, DOWN, DOWN, SENT));
+  add("a");
+  await clock.advance(999);
+  assert.equal(attempts.length, 1);
+  await clock.advance(1);
+  assert.equal(attempts.length, 2);
+  await clock.advance(3999);
+  assert.equal(attempts.length, 2);
+  await clock.advance(1);
+  assert.equal(attempts.length, 3);
+  await clock.advance(60_000);
+  assert.equal(attempts.length, 3);
+  assert.equal(prepared(), 1);
+  assert.deepEqual(results, ["failed"]);
+  assert.deepEqual(logger.calls, [{
+    level: "warn",
+    message: "Cannot send approval notification",
+    fields: { approval: "a", reason: "answered 503" },
+  }]);
+});
+
+Deno.test("Outbox says nothing of a failure that a later attempt mends", async () => {
+  const { add, clock, results, logger } = scene(answers(DOWN, SENT));
+  add("a");
+  await clock.advance(1000);
+  assert.deepEqual([results, logger.calls], [["sent"], []]);
+});
+
+Deno.test("Outbox does not try again what is refused for good", async () => {
+  const { add, clock, attempts, results } = scene(answers(REFUSED));
+  add("a");
+  await clock.advance(60_000);
+  assert.deepEqual([attempts, results], [["a"], ["failed"]]);
+});
+
+Deno.test("Outbox survives a delivery that throws and does not log its message", async () => {
+  const { outbox, add, results, logger } = scene((id) => {
+    if (id === "a") throw new TypeError("https://hooks.example/s3cret");
+    return Promise.resolve(SENT);
+  });
+  add("a");
+  add("b");
+  await outbox.close();
+  assert.deepEqual(results.toSorted(), ["failed", "sent"]);
+  assert.deepEqual(logger.calls.map(({ fields }) => fields), [
+    { approval: "a", reason: "internal error: TypeError" },
+  ]);
+});
+
+Deno.test("Outbox has four posts under way at most", async () => {
+  const { outbox, add, clock, attempts } = scene(hang);
+  for (let index = 0; index < 10; index++) add(String(index));
+  await clock.advance(0);
+  assert.deepEqual(attempts, ["0", "1", "2", "3"]);
+  await Promise.all([outbox.close(), clock.advance(2000)]);
+});
+
+Deno.test("Outbox holds 256 that wait and drops the oldest of more, with a warning", async () => {
+  const { outbox, add, clock, results, logger } = scene(hang);
+  for (let index = 0; index < 4 + 256 + 2; index++) add(String(index));
+  assert.deepEqual(results, ["dropped", "dropped"]);
+  assert.deepEqual(logger.calls.map(({ level, fields }) => [level, fields]), [
+    ["warn", { approval: "4", reason: "more than 256 are waiting" }],
+    ["warn", { approval: "5", reason: "more than 256 are waiting" }],
+  ]);
+  await Promise.all([outbox.close(), clock.advance(2000)]);
+  assert.equal(results.length, 4 + 256 + 2);
+});
+
+Deno.test("Outbox does not announce what expired while it waited", async () => {
+  const { add, clock, attempts, results, logger } = scene(async (_id, signal) => {
+    await clock.sleep(121_000, signal);
+    return SENT;
+  });
+  for (const id of ["a", "b", "c", "d", "late"]) add(id);
+  add("endless", { expires_at: undefined });
+  await clock.advance(121_000);
+  assert.deepEqual(attempts, ["a", "b", "c", "d", "endless"]);
+  assert.deepEqual(results.filter((result) => result === "dropped").length, 1);
+  assert.deepEqual(logger.calls.map(({ fields }) => fields), [{
+    approval: "late",
+    reason: "expired meanwhile",
+  }]);
+  await clock.advance(121_000);
+});
+
+Deno.test("Outbox stops trying when the request expires, and tells the failure", async () => {
+  const { add, clock, attempts, logger } = scene(answers(DOWN, DOWN, DOWN));
+  add("a", { expires_at: "2026-01-02T03:04:07Z" });
+  await clock.advance(60_000);
+  assert.equal(attempts.length, 2);
+  assert.deepEqual(logger.calls.map(({ fields }) => fields), [{ approval: "a", reason: "answered 503" }]);
+});
+
+Deno.test("Outbox.close() waits for what gets out in time", async () => {
+  const { outbox, add, clock, results } = scene(async (_id, signal) => {
+    await clock.sleep(900, signal);
+    return SENT;
+  });
+  for (let index = 0; index < 8; index++) add(String(index));
+  await Promise.all([outbox.close(), clock.advance(1800)]);
+  assert.deepEqual(results, Array(8).fill("sent"));
+  assert.equal(clock.sleeping, 0);
+});
+
+Deno.test("Outbox.close() drops after two seconds what hangs, waits or pauses", async () => {
+  const { outbox, add, clock, results, attempts } = scene((id, signal) =>
+    id === "pausing" ? Promise.resolve(DOWN) : hang(id, signal)
+  );
+  add("pausing");
+  await clock.advance(1000);
+  for (let index = 0; index < 10; index++) add(String(index));
+  const closed = outbox.close();
+  await clock.advance(1999);
+  assert.deepEqual(results, []);
+  await clock.advance(1);
+  await closed;
+  assert.deepEqual(results, Array(11).fill("dropped"));
+  assert.ok(!attempts.includes("9"));
+  assert.equal(clock.sleeping, 0);
+});
+
+Deno.test("Outbox takes nothing after close()", async () => {
+  const { outbox, add, attempts, results } = scene(answers());
+  await outbox.close();
+  add("a");
+  await outbox.close();
+  assert.deepEqual([attempts, results], [[], ["dropped"]]);
+});

@@ -1,0 +1,60 @@
+import fc from "fast-check";
+import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import { sampleApproval } from "./sample_approval.ts";
+
+/** Texts that mean something to some renderer, terminal or reader of logs. */
+export const HOSTILE_TEXTS: readonly string[] = [
+  "[Approve](https://evil.example)",
+  "![x](https://evil.example/x.png)",
+  "<https://evil.example>",
+  "**bold** __bold__ *it* _it_ ~~gone~~ `code`",
+  "# heading",
+  "> quote",
+  "- item",
+  "+ item",
+  "1. item",
+  "12) item",
+  "    indented code",
+  "a  b",
+  "| a | b |",
+  "[id]: https://evil.example",
+  "\\[not escaped\\](https://evil.example)",
+  "\\",
+  "&lt;b&gt; &#42; &amp;",
+  '<a href="https://evil.example">safe</a>',
+  "<!-- hidden -->",
+  "<at>everyone</at>",
+  "{{DATE(2026-01-02T03:04:05Z, SHORT)}}",
+  "${$root.secret} @{triggerBody()}",
+  "\x1b[2J\x1b]8;;https://evil.example\x07click\x1b]8;;\x07",
+  "\x9b31m",
+  "a\nStatus: approved",
+  "a\r\nb\u2028c\u2029d",
+  "rm \u202egnp.exe",
+  "\u2066hidden\u2069 \u200b\u200d\ufeff\u00ad\u034f\u3164\u2800\u{e0041}\ufe0f",
+  "a\u00a0b\u3000c",
+  "\ud800 lone \udc00",
+  "ls status=approved caller=root",
+  '"},{"type":"Action.OpenUrl","url":"https://evil.example"}',
+  "",
+];
+
+/** Any text, often with what markup, terminals and readers react to. */
+export const anyText: fc.Arbitrary<string> = fc.oneof(
+  fc.constantFrom(...HOSTILE_TEXTS),
+  fc.string({ unit: "binary" }),
+  fc.array(fc.oneof(fc.constantFrom(...HOSTILE_TEXTS, ..."\\`*_[]()#~>|<!&-+.1 \t\n{}=\"'"), fc.string()))
+    .map((parts) => parts.join("")),
+);
+
+/** A pending approval with any text wherever somebody else's text can stand. */
+export const anyApproval: fc.Arbitrary<ApprovalRecord> = fc.record({
+  caller: anyText,
+  end_user: fc.option(anyText, { nil: undefined }),
+  host: anyText,
+  command: anyText,
+  sudo: fc.option(fc.boolean(), { nil: undefined }),
+  sudo_user: fc.option(anyText, { nil: undefined }),
+  rule: fc.option(anyText, { nil: undefined }),
+  anomalies: fc.option(fc.array(anyText), { nil: undefined }),
+}).map(sampleApproval);

@@ -1,0 +1,25 @@
+import type { LogFields, ServiceLogger } from "@gateway/shared/log";
+
+/** One call of a {@linkcode RecordingLogger}. */
+export interface LogCall {
+  readonly level: "info" | "warn" | "error";
+  readonly message: string;
+  readonly fields: LogFields;
+}
+
+/** Keeps what is logged. */
+export class RecordingLogger implements ServiceLogger {
+  readonly calls: LogCall[] = [];
+
+  info(message: string, fields: LogFields = {}): void {
+    this.calls.push({ level: "info", message, fields });
+  }
+
+  warn(message: string, fields: LogFields = {}): void {
+    this.calls.push({ level: "warn", message, fields });
+  }
+
+  error(message: string, fields: LogFields = {}): void {
+    this.calls.push({ level: "error", message, fields });
+  }
+}

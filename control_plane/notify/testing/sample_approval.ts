@@ -1,0 +1,22 @@
+import { type ApprovalRecord, UNDECIDED_AT } from "@gateway/shared/wire/approval";
+
+/** The id of {@linkcode sampleApproval}. */
+export const APPROVAL_ID = "0123456789abcdef0123456789abcdef";
+
+/** A pending request of 2026-01-02T03:04:05Z, where a `FakeClock` starts, that lives for two minutes. */
+export function sampleApproval(change: Partial<ApprovalRecord> = {}): ApprovalRecord {
+  return {
+    id: APPROVAL_ID,
+    caller: "broker-1",
+    end_user: "ada@example.org",
+    host: "web01",
+    command: "systemctl restart nginx",
+    sudo: true,
+    rule: "require_approval:^systemctl restart",
+    status: "pending",
+    created_at: "2026-01-02T03:04:05.123456789Z",
+    decided_at: UNDECIDED_AT,
+    expires_at: "2026-01-02T03:06:05.123456789Z",
+    ...change,
+  };
+}

@@ -1,0 +1,52 @@
+import { visibleText } from "@gateway/shared/visible";
+
+// What visibleText leaves: blanks other than the space, and letters that show nothing (fillers, joiners).
+const UNSEEN = /(?! )[\p{Zs}\p{Default_Ignorable_Code_Point}\u2800]/gu;
+
+// Renderers drop blanks at the start, take four for a code block, and show a run of them as one.
+const LOST_BLANK = /^ | (?= )/g;
+
+/** The start of a text, at most `maxLength` UTF-16 units of it, with a note that says so where something is cut. */
+export function cutText(text: string, maxLength: number): string {
+  if (text.length <= maxLength) return text;
+  const head = text.slice(0, maxLength).replace(/[\ud800-\udbff]$/, "");
+  return `${head}… [TRUNCATED: ${head.length} of ${text.length} characters]`;
+}
+
+/**
+ * Text of unknown origin as one line in which everything shows: controls, bidirectional marks, invisible
+ * letters and odd blanks are written out. What is longer than `maxLength` is cut.
+ */
+export function plainLine(text: string, maxLength: number): string {
+  const line = visibleText(text).replace(UNSEEN, (character) => {
+    return `\\u{${character.codePointAt(0)?.toString(16)}}`;
+  });
+  return cutText(line, maxLength);
+}
+
+/**
+ * A line as Markdown that renders as the line itself: CommonMark's own characters, those of the usual extensions,
+ * and what would begin a list get a backslash.
+ *
+ * Not prevented: a client that makes bare addresses clickable. Such a link shows where it leads.
+ */
+export function escapeMarkdown(line: string): string {
+  return line
+    // Without "(" a card's {{DATE(…)}} is text too.
+    .replace(/[\\`*_[\]()#~>|<!&]/g, "\\$&")
+    .replace(/^( *)([-+])/, "$1\\$2")
+    .replace(/^( *\d+)\./, "$1\\.")
+    .replace(LOST_BLANK, "\u00a0");
+}
+
+/**
+ * A line as HTML that renders as the line itself. An ampersand that no character reference can begin at stays:
+ * so a client that shows the source instead still shows `a && b` as it is.
+ */
+export function escapeHtml(line: string): string {
+  return line
+    .replace(/[<>]|&(?=[#A-Za-z])/g, (character) => {
+      return character === "<" ? "&lt;" : character === ">" ? "&gt;" : "&amp;";
+    })
+    .replace(LOST_BLANK, "\u00a0");
+}

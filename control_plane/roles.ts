@@ -1,0 +1,56 @@
+import type { ControlPlaneConfig } from "@gateway/shared/config/control_plane";
+import { AppError } from "@gateway/shared/errors";
+import type { Peer } from "@gateway/shared/http/mtls_server";
+import type { ControlPlanePorts } from "./app.ts";
+
+/** Whether a caller may use the signing path: those in `sign_callers`, or without such a list all but approvers. */
+export function maySign(
+  { sign_callers, approval }: Pick<ControlPlaneConfig, "sign_callers" | "approval">,
+  caller: string,
+): boolean {
+  return sign_callers.length > 0 ? sign_callers.includes(caller) : !approval.callers.includes(caller);
+}
+
+/** Whether a caller may see approvals and decide on them. */
+export function mayApprove({ approval }: Pick<ControlPlaneConfig, "approval">, caller: string): boolean {
+  return approval.callers.includes(caller);
+}
+
+/**
+ * Lets brokers pass, and records everybody else.
+ *
+ * @param route what was asked for, for the record
+ * @throws {AppError} `forbidden`; `invalid_request` for a name that could not be told to the signer unchanged
+ */
+export async function requireSigner(ports: ControlPlanePorts, peer: Peer, route: string): Promise<void> {
+  if (!maySign(ports.config, peer.caller)) {
+    return await refuse(ports, peer, { route, err: "not authorised to request signing" });
+  }
+  // Blanks at the end of a header are lost on the way: the signer would take the caller for somebody else.
+  if (/\s/.test(peer.caller)) {
+    throw new AppError("invalid_request", "invalid caller identity: whitespace characters not allowed");
+  }
+}
+
+/**
+ * Lets approvers pass, and records everybody else.
+ *
+ * @param err what the others are told
+ * @throws {AppError} `forbidden`
+ */
+export async function requireApprover(
+  ports: ControlPlanePorts,
+  peer: Peer,
+  { route, err = "not authorised" }: { readonly route: string; readonly err?: string },
+): Promise<void> {
+  if (!mayApprove(ports.config, peer.caller)) await refuse(ports, peer, { route, err });
+}
+
+async function refuse(
+  ports: ControlPlanePorts,
+  peer: Peer,
+  { route, err }: { readonly route: string; readonly err: string },
+): Promise<never> {
+  await ports.record({ caller: peer.caller, command: route, outcome: "denied", err });
+  throw new AppError("forbidden", err);
+}

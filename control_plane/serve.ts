@@ -1,0 +1,171 @@
+import { openServiceAudit } from "@gateway/shared/audit/service_audit";
+import type { Clock } from "@gateway/shared/clock";
+import { type ControlPlaneConfig, controlPlaneConfig } from "@gateway/shared/config/control_plane";
+import { loadConfig } from "@gateway/shared/config/load";
+import { JsonClient } from "@gateway/shared/http/json_client";
+import { type Monitor, startMonitor } from "@gateway/shared/http/monitor";
+import { type MtlsServer, startMtlsServer } from "@gateway/shared/http/mtls_server";
+import { loadTlsMaterial } from "@gateway/shared/http/tls_material";
+import type { ServiceLogger } from "@gateway/shared/log";
+import { createMetrics } from "@gateway/shared/metrics";
+import type { Random } from "@gateway/shared/random";
+import { createRedactor } from "@gateway/shared/redact/redact";
+import { createControlPlaneApp } from "./app.ts";
+import { ApprovalRegistry } from "./approval/registry.ts";
+import { Guardrails } from "./behavior/guardrails.ts";
+import { configWarnings } from "./config_warnings.ts";
+import { createNotifier } from "./notify/notifier.ts";
+import { SignerClient } from "./signer_client.ts";
+import { MemoryControlStore } from "./state/memory.ts";
+import { openSqliteControlStore } from "./state/sqlite.ts";
+import type { ControlStore } from "./state/store.ts";
+
+/** What a running control plane is made of from outside. */
+export interface ControlPlaneEnvironment {
+  readonly configPath: string;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** The value of an environment variable; asked for what the config names. */
+  readonly readEnv: (name: string) => string | undefined;
+  readonly fetch: typeof fetch;
+  readonly logger: ServiceLogger;
+}
+
+/** A control plane that answers requests. */
+export interface RunningControlPlane {
+  readonly config: ControlPlaneConfig;
+  readonly address: MtlsServer["address"];
+  /** How many approvals of an earlier process it knows. */
+  readonly restored: number;
+  /** Ends the waits, stops answering, lets requests under way end, and closes the audit log. */
+  close(): Promise<void>;
+}
+
+/** As many as one broker may have requests under way; each connection is kept open. */
+const SIGNER_CONNECTIONS = 64;
+
+/**
+ * Starts a control plane: config, credentials, audit log, state, monitor, listener, in this order; whatever fails
+ * ends it before it answers anything. The signer need not be there yet.
+ *
+ * @throws {AppError} `invalid_config` saying what to mend
+ */
+export async function startControlPlane(environment: ControlPlaneEnvironment): Promise<RunningControlPlane> {
+  const { configPath, clock, random, logger } = environment;
+  const config = await loadConfig({
+    path: configPath,
+    what: "control plane config",
+    schema: controlPlaneConfig,
+  });
+  for (const warning of configWarnings(config)) logger.warn(warning);
+  const tls = await loadTlsMaterial({
+    cert: { key: "server_cert", path: config.server_cert },
+    key: { key: "server_key", path: config.server_key },
+    ca: { key: "client_ca", path: config.client_ca },
+  });
+  const metrics = createMetrics();
+  await using opened = new AsyncDisposableStack();
+  const client = await openSignerClient(config);
+  opened.defer(() => client.close());
+  const gate = await openServiceAudit({ config, clock, metrics, logger });
+  opened.defer(() => gate.close());
+  const store = openStore(config, logger);
+  opened.defer(() => store.close());
+  const storeErrors = metrics.counter(
+    "statedb_errors_total",
+    "Changes that the state database could not make",
+  );
+  const onStoreError = () => storeErrors.inc();
+  const registry = await ApprovalRegistry.open({
+    store,
+    clock,
+    random,
+    logger,
+    timeoutSeconds: config.approval.timeout_seconds,
+    maxPendingPerCaller: config.approval.max_pending_per_caller,
+    onStoreError,
+  });
+  opened.defer(() => registry.close());
+  const restored = registry.list().length;
+  const guardrails = await Guardrails.open({ config: config.behavior, store, clock, logger, onStoreError });
+  opened.defer(() => guardrails.close());
+  const notifier = createNotifier({
+    config: config.approval,
+    redact: createRedactor(config.redact),
+    fetch: environment.fetch,
+    clock,
+    logger,
+    metrics,
+    secret: webhookSecret(config, environment.readEnv),
+  });
+  opened.defer(() => notifier.close());
+  let ready = false;
+  let monitor: Monitor | undefined;
+  if (config.monitor_listen !== "") {
+    monitor = await startMonitor({ listen: config.monitor_listen, isReady: () => ready, metrics });
+    opened.defer(() => monitor?.close());
+  }
+  const stopping = new AbortController();
+  const handler = createControlPlaneApp({
+    config,
+    registry,
+    guardrails,
+    notifier,
+    signer: new SignerClient(client),
+    gate,
+    metrics,
+    clock,
+    logger,
+    stopping: stopping.signal,
+  });
+  const server = await startMtlsServer({
+    listen: config.listen,
+    cert: tls.cert,
+    key: tls.key,
+    clientCa: tls.ca,
+    handler,
+    onError: (error, requestId) => logger.error("request failed", { error, request_id: requestId }),
+  });
+  opened.defer(() => server.close());
+  ready = true;
+  const closing = opened.move();
+  return {
+    config,
+    address: server.address,
+    restored,
+    close() {
+      ready = false;
+      stopping.abort();
+      return closing.disposeAsync();
+    },
+  };
+}
+
+async function openSignerClient({ signer }: ControlPlaneConfig): Promise<JsonClient> {
+  const tls = await loadTlsMaterial({
+    cert: { key: "signer.client_cert", path: signer.client_cert },
+    key: { key: "signer.client_key", path: signer.client_key },
+    ca: { key: "signer.ca", path: signer.ca },
+  });
+  return new JsonClient({
+    what: "the signer",
+    baseUrl: signer.url,
+    ...tls,
+    maxConnections: SIGNER_CONNECTIONS,
+    // A list of 10,000 hosts is about 2 MB.
+    maxResponseBytes: 8 << 20,
+  });
+}
+
+function openStore({ state_db }: ControlPlaneConfig, logger: ServiceLogger): ControlStore {
+  if (state_db === "") return new MemoryControlStore();
+  return openSqliteControlStore({ path: state_db, warn: (message) => logger.warn(message) });
+}
+
+function webhookSecret(
+  { approval }: ControlPlaneConfig,
+  readEnv: ControlPlaneEnvironment["readEnv"],
+): string | undefined {
+  const { notifier, webhook_secret_env } = approval;
+  return notifier === "log" || webhook_secret_env === "" ? undefined : readEnv(webhook_secret_env);
+}

@@ -1,0 +1,133 @@
+import { AppError, ERROR_CODES, type ErrorCode } from "@gateway/shared/errors";
+import type { JsonClient, JsonClientRequest, JsonClientResponse } from "@gateway/shared/http/json_client";
+import { STATUS } from "@gateway/shared/http/problem";
+import { type RevocationEntry, revocationList } from "@gateway/shared/wire/freeze";
+import { type HostsResponse, hostsResponse } from "@gateway/shared/wire/host";
+import { type SignRequest, type SignResponse, signResponse } from "@gateway/shared/wire/sign";
+import { z } from "@zod/zod";
+
+/** What came of asking the signer. */
+export type SignerAnswer<T> =
+  | { readonly kind: "answered"; readonly value: T }
+  /** The signer said no, for a reason that the broker can do something about. */
+  | { readonly kind: "refused"; readonly error: AppError }
+  /** There is no such route on this signer. */
+  | { readonly kind: "unknown_route" }
+  /** There was no answer, or none that can be used. */
+  | { readonly kind: "unreachable"; readonly error: AppError };
+
+/** The statuses that a broker is told as they are, and the code of one that does not name its own. */
+const KEPT = { 400: "invalid_request", 403: "denied", 429: "rate_limited" } as const satisfies Record<
+  number,
+  ErrorCode
+>;
+
+/** As much of the signer's text as is repeated, in characters. */
+const MAX_DETAIL = 1000;
+
+const problem = z.object({ detail: z.string(), code: z.string().default("") });
+const clusters = z.record(z.string(), z.unknown());
+
+/** The signer, asked on behalf of brokers. */
+export class SignerClient {
+  readonly #client: Pick<JsonClient, "request">;
+
+  constructor(client: Pick<JsonClient, "request">) {
+    this.#client = client;
+  }
+
+  /**
+   * `POST /v1/sign`.
+   *
+   * @param options.signal ends the exchange; without it the answer is waited for, also when the broker has gone
+   * @throws {AppError} `canceled` when the signal is aborted
+   */
+  sign(
+    request: SignRequest,
+    options: { readonly signal?: AbortSignal } = {},
+  ): Promise<SignerAnswer<SignResponse>> {
+    return this.#ask(signResponse, { method: "POST", path: "/v1/sign", body: request, ...options });
+  }
+
+  /** `GET /v1/hosts` as the broker would see it. */
+  hosts(caller: string): Promise<SignerAnswer<HostsResponse>> {
+    return this.#ask(hostsResponse, { method: "GET", path: "/v1/hosts", headers: onBehalfOf(caller) });
+  }
+
+  /** `GET /v1/clusters` as the broker would see it. */
+  clusters(caller: string): Promise<SignerAnswer<Readonly<Record<string, unknown>>>> {
+    return this.#ask(clusters, { method: "GET", path: "/v1/clusters", headers: onBehalfOf(caller) });
+  }
+
+  /** `GET /v1/revocations`. */
+  revocations(): Promise<SignerAnswer<readonly RevocationEntry[]>> {
+    return this.#ask(revocationList, { method: "GET", path: "/v1/revocations" });
+  }
+
+  async #ask<T>(schema: z.ZodType<T>, request: JsonClientRequest): Promise<SignerAnswer<T>> {
+    let reply: JsonClientResponse;
+    try {
+      reply = await this.#client.request(request);
+    } catch (cause) {
+      if (cause instanceof AppError && cause.code === "canceled") throw cause;
+      return unreachable("the signer could not be reached", cause);
+    }
+    if (reply.status !== 200) return refusalOf(reply);
+    const result = schema.safeParse(reply.body);
+    if (result.success) return { kind: "answered", value: result.data };
+    return unreachable("the signer's answer could not be understood", result.error);
+  }
+}
+
+function onBehalfOf(caller: string): Readonly<Record<string, string>> {
+  return { "x-on-behalf-of": caller };
+}
+
+function refusalOf(
+  { status, body, headers }: JsonClientResponse,
+): Exclude<SignerAnswer<never>, { kind: "answered" }> {
+  if (status === 404) return { kind: "unknown_route" };
+  const { detail, code } = problem.safeParse(body).data ?? { detail: "", code: "" };
+  if (!isKept(status)) {
+    return unreachable(`the signer could not answer (status ${status})`, new Error(detail));
+  }
+  const seconds = Number(headers["retry-after"]);
+  return {
+    kind: "refused",
+    error: new AppError(
+      isCodeOf(code, status) ? code : KEPT[status],
+      detail === "" ? "refused by the signer" : detail.slice(0, MAX_DETAIL),
+      status === 429 ? { retryAfterSeconds: seconds > 0 ? seconds : 1 } : {},
+    ),
+  };
+}
+
+function isKept(status: number): status is keyof typeof KEPT {
+  return Object.hasOwn(KEPT, status);
+}
+
+/** A code counts only with the status that it has here, so that ours is never another than the signer's. */
+function isCodeOf(code: string, status: number): code is ErrorCode {
+  const known = ERROR_CODES.find((each) => each === code);
+  return known !== undefined && STATUS[known] === status;
+}
+
+function unreachable(
+  message: string,
+  cause: unknown,
+): { readonly kind: "unreachable"; readonly error: AppError } {
+  return { kind: "unreachable", error: new AppError("upstream_failure", message, { cause }) };
+}
+
+/** The fault that a broker is told for an answer that is none. */
+export function faultOf(answer: Exclude<SignerAnswer<unknown>, { kind: "answered" }>): AppError {
+  switch (answer.kind) {
+    case "refused":
+    case "unreachable":
+      return answer.error;
+    case "unknown_route":
+      return new AppError("upstream_failure", "the signer has no such route");
+    default:
+      return answer satisfies never;
+  }
+}

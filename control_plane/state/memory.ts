@@ -1,0 +1,74 @@
+import { AppError } from "@gateway/shared/errors";
+import type { Approval } from "../approval/approval.ts";
+import { checkApproval, checkBaseline, checkState } from "./rows.ts";
+import type { ControlStore, StoredBaseline } from "./store.ts";
+
+/** A {@linkcode ControlStore} in memory: what the control plane uses without `state_db`. */
+export class MemoryControlStore implements ControlStore {
+  readonly survivesRestart = false;
+  readonly #approvals = new Map<string, Approval>();
+  readonly #baselines = new Map<string, StoredBaseline>();
+  #isClosed = false;
+
+  loadApprovals(createdAfter: number): Promise<readonly Approval[]> {
+    return this.#run(() => {
+      const all = [...this.#approvals.values()];
+      for (const { id } of all.filter(({ createdAt }) => createdAt <= createdAfter)) {
+        this.#approvals.delete(id);
+      }
+      return [...this.#approvals.values()].sort((a, b) => a.createdAt - b.createdAt);
+    });
+  }
+
+  insertApproval(approval: Approval): Promise<void> {
+    return this.#run(() => {
+      checkApproval(approval);
+      checkState(approval.state);
+      if (this.#approvals.has(approval.id)) throw new AppError("internal", "There is an approval of this id");
+      this.#approvals.set(approval.id, approval);
+    });
+  }
+
+  updateApproval({ id, state }: Approval): Promise<void> {
+    return this.#run(() => {
+      checkState(state);
+      const approval = this.#approvals.get(id);
+      if (approval === undefined) throw new AppError("internal", "There is no approval of this id");
+      this.#approvals.set(id, { ...approval, state });
+    });
+  }
+
+  deleteApprovals(ids: readonly string[]): Promise<void> {
+    return this.#run(() => {
+      for (const id of ids) this.#approvals.delete(id);
+    });
+  }
+
+  loadBaselines(): Promise<readonly StoredBaseline[]> {
+    return this.#run(() => [...this.#baselines.values()]);
+  }
+
+  putBaseline(baseline: StoredBaseline): Promise<void> {
+    return this.#run(() => {
+      checkBaseline(baseline);
+      this.#baselines.set(baseline.subject, baseline);
+    });
+  }
+
+  deleteBaselines(subjects: readonly string[]): Promise<void> {
+    return this.#run(() => {
+      for (const subject of subjects) this.#baselines.delete(subject);
+    });
+  }
+
+  close(): Promise<void> {
+    this.#isClosed = true;
+    return Promise.resolve();
+  }
+
+  // deno-lint-ignore require-await -- what the action throws becomes a rejection
+  async #run<T>(action: () => T): Promise<T> {
+    if (this.#isClosed) throw new AppError("internal", "The state store is closed");
+    return action();
+  }
+}

@@ -1,0 +1,31 @@
+/**
+ * The schema of the control plane's state database. `user_version` counts the migrations that were applied; to
+ * change the schema, append one, and never edit one that was released. Times are milliseconds since the epoch.
+ */
+export const MIGRATIONS: readonly string[] = [
+  `CREATE TABLE approvals (
+    id TEXT PRIMARY KEY,
+    caller TEXT NOT NULL DEFAULT '',
+    end_user TEXT NOT NULL DEFAULT '',
+    host TEXT NOT NULL DEFAULT '',
+    command TEXT NOT NULL DEFAULT '',
+    sudo INTEGER NOT NULL DEFAULT 0,
+    sudo_user TEXT NOT NULL DEFAULT '',
+    rule TEXT NOT NULL DEFAULT '',
+    anomalies TEXT NOT NULL DEFAULT '[]',
+    status TEXT NOT NULL,
+    consumed INTEGER NOT NULL DEFAULT 0,
+    created_at INTEGER NOT NULL,
+    decided_at INTEGER NOT NULL DEFAULT 0,
+    decided_by TEXT NOT NULL DEFAULT '',
+    learn_ttl_seconds INTEGER NOT NULL DEFAULT 0,
+    request_json TEXT NOT NULL
+  );
+  CREATE INDEX approvals_created ON approvals (created_at);
+  CREATE TABLE baselines (
+    subject TEXT PRIMARY KEY,
+    last_seen INTEGER NOT NULL,
+    hosts TEXT NOT NULL DEFAULT '[]',
+    commands TEXT NOT NULL DEFAULT '[]'
+  );`,
+];

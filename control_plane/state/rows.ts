@@ -1,0 +1,173 @@
+import {
+  type Parameters,
+  readFlag,
+  readInteger,
+  readStrings,
+  readText,
+  readTime,
+  type Row,
+} from "@gateway/shared/state/columns";
+import { checkStorable } from "@gateway/shared/state/store";
+import { signRequest } from "@gateway/shared/wire/sign";
+import { type Approval, type ApprovalState, type StoredRequest, withoutToken } from "../approval/approval.ts";
+import type { StoredBaseline } from "./store.ts";
+
+/** The text columns of `approvals`. */
+export const APPROVAL_TEXTS = [
+  "id",
+  "caller",
+  "end_user",
+  "host",
+  "command",
+  "sudo_user",
+  "rule",
+  "anomalies",
+  "status",
+  "decided_by",
+  "request_json",
+] as const;
+/** The integer columns of `approvals`. */
+export const APPROVAL_INTEGERS = [
+  "sudo",
+  "consumed",
+  "created_at",
+  "decided_at",
+  "learn_ttl_seconds",
+] as const;
+/** The columns of `approvals` that a change of state changes. */
+export const STATE_COLUMNS = ["status", "consumed", "decided_at", "decided_by", "learn_ttl_seconds"] as const;
+/** The text columns of `baselines`. */
+export const BASELINE_TEXTS = ["subject", "hosts", "commands"] as const;
+/** The integer columns of `baselines`. */
+export const BASELINE_INTEGERS = ["last_seen"] as const;
+
+/**
+ * Refuses an approval with a text that can't be kept as it is; lists and the request can, in JSON.
+ *
+ * @throws {AppError} `internal`
+ */
+export function checkApproval({ id, caller, endUser, host, command, sudoUser, rule }: Approval): void {
+  checkStorable([id, caller, endUser, host, command, sudoUser, rule]);
+}
+
+/** The columns of an approval. */
+export function encodeApproval(approval: Approval): Parameters {
+  return {
+    id: approval.id,
+    caller: approval.caller,
+    end_user: approval.endUser,
+    host: approval.host,
+    command: approval.command,
+    sudo: approval.sudo ? 1 : 0,
+    sudo_user: approval.sudoUser,
+    rule: approval.rule,
+    anomalies: JSON.stringify(approval.anomalies),
+    created_at: approval.createdAt,
+    request_json: JSON.stringify(withoutToken(approval.request)),
+    ...encodeState(approval.state),
+  };
+}
+
+/**
+ * Refuses a state with a text that can't be kept as it is.
+ *
+ * @throws {AppError} `internal`
+ */
+export function checkState(state: ApprovalState): void {
+  if (state.kind !== "pending") checkStorable([state.by]);
+}
+
+/** The columns that the state of an approval is in. */
+export function encodeState(state: ApprovalState): Parameters {
+  const decided = state.kind === "pending" ? { by: "", at: 0 } : state;
+  return {
+    status: state.kind === "consumed" ? "approved" : state.kind,
+    consumed: state.kind === "consumed" ? 1 : 0,
+    decided_at: decided.at,
+    decided_by: decided.by,
+    learn_ttl_seconds: "learnTtlSeconds" in state ? state.learnTtlSeconds : 0,
+  };
+}
+
+/**
+ * An approval from its row.
+ *
+ * @throws {TypeError} saying which column can't be read, or contradicts another
+ */
+export function decodeApproval(row: Row): Approval {
+  const caller = readText(row, "caller");
+  const state = decodeState(row);
+  if (state.kind !== "pending" && (state.by === "" || state.by === caller)) {
+    throw new TypeError("column decided_by: who asks never decides, and somebody has to");
+  }
+  return {
+    id: readText(row, "id"),
+    caller,
+    endUser: readText(row, "end_user"),
+    host: readText(row, "host"),
+    command: readText(row, "command"),
+    sudo: readFlag(row, "sudo"),
+    sudoUser: readText(row, "sudo_user"),
+    rule: readText(row, "rule"),
+    anomalies: readStrings(row, "anomalies"),
+    createdAt: readTime(row, "created_at", 1),
+    state,
+    request: readRequest(row),
+  };
+}
+
+function decodeState(row: Row): ApprovalState {
+  const status = readText(row, "status");
+  const isConsumed = readFlag(row, "consumed");
+  const decision = { by: readText(row, "decided_by"), at: readTime(row, "decided_at", 1) };
+  const learnTtlSeconds = readInteger(row, "learn_ttl_seconds");
+  if (learnTtlSeconds < 0) throw new TypeError("column learn_ttl_seconds is negative");
+  if (status === "approved") {
+    return { kind: isConsumed ? "consumed" : "approved", ...decision, learnTtlSeconds };
+  }
+  if (isConsumed) throw new TypeError("column consumed: only what was approved is collected");
+  if (status === "denied") return { kind: "denied", ...decision };
+  if (status === "pending") return { kind: "pending" };
+  throw new TypeError("column status: unknown");
+}
+
+function readRequest(row: Row): StoredRequest {
+  let value: unknown;
+  try {
+    value = JSON.parse(readText(row, "request_json"));
+  } catch (error) {
+    // Not the parser's message: it quotes from the command.
+    throw error instanceof TypeError ? error : new TypeError("column request_json is not JSON");
+  }
+  const { success, data } = signRequest.safeParse(value);
+  if (!success) throw new TypeError("column request_json is not a sign request");
+  return withoutToken(data);
+}
+
+/**
+ * Refuses a baseline with a text that can't be kept as it is.
+ *
+ * @throws {AppError} `internal`
+ */
+export function checkBaseline({ subject }: StoredBaseline): void {
+  checkStorable([subject]);
+}
+
+/** The columns of a baseline. */
+export function encodeBaseline({ subject, lastSeen, hosts, commands }: StoredBaseline): Parameters {
+  return { subject, last_seen: lastSeen, hosts: JSON.stringify(hosts), commands: JSON.stringify(commands) };
+}
+
+/**
+ * A baseline from its row.
+ *
+ * @throws {TypeError} saying which column can't be read
+ */
+export function decodeBaseline(row: Row): StoredBaseline {
+  return {
+    subject: readText(row, "subject"),
+    lastSeen: readTime(row, "last_seen", 1),
+    hosts: readStrings(row, "hosts"),
+    commands: readStrings(row, "commands"),
+  };
+}

@@ -1,0 +1,60 @@
+import type { Approval } from "../approval/approval.ts";
+
+/** What the guardrails know of one subject. */
+export interface StoredBaseline {
+  readonly subject: string;
+  /** In milliseconds since the epoch. */
+  readonly lastSeen: number;
+  readonly hosts: readonly string[];
+  readonly commands: readonly string[];
+}
+
+/**
+ * Keeps approvals and baselines for the next start. Every change is all or nothing, and committed when its
+ * promise resolves: a process killed later does not lose it. A change that rejects has not been made, as far
+ * as the store can tell. Times are kept to the millisecond.
+ */
+export interface ControlStore {
+  /** Whether what is kept outlives the process. */
+  readonly survivesRestart: boolean;
+
+  /**
+   * The approvals created after this time, the oldest first; unreadable ones are left out with a warning. Older
+   * ones are removed: call it before anything else.
+   */
+  loadApprovals(createdAfter: number): Promise<readonly Approval[]>;
+
+  /**
+   * Keeps a new approval.
+   *
+   * @throws {AppError} `internal` when it was not kept, also when there is one of its id, or when a text in it
+   * could come back shorter than it was
+   */
+  insertApproval(approval: Approval): Promise<void>;
+
+  /**
+   * Keeps the new state of an approval; nothing else of it changes.
+   *
+   * @throws {AppError} `internal` when it was not kept, also when there is no approval of this id
+   */
+  updateApproval(approval: Approval): Promise<void>;
+
+  /** Removes the approvals of these ids, in one change. */
+  deleteApprovals(ids: readonly string[]): Promise<void>;
+
+  /** All baselines; unreadable ones are left out with a warning. */
+  loadBaselines(): Promise<readonly StoredBaseline[]>;
+
+  /**
+   * Keeps a baseline, in the place of an older one of its subject.
+   *
+   * @throws {AppError} `internal` when it was not kept
+   */
+  putBaseline(baseline: StoredBaseline): Promise<void>;
+
+  /** Removes the baselines of these subjects, in one change. */
+  deleteBaselines(subjects: readonly string[]): Promise<void>;
+
+  /** Releases the store; it can't be used any more. */
+  close(): Promise<void>;
+}

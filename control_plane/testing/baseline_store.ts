@@ -1,0 +1,42 @@
+import type { BaselineStore } from "../behavior/baseline_writer.ts";
+import type { StoredBaseline } from "../state/store.ts";
+
+/** Baselines in memory; it can be told to fail, and to hold back its answers. */
+export class FakeBaselineStore implements BaselineStore {
+  readonly rows = new Map<string, StoredBaseline>();
+  /** Every put and delete in order, as `put <subject>` and `delete <subject> …`. */
+  readonly calls: string[] = [];
+  /** Why each change is refused; nothing, as long as it works. */
+  failure: Error | undefined;
+  /** What each change waits for. */
+  gate: Promise<void> = Promise.resolve();
+
+  /** Starts with these. */
+  constructor(rows: readonly StoredBaseline[] = []) {
+    for (const row of rows) this.rows.set(row.subject, row);
+  }
+
+  loadBaselines(): Promise<readonly StoredBaseline[]> {
+    return this.failure === undefined
+      ? Promise.resolve([...this.rows.values()])
+      : Promise.reject(this.failure);
+  }
+
+  putBaseline(baseline: StoredBaseline): Promise<void> {
+    return this.#change(`put ${baseline.subject}`, () => this.rows.set(baseline.subject, baseline));
+  }
+
+  deleteBaselines(subjects: readonly string[]): Promise<void> {
+    return this.#change(`delete ${subjects.join(" ")}`, () => {
+      for (const subject of subjects) this.rows.delete(subject);
+    });
+  }
+
+  async #change(call: string, apply: () => void): Promise<void> {
+    this.calls.push(call);
+    const { failure } = this;
+    await this.gate;
+    if (failure !== undefined) throw failure;
+    apply();
+  }
+}

@@ -1,0 +1,65 @@
+import { AppError } from "@gateway/shared/errors";
+import type { Approval } from "../approval/approval.ts";
+import { MemoryControlStore } from "../state/memory.ts";
+import type { ControlStore, StoredBaseline } from "../state/store.ts";
+
+/** A change of approvals that a test can make fail or wait. */
+export type ApprovalChange = "insertApproval" | "updateApproval" | "deleteApprovals";
+
+/** A store over memory whose disk fails, or is slow, where a test says so. */
+export class FailingControlStore implements ControlStore {
+  readonly survivesRestart = true;
+  /** The changes asked for, in their order. */
+  readonly calls: ApprovalChange[] = [];
+  /** These fail, before they change anything. */
+  readonly failing = new Set<ApprovalChange>();
+  /** These wait for the promise first. */
+  readonly held = new Map<ApprovalChange, Promise<unknown>>();
+  /** Runs before every change, which fails when it rejects. */
+  before: (change: ApprovalChange) => Promise<void> = () => Promise.resolve();
+  readonly #store: MemoryControlStore;
+
+  constructor(store: MemoryControlStore = new MemoryControlStore()) {
+    this.#store = store;
+  }
+
+  loadApprovals(createdAfter: number): Promise<readonly Approval[]> {
+    return this.#store.loadApprovals(createdAfter);
+  }
+
+  insertApproval(approval: Approval): Promise<void> {
+    return this.#run("insertApproval", () => this.#store.insertApproval(approval));
+  }
+
+  updateApproval(approval: Approval): Promise<void> {
+    return this.#run("updateApproval", () => this.#store.updateApproval(approval));
+  }
+
+  deleteApprovals(ids: readonly string[]): Promise<void> {
+    return this.#run("deleteApprovals", () => this.#store.deleteApprovals(ids));
+  }
+
+  loadBaselines(): Promise<readonly StoredBaseline[]> {
+    return this.#store.loadBaselines();
+  }
+
+  putBaseline(baseline: StoredBaseline): Promise<void> {
+    return this.#store.putBaseline(baseline);
+  }
+
+  deleteBaselines(subjects: readonly string[]): Promise<void> {
+    return this.#store.deleteBaselines(subjects);
+  }
+
+  close(): Promise<void> {
+    return this.#store.close();
+  }
+
+  async #run<T>(change: ApprovalChange, action: () => Promise<T>): Promise<T> {
+    this.calls.push(change);
+    await this.held.get(change);
+    await this.before(change);
+    if (this.failing.has(change)) throw new AppError("internal", "The state database could not be used");
+    return await action();
+  }
+}

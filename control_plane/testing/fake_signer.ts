@@ -1,0 +1,58 @@
+import { AppError } from "@gateway/shared/errors";
+import type { JsonClientRequest, JsonClientResponse } from "@gateway/shared/http/json_client";
+import { parseJson, stringifyJson } from "@gateway/shared/json";
+import type { SignRequest } from "@gateway/shared/wire/sign";
+
+/** The largest serial there is, which no `number` holds. */
+export const SERIAL = 18446744073709551615n;
+
+/** What the signer says to one request. */
+export interface FakeReply {
+  readonly status?: number;
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** Says what it is told to, and remembers what it was asked. */
+export class FakeSigner {
+  readonly requests: JsonClientRequest[] = [];
+  /** Like a signer that allows everything; an error is a signer that cannot be reached. */
+  reply: (request: JsonClientRequest) => FakeReply | Promise<FakeReply> = (request) => allow(request);
+
+  /** The bodies of the sign requests so far. */
+  get signed(): readonly SignRequest[] {
+    return this.requests.filter(({ path }) => path === "/v1/sign").map(({ body }) => body as SignRequest);
+  }
+
+  async request(request: JsonClientRequest): Promise<JsonClientResponse> {
+    // As over a wire: what is sent and what comes back is text.
+    const { body: sent } = request;
+    this.requests.push(sent === undefined ? request : { ...request, body: parseJson(stringifyJson(sent)) });
+    if (request.signal?.aborted) throw new AppError("canceled", "Contacting the signer was canceled");
+    const { status = 200, body = {}, headers = {} } = await this.reply(request);
+    const text = stringifyJson(body);
+    return { status, headers, text, body: parseJson(text) };
+  }
+}
+
+/** What a signer answers that allows everything. */
+export function allow({ body }: JsonClientRequest): FakeReply {
+  const request = body as SignRequest | undefined;
+  const decision = { allowed: true, matched_rule: "allow:.*", force_command: request?.command };
+  if (request?.dry_run) return { body: { decision } };
+  return { body: { certificate: "ssh-ed25519-cert-v01@openssh.com AAAA\n", serial: SERIAL, decision } };
+}
+
+/** What a signer answers that wants every command approved. */
+export function gate(request: JsonClientRequest): FakeReply {
+  const sign = request.body as SignRequest | undefined;
+  if (sign?.approved || sign?.dry_run) return allow(request);
+  return {
+    body: { decision: { allowed: true, require_approval: true, matched_rule: "require_approval:^rm" } },
+  };
+}
+
+/** A refusal as the signer writes it. */
+export function refusal(status: number, code: string, detail: string, headers = {}): FakeReply {
+  return { status, body: { type: "about:blank", status, detail, code }, headers };
+}

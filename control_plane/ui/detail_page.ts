@@ -1,0 +1,104 @@
+import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import { visibleText } from "@gateway/shared/visible";
+import { renderDecisionForm } from "./decision_form.ts";
+import { type Html, markup } from "./html.ts";
+import { LIST_PATH, renderPage } from "./page.ts";
+import type { EnteredTtl } from "./parse_decision.ts";
+import { renderCommand } from "./request_command.ts";
+import { renderFacts, type RequestFacts } from "./request_facts.ts";
+import { parseTime, showAge, showElevation, showStatus, showTimeLeft, statusWord } from "./request_text.ts";
+import { cutText, showText } from "./shown_text.ts";
+import { formatDuration, formatUtc } from "./text_format.ts";
+
+/** What a request's page shows. */
+export interface DetailPage extends RequestFacts {
+  /** Who reads it, by the CN of the certificate. */
+  readonly approver: string;
+  /** Why the reader's decision was not taken. */
+  readonly problem?: string | undefined;
+  /** What the reader had entered. */
+  readonly entered?: EnteredTtl | undefined;
+}
+
+/** `GET /ui/approvals/{id}`: everything to decide upon, and the form to do so. */
+export function renderDetailPage(page: DetailPage): string {
+  const { approval, approver, now, problem } = page;
+  const { id, host, status, decided_by, expires_at } = approval;
+  const word = statusWord(status);
+  return renderPage({
+    title: `${problem === undefined ? "" : "Not done – "}${word}: ${
+      visibleText(cutText(host, 60))
+    } – Approvals`,
+    approver,
+    now,
+    live: {
+      state: [id, status, decided_by, expires_at],
+      news: decided_by === undefined ? word : `${word} by ${visibleText(decided_by)}`,
+      // Only what can still expire can still change.
+      refreshSeconds: expires_at === undefined ? 0 : 3,
+    },
+    main: markup`${problem !== undefined && renderProblem(problem)}
+<div class="head"><h1 tabindex="-1">Approval request</h1>${showStatus(status)}</div>
+<p class="lead">${renderLead(approval)}</p>
+${renderCommand(approval.command)}
+<section class="panel" aria-labelledby="request"><h2 id="request">Request</h2>
+${renderFacts(page)}
+</section>
+<section class="panel" aria-labelledby="decision"><h2 id="decision">Decision</h2>
+${status === "pending" ? renderPending(page) : renderDecided(page)}
+</section>
+<p><a href="${LIST_PATH}">All approvals</a></p>`,
+  });
+}
+
+function renderProblem(problem: string): Html {
+  return markup`<p class="problem" id="problem" role="alert" tabindex="-1">Not done: ${
+    showText(problem)
+  }.</p>`;
+}
+
+function renderLead(approval: ApprovalRecord): Html {
+  const { caller, end_user, host, sudo } = approval;
+  return markup`<b>${showText(caller)}</b>${
+    end_user !== undefined && markup`, for <b>${showText(end_user)}</b>,`
+  } asks to run this command on <b>${showText(host)}</b>${
+    sudo === true && markup` with ${showElevation(approval)}`
+  }.`;
+}
+
+function renderPending({ approval, approver, now, entered }: DetailPage): Html {
+  const { caller, expires_at } = approval;
+  const left = expires_at !== undefined &&
+    markup`<p>Time left: <b>${showTimeLeft(parseTime(expires_at), now)}</b></p>\n`;
+  if (caller === approver) {
+    return markup`${left}<p>This is your own request, so somebody else has to decide it: nobody approves what they
+asked for themselves.</p>`;
+  }
+  return markup`${left}${renderDecisionForm(approval, entered)}`;
+}
+
+function renderDecided({ approval, now }: DetailPage): Html {
+  const { status, learn_ttl, expires_at } = approval;
+  return markup`<p>${renderVerdict(approval, now)}</p>${
+    learn_ttl !== undefined &&
+    markup`\n<p>Learned: the same needs no approval for ${
+      formatDuration(Number(learn_ttl / 1_000_000n))
+    }.</p>`
+  }${
+    status === "approved" &&
+    (expires_at === undefined
+      ? markup`\n<p>The broker has collected it.</p>`
+      : markup`\n<p>The broker has not collected it yet; time left: ${
+        showTimeLeft(parseTime(expires_at), now)
+      }.</p>`)
+  }`;
+}
+
+function renderVerdict({ status, decided_by, decided_at }: ApprovalRecord, now: number): Html {
+  if (decided_by === undefined) return markup`Nobody decided in time.`;
+  const decided = parseTime(decided_at);
+  const verb = status === "denied" ? "Denied" : "Approved";
+  return markup`${verb} by <b>${showText(decided_by)}</b> ${showAge(decided, now)} ago, on ${
+    formatUtc(decided)
+  }${status === "expired" && ", but not collected in time"}.`;
+}

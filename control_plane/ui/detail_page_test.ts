@@ -1,0 +1,323 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { readHtml } from "../testing/html_reader.ts";
+import { HOSTILE, READ_AT, recordOf } from "../testing/sample_record.ts";
+import { type DetailPage, renderDetailPage } from "./detail_page.ts";
+import type { AskedFor } from "./request_facts.ts";
+import { SCRIPT } from "./script.ts";
+import { segmentText } from "./shown_text.ts";
+import { STYLE } from "./style.ts";
+
+const ASKED: AskedFor = {
+  purpose: "oneshot",
+  session_mode: "",
+  ttl_seconds: 0,
+  pty: false,
+  file_transfer: false,
+  end_user_groups: null,
+  target_type: "",
+};
+const DECIDED = { decided_by: "approver-2", decided_at: "2026-01-02T03:04:35.000Z" } as const;
+
+function render(page: Partial<DetailPage> = {}) {
+  return readHtml(
+    renderDetailPage({ approval: recordOf(), approver: "approver-1", now: READ_AT, ...page }),
+    [STYLE, SCRIPT],
+  );
+}
+
+type Elements = ReturnType<typeof render>;
+
+/** The list of facts. */
+function factsOf(elements: Elements): Readonly<Record<string, string>> {
+  const [names, values] = ["dt", "dd"].map((wanted) =>
+    elements.filter(({ tag }) => tag === wanted).map(({ text }) => text.trim())
+  );
+  return Object.fromEntries((names ?? []).map((name, index) => [name, values?.[index] ?? ""]));
+}
+
+const textOf = (elements: Elements, id: string) =>
+  elements.find(({ attributes }) => attributes["aria-labelledby"] === id)?.text ?? "";
+const buttonsOf = (elements: Elements) =>
+  elements.filter(({ tag, attributes }) => tag === "button" && "value" in attributes).map(({ attributes }) =>
+    attributes["value"]
+  );
+
+Deno.test("renderDetailPage() shows everything to decide upon", () => {
+  const elements = render({
+    approval: recordOf({
+      end_user: "alice@example.com",
+      sudo: true,
+      rule: "behavior",
+      anomalies: ["new-host:web01", "new-command:systemctl", "other"],
+    }),
+    asked: { ...ASKED, ttl_seconds: 120, pty: true, file_transfer: true, end_user_groups: ["web", "oncall"] },
+  });
+  assert.deepEqual(factsOf(elements), {
+    "Asked by": "broker-1",
+    "On behalf of": "alice@example.com",
+    "Groups, as the broker says": "web, oncall",
+    "Host": "web01",
+    "Elevation": "sudo as root",
+    "Kind": "one command, with a terminal, transfers a file",
+    "Wants access for": "2 min",
+    "Matched rule": "behavior",
+    "Unusual": "first request for host web01first request to run systemctlother",
+    "Asked": "1 min ago, on 2026-01-02 03:04:05 UTC",
+    "Request": "00112233445566778899aabbccddeeff",
+  });
+  assert.ok(textOf(elements, "command").includes("systemctl restart nginx"));
+  assert.ok(textOf(elements, "decision").includes("Time left: 1 min"));
+  assert.equal(
+    elements.find(({ attributes }) => attributes["class"] === "lead")?.text,
+    "broker-1, for alice@example.com, asks to run this command on web01 with sudo as root.",
+  );
+});
+
+Deno.test.each<{ name: string; page: Partial<DetailPage>; fact: string; value: string | undefined }>([
+  {
+    name: "that nobody is named",
+    page: {},
+    fact: "On behalf of",
+    value: "nobody whom a trusted broker names",
+  },
+  { name: "that nothing is elevated", page: {}, fact: "Elevation", value: "none" },
+  {
+    name: "another user",
+    page: { approval: recordOf({ sudo: true, sudo_user: "db" }) },
+    fact: "Elevation",
+    value: "sudo as db",
+  },
+  {
+    name: "root for an empty user",
+    page: { approval: recordOf({ sudo: true, sudo_user: "" }) },
+    fact: "Elevation",
+    value: "sudo as root",
+  },
+  {
+    name: "a session",
+    page: { asked: { ...ASKED, purpose: "session", session_mode: "shell" } },
+    fact: "Kind",
+    value: "session, mode shell",
+  },
+  { name: "a cluster", page: { asked: { ...ASKED, target_type: "k8s" } }, fact: "Cluster", value: "web01" },
+  {
+    name: "a user in no group",
+    page: { asked: { ...ASKED, end_user_groups: [] } },
+    fact: "Groups, as the broker says",
+    value: "none",
+  },
+  {
+    name: "no groups where none are stated",
+    page: { asked: ASKED },
+    fact: "Groups, as the broker says",
+    value: undefined,
+  },
+])("renderDetailPage() shows $name", ({ page, fact, value }) => {
+  assert.equal(factsOf(render(page))[fact], value);
+});
+
+Deno.test("renderDetailPage() offers to approve, to deny and to learn, by a form that needs no script", () => {
+  const elements = render();
+  const form = elements.find(({ tag }) => tag === "form");
+  assert.equal(form?.attributes["method"], "post");
+  assert.equal(form?.attributes["action"], "/ui/approvals/00112233445566778899aabbccddeeff");
+  assert.equal(form?.attributes["data-api"], "/v1/approvals/00112233445566778899aabbccddeeff");
+  assert.deepEqual(buttonsOf(elements), ["approve", "deny", "learn"]);
+  const chosen = elements.find(({ attributes }) => "selected" in attributes);
+  assert.equal(chosen?.text, "1 hour");
+});
+
+Deno.test("renderDetailPage() lets Enter in a field decide nothing: the form's default button is disabled", () => {
+  assert.ok(render().every(({ attributes }) => !["radio", "checkbox"].includes(attributes["type"] ?? "")));
+  const [first] = render().filter(({ tag }) => tag === "button");
+  assert.ok(first !== undefined && "disabled" in first.attributes && !("name" in first.attributes));
+});
+
+Deno.test("renderDetailPage() gives nobody buttons for an own request, and says why", () => {
+  const elements = render({ approver: "broker-1" });
+  assert.deepEqual(buttonsOf(elements), []);
+  assert.ok(elements.every(({ tag }) => tag !== "form"));
+  assert.match(textOf(elements, "decision"), /your own request, so somebody else has to decide it/);
+});
+
+Deno.test.each([
+  {
+    name: "who denied it and when",
+    record: { ...DECIDED, status: "denied", expires_at: undefined } as const,
+    text: "Denied by approver-2 30 s ago, on 2026-01-02 03:04:35 UTC.",
+  },
+  {
+    name: "that it waits to be collected",
+    record: { ...DECIDED, status: "approved", expires_at: "2026-01-02T03:06:35.000Z" } as const,
+    text: "The broker has not collected it yet; time left: 1 min 30 s.",
+  },
+  {
+    name: "that it was collected",
+    record: { ...DECIDED, status: "approved", expires_at: undefined } as const,
+    text: "The broker has collected it.",
+  },
+  {
+    name: "for how long it was learned",
+    record: { ...DECIDED, status: "approved", learn_ttl: 7_200_000_000_000n } as const,
+    text: "Learned: the same needs no approval for 2 h.",
+  },
+  {
+    name: "that nobody decided",
+    record: { status: "expired", expires_at: undefined } as const,
+    text: "Nobody decided in time.",
+  },
+  {
+    name: "that nobody collected it",
+    record: { ...DECIDED, status: "expired", expires_at: undefined } as const,
+    text: "Approved by approver-2 30 s ago, on 2026-01-02 03:04:35 UTC, but not collected in time.",
+  },
+])("renderDetailPage() shows $name, and no buttons", ({ record, text }) => {
+  const elements = render({ approval: recordOf(record) });
+  assert.ok(textOf(elements, "decision").includes(text), textOf(elements, "decision"));
+  assert.deepEqual(buttonsOf(elements), []);
+});
+
+Deno.test.each([
+  { name: "while it is pending", record: {}, seconds: "3" },
+  { name: "until it is collected", record: { ...DECIDED, status: "approved" } as const, seconds: "3" },
+  {
+    name: "no longer once it is final",
+    record: { ...DECIDED, status: "denied", expires_at: undefined } as const,
+    seconds: "0",
+  },
+])("renderDetailPage() looks for changes $name", ({ record, seconds }) => {
+  const main = render({ approval: recordOf(record) }).find(({ tag }) => tag === "main");
+  assert.equal(main?.attributes["data-refresh"], seconds);
+});
+
+Deno.test("renderDetailPage() is never loaded anew by itself: that would wipe what is being entered", () => {
+  assert.ok(render().every(({ attributes }) => attributes["http-equiv"] === undefined));
+});
+
+Deno.test("renderDetailPage() shows a problem first, and what was entered", () => {
+  const elements = render({ problem: "learn <b>", entered: { ttl: "other", amount: '"5', unit: "60" } });
+  const alert = elements.find(({ attributes }) => attributes["role"] === "alert");
+  assert.equal(alert?.text, "Not done: learn <b>.");
+  assert.match(elements.find(({ tag }) => tag === "title")?.text ?? "", /^Not done – Pending: web01/);
+  const checked = elements.filter(({ attributes }) => "selected" in attributes);
+  assert.deepEqual(checked.map(({ attributes }) => attributes["value"]), ["other", "60"]);
+  assert.equal(elements.find(({ attributes }) => attributes["name"] === "amount")?.attributes["value"], '"5');
+});
+
+Deno.test("renderDetailPage() labels every field, and names every part", () => {
+  const elements = render();
+  const page = renderDetailPage({ approval: recordOf(), approver: "a", now: READ_AT });
+  for (const [field] of page.matchAll(/<(?:input|select)\b[^>]*>/g)) {
+    const before = page.slice(0, page.indexOf(field));
+    assert.ok(before.lastIndexOf("<label") > before.lastIndexOf("</label>"), field);
+  }
+  const ids = elements.flatMap(({ attributes }) => attributes["id"] ?? []);
+  assert.equal(new Set(ids).size, ids.length);
+  for (const { attributes } of elements) {
+    for (const name of ["aria-labelledby", "aria-describedby"]) {
+      const reference = attributes[name];
+      assert.ok(reference === undefined || ids.includes(reference), reference);
+    }
+  }
+});
+
+Deno.test("renderDetailPage() warns of what can't be seen in a command, by name and number", () => {
+  const warning = render({ approval: recordOf({ command: "ls \u202ex\u202e\x1b c\u0430t" }) })
+    .find(({ attributes }) => attributes["class"] === "warning")?.text;
+  assert.match(warning ?? "", /U\+202E RIGHT-TO-LEFT OVERRIDE, 2 times/);
+  assert.match(warning ?? "", /U\+001B ESCAPE, once/);
+  assert.match(warning ?? "", /1 character that is not ASCII/);
+  assert.ok(render().every(({ attributes }) => attributes["class"] !== "warning"));
+});
+
+Deno.test("renderDetailPage() shows a command of 60 KiB whole, and how long it is", () => {
+  const command = "echo 1234567890 # a line of a script that is far too long\n".repeat(1059);
+  const section = textOf(render({ approval: recordOf({ command }) }), "command");
+  assert.ok(section.includes(command.replaceAll("\n", "\\x0a\n").trimEnd()));
+  assert.match(section, /61,422 characters in 1,060 lines. The box scrolls: read to its end./);
+});
+
+Deno.test("renderDetailPage() stays within bounds for the worst 60 KiB", () => {
+  const page = renderDetailPage({
+    approval: recordOf({ command: "\x01\x02".repeat(30_720) }),
+    approver: "a",
+    now: READ_AT,
+  });
+  assert.ok(page.length < 6_000_000, String(page.length));
+});
+
+const FIELDS = ["caller", "end_user", "host", "command", "sudo_user", "decided_by", "rule", "id"] as const;
+
+Deno.test.each(HOSTILE)("renderDetailPage() makes text of $name in every field", ({ text }) => {
+  for (const field of FIELDS) {
+    for (const status of ["pending", "approved"] as const) {
+      const approval = recordOf({ sudo: true, status, end_user: "y", decided_by: "z", [field]: text });
+      const elements = render({ approval, problem: text });
+      assertHarmless(elements);
+      if (field !== "decided_by" || status === "approved") {
+        assert.ok(elements.some((element) => element.tag === "bdo" && element.text === shownAs(text)), field);
+      }
+    }
+  }
+});
+
+Deno.test.each(HOSTILE)("renderDetailPage() makes text of $name in what was asked for", ({ text }) => {
+  assertHarmless(render({
+    approver: text,
+    approval: recordOf({ anomalies: [text, `new-host:${text}`] }),
+    asked: { ...ASKED, session_mode: text, target_type: text, purpose: text, end_user_groups: [text] },
+    entered: { ttl: text, amount: text, unit: text },
+  }));
+});
+
+Deno.test("renderDetailPage() makes text of everything", () => {
+  const texts = fc.string({ unit: "binary", maxLength: 40 });
+  const fields = fc.record(Object.fromEntries(FIELDS.map((field) => [field, texts])));
+  fc.assert(fc.property(fields, texts, (hostile, text) => {
+    const approval = recordOf({ sudo: true, ...hostile, anomalies: [text] });
+    const elements = render({ approval, approver: text, problem: text });
+    assertHarmless(elements);
+    assert.ok(
+      elements.some((element) => element.tag === "code" && element.text === shownAs(approval.command)) ||
+        approval.command === "",
+    );
+  }));
+});
+
+const TAGS =
+  "html head meta title style body a header div p nav b bdo span mark main h1 h2 section code ul li dl dt dd time form button fieldset legend label input select option footer script"
+    .split(" ");
+const ATTRIBUTES =
+  "action aria-describedby aria-hidden aria-label aria-labelledby autocomplete charset checked class content data-api data-news data-now data-refresh data-since data-state data-until datetime dir disabled hidden href id inputmode lang method min name novalidate role selected step tabindex title type value"
+    .split(" ");
+
+/** Nothing in a page that we have not put there; the reader has refused all that is not HTML as we write it. */
+function assertHarmless(elements: Elements): void {
+  for (const { tag, attributes } of elements) {
+    assert.ok(TAGS.includes(tag), tag);
+    for (const [name, value] of Object.entries(attributes)) {
+      assert.ok(ATTRIBUTES.includes(name), name);
+      if (name === "href") assert.match(value, /^(?:#main|\/ui\/approvals)$/);
+      if (name === "action" || name === "data-api") {
+        assert.match(value, /^\/(?:ui|v1)\/approvals\/[^/?#"<>\\]*$/);
+      }
+    }
+  }
+  assert.equal(elements.filter(({ tag }) => tag === "script").length, 1);
+  assert.equal(elements.filter(({ tag }) => tag === "form").length <= 1, true);
+}
+
+/** A text as a page shows it. */
+function shownAs(text: string): string {
+  return segmentText(text).map((segment) => {
+    if (segment.kind !== "odd") return segment.text;
+    const { character, count } = segment;
+    const code = character.codePointAt(0) ?? 0;
+    const hex = code.toString(16);
+    const escape = code < 0x100 && code !== 0xad ? `\\x${hex.padStart(2, "0")}` : `\\u{${hex}}`;
+    return `${character === " " ? "␣" : escape}${count > 1 ? ` ×${count}` : ""}${
+      character === "\n" ? "\n" : ""
+    }`;
+  }).join("");
+}

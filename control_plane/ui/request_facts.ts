@@ -1,0 +1,72 @@
+import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import type { SignRequest } from "@gateway/shared/wire/sign";
+import { type Html, markup } from "./html.ts";
+import { parseTime, showAge, showElevation } from "./request_text.ts";
+import { showText } from "./shown_text.ts";
+import { formatDuration, formatUtc } from "./text_format.ts";
+
+/** What the certificate is to be good for, beside what the record says. */
+export type AskedFor = Pick<
+  SignRequest,
+  "purpose" | "session_mode" | "ttl_seconds" | "pty" | "file_transfer" | "end_user_groups" | "target_type"
+>;
+
+/** What there is to know of a request. */
+export interface RequestFacts {
+  readonly approval: ApprovalRecord;
+  readonly asked?: AskedFor | undefined;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+}
+
+/** Who asks for what, and why somebody has to decide, as a list. */
+export function renderFacts({ approval, asked, now }: RequestFacts): Html {
+  const { caller, end_user, host, id, created_at, rule, anomalies = [] } = approval;
+  const created = parseTime(created_at);
+  const groups = asked?.end_user_groups ?? undefined;
+  const ttlSeconds = asked?.ttl_seconds ?? 0;
+  return markup`<dl class="facts">
+${fact("Asked by", showText(caller))}
+${fact("On behalf of", end_user === undefined ? "nobody whom a trusted broker names" : showText(end_user))}
+${groups !== undefined && fact("Groups, as the broker says", showList(groups))}
+${fact(asked?.target_type === "k8s" ? "Cluster" : "Host", showText(host))}
+${fact("Elevation", showElevation(approval))}
+${asked !== undefined && fact("Kind", showKind(asked))}
+${ttlSeconds > 0 && fact("Wants access for", formatDuration(ttlSeconds * 1000))}
+${rule !== undefined && fact("Matched rule", markup`<code>${showText(rule)}</code>`)}
+${
+    anomalies.length > 0 &&
+    fact("Unusual", markup`<ul>${anomalies.map((each) => markup`<li>${showAnomaly(each)}</li>`)}</ul>`)
+  }
+${fact("Asked", markup`${showAge(created, now)} ago, on ${formatUtc(created)}`)}
+${fact("Request", markup`<code>${showText(id)}</code>`)}
+</dl>`;
+}
+
+function fact(name: string, value: Html | string): Html {
+  return markup`<div><dt>${name}</dt><dd>${value}</dd></div>`;
+}
+
+function showList(names: readonly string[]): Html | string {
+  if (names.length === 0) return "none";
+  return markup`${names.map((name, index) => [index > 0 && ", ", showText(name)])}`;
+}
+
+function showKind({ purpose, session_mode, pty, file_transfer }: AskedFor): Html {
+  const mode = session_mode === "" ? undefined : markup`, mode ${showText(session_mode)}`;
+  return markup`${purpose === "session" ? "session" : "one command"}${mode}${pty && ", with a terminal"}${
+    file_transfer && ", transfers a file"
+  }`;
+}
+
+const ANOMALIES: Readonly<Record<string, string>> = {
+  "new-host": "first request for host ",
+  "new-command": "first request to run ",
+};
+
+function showAnomaly(anomaly: string): Html {
+  const end = anomaly.indexOf(":");
+  const kind = anomaly.slice(0, end);
+  if (!Object.hasOwn(ANOMALIES, kind)) return showText(anomaly);
+  return markup`${ANOMALIES[kind]}${showText(anomaly.slice(end + 1))}`;
+}

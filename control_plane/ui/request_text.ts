@@ -1,0 +1,53 @@
+import type { ApprovalRecord, ApprovalStatus } from "@gateway/shared/wire/approval";
+import { type Html, markup } from "./html.ts";
+import { showText } from "./shown_text.ts";
+import { formatDuration, formatUtc } from "./text_format.ts";
+
+const STATUS: Readonly<Record<ApprovalStatus, { readonly word: string; readonly sign: string }>> = {
+  pending: { word: "Pending", sign: "●" },
+  approved: { word: "Approved", sign: "✓" },
+  denied: { word: "Denied", sign: "✕" },
+  expired: { word: "Expired", sign: "–" },
+};
+
+/** A status as a word. */
+export function statusWord(status: ApprovalStatus): string {
+  return STATUS[status].word;
+}
+
+/** A status as a word with a sign and a colour. */
+export function showStatus(status: ApprovalStatus): Html {
+  const { word, sign } = STATUS[status];
+  return markup`<span class="status status-${status}"><span aria-hidden="true">${sign}</span> ${word}</span>`;
+}
+
+/** What it runs as beyond the login on the host; it stands out. */
+export function showElevation({ sudo, sudo_user }: Pick<ApprovalRecord, "sudo" | "sudo_user">): Html {
+  if (sudo !== true) return markup`<span class="muted">none</span>`;
+  const user = sudo_user === undefined || sudo_user === "" ? "root" : sudo_user;
+  return markup`<span class="elevated">sudo as ${showText(user)}</span>`;
+}
+
+/** How long ago something was; the script keeps it going. */
+export function showAge(since: number, now: number): Html {
+  return markup`<time class="count" datetime="${isoTime(since)}" title="${
+    formatUtc(since)
+  }" data-since="${since}">${formatDuration(now - since)}</time>`;
+}
+
+/** How much time is left; the script keeps it going. */
+export function showTimeLeft(until: number, now: number): Html {
+  return markup`<time class="count" datetime="${isoTime(until)}" title="${
+    formatUtc(until)
+  }" data-until="${until}">${formatDuration(until - now)}</time>`;
+}
+
+function isoTime(ms: number): string {
+  const date = new Date(ms);
+  return Number.isNaN(date.getTime()) ? "" : date.toISOString();
+}
+
+/** A time of the wire, in milliseconds since the epoch. */
+export function parseTime(timestamp: string): number {
+  return Date.parse(timestamp);
+}

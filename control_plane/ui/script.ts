@@ -1,0 +1,124 @@
+import { formatDuration } from "./text_format.ts";
+
+/**
+ * What the pages do beyond working without it: times that run, contents that are replaced when they have
+ * changed (and only then, so that focus, selection and what is being typed survive), and decisions sent as JSON
+ * to `POST /v1/approvals/{id}`. Whatever it shows it sets as text, or takes from pages that the server has escaped.
+ */
+export const SCRIPT: string = `"use strict";(() => {
+${formatDuration}
+const main = document.getElementById("main");
+const sync = document.getElementById("sync");
+const news = document.getElementById("news");
+const skew = Number(document.body.dataset.now) - Date.now();
+let busy = false;
+
+function tick() {
+  const now = Date.now() + skew;
+  for (const each of document.querySelectorAll("[data-since]")) {
+    each.textContent = formatDuration(now - each.dataset.since);
+  }
+  for (const each of document.querySelectorAll("[data-until]")) {
+    each.textContent = formatDuration(each.dataset.until - now);
+  }
+}
+
+async function refresh() {
+  const response = await fetch(location.pathname, {
+    headers: { accept: "text/html" },
+    redirect: "error",
+    signal: AbortSignal.timeout(10000),
+  });
+  if (!response.ok) throw new Error("status " + response.status);
+  const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+  const next = fresh.getElementById("main");
+  if (next === null || next.dataset.state === undefined) throw new Error("not the page");
+  sync.textContent = fresh.getElementById("sync").textContent;
+  sync.className = "";
+  if (next.dataset.state === main.dataset.state) return;
+  const focused = main.contains(document.activeElement) ? document.activeElement : null;
+  main.replaceChildren(...next.childNodes);
+  Object.assign(main.dataset, next.dataset);
+  document.title = fresh.title;
+  news.textContent = main.dataset.news;
+  if (focused !== null && focused !== main) {
+    const again = focused.id === "" ? null : document.getElementById(focused.id);
+    (again ?? main).focus({ preventScroll: true });
+  }
+  tick();
+}
+
+async function refreshOrSay() {
+  try {
+    await refresh();
+  } catch (error) {
+    sync.textContent = "Not up to date: the control plane did not answer (" + error.message + "). Trying again.";
+    sync.className = "stale";
+  }
+}
+
+async function keepFresh() {
+  while (Number(main.dataset.refresh) > 0) {
+    await new Promise((resolve) => setTimeout(resolve, main.dataset.refresh * 1000));
+    if (!busy) await refreshOrSay();
+  }
+}
+
+function complain(text) {
+  document.getElementById("problem")?.remove();
+  const problem = document.createElement("p");
+  Object.assign(problem, { id: "problem", className: "problem", tabIndex: -1, textContent: text });
+  problem.setAttribute("role", "alert");
+  main.prepend(problem);
+  problem.focus();
+}
+
+function bodyOf(form, decision) {
+  const fields = new FormData(form);
+  const ttl = fields.get("ttl") === "other" ? fields.get("amount") * fields.get("unit") : Number(fields.get("ttl"));
+  if (decision === "learn") return { approve: true, learn: true, ttl_seconds: ttl };
+  return { approve: decision === "approve" };
+}
+
+async function send(form, decision) {
+  let response;
+  try {
+    response = await fetch(form.dataset.api, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(bodyOf(form, decision)),
+      redirect: "error",
+      signal: AbortSignal.timeout(20000),
+    });
+    if (response.ok) return;
+  } catch {
+    return "No answer came: it is not known whether the decision counts. Look at the status before you decide again.";
+  }
+  const problem = await response.json().catch(() => ({}));
+  return "Not done: " + (problem.detail ?? "the control plane answered " + response.status) + ".";
+}
+
+document.addEventListener("submit", async (event) => {
+  const { target: form, submitter } = event;
+  if (form.dataset.api === undefined || submitter === null || !["approve", "learn", "deny"].includes(submitter.value)) return;
+  event.preventDefault();
+  if (busy) return;
+  busy = true;
+  for (const button of form.querySelectorAll("button[value]")) button.disabled = true;
+  news.textContent = "Sending the decision…";
+  const problem = await send(form, submitter.value);
+  news.textContent = problem === undefined ? "The decision is recorded." : "";
+  await refreshOrSay();
+  for (const button of form.querySelectorAll("button[value]")) button.disabled = false;
+  busy = false;
+  if (problem === undefined) {
+    document.getElementById("problem")?.remove();
+    main.querySelector("h1").focus();
+  } else {
+    complain(problem);
+  }
+});
+
+setInterval(tick, 1000);
+keepFresh();
+})();`;

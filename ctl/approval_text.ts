@@ -1,0 +1,53 @@
+import { quoteText } from "@gateway/shared/quote";
+import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import { formatDuration } from "./duration.ts";
+
+/** An approval in two lines. */
+export function formatSummary(approval: ApprovalRecord): readonly string[] {
+  const { id, status, caller, end_user: user = "", host, command, rule = "" } = approval;
+  const who = `caller=${quoteOdd(caller)} user=${quoteOdd(user || "-")} host=${quoteOdd(host)}`;
+  return [
+    `${id}  [${status}]  ${who} elevation=${quoteOdd(describeElevation(approval))}`,
+    `    cmd=${quoteText(command)} rule=${rule}`,
+  ];
+}
+
+/** All of an approval, a line for each fact that there is. */
+export function formatDetails(approval: ApprovalRecord): readonly string[] {
+  const { id, status, caller, end_user, host, command, rule, anomalies = [], created_at, expires_at } =
+    approval;
+  const facts: readonly (readonly [string, string | undefined])[] = [
+    ["id", id],
+    ["status", status],
+    ["caller", caller],
+    ["end user", end_user],
+    ["host", host],
+    ["elevation", describeElevation(approval)],
+    ["command", quoteText(command)],
+    ["rule", rule],
+    ["unusual", anomalies.length > 0 ? anomalies.join(", ") : undefined],
+    ["created", created_at],
+    ["expires", expires_at],
+    ["decided", describeDecision(approval)],
+    ["learned", describeLearning(approval)],
+  ];
+  return facts.flatMap(([name, value]) => value ? [`${name.padEnd(9)}  ${value}`] : []);
+}
+
+function describeElevation({ sudo, sudo_user: user }: ApprovalRecord): string {
+  return sudo === true ? `sudo:${user || "root"}` : "none";
+}
+
+function describeDecision({ decided_by: by, decided_at: at }: ApprovalRecord): string | undefined {
+  return by ? `${at} by ${by}` : undefined;
+}
+
+function describeLearning({ learn_ttl: nanoseconds = 0n }: ApprovalRecord): string | undefined {
+  if (nanoseconds <= 0n) return undefined;
+  return `no re-approval for ${formatDuration(Number(nanoseconds / 1_000_000_000n))}`;
+}
+
+/** A value among others on a line: one with a blank, or a sign that means something there, is quoted. */
+function quoteOdd(value: string): string {
+  return /^[^\s"=[\]]+$/.test(value) ? value : quoteText(value);
+}

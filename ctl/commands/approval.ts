@@ -1,0 +1,222 @@
+import { type Command, Option } from "commander";
+import { z } from "@zod/zod";
+import { AppError } from "@gateway/shared/errors";
+import { quoteText } from "@gateway/shared/quote";
+import {
+  APPROVAL_STATUSES,
+  type ApprovalDecision,
+  approvalList,
+  type ApprovalRecord,
+  approvalRecord,
+  type ApprovalStatus,
+  LONGEST_LEARN_TTL_SECONDS,
+} from "@gateway/shared/wire/approval";
+import { formatDetails, formatSummary } from "../approval_text.ts";
+import { once } from "../arguments.ts";
+import type { AddCommand, CommandContext } from "../context.ts";
+import { formatDuration, parseDuration } from "../duration.ts";
+import { type CommandResult, HintedError } from "../output.ts";
+import { addRemoteOptions, askControlPlane, joinPath, remoteHelp } from "../remote.ts";
+
+interface AllowFlags {
+  readonly learn?: boolean;
+  readonly ttl?: string;
+}
+
+const HELP = remoteHelp("control_plane");
+
+const LIST_EXAMPLES = `
+Examples:
+  broker-ctl approval list
+  broker-ctl approval list --status pending
+  broker-ctl approval list --json
+
+What waits for a decision, and what was decided or expired of late; the control plane forgets it after twice
+its approval.timeout_seconds. Read the whole command before you allow it: it is shown quoted, every character
+that could hide another made visible.
+${HELP}`;
+
+const SHOW_EXAMPLES = `
+Examples:
+  broker-ctl approval show 0123456789abcdef0123456789abcdef
+  broker-ctl approval show 0123456789abcdef0123456789abcdef --json
+${HELP}`;
+
+const ALLOW_EXAMPLES = `
+Examples:
+  broker-ctl approval allow 0123456789abcdef0123456789abcdef
+  broker-ctl approval allow 0123456789abcdef0123456789abcdef --learn --ttl 2h
+
+It allows this one command, once. With --learn the same caller and end user may run the same command on the
+same host again for that time without asking; broker-ctl policy grants shows such waivers, and
+broker-ctl policy revoke takes one back. Nobody can allow or deny what it asked for itself.
+${HELP}`;
+
+const DENY_EXAMPLES = `
+Examples:
+  broker-ctl approval deny 0123456789abcdef0123456789abcdef
+
+The command does not run; its caller is told that it was denied.
+${HELP}`;
+
+/** `approval list`, `show`, `allow` and `deny`: what waits for a second human, and the decision. */
+export const addApproval: AddCommand = (program, context) => {
+  const approval = program.command("approval").description("See and decide what waits for a second human.");
+  add(approval, "list")
+    .description("List what waits for a decision, and what was decided of late.")
+    .addOption(new Option("--status <status>", "only those of this status").choices(APPROVAL_STATUSES))
+    .addHelpText("after", LIST_EXAMPLES)
+    .action((flags: { readonly status?: ApprovalStatus }, command) =>
+      run(command, context, () => list(command, context, flags.status))
+    );
+  add(approval, "show")
+    .description("Show all of one request.")
+    .argument("<id>", "which")
+    .addHelpText("after", SHOW_EXAMPLES)
+    .action((id: string, _flags, command) => run(command, context, () => show(command, context, id)));
+  add(approval, "allow")
+    .alias("approve")
+    .description("Let the command of a request run.")
+    .argument("<id>", "which")
+    .option("--learn", "need no approval for the same again, for a time")
+    .option("--ttl <duration>", "for how long, such as 30m or 1h30m; with --learn (default: 1h)", once)
+    .addHelpText("after", ALLOW_EXAMPLES)
+    .action((id: string, flags: AllowFlags, command) =>
+      run(command, context, () => allow(command, context, { id, ...flags }))
+    );
+  add(approval, "deny")
+    .alias("reject")
+    .description("Refuse a request.")
+    .argument("<id>", "which")
+    .addHelpText("after", DENY_EXAMPLES)
+    .action((id: string, _flags, command) => run(command, context, () => deny(command, context, id)));
+};
+
+function add(family: Command, name: string): Command {
+  return addRemoteOptions(family.command(name), "control_plane");
+}
+
+function run(command: Command, context: CommandContext, action: () => Promise<CommandResult>): Promise<void> {
+  return context.run(command, ["clientConfig"], action);
+}
+
+async function list(
+  command: Command,
+  context: CommandContext,
+  status: ApprovalStatus | undefined,
+): Promise<CommandResult> {
+  const approvals = (await fetchAll(command, context, "approval list"))
+    .filter(({ record }) => status === undefined || record.status === status);
+  const nothing = `(no ${status ?? "pending"} requests)`;
+  return {
+    json: approvals.map(({ json }) => json),
+    lines: approvals.length === 0 ? [nothing] : approvals.flatMap(({ record }) => formatSummary(record)),
+  };
+}
+
+async function show(command: Command, context: CommandContext, id: string): Promise<CommandResult> {
+  const found = (await fetchAll(command, context, "approval show")).find(({ record }) => record.id === id);
+  if (found !== undefined) return { json: found.json, lines: formatDetails(found.record) };
+  throw new HintedError(
+    new AppError(
+      "not_found",
+      `Cannot show request ${quoteText(id)}: the control plane knows none of that id`,
+    ),
+    "broker-ctl approval list shows those that there are; decided and expired ones are forgotten after a while",
+  );
+}
+
+async function allow(
+  command: Command,
+  context: CommandContext,
+  wish: AllowFlags & { readonly id: string },
+): Promise<CommandResult> {
+  const { id } = wish;
+  const ttlSeconds = readLearning(wish);
+  const learning = ttlSeconds === undefined ? {} : { learn: true, ttl_seconds: ttlSeconds };
+  const json = await decide(command, context, {
+    id,
+    what: "approval allow",
+    body: { approve: true, ...learning },
+    expected: "approved",
+  });
+  const learned = ttlSeconds === undefined
+    ? ""
+    : ` + learned (no re-approval for ${formatDuration(ttlSeconds)})`;
+  return { json, lines: [`request ${id} approved${learned}`] };
+}
+
+async function deny(command: Command, context: CommandContext, id: string): Promise<CommandResult> {
+  const json = await decide(command, context, {
+    id,
+    what: "approval deny",
+    body: { approve: false },
+    expected: "denied",
+  });
+  return { json, lines: [`request ${id} denied`] };
+}
+
+/**
+ * For how long to learn, in seconds; undefined for not at all.
+ *
+ * @throws {AppError} `invalid_request` for a time without --learn, and for one that is none or too long
+ */
+function readLearning({ learn = false, ttl }: AllowFlags): number | undefined {
+  if (!learn) {
+    if (ttl === undefined) return undefined;
+    throw new AppError("invalid_request", "Option '--ttl' means nothing to 'allow' without --learn");
+  }
+  const seconds = parseDuration(ttl ?? "1h");
+  if (seconds <= LONGEST_LEARN_TTL_SECONDS) return seconds;
+  throw new AppError(
+    "invalid_request",
+    `Cannot learn for ${formatDuration(seconds)}: at most ${formatDuration(LONGEST_LEARN_TTL_SECONDS)}`,
+  );
+}
+
+interface Wish {
+  readonly id: string;
+  readonly what: string;
+  readonly body: Partial<ApprovalDecision>;
+  readonly expected: ApprovalStatus;
+}
+
+/** Posts a decision; says nothing of one that the control plane does not confirm. */
+async function decide(command: Command, context: CommandContext, wish: Wish): Promise<unknown> {
+  const { id, what, body, expected } = wish;
+  const answer = await askControlPlane(command, context, {
+    what,
+    method: "POST",
+    path: joinPath("v1", "approvals", id),
+    body,
+    schema: approvalRecord,
+    advice: {
+      403: "the certificate's CN must stand in approval.callers, and be another than the one that asked",
+      409: "broker-ctl approval list shows what is pending",
+    },
+  });
+  const { status } = answer.data;
+  if (answer.data.id === id && status === expected) return answer.body;
+  throw new AppError("upstream_failure", `${what} failed: the control plane says that it is ${status} now`);
+}
+
+interface Listed {
+  /** As it came. */
+  readonly json: unknown;
+  readonly record: ApprovalRecord;
+}
+
+async function fetchAll(
+  command: Command,
+  context: CommandContext,
+  what: string,
+): Promise<readonly Listed[]> {
+  const { body, data } = await askControlPlane(command, context, {
+    what,
+    method: "GET",
+    path: "/v1/approvals",
+    schema: approvalList,
+  });
+  const items = z.array(z.unknown()).parse(body);
+  return data.map((record, index) => ({ json: items[index], record }));
+}

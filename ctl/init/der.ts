@@ -1,0 +1,92 @@
+/** What of DER (X.690) a certificate bundle needs: values are written, never read. */
+
+const encoder = new TextEncoder();
+
+/** A value of any type: its tag, its length, its content. */
+export function encodeDer(tag: number, ...contents: readonly Uint8Array[]): Uint8Array {
+  const content = concatBytes(contents);
+  return concatBytes([Uint8Array.of(tag, ...encodeLength(content.length)), content]);
+}
+
+/** SEQUENCE. */
+export function sequence(...elements: readonly Uint8Array[]): Uint8Array {
+  return encodeDer(0x30, ...elements);
+}
+
+/** SET OF, in the order that DER wants: by the elements' bytes. */
+export function setOf(...elements: readonly Uint8Array[]): Uint8Array {
+  return encodeDer(0x31, ...elements.toSorted((left, right) => left.toHex() < right.toHex() ? -1 : 1));
+}
+
+/** OCTET STRING. */
+export function octetString(content: Uint8Array): Uint8Array {
+  return encodeDer(0x04, content);
+}
+
+/** INTEGER, not negative. */
+export function integer(value: number): Uint8Array {
+  const bytes = encodeUnsigned(value);
+  return encodeDer(0x02, (bytes[0] ?? 0) < 0x80 ? bytes : concatBytes([Uint8Array.of(0), bytes]));
+}
+
+/** OBJECT IDENTIFIER, from `1.2.840.113549`. */
+export function objectIdentifier(text: string): Uint8Array {
+  const [first = 0, second = 0, ...rest] = text.split(".").map(Number);
+  return encodeDer(0x06, Uint8Array.from([first * 40 + second, ...rest].flatMap(encodeBase128)));
+}
+
+/** BMPString: UTF-16, big endian. */
+export function bmpString(text: string): Uint8Array {
+  return encodeDer(0x1e, encodeBmp(text));
+}
+
+/** The bytes of a BMPString. */
+export function encodeBmp(text: string): Uint8Array {
+  return Uint8Array.from(
+    Array.from({ length: text.length }, (_, index) => text.charCodeAt(index)).flatMap((unit) => [
+      unit >> 8,
+      unit & 0xff,
+    ]),
+  );
+}
+
+/** NULL. */
+export const NULL: Uint8Array = Uint8Array.of(0x05, 0x00);
+
+/** An EXPLICIT tag around a value. */
+export function explicit(number: number, value: Uint8Array): Uint8Array {
+  return encodeDer(0xa0 + number, value);
+}
+
+/** An IMPLICIT tag of a value that holds no others. */
+export function implicit(number: number, content: Uint8Array | string): Uint8Array {
+  return encodeDer(0x80 + number, typeof content === "string" ? encoder.encode(content) : content);
+}
+
+/** All of them, one after the other. */
+export function concatBytes(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let offset = 0;
+  for (const part of parts) {
+    bytes.set(part, offset);
+    offset += part.length;
+  }
+  return bytes;
+}
+
+function encodeLength(length: number): readonly number[] {
+  if (length < 0x80) return [length];
+  const bytes = encodeUnsigned(length);
+  return [0x80 | bytes.length, ...bytes];
+}
+
+function encodeUnsigned(value: number): Uint8Array {
+  const hex = value.toString(16);
+  return Uint8Array.fromHex(hex.length % 2 === 0 ? hex : `0${hex}`);
+}
+
+function encodeBase128(value: number): readonly number[] {
+  const groups = [value & 0x7f];
+  for (let rest = value >>> 7; rest > 0; rest >>>= 7) groups.unshift(0x80 | (rest & 0x7f));
+  return groups;
+}

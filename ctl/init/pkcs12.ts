@@ -1,0 +1,113 @@
+import { createCipheriv, createHash, createHmac, pbkdf2Sync } from "node:crypto";
+import type { Random } from "@gateway/shared/random";
+import {
+  bmpString,
+  concatBytes,
+  encodeBmp,
+  explicit,
+  integer,
+  NULL,
+  objectIdentifier,
+  octetString,
+  sequence,
+  setOf,
+} from "./der.ts";
+import type { CertificatePair } from "./x509.ts";
+
+/** Options of {@linkcode encodePkcs12}. */
+export interface Pkcs12Options {
+  readonly password: string;
+  /** What a browser shows in its list of certificates; ASCII. */
+  readonly name: string;
+  readonly random: Random;
+}
+
+const ITERATIONS = 10_000;
+const SALT_BYTES = 16;
+const BLOCK_BYTES = 64;
+/** What the KDF of RFC 7292 appendix B makes the key for: a MAC. */
+const MAC_PURPOSE = 3;
+
+const OID = {
+  data: "1.2.840.113549.1.7.1",
+  certBag: "1.2.840.113549.1.12.10.1.3",
+  shroudedKeyBag: "1.2.840.113549.1.12.10.1.2",
+  x509Certificate: "1.2.840.113549.1.9.22.1",
+  friendlyName: "1.2.840.113549.1.9.20",
+  localKeyId: "1.2.840.113549.1.9.21",
+  pbes2: "1.2.840.113549.1.5.13",
+  pbkdf2: "1.2.840.113549.1.5.12",
+  hmacWithSha256: "1.2.840.113549.2.9",
+  aes256Cbc: "2.16.840.1.101.3.4.1.42",
+  sha256: "2.16.840.1.101.3.4.2.1",
+} as const;
+
+/**
+ * A certificate and its private key in one file that browsers import (PKCS #12, RFC 7292): the key encrypted
+ * with AES-256 under PBKDF2, all of it under an HMAC, both of SHA-256 as OpenSSL 3 makes them.
+ */
+export function encodePkcs12(pair: CertificatePair, options: Pkcs12Options): Uint8Array {
+  const der = decodePem(pair.certPem);
+  // The same in both bags: by it a browser finds the key of the certificate.
+  const keyId = createHash("sha256").update(der).digest();
+  const attributes = setOf(
+    sequence(objectIdentifier(OID.friendlyName), setOf(bmpString(options.name))),
+    sequence(objectIdentifier(OID.localKeyId), setOf(octetString(keyId))),
+  );
+  const certificate = sequence(objectIdentifier(OID.x509Certificate), explicit(0, octetString(der)));
+  const key = encryptKey(decodePem(pair.keyPem), options);
+  const safe = sequence(
+    data(sequence(bag(OID.certBag, certificate, attributes))),
+    data(sequence(bag(OID.shroudedKeyBag, key, attributes))),
+  );
+  return sequence(integer(3), data(safe), signSafe(safe, options));
+}
+
+function bag(type: string, value: Uint8Array, attributes: Uint8Array): Uint8Array {
+  return sequence(objectIdentifier(type), explicit(0, value), attributes);
+}
+
+function data(content: Uint8Array): Uint8Array {
+  return sequence(objectIdentifier(OID.data), explicit(0, octetString(content)));
+}
+
+/** EncryptedPrivateKeyInfo of RFC 5958, PBES2 of RFC 8018. */
+function encryptKey(pkcs8: Uint8Array, { password, random }: Pkcs12Options): Uint8Array {
+  const [salt, iv] = [random.bytes(SALT_BYTES), random.bytes(16)];
+  const cipher = createCipheriv("aes-256-cbc", pbkdf2Sync(password, salt, ITERATIONS, 32, "sha256"), iv);
+  const derivation = sequence(
+    objectIdentifier(OID.pbkdf2),
+    sequence(octetString(salt), integer(ITERATIONS), sequence(objectIdentifier(OID.hmacWithSha256), NULL)),
+  );
+  const encryption = sequence(objectIdentifier(OID.aes256Cbc), octetString(iv));
+  return sequence(
+    sequence(objectIdentifier(OID.pbes2), sequence(derivation, encryption)),
+    octetString(concatBytes([cipher.update(pkcs8), cipher.final()])),
+  );
+}
+
+function signSafe(safe: Uint8Array, { password, random }: Pkcs12Options): Uint8Array {
+  const salt = random.bytes(SALT_BYTES);
+  const digest = createHmac("sha256", deriveMacKey(password, salt)).update(safe).digest();
+  const digestInfo = sequence(sequence(objectIdentifier(OID.sha256), NULL), octetString(digest));
+  return sequence(digestInfo, octetString(salt), integer(ITERATIONS));
+}
+
+/** The KDF of RFC 7292 appendix B.2 for one block: SHA-256 gives as many bytes as are wanted. */
+function deriveMacKey(password: string, salt: Uint8Array): Uint8Array {
+  const purpose = new Uint8Array(BLOCK_BYTES).fill(MAC_PURPOSE);
+  const secret = concatBytes([encodeBmp(password), Uint8Array.of(0, 0)]);
+  let key: Uint8Array = concatBytes([purpose, fillBlocks(salt), fillBlocks(secret)]);
+  for (let round = 0; round < ITERATIONS; round++) key = createHash("sha256").update(key).digest();
+  return key;
+}
+
+/** The bytes again and again, up to the end of a block. */
+function fillBlocks(bytes: Uint8Array): Uint8Array {
+  const length = Math.ceil(bytes.length / BLOCK_BYTES) * BLOCK_BYTES;
+  return Uint8Array.from({ length }, (_, index) => bytes[index % bytes.length] ?? 0);
+}
+
+function decodePem(pem: string): Uint8Array {
+  return Uint8Array.fromBase64(pem.replaceAll(/-----[^-]+-----/g, ""));
+}

@@ -1,0 +1,80 @@
+/**
+ * The exact permissions of a control plane, from its config.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { controlPlaneConfig } from "@gateway/shared/config/control_plane";
+ * import { controlPlanePermissions } from "@gateway/shared/permissions/control_plane";
+ *
+ * const config = controlPlaneConfig.parse({
+ *   listen: "127.0.0.1:7443",
+ *   server_cert: "cp.crt",
+ *   server_key: "cp.key",
+ *   client_ca: "ca.crt",
+ *   signer: { url: "https://127.0.0.1:9443", client_cert: "client.crt", client_key: "client.key", ca: "ca.crt" },
+ *   audit_log: "log/audit.log",
+ *   audit_key: "audit.seed",
+ * });
+ * const set = controlPlanePermissions(config, { configPath: "control-plane.json", workingFolder: "/srv" });
+ * assert.deepEqual(set.net, ["127.0.0.1:7443", "127.0.0.1:9443"]);
+ * assert.deepEqual(set.write, ["/srv/log"]);
+ * ```
+ *
+ * @module
+ */
+import type { ControlPlaneConfig } from "../config/control_plane.ts";
+import { listenPermissions, urlPermissions } from "./address.ts";
+import { filePermissions } from "./audit_folder.ts";
+import { mergeSets, type PermissionSet } from "./set.ts";
+import type { ServiceLocation } from "./signer.ts";
+import { stateFilePermissions } from "./state_file.ts";
+
+/**
+ * The files the config names, read-only; the audit log's folder; the state database; the listeners; the signer.
+ * Where approvals are told to a webhook or to Teams, that address, and the variable with the secret if one is
+ * named. No CA key, no host, no child process.
+ *
+ * @throws {AppError} `invalid_config` when the config names what no exact permission can be given for
+ */
+export function controlPlanePermissions(
+  config: ControlPlaneConfig,
+  location: ServiceLocation,
+): PermissionSet {
+  const { signer } = config;
+  return mergeSets(
+    filePermissions({
+      workingFolder: location.workingFolder,
+      auditLog: config.audit_log,
+      files: {
+        "the config": location.configPath,
+        server_cert: config.server_cert,
+        server_key: config.server_key,
+        client_ca: config.client_ca,
+        "signer.client_cert": signer.client_cert,
+        "signer.client_key": signer.client_key,
+        "signer.ca": signer.ca,
+        audit_key: config.audit_key,
+      },
+    }),
+    stateFilePermissions(config.state_db, location.workingFolder),
+    notifications(config),
+    {
+      net: [
+        ...listenPermissions(config.listen),
+        ...listenPermissions(config.monitor_listen),
+        ...urlPermissions(signer.url),
+      ],
+    },
+    { ignoreEnv: "all" },
+  );
+}
+
+/** An address that the notifier does not use is not reachable, though it may stand in the config. */
+function notifications({ approval }: ControlPlaneConfig): PermissionSet {
+  const { notifier, webhook_url, webhook_secret_env } = approval;
+  if (notifier === "log") return {};
+  return {
+    net: urlPermissions(webhook_url),
+    ...(webhook_secret_env !== "" && { env: [webhook_secret_env] }),
+  };
+}

@@ -1,0 +1,115 @@
+/**
+ * Reading and changing a state database. Needs read and write permission on its file and no other: SQLite
+ * itself makes the `-wal` file beside it, so the operating system's user needs the folder.
+ *
+ * ```ts ignore
+ * import { SqliteAccess } from "@gateway/shared/state/sqlite_access";
+ *
+ * const migrations = ["CREATE TABLE seen (name TEXT PRIMARY KEY)"];
+ * const access = SqliteAccess.open({ path: "/var/lib/gateway/seen.db", migrations });
+ * await access.change(() => access.run("INSERT INTO seen VALUES (:name)", { name: "web01" }));
+ * ```
+ *
+ * @module
+ */
+import type { DatabaseSync } from "node:sqlite";
+import { AppError } from "../errors.ts";
+import type { Parameters, Row } from "./columns.ts";
+import { openDatabase } from "./sqlite_database.ts";
+
+/** Told of what can't be read and is left out. */
+export type StateWarner = (message: string, fields: Readonly<Record<string, unknown>>) => void;
+
+/** Which file, and what has to be in it. */
+export interface SqliteAccessOptions {
+  /** The file; made when there is none, in a folder that exists. */
+  readonly path: string;
+  /** The statements that lead from one version to the next; the first from an empty file to version 1. */
+  readonly migrations: readonly string[];
+  /** How long to wait for another process that holds the file, in milliseconds; by default 5000. */
+  readonly lockWaitMs?: number | undefined;
+}
+
+/** A database that is this process's alone until it is closed. */
+export class SqliteAccess {
+  readonly #database: DatabaseSync;
+
+  private constructor(database: DatabaseSync) {
+    this.#database = database;
+  }
+
+  /**
+   * Opens it, and brings it to the known schema.
+   *
+   * @throws {AppError} `invalid_config` when the file can't be opened, is in use by another process, is
+   * damaged, or was written by a newer version
+   */
+  static open({ path, migrations, lockWaitMs = 5000 }: SqliteAccessOptions): SqliteAccess {
+    return new SqliteAccess(openDatabase({ path, migrations, lockWaitMs }));
+  }
+
+  /**
+   * Runs an action, which may read.
+   *
+   * @throws {AppError} `internal` when the database fails; an `AppError` of the action as it is
+   */
+  // deno-lint-ignore require-await -- what the action throws becomes a rejection
+  async read<T>(action: () => T): Promise<T> {
+    try {
+      return action();
+    } catch (error) {
+      if (error instanceof AppError) throw error;
+      throw new AppError("internal", "The state database could not be used", { cause: error });
+    }
+  }
+
+  /**
+   * Runs an action in a transaction: all or nothing of it is there, and durable, when the promise resolves.
+   *
+   * @throws {AppError} `internal` when it could not be committed
+   */
+  change<T>(action: () => T): Promise<T> {
+    return this.read(() => {
+      this.#database.exec("BEGIN IMMEDIATE");
+      try {
+        const result = action();
+        this.#database.exec("COMMIT");
+        return result;
+      } catch (error) {
+        if (this.#database.isTransaction) this.#database.exec("ROLLBACK");
+        throw error;
+      }
+    });
+  }
+
+  /** The rows of a query, for an action; see `selectColumns`. */
+  rows(sql: string, parameters: Parameters = {}): readonly Row[] {
+    const statement = this.#database.prepare(sql);
+    // A number out of the range of `number` is one row's fault, not the whole table's.
+    statement.setReadBigInts(true);
+    return statement.all(parameters);
+  }
+
+  /** Runs a statement, for an action; gives the number of rows it changed. */
+  run(sql: string, parameters: Parameters): number {
+    return Number(this.#database.prepare(sql).run(parameters).changes);
+  }
+
+  /**
+   * Resolves when every change so far is where a loss of power can't reach it.
+   *
+   * @throws {AppError} `internal` when that is not certain
+   */
+  checkpoint(): Promise<void> {
+    return this.read(() => {
+      const row = this.#database.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get();
+      if (row?.["busy"] !== 0) throw new Error("the checkpoint is incomplete");
+    });
+  }
+
+  /** Closes the file, also a second time. */
+  close(): Promise<void> {
+    if (this.#database.isOpen) this.#database.close();
+    return Promise.resolve();
+  }
+}

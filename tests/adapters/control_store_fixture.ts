@@ -1,0 +1,47 @@
+import { DatabaseSync } from "node:sqlite";
+import { openSqliteControlStore } from "../../control_plane/state/sqlite.ts";
+import type { ControlStore } from "../../control_plane/state/store.ts";
+
+/** A control plane's database in a temporary folder, gone with it. */
+export class ControlFolder implements Disposable {
+  readonly folder: string = Deno.makeTempDirSync({ prefix: "control-state-" });
+  readonly path: string = `${this.folder}/control-plane.db`;
+  readonly warnings: string[] = [];
+
+  open(lockWaitMs = 100): ControlStore {
+    const warn = (message: string, { id, subject, error }: Readonly<Record<string, unknown>>) =>
+      this.warnings.push(`${message}: ${id ?? subject}: ${error instanceof Error ? error.message : error}`);
+    return openSqliteControlStore({ path: this.path, warn, lockWaitMs });
+  }
+
+  /** Runs statements on the file as another program would. */
+  exec(sql: string): void {
+    const database = new DatabaseSync(this.path);
+    try {
+      database.exec(sql);
+    } finally {
+      database.close();
+    }
+  }
+
+  /** The rows that a query of another program finds. */
+  query(sql: string): readonly Record<string, unknown>[] {
+    const database = new DatabaseSync(this.path);
+    try {
+      return database.prepare(sql).all().map((row) => ({ ...row }));
+    } finally {
+      database.close();
+    }
+  }
+
+  /** Everything in the folder, byte for byte: the database, and the log beside it. */
+  bytes(): string {
+    return [...Deno.readDirSync(this.folder)]
+      .map(({ name }) => new TextDecoder("latin1").decode(Deno.readFileSync(`${this.folder}/${name}`)))
+      .join("\n");
+  }
+
+  [Symbol.dispose](): void {
+    Deno.removeSync(this.folder, { recursive: true });
+  }
+}

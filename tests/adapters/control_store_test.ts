@@ -1,0 +1,208 @@
+import assert from "node:assert/strict";
+import type { Approval, ApprovalState } from "../../control_plane/approval/approval.ts";
+import { MemoryControlStore } from "../../control_plane/state/memory.ts";
+import type { ControlStore, StoredBaseline } from "../../control_plane/state/store.ts";
+import { approvalOf, CREATED_AT } from "../../control_plane/testing/sample_approval.ts";
+import { ControlFolder } from "./control_store_fixture.ts";
+
+type Check = (store: ControlStore) => Promise<void>;
+
+const APPROVED: ApprovalState = { kind: "approved", by: "alice", at: CREATED_AT + 1, learnTtlSeconds: 7200 };
+const STATES: readonly ApprovalState[] = [
+  { kind: "pending" },
+  APPROVED,
+  { ...APPROVED, kind: "consumed" },
+  { ...APPROVED, learnTtlSeconds: 0 },
+  { kind: "denied", by: "bob", at: CREATED_AT + 999 },
+];
+
+/** What every implementation does alike. */
+const CONTRACT: Readonly<Record<string, Check>> = {
+  async "an empty store has nothing"(store) {
+    assert.deepEqual([await store.loadApprovals(-Infinity), await store.loadBaselines()], [[], []]);
+    await store.deleteApprovals([]);
+    await store.deleteApprovals(["none"]);
+    await store.deleteBaselines(["none"]);
+  },
+
+  async "an approval comes back as it was given, to the millisecond"(store) {
+    const approval = approvalOf({
+      caller: "broker é 1",
+      endUser: "carol@example.com",
+      command: 'echo "a\n\u001b[31m\u202e\u{1F600}\ufeff" \ufffd\' --',
+      sudo: true,
+      sudoUser: "postgres",
+      rule: "require_approval:^echo",
+      anomalies: ["new-host:a\0b", "new-command:\ud800", ""],
+      createdAt: CREATED_AT + 123,
+      request: {
+        ...approvalOf().request,
+        end_user_groups: ["ops", ""],
+        ttl_seconds: 60,
+        learn_approver: "x\0\ud800",
+      },
+    });
+    await store.insertApproval(approval);
+    assert.deepEqual(await store.loadApprovals(-Infinity), [approval]);
+  },
+
+  async "no groups and absent groups are not the same"(store) {
+    const { request } = approvalOf();
+    await store.insertApproval(approvalOf({ id: "a", request: { ...request, end_user_groups: [] } }));
+    await store.insertApproval(approvalOf({ id: "b", request: { ...request, end_user_groups: null } }));
+    const loaded = await store.loadApprovals(-Infinity);
+    assert.deepEqual(loaded.map((approval) => approval.request.end_user_groups), [[], null]);
+  },
+
+  async "every state is kept, when it is new and when it changes"(store) {
+    for (const [index, state] of STATES.entries()) {
+      await store.insertApproval(approvalOf({ id: `new-${index}`, state }));
+      await store.insertApproval(approvalOf({ id: `changed-${index}` }));
+      await store.updateApproval(approvalOf({ id: `changed-${index}`, state }));
+    }
+    const loaded = new Map((await store.loadApprovals(-Infinity)).map((approval) => [approval.id, approval]));
+    for (const [index, state] of STATES.entries()) {
+      assert.deepEqual(loaded.get(`new-${index}`)?.state, state);
+      assert.deepEqual(loaded.get(`changed-${index}`)?.state, state);
+    }
+  },
+
+  async "a change of state changes nothing else, and no other approval"(store) {
+    await store.insertApproval(approvalOf({ id: "a" }));
+    await store.insertApproval(approvalOf({ id: "b" }));
+    await store.updateApproval(
+      approvalOf({ id: "a", host: "db01", command: "rm", sudo: true, state: APPROVED }),
+    );
+    assert.deepEqual(await store.loadApprovals(-Infinity), [
+      approvalOf({ id: "a", state: APPROVED }),
+      approvalOf({ id: "b" }),
+    ]);
+  },
+
+  async "a change of what is not there is refused"(store) {
+    await assert.rejects(store.updateApproval(approvalOf({ state: APPROVED })), { code: "internal" });
+    assert.deepEqual(await store.loadApprovals(-Infinity), []);
+  },
+
+  async "a second approval of an id is refused, and the first one stays"(store) {
+    await store.insertApproval(approvalOf());
+    await assert.rejects(store.insertApproval(approvalOf({ command: "rm" })), { code: "internal" });
+    assert.deepEqual(await store.loadApprovals(-Infinity), [approvalOf()]);
+  },
+
+  async "approvals come back the oldest first, those of one millisecond in their order"(store) {
+    for (const [id, ms] of [["d", 5], ["c", 0], ["a", 5], ["b", 2]] as const) {
+      await store.insertApproval(approvalOf({ id, createdAt: CREATED_AT + ms }));
+    }
+    assert.deepEqual(ids(await store.loadApprovals(-Infinity)), ["c", "b", "d", "a"]);
+  },
+
+  async "loading removes what is as old, and older (A7)"(store) {
+    for (const ms of [-1, 0, 1]) {
+      await store.insertApproval(approvalOf({ id: `${ms}`, createdAt: CREATED_AT + ms }));
+    }
+    assert.deepEqual(ids(await store.loadApprovals(CREATED_AT)), ["1"]);
+    assert.deepEqual(ids(await store.loadApprovals(-Infinity)), ["1"]);
+  },
+
+  async "what is deleted is gone, and nothing else (A7)"(store) {
+    for (const id of ["a", "b", "c", "d"]) await store.insertApproval(approvalOf({ id }));
+    await store.deleteApprovals(["b", "none", "d"]);
+    assert.deepEqual(ids(await store.loadApprovals(-Infinity)), ["a", "c"]);
+    await assert.rejects(store.updateApproval(approvalOf({ id: "b", state: APPROVED })), {
+      code: "internal",
+    });
+  },
+
+  async "a text that would come back shorter is refused"(store) {
+    const cut = ["a\0", "\0", "\ud800"];
+    for (const text of cut) {
+      for (const field of ["id", "caller", "endUser", "host", "command", "sudoUser", "rule"]) {
+        await assert.rejects(store.insertApproval({ ...approvalOf(), [field]: text }), { code: "internal" });
+      }
+    }
+    await store.insertApproval(approvalOf());
+    for (const by of cut) {
+      const state = { ...APPROVED, by };
+      await assert.rejects(store.updateApproval(approvalOf({ state })), { code: "internal" });
+      await assert.rejects(store.putBaseline(baselineOf({ subject: by })), { code: "internal" });
+    }
+    assert.deepEqual([await store.loadApprovals(-Infinity), await store.loadBaselines()], [
+      [approvalOf()],
+      [],
+    ]);
+  },
+
+  async "a command of 60 KiB is kept"(store) {
+    const command = "é".repeat(30 * 1024);
+    const approval = approvalOf({ command, request: { ...approvalOf().request, command } });
+    await store.insertApproval(approval);
+    assert.deepEqual(await store.loadApprovals(-Infinity), [approval]);
+  },
+
+  async "a baseline comes back as it was put, the last one of its subject"(store) {
+    await store.putBaseline(baselineOf({ subject: '["broker-1"]' }));
+    await store.putBaseline(baselineOf({ subject: '["broker-1","carol"]', hosts: [] }));
+    const last = baselineOf({
+      subject: '["broker-1"]',
+      lastSeen: 7,
+      hosts: ["a", "b\0", "\ud800"],
+      commands: [],
+    });
+    await store.putBaseline(last);
+    const loaded = [...await store.loadBaselines()].sort((a, b) => a.subject.length - b.subject.length);
+    assert.deepEqual(loaded, [last, baselineOf({ subject: '["broker-1","carol"]', hosts: [] })]);
+  },
+
+  async "baselines are deleted by their subjects"(store) {
+    for (const subject of ["a", "b", "c"]) await store.putBaseline(baselineOf({ subject }));
+    await store.deleteBaselines(["a", "none", "c"]);
+    assert.deepEqual(await store.loadBaselines(), [baselineOf({ subject: "b" })]);
+  },
+
+  async "texts are data and never part of a statement"(store) {
+    const text = `'; DELETE FROM approvals; --":id`;
+    await store.insertApproval(approvalOf({ id: text, caller: text, command: text }));
+    await store.putBaseline(baselineOf({ subject: text, hosts: [text] }));
+    await store.deleteApprovals([`${text}2`, '"]']);
+    assert.deepEqual(ids(await store.loadApprovals(-Infinity)), [text]);
+    assert.deepEqual(await store.loadBaselines(), [baselineOf({ subject: text, hosts: [text] })]);
+  },
+
+  async "a closed store fails instead of forgetting"(store) {
+    await store.close();
+    await store.close();
+    const uses = [
+      () => store.loadApprovals(0),
+      () => store.insertApproval(approvalOf()),
+      () => store.deleteApprovals(["a"]),
+      () => store.putBaseline(baselineOf()),
+    ];
+    for (const use of uses) await assert.rejects(use, { code: "internal" });
+  },
+};
+
+function baselineOf(fields: Partial<StoredBaseline> = {}): StoredBaseline {
+  return { subject: "a", lastSeen: CREATED_AT + 5, hosts: ["web01"], commands: ["uptime", "ls"], ...fields };
+}
+
+const ids = (approvals: readonly Approval[]) => approvals.map(({ id }) => id);
+
+for (const [name, check] of Object.entries(CONTRACT)) {
+  Deno.test(`MemoryControlStore: ${name}`, () => check(new MemoryControlStore()));
+
+  Deno.test(`SqliteControlStore: ${name}`, async () => {
+    using folder = new ControlFolder();
+    const store = folder.open();
+    await check(store);
+    await store.close();
+    assert.deepEqual(folder.warnings, []);
+  });
+}
+
+Deno.test("only SQLite outlives the process", async () => {
+  using folder = new ControlFolder();
+  const store = folder.open();
+  assert.deepEqual([new MemoryControlStore().survivesRestart, store.survivesRestart], [false, true]);
+  await store.close();
+});

@@ -1,0 +1,226 @@
+import assert from "node:assert/strict";
+import { FakeService } from "./ctl_signer_fixture.ts";
+
+const ID = "0123456789abcdef0123456789abcdef";
+
+const PENDING = {
+  id: ID,
+  caller: "broker-local",
+  end_user: "ann",
+  host: "web01",
+  command: "systemctl restart nginx",
+  sudo: true,
+  rule: "require_approval:^systemctl restart ",
+  status: "pending",
+  created_at: "2026-01-02T03:04:05.000000006Z",
+  decided_at: "0001-01-01T00:00:00Z",
+  expires_at: "2026-01-02T03:06:05Z",
+};
+
+const LEARNED = {
+  ...PENDING,
+  id: "ff".repeat(16),
+  end_user: undefined,
+  sudo: undefined,
+  rule: undefined,
+  status: "approved",
+  decided_by: "approver-local",
+  decided_at: "2026-01-02T03:04:07Z",
+  learn_ttl: 7_200_000_000_000,
+  expires_at: undefined,
+};
+
+Deno.test("approval list shows each request in two lines, as scripts expect them", async () => {
+  await using service = await FakeService.start([PENDING, LEARNED]);
+  assert.deepEqual(await service.run("approval", "list"), {
+    out: [
+      `${ID}  [pending]  caller=broker-local user=ann host=web01 elevation=sudo:root`,
+      `    cmd="systemctl restart nginx" rule=require_approval:^systemctl restart `,
+      `${LEARNED.id}  [approved]  caller=broker-local user=- host=web01 elevation=none`,
+      `    cmd="systemctl restart nginx" rule=`,
+      "",
+    ].join("\n"),
+    err: "",
+    exit: 0,
+  });
+  assert.deepEqual(service.requests, [
+    { method: "GET", path: "/v1/approvals", body: undefined, caller: "approver-local" },
+  ]);
+});
+
+Deno.test("approval list --status leaves the others out, also of --json", async () => {
+  await using service = await FakeService.start([PENDING, LEARNED]);
+  const { out } = await service.run("approval", "list", "--json", "-status=approved");
+  assert.deepEqual(JSON.parse(out), [JSON.parse(JSON.stringify(LEARNED))]);
+  assert.equal((await service.run("approval", "list", "--status", "denied")).out, "(no denied requests)\n");
+});
+
+Deno.test("approval list says when there is nothing", async () => {
+  await using service = await FakeService.start([]);
+  assert.equal((await service.run("approval", "list")).out, "(no pending requests)\n");
+  assert.equal((await service.run("--json", "approval", "list")).out, "[]\n");
+});
+
+Deno.test("approval list and show let nothing in a request steer the terminal or forge a field", async () => {
+  const hostile = {
+    ...PENDING,
+    end_user: "ann host=db01 elevation=none",
+    host: "web01\x1b[2K\nffff",
+    command: 'ls "\u202egnp.x\x9b2J\n',
+    rule: "behavior\r\x1b]0;x",
+    anomalies: ["new-host:\u200bweb01"],
+  };
+  await using service = await FakeService.start([hostile]);
+  for (const args of [["list"], ["show", ID], ["list", "--json"], ["show", "--json", ID]]) {
+    const { out } = await service.run("approval", ...args);
+    assert.doesNotMatch(out, /[^\n\P{Cc}]|\p{Cf}/u, args.join(" "));
+  }
+  const { out } = await service.run("approval", "list");
+  assert.equal(
+    out,
+    `${ID}  [pending]  caller=broker-local user="ann host=db01 elevation=none" host="web01\\x1b[2K\\nffff" ` +
+      `elevation=sudo:root\n    cmd="ls \\"\\u202egnp.x\\u009b2J\\n" rule=behavior\\x0d\\x1b]0;x\n`,
+  );
+});
+
+Deno.test("approval show tells all of one request", async () => {
+  await using service = await FakeService.start([PENDING, { ...LEARNED, anomalies: ["new-host:web01"] }]);
+  assert.equal(
+    (await service.run("approval", "show", ID)).out,
+    [
+      `id         ${ID}`,
+      "status     pending",
+      "caller     broker-local",
+      "end user   ann",
+      "host       web01",
+      "elevation  sudo:root",
+      'command    "systemctl restart nginx"',
+      "rule       require_approval:^systemctl restart ",
+      "created    2026-01-02T03:04:05.000000006Z",
+      "expires    2026-01-02T03:06:05Z",
+      "",
+    ].join("\n"),
+  );
+  const { out } = await service.run("approval", "show", LEARNED.id);
+  assert.match(
+    out,
+    /\nunusual {4}new-host:web01\n[\s\S]*decided {4}2026-01-02T03:04:07Z by approver-local\n/,
+  );
+  assert.match(out, /\nlearned {4}no re-approval for 2h0m0s\n/);
+  assert.deepEqual(JSON.parse((await service.run("approval", "show", ID, "--json")).out), PENDING);
+});
+
+Deno.test("approval show fails for a request that is not there", async () => {
+  await using service = await FakeService.start([PENDING]);
+  const { out, err, exit } = await service.run("approval", "show", "nope");
+  assert.deepEqual([out, exit], ["", 1]);
+  assert.match(err, /^error: Cannot show request "nope": .*\nhint: broker-ctl approval list/);
+});
+
+interface Row {
+  readonly args: string[];
+  readonly body: unknown;
+  readonly status?: string;
+  readonly text: string;
+}
+
+Deno.test.each<Row>([
+  { args: ["allow", ID], body: { approve: true }, text: `request ${ID} approved` },
+  { args: ["approve", ID], body: { approve: true }, text: `request ${ID} approved` },
+  { args: ["deny", ID], body: { approve: false }, status: "denied", text: `request ${ID} denied` },
+  { args: ["reject", ID], body: { approve: false }, status: "denied", text: `request ${ID} denied` },
+  {
+    args: ["allow", ID, "--learn", "--ttl", "2h"],
+    body: { approve: true, learn: true, ttl_seconds: 7200 },
+    text: `request ${ID} approved + learned (no re-approval for 2h0m0s)`,
+  },
+  {
+    args: ["approve", "-ttl=90s", "-learn", ID],
+    body: { approve: true, learn: true, ttl_seconds: 90 },
+    text: `request ${ID} approved + learned (no re-approval for 1m30s)`,
+  },
+  {
+    args: ["allow", "--learn=true", ID],
+    body: { approve: true, learn: true, ttl_seconds: 3600 },
+    text: `request ${ID} approved + learned (no re-approval for 1h0m0s)`,
+  },
+  { args: ["allow", "--learn=false", ID], body: { approve: true }, text: `request ${ID} approved` },
+])("approval $args posts the decision and says what is done", async ({ args, body, status, text }) => {
+  const record = { ...PENDING, status: status ?? "approved", decided_by: "approver-local" };
+  await using service = await FakeService.start(record);
+  assert.deepEqual(await service.run("approval", ...args), { out: `${text}\n`, err: "", exit: 0 });
+  assert.deepEqual(service.requests, [
+    { method: "POST", path: `/v1/approvals/${ID}`, body, caller: "approver-local" },
+  ]);
+  const json = await service.run("--json", "approval", ...args);
+  assert.deepEqual([JSON.parse(json.out), json.err, json.exit], [record, "", 0]);
+});
+
+Deno.test("approval allow encodes the id", async () => {
+  await using service = await FakeService.refusing(409, "unknown");
+  await service.run("approval", "allow", "../../v1/sign?x=1#");
+  assert.equal(service.requests[0]?.path, "/v1/approvals/..%2F..%2Fv1%2Fsign%3Fx%3D1%23");
+});
+
+Deno.test.each([
+  { name: "another status", record: { ...PENDING, status: "denied" }, error: /it is denied now/ },
+  { name: "another request", record: { ...LEARNED }, error: /approval allow failed/ },
+  { name: "what is no approval", record: { status: "approved" }, error: /answered as no control plane does/ },
+])("approval allow does not say that it is done when the answer is $name", async ({ record, error }) => {
+  await using service = await FakeService.start(record);
+  const { out, err, exit } = await service.run("approval", "allow", ID);
+  assert.deepEqual([out, exit], ["", 1]);
+  assert.match(err, error);
+});
+
+const SELF = "self-approval not allowed: broker-local asked for this itself";
+
+Deno.test.each<{ args: string[]; status: number; detail: string; hint: RegExp }>([
+  { args: ["allow", ID], status: 403, detail: SELF, hint: /another than the one that asked/ },
+  { args: ["deny", ID], status: 403, detail: "not authorised to approve", hint: /approval\.callers/ },
+  { args: ["allow", ID], status: 409, detail: "not pending: expired", hint: /approval list/ },
+  { args: ["allow", ID], status: 500, detail: "audit unavailable", hint: /the control plane's log/ },
+  { args: ["list"], status: 401, detail: "unauthenticated", hint: /the control plane takes certificates/ },
+  { args: ["list"], status: 403, detail: "not authorised", hint: /approval\.callers of the control plane/ },
+  { args: ["show", ID], status: 404, detail: "No such route", hint: /is this the control plane/ },
+])("approval $args shows HTTP $status and what to do, with exit code 1", async (row) => {
+  await using service = await FakeService.refusing(row.status, row.detail);
+  const { out, err, exit } = await service.run("approval", ...row.args);
+  assert.deepEqual([out, exit], ["", 1]);
+  const [error, hint = ""] = err.split("\n");
+  assert.equal(error, `error: approval ${row.args[0]} failed (HTTP ${row.status}): ${row.detail}`);
+  assert.match(hint, row.hint);
+});
+
+Deno.test.each<{ name: string; args: string[]; error: RegExp }>([
+  { name: "a time without --learn", args: ["allow", ID, "--ttl", "2h"], error: /'--ttl' .* without --learn/ },
+  {
+    name: "a time with --learn=false",
+    args: ["allow", ID, "--learn=false", "--ttl=2h"],
+    error: /without --learn/,
+  },
+  { name: "a time that is none", args: ["allow", ID, "--learn", "--ttl", "soon"], error: /duration "soon"/ },
+  { name: "no time", args: ["allow", ID, "--learn", "--ttl", "0s"], error: /at least 1/ },
+  { name: "less than a second", args: ["allow", ID, "--learn", "--ttl", "500ms"], error: /whole seconds/ },
+  { name: "a negative time", args: ["allow", ID, "--learn", "--ttl=-1h"], error: /./ },
+  { name: "200 years", args: ["allow", ID, "--learn", "--ttl", "1753200h"], error: /at most/ },
+  { name: "a value for --learn", args: ["allow", ID, "--learn", "2h"], error: /Too many arguments/ },
+  { name: "to learn a denial", args: ["deny", ID, "--learn"], error: /Unknown option '--learn'/ },
+  { name: "an allowance of nothing", args: ["allow"], error: /missing required argument 'id'/i },
+  { name: "two requests", args: ["deny", ID, ID], error: /Too many arguments/ },
+  { name: "a request of no name", args: ["allow", ""], error: /expected a name/ },
+  { name: "the control plane's root", args: ["allow", ".."], error: /expected a name/ },
+  { name: "an unknown status", args: ["list", "--status", "open"], error: /Allowed choices are pending/ },
+  { name: "the signer's config", args: ["list", "--config", "x"], error: /'--config' means nothing/ },
+])("approval refuses $name without asking, with exit code 2", async ({ args, error }) => {
+  await using service = await FakeService.start([]);
+  const result = await service.run("approval", ...args);
+  assert.match(result.err, error);
+  assert.deepEqual([result.out, result.exit, service.requests], ["", 2, []]);
+});
+
+Deno.test("approval asks whom flags and environment name before the client config", async () => {
+  await using service = await FakeService.start([]);
+  const { err } = await service.run("approval", "list", "--url", "127.0.0.1:1", "--json");
+  assert.match(JSON.parse(err).hint, /asked https:\/\/127\.0\.0\.1:1\/v1\/approvals with .*approver\.crt/);
+});

@@ -1,0 +1,276 @@
+import assert from "node:assert/strict";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { createNotifier, type Notifier } from "../../control_plane/notify/notifier.ts";
+import { RecordingLogger } from "../../control_plane/notify/testing/recording_logger.ts";
+import { APPROVAL_ID, sampleApproval } from "../../control_plane/notify/testing/sample_approval.ts";
+import { createWebhookSigner } from "../../control_plane/notify/signature.ts";
+import { type Clock, systemClock } from "@gateway/shared/clock";
+import type { ApprovalConfig, NotifierName } from "@gateway/shared/config/control_plane";
+import { createMetrics, type Metrics } from "@gateway/shared/metrics";
+import { createRedactor } from "@gateway/shared/redact/redact";
+import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { poll } from "../stage/poll.ts";
+
+const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+type Behaviour = (request: IncomingMessage, response: ServerResponse) => void;
+
+interface Received {
+  readonly path: string;
+  readonly headers: IncomingMessage["headers"];
+  readonly body: string;
+}
+
+interface Receiver extends AsyncDisposable {
+  readonly url: string;
+  readonly requests: readonly Received[];
+  /** How many connections are open. */
+  readonly connections: () => Promise<number>;
+}
+
+/** A receiver of webhooks that reads each request to its end, then behaves so. */
+async function startReceiver(behave: Behaviour): Promise<Receiver> {
+  const requests: Received[] = [];
+  const server = createServer(async (request, response) => {
+    let body = "";
+    for await (const chunk of request) body += chunk;
+    requests.push({ path: request.url ?? "", headers: request.headers, body });
+    behave(request, response);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  assert.ok(address !== null && typeof address === "object");
+  return {
+    url: `http://127.0.0.1:${address.port}/hook/s3cret-path?sig=s3cret-query`,
+    requests,
+    connections: () =>
+      new Promise((resolve, reject) =>
+        server.getConnections((error, count) => error === null ? resolve(count) : reject(error))
+      ),
+    async [Symbol.asyncDispose]() {
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+interface Scene {
+  readonly notifier: Notifier;
+  readonly logger: RecordingLogger;
+  /** The counts by result. */
+  readonly results: () => Promise<Readonly<Record<string, number>>>;
+}
+
+function notifierFor(
+  webhook_url: string,
+  { clock, notifier = "webhook" }: { clock: Clock; notifier?: NotifierName },
+): Scene {
+  const config: ApprovalConfig = {
+    notifier,
+    webhook_url,
+    webhook_secret_env: "WEBHOOK_SECRET",
+    timeout_seconds: 120,
+    callers: ["approver-1"],
+    teams_format: "workflow",
+    approval_url_template: "",
+    max_pending_per_caller: 100,
+  };
+  const logger = new RecordingLogger();
+  const metrics = createMetrics();
+  const redact = createRedactor(undefined);
+  return {
+    notifier: createNotifier({ config, redact, fetch, clock, logger, metrics, secret: SECRET }),
+    logger,
+    results: () => readResults(metrics),
+  };
+}
+
+async function readResults(metrics: Metrics): Promise<Readonly<Record<string, number>>> {
+  const series = (await metrics.text()).matchAll(
+    /^controlplane_notifications_total\{result="(\w+)"\} (\d+)$/gm,
+  );
+  return Object.fromEntries([...series].map(([, result = "", count]) => [result, Number(count)]));
+}
+
+async function waitFor(what: string, isDone: () => boolean | Promise<boolean>): Promise<void> {
+  await poll(isDone, { what, timeoutMs: 10_000 });
+}
+
+/** Deadlines are real; the pauses between attempts are skipped, and kept. */
+function impatientClock(): Clock & { readonly pauses: readonly number[] } {
+  const pauses: number[] = [];
+  return {
+    pauses,
+    now: () => new FakeClock().now(),
+    sleep(ms, signal) {
+      if (ms >= 5000) return systemClock.sleep(ms, signal);
+      pauses.push(ms);
+      return Promise.resolve();
+    },
+  };
+}
+
+/** What is logged must not hold the receiver's address. */
+function assertNoAddress({ logger }: Scene): void {
+  assert.doesNotMatch(JSON.stringify(logger.calls), /s3cret|127\.0\.0\.1|whsec/);
+}
+
+Deno.test("notifier: a webhook gets the record, with a signature over the bytes that it got", async () => {
+  await using receiver = await startReceiver((_request, response) => response.writeHead(204).end());
+  const clock = new FakeClock();
+  const scene = notifierFor(receiver.url, { clock });
+  const record = sampleApproval({ command: `printf '${"ü🙂".repeat(8000)}'` });
+  scene.notifier.notify(record);
+  await waitFor("the result", async () => (await scene.results())["sent"] === 1);
+  const [received] = receiver.requests;
+  assert.ok(received !== undefined && receiver.requests.length === 1);
+  assert.deepEqual(JSON.parse(received.body), record);
+  assert.equal(received.path, "/hook/s3cret-path?sig=s3cret-query");
+  assert.equal(received.headers["content-type"], "application/json");
+  const expected = createWebhookSigner(SECRET)({ id: APPROVAL_ID, sentAt: clock.now(), body: received.body });
+  assert.deepEqual(
+    Object.fromEntries(Object.keys(expected).map((name) => [name, received.headers[name]])),
+    expected,
+  );
+  await scene.notifier.close();
+  assert.deepEqual(scene.logger.calls, []);
+});
+
+Deno.test("notifier: a command of 60 KiB reaches Teams as a card that Teams takes", async () => {
+  await using receiver = await startReceiver((_request, response) => response.writeHead(202).end());
+  const scene = notifierFor(receiver.url, { clock: new FakeClock(), notifier: "teams" });
+  scene.notifier.notify(sampleApproval({ command: "x".repeat(60 * 1024) }));
+  await waitFor("the result", async () => (await scene.results())["sent"] === 1);
+  const body = receiver.requests[0]?.body ?? "";
+  assert.ok(body.length < 28 * 1024);
+  assert.match(body, /TRUNCATED: 2000 of 61440 characters/);
+  await scene.notifier.close();
+});
+
+Deno.test("notifier: a receiver that hangs costs 5 seconds an attempt and no connection", async () => {
+  await using receiver = await startReceiver(() => {});
+  const clock = new FakeClock();
+  const scene = notifierFor(receiver.url, { clock });
+  scene.notifier.notify(sampleApproval());
+  for (const [attempts, pauseMs] of [[1, 1000], [2, 4000], [3, 0]] as const) {
+    await waitFor(`attempt ${attempts}`, () => receiver.requests.length === attempts);
+    await clock.advance(5000);
+    await clock.advance(pauseMs);
+  }
+  await waitFor("the result", async () => (await scene.results())["failed"] === 1);
+  await waitFor("the end of all connections", async () => await receiver.connections() === 0);
+  assert.equal(receiver.requests.length, 3);
+  assert.deepEqual(scene.logger.calls.map(({ fields }) => fields), [
+    { approval: APPROVAL_ID, reason: "no answer within 5 seconds" },
+  ]);
+  await scene.notifier.close();
+});
+
+Deno.test("notifier: notify() returns at once and close() is bounded while a receiver hangs", async () => {
+  await using receiver = await startReceiver(() => {});
+  const scene = notifierFor(receiver.url, { clock: systemClock });
+  const started = performance.now();
+  for (let index = 0; index < 300; index++) scene.notifier.notify(sampleApproval({ expires_at: undefined }));
+  assert.ok(performance.now() - started < 500);
+  await waitFor("four posts", () => receiver.requests.length === 4);
+  const closing = performance.now();
+  await scene.notifier.close();
+  const tookMs = performance.now() - closing;
+  assert.ok(tookMs < 4000, `close() took ${tookMs} ms`);
+  assert.deepEqual(await scene.results(), { dropped: 300 });
+  assert.equal(receiver.requests.length, 4);
+  await waitFor("the end of all connections", async () => await receiver.connections() === 0);
+});
+
+Deno.test("notifier: a receiver that answers 500 is tried three times, then one warning", async () => {
+  await using receiver = await startReceiver((_request, response) =>
+    response.writeHead(500).end("internal s3cret")
+  );
+  const clock = impatientClock();
+  const scene = notifierFor(receiver.url, { clock });
+  scene.notifier.notify(sampleApproval());
+  await waitFor("the result", async () => (await scene.results())["failed"] === 1);
+  assert.deepEqual(clock.pauses, [1000, 4000]);
+  assert.deepEqual(scene.logger.calls.map(({ fields }) => fields), [
+    { approval: APPROVAL_ID, reason: "answered 500" },
+  ]);
+  assertNoAddress(scene);
+  const ids = receiver.requests.map(({ headers }) => headers["webhook-id"]);
+  assert.deepEqual(ids, [APPROVAL_ID, APPROVAL_ID, APPROVAL_ID]);
+  await scene.notifier.close();
+});
+
+Deno.test.each([301, 302, 303, 307, 308])("notifier: a redirect with %d is not followed", async (status) => {
+  await using elsewhere = await startReceiver((_request, response) => response.end());
+  await using receiver = await startReceiver((_request, response) =>
+    response.writeHead(status, { location: elsewhere.url }).end()
+  );
+  const scene = notifierFor(receiver.url, { clock: new FakeClock() });
+  scene.notifier.notify(sampleApproval());
+  await waitFor("the result", async () => (await scene.results())["failed"] === 1);
+  await scene.notifier.close();
+  assert.equal(receiver.requests.length, 1);
+  assert.equal(elsewhere.requests.length, 0);
+  assert.deepEqual(scene.logger.calls.map(({ fields }) => fields), [
+    { approval: APPROVAL_ID, reason: `answered ${status}; redirects are not followed` },
+  ]);
+  assertNoAddress(scene);
+});
+
+Deno.test("notifier: an endless answer is cut off", async () => {
+  let written = 0;
+  await using receiver = await startReceiver((_request, response) => {
+    response.writeHead(200);
+    const chunk = "x".repeat(16 * 1024);
+    const writeOn = () => {
+      while (!response.destroyed && response.write(chunk)) written += chunk.length;
+      written += chunk.length;
+    };
+    response.on("drain", writeOn);
+    response.on("error", () => {});
+    writeOn();
+  });
+  const scene = notifierFor(receiver.url, { clock: new FakeClock() });
+  scene.notifier.notify(sampleApproval());
+  await waitFor("the result", async () => (await scene.results())["sent"] === 1);
+  await waitFor("the end of all connections", async () => await receiver.connections() === 0);
+  assert.ok(written < 64 * 1024 * 1024, `${written} bytes were written`);
+  await scene.notifier.close();
+});
+
+Deno.test("notifier: a receiver that closes instead of answering is tried again", async () => {
+  let refusals = 0;
+  await using receiver = await startReceiver((request, response) => {
+    if (refusals++ < 1) return request.socket.destroy();
+    response.writeHead(200).end();
+  });
+  const scene = notifierFor(receiver.url, { clock: impatientClock() });
+  scene.notifier.notify(sampleApproval());
+  await waitFor("the result", async () => (await scene.results())["sent"] === 1);
+  assert.equal(receiver.requests.length, 2);
+  await scene.notifier.close();
+});
+
+Deno.test("notifier: a receiver that accepts and closes half-way has accepted", async () => {
+  await using receiver = await startReceiver((request, response) => {
+    response.writeHead(200, { "content-length": "1000" });
+    response.write("half", () => request.socket.destroy());
+  });
+  const scene = notifierFor(receiver.url, { clock: new FakeClock() });
+  scene.notifier.notify(sampleApproval());
+  await waitFor("the result", async () => (await scene.results())["sent"] === 1);
+  await scene.notifier.close();
+  assert.equal(receiver.requests.length, 1);
+});
+
+Deno.test("notifier: a receiver that is not there is told without its address", async () => {
+  const receiver = await startReceiver(() => {});
+  await receiver[Symbol.asyncDispose]();
+  const scene = notifierFor(receiver.url, { clock: impatientClock() });
+  scene.notifier.notify(sampleApproval());
+  await waitFor("the result", async () => (await scene.results())["failed"] === 1);
+  assert.match(String(scene.logger.calls[0]?.fields["reason"]), /^connection failed: Connection refused/);
+  assertNoAddress(scene);
+  await scene.notifier.close();
+});

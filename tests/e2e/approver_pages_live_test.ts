@@ -1,0 +1,189 @@
+import assert from "node:assert/strict";
+import { poll } from "../stage/poll.ts";
+import { browserTest, TestBrowser } from "./chromium.ts";
+import { identityOf, startPages } from "./pages_scene.ts";
+
+async function onPages(
+  test: (scene: Awaited<ReturnType<typeof openPages>>) => Promise<void>,
+  approver = "approver-1",
+): Promise<void> {
+  await using pages = await startPages();
+  await using browser = await TestBrowser.start();
+  await using session = await browser.session(pages.origin, await identityOf(approver));
+  await test(await openPages(pages, session));
+}
+
+async function openPages(
+  pages: Awaited<ReturnType<typeof startPages>>,
+  session: Awaited<ReturnType<TestBrowser["session"]>>,
+) {
+  return { ...pages, session, page: await session.newPage() };
+}
+
+browserTest(
+  "the list shows new requests without being loaded anew, and the focus stays where it is",
+  () =>
+    onPages(async ({ park, page }) => {
+      const first = await park({ command: "uptime" });
+      await page.goto("/ui/approvals");
+      await page.locator(`#view-${first}`).focus();
+      await page.evaluate("window.isSamePage = true");
+      const second = await park({ command: "who" });
+      await page.locator(`#view-${second}`).waitFor();
+      assert.equal(await page.title(), "(2) Approvals");
+      assert.equal(await page.evaluate("document.activeElement.id"), `view-${first}`);
+      assert.equal(await page.evaluate("window.isSamePage"), true);
+      assert.equal(await page.getByRole("status").textContent(), "2 requests wait for a decision");
+    }),
+);
+
+browserTest(
+  "the list is left alone while nothing changes: a selection survives",
+  () =>
+    onPages(async ({ park, page }) => {
+      await park({ command: "uptime --pretty" });
+      await page.goto("/ui/approvals");
+      await page.evaluate("getSelection().selectAllChildren(document.querySelector('code'))");
+      for (let rounds = 0; rounds < 2; rounds++) await page.waitForResponse("**/ui/approvals");
+      assert.equal(await page.evaluate("String(getSelection())"), "uptime --pretty");
+    }),
+);
+
+browserTest("the time left runs without being announced", () =>
+  onPages(async ({ park, page }) => {
+    const id = await park();
+    await page.goto(`/ui/approvals/${id}`);
+    const left = page.locator("[data-until]");
+    const before = await left.textContent();
+    await poll(async () => await left.textContent() !== before, { what: "the time to run" });
+    assert.equal(await page.getByRole("status").textContent(), "");
+    assert.equal(await page.locator("[aria-live] [data-until], [role=status] [data-until]").count(), 0);
+  }));
+
+browserTest("what is being entered survives the refresh", () =>
+  onPages(async ({ park, page }) => {
+    const id = await park();
+    await page.goto(`/ui/approvals/${id}`);
+    await page.getByLabel("For").selectOption("another time");
+    await page.getByLabel("Number").fill("45");
+    for (let rounds = 0; rounds < 2; rounds++) await page.waitForResponse(`**/ui/approvals/${id}`);
+    assert.equal(await page.getByLabel("Number").inputValue(), "45");
+    assert.equal(await page.evaluate("document.activeElement.name"), "amount");
+  }));
+
+browserTest(
+  "a page that is open shows the decision of another approver, and takes the buttons away",
+  () =>
+    onPages(async ({ park, page, controlPlane }) => {
+      const id = await park();
+      await page.goto(`/ui/approvals/${id}`);
+      await controlPlane.decide(id, { approve: false }, "approver-2");
+      await page.getByText(/^Denied by approver-2 .* ago/).waitFor();
+      assert.equal(await page.getByRole("button").count(), 0);
+      assert.equal(await page.getByRole("status").textContent(), "Denied by approver-2");
+      assert.match(await page.title(), /^Denied: web01/);
+    }),
+);
+
+browserTest(
+  "a decision that comes too late says so, and shows what was decided",
+  () =>
+    onPages(async ({ park, page, controlPlane }) => {
+      const id = await park();
+      await page.goto(`/ui/approvals/${id}`);
+      // Between the last look and the click.
+      await page.route(`**/v1/approvals/${id}`, async (route) => {
+        await controlPlane.decide(id, { approve: false }, "approver-2");
+        await route.continue();
+      });
+      await page.getByRole("button", { name: "Approve this once" }).click();
+      const alert = page.getByRole("alert");
+      await alert.waitFor();
+      assert.match(await alert.textContent() ?? "", /^Not done: approval .* is not pending: it is denied\.$/);
+      assert.equal(await page.evaluate("document.activeElement.id"), "problem");
+      await page.getByText(/^Denied by approver-2 .* ago/).waitFor();
+    }),
+);
+
+browserTest(
+  "a decision that is refused leaves the form as it was, to be sent again",
+  () =>
+    onPages(async ({ park, page }) => {
+      const id = await park();
+      await page.goto(`/ui/approvals/${id}`);
+      await page.getByLabel("For").selectOption("another time");
+      await page.getByLabel("Number").fill("");
+      await page.getByRole("button", { name: "Approve and learn" }).click();
+      await page.getByRole("alert").waitFor();
+      assert.match(await page.getByRole("alert").textContent() ?? "", /ttl_seconds/);
+      await page.getByLabel("Number").fill("2");
+      await page.getByRole("button", { name: "Approve and learn" }).click();
+      await page.getByText("Learned: the same needs no approval for 2 h.").waitFor();
+      assert.equal(await page.getByRole("alert").count(), 0);
+      assert.equal(await page.evaluate("document.activeElement.tagName"), "H1");
+    }),
+);
+
+browserTest(
+  "a page that loses the control plane says that it is not up to date, until it is again",
+  () =>
+    onPages(async ({ park, page, session }) => {
+      const id = await park();
+      await page.goto(`/ui/approvals/${id}`);
+      await session.route("**/*", (route) => route.abort());
+      await page.getByText("Not up to date").waitFor();
+      await page.getByRole("button", { name: "Deny" }).click();
+      assert.match(await page.getByRole("alert").textContent() ?? "", /No answer came/);
+      await session.unroute("**/*");
+      await page.getByText(/^As of /).waitFor();
+    }),
+);
+
+for (const scripts of [true, false]) {
+  browserTest(`Enter in a field decides nothing, ${scripts ? "with" : "without"} scripts`, async () => {
+    await using pages = await startPages();
+    await using browser = await TestBrowser.start();
+    const identity = await identityOf("approver-1");
+    await using session = await browser.session(pages.origin, identity, { javaScriptEnabled: scripts });
+    const page = await session.newPage();
+    const sent: string[] = [];
+    page.on("request", (request) => sent.push(request.method()));
+    const id = await pages.park();
+    await page.goto(`/ui/approvals/${id}`);
+    await page.getByLabel("For").press("Enter");
+    await page.keyboard.press("Escape");
+    await page.getByLabel("For").selectOption("another time");
+    await page.getByLabel("Number").press("Enter");
+    await page.getByLabel("Unit").press("Enter");
+    await page.keyboard.press("Escape");
+    // Whatever those keys have sent would have arrived before this.
+    await page.goto("/ui/approvals");
+    assert.ok(sent.every((method) => method === "GET"), sent.join(" "));
+    assert.equal(pages.controlPlane.registry.pendingCount(), 1);
+  });
+}
+
+browserTest(
+  "an approver's own request has an explanation where others have buttons",
+  () =>
+    onPages(async ({ park, page }) => {
+      const id = await park({ caller: "both" });
+      await page.goto("/ui/approvals");
+      await page.getByRole("link", { name: /^View your own/ }).click();
+      await page.waitForURL(`**/${id}`);
+      await page.getByText("This is your own request").waitFor();
+      assert.equal(await page.getByRole("button").count(), 0);
+    }, "both"),
+);
+
+browserTest(
+  "who is no approver gets a page that says so, and nothing else",
+  () =>
+    onPages(async ({ park, page }) => {
+      await park({ command: "uptime --secret" });
+      const response = await page.goto("/ui/approvals");
+      assert.equal(response?.status(), 403);
+      await page.getByText("not authorised").waitFor();
+      assert.ok(!(await page.content()).includes("--secret"));
+    }, "broker-1"),
+);

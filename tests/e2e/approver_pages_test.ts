@@ -1,0 +1,122 @@
+import assert from "node:assert/strict";
+import type { BrowserContext } from "playwright-core";
+import { HOST, type Stage } from "../stage/stage.ts";
+import { withStage } from "../stage/with_stage.ts";
+import { PUBLIC_KEY } from "../../control_plane/testing/sample_approval.ts";
+import { browserTest, TestBrowser } from "./chromium.ts";
+
+const POLICY = {
+  path: ["command_policies", "starter"],
+  value: { mode: "allowlist", allow: ["^printf .*$"], require_approval: ["^printf .*$"] },
+};
+
+/** The services as processes, and a session of the approver's browser. */
+async function onStage(
+  options: { readonly scripts: boolean },
+  test: (scene: {
+    readonly ask: (fields?: Record<string, unknown>) => Promise<string>;
+    readonly collect: (id: string) => Promise<{ status: number; body: Record<string, unknown> }>;
+    readonly session: BrowserContext;
+  }) => Promise<void>,
+): Promise<void> {
+  await withStage({ controlPlane: true, signer: [POLICY] }, async (stage) => {
+    await stage.startSigner();
+    await stage.startControlPlane();
+    const broker = await stage.controlPlaneClient("broker");
+    await using browser = await TestBrowser.start();
+    await using session = await approverSession(stage, browser, options);
+    await test({
+      session,
+      async ask(fields = {}) {
+        const body = { host: HOST, role: "target", purpose: "oneshot", public_key: PUBLIC_KEY, ...fields };
+        const answer = await broker.request({ method: "POST", path: "/v1/sign", body });
+        assert.equal(answer.status, 202, answer.text);
+        return String((answer.body as Record<string, unknown>)["approval_id"]);
+      },
+      async collect(id) {
+        const { status, body } = await broker.request({ method: "GET", path: `/v1/sign/result/${id}` });
+        return { status, body: body as Record<string, unknown> };
+      },
+    });
+  });
+}
+
+async function approverSession(
+  stage: Stage,
+  browser: TestBrowser,
+  { scripts }: { readonly scripts: boolean },
+) {
+  const { approver, approvals_url } = stage.init;
+  const identity = {
+    cert: await Deno.readTextFile(approver.cert),
+    key: await Deno.readTextFile(approver.key),
+  };
+  return await browser.session(new URL(approvals_url).origin, identity, { javaScriptEnabled: scripts });
+}
+
+browserTest(
+  "an approver finds a request, approves it, and the broker collects a certificate",
+  () =>
+    onStage({ scripts: true }, async ({ ask, collect, session }) => {
+      const id = await ask({
+        command: "printf 'é <b>\u202e'",
+        end_user: "alice@example.com",
+        end_user_groups: null,
+      });
+      const page = await session.newPage();
+      const complaints: string[] = [];
+      page.on("console", (message) => complaints.push(message.text()));
+      page.on("pageerror", (error) => complaints.push(error.message));
+      await page.goto("/ui/approvals");
+      assert.equal(await page.title(), "(1) Approvals");
+      await page.getByRole("link", { name: /^Review/ }).click();
+      await page.waitForURL(`**/ui/approvals/${id}`);
+      assert.equal(await page.locator(".command").textContent(), "printf 'é <b>\\u{202e}'");
+      const sent = page.waitForRequest((request) => request.method() === "POST");
+      await page.getByRole("button", { name: "Approve this once" }).click();
+      assert.equal(new URL((await sent).url()).pathname, `/v1/approvals/${id}`);
+      assert.deepEqual((await sent).postDataJSON(), { approve: true });
+      await page.getByText(/^Approved by approver-local .* ago/).waitFor();
+      await page.getByText("has not collected it yet").waitFor();
+      const { status, body } = await collect(id);
+      assert.equal(status, 200);
+      assert.match(String(body["certificate"]), /^ssh-ed25519-cert-v01@openssh\.com /);
+      await page.getByText("The broker has collected it.").waitFor();
+      assert.deepEqual(complaints, []);
+    }),
+);
+
+browserTest(
+  "without scripts an approver approves, denies and learns by the form alone",
+  () =>
+    onStage({ scripts: false }, async ({ ask, collect, session }) => {
+      const page = await session.newPage();
+      const open = async (command: string) => {
+        const id = await ask({ command });
+        await page.goto(`/ui/approvals/${id}`);
+        return id;
+      };
+      const denied = await open("printf no");
+      await page.getByRole("button", { name: "Deny" }).click();
+      await page.getByText(/^Denied by approver-local .* ago/).waitFor();
+      assert.equal(new URL(page.url()).pathname, `/ui/approvals/${denied}`);
+      assert.equal((await collect(denied)).status, 403);
+
+      const approved = await open("printf yes");
+      await page.getByRole("button", { name: "Approve this once" }).click();
+      await page.getByText(/^Approved by approver-local .* ago/).waitFor();
+      assert.equal((await collect(approved)).status, 200);
+
+      const learned = await open("printf often");
+      await page.getByLabel("For").selectOption("another time");
+      await page.getByLabel("Number").fill("0");
+      await page.getByLabel("Unit").selectOption("minutes");
+      await page.getByRole("button", { name: "Approve and learn" }).click();
+      await page.getByText("Say for how long to learn").waitFor();
+      assert.equal(await page.getByLabel("Number").inputValue(), "0");
+      await page.getByLabel("Number").fill("45");
+      await page.getByRole("button", { name: "Approve and learn" }).click();
+      await page.getByText("Learned: the same needs no approval for 45 min.").waitFor();
+      assert.equal((await collect(learned)).status, 200);
+    }),
+);

@@ -1,0 +1,85 @@
+import { Buffer } from "node:buffer";
+import type { Browser, BrowserContext, BrowserContextOptions, BrowserType } from "playwright-core";
+import type { Identity } from "../adapters/mtls_fixture.ts";
+
+const PROGRAM = "/usr/bin/chromium";
+
+/** Nothing that calls home, for the browser of a test talks to the test alone. */
+const FLAGS = [
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-gpu",
+  "--disable-quic",
+  "--disable-sync",
+  "--no-first-run",
+];
+
+/** The name for a test that needs a browser, saying so where it is left out. */
+export function browserTest(name: string, test: () => Promise<void>): void {
+  const isMissing = !isInstalled() && Deno.env.get("REQUIRE_REAL_SERVERS") !== "1";
+  const shown = isMissing ? `${name} (left out: ${PROGRAM} is not installed)` : name;
+  Deno.test({ name: shown, ignore: isMissing, fn: test });
+}
+
+function isInstalled(): boolean {
+  try {
+    return Deno.statSync(PROGRAM).isFile;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+}
+
+/** A browser without profile; it ends with the scope. */
+export class TestBrowser implements AsyncDisposable {
+  readonly #browser: Browser;
+
+  private constructor(browser: Browser) {
+    this.#browser = browser;
+  }
+
+  /** @throws {Error} when Chromium is not installed */
+  static async start(): Promise<TestBrowser> {
+    const chromium = await loadChromium();
+    return new TestBrowser(
+      // As root Chromium has no sandbox; it sees our own pages only.
+      await chromium.launch({ executablePath: PROGRAM, chromiumSandbox: false, args: FLAGS }),
+    );
+  }
+
+  /** A fresh session that shows a certificate to one origin. */
+  async session(
+    origin: string,
+    { cert, key }: Identity,
+    options: BrowserContextOptions = {},
+  ): Promise<BrowserContext> {
+    const context = await this.#browser.newContext({
+      baseURL: origin,
+      // The certificates of tests come from an authority that no browser knows.
+      ignoreHTTPSErrors: true,
+      clientCertificates: [{ origin, cert: Buffer.from(cert), key: Buffer.from(key) }],
+      ...options,
+    });
+    context.setDefaultTimeout(15_000);
+    return context;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#browser.close();
+  }
+}
+
+const SKIP_WSL_PROBE = "__IS_WSL_TEST__";
+
+/**
+ * When it is loaded, playwright asks whether this is Linux on Windows, by a file that Deno shows to nobody without
+ * all permissions; the variable of that probe's own tests has it not ask.
+ */
+async function loadChromium(): Promise<BrowserType> {
+  Deno.env.set(SKIP_WSL_PROBE, "1");
+  try {
+    return (await import("playwright-core")).chromium;
+  } finally {
+    Deno.env.delete(SKIP_WSL_PROBE);
+  }
+}

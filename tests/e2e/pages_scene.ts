@@ -1,0 +1,35 @@
+import type { ApprovalDraft } from "../../control_plane/approval/approval.ts";
+import { startControlPlane } from "../../control_plane/testing/memory_control_plane.ts";
+import { draftOf } from "../../control_plane/testing/sample_approval.ts";
+import { type Identity, issue, startServer } from "../adapters/mtls_fixture.ts";
+
+/** The pages over a real listener, with approvals of any content and a clock that stands still. */
+export async function startPages() {
+  const controlPlane = await startControlPlane({
+    approval: {
+      callers: ["approver-1", "approver-2", "both"],
+      timeout_seconds: 120,
+      max_pending_per_caller: 500,
+    },
+  });
+  const server = await startServer(async (request, { caller }) => {
+    const { text, status, headers } = await controlPlane.send(request, caller);
+    return new Response(text, { status, headers });
+  });
+  return {
+    origin: server.url,
+    controlPlane,
+    /** Parks a request and gives its id. */
+    async park(fields: Partial<ApprovalDraft> = {}): Promise<string> {
+      const outcome = await controlPlane.registry.create(draftOf(fields));
+      if (outcome.kind !== "parked") throw new Error(`the request was not parked: ${outcome.kind}`);
+      return outcome.approval.id;
+    },
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
+  };
+}
+
+/** The certificate of a caller. */
+export function identityOf(name: string): Promise<Identity> {
+  return issue({ subject: `CN=${name}`, usage: "client" });
+}
