@@ -16,6 +16,7 @@ import { handleResult } from "./handlers/result.ts";
 import { handleRevocations } from "./handlers/revocations.ts";
 import { handleSign } from "./handlers/sign.ts";
 import { handleUiDecide, handleUiDetail, handleUiList } from "./handlers/ui.ts";
+import { LateRecords } from "./late_records.ts";
 import type { Notifier } from "./notify/notifier.ts";
 import type { SignerClient } from "./signer_client.ts";
 
@@ -32,6 +33,8 @@ export interface ControlPlaneOptions {
   readonly logger: ServiceLogger;
   /** Aborted when the process is to end: nobody waits any longer then. */
   readonly stopping: AbortSignal;
+  /** How long records that nobody waits for are gathered, in milliseconds; default 20. */
+  readonly lateMs?: number;
 }
 
 /** What the handlers work with. */
@@ -39,8 +42,8 @@ export interface ControlPlanePorts extends ControlPlaneOptions {
   /** Counts and appends a record that nothing hangs on. Never rejects; a failure is logged and counted. */
   readonly record: (entry: AuditEntry) => Promise<void>;
   /**
-   * Likewise, in the same order, and does not wait for the disk unless very many records do: for what the signer
-   * has recorded durably itself.
+   * Likewise, in the same order, a moment later and without waiting for the disk unless very many do: for what the
+   * signer has recorded durably itself.
    */
   readonly recordSoon: (entry: AuditEntry) => Promise<void>;
   /**
@@ -92,8 +95,8 @@ export function createControlPlaneApp(options: ControlPlaneOptions): PeerHandler
   return (request, peer) => app.fetch(request, { peer });
 }
 
-/** Records that may wait for a disk that hangs: beyond, their requests wait too. */
-const MAX_UNWRITTEN = 1024;
+/** As long as a record that nobody waits for can be missing after kill -9. */
+const LATE_MS = 20;
 
 function createPorts(options: ControlPlaneOptions): ControlPlanePorts {
   const { gate, metrics, registry } = options;
@@ -103,21 +106,27 @@ function createPorts(options: ControlPlaneOptions): ControlPlanePorts {
     "Approvals that nobody has decided",
     () => registry.pendingCount(),
   );
-  let unwritten = 0;
-  const record = (entry: AuditEntry) => {
-    events.inc({ outcome: entry.outcome });
-    return gate.bestEffort(entry);
-  };
+  const count = ({ outcome }: AuditEntry) => events.inc({ outcome });
+  const late = new LateRecords({
+    append: (entry) => gate.bestEffort(entry),
+    clock: options.clock,
+    delayMs: options.lateMs ?? LATE_MS,
+    signal: options.stopping,
+  });
   return {
     ...options,
-    record,
+    record(entry) {
+      count(entry);
+      late.flush();
+      return gate.bestEffort(entry);
+    },
     recordSoon(entry) {
-      unwritten += 1;
-      const written = record(entry).finally(() => unwritten -= 1);
-      return unwritten > MAX_UNWRITTEN ? written : Promise.resolve();
+      count(entry);
+      return late.add(entry);
     },
     require(entry) {
-      events.inc({ outcome: entry.outcome });
+      count(entry);
+      late.flush();
       return gate.require(entry);
     },
   };

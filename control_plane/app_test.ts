@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { allow, gate } from "./testing/fake_signer.ts";
 import { get, ONE_SHOT, post, startControlPlane } from "./testing/memory_control_plane.ts";
 
 const SIGNING = [
@@ -127,4 +128,24 @@ Deno.test("controlplane_approvals_pending counts what waits", async () => {
   assert.equal(await gauge(), "1");
   await plane.clock.advance(120_001);
   assert.equal(await gauge(), "0");
+});
+
+Deno.test("records are in the log in the order of what happened, though some are written later", async () => {
+  const plane = await startControlPlane({}, { lateMs: 20 });
+  await plane.sign();
+  assert.deepEqual(
+    plane.outcomes(),
+    [],
+    "the broker does not wait for the record of what the signer has recorded",
+  );
+  plane.signer.reply = gate;
+  const id = await plane.park();
+  assert.deepEqual(plane.outcomes(), ["forwarded", "approval-required"]);
+  plane.signer.reply = allow;
+  await plane.sign();
+  await plane.decide(id, { approve: true });
+  assert.deepEqual(plane.outcomes().slice(2), ["forwarded", "approval-decision-allow"]);
+  await plane.sign();
+  await plane.clock.advance(20);
+  assert.equal(plane.outcomes().length, 5);
 });

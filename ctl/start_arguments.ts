@@ -17,12 +17,13 @@ const TARGETS = {
   "control-plane": { service: "control-plane", config: "control-plane.json" },
   broker: { service: "broker", frontend: "serve-http", config: "config.json" },
   mcp: { service: "broker", frontend: "serve-mcp", config: "config.json" },
+  "mcp-http": { service: "broker", frontend: "serve-mcp-http", config: "config.json" },
 } as const;
 
 const CONFIG = /^--?config(?:=(?<value>.*))?$/s;
 
 /**
- * Reads `<signer|control-plane|broker|mcp> [--config file] [what the service is to be told]`.
+ * Reads `<signer|control-plane|broker|mcp|mcp-http> [--config file] [what the service is to be told]`.
  *
  * @throws {AppError} `invalid_request` for another target, or a config that is missing or given twice
  */
@@ -31,7 +32,7 @@ export function parseStart(args: readonly string[]): StartRequest {
   if (!Object.hasOwn(TARGETS, target)) {
     throw new AppError(
       "invalid_request",
-      `Cannot start ${JSON.stringify(target)}: expected signer, control-plane, broker or mcp`,
+      `Cannot start ${JSON.stringify(target)}: expected signer, control-plane, broker, mcp or mcp-http`,
     );
   }
   const { config, ...request } = TARGETS[target as keyof typeof TARGETS];

@@ -19,6 +19,11 @@ Deno.test.each<{ name: string; args: string[]; expected: StartRequest }>([
     args: ["mcp", "--verbose", "-config=c=d.json", "x"],
     expected: { service: "broker", frontend: "serve-mcp", config: "c=d.json", rest: ["--verbose", "x"] },
   },
+  {
+    name: "the broker for end users with tokens",
+    args: ["mcp-http"],
+    expected: { service: "broker", frontend: "serve-mcp-http", config: "config.json", rest: [] },
+  },
 ])("parseStart() reads $name", ({ args, expected }) => {
   assert.deepEqual(parseStart(args), expected);
 });

@@ -4,8 +4,12 @@ export interface Executable {
   readonly name: string;
   /** What it is for. */
   readonly purpose: string;
-  /** The member of the workspace whose `main.ts` it is, and whose `deno.json` holds its permissions. */
+  /** The member of the workspace whose `deno.json` holds its permissions. */
   readonly member: string;
+  /** The module that it starts with, from the workspace; the member's `main.ts` when absent. */
+  readonly entry?: string;
+  /** What stands before the arguments of whoever runs it. */
+  readonly arguments?: readonly string[];
   /** The name of the set in `permissions` of that `deno.json`. */
   readonly permissionSet: string;
 }
@@ -19,8 +23,36 @@ export const EXECUTABLES: readonly Executable[] = [
     member: "control_plane",
     permissionSet: "control-plane",
   },
-  { name: "gateway", purpose: "the broker that agents talk to", member: "broker", permissionSet: "broker" },
+  {
+    name: "gateway",
+    purpose: "the broker that agents talk to, with any frontend",
+    member: "broker",
+    permissionSet: "gateway",
+    entry: "deploy/gateway.ts",
+  },
   { name: "broker-ctl", purpose: "the operator's tool", member: "ctl", permissionSet: "broker-ctl" },
+  // Deprecated names, kept for the client entries and unit files that start them.
+  {
+    name: "broker",
+    purpose: "gateway serve-http, by its former name",
+    member: "broker",
+    permissionSet: "broker",
+    arguments: ["serve-http"],
+  },
+  {
+    name: "mcp-broker",
+    purpose: "gateway serve-mcp, by its former name",
+    member: "broker",
+    permissionSet: "broker-mcp",
+    arguments: ["serve-mcp"],
+  },
+  {
+    name: "mcp-broker-http",
+    purpose: "gateway serve-mcp-http, by its former name",
+    member: "broker",
+    permissionSet: "broker-mcp-http",
+    arguments: ["serve-mcp-http"],
+  },
 ];
 
 /** Where {@linkcode compileArguments} reads and writes. */
@@ -38,14 +70,17 @@ export function compileArguments(
   executable: Executable,
   { workspace, output, excludes }: CompileFolders,
 ): string[] {
+  const { member } = executable;
   return [
     "compile",
     "--quiet",
     "--no-prompt",
     "--exclude-unused-npm",
     ...excludes.map((folder) => `--exclude=${folder}`),
+    `--config=${workspace}/${member}/deno.json`,
     `-P=${executable.permissionSet}`,
     `--output=${output}/${executable.name}`,
-    `${workspace}/${executable.member}/main.ts`,
+    `${workspace}/${executable.entry ?? `${member}/main.ts`}`,
+    ...executable.arguments ?? [],
   ];
 }

@@ -101,12 +101,23 @@ export function createSignerApp(options: SignerOptions): PeerHandler {
   app.post("/v1/freeze", (c) => handleFreeze(ports, c.req.raw, c.env.peer));
   app.post("/v1/unfreeze", (c) => handleUnfreeze(ports, c.req.raw, c.env.peer));
   app.get("/v1/revocations", (c) => handleRevocations(ports, c.env.peer));
-  for (const [path, ...allow] of METHODS) {
-    app.all(path, () => problemResponse(new AppError("method_not_allowed", "method not allowed"), { allow }));
-  }
-  app.notFound(() => problemResponse(new AppError("not_found", "no such route")));
+  app.notFound((c) => refuseRoute(c.req.path));
   app.onError((error) => {
     throw error;
   });
   return (request, peer) => app.fetch(request, { peer });
+}
+
+// Not routes of their own: a request that two routes match takes the long way through the router.
+function refuseRoute(path: string): Response {
+  const parts = path.split("/");
+  const [, ...allow] = METHODS.find(([pattern]) => matches(pattern.split("/"), parts)) ?? [];
+  return allow.length === 0
+    ? problemResponse(new AppError("not_found", "no such route"))
+    : problemResponse(new AppError("method_not_allowed", "method not allowed"), { allow });
+}
+
+function matches(pattern: readonly string[], parts: readonly string[]): boolean {
+  return pattern.length === parts.length &&
+    pattern.every((part, index) => part.startsWith(":") ? parts[index] !== "" : part === parts[index]);
 }

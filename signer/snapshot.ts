@@ -1,11 +1,11 @@
 import type { CaKey } from "@gateway/shared/ca/custody";
+import { type CaKeyPorts, loadCaKeys } from "@gateway/shared/ca/load";
 import type { CaKeyRing } from "@gateway/shared/ca/select";
 import { parseConfig } from "@gateway/shared/config/load";
 import { type SignerConfig, signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/shared/config/signer";
 import { AppError } from "@gateway/shared/errors";
 import { type EndUserVerifier, loadEndUserVerifier } from "@gateway/shared/oidc/verifier";
 import { type CompiledPolicy, compilePolicy } from "@gateway/shared/policy/compile";
-import { type CaKeyPorts, loadCaKeys } from "./ca_keys.ts";
 
 /**
  * Everything that decides a request, compiled and checked as a whole. A request reads it once; a reload
@@ -61,7 +61,7 @@ export async function loadSnapshot(
   const oidc = config.end_user_oidc;
   const isSame = JSON.stringify(oidc) === JSON.stringify(previous?.config.end_user_oidc);
   const endUsers = oidc === undefined || isSame ? previous?.endUsers : await loadEndUserVerifier(oidc, ports);
-  const caKeys = await loadCaKeys(config, ports);
+  const caKeys = await loadCaKeys(config, { ...ports, what: "signer config" });
   return createSnapshot(config, policy, { caKeys, endUsers: oidc === undefined ? undefined : endUsers });
 }
 

@@ -46,6 +46,8 @@ export const ONE_SHOT = {
 /** What a test replaces. */
 export interface MemoryControlPlaneOptions {
   readonly store?: ControlStore;
+  /** How long records that nobody waits for are gathered; not at all by default. */
+  readonly lateMs?: number;
 }
 
 /** A control plane's routes over memory, with the errors that its listener would turn into answers. */
@@ -90,6 +92,7 @@ export async function startControlPlane(
     clock,
     logger,
     stopping: stopping.signal,
+    lateMs: options.lateMs ?? 0,
   });
   const send = async (request: Request, cn: string): Promise<Answer> => {
     const caller = callerFromCertificate(true, cn);

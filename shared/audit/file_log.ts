@@ -101,9 +101,11 @@ class FileAuditLog implements AuditLog {
     this.#commit = commit;
   }
 
-  async append(entry: AuditEntry): Promise<void> {
+  append(entry: AuditEntry): Promise<void> {
     const { clock, redact } = this.#options;
-    await this.#commit.append(encodeBody(entry, { time: formatTime(clock.now()), redact }));
+    return Promise.try(() =>
+      this.#commit.append(encodeBody(entry, { time: formatTime(clock.now()), redact }))
+    );
   }
 
   close(): Promise<void> {

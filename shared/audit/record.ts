@@ -89,7 +89,8 @@ export function encodeBody(entry: AuditEntry, options: EncodeOptions): string {
  * @param ms milliseconds since the Unix epoch
  */
 export function formatTime(ms: number): string {
-  return new Date(ms).toISOString().replace(/\.?0*Z$/, "Z");
+  const text = new Date(ms).toISOString();
+  return text.endsWith("0Z") ? text.replace(/\.?0*Z$/, "Z") : text;
 }
 
 /** A JSON string, quotes included, escaped the way the record's format fixes it; lone surrogates become U+FFFD. */

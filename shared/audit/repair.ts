@@ -22,9 +22,8 @@ import { type AuditPublicKey, parseLine } from "./chain.ts";
 import { checkLog } from "./chain_check.ts";
 import { lockLog } from "./file_lock.ts";
 import { splitLines } from "./lines.ts";
+import { putAside } from "./put_aside.ts";
 import { MAX_LINE_BYTES } from "./record.ts";
-import { formatStamp } from "./segment_names.ts";
-import { syncFolder } from "./segments.ts";
 
 /** How many bytes of a tail a plan shows. */
 export const PREVIEW_BYTES = 120;
@@ -95,7 +94,8 @@ export async function repairLog(options: RepairOptions, now: number): Promise<Re
   const plan = await inspect(file, options);
   if (plan.kind !== "torn") return plan;
   const { records, lastSeq, keptBytes, tailBytes } = plan;
-  const movedTo = await copyTail(file, keptBytes, `${path}.corrupt-${formatStamp(now)}`);
+  const { size } = await file.stat();
+  const movedTo = await putAside(path, readRange(file, keptBytes, size), now);
   await file.truncate(keptBytes);
   await file.sync();
   return { kind: "repaired", records, lastSeq, keptBytes, tailBytes, movedTo };
@@ -170,38 +170,6 @@ async function* readRange(file: Deno.FsFile, start: number, end: number): AsyncG
     left -= count;
     yield buffer.subarray(0, count);
   }
-}
-
-/** Copies a file from an offset to its end, durably, under a name that is free. */
-async function copyTail(file: Deno.FsFile, start: number, base: string): Promise<string> {
-  const { size } = await file.stat();
-  const { path, copy } = await createFree(base);
-  try {
-    using _closing = copy;
-    for await (const chunk of readRange(file, start, size)) await writeAll(copy, chunk);
-    await copy.sync();
-    await syncFolder(path);
-    return path;
-  } catch (error) {
-    await Deno.remove(path);
-    throw error;
-  }
-}
-
-async function createFree(base: string): Promise<{ readonly path: string; readonly copy: Deno.FsFile }> {
-  for (let number = 0;; number++) {
-    const path = number === 0 ? base : `${base}.${number}`;
-    try {
-      return { path, copy: await Deno.open(path, { write: true, createNew: true, mode: 0o600 }) };
-    } catch (error) {
-      if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
-    }
-  }
-}
-
-async function writeAll(file: Deno.FsFile, bytes: Uint8Array): Promise<void> {
-  let rest = bytes;
-  while (rest.length > 0) rest = rest.subarray(await file.write(rest));
 }
 
 /** The log's lock; a lock file that this creates belongs to whom the log belongs, who has to open it. */

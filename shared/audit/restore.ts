@@ -7,8 +7,8 @@ import { dirname, join } from "node:path";
 import { AppError } from "../errors.ts";
 import { quoteText } from "../quote.ts";
 import { type AuditPublicKey, type ChainHead, GENESIS } from "./chain.ts";
-import { formatStamp } from "./segment_names.ts";
-import { type AuditWarnings, listSegments, syncFolder } from "./segments.ts";
+import { putAside } from "./put_aside.ts";
+import { type AuditWarnings, listSegments } from "./segments.ts";
 import { inspectTail, TAIL_BYTES, type TailState } from "./tail.ts";
 
 /** Where a log goes on. */
@@ -59,7 +59,7 @@ async function restoreFile(path: string, options: RestoreOptions): Promise<Sound
   if (state.kind === "broken") throw refusal(path, options.path, state.reason);
   if (state.tornBytes === 0) return { ...state, size };
   const kept = size - state.tornBytes;
-  const corrupt = await quarantine(bytes.subarray(bytes.length - state.tornBytes), options);
+  const corrupt = await putAside(options.path, [bytes.subarray(bytes.length - state.tornBytes)], options.now);
   await cutBack(path, kept);
   options.warnings?.warn("Audit log ended in a torn record, which was never acknowledged: moved aside", {
     path,
@@ -87,24 +87,6 @@ async function readEnd(path: string): Promise<{ readonly bytes: Uint8Array; read
     filled += count;
   }
   return { bytes, size };
-}
-
-/** Durable before the bytes are cut from the log. */
-async function quarantine(torn: Uint8Array, options: RestoreOptions): Promise<string> {
-  const base = `${options.path}.corrupt-${formatStamp(options.now)}`;
-  for (let number = 0;; number++) {
-    const path = number === 0 ? base : `${base}.${number}`;
-    try {
-      await Deno.writeFile(path, torn, { createNew: true, mode: 0o600 });
-    } catch (error) {
-      if (error instanceof Deno.errors.AlreadyExists) continue;
-      throw error;
-    }
-    using file = await Deno.open(path, { read: true });
-    await file.sync();
-    await syncFolder(path);
-    return path;
-  }
 }
 
 async function cutBack(path: string, size: number): Promise<void> {

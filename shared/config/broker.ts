@@ -12,7 +12,12 @@
  * @module
  */
 import { z } from "@zod/zod";
+import { type CaKeyConfig, caKeyConfig } from "../ca/model.ts";
+import { planCaKeys } from "../ca/select.ts";
+import { type CommandPolicy, commandPolicy, MAX_TTL_SECONDS } from "../policy/model.ts";
 import { type RedactConfig, redactConfig } from "../redact/model.ts";
+import { type BrokerHost, brokerHost } from "./broker_host.ts";
+import { type EndUserOidcConfig, endUserOidcConfig, isProviderUrl } from "./end_user_oidc.ts";
 import { SIGNER_CLIENT_SHAPE, type SignerClientConfig } from "./signer_client.ts";
 
 /** How the broker reaches the signer, or a control plane in front of it. */
@@ -21,27 +26,50 @@ export interface BrokerSignerConfig extends SignerClientConfig {
   readonly approval_wait_seconds: number;
 }
 
-/** A host in the broker's own config; in remote mode its address only bounds what the process may connect to. */
-export interface BrokerHost {
-  readonly addr: string;
-}
-
 /** The broker's config after defaults. Paths are as written; relative ones are relative to the working directory. */
 export interface BrokerConfig {
   readonly listen: string;
   readonly server_cert: string;
   readonly server_key: string;
   readonly client_ca: string;
-  readonly signer: BrokerSignerConfig;
+  /** Absent is local mode: the broker holds the CA key and the policy itself. */
+  readonly signer?: BrokerSignerConfig;
+  /** Local mode; empty where `ca_keys` has a `_default`. */
+  readonly ca_key: string;
+  /** Local mode. */
+  readonly ca_keys: Readonly<Record<string, CaKeyConfig>>;
+  /** Local mode. */
+  readonly source_address: string;
   readonly audit_log: string;
   readonly audit_key: string;
   readonly audit_fail_mode: "closed" | "open" | "";
   readonly max_ttl_seconds: number;
+  /** The largest file that is written or read, in bytes. */
+  readonly file_transfer_max_bytes: number;
   readonly hosts_refresh_seconds: number;
+  readonly revocation_poll_seconds: number;
+  readonly session_idle_seconds: number;
+  readonly session_max_seconds: number;
+  /** Empty: sessions are not recorded. */
+  readonly session_recording_dir: string;
+  readonly session_recording_strict: boolean;
+  /** Whether the stdio frontend asks the human at the MCP client where the policy wants an approval. */
+  readonly approval_via_elicitation: boolean;
+  /** How the MCP frontend over HTTP checks the tokens of end users; absent where it is not served. */
+  readonly oauth?: EndUserOidcConfig;
+  /** The URL of that frontend, as clients know it; empty where it is not served. */
+  readonly resource_url: string;
   readonly monitor_listen: string;
   readonly redact?: RedactConfig;
   readonly hosts: Readonly<Record<string, BrokerHost>>;
+  /** Local mode. */
+  readonly command_policies: Readonly<Record<string, CommandPolicy>>;
+  /** Local mode. */
+  readonly group_command_policies: Readonly<Record<string, readonly string[]>>;
 }
+
+/** One byte less than is kept of a command's output, so that a file above the limit is seen to be. */
+const MAX_FILE_TRANSFER_BYTES = 10_485_759;
 
 const path = z.string().min(1);
 
@@ -49,9 +77,14 @@ const path = z.string().min(1);
 const orDefault = (fallback: number) =>
   z.int().default(fallback).transform((value) => value > 0 ? value : fallback);
 
+/** An https URL that can stand in quotes (RFC 9728 section 1.2). */
+function isResourceUrl(text: string): boolean {
+  return isProviderUrl(text) && text.startsWith("https://") && !/[?#\s"\\]/.test(text);
+}
+
 /** Checks a {@linkcode BrokerConfig}; unknown keys are refused. */
 export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
-  listen: z.string().min(1).default(":8443").describe("address of the HTTP frontend, host:port"),
+  listen: z.string().min(1).default(":8443").describe("address of the HTTP frontends, host:port"),
   server_cert: z.string().default("").describe(
     "PEM file, the HTTP frontend's certificate; unused over stdio",
   ),
@@ -64,37 +97,93 @@ export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
     approval_wait_seconds: z.int().min(0).default(0).describe(
       "how long a command waits for a human's approval, in seconds; 0 is not at all",
     ),
-  }).describe("the signer that issues certificates"),
+  }).exactOptional().describe(
+    "remote mode: the signer that issues certificates; without it, local mode: the broker has the CA key itself",
+  ),
+  ca_key: z.string().default("").describe(
+    "local mode: file with the private key of the SSH CA, for labs; ca_keys._default replaces it",
+  ),
+  ca_keys: z.record(z.string(), caKeyConfig).default({}).describe(
+    "local mode: keys of the SSH CA by host group, the first of a host's groups counts; _default is for the others",
+  ),
+  source_address: z.string().default("").describe(
+    "local mode: address or CIDR that certificates may be used from, where the host says no other",
+  ),
   audit_log: path.describe("the audit log; its folder must be the log's own"),
   audit_key: path.describe("file whose first 32 bytes are the Ed25519 seed that signs audit records"),
   audit_fail_mode: z.enum(["", "closed", "open"]).default("closed")
     .describe("closed: no audit record, no output; open: log and proceed"),
-  max_ttl_seconds: orDefault(300).describe("the longest certificate life to ask for, in seconds"),
+  max_ttl_seconds: orDefault(300).describe(
+    "the longest certificate life to ask for, in seconds; in local mode at most 900",
+  ),
+  file_transfer_max_bytes: orDefault(524_288).refine(
+    (bytes) => bytes <= MAX_FILE_TRANSFER_BYTES,
+    `must be at most ${MAX_FILE_TRANSFER_BYTES}: no more is kept of what a command prints`,
+  ).describe("the largest file that ssh_put_file writes and ssh_get_file reads, in bytes"),
   hosts_refresh_seconds: orDefault(300).describe("pause between refreshes of the host list, in seconds"),
+  revocation_poll_seconds: orDefault(10).describe(
+    "remote mode: pause between two looks at what is frozen, whose sessions are killed then, in seconds",
+  ),
+  session_idle_seconds: orDefault(300).describe("a session without commands is closed after so many seconds"),
+  session_max_seconds: orDefault(1800).describe(
+    "a session is closed after so many seconds, as soon as no command runs in it",
+  ),
+  session_recording_dir: z.string().default("").describe(
+    "folder of the recordings of shell and pty sessions, one asciicast v2 file each; it must exist; empty is none",
+  ),
+  session_recording_strict: z.boolean().default(false).describe(
+    "what can't be recorded does not happen; otherwise a failure is counted and leaves a gap",
+  ),
+  approval_via_elicitation: z.boolean().default(false).describe(
+    "MCP over stdio only: where the policy wants an approval and no control plane is in between, ask the human " +
+      "at the MCP client; the signer must list this broker as self_approve (in local mode nobody has to)",
+  ),
+  oauth: endUserOidcConfig.exactOptional().describe(
+    "MCP over HTTP only: the OpenID provider whose tokens end users show with every request",
+  ),
+  resource_url: z.string().default("").refine(
+    (text) => text === "" || isResourceUrl(text),
+    "must be an https URL without query and fragment",
+  ).describe("MCP over HTTP only: the frontend's URL as its clients know it"),
   monitor_listen: z.string().default("").describe("address of the monitor listener; empty is none"),
   redact: redactConfig.exactOptional().describe(
     "masking of secrets in audit texts; absent is the built-in rules",
   ),
-  hosts: z.record(z.string(), z.strictObject({ addr: z.string().min(1).describe("host:port") })).default({})
-    .describe(
-      "when given, the only addresses the process may connect to; the host list itself is the signer's",
-    ),
+  hosts: z.record(z.string(), brokerHost).default({}).describe(
+    "local mode: hosts by logical name; remote mode: when given, the only addresses the process may connect to, " +
+      "the host list itself is the signer's",
+  ),
+  command_policies: z.record(z.string(), commandPolicy).default({}).describe(
+    "local mode: command policies by name",
+  ),
+  group_command_policies: z.record(z.string(), z.array(z.string())).default({}).describe(
+    "local mode: host group to names of command policies; _default applies to every host",
+  ),
+}).superRefine((config, context) => {
+  for (const [key, message] of findModeProblems(config)) {
+    context.addIssue({ code: "custom", path: key === "" ? [] : [key], message });
+  }
 });
+
+/** What only the mode of a config makes wrong: each with its key, empty for the config as a whole. */
+function findModeProblems(config: BrokerConfig): readonly (readonly [string, string])[] {
+  if (config.signer !== undefined) return [];
+  const problems: [string, string][] = [];
+  if (planCaKeys(config) === undefined) {
+    problems.push(["", "names neither signer (remote mode) nor ca_key or ca_keys._default (local mode)"]);
+  }
+  if (config.max_ttl_seconds > MAX_TTL_SECONDS) {
+    const seconds = config.max_ttl_seconds;
+    problems.push([
+      "max_ttl_seconds",
+      `${seconds} exceeds the ${MAX_TTL_SECONDS}s (15m) certificate cap (local mode)`,
+    ]);
+  }
+  return problems;
+}
 
 /** Keys of the specification that this version does not act on yet, and refuses rather than ignore. */
 export const UNSUPPORTED_BROKER_KEYS: readonly string[] = [
-  "approval_via_elicitation",
-  "ca_key",
-  "ca_keys",
-  "command_policies",
-  "file_transfer_max_bytes",
-  "group_command_policies",
-  "oauth",
-  "resource_url",
-  "revocation_poll_seconds",
-  "session_idle_seconds",
-  "session_max_seconds",
-  "session_recording_dir",
-  "session_recording_strict",
-  "source_address",
+  "hosts.*.sealed_exec",
+  "kubernetes",
 ];

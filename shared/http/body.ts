@@ -21,6 +21,7 @@ import type { z } from "@zod/zod";
 import { AppError } from "../errors.ts";
 import { formatKeyPath } from "../config/key_path.ts";
 import { parseJson } from "../json.ts";
+import { headerOf } from "./node_request.ts";
 import { readBodyBytes } from "./body_bytes.ts";
 
 /** How a body is read. */
@@ -39,8 +40,8 @@ export interface JsonBodyOptions<T> {
  * JSON, or not of the schema's shape; the message then names the first wrong key
  */
 export async function readJsonBody<T>(request: Request, options: JsonBodyOptions<T>): Promise<T> {
-  const mediaType = request.headers.get("content-type")?.split(";", 1)[0]?.trim().toLowerCase();
-  if (mediaType !== "application/json") {
+  const contentType = headerOf(request, "content-type");
+  if (contentType !== "application/json" && !isJson(contentType)) {
     throw new AppError("unsupported_media_type", "Request body must have content type application/json");
   }
   const value = parseBody(await readBodyBytes(request, options.maxBytes));
@@ -54,10 +55,16 @@ export async function readJsonBody<T>(request: Request, options: JsonBodyOptions
   );
 }
 
+function isJson(contentType: string | null): boolean {
+  return contentType?.split(";", 1)[0]?.trim().toLowerCase() === "application/json";
+}
+
+const DECODER = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
 function parseBody(bytes: Uint8Array): unknown {
   let text: string;
   try {
-    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+    text = DECODER.decode(bytes);
   } catch (cause) {
     throw new AppError("invalid_request", "Request body is not valid UTF-8", { cause });
   }

@@ -9,33 +9,45 @@ import type { Socket } from "node:net";
 
 interface Connection {
   readonly socket: Socket;
-  requests: number;
+  /** To the newest request; answers leave in the order of the requests, so that it is the last to end. */
+  lastAnswer?: ServerResponse;
 }
 
-/** Counts requests by connection. */
+/** The open connections and their answers. */
 export class Connections {
   /** By the client's address and port, for a request's socket is the TLS layer over the one accepted here. */
   readonly #open = new Map<string, Connection>();
+  /** By that TLS layer. */
+  readonly #secure = new WeakMap<object, Connection>();
 
   /** To be told of every accepted connection, before its TLS handshake. */
   add(socket: Socket): void {
     const key = keyOf(socket);
-    this.#open.set(key, { socket, requests: 0 });
+    this.#open.set(key, { socket });
     socket.on("close", () => this.#open.delete(key));
+  }
+
+  /** To be told of every TLS handshake that is complete. */
+  secure(socket: Socket): void {
+    const connection = this.#open.get(keyOf(socket));
+    if (connection !== undefined) this.#secure.set(socket, connection);
   }
 
   /** To be told of every request. */
   begin(socket: Socket, outgoing: ServerResponse): void {
-    const connection = this.#open.get(keyOf(socket));
-    if (connection === undefined) return;
-    connection.requests++;
-    outgoing.on("close", () => connection.requests--);
+    const connection = this.#secure.get(socket);
+    if (connection !== undefined) connection.lastAnswer = outgoing;
+  }
+
+  /** The answer to the newest request of a connection, begun or not. */
+  lastAnswer(socket: object): ServerResponse | undefined {
+    return this.#secure.get(socket)?.lastAnswer;
   }
 
   /** Ends all connections without a request; a server that closes ends the others after their answers. */
   closeIdle(): void {
-    for (const { socket, requests } of this.#open.values()) {
-      if (requests === 0) socket.destroy();
+    for (const { socket, lastAnswer } of this.#open.values()) {
+      if (lastAnswer === undefined || lastAnswer.writableFinished) socket.destroy();
     }
   }
 

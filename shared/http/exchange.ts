@@ -1,60 +1,67 @@
 /**
- * One request, one answer, on connections whose peer is known.
+ * One request, one answer, on TLS connections.
  *
  * @module
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
-import { TLSSocket } from "node:tls";
+import type { TLSSocket } from "node:tls";
 import { AppError } from "../errors.ts";
 import { stringifyJson } from "../json.ts";
-import type { CallerCn } from "./caller.ts";
+import type { Connections } from "./connections.ts";
 import { toRequest } from "./node_request.ts";
 import { sendResponse } from "./node_response.ts";
-import { type PeerCertificate, PeerCertificates } from "./peer_certificate.ts";
 import { describeProblem, problemResponse, STATUS } from "./problem.ts";
 
-/** Who sent a request. */
-export interface Peer {
-  /** The verified CN of the client certificate. */
-  readonly caller: CallerCn;
+/** Who is at the other end of connections. */
+export interface Peers<Peer> {
+  /** To be told of every connection whose TLS handshake is complete. */
+  begin(socket: TLSSocket): void;
+  /** @throws {AppError} `unauthenticated` when it is nobody who may be answered */
+  identify(socket: Duplex): Peer;
 }
 
-/** Answers a request. What it throws becomes a problem response. */
-export type PeerHandler = (request: Request, peer: Peer) => Response | Promise<Response>;
-
 /** What {@linkcode Exchanges} needs. */
-export interface ExchangeOptions {
-  readonly handler: PeerHandler;
+export interface ExchangeOptions<Peer> {
+  /** Answers a request. What it throws becomes a problem response. */
+  readonly handler: (request: Request, peer: Peer) => Response | Promise<Response>;
   /** Told of every fault answered with status 500 or above; the answer carries the same request id. */
   readonly onError: (error: unknown, requestId: string) => void;
 }
 
-/** Turns requests into answers; one for each listener. */
-export class Exchanges {
-  readonly #options: ExchangeOptions;
-  readonly #certificates = new PeerCertificates();
-  readonly #peers = new WeakMap<Duplex, PeerCertificate | "nobody">();
-  readonly #lastAnswers = new WeakMap<Duplex, ServerResponse>();
+/** Where {@linkcode Exchanges} finds the other end. */
+export interface ExchangePorts<Peer> {
+  readonly connections: Connections;
+  readonly peers: Peers<Peer>;
+}
 
-  constructor(options: ExchangeOptions) {
+/** Turns requests into answers; one for each listener. */
+export class Exchanges<Peer> {
+  readonly #options: ExchangeOptions<Peer>;
+  readonly #connections: Connections;
+  readonly #peers: Peers<Peer>;
+  readonly #begun = new WeakSet<Duplex>();
+
+  constructor(options: ExchangeOptions<Peer>, { connections, peers }: ExchangePorts<Peer>) {
     this.#options = options;
+    this.#connections = connections;
+    this.#peers = peers;
   }
 
   /** To be told of every connection whose TLS handshake is complete, before its first request. */
   begin(socket: TLSSocket): void {
-    this.#peers.set(socket, this.#certificates.identify(socket) ?? "nobody");
+    this.#begun.add(socket);
+    this.#peers.begin(socket);
   }
 
   async answer(message: IncomingMessage, outgoing: ServerResponse): Promise<void> {
-    this.#lastAnswers.set(message.socket, outgoing);
-    const gone = lazyAbort();
+    const client = new Client();
     outgoing.on("close", () => {
-      if (!outgoing.writableFinished) gone.abort();
+      if (!outgoing.writableFinished) client.leave();
     });
-    outgoing.on("error", () => {});
+    outgoing.on("error", ignore);
     try {
-      await sendResponse(await this.#respond(message, gone.signal), outgoing);
+      await sendResponse(await this.#respond(message, client), outgoing);
     } catch (error) {
       if (!outgoing.destroyed) this.#options.onError(error, crypto.randomUUID());
       outgoing.destroy();
@@ -63,9 +70,9 @@ export class Exchanges {
 
   /** Answers what is no HTTP request, or did not become one in time, and closes the connection. */
   refuse(error: Error, socket: Duplex): void {
-    const last = this.#lastAnswers.get(socket);
+    const last = this.#connections.lastAnswer(socket);
     const isInsideAnswer = last !== undefined && last.headersSent && !last.writableFinished;
-    if (!this.#peers.has(socket) || !socket.writable || isInsideAnswer) {
+    if (!this.#begun.has(socket) || !socket.writable || isInsideAnswer) {
       socket.destroy();
       return;
     }
@@ -74,7 +81,7 @@ export class Exchanges {
 
   #refusalOf(error: Error, socket: Duplex): unknown {
     try {
-      this.#identify(socket);
+      this.#peers.identify(socket);
     } catch (unauthenticated) {
       return unauthenticated;
     }
@@ -84,25 +91,16 @@ export class Exchanges {
       : new AppError("invalid_request", "The request is not well-formed HTTP", { cause: error });
   }
 
-  async #respond(message: IncomingMessage, signal: () => AbortSignal): Promise<Response> {
+  async #respond(message: IncomingMessage, client: Client): Promise<Response> {
     try {
-      const peer = this.#identify(message.socket);
-      return await this.#options.handler(toRequest(message, signal), peer);
+      const peer = this.#peers.identify(message.socket);
+      return await this.#options.handler(toRequest(message, client), peer);
     } catch (error) {
       const requestId = crypto.randomUUID();
       const response = problemResponse(error, { requestId });
       if (response.status >= STATUS.internal) this.#options.onError(error, requestId);
       return response;
     }
-  }
-
-  #identify(socket: Duplex): Peer {
-    const peer = this.#peers.get(socket) ?? "nobody";
-    const isAuthorized = socket instanceof TLSSocket && socket.authorized === true;
-    if (!isAuthorized || peer === "nobody" || peer.validUntil < Date.now()) {
-      throw new AppError("unauthenticated", "A valid client certificate with one common name is required");
-    }
-    return { caller: peer.caller };
   }
 }
 
@@ -113,12 +111,18 @@ function formatRefusal(error: unknown): string {
     `Content-Length: ${new TextEncoder().encode(body).length}\r\nConnection: close\r\n\r\n${body}`;
 }
 
-/** Few handlers ask for the signal, and making one for each request is not free. */
-function lazyAbort(): { readonly signal: () => AbortSignal; readonly abort: () => void } {
-  let controller: AbortController | undefined;
-  const get = () => controller ??= new AbortController();
-  return {
-    signal: () => get().signal,
-    abort: () => get().abort(new AppError("canceled", "The client has gone")),
-  };
+/** Whether the client is still there. Few handlers ask, and making a signal for each request is not free. */
+class Client {
+  #gone: AbortController | undefined;
+
+  get signal(): AbortSignal {
+    return (this.#gone ??= new AbortController()).signal;
+  }
+
+  leave(): void {
+    (this.#gone ??= new AbortController()).abort(new AppError("canceled", "The client has gone"));
+  }
 }
+
+/** An answer that can't be sent is nobody's fault here; `close` follows. */
+function ignore(): void {}

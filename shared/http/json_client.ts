@@ -10,11 +10,12 @@
  *
  * @module
  */
-import { Agent, request as sendRequest } from "node:https";
-import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
+import { Buffer } from "node:buffer";
 import { AppError } from "../errors.ts";
-import { checkTlsIdentity } from "./tls_identity.ts";
 import { parseJson, stringifyJson } from "../json.ts";
+import { type Answer, AnswerTooLarge } from "./answer_parser.ts";
+import { ClientConnections, type Exchange } from "./client_connections.ts";
+import { checkTlsIdentity } from "./tls_identity.ts";
 
 /** What {@linkcode JsonClient} needs. */
 export interface JsonClientOptions {
@@ -53,42 +54,56 @@ export interface JsonClientRequest {
 /** One answer, whatever its status. */
 export interface JsonClientResponse {
   readonly status: number;
-  readonly headers: Readonly<IncomingHttpHeaders>;
+  /** By lowercase name. */
+  readonly headers: Readonly<Record<string, string | undefined>>;
   readonly text: string;
   /** The parsed text when the answer says that it is JSON, otherwise `undefined`. */
   readonly body: unknown;
 }
 
-/** Connections to one service, kept open between requests. */
+/** Half the time after which our servers close a connection that nobody uses: what is sent then would be lost. */
+const IDLE_MS = 30_000;
+const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\s*(?:;|$)/i;
+// Checked before they are put together: a line break in one of them would begin another header.
+const TARGET = /^\/[\x21-\x7e]*$/;
+const HEADER_NAME = /^[A-Za-z0-9-]+$/;
+const HEADER_VALUE = /^[\x20-\x7e\x80-\xff]*$/;
+
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** Connections to one service, kept open between requests. A request is sent once, whatever becomes of it. */
 export class JsonClient implements Disposable {
-  readonly #options: JsonClientOptions;
   readonly #what: string;
-  readonly #base: string;
-  readonly #agent: Agent;
+  readonly #prefix: string;
+  readonly #authority: string;
+  readonly #timeoutMs: number;
+  readonly #maxBytes: number;
+  readonly #connections: ClientConnections;
 
   /** @throws {AppError} `invalid_config` when the URL is not `https:`, or certificate, key or CA cannot be used */
   constructor(options: JsonClientOptions) {
-    if (!URL.canParse(options.baseUrl) || new URL(options.baseUrl).protocol !== "https:") {
+    const url = URL.parse(options.baseUrl);
+    if (url?.protocol !== "https:") {
       throw new AppError(
         "invalid_config",
         `Cannot use URL ${JSON.stringify(options.baseUrl)}: expected https://…`,
       );
     }
     checkTlsIdentity(options);
-    this.#options = options;
     this.#what = options.what ?? "the service";
-    this.#base = options.baseUrl.replace(/\/+$/, "");
-    this.#agent = new Agent({
+    this.#prefix = url.pathname.replace(/\/+$/, "");
+    this.#authority = url.host;
+    this.#timeoutMs = options.timeoutMs ?? 10_000;
+    this.#maxBytes = options.maxResponseBytes ?? 1 << 20;
+    this.#connections = new ClientConnections({
+      host: url.hostname.replace(/^\[|\]$/g, ""),
+      port: url.port === "" ? 443 : Number(url.port),
       cert: options.cert,
       key: options.key,
       ca: options.ca,
-      minVersion: "TLSv1.3",
-      rejectUnauthorized: true,
-      keepAlive: true,
-      maxSockets: options.maxConnections ?? 64,
-      maxFreeSockets: 16,
-      // Every connection is a full handshake: a resumed one would not check the server's certificate again.
-      maxCachedSessions: 0,
+      maxConnections: options.maxConnections ?? 64,
+      maxBytes: this.#maxBytes,
+      idleMs: IDLE_MS,
     });
   }
 
@@ -99,91 +114,69 @@ export class JsonClient implements Disposable {
    * answer in time, or one that is too large or not the JSON that it claims to be
    */
   async request(request: JsonClientRequest): Promise<JsonClientResponse> {
-    const timeout = AbortSignal.timeout(request.timeoutMs ?? this.#options.timeoutMs ?? 10_000);
-    const signal = request.signal === undefined ? timeout : AbortSignal.any([request.signal, timeout]);
+    const { signal, timeoutMs = this.#timeoutMs } = request;
+    const canceled = () => new AppError("canceled", `Contacting ${this.#what} was canceled`);
+    if (signal?.aborted) throw canceled();
+    let exchange: Exchange | undefined;
+    const cancel = () => exchange?.end(canceled());
+    const timer = setTimeout(
+      () => exchange?.end(this.#failure(`Timed out contacting ${this.#what}`)),
+      timeoutMs,
+    );
+    signal?.addEventListener("abort", cancel, { once: true });
     try {
-      return await this.#exchange(request, signal);
+      exchange = this.#connections.send(this.#encode(request));
+      return this.#decode(await exchange.answer);
     } catch (cause) {
-      if (request.signal?.aborted) {
-        throw new AppError("canceled", `Contacting ${this.#what} was canceled`, { cause });
-      }
-      if (timeout.aborted) {
-        throw new AppError("upstream_failure", `Timed out contacting ${this.#what}`, { cause });
-      }
       if (cause instanceof AppError) throw cause;
-      throw new AppError("upstream_failure", `Failed contacting ${this.#what}`, { cause });
+      if (cause instanceof AnswerTooLarge) {
+        throw this.#failure(`The answer of ${this.#what} is larger than ${this.#maxBytes} bytes`, cause);
+      }
+      throw this.#failure(`Failed contacting ${this.#what}`, cause);
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", cancel);
     }
   }
 
   /** Closes all connections; requests under way fail. */
   close(): void {
-    this.#agent.destroy();
+    this.#connections.close();
   }
 
   [Symbol.dispose](): void {
     this.close();
   }
 
-  async #exchange(request: JsonClientRequest, signal: AbortSignal): Promise<JsonClientResponse> {
-    const message = await this.#send(request, signal);
-    const text = await this.#readText(message);
-    const isJson = /^application\/(?:[\w.-]+\+)?json\s*(?:;|$)/i.test(message.headers["content-type"] ?? "");
-    return {
-      status: message.statusCode ?? 0,
-      headers: message.headers,
-      text,
-      body: isJson ? this.#parse(text) : undefined,
-    };
-  }
-
-  #send({ method, path, body, headers }: JsonClientRequest, signal: AbortSignal): Promise<IncomingMessage> {
-    const text = body === undefined ? undefined : stringifyJson(body);
-    return new Promise((resolve, reject) => {
-      const outgoing = sendRequest(this.#base + path, {
-        agent: this.#agent,
-        method,
-        signal,
-        headers: {
-          accept: "application/json",
-          // Named for every method: node:http frames the body of a DELETE in no way of its own.
-          ...(text === undefined ? {} : {
-            "content-type": "application/json",
-            "content-length": new TextEncoder().encode(text).length,
-          }),
-          ...headers,
-        },
-      });
-      outgoing.on("response", resolve);
-      outgoing.on("error", reject);
-      outgoing.end(text);
-    });
-  }
-
-  async #readText(message: IncomingMessage): Promise<string> {
-    const maxBytes = this.#options.maxResponseBytes ?? 1 << 20;
-    const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-    let text = "";
-    let length = 0;
-    for await (const chunk of message) {
-      length += chunk.length;
-      if (length > maxBytes) {
-        message.destroy();
-        throw new AppError(
-          "upstream_failure",
-          `The answer of ${this.#what} is larger than ${maxBytes} bytes`,
-        );
-      }
-      text += decoder.decode(chunk, { stream: true });
+  #encode({ method, path, body, headers = {} }: JsonClientRequest): Uint8Array {
+    const target = this.#prefix + path;
+    if (!TARGET.test(target)) throw new TypeError("not a request target");
+    let head = `${method} ${target} HTTP/1.1\r\nhost: ${this.#authority}\r\naccept: application/json\r\n`;
+    for (const [name, value] of Object.entries(headers)) {
+      if (!HEADER_NAME.test(name) || !HEADER_VALUE.test(value)) throw new TypeError("not a header");
+      head += `${name}: ${value}\r\n`;
     }
-    if (!message.complete) throw new AppError("upstream_failure", `The answer of ${this.#what} broke off`);
-    return text + decoder.decode();
+    if (body === undefined) return Buffer.from(`${head}\r\n`, "latin1");
+    const bytes = Buffer.from(stringifyJson(body));
+    head += `content-type: application/json\r\ncontent-length: ${bytes.length}\r\n\r\n`;
+    return Buffer.concat([Buffer.from(head, "latin1"), bytes]);
+  }
+
+  #decode({ status, headers, body }: Answer): JsonClientResponse {
+    const text = decoder.decode(body);
+    const isJson = JSON_TYPE.test(headers["content-type"] ?? "");
+    return { status, headers, text, body: isJson ? this.#parse(text) : undefined };
   }
 
   #parse(text: string): unknown {
     try {
       return parseJson(text);
     } catch (cause) {
-      throw new AppError("upstream_failure", `The answer of ${this.#what} is not valid JSON`, { cause });
+      throw this.#failure(`The answer of ${this.#what} is not valid JSON`, cause);
     }
+  }
+
+  #failure(message: string, cause?: unknown): AppError {
+    return new AppError("upstream_failure", message, { cause });
   }
 }

@@ -20,125 +20,57 @@
  *
  * @module
  */
-import { createServer, type Server } from "node:https";
-import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import { TLSSocket } from "node:tls";
 import { AppError } from "../errors.ts";
-import { Connections } from "./connections.ts";
-import { type ExchangeOptions, Exchanges } from "./exchange.ts";
-import { type ListenAddress, parseListenAddress } from "./listen_address.ts";
-import { checkTlsIdentity } from "./tls_identity.ts";
+import type { CallerCn } from "./caller.ts";
+import type { ExchangeOptions, Peers } from "./exchange.ts";
+import { type PeerCertificate, PeerCertificates } from "./peer_certificate.ts";
+import { startListener, type TlsServer, type TlsServerOptions } from "./tls_listener.ts";
 
-export type { Peer, PeerHandler } from "./exchange.ts";
-
-/** What {@linkcode startMtlsServer} needs. */
-export interface MtlsServerOptions extends ExchangeOptions {
-  /** `host:port`, as in the config. */
-  readonly listen: string;
-  /** The listener's certificate chain, PEM. */
-  readonly cert: string;
-  /** Its private key, PEM. */
-  readonly key: string;
-  /** The CAs that sign callers' certificates, PEM. */
-  readonly clientCa: string;
-  /** Connections at a time, default 1024; one more is closed at once. */
-  readonly maxConnections?: number;
-  readonly timeouts?: Partial<MtlsTimeouts>;
+/** Who sent a request. */
+export interface Peer {
+  /** The verified CN of the client certificate. */
+  readonly caller: CallerCn;
 }
 
-/** How long a client may take, in milliseconds. */
-export interface MtlsTimeouts {
-  /** For the TLS handshake, and for the headers of a request; default 10 s. */
-  readonly headersMs: number;
-  /** For a whole request with its body; default 10 s. */
-  readonly requestMs: number;
-  /** Between two requests; default 60 s. */
-  readonly idleMs: number;
-  /** For the requests that are under way when the listener closes; default 10 s. */
-  readonly drainMs: number;
+/** Answers a request. What it throws becomes a problem response. */
+export type PeerHandler = ExchangeOptions<Peer>["handler"];
+
+/** What {@linkcode startMtlsServer} needs. */
+export interface MtlsServerOptions extends TlsServerOptions<Peer> {
+  /** The CAs that sign callers' certificates, PEM. */
+  readonly clientCa: string;
 }
 
 /** A running listener. */
-export interface MtlsServer extends AsyncDisposable {
-  /** Where it listens, with the port that the system chose for port 0. */
-  readonly address: ListenAddress;
-  /** Stops accepting, lets running requests finish within the drain time, then closes what is left. */
-  close(): Promise<void>;
-}
-
-const DEFAULT_TIMEOUTS: MtlsTimeouts = {
-  headersMs: 10_000,
-  requestMs: 10_000,
-  idleMs: 60_000,
-  drainMs: 10_000,
-};
-const MAX_HEADER_BYTES = 16_384;
+export type MtlsServer = TlsServer;
 
 /**
  * Starts the listener; resolves when it accepts connections.
  *
  * @throws {AppError} `invalid_config` when the address, the certificate, the key or the CA cannot be used
  */
-export async function startMtlsServer(options: MtlsServerOptions): Promise<MtlsServer> {
-  const timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts };
-  const { hostname, port } = parseListenAddress(options.listen);
-  checkTlsIdentity({ cert: options.cert, key: options.key, ca: options.clientCa });
-  const exchanges = new Exchanges(options);
-  const connections = new Connections();
-  const server = createTlsServer(options, timeouts);
-  server.maxConnections = options.maxConnections ?? 1024;
-  server.on("secureConnection", (socket) => exchanges.begin(socket));
-  server.on("request", (message, outgoing) => {
-    connections.begin(message.socket, outgoing);
-    void exchanges.answer(message, outgoing);
-  });
-  server.on("clientError", (error, socket) => exchanges.refuse(error, socket));
-  server.on("connection", (socket: Socket) => connections.add(socket));
-  await listen(server, { hostname, port }, options.listen);
-  // Such as too many open files: without a listener the error would end the process.
-  server.on("error", (error) => options.onError(error, crypto.randomUUID()));
-  const address = server.address();
-  const close = () => closeServer(server, connections, timeouts.drainMs);
-  return {
-    address: { hostname, port: typeof address === "object" ? address?.port ?? port : port },
-    close,
-    [Symbol.asyncDispose]: close,
-  };
+export function startMtlsServer(options: MtlsServerOptions): Promise<MtlsServer> {
+  return startListener(options, new CertifiedPeers(), options.clientCa);
 }
 
-function createTlsServer(options: MtlsServerOptions, timeouts: MtlsTimeouts): Server {
-  return createServer({
-    cert: options.cert,
-    key: options.key,
-    ca: options.clientCa,
-    requestCert: true,
-    rejectUnauthorized: false,
-    minVersion: "TLSv1.3",
-    ALPNProtocols: ["http/1.1"],
-    handshakeTimeout: timeouts.headersMs,
-    headersTimeout: timeouts.headersMs,
-    requestTimeout: timeouts.requestMs,
-    keepAliveTimeout: timeouts.idleMs,
-    connectionsCheckingInterval: Math.min(1000, timeouts.headersMs),
-    maxHeaderSize: MAX_HEADER_BYTES,
-  });
-}
+/** Peers that prove who they are by a certificate. */
+class CertifiedPeers implements Peers<Peer> {
+  readonly #certificates = new PeerCertificates();
+  readonly #peers = new WeakMap<Duplex, PeerCertificate>();
 
-function listen(server: Server, { hostname, port }: ListenAddress, shown: string): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once("error", (cause) => {
-      reject(new AppError("invalid_config", `Cannot listen on ${shown}: ${cause.message}`, { cause }));
-    });
-    server.listen(port, hostname, resolve);
-  });
-}
+  begin(socket: TLSSocket): void {
+    const peer = this.#certificates.identify(socket);
+    if (peer !== undefined) this.#peers.set(socket, peer);
+  }
 
-function closeServer(server: Server, connections: Connections, drainMs: number): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(() => connections.closeAll(), drainMs);
-    server.close(() => {
-      clearTimeout(timer);
-      resolve();
-    });
-    connections.closeIdle();
-  });
+  identify(socket: Duplex): Peer {
+    const peer = this.#peers.get(socket);
+    const isAuthorized = socket instanceof TLSSocket && socket.authorized === true;
+    if (!isAuthorized || peer === undefined || peer.validUntil < Date.now()) {
+      throw new AppError("unauthenticated", "A valid client certificate with one common name is required");
+    }
+    return { caller: peer.caller };
+  }
 }

@@ -13,10 +13,16 @@ const ORIGIN = "https://localhost";
 
 const PARTS = Symbol("parts");
 
+/** Whoever sent a request. */
+export interface RequestClient {
+  /** Aborted when the client goes away. */
+  readonly signal: AbortSignal;
+}
+
 /** What a request is made from, and the parts of it that exist already. */
 interface Parts {
   readonly message: IncomingMessage;
-  readonly signal: () => AbortSignal;
+  readonly client: RequestClient;
   headers?: Headers;
   body?: ReadableStream<Uint8Array<ArrayBuffer>> | null;
   whole?: Request;
@@ -32,7 +38,7 @@ const prototype: NodeRequest = Object.create(Request.prototype);
 define("method", ({ message }) => message.method ?? "GET");
 define("url", ({ message }) => ORIGIN + message.url);
 define("headers", headersOf);
-define("signal", ({ signal }) => signal());
+define("signal", ({ client }) => client.signal);
 define("body", bodyOf);
 define("bodyUsed", ({ whole, message }) => whole?.bodyUsed ?? message.readableDidRead);
 for (const name of ["cache", "credentials", "destination", "integrity", "keepalive"] as const) {
@@ -56,21 +62,34 @@ function define<K extends keyof Request>(name: K, get: (parts: Parts) => Request
 /**
  * The web's view of a message.
  *
- * @param signal gives the signal that is aborted when the client goes away
  * @throws {AppError} `invalid_request` when the request target is not a path
  */
-export function toRequest(message: IncomingMessage, signal: () => AbortSignal): Request {
+export function toRequest(message: IncomingMessage, client: RequestClient): Request {
   if (message.url?.startsWith("/") !== true) {
     throw new AppError("invalid_request", "Request target must be a path");
   }
   const request: NodeRequest = Object.create(prototype);
-  request[PARTS] = { message, signal };
+  request[PARTS] = { message, client };
   return request;
 }
 
 /** The message behind a request that {@linkcode toRequest} made; `undefined` for any other request. */
 export function messageOf(request: Request): IncomingMessage | undefined {
   return isNodeRequest(request) ? request[PARTS].message : undefined;
+}
+
+/** One header of a request; asking for it does not make the object that holds all of them. */
+export function headerOf(request: Request, name: "content-length" | "content-type"): string | null {
+  const parts = isNodeRequest(request) ? request[PARTS] : undefined;
+  if (parts === undefined || parts.headers !== undefined) return request.headers.get(name);
+  const { rawHeaders } = parts.message;
+  let value: string | null = null;
+  for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
+    if (rawHeaders[index]?.toLowerCase() !== name) continue;
+    const next = rawHeaders[index + 1] ?? "";
+    value = value === null ? next : `${value}, ${next}`;
+  }
+  return value;
 }
 
 function isNodeRequest(request: Request): request is NodeRequest {
@@ -92,7 +111,7 @@ function wholeOf(parts: Parts): Request {
   return parts.whole ??= new Request(ORIGIN + parts.message.url, {
     method: parts.message.method ?? "GET",
     headers: headersOf(parts),
-    signal: parts.signal(),
+    signal: parts.client.signal,
     ...(body === null ? {} : { body, duplex: "half" }),
   });
 }

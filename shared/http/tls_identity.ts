@@ -13,8 +13,8 @@ export interface TlsIdentity {
   readonly cert: string;
   /** The certificate's private key. */
   readonly key: string;
-  /** The CAs to trust, and no others. */
-  readonly ca: string;
+  /** The CAs to trust, and no others; absent where the other side shows no certificate. */
+  readonly ca?: string;
 }
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
@@ -22,7 +22,7 @@ const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 /** @throws {AppError} `invalid_config` when a text is not what it should be, or key and certificate differ */
 export function checkTlsIdentity({ cert, key, ca }: TlsIdentity): void {
   const [leaf] = parseCertificates("certificate", cert);
-  parseCertificates("CA certificate", ca);
+  if (ca !== undefined) parseCertificates("CA certificate", ca);
   let isPair: boolean;
   try {
     isPair = leaf?.checkPrivateKey(createPrivateKey(key)) === true;

@@ -41,13 +41,24 @@ export interface TlsMaterial {
 export async function loadTlsMaterial(
   files: Readonly<Record<keyof TlsMaterial, ConfiguredFile>>,
 ): Promise<TlsMaterial> {
-  const [cert, key, ca] = await Promise.all([
+  const [pair, ca] = await Promise.all([loadTlsKeyPair(files), readPemFile(files.ca.key, files.ca.path)]);
+  parse(files.ca, "certificate", () => new X509Certificate(ca));
+  return { ...pair, ca };
+}
+
+/**
+ * The same for a listener that asks for no certificates and hence needs no CA.
+ *
+ * @throws {AppError} `invalid_config` naming the config key
+ */
+export async function loadTlsKeyPair(
+  files: Readonly<Record<"cert" | "key", ConfiguredFile>>,
+): Promise<Pick<TlsMaterial, "cert" | "key">> {
+  const [cert, key] = await Promise.all([
     readPemFile(files.cert.key, files.cert.path),
     readPemFile(files.key.key, files.key.path),
-    readPemFile(files.ca.key, files.ca.path),
   ]);
   const certificate = parse(files.cert, "certificate", () => new X509Certificate(cert));
-  parse(files.ca, "certificate", () => new X509Certificate(ca));
   const privateKey = parse(files.key, "private key", () => createPrivateKey(key));
   if (!certificate.checkPrivateKey(privateKey)) {
     throw new AppError(
@@ -55,7 +66,7 @@ export async function loadTlsMaterial(
       `Cannot use ${show(files.key)}: it is not the key of ${files.cert.key}`,
     );
   }
-  return { cert, key, ca };
+  return { cert, key };
 }
 
 function parse<T>(file: ConfiguredFile, what: string, read: () => T): T {

@@ -36,10 +36,10 @@ export function listenPermissions(listen: string): readonly string[] {
   return [join(hostname, port)];
 }
 
-/** What a client of an `https:` URL needs. */
+/** What a client of an `https:` or `http:` URL needs. */
 export function urlPermissions(url: string): readonly string[] {
-  const { hostname, port } = new URL(url);
-  return [`${hostname}:${port === "" ? 443 : port}`];
+  const { hostname, port, protocol } = new URL(url);
+  return [`${hostname}:${port === "" ? (protocol === "http:" ? 80 : 443) : port}`];
 }
 
 /**

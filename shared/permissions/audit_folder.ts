@@ -27,13 +27,16 @@ export interface ServiceFiles {
   readonly auditLog: string;
   /** Paths of the files it reads, by the config key that names them; an empty path is no file. */
   readonly files: Readonly<Record<string, string>>;
+  /** Folders that it creates files in and reads nothing from, by config key; an empty path is no folder. */
+  readonly outputFolders?: Readonly<Record<string, string>>;
 }
 
 /**
  * Read for the files, read and write for the audit log's folder: rotation renames the log and creates files
- * beside it. Files that the service reads stay read-only when they lie in that folder.
+ * beside it. Write for the folders of its output. Files that the service reads stay read-only when they lie in a
+ * folder that it writes to.
  *
- * @throws {AppError} `invalid_config` when the folder is the root of the file system, or a file is the log or
+ * @throws {AppError} `invalid_config` when a folder is the root of the file system, or a file is the log or
  *   its folder
  */
 export function filePermissions(options: ServiceFiles): PermissionSet {
@@ -60,9 +63,21 @@ export function filePermissions(options: ServiceFiles): PermissionSet {
     }
   }
   const paths = files.map(([, path]) => path);
+  const write = [folder, ...resolveFolders(options)];
   return mergeSets({
     read: [...paths, folder],
-    write: [folder],
-    denyWrite: paths.filter((path) => path.startsWith(folder + sep)),
+    write,
+    denyWrite: paths.filter((path) => write.some((written) => path.startsWith(written + sep))),
+  });
+}
+
+function resolveFolders({ workingFolder, outputFolders = {} }: ServiceFiles): readonly string[] {
+  return Object.entries(outputFolders).filter(([, path]) => path !== "").map(([key, path]) => {
+    const folder = resolve(workingFolder, path);
+    if (dirname(folder) !== folder) return folder;
+    throw new AppError(
+      "invalid_config",
+      `Cannot use ${key} ${JSON.stringify(folder)}: it is the root of the file system`,
+    );
   });
 }

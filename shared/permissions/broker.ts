@@ -24,11 +24,12 @@
 import type { BrokerConfig } from "../config/broker.ts";
 import { addressPermissions, listenPermissions, urlPermissions } from "./address.ts";
 import { filePermissions } from "./audit_folder.ts";
+import { caKeyFiles, caKeyPermissions } from "./ca_keys.ts";
 import { mergeSets, type PermissionSet, type RunOptions } from "./set.ts";
 import type { ServiceLocation } from "./signer.ts";
 
-/** How agents reach a broker: HTTP with mTLS, or MCP over standard input and output. */
-export const BROKER_FRONTENDS = ["serve-http", "serve-mcp"] as const;
+/** How agents reach a broker: HTTP with mTLS, MCP over standard input and output, or MCP over HTTP with tokens. */
+export const BROKER_FRONTENDS = ["serve-http", "serve-mcp", "serve-mcp-http"] as const;
 
 /** One of {@linkcode BROKER_FRONTENDS}. */
 export type BrokerFrontend = (typeof BROKER_FRONTENDS)[number];
@@ -39,46 +40,63 @@ export interface BrokerLocation extends ServiceLocation {
 }
 
 /**
- * The files the config names, read-only; the audit log's folder; the signer; the listeners; the hosts. Over
- * stdio there is no listener, and the frontend's certificate is out of reach.
+ * The files the config names, read-only; the audit log's folder; the recordings' folder, to write; the signer;
+ * the listeners; the hosts. Over stdio there is no listener, and the frontend's certificate is out of reach. With
+ * tokens there is the OpenID provider beside them; where its keys are at another host than its name, the load
+ * error names that host.
  *
- * The hosts' addresses come from the signer while the broker runs. When `hosts` in the config names some, the
- * process can connect to those and no other; when it is empty the process may connect to **any** address,
- * and what bounds a subverted broker is the network around it and that no host accepts it without a
+ * In local mode the CA keys take the signer's place, and the hosts are those of the config: no other address.
+ *
+ * In remote mode the hosts' addresses come from the signer while the broker runs. When `hosts` in the config
+ * names some, the process can connect to those and no other; when it is empty the process may connect to **any**
+ * address, and what bounds a subverted broker is the network around it and that no host accepts it without a
  * certificate.
  *
  * @throws {AppError} `invalid_config` when the config names what no exact permission can be given for
  */
 export function brokerPermissions(config: BrokerConfig, location: BrokerLocation): PermissionSet {
-  const http = location.frontend === "serve-http";
-  const hosts = Object.values(config.hosts);
+  const { frontend } = location;
+  const listens = frontend !== "serve-mcp";
+  const { signer } = config;
   return mergeSets(
     filePermissions({
       workingFolder: location.workingFolder,
       auditLog: config.audit_log,
       files: {
         "the config": location.configPath,
-        "signer.client_cert": config.signer.client_cert,
-        "signer.client_key": config.signer.client_key,
-        "signer.ca": config.signer.ca,
-        audit_key: config.audit_key,
-        ...(http && {
-          server_cert: config.server_cert,
-          server_key: config.server_key,
-          client_ca: config.client_ca,
+        ...(signer === undefined ? caKeyFiles(config) : {
+          "signer.client_cert": signer.client_cert,
+          "signer.client_key": signer.client_key,
+          "signer.ca": signer.ca,
         }),
+        audit_key: config.audit_key,
+        ...(listens && { server_cert: config.server_cert, server_key: config.server_key }),
+        ...(frontend === "serve-http" && { client_ca: config.client_ca }),
       },
+      outputFolders: { session_recording_dir: config.session_recording_dir },
     }),
+    signer === undefined ? caKeyPermissions(config, location.workingFolder) : {
+      net: urlPermissions(signer.url),
+    },
     {
       net: [
-        ...urlPermissions(config.signer.url),
         ...listenPermissions(config.monitor_listen),
-        ...(http ? listenPermissions(config.listen) : []),
+        ...(listens ? listenPermissions(config.listen) : []),
+        ...(frontend === "serve-mcp-http" && config.oauth !== undefined
+          ? urlPermissions(config.oauth.issuer)
+          : []),
       ],
     },
-    { net: hosts.length > 0 ? hosts.flatMap((host) => addressPermissions(host.addr)) : "any" },
+    hosts(config),
     { ignoreEnv: "all" },
   );
+}
+
+/** In local mode a host behind a bastion is only reached through it. */
+function hosts({ hosts, signer }: BrokerConfig): PermissionSet {
+  const reached = Object.values(hosts).filter(({ jump = "" }) => signer !== undefined || jump === "");
+  if (signer !== undefined && reached.length === 0) return { net: "any" };
+  return { net: reached.flatMap(({ addr }) => addressPermissions(addr)) };
 }
 
 /** How a broker is run: one over stdio stands idle beside every MCP client, and is kept small. */

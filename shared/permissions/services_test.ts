@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { brokerConfig } from "../config/broker.ts";
+import { controlPlaneConfig } from "../config/control_plane.ts";
 import { signerConfig } from "../config/signer.ts";
 import { AppError } from "../errors.ts";
-import { brokerPermissions } from "./broker.ts";
+import { type BrokerFrontend, brokerPermissions } from "./broker.ts";
+import { controlPlanePermissions } from "./control_plane.ts";
 import type { PermissionSet } from "./set.ts";
 import { signerPermissions } from "./signer.ts";
 
@@ -32,10 +34,31 @@ const BROKER = {
   audit_key: "/etc/gateway/broker.seed",
 };
 
+const CONTROL_PLANE = {
+  listen: ":7443",
+  server_cert: "/etc/gateway/pki/cp.crt",
+  server_key: "/etc/gateway/pki/cp.key",
+  client_ca: "/etc/gateway/pki/mtls_ca.crt",
+  signer: {
+    url: "https://127.0.0.1:9443",
+    client_cert: "/etc/gateway/pki/cp-client.crt",
+    client_key: "/etc/gateway/pki/cp-client.key",
+    ca: "/etc/gateway/pki/mtls_ca.crt",
+  },
+  audit_log: "/var/log/control-plane/audit.log",
+  audit_key: "/etc/gateway/cp.seed",
+};
+
+const controlPlane = (changes: object = {}) =>
+  controlPlanePermissions(controlPlaneConfig.parse({ ...CONTROL_PLANE, ...changes }), {
+    configPath: "/etc/gateway/control-plane.json",
+    workingFolder: "/srv",
+  });
+
 const signer = (changes: object = {}, configPath = "/etc/gateway/signer.json") =>
   signerPermissions(signerConfig.parse({ ...SIGNER, ...changes }), { configPath, workingFolder: "/srv" });
 
-const broker = (frontend: "serve-http" | "serve-mcp", changes: object = {}) =>
+const broker = (frontend: BrokerFrontend, changes: object = {}) =>
   brokerPermissions(brokerConfig.parse({ ...BROKER, ...changes }), {
     configPath: "/etc/gateway/config.json",
     workingFolder: "/srv",
@@ -144,6 +167,30 @@ Deno.test("brokerPermissions() over stdio grants no listener and no server key",
   assert.deepEqual(set.read?.filter((path) => path.includes("http")), []);
 });
 
+Deno.test("brokerPermissions() with tokens grants the provider and no CA of clients", () => {
+  const set = broker("serve-mcp-http", {
+    listen: "127.0.0.1:8443",
+    server_cert: "/etc/gateway/pki/http.crt",
+    server_key: "/etc/gateway/pki/http.key",
+    client_ca: "/etc/gateway/pki/http_ca.crt",
+    hosts: { web01: { addr: "10.0.0.5:22" } },
+    oauth: { issuer: "https://login.example/realm", audience: "https://gateway.example" },
+  });
+  assert.deepEqual(set.net, ["10.0.0.5:22", "127.0.0.1:8443", "127.0.0.1:9443", "login.example:443"]);
+  assert.deepEqual(set.read?.filter((path) => path.includes("http")), [
+    "/etc/gateway/pki/http.crt",
+    "/etc/gateway/pki/http.key",
+  ]);
+});
+
+Deno.test("brokerPermissions() grants the provider to no frontend without tokens", () => {
+  const oauth = { issuer: "https://login.example", audience: "https://gateway.example" };
+  const hosts = { web01: { addr: "10.0.0.5:22" } };
+  for (const frontend of ["serve-http", "serve-mcp"] as const) {
+    assert.equal(JSON.stringify(broker(frontend, { oauth, hosts }).net).includes("login.example"), false);
+  }
+});
+
 Deno.test("brokerPermissions() grants any address only when the config names no host", () => {
   assert.equal(broker("serve-mcp").net, "any");
   assert.notEqual(broker("serve-mcp", { hosts: { a: { addr: "10.0.0.5:22" } } }).net, "any");
@@ -152,6 +199,7 @@ Deno.test("brokerPermissions() grants any address only when the config names no 
 Deno.test.each([
   { name: "over HTTP", frontend: "serve-http" as const },
   { name: "over stdio", frontend: "serve-mcp" as const },
+  { name: "with tokens", frontend: "serve-mcp-http" as const },
 ])("brokerPermissions() $name reaches no key of the signer", ({ frontend }) => {
   const granted = broker(frontend).read ?? [];
   const keys = [SIGNER.ca_key, SIGNER.server_key, SIGNER.audit_key];
@@ -202,4 +250,72 @@ Deno.test("signerPermissions() refuses an agent whose socket only the environmen
 Deno.test("signerPermissions() grants the issuer of end users' tokens", () => {
   const { net } = signer({ end_user_oidc: { issuer: "https://id.example/realm", audience: "a" } });
   assert.ok(Array.isArray(net) && net.includes("id.example:443"));
+});
+
+Deno.test("controlPlanePermissions() grants the files of the config, its log folder, its listener and the signer", () => {
+  assert.deepEqual(controlPlane(), {
+    read: [
+      "/etc/gateway/control-plane.json",
+      "/etc/gateway/cp.seed",
+      "/etc/gateway/pki/cp-client.crt",
+      "/etc/gateway/pki/cp-client.key",
+      "/etc/gateway/pki/cp.crt",
+      "/etc/gateway/pki/cp.key",
+      "/etc/gateway/pki/mtls_ca.crt",
+      "/var/log/control-plane",
+    ],
+    write: ["/var/log/control-plane"],
+    net: ["0.0.0.0:7443", "127.0.0.1:9443"],
+    ignoreEnv: "all",
+  });
+});
+
+Deno.test("controlPlanePermissions() grants the state database alone, and the monitor's listener", () => {
+  const { read, write, net } = controlPlane({ state_db: "state/cp.db", monitor_listen: "127.0.0.1:9170" });
+  assert.deepEqual(write, ["/srv/state/cp.db", "/var/log/control-plane"]);
+  assert.ok(read?.includes("/srv/state/cp.db"));
+  assert.deepEqual(net, ["0.0.0.0:7443", "127.0.0.1:9170", "127.0.0.1:9443"]);
+});
+
+Deno.test.each([
+  { name: "webhook", url: "https://hooks.example/x", net: "hooks.example:443" },
+  { name: "teams", url: "https://hooks.example:8443/x", net: "hooks.example:8443" },
+  { name: "webhook", url: "http://localhost/x", net: "localhost:80" },
+  { name: "webhook", url: "http://[::1]:8080/x", net: "[::1]:8080" },
+])("controlPlanePermissions() grants notifier $name to $url, and one variable", ({ name, url, net }) => {
+  const set = controlPlane({
+    approval: { notifier: name, webhook_url: url, webhook_secret_env: "HOOK_SECRET" },
+  });
+  assert.ok(Array.isArray(set.net) && set.net.includes(net), String(set.net));
+  assert.deepEqual(set.env, ["HOOK_SECRET"]);
+});
+
+Deno.test("controlPlanePermissions() grants nothing of a webhook that is not used", () => {
+  const approval = {
+    notifier: "log",
+    webhook_url: "https://hooks.example/x",
+    webhook_secret_env: "HOOK_SECRET",
+  };
+  const set = controlPlane({ approval });
+  assert.deepEqual([set.net, set.env], [["0.0.0.0:7443", "127.0.0.1:9443"], undefined]);
+});
+
+Deno.test("brokerPermissions() lets the recordings' folder be written to and not read, and no key in it be changed", () => {
+  const config = brokerConfig.parse({ ...BROKER, session_recording_dir: "/etc/gateway" });
+  const { read, write, denyWrite } = brokerPermissions(config, {
+    configPath: "/etc/gateway/config.json",
+    workingFolder: "/",
+    frontend: "serve-mcp",
+  });
+  assert.deepEqual(write, ["/etc/gateway", "/var/log/broker"]);
+  assert.equal(read?.includes("/etc/gateway"), false);
+  for (const path of ["config.json", "broker.seed", "pki/broker.key"]) {
+    assert.ok(denyWrite?.includes(`/etc/gateway/${path}`), path);
+  }
+});
+
+Deno.test("brokerPermissions() refuses the root of the file system as the recordings' folder", () => {
+  const config = brokerConfig.parse({ ...BROKER, session_recording_dir: "/" });
+  const location = { configPath: "/c.json", workingFolder: "/", frontend: "serve-mcp" as const };
+  assert.throws(() => brokerPermissions(config, location), { code: "invalid_config" });
 });

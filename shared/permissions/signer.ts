@@ -25,12 +25,11 @@
 import type { SignerConfig } from "../config/signer.ts";
 import { resolve } from "node:path";
 import { editPath } from "../config/edit_path.ts";
-import { AppError } from "../errors.ts";
-import type { CaKeyConfig } from "../ca/model.ts";
-import { planCaKeys } from "../ca/select.ts";
 import { listenPermissions, urlPermissions } from "./address.ts";
 import { filePermissions } from "./audit_folder.ts";
+import { caKeyFiles, caKeyPermissions } from "./ca_keys.ts";
 import { mergeSets, type PermissionSet } from "./set.ts";
+import { stateFilePermissions } from "./state_file.ts";
 
 /** Where a service's config file lies, and where its relative paths start. */
 export interface ServiceLocation {
@@ -62,77 +61,19 @@ export function signerPermissions(config: SignerConfig, location: ServiceLocatio
         ...caKeyFiles(config),
       },
     }),
-    caKeys(config, location),
+    caKeyPermissions(config, location.workingFolder),
     endUsers(config),
-    stateFile(config, location),
+    stateFilePermissions(config.state_db, location.workingFolder),
     configEdits(config, location),
     { net: [...listenPermissions(config.listen), ...listenPermissions(config.monitor_listen)] },
     { ignoreEnv: "all" },
   );
 }
 
-/** SQLite's own files beside the database are below what Deno looks at. */
-function stateFile({ state_db }: SignerConfig, { workingFolder }: ServiceLocation): PermissionSet {
-  if (state_db === "") return {};
-  const path = resolve(workingFolder, state_db);
-  return { read: [path], write: [path] };
-}
-
 function configEdits({ reload_callers }: SignerConfig, location: ServiceLocation): PermissionSet {
   if (reload_callers.length === 0) return {};
   const path = resolve(location.workingFolder, location.configPath);
   return { read: [editPath(path)], write: [path, editPath(path)] };
-}
-
-/** Where an application signs in for a key vault. */
-const VAULT_SIGN_IN = "login.microsoftonline.com:443";
-/** Where a machine in the cloud gets its own identity. */
-const CLOUD_IDENTITY = "169.254.169.254:80";
-
-function caKeys(config: SignerConfig, { workingFolder }: ServiceLocation): PermissionSet {
-  const ring = planCaKeys(config);
-  if (ring === undefined) return {};
-  return mergeSets(...[ring.fallback, ...ring.byGroup.values()].map((key) => caKey(key, workingFolder)));
-}
-
-/** The key files, by the config key that names them. */
-function caKeyFiles(config: SignerConfig): Readonly<Record<string, string>> {
-  const ring = planCaKeys(config);
-  if (ring === undefined) return {};
-  const named: readonly (readonly [string, CaKeyConfig])[] = [["ca_key", ring.fallback], ...ring.byGroup];
-  return Object.fromEntries(named.flatMap(([name, key]) => {
-    if (key.type === "akv") return [];
-    return [[
-      name === "ca_key" ? name : `ca_keys.${name}`,
-      key.type === "pem" ? key.path : key.public_key_path,
-    ]];
-  }));
-}
-
-function caKey(key: CaKeyConfig, workingFolder: string): PermissionSet {
-  const at = (path: string) => resolve(workingFolder, path);
-  switch (key.type) {
-    case "pem":
-      return {};
-    case "agent": {
-      if (key.socket === "") {
-        const what = "an exact permission can't be given for whatever SSH_AUTH_SOCK will name";
-        throw new AppError("invalid_config", `Cannot use a CA key of type agent without socket: ${what}`);
-      }
-      const socket = at(key.socket);
-      return { read: [socket], write: [socket], net: [`unix:${socket}`] };
-    }
-    case "akv": {
-      const { credential } = key;
-      return {
-        net: [...urlPermissions(key.vault_url), credential === undefined ? CLOUD_IDENTITY : VAULT_SIGN_IN],
-        sys: ["osRelease"],
-        ...(credential === undefined ? {} : { env: [credential.client_secret_env] }),
-      };
-    }
-    default:
-      return key satisfies never;
-  }
 }
 
 /** The host of the issuer's keys is not in the config; where it is another one, the load error names it. */

@@ -43,6 +43,7 @@ export interface CompiledHost {
   readonly allowedSudoUsers: ReadonlySet<string>;
   readonly allowPty: boolean;
   readonly allowFileTransfer: boolean;
+  readonly stopOnDisconnect: boolean;
   /** In the order of the config. */
   readonly groups: readonly string[];
   /** All command policies that hold for the host. */
@@ -114,6 +115,7 @@ export function compileHost(source: HostSource, problems: string[]): CompiledHos
     allowedSudoUsers: toSet(host.allowed_sudo_users),
     allowPty: host.allow_pty ?? false,
     allowFileTransfer: host.allow_file_transfer ?? false,
+    stopOnDisconnect: host.stop_on_disconnect ?? false,
     groups: host.groups ?? [],
     commands,
   };

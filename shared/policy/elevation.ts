@@ -98,7 +98,8 @@ export function shellQuote(word: string): string {
   return BARE_WORD.test(word) ? word : singleQuote(word);
 }
 
-function singleQuote(text: string): string {
+/** A text as one word of a POSIX shell, in single quotes whatever is in it. */
+export function singleQuote(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 

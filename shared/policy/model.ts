@@ -44,6 +44,7 @@ export interface HostPolicy {
   readonly allowed_sudo_users?: readonly string[];
   readonly allow_pty?: boolean;
   readonly allow_file_transfer?: boolean;
+  readonly stop_on_disconnect?: boolean;
   readonly groups?: readonly string[];
   readonly command_policy?: CommandPolicy;
 }
@@ -103,6 +104,10 @@ export const hostPolicy: z.ZodType<HostPolicy> = z.strictObject({
   ),
   allow_pty: z.boolean().exactOptional().describe("a pseudo-terminal may be requested"),
   allow_file_transfer: z.boolean().exactOptional().describe("files may be read and written"),
+  stop_on_disconnect: z.boolean().exactOptional().describe(
+    "one-shot commands end with their connection: the force-command watches its standard input; needs a POSIX " +
+      "login shell, and with sudo a sudoers rule for /bin/sh",
+  ),
   groups: strings.exactOptional().describe("groups for access control and group policies"),
   command_policy: commandPolicy.exactOptional().describe("rules for this host alone"),
 });

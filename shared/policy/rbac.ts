@@ -68,6 +68,7 @@ function toHostInfo(host: CompiledHost): HostInfo {
     ...(host.allowSudo && { allow_sudo: true }),
     ...(host.allowPty && { allow_pty: true }),
     ...(host.allowFileTransfer && { allow_file_transfer: true }),
+    ...(host.stopOnDisconnect && { stop_on_disconnect: true }),
     ...(host.groups.length > 0 && { groups: host.groups }),
   };
 }

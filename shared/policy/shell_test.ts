@@ -261,7 +261,7 @@ Deno.test.each([
 ])("parseCommand() takes linear time for $name", ({ unit }) => {
   const time = (length: number): number => {
     const text = "a " + unit.repeat(length / unit.length);
-    const runs = Array.from({ length: 3 }, () => {
+    const runs = Array.from({ length: 5 }, () => {
       const start = performance.now();
       parseCommand(text);
       return performance.now() - start;
@@ -269,5 +269,5 @@ Deno.test.each([
     return Math.min(...runs);
   };
   time(4_000);
-  assert(time(64_000) < 64 * time(4_000) + 50);
+  assert(time(64_000) < 64 * time(4_000) + 200);
 });

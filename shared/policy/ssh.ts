@@ -59,6 +59,7 @@ import type { CompiledHost, CompiledPolicy } from "./compile.ts";
 import { elevateCommand, type Elevation, resolveElevation } from "./elevation.ts";
 import { type LiveGrants, NO_GRANTS } from "./grants.ts";
 import { decideHostCommand, type HostCommandVerdict } from "./host_command.ts";
+import { stopOnDisconnect } from "./stop_on_disconnect.ts";
 import { findEarlyDenial, findLateDenial } from "./ssh_gates.ts";
 
 export { mayUseHost, visibleHosts } from "./rbac.ts";
@@ -139,7 +140,9 @@ export function decideSsh(
   request: SshIntent,
   live: LiveGrants = { grants: NO_GRANTS, now: 0 },
 ): SshDecision {
-  const intent: SshIntent = { ...request, command: request.command.toWellFormed() };
+  const intent: SshIntent = request.command.isWellFormed()
+    ? request
+    : { ...request, command: request.command.toWellFormed() };
   const host = policy.hosts.get(intent.host);
   if (host === undefined) return deny(`no policy for host: ${quoteText(intent.host)}`);
   const early = findEarlyDenial(host, intent);
@@ -174,14 +177,13 @@ function allow({ host, intent, elevation, verdict }: {
   const isTarget = intent.role === "target";
   const isOneshot = intent.purpose === "oneshot";
   const sudoPrefix = elevation?.prefix ?? "";
-  const elevated = sudoPrefix === "" ? intent.command : elevateCommand(sudoPrefix, intent.command);
   const { rule, enforcement, warning, wouldDeny, wouldRequireApproval } = verdict;
   return {
     kind: "allowed",
     host,
     role: isTarget ? "target" : "bastion",
     // A session's commands come later, each decided for itself; a bastion only forwards.
-    forceCommand: isTarget && isOneshot ? elevated : "",
+    forceCommand: isTarget && isOneshot ? bakeCommand(host, intent, sudoPrefix) : "",
     elevationPrefix: isOneshot ? "" : sudoPrefix,
     sudoPrefix,
     elevation: elevation === undefined ? "" : `sudo:${elevation.user}`,
@@ -195,6 +197,17 @@ function allow({ host, intent, elevation, verdict }: {
     wouldRequireApproval,
     pty: intent.pty,
   };
+}
+
+/** The text that the host is to run. */
+function bakeCommand(
+  { stopOnDisconnect: stops }: CompiledHost,
+  { command, pty, fileTransfer }: SshIntent,
+  sudoPrefix: string,
+): string {
+  // A terminal ends its command itself when it is hung up, and a transfer reads the standard input.
+  if (stops && !pty && !fileTransfer) return stopOnDisconnect(sudoPrefix, command);
+  return sudoPrefix === "" ? command : elevateCommand(sudoPrefix, command);
 }
 
 function clampTtl(requested: number, cap: number): number {

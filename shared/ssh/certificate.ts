@@ -33,7 +33,7 @@
 
 import type { CaKey } from "../ca/custody.ts";
 import { AppError } from "../errors.ts";
-import { decodeOptions, encodeOptions, flagOptions, textOptions } from "./certificate_options.ts";
+import { decodeOptions, writeFlagOptions, writeTextOptions } from "./certificate_options.ts";
 import { decodeKeyBlob } from "./key_blob.ts";
 import { decodeBase64 } from "./public_key.ts";
 import { verifySignature } from "./signature.ts";
@@ -81,6 +81,8 @@ export interface Certificate extends CertificateFields {
   readonly signedBytes: Uint8Array;
 }
 
+/** Room for a certificate of ours. */
+const CAPACITY = 1024;
 const USER_CERTIFICATE = 1;
 const HOST_CERTIFICATE = 2;
 const KEY_BYTES = 32;
@@ -106,20 +108,20 @@ export function encodeToBeSigned(
 ): Uint8Array<ArrayBuffer> {
   if (fields.publicKey.length !== KEY_BYTES) throw new TypeError("An Ed25519 public key has 32 bytes");
   if (fields.nonce.length !== NONCE_BYTES) throw new TypeError("The nonce of a certificate has 32 bytes");
-  const principals = new SshWriter();
-  for (const principal of fields.principals) principals.text(withoutNul(principal, "principal"));
-  return new SshWriter()
+  return new SshWriter(CAPACITY)
     .text(CERTIFICATE_ALGORITHM)
     .string(fields.nonce)
     .string(fields.publicKey)
     .u64(fields.serial)
     .u32(USER_CERTIFICATE)
     .text(withoutNul(fields.keyId, "KeyId"))
-    .string(principals.bytes())
+    .nested((inside) => {
+      for (const principal of fields.principals) inside.text(withoutNul(principal, "principal"));
+    })
     .u64(encodeTime(fields.validAfter))
     .u64(encodeTime(fields.validBefore))
-    .string(encodeOptions(textOptions(fields.criticalOptions)))
-    .string(encodeOptions(flagOptions(fields.extensions)))
+    .nested((inside) => writeTextOptions(inside, fields.criticalOptions))
+    .nested((inside) => writeFlagOptions(inside, fields.extensions))
     .text("")
     .string(caPublicKey)
     .bytes();
@@ -127,7 +129,7 @@ export function encodeToBeSigned(
 
 /** The whole certificate from the bytes that were signed and the signature blob. */
 export function encodeCertificate(toBeSigned: Uint8Array, signature: Uint8Array): Uint8Array<ArrayBuffer> {
-  return new SshWriter().raw(toBeSigned).string(signature).bytes();
+  return new SshWriter(toBeSigned.length + 4 + signature.length).raw(toBeSigned).string(signature).bytes();
 }
 
 /**

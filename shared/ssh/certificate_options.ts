@@ -4,9 +4,12 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { encodeOptions, flagOptions } from "@gateway/shared/ssh/certificate_options";
+ * import { writeFlagOptions } from "@gateway/shared/ssh/certificate_options";
+ * import { SshWriter } from "@gateway/shared/ssh/wire_format";
  *
- * assert.equal(encodeOptions(flagOptions(["permit-pty"])).length, 4 + 10 + 4);
+ * const writer = new SshWriter();
+ * writeFlagOptions(writer, ["permit-pty"]);
+ * assert.equal(writer.bytes().length, 4 + 10 + 4);
  * ```
  *
  * @module
@@ -14,7 +17,7 @@
 
 import { Buffer } from "node:buffer";
 import { AppError } from "../errors.ts";
-import { SshReader, SshWriter } from "./wire_format.ts";
+import { SshReader, type SshWriter } from "./wire_format.ts";
 
 /** Data by name. */
 export type OptionData = ReadonlyMap<string, Uint8Array>;
@@ -25,41 +28,36 @@ const NEEDS_VALUE: readonly string[] = ["force-command", "source-address"];
 const encoder = new TextEncoder();
 
 /**
- * Data for options with values; `""` gives an option without one.
+ * Writes options with values, in the order of their names; `""` gives an option without one.
  *
  * @throws {AppError} `invalid_request` when a value has a NUL
  * @throws {TypeError} when an option that needs a value has none
  */
-export function textOptions(options: Readonly<Record<string, string>>): OptionData {
-  const data = new Map<string, Uint8Array>();
-  for (const [name, value] of Object.entries(options)) {
+export function writeTextOptions(writer: SshWriter, options: Readonly<Record<string, string>>): void {
+  for (const name of inOrder(Object.keys(options))) {
+    const value = options[name] ?? "";
     if (value === "" && NEEDS_VALUE.includes(name)) throw new TypeError(`Option ${name} needs a value`);
     if (value.includes("\0")) {
       throw new AppError("invalid_request", `Cannot make certificate: ${name} has a NUL`);
     }
-    data.set(name, value === "" ? new Uint8Array(0) : new SshWriter().text(value).bytes());
+    writer.text(name).nested((data) => value === "" ? data : data.text(value));
   }
-  return data;
 }
 
 /**
- * Data for options without values.
+ * Writes options without values, in the order of their names.
  *
  * @throws {TypeError} when one is named twice
  */
-export function flagOptions(names: readonly string[]): OptionData {
-  const data = new Map(names.map((name) => [name, new Uint8Array(0)]));
-  if (data.size !== names.length) throw new TypeError("An extension is named twice");
-  return data;
+export function writeFlagOptions(writer: SshWriter, names: readonly string[]): void {
+  if (new Set(names).size !== names.length) throw new TypeError("An extension is named twice");
+  for (const name of inOrder(names)) writer.text(name).text("");
 }
 
-/** The inside of the field, in the order of the names. */
-export function encodeOptions(options: OptionData): Uint8Array<ArrayBuffer> {
-  const writer = new SshWriter();
-  const sorted = [...options].map(([name, data]) => ({ name: encoder.encode(name), data }))
-    .sort((a, b) => Buffer.compare(a.name, b.name));
-  for (const { name, data } of sorted) writer.string(name).string(data);
-  return writer.bytes();
+/** Names in the order of their bytes. */
+function inOrder(names: readonly string[]): readonly string[] {
+  if (names.length < 2) return names;
+  return names.toSorted((a, b) => Buffer.compare(encoder.encode(a), encoder.encode(b)));
 }
 
 /** Options that were read: the raw data, and a reading of it as values. */

@@ -44,19 +44,23 @@ const UNSAFE_BUT_SPACE = /[\p{Cc}\p{Zl}\p{Zp}]/u;
 export function formatKeyId(parts: KeyIdParts): string {
   const { caller, host, role, issuedAt, endUser = "", elevationPrefix = "", pty = false } = parts;
   if (!Number.isSafeInteger(issuedAt) || issuedAt < 0) throw new RangeError(`Not whole seconds: ${issuedAt}`);
-  for (const [name, value] of Object.entries({ caller, host, role })) {
-    if (value === "") throw new TypeError(`KeyId needs a value for ${name}`);
-  }
-  for (const [name, value] of Object.entries({ caller, host, role, endUser })) {
-    if (UNSAFE.test(value)) throw new TypeError(`KeyId value for ${name} has a blank or control character`);
-  }
+  checkPresent("caller", caller);
+  checkPresent("host", host);
+  checkPresent("role", role);
+  checkSafe("endUser", endUser);
   if (UNSAFE_BUT_SPACE.test(elevationPrefix)) {
     throw new TypeError("KeyId value for elevationPrefix has a control character");
   }
-  const optional = [
-    endUser === "" ? "" : ` user=${endUser}`,
-    elevationPrefix === "" ? "" : ` elev=${elevationPrefix}`,
-    pty ? " pty=1" : "",
-  ];
-  return `agent=${caller} host=${host} role=${role} t=${issuedAt}${optional.join("")}`;
+  const user = endUser === "" ? "" : ` user=${endUser}`;
+  const elevation = elevationPrefix === "" ? "" : ` elev=${elevationPrefix}`;
+  return `agent=${caller} host=${host} role=${role} t=${issuedAt}${user}${elevation}${pty ? " pty=1" : ""}`;
+}
+
+function checkPresent(name: string, value: string): void {
+  if (value === "") throw new TypeError(`KeyId needs a value for ${name}`);
+  checkSafe(name, value);
+}
+
+function checkSafe(name: string, value: string): void {
+  if (UNSAFE.test(value)) throw new TypeError(`KeyId value for ${name} has a blank or control character`);
 }

@@ -156,9 +156,15 @@ export class SshReader {
 
 /** Writes values one after the other; every method returns the writer. */
 export class SshWriter {
-  #bytes: Uint8Array<ArrayBuffer> = new Uint8Array(INITIAL_BYTES);
-  #view = new DataView(this.#bytes.buffer);
+  #bytes: Uint8Array<ArrayBuffer>;
+  #view: DataView<ArrayBuffer>;
   #length = 0;
+
+  /** @param capacity the bytes that there is room for at first */
+  constructor(capacity: number = INITIAL_BYTES) {
+    this.#bytes = new Uint8Array(capacity);
+    this.#view = new DataView(this.#bytes.buffer);
+  }
 
   /** @throws {RangeError} when the value is not a whole number of 0 to 2^32-1 */
   u32(value: number): this {
@@ -194,9 +200,19 @@ export class SshWriter {
   text(value: string): this {
     // Three bytes hold any UTF-16 unit; what is not used is given back.
     const start = this.#reserve(4 + value.length * 3);
-    const { written } = encoder.encodeInto(value, this.#bytes.subarray(start + 4));
+    const written = writeAscii(value, this.#bytes, start + 4)
+      ? value.length
+      : encoder.encodeInto(value, this.#bytes.subarray(start + 4)).written;
     this.#view.setUint32(start, written);
     this.#length = start + 4 + written;
+    return this;
+  }
+
+  /** A `string` of what the function writes. */
+  nested(write: (inside: SshWriter) => void): this {
+    const start = this.#reserve(4);
+    write(this);
+    this.#view.setUint32(start, this.#length - start - 4);
     return this;
   }
 
@@ -229,5 +245,14 @@ export class SshWriter {
   }
 }
 
-/** Room for a certificate of ours. */
-const INITIAL_BYTES = 512;
+const INITIAL_BYTES = 256;
+
+/** Writes a text that is ASCII; false when it is not. Most texts are short, and then this beats the encoder. */
+function writeAscii(text: string, into: Uint8Array, start: number): boolean {
+  for (let index = 0; index < text.length; index++) {
+    const code = text.charCodeAt(index);
+    if (code > 0x7f) return false;
+    into[start + index] = code;
+  }
+  return true;
+}

@@ -26,6 +26,8 @@ export interface HostInfo {
   readonly allow_sudo?: boolean | undefined;
   readonly allow_pty?: boolean | undefined;
   readonly allow_file_transfer?: boolean | undefined;
+  /** One-shot commands without a terminal end when their standard input does: it has to stay open till then. */
+  readonly stop_on_disconnect?: boolean | undefined;
   readonly groups?: readonly string[] | undefined;
 }
 
@@ -43,6 +45,7 @@ export const hostsResponse: z.ZodType<HostsResponse> = z.record(
     allow_sudo: z.boolean().optional(),
     allow_pty: z.boolean().optional(),
     allow_file_transfer: z.boolean().optional(),
+    stop_on_disconnect: z.boolean().optional(),
     groups: z.array(z.string()).optional(),
   }),
 );

@@ -131,6 +131,8 @@ export interface SignResponse {
   readonly serial?: bigint | undefined;
   readonly elevation_prefix?: string | undefined;
   readonly decision?: WireDecision | undefined;
+  /** The sealed command for a sealed host, to be passed on as it is. */
+  readonly envelope?: unknown;
 }
 
 const wireDecision = z.object({
@@ -153,4 +155,5 @@ export const signResponse: z.ZodType<SignResponse> = z.object({
   serial: z.union([z.bigint(), z.int()]).transform((serial) => BigInt(serial)).optional(),
   elevation_prefix: z.string().optional(),
   decision: wireDecision.optional(),
+  envelope: z.unknown().optional(),
 });

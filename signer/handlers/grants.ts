@@ -7,9 +7,9 @@ import { toGrantInfo } from "@gateway/shared/policy/grants";
 import { quoteText } from "@gateway/shared/quote";
 import { grantRequest } from "@gateway/shared/wire/grant";
 import { formatTimestamp } from "@gateway/shared/wire/timestamp";
+import { isUnsafe } from "@gateway/shared/wire/unsafe_text";
 import type { SignerPorts } from "../app.ts";
 import { answer, MAX_ADMIN_BODY_BYTES, requireAdmin } from "./admin.ts";
-import { isUnsafe } from "./unsafe_text.ts";
 
 /** `POST /v1/policy/hosts/{host}/grants`: more allow patterns on one host, for a time. */
 export async function handleCreateGrant(

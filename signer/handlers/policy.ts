@@ -6,10 +6,10 @@ import type { Peer } from "@gateway/shared/http/mtls_server";
 import type { HostPolicy } from "@gateway/shared/policy/model";
 import { compilePattern } from "@gateway/shared/policy/pattern";
 import { quoteText } from "@gateway/shared/quote";
+import { isUnsafe } from "@gateway/shared/wire/unsafe_text";
 import type { SignerPorts } from "../app.ts";
 import { setAllowPatterns } from "../config_file.ts";
 import { answer, MAX_ADMIN_BODY_BYTES, requireAdmin } from "./admin.ts";
-import { isUnsafe } from "./unsafe_text.ts";
 
 const patternBody: z.ZodType<{ readonly pattern: string }> = z.object({ pattern: z.string().min(1) });
 

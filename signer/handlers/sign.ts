@@ -1,30 +1,21 @@
 import type { AuditEntry } from "@gateway/shared/audit/entry";
 import { AppError } from "@gateway/shared/errors";
-import { selectCaKey } from "@gateway/shared/ca/select";
+import { type IssuedCertificate, issueUserCertificate } from "@gateway/shared/ca/issue";
 import { readJsonBody } from "@gateway/shared/http/body";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import { stringifyJson } from "@gateway/shared/json";
-import { formatSubject } from "@gateway/shared/policy/freeze";
-import {
-  decideSsh,
-  mayUseHost,
-  type SshDecision,
-  type SshIntent,
-  toWireDecision,
-} from "@gateway/shared/policy/ssh";
-import { randomSerial } from "@gateway/shared/random";
-import { formatCertificate, issueCertificate } from "@gateway/shared/ssh/certificate";
-import { formatKeyId } from "@gateway/shared/ssh/key_id";
+import { formatSubject, type Freeze } from "@gateway/shared/policy/freeze";
+import { describeSignRequest, intentOf } from "@gateway/shared/policy/sign_request";
+import { decideSsh, mayUseHost, type SshDecision, toWireDecision } from "@gateway/shared/policy/ssh";
 import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
-import { userCertificate } from "@gateway/shared/ssh/user_certificate";
 import { type SignRequest, signRequest, type SignResponse } from "@gateway/shared/wire/sign";
+import { checkSignFields } from "@gateway/shared/wire/sign_fields";
 import type { SignerPorts } from "../app.ts";
 import type { Snapshot } from "../snapshot.ts";
 import { SUBJECT_IS_FROZEN } from "./hosts.ts";
 import { learnWaiver } from "./learn.ts";
-import { verifyEndUser } from "./verified_end_user.ts";
+import { needsVerifiedEndUser, verifyEndUser, withoutToken } from "./verified_end_user.ts";
 import type { Allowed, SignContext } from "./sign_context.ts";
-import { checkSignFields } from "./sign_fields.ts";
 
 const MAX_BODY_BYTES = 64 * 1024;
 
@@ -34,17 +25,20 @@ export async function handleSign(ports: SignerPorts, httpRequest: Request, peer:
   limitRate(ports, snapshot, peer);
   const received = await readJsonBody(httpRequest, { maxBytes: MAX_BODY_BYTES, schema: signRequest });
   checkSignFields(received);
-  const caller = await effectiveCaller(ports, snapshot, received, peer);
+  const caller = received.on_behalf_of === ""
+    ? peer.caller
+    : await effectiveCaller(ports, snapshot, received, peer);
   const asked: SignContext = { ports, snapshot, peer, request: received, caller };
-  const context: SignContext = { ...asked, request: await verifyEndUser(asked) };
-  const { request } = context;
-  await refuseFrozen(context);
+  const request = needsVerifiedEndUser(asked) ? await verifyEndUser(asked) : withoutToken(received);
+  const context: SignContext = { ports, snapshot, peer, request, caller };
+  const frozen = findFreeze(context);
+  if (frozen !== undefined) return await refuseFrozen(context, frozen);
   const publicKey = parseEd25519PublicKey(request.public_key);
   if (mayUseHost(snapshot.policy, caller, request.host) !== "ok") {
     await refuse(context, { outcome: "denied", err: "host not authorised" });
     throw new AppError("denied", "host not authorised");
   }
-  const decision = decideSsh(snapshot.policy, intentOf(context), ports.live.grants);
+  const decision = decideSsh(snapshot.policy, intentOf(request, caller), ports.live.grants);
   if (decision.kind === "denied") return await deny(context, decision);
   if (request.dry_run) return await answerDryRun(context, decision);
   if (decision.requireApproval && !isApproved(context)) return await askApproval(context, decision);
@@ -68,13 +62,12 @@ async function effectiveCaller(
   request: SignRequest,
   peer: Peer,
 ): Promise<string> {
-  if (request.on_behalf_of === "") return peer.caller;
   if (snapshot.trustedForwarders.has(peer.caller)) return request.on_behalf_of;
   const err = "on_behalf_of not allowed for this caller";
   await ports.recordOutcome({
     caller: peer.caller,
     host: request.host,
-    command: describe(request),
+    command: describeSignRequest(request),
     outcome: "denied",
     err,
   });
@@ -82,9 +75,12 @@ async function effectiveCaller(
 }
 
 /** The effective caller, the end user, and the peer: freezing a forwarder stops all that it forwards (K6). */
-async function refuseFrozen({ ports, request, peer, caller }: SignContext): Promise<void> {
-  const freeze = ports.live.findFreeze({ caller, endUser: request.end_user, peer: peer.caller });
-  if (freeze === undefined) return;
+function findFreeze({ ports, request, peer, caller }: SignContext): Freeze | undefined {
+  return ports.live.findFreeze({ caller, endUser: request.end_user, peer: peer.caller });
+}
+
+async function refuseFrozen(context: SignContext, freeze: Freeze): Promise<never> {
+  const { ports, request, caller } = context;
   const entry = {
     caller,
     host: request.host,
@@ -93,24 +89,6 @@ async function refuseFrozen({ ports, request, peer, caller }: SignContext): Prom
   };
   await ports.recordOutcome(entry, "frozen-denied");
   throw new AppError("frozen", SUBJECT_IS_FROZEN);
-}
-
-function intentOf({ request, caller }: SignContext): SshIntent {
-  return {
-    caller,
-    endUser: request.end_user,
-    endUserGroups: request.end_user_groups,
-    host: request.host,
-    role: request.role,
-    purpose: request.purpose,
-    sessionMode: request.session_mode,
-    command: request.command,
-    ttlSeconds: request.ttl_seconds,
-    sudo: request.sudo,
-    sudoUser: request.sudo_user,
-    pty: request.pty,
-    fileTransfer: request.file_transfer,
-  };
 }
 
 /** `approved` counts only from a forwarder, or from a caller that is listed by its own name as self-approving. */
@@ -155,41 +133,22 @@ async function askApproval(context: SignContext, decision: Allowed): Promise<Res
 
 async function issue(context: SignContext, decision: Allowed, publicKey: Uint8Array): Promise<Response> {
   const { ports, snapshot, request, caller } = context;
-  const serial = randomSerial(ports.random);
-  const nowMs = ports.clock.now();
-  const fields = userCertificate({
-    publicKey,
-    nonce: ports.random.bytes(32),
-    serial,
-    keyId: formatKeyId({
-      caller,
-      host: request.host,
-      role: decision.role,
-      issuedAt: Math.floor(nowMs / 1000),
-      endUser: request.end_user,
-      elevationPrefix: decision.sudoPrefix,
-      pty: decision.pty,
-    }),
-    principal: decision.host.principal,
-    sourceAddress: decision.host.sourceAddress,
-    forceCommand: decision.forceCommand,
-    bastion: decision.role === "bastion",
-    pty: decision.pty,
-    nowMs,
-    ttlSeconds: decision.ttlSeconds,
-  });
-  let certificate: string;
+  let issued: IssuedCertificate;
   try {
-    certificate = formatCertificate(
-      await issueCertificate(fields, selectCaKey(snapshot.caKeys, decision.host.groups)),
+    const { caKeys } = snapshot;
+    issued = await issueUserCertificate(
+      { decision, caller, endUser: request.end_user, publicKey },
+      { caKeys, clock: ports.clock, random: ports.random },
     );
   } catch (error) {
-    await refuse(context, { outcome: "denied", err: "the CA key could not sign" });
-    throw new AppError("upstream_failure", "the CA key could not sign", { cause: error });
+    if (error instanceof AppError) await refuse(context, { outcome: "denied", err: error.message });
+    throw error;
   }
+  const { certificate, serial } = issued;
   await ports.recordOutcome(allowedEntry(context, decision, { outcome: "issued", serial }));
   // A freeze that was acknowledged while the record was written: nothing leaves after it.
-  await refuseFrozen(context);
+  const frozen = findFreeze(context);
+  if (frozen !== undefined) return await refuseFrozen(context, frozen);
   if (decision.requireApproval && !isForwarder(context)) {
     await ports.gate.bestEffort({ caller, host: request.host, serial, outcome: "self_approved" });
   }
@@ -218,7 +177,7 @@ function refuse(
     host: facts.host ?? request.host,
     user: facts.user ?? "",
     principal: facts.principal ?? "",
-    command: describe(request),
+    command: describeSignRequest(request),
     outcome: facts.outcome,
     err: facts.err,
   });
@@ -234,22 +193,11 @@ function allowedEntry(
     host: decision.host.addr,
     user: decision.host.user,
     principal: decision.host.principal,
-    command: describe(request),
+    command: describeSignRequest(request),
     policy_rule: decision.matchedRule,
     warning: decision.warning,
     ...facts,
   };
-}
-
-/** The request in the audit log: never the command itself, which may hold secrets. */
-function describe(request: SignRequest): string {
-  const tokens = [`role=${request.role}`, `purpose=${request.purpose}`];
-  if (request.session_mode !== "") tokens.push(`session_mode=${request.session_mode}`);
-  if (request.end_user !== "") tokens.push(`user=${request.end_user}`);
-  if (request.sudo) tokens.push(`elev=sudo:${request.sudo_user === "" ? "root" : request.sudo_user}`);
-  if (request.pty) tokens.push("pty=1");
-  if (request.file_transfer) tokens.push("ft=1");
-  return tokens.join(" ");
 }
 
 function respond(body: SignResponse): Response {

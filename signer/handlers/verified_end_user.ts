@@ -2,20 +2,25 @@ import { AppError } from "@gateway/shared/errors";
 import type { SignRequest } from "@gateway/shared/wire/sign";
 import type { SignContext } from "./sign_context.ts";
 
+/** Whether a caller is listed with `require_verified_end_user`: by its own name only, as for self_approve. */
+export function needsVerifiedEndUser({ snapshot, caller }: SignContext): boolean {
+  return caller !== "_default" && snapshot.policy.callers.get(caller)?.requireVerifiedEndUser === true;
+}
+
+/** The request without the end user's token, which goes no further. */
+export function withoutToken(request: SignRequest): SignRequest {
+  return request.bearer_token === "" ? request : { ...request, bearer_token: "" };
+}
+
 /**
- * The request as it is judged: for a caller listed with `require_verified_end_user`, end user and groups are those
+ * The request as it is judged: for such a caller, end user and groups are those
  * of the token that it forwards, and what it says itself counts for nothing. The token goes no further.
  *
  * @throws {AppError} `denied` when there is no verifier, no token, or not a good one
  */
 export async function verifyEndUser(context: SignContext): Promise<SignRequest> {
-  const { snapshot, request, caller } = context;
+  const { snapshot, request } = context;
   const { bearer_token: token } = request;
-  const known: SignRequest = { ...request, bearer_token: "" };
-  // By its own name only, as for self_approve.
-  const isGated = caller !== "_default" &&
-    snapshot.policy.callers.get(caller)?.requireVerifiedEndUser === true;
-  if (!isGated) return known;
   if (snapshot.endUsers === undefined) return await refuse(context, "no end_user_oidc is configured");
   if (token === "") return await refuse(context, "no bearer token");
   const result = await snapshot.endUsers.verify(token);
@@ -24,7 +29,7 @@ export async function verifyEndUser(context: SignContext): Promise<SignRequest> 
   if (result.groups === null && request.end_user_groups !== null) {
     return await refuse(context, "groups were sent, and no groups_claim is configured");
   }
-  return { ...known, end_user: result.endUser, end_user_groups: result.groups };
+  return { ...withoutToken(request), end_user: result.endUser, end_user_groups: result.groups };
 }
 
 async function refuse({ ports, request, caller }: SignContext, err: string): Promise<never> {

@@ -7,6 +7,7 @@ import { median } from "./statistics.ts";
 
 const STARTS = 5;
 const SETTLE_MS = 1500;
+const START_MS = 60_000;
 const MAX_MEGABYTES = 90;
 
 /** Start-up times and idle memory of each service, as processes of their own. */
@@ -48,7 +49,7 @@ async function measureMcp(stage: Stage): Promise<Footprint> {
   const runs: Footprint[] = [];
   for (let i = 0; i < STARTS; i++) {
     const from = performance.now();
-    const agent = await Agent.start(command);
+    const agent = await Agent.start(command, AbortSignal.timeout(START_MS));
     const startMs = performance.now() - from;
     await settle();
     runs.push({ startMs, bytes: await residentBytes(agent.pid) });

@@ -4,9 +4,11 @@
  *
  * @module
  */
+import { benchApprovals } from "./approval_bench.ts";
 import { benchAudit } from "./audit_bench.ts";
 import { benchFootprint } from "./footprint_bench.ts";
 import { benchFreeze } from "./freeze_bench.ts";
+import { benchGuardrails } from "./guardrails_bench.ts";
 import { benchPolicy } from "./policy_bench.ts";
 import { formatTable, type Row } from "./row.ts";
 import { benchScale } from "./scale_bench.ts";
@@ -41,6 +43,8 @@ const SECTIONS: Readonly<Record<string, Section>> = {
   scale: benchScale,
   audit: benchAudit,
   freeze: benchFreeze,
+  approvals: benchApprovals,
+  guardrails: () => benchGuardrails(),
 };
 
 function say(text: string): void {

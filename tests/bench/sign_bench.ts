@@ -10,6 +10,9 @@ import { median, quantile } from "./statistics.ts";
 const CONNECTIONS = 16;
 const ROUNDS = 5;
 const SECONDS = 3;
+/** Of the bare handler's rate: with every part of the signer switched on, and with one-shot commands alone. */
+const TARGET = 0.5;
+const FIRST_TARGET = 0.45;
 
 interface Round {
   readonly bare: LoadResult;
@@ -79,8 +82,8 @@ function rowsOf(name: string, results: readonly Round[]): readonly Row[] {
       measured: `${signs.toFixed(0)}/s`,
       baseline: `${bares.toFixed(0)}/s bare node:https mTLS`,
       ratio: ratio.toFixed(2),
-      target: "at least 0.45",
-      met: ratio >= 0.45,
+      target: `at least ${TARGET} (${FIRST_TARGET} at first)`,
+      met: ratio >= TARGET,
     },
     {
       what: `sign, p99 against p50, ${name}`,

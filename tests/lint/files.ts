@@ -39,6 +39,7 @@ const PURE = [
   "shared/config/signer_client.ts",
   "shared/envelope.ts",
   "shared/errors.ts",
+  "shared/http/answer_parser.ts",
   "shared/http/caller.ts",
   "shared/http/listen_address.ts",
   "shared/http/problem.ts",
@@ -102,6 +103,7 @@ const PURE = [
 const AMBIENT = [
   "ctl/start.ts",
   "deploy/compile.ts",
+  "deploy/gateway.ts",
   "shared/clock.ts",
   "shared/http/exchange.ts",
   "shared/http/mtls_server.ts",

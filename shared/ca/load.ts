@@ -1,15 +1,39 @@
+/**
+ * Loading the CA keys that a config names, from wherever they are kept.
+ *
+ * ```ts ignore
+ * import { loadCaKeys } from "@gateway/shared/ca/load";
+ *
+ * const settings = { ca_key: "pki/ssh_ca", ca_keys: {} };
+ * const keys = await loadCaKeys(settings, { what: "signer config", clock, readEnv: Deno.env.get });
+ * ```
+ *
+ * @module
+ */
 import { dirname, resolve } from "node:path";
-import { connectToAgent, loadAgentCaKey } from "@gateway/shared/ca/agent";
-import type { CaKey } from "@gateway/shared/ca/custody";
-import type { CaKeyConfig } from "@gateway/shared/ca/model";
-import { parsePemCaKey } from "@gateway/shared/ca/pem";
-import { type CaKeyRing, planCaKeys } from "@gateway/shared/ca/select";
-import type { Clock } from "@gateway/shared/clock";
-import type { SignerConfig } from "@gateway/shared/config/signer";
-import { AppError } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
+import type { Clock } from "../clock.ts";
+import { AppError } from "../errors.ts";
+import { quoteText } from "../quote.ts";
+import { connectToAgent, loadAgentCaKey } from "./agent.ts";
+import type { CaKey } from "./custody.ts";
+import type { CaKeyConfig } from "./model.ts";
+import { parsePemCaKey } from "./pem.ts";
+import { type CaKeyRing, type CaKeySettings, planCaKeys } from "./select.ts";
 
 const LOAD_MS = 30_000;
+
+/** What CA keys are loaded with. */
+export interface CaKeyPorts {
+  readonly clock: Clock;
+  /** The value of an environment variable. */
+  readonly readEnv: (name: string) => string | undefined;
+}
+
+/** The config that names the keys, for messages, beside the ports. */
+export interface LoadCaKeysOptions extends CaKeyPorts {
+  /** As messages name it: `signer config`. */
+  readonly what: string;
+}
 
 /**
  * Loads every CA key that a config names.
@@ -17,18 +41,15 @@ const LOAD_MS = 30_000;
  * @throws {AppError} `invalid_config` when there is no default key, or one can't be loaded within 30 s
  */
 export async function loadCaKeys(
-  config: SignerConfig,
-  { clock, readEnv }: CaKeyPorts,
+  config: CaKeySettings,
+  { what, ...ports }: LoadCaKeysOptions,
 ): Promise<CaKeyRing<CaKey>> {
   const ring = planCaKeys(config);
   if (ring === undefined) {
-    throw new AppError(
-      "invalid_config",
-      "Cannot use signer config: it names neither ca_key nor ca_keys._default",
-    );
+    throw new AppError("invalid_config", `Cannot use ${what}: it names neither ca_key nor ca_keys._default`);
   }
   const signal = AbortSignal.timeout(LOAD_MS);
-  const load = (key: CaKeyConfig) => loadCaKey(key, { clock, readEnv, signal });
+  const load = (key: CaKeyConfig) => loadCaKey(key, { ...ports, signal });
   const [fallback, ...keys] = await Promise.all([ring.fallback, ...ring.byGroup.values()].map(load));
   if (fallback === undefined) throw new TypeError("no fallback key");
   const byGroup = new Map([...ring.byGroup.keys()].flatMap((group, index) => {
@@ -36,13 +57,6 @@ export async function loadCaKeys(
     return key === undefined ? [] : [[group, key] as const];
   }));
   return { fallback, byGroup };
-}
-
-/** What CA keys are loaded with. */
-export interface CaKeyPorts {
-  readonly clock: Clock;
-  /** The value of an environment variable. */
-  readonly readEnv: (name: string) => string | undefined;
 }
 
 interface LoadPorts extends CaKeyPorts {
@@ -66,7 +80,7 @@ async function loadCaKey(key: CaKeyConfig, { clock, readEnv, signal }: LoadPorts
     }
     case "akv": {
       // 40 MB of libraries: only for those who need them.
-      const { loadAkvCaKey } = await import("@gateway/shared/ca/azure_key_vault");
+      const { loadAkvCaKey } = await import("./azure_key_vault.ts");
       return await loadAkvCaKey(key, { clock, signal, readEnv });
     }
     default:

@@ -1,5 +1,22 @@
-import { AppError } from "@gateway/shared/errors";
-import type { SignRequest } from "@gateway/shared/wire/sign";
+/**
+ * The check of a sign request's fields that comes before any policy.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { signRequest } from "@gateway/shared/wire/sign";
+ * import { checkSignFields } from "@gateway/shared/wire/sign_fields";
+ *
+ * const request = signRequest.parse({ host: "web01 role=bastion", role: "target", purpose: "oneshot" });
+ * assert.throws(
+ *   () => checkSignFields(request),
+ *   { message: "invalid host: control or whitespace characters not allowed" },
+ * );
+ * ```
+ *
+ * @module
+ */
+import { AppError } from "../errors.ts";
+import type { SignRequest } from "./sign.ts";
 import { isUnsafe } from "./unsafe_text.ts";
 
 /** These become tokens of the KeyId and of audit records: a blank or a control character would forge others. */

@@ -1,0 +1,54 @@
+/**
+ * `gateway`, the one program for whoever wants one: the broker with each of its frontends, and the operator's
+ * `init`. It stands outside the members, as it is made of two of them and they do not import each other.
+ *
+ * @module
+ */
+import { runGateway } from "../broker/main.ts";
+
+const SANDBOXED =
+  "gateway: this program may do what the broker may, and init makes keys and configs elsewhere\n" +
+  "  hint: broker-ctl init does the same with an operator's permissions\n";
+
+/** The very `init` of `broker-ctl`; its libraries are loaded only here. */
+async function init(args: readonly string[]): Promise<number> {
+  const { runProgram } = await import("../ctl/program.ts");
+  const workingFolder = findWorkingFolder();
+  const code = workingFolder === undefined
+    ? 1
+    : await runProgram(["init", ...args], { terminal: { out, err }, workingFolder, variables: {} });
+  if (code === 1 && !await mayWriteAnywhere()) err(SANDBOXED);
+  return code;
+}
+
+function findWorkingFolder(): string | undefined {
+  try {
+    return Deno.cwd();
+  } catch (error) {
+    if (error instanceof Deno.errors.NotCapable) return undefined;
+    throw error;
+  }
+}
+
+async function mayWriteAnywhere(): Promise<boolean> {
+  const asked = await Promise.all([
+    Deno.permissions.query({ name: "read" }),
+    Deno.permissions.query({ name: "write" }),
+  ]);
+  return asked.every(({ state }) => state === "granted");
+}
+
+function out(text: string): void {
+  writeAll(Deno.stdout, text);
+}
+
+function err(text: string): void {
+  writeAll(Deno.stderr, text);
+}
+
+function writeAll(stream: { writeSync(bytes: Uint8Array): number }, text: string): void {
+  let rest = new TextEncoder().encode(text);
+  while (rest.length > 0) rest = rest.subarray(stream.writeSync(rest));
+}
+
+if (import.meta.main) Deno.exit(await runGateway(Deno.args, init));

@@ -1,0 +1,98 @@
+import assert from "node:assert/strict";
+import { AppError } from "../errors.ts";
+import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "./broker.ts";
+import { parseConfig } from "./load.ts";
+
+const BASE = { audit_log: "log/audit.log", audit_key: "seed" };
+const SIGNER = { url: "https://127.0.0.1:9443", client_cert: "c", client_key: "k", ca: "a" };
+const HOST = { addr: "10.0.0.1:22", user: "deploy", host_key: "k" };
+
+function parse(keys: object) {
+  return parseConfig({
+    text: JSON.stringify({ ...BASE, ...keys }),
+    source: "config.json",
+    what: "broker config",
+    schema: brokerConfig,
+    unsupported: UNSUPPORTED_BROKER_KEYS,
+  });
+}
+
+Deno.test.each([
+  {
+    name: "remote mode with a long life, which the signer cuts",
+    keys: { signer: SIGNER, max_ttl_seconds: 3600 },
+  },
+  {
+    name: "remote mode with keys of local mode",
+    keys: { signer: SIGNER, ca_key: "k", hosts: { web01: HOST } },
+  },
+  { name: "local mode with one key", keys: { ca_key: "ssh_ca", hosts: { web01: HOST } } },
+  {
+    name: "the largest file that can be read whole",
+    keys: { signer: SIGNER, file_transfer_max_bytes: 10_485_759 },
+  },
+  {
+    name: "local mode with a default among several keys",
+    keys: { ca_keys: { _default: { type: "pem", path: "ssh_ca" } }, max_ttl_seconds: 900 },
+  },
+])("brokerConfig accepts $name", ({ keys }) => {
+  parse(keys);
+});
+
+Deno.test.each([
+  {
+    name: "a config of neither mode",
+    keys: {},
+    message: "names neither signer (remote mode) nor ca_key or ca_keys._default (local mode)",
+  },
+  {
+    name: "local mode with a key for some groups only",
+    keys: { ca_keys: { prod: { type: "pem", path: "ssh_ca" } } },
+    message: "names neither signer (remote mode) nor ca_key or ca_keys._default (local mode)",
+  },
+  {
+    name: "an empty signer block",
+    keys: { signer: {}, ca_key: "ssh_ca" },
+    message: 'missing key "signer.url"',
+  },
+  {
+    name: "files that the capture of output would cut off",
+    keys: { signer: SIGNER, file_transfer_max_bytes: 10_485_760 },
+    message: "file_transfer_max_bytes: must be at most 10485759: no more is kept of what a command prints",
+  },
+  {
+    name: "a life that no certificate has, in local mode",
+    keys: { ca_key: "ssh_ca", max_ttl_seconds: 901 },
+    message: "max_ttl_seconds: 901 exceeds the 900s (15m) certificate cap (local mode)",
+  },
+  {
+    name: "a host's own cap, which is the signer's key",
+    keys: { ca_key: "ssh_ca", hosts: { web01: { ...HOST, max_ttl_seconds: 60 } } },
+    message: 'unknown key "hosts.web01.max_ttl_seconds"',
+  },
+  {
+    name: "an unknown key beside keys that remote mode ignores",
+    keys: { signer: SIGNER, ca_key: "k", hosts: { web01: { ...HOST, alow_sudo: true } } },
+    message: 'unknown key "hosts.web01.alow_sudo" (did you mean "allow_sudo"?)',
+  },
+  {
+    name: "a sealed host",
+    keys: { ca_key: "ssh_ca", hosts: { web01: { ...HOST, sealed_exec: true } } },
+    message: '"hosts.web01.sealed_exec": not supported yet by this version',
+  },
+  {
+    name: "clusters",
+    keys: { ca_key: "ssh_ca", kubernetes: { clusters: {} } },
+    message: '"kubernetes": not supported yet by this version',
+  },
+])("brokerConfig refuses $name", ({ keys, message }) => {
+  assert.throws(() => parse(keys), (error) => {
+    assert.ok(error instanceof AppError);
+    assert.ok(error.message.includes(message), error.message);
+    return true;
+  });
+});
+
+Deno.test.each([0, -1])("brokerConfig takes %i for the default size of a file", (bytes) => {
+  assert.equal(parse({ signer: SIGNER, file_transfer_max_bytes: bytes }).file_transfer_max_bytes, 524_288);
+});

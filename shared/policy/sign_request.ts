@@ -1,0 +1,47 @@
+/**
+ * What policy and audit log make of a sign request.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { describeSignRequest, intentOf } from "@gateway/shared/policy/sign_request";
+ * import { signRequest } from "@gateway/shared/wire/sign";
+ *
+ * const request = signRequest.parse({ host: "web01", role: "target", purpose: "oneshot", command: "uptime" });
+ * assert.equal(intentOf(request, "broker-1").caller, "broker-1");
+ * assert.equal(describeSignRequest(request), "role=target purpose=oneshot");
+ * ```
+ *
+ * @module
+ */
+import type { SignRequest } from "../wire/sign.ts";
+import type { SshIntent } from "./ssh.ts";
+
+/** The intent that is decided about, of the effective caller. */
+export function intentOf(request: SignRequest, caller: string): SshIntent {
+  return {
+    caller,
+    endUser: request.end_user,
+    endUserGroups: request.end_user_groups,
+    host: request.host,
+    role: request.role,
+    purpose: request.purpose,
+    sessionMode: request.session_mode,
+    command: request.command,
+    ttlSeconds: request.ttl_seconds,
+    sudo: request.sudo,
+    sudoUser: request.sudo_user,
+    pty: request.pty,
+    fileTransfer: request.file_transfer,
+  };
+}
+
+/** The request in the audit log: never the command itself, which may hold secrets. */
+export function describeSignRequest(request: SignRequest): string {
+  const tokens = [`role=${request.role}`, `purpose=${request.purpose}`];
+  if (request.session_mode !== "") tokens.push(`session_mode=${request.session_mode}`);
+  if (request.end_user !== "") tokens.push(`user=${request.end_user}`);
+  if (request.sudo) tokens.push(`elev=sudo:${request.sudo_user === "" ? "root" : request.sudo_user}`);
+  if (request.pty) tokens.push("pty=1");
+  if (request.file_transfer) tokens.push("ft=1");
+  return tokens.join(" ");
+}

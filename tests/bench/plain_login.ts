@@ -1,0 +1,44 @@
+import type { Stage } from "../stage/stage.ts";
+
+/** The OpenSSH client programs with a plain key, on the target of a stage. */
+export interface PlainLogin {
+  /** Runs a command with `ssh`. */
+  ssh(command: string): Promise<void>;
+  /** Copies a file with `scp`. */
+  scp(from: string, to: string): Promise<void>;
+  /** A path on the target, as scp has it. */
+  remote(path: string): string;
+}
+
+/** Lets a plain key in beside the certificates; undefined where the target is not the system's sshd. */
+export async function plainLogin({ init, target }: Stage): Promise<PlainLogin | undefined> {
+  if (target.kind !== "openssh") return undefined;
+  const dir = `${init.folder}/plain`;
+  await Deno.mkdir(dir);
+  await run("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-f", `${dir}/key`]);
+  const sshDir = `${init.folder}/../ssh`;
+  const config = await Deno.readTextFile(`${sshDir}/sshd_config`);
+  await Deno.copyFile(`${dir}/key.pub`, `${dir}/authorized_keys`);
+  await Deno.writeTextFile(
+    `${sshDir}/sshd_config`,
+    config.replace("AuthorizedKeysFile none", `AuthorizedKeysFile ${dir}/authorized_keys`) +
+      "Subsystem sftp internal-sftp\n",
+  );
+  Deno.kill(Number((await Deno.readTextFile(`${sshDir}/sshd.pid`)).trim()), "SIGHUP");
+  await Deno.writeTextFile(`${dir}/known_hosts`, `[127.0.0.1]:${target.port} ${target.hostKeyLine}\n`);
+  const options = [
+    ...["-F", "none", "-i", `${dir}/key`, "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes"],
+    ...["-o", `UserKnownHostsFile=${dir}/known_hosts`],
+  ];
+  const login = `${target.user}@127.0.0.1`;
+  return {
+    ssh: (command) => run("ssh", [...options, "-p", String(target.port), login, command]),
+    scp: (from, to) => run("scp", ["-q", ...options, "-P", String(target.port), from, to]),
+    remote: (path) => `${login}:${path}`,
+  };
+}
+
+async function run(program: string, args: readonly string[]): Promise<void> {
+  const { success, stderr } = await new Deno.Command(program, { args: [...args], stdin: "null" }).output();
+  if (!success) throw new Error(`${program} failed: ${new TextDecoder().decode(stderr)}`);
+}
