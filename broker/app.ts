@@ -1,38 +1,41 @@
 import { openServiceAudit } from "@gateway/shared/audit/service_audit";
-import type { Clock } from "@gateway/shared/clock";
 import type { BrokerConfig } from "@gateway/shared/config/broker";
 import { AppError } from "@gateway/shared/errors";
-import { JsonClient } from "@gateway/shared/http/json_client";
-import type { ServiceLogger } from "@gateway/shared/log";
-import { loadTlsMaterial } from "@gateway/shared/http/tls_material";
 import { createMetrics, type Metrics } from "@gateway/shared/metrics";
-import { RemoteAuthority } from "./authority/remote.ts";
-import { countEvents } from "./events.ts";
+import { type AuthorityPorts, loadAuthority } from "./authority/load.ts";
+import { countEvents, type Events } from "./events.ts";
 import { type Execute, execute } from "./execute.ts";
 import { describeFault } from "./fault.ts";
 import { type Hosts, HostsView } from "./hosts_view.ts";
+import { runOneShot } from "./one_shot.ts";
 import { trackRuns } from "./runs.ts";
+import type { Sessions } from "./sessions/sessions.ts";
+import { startSessions } from "./sessions/start.ts";
 import { createEphemeralKey } from "./ssh/ephemeral_key.ts";
 import { runCommand } from "./ssh/run_command.ts";
+import { type GetFile, getFile } from "./transfer/get.ts";
+import { type PutFile, putFile } from "./transfer/put.ts";
+import type { TransferPorts } from "./transfer/transfer.ts";
 
 /** What a broker is made of besides its config. */
-export interface BrokerPorts {
-  readonly clock: Clock;
-  readonly logger: ServiceLogger;
-}
+export type BrokerPorts = AuthorityPorts;
 
 /** A broker without a frontend. */
 export interface Broker {
   readonly execute: Execute;
+  readonly putFile: PutFile;
+  readonly getFile: GetFile;
+  readonly sessions: Sessions;
   readonly currentHosts: () => Promise<Hosts>;
   readonly metrics: Metrics;
+  readonly events: Events;
   /**
    * Fetches the first host list and keeps it fresh from then on.
    *
    * @throws {AppError} `upstream_failure`: without a list there is nothing to serve
    */
   loadHosts(): Promise<Hosts>;
-  /** Ends the commands that run, waits for their records, and closes the audit log. */
+  /** Ends the commands that run and all sessions, waits for their records, and closes the audit log. */
   close(): Promise<void>;
 }
 
@@ -43,37 +46,38 @@ export interface Broker {
  */
 export async function createBroker(config: BrokerConfig, ports: BrokerPorts): Promise<Broker> {
   const { clock, logger } = ports;
-  const { signer } = config;
-  const tls = await loadTlsMaterial({
-    cert: { key: "signer.client_cert", path: signer.client_cert },
-    key: { key: "signer.client_key", path: signer.client_key },
-    ca: { key: "signer.ca", path: signer.ca },
-  });
+  const openAuthority = await loadAuthority(config, ports);
   const metrics = createMetrics();
   const counter = metrics.counter("broker_events_total", "Audit events by outcome", ["outcome"]);
   const gate = await openServiceAudit({ config, clock, metrics, logger });
-  // A list of 10,000 hosts is about 2 MB.
-  const client = new JsonClient({
-    what: "the signer",
-    baseUrl: signer.url,
-    ...tls,
-    maxResponseBytes: 8 << 20,
-  });
-  const authority = new RemoteAuthority(client);
-  const hosts = new HostsView(() => authority.hosts());
   const events = countEvents(gate, (outcome) => counter.inc({ outcome }));
+  const opened = openAuthority(events);
+  const { authority } = opened;
+  const hosts = new HostsView(() => authority.hosts());
   const { max_ttl_seconds: maxTtlSeconds } = config;
-  const executePorts = { authority, hosts, createKey: createEphemeralKey, runCommand, events, maxTtlSeconds };
-  const runs = trackRuns((request, signal) => execute(executePorts, request, signal));
+  const oneShot = { authority, hosts, createKey: createEphemeralKey, runCommand, events, maxTtlSeconds };
+  const transfer: TransferPorts = {
+    runOneShot: (request, signal) => runOneShot(oneShot, request, signal),
+    events,
+    maxBytes: config.file_transfer_max_bytes,
+  };
+  const runs = trackRuns();
+  const sessions = startSessions(config, { ...oneShot, ...ports, signer: opened.signer, metrics, runs });
 
   const stop = new AbortController();
   let refreshing: Promise<void> = Promise.resolve();
   return {
-    execute: runs.execute,
+    execute: runs.track((request, signal) => execute(oneShot, request, signal)),
+    putFile: runs.track((request, signal) => putFile(transfer, request, signal)),
+    getFile: runs.track((request, signal) => getFile(transfer, request, signal)),
+    sessions: sessions.sessions,
     currentHosts: () => hosts.current(),
     metrics,
+    events,
     async loadHosts() {
       const loaded = await loadFirst(hosts);
+      // In local mode the list is the config's: it does not change.
+      if (config.signer === undefined) return loaded;
       refreshing = hosts.refreshEvery({
         clock,
         seconds: config.hosts_refresh_seconds,
@@ -85,8 +89,9 @@ export async function createBroker(config: BrokerConfig, ports: BrokerPorts): Pr
     async close() {
       stop.abort();
       await runs.cancel();
+      await sessions.close();
       await refreshing;
-      client.close();
+      opened.close();
       await gate.close();
     },
   };

@@ -5,18 +5,21 @@ import { parseServiceArguments } from "@gateway/shared/service";
 /** What the command line asks for. */
 export type CommandLine =
   | { readonly kind: "serve"; readonly frontend: BrokerFrontend; readonly config: string }
+  | { readonly kind: "init"; readonly args: readonly string[] }
   | { readonly kind: "version"; readonly verbose: boolean }
   | { readonly kind: "help" }
   | { readonly kind: "misused"; readonly problem: string };
 
 /** The text of `help`. */
-export const USAGE = `Usage: broker <command> [options]
+export const USAGE = `Usage: gateway <command> [options]
 
 Commands:
-  serve-http   serve POST /v1/ssh_run over HTTPS with client certificates
-  serve-mcp    serve MCP over the standard streams
-  version      print the version
-  help         print this text
+  serve-http       serve POST /v1/ssh_run over HTTPS with client certificates
+  serve-mcp        serve MCP over the standard streams
+  serve-mcp-http   serve MCP over HTTPS to end users with tokens of an OpenID provider
+  init             make keys and configs for a set-up on this machine; gateway init --help explains it
+  version          print the version
+  help             print this text
 
 Options:
   -config, --config <file>   the config (default config.json)
@@ -30,6 +33,7 @@ const DEFAULT_CONFIG = "config.json";
 export function parseCommandLine(args: readonly string[]): CommandLine {
   const [command = "", ...rest] = args;
   if (command === "help" || command === "-h" || command === "--help") return { kind: "help" };
+  if (command === "init") return { kind: "init", args: rest };
   const isOption = command.startsWith("-");
   if (command === "") return { kind: "misused", problem: "a command is required" };
   if (!isOption && command !== "version" && !isFrontend(command)) {

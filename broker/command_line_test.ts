@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
+import type { BrokerFrontend } from "@gateway/shared/permissions/broker";
 import { type CommandLine, parseCommandLine } from "./command_line.ts";
 
-const serve = (frontend: "serve-http" | "serve-mcp", config = "config.json") => ({
+const serve = (frontend: BrokerFrontend, config = "config.json") => ({
   kind: "serve",
   frontend,
   config,
@@ -14,6 +15,9 @@ Deno.test.each<{ args: string; gives: object }>([
   { args: "serve-mcp --config f.json", gives: serve("serve-mcp", "f.json") },
   { args: "serve-mcp -config=f.json", gives: serve("serve-mcp", "f.json") },
   { args: "serve-mcp --config=f.json", gives: serve("serve-mcp", "f.json") },
+  { args: "serve-mcp-http -config f.json", gives: serve("serve-mcp-http", "f.json") },
+  { args: "init", gives: { kind: "init", args: [] } },
+  { args: "init --dir x -h", gives: { kind: "init", args: ["--dir", "x", "-h"] } },
   { args: "version", gives: { kind: "version", verbose: false } },
   { args: "version --verbose", gives: { kind: "version", verbose: true } },
   { args: "--version", gives: { kind: "version", verbose: false } },
@@ -27,13 +31,13 @@ Deno.test.each<{ args: string; gives: object }>([
   { args: "", gives: { kind: "misused", problem: "a command is required" } },
   { args: "-config f.json", gives: { kind: "misused", problem: "a command is required" } },
   { args: "serve", gives: { kind: "misused", problem: 'unknown command "serve"' } },
-  { args: "serve-mcp-http", gives: { kind: "misused", problem: 'unknown command "serve-mcp-http"' } },
-])("parseCommandLine() reads `broker $args`", ({ args, gives }) => {
+  { args: "serve-mcp-https", gives: { kind: "misused", problem: 'unknown command "serve-mcp-https"' } },
+])("parseCommandLine() reads `gateway $args`", ({ args, gives }) => {
   assert.deepEqual(parseCommandLine(args === "" ? [] : args.split(" ")), gives);
 });
 
 Deno.test.each(["serve-mcp --conf f", "serve-mcp -config", "serve-http extra", "-x", "version -x"])(
-  "parseCommandLine() refuses `broker %s`",
+  "parseCommandLine() refuses `gateway %s`",
   (args) => {
     const command: CommandLine = parseCommandLine(args.split(" "));
     assert.equal(command.kind, "misused");

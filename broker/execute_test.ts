@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
 import type { SignAnswer } from "./authority/authority.ts";
 import { BrokerFixture, MAX_TTL_SECONDS } from "./testing/broker_fixture.ts";
-import { SERIAL } from "./testing/fake_authority.ts";
+import { HOSTS, SERIAL } from "./testing/fake_authority.ts";
 import { hangUntilAborted, printed } from "./testing/fake_runner.ts";
 
 Deno.test("execute() runs the command with the certificate it got and returns what was printed", async () => {
@@ -17,9 +17,13 @@ Deno.test("execute() runs the command with the certificate it got and returns wh
     warnings: [],
   });
   const [run] = broker.runner.runs;
-  assert.deepEqual(run?.host, { addr: "10.0.0.1:22", hostKey: "ssh-ed25519 AAAA" });
-  assert.equal(run?.user, "deploy");
-  assert.equal(run?.certificate, "ssh-ed25519-cert-v01@openssh.com CCCC");
+  assert.deepEqual(run?.hops.map(({ key: _key, ...hop }) => hop), [{
+    name: "web01",
+    addr: "10.0.0.1:22",
+    hostKey: "ssh-ed25519 AAAA",
+    user: "deploy",
+    certificate: "ssh-ed25519-cert-v01@openssh.com CCCC",
+  }]);
   assert.equal(run?.command, "uptime");
 });
 
@@ -76,6 +80,15 @@ Deno.test("execute() does not use a host that has just been removed (K15)", asyn
   assert.equal(broker.runner.runs.length, 1);
 });
 
+const issued: SignAnswer = {
+  kind: "issued",
+  certificate: "c",
+  serial: SERIAL,
+  decision: { allowed: true, matched_rule: "allow:^uptime$" },
+  elevationPrefix: "",
+  waited: false,
+};
+
 /** What every record of the fixture's request says. */
 const asked = { caller: "agent-1", command: "uptime", elevation: "", pty: false, dry_run: false };
 
@@ -93,10 +106,15 @@ Deno.test.each([
     record: { outcome: "denied", host: "constructor", err: "unknown host" },
   },
   {
-    name: "a host behind a bastion",
+    name: "a host behind an unknown bastion",
     request: { host: "db01" },
-    error: { code: "not_supported", message: 'host "db01" is reached through a bastion: not supported yet' },
-    record: { outcome: "denied", host: "10.0.0.2:22", user: "dba", err: "bastion not supported" },
+    error: { code: "denied", message: 'unknown host in chain: "bastion01"' },
+    record: {
+      outcome: "denied",
+      host: "10.0.0.2:22",
+      user: "dba",
+      err: 'unknown host in chain: "bastion01"',
+    },
   },
 ])("execute() refuses $name before anything is signed", async ({ request, error, record }) => {
   const broker = new BrokerFixture();
@@ -142,18 +160,30 @@ Deno.test.each<{ name: string; answer: SignAnswer | AppError; code: string; mess
     message: 'signing cert for "web01": signing rejected (429): slow down',
   },
   {
-    name: "a needed approval",
-    answer: { kind: "needs_approval", rule: "require_approval:^reboot" },
-    code: "approval_required",
-    message: 'command on "web01" requires human approval (require_approval:^reboot); ' +
-      "approve it in-chat (if enabled), via the control plane, or with broker-ctl",
-  },
-  {
     name: "an approval that waits",
-    answer: { kind: "parked", approvalId: "ab12" },
+    answer: { kind: "undecided", approvalId: "ab12", why: "not_configured" },
     code: "approval_required",
     message:
       'signing cert for "web01": operation requires human approval (id ab12); client is not configured to wait',
+  },
+  {
+    name: "an approval that nobody gives in time",
+    answer: { kind: "undecided", approvalId: "ab12", why: "deadline" },
+    code: "approval_required",
+    message: 'signing cert for "web01": approval not granted within deadline (id ab12)',
+  },
+  {
+    name: "an approval that too many others wait beside",
+    answer: { kind: "undecided", approvalId: "ab12", why: "too_many" },
+    code: "approval_required",
+    message: 'signing cert for "web01": operation requires human approval (id ab12); ' +
+      "too many requests wait for approval already",
+  },
+  {
+    name: "a denied approval",
+    answer: { kind: "not_granted", status: 403, detail: "approval denied" },
+    code: "denied",
+    message: 'signing cert for "web01": approval not granted (403): approval denied',
   },
   {
     name: "a signer that is down",
@@ -179,6 +209,113 @@ Deno.test.each<{ name: string; answer: SignAnswer | AppError; code: string; mess
     outcome: "error",
     err: message,
   }]);
+  assert.deepEqual(broker.runner.runs, []);
+});
+
+Deno.test("execute() tells and records that a human has to approve, and connects nowhere", async () => {
+  const broker = new BrokerFixture();
+  broker.authority.answer = () => ({ kind: "needs_approval", rule: "require_approval:^reboot" });
+  assert.deepEqual(await broker.run(), {
+    kind: "needs_approval",
+    rule: "require_approval:^reboot",
+    host: HOSTS["web01"],
+  });
+  assert.deepEqual(broker.log.entries, [{
+    ...asked,
+    host: "10.0.0.1:22",
+    user: "deploy",
+    outcome: "error",
+    err: 'command on "web01" requires human approval (require_approval:^reboot); ' +
+      "approve it in-chat (if enabled), via the control plane, or with broker-ctl",
+  }]);
+  assert.deepEqual(broker.runner.runs, []);
+});
+
+const consent = { via: "elicitation", rule: "require_approval:^reboot" } as const;
+
+Deno.test("execute() records a human's consent before it asks for the certificate with it (A14)", async () => {
+  const broker = new BrokerFixture();
+  broker.authority.answer = (request) => {
+    assert.equal(request.approved, true);
+    assert.deepEqual(broker.log.entries.map(({ outcome }) => outcome), ["approval_granted"]);
+    return issued;
+  };
+  await broker.run({ consent });
+  const facts = broker.log.entries.map(({ outcome, host, policy_rule, approved_via }) =>
+    [outcome, host, policy_rule, approved_via].join(" ")
+  );
+  assert.deepEqual(facts, [
+    "approval_granted 10.0.0.1:22 require_approval:^reboot elicitation",
+    "executed 10.0.0.1:22 allow:^uptime$ elicitation",
+  ]);
+});
+
+Deno.test("execute() asks for nothing when a human's consent can't be recorded (A14)", async () => {
+  const broker = new BrokerFixture();
+  broker.log.failing = true;
+  await assert.rejects(broker.run({ consent }), { code: "audit_unavailable", message: "audit unavailable" });
+  assert.deepEqual(broker.authority.requests, []);
+});
+
+Deno.test("execute() never sends `approved` without consent", async () => {
+  const broker = new BrokerFixture();
+  await broker.run();
+  assert.ok(!("approved" in (broker.authority.requests[0] ?? {})));
+});
+
+Deno.test.each([
+  { name: "holds", flag: true, pty: false, held: true },
+  { name: "does not hold, with a terminal,", flag: true, pty: true, held: false },
+  { name: "does not hold", flag: false, pty: false, held: false },
+])("execute() $name the stdin open where stop_on_disconnect is $flag (K16)", async ({ flag, pty, held }) => {
+  const broker = new BrokerFixture();
+  broker.authority.list = () => ({
+    web01: { addr: "10.0.0.1:22", user: "u", host_key: "k", stop_on_disconnect: flag },
+  });
+  await broker.run({ pty });
+  assert.equal(broker.runner.runs[0]?.stopsAtStdinEnd, held);
+});
+
+Deno.test("execute() tells what it waits for", async () => {
+  const broker = new BrokerFixture();
+  const told: string[] = [];
+  broker.authority.answer = (_request, _signal, { onWaiting }) => {
+    onWaiting?.("ab12");
+    return issued;
+  };
+  await broker.run({ onProgress: (text) => told.push(text) });
+  assert.deepEqual(told, ["waiting for approval ab12"]);
+});
+
+Deno.test("execute() uses the host as it is after a wait for a human (K15)", async () => {
+  const broker = new BrokerFixture();
+  const moved = { addr: "10.0.0.9:22", user: "deploy2", host_key: "ssh-ed25519 BBBB" };
+  broker.authority.answer = () => {
+    broker.authority.list = () => ({ web01: moved });
+    return { ...issued, waited: true };
+  };
+  await broker.run();
+  const [hop] = broker.runner.runs[0]?.hops ?? [];
+  assert.equal(hop?.addr, "10.0.0.9:22");
+  assert.equal(hop?.hostKey, "ssh-ed25519 BBBB");
+  assert.equal(hop?.user, "deploy2");
+  assert.equal(broker.log.entries[0]?.host, "10.0.0.9:22");
+});
+
+Deno.test.each([
+  { name: "is no longer there", hosts: {}, code: "unknown_host" },
+  {
+    name: "has come to stand behind a bastion that is not there",
+    hosts: { web01: { addr: "10.0.0.1:22", user: "u", host_key: "k", jump: "bastion01" } },
+    code: "denied",
+  },
+])("execute() does not use a host that $name after a wait for a human (K15)", async ({ hosts, code }) => {
+  const broker = new BrokerFixture();
+  broker.authority.answer = () => {
+    broker.authority.list = () => hosts;
+    return { ...issued, waited: true };
+  };
+  await assert.rejects(broker.run(), { code });
   assert.deepEqual(broker.runner.runs, []);
 });
 
@@ -223,6 +360,8 @@ Deno.test("execute() returns and records the warning of an audit-mode policy", a
     certificate: "c",
     serial: 1n,
     decision: { allowed: true, enforcement: "audit", matched_rule: "deny:^rm", warning: "would be denied" },
+    elevationPrefix: "",
+    waited: false,
   });
   const result = await broker.run();
   assert.equal(result.kind, "executed");

@@ -18,6 +18,7 @@ export class HostsView {
   readonly #fetch: () => Promise<HostsResponse>;
   #hosts: Hosts | undefined;
   #inFlight: Promise<Hosts> | undefined;
+  #next: Promise<Hosts> | undefined;
 
   constructor(fetch: () => Promise<HostsResponse>) {
     this.#fetch = fetch;
@@ -35,6 +36,19 @@ export class HostsView {
   refresh(): Promise<Hosts> {
     this.#inFlight ??= this.#load().finally(() => this.#inFlight = undefined);
     return this.#inFlight;
+  }
+
+  /**
+   * Like {@linkcode HostsView.refresh}, but a fetch that is under way is not good enough: it may have been answered
+   * before what the caller knows of.
+   */
+  refreshAnew(): Promise<Hosts> {
+    if (this.#inFlight === undefined) return this.refresh();
+    this.#next ??= this.#inFlight.catch(() => {}).then(() => {
+      this.#next = undefined;
+      return this.refresh();
+    });
+    return this.#next;
   }
 
   /** Refreshes again and again until the signal is aborted. */

@@ -35,6 +35,19 @@ Deno.test("HostsView.refresh() shares the fetch under way among calls that overl
   assert.equal(source.calls, 1);
 });
 
+Deno.test("HostsView.refreshAnew() does not take what was asked for before, and shares what comes next", async () => {
+  const source = new ScriptedFetch();
+  const view = new HostsView(source.fetch);
+  const before = view.refresh();
+  const anew = [view.refreshAnew(), view.refreshAnew()];
+  source.answer({ web01: host });
+  assert.deepEqual([...(await before).keys()], ["web01"]);
+  await Promise.resolve();
+  source.answer({ web02: host });
+  for (const hosts of await Promise.all(anew)) assert.deepEqual([...hosts.keys()], ["web02"]);
+  assert.equal(source.calls, 2);
+});
+
 Deno.test("HostsView.refresh() fetches anew once the last fetch has ended", async () => {
   const source = new ScriptedFetch();
   const view = new HostsView(source.fetch);

@@ -7,13 +7,22 @@ import { systemClock } from "@gateway/shared/clock";
 import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/shared/config/broker";
 import { loadConfig } from "@gateway/shared/config/load";
 import { configureLogging, getServiceLogger } from "@gateway/shared/log";
+import { systemRandom } from "@gateway/shared/random";
 import { exitCodeOf, waitForStop } from "@gateway/shared/service";
 import { describeVersion } from "@gateway/shared/version";
 import { type CommandLine, parseCommandLine, USAGE } from "./command_line.ts";
 
 const EXIT = { ok: 0, misused: 2 } as const;
 
-async function main(args: readonly string[]): Promise<number> {
+/**
+ * Runs `gateway`, and gives its exit code.
+ *
+ * @param init what `gateway init` does; absent in a program that has only the broker
+ */
+export async function runGateway(
+  args: readonly string[],
+  init?: (args: readonly string[]) => Promise<number>,
+): Promise<number> {
   const command = parseCommandLine(args);
   switch (command.kind) {
     case "help":
@@ -23,8 +32,9 @@ async function main(args: readonly string[]): Promise<number> {
       write(Deno.stdout, `${describeVersion({ verbose: command.verbose })}\n`);
       return EXIT.ok;
     case "misused":
-      write(Deno.stderr, `broker: ${command.problem}\n\n${USAGE}`);
-      return EXIT.misused;
+      return misused(command.problem);
+    case "init":
+      return await init?.(command.args) ?? misused("init is not in this program: use broker-ctl init");
     case "serve":
       return await exitCodeOf(() => serve(command));
     default:
@@ -32,9 +42,19 @@ async function main(args: readonly string[]): Promise<number> {
   }
 }
 
+function misused(problem: string): number {
+  write(Deno.stderr, `gateway: ${problem}\n\n${USAGE}`);
+  return EXIT.misused;
+}
+
 async function serve({ frontend, config: path }: Extract<CommandLine, { kind: "serve" }>): Promise<void> {
   configureLogging();
-  const ports = { clock: systemClock, logger: getServiceLogger("broker") };
+  const ports = {
+    clock: systemClock,
+    random: systemRandom,
+    logger: getServiceLogger("broker"),
+    readEnv: (name: string) => Deno.env.get(name),
+  };
   const stopped = waitForStop();
   const loading = loadConfig({
     path,
@@ -53,6 +73,10 @@ async function serve({ frontend, config: path }: Extract<CommandLine, { kind: "s
       const streams = { input: Deno.stdin.readable, output: Deno.stdout.writable };
       return await serveMcp(config, { ...ports, streams }, stopped);
     }
+    case "serve-mcp-http": {
+      const [config, { serveMcpHttp }] = await Promise.all([loading, import("./serve_mcp_http.ts")]);
+      return await serveMcpHttp(config, { ...ports, fetch }, stopped);
+    }
     default:
       return frontend satisfies never;
   }
@@ -63,4 +87,4 @@ function write(stream: { writeSync(bytes: Uint8Array): number }, text: string): 
   while (rest.length > 0) rest = rest.subarray(stream.writeSync(rest));
 }
 
-if (import.meta.main) Deno.exit(await main(Deno.args));
+if (import.meta.main) Deno.exit(await runGateway(Deno.args));

@@ -1,35 +1,85 @@
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
+import type { Purpose, SignRequest, WireDecision } from "@gateway/shared/wire/sign";
 import type { Authority, CertificateRequest, SignAnswer } from "./authority/authority.ts";
-import type { ExecuteRequest } from "./execute.ts";
+import type { Hop, Route } from "./route.ts";
+import type { HopLogin, HopLogins } from "./ssh/connect_route.ts";
+import type { EphemeralKey } from "./ssh/ephemeral_key.ts";
 
-/** A certificate to connect with, or the decision that a dry run asked for. */
-export type Obtained = Extract<SignAnswer, { kind: "issued" | "decided" }>;
+/** A certificate to connect with, the decision that a dry run asked for, or that a human has to approve first. */
+export type Obtained = Extract<SignAnswer, { kind: "issued" | "decided" | "needs_approval" }>;
 
-/** What one certificate is asked for with. */
+/** Who asks for the authority to do what, and for how long. */
+export interface Intent {
+  readonly caller: string;
+  /** `null`: no filter by groups. */
+  readonly callerGroups: readonly string[] | null;
+  /** The caller's own token: a secret. */
+  readonly bearerToken?: string | undefined;
+  readonly purpose: Purpose;
+  readonly ttlSeconds: number;
+  /** What is asked of the target alone: bastions only forward. */
+  readonly target: TargetIntent;
+}
+
+/** The fields of a sign request that no bastion's has. */
+export type TargetIntent = Partial<
+  Pick<
+    SignRequest,
+    | "command"
+    | "session_mode"
+    | "sudo"
+    | "sudo_user"
+    | "pty"
+    | "file_transfer"
+    | "dry_run"
+    | "preflight"
+    | "approved"
+  >
+>;
+
+/** Where certificates and the keys for them come from. */
+export interface ObtainPorts {
+  readonly authority: Authority;
+  readonly createKey: () => EphemeralKey;
+}
+
+/** How an answer is waited for. */
 export interface ObtainOptions {
-  readonly request: ExecuteRequest;
-  /** The ephemeral key, an authorized_keys line. */
-  readonly publicKey: string;
-  readonly maxTtlSeconds: number;
+  readonly signal: AbortSignal;
+  /** Told what is being waited for. */
+  readonly onProgress?: ((text: string) => void) | undefined;
+}
+
+/** What it takes to connect to a host, through all of its bastions. */
+export interface RouteAuthority {
+  readonly kind: "issued";
+  readonly hops: HopLogins;
+  /** Of the target's certificate. */
+  readonly serial: bigint;
+  readonly decision: WireDecision | undefined;
+  /** The prefix for the commands of an elevated session; empty for none. */
+  readonly elevationPrefix: string;
 }
 
 /**
- * Gets the authority to run a one-shot command.
+ * Gets one certificate, or the decision about it; waits for a human where one has been asked.
  *
- * @throws {AppError} `denied` when the authority refuses, `approval_required` when a human has to approve
- * first, `upstream_failure` when there is no usable answer
+ * @throws {AppError} `denied` when the authority or the human refuses, `approval_required` when the human has
+ * not decided, `upstream_failure` when there is no usable answer
  */
 export async function obtain(
   authority: Authority,
-  options: ObtainOptions,
-  signal: AbortSignal,
+  request: CertificateRequest,
+  { signal, onProgress }: ObtainOptions,
 ): Promise<Obtained> {
-  const name = options.request.host;
-  const signing = `signing cert for ${quoteText(name)}`;
+  const signing = `signing cert for ${quoteText(request.host)}`;
   let answer: SignAnswer;
   try {
-    answer = await authority.sign(createSignRequest(options), signal);
+    answer = await authority.sign(request, {
+      signal,
+      onWaiting: (approvalId) => onProgress?.(`waiting for approval ${approvalId}`),
+    });
   } catch (cause) {
     if (!(cause instanceof AppError) || cause.code !== "upstream_failure") throw cause;
     throw new AppError("upstream_failure", `upstream failure: ${signing}: ${cause.message}`, { cause });
@@ -37,39 +87,125 @@ export async function obtain(
   switch (answer.kind) {
     case "issued":
     case "decided":
+    case "needs_approval":
       return answer;
     case "rejected":
       throw new AppError("denied", `${signing}: signing rejected (${answer.status}): ${answer.detail}`);
-    case "needs_approval":
-      throw new AppError(
-        "approval_required",
-        `command on ${quoteText(name)} requires human approval (${answer.rule}); ` +
-          "approve it in-chat (if enabled), via the control plane, or with broker-ctl",
-      );
-    case "parked":
-      throw new AppError(
-        "approval_required",
-        `${signing}: operation requires human approval (id ${answer.approvalId}); client is not configured to wait`,
-      );
+    case "undecided":
+      throw new AppError("approval_required", `${signing}: ${describeUndecided(answer)}`);
+    case "not_granted":
+      throw new AppError("denied", `${signing}: approval not granted (${answer.status}): ${answer.detail}`);
     default:
       return answer satisfies never;
   }
 }
 
-function createSignRequest({ request, publicKey, maxTtlSeconds }: ObtainOptions): CertificateRequest {
-  const { ttlSeconds } = request;
+/**
+ * Gets a certificate, each for a key of its own, for every hop of a route in the order of dialling.
+ *
+ * @param reroute the route as it is after a wait for a human, who may have taken longer than what was known of
+ * the hosts, or than the bastions' certificates, is good for
+ * @throws {AppError} as {@linkcode obtain} does, and whatever `reroute` throws
+ */
+export async function obtainRoute(
+  ports: ObtainPorts,
+  { route, intent, reroute }: {
+    readonly route: Route;
+    readonly intent: Intent;
+    readonly reroute: () => Promise<Route>;
+  },
+  options: ObtainOptions,
+): Promise<RouteAuthority | Extract<Obtained, { kind: "needs_approval" }>> {
+  const early = await obtainBastions(ports, { route, intent }, options);
+  const key = ports.createKey();
+  const request = createSignRequest(route[route.length - 1] ?? route[0], intent, key.publicKeyLine);
+  const answer = await obtain(ports.authority, request, options);
+  if (answer.kind === "needs_approval") return answer;
+  if (answer.kind === "decided") throw noCertificate();
+  const { certificate, serial, decision, elevationPrefix, waited } = answer;
+  const current = waited ? await reroute() : route;
+  const bastions = waited ? await obtainBastions(ports, { route: current, intent }, options) : early;
+  const target = loginOf(current[current.length - 1] ?? current[0], certificate, key);
+  const [first, ...others] = [...bastions, target];
+  return { kind: "issued", hops: [first ?? target, ...others], serial, decision, elevationPrefix };
+}
+
+async function obtainBastions(
+  { authority, createKey }: ObtainPorts,
+  { route, intent }: { readonly route: Route; readonly intent: Intent },
+  options: ObtainOptions,
+): Promise<readonly HopLogin[]> {
+  const logins: HopLogin[] = [];
+  for (const hop of route) {
+    if (hop.role === "target") continue;
+    const key = createKey();
+    const answer = await obtain(authority, createSignRequest(hop, intent, key.publicKeyLine), options);
+    switch (answer.kind) {
+      case "issued":
+        logins.push(loginOf(hop, answer.certificate, key));
+        break;
+      case "needs_approval":
+        throw approvalRequired(hop.name, answer.rule);
+      case "decided":
+        throw noCertificate();
+      default:
+        answer satisfies never;
+    }
+  }
+  return logins;
+}
+
+/** The sign request for one hop. */
+export function createSignRequest(
+  { name, role }: Pick<Hop, "name" | "role">,
+  intent: Intent,
+  publicKey: string,
+): CertificateRequest {
   return {
-    host: request.host,
-    role: "target",
-    purpose: "oneshot",
-    command: request.command,
-    ttl_seconds: ttlSeconds > 0 && ttlSeconds <= maxTtlSeconds ? ttlSeconds : maxTtlSeconds,
+    host: name,
+    role,
+    purpose: intent.purpose,
+    ttl_seconds: intent.ttlSeconds,
     public_key: publicKey,
-    end_user: request.caller,
-    end_user_groups: request.callerGroups,
-    ...(request.sudo ? { sudo: true } : {}),
-    ...(request.sudoUser === "" ? {} : { sudo_user: request.sudoUser }),
-    ...(request.pty ? { pty: true } : {}),
-    ...(request.dryRun ? { dry_run: true } : {}),
+    end_user: intent.caller,
+    end_user_groups: intent.callerGroups,
+    ...(intent.bearerToken === undefined ? {} : { bearer_token: intent.bearerToken }),
+    ...(role === "target" ? intent.target : {}),
   };
+}
+
+/** The life of a certificate to ask for: the maximum where none, a negative one or more is asked for. */
+export function clampTtl(ttlSeconds: number, maxTtlSeconds: number): number {
+  return ttlSeconds > 0 && ttlSeconds <= maxTtlSeconds ? ttlSeconds : maxTtlSeconds;
+}
+
+/** What to say where a human has to approve and nobody has been asked. */
+export function approvalRequired(host: string, rule: string): AppError {
+  return new AppError(
+    "approval_required",
+    `command on ${quoteText(host)} requires human approval (${rule}); ` +
+      "approve it in-chat (if enabled), via the control plane, or with broker-ctl",
+  );
+}
+
+// Scripts read the id with the pattern `(id …)`.
+function describeUndecided({ approvalId, why }: Extract<SignAnswer, { kind: "undecided" }>): string {
+  switch (why) {
+    case "not_configured":
+      return `operation requires human approval (id ${approvalId}); client is not configured to wait`;
+    case "too_many":
+      return `operation requires human approval (id ${approvalId}); too many requests wait for approval already`;
+    case "deadline":
+      return `approval not granted within deadline (id ${approvalId})`;
+    default:
+      return why satisfies never;
+  }
+}
+
+function loginOf({ name, host }: Hop, certificate: string, key: EphemeralKey): HopLogin {
+  return { name, addr: host.addr, hostKey: host.host_key, user: host.user, certificate, key };
+}
+
+function noCertificate(): AppError {
+  return new AppError("upstream_failure", "upstream failure: signing service returned no certificate");
 }

@@ -1,23 +1,25 @@
-import type { Execute } from "./execute.ts";
+/** Something that runs until it is done or its signal is aborted. */
+export type Run<Request, Result> = (request: Request, signal: AbortSignal) => Promise<Result>;
 
-/** The commands that run now. */
+/** What runs now. */
 export interface Runs {
-  readonly execute: Execute;
+  /** The same, kept account of. */
+  track<Request, Result>(run: Run<Request, Result>): Run<Request, Result>;
   /** Cancels all of them, and those that would still come; resolves when each has ended and is recorded. */
   cancel(): Promise<void>;
 }
 
 /** Keeps account of what runs, so that a broker that stops leaves nothing behind on a host. */
-export function trackRuns(execute: Execute): Runs {
+export function trackRuns(): Runs {
   const stop = new AbortController();
   const running = new Set<Promise<unknown>>();
   return {
-    execute(request, signal) {
-      const run = execute(request, AbortSignal.any([signal, stop.signal]));
-      running.add(run);
-      const forget = () => running.delete(run);
-      run.then(forget, forget);
-      return run;
+    track: (run) => (request, signal) => {
+      const tracked = run(request, AbortSignal.any([signal, stop.signal]));
+      running.add(tracked);
+      const forget = () => running.delete(tracked);
+      tracked.then(forget, forget);
+      return tracked;
     },
     async cancel() {
       stop.abort();

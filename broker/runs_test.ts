@@ -18,9 +18,10 @@ const request = {
 Deno.test("trackRuns() cancels what runs and waits for its record", async () => {
   const broker = new BrokerFixture();
   broker.runner.answer = hangUntilAborted;
-  const runs = trackRuns(broker.execute);
+  const runs = trackRuns();
+  const execute = runs.track(broker.execute);
   const signal = new AbortController().signal;
-  const running = [runs.execute(request, signal), runs.execute(request, signal)];
+  const running = [execute(request, signal), execute(request, signal)];
   const rejected = running.map((run) => assert.rejects(run, { code: "canceled" }));
   while (broker.runner.runs.length < 2) await Promise.resolve();
   await runs.cancel();
@@ -30,17 +31,19 @@ Deno.test("trackRuns() cancels what runs and waits for its record", async () => 
 
 Deno.test("trackRuns() lets nothing run any more once it has canceled", async () => {
   const broker = new BrokerFixture();
-  const runs = trackRuns(broker.execute);
+  const runs = trackRuns();
+  const execute = runs.track(broker.execute);
   await runs.cancel();
-  await assert.rejects(runs.execute(request, new AbortController().signal), { code: "canceled" });
+  await assert.rejects(execute(request, new AbortController().signal), { code: "canceled" });
   assert.deepEqual(broker.runner.runs, []);
 });
 
 Deno.test("trackRuns() passes results, errors and the caller's own signal on", async () => {
   const broker = new BrokerFixture();
-  const runs = trackRuns(broker.execute);
+  const runs = trackRuns();
+  const execute = runs.track(broker.execute);
   const { signal } = new AbortController();
-  assert.equal((await runs.execute(request, signal)).kind, "executed");
-  await assert.rejects(runs.execute({ ...request, host: "nope" }, signal), { code: "unknown_host" });
-  await assert.rejects(runs.execute(request, AbortSignal.abort()), { code: "canceled" });
+  assert.equal((await execute(request, signal)).kind, "executed");
+  await assert.rejects(execute({ ...request, host: "nope" }, signal), { code: "unknown_host" });
+  await assert.rejects(execute(request, AbortSignal.abort()), { code: "canceled" });
 });

@@ -3,8 +3,7 @@ import { type BrokerPorts, createBroker } from "./app.ts";
 import { serveMcpStdio } from "./frontends/mcp_stdio.ts";
 import type { StdioStreams } from "./frontends/stdio_transport.ts";
 import { startBrokerMonitor } from "./monitor.ts";
-import { createSshExecuteTool } from "./tools/ssh_execute.ts";
-import { createSshListServersTool } from "./tools/ssh_list_servers.ts";
+import { createSshTools } from "./tools/ssh_tools.ts";
 
 /** What the stdio frontend needs beside a broker's ports. */
 export interface ServeMcpPorts extends BrokerPorts {
@@ -24,7 +23,10 @@ export async function serveMcp(
   const broker = await createBroker(config, ports);
   const mcp = serveMcpStdio({
     ...streams,
-    tools: [createSshExecuteTool(broker.execute), createSshListServersTool(broker.currentHosts)],
+    clock: ports.clock,
+    random: ports.random,
+    askInChat: config.approval_via_elicitation,
+    tools: createSshTools(broker),
     onError: (error) => logger.warn("Tool call failed", { error }),
     onProtocolError: (error) => logger.warn("MCP message refused", { error: error.message }),
   });

@@ -1,12 +1,16 @@
 import assert from "node:assert/strict";
 import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/shared/config/broker";
+import { controlPlaneConfig } from "@gateway/shared/config/control_plane";
 import { loadConfig } from "@gateway/shared/config/load";
 import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/shared/config/signer";
-import { type BrokerFrontend, brokerPermissions } from "@gateway/shared/permissions/broker";
-import { formatJson } from "@gateway/shared/permissions/set";
+import { BROKER_FRONTENDS, type BrokerFrontend, brokerPermissions } from "@gateway/shared/permissions/broker";
+import { controlPlanePermissions } from "@gateway/shared/permissions/control_plane";
+import { formatJson, mergeSets } from "@gateway/shared/permissions/set";
 import { signerPermissions } from "@gateway/shared/permissions/signer";
 import { compilePolicy } from "@gateway/shared/policy/compile";
+import { compileLocalPolicy } from "../broker/authority/local_policy.ts";
 import brokerManifest from "../broker/deno.json" with { type: "json" };
+import controlPlaneManifest from "../control_plane/deno.json" with { type: "json" };
 import signerManifest from "../signer/deno.json" with { type: "json" };
 
 const workingFolder = "/";
@@ -27,6 +31,17 @@ Deno.test("signer/deno.json holds exactly the permissions that the installed con
   assert.equal(compilePolicy(config).kind, "ok");
 });
 
+Deno.test("control_plane/deno.json holds exactly the permissions that the installed config needs", async () => {
+  const config = await loadConfig({
+    path: sample("control-plane.json"),
+    what: "control plane config",
+    schema: controlPlaneConfig,
+  });
+  const configPath = "/etc/gateway/control-plane.json";
+  const set = controlPlanePermissions(config, { configPath, workingFolder });
+  assert.deepEqual(controlPlaneManifest.permissions, { "control-plane": formatJson(set) });
+});
+
 Deno.test("broker/deno.json holds exactly the permissions that the installed config needs", async () => {
   const config = await loadConfig({
     path: sample("config.json"),
@@ -35,11 +50,29 @@ Deno.test("broker/deno.json holds exactly the permissions that the installed con
     unsupported: UNSUPPORTED_BROKER_KEYS,
   });
   const derive = (frontend: BrokerFrontend) =>
-    formatJson(
-      brokerPermissions(config, { configPath: "/etc/gateway/config.json", workingFolder, frontend }),
-    );
+    brokerPermissions(config, { configPath: "/etc/gateway/config.json", workingFolder, frontend });
   assert.deepEqual(brokerManifest.permissions, {
-    broker: derive("serve-http"),
-    "broker-mcp": derive("serve-mcp"),
+    broker: formatJson(derive("serve-http")),
+    "broker-mcp": formatJson(derive("serve-mcp")),
+    "broker-mcp-http": formatJson(derive("serve-mcp-http")),
+    gateway: formatJson(mergeSets(...BROKER_FRONTENDS.map(derive))),
   });
+});
+
+Deno.test("the sample of local mode can be used", async () => {
+  const config = await loadConfig({
+    path: sample("local.json"),
+    what: "broker config",
+    schema: brokerConfig,
+    unsupported: UNSUPPORTED_BROKER_KEYS,
+  });
+  assert.equal(config.signer, undefined);
+  assert.deepEqual([...compileLocalPolicy(config).hosts.keys()], ["web01"]);
+  const frontend = "serve-mcp";
+  const { net } = brokerPermissions(config, {
+    configPath: "/etc/gateway/local.json",
+    workingFolder,
+    frontend,
+  });
+  assert.deepEqual(net, ["10.0.0.11:22", "127.0.0.1:9180", "unix:/run/gateway/ca-agent.sock"]);
 });

@@ -1,8 +1,15 @@
 import assert from "node:assert/strict";
+import { BROKER_FRONTENDS } from "@gateway/shared/permissions/broker";
+import { OpenIdServer } from "./e2e/open_id_server.ts";
 import { freePort } from "./stage/free_port.ts";
-import { brokerCommand, type ServiceCommand, signerCommand } from "./stage/service_command.ts";
+import {
+  brokerCommand,
+  controlPlaneCommand,
+  type ServiceCommand,
+  signerCommand,
+} from "./stage/service_command.ts";
 import { ServiceProcess } from "./stage/service_process.ts";
-import type { Stage } from "./stage/stage.ts";
+import { editConfig, type Stage } from "./stage/stage.ts";
 import { withStage } from "./stage/with_stage.ts";
 
 /** Something a process tries, as a JavaScript expression. */
@@ -113,12 +120,48 @@ Deno.test("the signer may do what its config says and nothing else", () =>
     ], [read(init.ssh_ca), read(init.signer_audit_key), write(`${init.folder}/log/signer/probe`)]);
   }));
 
+Deno.test("the control plane may do what its config says and nothing else", () =>
+  withStage({ controlPlane: true }, async (stage) => {
+    const { init } = stage;
+    const stranger = await strangersFile(stage);
+    await assertRefused(await controlPlaneCommand(init.control_plane_config), [
+      read(init.ssh_ca),
+      read(init.signer_audit_key),
+      read(init.signer_config),
+      read(init.broker.key),
+      read(init.operator.key),
+      read(init.approver.key),
+      read(stranger),
+      write(stranger),
+      write(init.control_plane_config),
+      write(init.control_plane_client.key),
+      write(init.signer_audit_log),
+      write(`${init.folder}/state/signer.db`),
+      connect(stage.target.port),
+      connect(freePort()),
+      listen(freePort()),
+      SPAWN,
+      ENVIRONMENT,
+      NATIVE,
+      IMPORT,
+      importFile(stranger),
+    ], [
+      read(init.control_plane_client.key),
+      write(`${init.folder}/log/control-plane/probe`),
+    ]);
+  }));
+
 Deno.test("the broker may do what its config says and nothing else (C15)", () =>
   withStage({}, async (stage) => {
     const { init } = stage;
     const stranger = await strangersFile(stage);
     await stage.startSigner();
-    for (const frontend of ["serve-http", "serve-mcp"] as const) {
+    await using provider = await OpenIdServer.start({ agents: [], groups: [] });
+    await editConfig(init.broker_config, [
+      { path: ["resource_url"], value: "https://gateway.example" },
+      { path: ["oauth"], value: { issuer: provider.issuer, audience: "https://gateway.example" } },
+    ]);
+    for (const frontend of BROKER_FRONTENDS) {
       await assertRefused(await brokerCommand(init.broker_config, frontend), [
         read(init.ssh_ca),
         read(init.signer_audit_key),

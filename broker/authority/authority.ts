@@ -6,7 +6,7 @@ export interface Authority {
   /**
    * The hosts that this broker may use.
    *
-   * @throws {AppError} `upstream_failure` when they can't be had
+   * @throws {AppError} `frozen` or `denied` when it may not use any, `upstream_failure` when they can't be had
    */
   hosts(): Promise<HostsResponse>;
   /**
@@ -15,7 +15,14 @@ export interface Authority {
    * @throws {AppError} `upstream_failure` when there is no answer, or one that does not fit the question;
    * `canceled` when the signal is aborted first
    */
-  sign(request: CertificateRequest, signal: AbortSignal): Promise<SignAnswer>;
+  sign(request: CertificateRequest, options: SignOptions): Promise<SignAnswer>;
+}
+
+/** How a sign request is waited for. */
+export interface SignOptions {
+  readonly signal: AbortSignal;
+  /** Told again and again, with the approval's id, while a human decides. */
+  readonly onWaiting?: (approvalId: string) => void;
 }
 
 /** A sign request for an SSH host: it always carries a key. */
@@ -25,15 +32,29 @@ export type CertificateRequest = SignRequestBody & { readonly public_key: string
 export type SignAnswer =
   | {
     readonly kind: "issued";
-    /** The certificate as one authorized_keys line; its key, serial and force-command have been checked. */
+    /** The certificate as one authorized_keys line; its key, serial and use have been checked. */
     readonly certificate: string;
     readonly serial: bigint;
     readonly decision: WireDecision | undefined;
+    /** The prefix for the commands of an elevated session; empty for none. */
+    readonly elevationPrefix: string;
+    /** It came after a wait for a human: what was known of the host before is old. */
+    readonly waited: boolean;
   }
   /** The answer to a dry run. */
-  | { readonly kind: "decided"; readonly decision: WireDecision }
+  | {
+    readonly kind: "decided";
+    readonly decision: WireDecision;
+    /** To a preflight on a sealed host: the command as the host will have it, to be passed on as it is. */
+    readonly envelope?: string;
+  }
   /** Allowed once a human has approved; nothing has been asked of one yet. */
   | { readonly kind: "needs_approval"; readonly rule: string }
-  /** A human has been asked and the request waits under this id. */
-  | { readonly kind: "parked"; readonly approvalId: string }
+  /** A human has been asked and has not decided; nobody collects what is decided later. */
+  | { readonly kind: "undecided"; readonly approvalId: string; readonly why: UndecidedReason }
+  /** A human has been asked, and it came to nothing: denied, expired, used up, or not to be had. */
+  | { readonly kind: "not_granted"; readonly status: number; readonly detail: string }
   | { readonly kind: "rejected"; readonly status: number; readonly detail: string };
+
+/** Why an approval is not waited for (any longer). */
+export type UndecidedReason = "not_configured" | "too_many" | "deadline";

@@ -2,18 +2,22 @@ import { AppError } from "@gateway/shared/errors";
 import { parseCertificate } from "@gateway/shared/ssh/certificate";
 import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
 
+const FORWARDING = "permit-port-forwarding";
+
 /** What a certificate must agree with. */
 export interface ExpectedCertificate {
   /** The ephemeral key that was sent, an authorized_keys line. */
   readonly publicKey: string;
   /** The serial beside the certificate in the answer. */
   readonly serial: bigint;
+  /** What it was asked for: one command, the commands of a session, or to pass through to another host. */
+  readonly use: "command" | "session" | "forwarding";
 }
 
 /**
  * Checks that a certificate is the one that was asked for: made for our key, carrying the serial that the
- * audit records will name, and locked to a command. The signer is trusted to decide; this guards against one
- * that mixes up its answers, and against a certificate that would open a shell.
+ * audit records will name, and locked to a command, or as a bastion's to forwarding. The signer is trusted to
+ * decide; this guards against one that mixes up its answers, and against a certificate that would open a shell.
  *
  * @throws {AppError} `upstream_failure` naming the first thing that differs
  */
@@ -24,7 +28,20 @@ export function checkCertificate(line: string, expected: ExpectedCertificate): v
     throw refused("another public key");
   }
   if (certificate.serial !== expected.serial) throw refused("another serial");
-  if (!certificate.criticalOptions["force-command"]) throw refused("no force-command");
+  const forced = Boolean(certificate.criticalOptions["force-command"]);
+  switch (expected.use) {
+    case "command":
+      if (!forced) throw refused("no force-command");
+      break;
+    case "session":
+      if (forced) throw refused("a force-command for a session");
+      break;
+    case "forwarding":
+      if (certificate.extensions.join() !== FORWARDING) throw refused("other permissions than a bastion's");
+      break;
+    default:
+      expected.use satisfies never;
+  }
 }
 
 function parse(line: string): ReturnType<typeof parseCertificate> {

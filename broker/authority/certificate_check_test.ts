@@ -27,7 +27,7 @@ async function issue(changes: Partial<CertificateFields> = {}): Promise<string> 
   return formatCertificate(blob);
 }
 
-const expected = { publicKey: key.publicKeyLine, serial: SERIAL };
+const expected = { publicKey: key.publicKeyLine, serial: SERIAL, use: "command" } as const;
 
 Deno.test("checkCertificate() accepts the certificate that was asked for", async () => {
   checkCertificate(await issue(), expected);
@@ -63,4 +63,44 @@ Deno.test.each([
     code: "upstream_failure",
     message: "signing service returned an unreadable certificate",
   });
+});
+
+Deno.test.each(
+  [
+    { name: "of a session without force-command", use: "session", changes: { criticalOptions: {} } },
+    {
+      name: "of a bastion that permits forwarding alone",
+      use: "forwarding",
+      changes: { criticalOptions: {}, extensions: ["permit-port-forwarding"] },
+    },
+  ] as const,
+)("checkCertificate() accepts a certificate $name", async ({ use, changes }) => {
+  checkCertificate(await issue(changes), { ...expected, use });
+});
+
+Deno.test.each(
+  [
+    {
+      name: "of a session that is locked to a command",
+      use: "session",
+      changes: {},
+      what: "a force-command for a session",
+    },
+    {
+      name: "of a bastion that permits nothing",
+      use: "forwarding",
+      changes: { criticalOptions: {} },
+      what: "other permissions than a bastion's",
+    },
+    {
+      name: "of a bastion that permits a terminal too",
+      use: "forwarding",
+      changes: { criticalOptions: {}, extensions: ["permit-port-forwarding", "permit-pty"] },
+      what: "other permissions than a bastion's",
+    },
+  ] as const,
+)("checkCertificate() refuses a certificate $name", async ({ use, changes, what }) => {
+  const line = await issue(changes);
+  const message = `signing service returned a certificate with ${what}`;
+  assert.throws(() => checkCertificate(line, { ...expected, use }), { code: "upstream_failure", message });
 });

@@ -1,66 +1,57 @@
-import { AppError } from "@gateway/shared/errors";
+import { AppError, type ErrorCode } from "@gateway/shared/errors";
 import { type HostsResponse, hostsResponse } from "@gateway/shared/wire/host";
 import { signResponse } from "@gateway/shared/wire/sign";
 import { z } from "@zod/zod";
-import type { Authority, CertificateRequest, SignAnswer } from "./authority.ts";
-import { checkCertificate } from "./certificate_check.ts";
+import type { ApprovalWaits } from "./approval_wait.ts";
+import type { Authority, CertificateRequest, SignAnswer, SignOptions } from "./authority.ts";
+import { checkCertificate, type ExpectedCertificate } from "./certificate_check.ts";
+import { detailOf, type SignerClient, type SignerReply, type SignerRequest } from "./signer_client.ts";
 
-/** The part of an HTTP client that is used here. */
-export interface SignerClient {
-  request(options: SignerRequest): Promise<SignerReply>;
-}
-
-/** One request to the signer. */
-export interface SignerRequest {
-  readonly method: "GET" | "POST";
-  readonly path: string;
-  readonly body?: unknown;
-  readonly signal?: AbortSignal;
-}
-
-/** The signer's reply. */
-export interface SignerReply {
-  readonly status: number;
-  /** The parsed JSON, undefined when it is none. */
-  readonly body: unknown;
-  readonly text: string;
-}
-
-const parkedResponse = z.object({ approval_id: z.string() });
-const problem = z.object({ detail: z.string() });
-
-/** As much of a reply as an error text repeats, in characters. */
-const MAX_DETAIL = 1000;
+// The id becomes a part of a path and of a text that scripts read.
+const parkedResponse = z.object({ approval_id: z.string().regex(/^[\w-]{1,64}$/) });
 
 /** The signer, or a control plane in front of it, over mutual TLS. */
 export class RemoteAuthority implements Authority {
   readonly #client: SignerClient;
+  readonly #waits: ApprovalWaits;
 
-  constructor(client: SignerClient) {
+  constructor(client: SignerClient, waits: ApprovalWaits) {
     this.#client = client;
+    this.#waits = waits;
   }
 
   async hosts(): Promise<HostsResponse> {
     const reply = await this.#request({ method: "GET", path: "/v1/hosts" });
     if (reply.status !== 200) {
-      throw new AppError("upstream_failure", `host list refused (${reply.status}): ${detailOf(reply)}`);
+      throw new AppError(hostsRefusal(reply), `host list refused (${reply.status}): ${detailOf(reply)}`);
     }
     return decode(hostsResponse, reply.body, "a host list");
   }
 
-  async sign(request: CertificateRequest, signal: AbortSignal): Promise<SignAnswer> {
+  async sign(request: CertificateRequest, options: SignOptions): Promise<SignAnswer> {
+    const { signal } = options;
     const reply = await this.#request({ method: "POST", path: "/v1/sign", body: request, signal });
     switch (reply.status) {
       case 200:
-        return readAnswer(request, reply);
-      case 202:
-        return {
-          kind: "parked",
-          approvalId: decode(parkedResponse, reply.body, "an approval id").approval_id,
-        };
+        return readAnswer(request, reply, { waited: false });
+      case 202: {
+        const { approval_id: approvalId } = decode(parkedResponse, reply.body, "an approval id");
+        return await this.#collect(request, approvalId, options);
+      }
       default:
         return { kind: "rejected", status: reply.status, detail: detailOf(reply) };
     }
+  }
+
+  async #collect(request: CertificateRequest, approvalId: string, options: SignOptions): Promise<SignAnswer> {
+    const { public_key: publicKey, end_user: endUser = "" } = request;
+    const collected = await this.#waits.collect({ approvalId, publicKey, endUser }, options);
+    if (collected.kind === "undecided") return { kind: "undecided", approvalId, why: collected.why };
+    const { reply } = collected;
+    if (reply.status !== 200) {
+      return { kind: "not_granted", status: reply.status, detail: detailOf(reply) };
+    }
+    return readAnswer(request, reply, { waited: true });
   }
 
   /** Sends a request; a reply of 500 and up is no answer, whatever was asked. */
@@ -91,22 +82,51 @@ export class RemoteAuthority implements Authority {
   }
 }
 
-function readAnswer(request: CertificateRequest, reply: SignerReply): SignAnswer {
-  const { certificate, serial, decision } = decode(signResponse, reply.body, "a sign response");
+const refusal = z.object({ code: z.string() });
+
+/** Whoever may not have the list is denied; that is no fault of anything behind the broker. */
+function hostsRefusal({ status, body }: SignerReply): ErrorCode {
+  if (status !== 403) return "upstream_failure";
+  return refusal.safeParse(body).data?.code === "frozen" ? "frozen" : "denied";
+}
+
+function useOf({ role, purpose }: CertificateRequest): ExpectedCertificate["use"] {
+  if (role === "bastion") return "forwarding";
+  return purpose === "session" ? "session" : "command";
+}
+
+function readAnswer(
+  request: CertificateRequest,
+  reply: SignerReply,
+  { waited }: { readonly waited: boolean },
+): SignAnswer {
+  const { certificate, serial, decision, envelope, elevation_prefix: elevationPrefix = "" } = decode(
+    signResponse,
+    reply.body,
+    "a sign response",
+  );
   if (request.dry_run === true) {
     if (decision === undefined) {
       throw new AppError("upstream_failure", "signing service returned no decision");
     }
-    return { kind: "decided", decision };
+    return { kind: "decided", decision, ...readEnvelope(envelope) };
   }
   if (certificate !== undefined && serial !== undefined) {
-    checkCertificate(certificate, { publicKey: request.public_key, serial });
-    return { kind: "issued", certificate, serial, decision };
+    checkCertificate(certificate, { publicKey: request.public_key, serial, use: useOf(request) });
+    return { kind: "issued", certificate, serial, decision, elevationPrefix, waited };
   }
-  if (decision?.require_approval === true) {
+  // Not after a wait: a human has approved already, and asking once more would never end.
+  if (decision?.require_approval === true && !waited) {
     return { kind: "needs_approval", rule: decision.matched_rule ?? "" };
   }
   throw new AppError("upstream_failure", "signing service returned no certificate");
+}
+
+/** An envelope that can't be read must not lead to the plain command. */
+function readEnvelope(envelope: unknown): { readonly envelope?: string } {
+  if (envelope === undefined || envelope === "") return {};
+  if (typeof envelope === "string") return { envelope };
+  throw new AppError("upstream_failure", "signing service returned an envelope that is not text");
 }
 
 function decode<T>(schema: z.ZodType<T>, body: unknown, what: string): T {
@@ -115,11 +135,4 @@ function decode<T>(schema: z.ZodType<T>, body: unknown, what: string): T {
   throw new AppError("upstream_failure", `signing service returned something that is not ${what}`, {
     cause: result.error,
   });
-}
-
-/** The text for people: of a problem document its `detail`, of anything else the trimmed body. */
-function detailOf(reply: SignerReply): string {
-  const result = problem.safeParse(reply.body);
-  const text = result.success ? result.data.detail : reply.text.trim();
-  return text.length > MAX_DETAIL ? `${text.slice(0, MAX_DETAIL)}…` : text;
 }

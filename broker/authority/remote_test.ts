@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import type { CertificateRequest } from "./authority.ts";
-import { RemoteAuthority, type SignerReply, type SignerRequest } from "./remote.ts";
+import type { CertificateRequest, SignAnswer } from "./authority.ts";
+import { systemClock } from "@gateway/shared/clock";
+import { ApprovalWaits } from "./approval_wait.ts";
+import { RemoteAuthority } from "./remote.ts";
+import type { SignerClient, SignerReply, SignerRequest } from "./signer_client.ts";
 
 const request: CertificateRequest = {
   host: "web01",
@@ -12,38 +15,45 @@ const request: CertificateRequest = {
   end_user: "agent-1",
   end_user_groups: null,
 };
-const signal = new AbortController().signal;
+const { signal } = new AbortController();
+const options = { signal };
 
 /** A signer that gives one reply to everything, and keeps what it was asked. */
 class ScriptedSigner {
   readonly requests: SignerRequest[] = [];
-  readonly #reply: () => SignerReply;
+  readonly #reply: (count: number) => SignerReply;
 
-  constructor(reply: () => SignerReply) {
+  /** @param reply told how many requests there were before this one */
+  constructor(reply: (count: number) => SignerReply) {
     this.#reply = reply;
   }
 
   async request(options: SignerRequest): Promise<SignerReply> {
     this.requests.push(options);
-    return await this.#reply();
+    return await this.#reply(this.requests.length - 1);
   }
+}
+
+/** An authority over this client that waits for no approval, or as long as this. */
+function connect(client: SignerClient, seconds = 0): RemoteAuthority {
+  return new RemoteAuthority(client, new ApprovalWaits({ client, clock: systemClock, seconds }));
 }
 
 function replying(status: number, body: unknown, text = JSON.stringify(body) ?? "") {
   const signer = new ScriptedSigner(() => ({ status, body, text }));
-  return { signer, authority: new RemoteAuthority(signer) };
+  return { signer, authority: connect(signer) };
 }
 
 Deno.test("RemoteAuthority.sign() posts the request as it is, with the signal (I20)", async () => {
   const { signer, authority } = replying(200, { decision: { allowed: true, require_approval: true } });
-  await authority.sign(request, signal);
+  await authority.sign(request, options);
   assert.deepEqual(signer.requests, [{ method: "POST", path: "/v1/sign", body: request, signal }]);
 });
 
 Deno.test("RemoteAuthority.sign() gives the decision of a dry run, and no certificate with it", async () => {
   const decision = { allowed: false, reason: "no", matched_rule: "deny:x" };
   const { authority } = replying(200, { decision, certificate: "not looked at", serial: 1 });
-  assert.deepEqual(await authority.sign({ ...request, dry_run: true }, signal), {
+  assert.deepEqual(await authority.sign({ ...request, dry_run: true }, options), {
     kind: "decided",
     decision,
   });
@@ -53,7 +63,7 @@ Deno.test("RemoteAuthority.sign() tells a needed approval", async () => {
   const { authority } = replying(200, {
     decision: { allowed: true, require_approval: true, matched_rule: "require_approval:^reboot" },
   });
-  assert.deepEqual(await authority.sign(request, signal), {
+  assert.deepEqual(await authority.sign(request, options), {
     kind: "needs_approval",
     rule: "require_approval:^reboot",
   });
@@ -61,7 +71,11 @@ Deno.test("RemoteAuthority.sign() tells a needed approval", async () => {
 
 Deno.test("RemoteAuthority.sign() tells an approval that waits", async () => {
   const { authority } = replying(202, { approval_id: "ab12" });
-  assert.deepEqual(await authority.sign(request, signal), { kind: "parked", approvalId: "ab12" });
+  assert.deepEqual(await authority.sign(request, options), {
+    kind: "undecided",
+    approvalId: "ab12",
+    why: "not_configured",
+  });
 });
 
 Deno.test.each([
@@ -96,7 +110,7 @@ Deno.test.each([
   },
 ])("RemoteAuthority.sign() tells a rejection: $name", async ({ status, body, text, detail }) => {
   const { authority } = replying(status, body, text);
-  assert.deepEqual(await authority.sign(request, signal), { kind: "rejected", status, detail });
+  assert.deepEqual(await authority.sign(request, options), { kind: "rejected", status, detail });
 });
 
 Deno.test.each([
@@ -150,6 +164,11 @@ Deno.test.each([
     reply: { status: 202, body: {} },
     message: "signing service returned something that is not an approval id",
   },
+  ...["", "../../v1/freeze", "a b", "ab12)", "x".repeat(65)].map((id) => ({
+    name: `202 with the id ${JSON.stringify(id)}`,
+    reply: { status: 202, body: { approval_id: id }, text: "" },
+    message: "signing service returned something that is not an approval id",
+  })),
   {
     name: "no certificate that can be read",
     reply: { status: 200, body: { certificate: "ssh-ed25519 AAAA", serial: 7 } },
@@ -157,12 +176,64 @@ Deno.test.each([
   },
 ])("RemoteAuthority.sign() takes $name for no answer", async ({ reply: { status, body, text }, message }) => {
   const { authority } = replying(status, body, text);
-  await assert.rejects(authority.sign(request, signal), { code: "upstream_failure", message });
+  await assert.rejects(authority.sign(request, options), { code: "upstream_failure", message });
+});
+
+Deno.test.each<{ name: string; reply: SignerReply; answer: SignAnswer }>([
+  {
+    name: "a denial",
+    reply: { status: 403, body: { detail: "approval denied" }, text: "" },
+    answer: { kind: "not_granted", status: 403, detail: "approval denied" },
+  },
+  {
+    name: "an expired approval",
+    reply: { status: 408, body: { detail: "approval expired" }, text: "" },
+    answer: { kind: "not_granted", status: 408, detail: "approval expired" },
+  },
+  {
+    name: "a collected approval",
+    reply: { status: 410, body: undefined, text: "approval already used\n" },
+    answer: { kind: "not_granted", status: 410, detail: "approval already used" },
+  },
+  {
+    name: "an unknown approval",
+    reply: { status: 404, body: { detail: "unknown request" }, text: "" },
+    answer: { kind: "not_granted", status: 404, detail: "unknown request" },
+  },
+])("RemoteAuthority.sign() waits for an approval, and tells $name", async ({ reply, answer }) => {
+  const signer = new ScriptedSigner((count) =>
+    count === 0 ? { status: 202, body: { approval_id: "ab12" }, text: "" } : reply
+  );
+  assert.deepEqual(await connect(signer, 120).sign(request, options), answer);
+});
+
+Deno.test.each([
+  {
+    name: "another key's certificate",
+    body: { certificate: "ssh-ed25519 AAAA", serial: 7 },
+    message: "signing service returned an unreadable certificate",
+  },
+  { name: "no certificate", body: {}, message: "signing service returned no certificate" },
+  {
+    name: "a second need of approval",
+    body: { decision: { allowed: true, require_approval: true } },
+    message: "signing service returned no certificate",
+  },
+])("RemoteAuthority.sign() checks what an approval gives like any other answer: $name", async (row) => {
+  const signer = new ScriptedSigner((count) =>
+    count === 0
+      ? { status: 202, body: { approval_id: "ab12" }, text: "" }
+      : { status: 200, body: row.body, text: "" }
+  );
+  await assert.rejects(connect(signer, 120).sign(request, options), {
+    code: "upstream_failure",
+    message: row.message,
+  });
 });
 
 Deno.test("RemoteAuthority.sign() takes a dry run without decision for no answer", async () => {
   const { authority } = replying(200, {});
-  await assert.rejects(authority.sign({ ...request, dry_run: true }, signal), {
+  await assert.rejects(authority.sign({ ...request, dry_run: true }, options), {
     code: "upstream_failure",
     message: "signing service returned no decision",
   });
@@ -180,15 +251,15 @@ Deno.test.each([
     message: "signing service unavailable: contacting signing service: failed",
   },
 ])("RemoteAuthority says that the signer can't be reached $name", async ({ cause, message }) => {
-  const authority = new RemoteAuthority({ request: () => Promise.reject(cause) });
+  const authority = connect({ request: () => Promise.reject(cause) });
   const error = { code: "upstream_failure", message, cause };
-  await assert.rejects(authority.sign(request, signal), error);
+  await assert.rejects(authority.sign(request, options), error);
   await assert.rejects(authority.hosts(), error);
 });
 
 Deno.test("RemoteAuthority.sign() says so when it was canceled", async () => {
-  const authority = new RemoteAuthority({ request: () => Promise.reject(new Error("aborted")) });
-  await assert.rejects(authority.sign(request, AbortSignal.abort()), { code: "canceled" });
+  const authority = connect({ request: () => Promise.reject(new Error("aborted")) });
+  await assert.rejects(authority.sign(request, { signal: AbortSignal.abort() }), { code: "canceled" });
 });
 
 Deno.test("RemoteAuthority.hosts() gets the host list", async () => {
@@ -199,11 +270,17 @@ Deno.test("RemoteAuthority.hosts() gets the host list", async () => {
 });
 
 Deno.test.each([
-  {
-    name: "403",
-    reply: { status: 403, body: { detail: "frozen" } },
-    message: "host list refused (403): frozen",
-  },
+  { name: "for a broker that is frozen", code: "frozen" },
+  { name: "for a broker that may not have it", code: "denied" },
+])("RemoteAuthority.hosts() is $code $name (403)", async ({ code }) => {
+  const { authority } = replying(403, {
+    code: code === "frozen" ? code : "forbidden",
+    detail: "no hosts for you",
+  });
+  await assert.rejects(authority.hosts(), { code, message: "host list refused (403): no hosts for you" });
+});
+
+Deno.test.each([
   {
     name: "503",
     reply: { status: 503, body: undefined, text: "" },

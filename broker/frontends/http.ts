@@ -6,6 +6,7 @@ import { stringifyJson } from "@gateway/shared/json";
 import { sshRunRequest, type SshRunResponse } from "@gateway/shared/wire/ssh_run";
 import { Hono } from "@hono/hono";
 import type { Execute, ExecuteResult } from "../execute.ts";
+import { approvalRequired } from "../obtain.ts";
 import { guardInput } from "../tools/input_guard.ts";
 
 /** The largest request body, in bytes. */
@@ -28,7 +29,7 @@ export function createHttpFrontend(execute: Execute): PeerHandler {
       pty: request.pty,
       dryRun: false,
     }, context.req.raw.signal);
-    return respond(result);
+    return respond(request.host, result);
   });
   app.all("/v1/ssh_run", () => {
     const error = new AppError("method_not_allowed", "method not allowed");
@@ -42,8 +43,20 @@ export function createHttpFrontend(execute: Execute): PeerHandler {
   return (request, peer) => app.fetch(request, peer);
 }
 
-function respond(result: ExecuteResult): Response {
-  if (result.kind !== "executed") throw new TypeError("A dry run was not asked for");
+function respond(host: string, result: ExecuteResult): Response {
+  switch (result.kind) {
+    case "executed":
+      return respondExecuted(result);
+    case "needs_approval":
+      throw approvalRequired(host, result.rule);
+    case "decided":
+      throw new TypeError("A dry run was not asked for");
+    default:
+      return result satisfies never;
+  }
+}
+
+function respondExecuted(result: Extract<ExecuteResult, { kind: "executed" }>): Response {
   const body: SshRunResponse = {
     stdout: result.stdout,
     stderr: result.stderr,

@@ -67,9 +67,24 @@ Deno.test("POST /v1/ssh_run shows the warnings of an audit-mode policy", async (
     certificate: "c",
     serial: 7n,
     decision: { allowed: true, warning: "w" },
+    elevationPrefix: "",
+    waited: false,
   });
   const response = await send(broker, "/v1/ssh_run", post({ host: "web01", command: "id" }));
   assert.deepEqual((await response.json()).warnings, ["w"]);
+});
+
+Deno.test("POST /v1/ssh_run answers 403 to agents of a broker that is frozen", async () => {
+  const broker = new BrokerFixture();
+  broker.authority.list = () => {
+    throw new AppError("frozen", "host list refused (403): caller broker-1 is frozen");
+  };
+  const response = await send(broker, "/v1/ssh_run", post({ host: "web01", command: "id" }));
+  assert.deepEqual(await problemOf(response), {
+    status: 403,
+    detail: "refreshing host list: host list refused (403): caller broker-1 is frozen",
+    code: "frozen",
+  });
 });
 
 const body = { host: "web01", command: "uptime" };
@@ -193,7 +208,7 @@ Deno.test.each<{ name: string; answer: SignAnswer; code: string; detail: RegExp 
   },
   {
     name: "an approval that waits",
-    answer: { kind: "parked", approvalId: "ab12" },
+    answer: { kind: "undecided", approvalId: "ab12", why: "not_configured" },
     code: "approval_required",
     detail: /\(id ab12\); client is not configured to wait$/,
   },

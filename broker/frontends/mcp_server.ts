@@ -1,22 +1,20 @@
-import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
 import { VERSION } from "@gateway/shared/version";
 import {
-  type CallToolResult,
+  CLIENT_CAPABILITIES_META_KEY,
   type ListToolsResult,
   McpServer,
   ProtocolError,
   ProtocolErrorCode,
 } from "@modelcontextprotocol/server";
-import type { Tool, ToolContext } from "../tools/tool.ts";
+import type { Tool } from "../tools/tool.ts";
+import { callTool, type CallToolOptions } from "./mcp_call.ts";
 
 /** What an MCP server serves. */
-export interface McpServerOptions {
+export interface McpServerOptions extends CallToolOptions {
   readonly tools: readonly Tool[];
-  /** Who calls, as the frontend knows it. */
-  readonly caller: () => Omit<ToolContext, "signal">;
-  /** Told of every fault that is not a refusal; its text is not for the model. */
-  readonly onError: (error: unknown) => void;
+  /** Told of every call that begins. */
+  readonly onCall: (call: Promise<unknown>) => void;
 }
 
 /** Lists that clients ask for without looking at the capabilities; ours are empty. */
@@ -51,21 +49,23 @@ export function createMcpServer(options: McpServerOptions): McpServer {
     requireInitialized("tools/list");
     return { tools: [...tools.values()].map(describeTool) };
   });
-  server.setRequestHandler("tools/call", async ({ params }, { mcpReq }) => {
+  server.setRequestHandler("tools/call", async ({ params }, { mcpReq, http }) => {
     requireInitialized("tools/call");
     const tool = tools.get(params.name);
     if (tool === undefined) {
       throw new ProtocolError(ProtocolErrorCode.InvalidParams, `unknown tool ${quoteText(params.name)}`);
     }
-    try {
-      const { text, structured } = await tool.call(params.arguments, {
-        ...options.caller(),
-        signal: mcpReq.signal,
-      });
-      return { content: [{ type: "text", text }], structuredContent: structured };
-    } catch (error) {
-      return describeFailure(error, options.onError);
-    }
+    const call = callTool(options, {
+      tool,
+      args: params.arguments,
+      mcpReq,
+      authInfo: http?.authInfo,
+      capabilities: options.era === "modern"
+        ? Reflect.get(mcpReq.envelope ?? {}, CLIENT_CAPABILITIES_META_KEY)
+        : server.getClientCapabilities(),
+    });
+    options.onCall(call);
+    return await call;
   });
   server.fallbackRequestHandler = ({ method }) => {
     const list = EMPTY_LISTS[method];
@@ -85,11 +85,4 @@ function describeTool(tool: Tool): ListToolsResult["tools"][number] {
     outputSchema,
     ...(annotations === undefined ? {} : { annotations }),
   };
-}
-
-/** A failure of the tool is a result, so that the model reads it; without structured content, which would lie. */
-function describeFailure(error: unknown, onError: (error: unknown) => void): CallToolResult {
-  onError(error);
-  const text = error instanceof AppError ? error.message : "internal error";
-  return { content: [{ type: "text", text }], isError: true };
 }

@@ -1,5 +1,8 @@
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
+import type { Clock } from "@gateway/shared/clock";
+import type { Random } from "@gateway/shared/random";
 import { createMcpServer, type McpServerOptions } from "./mcp_server.ts";
+import { PausedCalls } from "./paused_calls.ts";
 import { type StdioStreams, StdioTransport } from "./stdio_transport.ts";
 
 /** Who calls over stdio: the one who started the process; policies, freezes and audit queries use this name. */
@@ -7,6 +10,10 @@ export const STDIO_CALLER = "mcp-stdio";
 
 /** What the stdio frontend needs. */
 export interface McpStdioOptions extends Pick<McpServerOptions, "tools" | "onError">, StdioStreams {
+  readonly clock: Clock;
+  readonly random: Random;
+  /** Whether the human at the client may be asked for approvals. */
+  readonly askInChat: boolean;
   /** Told of lines that are no messages, and of writes that failed. */
   readonly onProtocolError: (error: Error) => void;
 }
@@ -15,7 +22,7 @@ export interface McpStdioOptions extends Pick<McpServerOptions, "tools" | "onErr
 export interface McpStdio {
   /** Resolves when the client has closed its end. */
   readonly ended: Promise<void>;
-  /** Ends the connection; what runs is cancelled. */
+  /** Ends the connection; what runs is cancelled, and has ended when this resolves. */
   close(): Promise<void>;
 }
 
@@ -25,11 +32,27 @@ export interface McpStdio {
  */
 export function serveMcpStdio(options: McpStdioOptions): McpStdio {
   const transport = new StdioTransport(options);
-  const handle = serveStdio(() =>
+  const pausedCalls = new PausedCalls(options);
+  const calls = new Set<Promise<unknown>>();
+  const handle = serveStdio(({ era }) =>
     createMcpServer({
       tools: options.tools,
-      caller: () => ({ caller: STDIO_CALLER, callerGroups: null }),
+      caller: () => ({ caller: STDIO_CALLER, callerGroups: null, bearerToken: undefined }),
+      era,
+      ...(options.askInChat ? { chat: { clock: options.clock, pausedCalls } } : {}),
+      onCall(call) {
+        calls.add(call);
+        const forget = () => calls.delete(call);
+        call.then(forget, forget);
+      },
       onError: options.onError,
     }), { transport, onerror: options.onProtocolError });
-  return { ended: transport.ended, close: () => handle.close() };
+  return {
+    ended: transport.ended,
+    async close() {
+      await handle.close();
+      await pausedCalls.close();
+      await Promise.allSettled(calls);
+    },
+  };
 }

@@ -1,121 +1,11 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import { BrokerFixture } from "../testing/broker_fixture.ts";
 import { SERIAL } from "../testing/fake_authority.ts";
 import { hangUntilAborted } from "../testing/fake_runner.ts";
-import { LinePipe } from "../testing/line_pipe.ts";
-import { createSshExecuteTool } from "../tools/ssh_execute.ts";
-import { createSshListServersTool } from "../tools/ssh_list_servers.ts";
-import { serveMcpStdio } from "./mcp_stdio.ts";
-
-/** What a client of the stateless generation sends with each request. */
-const ENVELOPE = {
-  "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-  "io.modelcontextprotocol/clientCapabilities": {},
-};
-
-const GENERATIONS = ["2025-11-25", "2026-07-28"] as const;
-type Generation = (typeof GENERATIONS)[number];
-
-/** A client that writes and reads raw lines. */
-class Client {
-  readonly broker = new BrokerFixture();
-  readonly faults: unknown[] = [];
-  readonly #pipe = new LinePipe();
-  readonly #generation: Generation;
-  readonly #server = serveMcpStdio({
-    ...this.#pipe.streams,
-    tools: [
-      createSshListServersTool(() => this.broker.hosts.current()),
-      createSshExecuteTool(this.broker.execute),
-    ],
-    onError: (error) => this.faults.push(error),
-    onProtocolError: (error) => this.faults.push(error),
-  });
-  #id = 0;
-
-  constructor(generation: Generation) {
-    this.#generation = generation;
-  }
-
-  /** Does what the generation wants done first. */
-  async open(): Promise<void> {
-    if (this.#generation === "2026-07-28") return;
-    await this.initialize(this.#generation);
-    await this.notify("notifications/initialized", {});
-  }
-
-  async initialize(protocolVersion: string) {
-    return await this.request("initialize", {
-      protocolVersion,
-      capabilities: {},
-      clientInfo: { name: "test", version: "1" },
-    });
-  }
-
-  /** Sends a request and gives the raw line of its answer. */
-  async requestLine(method: string, params: object = {}): Promise<string> {
-    await this.start(method, params);
-    return await this.#pipe.line();
-  }
-
-  async request(method: string, params: object = {}) {
-    return JSON.parse(await this.requestLine(method, params));
-  }
-
-  /** Sends a request without waiting for its answer. */
-  async start(method: string, params: object = {}): Promise<number> {
-    this.#id += 1;
-    await this.#send({ jsonrpc: "2.0", id: this.#id, method, params: this.#dress(params) });
-    return this.#id;
-  }
-
-  async notify(method: string, params: object): Promise<void> {
-    await this.#send({ jsonrpc: "2.0", method, params: this.#dress(params) });
-  }
-
-  async call(name: string, args?: object) {
-    const { result } = await this.request("tools/call", {
-      name,
-      ...(args === undefined ? {} : { arguments: args }),
-    });
-    return result;
-  }
-
-  async end(): Promise<void> {
-    await this.#pipe.end();
-    await this.#server.ended;
-  }
-
-  get server() {
-    return this.#server;
-  }
-
-  #dress(params: object): object {
-    return this.#generation === "2026-07-28" ? { ...params, _meta: ENVELOPE } : params;
-  }
-
-  async #send(message: object): Promise<void> {
-    await this.#pipe.send(JSON.stringify(message));
-  }
-}
-
-async function connect(generation: Generation): Promise<Client> {
-  const client = new Client(generation);
-  await client.open();
-  return client;
-}
-
-/** Waits until something has come about that no promise tells of. */
-async function until(isSo: () => boolean): Promise<void> {
-  for (let turn = 0; !isSo(); turn++) {
-    assert.ok(turn < 10_000, "did not come about");
-    await new Promise((resolve) => setImmediate(resolve));
-  }
-}
+import { GENERATIONS, RawMcpClient, until } from "../testing/raw_mcp_client.ts";
 
 Deno.test("MCP initialize says who serves, and what", async () => {
-  const client = new Client("2025-11-25");
+  const client = new RawMcpClient("2025-11-25");
   const { result } = await client.initialize("2025-11-25");
   assert.equal(result.protocolVersion, "2025-11-25");
   assert.deepEqual(result.capabilities, { logging: {}, tools: { listChanged: true } });
@@ -130,13 +20,13 @@ Deno.test.each([
   { asked: "2025-06-18", given: "2025-06-18" },
   { asked: "1999-01-01", given: "2025-11-25" },
 ])("MCP initialize answers revision $asked with $given", async ({ asked, given }) => {
-  const client = new Client("2025-11-25");
+  const client = new RawMcpClient("2025-11-25");
   assert.equal((await client.initialize(asked)).result.protocolVersion, given);
   await client.end();
 });
 
 Deno.test("MCP server/discover answers without initialize", async () => {
-  const client = await connect("2026-07-28");
+  const client = await RawMcpClient.connect("2026-07-28");
   const { result } = await client.request("server/discover");
   assert.deepEqual(result.supportedVersions, ["2026-07-28"]);
   assert.deepEqual(result.capabilities, { logging: {}, tools: { listChanged: true } });
@@ -144,7 +34,7 @@ Deno.test("MCP server/discover answers without initialize", async () => {
 });
 
 Deno.test("MCP refuses tools before initialize", async () => {
-  const client = new Client("2025-11-25");
+  const client = new RawMcpClient("2025-11-25");
   const { error } = await client.request("tools/call", { name: "ssh_execute" });
   assert.equal(error.message, 'method "tools/call" is invalid during session initialization');
   await client.end();
@@ -153,7 +43,7 @@ Deno.test("MCP refuses tools before initialize", async () => {
 Deno.test.each(GENERATIONS)(
   "MCP %s lists the tools by name, with schemas and annotations",
   async (generation) => {
-    const client = await connect(generation);
+    const client = await RawMcpClient.connect(generation);
     const { result } = await client.request("tools/list");
     assert.deepEqual(result.tools.map(({ name }: { name: string }) => name), [
       "ssh_execute",
@@ -178,7 +68,7 @@ Deno.test.each(GENERATIONS)(
 Deno.test.each(GENERATIONS)(
   "MCP %s gives a result with the serial exact to the digit",
   async (generation) => {
-    const client = await connect(generation);
+    const client = await RawMcpClient.connect(generation);
     const line = await client.requestLine("tools/call", {
       name: "ssh_execute",
       arguments: { server: "web01", command: "uptime" },
@@ -199,14 +89,14 @@ Deno.test.each(GENERATIONS)(
 );
 
 Deno.test.each(GENERATIONS)("MCP %s calls a tool without arguments", async (generation) => {
-  const client = await connect(generation);
+  const client = await RawMcpClient.connect(generation);
   const result = await client.call("ssh_list_servers");
   assert.equal(result.structuredContent.servers.length, 2);
   await client.end();
 });
 
 Deno.test.each(GENERATIONS)("MCP %s answers an unknown tool with a protocol error", async (generation) => {
-  const client = await connect(generation);
+  const client = await RawMcpClient.connect(generation);
   const { error } = await client.request("tools/call", { name: 'no"such', arguments: {} });
   assert.deepEqual({ code: error.code, message: error.message }, {
     code: -32602,
@@ -244,7 +134,7 @@ Deno.test.each([
     text: /^bad request: command is required$/,
   },
 ])("MCP shows $name as an error of the tool, without structured content", async ({ args, text }) => {
-  const client = await connect("2025-11-25");
+  const client = await RawMcpClient.connect("2025-11-25");
   const result = await client.call("ssh_execute", args);
   assert.equal(result.isError, true);
   assert.equal("structuredContent" in result, false);
@@ -254,7 +144,7 @@ Deno.test.each([
 });
 
 Deno.test("MCP shows an upstream failure with its category, and keeps faults of its own to itself", async () => {
-  const client = await connect("2025-11-25");
+  const client = await RawMcpClient.connect("2025-11-25");
   client.broker.runner.answer = () => {
     throw new AppError("upstream_failure", "connection: connection refused");
   };
@@ -273,7 +163,7 @@ Deno.test("MCP shows an upstream failure with its category, and keeps faults of 
 Deno.test.each(GENERATIONS)(
   "MCP %s cancels the command that a notification names, and only it",
   async (generation) => {
-    const client = await connect(generation);
+    const client = await RawMcpClient.connect(generation);
     client.broker.runner.answer = hangUntilAborted;
     const call = { name: "ssh_execute", arguments: { server: "web01", command: "sleep 1000" } };
     const first = await client.start("tools/call", call);
@@ -289,7 +179,7 @@ Deno.test.each(GENERATIONS)(
 );
 
 Deno.test("MCP ends what runs when the client closes its end", async () => {
-  const client = await connect("2025-11-25");
+  const client = await RawMcpClient.connect("2025-11-25");
   client.broker.runner.answer = hangUntilAborted;
   await client.start("tools/call", {
     name: "ssh_execute",
@@ -302,7 +192,7 @@ Deno.test("MCP ends what runs when the client closes its end", async () => {
 });
 
 Deno.test("MCP ends what runs when the server closes", async () => {
-  const client = await connect("2025-11-25");
+  const client = await RawMcpClient.connect("2025-11-25");
   client.broker.runner.answer = hangUntilAborted;
   await client.start("tools/call", {
     name: "ssh_execute",
@@ -315,7 +205,7 @@ Deno.test("MCP ends what runs when the server closes", async () => {
 });
 
 Deno.test("MCP answers lists that it does not have with empty ones, and unknown methods with an error", async () => {
-  const client = await connect("2025-11-25");
+  const client = await RawMcpClient.connect("2025-11-25");
   assert.deepEqual((await client.request("resources/list")).result, { resources: [] });
   assert.deepEqual((await client.request("prompts/list")).result, { prompts: [] });
   assert.equal((await client.request("no/such")).error.code, -32601);

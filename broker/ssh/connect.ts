@@ -1,12 +1,11 @@
-import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
 import type { AppError } from "@gateway/shared/errors";
 import { type CertificateLogin, presentCertificate } from "./certificate_auth.ts";
 import { canceled, connectionFailure, socketFailure } from "./failures.ts";
 import type { HostPin } from "./host_pin.ts";
 import type { SshLimits } from "./limits.ts";
-import { settledWithin, waitFor } from "./phase.ts";
+import { type PhaseStop, waitFor } from "./phase.ts";
 import { loadSsh2, type Ssh2Client } from "./ssh2_library.ts";
-import { connectTcp, type HostAddress } from "./transport.ts";
 
 /** Modern algorithms only, the fastest first; compression is off. */
 const ALGORITHMS = {
@@ -23,16 +22,21 @@ const ALGORITHMS = {
   compress: ["none"],
 } as const;
 
-/** How long closing may take before the socket is dropped. */
-const CLOSE_MS = 1_000;
+/** What SSH is spoken over: a socket, or a channel through another connection. */
+export interface Transport {
+  readonly stream: Duplex;
+  /** Ends it after what has been written to it, and resolves when it is gone. */
+  close(): Promise<void>;
+}
 
-/** Where to connect to, and as whom. */
+/** Who the host has to be, and as whom to log in. */
 export interface ConnectOptions {
-  readonly address: HostAddress;
   readonly pin: HostPin;
   readonly login: CertificateLogin;
   readonly limits: SshLimits;
   readonly signal: AbortSignal | undefined;
+  /** Aborted when what carries the transport is gone. */
+  readonly carrierLost: AbortSignal | undefined;
 }
 
 /** An authenticated connection. */
@@ -45,22 +49,29 @@ export interface SshConnection {
 }
 
 /**
- * Connects to a host, checks that it shows the pinned key, and logs in with the certificate.
+ * Checks that the host at the other end of a transport shows the pinned key, and logs in with the certificate.
+ * The transport is closed with the connection, also with one that does not come about.
  *
  * @throws {AppError} `upstream_failure`, or `canceled` when the signal is aborted; nothing is left open then
  */
-export async function connectHost(options: ConnectOptions): Promise<SshConnection> {
-  const { address, limits, signal } = options;
+export async function connectOver(transport: Transport, options: ConnectOptions): Promise<SshConnection> {
+  const { limits, signal, carrierLost } = options;
   const library = await loadSsh2();
-  const socket = await connectTcp(address, limits, signal);
   const client = new library.Client();
   const lost = watchLoss(client);
-  const close = () => closeClient(client, socket);
+  const close = async () => {
+    client.end();
+    await transport.close();
+  };
+  const stops: readonly PhaseStop[] = [
+    { signal, onAbort: (reason) => canceled("connection", reason) },
+    { signal: carrierLost, onAbort: (reason) => connectionFailure(CLOSED_EARLY, reason) },
+  ];
   try {
-    await waitFor(logIn(client, socket, library, options), {
+    await waitFor(logIn(client, transport.stream, library, options), {
       milliseconds: limits.handshakeMs,
       onTimeout: () => connectionFailure("SSH handshake timeout"),
-      stops: [{ signal, onAbort: (reason) => canceled("connection", reason) }],
+      stops,
     });
     return { client, lost, close };
   } catch (error) {
@@ -69,10 +80,12 @@ export async function connectHost(options: ConnectOptions): Promise<SshConnectio
   }
 }
 
+const CLOSED_EARLY = "the host closed the connection in the SSH handshake";
+
 /** Resolves once the host is the pinned one and has accepted the certificate. */
 function logIn(
   client: Ssh2Client,
-  socket: Socket,
+  stream: Duplex,
   library: Awaited<ReturnType<typeof loadSsh2>>,
   { pin, login }: ConnectOptions,
 ): Promise<void> {
@@ -80,10 +93,7 @@ function logIn(
     let hostKey: "unseen" | "pinned" | "other" = "unseen";
     let encrypted = false;
     client.on("error", (error) => reject(loginFailure(error, hostKey === "other")));
-    client.on(
-      "close",
-      () => reject(connectionFailure("the host closed the connection in the SSH handshake")),
-    );
+    client.on("close", () => reject(connectionFailure(CLOSED_EARLY)));
     client.on("handshake", () => {
       encrypted = true;
     });
@@ -93,7 +103,7 @@ function logIn(
       else reject(connectionFailure("the host skipped authentication"));
     });
     client.connect({
-      sock: socket,
+      sock: stream,
       username: login.user,
       readyTimeout: 0,
       algorithms: {
@@ -142,17 +152,4 @@ function watchLoss(client: Ssh2Client): AbortSignal {
   client.on("error", (error) => controller.abort(error));
   client.on("close", () => controller.abort(new Error("The host closed the connection")));
   return controller.signal;
-}
-
-async function closeClient(client: Ssh2Client, socket: Socket): Promise<void> {
-  if (socket.closed) return;
-  const closed = new Promise<void>((resolve) => socket.once("close", () => resolve()));
-  try {
-    client.end();
-    // What was written goes out first, but nobody waits for the host to close its side.
-    socket.destroySoon();
-  } finally {
-    await settledWithin(closed, CLOSE_MS);
-    socket.destroy();
-  }
 }

@@ -1,5 +1,12 @@
 import assert from "node:assert/strict";
-import { socketFailure } from "./failures.ts";
+import {
+  atBastion,
+  canceled,
+  connectionFailure,
+  executionFailure,
+  forwardFailure,
+  socketFailure,
+} from "./failures.ts";
 
 const failed = (code: string) =>
   Object.assign(new Error(`connect ${code} 10.0.0.21:22`), { code, address: "10.0.0.21", port: 22 });
@@ -24,4 +31,35 @@ Deno.test.each([
   assert.equal(failure.code, "upstream_failure");
   assert.equal(failure.message, text);
   assert.equal(failure.cause, error);
+});
+
+Deno.test.each([
+  { reason: 1, text: "connection: the bastion does not permit the connection to the next host" },
+  { reason: 2, text: "connection: the bastion could not connect to the next host" },
+  { reason: 4, text: "connection: the bastion did not connect to the next host" },
+  { reason: undefined, text: "connection: the bastion did not connect to the next host" },
+])("forwardFailure() says '$text' and keeps what the bastion said for the log (I19)", ({ reason, text }) => {
+  const error = Object.assign(new Error("10.0.0.21: No route to host"), { reason });
+  const failure = forwardFailure(error);
+  assert.deepEqual([failure.code, failure.message, failure.cause], ["upstream_failure", text, error]);
+});
+
+Deno.test("atBastion() names the bastion in a failed connection, and keeps code and cause", () => {
+  const cause = new Error("10.0.0.21");
+  for (const error of [connectionFailure("SSH handshake timeout", cause), canceled("connection", cause)]) {
+    const named = atBastion('edge"1', error);
+    assert.ok(named instanceof Error);
+    assert.equal(
+      named.message,
+      error.message.replace("connection: ", String.raw`connection: bastion "edge\"1": `),
+    );
+    assert.equal(Reflect.get(named, "code"), error.code);
+    assert.equal(named.cause, cause);
+  }
+});
+
+Deno.test("atBastion() leaves other errors as they are", () => {
+  for (const error of [executionFailure("x"), new TypeError("x")]) {
+    assert.equal(atBastion("edge", error), error);
+  }
 });

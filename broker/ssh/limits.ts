@@ -6,6 +6,8 @@ export interface SshLimits {
   /** Opening the channel, until the host says that the command has been started. */
   readonly channelMs: number;
   readonly commandMs: number;
+  /** How long a host may take to end a command whose stdin has ended, where it acts on that. */
+  readonly stopMs: number;
   /** How long a command may take to obey TERM, and then KILL. */
   readonly killGraceMs: number;
   /** The most that is kept of stdout, and of stderr. */
@@ -18,6 +20,8 @@ export const DEFAULT_LIMITS: SshLimits = {
   handshakeMs: 10_000,
   channelMs: 10_000,
   commandMs: 600_000,
+  // The host gives the command 2 s to obey TERM.
+  stopMs: 4_000,
   killGraceMs: 1_000,
   outputBytes: 10_485_760,
 };

@@ -30,12 +30,15 @@ export class OutputBuffer {
     this.#length += kept.length;
   }
 
+  /** What says that bytes were dropped; empty when none were. */
+  get mark(): string {
+    return this.#truncated ? `\n[output truncated: limit of ${this.#maxBytes} bytes exceeded]\n` : "";
+  }
+
   /** What was kept, and a visible mark after it when bytes were dropped. */
   bytes(): Uint8Array<ArrayBuffer> {
     if (!this.#truncated) return this.#bytes.slice(0, this.#length);
-    const mark = new TextEncoder().encode(
-      `\n[output truncated: limit of ${this.#maxBytes} bytes exceeded]\n`,
-    );
+    const mark = new TextEncoder().encode(this.mark);
     const result = new Uint8Array(this.#length + mark.length);
     result.set(this.#bytes.subarray(0, this.#length));
     result.set(mark, this.#length);

@@ -25,6 +25,8 @@ export function waitFor<T>(step: Promise<T>, bound: PhaseBound): Promise<T> {
       end();
       reject(bound.onTimeout());
     }, bound.milliseconds);
+    // Before the signals: a step that nobody listens to ends the process when it fails.
+    step.finally(end).then(resolve, reject);
     for (const { signal, onAbort } of bound.stops) {
       const stop = () => {
         end();
@@ -33,7 +35,6 @@ export function waitFor<T>(step: Promise<T>, bound: PhaseBound): Promise<T> {
       if (signal?.aborted) return stop();
       signal?.addEventListener("abort", stop, { once: true, signal: ended.signal });
     }
-    step.finally(end).then(resolve, reject);
   });
 }
 

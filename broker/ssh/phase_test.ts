@@ -36,6 +36,13 @@ Deno.test("waitFor() tolerates a step that fails after the wait has ended", asyn
   await assert.rejects(promise, /late/);
 });
 
+Deno.test("waitFor() tolerates a step that fails after a wait that was over before it began", async () => {
+  const failing = Promise.resolve().then(() => {
+    throw new Error("late");
+  });
+  await assert.rejects(waitFor(failing, bound(LONG, AbortSignal.abort("gone"))), /^Error: stopped: gone$/);
+});
+
 Deno.test("settledWithin() gives undefined for a step that fails or takes too long", async () => {
   assert.equal(await settledWithin(Promise.resolve("done"), LONG), "done");
   assert.equal(await settledWithin(Promise.reject(new Error("failed")), LONG), undefined);

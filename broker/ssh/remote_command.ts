@@ -1,8 +1,19 @@
 import type { RemoteExit } from "./exit_status.ts";
+import type { SshLimits } from "./limits.ts";
 import { OutputBuffer } from "./output_buffer.ts";
 import { settledWithin } from "./phase.ts";
 import type { Ssh2Channel, Ssh2Client } from "./ssh2_library.ts";
 import { protocolOf, remoteIdOf } from "./ssh2_protocol.ts";
+
+/** How a command is held. */
+export interface RemoteCommandOptions {
+  /** The most that is kept of stdout, and of stderr. */
+  readonly outputBytes: number;
+  /** The host ends the command when its stdin ends (`stop_on_disconnect`). */
+  readonly stopsAtStdinEnd: boolean;
+  /** What the command reads; nothing when absent. Never together with `stopsAtStdinEnd`. */
+  readonly stdin?: Uint8Array | undefined;
+}
 
 /** A command that the host has started. */
 export class RemoteCommand {
@@ -12,34 +23,49 @@ export class RemoteCommand {
   readonly ended: Promise<RemoteExit | undefined>;
   readonly #client: Ssh2Client;
   readonly #channel: Ssh2Channel;
+  readonly #stopsAtStdinEnd: boolean;
 
   /** Has to be called in the callback that hands out the channel, lest an early event be missed. */
-  constructor(client: Ssh2Client, channel: Ssh2Channel, outputBytes: number) {
-    this.stdout = new OutputBuffer(outputBytes);
-    this.stderr = new OutputBuffer(outputBytes);
+  constructor(client: Ssh2Client, channel: Ssh2Channel, options: RemoteCommandOptions) {
+    this.stdout = new OutputBuffer(options.outputBytes);
+    this.stderr = new OutputBuffer(options.outputBytes);
     this.#client = client;
     this.#channel = channel;
+    this.#stopsAtStdinEnd = options.stopsAtStdinEnd;
     this.ended = collect(channel, this.stdout, this.stderr);
-    // The command's stdin is at its end from the start.
-    channel.end();
+    // A command that ends with its stdin has that open for as long as it may run.
+    if (options.stdin !== undefined) channel.end(options.stdin);
+    else if (!options.stopsAtStdinEnd) channel.end();
   }
 
   /**
-   * Ends the command: TERM, then KILL, then the channel is closed, which hangs up a pseudo-terminal and breaks
-   * the pipes of any other command.
+   * Ends the command: by the end of its stdin where the host acts on that, else or if that has no effect by
+   * TERM, then KILL; then the channel is closed, which hangs up a pseudo-terminal and breaks the pipes of any
+   * other command.
    *
    * @returns whether the host has confirmed that the command is gone. OpenSSH obeys no signal for a command
    * that the certificate forces; one that neither reads nor writes and has no pseudo-terminal goes on there
    */
-  async terminate(graceMs: number): Promise<boolean> {
+  async terminate({ stopMs, killGraceMs }: Pick<SshLimits, "stopMs" | "killGraceMs">): Promise<boolean> {
+    if (this.#stopsAtStdinEnd) {
+      this.#channel.end();
+      const exit = await this.#endedWithin(stopMs);
+      if (exit !== "running") return exit === "known";
+    }
     for (const name of ["TERM", "KILL"]) {
       // Not channel.signal(): ssh2 sends nothing once stdin is at its end.
       protocolOf(this.#client).signal(remoteIdOf(this.#channel), name);
-      const closed = await settledWithin(this.ended.then((exit) => ({ exit })), graceMs);
-      if (closed !== undefined) return closed.exit !== undefined;
+      const exit = await this.#endedWithin(killGraceMs);
+      if (exit !== "running") return exit === "known";
     }
     this.#channel.close();
     return false;
+  }
+
+  async #endedWithin(milliseconds: number): Promise<"known" | "unknown" | "running"> {
+    const closed = await settledWithin(this.ended.then((exit) => ({ exit })), milliseconds);
+    if (closed === undefined) return "running";
+    return closed.exit === undefined ? "unknown" : "known";
   }
 }
 

@@ -1,42 +1,29 @@
 import { AppError } from "@gateway/shared/errors";
-import { parseCertificateFor } from "./certificate_auth.ts";
-import { connectHost, type SshConnection } from "./connect.ts";
-import type { EphemeralKey } from "./ephemeral_key.ts";
+import type { SshConnection } from "./connect.ts";
+import { connectRoute, type HopLogins } from "./connect_route.ts";
 import { exitCodeOf, type RemoteExit } from "./exit_status.ts";
 import { canceled, executionFailure } from "./failures.ts";
-import { parseHostPin } from "./host_pin.ts";
 import { DEFAULT_LIMITS, formatDuration, type SshLimits } from "./limits.ts";
 import { type PhaseStop, settledWithin, waitFor } from "./phase.ts";
 import { RemoteCommand } from "./remote_command.ts";
-import { parseHostAddress } from "./transport.ts";
+import { TERMINAL } from "./terminal.ts";
 
-/** The pseudo-terminal of a one-shot command. */
-const PTY = {
-  term: "xterm-256color",
-  cols: 220,
-  rows: 40,
-  width: 0,
-  height: 0,
-  modes: { ECHO: 0, TTY_OP_ISPEED: 14_400, TTY_OP_OSPEED: 14_400 },
-} as const;
-
-/** One command on one host. */
-export interface RunCommandOptions {
-  readonly host: {
-    /** `host:port` */
-    readonly addr: string;
-    /** The pinned host key, as a line of authorized_keys or known_hosts. */
-    readonly hostKey: string;
-  };
-  readonly user: string;
-  /** The certificate for `key`, as a line. */
-  readonly certificate: string;
-  readonly key: EphemeralKey;
+/** One command on an open connection. */
+export interface CommandOptions {
   readonly command: string;
   readonly pty: boolean;
+  /** What the command reads; absent: nothing. */
+  readonly stdin?: Uint8Array;
+  /** The host ends the command when its stdin ends (`stop_on_disconnect`); never with a terminal or with `stdin`. */
+  readonly stopsAtStdinEnd?: boolean;
   /** Cancels, in whatever step it is; the remote command is ended. */
   readonly signal?: AbortSignal;
   readonly limits?: SshLimits;
+}
+
+/** One command on one host, over a connection of its own. */
+export interface RunCommandOptions extends CommandOptions {
+  readonly hops: HopLogins;
 }
 
 /** What the command printed, as the host sent it, and how it ended. */
@@ -55,34 +42,41 @@ export interface CommandResult {
  * `canceled` when the signal is aborted; in both cases the remote command has been told to end
  */
 export async function runCommand(options: RunCommandOptions): Promise<CommandResult> {
-  const { host, user, key, signal, limits = DEFAULT_LIMITS } = options;
-  const connection = await connectHost({
-    pin: parseHostPin(host.hostKey),
-    address: parseHostAddress(host.addr),
-    login: { user, key, certificate: parseCertificateFor(key, options.certificate) },
-    limits,
-    signal,
-  });
+  const { hops, signal, limits = DEFAULT_LIMITS } = options;
+  const connection = await connectRoute(hops, { limits, signal });
   try {
-    const command = await startCommand(connection, options, limits);
-    return await finishCommand(connection, command, options, limits);
+    return await runOn(connection, options);
   } finally {
     await connection.close();
   }
 }
 
+/**
+ * Runs one command in a channel of its own on an open connection, which stays open. Several can run at once.
+ *
+ * @throws {AppError} `upstream_failure` with a text that begins with `execution: `, or `canceled` when the signal
+ * is aborted; in both cases the remote command has been told to end
+ */
+export async function runOn(connection: SshConnection, options: CommandOptions): Promise<CommandResult> {
+  const { limits = DEFAULT_LIMITS } = options;
+  const command = await startCommand(connection, options, limits);
+  return await finishCommand(connection, command, options, limits);
+}
+
 async function startCommand(
   connection: SshConnection,
-  { command, pty, signal }: RunCommandOptions,
+  options: CommandOptions,
   limits: SshLimits,
 ): Promise<RemoteCommand> {
+  const { command, pty, stdin, signal, stopsAtStdinEnd = false } = options;
+  const { outputBytes } = limits;
   const refused = pty
     ? "the host refused the pseudo-terminal or the command"
     : "the host refused the command";
   const starting = new Promise<RemoteCommand>((resolve, reject) => {
-    connection.client.exec(command, pty ? { pty: PTY } : {}, (error, channel) => {
-      if (error === undefined) resolve(new RemoteCommand(connection.client, channel, limits.outputBytes));
-      else reject(error);
+    connection.client.exec(command, pty ? { pty: TERMINAL } : {}, (error, channel) => {
+      if (error !== undefined) return reject(error);
+      resolve(new RemoteCommand(connection.client, channel, { outputBytes, stopsAtStdinEnd, stdin }));
     });
   }).catch((cause) => {
     throw executionFailure(refused, cause);
@@ -96,16 +90,20 @@ async function startCommand(
   } catch (error) {
     // The host may have started the command just before or after the wait ended.
     const late = connection.lost.aborted ? undefined : await settledWithin(starting, limits.killGraceMs);
-    throw late === undefined ? error : await endCommand(connection, late, limits, error);
+    if (late !== undefined) throw await endCommand(connection, late, options, error);
+    // On a connection that stays open it can still start, with nobody left to wait for it.
+    starting.then((command) => command.terminate(limits)).catch(() => {});
+    throw error;
   }
 }
 
 async function finishCommand(
   connection: SshConnection,
   command: RemoteCommand,
-  { signal }: RunCommandOptions,
+  options: CommandOptions,
   limits: SshLimits,
 ): Promise<CommandResult> {
+  const { signal } = options;
   let exit: RemoteExit | undefined;
   try {
     exit = await waitFor(command.ended, {
@@ -114,7 +112,7 @@ async function finishCommand(
       stops: stopsOf(connection, signal),
     });
   } catch (error) {
-    throw await endCommand(connection, command, limits, error);
+    throw await endCommand(connection, command, options, error);
   }
   if (exit === undefined) throw executionFailure(NO_STATUS);
   return { stdout: command.stdout.bytes(), stderr: command.stderr.bytes(), exitCode: exitCodeOf(exit) };
@@ -124,17 +122,20 @@ async function finishCommand(
 async function endCommand(
   connection: SshConnection,
   command: RemoteCommand,
-  limits: SshLimits,
+  { stopsAtStdinEnd, limits = DEFAULT_LIMITS }: CommandOptions,
   error: unknown,
 ): Promise<unknown> {
-  if (!connection.lost.aborted && await command.terminate(limits.killGraceMs)) return error;
+  if (!connection.lost.aborted && await command.terminate(limits)) return error;
   if (!(error instanceof AppError)) return error;
-  const cause = new Error(UNCONFIRMED, { cause: error.cause });
+  const cause = new Error(stopsAtStdinEnd ? UNCONFIRMED : MAY_RUN_ON, { cause: error.cause });
   return new AppError(error.code, error.message, { cause });
 }
 
 const NO_STATUS = "remote command exited without exit status or exit signal";
 const UNCONFIRMED = "The host has not confirmed that the remote command has ended";
+const MAY_RUN_ON =
+  `${UNCONFIRMED}: it may run on; stop_on_disconnect in the signer's policy of this host ends ` +
+  "commands with their connection";
 
 function stopsOf(connection: SshConnection, signal: AbortSignal | undefined): readonly PhaseStop[] {
   return [

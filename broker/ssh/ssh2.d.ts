@@ -16,7 +16,19 @@ export class Client extends EventEmitter<ClientEvents> {
    *
    * @throws {Error} when there is no connection any more
    */
-  exec(command: string, options: ExecOptions, onStarted: ExecCallback): this;
+  exec(command: string, options: ExecOptions, onStarted: ChannelCallback): this;
+  /**
+   * Has the host connect to an address, and gives the channel through which to speak to it (`direct-tcpip`).
+   *
+   * @throws {Error} when there is no connection any more
+   */
+  forwardOut(
+    originHost: string,
+    originPort: number,
+    host: string,
+    port: number,
+    onOpened: ChannelCallback,
+  ): this;
   /** Says goodbye and ends the socket's writable side. */
   end(): this;
 }
@@ -79,17 +91,17 @@ export interface PseudoTerminal {
   readonly modes: Readonly<Record<string, number>>;
 }
 
-/** Called once, when the host has started the command or refused it. */
-export type ExecCallback = (
+/** Called once, when the host has opened the channel (and started its command) or refused it. */
+export type ChannelCallback = (
   ...result: [error: Error, channel: undefined] | [error: undefined, channel: ClientChannel]
 ) => void;
 
-/** The channel of a command that runs. It is a Duplex; declared is only what we use of it. */
-export interface ClientChannel extends EventEmitter<ChannelEvents> {
+/** The channel of a command that runs, or to an address behind the host. */
+export interface ClientChannel extends Duplex {
   /** A Readable. It has to be read, too: both streams share one flow control window. */
   readonly stderr: EventEmitter<StreamEvents>;
-  /** Ends the command's stdin. */
-  end(): this;
+  on<Name extends keyof ChannelEvents>(name: Name, listener: (...event: ChannelEvents[Name]) => void): this;
+  once<Name extends keyof ChannelEvents>(name: Name, listener: (...event: ChannelEvents[Name]) => void): this;
   /** Closes the channel, whatever the command does. */
   close(): void;
 }

@@ -1,10 +1,15 @@
 import { connect, isIPv6, type Socket } from "node:net";
-import { canceled, connectionFailure, socketFailure } from "./failures.ts";
+import type { SshConnection, Transport } from "./connect.ts";
+import { canceled, connectionFailure, forwardFailure, socketFailure } from "./failures.ts";
 import type { SshLimits } from "./limits.ts";
-import { waitFor } from "./phase.ts";
+import { settledWithin, waitFor } from "./phase.ts";
+import type { Ssh2Channel } from "./ssh2_library.ts";
 
 const ADDRESS = /^(?:\[(?<v6>[^\]]+)\]|(?<name>[^\s:\[\]]+)):(?<port>\d{1,5})$/;
 const MAX_PORT = 65_535;
+
+/** How long closing may take before the socket is dropped. */
+const CLOSE_MS = 1_000;
 
 /** Where to connect to. */
 export interface HostAddress {
@@ -32,7 +37,7 @@ export function parseHostAddress(addr: string): HostAddress {
 }
 
 /**
- * Connects a TCP socket. Whoever gets it has to destroy it.
+ * Connects a TCP socket. Whoever gets it has to close it.
  *
  * @throws {AppError} `upstream_failure`, or `canceled` when the signal is aborted
  */
@@ -40,7 +45,7 @@ export async function connectTcp(
   address: HostAddress,
   limits: SshLimits,
   signal: AbortSignal | undefined,
-): Promise<Socket> {
+): Promise<Transport> {
   if (signal?.aborted) throw canceled("connection", signal.reason);
   // Without noDelay the second of two small packets waits for the host's delayed acknowledgement, some 40 ms.
   const socket = connect({ host: address.hostname, port: address.port, noDelay: true });
@@ -50,7 +55,7 @@ export async function connectTcp(
       onTimeout: () => connectionFailure("connect timeout"),
       stops: [{ signal, onAbort: (reason) => canceled("connection", reason) }],
     });
-    return socket;
+    return { stream: socket, close: () => closeSocket(socket) };
   } catch (error) {
     socket.destroy();
     throw error;
@@ -64,3 +69,58 @@ function connected(socket: Socket): Promise<void> {
     socket.on("error", (error) => reject(socketFailure(error)));
   });
 }
+
+async function closeSocket(socket: Socket): Promise<void> {
+  if (socket.closed) return;
+  const closed = new Promise<void>((resolve) => socket.once("close", () => resolve()));
+  // What was written goes out first, but nobody waits for the host to close its side.
+  socket.destroySoon();
+  await settledWithin(closed, CLOSE_MS);
+  socket.destroy();
+}
+
+/**
+ * Has a bastion connect to an address (`direct-tcpip`, RFC 4254 section 7.2).
+ *
+ * @throws {AppError} `upstream_failure`, or `canceled` when the signal is aborted. A channel that the bastion opens
+ * after that is closed with the connection to it, which is the caller's to close
+ */
+export async function connectThrough(
+  bastion: SshConnection,
+  address: HostAddress,
+  limits: SshLimits,
+  signal: AbortSignal | undefined,
+): Promise<Transport> {
+  const opening = new Promise<Ssh2Channel>((resolve, reject) => {
+    bastion.client.forwardOut(ORIGIN, 0, address.hostname, address.port, (error, channel) => {
+      if (error !== undefined) return reject(error);
+      channel.on("error", () => {});
+      // A socket does so by itself. A channel would stay half open, and the loss of the host unnoticed.
+      channel.once("end", () => channel.close());
+      resolve(channel);
+    });
+  }).catch((cause) => {
+    throw forwardFailure(cause);
+  });
+  const channel = await waitFor(opening, {
+    milliseconds: limits.channelMs,
+    onTimeout: () => connectionFailure("the bastion took too long to connect to the next host"),
+    stops: [
+      { signal, onAbort: (reason) => canceled("connection", reason) },
+      {
+        signal: bastion.lost,
+        onAbort: (cause) => connectionFailure("the bastion closed the connection", cause),
+      },
+    ],
+  });
+  return {
+    stream: channel,
+    close() {
+      channel.close();
+      return Promise.resolve();
+    },
+  };
+}
+
+/** Who is said to connect; the bastion has no use for it, and our own address is none of its business. */
+const ORIGIN = "127.0.0.1";

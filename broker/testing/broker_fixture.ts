@@ -1,13 +1,19 @@
 import { AuditGate } from "@gateway/shared/audit/gate";
 import { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";
-import { countEvents } from "../events.ts";
+import { countEvents, type Events } from "../events.ts";
 import { type Execute, execute, type ExecuteRequest } from "../execute.ts";
 import { HostsView } from "../hosts_view.ts";
+import { runOneShot } from "../one_shot.ts";
+import { type GetFile, getFile } from "../transfer/get.ts";
+import { type PutFile, putFile } from "../transfer/put.ts";
+import type { TransferPorts } from "../transfer/transfer.ts";
 import { FakeAuthority } from "./fake_authority.ts";
 import { FakeRunner } from "./fake_runner.ts";
 
 /** The longest certificate life in tests, in seconds. */
 export const MAX_TTL_SECONDS = 300;
+/** The largest file in tests, in bytes. */
+export const MAX_TRANSFER_BYTES = 1000;
 
 /** A broker without network, disk and hosts. */
 export class BrokerFixture {
@@ -19,6 +25,9 @@ export class BrokerFixture {
   readonly counted: string[] = [];
   blocked = 0;
   readonly execute: Execute;
+  readonly putFile: PutFile;
+  readonly getFile: GetFile;
+  readonly events: Events;
 
   constructor(options: { readonly failMode?: "closed" | "open" } = {}) {
     const gate = new AuditGate({
@@ -27,15 +36,23 @@ export class BrokerFixture {
       onAppendFailure: () => {},
       onBlocked: () => this.blocked += 1,
     });
+    this.events = countEvents(gate, (outcome) => this.counted.push(outcome));
     const ports = {
       authority: this.authority,
       hosts: this.hosts,
       createKey: () => ({ publicKeyLine: "ssh-ed25519 EEEE", sign: () => new Uint8Array(64) }),
       runCommand: this.runner.run,
-      events: countEvents(gate, (outcome) => this.counted.push(outcome)),
+      events: this.events,
       maxTtlSeconds: MAX_TTL_SECONDS,
     };
     this.execute = (request, signal) => execute(ports, request, signal);
+    const transfer: TransferPorts = {
+      runOneShot: (request, signal) => runOneShot(ports, request, signal),
+      events: this.events,
+      maxBytes: MAX_TRANSFER_BYTES,
+    };
+    this.putFile = (request, signal) => putFile(transfer, request, signal);
+    this.getFile = (request, signal) => getFile(transfer, request, signal);
   }
 
   /** Executes `uptime` on `web01`, or what differs from that. */

@@ -1,5 +1,5 @@
 import type { HostsResponse } from "@gateway/shared/wire/host";
-import type { Authority, CertificateRequest, SignAnswer } from "../authority/authority.ts";
+import type { Authority, CertificateRequest, SignAnswer, SignOptions } from "../authority/authority.ts";
 
 /** The serial of the certificates of a {@linkcode FakeAuthority}: one that no `number` holds. */
 export const SERIAL = 18446744073709551615n;
@@ -27,7 +27,11 @@ export class FakeAuthority implements Authority {
   readonly requests: CertificateRequest[] = [];
   fetches = 0;
   list: () => HostsResponse | Promise<HostsResponse> = () => HOSTS;
-  answer: (request: CertificateRequest, signal: AbortSignal) => SignAnswer | Promise<SignAnswer> = (
+  answer: (
+    request: CertificateRequest,
+    signal: AbortSignal,
+    options: SignOptions,
+  ) => SignAnswer | Promise<SignAnswer> = (
     request,
   ) =>
     request.dry_run === true
@@ -37,6 +41,8 @@ export class FakeAuthority implements Authority {
         certificate: "ssh-ed25519-cert-v01@openssh.com CCCC",
         serial: SERIAL,
         decision: { allowed: true, matched_rule: "allow:^uptime$" },
+        elevationPrefix: "",
+        waited: false,
       };
 
   async hosts(): Promise<HostsResponse> {
@@ -44,8 +50,8 @@ export class FakeAuthority implements Authority {
     return await this.list();
   }
 
-  async sign(request: CertificateRequest, signal: AbortSignal): Promise<SignAnswer> {
+  async sign(request: CertificateRequest, options: SignOptions): Promise<SignAnswer> {
     this.requests.push(request);
-    return await this.answer(request, signal);
+    return await this.answer(request, options.signal, options);
   }
 }

@@ -1,7 +1,10 @@
 import { z } from "@zod/zod";
-import type { Execute, ExecuteResult } from "../execute.ts";
+import { approvalRequired } from "../obtain.ts";
+import { executeWithConsent, type WithConsentPorts } from "./consent.ts";
+import type { ExecuteResult } from "../execute.ts";
+import { renderExecuted } from "./executed.ts";
 import { decisionView, renderDecision, viewDecision } from "./dry_run.ts";
-import { defineTool, type Tool, type ToolResult } from "./tool.ts";
+import { callerOf, defineTool, type Tool, type ToolResult } from "./tool.ts";
 
 const input = z.strictObject({
   server: z.string().describe("Host name as ssh_list_servers shows it"),
@@ -29,11 +32,12 @@ const description = [
   "An exit code other than 0 is a result, not an error of the tool: read it. sudo and pty work only on servers",
   "whose flags in ssh_list_servers allow them; when a call is refused by policy or needs approval, do not retry",
   "it in other words, report it. With pty, stderr arrives within stdout. dry_run shows the policy's decision and",
-  "the rule behind it without running anything.",
+  "the rule behind it without running anything. When a call ends without an answer, the command may have run all",
+  "the same: what it did stands in the audit log, so look before you repeat what must not happen twice.",
 ].join(" ");
 
 /** `ssh_execute`: one command, with a certificate made for it. */
-export function createSshExecuteTool(execute: Execute): Tool {
+export function createSshExecuteTool(ports: WithConsentPorts): Tool {
   return defineTool({
     name: "ssh_execute",
     title: "Run a command on a server",
@@ -42,10 +46,9 @@ export function createSshExecuteTool(execute: Execute): Tool {
     input,
     output,
     guarded: ["server", "command", "sudo_user"],
-    async handle(args, { caller, callerGroups, signal }) {
-      const result = await execute({
-        caller,
-        callerGroups,
+    async handle(args, context) {
+      const result = await executeWithConsent(ports, {
+        ...callerOf(context),
         host: args.server,
         command: args.command,
         ttlSeconds: args.ttl_seconds ?? 0,
@@ -53,29 +56,23 @@ export function createSshExecuteTool(execute: Execute): Tool {
         sudoUser: args.sudo_user ?? "",
         pty: args.pty ?? false,
         dryRun: args.dry_run ?? false,
-      }, signal);
-      return render(result);
+      }, context);
+      return render(args.server, result);
     },
   });
 }
 
-function render(result: ExecuteResult): ToolResult {
+function render(server: string, result: ExecuteResult): ToolResult {
   switch (result.kind) {
-    case "executed": {
-      const { stdout, stderr, exitCode, serial, warnings } = result;
-      const structured = { stdout, stderr, exit_code: exitCode, serial };
-      return {
-        text: stdout + (stderr === "" ? "" : `\n[stderr]\n${stderr}`) +
-          warnings.map((warning) => `\n[warning] ${warning}`).join("") +
-          `\n[exit=${exitCode} serial=${serial}]`,
-        structured: warnings.length === 0 ? structured : { ...structured, warnings },
-      };
-    }
+    case "executed":
+      return renderExecuted(result);
     case "decided": {
       const decision = viewDecision(result.decision);
       const structured = { stdout: "", stderr: "", exit_code: 0, serial: 0n, decision };
       return { text: renderDecision(decision), structured };
     }
+    case "needs_approval":
+      throw approvalRequired(server, result.rule);
     default:
       return result satisfies never;
   }

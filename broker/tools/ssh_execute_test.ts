@@ -6,11 +6,16 @@ import { SERIAL } from "../testing/fake_authority.ts";
 import { printed } from "../testing/fake_runner.ts";
 import { createSshExecuteTool } from "./ssh_execute.ts";
 
-const context = { caller: "mcp-stdio", callerGroups: null, signal: new AbortController().signal };
+const context = {
+  caller: "mcp-stdio",
+  callerGroups: null,
+  bearerToken: undefined,
+  signal: new AbortController().signal,
+};
 
 function fixture() {
   const broker = new BrokerFixture();
-  return { broker, tool: createSshExecuteTool(broker.execute) };
+  return { broker, tool: createSshExecuteTool(broker) };
 }
 
 Deno.test.each([
@@ -47,6 +52,8 @@ Deno.test("ssh_execute shows the warning of an audit-mode policy", async () => {
     certificate: "c",
     serial: 7n,
     decision: { allowed: true, warning: "would be denied" },
+    elevationPrefix: "",
+    waited: false,
   });
   const shown = await tool.call({ server: "web01", command: "uptime" }, context);
   assert.equal(shown.text, "up 3 days\n\n[warning] would be denied\n[exit=0 serial=7]");

@@ -7,7 +7,12 @@ const hosts = new Map(Object.entries(HOSTS));
 const tool = createSshListServersTool(() => Promise.resolve(hosts));
 
 function list(callerGroups: readonly string[] | null = null) {
-  return tool.call(undefined, { caller: "mcp-stdio", callerGroups, signal: new AbortController().signal });
+  return tool.call(undefined, {
+    caller: "mcp-stdio",
+    callerGroups,
+    bearerToken: undefined,
+    signal: new AbortController().signal,
+  });
 }
 
 Deno.test("ssh_list_servers lists names and capabilities, sorted", async () => {
@@ -50,11 +55,21 @@ Deno.test.each<{ name: string; groups: readonly string[] | null; names: readonly
 
 Deno.test("ssh_list_servers gives an empty text and list when there is nothing", async () => {
   const empty = createSshListServersTool(() => Promise.resolve(new Map()));
-  const context = { caller: "mcp-stdio", callerGroups: null, signal: new AbortController().signal };
+  const context = {
+    caller: "mcp-stdio",
+    callerGroups: null,
+    bearerToken: undefined,
+    signal: new AbortController().signal,
+  };
   assert.deepEqual(await empty.call({}, context), { text: "", structured: { servers: [] } });
 });
 
 Deno.test("ssh_list_servers refuses arguments", async () => {
-  const context = { caller: "mcp-stdio", callerGroups: null, signal: new AbortController().signal };
+  const context = {
+    caller: "mcp-stdio",
+    callerGroups: null,
+    bearerToken: undefined,
+    signal: new AbortController().signal,
+  };
   await assert.rejects(tool.call({ all: true }, context), /^AppError: validating "arguments": /);
 });

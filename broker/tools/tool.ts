@@ -7,8 +7,38 @@ export interface ToolContext {
   readonly caller: string;
   /** The caller's groups, where the frontend knows any. `null`: no filter by groups. */
   readonly callerGroups: readonly string[] | null;
+  /** The caller's own token, where the frontend has one: a secret, for the signer and nobody else. */
+  readonly bearerToken: string | undefined;
   readonly signal: AbortSignal;
+  /** Absent where there is no human to ask. */
+  readonly askHuman?: AskHuman;
+  /** Tells the client that a long call goes on, and with what; absent when it does not want to know. */
+  readonly onProgress?: (text: string) => void;
 }
+
+/** What a request to the broker says about its caller, and with which it reports. */
+export type RequestCaller =
+  & Pick<ToolContext, "caller" | "callerGroups" | "onProgress">
+  & { readonly bearerToken?: string };
+
+/** The caller of a call, as the requests to the broker have it. */
+export function callerOf({ caller, callerGroups, bearerToken, onProgress }: ToolContext): RequestCaller {
+  return {
+    caller,
+    callerGroups,
+    ...(bearerToken === undefined ? {} : { bearerToken }),
+    ...(onProgress === undefined ? {} : { onProgress }),
+  };
+}
+
+/** Asks the human at the client to say yes or no. Never rejects: whatever goes wrong is a no. */
+export type AskHuman = (question: string) => Promise<HumanAnswer>;
+
+/** What the human said. */
+export type HumanAnswer =
+  | { readonly kind: "approved" }
+  /** `why` is for the record. */
+  | { readonly kind: "declined"; readonly why: string };
 
 /** What a tool gives back: a text for the model, and the same as an object of its output schema. */
 export interface ToolResult {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { createServer, type ServerOptions } from "node:https";
 import type { RequestListener } from "node:http";
+import { createServer as createTlsServer } from "node:tls";
 import { AppError } from "@gateway/shared/errors";
 import { JsonClient, type JsonClientOptions } from "@gateway/shared/http/json_client";
 import { broker, ca, foreignCa, issue, serverIdentity, startServer } from "./mtls_fixture.ts";
@@ -73,6 +74,144 @@ Deno.test("JsonClient uses one connection for requests in a row", async () => {
   using client = connect(upstream.url);
   for (let attempt = 0; attempt < 3; attempt++) await client.request({ method: "GET", path: "/" });
   assert.equal(upstream.connections(), 1);
+});
+
+/** Whatever ends an exchange: what was sent is not sent again, on a connection that was used before either. */
+Deno.test.each<{
+  readonly name: string;
+  readonly method: "GET" | "POST";
+  readonly end: "cancel" | "time out" | "close";
+  readonly queued?: boolean;
+}>([
+  { name: "a GET that is canceled", method: "GET", end: "cancel" },
+  { name: "a POST that is canceled", method: "POST", end: "cancel" },
+  {
+    name: "a POST that had to wait for its connection and is canceled",
+    method: "POST",
+    end: "cancel",
+    queued: true,
+  },
+  { name: "a GET that takes too long", method: "GET", end: "time out" },
+  { name: "a POST that takes too long", method: "POST", end: "time out" },
+  { name: "a GET that the server hangs up on", method: "GET", end: "close" },
+  { name: "a POST that the server hangs up on", method: "POST", end: "close" },
+])("JsonClient sends once $name", async ({ method, end, queued = false }) => {
+  const held = Promise.withResolvers<void>();
+  let received = 0;
+  await using upstream = await startUpstream((request, response) => {
+    if (request.url !== "/held") return void response.end("{}");
+    received += 1;
+    held.resolve();
+    if (end === "close") response.destroy();
+  });
+  using client = connect(upstream.url, { maxConnections: 1, timeoutMs: 500 });
+  const before = client.request({ method: "GET", path: "/" });
+  if (!queued) await before;
+  const leaving = new AbortController();
+  const asking = client.request({ method, path: "/held", signal: leaving.signal });
+  await held.promise;
+  if (end === "cancel") leaving.abort();
+  await assert.rejects(asking, AppError);
+  // Another exchange, after whatever would have been sent again.
+  await before;
+  await client.request({ method: "GET", path: "/" });
+  assert.equal(received, 1);
+});
+
+Deno.test("JsonClient opens no more connections than it may, and each request is answered", async () => {
+  await using upstream = await startUpstream((request, response) =>
+    void setTimeout(() => response.end(request.url), 5)
+  );
+  using client = connect(upstream.url, { maxConnections: 2 });
+  const paths = Array.from({ length: 9 }, (_, index) => `/${index}`);
+  const answers = await Promise.all(paths.map((path) => client.request({ method: "GET", path })));
+  assert.deepEqual(answers.map(({ text }) => text), paths);
+  assert.equal(upstream.connections(), 2);
+});
+
+Deno.test("JsonClient connects anew after a connection that the server closes", async () => {
+  await using upstream = await startUpstream((_request, response) =>
+    void response.setHeader("connection", "close").end("{}")
+  );
+  using client = connect(upstream.url);
+  for (let attempt = 0; attempt < 3; attempt++) await client.request({ method: "GET", path: "/" });
+  assert.equal(upstream.connections(), 3);
+});
+
+Deno.test("JsonClient takes no answer that came before its question", async () => {
+  const answer = (text: string) => `HTTP/1.1 200 OK\r\ncontent-length: ${text.length}\r\n\r\n${text}`;
+  let connections = 0;
+  const server = createTlsServer(serverIdentity, (socket) => {
+    connections += 1;
+    socket.on("error", () => {});
+    socket.once("data", () => {
+      socket.write(answer("first"));
+      setTimeout(() => socket.write(answer("forged")), 10);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  assert.ok(address !== null && typeof address === "object");
+  try {
+    using client = connect(`https://127.0.0.1:${address.port}`);
+    const ask = async () => (await client.request({ method: "GET", path: "/" })).text;
+    assert.equal(await ask(), "first");
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    assert.equal(await ask(), "first");
+    assert.equal(connections, 2);
+  } finally {
+    server.close();
+  }
+});
+
+Deno.test("JsonClient does not send what was canceled while it waited for a connection", async () => {
+  const paths: (string | undefined)[] = [];
+  const held = Promise.withResolvers<void>();
+  await using upstream = await startUpstream(async (request, response) => {
+    paths.push(request.url);
+    await held.promise;
+    response.end("{}");
+  });
+  using client = connect(upstream.url, { maxConnections: 1 });
+  const first = client.request({ method: "GET", path: "/first" });
+  const leaving = new AbortController();
+  const second = client.request({ method: "POST", path: "/second", signal: leaving.signal });
+  leaving.abort();
+  await assert.rejects(second, AppError);
+  held.resolve();
+  await first;
+  await client.request({ method: "GET", path: "/third" });
+  assert.deepEqual(paths, ["/first", "/third"]);
+});
+
+Deno.test("JsonClient that is closed fails what is under way and what waits", async () => {
+  const received = Promise.withResolvers<void>();
+  await using upstream = await startUpstream(() => received.resolve());
+  const client = connect(upstream.url, { maxConnections: 1 });
+  const asking = [1, 2].map(() => client.request({ method: "GET", path: "/" }));
+  await received.promise;
+  client.close();
+  for (const each of asking) await assert.rejects(each, isUpstreamFailure(/^Failed contacting the signer$/));
+});
+
+Deno.test.each<{ readonly name: string; readonly path?: string; readonly headers?: Record<string, string> }>([
+  { name: "a line break in the path", path: "/ HTTP/1.1\r\nx: y" },
+  { name: "a blank in the path", path: "/a b" },
+  { name: "a line break in a header", headers: { "x-on-behalf-of": "a\r\nx-admin: 1" } },
+  { name: "a character that is no byte in a header", headers: { "x-on-behalf-of": "\u0416" } },
+  { name: "a colon in a header's name", headers: { "a: b": "c" } },
+])("JsonClient sends nothing with $name", async ({ path = "/", headers = {} }) => {
+  let received = 0;
+  await using upstream = await startUpstream((_request, response) => {
+    received += 1;
+    response.end("{}");
+  });
+  using client = connect(upstream.url);
+  await assert.rejects(
+    client.request({ method: "GET", path, headers }),
+    isUpstreamFailure(/^Failed contacting/),
+  );
+  assert.equal(received, 0);
 });
 
 Deno.test("JsonClient gives error statuses as answers, with problem bodies parsed", async () => {

@@ -6,6 +6,14 @@ import { freePort } from "../stage/free_port.ts";
 import { brokerCommand, type ServiceCommand } from "../stage/service_command.ts";
 import { FakeSigner } from "./fake_signer.ts";
 
+/** Keys of a broker's config, and of its host. */
+export interface BrokerKeys {
+  readonly approvalWaitSeconds?: number;
+  readonly approvalViaElicitation?: boolean;
+  /** Of the host, in the signer's policy. */
+  readonly stopOnDisconnect?: boolean;
+}
+
 /** A broker's surroundings: keys, config, a signer that allows nearly everything, and a host. */
 export class BrokerScene implements AsyncDisposable {
   readonly dir: string;
@@ -27,7 +35,8 @@ export class BrokerScene implements AsyncDisposable {
     this.listen = parts.listen;
   }
 
-  static async create(): Promise<BrokerScene> {
+  /** @param keys keys of the config besides the usual ones */
+  static async create(keys: BrokerKeys = {}): Promise<BrokerScene> {
     const dir = await Deno.makeTempDir({ prefix: "broker-scene-" });
     for (const folder of ["target", "audit"]) await Deno.mkdir(`${dir}/${folder}`);
     const ca = createTestCa();
@@ -43,7 +52,12 @@ export class BrokerScene implements AsyncDisposable {
       subjectAltNames: ["127.0.0.1"],
     });
     const addr = `127.0.0.1:${target.port}`;
-    const host = { addr, user: target.user, host_key: target.hostKeyLine };
+    const host = {
+      addr,
+      user: target.user,
+      host_key: target.hostKeyLine,
+      ...(keys.stopOnDisconnect === true ? { stop_on_disconnect: true } : {}),
+    };
     const signer = await FakeSigner.start({ tls: server, clientCa: pki.certPem, ca, hosts: { web01: host } });
     const leaf = await issueLeaf(pki, {
       subject: "CN=broker-1",
@@ -61,7 +75,9 @@ export class BrokerScene implements AsyncDisposable {
         client_cert: `${dir}/broker.crt`,
         client_key: `${dir}/broker.key`,
         ca: `${dir}/ca.crt`,
+        approval_wait_seconds: keys.approvalWaitSeconds ?? 0,
       },
+      approval_via_elicitation: keys.approvalViaElicitation ?? false,
       audit_log: `${dir}/audit/audit.log`,
       audit_key: `${dir}/audit.seed`,
       monitor_listen: `127.0.0.1:${freePort()}`,

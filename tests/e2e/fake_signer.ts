@@ -1,6 +1,7 @@
 import { readJsonBody } from "@gateway/shared/http/body";
 import { startMtlsServer } from "@gateway/shared/http/mtls_server";
 import { stringifyJson } from "@gateway/shared/json";
+import { stopOnDisconnect } from "@gateway/shared/policy/stop_on_disconnect";
 import type { HostsResponse } from "@gateway/shared/wire/host";
 import { type SignRequest, signRequest } from "@gateway/shared/wire/sign";
 import type { CertificatePair } from "../../ctl/init/x509.ts";
@@ -24,6 +25,13 @@ export class FakeSigner implements AsyncDisposable {
   delay: Promise<void> = Promise.resolve();
   /** When set, every answer. */
   answer: (() => Response) | undefined;
+  /** Who has to approve commands: nobody, the caller's own human, or one at the control plane that this is then. */
+  approval: "none" | "caller" | "control plane" = "none";
+  /** What the human at the control plane decides. */
+  decision = Promise.withResolvers<"approved" | "denied">();
+  /** The polls for it, as path with query. */
+  readonly polls: string[] = [];
+  readonly #parked = new Map<string, SignRequest>();
   readonly #options: FakeSignerOptions;
   #server: Awaited<ReturnType<typeof startMtlsServer>> | undefined;
 
@@ -62,31 +70,72 @@ export class FakeSigner implements AsyncDisposable {
       await this.delay;
       return this.answer?.() ?? json(this.#options.hosts);
     }
+    const { pathname, search } = new URL(request.url);
+    if (pathname.startsWith("/v1/sign/result/")) {
+      this.polls.push(pathname + search);
+      return this.answer?.() ?? await this.#poll(request);
+    }
     const body = await readJsonBody(request, { maxBytes: 65536, schema: signRequest });
     this.requests.push(body);
     return this.answer?.() ?? await this.#sign(body);
   }
 
-  async #sign(request: SignRequest): Promise<Response> {
-    if (request.command === "forbidden") {
-      return json(
-        { type: "about:blank", status: 403, detail: "command denied by policy", code: "denied" },
-        403,
-      );
+  /** Holds the poll as a control plane does, and then tells what has been decided. */
+  async #poll(request: Request): Promise<Response> {
+    const url = new URL(request.url);
+    const parked = this.#parked.get(url.pathname.split("/").at(-1) ?? "");
+    if (parked === undefined) return problem(404, "not_found", "unknown request");
+    const held = Number(url.searchParams.get("wait")) * 1000;
+    const timer = Promise.withResolvers<"pending">();
+    const timeout = setTimeout(() => timer.resolve("pending"), held);
+    const gone = () => timer.resolve("pending");
+    request.signal.addEventListener("abort", gone);
+    const decision = await Promise.race([this.decision.promise, timer.promise]);
+    clearTimeout(timeout);
+    request.signal.removeEventListener("abort", gone);
+    switch (decision) {
+      case "pending":
+        return json({ status: "pending" }, 202);
+      case "denied":
+        return problem(403, "denied", "approval denied");
+      default:
+        this.#parked.clear();
+        return await this.#issue(parked);
     }
-    const decision = {
-      allowed: true,
-      matched_rule: "allow:.*",
-      force_command: request.command,
-      ttl_seconds: 60,
-    };
-    if (request.dry_run) return json({ decision });
+  }
+
+  async #sign(request: SignRequest): Promise<Response> {
+    if (request.command === "forbidden") return problem(403, "denied", "command denied by policy");
+    if (request.dry_run) return json({ decision: decisionOf(request) });
+    if (this.approval === "caller" && !request.approved) {
+      const rule = { require_approval: true, matched_rule: "require_approval:.*" };
+      return json({ decision: { ...decisionOf(request), ...rule } });
+    }
+    if (this.approval === "control plane") {
+      const id = crypto.randomUUID().replaceAll("-", "");
+      this.#parked.set(id, request);
+      return json({ approval_id: id, status: "pending" }, 202);
+    }
+    return await this.#issue(request);
+  }
+
+  async #issue(request: SignRequest): Promise<Response> {
+    const stops = this.#options.hosts[request.host]?.stop_on_disconnect === true && !request.pty;
+    const forceCommand = stops ? stopOnDisconnect("", request.command) : request.command;
     const certificate = await this.#options.ca.certify(request.public_key.trim(), {
       serial: SERIAL,
-      criticalOptions: { "force-command": request.command },
+      criticalOptions: { "force-command": forceCommand },
     });
-    return json({ certificate, serial: SERIAL, decision });
+    return json({ certificate, serial: SERIAL, decision: decisionOf(request) });
   }
+}
+
+function decisionOf({ command }: SignRequest) {
+  return { allowed: true, matched_rule: "allow:.*", force_command: command, ttl_seconds: 60 };
+}
+
+function problem(status: number, code: string, detail: string): Response {
+  return json({ type: "about:blank", status, detail, code }, status);
 }
 
 function json(value: unknown, status = 200): Response {

@@ -33,10 +33,11 @@ export class McpProcess implements AsyncDisposable {
     return this.#log;
   }
 
-  async initialize() {
+  /** @param capabilities what the client can do for the server */
+  async initialize(capabilities: object = {}) {
     const answer = await this.request("initialize", {
       protocolVersion: "2025-11-25",
-      capabilities: {},
+      capabilities,
       clientInfo: { name: "test", version: "1" },
     });
     await this.notify("notifications/initialized", {});
@@ -56,12 +57,18 @@ export class McpProcess implements AsyncDisposable {
   /** Sends a request without waiting for its answer, and gives its id. */
   async start(method: string, params: object): Promise<number> {
     this.#id += 1;
-    await this.#send({ jsonrpc: "2.0", id: this.#id, method, params });
-    return this.#id;
+    const id = this.#id;
+    await this.#send({ jsonrpc: "2.0", id, method, params });
+    return id;
   }
 
   async notify(method: string, params: object): Promise<void> {
     await this.#send({ jsonrpc: "2.0", method, params });
+  }
+
+  /** Answers a request of the server. */
+  async respond(id: unknown, result: object): Promise<void> {
+    await this.#send({ jsonrpc: "2.0", id, result });
   }
 
   async line(): Promise<string> {

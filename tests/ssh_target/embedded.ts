@@ -1,6 +1,8 @@
 // @ts-types="./ssh2_server.d.ts"
 import ssh2, { type Connection, type ServerChannel, type Session } from "ssh2";
+import { connect, type Socket } from "node:net";
 import { userInfo } from "node:os";
+import type { Duplex } from "node:stream";
 import { type RunningCommand, startCommand } from "./embedded_command.ts";
 import { decideLogin, type LoginDecision } from "./embedded_login.ts";
 import { createHostKey } from "./host_key.ts";
@@ -70,6 +72,10 @@ function serve(connection: Connection, ip: string, options: SshTargetOptions, ru
     login = decision;
     context.accept();
   });
+  connection.on("tcpip", (accept, reject, { destIP, destPort }) => {
+    if (login?.forwarding !== true) return reject();
+    forward(connection, connect({ host: destIP, port: destPort, noDelay: true }), accept, reject);
+  });
   connection.on("session", (acceptSession) => {
     const session = acceptSession();
     session.on("eof", () => keepOpen(session));
@@ -100,6 +106,20 @@ function serve(connection: Connection, ip: string, options: SshTargetOptions, ru
     });
     session.on("signal", (_accept, _reject, info) => command?.signal(info.name));
   });
+}
+
+/** Joins a channel and a socket; each ends with the other, and both with the connection. */
+function forward(connection: Connection, socket: Socket, accept: () => Duplex, reject: () => void): void {
+  socket.once("error", reject);
+  socket.once("connect", () => {
+    const channel = accept();
+    channel.on("error", () => {});
+    channel.on("close", () => socket.destroy());
+    socket.on("error", () => channel.end());
+    socket.on("close", () => channel.end());
+    channel.pipe(socket).pipe(channel);
+  });
+  connection.on("close", () => socket.destroy());
 }
 
 /** ssh2's server obeys no request any more once the client's input is at its end; but signals come after it. */

@@ -30,7 +30,7 @@ export function startCommand(channel: ServerChannel, options: CommandOptions): R
     clearEnv: true,
     env: options.environment,
     detached: true,
-    stdin: "null",
+    stdin: "piped",
     stdout: "piped",
     stderr: "piped",
   }).spawn();
@@ -38,8 +38,7 @@ export function startCommand(channel: ServerChannel, options: CommandOptions): R
   const signal = (name: string) => {
     if (running && SIGNALS.includes(name)) signalGroup(process.pid, name);
   };
-  // Without a reader of the client's input the channel would never come to its close event.
-  channel.resume();
+  feed(channel, process.stdin);
   // Like sshd: the terminal hangs up, other commands have to find out that nobody listens.
   if (options.pty) channel.on("close", () => signal("HUP"));
   // A channel that is closed without a status tells the client that something went wrong here.
@@ -47,6 +46,14 @@ export function startCommand(channel: ServerChannel, options: CommandOptions): R
     running = false;
   });
   return { signal, ended };
+}
+
+/** Gives the command what the client sends; reads on without it, or the channel would never come to its end. */
+async function feed(channel: ServerChannel, stdin: WritableStream<Uint8Array>): Promise<void> {
+  const writer = stdin.getWriter();
+  channel.on("data", (chunk: Uint8Array) => void writer.write(chunk).catch(() => {}));
+  await new Promise<void>((resolve) => channel.once("end", resolve).once("close", resolve));
+  await writer.close().catch(() => {});
 }
 
 async function report(channel: ServerChannel, process: Deno.ChildProcess, pty: boolean): Promise<void> {

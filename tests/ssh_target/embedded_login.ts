@@ -29,7 +29,12 @@ export interface LoginAttempt {
 /** What the certificate allows, or why it is not good. */
 export type LoginDecision =
   | { readonly kind: "refused"; readonly reason: string }
-  | { readonly kind: "allowed"; readonly forceCommand: string | undefined; readonly pty: boolean };
+  | {
+    readonly kind: "allowed";
+    readonly forceCommand: string | undefined;
+    readonly pty: boolean;
+    readonly forwarding: boolean;
+  };
 
 /** Decides as sshd does (PROTOCOL.certkeys, sshd(8)). */
 export function decideLogin(attempt: LoginAttempt): LoginDecision {
@@ -46,6 +51,7 @@ export function decideLogin(attempt: LoginAttempt): LoginDecision {
     kind: "allowed",
     forceCommand: certificate.criticalOptions["force-command"],
     pty: certificate.extensions.includes("permit-pty"),
+    forwarding: certificate.extensions.includes("permit-port-forwarding"),
   };
 }
 

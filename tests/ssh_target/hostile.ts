@@ -1,5 +1,6 @@
 // @ts-types="./ssh2_server.d.ts"
 import ssh2, { type Connection, type ServerChannel } from "ssh2";
+import type { HopLogins } from "../../broker/ssh/connect_route.ts";
 import { createEphemeralKey, type EphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
 import { DEFAULT_LIMITS, type SshLimits } from "../../broker/ssh/limits.ts";
 import { type CommandResult, runCommand } from "../../broker/ssh/run_command.ts";
@@ -18,18 +19,27 @@ export interface HostileRequest {
 
 /** Runs `true` with a certificate that a server of this file does not check. */
 export async function runOn(request: HostileRequest): Promise<CommandResult> {
-  const { port, hostKeyLine, limits, signal } = request;
-  const key = createEphemeralKey();
+  const { limits, signal } = request;
   return await runCommand({
-    host: { addr: `127.0.0.1:${port}`, hostKey: hostKeyLine },
-    user: "root",
-    certificate: await createTestCa().certify((request.certifiedKey ?? key).publicKeyLine),
-    key,
+    hops: await hopsTo(request),
     command: "true",
     pty: false,
     limits: { ...DEFAULT_LIMITS, ...limits },
     ...(signal === undefined ? {} : { signal }),
   });
+}
+
+/** The way to a server of this file. */
+export async function hopsTo({ port, hostKeyLine, certifiedKey }: HostileRequest): Promise<HopLogins> {
+  const key = createEphemeralKey();
+  return [{
+    name: "hostile",
+    addr: `127.0.0.1:${port}`,
+    hostKey: hostKeyLine,
+    user: "root",
+    certificate: await createTestCa().certify((certifiedKey ?? key).publicKeyLine),
+    key,
+  }];
 }
 
 /** Gives a test a TCP server that does with each connection what it likes. */

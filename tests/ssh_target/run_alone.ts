@@ -9,7 +9,8 @@ const key = createEphemeralKey();
 const encoder = new TextEncoder();
 await Deno.stdout.write(encoder.encode(`${key.publicKeyLine}\n`));
 for await (const line of Deno.stdin.readable.pipeThrough(new TextDecoderStream())) {
-  const { stdout } = await runCommand({ ...JSON.parse(line), key, command: "echo alone", pty: false });
+  const hop = { ...JSON.parse(line), key };
+  const { stdout } = await runCommand({ hops: [hop], command: "echo alone", pty: false });
   await Deno.stdout.write(stdout);
   break;
 }

@@ -6,7 +6,9 @@ import { createTestCa, PRINCIPAL, type TestCa } from "./certificates.ts";
 import { currentUser, type SshTarget, startSshTarget } from "./target.ts";
 
 /** What a test asks of a target; all of it may be left out. */
-export interface SceneRequest extends Partial<Pick<RunCommandOptions, "pty" | "signal" | "user">> {
+export interface SceneRequest
+  extends Partial<Pick<RunCommandOptions, "pty" | "signal" | "stdin" | "stopsAtStdinEnd">> {
+  readonly user?: string;
   readonly fields?: Partial<CertificateFields>;
   readonly limits?: Partial<SshLimits>;
   /** Another authority than the one that the target trusts. */
@@ -65,13 +67,19 @@ async function run(
   const { fields, limits, ca = trusted, hostKey = target.hostKeyLine, key = createEphemeralKey(), signal } =
     request;
   return await runCommand({
-    host: { addr: `127.0.0.1:${target.port}`, hostKey },
-    user: request.user ?? target.user,
-    certificate: await ca.certify(key.publicKeyLine, fields),
-    key,
+    hops: [{
+      name: "target",
+      addr: `127.0.0.1:${target.port}`,
+      hostKey,
+      user: request.user ?? target.user,
+      certificate: await ca.certify(key.publicKeyLine, fields),
+      key,
+    }],
     command,
     pty: request.pty ?? false,
+    stopsAtStdinEnd: request.stopsAtStdinEnd ?? false,
     limits: { ...DEFAULT_LIMITS, commandMs: 60_000, ...limits },
+    ...(request.stdin === undefined ? {} : { stdin: request.stdin }),
     ...(signal === undefined ? {} : { signal }),
   });
 }

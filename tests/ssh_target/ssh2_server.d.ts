@@ -57,6 +57,12 @@ export interface ConnectionEvents {
   error: [error: Error];
   handshake: [negotiated: { readonly serverHostKey: string }];
   session: [accept: () => Session];
+  /** The client wants to be connected to an address (`direct-tcpip`). */
+  tcpip: [
+    accept: () => Duplex,
+    reject: Answer,
+    info: { readonly destIP: string; readonly destPort: number },
+  ];
 }
 
 /** One attempt to log in, to be accepted or rejected. */

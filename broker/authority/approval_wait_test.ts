@@ -1,0 +1,207 @@
+import assert from "node:assert/strict";
+import { AppError } from "@gateway/shared/errors";
+import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { ApprovalWaits, MAX_WAITING, MAX_WAITING_OF_ONE } from "./approval_wait.ts";
+import type { SignerReply, SignerRequest } from "./signer_client.ts";
+
+const PENDING: SignerReply = { status: 202, body: { status: "pending" }, text: "" };
+const GIVEN: SignerReply = { status: 200, body: { certificate: "c" }, text: "" };
+
+interface Hold {
+  /** How long the reply takes, in milliseconds. */
+  readonly ms: number;
+  readonly reply: SignerReply | Error;
+}
+
+/** A control plane that answers each poll as it is told to, and keeps when it was asked what. */
+class ScriptedControlPlane {
+  readonly clock = new FakeClock(0);
+  readonly polls: { readonly at: number; readonly path: string; readonly timeoutMs: number | undefined }[] =
+    [];
+  script: (poll: { readonly count: number; readonly waitSeconds: number }) => Hold;
+
+  constructor(script: ScriptedControlPlane["script"]) {
+    this.script = script;
+  }
+
+  async request({ path, signal, timeoutMs }: SignerRequest): Promise<SignerReply> {
+    const count = this.polls.length;
+    this.polls.push({ at: this.clock.now(), path, timeoutMs });
+    const waitSeconds = Number(new URL(path, "https://x").searchParams.get("wait"));
+    const { ms, reply } = this.script({ count, waitSeconds });
+    await this.clock.sleep(ms, signal);
+    if (reply instanceof Error) throw reply;
+    return reply;
+  }
+
+  waits(seconds: number): ApprovalWaits {
+    return new ApprovalWaits({ client: this, clock: this.clock, seconds });
+  }
+
+  get times(): readonly number[] {
+    return this.polls.map(({ at }) => at);
+  }
+}
+
+const parked = { approvalId: "ab12", publicKey: "ssh-ed25519 AA+/ comment\n", endUser: "agent-1" };
+
+function collect(waits: ApprovalWaits, options: { signal?: AbortSignal; endUser?: string } = {}) {
+  const { signal = new AbortController().signal, endUser = "agent-1" } = options;
+  return waits.collect({ ...parked, endUser }, { signal });
+}
+
+/** Lets the time pass until a wait has ended. */
+async function finish<T>(clock: FakeClock, waiting: Promise<T>): Promise<T> {
+  let done = false;
+  const settled = waiting.finally(() => done = true);
+  settled.catch(() => {});
+  for (let step = 0; !done && step < 1000; step++) await clock.advance(500);
+  return await settled;
+}
+
+const held = ({ waitSeconds }: { readonly waitSeconds: number }): Hold => ({
+  ms: waitSeconds * 1000,
+  reply: PENDING,
+});
+
+Deno.test("ApprovalWaits polls with the key and a hold, one poll after the other", async () => {
+  const plane = new ScriptedControlPlane((poll) => poll.count < 2 ? held(poll) : { ms: 100, reply: GIVEN });
+  const waiting = collect(plane.waits(120));
+  assert.deepEqual(await finish(plane.clock, waiting), { kind: "replied", reply: GIVEN });
+  assert.deepEqual(plane.times, [0, 8000, 16000]);
+  assert.deepEqual(plane.polls[0], {
+    at: 0,
+    path: "/v1/sign/result/ab12?pubkey=ssh-ed25519+AA%2B%2F+comment&wait=8",
+    timeoutMs: 20_000,
+  });
+});
+
+Deno.test("ApprovalWaits polls a control plane that does not hold every 2 s", async () => {
+  const plane = new ScriptedControlPlane(({ count }) => ({ ms: 100, reply: count < 3 ? PENDING : GIVEN }));
+  await finish(plane.clock, collect(plane.waits(120)));
+  assert.deepEqual(plane.times, [0, 2000, 4000, 6000]);
+});
+
+Deno.test("ApprovalWaits waits no longer than it may, and asks once more at the end", async () => {
+  const plane = new ScriptedControlPlane(held);
+  assert.deepEqual(await finish(plane.clock, collect(plane.waits(10))), {
+    kind: "undecided",
+    why: "deadline",
+  });
+  assert.deepEqual(plane.polls.map(({ at, path }) => [at, path.replace(/.*wait=/, "")]), [
+    [0, "8"],
+    [8000, "2"],
+    [10_000, "0"],
+  ]);
+});
+
+Deno.test("ApprovalWaits takes an approval that comes with the last poll", async () => {
+  const plane = new ScriptedControlPlane(({ count }) => ({ ms: 0, reply: count === 1 ? GIVEN : PENDING }));
+  assert.deepEqual(await finish(plane.clock, collect(plane.waits(1))), { kind: "replied", reply: GIVEN });
+  assert.deepEqual(plane.times, [0, 1000]);
+});
+
+Deno.test.each([400, 401, 403, 404, 408, 410, 429, 500, 503])(
+  "ApprovalWaits ends with the first answer %d",
+  async (status) => {
+    const reply = { status, body: undefined, text: "no" };
+    const plane = new ScriptedControlPlane(() => ({ ms: 0, reply }));
+    assert.deepEqual(await finish(plane.clock, collect(plane.waits(120))), { kind: "replied", reply });
+    assert.equal(plane.polls.length, 1);
+  },
+);
+
+Deno.test.each<{ name: string; reply: SignerReply | Error }>([
+  { name: "signing has failed (502)", reply: { status: 502, body: undefined, text: "" } },
+  {
+    name: "the control plane is away",
+    reply: new AppError("upstream_failure", "Failed contacting the signer"),
+  },
+])("ApprovalWaits tries again where $name", async ({ reply }) => {
+  const plane = new ScriptedControlPlane(({ count }) => ({ ms: 0, reply: count < 2 ? reply : GIVEN }));
+  assert.deepEqual(await finish(plane.clock, collect(plane.waits(120))), { kind: "replied", reply: GIVEN });
+  assert.deepEqual(plane.times, [0, 2000, 4000]);
+});
+
+Deno.test.each([
+  {
+    name: "with the client's word for it",
+    error: new AppError("upstream_failure", "Timed out contacting the signer"),
+    message: "querying approval result: Timed out contacting the signer",
+  },
+  {
+    name: "without a text that was not meant for others",
+    error: new Error("connect ECONNREFUSED 10.0.0.9:7443"),
+    message: "querying approval result: failed",
+  },
+])("ApprovalWaits says that the control plane is away $name", async ({ error, message }) => {
+  const plane = new ScriptedControlPlane(() => ({ ms: 0, reply: error }));
+  await assert.rejects(finish(plane.clock, collect(plane.waits(5))), { code: "upstream_failure", message });
+  assert.deepEqual(plane.times, [0, 2000, 4000, 5000]);
+});
+
+Deno.test("ApprovalWaits does not wait where it is not told to", async () => {
+  const plane = new ScriptedControlPlane(held);
+  assert.deepEqual(await collect(plane.waits(0)), { kind: "undecided", why: "not_configured" });
+  assert.deepEqual(plane.polls, []);
+});
+
+Deno.test.each([
+  { name: "a poll", script: held },
+  { name: "a pause", script: () => ({ ms: 0, reply: PENDING }) },
+])("ApprovalWaits ends when it is canceled in $name", async ({ script }) => {
+  const plane = new ScriptedControlPlane(script);
+  const client = new AbortController();
+  const waits = plane.waits(120);
+  const waiting = collect(waits, { signal: client.signal });
+  await plane.clock.advance(1000);
+  client.abort();
+  await assert.rejects(waiting, { code: "canceled" });
+  assert.equal(plane.clock.sleeping, 0);
+});
+
+Deno.test("ApprovalWaits gives a wait hardly longer life when the clock is set back", async () => {
+  let setBackMs = 0;
+  const plane = new ScriptedControlPlane((poll) => {
+    if (poll.count === 1) setBackMs = 3_600_000;
+    return held(poll);
+  });
+  const { clock } = plane;
+  const waits = new ApprovalWaits({
+    client: plane,
+    clock: { now: () => clock.now() - setBackMs, sleep: (ms, signal) => clock.sleep(ms, signal) },
+    seconds: 24,
+  });
+  assert.deepEqual(await finish(clock, collect(waits)), { kind: "undecided", why: "deadline" });
+  // One hold and its pause are not counted, and no more.
+  assert.ok(clock.now() <= 24_000 + 8_000 + 2_500, String(plane.times));
+});
+
+Deno.test("ApprovalWaits tells with each poll what it waits for", async () => {
+  const plane = new ScriptedControlPlane(held);
+  const told: string[] = [];
+  const { signal } = new AbortController();
+  const waiting = plane.waits(16).collect(parked, { signal, onWaiting: (id) => told.push(id) });
+  await finish(plane.clock, waiting);
+  assert.deepEqual(told, ["ab12", "ab12", "ab12"]);
+});
+
+Deno.test("ApprovalWaits lets one end user wait only so often at a time", async () => {
+  const plane = new ScriptedControlPlane(held);
+  const waits = plane.waits(60);
+  const first = Array.from({ length: MAX_WAITING_OF_ONE }, () => collect(waits));
+  assert.deepEqual(await collect(waits), { kind: "undecided", why: "too_many" });
+  const other = collect(waits, { endUser: "agent-2" });
+  await finish(plane.clock, Promise.all([...first, other]));
+  assert.equal((await finish(plane.clock, collect(waits))).kind, "undecided");
+  assert.ok(plane.polls.length > MAX_WAITING_OF_ONE + 1);
+});
+
+Deno.test("ApprovalWaits lets only so many wait in all", async () => {
+  const plane = new ScriptedControlPlane(held);
+  const waits = plane.waits(60);
+  const all = Array.from({ length: MAX_WAITING }, (_, at) => collect(waits, { endUser: `agent-${at}` }));
+  assert.deepEqual(await collect(waits), { kind: "undecided", why: "too_many" });
+  await finish(plane.clock, Promise.all(all));
+  assert.deepEqual(await finish(plane.clock, collect(waits)), { kind: "undecided", why: "deadline" });
+});

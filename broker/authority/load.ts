@@ -1,0 +1,81 @@
+import type { Clock } from "@gateway/shared/clock";
+import type { BrokerConfig, BrokerSignerConfig } from "@gateway/shared/config/broker";
+import { JsonClient } from "@gateway/shared/http/json_client";
+import { loadTlsMaterial } from "@gateway/shared/http/tls_material";
+import type { ServiceLogger } from "@gateway/shared/log";
+import type { Random } from "@gateway/shared/random";
+import type { Events } from "../events.ts";
+import { ApprovalWaits, MAX_WAITING } from "./approval_wait.ts";
+import type { Authority } from "./authority.ts";
+import { describeIgnoredKeys } from "./ignored_keys.ts";
+import { ownName } from "./own_name.ts";
+import { RemoteAuthority } from "./remote.ts";
+import type { SignerClient } from "./signer_client.ts";
+
+/** What an authority is made of besides the config. */
+export interface AuthorityPorts {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: ServiceLogger;
+  /** The value of an environment variable; asked for what a CA key of local mode names. */
+  readonly readEnv: (name: string) => string | undefined;
+}
+
+/** The signer, and who this broker is to it. */
+export interface SignerAccess {
+  readonly client: SignerClient;
+  readonly caller: string;
+}
+
+/** An authority to work with until it is closed. */
+export interface OpenAuthority {
+  readonly authority: Authority;
+  /** For whoever asks the signer for more than hosts and certificates; nobody in local mode. */
+  readonly signer: SignerAccess | undefined;
+  close(): void;
+}
+
+/** Opens an authority that has been loaded, once there is somewhere to record what it does. */
+export type OpenWith = (events: Events) => OpenAuthority;
+
+/**
+ * Loads what the config names: the credentials for the signer, or in local mode the CA keys and the policy.
+ * Nobody is talked to yet.
+ *
+ * @throws {AppError} `invalid_config`
+ */
+export async function loadAuthority(config: BrokerConfig, ports: AuthorityPorts): Promise<OpenWith> {
+  if (config.signer !== undefined) {
+    const ignored = describeIgnoredKeys(config);
+    if (ignored !== undefined) ports.logger.warn(ignored);
+    return await loadRemote(config.signer, ports);
+  }
+  // The policy's libraries are loaded only where the policy is.
+  const { loadLocal } = await import("./load_local.ts");
+  return await loadLocal(config, ports);
+}
+
+async function loadRemote(signer: BrokerSignerConfig, { clock }: AuthorityPorts): Promise<OpenWith> {
+  const tls = await loadTlsMaterial({
+    cert: { key: "signer.client_cert", path: signer.client_cert },
+    key: { key: "signer.client_key", path: signer.client_key },
+    ca: { key: "signer.ca", path: signer.ca },
+  });
+  const caller = ownName(tls.cert);
+  const service = { what: "the signer", baseUrl: signer.url, ...tls };
+  return () => {
+    // A list of 10,000 hosts is about 2 MB.
+    const client = new JsonClient({ ...service, maxResponseBytes: 8 << 20 });
+    // Those who wait for a human must not hold the connections of those who do not.
+    const waitingClient = new JsonClient({ ...service, maxConnections: MAX_WAITING });
+    const waits = new ApprovalWaits({ client: waitingClient, clock, seconds: signer.approval_wait_seconds });
+    return {
+      authority: new RemoteAuthority(client, waits),
+      signer: { client, caller },
+      close() {
+        client.close();
+        waitingClient.close();
+      },
+    };
+  };
+}

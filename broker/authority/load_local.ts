@@ -1,0 +1,28 @@
+import { loadCaKeys } from "@gateway/shared/ca/load";
+import type { BrokerConfig } from "@gateway/shared/config/broker";
+import type { AuthorityPorts, OpenWith } from "./load.ts";
+import { LocalAuthority } from "./local.ts";
+import { compileLocalPolicy } from "./local_policy.ts";
+
+/**
+ * Loads the CA keys and compiles the policy of a broker in local mode.
+ *
+ * @throws {AppError} `invalid_config`
+ */
+export async function loadLocal(config: BrokerConfig, ports: AuthorityPorts): Promise<OpenWith> {
+  const { clock, random, logger, readEnv } = ports;
+  // Before keys are loaded: a broken policy is told at once.
+  const policy = compileLocalPolicy(config);
+  const caKeys = await loadCaKeys(config, { what: "broker config", clock, readEnv });
+  if ([caKeys.fallback, ...caKeys.byGroup.values()].some(({ backend }) => backend === "pem")) {
+    logger.warn(
+      "Lab use only: a CA key is a file that the process which talks to agents can read; " +
+        "production keeps it in a signer, an agent or a vault",
+    );
+  }
+  return (events) => ({
+    authority: new LocalAuthority({ policy, caKeys, clock, random, events }),
+    signer: undefined,
+    close() {},
+  });
+}

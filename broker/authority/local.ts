@@ -1,0 +1,114 @@
+import type { CaKey } from "@gateway/shared/ca/custody";
+import { issueUserCertificate } from "@gateway/shared/ca/issue";
+import type { CaKeyRing } from "@gateway/shared/ca/select";
+import type { Clock } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
+import { STATUS } from "@gateway/shared/http/problem";
+import type { CompiledPolicy } from "@gateway/shared/policy/compile";
+import { describeSignRequest, intentOf } from "@gateway/shared/policy/sign_request";
+import {
+  type AllowedSsh,
+  decideSsh,
+  type SshDecision,
+  toWireDecision,
+  visibleHosts,
+} from "@gateway/shared/policy/ssh";
+import type { Random } from "@gateway/shared/random";
+import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
+import type { HostsResponse } from "@gateway/shared/wire/host";
+import { type SignRequest, signRequest } from "@gateway/shared/wire/sign";
+import { checkSignFields } from "@gateway/shared/wire/sign_fields";
+import type { Events } from "../events.ts";
+import type { Authority, CertificateRequest, SignAnswer, SignOptions } from "./authority.ts";
+
+/** Who asks for certificates in local mode: the name in their KeyIds, and the caller of policy. */
+export const LOCAL_CALLER = "local";
+
+/** What a {@linkcode LocalAuthority} works with. */
+export interface LocalAuthorityPorts {
+  readonly policy: CompiledPolicy;
+  readonly caKeys: CaKeyRing<CaKey>;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** There is no signer's audit log: each certificate is in the broker's before it is released. */
+  readonly events: Pick<Events, "require">;
+}
+
+/** A request that the policy has been asked about. */
+interface Decided {
+  readonly request: SignRequest;
+  readonly decision: SshDecision;
+  readonly publicKey: Uint8Array;
+}
+
+/**
+ * The signer inside the broker: the same policy, the same certificates, and no freezes, grants, waivers or
+ * approvals by others. The one approval that there is, is that of the human at the MCP client.
+ */
+export class LocalAuthority implements Authority {
+  readonly #ports: LocalAuthorityPorts;
+  readonly #hosts: HostsResponse;
+
+  constructor(ports: LocalAuthorityPorts) {
+    this.#ports = ports;
+    this.#hosts = visibleHosts(ports.policy, LOCAL_CALLER);
+  }
+
+  hosts(): Promise<HostsResponse> {
+    return Promise.resolve(this.#hosts);
+  }
+
+  async sign(body: CertificateRequest, { signal }: SignOptions): Promise<SignAnswer> {
+    let decided: Decided;
+    try {
+      decided = decide(this.#ports.policy, body);
+    } catch (error) {
+      // What the signer would answer with 400.
+      if (!(error instanceof AppError)) throw error;
+      return { kind: "rejected", status: STATUS[error.code], detail: error.message };
+    }
+    const { request, decision, publicKey } = decided;
+    if (request.dry_run) return { kind: "decided", decision: toWireDecision(decision) };
+    if (decision.kind === "denied") {
+      return { kind: "rejected", status: STATUS.denied, detail: decision.reason };
+    }
+    if (decision.requireApproval && !request.approved) {
+      return { kind: "needs_approval", rule: decision.matchedRule };
+    }
+    if (signal.aborted) throw new AppError("canceled", "request canceled");
+    return await this.#issue(request, decision, publicKey);
+  }
+
+  async #issue(request: SignRequest, decision: AllowedSsh, publicKey: Uint8Array): Promise<SignAnswer> {
+    const endUser = request.end_user;
+    const issued = await issueUserCertificate(
+      { decision, caller: LOCAL_CALLER, endUser, publicKey },
+      this.#ports,
+    );
+    const { host } = decision;
+    await this.#ports.events.require({
+      caller: LOCAL_CALLER,
+      host: host.addr,
+      user: host.user,
+      principal: host.principal,
+      command: describeSignRequest(request),
+      ttl: `${decision.ttlSeconds}s`,
+      serial: issued.serial,
+      outcome: "issued",
+      elevation: decision.elevation,
+      pty: decision.pty,
+      policy_rule: decision.matchedRule,
+      warning: decision.warning,
+    });
+    const { elevationPrefix } = decision;
+    return { kind: "issued", ...issued, decision: toWireDecision(decision), elevationPrefix, waited: false };
+  }
+}
+
+/** @throws {AppError} for a request that no policy needs to see */
+function decide(policy: CompiledPolicy, body: CertificateRequest): Decided {
+  const request = signRequest.parse(body);
+  checkSignFields(request);
+  const publicKey = parseEd25519PublicKey(request.public_key);
+  return { request, publicKey, decision: decideSsh(policy, intentOf(request, LOCAL_CALLER)) };
+}

@@ -1,0 +1,224 @@
+import assert from "node:assert/strict";
+import { AuditGate } from "@gateway/shared/audit/gate";
+import type { CaKey } from "@gateway/shared/ca/custody";
+import { parsePemCaKey } from "@gateway/shared/ca/pem";
+import type { CaKeyRing } from "@gateway/shared/ca/select";
+import type { BrokerHost } from "@gateway/shared/config/broker_host";
+import { parseCertificate, verifyCertificateSignature } from "@gateway/shared/ssh/certificate";
+import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/private_key";
+import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FixedRandom } from "@gateway/shared/testing/fixed_random";
+import { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";
+import { SAMPLE_HOST_KEY } from "@gateway/shared/testing/sample_policy";
+import type { CertificateRequest } from "./authority.ts";
+import { checkCertificate } from "./certificate_check.ts";
+import { LocalAuthority } from "./local.ts";
+import { compileLocalPolicy } from "./local_policy.ts";
+
+const NOW_MS = 1_700_000_000_000;
+const SERIAL = 0xfefefefefefefefen;
+const { signal } = new AbortController();
+
+const HOSTS: Record<string, BrokerHost> = {
+  web01: {
+    addr: "10.0.0.1:22",
+    user: "deploy",
+    host_key: SAMPLE_HOST_KEY,
+    principal: "host:web01",
+    groups: ["web"],
+    jump: "hop",
+    allow_sudo: true,
+    allow_pty: true,
+    command_policy: {
+      mode: "allowlist",
+      allow: ["^uptime$", "^reboot$"],
+      require_approval: ["^reboot$"],
+    },
+  },
+  hop: { addr: "10.0.0.2:22", user: "jump", host_key: SAMPLE_HOST_KEY, principal: "host:hop" },
+};
+
+const REQUEST: CertificateRequest = {
+  host: "web01",
+  role: "target",
+  purpose: "oneshot",
+  command: "uptime",
+  public_key: SAMPLE_HOST_KEY,
+  end_user: "agent-1",
+  end_user_groups: null,
+};
+
+const caKey = (fill: number) => parsePemCaKey(encodeOpensshPrivateKey(new Uint8Array(32).fill(fill), "ca"));
+
+function createAuthority(caKeys: CaKeyRing<CaKey> = { fallback: caKey(1), byGroup: new Map() }) {
+  const log = new MemoryAuditLog();
+  const events = new AuditGate({ log, failMode: "closed", onAppendFailure() {}, onBlocked() {} });
+  const authority = new LocalAuthority({
+    policy: compileLocalPolicy({
+      hosts: HOSTS,
+      command_policies: {},
+      group_command_policies: {},
+      max_ttl_seconds: 300,
+      source_address: "10.9.0.0/16",
+    }),
+    caKeys,
+    clock: new FakeClock(NOW_MS),
+    random: new FixedRandom([0xfe]),
+    events,
+  });
+  const sign = (changes: Partial<CertificateRequest> = {}) =>
+    authority.sign({ ...REQUEST, ...changes }, { signal });
+  return { authority, sign, log };
+}
+
+Deno.test("LocalAuthority.hosts() lists the hosts of the config, without their policy", async () => {
+  assert.deepEqual(await createAuthority().authority.hosts(), {
+    hop: { addr: "10.0.0.2:22", user: "jump", host_key: SAMPLE_HOST_KEY },
+    web01: {
+      addr: "10.0.0.1:22",
+      user: "deploy",
+      host_key: SAMPLE_HOST_KEY,
+      jump: "hop",
+      allow_sudo: true,
+      allow_pty: true,
+      groups: ["web"],
+    },
+  });
+});
+
+Deno.test("LocalAuthority.sign() issues a certificate locked to the command, and records it first", async () => {
+  const { sign, log } = createAuthority();
+  const answer = await sign({ ttl_seconds: 60 });
+  assert.ok(answer.kind === "issued");
+  checkCertificate(answer.certificate, { publicKey: SAMPLE_HOST_KEY, serial: answer.serial, use: "command" });
+  const certificate = parseCertificate(answer.certificate);
+  assert.ok(verifyCertificateSignature(certificate));
+  assert.deepEqual(certificate.principals, ["host:web01"]);
+  assert.deepEqual({ ...certificate.criticalOptions }, {
+    "force-command": "uptime",
+    "source-address": "10.9.0.0/16",
+  });
+  assert.deepEqual(certificate.extensions, []);
+  assert.equal(certificate.validBefore, NOW_MS / 1000 + 60);
+  assert.equal(certificate.serial, SERIAL);
+  assert.equal(certificate.keyId, "agent=local host=web01 role=target t=1700000000 user=agent-1");
+  assert.equal(answer.waited, false);
+  assert.deepEqual(log.entries, [{
+    caller: "local",
+    host: "10.0.0.1:22",
+    user: "deploy",
+    principal: "host:web01",
+    command: "role=target purpose=oneshot user=agent-1",
+    ttl: "60s",
+    serial: SERIAL,
+    outcome: "issued",
+    elevation: "",
+    pty: false,
+    policy_rule: "allow:^uptime$",
+    warning: "",
+  }]);
+});
+
+Deno.test("LocalAuthority.sign() releases no certificate that could not be recorded", async () => {
+  const { sign, log } = createAuthority();
+  log.failing = true;
+  await assert.rejects(sign(), { code: "audit_unavailable" });
+});
+
+Deno.test("LocalAuthority.sign() signs with the key of the host's group", async () => {
+  const [own, other] = [caKey(2), caKey(1)];
+  const { sign } = createAuthority({ fallback: other, byGroup: new Map([["web", own]]) });
+  const answer = await sign();
+  assert.ok(answer.kind === "issued");
+  assert.deepEqual(parseCertificate(answer.certificate).caPublicKey, own.publicKey);
+});
+
+Deno.test("LocalAuthority.sign() gives a hop a certificate without shell and terminal", async () => {
+  const answer = await createAuthority().sign({ host: "hop", role: "bastion", command: "" });
+  assert.ok(answer.kind === "issued");
+  const certificate = parseCertificate(answer.certificate);
+  assert.deepEqual(certificate.extensions, ["permit-port-forwarding"]);
+  assert.match(certificate.keyId, /role=bastion/);
+});
+
+Deno.test("LocalAuthority.sign() answers a dry run with the decision alone", async () => {
+  const { sign, log } = createAuthority();
+  const allowed = await sign({ dry_run: true });
+  assert.ok(allowed.kind === "decided" && allowed.decision.allowed);
+  const gated = await sign({ dry_run: true, command: "reboot" });
+  assert.ok(gated.kind === "decided" && gated.decision.require_approval === true);
+  const denied = await sign({ dry_run: true, command: "id" });
+  assert.ok(denied.kind === "decided");
+  assert.deepEqual([denied.decision.allowed, denied.decision.matched_rule], [false, "allowlist:no-match"]);
+  assert.deepEqual(log.entries, []);
+});
+
+Deno.test("LocalAuthority.sign() wants an approval where the policy does, and takes the broker's word for it", async () => {
+  const { sign } = createAuthority();
+  assert.deepEqual(await sign({ command: "reboot" }), {
+    kind: "needs_approval",
+    rule: "require_approval:^reboot$",
+  });
+  assert.equal((await sign({ command: "reboot", approved: true })).kind, "issued");
+});
+
+Deno.test.each<{ name: string; changes: Partial<CertificateRequest>; status: number; detail: RegExp }>([
+  { name: "a command that no rule allows", changes: { command: "id" }, status: 403, detail: /command/ },
+  {
+    name: "an approved command that no rule allows",
+    changes: { command: "id", approved: true },
+    status: 403,
+    detail: /command/,
+  },
+  { name: "an unknown host", changes: { host: "gone" }, status: 403, detail: /no policy for host: "gone"/ },
+  { name: "an unknown role", changes: { role: "root" }, status: 403, detail: /unknown role/ },
+  { name: "a user in no group", changes: { end_user_groups: [] }, status: 403, detail: /\(groups\)/ },
+  {
+    name: "a shell on a host with command rules",
+    changes: { purpose: "session", session_mode: "shell", command: "" },
+    status: 403,
+    detail: /./,
+  },
+  { name: "a host with rules as a hop", changes: { role: "bastion" }, status: 403, detail: /bastion/ },
+  {
+    name: "an end user that would forge a field of the KeyId",
+    changes: { end_user: "x role=bastion" },
+    status: 400,
+    detail: /^invalid end_user: /,
+  },
+  {
+    name: "a key that is none",
+    changes: { public_key: "ssh-ed25519 AAAA" },
+    status: 400,
+    detail: /^invalid pubkey$/,
+  },
+  {
+    name: "a cluster",
+    changes: { target_type: "k8s" },
+    status: 400,
+    detail: /target_type "k8s" is not supported yet/,
+  },
+])("LocalAuthority.sign() rejects $name", async ({ changes, status, detail }) => {
+  const { sign, log } = createAuthority();
+  const answer = await sign(changes);
+  assert.ok(answer.kind === "rejected");
+  assert.equal(answer.status, status);
+  assert.match(answer.detail, detail);
+  assert.deepEqual(log.entries, []);
+});
+
+Deno.test("LocalAuthority.sign() says that the CA key could not sign", async () => {
+  const broken: CaKey = {
+    ...caKey(1),
+    sign: () => Promise.reject(new Error("agent at /run/ca.sock is gone")),
+  };
+  const { sign, log } = createAuthority({ fallback: broken, byGroup: new Map() });
+  await assert.rejects(sign(), { code: "upstream_failure", message: "the CA key could not sign" });
+  assert.deepEqual(log.entries, []);
+});
+
+Deno.test("LocalAuthority.sign() makes no certificate for who has gone", async () => {
+  const { authority, log } = createAuthority();
+  await assert.rejects(authority.sign(REQUEST, { signal: AbortSignal.abort() }), { code: "canceled" });
+  assert.deepEqual(log.entries, []);
+});

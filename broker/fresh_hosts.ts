@@ -1,0 +1,47 @@
+import { AppError } from "@gateway/shared/errors";
+import { quoteText } from "@gateway/shared/quote";
+import type { Hosts, HostsView } from "./hosts_view.ts";
+import { buildRoute, type Route } from "./route.ts";
+
+/**
+ * Always asks anew: a host that was removed must not be used once more.
+ *
+ * @throws {AppError} `denied` or `frozen` when this broker may not have the list, else `upstream_failure`
+ */
+export async function refreshHosts(view: HostsView, signal: AbortSignal): Promise<Hosts> {
+  try {
+    return await untilAborted(view.refresh(), signal);
+  } catch (cause) {
+    const text = `refreshing host list: ${cause instanceof Error ? cause.message : String(cause)}`;
+    if (cause instanceof AppError && (cause.code === "denied" || cause.code === "frozen")) {
+      throw new AppError(cause.code, text, { cause });
+    }
+    throw new AppError("upstream_failure", `upstream failure: ${text}`, { cause });
+  }
+}
+
+/**
+ * The way to a host.
+ *
+ * @throws {AppError} `unknown_host`, or `denied` when its bastions lead nowhere
+ */
+export function routeTo(hosts: Hosts, name: string): Route {
+  if (!hosts.has(name)) throw new AppError("unknown_host", `unknown host: ${quoteText(name)}`);
+  try {
+    return buildRoute(hosts, name);
+  } catch (cause) {
+    if (!(cause instanceof AppError)) throw cause;
+    // The host is known: what its chain lacks is the operator's to mend, not a name to spell otherwise.
+    throw new AppError("denied", cause.message, { cause });
+  }
+}
+
+/** Stops waiting when the signal is aborted; what is waited for is shared with others and goes on. */
+export function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(signal.reason);
+    signal.addEventListener("abort", onAbort, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
+    if (signal.aborted) onAbort();
+  });
+}

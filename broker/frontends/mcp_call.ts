@@ -1,0 +1,120 @@
+import type { Clock } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
+import { stringifyJson } from "@gateway/shared/json";
+import type {
+  AuthInfo,
+  CallToolResult,
+  InputRequiredResult,
+  ServerContext,
+} from "@modelcontextprotocol/server";
+import type { AskHuman, Tool, ToolContext } from "../tools/tool.ts";
+import { canElicit, elicitationParams, HUMAN_MS, readElicitation, readInput } from "./elicitation.ts";
+import type { PausedCalls } from "./paused_calls.ts";
+
+/** What is the same for all calls of a connection. */
+export interface CallToolOptions {
+  /** Who calls, as the frontend knows it; over HTTP from what the request brought along. */
+  readonly caller: (
+    authInfo: AuthInfo | undefined,
+  ) => Pick<ToolContext, "caller" | "callerGroups" | "bearerToken">;
+  /** The generation that the client has opened with: with sessions, or stateless. */
+  readonly era: "legacy" | "modern";
+  /** What it takes to ask the human at the client; absent when none may be asked. */
+  readonly chat?: Chat;
+  /** Told of every fault that is not a refusal; its text is not for the model. */
+  readonly onError: (error: unknown) => void;
+}
+
+/** What it takes to ask the human at the client. */
+export interface Chat {
+  readonly clock: Clock;
+  /** Where stateless calls wait for the answer. */
+  readonly pausedCalls: PausedCalls;
+}
+
+/** One `tools/call`. */
+export interface ToolCall {
+  readonly tool: Tool;
+  readonly args: unknown;
+  readonly mcpReq: ServerContext["mcpReq"];
+  /** Who sent it, where the transport knows. */
+  readonly authInfo: AuthInfo | undefined;
+  /** What this client can do. */
+  readonly capabilities: unknown;
+}
+
+/** Answers a call: with the tool's result, its failure, or a question for the human at the client. */
+export async function callTool(
+  options: CallToolOptions,
+  { tool, args, mcpReq, authInfo, capabilities }: ToolCall,
+): Promise<CallToolResult | InputRequiredResult> {
+  const onProgress = reportProgress(mcpReq);
+  const run = async (context: Pick<ToolContext, "signal" | "askHuman">): Promise<CallToolResult> => {
+    try {
+      const caller = options.caller(authInfo);
+      const { text, structured } = await tool.call(args, { ...caller, ...onProgress, ...context });
+      return { content: [{ type: "text", text }], structuredContent: structured };
+    } catch (error) {
+      return describeFailure(error, options.onError);
+    }
+  };
+  const { signal } = mcpReq;
+  const { chat, era } = options;
+  if (chat === undefined) return await run({ signal });
+  if (era === "legacy") {
+    return await run(canElicit(capabilities) ? { signal, askHuman: askByRequest(mcpReq, chat) } : { signal });
+  }
+  const { pausedCalls } = chat;
+  const request = { identity: identityOf(tool.name, args), signal };
+  const state = mcpReq.requestState();
+  if (state !== undefined) return await pausedCalls.resume(state, request, readInput(mcpReq.inputResponses));
+  return canElicit(capabilities) ? await pausedCalls.begin(request, run) : await run({ signal });
+}
+
+/** Asks by a request of our own, which only the generation with sessions allows. */
+function askByRequest({ send, signal }: ServerContext["mcpReq"], { clock }: Chat): AskHuman {
+  return async (question) => {
+    const answered = new AbortController();
+    const timeUp = new AbortController();
+    clock.sleep(HUMAN_MS, answered.signal).then(() => timeUp.abort(), () => {});
+    try {
+      const params = { ...elicitationParams(question) };
+      // The library's own time limit is out of the way.
+      const options = { signal: AbortSignal.any([signal, timeUp.signal]), timeout: 2 * HUMAN_MS };
+      return readElicitation(await send({ method: "elicitation/create", params }, options));
+    } catch {
+      if (timeUp.signal.aborted) return { kind: "declined", why: "no answer in time" };
+      return { kind: "declined", why: signal.aborted ? "canceled" : "declined: no answer that can be read" };
+    } finally {
+      answered.abort();
+    }
+  };
+}
+
+function reportProgress({ _meta, notify }: ServerContext["mcpReq"]): Pick<ToolContext, "onProgress"> {
+  const progressToken = _meta?.progressToken;
+  if (progressToken === undefined) return {};
+  let progress = 0;
+  return {
+    onProgress(message) {
+      progress += 1;
+      // A client that is gone ends the call by other means.
+      notify({ method: "notifications/progress", params: { progressToken, progress, message } }).catch(
+        () => {},
+      );
+    },
+  };
+}
+
+/** A call as one text, the same whichever way its arguments are ordered. */
+function identityOf(name: string, args: unknown): string {
+  const sorted = Object.entries(args ?? {}).toSorted(([left], [right]) => left < right ? -1 : 1);
+  return stringifyJson([name, sorted]);
+}
+
+/** A failure of the tool is a result, so that the model reads it; without structured content, which would lie. */
+function describeFailure(error: unknown, onError: (error: unknown) => void): CallToolResult {
+  onError(error);
+  const text = error instanceof AppError ? error.message : "internal error";
+  return { content: [{ type: "text", text }], isError: true };
+}

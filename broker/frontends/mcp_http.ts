@@ -1,0 +1,185 @@
+import { createMcpHandler, isInitializeRequest, isLegacyRequest } from "@modelcontextprotocol/server";
+import { z } from "@zod/zod";
+import type { Clock } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
+import { readJsonBody } from "@gateway/shared/http/body";
+import { problemResponse } from "@gateway/shared/http/problem";
+import type { EndUserVerifier } from "@gateway/shared/oidc/verifier";
+import type { Random } from "@gateway/shared/random";
+import { readBearer } from "../oauth/bearer.ts";
+import { type BearerRefusal, challengeResponse } from "../oauth/challenge.ts";
+import { AuthenticatedEndUser, callerOf } from "../oauth/end_user.ts";
+import { metadataPaths, metadataUrl, type ProtectedResource, respondToMetadata } from "../oauth/metadata.ts";
+import type { Tool } from "../tools/tool.ts";
+import { exactMembers } from "./exact_numbers.ts";
+import { accepts, allowedHostnames, checkBatch, checkHost, checkOrigin } from "./http_headers.ts";
+import { createMcpServer, type McpServerOptions } from "./mcp_server.ts";
+import type { McpSession } from "./mcp_session.ts";
+import { isEventId } from "./kept_events.ts";
+import { McpSessions } from "./mcp_sessions.ts";
+import { limitCalls, MAX_EXCHANGES, UserLimit } from "./user_limit.ts";
+import { watchEnd } from "./watched_response.ts";
+
+/** The largest request body, in bytes: what a file transfer's content needs. */
+export const MAX_BODY_BYTES = 1 << 20;
+
+const SESSION_HEADER = "mcp-session-id";
+const METHODS = ["GET", "POST", "DELETE"];
+
+/** What the MCP frontend over HTTP needs. */
+export interface McpHttpOptions {
+  readonly tools: readonly Tool[];
+  readonly resource: ProtectedResource;
+  readonly verifier: EndUserVerifier;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** Told of every fault of a call; its text is not for the model. */
+  readonly onError: (error: unknown) => void;
+  /** Told of messages that are refused. */
+  readonly onProtocolError: (error: Error) => void;
+  /** Told why a token is refused; nothing of the token stands in it. */
+  readonly onRefusal: (reason: string) => void;
+}
+
+/** The MCP frontend over HTTP. */
+export interface McpHttp {
+  /** Answers one request. What it throws is for the listener to answer. */
+  fetch(request: Request): Promise<Response>;
+  /** Takes no more requests, and ends the streams on which nobody waits for an answer: a listener can close. */
+  drain(): void;
+  /** Ends all sessions; what runs is cancelled, and has ended when this resolves. */
+  close(): Promise<void>;
+}
+
+/**
+ * Serves MCP to clients that bring a token of an OpenID provider with every request: in sessions (protocol
+ * revisions up to 2025-11-25), or stateless (2026-07-28).
+ */
+export function createMcpHttp(options: McpHttpOptions): McpHttp {
+  const { resource, onProtocolError } = options;
+  const hostnames = allowedHostnames(resource.resourceUrl);
+  const publicPaths = metadataPaths(resource.resourceUrl);
+  const challenge = { metadataUrl: metadataUrl(resource.resourceUrl), scopes: resource.scopes };
+  const exchanges = new UserLimit(MAX_EXCHANGES, "requests");
+  const calls = new Set<Promise<unknown>>();
+  let draining = false;
+  const tools = limitCalls(options.tools).map(withExactNumbers);
+  const serverFor = (era: McpServerOptions["era"], onCall?: McpServerOptions["onCall"]) =>
+    createMcpServer({
+      tools,
+      caller: callerOf,
+      era,
+      onError: options.onError,
+      onCall(call) {
+        calls.add(call);
+        const forget = () => calls.delete(call);
+        call.then(forget, forget);
+        onCall?.(call);
+      },
+    });
+  const sessions = new McpSessions({ ...options, createServer: (onCall) => serverFor("legacy", onCall) });
+  const stateless = createMcpHandler(({ era }) => serverFor(era), {
+    legacy: "reject",
+    onerror: onProtocolError,
+  });
+
+  async function authenticate(request: Request): Promise<AuthenticatedEndUser | Response> {
+    const refuse = (refusal: BearerRefusal) => {
+      if (refusal.code !== "no_token") options.onRefusal(refusal.reason);
+      return challengeResponse(challenge, refusal);
+    };
+    const bearer = readBearer(request);
+    switch (bearer.kind) {
+      case "missing":
+        return refuse({ code: "no_token" });
+      case "in_url":
+        return refuse({ code: "invalid_request", reason: "a token must not stand in the URL" });
+      case "token": {
+        const result = await options.verifier.verify(bearer.token);
+        return result.kind === "verified" ? new AuthenticatedEndUser(bearer.token, result) : refuse(result);
+      }
+      default:
+        return bearer satisfies never;
+    }
+  }
+
+  async function post(request: Request, endUser: AuthenticatedEndUser): Promise<Response> {
+    const body = await readJsonBody(request, { maxBytes: MAX_BODY_BYTES, schema: z.unknown() });
+    if (!accepts(request.headers.get("accept"), ["application/json", "text/event-stream"])) {
+      throw new AppError("invalid_request", "Accept must allow application/json and text/event-stream");
+    }
+    checkBatch(request.headers, body);
+    if (!await isLegacyRequest(request, body)) {
+      return await stateless.fetch(request, { authInfo: endUser, parsedBody: body });
+    }
+    if (isInitializeRequest(body) && !request.headers.has(SESSION_HEADER)) {
+      return await sessions.open(endUser.name).handle({ request, authInfo: endUser, body });
+    }
+    return await findSession(request, endUser).handle({ request, authInfo: endUser, body });
+  }
+
+  function findSession(request: Request, { name }: AuthenticatedEndUser): McpSession {
+    const id = request.headers.get(SESSION_HEADER);
+    if (id === null) throw new AppError("invalid_request", "Mcp-Session-Id header is required");
+    return sessions.find(id, name);
+  }
+
+  async function serve(request: Request, endUser: AuthenticatedEndUser): Promise<Response> {
+    switch (request.method) {
+      case "POST":
+        return await post(request, endUser);
+      case "GET": {
+        if (!accepts(request.headers.get("accept"), ["text/event-stream"])) {
+          throw new AppError("invalid_request", "Accept must allow text/event-stream");
+        }
+        const lastEventId = request.headers.get("last-event-id");
+        if (lastEventId !== null && !isEventId(lastEventId)) {
+          throw new AppError("invalid_request", "Last-Event-ID is not one of this server's");
+        }
+        return await findSession(request, endUser).handle({ request, authInfo: endUser });
+      }
+      case "DELETE":
+        await sessions.end(findSession(request, endUser));
+        return new Response(null, { status: 204 });
+      default:
+        return problemResponse(new AppError("method_not_allowed", "method not allowed"), { allow: METHODS });
+    }
+  }
+
+  return {
+    async fetch(request) {
+      if (draining) throw new AppError("canceled", "the broker is stopping");
+      checkHost(request.headers, hostnames);
+      if (publicPaths.has(new URL(request.url).pathname)) return respondToMetadata(request.method, resource);
+      checkOrigin(request.headers, hostnames);
+      const endUser = await authenticate(request);
+      if (endUser instanceof Response) return endUser;
+      const end = exchanges.begin(endUser.name);
+      try {
+        return watchEnd(await serve(request, endUser), end);
+      } catch (error) {
+        end();
+        throw error;
+      }
+    },
+    drain() {
+      draining = true;
+      sessions.endStandingStreams();
+    },
+    async close() {
+      draining = true;
+      await Promise.all([sessions.close(), stateless.close()]);
+      await Promise.allSettled(calls);
+    },
+  };
+}
+
+function withExactNumbers(tool: Tool): Tool {
+  return {
+    ...tool,
+    async call(args, context) {
+      const { text, structured } = await tool.call(args, context);
+      return { text, structured: exactMembers(structured) };
+    },
+  };
+}

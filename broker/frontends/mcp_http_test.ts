@@ -1,0 +1,465 @@
+import assert from "node:assert/strict";
+import { AppError, type ErrorCode } from "@gateway/shared/errors";
+import { stringifyJson } from "@gateway/shared/json";
+import { hangUntilAborted, printed } from "../testing/fake_runner.ts";
+import {
+  initialize,
+  McpHttpFixture,
+  parseEvents,
+  rpc,
+  statelessHeaders,
+  statelessRpc,
+  type TestRequest,
+} from "../testing/mcp_http_fixture.ts";
+import { until } from "../testing/raw_mcp_client.ts";
+import { MAX_BODY_BYTES } from "./mcp_http.ts";
+import { MAX_EXCHANGES } from "./user_limit.ts";
+
+const LIST = rpc(1, "tools/list");
+const CALL = { name: "ssh_execute", arguments: { server: "web01", command: "uptime" } };
+const INITIALIZED = { jsonrpc: "2.0", method: "notifications/initialized" };
+const CALL_RPC = rpc(7, "tools/call", CALL);
+
+/** How a request fails: by what the listener turns into an answer. */
+async function refusalOf(frontend: McpHttpFixture, request: TestRequest) {
+  const error = await frontend.send(request).then(() => undefined, (error) => error);
+  assert.ok(error instanceof AppError, "was served");
+  return { code: error.code, message: error.message };
+}
+
+Deno.test.each<{ name: string; request: TestRequest; status: number; detail: string }>([
+  { name: "no token", request: { body: LIST }, status: 401, detail: "no bearer token" },
+  {
+    name: "a bad token",
+    request: { token: "bad", body: LIST },
+    status: 401,
+    detail: "invalid token: token expired",
+  },
+  {
+    name: "a token without the scopes",
+    request: { token: "poor", body: LIST },
+    status: 403,
+    detail: "insufficient scope",
+  },
+  {
+    name: "a token in the URL only",
+    request: { path: "/mcp?access_token=alice", body: LIST },
+    status: 401,
+    detail: "no bearer token",
+  },
+  {
+    name: "a token in the URL as well",
+    request: { token: "alice", path: "/mcp?access_token=alice", body: LIST },
+    status: 400,
+    detail: "a token must not stand in the URL",
+  },
+  {
+    name: "no token and a body that is too large",
+    request: { body: "x".repeat(MAX_BODY_BYTES + 1) },
+    status: 401,
+    detail: "no bearer token",
+  },
+  { name: "a browser's question", request: { method: "OPTIONS" }, status: 401, detail: "no bearer token" },
+  { name: "another path without token", request: { path: "/" }, status: 401, detail: "no bearer token" },
+])("createMcpHttp() answers $status to $name, with a challenge", async ({ request, status, detail }) => {
+  await using frontend = new McpHttpFixture();
+  const response = await frontend.send(request);
+  assert.equal(response.status, status);
+  assert.match(
+    response.headers.get("www-authenticate") ?? "",
+    /^Bearer resource_metadata="https:[^"]+\/mcp"/,
+  );
+  assert.equal(response.headers.get("access-control-allow-origin"), null);
+  assert.equal((await response.json()).detail, detail);
+});
+
+Deno.test.each<{ name: string; request: TestRequest; code: ErrorCode; message: string | RegExp }>([
+  {
+    name: "another Host",
+    request: { token: "alice", headers: { host: "evil.example" }, body: LIST },
+    code: "forbidden",
+    message: "Forbidden: invalid Host header",
+  },
+  {
+    name: "another Origin",
+    request: { token: "alice", headers: { origin: "https://evil.example" }, body: LIST },
+    code: "forbidden",
+    message: "Forbidden: invalid Origin header",
+  },
+  {
+    name: "a body that is too large",
+    request: { token: "alice", body: "x".repeat(MAX_BODY_BYTES + 1) },
+    code: "payload_too_large",
+    message: /larger than 1048576 bytes$/,
+  },
+  {
+    name: "another content type",
+    request: { token: "alice", headers: { "content-type": "text/plain" }, body: LIST },
+    code: "unsupported_media_type",
+    message: /application\/json$/,
+  },
+  {
+    name: "what is not JSON",
+    request: { token: "alice", body: "{" },
+    code: "invalid_request",
+    message: "Request body is not valid JSON",
+  },
+  {
+    name: "an answer in one form only",
+    request: { token: "alice", headers: { accept: "application/json" }, body: LIST },
+    code: "invalid_request",
+    message: "Accept must allow application/json and text/event-stream",
+  },
+  {
+    name: "a batch of a version without batches",
+    request: { token: "alice", headers: { "mcp-protocol-version": "2025-11-25" }, body: [LIST] },
+    code: "invalid_request",
+    message: /know no batches$/,
+  },
+  {
+    name: "a request outside a session",
+    request: { token: "alice", body: LIST },
+    code: "invalid_request",
+    message: "Mcp-Session-Id header is required",
+  },
+  {
+    name: "a stream outside a session",
+    request: { token: "alice" },
+    code: "invalid_request",
+    message: "Mcp-Session-Id header is required",
+  },
+  {
+    name: "a stream in another form",
+    request: { token: "alice", session: "x", headers: { accept: "text/html" } },
+    code: "invalid_request",
+    message: "Accept must allow text/event-stream",
+  },
+  {
+    name: "a Last-Event-ID that is none",
+    request: { token: "alice", session: "x", headers: { "last-event-id": "x" } },
+    code: "invalid_request",
+    message: "Last-Event-ID is not one of this server's",
+  },
+  {
+    name: "an unknown session",
+    request: { token: "alice", session: "x", body: LIST },
+    code: "not_found",
+    message: "session not found",
+  },
+])("createMcpHttp() refuses $name", async ({ request, code, message }) => {
+  await using frontend = new McpHttpFixture();
+  const refusal = await refusalOf(frontend, request);
+  assert.equal(refusal.code, code);
+  if (message instanceof RegExp) assert.match(refusal.message, message);
+  else assert.equal(refusal.message, message);
+});
+
+Deno.test.each([{ method: "PUT" }, { method: "PATCH" }, { method: "OPTIONS" }, { method: "HEAD" }])(
+  "createMcpHttp() answers 405 to $method",
+  async ({ method }) => {
+    await using frontend = new McpHttpFixture();
+    const response = await frontend.send({ method, token: "alice" });
+    assert.equal(response.status, 405);
+    assert.equal(response.headers.get("allow"), "GET, POST, DELETE");
+  },
+);
+
+Deno.test.each([
+  { path: "/.well-known/oauth-protected-resource" },
+  { path: "/.well-known/oauth-protected-resource/mcp" },
+  { path: "/mcp/.well-known/oauth-protected-resource" },
+])("createMcpHttp() shows the metadata at $path to anybody", async ({ path }) => {
+  await using frontend = new McpHttpFixture();
+  const response = await frontend.send({ path, headers: { origin: "https://any.example" } });
+  assert.equal(response.status, 200);
+  assert.equal((await response.json()).resource, "https://gateway.example/mcp");
+});
+
+Deno.test.each([
+  { protocolVersion: "2024-11-05" },
+  { protocolVersion: "2025-03-26" },
+  { protocolVersion: "2025-06-18" },
+  { protocolVersion: "2025-11-25" },
+])("createMcpHttp() serves a session of $protocolVersion", async ({ protocolVersion }) => {
+  await using frontend = new McpHttpFixture();
+  const opened = await frontend.send({ token: "alice", body: initialize(protocolVersion) });
+  const [answer] = parseEvents(await opened.text()).filter(({ data }) => data !== undefined);
+  assert.deepEqual(
+    (answer?.data as { result: { protocolVersion: string } }).result.protocolVersion,
+    protocolVersion,
+  );
+  const session = opened.headers.get("mcp-session-id") ?? "";
+  assert.match(session, /^[0-9a-f]{40}$/);
+  const noted = await frontend.send({ token: "alice", session, body: INITIALIZED });
+  assert.equal(noted.status, 202);
+  assert.equal(await noted.text(), "");
+  const called = await frontend.send({ token: "alice", session, body: CALL_RPC });
+  assert.equal(called.headers.get("content-type"), "text/event-stream");
+  assert.equal(called.headers.get("cache-control"), "no-cache, no-transform");
+  assert.match(await called.text(), /"exit_code":0,"serial":18446744073709551615\}/);
+});
+
+Deno.test("createMcpHttp() answers an unknown protocol version in a header with 400", async () => {
+  await using frontend = new McpHttpFixture();
+  const session = await frontend.open("alice");
+  const headers = { "mcp-protocol-version": "2023-01-01" };
+  const response = await frontend.send({ token: "alice", session, headers, body: LIST });
+  assert.equal(response.status, 400);
+  await response.text();
+});
+
+Deno.test("createMcpHttp() opens no session for an initialize that is refused", async () => {
+  await using frontend = new McpHttpFixture();
+  const body = rpc(0, "initialize", { protocolVersion: 7 });
+  assert.equal((await refusalOf(frontend, { token: "alice", body })).code, "invalid_request");
+});
+
+Deno.test("createMcpHttp() serves a stateless client, with exact serials", async () => {
+  await using frontend = new McpHttpFixture();
+  const headers = statelessHeaders("tools/call", "ssh_execute");
+  const response = await frontend.send({
+    token: "alice",
+    headers,
+    body: statelessRpc(1, "tools/call", CALL),
+  });
+  assert.equal(response.status, 200);
+  assert.equal(response.headers.get("mcp-session-id"), null);
+  assert.match(await response.text(), /"exit_code":0,"serial":18446744073709551615\}/);
+});
+
+Deno.test.each([{ era: "stateful" as const }, { era: "stateless" as const }])(
+  "createMcpHttp() takes identity, groups and token from the request that is served, $era",
+  async ({ era }) => {
+    await using frontend = new McpHttpFixture();
+    const session = era === "stateful" ? await frontend.open("alice:web,db") : undefined;
+    for (const token of ["alice:web", "alice:", "alice"]) {
+      const request = session === undefined
+        ? {
+          headers: statelessHeaders("tools/call", "ssh_execute"),
+          body: statelessRpc(1, "tools/call", CALL),
+        }
+        : { session, body: CALL_RPC };
+      await (await frontend.send({ token, ...request })).text();
+    }
+    const requests = frontend.broker.authority.requests.map((request) => [
+      request.end_user,
+      request.end_user_groups,
+      request.bearer_token,
+    ]);
+    assert.deepEqual(requests, [
+      ["alice", ["web"], "alice:web"],
+      ["alice", [], "alice:"],
+      ["alice", null, "alice"],
+    ]);
+  },
+);
+
+Deno.test("createMcpHttp() puts no token into the audit log", async () => {
+  await using frontend = new McpHttpFixture();
+  const session = await frontend.open("alice:secret-mark");
+  await (await frontend.send({ token: "alice:secret-mark", session, body: CALL_RPC })).text();
+  assert.ok(frontend.broker.log.entries.length > 0);
+  assert.doesNotMatch(stringifyJson(frontend.broker.log.entries), /secret-mark/);
+});
+
+Deno.test("createMcpHttp() shows a user the servers of the groups of this request's token", async () => {
+  await using frontend = new McpHttpFixture();
+  const session = await frontend.open("alice");
+  const body = rpc(1, "tools/call", { name: "ssh_list_servers", arguments: {} });
+  const names = async (token: string) => {
+    const text = await (await frontend.send({ token, session, body })).text();
+    return [...text.matchAll(/"name":"(\w+)"/g)].map(([_all, name]) => name);
+  };
+  assert.deepEqual(await names("alice"), ["db01", "web01"]);
+  assert.deepEqual(await names("alice:web"), ["web01"]);
+  assert.deepEqual(await names("alice:"), []);
+});
+
+Deno.test("createMcpHttp() runs on when the connection of a session is lost, and keeps the result", async () => {
+  await using frontend = new McpHttpFixture();
+  const result = Promise.withResolvers<ReturnType<typeof printed>>();
+  frontend.broker.runner.answer = () => result.promise;
+  const session = await frontend.open("alice");
+  const headers = { "mcp-protocol-version": "2025-11-25" };
+  const lost = await frontend.send({ token: "alice", session, headers, body: CALL_RPC });
+  const reader = lost.body?.getReader();
+  const [primer] = parseEvents(new TextDecoder().decode((await reader?.read())?.value));
+  assert.ok(primer?.id !== undefined);
+  await until(() => frontend.broker.runner.runs.length === 1);
+  await reader?.cancel();
+  result.resolve(printed("late\n"));
+  await until(() => frontend.broker.counted.includes("executed"));
+
+  const resume = { ...headers, "last-event-id": primer.id };
+  const stranger = await refusalOf(frontend, { token: "bob", session, headers: resume });
+  assert.equal(stranger.code, "forbidden");
+  const resumed = await frontend.send({ token: "alice", session, headers: resume });
+  assert.equal(resumed.status, 200);
+  assert.match(await resumed.text(), /late/);
+});
+
+Deno.test("createMcpHttp() gives a running call's result to the connection that takes up its stream", async () => {
+  await using frontend = new McpHttpFixture();
+  const result = Promise.withResolvers<ReturnType<typeof printed>>();
+  frontend.broker.runner.answer = () => result.promise;
+  const session = await frontend.open("alice");
+  const headers = { "mcp-protocol-version": "2025-11-25" };
+  const lost = await frontend.send({ token: "alice", session, headers, body: CALL_RPC });
+  const reader = lost.body?.getReader();
+  const [primer] = parseEvents(new TextDecoder().decode((await reader?.read())?.value));
+  await reader?.cancel();
+  const resume = { ...headers, "last-event-id": primer?.id ?? "" };
+  const resumed = await frontend.send({ token: "alice", session, headers: resume });
+  result.resolve(printed("late\n"));
+  assert.match(await resumed.text(), /late/);
+});
+
+Deno.test("createMcpHttp() lets a client take up a stream whose connection it alone knows to be lost", async () => {
+  await using frontend = new McpHttpFixture();
+  const result = Promise.withResolvers<ReturnType<typeof printed>>();
+  frontend.broker.runner.answer = () => result.promise;
+  const session = await frontend.open("alice");
+  const silent = await frontend.send({ token: "alice", session, body: CALL_RPC });
+  const reader = silent.body?.getReader();
+  const [primer] = parseEvents(new TextDecoder().decode((await reader?.read())?.value));
+  const headers = { "last-event-id": primer?.id ?? "" };
+  const resumed = await frontend.send({ token: "alice", session, headers });
+  assert.equal((await reader?.read())?.done, true);
+  result.resolve(printed("late\n"));
+  assert.match(await resumed.text(), /late/);
+});
+
+Deno.test("createMcpHttp() bounds the requests of one user that are not answered, and no other user's", async () => {
+  await using frontend = new McpHttpFixture();
+  frontend.broker.runner.answer = hangUntilAborted;
+  const session = await frontend.open("alice");
+  const streams: Response[] = [];
+  for (let call = 0; call < MAX_EXCHANGES; call++) {
+    const body = rpc(call, "tools/call", CALL);
+    streams.push(await frontend.send({ token: "alice", session, body }));
+    const cancel = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: call } };
+    if (streams.length < MAX_EXCHANGES) await frontend.send({ token: "alice", session, body: cancel });
+  }
+  assert.equal((await refusalOf(frontend, { token: "alice", session, body: LIST })).code, "rate_limited");
+  await (await frontend.send({ token: "bob", body: initialize() })).text();
+  for (const stream of streams) await stream.body?.cancel();
+  assert.equal((await frontend.send({ token: "alice", session, body: INITIALIZED })).status, 202);
+});
+
+Deno.test("createMcpHttp() counts a request that is refused as ended", async () => {
+  await using frontend = new McpHttpFixture();
+  for (let request = 0; request <= MAX_EXCHANGES; request++) {
+    assert.equal((await refusalOf(frontend, { token: "alice", session: "x" })).code, "not_found");
+  }
+});
+
+Deno.test("createMcpHttp() cancels a stateless call when its connection is lost", async () => {
+  await using frontend = new McpHttpFixture();
+  frontend.broker.runner.answer = hangUntilAborted;
+  const client = new AbortController();
+  const headers = statelessHeaders("tools/call", "ssh_execute");
+  const body = statelessRpc(1, "tools/call", CALL);
+  const answer = frontend.send({ token: "alice", headers, body, signal: client.signal });
+  await until(() => frontend.broker.runner.runs.length === 1);
+  client.abort();
+  assert.equal((await answer).status, 499);
+  await until(() => frontend.broker.counted.includes("error"));
+});
+
+Deno.test("createMcpHttp() cancels a call of a session when its client says so", async () => {
+  await using frontend = new McpHttpFixture();
+  frontend.broker.runner.answer = hangUntilAborted;
+  const session = await frontend.open("alice");
+  const answer = await frontend.send({ token: "alice", session, body: CALL_RPC });
+  await until(() => frontend.broker.runner.runs.length === 1);
+  const body = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 7 } };
+  assert.equal((await frontend.send({ token: "alice", session, body })).status, 202);
+  await until(() => frontend.broker.counted.includes("error"));
+  await answer.body?.cancel();
+});
+
+Deno.test("createMcpHttp() ends a session on DELETE: 204, its calls cancelled, its id unknown", async () => {
+  await using frontend = new McpHttpFixture();
+  frontend.broker.runner.answer = hangUntilAborted;
+  const session = await frontend.open("alice");
+  const answer = await frontend.send({ token: "alice", session, body: CALL_RPC });
+  await until(() => frontend.broker.runner.runs.length === 1);
+  assert.equal((await refusalOf(frontend, { method: "DELETE", token: "bob", session })).code, "forbidden");
+  const ended = await frontend.send({ method: "DELETE", token: "alice", session });
+  assert.equal(ended.status, 204);
+  await answer.text();
+  await until(() => frontend.broker.counted.includes("error"));
+  assert.equal((await refusalOf(frontend, { token: "alice", session, body: LIST })).code, "not_found");
+});
+
+Deno.test("createMcpHttp() keeps a session in which a call runs although nobody waits for it", async () => {
+  await using frontend = new McpHttpFixture();
+  const result = Promise.withResolvers<ReturnType<typeof printed>>();
+  frontend.broker.runner.answer = () => result.promise;
+  const session = await frontend.open("alice");
+  const lost = await frontend.send({ token: "alice", session, body: CALL_RPC });
+  await until(() => frontend.broker.runner.runs.length === 1);
+  await lost.body?.cancel();
+  await frontend.clock.advance(120 * 60_000);
+  assert.equal((await frontend.send({ token: "alice", session, body: INITIALIZED })).status, 202);
+  result.resolve(printed("late\n"));
+  await until(() => frontend.broker.counted.includes("executed"));
+  await frontend.clock.advance(31 * 60_000);
+  assert.equal((await refusalOf(frontend, { token: "alice", session, body: LIST })).code, "not_found");
+});
+
+Deno.test("createMcpHttp() primes the stream of a call for a client that names no version again", async () => {
+  await using frontend = new McpHttpFixture();
+  const session = await frontend.open("alice", "2025-11-25");
+  const text = await (await frontend.send({ token: "alice", session, body: CALL_RPC })).text();
+  assert.match(text, /^id: \S+\nretry: 1000\ndata: \n\n/);
+  assert.equal(parseEvents(text)[0]?.data, undefined);
+});
+
+Deno.test("createMcpHttp() has ended what runs when it is closed, and opens no session any more", async () => {
+  const frontend = new McpHttpFixture();
+  // As a remote command, which takes its time to end.
+  frontend.broker.runner.answer = (options) =>
+    hangUntilAborted(options).catch(async (error) => {
+      await frontend.clock.advance(0);
+      throw error;
+    });
+  const session = await frontend.open("alice");
+  const answers = [
+    frontend.send({ token: "alice", session, body: CALL_RPC }).then((response) => response.text()),
+    frontend.send({
+      token: "bob",
+      headers: statelessHeaders("tools/call", "ssh_execute"),
+      body: statelessRpc(1, "tools/call", CALL),
+    }),
+  ];
+  await until(() => frontend.broker.runner.runs.length === 2);
+  await frontend.frontend.close();
+  assert.deepEqual(frontend.broker.counted, ["error", "error"]);
+  await Promise.all(answers);
+  assert.equal((await refusalOf(frontend, { token: "alice", body: initialize() })).code, "canceled");
+});
+
+Deno.test("createMcpHttp() ends standing streams when it drains, and lets calls finish", async () => {
+  await using frontend = new McpHttpFixture();
+  const result = Promise.withResolvers<ReturnType<typeof printed>>();
+  frontend.broker.runner.answer = () => result.promise;
+  const session = await frontend.open("alice");
+  const stream = await frontend.send({ token: "alice", session });
+  const second = await frontend.send({ token: "alice", session });
+  assert.equal(second.status, 409);
+  await second.text();
+  const answer = await frontend.send({ token: "alice", session, body: CALL_RPC });
+  frontend.frontend.drain();
+  assert.equal(await stream.text(), "");
+  assert.equal((await refusalOf(frontend, { token: "alice", session })).code, "canceled");
+  result.resolve(printed("done\n"));
+  assert.match(await answer.text(), /done/);
+});
+
+Deno.test("createMcpHttp() tells of refused tokens without a word of them", async () => {
+  await using frontend = new McpHttpFixture();
+  await (await frontend.send({ token: "bad", body: LIST })).text();
+  await (await frontend.send({ body: LIST })).text();
+  assert.deepEqual(frontend.refusals, ["token expired"]);
+});

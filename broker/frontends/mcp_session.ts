@@ -1,0 +1,121 @@
+import {
+  type AuthInfo,
+  type EventStore,
+  type McpServer,
+  WebStandardStreamableHTTPServerTransport,
+} from "@modelcontextprotocol/server";
+import type { Clock } from "@gateway/shared/clock";
+import { watchEnd } from "./watched_response.ts";
+
+/** What a client that lost its connection is told to wait before it comes again. */
+const RETRY_MS = 1000;
+
+/** One request within a session. */
+export interface SessionRequest {
+  readonly request: Request;
+  /** Whose request it is: the session's user, but perhaps with a newer token and other groups. */
+  readonly authInfo: AuthInfo;
+  /** Of a POST, parsed. */
+  readonly body?: unknown;
+}
+
+/** What a session is made of. */
+export interface McpSessionParts {
+  readonly id: string;
+  readonly user: string;
+  readonly clock: Clock;
+  readonly events: EventStore;
+  /** Makes the session's server, which tells of every call that begins. */
+  readonly createServer: (onCall: (call: Promise<unknown>) => void) => McpServer;
+  /** Told of messages that are refused. */
+  readonly onProtocolError: (error: Error) => void;
+}
+
+/** A session of the protocol generation that has them: one client of one end user. */
+export class McpSession {
+  readonly id: string;
+  readonly user: string;
+  readonly #clock: Clock;
+  readonly #transport: WebStandardStreamableHTTPServerTransport;
+  readonly #server: McpServer;
+  readonly #ready: Promise<void>;
+  /** Requests and streams that are being answered, and calls that run, perhaps without anybody waiting. */
+  #busy = 0;
+  #lastUsedMs: number;
+
+  constructor({ id, user, clock, events, createServer, onProtocolError }: McpSessionParts) {
+    this.id = id;
+    this.user = user;
+    this.#clock = clock;
+    this.#lastUsedMs = clock.now();
+    this.#transport = new WebStandardStreamableHTTPServerTransport({
+      sessionIdGenerator: () => id,
+      eventStore: events,
+      retryInterval: RETRY_MS,
+    });
+    this.#transport.onerror = onProtocolError;
+    this.#server = createServer((call) => {
+      const end = this.#begin();
+      call.then(end, end);
+    });
+    this.#ready = this.#server.connect(this.#transport);
+  }
+
+  /** How long nothing has happened in it; 0 while a request, a stream or a call is under way. */
+  get idleMs(): number {
+    return this.#busy > 0 ? 0 : Math.max(0, this.#clock.now() - this.#lastUsedMs);
+  }
+
+  get isBusy(): boolean {
+    return this.#busy > 0;
+  }
+
+  async handle({ request, authInfo, body }: SessionRequest): Promise<Response> {
+    const end = this.#begin();
+    try {
+      await this.#ready;
+      const parsed = body === undefined ? {} : { parsedBody: body };
+      const version = this.#server.server.getNegotiatedProtocolVersion();
+      const response = await this.#transport.handleRequest(reduce(request, version), { authInfo, ...parsed });
+      return watchEnd(response, end);
+    } catch (error) {
+      end();
+      throw error;
+    }
+  }
+
+  /** Ends the stream that carries no answer, which the client would hold open for good. */
+  endStandingStream(): void {
+    this.#transport.closeStandaloneSSEStream();
+  }
+
+  /** Ends the session; calls that run are cancelled. */
+  async close(): Promise<void> {
+    await this.#server.close();
+  }
+
+  #begin(): () => void {
+    this.#busy += 1;
+    let ended = false;
+    return () => {
+      if (ended) return;
+      ended = true;
+      this.#busy -= 1;
+      this.#lastUsedMs = this.#clock.now();
+    };
+  }
+}
+
+const HEADERS = ["content-type", "last-event-id", "mcp-protocol-version", "mcp-session-id"];
+
+/** What the transport has to know. It reads `Accept` by the letter; what that allows has been checked before. */
+function reduce({ url, method, headers }: Request, version: string | undefined): Request {
+  const reduced = new Headers({ accept: "application/json, text/event-stream" });
+  // A client that does not say which version it speaks speaks the one that was agreed upon.
+  if (version !== undefined) reduced.set("mcp-protocol-version", version);
+  for (const name of HEADERS) {
+    const value = headers.get(name);
+    if (value !== null) reduced.set(name, value);
+  }
+  return new Request(url, { method, headers: reduced });
+}

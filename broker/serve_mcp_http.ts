@@ -1,0 +1,83 @@
+import type { BrokerConfig } from "@gateway/shared/config/broker";
+import type { EndUserOidcConfig } from "@gateway/shared/config/end_user_oidc";
+import { AppError } from "@gateway/shared/errors";
+import { startTlsServer } from "@gateway/shared/http/tls_server";
+import { loadTlsKeyPair } from "@gateway/shared/http/tls_material";
+import { loadEndUserVerifier } from "@gateway/shared/oidc/verifier";
+import type { Random } from "@gateway/shared/random";
+import { type BrokerPorts, createBroker } from "./app.ts";
+import { createMcpHttp } from "./frontends/mcp_http.ts";
+import { startBrokerMonitor } from "./monitor.ts";
+import { createSshTools } from "./tools/ssh_tools.ts";
+
+/** What the MCP frontend over HTTP needs beside a broker's ports. */
+export interface ServeMcpHttpPorts extends BrokerPorts {
+  readonly random: Random;
+  /** Reaches the OpenID provider. */
+  readonly fetch: typeof fetch;
+}
+
+const TIMEOUTS = { requestMs: 15_000, idleMs: 120_000 };
+
+/**
+ * Serves MCP over HTTPS until `stopped` resolves, to end users who show a token of the OpenID provider with
+ * every request. The provider must answer at the start.
+ */
+export async function serveMcpHttp(
+  config: BrokerConfig,
+  ports: ServeMcpHttpPorts,
+  stopped: Promise<unknown>,
+): Promise<void> {
+  const { logger } = ports;
+  const oauth = requireKeys(config);
+  const tls = await loadTlsKeyPair({
+    cert: { key: "server_cert", path: config.server_cert },
+    key: { key: "server_key", path: config.server_key },
+  });
+  const verifier = await loadEndUserVerifier(oauth, ports, "oauth");
+  const broker = await createBroker(config, ports);
+  try {
+    const hosts = await broker.loadHosts();
+    const mcp = createMcpHttp({
+      ...ports,
+      tools: createSshTools(broker),
+      resource: {
+        resourceUrl: config.resource_url,
+        issuer: oauth.issuer,
+        scopes: oauth.required_scopes,
+      },
+      verifier,
+      onError: (error) => logger.warn("Tool call failed", { error }),
+      onProtocolError: (error) => logger.warn("MCP message refused", { error: error.message }),
+      onRefusal: (reason) => logger.warn("Bearer token refused", { reason }),
+    });
+    const server = await startTlsServer({
+      listen: config.listen,
+      ...tls,
+      timeouts: TIMEOUTS,
+      handler: (request) => mcp.fetch(request),
+      onError: (error, requestId) => logger.error("Request failed", { request_id: requestId, error }),
+    });
+    const monitor = await startBrokerMonitor(config, { metrics: broker.metrics, logger });
+    monitor.setReady(true);
+    logger.info(`mcp-broker (http) ready; ${hosts.size} hosts configured`, { ...server.address });
+    await stopped;
+    monitor.setReady(false);
+    mcp.drain();
+    await server.close();
+    await mcp.close();
+    await monitor.close();
+  } finally {
+    await broker.close();
+  }
+}
+
+function requireKeys(config: BrokerConfig): EndUserOidcConfig {
+  const { oauth } = config;
+  const missing = (["server_cert", "server_key", "resource_url"] as const).filter((key) =>
+    config[key] === ""
+  );
+  if (oauth !== undefined && missing.length === 0) return oauth;
+  const keys = [...missing, ...(oauth === undefined ? ["oauth"] : [])];
+  throw new AppError("invalid_config", `Cannot serve MCP over HTTP: broker config has no ${keys.join(", ")}`);
+}

@@ -1,0 +1,23 @@
+import type { AuditEntry } from "@gateway/shared/audit/entry";
+import { AppError } from "@gateway/shared/errors";
+import type { Events } from "../events.ts";
+
+/** Takes a step and records its failure. An aborted signal whose reason is an `AppError` says what to tell. */
+export async function audited<T>(
+  events: Events,
+  { entry, signal }: { readonly entry: AuditEntry; readonly signal: AbortSignal },
+  step: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await step();
+  } catch (cause) {
+    const error = signal.aborted ? canceledBy(signal, cause) : cause;
+    await events.bestEffort({ ...entry, err: error instanceof Error ? error.message : String(error) });
+    throw error;
+  }
+}
+
+/** What ended a step that was under way. */
+export function canceledBy({ reason }: AbortSignal, cause?: unknown): AppError {
+  return reason instanceof AppError ? reason : new AppError("canceled", "canceled", { cause });
+}

@@ -1,0 +1,107 @@
+import { elevateCommand } from "@gateway/shared/policy/elevation";
+import { AppError } from "@gateway/shared/errors";
+import type { Events } from "../events.ts";
+import { outputText } from "../output_text.ts";
+import type { CommandResult } from "../ssh/run_command.ts";
+import { audited } from "./audited.ts";
+import { type Cleared, preflight, type PreflightPorts } from "./preflight.ts";
+import type { SessionRegistry } from "./registry.ts";
+import type { Asker, Session, SessionInfo } from "./session.ts";
+
+/** One command in an open session. */
+export interface ExecRequest extends Asker {
+  readonly sessionId: string;
+  readonly command: string;
+}
+
+/** What the command came to. */
+export interface Executed {
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly exitCode: number;
+  /** Of the certificate that the session was opened with. */
+  readonly serial: bigint;
+  /** What an audit-mode policy has to say. */
+  readonly warnings: readonly string[];
+}
+
+/** What it takes to run a command in a session. */
+export interface ExecPorts extends PreflightPorts {
+  readonly registry: SessionRegistry;
+  readonly events: Events;
+}
+
+/**
+ * Runs a command in a session, after asking again whether it may. Whose session it is comes before anything else.
+ *
+ * @throws {AppError} with a text that a caller may see
+ */
+export async function execInSession(
+  ports: ExecPorts,
+  request: ExecRequest,
+  signal: AbortSignal,
+): Promise<Executed> {
+  const { registry, events } = ports;
+  const session = registry.find(request.sessionId, request.caller, "unknown or expired session");
+  checkCommand(session.info, request.command);
+  const entry = { ...session.entry, command: request.command };
+  return await session.use(signal, async (signal) => {
+    const step = { entry: { ...entry, outcome: "error" }, signal };
+    await audited(events, step, () => checkLink(session));
+    const cleared = await audited(
+      events,
+      { entry: { ...entry, outcome: "session_exec_denied" }, signal },
+      () => preflight(ports, { session: session.info, asker: request, command: request.command }, signal),
+    );
+    const { decision } = cleared;
+    const result = await audited(events, step, () => run(session, { cleared, request }, signal));
+    await events.require({
+      ...entry,
+      outcome: "session_exec",
+      exit_code: result.exitCode,
+      policy_rule: decision.matched_rule ?? "",
+      warning: decision.warning ?? "",
+    });
+    return {
+      stdout: outputText(result.stdout),
+      stderr: outputText(result.stderr),
+      exitCode: result.exitCode,
+      serial: session.info.serial,
+      warnings: decision.warning ? [decision.warning] : [],
+    };
+  });
+}
+
+function checkCommand({ mode }: SessionInfo, command: string): void {
+  if (command === "") throw new AppError("invalid_request", "command is required");
+  if (mode !== "exec" && /[\r\n]/.test(command)) {
+    throw new AppError("invalid_request", "command contains newlines; not allowed in shell/pty sessions");
+  }
+}
+
+/** Nobody is asked about a command that can't be run. */
+function checkLink({ link }: Session): Promise<void> {
+  const { broken } = link;
+  if (broken === undefined) return Promise.resolve();
+  return Promise.reject(new AppError("upstream_failure", `session execution: ${broken}`));
+}
+
+async function run(
+  { info, link, recorder }: Session,
+  { cleared, request }: { readonly cleared: Cleared; readonly request: ExecRequest },
+  signal: AbortSignal,
+): Promise<CommandResult> {
+  try {
+    return await link.run(commandLine(info, request.command, cleared), { signal, tap: recorder });
+  } catch (cause) {
+    if (!(cause instanceof AppError) || cause.code !== "upstream_failure") throw cause;
+    throw new AppError("upstream_failure", `session ${cause.message}`, { cause });
+  }
+}
+
+/** A sealed host opens the envelope itself, elevation included; a shell has been elevated as a whole. */
+function commandLine({ mode, elevationPrefix }: SessionInfo, command: string, { envelope }: Cleared): string {
+  if (mode !== "exec") return command;
+  if (envelope !== undefined) return envelope;
+  return elevationPrefix === "" ? command : elevateCommand(elevationPrefix, command);
+}

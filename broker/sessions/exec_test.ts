@@ -1,0 +1,394 @@
+import assert from "node:assert/strict";
+import { AppError } from "@gateway/shared/errors";
+import type { WireDecision } from "@gateway/shared/wire/sign";
+import type { SignAnswer } from "../authority/authority.ts";
+import { HOSTS, SERIAL } from "../testing/fake_authority.ts";
+import { printed } from "../testing/fake_runner.ts";
+import { SessionFixture } from "../testing/session_fixture.ts";
+
+const BASTION = { addr: "10.0.0.9:22", user: "jump", host_key: "k" };
+
+/** Answers the preflight of a host (the target's, by default) otherwise than the rest. */
+function preflightAnswer(broker: SessionFixture, answer: SignAnswer, host = "web01"): void {
+  const { answer: usual } = broker.authority;
+  broker.authority.answer = (request, signal, options) =>
+    request.preflight === true && request.host === host ? answer : usual(request, signal, options);
+}
+
+const decided = (decision: WireDecision): SignAnswer => ({ kind: "decided", decision });
+
+Deno.test("execInSession() asks again, runs, records and gives the output", async () => {
+  const broker = new SessionFixture();
+  const id = await broker.open();
+  broker.links[0]!.answer = () => printed("a\n", { stderr: "b\n", exitCode: 3 });
+  const result = await broker.exec(id, { command: "id", bearerToken: "later", callerGroups: ["x"] });
+  assert.deepEqual(result, { stdout: "a\n", stderr: "b\n", exitCode: 3, serial: SERIAL, warnings: [] });
+  const {
+    host,
+    purpose,
+    session_mode,
+    command,
+    dry_run,
+    preflight,
+    ttl_seconds,
+    bearer_token,
+    end_user_groups,
+  } = broker.authority.requests.at(-1)!;
+  assert.deepEqual(
+    { host, purpose, session_mode, command, dry_run, preflight, ttl_seconds, bearer_token, end_user_groups },
+    {
+      host: "web01",
+      purpose: "session",
+      session_mode: "exec",
+      command: "id",
+      dry_run: true,
+      preflight: true,
+      ttl_seconds: 300,
+      bearer_token: "later",
+      end_user_groups: ["x"],
+    },
+  );
+  const entry = broker.log.entries.at(-1);
+  assert.deepEqual(
+    [entry?.outcome, entry?.session_id, entry?.serial, entry?.command, entry?.exit_code, entry?.policy_rule],
+    ["session_exec", id, SERIAL, "id", 3, "allow:^uptime$"],
+  );
+});
+
+Deno.test("every preflight has a key of its own", async () => {
+  const broker = new SessionFixture();
+  const id = await broker.open();
+  await broker.exec(id);
+  await broker.exec(id);
+  const keys = broker.authority.requests.map(({ public_key }) => public_key);
+  assert.equal(new Set(keys).size, 3);
+});
+
+Deno.test.each([
+  {
+    name: "a session that there is not",
+    id: "nope",
+    caller: "alice",
+    message: 'unknown or expired session: "nope"',
+  },
+  {
+    name: "another's session",
+    id: undefined,
+    caller: "bob",
+    message: /^session "[0-9a-f]+" does not belong to the current caller$/,
+  },
+])(
+  "execInSession() refuses $name, and asks, changes and records nothing",
+  async ({ id, caller, message }) => {
+    const broker = new SessionFixture();
+    const own = await broker.open();
+    const before = [broker.authority.requests.length, broker.authority.fetches, broker.log.entries.length];
+    const session = broker.registry.find(own, "alice", "");
+    const { lastUsed } = session;
+    await broker.clock.advance(5000);
+    await assert.rejects(broker.exec(id ?? own, { caller }), { message });
+    assert.deepEqual(
+      [broker.authority.requests.length, broker.authority.fetches, broker.log.entries.length],
+      before,
+    );
+    assert.deepEqual([session.lastUsed, session.isBusy], [lastUsed, false]);
+  },
+);
+
+Deno.test.each([
+  { name: "an unknown session", id: "nope", caller: "alice", message: 'unknown session: "nope"' },
+  {
+    name: "another's session",
+    id: undefined,
+    caller: "bob",
+    message: /does not belong to the current caller$/,
+  },
+])("closing $name is refused and changes nothing", async ({ id, caller, message }) => {
+  const broker = new SessionFixture();
+  const own = await broker.open();
+  await assert.rejects(broker.close(id ?? own, caller), { message });
+  assert.deepEqual([broker.registry.size, broker.outcomes], [1, ["session_open"]]);
+});
+
+Deno.test.each([
+  { name: "an empty command", mode: "exec", command: "", message: "command is required" },
+  ...["shell", "pty"].flatMap((mode) =>
+    ["a\nb", "a\rb"].map((command) => ({
+      name: `${JSON.stringify(command)} in mode ${mode}`,
+      mode,
+      command,
+      message: "command contains newlines; not allowed in shell/pty sessions",
+    }))
+  ),
+])("execInSession() refuses $name before anybody is asked", async ({ mode, command, message }) => {
+  const broker = new SessionFixture();
+  const id = await broker.open({ mode });
+  await assert.rejects(broker.exec(id, { command }), { message });
+  assert.deepEqual([broker.outcomes, broker.authority.requests.length], [["session_open"], 1]);
+});
+
+Deno.test.each<{ name: string; decision: SignAnswer; message: string }>([
+  {
+    name: "a command that is denied with a reason",
+    decision: decided({ allowed: false, reason: "no shells" }),
+    message: "session command not allowed: no shells",
+  },
+  {
+    name: "a command that is denied by a rule",
+    decision: decided({ allowed: false, matched_rule: "deny:^rm" }),
+    message: "session command not allowed by command_policy (deny:^rm)",
+  },
+  {
+    name: "a command that a human has to approve",
+    decision: decided({ allowed: true, require_approval: true, matched_rule: "r" }),
+    message: "session command requires human approval (r); use ssh_execute for approval-gated commands",
+  },
+  {
+    name: "a command that has been sent to a human",
+    decision: { kind: "undecided", approvalId: "a1", why: "not_configured" },
+    message: "session command requires human approval (id a1); use ssh_execute for approval-gated commands",
+  },
+  {
+    name: "whoever is frozen",
+    decision: { kind: "rejected", status: 403, detail: "frozen" },
+    message: "session command policy preflight: signing rejected (403): frozen",
+  },
+])("execInSession() refuses $name, records it, and the session stays", async ({ decision, message }) => {
+  const broker = new SessionFixture();
+  const id = await broker.open();
+  preflightAnswer(broker, decision);
+  await assert.rejects(broker.exec(id), { message });
+  assert.deepEqual(broker.links[0]?.runs, []);
+  const entry = broker.log.entries.at(-1);
+  assert.deepEqual([entry?.outcome, entry?.err, entry?.command], ["session_exec_denied", message, "uptime"]);
+  assert.equal(broker.registry.size, 1);
+});
+
+Deno.test.each<{ name: string; answer: SignAnswer; message: string }>([
+  {
+    name: "denied with a reason",
+    answer: decided({ allowed: false, reason: "not yours" }),
+    message: 'session bastion "bastion01" not allowed: not yours',
+  },
+  {
+    name: "denied",
+    answer: decided({ allowed: false }),
+    message: 'session bastion "bastion01" not allowed by signer policy',
+  },
+  {
+    name: "gated",
+    answer: decided({ allowed: true, require_approval: true }),
+    message:
+      'session bastion "bastion01" requires human approval; close this session and open a new one after policy is updated',
+  },
+])(
+  "a command is refused when a bastion on the way is $name, and the target is not asked",
+  async ({ answer, message }) => {
+    const broker = new SessionFixture();
+    broker.authority.list = () => ({ ...HOSTS, bastion01: BASTION });
+    const id = await broker.open({ host: "db01" });
+    preflightAnswer(broker, answer, "bastion01");
+    await assert.rejects(broker.exec(id), { message });
+    assert.equal(broker.authority.requests.filter(({ preflight }) => preflight).length, 1);
+  },
+);
+
+Deno.test.each(
+  (["addr", "user", "host_key", "jump"] as const).map((field) => ({ field })),
+)(
+  "a command is refused when the host's $field has changed, and nothing is asked of the signer",
+  async ({ field }) => {
+    const broker = new SessionFixture();
+    const hosts = { ...HOSTS, bastion01: BASTION };
+    broker.authority.list = () => hosts;
+    const id = await broker.open();
+    const asked = broker.authority.requests.length;
+    const value = field === "jump" ? "bastion01" : "other";
+    broker.authority.list = () => ({ ...hosts, web01: { ...HOSTS["web01"]!, [field]: value } });
+    const message = 'session host connectivity changed for "web01"; close this session and open a new one';
+    await assert.rejects(broker.exec(id), { message });
+    assert.deepEqual([broker.authority.requests.length, broker.registry.size], [asked, 1]);
+    assert.equal(broker.outcomes.at(-1), "session_exec_denied");
+    // Back to what it was, it works again.
+    broker.authority.list = () => hosts;
+    await broker.exec(id);
+  },
+);
+
+Deno.test.each<{ name: string; list: () => never | typeof HOSTS; message: string }>([
+  {
+    name: "the hosts can't be had",
+    list: () => {
+      throw new Error("down");
+    },
+    message: "session connectivity preflight: down",
+  },
+  {
+    name: "the host is gone",
+    list: () => ({}),
+    message: 'session connectivity preflight: unknown host: "web01"',
+  },
+])("a command is refused when $name", async ({ list, message }) => {
+  const broker = new SessionFixture();
+  const id = await broker.open();
+  broker.authority.list = list;
+  await assert.rejects(broker.exec(id), { message });
+  assert.deepEqual(broker.links[0]?.runs, []);
+});
+
+Deno.test.each([
+  { name: "a simple command", command: "id -u", line: "sudo -n -- id -u" },
+  { name: "any other command", command: "a | b", line: "sudo -n -- /bin/sh -c 'a | b'" },
+])("exec sessions with sudo elevate $name as the signer would", async ({ command, line }) => {
+  const broker = new SessionFixture();
+  const { answer } = broker.authority;
+  broker.authority.answer = async (...args) => {
+    const given = await answer(...args);
+    return given.kind === "issued" ? { ...given, elevationPrefix: "sudo -n" } : given;
+  };
+  const id = await broker.open({ sudo: true });
+  await broker.exec(id, { command });
+  assert.deepEqual(broker.links[0]?.runs, [line]);
+  const { command: recorded, elevation } = broker.log.entries.at(-1)!;
+  assert.deepEqual([recorded, elevation], [command, "sudo:root"]);
+  assert.equal(broker.authority.requests.at(-1)?.sudo, true);
+});
+
+Deno.test("a sealed host gets the envelope as it is, and the log the command", async () => {
+  const broker = new SessionFixture();
+  const { answer } = broker.authority;
+  broker.authority.answer = async (...args) => {
+    const given = await answer(...args);
+    return given.kind === "issued"
+      ? { ...given, elevationPrefix: "sudo -n" }
+      : { ...decided({ allowed: true }), envelope: "SEALED" } as SignAnswer;
+  };
+  const id = await broker.open({ sudo: true });
+  await broker.exec(id, { command: "id" });
+  assert.deepEqual(broker.links[0]?.runs, ["SEALED"]);
+  assert.equal(broker.log.entries.at(-1)?.command, "id");
+});
+
+Deno.test("output is withheld when the command can't be recorded", async () => {
+  const broker = new SessionFixture();
+  const id = await broker.open();
+  broker.links[0]!.answer = () => {
+    broker.log.failing = true;
+    return printed("secret");
+  };
+  await assert.rejects(broker.exec(id), { code: "audit_unavailable", message: "audit unavailable" });
+  broker.log.failing = false;
+  broker.links[0]!.answer = () => printed("ok");
+  assert.equal((await broker.exec(id)).stdout, "ok");
+});
+
+Deno.test("an audit-mode policy's warning comes with the result", async () => {
+  const broker = new SessionFixture();
+  const id = await broker.open();
+  preflightAnswer(broker, decided({ allowed: true, warning: "would deny" }));
+  assert.deepEqual((await broker.exec(id)).warnings, ["would deny"]);
+  assert.equal(broker.log.entries.at(-1)?.warning, "would deny");
+});
+
+Deno.test("a broken session says so at once, and asks nobody", async () => {
+  const broker = new SessionFixture();
+  const id = await broker.open({ mode: "shell" });
+  broker.links[0]!.broken = "session shell has ended";
+  await assert.rejects(broker.exec(id), { message: "session execution: session shell has ended" });
+  assert.deepEqual([broker.authority.requests.length, broker.outcomes.at(-1)], [1, "error"]);
+});
+
+Deno.test("commands of a shell run one after the other, each decided when its turn has come", async () => {
+  const broker = new SessionFixture();
+  const id = await broker.open({ mode: "shell" });
+  const first = Promise.withResolvers<void>();
+  const started = Promise.withResolvers<void>();
+  broker.links[0]!.answer = async (command) => {
+    started.resolve();
+    if (command === "one") await first.promise;
+    return printed(command);
+  };
+  const one = broker.exec(id, { command: "one" });
+  await started.promise;
+  const two = broker.exec(id, { command: "two" });
+  preflightAnswer(broker, decided({ allowed: false, reason: "policy" }));
+  first.resolve();
+  assert.equal((await one).stdout, "one");
+  await assert.rejects(two, { message: "session command not allowed: policy" });
+});
+
+Deno.test("the queue of a shell is bounded", async () => {
+  const broker = new SessionFixture();
+  const id = await broker.open({ mode: "shell" });
+  const hold = Promise.withResolvers<void>();
+  broker.links[0]!.answer = () => hold.promise.then(() => printed(""));
+  const runs = Array.from({ length: 34 }, () => broker.exec(id));
+  const last = runs.at(-1)!;
+  await assert.rejects(last, { code: "rate_limited" });
+  hold.resolve();
+  assert.equal((await Promise.allSettled(runs)).filter(({ status }) => status === "fulfilled").length, 33);
+});
+
+Deno.test("commands of an exec session overlap", async () => {
+  const broker = new SessionFixture();
+  const id = await broker.open();
+  const both = Promise.withResolvers<void>();
+  broker.links[0]!.answer = async () => {
+    if (broker.links[0]!.runs.length === 2) both.resolve();
+    await both.promise;
+    return printed("");
+  };
+  await Promise.all([broker.exec(id), broker.exec(id)]);
+});
+
+Deno.test("closing a session interrupts its command, which is recorded as an error", async () => {
+  const broker = new SessionFixture();
+  const id = await broker.open();
+  const started = Promise.withResolvers<void>();
+  broker.links[0]!.answer = () => {
+    started.resolve();
+    return new Promise(() => {});
+  };
+  const running = broker.exec(id);
+  running.catch(() => {});
+  await started.promise;
+  await broker.close(id);
+  await assert.rejects(running, { message: `session "${id}" has ended` });
+  assert.deepEqual(broker.outcomes.toSorted(), ["error", "session_close", "session_open"]);
+});
+
+Deno.test("a canceled command says so, and its record too", async () => {
+  const broker = new SessionFixture();
+  const id = await broker.open();
+  const cancel = new AbortController();
+  broker.links[0]!.answer = (_command, { signal }) => {
+    cancel.abort();
+    return Promise.reject(signal.reason);
+  };
+  await assert.rejects(broker.exec(id, {}, cancel.signal), { code: "canceled" });
+  assert.deepEqual(broker.log.entries.at(-1)?.err, "canceled");
+});
+
+Deno.test("a command that waits for its turn ends with the session", async () => {
+  const broker = new SessionFixture();
+  const id = await broker.open({ mode: "shell" });
+  const started = Promise.withResolvers<void>();
+  broker.links[0]!.answer = () => {
+    started.resolve();
+    return new Promise(() => {});
+  };
+  const runs = [broker.exec(id), broker.exec(id)];
+  const settled = Promise.allSettled(runs);
+  await started.promise;
+  await broker.close(id);
+  for (const { status } of await settled) assert.equal(status, "rejected");
+});
+
+Deno.test("a link that fails gives its error under the session's name", async () => {
+  const broker = new SessionFixture();
+  const id = await broker.open();
+  broker.links[0]!.answer = () =>
+    Promise.reject(new AppError("upstream_failure", "execution: connection lost"));
+  await assert.rejects(broker.exec(id), { message: "session execution: connection lost" });
+  assert.equal(broker.outcomes.at(-1), "error");
+});

@@ -1,0 +1,140 @@
+import assert from "node:assert/strict";
+import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { SERIAL } from "../testing/fake_authority.ts";
+import { SessionFixture } from "../testing/session_fixture.ts";
+import { concerns, watchRevocations } from "./kill_switch.ts";
+
+const SESSION = { caller: "alice", id: "abc", serial: SERIAL };
+
+Deno.test.each<
+  { name: string; kind: "caller" | "end_user" | "session_id" | "serial"; value: string; is: boolean }
+>([
+  { name: "this broker", kind: "caller", value: "broker-1", is: true },
+  { name: "another broker", kind: "caller", value: "broker-2", is: false },
+  { name: "a caller of the end user's name", kind: "caller", value: "alice", is: false },
+  { name: "its end user", kind: "end_user", value: "alice", is: true },
+  { name: "another end user", kind: "end_user", value: "bob", is: false },
+  { name: "its id", kind: "session_id", value: "abc", is: true },
+  { name: "another id", kind: "session_id", value: "abd", is: false },
+  { name: "its serial", kind: "serial", value: "18446744073709551615", is: true },
+  {
+    name: "a serial that a number takes for the same",
+    kind: "serial",
+    value: "18446744073709551614",
+    is: false,
+  },
+])("concerns() $name: $is", ({ kind, value, is }) => {
+  assert.equal(concerns({ kind, value }, SESSION, "broker-1"), is);
+});
+
+/** A signer that says what is frozen, and a watch over it. */
+class Scene {
+  readonly broker = new SessionFixture();
+  readonly clock = new FakeClock();
+  frozen: unknown = [];
+  status = 200;
+  polls = 0;
+  polled = 0;
+  readonly errors: unknown[] = [];
+
+  async watch(test: (scene: Scene) => Promise<void>): Promise<void> {
+    const stop = new AbortController();
+    const watching = watchRevocations({
+      signer: {
+        request: ({ path }) => {
+          assert.equal(path, "/v1/revocations");
+          this.polls += 1;
+          if (this.status === 0) return Promise.reject(new Error("unreachable"));
+          return Promise.resolve({ status: this.status, body: this.frozen, text: "no" });
+        },
+      },
+      registry: this.broker.registry,
+      clock: this.clock,
+      seconds: 10,
+      brokerCn: "broker-1",
+      onPolled: () => this.polled += 1,
+      onError: (error) => this.errors.push(error),
+    }, stop.signal);
+    await test(this);
+    stop.abort();
+    await watching;
+  }
+
+  freeze(kind: string, value: string) {
+    this.frozen = [{ kind, value, frozen_at: "2026-01-02T03:04:05Z", frozen_by: "" }];
+  }
+}
+
+Deno.test("the first poll is one interval after the start, the next one interval later", () =>
+  new Scene().watch(async (scene) => {
+    await scene.clock.advance(9_999);
+    assert.equal(scene.polls, 0);
+    await scene.clock.advance(1);
+    assert.equal(scene.polls, 1);
+    await scene.clock.advance(10_000);
+    assert.deepEqual([scene.polls, scene.polled], [2, 2]);
+  }));
+
+Deno.test("a frozen end user's sessions are killed and recorded, others stay", () =>
+  new Scene().watch(async (scene) => {
+    const { broker } = scene;
+    await broker.open();
+    await broker.open({ caller: "bob" });
+    scene.freeze("end_user", "alice");
+    await scene.clock.advance(10_000);
+    assert.deepEqual(broker.links.map(({ closed }) => closed), [true, false]);
+    const entry = broker.log.entries.at(-1);
+    assert.deepEqual([entry?.outcome, entry?.err, entry?.caller], [
+      "session_killed",
+      "frozen (kill switch)",
+      "alice",
+    ]);
+  }));
+
+Deno.test("a busy session is killed: the connection is closed and the command fails", () =>
+  new Scene().watch(async (scene) => {
+    const { broker } = scene;
+    const id = await broker.open({ mode: "shell" });
+    broker.links[0]!.answer = () => new Promise(() => {});
+    const running = broker.exec(id);
+    running.catch(() => {});
+    await broker.clock.advance(0);
+    scene.freeze("session_id", id);
+    await scene.clock.advance(10_000);
+    await assert.rejects(running, { message: `session "${id}" has ended` });
+    assert.deepEqual(broker.outcomes.toSorted(), ["error", "session_killed", "session_open"]);
+  }));
+
+Deno.test("a session that is opened while its subject is being frozen is killed on the next poll", () =>
+  new Scene().watch(async (scene) => {
+    scene.freeze("end_user", "alice");
+    await scene.clock.advance(10_000);
+    await scene.broker.open();
+    await scene.clock.advance(10_000);
+    assert.equal(scene.broker.registry.size, 0);
+  }));
+
+Deno.test.each([
+  { name: "no answer", status: 0, frozen: [] },
+  { name: "an error status", status: 503, frozen: [] },
+  { name: "something else than a list", status: 200, frozen: { entries: [] } },
+  {
+    name: "a kind that it does not know",
+    status: 200,
+    frozen: [{ kind: "host", value: "x", frozen_at: "" }],
+  },
+])(
+  "a poll with $name counts, kills nothing, and the next one is made",
+  ({ status, frozen }) =>
+    new Scene().watch(async (scene) => {
+      await scene.broker.open();
+      scene.status = status;
+      scene.frozen = frozen;
+      await scene.clock.advance(10_000);
+      assert.deepEqual([scene.errors.length, scene.polled, scene.broker.registry.size], [1, 0, 1]);
+      scene.status = 200;
+      scene.freeze("caller", "broker-1");
+      await scene.clock.advance(10_000);
+      assert.deepEqual([scene.polled, scene.broker.registry.size], [1, 0]);
+    }),
+);

@@ -1,0 +1,32 @@
+import type { CommandResult } from "../ssh/run_command.ts";
+
+/** Where a command's input and output are recorded; a `Recorder` fits. */
+export interface Tap {
+  /** Rejects when the command must not run unrecorded. */
+  input(text: string): Promise<void>;
+  /** Rejects when the output must not be given out unrecorded. */
+  output(text: string): Promise<void>;
+  error(text: string): Promise<void>;
+}
+
+/** How a command of a session runs. */
+export interface LinkRunOptions {
+  /** Ends the command. */
+  readonly signal: AbortSignal;
+  readonly tap?: Tap | undefined;
+}
+
+/** The way of one session's commands to its host. */
+export interface SessionLink {
+  /** Why no command can run any more; `undefined` while one can. */
+  readonly broken: string | undefined;
+  /**
+   * Runs a command.
+   *
+   * @throws {AppError} `upstream_failure` with a text that begins with `execution: `, `canceled`, or what the tap
+   * rejects with
+   */
+  run(command: string, options: LinkRunOptions): Promise<CommandResult>;
+  /** Closes the connection, whatever runs on it. */
+  close(): Promise<void>;
+}

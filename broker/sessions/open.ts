@@ -1,0 +1,214 @@
+import type { AuditEntry } from "@gateway/shared/audit/entry";
+import type { Clock } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
+import { quoteText } from "@gateway/shared/quote";
+import type { Random } from "@gateway/shared/random";
+import type { HostInfo } from "@gateway/shared/wire/host";
+import { SESSION_MODES, type SessionMode } from "@gateway/shared/wire/sign";
+import type { Events } from "../events.ts";
+import { refreshHosts, routeTo } from "../fresh_hosts.ts";
+import { approvalRequired, clampTtl, obtainRoute, type RouteAuthority } from "../obtain.ts";
+import { type Route, routeSignature, targetOf } from "../route.ts";
+import { audited } from "./audited.ts";
+import type { ConnectSession } from "./connect_session.ts";
+import type { PreflightPorts } from "./preflight.ts";
+import type { StartRecording } from "./recordings.ts";
+import type { SessionRegistry } from "./registry.ts";
+import { type Asker, Session, type SessionInfo } from "./session.ts";
+
+/** A wish for a session. */
+export interface OpenRequest extends Asker {
+  readonly host: string;
+  /** `exec` when empty. */
+  readonly mode: string;
+  /** The certificate's life; the maximum when 0, negative, or above it. The session can outlive it. */
+  readonly ttlSeconds: number;
+  readonly sudo: boolean;
+  /** Root when empty. */
+  readonly sudoUser: string;
+  /** Told what a long request is waiting for. */
+  readonly onProgress?: ((text: string) => void) | undefined;
+}
+
+/** A session that has been opened. */
+export interface Opened {
+  readonly sessionId: string;
+  readonly serial: bigint;
+}
+
+/** What it takes to open a session. */
+export interface OpenPorts extends PreflightPorts {
+  readonly registry: SessionRegistry;
+  readonly events: Events;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly connect: ConnectSession;
+  /** Absent where nothing is recorded. */
+  readonly startRecording: StartRecording | undefined;
+}
+
+const ID_BYTES = 12;
+
+/**
+ * Opens a session: refreshes the hosts, takes a place, gets the certificates, connects, starts the recording and
+ * records it.
+ *
+ * @throws {AppError} with a text that a caller may see
+ */
+export async function openSession(
+  ports: OpenPorts,
+  request: OpenRequest,
+  signal: AbortSignal,
+): Promise<Opened> {
+  const { events, registry } = ports;
+  const route = await findRoute(ports, request, signal);
+  const mode = readMode(request.mode);
+  const entry = describe(request, mode, targetOf(route).host);
+  try {
+    registry.enter(request.caller);
+  } catch (error) {
+    await events.bestEffort({ ...entry, outcome: "denied", err: textOf(error) });
+    throw error;
+  }
+  let session: Session;
+  try {
+    session = await establish(ports, { request, mode, route, entry }, signal);
+    registry.add(session);
+  } catch (error) {
+    registry.leave(request.caller);
+    throw error;
+  }
+  return await announce(ports, session);
+}
+
+/** A session that is not recorded is closed before anybody can use it. */
+async function announce({ events, registry }: OpenPorts, session: Session): Promise<Opened> {
+  try {
+    await events.require({ ...session.entry, outcome: "session_open" });
+  } catch (error) {
+    await registry.drop(session);
+    throw error;
+  }
+  return { sessionId: session.info.id, serial: session.info.serial };
+}
+
+async function findRoute(ports: OpenPorts, request: OpenRequest, signal: AbortSignal): Promise<Route> {
+  const { events } = ports;
+  const asked = describe(request, request.mode);
+  const hosts = await audited(
+    events,
+    { entry: { ...asked, outcome: "error" }, signal },
+    () => refreshHosts(ports.hosts, signal),
+  );
+  try {
+    return routeTo(hosts, request.host);
+  } catch (error) {
+    const host = hosts.get(request.host);
+    const err = host === undefined ? "unknown host" : textOf(error);
+    await events.bestEffort({ ...describe(request, request.mode, host), outcome: "denied", err });
+    throw error;
+  }
+}
+
+async function establish(
+  ports: OpenPorts,
+  { request, mode, route: known, entry: asked }: {
+    readonly request: OpenRequest;
+    readonly mode: SessionMode;
+    readonly route: Route;
+    readonly entry: Omit<AuditEntry, "outcome">;
+  },
+  signal: AbortSignal,
+): Promise<Session> {
+  const { events, clock } = ports;
+  let route = known;
+  const obtained = await audited(
+    events,
+    { entry: { ...asked, outcome: "error" }, signal },
+    async () => {
+      const reroute = async () => {
+        route = routeTo(await refreshHosts(ports.hosts, signal), request.host);
+        return route;
+      };
+      return await obtainSession(ports, { request, mode, route, reroute }, signal);
+    },
+  );
+  const { serial, elevationPrefix } = obtained;
+  const id = ports.random.bytes(ID_BYTES).toHex();
+  const { caller, host, sudo, sudoUser } = request;
+  const info: SessionInfo = {
+    ...{ id, caller, host, mode, serial, sudo, sudoUser, elevationPrefix },
+    routeSignature: routeSignature(route),
+  };
+  const entry = { ...describe(request, mode, targetOf(route).host), session_id: id, serial };
+  return await audited(events, { entry: { ...entry, outcome: "error" }, signal }, async () => {
+    const link = await ports.connect({ hops: obtained.hops, mode, elevationPrefix, signal });
+    try {
+      const recorder = mode === "exec"
+        ? undefined
+        : await ports.startRecording?.({ sessionId: id, caller, host, serial, startedAt: clock.now() });
+      return new Session({ info, link, recorder, entry, clock });
+    } catch (error) {
+      await link.close();
+      throw error;
+    }
+  });
+}
+
+async function obtainSession(
+  ports: OpenPorts,
+  { request, mode, route, reroute }: {
+    readonly request: OpenRequest;
+    readonly mode: SessionMode;
+    readonly route: Route;
+    readonly reroute: () => Promise<Route>;
+  },
+  signal: AbortSignal,
+): Promise<RouteAuthority> {
+  const { caller, callerGroups, bearerToken, sudo, sudoUser, onProgress } = request;
+  const intent = {
+    ...{ caller, callerGroups, bearerToken },
+    purpose: "session" as const,
+    ttlSeconds: clampTtl(request.ttlSeconds, ports.maxTtlSeconds),
+    target: {
+      session_mode: mode,
+      ...(sudo ? { sudo } : {}),
+      ...(sudoUser === "" ? {} : { sudo_user: sudoUser }),
+      ...(mode === "pty" ? { pty: true } : {}),
+    },
+  };
+  const obtained = await obtainRoute(ports, { route, intent, reroute }, { signal, onProgress });
+  if (obtained.kind === "needs_approval") throw approvalRequired(request.host, obtained.rule);
+  if ((obtained.elevationPrefix !== "") !== sudo) {
+    throw new AppError(
+      "upstream_failure",
+      sudo
+        ? "upstream failure: signing service returned no elevation"
+        : "upstream failure: signing service returned an elevation that nobody asked for",
+    );
+  }
+  return obtained;
+}
+
+function readMode(text: string): SessionMode {
+  const wanted = text === "" ? "exec" : text;
+  const mode = SESSION_MODES.find((known) => known === wanted);
+  if (mode !== undefined) return mode;
+  throw new AppError("invalid_request", `invalid mode: ${quoteText(text)} (exec|shell|pty)`);
+}
+
+/** What every record of the session says; `host` is the address once the host is known. */
+function describe(request: OpenRequest, mode: string, host?: HostInfo): Omit<AuditEntry, "outcome"> {
+  return {
+    caller: request.caller,
+    host: host?.addr ?? request.host,
+    ...(host === undefined ? {} : { user: host.user }),
+    command: `mode=${mode}`,
+    elevation: request.sudo ? `sudo:${request.sudoUser || "root"}` : "",
+    pty: mode === "pty",
+  };
+}
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,150 @@
+import { AppError } from "@gateway/shared/errors";
+import { quoteText } from "@gateway/shared/quote";
+import type { WireDecision } from "@gateway/shared/wire/sign";
+import type { SignAnswer } from "../authority/authority.ts";
+import { untilAborted } from "../fresh_hosts.ts";
+import type { HostsView } from "../hosts_view.ts";
+import { createSignRequest, type ObtainPorts } from "../obtain.ts";
+import { buildRoute, type Hop, type Route, routeSignature, targetOf } from "../route.ts";
+import type { Asker, SessionInfo } from "./session.ts";
+
+/** What it takes to ask again. */
+export interface PreflightPorts extends ObtainPorts {
+  readonly hosts: HostsView;
+  readonly maxTtlSeconds: number;
+}
+
+/** A command that a session may run now. */
+export interface Cleared {
+  readonly decision: WireDecision;
+  /** The command as a sealed host will have it; absent on others. */
+  readonly envelope: string | undefined;
+}
+
+const REOPEN = "close this session and open a new one";
+
+/**
+ * Whether a session may run a command as hosts and policy are now: the way to the host is what it was, every
+ * bastion on it may still be used, and the command is allowed. The first objection ends it.
+ *
+ * @throws {AppError} `denied`, `approval_required`, `upstream_failure`, or `canceled`
+ */
+export async function preflight(
+  ports: PreflightPorts,
+  { session, asker, command }: {
+    readonly session: SessionInfo;
+    readonly asker: Asker;
+    readonly command: string;
+  },
+  signal: AbortSignal,
+): Promise<Cleared> {
+  const route = await currentRoute(ports.hosts, session, signal);
+  const ask = (hop: Hop, what: string) =>
+    saying(what, () => askAgain(ports, { hop, session, asker, command }, signal));
+  for (const hop of route) {
+    if (hop.role === "bastion") {
+      checkBastion(hop.name, await ask(hop, `session bastion preflight for ${quoteText(hop.name)}`));
+    }
+  }
+  return checkTarget(await ask(targetOf(route), "session command policy preflight"));
+}
+
+async function currentRoute(view: HostsView, session: SessionInfo, signal: AbortSignal): Promise<Route> {
+  const route = await saying("session connectivity preflight", async () => {
+    const hosts = await untilAborted(view.refreshAnew(), signal);
+    return buildRoute(hosts, session.host);
+  });
+  if (routeSignature(route) === session.routeSignature) return route;
+  throw new AppError(
+    "denied",
+    `session host connectivity changed for ${quoteText(session.host)}; ${REOPEN}`,
+  );
+}
+
+async function askAgain(
+  { authority, createKey, maxTtlSeconds }: PreflightPorts,
+  { hop, session, asker, command }: {
+    readonly hop: Hop;
+    readonly session: SessionInfo;
+    readonly asker: Asker;
+    readonly command: string;
+  },
+  signal: AbortSignal,
+): Promise<SignAnswer> {
+  const { mode, sudo, sudoUser } = session;
+  const request = createSignRequest(hop, {
+    ...asker,
+    purpose: "session",
+    ttlSeconds: maxTtlSeconds,
+    target: {
+      session_mode: mode,
+      command,
+      ...(sudo ? { sudo } : {}),
+      ...(sudoUser === "" ? {} : { sudo_user: sudoUser }),
+      ...(mode === "pty" ? { pty: true } : {}),
+    },
+  }, createKey().publicKeyLine);
+  return await authority.sign({ ...request, dry_run: true, preflight: true }, { signal });
+}
+
+function checkBastion(name: string, answer: SignAnswer): void {
+  const bastion = `session bastion ${quoteText(name)}`;
+  const gated = `${bastion} requires human approval; ${REOPEN} after policy is updated`;
+  const { decision } = decisionOf(answer, {
+    failed: `session bastion preflight for ${quoteText(name)}`,
+    gated: () => gated,
+  });
+  if (!decision.allowed) {
+    throw new AppError(
+      "denied",
+      `${bastion} not allowed${decision.reason ? `: ${decision.reason}` : " by signer policy"}`,
+    );
+  }
+  if (decision.require_approval) throw new AppError("approval_required", gated);
+}
+
+function checkTarget(answer: SignAnswer): Cleared {
+  const gated = (rule: string) =>
+    `session command requires human approval (${rule}); use ssh_execute for approval-gated commands`;
+  const { decision, envelope } = decisionOf(answer, { failed: "session command policy preflight", gated });
+  const { allowed, reason = "", matched_rule: rule = "" } = decision;
+  if (!allowed) {
+    const why = reason === "" ? `not allowed by command_policy (${rule})` : `not allowed: ${reason}`;
+    throw new AppError("denied", `session command ${why}`);
+  }
+  if (decision.require_approval) throw new AppError("approval_required", gated(rule));
+  return { decision, envelope };
+}
+
+function decisionOf(
+  answer: SignAnswer,
+  { failed, gated }: { readonly failed: string; readonly gated: (rule: string) => string },
+): Extract<SignAnswer, { kind: "decided" }> {
+  switch (answer.kind) {
+    case "decided":
+      return answer;
+    case "needs_approval":
+      throw new AppError("approval_required", gated(answer.rule));
+    case "undecided":
+      throw new AppError("approval_required", gated(`id ${answer.approvalId}`));
+    case "not_granted":
+    case "rejected":
+      throw new AppError("denied", `${failed}: signing rejected (${answer.status}): ${answer.detail}`);
+    case "issued":
+      // Nobody asked for a certificate: whoever sends one does not know what a preflight is.
+      throw new AppError("upstream_failure", `${failed}: signing service returned no decision`);
+    default:
+      return answer satisfies never;
+  }
+}
+
+/** Takes a step, and says in its error what it was for. */
+async function saying<T>(what: string, step: () => Promise<T>): Promise<T> {
+  try {
+    return await step();
+  } catch (cause) {
+    const code = cause instanceof AppError ? cause.code : "upstream_failure";
+    const text = cause instanceof Error ? cause.message : String(cause);
+    throw new AppError(code, `${what}: ${text}`, { cause });
+  }
+}

@@ -1,0 +1,38 @@
+import type { Clock } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
+import type { RecordingHeader } from "../recording/asciicast.ts";
+import { Recorder, type RecordingFile } from "../recording/recorder.ts";
+
+/** How sessions are recorded. */
+export interface RecordingOptions {
+  /** Creates the file of one session. */
+  readonly createFile: (sessionId: string) => Promise<RecordingFile>;
+  /** What can't be recorded does not happen; otherwise a failure leaves a gap. */
+  readonly strict: boolean;
+  readonly clock: Clock;
+  readonly redact: (text: string) => string;
+  /** Told of each failure. */
+  readonly onFailure: (error: unknown) => void;
+}
+
+/** Starts the recording of a session; `undefined` when it goes unrecorded. */
+export type StartRecording = (header: RecordingHeader) => Promise<Recorder | undefined>;
+
+/** Records sessions as the options say. */
+export function createRecordings(options: RecordingOptions): StartRecording {
+  const { createFile, strict, onFailure } = options;
+  return async (header) => {
+    try {
+      const file = await createFile(header.sessionId).catch((error) => {
+        onFailure(error);
+        throw error;
+      });
+      return await Recorder.start({ ...options, file, header });
+    } catch (cause) {
+      if (!strict) return undefined;
+      // The cause names a path of this machine.
+      const reason = cause instanceof Error ? cause.name : "failed";
+      throw new AppError("internal", `opening session recording: ${reason}`, { cause });
+    }
+  };
+}

@@ -1,0 +1,51 @@
+import assert from "node:assert/strict";
+import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import type { RecordingFile } from "../recording/recorder.ts";
+import { createRecordings } from "./recordings.ts";
+
+const HEADER = { sessionId: "a", caller: "alice", host: "web01", serial: 1n, startedAt: 0 };
+
+function scene(strict: boolean, createFile: (id: string) => Promise<RecordingFile>) {
+  const failures: unknown[] = [];
+  const start = createRecordings({
+    createFile,
+    strict,
+    clock: new FakeClock(),
+    redact: (text) => text,
+    onFailure: (error) => failures.push(error),
+  });
+  return { start, failures };
+}
+
+const noFolder = () => Promise.reject(new Deno.errors.NotFound("/secret/path"));
+const fullDisk = (): Promise<RecordingFile> =>
+  Promise.resolve({
+    write: () => Promise.reject(new Error("no space left")),
+    truncate: () => Promise.resolve(),
+    close: () => Promise.resolve(),
+  });
+
+Deno.test.each([
+  { name: "whose file can't be created", createFile: noFolder, reason: "NotFound" },
+  { name: "whose header can't be written", createFile: fullDisk, reason: "Error" },
+])("createRecordings() a recording $name counts once", async ({ createFile, reason }) => {
+  const lenient = scene(false, createFile);
+  assert.equal(await lenient.start(HEADER), undefined);
+  assert.equal(lenient.failures.length, 1);
+
+  const strict = scene(true, createFile);
+  await assert.rejects(strict.start(HEADER), { message: `opening session recording: ${reason}` });
+  assert.equal(strict.failures.length, 1);
+});
+
+Deno.test("createRecordings() writes the session's header", async () => {
+  const parts: string[] = [];
+  const { start } = scene(true, () =>
+    Promise.resolve({
+      write: (bytes) => Promise.resolve(void parts.push(new TextDecoder().decode(bytes))),
+      truncate: () => Promise.resolve(),
+      close: () => Promise.resolve(),
+    }));
+  await (await start(HEADER))?.close();
+  assert.equal(JSON.parse(parts.join("")).gateway.session_id, "a");
+});

@@ -1,0 +1,93 @@
+import type { SshConnection } from "../ssh/connect.ts";
+import { canceled, executionFailure } from "../ssh/failures.ts";
+import { formatDuration, type SshLimits } from "../ssh/limits.ts";
+import { settledWithin, waitFor } from "../ssh/phase.ts";
+import type { Ssh2Channel } from "../ssh/ssh2_library.ts";
+import { protocolOf, remoteIdOf } from "../ssh/ssh2_protocol.ts";
+import { TERMINAL } from "../ssh/terminal.ts";
+
+/** A running shell: what goes in, and whether it is still there. */
+export interface ShellChannel {
+  write(text: string): void;
+  /** Aborted when the shell has ended, or its connection. */
+  readonly ended: AbortSignal;
+  /** Sends a signal (`TERM`) to the shell and what it runs. */
+  signal(name: string): void;
+  /** Closes the channel, whatever the shell does. */
+  close(): void;
+}
+
+/** One of a shell's output streams; a terminal has only the first. */
+export type ShellStream = "stdout" | "stderr";
+
+/** Told what the shell prints, in pieces. */
+export type OnOutput = (stream: ShellStream, bytes: Uint8Array) => void;
+
+/** How a shell is started. */
+export interface ShellChannelOptions {
+  readonly command: string;
+  readonly pty: boolean;
+  readonly limits: Pick<SshLimits, "channelMs" | "killGraceMs">;
+  readonly signal: AbortSignal;
+  readonly onOutput: OnOutput;
+}
+
+/**
+ * Starts a shell in a channel of its own.
+ *
+ * @throws {AppError} `upstream_failure` with a text that begins with `execution: `, or `canceled`
+ */
+export async function openShellChannel(
+  connection: SshConnection,
+  options: ShellChannelOptions,
+): Promise<ShellChannel> {
+  const { limits, signal } = options;
+  const opening = startShell(connection, options);
+  try {
+    return await waitFor(opening, {
+      milliseconds: limits.channelMs,
+      onTimeout: () => executionFailure(`channel open timeout (limit: ${formatDuration(limits.channelMs)})`),
+      stops: [
+        { signal: connection.lost, onAbort: (cause) => executionFailure("connection lost", cause) },
+        { signal, onAbort: (reason) => canceled("execution", reason) },
+      ],
+    });
+  } catch (error) {
+    // Whoever opens the connection closes it now, and with it a shell that comes late.
+    void settledWithin(opening, limits.killGraceMs);
+    throw error;
+  }
+}
+
+function startShell(
+  connection: SshConnection,
+  { command, pty, onOutput }: ShellChannelOptions,
+): Promise<ShellChannel> {
+  const { client } = connection;
+  return new Promise<Ssh2Channel>((resolve, reject) => {
+    client.exec(command, pty ? { pty: TERMINAL } : {}, (error, channel) => {
+      if (error !== undefined) return reject(error);
+      channel.on("data", (bytes) => onOutput("stdout", bytes));
+      channel.stderr.on("data", (bytes) => onOutput("stderr", bytes));
+      channel.on("error", () => {});
+      channel.stderr.on("error", () => {});
+      resolve(channel);
+    });
+  }).then((channel) => {
+    const ended = new AbortController();
+    const onEnd = () => ended.abort();
+    // A background process can keep the channel open after the shell.
+    channel.once("exit", onEnd);
+    channel.once("close", onEnd);
+    return {
+      write: (text) => void channel.write(text),
+      ended: AbortSignal.any([ended.signal, connection.lost]),
+      signal(name) {
+        if (!connection.lost.aborted) protocolOf(client).signal(remoteIdOf(channel), name);
+      },
+      close: () => channel.close(),
+    } satisfies ShellChannel;
+  }, (cause) => {
+    throw executionFailure("the host refused the shell", cause);
+  });
+}

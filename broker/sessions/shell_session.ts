@@ -1,0 +1,168 @@
+import type { Random } from "@gateway/shared/random";
+import { canceled, executionFailure } from "../ssh/failures.ts";
+import { formatDuration, type SshLimits } from "../ssh/limits.ts";
+import { settledWithin, waitFor } from "../ssh/phase.ts";
+import type { CommandResult } from "../ssh/run_command.ts";
+import { FramedRun } from "./framed_run.ts";
+import type { LinkRunOptions, SessionLink } from "./link.ts";
+import type { OnOutput, ShellChannel, ShellStream } from "./shell_channel.ts";
+import { createFrame, encodeCommand, encodeStart } from "./shell_protocol.ts";
+
+/** How long a shell may take, and how much it may print. */
+export interface ShellLimits extends Pick<SshLimits, "killGraceMs" | "outputBytes"> {
+  /** Until a fresh shell answers. */
+  readonly startMs: number;
+  /** For one command. */
+  readonly commandMs: number;
+}
+
+/** The limits of the specification. */
+export const SHELL_LIMITS = { startMs: 10_000, commandMs: 120_000 } as const;
+
+/** What a {@linkcode ShellLink} is made of. */
+export interface ShellLinkOptions {
+  readonly mode: "shell" | "pty";
+  readonly random: Random;
+  readonly limits: ShellLimits;
+  /** Starts the shell. */
+  readonly open: (onOutput: OnOutput) => Promise<ShellChannel>;
+  /** Closes the connection below. */
+  readonly close: () => Promise<void>;
+}
+
+const DESYNCHRONISED = "shell session is desynchronised after a previous timeout or overflow";
+const ENDED = "session shell has ended";
+const UNRECORDED = "a command of this session could not be recorded";
+const REMEDY = "close this session and open a new one";
+
+/** The modes `shell` and `pty`: one shell that keeps its state from command to command. One command at a time. */
+export class ShellLink implements SessionLink {
+  readonly #options: ShellLinkOptions;
+  #channel: ShellChannel | undefined;
+  #running: FramedRun | undefined;
+  #broken: string | undefined;
+
+  private constructor(options: ShellLinkOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Starts the shell and waits for its first answer. When that fails, whoever opened the connection closes it.
+   *
+   * @throws {AppError} `upstream_failure` with a text that begins with `execution: `, or `canceled`
+   */
+  static async start(options: ShellLinkOptions, signal: AbortSignal): Promise<ShellLink> {
+    const link = new ShellLink(options);
+    const { mode, random, limits: { startMs, outputBytes } } = options;
+    // A channel whose shell prints something while it is opened has nobody to read that.
+    const channel = await options.open((stream, bytes) => link.#running?.push(stream, bytes));
+    link.#channel = channel;
+    const frame = createFrame(random);
+    // A terminal and some login files print before the frame, which is no part of it.
+    const run = new FramedRun(frame, { streams: ["stdout"], outputBytes, tap: undefined });
+    await link.#run(channel, run, {
+      line: encodeStart(frame, mode),
+      milliseconds: startMs,
+      timeout: `the shell did not answer (limit: ${formatDuration(startMs)})`,
+      signal,
+    });
+    return link;
+  }
+
+  get broken(): string | undefined {
+    if (this.#broken === undefined && this.#channel?.ended.aborted) return `${ENDED}; ${REMEDY}`;
+    return this.#broken;
+  }
+
+  async run(command: string, { signal, tap }: LinkRunOptions): Promise<CommandResult> {
+    const channel = this.#channel;
+    const { broken } = this;
+    if (channel === undefined || broken !== undefined) throw executionFailure(broken ?? ENDED);
+    const { mode, random, limits: { commandMs, outputBytes } } = this.#options;
+    const streams: readonly ShellStream[] = mode === "pty" ? ["stdout"] : ["stdout", "stderr"];
+    const frame = createFrame(random);
+    const run = new FramedRun(frame, { streams, outputBytes, tap });
+    try {
+      await tap?.input(`${command}\n`);
+      if (signal.aborted) throw canceled("execution", signal.reason);
+    } catch (error) {
+      if (!signal.aborted) this.#broken ??= `${UNRECORDED}; ${REMEDY}`;
+      throw error;
+    }
+    try {
+      return await this.#run(channel, run, {
+        line: encodeCommand(command, frame, mode),
+        milliseconds: commandMs,
+        timeout:
+          "timeout waiting for command output; the session is desynchronised: close it and open a new one",
+        signal,
+      });
+    } finally {
+      await this.#record(run);
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.#running !== undefined) { for (const name of ["TERM", "KILL"]) this.#channel?.signal(name); }
+    await this.#options.close();
+  }
+
+  async #run(
+    channel: ShellChannel,
+    run: FramedRun,
+    { line, milliseconds, timeout, signal }: {
+      readonly line: string;
+      readonly milliseconds: number;
+      readonly timeout: string;
+      readonly signal: AbortSignal;
+    },
+  ): Promise<CommandResult> {
+    this.#running = run;
+    try {
+      channel.write(line);
+      await waitFor(run.ended, {
+        milliseconds,
+        onTimeout: () => executionFailure(timeout),
+        stops: [
+          { signal: channel.ended, onAbort: (reason) => executionFailure(ENDED, reason) },
+          { signal, onAbort: (reason) => canceled("execution", reason) },
+        ],
+      });
+      const { result } = run;
+      if (result === undefined) throw executionFailure("the shell's answer makes no sense");
+      return result;
+    } catch (error) {
+      this.#broken ??= `${channel.ended.aborted ? ENDED : DESYNCHRONISED}; ${REMEDY}`;
+      await this.#endShell(channel);
+      throw error;
+    } finally {
+      this.#running = undefined;
+    }
+  }
+
+  /** What a broken shell runs, nobody waits for any more. */
+  async #endShell(channel: ShellChannel): Promise<void> {
+    for (const name of ["TERM", "KILL"]) {
+      if (channel.ended.aborted) break;
+      channel.signal(name);
+      await settledWithin(aborted(channel.ended), this.#options.limits.killGraceMs);
+    }
+    channel.close();
+  }
+
+  async #record(run: FramedRun): Promise<void> {
+    try {
+      await run.flush();
+    } catch (error) {
+      this.#broken ??= `${UNRECORDED}; ${REMEDY}`;
+      throw error;
+    }
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve();
+    signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}

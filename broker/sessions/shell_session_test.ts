@@ -1,0 +1,281 @@
+import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
+import { AppError } from "@gateway/shared/errors";
+import { systemRandom } from "@gateway/shared/random";
+import type { Tap } from "./link.ts";
+import type { OnOutput, ShellChannel } from "./shell_channel.ts";
+import { type ShellLimits, ShellLink } from "./shell_session.ts";
+
+const LIMITS: ShellLimits = { startMs: 1000, commandMs: 1000, killGraceMs: 1, outputBytes: 100 };
+const BEGIN = /'(__BRK_[0-9a-f]{32}__)' 0/;
+const END = /'(__BRK_[0-9a-f]{32}__)' "\$gateway_code"/;
+const START = /'(__BRK_[0-9a-f]{32}__)' 0.*'(__BRK_[0-9a-f]{32}__)' 0; }; while/;
+const NEVER = new AbortController().signal;
+
+/** A shell that answers what a test tells it to. */
+class FakeShell implements ShellChannel {
+  readonly lines: string[] = [];
+  readonly signals: string[] = [];
+  closed = false;
+  answer: (line: string, reply: (text: { out?: string; err?: string; code?: string }) => void) => void = (
+    _line,
+    reply,
+  ) => reply({ out: "ok\n" });
+  start: (reply: () => void) => void = (reply) => reply();
+  readonly #ended = new AbortController();
+  readonly #onOutput: OnOutput;
+
+  constructor(onOutput: OnOutput) {
+    this.#onOutput = onOutput;
+  }
+
+  get ended(): AbortSignal {
+    return this.#ended.signal;
+  }
+
+  write(line: string): void {
+    const started = START.exec(line);
+    if (started !== null) {
+      this.start(() => this.print("stdout", `motd\n${started[1]}:0\n${started[2]}:0\n`));
+      return;
+    }
+    this.lines.push(line);
+    const [begin, end] = [BEGIN.exec(line)?.[1], END.exec(line)?.[1]];
+    this.answer(line, ({ out = "", err = "", code = "0" }) => {
+      this.print("stdout", `${begin}:0\n${out}${end}:${code}\n`);
+      this.print("stderr", `${begin}:0\n${err}${end}:${code}\n`);
+    });
+  }
+
+  print(stream: "stdout" | "stderr", text: string): void {
+    this.#onOutput(stream, Buffer.from(text, "latin1"));
+  }
+
+  end(): void {
+    this.#ended.abort();
+  }
+
+  signal(name: string): void {
+    this.signals.push(name);
+  }
+
+  close(): void {
+    this.closed = true;
+  }
+}
+
+async function start(
+  { mode = "shell", limits = {}, prepare = () => {} }: {
+    mode?: "shell" | "pty";
+    limits?: Partial<ShellLimits>;
+    prepare?: (shell: FakeShell) => void;
+  } = {},
+  signal = NEVER,
+) {
+  let shell: FakeShell | undefined;
+  const link = await ShellLink.start({
+    mode,
+    random: systemRandom,
+    limits: { ...LIMITS, ...limits },
+    open: (onOutput) => {
+      shell = new FakeShell(onOutput);
+      prepare(shell);
+      return Promise.resolve(shell);
+    },
+    close: () => Promise.resolve(),
+  }, signal);
+  return { link, shell: shell! };
+}
+
+const text = (bytes: Uint8Array) => Buffer.from(bytes).toString();
+
+Deno.test("ShellLink gives both streams and the exit code", async () => {
+  const { link, shell } = await start();
+  shell.answer = (_line, reply) => reply({ out: "a\n", err: "b", code: "7" });
+  const { stdout, stderr, exitCode } = await link.run("x", { signal: NEVER });
+  assert.deepEqual([text(stdout), text(stderr), exitCode], ["a\n", "b", 7]);
+});
+
+Deno.test("ShellLink waits for one stream only of a terminal", async () => {
+  const { link, shell } = await start({ mode: "pty" });
+  shell.answer = (line) => {
+    const [begin, end] = [BEGIN.exec(line)?.[1], END.exec(line)?.[1]];
+    shell.print("stdout", `${begin}:0\r\na\r\n${end}:3\r\n`);
+  };
+  const { stdout, stderr, exitCode } = await link.run("x", { signal: NEVER });
+  assert.deepEqual([text(stdout), stderr.length, exitCode], ["a\r\n", 0, 3]);
+});
+
+Deno.test("ShellLink makes a fresh frame for every command", async () => {
+  const { link, shell } = await start();
+  await link.run("x", { signal: NEVER });
+  await link.run("x", { signal: NEVER });
+  assert.notEqual(END.exec(shell.lines[0]!)?.[1], END.exec(shell.lines[1]!)?.[1]);
+});
+
+Deno.test("ShellLink cuts what is above the limit, and the session stays usable", async () => {
+  const { link, shell } = await start();
+  shell.answer = (_line, reply) => reply({ out: "x".repeat(150) });
+  const { stdout } = await link.run("x", { signal: NEVER });
+  assert.equal(text(stdout), "x".repeat(100) + "\n[output truncated: limit of 100 bytes exceeded]\n");
+  shell.answer = (_line, reply) => reply({ out: "next" });
+  assert.equal(text((await link.run("x", { signal: NEVER })).stdout), "next");
+});
+
+Deno.test("ShellLink does not take what is printed between commands for output", async () => {
+  const { link, shell } = await start();
+  await link.run("x", { signal: NEVER });
+  shell.print("stdout", "late\n");
+  assert.equal(text((await link.run("x", { signal: NEVER })).stdout), "ok\n");
+});
+
+const DESYNCHRONISED = "execution: shell session is desynchronised after a previous timeout or overflow; " +
+  "close this session and open a new one";
+
+Deno.test("a command that takes too long breaks the session, and what runs is ended", async () => {
+  const { link, shell } = await start({ limits: { commandMs: 1 } });
+  shell.answer = () => {};
+  await assert.rejects(link.run("x", { signal: NEVER }), {
+    message:
+      "execution: timeout waiting for command output; the session is desynchronised: close it and open a new one",
+  });
+  assert.deepEqual([shell.signals, shell.closed], [["TERM", "KILL"], true]);
+  await assert.rejects(link.run("x", { signal: NEVER }), { message: DESYNCHRONISED });
+  assert.equal(shell.lines.length, 1);
+});
+
+Deno.test("a command that is canceled breaks the session", async () => {
+  const { link, shell } = await start();
+  const cancel = new AbortController();
+  shell.answer = () => cancel.abort();
+  await assert.rejects(link.run("x", { signal: cancel.signal }), { code: "canceled" });
+  await assert.rejects(link.run("x", { signal: NEVER }), { message: DESYNCHRONISED });
+});
+
+Deno.test("a shell that ends says so, for that command and for every later one", async () => {
+  const { link, shell } = await start();
+  shell.answer = () => shell.end();
+  await assert.rejects(link.run("exit", { signal: NEVER }), {
+    message: "execution: session shell has ended",
+  });
+  const later = "session shell has ended; close this session and open a new one";
+  assert.equal(link.broken, later);
+  await assert.rejects(link.run("x", { signal: NEVER }), { message: `execution: ${later}` });
+});
+
+Deno.test("a shell that ends between two commands says so before the next is sent", async () => {
+  const { link, shell } = await start();
+  shell.end();
+  assert.match(link.broken ?? "", /^session shell has ended/);
+  await assert.rejects(link.run("x", { signal: NEVER }));
+  assert.equal(shell.lines.length, 0);
+});
+
+Deno.test.each([
+  { name: "no number", out: "0", err: "x" },
+  { name: "different numbers", out: "0", err: "1" },
+])("a frame that ends with $name breaks the session", async ({ out, err }) => {
+  const { link, shell } = await start();
+  shell.answer = (line) => {
+    const [begin, end] = [BEGIN.exec(line)?.[1], END.exec(line)?.[1]];
+    shell.print("stdout", `${begin}:0\n${end}:${out}\n`);
+    shell.print("stderr", `${begin}:0\n${end}:${err}\n`);
+  };
+  await assert.rejects(link.run("x", { signal: NEVER }), {
+    message: "execution: the shell's answer makes no sense",
+  });
+  assert.notEqual(link.broken, undefined);
+});
+
+Deno.test.each<{ name: string; prepare: (shell: FakeShell) => void; message: RegExp }>([
+  {
+    name: "does not answer",
+    prepare: (shell) => shell.start = () => {},
+    message: /did not answer \(limit: 5ms\)$/,
+  },
+  {
+    name: "ends at once",
+    prepare: (shell) => shell.start = () => shell.end(),
+    message: /session shell has ended$/,
+  },
+])("a shell that $name fails the opening", async ({ prepare, message }) => {
+  await assert.rejects(start({ limits: { startMs: 5 }, prepare }), { message });
+});
+
+/** Keeps what is recorded. */
+class MemoryTap implements Tap {
+  readonly events: string[] = [];
+  failing: "input" | "output" | undefined;
+
+  input(data: string): Promise<void> {
+    return this.#add("input", data);
+  }
+  output(data: string): Promise<void> {
+    return this.#add("output", data);
+  }
+  error(data: string): Promise<void> {
+    return this.#add("error", data);
+  }
+
+  async #add(type: string, data: string): Promise<void> {
+    await Promise.resolve();
+    if (type === this.failing) throw new AppError("internal", "session recording failed (strict mode): x");
+    this.events.push(`${type}: ${data}`);
+  }
+}
+
+Deno.test("ShellLink records input and output by lines, and nothing of the frame or the start", async () => {
+  const { link, shell } = await start();
+  const tap = new MemoryTap();
+  shell.answer = (_line, reply) => reply({ out: "a\nb\nc", err: "e\n" });
+  await link.run("ls", { signal: NEVER, tap });
+  assert.deepEqual(tap.events.toSorted(), ["error: e\n", "input: ls\n", "output: a\nb\n", "output: c"]);
+});
+
+Deno.test("ShellLink records what a command printed before its time was up", async () => {
+  const { link, shell } = await start({ limits: { commandMs: 1 } });
+  const tap = new MemoryTap();
+  shell.answer = (line) => shell.print("stdout", `${BEGIN.exec(line)?.[1]}:0\npart`);
+  await assert.rejects(link.run("x", { signal: NEVER, tap }));
+  assert.deepEqual(tap.events, ["input: x\n", "output: part"]);
+});
+
+Deno.test("ShellLink records as much as it gives out, and that there was more", async () => {
+  const { link, shell } = await start();
+  const tap = new MemoryTap();
+  shell.answer = (_line, reply) => reply({ out: "x".repeat(150) });
+  await link.run("y", { signal: NEVER, tap });
+  assert.equal(
+    tap.events.slice(1).map((event) => event.slice("output: ".length)).join(""),
+    "x".repeat(100) + "\n[output truncated: limit of 100 bytes exceeded]\n",
+  );
+});
+
+Deno.test("a command whose input can't be recorded is not sent, and breaks the session", async () => {
+  const { link, shell } = await start();
+  const tap = new MemoryTap();
+  tap.failing = "input";
+  await assert.rejects(link.run("x", { signal: NEVER, tap }), {
+    message: "session recording failed (strict mode): x",
+  });
+  assert.equal(shell.lines.length, 0);
+  assert.match(link.broken ?? "", /could not be recorded/);
+});
+
+Deno.test("output that can't be recorded is withheld, and breaks the session", async () => {
+  const { link } = await start();
+  const tap = new MemoryTap();
+  tap.failing = "output";
+  await assert.rejects(link.run("x", { signal: NEVER, tap }), {
+    message: "session recording failed (strict mode): x",
+  });
+  assert.match(link.broken ?? "", /could not be recorded/);
+});
+
+Deno.test("closing while a command runs tells the host to end it", async () => {
+  const { link, shell } = await start();
+  const cancel = new AbortController();
+  shell.answer = () => void link.close().then(() => cancel.abort());
+  await assert.rejects(link.run("x", { signal: cancel.signal }));
+  assert.deepEqual(shell.signals.slice(0, 2), ["TERM", "KILL"]);
+});

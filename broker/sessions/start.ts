@@ -1,0 +1,105 @@
+import type { Clock } from "@gateway/shared/clock";
+import type { BrokerConfig } from "@gateway/shared/config/broker";
+import type { ServiceLogger } from "@gateway/shared/log";
+import type { Metrics } from "@gateway/shared/metrics";
+import type { Random } from "@gateway/shared/random";
+import { createRedactor } from "@gateway/shared/redact/redact";
+import type { OpenAuthority } from "../authority/load.ts";
+import type { Events } from "../events.ts";
+import { createRecordingFile } from "../recording/file.ts";
+import type { Runs } from "../runs.ts";
+import { createConnectSession } from "./connect_session.ts";
+import { watchRevocations } from "./kill_switch.ts";
+import type { PreflightPorts } from "./preflight.ts";
+import { createRecordings, type StartRecording } from "./recordings.ts";
+import { SessionRegistry } from "./registry.ts";
+import { createSessions, reapSessions, type Sessions } from "./sessions.ts";
+
+/** What sessions are started with. */
+export interface StartSessionsPorts extends PreflightPorts {
+  readonly events: Events;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: ServiceLogger;
+  readonly metrics: Metrics;
+  readonly runs: Runs;
+  /** Who says what is frozen; nobody in local mode. */
+  readonly signer: OpenAuthority["signer"];
+}
+
+/** Sessions that are served. */
+export interface StartedSessions {
+  readonly sessions: Sessions;
+  /** Closes them all, each with its record; what runs in them has to have been canceled. */
+  close(): Promise<void>;
+}
+
+/** Serves sessions as the config says, closes those that have lived too long and kills those that are frozen. */
+export function startSessions(config: BrokerConfig, ports: StartSessionsPorts): StartedSessions {
+  const { clock, metrics, random } = ports;
+  const registry = new SessionRegistry(ports);
+  metrics.gauge("broker_sessions_active", "Open sessions", () => registry.size);
+  const connect = createConnectSession(random);
+  const open = { ...ports, registry, connect, startRecording: recordings(config, ports) };
+  const lifetimes = { idleSeconds: config.session_idle_seconds, maxSeconds: config.session_max_seconds };
+  const stop = new AbortController();
+  const reaping = reapSessions({ registry, clock }, lifetimes, stop.signal);
+  const watching = watch(config, ports, { registry, signal: stop.signal });
+  return {
+    sessions: createSessions(open, ports.runs),
+    async close() {
+      stop.abort();
+      await registry.closeAll();
+      await Promise.all([reaping, watching]);
+    },
+  };
+}
+
+function recordings(
+  config: BrokerConfig,
+  { clock, metrics, logger }: StartSessionsPorts,
+): StartRecording | undefined {
+  const failures = metrics.counter("recording_write_errors_total", "Failures to record sessions");
+  const folder = config.session_recording_dir;
+  if (folder === "") return undefined;
+  return createRecordings({
+    createFile: (sessionId) => createRecordingFile(folder, sessionId),
+    strict: config.session_recording_strict,
+    clock,
+    redact: createRedactor(config.redact),
+    onFailure(error) {
+      failures.inc();
+      logger.warn("Cannot record session", { error });
+    },
+  });
+}
+
+function watch(
+  config: BrokerConfig,
+  { signer, clock, metrics, logger }: StartSessionsPorts,
+  { registry, signal }: { readonly registry: SessionRegistry; readonly signal: AbortSignal },
+): Promise<void> {
+  if (signer === undefined) return Promise.resolve();
+  const failures = metrics.counter(
+    "broker_revocation_poll_errors_total",
+    "Polls of what is frozen that failed",
+  );
+  const success = metrics.gauge(
+    "broker_revocation_poll_last_success_timestamp_seconds",
+    "When what is frozen was last known, or the start",
+  );
+  const mark = () => success.set(Math.floor(clock.now() / 1000));
+  mark();
+  return watchRevocations({
+    signer: signer.client,
+    brokerCn: signer.caller,
+    registry,
+    clock,
+    seconds: config.revocation_poll_seconds,
+    onPolled: mark,
+    onError(error) {
+      failures.inc();
+      logger.warn("Cannot learn what is frozen: no session is killed until that works again", { error });
+    },
+  }, signal);
+}

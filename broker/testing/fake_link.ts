@@ -1,0 +1,30 @@
+import { AppError } from "@gateway/shared/errors";
+import type { LinkRunOptions, SessionLink } from "../sessions/link.ts";
+import type { CommandResult } from "../ssh/run_command.ts";
+import { printed } from "./fake_runner.ts";
+
+/** The way to no host: gives what a test tells it to, and keeps what it was asked. */
+export class FakeLink implements SessionLink {
+  readonly runs: string[] = [];
+  broken: string | undefined;
+  closed = false;
+  answer: (command: string, options: LinkRunOptions) => CommandResult | Promise<CommandResult> = () =>
+    printed("ok\n");
+  readonly #lost = Promise.withResolvers<never>();
+
+  constructor() {
+    this.#lost.promise.catch(() => {});
+  }
+
+  async run(command: string, options: LinkRunOptions): Promise<CommandResult> {
+    this.runs.push(command);
+    await options.tap?.input(`${command}\n`);
+    return await Promise.race([this.answer(command, options), this.#lost.promise]);
+  }
+
+  close(): Promise<void> {
+    this.closed = true;
+    this.#lost.reject(new AppError("upstream_failure", "execution: connection lost"));
+    return Promise.resolve();
+  }
+}

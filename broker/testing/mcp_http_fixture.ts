@@ -1,0 +1,169 @@
+import type { EndUserResult } from "@gateway/shared/oidc/claims";
+import { refuse } from "@gateway/shared/oidc/claims";
+import type { EndUserVerifier } from "@gateway/shared/oidc/verifier";
+import { parseJson } from "@gateway/shared/json";
+import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { createMcpHttp, type McpHttp } from "../frontends/mcp_http.ts";
+import { createSshExecuteTool } from "../tools/ssh_execute.ts";
+import { createSshListServersTool } from "../tools/ssh_list_servers.ts";
+import type { Tool } from "../tools/tool.ts";
+import { BrokerFixture } from "./broker_fixture.ts";
+
+/** The URL of the frontend in tests. */
+export const RESOURCE_URL = "https://gateway.example/mcp";
+
+/** Both kinds of answers, as a client of the protocol asks for them. */
+export const ACCEPT = "application/json, text/event-stream";
+
+/** A request of a test. */
+export interface TestRequest {
+  readonly method?: string;
+  /** The user's token; absent is none. */
+  readonly token?: string;
+  readonly session?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: unknown;
+  readonly path?: string;
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * The MCP frontend over HTTP without network. Its tokens read `name` or `name:group,group`, and `bad` is a bad
+ * one.
+ */
+export class McpHttpFixture implements AsyncDisposable {
+  readonly broker = new BrokerFixture();
+  readonly clock = new FakeClock();
+  readonly faults: unknown[] = [];
+  readonly refusals: string[] = [];
+  readonly protocolErrors: string[] = [];
+  readonly frontend: McpHttp;
+  #random = 0;
+
+  constructor(options: { readonly tools?: readonly Tool[]; readonly verifier?: EndUserVerifier } = {}) {
+    this.frontend = createMcpHttp({
+      tools: options.tools ?? [
+        createSshListServersTool(() => this.broker.hosts.current()),
+        createSshExecuteTool(this.broker),
+      ],
+      resource: { resourceUrl: RESOURCE_URL, issuer: "https://login.example", scopes: ["mcp"] },
+      verifier: options.verifier ?? { verify: (token) => Promise.resolve(readTestToken(token)) },
+      clock: this.clock,
+      random: { bytes: (length) => new Uint8Array(length).fill(this.#random++) },
+      onError: (error) => this.faults.push(error),
+      onProtocolError: (error) => this.protocolErrors.push(error.message),
+      onRefusal: (reason) => this.refusals.push(reason),
+    });
+  }
+
+  /** Sends a request; a JSON body unless there is none, which is a GET. */
+  send({ method, token, session, headers, body, path = "/mcp", signal }: TestRequest): Promise<Response> {
+    const request = new Request(`https://localhost${path}`, {
+      method: method ?? (body === undefined ? "GET" : "POST"),
+      headers: {
+        host: "gateway.example",
+        accept: ACCEPT,
+        ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+        ...(session === undefined ? {} : { "mcp-session-id": session }),
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
+      ...(signal === undefined ? {} : { signal }),
+    });
+    return this.frontend.fetch(request);
+  }
+
+  /** Opens a session, and gives its id. */
+  async open(token: string, protocolVersion = "2025-11-25"): Promise<string> {
+    const response = await this.send({ token, body: initialize(protocolVersion) });
+    await response.text();
+    const session = response.headers.get("mcp-session-id") ?? "";
+    const initialized = { jsonrpc: "2.0", method: "notifications/initialized" };
+    await (await this.send({ token, session, body: initialized })).text();
+    return session;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.frontend.close();
+  }
+}
+
+/** The request that opens a session. */
+export function initialize(protocolVersion = "2025-11-25"): object {
+  const params = { protocolVersion, capabilities: {}, clientInfo: { name: "test", version: "1" } };
+  return { jsonrpc: "2.0", id: 0, method: "initialize", params };
+}
+
+/** A request within a session. */
+export function rpc(id: number | string, method: string, params: object = {}): object {
+  return { jsonrpc: "2.0", id, method, params };
+}
+
+/** A request of the stateless generation; needs {@linkcode statelessHeaders} beside it. */
+export function statelessRpc(id: number, method: string, params: object = {}): object {
+  const _meta = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": { name: "test", version: "1" },
+    "io.modelcontextprotocol/clientCapabilities": {},
+  };
+  return rpc(id, method, { ...params, _meta });
+}
+
+/** The headers that repeat what a stateless request says. */
+export function statelessHeaders(method: string, name?: string): Record<string, string> {
+  return {
+    "mcp-protocol-version": "2026-07-28",
+    "mcp-method": method,
+    ...(name === undefined ? {} : { "mcp-name": name }),
+  };
+}
+
+/** One event of a stream. */
+export interface ServerEvent {
+  readonly id?: string;
+  /** The message; absent in an event that only gives its id. */
+  readonly data?: unknown;
+}
+
+/** The events of a text in `text/event-stream`. */
+export function parseEvents(text: string): readonly ServerEvent[] {
+  return text.split("\n\n").filter((block) => block !== "" && !block.startsWith(":")).map((block) => {
+    const fields = new Map(
+      block.split("\n").map((line) => {
+        const at = line.indexOf(": ");
+        return [line.slice(0, at), line.slice(at + 2)];
+      }),
+    );
+    const [id, data] = [fields.get("id"), fields.get("data")];
+    return {
+      ...(id === undefined ? {} : { id }),
+      ...(data === undefined || data === "" ? {} : { data: parseJson(data) }),
+    };
+  });
+}
+
+/** Reads a stream until it has so many events; the rest is left unread. */
+export async function readEvents(
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+  count: number,
+): Promise<readonly ServerEvent[]> {
+  let text = "";
+  while (parseEvents(text).length < count || !text.endsWith("\n\n")) {
+    const { done, value } = await reader.read();
+    if (done) throw new Error(`stream ended after ${JSON.stringify(text)}`);
+    text += new TextDecoder().decode(value);
+  }
+  return parseEvents(text);
+}
+
+function readTestToken(token: string): EndUserResult {
+  if (token === "bad") return refuse("token expired");
+  if (token === "poor") return refuse("insufficient scope", "insufficient_scope");
+  const [endUser = "", groups] = token.split(":");
+  return {
+    kind: "verified",
+    endUser,
+    groups: groups === undefined ? null : groups.split(",").filter(Boolean),
+  };
+}

@@ -1,0 +1,143 @@
+import assert from "node:assert/strict";
+import { systemRandom } from "@gateway/shared/random";
+import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { serveMcpStdio } from "../frontends/mcp_stdio.ts";
+import { createSshExecuteTool } from "../tools/ssh_execute.ts";
+import { createSshListServersTool } from "../tools/ssh_list_servers.ts";
+import { BrokerFixture } from "./broker_fixture.ts";
+import { LinePipe } from "./line_pipe.ts";
+
+/** The protocol generations: with sessions, and stateless. */
+export const GENERATIONS = ["2025-11-25", "2026-07-28"] as const;
+/** One of {@linkcode GENERATIONS}. */
+export type Generation = (typeof GENERATIONS)[number];
+
+/** What a client declares and a broker allows. */
+export interface RawMcpClientOptions {
+  readonly capabilities?: object;
+  readonly askInChat?: boolean;
+}
+
+/** A client of the stdio frontend that writes and reads raw lines. */
+export class RawMcpClient {
+  readonly broker = new BrokerFixture();
+  readonly clock = new FakeClock();
+  readonly faults: unknown[] = [];
+  readonly #pipe = new LinePipe();
+  readonly #generation: Generation;
+  readonly #capabilities: object;
+  readonly #server: ReturnType<typeof serveMcpStdio>;
+  #id = 0;
+
+  constructor(generation: Generation, options: RawMcpClientOptions = {}) {
+    this.#generation = generation;
+    this.#capabilities = options.capabilities ?? {};
+    this.#server = serveMcpStdio({
+      ...this.#pipe.streams,
+      tools: [
+        createSshListServersTool(() => this.broker.hosts.current()),
+        createSshExecuteTool(this.broker),
+      ],
+      clock: this.clock,
+      random: systemRandom,
+      askInChat: options.askInChat ?? true,
+      onError: (error) => this.faults.push(error),
+      onProtocolError: (error) => this.faults.push(error),
+    });
+  }
+
+  /** A client that has opened its connection. */
+  static async connect(generation: Generation, options?: RawMcpClientOptions): Promise<RawMcpClient> {
+    const client = new RawMcpClient(generation, options);
+    await client.open();
+    return client;
+  }
+
+  /** Does what the generation wants done first. */
+  async open(): Promise<void> {
+    if (this.#generation === "2026-07-28") return;
+    await this.initialize(this.#generation);
+    await this.notify("notifications/initialized", {});
+  }
+
+  async initialize(protocolVersion: string) {
+    return await this.request("initialize", {
+      protocolVersion,
+      capabilities: this.#capabilities,
+      clientInfo: { name: "test", version: "1" },
+    });
+  }
+
+  /** Sends a request and gives the raw line of its answer. */
+  async requestLine(method: string, params: object = {}): Promise<string> {
+    await this.start(method, params);
+    return await this.#pipe.line();
+  }
+
+  /** The next message from the server. */
+  async message() {
+    return JSON.parse(await this.#pipe.line());
+  }
+
+  /** Answers a request of the server. */
+  async answer(id: unknown, result: unknown): Promise<void> {
+    await this.#send({ jsonrpc: "2.0", id, result });
+  }
+
+  async request(method: string, params: object = {}) {
+    return JSON.parse(await this.requestLine(method, params));
+  }
+
+  /** Sends a request without waiting for its answer. */
+  async start(method: string, params: object = {}): Promise<number> {
+    this.#id += 1;
+    await this.#send({ jsonrpc: "2.0", id: this.#id, method, params: this.#dress(params) });
+    return this.#id;
+  }
+
+  async notify(method: string, params: object): Promise<void> {
+    await this.#send({ jsonrpc: "2.0", method, params: this.#dress(params) });
+  }
+
+  async call(name: string, args?: object) {
+    const { result } = await this.request("tools/call", {
+      name,
+      ...(args === undefined ? {} : { arguments: args }),
+    });
+    return result;
+  }
+
+  async end(): Promise<void> {
+    await this.#pipe.end();
+    await this.#server.ended;
+  }
+
+  get server() {
+    return this.#server;
+  }
+
+  #dress(params: object): object {
+    if (this.#generation !== "2026-07-28") return params;
+    const meta = "_meta" in params && typeof params._meta === "object" ? params._meta : {};
+    return {
+      ...params,
+      _meta: {
+        ...meta,
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": this.#capabilities,
+      },
+    };
+  }
+
+  async #send(message: object): Promise<void> {
+    await this.#pipe.send(JSON.stringify(message));
+  }
+}
+
+/** Waits until something has come about that no promise tells of. */
+export async function until(isSo: () => boolean): Promise<void> {
+  for (let turn = 0; !isSo(); turn++) {
+    assert.ok(turn < 10_000, "did not come about");
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}

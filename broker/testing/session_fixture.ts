@@ -1,0 +1,117 @@
+import { AuditGate } from "@gateway/shared/audit/gate";
+import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";
+import type { Random } from "@gateway/shared/random";
+import type { Recorder } from "../recording/recorder.ts";
+import { countEvents } from "../events.ts";
+import { HostsView } from "../hosts_view.ts";
+import { type Runs, trackRuns } from "../runs.ts";
+import type { ConnectSessionOptions } from "../sessions/connect_session.ts";
+import type { ExecRequest } from "../sessions/exec.ts";
+import type { OpenRequest } from "../sessions/open.ts";
+import type { StartRecording } from "../sessions/recordings.ts";
+import { SessionRegistry } from "../sessions/registry.ts";
+import { createSessions, type Sessions } from "../sessions/sessions.ts";
+import { FakeAuthority } from "./fake_authority.ts";
+import { FakeLink } from "./fake_link.ts";
+
+/** Who opens the sessions of a {@linkcode SessionFixture}. */
+export const CALLER = "alice";
+
+/** Sessions without network, disk and hosts. */
+export class SessionFixture {
+  readonly authority = new FakeAuthority();
+  readonly log = new MemoryAuditLog();
+  readonly clock = new FakeClock();
+  readonly hosts = new HostsView(() => this.authority.hosts());
+  readonly registry: SessionRegistry;
+  readonly runs: Runs = trackRuns();
+  readonly sessions: Sessions;
+  /** The links of the sessions, in the order of their opening. */
+  readonly links: FakeLink[] = [];
+  readonly connects: ConnectSessionOptions[] = [];
+  /** Makes the link of the next session. */
+  connect: () => FakeLink | Promise<FakeLink> = () => new FakeLink();
+  startRecording: (() => Promise<Recorder | undefined>) | undefined;
+
+  constructor() {
+    const gate = new AuditGate({
+      log: this.log,
+      failMode: "closed",
+      onAppendFailure: () => {},
+      onBlocked: () => {},
+    });
+    const events = countEvents(gate, () => {});
+    const { authority, clock, hosts } = this;
+    this.registry = new SessionRegistry({ clock, events });
+    const startRecording: StartRecording = async () => await this.startRecording?.();
+    this.sessions = createSessions({
+      ...{ authority, clock, hosts, events, startRecording },
+      registry: this.registry,
+      createKey: createNumberedKeys(),
+      random: new CountingRandom(),
+      maxTtlSeconds: 300,
+      connect: async (options) => {
+        this.connects.push(options);
+        const link = await this.connect();
+        this.links.push(link);
+        return link;
+      },
+    }, this.runs);
+  }
+
+  /** The outcomes in the audit log, in order. */
+  get outcomes(): readonly string[] {
+    return this.log.entries.map(({ outcome }) => outcome);
+  }
+
+  /** Opens an exec session on `web01`, or what differs from that. */
+  async open(request: Partial<OpenRequest> = {}, signal = new AbortController().signal): Promise<string> {
+    const { sessionId } = await this.sessions.open({
+      caller: CALLER,
+      callerGroups: null,
+      host: "web01",
+      mode: "",
+      ttlSeconds: 0,
+      sudo: false,
+      sudoUser: "",
+      ...request,
+    }, signal);
+    return sessionId;
+  }
+
+  exec(
+    sessionId: string,
+    request: Partial<ExecRequest> = {},
+    signal = new AbortController().signal,
+  ) {
+    return this.sessions.exec(
+      { caller: CALLER, callerGroups: null, command: "uptime", ...request, sessionId },
+      signal,
+    );
+  }
+
+  close(sessionId: string, caller = CALLER) {
+    return this.sessions.close({ sessionId, caller }, new AbortController().signal);
+  }
+}
+
+/** Different numbers every time, and always the same. */
+class CountingRandom implements Random {
+  #count = 0;
+
+  bytes(length: number): Uint8Array {
+    this.#count += 1;
+    const bytes = new Uint8Array(length);
+    new DataView(bytes.buffer).setUint32(0, this.#count);
+    return bytes;
+  }
+}
+
+function createNumberedKeys() {
+  let count = 0;
+  return () => {
+    count += 1;
+    return { publicKeyLine: `ssh-ed25519 KEY${count}`, sign: () => new Uint8Array(64) };
+  };
+}

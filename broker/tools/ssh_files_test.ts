@@ -1,0 +1,119 @@
+import assert from "node:assert/strict";
+import { BrokerFixture } from "../testing/broker_fixture.ts";
+import { SERIAL } from "../testing/fake_authority.ts";
+import { printed } from "../testing/fake_runner.ts";
+import { createSshGetFileTool } from "./ssh_get_file.ts";
+import { createSshPutFileTool } from "./ssh_put_file.ts";
+
+const context = {
+  caller: "mcp-stdio",
+  callerGroups: ["ops"],
+  bearerToken: "token",
+  signal: new AbortController().signal,
+};
+const SHA256_OF_ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+function fixture() {
+  const broker = new BrokerFixture();
+  return { broker, put: createSshPutFileTool(broker), get: createSshGetFileTool(broker) };
+}
+
+Deno.test("ssh_put_file writes and says what it wrote", async () => {
+  const { broker, put } = fixture();
+  assert.deepEqual(
+    await put.call({ server: "web01", path: "/tmp/a", content: "abc", mode: "600" }, context),
+    {
+      text: `wrote 3 bytes to /tmp/a (sha256=${SHA256_OF_ABC}) [serial=${SERIAL}]`,
+      structured: { bytes_written: 3, sha256: SHA256_OF_ABC, serial: SERIAL },
+    },
+  );
+  const [request] = broker.authority.requests;
+  assert.equal(request?.command, "cat > '/tmp/a' && chmod 600 '/tmp/a'");
+  assert.deepEqual(request?.end_user_groups, ["ops"]);
+  assert.equal(request?.bearer_token, "token");
+});
+
+Deno.test("ssh_put_file decodes base64", async () => {
+  const { broker, put } = fixture();
+  await put.call({ server: "web01", path: "/a", content: "AP8=", content_base64: true }, context);
+  assert.deepEqual(broker.runner.runs[0]?.stdin, Uint8Array.of(0, 255));
+});
+
+Deno.test("ssh_put_file takes content that no other argument could be", async () => {
+  const { put } = fixture();
+  await assert.rejects(
+    put.call({ server: "web01", path: "/a", content: `${"x".repeat(70_000)}\0` }, context),
+    {
+      message: "bad request: content is 70001 bytes, the transfer limit is 1000",
+    },
+  );
+});
+
+Deno.test("ssh_get_file shows text and its digest", async () => {
+  const { broker, get } = fixture();
+  broker.runner.answer = () => printed("abc");
+  assert.deepEqual(await get.call({ server: "web01", path: "/tmp/a" }, context), {
+    text: `abc\n[3 bytes sha256=${SHA256_OF_ABC} serial=${SERIAL}]`,
+    structured: { content: "abc", base64: false, size: 3, sha256: SHA256_OF_ABC, serial: SERIAL },
+  });
+});
+
+Deno.test("ssh_get_file has bytes that are not text in base64, and only in the structured content", async () => {
+  const { broker, get } = fixture();
+  broker.runner.answer = () => ({ ...printed(""), stdout: Uint8Array.of(255, 0) });
+  const { text, structured } = await get.call({ server: "web01", path: "/tmp/a" }, context);
+  assert.equal(
+    text,
+    `[binary content: 2 bytes, returned base64-encoded; sha256=${structured["sha256"]} serial=${SERIAL}]`,
+  );
+  assert.deepEqual([structured["content"], structured["base64"], structured["size"]], ["/wA=", true, 2]);
+});
+
+Deno.test("ssh_get_file lowers the limit", async () => {
+  const { broker, get } = fixture();
+  broker.runner.answer = () => printed("abc");
+  await assert.rejects(get.call({ server: "web01", path: "/tmp/a", max_bytes: 2 }, context), {
+    message: "bad request: file exceeds the transfer limit of 2 bytes",
+  });
+  assert.equal(broker.authority.requests[0]?.command, "head -c 3 < '/tmp/a'");
+});
+
+Deno.test.each(
+  [
+    { tool: "put", field: "server" },
+    { tool: "put", field: "path" },
+    { tool: "put", field: "mode" },
+    { tool: "get", field: "server" },
+    { tool: "get", field: "path" },
+  ] as const,
+)("the $tool tool refuses a NUL in $field", async ({ tool, field }) => {
+  const args = { server: "web01", path: "/a", ...(tool === "put" ? { content: "" } : {}), [field]: "a\0" };
+  await assert.rejects(fixture()[tool].call(args, context), {
+    message: `field "${field}" contains null bytes`,
+  });
+});
+
+Deno.test("the file tools show the warnings of an audit-mode policy", async () => {
+  const { broker, put, get } = fixture();
+  broker.authority.answer = () => ({
+    kind: "issued",
+    certificate: "c",
+    serial: 7n,
+    decision: { allowed: true, warning: "would be denied" },
+    elevationPrefix: "",
+    waited: false,
+  });
+  for (const [tool, args] of [[put, { content: "x" }], [get, {}]] as const) {
+    const { structured } = await tool.call({ server: "web01", path: "/a", ...args }, context);
+    assert.deepEqual(structured["warnings"], ["would be denied"]);
+  }
+});
+
+Deno.test("the file tools tell the client what they do", () => {
+  const { put, get } = fixture();
+  assert.deepEqual(put.annotations, { destructiveHint: true, idempotentHint: false, readOnlyHint: false });
+  assert.deepEqual(get.annotations, { idempotentHint: false, readOnlyHint: true });
+  assert.deepEqual(put.inputSchema["required"], ["server", "path", "content"]);
+  assert.deepEqual(get.inputSchema["required"], ["server", "path"]);
+  assert.equal(put.inputSchema["additionalProperties"], false);
+});

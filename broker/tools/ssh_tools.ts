@@ -1,0 +1,34 @@
+import type { Hosts } from "../hosts_view.ts";
+import type { Sessions } from "../sessions/sessions.ts";
+import type { GetFile } from "../transfer/get.ts";
+import type { PutFile } from "../transfer/put.ts";
+import type { WithConsentPorts } from "./consent.ts";
+import { createSshExecuteTool } from "./ssh_execute.ts";
+import { createSshGetFileTool } from "./ssh_get_file.ts";
+import { createSshListServersTool } from "./ssh_list_servers.ts";
+import { createSshPutFileTool } from "./ssh_put_file.ts";
+import { createSshSessionCloseTool } from "./ssh_session_close.ts";
+import { createSshSessionExecTool } from "./ssh_session_exec.ts";
+import { createSshSessionOpenTool } from "./ssh_session_open.ts";
+import type { Tool } from "./tool.ts";
+
+/** What the tools for SSH hosts need of a broker. */
+export interface SshToolsPorts extends WithConsentPorts {
+  readonly currentHosts: () => Promise<Hosts>;
+  readonly putFile: PutFile;
+  readonly getFile: GetFile;
+  readonly sessions: Sessions;
+}
+
+/** All tools for SSH hosts, as every MCP frontend serves them. */
+export function createSshTools(broker: SshToolsPorts): readonly Tool[] {
+  return [
+    createSshExecuteTool(broker),
+    createSshGetFileTool(broker),
+    createSshListServersTool(broker.currentHosts),
+    createSshPutFileTool(broker),
+    createSshSessionCloseTool(broker),
+    createSshSessionExecTool(broker),
+    createSshSessionOpenTool(broker),
+  ];
+}

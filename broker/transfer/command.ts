@@ -1,0 +1,56 @@
+import { AppError } from "@gateway/shared/errors";
+import { singleQuote } from "@gateway/shared/policy/elevation";
+import { quoteText } from "@gateway/shared/quote";
+
+const MODE = /^[0-7]{3,4}$/;
+// deno-lint-ignore no-control-regex -- that is what is looked for
+const BLANK_OR_CONTROL = /[\x00-\x20\x7f]/;
+
+/**
+ * The command that writes its stdin to a file. Command policies and rules on the hosts are written against this
+ * text: it stays as it is.
+ *
+ * @param mode octal digits for chmod; empty leaves the mode as it is
+ */
+export function putCommand(path: string, mode: string): string {
+  const quoted = singleQuote(path);
+  return `cat > ${quoted}${mode === "" ? "" : ` && chmod ${mode} ${quoted}`}`;
+}
+
+/**
+ * The command that prints a file, and one byte beyond the limit where there is more. Command policies are written
+ * against this text, too.
+ */
+export function getCommand(path: string, maxBytes: number): string {
+  return `head -c ${maxBytes + 1} < ${singleQuote(path)}`;
+}
+
+/**
+ * Refuses a path that would break the audit record of the transfer, whose fields are divided by blanks, or that
+ * cannot be written down exactly.
+ *
+ * @throws {AppError} `invalid_request`
+ */
+export function checkPath(path: string): void {
+  if (path === "") throw badRequest("path is required");
+  if (path.includes("\0")) throw badRequest("path contains null bytes");
+  if (/[\r\n]/.test(path)) throw badRequest("path contains newline characters");
+  if (BLANK_OR_CONTROL.test(path)) throw badRequest("path contains whitespace or control characters");
+  if (!path.isWellFormed()) throw badRequest("path is not well-formed Unicode");
+}
+
+/**
+ * Refuses what is no mode, and a path that chmod would take for an option.
+ *
+ * @throws {AppError} `invalid_request`
+ */
+export function checkMode(mode: string, path: string): void {
+  if (mode === "") return;
+  if (!MODE.test(mode)) throw badRequest(`invalid mode ${quoteText(mode)} (expect 3-4 octal digits)`);
+  if (path.startsWith("-")) throw badRequest('path begins with "-": with a mode, write it as "./-…"');
+}
+
+/** What the caller has to mend. */
+export function badRequest(text: string): AppError {
+  return new AppError("invalid_request", `bad request: ${text}`);
+}

@@ -1,0 +1,105 @@
+import { createHash } from "node:crypto";
+import { AppError } from "@gateway/shared/errors";
+import type { Events } from "../events.ts";
+import { approvalRequired } from "../obtain.ts";
+import { describeRequest, type OneShotRequest, type OneShotResult } from "../one_shot.ts";
+import { outputText } from "../output_text.ts";
+import type { Run } from "../runs.ts";
+
+/** Who moves which file. */
+export interface TransferRequest
+  extends
+    Pick<OneShotRequest, "caller" | "callerGroups" | "bearerToken" | "host" | "ttlSeconds" | "onProgress"> {
+  readonly path: string;
+}
+
+/** What it takes to move a file. */
+export interface TransferPorts {
+  readonly runOneShot: Run<OneShotRequest, OneShotResult>;
+  readonly events: Pick<Events, "require">;
+  /** The largest file, in bytes. */
+  readonly maxBytes: number;
+}
+
+/** What both directions give back. */
+export interface Transferred {
+  readonly sha256: string;
+  /** Of the certificate that moved it. */
+  readonly serial: bigint;
+  /** What an audit-mode policy has to say. */
+  readonly warnings: readonly string[];
+}
+
+/** The one shot of a transfer: never with sudo or a terminal, and there is nobody to ask for an approval. */
+type Executed = Extract<OneShotResult, { readonly kind: "executed" }>;
+
+/** As much of what a host says to a failure as an error text repeats, in characters. */
+const MAX_DETAIL = 1000;
+
+/**
+ * Runs the command of a transfer.
+ *
+ * @throws {AppError} `upstream_failure` when it fails on the host, and whatever stops a one-shot
+ */
+export async function runTransfer(
+  { runOneShot }: TransferPorts,
+  { path: _path, ...who }: TransferRequest,
+  { command, stdin, verb }: {
+    readonly command: string;
+    readonly stdin?: Uint8Array;
+    readonly verb: "read" | "write";
+  },
+  signal: AbortSignal,
+): Promise<Executed> {
+  const request = {
+    ...who,
+    command,
+    sudo: false,
+    sudoUser: "",
+    pty: false,
+    dryRun: false,
+    fileTransfer: true,
+    ...(stdin === undefined ? {} : { stdin }),
+  };
+  const result = await runOneShot(request, signal);
+  switch (result.kind) {
+    case "executed": {
+      const { exitCode, stderr } = result.output;
+      if (exitCode === 0) return result;
+      const detail = outputText(stderr).trim();
+      const shown = detail.length > MAX_DETAIL ? `${detail.slice(0, MAX_DETAIL)}…` : detail;
+      throw new AppError(
+        "upstream_failure",
+        `upstream failure: remote ${verb} failed (exit ${exitCode}): ${shown}`,
+      );
+    }
+    case "needs_approval":
+      throw approvalRequired(request.host, result.rule);
+    case "decided":
+      throw new TypeError("A dry run was not asked for");
+    default:
+      return result satisfies never;
+  }
+}
+
+/**
+ * Records which bytes were moved, before anybody hears of it.
+ *
+ * @throws {AppError} `audit_unavailable` when it can't be recorded and the fail mode is closed
+ */
+export async function recordTransfer(
+  { events }: TransferPorts,
+  request: TransferRequest,
+  { executed, outcome, bytes }: {
+    readonly executed: Executed;
+    readonly outcome: "file_put" | "file_get";
+    readonly bytes: Uint8Array;
+  },
+): Promise<Transferred> {
+  const { serial, warnings, host } = executed;
+  const sha256 = createHash("sha256").update(bytes).digest("hex");
+  const command = `path=${request.path} bytes=${bytes.length} sha256=${sha256}`;
+  const moved = { ...request, command, sudo: false, sudoUser: "", pty: false, dryRun: false };
+  await events.require({ ...describeRequest(moved, host), serial, outcome });
+  return { sha256, serial, warnings };
+}

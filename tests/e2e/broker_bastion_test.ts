@@ -1,0 +1,119 @@
+import assert from "node:assert/strict";
+import { parseJson } from "@gateway/shared/json";
+import { currentUser, startSshTarget } from "../ssh_target/target.ts";
+import { type ConfigEdit, editConfig, HOST, type Stage } from "../stage/stage.ts";
+import { withStage } from "../stage/with_stage.ts";
+import { McpProcess } from "./mcp_process.ts";
+
+/** The host of the stage becomes the bastion of these, each of the one before it. */
+const BEHIND = ["inner01", "db01"];
+
+/** Adds hosts behind the one of the stage, which the broker itself may not connect to. */
+async function addHostsBehind(stage: Stage, dir: string): Promise<void> {
+  let jump = HOST;
+  for (const name of BEHIND) {
+    const own = `${dir}/${name}`;
+    await Deno.mkdir(own);
+    const target = await startSshTarget({
+      caPublicKeyLine: stage.init.ssh_ca_public_key,
+      principals: { [currentUser()]: [`host:${name}`] },
+      dir: own,
+    });
+    stage.defer(() => target.close());
+    const host = {
+      addr: `127.0.0.1:${target.port}`,
+      user: target.user,
+      host_key: target.hostKeyLine,
+      principal: `host:${name}`,
+      groups: ["local"],
+      jump,
+      allow_pty: true,
+      allow_file_transfer: true,
+    };
+    await editConfig(stage.init.signer_config, [
+      { path: ["hosts", name], value: host },
+      { path: ["hosts", jump, "allow_as_bastion"], value: true },
+    ]);
+    jump = name;
+  }
+  await editConfig(stage.init.signer_config, [{ path: ["group_command_policies"], value: {} }]);
+}
+
+async function withBastions(
+  test: (scene: { readonly stage: Stage; readonly mcp: McpProcess; readonly dir: string }) => Promise<void>,
+  edits: readonly ConfigEdit[] = [],
+): Promise<void> {
+  const dir = await Deno.makeTempDir({ prefix: "bastions-" });
+  try {
+    await withStage({}, async (stage) => {
+      await addHostsBehind(stage, dir);
+      await editConfig(stage.init.signer_config, edits);
+      await stage.startSigner();
+      await using mcp = new McpProcess(await stage.mcpCommand());
+      await mcp.initialize();
+      await test({ stage, mcp, dir });
+      assert.equal(await mcp.end(), 0);
+    });
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+}
+
+async function recordsOf(path: string): Promise<readonly Record<string, unknown>[]> {
+  const lines = (await Deno.readTextFile(path)).trimEnd().split("\n");
+  return lines.map((line) => parseJson(line) as Record<string, unknown>);
+}
+
+Deno.test("broker serve-mcp runs a command behind two bastions that it alone may not reach", () =>
+  withBastions(async ({ stage, mcp }) => {
+    const list = await mcp.call("ssh_list_servers", {});
+    assert.equal(
+      list.content[0].text,
+      "db01 (sudo=false pty=true file_transfer=true via=inner01)\n" +
+        "inner01 (sudo=false pty=true file_transfer=true via=web01)\n" +
+        "web01 (sudo=false pty=false file_transfer=false)\n",
+    );
+    const result = await mcp.call("ssh_execute", { server: "db01", command: "echo through; exit 5" });
+    assert.equal(result.isError, undefined, result.content[0].text);
+    assert.deepEqual(
+      [result.structuredContent.stdout, result.structuredContent.exit_code],
+      ["through\n", 5],
+    );
+    const issued = await recordsOf(stage.init.signer_audit_log);
+    assert.deepEqual(issued.map(({ outcome }) => outcome), ["issued", "issued", "issued"]);
+    const executed = await recordsOf(stage.init.mcp_audit_log);
+    assert.deepEqual(executed.map(({ outcome, serial }) => [outcome, serial]), [
+      ["executed", issued[2]?.["serial"]],
+    ]);
+  }));
+
+Deno.test("broker serve-mcp gives a terminal and moves files behind two bastions", () =>
+  withBastions(async ({ mcp, dir }) => {
+    const shown = await mcp.call("ssh_execute", {
+      server: "db01",
+      command: "test -t 1 && echo tty",
+      pty: true,
+    });
+    assert.match(shown.content[0].text, /^tty\r\n/);
+    const path = `${dir}/file`;
+    const put = await mcp.call("ssh_put_file", {
+      server: "db01",
+      path,
+      content: "AP8=",
+      content_base64: true,
+    });
+    assert.equal(put.isError, undefined, put.content[0].text);
+    assert.deepEqual(await Deno.readFile(path), Uint8Array.of(0, 255));
+    const got = await mcp.call("ssh_get_file", { server: "db01", path });
+    assert.equal(got.structuredContent.content, "AP8=");
+  }));
+
+Deno.test("broker serve-mcp does not go through a host that is no bastion", () =>
+  withBastions(async ({ mcp }) => {
+    const result = await mcp.call("ssh_execute", { server: "db01", command: "true" });
+    assert.equal(result.isError, true);
+    assert.equal(
+      result.content[0].text,
+      'signing cert for "web01": signing rejected (403): host "web01" is not allowed as a bastion',
+    );
+  }, [{ path: ["hosts", HOST, "allow_as_bastion"], value: false }]));

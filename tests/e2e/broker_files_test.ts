@@ -1,0 +1,177 @@
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { parseJson } from "@gateway/shared/json";
+import { type ConfigEdit, HOST, type Stage } from "../stage/stage.ts";
+import { withStage } from "../stage/with_stage.ts";
+import { McpProcess } from "./mcp_process.ts";
+
+const LIMIT = 524_288;
+const ALLOW_FILES: ConfigEdit = { path: ["hosts", HOST, "allow_file_transfer"], value: true };
+const NO_POLICY: ConfigEdit = { path: ["group_command_policies"], value: {} };
+const NO_RATE_LIMIT: ConfigEdit = { path: ["sign_rate_limit_per_min"] };
+
+/** What the file tools answer, and a folder on the host. */
+interface Files {
+  readonly stage: Stage;
+  readonly folder: string;
+  put(path: string, args: object): Promise<Answer>;
+  get(path: string, args?: object): Promise<Answer>;
+}
+
+interface Answer {
+  readonly isError: boolean;
+  readonly text: string;
+  readonly structured: Record<string, unknown>;
+}
+
+/** Runs a test with a real signer, a broker over stdio and a host. */
+function withFiles(signer: readonly ConfigEdit[], test: (files: Files) => Promise<void>): Promise<void> {
+  return withStage({ signer: [NO_RATE_LIMIT, ...signer] }, async (stage) => {
+    await stage.startSigner();
+    const folder = await Deno.makeTempDir({ prefix: "files-" });
+    try {
+      await using mcp = new McpProcess(await stage.mcpCommand());
+      await mcp.initialize();
+      const call = async (name: string, args: object): Promise<Answer> => {
+        const result = await mcp.call(name, { server: HOST, ...args });
+        return {
+          isError: result.isError === true,
+          text: result.content[0].text,
+          structured: { ...result.structuredContent },
+        };
+      };
+      await test({
+        stage,
+        folder,
+        put: (path, args) => call("ssh_put_file", { path, ...args }),
+        get: (path, args = {}) => call("ssh_get_file", { path, ...args }),
+      });
+      assert.equal(await mcp.end(), 0);
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  });
+}
+
+function sha256(bytes: Uint8Array): string {
+  return createHash("sha256").update(bytes).digest("hex");
+}
+
+const ALL_BYTES = Uint8Array.from({ length: 256 }, (_, byte) => byte);
+
+Deno.test("ssh_put_file and ssh_get_file move bytes exactly, there and back", () =>
+  withFiles([ALLOW_FILES, NO_POLICY], async ({ folder, put, get }) => {
+    const large = Uint8Array.from({ length: LIMIT }, (_, index) => (index * 7919 + (index >> 8)) & 0xff);
+    for (
+      const [name, bytes] of [
+        ["every-byte", ALL_BYTES],
+        ["empty", new Uint8Array()],
+        ["as-large-as-can-be", large],
+        ['it\'s-$(id)-"quoted";&*', new TextEncoder().encode("größe\r\n")],
+        ["--help", Uint8Array.of(0xff, 0xfe)],
+      ] as const
+    ) {
+      const path = `${folder}/${name}`;
+      const written = await put(path, { content: bytes.toBase64(), content_base64: true });
+      assert.equal(written.isError, false, written.text);
+      assert.deepEqual(
+        [written.structured["bytes_written"], written.structured["sha256"]],
+        [bytes.length, sha256(bytes)],
+      );
+      assert.deepEqual(await Deno.readFile(path), bytes);
+      const read = await get(path);
+      assert.equal(read.isError, false, read.text);
+      const { content, base64, size } = read.structured;
+      const got = base64 === true
+        ? Uint8Array.fromBase64(String(content))
+        : new TextEncoder().encode(String(content));
+      assert.deepEqual(got, bytes);
+      assert.deepEqual([size, read.structured["sha256"]], [bytes.length, sha256(bytes)]);
+    }
+  }));
+
+Deno.test("ssh_put_file replaces what is there, cuts it off, and sets the mode", () =>
+  withFiles([ALLOW_FILES, NO_POLICY], async ({ folder, put }) => {
+    const path = `${folder}/it's`;
+    await Deno.writeTextFile(path, "something that is longer");
+    assert.equal((await put(path, { content: "short", mode: "4750" })).isError, false);
+    assert.equal(await Deno.readTextFile(path), "short");
+    assert.equal(((await Deno.stat(path)).mode ?? 0) & 0o7777, 0o4750);
+  }));
+
+Deno.test("ssh_put_file and ssh_get_file say what is wrong with a file, and give no content then", () =>
+  withFiles([ALLOW_FILES, NO_POLICY], async ({ folder, put, get }) => {
+    await Deno.writeFile(`${folder}/large`, new Uint8Array(LIMIT + 1));
+    await Deno.writeFile(`${folder}/ten`, new Uint8Array(10));
+    const limit = `bad request: file exceeds the transfer limit of ${LIMIT} bytes`;
+    const failed = (verb: string) =>
+      new RegExp(`^upstream failure: remote ${verb} failed \\(exit [12]\\): .`);
+    for (
+      const { answer, text } of [
+        { answer: await get(`${folder}/large`), text: limit },
+        {
+          answer: await get(`${folder}/ten`, { max_bytes: 9 }),
+          text: "bad request: file exceeds the transfer limit of 9 bytes",
+        },
+        { answer: await get(`${folder}/missing`), text: failed("read") },
+        { answer: await get(folder), text: failed("read") },
+        { answer: await put(folder, { content: "x" }), text: failed("write") },
+        { answer: await put(`${folder}/no/such/folder`, { content: "x" }), text: failed("write") },
+        // Nobody may write here, not even root.
+        { answer: await put("/proc/version", { content: "x" }), text: failed("write") },
+        {
+          answer: await put(`${folder}/new`, { content: "x".repeat(LIMIT + 1) }),
+          text: `bad request: content is ${LIMIT + 1} bytes, the transfer limit is ${LIMIT}`,
+        },
+      ]
+    ) {
+      assert.equal(answer.isError, true, answer.text);
+      if (typeof text === "string") assert.equal(answer.text, text);
+      else assert.match(answer.text, text);
+      assert.deepEqual(answer.structured, {});
+    }
+    await assert.rejects(Deno.stat(`${folder}/new`));
+    assert.equal((await get(`${folder}/ten`, { max_bytes: 10 })).structured["size"], 10);
+  }));
+
+Deno.test("a transfer is in the broker's log as what ran and what was moved, under one serial", () =>
+  withFiles([ALLOW_FILES, NO_POLICY], async ({ stage, folder, put, get }) => {
+    await put(`${folder}/a`, { content: "abc" });
+    await get(`${folder}/a`);
+    const records = (await Deno.readTextFile(stage.init.mcp_audit_log)).trimEnd().split("\n")
+      .map((line) => parseJson(line) as Record<string, unknown>);
+    const moved = `path=${folder}/a bytes=3 sha256=${sha256(new TextEncoder().encode("abc"))}`;
+    assert.deepEqual(records.map(({ outcome, command }) => [outcome, command]), [
+      ["executed", `cat > '${folder}/a'`],
+      ["file_put", moved],
+      ["executed", `head -c ${LIMIT + 1} < '${folder}/a'`],
+      ["file_get", moved],
+    ]);
+    assert.equal(records[0]?.["serial"], records[1]?.["serial"]);
+    assert.equal(records[2]?.["serial"], records[3]?.["serial"]);
+    assert.notEqual(records[0]?.["serial"], records[2]?.["serial"]);
+  }));
+
+Deno.test.each([
+  {
+    name: "does not permit file transfer",
+    edits: [NO_POLICY],
+    text: /allow_file_transfer=false|file transfer/,
+  },
+  {
+    name: "has a command policy that does not name the command",
+    edits: [ALLOW_FILES],
+    text: /rejected \(403\)/,
+  },
+])(
+  "the signer refuses a transfer on a host that $name",
+  ({ edits, text }) =>
+    withFiles(edits, async ({ folder, put, get }) => {
+      await Deno.writeTextFile(`${folder}/a`, "before");
+      for (const answer of [await put(`${folder}/a`, { content: "x" }), await get(`${folder}/a`)]) {
+        assert.equal(answer.isError, true);
+        assert.match(answer.text, text);
+      }
+      assert.equal(await Deno.readTextFile(`${folder}/a`), "before");
+    }),
+);

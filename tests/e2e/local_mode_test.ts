@@ -1,0 +1,188 @@
+import assert from "node:assert/strict";
+import { JsonClient } from "@gateway/shared/http/json_client";
+import { issueLeaf } from "../../ctl/init/x509.ts";
+import { PRINCIPAL } from "../ssh_target/certificates.ts";
+import { ServiceProcess } from "../stage/service_process.ts";
+import { editConfig } from "../stage/stage.ts";
+import { BrokerScene } from "./broker_scene.ts";
+import { LocalScene } from "./local_scene.ts";
+import { McpProcess } from "./mcp_process.ts";
+import { isAgentMissing, startAgent } from "./ssh_agent.ts";
+
+const ALLOWLIST = {
+  command_policy: { mode: "allowlist", allow: ["^echo "], require_approval: ["^echo careful"] },
+};
+
+Deno.test("a broker in local mode decides, signs and runs over MCP on stdio, without a signer", async () => {
+  await using scene = await LocalScene.create(ALLOWLIST);
+  await using mcp = new McpProcess(await scene.command("serve-mcp"));
+  await mcp.initialize();
+  const list = await mcp.call("ssh_list_servers", {});
+  assert.equal(list.content[0].text, "web01 (sudo=false pty=false file_transfer=false)\n");
+
+  const ran = await mcp.call("ssh_execute", { server: "web01", command: "echo hello" });
+  assert.equal(ran.structuredContent?.stdout, "hello\n", ran.content[0].text);
+  const denied = await mcp.call("ssh_execute", { server: "web01", command: "id" });
+  assert.equal(denied.isError, true);
+  assert.match(denied.content[0].text, /^signing cert for "web01": signing rejected \(403\): /);
+  const gated = await mcp.call("ssh_execute", { server: "web01", command: "echo careful" });
+  assert.equal(gated.isError, true);
+  assert.match(gated.content[0].text, /requires human approval \(require_approval:\^echo careful\)/);
+  const preview = await mcp.call("ssh_execute", { server: "web01", command: "echo hello", dry_run: true });
+  assert.deepEqual(preview.structuredContent.decision, {
+    allowed: true,
+    reason_code: "allowed",
+    matched_rule: "allow:^echo ",
+    enforcement: "enforce",
+    force_command: "echo hello",
+    ttl_seconds: 300,
+  });
+
+  assert.equal(await mcp.end(), 0);
+  assert.match(mcp.log, /mcp-broker \(stdio\) ready; 1 hosts configured/);
+  assert.match(mcp.log, /Lab use only/);
+  const addr = `127.0.0.1:${scene.target.port}`;
+  const records = await scene.records("caller", "outcome", "host", "principal", "ttl");
+  assert.deepEqual(records, [
+    ["local", "issued", addr, PRINCIPAL, "300s"],
+    ["mcp-stdio", "executed", addr, "", ""],
+    ["mcp-stdio", "error", addr, "", ""],
+    ["mcp-stdio", "error", addr, "", ""],
+    ["mcp-stdio", "dry_run_allowed", addr, "", ""],
+  ]);
+  const [[issued] = [], [executed] = []] = await scene.records("serial");
+  assert.equal(issued, executed, "the certificate and what ran with it have one serial");
+  const [[command] = []] = await scene.records("command");
+  assert.equal(command, "role=target purpose=oneshot user=mcp-stdio");
+});
+
+Deno.test("a broker in local mode serves agents with certificates over HTTPS", async () => {
+  await using scene = await LocalScene.create();
+  await using broker = await ServiceProcess.start(await scene.command("serve-http"));
+  const { certPem: cert, keyPem: key } = await issueLeaf(scene.pki, {
+    subject: "CN=agent-1",
+    usage: "client",
+  });
+  const baseUrl = `https://${scene.listen}`;
+  using client = new JsonClient({ baseUrl, cert, key, ca: scene.pki.certPem, timeoutMs: 30_000 });
+  const run = (body: object) => client.request({ method: "POST", path: "/v1/ssh_run", body });
+  const { status, body } = await run({ host: "web01", command: "echo out; exit 4" });
+  assert.equal(status, 200);
+  const { stdout, exit_code } = body as Record<string, unknown>;
+  assert.deepEqual({ stdout, exit_code }, { stdout: "out\n", exit_code: 4 });
+  assert.equal((await run({ host: "other", command: "id" })).status, 404);
+  assert.equal((await run({ host: "web01", command: "id", sudo: true })).status, 403);
+  assert.equal((await broker.stop()).code, 0);
+  assert.deepEqual((await scene.records("caller", "outcome")).slice(0, 2), [
+    ["local", "issued"],
+    ["agent-1", "executed"],
+  ]);
+});
+
+Deno.test("a broker in local mode runs what the human at the MCP client approves, and nobody else can", async () => {
+  await using scene = await LocalScene.create(ALLOWLIST, { approval_via_elicitation: true });
+  await using mcp = new McpProcess(await scene.command("serve-mcp"));
+  await mcp.initialize({ elicitation: {} });
+  const ask = async (approve: boolean) => {
+    await mcp.start("tools/call", {
+      name: "ssh_execute",
+      arguments: { server: "web01", command: "echo careful" },
+    });
+    const { id, method } = JSON.parse(await mcp.line());
+    assert.equal(method, "elicitation/create");
+    await mcp.respond(id, { action: "accept", content: { approve } });
+    return JSON.parse(await mcp.line()).result;
+  };
+  const declined = await ask(false);
+  assert.match(declined.content[0].text, /^approval declined: /);
+  const approved = await ask(true);
+  assert.equal(approved.structuredContent?.stdout, "careful\n", approved.content[0].text);
+  assert.equal(await mcp.end(), 0);
+  assert.deepEqual(await scene.records("outcome", "approved_via"), [
+    ["error", undefined],
+    ["approval_declined", "elicitation"],
+    ["error", undefined],
+    ["approval_granted", "elicitation"],
+    ["issued", undefined],
+    ["executed", "elicitation"],
+  ]);
+});
+
+Deno.test({
+  name: "a broker in local mode whose CA key is in ssh-agent never reads a private key",
+  ignore: isAgentMissing,
+}, async () => {
+  await using scene = await LocalScene.create();
+  const { dir } = scene;
+  await using agent = await startAgent(`${dir}/agent.sock`);
+  await agent.add(`${dir}/ssh_ca`);
+  await Deno.remove(`${dir}/ssh_ca`);
+  const key = { type: "agent", socket: agent.socket, public_key_path: `${dir}/ssh_ca.pub` };
+  await editConfig(scene.configPath, [
+    { path: ["ca_key"], value: undefined },
+    { path: ["ca_keys"], value: { _default: key } },
+  ]);
+  await using mcp = new McpProcess(await scene.command("serve-mcp"));
+  await mcp.initialize();
+  const run = () => mcp.call("ssh_execute", { server: "web01", command: "echo hello" });
+  const ran = await run();
+  assert.equal(ran.structuredContent?.stdout, "hello\n", ran.content[0].text);
+  assert.doesNotMatch(mcp.log, /Lab use only/);
+  await agent[Symbol.asyncDispose]();
+  const refused = await run();
+  assert.equal(
+    refused.content[0].text,
+    'upstream failure: signing cert for "web01": the CA key could not sign',
+  );
+  assert.equal(await mcp.end(), 0);
+});
+
+Deno.test("a broker in local mode goes through a bastion that only a jump makes one", async () => {
+  await using scene = await LocalScene.create({ jump: "hop" });
+  const hop = {
+    addr: `127.0.0.1:${scene.target.port}`,
+    user: scene.target.user,
+    host_key: scene.target.hostKeyLine,
+    principal: PRINCIPAL,
+  };
+  await editConfig(scene.configPath, [{ path: ["hosts", "hop"], value: hop }]);
+  await using mcp = new McpProcess(await scene.command("serve-mcp"));
+  await mcp.initialize();
+  const ran = await mcp.call("ssh_execute", { server: "web01", command: "echo behind" });
+  assert.equal(ran.structuredContent?.stdout, "behind\n", ran.content[0].text);
+  assert.equal(await mcp.end(), 0);
+  assert.deepEqual(await scene.records("outcome", "command"), [
+    ["issued", "role=bastion purpose=oneshot user=mcp-stdio"],
+    ["issued", "role=target purpose=oneshot user=mcp-stdio"],
+    ["executed", "echo behind"],
+  ]);
+});
+
+Deno.test("a broker in local mode does not start with a policy that can't be compiled", async () => {
+  await using scene = await LocalScene.create({
+    jump: "nowhere",
+    command_policy: { mode: "denylist", deny: ["("] },
+  });
+  await using mcp = new McpProcess(await scene.command("serve-mcp"));
+  assert.equal(await mcp.ended(), 1);
+  assert.match(mcp.log, /hosts\.web01\.jump: unknown host "nowhere"/);
+  assert.match(mcp.log, /hosts\.web01\.command_policy\.deny/);
+});
+
+Deno.test("a broker in remote mode says in one line what of local mode it ignores, and reads none of it", async () => {
+  await using scene = await BrokerScene.create();
+  await editConfig(scene.configPath, [
+    { path: ["ca_key"], value: `${scene.dir}/no-such-key` },
+    { path: ["hosts", "web01", "allow_sudo"], value: true },
+  ]);
+  await using mcp = new McpProcess(await scene.command("serve-mcp"));
+  await mcp.initialize();
+  const ran = await mcp.call("ssh_execute", { server: "web01", command: "echo remote" });
+  assert.equal(ran.structuredContent?.stdout, "remote\n", ran.content[0].text);
+  const sudo = await mcp.call("ssh_list_servers", {});
+  assert.match(sudo.content[0].text, /sudo=false/, "the signer's policy counts, not the config's");
+  assert.equal(await mcp.end(), 0);
+  const line = "warning: remote mode (signer block set): ignoring local-mode config — ca_key; " +
+    "policy fields on 1 host(s) (web01: allow_sudo). Host inventory and policy come from the signer.";
+  assert.equal(mcp.log.split(line).length, 2, mcp.log);
+});

@@ -1,0 +1,90 @@
+import { DEFAULT_LIMITS, type SshLimits } from "../../broker/ssh/limits.ts";
+import type { HopLogin, HopLogins } from "../../broker/ssh/connect_route.ts";
+import { createEphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
+import { type CommandResult, runCommand } from "../../broker/ssh/run_command.ts";
+import { createTestCa } from "./certificates.ts";
+import { currentUser, type SshTarget, startSshTarget } from "./target.ts";
+
+/** What a test asks of a chain; all of it may be left out. */
+export interface ChainRequest {
+  /** Puts other facts in place of those of a hop. */
+  readonly change?: (hop: HopLogin, index: number) => HopLogin;
+  readonly limits?: Partial<SshLimits>;
+  readonly signal?: AbortSignal;
+  readonly pty?: boolean;
+}
+
+/** Hosts of which each is reached through the one before it. */
+export interface Chain {
+  readonly targets: readonly SshTarget[];
+  readonly dir: string;
+  run(command: string, request?: ChainRequest): Promise<CommandResult>;
+  /** A certificate for a key that this hop accepts, and no other does. */
+  certify(publicKeyLine: string, index: number, extensions?: readonly string[]): Promise<string>;
+}
+
+/** Starts that many hosts, each with a principal of its own, gives them to a test and ends them. */
+export async function withChain(
+  kind: SshTarget["kind"],
+  count: number,
+  test: (chain: Chain) => Promise<void>,
+): Promise<void> {
+  const dir = await Deno.makeTempDir({ prefix: "ssh-chain-" });
+  const ca = createTestCa();
+  const targets: SshTarget[] = [];
+  const certify: Chain["certify"] = (line, index, extensions = extensionsOf(index, count)) =>
+    ca.certify(line, { principals: [principalOf(index)], extensions });
+  try {
+    for (let index = 0; index < count; index += 1) {
+      const own = `${dir}/${index}`;
+      await Deno.mkdir(own);
+      const principals = { [currentUser()]: [principalOf(index)] };
+      targets.push(
+        await startSshTarget({ caPublicKeyLine: ca.publicKeyLine, principals, dir: own, forceKind: kind }),
+      );
+    }
+    await test({
+      targets,
+      dir,
+      certify,
+      run: (command, request) => run({ targets, certify }, command, request),
+    });
+  } finally {
+    await Promise.all(targets.map((target) => target.close()));
+    await Deno.remove(dir, { recursive: true });
+  }
+}
+
+async function run(
+  { targets, certify }: Pick<Chain, "targets" | "certify">,
+  command: string,
+  { change = (hop) => hop, limits, signal, pty = false }: ChainRequest = {},
+): Promise<CommandResult> {
+  const hops = await Promise.all(targets.map(async ({ port, hostKeyLine, user }, index) => {
+    const key = createEphemeralKey();
+    const certificate = await certify(key.publicKeyLine, index);
+    const addr = `127.0.0.1:${port}`;
+    return change({ name: `hop${index}`, addr, hostKey: hostKeyLine, user, certificate, key }, index);
+  }));
+  return await runCommand({
+    hops: atLeastOne(hops),
+    command,
+    pty,
+    limits: { ...DEFAULT_LIMITS, commandMs: 60_000, ...limits },
+    ...(signal === undefined ? {} : { signal }),
+  });
+}
+
+function atLeastOne([first, ...others]: readonly HopLogin[]): HopLogins {
+  if (first === undefined) throw new RangeError("A chain has at least one hop");
+  return [first, ...others];
+}
+
+function principalOf(index: number): string {
+  return `host:hop${index}`;
+}
+
+/** What the signer permits: a bastion forwards, the target may have a terminal. */
+function extensionsOf(index: number, count: number): readonly string[] {
+  return index === count - 1 ? ["permit-pty"] : ["permit-port-forwarding"];
+}
