@@ -16,6 +16,7 @@ export function forwardedRequest(received: SignRequest, caller: string): SignReq
     );
   }
   parseEd25519PublicKey(received.public_key);
+  checkTexts(received);
   return {
     ...received,
     public_key: received.public_key.trimEnd().split(" ", 2).join(" "),
@@ -25,6 +26,15 @@ export function forwardedRequest(received: SignRequest, caller: string): SignReq
     learn_approver: "",
     learn_approval_id: "",
   };
+}
+
+/** Refuses NUL, after which a database may have no more of a text. */
+function checkTexts(received: SignRequest): void {
+  for (const field of ["host", "command", "sudo_user", "end_user"] as const) {
+    if (received[field].includes("\0")) {
+      throw new AppError("invalid_request", `invalid ${field}: contains NUL`);
+    }
+  }
 }
 
 /** What an approval adds to the request that was stored with it. */

@@ -74,7 +74,8 @@ async function forward(asked: Asked, verdict: Verdict): Promise<Response> {
       return answer(outcome.response);
     case "decided":
       if (outcome.allowed) {
-        verdict.learn();
+        // A broker runs nothing that a human would have to approve first.
+        if (decision?.require_approval !== true) verdict.learn();
         await ports.recordSoon({ ...entry, outcome: "forwarded", dry_run: true });
       } else {
         const err = decision?.reason ?? "";

@@ -136,6 +136,14 @@ Deno.test("a preflight is judged like the command that follows it (A9, I21)", as
   assert.equal((await plane.sign({ command: "df", dry_run: true })).status, 200, "a mere question is not");
 });
 
+Deno.test("a preflight that needs approval teaches nothing: the broker runs nothing after it (A8)", async () => {
+  const plane = await startControlPlane(enforce());
+  plane.signer.reply = () => ({ body: { decision: { allowed: true, require_approval: true } } });
+  await plane.sign({ dry_run: true, preflight: true });
+  plane.signer.reply = allow;
+  assert.equal((await plane.sign({ command: "df" })).status, 200, "still the first request of its subject");
+});
+
 Deno.test("a broker that is not trusted cannot become another subject by its end user (I12)", async () => {
   const plane = await startControlPlane(enforce());
   await plane.sign({ end_user: "alice" });

@@ -48,6 +48,7 @@ Deno.test.each<{ name: string; body: unknown; status: number; code: string }>([
     code: "payload_too_large",
   },
   { name: "Kubernetes", body: { ...ONE_SHOT, target_type: "k8s" }, status: 400, code: "not_supported" },
+  { name: "NUL", body: { ...ONE_SHOT, command: "a\0b" }, status: 400, code: "invalid_request" },
 ])("POST /v1/sign refuses $name and asks nobody", async ({ body, status, code }) => {
   const plane = await startControlPlane();
   const answer = await plane.send(post("/v1/sign", body), "broker-1");

@@ -2,10 +2,13 @@ import assert from "node:assert/strict";
 import { connect } from "node:net";
 // @ts-types="../ssh_target/ssh2_server.d.ts"
 import type { Connection } from "ssh2";
+import { connectRoute } from "../../broker/ssh/connect_route.ts";
 import { createEphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
+import { DEFAULT_LIMITS } from "../../broker/ssh/limits.ts";
+import { runOn as runOnOpen } from "../../broker/ssh/run_command.ts";
 import { keepOpen } from "../ssh_target/embedded.ts";
 import { createHostKey } from "../ssh_target/host_key.ts";
-import { onExec, readToEnd, runOn, withSshServer, withTcpServer } from "../ssh_target/hostile.ts";
+import { hopsTo, onExec, readToEnd, runOn, withSshServer, withTcpServer } from "../ssh_target/hostile.ts";
 
 const { line: hostKeyLine } = createHostKey();
 const encoder = new TextEncoder();
@@ -174,6 +177,32 @@ Deno.test("runCommand() ends a command that the host starts after the cancellati
     await assert.rejects(running, { code: "canceled", message: "execution: canceled" });
   });
   assert.deepEqual(signals, ["TERM", "KILL"]);
+});
+
+Deno.test("runOn() ends a command that the host starts when nobody waits for it any more", () => {
+  const begin = Promise.withResolvers<void>();
+  const ended = Promise.withResolvers<void>();
+  return withSshServer((connection) => {
+    connection.on("session", (accept) => {
+      accept().on("exec", (acceptCommand) => {
+        begin.promise.then(() => acceptCommand().on("close", () => ended.resolve()).resume());
+      });
+    });
+  }, async (server) => {
+    const limits = { ...DEFAULT_LIMITS, channelMs: 20, killGraceMs: 20 };
+    const connection = await connectRoute(await hopsTo(server), { limits });
+    try {
+      await assert.rejects(
+        runOnOpen(connection, { command: "true", pty: false, limits }),
+        failure("execution: channel open timeout (limit: 20ms)"),
+      );
+      begin.resolve();
+      await ended.promise;
+      assert.equal(connection.lost.aborted, false);
+    } finally {
+      await connection.close();
+    }
+  });
 });
 
 Deno.test("runCommand() takes a channel that is closed without status for an error (K21)", () =>

@@ -34,7 +34,9 @@ Deno.test.each(rows)(
       const lines = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
       const { value: publicKeyLine = "" } = await lines.read();
       const request = {
-        host: { addr, hostKey: target.hostKeyLine },
+        name: "target",
+        addr,
+        hostKey: target.hostKeyLine,
         user: target.user,
         certificate: await certify(publicKeyLine),
       };

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
 import { type Scene, withTarget } from "../ssh_target/scene.ts";
 import { availableKinds } from "../ssh_target/target.ts";
 
@@ -126,4 +127,20 @@ Deno.test({
       assert.equal(result.stdout.length, LIMIT + MARK.length);
       assert.ok(peak - before < 300_000_000, `${peak - before} bytes more`);
     }),
+});
+
+testOverTargets("runCommand() gives the command every byte of its input, and its end", async ({ run }) => {
+  for (const length of [0, 1, 256, 5_000_000]) {
+    const stdin = Uint8Array.from({ length }, (_, index) => (index * 31 + (index >> 8)) & 0xff);
+    const { stdout, exitCode } = await run("cat", { stdin });
+    assert.equal(exitCode, 0);
+    assert.equal(stdout.length, length);
+    assert.ok(Buffer.from(stdout).equals(stdin));
+  }
+});
+
+testOverTargets("runCommand() copes with a command that does not read its input", async ({ run }) => {
+  const stdin = new Uint8Array(8_000_000);
+  const result = await run("echo no >&2; exit 3", { stdin });
+  assert.deepEqual([text(result.stderr), result.exitCode], ["no\n", 3]);
 });

@@ -6,6 +6,7 @@
  */
 import { benchApprovals } from "./approval_bench.ts";
 import { benchAudit } from "./audit_bench.ts";
+import { benchDebateEngine } from "./debate_engine_bench.ts";
 import { benchFootprint } from "./footprint_bench.ts";
 import { benchFreeze } from "./freeze_bench.ts";
 import { benchGuardrails } from "./guardrails_bench.ts";
@@ -16,6 +17,9 @@ import { createStage, type Section } from "./section.ts";
 import { benchSign } from "./sign_bench.ts";
 import { benchReload, benchSignPressure } from "./sign_pressure_bench.ts";
 import { benchSshRun } from "./ssh_run_bench.ts";
+import { benchTransfer } from "./transfer_bench.ts";
+import { HOST } from "../stage/stage.ts";
+import { benchControlPlane } from "./control_plane_bench.ts";
 
 const SECTIONS: Readonly<Record<string, Section>> = {
   async footprint({ dir }) {
@@ -39,12 +43,24 @@ const SECTIONS: Readonly<Record<string, Section>> = {
     await stage.startBroker();
     return await benchSshRun(stage);
   },
+  async transfer({ dir }) {
+    await using stage = await createStage(dir, {
+      signer: [
+        { path: ["group_command_policies"], value: {} },
+        { path: ["hosts", HOST, "allow_file_transfer"], value: true },
+      ],
+    });
+    await stage.startSigner();
+    return await benchTransfer(stage);
+  },
+  control_plane: benchControlPlane,
   policy: () => Promise.resolve(benchPolicy()),
   scale: benchScale,
   audit: benchAudit,
   freeze: benchFreeze,
   approvals: benchApprovals,
   guardrails: () => benchGuardrails(),
+  debate_engine: () => benchDebateEngine(),
 };
 
 function say(text: string): void {

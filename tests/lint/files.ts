@@ -113,7 +113,7 @@ const AMBIENT = [
 ];
 
 /** The topics of `shared` that the debate may use: it has nothing to do with access. */
-const DEBATE_TOPICS = ["config", "http", "errors", "clock", "redact", "atomic_file"];
+const DEBATE_TOPICS = ["config", "http", "errors", "clock", "redact", "atomic_file", "testing/fake_clock"];
 
 /** A path relative to the workspace, or `undefined` for a file outside. */
 export function relativePath(fileName: string): string | undefined {

@@ -1,0 +1,193 @@
+/**
+ * Holds a debate: asks the graph what comes next, does it, and tells what happened.
+ *
+ * @module
+ */
+import { AppError } from "@gateway/shared/errors";
+import { cut } from "../graph/cut.ts";
+import { formatFinalText } from "../graph/final_text.ts";
+import { labelsFor } from "../graph/labels.ts";
+import { nextStep, type Step, stepLimit } from "../graph/routing.ts";
+import { type DebateState, type DebateTask, ROLES } from "../graph/state.ts";
+import {
+  afterAgent,
+  afterComment,
+  afterFinal,
+  afterModerator,
+  afterSkip,
+  afterSummary,
+  startState,
+} from "../graph/steps.ts";
+import { ModelError } from "../models/model.ts";
+import { bounded } from "./bounded.ts";
+import type { DebateOutcome, DebatePorts, DebateSetup } from "./debate.ts";
+import { moderate } from "./moderate.ts";
+import { openRun, type Run } from "./run.ts";
+import { summarize } from "./summarize.ts";
+import { takeTurn } from "./turn.ts";
+
+export type {
+  ApprovalAnswer,
+  ApprovalCall,
+  AuditLine,
+  DebateModels,
+  DebateOutcome,
+  DebatePorts,
+  DebateSetup,
+} from "./debate.ts";
+
+const MAX_COMMENT = 20_000;
+
+/**
+ * Holds a debate to its end, its failure or its cancellation; never throws. The caller stores the record and
+ * then emits what ends a run: `run_cancelled` or `error` where it applies, and `run_finished`.
+ */
+export async function runDebate(setup: DebateSetup, ports: DebatePorts): Promise<DebateOutcome> {
+  const timer = new AbortController();
+  const run = openRun(setup, ports, AbortSignal.any([ports.signal, timer.signal]));
+  const stopTimer = startTimer(setup, ports, timer);
+  const debate = { state: startState(toTask(setup), setup.initial) };
+  ports.emit({
+    type: "run_started",
+    round: 1,
+    topic: setup.topic,
+    max_rounds: setup.maxRounds,
+    confidence_threshold: setup.confidenceThreshold,
+    template: setup.template.name,
+    language: setup.language,
+  });
+  const { hypotheses } = debate.state;
+  if (hypotheses.length > 0) {
+    ports.emit({ type: "hypothesis_update", node: "diagnostic_agent", round: 0, hypotheses });
+  }
+  try {
+    await goOn(run, debate);
+    return { ...conclude(run, debate.state), status: "completed" };
+  } catch (error) {
+    const outcome = conclude(run, debate.state);
+    if (ports.signal.aborted) return { ...outcome, status: "cancelled", finalText: "" };
+    return { ...outcome, status: "error", finalText: "", error: describeError(run, error) };
+  } finally {
+    stopTimer();
+  }
+}
+
+/** Keeps the state where it can be seen when a step fails. */
+async function goOn(run: Run, debate: { state: DebateState }): Promise<void> {
+  const { setup, ports } = run;
+  for (let steps = 0; steps <= stepLimit(setup.maxRounds); steps++) {
+    const isPaused = debate.state.done === "summarize_history" && ports.isPaused();
+    const step = nextStep(debate.state, isPaused);
+    if (step.kind === "end") return;
+    run.signal.throwIfAborted();
+    debate.state = await takeStep(run, debate.state, step);
+  }
+  throw new AppError("internal", "The debate goes in circles");
+}
+
+async function takeStep(
+  run: Run,
+  state: DebateState,
+  step: Exclude<Step, { kind: "end" }>,
+): Promise<DebateState> {
+  const { emit } = run.ports;
+  switch (step.kind) {
+    case "agent": {
+      const { node } = step;
+      const turn = await takeTurn(run, state, node);
+      const after = afterAgent(state, node, turn);
+      emit({ type: "agent_completed", node, role: ROLES[node], content: turn.text });
+      tellHypotheses(run, state, after, node);
+      return after;
+    }
+    case "skip": {
+      const { node, rationale } = step;
+      const role = ROLES[node];
+      emit({ type: "agent_skipped", agent_node: node, agent_role: role, node, role, rationale });
+      return afterSkip(state, node, rationale);
+    }
+    case "moderate": {
+      const { decision, raw } = await moderate(run, state);
+      const after = afterModerator(state, decision);
+      emit({
+        type: "moderator_decision",
+        node: "moderator_agent",
+        decision: after.decision ?? decision,
+        round: Math.min(after.round, state.task.maxRounds),
+        early_out_confirmed: after.earlyOutConfirmed,
+        ...(raw === undefined ? {} : { raw }),
+      });
+      tellHypotheses(run, state, after, "moderator_agent");
+      return after;
+    }
+    case "summarize":
+      return afterSummary(await summarize(run, state));
+    case "ask":
+      return await askOperator(run, state);
+    case "finalize":
+      emit({ type: "final_result", node: "finalize", content: finalText(state) });
+      return afterFinal(state);
+  }
+}
+
+async function askOperator(run: Run, state: DebateState): Promise<DebateState> {
+  const { clock, emit } = run.ports;
+  const { round } = state;
+  const bound = { clock, signal: run.signal, ms: undefined, late: () => new Error("unbounded") };
+  const comment = await bounded(bound, () => {
+    const waiting = run.ports.waitForComment(round);
+    emit({ type: "awaiting_user_input", round });
+    return waiting;
+  });
+  const content = cut(comment.trim().toWellFormed(), MAX_COMMENT);
+  emit({ type: "user_comment", content, round });
+  return afterComment(state, content);
+}
+
+function tellHypotheses(
+  run: Run,
+  before: DebateState,
+  { hypotheses }: DebateState,
+  node: "moderator_agent" | keyof typeof ROLES,
+): void {
+  if (JSON.stringify(before.hypotheses) === JSON.stringify(hypotheses)) return;
+  run.ports.emit({ type: "hypothesis_update", node, round: before.round, hypotheses });
+}
+
+function finalText({ decision, hypotheses, task }: DebateState): string {
+  return decision === undefined ? "" : formatFinalText(decision, hypotheses, labelsFor(task.language));
+}
+
+function conclude(run: Run, state: DebateState): Omit<DebateOutcome, "status" | "error"> {
+  return {
+    decision: state.decision,
+    finalText: finalText(state),
+    hypotheses: state.hypotheses,
+    history: state.history,
+    roundLog: state.roundLog,
+    toolLog: run.toolLog,
+    usage: run.meter.totals(),
+  };
+}
+
+function toTask(setup: DebateSetup): DebateTask {
+  const { topic, context, maxRounds, confidenceThreshold, earlyOut, compressHistory, language } = setup;
+  return { topic, context, maxRounds, confidenceThreshold, earlyOut, compressHistory, language };
+}
+
+function startTimer({ timeouts }: DebateSetup, { clock }: DebatePorts, timer: AbortController): () => void {
+  const ms = timeouts?.runMs;
+  if (ms === undefined) return () => {};
+  const stop = new AbortController();
+  clock.sleep(ms, stop.signal).then(
+    () => timer.abort(new AppError("timeout", `The run took longer than ${ms / 1000} s`)),
+    () => {},
+  );
+  return () => stop.abort();
+}
+
+function describeError(run: Run, error: unknown): string {
+  if (error instanceof ModelError || error instanceof AppError) return error.message;
+  run.ports.warn?.(`run ${run.setup.runId} failed: ${error instanceof Error ? error.name : typeof error}`);
+  return "The run failed unexpectedly";
+}

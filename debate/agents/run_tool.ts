@@ -1,0 +1,162 @@
+/**
+ * One tool call: checked, approved, run, audited, told. Nobody gets a result that the audit log does not have.
+ *
+ * @module
+ */
+import { AppError, AUDIT_UNAVAILABLE } from "@gateway/shared/errors";
+import type { ToolArgs } from "../events.ts";
+import { cut } from "../graph/cut.ts";
+import { type AgentNode, type CallApproval, ROLES } from "../graph/state.ts";
+import type { ToolCall } from "../models/model.ts";
+import type { Tool, ToolResult } from "../tools/tool.ts";
+import { bounded } from "./bounded.ts";
+import { instructionsFor } from "./instructions.ts";
+import type { Run } from "./run.ts";
+import { parseArguments } from "./tool_arguments.ts";
+
+const MAX_AUDITED_RESULT = 2000;
+const MAX_SHOWN = 500;
+
+/** Who calls, and when. */
+export interface Caller {
+  readonly node: AgentNode;
+  readonly round: number;
+}
+
+/** What became of a call. */
+export interface CallOutcome {
+  readonly text: string;
+  readonly error: boolean;
+  /** The call gave something, now or earlier in this round. */
+  readonly isUsed: boolean;
+}
+
+interface Settled {
+  readonly args: ToolArgs;
+  readonly text: string;
+  readonly error: boolean;
+  readonly approval: CallApproval;
+  /** `null` when nothing ran. */
+  readonly durationMs: number | null;
+}
+
+/**
+ * Deals with a call of a model, whatever is wrong with it.
+ *
+ * @throws {AppError} `audit_unavailable`
+ * @throws the reason of the run's signal
+ */
+export async function runTool(run: Run, caller: Caller, call: ToolCall): Promise<CallOutcome> {
+  const callId = run.ports.newId();
+  const settled = await settle(run, caller, call, callId);
+  await publish(run, caller, call.name, callId, settled);
+  run.signal.throwIfAborted();
+  const isUsed = !settled.error && settled.durationMs !== null;
+  return { text: settled.text, error: settled.error, isUsed };
+}
+
+async function settle(run: Run, caller: Caller, call: ToolCall, callId: string): Promise<Settled> {
+  const parsed = parseArguments(call.arguments);
+  const args = parsed.kind === "arguments" ? parsed.args : { unparsed: cut(call.arguments, MAX_SHOWN) };
+  const refuse = (problem: string): Settled => (
+    { args, text: `Tool error: ${problem}`, error: true, approval: "auto", durationMs: null }
+  );
+  const tool = run.ports.tools.find(({ name }) => name === call.name);
+  if (tool === undefined) return refuse(`there is no tool "${cut(call.name, 64)}"`);
+  if (parsed.kind === "broken") return refuse(parsed.problem);
+
+  const cached = run.cache.find(tool.name, args, caller.round);
+  if (cached !== undefined) {
+    const text = `[cached: ${tool.name} of ${cached.role}, round ${cached.round}]\n${cached.text}`;
+    return { args, text, error: false, approval: "cached", durationMs: 0 };
+  }
+  const approval = await askApproval(run, caller, tool, args, callId);
+  if (approval === "rejected" || approval === "timeout") {
+    const text = instructionsFor(run.setup.language).notApproved;
+    return { args, text, error: false, approval, durationMs: null };
+  }
+  return { args, approval, ...await execute(run, caller, tool, args, callId) };
+}
+
+/** No answer but an approval lets a call pass. */
+async function askApproval(run: Run, { node }: Caller, tool: Tool, args: ToolArgs, callId: string) {
+  const late = () => new Error("unbounded");
+  const bound = { clock: run.ports.clock, signal: run.signal, ms: undefined, late };
+  const answer = await bounded(bound, (signal) =>
+    run.ports.approve({
+      call_id: callId,
+      tool_name: tool.name,
+      args,
+      agent_node: node,
+      agent_role: ROLES[node],
+      signal,
+    }));
+  return answer === "auto" || answer === "approved" || answer === "timeout" ? answer : "rejected";
+}
+
+/** What a cancelled call gives is that it was cancelled: it may have had an effect, so it is told and audited. */
+async function execute(run: Run, { node, round }: Caller, tool: Tool, args: ToolArgs, callId: string) {
+  const { clock, emit } = run.ports;
+  const who = { agent_node: node, agent_role: ROLES[node] };
+  emit({ type: "tool_call_started", call_id: callId, ...who, tool_name: tool.name, args });
+  const startedAt = clock.now();
+  const tooLate = new Error("late");
+  const bound = { clock, signal: run.signal, ms: run.toolMs, late: () => tooLate };
+  let result: ToolResult;
+  try {
+    result = await bounded(bound, (signal) => tool.run(args, { signal, runId: run.setup.runId }));
+  } catch (error) {
+    result = { ok: false, text: `Tool error: ${describeFailure(run, tool, error, tooLate)}` };
+  }
+  if (result.ok) run.cache.store(tool.name, args, { text: result.text, role: ROLES[node], round });
+  const durationMs = Math.max(0, Math.round(clock.now() - startedAt));
+  return { text: result.text, error: !result.ok, durationMs };
+}
+
+/** A tool's exception is a defect, and its text may hold anything. */
+function describeFailure(run: Run, tool: Tool, error: unknown, tooLate: Error): string {
+  if (run.signal.aborted) return "the run ended while the tool was running";
+  if (error === tooLate) return `${tool.name} did not answer within ${run.toolMs / 1000} s`;
+  run.ports.warn?.(`tool "${tool.name}" threw ${error instanceof Error ? error.name : typeof error}`);
+  return `${tool.name} failed unexpectedly`;
+}
+
+async function publish(
+  run: Run,
+  { node }: Caller,
+  name: string,
+  callId: string,
+  settled: Settled,
+): Promise<void> {
+  const { args, text, error, approval, durationMs } = settled;
+  const tool = cut(name, 64);
+  const { clock, emit } = run.ports;
+  try {
+    await run.ports.audit({
+      timestamp: new Date(clock.now()).toISOString(),
+      run_id: run.setup.runId,
+      agent: node,
+      tool,
+      args,
+      result: cut(text, MAX_AUDITED_RESULT),
+      error,
+      approval,
+    });
+  } catch (cause) {
+    throw new AppError("audit_unavailable", AUDIT_UNAVAILABLE, { cause });
+  }
+  run.toolLog.push({ agent: node, tool_name: tool, args, result: text, error, approval });
+  emit({
+    type: "tool_call",
+    call_id: callId,
+    agent_node: node,
+    agent_role: ROLES[node],
+    tool_name: tool,
+    args,
+    result: text,
+    error,
+    approval,
+    cached: approval === "cached",
+    duration_ms: durationMs,
+  });
+}

@@ -1,0 +1,47 @@
+/**
+ * The summary of the rounds before the next one. Without it the debate goes on with the full history.
+ *
+ * @module
+ */
+import { entriesToSummarize, withSummary } from "../graph/compression.ts";
+import { cut } from "../graph/cut.ts";
+import type { DebateState } from "../graph/state.ts";
+import { ModelError } from "../models/model.ts";
+import { callModel } from "./call_model.ts";
+import { buildSummaryPrompt } from "./prompt.ts";
+import type { Run } from "./run.ts";
+
+const TEMPERATURE = 0.3;
+const MAX_SUMMARY = 8000;
+
+/** The state with a new summary, where it is time for one and the model gives one. */
+export async function summarize(run: Run, state: DebateState): Promise<DebateState> {
+  const entries = entriesToSummarize(state);
+  if (entries.length === 0) return state;
+  const summary = await askForSummary(run, state, entries);
+  if (summary === "") return state;
+  run.ports.emit({ type: "history_compressed", round: state.round - 1, summary });
+  return withSummary(state, summary);
+}
+
+async function askForSummary(run: Run, state: DebateState, entries: ReturnType<typeof entriesToSummarize>) {
+  const model = run.setup.models.summary;
+  try {
+    const { text } = await callModel(run, {
+      node: "summarize_history",
+      round: state.round - 1,
+      model,
+      temperature: TEMPERATURE,
+      messages: buildSummaryPrompt(state, entries),
+    });
+    if (text.trim() === "") {
+      run.ports.warn?.(`model "${model.id}" gave an empty summary; the history stays in full`);
+    }
+    return cut(text.trim().toWellFormed(), MAX_SUMMARY);
+  } catch (error) {
+    run.signal.throwIfAborted();
+    if (!(error instanceof ModelError)) throw error;
+    run.ports.warn?.(`no summary, the history stays in full: ${error.message}`);
+    return "";
+  }
+}

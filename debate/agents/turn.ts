@@ -1,0 +1,145 @@
+/**
+ * One agent's turn: model calls, with tools in between, until there is a text. It always ends: every round of
+ * tools costs some of the budget, and without budget the tools are withdrawn.
+ *
+ * @module
+ */
+import { type AgentNode, type DebateState, ROLES } from "../graph/state.ts";
+import type { TurnText } from "../graph/steps.ts";
+import type { ChatMessage, ModelReply, ToolCall, ToolSchema } from "../models/model.ts";
+import { callModel } from "./call_model.ts";
+import { fence } from "./fence.ts";
+import { type Instructions, instructionsFor } from "./instructions.ts";
+import { buildAgentPrompt } from "./prompt.ts";
+import { CASTING, type Run } from "./run.ts";
+import { type Caller, runTool } from "./run_tool.ts";
+import { parseArguments } from "./tool_arguments.ts";
+
+/** Lets an agent speak. */
+export async function takeTurn(run: Run, state: DebateState, node: AgentNode): Promise<TurnText> {
+  const turn = new Turn(run, { node, round: state.round }, buildAgentPrompt(state, node, run.setup.template));
+  return await turn.take();
+}
+
+class Turn {
+  readonly #run: Run;
+  readonly #caller: Caller;
+  readonly #ask: Instructions;
+  readonly #messages: ChatMessage[];
+  readonly #tools: readonly ToolSchema[];
+  readonly #usedTools = new Set<string>();
+  #spent = 0;
+  #failedBatches = 0;
+  #mayCall: boolean;
+
+  constructor(run: Run, caller: Caller, prompt: readonly ChatMessage[]) {
+    this.#run = run;
+    this.#caller = caller;
+    this.#ask = instructionsFor(run.setup.language);
+    this.#messages = [...prompt];
+    this.#tools = run.ports.tools.map(({ name, description, parameters }) => ({
+      name,
+      description,
+      parameters,
+    }));
+    this.#mayCall = this.#tools.length > 0 && run.setup.toolBudget > 0;
+  }
+
+  async take(): Promise<TurnText> {
+    let reply = await this.#call();
+    while (this.#mayCall && reply.toolCalls.length > 0) {
+      await this.#serve(reply);
+      reply = await this.#call();
+    }
+    if (reply.text.trim() === "") {
+      this.#mayCall = false;
+      this.#messages.push({ role: "user", content: this.#ask.nudge });
+      reply = await this.#call();
+    }
+    const isPlaceholder = reply.text.trim() === "";
+    const text = isPlaceholder ? this.#ask.silent(this.#spent) : reply.text.toWellFormed();
+    return { text, isPlaceholder, usedTools: this.#usedTools };
+  }
+
+  async #call(): Promise<ModelReply> {
+    const { setup, ports } = this.#run;
+    const { node, round } = this.#caller;
+    const { role, temperature } = CASTING[node];
+    const who = { agent_node: node, agent_role: ROLES[node] } as const;
+    ports.emit({ type: "agent_turn_started", ...who });
+    let streamed = "";
+    try {
+      return await callModel(this.#run, {
+        node,
+        round,
+        model: setup.models[role],
+        temperature,
+        messages: [...this.#messages],
+        tools: this.#tools,
+        ...(this.#mayCall || this.#tools.length === 0 ? {} : { toolChoice: "none" }),
+        onDelta: (delta) => {
+          streamed += delta;
+          ports.emit({ type: "agent_delta", ...who, delta });
+        },
+      });
+    } catch (error) {
+      if (streamed.trim() !== "") {
+        const content = streamed.toWellFormed();
+        ports.emit({ type: "agent_completed", node, role: ROLES[node], content, partial: true });
+      }
+      throw error;
+    }
+  }
+
+  async #serve(reply: ModelReply): Promise<void> {
+    const { node } = this.#caller;
+    const { setup, ports } = this.#run;
+    if (reply.text.trim() !== "") {
+      const content = reply.text.toWellFormed();
+      ports.emit({ type: "agent_reasoning", agent_node: node, agent_role: ROLES[node], content });
+    }
+    const calls = withUniqueIds(reply.toolCalls);
+    this.#messages.push({ role: "assistant", content: reply.text, toolCalls: calls.map(toHarmless) });
+    let hasFailed = false;
+    for (const call of calls) {
+      const { text, error } = await this.#answer(call);
+      hasFailed ||= error;
+      this.#messages.push({ role: "tool", content: text, toolCallId: call.id });
+    }
+    this.#failedBatches = hasFailed ? this.#failedBatches + 1 : 0;
+    const isStuck = this.#failedBatches >= setup.maxConsecutiveErrors;
+    this.#mayCall = !isStuck && this.#spent < setup.toolBudget;
+    if (!this.#mayCall) {
+      this.#messages.push({ role: "user", content: isStuck ? this.#ask.noMoreTools : this.#ask.noneLeft });
+    } else if (hasFailed) this.#messages.push({ role: "user", content: this.#ask.batchFailed });
+  }
+
+  async #answer(call: ToolCall): Promise<{ readonly text: string; readonly error: boolean }> {
+    if (this.#spent >= this.#run.setup.toolBudget) return { text: this.#ask.overBudget, error: false };
+    this.#spent++;
+    const { text, error, isUsed } = await runTool(this.#run, this.#caller, call);
+    if (isUsed) this.#usedTools.add(call.name);
+    return { text: `${this.#ask.toolResult}\n${fence(text)}`, error };
+  }
+}
+
+/** Every answer belongs to one call, whatever ids the model gave. */
+function withUniqueIds(calls: readonly ToolCall[]): readonly ToolCall[] {
+  const seen = new Set<string>();
+  return calls.map((call, index) => {
+    const isUsable = /^[\w-]{1,64}$/.test(call.id) && !seen.has(call.id);
+    const id = isUsable ? call.id : `call-${index}`;
+    seen.add(id);
+    return { ...call, id };
+  });
+}
+
+/** The call as the model gets to see it again: providers refuse messages with broken names or arguments. */
+function toHarmless({ id, name, arguments: text }: ToolCall): ToolCall {
+  const isBroken = text.trim() === "" || parseArguments(text).kind === "broken";
+  return {
+    id,
+    name: name.replace(/[^\w-]/g, "_").slice(0, 64) || "unknown",
+    arguments: isBroken ? "{}" : text,
+  };
+}

@@ -1,0 +1,244 @@
+/**
+ * What a run tells: the types of its events, as they are sent and stored.
+ *
+ * @module
+ */
+import type { AgentNode, AgentRole, CallApproval, Decision, Hypothesis, NodeName } from "./graph/state.ts";
+import type { ReasoningEffort, Usage } from "./models/model.ts";
+
+/** Arguments of a tool call. */
+export type ToolArgs = Readonly<Record<string, unknown>>;
+
+/** How a run can end. */
+export type RunEnd = "completed" | "cancelled" | "error";
+
+/** Tokens of a run; a node that used none is absent. */
+export interface TokenTotals {
+  readonly by_node: Readonly<Partial<Record<NodeName, Usage>>>;
+  readonly total: Usage;
+}
+
+/** One node's share of the cost. */
+export interface NodeCost extends Usage {
+  readonly model: string;
+  /** `null` when the model's price is unknown. */
+  readonly estimated_usd: number | null;
+}
+
+/** What a run cost, in US dollars, rounded to 6 decimals. */
+export interface CostEstimate {
+  readonly by_node: Readonly<Partial<Record<NodeName, NodeCost>>>;
+  /** `null` when nothing has a price. */
+  readonly total_usd: number | null;
+  readonly has_prices: boolean;
+}
+
+/** Who an event is about. */
+interface AgentFields {
+  readonly agent_node: AgentNode;
+  readonly agent_role: AgentRole;
+}
+
+/** First event of a resumed run; emitted by whoever starts it, before the debate. */
+export interface RunResumedEvent {
+  readonly type: "run_resumed";
+  readonly parent_run_id: string;
+  readonly parent_topic: string;
+}
+
+/** The debate begins. */
+export interface RunStartedEvent {
+  readonly type: "run_started";
+  readonly round: 1;
+  readonly topic: string;
+  readonly max_rounds: number;
+  readonly confidence_threshold: number;
+  readonly template: string;
+  readonly language: string;
+}
+
+/** A model call of an agent begins: several a turn when tools are used. Ephemeral. */
+export interface AgentTurnStartedEvent extends AgentFields {
+  readonly type: "agent_turn_started";
+}
+
+/** A piece of an agent's text, never empty. Ephemeral. */
+export interface AgentDeltaEvent extends AgentFields {
+  readonly type: "agent_delta";
+  readonly delta: string;
+}
+
+/** What an agent said beside its tool calls, never blank. */
+export interface AgentReasoningEvent extends AgentFields {
+  readonly type: "agent_reasoning";
+  readonly content: string;
+}
+
+/** An agent's text. */
+export interface AgentCompletedEvent {
+  readonly type: "agent_completed";
+  readonly node: AgentNode;
+  readonly role: AgentRole;
+  readonly content: string;
+  /** The run ended while the agent was speaking; this is what there was. */
+  readonly partial?: true;
+}
+
+/** An agent was passed over by the previous moderator's directive. */
+export interface AgentSkippedEvent extends AgentFields {
+  readonly type: "agent_skipped";
+  readonly node: AgentNode;
+  readonly role: AgentRole;
+  readonly rationale: string;
+}
+
+/** The whole table of hypotheses, after what changed it; at the start of a resumed run, what it brings along. */
+export interface HypothesisUpdateEvent {
+  readonly type: "hypothesis_update";
+  readonly node: AgentNode | "moderator_agent";
+  /** 0: from the run that this one resumes. */
+  readonly round: number;
+  readonly hypotheses: readonly Hypothesis[];
+}
+
+/** An operator has to decide; `call_id` is that of the tool call. Emitted by the approver. */
+export interface ToolApprovalRequestEvent extends AgentFields {
+  readonly type: "tool_approval_request";
+  readonly call_id: string;
+  readonly tool_name: string;
+  readonly args: ToolArgs;
+}
+
+/** It is decided. Emitted by the approver. */
+export interface ToolApprovalResolvedEvent {
+  readonly type: "tool_approval_resolved";
+  readonly call_id: string;
+  readonly approved: boolean;
+  readonly resolution: "approved" | "rejected" | "timeout";
+}
+
+/** A tool begins. Absent for calls that run nothing: cached, unknown, not approved. */
+export interface ToolCallStartedEvent extends AgentFields {
+  readonly type: "tool_call_started";
+  readonly call_id: string;
+  readonly tool_name: string;
+  readonly args: ToolArgs;
+}
+
+/** A tool call has its result. */
+export interface ToolCallEvent extends AgentFields {
+  readonly type: "tool_call";
+  readonly call_id: string;
+  readonly tool_name: string;
+  readonly args: ToolArgs;
+  readonly result: string;
+  readonly error: boolean;
+  readonly approval: CallApproval;
+  readonly cached: boolean;
+  /** 0 for a cached one, `null` when nothing ran. */
+  readonly duration_ms: number | null;
+}
+
+/** A round is decided. */
+export interface ModeratorDecisionEvent {
+  readonly type: "moderator_decision";
+  readonly node: "moderator_agent";
+  readonly decision: Decision;
+  /** The next round when there is one, otherwise this one. */
+  readonly round: number;
+  /** Diagnostic agent and moderator agree to end early. */
+  readonly early_out_confirmed: boolean;
+  /** What the moderator wrote, when no decision could be read from it. */
+  readonly raw?: string;
+}
+
+/** Older rounds were summarised. */
+export interface HistoryCompressedEvent {
+  readonly type: "history_compressed";
+  /** The finished round. */
+  readonly round: number;
+  readonly summary: string;
+}
+
+/** The debate waits for the operator's comment. */
+export interface AwaitingUserInputEvent {
+  readonly type: "awaiting_user_input";
+  /** The upcoming one. */
+  readonly round: number;
+}
+
+/** The operator's comment. */
+export interface UserCommentEvent {
+  readonly type: "user_comment";
+  /** Trimmed; empty when the operator had nothing to say, or did not come. */
+  readonly content: string;
+  readonly round: number;
+}
+
+/** An agent's model has no reasoning effort to set; at most once an agent. */
+export interface ReasoningEffortIgnoredEvent {
+  readonly type: "reasoning_effort_ignored";
+  readonly agent_node: AgentNode | "moderator_agent";
+  readonly agent_role: AgentRole;
+  readonly model: string;
+  readonly requested_effort: ReasoningEffort;
+}
+
+/** The debate has its result. */
+export interface FinalResultEvent {
+  readonly type: "final_result";
+  readonly node: "finalize";
+  readonly content: string;
+}
+
+/** The operator stopped the run. Emitted by the run's owner. */
+export interface RunCancelledEvent {
+  readonly type: "run_cancelled";
+}
+
+/** The run failed; the message is for people. Emitted by the run's owner. */
+export interface ErrorEvent {
+  readonly type: "error";
+  readonly message: string;
+}
+
+/** The last event of every run, after its record is stored. Emitted by the run's owner. */
+export interface RunFinishedEvent {
+  readonly type: "run_finished";
+  readonly status: RunEnd;
+  readonly token_totals: TokenTotals;
+  readonly cost_estimate: CostEstimate | null;
+}
+
+/** An event of a run. */
+export type RunEvent =
+  | RunResumedEvent
+  | RunStartedEvent
+  | AgentTurnStartedEvent
+  | AgentDeltaEvent
+  | AgentReasoningEvent
+  | AgentCompletedEvent
+  | AgentSkippedEvent
+  | HypothesisUpdateEvent
+  | ToolApprovalRequestEvent
+  | ToolApprovalResolvedEvent
+  | ToolCallStartedEvent
+  | ToolCallEvent
+  | ModeratorDecisionEvent
+  | HistoryCompressedEvent
+  | AwaitingUserInputEvent
+  | UserCommentEvent
+  | ReasoningEffortIgnoredEvent
+  | FinalResultEvent
+  | RunCancelledEvent
+  | ErrorEvent
+  | RunFinishedEvent;
+
+/** The kind of an event. */
+export type RunEventType = RunEvent["type"];
+
+/** Kinds that are sent and not stored. */
+export const EPHEMERAL: ReadonlySet<RunEventType> = new Set(["agent_turn_started", "agent_delta"]);
+
+/** Takes events, in order. Must not throw. */
+export type Emit = (event: RunEvent) => void;

@@ -1,0 +1,89 @@
+/**
+ * What reviews and decisions make of the hypotheses.
+ *
+ * @module
+ */
+import { cut, oneLine } from "./cut.ts";
+import { findLeading, findNamed, hypothesisKey } from "./hypothesis_id.ts";
+import { moveTo } from "./merge_hypotheses.ts";
+import { parseReview, type ReviewMark } from "./review_marks.ts";
+import type { Decision, Hypothesis } from "./state.ts";
+
+const MAX_NOTE = 500;
+const NO_REASON = "no reason was stated";
+
+/** The skeptic judges: it may reject, confirm and weigh anew. The last verdict on a hypothesis counts. */
+export function applySkeptic(
+  hypotheses: readonly Hypothesis[],
+  text: string,
+  round: number,
+): readonly Hypothesis[] {
+  const marks = parseReview(text);
+  return hypotheses.map((hypothesis) => {
+    const { verdict, probability } = lastWord(marks, hypothesis);
+    const weighed = probability === undefined || probability === hypothesis.probability
+      ? hypothesis
+      : { ...hypothesis, probability };
+    const to = verdict?.verdict === "accepted" ? "confirmed" : verdict?.verdict;
+    if (to === undefined || to === "needs_evidence" || to === hypothesis.state) return weighed;
+    const note = verdict?.reason || (to === "rejected" ? NO_REASON : "accepted");
+    return moveTo(weighed, to, { round, agent: "skeptic_agent", note });
+  });
+}
+
+/** The rebuttal may give a hypothesis up; to defend one changes nothing. */
+export function applyRebuttal(
+  hypotheses: readonly Hypothesis[],
+  text: string,
+  round: number,
+): readonly Hypothesis[] {
+  const marks = parseReview(text);
+  return hypotheses.map((hypothesis) => {
+    const { verdict } = lastWord(marks, hypothesis);
+    if (verdict?.verdict !== "rejected" || hypothesis.state === "rejected") return hypothesis;
+    return moveTo(hypothesis, "rejected", {
+      round,
+      agent: "diagnostic_rebuttal_agent",
+      note: verdict.reason || NO_REASON,
+    });
+  });
+}
+
+/** The moderator rejects what it lists, and confirms what it leads with when it closes with enough confidence. */
+export function applyDecision(
+  hypotheses: readonly Hypothesis[],
+  decision: Decision,
+  { round, confidenceThreshold }: { readonly round: number; readonly confidenceThreshold: number },
+): readonly Hypothesis[] {
+  const lead = findLeading(hypotheses, decision.leading_hypothesis);
+  const rejected = new Map(
+    decision.rejected_hypotheses.flatMap((text) => {
+      const hypothesis = findNamed(hypotheses, text);
+      return hypothesis === undefined || hypothesis === lead
+        ? []
+        : [[hypothesis, cut(oneLine(text), MAX_NOTE)] as const];
+    }),
+  );
+  const closes = decision.status === "final_diagnosis" || decision.status === "propose_fix";
+  const confirms = closes && decision.confidence >= confidenceThreshold;
+  const by = { round, agent: "moderator_agent" } as const;
+  return hypotheses.map((hypothesis) => {
+    const note = rejected.get(hypothesis);
+    if (note !== undefined && hypothesis.state !== "rejected") {
+      return moveTo(hypothesis, "rejected", { ...by, note });
+    }
+    if (confirms && hypothesis === lead && hypothesis.state === "active") {
+      return moveTo(hypothesis, "confirmed", { ...by, note: "leading hypothesis of the closing decision" });
+    }
+    return hypothesis;
+  });
+}
+
+function lastWord(marks: readonly ReviewMark[], { id }: Hypothesis) {
+  const key = hypothesisKey(id);
+  const own = marks.filter((mark) => mark.key === key);
+  return {
+    verdict: own.findLast((mark) => mark.verdict !== undefined),
+    probability: own.findLast((mark) => mark.probability !== undefined)?.probability,
+  };
+}

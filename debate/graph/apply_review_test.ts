@@ -1,0 +1,76 @@
+import assert from "node:assert/strict";
+import { sampleDecision, sampleHypothesis } from "../testing/sample_state.ts";
+import { applyDecision, applyRebuttal, applySkeptic } from "./apply_review.ts";
+
+const TABLE = [sampleHypothesis(), sampleHypothesis({ id: "10", text: "The cache evicts hot keys" })];
+const states = (table: readonly { readonly state: string }[]) => table.map(({ state }) => state);
+
+Deno.test("applySkeptic() moves, weighs and records", () => {
+  const [pool, cache] = applySkeptic(
+    TABLE,
+    "[hypothesis:1] accepted [P=0.9]\n[hypothesis:10] rejected [P=0.1]\nReason: hits are up",
+    2,
+  );
+  assert.deepEqual([pool?.state, pool?.probability], ["confirmed", 0.9]);
+  assert.deepEqual([cache?.state, cache?.probability, cache?.rejected_reason], [
+    "rejected",
+    0.1,
+    "hits are up",
+  ]);
+  assert.deepEqual(cache?.transitions.at(-1), {
+    round: 2,
+    from: "active",
+    to: "rejected",
+    agent: "skeptic_agent",
+    note: "hits are up",
+  });
+});
+
+Deno.test("applySkeptic() weighs without moving, and leaves what is not mentioned", () => {
+  const [pool, cache] = applySkeptic(TABLE, "[hypothesis:1] needs_evidence [P=0.3]", 1);
+  assert.deepEqual([pool?.state, pool?.probability, pool?.transitions.length], ["active", 0.3, 1]);
+  assert.equal(cache, TABLE[1]);
+});
+
+Deno.test("applySkeptic() records no transition to where a hypothesis already is", () => {
+  const once = applySkeptic(TABLE, "[hypothesis:1] rejected", 1);
+  assert.equal(once[0]?.rejected_reason, "no reason was stated");
+  assert.deepEqual(applySkeptic(once, "[hypothesis:1] rejected: again", 2), once);
+});
+
+Deno.test("applyRebuttal() can give up but not confirm or bring back", () => {
+  assert.deepEqual(states(applyRebuttal(TABLE, "[hypothesis:1] rejected\n[hypothesis:10] accepted", 1)), [
+    "rejected",
+    "active",
+  ]);
+  const rejected = [sampleHypothesis({ state: "rejected", rejected_reason: "flat" })];
+  assert.deepEqual(applyRebuttal(rejected, "[hypothesis:1] accepted", 1), rejected);
+});
+
+const AT = { round: 1, confidenceThreshold: 0.8 };
+
+Deno.test("applyDecision() rejects what the moderator lists by id", () => {
+  const decision = sampleDecision({ rejected_hypotheses: ["10: hits are up", "something else"] });
+  const [pool, cache] = applyDecision(TABLE, decision, AT);
+  assert.deepEqual([pool?.state, cache?.state, cache?.rejected_reason], [
+    "active",
+    "rejected",
+    "10: hits are up",
+  ]);
+});
+
+Deno.test("applyDecision() confirms the lead of a closing decision with enough confidence", () => {
+  const closing = sampleDecision({ status: "final_diagnosis", confidence: 0.85 });
+  assert.deepEqual(states(applyDecision(TABLE, closing, AT)), ["confirmed", "active"]);
+  assert.deepEqual(states(applyDecision(TABLE, { ...closing, confidence: 0.79 }, AT)), ["active", "active"]);
+  assert.deepEqual(states(applyDecision(TABLE, { ...closing, status: "continue" }, AT)), [
+    "active",
+    "active",
+  ]);
+});
+
+Deno.test("applyDecision() does not confirm a rejected lead", () => {
+  const table = [sampleHypothesis({ state: "rejected" })];
+  const closing = sampleDecision({ status: "propose_fix", confidence: 1 });
+  assert.deepEqual(states(applyDecision(table, closing, AT)), ["rejected"]);
+});

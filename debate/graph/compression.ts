@@ -1,0 +1,39 @@
+/**
+ * What of the history a prompt gets. Nothing is lost: what no summary covers is given in full.
+ *
+ * @module
+ */
+import type { DebateState, HistoryEntry } from "./state.ts";
+
+/** The history for one agent. */
+export interface HistoryView {
+  /** Empty when there is none. */
+  readonly summary: string;
+  readonly entries: readonly HistoryEntry[];
+}
+
+/** The first round counter at which older rounds are summarised. */
+const FIRST_COMPRESSED_ROUND = 3;
+
+/**
+ * The history that the agents of this round get: the summary, the last round and all that the summary does not
+ * cover. What the agents of this round have said is given to them on its own and stays out.
+ */
+export function viewHistory(state: DebateState): HistoryView {
+  const entries = state.history.filter((entry) => {
+    if (entry.round === state.round && entry.role !== "user") return false;
+    return entry.round > state.summarizedThrough || entry.round >= state.round - 1;
+  });
+  return { summary: state.historySummary, entries };
+}
+
+/** What goes into the next summary, beside the one before; nothing when it is not the time. The state is after the round. */
+export function entriesToSummarize(state: DebateState): readonly HistoryEntry[] {
+  if (!state.task.compressHistory || state.round < FIRST_COMPRESSED_ROUND) return [];
+  return state.history.filter(({ round }) => round > state.summarizedThrough && round < state.round);
+}
+
+/** The state with a summary of everything before this round. */
+export function withSummary(state: DebateState, summary: string): DebateState {
+  return { ...state, historySummary: summary, summarizedThrough: state.round - 1 };
+}

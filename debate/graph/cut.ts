@@ -1,0 +1,22 @@
+/**
+ * Bounds on text.
+ *
+ * @module
+ */
+
+/** The first `max` UTF-16 units of a text, or one less rather than half a character. */
+export function cut(text: string, max: number): string {
+  if (text.length <= max) return text;
+  const last = text.charCodeAt(max - 1);
+  return text.slice(0, last >= 0xd800 && last <= 0xdbff ? max - 1 : max);
+}
+
+/** The lines of a text, whatever ends them. */
+export function linesOf(text: string): readonly string[] {
+  return text.split(/\r\n|[\n\r\u2028\u2029]/);
+}
+
+/** A text on one line: every run of white space is one space. */
+export function oneLine(text: string): string {
+  return text.trim().replace(/\s+/g, " ");
+}

@@ -1,0 +1,31 @@
+/**
+ * The result of a debate in plain text.
+ *
+ * @module
+ */
+import type { Labels } from "./labels.ts";
+import type { Decision, Hypothesis } from "./state.ts";
+
+/** Blocks of a label and what it says, with a blank line between them. */
+export function formatFinalText(
+  decision: Decision,
+  hypotheses: readonly Hypothesis[],
+  labels: Labels,
+): string {
+  const list = (entries: readonly string[]) =>
+    (entries.length > 0 ? entries : [labels.none]).map((entry) => `- ${entry}`);
+  return [
+    `${labels.status}: ${decision.status}`,
+    `${labels.confidence}: ${decision.confidence.toFixed(2)}`,
+    `${labels.risk}: ${decision.risk_level}`,
+    [`${labels.leading}:`, decision.leading_hypothesis || labels.notDetermined],
+    [`${labels.underDebate}:`, ...list(hypotheses.map(({ id, state, text }) => `${id} [${state}]: ${text}`))],
+    [`${labels.evidence}:`, ...list(decision.evidence)],
+    [`${labels.missingEvidence}:`, ...list(decision.missing_evidence)],
+    [`${labels.rejected}:`, ...list(decision.rejected_hypotheses)],
+    [`${labels.nextStep}:`, decision.next_step || labels.notDetermined],
+    [`${labels.fix}:`, decision.recommended_fix ?? labels.notRecommended],
+    [`${labels.validation}:`, ...list(decision.validation)],
+    [`${labels.stopReason}:`, decision.stop_reason ?? labels.notSpecified],
+  ].map((block) => typeof block === "string" ? block : block.join("\n")).join("\n\n");
+}

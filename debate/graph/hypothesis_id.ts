@@ -1,0 +1,83 @@
+/**
+ * How texts refer to hypotheses. An id is whatever follows `HYPOTHESIS-`; `1`, `01`, `H1` and `H-1` are the same.
+ *
+ * @module
+ */
+import { oneLine } from "./cut.ts";
+import type { Hypothesis } from "./state.ts";
+
+/** The marker's word, in the languages of the templates; a part of a pattern. */
+export const MARKER_WORD = String.raw`H(?:YPOTHESIS|IP[OÓ]TESIS)`;
+
+/** Between the word and the id; a blank only before a number, for the word alone is ordinary language. */
+export const MARKER_LINK = String.raw`(?:[-‐-―]|[ \t](?=(?:H-?)?\d))`;
+
+/** The whole id: `10` is not found where `1` is looked for. */
+export const ID = String.raw`[\p{L}\p{N}_-]{1,40}(?![\p{L}\p{N}_-])`;
+
+/** What two references to the same hypothesis have in common. */
+export function hypothesisKey(id: string): string {
+  return id.normalize("NFC").toLowerCase().replace(/^h[-_]?(?=\d)/, "").replace(/^0+(?=\d)/, "");
+}
+
+/** The hypothesis with an id. */
+export function findById<T extends { readonly id: string }>(
+  hypotheses: readonly T[],
+  id: string,
+): T | undefined {
+  const key = hypothesisKey(id);
+  return hypotheses.find((hypothesis) => hypothesisKey(hypothesis.id) === key);
+}
+
+/** The least share of common words that makes two texts the same hypothesis. */
+const MIN_LIKENESS = 0.3;
+
+const LEADING_ID = new RegExp(
+  String.raw`^[\s"'*_#\[(]{0,6}(?:${MARKER_WORD}(?:${MARKER_LINK}|[:\s]{1,3}))?(${ID})`,
+  "iu",
+);
+const MARKER = new RegExp(String.raw`${MARKER_WORD}(?:${MARKER_LINK}|[ \t]?:[ \t]?)(${ID})`, "giu");
+
+/**
+ * The hypothesis that a short text names: by the id at its start, by the only marker in it, or by saying the
+ * same.
+ */
+export function findNamed(hypotheses: readonly Hypothesis[], text: string): Hypothesis | undefined {
+  const leading = LEADING_ID.exec(text)?.[1];
+  const byId = leading === undefined ? undefined : findById(hypotheses, leading);
+  if (byId !== undefined) return byId;
+  const marked = new Set(
+    [...text.matchAll(MARKER)].flatMap((match) => findById(hypotheses, match[1] ?? "") ?? []),
+  );
+  if (marked.size > 0) return marked.size === 1 ? [...marked][0] : undefined;
+  const said = oneLine(text).toLowerCase();
+  return hypotheses.find((hypothesis) => said !== "" && oneLine(hypothesis.text).toLowerCase() === said);
+}
+
+/** The same, or else the hypothesis that is worded most alike. */
+export function findLeading(hypotheses: readonly Hypothesis[], text: string): Hypothesis | undefined {
+  const named = findNamed(hypotheses, text);
+  if (named !== undefined) return named;
+  const words = wordsOf(text);
+  let best: Hypothesis | undefined;
+  let bestLikeness = MIN_LIKENESS;
+  for (const hypothesis of hypotheses) {
+    const likeness = compareWords(words, wordsOf(hypothesis.text));
+    if (likeness > bestLikeness || (likeness === bestLikeness && best === undefined)) {
+      [best, bestLikeness] = [hypothesis, likeness];
+    }
+  }
+  return best;
+}
+
+/** The words that carry meaning: longer than three letters, without accents. */
+function wordsOf(text: string): ReadonlySet<string> {
+  const plain = text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
+  return new Set(plain.match(/[\p{L}\p{N}]{4,}/gu) ?? []);
+}
+
+/** Jaccard's index. */
+function compareWords(a: ReadonlySet<string>, b: ReadonlySet<string>): number {
+  const common = a.intersection(b).size;
+  return common === 0 ? 0 : common / (a.size + b.size - common);
+}

@@ -1,0 +1,113 @@
+/**
+ * The words between the parts of prompts and results, in the languages of the debate.
+ *
+ * @module
+ */
+
+/** A language of the labels. */
+export type LabelLanguage = "en" | "es";
+
+/** Spanish for Spanish, otherwise English. */
+export function labelLanguage(language: string): LabelLanguage {
+  return /^es(?:[-_]|$)/i.test(language.trim()) ? "es" : "en";
+}
+
+const ENGLISH = {
+  status: "Status",
+  confidence: "Confidence",
+  risk: "Risk",
+  leading: "Leading hypothesis",
+  underDebate: "Hypotheses under debate",
+  evidence: "Evidence",
+  missingEvidence: "Missing evidence",
+  rejected: "Rejected hypotheses",
+  nextStep: "Next step",
+  fix: "Recommended fix",
+  validation: "Validation",
+  stopReason: "Stop reason",
+  none: "None.",
+  notDetermined: "Not determined",
+  notRecommended: "Not recommended",
+  notSpecified: "Not specified",
+
+  topic: "TOPIC",
+  context: "CONTEXT",
+  noContext: "No context was given.",
+  round: "ROUND",
+  maxRounds: "ROUNDS AT MOST",
+  threshold: "CONFIDENCE NEEDED",
+  earlyOutThreshold: "CONFIDENCE NEEDED TO END EARLY",
+  hypotheses: "HYPOTHESES SO FAR",
+  noHypotheses: "None yet.",
+  history: "EARLIER IN THIS DEBATE",
+  noHistory: "Nothing yet.",
+  summary: "SUMMARY OF EARLIER ROUNDS",
+  diagnosis: "DIAGNOSIS OF THIS ROUND",
+  ownDiagnosis: "YOUR DIAGNOSIS OF THIS ROUND",
+  critique: "CRITIQUE OF THIS ROUND",
+  rebuttal: "REBUTTAL OF THIS ROUND",
+  earlyOut: "EARLY END",
+  task: "YOUR TASK",
+  rejectedBecause: "rejected because",
+
+  skepticSkipped: "(Skeptic skipped by the moderator",
+  rebuttalSkipped: "(Rebuttal skipped by the moderator",
+  roundsUsedUp: "The rounds are used up",
+  earlyOutConfirmed: "Ended early: diagnostic agent and moderator agree",
+  unusable: "The moderator's reply could not be read as a decision",
+  unusableNextStep: "Read the debate, then resume the run, or choose another moderator model",
+} as const;
+
+/** The words of one language. */
+export type Labels = Readonly<Record<keyof typeof ENGLISH, string>>;
+
+const SPANISH: Labels = {
+  status: "Estado",
+  confidence: "Confianza",
+  risk: "Riesgo",
+  leading: "Hipótesis principal",
+  underDebate: "Hipótesis en debate",
+  evidence: "Evidencia",
+  missingEvidence: "Evidencia que falta",
+  rejected: "Hipótesis rechazadas",
+  nextStep: "Siguiente paso",
+  fix: "Arreglo recomendado",
+  validation: "Validación",
+  stopReason: "Motivo del cierre",
+  none: "Ninguna.",
+  notDetermined: "Sin determinar",
+  notRecommended: "Sin recomendación",
+  notSpecified: "Sin especificar",
+
+  topic: "TEMA",
+  context: "CONTEXTO",
+  noContext: "No hay contexto.",
+  round: "RONDA",
+  maxRounds: "RONDAS COMO MÁXIMO",
+  threshold: "CONFIANZA NECESARIA",
+  earlyOutThreshold: "CONFIANZA NECESARIA PARA TERMINAR ANTES",
+  hypotheses: "HIPÓTESIS HASTA AHORA",
+  noHypotheses: "Ninguna todavía.",
+  history: "LO DICHO HASTA AHORA",
+  noHistory: "Nada todavía.",
+  summary: "RESUMEN DE RONDAS ANTERIORES",
+  diagnosis: "DIAGNÓSTICO DE ESTA RONDA",
+  ownDiagnosis: "TU DIAGNÓSTICO DE ESTA RONDA",
+  critique: "CRÍTICA DE ESTA RONDA",
+  rebuttal: "RÉPLICA DE ESTA RONDA",
+  earlyOut: "CIERRE ANTICIPADO",
+  task: "TU TAREA",
+  rejectedBecause: "rechazada porque",
+
+  skepticSkipped: "(El moderador omitió al escéptico",
+  rebuttalSkipped: "(El moderador omitió la réplica",
+  roundsUsedUp: "Se agotaron las rondas",
+  earlyOutConfirmed: "Cierre anticipado: el diagnóstico y el moderador coinciden",
+  unusable: "La respuesta del moderador no se pudo leer como decisión",
+  unusableNextStep: "Lee el debate y reanuda la ejecución, o elige otro modelo de moderador",
+};
+
+/** The words for the language of a debate. */
+export function labelsFor(language: string): Labels {
+  return labelLanguage(language) === "es" ? SPANISH : ENGLISH;
+}

@@ -1,0 +1,82 @@
+/**
+ * The table of hypotheses through the debate. Listing a hypothesis again does not change what it has come to: a
+ * rejected one is reopened only with evidence that is new and cites a tool that has just been used.
+ *
+ * @module
+ */
+import { citedTools, type FoundHypothesis } from "./extract_hypotheses.ts";
+import { hypothesisKey } from "./hypothesis_id.ts";
+import type { Hypothesis, HypothesisState, NodeName } from "./state.ts";
+
+const MAX_HYPOTHESES = 60;
+const MAX_EVIDENCE = 20;
+const MAX_TRANSITIONS = 40;
+
+/** Where found hypotheses come from. */
+export interface FindingOrigin {
+  readonly round: number;
+  readonly agent: NodeName;
+  /** The tools that gave this agent a result in this turn. */
+  readonly usedTools: ReadonlySet<string>;
+}
+
+/** The table with what was found; known ones keep their place, id, round and proposer. */
+export function mergeHypotheses(
+  known: readonly Hypothesis[],
+  found: readonly FoundHypothesis[],
+  origin: FindingOrigin,
+): readonly Hypothesis[] {
+  const table = new Map(known.map((hypothesis) => [hypothesisKey(hypothesis.id), hypothesis]));
+  for (const finding of found) {
+    const key = hypothesisKey(finding.id);
+    const before = table.get(key);
+    if (before !== undefined) table.set(key, update(before, finding, origin));
+    else if (finding.text !== "" && table.size < MAX_HYPOTHESES) table.set(key, create(finding, origin));
+  }
+  return [...table.values()];
+}
+
+/** A hypothesis in another state, with the record of it. */
+export function moveTo(
+  hypothesis: Hypothesis,
+  to: HypothesisState,
+  by: { readonly round: number; readonly agent: NodeName; readonly note: string },
+): Hypothesis {
+  const transition = { round: by.round, from: hypothesis.state, to, agent: by.agent, note: by.note };
+  return {
+    ...hypothesis,
+    state: to,
+    rejected_reason: to === "rejected" ? by.note : null,
+    transitions: [...hypothesis.transitions, transition].slice(-MAX_TRANSITIONS),
+  };
+}
+
+function create(finding: FoundHypothesis, { round, agent }: FindingOrigin): Hypothesis {
+  return {
+    id: finding.id,
+    text: finding.text,
+    state: "active",
+    proposer: agent,
+    round,
+    supporting_evidence: finding.evidence,
+    rejected_reason: null,
+    probability: finding.probability,
+    transitions: [{ round, from: null, to: "active", agent, note: "proposed" }],
+  };
+}
+
+function update(before: Hypothesis, finding: FoundHypothesis, origin: FindingOrigin): Hypothesis {
+  const fresh = finding.evidence.filter((line) => !before.supporting_evidence.includes(line));
+  const proof = fresh.find((line) => citedTools(line).some((tool) => origin.usedTools.has(tool)));
+  const isReopened = before.state === "rejected" && proof !== undefined;
+  const merged: Hypothesis = {
+    ...before,
+    probability: finding.probability ?? before.probability,
+    supporting_evidence: [...before.supporting_evidence, ...fresh].slice(0, MAX_EVIDENCE),
+    // Another wording would turn a judgement into one on something that was never judged.
+    text: finding.text !== "" && (before.state === "active" || isReopened) ? finding.text : before.text,
+  };
+  if (!isReopened) return merged;
+  const { round, agent } = origin;
+  return moveTo(merged, "active", { round, agent, note: `reopened with new evidence: ${proof}` });
+}

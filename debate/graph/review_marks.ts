@@ -1,0 +1,139 @@
+/**
+ * What a review says about each hypothesis. A verdict belongs to the marker before it and reaches no further than
+ * the next one; what is denied or only supposed is no verdict.
+ *
+ * @module
+ */
+import { cut, oneLine } from "./cut.ts";
+import { hypothesisKey, ID, MARKER_LINK, MARKER_WORD } from "./hypothesis_id.ts";
+import { findProbability } from "./probability.ts";
+
+/** What a reviewer can say. */
+export type Verdict = "accepted" | "rejected" | "needs_evidence";
+
+/** A review of one hypothesis. */
+export interface ReviewMark {
+  /** See {@linkcode hypothesisKey}. */
+  readonly key: string;
+  readonly verdict: Verdict | undefined;
+  /** 0 to 1. */
+  readonly probability: number | undefined;
+  /** Empty when none is stated. */
+  readonly reason: string;
+}
+
+const MAX_MARKS = 300;
+const MAX_SEGMENT = 3000;
+/** How far behind a marker prose is read. */
+const MAX_PROSE = 500;
+const MAX_REASON = 500;
+
+const REJECTED = String
+  .raw`rejected|refuted|falsified|discarded|invalid(?:ated)?|rechazad[oa]|descartad[oa]|refutad[oa]|inv[aá]lid[oa]|invalidad[oa]`;
+const ACCEPTED = String.raw`accepted|confirmed|aceptad[oa]|confirmad[oa]`;
+const NEEDS = String
+  .raw`(?:needs|requires)[_ -](?:more[_ -])?evidence|(?:necesita|requiere)[_ -](?:m[aá]s[_ -])?evidencias?|inconclusive|no[_ -]concluyente`;
+const VERDICT = String
+  .raw`(?:(?<rejected>${REJECTED})|(?<accepted>${ACCEPTED})|(?<needs>${NEEDS}))(?![\p{L}\p{N}_])`;
+/** In running text `invalid` is said of certificates and input. */
+const PROSE_VERDICT = new RegExp(String.raw`(?<![\p{L}\p{N}_])${VERDICT}`, "giu");
+
+const MARK = new RegExp(
+  [
+    String.raw`\[[ \t]?${MARKER_WORD}[ \t]?[:=][ \t]?(?<bracketed>${ID})[ \t]?\]`,
+    String.raw`(?<![\p{L}\p{N}_])${MARKER_WORD}${MARKER_LINK}(?<plain>${ID})`,
+    String.raw`(?<=(?:^|\n)[ \t>*#_|.)\-]{0,12})(?<bare>H-?\d{1,6})(?![\p{L}\p{N}_-])`,
+  ].join("|"),
+  "giu",
+);
+const LINE_START = /(?:^|\n)[ \t>*#_|`.)\d(-]{0,16}$/;
+const FILLER = String.raw`[ \t\]*_\x60:|,–—=>(-]`;
+const ADJACENT = new RegExp(
+  String
+    .raw`^${FILLER}{0,12}(?:\[\s?P[^\]\n]{1,24}\]${FILLER}{0,12})?(?:(?:is|was|es|est[aá]|queda|state|status|estado|verdict|veredicto)${FILLER}{1,6}){0,2}\[?${VERDICT}`,
+  "iu",
+);
+const FIELD = new RegExp(
+  String
+    .raw`(?:^|\n)[ \t>*_|-]{0,8}(?:(?:state|status|estado|verdict|veredicto|assessment|evaluation|evaluaci[oó]n)[ \t*_\x60]{0,4}[:=]|(?=[\p{L}_*\x60]{1,24}[ \t.*_\x60]{0,4}(?:\n|$)))[ \t*_\x60\[]{0,6}${VERDICT}`,
+  "iu",
+);
+const REASON =
+  /(?<![\p{L}\p{N}_])(?:reason|raz[oó]n|motivo|justification|justificaci[oó]n)[ \t*_]{0,4}:[ \t*_]{0,4}/iu;
+const DOUBT =
+  /(?:^|[^\p{L}])(?:not|\p{L}{2,6}n['’]t|cannot|never|no|nor|neither|without|hardly|nunca|ni|sin|tampoco|jam[aá]s|if|unless|until|would|could|might|may|should|si|podr[ií]an?|deber[ií]an?|hasta)(?![\p{L}])/iu;
+
+/** The marks of a review, in its order; the same hypothesis may come several times. */
+export function parseReview(text: string): readonly ReviewMark[] {
+  const entries = findEntries(text);
+  return entries.map(({ key, end }, index) => {
+    const limit = Math.min(entries[index + 1]?.start ?? text.length, end + MAX_SEGMENT);
+    return readSegment(key, untilHeading(text.slice(end, limit)));
+  });
+}
+
+interface Entry {
+  readonly key: string;
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Markers that open a review: at the start of a line, or right before a verdict or probability. Others are mentions. */
+function findEntries(text: string): readonly Entry[] {
+  const entries: Entry[] = [];
+  for (const match of text.matchAll(MARK)) {
+    if (entries.length >= MAX_MARKS) break;
+    const { bracketed, plain, bare } = match.groups ?? {};
+    const end = match.index + match[0].length;
+    const opens = LINE_START.test(text.slice(Math.max(0, match.index - 20), match.index)) ||
+      match.index === 0 || ADJACENT.test(text.slice(end, end + 120)) ||
+      /^[ \t*_:]{0,6}\[\s?P\s?[=:]/i.test(text.slice(end, end + 16));
+    const key = hypothesisKey(bracketed ?? plain ?? bare ?? "");
+    if (opens) entries.push({ key, start: match.index, end });
+  }
+  return entries;
+}
+
+/** A new heading is a new subject. */
+function untilHeading(segment: string): string {
+  const heading = segment.search(/\n[ \t]{0,3}#{1,6}[ \t]/);
+  return heading < 0 ? segment : segment.slice(0, heading);
+}
+
+function readSegment(key: string, segment: string): ReviewMark {
+  const stated = ADJACENT.exec(segment.slice(0, 160)) ?? FIELD.exec(segment);
+  const probability = findProbability(segment);
+  if (stated !== null) {
+    const rest = segment.slice(stated.index + stated[0].length);
+    return { key, verdict: verdictOf(stated.groups), probability, reason: findReason(segment, rest) };
+  }
+  const prose = readProse(segment.slice(0, MAX_PROSE));
+  return { key, verdict: prose?.verdict, probability, reason: findReason(segment, prose?.rest ?? "") };
+}
+
+function verdictOf(groups: Readonly<Record<string, string>> | undefined): Verdict {
+  if (groups?.["rejected"] !== undefined) return "rejected";
+  return groups?.["accepted"] === undefined ? "needs_evidence" : "accepted";
+}
+
+/** The one verdict of running text; none when there are two. */
+function readProse(text: string): { readonly verdict: Verdict; readonly rest: string } | undefined {
+  let found: { readonly verdict: Verdict; readonly rest: string } | undefined;
+  for (const match of text.matchAll(PROSE_VERDICT)) {
+    const before = text.slice(Math.max(0, match.index - 80), match.index);
+    const clause = before.slice(Math.max(...[..."\n.,;:!?()—"].map((end) => before.lastIndexOf(end))) + 1);
+    if (DOUBT.test(clause) || /^inv[aá]lid[oa]?$/i.test(match[0])) continue;
+    const verdict = verdictOf(match.groups);
+    if (found !== undefined && found.verdict !== verdict) return undefined;
+    found ??= { verdict, rest: text.slice(match.index + match[0].length) };
+  }
+  return found;
+}
+
+function findReason(segment: string, rest: string): string {
+  const label = REASON.exec(segment);
+  const text = label === null ? rest : segment.slice(label.index + label[0].length);
+  const end = text.search(label === null ? /\n/ : /\n[ \t]*\n/);
+  const reason = (end < 0 ? text : text.slice(0, end)).replace(/\[\s?P\s?[=:][^\]\n]{1,24}\]/gi, " ");
+  return cut(oneLine(reason.slice(0, 4 * MAX_REASON).replace(/^[\s\]*_:|,.;–—=>)-]{1,20}/, "")), MAX_REASON);
+}

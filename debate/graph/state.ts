@@ -1,0 +1,199 @@
+/**
+ * What a debate knows at any moment. Everything here is a value: a step takes a state and gives another.
+ *
+ * What is sent and stored (hypotheses, decisions, log entries) is in the form of the JSON; the rest is not.
+ *
+ * @module
+ */
+
+/** The nodes of the graph, in the order of a round. */
+export const NODES = [
+  "diagnostic_agent",
+  "skeptic_agent",
+  "diagnostic_rebuttal_agent",
+  "moderator_agent",
+  "summarize_history",
+  "user_input_gate",
+  "finalize",
+] as const;
+
+/** A node of the graph. */
+export type NodeName = (typeof NODES)[number];
+
+/** A node that argues, and may use tools. */
+export type AgentNode = "diagnostic_agent" | "skeptic_agent" | "diagnostic_rebuttal_agent";
+
+/** The words for a node, whatever the language of the debate. */
+export const ROLES = {
+  diagnostic_agent: "Primary Diagnosis",
+  skeptic_agent: "Skeptical Reviewer",
+  diagnostic_rebuttal_agent: "Rebuttal",
+  moderator_agent: "Moderator",
+} as const satisfies Record<AgentNode | "moderator_agent", string>;
+
+/** One of {@linkcode ROLES}. */
+export type AgentRole = (typeof ROLES)[keyof typeof ROLES];
+
+/** What a hypothesis has come to. */
+export type HypothesisState = "active" | "rejected" | "confirmed";
+
+/** A change of state, or the creation. */
+export interface Transition {
+  readonly round: number;
+  /** `null` for the creation. */
+  readonly from: HypothesisState | null;
+  readonly to: HypothesisState;
+  readonly agent: NodeName;
+  readonly note: string;
+}
+
+/** A hypothesis. */
+export interface Hypothesis {
+  /** As the diagnostic agent wrote it after `HYPOTHESIS-`. */
+  readonly id: string;
+  readonly text: string;
+  readonly state: HypothesisState;
+  readonly proposer: NodeName;
+  /** Of its creation; 0 when it came from the run that this one resumes. */
+  readonly round: number;
+  readonly supporting_evidence: readonly string[];
+  readonly rejected_reason: string | null;
+  /** 0 to 1, `null` when nobody said. */
+  readonly probability: number | null;
+  readonly transitions: readonly Transition[];
+}
+
+/** What a moderator may decide. */
+export const STATUSES = [
+  "continue",
+  "final_diagnosis",
+  "needs_more_data",
+  "propose_fix",
+  "structured_uncertainty",
+] as const;
+
+/** One of {@linkcode STATUSES}. */
+export type DecisionStatus = (typeof STATUSES)[number];
+
+/** How dangerous the situation, or the fix, is. */
+export type RiskLevel = "low" | "medium" | "high";
+
+/** What the next round may leave out. */
+export interface FlowDirective {
+  readonly skip_skeptic: boolean;
+  readonly skip_rebuttal: boolean;
+  readonly rationale: string;
+}
+
+/** A moderator's decision. */
+export interface Decision {
+  readonly status: DecisionStatus;
+  /** 0 to 1. */
+  readonly confidence: number;
+  /** May be empty. */
+  readonly leading_hypothesis: string;
+  readonly evidence: readonly string[];
+  readonly missing_evidence: readonly string[];
+  readonly rejected_hypotheses: readonly string[];
+  readonly next_step: string;
+  readonly recommended_fix: string | null;
+  readonly validation: readonly string[];
+  /** Why the debate ends here: the moderator's words, or what ended it. */
+  readonly stop_reason: string | null;
+  readonly risk_level: RiskLevel;
+  readonly flow_directive: FlowDirective | null;
+}
+
+/** Who speaks in the history. */
+export type HistoryRole = "diagnostic_agent" | "skeptic_agent" | "diagnostic_rebuttal" | "moderator" | "user";
+
+/** What was said before this run. */
+export interface PriorEntry {
+  readonly role: HistoryRole;
+  /** A moderator's is the decision as JSON, indented by two. */
+  readonly content: string;
+}
+
+/** What was said. */
+export interface HistoryEntry extends PriorEntry {
+  /** 0: in the run that this one resumes. */
+  readonly round: number;
+}
+
+/** One round in short. */
+export interface RoundLogEntry {
+  readonly round: number;
+  /** The three texts are cut at 500 characters. */
+  readonly diagnostic: string;
+  readonly skeptic: string;
+  readonly rebuttal: string;
+  readonly moderator: Decision;
+}
+
+/** Who let a tool call pass, or did not. */
+export type CallApproval = "auto" | "approved" | "rejected" | "timeout" | "cached";
+
+/** One tool call. */
+export interface ToolLogEntry {
+  readonly agent: AgentNode;
+  readonly tool_name: string;
+  readonly args: Readonly<Record<string, unknown>>;
+  readonly result: string;
+  readonly error: boolean;
+  readonly approval: CallApproval;
+}
+
+/** The diagnostic agent's wish to end early. */
+export interface EarlyOutSignal {
+  readonly recommended: boolean;
+  /** As the agent wrote it; may lie outside of 0 to 1. */
+  readonly confidence: number;
+  readonly rationale: string;
+}
+
+/** When the debate may end early. */
+export interface EarlyOutRule {
+  readonly enabled: boolean;
+  /** For the diagnostic agent and for the moderator, 0 to 1. */
+  readonly threshold: number;
+}
+
+/** The three texts of a round. */
+export interface RoundTexts {
+  readonly diagnostic: string;
+  readonly skeptic: string;
+  readonly rebuttal: string;
+}
+
+/** What a debate starts with. */
+export interface DebateTask {
+  readonly topic: string;
+  readonly context: string;
+  readonly maxRounds: number;
+  readonly confidenceThreshold: number;
+  readonly earlyOut: EarlyOutRule;
+  readonly compressHistory: boolean;
+  readonly language: string;
+}
+
+/** What a debate knows. */
+export interface DebateState {
+  readonly task: DebateTask;
+  /** The node that is done; `undefined` at the start. */
+  readonly done: NodeName | undefined;
+  /** From 1; beyond `maxRounds` once the last round ended with `continue`. */
+  readonly round: number;
+  /** Of this round. */
+  readonly texts: RoundTexts;
+  /** Of this round's diagnosis. */
+  readonly earlyOutSignal: EarlyOutSignal;
+  readonly earlyOutConfirmed: boolean;
+  /** The last decision of this run; never that of a resumed one. */
+  readonly decision: Decision | undefined;
+  readonly hypotheses: readonly Hypothesis[];
+  readonly history: readonly HistoryEntry[];
+  readonly historySummary: string;
+  /** The last round that the summary covers; -1 when there is none. */
+  readonly summarizedThrough: number;
+  readonly roundLog: readonly RoundLogEntry[];
+}

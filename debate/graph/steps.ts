@@ -1,0 +1,196 @@
+/**
+ * What each node makes of the state.
+ *
+ * @module
+ */
+import { applyDecision, applyRebuttal, applySkeptic } from "./apply_review.ts";
+import { cut } from "./cut.ts";
+import { isEarlyOutConfirmed, NO_EARLY_OUT, parseEarlyOut } from "./early_out.ts";
+import { extractHypotheses, fallbackHypothesis } from "./extract_hypotheses.ts";
+import { type Labels, labelsFor } from "./labels.ts";
+import { mergeHypotheses } from "./merge_hypotheses.ts";
+import type { SkippableNode } from "./routing.ts";
+import type {
+  AgentNode,
+  DebateState,
+  DebateTask,
+  Decision,
+  HistoryEntry,
+  HistoryRole,
+  Hypothesis,
+  PriorEntry,
+  RoundTexts,
+} from "./state.ts";
+
+const MAX_LOGGED_TEXT = 500;
+const NO_TEXTS: RoundTexts = { diagnostic: "", skeptic: "", rebuttal: "" };
+
+/** The agents' names in the history. */
+const HISTORY_ROLES = {
+  diagnostic_agent: "diagnostic_agent",
+  skeptic_agent: "skeptic_agent",
+  diagnostic_rebuttal_agent: "diagnostic_rebuttal",
+} as const satisfies Record<AgentNode, HistoryRole>;
+
+const TEXT_KEYS = {
+  diagnostic_agent: "diagnostic",
+  skeptic_agent: "skeptic",
+  diagnostic_rebuttal_agent: "rebuttal",
+} as const satisfies Record<AgentNode, keyof RoundTexts>;
+
+/** A debate that has not begun. What a resumed run brings along belongs to round 0. */
+export function startState(
+  task: DebateTask,
+  prior: { readonly history: readonly PriorEntry[]; readonly hypotheses: readonly Hypothesis[] } | undefined,
+): DebateState {
+  return {
+    task,
+    done: undefined,
+    round: 1,
+    texts: NO_TEXTS,
+    earlyOutSignal: NO_EARLY_OUT,
+    earlyOutConfirmed: false,
+    decision: undefined,
+    hypotheses: (prior?.hypotheses ?? []).map((hypothesis) => ({ ...hypothesis, round: 0 })),
+    history: (prior?.history ?? []).map(({ role, content }) => ({ role, content, round: 0 })),
+    historySummary: "",
+    summarizedThrough: -1,
+    roundLog: [],
+  };
+}
+
+/** What an agent's turn gave. */
+export interface TurnText {
+  readonly text: string;
+  /** The agent said nothing and the text stands for that: there is nothing to learn from it. */
+  readonly isPlaceholder: boolean;
+  /** The tools that gave the agent a result in this turn. */
+  readonly usedTools: ReadonlySet<string>;
+}
+
+/** After an agent has spoken. */
+export function afterAgent(state: DebateState, node: AgentNode, turn: TurnText): DebateState {
+  const spoken = say(state, node, turn.text);
+  if (turn.isPlaceholder) {
+    return node === "diagnostic_agent" ? { ...spoken, earlyOutSignal: NO_EARLY_OUT } : spoken;
+  }
+  const { hypotheses, round } = state;
+  switch (node) {
+    case "diagnostic_agent":
+      return {
+        ...spoken,
+        hypotheses: addDiagnosis(state, turn),
+        earlyOutSignal: parseEarlyOut(turn.text),
+      };
+    case "skeptic_agent":
+      return { ...spoken, hypotheses: applySkeptic(hypotheses, turn.text, round) };
+    case "diagnostic_rebuttal_agent":
+      return { ...spoken, hypotheses: applyRebuttal(hypotheses, turn.text, round) };
+  }
+}
+
+function addDiagnosis(
+  { hypotheses, round }: DebateState,
+  { text, usedTools }: TurnText,
+): readonly Hypothesis[] {
+  const found = extractHypotheses(text);
+  const origin = { round, agent: "diagnostic_agent", usedTools } as const;
+  if (found.length > 0 || hypotheses.length > 0) return mergeHypotheses(hypotheses, found, origin);
+  const fallback = fallbackHypothesis(text, round);
+  return fallback === undefined ? hypotheses : mergeHypotheses(hypotheses, [fallback], origin);
+}
+
+/** After an agent was passed over. */
+export function afterSkip(
+  state: DebateState,
+  node: SkippableNode,
+  rationale: string,
+): DebateState {
+  const labels = labelsFor(state.task.language);
+  const what = node === "skeptic_agent" ? labels.skepticSkipped : labels.rebuttalSkipped;
+  return say(state, node, rationale === "" ? `${what})` : `${what}: ${rationale})`);
+}
+
+function say(state: DebateState, node: AgentNode, text: string): DebateState {
+  return {
+    ...state,
+    done: node,
+    texts: { ...state.texts, [TEXT_KEYS[node]]: text },
+    history: [...state.history, { role: HISTORY_ROLES[node], content: text, round: state.round }],
+  };
+}
+
+/**
+ * After the moderator has decided. The round counter moves on with `continue`; where the debate ends although the
+ * moderator would go on, the decision gets the reason.
+ */
+export function afterModerator(state: DebateState, decided: Decision): DebateState {
+  const { task, round, earlyOutSignal } = state;
+  const hypotheses = applyDecision(state.hypotheses, decided, {
+    round,
+    confidenceThreshold: task.confidenceThreshold,
+  });
+  const continues = decided.status === "continue";
+  const earlyOutConfirmed = continues &&
+    isEarlyOutConfirmed(task.earlyOut, earlyOutSignal, decided, hypotheses);
+  const labels = labelsFor(task.language);
+  const decision = continues
+    ? withStopReason(decided, reasonToStop(state, earlyOutConfirmed, labels))
+    : decided;
+  const { texts } = state;
+  const logged = {
+    round,
+    diagnostic: cut(texts.diagnostic, MAX_LOGGED_TEXT),
+    skeptic: cut(texts.skeptic, MAX_LOGGED_TEXT),
+    rebuttal: cut(texts.rebuttal, MAX_LOGGED_TEXT),
+    moderator: decision,
+  };
+  const entry: HistoryEntry = { role: "moderator", content: JSON.stringify(decision, null, 2), round };
+  return {
+    ...state,
+    done: "moderator_agent",
+    round: continues && !earlyOutConfirmed ? round + 1 : round,
+    hypotheses,
+    earlyOutConfirmed,
+    decision,
+    history: [...state.history, entry],
+    roundLog: [...state.roundLog, logged],
+  };
+}
+
+function reasonToStop(
+  { task, round, earlyOutSignal }: DebateState,
+  earlyOutConfirmed: boolean,
+  labels: Labels,
+): string | undefined {
+  if (earlyOutConfirmed) {
+    return [labels.earlyOutConfirmed, earlyOutSignal.rationale].filter(Boolean).join(": ");
+  }
+  return round >= task.maxRounds ? `${labels.roundsUsedUp} (${task.maxRounds})` : undefined;
+}
+
+function withStopReason(decision: Decision, reason: string | undefined): Decision {
+  if (reason === undefined) return decision;
+  const { stop_reason: said } = decision;
+  return { ...decision, stop_reason: said === null ? reason : `${reason}; ${said}` };
+}
+
+/** After the round was summarised, or was not. The next round begins. */
+export function afterSummary(state: DebateState): DebateState {
+  return { ...state, done: "summarize_history", texts: NO_TEXTS, earlyOutSignal: NO_EARLY_OUT };
+}
+
+/** After the operator had a say. */
+export function afterComment(state: DebateState, comment: string): DebateState {
+  const entry: HistoryEntry = { role: "user", content: comment, round: state.round };
+  return {
+    ...state,
+    done: "user_input_gate",
+    history: comment === "" ? state.history : [...state.history, entry],
+  };
+}
+
+/** After the result was told. */
+export function afterFinal(state: DebateState): DebateState {
+  return { ...state, done: "finalize" };
+}

@@ -1,0 +1,61 @@
+import type { NodeName } from "../graph/state.ts";
+import {
+  type Model,
+  ModelError,
+  type ModelReply,
+  type ModelRequest,
+  type ToolCall,
+} from "../models/model.ts";
+
+/** What a scripted model answers: a text, tool calls, a whole reply, a failure, or what it does itself. */
+export type Answer =
+  | string
+  | Partial<ModelReply>
+  | ModelError
+  | ((request: ModelRequest) => Promise<ModelReply>);
+
+/** Answers by who asks, in order; the last one again and again. */
+export type Script = Readonly<Partial<Record<NodeName, readonly Answer[]>>>;
+
+/** A model that says what it was told to, with no delay. */
+export class ScriptedModel implements Model {
+  readonly id: string;
+  /** The requests so far. */
+  readonly requests: ModelRequest[] = [];
+  readonly #script: Script;
+  readonly #asked = new Map<NodeName, number>();
+
+  constructor(script: Script, id = "replay/script") {
+    this.id = id;
+    this.#script = script;
+  }
+
+  complete(request: ModelRequest): Promise<ModelReply> {
+    this.requests.push(request);
+    const { purpose, onDelta } = request;
+    const count = this.#asked.get(purpose) ?? 0;
+    this.#asked.set(purpose, count + 1);
+    const answers = this.#script[purpose] ?? [];
+    const answer = answers[Math.min(count, answers.length - 1)] ?? "nothing";
+    if (answer instanceof ModelError) return Promise.reject(answer);
+    if (typeof answer === "function") return answer(request);
+    const reply = {
+      text: "",
+      toolCalls: [],
+      usage: undefined,
+      ...(typeof answer === "string" ? { text: answer } : answer),
+    };
+    for (const piece of reply.text.match(/[^]{1,40}/g) ?? []) onDelta?.(piece);
+    return Promise.resolve(reply);
+  }
+}
+
+/** A tool call as a model writes it. */
+export function call(name: string, args: unknown = {}, id = "c1"): ToolCall {
+  return { id, name, arguments: typeof args === "string" ? args : JSON.stringify(args) };
+}
+
+/** An answer that never comes, and whose maker does not heed the signal either. */
+export function never(): Promise<never> {
+  return new Promise(() => {});
+}

@@ -1,0 +1,243 @@
+import assert from "node:assert/strict";
+import { createEphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
+import { type ChainRequest, withChain } from "../ssh_target/chain.ts";
+import { createHostKey } from "../ssh_target/host_key.ts";
+import { readToEnd, withSshServer, withTcpServer } from "../ssh_target/hostile.ts";
+import { isRunning, readPid, until } from "../ssh_target/poll.ts";
+import { availableKinds } from "../ssh_target/target.ts";
+
+const kinds = availableKinds();
+const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+const failure = (message: string) => ({ code: "upstream_failure", message: `connection: ${message}` });
+
+Deno.test.each(kinds.flatMap((kind) => [1, 2, 3, 4].map((hosts) => ({ kind, hosts }))))(
+  "connectRoute() reaches the last of $hosts hosts ($kind)",
+  ({ kind, hosts }) =>
+    withChain(kind, hosts, async ({ run }) => {
+      const result = await run("echo out; echo err >&2; exit 7");
+      assert.deepEqual([text(result.stdout), text(result.stderr), result.exitCode], ["out\n", "err\n", 7]);
+    }),
+);
+
+Deno.test.each(kinds.map((kind) => ({ kind })))(
+  "connectRoute() passes a megabyte and a terminal through two bastions ($kind)",
+  ({ kind }) =>
+    withChain(kind, 3, async ({ run }) => {
+      assert.equal((await run("head -c 1048576 /dev/zero")).stdout.length, 1_048_576);
+      assert.equal(text((await run("echo x", { pty: true })).stdout), "x\r\n");
+    }),
+);
+
+const HOPS = [0, 1, 2].map((hop) => ({ hop, where: hop === 2 ? "" : `bastion "hop${hop}": ` }));
+
+Deno.test.each(HOPS)(
+  "connectRoute() refuses another host key at hop $hop",
+  ({ hop, where }) =>
+    withChain(kinds[0] ?? "embedded", 3, async ({ run, dir }) => {
+      const other = createHostKey().line;
+      const change: ChainRequest["change"] = (login, index) =>
+        index === hop ? { ...login, hostKey: other } : login;
+      await assert.rejects(run(`touch ${dir}/ran`, { change }), failure(`${where}host key mismatch`));
+      await assert.rejects(Deno.stat(`${dir}/ran`));
+    }),
+);
+
+Deno.test.each(HOPS)(
+  "connectRoute() presents the certificate of hop $hop nowhere else",
+  ({ hop, where }) =>
+    withChain(kinds[0] ?? "embedded", 3, async ({ run, certify }) => {
+      const key = createEphemeralKey();
+      const certificate = await certify(key.publicKeyLine, (hop + 1) % 3);
+      const change: ChainRequest["change"] = (login, index) =>
+        index === hop ? { ...login, key, certificate } : login;
+      await assert.rejects(run("true", { change }), failure(`${where}the host refused the certificate`));
+    }),
+);
+
+Deno.test.each(HOPS)(
+  "connectRoute() connects nowhere when hop $hop is not usable",
+  ({ hop, where }) =>
+    withTcpServer(
+      () => Promise.reject(new Error("Connected")),
+      (port) =>
+        withChain("embedded", 3, async ({ run }) => {
+          const change: ChainRequest["change"] = (login, index) => ({
+            ...login,
+            addr: `127.0.0.1:${port}`,
+            hostKey: index === hop ? "" : login.hostKey,
+          });
+          await assert.rejects(
+            run("true", { change }),
+            failure(`${where}host key: parsing host key failed`),
+          );
+        }),
+    ),
+);
+
+Deno.test.each(kinds.map((kind) => ({ kind })))(
+  "connectRoute() says so when a bastion does not permit it to go on ($kind)",
+  ({ kind }) =>
+    withChain(kind, 2, async ({ run, certify }) => {
+      const key = createEphemeralKey();
+      const certificate = await certify(key.publicKeyLine, 0, []);
+      const change: ChainRequest["change"] = (login, index) =>
+        index === 0 ? { ...login, key, certificate } : login;
+      await assert.rejects(run("true", { change }), {
+        code: "upstream_failure",
+        message:
+          /^connection: the bastion (does not permit the connection|could not connect) to the next host$/,
+      });
+    }),
+);
+
+Deno.test.each(kinds.map((kind) => ({ kind })))(
+  "connectRoute() says so when a bastion cannot reach the next host, without its address ($kind)",
+  ({ kind }) =>
+    withChain(kind, 2, async ({ run }) => {
+      const change: ChainRequest["change"] = (login, index) =>
+        index === 1 ? { ...login, addr: "127.0.0.1:1" } : login;
+      await assert.rejects(run("true", { change }), (error: Error) => {
+        assert.match(error.message, /^connection: the bastion (could|did) not connect to the next host$/);
+        return true;
+      });
+    }),
+);
+
+Deno.test.each([
+  { hop: 0, where: 'bastion "hop0": ' },
+  { hop: 1, where: "" },
+])(
+  "connectRoute() gives up on a hop $hop that accepts TCP and says nothing (R7)",
+  ({ hop, where }) =>
+    withTcpServer(readToEnd, (port) =>
+      withChain(kinds[0] ?? "embedded", 2, async ({ run }) => {
+        const change: ChainRequest["change"] = (login, index) =>
+          index === hop ? { ...login, addr: `127.0.0.1:${port}` } : login;
+        // That the server's reads come to their end shows that nothing is left open.
+        await assert.rejects(
+          run("true", { change, limits: { handshakeMs: 500 } }),
+          failure(`${where}SSH handshake timeout`),
+        );
+      })),
+);
+
+Deno.test("connectRoute() can be canceled while it waits for a hop behind a bastion", () => {
+  const controller = new AbortController();
+  return withTcpServer(
+    async (connection) => {
+      controller.abort();
+      await readToEnd(connection);
+    },
+    (port) =>
+      withChain(kinds[0] ?? "embedded", 2, async ({ run }) => {
+        const change: ChainRequest["change"] = (login, index) =>
+          index === 1 ? { ...login, addr: `127.0.0.1:${port}` } : login;
+        await assert.rejects(run("true", { change, signal: controller.signal }), {
+          code: "canceled",
+          message: "connection: canceled",
+        });
+      }),
+  );
+});
+
+Deno.test.each([
+  {
+    name: "gives up on a bastion that never opens the way",
+    limits: { channelMs: 200 },
+    cancels: false,
+    error: failure("the bastion took too long to connect to the next host"),
+  },
+  {
+    name: "can be canceled while a bastion opens the way",
+    limits: {},
+    cancels: true,
+    error: { code: "canceled", message: "connection: canceled" },
+  },
+])("connectRoute() $name", ({ limits, cancels, error }) => {
+  const controller = new AbortController();
+  let closed = false;
+  return withSshServer((connection) => {
+    connection.on("tcpip", () => {
+      if (cancels) controller.abort();
+    });
+    connection.on("close", () => {
+      closed = true;
+    });
+  }, ({ port, hostKeyLine }) =>
+    withChain("embedded", 2, async ({ run }) => {
+      const change: ChainRequest["change"] = (login, index) =>
+        index === 0 ? { ...login, addr: `127.0.0.1:${port}`, hostKey: hostKeyLine } : login;
+      await assert.rejects(run("true", { change, limits, signal: controller.signal }), error);
+      await until("the bastion's connection is closed", () => closed);
+    }));
+});
+
+Deno.test("connectRoute() reports a bastion that hangs up instead of opening the way", () =>
+  withSshServer((connection) => {
+    connection.on("tcpip", () => connection.end());
+  }, ({ port, hostKeyLine }) =>
+    withChain("embedded", 2, async ({ run }) => {
+      const change: ChainRequest["change"] = (login, index) =>
+        index === 0 ? { ...login, addr: `127.0.0.1:${port}`, hostKey: hostKeyLine } : login;
+      await assert.rejects(run("true", { change }), {
+        code: "upstream_failure",
+        message: /^connection: the bastion (closed the connection|did not connect to the next host)$/,
+      });
+    })));
+
+Deno.test.each(kinds.map((kind) => ({ kind })))(
+  "connectRoute() fails when a bastion dies in the handshake of the next host ($kind)",
+  ({ kind }) => {
+    const greeted = Promise.withResolvers<void>();
+    return withTcpServer(async (connection) => {
+      // Our identification: the way is open.
+      await connection.read(new Uint8Array(256));
+      greeted.resolve();
+      await readToEnd(connection);
+    }, (port) =>
+      withChain(kind, 2, async ({ run, targets }) => {
+        const change: ChainRequest["change"] = (login, index) =>
+          index === 1 ? { ...login, addr: `127.0.0.1:${port}` } : login;
+        const rejected = assert.rejects(
+          run("true", { change }),
+          failure("the host closed the connection in the SSH handshake"),
+        );
+        await greeted.promise;
+        await targets[0]?.close();
+        await rejected;
+      }));
+  },
+);
+
+Deno.test.each(kinds.flatMap((kind) => [0, 1].map((hop) => ({ kind, hop }))))(
+  "runCommand() fails when bastion $hop dies in mid-command ($kind)",
+  ({ kind, hop }) =>
+    withChain(kind, 3, async ({ run, targets, dir }) => {
+      const running = run(`echo $$ > ${dir}/pid; while :; do echo x; sleep 0.01; done`);
+      const rejected = assert.rejects(running, {
+        code: "upstream_failure",
+        message: "execution: connection lost: remote command exited without exit status or exit signal",
+      });
+      const pid = await readPid(`${dir}/pid`);
+      await targets[hop]?.close();
+      await rejected;
+      await until("the remote command is gone", async () => !await isRunning(pid));
+    }),
+);
+
+Deno.test.each(kinds.map((kind) => ({ kind })))(
+  "runCommand() when canceled ends a command behind two bastions ($kind) (K16)",
+  ({ kind }) =>
+    withChain(kind, 3, async ({ run, dir }) => {
+      const controller = new AbortController();
+      const running = run(`echo $$ > ${dir}/pid; while :; do echo x; sleep 0.01; done`, {
+        signal: controller.signal,
+        limits: { killGraceMs: 200 },
+      });
+      const rejected = assert.rejects(running, { code: "canceled", message: "execution: canceled" });
+      const pid = await readPid(`${dir}/pid`);
+      controller.abort();
+      await rejected;
+      await until("the remote command is gone", async () => !await isRunning(pid));
+    }),
+);

@@ -1,0 +1,263 @@
+import assert from "node:assert/strict";
+import { createHmac } from "node:crypto";
+import { fill, mayNotMount as ignore, TinyDisk } from "../adapters/tiny_disk.ts";
+import { freePort } from "../stage/free_port.ts";
+import { poll } from "../stage/poll.ts";
+import type { ServiceProcess } from "../stage/service_process.ts";
+import { type ControlPlaneScene, GATED, startAsSigner, withControlPlane } from "./control_plane_scene.ts";
+
+async function metric({ command }: ServiceProcess, name: string): Promise<number> {
+  const text = await (await fetch(`http://${command.monitor}/metrics`)).text();
+  return Number(text.match(new RegExp(`^${name} (\\d+)$`, "m"))?.[1]);
+}
+
+/** A full disk's last page still takes records: has a short one written until it is lost, and counted. */
+async function recordUntilLost(scene: ControlPlaneScene, controlPlane: ServiceProcess): Promise<void> {
+  await poll(async () => {
+    assert.equal((await scene.get("broker", "/v1/approvals")).status, 403);
+    return await metric(controlPlane, "audit_append_failures_total") > 0;
+  }, { what: "a record to be lost" });
+}
+
+const statusOf = (body: unknown) => (body as { readonly status?: string }).status;
+
+Deno.test("an approval from the request to the certificate, and no further", () =>
+  withControlPlane({}, async (scene) => {
+    await scene.stage.startSigner();
+    await scene.stage.startControlPlane();
+    const id = await scene.park();
+    assert.deepEqual((await scene.poll(id)).body, { status: "pending" });
+    const [listed] = (await scene.get("approver", "/v1/approvals")).body as readonly Record<
+      string,
+      unknown
+    >[];
+    assert.deepEqual([listed?.["id"], listed?.["command"], listed?.["rule"]], [
+      id,
+      GATED,
+      "require_approval:^hostname$",
+    ]);
+    assert.equal(
+      (await scene.decide(id, { approve: true }, "broker")).status,
+      403,
+      "the broker may not decide",
+    );
+    const decided = await scene.decide(id, { approve: true });
+    assert.deepEqual([decided.status, statusOf(decided.body)], [200, "approved"]);
+    const { status, body } = await scene.poll(id);
+    assert.equal(status, 200);
+    const { serial } = body as { readonly serial: bigint };
+    assert.equal((await scene.poll(id)).status, 410);
+    assert.equal((await scene.decide(id, { approve: false })).status, 409);
+    const records = await scene.records();
+    assert.deepEqual(records.map(({ outcome }) => outcome), [
+      "approval-required",
+      "denied",
+      "approval-decision-allow",
+      "approval-granted",
+    ]);
+    const granted = records.at(-1);
+    assert.deepEqual([granted?.approval_id, granted?.approved_by], [id, "approver-local"]);
+    assert.equal(BigInt(granted?.serial ?? 0), BigInt(serial));
+    await scene.assertLogVerifies();
+  }));
+
+Deno.test("a denial reaches a poll that waits for it", () =>
+  withControlPlane({}, async (scene) => {
+    await scene.stage.startSigner();
+    await scene.stage.startControlPlane();
+    const id = await scene.park();
+    const polling = scene.poll(id, "?wait=8");
+    await scene.decide(id, { approve: false });
+    assert.equal((await polling).status, 403);
+    assert.deepEqual(await scene.records("signer").then((all) => all.map(({ outcome }) => outcome)), [
+      "approval-required",
+    ]);
+  }));
+
+Deno.test("what was approved and learned needs no approval for a time", () =>
+  withControlPlane({}, async (scene) => {
+    await scene.stage.startSigner();
+    await scene.stage.startControlPlane();
+    const id = await scene.park();
+    assert.equal((await scene.decide(id, { approve: true, learn: true })).status, 400);
+    assert.equal((await scene.decide(id, { approve: true, learn: true, ttl_seconds: 60 })).status, 200);
+    assert.equal((await scene.poll(id)).status, 200);
+    assert.equal((await scene.sign({ command: GATED })).status, 200);
+  }));
+
+Deno.test("what nobody decides expires", () =>
+  withControlPlane(
+    { controlPlaneConfig: [{ path: ["approval", "timeout_seconds"], value: 1 }] },
+    async (scene) => {
+      await scene.stage.startSigner();
+      await scene.stage.startControlPlane();
+      const id = await scene.park();
+      assert.equal((await scene.poll(id, "?wait=8")).status, 408);
+      assert.equal((await scene.decide(id, { approve: true })).status, 409);
+    },
+  ));
+
+Deno.test("two approvers at the same instant: one decides", () => {
+  const callers = { path: ["approval", "callers"], value: ["approver-local", "operator-local"] };
+  return withControlPlane({ controlPlaneConfig: [callers] }, async (scene) => {
+    await scene.stage.startSigner();
+    await scene.stage.startControlPlane();
+    for (let round = 0; round < 10; round++) {
+      const id = await scene.park();
+      const answers = await Promise.all([
+        scene.decide(id, { approve: true }),
+        scene.decide(id, { approve: false }, "operator"),
+      ]);
+      assert.deepEqual(answers.map(({ status }) => status).sort(), [200, 409]);
+      const winner = answers.find(({ status }) => status === 200);
+      assert.equal((await scene.poll(id)).status, statusOf(winner?.body) === "approved" ? 200 : 403);
+    }
+    const decisions = (await scene.records()).filter(({ outcome, approved_by }) =>
+      outcome === "approval-decision-allow" || outcome === "approval-denied" && approved_by !== ""
+    );
+    assert.ok(decisions.length >= 10);
+  });
+});
+
+Deno.test("of many polls at once one collects, and the signer is asked once", () =>
+  withControlPlane({}, async (scene) => {
+    await scene.stage.startSigner();
+    await scene.stage.startControlPlane();
+    const id = await scene.park();
+    await scene.decide(id, { approve: true });
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, index) => scene.poll(id, index % 2 ? "?wait=8" : "")),
+    );
+    assert.equal(answers.filter(({ status }) => status === 200).length, 1);
+    assert.ok(answers.every(({ status }) => [200, 202, 410].includes(status)));
+    const issued = (await scene.records("signer")).filter(({ outcome }) => outcome === "issued");
+    assert.equal(issued.length, 1);
+  }));
+
+Deno.test("a signer that is down while an approval is collected takes nothing away", () =>
+  withControlPlane({}, async (scene) => {
+    const signer = await scene.stage.startSigner();
+    await scene.stage.startControlPlane();
+    const id = await scene.park();
+    await scene.decide(id, { approve: true });
+    await signer.stop();
+    for (let count = 0; count < 2; count++) assert.equal((await scene.poll(id)).status, 502);
+    await scene.stage.startSigner();
+    assert.equal((await scene.poll(id)).status, 200);
+    assert.equal((await scene.poll(id)).status, 410);
+  }));
+
+Deno.test("a broker that goes away while it collects leaves the approval to be collected", () =>
+  withControlPlane({}, async (scene) => {
+    const asked = Promise.withResolvers<void>();
+    const gone = Promise.withResolvers<void>();
+    let id: string;
+    {
+      await using _slow = await startAsSigner(scene.stage, async (request) => {
+        const { approved } = await request.json() as { readonly approved: boolean };
+        if (!approved) {
+          return Response.json({ decision: { allowed: true, require_approval: true, matched_rule: "r" } });
+        }
+        request.signal.addEventListener("abort", () => gone.resolve());
+        asked.resolve();
+        await gone.promise;
+        return Response.json({});
+      });
+      await scene.stage.startControlPlane();
+      id = await scene.park();
+      await scene.decide(id, { approve: true });
+      const leaving = new AbortController();
+      const request = { method: "GET", path: `/v1/sign/result/${id}`, signal: leaving.signal } as const;
+      const polling = scene.request("broker", request);
+      await asked.promise;
+      assert.deepEqual((await scene.poll(id)).body, { status: "issuing" });
+      leaving.abort();
+      await assert.rejects(polling);
+      await gone.promise;
+    }
+    await scene.stage.startSigner();
+    assert.equal((await scene.poll(id, "?wait=8")).status, 200);
+  }));
+
+Deno.test("a webhook is told what waits, signed with the secret that the environment holds", async () => {
+  const secret = crypto.getRandomValues(new Uint8Array(32));
+  const received = Promise.withResolvers<{ readonly headers: Headers; readonly body: string }>();
+  const port = freePort();
+  await using receiver = Deno.serve({ hostname: "127.0.0.1", port, onListen() {} }, async (request) => {
+    received.resolve({ headers: request.headers, body: await request.text() });
+    return new Response();
+  });
+  assert.equal(receiver.addr.port, port);
+  Deno.env.set("CONTROL_PLANE_TEST_SECRET", `whsec_${secret.toBase64()}`);
+  const approval = {
+    notifier: "webhook",
+    webhook_url: `http://127.0.0.1:${port}/hook`,
+    webhook_secret_env: "CONTROL_PLANE_TEST_SECRET",
+    callers: ["approver-local"],
+  };
+  try {
+    await withControlPlane(
+      { controlPlaneConfig: [{ path: ["approval"], value: approval }] },
+      async (scene) => {
+        await scene.stage.startSigner();
+        const controlPlane = await scene.stage.startControlPlane();
+        const id = await scene.park();
+        const { headers, body } = await received.promise;
+        assert.equal((JSON.parse(body) as { id: string }).id, id);
+        assert.equal(headers.get("webhook-id"), id);
+        const signed = `${id}.${headers.get("webhook-timestamp")}.${body}`;
+        const signature = createHmac("sha256", secret).update(signed).digest("base64");
+        assert.equal(headers.get("webhook-signature"), `v1,${signature}`);
+        assert.doesNotMatch(controlPlane.log, /whsec_/);
+      },
+    );
+  } finally {
+    Deno.env.delete("CONTROL_PLANE_TEST_SECRET");
+  }
+});
+
+Deno.test(
+  { name: "a full audit disk approves nothing and hands nothing out (closed), and nothing is lost", ignore },
+  async () => {
+    await using disk = await TinyDisk.mount("size=64k");
+    const log = `${disk.folder}/audit.log`;
+    await withControlPlane({ controlPlaneConfig: [{ path: ["audit_log"], value: log }] }, async (scene) => {
+      await scene.stage.startSigner();
+      const controlPlane = await scene.stage.startControlPlane();
+      const undecided = await scene.park();
+      const approved = await scene.park();
+      await scene.decide(approved, { approve: true });
+      fill(`${disk.folder}/filler`);
+      await recordUntilLost(scene, controlPlane);
+      for (const answer of [await scene.decide(undecided, { approve: true }), await scene.poll(approved)]) {
+        const { detail } = answer.body as { readonly detail?: string };
+        assert.deepEqual([answer.status, detail], [500, "audit unavailable"]);
+      }
+      assert.equal((await scene.sign()).status, 200, "what needs no approval is still forwarded");
+      assert.equal(await metric(controlPlane, "audit_blocked_total"), 2);
+      await Deno.remove(`${disk.folder}/filler`);
+      assert.equal((await scene.poll(undecided)).status, 202, "it was not approved behind the log's back");
+      assert.equal((await scene.poll(approved)).status, 200);
+      await scene.assertLogVerifies(log);
+    });
+  },
+);
+
+Deno.test({ name: "a full audit disk stops no approval (open), and is counted", ignore }, async () => {
+  await using disk = await TinyDisk.mount("size=64k");
+  const edits = [
+    { path: ["audit_log"], value: `${disk.folder}/audit.log` },
+    { path: ["audit_fail_mode"], value: "open" },
+  ];
+  await withControlPlane({ controlPlaneConfig: edits }, async (scene) => {
+    await scene.stage.startSigner();
+    const controlPlane = await scene.stage.startControlPlane();
+    fill(`${disk.folder}/filler`);
+    await recordUntilLost(scene, controlPlane);
+    const id = await scene.park();
+    assert.equal((await scene.decide(id, { approve: true })).status, 200);
+    assert.equal((await scene.poll(id)).status, 200);
+    assert.ok(await metric(controlPlane, "audit_append_failures_total") >= 3);
+    assert.equal(await metric(controlPlane, "audit_blocked_total"), 0);
+  });
+});

@@ -1,0 +1,202 @@
+import assert from "node:assert/strict";
+import { parseJson, stringifyJson } from "@gateway/shared/json";
+import { parseCertificate } from "@gateway/shared/ssh/certificate";
+import { HOST } from "../stage/stage.ts";
+import { FREE, startAsSigner, withControlPlane } from "./control_plane_scene.ts";
+
+const PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIqI4910CfGV/VLbLTy6XXLKZwm/HZQSG/N0iAG0D29c";
+
+/** A value of every field of a sign request that is not its default. */
+const EVERYTHING = {
+  host: "web01",
+  role: "bastion",
+  purpose: "session",
+  session_mode: "pty",
+  command: "ls 'a b' \u00e4 \ud83d\ude00",
+  ttl_seconds: 77,
+  public_key: PUBLIC_KEY,
+  sudo: true,
+  sudo_user: "db",
+  pty: true,
+  file_transfer: true,
+  dry_run: true,
+  preflight: true,
+  end_user: "alice",
+  bearer_token: "token",
+  target_type: "ssh",
+};
+
+const CLAIMS = {
+  on_behalf_of: "broker-9",
+  approved: true,
+  learn_ttl_seconds: 60,
+  learn_approver: "me",
+  learn_approval_id: "abc",
+};
+
+const ANSWER =
+  '{"certificate":"ssh-ed25519-cert-v01@openssh.com AAAA\\n","serial":18446744073709551615,"elevation_prefix":' +
+  '"sudo -n","decision":{"allowed":true,"reason":"r","matched_rule":"allow:^x","force_command":"x","ttl_seconds":60,' +
+  '"elevation":"sudo -n","enforcement":"audit","warning":"w","would_deny":true,"would_require_approval":true},' +
+  '"envelope":{"payload":"e30=","n":9007199254740993}}';
+
+const HOSTS =
+  '{"web01":{"addr":"10.0.0.1:22","user":"u","host_key":"ssh-ed25519 AAAA","jump":"b","allow_sudo":true,' +
+  '"allow_pty":true,"allow_file_transfer":true,"groups":["web"]}}';
+
+const json = (text: string, status = 200, headers: Record<string, string> = {}) =>
+  new Response(text, { status, headers: { "content-type": "application/json", ...headers } });
+
+Deno.test("a request and its answer cross the control plane with every field that they have", () =>
+  withControlPlane({}, async (scene) => {
+    const bodies: Record<string, unknown>[] = [];
+    const behalf: (string | null)[] = [];
+    await using _signer = await startAsSigner(scene.stage, async (request) => {
+      if (request.method === "POST") {
+        bodies.push(parseJson(await request.text()) as Record<string, unknown>);
+        return json(ANSWER);
+      }
+      behalf.push(request.headers.get("x-on-behalf-of"));
+      return request.url.endsWith("/v1/hosts") ? json(HOSTS) : json("{}", 404);
+    });
+    await scene.stage.startControlPlane();
+    const own = {
+      on_behalf_of: "broker-local",
+      approved: false,
+      learn_ttl_seconds: 0,
+      learn_approver: "",
+      learn_approval_id: "",
+    };
+    const groups = [
+      { sent: { end_user_groups: ["web", "db"] }, arrives: ["web", "db"] },
+      { sent: { end_user_groups: [] }, arrives: [] },
+      { sent: { end_user_groups: null }, arrives: null },
+      { sent: {}, arrives: null },
+    ];
+    for (const { sent, arrives } of groups) {
+      const path = "/v1/sign";
+      const body = { ...EVERYTHING, ...CLAIMS, unknown_field: 1, ...sent };
+      const { status } = await scene.request("broker", { method: "POST", path, body });
+      assert.equal(status, 200);
+      assert.deepEqual(bodies.pop(), { ...EVERYTHING, ...own, end_user_groups: arrives });
+    }
+    const { dry_run: _, preflight: __, ...real } = EVERYTHING;
+    const { text } = await scene.request("broker", { method: "POST", path: "/v1/sign", body: real });
+    assert.equal(text, `${ANSWER}\n`, "to the last digit");
+    assert.equal((await scene.get("broker", "/v1/hosts")).text, `${HOSTS}\n`);
+    const clusters = await scene.get("broker", "/v1/clusters");
+    assert.deepEqual([clusters.status, (clusters.body as { code?: string }).code], [400, "not_supported"]);
+    assert.deepEqual(behalf, ["broker-local", "broker-local"]);
+  }));
+
+Deno.test("certificates are issued to the broker behind the control plane, and recorded by both", () =>
+  withControlPlane({}, async (scene) => {
+    await scene.stage.startSigner();
+    const controlPlane = await scene.stage.startControlPlane();
+    const { status, body } = await scene.sign({ command: FREE, end_user: "alice" });
+    const { certificate, serial } = body as { readonly certificate: string; readonly serial: bigint };
+    assert.equal(status, 200);
+    const issued = parseCertificate(certificate);
+    assert.match(issued.keyId, /^agent=broker-local host=web01 .* user=alice/);
+    assert.equal(issued.serial, BigInt(serial));
+    assert.equal((await controlPlane.stop()).code, 0);
+    const forwarded = (await scene.records()).filter(({ outcome }) => outcome === "forwarded");
+    assert.deepEqual(forwarded.map((each) => [each.caller, each.host, each.command, BigInt(each.serial)]), [
+      ["broker-local", HOST, FREE, issued.serial],
+    ]);
+    await scene.assertLogVerifies();
+  }));
+
+Deno.test("hosts are those of the broker, and an approver's certificate gets nothing", () => {
+  const other = {
+    path: ["hosts", "db01"],
+    value: { addr: "10.0.0.1:22", user: "u", host_key: PUBLIC_KEY, groups: ["db"] },
+  };
+  const notOurs = { ...other.value, groups: ["local"], allowed_callers: ["broker-2"] };
+  return withControlPlane(
+    { signer: [other, { path: ["hosts", "web02"], value: notOurs }] },
+    async (scene) => {
+      await scene.stage.startSigner();
+      await scene.stage.startControlPlane();
+      const { body } = await scene.get("broker", "/v1/hosts");
+      assert.deepEqual(Object.keys(body as object), [HOST]);
+      for (const path of ["/v1/hosts", "/v1/revocations", "/v1/sign/result/x"]) {
+        assert.equal((await scene.get("approver", path)).status, 403, path);
+      }
+      const signed = await scene.request("approver", { method: "POST", path: "/v1/sign", body: EVERYTHING });
+      assert.equal(signed.status, 403);
+      assert.equal((await scene.get("broker", "/v1/approvals")).status, 403);
+      assert.equal((await scene.get("broker", "/ui/approvals")).status, 403);
+      assert.equal((await scene.get("approver", "/ui/approvals")).status, 200);
+    },
+  );
+});
+
+Deno.test("a freeze of the broker, or of the control plane, stops what is forwarded, and is in the list of revocations", () =>
+  withControlPlane({}, async (scene) => {
+    await scene.stage.startSigner();
+    await scene.stage.startControlPlane();
+    const operator = await scene.stage.signerClient("operator");
+    for (const value of ["broker-local", "control-plane-local"]) {
+      const subject = { kind: "caller", value, reason: "incident" };
+      await operator.request({ method: "POST", path: "/v1/freeze", body: subject });
+      const { status, body } = await scene.sign();
+      assert.deepEqual([status, (body as { code?: string }).code], [403, "frozen"]);
+      assert.equal((await scene.get("broker", "/v1/hosts")).status, 403);
+      const revocations = (await scene.get("broker", "/v1/revocations")).body as readonly object[];
+      assert.deepEqual(revocations.map((entry) => Object.keys(entry)), [["kind", "value", "frozen_at"]]);
+      await operator.request({ method: "POST", path: "/v1/unfreeze", body: subject });
+    }
+    assert.equal((await scene.sign()).status, 200);
+  }));
+
+Deno.test("the signer's 429 stays 429 with Retry-After", () =>
+  withControlPlane({ signer: [{ path: ["sign_rate_limit_per_min"], value: 1 }] }, async (scene) => {
+    await scene.stage.startSigner();
+    await scene.stage.startControlPlane();
+    assert.equal((await scene.sign()).status, 200);
+    const { status, headers } = await scene.sign();
+    assert.equal(status, 429);
+    assert.ok(Number(headers["retry-after"]) >= 1);
+  }));
+
+Deno.test("too much from one broker is 429 with Retry-After (enforce), and the signer never hears of it", () => {
+  const behavior = { path: ["behavior"], value: { mode: "enforce", rate_limit_per_min: 2 } };
+  return withControlPlane({ controlPlaneConfig: [behavior] }, async (scene) => {
+    await scene.stage.startSigner();
+    await scene.stage.startControlPlane();
+    const statuses = [];
+    for (let count = 0; count < 3; count++) statuses.push((await scene.sign()).status);
+    assert.deepEqual(statuses, [200, 200, 429]);
+    assert.ok(Number((await scene.sign()).headers["retry-after"]) >= 1);
+    assert.equal((await scene.records("signer")).length, 2);
+  });
+});
+
+Deno.test("a signer that is not there is 502 without an address, and is found again", () =>
+  withControlPlane({}, async (scene) => {
+    await scene.stage.startControlPlane();
+    for (const answer of [await scene.sign(), await scene.get("broker", "/v1/hosts")]) {
+      assert.equal(answer.status, 502);
+      assert.doesNotMatch(answer.text, /127\.0\.0\.1|ECONN|:\d{4,5}/);
+    }
+    await scene.stage.startSigner();
+    assert.equal((await scene.sign()).status, 200);
+  }));
+
+Deno.test("a signer that answers nonsense is 502", () =>
+  withControlPlane({}, async (scene) => {
+    let reply = () => json("{}");
+    await using _signer = await startAsSigner(scene.stage, () => reply());
+    await scene.stage.startControlPlane();
+    const nonsense = [
+      () => json("{}"),
+      () => json("[]"),
+      () => json("{"),
+      () => json('{"certificate":"x"}'),
+      () => json(stringifyJson({ detail: "x" }), 500),
+      () => new Response("<html>", { headers: { "content-type": "text/html" } }),
+      () => new Response(null, { status: 302, headers: { location: "https://127.0.0.1:1/" } }),
+    ];
+    for (reply of nonsense) assert.equal((await scene.sign()).status, 502, reply.toString());
+  }));

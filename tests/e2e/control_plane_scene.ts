@@ -1,0 +1,119 @@
+import assert from "node:assert/strict";
+import type { JsonClient, JsonClientResponse } from "@gateway/shared/http/json_client";
+import { startMtlsServer } from "@gateway/shared/http/mtls_server";
+import { parseJson } from "@gateway/shared/json";
+import { signBody } from "../bench/sign_request.ts";
+import { runBrokerCtl, type Stage, type StageIdentity, type StageOptions } from "../stage/stage.ts";
+import { withStage } from "../stage/with_stage.ts";
+
+/** A command that the policy allows. */
+export const FREE = "uptime";
+/** One that a human has to approve each time. */
+export const GATED = "hostname";
+
+const GATE = { path: ["command_policies", "starter", "require_approval"], value: [`^${GATED}$`] };
+
+/** Who talks to the control plane, and what they say. */
+export class ControlPlaneScene {
+  readonly stage: Stage;
+  readonly #clients = new Map<StageIdentity, JsonClient>();
+
+  constructor(stage: Stage) {
+    this.stage = stage;
+  }
+
+  /** Signs as the broker. */
+  async sign(changes: Readonly<Record<string, unknown>> = {}): Promise<JsonClientResponse> {
+    const body = { ...JSON.parse(signBody()), ...changes };
+    return await this.request("broker", { method: "POST", path: "/v1/sign", body });
+  }
+
+  /** Parks a request and gives its id. */
+  async park(): Promise<string> {
+    const { status, text, body } = await this.sign({ command: GATED });
+    assert.equal(status, 202, text);
+    return (body as { readonly approval_id: string }).approval_id;
+  }
+
+  async decide(
+    id: string,
+    decision: unknown,
+    identity: StageIdentity = "approver",
+  ): Promise<JsonClientResponse> {
+    return await this.request(identity, { method: "POST", path: `/v1/approvals/${id}`, body: decision });
+  }
+
+  /** Asks for the result, as the broker. */
+  async poll(id: string, query = ""): Promise<JsonClientResponse> {
+    return await this.request("broker", { method: "GET", path: `/v1/sign/result/${id}${query}` });
+  }
+
+  async get(identity: StageIdentity, path: string): Promise<JsonClientResponse> {
+    return await this.request(identity, { method: "GET", path });
+  }
+
+  async request(
+    identity: StageIdentity,
+    request: Parameters<JsonClient["request"]>[0],
+  ): Promise<JsonClientResponse> {
+    let client = this.#clients.get(identity);
+    if (client === undefined) {
+      client = await this.stage.controlPlaneClient(identity);
+      this.#clients.set(identity, client);
+    }
+    return await client.request(request);
+  }
+
+  /** The records of the control plane, or of the signer. */
+  async records(of: "control_plane" | "signer" = "control_plane"): Promise<readonly AuditRecord[]> {
+    const text = await Deno.readTextFile(this.stage.init[`${of}_audit_log`]).catch(() => "");
+    return text.split("\n").filter((line) => line !== "").map((line) => parseJson(line) as AuditRecord);
+  }
+
+  async assertLogVerifies(log = this.stage.init.control_plane_audit_log): Promise<void> {
+    const { control_plane_audit_key: key } = this.stage.init;
+    const verified = await runBrokerCtl(["audit", "verify", "--all", "--log", log, "--key", key], "/");
+    assert.match(new TextDecoder().decode(verified.stdout), /^OK: \d+ entries, chain intact/);
+  }
+}
+
+/** What is looked at of audit records. */
+export interface AuditRecord {
+  readonly caller: string;
+  readonly host: string;
+  readonly command: string;
+  readonly outcome: string;
+  readonly serial: bigint | number;
+  readonly err: string;
+  readonly approval_id?: string;
+  readonly approved_by?: string;
+}
+
+/** Runs a test on a set-up with a control plane and a policy that has {@linkcode GATED} approved. */
+export async function withControlPlane(
+  options: Omit<StageOptions, "dir" | "controlPlane">,
+  test: (scene: ControlPlaneScene) => Promise<void>,
+): Promise<void> {
+  const signer = [GATE, ...(options.signer ?? [])];
+  await withStage(
+    { ...options, controlPlane: true, signer },
+    (stage) => test(new ControlPlaneScene(stage)),
+  );
+}
+
+/** Something that answers where the set-up expects the signer, with the signer's own certificate. */
+export async function startAsSigner(
+  { init }: Stage,
+  answer: (request: Request) => Response | Promise<Response>,
+): Promise<AsyncDisposable> {
+  const [, listen = ""] = /"listen": "([^"]+)"/.exec(await Deno.readTextFile(init.signer_config)) ?? [];
+  return await startMtlsServer({
+    listen,
+    cert: await Deno.readTextFile(`${init.folder}/pki/signer.crt`),
+    key: await Deno.readTextFile(`${init.folder}/pki/signer.key`),
+    clientCa: await Deno.readTextFile(init.mtls_ca),
+    handler: answer,
+    onError: () => {},
+    timeouts: { drainMs: 0 },
+  });
+}

@@ -1,0 +1,73 @@
+import assert from "node:assert/strict";
+import { createFolder, names } from "../adapters/ctl_fixture.ts";
+import { ROOT } from "../stage/service_command.ts";
+
+const STEPS = [
+  "init",
+  "start",
+  "hosts",
+  "run",
+  "run_http",
+  "denied",
+  "smuggling",
+  "certificate",
+  "approval_asked",
+  "self_approval",
+  "approval",
+  "approval_learned",
+  "frozen",
+  "audit",
+];
+
+/** The demo, whose temporary folder is made in the given one. */
+function startDemo(folder: string): Deno.ChildProcess {
+  const permissions = ["read", "write", "net=127.0.0.1", "run", "env", "sys"].map((name) =>
+    `--allow-${name}`
+  );
+  return new Deno.Command(Deno.execPath(), {
+    args: [
+      "run",
+      "-q",
+      "--no-prompt",
+      "--cached-only",
+      ...permissions,
+      `${ROOT}tests/demo/main.ts`,
+      "--json",
+    ],
+    env: { TMPDIR: folder },
+    stdin: "null",
+    stdout: "piped",
+    stderr: "inherit",
+  }).spawn();
+}
+
+/** Processes that were started with a path in the folder. */
+async function processesOf(folder: string): Promise<string> {
+  const { stdout } = await new Deno.Command("ps", { args: ["-eo", "pid,args"] }).output();
+  const lines = new TextDecoder().decode(stdout).split("\n");
+  return lines.filter((line) => line.includes(`${folder}/`)).join("\n");
+}
+
+Deno.test("deno task demo does what each step says, and leaves nothing behind", async () => {
+  await using folder = await createFolder();
+  const demo = startDemo(folder.path);
+  const { code, stdout } = await demo.output();
+  const steps = new TextDecoder().decode(stdout).trim().split("\n").map((line) => JSON.parse(line));
+  assert.deepEqual(steps.map(({ step, ok, shows }) => ok ? step : `${step}: ${shows}`), STEPS);
+  assert.equal(code, 0);
+  assert.deepEqual(await names(folder.path), []);
+  assert.equal(await processesOf(folder.path), "");
+});
+
+Deno.test("deno task demo leaves nothing behind when it is interrupted while it waits for an approval", async () => {
+  await using folder = await createFolder();
+  const demo = startDemo(folder.path);
+  const lines = demo.stdout.pipeThrough(new TextDecoderStream());
+  for await (const text of lines) {
+    // Once: the step after this one waits.
+    if (text.includes('"step":"certificate"')) demo.kill("SIGINT");
+  }
+  assert.equal((await demo.status).code, 130);
+  assert.deepEqual(await names(folder.path), []);
+  assert.equal(await processesOf(folder.path), "");
+});
