@@ -59,6 +59,24 @@ Deno.test("RemoteAuthority.sign() gives the decision of a dry run, and no certif
   });
 });
 
+Deno.test("RemoteAuthority.sign() gives the envelope of a preflight on a sealed host", async () => {
+  const decision = { allowed: true };
+  const { authority } = replying(200, { decision, envelope: "SEALED" });
+  assert.deepEqual(await authority.sign({ ...request, dry_run: true }, options), {
+    kind: "decided",
+    decision,
+    envelope: "SEALED",
+  });
+});
+
+Deno.test("RemoteAuthority.sign() refuses an envelope that is not text: the plain command must not take its place", async () => {
+  const { authority } = replying(200, { decision: { allowed: true }, envelope: { sealed: true } });
+  await assert.rejects(authority.sign({ ...request, dry_run: true }, options), {
+    code: "upstream_failure",
+    message: "signing service returned an envelope that is not text",
+  });
+});
+
 Deno.test("RemoteAuthority.sign() tells a needed approval", async () => {
   const { authority } = replying(200, {
     decision: { allowed: true, require_approval: true, matched_rule: "require_approval:^reboot" },

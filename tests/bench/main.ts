@@ -14,6 +14,7 @@ import { benchPolicy } from "./policy_bench.ts";
 import { formatTable, type Row } from "./row.ts";
 import { benchScale } from "./scale_bench.ts";
 import { createStage, type Section } from "./section.ts";
+import { benchSessions } from "./session_bench.ts";
 import { benchSign } from "./sign_bench.ts";
 import { benchReload, benchSignPressure } from "./sign_pressure_bench.ts";
 import { benchSshRun } from "./ssh_run_bench.ts";
@@ -52,6 +53,11 @@ const SECTIONS: Readonly<Record<string, Section>> = {
     });
     await stage.startSigner();
     return await benchTransfer(stage);
+  },
+  async sessions({ dir }) {
+    await using stage = await createStage(dir, { signer: [{ path: ["group_command_policies"], value: {} }] });
+    await stage.startSigner();
+    return await benchSessions(stage);
   },
   control_plane: benchControlPlane,
   policy: () => Promise.resolve(benchPolicy()),

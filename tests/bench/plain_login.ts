@@ -2,8 +2,8 @@ import type { Stage } from "../stage/stage.ts";
 
 /** The OpenSSH client programs with a plain key, on the target of a stage. */
 export interface PlainLogin {
-  /** Runs a command with `ssh`. */
-  ssh(command: string): Promise<void>;
+  /** Runs a command with `ssh`, with options before the usual ones. */
+  ssh(command: string, options?: readonly string[]): Promise<void>;
   /** Copies a file with `scp`. */
   scp(from: string, to: string): Promise<void>;
   /** A path on the target, as scp has it. */
@@ -32,7 +32,7 @@ export async function plainLogin({ init, target }: Stage): Promise<PlainLogin | 
   ];
   const login = `${target.user}@127.0.0.1`;
   return {
-    ssh: (command) => run("ssh", [...options, "-p", String(target.port), login, command]),
+    ssh: (command, more = []) => run("ssh", [...more, ...options, "-p", String(target.port), login, command]),
     scp: (from, to) => run("scp", ["-q", ...options, "-P", String(target.port), from, to]),
     remote: (path) => `${login}:${path}`,
   };

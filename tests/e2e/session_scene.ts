@@ -1,0 +1,57 @@
+import { parseJson } from "@gateway/shared/json";
+import { type ConfigEdit, editConfig, HOST, type Stage, type StageOptions } from "../stage/stage.ts";
+import type { ServiceProcess } from "../stage/service_process.ts";
+import { withStage } from "../stage/with_stage.ts";
+import { McpProcess } from "./mcp_process.ts";
+import { SessionClient } from "./session_client.ts";
+
+/** A signer without command policies and limits, so that shells may be opened. */
+export const OPEN_POLICY: readonly ConfigEdit[] = [
+  { path: ["group_command_policies"], value: {} },
+  { path: ["sign_rate_limit_per_min"] },
+];
+
+/** Grants of the host in the signer's config. */
+export const ALLOW_PTY: ConfigEdit = { path: ["hosts", HOST, "allow_pty"], value: true };
+
+/** A command that ends when nobody reads what it prints: sshd obeys no signal for root, which tests may run as. */
+export const ENDLESS = "while echo x; do sleep 0.1; done";
+
+/** Everything that a test of sessions has. */
+export interface SessionScene {
+  readonly stage: Stage;
+  readonly signer: ServiceProcess;
+  readonly mcp: McpProcess;
+  readonly client: SessionClient;
+  /** The broker's audit records. */
+  records(): Promise<readonly Record<string, unknown>[]>;
+}
+
+/** Starts a signer, a host and a broker over stdio, with its client. */
+export async function withSessions(
+  { signer: signerEdits = [], broker = [], targetKind }: {
+    readonly signer?: readonly ConfigEdit[];
+    /** Of the broker over stdio. */
+    readonly broker?: readonly ConfigEdit[];
+    readonly targetKind?: StageOptions["targetKind"];
+  },
+  test: (scene: SessionScene) => Promise<void>,
+): Promise<void> {
+  const kind = targetKind === undefined ? {} : { targetKind };
+  await withStage({ ...kind, signer: [...OPEN_POLICY, ...signerEdits] }, async (stage) => {
+    await editConfig(stage.init.mcp_config, broker);
+    const signer = await stage.startSigner();
+    await using mcp = new McpProcess(await stage.mcpCommand());
+    await mcp.initialize();
+    await test({
+      stage,
+      signer,
+      mcp,
+      client: new SessionClient(mcp),
+      async records() {
+        const lines = (await Deno.readTextFile(stage.init.mcp_audit_log)).trimEnd().split("\n");
+        return lines.map((line) => parseJson(line) as Record<string, unknown>);
+      },
+    });
+  });
+}

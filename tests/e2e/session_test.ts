@@ -1,0 +1,51 @@
+import assert from "node:assert/strict";
+import { ALLOW_PTY, withSessions } from "./session_scene.ts";
+
+Deno.test("a session in mode exec runs commands apart from each other, and several at once", () =>
+  withSessions({}, async ({ client, mcp, records }) => {
+    const id = await client.open();
+    assert.match(id, /^[0-9a-f]{24}$/);
+    assert.equal(
+      (await client.exec(id, "cd /usr; x=1; printf 'a\\377'; echo b >&2; exit 3")).text.replace(
+        /serial=\d+/,
+        "serial=n",
+      ),
+      "a\ufffd\n[stderr]\nb\n\n[exit=3 serial=n]",
+    );
+    assert.equal((await client.exec(id, "echo [$x]")).structured["stdout"], "[]\n");
+    // Each waits for the other: they are done only if they run at once.
+    const [pipe] = [`/tmp/${id}`];
+    await client.exec(id, `mkfifo ${pipe}`);
+    const [reader, writer] = await Promise.all([
+      client.exec(id, `cat ${pipe}`),
+      client.exec(id, `echo together > ${pipe}`),
+    ]);
+    assert.deepEqual([reader.structured["stdout"], writer.structured["exit_code"]], ["together\n", 0]);
+    await client.exec(id, `rm ${pipe}`);
+    assert.equal((await client.call("ssh_session_close", { session_id: id })).text, "closed");
+    assert.equal((await client.exec(id, "true")).text, `unknown or expired session: "${id}"`);
+    assert.equal(await mcp.end(), 0);
+    const outcomes = (await records()).map(({ outcome }) => outcome);
+    assert.deepEqual([outcomes[0], outcomes.at(-1)], ["session_open", "session_close"]);
+    assert.equal(outcomes.filter((outcome) => outcome === "session_exec").length, 6);
+  }));
+
+Deno.test.each([{ mode: "shell" }, { mode: "pty" }])(
+  "a session in mode $mode keeps its state",
+  ({ mode }) =>
+    withSessions({ signer: [ALLOW_PTY] }, async ({ client }) => {
+      const id = await client.open({ mode });
+      await client.exec(id, "cd /usr; x=5");
+      const eol = mode === "pty" ? "\r\n" : "\n";
+      assert.equal((await client.exec(id, "pwd; echo $x")).structured["stdout"], `/usr${eol}5${eol}`);
+      const both = await client.exec(id, "echo out; echo err >&2; sh -c 'exit 7'");
+      assert.deepEqual(
+        [both.structured["stdout"], both.structured["stderr"], both.structured["exit_code"]],
+        mode === "pty" ? ["out\r\nerr\r\n", "", 7] : ["out\n", "err\n", 7],
+      );
+      assert.equal(
+        (await client.exec(id, "a\nb")).text,
+        "command contains newlines; not allowed in shell/pty sessions",
+      );
+    }),
+);
