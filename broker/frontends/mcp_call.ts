@@ -1,4 +1,4 @@
-import type { Clock } from "@gateway/shared/clock";
+import { type Clock, every } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { stringifyJson } from "@gateway/shared/json";
 import type {
@@ -19,6 +19,7 @@ export interface CallToolOptions {
   ) => Pick<ToolContext, "caller" | "callerGroups" | "bearerToken">;
   /** The generation that the client has opened with: with sessions, or stateless. */
   readonly era: "legacy" | "modern";
+  readonly clock: Clock;
   /** What it takes to ask the human at the client; absent when none may be asked. */
   readonly chat?: Chat;
   /** Told of every fault that is not a refusal; its text is not for the model. */
@@ -27,10 +28,12 @@ export interface CallToolOptions {
 
 /** What it takes to ask the human at the client. */
 export interface Chat {
-  readonly clock: Clock;
   /** Where stateless calls wait for the answer. */
   readonly pausedCalls: PausedCalls;
 }
+
+/** How often a client that wants to know is told that its call still runs, in seconds. */
+const PROGRESS_SECONDS = 5;
 
 /** One `tools/call`. */
 export interface ToolCall {
@@ -50,19 +53,27 @@ export async function callTool(
 ): Promise<CallToolResult | InputRequiredResult> {
   const onProgress = reportProgress(mcpReq);
   const run = async (context: Pick<ToolContext, "signal" | "askHuman">): Promise<CallToolResult> => {
+    const ended = new AbortController();
+    if (onProgress !== undefined) reportTime(onProgress, options.clock, ended.signal);
     try {
       const caller = options.caller(authInfo);
-      const { text, structured } = await tool.call(args, { ...caller, ...onProgress, ...context });
+      const reporting = onProgress === undefined ? {} : { onProgress };
+      const { text, structured } = await tool.call(args, { ...caller, ...reporting, ...context });
       return { content: [{ type: "text", text }], structuredContent: structured };
     } catch (error) {
       return describeFailure(error, options.onError);
+    } finally {
+      ended.abort();
     }
   };
   const { signal } = mcpReq;
   const { chat, era } = options;
   if (chat === undefined) return await run({ signal });
   if (era === "legacy") {
-    return await run(canElicit(capabilities) ? { signal, askHuman: askByRequest(mcpReq, chat) } : { signal });
+    const { clock } = options;
+    return await run(
+      canElicit(capabilities) ? { signal, askHuman: askByRequest(mcpReq, clock) } : { signal },
+    );
   }
   const { pausedCalls } = chat;
   const request = { identity: identityOf(tool.name, args), signal };
@@ -72,7 +83,7 @@ export async function callTool(
 }
 
 /** Asks by a request of our own, which only the generation with sessions allows. */
-function askByRequest({ send, signal }: ServerContext["mcpReq"], { clock }: Chat): AskHuman {
+function askByRequest({ send, signal }: ServerContext["mcpReq"], clock: Clock): AskHuman {
   return async (question) => {
     const answered = new AbortController();
     const timeUp = new AbortController();
@@ -91,19 +102,26 @@ function askByRequest({ send, signal }: ServerContext["mcpReq"], { clock }: Chat
   };
 }
 
-function reportProgress({ _meta, notify }: ServerContext["mcpReq"]): Pick<ToolContext, "onProgress"> {
+function reportProgress({ _meta, notify }: ServerContext["mcpReq"]): ToolContext["onProgress"] {
   const progressToken = _meta?.progressToken;
-  if (progressToken === undefined) return {};
+  if (progressToken === undefined) return undefined;
   let progress = 0;
-  return {
-    onProgress(message) {
-      progress += 1;
-      // A client that is gone ends the call by other means.
-      notify({ method: "notifications/progress", params: { progressToken, progress, message } }).catch(
-        () => {},
-      );
-    },
+  return (message) => {
+    progress += 1;
+    // A client that is gone ends the call by other means.
+    notify({ method: "notifications/progress", params: { progressToken, progress, message } }).catch(
+      () => {},
+    );
   };
+}
+
+/** Many clients give a call up that they have not heard of for a while. */
+function reportTime(onProgress: (text: string) => void, clock: Clock, signal: AbortSignal): void {
+  let seconds = 0;
+  void every({ clock, seconds: PROGRESS_SECONDS, signal }, () => {
+    seconds += PROGRESS_SECONDS;
+    onProgress(`running for ${seconds} s`);
+  });
 }
 
 /** A call as one text, the same whichever way its arguments are ordered. */

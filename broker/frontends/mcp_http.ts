@@ -69,6 +69,7 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
       tools,
       caller: callerOf,
       era,
+      clock: options.clock,
       onError: options.onError,
       onCall(call) {
         calls.add(call);

@@ -29,6 +29,7 @@ class Scene implements AsyncDisposable {
           tools: [],
           caller: () => ({ caller: "x", callerGroups: null, bearerToken: undefined }),
           era: "legacy",
+          clock: this.clock,
           onCall,
           onError: () => {},
         }),

@@ -39,7 +39,8 @@ export function serveMcpStdio(options: McpStdioOptions): McpStdio {
       tools: options.tools,
       caller: () => ({ caller: STDIO_CALLER, callerGroups: null, bearerToken: undefined }),
       era,
-      ...(options.askInChat ? { chat: { clock: options.clock, pausedCalls } } : {}),
+      clock: options.clock,
+      ...(options.askInChat ? { chat: { pausedCalls } } : {}),
       onCall(call) {
         calls.add(call);
         const forget = () => calls.delete(call);

@@ -178,6 +178,27 @@ Deno.test.each(GENERATIONS)(
   },
 );
 
+Deno.test.each(GENERATIONS)(
+  "MCP %s tells a client that wants to know that a long command still runs, until it ends",
+  async (generation) => {
+    const client = await RawMcpClient.connect(generation);
+    client.broker.runner.answer = hangUntilAborted;
+    const call = { name: "ssh_execute", arguments: { server: "web01", command: "sleep 1000" } };
+    const id = await client.start("tools/call", { ...call, _meta: { progressToken: "p1" } });
+    await until(() => client.broker.runner.runs.length === 1);
+    await client.clock.advance(11_000);
+    for (const [progress, seconds] of [[1, 5], [2, 10]]) {
+      const { method, params } = await client.message();
+      assert.equal(method, "notifications/progress");
+      assert.deepEqual([params.progress, params.message], [progress, `running for ${seconds} s`]);
+    }
+    await client.notify("notifications/cancelled", { requestId: id });
+    await until(() => client.broker.log.entries.length === 1);
+    await until(() => client.clock.sleeping === 0);
+    await client.end();
+  },
+);
+
 Deno.test("MCP ends what runs when the client closes its end", async () => {
   const client = await RawMcpClient.connect("2025-11-25");
   client.broker.runner.answer = hangUntilAborted;
