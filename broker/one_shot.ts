@@ -2,6 +2,7 @@ import type { AuditEntry } from "@gateway/shared/audit/entry";
 import { AppError } from "@gateway/shared/errors";
 import type { HostInfo } from "@gateway/shared/wire/host";
 import type { WireDecision } from "@gateway/shared/wire/sign";
+import { audited } from "./audited.ts";
 import type { Events } from "./events.ts";
 import { refreshHosts, routeTo } from "./fresh_hosts.ts";
 import type { HostsView } from "./hosts_view.ts";
@@ -102,8 +103,7 @@ export async function runOneShot(
   let host = known;
   const obtained = await audited(
     ports.events,
-    describeRequest(request, known),
-    signal,
+    { entry: describeRequest(request, known), signal },
     () =>
       obtainRoute(ports, {
         route,
@@ -133,7 +133,7 @@ async function runAndRecord(
   const { hops, serial, decision } = obtained;
   const { command, pty, stdin, fileTransfer = false } = request;
   const entry = { ...describeRequest(request, host), serial };
-  const output = await audited(events, entry, signal, () =>
+  const output = await audited(events, { entry, signal }, () =>
     connectAndRun(runCommand, {
       hops,
       command,
@@ -166,8 +166,7 @@ async function preview(
   const signRequest = createSignRequest(target, intent, createKey().publicKeyLine);
   const obtained = await audited(
     events,
-    entry,
-    signal,
+    { entry, signal },
     () => obtain(authority, signRequest, { signal, onProgress: request.onProgress }),
   );
   switch (obtained.kind) {
@@ -201,7 +200,11 @@ async function recordApproval(
 /** The way to the host as the signer knows it now; refuses one that it does not know. */
 async function findRoute(ports: OneShotPorts, request: OneShotRequest, signal: AbortSignal): Promise<Route> {
   const asked = describeRequest(request);
-  const hosts = await audited(ports.events, asked, signal, () => refreshHosts(ports.hosts, signal));
+  const hosts = await audited(
+    ports.events,
+    { entry: asked, signal },
+    () => refreshHosts(ports.hosts, signal),
+  );
   try {
     return routeTo(hosts, request.host);
   } catch (error) {
@@ -258,22 +261,6 @@ export function describeRequest(
     dry_run: request.dryRun,
     ...(request.consent === undefined ? {} : { approved_via: request.consent.via }),
   };
-}
-
-/** Takes a step and records its failure. */
-async function audited<T>(
-  events: Events,
-  entry: Omit<AuditEntry, "outcome">,
-  signal: AbortSignal,
-  step: () => Promise<T>,
-): Promise<T> {
-  try {
-    return await step();
-  } catch (cause) {
-    const error = signal.aborted ? new AppError("canceled", "canceled", { cause }) : cause;
-    await events.bestEffort({ ...entry, outcome: "error", err: textOf(error) });
-    throw error;
-  }
 }
 
 function textOf(error: unknown): string {

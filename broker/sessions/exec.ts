@@ -3,7 +3,7 @@ import { AppError } from "@gateway/shared/errors";
 import type { Events } from "../events.ts";
 import { outputText } from "../output_text.ts";
 import type { CommandResult } from "../ssh/run_command.ts";
-import { audited } from "./audited.ts";
+import { audited } from "../audited.ts";
 import { type Cleared, preflight, type PreflightPorts } from "./preflight.ts";
 import type { SessionRegistry } from "./registry.ts";
 import type { Asker, Session, SessionInfo } from "./session.ts";

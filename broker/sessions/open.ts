@@ -9,7 +9,7 @@ import type { Events } from "../events.ts";
 import { refreshHosts, routeTo } from "../fresh_hosts.ts";
 import { approvalRequired, clampTtl, obtainRoute, type RouteAuthority } from "../obtain.ts";
 import { type Route, routeSignature, targetOf } from "../route.ts";
-import { audited } from "./audited.ts";
+import { audited } from "../audited.ts";
 import type { ConnectSession } from "./connect_session.ts";
 import type { PreflightPorts } from "./preflight.ts";
 import type { StartRecording } from "./recordings.ts";

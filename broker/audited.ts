@@ -1,18 +1,29 @@
 import type { AuditEntry } from "@gateway/shared/audit/entry";
 import { AppError } from "@gateway/shared/errors";
-import type { Events } from "../events.ts";
+import type { Events } from "./events.ts";
+
+/** What a step belongs to. */
+export interface AuditedStep {
+  /** The record of a failure; its outcome is `error` unless it says otherwise. */
+  readonly entry: Omit<AuditEntry, "outcome"> & Partial<Pick<AuditEntry, "outcome">>;
+  readonly signal: AbortSignal;
+}
 
 /** Takes a step and records its failure. An aborted signal whose reason is an `AppError` says what to tell. */
 export async function audited<T>(
   events: Events,
-  { entry, signal }: { readonly entry: AuditEntry; readonly signal: AbortSignal },
+  { entry, signal }: AuditedStep,
   step: () => Promise<T>,
 ): Promise<T> {
   try {
     return await step();
   } catch (cause) {
     const error = signal.aborted ? canceledBy(signal, cause) : cause;
-    await events.bestEffort({ ...entry, err: error instanceof Error ? error.message : String(error) });
+    await events.bestEffort({
+      outcome: "error",
+      ...entry,
+      err: error instanceof Error ? error.message : String(error),
+    });
     throw error;
   }
 }
