@@ -1,7 +1,68 @@
 /**
- * The diagnosis debate service will live here: a diagnostic agent proposes hypotheses and runs tools, a
- * skeptic tries to falsify them, a moderator decides. Nothing of it is built yet.
+ * `debate`: diagnoses a technical incident by a debate between three agents, on the command line or in a browser.
  *
  * @module
  */
-export {};
+import { systemClock } from "@gateway/shared/clock";
+import { runProgram } from "./cli/program.ts";
+import { ENV_NAMES } from "./config.ts";
+import { TOOL_ENV_NAMES } from "./tools/catalogue.ts";
+
+const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const satisfies readonly Deno.Signal[];
+const DEFAULT_WIDTH = 80;
+const MIN_WIDTH = 40;
+const MAX_WIDTH = 120;
+
+if (import.meta.main) {
+  const stop = new AbortController();
+  const onSignal = () => {
+    stop.abort(new Error("stopped"));
+    // Whoever is not patient can end it the hard way.
+    for (const signal of SIGNALS) Deno.removeSignalListener(signal, onSignal);
+  };
+  for (const signal of SIGNALS) Deno.addSignalListener(signal, onSignal);
+  const isLive = Deno.stderr.isTerminal();
+  Deno.exitCode = await runProgram(Deno.args, {
+    terminal: {
+      out: (text) => write(Deno.stdout, text),
+      err: (text) => writeProgress(text),
+      isLive,
+      outColour: Deno.stdout.isTerminal() && !Deno.noColor,
+      errColour: isLive && !Deno.noColor,
+      width: isLive ? Math.min(MAX_WIDTH, columns()) : DEFAULT_WIDTH,
+    },
+    workingFolder: Deno.cwd(),
+    variables: Object.fromEntries(
+      [...ENV_NAMES, ...TOOL_ENV_NAMES].map((name) => [name, Deno.env.get(name)]),
+    ),
+    clock: systemClock,
+    randomBytes: (length) => crypto.getRandomValues(new Uint8Array(length)),
+    signal: stop.signal,
+  });
+  // Listeners, and what a stopped run leaves behind, keep nobody waiting.
+  Deno.exit();
+}
+
+function columns(): number {
+  try {
+    const { columns } = Deno.consoleSize();
+    // A terminal that does not know says 0.
+    return columns === 0 ? DEFAULT_WIDTH : Math.max(MIN_WIDTH, columns);
+  } catch {
+    return DEFAULT_WIDTH;
+  }
+}
+
+/** Progress that nobody can read any more is no reason to lose the result. */
+function writeProgress(text: string): void {
+  try {
+    write(Deno.stderr, text);
+  } catch {
+    // The terminal is gone, or whoever read along.
+  }
+}
+
+function write(stream: { writeSync(bytes: Uint8Array): number }, text: string): void {
+  let bytes = new TextEncoder().encode(text);
+  while (bytes.length > 0) bytes = bytes.subarray(stream.writeSync(bytes));
+}

@@ -7,12 +7,14 @@ import { brokerConfig } from "@gateway/shared/config/broker";
 import { controlPlaneConfig } from "@gateway/shared/config/control_plane";
 import { describeConfig } from "@gateway/shared/config/reference";
 import { signerConfig } from "@gateway/shared/config/signer";
+import { settingsSchema } from "../debate/config.ts";
 
 /** The pages, by their path from the root of the workspace. */
 export function configPages(): Readonly<Record<string, string>> {
   return {
     "signer/CONFIG.md": describeConfig({ title: "signer.json", schema: signerConfig }),
     "control_plane/CONFIG.md": describeConfig({ title: "control-plane.json", schema: controlPlaneConfig }),
+    "debate/CONFIG.md": describeConfig({ title: "Environment and .env", schema: settingsSchema }),
     "broker/CONFIG.md": describeConfig({ title: "config.json and mcp.json", schema: brokerConfig }),
   };
 }

@@ -31,6 +31,7 @@ export const EXECUTABLES: readonly Executable[] = [
     entry: "deploy/gateway.ts",
   },
   { name: "broker-ctl", purpose: "the operator's tool", member: "ctl", permissionSet: "broker-ctl" },
+  { name: "debate", purpose: "diagnoses incidents by a debate", member: "debate", permissionSet: "run" },
   // Deprecated names, kept for the client entries and unit files that start them.
   {
     name: "broker",

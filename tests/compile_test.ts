@@ -10,23 +10,30 @@ interface SetJson {
   readonly read?: readonly string[] | boolean;
   readonly write?: readonly string[] | boolean;
   readonly net?: readonly string[] | boolean;
+  readonly run?: readonly string[];
   readonly env?: { readonly allow?: readonly string[]; readonly ignore?: readonly string[] | boolean };
 }
 
 const WORKSPACE = new URL("..", import.meta.url).pathname.replace(/\/$/, "");
 const COMPILE_PERMISSIONS = ["--no-prompt", "--allow-read", "--allow-run", "--allow-env=DENORT_BIN"];
 const MARK = Buffer.from('"permissions":{"allow_env"');
+const ARGUMENTS = Buffer.from('"argv":[');
 
 /**
  * The permissions inside an executable that was made with Deno itself as its base, as denort is not to be had
  * everywhere. Such a file is an unrestricted Deno: it must never be run.
  */
-async function readEmbedded(path: string): Promise<Embedded> {
-  const bytes = Buffer.from(await Deno.readFile(path));
+function readEmbedded(bytes: Buffer): Embedded {
   const start = bytes.lastIndexOf(MARK);
   assert.ok(start >= 0, "the executable holds no permissions");
   const from = start + '"permissions":'.length;
   return JSON.parse(bytes.toString("utf8", from, bytes.indexOf("}", from) + 1));
+}
+
+/** What an executable puts before its arguments. */
+function readArguments(bytes: Buffer): readonly string[] {
+  const from = bytes.lastIndexOf(ARGUMENTS) + ARGUMENTS.length - 1;
+  return JSON.parse(bytes.toString("utf8", from, bytes.indexOf("]", from) + 1));
 }
 
 function list(value: readonly string[] | boolean | undefined): readonly string[] | null {
@@ -43,7 +50,8 @@ async function expectedPermissions(member: string, name: string): Promise<Record
     allow_net: list(set.net),
     allow_env: list(set.env?.allow),
     ignore_env: list(set.env?.ignore),
-    allow_run: null,
+    // The debate's diagnostic tools start programs; no service of the access broker does.
+    allow_run: member === "debate" ? list(set.run) : null,
     allow_ffi: null,
     allow_sys: null,
     prompt: false,
@@ -67,13 +75,15 @@ for (const executable of EXECUTABLES) {
       assert.ok(success, new TextDecoder().decode(stderr));
       const path = `${output}/${executable.name}`;
       await Deno.chmod(path, 0o400);
-      const embedded = await readEmbedded(path);
+      const bytes = Buffer.from(await Deno.readFile(path));
+      const embedded = readEmbedded(bytes);
       const expected = await expectedPermissions(executable.member, executable.permissionSet);
       assert.deepEqual({ ...embedded, ...expected }, embedded);
       const denials = Object.entries(embedded).filter(([key, value]) =>
         key.startsWith("deny_") && value !== null
       );
       assert.deepEqual(denials, []);
+      assert.deepEqual(readArguments(bytes), executable.arguments ?? []);
     } finally {
       await Deno.remove(output, { recursive: true });
     }

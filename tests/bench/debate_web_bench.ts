@@ -63,7 +63,7 @@ async function measure(side: "app" | "bare", events: number, together: number): 
   const lines = linesOf(child.stdout);
   const port = Number(await lines.next());
   const readers: Promise<boolean>[] = [];
-  for (let count = 0; count < SUBSCRIBERS; count++) readers.push(await subscribe(port, events));
+  for (let count = 0; count < SUBSCRIBERS; count++) readers.push(readAll(await connect(port), events));
   await lines.next();
   const before = await cpuSeconds(child.pid);
   const results = Promise.all(readers);
@@ -85,15 +85,15 @@ async function cpuSeconds(pid: number): Promise<number> {
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
 }
 
-/** Follows to the end; whether every event came, in order. Cheap: the clients share the machine. */
-async function subscribe(port: number, events: number): Promise<Promise<boolean>> {
+async function connect(port: number): Promise<Deno.TcpConn> {
   const socket = await Deno.connect({ hostname: "127.0.0.1", port });
   await socket.write(
     new TextEncoder().encode("GET / HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n"),
   );
-  return readAll(socket, events);
+  return socket;
 }
 
+/** Follows to the end; whether every event came, in order. Cheap: the clients share the machine. */
 async function readAll(socket: Deno.TcpConn, events: number): Promise<boolean> {
   const chunks: Uint8Array[] = [];
   const buffer = new Uint8Array(65_536);

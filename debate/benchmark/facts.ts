@@ -1,0 +1,137 @@
+/**
+ * What a run's record says that can be measured.
+ *
+ * @module
+ */
+import { citedTools } from "../graph/extract_hypotheses.ts";
+import { findNamed } from "../graph/hypothesis_id.ts";
+import { parseDecision } from "../graph/decision.ts";
+import type { Decision, Hypothesis } from "../graph/state.ts";
+import { type ReadRecord, readRecord, type StoredEvent } from "../runs/record.ts";
+
+/** What can be measured. */
+export interface RunFacts {
+  /** Causes, best first; the first is the prediction. */
+  readonly candidates: readonly string[];
+  /** Of the last decision; `0` without one. */
+  readonly confidence: number;
+  readonly toolCalls: number;
+  /** Different calls that worked and that evidence cites. */
+  readonly usefulToolCalls: number;
+  /** Decisions of the moderator. */
+  readonly rounds: number;
+  readonly tokens: number | null;
+  readonly costUsd: number | null;
+  readonly durationSeconds: number | null;
+}
+
+/** The facts, or why there are none. */
+export type FactsOrReason =
+  | { readonly kind: "facts"; readonly facts: RunFacts }
+  | { readonly kind: "unusable"; readonly reason: string };
+
+/** Reads a record of any version, as far as it can be understood. */
+export function readFacts(value: unknown): FactsOrReason {
+  const record = isRecord(value) ? readRecord("", { hypotheses: null, ...value }) : undefined;
+  if (record === undefined) return { kind: "unusable", reason: "it is no record of a run" };
+  const { status } = record;
+  if (status !== null && status !== "completed") {
+    return { kind: "unusable", reason: `the run did not complete: its status is ${status}` };
+  }
+  const decisions = record.events.filter(({ type }) => type === "moderator_decision");
+  const decision = readDecision(decisions.at(-1)?.["decision"]) ?? readDecision(value);
+  const candidates = rankCauses(decision, record.hypotheses);
+  if (candidates.length === 0) return { kind: "unusable", reason: "the run names no cause" };
+  return {
+    kind: "facts",
+    facts: {
+      candidates,
+      confidence: decision?.confidence ?? 0,
+      ...measureTools(record, decision),
+      rounds: decisions.length,
+      tokens: numberAt(record.token_totals, "total", "total_tokens"),
+      costUsd: numberAt(record.cost_estimate, "total_usd"),
+      durationSeconds: amount(record.duration_seconds),
+    },
+  };
+}
+
+/**
+ * The moderator's leading hypothesis, then the confirmed ones, then the active ones by probability, and by age
+ * where that is equal. Rejected ones are no candidates, unless the moderator leads with one.
+ */
+export function rankCauses(
+  decision: Decision | undefined,
+  hypotheses: readonly Hypothesis[],
+): readonly string[] {
+  const said = decision?.leading_hypothesis ?? "";
+  const lead = said === "" ? undefined : findNamed(hypotheses, said);
+  const others = hypotheses.filter((hypothesis) => hypothesis !== lead);
+  const confirmed = others.filter(({ state }) => state === "confirmed");
+  const active = others.filter(({ state }) => state === "active")
+    .sort((a, b) => (b.probability ?? -1) - (a.probability ?? -1));
+  const own = withoutId(said, lead);
+  const first = own === "" ? lead?.text ?? "" : own;
+  const ranked = [first, ...[...confirmed, ...active].map(({ text }) => text)];
+  return [...new Set(ranked.map((text) => text.trim()).filter((text) => text !== ""))];
+}
+
+/** An id is no part of the cause. */
+function withoutId(said: string, lead: Hypothesis | undefined): string {
+  const text = said.replace(/^[\s"'*_#[(]*(?:HYPOTHESIS|HIP[OÓ]TESIS)[-\s:]*/iu, "");
+  const start = text.replace(/^[\s"'*_#[(]*/, "");
+  const id = lead?.id ?? /^H-?\d{1,6}(?![\p{L}\p{N}])/iu.exec(start)?.[0] ?? "";
+  const rest = id !== "" && start.toLowerCase().startsWith(id.toLowerCase()) ? start.slice(id.length) : text;
+  return rest.replace(/^[\s\])"'*_:,.–—-]+/, "").trim();
+}
+
+function measureTools(
+  { events, hypotheses }: ReadRecord,
+  decision: Decision | undefined,
+): Pick<RunFacts, "toolCalls" | "usefulToolCalls"> {
+  const calls = events.filter(({ type }) => type === "tool_call");
+  const evidence = [...hypotheses.flatMap(({ supporting_evidence }) => supporting_evidence)];
+  const cited = new Set([...evidence, ...(decision?.evidence ?? [])].flatMap(citedTools));
+  const decided = decision === undefined ? "" : JSON.stringify(decision);
+  const useful = calls.filter((call) => {
+    const tool = call["tool_name"];
+    return didRun(call) && typeof tool === "string" && (cited.has(tool) || namesTool(decided, tool));
+  });
+  const different = new Set(useful.map((call) => JSON.stringify([call["tool_name"], sorted(call["args"])])));
+  return { toolCalls: calls.length, usefulToolCalls: different.size };
+}
+
+function didRun({ error, cached, approval }: StoredEvent): boolean {
+  return error !== true && cached !== true && approval !== "rejected" && approval !== "timeout" &&
+    approval !== "cached";
+}
+
+function namesTool(text: string, tool: string): boolean {
+  return tool.length >= 3 && ` ${text.replace(/[^\w]+/g, " ")} `.includes(` ${tool} `);
+}
+
+function sorted(args: unknown): unknown {
+  if (!isRecord(args)) return args;
+  return Object.entries(args).sort(([a], [b]) => a < b ? -1 : 1);
+}
+
+/** A decision is read as leniently as the moderator's reply was. */
+function readDecision(value: unknown): Decision | undefined {
+  if (!isRecord(value)) return undefined;
+  const { decision = value } = value;
+  // A whole record has a status too, which is none of a decision's.
+  return isRecord(decision) ? parseDecision(JSON.stringify(decision)) : undefined;
+}
+
+function numberAt(value: unknown, ...keys: readonly string[]): number | null {
+  const found = keys.reduce<unknown>((inner, key) => isRecord(inner) ? inner[key] : undefined, value);
+  return amount(found);
+}
+
+function amount(value: unknown): number | null {
+  return typeof value === "number" && Number.isFinite(value) && value >= 0 ? value : null;
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

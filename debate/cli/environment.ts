@@ -1,0 +1,48 @@
+/**
+ * What the program takes from its process.
+ *
+ * @module
+ */
+import type { Clock } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
+import { loadSettings, type Settings } from "../config.ts";
+import type { Terminal } from "./terminal.ts";
+
+/** What every command is given. */
+export interface Environment {
+  readonly terminal: Terminal;
+  /** Absolute. */
+  readonly workingFolder: string;
+  readonly variables: Readonly<Record<string, string | undefined>>;
+  readonly clock: Clock;
+  /** So many random bytes. */
+  readonly randomBytes: (length: number) => Uint8Array;
+  /** Ctrl-C, or another wish that the program end. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * The settings, with those of the command line on top.
+ *
+ * @throws {AppError} `invalid_config`
+ */
+export async function readSettings(
+  { variables, workingFolder }: Environment,
+  overrides: Readonly<Record<string, string | undefined>> = {},
+): Promise<Settings> {
+  const given = Object.entries(overrides).filter(([, value]) => value !== undefined);
+  return loadSettings({
+    env: { ...variables, ...Object.fromEntries(given) },
+    dotEnv: await readDotEnv(`${workingFolder}/.env`),
+    workingFolder,
+  });
+}
+
+async function readDotEnv(path: string): Promise<string> {
+  try {
+    return await Deno.readTextFile(path);
+  } catch (cause) {
+    if (cause instanceof Deno.errors.NotFound) return "";
+    throw new AppError("invalid_config", `Cannot read ${JSON.stringify(path)}`, { cause });
+  }
+}

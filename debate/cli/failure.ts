@@ -1,0 +1,51 @@
+/**
+ * How the program ends when something is wrong.
+ *
+ * @module
+ */
+import { AppError } from "@gateway/shared/errors";
+import type { CommanderError } from "commander";
+import { ModelError } from "../models/model.ts";
+import { safeText, type Terminal } from "./terminal.ts";
+
+/** Done, whatever the verdict; failed; called or configured in a way that does not work; Ctrl-C. */
+export const EXIT_CODES = { ok: 0, failed: 1, usage: 2, interrupted: 130 } as const;
+
+/** One of {@linkcode EXIT_CODES}. */
+export type ExitCode = (typeof EXIT_CODES)[keyof typeof EXIT_CODES];
+
+/** Input that cannot be used: options, files, settings. */
+const USAGE: ReadonlySet<string> = new Set([
+  "invalid_request",
+  "invalid_config",
+  "not_found",
+  "payload_too_large",
+  "unsupported_media_type",
+]);
+
+/** The exit code for an error. */
+export function exitCodeOf(error: unknown): ExitCode {
+  return error instanceof AppError && USAGE.has(error.code) ? EXIT_CODES.usage : EXIT_CODES.failed;
+}
+
+/** Writes an error for people, or as one JSON object. */
+export function writeFailure(terminal: Terminal, error: unknown, options: { readonly json: boolean }): void {
+  const { code, message } = describe(error);
+  terminal.err(options.json ? `${JSON.stringify({ code, message })}\n` : `error: ${safeText(message)}\n`);
+}
+
+/** Commander's complaint in our form. */
+export function toUsageError(error: CommanderError): AppError {
+  const text = error.message.replace(/^error: /, "").replace(/\n/g, " ");
+  const message = text.charAt(0).toUpperCase() + text.slice(1).replace(/\.$/, "");
+  return new AppError("invalid_request", `${message}; debate --help explains`);
+}
+
+function describe(error: unknown): { readonly code: string; readonly message: string } {
+  if (error instanceof AppError) return { code: error.code, message: error.message };
+  if (error instanceof ModelError) return { code: error.kind, message: error.message };
+  return {
+    code: "internal",
+    message: error instanceof Error ? `${error.name}: ${error.message}` : String(error),
+  };
+}

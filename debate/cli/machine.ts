@@ -1,0 +1,88 @@
+/**
+ * What a run reaches this machine and the network through.
+ *
+ * @module
+ */
+import { AppError } from "@gateway/shared/errors";
+import type { Settings } from "../config.ts";
+import { type ContextRedactor, createContextRedactor, ownSecrets } from "../context/redact_context.ts";
+import { Providers } from "../models/providers.ts";
+import { createToolAuditLog, type ToolAuditLog } from "../tools/audit_log.ts";
+import { createTools, TOOL_ENV_NAMES } from "../tools/catalogue.ts";
+import { createToolPorts } from "../tools/ports.ts";
+import type { Tool } from "../tools/tool.ts";
+import type { Environment } from "./environment.ts";
+import { safeText } from "./terminal.ts";
+
+const CALL_ID_BYTES = 6;
+/** About as fast as a model speaks. */
+export const REPLAY_PIECE_MS = 20;
+
+/** The redactor of a process: its rules, and its own secrets. */
+export function openRedactor(settings: Settings): ContextRedactor {
+  return createContextRedactor(ownSecrets(settings));
+}
+
+/** A fresh id of 12 hexadecimal digits. */
+export function newCallId({ randomBytes }: Environment): string {
+  return randomBytes(CALL_ID_BYTES).toHex();
+}
+
+/** The providers of models. @throws {AppError} `invalid_config` when the file of CAs cannot be read */
+export async function openProviders(settings: Settings, environment: Environment): Promise<Providers> {
+  const { clock, randomBytes, terminal } = environment;
+  return new Providers(settings, {
+    fetch: await openFetch(settings),
+    clock,
+    random: () => (randomBytes(1)[0] ?? 0) / 256,
+    newId: () => newCallId(environment),
+    warn: (message) => terminal.err(`note: ${safeText(message)}\n`),
+    replayPieceDelayMs: terminal.isLive ? REPLAY_PIECE_MS : 0,
+  });
+}
+
+/** The tools that are enabled. */
+export async function openTools(
+  settings: Settings,
+  { clock, variables }: Environment,
+  redact: ContextRedactor,
+): Promise<readonly Tool[]> {
+  const mask = (text: string) => redact(text).text;
+  return createTools(
+    settings,
+    await createToolPorts({ settings, clock, redact: mask, env: toolEnv(variables) }),
+  );
+}
+
+/** The variables that tools need. */
+export function toolEnv(variables: Environment["variables"]): Readonly<Record<string, string>> {
+  return Object.fromEntries(TOOL_ENV_NAMES.flatMap((name) => {
+    const value = variables[name];
+    return value === undefined || value === "" ? [] : [[name, value]];
+  }));
+}
+
+/** The log of tool calls; its folder is made when it is missing. */
+export async function openAudit({ DATA_DIR }: Settings, redact: ContextRedactor): Promise<ToolAuditLog> {
+  try {
+    await Deno.mkdir(DATA_DIR, { recursive: true, mode: 0o700 });
+  } catch (cause) {
+    throw new AppError("invalid_config", `Cannot make the folder DATA_DIR ${JSON.stringify(DATA_DIR)}`, {
+      cause,
+    });
+  }
+  return createToolAuditLog(`${DATA_DIR}/audit.jsonl`, (text) => redact(text).text);
+}
+
+/** Trusts the CAs of the settings. @throws {AppError} `invalid_config` when their file cannot be used */
+export async function openFetch({ REQUESTS_CA_BUNDLE, SSL_CERT_FILE }: Settings): Promise<typeof fetch> {
+  const path = REQUESTS_CA_BUNDLE || SSL_CERT_FILE;
+  if (path === "") return fetch;
+  try {
+    const client = Deno.createHttpClient({ caCerts: [await Deno.readTextFile(path)] });
+    return (input, init) => fetch(input, { ...init, client });
+  } catch (cause) {
+    const name = REQUESTS_CA_BUNDLE === "" ? "SSL_CERT_FILE" : "REQUESTS_CA_BUNDLE";
+    throw new AppError("invalid_config", `Cannot use ${name} ${JSON.stringify(path)}`, { cause });
+  }
+}

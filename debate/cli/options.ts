@@ -1,0 +1,54 @@
+/**
+ * Values of options.
+ *
+ * @module
+ */
+import { type Command, InvalidArgumentError } from "commander";
+
+/** An option that may be given once. A value that looks like an option is a forgotten value. */
+export function once(value: string, previous: string | undefined): string {
+  checkValue(value);
+  if (previous !== undefined) throw new InvalidArgumentError("It is given twice.");
+  return value;
+}
+
+/** An option that may be repeated. */
+export function repeated(value: string, previous: readonly string[] | undefined): readonly string[] {
+  checkValue(value);
+  return [...previous ?? [], value];
+}
+
+/** A whole number within bounds. */
+export function countOf(min: number, max: number): (value: string) => number {
+  return (value) => {
+    const count = /^\d{1,15}$/.test(value) ? Number(value) : NaN;
+    if (count >= min && count <= max) return count;
+    throw new InvalidArgumentError(`Expected a number from ${min} to ${max}.`);
+  };
+}
+
+/** A number from 0 to 1. */
+export function shareOf(value: string): number {
+  const share = /^(?:\d+\.?\d*|\.\d+)$/.test(value) ? Number(value) : NaN;
+  if (share <= 1) return share;
+  throw new InvalidArgumentError("Expected a number from 0 to 1.");
+}
+
+/** A text that says something. */
+export function filled(value: string, previous: string | undefined): string {
+  if (value.trim() === "") throw new InvalidArgumentError("It is empty.");
+  return once(value, previous);
+}
+
+/** Adds the option that every command with a result for programs has. */
+export function addJson(command: Command, what: string): Command {
+  return command.option("--json", `print ${what} as one JSON object`);
+}
+
+function checkValue(value: string): void {
+  if (value.startsWith("-") && value !== "-") {
+    throw new InvalidArgumentError(
+      "A value is missing before it; write ./-name for a file whose name starts so.",
+    );
+  }
+}

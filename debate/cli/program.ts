@@ -1,0 +1,138 @@
+/**
+ * The command line.
+ *
+ * @module
+ */
+import { AppError } from "@gateway/shared/errors";
+import { Command, CommanderError } from "commander";
+import { benchmarkCommand, type BenchmarkFlags } from "./benchmark_command.ts";
+import type { Environment } from "./environment.ts";
+import { EXIT_CODES, type ExitCode, exitCodeOf, toUsageError, writeFailure } from "./failure.ts";
+import {
+  BENCHMARK_EXAMPLES,
+  EXAMPLES,
+  LOGIN_EXAMPLES,
+  PROMPTS_EXAMPLES,
+  RUN_EXAMPLES,
+  SERVE_EXAMPLES,
+} from "./help.ts";
+import { loginCommand } from "./login_command.ts";
+import { addJson, countOf, filled, once, repeated, shareOf } from "./options.ts";
+import { promptsCommand, type PromptsFlags } from "./prompts_command.ts";
+import { runCommand, type RunFlags } from "./run_command.ts";
+import { serveCommand, type ServeFlags } from "./serve_command.ts";
+
+/**
+ * Runs `debate`. It does not end the process: the exit code is returned, text goes to the terminal of the
+ * environment.
+ */
+export async function runProgram(args: readonly string[], environment: Environment): Promise<ExitCode> {
+  let exitCode: ExitCode = EXIT_CODES.ok;
+  const program = createProgram(environment, args, (code) => exitCode = code);
+  try {
+    await program.parseAsync([...args], { from: "user" });
+    return exitCode;
+  } catch (error) {
+    // Whoever read along has seen enough (`| head`).
+    if (error instanceof Deno.errors.BrokenPipe) return EXIT_CODES.failed;
+    if (error instanceof CommanderError && error.exitCode === 0) return EXIT_CODES.ok;
+    const shown = error instanceof CommanderError ? toUsageError(error) : error;
+    writeFailure(environment.terminal, shown, { json: args.includes("--json") });
+    return environment.signal.aborted ? EXIT_CODES.interrupted : exitCodeOf(shown);
+  }
+}
+
+function createProgram(
+  environment: Environment,
+  args: readonly string[],
+  end: (code: ExitCode) => void,
+): Command {
+  const { terminal } = environment;
+  const program = new Command("debate")
+    .description(
+      "Diagnose a technical incident by a debate: one agent proposes causes and runs tools, a skeptic tries to prove it wrong, a moderator decides.",
+    )
+    .exitOverride()
+    .configureOutput({
+      writeOut: terminal.out,
+      writeErr: terminal.err,
+      outputError: () => {},
+      getOutHasColors: () => false,
+      getErrHasColors: () => false,
+      getOutHelpWidth: () => terminal.width,
+      getErrHelpWidth: () => terminal.width,
+    })
+    .helpOption("-h, --help", "explain the program or a command")
+    .helpCommand("help [command]", "explain the program or a command")
+    .addHelpText("after", EXAMPLES);
+
+  addRun(program).action(async (words: readonly string[], flags: RunFlags) => {
+    refuseSlip(words, args);
+    end(await runCommand(words, flags, environment));
+  });
+  program.command("serve")
+    .description("Serve the web page and its API, until Ctrl-C.")
+    .option("--host <address>", "address to listen on (WEB_HOST, 127.0.0.1)", filled)
+    .option("--port <number>", "port to listen on (WEB_PORT, 8000)", countOf(1, 65_535))
+    .addHelpText("after", SERVE_EXAMPLES)
+    .action(async (flags: ServeFlags) => end(await serveCommand(flags, environment)));
+  program.command("login")
+    .description("Get an access token of provider B in your browser, and keep it.")
+    .addHelpText("after", LOGIN_EXAMPLES)
+    .action(async () => end(await loginCommand(environment)));
+  addJson(
+    program.command("benchmark")
+      .description("Compare stored runs with causes that are known. No model is called.")
+      .requiredOption("--cases <file>", "JSON array of {id, ground_truth, run or run_file}", once)
+      .option("--output <file>", "write the whole report there, as JSON", once)
+      .option("--threshold <number>", "similarity that is a match, 0 to 1", shareOf, 0.5),
+    "the report",
+  )
+    .addHelpText("after", BENCHMARK_EXAMPLES)
+    .action(async (flags: BenchmarkFlags) => end(await benchmarkCommand(flags, environment)));
+  addJson(
+    program.command("prompts")
+      .description("List the prompt templates, and what is wrong with your own.")
+      .option("--show <name.lang>", "print a built-in one, to start from", once),
+    "the list",
+  )
+    .addHelpText("after", PROMPTS_EXAMPLES)
+    .action(async (flags: PromptsFlags) => end(await promptsCommand(flags, environment)));
+  return program;
+}
+
+function addRun(program: Command): Command {
+  const command = program.command("run [topic...]", { isDefault: true })
+    .description("Hold one debate and print its result; what a bare topic does, too.")
+    .option("-f, --file <file>", "the incident, a text file", once)
+    .option("--base-context <file>", "what is always worth knowing, a text file (repeatable)", repeated)
+    .option("--no-redact-context", "send secrets in these files to the models")
+    .option("--project <folder>", "add files of a project, within ALLOWED_PROJECT_ROOTS", once)
+    .option(
+      "--include <glob>",
+      "which files of it (repeatable; default: README, manifests, src, tests)",
+      repeated,
+    )
+    .option("--max-files <n>", "how many files of it", countOf(1, 10_000), 20)
+    .option("--max-chars-per-file <n>", "how much of each", countOf(1, 10_000_000), 12_000)
+    .option("--template <name>", "prompt template (PROMPT_TEMPLATE, default)", filled)
+    .option("--language <code>", "its language (PROMPT_LANGUAGE, en)", filled)
+    .option(
+      "--early-out-threshold <n>",
+      "confidence to end early, 0 to 1 (EARLY_OUT_THRESHOLD, 0.9)",
+      shareOf,
+    )
+    .option("--no-compress-history", "give every agent the whole history")
+    .option("--show-history", "print everything that was said before the result");
+  return addJson(command, "the whole record of the run").addHelpText("after", RUN_EXAMPLES);
+}
+
+/** A misspelt command must not become the topic of a debate that somebody pays for. */
+function refuseSlip(words: readonly string[], args: readonly string[]): void {
+  const [topic = ""] = words;
+  if (words.length !== 1 || /\s/.test(topic) || args.includes("run")) return;
+  throw new AppError(
+    "invalid_request",
+    `There is no command ${JSON.stringify(topic)}; for a topic of one word: debate run ${topic}`,
+  );
+}

@@ -1,0 +1,179 @@
+/**
+ * `debate run`: one debate, from the command line.
+ *
+ * @module
+ */
+import { AppError } from "@gateway/shared/errors";
+import type { DebateOutcome, DebateSetup } from "../agents/debate.ts";
+import { runDebate } from "../agents/run_debate.ts";
+import type { Settings } from "../config.ts";
+import type { RunEvent } from "../events.ts";
+import { estimateCost, loadPrices } from "../models/prices.ts";
+import type { Providers } from "../models/providers.ts";
+import { loadTemplates, type PromptTemplate, selectTemplate } from "../prompts/templates.ts";
+import { type Environment, readSettings } from "./environment.ts";
+import { EXIT_CODES, type ExitCode, writeFailure } from "./failure.ts";
+import { newCallId, openAudit, openProviders, openRedactor, openTools } from "./machine.ts";
+import { type InputFlags, readContext, readTopic } from "./run_input.ts";
+import { endingEvents, toRecord } from "./run_record.ts";
+import { formatBanner, formatCosts, formatHistory, formatResult } from "./run_text.ts";
+import { RunView } from "./run_view.ts";
+import { safeText } from "./terminal.ts";
+
+/** The options of `run`. */
+export interface RunFlags extends InputFlags {
+  readonly template?: string;
+  readonly language?: string;
+  readonly earlyOutThreshold?: number;
+  /** `false` with `--no-compress-history`. */
+  readonly compressHistory: boolean;
+  readonly showHistory?: boolean;
+  readonly json?: boolean;
+}
+
+const RUN_ID_BYTES = 16;
+
+/** Holds a debate. */
+export async function runCommand(
+  words: readonly string[],
+  flags: RunFlags,
+  environment: Environment,
+): Promise<ExitCode> {
+  const { terminal, clock, randomBytes, signal } = environment;
+  const settings = await readSettings(environment, {
+    PROMPT_TEMPLATE: flags.template,
+    PROMPT_LANGUAGE: flags.language,
+    EARLY_OUT_THRESHOLD: flags.earlyOutThreshold?.toString(),
+    COMPRESS_HISTORY: flags.compressHistory ? undefined : "false",
+  });
+  const topic = readTopic(words, flags, settings.PROMPT_LANGUAGE);
+  const template = await readTemplate(settings, environment);
+  const redact = openRedactor(settings);
+  const context = await readContext(flags, settings, redact);
+  const prices = await loadPrices(settings.MODEL_PRICES_FILE);
+  const tools = await openTools(settings, environment, redact);
+  const audit = await openAudit(settings, redact);
+  const setup: DebateSetup = {
+    runId: randomBytes(RUN_ID_BYTES).toHex(),
+    topic,
+    context: context.text,
+    models: await openModels(settings, await openProviders(settings, environment)),
+    ...toRules(settings),
+    template,
+    language: settings.PROMPT_LANGUAGE,
+  };
+  const note = (text: string) => terminal.err(`note: ${safeText(text)}\n`);
+  terminal.err(formatBanner(setup, {
+    contextCharacters: context.text.length,
+    isRedacted: flags.redactContext,
+    tools: tools.length,
+  }, terminal));
+  for (const text of [...context.notes, ...describeRedactions(context.redactions)]) note(text);
+
+  const events: RunEvent[] = [];
+  const view = new RunView(terminal);
+  const startedAt = clock.now();
+  const outcome = await runDebate(setup, {
+    emit: (event) => {
+      events.push(event);
+      view.show(event);
+    },
+    tools,
+    // Whoever started the run sits in front of it, and can stop it.
+    approve: () => Promise.resolve("auto"),
+    isPaused: () => false,
+    waitForComment: () => Promise.resolve(""),
+    audit: (line) => audit.append(line),
+    warn: note,
+    clock,
+    newId: () => newCallId(environment),
+    signal,
+  });
+  view.close();
+  await audit.close();
+  const finishedAt = clock.now();
+  const { diagnostic, skeptic, moderator, summary } = setup.models;
+  const ids = {
+    diagnostic: diagnostic.id,
+    skeptic: skeptic.id,
+    moderator: moderator.id,
+    summary: summary.id,
+  };
+  const cost = estimateCost(outcome.usage, ids, prices);
+  if (outcome.usage.total.total_tokens > 0) terminal.err(formatCosts(outcome, cost, finishedAt - startedAt));
+  if (flags.json === true) {
+    const all = [...events, ...endingEvents(outcome, cost)];
+    const record = toRecord({ setup, context, outcome, events: all, cost, startedAt, finishedAt });
+    terminal.out(`${JSON.stringify(record, null, 2)}\n`);
+  } else if (flags.showHistory === true || outcome.status === "completed") {
+    terminal.err("\n");
+    if (flags.showHistory === true) terminal.out(formatHistory(outcome, terminal));
+    if (outcome.status === "completed") terminal.out(formatResult(outcome, terminal));
+  }
+  return conclude(outcome, flags, environment);
+}
+
+function conclude(outcome: DebateOutcome, flags: RunFlags, { terminal }: Environment): ExitCode {
+  switch (outcome.status) {
+    case "completed":
+      return EXIT_CODES.ok;
+    case "cancelled":
+      terminal.err("Stopped; there is no result.\n");
+      return EXIT_CODES.interrupted;
+    case "error":
+      writeFailure(terminal, new AppError("upstream_failure", outcome.error ?? "The run failed"), {
+        json: flags.json === true,
+      });
+      return EXIT_CODES.failed;
+  }
+}
+
+async function readTemplate(
+  { PROMPT_TEMPLATE: name, PROMPT_LANGUAGE: language, PROMPTS_DIR }: Settings,
+  { terminal }: Environment,
+): Promise<PromptTemplate> {
+  const template = selectTemplate(await loadTemplates(PROMPTS_DIR), name, language);
+  if (template.name !== name || template.language !== language) {
+    terminal.err(
+      safeText(
+        `note: there is no template "${name}" in "${language}"; "${template.name}" in "${template.language}" it is\n`,
+      ),
+    );
+  }
+  return template;
+}
+
+async function openModels(settings: Settings, providers: Providers): Promise<DebateSetup["models"]> {
+  return {
+    diagnostic: await providers.model(settings.DIAGNOSTIC_MODEL),
+    skeptic: await providers.model(settings.SKEPTIC_MODEL),
+    moderator: await providers.model(settings.MODERATOR_MODEL),
+    summary: await providers.model(settings.SUMMARY_MODEL || settings.MODERATOR_MODEL),
+  };
+}
+
+/** What the settings say of how a debate is held. */
+function toRules(settings: Settings) {
+  return {
+    efforts: {
+      diagnostic: settings.DIAGNOSTIC_REASONING_EFFORT,
+      skeptic: settings.SKEPTIC_REASONING_EFFORT,
+      moderator: settings.MODERATOR_REASONING_EFFORT,
+    },
+    maxRounds: settings.MAX_ROUNDS,
+    confidenceThreshold: settings.CONFIDENCE_THRESHOLD,
+    earlyOut: { enabled: settings.EARLY_OUT_ENABLED, threshold: settings.EARLY_OUT_THRESHOLD },
+    compressHistory: settings.COMPRESS_HISTORY,
+    toolBudget: settings.MAX_TOOL_CALLS_PER_AGENT,
+    maxConsecutiveErrors: settings.MAX_CONSECUTIVE_ERRORS,
+    timeouts: {
+      modelMs: settings.MODEL_TIMEOUT_SECONDS * 1000,
+      ...(settings.RUN_TIMEOUT_SECONDS > 0 && { runMs: settings.RUN_TIMEOUT_SECONDS * 1000 }),
+    },
+  };
+}
+
+function describeRedactions(counts: Readonly<Record<string, number>>): readonly string[] {
+  const total = Object.values(counts).reduce((sum, count) => sum + count, 0);
+  return total === 0 ? [] : [`${total} ${total === 1 ? "secret was" : "secrets were"} masked in the context`];
+}

@@ -1,0 +1,63 @@
+/**
+ * A run of the command line as a record, in the form of those that the web server stores.
+ *
+ * @module
+ */
+import type { DebateOutcome, DebateSetup } from "../agents/debate.ts";
+import { type CostEstimate, EPHEMERAL, type RunEvent } from "../events.ts";
+import type { CollectedContext } from "../context/collect.ts";
+import type { RunRecord } from "../runs/record.ts";
+
+/** What a record is made of. */
+export interface RecordParts {
+  readonly setup: DebateSetup;
+  readonly context: CollectedContext;
+  readonly outcome: DebateOutcome;
+  readonly events: readonly RunEvent[];
+  readonly cost: CostEstimate;
+  /** Milliseconds since the epoch. */
+  readonly startedAt: number;
+  readonly finishedAt: number;
+}
+
+/** The events that end a run. */
+export function endingEvents(outcome: DebateOutcome, cost: CostEstimate): readonly RunEvent[] {
+  const { status, error, usage } = outcome;
+  return [
+    ...(status === "cancelled" ? [{ type: "run_cancelled" } as const] : []),
+    ...(status === "error" ? [{ type: "error", message: error ?? "The run failed" } as const] : []),
+    { type: "run_finished", status, token_totals: usage, cost_estimate: cost },
+  ];
+}
+
+/** The record. */
+export function toRecord(
+  { setup, context, outcome, events, cost, startedAt, finishedAt }: RecordParts,
+): RunRecord {
+  const { models, efforts } = setup;
+  return {
+    run_id: setup.runId,
+    topic: setup.topic,
+    timestamp: new Date(startedAt).toISOString(),
+    models: { diagnostic: models.diagnostic.id, skeptic: models.skeptic.id, moderator: models.moderator.id },
+    reasoning_effort: efforts,
+    template: setup.template.name,
+    language: setup.language,
+    parent_run_id: null,
+    finished_at: new Date(finishedAt).toISOString(),
+    duration_seconds: Math.max(0, Math.round((finishedAt - startedAt) / 100) / 10),
+    token_totals: outcome.usage,
+    cost_estimate: cost,
+    status: outcome.status,
+    schema_version: 1,
+    context: context.text,
+    context_redactions: context.redactions,
+    context_notes: context.notes,
+    final_result: outcome.finalText || null,
+    decision: outcome.decision ?? null,
+    hypotheses: outcome.hypotheses,
+    round_log: outcome.roundLog,
+    tool_calls_log: outcome.toolLog,
+    events: events.filter(({ type }) => !EPHEMERAL.has(type)).map((event) => ({ ...event })),
+  };
+}

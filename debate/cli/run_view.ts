@@ -1,0 +1,182 @@
+/**
+ * What a run looks like while it goes on: on a terminal the agents speak live, elsewhere each turn is told when it
+ * is over.
+ *
+ * @module
+ */
+import type { RunEvent, ToolArgs } from "../events.ts";
+import type { Decision, Hypothesis } from "../graph/state.ts";
+import { ROLES } from "../graph/state.ts";
+import { StreamedText } from "./streamed_text.ts";
+import { createPaint, type Paint, safeLine, safeText, type Terminal, wrap } from "./terminal.ts";
+
+const INDENT = "  ";
+const MAX_CALL = 400;
+const MAX_RESULT_LINES = 6;
+
+/** Shows events on `err`. */
+export class RunView {
+  readonly #terminal: Terminal;
+  readonly #paint: Paint;
+  #round = 1;
+  #hasRoundTitle = false;
+  /** The agent whose title was shown last. */
+  #speaker = "";
+  #streamed: StreamedText | undefined;
+
+  constructor(terminal: Terminal) {
+    this.#terminal = terminal;
+    this.#paint = createPaint(terminal.errColour);
+  }
+
+  readonly show = (event: RunEvent): void => {
+    switch (event.type) {
+      case "agent_turn_started":
+        this.#title(event.agent_role);
+        if (this.#terminal.isLive) this.#streamed = this.#stream();
+        return;
+      case "agent_delta":
+        this.#streamed?.push(event.delta);
+        return;
+      case "agent_reasoning":
+        return this.#say(event.agent_role, event.content);
+      case "agent_completed":
+        this.#say(event.role, event.content);
+        this.#speaker = "";
+        return;
+      case "agent_skipped":
+        this.#title(event.role);
+        this.#speaker = "";
+        return this.#line("dim", `skipped: ${event.rationale || "the moderator saw nothing for it to do"}`);
+      case "tool_call_started":
+        this.#endStream();
+        this.#title(event.agent_role);
+        return this.#call(event.tool_name, event.args);
+      case "tool_call":
+        return this.#toolResult(event);
+      case "hypothesis_update":
+        this.#endStream();
+        return this.#table(event.hypotheses);
+      case "moderator_decision":
+        this.#endStream();
+        this.#title(ROLES.moderator_agent);
+        this.#speaker = "";
+        return this.#decision(event.decision);
+      case "history_compressed":
+        return this.#line("dim", "Older rounds were summarised.");
+      case "reasoning_effort_ignored":
+        return this.#line("dim", `${event.model} has no reasoning effort to set.`);
+      case "run_started":
+      case "final_result":
+      case "run_resumed":
+      case "tool_approval_request":
+      case "tool_approval_resolved":
+      case "awaiting_user_input":
+      case "user_comment":
+      case "run_cancelled":
+      case "error":
+      case "run_finished":
+        return this.#endStream();
+    }
+    event satisfies never;
+  };
+
+  /** Ends a line that was begun, before something else is written. */
+  close(): void {
+    this.#endStream();
+  }
+
+  #stream(): StreamedText {
+    return new StreamedText(this.#terminal.err, { width: this.#terminal.width, indent: INDENT });
+  }
+
+  #title(role: string): void {
+    if (!this.#hasRoundTitle) {
+      this.#hasRoundTitle = true;
+      this.#write(`\n${this.#paint("bold", `Round ${this.#round}`)}\n`);
+    }
+    if (this.#speaker === role) return;
+    this.#speaker = role;
+    this.#write(`\n${this.#paint("bold", role)}\n`);
+  }
+
+  /** What was not shown piece by piece. */
+  #say(role: string, content: string): void {
+    const streamed = this.#streamed;
+    this.#endStream();
+    if (streamed?.isEmpty === false || content.trim() === "") return;
+    this.#title(role);
+    const text = this.#stream();
+    text.push(content);
+    text.end();
+  }
+
+  #endStream(): void {
+    this.#streamed?.end();
+    this.#streamed = undefined;
+  }
+
+  #toolResult(event: Extract<RunEvent, { type: "tool_call" }>): void {
+    // Without a start nothing ran: the call was not shown yet.
+    if (event.duration_ms === null || event.cached) {
+      this.#endStream();
+      this.#title(event.agent_role);
+      this.#call(event.tool_name, event.args);
+    }
+    const time = event.cached ? "cached" : event.duration_ms === null ? "not run" : `${event.duration_ms} ms`;
+    this.#line(event.error ? "red" : "green", `< ${event.error ? "failed" : "ok"}, ${time}`);
+    const lines = event.result.split("\n").filter((line) => line.trim() !== "");
+    for (const line of lines.slice(0, MAX_RESULT_LINES)) this.#line("dim", `| ${line}`);
+    const more = lines.length - MAX_RESULT_LINES;
+    if (more > 0) this.#line("dim", `| (${more} more ${more === 1 ? "line" : "lines"})`);
+  }
+
+  #call(name: string, args: ToolArgs): void {
+    const text = safeLine(`${name} ${showArgs(args)}`, MAX_CALL);
+    const [first = "", ...rest] = wrap(text, this.#terminal.width - 2 * INDENT.length);
+    this.#write(`${INDENT}${this.#paint("cyan", `> ${first}`)}\n`);
+    for (const line of rest) this.#write(`${INDENT}${INDENT}${this.#paint("cyan", line)}\n`);
+  }
+
+  #table(hypotheses: readonly Hypothesis[]): void {
+    this.#write(`\n${this.#paint("dim", `${INDENT}Hypotheses`)}\n`);
+    for (const { id, state, probability, text } of hypotheses) {
+      const share = probability === null ? "" : ` P=${probability.toFixed(2)}`;
+      this.#line(STATE_STYLE[state], `${id} [${state}]${share} ${text}`);
+    }
+  }
+
+  #decision(decision: Decision): void {
+    const { status, confidence, risk_level, leading_hypothesis, next_step } = decision;
+    this.#line(
+      status === "continue" ? "yellow" : "green",
+      `${status}, confidence ${confidence.toFixed(2)}, risk ${risk_level}`,
+    );
+    if (leading_hypothesis !== "") this.#paragraph(`Leads: ${leading_hypothesis}`);
+    if (next_step !== "") this.#paragraph(`Next: ${next_step}`);
+    if (status !== "continue") return;
+    this.#round += 1;
+    this.#hasRoundTitle = false;
+  }
+
+  #paragraph(text: string): void {
+    const lines = wrap(safeText(text).replace(/\s+/g, " "), this.#terminal.width - INDENT.length);
+    this.#write(lines.map((line) => `${INDENT}${line}\n`).join(""));
+  }
+
+  #line(style: Parameters<Paint>[0], text: string): void {
+    this.#write(`${INDENT}${this.#paint(style, safeLine(text, this.#terminal.width - INDENT.length))}\n`);
+  }
+
+  #write(text: string): void {
+    this.#terminal.err(text);
+  }
+}
+
+const STATE_STYLE = { active: "yellow", rejected: "dim", confirmed: "green" } as const;
+
+function showArgs(args: ToolArgs): string {
+  return Object.entries(args).map(([name, value]) =>
+    `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`
+  ).join(" ");
+}

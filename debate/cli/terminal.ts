@@ -1,0 +1,63 @@
+/**
+ * What the program writes to. Results go to `out`, everything about the way there to `err`.
+ *
+ * @module
+ */
+
+/** A terminal, or the pipes in its place. */
+export interface Terminal {
+  readonly out: (text: string) => void;
+  readonly err: (text: string) => void;
+  /** Somebody watches `err`: text may come piece by piece. */
+  readonly isLive: boolean;
+  readonly outColour: boolean;
+  readonly errColour: boolean;
+  /** In columns. */
+  readonly width: number;
+}
+
+/** Tab and line feed are left alone: whole texts are shown, with their lines. */
+const INVISIBLE = /(?![\t\n])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
+
+/** Text of models and tools, with everything that steers a terminal or hides other text written out. */
+export function safeText(text: string): string {
+  return text.replace(/\r\n/g, "\n").replace(INVISIBLE, (character) => {
+    const code = character.codePointAt(0) ?? 0;
+    return code < 0x100 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u{${code.toString(16)}}`;
+  });
+}
+
+/** The same in one line of at most so many characters. */
+export function safeLine(text: string, length: number): string {
+  const line = safeText(text.slice(0, 4 * length)).replace(/\s+/g, " ").trim();
+  return line.length <= length ? line : `${line.slice(0, Math.max(0, length - 1)).toWellFormed()}…`;
+}
+
+const CODES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 } as const;
+
+/** Dresses a text. */
+export type Paint = (style: keyof typeof CODES, text: string) => string;
+
+/** Colours, or none. */
+export function createPaint(hasColour: boolean): Paint {
+  return hasColour ? (style, text) => `\x1b[${CODES[style]}m${text}\x1b[0m` : (_style, text) => text;
+}
+
+/** Breaks a text into lines of at most so many characters; longer words stay whole. */
+export function wrap(text: string, width: number): readonly string[] {
+  return text.split("\n").flatMap((line) => wrapLine(line, width));
+}
+
+function wrapLine(line: string, width: number): readonly string[] {
+  // What follows the first line of a list's entry stands below its text.
+  const indent = /^[ \t]*(?:[-*•]|\d{1,3}[.)])?[ \t]*/.exec(line)?.[0].replace(/\S/g, " ") ?? "";
+  const lines: string[] = [];
+  let current = "";
+  for (const word of line.match(/\s*\S+/g) ?? [""]) {
+    if (current !== "" && current.length + word.length > width) {
+      lines.push(current);
+      current = indent.length < width / 2 ? `${indent}${word.trimStart()}` : word.trimStart();
+    } else current += word;
+  }
+  return [...lines, current];
+}

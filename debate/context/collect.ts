@@ -1,0 +1,140 @@
+/**
+ * What a debate knows of an incident before it begins: base context, the incident itself, and a project's files.
+ *
+ * @module
+ */
+import { AppError } from "@gateway/shared/errors";
+import { fence } from "../agents/fence.ts";
+import { collectProject, type Project, type ProjectRequest } from "./project.ts";
+import { addCounts, type ContextRedactor, type RedactionCounts } from "./redact_context.ts";
+
+/** A file that somebody gave. */
+export interface GivenFile {
+  /** As the client calls it; never a path of the server's own. */
+  readonly name: string;
+  readonly bytes: Uint8Array;
+}
+
+/** What goes into a context. */
+export interface ContextRequest {
+  readonly baseContext?: readonly GivenFile[];
+  readonly incident?: GivenFile | undefined;
+  readonly project?: ProjectRequest | undefined;
+}
+
+/** How it is made. */
+export interface ContextRules {
+  /** `undefined`: nothing is masked, as the operator wished. */
+  readonly redact: ContextRedactor | undefined;
+  /** The folders that projects may lie in. */
+  readonly allowedRoots: readonly string[];
+}
+
+/** The context of a run. */
+export interface CollectedContext {
+  /** Empty when there is none. */
+  readonly text: string;
+  /** The secrets that were masked, by class. */
+  readonly redactions: RedactionCounts;
+  /** What was left out, and why; one line each. */
+  readonly notes: readonly string[];
+}
+
+/**
+ * Puts a context together: base context in the order given, the incident, the project.
+ *
+ * @throws {AppError} `invalid_request` when a file is not UTF-8 text, or the project cannot be read
+ */
+export async function collectContext(
+  request: ContextRequest,
+  rules: ContextRules,
+): Promise<CollectedContext> {
+  const { baseContext = [], incident, project: wanted } = request;
+  const project = wanted === undefined ? undefined : await collectProject(wanted, rules.allowedRoots);
+  const blocks = [
+    ...baseContext.map((file) => formatFile("Base context", file)),
+    ...(incident === undefined ? [] : [formatFile("Incident", incident)]),
+    ...(project === undefined ? [] : [formatProject(project)]),
+  ];
+  const { text, counts } = redactAll(blocks, rules.redact);
+  return { text, redactions: counts, notes: project?.notes ?? [] };
+}
+
+/**
+ * The context of a resumed run: that of the run before, with the new evidence below.
+ *
+ * @param context redacted already, unless its run was not to be
+ * @throws {AppError} `invalid_request` when a file is not UTF-8 text
+ */
+export function addEvidence(
+  context: string,
+  { text, files }: { readonly text: string; readonly files: readonly GivenFile[] },
+  redact: ContextRedactor | undefined,
+): CollectedContext {
+  const blocks = [
+    "# New evidence",
+    ...(text.trim() === "" ? [] : [text.trim()]),
+    ...files.map((file) => formatFile("Evidence", file)),
+  ];
+  const added = redactAll(blocks, redact);
+  return {
+    text: context === "" ? added.text : `${context}\n\n${added.text}`,
+    redactions: added.counts,
+    notes: [],
+  };
+}
+
+function redactAll(blocks: readonly string[], redact: ContextRedactor | undefined) {
+  if (redact === undefined) return { text: blocks.join("\n\n"), counts: {} };
+  // Block by block: a key without an end must not swallow what follows.
+  const masked = blocks.map((block) => redact(block));
+  return {
+    text: masked.map(({ text }) => text).join("\n\n"),
+    counts: addCounts(masked.map(({ counts }) => counts)),
+  };
+}
+
+function formatFile(title: string, { name, bytes }: GivenFile): string {
+  return `# ${title}\nFile: ${oneName(name)}\n\n${decode(name, bytes).trimEnd()}`;
+}
+
+function decode(name: string, bytes: Uint8Array): string {
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    if (!text.includes("\0")) return text;
+  } catch {
+    // Said below.
+  }
+  throw new AppError(
+    "invalid_request",
+    `Cannot use file ${JSON.stringify(oneName(name))}: it is not UTF-8 text`,
+  );
+}
+
+/** The last part of a name, on one line, so that it can't pass for content. */
+function oneName(name: string): string {
+  const last = name.split(/[/\\]/).findLast((part) => part !== "") ?? "";
+  return last.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, "").slice(0, 200) || "unnamed";
+}
+
+function formatProject({ root, files, notes }: Project): string {
+  const list = files.map(({ path, text }) =>
+    `- ${oneLine(path)}${text === undefined ? " (binary, not shown)" : ""}`
+  );
+  const shown = files.flatMap(({ path, text, isCut }) =>
+    text === undefined
+      ? []
+      : [`### ${oneLine(path)}\n${fence(text)}${isCut ? "\n(cut: the file goes on)" : ""}`]
+  );
+  return [
+    `# Project\nRoot: ${oneLine(root)}`,
+    `## Files\n${list.length === 0 ? "(none)" : list.join("\n")}`,
+    ...shown,
+    ...(notes.length === 0 ? [] : [`## Left out\n${notes.map((note) => `- ${oneLine(note)}`).join("\n")}`]),
+  ].join("\n\n");
+}
+
+/** File names may hold line breaks. */
+function oneLine(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, "\ufffd");
+}

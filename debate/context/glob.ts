@@ -1,0 +1,97 @@
+/**
+ * File patterns: `*` and `?` within a name, `**` for any number of folders, `{a,b}` for either. Linear enough
+ * for patterns of unknown origin: no regular expressions are made of them.
+ *
+ * @module
+ */
+
+const MAX_PATTERN = 300;
+const MAX_ALTERNATIVES = 64;
+
+/** Whether a path, relative and with `/`, matches. */
+export type PathMatcher = (path: string) => boolean;
+
+/** A matcher, or why the pattern is none. */
+export type CompiledGlob =
+  | { readonly kind: "matcher"; readonly matches: PathMatcher }
+  | { readonly kind: "refused"; readonly reason: string };
+
+/** Compiles a pattern. One that is absolute or has `..` would leave the project, and is refused. */
+export function compileGlob(pattern: string): CompiledGlob {
+  const text = pattern.trim().replace(/^(?:\.\/)+/, "");
+  if (text === "" || text.length > MAX_PATTERN) return refused("it is empty or too long");
+  if (text.startsWith("/") || text.split("/").includes("..")) return refused("it leaves the project");
+  const alternatives = expandBraces(text);
+  if (alternatives === undefined) return refused("its braces are not closed, or stand for too much");
+  const split = alternatives.map((alternative) => alternative.split("/").filter((part) => part !== ""));
+  return { kind: "matcher", matches: (path) => split.some((parts) => matchParts(parts, path.split("/"))) };
+}
+
+function refused(reason: string): CompiledGlob {
+  return { kind: "refused", reason };
+}
+
+function expandBraces(pattern: string): readonly string[] | undefined {
+  let texts: readonly string[] = [""];
+  for (let rest = pattern; rest !== "";) {
+    const open = rest.indexOf("{");
+    if (open < 0) return texts.map((text) => text + rest);
+    const close = rest.indexOf("}", open);
+    const inner = rest.slice(open + 1, close);
+    if (close < 0 || inner.includes("{")) return undefined;
+    const before = rest.slice(0, open);
+    texts = texts.flatMap((text) => inner.split(",").map((choice) => text + before + choice));
+    if (texts.length > MAX_ALTERNATIVES) return undefined;
+    rest = rest.slice(close + 1);
+  }
+  return texts;
+}
+
+/** Also matches when the pattern is longer by a last `**` that stands for nothing. */
+function matchParts(pattern: readonly string[], path: readonly string[]): boolean {
+  // reachable[i]: the parts of the path so far are matched by the first i parts of the pattern.
+  let reachable = closure(pattern, pattern.map(() => false).concat(false).with(0, true));
+  for (const name of path) {
+    const next = reachable.map(() => false);
+    for (const [at, part] of pattern.entries()) {
+      if (!reachable[at]) continue;
+      if (part === "**") next[at] = true;
+      else if (matchName(part, name)) next[at + 1] = true;
+    }
+    reachable = closure(pattern, next);
+  }
+  return reachable[pattern.length] === true;
+}
+
+/** `**` may stand for nothing. */
+function closure(pattern: readonly string[], reachable: boolean[]): boolean[] {
+  for (const [at, part] of pattern.entries()) {
+    if (part === "**" && reachable[at]) reachable[at + 1] = true;
+  }
+  return reachable;
+}
+
+/** `*` and `?`; the last star takes up what is left, so that it never goes back further than to there. */
+function matchName(pattern: string, name: string): boolean {
+  let at = 0;
+  let star = -1;
+  let resume = 0;
+  let position = 0;
+  while (position < name.length) {
+    const character = pattern.charAt(at);
+    if (character === "*") {
+      star = at++;
+      resume = position;
+    } else if (character !== "" && (character === "?" || character === name.charAt(position))) {
+      at++;
+      position++;
+    } else if (star >= 0) {
+      at = star + 1;
+      position = ++resume;
+    } else {
+      return false;
+    }
+  }
+  while (pattern.charAt(at) === "*") at++;
+  return at === pattern.length;
+}

@@ -1,0 +1,57 @@
+import assert from "node:assert/strict";
+import { compileGlob } from "./glob.ts";
+
+Deno.test.each([
+  { pattern: "README*", path: "README.md", matches: true },
+  { pattern: "README*", path: "docs/README.md", matches: false },
+  { pattern: "*.md", path: "a/b.md", matches: false },
+  { pattern: "**/*.md", path: "a.md", matches: true },
+  { pattern: "**/*.md", path: "a/b/c.md", matches: true },
+  { pattern: "src/**/*", path: "src/a", matches: true },
+  { pattern: "src/**/*", path: "src/a/b/c.ts", matches: true },
+  { pattern: "src/**/*", path: "srcs/a", matches: false },
+  { pattern: "tests/**", path: "tests/a/b", matches: true },
+  { pattern: "**/x/**/y", path: "a/x/b/c/y", matches: true },
+  { pattern: "**/x/**/y", path: "a/b/y", matches: false },
+  { pattern: "a?c", path: "abc", matches: true },
+  { pattern: "a?c", path: "ac", matches: false },
+  { pattern: "*.{ts,js}", path: "a.js", matches: true },
+  { pattern: "*.{ts,js}", path: "a.css", matches: false },
+  { pattern: "./src/*.ts", path: "src/a.ts", matches: true },
+  { pattern: "a.c", path: "abc", matches: false },
+  { pattern: "[ab]", path: "[ab]", matches: true },
+  { pattern: "*a*b*c", path: "xaxbxc", matches: true },
+  { pattern: "*a*b*c", path: "xaxbx", matches: false },
+].map((row) => ({
+  ...row,
+  name: `${row.pattern} ${row.matches ? "matches" : "does not match"} ${row.path}`,
+})))(
+  "compileGlob() $name",
+  ({ pattern, path, matches }) => {
+    const compiled = compileGlob(pattern);
+    assert.ok(compiled.kind === "matcher");
+    assert.equal(compiled.matches(path), matches);
+  },
+);
+
+Deno.test.each(
+  ["", "/etc/*", "../x", "a/../../b", "{a", "{a,{b,c}}", "{a,b}".repeat(10), "a".repeat(301)].map((
+    pattern,
+  ) => ({
+    name: JSON.stringify(pattern.slice(0, 20)),
+    pattern,
+  })),
+)("compileGlob() refuses $name", ({ pattern }) => {
+  assert.equal(compileGlob(pattern).kind, "refused");
+});
+
+Deno.test("compileGlob() is quick on patterns made to be slow", () => {
+  const start = performance.now();
+  for (const pattern of ["*a".repeat(140), "**/".repeat(90) + "x"]) {
+    const compiled = compileGlob(pattern);
+    assert.ok(compiled.kind === "matcher");
+    assert.equal(compiled.matches("a".repeat(200) + "b"), false);
+    assert.equal(compiled.matches("a/".repeat(200) + "b"), false);
+  }
+  assert.ok(performance.now() - start < 2000);
+});

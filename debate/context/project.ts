@@ -1,0 +1,268 @@
+/**
+ * What models get to see of a project: some of its text files, cut to size.
+ *
+ * @module
+ */
+import { AppError } from "@gateway/shared/errors";
+import { cut } from "../graph/cut.ts";
+import { compileGlob, type PathMatcher } from "./glob.ts";
+import { findInside, isWithin, resolveRoots } from "./roots.ts";
+import { isSecretFile } from "./secret_files.ts";
+
+/** The patterns of files when none are given. */
+export const DEFAULT_PATTERNS: readonly string[] = [
+  "README*",
+  "pyproject.toml",
+  "requirements*.txt",
+  "package.json",
+  "tsconfig.json",
+  "go.mod",
+  "Cargo.toml",
+  "Dockerfile",
+  "docker-compose*.yml",
+  "src/**/*",
+  "tests/**",
+];
+
+/** What to collect. */
+export interface ProjectRequest {
+  /** The project's folder. */
+  readonly path: string;
+  /** Empty: {@linkcode DEFAULT_PATTERNS}. */
+  readonly patterns: readonly string[];
+  /** 20 unless given otherwise; at least 1. */
+  readonly maxFiles: number;
+  /** 12,000 unless given otherwise; at least 1. */
+  readonly maxCharsPerFile: number;
+}
+
+/** A file of the project. */
+export interface ProjectFile {
+  /** Relative to the project. */
+  readonly path: string;
+  /** `undefined` for a binary one. */
+  readonly text: string | undefined;
+  /** There was more. */
+  readonly isCut: boolean;
+}
+
+/** What was collected. */
+export interface Project {
+  /** The real path of its folder. */
+  readonly root: string;
+  /** In the order of their paths. */
+  readonly files: readonly ProjectFile[];
+  /** What was left out, and why; one line each. */
+  readonly notes: readonly string[];
+}
+
+const EXCLUDED_FOLDERS = new Set([
+  ".git",
+  ".hg",
+  ".svn",
+  ".venv",
+  "venv",
+  "node_modules",
+  "dist",
+  "build",
+  "target",
+  "__pycache__",
+  ".pytest_cache",
+  ".mypy_cache",
+  ".ruff_cache",
+  ".next",
+  ".turbo",
+]);
+
+const MAX_ENTRIES = 20_000;
+const MAX_DEPTH = 32;
+const MAX_NOTED_LINKS = 5;
+/** The most bytes of one character in UTF-8. */
+const BYTES_PER_CHARACTER = 4;
+
+/**
+ * Collects the files that match, pattern by pattern until there are enough.
+ *
+ * @param allowedRoots the folders that projects may lie in
+ * @throws {AppError} `invalid_request` when the folder is not within them, or a limit is less than 1
+ */
+export async function collectProject(
+  request: ProjectRequest,
+  allowedRoots: readonly string[],
+): Promise<Project> {
+  for (
+    const [name, value] of Object.entries({
+      max_files: request.maxFiles,
+      max_chars_per_file: request.maxCharsPerFile,
+    })
+  ) {
+    if (!Number.isInteger(value) || value < 1) {
+      throw new AppError("invalid_request", `${name} must be at least 1`);
+    }
+  }
+  const root = await findInside(request.path, await resolveRoots(allowedRoots));
+  if (root === undefined || !(await Deno.stat(root)).isDirectory) {
+    throw new AppError(
+      "invalid_request",
+      `Cannot read project ${JSON.stringify(request.path)}: it is not a folder within ALLOWED_PROJECT_ROOTS`,
+    );
+  }
+  const notes: string[] = [];
+  const matchers = compilePatterns(
+    request.patterns.length === 0 ? DEFAULT_PATTERNS : request.patterns,
+    notes,
+  );
+  const walk = new Walk(root, notes);
+  const paths = select(await walk.run(), matchers, request.maxFiles, notes);
+  const files: ProjectFile[] = [];
+  for (const path of paths) {
+    const file = await readProjectFile(root, path, request.maxCharsPerFile);
+    if (file === undefined) {
+      notes.push(`${path} was left out: it cannot be read, or leads out of the project`);
+    } else files.push(file);
+  }
+  return { root, files, notes };
+}
+
+function compilePatterns(patterns: readonly string[], notes: string[]): readonly PathMatcher[] {
+  return patterns.flatMap((pattern) => {
+    const compiled = compileGlob(pattern);
+    if (compiled.kind === "matcher") return [compiled.matches];
+    notes.push(`the pattern ${JSON.stringify(pattern)} was left out: ${compiled.reason}`);
+    return [];
+  });
+}
+
+/** The first paths pattern by pattern, then in order. */
+function select(
+  paths: readonly string[],
+  matchers: readonly PathMatcher[],
+  maxFiles: number,
+  notes: string[],
+): readonly string[] {
+  const chosen = new Set<string>();
+  for (const matches of matchers) {
+    for (const path of paths) {
+      if (chosen.size === maxFiles) {
+        notes.push(`only the first ${maxFiles} files that match are here`);
+        return [...chosen].toSorted();
+      }
+      if (!chosen.has(path) && matches(path)) chosen.add(path);
+    }
+  }
+  return [...chosen].toSorted();
+}
+
+/** Walks the files of a folder, not through links to other folders. */
+class Walk {
+  readonly #root: string;
+  readonly #notes: string[];
+  readonly #paths: string[] = [];
+  #entries = 0;
+  #links = 0;
+
+  constructor(root: string, notes: string[]) {
+    this.#root = root;
+    this.#notes = notes;
+  }
+
+  /** In the order of their paths. */
+  async run(): Promise<readonly string[]> {
+    await this.#enter("", 0);
+    if (this.#entries > MAX_ENTRIES) {
+      this.#notes.push(`only the first ${MAX_ENTRIES} entries of the folder were looked at`);
+    }
+    if (this.#links > MAX_NOTED_LINKS) {
+      this.#notes.push(`${this.#links - MAX_NOTED_LINKS} more links were left out`);
+    }
+    return this.#paths.toSorted();
+  }
+
+  async #enter(folder: string, depth: number): Promise<void> {
+    const entries: Deno.DirEntry[] = [];
+    try {
+      for await (const entry of Deno.readDir(`${this.#root}/${folder}`)) {
+        if (++this.#entries > MAX_ENTRIES) break;
+        entries.push(entry);
+      }
+    } catch {
+      this.#notes.push(`the folder ${folder || "."} was left out: it cannot be read`);
+      return;
+    }
+    for (
+      const { name, isFile, isDirectory, isSymlink } of entries.toSorted((a, b) => a.name < b.name ? -1 : 1)
+    ) {
+      const path = folder === "" ? name : `${folder}/${name}`;
+      if (EXCLUDED_FOLDERS.has(name)) continue;
+      if (isDirectory && depth < MAX_DEPTH) await this.#enter(path, depth + 1);
+      else if (isSymlink) await this.#followLink(path);
+      else if (isFile) this.#add(path, path);
+    }
+  }
+
+  async #followLink(path: string): Promise<void> {
+    const target = await findInside(`${this.#root}/${path}`, [this.#root]);
+    if (target !== undefined && (await Deno.stat(target).catch(() => undefined))?.isFile === true) {
+      this.#add(path, target.slice(this.#root.length + 1));
+      return;
+    }
+    this.#links++;
+    if (this.#links > MAX_NOTED_LINKS) return;
+    this.#notes.push(
+      `the link ${path} was left out: it leads to a folder, to nothing, or out of the project`,
+    );
+  }
+
+  #add(path: string, target: string): void {
+    if (target.split("/").some((part) => EXCLUDED_FOLDERS.has(part))) return;
+    if (isSecretFile(path) || isSecretFile(target)) {
+      this.#notes.push(`${path} was left out: it may hold secrets`);
+    } else this.#paths.push(path);
+  }
+}
+
+/** The beginning of a file, if it still lies within the project when it is open. */
+async function readProjectFile(
+  root: string,
+  path: string,
+  maxChars: number,
+): Promise<ProjectFile | undefined> {
+  try {
+    const real = await Deno.realPath(`${root}/${path}`);
+    using file = await Deno.open(real, { read: true });
+    // What is open is what lies at a path within the project, even if links have moved meanwhile.
+    const [opened, now] = await Promise.all([file.stat(), Deno.realPath(real)]);
+    const there = await Deno.lstat(now);
+    if (!isWithin(now, root) || !opened.isFile || opened.ino !== there.ino || opened.dev !== there.dev) {
+      return undefined;
+    }
+    const bytes = await readStart(file, maxChars * BYTES_PER_CHARACTER + 1);
+    const text = decodeText(bytes, opened.size > bytes.length);
+    if (text === undefined) return { path, text: undefined, isCut: false };
+    const start = cut(text, maxChars);
+    return { path, text: start, isCut: start.length < text.length || opened.size > bytes.length };
+  } catch {
+    return undefined;
+  }
+}
+
+async function readStart(file: Deno.FsFile, maxBytes: number): Promise<Uint8Array> {
+  const buffer = new Uint8Array(Math.min(maxBytes, (await file.stat()).size + 1));
+  let size = 0;
+  while (size < buffer.length) {
+    const count = await file.read(buffer.subarray(size));
+    if (count === null) break;
+    size += count;
+  }
+  return buffer.subarray(0, size);
+}
+
+/** UTF-8, with an unfinished character at a cut; `undefined` for anything else. */
+function decodeText(bytes: Uint8Array, isCut: boolean): string | undefined {
+  if (bytes.includes(0)) return undefined;
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes, { stream: isCut });
+  } catch {
+    return undefined;
+  }
+}

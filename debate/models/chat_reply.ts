@@ -1,0 +1,188 @@
+/**
+ * Puts a chat completion together, from its chunks or from one piece. Providers differ in what they send, and any
+ * of them may send nonsense: what cannot be understood counts as absent, and nothing grows without bound.
+ *
+ * @module
+ */
+import { z } from "@zod/zod";
+import { ModelError, type ModelReply, type ToolCall, type Usage } from "./model.ts";
+
+/** Where a reply is cut, in characters. */
+export const MAX_TEXT = 200_000;
+
+/** Tool calls of a reply. */
+const MAX_CALLS = 64;
+
+/** Arguments of all of them, in characters. */
+const MAX_ARGUMENTS = 500_000;
+
+const count = z.int().nonnegative();
+
+const usageShape = z.looseObject({
+  prompt_tokens: count.catch(0),
+  completion_tokens: count.catch(0),
+  total_tokens: count.optional().catch(undefined),
+});
+
+const textBlock = z.looseObject({ type: z.enum(["text", "output_text"]), text: z.string() });
+
+/** A list of blocks: what is no text, such as thoughts, is no part of the reply. */
+const blocks = z.array(z.unknown()).transform((list) =>
+  list.map((block) => textBlock.safeParse(block).data?.text ?? "").join("")
+);
+
+const callShape = z.looseObject({
+  index: z.int().optional().catch(undefined),
+  id: z.string().catch(""),
+  function: z.looseObject({
+    name: z.string().catch(""),
+    arguments: z.union([
+      z.string(),
+      z.record(z.string(), z.unknown()).transform((value) => JSON.stringify(value)),
+    ]).catch(""),
+  }),
+});
+
+const pieceShape = z.looseObject({
+  content: z.union([z.string(), blocks]).catch(""),
+  refusal: z.string().catch(""),
+  tool_calls: z.array(z.unknown()).catch([]),
+});
+
+const choiceShape = z.looseObject({
+  index: z.int().catch(0),
+  delta: pieceShape.optional().catch(undefined),
+  message: pieceShape.optional().catch(undefined),
+  finish_reason: z.string().nullable().catch(null),
+});
+
+const chunkShape = z.looseObject({
+  choices: z.array(z.unknown()).catch([]),
+  usage: usageShape.optional().catch(undefined),
+});
+
+interface OpenCall {
+  id: string;
+  name: string;
+  arguments: string;
+}
+
+/** A reply in the making. Its errors continue "Model … gave no reply: ". */
+export class ReplyAssembler {
+  readonly #calls: OpenCall[] = [];
+  readonly #callByIndex = new Map<number, OpenCall>();
+  #argumentsLength = 0;
+  #text = "";
+  #usage: Usage | undefined;
+  #finishReason: string | undefined;
+  #hasMessage = false;
+
+  /** The text so far is as long as a reply may be; nothing more is taken. */
+  get isFull(): boolean {
+    return this.#text.length >= MAX_TEXT;
+  }
+
+  /** The provider has said that the reply is whole; only its usage can follow. */
+  get isFinished(): boolean {
+    return this.#finishReason !== undefined;
+  }
+
+  /** There was something of a reply, empty or not. */
+  get hasMessage(): boolean {
+    return this.#hasMessage;
+  }
+
+  /** What it has cost, as far as the provider has said. */
+  get usage(): Usage | undefined {
+    return this.#usage;
+  }
+
+  /**
+   * Takes a chunk, or a whole completion.
+   *
+   * @returns the text that it adds, often none
+   * @throws {ModelError} `bad_reply` when there are more tool calls, or longer ones, than anybody needs
+   */
+  add(value: unknown): string {
+    const chunk = chunkShape.safeParse(value).data;
+    if (chunk === undefined) return "";
+    if (chunk.usage !== undefined) this.#usage = usageOf(chunk.usage);
+    const choice = chunk.choices.map((entry) => choiceShape.safeParse(entry).data).find((entry) =>
+      entry?.index === 0
+    );
+    if (choice === undefined) return "";
+    if (choice.finish_reason !== null && choice.finish_reason !== "") {
+      this.#finishReason = choice.finish_reason;
+    }
+    const piece = choice.delta ?? choice.message;
+    if (piece === undefined) return "";
+    this.#hasMessage = true;
+    for (const call of piece.tool_calls) this.#addCall(call);
+    return this.#addText(piece.content + piece.refusal);
+  }
+
+  /**
+   * The reply.
+   *
+   * @param turn makes ids for calls that came without one: no two calls of a conversation may share theirs
+   * @throws {ModelError} `bad_reply` when the provider withheld everything
+   */
+  finish(turn: number): ModelReply {
+    if (this.#finishReason === "content_filter" && this.#text === "" && this.#calls.length === 0) {
+      throw new ModelError("bad_reply", "the provider withheld it (content_filter)", {
+        ...(this.#usage === undefined ? {} : { usage: this.#usage }),
+      });
+    }
+    const ids = new Set<string>();
+    const toolCalls: ToolCall[] = [];
+    for (const call of this.#calls) {
+      // A call of nothing can neither be run nor answered.
+      if (call.name === "") continue;
+      const id = call.id === "" || ids.has(call.id) ? `call_${turn}_${toolCalls.length}` : call.id;
+      ids.add(id);
+      toolCalls.push({ ...call, id });
+    }
+    return { text: this.#text, toolCalls, usage: this.#usage };
+  }
+
+  #addText(text: string): string {
+    const room = MAX_TEXT - this.#text.length;
+    const piece = text.length <= room ? text : text.slice(0, room).toWellFormed();
+    this.#text += piece;
+    return piece;
+  }
+
+  #addCall(value: unknown): void {
+    const call = callShape.safeParse(value).data;
+    if (call === undefined) return;
+    const { id, index, function: { name, arguments: text } } = call;
+    const open = this.#openCall({ id, index, name });
+    open.id ||= id;
+    open.name ||= name;
+    open.arguments += text;
+    this.#argumentsLength += text.length;
+    if (this.#argumentsLength > MAX_ARGUMENTS || this.#calls.length > MAX_CALLS) {
+      throw new ModelError("bad_reply", "it asked for more tool calls, or longer ones, than anybody needs");
+    }
+  }
+
+  /** The call that a piece continues, or a new one. */
+  #openCall({ id, index, name }: { id: string; index: number | undefined; name: string }): OpenCall {
+    const known = index === undefined ? this.#calls.at(-1) : this.#callByIndex.get(index);
+    // Some providers give no index, some give all calls the same one: another id, or a name again, is another call.
+    const isOther = id === "" ? index === undefined && name !== "" : known?.id !== "" && known?.id !== id;
+    if (known !== undefined && !isOther) return known;
+    const call = { id: "", name: "", arguments: "" };
+    this.#calls.push(call);
+    if (index !== undefined) this.#callByIndex.set(index, call);
+    return call;
+  }
+}
+
+function usageOf({ prompt_tokens, completion_tokens, total_tokens }: z.infer<typeof usageShape>): Usage {
+  return {
+    input_tokens: prompt_tokens,
+    output_tokens: completion_tokens,
+    total_tokens: total_tokens ?? prompt_tokens + completion_tokens,
+  };
+}

@@ -1,0 +1,98 @@
+/**
+ * A model request as the body of a chat completion.
+ *
+ * @module
+ */
+import type { OpenAI } from "@openai/openai";
+import { takesEffort, takesTemperature } from "./families.ts";
+import type { ChatMessage, ModelRequest, ToolCall } from "./model.ts";
+
+/** What a model may refuse although its protocol knows it. A request does without it then. */
+export const REFUSABLE = [
+  "temperature",
+  "reasoning_effort",
+  "response_format",
+  "stream_options",
+  "tool_choice",
+] as const;
+
+/** One of {@linkcode REFUSABLE}. */
+export type Refusable = (typeof REFUSABLE)[number];
+
+/** The body of a request, streamed or not. */
+export type ChatBody = OpenAI.Chat.ChatCompletionCreateParams;
+
+/** Which model, and what it is known to refuse. */
+export interface ChatModel {
+  /** As the provider calls it. */
+  readonly name: string;
+  readonly refused: ReadonlySet<Refusable>;
+}
+
+/** Longest piece of unreadable arguments that is shown to the model again, in characters. */
+const MAX_UNREADABLE = 2000;
+
+/** The body. */
+export function chatBody(request: ModelRequest, model: ChatModel): ChatBody {
+  const { temperature, reasoningEffort, jsonSchema, tools = [], toolChoice } = request;
+  const may = (option: Refusable) => !model.refused.has(option);
+  const withEffort = reasoningEffort !== undefined && sendsEffort(model);
+  const withTemperature = may("temperature") && takesTemperature(model.name, withEffort);
+  // Without the word that forbids calls, describing the tools would invite them.
+  const withTools = tools.length > 0 && (toolChoice === undefined || may("tool_choice"));
+  return {
+    model: model.name,
+    messages: request.messages.map(messageParam),
+    ...(temperature !== undefined && withTemperature ? { temperature } : {}),
+    ...(withEffort ? { reasoning_effort: reasoningEffort } : {}),
+    ...(withTools ? { tools: tools.map((tool) => ({ type: "function", function: { ...tool } })) } : {}),
+    ...(withTools && toolChoice !== undefined ? { tool_choice: toolChoice } : {}),
+    ...(jsonSchema !== undefined && may("response_format")
+      ? {
+        response_format: {
+          type: "json_schema",
+          json_schema: { name: "decision", strict: true, schema: { ...jsonSchema } },
+        },
+      }
+      : {}),
+    ...(request.onDelta === undefined ? { stream: false } : {
+      stream: true,
+      ...(may("stream_options") ? { stream_options: { include_usage: true } } : {}),
+    }),
+  };
+}
+
+/** Whether an effort would be sent. */
+export function sendsEffort({ name, refused }: ChatModel): boolean {
+  return takesEffort(name) && !refused.has("reasoning_effort");
+}
+
+function messageParam(message: ChatMessage): OpenAI.Chat.ChatCompletionMessageParam {
+  const { content, toolCalls = [], toolCallId = "" } = message;
+  switch (message.role) {
+    case "assistant":
+      if (toolCalls.length === 0) return { role: "assistant", content };
+      return { role: "assistant", content: content || null, tool_calls: toolCalls.map(toolCallParam) };
+    case "tool":
+      return { role: "tool", content, tool_call_id: toolCallId };
+    case "system":
+    case "user":
+      return { role: message.role, content };
+  }
+  return message.role satisfies never;
+}
+
+function toolCallParam({ id, name, arguments: text }: ToolCall) {
+  return { id, type: "function" as const, function: { name, arguments: readableArguments(text) } };
+}
+
+/** Some servers parse the arguments of earlier calls, and would refuse the whole conversation for a broken one. */
+function readableArguments(text: string): string {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) return text;
+  } catch {
+    // Shown as what it is, below.
+  }
+  return text.trim() === "" ? "{}" : JSON.stringify({ unreadable: text.slice(0, MAX_UNREADABLE) });
+}

@@ -1,0 +1,211 @@
+/**
+ * The device authorization grant (RFC 8628): an operator permits the access in a browser, anywhere, and this
+ * program gets an access token. The token goes into the store and nowhere else; who starts a flow only ever
+ * sees a name of our own for it, since the provider's code would fetch the token for anybody.
+ *
+ * @module
+ */
+import type { Clock } from "@gateway/shared/clock";
+import { z } from "@zod/zod";
+import { exchangeJson } from "./json_exchange.ts";
+import { ModelError } from "./model.ts";
+import { isToken } from "./token_file.ts";
+
+/** What {@linkcode DeviceFlows} needs. */
+export interface DeviceFlowOptions {
+  readonly deviceCodeUrl: string;
+  readonly tokenUrl: string;
+  readonly clientId: string;
+  /** Empty asks for none. */
+  readonly scope: string;
+  readonly fetch: typeof fetch;
+  readonly clock: Clock;
+  /** A fresh name for a flow. */
+  newId(): string;
+  /** Keeps the access token. */
+  store(token: string): Promise<void>;
+}
+
+/** How a flow stands, as the web API gives it. */
+export interface DeviceFlowState {
+  /** Our name for the flow. */
+  readonly device_code: string;
+  /** What the operator types in. */
+  readonly user_code: string;
+  /** Where; an http: or https: URL. */
+  readonly verification_uri: string;
+  /** Seconds between two checks; more frequent ones do not reach the provider. */
+  readonly interval: number;
+  /** From the start, in seconds. */
+  readonly expires_in: number;
+  readonly status: "pending" | "authorized" | "denied" | "expired" | "error";
+  /** For people. */
+  readonly last_error: string | null;
+}
+
+interface Flow {
+  state: DeviceFlowState;
+  readonly secretCode: string;
+  readonly expiresAt: number;
+  nextPollAt: number;
+  checking: Promise<DeviceFlowState> | undefined;
+}
+
+const GRANT_TYPE = "urn:ietf:params:oauth:grant-type:device_code";
+const SLOW_DOWN_SECONDS = 5;
+const MAX_FLOWS = 16;
+
+const startAnswer = z.looseObject({
+  device_code: z.string().min(1).max(4096),
+  user_code: z.string().regex(/^[\x21-\x7e]{1,64}$/),
+  // The page shows it as a link.
+  verification_uri: z.string().max(2048).refine((uri) => /^https?:\/\//i.test(uri) && URL.canParse(uri)),
+  interval: z.number().min(1).max(300).catch(5),
+  expires_in: z.number().min(1).max(86_400).catch(900),
+});
+
+const tokenAnswer = z.looseObject({
+  access_token: z.string().refine(isToken).optional().catch(undefined),
+  error: z.string().catch(""),
+  interval: z.number().min(1).max(300).optional().catch(undefined),
+});
+
+/** The flows under way, in memory. */
+export class DeviceFlows {
+  readonly #options: DeviceFlowOptions;
+  readonly #flows = new Map<string, Flow>();
+
+  constructor(options: DeviceFlowOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Starts a flow.
+   *
+   * @throws {ModelError} `auth` when the settings for it are missing, or what the exchange throws
+   */
+  async start(signal?: AbortSignal): Promise<DeviceFlowState> {
+    const { deviceCodeUrl, tokenUrl, clientId, scope, clock } = this.#options;
+    if (deviceCodeUrl === "" || tokenUrl === "" || clientId === "") {
+      throw new ModelError(
+        "auth",
+        "Cannot log in: set ASSIST_DEVICE_CODE_URL, ASSIST_DEVICE_TOKEN_URL and ASSIST_CLIENT_ID, or put a token into ASSIST_TOKEN",
+      );
+    }
+    const form = { client_id: clientId, ...(scope === "" ? {} : { scope }) };
+    const { status, body } = await this.#post(deviceCodeUrl, form, signal);
+    const answer = startAnswer.safeParse(body).data;
+    if (status !== 200 || answer === undefined) {
+      throw new ModelError("bad_reply", `Cannot log in: the provider starts no device flow (HTTP ${status})`);
+    }
+    const { device_code: secretCode, user_code, verification_uri, interval, expires_in } = answer;
+    const now = clock.now();
+    const flow: Flow = {
+      state: {
+        device_code: this.#options.newId(),
+        user_code,
+        verification_uri,
+        interval,
+        expires_in,
+        status: "pending",
+        last_error: null,
+      },
+      secretCode,
+      expiresAt: now + expires_in * 1000,
+      nextPollAt: now + interval * 1000,
+      checking: undefined,
+    };
+    this.#remember(flow, now);
+    return flow.state;
+  }
+
+  /** Looks how a flow stands; `undefined` for one that is not known (any more). */
+  async check(code: string): Promise<DeviceFlowState | undefined> {
+    const flow = this.#flows.get(code);
+    if (flow === undefined || flow.state.status !== "pending") return flow?.state;
+    const now = this.#options.clock.now();
+    if (now >= flow.expiresAt) {
+      return settle(flow, "expired", "The code has expired; start again");
+    }
+    if (flow.checking === undefined && now < flow.nextPollAt) return flow.state;
+    // One question at a time: a second one could spend the code and lose the token.
+    flow.checking ??= this.#poll(flow).finally(() => flow.checking = undefined);
+    return await flow.checking;
+  }
+
+  /**
+   * Checks until a flow is no longer pending.
+   *
+   * @throws the signal's reason when it is aborted
+   */
+  async wait(code: string, signal: AbortSignal): Promise<DeviceFlowState | undefined> {
+    for (;;) {
+      const state = await this.check(code);
+      if (state?.status !== "pending") return state;
+      await this.#options.clock.sleep(state.interval * 1000, signal);
+    }
+  }
+
+  async #poll(flow: Flow): Promise<DeviceFlowState> {
+    const { clock, tokenUrl, clientId } = this.#options;
+    flow.nextPollAt = clock.now() + flow.state.interval * 1000;
+    try {
+      const form = { client_id: clientId, device_code: flow.secretCode, grant_type: GRANT_TYPE };
+      const { status, body } = await this.#post(tokenUrl, form);
+      const answer = tokenAnswer.safeParse(body).data;
+      if (answer?.access_token !== undefined) return await this.#authorize(flow, answer.access_token);
+      return read(flow, status, answer);
+    } catch (error) {
+      // The provider may be back at the next check.
+      const why = error instanceof ModelError ? error.message : "the exchange failed";
+      return flow.state = { ...flow.state, last_error: `No answer yet: ${why}` };
+    }
+  }
+
+  async #authorize(flow: Flow, token: string): Promise<DeviceFlowState> {
+    try {
+      await this.#options.store(token);
+    } catch {
+      return settle(flow, "error", "The access was permitted, but its token cannot be stored");
+    }
+    return settle(flow, "authorized", null);
+  }
+
+  async #post(url: string, form: Readonly<Record<string, string>>, signal?: AbortSignal) {
+    const { fetch, clock } = this.#options;
+    return await exchangeJson({ fetch, clock, url, headers: {}, form, signal });
+  }
+
+  #remember(flow: Flow, now: number): void {
+    for (const [code, { expiresAt }] of this.#flows) {
+      if (expiresAt <= now || this.#flows.size >= MAX_FLOWS) this.#flows.delete(code);
+    }
+    this.#flows.set(flow.state.device_code, flow);
+  }
+}
+
+function read(flow: Flow, status: number, answer: z.infer<typeof tokenAnswer> | undefined): DeviceFlowState {
+  switch (answer?.error) {
+    case "authorization_pending":
+      return flow.state = { ...flow.state, last_error: null };
+    case "slow_down": {
+      const interval = Math.max(flow.state.interval + SLOW_DOWN_SECONDS, answer.interval ?? 0);
+      flow.nextPollAt += (interval - flow.state.interval) * 1000;
+      return flow.state = { ...flow.state, interval, last_error: null };
+    }
+    case "expired_token":
+      return settle(flow, "expired", "The code has expired; start again");
+    case "access_denied":
+      return settle(flow, "denied", "The access was denied");
+  }
+  if (status >= 500 || status === 429) {
+    return flow.state = { ...flow.state, last_error: `No answer yet: the provider failed (HTTP ${status})` };
+  }
+  const code = /^[a-z_]{1,64}$/.exec(answer?.error ?? "")?.[0];
+  const why = code === undefined ? `HTTP ${status}` : `HTTP ${status}, ${code}`;
+  return settle(flow, "error", `The provider ended the flow (${why}); start again`);
+}
+
+function settle(flow: Flow, status: DeviceFlowState["status"], last_error: string | null): DeviceFlowState {
+  return flow.state = { ...flow.state, status, last_error };
+}

@@ -1,0 +1,37 @@
+/**
+ * What is known of families of models by their names: which take a temperature, which a reasoning effort.
+ *
+ * @module
+ */
+
+/** Whether a model takes `reasoning_effort`. */
+export function takesEffort(name: string): boolean {
+  return isReasoner(name) || isThinkingClaude(name);
+}
+
+/** Whether a model takes a temperature, given whether it is asked to think. */
+export function takesTemperature(name: string, withEffort: boolean): boolean {
+  return !isReasoner(name) && !(withEffort && isThinkingClaude(name));
+}
+
+/** The o series and gpt-5. By whole segments: `gpt-4o` is no `o4`. */
+function isReasoner(name: string): boolean {
+  const segments = segmentsOf(name);
+  return segments.some((segment, index) =>
+    /^o[134]$/.test(segment) || (segment === "gpt" && segments[index + 1] === "5")
+  );
+}
+
+/** Sonnet and Opus from version 4 on, and Sonnet 3.7, with the version on either side of the word. */
+function isThinkingClaude(name: string): boolean {
+  const segments = segmentsOf(name);
+  if (!segments.includes("claude")) return false;
+  if (!segments.includes("sonnet") && !segments.includes("opus")) return false;
+  // A date such as 20250514 is no version.
+  const [major = 0, minor = 0] = segments.filter((segment) => /^\d{1,2}$/.test(segment)).map(Number);
+  return major >= 4 || (major === 3 && minor === 7);
+}
+
+function segmentsOf(name: string): readonly string[] {
+  return name.toLowerCase().split(/[/.-]/);
+}

@@ -1,0 +1,28 @@
+/**
+ * Access tokens that stand in the settings.
+ *
+ * @module
+ */
+import type { TokenSource } from "./chat_exchange.ts";
+import { ModelError } from "./model.ts";
+import { isToken } from "./token_file.ts";
+
+/** The token of a variable, sent as it is. Empty is none. */
+export function fixedToken(variable: string, token: string): TokenSource {
+  return {
+    token: () => new Promise((resolve) => resolve(checkToken(variable, token))),
+    refused: () => false,
+    remedy: `check ${variable}`,
+  };
+}
+
+/**
+ * The token, if it can be one.
+ *
+ * @throws {ModelError} `auth`
+ */
+export function checkToken(variable: string, token: string): string {
+  if (token === "") throw new ModelError("auth", `there is no access token; set ${variable}`);
+  if (!isToken(token)) throw new ModelError("auth", `${variable} holds what cannot be a token`);
+  return token;
+}

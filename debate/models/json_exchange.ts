@@ -1,0 +1,84 @@
+/**
+ * Small JSON exchanges with a provider beside the calls of models: session tokens, device flow, list of models.
+ *
+ * @module
+ */
+import type { Clock } from "@gateway/shared/clock";
+import { ModelError } from "./model.ts";
+
+/** What {@linkcode exchangeJson} needs. */
+export interface JsonExchange {
+  readonly fetch: typeof fetch;
+  readonly clock: Clock;
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Sent as a form with POST; absent is a GET. */
+  readonly form?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** An answer, whatever its status. */
+export interface JsonAnswer {
+  readonly status: number;
+  /** `undefined` when it is no JSON. */
+  readonly body: unknown;
+}
+
+const TIMEOUT_MS = 10_000;
+const MAX_BYTES = 4 * 1024 * 1024;
+
+/**
+ * Sends a request and reads the answer. Redirects are not followed: they would take tokens along.
+ *
+ * @throws {ModelError} `canceled`, `timeout` after 10 s, `server` when the provider cannot be reached,
+ * `bad_reply` when the answer is too long
+ */
+export async function exchangeJson(exchange: JsonExchange): Promise<JsonAnswer> {
+  const { fetch, clock, url, headers, form, signal } = exchange;
+  const over = new AbortController();
+  const cancel = () => over.abort(new ModelError("canceled", "the exchange with the provider was canceled"));
+  signal?.addEventListener("abort", cancel, { once: true });
+  if (signal?.aborted) cancel();
+  const done = new AbortController();
+  const late = new ModelError("timeout", `the provider gave no answer within ${TIMEOUT_MS / 1000} s`);
+  clock.sleep(TIMEOUT_MS, done.signal).then(() => over.abort(late), () => {});
+  try {
+    over.signal.throwIfAborted();
+    const response = await fetch(url, {
+      headers: { ...headers, accept: "application/json" },
+      redirect: "manual",
+      signal: over.signal,
+      ...(form === undefined ? {} : { method: "POST", body: new URLSearchParams(form) }),
+    });
+    return { status: response.status, body: parse(await readText(response)) };
+  } catch (cause) {
+    over.signal.throwIfAborted();
+    if (cause instanceof ModelError) throw cause;
+    throw new ModelError("server", "the provider cannot be reached, or the connection broke", { cause });
+  } finally {
+    done.abort();
+    signal?.removeEventListener("abort", cancel);
+  }
+}
+
+async function readText(response: Response): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = "";
+  let length = 0;
+  for await (const chunk of response.body ?? []) {
+    length += chunk.length;
+    if (length > MAX_BYTES) {
+      throw new ModelError("bad_reply", `the provider's answer is longer than ${MAX_BYTES} bytes`);
+    }
+    text += decoder.decode(chunk, { stream: true });
+  }
+  return text + decoder.decode();
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

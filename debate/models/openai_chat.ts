@@ -1,0 +1,184 @@
+/**
+ * Models that speak the OpenAI chat completions protocol: those of both providers, and any compatible server.
+ *
+ * @module
+ */
+import type { Clock } from "@gateway/shared/clock";
+import type { OpenAI } from "@openai/openai";
+import { CallScope } from "./call_scope.ts";
+import { type ChatEndpoint, exchangeFor, type SentWith } from "./chat_exchange.ts";
+import { BROKEN_OFF, type ChatFailure, describeFailure, NO_COMPLETION } from "./chat_failure.ts";
+import { ReplyAssembler } from "./chat_reply.ts";
+import { type ChatBody, chatBody, type ChatModel, type Refusable, sendsEffort } from "./chat_request.ts";
+import { type Model, ModelError, type ModelReply, type ModelRequest } from "./model.ts";
+
+/** What an {@linkcode OpenAiChat} needs. */
+export interface OpenAiChatOptions extends ChatEndpoint {
+  /** As configured: `<provider>/<name>`. */
+  readonly id: string;
+  /** As the provider calls it. */
+  readonly name: string;
+  readonly baseUrl: string;
+  /** What the model has refused before; shared by all who call it, and added to. */
+  readonly refused: Set<Refusable>;
+  readonly clock: Clock;
+  /** A number from 0 to 1, for waits that do not coincide. */
+  random(): number;
+  /** For the operator's log. */
+  warn(message: string): void;
+  /** For a call with its retries, in milliseconds. */
+  readonly timeoutMs: number;
+  /** The longest silence inside a stream, in milliseconds. */
+  readonly idleMs: number;
+}
+
+/** Beside the first try. */
+const MAX_RETRIES = 3;
+
+const FIRST_BACKOFF_MS = 500;
+const MAX_BACKOFF_MS = 8000;
+
+/** A provider that wants a longer pause than this gets no other request. */
+const MAX_RETRY_AFTER_MS = 60_000;
+
+/** How long a provider that has finished its reply is waited for, to say what it cost or to close the stream. */
+const TAIL_MS = 5000;
+
+/** The chunks of a reply, and what ends them. */
+type ChatStream = AsyncIterable<unknown> & { readonly controller: AbortController };
+
+/** One model. */
+export class OpenAiChat implements Model {
+  readonly id: string;
+  readonly #what: string;
+  readonly #options: OpenAiChatOptions;
+  readonly #model: ChatModel;
+
+  constructor(options: OpenAiChatOptions) {
+    this.id = options.id;
+    this.#what = `Model ${JSON.stringify(options.id)}`;
+    this.#options = options;
+    this.#model = { name: options.name, refused: options.refused };
+  }
+
+  async complete(request: ModelRequest): Promise<ModelReply> {
+    const { clock, timeoutMs, idleMs } = this.#options;
+    const { signal } = request;
+    using scope = new CallScope({ what: this.#what, clock, timeoutMs, idleMs, signal });
+    let isSpoken = false;
+    let renewals = 1;
+    for (let retries = 0;;) {
+      const sent: SentWith = {};
+      const assembler = new ReplyAssembler();
+      try {
+        const reply = await this.#attempt(request, { scope, sent, assembler, onText: () => isSpoken = true });
+        const isIgnored = request.reasoningEffort !== undefined && !sendsEffort(this.#model);
+        return isIgnored ? { ...reply, effortIgnored: true } : reply;
+      } catch (error) {
+        scope.check();
+        const failure = describeFailure(error, clock.now());
+        if (failure.refused !== undefined && !this.#model.refused.has(failure.refused)) {
+          this.#options.refused.add(failure.refused);
+          continue;
+        }
+        if (failure.kind === "auth" && sent.token !== undefined && this.#options.tokens.refused(sent.token)) {
+          if (renewals-- > 0) continue;
+        }
+        const waitMs = this.#waitMs(failure, retries);
+        // What was shown cannot be taken back, and a second reply would not continue the first.
+        if (isSpoken || waitMs === undefined) throw this.#errorOf(failure, { sent, assembler, cause: error });
+        retries++;
+        this.#options.warn(`${this.#what}: ${failure.text}; trying again in ${(waitMs / 1000).toFixed(1)} s`);
+        await scope.sleep(waitMs);
+      }
+    }
+  }
+
+  async #attempt(request: ModelRequest, attempt: Attempt): Promise<ModelReply> {
+    const { scope, assembler } = attempt;
+    const client = await this.#client(attempt);
+    const body: ChatBody = chatBody(request, this.#model);
+    if (body.stream) {
+      const stream = await scope.wait(client.chat.completions.create(body, { signal: scope.signal }));
+      await scope.wait(this.#readStream(stream, request, attempt));
+    } else {
+      assembler.add(await scope.wait(client.chat.completions.create(body, { signal: scope.signal })));
+      if (!assembler.hasMessage) throw new ModelError("bad_reply", NO_COMPLETION);
+    }
+    return assembler.finish(request.messages.length);
+  }
+
+  async #readStream(
+    stream: ChatStream,
+    request: ModelRequest,
+    { scope, assembler, onText }: Attempt,
+  ): Promise<void> {
+    const over = new AbortController();
+    let isLast = false;
+    try {
+      for await (const chunk of stream) {
+        const text = assembler.add(chunk);
+        if (text !== "") {
+          onText();
+          request.onDelta?.(text);
+        }
+        if (assembler.isFull) return;
+        if (isLast || !assembler.isFinished) continue;
+        isLast = true;
+        this.#options.clock.sleep(TAIL_MS, over.signal).then(() => stream.controller.abort(), () => {});
+      }
+    } catch (error) {
+      // The reply is whole; only its bill is lost.
+      if (!assembler.isFinished || scope.signal.aborted) throw error;
+    } finally {
+      over.abort();
+    }
+    if (!assembler.isFinished) throw new ModelError("server", BROKEN_OFF);
+  }
+
+  async #client({ scope, sent }: Attempt): Promise<OpenAI> {
+    // Loaded by the first call: it takes 26 MB, which a replay need not pay.
+    const { OpenAI } = await import("@openai/openai");
+    return new OpenAI({
+      baseURL: this.#options.baseUrl,
+      apiKey: "sent per request",
+      adminAPIKey: null,
+      organization: null,
+      project: null,
+      maxRetries: 0,
+      // Its own clock does not count; the scope ends the call.
+      timeout: 2 ** 31 - 1,
+      logLevel: "off",
+      fetch: exchangeFor(this.#options, scope, sent),
+    });
+  }
+
+  /** How long to wait before another try; `undefined` for never. */
+  #waitMs({ mayRetry, retryAfterMs }: ChatFailure, retries: number): number | undefined {
+    if (!mayRetry || retries >= MAX_RETRIES) return undefined;
+    if (retryAfterMs !== undefined) return retryAfterMs <= MAX_RETRY_AFTER_MS ? retryAfterMs : undefined;
+    return Math.min(FIRST_BACKOFF_MS * 2 ** retries, MAX_BACKOFF_MS) * (1 - this.#options.random() / 4);
+  }
+
+  #errorOf(
+    failure: ChatFailure,
+    { sent, assembler: { usage }, cause }: Pick<Attempt, "sent" | "assembler"> & { readonly cause: unknown },
+  ): ModelError {
+    // Without a token the failure is that of the source, which has said what to do.
+    const isRefused = failure.kind === "auth" && sent.token !== undefined;
+    const remedy = isRefused ? `; ${this.#options.tokens.remedy}` : "";
+    const later = failure.retryAfterMs === undefined
+      ? ""
+      : `; it asks for a pause of ${Math.ceil(failure.retryAfterMs / 1000)} s`;
+    const text = `${this.#what} gave no reply: ${failure.text}${remedy}${later}`;
+    return new ModelError(failure.kind, text, { cause, ...(usage === undefined ? {} : { usage }) });
+  }
+}
+
+/** One try of a call. */
+interface Attempt {
+  readonly scope: CallScope;
+  readonly sent: SentWith;
+  readonly assembler: ReplyAssembler;
+  onText(): void;
+}

@@ -1,0 +1,254 @@
+import assert from "node:assert/strict";
+import {
+  delta,
+  event,
+  failureOf,
+  finish,
+  modelOf,
+  openStream,
+  refusal,
+  requestOf,
+  said,
+  stream,
+  until,
+} from "../testing/chat_provider.ts";
+
+Deno.test("OpenAiChat streams text in order and takes the usage of the last chunk", async () => {
+  const usage = { prompt_tokens: 7, completion_tokens: 3, total_tokens: 11 };
+  const { model, requests } = modelOf([
+    () =>
+      stream(
+        ": hello\n\n",
+        delta("The "),
+        delta(""),
+        delta("heap"),
+        finish(),
+        event({ choices: [], usage }),
+        "data: [DONE]\n\n",
+      ),
+  ]);
+  const deltas: string[] = [];
+  const reply = await model.complete(requestOf({ onDelta: (text) => deltas.push(text) }));
+  assert.deepEqual(deltas, ["The ", "heap"]);
+  assert.deepEqual(reply, {
+    text: "The heap",
+    toolCalls: [],
+    usage: { input_tokens: 7, output_tokens: 3, total_tokens: 11 },
+  });
+  const body = await requests[0]?.json();
+  assert.equal(body.stream, true);
+  assert.deepEqual(body.stream_options, { include_usage: true });
+});
+
+Deno.test("OpenAiChat ends a call that takes too long", async () => {
+  const never = () => new Promise<Response>(() => {});
+  const { model, clock, requests } = modelOf([never]);
+  const failed = failureOf(model.complete(requestOf()));
+  await until(() => requests.length === 1);
+  await clock.advance(600_000);
+  const error = await failed;
+  assert.equal(error.kind, "timeout");
+  assert.equal(error.message, 'Model "hub/some-model" gave no reply within 600 s');
+  assert.equal(clock.sleeping, 0);
+});
+
+Deno.test("OpenAiChat ends a stream that falls silent, but lets a slow one go on", async () => {
+  const { response, send } = openStream();
+  const { model, clock } = modelOf([response]);
+  const deltas: string[] = [];
+  const failed = failureOf(model.complete(requestOf({ onDelta: (text) => deltas.push(text) })));
+  for (const piece of ["a", "b", "c"]) {
+    await send(delta(piece));
+    await until(() => deltas.at(-1) === piece && clock.sleeping === 2);
+    await clock.advance(119_000);
+  }
+  await clock.advance(1000);
+  const error = await failed;
+  assert.equal(error.kind, "timeout");
+  assert.match(error.message, /fell silent for 120 s/);
+  assert.deepEqual(deltas, ["a", "b", "c"]);
+});
+
+Deno.test("OpenAiChat has its reply although the stream is never closed", async () => {
+  const { response, send } = openStream();
+  const { model, clock } = modelOf([response]);
+  const deltas: string[] = [];
+  const reply = model.complete(requestOf({ onDelta: (text) => deltas.push(text) }));
+  await send(delta("Whole.") + finish());
+  await until(() => clock.sleeping === 3);
+  await clock.advance(5000);
+  assert.equal((await reply).text, "Whole.");
+  assert.equal(clock.sleeping, 0);
+});
+
+Deno.test("OpenAiChat tries a stream again that breaks before its first text, and not after", async () => {
+  const before = openStream();
+  const first = modelOf([before.response, () => stream(delta("Second."), finish())]);
+  const reply = first.model.complete(requestOf({ onDelta: () => {} }));
+  await until(() => first.requests.length === 1);
+  await before.fail();
+  await until(() => first.warnings.length === 1);
+  await first.clock.advance(500);
+  assert.equal((await reply).text, "Second.");
+
+  const after = openStream();
+  const second = modelOf([after.response, () => stream(delta("Second."), finish())]);
+  const deltas: string[] = [];
+  const failed = failureOf(second.model.complete(requestOf({ onDelta: (text) => deltas.push(text) })));
+  await after.send(delta("First"));
+  await until(() => deltas.length === 1);
+  await after.fail();
+  assert.match((await failed).message, /broke/);
+  assert.equal(second.requests.length, 1);
+  assert.deepEqual(deltas, ["First"]);
+});
+
+Deno.test("OpenAiChat keeps a whole reply whose stream breaks before its usage", async () => {
+  const { response, send, fail } = openStream();
+  const { model } = modelOf([response]);
+  const deltas: string[] = [];
+  const reply = model.complete(requestOf({ onDelta: (text) => deltas.push(text) }));
+  await send(delta("Whole.") + finish());
+  await until(() => deltas.length === 1);
+  await fail();
+  assert.deepEqual(await reply, { text: "Whole.", toolCalls: [], usage: undefined });
+});
+
+Deno.test("OpenAiChat stops at once when it is cancelled", async (test) => {
+  const request = (signal: AbortSignal) => requestOf({ signal, onDelta: () => {} });
+  await test.step("before it begins", async () => {
+    const { model, requests } = modelOf([() => said("Yes.")]);
+    assert.equal((await failureOf(model.complete(request(AbortSignal.abort())))).kind, "canceled");
+    assert.equal(requests.length, 0);
+  });
+  await test.step("while it waits for an answer", async () => {
+    const controller = new AbortController();
+    const { model, requests, clock } = modelOf([() => new Promise<Response>(() => {})]);
+    const failed = failureOf(model.complete(request(controller.signal)));
+    await until(() => requests.length === 1);
+    controller.abort();
+    assert.equal((await failed).kind, "canceled");
+    assert.ok(requests[0]?.signal.aborted);
+    assert.equal(clock.sleeping, 0);
+  });
+  await test.step("in mid-stream, and no text comes after", async () => {
+    const controller = new AbortController();
+    const { response, send } = openStream();
+    const { model, clock } = modelOf([response]);
+    const deltas: string[] = [];
+    const failed = failureOf(
+      model.complete({ ...request(controller.signal), onDelta: (text) => deltas.push(text) }),
+    );
+    await send(delta("First"));
+    await until(() => deltas.length === 1);
+    controller.abort();
+    assert.equal((await failed).kind, "canceled");
+    await send(delta("Second")).catch(() => {});
+    await clock.advance(1);
+    assert.deepEqual(deltas, ["First"]);
+    assert.equal(clock.sleeping, 0);
+  });
+  await test.step("in the middle of a piece", async () => {
+    const controller = new AbortController();
+    const { model } = modelOf([() => stream(delta("First"), delta("Second"), finish())]);
+    const deltas: string[] = [];
+    const onDelta = (text: string) => {
+      deltas.push(text);
+      controller.abort();
+    };
+    assert.equal(
+      (await failureOf(model.complete({ ...request(controller.signal), onDelta }))).kind,
+      "canceled",
+    );
+    await new Promise((resolve) => setTimeout(resolve, 0));
+    assert.deepEqual(deltas, ["First"]);
+  });
+  await test.step("between two tries", async () => {
+    const controller = new AbortController();
+    const { model, clock, warnings, requests } = modelOf([() => refusal(500)]);
+    const failed = failureOf(model.complete(request(controller.signal)));
+    await until(() => warnings.length === 1);
+    controller.abort();
+    assert.equal((await failed).kind, "canceled");
+    assert.equal(clock.sleeping, 0);
+    assert.equal(requests.length, 1);
+  });
+  await test.step("while it waits for a token", async () => {
+    const controller = new AbortController();
+    const tokens = { token: () => new Promise<string>(() => {}), refused: () => false, remedy: "" };
+    const { model, clock } = modelOf([() => said("Yes.")], { tokens });
+    const failed = failureOf(model.complete(request(controller.signal)));
+    await until(() => clock.sleeping === 1);
+    controller.abort();
+    assert.equal((await failed).kind, "canceled");
+  });
+});
+
+Deno.test("OpenAiChat leaves nothing behind on the signal of a run", async () => {
+  const { signal } = new AbortController();
+  const listeners = new Set<unknown>();
+  const [add, remove] = [signal.addEventListener.bind(signal), signal.removeEventListener.bind(signal)];
+  signal.addEventListener = (type: string, listener: EventListener) => {
+    listeners.add(listener);
+    add(type, listener);
+  };
+  signal.removeEventListener = (type: string, listener: EventListener) => {
+    listeners.delete(listener);
+    remove(type, listener);
+  };
+  const { model } = modelOf([() => said("Yes.")]);
+  await model.complete(requestOf({ signal }));
+  assert.equal(listeners.size, 0);
+});
+
+Deno.test("OpenAiChat cuts an endless text", async () => {
+  const { response, send } = openStream();
+  const { model } = modelOf([response]);
+  let length = 0;
+  const reply = model.complete(requestOf({ onDelta: (text) => length += text.length }));
+  const flood = (async () => {
+    for (;;) await send(delta("all work and no play ".repeat(500)));
+  })();
+  assert.equal((await reply).text.length, 200_000);
+  assert.equal(length, 200_000);
+  await assert.rejects(flood, "nobody reads on");
+});
+
+Deno.test.each([
+  {
+    name: "an error event in mid-stream",
+    answer: stream(delta("A"), event({ error: { message: "raw words", code: "overloaded" } })),
+    kind: "server",
+    text: /failed \(overloaded\)/,
+  },
+  { name: "JSON instead of a stream", answer: said("Yes."), kind: "bad_reply", text: /does not stream/ },
+  {
+    name: "a page instead of a stream",
+    answer: new Response("<html>", { headers: { "content-type": "text/html" } }),
+    kind: "bad_reply",
+    text: /does not stream/,
+  },
+  {
+    name: "a stream without an end",
+    answer: stream(delta("A"), "data: [DONE]\n\n"),
+    kind: "server",
+    text: /broke off/,
+  },
+  {
+    name: "broken JSON in mid-stream",
+    answer: stream(delta("A"), 'data: {"choices":[{"del\n\n'),
+    kind: "bad_reply",
+    text: /no chat completion/,
+  },
+  {
+    name: "a reply that is withheld",
+    answer: stream(finish("content_filter")),
+    kind: "bad_reply",
+    text: /withheld/,
+  },
+])("OpenAiChat fails for $name", async ({ answer, kind, text }) => {
+  const { model } = modelOf([() => answer]);
+  const error = await failureOf(model.complete(requestOf({ onDelta: () => {} })));
+  assert.equal(error.kind, kind);
+  assert.match(error.message, text);
+});

@@ -1,0 +1,209 @@
+import assert from "node:assert/strict";
+import {
+  delta,
+  failureOf,
+  finish,
+  json,
+  modelOf,
+  refusal,
+  requestOf,
+  said,
+  stream,
+  until,
+} from "../testing/chat_provider.ts";
+import { fixedToken } from "./fixed_token.ts";
+import type { OpenAiChatOptions } from "./openai_chat.ts";
+
+Deno.test("OpenAiChat sends what the protocol wants, and nothing about this machine", async () => {
+  const { model, requests } = modelOf([() => said("Because.")]);
+  const reply = await model.complete(requestOf());
+  assert.deepEqual(reply, { text: "Because.", toolCalls: [], usage: undefined });
+  const [request] = requests;
+  assert.ok(request);
+  assert.equal(request.url, "https://models.test/v1/chat/completions");
+  assert.equal(request.redirect, "manual");
+  assert.deepEqual(Object.fromEntries(request.headers), {
+    accept: "application/json",
+    authorization: "Bearer secret-token",
+    "content-type": "application/json",
+    "user-agent": "debate",
+  });
+  assert.deepEqual(await request.json(), {
+    model: "some-model",
+    messages: [{ role: "user", content: "Why?" }],
+    temperature: 0.2,
+    stream: false,
+  });
+});
+
+Deno.test.each([
+  { name: "500", answer: () => refusal(500), waitMs: 500 },
+  { name: "503 with Retry-After", answer: () => refusal(503, {}, { "retry-after": "7" }), waitMs: 7000 },
+  { name: "429 with Retry-After", answer: () => refusal(429, {}, { "retry-after": "20" }), waitMs: 20_000 },
+  {
+    name: "429 with retry-after-ms",
+    answer: () => refusal(429, {}, { "retry-after-ms": "1500" }),
+    waitMs: 1500,
+  },
+  {
+    name: "429 with a date",
+    answer: () => refusal(429, {}, { "retry-after": "Fri, 02 Jan 2026 03:04:15 GMT" }),
+    waitMs: 10_000,
+  },
+  { name: "408", answer: () => refusal(408), waitMs: 500 },
+  { name: "409", answer: () => refusal(409), waitMs: 500 },
+  {
+    name: "a connection that fails",
+    answer: () => Promise.reject(new TypeError("connection refused")),
+    waitMs: 500,
+  },
+])("OpenAiChat tries again after $name, when it is time", async ({ answer, waitMs }) => {
+  const { model, clock, requests, warnings } = modelOf([answer, () => said("Yes.")]);
+  const reply = model.complete(requestOf());
+  await until(() => warnings.length === 1);
+  await clock.advance(waitMs - 1);
+  assert.equal(requests.length, 1);
+  await clock.advance(1);
+  assert.equal((await reply).text, "Yes.");
+  assert.equal(requests.length, 2);
+});
+
+Deno.test("OpenAiChat doubles its pauses and gives up after three retries", async () => {
+  const { model, clock, requests, warnings } = modelOf([() => refusal(502)]);
+  const failed = failureOf(model.complete(requestOf()));
+  for (const [index, waitMs] of [500, 1000, 2000].entries()) {
+    await until(() => warnings.length === index + 1);
+    await clock.advance(waitMs);
+  }
+  const error = await failed;
+  assert.equal(error.kind, "server");
+  assert.equal(error.message, 'Model "hub/some-model" gave no reply: the provider failed (HTTP 502)');
+  assert.equal(requests.length, 4);
+});
+
+Deno.test("OpenAiChat does not wait for a provider that wants a long pause", async () => {
+  const { model, requests } = modelOf([() => refusal(429, {}, { "retry-after": "3600" })]);
+  const error = await failureOf(model.complete(requestOf()));
+  assert.equal(error.kind, "rate");
+  assert.match(error.message, /too many requests \(HTTP 429\); it asks for a pause of 3600 s/);
+  assert.equal(requests.length, 1);
+});
+
+Deno.test.each([
+  { name: "401", status: 401, kind: "auth", text: /refuses the access token \(HTTP 401\); check HUB_TOKEN$/ },
+  { name: "403", status: 403, kind: "auth", text: /HTTP 403/ },
+  { name: "404", status: 404, kind: "bad_reply", text: /does not know it, or the base URL is wrong/ },
+  { name: "a redirect", status: 307, kind: "bad_reply", text: /redirects \(HTTP 307\)/ },
+  { name: "400", status: 400, code: "invalid_thing", kind: "bad_reply", text: /\(HTTP 400, invalid_thing\)/ },
+  { name: "a hostile code", status: 400, code: "<b>raw words</b>", kind: "bad_reply", text: /\(HTTP 400\)$/ },
+  {
+    name: "too long a conversation",
+    status: 400,
+    code: "context_length_exceeded",
+    kind: "bad_reply",
+    text: /too long/,
+  },
+  { name: "no quota", status: 429, code: "insufficient_quota", kind: "rate", text: /quota is used up/ },
+])("OpenAiChat fails at once for $name", async ({ status, code, kind, text }) => {
+  const { model, requests } = modelOf([() => refusal(status, code === undefined ? {} : { code })]);
+  const error = await failureOf(model.complete(requestOf()));
+  assert.equal(error.kind, kind);
+  assert.match(error.message, text);
+  assert.equal(requests.length, 1);
+});
+
+Deno.test.each([
+  { option: "temperature", by: "its parameter", error: { param: "temperature" }, request: {} },
+  {
+    option: "temperature",
+    by: "words",
+    error: { message: "Unsupported value: 'temperature' does not support 0.2" },
+    request: {},
+  },
+  {
+    option: "response_format",
+    by: "its parameter",
+    error: { param: "response_format.json_schema" },
+    request: { jsonSchema: { type: "object" } },
+  },
+  {
+    option: "stream_options",
+    by: "words",
+    error: { message: "Unknown field: stream_options" },
+    request: { onDelta: () => {} },
+  },
+])(
+  "OpenAiChat does without a $option that is refused by $by, and remembers",
+  async ({ option, error, request }) => {
+    const refused: OpenAiChatOptions["refused"] = new Set();
+    const answer = request.onDelta === undefined ? () => said("Yes.") : () => stream(delta("Yes."), finish());
+    const { model, requests } = modelOf([() => refusal(400, error), answer], { refused });
+    assert.equal((await model.complete(requestOf(request))).text, "Yes.");
+    assert.equal((await model.complete(requestOf(request))).text, "Yes.");
+    const bodies = await Promise.all(requests.map((request) => request.json()));
+    assert.deepEqual(bodies.map((body) => option in body), [true, false, false]);
+    assert.deepEqual([...refused], [option]);
+  },
+);
+
+Deno.test("OpenAiChat ends when a refused option is refused again", async () => {
+  const { model, requests } = modelOf([() => refusal(400, { param: "temperature" })]);
+  assert.equal((await failureOf(model.complete(requestOf()))).kind, "bad_reply");
+  assert.equal(requests.length, 2);
+});
+
+Deno.test("OpenAiChat says when an effort is ignored", async () => {
+  const request = requestOf({ reasoningEffort: "high" });
+  const ignoring = modelOf([() => said("Yes.")]);
+  assert.equal((await ignoring.model.complete(request)).effortIgnored, true);
+  const thinking = modelOf([() => said("Yes.")], { name: "o3-mini" });
+  assert.equal((await thinking.model.complete(request)).effortIgnored, undefined);
+  const body = await thinking.requests[0]?.json();
+  assert.equal(body.reasoning_effort, "high");
+  assert.ok(!("temperature" in body));
+});
+
+Deno.test("OpenAiChat takes a fresh token once when the one it has is refused", async () => {
+  const tokens = ["old", "new", "newest"];
+  const dropped: string[] = [];
+  const source = {
+    token: () => Promise.resolve(tokens[dropped.length] ?? ""),
+    refused: (token: string) => dropped.push(token) > 0,
+    remedy: "log in again",
+  };
+  const renewed = modelOf([() => refusal(401), () => said("Yes.")], { tokens: source });
+  assert.equal((await renewed.model.complete(requestOf())).text, "Yes.");
+  assert.deepEqual(renewed.requests.map(({ headers }) => headers.get("authorization")), [
+    "Bearer old",
+    "Bearer new",
+  ]);
+
+  const refused = modelOf([() => refusal(401)], { tokens: source });
+  assert.match((await failureOf(refused.model.complete(requestOf()))).message, /; log in again$/);
+  assert.equal(refused.requests.length, 2);
+});
+
+Deno.test("OpenAiChat reaches nobody without a token", async () => {
+  const { model, requests } = modelOf([() => said("Yes.")], { tokens: fixedToken("HUB_TOKEN", "") });
+  const error = await failureOf(model.complete(requestOf()));
+  assert.equal(
+    error.message,
+    'Model "hub/some-model" gave no reply: there is no access token; set HUB_TOKEN',
+  );
+  assert.equal(error.kind, "auth");
+  assert.equal(requests.length, 0);
+});
+
+Deno.test.each([
+  { name: "a page", answer: new Response("<html>", { headers: { "content-type": "text/html" } }) },
+  { name: "nothing", answer: new Response(null, { headers: { "content-type": "application/json" } }) },
+  { name: "an error with status 200", answer: json({ error: { message: "raw words" } }) },
+  { name: "no choices", answer: json({ choices: [] }) },
+  { name: "a list", answer: json([]) },
+  { name: "null", answer: json(null) },
+])("OpenAiChat finds no completion in $name", async ({ answer }) => {
+  const { model } = modelOf([() => answer]);
+  const error = await failureOf(model.complete(requestOf()));
+  assert.equal(error.kind, "bad_reply");
+  assert.match(error.message, /no chat completion/);
+});

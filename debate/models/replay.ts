@@ -1,0 +1,136 @@
+/**
+ * A model that needs no network: it says what a scenario scripts, in the scripted order, with real tool calls in
+ * between. It drives the demo and tests, and shows whether a prompt template carries what it should.
+ *
+ * @module
+ */
+import type { Clock } from "@gateway/shared/clock";
+import { type Model, ModelError, type ModelReply, type ModelRequest } from "./model.ts";
+import { type Scenario, SCRIPTED_NODES, type ScriptedNode, type ScriptedReply } from "./scenario.ts";
+
+/** What a {@linkcode ReplayModel} needs. */
+export interface ReplayOptions {
+  /** As configured: `replay/<scenario>`. */
+  readonly id: string;
+  readonly scenario: Scenario;
+  readonly clock: Clock;
+  /** Between two pieces of a text, in milliseconds; 0 is at once. */
+  readonly pieceDelayMs: number;
+}
+
+/** About how long a piece of text is, in characters. */
+const PIECE_LENGTH = 24;
+
+/**
+ * One scripted model. It remembers which replies it has given, so every run needs its own; the roles of a run may
+ * share one or not, since each node has its own part.
+ */
+export class ReplayModel implements Model {
+  readonly id: string;
+  readonly #options: ReplayOptions;
+  readonly #given = new Map<string, number>();
+
+  constructor(options: ReplayOptions) {
+    this.id = options.id;
+    this.#options = options;
+  }
+
+  async complete(request: ModelRequest): Promise<ModelReply> {
+    this.#check(request.signal);
+    const reply = this.#next(request);
+    const prompt = request.messages.map(({ content }) => content).join("\n");
+    const missing = reply.expect.find((text) => !prompt.includes(text));
+    if (missing !== undefined) {
+      throw this.#problem(request, `expects ${JSON.stringify(missing)} in the prompt, which is not there`);
+    }
+    const values = this.#values(request, prompt);
+    const fill = (text: string) => text.replace(/\{\{(\w+)\}\}/g, (all, name) => values.get(name) ?? all);
+    const text = fill(reply.text.join("\n"));
+    await this.#pause(reply.delay_ms, request.signal);
+    await this.#stream(text, request);
+    if (reply.error !== undefined) throw new ModelError(reply.error.kind, reply.error.message);
+    const turn = request.messages.length;
+    return {
+      text,
+      toolCalls: reply.tool_calls.map((call, index) => ({
+        id: `call_${turn}_${index}`,
+        name: call.name,
+        arguments: JSON.stringify(fillValue(call.arguments, fill)),
+      })),
+      usage: reply.usage === undefined
+        ? undefined
+        : { ...reply.usage, total_tokens: reply.usage.input_tokens + reply.usage.output_tokens },
+    };
+  }
+
+  /** The next reply of a node's part. One that calls tools is passed over when there are no tools to call. */
+  #next(request: ModelRequest): ScriptedReply {
+    const { purpose, round, tools = [], toolChoice } = request;
+    const rounds = this.#options.scenario.rounds;
+    if (round > rounds.length) {
+      throw this.#problem(request, `has nothing to say: the script ends after round ${rounds.length}`);
+    }
+    const part = isScripted(purpose) ? rounds[round - 1]?.[purpose] : undefined;
+    if (part === undefined) throw this.#problem(request, "has no part in the script");
+    const mayCall = tools.length > 0 && toolChoice !== "none";
+    const key = `${round} ${purpose}`;
+    for (let index = this.#given.get(key) ?? 0; index < part.length; index++) {
+      const reply = part[index];
+      this.#given.set(key, index + 1);
+      if (reply !== undefined && (mayCall || reply.tool_calls.length === 0)) return reply;
+    }
+    const count = part.length === 1 ? "1 reply" : `${part.length} replies`;
+    throw this.#problem(request, `has nothing more to say: the script gives ${count}`);
+  }
+
+  /** The variables, from the lines of topic and context. The first such line counts. */
+  #values(request: ModelRequest, prompt: string): ReadonlyMap<string, string> {
+    const values = new Map<string, string>();
+    const lines = prompt.split("\n").map((line) => line.replace(/^[\s>*-]*/, ""));
+    for (const [name, { label, default: fallback }] of Object.entries(this.#options.scenario.variables)) {
+      const line = lines.find((line) => line.startsWith(`${label}:`));
+      const value = line?.slice(label.length + 1).trim() || fallback;
+      if (value === undefined) {
+        throw this.#problem(request, `needs a line "${label}: …" in the topic or the context`);
+      }
+      values.set(name, value);
+    }
+    return values;
+  }
+
+  async #stream(text: string, request: ModelRequest): Promise<void> {
+    if (request.onDelta === undefined) return;
+    for (const [piece] of text.matchAll(PIECE)) {
+      await this.#pause(this.#options.pieceDelayMs, request.signal);
+      request.onDelta(piece);
+    }
+  }
+
+  async #pause(ms: number, signal: AbortSignal): Promise<void> {
+    if (ms > 0) await this.#options.clock.sleep(ms, signal).catch(() => {});
+    this.#check(signal);
+  }
+
+  #check(signal: AbortSignal): void {
+    if (signal.aborted) throw new ModelError("canceled", `The call of model "${this.id}" was canceled`);
+  }
+
+  /** Not a bad reply, which the moderator would be asked to mend: the script is at fault. */
+  #problem({ purpose, round }: ModelRequest, what: string): ModelError {
+    return new ModelError("server", `Scenario "${this.id}", round ${round}: ${purpose} ${what}`);
+  }
+}
+
+/** Whole words, so that a text grows as a model's does. */
+const PIECE = new RegExp(String.raw`[\s\S]{1,${PIECE_LENGTH}}(?:\s+|$)|\S+\s*`, "g");
+
+function isScripted(node: string): node is ScriptedNode {
+  return SCRIPTED_NODES.some((known) => known === node);
+}
+
+function fillValue(value: unknown, fill: (text: string) => string): unknown {
+  if (typeof value === "string") return fill(value);
+  if (Array.isArray(value)) return value.map((entry) => fillValue(entry, fill));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, entry]) => [key, fillValue(entry, fill)]));
+}

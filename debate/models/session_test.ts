@@ -1,0 +1,189 @@
+import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import assert from "node:assert/strict";
+import { ModelError } from "./model.ts";
+import { type SessionOptions, SessionTokens, tokenPreview } from "./session.ts";
+
+const signal = new AbortController().signal;
+
+/** A provider that gives `session-1`, `session-2`, …, each for 25 minutes. */
+function sessionsOf(options: Partial<SessionOptions> & { answer?: (count: number) => Response } = {}) {
+  const clock = new FakeClock();
+  const requests: Request[] = [];
+  const endOf = () => Math.floor(clock.now() / 1000) + 1500;
+  const answer = options.answer ??
+    ((count) => Response.json({ token: `tid=session-${count};exp=${endOf()};x=1` }));
+  const sessions = new SessionTokens({
+    url: "https://session.test/token",
+    headers: { "user-agent": "debate" },
+    accessToken: () => Promise.resolve("long-lived-token"),
+    remedy: "log in",
+    fetch: (input, init) => {
+      requests.push(new Request(input, init));
+      return Promise.resolve(answer(requests.length));
+    },
+    clock,
+    ...options,
+  });
+  const name = async () => /session-\d+/.exec(await sessions.token(signal))?.[0];
+  return { sessions, clock, requests, name };
+}
+
+async function failureOf(promise: Promise<unknown>): Promise<ModelError> {
+  const [result] = await Promise.allSettled([promise]);
+  assert.ok(result?.status === "rejected" && result.reason instanceof ModelError);
+  assert.doesNotMatch(result.reason.message, /long-lived|session\.test/);
+  return result.reason;
+}
+
+Deno.test("SessionTokens asks once, and again when less than a minute is left", async () => {
+  const { clock, requests, name } = sessionsOf();
+  assert.equal(await name(), "session-1");
+  await clock.advance(1440_000);
+  assert.equal(await name(), "session-1");
+  await clock.advance(1);
+  assert.equal(await name(), "session-2");
+  assert.deepEqual(requests.map(({ headers }) => headers.get("authorization")), [
+    "token long-lived-token",
+    "token long-lived-token",
+  ]);
+});
+
+Deno.test.each([
+  {
+    name: "expires_at",
+    answer: { token: "session-1", expires_at: Date.UTC(2026, 0, 2, 3, 14, 5) / 1000 },
+    seconds: 600,
+  },
+  { name: "nothing: 25 minutes", answer: { token: "session-1" }, seconds: 1500 },
+  {
+    name: "exp before expires_at",
+    answer: { token: `exp=${Date.UTC(2026, 0, 2, 3, 9, 5) / 1000}`, expires_at: 9 },
+    seconds: 300,
+  },
+])("SessionTokens takes the end from $name", async ({ answer, seconds }) => {
+  const { sessions } = sessionsOf({ answer: () => Response.json(answer) });
+  assert.deepEqual(await sessions.status(signal), {
+    isConfigured: true,
+    isValid: true,
+    expiresInSeconds: seconds,
+    problem: undefined,
+  });
+});
+
+Deno.test("SessionTokens asks once for all who wait", async () => {
+  const { requests, name } = sessionsOf();
+  assert.deepEqual(await Promise.all([name(), name(), name()]), ["session-1", "session-1", "session-1"]);
+  assert.equal(requests.length, 1);
+});
+
+Deno.test("SessionTokens takes a new session for a new access token, also while it asks for the old one", async () => {
+  let accessToken = "old";
+  const late = Promise.withResolvers<Response>();
+  const { sessions, requests, name } = sessionsOf({
+    accessToken: () => Promise.resolve(accessToken),
+    fetch: (input, init) => {
+      requests.push(new Request(input, init));
+      return requests.length === 1 ? late.promise : Promise.resolve(Response.json({ token: "session-2" }));
+    },
+  });
+  const old = sessions.token(signal);
+  await Promise.resolve();
+  await Promise.resolve();
+  accessToken = "new";
+  assert.equal(await name(), "session-2");
+  late.resolve(Response.json({ token: "session-1" }));
+  assert.equal(await old, "session-1");
+  assert.equal(await name(), "session-2");
+  assert.equal(requests.length, 2, "the late one does not replace it");
+});
+
+Deno.test("SessionTokens drops a session that is refused", async () => {
+  const { sessions, name } = sessionsOf();
+  const token = await sessions.token(signal);
+  assert.equal(sessions.refused(token), true);
+  assert.equal(await name(), "session-2");
+  assert.equal(sessions.refused(token), true, "there is a newer one");
+  assert.equal(await name(), "session-2");
+});
+
+Deno.test("SessionTokens sends the access token as it is where there are no sessions", async () => {
+  const { sessions, requests } = sessionsOf({ url: "" });
+  assert.equal(await sessions.token(signal), "long-lived-token");
+  assert.equal(sessions.refused("long-lived-token"), false);
+  assert.equal(requests.length, 0);
+  const { isValid, expiresInSeconds } = await sessions.status(signal);
+  assert.deepEqual({ isValid, expiresInSeconds }, { isValid: true, expiresInSeconds: undefined });
+});
+
+Deno.test.each([
+  { name: "401", answer: () => Response.json({}, { status: 401 }), kind: "auth", text: /HTTP 401\); log in/ },
+  { name: "404", answer: () => Response.json({}, { status: 404 }), kind: "auth", text: /HTTP 404/ },
+  { name: "500", answer: () => Response.json({}, { status: 500 }), kind: "server", text: /HTTP 500/ },
+  { name: "a redirect", answer: () => new Response(null, { status: 302 }), kind: "server", text: /HTTP 302/ },
+  { name: "no token", answer: () => Response.json({ hello: 1 }), kind: "server", text: /no session/ },
+  {
+    name: "a token that breaks headers",
+    answer: () => Response.json({ token: "a\r\nb" }),
+    kind: "server",
+    text: /no session/,
+  },
+  { name: "no JSON", answer: () => new Response("<html>"), kind: "server", text: /no session/ },
+  {
+    name: "an endless answer",
+    answer: () => new Response("x".repeat(5_000_000)),
+    kind: "bad_reply",
+    text: /longer/,
+  },
+  {
+    name: "no connection",
+    answer: () => {
+      throw new TypeError("refused");
+    },
+    kind: "server",
+    text: /cannot be reached/,
+  },
+])("SessionTokens explains $name, and asks again the next time", async ({ answer, kind, text }) => {
+  const { sessions } = sessionsOf({
+    answer: (count) => count === 1 ? answer() : Response.json({ token: "session-2" }),
+  });
+  const error = await failureOf(sessions.token(signal));
+  assert.equal(error.kind, kind);
+  assert.match(error.message, text);
+  assert.equal(await sessions.token(signal), "session-2");
+});
+
+Deno.test("SessionTokens gives up on a provider that does not answer", async () => {
+  const { sessions, clock } = sessionsOf({
+    fetch: (_input, init) =>
+      new Promise((_resolve, reject) =>
+        init?.signal?.addEventListener("abort", () => reject(init.signal?.reason))
+      ),
+  });
+  const failed = failureOf(sessions.token(signal));
+  await clock.advance(10_000);
+  assert.equal((await failed).kind, "timeout");
+  assert.equal(clock.sleeping, 0);
+});
+
+Deno.test("SessionTokens says what to do without an access token", async () => {
+  const { sessions } = sessionsOf({ accessToken: () => Promise.resolve(undefined) });
+  assert.equal((await failureOf(sessions.token(signal))).message, "there is no access token; log in");
+  assert.deepEqual(await sessions.status(signal), {
+    isConfigured: false,
+    isValid: false,
+    expiresInSeconds: undefined,
+    problem: "There is no access token; log in",
+  });
+});
+
+Deno.test("SessionTokens.status() says why there is no session", async () => {
+  const { sessions } = sessionsOf({ answer: () => Response.json({}, { status: 401 }) });
+  const { isConfigured, isValid, problem } = await sessions.status(signal);
+  assert.deepEqual({ isConfigured, isValid }, { isConfigured: true, isValid: false });
+  assert.match(problem ?? "", /^No session: the provider gives no session/);
+});
+
+Deno.test("tokenPreview() shows little of a token, and nothing of a short one", () => {
+  assert.equal(tokenPreview("abcd-0123456789-0123456789"), "abcd…");
+  assert.equal(tokenPreview("short-token"), "…");
+});

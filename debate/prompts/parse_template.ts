@@ -1,0 +1,141 @@
+/**
+ * A prompt template from the text of its file. Strict, with line and reason: a slip in a prompt shows only as a
+ * worse debate.
+ *
+ * @module
+ */
+import { AppError } from "@gateway/shared/errors";
+import { z } from "@zod/zod";
+import { type Document, isMap, isNode, isPair, isScalar, LineCounter, parseDocument } from "yaml";
+import type { PromptTemplate } from "./template.ts";
+
+/** What a file's name says. */
+export interface TemplateId {
+  readonly name: string;
+  readonly language: string;
+}
+
+/** A template's file. */
+export interface TemplateFile {
+  /** Without its folder. */
+  readonly name: string;
+  /** As messages show it. */
+  readonly path: string;
+  readonly text: string;
+  readonly source: PromptTemplate["source"];
+}
+
+/** Longest text of a role, in characters: it goes into every call of a model. */
+const MAX_SYSTEM = 40_000;
+
+const FILE_NAME = /^(?<name>[a-z0-9][a-z0-9_-]{0,63})\.(?<language>[a-z]{2,3}(?:-[A-Za-z0-9]{2,8})?)\.ya?ml$/;
+
+const filled = z.string("must be a text").refine((text) => text.trim() !== "", "must not be empty");
+const system = filled.refine(
+  (text) => text.length <= MAX_SYSTEM,
+  `must have at most ${MAX_SYSTEM} characters`,
+);
+
+const schema = z.strictObject({
+  name: filled,
+  language: filled,
+  version: z.int("must be a whole number").min(1, "must be 1 or more").default(1),
+  description: z.string("must be a text").default(""),
+  diagnostic_system: system,
+  skeptic_system: system,
+  moderator_system: system,
+});
+
+/** Reads `<name>.<language>.yaml`; `undefined` for any other name. */
+export function parseFileName(fileName: string): TemplateId | undefined {
+  const { name, language } = FILE_NAME.exec(fileName)?.groups ?? {};
+  return name === undefined || language === undefined ? undefined : { name, language };
+}
+
+/**
+ * Reads a template.
+ *
+ * @throws {AppError} `invalid_config` with the file, and line and reason for each problem
+ */
+export function parseTemplate(file: TemplateFile): PromptTemplate {
+  const id = parseFileName(file.name);
+  if (id === undefined) {
+    throw invalid(file, [
+      "the file's name is not <name>.<language>.yaml, in small letters, as in network.en.yaml",
+    ]);
+  }
+  const lines = new LineCounter();
+  const document = parseDocument(file.text, { lineCounter: lines, prettyErrors: false });
+  const where = (offset: number) => `line ${Math.max(1, lines.linePos(offset).line)}`;
+  if (document.errors.length > 0) {
+    throw invalid(file, document.errors.map(({ message, pos }) => `${where(pos[0])}: ${oneLine(message)}`));
+  }
+  if (!isMap(document.contents)) {
+    throw invalid(file, ["line 1: expected keys with texts, as in name: network"]);
+  }
+  const result = schema.safeParse(toValue(document, file));
+  if (!result.success) {
+    throw invalid(file, result.error.issues.flatMap((issue) => describe(issue, document, where)));
+  }
+  const { data } = result;
+  for (const key of ["name", "language"] as const) {
+    if (data[key] === id[key]) continue;
+    const line = where(offsetOf(document, key) ?? 0);
+    throw invalid(file, [`${line}: ${key} is "${data[key]}", but the file's name says "${id[key]}"`]);
+  }
+  return {
+    ...id,
+    version: data.version,
+    description: data.description.trim(),
+    source: file.source,
+    diagnosticSystem: data.diagnostic_system,
+    skepticSystem: data.skeptic_system,
+    moderatorSystem: data.moderator_system,
+  };
+}
+
+function toValue(document: Document, file: TemplateFile): unknown {
+  try {
+    // An alias has no use here, and a few of them can stand for gigabytes.
+    return document.toJS({ maxAliasCount: 0 });
+  } catch {
+    throw invalid(file, ["it uses aliases (*name), which templates cannot"]);
+  }
+}
+
+function describe(
+  issue: z.core.$ZodIssue,
+  document: Document,
+  where: (offset: number) => string,
+): readonly string[] {
+  if (issue.code === "unrecognized_keys") {
+    return issue.keys.map((key) => `${where(offsetOf(document, key) ?? 0)}: unknown key "${key}"`);
+  }
+  const key = String(issue.path[0] ?? "");
+  const offset = offsetOf(document, key);
+  return [offset === undefined ? `key "${key}" is missing` : `${where(offset)}: ${key} ${issue.message}`];
+}
+
+function offsetOf(document: Document, key: string): number | undefined {
+  if (!isMap(document.contents)) return undefined;
+  for (const pair of document.contents.items) {
+    if (isPair(pair) && isScalar(pair.key) && String(pair.key.value) === key && isNode(pair.key)) {
+      return pair.key.range?.[0];
+    }
+  }
+  return undefined;
+}
+
+function oneLine(message: string): string {
+  return message.replace(/\s+/g, " ").trim();
+}
+
+const MAX_PROBLEMS = 10;
+
+function invalid(file: TemplateFile, problems: readonly string[]): AppError {
+  const head = `Cannot load prompt template ${JSON.stringify(file.path)}:`;
+  const [first = ""] = problems;
+  if (problems.length === 1) return new AppError("invalid_config", `${head} ${first}`);
+  const shown = [`${head} ${problems.length} problems`, ...problems.slice(0, MAX_PROBLEMS)];
+  return new AppError("invalid_config", shown.join("\n  "));
+}

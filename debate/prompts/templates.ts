@@ -1,0 +1,162 @@
+/**
+ * The templates to choose from: those that ship, and those of the operator's folder, which replace them by name
+ * and language. They are read anew whenever they are asked for, so that a change needs no restart.
+ *
+ * @module
+ */
+import { AppError } from "@gateway/shared/errors";
+import { BUILTIN_TEXTS } from "./builtin.ts";
+import { parseFileName, parseTemplate, type TemplateId } from "./parse_template.ts";
+import type { PromptTemplate } from "./template.ts";
+
+export type { PromptTemplate } from "./template.ts";
+
+/** A file that cannot be used. */
+export interface TemplateProblem {
+  /** Absent when not even the file's name can be read. */
+  readonly id?: TemplateId;
+  /** With file, line and reason. */
+  readonly message: string;
+}
+
+/** The templates to choose from. */
+export interface TemplateSet {
+  /** By name, then language; one of each. */
+  readonly templates: readonly PromptTemplate[];
+  readonly problems: readonly TemplateProblem[];
+}
+
+/** As `GET /api/prompts` lists it. */
+export type TemplateListItem = Pick<
+  PromptTemplate,
+  "name" | "language" | "version" | "description" | "source"
+>;
+
+const FALLBACK_NAME = "default";
+const FALLBACK_LANGUAGE = "en";
+const MAX_FILE_BYTES = 262_144;
+const MAX_FILES = 500;
+
+/** A file of the operator's folder. */
+export interface CustomFile {
+  readonly name: string;
+  readonly path: string;
+  /** Or why it cannot be read. */
+  readonly content: { readonly text: string } | { readonly unreadable: string };
+}
+
+/** The templates of the program and of a folder, which need not exist. */
+export async function loadTemplates(folder: string): Promise<TemplateSet> {
+  return collectTemplates(await readFolder(folder));
+}
+
+/** The templates of the program and of files. */
+export function collectTemplates(files: readonly CustomFile[]): TemplateSet {
+  const templates = new Map<string, PromptTemplate>();
+  const problems: TemplateProblem[] = [];
+  for (const [name, text] of Object.entries(BUILTIN_TEXTS)) {
+    const template = parseTemplate({ name, path: name, text, source: "builtin" });
+    templates.set(keyOf(template), template);
+  }
+  for (const { name, path, content } of files) {
+    const id = parseFileName(name);
+    try {
+      if ("unreadable" in content) {
+        throw new AppError(
+          "invalid_config",
+          `Cannot load prompt template ${JSON.stringify(path)}: ${content.unreadable}`,
+        );
+      }
+      const template = parseTemplate({ name, path, text: content.text, source: "custom" });
+      templates.set(keyOf(template), template);
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error;
+      problems.push({ message: error.message, ...(id === undefined ? {} : { id }) });
+    }
+  }
+  const order = (a: PromptTemplate, b: PromptTemplate) =>
+    compare(a.name, b.name) || compare(a.language, b.language);
+  return { templates: [...templates.values()].sort(order), problems };
+}
+
+/** What a list shows of the templates. */
+export function listTemplates({ templates }: TemplateSet): readonly TemplateListItem[] {
+  return templates.map(({ name, language, version, description, source }) => ({
+    name,
+    language,
+    version,
+    description,
+    source,
+  }));
+}
+
+/**
+ * The template for a name and a language; when there is none, the name in English, then `default` in the
+ * language, then `default` in English. The result says which it is.
+ *
+ * @throws {AppError} `invalid_config` when the operator's file for what would be taken is broken: the template
+ * that it was to replace is not what was asked for
+ */
+export function selectTemplate(
+  { templates, problems }: TemplateSet,
+  name: string,
+  language: string,
+): PromptTemplate {
+  const candidates = [
+    { name, language },
+    { name, language: FALLBACK_LANGUAGE },
+    { name: FALLBACK_NAME, language },
+    { name: FALLBACK_NAME, language: FALLBACK_LANGUAGE },
+  ];
+  for (const wanted of candidates) {
+    const broken = problems.find(({ id }) => id !== undefined && keyOf(id) === keyOf(wanted));
+    if (broken !== undefined) throw new AppError("invalid_config", broken.message);
+    const found = templates.find((template) => keyOf(template) === keyOf(wanted));
+    if (found !== undefined) return found;
+  }
+  throw new AppError("internal", "The default prompt template is missing");
+}
+
+async function readFolder(folder: string): Promise<readonly CustomFile[]> {
+  const names: string[] = [];
+  try {
+    for await (const { name, isDirectory } of Deno.readDir(folder)) {
+      if (!isDirectory && /\.ya?ml$/i.test(name) && !name.startsWith(".")) names.push(name);
+    }
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return [];
+    throw new AppError(
+      "invalid_config",
+      `Cannot read the folder of prompt templates ${JSON.stringify(folder)}`,
+      {
+        cause: error,
+      },
+    );
+  }
+  const sorted = names.sort(compare).slice(0, MAX_FILES);
+  return await Promise.all(sorted.map((name) => readCustom(folder, name)));
+}
+
+async function readCustom(folder: string, name: string): Promise<CustomFile> {
+  const path = `${folder}/${name}`;
+  try {
+    const { size, isFile } = await Deno.stat(path);
+    if (!isFile) return { name, path, content: { unreadable: "it is not a file" } };
+    if (size > MAX_FILE_BYTES) {
+      return { name, path, content: { unreadable: `it is larger than ${MAX_FILE_BYTES} bytes` } };
+    }
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(await Deno.readFile(path));
+    return { name, path, content: { text } };
+  } catch (error) {
+    const reason = error instanceof TypeError ? "it is not UTF-8 text" : "it cannot be read";
+    return { name, path, content: { unreadable: reason } };
+  }
+}
+
+function keyOf({ name, language }: TemplateId): string {
+  return `${name}.${language}`;
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

@@ -1,0 +1,91 @@
+/**
+ * The folder of the run records on a disk. One process at a time has it: another one would take the runs of the
+ * first for interrupted.
+ *
+ * @module
+ */
+import { writeFileAtomic } from "@gateway/shared/atomic_file";
+import { AppError } from "@gateway/shared/errors";
+import { join } from "node:path";
+import type { FileEnds, Folder } from "./folder.ts";
+
+const LOCK = ".lock";
+const TAIL_BYTES = 16;
+
+/**
+ * Opens a folder, making it where needed, for the owner alone: records hold what is known of an incident.
+ *
+ * @throws {AppError} `invalid_config` when it cannot be used, or another process has it
+ */
+export async function openDiskFolder(path: string): Promise<Folder> {
+  try {
+    await Deno.mkdir(path, { recursive: true, mode: 0o700 });
+    return createFolder(path, await takeLock(path));
+  } catch (cause) {
+    if (cause instanceof AppError) throw cause;
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new AppError("invalid_config", `Cannot use DATA_DIR ${JSON.stringify(path)}: ${reason}`, { cause });
+  }
+}
+
+async function takeLock(path: string): Promise<Deno.FsFile> {
+  const file = await Deno.open(join(path, LOCK), { write: true, create: true, mode: 0o600 });
+  try {
+    if (await file.tryLock(true)) return file;
+  } catch (error) {
+    file.close();
+    throw error;
+  }
+  file.close();
+  throw new AppError(
+    "invalid_config",
+    `Cannot use DATA_DIR ${JSON.stringify(path)}: another server is using it`,
+  );
+}
+
+function createFolder(path: string, lock: Deno.FsFile): Folder {
+  const at = (name: string) => {
+    if (name === "" || name.includes("/") || name === "..") throw new TypeError("Not the name of a file");
+    return join(path, name);
+  };
+  return {
+    async names() {
+      const names: string[] = [];
+      for await (const entry of Deno.readDir(path)) if (entry.isFile) names.push(entry.name);
+      return names;
+    },
+    read: (name) => unlessMissing(() => Deno.readFile(at(name))),
+    readEnds: (name, headBytes) => unlessMissing(() => readEnds(at(name), headBytes)),
+    write: (name, bytes) => writeFileAtomic(at(name), bytes, { mode: 0o600 }),
+    append: (name, bytes) => Deno.writeFile(at(name), bytes, { append: true, mode: 0o600 }),
+    async remove(name) {
+      await unlessMissing(() => Deno.remove(at(name)));
+    },
+    close() {
+      // Programs that are being started hold copies of the descriptor until their exec, and with it the lock.
+      lock.unlockSync();
+      lock.close();
+      return Promise.resolve();
+    },
+  };
+}
+
+async function readEnds(path: string, headBytes: number): Promise<FileEnds> {
+  using file = await Deno.open(path);
+  const head = new Uint8Array(headBytes);
+  const length = await file.read(head) ?? 0;
+  const { size } = await file.stat();
+  const tail = new Uint8Array(Math.min(TAIL_BYTES, size));
+  await file.seek(size - tail.length, Deno.SeekMode.Start);
+  const tailLength = await file.read(tail) ?? 0;
+  return { head: head.subarray(0, length), tail: tail.subarray(0, tailLength), size };
+}
+
+async function unlessMissing<T>(act: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await act();
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
+}

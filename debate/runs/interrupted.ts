@@ -1,0 +1,51 @@
+/**
+ * What becomes of the record of a run whose server stopped.
+ *
+ * @module
+ */
+import { readJournal } from "./journal.ts";
+import { lastHypotheses, readEvents, type StoredEvent } from "./record.ts";
+
+const NO_TOKENS = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
+
+/** Told where the events end. */
+export const INTERRUPTED = "The server stopped while the run was going on";
+
+/**
+ * The record with the events of its journal, ended as every run is. All else that it says stays as it is, and in
+ * its order.
+ *
+ * @throws {TypeError} when it is no object
+ */
+export function interruptedRecord(record: unknown, journal: string): Readonly<Record<string, unknown>> {
+  if (typeof record !== "object" || record === null) throw new TypeError("Not a record");
+  const before = "events" in record && Array.isArray(record.events) ? readEvents(record.events) : [];
+  const told = before.length > 0 ? before : readJournal(journal);
+  const isEnded = told.some(({ type }) => type === "run_finished");
+  const events = isEnded ? told : [...told, ...END];
+  return {
+    ...record,
+    status: "interrupted",
+    hypotheses: lastHypotheses(told),
+    tool_calls_log: toolCalls(told),
+    events,
+  };
+}
+
+const END: readonly StoredEvent[] = [
+  { type: "error", message: INTERRUPTED },
+  {
+    type: "run_finished",
+    status: "interrupted",
+    token_totals: { by_node: {}, total: NO_TOKENS },
+    cost_estimate: null,
+  },
+];
+
+function toolCalls(events: readonly StoredEvent[]): readonly Readonly<Record<string, unknown>>[] {
+  return events.filter(({ type }) => type === "tool_call").map(
+    ({ agent_node, tool_name, args, result, error, approval }) => (
+      { agent: agent_node, tool_name, args, result, error, approval }
+    ),
+  );
+}

@@ -1,0 +1,202 @@
+/**
+ * A run that is going on: what it has told so far, who is asked for what, and how it is stopped.
+ *
+ * @module
+ */
+import type { Clock } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
+import type { ApprovalAnswer, ApprovalCall } from "../agents/debate.ts";
+import type { CollectedContext } from "../context/collect.ts";
+import { EPHEMERAL, type RunEvent } from "../events.ts";
+import { EventLog } from "./event_log.ts";
+import type { Journal } from "./journal.ts";
+import {
+  beginRecord,
+  lastHypotheses,
+  readHypotheses,
+  type RunHeader,
+  type RunRecord,
+  type StoredEvent,
+} from "./record.ts";
+
+/** What an operator may change while a run is going on. */
+export interface RunOptions {
+  /** Tools of the list need an operator's word. */
+  readonly requireApproval: boolean;
+  /** The run waits for a comment after each round. */
+  readonly pauseBetweenRounds: boolean;
+}
+
+/** What a run is made of. */
+export interface LiveRunSetup {
+  readonly header: RunHeader;
+  readonly context: CollectedContext;
+  readonly options: RunOptions;
+  readonly journal: Journal;
+  readonly clock: Clock;
+  /** The tools that wait for the operator. */
+  readonly approvalTools: ReadonlySet<string>;
+  readonly approvalTimeoutMs: number;
+  readonly commentTimeoutMs: number;
+}
+
+type Resolution = "approved" | "rejected" | "timeout";
+
+/** One run that is going on. */
+export class LiveRun {
+  readonly header: RunHeader;
+  readonly context: CollectedContext;
+  readonly log: EventLog;
+  readonly #setup: LiveRunSetup;
+  readonly #events: StoredEvent[] = [];
+  readonly #approvals = new Map<string, (resolution: Resolution) => void>();
+  readonly #cancel = new AbortController();
+  #answerPause: ((comment: string) => void) | undefined;
+  #options: RunOptions;
+
+  constructor(setup: LiveRunSetup) {
+    this.#setup = setup;
+    this.header = setup.header;
+    this.context = setup.context;
+    this.log = new EventLog(setup.clock);
+    this.#options = setup.options;
+  }
+
+  /** What is stored of it so far. */
+  get events(): readonly StoredEvent[] {
+    return this.#events;
+  }
+
+  get options(): RunOptions {
+    return this.#options;
+  }
+
+  /** Aborted when the run is to stop. */
+  get signal(): AbortSignal {
+    return this.#cancel.signal;
+  }
+
+  /** Takes an event: to subscribers and, unless it is ephemeral, to the record and its journal. */
+  emit(event: RunEvent): void {
+    if (this.log.isEnded) return;
+    const { type } = event;
+    if (EPHEMERAL.has(type)) return this.log.append({ type, json: JSON.stringify(event) });
+    const stored = this.stamp(event);
+    const json = JSON.stringify(stored);
+    this.#events.push(stored);
+    this.#setup.journal.add(json);
+    this.log.append({ type, json });
+  }
+
+  /** An event with its time, as it is stored. */
+  stamp(event: RunEvent): StoredEvent {
+    return { ...event, timestamp: new Date(this.#setup.clock.now()).toISOString() };
+  }
+
+  /** Tells the last events, which the record already has. */
+  conclude(events: readonly StoredEvent[]): void {
+    this.#events.push(...events);
+    for (const event of events) this.log.append({ type: event.type, json: JSON.stringify(event) });
+    this.log.end();
+  }
+
+  /** Waits until the journal has everything. */
+  settle(): Promise<void> {
+    return this.#setup.journal.settle();
+  }
+
+  /** The record as it is now. */
+  toRecord(): RunRecord {
+    return {
+      ...beginRecord(this.header, this.context),
+      hypotheses: readHypotheses(lastHypotheses(this.#events)),
+      events: this.#events,
+    };
+  }
+
+  /** Asks the operator for a tool call, where that is wanted. */
+  async approve(call: ApprovalCall): Promise<ApprovalAnswer> {
+    const { call_id, tool_name, args, agent_node, agent_role } = call;
+    const { approvalTools, approvalTimeoutMs, clock } = this.#setup;
+    if (!this.#options.requireApproval || !approvalTools.has(tool_name)) return "auto";
+    const timer = new AbortController();
+    const answer = Promise.withResolvers<Resolution>();
+    const stop = () => answer.resolve("rejected");
+    if (call.signal.aborted) stop();
+    call.signal.addEventListener("abort", stop, { once: true });
+    this.#approvals.set(call_id, answer.resolve);
+    clock.sleep(approvalTimeoutMs, timer.signal).then(() => answer.resolve("timeout"), () => {});
+    this.emit({ type: "tool_approval_request", call_id, tool_name, args, agent_node, agent_role });
+    const resolution = await answer.promise;
+    timer.abort();
+    call.signal.removeEventListener("abort", stop);
+    this.#approvals.delete(call_id);
+    const approved = resolution === "approved";
+    this.emit({ type: "tool_approval_resolved", call_id, approved, resolution });
+    return resolution;
+  }
+
+  /**
+   * The operator's word about a tool call. The first one counts.
+   *
+   * @throws {AppError} `not_found` when nobody waits for it
+   */
+  decide(callId: string, isApproved: boolean): void {
+    const resolve = this.#approvals.get(callId);
+    if (resolve === undefined) {
+      throw new AppError(
+        "not_found",
+        "No such tool call waits for approval: it is decided, or its time is over",
+      );
+    }
+    this.#approvals.delete(callId);
+    resolve(isApproved ? "approved" : "rejected");
+  }
+
+  /** Waits for the operator's comment. */
+  async waitForComment(): Promise<string> {
+    // What was turned off between the question and the wait needs no comment.
+    if (!this.#options.pauseBetweenRounds) return "";
+    const timer = new AbortController();
+    const answer = Promise.withResolvers<string>();
+    const stop = () => answer.resolve("");
+    if (this.signal.aborted) stop();
+    this.signal.addEventListener("abort", stop, { once: true });
+    this.#answerPause = answer.resolve;
+    this.#setup.clock.sleep(this.#setup.commentTimeoutMs, timer.signal).then(stop, () => {});
+    const comment = await answer.promise;
+    timer.abort();
+    this.signal.removeEventListener("abort", stop);
+    this.#answerPause = undefined;
+    return comment;
+  }
+
+  /**
+   * The operator's comment, empty for none. The first one counts.
+   *
+   * @throws {AppError} `conflict` when the run does not wait for one
+   */
+  comment(text: string): void {
+    const answer = this.#answerPause;
+    if (answer === undefined) {
+      throw new AppError("conflict", "The run does not wait for a comment: it pauses only between rounds");
+    }
+    this.#answerPause = undefined;
+    answer(text);
+  }
+
+  /** Changes options. What is waited for only because of one that is turned off goes on. */
+  change(options: Partial<RunOptions>): RunOptions {
+    this.#options = { ...this.#options, ...options };
+    if (!this.#options.requireApproval) {
+      for (const callId of [...this.#approvals.keys()]) this.decide(callId, true);
+    }
+    if (!this.#options.pauseBetweenRounds && this.#answerPause !== undefined) this.comment("");
+    return this.#options;
+  }
+
+  /** Stops the run as soon as it can. */
+  cancel(): void {
+    this.#cancel.abort(new AppError("canceled", "The run was cancelled"));
+  }
+}

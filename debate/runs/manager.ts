@@ -1,0 +1,297 @@
+/**
+ * Starts runs, keeps those that are going on, and stores how they end.
+ *
+ * @module
+ */
+import type { Clock } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
+import type { DebateOutcome, DebatePorts, DebateSetup, PriorRun } from "../agents/debate.ts";
+import type { CollectedContext } from "../context/collect.ts";
+import type { Settings } from "../config.ts";
+import type { CostEstimate, RunEnd, RunEvent, TokenTotals } from "../events.ts";
+import { type Model, ModelError } from "../models/model.ts";
+import type { PromptTemplate } from "../prompts/template.ts";
+import type { Tool } from "../tools/tool.ts";
+import { LiveRun, type RunOptions } from "./live_run.ts";
+import {
+  beginRecord,
+  type RunEfforts,
+  type RunHeader,
+  type RunModels,
+  type RunRecord,
+  type StoredEvent,
+} from "./record.ts";
+import type { RunStore } from "./store.ts";
+
+/** The models of a run, by id. */
+export interface RoleModels extends RunModels {
+  readonly summary: string;
+}
+
+/** What runs are made with. */
+export interface RunPorts {
+  readonly store: RunStore;
+  readonly clock: Clock;
+  /** A fresh id of 32 hexadecimal digits. */
+  readonly newRunId: () => string;
+  /** A fresh id of 12 hexadecimal digits. */
+  readonly newCallId: () => string;
+  readonly holdDebate: (setup: DebateSetup, ports: DebatePorts) => Promise<DebateOutcome>;
+  /** @throws {ModelError | AppError} when there can be no such model */
+  readonly openModel: (id: string) => Model | Promise<Model>;
+  /** Of one run. */
+  readonly openTools: () => readonly Tool[];
+  readonly audit: DebatePorts["audit"];
+  readonly estimateCost: (totals: TokenTotals, models: RoleModels) => CostEstimate | null;
+  readonly warn: (message: string) => void;
+}
+
+/** A run to be started. */
+export interface RunRequest {
+  readonly topic: string;
+  readonly context: CollectedContext;
+  readonly models: RunModels;
+  readonly efforts: RunEfforts;
+  /** The name that was asked for. */
+  readonly templateName: string;
+  readonly language: string;
+  readonly template: PromptTemplate;
+  readonly options: RunOptions;
+  /** The run that it resumes. */
+  readonly parent?: { readonly runId: string; readonly topic: string; readonly prior: PriorRun };
+}
+
+const MAX_LIVE = 200;
+const MS = 1000;
+
+/** All runs that are going on. */
+export class RunManager {
+  readonly #ports: RunPorts;
+  readonly #settings: Settings;
+  readonly #live = new Map<string, LiveRun>();
+  readonly #held = new Set<Promise<void>>();
+  #starting = 0;
+  #isClosing = false;
+
+  constructor(settings: Settings, ports: RunPorts) {
+    this.#settings = settings;
+    this.#ports = ports;
+  }
+
+  /** A run that is going on. */
+  find(runId: string): LiveRun | undefined {
+    return this.#live.get(runId);
+  }
+
+  /**
+   * Starts a run, and gives its id as soon as its record is there.
+   *
+   * @throws {AppError} `rate_limited` when too many are going on, `canceled` when the server is stopping,
+   * `internal` when the record cannot be written
+   */
+  async start(request: RunRequest): Promise<string> {
+    if (this.#isClosing) throw new AppError("canceled", "The server is stopping");
+    if (this.#live.size + this.#starting >= MAX_LIVE) {
+      throw new AppError("rate_limited", `There are ${MAX_LIVE} runs going on, and no more at a time`, {
+        retryAfterSeconds: 60,
+      });
+    }
+    this.#starting += 1;
+    try {
+      const run = await this.#open(request);
+      const { run_id } = run.header;
+      this.#live.set(run_id, run);
+      if (this.#isClosing) run.cancel();
+      const held = this.#hold(run, request).finally(() => this.#held.delete(held));
+      this.#held.add(held);
+      return run_id;
+    } finally {
+      this.#starting -= 1;
+    }
+  }
+
+  /** Stops everything. The records stay marked as running: the next start makes them interrupted. */
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    for (const run of this.#live.values()) run.cancel();
+    await Promise.all(this.#held);
+  }
+
+  async #open(request: RunRequest): Promise<LiveRun> {
+    const { clock, store, newRunId } = this.#ports;
+    const { APPROVAL_REQUIRED_TOOLS, APPROVAL_TIMEOUT_SECONDS, COMMENT_TIMEOUT_SECONDS } = this.#settings;
+    const header = toHeader(request, newRunId(), clock.now());
+    const { context, options } = request;
+    const journal = await begin(store, beginRecord(header, context));
+    return new LiveRun({
+      header,
+      context,
+      options,
+      journal,
+      clock,
+      approvalTools: new Set(APPROVAL_REQUIRED_TOOLS),
+      approvalTimeoutMs: APPROVAL_TIMEOUT_SECONDS * MS,
+      commentTimeoutMs: COMMENT_TIMEOUT_SECONDS * MS,
+    });
+  }
+
+  async #hold(run: LiveRun, request: RunRequest): Promise<void> {
+    const { parent } = request;
+    if (parent !== undefined) {
+      run.emit({ type: "run_resumed", parent_run_id: parent.runId, parent_topic: parent.topic });
+    }
+    const outcome = await this.#debate(run, request);
+    await run.settle();
+    // Stopped by us, not by an operator.
+    if (this.#isClosing && outcome.status === "cancelled") return run.log.end();
+    const ending = await this.#store(run, request, outcome);
+    // In one turn: whoever has the last event finds the run ended.
+    this.#live.delete(run.header.run_id);
+    run.conclude(ending);
+  }
+
+  async #debate(run: LiveRun, request: RunRequest): Promise<Outcome> {
+    const { holdDebate, openTools, audit, clock, newCallId, warn } = this.#ports;
+    try {
+      const setup = await this.#toSetup(run.header.run_id, request);
+      return await holdDebate(setup, {
+        emit: (event) => run.emit(event),
+        tools: openTools(),
+        approve: (call) => run.approve(call),
+        isPaused: () => run.options.pauseBetweenRounds,
+        waitForComment: () => run.waitForComment(),
+        audit,
+        warn,
+        clock,
+        newId: newCallId,
+        signal: run.signal,
+      });
+    } catch (error) {
+      if (run.signal.aborted) return { status: "cancelled" };
+      const isKnown = error instanceof ModelError || error instanceof AppError;
+      if (!isKnown) {
+        warn(`run ${run.header.run_id} failed: ${error instanceof Error ? error.name : typeof error}`);
+      }
+      return { status: "error", error: isKnown ? error.message : "The run failed unexpectedly" };
+    }
+  }
+
+  async #toSetup(runId: string, request: RunRequest): Promise<DebateSetup> {
+    const { openModel } = this.#ports;
+    const settings = this.#settings;
+    const ids = modelIds(request, settings);
+    const { parent } = request;
+    return {
+      runId,
+      topic: request.topic,
+      context: request.context.text,
+      models: {
+        diagnostic: await openModel(ids.diagnostic),
+        skeptic: await openModel(ids.skeptic),
+        moderator: await openModel(ids.moderator),
+        summary: await openModel(ids.summary),
+      },
+      efforts: request.efforts,
+      maxRounds: settings.MAX_ROUNDS,
+      confidenceThreshold: settings.CONFIDENCE_THRESHOLD,
+      earlyOut: { enabled: settings.EARLY_OUT_ENABLED, threshold: settings.EARLY_OUT_THRESHOLD },
+      compressHistory: settings.COMPRESS_HISTORY,
+      template: request.template,
+      language: request.language,
+      toolBudget: settings.MAX_TOOL_CALLS_PER_AGENT,
+      maxConsecutiveErrors: settings.MAX_CONSECUTIVE_ERRORS,
+      timeouts: {
+        modelMs: settings.MODEL_TIMEOUT_SECONDS * MS,
+        ...(settings.RUN_TIMEOUT_SECONDS > 0 && { runMs: settings.RUN_TIMEOUT_SECONDS * MS }),
+      },
+      ...(parent !== undefined && { initial: parent.prior }),
+    };
+  }
+
+  /** Stores the record with its last events, and gives these. */
+  async #store(run: LiveRun, request: RunRequest, outcome: Outcome): Promise<readonly StoredEvent[]> {
+    const { store, warn } = this.#ports;
+    const record = this.#conclude(run, request, outcome);
+    try {
+      await store.finish(record);
+      return record.events.slice(run.events.length);
+    } catch (error) {
+      warn(
+        `cannot store run ${run.header.run_id}: ${error instanceof Error ? error.message : String(error)}`,
+      );
+      const told: RunEvent = { type: "error", message: UNSAVED };
+      return [run.stamp(told), ...record.events.slice(run.events.length)];
+    }
+  }
+
+  #conclude(run: LiveRun, request: RunRequest, outcome: Outcome): RunRecord {
+    const { clock, estimateCost } = this.#ports;
+    const usage = outcome.usage ?? NO_TOKENS;
+    const cost = estimateCost(usage, modelIds(request, this.#settings));
+    const ending: RunEvent[] = [];
+    if (outcome.status === "cancelled") ending.push({ type: "run_cancelled" });
+    if (outcome.status === "error") {
+      ending.push({ type: "error", message: outcome.error ?? "The run failed" });
+    }
+    ending.push({ type: "run_finished", status: outcome.status, token_totals: usage, cost_estimate: cost });
+    const { status: _running, schema_version, ...header } = run.header;
+    const now = clock.now();
+    const ended: RunHeader = {
+      ...header,
+      finished_at: new Date(now).toISOString(),
+      duration_seconds: Math.max(0, Math.round((now - Date.parse(header.timestamp)) / 100) / 10),
+      token_totals: usage,
+      cost_estimate: cost,
+      status: outcome.status,
+      schema_version,
+    };
+    return {
+      ...beginRecord(ended, run.context),
+      final_result: outcome.finalText || null,
+      decision: outcome.decision ?? null,
+      hypotheses: outcome.hypotheses ?? [],
+      round_log: outcome.roundLog ?? [],
+      tool_calls_log: outcome.toolLog ?? [],
+      events: [...run.events, ...ending.map((event) => run.stamp(event))],
+    };
+  }
+}
+
+/** How a run went; only its status when it did not get as far as a debate. */
+type Outcome = { readonly status: RunEnd } & Partial<DebateOutcome>;
+
+const NO_TOKENS: TokenTotals = {
+  by_node: {},
+  total: { input_tokens: 0, output_tokens: 0, total_tokens: 0 },
+};
+
+const UNSAVED = "The record of this run could not be stored: export its report before the server stops";
+
+async function begin(store: RunStore, record: RunRecord) {
+  try {
+    return await store.begin(record);
+  } catch (cause) {
+    throw new AppError("internal", "The record of the run cannot be written: is DATA_DIR full?", { cause });
+  }
+}
+
+function toHeader(request: RunRequest, runId: string, now: number): RunHeader {
+  const { topic, models, efforts, templateName, language, parent } = request;
+  return {
+    run_id: runId,
+    topic,
+    timestamp: new Date(now).toISOString(),
+    models,
+    reasoning_effort: efforts,
+    template: templateName,
+    language,
+    parent_run_id: parent?.runId ?? null,
+    ...(parent !== undefined && { parent_topic: parent.topic }),
+    status: "running",
+    schema_version: 1,
+  };
+}
+
+function modelIds({ models }: RunRequest, { SUMMARY_MODEL }: Settings): RoleModels {
+  return { ...models, summary: SUMMARY_MODEL || models.moderator };
+}

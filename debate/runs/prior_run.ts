@@ -1,0 +1,34 @@
+/**
+ * What a resumed run is told of the one before.
+ *
+ * @module
+ */
+import type { PriorRun } from "../agents/debate.ts";
+import type { HistoryRole, PriorEntry } from "../graph/state.ts";
+import type { ReadRecord, StoredEvent } from "./record.ts";
+
+const ROLE_OF_NODE: Readonly<Record<string, HistoryRole>> = {
+  diagnostic_agent: "diagnostic_agent",
+  skeptic_agent: "skeptic_agent",
+  diagnostic_rebuttal_agent: "diagnostic_rebuttal",
+};
+
+/** Rebuilds history and hypotheses from a record. The runs before that one are not in it. */
+export function priorRun({ events, hypotheses }: ReadRecord): PriorRun {
+  return { history: events.flatMap((event) => toEntry(event) ?? []), hypotheses };
+}
+
+function toEntry(event: StoredEvent): PriorEntry | undefined {
+  const { type, node, content, decision } = event;
+  if (type === "agent_completed" && typeof content === "string") {
+    const role = ROLE_OF_NODE[String(node)];
+    return role === undefined ? undefined : { role, content };
+  }
+  if (type === "moderator_decision" && typeof decision === "object" && decision !== null) {
+    return { role: "moderator", content: JSON.stringify(decision, null, 2) };
+  }
+  if (type === "user_comment" && typeof content === "string" && content !== "") {
+    return { role: "user", content };
+  }
+  return undefined;
+}

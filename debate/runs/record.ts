@@ -1,0 +1,237 @@
+/**
+ * What is kept of a run: one JSON object a file. Records of other versions, or made by hand, are read as far as
+ * they can be understood.
+ *
+ * @module
+ */
+import { z } from "@zod/zod";
+import type { CollectedContext } from "../context/collect.ts";
+import type { RedactionCounts } from "../context/redact_context.ts";
+import type { CostEstimate, RunEnd, TokenTotals } from "../events.ts";
+import type { Decision, Hypothesis, RoundLogEntry, ToolLogEntry } from "../graph/state.ts";
+import type { ReasoningEffort } from "../models/model.ts";
+
+/** Where a run stands. `interrupted`: the server stopped in the middle of it. */
+export type RunStatus = "running" | RunEnd | "interrupted";
+
+/** The three debaters' models, by id. */
+export interface RunModels {
+  readonly diagnostic: string;
+  readonly skeptic: string;
+  readonly moderator: string;
+}
+
+/** How hard each of them is asked to think. */
+export type RunEfforts = Readonly<Record<keyof RunModels, ReasoningEffort | "none">>;
+
+/** An event as it is kept: of whatever version, so nothing but its type is sure. */
+export interface StoredEvent {
+  readonly type: string;
+  readonly [field: string]: unknown;
+}
+
+/** The part of a record that a list needs; it comes first in the file. */
+export interface RunHeader {
+  readonly run_id: string;
+  readonly topic: string;
+  /** Of the start; ISO 8601, UTC. */
+  readonly timestamp: string;
+  readonly models: RunModels;
+  readonly reasoning_effort: RunEfforts;
+  readonly template: string;
+  readonly language: string;
+  /** The run that this one resumes. */
+  readonly parent_run_id: string | null;
+  readonly parent_topic?: string;
+  readonly finished_at?: string;
+  /** One decimal. */
+  readonly duration_seconds?: number;
+  readonly token_totals?: TokenTotals;
+  readonly cost_estimate?: CostEstimate | null;
+  readonly status: RunStatus;
+  readonly schema_version: 1;
+}
+
+/** A whole record, in the order of its keys. */
+export interface RunRecord extends RunHeader {
+  /** Redacted, unless the operator wished otherwise. */
+  readonly context: string;
+  /** How many secrets of which class were masked. */
+  readonly context_redactions: RedactionCounts;
+  /** What was left out of the context, and why. */
+  readonly context_notes: readonly string[];
+  readonly final_result: string | null;
+  readonly decision: Decision | null;
+  readonly hypotheses: readonly Hypothesis[];
+  readonly round_log: readonly RoundLogEntry[];
+  readonly tool_calls_log: readonly ToolLogEntry[];
+  /** Without the ephemeral ones. */
+  readonly events: readonly StoredEvent[];
+}
+
+/** A record as it was read: what is missing or odd is left out. */
+export interface ReadRecord extends RunListItem {
+  readonly reasoning_effort: Readonly<Partial<Record<keyof RunModels, string>>>;
+  readonly parent_topic: string | null;
+  readonly context: string;
+  readonly hypotheses: readonly Hypothesis[];
+  readonly events: readonly StoredEvent[];
+}
+
+/** One line of the list; `null` for what the record does not say. */
+export interface RunListItem {
+  readonly run_id: string;
+  readonly topic: string | null;
+  readonly timestamp: string | null;
+  readonly finished_at: string | null;
+  readonly duration_seconds: number | null;
+  readonly status: RunStatus | null;
+  readonly models: Readonly<Partial<Record<keyof RunModels, string>>> | null;
+  readonly template: string | null;
+  readonly language: string | null;
+  readonly parent_run_id: string | null;
+  readonly token_totals: Readonly<Record<string, unknown>> | null;
+  readonly cost_estimate: Readonly<Record<string, unknown>> | null;
+}
+
+/** The record of a run that begins. */
+export function beginRecord(header: RunHeader, { text, redactions, notes }: CollectedContext): RunRecord {
+  return {
+    ...header,
+    context: text,
+    context_redactions: redactions,
+    context_notes: notes,
+    final_result: null,
+    decision: null,
+    hypotheses: [],
+    round_log: [],
+    tool_calls_log: [],
+    events: [],
+  };
+}
+
+const text = z.string().nullable().catch(null);
+const object = z.record(z.string(), z.unknown()).nullable().catch(null);
+const byRole = z.object({
+  diagnostic: z.string().exactOptional().catch(""),
+  skeptic: z.string().exactOptional().catch(""),
+  moderator: z.string().exactOptional().catch(""),
+});
+
+const LIST_FIELDS = {
+  topic: text,
+  timestamp: text,
+  finished_at: text,
+  duration_seconds: z.number().nullable().catch(null),
+  status: z.enum(["running", "completed", "cancelled", "error", "interrupted"]).nullable().catch(null),
+  models: byRole.nullable().catch(null),
+  template: text,
+  language: text,
+  parent_run_id: text,
+  token_totals: object,
+  cost_estimate: object,
+};
+
+const listSchema = z.object(LIST_FIELDS);
+
+const nodeSchema = z.enum([
+  "diagnostic_agent",
+  "skeptic_agent",
+  "diagnostic_rebuttal_agent",
+  "moderator_agent",
+  "summarize_history",
+  "user_input_gate",
+  "finalize",
+]);
+const stateSchema = z.enum(["active", "rejected", "confirmed"]);
+
+const hypothesisSchema: z.ZodType<Hypothesis> = z.object({
+  id: z.string(),
+  text: z.string(),
+  state: stateSchema,
+  proposer: nodeSchema.catch("diagnostic_agent"),
+  round: z.number().catch(0),
+  supporting_evidence: z.array(z.string()).catch([]),
+  rejected_reason: z.string().nullable().catch(null),
+  probability: z.number().nullable().catch(null),
+  transitions: z.array(z.object({
+    round: z.number(),
+    from: stateSchema.nullable(),
+    to: stateSchema,
+    agent: nodeSchema,
+    note: z.string(),
+  })).catch([]),
+});
+
+const recordSchema = z.object({
+  ...LIST_FIELDS,
+  reasoning_effort: byRole.catch({}),
+  parent_topic: text,
+  context: z.string().catch(""),
+  hypotheses: z.unknown().optional(),
+  events: z.array(z.unknown()).catch([]),
+});
+
+const eventSchema: z.ZodType<StoredEvent> = z.looseObject({ type: z.string() });
+
+/** What a list shows of a header; `undefined` when it is no object. The id is that of the file. */
+export function toListItem(runId: string, header: unknown): RunListItem | undefined {
+  const result = listSchema.safeParse(header);
+  return result.success ? { run_id: runId, ...cutTopic(result.data) } : undefined;
+}
+
+const MAX_LISTED_TOPIC = 500;
+
+function cutTopic<T extends { readonly topic: string | null }>(item: T): T {
+  const { topic } = item;
+  if (topic === null || topic.length <= MAX_LISTED_TOPIC) return item;
+  return { ...item, topic: `${topic.slice(0, MAX_LISTED_TOPIC).toWellFormed()}…` };
+}
+
+/** Reads a record; `undefined` when it is no object. Hypotheses and events that are none are left out. */
+export function readRecord(runId: string, value: unknown): ReadRecord | undefined {
+  const result = recordSchema.safeParse(value);
+  if (!result.success) return undefined;
+  const events = readEvents(result.data.events);
+  const listed = Array.isArray(result.data.hypotheses) ? result.data.hypotheses : lastHypotheses(events);
+  return { ...result.data, run_id: runId, events, hypotheses: readHypotheses(listed) };
+}
+
+/** The hypotheses in a list of anything. */
+export function readHypotheses(values: readonly unknown[]): readonly Hypothesis[] {
+  return values.flatMap((value) => hypothesisSchema.safeParse(value).data ?? []);
+}
+
+/** The events in a list of anything. */
+export function readEvents(values: readonly unknown[]): readonly StoredEvent[] {
+  return values.flatMap((value) => eventSchema.safeParse(value).data ?? []);
+}
+
+/** The last table of hypotheses that the events tell. */
+export function lastHypotheses(events: readonly StoredEvent[]): readonly unknown[] {
+  const table = events.findLast(({ type }) => type === "hypothesis_update")?.hypotheses;
+  return Array.isArray(table) ? table : [];
+}
+
+/** A record as its file: indented by two, so that {@linkcode parseHead} finds its way. */
+export function formatRecord(record: RunRecord): string {
+  return `${JSON.stringify(record, null, 2)}\n`;
+}
+
+const AFTER_HEADER = '\n  "context": ';
+
+/**
+ * The header in the first part of a record's file, without reading on. Inside of strings there are no line feeds,
+ * and deeper keys are indented more: the first such line ends the header.
+ *
+ * @returns `undefined` when it is not in there, or the file is not laid out as ours
+ */
+export function parseHead(head: string): unknown {
+  const end = head.indexOf(AFTER_HEADER);
+  if (end < 0) return undefined;
+  try {
+    return JSON.parse(`${head.slice(0, end).replace(/,\s*$/, "")}}`);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,230 @@
+/**
+ * Keeps the records of runs in a folder: `<run_id>.json`, and `<run_id>.events.jsonl` while a run lasts.
+ *
+ * The list is answered from an index of headers, built once from the first bytes of each file and kept: files that
+ * appear or go are noticed by their names at each look.
+ *
+ * @module
+ */
+import { AppError } from "@gateway/shared/errors";
+import type { Folder } from "./folder.ts";
+import { interruptedRecord } from "./interrupted.ts";
+import { type Append, Journal } from "./journal.ts";
+import {
+  formatRecord,
+  parseHead,
+  type ReadRecord,
+  readRecord,
+  type RunListItem,
+  type RunRecord,
+  toListItem,
+} from "./record.ts";
+
+/** What the store works with. */
+export interface RunStoreOptions {
+  readonly folder: Folder;
+  /** For the operator's log. */
+  readonly warn: (message: string) => void;
+}
+
+/** A record as it is stored. */
+export interface StoredRun {
+  /** The file's own JSON. */
+  readonly text: string;
+  readonly record: ReadRecord;
+}
+
+/** Enough for the header of all but the most talkative topics. */
+const HEAD_BYTES = 8192;
+/** How many files are looked at at once. */
+const LOOKS = 32;
+/** Records kept in memory because they could not be written. */
+const MAX_UNSAVED = 20;
+
+const RECORD = /^([0-9a-f]{32})\.json$/;
+const LEFTOVER = /^\.[0-9a-f]{32}\.json\.[0-9a-f]+$/;
+const JOURNAL = /^([0-9a-f]{32})\.events\.jsonl$/;
+
+const DECODER = new TextDecoder();
+const ENCODER = new TextEncoder();
+
+/** The records of all runs. */
+export class RunStore {
+  readonly #folder: Folder;
+  readonly #warn: (message: string) => void;
+  /** By run id; `undefined` for a file that is no record. */
+  readonly #index = new Map<string, RunListItem | undefined>();
+  readonly #unsaved = new Map<string, string>();
+  #sorted: readonly RunListItem[] | undefined;
+
+  private constructor({ folder, warn }: RunStoreOptions) {
+    this.#folder = folder;
+    this.#warn = warn;
+  }
+
+  /** Opens the store. Runs that are still marked as running are those of a server that stopped: interrupted. */
+  static async open(options: RunStoreOptions): Promise<RunStore> {
+    const store = new RunStore(options);
+    const names = await store.#look();
+    for (const item of store.#index.values()) {
+      if (item?.status === "running") await store.#interrupt(item.run_id);
+    }
+    await store.#sweep(names);
+    return store;
+  }
+
+  /** Newest first. Files that are no records are not in it. */
+  async list(): Promise<readonly RunListItem[]> {
+    await this.#look();
+    this.#sorted ??= [...this.#index.values()].filter((item) => item !== undefined).sort(byTime);
+    return this.#sorted;
+  }
+
+  /**
+   * Reads a run.
+   *
+   * @returns `undefined` when there is none
+   * @throws {AppError} `not_found` when its file is damaged
+   */
+  async read(runId: string): Promise<StoredRun | undefined> {
+    const unsaved = this.#unsaved.get(runId);
+    const bytes = unsaved === undefined ? await this.#folder.read(`${runId}.json`) : undefined;
+    const text = unsaved ?? (bytes === undefined ? undefined : DECODER.decode(bytes));
+    if (text === undefined) return undefined;
+    const record = readRecord(runId, parse(text));
+    if (record !== undefined) return { text, record };
+    throw new AppError("not_found", "The record of this run is damaged and cannot be read");
+  }
+
+  /** Writes the record of a run that begins, and gives its journal. */
+  async begin(record: RunRecord): Promise<Journal> {
+    await this.#write(record);
+    const append: Append = (bytes) => this.#folder.append(`${record.run_id}.events.jsonl`, bytes);
+    return new Journal(append, this.#warn);
+  }
+
+  /**
+   * Writes the final record.
+   *
+   * @throws what the folder reports; the record is then kept in memory, and the journal stays
+   */
+  async finish(record: RunRecord): Promise<void> {
+    try {
+      await this.#write(record);
+    } catch (error) {
+      this.#keepUnsaved(record);
+      throw error;
+    }
+    await this.#folder.remove(`${record.run_id}.events.jsonl`).catch(() => {
+      this.#warn("cannot remove the journal of a finished run; the next start will");
+    });
+  }
+
+  /** Removes a run; one that is not there is fine. */
+  async delete(runId: string): Promise<void> {
+    await this.#folder.remove(`${runId}.json`);
+    await this.#folder.remove(`${runId}.events.jsonl`);
+    this.#unsaved.delete(runId);
+    this.#index.delete(runId);
+    this.#sorted = undefined;
+  }
+
+  /** Lets another process have the folder. */
+  async close(): Promise<void> {
+    await this.#folder.close();
+  }
+
+  async #write(record: RunRecord): Promise<void> {
+    await this.#folder.write(`${record.run_id}.json`, ENCODER.encode(formatRecord(record)));
+    this.#unsaved.delete(record.run_id);
+    this.#put(record.run_id, toListItem(record.run_id, record));
+  }
+
+  #keepUnsaved(record: RunRecord): void {
+    const [oldest] = this.#unsaved.keys();
+    if (this.#unsaved.size >= MAX_UNSAVED && oldest !== undefined) this.#unsaved.delete(oldest);
+    this.#unsaved.set(record.run_id, formatRecord(record));
+    this.#put(record.run_id, toListItem(record.run_id, record));
+  }
+
+  #put(runId: string, item: RunListItem | undefined): void {
+    this.#index.set(runId, item);
+    this.#sorted = undefined;
+  }
+
+  /** Brings the index up to date with the names of the files, and gives them. */
+  async #look(): Promise<readonly string[]> {
+    const before = new Set(this.#index.keys());
+    const names = await this.#folder.names();
+    const present = new Set(names.flatMap((name) => RECORD.exec(name)?.[1] ?? []));
+    for (const runId of before) {
+      if (present.has(runId) || this.#unsaved.has(runId)) continue;
+      this.#index.delete(runId);
+      this.#sorted = undefined;
+    }
+    const fresh = [...present].filter((runId) => !this.#index.has(runId)).values();
+    await Promise.all(Array.from({ length: LOOKS }, async () => {
+      for (const runId of fresh) {
+        const item = await this.#readItem(runId);
+        // Meanwhile the run itself may have told more.
+        if (!this.#index.has(runId)) this.#put(runId, item);
+      }
+    }));
+    return names;
+  }
+
+  async #readItem(runId: string): Promise<RunListItem | undefined> {
+    const name = `${runId}.json`;
+    try {
+      const ends = await this.#folder.readEnds(name, HEAD_BYTES);
+      if (ends === undefined) return undefined;
+      const isWhole = DECODER.decode(ends.tail).trimEnd().endsWith("}");
+      const header = isWhole ? parseHead(DECODER.decode(ends.head)) : undefined;
+      if (header !== undefined) return toListItem(runId, header);
+      const item = toListItem(runId, parse(DECODER.decode(await this.#folder.read(name))));
+      if (item === undefined) this.#warn(`${name} in DATA_DIR is damaged, or not the record of a run`);
+      return item;
+    } catch (error) {
+      this.#warn(`cannot read ${name} in DATA_DIR: ${error instanceof Error ? error.name : typeof error}`);
+      return undefined;
+    }
+  }
+
+  async #interrupt(runId: string): Promise<void> {
+    try {
+      const stored = await this.#folder.read(`${runId}.json`);
+      const journal = await this.#folder.read(`${runId}.events.jsonl`);
+      const record = interruptedRecord(parse(DECODER.decode(stored)), DECODER.decode(journal));
+      await this.#folder.write(`${runId}.json`, ENCODER.encode(`${JSON.stringify(record, null, 2)}\n`));
+      this.#put(runId, toListItem(runId, record));
+    } catch (error) {
+      const reason = error instanceof Error ? error.name : typeof error;
+      this.#warn(`cannot mark run ${runId} as interrupted: ${reason}`);
+    }
+  }
+
+  /** Removes what a server that was killed left lying about. */
+  async #sweep(names: readonly string[]): Promise<void> {
+    for (const name of names) {
+      const runId = JOURNAL.exec(name)?.[1];
+      const isDone = runId !== undefined && this.#index.get(runId)?.status !== "running";
+      // Beside a damaged record the journal is all that is left.
+      const isNeeded = runId !== undefined && this.#index.has(runId) && this.#index.get(runId) === undefined;
+      if (!LEFTOVER.test(name) && (!isDone || isNeeded)) continue;
+      await this.#folder.remove(name).catch(() => this.#warn(`cannot remove ${name} in DATA_DIR`));
+    }
+  }
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function byTime(a: RunListItem, b: RunListItem): number {
+  const [left, right] = [Date.parse(a.timestamp ?? "") || 0, Date.parse(b.timestamp ?? "") || 0];
+  return right - left || (a.run_id < b.run_id ? -1 : 1);
+}

@@ -1,0 +1,138 @@
+import assert from "node:assert/strict";
+import { MemoryFolder } from "../testing/memory_folder.ts";
+import { INTERRUPTED } from "./interrupted.ts";
+import { beginRecord, formatRecord, type RunHeader, type RunRecord } from "./record.ts";
+import { RunStore } from "./store.ts";
+
+const ID = "1".repeat(32);
+
+function recordOf(fields: Partial<RunHeader> = {}): RunRecord {
+  return beginRecord({
+    run_id: ID,
+    topic: "it hangs",
+    timestamp: "2026-01-02T03:04:05.000Z",
+    models: { diagnostic: "hub/a", skeptic: "hub/b", moderator: "hub/c" },
+    reasoning_effort: { diagnostic: "none", skeptic: "none", moderator: "none" },
+    template: "default",
+    language: "en",
+    parent_run_id: null,
+    status: "running",
+    schema_version: 1,
+    ...fields,
+  }, { text: "context", redactions: {}, notes: [] });
+}
+
+async function open(folder: MemoryFolder) {
+  const warnings: string[] = [];
+  const store = await RunStore.open({ folder, warn: (message) => warnings.push(message) });
+  return { store, warnings };
+}
+
+const EVENT = { type: "agent_completed", node: "skeptic_agent", content: "no" };
+const TABLE = { type: "hypothesis_update", hypotheses: [{ id: "1", text: "the pool", state: "active" }] };
+
+Deno.test("a run whose server was killed is interrupted, with every event of its journal", async () => {
+  const folder = new MemoryFolder();
+  const { store } = await open(folder);
+  const journal = await store.begin(recordOf());
+  for (const event of [EVENT, TABLE, { ...EVENT, content: "yes" }]) journal.add(JSON.stringify(event));
+  await journal.settle();
+  // Nothing is closed; the last line is torn.
+  await folder.append(`${ID}.events.jsonl`, new TextEncoder().encode('{"type":"agent_comp'));
+  await folder.write(`.${ID}.json.0123abcd`, new TextEncoder().encode("{"));
+  const next = await open(folder);
+  const record = JSON.parse(folder.text(`${ID}.json`));
+  assert.equal(record.status, "interrupted");
+  assert.equal(record.context, "context");
+  assert.deepEqual(record.hypotheses, TABLE.hypotheses);
+  assert.deepEqual(record.events.slice(0, 3), [EVENT, TABLE, { ...EVENT, content: "yes" }]);
+  assert.deepEqual(record.events.slice(3).map(({ type }: { type: string }) => type), [
+    "error",
+    "run_finished",
+  ]);
+  assert.equal(record.events[3].message, INTERRUPTED);
+  assert.equal((await next.store.list())[0]?.status, "interrupted");
+  assert.deepEqual([...folder.files.keys()], [`${ID}.json`]);
+});
+
+Deno.test("a record that is final stays as it is, and its journal goes", async () => {
+  const folder = new MemoryFolder({
+    [`${ID}.json`]: formatRecord(recordOf({ status: "completed" })),
+    [`${ID}.events.jsonl`]: JSON.stringify(EVENT),
+  });
+  const before = folder.text(`${ID}.json`);
+  await open(folder);
+  assert.equal(folder.text(`${ID}.json`), before);
+  assert.deepEqual([...folder.files.keys()], [`${ID}.json`]);
+});
+
+Deno.test("the journal beside a damaged record is kept", async () => {
+  const folder = new MemoryFolder({
+    [`${ID}.json`]: '{"run_id',
+    [`${ID}.events.jsonl`]: JSON.stringify(EVENT),
+  });
+  const { warnings } = await open(folder);
+  assert.equal(folder.files.size, 2);
+  assert.equal(warnings.length, 1);
+});
+
+Deno.test("a run that cannot be marked as interrupted stops nobody", async () => {
+  const folder = new MemoryFolder({ [`${ID}.json`]: formatRecord(recordOf()) });
+  folder.failing = "write";
+  const { store, warnings } = await open(folder);
+  assert.equal((await store.list()).length, 1);
+  assert.match(warnings.join(), /cannot mark run 1+ as interrupted/);
+});
+
+Deno.test("list() reads the beginnings of files, once", async () => {
+  const files = Object.fromEntries(Array.from({ length: 50 }, (_each, number) => {
+    const run_id = number.toString(16).padStart(32, "0");
+    return [`${run_id}.json`, formatRecord(recordOf({ run_id, status: "completed" }))];
+  }));
+  const folder = new MemoryFolder(files);
+  const { store } = await open(folder);
+  assert.equal((await store.list()).length, 50);
+  assert.equal(folder.reads, 0);
+  assert.equal(await store.list(), await store.list());
+});
+
+Deno.test("list() notices files that come and go", async () => {
+  const folder = new MemoryFolder();
+  const { store } = await open(folder);
+  assert.equal((await store.list()).length, 0);
+  await folder.write(`${ID}.json`, new TextEncoder().encode(formatRecord(recordOf({ status: "completed" }))));
+  assert.equal((await store.list()).length, 1);
+  await folder.remove(`${ID}.json`);
+  assert.equal((await store.list()).length, 0);
+});
+
+Deno.test("list() cuts endless topics, and reads a header of any length", async () => {
+  const topic = "x".repeat(20_000);
+  const folder = new MemoryFolder({ [`${ID}.json`]: formatRecord(recordOf({ topic, status: "completed" })) });
+  const { store } = await open(folder);
+  assert.equal((await store.list())[0]?.topic, `${"x".repeat(500)}…`);
+  assert.equal((await store.read(ID))?.record.topic, topic);
+});
+
+Deno.test("a topic that looks like the end of the header is none", async () => {
+  const topic = 'a",\n  "context": "b';
+  const folder = new MemoryFolder({ [`${ID}.json`]: formatRecord(recordOf({ topic, status: "completed" })) });
+  const { store } = await open(folder);
+  assert.deepEqual((await store.list()).map((run) => [run.topic, run.status]), [[topic, "completed"]]);
+});
+
+Deno.test("a journal that cannot be written is told once, and goes on when it can", async () => {
+  const folder = new MemoryFolder();
+  const { store, warnings } = await open(folder);
+  const journal = await store.begin(recordOf());
+  folder.failing = "append";
+  journal.add("1");
+  await journal.settle();
+  journal.add("2");
+  await journal.settle();
+  folder.failing = undefined;
+  journal.add(JSON.stringify(EVENT));
+  await journal.settle();
+  assert.equal(warnings.length, 1);
+  assert.equal(folder.text(`${ID}.events.jsonl`), `\n${JSON.stringify(EVENT)}\n`);
+});

@@ -1,0 +1,159 @@
+/**
+ * The web server: its parts put together.
+ *
+ * @module
+ */
+import type { Clock } from "@gateway/shared/clock";
+import { runDebate } from "./agents/run_debate.ts";
+import { createDebateApp } from "./app.ts";
+import type { Settings } from "./config.ts";
+import { addEvidence, collectContext } from "./context/collect.ts";
+import { createContextRedactor, ownSecrets } from "./context/redact_context.ts";
+import { estimateCost, loadPrices } from "./models/prices.ts";
+import { Providers } from "./models/providers.ts";
+import { tokenPreview } from "./models/session.ts";
+import { loadTemplates } from "./prompts/templates.ts";
+import { openDiskFolder } from "./runs/disk_folder.ts";
+import { RunManager } from "./runs/manager.ts";
+import { RunStore } from "./runs/store.ts";
+import { createToolAuditLog } from "./tools/audit_log.ts";
+import { createTools } from "./tools/catalogue.ts";
+import { createToolPorts } from "./tools/ports.ts";
+import type { ProviderStatus } from "./web/ports.ts";
+import { checkExposure, startServer } from "./web/start_server.ts";
+
+/** How long the question takes how things stand with a provider. */
+const STATUS_MS = 15_000;
+
+/** What a server is made of from outside. */
+export interface DebateEnvironment {
+  readonly settings: Settings;
+  readonly clock: Clock;
+  /** So many random bytes. */
+  readonly randomBytes: (length: number) => Uint8Array;
+  /** Trusts what the operator trusts. */
+  readonly fetch: typeof fetch;
+  /** The variables of `TOOL_ENV_NAMES` that are set. */
+  readonly toolEnv: Readonly<Record<string, string>>;
+  /** For the operator's log; no secrets are passed in. */
+  readonly warn: (message: string) => void;
+  /** Between two pieces of a scripted text, in milliseconds; default 0. */
+  readonly replayPieceDelayMs?: number;
+}
+
+/** A server that answers requests. */
+export interface DebateServer {
+  /** Where, for a browser on this machine. */
+  readonly url: string;
+  /** Ends streams and runs, and waits for requests under way. Runs are marked as interrupted at the next start. */
+  close(): Promise<void>;
+}
+
+/**
+ * Starts a server: what fails ends it before it answers anything.
+ *
+ * @throws {AppError} `invalid_config` saying what to mend
+ */
+export async function startDebateServer(environment: DebateEnvironment): Promise<DebateServer> {
+  const { settings, clock, warn } = environment;
+  checkExposure(settings);
+  const newId = (bytes: number) => environment.randomBytes(bytes).toHex();
+  const redactor = createContextRedactor(ownSecrets(settings));
+  const redact = (text: string) => redactor(text).text;
+  const prices = await loadPrices(settings.MODEL_PRICES_FILE);
+  const toolPorts = await createToolPorts({ settings, clock, redact, env: environment.toolEnv });
+  const tools = createTools(settings, toolPorts);
+  const providers = openProviders(environment);
+
+  await using opened = new AsyncDisposableStack();
+  const folder = await openDiskFolder(settings.DATA_DIR);
+  opened.defer(() => folder.close());
+  const store = await RunStore.open({ folder, warn });
+  const auditLog = createToolAuditLog(`${settings.DATA_DIR}/audit.jsonl`, redact);
+  opened.defer(() => auditLog.close());
+  const manager = new RunManager(settings, {
+    store,
+    clock,
+    newRunId: () => newId(16),
+    newCallId: () => newId(6),
+    holdDebate: runDebate,
+    openModel: (id) => providers.model(id),
+    openTools: () => tools,
+    audit: (line) => auditLog.append(line),
+    estimateCost: (totals, models) => estimateCost(totals, models, prices),
+    warn,
+  });
+  const stopping = new AbortController();
+  opened.defer(() => manager.close());
+  const handler = createDebateApp({
+    settings,
+    clock,
+    store,
+    manager,
+    collectContext: (request, isRedacted) =>
+      collectContext(request, {
+        redact: isRedacted ? redactor : undefined,
+        allowedRoots: settings.ALLOWED_PROJECT_ROOTS,
+      }),
+    addEvidence: (context, evidence) => addEvidence(context, evidence, redactor),
+    loadTemplates: () => loadTemplates(settings.PROMPTS_DIR),
+    models: providers.catalogue,
+    providers: {
+      status: () => describeProviders(settings, providers),
+      startLogin: () => providers.deviceFlows.start(),
+      checkLogin: (code) => providers.deviceFlows.check(code),
+    },
+    onError: (error, requestId) => warn(`request ${requestId} failed: ${describe(error)}`),
+    newRequestId: () => newId(6),
+    stopping: stopping.signal,
+  });
+  const server = startServer(settings, handler);
+  opened.defer(() => server.close());
+  const closing = opened.move();
+  return {
+    url: server.url,
+    close() {
+      stopping.abort();
+      return closing.disposeAsync();
+    },
+  };
+}
+
+function openProviders({ settings, ...environment }: DebateEnvironment): Providers {
+  const { fetch, clock, randomBytes, warn, replayPieceDelayMs } = environment;
+  return new Providers(settings, {
+    fetch,
+    clock,
+    warn,
+    random: () => new DataView(randomBytes(4).slice().buffer).getUint32(0) / 2 ** 32,
+    newId: () => randomBytes(16).toHex(),
+    ...(replayPieceDelayMs !== undefined && { replayPieceDelayMs }),
+  });
+}
+
+async function describeProviders(settings: Settings, providers: Providers): Promise<ProviderStatus> {
+  const { isConfigured, isValid, expiresInSeconds, problem } = await providers.sessions.status(
+    AbortSignal.timeout(STATUS_MS),
+  );
+  const token = await providers.assistToken().catch(() => undefined);
+  return {
+    assist: {
+      isConfigured,
+      tokenPreview: token === undefined ? undefined : tokenPreview(token),
+      isSessionValid: isValid,
+      sessionExpiresInSeconds: expiresInSeconds,
+      problem,
+    },
+    hub: {
+      isConfigured: settings.HUB_TOKEN !== "",
+      tokenPreview: settings.HUB_TOKEN === "" ? undefined : tokenPreview(settings.HUB_TOKEN),
+    },
+  };
+}
+
+/** The cause stays in the log. */
+function describe(error: unknown): string {
+  if (!(error instanceof Error)) return typeof error;
+  const cause = error.cause instanceof Error ? ` (${error.cause.name}: ${error.cause.message})` : "";
+  return `${error.name}: ${error.message}${cause}`;
+}

@@ -1,0 +1,202 @@
+import assert from "node:assert/strict";
+import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { runDebate } from "../agents/run_debate.ts";
+import { createDebateApp } from "../app.ts";
+import { loadSettings } from "../config.ts";
+import { addEvidence, collectContext } from "../context/collect.ts";
+import { createContextRedactor } from "../context/redact_context.ts";
+import type { DeviceFlowState } from "../models/device_flow.ts";
+import type { Model } from "../models/model.ts";
+import { collectTemplates } from "../prompts/templates.ts";
+import { RunManager } from "../runs/manager.ts";
+import { RunStore } from "../runs/store.ts";
+import type { Tool } from "../tools/tool.ts";
+import type { WebPorts } from "../web/ports.ts";
+import { CLOSING, CONTINUE, SHORT_SCRIPT } from "./debate_fixture.ts";
+import { MemoryFolder } from "./memory_folder.ts";
+import { call, never, ScriptedModel } from "./scripted_model.ts";
+
+/** What differs between tests. */
+export interface WebFixtureOptions {
+  readonly env?: Readonly<Record<string, string>>;
+  /** Given as an error: there is none. */
+  readonly model?: Model | Error;
+  readonly tools?: readonly Tool[];
+  readonly folder?: MemoryFolder;
+  readonly clock?: FakeClock;
+  readonly login?: DeviceFlowState;
+}
+
+type Fields = Readonly<Record<string, string | Blob>>;
+
+/** The web server without sockets, disk, network or time of its own. */
+export class WebFixture {
+  readonly clock: FakeClock;
+  readonly folder: MemoryFolder;
+  readonly manager: RunManager;
+  readonly stopping = new AbortController();
+  readonly warnings: string[] = [];
+  readonly errors: unknown[] = [];
+  /** Headers of every request, where it has none of its own. */
+  readonly headers: Record<string, string> = { host: "127.0.0.1:8000" };
+  readonly #handler: (request: Request) => Promise<Response>;
+
+  private constructor(
+    store: RunStore,
+    options: Required<Omit<WebFixtureOptions, "login">>,
+    login?: DeviceFlowState,
+  ) {
+    this.clock = options.clock;
+    this.folder = options.folder;
+    const settings = loadSettings({ env: { HOME: "/home/ann", ...options.env }, workingFolder: "/work" });
+    let ids = 0;
+    const newId = (digits: number) => (++ids).toString(16).padStart(digits, "0");
+    const warn = (message: string) => this.warnings.push(message);
+    this.manager = new RunManager(settings, {
+      store,
+      clock: this.clock,
+      newRunId: () => newId(32),
+      newCallId: () => newId(12),
+      holdDebate: runDebate,
+      openModel: () => {
+        if (options.model instanceof Error) throw options.model;
+        return options.model;
+      },
+      openTools: () => options.tools,
+      audit: () => {},
+      estimateCost: () => null,
+      warn,
+    });
+    const redactor = createContextRedactor([]);
+    const catalogue = {
+      models: [{ id: "replay/script", name: "script", provider: "replay" as const }],
+      problems: [],
+    };
+    const ports: WebPorts = {
+      settings,
+      clock: this.clock,
+      store,
+      manager: this.manager,
+      collectContext: (request, redact) =>
+        collectContext(request, { redact: redact ? redactor : undefined, allowedRoots: [] }),
+      addEvidence: (context, evidence) => addEvidence(context, evidence, redactor),
+      loadTemplates: () => Promise.resolve(collectTemplates([])),
+      models: { list: () => Promise.resolve(catalogue), refresh: () => Promise.resolve(catalogue) },
+      providers: {
+        status: () =>
+          Promise.resolve({
+            assist: {
+              isConfigured: true,
+              tokenPreview: "abcd…",
+              isSessionValid: true,
+              sessionExpiresInSeconds: 1500,
+              problem: undefined,
+            },
+            hub: { isConfigured: false, tokenPreview: undefined },
+          }),
+        startLogin: () => login === undefined ? Promise.reject(new Error("no flow")) : Promise.resolve(login),
+        checkLogin: (code) => Promise.resolve(code === login?.device_code ? login : undefined),
+      },
+      onError: (error) => this.errors.push(error),
+      newRequestId: () => newId(12),
+      stopping: this.stopping.signal,
+    };
+    this.#handler = createDebateApp(ports);
+  }
+
+  static async open(options: WebFixtureOptions = {}): Promise<WebFixture> {
+    const { folder = new MemoryFolder(), clock = new FakeClock(), login } = options;
+    const { env = {}, model = new ScriptedModel(SHORT_SCRIPT), tools = [] } = options;
+    const store = await RunStore.open({ folder, warn: () => {} });
+    return new WebFixture(store, { folder, clock, env, model, tools }, login);
+  }
+
+  /** Sends a request. */
+  send(method: string, path: string, init: RequestInit = {}): Promise<Response> {
+    const headers = new Headers(this.headers);
+    for (const [name, value] of new Headers(init.headers)) headers.set(name, value);
+    return this.#handler(new Request(`http://127.0.0.1:8000${path}`, { ...init, method, headers }));
+  }
+
+  get(path: string, headers: Readonly<Record<string, string>> = {}): Promise<Response> {
+    return this.send("GET", path, { headers });
+  }
+
+  post(path: string, body: unknown): Promise<Response> {
+    return this.send("POST", path, {
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(body),
+    });
+  }
+
+  form(path: string, fields: Fields): Promise<Response> {
+    const form = new FormData();
+    for (const [name, value] of Object.entries(fields)) form.append(name, value);
+    return this.send("POST", path, { body: form });
+  }
+
+  /** Starts a run and gives its id. */
+  async start(fields: Fields = {}): Promise<string> {
+    const response = await this.form("/api/runs", { topic: "checkout answers slowly", ...fields });
+    const { run_id } = await response.json();
+    return run_id;
+  }
+
+  /** Starts a run and waits for its end. */
+  async startAndEnd(fields: Fields = {}): Promise<string> {
+    const runId = await this.start(fields);
+    await this.end(runId);
+    return runId;
+  }
+
+  /** Waits for the end of a run. */
+  async end(runId: string): Promise<void> {
+    while (this.manager.find(runId) !== undefined) await this.clock.advance(1);
+  }
+
+  /** Waits until a run waits for somebody, or does anything else that has to be waited for. */
+  async settle(): Promise<void> {
+    for (let turns = 0; turns < 20; turns++) await this.clock.advance(0);
+  }
+
+  async record(runId: string) {
+    return await (await this.get(`/api/runs/${runId}`)).json();
+  }
+}
+
+/** The events of a stream that has ended, with their ids. */
+export function readFrames(
+  text: string,
+): readonly { readonly id: string; readonly data: { readonly type: string } }[] {
+  return text.split("\n\n").flatMap((frame) => {
+    const match = /^id: (\S+)\nevent: message\ndata: (.*)$/.exec(frame);
+    return match === null ? [] : [{ id: match[1] ?? "", data: JSON.parse(match[2] ?? "") }];
+  });
+}
+
+/** What a refusal says; its form is checked. */
+export async function problemOf(response: Response) {
+  const { status, code, detail } = await response.json();
+  assert.equal(response.headers.get("content-type"), "application/problem+json");
+  assert.equal(response.status, status);
+  return { status, code, detail };
+}
+
+/** A debate that takes no end by itself. */
+export const hanging = () => new ScriptedModel({ ...SHORT_SCRIPT, diagnostic_agent: [() => never()] });
+
+/** A debate of two rounds. */
+export const twoRounds = () => new ScriptedModel({ ...SHORT_SCRIPT, moderator_agent: [CONTINUE, CLOSING] });
+
+/** A tool that needs approval. */
+export const GUARDED_TOOL = "run_kubectl";
+
+/** A debate whose diagnostic agent first wants {@linkcode GUARDED_TOOL}. */
+export const withTool = () =>
+  new ScriptedModel({
+    ...SHORT_SCRIPT,
+    diagnostic_agent: [
+      { toolCalls: [call(GUARDED_TOOL, { args: ["get", "pods"] })] },
+      "### HYPOTHESIS-1\nText: the pool",
+    ],
+  });

@@ -1,0 +1,65 @@
+/**
+ * `audit.jsonl`: one line for each tool call, written before anybody sees its result.
+ *
+ * @module
+ */
+import { AppError, AUDIT_UNAVAILABLE } from "@gateway/shared/errors";
+import type { AuditLine } from "../agents/debate.ts";
+import type { Redact } from "./present.ts";
+
+/** The audit log of the service; several processes may write to the same file. */
+export interface ToolAuditLog {
+  /**
+   * Appends a line, durably.
+   *
+   * @throws {AppError} `audit_unavailable` when it cannot be written
+   */
+  append(line: AuditLine): Promise<void>;
+  /** Waits for lines under way. */
+  close(): Promise<void>;
+}
+
+/** A log on which nothing is open between lines: the file may be moved away at any time. */
+export function createToolAuditLog(path: string, redact: Redact): ToolAuditLog {
+  let last: Promise<void> = Promise.resolve();
+  return {
+    append(line) {
+      const text = `${JSON.stringify({ ...line, args: redactStrings(line.args, redact) })}\n`;
+      const written = last.then(() => appendLine(path, text));
+      last = written.catch(() => {});
+      return written;
+    },
+    close: () => last,
+  };
+}
+
+async function appendLine(path: string, line: string): Promise<void> {
+  try {
+    using file = await Deno.open(path, { read: true, append: true, create: true, mode: 0o600 });
+    // A line that a crash has cut must not take the next one with it.
+    const bytes = new TextEncoder().encode(await endsInLine(file) ? line : `\n${line}`);
+    if (await file.write(bytes) < bytes.length) throw new Error("the line was written in part");
+    await file.syncData();
+  } catch (cause) {
+    throw new AppError("audit_unavailable", AUDIT_UNAVAILABLE, { cause });
+  }
+}
+
+async function endsInLine(file: Deno.FsFile): Promise<boolean> {
+  const { size } = await file.stat();
+  if (size === 0) return true;
+  await file.seek(-1, Deno.SeekMode.End);
+  const byte = new Uint8Array(1);
+  await file.read(byte);
+  return byte[0] === 0x0a;
+}
+
+/** Keys are the model's too. */
+function redactStrings(value: unknown, redact: Redact): unknown {
+  if (typeof value === "string") return redact(value);
+  if (Array.isArray(value)) return value.map((member) => redactStrings(member, redact));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, member]) => [redact(key), redactStrings(member, redact)]),
+  );
+}

@@ -1,0 +1,100 @@
+/**
+ * The servers that the operator configured: Prometheus, Loki, Elasticsearch.
+ *
+ * @module
+ */
+import { ToolFailure } from "./define_tool.ts";
+import { fetchConfigured, type HttpPorts } from "./http_fetch.ts";
+
+/** A configured server. */
+export interface Backend {
+  /** For messages. */
+  readonly what: string;
+  /** The setting's name. */
+  readonly setting: string;
+  /** Its base URL, which may carry credentials; empty when it is not set. */
+  readonly baseUrl: string;
+}
+
+/** What to ask it. */
+export interface BackendRequest {
+  /** With its leading slash, encoded. */
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string>>;
+  /** Sent as JSON, by POST. */
+  readonly body?: unknown;
+  /** What the model wants to be asked; refused unless it is the configured one. */
+  readonly requestedUrl: string;
+  readonly signal: AbortSignal;
+}
+
+const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
+const MAX_SHOWN_ERROR = 500;
+
+/**
+ * The answer as JSON.
+ *
+ * @throws {ToolFailure} when the server is not configured, is another one than asked for, does not answer, or
+ * answers with anything but 2xx and JSON
+ */
+export async function askBackend(
+  backend: Backend,
+  { path, query = {}, body, requestedUrl, signal }: BackendRequest,
+  ports: HttpPorts,
+): Promise<unknown> {
+  const base = configuredUrl(backend, requestedUrl);
+  const url = new URL(base);
+  url.username = "";
+  url.password = "";
+  url.hash = "";
+  url.pathname = base.pathname.replace(/\/+$/, "") + path;
+  for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
+  const answer = await fetchConfigured(url, {
+    method: body === undefined ? "GET" : "POST",
+    headers: {
+      accept: "application/json",
+      ...(body === undefined ? {} : { "content-type": "application/json" }),
+      ...credentialsOf(base),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    maxBytes: MAX_ANSWER_BYTES,
+    signal,
+  }, ports);
+  if (answer.isCut) {
+    throw new ToolFailure(
+      `The answer of ${backend.what} is larger than ${MAX_ANSWER_BYTES} bytes: ask for less`,
+    );
+  }
+  const encoding = answer.headers["content-encoding"] ?? "identity";
+  if (encoding !== "identity") throw new ToolFailure(`${backend.what} compressed its answer, unasked`);
+  const text = new TextDecoder().decode(answer.body);
+  if (answer.status < 200 || answer.status > 299) {
+    throw new ToolFailure(`${backend.what} answered ${answer.status}: ${text.slice(0, MAX_SHOWN_ERROR)}`);
+  }
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new ToolFailure(`${backend.what} answered with something other than JSON`);
+  }
+}
+
+function configuredUrl({ what, setting, baseUrl }: Backend, requestedUrl: string): URL {
+  if (baseUrl === "") throw new ToolFailure(`${what} is not configured: the operator has to set ${setting}`);
+  const base = new URL(baseUrl);
+  if (requestedUrl !== "" && !isSame(requestedUrl, base)) {
+    throw new ToolFailure(`Only the configured server can be asked: leave base_url out`);
+  }
+  return base;
+}
+
+function isSame(requested: string, base: URL): boolean {
+  if (!URL.canParse(requested)) return false;
+  const { origin, pathname } = new URL(requested);
+  return origin === base.origin && pathname.replace(/\/+$/, "") === base.pathname.replace(/\/+$/, "");
+}
+
+function credentialsOf({ username, password }: URL): Readonly<Record<string, string>> {
+  if (username === "" && password === "") return {};
+  const pair = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  return { authorization: `Basic ${new TextEncoder().encode(pair).toBase64()}` };
+}

@@ -1,0 +1,219 @@
+import assert from "node:assert/strict";
+import { createTools } from "./catalogue.ts";
+import { BARE_SETTINGS, call, FakePorts, jsonAnswer, textAnswer } from "./testing/tool_bench.ts";
+
+const CASES = [
+  {
+    name: "query_prometheus",
+    setting: "PROMETHEUS_URL",
+    args: { query: "up" },
+    answer: { data: { resultType: "vector", result: [] } },
+  },
+  {
+    name: "query_loki",
+    setting: "LOKI_URL",
+    args: { query: "{a=1}" },
+    answer: { data: { resultType: "streams", result: [] } },
+  },
+  {
+    name: "query_elasticsearch",
+    setting: "ELASTICSEARCH_URL",
+    args: { index: "logs", query_json: "{}" },
+    answer: { hits: { hits: [] } },
+  },
+] as const;
+
+function setUp(name: string, setting: string, url: string) {
+  const ports = new FakePorts();
+  ports.addresses = { "back.test": [["10.0.0.9"]] };
+  return {
+    ports,
+    tool: createTools({ ...BARE_SETTINGS, [setting]: url }, ports).find((tool) => tool.name === name),
+  };
+}
+
+Deno.test.each(CASES)(
+  "$name asks the configured server, wherever it is, and hides its credentials",
+  async ({ name, setting, args, answer }) => {
+    const { ports, tool } = setUp(name, setting, "http://op:s%40cret@back.test:9/prefix/");
+    ports.answer = () => jsonAnswer(answer);
+    const { ok, text } = await call(tool, args);
+    assert.equal(ok, true, text);
+    const [request] = ports.requests;
+    assert.equal(request?.address, "10.0.0.9");
+    assert.match(request.url.href, /^http:\/\/back\.test:9\/prefix\/[a-z]/);
+    assert.equal(request.headers["authorization"], `Basic ${btoa("op:s@cret")}`);
+    assert.doesNotMatch(text, /back\.test|s@cret|s%40cret/);
+  },
+);
+
+Deno.test.each(CASES)(
+  "$name is no use when it is not configured, whatever base_url says",
+  async ({ name, setting, args }) => {
+    const { ports, tool } = setUp(name, setting, "");
+    const { ok, text } = await call(tool, { ...args, base_url: "http://evil.test" });
+    assert.equal(ok, false);
+    assert.match(text, new RegExp(`has to set ${setting}`));
+    assert.deepEqual(ports.lookups, []);
+  },
+);
+
+Deno.test.each(CASES)(
+  "$name refuses another server than the configured one",
+  async ({ name, setting, args, answer }) => {
+    const { ports, tool } = setUp(name, setting, "http://op:pw@back.test:9/prefix");
+    ports.answer = () => jsonAnswer(answer);
+    for (const base_url of ["http://evil.test", "http://back.test:9", "http://back.test:99/prefix", "x"]) {
+      const { ok, text } = await call(tool, { ...args, base_url });
+      assert.equal(ok, false);
+      assert.match(text, /leave base_url out/);
+      assert.doesNotMatch(text, /back\.test/);
+    }
+    assert.deepEqual(ports.lookups, []);
+    assert.equal((await call(tool, { ...args, base_url: "http://back.test:9/prefix/" })).ok, true);
+  },
+);
+
+Deno.test.each(CASES.flatMap(({ answer: _, ...row }) => [
+  {
+    ...row,
+    name: `${row.name}: an error status`,
+    tool: row.name,
+    reply: jsonAnswer({ error: "bad hunter2" }, 400),
+    why: /answered 400: .*\[REDACTED\]/,
+  },
+  {
+    ...row,
+    name: `${row.name}: a redirect`,
+    tool: row.name,
+    reply: textAnswer("", { status: 302, headers: { location: "http://127.0.0.1/" } }),
+    why: /answered 302/,
+  },
+  {
+    ...row,
+    name: `${row.name}: something else than JSON`,
+    tool: row.name,
+    reply: textAnswer("<html>"),
+    why: /other than JSON/,
+  },
+  {
+    ...row,
+    name: `${row.name}: JSON of another form`,
+    tool: row.name,
+    reply: jsonAnswer([1]),
+    why: /unknown form/,
+  },
+  {
+    ...row,
+    name: `${row.name}: compressed`,
+    tool: row.name,
+    reply: textAnswer("x", { headers: { "content-encoding": "br" } }),
+    why: /compressed/,
+  },
+  {
+    ...row,
+    name: `${row.name}: too much`,
+    tool: row.name,
+    reply: { ...textAnswer("{}"), isCut: true },
+    why: /larger than/,
+  },
+]))("$name is a failure", async ({ tool: name, setting, args, reply, why }) => {
+  const { ports, tool } = setUp(name, setting, "http://back.test");
+  ports.answer = () => reply;
+  const { ok, text } = await call(tool, args);
+  assert.equal(ok, false);
+  assert.match(text, why);
+  assert.equal(ports.requests.length, 1);
+});
+
+Deno.test("query_prometheus shows 25 series as labels => value", async () => {
+  const { ports, tool } = setUp("query_prometheus", "PROMETHEUS_URL", "http://back.test");
+  const series = Array.from(
+    { length: 30 },
+    (_, at) => ({ metric: { __name__: "up", job: `j${at}"` }, value: [1, String(at)] }),
+  );
+  ports.answer = () =>
+    jsonAnswer({ status: "success", data: { resultType: "vector", result: series }, warnings: ["slow"] });
+  const { text } = await call(tool, { query: 'up{a="b&c"}' });
+  assert.equal(ports.requests[0]?.url.searchParams.get("query"), 'up{a="b&c"}');
+  const lines = text.split("\n");
+  assert.equal(lines[1], 'up{job="j0\\""} => 0');
+  assert.equal(lines.filter((line) => line.includes(" => ")).length, 25);
+  assert.deepEqual(lines.slice(-2), ["(5 more, not shown)", "warning: slow"]);
+});
+
+Deno.test.each([
+  { name: "a scalar", data: { resultType: "scalar", result: [1, "4"] }, line: "4" },
+  { name: "a string", data: { resultType: "string", result: [1, "x"] }, line: "x" },
+  {
+    name: "a matrix",
+    data: { resultType: "matrix", result: [{ metric: {}, values: [[1, "2"], [3, "4"]] }] },
+    line: "{} => 2 @1, 4 @3",
+  },
+  {
+    name: "a histogram",
+    data: { resultType: "vector", result: [{ metric: {}, histogram: [] }] },
+    line: "{} => (histogram)",
+  },
+  { name: "nothing", data: { resultType: "vector", result: [] }, line: "(no series)" },
+])("query_prometheus shows $name", async ({ data, line }) => {
+  const { ports, tool } = setUp("query_prometheus", "PROMETHEUS_URL", "http://back.test");
+  ports.answer = () => jsonAnswer({ data });
+  assert.equal((await call(tool, { query: "x" })).text.split("\n")[1], line);
+});
+
+Deno.test("query_loki asks for the last minutes, newest first, and shows label sets with their lines", async () => {
+  const { ports, tool } = setUp("query_loki", "LOKI_URL", "http://back.test");
+  ports.answer = () =>
+    jsonAnswer({
+      data: {
+        resultType: "streams",
+        result: [{ stream: { app: "web" }, values: [["1767323045000000001", "boom hunter2", {}]] }],
+      },
+    });
+  const { text } = await call(tool, { query: '{app="web"}', minutes: 5, limit: 7 });
+  const query = Object.fromEntries(ports.requests[0]!.url.searchParams);
+  assert.deepEqual(query, {
+    query: '{app="web"}',
+    start: "1767322745000000000",
+    end: "1767323045000000000",
+    limit: "7",
+    direction: "backward",
+  });
+  assert.deepEqual(text.split("\n").slice(1), ['{app="web"}', "  2026-01-02T03:04:05.000Z boom [REDACTED]"]);
+});
+
+Deno.test("query_loki shows metrics", async () => {
+  const { ports, tool } = setUp("query_loki", "LOKI_URL", "http://back.test");
+  ports.answer = () =>
+    jsonAnswer({ data: { resultType: "matrix", result: [{ metric: { a: "b" }, values: [[5, "2"]] }] } });
+  assert.match((await call(tool, { query: "rate(x)" })).text, /1 samples.*\n\{a="b"\}\n {2}2 @5$/s);
+});
+
+Deno.test("query_elasticsearch posts a search and shows sources and aggregations", async () => {
+  const { ports, tool } = setUp("query_elasticsearch", "ELASTICSEARCH_URL", "http://back.test");
+  ports.answer = () =>
+    jsonAnswer({
+      hits: { total: { value: 3, relation: "gte" }, hits: [{ _index: "l1", _source: { m: "x" } }] },
+      aggregations: { a: 1 },
+    });
+  const { text } = await call(tool, { index: "l1,l-*", query_json: '{"query":{"match_all":{}},"size":900}' });
+  const [request] = ports.requests;
+  assert.equal(request?.method, "POST");
+  assert.equal(request.url.pathname, "/l1,l-*/_search");
+  assert.deepEqual(JSON.parse(request.body!), { query: { match_all: {} }, size: 50, timeout: "15s" });
+  assert.match(
+    text,
+    /^search l1,l-\*: at least 3 hits, 1 shown .*\nl1 \{"m":"x"\}\naggregations: \{\n "a": 1\n\}$/,
+  );
+});
+
+Deno.test.each([
+  { name: "an index that is a path", args: { index: "../_cluster", query_json: "{}" } },
+  { name: "an index with a query string", args: { index: "a?x=1", query_json: "{}" } },
+  { name: "a script", args: { index: "a", query_json: '{"script_fields":{}}' } },
+])("query_elasticsearch refuses $name", async ({ args }) => {
+  const { ports, tool } = setUp("query_elasticsearch", "ELASTICSEARCH_URL", "http://back.test");
+  assert.equal((await call(tool, args)).ok, false);
+  assert.deepEqual(ports.requests, []);
+});

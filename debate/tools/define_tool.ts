@@ -1,0 +1,117 @@
+/**
+ * What all tools have in common: arguments are checked, time is bounded, the result starts with a line that
+ * names the request, and nothing leaves but redacted, bounded text.
+ *
+ * @module
+ */
+import type { Clock } from "@gateway/shared/clock";
+import { z } from "@zod/zod";
+import { bounded } from "../agents/bounded.ts";
+import { present, type Redact } from "./present.ts";
+import type { Tool, ToolContext } from "./tool.ts";
+
+/** Why a tool could not do what was asked; the message is for the model and the operator. */
+export class ToolFailure extends Error {
+  override readonly name = "ToolFailure";
+}
+
+/** What a tool found out. */
+export interface Finding {
+  /** `false` when what was asked for did not work. */
+  readonly ok: boolean;
+  /** What was done, in one line. */
+  readonly title: string;
+  readonly body: string;
+}
+
+/** A tool's call, with its bound in time. */
+export interface Call {
+  /**
+   * Aborted when the time is up, with a {@linkcode ToolFailure}, or the run is over. Whoever has something to
+   * tell by then has two more seconds for it.
+   */
+  readonly signal: AbortSignal;
+  /** The bound, in seconds. */
+  readonly seconds: number;
+}
+
+/** What makes a tool. */
+export interface ToolSpec<T extends TimedArguments> {
+  readonly name: string;
+  readonly description: string;
+  /** Checks the arguments; has a {@linkcode timeoutArgument}. */
+  readonly schema: z.ZodType<T>;
+  /** @throws {ToolFailure} when it does not work out */
+  run(args: T, call: Call): Promise<Finding>;
+}
+
+/** Arguments that every tool takes. */
+export interface TimedArguments {
+  /** In seconds. */
+  readonly timeout: number;
+}
+
+/** What every tool needs. */
+export interface ToolServices {
+  readonly clock: Clock;
+  readonly redact: Redact;
+}
+
+const MAX_TIMEOUT_SECONDS = 60;
+const GRACE_MS = 2000;
+
+/** The argument `timeout`, in seconds; more than a minute is a minute. */
+export function timeoutArgument(seconds: number): z.ZodType<number> {
+  return z.number().positive().default(seconds).describe(`seconds to wait, at most ${MAX_TIMEOUT_SECONDS}`);
+}
+
+/** A tool from its parts. */
+export function defineTool<T extends TimedArguments>(
+  { name, description, schema, run }: ToolSpec<T>,
+  { clock, redact }: ToolServices,
+): Tool {
+  const attempt = async (raw: unknown, { signal }: ToolContext): Promise<Finding> => {
+    const checked = schema.safeParse(raw);
+    if (!checked.success) throw new ToolFailure(`Invalid arguments: ${listIssues(checked.error)}`);
+    const seconds = Math.min(checked.data.timeout, MAX_TIMEOUT_SECONDS);
+    const late = () => new ToolFailure(`No answer within ${seconds} s`);
+    return await bounded({ clock, signal, ms: seconds * 1000 + GRACE_MS, late }, async (ended) => {
+      const bound = new AbortController();
+      const timer = new AbortController();
+      clock.sleep(seconds * 1000, timer.signal).then(() => bound.abort(late()), () => {});
+      try {
+        return await run(checked.data, { signal: AbortSignal.any([ended, bound.signal]), seconds });
+      } finally {
+        timer.abort();
+      }
+    });
+  };
+  return {
+    name,
+    description,
+    parameters: parametersOf(schema),
+    async run(raw, context) {
+      const start = clock.now();
+      try {
+        const { ok, title, body } = await attempt(raw, context);
+        const heading = `${title.replace(/\s+/g, " ")} [${Math.max(0, clock.now() - start)} ms]`;
+        return { ok, text: present(`${heading}\n${body}`, redact) };
+      } catch (error) {
+        if (context.signal.aborted || !(error instanceof ToolFailure)) throw error;
+        return { ok: false, text: present(`${name} failed: ${error.message}`, redact) };
+      }
+    },
+  };
+}
+
+function parametersOf(schema: z.ZodType): Readonly<Record<string, unknown>> {
+  const { $schema: _, ...parameters } = z.toJSONSchema(schema, { io: "input" });
+  return parameters;
+}
+
+function listIssues(error: z.ZodError): string {
+  return error.issues.map(({ path, message }) =>
+    path.length === 0 ? message : `${path.join(".")}: ${message}`
+  )
+    .join("; ");
+}

@@ -1,0 +1,101 @@
+/**
+ * `git_recent_changes`: the last commits of a repository, with what they touched.
+ *
+ * A repository's own configuration can name programs to run. `git log` is called so that none is: no pager, no
+ * external diff or text conversion, no signatures, no fetching of missing objects.
+ *
+ * @module
+ */
+import { z } from "@zod/zod";
+import { type Call, defineTool, timeoutArgument, ToolFailure, type ToolServices } from "./define_tool.ts";
+import { describeRun } from "./program_finding.ts";
+import type { ReadableFolders } from "./run_local_command.ts";
+import type { ProgramResult, RunProgram } from "./run_program.ts";
+import type { Tool } from "./tool.ts";
+
+const MAX_COUNT = 50;
+
+const schema = z.strictObject({
+  repo_path: z.string().min(1).max(4096).default(".").describe(
+    "folder of the repository; default the project",
+  ),
+  count: z.int().min(1).max(MAX_COUNT).default(10).describe("commits, the newest"),
+  timeout: timeoutArgument(15),
+});
+
+const ENV = {
+  GIT_CONFIG_GLOBAL: "/dev/null",
+  GIT_TERMINAL_PROMPT: "0",
+  GIT_OPTIONAL_LOCKS: "0",
+  GIT_NO_LAZY_FETCH: "1",
+  // No transport is called that: nothing is fetched.
+  GIT_ALLOW_PROTOCOL: "none",
+};
+
+const CONFIG = [
+  "core.fsmonitor=false",
+  "core.hooksPath=/dev/null",
+  "log.showSignature=false",
+  "core.sshCommand=false",
+];
+
+const LOG = [
+  "log",
+  "--no-show-signature",
+  "--no-ext-diff",
+  "--no-textconv",
+  "--no-color",
+  "--no-decorate",
+  "--no-mailmap",
+  "--date=iso-strict",
+  "--format=%n%h %ad %an: %s",
+  "--stat=120",
+  "--stat-count=20",
+];
+
+/** The tool. */
+export function createGitRecentChanges(
+  { runProgram, folders }: { readonly runProgram: RunProgram; readonly folders: ReadableFolders },
+  services: ToolServices,
+): Tool {
+  const git = async (args: readonly string[], cwd: string, { signal }: Call): Promise<ProgramResult> =>
+    await runProgram({
+      program: "git",
+      args: ["--no-pager", ...CONFIG.flatMap((entry) => ["-c", entry]), ...args],
+      cwd,
+      env: ENV,
+      signal,
+    });
+  return defineTool({
+    name: "git_recent_changes",
+    description:
+      "Shows the newest commits of a git repository with date, author, subject and the files that changed.",
+    schema,
+    async run({ repo_path: path, count }, call) {
+      const [base] = await folders.roots();
+      const repository = await folders.find(path.startsWith("/") ? path : `${base ?? ""}/${path}`);
+      if (repository === undefined) {
+        throw new ToolFailure(
+          `${JSON.stringify(path)} is not there, or not within the folders of ALLOWED_PROJECT_ROOTS`,
+        );
+      }
+      const title = `git log of ${path}, ${count} at most`;
+      // A .git file, or a repository around this folder, may lead elsewhere.
+      const where = await git(
+        ["rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir"],
+        repository,
+        call,
+      );
+      if (where.kind === "missing" || where.stopped !== undefined || where.code !== 0) {
+        return describeRun(title, "git", where, call);
+      }
+      for (const folder of where.stdout.trim().split("\n")) {
+        if (await folders.find(folder) !== undefined) continue;
+        throw new ToolFailure(
+          `The repository of ${JSON.stringify(path)} is not within the folders of ALLOWED_PROJECT_ROOTS`,
+        );
+      }
+      return describeRun(title, "git", await git([...LOG, `--max-count=${count}`], repository, call), call);
+    },
+  }, services);
+}

@@ -1,0 +1,66 @@
+/**
+ * `http_get`: health endpoints and APIs.
+ *
+ * @module
+ */
+import { z } from "@zod/zod";
+import { defineTool, type Finding, timeoutArgument, ToolFailure, type ToolServices } from "./define_tool.ts";
+import { type FetchedAnswer, fetchGuarded, type HttpPorts, parseHttpUrl } from "./http_fetch.ts";
+import type { AllowList } from "./net_guard.ts";
+import type { Tool } from "./tool.ts";
+
+const MAX_BODY_BYTES = 256 * 1024;
+
+const TEXT_TYPE =
+  /^(?:text\/|application\/(?:[\w.-]+\+)?(?:json|xml|yaml)\b|application\/(?:x-ndjson|javascript|openmetrics-text|problem\+json|x-yaml))/i;
+
+const schema = z.strictObject({
+  url: z.string().max(4096).describe("http: or https: URL, without credentials"),
+  timeout: timeoutArgument(10),
+});
+
+/** The tool. */
+export function createHttpGet(ports: HttpPorts, allowed: AllowList, services: ToolServices): Tool {
+  return defineTool({
+    name: "http_get",
+    description:
+      "Sends one HTTP GET, for instance to a health endpoint, and shows status, type and the text of the answer. " +
+      "Addresses in private networks are reachable only where the operator allowed them.",
+    schema,
+    async run({ url }, { signal }) {
+      const start = parseHttpUrl(url);
+      const answer = await fetchGuarded(start, { method: "GET", maxBytes: MAX_BODY_BYTES, signal }, {
+        ports,
+        allowed,
+      });
+      return show(start, answer);
+    },
+  }, services);
+}
+
+function show(start: URL, { url, status, statusText, headers, body, isCut }: FetchedAnswer): Finding {
+  const type = headers["content-type"] ?? "";
+  const encoding = headers["content-encoding"] ?? "identity";
+  if (encoding !== "identity") {
+    // Never inflated: a small answer can stand for gigabytes.
+    throw new ToolFailure(
+      `${start.host} answered ${status}, compressed (${encoding}) although not asked to; not shown`,
+    );
+  }
+  const lines = [
+    ...(url.href === start.href ? [] : [`final URL: ${url.href}`]),
+    `content-type: ${type === "" ? "none" : type}`,
+    ...(isCut ? [`only the first ${MAX_BODY_BYTES} bytes were read`] : []),
+    "",
+    isText(type, body)
+      ? new TextDecoder().decode(body)
+      : `(${body.length} bytes that are not text, not shown)`,
+  ];
+  // A status of 500 is what was asked for: the state of the service.
+  return { ok: true, title: `GET ${start.href}: ${status} ${statusText}`, body: lines.join("\n") };
+}
+
+function isText(type: string, body: Uint8Array): boolean {
+  if (type !== "" && !TEXT_TYPE.test(type)) return false;
+  return !body.subarray(0, 8192).includes(0);
+}

@@ -1,0 +1,158 @@
+import assert from "node:assert/strict";
+import { createHttpGet } from "./http_get.ts";
+import { HttpExchangeError } from "./http_exchange.ts";
+import { compileAllowList } from "./net_guard.ts";
+import { call, FakePorts, textAnswer } from "./testing/tool_bench.ts";
+
+const PUBLIC = "93.184.216.34";
+
+function setUp(allowed: readonly string[] = []) {
+  const ports = new FakePorts();
+  ports.addresses = {
+    "app.test": [[PUBLIC]],
+    "inner.test": [["10.0.0.5"]],
+    "127.0.0.1": [["127.0.0.1"]],
+    "[::1]": [["::1"]],
+    "169.254.169.254": [["169.254.169.254"]],
+    // The first lookup is harmless, the next is not.
+    "rebind.test": [[PUBLIC], ["127.0.0.1"]],
+    "mixed.test": [[PUBLIC, "127.0.0.1"]],
+  };
+  return { ports, tool: createHttpGet(ports.http, compileAllowList(allowed), ports) };
+}
+
+const redirect = (location: string) => textAnswer("", { status: 302, headers: { location } });
+
+Deno.test("http_get connects to the address that was vetted and shows status, type and text", async () => {
+  const { ports, tool } = setUp();
+  ports.answer = () => textAnswer("all hunter2", { status: 503 });
+  const { ok, text } = await call(tool, { url: "http://app.test/health" });
+  assert.equal(ok, true);
+  assert.match(text, /^GET http:\/\/app\.test\/health: 503 /);
+  assert.match(text, /content-type: text\/plain\n\nall \[REDACTED\]$/);
+  assert.deepEqual(ports.requests.map(({ address, url, method }) => [address, url.host, method]), [
+    [PUBLIC, "app.test", "GET"],
+  ]);
+});
+
+Deno.test.each([
+  { url: "http://127.0.0.1:9090/", why: /loopback/ },
+  { url: "http://[::1]/", why: /loopback/ },
+  { url: "http://0x7f.1/", why: /loopback/ },
+  { url: "http://2130706433/", why: /loopback/ },
+  { url: "http://inner.test/", why: /private/ },
+  { url: "http://169.254.169.254/latest/meta-data", why: /metadata/ },
+  { url: "http://mixed.test/", why: /loopback/ },
+  { url: "http://nowhere.test/", why: /no address/ },
+  { url: "file:///etc/passwd", why: /Only http: and https:/ },
+  { url: "gopher://app.test/", why: /Only http: and https:/ },
+  { url: "http://user:pw@app.test/", why: /credentials/ },
+  { url: "app.test", why: /Not a URL/ },
+  { url: "http://", why: /Not a URL/ },
+  { url: "http://app.test\0.evil/", why: /Not a URL/ },
+].map((row) => ({ ...row, name: row.url })))("http_get refuses $name", async ({ url, why }) => {
+  const { ports, tool } = setUp();
+  const { ok, text } = await call(tool, { url });
+  assert.equal(ok, false);
+  assert.match(text, why);
+  assert.deepEqual(ports.requests, []);
+});
+
+Deno.test("http_get reaches what the operator listed", async () => {
+  const { ports, tool } = setUp(["inner.test", "127.0.0.0/8"]);
+  assert.equal((await call(tool, { url: "http://inner.test/" })).ok, true);
+  assert.equal((await call(tool, { url: "http://127.0.0.1:9090/" })).ok, true);
+  assert.deepEqual(ports.requests.map(({ address }) => address), ["10.0.0.5", "127.0.0.1"]);
+});
+
+Deno.test("http_get asks for a name once: a second, different answer changes nothing", async () => {
+  const { ports, tool } = setUp();
+  assert.equal((await call(tool, { url: "http://rebind.test/" })).ok, true);
+  assert.deepEqual(ports.lookups, ["rebind.test"]);
+  assert.deepEqual(ports.requests.map(({ address }) => address), [PUBLIC]);
+});
+
+Deno.test("http_get vets a name again on each redirect", async () => {
+  const { ports, tool } = setUp();
+  ports.answer = () => redirect("/again");
+  const { ok, text } = await call(tool, { url: "http://rebind.test/" });
+  assert.equal(ok, false);
+  assert.match(text, /loopback/);
+  assert.deepEqual(ports.requests.map(({ address }) => address), [PUBLIC]);
+});
+
+Deno.test.each([
+  { name: "to loopback", location: "http://127.0.0.1/", why: /loopback/ },
+  { name: "to the metadata service", location: "http://169.254.169.254/", why: /metadata/ },
+  { name: "to a file", location: "file:///etc/passwd", why: /Only http: and https:/ },
+  { name: "with credentials", location: "http://a:b@app.test/", why: /credentials/ },
+  { name: "to no URL", location: "http://[", why: /Not a URL/ },
+])("http_get refuses a redirect $name", async ({ location, why }) => {
+  const { ports, tool } = setUp();
+  ports.answer = () => redirect(location);
+  const { ok, text } = await call(tool, { url: "http://app.test/" });
+  assert.equal(ok, false);
+  assert.match(text, why);
+  assert.equal(ports.requests.length, 1);
+});
+
+Deno.test("http_get follows three redirects and not a fourth", async () => {
+  const { ports, tool } = setUp();
+  let left = 3;
+  ports.answer = () => left-- > 0 ? redirect(`/hop${left}`) : textAnswer("there");
+  const { ok, text } = await call(tool, { url: "http://app.test/" });
+  assert.equal(ok, true);
+  assert.match(text, /final URL: http:\/\/app\.test\/hop0\n/);
+  left = 4;
+  assert.match((await call(tool, { url: "http://app.test/" })).text, /More than 3 redirects/);
+});
+
+Deno.test("http_get never inflates an answer", async () => {
+  const { ports, tool } = setUp();
+  ports.answer = () => textAnswer("bomb", { headers: { "content-encoding": "gzip" } });
+  const { ok, text } = await call(tool, { url: "http://app.test/" });
+  assert.equal(ok, false);
+  assert.match(text, /compressed \(gzip\)/);
+  assert.equal(ports.requests[0]?.headers["accept-encoding"], undefined);
+});
+
+Deno.test.each([
+  { type: "application/json", shown: true },
+  { type: "application/health+json; charset=utf-8", shown: true },
+  { type: "text/html", shown: true },
+  { type: "", shown: true },
+  { type: "image/png", shown: false },
+  { type: "application/octet-stream", shown: false },
+  { type: "application/zip", shown: false },
+].map((row) => ({ ...row, name: row.type || "no type" })))(
+  "http_get, text only: $name",
+  async ({ type, shown }) => {
+    const { ports, tool } = setUp();
+    ports.answer = () => textAnswer("payload", { headers: { "content-type": type } });
+    const { text } = await call(tool, { url: "http://app.test/" });
+    assert.equal(text.includes("payload"), shown);
+    assert.equal(text.includes("not text"), !shown);
+  },
+);
+
+Deno.test("http_get does not show bytes that claim to be text", async () => {
+  const { ports, tool } = setUp();
+  ports.answer = () => textAnswer("a\0b");
+  assert.match((await call(tool, { url: "http://app.test/" })).text, /3 bytes that are not text/);
+});
+
+Deno.test("http_get tries the next address only when the first cannot be reached", async () => {
+  const { ports, tool } = setUp();
+  ports.addresses = { "app.test": [["2606:4700::1", PUBLIC]] };
+  ports.answer = ({ address }) => {
+    if (address === PUBLIC) return textAnswer("ok");
+    throw new HttpExchangeError("no route to the network", { isBeforeSending: true });
+  };
+  assert.equal((await call(tool, { url: "http://app.test/" })).ok, true);
+  ports.answer = () => {
+    throw new HttpExchangeError("connection reset", { isBeforeSending: false });
+  };
+  const before = ports.requests.length;
+  assert.match((await call(tool, { url: "http://app.test/" })).text, /does not answer: connection reset/);
+  assert.equal(ports.requests.length, before + 1);
+});

@@ -1,0 +1,232 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { checkCommand } from "./program_command.ts";
+import { PROGRAM_RULES } from "./program_rules.ts";
+
+function argv(text: string): readonly string[] | string {
+  const checked = checkCommand(text);
+  if (checked.kind === "refused") return checked.reason;
+  return [checked.program, ...checked.args.map(({ kind, text }) => kind === "path" ? `<${text}>` : text)];
+}
+
+Deno.test.each([
+  { text: "ps aux --sort=-rss", runs: ["ps", "--sort=-rss", "aux"] },
+  { text: "ps -eo pid,cmd --sort -pcpu", runs: ["ps", "-e", "-o", "pid,cmd", "--sort=-pcpu"] },
+  { text: "ss -tulpn", runs: ["ss", "-t", "-u", "-l", "-p", "-n"] },
+  { text: "ss -t state established", runs: ["ss", "-t", "state", "established"] },
+  { text: "df -h /", runs: ["df", "-h", "/"] },
+  { text: "du -sh . /var/log", runs: ["du", "-s", "-h", "<.>", "</var/log>"] },
+  { text: "free -m", runs: ["free", "-m"] },
+  { text: "uname -a", runs: ["uname", "-a"] },
+  { text: "date '+%F %T'", runs: ["date", "+%F %T"] },
+  { text: "tail -20 app.log", runs: ["tail", "-n", "20", "<app.log>"] },
+  { text: "tail -n5 -- app.log", runs: ["tail", "-n", "5", "<app.log>"] },
+  { text: "head --lines=3 a b", runs: ["head", "--lines=3", "<a>", "<b>"] },
+  {
+    text: "grep -rin 'out of memory' logs",
+    runs: ["grep", "-D", "skip", "-r", "-i", "-n", "out of memory", "<logs>"],
+  },
+  {
+    text: "grep -A 3 x f --include='*.log'",
+    runs: ["grep", "-D", "skip", "-A", "3", "--include=*.log", "x", "<f>"],
+  },
+  {
+    text: "find . -name '*.log' -mtime -1 -type f",
+    runs: ["find", "<.>", "-name", "*.log", "-mtime", "-1", "-type", "f"],
+  },
+  { text: "find -maxdepth 2 src", runs: ["find", "<src>", "-maxdepth", "2"] },
+  {
+    text: "journalctl -u nginx -p err",
+    runs: ["journalctl", "--no-pager", "-n", "200", "-u", "nginx", "-p", "err"],
+  },
+  { text: "journalctl -n 10", runs: ["journalctl", "--no-pager", "-n", "10"] },
+  { text: "systemctl status nginx.service", runs: ["systemctl", "status", "--no-pager", "nginx.service"] },
+  { text: "docker logs --tail 5 web", runs: ["docker", "logs", "--tail=5", "web"] },
+  { text: "docker logs web", runs: ["docker", "logs", "--tail", "200", "web"] },
+  { text: "docker stats web", runs: ["docker", "stats", "--no-stream", "web"] },
+  { text: "ip -br addr show dev eth0", runs: ["ip", "-br", "addr", "show", "dev", "eth0"] },
+  { text: "ip route get 192.0.2.1", runs: ["ip", "route", "get", "192.0.2.1"] },
+  { text: "ping example.com", runs: ["ping", "-c", "3", "example.com"] },
+  { text: "ping -c 2 example.com", runs: ["ping", "-c", "2", "example.com"] },
+  {
+    text: "dig +short example.com MX @192.0.2.53",
+    runs: ["dig", "+short", "example.com", "MX", "@192.0.2.53"],
+  },
+  { text: "getent hosts db", runs: ["getent", "hosts", "db"] },
+  { text: "vmstat 1 5", runs: ["vmstat", "1", "5"] },
+  { text: "sysctl -n net.core.somaxconn", runs: ["sysctl", "-n", "net.core.somaxconn"] },
+].map((row) => ({ ...row, name: row.text })))("checkCommand() writes $name anew", ({ text, runs }) => {
+  assert.deepEqual(argv(text), runs);
+});
+
+Deno.test.each([
+  // Programs
+  "rm -rf /",
+  "sh -c id",
+  "bash",
+  "env",
+  "/bin/ls",
+  "./ls",
+  "../bin/ls",
+  "zgrep x f",
+  "less f",
+  "curl http://h",
+  "toString",
+  "__proto__",
+  "",
+  // Options that write, run, follow or read lists
+  "find . -delete",
+  "find . -exec id {} +",
+  "find . -execdir id",
+  "find . -ok id",
+  "find . -fprint /tmp/x",
+  "find . -fls /tmp/x",
+  "find . -files0-from x",
+  "find -L .",
+  "find . -newer /etc/passwd",
+  "grep -f /etc/shadow x f",
+  "grep --file=/etc/shadow x f",
+  "grep -e x /etc/shadow",
+  "grep -R x .",
+  "grep -P '(a+)+$' f",
+  "tail -f x",
+  "tail -F x",
+  "tail --follow x",
+  "tail --follow=name x",
+  "tail --retry x",
+  "wc --files0-from=x",
+  "du --files0-from=x",
+  "du --exclude-from=x",
+  "date -s 2020-01-01",
+  "date --set=2020-01-01",
+  "date -f /etc/shadow",
+  "date 010100002020",
+  "hostname evil",
+  "hostname -F /etc/shadow",
+  "ss -K dst 1.2.3.4",
+  "ss -D /tmp/x",
+  "ss -F /etc/shadow",
+  "ss --diag=/tmp/x",
+  "dmesg -C",
+  "dmesg -c",
+  "dmesg -w",
+  "dmesg -n 1",
+  "dmesg -F /etc/shadow",
+  "journalctl -f",
+  "journalctl --follow",
+  "journalctl --vacuum-size=1",
+  "journalctl --rotate",
+  "journalctl --file=/etc/shadow",
+  "journalctl -D /etc",
+  "journalctl --root=/",
+  "journalctl -M host",
+  "systemctl restart nginx",
+  "systemctl -H root@host status",
+  "systemctl status -H root@host",
+  "systemctl",
+  "docker exec web id",
+  "docker run -v /:/h web",
+  "docker -H tcp://h ps",
+  "docker ps -H tcp://h",
+  "docker logs -f web",
+  "docker stats --no-stream=false",
+  "ip addr add 10.0.0.1/8 dev lo",
+  "ip link set lo down",
+  "ip -batch x",
+  "ip -b x",
+  "ip netns exec x id",
+  "ip -all netns exec id",
+  "ip monitor",
+  "ping -f h",
+  "ping -c 1000 h",
+  "ping -i 0 h",
+  "ping",
+  "dig -f /etc/shadow",
+  "dig -k /etc/x h",
+  "dig @-f h",
+  "nslookup",
+  "nslookup -query=any h",
+  "getent shadow",
+  "vmstat 1",
+  "vmstat 1 100000",
+  "iostat 1",
+  "sysctl -w a=1",
+  "sysctl a=1",
+  "sysctl -p /etc/x",
+  "sysctl --system",
+  "ps e",
+  "ps auxe",
+  "ps -o pid --format=x",
+  "netstat -c",
+  "lsof -r",
+  "lsof -D b/tmp/x",
+  "lsof +D /",
+  "ls --color=always",
+  "uptime --sinc",
+  // Values that are options
+  "ping -c 1 -f",
+  "ping -- -f",
+  "cat -- -x",
+  "tail -n -f x",
+  "host -- -x",
+  "systemctl status -- -Hroot@h",
+  "ps -p -x",
+  "ps --sort --format",
+  "cat",
+  "df relative",
+].map((text) => ({ name: text || "nothing", text })))("checkCommand() refuses $name", ({ text }) => {
+  assert.equal(typeof argv(text), "string", JSON.stringify(argv(text)));
+});
+
+Deno.test("checkCommand() lets no word through that looks like an option and is not in the rule", () => {
+  const word = fc.oneof(
+    fc.constantFrom(
+      "-f",
+      "--follow",
+      "-x",
+      "--",
+      "-",
+      "show",
+      "status",
+      "ps",
+      "5",
+      "@h",
+      "+x",
+      "a=b",
+      "--tail=3",
+      "-n",
+      "-c",
+    ),
+    fc.string({ maxLength: 6 }),
+  );
+  const known = new Set(
+    Object.values(PROGRAM_RULES).flatMap((rule) => "commands" in rule ? Object.values(rule.commands) : [rule])
+      .flatMap((rule) => [
+        ...(rule.flags ?? "").split(" "),
+        ...Object.keys(rule.values ?? {}),
+        ...[...(rule.always ?? []), ...(rule.unless?.add ?? [])].map((text) => text.replace(/^-+/, "")),
+      ]),
+  );
+  fc.assert(
+    fc.property(
+      fc.constantFrom(...Object.keys(PROGRAM_RULES)),
+      fc.array(word, { maxLength: 5 }),
+      (program, words) => {
+        const checked = checkCommand(
+          [program, ...words.map((text) => `'${text.replaceAll("'", "")}'`)].join(" "),
+        );
+        if (checked.kind === "refused") return;
+        const values = new Set(
+          checked.args.filter((_arg, at) => /^-[A-Za-z]+$/.test(checked.args[at - 1]?.text ?? "")).map((
+            { text },
+          ) => text),
+        );
+        for (const { text } of checked.args) {
+          if (!text.startsWith("-") || values.has(text)) continue;
+          assert.ok(known.has(text.replace(/^-+/, "").replace(/=.*$/s, "")), text);
+        }
+      },
+    ),
+    { numRuns: 3000 },
+  );
+});

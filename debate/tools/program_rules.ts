@@ -1,0 +1,231 @@
+/**
+ * The programs that `run_local_command` and `run_ssh_command` may run, with the options that only look.
+ *
+ * What is missing is missing on purpose: options that write, delete, follow, repeat without end, run another
+ * program, read a list of files from a file, or send something elsewhere. `zgrep` is a shell script.
+ *
+ * @module
+ */
+import type { ArgumentRule } from "./argv.ts";
+
+/** A program without or with subcommands. */
+export type ProgramRule = ArgumentRule | { readonly commands: Readonly<Record<string, ArgumentRule>> };
+
+const NUMBER = /^\d{1,9}$/;
+const COUNT = /^(?:[1-9]|10)$/;
+const NAME = /^[A-Za-z0-9_][A-Za-z0-9_.@:+-]{0,254}$/;
+const NAMES = /^[A-Za-z0-9_%][A-Za-z0-9_.,%:=@+-]{0,254}$/;
+const SORT_KEYS = /^[+-]?[a-z_%]{1,20}(?:,[+-]?[a-z_%]{1,20}){0,5}$/;
+const HOST = /^[A-Za-z0-9_]([A-Za-z0-9_.:-]{0,252}[A-Za-z0-9_.])?$/;
+const TIME = /^[A-Za-z0-9:.+ -]{1,60}$/;
+const SIZE = /^[+-]?\d{1,12}[A-Za-z]?$/;
+const UNIT = /^[A-Za-z0-9_*?][A-Za-z0-9_.@:*?\\-]{0,254}$/;
+const SOCKET_WORD = /^[A-Za-z0-9_.:*=/[\]()!<>-]{1,255}$/;
+const ADDRESS_WORD = /^[A-Za-z0-9_.:@/]{1,255}$/;
+
+const hostLookup: ArgumentRule = { operands: [HOST, HOST], min: 1 };
+
+/** By name. */
+export const PROGRAM_RULES: Readonly<Record<string, ProgramRule>> = {
+  // Processes and the machine
+  ps: {
+    flags: "A a d e f F j l L m T w x forest headers no-headers",
+    values: { o: NAMES, p: NAMES, C: NAMES, u: NAMES, t: NAMES, sort: SORT_KEYS, ppid: NAMES },
+    // BSD style, without its e and E: they show environments.
+    rest: /^[axujlfmwTrn]{1,10}$/,
+  },
+  free: { flags: "b k m g h w t l human si wide total" },
+  uptime: { flags: "p s pretty since" },
+  uname: { flags: "a s n r v m p i o all" },
+  date: { flags: "u R utc universal", rest: /^\+[%A-Za-z0-9:., _/-]{1,100}$/ },
+  id: { flags: "u g G n r z", rest: NAME },
+  whoami: {},
+  nproc: { flags: "all" },
+  hostname: { flags: "f s i I d fqdn short" },
+  vmstat: { flags: "a s d D w t", operands: [COUNT, COUNT], check: needsCount },
+  iostat: { flags: "c d h k m t x y z N", operands: [COUNT, COUNT], check: needsCount },
+  sysctl: { flags: "a n e", rest: /^[a-z0-9_]+(?:[./][A-Za-z0-9_-]+)*$/ },
+  dmesg: {
+    flags: "T t k u x P ctime notime kernel userspace decode nopager",
+    values: { l: NAMES, f: NAMES, level: NAMES, facility: NAMES, since: TIME, until: TIME },
+  },
+  journalctl: {
+    flags: "a b e k m q r x all no-pager quiet reverse catalog utc list-boots disk-usage no-hostname dmesg",
+    values: {
+      n: NUMBER,
+      u: UNIT,
+      p: NAMES,
+      o: /^(?:short|short-iso|short-precise|short-full|json|cat|verbose)$/,
+      g: "text",
+      t: NAME,
+      S: TIME,
+      U: TIME,
+      lines: NUMBER,
+      unit: UNIT,
+      priority: NAMES,
+      output: /^(?:short|short-iso|short-precise|short-full|json|cat|verbose)$/,
+      grep: "text",
+      identifier: NAME,
+      since: TIME,
+      until: TIME,
+      boot: /^-?\d{1,3}$/,
+    },
+    always: ["--no-pager"],
+    unless: { options: ["n", "lines", "list-boots", "disk-usage"], add: ["-n", "200"] },
+  },
+  systemctl: {
+    commands: Object.fromEntries(
+      ["status", "show", "list-units", "list-timers", "list-sockets", "is-active", "is-enabled", "is-failed"]
+        .map((name) => [
+          name,
+          {
+            flags: "a l q all full failed no-legend plain",
+            values: {
+              n: NUMBER,
+              t: NAMES,
+              p: NAMES,
+              type: NAMES,
+              state: NAMES,
+              property: NAMES,
+              lines: NUMBER,
+            },
+            rest: UNIT,
+            always: ["--no-pager"],
+          },
+        ]),
+    ),
+  },
+  docker: {
+    commands: {
+      ps: { flags: "a l q s no-trunc all size", values: { n: NUMBER, f: NAMES, filter: NAMES } },
+      logs: {
+        flags: "t timestamps details",
+        values: { n: NUMBER, tail: NUMBER, since: TIME, until: TIME },
+        operands: [NAME],
+        min: 1,
+        unless: { options: ["n", "tail"], add: ["--tail", "200"] },
+      },
+      inspect: { flags: "s size", values: { type: NAME }, rest: NAME, min: 1 },
+      stats: { flags: "a all no-stream no-trunc", rest: NAME, always: ["--no-stream"] },
+    },
+  },
+
+  // Files
+  ls: {
+    flags: "1 a A d F g h i l n o p Q r R s S t u U v X Z all almost-all human-readable recursive reverse",
+    rest: "path",
+  },
+  stat: { flags: "L f t", values: { c: "text" }, rest: "path", min: 1 },
+  cat: { flags: "A b e E n s t T v", rest: "path", min: 1 },
+  head: {
+    flags: "q v",
+    values: { n: SIZE, c: SIZE, lines: SIZE, bytes: SIZE },
+    dashNumber: "n",
+    rest: "path",
+    min: 1,
+  },
+  tail: {
+    flags: "q v",
+    values: { n: SIZE, c: SIZE, lines: SIZE, bytes: SIZE },
+    dashNumber: "n",
+    rest: "path",
+    min: 1,
+  },
+  wc: { flags: "c l L m w bytes lines words", rest: "path", min: 1 },
+  grep: {
+    flags:
+      "E F G c h H i I l L n o q r s v w x count ignore-case invert-match line-number recursive word-regexp extended-regexp fixed-strings",
+    values: {
+      A: NUMBER,
+      B: NUMBER,
+      C: NUMBER,
+      m: NUMBER,
+      include: /^[A-Za-z0-9_.*?-]{1,100}$/,
+      exclude: /^[A-Za-z0-9_.*?-]{1,100}$/,
+      "max-count": NUMBER,
+    },
+    // No -e: with it, the first operand would be a file.
+    operands: ["text"],
+    rest: "path",
+    min: 1,
+    always: ["-D", "skip"],
+  },
+  find: {
+    style: "find",
+    flags: "print empty mount xdev not o a",
+    values: {
+      maxdepth: NUMBER,
+      mindepth: NUMBER,
+      name: "text",
+      iname: "text",
+      path: "text",
+      type: /^[bcdflps]$/,
+      size: SIZE,
+      mtime: SIZE,
+      mmin: SIZE,
+      ctime: SIZE,
+      cmin: SIZE,
+      user: NAME,
+      group: NAME,
+      perm: /^[/-]?[0-7ugoarwxst=+,]{1,30}$/,
+    },
+    rest: "path",
+    min: 1,
+  },
+  du: {
+    flags: "a b c h k m s x all human-readable summarize total one-file-system",
+    values: { d: NUMBER, "max-depth": NUMBER },
+    rest: "path",
+  },
+  df: {
+    flags: "a h H i k l m P T all human-readable inodes local print-type",
+    rest: /^\/[A-Za-z0-9_./@:-]{0,254}$/,
+  },
+
+  // Network
+  ss: {
+    flags:
+      "H n r a l o e m p i s 4 6 t u w x O numeric all listening processes summary tcp udp unix ipv4 ipv6 no-header extended memory info",
+    values: { f: NAME, family: NAME },
+    rest: SOCKET_WORD,
+  },
+  netstat: {
+    flags: "a e g i l n o p r s t u w x 4 6 all listening numeric programs route statistics tcp udp wide W",
+  },
+  lsof: { flags: "n P t U l i R", values: { p: NAMES, u: NAMES, c: NAME, s: NAMES } },
+  ip: {
+    style: "one-dash",
+    flags: "4 6 s d o br brief j json stats details p",
+    operands: [
+      /^(?:a|addr|address|l|link|r|route|n|neigh|neighbor|rule|maddr)$/,
+      /^(?:show|list|ls|get)$/,
+    ],
+    rest: ADDRESS_WORD,
+    min: 1,
+  },
+  ping: {
+    flags: "4 6 n q D",
+    values: { c: COUNT, w: NUMBER, W: NUMBER, s: /^\d{1,4}$/ },
+    operands: [HOST],
+    min: 1,
+    unless: { options: ["c"], add: ["-c", "3"] },
+  },
+  dig: {
+    flags: "4 6",
+    values: { t: NAME, p: NUMBER, x: HOST },
+    rest:
+      /^(?:@[A-Za-z0-9_][A-Za-z0-9_.:-]{0,252}|\+(?:no)?(?:short|trace|all|answer|stats|tcp|dnssec|recurse|comments|question|cmd)|[A-Za-z0-9_][A-Za-z0-9_.-]{0,252})$/,
+  },
+  nslookup: hostLookup,
+  host: { ...hostLookup, flags: "a v 4 6", values: { t: NAME, W: NUMBER } },
+  getent: {
+    operands: [/^(?:ahosts|ahostsv4|ahostsv6|group|hosts|networks|passwd|protocols|services)$/],
+    rest: HOST,
+    min: 1,
+  },
+};
+
+/** An interval alone goes on for ever. */
+function needsCount(operands: readonly string[]): string | undefined {
+  return operands.length === 1 ? "an interval needs a count after it" : undefined;
+}

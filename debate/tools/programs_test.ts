@@ -1,0 +1,269 @@
+import assert from "node:assert/strict";
+import { createTools, type ToolSettings } from "./catalogue.ts";
+import { BARE_SETTINGS, call, FakePorts } from "./testing/tool_bench.ts";
+
+function setUp(name: string, settings: Partial<ToolSettings> = {}) {
+  const ports = new FakePorts();
+  return {
+    ports,
+    tool: createTools({ ...BARE_SETTINGS, ...settings }, ports).find((tool) => tool.name === name),
+  };
+}
+
+Deno.test("run_local_command runs in the first root, with real paths and no environment", async () => {
+  const { ports, tool } = setUp("run_local_command");
+  ports.files = { "/srv/app/logs/a.log": "/srv/app/real/a.log", "/srv/app/b": "/srv/app/b" };
+  const { ok, text } = await call(tool, { command: "tail -5 logs/a.log /srv/app/b" });
+  assert.equal(ok, true);
+  assert.match(text, /^tail -5 logs\/a\.log \/srv\/app\/b: exit code 0 \[0 ms\]\nout$/);
+  const [{ signal: _, ...run }] = ports.runs as [typeof ports.runs[number]];
+  assert.deepEqual(run, {
+    program: "tail",
+    args: ["-n", "5", "/srv/app/real/a.log", "/srv/app/b"],
+    cwd: "/srv/app",
+  });
+});
+
+Deno.test.each([
+  { name: "a file outside of the roots", command: "cat /etc/passwd", why: /not within/ },
+  { name: "a path that climbs out", command: "cat ../../etc/passwd", why: /not within/ },
+  { name: "a link to a file of secrets", command: "cat settings", why: /may hold secrets/ },
+  { name: "a file of secrets", command: "cat .env", why: /may hold secrets/ },
+  { name: "a program that is not listed", command: "rm -rf .", why: /not among the programs/ },
+  { name: "a pipe", command: "ps aux | sh", why: /there is no shell/ },
+])("run_local_command refuses $name", async ({ command, why }) => {
+  const { ports, tool } = setUp("run_local_command");
+  ports.files = { "/srv/app/settings": "/srv/app/.env", "/srv/app/.env": "/srv/app/.env" };
+  const { ok, text } = await call(tool, { command });
+  assert.equal(ok, false);
+  assert.match(text, why);
+  assert.deepEqual(ports.runs, []);
+});
+
+Deno.test.each([
+  { name: "a program that is not there", result: { kind: "missing" } as const, why: /not installed/ },
+  {
+    name: "an exit code",
+    result: { kind: "ended", stopped: undefined, code: 1, stdout: "a hunter2\n", stderr: "b\n" } as const,
+    why: /exit code 1 \[0 ms\]\na \[REDACTED\]\nstderr:\nb$/,
+  },
+  {
+    name: "running out of time",
+    result: { kind: "ended", stopped: "signal", code: 137, stdout: "part", stderr: "" } as const,
+    why: /stopped after 15 s \[0 ms\]\npart$/,
+  },
+])("run_local_command reports $name as a failure", async ({ result, why }) => {
+  const { ports, tool } = setUp("run_local_command");
+  ports.result = result;
+  const { ok, text } = await call(tool, { command: "uptime" });
+  assert.equal(ok, false);
+  assert.match(text, why);
+});
+
+Deno.test("run_ssh_command calls ssh with known_hosts enforced and every word quoted", async () => {
+  const { ports, tool } = setUp("run_ssh_command", {
+    SSH_DEFAULT_USER: "diag",
+    SSH_KEY_PATH: "/keys/id",
+    SSH_KNOWN_HOSTS: "/keys/known hosts",
+    SSH_CONNECT_TIMEOUT: 4,
+  });
+  const { ok, text } = await call(tool, {
+    host: "web1.test",
+    command: "grep 'a b|c' /var/log/syslog",
+    port: 2222,
+  });
+  assert.equal(ok, true, text);
+  const [run] = ports.runs;
+  assert.equal(run?.program, "ssh");
+  const args = run.args;
+  for (
+    const option of [
+      "BatchMode=yes",
+      "StrictHostKeyChecking=yes",
+      "UpdateHostKeys=no",
+      'UserKnownHostsFile="/keys/known hosts"',
+      "GlobalKnownHostsFile=none",
+      "ForwardAgent=no",
+      "PermitLocalCommand=no",
+      "ProxyCommand=none",
+      "IdentitiesOnly=yes",
+      "ConnectTimeout=4",
+    ]
+  ) assert.ok(args.includes(option), option);
+  assert.deepEqual(args.slice(0, 2), ["-F", "none"]);
+  assert.deepEqual(args.slice(-8), [
+    "/keys/id",
+    "-l",
+    "diag",
+    "-p",
+    "2222",
+    "--",
+    "web1.test",
+    "grep -D skip 'a b|c' /var/log/syslog",
+  ]);
+  assert.deepEqual(run.env, { HOME: "/home/op", SSH_AUTH_SOCK: "/agent" });
+  assert.match(text, /^grep .* on diag@web1\.test:2222: exit code 0/);
+});
+
+Deno.test.each([
+  { name: "a host that is an option", args: { host: "-oProxyCommand=id", command: "uptime" }, why: /host/ },
+  { name: "a host with an account", args: { host: "root@h", command: "uptime" }, why: /host/ },
+  { name: "a host with blanks", args: { host: "h uptime", command: "uptime" }, why: /host/ },
+  { name: "a host with a line break", args: { host: "h\nx", command: "uptime" }, why: /host/ },
+  { name: "a host that is a URL", args: { host: "ssh://h", command: "uptime" }, why: /host/ },
+  { name: "a host with a token", args: { host: "%h", command: "uptime" }, why: /host/ },
+  { name: "no host", args: { host: "", command: "uptime" }, why: /host/ },
+  { name: "an account that is an option", args: { host: "h", user: "-x", command: "uptime" }, why: /user/ },
+  { name: "an account with a quote", args: { host: "h", user: "a'b", command: "uptime" }, why: /user/ },
+  { name: "a port that is none", args: { host: "h", port: 70_000, command: "uptime" }, why: /port/ },
+  {
+    name: "a key of the model's choice",
+    args: { host: "h", key_path: "/root/.ssh/id_rsa", command: "uptime" },
+    why: /key_path/,
+  },
+  { name: "a program that is not listed", args: { host: "h", command: "rm -rf /" }, why: /not among/ },
+  { name: "a second command", args: { host: "h", command: "uptime; id" }, why: /no shell/ },
+  {
+    name: "a substitution in quotes",
+    args: { host: "h", command: 'grep "$(id)" /var/log/x' },
+    why: /no shell/,
+  },
+  { name: "a single quote", args: { host: "h", command: `grep "it's" /var/log/x` }, why: /quotes/ },
+  {
+    name: "a backslash at the end of a word",
+    args: { host: "h", command: "grep 'a\\' /var/log/x" },
+    why: /quotes/,
+  },
+  { name: "csh history", args: { host: "h", command: "grep '!x' /var/log/x" }, why: /quotes/ },
+  { name: "a relative path", args: { host: "h", command: "cat x" }, why: /absolute/ },
+  { name: "a path that climbs", args: { host: "h", command: "cat /var/log/../../etc/x" }, why: /absolute/ },
+  { name: "a file of secrets", args: { host: "h", command: "cat /etc/shadow" }, why: /may hold secrets/ },
+  { name: "a folder of secrets", args: { host: "h", command: "ls /root/.ssh" }, why: /may hold secrets/ },
+])("run_ssh_command refuses $name", async ({ args, why }) => {
+  const { ports, tool } = setUp("run_ssh_command");
+  const { ok, text } = await call(tool, args);
+  assert.equal(ok, false);
+  assert.match(text, why);
+  assert.deepEqual(ports.runs, []);
+});
+
+Deno.test.each([
+  {
+    stderr:
+      "No ED25519 host key is known for h and you have requested strict checking.\nHost key verification failed.",
+    why: /known_hosts/,
+  },
+  { stderr: "op@h: Permission denied (publickey).", why: /did not accept the key/ },
+  { stderr: "ssh: connect to host h port 22: Connection refused", why: /cannot be reached: .*refused/ },
+  { stderr: "ssh: Could not resolve hostname h: Name or service not known", why: /cannot be reached/ },
+].map((row) => ({ ...row, name: row.stderr.slice(0, 40) })))(
+  "run_ssh_command tells apart: $name",
+  async ({ stderr, why }) => {
+    const { ports, tool } = setUp("run_ssh_command");
+    ports.result = { kind: "ended", stopped: undefined, code: 255, stdout: "", stderr };
+    const { ok, text } = await call(tool, { host: "h", command: "uptime" });
+    assert.equal(ok, false);
+    assert.match(text, why);
+  },
+);
+
+Deno.test("run_kubectl gives kubectl its configuration, no kuberc, and checked arguments", async () => {
+  const { ports, tool } = setUp("run_kubectl");
+  assert.equal((await call(tool, { kubectl_args: "-n prod get pods" })).ok, true);
+  const [run] = ports.runs;
+  assert.equal(run?.program, "kubectl");
+  assert.deepEqual(run.args, ["get", "--request-timeout=20s", "-n", "prod", "pods"]);
+  assert.deepEqual(run.env, {
+    HOME: "/home/op",
+    KUBECONFIG: "/kube",
+    KUBERC: "off",
+    KUBECTL_KUBERC: "false",
+  });
+  assert.match((await call(tool, { kubectl_args: "get secrets" })).text, /secrets are not shown/);
+  assert.match((await call(tool, { kubectl_args: "delete pod x" })).text, /only these verbs/);
+  assert.equal(ports.runs.length, 1);
+});
+
+Deno.test("git_recent_changes looks where the repository really is, then logs without running anything", async () => {
+  const { ports, tool } = setUp("git_recent_changes");
+  ports.files = { "/srv/app/.": "/srv/app", "/srv/app/.git": "/srv/app/.git" };
+  ports.result = {
+    kind: "ended",
+    stopped: undefined,
+    code: 0,
+    stdout: "/srv/app/.git\n/srv/app/.git\n",
+    stderr: "",
+  };
+  assert.equal((await call(tool, { count: 3 })).ok, true);
+  const [where, log] = ports.runs;
+  assert.ok(where?.args.includes("rev-parse"));
+  assert.equal(log?.cwd, "/srv/app");
+  for (
+    const option of ["--no-pager", "--no-ext-diff", "--no-textconv", "--no-show-signature", "--max-count=3"]
+  ) {
+    assert.ok(log.args.includes(option), option);
+  }
+  assert.equal(log.env?.["GIT_ALLOW_PROTOCOL"], "none");
+  assert.equal(log.env?.["HOME"], undefined);
+});
+
+Deno.test.each([
+  { name: "a folder outside of the roots", repo_path: "/etc" },
+  { name: "a folder that is an option", repo_path: "--upload-pack=id" },
+  { name: "a repository around the folder", repo_path: "sub" },
+])("git_recent_changes refuses $name", async ({ repo_path }) => {
+  const { ports, tool } = setUp("git_recent_changes");
+  ports.files = { "/srv/app/sub": "/srv/app/sub" };
+  ports.result = { kind: "ended", stopped: undefined, code: 0, stdout: "/srv/.git\n/srv/.git\n", stderr: "" };
+  const { ok, text } = await call(tool, { repo_path });
+  assert.equal(ok, false);
+  assert.match(text, /not within the folders/);
+  assert.ok(ports.runs.every(({ args }) => !args.includes("log")));
+});
+
+const DATABASE_URL = "postgres://app:s3cret@db.test/shop";
+
+Deno.test("run_db_explain explains on the configured database and never shows its URL", async () => {
+  const { ports, tool } = setUp("run_db_explain", { DATABASE_URL });
+  const asked: unknown[] = [];
+  ports.explain = ({ signal: _, ...request }) => {
+    asked.push(request);
+    return Promise.resolve({ kind: "plan", lines: ["Seq Scan", "  Filter"] });
+  };
+  // The ports are read when the tools are made.
+  const explaining = createTools({ ...BARE_SETTINGS, DATABASE_URL }, ports).find(({ name }) =>
+    name === tool?.name
+  );
+  const { ok, text } = await call(explaining, { query: "select 1; -- x" });
+  assert.equal(ok, true);
+  assert.equal(text, "EXPLAIN select 1 [0 ms]\nSeq Scan\n  Filter");
+  assert.deepEqual(asked, [{ url: DATABASE_URL, query: "select 1", seconds: 20 }]);
+});
+
+Deno.test.each([
+  {
+    name: "another database",
+    args: { query: "select 1", database_url: "postgres://evil/" },
+    why: /leave database_url out/,
+  },
+  { name: "a statement that writes", args: { query: "delete from t" }, why: /only SELECT and WITH/ },
+  { name: "two statements", args: { query: "select 1; select 2" }, why: /one statement/ },
+])("run_db_explain refuses $name", async ({ args, why }) => {
+  const ports = new FakePorts();
+  ports.explain = () => assert.fail("must not connect");
+  const tool = createTools({ ...BARE_SETTINGS, DATABASE_URL }, ports).find(({ name }) =>
+    name === "run_db_explain"
+  );
+  const { ok, text } = await call(tool, args);
+  assert.equal(ok, false);
+  assert.match(text, why);
+  assert.doesNotMatch(text, /s3cret|db\.test/);
+});
+
+Deno.test("run_db_explain is no use when it is not configured", async () => {
+  const { tool } = setUp("run_db_explain");
+  assert.match(
+    (await call(tool, { query: "select 1", database_url: "postgres://h/" })).text,
+    /has to set DATABASE_URL/,
+  );
+});

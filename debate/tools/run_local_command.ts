@@ -1,0 +1,71 @@
+/**
+ * `run_local_command`: programs that look at this machine.
+ *
+ * @module
+ */
+import { z } from "@zod/zod";
+import { isSecretFile } from "../context/secret_files.ts";
+import type { Argument } from "./argv.ts";
+import { defineTool, timeoutArgument, ToolFailure, type ToolServices } from "./define_tool.ts";
+import { checkCommand } from "./program_command.ts";
+import { describeRun } from "./program_finding.ts";
+import { PROGRAM_RULES } from "./program_rules.ts";
+import type { RunProgram } from "./run_program.ts";
+import type { Tool } from "./tool.ts";
+
+/** What may be read. */
+export interface ReadableFolders {
+  /** Real paths; the first is where programs run. */
+  roots(): Promise<readonly string[]>;
+  /** Where a path really leads, if that is within a root. */
+  find(path: string): Promise<string | undefined>;
+}
+
+const schema = z.strictObject({
+  command: z.string().min(1).describe(
+    "one program with its arguments; there is no shell, so no pipes and no redirects",
+  ),
+  timeout: timeoutArgument(15),
+});
+
+/** The tool. */
+export function createRunLocalCommand(
+  { runProgram, folders }: { readonly runProgram: RunProgram; readonly folders: ReadableFolders },
+  services: ToolServices,
+): Tool {
+  return defineTool({
+    name: "run_local_command",
+    description:
+      `Runs a read-only diagnostic program on the machine of this service: ${
+        Object.keys(PROGRAM_RULES).join(", ")
+      }. ` +
+      "Only options that look are possible; files only in the folders that the operator opened.",
+    schema,
+    async run({ command }, call) {
+      const checked = checkCommand(command);
+      if (checked.kind === "refused") throw new ToolFailure(checked.reason);
+      const { program } = checked;
+      const [cwd] = await folders.roots();
+      if (cwd === undefined) throw new ToolFailure("None of the folders in ALLOWED_PROJECT_ROOTS exists");
+      const args = await Promise.all(checked.args.map((argument) => resolveArgument(argument, cwd, folders)));
+      const result = await runProgram({ program, args, cwd, signal: call.signal });
+      return describeRun(command, program, result, call);
+    },
+  }, services);
+}
+
+async function resolveArgument(
+  { kind, text }: Argument,
+  cwd: string,
+  folders: ReadableFolders,
+): Promise<string> {
+  if (kind === "word") return text;
+  const path = await folders.find(text.startsWith("/") ? text : `${cwd}/${text}`);
+  if (path === undefined) {
+    throw new ToolFailure(
+      `${JSON.stringify(text)} is not there, or not within the folders of ALLOWED_PROJECT_ROOTS`,
+    );
+  }
+  if (isSecretFile(path)) throw new ToolFailure(`${JSON.stringify(text)} may hold secrets and is not read`);
+  return path;
+}

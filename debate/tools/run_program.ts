@@ -1,0 +1,156 @@
+/**
+ * Child processes: never a shell, a fixed environment, bounded in time and output, and nothing of them left.
+ *
+ * @module
+ */
+import type { Clock } from "@gateway/shared/clock";
+
+/** A program to run. */
+export interface ProgramRequest {
+  /** Looked up in {@linkcode PROGRAM_PATH}. */
+  readonly program: string;
+  readonly args: readonly string[];
+  /** The folder to run in. */
+  readonly cwd: string;
+  /** Beside the search path and the locale, all that it gets. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Of both outputs together; a program that writes more is stopped. */
+  readonly maxBytes?: number;
+  /** Stops it. */
+  readonly signal: AbortSignal;
+}
+
+/** What became of it. */
+export type ProgramResult =
+  | { readonly kind: "missing" }
+  | {
+    readonly kind: "ended";
+    /** Why it was stopped, unless it ended by itself. */
+    readonly stopped: "signal" | "output" | undefined;
+    readonly code: number;
+    readonly stdout: string;
+    readonly stderr: string;
+  };
+
+/** Runs a program to its end. A request whose signal is aborted gives what there was until then. */
+export type RunProgram = (request: ProgramRequest) => Promise<ProgramResult>;
+
+/** Where programs are looked for. */
+export const PROGRAM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+const BASE_ENV = { PATH: PROGRAM_PATH, LC_ALL: "C.UTF-8", TERM: "dumb", PAGER: "cat" };
+const DEFAULT_MAX_BYTES = 256 * 1024;
+/** How long a grandchild may keep an output open after its parent is gone. */
+const LINGER_MS = 500;
+
+/** A runner on this machine. */
+export function createProgramRunner(clock: Clock): RunProgram {
+  return async ({ program, args, cwd, env = {}, maxBytes = DEFAULT_MAX_BYTES, signal }) => {
+    signal.throwIfAborted();
+    let child: Deno.ChildProcess;
+    try {
+      child = new Deno.Command(program, {
+        args: [...args],
+        cwd,
+        env: { ...BASE_ENV, ...env },
+        clearEnv: true,
+        stdin: "null",
+        stdout: "piped",
+        stderr: "piped",
+        // A process group of its own, so that all of it can be ended.
+        detached: true,
+      }).spawn();
+    } catch (error) {
+      if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotCapable) {
+        return { kind: "missing" };
+      }
+      throw error;
+    }
+    const budget = { left: maxBytes };
+    const full = Promise.withResolvers<"output">();
+    const outputs = [child.stdout, child.stderr].map((stream) => new Output(stream, budget, full.resolve));
+    const read = Promise.all(outputs.map((output) => output.done));
+    const aborted = Promise.withResolvers<"signal">();
+    const onAbort = () => aborted.resolve("signal");
+    signal.addEventListener("abort", onAbort, { once: true });
+    try {
+      const end = await Promise.race([child.status, full.promise, aborted.promise]);
+      const stopped = typeof end === "string" ? end : undefined;
+      if (stopped !== undefined) await killGroup(child);
+      const { code } = await child.status;
+      const timer = new AbortController();
+      const isOpen = await Promise.race([
+        read.then(() => false),
+        clock.sleep(LINGER_MS, timer.signal).then(() => true, () => true),
+      ]);
+      timer.abort();
+      // The group has no leader any more, but its members can still be told.
+      if (isOpen) await killGroup(child);
+      await Promise.all(outputs.map((output) => output.close()));
+      const [stdout = "", stderr = ""] = outputs.map((output) => output.text());
+      return {
+        kind: "ended",
+        stopped: stopped ?? (budget.left < 0 ? "output" : undefined),
+        code,
+        stdout,
+        stderr,
+      };
+    } finally {
+      signal.removeEventListener("abort", onAbort);
+    }
+  };
+}
+
+/** `Deno.kill` needs permission to run anything; the program `kill` needs only itself. */
+async function killGroup(child: Deno.ChildProcess): Promise<void> {
+  try {
+    const { success } = await new Deno.Command("kill", {
+      args: ["-KILL", "--", `-${child.pid}`],
+      env: BASE_ENV,
+      clearEnv: true,
+      stdin: "null",
+      stdout: "null",
+      stderr: "null",
+    }).output();
+    if (success) return;
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotCapable)) throw error;
+  }
+  try {
+    child.kill("SIGKILL");
+  } catch {
+    // It has ended.
+  }
+}
+
+/** One output, kept as far as the budget of both goes. */
+class Output {
+  readonly done: Promise<void>;
+  readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
+  readonly #chunks: Uint8Array[] = [];
+
+  constructor(stream: ReadableStream<Uint8Array>, budget: { left: number }, onFull: (why: "output") => void) {
+    this.#reader = stream.getReader();
+    this.done = this.#read(budget, onFull);
+  }
+
+  async #read(budget: { left: number }, onFull: (why: "output") => void): Promise<void> {
+    for (;;) {
+      const { done, value } = await this.#reader.read();
+      if (done) return;
+      if (budget.left > 0) this.#chunks.push(value.subarray(0, budget.left));
+      budget.left -= value.length;
+      if (budget.left < 0) return onFull("output");
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#reader.cancel().catch(() => {});
+    await this.done.catch(() => {});
+  }
+
+  text(): string {
+    const decoder = new TextDecoder();
+    return this.#chunks.map((chunk) => decoder.decode(chunk, { stream: true })).join("") + decoder.decode();
+  }
+}

@@ -1,0 +1,62 @@
+import assert from "node:assert/strict";
+import { checkSql } from "./sql_check.ts";
+
+Deno.test.each([
+  { text: "SELECT 1", query: "SELECT 1" },
+  { text: " select * from t where a = ';' ; ", query: "select * from t where a = ';'" },
+  { text: "-- why\nSELECT 1 -- end", query: "SELECT 1" },
+  { text: "/* a /* nested */ ; delete */ select 1", query: "select 1" },
+  { text: "with x as (select 1) select * from x", query: "with x as (select 1) select * from x" },
+  { text: "select 'it''s; fine'", query: "select 'it''s; fine'" },
+  { text: "select E'a\\'; drop' ", query: "select E'a\\'; drop'" },
+  { text: "select $$ ; delete $$, $x$ $$ ; $x$", query: "select $$ ; delete $$, $x$ $$ ; $x$" },
+  { text: 'select "delete; x" from t', query: 'select "delete; x" from t' },
+  { text: "select * from t for update", query: "select * from t for update" },
+  { text: "select updated_at, deleted from inserts", query: "select updated_at, deleted from inserts" },
+  { text: "select 'a' -- it's\n, 1;;", query: "select 'a'  \n, 1" },
+  { text: "VALUES (1)", query: "VALUES (1)" },
+].map((row) => ({ ...row, name: row.text })))("checkSql() passes $name", ({ text, query }) => {
+  assert.deepEqual(checkSql(text), { kind: "query", query });
+});
+
+Deno.test.each([
+  "",
+  ";",
+  "-- nothing",
+  "DELETE FROM t",
+  "ANALYZE SELECT 1",
+  "(ANALYZE) SELECT 1",
+  "(ANALYZE true) DELETE FROM t",
+  "VERBOSE SELECT 1",
+  "/* select */ drop table t",
+  "select 1; drop table t",
+  "select 1; -- x\n drop table t",
+  "select '\\'; drop table t; --'",
+  "with x as (delete from t returning *) select * from x",
+  "with x as (INSERT/**/INTO t values (1) returning *) select 1",
+  "with x as (update t set a = 1 returning *) select 1",
+  "with x as (merge into t using s on true when matched then do nothing) select 1",
+  "select * into u from t",
+  "explain select 1",
+  "execute p",
+  "create table t as select 1",
+  "select 'open",
+  'select "open',
+  "select $$open",
+  "select /* open",
+  "select 1 \0",
+  `select ${"x,".repeat(10_001)}1`,
+].map((text) => ({ name: JSON.stringify(text.slice(0, 40)), text })))(
+  "checkSql() refuses $name",
+  ({ text }) => {
+    assert.equal(checkSql(text).kind, "refused");
+  },
+);
+
+Deno.test("checkSql() is quick on the longest text", () => {
+  const start = performance.now();
+  for (const unit of ["$$", "/*", "'", "--", "$a", '"', "e'", "$a$ "]) {
+    checkSql(`select ${unit.repeat(20_000 / unit.length - 10)}`);
+  }
+  assert.ok(performance.now() - start < 3000);
+});

@@ -1,0 +1,94 @@
+import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import type { ToolPorts, ToolSettings } from "../catalogue.ts";
+import type { HttpAnswer, HttpRequest } from "../http_exchange.ts";
+import type { ProgramRequest, ProgramResult } from "../run_program.ts";
+import type { Tool, ToolContext, ToolResult } from "../tool.ts";
+
+/** Settings with nothing configured. */
+export const BARE_SETTINGS: ToolSettings = {
+  TOOLS_ENABLED: true,
+  ENABLED_TOOLS: [],
+  HTTP_ALLOWED_HOSTS: [],
+  PROMETHEUS_URL: "",
+  LOKI_URL: "",
+  ELASTICSEARCH_URL: "",
+  DATABASE_URL: "",
+  SSH_DEFAULT_USER: "",
+  SSH_KEY_PATH: "",
+  SSH_KNOWN_HOSTS: "",
+  SSH_CONNECT_TIMEOUT: 15,
+};
+
+/** Ports that remember what they were asked for, and answer as they are told. */
+export class FakePorts implements ToolPorts {
+  readonly clock = new FakeClock();
+  readonly requests: HttpRequest[] = [];
+  readonly lookups: string[] = [];
+  readonly runs: ProgramRequest[] = [];
+  readonly env: Readonly<Record<string, string>> = {
+    HOME: "/home/op",
+    KUBECONFIG: "/kube",
+    SSH_AUTH_SOCK: "/agent",
+  };
+  readonly redact = (text: string) => text.replaceAll("hunter2", "[REDACTED]");
+  /** What each lookup of a name gives in turn; the last one for ever. */
+  addresses: Readonly<Record<string, readonly (readonly string[])[]>> = {};
+  answer: (request: HttpRequest) => HttpAnswer | Promise<HttpAnswer> = () => textAnswer("ok");
+  result: ProgramResult = { kind: "ended", stopped: undefined, code: 0, stdout: "out\n", stderr: "" };
+  explain: ToolPorts["explain"] = () => Promise.resolve({ kind: "plan", lines: ["Seq Scan"] });
+  /** Real paths by path. */
+  files: Readonly<Record<string, string>> = {};
+
+  readonly http = {
+    exchange: async (request: HttpRequest) => {
+      this.requests.push(request);
+      return await this.answer(request);
+    },
+    resolve: (host: string) => {
+      const all = this.addresses[host] ?? [[]];
+      const nth = this.lookups.filter((name) => name === host).length;
+      this.lookups.push(host);
+      return Promise.resolve(all[Math.min(nth, all.length - 1)] ?? []);
+    },
+  };
+
+  readonly runProgram = (request: ProgramRequest) => {
+    this.runs.push(request);
+    return Promise.resolve(this.result);
+  };
+
+  readonly folders = {
+    roots: () => Promise.resolve(["/srv/app"]),
+    find: (path: string) => Promise.resolve(this.files[path]),
+  };
+}
+
+/** An answer of plain text. */
+export function textAnswer(
+  text: string,
+  { status = 200, headers = {} }: { readonly status?: number; readonly headers?: Record<string, string> } =
+    {},
+): HttpAnswer {
+  return {
+    status,
+    statusText: "",
+    headers: { "content-type": "text/plain", ...headers },
+    body: new TextEncoder().encode(text),
+    isCut: false,
+  };
+}
+
+/** An answer of JSON. */
+export function jsonAnswer(value: unknown, status = 200): HttpAnswer {
+  return textAnswer(JSON.stringify(value), { status, headers: { "content-type": "application/json" } });
+}
+
+/** Calls a tool. */
+export function call(
+  tool: Tool | undefined,
+  args: unknown,
+  context: ToolContext = { signal: new AbortController().signal, runId: "run" },
+): Promise<ToolResult> {
+  if (tool === undefined) throw new Error("No such tool");
+  return tool.run(args, context);
+}

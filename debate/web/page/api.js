@@ -1,0 +1,84 @@
+/** Asks the server; what went wrong is an error whose message is for people. */
+export async function ask(path, options = {}) {
+  let response;
+  try {
+    response = await fetch(path, options);
+  } catch {
+    throw new Error("The server did not answer");
+  }
+  if (response.ok) return await response.json();
+  const problem = await response.json().catch(() => ({}));
+  throw new Error(problem.detail ?? `The server answered ${response.status}`);
+}
+
+/** Sends JSON. */
+export function send(path, body) {
+  return ask(path, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+}
+
+/** Sends a form. Boxes that are not ticked are said to be so, and files that were not chosen are left out. */
+export function sendForm(path, form) {
+  const fields = new FormData(form);
+  for (const box of form.querySelectorAll("input[type=checkbox]")) fields.set(box.name, String(box.checked));
+  for (const input of form.querySelectorAll("input[type=file]")) {
+    if (input.files.length === 0) fields.delete(input.name);
+  }
+  return ask(path, { method: "POST", body: fields });
+}
+
+/** An element with text or other elements in it; what is not ours is only ever text. */
+export function make(name, properties = {}, ...children) {
+  const { attributes = {}, ...rest } = properties;
+  const element = Object.assign(document.createElement(name), rest);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  element.append(...children);
+  return element;
+}
+
+/** The element of an id. */
+export const get = (id) => document.getElementById(id);
+
+/** Shows what went wrong; nothing hides it. */
+export function complain(text) {
+  const problem = get("problem");
+  problem.textContent = text;
+  problem.hidden = text === "";
+  if (text !== "") problem.focus();
+}
+
+/** Says something to those who do not see it. */
+export function announce(text) {
+  get("news").textContent = text;
+}
+
+/** Does what a control is for, once at a time, and says when it did not work. */
+export async function attempt(control, act) {
+  if (control.disabled) return;
+  control.disabled = true;
+  complain("");
+  try {
+    await act();
+  } catch (error) {
+    complain(`Not done: ${error.message}`);
+  } finally {
+    control.disabled = false;
+  }
+}
+
+/** `45s`, `2m 5s`, `1h 3m`. */
+export function formatDuration(seconds) {
+  const whole = Math.round(seconds);
+  if (whole < 60) return `${whole}s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)}m ${whole % 60}s`;
+  return `${Math.floor(whole / 3600)}h ${Math.floor((whole % 3600) / 60)}m`;
+}
+
+/** A time of the server in the reader's words. */
+export function formatTime(text) {
+  const time = new Date(text ?? "");
+  return Number.isNaN(time.getTime()) ? "" : time.toLocaleString();
+}

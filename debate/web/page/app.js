@@ -1,0 +1,170 @@
+import { announce, ask, attempt, complain, formatDuration, formatTime, get, make, sendForm } from "./api.js";
+import { factList } from "./cards.js";
+import { leaveRun, showRun } from "./run.js";
+
+const VIEWS = ["start", "runs", "run"];
+const ROLES = [["diagnostic", "Diagnostic agent"], ["skeptic", "Skeptic"], ["moderator", "Moderator"]];
+
+async function navigate() {
+  const [, , runId] = /^#\/(runs)(?:\/([0-9a-f]{32}))?$/.exec(location.hash) ?? [];
+  const view = runId !== undefined ? "run" : location.hash === "#/runs" ? "runs" : "start";
+  leaveRun();
+  complain("");
+  for (const each of VIEWS) get(each).hidden = each !== view;
+  document.title = "Diagnosis debate";
+  try {
+    if (view === "run") await showRun(runId);
+    if (view === "runs") await showRuns();
+    if (view === "start") await fillForm();
+  } catch (error) {
+    complain(error.message);
+    return;
+  }
+  get(`${view}-title`).focus();
+}
+
+async function showRuns() {
+  const { runs } = await ask("/api/runs");
+  get("runs-empty").hidden = runs.length > 0;
+  get("runs-table").hidden = runs.length === 0;
+  get("runs-list").replaceChildren(...runs.map(runRow));
+}
+
+function runRow(run) {
+  const row = make("tr");
+  const remove = make("button", {
+    type: "button",
+    attributes: {
+      "aria-label": `${run.status === "running" ? "Stop" : "Delete"}: ${run.topic ?? run.run_id}`,
+    },
+  }, run.status === "running" ? "Stop" : "Delete");
+  remove.addEventListener("click", () => {
+    if (run.status !== "running" && !confirm("Delete this run and its record?")) return;
+    attempt(remove, async () => {
+      await ask(`/api/runs/${run.run_id}`, { method: "DELETE" });
+      await showRuns();
+      announce("Done.");
+    });
+  });
+  const duration = run.duration_seconds === null ? "" : formatDuration(run.duration_seconds);
+  row.append(
+    make("td", {}, make("a", { href: `#/runs/${run.run_id}` }, run.topic || run.run_id)),
+    make("td", {}, formatTime(run.timestamp)),
+    make("td", {}, duration),
+    make("td", {}, make("span", { className: `status status-${run.status}` }, run.status ?? "unknown")),
+    make("td", {}, remove),
+  );
+  return row;
+}
+
+let isFilled = false;
+
+async function fillForm() {
+  if (isFilled) return;
+  const form = get("start-form");
+  const [settings, { templates }] = await Promise.all([ask("/api/settings"), ask("/api/prompts")]);
+  isFilled = true;
+  const names = new Map(templates.map(({ name, description }) => [name, description]));
+  form.elements.template.replaceChildren(
+    ...[...names].map(([name, text]) => make("option", { value: name }, text ? `${name}: ${text}` : name)),
+  );
+  form.elements.template.value = settings.prompt_template;
+  const languages = new Set([settings.prompt_language, ...templates.map(({ language }) => language)]);
+  form.elements.language.replaceChildren(...[...languages].map((each) => make("option", {}, each)));
+  form.elements.language.value = settings.prompt_language;
+  form.elements.require_approval.checked = settings.tool_approval_required;
+  get("roles").replaceChildren(...ROLES.flatMap(([role, title]) => roleFields(role, title, settings)));
+  form.dataset.maxUpload = settings.max_upload_bytes;
+  // They may be slow; the form does not wait for them.
+  showModels("/api/models");
+  showAccess();
+}
+
+function roleFields(role, title, settings) {
+  const input = make("input", {
+    name: `${role}_model`,
+    placeholder: settings[`${role}_model`],
+    autocomplete: "off",
+    attributes: { list: "models" },
+  });
+  const efforts = ["none", "low", "medium", "high"].map((each) => make("option", {}, each));
+  const select = make("select", { name: `${role}_reasoning_effort` }, ...efforts);
+  select.value = settings[`${role}_reasoning_effort`];
+  return [make("label", {}, title, input), make("label", {}, `${title}: thinking`, select)];
+}
+
+async function showModels(path, options = {}) {
+  try {
+    const { models } = await ask(path, options);
+    get("models").replaceChildren(
+      ...models.map(({ id, name }) => make("option", { value: id }, name === id ? "" : name)),
+    );
+    announce(`${models.length} models.`);
+  } catch {
+    get("models").replaceChildren();
+  }
+}
+
+async function showAccess() {
+  const status = await ask("/api/auth/status").catch(() => undefined);
+  if (status === undefined) return;
+  const facts = factList([
+    ["Provider A", status.github_models_configured ? "token is set" : "no token"],
+    [
+      "Provider B",
+      status.copilot_session_valid ? "ready" : status.copilot_configured ? "not ready" : "no token",
+    ],
+    ["Problem", status.last_error],
+  ]);
+  get("access-status").replaceChildren(...facts.children);
+}
+
+function askLogin(fields) {
+  return ask("/api/auth/copilot", { method: "POST", body: new URLSearchParams(fields) });
+}
+
+async function login() {
+  let state = await askLogin({ action: "start" });
+  if (state.status !== "pending") throw new Error(state.error);
+  const link = make(
+    "a",
+    { href: state.verification_uri, target: "_blank", rel: "noreferrer" },
+    state.verification_uri,
+  );
+  get("login-state").replaceChildren("Open ", link, ` and enter the code ${state.user_code}`);
+  while (state.status === "pending") {
+    await new Promise((resolve) => setTimeout(resolve, state.interval * 1000));
+    state = await askLogin({ action: "check", device_code: state.device_code });
+  }
+  get("login-state").textContent = state.status === "authorized" ? "Logged in." : state.error ?? state.status;
+  await showAccess();
+}
+
+get("login").addEventListener("click", ({ target }) => attempt(target, login));
+get("refresh-models").addEventListener(
+  "click",
+  ({ target }) => attempt(target, () => showModels("/api/models/refresh", { method: "POST" })),
+);
+
+get("start-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const { target: form, submitter } = event;
+  attempt(submitter, async () => {
+    for (const input of form.querySelectorAll("input[type=file]")) {
+      const file = [...input.files].find(({ size }) => size > Number(form.dataset.maxUpload));
+      if (file !== undefined) {
+        throw new Error(`"${file.name}" is larger than ${form.dataset.maxUpload} bytes`);
+      }
+    }
+    const { run_id } = await sendForm("/api/runs", form);
+    location.hash = `#/runs/${run_id}`;
+  });
+});
+
+get("skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  get("main").focus();
+});
+
+addEventListener("hashchange", navigate);
+navigate();

@@ -1,0 +1,95 @@
+import { make } from "./api.js";
+import { renderMarkdown } from "./markdown.js";
+
+/** A card of the thread. */
+export function card(title, ...children) {
+  return make("li", { className: "card" }, make("h3", {}, title), ...children);
+}
+
+/** An agent's text. */
+export function textCard(title, text) {
+  return card(title, renderMarkdown(text));
+}
+
+/** A line between rounds, or a note. */
+export function note(text, className = "note") {
+  return make("li", { className }, text);
+}
+
+/** A tool call and its result. */
+export function toolCard(event) {
+  const { tool_name, agent_role, args, result, error, approval, duration_ms } = event;
+  const how = [error ? "failed" : approval, duration_ms === null ? "" : `${duration_ms} ms`].filter((each) =>
+    each
+  );
+  return make(
+    "li",
+    { className: "card" },
+    make(
+      "details",
+      {},
+      make("summary", {}, `${tool_name}, for ${agent_role} (${how.join(", ")})`),
+      make("p", { className: "note" }, "Arguments"),
+      make("pre", { tabIndex: 0 }, JSON.stringify(args, null, 2)),
+      make("p", { className: "note" }, "Result"),
+      make("pre", { tabIndex: 0 }, result),
+    ),
+  );
+}
+
+/** A tool call that waits for the operator. */
+export function approvalCard({ tool_name, agent_role, args }, decide) {
+  const button = (text, isApproved) => {
+    const element = make("button", { type: "button" }, text);
+    element.addEventListener("click", () => decide(element, isApproved));
+    return element;
+  };
+  const element = card(
+    `${agent_role} asks to use ${tool_name}`,
+    make("pre", { tabIndex: 0 }, JSON.stringify(args, null, 2)),
+    make("p", { className: "actions" }, button("Approve", true), button("Reject", false)),
+  );
+  element.classList.add("wait");
+  return element;
+}
+
+/** A moderator's decision. */
+export function decisionCard({ decision }) {
+  const { status, confidence, risk_level, leading_hypothesis, next_step, recommended_fix, stop_reason } =
+    decision;
+  const facts = [
+    ["Status", status?.replaceAll("_", " ")],
+    ["Confidence", typeof confidence === "number" ? `${Math.round(confidence * 100)}%` : ""],
+    ["Risk", risk_level],
+    ["Leading hypothesis", leading_hypothesis],
+    ["Next step", next_step],
+    ["Recommended fix", recommended_fix],
+    ["Stop reason", stop_reason],
+    ["Evidence", decision.evidence],
+    ["Missing evidence", decision.missing_evidence],
+    ["Rejected", decision.rejected_hypotheses],
+    ["Validation", decision.validation],
+  ];
+  return card("Moderator decision", factList(facts));
+}
+
+/** The table of hypotheses. */
+export function hypothesesCard({ hypotheses }) {
+  const list = hypotheses.map(({ id, text, state, probability }) =>
+    make("li", {}, `${id} [${state}${typeof probability === "number" ? `, P ${probability}` : ""}] ${text}`)
+  );
+  return card("Hypotheses", make("ul", {}, ...list));
+}
+
+/** Names and values; what is empty is left out, a list is one. */
+export function factList(facts) {
+  const list = make("dl", { className: "facts" });
+  for (const [name, value] of facts) {
+    if (value === undefined || value === null || value.length === 0) continue;
+    const shown = Array.isArray(value)
+      ? make("ul", {}, ...value.map((each) => make("li", {}, each)))
+      : String(value);
+    list.append(make("dt", {}, name), make("dd", {}, shown));
+  }
+  return list;
+}

@@ -1,0 +1,272 @@
+import { announce, ask, attempt, complain, get, make, send, sendForm } from "./api.js";
+import {
+  approvalCard,
+  card,
+  decisionCard,
+  factList,
+  hypothesesCard,
+  note,
+  textCard,
+  toolCard,
+} from "./cards.js";
+
+let shown;
+
+/** Shows a run and follows it as long as it goes on. */
+export async function showRun(runId) {
+  leaveRun();
+  const run = { id: runId, source: undefined, live: undefined, lastId: "0", approvals: new Map(), round: 0 };
+  shown = run;
+  get("thread").replaceChildren();
+  get("report").href = `/api/runs/${runId}/report`;
+  const record = await ask(`/api/runs/${runId}`);
+  if (shown !== run) return;
+  get("run-title").textContent = record.topic || "Run without a topic";
+  document.title = `${record.topic} – Diagnosis debate`;
+  showFacts(record);
+  const settings = await ask("/api/settings");
+  if (shown !== run) return;
+  showStatus(record.status);
+  get("opt-pause").checked = false;
+  get("opt-approval").checked = settings.tool_approval_required;
+  if (record.status === "running") {
+    // Nothing is changed: this asks how the options stand.
+    const options = await send(`/api/runs/${runId}/options`, {}).catch(() => undefined);
+    if (shown !== run) return;
+    if (options !== undefined) {
+      get("opt-approval").checked = options.require_approval;
+      get("opt-pause").checked = options.pause_between_rounds;
+    }
+  }
+  get("resume-form").elements.require_approval.checked = settings.tool_approval_required;
+  follow(run);
+}
+
+/** Stops following. */
+export function leaveRun() {
+  shown?.source?.close();
+  shown = undefined;
+}
+
+function follow(run) {
+  const source = new EventSource(`/api/runs/${run.id}/events`);
+  run.source = source;
+  source.onopen = () => get("run-note").textContent = "";
+  source.onmessage = ({ data, lastEventId }) => {
+    if (shown !== run || !isLater(lastEventId, run.lastId)) return;
+    run.lastId = lastEventId;
+    const isNearEnd = innerHeight + scrollY > document.body.scrollHeight - 200;
+    apply(run, JSON.parse(data));
+    if (isNearEnd && run.isLive) scrollTo({ top: document.body.scrollHeight });
+  };
+  source.onerror = () => {
+    if (shown !== run) return;
+    if (source.readyState === EventSource.CLOSED) return finish(run);
+    get("run-note").textContent = "The connection is lost; trying again.";
+  };
+}
+
+/** Ids are `12`, or `12.3` for what is not kept. */
+function isLater(id, than) {
+  const [left, right] = [id, than].map((each) => each.split(".").map(Number));
+  return left[0] > right[0] || (left[0] === right[0] && (left[1] ?? 0) > (right[1] ?? 0));
+}
+
+function apply(run, event) {
+  const thread = get("thread");
+  const add = (element) => thread.append(element);
+  run.isLive = event.type !== "run_finished" && get("cancel").hidden === false;
+  switch (event.type) {
+    case "run_resumed":
+      add(note(`Goes on from run ${event.parent_run_id}.`));
+      break;
+    case "run_started":
+      showRound(run, event.round, event.max_rounds);
+      break;
+    case "agent_turn_started":
+      dropLive(run);
+      run.live = { element: card(`${event.agent_role} is thinking`), text: document.createTextNode("") };
+      run.live.element.append(make("p", { className: "live" }, run.live.text));
+      add(run.live.element);
+      break;
+    case "agent_delta":
+      run.live?.text.appendData(event.delta);
+      break;
+    case "agent_reasoning":
+      dropLive(run);
+      add(textCard(`${event.agent_role}, before using tools`, event.content));
+      break;
+    case "agent_completed":
+      dropLive(run);
+      add(textCard(event.role, event.content));
+      announce(`${event.role} has spoken.`);
+      break;
+    case "agent_skipped":
+      add(note(`${event.agent_role} was skipped: ${event.rationale}`));
+      break;
+    case "hypothesis_update":
+      add(hypothesesCard(event));
+      break;
+    case "tool_approval_request":
+      addApproval(run, event);
+      break;
+    case "tool_approval_resolved":
+      resolveApproval(run, event);
+      break;
+    case "tool_call":
+      add(toolCard(event));
+      break;
+    case "moderator_decision":
+      dropLive(run);
+      add(decisionCard(event));
+      announce(`The moderator decided: ${event.decision.status}.`);
+      showRound(run, event.round, run.maxRounds);
+      break;
+    case "history_compressed":
+      add(note(`Summary of the rounds so far: ${event.summary}`));
+      break;
+    case "awaiting_user_input":
+      get("comment-form").hidden = false;
+      showStatus("running", "waiting for your comment");
+      announce("The debate waits for your comment.");
+      break;
+    case "user_comment":
+      get("comment-form").hidden = true;
+      showStatus("running");
+      if (event.content !== "") add(textCard("Operator", event.content));
+      break;
+    case "reasoning_effort_ignored":
+      add(note(`${event.agent_role}: ${event.model} has no reasoning effort to set.`));
+      break;
+    case "final_result":
+      add(card("Final result", make("pre", { tabIndex: 0 }, event.content)));
+      break;
+    case "run_cancelled":
+      add(note("The run was stopped."));
+      break;
+    case "error":
+      dropLive(run);
+      add(make("li", { className: "card problem" }, event.message));
+      announce(`Error: ${event.message}`);
+      break;
+    case "run_finished":
+      finish(run);
+      break;
+  }
+}
+
+function dropLive(run) {
+  run.live?.element.remove();
+  run.live = undefined;
+}
+
+function showRound(run, round, maxRounds) {
+  run.maxRounds = maxRounds;
+  if (round === run.round) return;
+  run.round = round;
+  get("run-round").textContent = `Round ${round} of ${maxRounds}`;
+  get("thread").append(note(`Round ${round}`, "round"));
+}
+
+function addApproval(run, event) {
+  const element = approvalCard(
+    event,
+    (button, approved) =>
+      attempt(button, () => send(`/api/runs/${run.id}/approval`, { call_id: event.call_id, approved })),
+  );
+  run.approvals.set(event.call_id, element);
+  get("thread").append(element);
+  showStatus("running", "waiting for your approval");
+  announce(`${event.agent_role} asks for approval to use ${event.tool_name}.`);
+}
+
+function resolveApproval(run, { call_id, resolution }) {
+  const element = run.approvals.get(call_id);
+  run.approvals.delete(call_id);
+  element?.classList.remove("wait");
+  element?.querySelector(".actions").replaceChildren(make("b", {}, resolution));
+  if (run.approvals.size === 0) showStatus("running");
+}
+
+async function finish(run) {
+  run.source.close();
+  dropLive(run);
+  try {
+    const record = await ask(`/api/runs/${run.id}`);
+    if (shown !== run) return;
+    showFacts(record);
+    showStatus(record.status);
+    announce(`The run has ended: ${record.status}.`);
+  } catch (error) {
+    if (shown === run) complain(error.message);
+  }
+}
+
+function showStatus(status, waiting = "") {
+  const isLive = status === "running";
+  const pill = get("run-status");
+  pill.textContent = waiting || (status ?? "unknown");
+  pill.className = `status status-${waiting === "" ? status : "waiting"}`;
+  get("cancel").hidden = !isLive;
+  get("options").hidden = !isLive;
+  get("delete").hidden = isLive;
+  get("resume-form").hidden = isLive;
+  if (!isLive) get("comment-form").hidden = true;
+  if (!isLive) get("run-note").textContent = "";
+}
+
+function showFacts(record) {
+  const { models = {}, token_totals, cost_estimate } = record;
+  get("run-facts").replaceChildren(
+    ...factList([
+      ["Started", new Date(record.timestamp).toLocaleString()],
+      ["Duration", record.duration_seconds === undefined ? "" : `${record.duration_seconds} s`],
+      ["Models", `${models.diagnostic}, ${models.skeptic}, ${models.moderator}`],
+      ["Template", `${record.template} (${record.language})`],
+      ["Resumes", record.parent_run_id],
+      ["Tokens", token_totals?.total?.total_tokens],
+      ["Cost", typeof cost_estimate?.total_usd === "number" ? `$${cost_estimate.total_usd}` : ""],
+    ]).children,
+  );
+}
+
+get("cancel").addEventListener(
+  "click",
+  ({ target }) => attempt(target, () => ask(`/api/runs/${shown.id}`, { method: "DELETE" })),
+);
+
+get("delete").addEventListener("click", ({ target }) => {
+  if (!confirm("Delete this run and its record?")) return;
+  attempt(target, async () => {
+    await ask(`/api/runs/${shown.id}`, { method: "DELETE" });
+    location.hash = "#/runs";
+  });
+});
+
+for (const [id, option] of [["opt-approval", "require_approval"], ["opt-pause", "pause_between_rounds"]]) {
+  get(id).addEventListener(
+    "change",
+    ({ target }) =>
+      attempt(target, () => send(`/api/runs/${shown.id}/options`, { [option]: target.checked })),
+  );
+}
+
+get("comment-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const { target: form, submitter } = event;
+  const comment = submitter?.value === "skip" ? "" : form.elements.comment.value;
+  attempt(submitter ?? form, async () => {
+    await send(`/api/runs/${shown.id}/comment`, { comment });
+    form.reset();
+  });
+});
+
+get("resume-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const { target: form, submitter } = event;
+  attempt(submitter, async () => {
+    const { run_id } = await sendForm(`/api/runs/${shown.id}/resume`, form);
+    form.reset();
+    location.hash = `#/runs/${run_id}`;
+  });
+});

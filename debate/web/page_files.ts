@@ -1,0 +1,36 @@
+/**
+ * The files of the page, which are part of the program.
+ *
+ * @module
+ */
+import apiScript from "./page/api.js" with { type: "text" };
+import appScript from "./page/app.js" with { type: "text" };
+import cardsScript from "./page/cards.js" with { type: "text" };
+import markdownScript from "./page/markdown.js" with { type: "text" };
+import page from "./page/index.html" with { type: "text" };
+import runScript from "./page/run.js" with { type: "text" };
+import style from "./page/style.css" with { type: "text" };
+
+/** A file, as it goes to a browser. */
+export interface PageFile {
+  readonly type: string;
+  readonly text: string;
+}
+
+const script = (text: string): PageFile => ({ type: "text/javascript; charset=utf-8", text });
+
+/** By path. */
+export const PAGE_FILES: ReadonlyMap<string, PageFile> = new Map([
+  ["/", { type: "text/html; charset=utf-8", text: page }],
+  ["/static/style.css", { type: "text/css; charset=utf-8", text: style }],
+  ["/static/api.js", script(apiScript)],
+  ["/static/app.js", script(appScript)],
+  ["/static/cards.js", script(cardsScript)],
+  ["/static/markdown.js", script(markdownScript)],
+  ["/static/run.js", script(runScript)],
+]);
+
+/** The answer that is a file. A browser asks again each time: the program may be a newer one. */
+export function pageResponse({ type, text }: PageFile): Response {
+  return new Response(text, { headers: { "content-type": type, "cache-control": "no-cache" } });
+}

@@ -1,0 +1,56 @@
+/**
+ * What the routes reach the world through.
+ *
+ * @module
+ */
+import type { Clock } from "@gateway/shared/clock";
+import type { Settings } from "../config.ts";
+import type { addEvidence, CollectedContext, ContextRequest } from "../context/collect.ts";
+import type { Catalogue } from "../models/catalogue.ts";
+import type { DeviceFlowState } from "../models/device_flow.ts";
+import type { TemplateSet } from "../prompts/templates.ts";
+import type { RunManager } from "../runs/manager.ts";
+import type { RunStore } from "../runs/store.ts";
+
+/** What a resumed run adds. */
+export type Evidence = Parameters<typeof addEvidence>[1];
+
+/** How things stand with the providers. */
+export interface ProviderStatus {
+  readonly assist: {
+    readonly isConfigured: boolean;
+    readonly tokenPreview: string | undefined;
+    readonly isSessionValid: boolean;
+    readonly sessionExpiresInSeconds: number | undefined;
+    readonly problem: string | undefined;
+  };
+  readonly hub: { readonly isConfigured: boolean; readonly tokenPreview: string | undefined };
+}
+
+/** What the routes work with. */
+export interface WebPorts {
+  readonly settings: Settings;
+  readonly clock: Clock;
+  readonly store: RunStore;
+  readonly manager: RunManager;
+  /**
+   * @param redact whether secrets are masked
+   * @throws {AppError} `invalid_request` that says what to mend
+   */
+  readonly collectContext: (request: ContextRequest, redact: boolean) => Promise<CollectedContext>;
+  /** The context with new evidence, whose secrets are masked. */
+  readonly addEvidence: (context: string, evidence: Evidence) => CollectedContext;
+  /** Read anew each time: an operator may be writing one. */
+  readonly loadTemplates: () => Promise<TemplateSet>;
+  readonly models: { list(): Promise<Catalogue>; refresh(): Promise<Catalogue> };
+  readonly providers: {
+    status(): Promise<ProviderStatus>;
+    startLogin(): Promise<DeviceFlowState>;
+    checkLogin(code: string): Promise<DeviceFlowState | undefined>;
+  };
+  /** Told of what answers with status 500 or more. */
+  readonly onError: (error: unknown, requestId: string) => void;
+  readonly newRequestId: () => string;
+  /** Aborted when the server stops: streams end. */
+  readonly stopping: AbortSignal;
+}

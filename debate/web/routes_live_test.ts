@@ -1,0 +1,158 @@
+import assert from "node:assert/strict";
+import { FixedTool } from "../testing/debate_fixture.ts";
+import { GUARDED_TOOL, hanging, problemOf, twoRounds, WebFixture, withTool } from "../testing/web_fixture.ts";
+
+interface Typed {
+  readonly type: string;
+}
+
+Deno.test("DELETE of a run that is going on cancels it and keeps its record", async () => {
+  const web = await WebFixture.open({ model: hanging() });
+  const runId = await web.start();
+  assert.deepEqual(await (await web.send("DELETE", `/api/runs/${runId}`)).json(), { status: "cancelling" });
+  await web.end(runId);
+  const record = await web.record(runId);
+  assert.equal(record.status, "cancelled");
+  assert.deepEqual(record.events.slice(-2).map((event: Typed) => event.type), [
+    "run_cancelled",
+    "run_finished",
+  ]);
+});
+
+Deno.test("a tool of the list waits for the operator, whose word counts once", async () => {
+  const tool = new FixedTool(GUARDED_TOOL);
+  const web = await WebFixture.open({ model: withTool(), tools: [tool] });
+  const runId = await web.start();
+  await web.settle();
+  const asked = (await web.record(runId)).events.find(({ type }: Typed) => type === "tool_approval_request");
+  assert.equal(tool.runs.length, 0);
+  const body = { call_id: asked.call_id, approved: true };
+  assert.deepEqual(await (await web.post(`/api/runs/${runId}/approval`, body)).json(), { status: "ok" });
+  assert.equal((await problemOf(await web.post(`/api/runs/${runId}/approval`, body))).status, 404);
+  await web.end(runId);
+  assert.equal(tool.runs.length, 1);
+  const { events } = await web.record(runId);
+  const resolved = events.find(({ type }: Typed) => type === "tool_approval_resolved");
+  assert.equal(resolved.resolution, "approved");
+  assert.equal(events.find(({ type }: Typed) => type === "tool_call").call_id, asked.call_id);
+});
+
+Deno.test.each([
+  {
+    name: "rejected",
+    act: (web: WebFixture, runId: string, call_id: string) =>
+      web.post(`/api/runs/${runId}/approval`, { call_id, approved: false }),
+  },
+  { name: "timeout", act: (web: WebFixture) => web.clock.advance(300_000) },
+])("a tool call that is not approved in time or at all never runs: $name", async ({ name, act }) => {
+  const tool = new FixedTool(GUARDED_TOOL);
+  const web = await WebFixture.open({ model: withTool(), tools: [tool] });
+  const runId = await web.start();
+  await web.settle();
+  const asked = (await web.record(runId)).events.find(({ type }: Typed) => type === "tool_approval_request");
+  await act(web, runId, asked.call_id);
+  await web.end(runId);
+  assert.equal(tool.runs.length, 0);
+  const { events, status } = await web.record(runId);
+  assert.equal(status, "completed");
+  assert.equal(
+    events.find(({ type }: Typed) => type === "tool_approval_resolved").resolution,
+    name,
+  );
+});
+
+Deno.test("a run that is cancelled while a tool waits does not run it", async () => {
+  const tool = new FixedTool(GUARDED_TOOL);
+  const web = await WebFixture.open({ model: withTool(), tools: [tool] });
+  const runId = await web.start();
+  await web.settle();
+  await web.send("DELETE", `/api/runs/${runId}`);
+  await web.end(runId);
+  assert.equal(tool.runs.length, 0);
+  assert.equal((await web.record(runId)).status, "cancelled");
+});
+
+Deno.test("without require_approval nobody is asked; turning it off lets go what waits", async () => {
+  const tool = new FixedTool(GUARDED_TOOL);
+  const web = await WebFixture.open({ model: withTool(), tools: [tool] });
+  const open = await web.startAndEnd({ require_approval: "false" });
+  assert.ok(
+    !(await web.record(open)).events.some(({ type }: Typed) => type === "tool_approval_request"),
+  );
+  const other = await WebFixture.open({ model: withTool(), tools: [tool] });
+  const runId = await other.start();
+  await other.settle();
+  const changed = await other.post(`/api/runs/${runId}/options`, {
+    require_approval: false,
+    pause_between_rounds: null,
+  });
+  assert.deepEqual(await changed.json(), {
+    status: "ok",
+    require_approval: false,
+    pause_between_rounds: false,
+  });
+  await other.end(runId);
+  assert.equal(tool.runs.length, 2);
+});
+
+Deno.test("a paused run waits for a comment, which comes into the debate", async () => {
+  const model = twoRounds();
+  const web = await WebFixture.open({ model });
+  const runId = await web.start({ pause_between_rounds: "yes" });
+  await web.settle();
+  assert.deepEqual(
+    await (await web.post(`/api/runs/${runId}/comment`, { comment: " look at the pool " })).json(),
+    { status: "ok" },
+  );
+  assert.equal((await problemOf(await web.post(`/api/runs/${runId}/comment`, {}))).status, 409);
+  await web.end(runId);
+  const { events } = await web.record(runId);
+  assert.equal(
+    events.find(({ type }: Typed) => type === "user_comment").content,
+    "look at the pool",
+  );
+  assert.ok(JSON.stringify(model.requests.at(-1)?.messages).includes("look at the pool"));
+});
+
+Deno.test("a pause ends without a comment when its time is over, or when it is turned off", async () => {
+  for (
+    const act of [
+      (web: WebFixture) => web.clock.advance(600_000),
+      (web: WebFixture, runId: string) =>
+        web.post(`/api/runs/${runId}/options`, { pause_between_rounds: false }),
+    ]
+  ) {
+    const web = await WebFixture.open({ model: twoRounds() });
+    const runId = await web.start({ pause_between_rounds: "1" });
+    await web.settle();
+    assert.ok(web.manager.find(runId) !== undefined);
+    await act(web, runId);
+    await web.end(runId);
+    assert.equal((await web.record(runId)).status, "completed");
+  }
+});
+
+Deno.test.each([
+  { name: "approval without a call_id", path: "approval", body: { approved: true }, status: 400 },
+  { name: "approval in words", path: "approval", body: { call_id: "a", approved: "yes" }, status: 400 },
+  { name: "a comment that is no text", path: "comment", body: { comment: 7 }, status: 400 },
+  { name: "an endless comment", path: "comment", body: { comment: "x".repeat(20_001) }, status: 400 },
+  { name: "a huge body", path: "comment", body: { comment: "x".repeat(300_000) }, status: 413 },
+  { name: "a comment that nobody waits for", path: "comment", body: {}, status: 409 },
+  {
+    name: "an answer that nobody waits for",
+    path: "approval",
+    body: { call_id: "a", approved: true },
+    status: 404,
+  },
+])("a live run refuses $name", async ({ path, body, status }) => {
+  const web = await WebFixture.open({ model: hanging() });
+  const runId = await web.start();
+  assert.equal((await problemOf(await web.post(`/api/runs/${runId}/${path}`, body))).status, status);
+  await web.send("DELETE", `/api/runs/${runId}`);
+  await web.end(runId);
+  for (const each of ["approval", "comment", "options"]) {
+    const valid = each === "approval" ? { call_id: "a", approved: true } : {};
+    assert.equal((await problemOf(await web.post(`/api/runs/${runId}/${each}`, valid))).status, 404);
+  }
+});

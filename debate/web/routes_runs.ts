@@ -1,0 +1,125 @@
+import { AppError } from "@gateway/shared/errors";
+import type { LiveRun } from "../runs/live_run.ts";
+import { priorRun } from "../runs/prior_run.ts";
+import { type ReadRecord, readRecord } from "../runs/record.ts";
+import { renderReport, reportFileName } from "../report/markdown.ts";
+import { selectTemplate } from "../prompts/templates.ts";
+import type { RunEfforts } from "../runs/record.ts";
+import { readForm } from "./form.ts";
+import type { Form } from "./form_limits.ts";
+import type { Evidence, WebPorts } from "./ports.ts";
+import { readOptions, readRunForm, readText } from "./run_form.ts";
+
+const NO_RUN = "There is no such run";
+
+/** `GET /api/runs`: newest first. */
+export async function handleListRuns({ store }: WebPorts): Promise<Response> {
+  return Response.json({ runs: await store.list() });
+}
+
+/** `POST /api/runs`: a form. */
+export async function handleStartRun(ports: WebPorts, request: Request): Promise<Response> {
+  const { settings, manager, collectContext, loadTemplates } = ports;
+  const form = readRunForm(await readForm(request, { maxFileBytes: settings.MAX_UPLOAD_BYTES }), settings);
+  const { topic, models, efforts, template: templateName, language, options } = form;
+  const template = selectTemplate(await loadTemplates(), templateName, language);
+  const context = await collectContext(form.context, form.redact);
+  return started(
+    await manager.start({ topic, context, models, efforts, templateName, language, template, options }),
+  );
+}
+
+/** `GET /api/runs/{run_id}`. */
+export async function handleGetRun({ manager, store }: WebPorts, runId: string): Promise<Response> {
+  const live = manager.find(runId);
+  if (live !== undefined) return Response.json(live.toRecord());
+  const stored = await store.read(runId);
+  if (stored === undefined) throw new AppError("not_found", NO_RUN);
+  return new Response(stored.text, { headers: { "content-type": "application/json" } });
+}
+
+/** `DELETE /api/runs/{run_id}`: stops a run that is going on, and keeps its record; removes any other. */
+export async function handleDeleteRun({ manager, store }: WebPorts, runId: string): Promise<Response> {
+  const live = manager.find(runId);
+  if (live !== undefined) {
+    live.cancel();
+    return Response.json({ status: "cancelling" });
+  }
+  await store.delete(runId);
+  return Response.json({ status: "deleted" });
+}
+
+/** `POST /api/runs/{run_id}/resume`: a form with `new_evidence` or files `evidence_file`. */
+export async function handleResume(ports: WebPorts, request: Request, runId: string): Promise<Response> {
+  const { manager, store, settings, loadTemplates, addEvidence } = ports;
+  if (manager.find(runId) !== undefined) {
+    throw new AppError("conflict", "The run is still going on: wait for its end, or cancel it");
+  }
+  const stored = await store.read(runId);
+  if (stored === undefined) throw new AppError("not_found", NO_RUN);
+  const form = await readForm(request, { maxFileBytes: settings.MAX_UPLOAD_BYTES });
+  const { record } = stored;
+  const topic = record.topic ?? "";
+  const templateName = record.template ?? settings.PROMPT_TEMPLATE;
+  const language = record.language ?? settings.PROMPT_LANGUAGE;
+  return started(
+    await manager.start({
+      topic,
+      context: addEvidence(record.context, readEvidence(form)),
+      models: {
+        diagnostic: record.models?.diagnostic || settings.DIAGNOSTIC_MODEL,
+        skeptic: record.models?.skeptic || settings.SKEPTIC_MODEL,
+        moderator: record.models?.moderator || settings.MODERATOR_MODEL,
+      },
+      efforts: toEfforts(record),
+      templateName,
+      language,
+      template: selectTemplate(await loadTemplates(), templateName, language),
+      options: readOptions(form, settings),
+      parent: { runId, topic, prior: priorRun(record) },
+    }),
+  );
+}
+
+/** `GET /api/runs/{run_id}/report`: Markdown, of a run that is going on as far as it has come. */
+export async function handleReport({ manager, store }: WebPorts, runId: string): Promise<Response> {
+  const live = manager.find(runId);
+  const record = live === undefined ? (await store.read(runId))?.record : toReadRecord(live);
+  if (record === undefined) throw new AppError("not_found", NO_RUN);
+  return new Response(renderReport(record), {
+    headers: {
+      "content-type": "text/markdown; charset=utf-8",
+      "content-disposition": `attachment; filename="${reportFileName(runId)}"`,
+    },
+  });
+}
+
+function toReadRecord(live: LiveRun): ReadRecord | undefined {
+  return readRecord(live.header.run_id, live.toRecord());
+}
+
+function started(runId: string): Response {
+  return Response.json({ run_id: runId });
+}
+
+function readEvidence(form: Form): Evidence {
+  const text = readText(form, "new_evidence");
+  const files = form.files.get("evidence_file") ?? [];
+  if (text === "" && files.length === 0) {
+    throw new AppError(
+      "invalid_request",
+      "Field new_evidence: give new evidence as text, or as files evidence_file",
+    );
+  }
+  return { text, files };
+}
+
+function toEfforts({ reasoning_effort: efforts }: ReadRecord): RunEfforts {
+  const known = (effort: string | undefined) =>
+    effort === "low" || effort === "medium" || effort === "high" ? effort : "none";
+  return {
+    diagnostic: known(efforts.diagnostic),
+    skeptic: known(efforts.skeptic),
+    moderator: known(efforts.moderator),
+  };
+}

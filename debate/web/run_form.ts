@@ -1,0 +1,141 @@
+/**
+ * What the forms that start runs say.
+ *
+ * @module
+ */
+import { AppError } from "@gateway/shared/errors";
+import type { ContextRequest } from "../context/collect.ts";
+import type { ProjectRequest } from "../context/project.ts";
+import type { Settings } from "../config.ts";
+import { parseModelId } from "../models/model_id.ts";
+import type { RunOptions } from "../runs/live_run.ts";
+import type { RunEfforts, RunModels } from "../runs/record.ts";
+import type { Form } from "./form_limits.ts";
+
+/** A run that is wanted. */
+export interface RunForm {
+  readonly topic: string;
+  readonly models: RunModels;
+  readonly efforts: RunEfforts;
+  readonly template: string;
+  readonly language: string;
+  readonly options: RunOptions;
+  readonly context: ContextRequest;
+  /** Whether secrets in it are masked. */
+  readonly redact: boolean;
+}
+
+const MAX_TOPIC = 20_000;
+const DEFAULT_FILES = 20;
+const DEFAULT_CHARACTERS = 12_000;
+
+/**
+ * Reads the form that starts a run. What it leaves out or empty is as in the settings.
+ *
+ * @throws {AppError} `invalid_request` that names the field
+ */
+export function readRunForm(form: Form, settings: Settings): RunForm {
+  return {
+    topic: readTopic(form),
+    models: {
+      diagnostic: readModel(form, "diagnostic_model", settings.DIAGNOSTIC_MODEL),
+      skeptic: readModel(form, "skeptic_model", settings.SKEPTIC_MODEL),
+      moderator: readModel(form, "moderator_model", settings.MODERATOR_MODEL),
+    },
+    efforts: {
+      diagnostic: readEffort(form, "diagnostic_reasoning_effort", settings.DIAGNOSTIC_REASONING_EFFORT),
+      skeptic: readEffort(form, "skeptic_reasoning_effort", settings.SKEPTIC_REASONING_EFFORT),
+      moderator: readEffort(form, "moderator_reasoning_effort", settings.MODERATOR_REASONING_EFFORT),
+    },
+    template: readName(form, "template", settings.PROMPT_TEMPLATE),
+    language: readName(form, "language", settings.PROMPT_LANGUAGE),
+    options: readOptions(form, settings),
+    context: {
+      baseContext: form.files.get("base_context") ?? [],
+      incident: readIncident(form),
+      project: readProject(form),
+    },
+    redact: !readFlag(form, "no_redact_context", false),
+  };
+}
+
+/** Approval and pause as a form wants them; also for a run that is resumed. */
+export function readOptions(form: Form, settings: Settings): RunOptions {
+  return {
+    requireApproval: readFlag(form, "require_approval", settings.TOOL_APPROVAL_REQUIRED),
+    pauseBetweenRounds: readFlag(form, "pause_between_rounds", false),
+  };
+}
+
+/** A trimmed field; empty when it is missing. */
+export function readText({ fields }: Form, name: string): string {
+  return fields.get(name)?.trim() ?? "";
+}
+
+function readTopic(form: Form): string {
+  const topic = readText(form, "topic").toWellFormed();
+  if (topic === "") throw invalid("topic", "is required: describe the incident");
+  if (topic.length > MAX_TOPIC) {
+    throw invalid("topic", `is longer than ${MAX_TOPIC} characters: put the details into the incident file`);
+  }
+  return topic;
+}
+
+function readModel(form: Form, name: string, fallback: string): string {
+  const id = readText(form, name) || fallback;
+  try {
+    parseModelId(id);
+  } catch (error) {
+    throw error instanceof AppError ? invalid(name, error.message) : error;
+  }
+  return id;
+}
+
+const EFFORTS = ["none", "low", "medium", "high"] as const;
+
+function readEffort(form: Form, name: string, fallback: (typeof EFFORTS)[number]): (typeof EFFORTS)[number] {
+  const text = readText(form, name);
+  if (text === "") return fallback;
+  const effort = EFFORTS.find((each) => each === text);
+  if (effort === undefined) throw invalid(name, `must be ${EFFORTS.join(", ")}`);
+  return effort;
+}
+
+function readName(form: Form, name: string, fallback: string): string {
+  const text = readText(form, name);
+  if (text.length > 64) throw invalid(name, "is longer than 64 characters");
+  return text || fallback;
+}
+
+/** Whatever is not a word for yes is a no. */
+function readFlag(form: Form, name: string, fallback: boolean): boolean {
+  const text = readText(form, name);
+  return text === "" ? fallback : /^(?:1|true|on|yes)$/i.test(text);
+}
+
+function readIncident(form: Form) {
+  const files = form.files.get("incident_file") ?? [];
+  if (files.length > 1) throw invalid("incident_file", "is one file: the others belong into base_context");
+  return files[0];
+}
+
+function readProject(form: Form): ProjectRequest | undefined {
+  const maxFiles = readNumber(form, "max_files", DEFAULT_FILES, 1000);
+  const maxCharsPerFile = readNumber(form, "max_chars_per_file", DEFAULT_CHARACTERS, 1_000_000);
+  const path = readText(form, "project_path");
+  if (path === "") return undefined;
+  const patterns = readText(form, "include_patterns").split(",").map((each) => each.trim());
+  return { path, patterns: patterns.filter((each) => each !== ""), maxFiles, maxCharsPerFile };
+}
+
+function readNumber(form: Form, name: string, fallback: number, max: number): number {
+  const text = readText(form, name);
+  if (text === "") return fallback;
+  const number = /^\d{1,9}$/.test(text) ? Number(text) : 0;
+  if (number < 1 || number > max) throw invalid(name, `must be a whole number from 1 to ${max}`);
+  return number;
+}
+
+function invalid(name: string, problem: string): AppError {
+  return new AppError("invalid_request", `Field ${name}: ${problem}`);
+}

@@ -1,0 +1,154 @@
+/**
+ * Streams of events to subscribers: each follows the log of a run at its own pace, from where it left off.
+ *
+ * @module
+ */
+import { type Clock, every } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
+import type { EventLog } from "../runs/event_log.ts";
+
+/** A stream without news for so long says that it is there. */
+const KEEP_ALIVE_MS = 15_000;
+/** Who does not take what there is for so long is dropped; a browser comes again by itself and goes on. */
+const STALLED_MS = 60_000;
+const LOOK_SECONDS = 5;
+const MAX_SUBSCRIBERS = 2000;
+
+const ENCODER = new TextEncoder();
+const KEEP_ALIVE = ENCODER.encode(": keep-alive\n\n");
+/** How soon a browser comes again; also the first sign of life. */
+const GREETING = ENCODER.encode("retry: 1000\n\n");
+
+/** All subscribers of a server. */
+export class Subscribers {
+  readonly #clock: Clock;
+  readonly #all = new Set<Subscriber>();
+
+  /** @param signal ends all streams */
+  constructor(clock: Clock, signal: AbortSignal) {
+    this.#clock = clock;
+    every({ clock, seconds: LOOK_SECONDS, signal }, () => this.#look());
+    signal.addEventListener("abort", () => {
+      for (const subscriber of this.#all) subscriber.close();
+    }, { once: true });
+  }
+
+  /** How many there are. */
+  get size(): number {
+    return this.#all.size;
+  }
+
+  /**
+   * An answer that follows a log.
+   *
+   * @param lastEventId the id of the last event that the subscriber has; `null` for none
+   * @throws {AppError} `rate_limited` when there are too many subscribers
+   */
+  follow(log: EventLog, lastEventId: string | null): Response {
+    const place = log.placeAfter(lastEventId);
+    // To a browser this says that it need not come again.
+    if (lastEventId !== null && log.isEnded && place >= log.size) return new Response(null, { status: 204 });
+    if (this.#all.size >= MAX_SUBSCRIBERS) {
+      throw new AppError(
+        "rate_limited",
+        `There are ${MAX_SUBSCRIBERS} streams of events, and no more at a time`,
+        {
+          retryAfterSeconds: 30,
+        },
+      );
+    }
+    const subscriber = new Subscriber({
+      log,
+      place,
+      clock: this.#clock,
+      onClose: () => this.#all.delete(subscriber),
+    });
+    this.#all.add(subscriber);
+    return new Response(new ReadableStream(subscriber, { highWaterMark: 1 }), {
+      headers: {
+        "content-type": "text/event-stream; charset=utf-8",
+        // Proxies neither keep nor compress nor hold back what comes.
+        "cache-control": "no-cache, no-transform",
+        "x-accel-buffering": "no",
+      },
+    });
+  }
+
+  #look(): void {
+    const now = this.#clock.now();
+    for (const subscriber of this.#all) subscriber.look(now);
+  }
+}
+
+interface SubscriberOptions {
+  readonly log: EventLog;
+  readonly place: number;
+  readonly clock: Clock;
+  readonly onClose: () => void;
+}
+
+/** One stream. What it has not taken yet is nowhere but in the log. */
+class Subscriber implements UnderlyingDefaultSource<Uint8Array> {
+  readonly #options: SubscriberOptions;
+  #place: number;
+  #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
+  #stopListening: () => void = () => {};
+  /** When it last took something. */
+  #movedAt: number;
+
+  constructor(options: SubscriberOptions) {
+    this.#options = options;
+    this.#place = options.place;
+    this.#movedAt = options.clock.now();
+  }
+
+  start(controller: ReadableStreamDefaultController<Uint8Array>): void {
+    this.#controller = controller;
+    controller.enqueue(GREETING);
+    this.#stopListening = this.#options.log.listen(() => this.pull());
+  }
+
+  /** Gives what there is as long as it is taken. */
+  pull(): void {
+    const { log, clock } = this.#options;
+    const controller = this.#controller;
+    while (controller !== undefined && (controller.desiredSize ?? 0) > 0) {
+      const bytes = log.read(this.#place);
+      if (bytes === undefined) return log.isEnded ? this.close() : undefined;
+      this.#place += bytes.length;
+      this.#movedAt = clock.now();
+      controller.enqueue(bytes);
+    }
+  }
+
+  cancel(): void {
+    this.#controller = undefined;
+    this.#leave();
+  }
+
+  /** Ends the stream. */
+  close(): void {
+    this.#controller?.close();
+    this.cancel();
+  }
+
+  /** Sees to a stream on which nothing moves. */
+  look(now: number): void {
+    const controller = this.#controller;
+    if (controller === undefined) return;
+    const stillMs = now - this.#movedAt;
+    if ((controller.desiredSize ?? 0) > 0) {
+      if (stillMs < KEEP_ALIVE_MS) return;
+      this.#movedAt = now;
+      controller.enqueue(KEEP_ALIVE);
+    } else if (stillMs >= STALLED_MS) {
+      this.cancel();
+      controller.error(new Error("the subscriber takes nothing"));
+    }
+  }
+
+  #leave(): void {
+    this.#stopListening();
+    this.#options.onClose();
+  }
+}

@@ -1,0 +1,93 @@
+import assert from "node:assert/strict";
+import { systemClock } from "@gateway/shared/clock";
+import { createProgramRunner, type ProgramRequest } from "../../debate/tools/run_program.ts";
+import { poll } from "../stage/poll.ts";
+
+const runProgram = createProgramRunner(systemClock);
+const signal = () => new AbortController().signal;
+
+async function run(program: string, args: readonly string[], more: Partial<ProgramRequest> = {}) {
+  const result = await runProgram({ program, args, cwd: "/", signal: signal(), ...more });
+  assert.ok(result.kind === "ended");
+  return result;
+}
+
+Deno.test("createProgramRunner() gives both outputs and the exit code", async () => {
+  const { code, stdout, stderr, stopped } = await run("sh", ["-c", "echo out; echo err >&2; exit 3"]);
+  assert.deepEqual({ code, stdout, stderr, stopped }, {
+    code: 3,
+    stdout: "out\n",
+    stderr: "err\n",
+    stopped: undefined,
+  });
+});
+
+Deno.test("createProgramRunner() gives a program nothing of this process's environment", async () => {
+  Deno.env.set("GATEWAY_TEST_SECRET", "hunter2");
+  try {
+    const { stdout } = await run("env", [], { env: { EXTRA: "1" } });
+    const names = stdout.trim().split("\n").map((line) => line.split("=")[0]);
+    assert.deepEqual(names.toSorted(), ["EXTRA", "LC_ALL", "PAGER", "PATH", "TERM"]);
+  } finally {
+    Deno.env.delete("GATEWAY_TEST_SECRET");
+  }
+});
+
+Deno.test("createProgramRunner() passes words as they are and closes the input", async () => {
+  const words = ["$(id)", "; id", "a b", "*", "'", "-n"];
+  const { stdout } = await run("printf", ["%s|", ...words]);
+  assert.equal(stdout, words.map((word) => `${word}|`).join(""));
+  assert.equal((await run("cat", [])).stdout, "");
+});
+
+Deno.test("createProgramRunner() says when a program is not there", async () => {
+  assert.deepEqual(await runProgram({ program: "no-such-program", args: [], cwd: "/", signal: signal() }), {
+    kind: "missing",
+  });
+});
+
+Deno.test("createProgramRunner() stops an endless writer at the bound, and keeps what came first", async () => {
+  const { stopped, stdout } = await run("yes", [], { maxBytes: 10_000 });
+  assert.equal(stopped, "output");
+  assert.equal(stdout.length, 10_000);
+});
+
+Deno.test("createProgramRunner() counts both outputs together", async () => {
+  const { stopped, stdout, stderr } = await run("sh", ["-c", "yes & yes >&2"], { maxBytes: 10_000 });
+  assert.equal(stopped, "output");
+  assert.ok(stdout.length + stderr.length <= 10_000);
+});
+
+Deno.test("createProgramRunner() ends a program with all its children when the signal says so", async () => {
+  const marker = `3${Math.floor(Math.random() * 1e8)}`;
+  const stop = new AbortController();
+  const running = run("sh", ["-c", `echo first; exec >/dev/null 2>&1; sleep ${marker} & sleep ${marker}`], {
+    signal: stop.signal,
+  });
+  await poll(async () => await countSleeps(marker) === 2, { what: "both children" });
+  stop.abort();
+  const { stopped, stdout } = await running;
+  assert.equal(stopped, "signal");
+  assert.equal(stdout, "first\n");
+  await poll(async () => await countSleeps(marker) === 0, { what: "the end of both children" });
+});
+
+Deno.test("createProgramRunner() ends a child that outlives its parent and holds the output", async () => {
+  const marker = `4${Math.floor(Math.random() * 1e8)}`;
+  const start = performance.now();
+  const { code, stdout } = await run("sh", ["-c", `sleep ${marker} & echo gone`]);
+  assert.equal(code, 0);
+  assert.equal(stdout, "gone\n");
+  assert.ok(performance.now() - start < 10_000);
+  await poll(async () => await countSleeps(marker) === 0, { what: "the end of the child" });
+});
+
+Deno.test("createProgramRunner() does not start for a signal that is aborted", async () => {
+  const stop = AbortSignal.abort(new Error("over"));
+  await assert.rejects(runProgram({ program: "true", args: [], cwd: "/", signal: stop }), /over/);
+});
+
+async function countSleeps(marker: string): Promise<number> {
+  const { stdout } = await new Deno.Command("ps", { args: ["-eo", "args="] }).output();
+  return new TextDecoder().decode(stdout).split("\n").filter((line) => line === `sleep ${marker}`).length;
+}

@@ -1,0 +1,56 @@
+import { systemClock } from "@gateway/shared/clock";
+import { createTools, type ToolSettings } from "../../debate/tools/catalogue.ts";
+import { createToolPorts } from "../../debate/tools/ports.ts";
+import { BARE_SETTINGS } from "../../debate/tools/testing/tool_bench.ts";
+import type { ToolResult } from "../../debate/tools/tool.ts";
+
+/** What the tools of a test are made with. */
+export interface RealToolsOptions {
+  readonly settings?: Partial<ToolSettings>;
+  readonly roots?: readonly string[];
+  readonly ca?: string;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal;
+}
+
+/** Calls a tool that reaches this machine. */
+export type CallTool = (name: string, args: unknown) => Promise<ToolResult>;
+
+/** The tools over the real ports. */
+export async function realTools(
+  { settings = {}, roots = [], ca = "", env = {}, signal = new AbortController().signal }: RealToolsOptions,
+): Promise<CallTool> {
+  const ports = await createToolPorts({
+    settings: { ALLOWED_PROJECT_ROOTS: roots, REQUESTS_CA_BUNDLE: ca, SSL_CERT_FILE: "" },
+    clock: systemClock,
+    redact: (text) => text.replaceAll("hunter2", "[REDACTED]"),
+    env,
+  });
+  const tools = createTools({ ...BARE_SETTINGS, ...settings }, ports);
+  return async (name, args) => {
+    const tool = tools.find((candidate) => candidate.name === name);
+    if (tool === undefined) throw new Error(`No tool ${name}`);
+    return await tool.run(args, { signal, runId: "run" });
+  };
+}
+
+/** Whether a program is missing and tests may do without; tells so once. */
+export function isMissing(program: string, paths: readonly string[]): boolean {
+  const isThere = paths.some((path) => {
+    try {
+      return Deno.statSync(path).isFile;
+    } catch {
+      return false;
+    }
+  });
+  if (isThere || Deno.env.get("REQUIRE_REAL_SERVERS") === "1") return false;
+  // deno-lint-ignore no-console
+  console.warn(`${program} is not installed: its tests are skipped`);
+  return true;
+}
+
+/** A temporary folder. */
+export async function temporaryFolder(): Promise<AsyncDisposable & { readonly path: string }> {
+  const path = await Deno.realPath(await Deno.makeTempDir({ prefix: "gateway-debate-" }));
+  return { path, [Symbol.asyncDispose]: () => Deno.remove(path, { recursive: true }) };
+}

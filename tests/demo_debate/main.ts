@@ -1,0 +1,122 @@
+/**
+ * `deno task debate:demo`: one debate over an incident that is played, with tools that really run against what the
+ * incident left behind: a Git repository, log files and a service on loopback. No token, no network.
+ *
+ * @module
+ */
+import { parseArgs } from "node:util";
+import { type ScenarioWorld, SHIPPED_SCENARIOS, startScenario } from "../debate/scenario_fixture.ts";
+
+const USAGE = `Usage: deno task debate:demo [--scenario <name>] [--serve]
+
+Plays a debate on the terminal: the models follow a script, the tools really run.
+
+  --scenario <name>  ${SHIPPED_SCENARIOS.join(", ")} (default: memory_leak)
+  --serve            the same in a browser: starts the web server, until Ctrl-C
+
+Exit code: that of debate. Nothing is left behind, also after Ctrl-C.
+`;
+
+const MAIN = new URL("../../debate/main.ts", import.meta.url).pathname;
+const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const satisfies readonly Deno.Signal[];
+
+async function main(args: readonly string[]): Promise<number> {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      scenario: { type: "string", default: "memory_leak" },
+      serve: { type: "boolean" },
+      help: { type: "boolean", short: "h" },
+    },
+  });
+  if (values.help) {
+    say(USAGE);
+    return 0;
+  }
+  const scenario = SHIPPED_SCENARIOS.find((name) => name === values.scenario);
+  if (scenario === undefined) {
+    throw new Error(`There is no scenario "${values.scenario}"; there are ${SHIPPED_SCENARIOS.join(", ")}`);
+  }
+  const dir = await Deno.makeTempDir({ prefix: "debate-demo-" });
+  await using resources = new AsyncDisposableStack();
+  resources.defer(() => Deno.remove(dir, { recursive: true }));
+  await Deno.mkdir(`${dir}/world`);
+  const world = resources.use(await startScenario(scenario, `${dir}/world`));
+  await Deno.writeTextFile(`${dir}/incident.md`, world.incident);
+  const env = environmentFor(scenario, world, dir);
+  if (values.serve) {
+    say(`${inBrowser(world)}\n`);
+    return await debate(["serve"], env, dir);
+  }
+  const code = await debate(["run", titleOf(world), "--file", "incident.md"], env, dir);
+  if (code === 0) say(`\nThe same in a browser: deno task debate:demo --serve --scenario ${scenario}\n`);
+  return code;
+}
+
+function environmentFor(scenario: string, world: ScenarioWorld, dir: string): Record<string, string> {
+  const model = `replay/${scenario}`;
+  const inherited = ["PATH", "DENO_DIR", "TERM", "NO_COLOR", "WEB_PORT"].flatMap((name) => {
+    const value = Deno.env.get(name);
+    return value === undefined ? [] : [[name, value]];
+  });
+  // The caches of Deno are in the real home; everything of the debate is in the folder.
+  const home = Deno.env.get("HOME");
+  return {
+    ...Object.fromEntries(inherited),
+    ...(home !== undefined && { HOME: home }),
+    XDG_DATA_HOME: `${dir}/data`,
+    XDG_CONFIG_HOME: `${dir}/config`,
+    ...world.settings,
+    DIAGNOSTIC_MODEL: model,
+    SKEPTIC_MODEL: model,
+    MODERATOR_MODEL: model,
+  };
+}
+
+/** Runs the program as its users do, in the foreground. */
+async function debate(args: readonly string[], env: Record<string, string>, cwd: string): Promise<number> {
+  const child = new Deno.Command(Deno.execPath(), {
+    args: ["run", "--quiet", "--no-prompt", "--cached-only", "-P=run", MAIN, ...args],
+    env,
+    clearEnv: true,
+    cwd,
+    stdin: "null",
+    stdout: "inherit",
+    stderr: "inherit",
+  }).spawn();
+  // Ctrl-C reaches the child by itself, other signals do not; a second one would end it the hard way.
+  const handlers = SIGNALS.map((signal) => ({
+    signal,
+    handle: () => signal === "SIGINT" && Deno.stdin.isTerminal() ? undefined : child.kill(signal),
+  }));
+  for (const { signal, handle } of handlers) Deno.addSignalListener(signal, handle);
+  const { code } = await child.status;
+  for (const { signal, handle } of handlers) Deno.removeSignalListener(signal, handle);
+  return code;
+}
+
+function titleOf({ incident }: ScenarioWorld): string {
+  return /^# (.+)$/m.exec(incident)?.[1] ?? "";
+}
+
+function inBrowser({ incident }: ScenarioWorld): string {
+  return `Open the address below, give this as the topic, and start a run. Some tools will wait for your approval.
+
+${incident.trim().replace(/^/gm, "  ")}
+`;
+}
+
+function say(text: string): void {
+  let rest = new TextEncoder().encode(text);
+  while (rest.length > 0) rest = rest.subarray(Deno.stdout.writeSync(rest));
+}
+
+if (import.meta.main) {
+  try {
+    Deno.exitCode = await main(Deno.args);
+  } catch (error) {
+    Deno.stderr.writeSync(new TextEncoder().encode(`${error instanceof Error ? error.message : error}\n`));
+    Deno.exitCode = 2;
+  }
+  Deno.exit();
+}

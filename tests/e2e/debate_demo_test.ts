@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { names } from "../adapters/ctl_fixture.ts";
+import { SHIPPED_SCENARIOS } from "../debate/scenario_fixture.ts";
+import { ROOT } from "../stage/service_command.ts";
+
+/** The demo, whose temporary folder is made in the given one. */
+async function play(args: readonly string[], folder: string) {
+  const permissions = ["read", "write", "net=127.0.0.1", "run", "env", "sys"].map((name) =>
+    `--allow-${name}`
+  );
+  const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: [
+      "run",
+      "-q",
+      "--no-prompt",
+      "--cached-only",
+      ...permissions,
+      `${ROOT}tests/demo_debate/main.ts`,
+      ...args,
+    ],
+    env: { TMPDIR: folder },
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+  }).output();
+  return { code, out: new TextDecoder().decode(stdout), err: new TextDecoder().decode(stderr) };
+}
+
+for (const scenario of SHIPPED_SCENARIOS) {
+  Deno.test(`the demo plays ${scenario} with tools that find what they look for, and leaves nothing behind`, async () => {
+    const folder = await Deno.makeTempDir();
+    try {
+      const { code, out, err } = await play(["--scenario", scenario], folder);
+      assert.equal(code, 0, err);
+      assert.match(out, /^Final result\n/);
+      assert.match(out, new RegExp(`debate:demo --serve --scenario ${scenario}\n$`));
+      assert.match(err, /< ok, \d+ ms\n/);
+      assert.doesNotMatch(err, /< failed/);
+      assert.deepEqual(await names(folder), []);
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  });
+}
+
+Deno.test("the demo names the scenarios that there are", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const { code, err } = await play(["--scenario", "gone"], folder);
+    assert.equal(code, 2);
+    assert.match(err, /there are certificate_expired, memory_leak, slow_query/);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
