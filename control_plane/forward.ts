@@ -1,12 +1,14 @@
 import { AppError } from "@gateway/shared/errors";
 import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
 import type { SignRequest, SignResponse } from "@gateway/shared/wire/sign";
+import { checkSignFields } from "@gateway/shared/wire/sign_fields";
 
 /**
  * What the signer is asked on a broker's behalf: the broker's request without what only the control plane may
  * say. Of the public key only type and key are kept.
  *
- * @throws {AppError} `invalid_request`, `invalid pubkey`; `not_supported` for a target other than SSH hosts
+ * @throws {AppError} `invalid_request` for what the signer would refuse unseen, and which must not get into records
+ * and before approvers either; `not_supported` for a target other than SSH hosts
  */
 export function forwardedRequest(received: SignRequest, caller: string): SignRequest {
   if (received.target_type !== "" && received.target_type !== "ssh") {
@@ -16,8 +18,7 @@ export function forwardedRequest(received: SignRequest, caller: string): SignReq
     );
   }
   parseEd25519PublicKey(received.public_key);
-  checkTexts(received);
-  return {
+  const request: SignRequest = {
     ...received,
     public_key: received.public_key.trimEnd().split(" ", 2).join(" "),
     on_behalf_of: caller,
@@ -26,15 +27,8 @@ export function forwardedRequest(received: SignRequest, caller: string): SignReq
     learn_approver: "",
     learn_approval_id: "",
   };
-}
-
-/** Refuses NUL, after which a database may have no more of a text. */
-function checkTexts(received: SignRequest): void {
-  for (const field of ["host", "command", "sudo_user", "end_user"] as const) {
-    if (received[field].includes("\0")) {
-      throw new AppError("invalid_request", `invalid ${field}: contains NUL`);
-    }
-  }
+  checkSignFields(request);
+  return request;
 }
 
 /** What an approval adds to the request that was stored with it. */

@@ -4,18 +4,19 @@ import { formatDuration } from "./duration.ts";
 
 /** An approval in two lines. */
 export function formatSummary(approval: ApprovalRecord): readonly string[] {
-  const { id, status, caller, end_user: user = "", host, command, rule = "" } = approval;
+  const { id, status, caller, end_user: user = "", host, command, access, rule = "" } = approval;
   const who = `caller=${quoteOdd(caller)} user=${quoteOdd(user || "-")} host=${quoteOdd(host)}`;
+  const more = access === undefined ? "" : ` access=${quoteOdd(access.join("+"))}`;
   return [
-    `${id}  [${status}]  ${who} elevation=${quoteOdd(describeElevation(approval))}`,
+    `${id}  [${status}]  ${who} elevation=${quoteOdd(describeElevation(approval))}${more}`,
     `    cmd=${quoteText(command)} rule=${rule}`,
   ];
 }
 
 /** All of an approval, a line for each fact that there is. */
 export function formatDetails(approval: ApprovalRecord): readonly string[] {
-  const { id, status, caller, end_user, host, command, rule, anomalies = [], created_at, expires_at } =
-    approval;
+  const { id, status, caller, end_user, host, command, access, rule, anomalies = [] } = approval;
+  const { created_at, expires_at } = approval;
   const facts: readonly (readonly [string, string | undefined])[] = [
     ["id", id],
     ["status", status],
@@ -23,6 +24,7 @@ export function formatDetails(approval: ApprovalRecord): readonly string[] {
     ["end user", end_user],
     ["host", host],
     ["elevation", describeElevation(approval)],
+    ["access", access?.join(", ")],
     ["command", quoteText(command)],
     ["rule", rule],
     ["unusual", anomalies.length > 0 ? anomalies.join(", ") : undefined],

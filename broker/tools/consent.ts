@@ -42,8 +42,9 @@ export async function executeWithConsent(
 }
 
 /** Shows the exact command: nothing in it can hide, steer a terminal or end the quotes. */
-function questionFor({ command, host, sudo, sudoUser }: ExecuteRequest, rule: string): string {
+function questionFor({ command, host, sudo, sudoUser, pty }: ExecuteRequest, rule: string): string {
   const elevation = sudo ? ` with sudo as ${quoteText(sudoUser || "root")}` : "";
-  return `Approve running ${quoteText(command)} on ${quoteText(host)}${elevation}? ` +
+  const terminal = pty ? " in a terminal" : "";
+  return `Approve running ${quoteText(command)} on ${quoteText(host)}${elevation}${terminal}? ` +
     `Host policy requires approval (${visibleText(rule)}).`;
 }

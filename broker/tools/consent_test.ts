@@ -144,6 +144,11 @@ Deno.test.each([
     args: { sudo: true, sudo_user: "db" },
     shows: 'on "web01" with sudo as "db"? Host',
   },
+  {
+    name: "the terminal",
+    args: { sudo: true, pty: true },
+    shows: 'on "web01" with sudo as "root" in a terminal? Host',
+  },
 ])("ssh_execute's question shows $name", async ({ args, shows }) => {
   const chat = new Chat({ kind: "approved" });
   await chat.call(args);

@@ -70,6 +70,14 @@ export function expiresAt({ createdAt, state }: Approval, timeoutMs: number): nu
   return state.kind === "approved" ? state.at + timeoutMs : undefined;
 }
 
+/** Whether somebody has asked for it: by the own certificate, or as the person behind a trusted broker. */
+export function hasAskedFor(
+  { caller, endUser }: Pick<Approval, "caller" | "endUser">,
+  name: string,
+): boolean {
+  return name === caller || name === endUser;
+}
+
 /** A request as it may be kept. Whatever the type says: a token that came along stays behind. */
 export function withoutToken(request: StoredRequest): StoredRequest {
   const { bearer_token: _token, ...stored } = { bearer_token: "", ...request };

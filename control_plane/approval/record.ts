@@ -1,5 +1,5 @@
 import { type ApprovalRecord, UNDECIDED_AT } from "@gateway/shared/wire/approval";
-import { type Approval, expiresAt, statusOf } from "./approval.ts";
+import { type Approval, expiresAt, statusOf, type StoredRequest } from "./approval.ts";
 import type { Timing } from "./transitions.ts";
 
 const NANOSECONDS = 1_000_000_000n;
@@ -8,6 +8,7 @@ const NANOSECONDS = 1_000_000_000n;
 export function toRecord(approval: Approval, { now, timeoutMs }: Timing): ApprovalRecord {
   const { state } = approval;
   const status = statusOf(approval, now, timeoutMs);
+  const access = accessOf(approval.request);
   const learnTtlSeconds = "learnTtlSeconds" in state ? state.learnTtlSeconds : 0;
   const end = status === "expired" ? undefined : expiresAt(approval, timeoutMs);
   return {
@@ -25,8 +26,19 @@ export function toRecord(approval: Approval, { now, timeoutMs }: Timing): Approv
     decided_at: state.kind === "pending" ? UNDECIDED_AT : toTimestamp(state.at),
     ...(learnTtlSeconds > 0 && { learn_ttl: BigInt(learnTtlSeconds) * NANOSECONDS }),
     ...(approval.anomalies.length > 0 && { anomalies: approval.anomalies }),
+    ...(access.length > 0 && { access }),
     ...(end !== undefined && { expires_at: toTimestamp(end) }),
   };
+}
+
+/** An empty command looks the same for a bastion and for the shell of a session, which may do anything. */
+function accessOf({ role, purpose, session_mode, pty, file_transfer }: StoredRequest): readonly string[] {
+  return [
+    ...(role === "bastion" ? ["bastion"] : []),
+    ...(purpose === "session" ? [session_mode === "" ? "session" : `session:${session_mode}`] : []),
+    ...(pty ? ["pty"] : []),
+    ...(file_transfer ? ["file_transfer"] : []),
+  ];
 }
 
 function toTimestamp(ms: number): string {

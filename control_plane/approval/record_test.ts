@@ -66,6 +66,27 @@ Deno.test.each([
   assert.deepEqual([record.status, "expires_at" in record], [status, false]);
 });
 
+Deno.test.each([
+  { name: "one command on a host", asked: {}, access: undefined },
+  { name: "a hop", asked: { role: "bastion" }, access: ["bastion"] },
+  {
+    name: "a hop of a session",
+    asked: { role: "bastion", purpose: "session" },
+    access: ["bastion", "session"],
+  },
+  {
+    name: "a terminal that stays open",
+    asked: { purpose: "session", session_mode: "pty", pty: true },
+    access: ["session:pty", "pty"],
+  },
+  { name: "a file", asked: { file_transfer: true }, access: ["file_transfer"] },
+])("toRecord() tells $name by its access (A3)", ({ asked, access }) => {
+  const request = { ...approvalOf().request, ...asked };
+  const record = toRecord(approvalOf({ request }), TIMING);
+  assert.deepEqual(record.access, access);
+  assert.deepEqual(approvalRecord.parse(record), record);
+});
+
 Deno.test("toRecord() shows neither the request, nor its key, nor a token", () => {
   const request = Object.assign({ bearer_token: "secret" }, approvalOf().request);
   const text = stringifyJson(toRecord(approvalOf({ request }), TIMING));

@@ -1,5 +1,5 @@
 import type { ApprovalStatus } from "@gateway/shared/wire/approval";
-import { type Approval, statusOf } from "./approval.ts";
+import { type Approval, hasAskedFor, statusOf } from "./approval.ts";
 
 /** The time, and how long a request waits for its decision, and a decision for its collection. */
 export interface Timing {
@@ -28,7 +28,7 @@ export function decide(
   approval: Approval,
   { approver, approve, learnTtlSeconds, ...timing }: Verdict & Timing,
 ): Decided {
-  if (approver === approval.caller) return { kind: "self" };
+  if (hasAskedFor(approval, approver)) return { kind: "self" };
   const status = statusOf(approval, timing.now, timing.timeoutMs);
   if (status !== "pending") return { kind: "not_pending", status };
   const decision = { by: approver, at: timing.now };

@@ -64,6 +64,12 @@ Deno.test.each([
   }
 });
 
+Deno.test("decide() lets nobody decide what a trusted broker asks in their name (A2)", () => {
+  const approval = approvalOf({ endUser: "alice" });
+  assert.deepEqual(decide(approval, APPROVE), { kind: "self" });
+  assert.equal(decide(approval, { ...APPROVE, approver: "bob" }).kind, "decided");
+});
+
 Deno.test("consume() keeps who approved, and takes only what is approved", () => {
   assert.deepEqual(consume(approvalOf({ state: APPROVED })), approvalOf({ state: CONSUMED }));
   for (const state of [{ kind: "pending" }, DENIED, CONSUMED] as const) {

@@ -12,8 +12,9 @@ async function startParked(config = {}) {
 const last = (log: MemoryAuditLog) => log.entries.at(-1);
 
 Deno.test("GET /v1/approvals is an empty array when there are none", async () => {
-  const { status, text } = await (await startControlPlane()).get("/v1/approvals", "approver-1");
+  const { status, text, headers } = await (await startControlPlane()).get("/v1/approvals", "approver-1");
   assert.deepEqual([status, text], [200, "[]\n"]);
+  assert.equal(headers.get("x-content-type-options"), "nosniff");
 });
 
 Deno.test("GET /v1/approvals lists all, what waits first, and never a key, a token or a request", async () => {
@@ -39,12 +40,16 @@ Deno.test("POST /v1/approvals/{id} approves, and answers with the record", async
   assert.equal(status, 200);
   assert.deepEqual([body["id"], body.status, body["decided_by"]], [id, "approved", "approver-1"]);
   const entry = last(plane.log);
-  assert.deepEqual([entry?.outcome, entry?.approved_by, entry?.approval_id, entry?.caller], [
-    "approval-decision-allow",
-    "approver-1",
-    id,
-    "broker-1",
-  ]);
+  assert.deepEqual(
+    [entry?.outcome, entry?.approved_by, entry?.approval_id, entry?.caller, entry?.elevation],
+    [
+      "approval-decision-allow",
+      "approver-1",
+      id,
+      "broker-1",
+      "sudo:root",
+    ],
+  );
 });
 
 Deno.test.each<{ name: string; decision: object; status: string; outcome: string }>([
@@ -158,6 +163,18 @@ Deno.test.each([{ approve: true }, { approve: false }])(
     assert.equal((await plane.decide(id, decision, "both")).status, 403, "also when it is decided");
   },
 );
+
+Deno.test("POST /v1/approvals/{id} by whoever asked through a trusted broker is 403, and recorded (A2)", async () => {
+  const plane = await startControlPlane();
+  plane.signer.reply = gate;
+  const id = await plane.park({ end_user: "approver-1" }, "broker-2");
+  assert.equal((await plane.decide(id, { approve: true }, "approver-1")).status, 403);
+  assert.deepEqual([last(plane.log)?.outcome, last(plane.log)?.approved_by], [
+    "self-approval-rejected",
+    "approver-1",
+  ]);
+  assert.equal((await plane.decide(id, { approve: true }, "approver-2")).status, 200, "another one may");
+});
 
 Deno.test("POST /v1/approvals/{id} of an unknown id is 409", async () => {
   const { status, body } = await (await startControlPlane()).decide("nothing", { approve: true });

@@ -3,6 +3,7 @@ import { AppError } from "@gateway/shared/errors";
 import type { ApprovalDecision, ApprovalRecord } from "@gateway/shared/wire/approval";
 import type { ControlPlanePorts } from "../app.ts";
 import type { Approval } from "../approval/approval.ts";
+import { elevationOf } from "./elevation.ts";
 
 /** An approver's decision on one approval. */
 export interface DecideRequest {
@@ -64,6 +65,7 @@ export function entryOf(approval: Approval, approvedBy: string): Omit<AuditEntry
     caller: approval.caller,
     host: approval.host,
     command: approval.command,
+    elevation: elevationOf(approval),
     policy_rule: approval.rule,
     anomaly: approval.anomalies.join(","),
     approval_id: approval.id,

@@ -46,6 +46,7 @@ Deno.test("GET /v1/sign/result/{id} signs what was asked, approved, and serves i
     caller: "broker-1",
     host: "web01",
     command: "rm x",
+    elevation: "sudo:root",
     policy_rule: "require_approval:^rm",
     anomaly: "",
     approval_id: id,

@@ -10,6 +10,7 @@ import { requireSigner } from "../roles.ts";
 import { faultOf, type SignerAnswer } from "../signer_client.ts";
 import { answer } from "./answer.ts";
 import { behaviorOf } from "./behavior.ts";
+import { elevationOf } from "./elevation.ts";
 import { park } from "./park.ts";
 
 const MAX_BODY_BYTES = 64 * 1024;
@@ -118,7 +119,10 @@ async function escalate(asked: Asked, verdict: Anomalous): Promise<Response> {
     await ports.record({ ...entryOf(asked), outcome: "denied", anomaly, err });
     throw new AppError("denied", "command not allowed");
   }
-  return await park(asked, { rule: "behavior", anomalies: verdict.anomalies });
+  // One approval serves both: who gives it must not overlook that the policy asks for it too.
+  const { require_approval, matched_rule = "" } = answered.value.decision ?? {};
+  const rule = require_approval === true && matched_rule !== "" ? matched_rule : "behavior";
+  return await park(asked, { rule, anomalies: verdict.anomalies });
 }
 
 async function fail(asked: Asked, answered: NoAnswer, anomaly = ""): Promise<never> {
@@ -134,6 +138,6 @@ function failureOf({ code }: AppError): string {
 
 /** What all records of a request say. */
 function entryOf({ caller, request }: Asked): Omit<AuditEntry, "outcome"> {
-  const { host, command, sudo, sudo_user } = request;
-  return { caller, host, command, elevation: sudo ? `sudo:${sudo_user === "" ? "root" : sudo_user}` : "" };
+  const { host, command, sudo, sudo_user: sudoUser } = request;
+  return { caller, host, command, elevation: elevationOf({ sudo, sudoUser }) };
 }

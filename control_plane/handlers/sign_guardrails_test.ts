@@ -74,6 +74,19 @@ Deno.test("enforce: what is unusual waits for approval, with rule behavior and w
   ]);
 });
 
+Deno.test("enforce: an approver of what is unusual sees when the policy wants it approved as well", async () => {
+  const plane = await startControlPlane(enforce());
+  await plane.sign();
+  const decision = { allowed: true, require_approval: true, matched_rule: "require_approval:^rm" };
+  plane.signer.reply = () => ({ body: { decision } });
+  await plane.park({ host: "web02", command: "rm x" });
+  const [record] = plane.notified;
+  assert.deepEqual([record?.rule, record?.anomalies], [
+    "require_approval:^rm",
+    ["new-host:web02", "new-command:rm"],
+  ]);
+});
+
 Deno.test("enforce: what is unusual and would be denied anyway bothers no human: 403", async () => {
   const plane = await startControlPlane(enforce());
   await plane.sign();

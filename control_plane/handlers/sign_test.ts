@@ -49,6 +49,18 @@ Deno.test.each<{ name: string; body: unknown; status: number; code: string }>([
   },
   { name: "Kubernetes", body: { ...ONE_SHOT, target_type: "k8s" }, status: 400, code: "not_supported" },
   { name: "NUL", body: { ...ONE_SHOT, command: "a\0b" }, status: 400, code: "invalid_request" },
+  {
+    name: "a host that would forge a record (L18)",
+    body: { ...ONE_SHOT, host: "web01 outcome=forwarded" },
+    status: 400,
+    code: "invalid_request",
+  },
+  {
+    name: "an account that steers a terminal (L13)",
+    body: { ...ONE_SHOT, sudo: true, sudo_user: "db\u001b[2J" },
+    status: 400,
+    code: "invalid_request",
+  },
 ])("POST /v1/sign refuses $name and asks nobody", async ({ body, status, code }) => {
   const plane = await startControlPlane();
   const answer = await plane.send(post("/v1/sign", body), "broker-1");
@@ -256,6 +268,7 @@ Deno.test("POST /v1/sign parks what the policy wants approved: 202", async () =>
     caller: "broker-1",
     host: "web01",
     command: "rm -r x",
+    elevation: "sudo:db",
     policy_rule: "require_approval:^rm",
     anomaly: "",
     outcome: "approval-required",

@@ -24,6 +24,7 @@ export function factsOf(record: ApprovalRecord): readonly Fact[] {
     ["Caller (broker)", record.caller],
     ["End user", record.end_user],
     ["Elevation", record.sudo === true ? `sudo → ${record.sudo_user || "root"}` : undefined],
+    ["Access", record.access?.join(", ")],
     ["Policy rule", record.rule],
     ["Anomalies", record.anomalies?.join(", ")],
   ];

@@ -7,7 +7,10 @@ const valueOf = (name: string, change: Parameters<typeof sampleApproval>[0]) =>
 
 Deno.test("factsOf() gives all facts in their order", () => {
   assert.deepEqual(
-    factsOf(sampleApproval({ anomalies: ["new-host:web01", "new-command:systemctl"] })).map((
+    factsOf(sampleApproval({
+      anomalies: ["new-host:web01", "new-command:systemctl"],
+      access: ["session:pty", "pty"],
+    })).map((
       { name, value },
     ) => [
       name,
@@ -22,6 +25,7 @@ Deno.test("factsOf() gives all facts in their order", () => {
       ["Caller (broker)", "broker-1"],
       ["End user", "ada@example.org"],
       ["Elevation", "sudo → root"],
+      ["Access", "session:pty, pty"],
       ["Policy rule", "require_approval:^systemctl restart"],
       ["Anomalies", "new-host:web01, new-command:systemctl"],
     ],

@@ -10,7 +10,7 @@ const BARE = /^[\w.@:/+-]*$/;
  * than the characters of names, so that nothing in a value looks like another key.
  */
 export function pendingLine(record: ApprovalRecord): string {
-  const { id, caller, end_user = "", host, command, sudo, sudo_user, rule = "" } = record;
+  const { id, caller, end_user = "", host, command, sudo, sudo_user, access, rule = "" } = record;
   const elevation = sudo === true ? `sudo:${sudo_user || "root"}` : "none";
   const fields = Object.entries({ id, caller, user: end_user, host }).map(([key, value]) =>
     field(key, value)
@@ -20,6 +20,7 @@ export function pendingLine(record: ApprovalRecord): string {
     ...fields,
     `cmd=${quoteText(cutText(command, MAX_COMMAND_LENGTH))}`,
     field("elevation", elevation),
+    ...(access === undefined ? [] : [field("access", access.join("+"))]),
     field("rule", rule),
   ].join(" ");
 }

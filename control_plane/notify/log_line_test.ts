@@ -12,6 +12,11 @@ Deno.test("pendingLine() is one line of key=value", () => {
   );
 });
 
+Deno.test("pendingLine() tells a session from a command (A3)", () => {
+  const line = pendingLine(sampleApproval({ command: "", access: ["session:pty", "pty"] }));
+  assert.match(line, / cmd="" elevation=sudo:root access=session:pty\+pty rule=/);
+});
+
 Deno.test("pendingLine() shows what is absent as empty", () => {
   const record = sampleApproval({ end_user: undefined, sudo: undefined, rule: undefined });
   assert.match(pendingLine(record), / user= host=web01 cmd=".*" elevation=none rule=$/);

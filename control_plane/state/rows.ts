@@ -9,7 +9,13 @@ import {
 } from "@gateway/shared/state/columns";
 import { checkStorable } from "@gateway/shared/state/store";
 import { signRequest } from "@gateway/shared/wire/sign";
-import { type Approval, type ApprovalState, type StoredRequest, withoutToken } from "../approval/approval.ts";
+import {
+  type Approval,
+  type ApprovalState,
+  hasAskedFor,
+  type StoredRequest,
+  withoutToken,
+} from "../approval/approval.ts";
 import type { StoredBaseline } from "./store.ts";
 
 /** The text columns of `approvals`. */
@@ -96,14 +102,15 @@ export function encodeState(state: ApprovalState): Parameters {
  */
 export function decodeApproval(row: Row): Approval {
   const caller = readText(row, "caller");
+  const endUser = readText(row, "end_user");
   const state = decodeState(row);
-  if (state.kind !== "pending" && (state.by === "" || state.by === caller)) {
+  if (state.kind !== "pending" && (state.by === "" || hasAskedFor({ caller, endUser }, state.by))) {
     throw new TypeError("column decided_by: who asks never decides, and somebody has to");
   }
   return {
     id: readText(row, "id"),
     caller,
-    endUser: readText(row, "end_user"),
+    endUser,
     host: readText(row, "host"),
     command: readText(row, "command"),
     sudo: readFlag(row, "sudo"),

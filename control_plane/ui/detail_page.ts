@@ -6,7 +6,15 @@ import { LIST_PATH, renderPage } from "./page.ts";
 import type { EnteredTtl } from "./parse_decision.ts";
 import { renderCommand } from "./request_command.ts";
 import { renderFacts, type RequestFacts } from "./request_facts.ts";
-import { parseTime, showAge, showElevation, showStatus, showTimeLeft, statusWord } from "./request_text.ts";
+import {
+  isOwnRequest,
+  parseTime,
+  showAge,
+  showElevation,
+  showStatus,
+  showTimeLeft,
+  statusWord,
+} from "./request_text.ts";
 import { cutText, showText } from "./shown_text.ts";
 import { formatDuration, formatUtc } from "./text_format.ts";
 
@@ -67,10 +75,10 @@ function renderLead(approval: ApprovalRecord): Html {
 }
 
 function renderPending({ approval, approver, now, entered }: DetailPage): Html {
-  const { caller, expires_at } = approval;
+  const { expires_at } = approval;
   const left = expires_at !== undefined &&
     markup`<p>Time left: <b>${showTimeLeft(parseTime(expires_at), now)}</b></p>\n`;
-  if (caller === approver) {
+  if (isOwnRequest(approval, approver)) {
     return markup`${left}<p>This is your own request, so somebody else has to decide it: nobody approves what they
 asked for themselves.</p>`;
   }

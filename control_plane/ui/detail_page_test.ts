@@ -9,6 +9,7 @@ import { segmentText } from "./shown_text.ts";
 import { STYLE } from "./style.ts";
 
 const ASKED: AskedFor = {
+  role: "target",
   purpose: "oneshot",
   session_mode: "",
   ttl_seconds: 0,
@@ -100,6 +101,12 @@ Deno.test.each<{ name: string; page: Partial<DetailPage>; fact: string; value: s
     fact: "Kind",
     value: "session, mode shell",
   },
+  {
+    name: "a hop to other hosts",
+    page: { asked: { ...ASKED, role: "bastion" } },
+    fact: "Kind",
+    value: "to connect through it to other hosts",
+  },
   { name: "a cluster", page: { asked: { ...ASKED, target_type: "k8s" } }, fact: "Cluster", value: "web01" },
   {
     name: "a user in no group",
@@ -134,8 +141,11 @@ Deno.test("renderDetailPage() lets Enter in a field decide nothing: the form's d
   assert.ok(first !== undefined && "disabled" in first.attributes && !("name" in first.attributes));
 });
 
-Deno.test("renderDetailPage() gives nobody buttons for an own request, and says why", () => {
-  const elements = render({ approver: "broker-1" });
+Deno.test.each([
+  { name: "as broker", approver: "broker-1" },
+  { name: "through a trusted broker", approver: "alice" },
+])("renderDetailPage() gives nobody buttons for an own request, $name, and says why", ({ approver }) => {
+  const elements = render({ approver, approval: recordOf({ end_user: "alice" }) });
   assert.deepEqual(buttonsOf(elements), []);
   assert.ok(elements.every(({ tag }) => tag !== "form"));
   assert.match(textOf(elements, "decision"), /your own request, so somebody else has to decide it/);

@@ -2,7 +2,7 @@ import type { ApprovalRecord } from "@gateway/shared/wire/approval";
 import { visibleText } from "@gateway/shared/visible";
 import { type Html, markup } from "./html.ts";
 import { LIST_PATH, renderPage } from "./page.ts";
-import { parseTime, showAge, showElevation, showStatus, showTimeLeft } from "./request_text.ts";
+import { isOwnRequest, parseTime, showAge, showElevation, showStatus, showTimeLeft } from "./request_text.ts";
 import { cutText, showText } from "./shown_text.ts";
 
 /** What the list shows. */
@@ -83,13 +83,13 @@ function renderPending(
   approval: ApprovalRecord,
   { approver, now }: { readonly approver: string; readonly now: number },
 ): Html {
-  const { created_at, expires_at, caller } = approval;
+  const { created_at, expires_at } = approval;
   return markup`<tr role="row">
 ${renderRequestCells(approval)}
 <td role="cell" data-label="Time left">${
     expires_at !== undefined && showTimeLeft(parseTime(expires_at), now)
   } <span class="sub">asked ${showAge(parseTime(created_at), now)} ago</span></td>
-${renderLink(approval, caller === approver ? "View your own" : "Review")}
+${renderLink(approval, isOwnRequest(approval, approver) ? "View your own" : "Review")}
 </tr>
 `;
 }

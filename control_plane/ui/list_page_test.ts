@@ -52,8 +52,10 @@ Deno.test("renderListPage() says in words what became of a request, by whom and 
 });
 
 Deno.test("renderListPage() names own requests as such", () => {
-  const link = (approver: string) => render([recordOf()], approver).findLast(({ tag }) => tag === "a")?.text;
+  const link = (approver: string) =>
+    render([recordOf({ end_user: "alice" })], approver).findLast(({ tag }) => tag === "a")?.text;
   assert.match(link("broker-1") ?? "", /^View your own: /);
+  assert.match(link("alice") ?? "", /^View your own: /);
   assert.match(link("approver-1") ?? "", /^Review: /);
 });
 

@@ -8,7 +8,14 @@ import { formatDuration, formatUtc } from "./text_format.ts";
 /** What the certificate is to be good for, beside what the record says. */
 export type AskedFor = Pick<
   SignRequest,
-  "purpose" | "session_mode" | "ttl_seconds" | "pty" | "file_transfer" | "end_user_groups" | "target_type"
+  | "role"
+  | "purpose"
+  | "session_mode"
+  | "ttl_seconds"
+  | "pty"
+  | "file_transfer"
+  | "end_user_groups"
+  | "target_type"
 >;
 
 /** What there is to know of a request. */
@@ -52,7 +59,8 @@ function showList(names: readonly string[]): Html | string {
   return markup`${names.map((name, index) => [index > 0 && ", ", showText(name)])}`;
 }
 
-function showKind({ purpose, session_mode, pty, file_transfer }: AskedFor): Html {
+function showKind({ role, purpose, session_mode, pty, file_transfer }: AskedFor): Html | string {
+  if (role === "bastion") return "to connect through it to other hosts";
   const mode = session_mode === "" ? undefined : markup`, mode ${showText(session_mode)}`;
   return markup`${purpose === "session" ? "session" : "one command"}${mode}${pty && ", with a terminal"}${
     file_transfer && ", transfers a file"

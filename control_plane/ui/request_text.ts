@@ -28,6 +28,11 @@ export function showElevation({ sudo, sudo_user }: Pick<ApprovalRecord, "sudo" |
   return markup`<span class="elevated">sudo as ${showText(user)}</span>`;
 }
 
+/** Whether the reader has asked for it, and so must not decide it. */
+export function isOwnRequest({ caller, end_user }: ApprovalRecord, reader: string): boolean {
+  return reader === caller || reader === end_user;
+}
+
 /** How long ago something was; the script keeps it going. */
 export function showAge(since: number, now: number): Html {
   return markup`<time class="count" datetime="${isoTime(since)}" title="${

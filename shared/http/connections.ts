@@ -11,7 +11,15 @@ interface Connection {
   readonly socket: Socket;
   /** To the newest request; answers leave in the order of the requests, so that it is the last to end. */
   lastAnswer?: ServerResponse;
+  /** Requests that have not been answered. */
+  unanswered: number;
 }
+
+/**
+ * Requests that a client may send on a connection before the first of them is answered (pipelining). No client
+ * that we know sends more than one; without a bound, one connection could have any number handled at once.
+ */
+const MAX_UNANSWERED = 16;
 
 /** The open connections and their answers. */
 export class Connections {
@@ -23,7 +31,7 @@ export class Connections {
   /** To be told of every accepted connection, before its TLS handshake. */
   add(socket: Socket): void {
     const key = keyOf(socket);
-    this.#open.set(key, { socket });
+    this.#open.set(key, { socket, unanswered: 0 });
     socket.on("close", () => this.#open.delete(key));
   }
 
@@ -33,10 +41,22 @@ export class Connections {
     if (connection !== undefined) this.#secure.set(socket, connection);
   }
 
-  /** To be told of every request. */
-  begin(socket: Socket, outgoing: ServerResponse): void {
+  /**
+   * To be told of every request.
+   *
+   * @returns whether it is to be answered; a connection with too many that are not is closed
+   */
+  begin(socket: Socket, outgoing: ServerResponse): boolean {
     const connection = this.#secure.get(socket);
-    if (connection !== undefined) connection.lastAnswer = outgoing;
+    if (connection === undefined) return true;
+    if (connection.unanswered >= MAX_UNANSWERED) {
+      connection.socket.destroy();
+      return false;
+    }
+    connection.unanswered += 1;
+    outgoing.on("close", () => connection.unanswered -= 1);
+    connection.lastAnswer = outgoing;
+    return true;
   }
 
   /** The answer to the newest request of a connection, begun or not. */

@@ -76,8 +76,7 @@ export async function startListener<Peer>(
     exchanges.begin(socket);
   });
   server.on("request", (message, outgoing) => {
-    connections.begin(message.socket, outgoing);
-    void exchanges.answer(message, outgoing);
+    if (connections.begin(message.socket, outgoing)) void exchanges.answer(message, outgoing);
   });
   server.on("clientError", (error, socket) => exchanges.refuse(error, socket));
   server.on("connection", (socket: Socket) => connections.add(socket));

@@ -28,8 +28,11 @@ export type Redactor = (text: string) => string;
 
 const MARK_START = "[REDACTED:";
 
+/** One compilation for all redactors of a process. */
+const BUILT_IN: readonly Redactor[] = BUILT_IN_RULES.map(compileWhenHinted);
+
 /**
- * Compiles the rules: the built-in ones, unless they are turned off, then the operator's.
+ * The rules: the built-in ones, unless they are turned off, then the operator's, which are compiled at once.
  *
  * @param config absent: the built-in rules alone
  * @throws {AppError} `invalid_config` that names every pattern that is no RE2
@@ -37,7 +40,7 @@ const MARK_START = "[REDACTED:";
 export function createRedactor(config: RedactConfig | undefined): Redactor {
   const { patterns = [], disable_defaults: disabled = false } = config ?? {};
   const problems: string[] = [];
-  const rules = disabled ? [] : BUILT_IN_RULES.map(compileRule);
+  const rules = disabled ? [] : [...BUILT_IN];
   for (const [index, pattern] of patterns.entries()) {
     try {
       rules.push(compileRule(pattern));
@@ -50,12 +53,21 @@ export function createRedactor(config: RedactConfig | undefined): Redactor {
   return (text) => rules.reduce((masked, apply) => apply(masked), text);
 }
 
-function compileRule({ name, regex, hint }: RedactRule): Redactor {
+/** Compiled when a text first has the rule's hint: compiled, the built-in rules hold 4 MB, and most stay unused. */
+function compileWhenHinted(rule: RedactRule): Redactor {
+  let compiled: Redactor | undefined;
+  return (text) => {
+    if (rule.hint !== undefined && !rule.hint.test(text)) return text;
+    compiled ??= compileRule(rule);
+    return compiled(text);
+  };
+}
+
+function compileRule({ name, regex }: RedactRule): Redactor {
   const pattern = RE2JS.compile(regex);
   const secretGroup: number = pattern.namedGroups()["secret"] ?? 0;
   const mark = `${MARK_START}${name}]`;
   return (text) => {
-    if (hint !== undefined && !hint.test(text)) return text;
     const matcher = pattern.matcher(text);
     let masked = "";
     let copied = 0;

@@ -47,6 +47,11 @@ export interface ApprovalRecord {
   readonly learn_ttl?: bigint | undefined;
   /** What the guardrails found: `new-host:<host>`, `new-command:<program>`. */
   readonly anomalies?: readonly string[] | undefined;
+  /**
+   * What is asked for beyond one command on the host itself: `bastion` (to connect through it), `session:<mode>`
+   * (commands that come later), `pty`, `file_transfer`.
+   */
+  readonly access?: readonly string[] | undefined;
   /** RFC 3339: when it expires if nobody decides, or if nobody collects what was decided. */
   readonly expires_at?: string | undefined;
 }
@@ -69,6 +74,7 @@ export const approvalRecord: z.ZodType<ApprovalRecord> = z.object({
   decided_at: z.string(),
   learn_ttl: nanoseconds.optional(),
   anomalies: z.array(z.string()).optional(),
+  access: z.array(z.string()).optional(),
   expires_at: z.string().optional(),
 });
 

@@ -134,6 +134,11 @@ Deno.test.each([
     set: "status = 'approved', decided_by = caller",
     column: /decided_by/,
   },
+  {
+    name: "an approval by the person who asked (A2)",
+    set: "status = 'approved', end_user = 'alice', decided_by = 'alice'",
+    column: /decided_by/,
+  },
   { name: "a time that is none", set: "created_at = 'soon'", column: /created_at/ },
   { name: "a time that is no date", set: "created_at = 9000000000000000", column: /created_at/ },
   { name: "a negative time to learn", set: "learn_ttl_seconds = -1", column: /learn_ttl_seconds/ },

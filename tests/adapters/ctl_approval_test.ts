@@ -101,6 +101,16 @@ Deno.test("approval show tells all of one request", async () => {
       "",
     ].join("\n"),
   );
+  await using session = await FakeService.start([{
+    ...PENDING,
+    command: "",
+    access: ["session:pty", "pty"],
+  }]);
+  assert.match((await session.run("approval", "list")).out, / elevation=sudo:root access=session:pty\+pty\n/);
+  assert.match(
+    (await session.run("approval", "show", ID)).out,
+    /\naccess {5}session:pty, pty\ncommand {4}""\n/,
+  );
   const { out } = await service.run("approval", "show", LEARNED.id);
   assert.match(
     out,

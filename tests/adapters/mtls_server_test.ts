@@ -189,6 +189,30 @@ Deno.test("startMtlsServer() closes connections beyond the limit (R1)", async ()
   });
 });
 
+Deno.test("startMtlsServer() closes a connection on which too many requests wait for their answers (R1)", async () => {
+  let handled = 0;
+  const finish = Promise.withResolvers<void>();
+  await using server = await startServer(async () => {
+    handled += 1;
+    await finish.promise;
+    return new Response("late");
+  });
+  using connection = await RawConnection.open(server.port);
+  await connection.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(1000)).catch(() => {});
+  assert.equal(await connection.read(), "");
+  finish.resolve();
+  assert.equal(handled, 16);
+});
+
+Deno.test("startMtlsServer() answers any number of requests on a connection, one after the other", async () => {
+  await using server = await startServer(hello);
+  using connection = await RawConnection.open(server.port);
+  for (let count = 0; count < 40; count++) {
+    await connection.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert.match(await connection.read("hello broker-1\n"), /^HTTP\/1\.1 200 /);
+  }
+});
+
 Deno.test("startMtlsServer() aborts the request's signal when the client disconnects", async () => {
   const started = Promise.withResolvers<void>();
   const aborted = Promise.withResolvers<unknown>();

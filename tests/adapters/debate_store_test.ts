@@ -1,0 +1,73 @@
+import { AppError } from "@gateway/shared/errors";
+import assert from "node:assert/strict";
+import { openDiskFolder } from "../../debate/runs/disk_folder.ts";
+
+async function withFolder(test: (path: string) => Promise<void>): Promise<void> {
+  const path = await Deno.makeTempDir();
+  try {
+    await test(path);
+  } finally {
+    await Deno.remove(path, { recursive: true });
+  }
+}
+
+const encode = (text: string) => new TextEncoder().encode(text);
+
+Deno.test("the folder of run records is made, and readable by nobody else", () =>
+  withFolder(async (path) => {
+    const folder = await openDiskFolder(`${path}/a/b`);
+    await folder.write("x.json", encode("{}"));
+    await folder.append("x.jsonl", encode("1\n"));
+    await folder.append("x.jsonl", encode("2\n"));
+    assert.equal(((await Deno.stat(`${path}/a/b`)).mode ?? 0) & 0o777, 0o700);
+    for (const name of ["x.json", "x.jsonl"]) {
+      assert.equal(((await Deno.stat(`${path}/a/b/${name}`)).mode ?? 0) & 0o777, 0o600);
+    }
+    assert.equal(await Deno.readTextFile(`${path}/a/b/x.jsonl`), "1\n2\n");
+    assert.deepEqual([...await folder.names()].toSorted(), [".lock", "x.json", "x.jsonl"]);
+    await folder.close();
+  }));
+
+Deno.test("readEnds() gives both ends of a file, and nothing of none", () =>
+  withFolder(async (path) => {
+    const folder = await openDiskFolder(path);
+    await folder.write("x", encode(`${"a".repeat(100)}${"b".repeat(100)}`));
+    const ends = await folder.readEnds("x", 10);
+    assert.equal(new TextDecoder().decode(ends?.head), "a".repeat(10));
+    assert.equal(new TextDecoder().decode(ends?.tail), "b".repeat(16));
+    await folder.write("empty", encode(""));
+    assert.equal((await folder.readEnds("empty", 10))?.size, 0);
+    assert.equal(await folder.readEnds("none", 10), undefined);
+    assert.equal(await folder.read("none"), undefined);
+    await folder.remove("none");
+    await folder.close();
+  }));
+
+Deno.test("a second server on the same folder is refused until the first has closed it", () =>
+  withFolder(async (path) => {
+    const folder = await openDiskFolder(path);
+    await assert.rejects(
+      openDiskFolder(path),
+      (error) => error instanceof AppError && /another server is using it/.test(error.message),
+    );
+    await folder.close();
+    await (await openDiskFolder(path)).close();
+  }));
+
+Deno.test("no name leads out of the folder", () =>
+  withFolder(async (path) => {
+    const folder = await openDiskFolder(path);
+    for (const name of ["../x", "a/b", "..", ""]) {
+      assert.throws(() => folder.write(name, encode("x")), TypeError);
+    }
+    await folder.close();
+  }));
+
+Deno.test("a folder that cannot be used is said", () =>
+  withFolder(async (path) => {
+    await Deno.writeTextFile(`${path}/file`, "");
+    await assert.rejects(
+      openDiskFolder(`${path}/file/runs`),
+      (error) => error instanceof AppError && /^Cannot use DATA_DIR ".*": /.test(error.message),
+    );
+  }));
