@@ -47,6 +47,8 @@ export type SignAnswer =
     readonly decision: WireDecision;
     /** To a preflight on a sealed host: the command as the host will have it, to be passed on as it is. */
     readonly envelope?: string;
+    /** It came after a wait for a human: what was known of the host before is old. */
+    readonly waited?: boolean;
   }
   /** Allowed once a human has approved; nothing has been asked of one yet. */
   | { readonly kind: "needs_approval"; readonly rule: string }

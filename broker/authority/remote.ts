@@ -109,7 +109,7 @@ function readAnswer(
     if (decision === undefined) {
       throw new AppError("upstream_failure", "signing service returned no decision");
     }
-    return { kind: "decided", decision, ...readEnvelope(envelope) };
+    return { kind: "decided", decision, ...(waited ? { waited } : {}), ...readEnvelope(envelope) };
   }
   if (certificate !== undefined && serial !== undefined) {
     checkCertificate(certificate, { publicKey: request.public_key, serial, use: useOf(request) });

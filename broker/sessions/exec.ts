@@ -42,7 +42,7 @@ export async function execInSession(
   signal: AbortSignal,
 ): Promise<Executed> {
   const { registry, events } = ports;
-  const session = registry.find(request.sessionId, request.caller, "unknown or expired session");
+  const session = registry.findForUse(request.sessionId, request.caller);
   checkCommand(session.info, request.command);
   const entry = { ...session.entry, command: request.command };
   return await session.use(signal, async (signal) => {

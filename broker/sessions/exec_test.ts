@@ -193,6 +193,18 @@ Deno.test.each<{ name: string; answer: SignAnswer; message: string }>([
   },
 );
 
+Deno.test("a command is refused when the host has changed while a human was waited for (K13)", async () => {
+  const broker = new SessionFixture();
+  const id = await broker.open();
+  broker.authority.answer = () => {
+    broker.authority.list = () => ({ ...HOSTS, web01: { ...HOSTS["web01"]!, addr: "other:22" } });
+    return { kind: "decided", decision: { allowed: true }, waited: true };
+  };
+  const message = 'session host connectivity changed for "web01"; close this session and open a new one';
+  await assert.rejects(broker.exec(id), { code: "denied", message });
+  assert.equal(broker.links[0]?.runs.length, 0);
+});
+
 Deno.test.each(
   (["addr", "user", "host_key", "jump"] as const).map((field) => ({ field })),
 )(

@@ -39,14 +39,21 @@ export async function preflight(
   signal: AbortSignal,
 ): Promise<Cleared> {
   const route = await currentRoute(ports.hosts, session, signal);
-  const ask = (hop: Hop, what: string) =>
-    saying(what, () => askAgain(ports, { hop, session, asker, command }, signal));
+  let waited = false;
+  const ask = async (hop: Hop, what: string) => {
+    const answer = await saying(what, () => askAgain(ports, { hop, session, asker, command }, signal));
+    waited ||= answer.kind === "decided" && answer.waited === true;
+    return answer;
+  };
   for (const hop of route) {
     if (hop.role === "bastion") {
       checkBastion(hop.name, await ask(hop, `session bastion preflight for ${quoteText(hop.name)}`));
     }
   }
-  return checkTarget(await ask(targetOf(route), "session command policy preflight"));
+  const cleared = checkTarget(await ask(targetOf(route), "session command policy preflight"));
+  // A human took their time: the way to the host may be another by now.
+  if (waited) await currentRoute(ports.hosts, session, signal);
+  return cleared;
 }
 
 async function currentRoute(view: HostsView, session: SessionInfo, signal: AbortSignal): Promise<Route> {

@@ -19,6 +19,7 @@ export interface Lifetimes {
 export interface RegistryPorts {
   readonly clock: Clock;
   readonly events: Pick<Events, "bestEffort">;
+  readonly lifetimes: Lifetimes;
 }
 
 /** How a session came to its end, for the audit log. */
@@ -91,6 +92,19 @@ export class SessionRegistry {
   }
 
   /**
+   * A caller's session, to run something in it. One that has reached its age takes nothing new, or it would stay
+   * busy, and open, for ever.
+   *
+   * @throws {AppError} `not_found`, or `forbidden` when it is another's
+   */
+  findForUse(id: string, caller: string): Session {
+    const unknown = "unknown or expired session";
+    const session = this.find(id, caller, unknown);
+    if (this.#isOld(session)) throw new AppError("not_found", `${unknown}: ${quoteText(id)}`);
+    return session;
+  }
+
+  /**
    * Ends a session, whatever runs in it: its connection goes first, then its recording is closed, then it is
    * recorded. Does nothing when it has ended already.
    */
@@ -128,14 +142,19 @@ export class SessionRegistry {
   }
 
   /** Closes the sessions that nobody has used for too long, or that are too old; those that are busy stay. */
-  async reap({ idleSeconds, maxSeconds }: Lifetimes): Promise<void> {
-    const now = this.#ports.clock.now();
+  async reap(): Promise<void> {
+    const { clock, lifetimes } = this.#ports;
+    const unusedSince = clock.now() - lifetimes.idleSeconds * 1000;
     const due = [...this.#sessions.values()].filter((session) =>
-      !session.isBusy &&
-      (now - session.lastUsed >= idleSeconds * 1000 || now - session.openedAt >= maxSeconds * 1000)
+      !session.isBusy && (session.lastUsed <= unusedSince || this.#isOld(session))
     );
     const ending: Ending = { outcome: "session_close", err: "reaped (idle/lifetime)" };
     await Promise.all(due.map((session) => this.end(session, ending)));
+  }
+
+  #isOld({ openedAt }: Session): boolean {
+    const { clock, lifetimes } = this.#ports;
+    return clock.now() - openedAt >= lifetimes.maxSeconds * 1000;
   }
 
   /** Closes all. */

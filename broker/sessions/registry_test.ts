@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
 import type { Recorder } from "../recording/recorder.ts";
 import { printed } from "../testing/fake_runner.ts";
-import { SessionFixture } from "../testing/session_fixture.ts";
+import { LIFETIMES, SessionFixture } from "../testing/session_fixture.ts";
 import { reapSessions } from "./sessions.ts";
-
-const LIFETIMES = { idleSeconds: 300, maxSeconds: 1800 };
 
 async function withReaper(test: (broker: SessionFixture) => Promise<void>): Promise<void> {
   const broker = new SessionFixture();
@@ -69,6 +67,31 @@ Deno.test("a busy session is neither idle nor too old", () =>
     await broker.clock.advance(30_000);
     assert.equal(broker.registry.size, 0);
   }));
+
+Deno.test("a session that is too old takes nothing new, so that no overlap keeps it for ever (K10)", () =>
+  withReaper(async (broker) => {
+    const id = await broker.open();
+    const hold = Promise.withResolvers<void>();
+    broker.links[0]!.answer = () => hold.promise.then(() => printed("done"));
+    const running = broker.exec(id);
+    await broker.clock.advance(1_800_000);
+    await assert.rejects(broker.exec(id), {
+      code: "not_found",
+      message: `unknown or expired session: "${id}"`,
+    });
+    hold.resolve();
+    assert.equal((await running).stdout, "done");
+    await broker.clock.advance(30_000);
+    assert.equal(broker.registry.size, 0);
+  }));
+
+Deno.test("a session that is too old can still be closed by its owner", async () => {
+  const broker = new SessionFixture();
+  const id = await broker.open();
+  await broker.clock.advance(1_900_000);
+  await broker.close(id);
+  assert.equal(broker.registry.size, 0);
+});
 
 Deno.test("the end of the certificate does not close a session", () =>
   withReaper(async (broker) => {

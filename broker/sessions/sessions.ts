@@ -41,5 +41,5 @@ export function reapSessions(
   signal: AbortSignal,
 ): Promise<void> {
   const seconds = Math.min(REAP_SECONDS, lifetimes.idleSeconds, lifetimes.maxSeconds);
-  return every({ clock, seconds, signal }, () => registry.reap(lifetimes));
+  return every({ clock, seconds, signal }, () => registry.reap());
 }

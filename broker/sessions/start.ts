@@ -37,11 +37,11 @@ export interface StartedSessions {
 /** Serves sessions as the config says, closes those that have lived too long and kills those that are frozen. */
 export function startSessions(config: BrokerConfig, ports: StartSessionsPorts): StartedSessions {
   const { clock, metrics, random } = ports;
-  const registry = new SessionRegistry(ports);
+  const lifetimes = { idleSeconds: config.session_idle_seconds, maxSeconds: config.session_max_seconds };
+  const registry = new SessionRegistry({ ...ports, lifetimes });
   metrics.gauge("broker_sessions_active", "Open sessions", () => registry.size);
   const connect = createConnectSession(random);
   const open = { ...ports, registry, connect, startRecording: recordings(config, ports) };
-  const lifetimes = { idleSeconds: config.session_idle_seconds, maxSeconds: config.session_max_seconds };
   const stop = new AbortController();
   const reaping = reapSessions({ registry, clock }, lifetimes, stop.signal);
   const watching = watch(config, ports, { registry, signal: stop.signal });

@@ -18,6 +18,9 @@ import { FakeLink } from "./fake_link.ts";
 /** Who opens the sessions of a {@linkcode SessionFixture}. */
 export const CALLER = "alice";
 
+/** How long the sessions of a {@linkcode SessionFixture} live. */
+export const LIFETIMES = { idleSeconds: 300, maxSeconds: 1800 };
+
 /** Sessions without network, disk and hosts. */
 export class SessionFixture {
   readonly authority = new FakeAuthority();
@@ -43,7 +46,7 @@ export class SessionFixture {
     });
     const events = countEvents(gate, () => {});
     const { authority, clock, hosts } = this;
-    this.registry = new SessionRegistry({ clock, events });
+    this.registry = new SessionRegistry({ clock, events, lifetimes: LIFETIMES });
     const startRecording: StartRecording = async () => await this.startRecording?.();
     this.sessions = createSessions({
       ...{ authority, clock, hosts, events, startRecording },
