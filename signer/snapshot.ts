@@ -2,9 +2,10 @@ import type { CaKey } from "@gateway/shared/ca/custody";
 import { type CaKeyPorts, loadCaKeys } from "@gateway/shared/ca/load";
 import type { CaKeyRing } from "@gateway/shared/ca/select";
 import { parseConfig } from "@gateway/shared/config/load";
+import type { EndUserOidcConfig } from "@gateway/shared/config/end_user_oidc";
 import { type SignerConfig, signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/shared/config/signer";
 import { AppError } from "@gateway/shared/errors";
-import { type EndUserVerifier, loadEndUserVerifier } from "@gateway/shared/oidc/verifier";
+import type { EndUserVerifier } from "@gateway/shared/oidc/verifier";
 import { type CompiledPolicy, compilePolicy } from "@gateway/shared/policy/compile";
 
 /**
@@ -60,9 +61,15 @@ export async function loadSnapshot(
   const policy = compile(config, previous?.policy);
   const oidc = config.end_user_oidc;
   const isSame = JSON.stringify(oidc) === JSON.stringify(previous?.config.end_user_oidc);
-  const endUsers = oidc === undefined || isSame ? previous?.endUsers : await loadEndUserVerifier(oidc, ports);
+  const endUsers = oidc === undefined || isSame ? previous?.endUsers : await loadEndUsers(oidc, ports);
   const caKeys = await loadCaKeys(config, { ...ports, what: "signer config" });
   return createSnapshot(config, policy, { caKeys, endUsers: oidc === undefined ? undefined : endUsers });
+}
+
+async function loadEndUsers(oidc: EndUserOidcConfig, ports: SnapshotPorts): Promise<EndUserVerifier> {
+  // The libraries for tokens are loaded only where tokens are.
+  const { loadEndUserVerifier } = await import("@gateway/shared/oidc/verifier");
+  return await loadEndUserVerifier(oidc, ports);
 }
 
 /**

@@ -136,3 +136,12 @@ Deno.test("a journal that cannot be written is told once, and goes on when it ca
   assert.equal(warnings.length, 1);
   assert.equal(folder.text(`${ID}.events.jsonl`), `\n${JSON.stringify(EVENT)}\n`);
 });
+
+Deno.test("a record that is cut off after its header is not in the list", async () => {
+  const text = formatRecord(recordOf({ status: "completed" }));
+  const folder = new MemoryFolder({ [`${ID}.json`]: text.slice(0, -20) });
+  const { store, warnings } = await open(folder);
+  assert.deepEqual(await store.list(), []);
+  assert.match(warnings.join(), /is damaged/);
+  await assert.rejects(store.read(ID), { code: "not_found" });
+});

@@ -151,7 +151,10 @@ export class WebFixture {
 
   /** Waits for the end of a run. */
   async end(runId: string): Promise<void> {
-    while (this.manager.find(runId) !== undefined) await this.clock.advance(1);
+    for (let turns = 0; this.manager.find(runId) !== undefined; turns++) {
+      if (turns > 1000) throw new Error("the run does not end");
+      await this.clock.advance(1);
+    }
   }
 
   /** Waits until a run waits for somebody, or does anything else that has to be waited for. */

@@ -6,6 +6,7 @@
 import apiScript from "./page/api.js" with { type: "text" };
 import appScript from "./page/app.js" with { type: "text" };
 import cardsScript from "./page/cards.js" with { type: "text" };
+import icon from "./page/icon.svg" with { type: "text" };
 import markdownScript from "./page/markdown.js" with { type: "text" };
 import page from "./page/index.html" with { type: "text" };
 import runScript from "./page/run.js" with { type: "text" };
@@ -22,6 +23,7 @@ const script = (text: string): PageFile => ({ type: "text/javascript; charset=ut
 /** By path. */
 export const PAGE_FILES: ReadonlyMap<string, PageFile> = new Map([
   ["/", { type: "text/html; charset=utf-8", text: page }],
+  ["/static/icon.svg", { type: "image/svg+xml", text: icon }],
   ["/static/style.css", { type: "text/css; charset=utf-8", text: style }],
   ["/static/api.js", script(apiScript)],
   ["/static/app.js", script(appScript)],

@@ -69,7 +69,9 @@ Deno.test("a run that is cancelled while a tool waits does not run it", async ()
   await web.send("DELETE", `/api/runs/${runId}`);
   await web.end(runId);
   assert.equal(tool.runs.length, 0);
-  assert.equal((await web.record(runId)).status, "cancelled");
+  const { status, events } = await web.record(runId);
+  assert.equal(status, "cancelled");
+  assert.equal(events.find(({ type }: Typed) => type === "tool_approval_resolved").resolution, "rejected");
 });
 
 Deno.test("without require_approval nobody is asked; turning it off lets go what waits", async () => {
@@ -155,4 +157,15 @@ Deno.test.each([
     const valid = each === "approval" ? { call_id: "a", approved: true } : {};
     assert.equal((await problemOf(await web.post(`/api/runs/${runId}/${each}`, valid))).status, 404);
   }
+});
+
+Deno.test("a live run has its events in the journal, for the case that the server is killed", async () => {
+  const web = await WebFixture.open({ model: withTool(), tools: [new FixedTool(GUARDED_TOOL)] });
+  const runId = await web.start();
+  await web.settle();
+  const lines = web.folder.text(`${runId}.events.jsonl`).trim().split("\n").map((line) => JSON.parse(line));
+  assert.deepEqual(lines, (await web.record(runId)).events);
+  assert.equal(lines.at(-1).type, "tool_approval_request");
+  await web.send("DELETE", `/api/runs/${runId}`);
+  await web.end(runId);
 });

@@ -99,7 +99,7 @@ function hosts({ hosts, signer }: BrokerConfig): PermissionSet {
   return { net: reached.flatMap(({ addr }) => addressPermissions(addr)) };
 }
 
-/** How a broker is run: one over stdio stands idle beside every MCP client, and is kept small. */
+/** How a broker is run: one that speaks MCP holds the libraries for it, waits most of the time, and is kept small. */
 export function brokerRunOptions(frontend: BrokerFrontend): RunOptions {
-  return { semiSpaceMegabytes: frontend === "serve-mcp" ? 1 : 2 };
+  return { semiSpaceMegabytes: frontend === "serve-http" ? 2 : 1 };
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { AppError } from "../errors.ts";
 import { formatFlags, formatJson, mergeSets, type PermissionJson, type PermissionSet } from "./set.ts";
 
-const NOTHING = ["--no-prompt", "--cached-only", "--v8-flags=--max-semi-space-size=2"];
+const NOTHING = ["--no-prompt", "--cached-only", "--no-code-cache", "--v8-flags=--max-semi-space-size=2"];
 
 Deno.test.each<{ name: string; set: PermissionSet; flags: string[]; json: PermissionJson }>([
   { name: "an empty set", set: {}, flags: [], json: {} },

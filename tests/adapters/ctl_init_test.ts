@@ -269,7 +269,10 @@ Deno.test("permissions prints the flags of a fresh set-up on one line", async ()
   await using folder = await createFolder();
   await run(folder.path, "init");
   const signer = await run(folder.path, "permissions", "signer");
-  assert.match(signer.out, /^--no-prompt --cached-only --v8-flags=\S+ --allow-read=.*\/pki\/ssh_ca,.*\n$/);
+  assert.match(
+    signer.out,
+    /^--no-prompt --cached-only --no-code-cache --v8-flags=\S+ --allow-read=.*\/pki\/ssh_ca,.*\n$/,
+  );
   assert.match(signer.out, / --allow-net=127\.0\.0\.1:9160,127\.0\.0\.1:9443 --ignore-env\n$/);
   const mcp = await run(
     folder.path,

@@ -7,6 +7,7 @@
 import { benchApprovals } from "./approval_bench.ts";
 import { benchAudit } from "./audit_bench.ts";
 import { benchDebateEngine } from "./debate_engine_bench.ts";
+import { benchDebateWeb } from "./debate_web_bench.ts";
 import { benchFootprint } from "./footprint_bench.ts";
 import { benchFreeze } from "./freeze_bench.ts";
 import { benchGuardrails } from "./guardrails_bench.ts";
@@ -67,6 +68,7 @@ const SECTIONS: Readonly<Record<string, Section>> = {
   approvals: benchApprovals,
   guardrails: () => benchGuardrails(),
   debate_engine: () => benchDebateEngine(),
+  debate_web: benchDebateWeb,
 };
 
 function say(text: string): void {

@@ -64,6 +64,13 @@ export class TestBrowser implements AsyncDisposable {
     return context;
   }
 
+  /** A fresh session for a server that asks for no certificate. */
+  async plainSession(origin: string, options: BrowserContextOptions = {}): Promise<BrowserContext> {
+    const context = await this.#browser.newContext({ baseURL: origin, ...options });
+    context.setDefaultTimeout(15_000);
+    return context;
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#browser.close();
   }

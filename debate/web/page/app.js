@@ -65,6 +65,9 @@ async function fillForm() {
   const [settings, { templates }] = await Promise.all([ask("/api/settings"), ask("/api/prompts")]);
   isFilled = true;
   const names = new Map(templates.map(({ name, description }) => [name, description]));
+  for (const { name, language, description } of templates) {
+    if (language === settings.prompt_language) names.set(name, description);
+  }
   form.elements.template.replaceChildren(
     ...[...names].map(([name, text]) => make("option", { value: name }, text ? `${name}: ${text}` : name)),
   );

@@ -1,0 +1,141 @@
+import assert from "node:assert/strict";
+import { readRecord } from "../runs/record.ts";
+import { formatDuration, renderReport } from "./markdown.ts";
+import { embedded, fenced, inline } from "./markdown_text.ts";
+
+const DECISION = {
+  status: "propose_fix",
+  confidence: 0.875,
+  risk_level: "low",
+  leading_hypothesis: "the pool",
+  next_step: "measure",
+  recommended_fix: "enlarge it",
+  evidence: ["[tool:http_get] 500"],
+  validation: ["load test"],
+};
+
+const RECORD = {
+  topic: "it hangs",
+  timestamp: "2026-01-02T03:04:05.000Z",
+  finished_at: "2026-01-02T03:06:10.000Z",
+  duration_seconds: 125,
+  status: "completed",
+  models: { diagnostic: "hub/a", skeptic: "hub/b", moderator: "hub/c" },
+  reasoning_effort: { diagnostic: "high", skeptic: "none", moderator: "none" },
+  template: "default",
+  language: "en",
+  parent_run_id: null,
+  token_totals: {
+    by_node: { skeptic_agent: { input_tokens: 10, output_tokens: 2, total_tokens: 12 } },
+    total: { input_tokens: 10, output_tokens: 2, total_tokens: 12 },
+  },
+  cost_estimate: { by_node: { skeptic_agent: { estimated_usd: 0.25 } }, total_usd: 0.25, has_prices: true },
+  hypotheses: [{
+    id: "1",
+    text: "the pool",
+    state: "confirmed",
+    probability: 0.9,
+    rejected_reason: null,
+    supporting_evidence: ["seen"],
+    transitions: [
+      { round: 1, from: null, to: "active", agent: "diagnostic_agent", note: "" },
+      { round: 2, from: "active", to: "confirmed", agent: "skeptic_agent", note: "measured" },
+    ],
+  }],
+  events: [
+    { type: "run_started", round: 1, max_rounds: 4, confidence_threshold: 0.8 },
+    {
+      type: "tool_approval_resolved",
+      call_id: "c",
+      resolution: "approved",
+      timestamp: "2026-01-02T03:05:00.000Z",
+    },
+    {
+      type: "tool_call",
+      call_id: "c",
+      agent_role: "Primary Diagnosis",
+      tool_name: "run_kubectl",
+      args: { args: ["get"] },
+      result: "a ``` b",
+      error: false,
+      approval: "approved",
+      duration_ms: 12,
+    },
+    { type: "agent_completed", role: "Primary Diagnosis", content: "# Top\n```\nopen" },
+    { type: "moderator_decision", decision: { ...DECISION, status: "continue" }, round: 2 },
+    { type: "user_comment", content: "look again", round: 2 },
+    { type: "agent_skipped", role: "Skeptical Reviewer", rationale: "agreed" },
+    { type: "moderator_decision", decision: DECISION, round: 2 },
+  ],
+};
+
+function report(fields: Readonly<Record<string, unknown>> = {}): string {
+  const record = readRecord("1".repeat(32), { ...RECORD, ...fields });
+  assert.ok(record !== undefined);
+  return renderReport(record);
+}
+
+Deno.test("renderReport() has its sections in order", () => {
+  const text = report();
+  const headings = [...text.matchAll(/^#{1,4} .*$/gm)].map(([line]) => line);
+  assert.deepEqual(headings, [
+    "# Diagnosis report: it hangs",
+    "## Round 1",
+    "#### Tool: run\\_kubectl (Primary Diagnosis, approved, 12 ms)",
+    "### Primary Diagnosis",
+    "### Moderator decision",
+    "## Round 2",
+    "### Operator",
+    "### Moderator decision",
+    "## Hypothesis timeline",
+    "### H-1: confirmed, probability 90%",
+    "## Executive summary",
+    "## Token consumption",
+  ]);
+  assert.match(text, /\*\*Duration:\*\* 2m 5s/);
+  assert.match(text, /\*\*Thinking:\*\* diagnostic high/);
+  assert.match(text, /Operator: approved at 2026-01-02T03:05:00.000Z/);
+  assert.match(text, /````\na ``` b\n````/);
+  assert.match(text, /Round 2, skeptic\\_agent: active → confirmed \(measured\)/);
+  assert.match(text, /- \*\*Confidence:\*\* 88%/);
+  assert.match(text, /\| \*\*Total\*\* \| 10 \| 2 \| 12 \| \$0\.2500 \|/);
+  assert.match(text, /\*Skeptical Reviewer was skipped: agreed\.\*/);
+});
+
+Deno.test("renderReport() copes with a record of which nothing is right", () => {
+  for (
+    const events of [undefined, 7, [null, 1, { type: 1 }, { type: "tool_call" }, {
+      type: "moderator_decision",
+    }]]
+  ) {
+    assert.match(
+      report({ events, hypotheses: { a: 1 }, models: 3, token_totals: [], status: "lost" }),
+      /^# /,
+    );
+  }
+});
+
+Deno.test.each([
+  { name: "lowers headings", given: "# a\n## b", expected: "##### a\n###### b" },
+  { name: "closes an open fence", given: "```js\nx", expected: "```js\nx\n```" },
+  { name: "leaves code alone", given: "```\n# a\n<b>\n```", expected: "```\n# a\n<b>\n```" },
+  { name: "leaves code in lines alone", given: "`<b>` <b>", expected: "`<b>` \\<b>" },
+  { name: "lets no picture call home", given: "![x](http://a)", expected: "!\\[x](http://a)" },
+  { name: "makes no heading of an underlined line", given: "a\n---", expected: "a\n\\---" },
+  { name: "keeps lists", given: "- a\n- b", expected: "- a\n- b" },
+  { name: "drops control characters", given: "a\u001b[31mb\u0000", expected: "a[31mb" },
+])("embedded() $name", ({ given, expected }) => {
+  assert.equal(embedded(given), expected);
+});
+
+Deno.test("inline() is one line without meaning", () => {
+  assert.equal(inline("a\n# <b>*c*|[d](e)`"), "a \\# \\<b\\>\\*c\\*\\|\\[d\\](e)\\`");
+});
+
+Deno.test("fenced() cannot be closed from inside", () => {
+  assert.equal(fenced("````\nx\n"), "`````\n````\nx\n`````");
+});
+
+Deno.test("formatDuration() is short", () => {
+  assert.deepEqual([45, 125, 3780].map(formatDuration), ["45s", "2m 5s", "1h 3m"]);
+});

@@ -1,0 +1,80 @@
+import assert from "node:assert/strict";
+import { poll } from "../stage/poll.ts";
+import { browserTest, TestBrowser } from "./chromium.ts";
+import { DebateProcess, sceneEnv, withHome } from "./debate_scene.ts";
+
+const LOGIN = { WEB_USERNAME: "ann", WEB_PASSWORD: "pässword" };
+
+browserTest(
+  "a browser starts a run, follows it live, approves, comments, reports, resumes and deletes",
+  () =>
+    withHome(async (home) => {
+      await using server = await DebateProcess.start(sceneEnv(home, LOGIN));
+      await using browser = await TestBrowser.start();
+      const session = await browser.plainSession(server.url, {
+        httpCredentials: { username: LOGIN.WEB_USERNAME, password: LOGIN.WEB_PASSWORD },
+        viewport: { width: 360, height: 740 },
+      });
+      const page = await session.newPage();
+      const problems: string[] = [];
+      page.on("pageerror", (error) => problems.push(error.message));
+      page.on("console", (message) => message.type() === "error" && problems.push(message.text()));
+      page.on("dialog", (dialog) => dialog.accept());
+
+      await page.goto("/");
+      await page.getByLabel("Incident what is wrong").fill("memory grows <img src=x onerror=alert(1)>");
+      await page.getByLabel("Pause between rounds").first().check();
+      await page.setInputFiles("input[name=incident_file]", {
+        name: "incident.md",
+        mimeType: "text/markdown",
+        buffer: (await import("node:buffer")).Buffer.from("it began at noon"),
+      });
+      assert.ok(await page.locator("select[name=template] option").count() >= 5);
+      await page.keyboard.press("Tab");
+      await page.getByRole("button", { name: "Start the debate" }).press("Enter");
+
+      await page.getByRole("heading", { level: 1, name: "memory grows <img" }).waitFor();
+      await page.locator(".live").first().waitFor();
+      const isWide = await page.evaluate("document.documentElement.scrollWidth > innerWidth");
+      assert.equal(isWide, false);
+
+      // Every tool that asks is approved, every pause gets its comment, until the run has ended.
+      const status = page.locator("#run-status");
+      let [approved, commented] = [0, 0];
+      await poll(async () => {
+        const approve = page.getByRole("button", { name: "Approve" }).first();
+        if (await approve.isVisible()) {
+          await approve.click();
+          approved += 1;
+        }
+        if (await page.locator("#comment-form").isVisible()) {
+          await page.getByRole("textbox", { name: "Comment" }).fill("look at the carts");
+          await page.getByRole("button", { name: "Send and go on" }).click();
+          commented += 1;
+        }
+        return await status.textContent() === "completed";
+      }, { what: "the run to end", timeoutMs: 60_000, intervalMs: 100 });
+      assert.ok(approved > 0, "no tool was approved");
+      assert.ok(commented > 0, "no comment was asked for");
+      await page.getByRole("heading", { name: "Final result" }).waitFor();
+      assert.equal(await page.locator("#thread img").count(), 0);
+
+      const download = page.waitForEvent("download");
+      await page.getByRole("link", { name: "Report" }).click();
+      assert.match((await download).suggestedFilename(), /^diagnosis-[0-9a-f]{8}\.md$/);
+
+      await page.getByLabel("New evidence").fill("the heap is full of carts");
+      await page.locator("#resume-form").getByLabel("Ask me before").uncheck();
+      await page.getByRole("button", { name: "Start a new run from here" }).click();
+      await page.getByText("Goes on from run").waitFor();
+      await page.getByRole("button", { name: "Stop" }).click();
+      await poll(async () => await status.textContent() === "cancelled", { what: "the run to be cancelled" });
+
+      await page.getByRole("link", { name: "Runs" }).click();
+      const rows = page.locator("#runs-list tr");
+      await poll(async () => await rows.count() === 2, { what: "two runs in the list" });
+      await page.getByRole("button", { name: "Delete" }).first().click();
+      await poll(async () => await rows.count() === 1, { what: "one run in the list" });
+      assert.deepEqual(problems, []);
+    }),
+);

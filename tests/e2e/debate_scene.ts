@@ -1,0 +1,144 @@
+import { ENV_NAMES, loadSettings } from "../../debate/config.ts";
+import { serveFlags } from "../../debate/permissions.ts";
+import { freePort } from "../stage/free_port.ts";
+import { poll } from "../stage/poll.ts";
+import { ROOT } from "../stage/service_command.ts";
+
+/** A debate server as a process of its own, under exactly the permissions that its settings need. */
+export class DebateProcess implements AsyncDisposable {
+  readonly url: string;
+  readonly #child: Deno.ChildProcess;
+  readonly #collecting: Promise<void>;
+  #log = "";
+  #status: Deno.CommandStatus | undefined;
+
+  private constructor(url: string, child: Deno.ChildProcess) {
+    this.url = url;
+    this.#child = child;
+    this.#collecting = this.#collect(child.stderr);
+    child.status.then((status) => this.#status = status);
+  }
+
+  /** Starts a server and waits until it answers, or has ended. */
+  static async start(env: Readonly<Record<string, string>>): Promise<DebateProcess> {
+    const port = freePort();
+    const settings = loadSettings({ env, workingFolder: ROOT });
+    const child = new Deno.Command(Deno.execPath(), {
+      args: [
+        "run",
+        ...serveFlags(settings, { workingFolder: ROOT }),
+        `${ROOT}debate/main.ts`,
+        "serve",
+        "--port",
+        String(port),
+      ],
+      cwd: ROOT,
+      clearEnv: true,
+      env: { PATH: Deno.env.get("PATH") ?? "", DENO_DIR: denoDir(), NO_COLOR: "1", ...env },
+      stdin: "null",
+      stdout: "null",
+      stderr: "piped",
+    }).spawn();
+    const server = new DebateProcess(`http://127.0.0.1:${port}`, child);
+    try {
+      await poll(() => server.#answers(), { what: "the debate server" });
+    } catch (error) {
+      await server[Symbol.asyncDispose]();
+      throw error;
+    }
+    return server;
+  }
+
+  get log(): string {
+    return this.#log;
+  }
+
+  get pid(): number {
+    return this.#child.pid;
+  }
+
+  async json(path: string, init?: RequestInit) {
+    return await (await fetch(`${this.url}${path}`, init)).json();
+  }
+
+  /** Starts a run and gives its id. */
+  async run(fields: Readonly<Record<string, string>>): Promise<string> {
+    const body = new FormData();
+    for (const [name, value] of Object.entries(fields)) body.append(name, value);
+    return (await this.json("/api/runs", { method: "POST", body })).run_id;
+  }
+
+  /** Waits for an event of a run that is kept. */
+  async event(runId: string, type: string) {
+    let found: { readonly call_id: string } | undefined;
+    await poll(async () => {
+      const { events } = await this.json(`/api/runs/${runId}`);
+      found = events.find((event: { readonly type: string }) => event.type === type);
+      return found !== undefined;
+    }, { what: type, timeoutMs: 60_000, intervalMs: 50 });
+    return found;
+  }
+
+  async stop(signal: Deno.Signal = "SIGTERM"): Promise<Deno.CommandStatus> {
+    if (this.#status === undefined) this.#child.kill(signal);
+    const status = await this.#child.status;
+    await this.#collecting;
+    return status;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop("SIGKILL");
+  }
+
+  async #answers(): Promise<boolean> {
+    if (this.#status !== undefined) {
+      await this.#collecting;
+      throw new Error(`the debate server ended with status ${this.#status.code}:\n${this.#log}`);
+    }
+    try {
+      const response = await fetch(`${this.url}/healthz`);
+      await response.body?.cancel();
+      return response.ok;
+    } catch {
+      return false;
+    }
+  }
+
+  async #collect(stream: ReadableStream<Uint8Array>): Promise<void> {
+    for await (const text of stream.pipeThrough(new TextDecoderStream())) this.#log += text;
+  }
+}
+
+/** Where this process has its packages. */
+function denoDir(): string {
+  return Deno.env.get("DENO_DIR") ??
+    `${Deno.env.get("XDG_CACHE_HOME") ?? `${Deno.env.get("HOME")}/.cache`}/deno`;
+}
+
+const SCENARIO = "replay/memory_leak";
+
+/** Settings of a server on a folder, whose models are scripted, and nothing of this machine's environment. */
+export function sceneEnv(home: string, more: Readonly<Record<string, string>> = {}): Record<string, string> {
+  const env = {
+    HOME: home,
+    DATA_DIR: `${home}/runs`,
+    ALLOWED_PROJECT_ROOTS: `${home}/project`,
+    DIAGNOSTIC_MODEL: SCENARIO,
+    SKEPTIC_MODEL: SCENARIO,
+    MODERATOR_MODEL: SCENARIO,
+    ...more,
+  };
+  for (const name of Object.keys(env)) if (!ENV_NAMES.includes(name)) throw new Error(`no setting ${name}`);
+  return env;
+}
+
+/** Runs a test with a temporary folder as the home. */
+export async function withHome(test: (home: string) => Promise<void>): Promise<void> {
+  const home = await Deno.makeTempDir();
+  try {
+    await Deno.mkdir(`${home}/project`);
+    await test(home);
+  } finally {
+    await Deno.remove(home, { recursive: true });
+  }
+}
