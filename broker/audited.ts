@@ -9,7 +9,7 @@ export interface AuditedStep {
   readonly signal: AbortSignal;
 }
 
-/** Takes a step and records its failure. An aborted signal whose reason is an `AppError` says what to tell. */
+/** Takes a step and records its failure. An aborted signal whose reason is a fault says what to tell. */
 export async function audited<T>(
   events: Events,
   { entry, signal }: AuditedStep,
@@ -30,5 +30,7 @@ export async function audited<T>(
 
 /** What ended a step that was under way. */
 export function canceledBy({ reason }: AbortSignal, cause?: unknown): AppError {
-  return reason instanceof AppError ? reason : new AppError("canceled", "canceled", { cause });
+  // Who canceled, the agent or its connection, makes no difference to anybody who looks for it in the log.
+  const says = reason instanceof AppError && reason.code !== "canceled";
+  return says ? reason : new AppError("canceled", "canceled", { cause });
 }
