@@ -65,8 +65,7 @@ export interface RunOptions {
 /**
  * The flags of `deno run` for a set. `--no-prompt` comes first; `--cached-only` is always there, for without
  * it an `import()` at run time fetches packages over the network whatever `--allow-net` says. Without the cache of
- * compiled code an idle service is 5 MB smaller; it starts 0.1 s later, and runs nothing but what it compiled
- * itself.
+ * compiled code an idle service is 2 to 5 MB smaller, and starts up to 0.1 s later.
  *
  * @throws {AppError} `invalid_config` when a path holds a comma, at which Deno would split it in two
  */

@@ -53,7 +53,7 @@ export function createRedactor(config: RedactConfig | undefined): Redactor {
   return (text) => rules.reduce((masked, apply) => apply(masked), text);
 }
 
-/** Compiled when a text first has the rule's hint: compiled, the built-in rules hold 4 MB, and most stay unused. */
+/** Compiled when a text first has the rule's hint: most rules stay unused, and an idle service is 2 MB smaller. */
 function compileWhenHinted(rule: RedactRule): Redactor {
   let compiled: Redactor | undefined;
   return (text) => {
