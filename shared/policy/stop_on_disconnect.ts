@@ -28,15 +28,16 @@ const signalGroup = (name: string) => `kill -s ${name} -- -$$ || kill -s ${name}
 // The command is `$1`, and never a part of this text. Its standard input is empty; the real one is 3, and its
 // standard error 4, so that what a shell says of a process that was killed is not among the command's output.
 // The command runs in the foreground: in the background a shell would have it ignore INT and QUIT. The watcher
-// does not survive a TERM of its group that it has not sent, and only its USR1 makes the shell wait for it:
-// a command that signals its own group leaves nobody waiting for ever.
+// does not survive a TERM or USR1 of its group that it has not sent, and only its USR1 makes the shell wait for it:
+// a command that signals its own group leaves nobody waiting for ever. For that the watcher is born before the
+// shell has any trap: some shells lose a signal between the birth of a subshell and its own `trap -`.
 const SCRIPT = [
   "exec 3<&0 4>&2 </dev/null 2>/dev/null",
   "g=",
+  `(while read -r x; do :; done; trap "" TERM; kill -s USR1 $$; ${signalGroup("TERM")}; ` +
+  `sleep ${STOP_GRACE_SECONDS}; ${signalGroup("KILL")}) <&3 3<&- 4>&- >/dev/null & w=$!`,
   "trap : TERM",
   "trap g=1 USR1",
-  `(trap - TERM USR1; while read -r x; do :; done; trap "" TERM; kill -s USR1 $$; ${signalGroup("TERM")}; ` +
-  `sleep ${STOP_GRACE_SECONDS}; ${signalGroup("KILL")}) <&3 3<&- 4>&- >/dev/null & w=$!`,
   '(exec /bin/sh -c -- "$1" 2>&4 3<&- 4>&-)',
   's=$?; if [ "$g" ]; then wait $w; else kill -s KILL $w; wait $w; fi',
   "exit $s",
