@@ -1,48 +1,15 @@
 import assert from "node:assert/strict";
+import { runUntilKilled } from "./killed_writer.ts";
 import { StateFolder } from "./state_fixture.ts";
 
-const WRITER = new URL("state_writer.ts", import.meta.url).href;
-
-/** Starts a writer that may touch the database and nothing else. */
-function startWriter({ path }: StateFolder, run: string): Deno.ChildProcess {
-  return new Deno.Command(Deno.execPath(), {
-    args: [
-      "run",
-      "--no-prompt",
-      "--quiet",
-      `--allow-read=${path}`,
-      `--allow-write=${path}`,
-      WRITER,
-      path,
-      run,
-    ],
-    stdout: "piped",
-    stderr: "inherit",
-  }).spawn();
-}
-
-/** Reads what was acknowledged; kills without warning after so many. */
-async function acknowledgedUntilKilled(writer: Deno.ChildProcess, count: number): Promise<readonly string[]> {
-  let text = "";
-  let lines = 0;
-  let killed = false;
-  for await (const chunk of writer.stdout.pipeThrough(new TextDecoderStream())) {
-    text += chunk;
-    lines += chunk.split("\n").length - 1;
-    if (!killed && lines >= count) {
-      writer.kill("SIGKILL");
-      killed = true;
-    }
-  }
-  assert.equal((await writer.status).signal, "SIGKILL");
-  return text.split("\n").slice(0, -1);
-}
+const MODULE = new URL("state_writer.ts", import.meta.url).href;
 
 Deno.test("kill -9 at any point undoes no change that was acknowledged (K1, K4, K22)", async () => {
   using folder = new StateFolder();
   const said: string[] = [];
   for (const [run, count] of [1, 2, 3, 4, 50, 211, 98, 333, 7].entries()) {
-    said.push(...await acknowledgedUntilKilled(startWriter(folder, `run${run}`), count));
+    const { path } = folder;
+    said.push(...await runUntilKilled({ module: MODULE, path, args: [path, `run${run}`] }, count));
   }
   const about = (what: string) =>
     said.filter((line) => line.startsWith(`${what} `)).map((line) => line.slice(what.length + 1));

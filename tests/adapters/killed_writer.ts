@@ -1,0 +1,36 @@
+import assert from "node:assert/strict";
+
+/** A program that writes to one file and says on standard output, a line each, what it was promised is there. */
+export interface Writer {
+  /** The URL of its module. */
+  readonly module: string;
+  /** The only path it may touch. */
+  readonly path: string;
+  readonly args: readonly string[];
+}
+
+/** Runs a writer, kills it without warning after so many lines, and gives every whole line it has said. */
+export async function runUntilKilled(
+  { module, path, args }: Writer,
+  count: number,
+): Promise<readonly string[]> {
+  const permissions = [`--allow-read=${path}`, `--allow-write=${path}`];
+  const writer = new Deno.Command(Deno.execPath(), {
+    args: ["run", "--no-prompt", "--quiet", "--cached-only", ...permissions, module, ...args],
+    stdout: "piped",
+    stderr: "inherit",
+  }).spawn();
+  let text = "";
+  let lines = 0;
+  let killed = false;
+  for await (const chunk of writer.stdout.pipeThrough(new TextDecoderStream())) {
+    text += chunk;
+    lines += chunk.split("\n").length - 1;
+    if (!killed && lines >= count) {
+      writer.kill("SIGKILL");
+      killed = true;
+    }
+  }
+  assert.equal((await writer.status).signal, "SIGKILL");
+  return text.split("\n").slice(0, -1);
+}
