@@ -28,5 +28,5 @@ export interface CaKey {
    * @returns the signature blob: `string` algorithm, `string` signature; never SHA-1
    * @throws {AppError} `upstream_failure` when a key kept elsewhere can't be reached
    */
-  sign(data: Uint8Array, signal?: AbortSignal): Promise<Uint8Array>;
+  sign(data: Uint8Array<ArrayBuffer>, signal?: AbortSignal): Promise<Uint8Array>;
 }

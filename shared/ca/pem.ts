@@ -29,11 +29,9 @@ export function parsePemCaKey(pemText: string): CaKey {
     backend: "pem",
     algorithm: key.algorithm,
     publicKey: key.publicKey,
-    sign(data, signal) {
-      return Promise.try(() => {
-        signal?.throwIfAborted();
-        return key.sign(data);
-      });
+    async sign(data, signal) {
+      signal?.throwIfAborted();
+      return await key.signAside(data);
     },
   };
 }

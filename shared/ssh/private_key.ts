@@ -17,7 +17,7 @@ import { AppError } from "../errors.ts";
 import { ECDSA_CURVES, encodeKeyBlob, keyAlgorithm, type KeyParts } from "./key_blob.ts";
 import { decodeOpensshKey, encodeOpensshKey, encryptedKeyError } from "./openssh_key.ts";
 import { decodeBase64 } from "./public_key.ts";
-import { signData, verifySignature } from "./signature.ts";
+import { type AsideSigner, createAsideSigner, signData, verifySignature } from "./signature.ts";
 
 /** A private key that can be used and not read. */
 export interface SshPrivateKey {
@@ -27,6 +27,8 @@ export interface SshPrivateKey {
   readonly publicKey: Uint8Array;
   /** Signs; gives the signature blob. RSA keys sign as `rsa-sha2-256`. */
   sign(data: Uint8Array): Uint8Array;
+  /** The same on another thread. */
+  readonly signAside: AsideSigner;
 }
 
 const PEM_BLOCK = /-----BEGIN (?<label>[A-Z0-9 ]+)-----\r?\n(?<body>[^-]*)-----END \k<label>-----/g;
@@ -79,7 +81,12 @@ function createSshPrivateKey(key: KeyObject, claimed?: Uint8Array): SshPrivateKe
   ) {
     throw new AppError("invalid_config", "Cannot read private key: it does not belong to its public key");
   }
-  return { algorithm: keyAlgorithm(parts), publicKey, sign: (data) => signData(key, parts, data) };
+  return {
+    algorithm: keyAlgorithm(parts),
+    publicKey,
+    sign: (data) => signData(key, parts, data),
+    signAside: createAsideSigner(key, parts),
+  };
 }
 
 function findKeyBlock(pem: string): { label: string; body: string } {

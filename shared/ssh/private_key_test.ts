@@ -51,7 +51,7 @@ Deno.test("parsePrivateKey() reads an ECDSA key of ssh-keygen", () => {
 
 Deno.test("the private half of a key does not show", () => {
   const key = parsePrivateKey(PEM);
-  assert.deepEqual(Object.keys(key).sort(), ["algorithm", "publicKey", "sign"]);
+  assert.deepEqual(Object.keys(key).sort(), ["algorithm", "publicKey", "sign", "signAside"]);
   assert.ok(!Deno.inspect(key, { depth: 9 }).includes("KeyObject"));
 });
 

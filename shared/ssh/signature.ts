@@ -35,11 +35,59 @@ const RSA_HASH: Readonly<Record<string, "sha256" | "sha512">> = {
 export function signData(key: KeyObject, parts: KeyParts, data: Uint8Array): Uint8Array<ArrayBuffer> {
   switch (parts.kind) {
     case "ed25519":
-      return new SshWriter().text(keyAlgorithm(parts)).string(sign(null, data, key)).bytes();
+      return encodeSignature(parts, sign(null, data, key));
     case "rsa":
-      return new SshWriter().text("rsa-sha2-256").string(sign("sha256", data, key)).bytes();
+      return encodeSignature(parts, sign("sha256", data, key));
+    case "ecdsa":
+      return encodeSignature(parts, sign(parts.curve.hash, data, { key, dsaEncoding: "ieee-p1363" }));
+    default:
+      return parts satisfies never;
+  }
+}
+
+/** Signs as {@linkcode signData} does, on another thread: with RSA it takes milliseconds. */
+export type AsideSigner = (data: Uint8Array<ArrayBuffer>) => Promise<Uint8Array<ArrayBuffer>>;
+
+/**
+ * The signer aside for a key.
+ *
+ * @param key the private half of `parts`
+ */
+export function createAsideSigner(key: KeyObject, parts: KeyParts): AsideSigner {
+  const { importing, signing } = webAlgorithms(parts);
+  const webKey = key.toCryptoKey(importing, false, ["sign"]);
+  return async (data) =>
+    encodeSignature(parts, new Uint8Array(await crypto.subtle.sign(signing, webKey, data)));
+}
+
+function webAlgorithms(parts: KeyParts) {
+  switch (parts.kind) {
+    case "ed25519":
+      return { importing: "Ed25519", signing: "Ed25519" };
+    case "rsa": {
+      const algorithm = { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" };
+      return { importing: algorithm, signing: algorithm };
+    }
     case "ecdsa": {
-      const raw = sign(parts.curve.hash, data, { key, dsaEncoding: "ieee-p1363" });
+      const { jwk: namedCurve, hash } = parts.curve;
+      return {
+        importing: { name: "ECDSA", namedCurve },
+        signing: { name: "ECDSA", hash: hash.replace("sha", "SHA-") },
+      };
+    }
+    default:
+      return parts satisfies never;
+  }
+}
+
+/** The blob of a signature that is the scheme's own bytes, or for ECDSA both numbers (IEEE P1363). */
+function encodeSignature(parts: KeyParts, raw: Uint8Array): Uint8Array<ArrayBuffer> {
+  switch (parts.kind) {
+    case "ed25519":
+      return new SshWriter().text(keyAlgorithm(parts)).string(raw).bytes();
+    case "rsa":
+      return new SshWriter().text("rsa-sha2-256").string(raw).bytes();
+    case "ecdsa": {
       const numbers = new SshWriter().mpint(raw.subarray(0, raw.length / 2))
         .mpint(raw.subarray(raw.length / 2)).bytes();
       return new SshWriter().text(keyAlgorithm(parts)).string(numbers).bytes();

@@ -25,6 +25,23 @@ Deno.test("an Ed25519 signature is that of RFC 8032", () => {
   reader.end();
 });
 
+Deno.test.each([
+  { name: "Ed25519", key: generateKeyPairSync("ed25519").privateKey },
+  { name: "RSA", key: generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey },
+  ...ECDSA_CURVES.map(({ jwk }) => ({
+    name: `ECDSA on ${jwk}`,
+    key: generateKeyPairSync("ec", { namedCurve: jwk }).privateKey,
+  })),
+])("signing aside makes the same blob as signing does: $name", async ({ key }) => {
+  const { publicKey, sign, signAside } = parsePrivateKey(
+    String(key.export({ type: "pkcs8", format: "pem" })),
+  );
+  const [here, aside] = [sign(MESSAGE), await signAside(MESSAGE)];
+  assert.equal(new SshReader(aside).text(), new SshReader(here).text());
+  assert.ok(verifySignature(publicKey, here, MESSAGE));
+  assert.ok(verifySignature(publicKey, aside, MESSAGE));
+});
+
 Deno.test("verifySignature() believes it", () => {
   assert.ok(verifySignature(publicKey, blob("ssh-ed25519", value), MESSAGE));
 });
