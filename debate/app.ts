@@ -6,7 +6,7 @@
 import { Hono } from "@hono/hono";
 import { AppError } from "@gateway/shared/errors";
 import { describeProblem, problemResponse } from "@gateway/shared/http/problem";
-import { CHALLENGE, type CheckCredentials, createCheck } from "./web/basic_auth.ts";
+import { createGuard, LIVENESS_PATH } from "./web/guard.ts";
 import { secure } from "./web/headers.ts";
 import { PAGE_FILES, pageResponse } from "./web/page_files.ts";
 import type { WebPorts } from "./web/ports.ts";
@@ -28,14 +28,10 @@ import {
   handleRefresh,
   handleSettings,
 } from "./web/routes_settings.ts";
-import { isCrossSite, isLoopbackHost } from "./web/same_origin.ts";
 import { Subscribers } from "./web/sse.ts";
 
-/** Answers a request; never rejects. */
-export type DebateHandler = (request: Request) => Promise<Response>;
-
-/** The one path without credentials: whether the server is alive, and nothing more. */
-export const LIVENESS_PATH = "/healthz";
+/** Answers a request from an IP address; never rejects. */
+export type DebateHandler = (request: Request, address: string) => Promise<Response>;
 
 const RUN = "/api/runs/:id{[0-9a-f]{32}}";
 
@@ -61,10 +57,13 @@ const METHODS: readonly (readonly [path: string, ...methods: readonly string[]])
 export function createDebateApp(ports: WebPorts): DebateHandler {
   const guard = createGuard(ports);
   const routes = createRoutes(ports);
-  return async (request) => {
+  return async (request, address) => {
     try {
-      const refusal = guard(request);
-      return secure(refusal ?? await routes(request));
+      const passed = guard(request, address);
+      if (passed instanceof Response) return secure(passed);
+      const response = await routes(request);
+      for (const [name, value] of Object.entries(passed)) response.headers.set(name, value);
+      return secure(response);
     } catch (error) {
       return secure(toProblem(ports, error));
     }
@@ -108,32 +107,6 @@ function createRoutes(ports: WebPorts): (request: Request) => Response | Promise
     throw error;
   });
   return (request) => app.fetch(request);
-}
-
-/** What keeps strangers out, in this order: their credentials, the name they call us by, the page they come from. */
-function createGuard({ settings }: WebPorts): (request: Request) => Response | undefined {
-  const { WEB_USERNAME, WEB_PASSWORD, WEB_ALLOW_OPEN } = settings;
-  const check: CheckCredentials | undefined = WEB_USERNAME === ""
-    ? undefined
-    : createCheck(WEB_USERNAME, WEB_PASSWORD);
-  return ({ headers, method, url }) => {
-    if (new URL(url).pathname === LIVENESS_PATH) return undefined;
-    if (check !== undefined && !check(headers.get("authorization"))) {
-      const response = problemResponse(new AppError("unauthenticated", "Username and password are needed"));
-      response.headers.set("www-authenticate", CHALLENGE);
-      return response;
-    }
-    // Without credentials a foreign page could call itself by our address (DNS rebinding).
-    if (check === undefined && !WEB_ALLOW_OPEN && !isLoopbackHost(headers.get("host"))) {
-      throw new AppError(
-        "forbidden",
-        "This server answers to a name of loopback only: set WEB_USERNAME and WEB_PASSWORD, or WEB_ALLOW_OPEN",
-      );
-    }
-    if (method !== "GET" && method !== "HEAD" && isCrossSite(headers)) {
-      throw new AppError("forbidden", "The request comes from a page of another site");
-    }
-  };
 }
 
 function toProblem({ onError, newRequestId }: WebPorts, error: unknown): Response {

@@ -74,8 +74,8 @@ Deno.test("GET /api/runs lists runs, newest first, with every field", async () =
 });
 
 Deno.test.each([
-  { name: "without a topic", fields: {}, detail: /^Field topic: is required/ },
-  { name: "with a blank topic", fields: { topic: "  " }, detail: /^Field topic: is required/ },
+  { name: "without a topic", fields: {}, status: 422, detail: /^Field topic: is required/ },
+  { name: "with a blank topic", fields: { topic: "  " }, status: 422, detail: /^Field topic: is required/ },
   {
     name: "with a model of nobody",
     fields: { topic: "x", skeptic_model: "gpt" },
@@ -89,6 +89,7 @@ Deno.test.each([
   {
     name: "with a number that is none",
     fields: { topic: "x", max_files: "1e3" },
+    status: 422,
     detail: /^Field max_files: must be/,
   },
   {
@@ -106,10 +107,10 @@ Deno.test.each([
     fields: { topic: "x", project_path: "/etc" },
     detail: /ALLOWED_PROJECT_ROOTS|root/i,
   },
-])("POST /api/runs $name answers 400", async ({ fields, detail }) => {
+])("POST /api/runs $name is refused", async ({ fields, detail, status = 400 }) => {
   const web = await WebFixture.open();
   const problem = await problemOf(await web.form("/api/runs", fields as Record<string, string>));
-  assert.equal(problem.status, 400);
+  assert.equal(problem.status, status);
   assert.match(problem.detail, detail);
   assert.equal(web.folder.files.size, 0);
 });

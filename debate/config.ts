@@ -7,6 +7,19 @@ import { AppError } from "@gateway/shared/errors";
 import { type ConfigKind, parseConfig } from "@gateway/shared/config/load";
 import { z } from "@zod/zod";
 import { parseEnv } from "node:util";
+import {
+  effort,
+  flag,
+  isHttpUrl,
+  isSafeUrl,
+  list,
+  model,
+  safeUrl,
+  share,
+  text,
+  url,
+  whole,
+} from "./config_shapes.ts";
 import type { ReasoningEffort } from "./models/model.ts";
 
 /** The settings, by the names of their variables. */
@@ -22,6 +35,7 @@ export interface Settings {
   readonly ASSIST_CLIENT_ID: string;
   readonly ASSIST_SCOPE: string;
   readonly ASSIST_HEADERS: Readonly<Record<string, string>>;
+  readonly MODEL_ALLOW_HTTP: boolean;
   readonly REPLAY_DIR: string;
 
   readonly DIAGNOSTIC_MODEL: string;
@@ -75,42 +89,6 @@ export interface Settings {
   readonly LOG_LEVEL: "DEBUG" | "INFO" | "WARNING" | "ERROR";
 }
 
-const text = (meaning: string) => z.string().default("").describe(meaning);
-const flag = (fallback: boolean, meaning: string) => z.boolean().default(fallback).describe(meaning);
-const whole = (min: number, max: number, fallback: number, meaning: string) =>
-  z.int().min(min).max(max).default(fallback).describe(meaning);
-const share = (fallback: number, meaning: string) =>
-  z.number().min(0).max(1).default(fallback).describe(meaning);
-const list = (meaning: string, fallback: string[] = []) =>
-  z.array(z.string()).default(fallback).describe(`${meaning}; comma-separated`);
-const model = (fallback: string, meaning: string) =>
-  z.string().regex(/^(?:hub|assist|replay)\/./, "must be hub/<name>, assist/<name> or replay/<scenario>")
-    .default(fallback).describe(meaning);
-const url = (meaning: string) =>
-  z.string().refine((value) => value === "" || isHttpUrl(value), "must be an http: or https: URL")
-    .default("").describe(meaning);
-/** For what a long-lived token is sent to. */
-const safeUrl = (meaning: string) =>
-  z.string().refine(
-    (value) => value === "" || isSafeUrl(value),
-    "must be an https: URL, or http: on loopback",
-  )
-    .default("").describe(meaning);
-const effort = (role: string) =>
-  z.enum(["none", "low", "medium", "high"]).default("none").describe(
-    `how hard the ${role} is asked to think`,
-  );
-
-function isHttpUrl(value: string): boolean {
-  return /^https?:\/\//i.test(value) && URL.canParse(value);
-}
-
-function isSafeUrl(value: string): boolean {
-  if (!isHttpUrl(value)) return false;
-  const { protocol, hostname } = new URL(value);
-  return protocol === "https:" || /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname);
-}
-
 /** The variables, with their meaning. */
 export const settingsSchema: z.ZodType<Settings> = z.strictObject({
   HUB_TOKEN: text("access token of provider A, for models `hub/<name>`"),
@@ -129,6 +107,10 @@ export const settingsSchema: z.ZodType<Settings> = z.strictObject({
   ASSIST_SCOPE: text("provider B: scope that the device flow asks for"),
   ASSIST_HEADERS: z.record(z.string(), z.string()).default({}).describe(
     "provider B: more request headers; a JSON object",
+  ),
+  MODEL_ALLOW_HTTP: flag(
+    false,
+    "HUB_BASE_URL and ASSIST_BASE_URL may be http: beyond loopback; tokens and prompts then travel in the clear",
   ),
   REPLAY_DIR: text("folder of scenarios for models `replay/<scenario>`, beside those that ship"),
 
@@ -203,6 +185,18 @@ export const settingsSchema: z.ZodType<Settings> = z.strictObject({
   REQUESTS_CA_BUNDLE: text("PEM file of CAs that models and tools trust"),
   SSL_CERT_FILE: text("the same, where REQUESTS_CA_BUNDLE is empty"),
   LOG_LEVEL: z.enum(["DEBUG", "INFO", "WARNING", "ERROR"]).default("INFO").describe("what is logged"),
+}).superRefine((settings, context) => {
+  if (settings.MODEL_ALLOW_HTTP) return;
+  for (const name of ["HUB_BASE_URL", "ASSIST_BASE_URL"] as const) {
+    const value = settings[name];
+    if (!isHttpUrl(value) || isSafeUrl(value)) continue;
+    context.addIssue({
+      code: "custom",
+      path: [name],
+      message: "must be an https: URL, or http: on loopback: tokens and prompts would travel in the clear; " +
+        "MODEL_ALLOW_HTTP=true allows it",
+    });
+  }
 }).superRefine(({ WEB_USERNAME, WEB_PASSWORD }, context) => {
   if ((WEB_USERNAME === "") === (WEB_PASSWORD === "")) return;
   const missing = WEB_USERNAME === "" ? "WEB_USERNAME" : "WEB_PASSWORD";

@@ -127,9 +127,33 @@ Deno.test.each([
     env: { ASSIST_SESSION_URL: "http://session.example/token" },
     says: /ASSIST_SESSION_URL.*https/,
   },
+  {
+    name: "a model server in clear text",
+    env: { HUB_BASE_URL: "http://models.example/v1" },
+    says: /HUB_BASE_URL: .*https.*MODEL_ALLOW_HTTP=true/,
+  },
+  {
+    name: "a model server that is named like loopback, in clear text",
+    env: { ASSIST_BASE_URL: "http://127.0.0.1.models.example" },
+    says: /ASSIST_BASE_URL: .*https/,
+  },
   { name: "headers that are no JSON", env: { ASSIST_HEADERS: "X: y" }, says: /ASSIST_HEADERS.*an object/ },
 ])("loadSettings() refuses $name", ({ env, says }) => {
   assert.match(problemOf(Object.fromEntries(Object.entries(env))), says);
+});
+
+Deno.test.each([
+  { name: "over TLS", env: { HUB_BASE_URL: "https://models.example/v1" } },
+  {
+    name: "on loopback",
+    env: { HUB_BASE_URL: "http://localhost:11434/v1", ASSIST_BASE_URL: "http://[::1]:1" },
+  },
+  {
+    name: "where clear text is allowed",
+    env: { HUB_BASE_URL: "http://gpu.lan/v1", MODEL_ALLOW_HTTP: "true" },
+  },
+])("loadSettings() takes a model server $name", ({ env }) => {
+  assert.equal(load(Object.fromEntries(Object.entries(env))).HUB_BASE_URL, env.HUB_BASE_URL);
 });
 
 Deno.test("loadSettings() reports every problem at once and shows no secret", () => {

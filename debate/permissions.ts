@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { AppError } from "@gateway/shared/errors";
 import { dirname } from "node:path";
 import { ENV_NAMES, type Settings } from "./config.ts";
 import { TOOL_ENV_NAMES } from "./tools/catalogue.ts";
@@ -18,6 +19,8 @@ export interface ServeLocation {
  * The folders and files that the settings name, and `.env`; writing to DATA_DIR and where a login stores its token;
  * the programs of the tools that are enabled. `http_get` and the names of model servers need the whole network: what
  * they may reach is decided by the tools' own guard.
+ *
+ * @throws {AppError} `invalid_config` when a path holds a comma, at which Deno would split it in two
  */
 export function serveFlags(settings: Settings, { workingFolder }: ServeLocation): readonly string[] {
   const read = [
@@ -37,13 +40,22 @@ export function serveFlags(settings: Settings, { workingFolder }: ServeLocation)
   return [
     "--no-prompt",
     "--cached-only",
-    `--allow-read=${read.join(",")}`,
-    `--allow-write=${write.join(",")}`,
+    `--allow-read=${joinPaths(read)}`,
+    `--allow-write=${joinPaths(write)}`,
     "--allow-net",
     `--allow-env=${[...new Set([...ENV_NAMES, ...TOOL_ENV_NAMES])].join(",")}`,
     "--ignore-env",
     ...(programs.length === 0 ? [] : [`--allow-run=${programs.join(",")}`]),
   ];
+}
+
+function joinPaths(paths: readonly string[]): string {
+  const wrong = paths.find((path) => path.includes(","));
+  if (wrong === undefined) return paths.join(",");
+  throw new AppError(
+    "invalid_config",
+    `Cannot permit the path ${JSON.stringify(wrong)}: it holds a comma; move or rename it`,
+  );
 }
 
 const PROGRAMS_OF_TOOLS: Readonly<Record<string, readonly string[]>> = {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
-import { ENV_NAMES } from "./config.ts";
+import { ENV_NAMES, loadSettings } from "./config.ts";
 import manifest from "./deno.json" with { type: "json" };
+import { serveFlags } from "./permissions.ts";
 import { TOOL_ENV_NAMES } from "./tools/catalogue.ts";
 import { PROGRAM_RULES } from "./tools/program_rules.ts";
 
@@ -14,6 +15,34 @@ for (const [name, set] of Object.entries(manifest.permissions)) {
   Deno.test(`the set ${name} allows exactly the programs of the tools`, () => {
     assert.deepEqual(set.run, [...PROGRAMS].sort());
   });
+}
+
+Deno.test("serveFlags() names what the settings name, and no program without tools", () => {
+  const flags = flagsOf({ DATA_DIR: "/srv/runs", PROMPTS_DIR: "/srv/prompts", TOOLS_ENABLED: "false" });
+  assert.ok(flags.includes("--allow-write=/srv/runs,/home/ann/.config/debate"));
+  const read = flags.find((flag) => flag.startsWith("--allow-read=")) ?? "";
+  assert.deepEqual(read.replace("--allow-read=", "").split(","), [
+    "/srv/.env",
+    "/srv/runs",
+    "/srv/prompts",
+    "/home/ann/.config/debate/assist_token",
+    "/home/ann/.config/debate",
+    "/srv",
+  ]);
+  assert.ok(!flags.some((flag) => flag.startsWith("--allow-run")));
+  assert.ok(flagsOf({ ENABLED_TOOLS: "git_recent_changes" }).includes("--allow-run=git,kill"));
+});
+
+Deno.test("serveFlags() refuses a path that Deno would take for two", () => {
+  assert.throws(() => flagsOf({ DATA_DIR: "/srv/runs,/etc" }), {
+    code: "invalid_config",
+    message: /"\/srv\/runs,\/etc": it holds a comma/,
+  });
+});
+
+function flagsOf(env: Readonly<Record<string, string>>): readonly string[] {
+  const settings = loadSettings({ env: { HOME: "/home/ann", ...env }, workingFolder: "/srv" });
+  return serveFlags(settings, { workingFolder: "/srv" });
 }
 
 Deno.test("the server writes into its volume only", () => {

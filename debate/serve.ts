@@ -105,6 +105,7 @@ export async function startDebateServer(environment: DebateEnvironment): Promise
     },
     onError: (error, requestId) => warn(`request ${requestId} failed: ${describe(error)}`),
     newRequestId: () => newId(6),
+    randomBytes: environment.randomBytes,
     stopping: stopping.signal,
   });
   const server = startServer(settings, handler);

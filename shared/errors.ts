@@ -34,6 +34,7 @@ export const ERROR_CODES = [
   "gone",
   "payload_too_large",
   "unsupported_media_type",
+  "unprocessable",
   "rate_limited",
   "not_supported",
   "invalid_config",

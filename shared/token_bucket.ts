@@ -71,6 +71,12 @@ export class TokenBuckets {
     return { ok: true };
   }
 
+  /** Gives a token back whose taking turned out not to count. */
+  giveBack(key: string): void {
+    const bucket = this.#buckets.get(key);
+    if (bucket !== undefined) bucket.tokens += 1;
+  }
+
   #create(now: number, tokens: number): Bucket {
     if (this.#buckets.size >= this.#maxKeys) this.#makeRoom(now);
     return { tokens, countedAt: now };

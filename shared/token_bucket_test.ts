@@ -109,3 +109,13 @@ Deno.test("take() never allows more than the burst and what was refilled, whatev
     { numRuns: 30 },
   );
 });
+
+Deno.test("giveBack() undoes a taking, and gives no more than the limit", () => {
+  const buckets = new TokenBuckets({ clock: new FakeClock() });
+  buckets.take("a", 2);
+  buckets.giveBack("a");
+  buckets.giveBack("a");
+  buckets.giveBack("unknown");
+  assert.equal(takeMany(buckets, 10, 2), 2);
+  assert.equal(buckets.size, 1);
+});

@@ -27,7 +27,7 @@ export interface Environment {
  * @throws {AppError} `invalid_config`
  */
 export async function readSettings(
-  { variables, workingFolder }: Environment,
+  { variables, workingFolder }: Pick<Environment, "variables" | "workingFolder">,
   overrides: Readonly<Record<string, string | undefined>> = {},
 ): Promise<Settings> {
   const given = Object.entries(overrides).filter(([, value]) => value !== undefined);

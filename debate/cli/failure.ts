@@ -29,13 +29,21 @@ export function exitCodeOf(error: unknown): ExitCode {
 }
 
 /** Writes an error for people, or as one JSON object. */
-export function writeFailure(terminal: Terminal, error: unknown, options: { readonly json: boolean }): void {
+export function writeFailure(
+  terminal: Pick<Terminal, "err">,
+  error: unknown,
+  options: { readonly json: boolean },
+): void {
   const { code, message } = describe(error);
   terminal.err(options.json ? `${JSON.stringify({ code, message })}\n` : `error: ${safeText(message)}\n`);
 }
 
 /** Commander's complaint in our form. */
 export function toUsageError(error: CommanderError): AppError {
+  // `debate help nothing`: it has shown the help already, and says no more than that.
+  if (error.code === "commander.help") {
+    return new AppError("invalid_request", "There is no such command; those there are stand above");
+  }
   const text = error.message.replace(/^error: /, "").replace(/\n/g, " ");
   const message = text.charAt(0).toUpperCase() + text.slice(1).replace(/\.$/, "");
   return new AppError("invalid_request", `${message}; debate --help explains`);

@@ -24,7 +24,11 @@ export async function loginCommand(environment: Environment): Promise<ExitCode> 
       }; debate login --help explains. Or put a token into ASSIST_TOKEN`,
     );
   }
-  const { deviceFlows } = await openProviders(settings, environment);
+  const { deviceFlows } = await openProviders(
+    settings,
+    environment,
+    (message) => terminal.err(`note: ${safeText(message)}\n`),
+  );
   const started = await deviceFlows.start(signal);
   terminal.err(
     `Open  ${safeLine(started.verification_uri, 2048)}\n` +

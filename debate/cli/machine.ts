@@ -12,7 +12,6 @@ import { createTools, TOOL_ENV_NAMES } from "../tools/catalogue.ts";
 import { createToolPorts } from "../tools/ports.ts";
 import type { Tool } from "../tools/tool.ts";
 import type { Environment } from "./environment.ts";
-import { safeText } from "./terminal.ts";
 
 const CALL_ID_BYTES = 6;
 /** About as fast as a model speaks. */
@@ -28,15 +27,24 @@ export function newCallId({ randomBytes }: Environment): string {
   return randomBytes(CALL_ID_BYTES).toHex();
 }
 
-/** The providers of models. @throws {AppError} `invalid_config` when the file of CAs cannot be read */
-export async function openProviders(settings: Settings, environment: Environment): Promise<Providers> {
+/**
+ * The providers of models.
+ *
+ * @param warn gets notes for whoever watches
+ * @throws {AppError} `invalid_config` when the file of CAs cannot be read
+ */
+export async function openProviders(
+  settings: Settings,
+  environment: Environment,
+  warn: (message: string) => void,
+): Promise<Providers> {
   const { clock, randomBytes, terminal } = environment;
   return new Providers(settings, {
     fetch: await openFetch(settings),
     clock,
     random: () => (randomBytes(1)[0] ?? 0) / 256,
     newId: () => newCallId(environment),
-    warn: (message) => terminal.err(`note: ${safeText(message)}\n`),
+    warn,
     replayPieceDelayMs: terminal.isLive ? REPLAY_PIECE_MS : 0,
   });
 }

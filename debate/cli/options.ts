@@ -5,7 +5,7 @@
  */
 import { type Command, InvalidArgumentError } from "commander";
 
-/** An option that may be given once. A value that looks like an option is a forgotten value. */
+/** An option that may be given once. A value that is empty or looks like an option is a forgotten value. */
 export function once(value: string, previous: string | undefined): string {
   checkValue(value);
   if (previous !== undefined) throw new InvalidArgumentError("It is given twice.");
@@ -34,18 +34,13 @@ export function shareOf(value: string): number {
   throw new InvalidArgumentError("Expected a number from 0 to 1.");
 }
 
-/** A text that says something. */
-export function filled(value: string, previous: string | undefined): string {
-  if (value.trim() === "") throw new InvalidArgumentError("It is empty.");
-  return once(value, previous);
-}
-
 /** Adds the option that every command with a result for programs has. */
 export function addJson(command: Command, what: string): Command {
   return command.option("--json", `print ${what} as one JSON object`);
 }
 
 function checkValue(value: string): void {
+  if (value.trim() === "") throw new InvalidArgumentError("It is empty.");
   if (value.startsWith("-") && value !== "-") {
     throw new InvalidArgumentError(
       "A value is missing before it; write ./-name for a file whose name starts so.",

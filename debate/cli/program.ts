@@ -17,7 +17,7 @@ import {
   SERVE_EXAMPLES,
 } from "./help.ts";
 import { loginCommand } from "./login_command.ts";
-import { addJson, countOf, filled, once, repeated, shareOf } from "./options.ts";
+import { addJson, countOf, once, repeated, shareOf } from "./options.ts";
 import { promptsCommand, type PromptsFlags } from "./prompts_command.ts";
 import { runCommand, type RunFlags } from "./run_command.ts";
 import { serveCommand, type ServeFlags } from "./serve_command.ts";
@@ -72,7 +72,7 @@ function createProgram(
   });
   program.command("serve")
     .description("Serve the web page and its API, until Ctrl-C.")
-    .option("--host <address>", "address to listen on (WEB_HOST, 127.0.0.1)", filled)
+    .option("--host <address>", "address to listen on (WEB_HOST, 127.0.0.1)", once)
     .option("--port <number>", "port to listen on (WEB_PORT, 8000)", countOf(1, 65_535))
     .addHelpText("after", SERVE_EXAMPLES)
     .action(async (flags: ServeFlags) => end(await serveCommand(flags, environment)));
@@ -115,8 +115,8 @@ function addRun(program: Command): Command {
     )
     .option("--max-files <n>", "how many files of it", countOf(1, 10_000), 20)
     .option("--max-chars-per-file <n>", "how much of each", countOf(1, 10_000_000), 12_000)
-    .option("--template <name>", "prompt template (PROMPT_TEMPLATE, default)", filled)
-    .option("--language <code>", "its language (PROMPT_LANGUAGE, en)", filled)
+    .option("--template <name>", "prompt template (PROMPT_TEMPLATE, default)", once)
+    .option("--language <code>", "its language (PROMPT_LANGUAGE, en)", once)
     .option(
       "--early-out-threshold <n>",
       "confidence to end early, 0 to 1 (EARLY_OUT_THRESHOLD, 0.9)",

@@ -53,11 +53,12 @@ export async function runCommand(
   const prices = await loadPrices(settings.MODEL_PRICES_FILE);
   const tools = await openTools(settings, environment, redact);
   const audit = await openAudit(settings, redact);
+  const view = new RunView(terminal);
   const setup: DebateSetup = {
     runId: randomBytes(RUN_ID_BYTES).toHex(),
     topic,
     context: context.text,
-    models: await openModels(settings, await openProviders(settings, environment)),
+    models: await openModels(settings, await openProviders(settings, environment, view.note)),
     ...toRules(settings),
     template,
     language: settings.PROMPT_LANGUAGE,
@@ -71,7 +72,6 @@ export async function runCommand(
   for (const text of [...context.notes, ...describeRedactions(context.redactions)]) note(text);
 
   const events: RunEvent[] = [];
-  const view = new RunView(terminal);
   const startedAt = clock.now();
   const outcome = await runDebate(setup, {
     emit: (event) => {
@@ -84,7 +84,7 @@ export async function runCommand(
     isPaused: () => false,
     waitForComment: () => Promise.resolve(""),
     audit: (line) => audit.append(line),
-    warn: note,
+    warn: view.note,
     clock,
     newId: () => newCallId(environment),
     signal,

@@ -81,6 +81,13 @@ export class RunView {
     event satisfies never;
   };
 
+  /** Shows a note between what the agents say, and lets them go on. */
+  readonly note = (text: string): void => {
+    this.#streamed?.interrupt();
+    const lines = wrap(`note: ${safeText(text).replace(/\s+/g, " ")}`, this.#terminal.width - INDENT.length);
+    this.#write(lines.map((line) => `${INDENT}${this.#paint("yellow", line)}\n`).join(""));
+  };
+
   /** Ends a line that was begun, before something else is written. */
   close(): void {
     this.#endStream();

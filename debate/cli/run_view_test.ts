@@ -66,6 +66,34 @@ Deno.test("RunView shows what an agent says piece by piece, and not again when i
   assert.equal(show(events, { isLive: false }), text);
 });
 
+Deno.test("RunView shows a note on lines of its own, in the middle of what an agent says too", () => {
+  let written = "";
+  const view = new RunView({
+    out: () => assert.fail("progress is no result"),
+    err: (text) => void (written += text),
+    isLive: true,
+    outColour: false,
+    errColour: false,
+    width: 60,
+  });
+  view.note("before");
+  view.show({ type: "agent_turn_started", ...DIAGNOSTIC });
+  view.show({ type: "agent_delta", ...DIAGNOSTIC, delta: "It is the di" });
+  view.note('Model "hub/a" gave no reply:\x1b[2J the provider failed (HTTP 503); trying again in 0.5 s');
+  view.show({ type: "agent_delta", ...DIAGNOSTIC, delta: "sk." });
+  view.show(COMPLETED);
+  assert.equal(
+    written,
+    [
+      "  note: before\n",
+      "\nRound 1\n\nPrimary Diagnosis\n  It is the\n",
+      '  note: Model "hub/a" gave no reply:\\x1b[2J the provider\n',
+      "  failed (HTTP 503); trying again in 0.5 s\n",
+      "  disk.\n",
+    ].join(""),
+  );
+});
+
 Deno.test("RunView shows a text that was not streamed", () => {
   assert.equal(
     show([{ type: "agent_turn_started", ...DIAGNOSTIC }, COMPLETED], { isLive: true }),
@@ -133,6 +161,6 @@ Deno.test("RunView uses colour only where it may", () => {
   const plain = show(events, { isLive: true });
   const coloured = show(events, { isLive: true, errColour: true });
   assert.notEqual(coloured, plain);
-  // deno-lint-ignore no-control-regex
+  // deno-lint-ignore no-control-regex -- the codes of colours are what is taken out
   assert.equal(coloured.replace(/\x1b\[\d+m/g, ""), plain);
 });

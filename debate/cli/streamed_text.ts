@@ -39,6 +39,11 @@ export class StreamedText {
 
   end(): void {
     this.#flushWord();
+    this.interrupt();
+  }
+
+  /** Ends the line, before something else is written; the text goes on below, with the word that is not whole yet. */
+  interrupt(): void {
     if (this.#column > 0) this.#write("\n");
     this.#column = 0;
     this.#blank = "";

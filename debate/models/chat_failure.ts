@@ -120,10 +120,19 @@ function labelOf({ status, code }: ApiError): string {
   return parts.length === 0 ? "" : ` (${parts.join(", ")})`;
 }
 
+/** What the responses protocol calls otherwise. */
+const NAMES_IN_RESPONSES: Readonly<Record<string, Refusable>> = {
+  reasoning: "reasoning_effort",
+  "reasoning.effort": "reasoning_effort",
+  "text.format": "response_format",
+  "text.format.schema": "response_format",
+};
+
 /** The option that a refusal is about: named as the parameter, or else in the words. */
 function refusedOption({ status, param, message }: ApiError): Refusable | undefined {
   if (status !== 400 && status !== 422) return undefined;
-  return REFUSABLE.find((option) => param === option || param.startsWith(`${option}.`)) ??
+  const named = NAMES_IN_RESPONSES[param] ?? param;
+  return REFUSABLE.find((option) => named === option || named.startsWith(`${option}.`)) ??
     REFUSABLE.find((option) => message.includes(option));
 }
 

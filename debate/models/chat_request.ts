@@ -36,15 +36,12 @@ const MAX_UNREADABLE = 2000;
 export function chatBody(request: ModelRequest, model: ChatModel): ChatBody {
   const { temperature, reasoningEffort, jsonSchema, tools = [], toolChoice } = request;
   const may = (option: Refusable) => !model.refused.has(option);
-  const withEffort = reasoningEffort !== undefined && sendsEffort(model);
-  const withTemperature = may("temperature") && takesTemperature(model.name, withEffort);
-  // Without the word that forbids calls, describing the tools would invite them.
-  const withTools = tools.length > 0 && (toolChoice === undefined || may("tool_choice"));
+  const withTools = sendsTools(request, model);
   return {
     model: model.name,
     messages: request.messages.map(messageParam),
-    ...(temperature !== undefined && withTemperature ? { temperature } : {}),
-    ...(withEffort ? { reasoning_effort: reasoningEffort } : {}),
+    ...(temperature !== undefined && sendsTemperature(request, model) ? { temperature } : {}),
+    ...(reasoningEffort !== undefined && sendsEffort(model) ? { reasoning_effort: reasoningEffort } : {}),
     ...(withTools ? { tools: tools.map((tool) => ({ type: "function", function: { ...tool } })) } : {}),
     ...(withTools && toolChoice !== undefined ? { tool_choice: toolChoice } : {}),
     ...(jsonSchema !== undefined && may("response_format")
@@ -67,6 +64,17 @@ export function sendsEffort({ name, refused }: ChatModel): boolean {
   return takesEffort(name) && !refused.has("reasoning_effort");
 }
 
+/** Whether a temperature would be sent. */
+export function sendsTemperature({ reasoningEffort }: ModelRequest, model: ChatModel): boolean {
+  const withEffort = reasoningEffort !== undefined && sendsEffort(model);
+  return !model.refused.has("temperature") && takesTemperature(model.name, withEffort);
+}
+
+/** Whether tools are described. Without the word that forbids calls, describing them would invite some. */
+export function sendsTools({ tools = [], toolChoice }: ModelRequest, { refused }: ChatModel): boolean {
+  return tools.length > 0 && (toolChoice === undefined || !refused.has("tool_choice"));
+}
+
 function messageParam(message: ChatMessage): OpenAI.Chat.ChatCompletionMessageParam {
   const { content, toolCalls = [], toolCallId = "" } = message;
   switch (message.role) {
@@ -87,7 +95,7 @@ function toolCallParam({ id, name, arguments: text }: ToolCall) {
 }
 
 /** Some servers parse the arguments of earlier calls, and would refuse the whole conversation for a broken one. */
-function readableArguments(text: string): string {
+export function readableArguments(text: string): string {
   try {
     const value: unknown = JSON.parse(text);
     if (typeof value === "object" && value !== null && !Array.isArray(value)) return text;

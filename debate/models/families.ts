@@ -14,6 +14,14 @@ export function takesTemperature(name: string, withEffort: boolean): boolean {
   return !isReasoner(name) && !(withEffort && isThinkingClaude(name));
 }
 
+/** Whether a model of provider B is reached by the responses protocol; it refuses chat completions. */
+export function speaksResponses(name: string): boolean {
+  const segments = segmentsOf(name);
+  return segments.some((segment, index) =>
+    segment === "gpt" && segments[index + 1] === "5" && segments[index + 2] === "5"
+  );
+}
+
 /** The o series and gpt-5. By whole segments: `gpt-4o` is no `o4`. */
 function isReasoner(name: string): boolean {
   const segments = segmentsOf(name);

@@ -1,15 +1,16 @@
 /**
- * Models that speak the OpenAI chat completions protocol: those of both providers, and any compatible server.
+ * Models that speak a protocol of OpenAI: those of both providers, and any compatible server.
  *
  * @module
  */
 import type { Clock } from "@gateway/shared/clock";
 import type { OpenAI } from "@openai/openai";
 import { CallScope } from "./call_scope.ts";
+import type { ChatApi, ChatStream } from "./chat_api.ts";
 import { type ChatEndpoint, exchangeFor, type SentWith } from "./chat_exchange.ts";
 import { BROKEN_OFF, type ChatFailure, describeFailure, NO_COMPLETION } from "./chat_failure.ts";
 import { ReplyAssembler } from "./chat_reply.ts";
-import { type ChatBody, chatBody, type ChatModel, type Refusable, sendsEffort } from "./chat_request.ts";
+import { type ChatModel, type Refusable, sendsEffort } from "./chat_request.ts";
 import { type Model, ModelError, type ModelReply, type ModelRequest } from "./model.ts";
 
 /** What an {@linkcode OpenAiChat} needs. */
@@ -19,6 +20,8 @@ export interface OpenAiChatOptions extends ChatEndpoint {
   /** As the provider calls it. */
   readonly name: string;
   readonly baseUrl: string;
+  /** The protocol that it speaks. */
+  readonly api: ChatApi;
   /** What the model has refused before; shared by all who call it, and added to. */
   readonly refused: Set<Refusable>;
   readonly clock: Clock;
@@ -43,9 +46,6 @@ const MAX_RETRY_AFTER_MS = 60_000;
 
 /** How long a provider that has finished its reply is waited for, to say what it cost or to close the stream. */
 const TAIL_MS = 5000;
-
-/** The chunks of a reply, and what ends them. */
-type ChatStream = AsyncIterable<unknown> & { readonly controller: AbortController };
 
 /** One model. */
 export class OpenAiChat implements Model {
@@ -96,13 +96,13 @@ export class OpenAiChat implements Model {
 
   async #attempt(request: ModelRequest, attempt: Attempt): Promise<ModelReply> {
     const { scope, assembler } = attempt;
+    const { api } = this.#options;
     const client = await this.#client(attempt);
-    const body: ChatBody = chatBody(request, this.#model);
-    if (body.stream) {
-      const stream = await scope.wait(client.chat.completions.create(body, { signal: scope.signal }));
-      await scope.wait(this.#readStream(stream, request, attempt));
+    const answer = await scope.wait(api.send(client, request, this.#model, scope.signal));
+    if ("stream" in answer) {
+      await scope.wait(this.#readStream(answer.stream, request, attempt));
     } else {
-      assembler.add(await scope.wait(client.chat.completions.create(body, { signal: scope.signal })));
+      assembler.add(api.createReader()(answer.whole));
       if (!assembler.hasMessage) throw new ModelError("bad_reply", NO_COMPLETION);
     }
     return assembler.finish(request.messages.length);
@@ -114,10 +114,11 @@ export class OpenAiChat implements Model {
     { scope, assembler, onText }: Attempt,
   ): Promise<void> {
     const over = new AbortController();
+    const toChunk = this.#options.api.createReader();
     let isLast = false;
     try {
-      for await (const chunk of stream) {
-        const text = assembler.add(chunk);
+      for await (const part of stream) {
+        const text = assembler.add(toChunk(part));
         if (text !== "") {
           onText();
           request.onDelta?.(text);

@@ -7,10 +7,12 @@
 import type { Clock } from "@gateway/shared/clock";
 import type { Settings } from "../config.ts";
 import { fetchModels, ModelCatalogue, type ModelSource } from "./catalogue.ts";
+import { CHAT_COMPLETIONS, type ChatApi, RESPONSES } from "./chat_api.ts";
 import type { TokenSource } from "./chat_exchange.ts";
 import type { Refusable } from "./chat_request.ts";
 import { DeviceFlows } from "./device_flow.ts";
 import { checkToken, fixedToken } from "./fixed_token.ts";
+import { speaksResponses } from "./families.ts";
 import { type Model, ModelError } from "./model.ts";
 import { parseModelId } from "./model_id.ts";
 import { OpenAiChat } from "./openai_chat.ts";
@@ -110,11 +112,13 @@ export class Providers {
     switch (provider) {
       case "hub":
         return this.#chat({ id, name, baseUrl: HUB_BASE_URL, variable: "HUB_BASE_URL" }, {
+          api: CHAT_COMPLETIONS,
           tokens: this.#hubTokens,
           headers: HUB_HEADERS,
         });
       case "assist":
         return this.#chat({ id, name, baseUrl: ASSIST_BASE_URL, variable: "ASSIST_BASE_URL" }, {
+          api: speaksResponses(name) ? RESPONSES : CHAT_COMPLETIONS,
           tokens: this.sessions,
           headers: this.#assistHeaders(),
         });
@@ -152,7 +156,11 @@ export class Providers {
       readonly baseUrl: string;
       readonly variable: string;
     },
-    access: { readonly tokens: TokenSource; readonly headers: Readonly<Record<string, string>> },
+    access: {
+      readonly api: ChatApi;
+      readonly tokens: TokenSource;
+      readonly headers: Readonly<Record<string, string>>;
+    },
   ): Model {
     // The client library would go to its maker's server instead.
     if (baseUrl === "") return new UnreachableModel(id, variable);

@@ -1,5 +1,6 @@
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import assert from "node:assert/strict";
+import { CHAT_COMPLETIONS } from "../models/chat_api.ts";
 import { fixedToken } from "../models/fixed_token.ts";
 import { ModelError, type ModelRequest } from "../models/model.ts";
 import { OpenAiChat, type OpenAiChatOptions } from "../models/openai_chat.ts";
@@ -15,6 +16,7 @@ export function modelOf(answers: readonly Answer[], options: Partial<OpenAiChatO
     id: "hub/some-model",
     name: "some-model",
     baseUrl: "https://models.test/v1",
+    api: CHAT_COMPLETIONS,
     tokens: fixedToken("HUB_TOKEN", "secret-token"),
     headers: { "user-agent": "debate" },
     refused: new Set(),

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import { runDebate } from "../agents/run_debate.ts";
-import { createDebateApp } from "../app.ts";
+import { createDebateApp, type DebateHandler } from "../app.ts";
 import { loadSettings } from "../config.ts";
 import { addEvidence, collectContext } from "../context/collect.ts";
 import { createContextRedactor } from "../context/redact_context.ts";
@@ -39,7 +39,9 @@ export class WebFixture {
   readonly errors: unknown[] = [];
   /** Headers of every request, where it has none of its own. */
   readonly headers: Record<string, string> = { host: "127.0.0.1:8000" };
-  readonly #handler: (request: Request) => Promise<Response>;
+  /** Where requests come from. */
+  address = "203.0.113.7";
+  readonly #handler: DebateHandler;
 
   private constructor(
     store: RunStore,
@@ -99,6 +101,7 @@ export class WebFixture {
       },
       onError: (error) => this.errors.push(error),
       newRequestId: () => newId(12),
+      randomBytes: (length) => new Uint8Array(length).fill(++ids),
       stopping: this.stopping.signal,
     };
     this.#handler = createDebateApp(ports);
@@ -115,7 +118,8 @@ export class WebFixture {
   send(method: string, path: string, init: RequestInit = {}): Promise<Response> {
     const headers = new Headers(this.headers);
     for (const [name, value] of new Headers(init.headers)) headers.set(name, value);
-    return this.#handler(new Request(`http://127.0.0.1:8000${path}`, { ...init, method, headers }));
+    const request = new Request(`http://127.0.0.1:8000${path}`, { ...init, method, headers });
+    return this.#handler(request, this.address);
   }
 
   get(path: string, headers: Readonly<Record<string, string>> = {}): Promise<Response> {

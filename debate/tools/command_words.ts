@@ -20,7 +20,7 @@ const MAX_WORDS = 100;
  */
 export function splitCommand(text: string): SplitCommand {
   if (text.length > MAX_LENGTH) return refused(`the command is longer than ${MAX_LENGTH} characters`);
-  // deno-lint-ignore no-control-regex
+  // deno-lint-ignore no-control-regex -- control characters are what is looked for
   if (/[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]/.test(text)) {
     return refused("the command has a line break or another control character");
   }

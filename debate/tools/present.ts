@@ -10,7 +10,7 @@ export type Redact = (text: string) => string;
 
 // Escape sequences of terminals, then controls, format characters (bidi, zero width, tags), lone surrogates:
 // they hide text from the operator that the model reads.
-// deno-lint-ignore no-control-regex
+// deno-lint-ignore no-control-regex -- control characters are what is looked for
 const ESCAPES = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])/g;
 const INVISIBLE = /(?![\n\t])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 

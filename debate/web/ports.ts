@@ -51,6 +51,8 @@ export interface WebPorts {
   /** Told of what answers with status 500 or more. */
   readonly onError: (error: unknown, requestId: string) => void;
   readonly newRequestId: () => string;
+  /** So many random bytes. */
+  readonly randomBytes: (length: number) => Uint8Array;
   /** Aborted when the server stops: streams end. */
   readonly stopping: AbortSignal;
 }

@@ -4,7 +4,7 @@ import type { DeviceFlowState } from "../models/device_flow.ts";
 import { ModelError } from "../models/model.ts";
 import { listTemplates } from "../prompts/templates.ts";
 import { readForm } from "./form.ts";
-import { readText } from "./run_form.ts";
+import { readText, unprocessable } from "./run_form.ts";
 import type { WebPorts } from "./ports.ts";
 
 /** `GET /api/settings`. */
@@ -69,7 +69,7 @@ export async function handleAuthStatus({ providers }: WebPorts): Promise<Respons
 export async function handleLogin({ providers, settings }: WebPorts, request: Request): Promise<Response> {
   const form = await readForm(request, { maxFileBytes: settings.MAX_UPLOAD_BYTES });
   const action = readText(form, "action");
-  if (action === "") throw new AppError("invalid_request", "Field action: is required: start or check");
+  if (action === "") throw unprocessable("action", "is required: start or check");
   if (action === "start") return await answer(() => providers.startLogin());
   if (action !== "check") return failed('Field action: must be "start" or "check"');
   const code = readText(form, "device_code");

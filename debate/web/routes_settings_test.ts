@@ -60,5 +60,5 @@ Deno.test("the login by device flow gives no token away, and its errors with sta
     assert.deepEqual([status, body.status], [200, "error"]);
     assert.ok(body.error.length > 0);
   }
-  assert.equal((await ask({})).status, 400);
+  assert.equal((await ask({})).status, 422);
 });

@@ -32,7 +32,8 @@ const DEFAULT_CHARACTERS = 12_000;
 /**
  * Reads the form that starts a run. What it leaves out or empty is as in the settings.
  *
- * @throws {AppError} `invalid_request` that names the field
+ * @throws {AppError} `unprocessable` for what is missing or no number, `invalid_request` for values that may not be;
+ * either names the field
  */
 export function readRunForm(form: Form, settings: Settings): RunForm {
   return {
@@ -74,7 +75,7 @@ export function readText({ fields }: Form, name: string): string {
 
 function readTopic(form: Form): string {
   const topic = readText(form, "topic").toWellFormed();
-  if (topic === "") throw invalid("topic", "is required: describe the incident");
+  if (topic === "") throw unprocessable("topic", "is required: describe the incident");
   if (topic.length > MAX_TOPIC) {
     throw invalid("topic", `is longer than ${MAX_TOPIC} characters: put the details into the incident file`);
   }
@@ -131,9 +132,16 @@ function readProject(form: Form): ProjectRequest | undefined {
 function readNumber(form: Form, name: string, fallback: number, max: number): number {
   const text = readText(form, name);
   if (text === "") return fallback;
-  const number = /^\d{1,9}$/.test(text) ? Number(text) : 0;
-  if (number < 1 || number > max) throw invalid(name, `must be a whole number from 1 to ${max}`);
+  const problem = `must be a whole number from 1 to ${max}`;
+  if (!/^[+-]?\d+$/.test(text)) throw unprocessable(name, problem);
+  const number = Number(text);
+  if (number < 1 || number > max) throw invalid(name, problem);
   return number;
+}
+
+/** What is missing or of another kind: clients know it by status 422, and values that may not be by 400. */
+export function unprocessable(name: string, problem: string): AppError {
+  return new AppError("unprocessable", `Field ${name}: ${problem}`);
 }
 
 function invalid(name: string, problem: string): AppError {

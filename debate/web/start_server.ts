@@ -64,7 +64,10 @@ function listen(
   handler: DebateHandler,
 ): Deno.HttpServer<Deno.NetAddr> {
   try {
-    return Deno.serve({ hostname, port, signal, onListen: () => {} }, handler);
+    return Deno.serve(
+      { hostname, port, signal, onListen: () => {} },
+      (request, { remoteAddr }) => handler(request, remoteAddr.hostname),
+    );
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new AppError("invalid_config", `Cannot listen on ${hostname}:${port}: ${reason}`, { cause });

@@ -1,121 +1,17 @@
-import type { Clock } from "@gateway/shared/clock";
 import assert from "node:assert/strict";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { join } from "node:path";
-import { loadSettings } from "../../debate/config.ts";
-import { ModelError, type ModelRequest } from "../../debate/models/model.ts";
-import { Providers } from "../../debate/models/providers.ts";
-
-/** Time passes a hundred times as fast: pauses and bounds are real, and short. */
-const fastClock: Clock = {
-  now: () => Date.now() * 100,
-  sleep: (ms, signal) =>
-    new Promise((resolve, reject) => {
-      if (signal?.aborted) return reject(signal.reason);
-      const stop = () => {
-        clearTimeout(timer);
-        reject(signal?.reason);
-      };
-      const timer = setTimeout(() => {
-        signal?.removeEventListener("abort", stop);
-        resolve();
-      }, ms / 100);
-      signal?.addEventListener("abort", stop, { once: true });
-    }),
-};
-
-interface Call {
-  readonly method: string;
-  readonly path: string;
-  readonly headers: IncomingMessage["headers"];
-  readonly body: string;
-}
-
-type Listener = (call: Call, response: ServerResponse, count: number) => void;
-
-/** A provider that does what a test needs, good or bad. */
-async function startProvider(listener: Listener) {
-  const calls: Call[] = [];
-  const closed: string[] = [];
-  const server = createServer(async (request, response) => {
-    let body = "";
-    for await (const chunk of request) body += chunk;
-    const call = { method: request.method ?? "", path: request.url ?? "", headers: request.headers, body };
-    calls.push(call);
-    response.on("close", () => closed.push(call.path));
-    listener(call, response, calls.length);
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  assert.ok(address !== null && typeof address === "object");
-  return {
-    url: `http://127.0.0.1:${address.port}`,
-    calls,
-    closed,
-    [Symbol.asyncDispose]: () =>
-      new Promise<void>((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
-  };
-}
-
-/** Providers whose settings point at a server, with a home of their own. */
-function providersOf(env: Record<string, string>, home = "/nonexistent") {
-  const client = Deno.createHttpClient({ poolMaxIdlePerHost: 0 });
-  const warnings: string[] = [];
-  let ids = 0;
-  const providers = new Providers(loadSettings({ env: { HOME: home, ...env }, workingFolder: "/" }), {
-    fetch: (input, init) => fetch(input, { ...init, client }),
-    clock: fastClock,
-    random: () => 0,
-    newId: () => `id-${++ids}`,
-    warn: (message) => warnings.push(message),
-  });
-  return { providers, warnings, [Symbol.dispose]: () => client.close() };
-}
-
-function requestOf(request: Partial<ModelRequest> = {}): ModelRequest {
-  return {
-    messages: [{ role: "user", content: "Why?" }],
-    temperature: 0.2,
-    signal: new AbortController().signal,
-    purpose: "diagnostic_agent",
-    round: 1,
-    ...request,
-  };
-}
-
-async function failureOf(promise: Promise<unknown>): Promise<ModelError> {
-  const [result] = await Promise.allSettled([promise]);
-  assert.equal(result?.status, "rejected");
-  assert.ok(result.reason instanceof ModelError, String(result.reason));
-  assert.doesNotMatch(result.reason.message, /127\.0\.0\.1|localhost|hub-token|assist-token/);
-  return result.reason;
-}
-
-async function until(condition: () => boolean): Promise<void> {
-  for (let turn = 0; turn < 2000 && !condition(); turn++) {
-    await new Promise((resolve) => setTimeout(resolve, 2));
-  }
-  assert.ok(condition(), "it did not come to that");
-}
-
-const event = (value: unknown) => `data: ${JSON.stringify(value)}\n\n`;
-const delta = (content: string) => event({ choices: [{ index: 0, delta: { content } }] });
-const FINISH = event({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }] });
-const USAGE = event({ choices: [], usage: { prompt_tokens: 7, completion_tokens: 3, total_tokens: 10 } });
-const DONE = "data: [DONE]\n\n";
-
-function openStream(response: ServerResponse, ...texts: string[]): void {
-  response.writeHead(200, { "content-type": "text/event-stream" });
-  for (const text of texts) response.write(text);
-}
-
-const answerYes: Listener = (_call, response) => {
-  openStream(response, delta("Yes."), FINISH, USAGE, DONE);
-  response.end();
-};
+import type { ModelRequest } from "../../debate/models/model.ts";
+import {
+  answerYes,
+  delta,
+  failureOf,
+  type Listener,
+  openStream,
+  providersOf,
+  requestOf,
+  startProvider,
+  until,
+} from "./debate_models_fixture.ts";
 
 /** One call of a model of provider A, with what it streamed. */
 async function callHub(
@@ -290,112 +186,6 @@ Deno.test("a provider without a URL is not called at all", async () => {
     const error = await failureOf((await fixture.providers.model(id)).complete(requestOf()));
     assert.equal(error.kind, "auth");
     assert.ok(error.message.endsWith(`set ${variable}`));
-  }
-});
-
-/** Provider B: sessions, device flow, models and completions. */
-const assist: Listener = (call, response, count) => {
-  const json = (value: unknown, status = 200) =>
-    response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
-  switch (call.path) {
-    case "/session":
-      if (call.headers.authorization !== "token assist-token") return json({}, 401);
-      return json({ token: `session-for-${count}` });
-    case "/device/code":
-      return json({
-        device_code: "secret-code",
-        user_code: "ABCD-1234",
-        verification_uri: "https://login.test/device",
-        interval: 5,
-        expires_in: 900,
-      });
-    case "/device/token":
-      return json({ access_token: "assist-token" });
-    case "/api/models":
-      return json({ data: [{ id: "gpt-4o", name: "GPT-4o" }, { id: "text-embedding-3" }] });
-    case "/api/chat/completions":
-      if (!call.headers.authorization?.startsWith("Bearer session-for-")) return json({}, 401);
-      return answerYes(call, response, count);
-    default:
-      return json({}, 404);
-  }
-};
-
-const assistEnv = (url: string) => ({
-  ASSIST_BASE_URL: `${url}/api`,
-  ASSIST_SESSION_URL: `${url}/session`,
-  ASSIST_DEVICE_CODE_URL: `${url}/device/code`,
-  ASSIST_DEVICE_TOKEN_URL: `${url}/device/token`,
-  ASSIST_CLIENT_ID: "our-client",
-  ASSIST_HEADERS: '{"X-Team":"ops"}',
-});
-
-Deno.test("provider B: log in, have the token stored for the owner alone, list and call its models", async () => {
-  await using provider = await startProvider(assist);
-  const home = await Deno.makeTempDir();
-  try {
-    using fixture = providersOf(assistEnv(provider.url), home);
-    const { providers } = fixture;
-    const model = await providers.model("assist/gpt-4o");
-    const missing = await failureOf(model.complete(requestOf()));
-    assert.match(missing.message, /there is no access token; set ASSIST_TOKEN or run `debate login`$/);
-    assert.deepEqual(
-      (await providers.catalogue.list()).models.filter(({ provider }) => provider === "assist"),
-      [],
-    );
-
-    const flow = await providers.deviceFlows.start();
-    const done = await providers.deviceFlows.wait(flow.device_code, new AbortController().signal);
-    assert.equal(done?.status, "authorized");
-    const file = join(home, ".config/debate/assist_token");
-    assert.equal(await Deno.readTextFile(file), "assist-token\n");
-    assert.equal((await Deno.stat(file)).mode! & 0o777, 0o600);
-    assert.equal((await Deno.stat(join(home, ".config/debate"))).mode! & 0o777, 0o700);
-
-    assert.equal((await model.complete(requestOf({ onDelta: () => {} }))).text, "Yes.");
-    const completion = provider.calls.findLast(({ path }) => path === "/api/chat/completions");
-    assert.equal(completion?.headers["x-team"], "ops");
-    const { models, problems } = await providers.catalogue.refresh();
-    assert.deepEqual(problems, []);
-    assert.deepEqual(models.map(({ id }) => id), [
-      "assist/gpt-4o",
-      "replay/certificate_expired",
-      "replay/memory_leak",
-      "replay/slow_query",
-    ]);
-    assert.equal((await providers.sessions.status(new AbortController().signal)).isValid, true);
-  } finally {
-    await Deno.remove(home, { recursive: true });
-  }
-});
-
-Deno.test("a session that is refused early is replaced within the call", async () => {
-  let refusals = 0;
-  await using provider = await startProvider((call, response, count) => {
-    const isFirst = call.path === "/api/chat/completions" && refusals++ === 0;
-    return isFirst ? void response.writeHead(401).end() : assist(call, response, count);
-  });
-  using fixture = providersOf({ ...assistEnv(provider.url), ASSIST_TOKEN: "assist-token" });
-  const model = await fixture.providers.model("assist/gpt-4o");
-  assert.equal((await model.complete(requestOf({ onDelta: () => {} }))).text, "Yes.");
-  assert.deepEqual(provider.calls.map(({ path }) => path), [
-    "/session",
-    "/api/chat/completions",
-    "/session",
-    "/api/chat/completions",
-  ]);
-});
-
-Deno.test("a token file that holds something else is explained, and not shown", async () => {
-  const home = await Deno.makeTempDir();
-  try {
-    const file = join(home, "token");
-    await Deno.writeTextFile(file, "not a\ntoken");
-    using fixture = providersOf({ ASSIST_TOKEN_FILE: file, ASSIST_BASE_URL: "http://127.0.0.1:1" }, home);
-    const error = await failureOf((await fixture.providers.model("assist/m")).complete(requestOf()));
-    assert.match(error.message, /the stored access token cannot be read; run `debate login`$/);
-  } finally {
-    await Deno.remove(home, { recursive: true });
   }
 });
 

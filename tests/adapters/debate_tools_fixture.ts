@@ -44,8 +44,7 @@ export function isMissing(program: string, paths: readonly string[]): boolean {
     }
   });
   if (isThere || Deno.env.get("REQUIRE_REAL_SERVERS") === "1") return false;
-  // deno-lint-ignore no-console
-  console.warn(`${program} is not installed: its tests are skipped`);
+  Deno.stderr.writeSync(new TextEncoder().encode(`${program} is not installed: its tests are skipped\n`));
   return true;
 }
 

@@ -3,6 +3,7 @@ import { beginRecord, formatRecord, type RunHeader } from "../../debate/runs/rec
 import { RunStore } from "../../debate/runs/store.ts";
 import { readProcFile } from "../stage/proc_file.ts";
 import { ROOT } from "../stage/service_command.ts";
+import { benchDebateRuns } from "./debate_runs_bench.ts";
 import type { Row } from "./row.ts";
 import type { SectionContext } from "./section.ts";
 import { median } from "./statistics.ts";
@@ -14,12 +15,14 @@ const LISTS = 9;
 /** Of USER_HZ (proc(5)). */
 const TICKS_PER_SECOND = 100;
 
-/** The debate's web server: events to many subscribers, and the list of many runs. */
+/** The debate's web server: events to many subscribers, many runs at once, and the list of many runs. */
 export async function benchDebateWeb({ dir, say }: SectionContext): Promise<readonly Row[]> {
   say("  streams …");
   const streams = await benchStreams();
+  say("  runs at once …");
+  const atOnce = await benchDebateRuns(`${dir}/live`);
   say(`  ${RUNS} runs …`);
-  return [...streams, ...await benchList(dir)];
+  return [...streams, ...atOnce, ...await benchList(dir)];
 }
 
 async function benchStreams(): Promise<readonly Row[]> {

@@ -62,7 +62,7 @@ Deno.test("debate plays a scenario with its real tools: result on stdout, the wa
     assert.match(err, /< ok, \d+ ms\n/);
     assert.doesNotMatch(err, /< failed/);
     assert.match(err, /note: 1 secret was masked in the context\n/);
-    // deno-lint-ignore no-control-regex
+    // deno-lint-ignore no-control-regex -- that none is printed is what must hold
     assert.doesNotMatch(out + err, /\x1b/);
     const audit = await Deno.readTextFile(`${folder}/data/debate/runs/audit.jsonl`);
     const lines = audit.trim().split("\n").map((line) => JSON.parse(line));
@@ -109,6 +109,12 @@ Deno.test("debate run --json prints the record, and debate benchmark judges it",
 Deno.test.each([
   { name: "nothing to debate", args: [], reason: /There is nothing to debate/ },
   { name: "a misspelt command", args: ["serv"], reason: /There is no command "serv"; .*debate run serv$/m },
+  { name: "help on no command", args: ["help", "serv"], reason: /There is no such command/ },
+  {
+    name: "an empty file name",
+    args: ["a b", "--file", ""],
+    reason: /--file <file>' argument '' .* It is empty/,
+  },
   { name: "an unknown option", args: ["a b", "--projekt", "."], reason: /Unknown option '--projekt'/ },
   { name: "a number out of range", args: ["a b", "--max-files", "0"], reason: /from 1 to 10000/ },
   { name: "a threshold above 1", args: ["a b", "--early-out-threshold", "1.5"], reason: /from 0 to 1/ },

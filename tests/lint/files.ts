@@ -134,6 +134,7 @@ const PURE = [
 /** Where time, chance, the environment and the end of the process come from, beside every `main.ts`. */
 const AMBIENT = [
   "ctl/start.ts",
+  "debate/start.ts",
   "deploy/compile.ts",
   "deploy/gateway.ts",
   "shared/clock.ts",
@@ -145,7 +146,16 @@ const AMBIENT = [
 ];
 
 /** The topics of `shared` that the debate may use: it has nothing to do with access. */
-const DEBATE_TOPICS = ["config", "http", "errors", "clock", "redact", "atomic_file", "testing/fake_clock"];
+const DEBATE_TOPICS = [
+  "config",
+  "http",
+  "errors",
+  "clock",
+  "redact",
+  "atomic_file",
+  "token_bucket",
+  "testing/fake_clock",
+];
 
 /** A path relative to the workspace, or `undefined` for a file outside. */
 export function relativePath(fileName: string): string | undefined {

@@ -1,0 +1,50 @@
+/**
+ * The two protocols that models of OpenAI-compatible servers speak.
+ *
+ * @module
+ */
+import type { OpenAI } from "@openai/openai";
+import { chatBody, type ChatModel } from "./chat_request.ts";
+import type { ModelRequest } from "./model.ts";
+import { ResponsesReader } from "./responses_reply.ts";
+import { responsesBody } from "./responses_request.ts";
+
+/** The parts of a reply, and what ends them. */
+export type ChatStream = AsyncIterable<unknown> & { readonly controller: AbortController };
+
+/** An answer: part by part where somebody listens, or whole. */
+export type ChatAnswer = { readonly stream: ChatStream } | { readonly whole: unknown };
+
+/** A protocol. */
+export interface ChatApi {
+  /** Sends a request. */
+  send(client: OpenAI, request: ModelRequest, model: ChatModel, signal: AbortSignal): Promise<ChatAnswer>;
+  /** A reader of one answer: it makes a chunk of a chat completion of each part, and of a whole. */
+  createReader(): (part: unknown) => unknown;
+}
+
+/** `POST /chat/completions`. */
+export const CHAT_COMPLETIONS: ChatApi = {
+  async send(client, request, model, signal) {
+    const body = chatBody(request, model);
+    return body.stream
+      ? { stream: await client.chat.completions.create(body, { signal }) }
+      : { whole: await client.chat.completions.create(body, { signal }) };
+  },
+  createReader: () => (part) => part,
+};
+
+/** `POST /responses`. */
+export const RESPONSES: ChatApi = {
+  async send(client, request, model, signal) {
+    const body = responsesBody(request, model);
+    return body.stream
+      ? { stream: await client.responses.create(body, { signal }) }
+      // Unlike for chat completions, the library itself trips over an answer that is no object.
+      : { whole: await (await client.responses.create(body, { signal }).asResponse()).json() };
+  },
+  createReader() {
+    const reader = new ResponsesReader();
+    return (part) => reader.read(part);
+  },
+};

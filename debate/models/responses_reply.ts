@@ -1,0 +1,137 @@
+/**
+ * What comes of the responses protocol, as chunks of a chat completion: whatever bounds those bounds these too.
+ *
+ * @module
+ */
+import { z } from "@zod/zod";
+
+const contentPart = z.looseObject({ text: z.string().catch(""), refusal: z.string().catch("") });
+
+/** Other items, such as thoughts, are no part of the reply. */
+const itemShape = z.discriminatedUnion("type", [
+  z.looseObject({
+    type: z.literal("function_call"),
+    call_id: z.string().catch(""),
+    name: z.string().catch(""),
+    arguments: z.string().catch(""),
+  }),
+  z.looseObject({ type: z.literal("message"), content: z.array(z.unknown()).catch([]) }),
+]);
+
+const responseShape = z.looseObject({
+  output: z.array(z.unknown()).catch([]),
+  incomplete_details: z.looseObject({ reason: z.string().catch("") }).optional().catch(undefined),
+  error: z.looseObject({ code: z.string().catch("") }).optional().catch(undefined),
+  usage: z.looseObject({
+    input_tokens: z.unknown().optional(),
+    output_tokens: z.unknown().optional(),
+    total_tokens: z.unknown().optional(),
+  }).optional().catch(undefined),
+});
+
+const eventShape = z.looseObject({
+  type: z.string(),
+  delta: z.string().catch(""),
+  code: z.string().catch(""),
+  item: z.unknown().optional(),
+  response: responseShape.optional().catch(undefined),
+});
+
+const wholeShape = z.looseObject({ object: z.literal("response"), status: z.string() });
+
+type Item = z.infer<typeof itemShape>;
+
+/** A failure that the provider tells in a stream; read by `describeFailure()` like one with a status. */
+class ProviderError extends Error {
+  readonly status = undefined;
+  readonly code: string;
+
+  constructor(code: string) {
+    super("the provider failed");
+    this.code = code || "failed";
+  }
+}
+
+/** Reads one reply, event by event or whole. */
+export class ResponsesReader {
+  #hasText = false;
+  #hasCalls = false;
+
+  /**
+   * The chunk that an event, or a whole response, stands for; `undefined` where it adds nothing.
+   *
+   * @throws when it tells that the provider has failed
+   */
+  read(value: unknown): unknown {
+    const whole = wholeShape.safeParse(value).data;
+    const event = whole === undefined
+      ? eventShape.safeParse(value).data
+      : eventShape.parse({ type: `response.${whole.status}`, response: whole });
+    if (event === undefined) return undefined;
+    switch (event.type) {
+      case "response.output_text.delta":
+      case "response.refusal.delta":
+        this.#hasText = true;
+        return toChunk({ delta: { content: event.delta } });
+      case "response.output_item.done":
+        // The arguments of a call are in its last event as a whole.
+        return toChunk({ delta: { tool_calls: this.#callsIn([event.item]) } });
+      case "response.completed":
+      case "response.incomplete":
+        return this.#end(event.type, event.response ?? { output: [] });
+      case "response.failed":
+      case "response.cancelled":
+      case "error":
+        throw new ProviderError(event.response?.error?.code ?? event.code);
+      default:
+        return undefined;
+    }
+  }
+
+  #end(type: string, response: z.infer<typeof responseShape>): unknown {
+    const { output, usage, incomplete_details } = response;
+    const isFiltered = incomplete_details?.reason === "content_filter";
+    // Not every provider tells the parts before the whole.
+    const delta = {
+      content: this.#hasText ? "" : textOf(output),
+      tool_calls: this.#hasCalls ? [] : this.#callsIn(output),
+    };
+    const reason = type === "response.completed" ? "stop" : isFiltered ? "content_filter" : "length";
+    return {
+      ...toChunk({ delta, finish_reason: reason }),
+      ...(usage !== undefined && {
+        usage: {
+          prompt_tokens: usage.input_tokens,
+          completion_tokens: usage.output_tokens,
+          total_tokens: usage.total_tokens,
+        },
+      }),
+    };
+  }
+
+  #callsIn(items: readonly unknown[]) {
+    const calls = itemsOf(items).flatMap((item) =>
+      item.type === "function_call"
+        ? [{ id: item.call_id, function: { name: item.name, arguments: item.arguments } }]
+        : []
+    );
+    this.#hasCalls ||= calls.length > 0;
+    return calls;
+  }
+}
+
+function toChunk(choice: Readonly<Record<string, unknown>>) {
+  return { choices: [{ index: 0, ...choice }] };
+}
+
+function itemsOf(items: readonly unknown[]): readonly Item[] {
+  return items.flatMap((item) => itemShape.safeParse(item).data ?? []);
+}
+
+function textOf(output: readonly unknown[]): string {
+  return itemsOf(output)
+    .flatMap((item) => item.type === "message" ? item.content : [])
+    .map((part) => contentPart.safeParse(part).data)
+    .map((part) => part === undefined ? "" : part.text + part.refusal)
+    .join("");
+}

@@ -1,0 +1,231 @@
+import assert from "node:assert/strict";
+import {
+  event,
+  failureOf,
+  json,
+  modelOf,
+  refusal,
+  requestOf,
+  stream,
+  until,
+} from "../testing/chat_provider.ts";
+import { RESPONSES } from "./chat_api.ts";
+import type { ModelRequest } from "./model.ts";
+import { responsesBody } from "./responses_request.ts";
+
+const modelOfResponses = (...answers: (() => Response)[]) =>
+  modelOf(answers, { api: RESPONSES, name: "gpt-5.5" });
+
+const text = (delta: string) => event({ type: "response.output_text.delta", delta });
+const call = (call_id: string, args: unknown) => ({
+  type: "function_call",
+  id: `fc_${call_id}`,
+  call_id,
+  name: "http_get",
+  arguments: args,
+});
+const done = (item: unknown) => event({ type: "response.output_item.done", item });
+const message = (...content: unknown[]) => ({ type: "message", role: "assistant", content });
+const completed = (response: Record<string, unknown> = {}) =>
+  event({ type: "response.completed", response: { object: "response", status: "completed", ...response } });
+const whole = (response: Record<string, unknown>) =>
+  json({ object: "response", status: "completed", output: [], ...response });
+
+const USAGE = {
+  input_tokens: 7,
+  output_tokens: 3,
+  total_tokens: 11,
+  input_tokens_details: { cached_tokens: 1 },
+};
+const listening: Partial<ModelRequest> = { onDelta: () => {} };
+
+Deno.test("responsesBody() speaks the protocol", () => {
+  const tool = { name: "http_get", description: "gets", parameters: { type: "object" } };
+  const schema = { type: "object", properties: {} };
+  const body = responsesBody(
+    {
+      ...requestOf(),
+      messages: [
+        { role: "system", content: "You are" },
+        { role: "user", content: "Why?" },
+        {
+          role: "assistant",
+          content: "",
+          toolCalls: [{ id: "c1", name: "http_get", arguments: '{"url' }],
+        },
+        { role: "tool", content: "200 OK", toolCallId: "c1" },
+        { role: "assistant", content: "Because." },
+      ],
+      tools: [tool],
+      toolChoice: "none",
+      reasoningEffort: "high",
+      jsonSchema: schema,
+    },
+    { name: "gpt-5.5", refused: new Set() },
+  );
+  assert.deepEqual(body, {
+    model: "gpt-5.5",
+    input: [
+      { role: "system", content: "You are" },
+      { role: "user", content: "Why?" },
+      { type: "function_call", call_id: "c1", name: "http_get", arguments: '{"unreadable":"{\\"url"}' },
+      { type: "function_call_output", call_id: "c1", output: "200 OK" },
+      { role: "assistant", content: "Because." },
+    ],
+    store: false,
+    stream: false,
+    reasoning: { effort: "high" },
+    tools: [{ type: "function", strict: false, ...tool }],
+    tool_choice: "none",
+    text: { format: { type: "json_schema", name: "decision", strict: true, schema } },
+  });
+});
+
+Deno.test("OpenAiChat streams a response in order, with its calls and its usage", async () => {
+  const { model, requests } = modelOfResponses(() =>
+    stream(
+      event({ type: "response.created", response: { object: "response", status: "in_progress" } }),
+      done({ type: "reasoning", summary: [] }),
+      text("The "),
+      text("heap"),
+      done(message({ type: "output_text", text: "The heap" })),
+      event({ type: "response.function_call_arguments.delta", delta: '{"url"' }),
+      done(call("c1", '{"url":"a"}')),
+      done(call("c2", '{"url":"b"}')),
+      completed({
+        output: [message({ type: "output_text", text: "The heap" }), call("c1", "{}")],
+        usage: USAGE,
+      }),
+    )
+  );
+  const deltas: string[] = [];
+  assert.deepEqual(await model.complete(requestOf({ onDelta: (delta) => deltas.push(delta) })), {
+    text: "The heap",
+    toolCalls: [
+      { id: "c1", name: "http_get", arguments: '{"url":"a"}' },
+      { id: "c2", name: "http_get", arguments: '{"url":"b"}' },
+    ],
+    usage: { input_tokens: 7, output_tokens: 3, total_tokens: 11 },
+  });
+  assert.deepEqual(deltas, ["The ", "heap"]);
+  assert.equal(requests[0]?.url, "https://models.test/v1/responses");
+});
+
+Deno.test.each([
+  {
+    name: "streamed without its parts",
+    answer: (output: unknown) => stream(completed({ output })),
+    listening,
+  },
+  { name: "that is whole", answer: (output: unknown) => whole({ output }), listening: {} },
+])("OpenAiChat has text and calls of a response $name", async ({ answer, listening }) => {
+  const output = [
+    { type: "reasoning", summary: ["hm"] },
+    message({ type: "output_text", text: "The " }, { type: "refusal", refusal: "heap" }, 7),
+    call("c1", "{}"),
+    null,
+  ];
+  const { model } = modelOfResponses(() => answer(output));
+  const reply = await model.complete(requestOf(listening));
+  assert.equal(reply.text, "The heap");
+  assert.deepEqual(reply.toolCalls, [{ id: "c1", name: "http_get", arguments: "{}" }]);
+});
+
+Deno.test("OpenAiChat keeps what there is of a response that was cut", async () => {
+  const incomplete = event({
+    type: "response.incomplete",
+    response: { incomplete_details: { reason: "max_output_tokens" } },
+  });
+  const { model } = modelOfResponses(() => stream(text("So far"), incomplete));
+  assert.equal((await model.complete(requestOf(listening))).text, "So far");
+});
+
+const failed = event({
+  type: "response.failed",
+  response: { status: "failed", error: { code: "server_error", message: "raw words" } },
+});
+
+Deno.test.each([
+  { name: "fails", answer: () => stream(text("A"), failed), kind: "server", says: /failed \(server_error\)/ },
+  {
+    name: "tells an error",
+    answer: () =>
+      stream(
+        text("A"),
+        `event: error\n${event({ type: "error", code: "overloaded", message: "raw words" })}`,
+      ),
+    kind: "server",
+    says: /failed \(overloaded\)/,
+  },
+  {
+    name: "has a hostile code",
+    answer: () => stream(text("A"), event({ type: "error", code: "<b>raw words</b>" })),
+    kind: "server",
+    says: /the provider failed$/,
+  },
+  { name: "has no end", answer: () => stream(text("A")), kind: "server", says: /broke off/ },
+  {
+    name: "is broken JSON",
+    answer: () => stream(text("A"), 'data: {"type":"resp\n\n'),
+    kind: "bad_reply",
+    says: /no chat completion/,
+  },
+  {
+    name: "is withheld",
+    answer: () =>
+      stream(
+        event({
+          type: "response.incomplete",
+          response: { incomplete_details: { reason: "content_filter" } },
+        }),
+      ),
+    kind: "bad_reply",
+    says: /withheld/,
+  },
+  {
+    name: "wants too many calls",
+    answer: () =>
+      stream(...Array.from({ length: 65 }, (_, index) => done(call(`c${index}`, "{}"))), completed()),
+    kind: "bad_reply",
+    says: /more tool calls/,
+  },
+])("OpenAiChat fails when a response $name", async ({ answer, kind, says }) => {
+  const { model, requests } = modelOfResponses(answer);
+  const error = await failureOf(model.complete(requestOf(listening)));
+  assert.equal(error.kind, kind);
+  assert.match(error.message, says);
+  assert.equal(requests.length, 1);
+});
+
+Deno.test.each([
+  { name: "a page", answer: () => new Response("<html>", { headers: { "content-type": "text/html" } }) },
+  { name: "an error with status 200", answer: () => json({ error: { message: "raw words" } }) },
+  { name: "a chat completion", answer: () => json({ object: "chat.completion", choices: [] }) },
+  { name: "a list", answer: () => json([]) },
+  { name: "null", answer: () => json(null) },
+])("OpenAiChat finds no response in $name", async ({ answer }) => {
+  const { model, warnings, clock } = modelOfResponses(answer);
+  let isOver = false;
+  const failure = failureOf(model.complete(requestOf())).finally(() => isOver = true);
+  for (let retries = 1; retries <= 3 && !isOver; retries++) {
+    await until(() => isOver || warnings.length === retries);
+    await clock.advance(8000);
+  }
+  assert.equal((await failure).kind, "bad_reply");
+});
+
+Deno.test.each([
+  { param: "reasoning.effort", key: "reasoning", request: { reasoningEffort: "high" as const } },
+  { param: "text.format", key: "text", request: { jsonSchema: { type: "object" } } },
+])(
+  "OpenAiChat does without what a model of this protocol refuses: $param",
+  async ({ param, key, request }) => {
+    const { model, requests } = modelOfResponses(
+      () => refusal(400, { param }),
+      () => whole({ output: [message({ type: "output_text", text: "Yes." })] }),
+    );
+    assert.equal((await model.complete(requestOf(request))).text, "Yes.");
+    const bodies = await Promise.all(requests.map((each) => each.json()));
+    assert.deepEqual(bodies.map((body) => key in body), [true, false]);
+  },
+);

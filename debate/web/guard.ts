@@ -1,0 +1,61 @@
+/**
+ * What keeps strangers out, in this order: their credentials, the name they call us by, the page they come from.
+ *
+ * @module
+ */
+import { AppError } from "@gateway/shared/errors";
+import { problemResponse } from "@gateway/shared/http/problem";
+import { CHALLENGE, createCheck } from "./basic_auth.ts";
+import { GuessLimit } from "./guess_limit.ts";
+import type { WebPorts } from "./ports.ts";
+import { isCrossSite, isLoopbackHost } from "./same_origin.ts";
+
+/** The one path without credentials: whether the server is alive, and nothing more. */
+export const LIVENESS_PATH = "/healthz";
+
+/** Headers that the answer to a request which may pass gets. */
+export type Passed = Readonly<Record<string, string>>;
+
+/**
+ * Lets a request pass, or answers it.
+ *
+ * @param address the IP address that it comes from
+ * @throws {AppError} `forbidden`; `rate_limited` after too many wrong passwords
+ */
+export type Guard = (request: Request, address: string) => Passed | Response;
+
+/** The guard that the settings call for. */
+export function createGuard({ settings, clock, randomBytes }: WebPorts): Guard {
+  const { WEB_USERNAME, WEB_PASSWORD, WEB_ALLOW_OPEN } = settings;
+  const hasCredentials = WEB_USERNAME !== "";
+  const check = createCheck(WEB_USERNAME, WEB_PASSWORD);
+  const guesses = new GuessLimit({ clock, randomBytes });
+
+  /** Nothing given is no guess: a browser asks once without, to be told what is wanted. */
+  const judge = (headers: Headers, address: string) => {
+    const authorization = headers.get("authorization");
+    if (authorization === null) return { isRight: false };
+    return guesses.judge({ address, cookie: headers.get("cookie") }, () => check(authorization));
+  };
+
+  return ({ headers, method, url }, address) => {
+    if (new URL(url).pathname === LIVENESS_PATH) return {};
+    const { isRight, setCookie } = hasCredentials ? judge(headers, address) : { isRight: true };
+    if (!isRight) {
+      const response = problemResponse(new AppError("unauthenticated", "Username and password are needed"));
+      response.headers.set("www-authenticate", CHALLENGE);
+      return response;
+    }
+    // Without credentials a foreign page could call itself by our address (DNS rebinding).
+    if (!hasCredentials && !WEB_ALLOW_OPEN && !isLoopbackHost(headers.get("host"))) {
+      throw new AppError(
+        "forbidden",
+        "This server answers to a name of loopback only: set WEB_USERNAME and WEB_PASSWORD, or WEB_ALLOW_OPEN",
+      );
+    }
+    if (method !== "GET" && method !== "HEAD" && isCrossSite(headers)) {
+      throw new AppError("forbidden", "The request comes from a page of another site");
+    }
+    return setCookie === undefined ? {} : { "set-cookie": setCookie };
+  };
+}

@@ -1,0 +1,128 @@
+import type { Clock } from "@gateway/shared/clock";
+import assert from "node:assert/strict";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { loadSettings } from "../../debate/config.ts";
+import { ModelError, type ModelRequest } from "../../debate/models/model.ts";
+import { Providers } from "../../debate/models/providers.ts";
+
+/** Time passes a hundred times as fast: pauses and bounds are real, and short. */
+const fastClock: Clock = {
+  now: () => Date.now() * 100,
+  sleep: (ms, signal) =>
+    new Promise((resolve, reject) => {
+      if (signal?.aborted) return reject(signal.reason);
+      const stop = () => {
+        clearTimeout(timer);
+        reject(signal?.reason);
+      };
+      const timer = setTimeout(() => {
+        signal?.removeEventListener("abort", stop);
+        resolve();
+      }, ms / 100);
+      signal?.addEventListener("abort", stop, { once: true });
+    }),
+};
+
+/** What a provider was asked. */
+interface Call {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: IncomingMessage["headers"];
+  readonly body: string;
+}
+
+/** Answers a call, the `count`th one from 1 on. */
+export type Listener = (call: Call, response: ServerResponse, count: number) => void;
+
+/** A provider that does what a test needs, good or bad. */
+export async function startProvider(listener: Listener) {
+  const calls: Call[] = [];
+  const closed: string[] = [];
+  const server = createServer(async (request, response) => {
+    let body = "";
+    for await (const chunk of request) body += chunk;
+    const call = { method: request.method ?? "", path: request.url ?? "", headers: request.headers, body };
+    calls.push(call);
+    response.on("close", () => closed.push(call.path));
+    listener(call, response, calls.length);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  assert.ok(address !== null && typeof address === "object");
+  return {
+    url: `http://127.0.0.1:${address.port}`,
+    calls,
+    closed,
+    [Symbol.asyncDispose]: () =>
+      new Promise<void>((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+/** Providers whose settings point at a server, with a home of their own. */
+export function providersOf(env: Record<string, string>, home = "/nonexistent") {
+  const client = Deno.createHttpClient({ poolMaxIdlePerHost: 0 });
+  const warnings: string[] = [];
+  let ids = 0;
+  const providers = new Providers(loadSettings({ env: { HOME: home, ...env }, workingFolder: "/" }), {
+    fetch: (input, init) => fetch(input, { ...init, client }),
+    clock: fastClock,
+    random: () => 0,
+    newId: () => `id-${++ids}`,
+    warn: (message) => warnings.push(message),
+  });
+  return { providers, warnings, [Symbol.dispose]: () => client.close() };
+}
+
+/** A question of a debate, or what differs from that. */
+export function requestOf(request: Partial<ModelRequest> = {}): ModelRequest {
+  return {
+    messages: [{ role: "user", content: "Why?" }],
+    temperature: 0.2,
+    signal: new AbortController().signal,
+    purpose: "diagnostic_agent",
+    round: 1,
+    ...request,
+  };
+}
+
+/** How a call fails; nothing of tokens and addresses may stand in its message. */
+export async function failureOf(promise: Promise<unknown>): Promise<ModelError> {
+  const [result] = await Promise.allSettled([promise]);
+  assert.equal(result?.status, "rejected");
+  assert.ok(result.reason instanceof ModelError, String(result.reason));
+  assert.doesNotMatch(result.reason.message, /127\.0\.0\.1|localhost|hub-token|assist-token/);
+  return result.reason;
+}
+
+/** Waits until something beside this test is so. */
+export async function until(condition: () => boolean): Promise<void> {
+  for (let turn = 0; turn < 2000 && !condition(); turn++) {
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+  assert.ok(condition(), "it did not come to that");
+}
+
+const event = (value: unknown) => `data: ${JSON.stringify(value)}\n\n`;
+/** An event of a stream with the next piece of a text. */
+export const delta = (content: string) => event({ choices: [{ index: 0, delta: { content } }] });
+const FINISH = event({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }] });
+const USAGE = event({
+  choices: [],
+  usage: { prompt_tokens: 7, completion_tokens: 3, total_tokens: 10 },
+});
+const DONE = "data: [DONE]\n\n";
+
+/** Begins a stream of events, and leaves it open. */
+export function openStream(response: ServerResponse, ...texts: string[]): void {
+  response.writeHead(200, { "content-type": "text/event-stream" });
+  for (const text of texts) response.write(text);
+}
+
+/** Answers with the text `Yes.`. */
+export const answerYes: Listener = (_call, response) => {
+  openStream(response, delta("Yes."), FINISH, USAGE, DONE);
+  response.end();
+};
