@@ -6,7 +6,7 @@ import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/shared/config/si
 import { type BrokerFrontend, brokerPermissions, brokerRunOptions } from "@gateway/shared/permissions/broker";
 import { controlPlanePermissions } from "@gateway/shared/permissions/control_plane";
 import { formatFlags, type PermissionSet } from "@gateway/shared/permissions/set";
-import { signerPermissions } from "@gateway/shared/permissions/signer";
+import { SIGNER_RUN_OPTIONS, signerPermissions } from "@gateway/shared/permissions/signer";
 
 /** The services whose permissions can be derived. */
 export const SERVICES = ["signer", "control-plane", "broker"] as const;
@@ -43,7 +43,7 @@ export async function derivePermissions(process: ServiceProcess): Promise<Derive
     case "signer": {
       const kind = { what: "signer config", schema: signerConfig, unsupported: UNSUPPORTED_SIGNER_KEYS };
       const set = signerPermissions(await loadConfig({ path, ...kind }), location);
-      return { set, flags: formatFlags(set) };
+      return { set, flags: formatFlags(set, SIGNER_RUN_OPTIONS) };
     }
     case "control-plane": {
       const kind = { what: "control plane config", schema: controlPlaneConfig };

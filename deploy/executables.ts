@@ -1,3 +1,6 @@
+import { formatV8Flags, type RunOptions } from "@gateway/shared/permissions/set";
+import { SIGNER_RUN_OPTIONS } from "@gateway/shared/permissions/signer";
+
 /** A program that is shipped. */
 export interface Executable {
   /** The file's name. */
@@ -12,11 +15,19 @@ export interface Executable {
   readonly arguments?: readonly string[];
   /** The name of the set in `permissions` of that `deno.json`. */
   readonly permissionSet: string;
+  /** What V8 is told; V8 decides when absent. */
+  readonly runOptions?: RunOptions;
 }
 
 /** Every executable that `deno task compile` makes. */
 export const EXECUTABLES: readonly Executable[] = [
-  { name: "signer", purpose: "issues certificates", member: "signer", permissionSet: "signer" },
+  {
+    name: "signer",
+    purpose: "issues certificates",
+    member: "signer",
+    permissionSet: "signer",
+    runOptions: SIGNER_RUN_OPTIONS,
+  },
   {
     name: "control-plane",
     purpose: "forwards to the signer, has people approve",
@@ -77,6 +88,7 @@ export function compileArguments(
     "--quiet",
     "--no-prompt",
     "--exclude-unused-npm",
+    ...executable.runOptions === undefined ? [] : [formatV8Flags(executable.runOptions)],
     ...excludes.map((folder) => `--exclude=${folder}`),
     `--config=${workspace}/${member}/deno.json`,
     `-P=${executable.permissionSet}`,

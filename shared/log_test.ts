@@ -13,7 +13,7 @@ Deno.test("formatLogLine() writes one line of JSON without control characters, w
       fc.dictionary(fc.string(), fc.anything()),
       (message, fields) => {
         const line = format(message, fields);
-        // deno-lint-ignore no-control-regex
+        // deno-lint-ignore no-control-regex -- that none is left is what must hold
         assert.match(line, /^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]*\n$/);
         assert.equal(JSON.parse(line).message, message);
       },

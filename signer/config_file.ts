@@ -3,14 +3,18 @@ import { editPath } from "@gateway/shared/config/edit_path";
 import type { SignerConfig } from "@gateway/shared/config/signer";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
+import { finish, finishInSlices } from "@gateway/shared/steps";
 import { loadSnapshot, parseSignerConfig, type Snapshot, type SnapshotPorts } from "./snapshot.ts";
 
-/** The file that the signer is configured by. */
+/**
+ * The file that the signer is configured by. While it runs, a text is checked and compiled in slices: a config of
+ * thousands of hosts must not keep requests waiting.
+ */
 export interface ConfigFile {
   /** @throws {AppError} `invalid_config` when it can't be read or is not UTF-8 */
   read(): Promise<string>;
   /** @throws {AppError} `invalid_config` */
-  parse(text: string): SignerConfig;
+  parse(text: string): Promise<SignerConfig>;
   /**
    * Checks and compiles a text as a whole.
    *
@@ -30,10 +34,15 @@ export interface ConfigFile {
 /** The config file at a path. */
 export function openConfigFile(path: string, ports: SnapshotPorts): ConfigFile {
   const read = () => readConfigText(path);
+  const parse = (text: string) => finishInSlices(parseSignerConfig(text, path), ports.clock);
   return {
     read,
-    parse: (text) => parseSignerConfig(text, path),
-    compile: async (text, previous) => await loadSnapshot(parseSignerConfig(text, path), ports, previous),
+    parse,
+    async compile(text, previous) {
+      // At the start nobody waits for an answer.
+      if (previous === undefined) return await loadSnapshot(finish(parseSignerConfig(text, path)), ports);
+      return await loadSnapshot(await parse(text), ports, previous);
+    },
     async replace(expected, text) {
       if (await read() !== expected) return false;
       await replaceConfigFile(path, text);

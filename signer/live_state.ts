@@ -1,3 +1,4 @@
+import type { ChangeLock } from "@gateway/shared/change_lock";
 import type { Clock } from "@gateway/shared/clock";
 import type { ServiceLogger } from "@gateway/shared/log";
 import {
@@ -27,7 +28,6 @@ import { clampWaiverTtl, findSameScope, waiverScope } from "@gateway/shared/poli
 import type { Random } from "@gateway/shared/random";
 import { isScopedTo, type StateStore } from "@gateway/shared/state/store";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
-import type { ChangeLock } from "./change_lock.ts";
 import type {
   FreezeOutcome,
   GrantDraft,

@@ -1,5 +1,6 @@
 import type { AuditGate } from "@gateway/shared/audit/gate";
 import { openServiceAudit } from "@gateway/shared/audit/service_audit";
+import { ChangeLock } from "@gateway/shared/change_lock";
 import { type Clock, every } from "@gateway/shared/clock";
 import { type Monitor, startMonitor } from "@gateway/shared/http/monitor";
 import { type MtlsServer, startMtlsServer } from "@gateway/shared/http/mtls_server";
@@ -12,7 +13,6 @@ import { openSqliteStore } from "@gateway/shared/state/sqlite";
 import type { StateStore } from "@gateway/shared/state/store";
 import { TokenBuckets } from "@gateway/shared/token_bucket";
 import { createSignerApp } from "./app.ts";
-import { ChangeLock } from "./change_lock.ts";
 import { openConfigFile } from "./config_file.ts";
 import { LiveState } from "./live_state.ts";
 import { watchConfig } from "./watch_config.ts";

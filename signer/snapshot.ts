@@ -1,12 +1,18 @@
 import type { CaKey } from "@gateway/shared/ca/custody";
 import { type CaKeyPorts, loadCaKeys } from "@gateway/shared/ca/load";
 import type { CaKeyRing } from "@gateway/shared/ca/select";
-import { parseConfig } from "@gateway/shared/config/load";
+import { parseConfigSteps } from "@gateway/shared/config/load";
 import type { EndUserOidcConfig } from "@gateway/shared/config/end_user_oidc";
-import { type SignerConfig, signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/shared/config/signer";
+import {
+  LARGE_SIGNER_KEYS,
+  type SignerConfig,
+  signerConfig,
+  UNSUPPORTED_SIGNER_KEYS,
+} from "@gateway/shared/config/signer";
 import { AppError } from "@gateway/shared/errors";
 import type { EndUserVerifier } from "@gateway/shared/oidc/verifier";
-import { type CompiledPolicy, compilePolicy } from "@gateway/shared/policy/compile";
+import { type CompiledPolicy, compilePolicySteps } from "@gateway/shared/policy/compile";
+import { finish, finishInSlices, type Steps } from "@gateway/shared/steps";
 
 /**
  * Everything that decides a request, compiled and checked as a whole. A request reads it once; a reload
@@ -36,13 +42,14 @@ export type LoadedParts = Pick<Snapshot, "caKeys" | "endUsers">;
  * @param source the file's name, for messages
  * @throws {AppError} `invalid_config` with every problem found, one a line
  */
-export function parseSignerConfig(text: string, source: string): SignerConfig {
-  return parseConfig({
+export function parseSignerConfig(text: string, source: string): Steps<SignerConfig> {
+  return parseConfigSteps({
     text,
     source,
     what: "signer config",
     schema: signerConfig,
     unsupported: UNSUPPORTED_SIGNER_KEYS,
+    large: LARGE_SIGNER_KEYS,
   });
 }
 
@@ -58,7 +65,8 @@ export async function loadSnapshot(
   previous?: Snapshot,
 ): Promise<Snapshot> {
   // Before keys are loaded: a broken policy is told at once.
-  const policy = compile(config, previous?.policy);
+  const compiling = compile(config, previous?.policy);
+  const policy = previous === undefined ? finish(compiling) : await finishInSlices(compiling, ports.clock);
   const oidc = config.end_user_oidc;
   const isSame = JSON.stringify(oidc) === JSON.stringify(previous?.config.end_user_oidc);
   const endUsers = oidc === undefined || isSame ? previous?.endUsers : await loadEndUsers(oidc, ports);
@@ -78,7 +86,7 @@ async function loadEndUsers(oidc: EndUserOidcConfig, ports: SnapshotPorts): Prom
  * @throws {AppError} `invalid_config` with every problem of the policy, one a line
  */
 export function compileSnapshot(config: SignerConfig, parts: LoadedParts): Snapshot {
-  return createSnapshot(config, compile(config), parts);
+  return createSnapshot(config, finish(compile(config)), parts);
 }
 
 function createSnapshot(config: SignerConfig, policy: CompiledPolicy, parts: LoadedParts): Snapshot {
@@ -91,8 +99,8 @@ function createSnapshot(config: SignerConfig, policy: CompiledPolicy, parts: Loa
   };
 }
 
-function compile(config: SignerConfig, previous?: CompiledPolicy): CompiledPolicy {
-  const compiled = compilePolicy(config, previous);
+function* compile(config: SignerConfig, previous?: CompiledPolicy): Steps<CompiledPolicy> {
+  const compiled = yield* compilePolicySteps(config, previous);
   if (compiled.kind === "ok") return compiled.policy;
   throw new AppError("invalid_config", `Cannot use signer config: ${compiled.problems.join("\n  ")}`);
 }

@@ -1,8 +1,8 @@
 import type { AuditEntry } from "@gateway/shared/audit/entry";
 import type { AuditGate } from "@gateway/shared/audit/gate";
+import type { ChangeLock } from "@gateway/shared/change_lock";
 import { AppError } from "@gateway/shared/errors";
 import type { ServiceLogger } from "@gateway/shared/log";
-import type { ChangeLock } from "./change_lock.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 /** What a {@linkcode SignerState} works with. */

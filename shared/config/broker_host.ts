@@ -61,7 +61,7 @@ export const brokerHost: z.ZodType<BrokerHost> = z.strictObject({
   allow_pty: flag.exactOptional().describe("local mode: a pseudo-terminal may be requested"),
   allow_file_transfer: flag.exactOptional().describe("local mode: files may be read and written"),
   stop_on_disconnect: flag.exactOptional().describe(
-    "local mode: one-shot commands end with their connection; see hosts.<name>.stop_on_disconnect of signer.json",
+    "local mode: one-shot commands, and those of exec sessions, end with their connection; see hosts.<name>.stop_on_disconnect of signer.json",
   ),
   groups: strings.exactOptional().describe("groups for access control, group policies and CA keys"),
   command_policy: commandPolicy.exactOptional().describe("local mode: rules for this host alone"),

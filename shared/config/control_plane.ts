@@ -107,7 +107,9 @@ const approvalConfig: z.ZodType<ApprovalConfig> = z.strictObject({
   approval_url_template: z.string().default("").describe(
     "link to a request for notifications; {id} becomes its id",
   ),
-  max_pending_per_caller: orDefault(100).describe("pending requests that one caller may have; 0 is 100"),
+  max_pending_per_caller: orDefault(100).describe(
+    "pending requests that one caller may have, each of its end users a quarter; 0 is 100",
+  ),
 });
 
 const behaviorConfig: z.ZodType<BehaviorConfig> = z.strictObject({

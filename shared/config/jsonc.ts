@@ -4,18 +4,27 @@
  * @module
  */
 import { type ParseErrorCode, printParseErrorCode, visit } from "jsonc-parser";
+import type { Steps } from "../steps.ts";
 import { formatKeyPath, type KeyPath } from "./key_path.ts";
+import { parsePlainJson } from "./plain_json.ts";
 
 /** An object of a config. It has no prototype, so that a key such as `constructor` is never found by accident. */
 export interface ConfigObject {
   [key: string]: unknown;
 }
 
+/** The value of a config's text. */
+export interface ParsedConfig {
+  /** Without the large maps. */
+  readonly value: ConfigObject;
+  /** The entries of large maps by the map's key; they can be walked over once. */
+  readonly large: ReadonlyMap<string, Iterable<readonly [string, unknown]>>;
+}
+
 /** The outcome of {@linkcode parseJsonc}. */
 export type JsoncResult =
-  | {
+  | ParsedConfig & {
     readonly kind: "ok";
-    readonly value: ConfigObject;
     /** Keys that stand twice in one object, or that no config may have; one message each. */
     readonly problems: readonly string[];
   }
@@ -34,8 +43,16 @@ export function isConfigObject(value: unknown): value is ConfigObject {
 /**
  * Parses the text of a config. Two equal keys in one object are a problem at any depth, written with escapes
  * or not: which of them counts would depend on who reads the file.
+ *
+ * @param large keys at the top whose maps may have very many entries
  */
-export function parseJsonc(text: string): JsoncResult {
+export function* parseJsonc(text: string, large: readonly string[]): Steps<JsoncResult> {
+  const plain = yield* parsePlainJson(text, large);
+  return plain === undefined ? parseExactly(text, large) : { kind: "ok", ...plain, problems: [] };
+}
+
+/** {@linkcode parseJsonc} at once, and with a message for every fault. */
+export function parseExactly(text: string, large: readonly string[]): JsoncResult {
   if (text.startsWith("\uFEFF")) return malformed("the file starts with a byte order mark; save it without");
   if (text.trim() === "") return malformed("the file is empty");
   const builder = new ValueBuilder();
@@ -48,7 +65,19 @@ export function parseJsonc(text: string): JsoncResult {
   }
   if (builder.malformed !== undefined) return malformed(builder.malformed);
   if (!isConfigObject(builder.value)) return malformed("expected an object { … }");
-  return { kind: "ok", value: builder.value, problems: builder.problems };
+  return { kind: "ok", ...takeLarge(builder.value, large), problems: builder.problems };
+}
+
+/** What is not a map stays, to be complained about. */
+function takeLarge(value: ConfigObject, keys: readonly string[]): ParsedConfig {
+  const large = new Map<string, Iterable<readonly [string, unknown]>>();
+  for (const key of keys) {
+    const entries = value[key];
+    if (!isConfigObject(entries)) continue;
+    large.set(key, Object.entries(entries));
+    delete value[key];
+  }
+  return { value, large };
 }
 
 function malformed(problem: string): JsoncResult {

@@ -18,15 +18,16 @@
  *
  * @module
  */
-import type { z } from "@zod/zod";
+import { z } from "@zod/zod";
 import { AppError } from "../errors.ts";
+import { finish, type Steps } from "../steps.ts";
 import { withoutComments } from "./comment_keys.ts";
-import { type ConfigObject, isConfigObject, parseJsonc } from "./jsonc.ts";
+import { type ConfigObject, createConfigObject, isConfigObject, parseJsonc } from "./jsonc.ts";
 import { describeIssue } from "./problems.ts";
-import { shapeOf } from "./shape.ts";
+import { type Shape, shapeOf } from "./shape.ts";
 
 /** A config's kind and rules. */
-export interface ConfigKind<T> {
+export interface ConfigKind<T extends object> {
   /** As messages name it: `signer config`. */
   readonly what: string;
   readonly schema: z.ZodType<T>;
@@ -35,17 +36,22 @@ export interface ConfigKind<T> {
    * key of a map (`hosts.*.sealed_exec`).
    */
   readonly unsupported?: readonly string[];
+  /**
+   * Maps at the top that may have very many entries, by key, each with its schema: they are checked a few entries
+   * at a time. They need a default, and no rule that looks at several entries.
+   */
+  readonly large?: Readonly<Record<string, z.ZodType>>;
 }
 
 /** A config's text, and where it came from. */
-export interface ConfigText<T> extends ConfigKind<T> {
+export interface ConfigText<T extends object> extends ConfigKind<T> {
   readonly text: string;
   /** The file's name as messages show it. */
   readonly source: string;
 }
 
 /** A config's file. */
-export interface ConfigFile<T> extends ConfigKind<T> {
+export interface ConfigFile<T extends object> extends ConfigKind<T> {
   readonly path: string;
 }
 
@@ -55,20 +61,68 @@ export interface ConfigFile<T> extends ConfigKind<T> {
  *
  * @throws {AppError} `invalid_config` with every problem and its key path, one a line when there are several
  */
-export function parseConfig<T>(config: ConfigText<T>): T {
-  const parsed = parseJsonc(config.text);
+export function parseConfig<T extends object>(config: ConfigText<T>): T {
+  return finish(parseConfigSteps(config));
+}
+
+/**
+ * {@linkcode parseConfig} in steps, for a service that answers requests meanwhile.
+ *
+ * @throws {AppError} `invalid_config` with every problem and its key path, one a line when there are several
+ */
+export function* parseConfigSteps<T extends object>(config: ConfigText<T>): Steps<T> {
+  const schemas = Object.entries(config.large ?? {});
+  const parsed = yield* parseJsonc(config.text, schemas.map(([key]) => key));
   if (parsed.kind === "malformed") throw invalid(config, [parsed.problem]);
-  const shape = shapeOf(config.schema);
-  const value = withoutComments(parsed.value, shape);
   const problems = [...parsed.problems];
-  for (const key of config.unsupported ?? []) problems.push(...takeUnsupported(value, key.split("."), ""));
-  const result = config.schema.safeParse(value);
-  if (!result.success) {
-    problems.push(...result.error.issues.flatMap((issue) => describeIssue(issue, value, shape)));
+  const checks = { ...config, shape: shapeOf(config.schema), problems };
+  const head = check(checks, parsed.value);
+  yield;
+  const maps: ConfigObject = {};
+  for (const [key, schema] of schemas) {
+    const entries = parsed.large.get(key);
+    if (entries === undefined) continue;
+    maps[key] = yield* checkEntries({ ...checks, schema: z.strictObject({ [key]: schema }) }, key, entries);
   }
-  if (problems.length > 0 || !result.success) throw invalid(config, problems);
-  withoutPrototypes(result.data);
-  return result.data;
+  if (problems.length > 0 || head === undefined) throw invalid(config, problems);
+  return Object.assign(head, maps);
+}
+
+/** What a config, or a part of one, is checked by. */
+interface Checks<T extends object> extends ConfigKind<T> {
+  /** Of the whole config. */
+  readonly shape: Shape;
+  /** What is found wrong is appended. */
+  readonly problems: string[];
+}
+
+/** The checked entries of a map at the top of a config. */
+function* checkEntries(
+  checks: Checks<Record<string, unknown>>,
+  key: string,
+  entries: Iterable<readonly [string, unknown]>,
+): Steps<ConfigObject> {
+  const checked = createConfigObject();
+  for (const [name, entry] of entries) {
+    const part = createConfigObject();
+    part[name] = entry;
+    Object.assign(checked, check(checks, { [key]: part })?.[key]);
+    yield;
+  }
+  return checked;
+}
+
+/** The value of a config or of a part, with defaults; `undefined` after problems. */
+function check<T extends object>({ schema, shape, unsupported, problems }: Checks<T>, written: ConfigObject) {
+  const value = withoutComments(written, shape);
+  for (const key of unsupported ?? []) problems.push(...takeUnsupported(value, key.split("."), ""));
+  const result = schema.safeParse(value);
+  if (result.success) {
+    withoutPrototypes(result.data);
+    return result.data;
+  }
+  problems.push(...result.error.issues.flatMap((issue) => describeIssue(issue, value, shape)));
+  return undefined;
 }
 
 /**
@@ -76,7 +130,7 @@ export function parseConfig<T>(config: ConfigText<T>): T {
  *
  * @throws {AppError} `invalid_config` when it cannot be read, is not UTF-8, or has any problem
  */
-export async function loadConfig<T>(config: ConfigFile<T>): Promise<T> {
+export async function loadConfig<T extends object>(config: ConfigFile<T>): Promise<T> {
   const source = config.path;
   let text: string;
   try {

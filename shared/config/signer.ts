@@ -55,6 +55,7 @@ export interface SignerConfig {
 }
 
 const path = z.string().min(1);
+const hosts = z.record(z.string(), hostPolicy);
 
 /** Checks a {@linkcode SignerConfig}; unknown keys are refused. */
 export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
@@ -98,13 +99,16 @@ export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
   trusted_forwarders: z.array(z.string()).default([]).describe(
     "caller CNs that may act on behalf of a broker",
   ),
-  hosts: z.record(z.string(), hostPolicy).default({}).describe("hosts by logical name"),
+  hosts: hosts.default({}).describe("hosts by logical name"),
   callers: z.record(z.string(), callerPolicy).default({})
     .describe("callers by CN; empty is no restriction by groups, otherwise who is not listed sees nothing"),
   command_policies: z.record(z.string(), commandPolicy).default({}).describe("command policies by name"),
   group_command_policies: z.record(z.string(), z.array(z.string())).default({})
     .describe("host group to names of command policies; _default applies to every host"),
 });
+
+/** The keys whose maps have an entry for every host, for `parseConfigSteps()`. */
+export const LARGE_SIGNER_KEYS: Readonly<Record<string, z.ZodType>> = { hosts };
 
 /** Keys of the specification that this version does not act on yet, and refuses rather than ignore. */
 export const UNSUPPORTED_SIGNER_KEYS: readonly string[] = [

@@ -1,6 +1,13 @@
 import assert from "node:assert/strict";
 import { AppError } from "../errors.ts";
-import { formatFlags, formatJson, mergeSets, type PermissionJson, type PermissionSet } from "./set.ts";
+import {
+  formatFlags,
+  formatJson,
+  formatV8Flags,
+  mergeSets,
+  type PermissionJson,
+  type PermissionSet,
+} from "./set.ts";
 
 const NOTHING = ["--no-prompt", "--cached-only", "--no-code-cache", "--v8-flags=--max-semi-space-size=2"];
 
@@ -72,4 +79,12 @@ Deno.test.each<{ name: string; sets: PermissionSet[]; merged: PermissionSet }>([
   },
 ])("mergeSets() merges $name", ({ sets, merged }) => {
   assert.deepEqual(mergeSets(...sets), merged);
+});
+
+Deno.test("formatV8Flags() names the limits, and leaves the growth of the heap to V8 unless told", () => {
+  assert.equal(formatV8Flags({}), "--v8-flags=--max-semi-space-size=2");
+  assert.equal(
+    formatV8Flags({ semiSpaceMegabytes: 1, heapGrowingPercent: 50 }),
+    "--v8-flags=--max-semi-space-size=1,--heap-growing-percent=50",
+  );
 });

@@ -19,6 +19,7 @@
  * @module
  */
 import { quoteText } from "../quote.ts";
+import { finish, type Steps } from "../steps.ts";
 import { compileCommandLibrary } from "./compile_command.ts";
 import { keySegment } from "./key_path.ts";
 import { type CompiledHost, compileHost, findHostProblems } from "./compile_host.ts";
@@ -61,11 +62,19 @@ export const DEFAULT_TTL_SECONDS = 300;
  * @param previous the policy that is replaced; its patterns are taken over, for to compile them is most of the work
  */
 export function compilePolicy(config: PolicyConfig, previous?: CompiledPolicy): PolicyCompilation {
+  return finish(compilePolicySteps(config, previous));
+}
+
+/** {@linkcode compilePolicy} in steps, for a service that answers requests meanwhile. */
+export function* compilePolicySteps(
+  config: PolicyConfig,
+  previous?: CompiledPolicy,
+): Steps<PolicyCompilation> {
   const problems: string[] = [];
   checkTtl(config.max_ttl_seconds, "max_ttl_seconds", problems);
   const maxTtlSeconds = config.max_ttl_seconds > 0 ? config.max_ttl_seconds : DEFAULT_TTL_SECONDS;
   const reuse = reusePatterns(previous?.patterns);
-  const library = compileCommandLibrary(config, problems, reuse.compile);
+  const library = yield* compileCommandLibrary(config, problems, reuse.compile);
   const hosts = new Map<string, CompiledHost>();
   for (const [name, host] of Object.entries(config.hosts)) {
     const path = `hosts.${keySegment(name)}`;
@@ -73,6 +82,7 @@ export function compilePolicy(config: PolicyConfig, previous?: CompiledPolicy): 
     checkTtl(host.max_ttl_seconds ?? 0, `${path}.max_ttl_seconds`, problems);
     checkJump(name, host, config, problems);
     hosts.set(name, compileHost({ name, host, path, library, maxTtlSeconds }, problems));
+    yield;
   }
   if (problems.length > 0) return { kind: "invalid", problems };
   const callers = compileCallers(config);

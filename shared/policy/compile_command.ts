@@ -13,6 +13,7 @@
  * @module
  */
 import { AppError } from "../errors.ts";
+import type { Steps } from "../steps.ts";
 import { type CompiledCommandPolicy, composePolicies, type PolicySet } from "./command.ts";
 import { quoteText } from "../quote.ts";
 import { keySegment } from "./key_path.ts";
@@ -30,15 +31,16 @@ export interface CommandLibrary {
 }
 
 /** Compiles the library; appends to `problems` what is wrong with it. Groups need not have hosts. */
-export function compileCommandLibrary(
+export function* compileCommandLibrary(
   config: PolicyConfig,
   problems: string[],
   compile: typeof compilePattern = compilePattern,
-): CommandLibrary {
+): Steps<CommandLibrary> {
   const policies = new Map<string, CompiledCommandPolicy>();
   for (const [name, policy] of Object.entries(config.command_policies)) {
     const path = `command_policies.${keySegment(name)}`;
     policies.set(name, compileCommandPolicy(policy, path, problems, compile));
+    yield;
   }
   const groups = new Map(Object.entries(config.group_command_policies));
   for (const [group, names] of groups) {

@@ -105,8 +105,8 @@ export const hostPolicy: z.ZodType<HostPolicy> = z.strictObject({
   allow_pty: z.boolean().exactOptional().describe("a pseudo-terminal may be requested"),
   allow_file_transfer: z.boolean().exactOptional().describe("files may be read and written"),
   stop_on_disconnect: z.boolean().exactOptional().describe(
-    "one-shot commands end with their connection: the force-command watches its standard input; needs a POSIX " +
-      "login shell, and with sudo a sudoers rule for /bin/sh",
+    "one-shot commands, and those of exec sessions, end with their connection: they watch their standard input; " +
+      "needs a POSIX login shell, and with sudo a sudoers rule for /bin/sh",
   ),
   groups: strings.exactOptional().describe("groups for access control and group policies"),
   command_policy: commandPolicy.exactOptional().describe("rules for this host alone"),

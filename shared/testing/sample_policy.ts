@@ -13,11 +13,24 @@
 import assert from "node:assert/strict";
 import { type CompiledPolicy, compilePolicy } from "../policy/compile.ts";
 import type { CommandPolicy, HostPolicy, PolicyConfig } from "../policy/model.ts";
-import { decideSsh, type SshDecision, type SshIntent } from "../policy/ssh.ts";
+import {
+  type AllowedSsh,
+  decideSsh,
+  type DeniedSsh,
+  type SshDecision,
+  type SshIntent,
+} from "../policy/ssh.ts";
 
 /** A valid host key line. */
 export const SAMPLE_HOST_KEY =
   "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIqI4910CfGV/VLbLTy6XXLKZwm/HZQSG/N0iAG0D29c";
+
+/** An allowlist of `uptime` and of what systemctl does, with approval for restarts. */
+export const SAMPLE_RULES: CommandPolicy = {
+  mode: "allowlist",
+  allow: ["^uptime$", "^systemctl"],
+  require_approval: ["restart"],
+};
 
 /** A host that allows nothing special, with the given keys changed. */
 export function sampleHost(keys: Partial<HostPolicy> = {}): HostPolicy {
@@ -72,6 +85,20 @@ export function sampleIntent(fields: Partial<SshIntent> = {}): SshIntent {
 /** Decides {@linkcode sampleIntent} on {@linkcode sampleHost}, each with fields changed. */
 export function decideSample(host: Partial<HostPolicy>, fields: Partial<SshIntent> = {}): SshDecision {
   return decideSsh(compileSample(sampleConfig(host)), sampleIntent(fields));
+}
+
+/** {@linkcode decideSample} where it has to allow. */
+export function allowSample(host: Partial<HostPolicy>, fields: Partial<SshIntent> = {}): AllowedSsh {
+  const decision = decideSample(host, fields);
+  assert(decision.kind === "allowed", decision.kind === "denied" ? decision.reason : "");
+  return decision;
+}
+
+/** {@linkcode decideSample} where it has to deny. */
+export function denySample(host: Partial<HostPolicy>, fields: Partial<SshIntent> = {}): DeniedSsh {
+  const decision = decideSample(host, fields);
+  assert(decision.kind === "denied");
+  return decision;
 }
 
 /** Decides a command under one inline command policy. */

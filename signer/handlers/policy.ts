@@ -37,7 +37,7 @@ export async function handleAllowEdit(
     const snapshot = await ports.state.apply(async () => {
       const text = await ports.configFile.read();
       // What the file says counts, not what is in force: it may have been edited since it was loaded.
-      const policy = hostOf(ports.configFile.parse(text), host);
+      const policy = hostOf(await ports.configFile.parse(text), host);
       const changed = edited(text, { host, policy, pattern, edit });
       return {
         snapshot: await ports.configFile.compile(changed, ports.state.current),

@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
 import { AuditGate } from "@gateway/shared/audit/gate";
 import { parsePemCaKey } from "@gateway/shared/ca/pem";
+import { ChangeLock } from "@gateway/shared/change_lock";
 import { type SignerConfig, signerConfig } from "@gateway/shared/config/signer";
 import { callerFromCertificate } from "@gateway/shared/http/caller";
 import { problemResponse } from "@gateway/shared/http/problem";
 import { parseJson } from "@gateway/shared/json";
 import { createMetrics } from "@gateway/shared/metrics";
+import { finish } from "@gateway/shared/steps";
 import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/private_key";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import { FixedRandom } from "@gateway/shared/testing/fixed_random";
@@ -14,7 +16,6 @@ import { TokenBuckets } from "@gateway/shared/token_bucket";
 import { createSignerApp } from "../app.ts";
 import { MemoryStore } from "@gateway/shared/state/memory";
 import type { StateStore } from "@gateway/shared/state/store";
-import { ChangeLock } from "../change_lock.ts";
 import type { ConfigFile } from "../config_file.ts";
 import { LiveState } from "../live_state.ts";
 import { compileSnapshot, type LoadedParts, parseSignerConfig, type Snapshot } from "../snapshot.ts";
@@ -115,8 +116,8 @@ export async function startSigner(
   const file = { text: JSON.stringify({ ...CONFIG, ...changes }, null, 2) };
   const configFile: ConfigFile = {
     read: () => Promise.resolve(file.text),
-    parse: (text) => parseSignerConfig(text, "signer.json"),
-    compile: (text) => Promise.resolve(compileSnapshot(parseSignerConfig(text, "signer.json"), PARTS)),
+    parse: (text) => Promise.resolve(finish(parseSignerConfig(text, "signer.json"))),
+    compile: async (text) => compileSnapshot(await configFile.parse(text), PARTS),
     replace(expected, text) {
       if (file.text !== expected) return Promise.resolve(false);
       file.text = text;

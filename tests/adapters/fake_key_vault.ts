@@ -1,15 +1,9 @@
 import assert from "node:assert/strict";
-import {
-  createHash,
-  generateKeyPairSync,
-  type JsonWebKey,
-  type KeyObject,
-  randomBytes,
-  sign,
-} from "node:crypto";
+import { generateKeyPairSync, type JsonWebKey, type KeyObject, randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Agent, createServer } from "node:https";
 import { ca, issue } from "./mtls_fixture.ts";
+import { signDigest } from "./sign_digest.ts";
 
 /** What a key is made of. */
 export type FakeKeyKind = "P-256" | "P-384" | "P-521" | 2048 | 3072 | 1024;
@@ -43,20 +37,18 @@ interface Version {
   readonly jwk: JsonWebKey;
 }
 
-/** The data that the fake can sign. */
-export const SIGNABLE: readonly Uint8Array[] = Array.from({ length: 30 }, (_, index) => Uint8Array.of(index));
+/** Data to sign, of which some has signatures with numbers that begin with zeros. */
+export const SIGNABLE: readonly Uint8Array<ArrayBuffer>[] = Array.from(
+  { length: 30 },
+  (_, index) => Uint8Array.of(index),
+);
 
 /** The client secret that the fake's sign-in service takes from client-1 of tenant-1. */
 export const CLIENT_SECRET = "fake-client-secret";
 
 const TOKEN = "fake-access-token";
 const LOGIN_HOST = "login.microsoftonline.com";
-const HASH: Readonly<Record<string, string>> = {
-  RS256: "sha256",
-  ES256: "sha256",
-  ES384: "sha384",
-  ES512: "sha512",
-};
+const DIGEST_BYTES: Readonly<Record<string, number>> = { RS256: 32, ES256: 32, ES384: 48, ES512: 64 };
 
 /** Starts a vault whose key is of this kind. */
 export async function startKeyVault(kind: FakeKeyKind): Promise<FakeKeyVault> {
@@ -95,7 +87,7 @@ export async function startKeyVault(kind: FakeKeyKind): Promise<FakeKeyVault> {
     }
     const { alg, value } = JSON.parse(await readText(request));
     const digest = Uint8Array.fromBase64(value, { alphabet: "base64url" });
-    const signature = signDigest(version, alg, digest).toBase64({ alphabet: "base64url", omitPadding: true });
+    const signature = signWith(version, alg, digest).toBase64({ alphabet: "base64url", omitPadding: true });
     return sendJson(response, 200, { kid, value: signature });
   };
 
@@ -175,17 +167,10 @@ function createKey(kind: FakeKeyKind): Omit<Version, "name"> {
   return { privateKey, jwk: publicKey.export({ format: "jwk" }) };
 }
 
-/**
- * A vault signs a digest that it is given, which node can't for EC; so the data is found by its digest.
- * RFC 7518 section 3.4 wants both EC numbers in full length.
- */
-function signDigest({ privateKey }: Version, algorithm: string, digest: Uint8Array): Uint8Array {
-  const hash = HASH[algorithm];
-  assert.ok(hash !== undefined, `unexpected algorithm ${algorithm}`);
+function signWith({ privateKey }: Version, algorithm: string, digest: Uint8Array): Uint8Array {
+  assert.equal(DIGEST_BYTES[algorithm], digest.length, `unexpected algorithm ${algorithm}`);
   assert.equal(algorithm.startsWith("RS"), privateKey.asymmetricKeyType === "rsa");
-  const data = SIGNABLE.find((data) => createHash(hash).update(data).digest().toHex() === digest.toHex());
-  assert.ok(data !== undefined, "digest of unknown data");
-  return sign(hash, data, { key: privateKey, dsaEncoding: "ieee-p1363" });
+  return signDigest(privateKey, digest);
 }
 
 async function readText(request: IncomingMessage): Promise<string> {

@@ -1,7 +1,7 @@
 import { HOST, type Stage } from "../stage/stage.ts";
 import { load, type LoadResult } from "./http_load.ts";
 import { hostName } from "./large_config.ts";
-import { putLargePolicy } from "./large_stage.ts";
+import { putLargePolicy, twoLargeConfigs } from "./large_stage.ts";
 import type { Row } from "./row.ts";
 import { signLoad } from "./sign_request.ts";
 import { median, quantile } from "./statistics.ts";
@@ -56,9 +56,7 @@ async function benchGrantChurn(stage: Stage): Promise<Row> {
 export async function benchReload(stage: Stage): Promise<Row> {
   const config = stage.init.signer_config;
   await putLargePolicy(config);
-  const texts = [await Deno.readTextFile(config), ""];
-  texts[1] = texts[0]?.replace(`"principal": "host:${hostName(7)}"`, `"principal": "host:changed"`) ?? "";
-  if (texts[0] === texts[1]) throw new Error("the second config is the same");
+  const texts = await twoLargeConfigs(config);
   await using _signer = await stage.startSigner();
   const operator = await stage.signerClient("operator");
   return await underPressure(stage, hostName(0), "reloads of 10,000 hosts", async (n) => {

@@ -5,7 +5,7 @@ import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/shared/config/si
 import { type BrokerFrontend, brokerPermissions, brokerRunOptions } from "@gateway/shared/permissions/broker";
 import { controlPlanePermissions } from "@gateway/shared/permissions/control_plane";
 import { formatFlags, type PermissionSet } from "@gateway/shared/permissions/set";
-import { signerPermissions } from "@gateway/shared/permissions/signer";
+import { SIGNER_RUN_OPTIONS, signerPermissions } from "@gateway/shared/permissions/signer";
 
 /** The folder that holds the workspace's members. */
 export const ROOT = new URL("../../", import.meta.url).pathname;
@@ -16,6 +16,8 @@ export interface ServiceCommand {
   readonly permissions: PermissionSet;
   /** Arguments for the deno executable. */
   readonly args: readonly string[];
+  /** Environment variables beside those of this process. */
+  readonly env?: Readonly<Record<string, string>>;
   /** `host:port` of the monitor listener; empty when there is none. */
   readonly monitor: string;
 }
@@ -32,7 +34,13 @@ export async function signerCommand(configPath: string): Promise<ServiceCommand>
   return {
     name: "signer",
     permissions,
-    args: ["run", ...formatFlags(permissions), `${ROOT}signer/main.ts`, "--config", configPath],
+    args: [
+      "run",
+      ...formatFlags(permissions, SIGNER_RUN_OPTIONS),
+      `${ROOT}signer/main.ts`,
+      "--config",
+      configPath,
+    ],
     monitor: config.monitor_listen,
   };
 }

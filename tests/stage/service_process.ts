@@ -41,7 +41,7 @@ export class ServiceProcess implements AsyncDisposable {
       stdin: "piped",
       stdout: "null",
       stderr: "piped",
-      env: { NO_COLOR: "1" },
+      env: { ...command.env, NO_COLOR: "1" },
     }).spawn();
     return new ServiceProcess(command, child);
   }

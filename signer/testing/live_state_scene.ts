@@ -1,0 +1,77 @@
+import assert from "node:assert/strict";
+import { ChangeLock } from "@gateway/shared/change_lock";
+import type { StateStore } from "@gateway/shared/state/store";
+import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FixedRandom } from "@gateway/shared/testing/fixed_random";
+import { SAMPLE_NOW } from "@gateway/shared/testing/sample_grant";
+import type { FreezeSubject } from "@gateway/shared/wire/freeze";
+import type { GrantDraft, WaiverDraft } from "../live_changes.ts";
+import { LiveState } from "../live_state.ts";
+import { FailingStore } from "./failing_store.ts";
+
+/** A grant for everyone on `web01`. */
+export const GRANT: GrantDraft = {
+  host: "web01",
+  allow: ["^id$"],
+  caller: "",
+  endUser: "",
+  ttlSeconds: 60,
+  approver: "operator",
+};
+
+/** A waiver that is learned of an approved command of {@linkcode IDENTITY}. */
+export const WAIVER: WaiverDraft = {
+  host: "web01",
+  caller: "broker-1",
+  endUser: "alice",
+  peer: "control-plane",
+  sudo: true,
+  sudoUser: "",
+  command: "systemctl restart nginx",
+  gate: "approved",
+  ttlSeconds: 60,
+  maxTtlSeconds: 0,
+  approver: "boss",
+  approvalId: "a1",
+};
+
+/** Who asks, for whom, and through whom. */
+export const IDENTITY = { caller: "broker-1", endUser: "alice", peer: "control-plane" };
+
+/** The caller of {@linkcode IDENTITY}, to be frozen. */
+export const CALLER = { kind: "caller", value: "broker-1" } as const;
+
+/** The end user of {@linkcode IDENTITY}, to be frozen. */
+export const USER = { kind: "end_user", value: "alice" } as const;
+
+/** A freeze by an operator. */
+export const freezeOf = (subject: FreezeSubject) => ({ ...subject, reason: "INC-1", frozenBy: "operator" });
+
+/** Records a change. */
+export const recorded = () => Promise.resolve();
+
+/** Opens the live state of a store, with the changes that tests make most. */
+export async function openLiveState(store: StateStore = new FailingStore()) {
+  const clock = new FakeClock(SAMPLE_NOW);
+  const counts = { errors: 0, warnings: 0 };
+  const live = await LiveState.open({
+    store,
+    clock,
+    random: new FixedRandom(),
+    logger: { info() {}, warn: () => counts.warnings++, error() {} },
+    lock: new ChangeLock(),
+    onStoreError: () => counts.errors++,
+  });
+  const ids = () => live.listGrants().map(({ id }) => id);
+  const create = async (fields: Partial<GrantDraft> = {}) => {
+    const outcome = await live.createGrant({ ...GRANT, ...fields }, recorded);
+    assert(outcome.kind === "created");
+    return outcome.grant;
+  };
+  const learn = (fields: Partial<WaiverDraft> = {}) => live.learnWaiver({ ...WAIVER, ...fields }, recorded);
+  const freeze = (subject: FreezeSubject) => live.freeze(freezeOf(subject), recorded);
+  return { live, clock, counts, ids, create, learn, freeze };
+}
+
+/** A second start over the same store. */
+export const restart = (store: StateStore) => openLiveState(store);
