@@ -1,4 +1,4 @@
-import { AppError, ERROR_CODES, type ErrorCode } from "@gateway/shared/errors";
+import { AppError, AUDIT_UNAVAILABLE, ERROR_CODES, type ErrorCode } from "@gateway/shared/errors";
 import type { JsonClient, JsonClientRequest, JsonClientResponse } from "@gateway/shared/http/json_client";
 import { STATUS } from "@gateway/shared/http/problem";
 import { type RevocationEntry, revocationList } from "@gateway/shared/wire/freeze";
@@ -88,6 +88,11 @@ function refusalOf(
 ): Exclude<SignerAnswer<never>, { kind: "answered" }> {
   if (status === 404) return { kind: "unknown_route" };
   const { detail, code } = problem.safeParse(body).data ?? { detail: "", code: "" };
+  if (code === "audit_unavailable" && status === STATUS[code]) {
+    // The one fault of a signer that brokers are told by name: the text is fixed, and says what to mend.
+    const cause = new Error("the signer's audit log");
+    return { kind: "unreachable", error: new AppError(code, AUDIT_UNAVAILABLE, { cause }) };
+  }
   if (!isKept(status)) {
     return unreachable(`the signer could not answer (status ${status})`, new Error(detail));
   }

@@ -1,5 +1,6 @@
 import type { ApprovalStatus } from "@gateway/shared/wire/approval";
 import type { SignRequest } from "@gateway/shared/wire/sign";
+import type { Asker } from "./pending_count.ts";
 
 /** What became of an approval so far; that it expires is not kept but follows from the time. */
 export type ApprovalState =
@@ -14,6 +15,9 @@ export type ApprovalState =
     readonly learnTtlSeconds: number;
   }
   | { readonly kind: "denied"; readonly by: string; readonly at: number };
+
+/** The rule of an approval that no rule of the policy asks for: the guardrails found the request unusual. */
+export const BEHAVIOR_RULE = "behavior";
 
 /** The request that is signed once it is approved, without the end user's token: that is never kept. */
 export type StoredRequest = Omit<SignRequest, "bearer_token">;
@@ -32,7 +36,7 @@ export interface Approval {
   readonly sudo: boolean;
   /** Empty with `sudo`: root. */
   readonly sudoUser: string;
-  /** `require_approval:<regex>`, or `behavior`. */
+  /** `require_approval:<regex>`, or {@linkcode BEHAVIOR_RULE}. */
   readonly rule: string;
   /** What the guardrails found. */
   readonly anomalies: readonly string[];
@@ -76,6 +80,22 @@ export function hasAskedFor(
   name: string,
 ): boolean {
   return name === caller || name === endUser;
+}
+
+/** Why there is nothing that the signer could learn from an approval; `undefined` when there is. */
+export function nothingToLearn(
+  { rule, request }: { readonly rule: string; readonly request: Pick<StoredRequest, "dry_run"> },
+): string | undefined {
+  if (request.dry_run) return "it is asked whether the command may run, and nothing is signed";
+  return rule === BEHAVIOR_RULE ? "no rule wants it approved, it was only unusual" : undefined;
+}
+
+/**
+ * Whom an approval counts for while it is pending. An untrusted broker's word about its end user counts too: all
+ * that it can do is to divide that broker's own share.
+ */
+export function askerOf({ caller, request }: Pick<Approval, "caller" | "request">): Asker {
+  return { caller, endUser: request.end_user };
 }
 
 /** A request as it may be kept. Whatever the type says: a token that came along stays behind. */

@@ -1,3 +1,4 @@
+import { ChangeLock } from "@gateway/shared/change_lock";
 import type { Approval } from "./approval.ts";
 
 /** What an {@linkcode Entry} is made of. */
@@ -18,9 +19,12 @@ export class Entry {
   isCounted = false;
   /** Whether a poll is collecting it. */
   isClaimed = false;
+  /** Whether a poll was told that it has expired. */
+  isExpiryTold = false;
+  /** Held by one decision at a time. */
+  readonly decisions: ChangeLock = new ChangeLock();
   readonly #skew: number;
   #heldAt: number | undefined;
-  #last: Promise<unknown> = Promise.resolve();
   readonly #waiters = new Set<() => void>();
 
   constructor({ approval, bearerToken, skew }: EntryOptions) {
@@ -55,13 +59,6 @@ export class Entry {
   /** Lets its time go on, from where everyone's is. */
   letGo(): void {
     this.#heldAt = undefined;
-  }
-
-  /** Runs a step when all earlier ones have ended, however they ended. */
-  inTurn<T>(step: () => Promise<T>): Promise<T> {
-    const result = this.#last.then(step);
-    this.#last = result.catch(() => undefined);
-    return result;
   }
 
   /** Calls back, once, when something has become of it. */

@@ -1,77 +1,21 @@
-import type { Clock } from "@gateway/shared/clock";
-import type { ServiceLogger } from "@gateway/shared/log";
-import type { Random } from "@gateway/shared/random";
-import type { ApprovalRecord, ApprovalStatus } from "@gateway/shared/wire/approval";
-import { SteadyTime } from "../behavior/steady_time.ts";
-import type { ControlStore } from "../state/store.ts";
-import { type Approval, type ApprovalDraft, withoutToken } from "./approval.ts";
+import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import { SteadyTime } from "../steady_time.ts";
+import { type Approval, type ApprovalDraft, askerOf, withoutToken } from "./approval.ts";
 import { type Claim, HeldClaim } from "./claim.ts";
 import { Entry } from "./entry.ts";
 import { isSameKey } from "./key.ts";
+import type {
+  Claimant,
+  ClaimOutcome,
+  CreateOutcome,
+  DecideOutcome,
+  RegistryOptions,
+  WaitOptions,
+} from "./outcomes.ts";
 import { toRecord } from "./record.ts";
 import { Shelf } from "./shelf.ts";
+import { StorePurge } from "./store_purge.ts";
 import { consume, decide, type Verdict } from "./transitions.ts";
-
-export type { Claim } from "./claim.ts";
-
-/** What an {@linkcode ApprovalRegistry} works with. */
-export interface RegistryOptions {
-  /** Stays open when the registry is closed. */
-  readonly store: ControlStore;
-  readonly clock: Clock;
-  readonly random: Random;
-  /** How long a request waits for its decision, and a decision for its collection. */
-  readonly timeoutSeconds: number;
-  readonly maxPendingPerCaller: number;
-  readonly logger: ServiceLogger;
-  /** Called for every change that the store could not make (`statedb_errors_total`). */
-  readonly onStoreError: () => void;
-}
-
-/** What came of a request for approval. */
-export type CreateOutcome =
-  | { readonly kind: "parked"; readonly approval: Approval }
-  | { readonly kind: "too_many"; readonly limit: number };
-
-/** What came of a decision. */
-export type DecideOutcome =
-  | { readonly kind: "decided"; readonly approval: Approval }
-  | { readonly kind: "unknown" }
-  | { readonly kind: "not_pending"; readonly status: ApprovalStatus }
-  | { readonly kind: "self"; readonly approval: Approval };
-
-/** Who wants to collect. */
-export interface Claimant {
-  /** The CN of its certificate. */
-  readonly caller: string;
-  /** The key that the result has to be for, as an authorized_keys line; absent: whatever key was asked for. */
-  readonly publicKey?: string | undefined;
-}
-
-/** What came of a poll. */
-export type ClaimOutcome =
-  | {
-    readonly kind:
-      | "unknown"
-      | "not_owner"
-      | "wrong_key"
-      | "pending"
-      | "issuing"
-      | "denied"
-      | "expired"
-      | "consumed";
-  }
-  | { readonly kind: "claimed"; readonly claim: Claim };
-
-/** How long to wait. */
-export interface WaitOptions {
-  readonly ms: number;
-  /** Ends the wait early. */
-  readonly signal: AbortSignal;
-}
-
-/** How many approvals are removed from the store in one change, while requests wait. */
-const PURGE_BATCH = 200;
 
 /**
  * The approvals of this control plane: in memory for every answer, in the store for the next start. What is
@@ -83,14 +27,19 @@ export class ApprovalRegistry {
   readonly #timeoutMs: number;
   readonly #time: SteadyTime;
   readonly #shelf: Shelf;
-  #purging: Promise<void> = Promise.resolve();
-  #nextPurgeAt = -Infinity;
+  readonly #purge: StorePurge;
 
   private constructor(options: RegistryOptions) {
     this.#options = options;
     this.#timeoutMs = options.timeoutSeconds * 1000;
     this.#time = new SteadyTime(options.clock);
     this.#shelf = new Shelf(this.#timeoutMs);
+    this.#purge = new StorePurge({
+      remove: (ids) => this.#stored(options.store.deleteApprovals(ids)),
+      everyMs: this.#timeoutMs / 4,
+      clock: options.clock,
+      logger: options.logger,
+    });
   }
 
   /** Loads what the store holds; the tokens of end users are gone. */
@@ -107,8 +56,8 @@ export class ApprovalRegistry {
    */
   async create({ bearerToken, ...draft }: ApprovalDraft): Promise<CreateOutcome> {
     const now = this.#sweep();
-    const limit = this.#options.maxPendingPerCaller;
-    if (this.#shelf.pendingOf(draft.caller) >= limit) return { kind: "too_many", limit };
+    const tooMany = this.#shelf.findFullLimit(askerOf(draft), this.#options.maxPendingPerCaller);
+    if (tooMany !== undefined) return { kind: "too_many", ...tooMany };
     const createdAt = this.#time.onClock(now);
     const approval: Approval = {
       ...draft,
@@ -166,7 +115,7 @@ export class ApprovalRegistry {
   ): Promise<DecideOutcome> {
     const entry = this.#shelf.find(id, this.#time.now());
     if (entry === undefined) return { kind: "unknown" };
-    return await entry.inTurn(() => this.#decide(entry, verdict, audit));
+    return await entry.decisions.run(() => this.#decide(entry, verdict, audit));
   }
 
   /** Takes the right to collect, in one step: of many polls at once exactly one gets it. */
@@ -182,7 +131,17 @@ export class ApprovalRegistry {
     if (entry.isClaimed) return { kind: "issuing" };
     if (approval.state.kind === "consumed") return { kind: "consumed" };
     const status = this.#shelf.statusOf(entry, now);
-    return status === "approved" ? { kind: "claimed", claim: this.#claim(entry, now) } : { kind: status };
+    switch (status) {
+      case "approved":
+        return { kind: "claimed", claim: this.#claim(entry, now) };
+      case "expired": {
+        const isFirst = !entry.isExpiryTold;
+        entry.isExpiryTold = true;
+        return { kind: "expired", approval, isFirst };
+      }
+      default:
+        return { kind: status };
+    }
   }
 
   /**
@@ -217,8 +176,9 @@ export class ApprovalRegistry {
   /** Ends the waits there are; the store stays open, and nothing is left to do in it. */
   async close(): Promise<void> {
     for (const entry of this.#shelf.entries()) entry.wake();
-    this.#purge(this.#sweep());
-    await this.#purging;
+    const now = this.#sweep();
+    this.#purge.run(this.#shelf.takeForgotten(), now);
+    await this.#purge.ended();
   }
 
   async #load(): Promise<void> {
@@ -289,27 +249,8 @@ export class ApprovalRegistry {
   #sweep(): number {
     const now = this.#time.now();
     this.#shelf.sweep(now);
-    if (now >= this.#nextPurgeAt || this.#shelf.forgottenTotal >= PURGE_BATCH) this.#purge(now);
+    if (this.#purge.isDue(now, this.#shelf.forgottenTotal)) this.#purge.run(this.#shelf.takeForgotten(), now);
     return now;
-  }
-
-  /** Removes from the store what is forgotten: now and then, for what is left there is not loaded either. */
-  #purge(now: number): void {
-    this.#nextPurgeAt = now + this.#timeoutMs / 4;
-    const ids = this.#shelf.takeForgotten();
-    if (ids.length > 0) this.#purging = this.#purging.then(() => this.#removeAll(ids));
-  }
-
-  async #removeAll(ids: readonly string[]): Promise<void> {
-    try {
-      for (let from = 0; from < ids.length; from += PURGE_BATCH) {
-        // Requests come in between.
-        if (from > 0) await this.#options.clock.sleep(0);
-        await this.#stored(this.#options.store.deleteApprovals(ids.slice(from, from + PURGE_BATCH)));
-      }
-    } catch (error) {
-      this.#options.logger.warn("Cannot remove old approvals from the state store", { error });
-    }
   }
 
   async #stored<T>(change: Promise<T>): Promise<T> {

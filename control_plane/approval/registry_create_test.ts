@@ -61,10 +61,52 @@ Deno.test("the cap is each caller's own", async () => {
   const registry = await new RegistryScene().open({ maxPendingPerCaller: 2 });
   await park(registry);
   await park(registry);
-  assert.deepEqual(await registry.create(draftOf()), { kind: "too_many", limit: 2 });
+  assert.deepEqual(await registry.create(draftOf()), {
+    kind: "too_many",
+    limit: 2,
+    of: "caller",
+  });
   await park(registry, { caller: "broker-2" });
   assert.equal(registry.pendingCount(), 3);
 });
+
+/** What a broker asks for a person. */
+const of = (endUser: string, caller = "broker-1") => {
+  const draft = draftOf({ caller });
+  return { ...draft, request: { ...draft.request, end_user: endUser } };
+};
+
+Deno.test("one end user can't take all places of a broker: a quarter, trusted or not", async () => {
+  const registry = await new RegistryScene().open({ maxPendingPerCaller: 8 });
+  const kinds = [];
+  for (let count = 0; count < 3; count++) kinds.push((await registry.create(of("mallory"))).kind);
+  assert.deepEqual(kinds, ["parked", "parked", "too_many"]);
+  assert.deepEqual(await registry.create(of("mallory")), { kind: "too_many", limit: 2, of: "end user" });
+  for (const other of ["alice", "bob", "", "", ""]) await park(registry, of(other));
+  await park(registry, of("mallory", "broker-2"));
+  await park(registry, of("carol"));
+  assert.deepEqual(await registry.create(of("dave")), { kind: "too_many", limit: 8, of: "caller" });
+});
+
+Deno.test("the share of an end user counts what is pending: a decision, expiry and a restart", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open({ maxPendingPerCaller: 4 });
+  await scene.decide(registry, await park(registry, of("mallory")), { approve: false });
+  await park(registry, of("mallory"));
+  const restarted = await scene.open({ maxPendingPerCaller: 4 });
+  assert.equal((await restarted.create(of("mallory"))).kind, "too_many");
+  await scene.clock.advance(TIMEOUT_MS + 1);
+  await park(restarted, of("mallory"));
+});
+
+Deno.test.each([{ limit: 1 }, { limit: 2 }, { limit: 3 }])(
+  "a limit of $limit leaves each end user one place",
+  async ({ limit }) => {
+    const registry = await new RegistryScene().open({ maxPendingPerCaller: limit });
+    await park(registry, of("alice"));
+    assert.equal((await registry.create(of("alice"))).kind, "too_many");
+  },
+);
 
 Deno.test("of many requests at the same instant no more than the cap get through", async () => {
   const scene = new RegistryScene();

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { park, RegistryScene, TIMEOUT_MS } from "../testing/registry_scene.ts";
 import { draftOf } from "../testing/sample_approval.ts";
-import type { ClaimOutcome } from "./registry.ts";
+import type { ClaimOutcome } from "./outcomes.ts";
 
 const APPROVALS = 3;
 const MAX_PENDING = APPROVALS + 2;

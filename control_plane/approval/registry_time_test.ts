@@ -41,6 +41,7 @@ Deno.test("an approved one that was decided early expires before it is forgotten
 Deno.test.each([
   { name: "pending" },
   { name: "denied", verdict: { approve: false } },
+  { name: "approved", verdict: {} },
   { name: "consumed", verdict: {} },
 ])("a $name one is known until twice the timeout, and forgotten then (A7)", async ({ name, verdict }) => {
   const scene = new RegistryScene();
@@ -50,13 +51,29 @@ Deno.test.each([
   if (name === "consumed") await take(registry, approval).consume(scene.granted);
   const kind = poll(registry, approval);
   await scene.clock.advance(2 * TIMEOUT_MS);
-  assert.equal(poll(registry, approval), name === "pending" ? "expired" : kind);
+  assert.equal(poll(registry, approval), ["pending", "approved"].includes(name) ? "expired" : kind);
   assert.equal(registry.list().length, 1);
   await scene.clock.advance(1);
   // A lookup by itself does not have to wait for a list.
   assert.deepEqual([poll(registry, approval), registry.find(approval.id)], ["unknown", undefined]);
   assert.equal((await scene.decide(registry, approval)).kind, "unknown");
   assert.deepEqual(registry.list(), []);
+});
+
+Deno.test("what is decided and never collected, for its broker is gone, takes no place and is forgotten (A7)", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open({ maxPendingPerCaller: 2 });
+  for (let round = 0; round < 50; round++) {
+    for (const approve of [true, false]) {
+      await scene.decide(registry, await park(registry), { approve });
+    }
+    await scene.clock.advance(TIMEOUT_MS);
+    assert.ok(registry.list().length <= 6, String(registry.list().length));
+  }
+  await scene.clock.advance(3 * TIMEOUT_MS);
+  assert.equal(registry.list().length, 0);
+  await registry.close();
+  assert.deepEqual(await scene.store.loadApprovals(-Infinity), []);
 });
 
 Deno.test("the store is purged too, now and then", async () => {

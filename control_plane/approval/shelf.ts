@@ -1,8 +1,8 @@
 import type { ApprovalStatus } from "@gateway/shared/wire/approval";
 import { AgeQueue } from "./age_queue.ts";
-import { statusOf } from "./approval.ts";
+import { askerOf, statusOf } from "./approval.ts";
 import type { Entry } from "./entry.ts";
-import { PendingCount } from "./pending_count.ts";
+import { type Asker, type FullLimit, PendingCount } from "./pending_count.ts";
 import { isPurgeable, type Timing } from "./transitions.ts";
 
 /**
@@ -27,9 +27,9 @@ export class Shelf {
     return this.#pending.total;
   }
 
-  /** How many of a caller are pending. */
-  pendingOf(caller: string): number {
-    return this.#pending.of(caller);
+  /** The limit that one more request of somebody would exceed. */
+  findFullLimit(asker: Asker, maxPerCaller: number): FullLimit | undefined {
+    return this.#pending.findFullLimit(asker, maxPerCaller);
   }
 
   /** All of them. */
@@ -54,14 +54,14 @@ export class Shelf {
   /** Counts an entry as pending, also before it is added. */
   count(entry: Entry): void {
     entry.isCounted = true;
-    this.#pending.add(entry.approval.caller);
+    this.#pending.add(askerOf(entry.approval));
   }
 
   /** Counts an entry off, for it is not pending any more; whoever waits for that is told. */
   settle(entry: Entry): void {
     if (!entry.isCounted) return;
     entry.isCounted = false;
-    this.#pending.remove(entry.approval.caller);
+    this.#pending.remove(askerOf(entry.approval));
     entry.wake();
   }
 

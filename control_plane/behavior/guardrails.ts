@@ -3,7 +3,7 @@ import type { BehaviorConfig, BehaviorMode } from "@gateway/shared/config/contro
 import type { ServiceLogger } from "@gateway/shared/log";
 import type { StoredBaseline } from "../state/store.ts";
 import { type BaselineStore, BaselineWriter } from "./baseline_writer.ts";
-import { SteadyTime } from "./steady_time.ts";
+import { SteadyTime } from "../steady_time.ts";
 import { type Baseline, type BehaviorRequest, type Finding, Tracker } from "./tracker.ts";
 
 /** What the guardrails say of a request. What happens then is the caller's part; in observe, nothing. */

@@ -85,6 +85,31 @@ Deno.test.each<{ name: string; decision: unknown }>([
   assert.equal(plane.registry.pendingCount(), 1);
 });
 
+Deno.test.each<{ name: string; request: Record<string, unknown>; detail: RegExp }>([
+  {
+    name: "the check of a session's command",
+    request: { purpose: "session", session_mode: "exec", dry_run: true, preflight: true, host: "web02" },
+    detail: /^nothing to learn: it is asked whether the command may run.*; approve it without learn$/,
+  },
+  {
+    name: "what was only unusual",
+    request: { command: "df", host: "web02" },
+    detail: /^nothing to learn: no rule wants it approved.*; approve it without learn$/,
+  },
+])("POST /v1/approvals/{id} does not claim to learn from $name: 400", async ({ request, detail }) => {
+  const plane = await startControlPlane({ behavior: { mode: "enforce" } });
+  assert.equal((await plane.sign()).status, 200);
+  const id = await plane.park(request);
+  const { status, body } = await plane.decide(id, { approve: true, learn: true, ttl_seconds: 60 });
+  assert.equal(status, 400);
+  assert.match(String(body.detail), detail);
+  assert.deepEqual([plane.registry.pendingCount(), last(plane.log)?.outcome], [1, "approval-required"]);
+  const approved = await plane.decide(id, { approve: true });
+  assert.deepEqual([approved.status, last(plane.log)?.outcome], [200, "approval-decision-allow"]);
+  assert.equal((await plane.poll(id)).status, 200);
+  assert.equal(plane.signer.signed.at(-1)?.learn_ttl_seconds, 0);
+});
+
 Deno.test.each<{ name: string; decision: unknown }>([
   { name: "no JSON", decision: "{" },
   { name: "a string for approve", decision: { approve: "true" } },

@@ -2,7 +2,7 @@ import { AppError } from "@gateway/shared/errors";
 import type { SignRequest, SignResponse } from "@gateway/shared/wire/sign";
 import type { ControlPlanePorts } from "../app.ts";
 import type { Approval } from "../approval/approval.ts";
-import type { Claim } from "../approval/registry.ts";
+import type { Claim } from "../approval/claim.ts";
 import { approvedRequest, outcomeOf } from "../forward.ts";
 import { faultOf } from "../signer_client.ts";
 import { answer } from "./answer.ts";

@@ -2,7 +2,7 @@ import type { AuditEntry } from "@gateway/shared/audit/entry";
 import { AppError } from "@gateway/shared/errors";
 import type { ApprovalDecision, ApprovalRecord } from "@gateway/shared/wire/approval";
 import type { ControlPlanePorts } from "../app.ts";
-import type { Approval } from "../approval/approval.ts";
+import { type Approval, nothingToLearn } from "../approval/approval.ts";
 import { elevationOf } from "./elevation.ts";
 
 /** An approver's decision on one approval. */
@@ -18,7 +18,7 @@ export interface DecideRequest {
  * a denial counts also where it can't be recorded.
  *
  * @returns the approval as it is now
- * @throws {AppError} `invalid_request` for learning without a time, `forbidden` for one's own request, `conflict`
+ * @throws {AppError} `invalid_request` for learning without a time or where there is nothing to learn, `forbidden` for one's own request, `conflict`
  * for one that is unknown or not pending, `audit_unavailable` when nothing was decided
  */
 export async function decideApproval(
@@ -29,6 +29,7 @@ export async function decideApproval(
   if (learn && decision.ttl_seconds <= 0) {
     throw new AppError("invalid_request", "learn requires ttl_seconds > 0");
   }
+  if (learn) refuseToLearnNothing(ports, id);
   const decided = await ports.registry.decide(
     id,
     { approver, approve: decision.approve, learnTtlSeconds: learn ? decision.ttl_seconds : 0 },
@@ -57,6 +58,14 @@ export async function decideApproval(
     default:
       return decided satisfies never;
   }
+}
+
+/** Who is told that something was learned must be able to count on it. */
+function refuseToLearnNothing({ registry }: ControlPlanePorts, id: string): void {
+  const approval = registry.find(id);
+  const problem = approval && nothingToLearn(approval);
+  if (problem === undefined) return;
+  throw new AppError("invalid_request", `nothing to learn: ${problem}; approve it without learn`);
 }
 
 /** What the records of an approval have in common. */

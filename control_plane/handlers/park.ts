@@ -38,7 +38,7 @@ export async function park(
     },
   );
   if (created.kind === "too_many") {
-    const err = `${created.limit} requests of this caller wait for approval`;
+    const err = `${created.limit} requests of this ${created.of} wait for approval`;
     await ports.record({ ...entry, outcome: "rate-limited", err });
     throw new AppError("rate_limited", err, { retryAfterSeconds: ports.config.approval.timeout_seconds });
   }

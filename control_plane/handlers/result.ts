@@ -4,6 +4,8 @@ import { problemResponse } from "@gateway/shared/http/problem";
 import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
 import type { ApprovalWaiting } from "@gateway/shared/wire/approval";
 import type { ControlPlanePorts } from "../app.ts";
+import type { Approval } from "../approval/approval.ts";
+import type { ClaimOutcome } from "../approval/outcomes.ts";
 import { requireSigner } from "../roles.ts";
 import { answer } from "./answer.ts";
 import { collect } from "./collect.ts";
@@ -43,24 +45,15 @@ export async function handleResult(
         break;
       }
       default:
-        return await refuse(ports, id, claimed.kind);
+        return await refuse(ports, claimed);
     }
   }
 }
 
-type Refusal = Exclude<
-  ReturnType<ControlPlanePorts["registry"]["claim"]>["kind"],
-  "claimed" | "pending" | "issuing"
->;
+type Refusal = Exclude<ClaimOutcome, { readonly kind: "claimed" | "pending" | "issuing" }>;
 
-async function refuse(ports: ControlPlanePorts, id: string, kind: Refusal): Promise<never> {
-  const record = async (outcome: string) => {
-    const approval = ports.registry.find(id);
-    if (approval === undefined) return;
-    const by = approval.state.kind === "pending" ? "" : approval.state.by;
-    await ports.record({ ...entryOf(approval, by), outcome });
-  };
-  switch (kind) {
+async function refuse(ports: ControlPlanePorts, refusal: Refusal): Promise<never> {
+  switch (refusal.kind) {
     case "unknown":
       throw new AppError("not_found", "unknown request");
     case "not_owner":
@@ -68,16 +61,21 @@ async function refuse(ports: ControlPlanePorts, id: string, kind: Refusal): Prom
     case "wrong_key":
       throw new AppError("invalid_request", "invalid pubkey");
     case "denied":
-      await record("approval-denied");
+      // On record since the decision.
       throw new AppError("denied", "approval denied");
     case "expired":
-      await record("approval-timeout");
+      if (refusal.isFirst) await recordExpiry(ports, refusal.approval);
       throw new AppError("timeout", "approval expired");
     case "consumed":
       throw new AppError("gone", "approval already used");
     default:
-      return kind satisfies never;
+      return refusal satisfies never;
   }
+}
+
+async function recordExpiry(ports: ControlPlanePorts, approval: Approval): Promise<void> {
+  const by = approval.state.kind === "pending" ? "" : approval.state.by;
+  await ports.record({ ...entryOf(approval, by), outcome: "approval-timeout" });
 }
 
 function parseQuery(

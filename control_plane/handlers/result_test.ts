@@ -122,12 +122,14 @@ Deno.test("GET /v1/sign/result/{id} of an unknown id is 404", async () => {
   assert.deepEqual([status, body.detail], [404, "unknown request"]);
 });
 
-Deno.test("GET /v1/sign/result/{id} of a denied one is 403, and recorded", async () => {
+Deno.test("GET /v1/sign/result/{id} of a denied one is 403, as often as it is asked, recorded by the decision alone", async () => {
   const { plane, id } = await startParked();
   await plane.decide(id, { approve: false });
-  const { status, body } = await plane.poll(id);
-  assert.deepEqual([status, body.detail], [403, "approval denied"]);
-  assert.deepEqual(plane.outcomes(), ["approval-required", "approval-denied", "approval-denied"]);
+  for (let count = 0; count < 3; count++) {
+    const { status, body } = await plane.poll(id);
+    assert.deepEqual([status, body.detail], [403, "approval denied"]);
+  }
+  assert.deepEqual(plane.outcomes(), ["approval-required", "approval-denied"]);
   assert.equal(plane.log.entries.at(-1)?.approved_by, "approver-1");
 });
 
@@ -138,7 +140,9 @@ Deno.test("GET /v1/sign/result/{id} of one that nobody decided in time is 408, l
   await plane.clock.advance(1);
   const { status, body } = await plane.poll(id);
   assert.deepEqual([status, body.detail], [408, "approval expired"]);
-  assert.equal(plane.log.entries.at(-1)?.outcome, "approval-timeout");
+  const polls = await Promise.all(["", "?wait=8", ""].map((query) => plane.poll(id, "broker-1", query)));
+  assert.deepEqual(polls.map(({ status }) => status), [408, 408, 408]);
+  assert.deepEqual(plane.outcomes(), ["approval-required", "approval-timeout"], "recorded once");
   await plane.clock.advance(120_000);
   assert.equal((await plane.poll(id)).status, 404);
 });
@@ -146,14 +150,17 @@ Deno.test("GET /v1/sign/result/{id} of one that nobody decided in time is 408, l
 Deno.test("GET /v1/sign/result/{id} of one that nobody collected in time is 408 (A5)", async () => {
   const { plane, id } = await startApproved();
   await plane.clock.advance(120_001);
-  assert.equal((await plane.poll(id)).status, 408);
+  for (let count = 0; count < 3; count++) assert.equal((await plane.poll(id)).status, 408);
   assert.equal(plane.signer.signed.length, 1, "the signer is not asked");
+  const timeouts = plane.log.entries.filter(({ outcome }) => outcome === "approval-timeout");
+  assert.deepEqual(timeouts.map(({ approved_by }) => approved_by), ["approver-1"], "recorded once");
 });
 
 Deno.test.each<{ name: string; reply: FakeReply; err: string }>([
   { name: "refuses", reply: refusal(403, "denied", "host removed"), err: "host removed" },
   { name: "is too busy", reply: refusal(429, "rate_limited", "too many"), err: "too many" },
   { name: "fails", reply: refusal(500, "internal", "x"), err: "status 500" },
+  { name: "has no audit log", reply: refusal(500, "audit_unavailable", "x"), err: "audit unavailable" },
   { name: "gives nothing", reply: { body: {} }, err: "signing after approval failed" },
   {
     name: "does not accept approvals from here",
@@ -203,6 +210,26 @@ Deno.test("GET /v1/sign/result/{id} withholds what cannot be recorded (closed), 
   plane.log.failing = false;
   assert.equal((await plane.poll(id)).status, 200);
   assert.ok(plane.counts.blocked > 0);
+});
+
+Deno.test("the signer is asked to learn only what is on record as learned (A12)", async () => {
+  const { plane, id } = await startParked();
+  const decision = { approve: true, learn: true, ttl_seconds: 60 };
+  plane.log.failing = true;
+  assert.equal((await plane.decide(id, decision)).status, 500);
+  assert.equal((await plane.poll(id)).status, 202);
+  plane.log.failing = false;
+  await plane.decide(id, decision);
+  assert.equal(plane.outcomes().at(-1), "approval-decision-allow-learn");
+  plane.log.failing = true;
+  assert.equal((await plane.poll(id)).status, 500, "the grant can't be recorded");
+  plane.log.failing = false;
+  assert.equal((await plane.poll(id)).status, 200);
+  assert.deepEqual(
+    plane.signer.signed.slice(1).map((sent) => [sent.learn_ttl_seconds, sent.learn_approval_id]),
+    [[60, id], [60, id]],
+    "the second time the signer renews the same waiver",
+  );
 });
 
 Deno.test("GET /v1/sign/result/{id} in fail mode open serves without a record", async () => {

@@ -4,6 +4,7 @@ import { readJsonBody } from "@gateway/shared/http/body";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import { type SignRequest, signRequest } from "@gateway/shared/wire/sign";
 import type { ControlPlanePorts } from "../app.ts";
+import { BEHAVIOR_RULE } from "../approval/approval.ts";
 import type { Verdict } from "../behavior/guardrails.ts";
 import { forwardedRequest, outcomeOf } from "../forward.ts";
 import { requireSigner } from "../roles.ts";
@@ -119,9 +120,20 @@ async function escalate(asked: Asked, verdict: Anomalous): Promise<Response> {
     await ports.record({ ...entryOf(asked), outcome: "denied", anomaly, err });
     throw new AppError("denied", "command not allowed");
   }
+  const { require_approval: isGated = false, matched_rule = "" } = answered.value.decision ?? {};
+  if (request.dry_run && isGated) {
+    // The broker runs in no session what a human has to approve: nobody is asked in vain.
+    await ports.recordSoon({
+      ...entryOf(asked),
+      policy_rule: matched_rule,
+      anomaly,
+      outcome: "forwarded",
+      dry_run: true,
+    });
+    return answer(outcome.response);
+  }
   // One approval serves both: who gives it must not overlook that the policy asks for it too.
-  const { require_approval, matched_rule = "" } = answered.value.decision ?? {};
-  const rule = require_approval === true && matched_rule !== "" ? matched_rule : "behavior";
+  const rule = isGated && matched_rule !== "" ? matched_rule : BEHAVIOR_RULE;
   return await park(asked, { rule, anomalies: verdict.anomalies });
 }
 
@@ -133,7 +145,7 @@ async function fail(asked: Asked, answered: NoAnswer, anomaly = ""): Promise<nev
 
 function failureOf({ code }: AppError): string {
   if (code === "rate_limited") return "rate-limited";
-  return code === "upstream_failure" ? "error" : "denied";
+  return code === "upstream_failure" || code === "audit_unavailable" ? "error" : "denied";
 }
 
 /** What all records of a request say. */

@@ -157,6 +157,25 @@ Deno.test("a preflight that needs approval teaches nothing: the broker runs noth
   assert.equal((await plane.sign({ command: "df" })).status, 200, "still the first request of its subject");
 });
 
+Deno.test("enforce: an unusual preflight that a rule gates gets its decision, and no human is asked in vain", async () => {
+  const plane = await startControlPlane(enforce());
+  await plane.sign();
+  const decision = { allowed: true, require_approval: true, matched_rule: "require_approval:^rm" };
+  plane.signer.reply = () => ({ body: { decision } });
+  for (let count = 0; count < 2; count++) {
+    const { status, body } = await plane.sign({ command: "rm x", dry_run: true, preflight: true });
+    assert.deepEqual([status, body.decision], [200, decision]);
+  }
+  assert.deepEqual(plane.notified, []);
+  const entry = plane.log.entries.at(-1);
+  assert.deepEqual([entry?.outcome, entry?.dry_run, entry?.policy_rule, entry?.anomaly], [
+    "forwarded",
+    true,
+    "require_approval:^rm",
+    "new-command:rm",
+  ]);
+});
+
 Deno.test("a broker that is not trusted cannot become another subject by its end user (I12)", async () => {
   const plane = await startControlPlane(enforce());
   await plane.sign({ end_user: "alice" });

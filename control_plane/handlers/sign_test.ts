@@ -142,10 +142,18 @@ Deno.test.each<{
   },
   {
     name: "500",
-    reply: refusal(500, "audit_unavailable", "audit unavailable"),
+    reply: refusal(500, "internal", "disk /dev/sda1 is full"),
     status: 502,
     code: "upstream_failure",
     detail: "the signer could not answer (status 500)",
+    outcome: "error",
+  },
+  {
+    name: "500 for its audit log",
+    reply: refusal(500, "audit_unavailable", "audit unavailable: /dev/sda1 is full"),
+    status: 500,
+    code: "audit_unavailable",
+    detail: "audit unavailable",
     outcome: "error",
   },
   {
@@ -294,6 +302,18 @@ Deno.test("POST /v1/sign bounds what waits for one caller: 429", async () => {
   assert.equal(refused?.headers.get("retry-after"), "120");
   assert.equal(plane.notified.length, 3);
   assert.equal((await plane.sign({ command: "rm x" }, "broker-2")).status, 202, "others are not affected");
+});
+
+Deno.test("POST /v1/sign bounds what waits for one end user: the others of the broker still get a place", async () => {
+  const plane = await startControlPlane({ approval: { callers: ["approver-1"], max_pending_per_caller: 8 } });
+  plane.signer.reply = gate;
+  const ask = (end_user: string) => plane.sign({ command: "rm x", end_user }, "broker-2");
+  const answers = await Promise.all(Array.from({ length: 10 }, () => ask("mallory")));
+  assert.equal(answers.filter(({ status }) => status === 202).length, 2);
+  const { status, body } = await ask("mallory");
+  assert.deepEqual([status, body.detail], [429, "2 requests of this end user wait for approval"]);
+  assert.equal(plane.log.entries.at(-1)?.outcome, "rate-limited");
+  assert.equal((await ask("alice")).status, 202);
 });
 
 Deno.test("POST /v1/sign that cannot be stored is 500 and nobody is asked", async () => {

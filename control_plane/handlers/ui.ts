@@ -2,14 +2,16 @@ import { AppError } from "@gateway/shared/errors";
 import { readBodyBytes } from "@gateway/shared/http/body_bytes";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import { describeProblem } from "@gateway/shared/http/problem";
+import type { ApprovalRecord } from "@gateway/shared/wire/approval";
 import type { ControlPlanePorts } from "../app.ts";
-import type { Approval } from "../approval/approval.ts";
+import { type Approval, nothingToLearn } from "../approval/approval.ts";
 import { mayApprove, requireApprover } from "../roles.ts";
 import { type DetailPage, renderDetailPage } from "../ui/detail_page.ts";
 import { renderErrorPage } from "../ui/error_page.ts";
 import { renderListPage } from "../ui/list_page.ts";
 import { LIST_PATH, pageHeaders } from "../ui/page.ts";
 import { enteredTtl, parseDecisionForm } from "../ui/parse_decision.ts";
+import { isOwnRequest } from "../ui/request_text.ts";
 import { checkSameOrigin } from "../ui/same_origin.ts";
 import { decideApproval } from "./decide.ts";
 
@@ -101,18 +103,28 @@ async function readForm(request: Request): Promise<string> {
 }
 
 function renderDetail(
-  { registry, clock }: ControlPlanePorts,
+  ports: ControlPlanePorts,
   peer: Peer,
   approval: Approval,
   attempt: Pick<DetailPage, "problem" | "entered"> = {},
 ): string {
+  const record = ports.registry.describe(approval);
   return renderDetailPage({
-    approval: registry.describe(approval),
+    approval: record,
     asked: approval.request,
     approver: peer.caller,
-    now: clock.now(),
+    now: ports.clock.now(),
+    nothingToLearn: nothingToLearn(approval),
+    next: record.status === "pending" ? undefined : findNext(ports, peer.caller),
     ...attempt,
   });
+}
+
+/** What an approver may decide and has the least time left for: the oldest. */
+function findNext({ registry }: ControlPlanePorts, approver: string): ApprovalRecord | undefined {
+  return registry.list().map((each) => registry.describe(each)).findLast((each) =>
+    each.status === "pending" && !isOwnRequest(each, approver)
+  );
 }
 
 /** Failures as pages for those who read pages; programs get the problem that they get everywhere. */

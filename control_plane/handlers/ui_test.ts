@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { gate } from "../testing/fake_signer.ts";
+import { allow, gate } from "../testing/fake_signer.ts";
 import { startControlPlane } from "../testing/memory_control_plane.ts";
 import { pageHeaders } from "../ui/page.ts";
 
@@ -148,6 +148,35 @@ Deno.test.each([
     assert.deepEqual([entry?.outcome, entry?.approved_by, entry?.approval_id], [outcome, "approver-1", id]);
   },
 );
+
+Deno.test("the page of what was only unusual offers nothing to learn, and its form refuses it all the same: 400", async () => {
+  const { sign, signer, park, page, submit, registry } = await startPages({ behavior: { mode: "enforce" } });
+  signer.reply = allow;
+  assert.equal((await sign()).status, 200);
+  const path = `/ui/approvals/${await park({ command: "df", host: "web02" })}`;
+  assert.doesNotMatch((await page(path)).text, /value="learn"/);
+  const { status, text } = await submit("decision=learn&ttl=900", { path });
+  assert.equal(status, 400);
+  assert.match(text, /role="alert"[^>]*>Not done: <[^>]*>nothing to learn: /);
+  assert.equal(registry.pendingCount(), 2);
+});
+
+Deno.test("the page of a decided request leads to the oldest other that its reader may decide", async () => {
+  const { park, page, submit, clock, id } = await startPages();
+  const next = async (cn = "approver-1") =>
+    /id="next" href="\/ui\/approvals\/([0-9a-f]+)"/.exec((await page(`/ui/approvals/${id}`, cn)).text)?.[1];
+  await clock.advance(1000);
+  const own = await park({}, "both");
+  await clock.advance(1000);
+  const other = await park();
+  assert.equal(await next(), undefined, "not while it is pending");
+  await submit("decision=deny");
+  assert.deepEqual([await next(), await next("both")], [own, other]);
+  await submit("decision=deny", { path: `/ui/approvals/${own}` });
+  assert.equal(await next(), other);
+  await submit("decision=deny", { path: `/ui/approvals/${other}` });
+  assert.equal(await next(), undefined);
+});
 
 Deno.test.each<{ name: string; headers: Record<string, string>; status: number }>([
   { name: "of our page", headers: {}, status: 303 },

@@ -2,12 +2,9 @@ import assert from "node:assert/strict";
 import { systemRandom } from "@gateway/shared/random";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import type { Approval, ApprovalDraft } from "../approval/approval.ts";
-import {
-  ApprovalRegistry,
-  type Claim,
-  type DecideOutcome,
-  type RegistryOptions,
-} from "../approval/registry.ts";
+import type { Claim } from "../approval/claim.ts";
+import type { DecideOutcome, RegistryOptions } from "../approval/outcomes.ts";
+import { ApprovalRegistry } from "../approval/registry.ts";
 import type { Verdict } from "../approval/transitions.ts";
 import { FailingControlStore } from "./failing_control_store.ts";
 import { draftOf } from "./sample_approval.ts";

@@ -16,12 +16,23 @@ const UNITS = [["60", "minutes"], ["3600", "hours"], ["86400", "days"]] as const
 
 const DEFAULT: EnteredTtl = { ttl: "3600", amount: "2", unit: "3600" };
 
+/** What a form depends on beside the request's record. */
+export interface FormOptions {
+  /** What the reader had entered. */
+  readonly entered?: EnteredTtl | undefined;
+  /** Why the signer could learn nothing from an approval; absent: it could. */
+  readonly nothingToLearn?: string | undefined;
+}
+
 /**
  * The form of a request that the reader may decide; it works without scripts. Enter in a field decides nothing:
  * it would press the first button, which is disabled. (From a radio button or a checkbox Chromium would go on to the
  * next one, and approve; so there are none.)
  */
-export function renderDecisionForm(approval: ApprovalRecord, entered: EnteredTtl = DEFAULT): Html {
+export function renderDecisionForm(
+  approval: ApprovalRecord,
+  { entered = DEFAULT, nothingToLearn }: FormOptions,
+): Html {
   const id = encodeURIComponent(approval.id.toWellFormed());
   return markup`<form method="post" action="${LIST_PATH}/${id}" data-api="/v1/approvals/${id}" novalidate autocomplete="off">
 <button type="submit" disabled hidden></button>
@@ -29,7 +40,16 @@ export function renderDecisionForm(approval: ApprovalRecord, entered: EnteredTtl
 <button type="submit" id="approve" name="decision" value="approve" class="approve">Approve this once</button>
 <button type="submit" id="deny" name="decision" value="deny" class="deny">Deny</button>
 </div>
-<fieldset aria-describedby="learn-help">
+${
+    nothingToLearn === undefined
+      ? renderLearning(approval, entered)
+      : markup`<p class="note">To be approved once only: there is nothing to learn, for ${nothingToLearn}.</p>`
+  }
+</form>`;
+}
+
+function renderLearning(approval: ApprovalRecord, entered: EnteredTtl): Html {
+  return markup`<fieldset aria-describedby="learn-help">
 <legend>Or approve it for a while</legend>
 <p class="note" id="learn-help">${renderScope(approval)}</p>
 <div class="times">
@@ -40,8 +60,7 @@ export function renderDecisionForm(approval: ApprovalRecord, entered: EnteredTtl
 <div class="actions">
 <button type="submit" id="learn" name="decision" value="learn" class="learn">Approve and learn</button>
 </div>
-</fieldset>
-</form>`;
+</fieldset>`;
 }
 
 function renderScope({ caller, end_user, host }: ApprovalRecord): Html {

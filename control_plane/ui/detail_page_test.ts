@@ -135,6 +135,22 @@ Deno.test("renderDetailPage() offers to approve, to deny and to learn, by a form
   assert.equal(chosen?.text, "1 hour");
 });
 
+Deno.test("renderDetailPage() does not offer to learn where there is nothing to learn, and says why", () => {
+  const elements = render({ nothingToLearn: "<b>it</b> is so" });
+  assert.deepEqual(buttonsOf(elements), ["approve", "deny"]);
+  assert.match(textOf(elements, "decision"), /nothing to learn, for <b>it<\/b> is so\./);
+});
+
+Deno.test("renderDetailPage() leads from one request to the next", () => {
+  const [id, command] = ["ffeeddccbbaa99887766554433221100", `rm <b> ${"x".repeat(300)}`];
+  const next = recordOf({ id, command, host: "db01" });
+  const elements = render({ approval: recordOf({ ...DECIDED, status: "denied" }), next });
+  const link = elements.find(({ attributes }) => attributes["id"] === "next");
+  assert.equal(link?.attributes["href"], `/ui/approvals/${id}`);
+  const main = elements.find(({ tag }) => tag === "main")?.text ?? "";
+  assert.match(main, /Next request that waits: rm <b> x{50,200}…? ?.* on db01, time left: 1 min/);
+});
+
 Deno.test("renderDetailPage() lets Enter in a field decide nothing: the form's default button is disabled", () => {
   assert.ok(render().every(({ attributes }) => !["radio", "checkbox"].includes(attributes["type"] ?? "")));
   const [first] = render().filter(({ tag }) => tag === "button");
@@ -168,9 +184,19 @@ Deno.test.each([
     text: "The broker has collected it.",
   },
   {
-    name: "for how long it was learned",
+    name: "what is to be learned once it is collected",
     record: { ...DECIDED, status: "approved", learn_ttl: 7_200_000_000_000n } as const,
-    text: "Learned: the same needs no approval for 2 h.",
+    text: "Once it is collected the signer is to learn it, for 2 h.",
+  },
+  {
+    name: "for how long it was to be learned",
+    record: { ...DECIDED, status: "approved", learn_ttl: 7_200_000_000_000n, expires_at: undefined } as const,
+    text: "from then on the same needs no approval for 2 h, or less where the signer\nallows less.",
+  },
+  {
+    name: "that nothing was learned of what nobody collected",
+    record: { ...DECIDED, status: "expired", learn_ttl: 7_200_000_000_000n, expires_at: undefined } as const,
+    text: "not collected in time.\nNothing was learned.",
   },
   {
     name: "that nobody decided",
@@ -281,6 +307,15 @@ Deno.test.each(HOSTILE)("renderDetailPage() makes text of $name in what was aske
   }));
 });
 
+Deno.test.each(HOSTILE)("renderDetailPage() makes text of $name in the next request", ({ text }) => {
+  const decided = recordOf({ ...DECIDED, status: "denied" });
+  for (const field of ["host", "command", "id"] as const) {
+    const elements = render({ approval: decided, next: recordOf({ [field]: text }) });
+    assertHarmless(elements);
+    assert.ok(elements.some(({ attributes }) => attributes["id"] === "next"), field);
+  }
+});
+
 Deno.test("renderDetailPage() makes text of everything", () => {
   const texts = fc.string({ unit: "binary", maxLength: 40 });
   const fields = fc.record(Object.fromEntries(FIELDS.map((field) => [field, texts])));
@@ -308,7 +343,7 @@ function assertHarmless(elements: Elements): void {
     assert.ok(TAGS.includes(tag), tag);
     for (const [name, value] of Object.entries(attributes)) {
       assert.ok(ATTRIBUTES.includes(name), name);
-      if (name === "href") assert.match(value, /^(?:#main|\/ui\/approvals)$/);
+      if (name === "href") assert.match(value, /^(?:#main|\/ui\/approvals(?:\/[^/?#"<>\\]*)?)$/);
       if (name === "action" || name === "data-api") {
         assert.match(value, /^\/(?:ui|v1)\/approvals\/[^/?#"<>\\]*$/);
       }

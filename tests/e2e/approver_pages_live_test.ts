@@ -86,6 +86,26 @@ browserTest(
 );
 
 browserTest(
+  "who has decided gets to the next request by keyboard, without the list",
+  () =>
+    onPages(async ({ park, page }) => {
+      const [first, second] = [await park(), await park({ host: "db01" })];
+      await page.goto(`/ui/approvals/${first}`);
+      await page.getByRole("button", { name: "Deny" }).waitFor();
+      assert.equal(await page.getByRole("link", { name: "Next request that waits" }).count(), 0);
+      await page.getByRole("button", { name: "Deny" }).click();
+      await page.getByText(/^Next request that waits: systemctl restart nginx on db01, time left: /)
+        .waitFor();
+      await page.getByRole("link", { name: "Next request that waits" }).focus();
+      await page.keyboard.press("Enter");
+      await page.waitForURL(`**/ui/approvals/${second}`);
+      await page.getByRole("button", { name: "Deny" }).click();
+      await page.getByText(/^Denied by approver-1 .* ago/).waitFor();
+      assert.equal(await page.getByRole("link", { name: "Next request that waits" }).count(), 0);
+    }),
+);
+
+browserTest(
   "a decision that comes too late says so, and shows what was decided",
   () =>
     onPages(async ({ park, page, controlPlane }) => {
@@ -118,7 +138,7 @@ browserTest(
       assert.match(await page.getByRole("alert").textContent() ?? "", /ttl_seconds/);
       await page.getByLabel("Number").fill("2");
       await page.getByRole("button", { name: "Approve and learn" }).click();
-      await page.getByText("Learned: the same needs no approval for 2 h.").waitFor();
+      await page.getByText("Once it is collected the signer is to learn it, for 2 h.").waitFor();
       assert.equal(await page.getByRole("alert").count(), 0);
       assert.equal(await page.evaluate("document.activeElement.tagName"), "H1");
     }),

@@ -116,7 +116,7 @@ browserTest(
       assert.equal(await page.getByLabel("Number").inputValue(), "0");
       await page.getByLabel("Number").fill("45");
       await page.getByRole("button", { name: "Approve and learn" }).click();
-      await page.getByText("Learned: the same needs no approval for 45 min.").waitFor();
+      await page.getByText("Once it is collected the signer is to learn it, for 45 min.").waitFor();
       assert.equal((await collect(learned)).status, 200);
     }),
 );

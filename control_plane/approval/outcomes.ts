@@ -1,0 +1,63 @@
+import type { Clock } from "@gateway/shared/clock";
+import type { ServiceLogger } from "@gateway/shared/log";
+import type { Random } from "@gateway/shared/random";
+import type { ApprovalStatus } from "@gateway/shared/wire/approval";
+import type { ControlStore } from "../state/store.ts";
+import type { Approval } from "./approval.ts";
+import type { Claim } from "./claim.ts";
+import type { FullLimit } from "./pending_count.ts";
+
+/** What a registry of approvals works with. */
+export interface RegistryOptions {
+  /** Stays open when the registry is closed. */
+  readonly store: ControlStore;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** How long a request waits for its decision, and a decision for its collection. */
+  readonly timeoutSeconds: number;
+  /** One end user of a caller may have a quarter of it. */
+  readonly maxPendingPerCaller: number;
+  readonly logger: ServiceLogger;
+  /** Called for every change that the store could not make (`statedb_errors_total`). */
+  readonly onStoreError: () => void;
+}
+
+/** What came of a request for approval. */
+export type CreateOutcome =
+  | { readonly kind: "parked"; readonly approval: Approval }
+  | ({ readonly kind: "too_many" } & FullLimit);
+
+/** What came of a decision. */
+export type DecideOutcome =
+  | { readonly kind: "decided"; readonly approval: Approval }
+  | { readonly kind: "unknown" }
+  | { readonly kind: "not_pending"; readonly status: ApprovalStatus }
+  | { readonly kind: "self"; readonly approval: Approval };
+
+/** Who wants to collect. */
+export interface Claimant {
+  /** The CN of its certificate. */
+  readonly caller: string;
+  /** The key that the result has to be for, as an authorized_keys line; absent: whatever key was asked for. */
+  readonly publicKey?: string | undefined;
+}
+
+type Plain<K extends string> = K extends string ? { readonly kind: K } : never;
+
+/** What came of a poll. */
+export type ClaimOutcome =
+  | Plain<"unknown" | "not_owner" | "wrong_key" | "pending" | "issuing" | "denied" | "consumed">
+  | {
+    readonly kind: "expired";
+    readonly approval: Approval;
+    /** Whether no poll of this process was told so before. */
+    readonly isFirst: boolean;
+  }
+  | { readonly kind: "claimed"; readonly claim: Claim };
+
+/** How long to wait. */
+export interface WaitOptions {
+  readonly ms: number;
+  /** Ends the wait early. */
+  readonly signal: AbortSignal;
+}
