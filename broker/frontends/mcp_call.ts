@@ -16,7 +16,7 @@ export interface CallToolOptions {
   /** Who calls, as the frontend knows it; over HTTP from what the request brought along. */
   readonly caller: (
     authInfo: AuthInfo | undefined,
-  ) => Pick<ToolContext, "caller" | "callerGroups" | "bearerToken">;
+  ) => Pick<ToolContext, "caller" | "callerGroups" | "bearerToken" | "holdAnswer">;
   /** The generation that the client has opened with: with sessions, or stateless. */
   readonly era: "legacy" | "modern";
   readonly clock: Clock;
@@ -63,7 +63,8 @@ export async function callTool(
     } catch (error) {
       return describeFailure(error, options.onError);
     } finally {
-      ended.abort();
+      // Without a reason an error is made for each call, with a stack that nobody reads.
+      ended.abort("ended");
     }
   };
   const { signal } = mcpReq;

@@ -1,4 +1,9 @@
-import { createMcpHandler, isInitializeRequest, isLegacyRequest } from "@modelcontextprotocol/server";
+import {
+  type AuthInfo,
+  createMcpHandler,
+  isInitializeRequest,
+  isLegacyRequest,
+} from "@modelcontextprotocol/server";
 import { z } from "@zod/zod";
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
@@ -11,13 +16,14 @@ import { type BearerRefusal, challengeResponse } from "../oauth/challenge.ts";
 import { AuthenticatedEndUser, callerOf } from "../oauth/end_user.ts";
 import { metadataPaths, metadataUrl, type ProtectedResource, respondToMetadata } from "../oauth/metadata.ts";
 import type { Tool } from "../tools/tool.ts";
+import { AnswerRoom, RequestAnswers } from "./answer_room.ts";
 import { exactMembers } from "./exact_numbers.ts";
 import { accepts, allowedHostnames, checkBatch, checkHost, checkOrigin } from "./http_headers.ts";
 import { createMcpServer, type McpServerOptions } from "./mcp_server.ts";
 import type { McpSession } from "./mcp_session.ts";
 import { isEventId } from "./kept_events.ts";
 import { McpSessions } from "./mcp_sessions.ts";
-import { limitCalls, MAX_EXCHANGES, UserLimit } from "./user_limit.ts";
+import { limitCalls, MAX_EXCHANGES, MAX_RESUMED, UserLimit } from "./user_limit.ts";
 import { watchEnd } from "./watched_response.ts";
 
 /** The largest request body, in bytes: what a file transfer's content needs. */
@@ -61,13 +67,20 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
   const publicPaths = metadataPaths(resource.resourceUrl);
   const challenge = { metadataUrl: metadataUrl(resource.resourceUrl), scopes: resource.scopes };
   const exchanges = new UserLimit(MAX_EXCHANGES, "requests");
+  const resumed = new UserLimit(MAX_RESUMED, "resumed streams");
+  const room = new AnswerRoom();
+  const answersOf = new WeakMap<AuthInfo, RequestAnswers>();
   const calls = new Set<Promise<unknown>>();
   let draining = false;
   const tools = limitCalls(options.tools).map(withExactNumbers);
   const serverFor = (era: McpServerOptions["era"], onCall?: McpServerOptions["onCall"]) =>
     createMcpServer({
       tools,
-      caller: callerOf,
+      caller(authInfo) {
+        const answers = authInfo === undefined ? undefined : answersOf.get(authInfo);
+        if (answers === undefined) throw new TypeError("A call came without its request");
+        return { ...callerOf(authInfo), holdAnswer: (length, signal) => answers.hold(length, signal) };
+      },
       era,
       clock: options.clock,
       onError: options.onError,
@@ -137,7 +150,10 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
         if (lastEventId !== null && !isEventId(lastEventId)) {
           throw new AppError("invalid_request", "Last-Event-ID is not one of this server's");
         }
-        return await findSession(request, endUser).handle({ request, authInfo: endUser });
+        const session = findSession(request, endUser);
+        if (lastEventId === null) return await session.handle({ request, authInfo: endUser });
+        const end = resumed.begin(endUser.name);
+        return await answering(() => session.handle({ request, authInfo: endUser }), end);
       }
       case "DELETE":
         await sessions.end(findSession(request, endUser));
@@ -156,12 +172,12 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
       const endUser = await authenticate(request);
       if (endUser instanceof Response) return endUser;
       const end = exchanges.begin(endUser.name);
-      try {
-        return watchEnd(await serve(request, endUser), end);
-      } catch (error) {
+      const answers = new RequestAnswers(room, endUser.name);
+      answersOf.set(endUser, answers);
+      return await answering(() => serve(request, endUser), () => {
+        answers.end();
         end();
-        throw error;
-      }
+      });
     },
     drain() {
       draining = true;
@@ -173,6 +189,16 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
       await Promise.allSettled(calls);
     },
   };
+}
+
+/** Tells when an answer has been taken, or there is none. */
+async function answering(answer: () => Promise<Response>, onEnd: () => void): Promise<Response> {
+  try {
+    return watchEnd(await answer(), onEnd);
+  } catch (error) {
+    onEnd();
+    throw error;
+  }
 }
 
 function withExactNumbers(tool: Tool): Tool {

@@ -1,9 +1,13 @@
 import assert from "node:assert/strict";
-import { AppError, type ErrorCode } from "@gateway/shared/errors";
+import type { ErrorCode } from "@gateway/shared/errors";
 import { stringifyJson } from "@gateway/shared/json";
-import { hangUntilAborted, printed } from "../testing/fake_runner.ts";
+import { hangUntilAborted } from "../testing/fake_runner.ts";
 import {
+  CALL,
+  CALL_RPC,
   initialize,
+  INITIALIZED,
+  LIST,
   McpHttpFixture,
   parseEvents,
   rpc,
@@ -14,18 +18,6 @@ import {
 import { until } from "../testing/raw_mcp_client.ts";
 import { MAX_BODY_BYTES } from "./mcp_http.ts";
 import { MAX_EXCHANGES } from "./user_limit.ts";
-
-const LIST = rpc(1, "tools/list");
-const CALL = { name: "ssh_execute", arguments: { server: "web01", command: "uptime" } };
-const INITIALIZED = { jsonrpc: "2.0", method: "notifications/initialized" };
-const CALL_RPC = rpc(7, "tools/call", CALL);
-
-/** How a request fails: by what the listener turns into an answer. */
-async function refusalOf(frontend: McpHttpFixture, request: TestRequest) {
-  const error = await frontend.send(request).then(() => undefined, (error) => error);
-  assert.ok(error instanceof AppError, "was served");
-  return { code: error.code, message: error.message };
-}
 
 Deno.test.each<{ name: string; request: TestRequest; status: number; detail: string }>([
   { name: "no token", request: { body: LIST }, status: 401, detail: "no bearer token" },
@@ -148,7 +140,7 @@ Deno.test.each<{ name: string; request: TestRequest; code: ErrorCode; message: s
   },
 ])("createMcpHttp() refuses $name", async ({ request, code, message }) => {
   await using frontend = new McpHttpFixture();
-  const refusal = await refusalOf(frontend, request);
+  const refusal = await frontend.refusalOf(request);
   assert.equal(refusal.code, code);
   if (message instanceof RegExp) assert.match(refusal.message, message);
   else assert.equal(refusal.message, message);
@@ -211,7 +203,7 @@ Deno.test("createMcpHttp() answers an unknown protocol version in a header with 
 Deno.test("createMcpHttp() opens no session for an initialize that is refused", async () => {
   await using frontend = new McpHttpFixture();
   const body = rpc(0, "initialize", { protocolVersion: 7 });
-  assert.equal((await refusalOf(frontend, { token: "alice", body })).code, "invalid_request");
+  assert.equal((await frontend.refusalOf({ token: "alice", body })).code, "invalid_request");
 });
 
 Deno.test("createMcpHttp() serves a stateless client, with exact serials", async () => {
@@ -275,60 +267,6 @@ Deno.test("createMcpHttp() shows a user the servers of the groups of this reques
   assert.deepEqual(await names("alice:"), []);
 });
 
-Deno.test("createMcpHttp() runs on when the connection of a session is lost, and keeps the result", async () => {
-  await using frontend = new McpHttpFixture();
-  const result = Promise.withResolvers<ReturnType<typeof printed>>();
-  frontend.broker.runner.answer = () => result.promise;
-  const session = await frontend.open("alice");
-  const headers = { "mcp-protocol-version": "2025-11-25" };
-  const lost = await frontend.send({ token: "alice", session, headers, body: CALL_RPC });
-  const reader = lost.body?.getReader();
-  const [primer] = parseEvents(new TextDecoder().decode((await reader?.read())?.value));
-  assert.ok(primer?.id !== undefined);
-  await until(() => frontend.broker.runner.runs.length === 1);
-  await reader?.cancel();
-  result.resolve(printed("late\n"));
-  await until(() => frontend.broker.counted.includes("executed"));
-
-  const resume = { ...headers, "last-event-id": primer.id };
-  const stranger = await refusalOf(frontend, { token: "bob", session, headers: resume });
-  assert.equal(stranger.code, "forbidden");
-  const resumed = await frontend.send({ token: "alice", session, headers: resume });
-  assert.equal(resumed.status, 200);
-  assert.match(await resumed.text(), /late/);
-});
-
-Deno.test("createMcpHttp() gives a running call's result to the connection that takes up its stream", async () => {
-  await using frontend = new McpHttpFixture();
-  const result = Promise.withResolvers<ReturnType<typeof printed>>();
-  frontend.broker.runner.answer = () => result.promise;
-  const session = await frontend.open("alice");
-  const headers = { "mcp-protocol-version": "2025-11-25" };
-  const lost = await frontend.send({ token: "alice", session, headers, body: CALL_RPC });
-  const reader = lost.body?.getReader();
-  const [primer] = parseEvents(new TextDecoder().decode((await reader?.read())?.value));
-  await reader?.cancel();
-  const resume = { ...headers, "last-event-id": primer?.id ?? "" };
-  const resumed = await frontend.send({ token: "alice", session, headers: resume });
-  result.resolve(printed("late\n"));
-  assert.match(await resumed.text(), /late/);
-});
-
-Deno.test("createMcpHttp() lets a client take up a stream whose connection it alone knows to be lost", async () => {
-  await using frontend = new McpHttpFixture();
-  const result = Promise.withResolvers<ReturnType<typeof printed>>();
-  frontend.broker.runner.answer = () => result.promise;
-  const session = await frontend.open("alice");
-  const silent = await frontend.send({ token: "alice", session, body: CALL_RPC });
-  const reader = silent.body?.getReader();
-  const [primer] = parseEvents(new TextDecoder().decode((await reader?.read())?.value));
-  const headers = { "last-event-id": primer?.id ?? "" };
-  const resumed = await frontend.send({ token: "alice", session, headers });
-  assert.equal((await reader?.read())?.done, true);
-  result.resolve(printed("late\n"));
-  assert.match(await resumed.text(), /late/);
-});
-
 Deno.test("createMcpHttp() bounds the requests of one user that are not answered, and no other user's", async () => {
   await using frontend = new McpHttpFixture();
   frontend.broker.runner.answer = hangUntilAborted;
@@ -340,7 +278,7 @@ Deno.test("createMcpHttp() bounds the requests of one user that are not answered
     const cancel = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: call } };
     if (streams.length < MAX_EXCHANGES) await frontend.send({ token: "alice", session, body: cancel });
   }
-  assert.equal((await refusalOf(frontend, { token: "alice", session, body: LIST })).code, "rate_limited");
+  assert.equal((await frontend.refusalOf({ token: "alice", session, body: LIST })).code, "rate_limited");
   await (await frontend.send({ token: "bob", body: initialize() })).text();
   for (const stream of streams) await stream.body?.cancel();
   assert.equal((await frontend.send({ token: "alice", session, body: INITIALIZED })).status, 202);
@@ -349,21 +287,8 @@ Deno.test("createMcpHttp() bounds the requests of one user that are not answered
 Deno.test("createMcpHttp() counts a request that is refused as ended", async () => {
   await using frontend = new McpHttpFixture();
   for (let request = 0; request <= MAX_EXCHANGES; request++) {
-    assert.equal((await refusalOf(frontend, { token: "alice", session: "x" })).code, "not_found");
+    assert.equal((await frontend.refusalOf({ token: "alice", session: "x" })).code, "not_found");
   }
-});
-
-Deno.test("createMcpHttp() cancels a stateless call when its connection is lost", async () => {
-  await using frontend = new McpHttpFixture();
-  frontend.broker.runner.answer = hangUntilAborted;
-  const client = new AbortController();
-  const headers = statelessHeaders("tools/call", "ssh_execute");
-  const body = statelessRpc(1, "tools/call", CALL);
-  const answer = frontend.send({ token: "alice", headers, body, signal: client.signal });
-  await until(() => frontend.broker.runner.runs.length === 1);
-  client.abort();
-  assert.equal((await answer).status, 499);
-  await until(() => frontend.broker.counted.includes("error"));
 });
 
 Deno.test("createMcpHttp() cancels a call of a session when its client says so", async () => {
@@ -384,36 +309,12 @@ Deno.test("createMcpHttp() ends a session on DELETE: 204, its calls cancelled, i
   const session = await frontend.open("alice");
   const answer = await frontend.send({ token: "alice", session, body: CALL_RPC });
   await until(() => frontend.broker.runner.runs.length === 1);
-  assert.equal((await refusalOf(frontend, { method: "DELETE", token: "bob", session })).code, "forbidden");
+  assert.equal((await frontend.refusalOf({ method: "DELETE", token: "bob", session })).code, "forbidden");
   const ended = await frontend.send({ method: "DELETE", token: "alice", session });
   assert.equal(ended.status, 204);
   await answer.text();
   await until(() => frontend.broker.counted.includes("error"));
-  assert.equal((await refusalOf(frontend, { token: "alice", session, body: LIST })).code, "not_found");
-});
-
-Deno.test("createMcpHttp() keeps a session in which a call runs although nobody waits for it", async () => {
-  await using frontend = new McpHttpFixture();
-  const result = Promise.withResolvers<ReturnType<typeof printed>>();
-  frontend.broker.runner.answer = () => result.promise;
-  const session = await frontend.open("alice");
-  const lost = await frontend.send({ token: "alice", session, body: CALL_RPC });
-  await until(() => frontend.broker.runner.runs.length === 1);
-  await lost.body?.cancel();
-  await frontend.clock.advance(120 * 60_000);
-  assert.equal((await frontend.send({ token: "alice", session, body: INITIALIZED })).status, 202);
-  result.resolve(printed("late\n"));
-  await until(() => frontend.broker.counted.includes("executed"));
-  await frontend.clock.advance(31 * 60_000);
-  assert.equal((await refusalOf(frontend, { token: "alice", session, body: LIST })).code, "not_found");
-});
-
-Deno.test("createMcpHttp() primes the stream of a call for a client that names no version again", async () => {
-  await using frontend = new McpHttpFixture();
-  const session = await frontend.open("alice", "2025-11-25");
-  const text = await (await frontend.send({ token: "alice", session, body: CALL_RPC })).text();
-  assert.match(text, /^id: \S+\nretry: 1000\ndata: \n\n/);
-  assert.equal(parseEvents(text)[0]?.data, undefined);
+  assert.equal((await frontend.refusalOf({ token: "alice", session, body: LIST })).code, "not_found");
 });
 
 Deno.test("createMcpHttp() has ended what runs when it is closed, and opens no session any more", async () => {
@@ -437,24 +338,7 @@ Deno.test("createMcpHttp() has ended what runs when it is closed, and opens no s
   await frontend.frontend.close();
   assert.deepEqual(frontend.broker.counted, ["error", "error"]);
   await Promise.all(answers);
-  assert.equal((await refusalOf(frontend, { token: "alice", body: initialize() })).code, "canceled");
-});
-
-Deno.test("createMcpHttp() ends standing streams when it drains, and lets calls finish", async () => {
-  await using frontend = new McpHttpFixture();
-  const result = Promise.withResolvers<ReturnType<typeof printed>>();
-  frontend.broker.runner.answer = () => result.promise;
-  const session = await frontend.open("alice");
-  const stream = await frontend.send({ token: "alice", session });
-  const second = await frontend.send({ token: "alice", session });
-  assert.equal(second.status, 409);
-  await second.text();
-  const answer = await frontend.send({ token: "alice", session, body: CALL_RPC });
-  frontend.frontend.drain();
-  assert.equal(await stream.text(), "");
-  assert.equal((await refusalOf(frontend, { token: "alice", session })).code, "canceled");
-  result.resolve(printed("done\n"));
-  assert.match(await answer.text(), /done/);
+  assert.equal((await frontend.refusalOf({ token: "alice", body: initialize() })).code, "canceled");
 });
 
 Deno.test("createMcpHttp() tells of refused tokens without a word of them", async () => {

@@ -16,8 +16,8 @@ export interface McpSessionLimits {
 /** The limits of a broker. */
 export const SESSION_LIMITS: McpSessionLimits = { perUser: 32, total: 1024, idleMs: 30 * 60_000 };
 
-/** More than the longest result twice, as text and as structure, and the results of some calls beside it. */
-const EVENT_LIMITS = { sessionLength: 8 << 20, totalLength: 64 << 20 };
+/** One user's: more than 10 MiB of output, which an answer holds twice, as text and as structure. */
+export const EVENT_LIMITS = { userLength: 24 << 20, totalLength: 64 << 20 };
 
 const SWEEP_SECONDS = 60;
 
@@ -67,7 +67,7 @@ export class McpSessions {
       throw tooMany(`session limit reached (${this.#limits.total})`);
     }
     const id = this.#options.random.bytes(20).toHex();
-    const events = this.#kept.storeOf(id);
+    const events = this.#kept.storeOf(id, user);
     const session = new McpSession({ ...this.#options, id, user, events });
     this.#sessions.set(id, session);
     return session;

@@ -1,11 +1,15 @@
 import { AppError } from "@gateway/shared/errors";
 import type { Tool } from "../tools/tool.ts";
+import { textLength } from "./text_length.ts";
 
 /** Calls of one end user at a time; those that nobody waits for any more count as well. */
 export const MAX_CALLS = 32;
 
 /** Requests of one end user at a time that are not fully answered, streams included. */
 export const MAX_EXCHANGES = 128;
+
+/** Streams of one end user at a time that were taken up again; each holds what it has to repeat. */
+export const MAX_RESUMED = 16;
 
 /** Counts what goes on by user, so that no user can take everything. */
 export class UserLimit {
@@ -45,7 +49,10 @@ export class UserLimit {
   }
 }
 
-/** The same tools, of whose calls every caller may have only so many at a time. */
+/**
+ * The same tools, of whose calls every caller may have only so many at a time. One whose answer waits for room
+ * counts as well.
+ */
 export function limitCalls(tools: readonly Tool[], max: number = MAX_CALLS): readonly Tool[] {
   const limit = new UserLimit(max, "calls");
   return tools.map((tool) => ({
@@ -53,7 +60,9 @@ export function limitCalls(tools: readonly Tool[], max: number = MAX_CALLS): rea
     async call(args, context) {
       const end = limit.begin(context.caller);
       try {
-        return await tool.call(args, context);
+        const result = await tool.call(args, context);
+        await context.holdAnswer?.(textLength(result), context.signal);
+        return result;
       } finally {
         end();
       }

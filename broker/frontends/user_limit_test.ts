@@ -61,3 +61,28 @@ Deno.test("limitCalls() counts a call that fails as ended", async () => {
     await assert.rejects(async () => await tool?.call({}, contextOf("alice")), /^Error: failed$/);
   }
 });
+
+Deno.test("limitCalls() counts a call whose answer waits for room, and asks for as much as the answer has", async () => {
+  const room = Promise.withResolvers<void>();
+  const lengths: number[] = [];
+  const context = {
+    ...contextOf("alice"),
+    holdAnswer(length: number) {
+      lengths.push(length);
+      return room.promise;
+    },
+  };
+  const text = "x".repeat(5000);
+  const [tool] = limitCalls([{
+    ...gatedTool(Promise.resolve()),
+    call: () => Promise.resolve({ text, structured: { text } }),
+  }], 1);
+  assert.ok(tool !== undefined);
+  const waiting = tool.call({}, context);
+  await Promise.resolve();
+  await assert.rejects(tool.call({}, contextOf("alice")), isRateLimited);
+  room.resolve();
+  assert.equal((await waiting).text, text);
+  await tool.call({}, contextOf("alice"));
+  assert.ok(lengths.length === 1 && (lengths[0] ?? 0) >= 10_000 && (lengths[0] ?? 0) < 11_000);
+});

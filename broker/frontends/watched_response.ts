@@ -1,4 +1,7 @@
-/** The same answer, whose end is told: when its body has been read to the end, or is not wanted any more. */
+/**
+ * The same answer, whose end is told: when its body has been read to the end, or is not wanted any more. Nothing is
+ * read ahead: a client that takes nothing has not been answered.
+ */
 export function watchEnd(response: Response, onEnd: () => void): Response {
   if (response.body === null) {
     onEnd();
@@ -20,6 +23,6 @@ export function watchEnd(response: Response, onEnd: () => void): Response {
       onEnd();
       return reader.cancel(reason);
     },
-  });
+  }, { highWaterMark: 0 });
   return new Response(body, response);
 }

@@ -48,3 +48,19 @@ Deno.test("watchEnd() tells when the body fails, and passes the failure on", asy
   await assert.rejects(watched.text(), /^Error: broken$/);
   assert.equal(ends.length, 1);
 });
+
+Deno.test("watchEnd() tells nothing before a slow reader has taken the last piece and asks for more", async () => {
+  const body = new ReadableStream<Uint8Array>({
+    start(controller) {
+      controller.enqueue(new Uint8Array(1));
+      controller.close();
+    },
+  });
+  const { watched, ends } = watch(new Response(body));
+  const reader = watched.body?.getReader();
+  await reader?.read();
+  await new Promise((resolve) => setTimeout(resolve, 0));
+  assert.deepEqual(ends, []);
+  assert.equal((await reader?.read())?.done, true);
+  assert.equal(ends.length, 1);
+});

@@ -1,4 +1,5 @@
 import { elevateCommand } from "@gateway/shared/policy/elevation";
+import { stopOnDisconnect } from "@gateway/shared/policy/stop_on_disconnect";
 import { AppError } from "@gateway/shared/errors";
 import type { Events } from "../events.ts";
 import { outputText } from "../output_text.ts";
@@ -92,16 +93,27 @@ async function run(
   signal: AbortSignal,
 ): Promise<CommandResult> {
   try {
-    return await link.run(commandLine(info, request.command, cleared), { signal, tap: recorder });
+    return await link.run(commandLine(info, request.command, cleared), {
+      signal,
+      stopsAtStdinEnd: isStopped(info, cleared),
+      tap: recorder,
+    });
   } catch (cause) {
     if (!(cause instanceof AppError) || cause.code !== "upstream_failure") throw cause;
     throw new AppError("upstream_failure", `session ${cause.message}`, { cause });
   }
 }
 
+/** Whether the command watches its standard input, as the signer has it for one-shots of such a host. */
+function isStopped({ mode }: SessionInfo, { envelope, host }: Cleared): boolean {
+  return mode === "exec" && envelope === undefined && host.stop_on_disconnect === true;
+}
+
 /** A sealed host opens the envelope itself, elevation included; a shell has been elevated as a whole. */
-function commandLine({ mode, elevationPrefix }: SessionInfo, command: string, { envelope }: Cleared): string {
+function commandLine(info: SessionInfo, command: string, cleared: Cleared): string {
+  const { mode, elevationPrefix } = info;
   if (mode !== "exec") return command;
-  if (envelope !== undefined) return envelope;
+  if (cleared.envelope !== undefined) return cleared.envelope;
+  if (isStopped(info, cleared)) return stopOnDisconnect(elevationPrefix, command);
   return elevationPrefix === "" ? command : elevateCommand(elevationPrefix, command);
 }

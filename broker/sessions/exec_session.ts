@@ -10,7 +10,8 @@ export function createExecLink(connection: SshConnection): SessionLink {
         ? "the connection of this session is lost; close this session and open a new one"
         : undefined;
     },
-    run: (command, { signal }) => runOn(connection, { command, pty: false, signal }),
+    run: (command, { signal, stopsAtStdinEnd = false }) =>
+      runOn(connection, { command, pty: false, signal, stopsAtStdinEnd }),
     async close() {
       // Commands that have just been canceled tell the host to end them: that goes out first.
       await new Promise((resolve) => setTimeout(resolve, 0));

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
+import { stopOnDisconnect } from "@gateway/shared/policy/stop_on_disconnect";
 import type { WireDecision } from "@gateway/shared/wire/sign";
 import type { SignAnswer } from "../authority/authority.ts";
 import { HOSTS, SERIAL } from "../testing/fake_authority.ts";
@@ -7,13 +8,6 @@ import { printed } from "../testing/fake_runner.ts";
 import { SessionFixture } from "../testing/session_fixture.ts";
 
 const BASTION = { addr: "10.0.0.9:22", user: "jump", host_key: "k" };
-
-/** Answers the preflight of a host (the target's, by default) otherwise than the rest. */
-function preflightAnswer(broker: SessionFixture, answer: SignAnswer, host = "web01"): void {
-  const { answer: usual } = broker.authority;
-  broker.authority.answer = (request, signal, options) =>
-    request.preflight === true && request.host === host ? answer : usual(request, signal, options);
-}
 
 const decided = (decision: WireDecision): SignAnswer => ({ kind: "decided", decision });
 
@@ -156,7 +150,7 @@ Deno.test.each<{ name: string; decision: SignAnswer; message: string }>([
 ])("execInSession() refuses $name, records it, and the session stays", async ({ decision, message }) => {
   const broker = new SessionFixture();
   const id = await broker.open();
-  preflightAnswer(broker, decision);
+  broker.answerPreflight(decision);
   await assert.rejects(broker.exec(id), { message });
   assert.deepEqual(broker.links[0]?.runs, []);
   const entry = broker.log.entries.at(-1);
@@ -187,7 +181,7 @@ Deno.test.each<{ name: string; answer: SignAnswer; message: string }>([
     const broker = new SessionFixture();
     broker.authority.list = () => ({ ...HOSTS, bastion01: BASTION });
     const id = await broker.open({ host: "db01" });
-    preflightAnswer(broker, answer, "bastion01");
+    broker.answerPreflight(answer, "bastion01");
     await assert.rejects(broker.exec(id), { message });
     assert.equal(broker.authority.requests.filter(({ preflight }) => preflight).length, 1);
   },
@@ -266,6 +260,61 @@ Deno.test.each([
   assert.equal(broker.authority.requests.at(-1)?.sudo, true);
 });
 
+Deno.test.each([
+  { name: "holds", mode: "exec", flag: true, sudo: false, sealed: false, held: true, prefix: "" },
+  {
+    name: "holds, elevated,",
+    mode: "exec",
+    flag: true,
+    sudo: true,
+    sealed: false,
+    held: true,
+    prefix: "sudo -n",
+  },
+  { name: "does not hold", mode: "exec", flag: false, sudo: false, sealed: false, held: false, prefix: "" },
+  {
+    name: "does not hold, sealed,",
+    mode: "exec",
+    flag: true,
+    sudo: false,
+    sealed: true,
+    held: false,
+    prefix: "",
+  },
+  {
+    name: "does not hold, in a shell,",
+    mode: "shell",
+    flag: true,
+    sudo: false,
+    sealed: false,
+    held: false,
+    prefix: "",
+  },
+])(
+  "a session $name a command's stdin open where stop_on_disconnect is $flag (K16)",
+  async ({ mode, flag, sudo, sealed, held, prefix }) => {
+    const broker = new SessionFixture();
+    const { answer } = broker.authority;
+    broker.authority.answer = async (...args) => {
+      const given = await answer(...args);
+      if (given.kind === "issued") return { ...given, elevationPrefix: prefix };
+      return sealed ? { ...decided({ allowed: true }), envelope: "SEALED" } as SignAnswer : given;
+    };
+    const id = await broker.open({ mode, sudo });
+    // The policy of now counts, not that of when the session was opened.
+    broker.authority.list = () => ({ web01: { ...HOSTS["web01"]!, stop_on_disconnect: flag } });
+    let isHeld: boolean | undefined;
+    broker.links[0]!.answer = (_command, { stopsAtStdinEnd }) => {
+      isHeld = stopsAtStdinEnd;
+      return printed("");
+    };
+    await broker.exec(id, { command: "id -u" });
+    const line = held ? stopOnDisconnect(prefix, "id -u") : sealed ? "SEALED" : "id -u";
+    assert.deepEqual([isHeld, broker.links[0]?.runs], [held, [line]]);
+    assert.equal(broker.log.entries.at(-1)?.command, "id -u");
+  },
+);
+
 Deno.test("a sealed host gets the envelope as it is, and the log the command", async () => {
   const broker = new SessionFixture();
   const { answer } = broker.authority;
@@ -297,7 +346,7 @@ Deno.test("output is withheld when the command can't be recorded", async () => {
 Deno.test("an audit-mode policy's warning comes with the result", async () => {
   const broker = new SessionFixture();
   const id = await broker.open();
-  preflightAnswer(broker, decided({ allowed: true, warning: "would deny" }));
+  broker.answerPreflight(decided({ allowed: true, warning: "would deny" }));
   assert.deepEqual((await broker.exec(id)).warnings, ["would deny"]);
   assert.equal(broker.log.entries.at(-1)?.warning, "would deny");
 });
@@ -308,92 +357,6 @@ Deno.test("a broken session says so at once, and asks nobody", async () => {
   broker.links[0]!.broken = "session shell has ended";
   await assert.rejects(broker.exec(id), { message: "session execution: session shell has ended" });
   assert.deepEqual([broker.authority.requests.length, broker.outcomes.at(-1)], [1, "error"]);
-});
-
-Deno.test("commands of a shell run one after the other, each decided when its turn has come", async () => {
-  const broker = new SessionFixture();
-  const id = await broker.open({ mode: "shell" });
-  const first = Promise.withResolvers<void>();
-  const started = Promise.withResolvers<void>();
-  broker.links[0]!.answer = async (command) => {
-    started.resolve();
-    if (command === "one") await first.promise;
-    return printed(command);
-  };
-  const one = broker.exec(id, { command: "one" });
-  await started.promise;
-  const two = broker.exec(id, { command: "two" });
-  preflightAnswer(broker, decided({ allowed: false, reason: "policy" }));
-  first.resolve();
-  assert.equal((await one).stdout, "one");
-  await assert.rejects(two, { message: "session command not allowed: policy" });
-});
-
-Deno.test("the queue of a shell is bounded", async () => {
-  const broker = new SessionFixture();
-  const id = await broker.open({ mode: "shell" });
-  const hold = Promise.withResolvers<void>();
-  broker.links[0]!.answer = () => hold.promise.then(() => printed(""));
-  const runs = Array.from({ length: 34 }, () => broker.exec(id));
-  const last = runs.at(-1)!;
-  await assert.rejects(last, { code: "rate_limited" });
-  hold.resolve();
-  assert.equal((await Promise.allSettled(runs)).filter(({ status }) => status === "fulfilled").length, 33);
-});
-
-Deno.test("commands of an exec session overlap", async () => {
-  const broker = new SessionFixture();
-  const id = await broker.open();
-  const both = Promise.withResolvers<void>();
-  broker.links[0]!.answer = async () => {
-    if (broker.links[0]!.runs.length === 2) both.resolve();
-    await both.promise;
-    return printed("");
-  };
-  await Promise.all([broker.exec(id), broker.exec(id)]);
-});
-
-Deno.test("closing a session interrupts its command, which is recorded as an error", async () => {
-  const broker = new SessionFixture();
-  const id = await broker.open();
-  const started = Promise.withResolvers<void>();
-  broker.links[0]!.answer = () => {
-    started.resolve();
-    return new Promise(() => {});
-  };
-  const running = broker.exec(id);
-  running.catch(() => {});
-  await started.promise;
-  await broker.close(id);
-  await assert.rejects(running, { message: `session "${id}" has ended` });
-  assert.deepEqual(broker.outcomes.toSorted(), ["error", "session_close", "session_open"]);
-});
-
-Deno.test("a canceled command says so, and its record too", async () => {
-  const broker = new SessionFixture();
-  const id = await broker.open();
-  const cancel = new AbortController();
-  broker.links[0]!.answer = (_command, { signal }) => {
-    cancel.abort();
-    return Promise.reject(signal.reason);
-  };
-  await assert.rejects(broker.exec(id, {}, cancel.signal), { code: "canceled" });
-  assert.deepEqual(broker.log.entries.at(-1)?.err, "canceled");
-});
-
-Deno.test("a command that waits for its turn ends with the session", async () => {
-  const broker = new SessionFixture();
-  const id = await broker.open({ mode: "shell" });
-  const started = Promise.withResolvers<void>();
-  broker.links[0]!.answer = () => {
-    started.resolve();
-    return new Promise(() => {});
-  };
-  const runs = [broker.exec(id), broker.exec(id)];
-  const settled = Promise.allSettled(runs);
-  await started.promise;
-  await broker.close(id);
-  for (const { status } of await settled) assert.equal(status, "rejected");
 });
 
 Deno.test("a link that fails gives its error under the session's name", async () => {

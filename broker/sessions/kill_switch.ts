@@ -14,40 +14,51 @@ export interface KillSwitchPorts {
   readonly seconds: number;
   /** This broker's own name to the signer: its freezing ends every session. */
   readonly brokerCn: string;
-  /** Told of each list that came, and has been acted upon. */
+  /** Told of each list that came, when the killing of its sessions has begun. */
   readonly onPolled: () => void;
-  /** Told of each poll that failed: nothing is killed then. */
+  /** Told of each poll that failed, which kills nothing, and of what went wrong in killing. */
   readonly onError: (error: unknown) => void;
 }
 
 const WHY = "frozen (kill switch)";
 
-/** Asks the signer again and again what is frozen, and kills the sessions of that, until the signal is aborted. */
-export function watchRevocations(ports: KillSwitchPorts, signal: AbortSignal): Promise<void> {
-  const { clock, seconds } = ports;
-  return every({ clock, seconds, signal }, async () => {
+/**
+ * Asks the signer again and again what is frozen, and kills the sessions of that, until the signal is aborted.
+ * Resolves when the sessions that are being killed then have ended as well.
+ */
+export async function watchRevocations(ports: KillSwitchPorts, signal: AbortSignal): Promise<void> {
+  const { clock, seconds, registry, brokerCn } = ports;
+  const kills = new Set<Promise<void>>();
+  await every({ clock, seconds, signal }, async () => {
     try {
-      await poll(ports, signal);
+      const frozen = await fetchFrozen(ports, signal);
+      // Not awaited: a connection or a recording that hangs must not keep the next freeze from being seen.
+      const kill = registry.kill((session) => frozen.some((entry) => concerns(entry, session, brokerCn)), WHY)
+        .then(() => {}, ports.onError)
+        .finally(() => kills.delete(kill));
+      kills.add(kill);
       ports.onPolled();
     } catch (error) {
       if (!signal.aborted) ports.onError(error);
     }
   });
+  await Promise.all(kills);
 }
 
-async function poll({ signer, registry, brokerCn }: KillSwitchPorts, signal: AbortSignal): Promise<void> {
+/** What is frozen now. */
+async function fetchFrozen(
+  { signer }: KillSwitchPorts,
+  signal: AbortSignal,
+): Promise<readonly RevocationEntry[]> {
   const reply = await signer.request({ method: "GET", path: "/v1/revocations", signal });
   if (reply.status !== 200) {
     throw new AppError("upstream_failure", `revocations refused (${reply.status}): ${detailOf(reply)}`);
   }
   const list = revocationList.safeParse(reply.body);
-  if (!list.success) {
-    throw new AppError("upstream_failure", "signer returned something that is not a list of revocations", {
-      cause: list.error,
-    });
-  }
-  const frozen = list.data;
-  await registry.kill((session) => frozen.some((entry) => concerns(entry, session, brokerCn)), WHY);
+  if (list.success) return list.data;
+  throw new AppError("upstream_failure", "signer returned something that is not a list of revocations", {
+    cause: list.error,
+  });
 }
 
 /** Whether a session is one of what is frozen. */

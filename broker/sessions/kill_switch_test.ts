@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { Recorder } from "../recording/recorder.ts";
 import { SERIAL } from "../testing/fake_authority.ts";
 import { SessionFixture } from "../testing/session_fixture.ts";
+import type { SessionRegistry } from "./registry.ts";
 import { concerns, watchRevocations } from "./kill_switch.ts";
 
 const SESSION = { caller: "alice", id: "abc", serial: SERIAL };
@@ -27,6 +29,20 @@ Deno.test.each<
   assert.equal(concerns({ kind, value }, SESSION, "broker-1"), is);
 });
 
+/** A recording whose file takes everything, and can't be closed before the disk answers. */
+function startRecording(disk: Promise<void>): Promise<Recorder> {
+  const file = { write: () => Promise.resolve(), truncate: () => Promise.resolve(), close: () => disk };
+  const header = { sessionId: "a", caller: "alice", host: "web01", serial: SERIAL, startedAt: 0 };
+  return Recorder.start({
+    file,
+    header,
+    clock: new FakeClock(),
+    redact: (text) => text,
+    strict: false,
+    onFailure: () => {},
+  });
+}
+
 /** A signer that says what is frozen, and a watch over it. */
 class Scene {
   readonly broker = new SessionFixture();
@@ -37,9 +53,12 @@ class Scene {
   polled = 0;
   readonly errors: unknown[] = [];
 
+  registry: Pick<SessionRegistry, "kill"> = this.broker.registry;
+  readonly #stop = new AbortController();
+  #watching: Promise<void> = Promise.resolve();
+
   async watch(test: (scene: Scene) => Promise<void>): Promise<void> {
-    const stop = new AbortController();
-    const watching = watchRevocations({
+    this.#watching = watchRevocations({
       signer: {
         request: ({ path }) => {
           assert.equal(path, "/v1/revocations");
@@ -48,16 +67,21 @@ class Scene {
           return Promise.resolve({ status: this.status, body: this.frozen, text: "no" });
         },
       },
-      registry: this.broker.registry,
+      registry: { kill: (...args) => this.registry.kill(...args) },
       clock: this.clock,
       seconds: 10,
       brokerCn: "broker-1",
       onPolled: () => this.polled += 1,
       onError: (error) => this.errors.push(error),
-    }, stop.signal);
+    }, this.#stop.signal);
     await test(this);
-    stop.abort();
-    await watching;
+    await this.stop();
+  }
+
+  /** Ends the watch, and waits for that. */
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    await this.#watching;
   }
 
   freeze(kind: string, value: string) {
@@ -112,6 +136,55 @@ Deno.test("a session that is opened while its subject is being frozen is killed 
     await scene.broker.open();
     await scene.clock.advance(10_000);
     assert.equal(scene.broker.registry.size, 0);
+  }));
+
+Deno.test("a recording that can't be closed does not keep the next freeze from being seen (K7)", () =>
+  new Scene().watch(async (scene) => {
+    const { broker } = scene;
+    const disk = Promise.withResolvers<void>();
+    broker.startRecording = () => startRecording(disk.promise);
+    await broker.open({ mode: "shell" });
+    broker.startRecording = undefined;
+    await broker.open({ caller: "bob" });
+    scene.freeze("end_user", "alice");
+    await scene.clock.advance(10_000);
+    assert.deepEqual([scene.polled, broker.registry.size], [1, 1]);
+    scene.freeze("end_user", "bob");
+    await scene.clock.advance(10_000);
+    assert.deepEqual([scene.polled, broker.registry.size], [2, 0]);
+    const killed = () =>
+      broker.log.entries.filter(({ outcome }) => outcome === "session_killed").map(({ caller }) => caller);
+    assert.deepEqual(killed(), ["bob"]);
+
+    let stopped = false;
+    const stopping = scene.stop().then(() => stopped = true);
+    await scene.clock.advance(10_000);
+    assert.equal(stopped, false);
+    disk.resolve();
+    await stopping;
+    assert.deepEqual(killed(), ["bob", "alice"]);
+  }));
+
+Deno.test("a session that is being killed is not killed again by the next poll", () =>
+  new Scene().watch(async (scene) => {
+    const { broker } = scene;
+    const disk = Promise.withResolvers<void>();
+    broker.startRecording = () => startRecording(disk.promise);
+    await broker.open({ mode: "shell" });
+    scene.freeze("end_user", "alice");
+    await scene.clock.advance(10_000);
+    await scene.clock.advance(10_000);
+    disk.resolve();
+    await scene.stop();
+    assert.deepEqual([scene.polled, broker.outcomes], [2, ["session_open", "session_killed"]]);
+  }));
+
+Deno.test("what goes wrong in killing is told, and the next poll is made", () =>
+  new Scene().watch(async (scene) => {
+    scene.registry = { kill: () => Promise.reject(new Error("broken")) };
+    await scene.clock.advance(10_000);
+    await scene.clock.advance(10_000);
+    assert.deepEqual([scene.polled, scene.errors], [2, [new Error("broken"), new Error("broken")]]);
   }));
 
 Deno.test.each([

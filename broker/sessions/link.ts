@@ -13,6 +13,8 @@ export interface Tap {
 export interface LinkRunOptions {
   /** Ends the command. */
   readonly signal: AbortSignal;
+  /** The host ends the command when its stdin ends (`stop_on_disconnect`); in the mode `exec` alone. */
+  readonly stopsAtStdinEnd?: boolean;
   readonly tap?: Tap | undefined;
 }
 

@@ -81,10 +81,20 @@ export async function openSession(
   return await announce(ports, session);
 }
 
-/** A session that is not recorded is closed before anybody can use it. */
-async function announce({ events, registry }: OpenPorts, session: Session): Promise<Opened> {
+/** What the audit log says of a session that would be recorded if that were possible. */
+const NOT_RECORDED = "the session is not recorded";
+
+/** A session whose opening is not in the audit log is closed before anybody can use it. */
+async function announce(ports: OpenPorts, session: Session): Promise<Opened> {
+  const { events, registry, startRecording } = ports;
+  const isMissed = startRecording !== undefined && session.info.mode !== "exec" &&
+    session.recorder === undefined;
   try {
-    await events.require({ ...session.entry, outcome: "session_open" });
+    await events.require({
+      ...session.entry,
+      outcome: "session_open",
+      warning: isMissed ? NOT_RECORDED : "",
+    });
   } catch (error) {
     await registry.drop(session);
     throw error;

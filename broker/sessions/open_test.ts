@@ -174,6 +174,17 @@ Deno.test("a session whose opening can't be recorded is closed and not given out
   assert.deepEqual([broker.links[0]?.closed, broker.registry.size], [true, 0]);
 });
 
+Deno.test.each([
+  { mode: "shell", warning: "the session is not recorded" },
+  { mode: "pty", warning: "the session is not recorded" },
+  { mode: "exec", warning: "" },
+])("a session of mode $mode that goes unrecorded has the warning '$warning'", async ({ mode, warning }) => {
+  const broker = new SessionFixture();
+  broker.startRecording = () => Promise.resolve(undefined);
+  await broker.open({ mode });
+  assert.equal(broker.log.entries[0]?.warning, warning);
+});
+
 Deno.test("a recording that can't be opened in strict mode closes the connection", async () => {
   const broker = new SessionFixture();
   broker.startRecording = () => Promise.reject(new Error("opening session recording: NotFound"));

@@ -1,5 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
+import type { HostInfo } from "@gateway/shared/wire/host";
 import type { WireDecision } from "@gateway/shared/wire/sign";
 import type { SignAnswer } from "../authority/authority.ts";
 import { untilAborted } from "../fresh_hosts.ts";
@@ -19,6 +20,8 @@ export interface Cleared {
   readonly decision: WireDecision;
   /** The command as a sealed host will have it; absent on others. */
   readonly envelope: string | undefined;
+  /** The host as it is now. */
+  readonly host: HostInfo;
 }
 
 const REOPEN = "close this session and open a new one";
@@ -38,7 +41,7 @@ export async function preflight(
   },
   signal: AbortSignal,
 ): Promise<Cleared> {
-  const route = await currentRoute(ports.hosts, session, signal);
+  let route = await currentRoute(ports.hosts, session, signal);
   let waited = false;
   const ask = async (hop: Hop, what: string) => {
     const answer = await saying(what, () => askAgain(ports, { hop, session, asker, command }, signal));
@@ -52,8 +55,8 @@ export async function preflight(
   }
   const cleared = checkTarget(await ask(targetOf(route), "session command policy preflight"));
   // A human took their time: the way to the host may be another by now.
-  if (waited) await currentRoute(ports.hosts, session, signal);
-  return cleared;
+  if (waited) route = await currentRoute(ports.hosts, session, signal);
+  return { ...cleared, host: targetOf(route).host };
 }
 
 async function currentRoute(view: HostsView, session: SessionInfo, signal: AbortSignal): Promise<Route> {
@@ -110,7 +113,7 @@ function checkBastion(name: string, answer: SignAnswer): void {
   if (decision.require_approval) throw new AppError("approval_required", gated);
 }
 
-function checkTarget(answer: SignAnswer): Cleared {
+function checkTarget(answer: SignAnswer): Omit<Cleared, "host"> {
   const gated = (rule: string) =>
     `session command requires human approval (${rule}); use ssh_execute for approval-gated commands`;
   const { decision, envelope } = decisionOf(answer, { failed: "session command policy preflight", gated });

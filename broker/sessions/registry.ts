@@ -1,3 +1,4 @@
+import type { AuditEntry } from "@gateway/shared/audit/entry";
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
@@ -111,8 +112,7 @@ export class SessionRegistry {
   async end(session: Session, { outcome, err = "" }: Ending): Promise<boolean> {
     const summary = await this.drop(session);
     if (summary === "gone") return false;
-    const digest = summary === undefined ? {} : { body_sha256: summary.sha256 };
-    await this.#ports.events.bestEffort({ ...session.entry, outcome, err, ...digest });
+    await this.#ports.events.bestEffort({ ...session.entry, outcome, err, ...describeRecording(summary) });
     return true;
   }
 
@@ -162,4 +162,12 @@ export class SessionRegistry {
     const ending: Ending = { outcome: "session_close", err: "broker stopped" };
     await Promise.all([...this.#sessions.values()].map((session) => this.end(session, ending)));
   }
+}
+
+function describeRecording(
+  summary: RecordingSummary | undefined,
+): Pick<AuditEntry, "body_sha256" | "warning"> {
+  if (summary === undefined) return {};
+  const warning = summary.complete ? "" : "the recording is not complete";
+  return { body_sha256: summary.sha256, warning };
 }

@@ -115,6 +115,17 @@ Deno.test("closing all records each, and what its recording holds", async () => 
   assert.equal(broker.registry.size, 0);
 });
 
+Deno.test.each([
+  { complete: true, warning: "" },
+  { complete: false, warning: "the recording is not complete" },
+])("the end of a session says whether its recording has gaps (complete: $complete)", async (row) => {
+  const broker = new SessionFixture();
+  const close = () => Promise.resolve({ sha256: "abc", bytes: 1, complete: row.complete });
+  broker.startRecording = () => Promise.resolve({ close } as Recorder);
+  await broker.close(await broker.open({ mode: "shell" }));
+  assert.equal(broker.log.entries.at(-1)?.warning, row.warning);
+});
+
 Deno.test("the digest of a recording is recorded also when the session's connection fails to close", async () => {
   const broker = new SessionFixture();
   broker.startRecording = () =>

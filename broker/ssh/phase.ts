@@ -19,7 +19,8 @@ export function waitFor<T>(step: Promise<T>, bound: PhaseBound): Promise<T> {
     const ended = new AbortController();
     const end = () => {
       clearTimeout(timer);
-      ended.abort();
+      // Without a reason an error is made for each wait, with a stack that nobody reads.
+      ended.abort("ended");
     };
     const timer = setTimeout(() => {
       end();

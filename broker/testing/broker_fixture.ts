@@ -15,6 +15,15 @@ export const MAX_TTL_SECONDS = 300;
 /** The largest file in tests, in bytes. */
 export const MAX_TRANSFER_BYTES = 1000;
 
+/** What every record of the request of {@linkcode BrokerFixture.run} says. */
+export const ASKED = {
+  caller: "agent-1",
+  command: "uptime",
+  elevation: "",
+  pty: false,
+  dry_run: false,
+} as const;
+
 /** A broker without network, disk and hosts. */
 export class BrokerFixture {
   readonly authority = new FakeAuthority();

@@ -22,6 +22,16 @@ export const HOSTS: HostsResponse = {
   },
 };
 
+/** A certificate for `uptime` that nobody had to be asked for. */
+export const ISSUED_UPTIME = {
+  kind: "issued",
+  certificate: "ssh-ed25519-cert-v01@openssh.com CCCC",
+  serial: SERIAL,
+  decision: { allowed: true, matched_rule: "allow:^uptime$" },
+  elevationPrefix: "",
+  waited: false,
+} as const satisfies SignAnswer;
+
 /** An authority that answers what a test tells it to, and keeps what it was asked. */
 export class FakeAuthority implements Authority {
   readonly requests: CertificateRequest[] = [];
@@ -36,14 +46,7 @@ export class FakeAuthority implements Authority {
   ) =>
     request.dry_run === true
       ? { kind: "decided", decision: { allowed: true, matched_rule: "allow:^uptime$", ttl_seconds: 120 } }
-      : {
-        kind: "issued",
-        certificate: "ssh-ed25519-cert-v01@openssh.com CCCC",
-        serial: SERIAL,
-        decision: { allowed: true, matched_rule: "allow:^uptime$" },
-        elevationPrefix: "",
-        waited: false,
-      };
+      : ISSUED_UPTIME;
 
   async hosts(): Promise<HostsResponse> {
     this.fetches += 1;

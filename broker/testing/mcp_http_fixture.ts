@@ -1,3 +1,5 @@
+import assert from "node:assert/strict";
+import { AppError, type ErrorCode } from "@gateway/shared/errors";
 import type { EndUserResult } from "@gateway/shared/oidc/claims";
 import { refuse } from "@gateway/shared/oidc/claims";
 import type { EndUserVerifier } from "@gateway/shared/oidc/verifier";
@@ -74,13 +76,19 @@ export class McpHttpFixture implements AsyncDisposable {
     return this.frontend.fetch(request);
   }
 
+  /** How a request fails: by what the listener turns into an answer. */
+  async refusalOf(request: TestRequest): Promise<{ readonly code: ErrorCode; readonly message: string }> {
+    const error = await this.send(request).then(() => undefined, (error) => error);
+    assert.ok(error instanceof AppError, "was served");
+    return { code: error.code, message: error.message };
+  }
+
   /** Opens a session, and gives its id. */
   async open(token: string, protocolVersion = "2025-11-25"): Promise<string> {
     const response = await this.send({ token, body: initialize(protocolVersion) });
     await response.text();
     const session = response.headers.get("mcp-session-id") ?? "";
-    const initialized = { jsonrpc: "2.0", method: "notifications/initialized" };
-    await (await this.send({ token, session, body: initialized })).text();
+    await (await this.send({ token, session, body: INITIALIZED })).text();
     return session;
   }
 
@@ -99,6 +107,18 @@ export function initialize(protocolVersion = "2025-11-25"): object {
 export function rpc(id: number | string, method: string, params: object = {}): object {
   return { jsonrpc: "2.0", id, method, params };
 }
+
+/** What a client says when its session is open. */
+export const INITIALIZED = { jsonrpc: "2.0", method: "notifications/initialized" };
+
+/** Asks for the tools, within a session. */
+export const LIST = rpc(1, "tools/list");
+
+/** Runs `uptime` on `web01`: the parameters of a call. */
+export const CALL = { name: "ssh_execute", arguments: { server: "web01", command: "uptime" } };
+
+/** {@linkcode CALL} within a session, with the id 7. */
+export const CALL_RPC = rpc(7, "tools/call", CALL);
 
 /** A request of the stateless generation; needs {@linkcode statelessHeaders} beside it. */
 export function statelessRpc(id: number, method: string, params: object = {}): object {

@@ -2,6 +2,7 @@ import { AuditGate } from "@gateway/shared/audit/gate";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";
 import type { Random } from "@gateway/shared/random";
+import type { SignAnswer } from "../authority/authority.ts";
 import type { Recorder } from "../recording/recorder.ts";
 import { countEvents } from "../events.ts";
 import { HostsView } from "../hosts_view.ts";
@@ -92,6 +93,13 @@ export class SessionFixture {
       { caller: CALLER, callerGroups: null, command: "uptime", ...request, sessionId },
       signal,
     );
+  }
+
+  /** Answers the preflight of a host otherwise than the rest. */
+  answerPreflight(answer: SignAnswer, host = "web01"): void {
+    const { answer: usual } = this.authority;
+    this.authority.answer = (request, signal, options) =>
+      request.preflight === true && request.host === host ? answer : usual(request, signal, options);
   }
 
   close(sessionId: string, caller = CALLER) {

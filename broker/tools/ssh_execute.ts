@@ -2,7 +2,7 @@ import { z } from "@zod/zod";
 import { approvalRequired } from "../obtain.ts";
 import { executeWithConsent, type WithConsentPorts } from "./consent.ts";
 import type { ExecuteResult } from "../execute.ts";
-import { renderExecuted } from "./executed.ts";
+import { renderExecuted, UNANSWERED } from "./executed.ts";
 import { decisionView, renderDecision, viewDecision } from "./dry_run.ts";
 import { callerOf, defineTool, type Tool, type ToolResult } from "./tool.ts";
 
@@ -32,8 +32,8 @@ const description = [
   "An exit code other than 0 is a result, not an error of the tool: read it. sudo and pty work only on servers",
   "whose flags in ssh_list_servers allow them; when a call is refused by policy or needs approval, do not retry",
   "it in other words, report it. With pty, stderr arrives within stdout. dry_run shows the policy's decision and",
-  "the rule behind it without running anything. When a call ends without an answer, the command may have run all",
-  "the same: what it did stands in the audit log, so look before you repeat what must not happen twice.",
+  "the rule behind it without running anything.",
+  UNANSWERED,
 ].join(" ");
 
 /** `ssh_execute`: one command, with a certificate made for it. */

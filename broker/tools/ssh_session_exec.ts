@@ -1,6 +1,6 @@
 import { z } from "@zod/zod";
 import type { Sessions } from "../sessions/sessions.ts";
-import { renderExecuted } from "./executed.ts";
+import { renderExecuted, UNANSWERED } from "./executed.ts";
 import { callerOf, defineTool, type Tool } from "./tool.ts";
 
 const input = z.strictObject({
@@ -21,7 +21,9 @@ const description = [
   "result, not an error of the tool. Directory and variables last from command to command in shell and pty, not in",
   "exec. In shell and pty a command has 2 minutes, stands on one line and reads nothing from its input; with pty,",
   "stderr arrives within stdout. They stop working as soon as the server gets a command policy. After an error",
-  "that says so, close the session and open a new one; when a call is refused, do not retry it in other words.",
+  "that says so, and after cancelling a call in shell or pty, close the session and open a new one; when a call is",
+  "refused, do not retry it in other words.",
+  UNANSWERED,
 ].join(" ");
 
 /** `ssh_session_exec`: one command in an open session. */

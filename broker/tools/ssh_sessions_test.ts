@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
+import { BrokerFixture } from "../testing/broker_fixture.ts";
 import { SERIAL } from "../testing/fake_authority.ts";
 import { printed } from "../testing/fake_runner.ts";
 import { SessionFixture } from "../testing/session_fixture.ts";
+import { createSshExecuteTool } from "./ssh_execute.ts";
 import { createSshSessionCloseTool } from "./ssh_session_close.ts";
 import { createSshSessionExecTool } from "./ssh_session_exec.ts";
 import { createSshSessionOpenTool } from "./ssh_session_open.ts";
@@ -51,6 +53,13 @@ Deno.test("ssh_session_exec gives the command's result as ssh_execute does", asy
     text: `a\n\n[stderr]\nb\n[exit=3 serial=${SERIAL}]`,
     structured: { stdout: "a\n", stderr: "b", exit_code: 3, serial: SERIAL },
   });
+});
+
+Deno.test("tools that run commands say what becomes of a result that nobody waits for", () => {
+  for (const { description } of [fixture().exec, createSshExecuteTool(new BrokerFixture())]) {
+    assert.match(description, /ends without an answer.* stands in the audit log/);
+    assert.match(description, /a lost connection, except .* resumes the stream gets the result/);
+  }
 });
 
 Deno.test("ssh_session_close ends the session", async () => {

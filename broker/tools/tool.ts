@@ -14,6 +14,8 @@ export interface ToolContext {
   readonly askHuman?: AskHuman;
   /** Tells the client that a long call goes on, and with what; absent when it does not want to know. */
   readonly onProgress?: (text: string) => void;
+  /** Waits until an answer of so many characters may be held for the client; absent where nobody bounds that. */
+  readonly holdAnswer?: (length: number, signal: AbortSignal) => Promise<void>;
 }
 
 /** What a request to the broker says about its caller, and with which it reports. */

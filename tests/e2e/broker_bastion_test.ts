@@ -1,43 +1,9 @@
 import assert from "node:assert/strict";
 import { parseJson } from "@gateway/shared/json";
-import { currentUser, startSshTarget } from "../ssh_target/target.ts";
 import { type ConfigEdit, editConfig, HOST, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
+import { addHostsToStage } from "./hosts_behind.ts";
 import { McpProcess } from "./mcp_process.ts";
-
-/** The host of the stage becomes the bastion of these, each of the one before it. */
-const BEHIND = ["inner01", "db01"];
-
-/** Adds hosts behind the one of the stage, which the broker itself may not connect to. */
-async function addHostsBehind(stage: Stage, dir: string): Promise<void> {
-  let jump = HOST;
-  for (const name of BEHIND) {
-    const own = `${dir}/${name}`;
-    await Deno.mkdir(own);
-    const target = await startSshTarget({
-      caPublicKeyLine: stage.init.ssh_ca_public_key,
-      principals: { [currentUser()]: [`host:${name}`] },
-      dir: own,
-    });
-    stage.defer(() => target.close());
-    const host = {
-      addr: `127.0.0.1:${target.port}`,
-      user: target.user,
-      host_key: target.hostKeyLine,
-      principal: `host:${name}`,
-      groups: ["local"],
-      jump,
-      allow_pty: true,
-      allow_file_transfer: true,
-    };
-    await editConfig(stage.init.signer_config, [
-      { path: ["hosts", name], value: host },
-      { path: ["hosts", jump, "allow_as_bastion"], value: true },
-    ]);
-    jump = name;
-  }
-  await editConfig(stage.init.signer_config, [{ path: ["group_command_policies"], value: {} }]);
-}
 
 async function withBastions(
   test: (scene: { readonly stage: Stage; readonly mcp: McpProcess; readonly dir: string }) => Promise<void>,
@@ -46,7 +12,7 @@ async function withBastions(
   const dir = await Deno.makeTempDir({ prefix: "bastions-" });
   try {
     await withStage({}, async (stage) => {
-      await addHostsBehind(stage, dir);
+      await addHostsToStage(stage, { dir, names: ["inner01", "db01"] });
       await editConfig(stage.init.signer_config, edits);
       await stage.startSigner();
       await using mcp = new McpProcess(await stage.mcpCommand());

@@ -134,6 +134,32 @@ Deno.test("ssh_put_file and ssh_get_file say what is wrong with a file, and give
     assert.equal((await get(`${folder}/ten`, { max_bytes: 10 })).structured["size"], 10);
   }));
 
+Deno.test("a path that could forge a record, or a mode that is none, is refused, and nothing is signed for it", () =>
+  withFiles([ALLOW_FILES, NO_POLICY], async ({ stage, folder, put, get }) => {
+    const blanks = "bad request: path contains whitespace or control characters";
+    for (
+      const [path, text] of [
+        ["", "bad request: path is required"],
+        [`${folder}/a\nb`, "bad request: path contains newline characters"],
+        [`${folder}/a\rb`, "bad request: path contains newline characters"],
+        [`${folder}/a bytes=0`, blanks],
+        [`${folder}/a\tb`, blanks],
+        [`${folder}/a\u001bb`, blanks],
+        [`${folder}/a\u0000b`, 'field "path" contains null bytes'],
+      ] as const
+    ) {
+      for (const answer of [await put(path, { content: "x" }), await get(path)]) {
+        assert.deepEqual([answer.isError, answer.text], [true, text]);
+      }
+    }
+    const dash = await put("-rf", { content: "x", mode: "644" });
+    assert.equal(dash.text, 'bad request: path begins with "-": with a mode, write it as "./-…"');
+    const mode = await put(`${folder}/a`, { content: "x", mode: "+x; id" });
+    assert.equal(mode.text, 'bad request: invalid mode "+x; id" (expect 3-4 octal digits)');
+    assert.deepEqual(await Array.fromAsync(Deno.readDir(folder)), []);
+    assert.equal(await Deno.readTextFile(stage.init.signer_audit_log).catch(() => ""), "");
+  }));
+
 Deno.test("a transfer is in the broker's log as what ran and what was moved, under one serial", () =>
   withFiles([ALLOW_FILES, NO_POLICY], async ({ stage, folder, put, get }) => {
     await put(`${folder}/a`, { content: "abc" });

@@ -104,6 +104,27 @@ Deno.test("a server that everybody could use does not start", () =>
     await assert.rejects(DebateProcess.start(sceneEnv(home, { WEB_USERNAME: "ann" })), /WEB_PASSWORD/);
   }));
 
+Deno.test("passwords cannot be guessed without end, and who has logged in is not locked out by it", () =>
+  withHome(async (home) => {
+    await using server = await DebateProcess.start(
+      sceneEnv(home, { WEB_USERNAME: "ann", WEB_PASSWORD: "right" }),
+    );
+    const ask = async (password: string, headers: Record<string, string> = {}) => {
+      const authorization = `Basic ${btoa(`ann:${password}`)}`;
+      const response = await fetch(`${server.url}/api/prompts`, { headers: { ...headers, authorization } });
+      await response.body?.cancel();
+      return response;
+    };
+    const cookie = (await ask("right")).headers.get("set-cookie")?.split(";")[0] ?? "";
+    const refused = [];
+    for (let count = 0; count < 12 && refused.at(-1) !== 429; count++) {
+      refused.push((await ask("wrong")).status);
+    }
+    assert.deepEqual([refused[0], refused.at(-1)], [401, 429]);
+    assert.ok(Number((await ask("right")).headers.get("retry-after")) > 0);
+    assert.equal((await ask("right", { cookie })).status, 200);
+  }));
+
 Deno.test("a second server on the same data does not start", () =>
   withHome(async (home) => {
     await using server = await DebateProcess.start(sceneEnv(home));

@@ -124,7 +124,8 @@ export class FakeSigner implements AsyncDisposable {
     const forceCommand = stops ? stopOnDisconnect("", request.command) : request.command;
     const certificate = await this.#options.ca.certify(request.public_key.trim(), {
       serial: SERIAL,
-      criticalOptions: { "force-command": forceCommand },
+      // The commands of a session come later.
+      criticalOptions: request.purpose === "session" ? {} : { "force-command": forceCommand },
     });
     return json({ certificate, serial: SERIAL, decision: decisionOf(request) });
   }

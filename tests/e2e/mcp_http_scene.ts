@@ -115,12 +115,12 @@ export class McpHttpScene implements AsyncDisposable {
     return response.headers.get("mcp-session-id") ?? "";
   }
 
-  /** A token as a program gets it. */
-  async token({ id, secret }: Agent): Promise<string> {
+  /** A token as a program gets it, for this frontend unless it asks for another. */
+  async token({ id, secret }: Agent, { resource = this.url, scope = SCOPE } = {}): Promise<string> {
     const response = await fetch(`${this.provider.issuer}/token`, {
       method: "POST",
       headers: { authorization: `Basic ${btoa(`${id}:${secret}`)}` },
-      body: new URLSearchParams({ grant_type: "client_credentials", scope: SCOPE, resource: this.url }),
+      body: new URLSearchParams({ grant_type: "client_credentials", scope, resource }),
     });
     return (await response.json()).access_token;
   }

@@ -29,17 +29,20 @@ export interface SessionScene {
 
 /** Starts a signer, a host and a broker over stdio, with its client. */
 export async function withSessions(
-  { signer: signerEdits = [], broker = [], targetKind }: {
+  { signer: signerEdits = [], broker = [], targetKind, prepare }: {
     readonly signer?: readonly ConfigEdit[];
     /** Of the broker over stdio. */
     readonly broker?: readonly ConfigEdit[];
     readonly targetKind?: StageOptions["targetKind"];
+    /** Adds to the set-up before the signer starts. */
+    readonly prepare?: (stage: Stage) => Promise<void>;
   },
   test: (scene: SessionScene) => Promise<void>,
 ): Promise<void> {
   const kind = targetKind === undefined ? {} : { targetKind };
   await withStage({ ...kind, signer: [...OPEN_POLICY, ...signerEdits] }, async (stage) => {
     await editConfig(stage.init.mcp_config, broker);
+    await prepare?.(stage);
     const signer = await stage.startSigner();
     await using mcp = new McpProcess(await stage.mcpCommand());
     await mcp.initialize();

@@ -24,13 +24,19 @@ export function findSshd(): string | undefined {
   });
 }
 
+/** What the system's sshd is started with. */
+export interface OpensshOptions extends SshTargetOptions {
+  /** The words before the path of sshd: a program that starts it in surroundings of its own. */
+  readonly launcher?: readonly string[];
+}
+
 /** Starts the system's sshd with a configuration of its own. */
 export async function createOpensshTarget(
   sshd: string,
   user: string,
-  options: SshTargetOptions,
+  options: OpensshOptions,
 ): Promise<SshTarget> {
-  const { dir } = options;
+  const { dir, launcher = [] } = options;
   if (Deno.uid() === 0) await Deno.mkdir(PRIVILEGE_SEPARATION_DIR, { recursive: true, mode: 0o755 });
   const hostKey = createHostKey();
   await Deno.mkdir(`${dir}/principals`, { recursive: true });
@@ -43,7 +49,7 @@ export async function createOpensshTarget(
   for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
     const port = freePort();
     await writeConfig(sshd, dir, port);
-    const started = await start(sshd, dir);
+    const started = await start([...launcher, sshd], dir);
     if (typeof started !== "string") {
       return { kind: "openssh", port, hostKeyLine: hostKey.line, user, close: () => stop(started) };
     }
@@ -80,12 +86,15 @@ async function writeConfig(sshd: string, dir: string, port: number): Promise<voi
 }
 
 /** Waits until sshd listens; gives what it wrote when it ends instead. */
-async function start(sshd: string, dir: string): Promise<Deno.ChildProcess | string> {
+async function start(
+  [program = "", ...words]: readonly string[],
+  dir: string,
+): Promise<Deno.ChildProcess | string> {
   const log = `${dir}/sshd.log`;
   // A log file and not a pipe: sshd would block on a pipe that nobody reads.
   await Deno.writeTextFile(log, "", { mode: 0o600 });
-  const process = new Deno.Command(sshd, {
-    args: ["-D", "-f", `${dir}/sshd_config`, "-E", log],
+  const process = new Deno.Command(program, {
+    args: [...words, "-D", "-f", `${dir}/sshd_config`, "-E", log],
     stdin: "null",
     stdout: "null",
     stderr: "null",

@@ -1,0 +1,142 @@
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { fill, mayNotMount as ignore, TinyDisk } from "../adapters/tiny_disk.ts";
+import { HOST } from "../stage/stage.ts";
+import { ALLOW_PTY, type SessionScene, withSessions } from "./session_scene.ts";
+
+/** More than the last page of a file takes on a disk that is full otherwise. */
+const BEYOND_A_PAGE = "x".repeat(8192);
+const PRINTS_MUCH = "head -c 8192 /dev/zero | tr '\\0' x; echo";
+
+async function withRecordings(
+  { folder, strict }: { readonly folder: string; readonly strict: boolean },
+  test: (scene: SessionScene) => Promise<void>,
+): Promise<void> {
+  const broker = [
+    { path: ["session_recording_dir"], value: folder },
+    { path: ["session_recording_strict"], value: strict },
+  ];
+  await withSessions({ broker, signer: [ALLOW_PTY] }, test);
+}
+
+/** What the last record of an outcome says. */
+async function lastRecord({ records }: SessionScene, outcome: string): Promise<Record<string, unknown>> {
+  return (await records()).findLast((record) => record["outcome"] === outcome) ?? {};
+}
+
+const PLACES = [
+  {
+    where: "on a full disk",
+    mount: async () => {
+      const disk = await TinyDisk.mount("size=64k");
+      fill(`${disk.folder}/filler`);
+      return disk;
+    },
+  },
+  { where: "in a folder that is read-only", mount: () => TinyDisk.mount("size=64k,ro") },
+];
+
+Deno.test.each(PLACES.flatMap((place) => ["shell", "pty"].map((mode) => ({ ...place, mode }))))(
+  "a session in mode $mode that can't be recorded $where does not open (strict), and the log says why",
+  { ignore },
+  async ({ mount, mode }) => {
+    await using disk = await mount();
+    await withRecordings({ folder: disk.folder, strict: true }, async (scene) => {
+      const { client, mcp } = scene;
+      const opened = await client.call("ssh_session_open", { server: HOST, mode });
+      assert.equal(opened.isError, true);
+      assert.match(opened.text, /^opening session recording: \w+$/);
+      assert.ok(!opened.text.includes(disk.folder));
+      const failed = await lastRecord(scene, "error");
+      assert.deepEqual([failed["command"], failed["err"]], [`mode=${mode}`, opened.text]);
+      assert.match(mcp.log, /Cannot record session/);
+      assert.deepEqual((await scene.records()).filter(({ outcome }) => outcome === "session_open"), []);
+      // Nothing is recorded of these, so nothing is in their way.
+      assert.equal((await client.exec(await client.open(), "true")).isError, false);
+    });
+  },
+);
+
+Deno.test.each(PLACES)(
+  "a session that can't be recorded $where opens all the same (best effort), and the log says so",
+  { ignore },
+  async ({ mount }) => {
+    await using disk = await mount();
+    await withRecordings({ folder: disk.folder, strict: false }, async (scene) => {
+      const id = await scene.client.open({ mode: "shell" });
+      assert.match(scene.mcp.log, /Cannot record session/);
+      const opened = await lastRecord(scene, "session_open");
+      assert.deepEqual([opened["session_id"], opened["warning"]], [id, "the session is not recorded"]);
+      assert.equal((await scene.client.exec(id, "echo on")).structured["stdout"], "on\n");
+    });
+  },
+);
+
+Deno.test.each([
+  { what: "what it prints", command: PRINTS_MUCH, runs: true },
+  { what: "what is typed", command: `: ${BEYOND_A_PAGE}`, runs: false },
+])(
+  "a session ends when $what can't be recorded any more (strict), and the next one works when there is room",
+  { ignore },
+  async ({ command, runs }) => {
+    await using disk = await TinyDisk.mount("size=64k");
+    await withRecordings({ folder: disk.folder, strict: true }, async (scene) => {
+      const { client, stage } = scene;
+      const id = await client.open({ mode: "shell" });
+      assert.equal((await client.exec(id, "echo before")).isError, false);
+      fill(`${disk.folder}/filler`);
+      const file = `${stage.init.folder}/ran`;
+      const failed = await client.exec(id, `touch ${file}; ${command}`);
+      assert.equal(failed.isError, true);
+      assert.match(failed.text, /^session recording failed \(strict mode\): \w+$/);
+      assert.ok(!JSON.stringify(failed).includes("xxx"), "what is not recorded is not shown");
+      assert.equal(await Deno.stat(file).then(() => true, () => false), runs);
+      const record = await lastRecord(scene, "error");
+      assert.deepEqual([record["session_id"], record["err"]], [id, failed.text]);
+      assert.equal(
+        (await client.exec(id, "true")).text,
+        "session execution: a command of this session could not be recorded; " +
+          "close this session and open a new one",
+      );
+      assert.equal((await client.call("ssh_session_close", { session_id: id })).text, "closed");
+      await assertClosed(scene, `${disk.folder}/${id}.cast`, "the recording is not complete");
+
+      await Deno.remove(`${disk.folder}/filler`);
+      const next = await client.open({ mode: "shell" });
+      assert.equal((await client.exec(next, PRINTS_MUCH)).isError, false);
+      await client.call("ssh_session_close", { session_id: next });
+      await assertClosed(scene, `${disk.folder}/${next}.cast`, undefined);
+    });
+  },
+);
+
+Deno.test({
+  name: "a session goes on when it can't be recorded any more (best effort), and the log says so",
+  ignore,
+  async fn() {
+    await using disk = await TinyDisk.mount("size=64k");
+    await withRecordings({ folder: disk.folder, strict: false }, async (scene) => {
+      const { client, mcp } = scene;
+      const id = await client.open({ mode: "pty" });
+      fill(`${disk.folder}/filler`);
+      const shown = await client.exec(id, PRINTS_MUCH);
+      assert.equal(shown.structured["stdout"], `${BEYOND_A_PAGE}\r\n`);
+      assert.match(mcp.log, /Cannot record session/);
+      await Deno.remove(`${disk.folder}/filler`);
+      assert.equal((await client.exec(id, "echo after")).isError, false);
+      assert.equal((await client.call("ssh_session_close", { session_id: id })).text, "closed");
+      const path = `${disk.folder}/${id}.cast`;
+      await assertClosed(scene, path, "the recording is not complete");
+      assert.match(await Deno.readTextFile(path), /"i", "echo after\\n"/);
+    });
+  },
+});
+
+/** That the log holds the digest of a recording that can be read, and what is to be said of it. */
+async function assertClosed(scene: SessionScene, path: string, warning: string | undefined): Promise<void> {
+  const closed = await lastRecord(scene, "session_close");
+  const bytes = await Deno.readFile(path);
+  const digest = createHash("sha256").update(bytes).digest("hex");
+  assert.deepEqual([closed["body_sha256"], closed["warning"]], [digest, warning]);
+  for (const line of new TextDecoder().decode(bytes).trimEnd().split("\n")) JSON.parse(line);
+}

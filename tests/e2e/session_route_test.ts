@@ -1,0 +1,174 @@
+import assert from "node:assert/strict";
+import { editConfig, HOST } from "../stage/stage.ts";
+import { withStage } from "../stage/with_stage.ts";
+import { addHostsBehind, addHostsToStage } from "./hosts_behind.ts";
+import { LocalScene } from "./local_scene.ts";
+import { McpProcess } from "./mcp_process.ts";
+import { SessionClient } from "./session_client.ts";
+import { OPEN_POLICY } from "./session_scene.ts";
+
+/** What a test of a way has: a client, and a folder that the hosts share with it. */
+interface RouteScene {
+  readonly client: SessionClient;
+  readonly dir: string;
+  /** Outcome and command of the records of whoever signs, and of the broker. */
+  issued(): Promise<readonly string[]>;
+  broker(): Promise<readonly string[]>;
+}
+
+type Start = (names: readonly string[], test: (scene: RouteScene) => Promise<void>) => Promise<void>;
+
+/** Runs a test in a folder that is removed afterwards. */
+async function withFolder(test: (dir: string) => Promise<void>): Promise<void> {
+  const dir = await Deno.makeTempDir({ prefix: "route-" });
+  try {
+    await test(dir);
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+}
+
+async function linesOf(path: string): Promise<readonly string[]> {
+  const lines = (await Deno.readTextFile(path)).trimEnd().split("\n");
+  return lines.map((line) => JSON.parse(line)).map(({ outcome, command }) => `${outcome} ${command}`);
+}
+
+async function withClient(
+  command: { readonly args: readonly string[] },
+  test: (client: SessionClient) => Promise<void>,
+) {
+  await using mcp = new McpProcess(command);
+  await mcp.initialize();
+  await test(new SessionClient(mcp));
+  assert.equal(await mcp.end(), 0);
+}
+
+const startStage = (controlPlane: boolean): Start => (names, test) =>
+  withFolder((dir) =>
+    withStage({ controlPlane, signer: OPEN_POLICY }, async (stage) => {
+      await addHostsToStage(stage, { dir, names });
+      await stage.startSigner();
+      if (controlPlane) await stage.startControlPlane();
+      await withClient(await stage.mcpCommand(), (client) =>
+        test({
+          client,
+          dir,
+          issued: () => linesOf(stage.init.signer_audit_log),
+          broker: () => linesOf(stage.init.mcp_audit_log),
+        }));
+    })
+  );
+
+const startLocal: Start = (names, test) =>
+  withFolder(async (dir) => {
+    await using ends = new AsyncDisposableStack();
+    await using scene = await LocalScene.create();
+    await addHostsBehind({
+      dir,
+      names,
+      configPath: scene.configPath,
+      caPublicKeyLine: await Deno.readTextFile(`${scene.dir}/ssh_ca.pub`),
+      defer: (end) => ends.defer(end),
+    });
+    // One log holds both.
+    const records = async () => await linesOf(`${scene.dir}/audit/audit.log`);
+    const isIssued = (line: string) => line.startsWith("issued");
+    await withClient(await scene.command("serve-mcp"), (client) =>
+      test({
+        client,
+        dir,
+        issued: async () => (await records()).filter(isIssued),
+        broker: async () => (await records()).filter((line) => !isIssued(line)),
+      }));
+  });
+
+const SET_UPS: readonly { readonly setUp: string; readonly start: Start }[] = [
+  { setUp: "at the signer", start: startStage(false) },
+  { setUp: "through the control plane", start: startStage(true) },
+  { setUp: "in local mode", start: startLocal },
+];
+/** The hosts behind the first one, the last of which is where the work is. */
+const WAYS = [
+  { hops: "one bastion", names: ["db01"] },
+  { hops: "two bastions", names: ["inner01", "db01"] },
+];
+
+Deno.test.each(SET_UPS.flatMap((setUp) => WAYS.map((way) => ({ ...setUp, ...way }))))(
+  "sessions of every mode and files go through $hops $setUp",
+  ({ start, names }) =>
+    start(names, async ({ client, dir, issued, broker }) => {
+      const bastions = names.map(() => "role=bastion");
+      for (const mode of ["exec", "shell", "pty"]) {
+        const id = await client.open({ server: "db01", mode });
+        // Each host lets in its own principal alone: where this runs is beyond doubt.
+        await client.exec(id, "x=5");
+        const state = await client.exec(id, "echo [$x]; echo err >&2; sh -c 'exit 7'");
+        const { stdout, stderr, exit_code } = state.structured;
+        assert.deepEqual(
+          [stdout, stderr, exit_code],
+          {
+            exec: ["[]\n", "err\n", 7],
+            shell: ["[5]\n", "err\n", 7],
+            pty: ["[5]\r\nerr\r\n", "", 7],
+          }[mode],
+        );
+        assert.equal((await client.call("ssh_session_close", { session_id: id })).text, "closed");
+        assert.deepEqual((await broker()).slice(-4).map((line) => line.split(" ")[0]), [
+          "session_open",
+          "session_exec",
+          "session_exec",
+          "session_close",
+        ]);
+        const roles = (await issued()).filter((line) => /^issued .*purpose=session/.test(line))
+          .slice(-names.length - 1).map((line) => line.split(" ")[1]);
+        assert.deepEqual(roles, [...bastions, "role=target"], mode);
+      }
+      const path = `${dir}/file`;
+      const put = await client.call("ssh_put_file", {
+        server: "db01",
+        path,
+        content: "AP8K",
+        content_base64: true,
+      });
+      assert.equal(put.isError, false, put.text);
+      assert.deepEqual(await Deno.readFile(path), Uint8Array.of(0, 255, 10));
+      const got = await client.call("ssh_get_file", { server: "db01", path });
+      assert.deepEqual([got.structured["content"], got.structured["sha256"]], [
+        "AP8K",
+        put.structured["sha256"],
+      ]);
+      assert.deepEqual((await broker()).slice(-4).map((line) => line.split(" ")[0]), [
+        "executed",
+        "file_put",
+        "executed",
+        "file_get",
+      ]);
+    }),
+);
+
+Deno.test("a session behind a bastion that is none any more runs nothing, and says so", () =>
+  withFolder((dir) =>
+    withStage({ signer: OPEN_POLICY }, async (stage) => {
+      await addHostsToStage(stage, { dir, names: ["db01"] });
+      await stage.startSigner();
+      await withClient(await stage.mcpCommand(), async (client) => {
+        const ids = await Promise.all(["exec", "shell"].map((mode) => client.open({ server: "db01", mode })));
+        await editConfig(stage.init.signer_config, [{
+          path: ["hosts", HOST, "allow_as_bastion"],
+          value: false,
+        }]);
+        const operator = await stage.signerClient("operator");
+        assert.equal((await operator.request({ method: "POST", path: "/v1/reload", body: {} })).status, 200);
+        for (const id of ids) {
+          const refused = await client.exec(id, `touch ${dir}/ran`);
+          assert.deepEqual([refused.isError, refused.text], [
+            true,
+            `session bastion "${HOST}" not allowed: host "${HOST}" is not allowed as a bastion`,
+          ]);
+        }
+        await assert.rejects(Deno.stat(`${dir}/ran`), Deno.errors.NotFound);
+        const [refusal] = (await linesOf(stage.init.mcp_audit_log)).slice(-1);
+        assert.equal(refusal, `session_exec_denied touch ${dir}/ran`);
+      });
+    })
+  ));

@@ -1,0 +1,203 @@
+import assert from "node:assert/strict";
+import { readPid, until } from "../ssh_target/poll.ts";
+import { processesOf, sessionOf } from "../ssh_target/session_processes.ts";
+import { mayNotSudo as ignore, SUDO_ACCOUNTS } from "../ssh_target/sudo_host.ts";
+import { SUDO_HOST, type SudoScene, withSudoHost } from "./sudo_scene.ts";
+
+const { login, any, narrow } = SUDO_ACCOUNTS;
+
+/** Whom to become, whom the host has to see, and what both logs have to say of it. */
+const ELEVATIONS = [
+  { name: "no sudo", args: {}, user: login.name, elevation: undefined },
+  // Without sudo, the account to elevate to means nothing.
+  { name: "a sudo_user alone", args: { sudo_user: any.name }, user: login.name, elevation: undefined },
+  { name: "sudo", args: { sudo: true }, user: "root", elevation: "sudo:root" },
+  {
+    name: "sudo to an account",
+    args: { sudo: true, sudo_user: any.name },
+    user: any.name,
+    elevation: `sudo:${any.name}`,
+  },
+];
+
+/** That both logs know of the elevation, under one serial. */
+async function assertRecorded(
+  { lastRecords }: SudoScene,
+  { outcome, elevation }: { readonly outcome: string; readonly elevation: string | undefined },
+): Promise<void> {
+  const [issued = {}, ran = {}] = await lastRecords({ signer: "issued", broker: outcome });
+  const [, signed] = / elev=(\S+)/.exec(String(issued["command"])) ?? [];
+  assert.deepEqual([signed, ran["elevation"]], [elevation, elevation]);
+  assert.equal(issued["serial"], ran["serial"]);
+  assert.deepEqual([issued["user"], ran["user"]], [login.name, login.name]);
+}
+
+// The last two are none that sudo could run without a shell.
+const COMMANDS = ["id -un", "id -un; exit 3", "umask 077; id -un | cat"];
+
+async function assertOneShots(scene: SudoScene, { args, user, elevation }: (typeof ELEVATIONS)[number]) {
+  for (const pty of [false, true]) {
+    for (const command of COMMANDS) {
+      const ran = await scene.client.call("ssh_execute", { server: SUDO_HOST, command, pty, ...args });
+      assert.equal(ran.isError, false, ran.text);
+      assert.deepEqual(
+        [ran.structured["stdout"], ran.structured["stderr"], ran.structured["exit_code"]],
+        [pty ? `${user}\r\n` : `${user}\n`, "", command.includes("exit") ? 3 : 0],
+      );
+      await assertRecorded(scene, { outcome: "executed", elevation });
+    }
+  }
+}
+
+async function assertSessions(scene: SudoScene, { args, user, elevation }: (typeof ELEVATIONS)[number]) {
+  const { client } = scene;
+  for (const mode of ["exec", "shell", "pty"]) {
+    const id = await client.open({ server: SUDO_HOST, mode, ...args });
+    await assertRecorded(scene, { outcome: "session_open", elevation });
+    for (const command of COMMANDS.filter((command) => mode === "exec" || !command.includes("exit"))) {
+      const ran = await client.exec(id, command);
+      assert.deepEqual(
+        [ran.structured["stdout"], ran.structured["exit_code"]],
+        [mode === "pty" ? `${user}\r\n` : `${user}\n`, command.includes("exit") ? 3 : 0],
+      );
+      await assertRecorded(scene, { outcome: "session_exec", elevation });
+    }
+  }
+}
+
+Deno.test.each(ELEVATIONS)(
+  "with $name, commands and sessions run as $user, and both logs say so (needs root and sudo)",
+  { ignore },
+  (row) =>
+    withSudoHost({}, async (scene) => {
+      await assertOneShots(scene, row);
+      await assertSessions(scene, row);
+    }),
+);
+
+Deno.test({
+  name: "a sudoers rule for one command fits it as it arrives, and nothing else (needs root and sudo)",
+  ignore,
+  fn: () =>
+    withSudoHost({}, async (scene) => {
+      const { client } = scene;
+      const args = { server: SUDO_HOST, sudo: true, sudo_user: narrow.name };
+      const id = await client.open({ ...args, mode: "exec" });
+      const runs = {
+        executed: (command: string) => client.call("ssh_execute", { ...args, command }),
+        session_exec: (command: string) => client.exec(id, command),
+      };
+      for (const [outcome, run] of Object.entries(runs)) {
+        assert.equal((await run("id -un")).structured["stdout"], `${narrow.name}\n`);
+        const refused = await run("id -un; id");
+        assert.deepEqual(
+          [refused.isError, refused.structured["stdout"], refused.structured["exit_code"]],
+          [false, "", 1],
+        );
+        assert.equal(refused.structured["stderr"], "sudo: a password is required\n");
+        const [, ran = {}] = await scene.lastRecords({ signer: "issued", broker: outcome });
+        assert.deepEqual([ran["exit_code"], ran["elevation"]], [1, `sudo:${narrow.name}`]);
+      }
+      const shell = await client.call("ssh_session_open", { ...args, mode: "shell" });
+      assert.deepEqual([shell.isError, shell.text], [true, "execution: session shell has ended"]);
+      const [, failed = {}] = await scene.lastRecords({ signer: "issued", broker: "error" });
+      assert.deepEqual([failed["command"], failed["elevation"]], ["mode=shell", `sudo:${narrow.name}`]);
+    }),
+});
+
+Deno.test({
+  name:
+    "the signer refuses an account that the host does not list, and one that is none (needs root and sudo)",
+  ignore,
+  fn: () =>
+    withSudoHost({ allowed_sudo_users: [any.name] }, async ({ client, host }) => {
+      for (
+        const [sudo_user, reason] of [
+          [narrow.name, `sudo_user "${narrow.name}" is not allowed on "${SUDO_HOST}"`],
+          ["-u", 'invalid sudo_user: "-u"'],
+        ]
+      ) {
+        const args = { server: SUDO_HOST, sudo: true, sudo_user };
+        const expected = `signing cert for "${SUDO_HOST}": signing rejected (403): ${reason}`;
+        const file = `${host.folder}/ran`;
+        assert.equal(
+          (await client.call("ssh_execute", { ...args, command: `touch ${file}` })).text,
+          expected,
+        );
+        assert.equal((await client.call("ssh_session_open", args)).text, expected);
+        await assert.rejects(Deno.stat(file), Deno.errors.NotFound);
+      }
+    }),
+});
+
+Deno.test({
+  name: "files are moved as the account that logs in, on a host that permits sudo, too (needs root and sudo)",
+  ignore,
+  fn: () =>
+    withSudoHost({}, async ({ client, host }) => {
+      const call = (tool: string, args: object) => client.call(tool, { server: SUDO_HOST, ...args });
+      // A name that begins with a dash, and leads from the home.
+      assert.equal((await call("ssh_put_file", { path: "-rf", content: "mine" })).isError, false);
+      const { uid } = await Deno.stat(`${host.home}/-rf`);
+      assert.equal(uid, login.id);
+      assert.equal((await call("ssh_get_file", { path: "-rf" })).structured["content"], "mine");
+      const others = `${host.folder}/others`;
+      await Deno.writeTextFile(others, "root's", { mode: 0o600 });
+      for (
+        const answer of [
+          await call("ssh_get_file", { path: others }),
+          await call("ssh_put_file", { path: others, content: "x" }),
+        ]
+      ) {
+        assert.match(
+          answer.text,
+          /^upstream failure: remote (read|write) failed \(exit \d\): .*Permission denied/,
+        );
+      }
+      for (const wish of [{ sudo: true }, { sudo_user: "root" }]) {
+        for (const tool of ["ssh_get_file", "ssh_put_file"]) {
+          const content = tool === "ssh_put_file" ? { content: "x" } : {};
+          const answer = await call(tool, { path: others, ...content, ...wish });
+          assert.equal(answer.isError, true);
+          assert.match(answer.text, /unrecognized key/i);
+        }
+      }
+      assert.equal(await Deno.readTextFile(others), "root's");
+    }),
+});
+
+/** A command that writes its process number and nothing else, with a child that does not obey. */
+function silent(file: string): string {
+  return `echo $$ > ${file}; (trap '' TERM; sleep 1000) | sleep 1001`;
+}
+
+Deno.test.each([{ sudo_user: "root" }, { sudo_user: any.name }])(
+  "canceling a silent command that runs through sudo as $sudo_user leaves nothing of it (needs root and sudo)",
+  { ignore },
+  ({ sudo_user }) =>
+    withSudoHost({ stop_on_disconnect: true }, async ({ client, mcp, host }) => {
+      const file = `${host.folder}/pid`;
+      const args = { server: SUDO_HOST, sudo: true, sudo_user, command: silent(file) };
+      const call = await mcp.start("tools/call", { name: "ssh_execute", arguments: args });
+      const session = await sessionOf(await readPid(file));
+      await mcp.notify("notifications/cancelled", { requestId: call });
+      await until("nothing of it runs", async () => (await processesOf(session)).length === 0, 10_000);
+      const next = await client.call("ssh_execute", { ...args, command: "id -un" });
+      assert.equal(next.structured["stdout"], `${sudo_user}\n`);
+    }),
+);
+
+Deno.test.each([{ sudo_user: "root" }, { sudo_user: any.name }])(
+  "closing a session in mode exec leaves nothing of what runs through sudo as $sudo_user (needs root and sudo)",
+  { ignore },
+  ({ sudo_user }) =>
+    withSudoHost({ stop_on_disconnect: true }, async ({ client, host }) => {
+      const id = await client.open({ server: SUDO_HOST, sudo: true, sudo_user });
+      const file = `${host.folder}/pid`;
+      const running = client.exec(id, silent(file));
+      const session = await sessionOf(await readPid(file));
+      assert.equal((await client.call("ssh_session_close", { session_id: id })).text, "closed");
+      assert.equal((await running).text, `session "${id}" has ended`);
+      await until("nothing of it runs", async () => (await processesOf(session)).length === 0, 10_000);
+    }),
+);
