@@ -11,6 +11,7 @@ import { benchDebateWeb } from "./debate_web_bench.ts";
 import { benchFootprint } from "./footprint_bench.ts";
 import { benchFreeze } from "./freeze_bench.ts";
 import { benchGuardrails } from "./guardrails_bench.ts";
+import { benchManySessions } from "./many_sessions_bench.ts";
 import { benchPolicy } from "./policy_bench.ts";
 import { formatTable, type Row } from "./row.ts";
 import { benchScale } from "./scale_bench.ts";
@@ -19,6 +20,7 @@ import { benchSessions } from "./session_bench.ts";
 import { benchSign } from "./sign_bench.ts";
 import { benchReload, benchSignPressure } from "./sign_pressure_bench.ts";
 import { benchSshRun } from "./ssh_run_bench.ts";
+import { benchToolCalls } from "./tool_calls_bench.ts";
 import { benchTransfer } from "./transfer_bench.ts";
 import { HOST } from "../stage/stage.ts";
 import { benchControlPlane } from "./control_plane_bench.ts";
@@ -59,6 +61,16 @@ const SECTIONS: Readonly<Record<string, Section>> = {
     await using stage = await createStage(dir, { signer: [{ path: ["group_command_policies"], value: {} }] });
     await stage.startSigner();
     return await benchSessions(stage);
+  },
+  async many_sessions({ dir }) {
+    await using stage = await createStage(dir, { signer: [{ path: ["group_command_policies"], value: {} }] });
+    await stage.startSigner();
+    return await benchManySessions(stage);
+  },
+  async tool_calls({ dir }) {
+    await using stage = await createStage(dir, { signer: [{ path: ["group_command_policies"], value: {} }] });
+    await stage.startSigner();
+    return await benchToolCalls(stage);
   },
   control_plane: benchControlPlane,
   policy: () => Promise.resolve(benchPolicy()),

@@ -2,13 +2,19 @@ import { McpProcess } from "../e2e/mcp_process.ts";
 import { SessionClient } from "../e2e/session_client.ts";
 import { residentBytes } from "../stage/proc_file.ts";
 import type { Stage } from "../stage/stage.ts";
-import { type PlainLogin, plainLogin } from "./plain_login.ts";
-
+import { type CommandRate, commandRate } from "./command_rate.ts";
+import type { PlainLogin } from "./plain_login.ts";
+import { quickLogin } from "./quick_login.ts";
 import type { Row } from "./row.ts";
 import { median, quantile } from "./statistics.ts";
+import { timed } from "./timed.ts";
 
 const COMMANDS = 300;
-const WARM_UP = 50;
+/** A broker compiles what it runs often; until then the first measurement looks worse than the others. */
+const WARM_UP = 600;
+const SSH_WARM_UP = 10;
+const SSH_COMMANDS = 50;
+const ROUNDS = 3;
 const ACTIVE = 8;
 /** As many as one caller may have. */
 const OPEN = 20;
@@ -27,31 +33,42 @@ export async function benchSessions(stage: Stage): Promise<readonly Row[]> {
     if (isError) throw new Error(text);
   };
   const [first = ""] = ids;
-  await rate([first], WARM_UP, run);
-  const one = await rate([first], COMMANDS, run);
-  const several = await rate(ids, COMMANDS / ACTIVE, run);
+  await commandRate(ids, WARM_UP / ACTIVE, run);
+  // In turns: other work on the machine hits both.
+  const rounds: { readonly one: CommandRate; readonly several: CommandRate }[] = [];
+  for (let round = 0; round < ROUNDS; round++) {
+    const one = await commandRate([first], COMMANDS, run);
+    rounds.push({ one, several: await commandRate(ids, COMMANDS / ACTIVE, run) });
+  }
   while (ids.length < OPEN) ids.push(await client.open());
-  const crowded = await rate(ids.slice(0, ACTIVE), COMMANDS / ACTIVE, run);
+  const crowded = await commandRate(ids.slice(0, ACTIVE), COMMANDS / ACTIVE, run);
   const resident = await residentBytes(mcp.pid);
+  const one = median(rounds.map((round) => round.one.perSecond));
+  const several = median(rounds.map((round) => round.several.perSecond));
+  const busy = median(rounds.map((round) => round.several.busy));
+  const ratio = median(rounds.map((round) => round.several.perSecond / round.one.perSecond));
   const p50 = quantile(crowded.times, 0.5);
   const p99 = quantile(crowded.times, 0.99);
-  const control = login === undefined ? [] : await controlMaster(stage, login, one.times);
+  const control = login === undefined
+    ? []
+    : await controlMaster(stage, login, rounds.flatMap((round) => round.one.times));
   return [
     {
       what: `commands in one session, ${COMMANDS}`,
-      measured: `${one.perSecond.toFixed(0)}/s`,
+      measured: `${one.toFixed(0)}/s`,
       baseline: "",
       ratio: "",
       target: "at least 150/s",
-      met: one.perSecond >= 150,
+      met: one >= 150,
     },
     {
-      what: `commands in ${ACTIVE} sessions`,
-      measured: `${several.perSecond.toFixed(0)}/s`,
-      baseline: `${one.perSecond.toFixed(0)}/s in one`,
-      ratio: (several.perSecond / one.perSecond).toFixed(2),
+      what: `commands in ${ACTIVE} sessions, ${navigator.hardwareConcurrency} processors ` +
+        `${(100 * busy).toFixed(0)} % busy`,
+      measured: `${several.toFixed(0)}/s`,
+      baseline: `${one.toFixed(0)}/s in one`,
+      ratio: ratio.toFixed(2),
       target: "at least 2",
-      met: several.perSecond >= 2 * one.perSecond,
+      met: ratio >= 2,
     },
     {
       what: `p99 of ${ACTIVE} active among ${OPEN} sessions`,
@@ -73,16 +90,6 @@ export async function benchSessions(stage: Stage): Promise<readonly Row[]> {
   ];
 }
 
-/** A plain login to a host whose shell does not read `.bashrc` for each command: that would be what is measured. */
-async function quickLogin(stage: Stage): Promise<PlainLogin | undefined> {
-  if (stage.target.kind === "openssh") {
-    const path = `${stage.init.folder}/../ssh/sshd_config`;
-    // bash takes itself for started by sshd only at the first level.
-    await Deno.writeTextFile(path, "SetEnv SHLVL=2\n", { append: true });
-  }
-  return await plainLogin(stage);
-}
-
 /** One `ssh` process a command over a connection that is kept: what an agent's shell would do otherwise. */
 async function controlMaster(
   stage: Stage,
@@ -91,9 +98,10 @@ async function controlMaster(
 ): Promise<readonly Row[]> {
   const path = `${stage.init.folder}/cm`;
   const options = ["-o", `ControlPath=${path}`, "-o", "ControlMaster=auto", "-o", "ControlPersist=60"];
-  await login.ssh(COMMAND, options);
+  const command = () => login.ssh(COMMAND, options);
+  for (let count = 0; count < SSH_WARM_UP; count++) await command();
   const plain: number[] = [];
-  for (let count = 0; count < WARM_UP; count++) plain.push(await timed(() => login.ssh(COMMAND, options)));
+  for (let count = 0; count < SSH_COMMANDS; count++) plain.push(await timed(command));
   await login.ssh(COMMAND, ["-o", `ControlPath=${path}`, "-O", "exit"]);
   const [own, ssh] = [median(times), median(plain)];
   return [{
@@ -104,21 +112,4 @@ async function controlMaster(
     target: "at most 1",
     met: own <= ssh,
   }];
-}
-
-/** Runs so many commands in each session, one after the other; the sessions at once. */
-async function rate(ids: readonly string[], commands: number, run: (id: string) => Promise<void>) {
-  const times: number[] = [];
-  const start = performance.now();
-  await Promise.all(ids.map(async (id) => {
-    for (let count = 0; count < commands; count++) times.push(await timed(() => run(id)));
-  }));
-  const perSecond = times.length / ((performance.now() - start) / 1000);
-  return { perSecond, times: times.toSorted((a, b) => a - b) };
-}
-
-async function timed(action: () => Promise<void>): Promise<number> {
-  const start = performance.now();
-  await action();
-  return performance.now() - start;
 }

@@ -3,6 +3,7 @@ import { HOST, type Stage } from "../stage/stage.ts";
 import { plainLogin } from "./plain_login.ts";
 import type { Row } from "./row.ts";
 import { median } from "./statistics.ts";
+import { timed } from "./timed.ts";
 
 const RUNS = 20;
 const BYTES = 524_288;
@@ -55,10 +56,4 @@ export async function benchTransfer(stage: Stage): Promise<readonly Row[]> {
   }
   await mcp.end();
   return rows;
-}
-
-async function timed(action: () => Promise<void>): Promise<number> {
-  const start = performance.now();
-  await action();
-  return performance.now() - start;
 }
