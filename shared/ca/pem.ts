@@ -31,7 +31,8 @@ export function parsePemCaKey(pemText: string): CaKey {
     publicKey: key.publicKey,
     async sign(data, signal) {
       signal?.throwIfAborted();
-      return await key.signAside(data);
+      // Ed25519 takes less time than to hand it to another thread; RSA would hold up every request for milliseconds.
+      return key.algorithm === "ssh-ed25519" ? key.sign(data) : await key.signAside(data);
     },
   };
 }
