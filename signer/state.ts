@@ -1,6 +1,6 @@
 import type { AuditEntry } from "@gateway/shared/audit/entry";
 import type { AuditGate } from "@gateway/shared/audit/gate";
-import type { ChangeLock } from "@gateway/shared/change_lock";
+import { ChangeLock } from "@gateway/shared/change_lock";
 import { AppError } from "@gateway/shared/errors";
 import type { ServiceLogger } from "@gateway/shared/log";
 import type { Snapshot } from "./snapshot.ts";
@@ -35,7 +35,7 @@ const MAX_ATTEMPTS = 20;
 export class SignerState {
   #current: Snapshot;
   #generation = 0;
-  #lastReload: Promise<unknown> = Promise.resolve();
+  readonly #reloads = new ChangeLock();
   readonly #options: SignerStateOptions;
 
   constructor(options: SignerStateOptions) {
@@ -58,9 +58,7 @@ export class SignerState {
    * could not be recorded; the old state stays in both cases
    */
   reload(caller: string): Promise<number> {
-    const reload = this.#lastReload.then(() => this.#reload(caller));
-    this.#lastReload = reload.catch(() => undefined);
-    return reload;
+    return this.#reloads.run(() => this.#reload(caller));
   }
 
   /**

@@ -1,8 +1,10 @@
 import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
 import type { Clock } from "@gateway/shared/clock";
+import { withDeadline } from "@gateway/shared/deadline";
 import { AppError } from "@gateway/shared/errors";
 import { encodeEvent, encodeHeader, type RecordingEvent, type RecordingHeader } from "./asciicast.ts";
+import { DISK_MS, LimitedFile, tookTooLong } from "./limited_file.ts";
 
 /** The largest recording, in bytes; a mark follows, and nothing else. */
 export const MAX_RECORDING_BYTES = 104_857_600;
@@ -34,8 +36,8 @@ export interface RecorderOptions {
 
 /** What a closed recording holds; its digest goes into the audit log. */
 export interface RecordingSummary {
-  /** Of the whole file, lowercase hex. */
-  readonly sha256: string;
+  /** Of the whole file, lowercase hex; `undefined` when it could not be closed: nobody knows then what is in it. */
+  readonly sha256: string | undefined;
   readonly bytes: number;
   /** Something is missing: the limit was reached, or a write failed. */
   readonly complete: boolean;
@@ -43,10 +45,12 @@ export interface RecordingSummary {
 
 /**
  * Writes what happens in a session. Events are written in the order of the calls. In strict mode a call rejects
- * when its event is not in the file; otherwise it never does, and the gap is reported and shows in the summary.
+ * when its event is not in the file; otherwise it never does, and the gap is reported and shows in the summary. A
+ * disk that does not answer is waited for only once, {@linkcode DISK_MS} long.
  */
 export class Recorder {
   readonly #options: RecorderOptions;
+  readonly #file: RecordingFile;
   readonly #maxBytes: number;
   readonly #hash = createHash("sha256");
   #last: Promise<void> = Promise.resolve();
@@ -59,6 +63,7 @@ export class Recorder {
 
   private constructor(options: RecorderOptions) {
     this.#options = options;
+    this.#file = new LimitedFile(options.file, options.clock);
     this.#maxBytes = options.maxBytes ?? MAX_RECORDING_BYTES;
   }
 
@@ -73,7 +78,7 @@ export class Recorder {
       await recorder.#append(encodeHeader(options.header));
     } catch (error) {
       options.onFailure(error);
-      await options.file.close().catch(() => {});
+      await recorder.#file.close().catch(() => {});
       throw error;
     }
     return recorder;
@@ -94,7 +99,7 @@ export class Recorder {
     return this.#record("e", text).catch(() => {});
   }
 
-  /** Ends the recording after what is under way. */
+  /** Ends the recording after what is under way, or {@linkcode DISK_MS} later. Never rejects. */
   close(): Promise<RecordingSummary> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -131,28 +136,35 @@ export class Recorder {
 
   async #append(line: string): Promise<void> {
     const bytes = Buffer.from(line);
-    const { file } = this.#options;
     if (this.#torn) {
-      await file.truncate(this.#bytes);
+      await this.#file.truncate(this.#bytes);
       this.#torn = false;
     }
     this.#torn = true;
-    await file.write(bytes);
+    await this.#file.write(bytes);
     this.#torn = false;
     this.#bytes += bytes.length;
     this.#hash.update(bytes);
   }
 
   async #close(): Promise<RecordingSummary> {
-    await this.#last;
-    const { file, onFailure } = this.#options;
+    const { clock, onFailure } = this.#options;
     try {
-      if (this.#torn) await file.truncate(this.#bytes);
-      await file.close();
+      await withDeadline({ clock, ms: DISK_MS, late: tookTooLong }, () => this.#finish());
     } catch (error) {
-      this.#complete = false;
       onFailure(error);
+      return { sha256: undefined, bytes: this.#bytes, complete: false };
     }
     return { sha256: this.#hash.digest("hex"), bytes: this.#bytes, complete: this.#complete };
+  }
+
+  /** Writes what is under way, and closes the file. */
+  async #finish(): Promise<void> {
+    await this.#last;
+    try {
+      if (this.#torn) await this.#file.truncate(this.#bytes);
+    } finally {
+      await this.#file.close();
+    }
   }
 }

@@ -1,6 +1,8 @@
 import type { Clock } from "@gateway/shared/clock";
+import { withDeadline } from "@gateway/shared/deadline";
 import { AppError } from "@gateway/shared/errors";
 import type { RecordingHeader } from "../recording/asciicast.ts";
+import { DISK_MS, tookTooLong } from "../recording/limited_file.ts";
 import { Recorder, type RecordingFile } from "../recording/recorder.ts";
 
 /** How sessions are recorded. */
@@ -20,10 +22,10 @@ export type StartRecording = (header: RecordingHeader) => Promise<Recorder | und
 
 /** Records sessions as the options say. */
 export function createRecordings(options: RecordingOptions): StartRecording {
-  const { createFile, strict, onFailure } = options;
+  const { strict, onFailure } = options;
   return async (header) => {
     try {
-      const file = await createFile(header.sessionId).catch((error) => {
+      const file = await createInTime(options, header.sessionId).catch((error) => {
         onFailure(error);
         throw error;
       });
@@ -35,4 +37,18 @@ export function createRecordings(options: RecordingOptions): StartRecording {
       throw new AppError("internal", `opening session recording: ${reason}`, { cause });
     }
   };
+}
+
+async function createInTime(
+  { createFile, clock }: RecordingOptions,
+  sessionId: string,
+): Promise<RecordingFile> {
+  const creating = createFile(sessionId);
+  try {
+    return await withDeadline({ clock, ms: DISK_MS, late: tookTooLong }, () => creating);
+  } catch (error) {
+    // One that comes after all is nobody's.
+    creating.then((file) => file.close()).catch(() => {});
+    throw error;
+  }
 }

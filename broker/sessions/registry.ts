@@ -168,6 +168,7 @@ function describeRecording(
   summary: RecordingSummary | undefined,
 ): Pick<AuditEntry, "body_sha256" | "warning"> {
   if (summary === undefined) return {};
-  const warning = summary.complete ? "" : "the recording is not complete";
-  return { body_sha256: summary.sha256, warning };
+  const { sha256, complete } = summary;
+  if (sha256 === undefined) return { warning: "the recording could not be closed" };
+  return { body_sha256: sha256, warning: complete ? "" : "the recording is not complete" };
 }
