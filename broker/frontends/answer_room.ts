@@ -68,7 +68,8 @@ export class AnswerRoom {
       held.length += waiting.length;
       waiting.admit();
     }
-    if (held.length === 0 && held.waiting.size === 0) this.#held.delete(user);
+    const isEmpty = held.length === 0 && held.waiting.size === 0;
+    if (isEmpty && this.#held.get(user) === held) this.#held.delete(user);
   }
 }
 
@@ -95,6 +96,8 @@ export class RequestAnswers {
   readonly #room: AnswerRoom;
   readonly #user: string;
   readonly #releases = new Set<() => void>();
+  /** How many wait, or have room. */
+  #asked = 0;
   #ended = false;
 
   constructor(room: AnswerRoom, user: string) {
@@ -105,15 +108,21 @@ export class RequestAnswers {
   /**
    * Waits until there is room for one more answer, if it is a long one.
    *
-   * @throws {AppError} `canceled`; `rate_limited` when the room is taken by answers of this very request, which only
-   * leaves when it has them all
+   * @throws {AppError} `canceled`; `rate_limited` when there is none, and another answer of this very request has room
+   * or waits for it: that one only leaves when the request has them all
    */
   async hold(length: number, signal: AbortSignal): Promise<void> {
     if (length <= SHORT_LENGTH) return;
-    if (this.#releases.size > 0 && !this.#room.hasRoom(this.#user, length)) throw tooLong();
-    const release = await this.#room.take(this.#user, length, signal);
-    if (this.#ended) release();
-    else this.#releases.add(release);
+    if (this.#asked > 0 && !this.#room.hasRoom(this.#user, length)) throw tooLong();
+    this.#asked += 1;
+    try {
+      const release = await this.#room.take(this.#user, length, signal);
+      if (this.#ended) release();
+      else this.#releases.add(release);
+    } catch (error) {
+      this.#asked -= 1;
+      throw error;
+    }
   }
 
   /** Gives the room back: the client has the answers, or does not want them any more. */

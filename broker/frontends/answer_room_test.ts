@@ -74,6 +74,19 @@ Deno.test("AnswerRoom gives a user who has given everything back all room again"
   assert.ok(room.hasRoom("alice", 100));
 });
 
+Deno.test("AnswerRoom counts what is taken in the moment in which all else is given back", async () => {
+  const room = new AnswerRoom(100);
+  const canceled = new AbortController();
+  const first = ask(room, "alice", 100);
+  ask(room, "alice", 100, canceled.signal);
+  await settle();
+  canceled.abort();
+  first.release();
+  ask(room, "alice", 100);
+  await settle();
+  assert.equal(room.hasRoom("alice", 1), false);
+});
+
 /** The shortest answer that may have to wait. */
 const LONG = SHORT_LENGTH + 1;
 
@@ -95,6 +108,31 @@ Deno.test("RequestAnswers refuses an answer that would wait for others of the sa
   await answers.hold(2 * LONG, signal);
   await assert.rejects(answers.hold(2 * LONG, signal), (error) => codeOf(error) === "rate_limited");
   await answers.hold(LONG, signal);
+});
+
+Deno.test("RequestAnswers refuses an answer that comes while another of the same request waits for others", async () => {
+  const room = new AnswerRoom(3 * LONG);
+  const [others, answers] = [new RequestAnswers(room, "alice"), new RequestAnswers(room, "alice")];
+  await others.hold(3 * LONG, signal);
+  const first = answers.hold(2 * LONG, signal);
+  // Both would be let in one after the other, but the first is only gone when the request has both.
+  await assert.rejects(answers.hold(2 * LONG, signal), (error) => codeOf(error) === "rate_limited");
+  others.end();
+  await first;
+  await answers.hold(LONG, signal);
+});
+
+Deno.test("RequestAnswers that was canceled while it waited is in no other answer's way", async () => {
+  const room = new AnswerRoom(LONG);
+  const [others, answers] = [new RequestAnswers(room, "alice"), new RequestAnswers(room, "alice")];
+  await others.hold(LONG, signal);
+  const canceled = new AbortController();
+  const first = assert.rejects(answers.hold(LONG, canceled.signal));
+  canceled.abort();
+  await first;
+  const second = answers.hold(LONG, signal);
+  others.end();
+  await second;
 });
 
 Deno.test("RequestAnswers lets short answers through while another client takes nothing", async () => {

@@ -59,7 +59,7 @@ function outcomes(client: RawMcpClient): readonly string[] {
   );
 }
 
-Deno.test.each(GENERATIONS)("MCP %s asks the human and runs what was approved", async (generation) => {
+Deno.test.each(GENERATIONS)("MCP %s asks the human and runs what was approved (A21)", async (generation) => {
   const client = await connect(generation);
   const { question, result } = await callAndAnswer(client, generation, YES);
   assert.deepEqual(question, QUESTION);

@@ -254,7 +254,7 @@ Deno.test("createMcpHttp() puts no token into the audit log", async () => {
   assert.doesNotMatch(stringifyJson(frontend.broker.log.entries), /secret-mark/);
 });
 
-Deno.test("createMcpHttp() shows a user the servers of the groups of this request's token", async () => {
+Deno.test("createMcpHttp() shows a user the servers of the groups of this request's token (I16)", async () => {
   await using frontend = new McpHttpFixture();
   const session = await frontend.open("alice");
   const body = rpc(1, "tools/call", { name: "ssh_list_servers", arguments: {} });

@@ -107,6 +107,8 @@ export class Recorder {
 
   #record(type: RecordingEvent, text: string): Promise<void> {
     if (text === "") return Promise.resolve();
+    // The digest of a recording that is being closed may be in the audit log already.
+    if (this.#closing !== undefined) return this.#miss(new Error("The recording has been closed"));
     // Players take a time that runs backwards for a broken file.
     this.#elapsed = Math.max(this.#elapsed, this.#options.clock.now() - this.#options.header.startedAt);
     const elapsed = this.#elapsed;
@@ -126,12 +128,19 @@ export class Recorder {
       const mark = `\r\n[recording truncated: ${this.#maxBytes}-byte limit reached]\r\n`;
       await this.#append(encodeEvent(elapsed, "o", mark));
     } catch (cause) {
-      this.#complete = false;
-      this.#options.onFailure(cause);
-      if (!this.#options.strict) return;
-      const reason = cause instanceof Error ? cause.name : "failed";
-      throw new AppError("internal", `session recording failed (strict mode): ${reason}`, { cause });
+      await this.#miss(cause);
     }
+  }
+
+  /** Says that an event is not in the file. */
+  #miss(cause: unknown): Promise<void> {
+    this.#complete = false;
+    this.#options.onFailure(cause);
+    if (!this.#options.strict) return Promise.resolve();
+    const reason = cause instanceof Error ? cause.name : "failed";
+    return Promise.reject(
+      new AppError("internal", `session recording failed (strict mode): ${reason}`, { cause }),
+    );
   }
 
   async #append(line: string): Promise<void> {

@@ -11,6 +11,8 @@ const FIRST_LINE = encodeHeader(HEADER);
 class FakeFile implements RecordingFile {
   text = "";
   failing = false;
+  /** A line that is torn stays. */
+  uncuttable = false;
   closed = false;
 
   write(bytes: Uint8Array): Promise<void> {
@@ -20,6 +22,7 @@ class FakeFile implements RecordingFile {
   }
 
   truncate(size: number): Promise<void> {
+    if (this.uncuttable) return Promise.reject(new Error("read-only"));
     this.text = new TextDecoder().decode(new TextEncoder().encode(this.text).slice(0, size));
     return Promise.resolve();
   }
@@ -103,7 +106,7 @@ Deno.test("Recorder stops at its limit with a mark, also in strict mode without 
   assert.deepEqual(failures, []);
 });
 
-Deno.test("Recorder goes on after a failed write, reports it, and leaves no torn line", async () => {
+Deno.test("Recorder goes on after a failed write, reports it, and leaves no torn line (K18)", async () => {
   const { file, failures, start } = setUp();
   const recorder = await start();
   file.failing = true;
@@ -126,6 +129,32 @@ Deno.test("Recorder cuts a torn line off when it is closed", async () => {
   await recorder.close();
   assert.equal(file.text, FIRST_LINE);
 });
+
+Deno.test("Recorder gives no digest of a file whose torn line stays, and releases it", async () => {
+  const { file, failures, start } = setUp();
+  const recorder = await start();
+  file.failing = true;
+  file.uncuttable = true;
+  await recorder.output("lost\n");
+  const { sha256, complete } = await recorder.close();
+  assert.deepEqual([sha256, complete, file.closed, failures.length], [undefined, false, true, 2]);
+});
+
+Deno.test.each([{ strict: true }, { strict: false }])(
+  "Recorder writes nothing more once it is being closed, for its digest is out by then (strict: $strict) (K17)",
+  async ({ strict }) => {
+    const { file, failures, start } = setUp({ strict });
+    const recorder = await start();
+    await recorder.output("in time\n");
+    const closing = recorder.close();
+    const late = recorder.output("late\n");
+    if (strict) await assert.rejects(late, { code: "internal" });
+    else await late;
+    const { sha256, complete } = await closing;
+    assert.equal(sha256, createHash("sha256").update(file.text).digest("hex"));
+    assert.deepEqual([complete, failures.length, file.text.includes("late")], [false, 1, false]);
+  },
+);
 
 Deno.test.each([
   { name: "input", record: (recorder: Recorder) => recorder.input("x\n") },

@@ -4,7 +4,7 @@ import { AppError } from "@gateway/shared/errors";
 import type { Events } from "../events.ts";
 import { outputText } from "../output_text.ts";
 import type { CommandResult } from "../ssh/run_command.ts";
-import { audited } from "../audited.ts";
+import { audited, canceledBy } from "../audited.ts";
 import { type Cleared, preflight, type PreflightPorts } from "./preflight.ts";
 import type { SessionRegistry } from "./registry.ts";
 import type { Asker, Session, SessionInfo } from "./session.ts";
@@ -92,6 +92,8 @@ async function run(
   { cleared, request }: { readonly cleared: Cleared; readonly request: ExecRequest },
   signal: AbortSignal,
 ): Promise<CommandResult> {
+  // The connection of a session that has just been killed may still be open.
+  if (signal.aborted) throw canceledBy(signal);
   try {
     return await link.run(commandLine(info, request.command, cleared), {
       signal,

@@ -72,7 +72,7 @@ Deno.test.each([
     message: /^session "[0-9a-f]+" does not belong to the current caller$/,
   },
 ])(
-  "execInSession() refuses $name, and asks, changes and records nothing",
+  "execInSession() refuses $name, and asks, changes and records nothing (I1, I2)",
   async ({ id, caller, message }) => {
     const broker = new SessionFixture();
     const own = await broker.open();
@@ -97,7 +97,7 @@ Deno.test.each([
     caller: "bob",
     message: /does not belong to the current caller$/,
   },
-])("closing $name is refused and changes nothing", async ({ id, caller, message }) => {
+])("closing $name is refused and changes nothing (I1)", async ({ id, caller, message }) => {
   const broker = new SessionFixture();
   const own = await broker.open();
   await assert.rejects(broker.close(id ?? own, caller), { message });
@@ -176,7 +176,7 @@ Deno.test.each<{ name: string; answer: SignAnswer; message: string }>([
       'session bastion "bastion01" requires human approval; close this session and open a new one after policy is updated',
   },
 ])(
-  "a command is refused when a bastion on the way is $name, and the target is not asked",
+  "a command is refused when a bastion on the way is $name, and the target is not asked (K14)",
   async ({ answer, message }) => {
     const broker = new SessionFixture();
     broker.authority.list = () => ({ ...HOSTS, bastion01: BASTION });
@@ -245,7 +245,7 @@ Deno.test.each<{ name: string; list: () => never | typeof HOSTS; message: string
 Deno.test.each([
   { name: "a simple command", command: "id -u", line: "sudo -n -- id -u" },
   { name: "any other command", command: "a | b", line: "sudo -n -- /bin/sh -c 'a | b'" },
-])("exec sessions with sudo elevate $name as the signer would", async ({ command, line }) => {
+])("exec sessions with sudo elevate $name as the signer would (L15)", async ({ command, line }) => {
   const broker = new SessionFixture();
   const { answer } = broker.authority;
   broker.authority.answer = async (...args) => {

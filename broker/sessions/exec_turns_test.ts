@@ -87,3 +87,18 @@ Deno.test("a command that waits for its turn ends with the session", async () =>
   await broker.close(id);
   for (const { status } of await settled) assert.equal(status, "rejected");
 });
+
+Deno.test.each([{ mode: "exec" }, { mode: "shell" }])(
+  "a command that is cleared just when its session ends does not run (K7, mode $mode)",
+  async ({ mode }) => {
+    const broker = new SessionFixture();
+    const id = await broker.open({ mode });
+    const { answer: usual } = broker.authority;
+    broker.authority.answer = (request, signal, options) => {
+      if (request.preflight === true) void broker.registry.kill(() => true, "frozen");
+      return usual(request, signal, options);
+    };
+    await assert.rejects(broker.exec(id), { message: `session "${id}" has ended` });
+    assert.deepEqual(broker.links[0]!.runs, []);
+  },
+);

@@ -30,13 +30,13 @@ Deno.test.each<
 });
 
 /** A recording whose file takes everything, and can't be closed before the disk answers. */
-function startRecording(disk: Promise<void>): Promise<Recorder> {
+function startRecording(disk: Promise<void>, clock = new FakeClock()): Promise<Recorder> {
   const file = { write: () => Promise.resolve(), truncate: () => Promise.resolve(), close: () => disk };
   const header = { sessionId: "a", caller: "alice", host: "web01", serial: SERIAL, startedAt: 0 };
   return Recorder.start({
     file,
     header,
-    clock: new FakeClock(),
+    clock,
     redact: (text) => text,
     strict: false,
     onFailure: () => {},
@@ -165,6 +165,24 @@ Deno.test("a recording that can't be closed does not keep the next freeze from b
     assert.deepEqual(killed(), ["bob", "alice"]);
   }));
 
+Deno.test("a recording on a dead disk delays the record of the kill, and the end of the watch, only so long (K7)", () =>
+  new Scene().watch(async (scene) => {
+    const { broker } = scene;
+    broker.startRecording = () => startRecording(new Promise(() => {}), scene.clock);
+    await broker.open({ mode: "shell" });
+    scene.freeze("end_user", "alice");
+    await scene.clock.advance(10_000);
+    await scene.clock.advance(9_999);
+    assert.deepEqual(broker.outcomes, ["session_open"]);
+    await scene.clock.advance(1);
+    const entry = broker.log.entries.at(-1);
+    assert.deepEqual([entry?.outcome, entry?.warning, entry?.body_sha256], [
+      "session_killed",
+      "the recording could not be closed",
+      undefined,
+    ]);
+  }));
+
 Deno.test("a session that is being killed is not killed again by the next poll", () =>
   new Scene().watch(async (scene) => {
     const { broker } = scene;
@@ -197,7 +215,7 @@ Deno.test.each([
     frozen: [{ kind: "host", value: "x", frozen_at: "" }],
   },
 ])(
-  "a poll with $name counts, kills nothing, and the next one is made",
+  "a poll with $name counts, kills nothing, and the next one is made (K9)",
   ({ status, frozen }) =>
     new Scene().watch(async (scene) => {
       await scene.broker.open();

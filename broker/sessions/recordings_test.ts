@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { DISK_MS } from "../recording/limited_file.ts";
 import type { RecordingFile } from "../recording/recorder.ts";
 import { createRecordings } from "./recordings.ts";
 
@@ -7,14 +8,15 @@ const HEADER = { sessionId: "a", caller: "alice", host: "web01", serial: 1n, sta
 
 function scene(strict: boolean, createFile: (id: string) => Promise<RecordingFile>) {
   const failures: unknown[] = [];
+  const clock = new FakeClock();
   const start = createRecordings({
     createFile,
     strict,
-    clock: new FakeClock(),
+    clock,
     redact: (text) => text,
     onFailure: (error) => failures.push(error),
   });
-  return { start, failures };
+  return { start, failures, clock };
 }
 
 const noFolder = () => Promise.reject(new Deno.errors.NotFound("/secret/path"));
@@ -28,7 +30,7 @@ const fullDisk = (): Promise<RecordingFile> =>
 Deno.test.each([
   { name: "whose file can't be created", createFile: noFolder, reason: "NotFound" },
   { name: "whose header can't be written", createFile: fullDisk, reason: "Error" },
-])("createRecordings() a recording $name counts once", async ({ createFile, reason }) => {
+])("createRecordings() a recording $name counts once (K18)", async ({ createFile, reason }) => {
   const lenient = scene(false, createFile);
   assert.equal(await lenient.start(HEADER), undefined);
   assert.equal(lenient.failures.length, 1);
@@ -36,6 +38,20 @@ Deno.test.each([
   const strict = scene(true, createFile);
   await assert.rejects(strict.start(HEADER), { message: `opening session recording: ${reason}` });
   assert.equal(strict.failures.length, 1);
+});
+
+Deno.test("createRecordings() gives up a disk on which no file comes about, and releases one that comes after all", async () => {
+  const creating = Promise.withResolvers<RecordingFile>();
+  const { start, failures, clock } = scene(true, () => creating.promise);
+  const rejected = assert.rejects(start(HEADER), { message: "opening session recording: TimeoutError" });
+  await clock.advance(DISK_MS);
+  await rejected;
+  assert.equal(failures.length, 1);
+
+  const file = await fullDisk();
+  const closed = Promise.withResolvers<void>();
+  creating.resolve({ ...file, close: () => Promise.resolve(closed.resolve()) });
+  await closed.promise;
 });
 
 Deno.test("createRecordings() writes the session's header", async () => {

@@ -116,14 +116,21 @@ Deno.test("closing all records each, and what its recording holds", async () => 
 });
 
 Deno.test.each([
-  { complete: true, warning: "" },
-  { complete: false, warning: "the recording is not complete" },
-])("the end of a session says whether its recording has gaps (complete: $complete)", async (row) => {
+  { name: "is whole", sha256: "abc", complete: true, warning: "" },
+  { name: "has gaps", sha256: "abc", complete: false, warning: "the recording is not complete" },
+  {
+    name: "could not be closed",
+    sha256: undefined,
+    complete: false,
+    warning: "the recording could not be closed",
+  },
+])("the end of a session says of its recording that it $name", async ({ sha256, complete, warning }) => {
   const broker = new SessionFixture();
-  const close = () => Promise.resolve({ sha256: "abc", bytes: 1, complete: row.complete });
+  const close = () => Promise.resolve({ sha256, bytes: 1, complete });
   broker.startRecording = () => Promise.resolve({ close } as Recorder);
   await broker.close(await broker.open({ mode: "shell" }));
-  assert.equal(broker.log.entries.at(-1)?.warning, row.warning);
+  const entry = broker.log.entries.at(-1);
+  assert.deepEqual([entry?.warning, entry?.body_sha256], [warning, sha256]);
 });
 
 Deno.test("the digest of a recording is recorded also when the session's connection fails to close", async () => {
@@ -138,7 +145,7 @@ Deno.test("the digest of a recording is recorded also when the session's connect
   assert.equal(broker.log.entries.at(-1)?.body_sha256, "abc");
 });
 
-Deno.test("a session ends once, however many end it", async () => {
+Deno.test("a session ends once, however many end it (K17)", async () => {
   const broker = new SessionFixture();
   const id = await broker.open();
   const session = broker.registry.find(id, "alice", "");

@@ -41,6 +41,8 @@ export class ShellLink implements SessionLink {
   #channel: ShellChannel | undefined;
   #running: FramedRun | undefined;
   #broken: string | undefined;
+  /** Resolves when the last command has ended, and is recorded. */
+  #ended: Promise<void> = Promise.resolve();
 
   private constructor(options: ShellLinkOptions) {
     this.#options = options;
@@ -74,7 +76,14 @@ export class ShellLink implements SessionLink {
     return this.#broken;
   }
 
-  async run(command: string, { signal, tap }: LinkRunOptions): Promise<CommandResult> {
+  run(command: string, options: LinkRunOptions): Promise<CommandResult> {
+    const run = this.#recordedRun(command, options);
+    // Without its result, which may be long.
+    this.#ended = run.then(() => {}, () => {});
+    return run;
+  }
+
+  async #recordedRun(command: string, { signal, tap }: LinkRunOptions): Promise<CommandResult> {
     const channel = this.#channel;
     const { broken } = this;
     if (channel === undefined || broken !== undefined) throw executionFailure(broken ?? ENDED);
@@ -103,8 +112,12 @@ export class ShellLink implements SessionLink {
   }
 
   async close(): Promise<void> {
+    // A pause between the two would change nothing for what runs through sudo: it passes TERM on to its own child
+    // alone, which is the shell.
     if (this.#running !== undefined) { for (const name of ["TERM", "KILL"]) this.#channel?.signal(name); }
     await this.#options.close();
+    // What it printed goes into the recording, which is closed next.
+    await this.#ended;
   }
 
   async #run(

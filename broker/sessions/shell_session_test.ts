@@ -82,7 +82,7 @@ async function start(
       prepare(shell);
       return Promise.resolve(shell);
     },
-    close: () => Promise.resolve(),
+    close: () => Promise.resolve(shell?.end()),
   }, signal);
   return { link, shell: shell! };
 }
@@ -122,7 +122,7 @@ Deno.test("ShellLink cuts what is above the limit, and the session stays usable"
   assert.equal(text((await link.run("x", { signal: NEVER })).stdout), "next");
 });
 
-Deno.test("ShellLink does not take what is printed between commands for output", async () => {
+Deno.test("ShellLink does not take what is printed between commands for output (K11)", async () => {
   const { link, shell } = await start();
   await link.run("x", { signal: NEVER });
   shell.print("stdout", "late\n");
@@ -132,7 +132,7 @@ Deno.test("ShellLink does not take what is printed between commands for output",
 const DESYNCHRONISED = "execution: shell session is desynchronised after a previous timeout or overflow; " +
   "close this session and open a new one";
 
-Deno.test("a command that takes too long breaks the session, and what runs is ended", async () => {
+Deno.test("a command that takes too long breaks the session, and what runs is ended (K11)", async () => {
   const { link, shell } = await start({ limits: { commandMs: 1 } });
   shell.answer = () => {};
   await assert.rejects(link.run("x", { signal: NEVER }), {
@@ -206,6 +206,8 @@ Deno.test.each<{ name: string; prepare: (shell: FakeShell) => void; message: Reg
 class MemoryTap implements Tap {
   readonly events: string[] = [];
   failing: "input" | "output" | undefined;
+  /** What each event waits for before it is recorded. */
+  disk = Promise.resolve();
 
   input(data: string): Promise<void> {
     return this.#add("input", data);
@@ -218,7 +220,7 @@ class MemoryTap implements Tap {
   }
 
   async #add(type: string, data: string): Promise<void> {
-    await Promise.resolve();
+    await this.disk;
     if (type === this.failing) throw new AppError("internal", "session recording failed (strict mode): x");
     this.events.push(`${type}: ${data}`);
   }
@@ -278,4 +280,25 @@ Deno.test("closing while a command runs tells the host to end it", async () => {
   shell.answer = () => void link.close().then(() => cancel.abort());
   await assert.rejects(link.run("x", { signal: cancel.signal }));
   assert.deepEqual(shell.signals.slice(0, 2), ["TERM", "KILL"]);
+});
+
+Deno.test("closing is over when what the running command has printed is recorded on both streams", async () => {
+  const { link, shell } = await start();
+  const tap = new MemoryTap();
+  const disk = Promise.withResolvers<void>();
+  const printed = Promise.withResolvers<void>();
+  shell.answer = (line) => {
+    tap.disk = disk.promise;
+    for (const stream of ["stdout", "stderr"] as const) {
+      shell.print(stream, `${BEGIN.exec(line)?.[1]}:0\n${stream}`);
+    }
+    printed.resolve();
+  };
+  const running = assert.rejects(link.run("x", { signal: NEVER, tap }));
+  await printed.promise;
+  const closing = link.close().then(() => tap.events.length);
+  setTimeout(disk.resolve, 0);
+  assert.equal(await closing, 3);
+  await running;
+  assert.deepEqual(tap.events, ["input: x\n", "output: stdout", "error: stderr"]);
 });

@@ -42,7 +42,7 @@ Deno.test.each<{ name: string; groups: readonly string[] | null; names: readonly
   { name: "those that share a group", groups: ["ops", "web"], names: ["web01"] },
   { name: "none for other groups", groups: ["ops"], names: [] },
   { name: "none for an empty group list", groups: [], names: [] },
-])("ssh_list_servers lists $name", async ({ groups, names }) => {
+])("ssh_list_servers lists $name (I16)", async ({ groups, names }) => {
   const { structured } = await list(groups);
   assert.deepEqual(
     structured["servers"],

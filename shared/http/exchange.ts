@@ -27,6 +27,8 @@ export interface ExchangeOptions<Peer> {
   readonly handler: (request: Request, peer: Peer) => Response | Promise<Response>;
   /** Told of every fault answered with status 500 or above; the answer carries the same request id. */
   readonly onError: (error: unknown, requestId: string) => void;
+  /** Whether long answers leave as the client takes them, and their makers can tell; by default in one piece. */
+  readonly isPaced?: boolean;
 }
 
 /** Where {@linkcode Exchanges} finds the other end. */
@@ -61,7 +63,8 @@ export class Exchanges<Peer> {
     });
     outgoing.on("error", ignore);
     try {
-      await sendResponse(await this.#respond(message, client), outgoing);
+      const { isPaced = false } = this.#options;
+      await sendResponse(await this.#respond(message, client), outgoing, isPaced);
     } catch (error) {
       if (!outgoing.destroyed) this.#options.onError(error, crypto.randomUUID());
       outgoing.destroy();

@@ -26,10 +26,10 @@ export type UnknownPeer = undefined;
 const UNKNOWN_PEERS = { begin: () => {}, identify: (): UnknownPeer => undefined };
 
 /**
- * Starts the listener; resolves when it accepts connections.
+ * Starts the listener; resolves when it accepts connections. Long answers leave as the client takes them.
  *
  * @throws {AppError} `invalid_config` when the address, the certificate or the key cannot be used
  */
 export function startTlsServer(options: TlsServerOptions<UnknownPeer>): Promise<TlsServer> {
-  return startListener(options, UNKNOWN_PEERS, undefined);
+  return startListener({ isPaced: true, ...options }, UNKNOWN_PEERS, undefined);
 }

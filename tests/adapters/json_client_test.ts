@@ -42,6 +42,16 @@ const isUpstreamFailure = (message: RegExp) => (error: unknown) => {
   return true;
 };
 
+Deno.test("JsonClient reads an answer that comes in pieces", async () => {
+  const long = () => Response.json({ long: "x".repeat(1_000_000) });
+  await using server = await startServer(long, { isPaced: true });
+  using client = connect(server.url);
+  for (let time = 0; time < 2; time++) {
+    const { status, text } = await client.request({ method: "GET", path: "/" });
+    assert.deepEqual([status, text.length], [200, 1_000_011]);
+  }
+});
+
 Deno.test("JsonClient shows its certificate, sends and reads exact JSON, and keeps the connection", async () => {
   await using server = await startServer(async (request, { caller }) => {
     const body = await request.text();

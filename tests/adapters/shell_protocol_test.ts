@@ -119,7 +119,7 @@ for (const shell of shells) {
     });
   });
 
-  Deno.test(`${name}: functions and aliases do not get into the frame`, async () => {
+  Deno.test(`${name}: functions and aliases do not get into the frame (K12)`, async () => {
     await withShell(async (local) => {
       await local.run("printf() { echo forged:0; }");
       await local.run("alias printf='echo forged' eval='echo forged' gateway_code='echo forged'");

@@ -61,6 +61,61 @@ Deno.test("startTlsServer() sends an event stream as it comes, and tells its sou
   await left.promise;
 });
 
+Deno.test.each([{ length: 0 }, { length: 65_536 }, { length: 65_538 }, { length: 1_000_000 }])(
+  "startTlsServer() sends a text of $length bytes whole, in however many pieces it comes",
+  async ({ length }) => {
+    const text = "ä".repeat(length / 2);
+    const bytes = new TextEncoder().encode(text);
+    // The second piece begins within a character.
+    const pieces = length === 0 ? [] : [bytes.subarray(0, 1001), bytes.subarray(1001)];
+    const { server, url, errors } = await start((request) => {
+      const headers = { "content-type": "application/json" };
+      return new Response(request.url.endsWith("pieces") ? ReadableStream.from(pieces) : text, { headers });
+    });
+    await using _server = server;
+    using client = Deno.createHttpClient({ caCerts: [ca] });
+    for (const path of ["whole", "pieces"]) {
+      assert.equal(await (await fetch(`${url}${path}`, { client })).text(), text);
+    }
+    assert.deepEqual(errors, []);
+  },
+);
+
+/** More than the buffers between two sockets of one machine take. */
+const LONG = 64 << 20;
+
+Deno.test.each([{ type: "application/json" }, { type: "text/event-stream" }, { type: "image/png" }])(
+  "startTlsServer() asks for the end of a long answer ($type) only when the client has taken what was before it",
+  async ({ type }) => {
+    const ended = Promise.withResolvers<void>();
+    let isEnded = false;
+    const { server } = await start(() => {
+      let pieces = 0;
+      const body = new ReadableStream({
+        pull(controller) {
+          pieces += 1;
+          if (pieces === 1) return controller.enqueue(new Uint8Array(LONG).fill(0x20));
+          isEnded = true;
+          ended.resolve();
+          controller.close();
+        },
+      }, { highWaterMark: 0 });
+      return new Response(body, { headers: { "content-type": type } });
+    });
+    await using _server = server;
+    const socket = connect({ port: server.address.port, host: "127.0.0.1", ca });
+    socket.write("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    await new Promise((resolve) => socket.once("readable", resolve));
+    assert.equal(isEnded, false);
+    let taken = 0;
+    socket.on("data", (bytes) => taken += bytes.length);
+    await ended.promise;
+    await new Promise((resolve) => socket.once("end", resolve));
+    assert.ok(taken > LONG);
+    socket.destroy();
+  },
+);
+
 Deno.test("startTlsServer() turns what a handler throws into an answer", async () => {
   const { server, errors, url } = await start(() => {
     throw new AppError("forbidden", "session user mismatch");

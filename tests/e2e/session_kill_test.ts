@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { isRunning, readPid } from "../ssh_target/poll.ts";
 import { poll } from "../stage/poll.ts";
 import { HOST } from "../stage/stage.ts";
 import { ENDLESS, type SessionScene, withSessions } from "./session_scene.ts";
@@ -10,22 +11,6 @@ async function freeze({ stage }: SessionScene, kind: string, value: string): Pro
   const body = { kind, value };
   const { status, text } = await operator.request({ method: "POST", path: "/v1/freeze", body });
   assert.equal(status, 200, text);
-}
-
-/** The process that runs a session's command, once it has written its id. */
-async function pidIn(path: string): Promise<number> {
-  let pid = 0;
-  await poll(async () => {
-    pid = Number(await Deno.readTextFile(path).catch(() => ""));
-    return pid > 0;
-  }, { what: "the command to start" });
-  return pid;
-}
-
-async function isGone(pid: number): Promise<boolean> {
-  const { stdout } = await new Deno.Command("ps", { args: ["-o", "stat=", "-p", String(pid)] }).output();
-  const state = new TextDecoder().decode(stdout).trim();
-  return state === "" || state.startsWith("Z");
 }
 
 for (const mode of ["exec", "shell"]) {
@@ -44,13 +29,13 @@ for (const mode of ["exec", "shell"]) {
         const serial = String(opened.structured["serial"]);
         const file = `${stage.init.folder}/pid`;
         const running = client.exec(id, `sh -c 'echo $$ > ${file}; ${ENDLESS}'`);
-        const pid = await pidIn(file);
+        const pid = await readPid(file);
         const frozenAt = performance.now();
         await freeze(scene, kind, value({ id, serial }));
         const killed = await running;
         assert.ok(performance.now() - frozenAt < 5_000);
         assert.deepEqual([killed.isError, killed.text], [true, `session "${id}" has ended`]);
-        await poll(() => isGone(pid), { what: "the remote command to end" });
+        await poll(async () => !await isRunning(pid), { what: "the remote command to end" });
         await poll(async () => (await records()).some(({ outcome }) => outcome === "session_killed"), {
           what: "the record",
         });

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { fill, mayNotMount as ignore, TinyDisk } from "../adapters/tiny_disk.ts";
+import { readPid } from "../ssh_target/poll.ts";
 import { HOST } from "../stage/stage.ts";
 import { ALLOW_PTY, type SessionScene, withSessions } from "./session_scene.ts";
 
@@ -130,6 +131,32 @@ Deno.test({
       assert.match(await Deno.readTextFile(path), /"i", "echo after\\n"/);
     });
   },
+});
+
+Deno.test("what a command has printed when its session is closed is in the recording, whose digest is the log's", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "recordings-" });
+  try {
+    await withRecordings({ folder, strict: false }, async (scene) => {
+      const { client, mcp } = scene;
+      // What is written while the file is being closed comes about by chance.
+      for (let round = 0; round < 4; round += 1) {
+        const id = await client.open({ mode: "shell" });
+        const file = `${folder}/pid${round}`;
+        const running = client.exec(
+          id,
+          `printf out; printf err >&2; sleep 0.1; echo $$ > ${file}; sleep 5`,
+        );
+        await readPid(file);
+        assert.equal((await client.call("ssh_session_close", { session_id: id })).text, "closed");
+        assert.equal((await running).text, `session "${id}" has ended`);
+        await assertClosed(scene, `${folder}/${id}.cast`, undefined);
+        assert.match(await Deno.readTextFile(`${folder}/${id}.cast`), /"o", "out"\].*\n.*"e", "err"\]\n$/);
+      }
+      assert.doesNotMatch(mcp.log, /Cannot record session/);
+    });
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
 });
 
 /** That the log holds the digest of a recording that can be read, and what is to be said of it. */

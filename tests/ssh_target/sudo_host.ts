@@ -74,7 +74,8 @@ async function writeAccounts(dir: string, home: string): Promise<void> {
   };
   for (const [name, own] of Object.entries(lines)) {
     const text = (await Deno.readTextFile(`/etc/${name}`)).trimEnd();
-    await Deno.writeTextFile(`${dir}/${name}`, `${[text, ...own].join("\n")}\n`);
+    // It may be the machine's own passwords: nobody may read them before their mode is set.
+    await Deno.writeTextFile(`${dir}/${name}`, `${[text, ...own].join("\n")}\n`, { mode: 0o600 });
     await Deno.chmod(`${dir}/${name}`, name === "shadow" ? 0o640 : 0o644);
   }
   await Deno.writeTextFile(`${dir}/sudoers`, SUDOERS);

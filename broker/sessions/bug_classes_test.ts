@@ -1,0 +1,101 @@
+/** The classes of bugs that are known from sessions like these, a test for each that no other file names. */
+import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
+import { brokerConfig } from "@gateway/shared/config/broker";
+import { createMetrics } from "@gateway/shared/metrics";
+import { systemRandom } from "@gateway/shared/random";
+import type { SignerClient } from "../authority/signer_client.ts";
+import { SessionFixture } from "../testing/session_fixture.ts";
+import type { OnOutput, ShellChannel } from "./shell_channel.ts";
+import { ShellLink } from "./shell_session.ts";
+import { startSessions } from "./start.ts";
+
+const NEVER = new AbortController().signal;
+
+Deno.test("whether the kill switch is up to date is in the metrics, failing or not (K9)", async () => {
+  const { authority, hosts, clock, runs } = new SessionFixture();
+  const metrics = createMetrics();
+  const reply = { status: 200, body: [], text: "[]" };
+  let request: SignerClient["request"] = () => Promise.resolve(reply);
+  const config = brokerConfig.parse({
+    signer: { url: "https://signer", client_cert: "c", client_key: "k", ca: "a" },
+    ...{ audit_log: "audit.log", audit_key: "seed", revocation_poll_seconds: 10 },
+  });
+  const { close } = startSessions(config, {
+    ...{ authority, hosts, clock, runs, metrics, maxTtlSeconds: 300, random: systemRandom },
+    createKey: () => assert.fail("nothing is signed"),
+    events: { require: () => Promise.resolve(), bestEffort: () => Promise.resolve() },
+    logger: { info() {}, warn() {}, error() {} },
+    signer: { caller: "broker-1", client: { request: (...args) => request(...args) } },
+  });
+  const shown = async () => {
+    const text = await metrics.text();
+    const value = (name: string) =>
+      Number(new RegExp(`^broker_revocation_poll_${name} (\\d+)$`, "m").exec(text)?.[1]);
+    return {
+      errors: value("errors_total"),
+      age: clock.now() / 1000 - value("last_success_timestamp_seconds"),
+    };
+  };
+  await clock.advance(10_000);
+  assert.deepEqual(await shown(), { errors: 0, age: 0 });
+  request = () => Promise.reject(new Error("unreachable"));
+  await clock.advance(20_000);
+  assert.deepEqual(await shown(), { errors: 2, age: 20 });
+  request = () => Promise.resolve(reply);
+  await clock.advance(10_000);
+  assert.deepEqual(await shown(), { errors: 2, age: 0 });
+  await close();
+});
+
+Deno.test("a command of a session asks again for its terminal and its account, and goes without neither (K14)", async () => {
+  const broker = new SessionFixture();
+  const { answer } = broker.authority;
+  broker.authority.answer = async (...args) => {
+    const given = await answer(...args);
+    return given.kind === "issued" ? { ...given, elevationPrefix: "sudo -n -u dba" } : given;
+  };
+  const id = await broker.open({ mode: "pty", sudo: true, sudoUser: "dba" });
+  await broker.exec(id);
+  const { session_mode, pty, sudo, sudo_user } = broker.authority.requests.at(-1)!;
+  assert.deepEqual([session_mode, pty, sudo, sudo_user], ["pty", true, true, "dba"]);
+
+  broker.authority.answer = (request) => ({
+    kind: "decided",
+    decision: request.pty === true ? { allowed: false, reason: "pty not allowed" } : { allowed: true },
+  });
+  await assert.rejects(broker.exec(id), { message: "session command not allowed: pty not allowed" });
+  assert.equal(broker.links[0]?.runs.length, 1);
+});
+
+/** A shell each of whose commands prints its own letter on the error stream, the start `a`. */
+function chattyShell(onOutput: OnOutput): ShellChannel {
+  const letters = "abcd"[Symbol.iterator]();
+  return {
+    write(line) {
+      const [begin, end] = new Set(line.match(/__BRK_[0-9a-f]{32}__/g));
+      onOutput("stderr", Buffer.from(`${begin}:0\n${letters.next().value?.repeat(150)}${end}:0\n`));
+      onOutput("stdout", Buffer.from(`${begin}:0\n${end}:0\n`));
+    },
+    ended: NEVER,
+    signal() {},
+    close() {},
+  };
+}
+
+Deno.test("the limit of the error stream is that of one command, not of the session (K24)", async () => {
+  const link = await ShellLink.start({
+    mode: "shell",
+    random: systemRandom,
+    limits: { startMs: 1000, commandMs: 1000, killGraceMs: 1, outputBytes: 100 },
+    open: (onOutput) => Promise.resolve(chattyShell(onOutput)),
+    close: () => Promise.resolve(),
+  }, NEVER);
+  for (const letter of "bcd") {
+    const { stderr } = await link.run("x", { signal: NEVER });
+    assert.equal(
+      Buffer.from(stderr).toString(),
+      `${letter.repeat(100)}\n[output truncated: limit of 100 bytes exceeded]\n`,
+    );
+  }
+});
