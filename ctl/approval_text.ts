@@ -1,15 +1,21 @@
 import { quoteText } from "@gateway/shared/quote";
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
 import { formatDuration } from "./duration.ts";
+import { shorten, shortenText } from "./shorten.ts";
+import { INDENT } from "./table.ts";
 
-/** An approval in two lines. */
+/** An approval in two lines; in three when its command is cut, the third saying so. */
 export function formatSummary(approval: ApprovalRecord): readonly string[] {
   const { id, status, caller, end_user: user = "", host, command, access, rule = "" } = approval;
   const who = `caller=${quoteOdd(caller)} user=${quoteOdd(user || "-")} host=${quoteOdd(host)}`;
+  const listed = shorten(command);
   const more = access === undefined ? "" : ` access=${quoteOdd(access.join("+"))}`;
   return [
     `${id}  [${status}]  ${who} elevation=${quoteOdd(describeElevation(approval))}${more}`,
-    `    cmd=${quoteText(command)} rule=${rule}`,
+    `${INDENT}cmd=${quoteText(listed.shown)}${listed.cut === undefined ? "" : "…"} rule=${shortenText(rule)}`,
+    ...(listed.cut === undefined ? [] : [
+      `${INDENT}CUT: ${listed.cut} of the command; all of it: broker-ctl approval show ${quoteOdd(id)}`,
+    ]),
   ];
 }
 
@@ -31,9 +37,17 @@ export function formatDetails(approval: ApprovalRecord): readonly string[] {
     ["created", created_at],
     ["expires", expires_at],
     ["decided", describeDecision(approval)],
-    ["learned", describeLearning(approval)],
+    ["learning", describeLearning(approval)],
   ];
   return facts.flatMap(([name, value]) => value ? [`${name.padEnd(9)}  ${value}`] : []);
+}
+
+/**
+ * What approve-and-learn comes to: the decision is not the moment, nor is the time asked for the time there is.
+ */
+export function describeLearnTime(ttlSeconds: number): string {
+  const longest = formatDuration(ttlSeconds);
+  return `nobody is asked again for at most ${longest}, from when the broker collects it and the signer learns it`;
 }
 
 function describeElevation({ sudo, sudo_user: user }: ApprovalRecord): string {
@@ -44,9 +58,12 @@ function describeDecision({ decided_by: by, decided_at: at }: ApprovalRecord): s
   return by ? `${at} by ${by}` : undefined;
 }
 
-function describeLearning({ learn_ttl: nanoseconds = 0n }: ApprovalRecord): string | undefined {
-  if (nanoseconds <= 0n) return undefined;
-  return `no re-approval for ${formatDuration(Number(nanoseconds / 1_000_000_000n))}`;
+function describeLearning(
+  { status, learn_ttl: nanoseconds = 0n }: ApprovalRecord,
+): string | undefined {
+  // Of what expired before it was collected, nothing was learned.
+  if (status !== "approved" || nanoseconds <= 0n) return undefined;
+  return describeLearnTime(Number(nanoseconds / 1_000_000_000n));
 }
 
 /** A value among others on a line: one with a blank, or a sign that means something there, is quoted. */

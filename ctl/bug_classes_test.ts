@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { systemRandom } from "@gateway/shared/random";
 import { clientConfigPlaces } from "./client_config.ts";
+import manifest from "./deno.json" with { type: "json" };
 import { createLayout } from "./init/layout.ts";
 import { createKeyMaterial } from "./init/material.ts";
 import { DEFAULT_LISTENERS } from "./init/options.ts";
@@ -12,6 +13,11 @@ Deno.test("no client config is taken from the working folder unasked (C6)", () =
     const places = clientConfigPlaces(undefined, { workingFolder: "/tmp/planted", variables });
     assert.deepEqual(places.filter(({ path }) => path.startsWith("/tmp/planted")), []);
   }
+});
+
+Deno.test("broker-ctl can send no signal, so none that meets whoever has a recorded pid by now (C8)", () => {
+  assert.deepEqual(Object.keys(manifest.permissions), ["broker-ctl"]);
+  assert.ok(!("run" in manifest.permissions["broker-ctl"]));
 });
 
 Deno.test("init writes no path that depends on the working folder (C12)", async () => {

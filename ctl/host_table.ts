@@ -1,4 +1,5 @@
 import { z } from "@zod/zod";
+import { joinNames } from "./shorten.ts";
 import { EMPTY_CELL, formatTable } from "./table.ts";
 
 /** A command policy as far as a label tells of it. */
@@ -64,15 +65,18 @@ export const hostSummaries: z.ZodType<Readonly<Record<string, HostSummary>>> = z
 const HEADING =
   "NAME ADDR USER PRINCIPAL TTL JUMP SRC_ADDR SUDO SUDO_USERS PTY FT BASTION GROUPS CALLERS POLICY";
 
-/** All hosts as a table, sorted by name. */
-export function formatHosts(hosts: Readonly<Record<string, HostSummary>>): readonly string[] {
+/** All hosts as a table for so many columns, sorted by name. */
+export function formatHosts(
+  hosts: Readonly<Record<string, HostSummary>>,
+  columns: number | undefined,
+): readonly string[] {
   const names = Object.keys(hosts).sort();
   if (names.length === 0) return ["(no hosts configured)"];
   const rows = names.flatMap((name) => {
     const host = hosts[name];
     return host === undefined ? [] : [formatHost(name, host)];
   });
-  return formatTable(HEADING.split(" "), rows);
+  return formatTable(HEADING.split(" "), rows, columns);
 }
 
 function formatHost(name: string, host: HostSummary): readonly string[] {
@@ -120,5 +124,5 @@ function yesOrNo(value: boolean | undefined): string {
 }
 
 function join(list: readonly string[] | null | undefined): string {
-  return list === null || list === undefined || list.length === 0 ? EMPTY_CELL : list.join(",");
+  return list === null || list === undefined || list.length === 0 ? EMPTY_CELL : joinNames(list);
 }

@@ -8,7 +8,12 @@ import { runProgram } from "./program.ts";
 
 if (import.meta.main) {
   Deno.exitCode = await runProgram(Deno.args, {
-    terminal: { out: (text) => write(Deno.stdout, text), err: (text) => write(Deno.stderr, text) },
+    terminal: {
+      out: (text) => write(Deno.stdout, text),
+      err: (text) => write(Deno.stderr, text),
+      // A terminal that says 0 does not know.
+      columns: Deno.stdout.isTerminal() && Deno.consoleSize().columns || undefined,
+    },
     workingFolder: Deno.cwd(),
     variables: Object.fromEntries(ENV_NAMES.map((name) => [name, Deno.env.get(name)])),
   });

@@ -6,6 +6,8 @@ import { visibleText } from "@gateway/shared/visible";
 export interface Terminal {
   readonly out: (text: string) => void;
   readonly err: (text: string) => void;
+  /** How many characters fit on a line of it; absent where no terminal shows what is written. */
+  readonly columns?: number | undefined;
 }
 
 /** What a command gives: an object for programs, and lines for people. */

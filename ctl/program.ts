@@ -21,6 +21,7 @@ const BOOLEANS: ReadonlySet<string> = new Set([
   "direct",
   "file-transfer",
   "force",
+  "full",
   "help",
   "json",
   "learn",
@@ -31,6 +32,8 @@ const BOOLEANS: ReadonlySet<string> = new Set([
   "version",
   "volatile",
 ]);
+
+const LONGEST_HELP_LINE = 100;
 
 const GLOBAL_FLAGS = {
   config: "--config",
@@ -112,6 +115,7 @@ export async function runProgram(args: readonly string[], environment: Environme
 }
 
 function createProgram(context: CommandContext): Command {
+  const helpWidth = Math.min(context.terminal.columns ?? LONGEST_HELP_LINE, LONGEST_HELP_LINE);
   const program = new Command("broker-ctl")
     .description(
       "Set up and operate the access broker: signer, control plane, and the brokers that agents talk to.",
@@ -123,8 +127,8 @@ function createProgram(context: CommandContext): Command {
       outputError: () => {},
       getOutHasColors: () => false,
       getErrHasColors: () => false,
-      getOutHelpWidth: () => 100,
-      getErrHelpWidth: () => 100,
+      getOutHelpWidth: () => helpWidth,
+      getErrHelpWidth: () => helpWidth,
     })
     .option("--config <file>", "the signer's config (default: ./signer.json)", once)
     .option(

@@ -15,7 +15,7 @@ async function run(...args: string[]) {
 Deno.test.each<{ name: string; args: string[]; error: RegExp }>([
   { name: "an unknown command", args: ["bogus"], error: /^error: Unknown command 'bogus'\nhint: .*--help/ },
   { name: "an unknown option", args: ["init", "--bogus"], error: /Unknown option '--bogus'/ },
-  { name: "a pid file", args: ["reload", "--pid-file", "x"], error: /Unknown option '--pid-file'/ },
+  { name: "a pid file (C8)", args: ["reload", "--pid-file", "x"], error: /Unknown option '--pid-file'/ },
   { name: "an unknown option of one dash", args: ["init", "-bogus"], error: /Unknown option '--bogus'/ },
   { name: "an option without value", args: ["init", "--dir"], error: /argument missing/ },
   { name: "an option for a value", args: ["init", "--dir", "--force"], error: /A value is missing/ },

@@ -13,6 +13,11 @@ export async function readOperatorFile(path: string, what: string): Promise<Uint
     if (cause instanceof Deno.errors.NotFound) {
       throw new AppError("not_found", `${head}: no such file`, { cause });
     }
+    if (cause instanceof Deno.errors.PermissionDenied) {
+      throw new AppError("invalid_config", `${head}: the file's mode does not let this user read it`, {
+        cause,
+      });
+    }
     throw new AppError(
       "invalid_config",
       `${head}: ${cause instanceof Error ? cause.message : String(cause)}`,

@@ -10,9 +10,11 @@ import {
 import { quoteText } from "@gateway/shared/quote";
 import { once } from "./arguments.ts";
 import { findClient, type RemoteFlags } from "./client_config.ts";
+import { adviseOnContact } from "./contact_advice.ts";
 import type { Environment } from "./context.ts";
 import { HintedError, RemoteError } from "./output.ts";
 import { readOperatorFile } from "./read_file.ts";
+import { type Advice, withHint } from "./with_hint.ts";
 
 /** What is asked of a service, and how its answer is read. */
 export interface ServiceQuestion<T> {
@@ -71,6 +73,11 @@ function adviseOn(status: number, service: ClientService): string | undefined {
       return undefined;
   }
 }
+
+const MISSING_FILE: Advice = {
+  when: ({ code }) => code === "not_found",
+  hint: "name the client config with --client-config, or each file with --cert, --key and --ca",
+};
 
 /** How to find the service, for the help of every command that asks it. */
 export function remoteHelp(service: ClientService): string {
@@ -178,7 +185,14 @@ async function exchange(
     return await client.request({ method, path, ...(body !== undefined && { body }) });
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
-    throw new HintedError(error, asked);
+    if (error.code === "invalid_config") {
+      throw new HintedError(
+        error,
+        `certificate ${parameters.cert}, private key ${parameters.key}, CA ${parameters.ca}`,
+      );
+    }
+    const advice = adviseOnContact(error.cause, { name: NAMES[service], parameters });
+    throw new HintedError(error, advice === undefined ? asked : `${asked}; ${advice}`);
   }
 }
 
@@ -199,5 +213,5 @@ function codeOf(code: string | undefined): ErrorCode {
 }
 
 async function readPem(path: string, what: string): Promise<string> {
-  return new TextDecoder().decode(await readOperatorFile(path, what));
+  return new TextDecoder().decode(await withHint(MISSING_FILE, () => readOperatorFile(path, what)));
 }

@@ -1,6 +1,7 @@
 import { resolve } from "node:path";
 import { loadConfig } from "@gateway/shared/config/load";
 import { type SignerConfig, signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/shared/config/signer";
+import { hintMissingConfig } from "./missing_config.ts";
 
 /**
  * Loads the signer's config as the signer would.
@@ -9,10 +10,12 @@ import { type SignerConfig, signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gatew
  * @throws {AppError} `invalid_config` when it is broken
  */
 export async function loadSignerFile(path: string | undefined, workingFolder: string): Promise<SignerConfig> {
-  return await loadConfig({
-    path: resolve(workingFolder, path ?? "signer.json"),
-    what: "signer config",
-    schema: signerConfig,
-    unsupported: UNSUPPORTED_SIGNER_KEYS,
-  });
+  return await hintMissingConfig(() =>
+    loadConfig({
+      path: resolve(workingFolder, path ?? "signer.json"),
+      what: "signer config",
+      schema: signerConfig,
+      unsupported: UNSUPPORTED_SIGNER_KEYS,
+    })
+  );
 }

@@ -9,6 +9,7 @@ import { fileURLToPath } from "node:url";
 import type { BrokerFrontend } from "@gateway/shared/permissions/broker";
 import { derivePermissions, memberOf, type Service } from "./service_permissions.ts";
 import { exitCodeOf } from "./exit_code.ts";
+import { hintMissingConfig } from "./missing_config.ts";
 import { writeError } from "./output.ts";
 import { parseStart, type StartRequest } from "./start_arguments.ts";
 
@@ -28,12 +29,9 @@ if (import.meta.main) {
 async function start(request: StartRequest, workingFolder: string): Promise<number> {
   const configPath = resolve(workingFolder, request.config);
   const frontend = request.frontend ?? "serve-http";
-  const { flags } = await derivePermissions({
-    service: request.service,
-    configPath,
-    workingFolder,
-    frontend,
-  });
+  const { flags } = await hintMissingConfig(() =>
+    derivePermissions({ service: request.service, configPath, workingFolder, frontend })
+  );
   const main = fileURLToPath(new URL(`../${memberOf(request.service)}/main.ts`, import.meta.url));
   const args = [
     "run",

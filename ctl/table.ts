@@ -3,19 +3,46 @@ import { visibleText } from "@gateway/shared/visible";
 /** What a cell without content shows. */
 export const EMPTY_CELL = "—";
 
+const GAP = "  ";
+/** What stands before what belongs to the line above. */
+export const INDENT = "    ";
+
 /**
  * Rows under a heading, two blanks between columns, each as wide as its widest cell. Control characters are
  * made visible before widths are counted.
  *
- * @returns one line for the heading and one for each row
+ * @param columns what the terminal has; a table that is wider would break anywhere, and each row becomes a
+ * paragraph instead: the first cell, and under it `TITLE=cell` of what is not empty. Undefined: as many as it takes.
+ * @returns one line for the heading and one for each row, or the lines of the paragraphs
  */
 export function formatTable(
   heading: readonly string[],
   rows: readonly (readonly string[])[],
+  columns: number = Infinity,
 ): readonly string[] {
   const cells = [heading, ...rows].map((row) => row.map(visibleText));
-  const widths = heading.map((_title, column) => Math.max(...cells.map((row) => width(row[column] ?? ""))));
-  return cells.map((row) => formatRow(row, widths));
+  // Not Math.max(...widths): a call takes no hundred thousand arguments.
+  const widths = heading.map((_title, column) =>
+    cells.reduce((widest, row) => Math.max(widest, width(row[column] ?? "")), 0)
+  );
+  const total = widths.reduce((sum, each) => sum + GAP.length + each, -GAP.length);
+  if (total <= columns) return cells.map((row) => formatRow(row, widths));
+  return cells.slice(1).flatMap((row) => formatParagraph(heading, row, columns));
+}
+
+function formatParagraph(
+  heading: readonly string[],
+  [first = "", ...others]: readonly string[],
+  columns: number,
+): readonly string[] {
+  const facts = others.flatMap((cell, index) => cell === EMPTY_CELL ? [] : [`${heading[index + 1]}=${cell}`]);
+  const lines = [first];
+  for (const fact of facts) {
+    const longer = `${lines.at(-1)}${GAP}${fact}`;
+    if (lines.length > 1 && width(longer) <= columns) lines[lines.length - 1] = longer;
+    else lines.push(`${INDENT}${fact}`);
+  }
+  return lines;
 }
 
 /** One row of columns of at least the given widths; a cell that is wider pushes the rest aside. */
@@ -24,7 +51,7 @@ export function formatRow(cells: readonly string[], widths: readonly number[]): 
     const text = visibleText(cell);
     return text + " ".repeat(Math.max(0, (widths[column] ?? 0) - width(text)));
   });
-  return padded.join("  ").trimEnd();
+  return padded.join(GAP).trimEnd();
 }
 
 // What a terminal gives two columns (East Asian wide and full width, emoji), and what stands on another character.

@@ -23,6 +23,30 @@ Deno.test("formatTable() counts columns as a terminal shows them", () => {
   ]);
 });
 
+const WIDE_ROWS = [["web01", "10.0.0.5:22", "—", "local"], ["db", "10.0.0.6:22", "ann", "local"]];
+const HOSTS = ["NAME", "ADDR", "JUMP", "GROUPS"];
+
+Deno.test("formatTable() stays a table as long as the terminal is wide enough for its widest row", () => {
+  const table = formatTable(HOSTS, WIDE_ROWS);
+  assert.equal(Math.max(...table.map((line) => line.length)), 32);
+  assert.deepEqual(formatTable(HOSTS, WIDE_ROWS, 32), table);
+});
+
+Deno.test("formatTable() makes paragraphs of what a terminal would break, without empty cells", () => {
+  assert.deepEqual(formatTable(HOSTS, WIDE_ROWS, 31), [
+    "web01",
+    "    ADDR=10.0.0.5:22",
+    "    GROUPS=local",
+    "db",
+    "    ADDR=10.0.0.6:22  JUMP=ann",
+    "    GROUPS=local",
+  ]);
+});
+
+Deno.test("formatTable() takes more rows than a call takes arguments", () => {
+  assert.equal(formatTable(["A"], Array.from({ length: 200_000 }, () => ["b"])).length, 200_001);
+});
+
 Deno.test("formatRow() lets a wide cell push the others aside", () => {
   assert.equal(formatRow(["a", "b", "c"], [3, 1]), "a    b  c");
   assert.equal(formatRow(["abcdef", "b"], [3, 5]), "abcdef  b");

@@ -1,3 +1,4 @@
+import { brokerRunOptions } from "@gateway/shared/permissions/broker";
 import { formatV8Flags, type RunOptions } from "@gateway/shared/permissions/set";
 import { SIGNER_RUN_OPTIONS } from "@gateway/shared/permissions/signer";
 
@@ -15,7 +16,7 @@ export interface Executable {
   readonly arguments?: readonly string[];
   /** The name of the set in `permissions` of that `deno.json`. */
   readonly permissionSet: string;
-  /** What V8 is told; V8 decides when absent. */
+  /** What V8 is told, as when the service runs from source; V8 decides when absent. */
   readonly runOptions?: RunOptions;
 }
 
@@ -33,6 +34,7 @@ export const EXECUTABLES: readonly Executable[] = [
     purpose: "forwards to the signer, has people approve",
     member: "control_plane",
     permissionSet: "control-plane",
+    runOptions: {},
   },
   {
     name: "gateway",
@@ -40,6 +42,8 @@ export const EXECUTABLES: readonly Executable[] = [
     member: "broker",
     permissionSet: "gateway",
     entry: "deploy/gateway.ts",
+    // Which frontend it is to be is not known yet: what is too little for HTTP would cost it throughput.
+    runOptions: brokerRunOptions("serve-http"),
   },
   { name: "broker-ctl", purpose: "the operator's tool", member: "ctl", permissionSet: "broker-ctl" },
   { name: "debate", purpose: "diagnoses incidents by a debate", member: "debate", permissionSet: "run" },
@@ -50,6 +54,7 @@ export const EXECUTABLES: readonly Executable[] = [
     member: "broker",
     permissionSet: "broker",
     arguments: ["serve-http"],
+    runOptions: brokerRunOptions("serve-http"),
   },
   {
     name: "mcp-broker",
@@ -57,6 +62,7 @@ export const EXECUTABLES: readonly Executable[] = [
     member: "broker",
     permissionSet: "broker-mcp",
     arguments: ["serve-mcp"],
+    runOptions: brokerRunOptions("serve-mcp"),
   },
   {
     name: "mcp-broker-http",
@@ -64,6 +70,7 @@ export const EXECUTABLES: readonly Executable[] = [
     member: "broker",
     permissionSet: "broker-mcp-http",
     arguments: ["serve-mcp-http"],
+    runOptions: brokerRunOptions("serve-mcp-http"),
   },
 ];
 

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
+import { derivePermissions, type ServiceProcess } from "../ctl/service_permissions.ts";
 import { compileArguments, EXECUTABLES } from "../deploy/executables.ts";
 import { findNpmExcludes } from "../deploy/npm_excludes.ts";
 
@@ -17,7 +18,6 @@ interface SetJson {
 const WORKSPACE = new URL("..", import.meta.url).pathname.replace(/\/$/, "");
 const COMPILE_PERMISSIONS = ["--no-prompt", "--allow-read", "--allow-run", "--allow-env=DENORT_BIN"];
 const MARK = Buffer.from('"permissions":{"allow_env"');
-const ARGUMENTS = Buffer.from('"argv":[');
 
 /**
  * The permissions inside an executable that was made with Deno itself as its base, as denort is not to be had
@@ -30,10 +30,33 @@ function readEmbedded(bytes: Buffer): Embedded {
   return JSON.parse(bytes.toString("utf8", from, bytes.indexOf("}", from) + 1));
 }
 
-/** What an executable puts before its arguments. */
-function readArguments(bytes: Buffer): readonly string[] {
-  const from = bytes.lastIndexOf(ARGUMENTS) + ARGUMENTS.length - 1;
+/** A list of texts inside an executable, by the key before it. */
+function readList(bytes: Buffer, key: string): readonly string[] {
+  const mark = `"${key}":[`;
+  const from = bytes.lastIndexOf(mark) + mark.length - 1;
   return JSON.parse(bytes.toString("utf8", from, bytes.indexOf("]", from) + 1));
+}
+
+/** The services as they run from source; `gateway` can be any frontend and is made for the one with most to do. */
+const FROM_SOURCE: Readonly<Record<string, Pick<ServiceProcess, "service" | "frontend">>> = {
+  "signer": { service: "signer", frontend: "serve-http" },
+  "control-plane": { service: "control-plane", frontend: "serve-http" },
+  "gateway": { service: "broker", frontend: "serve-http" },
+  "broker": { service: "broker", frontend: "serve-http" },
+  "mcp-broker": { service: "broker", frontend: "serve-mcp" },
+  "mcp-broker-http": { service: "broker", frontend: "serve-mcp-http" },
+};
+const CONFIGS = { "signer": "signer.json", "control-plane": "control-plane.json", "broker": "config.json" };
+
+/** What V8 is told of its memory when the service of that name runs from source; nothing for what is no service. */
+async function memoryFlags(name: string): Promise<readonly string[]> {
+  const process = FROM_SOURCE[name];
+  if (process === undefined) return [];
+  const configPath = `${WORKSPACE}/deploy/${CONFIGS[process.service]}`;
+  const { flags } = await derivePermissions({ ...process, configPath, workingFolder: WORKSPACE });
+  const told = flags.find((flag) => flag.startsWith("--v8-flags="));
+  assert.ok(told !== undefined);
+  return told.slice("--v8-flags=".length).split(",");
 }
 
 function list(value: readonly string[] | boolean | undefined): readonly string[] | null {
@@ -59,7 +82,7 @@ async function expectedPermissions(member: string, name: string): Promise<Record
 }
 
 for (const executable of EXECUTABLES) {
-  Deno.test(`deno task compile gives ${executable.name} exactly its permission set`, async () => {
+  Deno.test(`deno task compile gives ${executable.name} exactly its permission set, and V8 what source runs give it`, async () => {
     const output = await Deno.makeTempDir({ prefix: "compile-" });
     try {
       const args = compileArguments(executable, {
@@ -83,7 +106,9 @@ for (const executable of EXECUTABLES) {
         key.startsWith("deny_") && value !== null
       );
       assert.deepEqual(denials, []);
-      assert.deepEqual(readArguments(bytes), executable.arguments ?? []);
+      assert.deepEqual(readList(bytes, "argv"), executable.arguments ?? []);
+      const told = readList(bytes, "v8_flags").filter((flag) => /semi-space|heap-growing/.test(flag));
+      assert.deepEqual(told, await memoryFlags(executable.name));
     } finally {
       await Deno.remove(output, { recursive: true });
     }

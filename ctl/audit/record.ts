@@ -1,7 +1,6 @@
 import { z } from "@zod/zod";
 import { parseLine } from "@gateway/shared/audit/chain";
 import { parseJson } from "@gateway/shared/json";
-import { EMPTY_CELL, formatRow } from "../table.ts";
 
 /** What is shown of an audit record. */
 export interface ShownRecord {
@@ -45,13 +44,6 @@ const shownRecord: z.ZodType<ShownRecord> = z.object({
 });
 
 const DECODER = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-const WIDTHS = [20, 6, 14, 20, 14, 20];
-
-/** The table's heading, over columns that fit most records. */
-export const HEADING: string = formatRow(
-  ["TIME", "SEQ", "CALLER", "HOST", "OUTCOME", "SERIAL", "DETAIL"],
-  WIDTHS,
-);
 
 /** A line of a log, as text and taken apart. */
 export interface LogRecord {
@@ -66,27 +58,4 @@ export function readRecord(line: Uint8Array): LogRecord | undefined {
   const text = DECODER.decode(line);
   const { data: record } = shownRecord.safeParse(parseJson(text));
   return record === undefined ? undefined : { text, record };
-}
-
-/** One row of the table. */
-export function formatRecord(record: ShownRecord): string {
-  const time = record.time.replace(/\.\d+Z$/, "Z");
-  const serial = record.serial === 0n ? EMPTY_CELL : record.serial.toString();
-  const cells = [time, record.seq.toString(), record.caller, record.host, record.outcome, serial];
-  return formatRow([...cells.map((cell) => cell || EMPTY_CELL), describe(record)], WIDTHS);
-}
-
-function describe(record: ShownRecord): string {
-  const tag = (name: string, value: string) => value === "" ? [] : [`[${name}: ${value}]`];
-  return [
-    ...(record.command === "" ? [] : [record.command]),
-    ...(record.elevation === "" ? [] : [`[${record.elevation}]`]),
-    ...(record.pty ? ["[pty]"] : []),
-    ...tag("rule", record.policy_rule),
-    ...(record.dry_run ? ["[dry-run]"] : []),
-    ...tag("approved-by", record.approved_by),
-    ...tag("anomaly", record.anomaly),
-    ...tag("warning", record.warning),
-    ...tag("err", record.err),
-  ].join(" ");
 }

@@ -11,12 +11,14 @@ import {
   type ApprovalStatus,
   LONGEST_LEARN_TTL_SECONDS,
 } from "@gateway/shared/wire/approval";
-import { formatDetails, formatSummary } from "../approval_text.ts";
+import { describeLearnTime, formatDetails, formatSummary } from "../approval_text.ts";
 import { once } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
 import { formatDuration, parseDuration } from "../duration.ts";
 import { type CommandResult, HintedError } from "../output.ts";
 import { addRemoteOptions, askControlPlane, joinPath, remoteHelp } from "../remote.ts";
+import { quoteWord } from "../shell_word.ts";
+import { INDENT } from "../table.ts";
 
 interface AllowFlags {
   readonly learn?: boolean;
@@ -33,7 +35,8 @@ Examples:
 
 What waits for a decision, and what was decided or expired of late; the control plane forgets it after twice
 its approval.timeout_seconds. Read the whole command before you allow it: it is shown quoted, every character
-that could hide another made visible.
+that could hide another made visible. One of more than 400 characters is cut, which the line below it says:
+broker-ctl approval show has all of it, and so has --json.
 ${HELP}`;
 
 const SHOW_EXAMPLES = `
@@ -48,8 +51,11 @@ Examples:
   broker-ctl approval allow 0123456789abcdef0123456789abcdef --learn --ttl 2h
 
 It allows this one command, once. With --learn the same caller and end user may run the same command on the
-same host again for that time without asking; broker-ctl policy grants shows such waivers, and
-broker-ctl policy revoke takes one back. Nobody can allow or deny what it asked for itself.
+same host again for that time without asking. The time begins when the broker collects the approval: only then
+the signer learns it, and for no longer than its max_grant_ttl_seconds. broker-ctl policy grants shows such
+waivers, and broker-ctl policy revoke takes one back. Where no rule wants the approval (the command is unusual, or
+only asked about) there is nothing to learn: allow it without --learn. Nobody can allow or deny what it asked
+for itself.
 ${HELP}`;
 
 const DENY_EXAMPLES = `
@@ -139,11 +145,22 @@ async function allow(
     what: "approval allow",
     body: { approve: true, ...learning },
     expected: "approved",
+    ...(ttlSeconds !== undefined && {
+      advice: {
+        400: `it still waits; to approve it this once: broker-ctl approval allow ${quoteWord(id)}`,
+      },
+    }),
   });
-  const learned = ttlSeconds === undefined
-    ? ""
-    : ` + learned (no re-approval for ${formatDuration(ttlSeconds)})`;
-  return { json, lines: [`request ${id} approved${learned}`] };
+  return {
+    json,
+    lines: [
+      `request ${id} approved`,
+      ...(ttlSeconds === undefined ? [] : [
+        `learning: ${describeLearnTime(ttlSeconds)}`,
+        `${INDENT}max_grant_ttl_seconds of the signer may make it less; broker-ctl policy grants shows until when`,
+      ]),
+    ],
+  };
 }
 
 async function deny(command: Command, context: CommandContext, id: string): Promise<CommandResult> {
@@ -179,11 +196,12 @@ interface Wish {
   readonly what: string;
   readonly body: Partial<ApprovalDecision>;
   readonly expected: ApprovalStatus;
+  readonly advice?: Readonly<Record<number, string>>;
 }
 
 /** Posts a decision; says nothing of one that the control plane does not confirm. */
 async function decide(command: Command, context: CommandContext, wish: Wish): Promise<unknown> {
-  const { id, what, body, expected } = wish;
+  const { id, what, body, expected, advice } = wish;
   const answer = await askControlPlane(command, context, {
     what,
     method: "POST",
@@ -193,6 +211,7 @@ async function decide(command: Command, context: CommandContext, wish: Wish): Pr
     advice: {
       403: "the certificate's CN must stand in approval.callers, and be another than the one that asked",
       409: "broker-ctl approval list shows what is pending",
+      ...advice,
     },
   });
   const { status } = answer.data;

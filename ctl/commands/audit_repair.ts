@@ -1,6 +1,5 @@
 import { resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
-import { AppError } from "@gateway/shared/errors";
 import { visibleText } from "@gateway/shared/visible";
 import {
   type KeptRecords,
@@ -12,7 +11,8 @@ import {
 import { once } from "../arguments.ts";
 import { loadAuditKey } from "../audit/key.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
-import { type CommandResult, HintedError } from "../output.ts";
+import type { CommandResult } from "../output.ts";
+import { type Advice, withHint } from "../with_hint.ts";
 
 interface RepairFlags {
   readonly log: string;
@@ -31,6 +31,11 @@ changes nothing and shows what it would do. With it, what follows the last recor
 is not repaired: no crash leaves that. With --key, nor is a log whose records do not verify.
 `;
 
+const RUNNING: Advice = {
+  when: ({ code }) => code === "conflict",
+  hint: "stop the service first; at its start it mends a torn last record by itself",
+};
+
 /** `audit repair`: cuts from a log what follows its last record. */
 export const addRepair: AddCommand = (audit, context) => {
   audit.command("repair")
@@ -45,8 +50,9 @@ export const addRepair: AddCommand = (audit, context) => {
 async function repair(flags: RepairFlags, context: CommandContext): Promise<CommandResult> {
   const path = resolve(context.workingFolder, flags.log);
   const options = { path, publicKey: await loadAuditKey(flags.key, context.workingFolder) };
-  const outcome = await hintStop<RepairPlan | RepairOutcome>(() =>
-    flags.apply === true ? repairLog(options, systemClock.now()) : planRepair(options)
+  const outcome = await withHint<RepairPlan | RepairOutcome>(
+    RUNNING,
+    () => flags.apply === true ? repairLog(options, systemClock.now()) : planRepair(options),
   );
   const { kind } = outcome;
   const json = {
@@ -90,16 +96,4 @@ async function repair(flags: RepairFlags, context: CommandContext): Promise<Comm
 
 function describeKept({ records, lastSeq }: KeptRecords): string {
   return lastSeq === undefined ? "kept: no record" : `kept: ${records} records, the last has seq ${lastSeq}`;
-}
-
-async function hintStop<T>(action: () => Promise<T>): Promise<T> {
-  try {
-    return await action();
-  } catch (error) {
-    if (!(error instanceof AppError) || error.code !== "conflict") throw error;
-    throw new HintedError(
-      error,
-      "stop the service first; at its start it mends a torn last record by itself",
-    );
-  }
 }

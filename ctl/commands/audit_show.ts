@@ -6,13 +6,15 @@ import { splitLines } from "@gateway/shared/audit/lines";
 import { listSegments } from "@gateway/shared/audit/segments";
 import { countOf, once } from "../arguments.ts";
 import { createFilter, type FilterFlags } from "../audit/filter.ts";
-import { formatRecord, HEADING, type LogRecord, readRecord } from "../audit/record.ts";
+import { type LogRecord, readRecord } from "../audit/record.ts";
+import { createRecordTable } from "../audit/record_table.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
 import type { LineWriter } from "../output.ts";
 
 interface ShowFlags extends FilterFlags {
   readonly log: string;
   readonly all?: boolean;
+  readonly full?: boolean;
   readonly limit?: number;
 }
 
@@ -27,7 +29,8 @@ Examples:
 
 One file, or with --all the rotated ones before it, oldest first. Nothing is verified: that is
 broker-ctl audit verify.
-Control characters are shown as text; --json gives the records one a line.
+Control characters are shown as text, and commands of more than 400 characters are cut, which their end says;
+--full shows all of them, --json gives the records one a line.
 `;
 
 /** `audit show`: the records of a log, chosen by what is in them. */
@@ -42,6 +45,7 @@ export const addShow: AddCommand = (audit, context) => {
     .option("--serial <number>", "records of this certificate", once)
     .option("--since <time>", "records from this time on, RFC 3339 or a day (UTC)", once)
     .option("--limit <count>", "the newest of them, so many (default: all)", countOf(1, MAX_LIMIT))
+    .option("--full", "long commands and messages whole")
     .addHelpText("after", EXAMPLES)
     .action((flags: ShowFlags, command) =>
       context.stream(command, [], (writer) => show(flags, writer, context))
@@ -50,11 +54,12 @@ export const addShow: AddCommand = (audit, context) => {
 
 async function show(flags: ShowFlags, writer: LineWriter, context: CommandContext): Promise<void> {
   const matches = createFilter(flags);
+  const table = createRecordTable({ columns: context.terminal.columns, full: flags.full === true });
   let [shown, malformed] = [0, 0];
   const write = ({ text, record }: LogRecord) => {
-    if (!writer.json && shown === 0) writer.line(HEADING);
+    if (!writer.json && shown === 0) writer.line(table.heading);
     shown++;
-    writer.line(writer.json ? text : formatRecord(record));
+    for (const line of writer.json ? [text] : table.format(record)) writer.line(line);
   };
   // With a limit, a ring: the newest that matches takes the place of the oldest.
   const ring: LogRecord[] = [];

@@ -2,13 +2,15 @@ import { resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
 import { countOf, once } from "../arguments.ts";
 import { followLog } from "../audit/follow.ts";
-import { formatRecord, HEADING, readRecord } from "../audit/record.ts";
+import { readRecord } from "../audit/record.ts";
+import { createRecordTable } from "../audit/record_table.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
 import type { LineWriter } from "../output.ts";
 
 interface TailFlags {
   readonly log: string;
   readonly lines: number;
+  readonly full?: boolean;
 }
 
 const DEFAULT_LINES = 20;
@@ -20,7 +22,8 @@ Examples:
   broker-ctl audit tail --log log/signer/audit.log -n 100 --json
 
 Goes on until it is interrupted, also when the log is rotated. Without going on: broker-ctl audit show --limit.
-Control characters are shown as text; --json gives the records one a line.
+Control characters are shown as text, and commands of more than 400 characters are cut, which their end says;
+--full shows all of them, --json gives the records one a line.
 `;
 
 /** `audit tail`: the last records of a log, and each new one. */
@@ -29,6 +32,7 @@ export const addTail: AddCommand = (audit, context) => {
     .description("Show the last records of an audit log, and each new one.")
     .requiredOption("--log <file>", "the audit log", once)
     .option("-n, --lines <count>", "so many to begin with", countOf(0, MAX_LINES), DEFAULT_LINES)
+    .option("--full", "long commands and messages whole")
     .addHelpText("after", EXAMPLES)
     .action((flags: TailFlags, command) =>
       context.stream(command, [], (writer) => tail(flags, writer, context))
@@ -36,11 +40,12 @@ export const addTail: AddCommand = (audit, context) => {
 };
 
 async function tail(
-  { log, lines }: TailFlags,
+  { log, lines, full = false }: TailFlags,
   writer: LineWriter,
-  { workingFolder, signal }: CommandContext,
+  { workingFolder, signal, terminal }: CommandContext,
 ): Promise<void> {
-  if (!writer.json) writer.line(HEADING);
+  const table = createRecordTable({ columns: terminal.columns, full });
+  if (!writer.json) writer.line(table.heading);
   await followLog({
     path: resolve(workingFolder, log),
     lines,
@@ -51,7 +56,7 @@ async function tail(
       if (line.length === 0) return;
       const record = readRecord(line);
       if (record === undefined) writer.note("malformed line skipped; see broker-ctl audit verify");
-      else writer.line(writer.json ? record.text : formatRecord(record.record));
+      else for (const line of writer.json ? [record.text] : table.format(record.record)) writer.line(line);
     },
   });
 }

@@ -163,7 +163,12 @@ async function list(command: Command, context: CommandContext): Promise<CommandR
     entry.reason || EMPTY_CELL,
   ]);
   const heading = ["KIND", "VALUE", "FROZEN AT (UTC)", "BY", "REASON"];
-  return { json: body, lines: rows.length === 0 ? ["(no frozen subjects)"] : formatTable(heading, rows) };
+  return {
+    json: body,
+    lines: rows.length === 0
+      ? ["(no frozen subjects)"]
+      : formatTable(heading, rows, context.terminal.columns),
+  };
 }
 
 function bySubject(left: RevocationEntry, right: RevocationEntry): number {

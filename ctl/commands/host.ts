@@ -16,7 +16,8 @@ Examples:
   broker-ctl host list --remote --json
 
 Without --remote it reads the signer's config; with it, it asks the running signer, whose policy may be another.
-POLICY is the host's own; broker-ctl policy explain shows those of its groups too.
+POLICY is the host's own; broker-ctl policy explain shows those of its groups too. A terminal too narrow for the
+table gets a paragraph a host; --json has all of a long list of names.
 ${REMOTE_HELP}`;
 
 /** `host list`: the hosts and what is allowed on them. */
@@ -33,7 +34,7 @@ export const addHost: AddCommand = (program, context) => {
           refuseRemoteFlags(flags);
           const { config } = command.optsWithGlobals() as { readonly config?: string };
           const { hosts } = await loadSignerFile(config, context.workingFolder);
-          return { json: hosts, lines: formatHosts(hosts) };
+          return { json: hosts, lines: formatHosts(hosts, context.terminal.columns) };
         });
       }
       return context.run(command, ["config", "clientConfig"], async () => {
@@ -43,7 +44,7 @@ export const addHost: AddCommand = (program, context) => {
           path: "/v1/policy/hosts",
           schema: hostSummaries,
         });
-        return { json: body, lines: formatHosts(data) };
+        return { json: body, lines: formatHosts(data, context.terminal.columns) };
       });
     });
 };

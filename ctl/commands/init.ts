@@ -16,7 +16,8 @@ import { createKeyMaterial } from "../init/material.ts";
 import { DEFAULT_LISTENERS, type InitListeners, parseHosts, parseLoopback } from "../init/options.ts";
 import { planSetUp } from "../init/plan.ts";
 import { checkFree, writeSetUp } from "../init/write.ts";
-import { type CommandResult, HintedError } from "../output.ts";
+import type { CommandResult } from "../output.ts";
+import { type Advice, withHint } from "../with_hint.ts";
 
 interface InitFlags {
   readonly dir?: string;
@@ -45,6 +46,11 @@ ask the signer, and what needs approval is refused.
 A host key that you take with ssh-keyscan is worth what the network between was worth: compare its
 fingerprint, or read the key on the host from /etc/ssh/ssh_host_ed25519_key.pub.
 `;
+
+const OCCUPIED: Advice = {
+  when: ({ code }) => code === "conflict",
+  hint: "--force replaces it, keys included, and keeps the former one in a backup folder",
+};
 
 /** `init`: a working set-up for this machine in one folder. */
 export const addInit: AddCommand = (program, context) => {
@@ -116,28 +122,16 @@ function currentRuntime(): Runtime {
   return { deno: Deno.execPath(), sources };
 }
 
-async function hintForce<T>(action: () => Promise<T>): Promise<T> {
-  try {
-    return await action();
-  } catch (error) {
-    if (!(error instanceof AppError) || error.code !== "conflict") throw error;
-    throw new HintedError(
-      error,
-      "--force replaces it, keys included, and keeps the former one in a backup folder",
-    );
-  }
-}
-
 async function init(flags: InitFlags, context: CommandContext): Promise<CommandResult> {
   const folder = readFolder(flags.dir ?? ".", context.workingFolder);
   const layout = createLayout(folder);
   const choices = readChoices(flags);
   const mcpFlags = deriveMcpFlags(layout, choices);
   const options = { folder, force: flags.force === true, clock: systemClock, random: systemRandom };
-  await hintForce(() => checkFree(options));
+  await withHint(OCCUPIED, () => checkFree(options));
   const material = await createKeyMaterial(systemRandom);
   const plan = planSetUp(layout, choices, material);
-  const { backup } = await hintForce(() => writeSetUp(plan, options));
+  const { backup } = await withHint(OCCUPIED, () => writeSetUp(plan, options));
   const { sshCaPublic } = material;
   const facts = { ...choices, layout, runtime: currentRuntime(), sshCaPublic, mcpFlags, backup };
   return {

@@ -2,6 +2,7 @@ import { Argument, Option } from "commander";
 import { BROKER_FRONTENDS, type BrokerFrontend } from "@gateway/shared/permissions/broker";
 import { formatJson } from "@gateway/shared/permissions/set";
 import type { AddCommand } from "../context.ts";
+import { hintMissingConfig } from "../missing_config.ts";
 import { derivePermissions, type Service, SERVICES } from "../service_permissions.ts";
 import { quoteWord } from "../shell_word.ts";
 
@@ -38,12 +39,10 @@ export const addPermissions: AddCommand = (program, context) => {
         const { config } = command.optsWithGlobals() as { readonly config?: string };
         const configPath = config ?? DEFAULT_CONFIG[service];
         const { workingFolder } = context;
-        const { set, flags } = await derivePermissions({
-          service,
-          configPath,
-          workingFolder,
-          frontend: options.frontend,
-        });
+        const { frontend } = options;
+        const { set, flags } = await hintMissingConfig(() =>
+          derivePermissions({ service, configPath, workingFolder, frontend })
+        );
         return {
           json: { service, flags, permissions: formatJson(set) },
           lines: [flags.map(quoteWord).join(" ")],

@@ -14,7 +14,12 @@ import type { AddCommand, CommandContext } from "../context.ts";
 import { formatDuration, parseDuration } from "../duration.ts";
 import type { CommandResult } from "../output.ts";
 import { addRemoteOptions, askSigner, joinPath, REMOTE_HELP } from "../remote.ts";
+import { shortenText } from "../shorten.ts";
 import { formatTable } from "../table.ts";
+
+interface ListFlags {
+  readonly full?: boolean;
+}
 
 interface GrantFlags {
   readonly host: string;
@@ -39,7 +44,8 @@ Examples:
   broker-ctl policy grants
   broker-ctl policy grants --json
 
-Grants, and waivers of approval that were learned from an approved command.
+Grants, and waivers of approval that were learned from an approved command. A pattern of more than 400
+characters is cut, which its end says; --full and --json show all of it.
 ${REMOTE_HELP}`;
 
 const REVOKE_EXAMPLES = `
@@ -62,8 +68,9 @@ export const addGrants: AddCommand = (policy, context) => {
     .action((flags: GrantFlags, command) => run(command, context, () => grant(command, context, flags)));
   addRemoteOptions(policy.command("grants"))
     .description("List the active grants and waivers.")
+    .option("--full", "long patterns whole")
     .addHelpText("after", LIST_EXAMPLES)
-    .action((_flags, command) => run(command, context, () => list(command, context)));
+    .action((flags: ListFlags, command) => run(command, context, () => list(command, context, flags)));
   addRemoteOptions(policy.command("revoke"))
     .description("Take a grant or waiver back.")
     .argument("<id>", "which")
@@ -108,7 +115,11 @@ function readWish({ allow, ttl = "1h", caller = "", endUser = "" }: GrantFlags):
   throw new AppError("invalid_request", `Cannot grant: ${path.join(".")}: ${message}`);
 }
 
-async function list(command: Command, context: CommandContext): Promise<CommandResult> {
+async function list(
+  command: Command,
+  context: CommandContext,
+  { full = false }: ListFlags,
+): Promise<CommandResult> {
   const { body, data } = await askSigner(command, context, {
     what: "policy grants",
     method: "GET",
@@ -120,10 +131,13 @@ async function list(command: Command, context: CommandContext): Promise<CommandR
     entry.host,
     entry.expires_at,
     describeScope(entry),
-    describeRules(entry),
+    describeRules(entry, full ? (text) => text : shortenText),
   ]);
   const heading = ["ID", "HOST", "EXPIRES (UTC)", "SCOPE", "RULES"];
-  return { json: body, lines: rows.length === 0 ? ["(no active grants)"] : formatTable(heading, rows) };
+  return {
+    json: body,
+    lines: rows.length === 0 ? ["(no active grants)"] : formatTable(heading, rows, context.terminal.columns),
+  };
 }
 
 function byEnd(left: GrantInfo, right: GrantInfo): number {
@@ -142,10 +156,11 @@ function describeScope({ caller, end_user: endUser, waive_approval: waives }: Gr
 
 function describeRules(
   { allow = [], waive_approval: waives = [], sudo, sudo_user: user }: GrantInfo,
+  show: (pattern: string) => string,
 ): string {
   return [
-    ...(allow.length > 0 ? [`allow[${allow.join(" | ")}]`] : []),
-    ...(waives.length > 0 ? [`waive-approval[${waives.join(" | ")}]`] : []),
+    ...(allow.length > 0 ? [`allow[${allow.map(show).join(" | ")}]`] : []),
+    ...(waives.length > 0 ? [`waive-approval[${waives.map(show).join(" | ")}]`] : []),
     ...(sudo === true ? [`sudo:${user || "root"}`] : []),
   ].join(" ");
 }

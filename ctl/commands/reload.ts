@@ -7,9 +7,11 @@ Examples:
   broker-ctl reload --client-config gateway/broker-ctl.json
   broker-ctl reload --url 10.0.0.9:9443 --cert me.crt --key me.key --ca ca.crt
 
-It asks over HTTPS, and says whether the signer took the new config; one that can't be used changes nothing. There
-is no --pid-file: this program may not send signals, for with that permission it could start any program too.
-On the signer's machine, SIGHUP from the system's service manager does the same.
+It asks over HTTPS (POST /v1/reload), and says whether the signer took the new config; one that can't be used
+changes nothing. There is no --pid-file: the signer writes none, its process may be named "deno" like any other,
+and the number in such a file can be another process's by the time of the signal. Where HTTPS won't do: whatever
+started the signer can send it SIGHUP (systemctl kill --signal=HUP, docker kill --signal=HUP), and with
+auto_reload_seconds in its config it looks at the file's time by itself.
 ${REMOTE_HELP}`;
 
 const reloadResponse = z.object({ hosts: z.int(), status: z.string() });

@@ -82,8 +82,11 @@ export function formatGuide(facts: GuideFacts & { readonly backup: string | unde
   const commands = startCommands(facts);
   const servers = commands.slice(0, -1).map((command) => `   ${command}`);
   const startBroker = commands.at(-1) ?? "";
-  const what = route === "control_plane" ? "the signer and the control plane" : "the signer";
-  const approvals = route === "control_plane" ? formatApprovals(facts) : [];
+  const what = route === "control_plane"
+    ? "the signer and the control plane, each in a terminal of its own"
+    : "the signer";
+  const controlTool = runtime.deno === undefined ? "broker-ctl" : "deno task broker-ctl";
+  const approvals = route === "control_plane" ? formatApprovals(facts, controlTool) : [];
   return [
     `Set up ${layout.folder}: keys, signer.json, control-plane.json, config.json, mcp.json, broker-ctl.json`,
     ...(backup === undefined ? [] : [
@@ -106,7 +109,7 @@ export function formatGuide(facts: GuideFacts & { readonly backup: string | unde
     "",
     ...approvals,
     "The client's settings hold the broker's exact permissions: after a change to mcp.json, renew them with",
-    `   broker-ctl permissions broker --frontend ${mcpFrontend} --config ${quoteWord(layout.mcpConfig)}`,
+    `   ${controlTool} permissions broker --frontend ${mcpFrontend} --config ${quoteWord(layout.mcpConfig)}`,
     "pki/ssh_ca is a key in a file, for labs: whoever can read it can log in to every enrolled host.",
   ];
 }
@@ -122,10 +125,10 @@ function formatHosts({ layout, hosts, sshCaPublic }: GuideFacts): readonly strin
   ];
 }
 
-function formatApprovals({ layout, listeners }: GuideFacts): readonly string[] {
+function formatApprovals({ layout, listeners }: GuideFacts, controlTool: string): readonly string[] {
   return [
     '4. Have a human approve what "require_approval" of a policy in signer.json names, on a terminal:',
-    `   broker-ctl approval list --client-config ${quoteWord(layout.clientConfig)}`,
+    `   ${controlTool} approval list --client-config ${quoteWord(layout.clientConfig)}`,
     "   or in a browser, once two files of this set-up are imported in its settings for certificates:",
     `   ${layout.mtlsCa} as an authority (it can vouch for this machine alone)`,
     `   ${layout.approverBundle} as your own certificate (password: ${BUNDLE_PASSWORD})`,

@@ -55,6 +55,16 @@ Deno.test("formatGuide() holds an MCP entry that is JSON, and quotes paths for t
   assert.match(text, /deno task start:signer --config '\/srv\/gate way\/signer\.json'/);
 });
 
+Deno.test.each([
+  { name: "from source", runtime: FACTS.runtime, tool: "deno task broker-ctl" },
+  { name: "as a program", runtime: { deno: undefined, sources: "" }, tool: "broker-ctl" },
+])("formatGuide() names broker-ctl as it is started $name", ({ runtime, tool }) => {
+  const lines = formatGuide({ ...FACTS, runtime, backup: undefined });
+  const starts = lines.filter((line) => /broker-ctl (?:approval|permissions) /.test(line));
+  assert.equal(starts.length, 2);
+  for (const line of starts) assert.ok(line.startsWith(`   ${tool} `), line);
+});
+
 Deno.test("formatGuide() says where the former set-up is, and what it means", () => {
   const text = formatGuide({ ...FACTS, backup: "/srv/gate way/backup-1" }).join("\n");
   assert.match(text, /backup-1[\s\S]*trust the former CA/);

@@ -116,8 +116,49 @@ Deno.test("approval show tells all of one request", async () => {
     out,
     /\nunusual {4}new-host:web01\n[\s\S]*decided {4}2026-01-02T03:04:07Z by approver-local\n/,
   );
-  assert.match(out, /\nlearned {4}no re-approval for 2h0m0s\n/);
+  assert.match(
+    out,
+    /\nlearning {3}nobody is asked again for at most 2h0m0s, from when the broker collects it/,
+  );
   assert.deepEqual(JSON.parse((await service.run("approval", "show", ID, "--json")).out), PENDING);
+});
+
+Deno.test("approval show does not speak of learning where nobody collected what was approved", async () => {
+  await using service = await FakeService.start([{ ...LEARNED, status: "expired" }]);
+  const { out } = await service.run("approval", "show", LEARNED.id);
+  assert.match(out, /\ndecided /);
+  assert.doesNotMatch(out, /learn/);
+});
+
+Deno.test("approval list cuts a long command where everybody sees it, and says how to read all of it", async () => {
+  const command = `echo ${"a".repeat(60_000)} "; reboot`;
+  await using service = await FakeService.start([{ ...PENDING, command }, LEARNED]);
+  assert.equal(
+    (await service.run("approval", "list")).out,
+    [
+      `${ID}  [pending]  caller=broker-local user=ann host=web01 elevation=sudo:root`,
+      `    cmd="echo ${"a".repeat(395)}"… rule=require_approval:^systemctl restart `,
+      `    CUT: first 400 of 60015 characters of the command; all of it: broker-ctl approval show ${ID}`,
+      `${LEARNED.id}  [approved]  caller=broker-local user=- host=web01 elevation=none`,
+      `    cmd="systemctl restart nginx" rule=`,
+      "",
+    ].join("\n"),
+  );
+  assert.match((await service.run("approval", "show", ID)).out, /\ncommand {4}"echo a{60000} \\"; reboot"\n/);
+  assert.equal(JSON.parse((await service.run("approval", "list", "--json")).out)[0].command, command);
+});
+
+Deno.test("approval allow --learn says what to do where there is nothing to learn", async () => {
+  const detail = "nothing to learn: no rule wants it approved, it was only unusual; approve it without learn";
+  await using service = await FakeService.refusing(400, detail, "invalid_request");
+  const { out, err, exit } = await service.run("approval", "allow", ID, "--learn");
+  assert.deepEqual([out, exit], ["", 1]);
+  const [error, hint = ""] = err.split("\n");
+  assert.equal(error, `error: approval allow failed (HTTP 400): ${detail}`);
+  assert.ok(
+    hint.endsWith(`; it still waits; to approve it this once: broker-ctl approval allow ${ID}`),
+    hint,
+  );
 });
 
 Deno.test("approval show fails for a request that is not there", async () => {
@@ -126,6 +167,15 @@ Deno.test("approval show fails for a request that is not there", async () => {
   assert.deepEqual([out, exit], ["", 1]);
   assert.match(err, /^error: Cannot show request "nope": .*\nhint: broker-ctl approval list/);
 });
+
+/** What is said of approve-and-learn: when it begins, and that the time asked for is the longest. */
+function learning(time: string): string {
+  return [
+    `request ${ID} approved`,
+    `learning: nobody is asked again for at most ${time}, from when the broker collects it and the signer learns it`,
+    "    max_grant_ttl_seconds of the signer may make it less; broker-ctl policy grants shows until when",
+  ].join("\n");
+}
 
 interface Row {
   readonly args: string[];
@@ -142,17 +192,17 @@ Deno.test.each<Row>([
   {
     args: ["allow", ID, "--learn", "--ttl", "2h"],
     body: { approve: true, learn: true, ttl_seconds: 7200 },
-    text: `request ${ID} approved + learned (no re-approval for 2h0m0s)`,
+    text: learning("2h0m0s"),
   },
   {
     args: ["approve", "-ttl=90s", "-learn", ID],
     body: { approve: true, learn: true, ttl_seconds: 90 },
-    text: `request ${ID} approved + learned (no re-approval for 1m30s)`,
+    text: learning("1m30s"),
   },
   {
     args: ["allow", "--learn=true", ID],
     body: { approve: true, learn: true, ttl_seconds: 3600 },
-    text: `request ${ID} approved + learned (no re-approval for 1h0m0s)`,
+    text: learning("1h0m0s"),
   },
   { args: ["allow", "--learn=false", ID], body: { approve: true }, text: `request ${ID} approved` },
 ])("approval $args posts the decision and says what is done", async ({ args, body, status, text }) => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { AuditEntry } from "@gateway/shared/audit/entry";
 import { LogFolder } from "./audit_fixture.ts";
-import { run } from "./ctl_fixture.ts";
+import { run, runInTerminal } from "./ctl_fixture.ts";
 
 const ENTRIES: readonly AuditEntry[] = [
   {
@@ -57,6 +57,33 @@ Deno.test("audit show gives a table of all records, with control characters as t
     err: "",
     exit: 0,
   });
+});
+
+Deno.test("audit show gives a narrow terminal the detail on a line of its own", async () => {
+  await using log = await createLog();
+  const terminal = { workingFolder: log.folder, columns: 80 };
+  const { out } = await runInTerminal(terminal, "audit", "show", "--log", "audit.log", "--serial", "7");
+  assert.equal(
+    out,
+    [
+      "TIME                  SEQ     OUTCOME         CALLER          HOST",
+      "2026-01-02T03:04:07Z  3       issued          broker-1        10.0.0.2:22",
+      "    [serial: 7] uptime [sudo:root] [pty] [rule: allow:^uptime$] [dry-run] [approved-by: ann] " +
+      "[anomaly: new host] [warning: would deny] [err: e]",
+      "",
+    ].join("\n"),
+  );
+});
+
+Deno.test("audit show cuts a long command, which --full and --json have whole", async () => {
+  await using log = await createLog();
+  const file = await log.open();
+  await file.append({ caller: "broker-1", host: "h", outcome: "executed", command: "a".repeat(20_000) });
+  await file.close();
+  const newest = async (...flags: string[]) => (await show(log, "--limit", "1", ...flags)).out;
+  assert.match(await newest(), / a{400}…\[first 400 of 20000 characters\]\n$/);
+  assert.match(await newest("--full"), / a{20000}\n$/);
+  assert.equal(JSON.parse(await newest("--json")).command.length, 20_000);
 });
 
 Deno.test.each<{ name: string; flags: string[]; seqs: number[] }>([

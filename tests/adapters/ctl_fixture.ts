@@ -7,11 +7,23 @@ export async function createFolder(): Promise<{ readonly path: string } & AsyncD
   return { path, [Symbol.asyncDispose]: () => Deno.remove(path, { recursive: true }) };
 }
 
-/** Runs `broker-ctl` in this process, with no environment. */
-export async function run(workingFolder: string, ...args: string[]) {
+/** Runs `broker-ctl` in this process, with no environment and no terminal. */
+export function run(workingFolder: string, ...args: string[]) {
+  return runInTerminal({ workingFolder }, ...args);
+}
+
+/** Runs `broker-ctl` as {@linkcode run} does, in a terminal of so many columns. */
+export async function runInTerminal(
+  { workingFolder, columns }: { readonly workingFolder: string; readonly columns?: number },
+  ...args: string[]
+) {
   const result = { out: "", err: "" };
   const exit = await runProgram(args, {
-    terminal: { out: (text) => void (result.out += text), err: (text) => void (result.err += text) },
+    terminal: {
+      out: (text) => void (result.out += text),
+      err: (text) => void (result.err += text),
+      columns,
+    },
     workingFolder,
     variables: {},
   });

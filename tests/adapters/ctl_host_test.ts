@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { SAMPLE_HOST_KEY } from "@gateway/shared/testing/sample_policy";
-import { createFolder, run } from "./ctl_fixture.ts";
+import { createFolder, run, runInTerminal } from "./ctl_fixture.ts";
 import { FakeService } from "./ctl_signer_fixture.ts";
 
 const HOSTS = {
@@ -32,6 +32,8 @@ const HOSTS = {
   },
 };
 
+const MANY = ["b1", "b2", "b3", "b4", "b5", "b6", "b7", "b8", "b9"];
+
 const TABLE = [
   "NAME     ADDR         USER    PRINCIPAL   TTL   JUMP     SRC_ADDR     SUDO  SUDO_USERS  PTY  FT   BASTION  GROUPS   CALLERS   POLICY",
   "bastion  10.0.0.2:22  jump    —           0s    —        —            no    —           no   no   yes      —        —         —",
@@ -54,6 +56,36 @@ async function createConfig(hosts: unknown) {
   await Deno.writeTextFile(join(folder.path, "signer.json"), text);
   return folder;
 }
+
+Deno.test("host list gives a terminal that is too narrow for the table a paragraph a host", async () => {
+  await using folder = await createConfig({ ...HOSTS, web01: { ...HOSTS.web01, allowed_callers: MANY } });
+  const inTerminal = async (columns: number) =>
+    (await runInTerminal({ workingFolder: folder.path, columns }, "host", "list")).out;
+  assert.equal(
+    await inTerminal(80),
+    [
+      "bastion",
+      "    ADDR=10.0.0.2:22  USER=jump  TTL=0s  SUDO=no  PTY=no  FT=no  BASTION=yes",
+      "web01",
+      "    ADDR=10.0.0.1:22  USER=deploy  PRINCIPAL=host:web01  TTL=120s  JUMP=bastion",
+      "    SRC_ADDR=10.9.0.0/16  SUDO=yes  SUDO_USERS=www,db  PTY=yes  FT=yes",
+      "    BASTION=no  GROUPS=web,all  CALLERS=b1,b2,b3,b4,b5,b6,b7,b8,…[first 8 of 9]",
+      "    POLICY=allowlist(2 allow) audit",
+      "",
+    ].join("\n"),
+  );
+  assert.match(await inTerminal(200), /^NAME .*POLICY\n/);
+});
+
+Deno.test("host list says how to name a config that is not there", async () => {
+  await using folder = await createFolder();
+  const { err, exit } = await run(folder.path, "host", "list");
+  assert.match(
+    err,
+    /^error: Cannot load signer config "[^"]*signer\.json": no such file\nhint: --config names the file/,
+  );
+  assert.equal(exit, 1);
+});
 
 Deno.test("host list shows the hosts of the signer's config", async () => {
   await using folder = await createConfig(HOSTS);

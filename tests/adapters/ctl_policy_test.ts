@@ -125,6 +125,16 @@ Deno.test("policy grants lists grants and waivers, those that end first at the t
   assert.match(out, /^\P{C}*\n$/u);
 });
 
+Deno.test("policy grants cuts a long pattern, which --full and --json have whole", async () => {
+  const pattern = `^echo ${"a".repeat(60_000)}$`;
+  const entry = { id: "a", host: "web01", granted_at: "2026-01-02T03:04:05Z", waive_approval: [pattern] };
+  await using signer = await FakeService.start([{ ...entry, expires_at: "2026-01-02T05:00:00Z" }]);
+  const outputOf = async (...flags: string[]) => (await signer.run("policy", "grants", ...flags)).out;
+  assert.match(await outputOf(), / waive-approval\[\^echo a{394}…\[first 400 of 60007 characters\]\]\n$/);
+  assert.ok((await outputOf("--full")).endsWith(` waive-approval[${pattern}]\n`));
+  assert.deepEqual(JSON.parse(await outputOf("--json"))[0].waive_approval, [pattern]);
+});
+
 const ADD = ["policy", "add", "--host", "web01", "--allow", "x"];
 const REMOVE = ["policy", "remove", "--host", "web01", "--allow", "x"];
 const GRANT = ["policy", "grant", "--host", "web01", "--allow", "x"];

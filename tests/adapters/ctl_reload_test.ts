@@ -36,16 +36,28 @@ Deno.test.each<{ name: string; flags: string[]; error: RegExp }>([
     flags: ["--cert", "agent.crt", "--key", "agent.key"],
     error: /failed \(HTTP 403\): caller is not in reload_callers\nhint: asked .*agent\.crt/,
   },
-  { name: "a signer of another CA", flags: ["--ca", "foreign.crt"], error: /^error: / },
+  {
+    name: "a signer of another CA",
+    flags: ["--ca", "foreign.crt"],
+    error:
+      /^error: .*\nhint: asked .*; the signer's certificate was not signed by the CA in .*foreign\.crt\n$/,
+  },
   {
     name: "nobody",
     flags: ["--url", "127.0.0.1:1"],
-    error: /^error: .*\nhint: asked https:\/\/127\.0\.0\.1:1\/v1\/reload/,
+    error:
+      /^error: .*\nhint: asked https:\/\/127\.0\.0\.1:1\/v1\/reload .*; nothing listens there: is the signer run/,
   },
   {
     name: "a path that is no signer",
     flags: ["--cert", "nowhere.crt"],
-    error: /Cannot read certificate .*no such file/,
+    error: /Cannot read certificate .*no such file\nhint: name the client config with --client-config/,
+  },
+  {
+    name: "a key of another certificate",
+    flags: ["--key", "agent.key"],
+    error:
+      /Cannot use the TLS private key.*\nhint: certificate .*operator\.crt, private key .*agent\.key, CA /,
   },
 ])("reload fails, with exit code 1, for $name", async ({ flags, error }) => {
   await using server = await startServer(reloads);
