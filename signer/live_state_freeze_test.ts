@@ -23,7 +23,7 @@ Deno.test.each<FreezeSubject>([CALLER, USER, { kind: "caller", value: "control-p
   },
 );
 
-Deno.test("freeze() takes exactly the active grants and waivers of its subject", async () => {
+Deno.test("freeze() takes exactly the active grants and waivers of its subject (K4)", async () => {
   const store = new FailingStore();
   const { live, clock, ids, create, learn, freeze } = await openLiveState(store);
   await create({ caller: "broker-1", ttlSeconds: 1 });

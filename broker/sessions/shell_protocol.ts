@@ -11,6 +11,9 @@ export interface Frame {
 /** 128 bits: not to be guessed. */
 const WORD_BYTES = 16;
 
+/** Functions of these names would stand in the way of the next line. No function hides `unset` in `/bin/sh`: it is a special builtin. */
+const FORGET = "\\unset -f command read 2>/dev/null";
+
 /** Makes a frame for one command. */
 export function createFrame(random: Random): Frame {
   const word = () => `__BRK_${random.bytes(WORD_BYTES).toHex()}__`;
@@ -37,8 +40,9 @@ export function encodeStart(frame: Frame, mode: "shell" | "pty"): string {
  *
  * The command is one quoted word, so an open quote or here-document in it ends with it; `command` keeps a syntax
  * error from ending the shell; its input is empty, or the terminal. The end is in no variable, environment or
- * argument while the command runs, and the paths and backslashes keep functions and aliases of earlier commands
- * out of the frame.
+ * argument while the command runs, and the paths and backslashes, and that functions named `command` and `read` are
+ * forgotten, keep functions and aliases of earlier commands out of the frame. What replaces the shell itself (`exec`)
+ * can forge frames: only the agent whose session it is sees them.
  *
  * @param command without CR and LF
  */
@@ -47,7 +51,9 @@ export function encodeCommand(command: string, frame: Frame, mode: "shell" | "pt
   const input = mode === "pty" ? "" : " </dev/null";
   const begin = streams.map((stream) => `${print(frame.begin, "0")}${stream}; `).join("");
   const end = streams.map((stream) => `${print(frame.end, '"$gateway_code"')}${stream}`).join("; ");
-  return `gateway_line=; ${begin}\\command \\eval ${shellQuote(command)}${input}; gateway_code=$?; ${end}\n`;
+  return `gateway_line=; ${begin}\\command \\eval ${
+    shellQuote(command)
+  }${input}; gateway_code=$?; ${FORGET}; ${end}\n`;
 }
 
 function print(word: string, value: string): string {

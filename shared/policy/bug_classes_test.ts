@@ -14,6 +14,7 @@ import { decideSsh, toWireDecision } from "./ssh.ts";
 
 const PS: CommandPolicy = { mode: "allowlist", allow: ["^ps"] };
 const NO_RM: CommandPolicy = { mode: "denylist", deny: ["^rm\\b", "^shadow"] };
+const NO_RM_RF: CommandPolicy = { mode: "denylist", deny: ["^rm -rf "] };
 
 Deno.test.each(
   [
@@ -29,8 +30,8 @@ Deno.test.each(
     { name: "F8: a file behind >&", policy: PS, command: "ps >&/etc/passwd" },
     { name: "F8: a file behind <&", policy: PS, command: "ps <&/etc/passwd" },
     { name: "F8: a file behind >& with digits in front", policy: PS, command: "ps >&1file" },
-    { name: "F9: an assignment in front", policy: PS, command: "LD_PRELOAD=/tmp/x.so; ps" },
-    { name: "F9: an inline assignment", policy: PS, command: "GIT_SSH_COMMAND=x ps" },
+    { name: "F9: an assignment in front", policy: NO_RM, command: "LD_PRELOAD=/tmp/x.so; ps" },
+    { name: "F9: an inline assignment", policy: NO_RM, command: "GIT_SSH_COMMAND=x ps" },
     { name: "F9: export", policy: { mode: "denylist", deny: ["^rm"] }, command: "export PATH=/tmp; ps" },
     { name: "F9: read", policy: NO_RM, command: "read PATH; ps" },
     { name: "F9: a loop variable", policy: NO_RM, command: "for PATH in /opt/evil; do uptime; done" },
@@ -38,7 +39,8 @@ Deno.test.each(
     { name: "F10: a quoted name", policy: NO_RM, command: "'rm' x" },
     { name: "F10: a name quoted in part", policy: NO_RM, command: 'r"m" x' },
     { name: "F10: a name in ANSI-C quotes", policy: NO_RM, command: "$'\\x72m' x" },
-    { name: "F11: an expansion as a blank", policy: NO_RM, command: "rm$IFS-rf$IFS/" },
+    { name: "F11: an expansion as a blank", policy: NO_RM_RF, command: "rm$IFS-rf$IFS/" },
+    { name: "F11: an expansion within a name", policy: NO_RM, command: "r${x}m x" },
     { name: "F11: a substituted name", policy: NO_RM, command: "$(echo rm) x" },
     { name: "F11: an expansion in double quotes", policy: NO_RM, command: '"$RM" x' },
     { name: "F12: a glob", policy: NO_RM, command: "/bin/r? x" },
@@ -65,9 +67,17 @@ Deno.test.each([
   { name: "an unknown role", fields: { role: "Target" } },
   { name: "an empty purpose", fields: { purpose: "" } },
   { name: "an unknown purpose", fields: { purpose: "interactive" } },
-])("F3: $name never skips the rules", ({ fields }) => {
+])("F3: $name never skips the rules, and is no free shell where there are none", ({ fields }) => {
   assert.equal(decideSample({ command_policy: PS }, { ...fields, command: "id" }).kind, "denied");
+  assert.equal(decideSample({ allow_as_bastion: true }, fields).kind, "denied");
 });
+
+Deno.test.each([{ command: "" }, { command: " \t" }])(
+  "F7: no certificate without a command where there are no rules: $command",
+  ({ command }) => {
+    assert.equal(decideSample({}, { command }).kind, "denied");
+  },
+);
 
 Deno.test("F4: a need for approval is kept over the rest of a chain", () => {
   const policy: CommandPolicy = { mode: "allowlist", allow: ["."], require_approval: ["^reboot"] };
@@ -80,6 +90,9 @@ Deno.test("F4: a need for approval is kept over the rest of a chain", () => {
 Deno.test("F5: no bastion certificate on a host with rules", () => {
   assert.equal(decideSample({ command_policy: PS }, { role: "bastion" }).kind, "denied");
   assert.equal(compilePolicy(sampleConfig({ allow_as_bastion: true, command_policy: PS })).kind, "invalid");
+  const policy = compileSample(sampleConfig({ command_policy: PS }));
+  const hosts = new Map([...policy.hosts].map(([name, host]) => [name, { ...host, allowAsBastion: true }]));
+  assert.equal(decideSsh({ ...policy, hosts }, sampleIntent({ role: "bastion" })).kind, "denied");
 });
 
 Deno.test.each([
@@ -102,7 +115,10 @@ Deno.test("F19: a session's command meets the rules of the policy that holds whe
   const after = compileSample(sampleConfig({ command_policy: PS }));
   assert.equal(decideSsh(before, session).kind, "allowed");
   assert.equal(decideSsh(after, session).kind, "denied");
-  assert.equal(decideSsh(after, { ...session, sessionMode: "shell" }).kind, "denied");
+  for (const command of ["ps", ""]) {
+    assert.equal(decideSsh(after, { ...session, command }).kind, "allowed");
+    assert.equal(decideSsh(after, { ...session, command, sessionMode: "shell" }).kind, "denied");
+  }
 });
 
 Deno.test("F20: one-shot, session and dry run are one evaluation", () => {

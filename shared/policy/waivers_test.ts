@@ -53,11 +53,11 @@ Deno.test("waiverPattern() takes a lone surrogate for what it is decided as", ()
   assert.equal(compilePattern(waiverPattern("echo \ud800")).test("echo \ufffd"), true);
 });
 
-// A4: valid for this command of this caller and end user, run this way, and nothing else.
 Deno.test.each<{ name: string; waiver: Partial<Grant>; gated: Partial<GatedCommand>; waived: boolean }>([
   { name: "the command it was learned from", waiver: {}, gated: {}, waived: true },
   { name: "another command", waiver: {}, gated: { command: `${COMMAND} ` }, waived: false },
   { name: "a longer command", waiver: {}, gated: { command: `${COMMAND}; id` }, waived: false },
+  { name: "another before it", waiver: {}, gated: { command: `id; ${COMMAND}` }, waived: false },
   {
     name: "a command that the dot would match",
     waiver: {},
@@ -99,10 +99,13 @@ Deno.test.each<{ name: string; waiver: Partial<Grant>; gated: Partial<GatedComma
   },
   { name: "a user that is ignored without sudo", waiver: {}, gated: { sudoUser: "db" }, waived: true },
   { name: "anything once it has expired", waiver: { expiresAt: SAMPLE_NOW }, gated: {}, waived: false },
-])("isWaived() of $name", ({ waiver, gated, waived }) => {
-  const live = sampleGrants({ ...waiverScope(GATED), ...waiver });
-  assert.equal(isWaived(live, { ...GATED, ...gated }), waived);
-});
+])(
+  "a waiver is for one command of one caller and end user, run one way (A4): $name",
+  ({ waiver, gated, waived }) => {
+    const live = sampleGrants({ ...waiverScope(GATED), ...waiver });
+    assert.equal(isWaived(live, { ...GATED, ...gated }), waived);
+  },
+);
 
 Deno.test("isWaived(): a grant that allows the command waives nothing", () => {
   assert.equal(

@@ -3,6 +3,7 @@ import { FailingStore } from "../testing/failing_store.ts";
 import { get, post, startSigner } from "../testing/memory_signer.ts";
 
 const VOLATILE = { allow_volatile: true };
+const BEHALF = { "x-on-behalf-of": "broker-1" };
 
 type Signer = Awaited<ReturnType<typeof startSigner>>;
 
@@ -61,6 +62,17 @@ Deno.test.each([
   const signer = await startSigner();
   await freeze(signer, { ...subject, ...VOLATILE });
   assert.equal((await signer.sign(request, cn)).body.code, "frozen");
+});
+
+Deno.test.each([
+  { name: "the caller", value: "broker-1", cn: "broker-1", headers: {} },
+  { name: "the forwarder", value: "control-plane", cn: "control-plane", headers: BEHALF },
+  { name: "the broker behind a forwarder", value: "broker-1", cn: "control-plane", headers: BEHALF },
+])("GET /v1/hosts refuses when $name is frozen (K6)", async ({ value, cn, headers }) => {
+  const signer = await startSigner();
+  assert.equal((await signer.send(get("/v1/hosts", headers), cn)).status, 200);
+  await freeze(signer, { kind: "caller", value, ...VOLATILE });
+  assert.equal((await signer.send(get("/v1/hosts", headers), cn)).body.code, "frozen");
 });
 
 Deno.test("POST /v1/sign refuses a frozen caller before it looks at key or host", async () => {

@@ -128,6 +128,17 @@ for (const shell of shells) {
     });
   });
 
+  Deno.test.each([{ builtin: "command" }, { builtin: "read" }])(
+    `${name}: a function $builtin does not get into the frame (K12)`,
+    async ({ builtin }) => {
+      await withShell(async (local) => {
+        await local.run(`${builtin}() { echo forged; return 1; }`);
+        const { stdout, exitCode } = await local.run("sh -c 'exit 9'");
+        assert.deepEqual({ stdout, exitCode }, { stdout: "", exitCode: 9 });
+      });
+    },
+  );
+
   Deno.test(`${name}: no child sees the end of the frame, exported variables included`, async () => {
     await withShell(async (local) => {
       await local.run("set -a");

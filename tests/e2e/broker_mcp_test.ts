@@ -100,13 +100,17 @@ Deno.test.each<{ name: string; stop: (mcp: McpProcess) => Promise<number> }>([
   assert.deepEqual((await scene.records()).map(({ err }) => err), ["canceled"]);
 });
 
-Deno.test("broker serve-mcp answers while the first host list is on its way, and ends without one", async () => {
+Deno.test("broker serve-mcp answers while the first host list is on its way, not ready yet (R12), and ends without one", async () => {
   await using scene = await BrokerScene.create();
   const arrived = Promise.withResolvers<void>();
   scene.signer.delay = arrived.promise;
   scene.signer.answer = () => new Response("maintenance\n", { status: 503 });
-  await using mcp = new McpProcess(await scene.command("serve-mcp"));
+  const command = await scene.command("serve-mcp");
+  await using mcp = new McpProcess(command);
   await mcp.initialize();
+  const isReady = () => fetch(`http://${command.monitor}/readyz`).then((answer) => answer.text(), () => "");
+  await poll(async () => await isReady() !== "", { what: "the monitor" });
+  assert.equal(await isReady(), "not ready\n");
   arrived.resolve();
   assert.equal(await mcp.ended(), 1);
   assert.match(mcp.log, /initial host load from signer: signing service unavailable \(503\): maintenance/);
