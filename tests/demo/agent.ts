@@ -8,6 +8,9 @@ export interface ToolAnswer {
   readonly text: string;
 }
 
+/** How much of what the broker says on stderr is kept, to be shown when it does not start. */
+const MOST_OF_STDERR = 4096;
+
 /** An agent at the broker's stdio frontend, through the official MCP client. */
 export class Agent {
   readonly #client: Client;
@@ -28,12 +31,23 @@ export class Agent {
   /** Starts the broker as an MCP client does, and initializes. The signal ends calls that wait. */
   static async start(broker: ServiceCommand, signal: AbortSignal): Promise<Agent> {
     const client = new Client({ name: "demo-agent", version: "1.0.0" });
+    const cache = Deno.env.get("DENO_DIR");
     const transport = new StdioClientTransport({
       command: Deno.execPath(),
       args: [...broker.args],
-      stderr: "ignore",
+      // Of the environment a client passes little on; without it Deno would look elsewhere for the packages.
+      env: cache === undefined ? {} : { DENO_DIR: cache },
+      stderr: "pipe",
     });
-    await client.connect(transport);
+    let said = "";
+    transport.stderr?.on("data", (bytes: Uint8Array) => {
+      if (said.length < MOST_OF_STDERR) said += new TextDecoder().decode(bytes);
+    });
+    try {
+      await client.connect(transport);
+    } catch (error) {
+      throw new Error(`The broker did not start: ${String(error)}\n${said}`, { cause: error });
+    }
     return new Agent(client, transport, signal);
   }
 
