@@ -11,7 +11,10 @@ export interface Frame {
 /** 128 bits: not to be guessed. */
 const WORD_BYTES = 16;
 
-/** Functions of these names would stand in the way of the next line. No function hides `unset` in `/bin/sh`: it is a special builtin. */
+/**
+ * Functions of these names would stand in the way of the next line. No function hides `unset` in `/bin/sh`, for it is
+ * a special builtin.
+ */
 const FORGET = "\\unset -f command read 2>/dev/null";
 
 /** Makes a frame for one command. */
