@@ -66,7 +66,11 @@ export async function openFileAuditLog(options: FileAuditLogOptions): Promise<Au
     }
   } catch (cause) {
     if (cause instanceof AppError) throw cause;
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = cause instanceof Deno.errors.NotFound
+      ? "its folder does not exist"
+      : cause instanceof Error
+      ? cause.message
+      : String(cause);
     throw new AppError("invalid_config", `Cannot open audit log ${quoteText(options.path)}: ${reason}`, {
       cause,
     });

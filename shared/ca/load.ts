@@ -66,7 +66,7 @@ interface LoadPorts extends CaKeyPorts {
 async function loadCaKey(key: CaKeyConfig, { clock, readEnv, signal }: LoadPorts): Promise<CaKey> {
   switch (key.type) {
     case "pem":
-      return parsePemCaKey(await readKeyFile("ca_key", key.path));
+      return parseKeyFile(key.path, await readKeyFile("ca_key", key.path));
     case "agent": {
       const socket = key.socket === "" ? readEnv("SSH_AUTH_SOCK") ?? "" : key.socket;
       if (socket === "") {
@@ -85,6 +85,15 @@ async function loadCaKey(key: CaKeyConfig, { clock, readEnv, signal }: LoadPorts
     }
     default:
       return key satisfies never;
+  }
+}
+
+function parseKeyFile(path: string, text: string): CaKey {
+  try {
+    return parsePemCaKey(text);
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    throw new AppError(error.code, `Cannot use ca_key ${quoteText(path)}: ${error.message}`);
   }
 }
 

@@ -102,7 +102,10 @@ Deno.test("openFileAuditLog() refuses a key that is too short", async () => {
 Deno.test("openFileAuditLog() names the file it can't open", async () => {
   await using folder = new LogFolder();
   const path = `${folder.folder}/absent/audit.log`;
-  await assert.rejects(folder.open({ path }), /^AppError: Cannot open audit log "[^"]*absent\/audit\.log": /);
+  await assert.rejects(
+    folder.open({ path }),
+    /^AppError: Cannot open audit log "[^"]*": its folder does not exist$/,
+  );
   Deno.mkdirSync(folder.path);
   await assertRefused(folder, /^Cannot open audit log "[^"]*\/audit\.log": /);
 });

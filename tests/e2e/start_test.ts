@@ -51,16 +51,33 @@ Deno.test("ctl/start.ts runs the signer, passes signals on and ends with its exi
   assert.match(await log, /"signal":"SIGTERM"/);
 });
 
-Deno.test("ctl/start.ts hands on the failure of a service", async () => {
+Deno.test.each([
+  {
+    name: "without its CA key",
+    spoil: (folder: string) => Deno.remove(`${folder}/pki/ssh_ca`),
+    message: /Cannot read ca_key "[^"]*\/pki\/ssh_ca": no such file/,
+  },
+  {
+    name: "with another file as its CA key",
+    spoil: (folder: string) => Deno.writeTextFile(`${folder}/pki/ssh_ca`, "not a key\n"),
+    message:
+      /Cannot use ca_key "[^"]*\/pki\/ssh_ca": Cannot read private key: not the PEM text of exactly one key/,
+  },
+  {
+    name: "without the folder of its audit log",
+    spoil: (folder: string) => Deno.remove(`${folder}/log/signer`, { recursive: true }),
+    message: /Cannot open audit log "[^"]*\/log\/signer\/audit\.log": its folder does not exist/,
+  },
+])("ctl/start.ts hands on that a signer does not start $name, and what is to be mended", async (row) => {
   await using folder = await createFolder();
   await createSetUp(folder.path);
-  await Deno.remove(`${folder.path}/pki/ssh_ca`);
+  await row.spoil(folder.path);
   const { code, stderr } = await new Deno.Command(Deno.execPath(), {
     args: [...LAUNCHER, "signer", "--config", `${folder.path}/signer.json`],
     stdin: "null",
   }).output();
   assert.notEqual(code, 0);
-  assert.match(new TextDecoder().decode(stderr), /ssh_ca/);
+  assert.match(new TextDecoder().decode(stderr), row.message);
 });
 
 Deno.test("ctl/start.ts starts nothing on a broken config", async () => {
