@@ -6,7 +6,7 @@
 import { Hono } from "@hono/hono";
 import { AppError } from "@gateway/shared/errors";
 import { describeProblem, problemResponse } from "@gateway/shared/http/problem";
-import { createGuard, LIVENESS_PATH } from "./web/guard.ts";
+import { createGuard } from "./web/guard.ts";
 import { secure } from "./web/headers.ts";
 import { PAGE_FILES, pageResponse } from "./web/page_files.ts";
 import type { WebPorts } from "./web/ports.ts";
@@ -73,7 +73,6 @@ export function createDebateApp(ports: WebPorts): DebateHandler {
 function createRoutes(ports: WebPorts): (request: Request) => Response | Promise<Response> {
   const events = new EventRoutes(ports, new Subscribers(ports.clock, ports.stopping));
   const app = new Hono();
-  app.get(LIVENESS_PATH, () => new Response("ok\n", { headers: { "content-type": "text/plain" } }));
   for (const [path, file] of PAGE_FILES) app.get(path, () => pageResponse(file));
   app.get("/api/settings", () => handleSettings(ports));
   app.get("/api/prompts", () => handlePrompts(ports));

@@ -260,6 +260,9 @@ Deno.test("liveness needs no credentials and no name, and tells nothing", async 
   const response = await web.get("/healthz", { host: "10.0.0.7" });
   assert.equal(response.status, 200);
   assert.equal(await response.text(), "ok\n");
+  assert.equal((await web.send("HEAD", "/healthz")).status, 200);
+  const refused = await web.send("POST", "/healthz");
+  assert.deepEqual([refused.status, refused.headers.get("allow")], [405, "GET"]);
 });
 
 Deno.test.each([

@@ -12,7 +12,7 @@ import { createContextRedactor, ownSecrets } from "./context/redact_context.ts";
 import { estimateCost, loadPrices } from "./models/prices.ts";
 import { Providers } from "./models/providers.ts";
 import { tokenPreview } from "./models/session.ts";
-import { loadTemplates } from "./prompts/templates.ts";
+import { loadTemplates, readBuiltinTemplates } from "./prompts/templates.ts";
 import { openDiskFolder } from "./runs/disk_folder.ts";
 import { RunManager } from "./runs/manager.ts";
 import { RunStore } from "./runs/store.ts";
@@ -64,6 +64,7 @@ export async function startDebateServer(environment: DebateEnvironment): Promise
   const toolPorts = await createToolPorts({ settings, clock, redact, env: environment.toolEnv });
   const tools = createTools(settings, toolPorts);
   const providers = openProviders(environment);
+  const builtinTemplates = readBuiltinTemplates();
 
   await using opened = new AsyncDisposableStack();
   const folder = await openDiskFolder(settings.DATA_DIR);
@@ -96,7 +97,7 @@ export async function startDebateServer(environment: DebateEnvironment): Promise
         allowedRoots: settings.ALLOWED_PROJECT_ROOTS,
       }),
     addEvidence: (context, evidence) => addEvidence(context, evidence, redactor),
-    loadTemplates: () => loadTemplates(settings.PROMPTS_DIR),
+    loadTemplates: () => loadTemplates(settings.PROMPTS_DIR, builtinTemplates),
     models: providers.catalogue,
     providers: {
       status: () => describeProviders(settings, providers),

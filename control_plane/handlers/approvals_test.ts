@@ -189,6 +189,17 @@ Deno.test.each([{ approve: true }, { approve: false }])(
   },
 );
 
+Deno.test("POST /v1/approvals/{id} by whoever asked is recorded also where there is nothing to learn (A1)", async () => {
+  const plane = await startControlPlane({ behavior: { mode: "enforce" } });
+  assert.equal((await plane.sign({}, "both")).status, 200);
+  const id = await plane.park({ command: "df", host: "web02" }, "both");
+  const decision = { approve: true, learn: true, ttl_seconds: 60 };
+  assert.equal((await plane.decide(id, decision, "both")).status, 403);
+  assert.equal(last(plane.log)?.outcome, "self-approval-rejected");
+  assert.equal((await plane.decide(id, { approve: false })).status, 200);
+  assert.equal((await plane.decide(id, decision)).status, 409, "decided comes first too");
+});
+
 Deno.test("POST /v1/approvals/{id} by whoever asked through a trusted broker is 403, and recorded (A2)", async () => {
   const plane = await startControlPlane();
   plane.signer.reply = gate;

@@ -18,8 +18,8 @@ export interface DecideRequest {
  * a denial counts also where it can't be recorded.
  *
  * @returns the approval as it is now
- * @throws {AppError} `invalid_request` for learning without a time or where there is nothing to learn, `forbidden` for one's own request, `conflict`
- * for one that is unknown or not pending, `audit_unavailable` when nothing was decided
+ * @throws {AppError} `invalid_request` for learning without a time or where there is nothing to learn, `forbidden` for
+ * one's own request, `conflict` for one that is unknown or not pending, `audit_unavailable` when nothing was decided
  */
 export async function decideApproval(
   ports: ControlPlanePorts,
@@ -29,11 +29,11 @@ export async function decideApproval(
   if (learn && decision.ttl_seconds <= 0) {
     throw new AppError("invalid_request", "learn requires ttl_seconds > 0");
   }
-  if (learn) refuseToLearnNothing(ports, id);
   const decided = await ports.registry.decide(
     id,
     { approver, approve: decision.approve, learnTtlSeconds: learn ? decision.ttl_seconds : 0 },
     (approval) => {
+      if (learn) refuseToLearnNothing(approval);
       const entry = entryOf(approval, approver);
       return decision.approve
         ? ports.require({
@@ -61,9 +61,8 @@ export async function decideApproval(
 }
 
 /** Who is told that something was learned must be able to count on it. */
-function refuseToLearnNothing({ registry }: ControlPlanePorts, id: string): void {
-  const approval = registry.find(id);
-  const problem = approval && nothingToLearn(approval);
+function refuseToLearnNothing(approval: Approval): void {
+  const problem = nothingToLearn(approval);
   if (problem === undefined) return;
   throw new AppError("invalid_request", `nothing to learn: ${problem}; approve it without learn`);
 }

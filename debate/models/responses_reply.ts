@@ -13,7 +13,7 @@ const itemShape = z.discriminatedUnion("type", [
     type: z.literal("function_call"),
     call_id: z.string().catch(""),
     name: z.string().catch(""),
-    arguments: z.string().catch(""),
+    arguments: z.unknown(),
   }),
   z.looseObject({ type: z.literal("message"), content: z.array(z.unknown()).catch([]) }),
 ]);
@@ -55,7 +55,7 @@ class ProviderError extends Error {
 /** Reads one reply, event by event or whole. */
 export class ResponsesReader {
   #hasText = false;
-  #hasCalls = false;
+  #callCount = 0;
 
   /**
    * The chunk that an event, or a whole response, stands for; `undefined` where it adds nothing.
@@ -94,7 +94,7 @@ export class ResponsesReader {
     // Not every provider tells the parts before the whole.
     const delta = {
       content: this.#hasText ? "" : textOf(output),
-      tool_calls: this.#hasCalls ? [] : this.#callsIn(output),
+      tool_calls: this.#callCount > 0 ? [] : this.#callsIn(output),
     };
     const reason = type === "response.completed" ? "stop" : isFiltered ? "content_filter" : "length";
     return {
@@ -110,13 +110,12 @@ export class ResponsesReader {
   }
 
   #callsIn(items: readonly unknown[]) {
-    const calls = itemsOf(items).flatMap((item) =>
-      item.type === "function_call"
-        ? [{ id: item.call_id, function: { name: item.name, arguments: item.arguments } }]
-        : []
-    );
-    this.#hasCalls ||= calls.length > 0;
-    return calls;
+    return itemsOf(items).flatMap((item) => {
+      if (item.type !== "function_call") return [];
+      // Each is whole: by its number it is known from another one of the same id.
+      const index = this.#callCount++;
+      return [{ index, id: item.call_id, function: { name: item.name, arguments: item.arguments } }];
+    });
   }
 }
 

@@ -131,6 +131,30 @@ Deno.test.each([
   assert.deepEqual(reply.toolCalls, [{ id: "c1", name: "http_get", arguments: "{}" }]);
 });
 
+Deno.test.each([
+  {
+    name: "streamed",
+    answer: (calls: readonly unknown[]) => stream(...calls.map(done), completed()),
+    listening,
+  },
+  { name: "that is whole", answer: (output: readonly unknown[]) => whole({ output }), listening: {} },
+])(
+  "OpenAiChat keeps the calls of a response $name apart, whatever their ids",
+  async ({ answer, listening }) => {
+    const { model } = modelOfResponses(() =>
+      answer([call("c1", '{"url":"a"}'), call("c1", '{"url":"b"}'), call("", { url: "c" }), call("c1", 7)])
+    );
+    const { toolCalls } = await model.complete(requestOf(listening));
+    assert.deepEqual(toolCalls.map((each) => each.arguments), [
+      '{"url":"a"}',
+      '{"url":"b"}',
+      '{"url":"c"}',
+      "",
+    ]);
+    assert.equal(new Set(toolCalls.map(({ id }) => id)).size, 4);
+  },
+);
+
 Deno.test("OpenAiChat keeps what there is of a response that was cut", async () => {
   const incomplete = event({
     type: "response.incomplete",

@@ -1,6 +1,7 @@
 /**
  * The templates to choose from: those that ship, and those of the operator's folder, which replace them by name
- * and language. They are read anew whenever they are asked for, so that a change needs no restart.
+ * and language. They are read anew whenever they are asked for, so that a change needs no restart;
+ * those that ship need not be.
  *
  * @module
  */
@@ -45,19 +46,33 @@ export interface CustomFile {
   readonly content: { readonly text: string } | { readonly unreadable: string };
 }
 
-/** The templates of the program and of a folder, which need not exist. */
-export async function loadTemplates(folder: string): Promise<TemplateSet> {
-  return collectTemplates(await readFolder(folder));
+/**
+ * The templates of the program and of a folder, which need not exist.
+ *
+ * @param builtin those of the program
+ */
+export async function loadTemplates(
+  folder: string,
+  builtin: readonly PromptTemplate[] = readBuiltinTemplates(),
+): Promise<TemplateSet> {
+  return collectTemplates(await readFolder(folder), builtin);
+}
+
+/** The templates that ship. To read the ten of them takes as long as all else that starts a run: keep them. */
+export function readBuiltinTemplates(): readonly PromptTemplate[] {
+  return Object.entries(BUILTIN_TEXTS).map(([name, text]) =>
+    parseTemplate({ name, path: name, text, source: "builtin" })
+  );
 }
 
 /** The templates of the program and of files. */
-export function collectTemplates(files: readonly CustomFile[]): TemplateSet {
+export function collectTemplates(
+  files: readonly CustomFile[],
+  builtin: readonly PromptTemplate[] = readBuiltinTemplates(),
+): TemplateSet {
   const templates = new Map<string, PromptTemplate>();
   const problems: TemplateProblem[] = [];
-  for (const [name, text] of Object.entries(BUILTIN_TEXTS)) {
-    const template = parseTemplate({ name, path: name, text, source: "builtin" });
-    templates.set(keyOf(template), template);
-  }
+  for (const template of builtin) templates.set(keyOf(template), template);
   for (const { name, path, content } of files) {
     const id = parseFileName(name);
     try {

@@ -41,7 +41,8 @@ export class WebFixture {
   readonly headers: Record<string, string> = { host: "127.0.0.1:8000" };
   /** Where requests come from. */
   address = "203.0.113.7";
-  readonly #handler: DebateHandler;
+  /** For requests that `send()` cannot make. */
+  readonly handler: DebateHandler;
 
   private constructor(
     store: RunStore,
@@ -104,7 +105,7 @@ export class WebFixture {
       randomBytes: (length) => new Uint8Array(length).fill(++ids),
       stopping: this.stopping.signal,
     };
-    this.#handler = createDebateApp(ports);
+    this.handler = createDebateApp(ports);
   }
 
   static async open(options: WebFixtureOptions = {}): Promise<WebFixture> {
@@ -119,7 +120,7 @@ export class WebFixture {
     const headers = new Headers(this.headers);
     for (const [name, value] of new Headers(init.headers)) headers.set(name, value);
     const request = new Request(`http://127.0.0.1:8000${path}`, { ...init, method, headers });
-    return this.#handler(request, this.address);
+    return this.handler(request, this.address);
   }
 
   get(path: string, headers: Readonly<Record<string, string>> = {}): Promise<Response> {

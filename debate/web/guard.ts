@@ -11,7 +11,7 @@ import type { WebPorts } from "./ports.ts";
 import { isCrossSite, isLoopbackHost } from "./same_origin.ts";
 
 /** The one path without credentials: whether the server is alive, and nothing more. */
-export const LIVENESS_PATH = "/healthz";
+const LIVENESS_PATH = "/healthz";
 
 /** Headers that the answer to a request which may pass gets. */
 export type Passed = Readonly<Record<string, string>>;
@@ -39,7 +39,8 @@ export function createGuard({ settings, clock, randomBytes }: WebPorts): Guard {
   };
 
   return ({ headers, method, url }, address) => {
-    if (new URL(url).pathname === LIVENESS_PATH) return {};
+    // Answered here: the routes may read another path in the same URL, such as one whose host has a backslash.
+    if (URL.parse(url)?.pathname === LIVENESS_PATH) return tellAlive(method);
     const { isRight, setCookie } = hasCredentials ? judge(headers, address) : { isRight: true };
     if (!isRight) {
       const response = problemResponse(new AppError("unauthenticated", "Username and password are needed"));
@@ -58,4 +59,11 @@ export function createGuard({ settings, clock, randomBytes }: WebPorts): Guard {
     }
     return setCookie === undefined ? {} : { "set-cookie": setCookie };
   };
+}
+
+function tellAlive(method: string): Response {
+  if (method === "GET" || method === "HEAD") {
+    return new Response("ok\n", { headers: { "content-type": "text/plain" } });
+  }
+  return problemResponse(new AppError("method_not_allowed", "Method not allowed"), { allow: ["GET"] });
 }

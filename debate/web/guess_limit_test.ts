@@ -105,6 +105,13 @@ Deno.test("the addresses of one IPv6 network are one", async () => {
   assert.equal((await ask("wrong", "2001:db8:0:1::1")).status, 401);
 });
 
+Deno.test("an IPv4 address is the same within an IPv6 one, and not one network with all the others", async () => {
+  const { ask, exhaust } = await openServer();
+  await exhaust("::ffff:203.0.113.7");
+  assert.equal((await ask("right", "203.0.113.7")).status, 429);
+  assert.equal((await ask("right", "::ffff:203.0.113.8")).status, 200);
+});
+
 Deno.test("right passwords and requests without any are no guesses", async () => {
   const { web, ask } = await openServer();
   for (let count = 0; count < 2 * ALL_GUESSES; count++) {

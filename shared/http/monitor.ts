@@ -70,7 +70,7 @@ export async function respondToMonitor(
   request: Request,
   { isReady, metrics }: Pick<MonitorOptions, "isReady" | "metrics">,
 ): Promise<Response> {
-  switch (new URL(request.url).pathname) {
+  switch (URL.parse(request.url)?.pathname) {
     case "/healthz":
       return text(200, "ok\n");
     case "/readyz":

@@ -73,14 +73,17 @@ function watchMachine() {
 }
 
 interface Watched {
-  /** How late each event came, in milliseconds: those that are kept since they were made, pieces of a text since they
-   * left the model, which is before that. */
+  /**
+   * How late each event came, in milliseconds: those that are kept since they were made, or asked for if that was
+   * later, pieces of a text since they left the model, which is before they were made.
+   */
   readonly lates: readonly number[];
   /** How the run ended. */
   readonly status: string | undefined;
 }
 
 async function watch(url: string): Promise<Watched> {
+  const asked = Date.now();
   const response = await fetch(url, { headers: { accept: "text/event-stream" } });
   const lates: number[] = [];
   let status: string | undefined;
@@ -93,7 +96,9 @@ async function watch(url: string): Promise<Watched> {
       const [, json] = /^data: (.*)$/m.exec(frame) ?? [];
       if (json === undefined) continue;
       const event = JSON.parse(json);
-      const at = event.type === "agent_delta" ? sentAt(event.delta) : Date.parse(event.timestamp);
+      const at = event.type === "agent_delta"
+        ? sentAt(event.delta)
+        : Math.max(asked, Date.parse(event.timestamp));
       if (!Number.isNaN(at)) lates.push(now - at);
       if (event.type === "run_finished") status = event.status;
     }
