@@ -1,4 +1,3 @@
-import { elevateCommand } from "@gateway/shared/policy/elevation";
 import { stopOnDisconnect } from "@gateway/shared/policy/stop_on_disconnect";
 import { AppError } from "@gateway/shared/errors";
 import type { Events } from "../events.ts";
@@ -92,10 +91,11 @@ async function run(
   { cleared, request }: { readonly cleared: Cleared; readonly request: ExecRequest },
   signal: AbortSignal,
 ): Promise<CommandResult> {
+  const line = await commandLine(info, request.command, cleared);
   // The connection of a session that has just been killed may still be open.
   if (signal.aborted) throw canceledBy(signal);
   try {
-    return await link.run(commandLine(info, request.command, cleared), {
+    return await link.run(line, {
       signal,
       stopsAtStdinEnd: isStopped(info, cleared),
       tap: recorder,
@@ -112,10 +112,13 @@ function isStopped({ mode }: SessionInfo, { envelope, host }: Cleared): boolean 
 }
 
 /** A sealed host opens the envelope itself, elevation included; a shell has been elevated as a whole. */
-function commandLine(info: SessionInfo, command: string, cleared: Cleared): string {
+async function commandLine(info: SessionInfo, command: string, cleared: Cleared): Promise<string> {
   const { mode, elevationPrefix } = info;
   if (mode !== "exec") return command;
   if (cleared.envelope !== undefined) return cleared.envelope;
   if (isStopped(info, cleared)) return stopOnDisconnect(elevationPrefix, command);
-  return elevationPrefix === "" ? command : elevateCommand(elevationPrefix, command);
+  if (elevationPrefix === "") return command;
+  // Loaded only where commands are elevated: it brings the parser of commands with it.
+  const { elevateCommand } = await import("@gateway/shared/policy/elevation");
+  return elevateCommand(elevationPrefix, command);
 }

@@ -16,11 +16,9 @@
  */
 import { quoteText } from "../quote.ts";
 import { parseScript } from "./shell.ts";
+import { shellQuote, singleQuote } from "./shell_quote.ts";
 
 const SUDO_USER = /^[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,31}$/;
-
-// `=` is left out: zsh rewrites a word that begins with it.
-const BARE_WORD = /^[A-Za-z0-9@%_+:,./-]+$/;
 
 const SHELL_ONLY: ReadonlySet<string> = new Set(
   (". : alias bg break builtin cd command continue declare dirs disown eval exec exit export fc fg getopts hash " +
@@ -91,16 +89,6 @@ export function elevateCommand(prefix: string, command: string): string {
   return words === undefined
     ? `${prefix} -- /bin/sh -c ${singleQuote(wellFormed)}`
     : `${prefix} -- ${words.map(shellQuote).join(" ")}`;
-}
-
-/** A word as a POSIX shell has to be given it: bare where that is safe, else in single quotes. */
-export function shellQuote(word: string): string {
-  return BARE_WORD.test(word) ? word : singleQuote(word);
-}
-
-/** A text as one word of a POSIX shell, in single quotes whatever is in it. */
-export function singleQuote(text: string): string {
-  return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 function findPlainWords(command: string): readonly string[] | undefined {

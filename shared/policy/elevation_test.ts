@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { elevateCommand, elevationPrefix, isSudoUser, resolveElevation, shellQuote } from "./elevation.ts";
+import { elevateCommand, elevationPrefix, isSudoUser, resolveElevation } from "./elevation.ts";
 
 Deno.test.each([
   { name: "one command", command: "systemctl restart nginx", text: "systemctl restart nginx" },
@@ -69,17 +69,6 @@ Deno.test.each([
 
 Deno.test("elevateCommand() turns a lone surrogate into U+FFFD", () => {
   assert.equal(elevateCommand("sudo -n", "echo \ud800"), "sudo -n -- echo '\ufffd'");
-});
-
-Deno.test.each([
-  { word: "", quoted: "''" },
-  { word: "a-b", quoted: "a-b" },
-  { word: "=a", quoted: "'=a'" },
-  { word: "a b", quoted: "'a b'" },
-  { word: "'", quoted: "''\\'''" },
-  { word: "~", quoted: "'~'" },
-])("shellQuote() writes $word as $quoted", ({ word, quoted }) => {
-  assert.equal(shellQuote(word), quoted);
 });
 
 Deno.test.each([

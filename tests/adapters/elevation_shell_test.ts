@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { elevateCommand, shellQuote } from "@gateway/shared/policy/elevation";
+import { elevateCommand } from "@gateway/shared/policy/elevation";
+import { shellQuote } from "@gateway/shared/policy/shell_quote";
 import { parseScript } from "@gateway/shared/policy/shell";
 import { readCorpus } from "../firewall/corpus.ts";
 import { createDice } from "../firewall/dice.ts";
