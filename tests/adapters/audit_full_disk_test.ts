@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { AuditGate } from "@gateway/shared/audit/gate";
 import { LogFolder } from "./audit_fixture.ts";
-import { fill, mayNotMount as ignore, TinyDisk } from "./tiny_disk.ts";
+import { fill, makeRoom, mayNotMount as ignore, TinyDisk } from "./tiny_disk.ts";
 
 Deno.test({
   name: "a full disk withholds actions in the closed mode, leaves no half record, and recovers",
@@ -37,7 +37,7 @@ Deno.test({
   assert.equal(folder.records().length, accepted);
   assert.deepEqual(await folder.problems(), []);
 
-  Deno.removeSync(`${disk.folder}/filler`);
+  makeRoom(`${disk.folder}/filler`);
   await gate.require({ outcome: "after" });
   await gate.close();
   assert.deepEqual(folder.records().at(-1)?.["outcome"], "after");
@@ -61,7 +61,7 @@ Deno.test({ name: "a full disk lets actions proceed in the open mode", ignore },
   await gate.require({ outcome: "x", command: "c".repeat(5000) });
   await gate.bestEffort({ outcome: "y", command: "c".repeat(5000) });
   assert.equal(failures, 2);
-  Deno.removeSync(`${disk.folder}/filler`);
+  makeRoom(`${disk.folder}/filler`);
   await gate.require({ outcome: "z" });
   await gate.close();
   assert.deepEqual(folder.records().map(({ outcome }) => outcome), ["z"]);

@@ -5,7 +5,7 @@ import { ApprovalRegistry } from "../../control_plane/approval/registry.ts";
 import { openSqliteControlStore } from "../../control_plane/state/sqlite.ts";
 import { approvalOf, CREATED_AT, draftOf } from "../../control_plane/testing/sample_approval.ts";
 import { ControlFolder } from "./control_store_fixture.ts";
-import { fill, mayNotMount, TinyDisk } from "./tiny_disk.ts";
+import { fill, makeRoom, mayNotMount, TinyDisk } from "./tiny_disk.ts";
 
 Deno.test("a new database has version 1, exactly the known schema, and is its owner's alone", async () => {
   using folder = new ControlFolder();
@@ -198,7 +198,7 @@ Deno.test({
     const large = approvalOf({ id: "large", command: "x".repeat(60 * 1024) });
     await assert.rejects(store.insertApproval(large), { code: "internal" });
     assert.deepEqual(await store.loadApprovals(-Infinity), [approvalOf()]);
-    Deno.removeSync(`${disk.folder}/ballast`);
+    makeRoom(`${disk.folder}/ballast`);
     const state = { kind: "denied", by: "alice", at: CREATED_AT } as const;
     await store.updateApproval(approvalOf({ state }));
     assert.deepEqual(await store.loadApprovals(-Infinity), [approvalOf({ state })]);

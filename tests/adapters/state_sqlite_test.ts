@@ -3,7 +3,7 @@ import { MIGRATIONS } from "@gateway/shared/state/migrations";
 import { openSqliteStore } from "@gateway/shared/state/sqlite";
 import type { StateStore } from "@gateway/shared/state/store";
 import { freezeOf, grantOf, NOW, StateFolder } from "./state_fixture.ts";
-import { fill, mayNotMount, TinyDisk } from "./tiny_disk.ts";
+import { fill, makeRoom, mayNotMount, TinyDisk } from "./tiny_disk.ts";
 
 async function contents(store: StateStore): Promise<unknown> {
   const contents = [await store.loadGrants(NOW), await store.loadFreezes()];
@@ -172,7 +172,7 @@ Deno.test({
     await assert.rejects(store.putFreeze(freezeOf({ value: "broker-2" })), { code: "internal" });
     await assert.rejects(store.insertGrant(grantOf({ id: "b" })), { code: "internal" });
     assert.deepEqual([(await store.loadGrants(NOW)).length, await store.loadFreezes()], [1, []]);
-    Deno.removeSync(`${disk.folder}/ballast`);
+    makeRoom(`${disk.folder}/ballast`);
     await store.putFreeze(freezeOf({ value: "broker-2" }));
     await store.checkpoint();
     assert.deepEqual(await contents(store), [[], [freezeOf({ value: "broker-2" })]]);

@@ -56,3 +56,12 @@ export function fill(path: string): number {
     return total;
   }
 }
+
+/**
+ * Takes away what {@linkcode fill} has written. Emptied first: a program that another test is just starting holds a
+ * copy of the descriptor until its exec, and with it what a mere removal would leave on the disk.
+ */
+export function makeRoom(path: string): void {
+  Deno.truncateSync(path, 0);
+  Deno.removeSync(path);
+}

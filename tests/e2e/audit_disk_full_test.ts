@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { fill, mayNotMount as ignore, TinyDisk } from "../adapters/tiny_disk.ts";
+import { fill, makeRoom, mayNotMount as ignore, TinyDisk } from "../adapters/tiny_disk.ts";
 import { HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 
@@ -59,7 +59,7 @@ Deno.test(
       assert.deepEqual(refused, outOfOrder, "what is wrong with the signer is none of the agent's business");
       assert.ok(await metric(signer, "audit_blocked_total") >= 1);
       assert.ok(await metric(signer, "audit_append_failures_total") >= 1);
-      await Deno.remove(`${disk.folder}/filler`);
+      makeRoom(`${disk.folder}/filler`);
       assert.equal((await runUptime(stage)).status, 200);
       await assertLogVerifies(stage, log, stage.init.signer_audit_key);
     });
@@ -78,7 +78,7 @@ Deno.test(
       const refused = await runUntilRefused(stage);
       assert.deepEqual(refused, { status: 500, detail: "audit unavailable" });
       assert.ok(await metric(broker, "audit_blocked_total") >= 1);
-      await Deno.remove(`${disk.folder}/filler`);
+      makeRoom(`${disk.folder}/filler`);
       assert.equal((await runUptime(stage)).status, 200);
       await assertLogVerifies(stage, log, stage.init.broker_audit_key);
     });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
-import { fill, mayNotMount as ignore, TinyDisk } from "../adapters/tiny_disk.ts";
+import { fill, makeRoom, mayNotMount as ignore, TinyDisk } from "../adapters/tiny_disk.ts";
 import { freePort } from "../stage/free_port.ts";
 import { poll } from "../stage/poll.ts";
 import type { ServiceProcess } from "../stage/service_process.ts";
@@ -235,7 +235,7 @@ Deno.test(
       }
       assert.equal((await scene.sign()).status, 200, "what needs no approval is still forwarded");
       assert.equal(await metric(controlPlane, "audit_blocked_total"), 2);
-      await Deno.remove(`${disk.folder}/filler`);
+      makeRoom(`${disk.folder}/filler`);
       assert.equal((await scene.poll(undecided)).status, 202, "it was not approved behind the log's back");
       assert.equal((await scene.poll(approved)).status, 200);
       await scene.assertLogVerifies(log);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { fill, mayNotMount as ignore, TinyDisk } from "../adapters/tiny_disk.ts";
+import { fill, makeRoom, mayNotMount as ignore, TinyDisk } from "../adapters/tiny_disk.ts";
 import { readPid } from "../ssh_target/poll.ts";
 import { HOST } from "../stage/stage.ts";
 import { ALLOW_PTY, type SessionScene, withSessions } from "./session_scene.ts";
@@ -102,7 +102,7 @@ Deno.test.each([
       assert.equal((await client.call("ssh_session_close", { session_id: id })).text, "closed");
       await assertClosed(scene, `${disk.folder}/${id}.cast`, "the recording is not complete");
 
-      await Deno.remove(`${disk.folder}/filler`);
+      makeRoom(`${disk.folder}/filler`);
       const next = await client.open({ mode: "shell" });
       assert.equal((await client.exec(next, PRINTS_MUCH)).isError, false);
       await client.call("ssh_session_close", { session_id: next });
@@ -123,7 +123,7 @@ Deno.test({
       const shown = await client.exec(id, PRINTS_MUCH);
       assert.equal(shown.structured["stdout"], `${BEYOND_A_PAGE}\r\n`);
       assert.match(mcp.log, /Cannot record session/);
-      await Deno.remove(`${disk.folder}/filler`);
+      makeRoom(`${disk.folder}/filler`);
       assert.equal((await client.exec(id, "echo after")).isError, false);
       assert.equal((await client.call("ssh_session_close", { session_id: id })).text, "closed");
       const path = `${disk.folder}/${id}.cast`;
