@@ -1,3 +1,4 @@
+import { freePort } from "../stage/free_port.ts";
 import { createHostKey } from "./host_key.ts";
 import { endProcessTree } from "./process_tree.ts";
 import type { SshTarget, SshTargetOptions } from "./target.ts";
@@ -115,9 +116,4 @@ async function stop(process: Deno.ChildProcess): Promise<void> {
 
 function pause(milliseconds: number): Promise<false> {
   return new Promise((resolve) => setTimeout(() => resolve(false), milliseconds));
-}
-
-function freePort(): number {
-  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  return listener.addr.port;
 }
