@@ -36,13 +36,23 @@ export function createToolAuditLog(path: string, redact: Redact): ToolAuditLog {
 async function appendLine(path: string, line: string): Promise<void> {
   try {
     using file = await Deno.open(path, { read: true, append: true, create: true, mode: 0o600 });
-    // A line that a crash has cut must not take the next one with it.
-    const bytes = new TextEncoder().encode(await endsInLine(file) ? line : `\n${line}`);
-    if (await file.write(bytes) < bytes.length) throw new Error("the line was written in part");
-    await file.syncData();
+    // A line that another process is writing must not be taken for one that was cut.
+    await file.lock(true);
+    try {
+      await appendTo(file, line);
+    } finally {
+      await file.unlock();
+    }
   } catch (cause) {
     throw new AppError("audit_unavailable", AUDIT_UNAVAILABLE, { cause });
   }
+}
+
+async function appendTo(file: Deno.FsFile, line: string): Promise<void> {
+  // A line that a crash has cut must not take the next one with it.
+  const bytes = new TextEncoder().encode(await endsInLine(file) ? line : `\n${line}`);
+  if (await file.write(bytes) < bytes.length) throw new Error("the line was written in part");
+  await file.syncData();
 }
 
 async function endsInLine(file: Deno.FsFile): Promise<boolean> {

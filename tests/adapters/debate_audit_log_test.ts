@@ -53,7 +53,7 @@ Deno.test("createToolAuditLog() keeps order and whole lines when many write at o
   await Promise.all(
     Array.from(
       { length: 60 },
-      (_, at) => logs[at % 2]!.append({ ...LINE, run_id: String(at), result: "x".repeat(5000) }),
+      (_, at) => logs[at % 2]!.append({ ...LINE, run_id: String(at), result: "x".repeat(20_000) }),
     ),
   );
   await Promise.all(logs.map((log) => log.close()));
