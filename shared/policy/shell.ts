@@ -23,10 +23,17 @@
  *
  * @module
  */
-import { type LexedShell, lexShell } from "./shell_lexer.ts";
+import {
+  type AndOr,
+  type Command,
+  parse,
+  type PipelineNode,
+  type Redirection,
+  type Word,
+  type WordPart,
+} from "unbash";
+import { type LexedShell, type LexRefusal, lexShell, refuse } from "./shell_lexer.ts";
 import { findHiddenCommand } from "./shell_names.ts";
-import { type LexRefusal, refuse } from "./shell_token.ts";
-import { readTree } from "./shell_tree.ts";
 
 /** The words of every command that the text runs, in source order, or the construct that hides them. */
 export type ParsedCommand =
@@ -87,4 +94,91 @@ function treeAgrees(text: string, lexed: LexedShell): boolean {
 
 function isSameList(left: readonly string[], right: readonly string[]): boolean {
   return left.length === right.length && left.every((item, index) => item === right[index]);
+}
+
+/** The commands of a text as the parser sees them. */
+interface ShellTree {
+  /** The words of each simple command, decoded, in source order. */
+  readonly commands: readonly (readonly string[])[];
+  /** The operators inside the statements, in source order; statements are divided by `;`. */
+  readonly operators: readonly string[];
+}
+
+/**
+ * Reads a text that consists of simple commands; undefined when anything else is in it. The second opinion, of
+ * whose tree only an explicit list of nodes is accepted: it decides nothing alone.
+ */
+function readTree(text: string): ShellTree | undefined {
+  const script = parse(text);
+  if (script.errors !== undefined && script.errors.length > 0) return undefined;
+  const commands: string[][] = [];
+  const operators: string[] = [];
+  for (const statement of script.commands) {
+    if (statement.background === true) return undefined;
+    if (commands.length > 0) operators.push(";");
+    if (!readStatement(statement.command, { commands, operators })) return undefined;
+  }
+  return { commands, operators };
+}
+
+interface Growing {
+  readonly commands: string[][];
+  readonly operators: string[];
+}
+
+function readStatement(node: PipelineNode | AndOr, into: Growing): boolean {
+  if (node.type !== "AndOr") return readPipeline(node, into);
+  return node.commands.every((command, index) => {
+    const operator = node.operators[index - 1];
+    if (operator !== undefined) into.operators.push(operator);
+    return readPipeline(command, into);
+  });
+}
+
+function readPipeline(node: PipelineNode, into: Growing): boolean {
+  if (node.type === "Command") return readCommand(node, into);
+  if (node.type !== "Pipeline" || node.prefixes.length > 0) return false;
+  return node.commands.every((command, index) => {
+    const operator = node.operators[index - 1];
+    if (operator !== undefined) into.operators.push(operator);
+    return operator !== "|&" && command.type === "Command" && readCommand(command, into);
+  });
+}
+
+function readCommand(command: Command, into: Growing): boolean {
+  if (command.name === undefined) return false;
+  const words: string[] = [];
+  for (const part of [...command.prefix, command.name, ...command.suffix]) {
+    if (part.type === "Word") {
+      if (!isStatic(part)) return false;
+      words.push(part.value);
+    } else if (part.type === "Assignment" || !isDuplication(part)) {
+      return false;
+    }
+  }
+  into.commands.push(words);
+  return true;
+}
+
+function isDuplication(redirection: Redirection): boolean {
+  return redirection.type === "Redirect" &&
+    (redirection.operator === ">&" || redirection.operator === "<&") &&
+    redirection.descriptor?.type !== "FileDescriptorVariable" &&
+    /^[0-9-]$/.test(redirection.target?.text ?? "");
+}
+
+function isStatic(word: Word): boolean {
+  return (word.parts ?? []).every(isStaticPart);
+}
+
+function isStaticPart(part: WordPart): boolean {
+  switch (part.type) {
+    case "Literal":
+    case "SingleQuoted":
+      return true;
+    case "DoubleQuoted":
+      return part.parts.every((child) => child.type === "Literal");
+    default:
+      return false;
+  }
 }

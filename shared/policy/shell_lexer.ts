@@ -19,7 +19,6 @@
  * @module
  */
 import { isReservedWord } from "./shell_names.ts";
-import { type LexRefusal, nextToken, refuse } from "./shell_token.ts";
 
 /** What stands between two commands. */
 export type CommandOperator = ";" | "&&" | "||" | "|";
@@ -39,6 +38,18 @@ export interface LexedShell {
   readonly commands: readonly SimpleCommand[];
   /** `operators[i]` stands between `commands[i]` and `commands[i + 1]`. A trailing `;` is not kept. */
   readonly operators: readonly CommandOperator[];
+}
+
+/** A construct that is not accepted. */
+export interface LexRefusal {
+  readonly kind: "refused";
+  /** Its name, a few words in lower case. */
+  readonly reason: string;
+}
+
+/** Builds a {@linkcode LexRefusal}. */
+export function refuse(reason: string): LexRefusal {
+  return { kind: "refused", reason };
 }
 
 // `name=` or `name+=`. Decided on the decoded word, so a quoted one is refused too: nobody needs a program of
@@ -85,4 +96,203 @@ export function lexShell(text: string): LexedShell | LexRefusal {
     }
     at = token.next;
   }
+}
+
+/** What {@linkcode nextToken} found; `next` is the offset behind it. */
+type Token =
+  | LexRefusal
+  | { readonly kind: "end"; readonly next: number }
+  | { readonly kind: "operator"; readonly operator: CommandOperator; readonly next: number }
+  | { readonly kind: "duplication"; readonly next: number }
+  | {
+    readonly kind: "word";
+    /** Without its quotes. */
+    readonly text: string;
+    /** Whether any part of it was quoted; a quoted word is never a reserved one. */
+    readonly quoted: boolean;
+    readonly next: number;
+  };
+
+/** A part of a word, decoded. */
+interface Part {
+  readonly kind: "part";
+  readonly text: string;
+  readonly next: number;
+}
+
+/** Reads the token at or behind `at`; `atName`: the command has no word yet. */
+function nextToken(text: string, at: number, atName: boolean): Token {
+  while (isBlank(text[at])) at += 1;
+  switch (text[at]) {
+    case undefined:
+      return { kind: "end", next: at };
+    case "#":
+      // The comment runs to the end of the line, and the text has only one.
+      return { kind: "end", next: text.length };
+    case "|":
+      if (text.startsWith("|&", at)) return refuse("pipe of standard error");
+      return text.startsWith("||", at) ? operator("||", at) : operator("|", at);
+    case "&":
+      if (text.startsWith("&&", at)) return operator("&&", at);
+      return refuse(text.startsWith("&>", at) ? "file redirect" : "background job");
+    case ";":
+      return text[at + 1] === ";" || text[at + 1] === "&" ? refuse("syntax error") : operator(";", at);
+    case "(":
+    case ")":
+      return refuse(nameParenthesis(text, at, atName));
+    case "<":
+    case ">":
+      return readRedirect(text, at);
+    default:
+      return readDescriptor(text, at) ?? readWord(text, at, atName);
+  }
+}
+
+function operator(operator: CommandOperator, at: number): Token {
+  return { kind: "operator", operator, next: at + operator.length };
+}
+
+function nameParenthesis(text: string, at: number, atName: boolean): string {
+  if (text[at] === ")") return "unquoted parenthesis";
+  if (atName) return text.startsWith("((", at) ? "arithmetic command" : "subshell";
+  let behind = at + 1;
+  while (isBlank(text[behind])) behind += 1;
+  return text[behind] === ")" ? "function definition" : "unquoted parenthesis";
+}
+
+/** A descriptor number and its redirect, or undefined when a word begins here. */
+function readDescriptor(text: string, at: number): Token | undefined {
+  let behind = at;
+  while (isDigit(text[behind])) behind += 1;
+  if (behind === at || (text[behind] !== "<" && text[behind] !== ">")) return undefined;
+  const redirect = readRedirect(text, behind);
+  if (redirect.kind === "refused" || behind === at + 1) return redirect;
+  return refuse("file descriptor of several digits");
+}
+
+function readRedirect(text: string, at: number): Token {
+  if (text.startsWith("<<<", at)) return refuse("here-string");
+  if (text.startsWith("<<", at)) return refuse("here-document");
+  if (text[at + 1] === "(") return refuse("process substitution");
+  if (text[at + 1] !== "&") return refuse("file redirect");
+  let target = at + 2;
+  while (isBlank(text[target])) target += 1;
+  const isDescriptor = isDigit(text[target]) || text[target] === "-";
+  // Anything that follows at once makes it a file name, a longer number or bash's `1-`.
+  if (!isDescriptor || !isWordEnd(text[target + 1])) return refuse("file redirect");
+  return { kind: "duplication", next: target + 1 };
+}
+
+function readWord(text: string, start: number, atName: boolean): Token {
+  if (atName && text.startsWith("[[", start)) return refuse('reserved word "[["');
+  let at = start;
+  let word = "";
+  let quoted = false;
+  let hasEqualsSign = false;
+  while (!endsWord(text[at])) {
+    const part = readPart(text, at, at === start || hasEqualsSign);
+    if (part.kind === "refused") {
+      return part.reason === "brace expansion" && atName && at === start ? refuse("brace group") : part;
+    }
+    quoted ||= text[at] === "'" || text[at] === '"';
+    hasEqualsSign ||= part.text.includes("=");
+    word += part.text;
+    at = part.next;
+  }
+  return { kind: "word", text: word, quoted, next: at };
+}
+
+/** One quoted stretch, or one unquoted character; `tilde`: a `~` here would be expanded by some shell. */
+function readPart(text: string, at: number, tilde: boolean): Part | LexRefusal {
+  const character = String.fromCodePoint(text.codePointAt(at) ?? 0);
+  switch (character) {
+    case "'": {
+      const end = text.indexOf("'", at + 1);
+      if (end < 0) return refuse("unterminated quote");
+      return { kind: "part", text: text.slice(at + 1, end), next: end + 1 };
+    }
+    case '"':
+      return readDoubleQuoted(text, at + 1);
+    case "`":
+      return refuse("command substitution");
+    case "$":
+      return isWordEnd(text[at + 1]) ? plain("$", at) : refuse(nameExpansion(text, at));
+    case "\\":
+      return refuse("unquoted backslash, quote the word instead");
+    case "*":
+    case "?":
+    case "[":
+      return refuse("pathname expansion");
+    case "{":
+    case "}":
+      return refuse("brace expansion");
+    case "~":
+      return tilde ? refuse("tilde expansion") : plain(character, at);
+    default:
+      // A locale may take such a character for a blank, and no reader sees it.
+      return /[\p{Z}\p{Cf}]/u.test(character) ? refuse("unquoted invisible character") : plain(character, at);
+  }
+}
+
+function plain(character: string, at: number): Part {
+  return { kind: "part", text: character, next: at + character.length };
+}
+
+/** `at` is behind the opening quote. */
+function readDoubleQuoted(text: string, at: number): Part | LexRefusal {
+  let decoded = "";
+  while (at < text.length) {
+    const character = text.charAt(at);
+    const following = text[at + 1];
+    if (character === '"') return { kind: "part", text: decoded, next: at + 1 };
+    if (character === "`") return refuse("command substitution");
+    if (character === "$" && !isLiteralDollar(following)) return refuse(nameExpansion(text, at));
+    if (character === "\\" && following !== undefined && '`"$\\'.includes(following)) {
+      decoded += following;
+      at += 2;
+    } else {
+      decoded += character;
+      at += 1;
+    }
+  }
+  return refuse("unterminated quote");
+}
+
+/** Whether a `$` inside double quotes stays a `$` in every shell when this follows it. */
+function isLiteralDollar(following: string | undefined): boolean {
+  return following !== undefined && " \t\"/|).,:;]}<>&%'\\".includes(following);
+}
+
+function nameExpansion(text: string, at: number): string {
+  if (text.startsWith("$((", at) || text[at + 1] === "[") return "arithmetic expansion";
+  switch (text[at + 1]) {
+    case "(":
+      return "command substitution";
+    case "'":
+      return "quoting with $'…', which shells read differently";
+    case '"':
+      return 'quoting with $"…", which shells read differently';
+    default:
+      return "parameter expansion";
+  }
+}
+
+function isBlank(character: string | undefined): boolean {
+  return character === " " || character === "\t";
+}
+
+function isDigit(character: string | undefined): boolean {
+  return character !== undefined && character >= "0" && character <= "9";
+}
+
+/** Where a word ends, before it is known whether what follows is accepted. */
+function endsWord(character: string | undefined): boolean {
+  return isWordEnd(character) || character === "<" || character === ">" || character === "(" ||
+    character === ")";
+}
+
+/** Where a word ends with something that cannot change how it is read. */
+function isWordEnd(character: string | undefined): boolean {
+  return character === undefined || isBlank(character) || character === "|" || character === "&" ||
+    character === ";";
 }
