@@ -1,11 +1,10 @@
 import { openServiceAudit } from "@gateway/shared/audit/service_audit";
 import type { BrokerConfig } from "@gateway/shared/config/broker";
-import { AppError } from "@gateway/shared/errors";
+import { AppError, describeFault } from "@gateway/shared/errors";
 import { createMetrics, type Metrics } from "@gateway/shared/metrics";
 import { type AuthorityPorts, loadAuthority } from "./authority/load.ts";
 import { countEvents, type Events } from "./events.ts";
 import { type Execute, execute } from "./execute.ts";
-import { describeFault } from "./fault.ts";
 import { type Hosts, HostsView } from "./hosts_view.ts";
 import { runOneShot } from "./one_shot.ts";
 import { trackRuns } from "./runs.ts";

@@ -1,5 +1,5 @@
 import type { AuditEntry } from "@gateway/shared/audit/entry";
-import { AppError } from "@gateway/shared/errors";
+import { AppError, errorText } from "@gateway/shared/errors";
 import type { Events } from "./events.ts";
 
 /** What a step belongs to. */
@@ -22,7 +22,7 @@ export async function audited<T>(
     await events.bestEffort({
       outcome: "error",
       ...entry,
-      err: error instanceof Error ? error.message : String(error),
+      err: errorText(error),
     });
     throw error;
   }

@@ -1,4 +1,4 @@
-import { AppError } from "@gateway/shared/errors";
+import { AppError, errorText } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
 import type { Hosts, HostsView } from "./hosts_view.ts";
 import { buildRoute, type Route } from "./route.ts";
@@ -12,7 +12,7 @@ export async function refreshHosts(view: HostsView, signal: AbortSignal): Promis
   try {
     return await untilAborted(view.refresh(), signal);
   } catch (cause) {
-    const text = `refreshing host list: ${cause instanceof Error ? cause.message : String(cause)}`;
+    const text = `refreshing host list: ${errorText(cause)}`;
     if (cause instanceof AppError && (cause.code === "denied" || cause.code === "frozen")) {
       throw new AppError(cause.code, text, { cause });
     }

@@ -1,5 +1,5 @@
 import type { AuditEntry } from "@gateway/shared/audit/entry";
-import { AppError } from "@gateway/shared/errors";
+import { AppError, errorText } from "@gateway/shared/errors";
 import type { HostInfo } from "@gateway/shared/wire/host";
 import type { WireDecision } from "@gateway/shared/wire/sign";
 import { audited } from "./audited.ts";
@@ -209,7 +209,7 @@ async function findRoute(ports: OneShotPorts, request: OneShotRequest, signal: A
     return routeTo(hosts, request.host);
   } catch (error) {
     const host = hosts.get(request.host);
-    const err = host === undefined ? "unknown host" : textOf(error);
+    const err = host === undefined ? "unknown host" : errorText(error);
     await ports.events.bestEffort({ ...describeRequest(request, host), outcome: "denied", err });
     throw error;
   }
@@ -261,8 +261,4 @@ export function describeRequest(
     dry_run: request.dryRun,
     ...(request.consent === undefined ? {} : { approved_via: request.consent.via }),
   };
-}
-
-function textOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

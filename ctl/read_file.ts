@@ -1,4 +1,4 @@
-import { AppError } from "@gateway/shared/errors";
+import { AppError, errorText } from "@gateway/shared/errors";
 
 /**
  * Reads a file that the operator named.
@@ -20,7 +20,7 @@ export async function readOperatorFile(path: string, what: string): Promise<Uint
     }
     throw new AppError(
       "invalid_config",
-      `${head}: ${cause instanceof Error ? cause.message : String(cause)}`,
+      `${head}: ${errorText(cause)}`,
       { cause },
     );
   }

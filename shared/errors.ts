@@ -73,3 +73,27 @@ export class AppError extends Error {
 
 /** The text that the specification fixes for an action withheld because its record could not be written. */
 export const AUDIT_UNAVAILABLE = "audit unavailable";
+
+/** What an error of unknown origin says: its message, or its name where it has none; of anything else the text. */
+export function errorText(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.message === "" ? error.name : error.message;
+}
+
+/** What kind of error it is, and nothing of what it says: for texts that paths and secrets must stay out of. */
+export function errorName(error: unknown): string {
+  return error instanceof Error ? error.name : typeof error;
+}
+
+/** How many causes {@linkcode describeFault} follows; nothing keeps an error from being its own cause. */
+const MOST_CAUSES = 8;
+
+/** An error with its causes on one line, for the operator's log: never for a caller. */
+export function describeFault(error: unknown): string {
+  const texts: string[] = [];
+  for (let next = error; texts.length <= MOST_CAUSES; next = next.cause) {
+    texts.push(errorText(next));
+    if (!(next instanceof Error) || next.cause === undefined) break;
+  }
+  return texts.join(": ");
+}

@@ -1,7 +1,7 @@
 import { applyEdits, modify } from "jsonc-parser";
 import { editPath } from "@gateway/shared/config/edit_path";
 import type { SignerConfig } from "@gateway/shared/config/signer";
-import { AppError } from "@gateway/shared/errors";
+import { AppError, errorText } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
 import { finish, finishInSlices } from "@gateway/shared/steps";
 import { loadSnapshot, parseSignerConfig, type Snapshot, type SnapshotPorts } from "./snapshot.ts";
@@ -59,9 +59,7 @@ async function readConfigText(path: string): Promise<string> {
       ? "no such file"
       : cause instanceof TypeError
       ? "not UTF-8"
-      : cause instanceof Error
-      ? cause.message
-      : String(cause);
+      : errorText(cause);
     throw new AppError("invalid_config", `Cannot load signer config ${quoteText(path)}: ${reason}`, {
       cause,
     });

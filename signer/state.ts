@@ -1,7 +1,7 @@
 import type { AuditEntry } from "@gateway/shared/audit/entry";
 import type { AuditGate } from "@gateway/shared/audit/gate";
 import { ChangeLock } from "@gateway/shared/change_lock";
-import { AppError } from "@gateway/shared/errors";
+import { AppError, errorText } from "@gateway/shared/errors";
 import type { ServiceLogger } from "@gateway/shared/log";
 import type { Snapshot } from "./snapshot.ts";
 
@@ -97,7 +97,7 @@ export class SignerState {
       for (const warning of snapshotWarnings(snapshot)) logger.warn(warning);
       return hosts;
     } catch (error) {
-      const err = error instanceof Error ? error.message : String(error);
+      const err = errorText(error);
       await gate.bestEffort({ caller, command: "reload", outcome: "reload-failed", err });
       logger.error("reload failed, the old config stays in force", { caller, error: err });
       throw error instanceof AppError ? error : new AppError("internal", "reload failed", { cause: error });

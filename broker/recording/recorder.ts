@@ -2,7 +2,7 @@ import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
 import type { Clock } from "@gateway/shared/clock";
 import { withDeadline } from "@gateway/shared/deadline";
-import { AppError } from "@gateway/shared/errors";
+import { AppError, errorName } from "@gateway/shared/errors";
 import { encodeEvent, encodeHeader, type RecordingEvent, type RecordingHeader } from "./asciicast.ts";
 import { DISK_MS, LimitedFile, tookTooLong } from "./limited_file.ts";
 
@@ -137,9 +137,8 @@ export class Recorder {
     this.#complete = false;
     this.#options.onFailure(cause);
     if (!this.#options.strict) return Promise.resolve();
-    const reason = cause instanceof Error ? cause.name : "failed";
     return Promise.reject(
-      new AppError("internal", `session recording failed (strict mode): ${reason}`, { cause }),
+      new AppError("internal", `session recording failed (strict mode): ${errorName(cause)}`, { cause }),
     );
   }
 

@@ -1,6 +1,6 @@
 import type { AuditEntry } from "@gateway/shared/audit/entry";
 import type { Clock } from "@gateway/shared/clock";
-import { AppError } from "@gateway/shared/errors";
+import { AppError, errorText } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
 import type { Random } from "@gateway/shared/random";
 import type { HostInfo } from "@gateway/shared/wire/host";
@@ -67,7 +67,7 @@ export async function openSession(
   try {
     registry.enter(request.caller);
   } catch (error) {
-    await events.bestEffort({ ...entry, outcome: "denied", err: textOf(error) });
+    await events.bestEffort({ ...entry, outcome: "denied", err: errorText(error) });
     throw error;
   }
   let session: Session;
@@ -114,7 +114,7 @@ async function findRoute(ports: OpenPorts, request: OpenRequest, signal: AbortSi
     return routeTo(hosts, request.host);
   } catch (error) {
     const host = hosts.get(request.host);
-    const err = host === undefined ? "unknown host" : textOf(error);
+    const err = host === undefined ? "unknown host" : errorText(error);
     await events.bestEffort({ ...describe(request, request.mode, host), outcome: "denied", err });
     throw error;
   }
@@ -217,8 +217,4 @@ function describe(request: OpenRequest, mode: string, host?: HostInfo): Omit<Aud
     elevation: request.sudo ? `sudo:${request.sudoUser || "root"}` : "",
     pty: mode === "pty",
   };
-}
-
-function textOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

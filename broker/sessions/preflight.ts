@@ -1,4 +1,4 @@
-import { AppError } from "@gateway/shared/errors";
+import { AppError, errorText } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
 import type { HostInfo } from "@gateway/shared/wire/host";
 import type { WireDecision } from "@gateway/shared/wire/sign";
@@ -154,7 +154,6 @@ async function saying<T>(what: string, step: () => Promise<T>): Promise<T> {
     return await step();
   } catch (cause) {
     const code = cause instanceof AppError ? cause.code : "upstream_failure";
-    const text = cause instanceof Error ? cause.message : String(cause);
-    throw new AppError(code, `${what}: ${text}`, { cause });
+    throw new AppError(code, `${what}: ${errorText(cause)}`, { cause });
   }
 }

@@ -1,6 +1,6 @@
 import type { Clock } from "@gateway/shared/clock";
 import { withDeadline } from "@gateway/shared/deadline";
-import { AppError } from "@gateway/shared/errors";
+import { AppError, errorName } from "@gateway/shared/errors";
 import type { RecordingHeader } from "../recording/asciicast.ts";
 import { DISK_MS, tookTooLong } from "../recording/limited_file.ts";
 import { Recorder, type RecordingFile } from "../recording/recorder.ts";
@@ -33,8 +33,7 @@ export function createRecordings(options: RecordingOptions): StartRecording {
     } catch (cause) {
       if (!strict) return undefined;
       // The cause names a path of this machine.
-      const reason = cause instanceof Error ? cause.name : "failed";
-      throw new AppError("internal", `opening session recording: ${reason}`, { cause });
+      throw new AppError("internal", `opening session recording: ${errorName(cause)}`, { cause });
     }
   };
 }

@@ -1,4 +1,4 @@
-import { AppError } from "@gateway/shared/errors";
+import { AppError, errorText } from "@gateway/shared/errors";
 import type { SignRequest, SignResponse } from "@gateway/shared/wire/sign";
 import type { ControlPlanePorts } from "../app.ts";
 import type { Approval } from "../approval/approval.ts";
@@ -26,8 +26,7 @@ export async function collect(
     const request = approvedRequest(claim.request, { id: approval.id, ...by });
     const entry = entryOf(approval, by.approver);
     const response = await sign(ports, request, signal).catch(async (error) => {
-      const err = error instanceof Error ? error.message : String(error);
-      await ports.record({ ...entry, outcome: "error", err });
+      await ports.record({ ...entry, outcome: "error", err: errorText(error) });
       throw error;
     });
     await claim.consume(() =>

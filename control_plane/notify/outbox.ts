@@ -1,4 +1,5 @@
 import type { Clock } from "@gateway/shared/clock";
+import { errorName } from "@gateway/shared/errors";
 import type { ServiceLogger } from "@gateway/shared/log";
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
 import type { Attempt } from "./post.ts";
@@ -99,7 +100,7 @@ export class Outbox {
     } catch (error) {
       if (signal.aborted) return this.#drop(record, "shutting down");
       // Only the name: the message may quote the address or the record.
-      failure = `internal error: ${error instanceof Error ? error.name : typeof error}`;
+      failure = `internal error: ${errorName(error)}`;
     }
     count("failed");
     logger.warn("Cannot send approval notification", { approval: record.id, reason: failure });

@@ -1,6 +1,6 @@
 import { dirname, join } from "node:path";
 import type { Clock } from "@gateway/shared/clock";
-import { AppError } from "@gateway/shared/errors";
+import { AppError, errorText } from "@gateway/shared/errors";
 import type { Random } from "@gateway/shared/random";
 import { SET_UP_ENTRIES } from "./layout.ts";
 import type { PlannedEntry } from "./plan.ts";
@@ -77,10 +77,11 @@ async function moveIn(
     }
   } catch (cause) {
     const former = backup === undefined ? "" : `; the former set-up is in ${JSON.stringify(backup)}`;
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new AppError("internal", `Cannot finish set-up in ${JSON.stringify(folder)}: ${reason}${former}`, {
-      cause,
-    });
+    throw new AppError(
+      "internal",
+      `Cannot finish set-up in ${JSON.stringify(folder)}: ${errorText(cause)}${former}`,
+      { cause },
+    );
   }
 }
 

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { errorName } from "@gateway/shared/errors";
 import { cut } from "../graph/cut.ts";
 import { type NodeName, ROLES } from "../graph/state.ts";
 import { type Model, ModelError, type ModelReply, type ModelRequest } from "../models/model.ts";
@@ -57,7 +58,7 @@ export async function callModel(run: Run, call: ModelCall): Promise<ModelReply> 
       throw error;
     }
     run.signal.throwIfAborted();
-    run.ports.warn?.(`model "${model.id}" threw ${error instanceof Error ? error.name : typeof error}`);
+    run.ports.warn?.(`model "${model.id}" threw ${errorName(error)}`);
     throw new ModelError("server", `The model "${model.id}" failed unexpectedly`, { cause: error });
   } finally {
     stream.close();

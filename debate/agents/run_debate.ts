@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { AppError } from "@gateway/shared/errors";
+import { AppError, errorName } from "@gateway/shared/errors";
 import { cut } from "../graph/cut.ts";
 import { formatFinalText } from "../graph/final_text.ts";
 import { labelsFor } from "../graph/labels.ts";
@@ -188,6 +188,6 @@ function startTimer({ timeouts }: DebateSetup, { clock }: DebatePorts, timer: Ab
 
 function describeError(run: Run, error: unknown): string {
   if (error instanceof ModelError || error instanceof AppError) return error.message;
-  run.ports.warn?.(`run ${run.setup.runId} failed: ${error instanceof Error ? error.name : typeof error}`);
+  run.ports.warn?.(`run ${run.setup.runId} failed: ${errorName(error)}`);
   return "The run failed unexpectedly";
 }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { AppError, AUDIT_UNAVAILABLE } from "@gateway/shared/errors";
+import { AppError, AUDIT_UNAVAILABLE, errorName } from "@gateway/shared/errors";
 import type { ToolArgs } from "../events.ts";
 import { cut } from "../graph/cut.ts";
 import { type AgentNode, type CallApproval, ROLES } from "../graph/state.ts";
@@ -117,7 +117,7 @@ async function execute(run: Run, { node, round }: Caller, tool: Tool, args: Tool
 function describeFailure(run: Run, tool: Tool, error: unknown, tooLate: Error): string {
   if (run.signal.aborted) return "the run ended while the tool was running";
   if (error === tooLate) return `${tool.name} did not answer within ${run.toolMs / 1000} s`;
-  run.ports.warn?.(`tool "${tool.name}" threw ${error instanceof Error ? error.name : typeof error}`);
+  run.ports.warn?.(`tool "${tool.name}" threw ${errorName(error)}`);
   return `${tool.name} failed unexpectedly`;
 }
 

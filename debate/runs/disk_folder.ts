@@ -5,7 +5,7 @@
  * @module
  */
 import { writeFileAtomic } from "@gateway/shared/atomic_file";
-import { AppError } from "@gateway/shared/errors";
+import { AppError, errorText } from "@gateway/shared/errors";
 import { join } from "node:path";
 import type { FileEnds, Folder } from "./folder.ts";
 
@@ -23,8 +23,9 @@ export async function openDiskFolder(path: string): Promise<Folder> {
     return createFolder(path, await takeLock(path));
   } catch (cause) {
     if (cause instanceof AppError) throw cause;
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new AppError("invalid_config", `Cannot use DATA_DIR ${JSON.stringify(path)}: ${reason}`, { cause });
+    throw new AppError("invalid_config", `Cannot use DATA_DIR ${JSON.stringify(path)}: ${errorText(cause)}`, {
+      cause,
+    });
   }
 }
 

@@ -7,6 +7,7 @@
  *
  * @module
  */
+import { errorName } from "@gateway/shared/errors";
 import { readEvents, type StoredEvent } from "./record.ts";
 
 /** Appends bytes to the journal's file. */
@@ -49,16 +50,12 @@ export class Journal {
         await this.#append(ENCODER.encode(text));
         this.#isBroken = false;
       } catch (error) {
-        if (!this.#isBroken) this.#warn(`cannot write the journal of a run: ${nameOf(error)}`);
+        if (!this.#isBroken) this.#warn(`cannot write the journal of a run: ${errorName(error)}`);
         this.#isBroken = true;
       }
     }
     this.#writing = undefined;
   }
-}
-
-function nameOf(error: unknown): string {
-  return error instanceof Error ? error.name : typeof error;
 }
 
 /** The events of a journal; lines that are torn or damaged are left out. */

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Clock } from "@gateway/shared/clock";
-import { AppError } from "@gateway/shared/errors";
+import { AppError, errorName, errorText } from "@gateway/shared/errors";
 import type { DebateOutcome, DebatePorts, DebateSetup, PriorRun } from "../agents/debate.ts";
 import type { CollectedContext } from "../context/collect.ts";
 import type { Settings } from "../config.ts";
@@ -170,7 +170,7 @@ export class RunManager {
       if (run.signal.aborted) return { status: "cancelled" };
       const isKnown = error instanceof ModelError || error instanceof AppError;
       if (!isKnown) {
-        warn(`run ${run.header.run_id} failed: ${error instanceof Error ? error.name : typeof error}`);
+        warn(`run ${run.header.run_id} failed: ${errorName(error)}`);
       }
       return { status: "error", error: isKnown ? error.message : "The run failed unexpectedly" };
     }
@@ -217,7 +217,7 @@ export class RunManager {
       return record.events.slice(run.events.length);
     } catch (error) {
       warn(
-        `cannot store run ${run.header.run_id}: ${error instanceof Error ? error.message : String(error)}`,
+        `cannot store run ${run.header.run_id}: ${errorText(error)}`,
       );
       const told: RunEvent = { type: "error", message: UNSAVED };
       return [run.stamp(told), ...record.events.slice(run.events.length)];

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { AppError } from "@gateway/shared/errors";
+import { AppError, errorName } from "@gateway/shared/errors";
 import type { Folder } from "./folder.ts";
 import { interruptedRecord } from "./interrupted.ts";
 import { type Append, Journal } from "./journal.ts";
@@ -185,7 +185,7 @@ export class RunStore {
       if (item === undefined) this.#warn(`${name} in DATA_DIR is damaged, or not the record of a run`);
       return item;
     } catch (error) {
-      this.#warn(`cannot read ${name} in DATA_DIR: ${error instanceof Error ? error.name : typeof error}`);
+      this.#warn(`cannot read ${name} in DATA_DIR: ${errorName(error)}`);
       return undefined;
     }
   }
@@ -198,8 +198,7 @@ export class RunStore {
       await this.#folder.write(`${runId}.json`, ENCODER.encode(`${JSON.stringify(record, null, 2)}\n`));
       this.#put(runId, toListItem(runId, record));
     } catch (error) {
-      const reason = error instanceof Error ? error.name : typeof error;
-      this.#warn(`cannot mark run ${runId} as interrupted: ${reason}`);
+      this.#warn(`cannot mark run ${runId} as interrupted: ${errorName(error)}`);
     }
   }
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { AppError } from "@gateway/shared/errors";
+import { AppError, errorText } from "@gateway/shared/errors";
 import type { Settings } from "../config.ts";
 import type { DebateHandler } from "../app.ts";
 import { isLoopback } from "./same_origin.ts";
@@ -69,7 +69,8 @@ function listen(
       (request, { remoteAddr }) => handler(request, remoteAddr.hostname),
     );
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new AppError("invalid_config", `Cannot listen on ${hostname}:${port}: ${reason}`, { cause });
+    throw new AppError("invalid_config", `Cannot listen on ${hostname}:${port}: ${errorText(cause)}`, {
+      cause,
+    });
   }
 }

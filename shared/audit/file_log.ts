@@ -19,7 +19,7 @@
  * @module
  */
 import type { Clock } from "../clock.ts";
-import { AppError } from "../errors.ts";
+import { AppError, errorText } from "../errors.ts";
 import { quoteText } from "../quote.ts";
 import { createAuditKey } from "./chain.ts";
 import type { AuditEntry, AuditLog } from "./entry.ts";
@@ -66,11 +66,7 @@ export async function openFileAuditLog(options: FileAuditLogOptions): Promise<Au
     }
   } catch (cause) {
     if (cause instanceof AppError) throw cause;
-    const reason = cause instanceof Deno.errors.NotFound
-      ? "its folder does not exist"
-      : cause instanceof Error
-      ? cause.message
-      : String(cause);
+    const reason = cause instanceof Deno.errors.NotFound ? "its folder does not exist" : errorText(cause);
     throw new AppError("invalid_config", `Cannot open audit log ${quoteText(options.path)}: ${reason}`, {
       cause,
     });

@@ -22,7 +22,7 @@
  *
  * @module
  */
-import { AppError, AUDIT_UNAVAILABLE } from "../errors.ts";
+import { AppError, AUDIT_UNAVAILABLE, describeFault } from "../errors.ts";
 import type { AuditEntry, AuditFailMode, AuditLog } from "./entry.ts";
 
 /** Where the gate reports records that it could not keep; a `ServiceLogger` fits. */
@@ -88,12 +88,7 @@ export class AuditGate {
       outcome: entry.outcome,
       caller: entry.caller,
       consequence,
-      cause: describe(cause),
+      cause: describeFault(cause),
     });
   }
-}
-
-function describe(cause: unknown): string {
-  if (!(cause instanceof Error)) return String(cause);
-  return cause.cause === undefined ? cause.message : `${cause.message}: ${describe(cause.cause)}`;
 }

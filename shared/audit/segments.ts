@@ -5,6 +5,7 @@
  */
 import { basename, dirname, join } from "node:path";
 import type { Clock } from "../clock.ts";
+import { errorText } from "../errors.ts";
 import type { RecordStore } from "./group_commit.ts";
 import { nextSegmentName, type SegmentName, sortSegments } from "./segment_names.ts";
 
@@ -86,7 +87,7 @@ export class SegmentedFile implements RecordStore {
     } catch (error) {
       this.#warnings?.warn("Cannot rotate audit log, it grows on", {
         path: this.#path,
-        error: String(error),
+        error: errorText(error),
       });
       return false;
     }

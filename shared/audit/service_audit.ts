@@ -12,7 +12,7 @@
  * @module
  */
 import type { Clock } from "../clock.ts";
-import { AppError } from "../errors.ts";
+import { AppError, errorText } from "../errors.ts";
 import type { ServiceLogger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import { quoteText } from "../quote.ts";
@@ -67,7 +67,8 @@ async function readSeed(path: string): Promise<Uint8Array> {
   try {
     return await Deno.readFile(path);
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new AppError("invalid_config", `Cannot read audit_key ${quoteText(path)}: ${reason}`, { cause });
+    throw new AppError("invalid_config", `Cannot read audit_key ${quoteText(path)}: ${errorText(cause)}`, {
+      cause,
+    });
   }
 }

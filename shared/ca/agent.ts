@@ -15,7 +15,7 @@
  */
 import type { Clock } from "../clock.ts";
 import { withDeadline } from "../deadline.ts";
-import { AppError } from "../errors.ts";
+import { AppError, errorText } from "../errors.ts";
 import { parsePublicKey } from "../ssh/public_key.ts";
 import { verifySignature } from "../ssh/signature.ts";
 import {
@@ -88,8 +88,9 @@ function parseCaPublicKey(text: string): Uint8Array {
   try {
     key = parsePublicKey(text);
   } catch (cause) {
-    const message = cause instanceof Error ? cause.message : "unreadable";
-    throw new AppError("invalid_config", `Cannot use public_key_path for the CA: ${message}`, { cause });
+    throw new AppError("invalid_config", `Cannot use public_key_path for the CA: ${errorText(cause)}`, {
+      cause,
+    });
   }
   if (key.algorithm !== ALGORITHM) {
     throw new AppError(
@@ -105,7 +106,7 @@ async function listKeys(options: AgentCaKeyOptions): Promise<readonly Uint8Array
     return decodeIdentities(await exchange(options, encodeIdentitiesRequest()));
   } catch (cause) {
     options.signal?.throwIfAborted();
-    const message = cause instanceof Error ? cause.message : "it failed";
+    const message = errorText(cause);
     throw new AppError("invalid_config", `Cannot use ssh-agent for the CA: ${message}`, { cause });
   }
 }

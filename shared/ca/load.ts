@@ -12,7 +12,7 @@
  */
 import { dirname, resolve } from "node:path";
 import type { Clock } from "../clock.ts";
-import { AppError } from "../errors.ts";
+import { AppError, errorText } from "../errors.ts";
 import { quoteText } from "../quote.ts";
 import { connectToAgent, loadAgentCaKey } from "./agent.ts";
 import type { CaKey } from "./custody.ts";
@@ -112,5 +112,5 @@ function reason(error: unknown, path: string): string {
   if (error instanceof Deno.errors.NotCapable) {
     return `outside this process's permissions; a new path under "${dirname(resolve(path))}" needs a restart`;
   }
-  return error instanceof Error ? error.message : String(error);
+  return errorText(error);
 }

@@ -19,7 +19,7 @@
  * @module
  */
 import { z } from "@zod/zod";
-import { AppError } from "../errors.ts";
+import { AppError, errorText } from "../errors.ts";
 import { finish, type Steps } from "../steps.ts";
 import { withoutComments } from "./comment_keys.ts";
 import { type ConfigObject, createConfigObject, isConfigObject, parseJsonc } from "./jsonc.ts";
@@ -160,7 +160,7 @@ function describeReadFailure(cause: unknown): string {
   if (cause instanceof Deno.errors.IsADirectory) return "it is a folder, not a file";
   if (cause instanceof Deno.errors.PermissionDenied) return "the file's mode does not let this user read it";
   if (cause instanceof Deno.errors.NotCapable) return "this process was not given the permission to read it";
-  return `the file cannot be read (${cause instanceof Error ? cause.message : String(cause)})`;
+  return `the file cannot be read (${errorText(cause)})`;
 }
 
 /** Removes an unsupported key wherever it stands, so that it is reported as such and not as unknown. */

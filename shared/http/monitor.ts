@@ -15,7 +15,7 @@
  *
  * @module
  */
-import { AppError } from "../errors.ts";
+import { AppError, errorText } from "../errors.ts";
 import type { Metrics } from "../metrics.ts";
 import { type ListenAddress, parseListenAddress } from "./listen_address.ts";
 
@@ -60,8 +60,7 @@ function serve(
   try {
     return Deno.serve(where, handler);
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new AppError("invalid_config", `Cannot listen on ${shown}: ${reason}`, { cause });
+    throw new AppError("invalid_config", `Cannot listen on ${shown}: ${errorText(cause)}`, { cause });
   }
 }
 

@@ -9,7 +9,7 @@
  *
  * @module
  */
-import { AppError } from "../errors.ts";
+import { AppError, errorText } from "../errors.ts";
 import { quoteText } from "../quote.ts";
 
 /**
@@ -23,8 +23,9 @@ export async function readPemFile(key: string, path: string): Promise<string> {
   try {
     text = await Deno.readTextFile(path);
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new AppError("invalid_config", `Cannot read ${key} ${quoteText(path)}: ${reason}`, { cause });
+    throw new AppError("invalid_config", `Cannot read ${key} ${quoteText(path)}: ${errorText(cause)}`, {
+      cause,
+    });
   }
   if (!text.includes("-----BEGIN ")) {
     throw new AppError("invalid_config", `Cannot use ${key} ${quoteText(path)}: not a PEM file`);

@@ -19,7 +19,7 @@
  * @module
  */
 import { RE2JS } from "re2js";
-import { AppError } from "../errors.ts";
+import { AppError, errorText } from "../errors.ts";
 import { quoteText } from "../quote.ts";
 
 /** One compiled pattern. */
@@ -43,7 +43,7 @@ export function compilePattern(source: string): Pattern {
     // No flags: LOOKBEHINDS would accept what RE2 does not, and give up linear time.
     compiled = RE2JS.compile(source, 0);
   } catch (error) {
-    throw invalid(source, error instanceof Error ? error.message : String(error), error);
+    throw invalid(source, errorText(error), error);
   }
   return { source, test: (text) => compiled.test(text.toWellFormed()) };
 }

@@ -19,7 +19,7 @@
  * @module
  */
 import { RE2JS } from "re2js";
-import { AppError } from "../errors.ts";
+import { AppError, errorText } from "../errors.ts";
 import type { RedactConfig } from "./model.ts";
 import { BUILT_IN_RULES, type RedactRule } from "./rules.ts";
 
@@ -45,8 +45,7 @@ export function createRedactor(config: RedactConfig | undefined): Redactor {
     try {
       rules.push(compileRule(pattern));
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
-      problems.push(`redact.patterns[${index}].regex: ${reason}`);
+      problems.push(`redact.patterns[${index}].regex: ${errorText(error)}`);
     }
   }
   if (problems.length > 0) throw new AppError("invalid_config", problems.join("\n"));

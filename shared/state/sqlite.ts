@@ -10,7 +10,7 @@
  *
  * @module
  */
-import { AppError } from "../errors.ts";
+import { AppError, errorText } from "../errors.ts";
 import type { Freeze } from "../policy/freeze.ts";
 import type { Grant } from "../policy/grants.ts";
 import type { FreezeSubject } from "../wire/freeze.ts";
@@ -110,10 +110,11 @@ class SqliteStore implements StateStore {
       try {
         return rows.map(decodeFreeze);
       } catch (error) {
-        const why = error instanceof Error ? error.message : String(error);
-        throw new AppError("invalid_config", `Cannot use state_db: a freeze can't be read: ${why}`, {
-          cause: error,
-        });
+        throw new AppError(
+          "invalid_config",
+          `Cannot use state_db: a freeze can't be read: ${errorText(error)}`,
+          { cause: error },
+        );
       }
     });
   }

@@ -7,7 +7,7 @@
  * @module
  */
 import { DatabaseSync } from "node:sqlite";
-import { AppError } from "../errors.ts";
+import { AppError, errorText } from "../errors.ts";
 import { quoteText } from "../quote.ts";
 
 /** What to open. */
@@ -94,7 +94,8 @@ const LOCKED = 6;
 function explain(error: unknown): string {
   if (error instanceof Deno.errors.NotFound) return "its folder does not exist";
   if (error instanceof Deno.errors.NotCapable) return "outside this process's permissions";
-  if (!(error instanceof Error)) return String(error);
-  const code = "errcode" in error && typeof error.errcode === "number" ? error.errcode & 0xff : 0;
-  return code === BUSY || code === LOCKED ? "it is in use by another process" : error.message;
+  const code = error instanceof Error && "errcode" in error && typeof error.errcode === "number"
+    ? error.errcode & 0xff
+    : 0;
+  return code === BUSY || code === LOCKED ? "it is in use by another process" : errorText(error);
 }

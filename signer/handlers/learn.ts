@@ -1,3 +1,4 @@
+import { errorText } from "@gateway/shared/errors";
 import type { Allowed, SignContext } from "./sign_context.ts";
 
 /** Approve-and-learn: the certificate stands whatever becomes of the waiver, and the log says what became of it. */
@@ -41,12 +42,11 @@ export async function learnWaiver(
       });
     }
   } catch (error) {
-    const err = error instanceof Error ? error.message : String(error);
     await ports.gate.bestEffort({
       ...facts,
       command: "approval-waiver ",
       outcome: "approval-waiver-failed",
-      err,
+      err: errorText(error),
     });
   }
 }

@@ -1,6 +1,6 @@
 import { z } from "@zod/zod";
 import type { SignerConfig } from "@gateway/shared/config/signer";
-import { AppError } from "@gateway/shared/errors";
+import { AppError, errorText } from "@gateway/shared/errors";
 import { readJsonBody } from "@gateway/shared/http/body";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import type { HostPolicy } from "@gateway/shared/policy/model";
@@ -80,8 +80,7 @@ function checkPattern(pattern: string): void {
   try {
     compilePattern(pattern);
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new AppError("invalid_request", `invalid regex: ${reason}`, { cause });
+    throw new AppError("invalid_request", `invalid regex: ${errorText(cause)}`, { cause });
   }
 }
 

@@ -1,4 +1,5 @@
 import { DatabaseSync } from "node:sqlite";
+import { errorText } from "@gateway/shared/errors";
 import { openSqliteControlStore } from "../../control_plane/state/sqlite.ts";
 import type { ControlStore } from "../../control_plane/state/store.ts";
 
@@ -10,7 +11,7 @@ export class ControlFolder implements Disposable {
 
   open(lockWaitMs = 100): ControlStore {
     const warn = (message: string, { id, subject, error }: Readonly<Record<string, unknown>>) =>
-      this.warnings.push(`${message}: ${id ?? subject}: ${error instanceof Error ? error.message : error}`);
+      this.warnings.push(`${message}: ${id ?? subject}: ${errorText(error)}`);
     return openSqliteControlStore({ path: this.path, warn, lockWaitMs });
   }
 

@@ -1,5 +1,6 @@
 /** What the tests of the state store share: a folder with a database in it, and grants and freezes to keep. */
 import { DatabaseSync } from "node:sqlite";
+import { errorText } from "@gateway/shared/errors";
 import type { Freeze } from "@gateway/shared/policy/freeze";
 import type { Grant } from "@gateway/shared/policy/grants";
 import { openSqliteStore } from "@gateway/shared/state/sqlite";
@@ -44,7 +45,7 @@ export class StateFolder implements Disposable {
 
   open(lockWaitMs = 100): StateStore {
     const warn = (message: string, { id, error }: Readonly<Record<string, unknown>>) =>
-      this.warnings.push(`${message}: ${id}: ${error instanceof Error ? error.message : error}`);
+      this.warnings.push(`${message}: ${id}: ${errorText(error)}`);
     return openSqliteStore({ path: this.path, warn, lockWaitMs });
   }
 

@@ -1,4 +1,5 @@
 /** A process that opens a state database and says how that went. Arguments: path, and `stay` to keep it a while. */
+import { errorText } from "@gateway/shared/errors";
 import { openSqliteStore } from "@gateway/shared/state/sqlite";
 
 async function main(path: string, stay: boolean): Promise<void> {
@@ -10,7 +11,7 @@ async function main(path: string, stay: boolean): Promise<void> {
     if (stay) await new Promise((resolve) => setTimeout(resolve, 3000));
     await store.close();
   } catch (error) {
-    say(error instanceof Error ? error.message : String(error));
+    say(errorText(error));
   }
 }
 

@@ -4,6 +4,7 @@
  * @module
  */
 import { parseArgs } from "node:util";
+import { errorText } from "@gateway/shared/errors";
 import { BUNDLE_PASSWORD } from "../../ctl/init/layout.ts";
 import { brokerCommand } from "../stage/service_command.ts";
 import { jsonReporter, type Reporter, type Step, terminalReporter } from "./reporter.ts";
@@ -102,7 +103,7 @@ async function play(
     const start = performance.now();
     const result = await step.run().catch((error: unknown) => ({
       ok: false,
-      shows: error instanceof Error ? error.message : String(error),
+      shows: errorText(error),
     }));
     if (stop.aborted) return undefined;
     reporter.end(step, result, performance.now() - start);
@@ -124,7 +125,7 @@ if (import.meta.main) {
   try {
     Deno.exitCode = await main(Deno.args);
   } catch (error) {
-    Deno.stderr.writeSync(new TextEncoder().encode(`${error instanceof Error ? error.message : error}\n`));
+    Deno.stderr.writeSync(new TextEncoder().encode(`${errorText(error)}\n`));
     Deno.exitCode = 2;
   }
   Deno.exit();

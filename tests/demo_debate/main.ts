@@ -5,6 +5,7 @@
  * @module
  */
 import { parseArgs } from "node:util";
+import { errorText } from "@gateway/shared/errors";
 import { type ScenarioWorld, SHIPPED_SCENARIOS, startScenario } from "../debate/scenario_fixture.ts";
 
 const USAGE = `Usage: deno task debate:demo [--scenario <name>] [--serve]
@@ -115,7 +116,7 @@ if (import.meta.main) {
   try {
     Deno.exitCode = await main(Deno.args);
   } catch (error) {
-    Deno.stderr.writeSync(new TextEncoder().encode(`${error instanceof Error ? error.message : error}\n`));
+    Deno.stderr.writeSync(new TextEncoder().encode(`${errorText(error)}\n`));
     Deno.exitCode = 2;
   }
   Deno.exit();
