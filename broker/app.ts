@@ -1,8 +1,8 @@
 import { openServiceAudit } from "@gateway/shared/audit/service_audit";
-import type { BrokerConfig } from "@gateway/shared/config/broker";
 import { AppError, describeFault } from "@gateway/shared/errors";
 import { createMetrics, type Metrics } from "@gateway/shared/metrics";
 import { type AuthorityPorts, loadAuthority } from "./authority/load.ts";
+import type { BrokerConfig } from "./config.ts";
 import { countEvents, type Events } from "./events.ts";
 import { type Execute, execute } from "./execute.ts";
 import { type Hosts, HostsView } from "./hosts_view.ts";

@@ -1,6 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
-import { BROKER_FRONTENDS, type BrokerFrontend } from "@gateway/shared/permissions/broker";
 import { parseServiceArguments } from "@gateway/shared/service";
+import { BROKER_FRONTENDS, type BrokerFrontend } from "./permissions.ts";
 
 /** What the command line asks for. */
 export type CommandLine =

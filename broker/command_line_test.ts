@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { BrokerFrontend } from "@gateway/shared/permissions/broker";
+import type { BrokerFrontend } from "./permissions.ts";
 import { type CommandLine, parseCommandLine } from "./command_line.ts";
 
 const serve = (frontend: BrokerFrontend, config = "config.json") => ({

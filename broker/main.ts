@@ -4,13 +4,13 @@
  * @module
  */
 import { systemClock } from "@gateway/shared/clock";
-import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/shared/config/broker";
 import { loadConfig } from "@gateway/shared/config/load";
 import { configureLogging, getServiceLogger } from "@gateway/shared/log";
 import { systemRandom } from "@gateway/shared/random";
 import { exitCodeOf, waitForStop } from "@gateway/shared/service";
 import { describeVersion } from "@gateway/shared/version";
 import { type CommandLine, parseCommandLine, USAGE } from "./command_line.ts";
+import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "./config.ts";
 
 const EXIT = { ok: 0, misused: 2 } as const;
 

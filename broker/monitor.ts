@@ -1,7 +1,7 @@
-import type { BrokerConfig } from "@gateway/shared/config/broker";
 import { startMonitor } from "@gateway/shared/http/monitor";
 import type { ServiceLogger } from "@gateway/shared/log";
 import type { Metrics } from "@gateway/shared/metrics";
+import type { BrokerConfig } from "./config.ts";
 
 /** The monitor listener of a broker, or nothing where none is configured. */
 export interface BrokerMonitor {

@@ -1,8 +1,8 @@
-import type { BrokerConfig } from "@gateway/shared/config/broker";
 import { AppError } from "@gateway/shared/errors";
 import { startMtlsServer } from "@gateway/shared/http/mtls_server";
 import { loadTlsMaterial } from "@gateway/shared/http/tls_material";
 import { type BrokerPorts, createBroker } from "./app.ts";
+import type { BrokerConfig } from "./config.ts";
 import { createHttpFrontend } from "./frontends/http.ts";
 import { startBrokerMonitor } from "./monitor.ts";
 

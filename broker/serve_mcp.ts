@@ -1,4 +1,4 @@
-import type { BrokerConfig } from "@gateway/shared/config/broker";
+import type { BrokerConfig } from "./config.ts";
 import { type BrokerPorts, createBroker } from "./app.ts";
 import { serveMcpStdio } from "./frontends/mcp_stdio.ts";
 import type { StdioStreams } from "./frontends/stdio_transport.ts";

@@ -1,4 +1,3 @@
-import type { BrokerConfig } from "@gateway/shared/config/broker";
 import type { EndUserOidcConfig } from "@gateway/shared/config/end_user_oidc";
 import { AppError } from "@gateway/shared/errors";
 import { startTlsServer } from "@gateway/shared/http/tls_server";
@@ -6,6 +5,7 @@ import { loadTlsKeyPair } from "@gateway/shared/http/tls_material";
 import { loadEndUserVerifier } from "@gateway/shared/oidc/verifier";
 import type { Random } from "@gateway/shared/random";
 import { type BrokerPorts, createBroker } from "./app.ts";
+import type { BrokerConfig } from "./config.ts";
 import { createMcpHttp } from "./frontends/mcp_http.ts";
 import { startBrokerMonitor } from "./monitor.ts";
 import { createSshTools } from "./tools/ssh_tools.ts";

@@ -1,4 +1,4 @@
-import type { ControlPlaneConfig } from "@gateway/shared/config/control_plane";
+import type { ControlPlaneConfig } from "./config.ts";
 
 /** What an operator should know of a config that is valid and yet weak. */
 export function configWarnings(config: ControlPlaneConfig): readonly string[] {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { controlPlaneConfig } from "@gateway/shared/config/control_plane";
+import { controlPlaneConfig } from "./config.ts";
 import { configWarnings } from "./config_warnings.ts";
 
 const GOOD = {

@@ -1,7 +1,7 @@
-import type { ControlPlaneConfig } from "@gateway/shared/config/control_plane";
 import { AppError } from "@gateway/shared/errors";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import type { ControlPlanePorts } from "./app.ts";
+import type { ControlPlaneConfig } from "./config.ts";
 
 /** Whether a caller may use the signing path: those in `sign_callers`, or without such a list all but approvers. */
 export function maySign(

@@ -1,6 +1,5 @@
 import { openServiceAudit } from "@gateway/shared/audit/service_audit";
 import type { Clock } from "@gateway/shared/clock";
-import { type ControlPlaneConfig, controlPlaneConfig } from "@gateway/shared/config/control_plane";
 import { loadConfig } from "@gateway/shared/config/load";
 import { JsonClient } from "@gateway/shared/http/json_client";
 import { type Monitor, startMonitor } from "@gateway/shared/http/monitor";
@@ -13,6 +12,7 @@ import { createRedactor } from "@gateway/shared/redact/redact";
 import { createControlPlaneApp } from "./app.ts";
 import { ApprovalRegistry } from "./approval/registry.ts";
 import { Guardrails } from "./behavior/guardrails.ts";
+import { type ControlPlaneConfig, controlPlaneConfig } from "./config.ts";
 import { configWarnings } from "./config_warnings.ts";
 import { createNotifier } from "./notify/notifier.ts";
 import { SignerClient } from "./signer_client.ts";

@@ -1,7 +1,7 @@
 /** The classes of bugs that are known from tools like this one, a test for each that no other file names. */
 import assert from "node:assert/strict";
 import { systemRandom } from "@gateway/shared/random";
-import { clientConfigPlaces } from "./client_config.ts";
+import { clientConfigPlaces } from "./find_client.ts";
 import manifest from "./deno.json" with { type: "json" };
 import { createLayout } from "./init/layout.ts";
 import { createKeyMaterial } from "./init/material.ts";

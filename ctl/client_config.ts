@@ -1,112 +1,135 @@
-import { dirname, join, resolve } from "node:path";
-import {
-  CLIENT_ENV_NAMES,
-  clientConfig,
-  type ClientParameters,
-  type ClientSection,
-  type ClientService,
-  type ClientSources,
-  resolveClient,
-} from "@gateway/shared/config/client";
-import { loadConfig } from "@gateway/shared/config/load";
-import { signerConfig } from "@gateway/shared/config/signer";
-import { AppError } from "@gateway/shared/errors";
-import { parseListenAddress } from "@gateway/shared/http/listen_address";
-import type { Environment } from "./context.ts";
-
-/** The environment variables that decide where the client config is looked for, and what it says. */
-export const ENV_NAMES: readonly string[] = [
-  "BROKER_CTL_CONFIG",
-  "HOME",
-  "XDG_CONFIG_HOME",
-  ...CLIENT_ENV_NAMES,
-];
-
-/** Where the client config may be: the first that is there is the one; nothing is merged. */
-export interface ClientConfigPlace {
-  readonly path: string;
-  /** Somebody named it, so that its absence is an error. */
-  readonly named: boolean;
-}
-
-/** What every remote command is given. */
-export interface RemoteFlags extends ClientSection {
-  readonly config?: string;
-  readonly clientConfig?: string;
-}
-
 /**
- * The places of the client config, in order of preference. The working folder is not among them: a file that
- * somebody left there must not decide whom the operator's key speaks to.
- */
-export function clientConfigPlaces(
-  flag: string | undefined,
-  { workingFolder, variables }: Pick<Environment, "workingFolder" | "variables">,
-): readonly ClientConfigPlace[] {
-  const named = flag ?? (variables["BROKER_CTL_CONFIG"] || undefined);
-  if (named !== undefined) return [{ path: resolve(workingFolder, named), named: true }];
-  const home = variables["XDG_CONFIG_HOME"] || (variables["HOME"] && join(variables["HOME"], ".config"));
-  return [
-    ...(home ? [{ path: join(home, "broker-ctl", "config.json"), named: false }] : []),
-    { path: "/etc/gateway/broker-ctl.json", named: false },
-  ];
-}
-
-/**
- * How to reach a service, from flags, environment, client config and defaults.
+ * `broker-ctl.json`: how an operator's program reaches the services, and which of flag, environment, file and
+ * default decides each parameter.
  *
- * @throws {AppError} `invalid_config` when a client config is broken, or was named and is not there
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { resolveClient } from "./client_config.ts";
+ *
+ * const client = resolveClient("signer", {
+ *   flags: { url: "10.0.0.9:9443" },
+ *   env: { BROKER_CTL_SIGNER_CA: "/etc/ssl/ca.crt" },
+ *   file: { config: { signer: { cert: "me.crt" } }, folder: "/home/ann/.config/broker-ctl" },
+ *   workingFolder: "/tmp",
+ *   defaultUrl: "127.0.0.1:9443",
+ * });
+ * assert.deepEqual(client, {
+ *   url: "https://10.0.0.9:9443",
+ *   cert: "/home/ann/.config/broker-ctl/me.crt",
+ *   key: "/home/ann/.config/broker-ctl/pki/operator.key",
+ *   ca: "/etc/ssl/ca.crt",
+ * });
+ * ```
+ *
+ * @module
  */
-export async function findClient(
-  service: ClientService,
-  flags: RemoteFlags,
-  environment: Environment,
-): Promise<ClientParameters> {
-  const { workingFolder, variables } = environment;
-  const file = await loadFirst(clientConfigPlaces(flags.clientConfig, environment));
-  const sources: ClientSources = {
-    flags,
-    env: variables,
-    ...(file !== undefined && { file }),
-    workingFolder,
-    defaultUrl: "127.0.0.1:7443",
+import { z } from "@zod/zod";
+import { resolve } from "node:path";
+import { AppError } from "@gateway/shared/errors";
+
+/** How to reach one service; an absent key is the default. */
+export interface ClientSection {
+  readonly url?: string;
+  readonly cert?: string;
+  readonly key?: string;
+  readonly ca?: string;
+}
+
+/** The client config. */
+export interface ClientConfig {
+  readonly signer?: ClientSection;
+  readonly control_plane?: ClientSection;
+}
+
+const section = z.strictObject({
+  url: z.string().exactOptional().describe("host:port or https:// URL of the service"),
+  cert: z.string().exactOptional().describe("PEM file, the operator's certificate; relative to this file"),
+  key: z.string().exactOptional().describe("PEM file, the operator's private key; relative to this file"),
+  ca: z.string().exactOptional().describe(
+    "PEM file, the CA that signed the service's certificate; relative to this file",
+  ),
+});
+
+/** Checks a {@linkcode ClientConfig}; unknown keys are refused. */
+export const clientConfig: z.ZodType<ClientConfig> = z.strictObject({
+  signer: section.exactOptional().describe("the signer"),
+  control_plane: section.exactOptional().describe("the control plane"),
+});
+
+/** A service that `broker-ctl` talks to. */
+export type ClientService = "signer" | "control_plane";
+
+/** Everything a connection needs; the paths are absolute, or as written on the command line and in the environment. */
+export interface ClientParameters {
+  /** An `https:` URL. */
+  readonly url: string;
+  readonly cert: string;
+  readonly key: string;
+  readonly ca: string;
+}
+
+/** Where {@linkcode resolveClient} looks, in this order. */
+export interface ClientSources {
+  readonly flags: ClientSection;
+  /** The environment; a variable that is empty counts as unset. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** The client config and the absolute folder it lies in, when there is one. */
+  readonly file?: { readonly config: ClientConfig; readonly folder: string };
+  /** Where the built-in defaults start when there is no file; absolute. */
+  readonly workingFolder: string;
+  /** The URL when nothing else names one. */
+  readonly defaultUrl: string;
+}
+
+/** Names of the environment variables of a service begin so. */
+const ENV_PREFIX = {
+  signer: "BROKER_CTL_SIGNER_",
+  control_plane: "BROKER_CTL_CP_",
+} as const satisfies Record<ClientService, string>;
+
+const DEFAULTS = {
+  signer: { cert: "pki/operator.crt", key: "pki/operator.key", ca: "pki/mtls_ca.crt" },
+  control_plane: { cert: "pki/approver.crt", key: "pki/approver.key", ca: "pki/mtls_ca.crt" },
+} as const satisfies Record<ClientService, ClientSection>;
+
+/** The environment variables that {@linkcode resolveClient} reads. */
+export const CLIENT_ENV_NAMES: readonly string[] = Object.values(ENV_PREFIX)
+  .flatMap((prefix) => ["URL", "CERT", "KEY", "CA"].map((name) => prefix + name));
+
+/**
+ * Decides each parameter for itself: flag, then environment variable, then file, then default. Paths from the
+ * file are relative to the file, and so are the defaults when there is a file; never to wherever the program
+ * happens to be started, where somebody else may have left a certificate.
+ *
+ * @throws {AppError} `invalid_request` when the URL is no `https:` URL
+ */
+export function resolveClient(service: ClientService, sources: ClientSources): ClientParameters {
+  const file = sources.file?.config[service];
+  const folder = sources.file?.folder ?? sources.workingFolder;
+  const outer = (name: keyof ClientSection) => {
+    const variable = sources.env[ENV_PREFIX[service] + name.toUpperCase()];
+    return sources.flags[name] ?? (variable === "" ? undefined : variable);
   };
-  if (service === "control_plane") return resolveClient(service, sources);
-  const url = flags.url ?? variables["BROKER_CTL_SIGNER_URL"] ?? "";
-  if (url !== "" || file?.config.signer?.url) return resolveClient(service, sources);
-  return resolveClient(service, { ...sources, defaultUrl: await signerUrl(flags.config, workingFolder) });
+  const path = (name: "cert" | "key" | "ca") =>
+    outer(name) ?? resolve(folder, file?.[name] || DEFAULTS[service][name]);
+  return {
+    url: parseServiceUrl(outer("url") ?? (file?.url || sources.defaultUrl)),
+    cert: path("cert"),
+    key: path("key"),
+    ca: path("ca"),
+  };
 }
 
-async function loadFirst(places: readonly ClientConfigPlace[]): Promise<ClientSources["file"]> {
-  for (const { path, named } of places) {
-    if (!named && !await exists(path)) continue;
-    const config = await loadConfig({ path, what: "client config", schema: clientConfig });
-    return { config, folder: dirname(path) };
+/** A service's base URL; `https://` is put before a bare `host:port`. */
+function parseServiceUrl(text: string): string {
+  const url = URL.parse(text.includes("://") ? text : `https://${text}`);
+  if (
+    url === null || url.protocol !== "https:" || url.username !== "" || url.search !== "" || url.hash !== ""
+  ) {
+    throw new AppError(
+      "invalid_request",
+      `Cannot use URL ${JSON.stringify(text)}: expected host:port or https://host:port`,
+    );
   }
-  return undefined;
-}
-
-/** The address in the signer's own config, as seen from this machine; the default port without that config. */
-async function signerUrl(configPath: string | undefined, workingFolder: string): Promise<string> {
-  const path = resolve(workingFolder, configPath ?? "signer.json");
-  if (configPath === undefined && !await exists(path)) return "127.0.0.1:9443";
-  const { listen } = await loadConfig({ path, what: "signer config", schema: signerConfig });
-  const { hostname, port } = parseListenAddress(listen);
-  if (hostname === "0.0.0.0") return `127.0.0.1:${port}`;
-  if (hostname === "::") return `[::1]:${port}`;
-  return hostname.includes(":") ? `[${hostname}]:${port}` : `${hostname}:${port}`;
-}
-
-/** Only a file that is not there is passed over: one that can't be read is an error, when it is loaded. */
-async function exists(path: string): Promise<boolean> {
-  try {
-    await Deno.stat(path);
-    return true;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    if (error instanceof Deno.errors.PermissionDenied || error instanceof Deno.errors.NotADirectory) {
-      return true;
-    }
-    throw new AppError("invalid_config", `Cannot look for ${JSON.stringify(path)}`, { cause: error });
-  }
+  return url.href.replace(/\/$/, "");
 }

@@ -1,4 +1,4 @@
-import type { ClientParameters } from "@gateway/shared/config/client";
+import type { ClientParameters } from "./client_config.ts";
 
 /** Whom it was that did not answer. */
 export interface Contact {

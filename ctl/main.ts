@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { ENV_NAMES } from "./client_config.ts";
+import { ENV_NAMES } from "./find_client.ts";
 import { runProgram } from "./program.ts";
 
 if (import.meta.main) {

@@ -1,6 +1,5 @@
 import type { Command } from "commander";
 import { z } from "@zod/zod";
-import type { ClientParameters, ClientService } from "@gateway/shared/config/client";
 import { AppError, ERROR_CODES, type ErrorCode } from "@gateway/shared/errors";
 import {
   JsonClient,
@@ -9,9 +8,10 @@ import {
 } from "@gateway/shared/http/json_client";
 import { quoteText } from "@gateway/shared/quote";
 import { once } from "./arguments.ts";
-import { findClient, type RemoteFlags } from "./client_config.ts";
+import type { ClientParameters, ClientService } from "./client_config.ts";
 import { adviseOnContact } from "./contact_advice.ts";
 import type { Environment } from "./context.ts";
+import { findClient, type RemoteFlags } from "./find_client.ts";
 import { HintedError, RemoteError } from "./output.ts";
 import { readOperatorFile } from "./read_file.ts";
 import { type Advice, withHint } from "./with_hint.ts";

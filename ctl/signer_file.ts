@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { loadConfig } from "@gateway/shared/config/load";
-import { type SignerConfig, signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/shared/config/signer";
+import { type SignerConfig, signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
 import { hintMissingConfig } from "./missing_config.ts";
 
 /**

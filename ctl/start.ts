@@ -6,7 +6,7 @@
  */
 import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { BrokerFrontend } from "@gateway/shared/permissions/broker";
+import type { BrokerFrontend } from "@gateway/broker/permissions";
 import { derivePermissions, memberOf, type Service } from "./service_permissions.ts";
 import { exitCodeOf } from "./exit_code.ts";
 import { hintMissingConfig } from "./missing_config.ts";

@@ -1,5 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import type { BrokerFrontend } from "@gateway/shared/permissions/broker";
+import type { BrokerFrontend } from "@gateway/broker/permissions";
 import type { Service } from "./service_permissions.ts";
 
 /** A service to start. */

@@ -3,11 +3,11 @@
  *
  * @module
  */
-import { brokerConfig } from "@gateway/shared/config/broker";
-import { controlPlaneConfig } from "@gateway/shared/config/control_plane";
+import { brokerConfig } from "@gateway/broker/config";
+import { controlPlaneConfig } from "@gateway/control-plane/config";
+import { settingsSchema } from "@gateway/debate/config";
 import { describeConfig } from "@gateway/shared/config/reference";
-import { signerConfig } from "@gateway/shared/config/signer";
-import { settingsSchema } from "../debate/config.ts";
+import { signerConfig } from "@gateway/signer/config";
 
 /** The pages, by their path from the root of the workspace. */
 export function configPages(): Readonly<Record<string, string>> {

@@ -1,6 +1,6 @@
-import { brokerRunOptions } from "@gateway/shared/permissions/broker";
+import { brokerRunOptions } from "@gateway/broker/permissions";
 import { formatV8Flags, type RunOptions } from "@gateway/shared/permissions/set";
-import { SIGNER_RUN_OPTIONS } from "@gateway/shared/permissions/signer";
+import { SIGNER_RUN_OPTIONS } from "@gateway/signer/permissions";
 
 /** A program that is shipped. */
 export interface Executable {

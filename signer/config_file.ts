@@ -1,6 +1,5 @@
 import { applyEdits, modify } from "jsonc-parser";
-import { editPath } from "@gateway/shared/config/edit_path";
-import type { SignerConfig } from "@gateway/shared/config/signer";
+import { editPath, type SignerConfig } from "./config.ts";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
 import { finish, finishInSlices } from "@gateway/shared/steps";

@@ -1,5 +1,5 @@
 import { type Clock, every } from "@gateway/shared/clock";
-import type { SignerConfig } from "@gateway/shared/config/signer";
+import type { SignerConfig } from "./config.ts";
 import type { ServiceLogger } from "@gateway/shared/log";
 import type { SignerState } from "./state.ts";
 

@@ -7,3 +7,12 @@ Deno.test.each(Object.entries(configPages()).map(([path, text]) => ({ path, text
     assert.equal(await Deno.readTextFile(new URL(`../${path}`, import.meta.url)), text);
   },
 );
+
+Deno.test.each(Object.entries(configPages()).map(([path, text]) => ({ path, text })))(
+  "$path has a meaning for every key",
+  ({ text }) => {
+    const rows = text.split("\n").filter((line) => line.startsWith("| `"));
+    assert.ok(rows.length > 10);
+    for (const row of rows) assert.doesNotMatch(row, /\| {2}\|$/, row);
+  },
+);

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
-import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/shared/config/broker";
-import { controlPlaneConfig } from "@gateway/shared/config/control_plane";
+import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/broker/config";
+import { controlPlaneConfig } from "@gateway/control-plane/config";
 import { loadConfig } from "@gateway/shared/config/load";
-import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/shared/config/signer";
-import { BROKER_FRONTENDS, type BrokerFrontend, brokerPermissions } from "@gateway/shared/permissions/broker";
-import { controlPlanePermissions } from "@gateway/shared/permissions/control_plane";
+import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
+import { BROKER_FRONTENDS, type BrokerFrontend, brokerPermissions } from "@gateway/broker/permissions";
+import { controlPlanePermissions } from "@gateway/control-plane/permissions";
 import { formatJson, mergeSets } from "@gateway/shared/permissions/set";
-import { signerPermissions } from "@gateway/shared/permissions/signer";
+import { signerPermissions } from "@gateway/signer/permissions";
 import { compilePolicy } from "@gateway/shared/policy/compile";
 import { compileLocalPolicy } from "../broker/authority/local_policy.ts";
 import brokerManifest from "../broker/deno.json" with { type: "json" };

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { BROKER_FRONTENDS } from "@gateway/shared/permissions/broker";
+import { BROKER_FRONTENDS } from "@gateway/broker/permissions";
 import { OpenIdServer } from "./e2e/open_id_server.ts";
 import { freePort } from "./stage/free_port.ts";
 import {

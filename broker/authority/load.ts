@@ -1,9 +1,9 @@
 import type { Clock } from "@gateway/shared/clock";
-import type { BrokerConfig, BrokerSignerConfig } from "@gateway/shared/config/broker";
 import { JsonClient } from "@gateway/shared/http/json_client";
 import { loadTlsMaterial } from "@gateway/shared/http/tls_material";
 import type { ServiceLogger } from "@gateway/shared/log";
 import type { Random } from "@gateway/shared/random";
+import type { BrokerConfig, BrokerSignerConfig } from "../config.ts";
 import type { Events } from "../events.ts";
 import { ApprovalWaits, MAX_WAITING } from "./approval_wait.ts";
 import type { Authority } from "./authority.ts";

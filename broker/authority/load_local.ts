@@ -1,5 +1,5 @@
 import { loadCaKeys } from "@gateway/shared/ca/load";
-import type { BrokerConfig } from "@gateway/shared/config/broker";
+import type { BrokerConfig } from "../config.ts";
 import type { AuthorityPorts, OpenWith } from "./load.ts";
 import { LocalAuthority } from "./local.ts";
 import { compileLocalPolicy } from "./local_policy.ts";

@@ -1,8 +1,8 @@
-import type { BrokerConfig } from "@gateway/shared/config/broker";
-import type { BrokerHost } from "@gateway/shared/config/broker_host";
 import { AppError } from "@gateway/shared/errors";
 import { type CompiledPolicy, compilePolicy } from "@gateway/shared/policy/compile";
 import type { HostPolicy } from "@gateway/shared/policy/model";
+import type { BrokerConfig } from "../config.ts";
+import type { BrokerHost } from "../host_config.ts";
 
 /** The part of the config that is the policy in local mode. */
 export type LocalPolicyConfig = Pick<

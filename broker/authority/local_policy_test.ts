@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import type { BrokerHost } from "@gateway/shared/config/broker_host";
 import { SAMPLE_HOST_KEY } from "@gateway/shared/testing/sample_policy";
+import type { BrokerHost } from "../host_config.ts";
 import { compileLocalPolicy, type LocalPolicyConfig } from "./local_policy.ts";
 
 const HOST: BrokerHost = { addr: "10.0.0.1:22", user: "deploy", host_key: SAMPLE_HOST_KEY };

@@ -1,10 +1,10 @@
 /** The classes of bugs that are known from sessions like these, a test for each that no other file names. */
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
-import { brokerConfig } from "@gateway/shared/config/broker";
 import { createMetrics } from "@gateway/shared/metrics";
 import { systemRandom } from "@gateway/shared/random";
 import type { SignerClient } from "../authority/signer_client.ts";
+import { brokerConfig } from "../config.ts";
 import { SessionFixture } from "../testing/session_fixture.ts";
 import type { OnOutput, ShellChannel } from "./shell_channel.ts";
 import { ShellLink } from "./shell_session.ts";

@@ -1,10 +1,10 @@
 import type { Clock } from "@gateway/shared/clock";
-import type { BrokerConfig } from "@gateway/shared/config/broker";
 import type { ServiceLogger } from "@gateway/shared/log";
 import type { Metrics } from "@gateway/shared/metrics";
 import type { Random } from "@gateway/shared/random";
 import { createRedactor } from "@gateway/shared/redact/redact";
 import type { OpenAuthority } from "../authority/load.ts";
+import type { BrokerConfig } from "../config.ts";
 import type { Events } from "../events.ts";
 import { createRecordingFile } from "../recording/file.ts";
 import type { Runs } from "../runs.ts";

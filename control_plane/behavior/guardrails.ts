@@ -1,9 +1,9 @@
 import type { Clock } from "@gateway/shared/clock";
-import type { BehaviorConfig, BehaviorMode } from "@gateway/shared/config/control_plane";
 import type { ServiceLogger } from "@gateway/shared/log";
+import type { BehaviorConfig, BehaviorMode } from "../config.ts";
 import type { StoredBaseline } from "../state/store.ts";
-import { type BaselineStore, BaselineWriter } from "./baseline_writer.ts";
 import { SteadyTime } from "../steady_time.ts";
+import { type BaselineStore, BaselineWriter } from "./baseline_writer.ts";
 import { type Baseline, type BehaviorRequest, type Finding, Tracker } from "./tracker.ts";
 
 /** What the guardrails say of a request. What happens then is the caller's part; in observe, nothing. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import type { BehaviorConfig, BehaviorMode } from "@gateway/shared/config/control_plane";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import type { BehaviorConfig, BehaviorMode } from "../config.ts";
 import { FakeBaselineStore } from "../testing/baseline_store.ts";
 import { Guardrails } from "./guardrails.ts";
 import { subjectOf } from "./subject.ts";

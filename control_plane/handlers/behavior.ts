@@ -1,4 +1,4 @@
-import type { ControlPlaneConfig } from "@gateway/shared/config/control_plane";
+import type { ControlPlaneConfig } from "../config.ts";
 import { subjectOf } from "../behavior/subject.ts";
 
 /** Who wants what, as the guardrails see it. */

@@ -1,11 +1,11 @@
 import type { Clock } from "@gateway/shared/clock";
-import type { ApprovalConfig } from "@gateway/shared/config/control_plane";
 import { AppError } from "@gateway/shared/errors";
 import { stringifyJson } from "@gateway/shared/json";
 import type { ServiceLogger } from "@gateway/shared/log";
 import type { Metrics } from "@gateway/shared/metrics";
 import type { Redactor } from "@gateway/shared/redact/redact";
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import type { ApprovalConfig } from "../config.ts";
 import { createApprovalLink } from "./approval_link.ts";
 import { pendingLine } from "./log_line.ts";
 import { type NotificationResult, Outbox } from "./outbox.ts";

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { inspect } from "node:util";
-import { type ApprovalConfig, controlPlaneConfig } from "@gateway/shared/config/control_plane";
 import { AppError } from "@gateway/shared/errors";
 import { parseJson } from "@gateway/shared/json";
 import { formatLogLine } from "@gateway/shared/log";
@@ -8,6 +7,7 @@ import { createMetrics } from "@gateway/shared/metrics";
 import { createRedactor } from "@gateway/shared/redact/redact";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import { type ApprovalConfig, controlPlaneConfig } from "../config.ts";
 import { createNotifier } from "./notifier.ts";
 import { HOSTILE_TEXTS } from "./testing/hostile_text.ts";
 import { RecordingLogger } from "./testing/recording_logger.ts";

@@ -1,5 +1,5 @@
-import { webhookUrlProblem } from "@gateway/shared/config/control_plane";
 import { AppError } from "@gateway/shared/errors";
+import { webhookUrlProblem } from "../config.ts";
 
 /**
  * Where notifications are posted to. Plain http is for this machine only: the commands of others would cross

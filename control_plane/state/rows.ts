@@ -1,4 +1,5 @@
 import {
+  checkStorable,
   type Parameters,
   readFlag,
   readInteger,
@@ -7,7 +8,6 @@ import {
   readTime,
   type Row,
 } from "@gateway/shared/state/columns";
-import { checkStorable } from "@gateway/shared/state/store";
 import { signRequest } from "@gateway/shared/wire/sign";
 import {
   type Approval,

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { AuditGate } from "@gateway/shared/audit/gate";
-import { type ControlPlaneConfig, controlPlaneConfig } from "@gateway/shared/config/control_plane";
 import { callerFromCertificate } from "@gateway/shared/http/caller";
 import { problemResponse } from "@gateway/shared/http/problem";
 import { parseJson } from "@gateway/shared/json";
@@ -11,6 +10,7 @@ import type { ApprovalRecord } from "@gateway/shared/wire/approval";
 import { createControlPlaneApp } from "../app.ts";
 import { ApprovalRegistry } from "../approval/registry.ts";
 import { Guardrails } from "../behavior/guardrails.ts";
+import { type ControlPlaneConfig, controlPlaneConfig } from "../config.ts";
 import { SignerClient } from "../signer_client.ts";
 import { MemoryControlStore } from "../state/memory.ts";
 import type { ControlStore } from "../state/store.ts";

@@ -1,5 +1,5 @@
-import type { ClientSection } from "@gateway/shared/config/client";
 import { AppError } from "@gateway/shared/errors";
+import type { ClientSection } from "../client_config.ts";
 import type { AddCommand } from "../context.ts";
 import { formatHosts, hostSummaries } from "../host_table.ts";
 import { addRemoteOptions, askSigner, REMOTE_HELP } from "../remote.ts";

@@ -1,10 +1,10 @@
 import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { systemClock } from "@gateway/shared/clock";
-import { brokerConfig } from "@gateway/shared/config/broker";
+import { brokerConfig } from "@gateway/broker/config";
 import { parseConfig } from "@gateway/shared/config/load";
 import { AppError } from "@gateway/shared/errors";
-import { brokerPermissions, brokerRunOptions } from "@gateway/shared/permissions/broker";
+import { brokerPermissions, brokerRunOptions } from "@gateway/broker/permissions";
 import { formatFlags } from "@gateway/shared/permissions/set";
 import { systemRandom } from "@gateway/shared/random";
 import { once, repeated } from "../arguments.ts";

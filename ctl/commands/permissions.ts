@@ -1,5 +1,5 @@
 import { Argument, Option } from "commander";
-import { BROKER_FRONTENDS, type BrokerFrontend } from "@gateway/shared/permissions/broker";
+import { BROKER_FRONTENDS, type BrokerFrontend } from "@gateway/broker/permissions";
 import { formatJson } from "@gateway/shared/permissions/set";
 import type { AddCommand } from "../context.ts";
 import { hintMissingConfig } from "../missing_config.ts";

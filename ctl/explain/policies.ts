@@ -1,4 +1,4 @@
-import type { SignerConfig } from "@gateway/shared/config/signer";
+import type { SignerConfig } from "@gateway/signer/config";
 import type { CommandPolicy, HostPolicy } from "@gateway/shared/policy/model";
 
 /** A command policy that holds for a host, and why it does. */

@@ -1,7 +1,7 @@
-import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/shared/config/broker";
-import { clientConfig } from "@gateway/shared/config/client";
+import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/broker/config";
 import { parseConfig } from "@gateway/shared/config/load";
-import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/shared/config/signer";
+import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
+import { clientConfig } from "../client_config.ts";
 import { certificatePath, keyPath, type Layout } from "./layout.ts";
 import type { InitHost, InitListeners } from "./options.ts";
 

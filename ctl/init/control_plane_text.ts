@@ -1,4 +1,4 @@
-import { controlPlaneConfig } from "@gateway/shared/config/control_plane";
+import { controlPlaneConfig } from "@gateway/control-plane/config";
 import { parseConfig } from "@gateway/shared/config/load";
 import { APPROVAL_WAIT_SECONDS, type ConfigChoices, quote } from "./config_text.ts";
 import { approvalsUrl, certificatePath, keyPath, type Layout } from "./layout.ts";

@@ -1,4 +1,4 @@
-import { BROKER_FRONTENDS, type BrokerFrontend } from "@gateway/shared/permissions/broker";
+import { BROKER_FRONTENDS, type BrokerFrontend } from "@gateway/broker/permissions";
 import { quoteWord } from "../shell_word.ts";
 import type { BrokerRoute } from "./config_text.ts";
 import { approvalsUrl, BUNDLE_PASSWORD, type Layout } from "./layout.ts";

@@ -53,6 +53,14 @@ export interface PermissionJson {
   readonly sys?: readonly string[];
 }
 
+/** Where a service's config file lies, and where its relative paths start. */
+export interface ServiceLocation {
+  /** The config file; relative to `workingFolder` when not absolute. */
+  readonly configPath: string;
+  /** The absolute working folder of the process. */
+  readonly workingFolder: string;
+}
+
 /** How a process is run, beside what it may do. */
 export interface RunOptions {
   /**

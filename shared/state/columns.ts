@@ -14,6 +14,7 @@
  *
  * @module
  */
+import { AppError } from "../errors.ts";
 
 /** A row as the database gives it: by column, integers as bigint, texts as bytes. */
 export type Row = Readonly<Record<string, unknown>>;
@@ -103,6 +104,17 @@ export function readStrings(row: Row, column: string): readonly string[] {
     if (typeof item === "string") return item;
     throw new TypeError(`column ${column} is not a list of texts`);
   });
+}
+
+/**
+ * Refuses text that a database could give back shorter than it took it: a scope cut off at a NUL would be
+ * another's, or everyone's.
+ *
+ * @throws {AppError} `internal`
+ */
+export function checkStorable(texts: readonly string[]): void {
+  if (texts.every((text) => text.isWellFormed() && !text.includes("\0"))) return;
+  throw new AppError("internal", "The change could not be stored: a text in it is not storable");
 }
 
 /** A text column for a warning, whatever is in it. */

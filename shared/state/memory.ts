@@ -14,7 +14,8 @@ import { AppError } from "../errors.ts";
 import type { Freeze } from "../policy/freeze.ts";
 import type { Grant } from "../policy/grants.ts";
 import type { FreezeSubject } from "../wire/freeze.ts";
-import { checkStorable, isScopedTo, type StateStore } from "./store.ts";
+import { checkStorable } from "./columns.ts";
+import { isScopedTo, type StateStore } from "./store.ts";
 
 /** A {@linkcode StateStore} in memory. */
 export class MemoryStore implements StateStore {

@@ -16,8 +16,15 @@ import type { Freeze } from "../policy/freeze.ts";
 import type { Grant } from "../policy/grants.ts";
 import { quoteText } from "../quote.ts";
 import { FREEZE_KINDS, type FreezeKind } from "../wire/freeze.ts";
-import { type Parameters, readFlag, readStrings, readText, readTime, type Row } from "./columns.ts";
-import { checkStorable } from "./store.ts";
+import {
+  checkStorable,
+  type Parameters,
+  readFlag,
+  readStrings,
+  readText,
+  readTime,
+  type Row,
+} from "./columns.ts";
 
 /** The text columns of `grants`. */
 export const GRANT_TEXTS = [

@@ -14,7 +14,6 @@
  *
  * @module
  */
-import { AppError } from "../errors.ts";
 import type { Freeze } from "../policy/freeze.ts";
 import type { Grant } from "../policy/grants.ts";
 import type { FreezeSubject } from "../wire/freeze.ts";
@@ -89,15 +88,4 @@ export function isScopedTo(
 ): boolean {
   if (value === "") return false;
   return (kind === "caller" && caller === value) || (kind === "end_user" && endUser === value);
-}
-
-/**
- * Refuses text that a database could give back shorter than it took it: a scope cut off at a NUL would be
- * another's, or everyone's.
- *
- * @throws {AppError} `internal`
- */
-export function checkStorable(texts: readonly string[]): void {
-  if (texts.every((text) => text.isWellFormed() && !text.includes("\0"))) return;
-  throw new AppError("internal", "The change could not be stored: a text in it is not storable");
 }

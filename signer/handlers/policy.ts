@@ -1,5 +1,5 @@
 import { z } from "@zod/zod";
-import type { SignerConfig } from "@gateway/shared/config/signer";
+import type { SignerConfig } from "../config.ts";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { readJsonBody } from "@gateway/shared/http/body";
 import type { Peer } from "@gateway/shared/http/mtls_server";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { AuditGate } from "@gateway/shared/audit/gate";
 import { parsePemCaKey } from "@gateway/shared/ca/pem";
 import { ChangeLock } from "@gateway/shared/change_lock";
-import { type SignerConfig, signerConfig } from "@gateway/shared/config/signer";
+import { type SignerConfig, signerConfig } from "../config.ts";
 import { callerFromCertificate } from "@gateway/shared/http/caller";
 import { problemResponse } from "@gateway/shared/http/problem";
 import { parseJson } from "@gateway/shared/json";

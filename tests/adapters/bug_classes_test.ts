@@ -1,7 +1,7 @@
 /** Known classes of bugs that need a file system to show themselves. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { editPath } from "@gateway/shared/config/edit_path";
+import { editPath } from "@gateway/signer/config";
 import { SET_UP_ENTRIES } from "../../ctl/init/layout.ts";
 import manifest from "../../deno.json" with { type: "json" };
 import { openConfigFile } from "../../signer/config_file.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { parsePemCaKey } from "@gateway/shared/ca/pem";
-import type { BrokerHost } from "@gateway/shared/config/broker_host";
+import type { BrokerHost } from "../../broker/host_config.ts";
 import { parseCertificate } from "@gateway/shared/ssh/certificate";
 import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/private_key";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";

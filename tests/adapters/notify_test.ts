@@ -5,7 +5,7 @@ import { RecordingLogger } from "../../control_plane/notify/testing/recording_lo
 import { APPROVAL_ID, sampleApproval } from "../../control_plane/notify/testing/sample_approval.ts";
 import { createWebhookSigner } from "../../control_plane/notify/signature.ts";
 import { type Clock, systemClock } from "@gateway/shared/clock";
-import type { ApprovalConfig, NotifierName } from "@gateway/shared/config/control_plane";
+import type { ApprovalConfig, NotifierName } from "@gateway/control-plane/config";
 import { createMetrics, type Metrics } from "@gateway/shared/metrics";
 import { createRedactor } from "@gateway/shared/redact/redact";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";

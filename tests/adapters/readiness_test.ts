@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { Server } from "node:net";
 import { systemClock } from "@gateway/shared/clock";
-import { brokerConfig } from "@gateway/shared/config/broker";
+import { brokerConfig } from "@gateway/broker/config";
 import { loadConfig } from "@gateway/shared/config/load";
 import { systemRandom } from "@gateway/shared/random";
 import { serveHttp } from "../../broker/serve_http.ts";

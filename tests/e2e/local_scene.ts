@@ -1,6 +1,6 @@
 import { parsePemCaKey } from "@gateway/shared/ca/pem";
 import { parseJson } from "@gateway/shared/json";
-import type { BrokerFrontend } from "@gateway/shared/permissions/broker";
+import type { BrokerFrontend } from "@gateway/broker/permissions";
 import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/private_key";
 import { formatPublicKey } from "@gateway/shared/ssh/public_key";
 import { createCertificateAuthority, issueLeaf, type X509Authority } from "../../ctl/init/x509.ts";

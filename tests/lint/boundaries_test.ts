@@ -60,6 +60,42 @@ Deno.test.each<Row>([
     rule: "imports",
   },
   {
+    name: "a member's contract in a service",
+    file: "broker/a.ts",
+    source: 'import "@gateway/signer/config";',
+    rule: "imports",
+  },
+  {
+    name: "a member's contract in shared",
+    file: "shared/log.ts",
+    source: `${MODULE}import type { A } from "@gateway/signer/config";`,
+    rule: "imports",
+  },
+  {
+    name: "a member's contract by its path",
+    file: "ctl/a.ts",
+    source: 'import "../signer/config.ts";',
+    rule: "imports",
+  },
+  {
+    name: "a member's inside in a tool",
+    file: "ctl/a.ts",
+    source: 'import "@gateway/signer/snapshot";',
+    rule: "imports",
+  },
+  {
+    name: "a member in deploy",
+    file: "deploy/a.ts",
+    source: 'import "../signer/app.ts";',
+    rule: "imports",
+  },
+  {
+    name: "a program in another file of deploy",
+    file: "deploy/compile.ts",
+    source: 'import "../broker/main.ts";',
+    rule: "imports",
+  },
+  {
     name: "a member in shared",
     file: "shared/log.ts",
     source: `${MODULE}import "../signer/a.ts";`,
@@ -126,6 +162,21 @@ Deno.test.each<Row>([
     name: "any member in tests",
     file: "tests/e2e/a.ts",
     source: 'import "../../signer/a.ts"; import "../../ctl/a.ts";',
+  },
+  {
+    name: "a member's contract in a tool",
+    file: "ctl/a.ts",
+    source: 'import "@gateway/control-plane/config"; import "@gateway/signer/permissions";',
+  },
+  {
+    name: "a member's contract in deploy",
+    file: "deploy/a.ts",
+    source: 'import type { A } from "@gateway/signer/config";',
+  },
+  {
+    name: "the programs in the one for everything",
+    file: "deploy/gateway.ts",
+    source: 'import "../broker/main.ts"; await import("../ctl/program.ts");',
   },
   {
     name: "shared/testing in a test",

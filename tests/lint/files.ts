@@ -1,9 +1,19 @@
 /** The folder of the workspace, with a slash at its end. */
 const ROOT = new URL("../../", import.meta.url).pathname;
 
-const MEMBERS = ["signer", "control_plane", "broker", "shim", "ctl", "debate", "shared", "tests"] as const;
+const MEMBERS = [
+  "signer",
+  "control_plane",
+  "broker",
+  "shim",
+  "ctl",
+  "debate",
+  "deploy",
+  "shared",
+  "tests",
+] as const;
 
-/** A member of the workspace. */
+/** A member of the workspace, or `deploy`. */
 export type Member = (typeof MEMBERS)[number];
 
 /**
@@ -22,13 +32,8 @@ const PURE = [
   "shared/ca/select.ts",
   "shared/ca/vault_failure.ts",
   "shared/ca/vault_key.ts",
-  "shared/config/broker.ts",
-  "shared/config/broker_host.ts",
-  "shared/config/client.ts",
-  "shared/config/edit_path.ts",
   "shared/config/end_user_oidc.ts",
   "shared/config/comment_keys.ts",
-  "shared/config/control_plane.ts",
   "shared/config/json_notes.ts",
   "shared/config/json_pieces.ts",
   "shared/config/json_text.ts",
@@ -39,7 +44,6 @@ const PURE = [
   "shared/config/problems.ts",
   "shared/config/reference.ts",
   "shared/config/shape.ts",
-  "shared/config/signer.ts",
   "shared/config/signer_client.ts",
   "shared/envelope.ts",
   "shared/errors.ts",
@@ -61,11 +65,16 @@ const PURE = [
   "shared/steps.ts",
   "shared/visible.ts",
   "shared/wire/",
+  "broker/config.ts",
+  "broker/host_config.ts",
+  "broker/permissions.ts",
   "broker/authority/ignored_keys.ts",
   "broker/authority/local_policy.ts",
   "broker/recording/asciicast.ts",
   "broker/route.ts",
   "broker/sessions/shell_protocol.ts",
+  "control_plane/config.ts",
+  "control_plane/permissions.ts",
   "control_plane/approval/age_queue.ts",
   "control_plane/approval/approval.ts",
   "control_plane/approval/key.ts",
@@ -92,7 +101,10 @@ const PURE = [
   "control_plane/notify/teams_workflow.ts",
   "control_plane/notify/text.ts",
   "control_plane/notify/webhook_target.ts",
+  "signer/config.ts",
+  "signer/permissions.ts",
   "ctl/arguments.ts",
+  "ctl/client_config.ts",
   "ctl/edit/",
   "ctl/init/der.ts",
   "ctl/init/guide.ts",
@@ -150,6 +162,14 @@ const AMBIENT = [
   "shared/service.ts",
 ];
 
+/** The members that work with the others' contracts: they read and write configs, and start processes. */
+const TOOLS: readonly string[] = ["ctl", "deploy"];
+
+/** What the one program for everything is made of. */
+const PROGRAMS: Readonly<Record<string, readonly string[]>> = {
+  "deploy/gateway.ts": ["../broker/main.ts", "../ctl/program.ts"],
+};
+
 /** The topics of `shared` that the debate may use: it has nothing to do with access. */
 const DEBATE_TOPICS = [
   "config",
@@ -187,6 +207,12 @@ export function isPure(path: string): boolean {
 /** Whether a path may read the clock, chance and the environment, and end the process. */
 export function isAmbient(path: string): boolean {
   return isTest(path) || AMBIENT.includes(path) || /(?:^|\/)main\.ts$/.test(path);
+}
+
+/** Whether a file may import another member's contract under this name: `@gateway/signer/config`, or its permissions. */
+export function isContract(specifier: string, from: string): boolean {
+  return PROGRAMS[from]?.includes(specifier) === true ||
+    (TOOLS.includes(memberOf(from) ?? "") && /^@gateway\/[a-z-]+\/(?:config|permissions)$/.test(specifier));
 }
 
 /** Whether the debate may use a file of `shared`. */

@@ -1,4 +1,4 @@
-import { isForDebate, isPure, isTest, memberOf, relativePath, resolveImport } from "./files.ts";
+import { isContract, isForDebate, isPure, isTest, memberOf, relativePath, resolveImport } from "./files.ts";
 
 interface Import {
   readonly specifier: string;
@@ -73,7 +73,7 @@ function judge(from: string, imported: Import): string | undefined {
   if (target === undefined) return isPure(from) ? judgeBuiltIn(imported) : undefined;
   const [importer, owner] = [memberOf(from), memberOf(target)];
   if (importer === undefined || importer === "tests") return undefined;
-  if (owner !== importer && owner !== "shared") {
+  if (owner !== importer && owner !== "shared" && !isContract(specifier, from)) {
     return `${importer} may import shared and itself, not ${
       owner ?? target
     }: what two members agree on is a type in shared/wire`;

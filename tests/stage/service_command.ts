@@ -1,11 +1,11 @@
-import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/shared/config/broker";
-import { controlPlaneConfig } from "@gateway/shared/config/control_plane";
+import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/broker/config";
+import { controlPlaneConfig } from "@gateway/control-plane/config";
 import { loadConfig } from "@gateway/shared/config/load";
-import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/shared/config/signer";
-import { type BrokerFrontend, brokerPermissions, brokerRunOptions } from "@gateway/shared/permissions/broker";
-import { controlPlanePermissions } from "@gateway/shared/permissions/control_plane";
+import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
+import { type BrokerFrontend, brokerPermissions, brokerRunOptions } from "@gateway/broker/permissions";
+import { controlPlanePermissions } from "@gateway/control-plane/permissions";
 import { formatFlags, type PermissionSet } from "@gateway/shared/permissions/set";
-import { SIGNER_RUN_OPTIONS, signerPermissions } from "@gateway/shared/permissions/signer";
+import { SIGNER_RUN_OPTIONS, signerPermissions } from "@gateway/signer/permissions";
 
 /** The folder that holds the workspace's members. */
 export const ROOT = new URL("../../", import.meta.url).pathname;

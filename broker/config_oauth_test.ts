@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { brokerConfig } from "./broker.ts";
+import { brokerConfig } from "./config.ts";
 
 const CONFIG = {
   signer: { url: "https://127.0.0.1:9443", client_cert: "a", client_key: "b", ca: "c" },

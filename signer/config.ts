@@ -4,7 +4,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { signerConfig } from "@gateway/shared/config/signer";
+ * import { signerConfig } from "@gateway/signer/config";
  *
  * const result = signerConfig.safeParse({ host: {} });
  * assert.equal(result.success, false);
@@ -13,7 +13,7 @@
  * @module
  */
 import { z } from "@zod/zod";
-import { type CaKeyConfig, caKeyConfig } from "../ca/model.ts";
+import { type CaKeyConfig, caKeyConfig } from "@gateway/shared/ca/model";
 import {
   type CallerPolicy,
   callerPolicy,
@@ -22,9 +22,9 @@ import {
   type HostPolicy,
   hostPolicy,
   MAX_TTL_SECONDS,
-} from "../policy/model.ts";
-import { type EndUserOidcConfig, endUserOidcConfig } from "./end_user_oidc.ts";
-import { type RedactConfig, redactConfig } from "../redact/model.ts";
+} from "@gateway/shared/policy/model";
+import { type EndUserOidcConfig, endUserOidcConfig } from "@gateway/shared/config/end_user_oidc";
+import { type RedactConfig, redactConfig } from "@gateway/shared/redact/model";
 
 /** The signer's config after defaults. Paths are as written; relative ones are relative to the working directory. */
 export interface SignerConfig {
@@ -106,6 +106,11 @@ export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
   group_command_policies: z.record(z.string(), z.array(z.string())).default({})
     .describe("host group to names of command policies; _default applies to every host"),
 });
+
+/** Where the new text of the config is written before it takes the old one's place. */
+export function editPath(configPath: string): string {
+  return `${configPath}.new`;
+}
 
 /** The keys whose maps have an entry for every host, for `parseConfigSteps()`. */
 export const LARGE_SIGNER_KEYS: Readonly<Record<string, z.ZodType>> = { hosts };

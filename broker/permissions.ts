@@ -3,8 +3,8 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { brokerConfig } from "@gateway/shared/config/broker";
- * import { brokerPermissions } from "@gateway/shared/permissions/broker";
+ * import { brokerConfig } from "@gateway/broker/config";
+ * import { brokerPermissions } from "@gateway/broker/permissions";
  *
  * const config = brokerConfig.parse({
  *   signer: { url: "https://127.0.0.1:9443", client_cert: "broker.crt", client_key: "broker.key", ca: "ca.crt" },
@@ -21,12 +21,16 @@
  *
  * @module
  */
-import type { BrokerConfig } from "../config/broker.ts";
-import { addressPermissions, listenPermissions, urlPermissions } from "./address.ts";
-import { filePermissions } from "./audit_folder.ts";
-import { caKeyFiles, caKeyPermissions } from "./ca_keys.ts";
-import { mergeSets, type PermissionSet, type RunOptions } from "./set.ts";
-import type { ServiceLocation } from "./signer.ts";
+import { addressPermissions, listenPermissions, urlPermissions } from "@gateway/shared/permissions/address";
+import { filePermissions } from "@gateway/shared/permissions/audit_folder";
+import { caKeyFiles, caKeyPermissions } from "@gateway/shared/permissions/ca_keys";
+import {
+  mergeSets,
+  type PermissionSet,
+  type RunOptions,
+  type ServiceLocation,
+} from "@gateway/shared/permissions/set";
+import type { BrokerConfig } from "./config.ts";
 
 /** How agents reach a broker: HTTP with mTLS, MCP over standard input and output, or MCP over HTTP with tokens. */
 export const BROKER_FRONTENDS = ["serve-http", "serve-mcp", "serve-mcp-http"] as const;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { AppError } from "../errors.ts";
-import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "./broker.ts";
-import { parseConfig } from "./load.ts";
+import { AppError } from "@gateway/shared/errors";
+import { parseConfig } from "@gateway/shared/config/load";
+import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "./config.ts";
 
 const BASE = { audit_log: "log/audit.log", audit_key: "seed" };
 const SIGNER = { url: "https://127.0.0.1:9443", client_cert: "c", client_key: "k", ca: "a" };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { brokerConfig } from "../config/broker.ts";
-import { AppError } from "../errors.ts";
-import { brokerPermissions } from "./broker.ts";
+import { AppError } from "@gateway/shared/errors";
+import { brokerConfig } from "./config.ts";
+import { brokerPermissions } from "./permissions.ts";
 
 const HOST = { addr: "10.0.0.5:22", user: "deploy", host_key: "k" };
 const LOCAL = {

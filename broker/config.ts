@@ -4,7 +4,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { brokerConfig } from "@gateway/shared/config/broker";
+ * import { brokerConfig } from "@gateway/broker/config";
  *
  * assert.equal(brokerConfig.safeParse({ listen: 8443 }).success, false);
  * ```
@@ -12,13 +12,17 @@
  * @module
  */
 import { z } from "@zod/zod";
-import { type CaKeyConfig, caKeyConfig } from "../ca/model.ts";
-import { planCaKeys } from "../ca/select.ts";
-import { type CommandPolicy, commandPolicy, MAX_TTL_SECONDS } from "../policy/model.ts";
-import { type RedactConfig, redactConfig } from "../redact/model.ts";
-import { type BrokerHost, brokerHost } from "./broker_host.ts";
-import { type EndUserOidcConfig, endUserOidcConfig, isProviderUrl } from "./end_user_oidc.ts";
-import { SIGNER_CLIENT_SHAPE, type SignerClientConfig } from "./signer_client.ts";
+import { type CaKeyConfig, caKeyConfig } from "@gateway/shared/ca/model";
+import { planCaKeys } from "@gateway/shared/ca/select";
+import { type CommandPolicy, commandPolicy, MAX_TTL_SECONDS } from "@gateway/shared/policy/model";
+import { type RedactConfig, redactConfig } from "@gateway/shared/redact/model";
+import {
+  type EndUserOidcConfig,
+  endUserOidcConfig,
+  isProviderUrl,
+} from "@gateway/shared/config/end_user_oidc";
+import { SIGNER_CLIENT_SHAPE, type SignerClientConfig } from "@gateway/shared/config/signer_client";
+import { type BrokerHost, brokerHost } from "./host_config.ts";
 
 /** How the broker reaches the signer, or a control plane in front of it. */
 export interface BrokerSignerConfig extends SignerClientConfig {

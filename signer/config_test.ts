@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { z } from "@zod/zod";
-import { AppError } from "../errors.ts";
-import { parseConfig } from "./load.ts";
-import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "./signer.ts";
+import { AppError } from "@gateway/shared/errors";
+import { parseConfig } from "@gateway/shared/config/load";
+import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "./config.ts";
 
 const SIGNER = { what: "signer config", source: "signer.json", schema: signerConfig } as const;
 const REQUIRED =

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { z } from "@zod/zod";
-import { AppError } from "../errors.ts";
-import { finish } from "../steps.ts";
-import { parseConfigSteps } from "./load.ts";
-import { LARGE_SIGNER_KEYS, signerConfig, UNSUPPORTED_SIGNER_KEYS } from "./signer.ts";
+import { AppError } from "@gateway/shared/errors";
+import { finish } from "@gateway/shared/steps";
+import { parseConfigSteps } from "@gateway/shared/config/load";
+import { LARGE_SIGNER_KEYS, signerConfig, UNSUPPORTED_SIGNER_KEYS } from "./config.ts";
 
 const HOST = `"addr":"h:22","user":"u","host_key":"k"`;
 

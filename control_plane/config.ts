@@ -4,7 +4,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { controlPlaneConfig } from "@gateway/shared/config/control_plane";
+ * import { controlPlaneConfig } from "@gateway/control-plane/config";
  *
  * assert.equal(controlPlaneConfig.safeParse({ listen: 7443 }).success, false);
  * ```
@@ -12,8 +12,8 @@
  * @module
  */
 import { z } from "@zod/zod";
-import { type RedactConfig, redactConfig } from "../redact/model.ts";
-import { type SignerClientConfig, signerClientConfig } from "./signer_client.ts";
+import { type RedactConfig, redactConfig } from "@gateway/shared/redact/model";
+import { type SignerClientConfig, signerClientConfig } from "@gateway/shared/config/signer_client";
 
 /** Whom a pending approval is told to. */
 export const NOTIFIERS = ["log", "webhook", "teams"] as const;

@@ -3,8 +3,8 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { signerConfig } from "@gateway/shared/config/signer";
- * import { signerPermissions } from "@gateway/shared/permissions/signer";
+ * import { signerConfig } from "@gateway/signer/config";
+ * import { signerPermissions } from "@gateway/signer/permissions";
  *
  * const config = signerConfig.parse({
  *   listen: "127.0.0.1:9443",
@@ -22,14 +22,18 @@
  *
  * @module
  */
-import type { SignerConfig } from "../config/signer.ts";
 import { resolve } from "node:path";
-import { editPath } from "../config/edit_path.ts";
-import { listenPermissions, urlPermissions } from "./address.ts";
-import { filePermissions } from "./audit_folder.ts";
-import { caKeyFiles, caKeyPermissions } from "./ca_keys.ts";
-import { mergeSets, type PermissionSet, type RunOptions } from "./set.ts";
-import { stateFilePermissions } from "./state_file.ts";
+import { editPath, type SignerConfig } from "./config.ts";
+import { listenPermissions, urlPermissions } from "@gateway/shared/permissions/address";
+import { filePermissions } from "@gateway/shared/permissions/audit_folder";
+import { caKeyFiles, caKeyPermissions } from "@gateway/shared/permissions/ca_keys";
+import {
+  mergeSets,
+  type PermissionSet,
+  type RunOptions,
+  type ServiceLocation,
+} from "@gateway/shared/permissions/set";
+import { stateFilePermissions } from "@gateway/shared/permissions/state_file";
 
 /**
  * How a signer is run. Each reload of a large config leaves garbage: left to itself V8 lets that of ten reloads of
@@ -37,14 +41,6 @@ import { stateFilePermissions } from "./state_file.ts";
  * each time requests wait for 20 ms.
  */
 export const SIGNER_RUN_OPTIONS: RunOptions = { heapGrowingPercent: 100 };
-
-/** Where a service's config file lies, and where its relative paths start. */
-export interface ServiceLocation {
-  /** The config file; relative to `workingFolder` when not absolute. */
-  readonly configPath: string;
-  /** The absolute working folder of the process. */
-  readonly workingFolder: string;
-}
 
 /**
  * The files the config names, read-only; the audit log's folder; the state database; the listeners. Where admins

@@ -3,8 +3,8 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { controlPlaneConfig } from "@gateway/shared/config/control_plane";
- * import { controlPlanePermissions } from "@gateway/shared/permissions/control_plane";
+ * import { controlPlaneConfig } from "@gateway/control-plane/config";
+ * import { controlPlanePermissions } from "@gateway/control-plane/permissions";
  *
  * const config = controlPlaneConfig.parse({
  *   listen: "127.0.0.1:7443",
@@ -22,12 +22,11 @@
  *
  * @module
  */
-import type { ControlPlaneConfig } from "../config/control_plane.ts";
-import { listenPermissions, urlPermissions } from "./address.ts";
-import { filePermissions } from "./audit_folder.ts";
-import { mergeSets, type PermissionSet } from "./set.ts";
-import type { ServiceLocation } from "./signer.ts";
-import { stateFilePermissions } from "./state_file.ts";
+import { listenPermissions, urlPermissions } from "@gateway/shared/permissions/address";
+import { filePermissions } from "@gateway/shared/permissions/audit_folder";
+import { mergeSets, type PermissionSet, type ServiceLocation } from "@gateway/shared/permissions/set";
+import { stateFilePermissions } from "@gateway/shared/permissions/state_file";
+import type { ControlPlaneConfig } from "./config.ts";
 
 /**
  * The files the config names, read-only; the audit log's folder; the state database; the listeners; the signer.

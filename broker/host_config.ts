@@ -4,7 +4,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { brokerHost } from "@gateway/shared/config/broker_host";
+ * import { brokerHost } from "./host_config.ts";
  *
  * assert.equal(brokerHost.parse({ addr: "10.0.0.5:22" }).addr, "10.0.0.5:22");
  * assert.equal(brokerHost.safeParse({ addr: "10.0.0.5:22", max_ttl_seconds: 60 }).success, false);
@@ -13,7 +13,7 @@
  * @module
  */
 import { z } from "@zod/zod";
-import { type CommandPolicy, commandPolicy } from "../policy/model.ts";
+import { type CommandPolicy, commandPolicy } from "@gateway/shared/policy/model";
 
 /** A host in the broker's own config. */
 export interface BrokerHost {

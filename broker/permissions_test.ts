@@ -1,0 +1,112 @@
+import assert from "node:assert/strict";
+import { brokerConfig } from "./config.ts";
+import { type BrokerFrontend, brokerPermissions } from "./permissions.ts";
+
+const BROKER = {
+  listen: "127.0.0.1:8443",
+  server_cert: "/etc/gateway/pki/http.crt",
+  server_key: "/etc/gateway/pki/http.key",
+  client_ca: "/etc/gateway/pki/mtls_ca.crt",
+  signer: {
+    url: "https://127.0.0.1:9443",
+    client_cert: "/etc/gateway/pki/broker.crt",
+    client_key: "/etc/gateway/pki/broker.key",
+    ca: "/etc/gateway/pki/mtls_ca.crt",
+  },
+  audit_log: "/var/log/broker/audit.log",
+  audit_key: "/etc/gateway/broker.seed",
+};
+
+const broker = (frontend: BrokerFrontend, changes: object = {}) =>
+  brokerPermissions(brokerConfig.parse({ ...BROKER, ...changes }), {
+    configPath: "/etc/gateway/config.json",
+    workingFolder: "/srv",
+    frontend,
+  });
+
+Deno.test("brokerPermissions() over HTTP grants the listener and its certificate", () => {
+  assert.deepEqual(broker("serve-http", { hosts: { web01: { addr: "10.0.0.5:22" } } }), {
+    read: [
+      "/etc/gateway/broker.seed",
+      "/etc/gateway/config.json",
+      "/etc/gateway/pki/broker.crt",
+      "/etc/gateway/pki/broker.key",
+      "/etc/gateway/pki/http.crt",
+      "/etc/gateway/pki/http.key",
+      "/etc/gateway/pki/mtls_ca.crt",
+      "/var/log/broker",
+    ],
+    write: ["/var/log/broker"],
+    net: ["10.0.0.5:22", "127.0.0.1:8443", "127.0.0.1:9443"],
+    ignoreEnv: "all",
+  });
+});
+
+Deno.test("brokerPermissions() over stdio grants no listener and no server key", () => {
+  const set = broker("serve-mcp", {
+    hosts: { web01: { addr: "10.0.0.5:22" } },
+    monitor_listen: "127.0.0.1:9180",
+  });
+  assert.deepEqual(set.net, ["10.0.0.5:22", "127.0.0.1:9180", "127.0.0.1:9443"]);
+  assert.deepEqual(set.read?.filter((path) => path.includes("http")), []);
+});
+
+Deno.test("brokerPermissions() with tokens grants the provider and no CA of clients", () => {
+  const set = broker("serve-mcp-http", {
+    listen: "127.0.0.1:8443",
+    server_cert: "/etc/gateway/pki/http.crt",
+    server_key: "/etc/gateway/pki/http.key",
+    client_ca: "/etc/gateway/pki/http_ca.crt",
+    hosts: { web01: { addr: "10.0.0.5:22" } },
+    oauth: { issuer: "https://login.example/realm", audience: "https://gateway.example" },
+  });
+  assert.deepEqual(set.net, ["10.0.0.5:22", "127.0.0.1:8443", "127.0.0.1:9443", "login.example:443"]);
+  assert.deepEqual(set.read?.filter((path) => path.includes("http")), [
+    "/etc/gateway/pki/http.crt",
+    "/etc/gateway/pki/http.key",
+  ]);
+});
+
+Deno.test("brokerPermissions() grants the provider to no frontend without tokens", () => {
+  const oauth = { issuer: "https://login.example", audience: "https://gateway.example" };
+  const hosts = { web01: { addr: "10.0.0.5:22" } };
+  for (const frontend of ["serve-http", "serve-mcp"] as const) {
+    assert.equal(JSON.stringify(broker(frontend, { oauth, hosts }).net).includes("login.example"), false);
+  }
+});
+
+Deno.test("brokerPermissions() grants any address only when the config names no host", () => {
+  assert.equal(broker("serve-mcp").net, "any");
+  assert.notEqual(broker("serve-mcp", { hosts: { a: { addr: "10.0.0.5:22" } } }).net, "any");
+});
+
+Deno.test.each([
+  { name: "over HTTP", frontend: "serve-http" as const },
+  { name: "over stdio", frontend: "serve-mcp" as const },
+  { name: "with tokens", frontend: "serve-mcp-http" as const },
+])("brokerPermissions() $name reaches no key of the signer", ({ frontend }) => {
+  const granted = broker(frontend).read ?? [];
+  const keys = ["/etc/gateway/pki/ssh_ca", "/etc/gateway/pki/signer.key", "/etc/gateway/audit.seed"];
+  const reached = keys.filter((key) => granted.some((path) => key === path || key.startsWith(`${path}/`)));
+  assert.deepEqual(reached, []);
+});
+
+Deno.test("brokerPermissions() lets the recordings' folder be written to and not read, and no key in it be changed", () => {
+  const config = brokerConfig.parse({ ...BROKER, session_recording_dir: "/etc/gateway" });
+  const { read, write, denyWrite } = brokerPermissions(config, {
+    configPath: "/etc/gateway/config.json",
+    workingFolder: "/",
+    frontend: "serve-mcp",
+  });
+  assert.deepEqual(write, ["/etc/gateway", "/var/log/broker"]);
+  assert.equal(read?.includes("/etc/gateway"), false);
+  for (const path of ["config.json", "broker.seed", "pki/broker.key"]) {
+    assert.ok(denyWrite?.includes(`/etc/gateway/${path}`), path);
+  }
+});
+
+Deno.test("brokerPermissions() refuses the root of the file system as the recordings' folder", () => {
+  const config = brokerConfig.parse({ ...BROKER, session_recording_dir: "/" });
+  const location = { configPath: "/c.json", workingFolder: "/", frontend: "serve-mcp" as const };
+  assert.throws(() => brokerPermissions(config, location), { code: "invalid_config" });
+});

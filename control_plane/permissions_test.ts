@@ -1,0 +1,72 @@
+import assert from "node:assert/strict";
+import { controlPlaneConfig } from "./config.ts";
+import { controlPlanePermissions } from "./permissions.ts";
+
+const CONTROL_PLANE = {
+  listen: ":7443",
+  server_cert: "/etc/gateway/pki/cp.crt",
+  server_key: "/etc/gateway/pki/cp.key",
+  client_ca: "/etc/gateway/pki/mtls_ca.crt",
+  signer: {
+    url: "https://127.0.0.1:9443",
+    client_cert: "/etc/gateway/pki/cp-client.crt",
+    client_key: "/etc/gateway/pki/cp-client.key",
+    ca: "/etc/gateway/pki/mtls_ca.crt",
+  },
+  audit_log: "/var/log/control-plane/audit.log",
+  audit_key: "/etc/gateway/cp.seed",
+};
+
+const controlPlane = (changes: object = {}) =>
+  controlPlanePermissions(controlPlaneConfig.parse({ ...CONTROL_PLANE, ...changes }), {
+    configPath: "/etc/gateway/control-plane.json",
+    workingFolder: "/srv",
+  });
+
+Deno.test("controlPlanePermissions() grants the files of the config, its log folder, its listener and the signer", () => {
+  assert.deepEqual(controlPlane(), {
+    read: [
+      "/etc/gateway/control-plane.json",
+      "/etc/gateway/cp.seed",
+      "/etc/gateway/pki/cp-client.crt",
+      "/etc/gateway/pki/cp-client.key",
+      "/etc/gateway/pki/cp.crt",
+      "/etc/gateway/pki/cp.key",
+      "/etc/gateway/pki/mtls_ca.crt",
+      "/var/log/control-plane",
+    ],
+    write: ["/var/log/control-plane"],
+    net: ["0.0.0.0:7443", "127.0.0.1:9443"],
+    ignoreEnv: "all",
+  });
+});
+
+Deno.test("controlPlanePermissions() grants the state database alone, and the monitor's listener", () => {
+  const { read, write, net } = controlPlane({ state_db: "state/cp.db", monitor_listen: "127.0.0.1:9170" });
+  assert.deepEqual(write, ["/srv/state/cp.db", "/var/log/control-plane"]);
+  assert.ok(read?.includes("/srv/state/cp.db"));
+  assert.deepEqual(net, ["0.0.0.0:7443", "127.0.0.1:9170", "127.0.0.1:9443"]);
+});
+
+Deno.test.each([
+  { name: "webhook", url: "https://hooks.example/x", net: "hooks.example:443" },
+  { name: "teams", url: "https://hooks.example:8443/x", net: "hooks.example:8443" },
+  { name: "webhook", url: "http://localhost/x", net: "localhost:80" },
+  { name: "webhook", url: "http://[::1]:8080/x", net: "[::1]:8080" },
+])("controlPlanePermissions() grants notifier $name to $url, and one variable", ({ name, url, net }) => {
+  const set = controlPlane({
+    approval: { notifier: name, webhook_url: url, webhook_secret_env: "HOOK_SECRET" },
+  });
+  assert.ok(Array.isArray(set.net) && set.net.includes(net), String(set.net));
+  assert.deepEqual(set.env, ["HOOK_SECRET"]);
+});
+
+Deno.test("controlPlanePermissions() grants nothing of a webhook that is not used", () => {
+  const approval = {
+    notifier: "log",
+    webhook_url: "https://hooks.example/x",
+    webhook_secret_env: "HOOK_SECRET",
+  };
+  const set = controlPlane({ approval });
+  assert.deepEqual([set.net, set.env], [["0.0.0.0:7443", "127.0.0.1:9443"], undefined]);
+});

@@ -1,0 +1,139 @@
+import assert from "node:assert/strict";
+import { signerConfig } from "./config.ts";
+import { AppError } from "@gateway/shared/errors";
+import type { PermissionSet } from "@gateway/shared/permissions/set";
+import { signerPermissions } from "./permissions.ts";
+
+const SIGNER = {
+  listen: ":9443",
+  server_cert: "/etc/gateway/pki/signer.crt",
+  server_key: "/etc/gateway/pki/signer.key",
+  client_ca: "/etc/gateway/pki/mtls_ca.crt",
+  ca_key: "/etc/gateway/pki/ssh_ca",
+  audit_log: "/var/log/signer/audit.log",
+  audit_key: "/etc/gateway/audit.seed",
+  monitor_listen: "127.0.0.1:9160",
+};
+
+const signer = (changes: object = {}, configPath = "/etc/gateway/signer.json") =>
+  signerPermissions(signerConfig.parse({ ...SIGNER, ...changes }), { configPath, workingFolder: "/srv" });
+
+const isInvalidConfig = (error: unknown) => error instanceof AppError && error.code === "invalid_config";
+
+Deno.test("signerPermissions() grants the files of the config, its log folder and its listeners", () => {
+  assert.deepEqual(signer(), {
+    read: [
+      "/etc/gateway/audit.seed",
+      "/etc/gateway/pki/mtls_ca.crt",
+      "/etc/gateway/pki/signer.crt",
+      "/etc/gateway/pki/signer.key",
+      "/etc/gateway/pki/ssh_ca",
+      "/etc/gateway/signer.json",
+      "/var/log/signer",
+    ],
+    write: ["/var/log/signer"],
+    net: ["0.0.0.0:9443", "127.0.0.1:9160"],
+    ignoreEnv: "all",
+  });
+});
+
+Deno.test.each<{ name: string; changes: Partial<typeof SIGNER>; config?: string; expected: PermissionSet }>([
+  {
+    name: "resolves relative paths against the working folder",
+    changes: { ca_key: "pki/ca", audit_log: "./log/../log/audit.log" },
+    config: "signer.json",
+    expected: { write: ["/srv/log"] },
+  },
+  {
+    name: "keeps files beside the log read-only",
+    changes: { audit_log: "/etc/gateway/audit.log" },
+    expected: {
+      write: ["/etc/gateway"],
+      denyWrite: [
+        "/etc/gateway/audit.seed",
+        "/etc/gateway/pki/mtls_ca.crt",
+        "/etc/gateway/pki/signer.crt",
+        "/etc/gateway/pki/signer.key",
+        "/etc/gateway/pki/ssh_ca",
+        "/etc/gateway/signer.json",
+      ],
+    },
+  },
+  {
+    name: "takes a folder whose name only begins alike for another",
+    changes: { audit_log: "/etc/gate/audit.log" },
+    expected: { write: ["/etc/gate"] },
+  },
+  {
+    name: "needs no network for a monitor that is off",
+    changes: { monitor_listen: "", listen: "[::1]:9443" },
+    expected: { net: ["[::1]:9443"], write: ["/var/log/signer"] },
+  },
+])("signerPermissions() $name", ({ changes, config, expected }) => {
+  const set = signer(changes, config);
+  assert.deepEqual({ ...set, ...expected }, set);
+  assert.equal(set.denyWrite?.length, expected.denyWrite?.length);
+  for (const path of [...set.read ?? [], ...set.write ?? []]) assert.match(path, /^\/[^.]/);
+});
+
+Deno.test.each<{ name: string; changes: Partial<typeof SIGNER> }>([
+  { name: "a log in the root folder", changes: { audit_log: "/audit.log" } },
+  { name: "a CA key that is the log", changes: { ca_key: "/var/log/signer/audit.log" } },
+  { name: "a certificate that is the log's folder", changes: { server_cert: "/var/log/signer/" } },
+  { name: "a listen address with a host name", changes: { listen: "signer.example:9443" } },
+])("signerPermissions() refuses $name", ({ changes }) => {
+  assert.throws(() => signer(changes), isInvalidConfig);
+});
+
+Deno.test("signerPermissions() wants an absolute working folder", () => {
+  const config = signerConfig.parse(SIGNER);
+  assert.throws(
+    () => signerPermissions(config, { configPath: "signer.json", workingFolder: "." }),
+    TypeError,
+  );
+});
+
+Deno.test("signerPermissions() lets a signer with admins write its config and the file that replaces it, no more", () => {
+  const { read, write } = signer({ reload_callers: ["operator"] });
+  assert.deepEqual(write, ["/etc/gateway/signer.json", "/etc/gateway/signer.json.new", "/var/log/signer"]);
+  assert.ok(!read?.includes("/etc/gateway"));
+});
+
+Deno.test("signerPermissions() grants the state database alone, not its folder", () => {
+  const { write } = signer({ state_db: "state/signer.db" });
+  assert.deepEqual(write, ["/srv/state/signer.db", "/var/log/signer"]);
+});
+
+Deno.test.each<{ name: string; key: object; expected: Partial<PermissionSet> }>([
+  {
+    name: "an agent: its socket and the public key",
+    key: { type: "agent", socket: "/run/agent.sock", public_key_path: "/etc/gateway/ca.pub" },
+    expected: { write: ["/run/agent.sock", "/var/log/signer"] },
+  },
+  {
+    name: "a vault with a client secret: vault, sign-in, one variable",
+    key: {
+      type: "akv",
+      vault_url: "https://kv.example",
+      key_name: "ca",
+      tenant_id: "t",
+      client_id: "c",
+      client_secret_env: "CA_SECRET",
+    },
+    expected: { env: ["CA_SECRET"], sys: ["osRelease"] },
+  },
+])("signerPermissions() grants for a CA key in $name", ({ key, expected }) => {
+  const set = signer({ ca_key: "", ca_keys: { _default: key } });
+  assert.deepEqual({ ...set, ...expected }, set);
+  assert.ok(!set.read?.includes("/etc/gateway/pki/ssh_ca"), "a key file that is not used is not readable");
+});
+
+Deno.test("signerPermissions() refuses an agent whose socket only the environment names", () => {
+  const key = { type: "agent", public_key_path: "/etc/gateway/ca.pub" };
+  assert.throws(() => signer({ ca_key: "", ca_keys: { _default: key } }), isInvalidConfig);
+});
+
+Deno.test("signerPermissions() grants the issuer of end users' tokens", () => {
+  const { net } = signer({ end_user_oidc: { issuer: "https://id.example/realm", audience: "a" } });
+  assert.ok(Array.isArray(net) && net.includes("id.example:443"));
+});
