@@ -4,10 +4,10 @@
  * @module
  */
 import { errorName } from "@gateway/shared/errors";
+import { within } from "@gateway/shared/within";
 import { cut } from "../graph/cut.ts";
 import { type NodeName, ROLES } from "../graph/state.ts";
 import { type Model, ModelError, type ModelReply, type ModelRequest } from "../models/model.ts";
-import { bounded } from "./bounded.ts";
 import { effortFor, type Run } from "./run.ts";
 
 /** Characters of one reply; a model that goes on after that is stopped. */
@@ -38,7 +38,7 @@ export async function callModel(run: Run, call: ModelCall): Promise<ModelReply> 
   const late = () =>
     new ModelError("timeout", `The model "${model.id}" did not answer within ${run.modelMs / 1000} s`);
   try {
-    const reply = await bounded(
+    const reply = await within(
       { clock: run.ports.clock, signal: run.signal, ms: run.modelMs, late },
       (signal) => {
         const running = model.complete(toRequest(run, call, stream, AbortSignal.any([signal, stream.full])));

@@ -4,6 +4,7 @@
  * @module
  */
 import { AppError, errorName } from "@gateway/shared/errors";
+import { Deadline, within } from "@gateway/shared/within";
 import { cut } from "../graph/cut.ts";
 import { formatFinalText } from "../graph/final_text.ts";
 import { labelsFor } from "../graph/labels.ts";
@@ -19,7 +20,6 @@ import {
   startState,
 } from "../graph/steps.ts";
 import { ModelError } from "../models/model.ts";
-import { bounded } from "./bounded.ts";
 import type { DebateOutcome, DebatePorts, DebateSetup } from "./debate.ts";
 import { moderate } from "./moderate.ts";
 import { openRun, type Run } from "./run.ts";
@@ -43,9 +43,10 @@ const MAX_COMMENT = 20_000;
  * then emits what ends a run: `run_cancelled` or `error` where it applies, and `run_finished`.
  */
 export async function runDebate(setup: DebateSetup, ports: DebatePorts): Promise<DebateOutcome> {
-  const timer = new AbortController();
-  const run = openRun(setup, ports, AbortSignal.any([ports.signal, timer.signal]));
-  const stopTimer = startTimer(setup, ports, timer);
+  const ms = setup.timeouts?.runMs;
+  const late = () => new AppError("timeout", `The run took longer than ${(ms ?? 0) / 1000} s`);
+  using deadline = new Deadline({ clock: ports.clock, ms, signal: ports.signal, late });
+  const run = openRun(setup, ports, deadline.signal);
   const debate = { state: startState(toTask(setup), setup.initial) };
   ports.emit({
     type: "run_started",
@@ -67,8 +68,6 @@ export async function runDebate(setup: DebateSetup, ports: DebatePorts): Promise
     const outcome = conclude(run, debate.state);
     if (ports.signal.aborted) return { ...outcome, status: "cancelled", finalText: "" };
     return { ...outcome, status: "error", finalText: "", error: describeError(run, error) };
-  } finally {
-    stopTimer();
   }
 }
 
@@ -133,8 +132,7 @@ async function takeStep(
 async function askOperator(run: Run, state: DebateState): Promise<DebateState> {
   const { clock, emit } = run.ports;
   const { round } = state;
-  const bound = { clock, signal: run.signal, ms: undefined, late: () => new Error("unbounded") };
-  const comment = await bounded(bound, () => {
+  const comment = await within({ clock, signal: run.signal }, () => {
     const waiting = run.ports.waitForComment(round);
     emit({ type: "awaiting_user_input", round });
     return waiting;
@@ -173,17 +171,6 @@ function conclude(run: Run, state: DebateState): Omit<DebateOutcome, "status" | 
 function toTask(setup: DebateSetup): DebateTask {
   const { topic, context, maxRounds, confidenceThreshold, earlyOut, compressHistory, language } = setup;
   return { topic, context, maxRounds, confidenceThreshold, earlyOut, compressHistory, language };
-}
-
-function startTimer({ timeouts }: DebateSetup, { clock }: DebatePorts, timer: AbortController): () => void {
-  const ms = timeouts?.runMs;
-  if (ms === undefined) return () => {};
-  const stop = new AbortController();
-  clock.sleep(ms, stop.signal).then(
-    () => timer.abort(new AppError("timeout", `The run took longer than ${ms / 1000} s`)),
-    () => {},
-  );
-  return () => stop.abort();
 }
 
 function describeError(run: Run, error: unknown): string {

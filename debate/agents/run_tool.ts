@@ -4,12 +4,12 @@
  * @module
  */
 import { AppError, AUDIT_UNAVAILABLE, errorName } from "@gateway/shared/errors";
+import { within } from "@gateway/shared/within";
 import type { ToolArgs } from "../events.ts";
 import { cut } from "../graph/cut.ts";
 import { type AgentNode, type CallApproval, ROLES } from "../graph/state.ts";
 import type { ToolCall } from "../models/model.ts";
 import type { Tool, ToolResult } from "../tools/tool.ts";
-import { bounded } from "./bounded.ts";
 import { instructionsFor } from "./instructions.ts";
 import type { Run } from "./run.ts";
 import { parseArguments } from "./tool_arguments.ts";
@@ -80,9 +80,7 @@ async function settle(run: Run, caller: Caller, call: ToolCall, callId: string):
 
 /** No answer but an approval lets a call pass. */
 async function askApproval(run: Run, { node }: Caller, tool: Tool, args: ToolArgs, callId: string) {
-  const late = () => new Error("unbounded");
-  const bound = { clock: run.ports.clock, signal: run.signal, ms: undefined, late };
-  const answer = await bounded(bound, (signal) =>
+  const answer = await within({ clock: run.ports.clock, signal: run.signal }, (signal) =>
     run.ports.approve({
       call_id: callId,
       tool_name: tool.name,
@@ -104,7 +102,7 @@ async function execute(run: Run, { node, round }: Caller, tool: Tool, args: Tool
   const bound = { clock, signal: run.signal, ms: run.toolMs, late: () => tooLate };
   let result: ToolResult;
   try {
-    result = await bounded(bound, (signal) => tool.run(args, { signal, runId: run.setup.runId }));
+    result = await within(bound, (signal) => tool.run(args, { signal, runId: run.setup.runId }));
   } catch (error) {
     result = { ok: false, text: `Tool error: ${describeFailure(run, tool, error, tooLate)}` };
   }

@@ -4,6 +4,7 @@
  * @module
  */
 import type { Clock } from "@gateway/shared/clock";
+import { within } from "@gateway/shared/within";
 import { ModelError } from "./model.ts";
 
 /** What {@linkcode exchangeJson} needs. */
@@ -35,29 +36,21 @@ const MAX_BYTES = 4 * 1024 * 1024;
  */
 export async function exchangeJson(exchange: JsonExchange): Promise<JsonAnswer> {
   const { fetch, clock, url, headers, form, signal } = exchange;
-  const over = new AbortController();
-  const cancel = () => over.abort(new ModelError("canceled", "the exchange with the provider was canceled"));
-  signal?.addEventListener("abort", cancel, { once: true });
-  if (signal?.aborted) cancel();
-  const done = new AbortController();
-  const late = new ModelError("timeout", `the provider gave no answer within ${TIMEOUT_MS / 1000} s`);
-  clock.sleep(TIMEOUT_MS, done.signal).then(() => over.abort(late), () => {});
+  const late = () => new ModelError("timeout", `the provider gave no answer within ${TIMEOUT_MS / 1000} s`);
+  const aborted = () => new ModelError("canceled", "the exchange with the provider was canceled");
   try {
-    over.signal.throwIfAborted();
-    const response = await fetch(url, {
-      headers: { ...headers, accept: "application/json" },
-      redirect: "manual",
-      signal: over.signal,
-      ...(form === undefined ? {} : { method: "POST", body: new URLSearchParams(form) }),
+    return await within({ clock, ms: TIMEOUT_MS, signal, late, aborted }, async (signal) => {
+      const response = await fetch(url, {
+        headers: { ...headers, accept: "application/json" },
+        redirect: "manual",
+        signal,
+        ...(form === undefined ? {} : { method: "POST", body: new URLSearchParams(form) }),
+      });
+      return { status: response.status, body: parse(await readText(response)) };
     });
-    return { status: response.status, body: parse(await readText(response)) };
   } catch (cause) {
-    over.signal.throwIfAborted();
     if (cause instanceof ModelError) throw cause;
     throw new ModelError("server", "the provider cannot be reached, or the connection broke", { cause });
-  } finally {
-    done.abort();
-    signal?.removeEventListener("abort", cancel);
   }
 }
 

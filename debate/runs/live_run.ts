@@ -5,6 +5,7 @@
  */
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
+import { within } from "@gateway/shared/within";
 import type { ApprovalAnswer, ApprovalCall } from "../agents/debate.ts";
 import type { CollectedContext } from "../context/collect.ts";
 import { EPHEMERAL, type RunEvent } from "../events.ts";
@@ -117,19 +118,14 @@ export class LiveRun {
   /** Asks the operator for a tool call, where that is wanted. */
   async approve(call: ApprovalCall): Promise<ApprovalAnswer> {
     const { call_id, tool_name, args, agent_node, agent_role } = call;
-    const { approvalTools, approvalTimeoutMs, clock } = this.#setup;
+    const { approvalTools, approvalTimeoutMs: ms, clock } = this.#setup;
     if (!this.#options.requireApproval || !approvalTools.has(tool_name)) return "auto";
-    const timer = new AbortController();
+    const { signal } = call;
     const answer = Promise.withResolvers<Resolution>();
-    const stop = () => answer.resolve("rejected");
-    if (call.signal.aborted) stop();
-    call.signal.addEventListener("abort", stop, { once: true });
     this.#approvals.set(call_id, answer.resolve);
-    clock.sleep(approvalTimeoutMs, timer.signal).then(() => answer.resolve("timeout"), () => {});
     this.emit({ type: "tool_approval_request", call_id, tool_name, args, agent_node, agent_role });
-    const resolution = await answer.promise;
-    timer.abort();
-    call.signal.removeEventListener("abort", stop);
+    const resolution = await within({ clock, ms, signal }, answer.promise)
+      .catch(() => signal.aborted ? "rejected" : "timeout");
     this.#approvals.delete(call_id);
     const approved = resolution === "approved";
     this.emit({ type: "tool_approval_resolved", call_id, approved, resolution });
@@ -157,16 +153,10 @@ export class LiveRun {
   async waitForComment(): Promise<string> {
     // What was turned off between the question and the wait needs no comment.
     if (!this.#options.pauseBetweenRounds) return "";
-    const timer = new AbortController();
+    const { clock, commentTimeoutMs: ms } = this.#setup;
     const answer = Promise.withResolvers<string>();
-    const stop = () => answer.resolve("");
-    if (this.signal.aborted) stop();
-    this.signal.addEventListener("abort", stop, { once: true });
     this.#answerPause = answer.resolve;
-    this.#setup.clock.sleep(this.#setup.commentTimeoutMs, timer.signal).then(stop, () => {});
-    const comment = await answer.promise;
-    timer.abort();
-    this.signal.removeEventListener("abort", stop);
+    const comment = await within({ clock, ms, signal: this.signal }, answer.promise).catch(() => "");
     this.#answerPause = undefined;
     return comment;
   }

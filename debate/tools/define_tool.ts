@@ -5,8 +5,8 @@
  * @module
  */
 import type { Clock } from "@gateway/shared/clock";
+import { Deadline, within } from "@gateway/shared/within";
 import { z } from "@zod/zod";
-import { bounded } from "../agents/bounded.ts";
 import { present, type Redact } from "./present.ts";
 import type { Tool, ToolContext } from "./tool.ts";
 
@@ -75,15 +75,9 @@ export function defineTool<T extends TimedArguments>(
     if (!checked.success) throw new ToolFailure(`Invalid arguments: ${listIssues(checked.error)}`);
     const seconds = Math.min(checked.data.timeout, MAX_TIMEOUT_SECONDS);
     const late = () => new ToolFailure(`No answer within ${seconds} s`);
-    return await bounded({ clock, signal, ms: seconds * 1000 + GRACE_MS, late }, async (ended) => {
-      const bound = new AbortController();
-      const timer = new AbortController();
-      clock.sleep(seconds * 1000, timer.signal).then(() => bound.abort(late()), () => {});
-      try {
-        return await run(checked.data, { signal: AbortSignal.any([ended, bound.signal]), seconds });
-      } finally {
-        timer.abort();
-      }
+    return await within({ clock, signal, ms: seconds * 1000 + GRACE_MS, late }, async (ended) => {
+      using deadline = new Deadline({ clock, signal: ended, ms: seconds * 1000, late });
+      return await run(checked.data, { signal: deadline.signal, seconds });
     });
   };
   return {

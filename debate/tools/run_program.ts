@@ -4,6 +4,7 @@
  * @module
  */
 import type { Clock } from "@gateway/shared/clock";
+import { within } from "@gateway/shared/within";
 
 /** A program to run. */
 export interface ProgramRequest {
@@ -70,34 +71,24 @@ export function createProgramRunner(clock: Clock): RunProgram {
     const full = Promise.withResolvers<"output">();
     const outputs = [child.stdout, child.stderr].map((stream) => new Output(stream, budget, full.resolve));
     const read = Promise.all(outputs.map((output) => output.done));
-    const aborted = Promise.withResolvers<"signal">();
-    const onAbort = () => aborted.resolve("signal");
-    signal.addEventListener("abort", onAbort, { once: true });
-    try {
-      const end = await Promise.race([child.status, full.promise, aborted.promise]);
-      const stopped = typeof end === "string" ? end : undefined;
-      if (stopped !== undefined) await killGroup(child);
-      const { code } = await child.status;
-      const timer = new AbortController();
-      const isOpen = await Promise.race([
-        read.then(() => false),
-        clock.sleep(LINGER_MS, timer.signal).then(() => true, () => true),
-      ]);
-      timer.abort();
-      // The group has no leader any more, but its members can still be told.
-      if (isOpen) await killGroup(child);
-      await Promise.all(outputs.map((output) => output.close()));
-      const [stdout = "", stderr = ""] = outputs.map((output) => output.text());
-      return {
-        kind: "ended",
-        stopped: stopped ?? (budget.left < 0 ? "output" : undefined),
-        code,
-        stdout,
-        stderr,
-      };
-    } finally {
-      signal.removeEventListener("abort", onAbort);
-    }
+    const running = Promise.race([child.status.then(() => undefined), full.promise]);
+    const stopped = await within({ clock, signal }, running).catch((error) => {
+      if (signal.aborted) return "signal" as const;
+      throw error;
+    });
+    if (stopped !== undefined) await killGroup(child);
+    const { code } = await child.status;
+    // The group has no leader any more, but its members can still be told.
+    await within({ clock, ms: LINGER_MS }, read).catch(() => killGroup(child));
+    await Promise.all(outputs.map((output) => output.close()));
+    const [stdout = "", stderr = ""] = outputs.map((output) => output.text());
+    return {
+      kind: "ended",
+      stopped: stopped ?? (budget.left < 0 ? "output" : undefined),
+      code,
+      stdout,
+      stderr,
+    };
   };
 }
 
@@ -146,7 +137,7 @@ class Output {
 
   async close(): Promise<void> {
     await this.#reader.cancel().catch(() => {});
-    await this.done.catch(() => {});
+    await this.done;
   }
 
   text(): string {

@@ -179,6 +179,7 @@ const DEBATE_TOPICS = [
   "redact",
   "atomic_file",
   "token_bucket",
+  "within",
   "testing/fake_clock",
 ];
 
