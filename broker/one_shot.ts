@@ -1,5 +1,6 @@
 import type { AuditEntry } from "@gateway/shared/audit/entry";
 import { AppError, errorText } from "@gateway/shared/errors";
+import { elevationLabel } from "@gateway/shared/policy/sudo_user";
 import type { HostInfo } from "@gateway/shared/wire/host";
 import type { WireDecision } from "@gateway/shared/wire/sign";
 import { audited } from "./audited.ts";
@@ -256,7 +257,7 @@ export function describeRequest(
     host: host?.addr ?? request.host,
     ...(host === undefined ? {} : { user: host.user }),
     command: request.command,
-    elevation: request.sudo ? `sudo:${request.sudoUser || "root"}` : "",
+    elevation: elevationLabel(request.sudo, request.sudoUser),
     pty: request.pty,
     dry_run: request.dryRun,
     ...(request.consent === undefined ? {} : { approved_via: request.consent.via }),

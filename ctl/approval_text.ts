@@ -1,3 +1,4 @@
+import { elevationLabel } from "@gateway/shared/policy/sudo_user";
 import { quoteText } from "@gateway/shared/quote";
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
 import { formatDuration } from "./duration.ts";
@@ -50,8 +51,8 @@ export function describeLearnTime(ttlSeconds: number): string {
   return `nobody is asked again for at most ${longest}, from when the broker collects it and the signer learns it`;
 }
 
-function describeElevation({ sudo, sudo_user: user }: ApprovalRecord): string {
-  return sudo === true ? `sudo:${user || "root"}` : "none";
+function describeElevation({ sudo, sudo_user }: ApprovalRecord): string {
+  return elevationLabel(sudo, sudo_user) || "none";
 }
 
 function describeDecision({ decided_by: by, decided_at: at }: ApprovalRecord): string | undefined {

@@ -1,6 +1,7 @@
 import type { AuditEntry } from "@gateway/shared/audit/entry";
 import type { Clock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
+import { elevationLabel } from "@gateway/shared/policy/sudo_user";
 import { quoteText } from "@gateway/shared/quote";
 import type { Random } from "@gateway/shared/random";
 import type { HostInfo } from "@gateway/shared/wire/host";
@@ -214,7 +215,7 @@ function describe(request: OpenRequest, mode: string, host?: HostInfo): Omit<Aud
     host: host?.addr ?? request.host,
     ...(host === undefined ? {} : { user: host.user }),
     command: `mode=${mode}`,
-    elevation: request.sudo ? `sudo:${request.sudoUser || "root"}` : "",
+    elevation: elevationLabel(request.sudo, request.sudoUser),
     pty: mode === "pty",
   };
 }

@@ -1,4 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
+import { canonicalSudoUser } from "@gateway/shared/policy/sudo_user";
 import { quoteText } from "@gateway/shared/quote";
 import { visibleText } from "@gateway/shared/visible";
 import type { Events } from "../events.ts";
@@ -43,7 +44,7 @@ export async function executeWithConsent(
 
 /** Shows the exact command: nothing in it can hide, steer a terminal or end the quotes. */
 function questionFor({ command, host, sudo, sudoUser, pty }: ExecuteRequest, rule: string): string {
-  const elevation = sudo ? ` with sudo as ${quoteText(sudoUser || "root")}` : "";
+  const elevation = sudo ? ` with sudo as ${quoteText(canonicalSudoUser(sudo, sudoUser))}` : "";
   const terminal = pty ? " in a terminal" : "";
   return `Approve running ${quoteText(command)} on ${quoteText(host)}${elevation}${terminal}? ` +
     `Host policy requires approval (${visibleText(rule)}).`;

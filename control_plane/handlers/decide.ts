@@ -1,9 +1,9 @@
 import type { AuditEntry } from "@gateway/shared/audit/entry";
 import { AppError } from "@gateway/shared/errors";
+import { elevationLabel } from "@gateway/shared/policy/sudo_user";
 import type { ApprovalDecision, ApprovalRecord } from "@gateway/shared/wire/approval";
 import type { ControlPlanePorts } from "../app.ts";
 import { type Approval, nothingToLearn } from "../approval/approval.ts";
-import { elevationOf } from "./elevation.ts";
 
 /** An approver's decision on one approval. */
 export interface DecideRequest {
@@ -73,7 +73,7 @@ export function entryOf(approval: Approval, approvedBy: string): Omit<AuditEntry
     caller: approval.caller,
     host: approval.host,
     command: approval.command,
-    elevation: elevationOf(approval),
+    elevation: elevationLabel(approval.sudo, approval.sudoUser),
     policy_rule: approval.rule,
     anomaly: approval.anomalies.join(","),
     approval_id: approval.id,

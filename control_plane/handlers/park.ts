@@ -1,10 +1,10 @@
 import { AppError } from "@gateway/shared/errors";
+import { elevationLabel } from "@gateway/shared/policy/sudo_user";
 import type { ApprovalParked } from "@gateway/shared/wire/approval";
 import type { SignRequest } from "@gateway/shared/wire/sign";
 import type { ControlPlanePorts } from "../app.ts";
 import type { ApprovalDraft } from "../approval/approval.ts";
 import { answer } from "./answer.ts";
-import { elevationOf } from "./elevation.ts";
 
 /** Why a request waits for a human. */
 export interface ParkReason {
@@ -26,7 +26,7 @@ export async function park(
     caller,
     host: request.host,
     command: request.command,
-    elevation: elevationOf({ sudo: request.sudo, sudoUser: request.sudo_user }),
+    elevation: elevationLabel(request.sudo, request.sudo_user),
     policy_rule: reason.rule,
     anomaly: reason.anomalies.join(","),
   };

@@ -2,6 +2,7 @@ import type { AuditEntry } from "@gateway/shared/audit/entry";
 import { AppError } from "@gateway/shared/errors";
 import { readJsonBody } from "@gateway/shared/http/body";
 import type { Peer } from "@gateway/shared/http/mtls_server";
+import { elevationLabel } from "@gateway/shared/policy/sudo_user";
 import { type SignRequest, signRequest } from "@gateway/shared/wire/sign";
 import type { ControlPlanePorts } from "../app.ts";
 import { BEHAVIOR_RULE } from "../approval/approval.ts";
@@ -11,7 +12,6 @@ import { requireSigner } from "../roles.ts";
 import { faultOf, type SignerAnswer } from "../signer_client.ts";
 import { answer } from "./answer.ts";
 import { behaviorOf } from "./behavior.ts";
-import { elevationOf } from "./elevation.ts";
 import { park } from "./park.ts";
 
 const MAX_BODY_BYTES = 64 * 1024;
@@ -150,6 +150,6 @@ function failureOf({ code }: AppError): string {
 
 /** What all records of a request say. */
 function entryOf({ caller, request }: Asked): Omit<AuditEntry, "outcome"> {
-  const { host, command, sudo, sudo_user: sudoUser } = request;
-  return { caller, host, command, elevation: elevationOf({ sudo, sudoUser }) };
+  const { host, command, sudo, sudo_user } = request;
+  return { caller, host, command, elevation: elevationLabel(sudo, sudo_user) };
 }

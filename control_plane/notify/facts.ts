@@ -1,3 +1,4 @@
+import { canonicalSudoUser } from "@gateway/shared/policy/sudo_user";
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
 import { plainLine } from "./text.ts";
 
@@ -23,7 +24,7 @@ export function factsOf(record: ApprovalRecord): readonly Fact[] {
     ["Command", record.command],
     ["Caller (broker)", record.caller],
     ["End user", record.end_user],
-    ["Elevation", record.sudo === true ? `sudo → ${record.sudo_user || "root"}` : undefined],
+    ["Elevation", record.sudo === true ? `sudo → ${canonicalSudoUser(true, record.sudo_user)}` : undefined],
     ["Access", record.access?.join(", ")],
     ["Policy rule", record.rule],
     ["Anomalies", record.anomalies?.join(", ")],

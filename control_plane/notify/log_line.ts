@@ -1,3 +1,4 @@
+import { elevationLabel } from "@gateway/shared/policy/sudo_user";
 import { quoteText } from "@gateway/shared/quote";
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
 import { MAX_COMMAND_LENGTH, MAX_VALUE_LENGTH } from "./facts.ts";
@@ -11,7 +12,6 @@ const BARE = /^[\w.@:/+-]*$/;
  */
 export function pendingLine(record: ApprovalRecord): string {
   const { id, caller, end_user = "", host, command, sudo, sudo_user, access, rule = "" } = record;
-  const elevation = sudo === true ? `sudo:${sudo_user || "root"}` : "none";
   const fields = Object.entries({ id, caller, user: end_user, host }).map(([key, value]) =>
     field(key, value)
   );
@@ -19,7 +19,7 @@ export function pendingLine(record: ApprovalRecord): string {
     "[approval] PENDING",
     ...fields,
     `cmd=${quoteText(cutText(command, MAX_COMMAND_LENGTH))}`,
-    field("elevation", elevation),
+    field("elevation", elevationLabel(sudo, sudo_user) || "none"),
     ...(access === undefined ? [] : [field("access", access.join("+"))]),
     field("rule", rule),
   ].join(" ");

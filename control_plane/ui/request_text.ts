@@ -1,3 +1,4 @@
+import { canonicalSudoUser } from "@gateway/shared/policy/sudo_user";
 import type { ApprovalRecord, ApprovalStatus } from "@gateway/shared/wire/approval";
 import { type Html, markup } from "./html.ts";
 import { showText } from "./shown_text.ts";
@@ -23,9 +24,10 @@ export function showStatus(status: ApprovalStatus): Html {
 
 /** What it runs as beyond the login on the host; it stands out. */
 export function showElevation({ sudo, sudo_user }: Pick<ApprovalRecord, "sudo" | "sudo_user">): Html {
-  if (sudo !== true) return markup`<span class="muted">none</span>`;
-  const user = sudo_user === undefined || sudo_user === "" ? "root" : sudo_user;
-  return markup`<span class="elevated">sudo as ${showText(user)}</span>`;
+  const user = canonicalSudoUser(sudo, sudo_user);
+  return user === ""
+    ? markup`<span class="muted">none</span>`
+    : markup`<span class="elevated">sudo as ${showText(user)}</span>`;
 }
 
 /** Whether the reader has asked for it, and so must not decide it. */

@@ -1,3 +1,4 @@
+import { elevationLabel } from "@gateway/shared/policy/sudo_user";
 import type { Command } from "commander";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
@@ -161,7 +162,7 @@ function describeRules(
   return [
     ...(allow.length > 0 ? [`allow[${allow.map(show).join(" | ")}]`] : []),
     ...(waives.length > 0 ? [`waive-approval[${waives.map(show).join(" | ")}]`] : []),
-    ...(sudo === true ? [`sudo:${user || "root"}`] : []),
+    ...(sudo === true ? [elevationLabel(sudo, user)] : []),
   ].join(" ");
 }
 

@@ -17,6 +17,7 @@
 import { quoteText } from "../quote.ts";
 import { parseScript } from "./shell.ts";
 import { shellQuote, singleQuote } from "./shell_quote.ts";
+import { canonicalSudoUser } from "./sudo_user.ts";
 
 const SUDO_USER = /^[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,31}$/;
 
@@ -56,7 +57,7 @@ export function resolveElevation(
       reason: `host ${quoteText(host.name)} does not allow elevation (allow_sudo=false)`,
     };
   }
-  const user = sudoUser === "" ? "root" : sudoUser;
+  const user = canonicalSudoUser(sudo, sudoUser);
   if (!isSudoUser(user)) return { kind: "denied", reason: `invalid sudo_user: ${quoteText(user)}` };
   if (user !== "root" && !host.allowedSudoUsers.has(user)) {
     return {
@@ -73,7 +74,7 @@ export function resolveElevation(
  * @throws {RangeError} when the name is not an account's, which the caller has to have checked.
  */
 export function elevationPrefix(sudoUser: string): string {
-  const user = sudoUser === "" ? "root" : sudoUser;
+  const user = canonicalSudoUser(true, sudoUser);
   if (!isSudoUser(user)) throw new RangeError("Cannot elevate to an account of this name");
   return user === "root" ? "sudo -n" : `sudo -n -u ${user}`;
 }

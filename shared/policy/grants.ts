@@ -51,7 +51,7 @@ export interface Grant {
   readonly endUser: string;
   /** Of a waiver: of the command elevated, or of the command not elevated. */
   readonly sudo: boolean;
-  /** Canonical ({@linkcode canonicalSudoUser}). */
+  /** As `canonicalSudoUser` gives it. */
   readonly sudoUser: string;
   /** Who gave it. */
   readonly approver: string;
@@ -153,12 +153,6 @@ export function findGrantedPatterns(
       admits(grant.endUser, wish.endUser)
     )
     .map(({ allow }) => allow);
-}
-
-/** The account that sudo changes to, in one spelling: empty without sudo, `root` where none is named. */
-export function canonicalSudoUser(sudo: boolean, sudoUser: string): string {
-  if (!sudo) return "";
-  return sudoUser === "" ? "root" : sudoUser;
 }
 
 /** A grant as it stands in the list; what is empty or false is absent. */

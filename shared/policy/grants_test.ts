@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { SAMPLE_NOW, sampleGrant, sampleGrants } from "../testing/sample_grant.ts";
 import {
   addGrant,
-  canonicalSudoUser,
   compileGrant,
   findGrantedPatterns,
   type Grant,
@@ -77,16 +76,6 @@ Deno.test("listActive() leaves the expired out and begins with the oldest", () =
   );
   assert.deepEqual(listActive(live).map(({ id }) => id), ["old", "a", "b"]);
   assert.deepEqual(listActive({ grants: NO_GRANTS, now: 0 }), []);
-});
-
-Deno.test.each([
-  { name: "no sudo", sudo: false, user: "", canonical: "" },
-  { name: "a user without sudo", sudo: false, user: "db", canonical: "" },
-  { name: "sudo without user", sudo: true, user: "", canonical: "root" },
-  { name: "sudo to root", sudo: true, user: "root", canonical: "root" },
-  { name: "sudo to another", sudo: true, user: "db", canonical: "db" },
-])("canonicalSudoUser() of $name is '$canonical' (I25)", ({ sudo, user, canonical }) => {
-  assert.equal(canonicalSudoUser(sudo, user), canonical);
 });
 
 Deno.test("toGrantInfo() omits what is empty, and writes times in whole seconds", () => {

@@ -15,6 +15,7 @@
  */
 import type { SignRequest } from "../wire/sign.ts";
 import type { SshIntent } from "./ssh.ts";
+import { elevationLabel } from "./sudo_user.ts";
 
 /** The intent that is decided about, of the effective caller. */
 export function intentOf(request: SignRequest, caller: string): SshIntent {
@@ -40,7 +41,7 @@ export function describeSignRequest(request: SignRequest): string {
   const tokens = [`role=${request.role}`, `purpose=${request.purpose}`];
   if (request.session_mode !== "") tokens.push(`session_mode=${request.session_mode}`);
   if (request.end_user !== "") tokens.push(`user=${request.end_user}`);
-  if (request.sudo) tokens.push(`elev=sudo:${request.sudo_user === "" ? "root" : request.sudo_user}`);
+  if (request.sudo) tokens.push(`elev=${elevationLabel(request.sudo, request.sudo_user)}`);
   if (request.pty) tokens.push("pty=1");
   if (request.file_transfer) tokens.push("ft=1");
   return tokens.join(" ");

@@ -61,6 +61,7 @@ import { type LiveGrants, NO_GRANTS } from "./grants.ts";
 import { decideHostCommand, type HostCommandVerdict } from "./host_command.ts";
 import { stopOnDisconnect } from "./stop_on_disconnect.ts";
 import { findEarlyDenial, findLateDenial } from "./ssh_gates.ts";
+import { elevationLabel } from "./sudo_user.ts";
 
 export { mayUseHost, visibleHosts } from "./rbac.ts";
 export { toWireDecision } from "./wire_decision.ts";
@@ -186,7 +187,7 @@ function allow({ host, intent, elevation, verdict }: {
     forceCommand: isTarget && isOneshot ? bakeCommand(host, intent, sudoPrefix) : "",
     elevationPrefix: isOneshot ? "" : sudoPrefix,
     sudoPrefix,
-    elevation: elevation === undefined ? "" : `sudo:${elevation.user}`,
+    elevation: elevationLabel(elevation !== undefined, elevation?.user),
     ttlSeconds: clampTtl(intent.ttlSeconds, host.maxTtlSeconds),
     requireApproval: verdict.requireApproval,
     approvalWaived: verdict.approvalWaived,

@@ -11,7 +11,8 @@
  * @module
  */
 import { LONGEST_GRANT_TTL_SECONDS } from "../wire/grant.ts";
-import { canonicalSudoUser, type Grant, type GrantSet, isActive, type LiveGrants } from "./grants.ts";
+import { type Grant, type GrantSet, isActive, type LiveGrants } from "./grants.ts";
+import { canonicalSudoUser } from "./sudo_user.ts";
 
 /** The command that would need approval, and who wants to run it how. */
 export interface GatedCommand {
