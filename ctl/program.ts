@@ -114,7 +114,8 @@ export async function runProgram(args: readonly string[], environment: Environme
   }
 }
 
-function createProgram(context: CommandContext): Command {
+/** The whole command tree; what a command is asked to do goes to `context`. */
+export function createProgram(context: CommandContext): Command {
   const helpWidth = Math.min(context.terminal.columns ?? LONGEST_HELP_LINE, LONGEST_HELP_LINE);
   const program = new Command("broker-ctl")
     .description(

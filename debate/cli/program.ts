@@ -42,7 +42,8 @@ export async function runProgram(args: readonly string[], environment: Environme
   }
 }
 
-function createProgram(
+/** The whole command tree. */
+export function createProgram(
   environment: Environment,
   args: readonly string[],
   end: (code: ExitCode) => void,

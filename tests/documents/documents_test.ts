@@ -1,0 +1,120 @@
+import assert from "node:assert/strict";
+import { systemRandom } from "@gateway/shared/random";
+import { createLayout } from "../../ctl/init/layout.ts";
+import { createKeyMaterial } from "../../ctl/init/material.ts";
+import { DEFAULT_LISTENERS } from "../../ctl/init/options.ts";
+import { planSetUp } from "../../ctl/init/plan.ts";
+import manifest from "../../deno.json" with { type: "json" };
+import { readCommands, readNamed, wordsOf } from "./extract.ts";
+import { EXAMPLES, findMistake, optionsOf, PROGRAMS } from "./programs.ts";
+
+const ROOT = new URL("../../", import.meta.url).pathname;
+const NOT_OURS = new Set(["node_modules", "dist", "coverage"]);
+
+function listFiles(folder = ""): string[] {
+  return [...Deno.readDirSync(`${ROOT}${folder}`)].flatMap(({ name, isDirectory }) => {
+    if (name.startsWith(".") || NOT_OURS.has(name)) return [];
+    return isDirectory ? listFiles(`${folder}${name}/`) : [`${folder}${name}`];
+  });
+}
+
+const FILES = listFiles();
+const FOLDERS = new Set(
+  FILES.flatMap((file) =>
+    file.split("/").slice(0, -1).map((_, depth, parts) => `${parts.slice(0, depth + 1).join("/")}/`)
+  ),
+);
+const DOCUMENTS = FILES.filter((file) => /(?:^|\/)(?:README|CONTRIBUTING)\.md$/.test(file));
+const TASKS = Object.keys(manifest.tasks);
+const PATH = /^~\/gateway\/|^(?:[\w.-]+\/)*(?:[\w.-]+\.(?:ts|md|txt|sh)|[\w.-]+\/)$|^[\w-]+\/[\w./-]+$/;
+
+/** What `init --dir ~/gateway` makes; documents name its files from the root, and from within. */
+const SET_UP = planSetUp(
+  createLayout("~/gateway"),
+  { route: "control_plane", listeners: DEFAULT_LISTENERS, hosts: [] },
+  await createKeyMaterial(systemRandom),
+).map(({ path }) => `~/gateway/${path}`);
+
+/** Whether a path of a document is there, seen from the document's folder or from the root. */
+function exists(path: string, document: string): boolean {
+  const folder = document.slice(0, document.lastIndexOf("/") + 1);
+  if (path.startsWith("~/gateway/")) return SET_UP.includes(path);
+  if (SET_UP.includes(`~/gateway/${path}`)) return true;
+  const names = path.endsWith("/") ? [path] : [path, `${path}.ts`, `${path}/`];
+  return [...FILES, ...FOLDERS].some((file) =>
+    names.some((name) => file === name || (file.startsWith(folder) && `/${file}`.endsWith(`/${name}`)))
+  );
+}
+
+/** What of a command line does not exist. */
+function mistakeOf(words: readonly string[]): string | undefined {
+  const [deno, verb, task = "", ...rest] = words;
+  if (deno === "deno" && verb === "task") {
+    const tasks = task.endsWith("*") ? TASKS.filter((name) => name.startsWith(task.slice(0, -1))) : [task];
+    if (!tasks.every((name) => TASKS.includes(name)) || tasks.length === 0) return `there is no task ${task}`;
+    return mistakeOf([task, ...rest]);
+  }
+  const program = PROGRAMS[words[0] ?? ""];
+  return program === undefined ? undefined : findMistake(program, words.slice(1));
+}
+
+/** Every option that one of our programs has, wherever it is. */
+const OPTIONS = new Set([...Object.values(PROGRAMS).flatMap(optionsOf), ...await otherOptions()]);
+
+/** Those of the programs that have no subcommand tree of their own; the usage text is what there is. */
+async function otherOptions(): Promise<string[]> {
+  const sources = ["broker/command_line.ts", "tests/demo/main.ts"];
+  const texts = await Promise.all(sources.map((path) => Deno.readTextFile(`${ROOT}${path}`)));
+  return texts.flatMap((text) => text.match(/(?<= )--[a-z][a-z-]*/g) ?? []);
+}
+
+/** Everything that a document names and that does not exist. */
+function findMistakes(document: string, markdown: string): string[] {
+  const { spans, links, commands } = readNamed(markdown);
+  const local = links.filter((link) => !/^https?:|^#/.test(link)).map((link) => link.replace(/#.*$/, ""));
+  const lines = [...spans, ...commands];
+  const named = lines.flatMap(wordsOf).filter((word) => PATH.test(word) && !word.includes("NAME"));
+  const flags = spans.filter((span) => /^--[a-z][a-z-]*$/.test(span));
+  return [
+    ...[...local, ...named].filter((path) => !exists(path, document)).map((path) => `no file ${path}`),
+    ...flags.filter((flag) => !OPTIONS.has(flag)).map((flag) => `no option ${flag}`),
+    ...lines.flatMap((line) => mistakeOf(wordsOf(line)) ?? []),
+  ];
+}
+
+Deno.test.each(DOCUMENTS.map((document) => ({ document })))(
+  "$document names nothing that does not exist",
+  async ({ document }) => {
+    assert.deepEqual(findMistakes(document, await Deno.readTextFile(`${ROOT}${document}`)), []);
+  },
+);
+
+Deno.test.each(EXAMPLES)("the help of $command gives no example that does not exist", ({ help }) => {
+  const lines = readCommands(help).filter((line) => /^ {2}(?:broker-ctl|debate) /.test(line));
+  assert.deepEqual(lines.flatMap((line) => mistakeOf(wordsOf(line)) ?? []), []);
+});
+
+Deno.test.each<{ name: string; markdown: string; mistake: string }>([
+  { name: "a file", markdown: "`state/nothing.ts`", mistake: "no file state/nothing.ts" },
+  { name: "a module without its ending", markdown: "`http/nothing`", mistake: "no file http/nothing" },
+  { name: "a folder", markdown: "| `nothing/` |", mistake: "no file nothing/" },
+  { name: "a link", markdown: "[a](nothing.md#part)", mistake: "no file nothing.md" },
+  { name: "a file of a set-up", markdown: "`~/gateway/a.json`", mistake: "no file ~/gateway/a.json" },
+  { name: "a task", markdown: "`deno task nothing`", mistake: "there is no task nothing" },
+  { name: "tasks of a kind", markdown: "`deno task stop:*`", mistake: "there is no task stop:*" },
+  { name: "an option by itself", markdown: "`--nothing`", mistake: "no option --nothing" },
+  {
+    name: "a command in a block",
+    markdown: "```sh\ncd x # broker-ctl\ndeno task broker-ctl --json \\\n  policy nothing\n```",
+    mistake: "policy has no command nothing",
+  },
+  {
+    name: "an option of a command",
+    markdown: "`broker-ctl approval allow\n--reason x ID`",
+    mistake: "allow has no option --reason",
+  },
+  { name: "an argument", markdown: "`broker-ctl reload now`", mistake: "reload takes no now" },
+  { name: "a command of the debate", markdown: "`debate watch`", mistake: "debate has no command watch" },
+])("a document that names $name that does not exist is found", ({ markdown, mistake }) => {
+  assert.deepEqual(findMistakes("shared/README.md", `# Title\n\n${markdown}\n`), [mistake]);
+});
