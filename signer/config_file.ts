@@ -1,8 +1,8 @@
 import { applyEdits, modify } from "jsonc-parser";
-import { editPath, type SignerConfig } from "./config.ts";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
 import { finish, finishInSlices } from "@gateway/shared/steps";
+import { editPath, type SignerConfig } from "./config.ts";
 import { loadSnapshot, parseSignerConfig, type Snapshot, type SnapshotPorts } from "./snapshot.ts";
 
 /**

@@ -26,7 +26,6 @@ import {
 } from "@gateway/shared/policy/grants";
 import { clampWaiverTtl, findSameScope, waiverScope } from "@gateway/shared/policy/waivers";
 import type { Random } from "@gateway/shared/random";
-import { isScopedTo, type StateStore } from "@gateway/shared/state/store";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
 import type {
   FreezeOutcome,
@@ -36,6 +35,7 @@ import type {
   WaiverDraft,
   WaiverOutcome,
 } from "./live_changes.ts";
+import { isScopedTo, type StateStore } from "./state/store.ts";
 
 /** What a {@linkcode LiveState} works with. */
 export interface LiveStateOptions {

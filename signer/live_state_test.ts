@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import { MemoryStore } from "@gateway/shared/state/memory";
 import { SAMPLE_NOW, sampleGrant } from "@gateway/shared/testing/sample_grant";
 import type { WaiverDraft } from "./live_changes.ts";
+import { MemoryStore } from "./state/memory.ts";
 import { FailingStore } from "./testing/failing_store.ts";
 import {
   CALLER,

@@ -23,7 +23,6 @@
  * @module
  */
 import { resolve } from "node:path";
-import { editPath, type SignerConfig } from "./config.ts";
 import { listenPermissions, urlPermissions } from "@gateway/shared/permissions/address";
 import { filePermissions } from "@gateway/shared/permissions/audit_folder";
 import { caKeyFiles, caKeyPermissions } from "@gateway/shared/permissions/ca_keys";
@@ -34,6 +33,7 @@ import {
   type ServiceLocation,
 } from "@gateway/shared/permissions/set";
 import { stateFilePermissions } from "@gateway/shared/permissions/state_file";
+import { editPath, type SignerConfig } from "./config.ts";
 
 /**
  * How a signer is run. Each reload of a large config leaves garbage: left to itself V8 lets that of ten reloads of

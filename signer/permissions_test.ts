@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { signerConfig } from "./config.ts";
 import { AppError } from "@gateway/shared/errors";
 import type { PermissionSet } from "@gateway/shared/permissions/set";
+import { signerConfig } from "./config.ts";
 import { signerPermissions } from "./permissions.ts";
 
 const SIGNER = {

@@ -8,16 +8,16 @@ import { loadTlsMaterial } from "@gateway/shared/http/tls_material";
 import type { ServiceLogger } from "@gateway/shared/log";
 import { createMetrics } from "@gateway/shared/metrics";
 import type { Random } from "@gateway/shared/random";
-import { MemoryStore } from "@gateway/shared/state/memory";
-import { openSqliteStore } from "@gateway/shared/state/sqlite";
-import type { StateStore } from "@gateway/shared/state/store";
 import { TokenBuckets } from "@gateway/shared/token_bucket";
 import { createSignerApp } from "./app.ts";
 import { openConfigFile } from "./config_file.ts";
 import { LiveState } from "./live_state.ts";
-import { watchConfig } from "./watch_config.ts";
 import type { Snapshot } from "./snapshot.ts";
 import { SignerState, snapshotWarnings } from "./state.ts";
+import { MemoryStore } from "./state/memory.ts";
+import { openSqliteStore } from "./state/sqlite.ts";
+import type { StateStore } from "./state/store.ts";
+import { watchConfig } from "./watch_config.ts";
 
 /** The pause between sweeps of expired grants. */
 const PURGE_SECONDS = 300;

@@ -3,11 +3,11 @@ import { type CaKeyPorts, loadCaKeys } from "@gateway/shared/ca/load";
 import type { CaKeyRing } from "@gateway/shared/ca/select";
 import { parseConfigSteps } from "@gateway/shared/config/load";
 import type { EndUserOidcConfig } from "@gateway/shared/config/end_user_oidc";
-import { LARGE_SIGNER_KEYS, type SignerConfig, signerConfig, UNSUPPORTED_SIGNER_KEYS } from "./config.ts";
 import { AppError } from "@gateway/shared/errors";
 import type { EndUserVerifier } from "@gateway/shared/oidc/verifier";
 import { type CompiledPolicy, compilePolicySteps } from "@gateway/shared/policy/compile";
 import { finish, finishInSlices, type Steps } from "@gateway/shared/steps";
+import { LARGE_SIGNER_KEYS, type SignerConfig, signerConfig, UNSUPPORTED_SIGNER_KEYS } from "./config.ts";
 
 /**
  * Everything that decides a request, compiled and checked as a whole. A request reads it once; a reload

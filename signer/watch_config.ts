@@ -1,6 +1,6 @@
 import { type Clock, every } from "@gateway/shared/clock";
-import type { SignerConfig } from "./config.ts";
 import type { ServiceLogger } from "@gateway/shared/log";
+import type { SignerConfig } from "./config.ts";
 import type { SignerState } from "./state.ts";
 
 /** What {@linkcode watchConfig} works with. */

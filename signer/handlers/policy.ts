@@ -1,5 +1,4 @@
 import { z } from "@zod/zod";
-import type { SignerConfig } from "../config.ts";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { readJsonBody } from "@gateway/shared/http/body";
 import type { Peer } from "@gateway/shared/http/mtls_server";
@@ -8,6 +7,7 @@ import { compilePattern } from "@gateway/shared/policy/pattern";
 import { quoteText } from "@gateway/shared/quote";
 import { isUnsafe } from "@gateway/shared/wire/unsafe_text";
 import type { SignerPorts } from "../app.ts";
+import type { SignerConfig } from "../config.ts";
 import { setAllowPatterns } from "../config_file.ts";
 import { answer, MAX_ADMIN_BODY_BYTES, requireAdmin } from "./admin.ts";
 

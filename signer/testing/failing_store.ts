@@ -1,9 +1,9 @@
 import { AppError } from "@gateway/shared/errors";
 import type { Freeze } from "@gateway/shared/policy/freeze";
 import type { Grant } from "@gateway/shared/policy/grants";
-import { MemoryStore } from "@gateway/shared/state/memory";
-import type { StateStore } from "@gateway/shared/state/store";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
+import { MemoryStore } from "../state/memory.ts";
+import type { StateStore } from "../state/store.ts";
 
 /** A change of the store that a test can make fail or wait. */
 export type StoreMethod =

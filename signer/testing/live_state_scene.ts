@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { ChangeLock } from "@gateway/shared/change_lock";
-import type { StateStore } from "@gateway/shared/state/store";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import { FixedRandom } from "@gateway/shared/testing/fixed_random";
 import { SAMPLE_NOW } from "@gateway/shared/testing/sample_grant";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
 import type { GrantDraft, WaiverDraft } from "../live_changes.ts";
 import { LiveState } from "../live_state.ts";
+import type { StateStore } from "../state/store.ts";
 import { FailingStore } from "./failing_store.ts";
 
 /** A grant for everyone on `web01`. */

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { parsePemCaKey } from "@gateway/shared/ca/pem";
-import type { BrokerHost } from "../../broker/host_config.ts";
 import { parseCertificate } from "@gateway/shared/ssh/certificate";
 import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/private_key";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
@@ -9,6 +8,7 @@ import { FixedRandom } from "@gateway/shared/testing/fixed_random";
 import type { CertificateRequest, SignAnswer } from "../../broker/authority/authority.ts";
 import { LocalAuthority } from "../../broker/authority/local.ts";
 import { compileLocalPolicy } from "../../broker/authority/local_policy.ts";
+import type { BrokerHost } from "../../broker/host_config.ts";
 import { HOST_KEY, NOW_MS, startSigner } from "../../signer/testing/memory_signer.ts";
 
 const { signal } = new AbortController();

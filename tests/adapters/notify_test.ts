@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { createNotifier, type Notifier } from "../../control_plane/notify/notifier.ts";
-import { RecordingLogger } from "../../control_plane/notify/testing/recording_logger.ts";
-import { APPROVAL_ID, sampleApproval } from "../../control_plane/notify/testing/sample_approval.ts";
-import { createWebhookSigner } from "../../control_plane/notify/signature.ts";
 import { type Clock, systemClock } from "@gateway/shared/clock";
 import type { ApprovalConfig, NotifierName } from "@gateway/control-plane/config";
 import { createMetrics, type Metrics } from "@gateway/shared/metrics";
 import { createRedactor } from "@gateway/shared/redact/redact";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { createNotifier, type Notifier } from "../../control_plane/notify/notifier.ts";
+import { createWebhookSigner } from "../../control_plane/notify/signature.ts";
+import { RecordingLogger } from "../../control_plane/notify/testing/recording_logger.ts";
+import { APPROVAL_ID, sampleApproval } from "../../control_plane/notify/testing/sample_approval.ts";
 import { poll } from "../stage/poll.ts";
 
 const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";

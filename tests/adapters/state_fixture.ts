@@ -3,8 +3,8 @@ import { DatabaseSync } from "node:sqlite";
 import { errorText } from "@gateway/shared/errors";
 import type { Freeze } from "@gateway/shared/policy/freeze";
 import type { Grant } from "@gateway/shared/policy/grants";
-import { openSqliteStore } from "@gateway/shared/state/sqlite";
-import type { StateStore } from "@gateway/shared/state/store";
+import { openSqliteStore } from "../../signer/state/sqlite.ts";
+import type { StateStore } from "../../signer/state/store.ts";
 
 export const NOW: number = Date.UTC(2026, 0, 2, 3, 4, 5);
 

@@ -1,6 +1,6 @@
 /** A process that opens a state database and says how that went. Arguments: path, and `stay` to keep it a while. */
 import { errorText } from "@gateway/shared/errors";
-import { openSqliteStore } from "@gateway/shared/state/sqlite";
+import { openSqliteStore } from "../../signer/state/sqlite.ts";
 
 async function main(path: string, stay: boolean): Promise<void> {
   const say = (text: string) => Deno.stdout.writeSync(new TextEncoder().encode(`${text}\n`));

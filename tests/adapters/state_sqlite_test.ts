@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { MIGRATIONS } from "@gateway/shared/state/migrations";
-import { openSqliteStore } from "@gateway/shared/state/sqlite";
-import type { StateStore } from "@gateway/shared/state/store";
+import { MIGRATIONS } from "../../signer/state/migrations.ts";
+import { openSqliteStore } from "../../signer/state/sqlite.ts";
+import type { StateStore } from "../../signer/state/store.ts";
 import { freezeOf, grantOf, NOW, StateFolder } from "./state_fixture.ts";
 import { fill, makeRoom, mayNotMount, TinyDisk } from "./tiny_disk.ts";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import type { Freeze } from "@gateway/shared/policy/freeze";
 import type { Grant } from "@gateway/shared/policy/grants";
-import { MemoryStore } from "@gateway/shared/state/memory";
-import type { StateStore } from "@gateway/shared/state/store";
+import { MemoryStore } from "../../signer/state/memory.ts";
+import type { StateStore } from "../../signer/state/store.ts";
 import { freezeOf, grantOf, NOW, StateFolder } from "./state_fixture.ts";
 
 type Check = (store: StateStore) => Promise<void>;

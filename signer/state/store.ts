@@ -14,9 +14,9 @@
  *
  * @module
  */
-import type { Freeze } from "../policy/freeze.ts";
-import type { Grant } from "../policy/grants.ts";
-import type { FreezeSubject } from "../wire/freeze.ts";
+import type { Freeze } from "@gateway/shared/policy/freeze";
+import type { Grant } from "@gateway/shared/policy/grants";
+import type { FreezeSubject } from "@gateway/shared/wire/freeze";
 
 /**
  * Keeps grants and freezes. Every change is all or nothing, and committed when its promise resolves: a process

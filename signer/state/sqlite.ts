@@ -10,11 +10,12 @@
  *
  * @module
  */
-import { AppError, errorText } from "../errors.ts";
-import type { Freeze } from "../policy/freeze.ts";
-import type { Grant } from "../policy/grants.ts";
-import type { FreezeSubject } from "../wire/freeze.ts";
-import { insertInto, selectColumns, showText } from "./columns.ts";
+import { AppError, errorText } from "@gateway/shared/errors";
+import type { Freeze } from "@gateway/shared/policy/freeze";
+import type { Grant } from "@gateway/shared/policy/grants";
+import type { FreezeSubject } from "@gateway/shared/wire/freeze";
+import { insertInto, selectColumns, showText } from "@gateway/shared/state/columns";
+import { SqliteAccess, type StateWarner } from "@gateway/shared/state/sqlite_access";
 import { MIGRATIONS } from "./migrations.ts";
 import {
   decodeFreeze,
@@ -26,7 +27,6 @@ import {
   GRANT_INTEGERS,
   GRANT_TEXTS,
 } from "./rows.ts";
-import { SqliteAccess, type StateWarner } from "./sqlite_access.ts";
 import type { StateStore } from "./store.ts";
 
 /** What a store in SQLite is opened with. */

@@ -10,11 +10,11 @@
  *
  * @module
  */
-import { AppError } from "../errors.ts";
-import type { Freeze } from "../policy/freeze.ts";
-import type { Grant } from "../policy/grants.ts";
-import type { FreezeSubject } from "../wire/freeze.ts";
-import { checkStorable } from "./columns.ts";
+import { AppError } from "@gateway/shared/errors";
+import type { Freeze } from "@gateway/shared/policy/freeze";
+import type { Grant } from "@gateway/shared/policy/grants";
+import type { FreezeSubject } from "@gateway/shared/wire/freeze";
+import { checkStorable } from "@gateway/shared/state/columns";
 import { isScopedTo, type StateStore } from "./store.ts";
 
 /** A {@linkcode StateStore} in memory. */

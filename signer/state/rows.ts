@@ -12,10 +12,10 @@
  *
  * @module
  */
-import type { Freeze } from "../policy/freeze.ts";
-import type { Grant } from "../policy/grants.ts";
-import { quoteText } from "../quote.ts";
-import { FREEZE_KINDS, type FreezeKind } from "../wire/freeze.ts";
+import type { Freeze } from "@gateway/shared/policy/freeze";
+import type { Grant } from "@gateway/shared/policy/grants";
+import { quoteText } from "@gateway/shared/quote";
+import { FREEZE_KINDS, type FreezeKind } from "@gateway/shared/wire/freeze";
 import {
   checkStorable,
   type Parameters,
@@ -24,7 +24,7 @@ import {
   readText,
   readTime,
   type Row,
-} from "./columns.ts";
+} from "@gateway/shared/state/columns";
 
 /** The text columns of `grants`. */
 export const GRANT_TEXTS = [
