@@ -7,19 +7,20 @@ import { Hono } from "@hono/hono";
 import { AppError } from "@gateway/shared/errors";
 import { describeProblem, problemResponse } from "@gateway/shared/http/problem";
 import { createGuard } from "./web/guard.ts";
-import { secure } from "./web/headers.ts";
 import { PAGE_FILES, pageResponse } from "./web/page_files.ts";
 import type { WebPorts } from "./web/ports.ts";
-import { EventRoutes } from "./web/routes_events.ts";
-import { handleApproval, handleComment, handleOptions } from "./web/routes_live.ts";
+import { EventStreams } from "./web/event_streams.ts";
 import {
+  handleApproval,
+  handleComment,
   handleDeleteRun,
   handleGetRun,
   handleListRuns,
+  handleOptions,
   handleReport,
   handleResume,
   handleStartRun,
-} from "./web/routes_runs.ts";
+} from "./web/run_handlers.ts";
 import {
   handleAuthStatus,
   handleLogin,
@@ -27,8 +28,8 @@ import {
   handlePrompts,
   handleRefresh,
   handleSettings,
-} from "./web/routes_settings.ts";
-import { Subscribers } from "./web/sse.ts";
+} from "./web/settings_handlers.ts";
+import { Subscribers } from "./web/subscribers.ts";
 
 /** Answers a request from an IP address; never rejects. */
 export type DebateHandler = (request: Request, address: string) => Promise<Response>;
@@ -71,7 +72,7 @@ export function createDebateApp(ports: WebPorts): DebateHandler {
 }
 
 function createRoutes(ports: WebPorts): (request: Request) => Response | Promise<Response> {
-  const events = new EventRoutes(ports, new Subscribers(ports.clock, ports.stopping));
+  const events = new EventStreams(ports, new Subscribers(ports.clock, ports.stopping));
   const app = new Hono();
   for (const [path, file] of PAGE_FILES) app.get(path, () => pageResponse(file));
   app.get("/api/settings", () => handleSettings(ports));
@@ -113,4 +114,36 @@ function toProblem({ onError, newRequestId }: WebPorts, error: unknown): Respons
   const requestId = newRequestId();
   onError(error, requestId);
   return problemResponse(error, { requestId });
+}
+
+/** The page runs and shows what comes from here, and is framed by nobody. */
+const PAGE_POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "connect-src 'self'",
+  "img-src 'self'",
+  "form-action 'self'",
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+].join("; ");
+
+const NO_POLICY = "default-src 'none'; frame-ancestors 'none'";
+
+const HEADERS = {
+  "x-content-type-options": "nosniff",
+  "x-frame-options": "DENY",
+  "referrer-policy": "no-referrer",
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-resource-policy": "same-origin",
+};
+
+/** Headers of every answer, where it does not say otherwise itself. */
+function secure(response: Response): Response {
+  const { headers } = response;
+  const isPage = headers.get("content-type")?.startsWith("text/html") === true;
+  for (const [name, value] of Object.entries(HEADERS)) headers.set(name, value);
+  headers.set("content-security-policy", isPage ? PAGE_POLICY : NO_POLICY);
+  if (!headers.has("cache-control")) headers.set("cache-control", "no-store");
+  return response;
 }

@@ -4,7 +4,6 @@
  * @module
  */
 import type { Clock } from "@gateway/shared/clock";
-import { runDebate } from "./agents/run_debate.ts";
 import { createDebateApp } from "./app.ts";
 import type { Settings } from "./config.ts";
 import { addEvidence, collectContext } from "./context/collect.ts";
@@ -77,7 +76,6 @@ export async function startDebateServer(environment: DebateEnvironment): Promise
     clock,
     newRunId: () => newId(16),
     newCallId: () => newId(6),
-    holdDebate: runDebate,
     openModel: (id) => providers.model(id),
     openTools: () => tools,
     audit: (line) => auditLog.append(line),

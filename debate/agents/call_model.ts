@@ -5,10 +5,10 @@
  */
 import { errorName } from "@gateway/shared/errors";
 import { within } from "@gateway/shared/within";
-import { cut } from "../graph/cut.ts";
+import { cut } from "../graph/text.ts";
 import { type NodeName, ROLES } from "../graph/state.ts";
 import { type Model, ModelError, type ModelReply, type ModelRequest } from "../models/model.ts";
-import { effortFor, type Run } from "./run.ts";
+import { type Debate, effortFor } from "./debate.ts";
 
 /** Characters of one reply; a model that goes on after that is stopped. */
 export const MAX_REPLY = 60_000;
@@ -32,21 +32,23 @@ export interface ModelCall extends Pick<ModelRequest, "messages" | "tools" | "to
  * @throws {ModelError} when it gives no reply
  * @throws the reason of the run's signal
  */
-export async function callModel(run: Run, call: ModelCall): Promise<ModelReply> {
+export async function callModel(debate: Debate, call: ModelCall): Promise<ModelReply> {
   const { node, model } = call;
   const stream = new BoundedStream(call.onDelta);
   const late = () =>
-    new ModelError("timeout", `The model "${model.id}" did not answer within ${run.modelMs / 1000} s`);
+    new ModelError("timeout", `The model "${model.id}" did not answer within ${debate.modelMs / 1000} s`);
   try {
     const reply = await within(
-      { clock: run.ports.clock, signal: run.signal, ms: run.modelMs, late },
+      { clock: debate.ports.clock, signal: debate.signal, ms: debate.modelMs, late },
       (signal) => {
-        const running = model.complete(toRequest(run, call, stream, AbortSignal.any([signal, stream.full])));
+        const running = model.complete(
+          toRequest(debate, call, stream, AbortSignal.any([signal, stream.full])),
+        );
         return Promise.race([running, stream.untilFull]);
       },
     );
-    run.meter.add(node, reply.usage);
-    if (reply.effortIgnored) tellIgnoredEffort(run, call);
+    debate.meter.add(node, reply.usage);
+    if (reply.effortIgnored) tellIgnoredEffort(debate, call);
     return {
       ...reply,
       text: cut(reply.text, MAX_REPLY),
@@ -54,11 +56,11 @@ export async function callModel(run: Run, call: ModelCall): Promise<ModelReply> 
     };
   } catch (error) {
     if (error instanceof ModelError) {
-      run.meter.add(node, error.usage);
+      debate.meter.add(node, error.usage);
       throw error;
     }
-    run.signal.throwIfAborted();
-    run.ports.warn?.(`model "${model.id}" threw ${errorName(error)}`);
+    debate.signal.throwIfAborted();
+    debate.ports.warn?.(`model "${model.id}" threw ${errorName(error)}`);
     throw new ModelError("server", `The model "${model.id}" failed unexpectedly`, { cause: error });
   } finally {
     stream.close();
@@ -66,12 +68,12 @@ export async function callModel(run: Run, call: ModelCall): Promise<ModelReply> 
 }
 
 function toRequest(
-  run: Run,
+  debate: Debate,
   { node, round, messages, tools, toolChoice, temperature, jsonSchema, onDelta }: ModelCall,
   stream: BoundedStream,
   signal: AbortSignal,
 ): ModelRequest {
-  const reasoningEffort = hasRole(node) ? effortFor(run, node) : undefined;
+  const reasoningEffort = hasRole(node) ? effortFor(debate, node) : undefined;
   return {
     messages,
     temperature,
@@ -90,12 +92,12 @@ function hasRole(node: NodeName): node is keyof typeof ROLES {
   return Object.hasOwn(ROLES, node);
 }
 
-function tellIgnoredEffort(run: Run, { node, model }: ModelCall): void {
-  if (!hasRole(node) || run.ignoredEfforts.has(node)) return;
-  const requested_effort = effortFor(run, node);
+function tellIgnoredEffort(debate: Debate, { node, model }: ModelCall): void {
+  if (!hasRole(node) || debate.ignoredEfforts.has(node)) return;
+  const requested_effort = effortFor(debate, node);
   if (requested_effort === undefined) return;
-  run.ignoredEfforts.add(node);
-  run.ports.emit({
+  debate.ignoredEfforts.add(node);
+  debate.ports.emit({
     type: "reasoning_effort_ignored",
     agent_node: node,
     agent_role: ROLES[node],

@@ -1,147 +1,103 @@
 /**
- * What a debate needs and what it gives.
+ * What the parts of one debate share while it lasts.
  *
  * @module
  */
-import type { Clock } from "@gateway/shared/clock";
-import type { Emit, RunEnd, TokenTotals, ToolArgs } from "../events.ts";
-import type {
-  AgentNode,
-  AgentRole,
-  CallApproval,
-  Decision,
-  EarlyOutRule,
-  HistoryEntry,
-  Hypothesis,
-  PriorEntry,
-  RoundLogEntry,
-  ToolLogEntry,
-} from "../graph/state.ts";
-import type { Model, ReasoningEffort } from "../models/model.ts";
-import type { PromptTemplate } from "../prompts/template.ts";
-import type { Tool } from "../tools/tool.ts";
+import type { TokenTotals } from "../events.ts";
+import type { AgentNode, NodeName, ToolLogEntry } from "../graph/state.ts";
+import type { ReasoningEffort, Usage } from "../models/model.ts";
+import type { DebateEfforts, DebatePorts, DebateSetup } from "../ports.ts";
+import { ToolCache } from "./tool_cache.ts";
 
-/** Who thinks; `summary` is the moderator's model unless configured. */
-export interface DebateModels {
-  readonly diagnostic: Model;
-  readonly skeptic: Model;
-  readonly moderator: Model;
-  readonly summary: Model;
-}
+const MODEL_MS = 600_000;
+const TOOL_MS = 300_000;
 
-/** How hard each role is asked to think. */
-export interface DebateEfforts {
-  readonly diagnostic: ReasoningEffort | "none";
-  readonly skeptic: ReasoningEffort | "none";
-  readonly moderator: ReasoningEffort | "none";
-}
-
-/** Bounds behind those that models and tools keep themselves, in milliseconds. */
-export interface DebateTimeouts {
-  /** For one call of a model; default 10 minutes. */
-  readonly modelMs?: number;
-  /** For one tool call, without the wait for approval; default 5 minutes. */
-  readonly toolMs?: number;
-  /** For the whole run, with all waits; default none. */
-  readonly runMs?: number;
-}
-
-/** What a resumed run knows of the run before. */
-export interface PriorRun {
-  readonly history: readonly PriorEntry[];
-  readonly hypotheses: readonly Hypothesis[];
-}
-
-/** A debate to be held. */
-export interface DebateSetup {
-  readonly runId: string;
-  readonly topic: string;
-  /** Empty when there is none. Redacted already. */
-  readonly context: string;
-  readonly models: DebateModels;
-  readonly efforts: DebateEfforts;
-  readonly maxRounds: number;
-  readonly confidenceThreshold: number;
-  readonly earlyOut: EarlyOutRule;
-  readonly compressHistory: boolean;
-  readonly template: PromptTemplate;
-  /** Of labels and instructions: Spanish for `es`, otherwise English. */
-  readonly language: string;
-  /** Tool calls of one agent in one round. */
-  readonly toolBudget: number;
-  /** Batches of tool calls with an error, in a row, after which an agent has to answer without tools. */
-  readonly maxConsecutiveErrors: number;
-  readonly timeouts?: DebateTimeouts;
-  readonly initial?: PriorRun;
-}
-
-/** A tool call that wants to run. */
-export interface ApprovalCall {
-  /** The one id of the call, in all of its events. */
-  readonly call_id: string;
-  readonly tool_name: string;
-  readonly args: ToolArgs;
-  readonly agent_node: AgentNode;
-  readonly agent_role: AgentRole;
-  /** Aborted when the run is cancelled: nobody waits any more. */
+/** One debate. */
+export interface Debate {
+  readonly setup: DebateSetup;
+  readonly ports: DebatePorts;
+  /** Aborted when the run is cancelled or has used up its time. */
   readonly signal: AbortSignal;
+  readonly modelMs: number;
+  readonly toolMs: number;
+  readonly meter: UsageMeter;
+  readonly cache: ToolCache;
+  readonly toolLog: ToolLogEntry[];
+  /** The nodes whose ignored effort was told. */
+  readonly ignoredEfforts: Set<AgentNode | "moderator_agent">;
 }
 
-/** `auto`: nobody had to be asked. */
-export type ApprovalAnswer = Exclude<CallApproval, "cached">;
-
-/** One line of the audit log. */
-export interface AuditLine {
-  /** ISO 8601, UTC. */
-  readonly timestamp: string;
-  readonly run_id: string;
-  readonly agent: AgentNode;
-  readonly tool: string;
-  readonly args: ToolArgs;
-  /** The first 2000 characters. */
-  readonly result: string;
-  readonly error: boolean;
-  readonly approval: CallApproval;
+/** What a debate starts with. */
+export function openDebate(setup: DebateSetup, ports: DebatePorts, signal: AbortSignal): Debate {
+  return {
+    setup,
+    ports,
+    signal,
+    modelMs: setup.timeouts?.modelMs ?? MODEL_MS,
+    toolMs: setup.timeouts?.toolMs ?? TOOL_MS,
+    meter: new UsageMeter(),
+    cache: new ToolCache(ports.clock),
+    toolLog: [],
+    ignoredEfforts: new Set(),
+  };
 }
 
-/** What a debate reaches the world through. */
-export interface DebatePorts {
-  readonly emit: Emit;
-  readonly tools: readonly Tool[];
-  /** Asks for a tool call, where it must. Emits `tool_approval_request` and `tool_approval_resolved` itself. */
-  approve(call: ApprovalCall): Promise<ApprovalAnswer>;
-  /** Asked after each round: whether to wait for the operator. */
-  isPaused(): boolean;
-  /**
-   * Waits for the operator's comment; empty when there is none, or nobody came in time. The debate emits
-   * `awaiting_user_input` right after the call, and `user_comment` with the answer.
-   *
-   * @param round the upcoming one
-   */
-  waitForComment(round: number): Promise<string>;
-  /** Called before a tool's result reaches anybody; when it throws, the run ends in an error. */
-  audit(line: AuditLine): void | Promise<void>;
-  /** For the operator's log; no secrets are passed in. */
-  warn?(message: string): void;
-  readonly clock: Clock;
-  /** A fresh id of 12 hexadecimal digits, for tool calls. */
-  newId(): string;
-  /** Cancels the run. */
-  readonly signal: AbortSignal;
+/** Who plays a node, how hard it thinks, and how freely. */
+export const CASTING = {
+  diagnostic_agent: { role: "diagnostic", temperature: 0.2 },
+  skeptic_agent: { role: "skeptic", temperature: 0.1 },
+  diagnostic_rebuttal_agent: { role: "diagnostic", temperature: 0.2 },
+  moderator_agent: { role: "moderator", temperature: 0 },
+} as const satisfies Record<
+  AgentNode | "moderator_agent",
+  { role: keyof DebateEfforts; temperature: number }
+>;
+
+/** The effort asked of a node, if any. */
+export function effortFor(
+  { setup }: Debate,
+  node: AgentNode | "moderator_agent",
+): ReasoningEffort | undefined {
+  const effort = setup.efforts[CASTING[node].role];
+  return effort === "none" ? undefined : effort;
 }
 
-/** How a debate went; what there is of it also when it did not end well. */
-export interface DebateOutcome {
-  readonly status: RunEnd;
-  /** The last decision. */
-  readonly decision: Decision | undefined;
-  /** The content of `final_result`; empty unless completed. */
-  readonly finalText: string;
-  readonly hypotheses: readonly Hypothesis[];
-  readonly history: readonly HistoryEntry[];
-  readonly roundLog: readonly RoundLogEntry[];
-  readonly toolLog: readonly ToolLogEntry[];
-  readonly usage: TokenTotals;
-  /** Why, for people; only with status `error`. */
-  readonly error?: string;
+const NONE: Usage = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
+
+/** Sums up what models report. */
+export class UsageMeter {
+  readonly #byNode = new Map<NodeName, Usage>();
+
+  /** Counts one call; a total that is missing or too small is input plus output. */
+  add(node: NodeName, usage: Usage | undefined): void {
+    if (usage === undefined) return;
+    const input_tokens = count(usage.input_tokens);
+    const output_tokens = count(usage.output_tokens);
+    const total_tokens = Math.max(count(usage.total_tokens), input_tokens + output_tokens);
+    this.#byNode.set(
+      node,
+      sum(this.#byNode.get(node) ?? NONE, { input_tokens, output_tokens, total_tokens }),
+    );
+  }
+
+  /** What was counted so far. */
+  totals(): TokenTotals {
+    return {
+      by_node: Object.fromEntries(this.#byNode),
+      total: [...this.#byNode.values()].reduce(sum, NONE),
+    };
+  }
+}
+
+/** A provider's number may be anything. */
+function count(value: number): number {
+  return Number.isSafeInteger(value) && value > 0 ? value : 0;
+}
+
+function sum(a: Usage, b: Usage): Usage {
+  return {
+    input_tokens: a.input_tokens + b.input_tokens,
+    output_tokens: a.output_tokens + b.output_tokens,
+    total_tokens: a.total_tokens + b.total_tokens,
+  };
 }

@@ -4,7 +4,7 @@ import { sampleDecision } from "../testing/sample_state.ts";
 import { type Answer, call, never, type Script } from "../testing/scripted_model.ts";
 import { ModelError, type ModelErrorKind, type ModelRequest, type Usage } from "../models/model.ts";
 import { MAX_REPLY } from "./call_model.ts";
-import { runDebate } from "./run_debate.ts";
+import { holdDebate } from "./hold_debate.ts";
 
 const usage = (tokens: number): Usage => ({
   input_tokens: tokens,
@@ -25,7 +25,7 @@ Deno.test.each<{ kind: ModelErrorKind }>([
   { kind: "server" },
   { kind: "bad_reply" },
   { kind: "canceled" },
-])("runDebate() ends in an error when a model fails with $kind", async ({ kind }) => {
+])("holdDebate() ends in an error when a model fails with $kind", async ({ kind }) => {
   const fixture = new DebateFixture({ skeptic_agent: [new ModelError(kind, `No reply: ${kind}`)] });
   const outcome = await fixture.run();
   assert.deepEqual([outcome.status, outcome.error, outcome.finalText], ["error", `No reply: ${kind}`, ""]);
@@ -33,7 +33,7 @@ Deno.test.each<{ kind: ModelErrorKind }>([
   assert.equal(fixture.of("final_result").length, 0);
 });
 
-Deno.test("runDebate() shows nothing of an exception that is not meant for people", async () => {
+Deno.test("holdDebate() shows nothing of an exception that is not meant for people", async () => {
   const leaky: Answer = () => Promise.reject(new Error("token=s3cret"));
   const fixture = new DebateFixture({ diagnostic_agent: [leaky] });
   const outcome = await fixture.run();
@@ -41,7 +41,7 @@ Deno.test("runDebate() shows nothing of an exception that is not meant for peopl
   assert.doesNotMatch(JSON.stringify([outcome, fixture.events, fixture.warnings]), /s3cret/);
 });
 
-Deno.test("runDebate() does not wait for a model longer than it may", async () => {
+Deno.test("holdDebate() does not wait for a model longer than it may", async () => {
   const fixture = new DebateFixture({ diagnostic_agent: [stalled] }, { timeouts: { modelMs: 5000 } });
   const outcome = await fixture.runUntil("agent_delta", () => fixture.clock.advance(5000));
   assert.deepEqual([outcome.status, outcome.error], [
@@ -51,7 +51,7 @@ Deno.test("runDebate() does not wait for a model longer than it may", async () =
   assert.equal(fixture.clock.sleeping, 0);
 });
 
-Deno.test("runDebate() ends when the run has used up its time, also while it waits", async () => {
+Deno.test("holdDebate() ends when the run has used up its time, also while it waits", async () => {
   const fixture = new DebateFixture({ moderator_agent: [CONTINUE] }, { timeouts: { runMs: 60_000 } }, {
     isPaused: () => true,
     waitForComment: never,
@@ -61,7 +61,7 @@ Deno.test("runDebate() ends when the run has used up its time, also while it wai
   assert.equal(fixture.clock.sleeping, 0);
 });
 
-Deno.test("runDebate() bounds endless text, and stops the model", async () => {
+Deno.test("holdDebate() bounds endless text, and stops the model", async () => {
   let stopped: AbortSignal | undefined;
   const endless: Answer = (request) => {
     stopped = request.signal;
@@ -77,7 +77,7 @@ Deno.test("runDebate() bounds endless text, and stops the model", async () => {
   assert.equal(stopped?.aborted, true);
 });
 
-Deno.test("runDebate() bounds a long text that does not stream", async () => {
+Deno.test("holdDebate() bounds a long text that does not stream", async () => {
   const long: Answer = () =>
     Promise.resolve({ text: "x".repeat(1_000_000), toolCalls: [], usage: undefined });
   const fixture = new DebateFixture({ skeptic_agent: [long], moderator_agent: [long, CLOSING] });
@@ -85,7 +85,7 @@ Deno.test("runDebate() bounds a long text that does not stream", async () => {
   assert.equal(fixture.of("agent_completed")[1]?.content.length, MAX_REPLY);
 });
 
-Deno.test("runDebate() drops what a model still says after its reply", async () => {
+Deno.test("holdDebate() drops what a model still says after its reply", async () => {
   let late: ((text: string) => void) | undefined;
   const chatty: Answer = (request) => {
     late = request.onDelta?.bind(request);
@@ -97,14 +97,14 @@ Deno.test("runDebate() drops what a model still says after its reply", async () 
   assert.ok(fixture.of("agent_delta").every(({ delta }) => delta !== "too late"));
 });
 
-Deno.test("runDebate() asks once more after an empty answer", async () => {
+Deno.test("holdDebate() asks once more after an empty answer", async () => {
   const fixture = new DebateFixture({ skeptic_agent: [" \n", "Here it is."] });
   await fixture.run();
   assert.equal(fixture.of("agent_completed")[1]?.content, "Here it is.");
   assert.match(fixture.model.requests[2]?.messages.at(-1)?.content ?? "", /was empty/);
 });
 
-Deno.test("runDebate() goes on with a placeholder after two empty answers, and makes no hypothesis of it", async () => {
+Deno.test("holdDebate() goes on with a placeholder after two empty answers, and makes no hypothesis of it", async () => {
   const fixture = new DebateFixture({ diagnostic_agent: [""] });
   const outcome = await fixture.run();
   assert.equal(outcome.status, "completed");
@@ -113,7 +113,7 @@ Deno.test("runDebate() goes on with a placeholder after two empty answers, and m
   assert.equal(fixture.model.requests.filter(({ purpose }) => purpose === "diagnostic_agent").length, 2);
 });
 
-Deno.test("runDebate() reads a decision that is wrapped in words", async () => {
+Deno.test("holdDebate() reads a decision that is wrapped in words", async () => {
   const fixture = new DebateFixture({ moderator_agent: ["Sure:\n```json\n" + CLOSING + "\n```"] });
   assert.equal((await fixture.run()).decision?.status, "final_diagnosis");
 });
@@ -125,7 +125,7 @@ Deno.test.each<{ name: string; first: Answer }>([
     name: "a refusal of structured output",
     first: new ModelError("bad_reply", "response_format is not supported"),
   },
-])("runDebate() asks for plain JSON after $name", async ({ first }) => {
+])("holdDebate() asks for plain JSON after $name", async ({ first }) => {
   const fixture = new DebateFixture({ moderator_agent: [first, CLOSING] });
   const outcome = await fixture.run();
   assert.equal(outcome.decision?.status, "final_diagnosis");
@@ -133,7 +133,7 @@ Deno.test.each<{ name: string; first: Answer }>([
   assert.match(fixture.model.requests.at(-1)?.messages.at(-1)?.content ?? "", /^Answer with one JSON object/);
 });
 
-Deno.test("runDebate() completes with structured_uncertainty when the moderator cannot be read, and keeps its words", async () => {
+Deno.test("holdDebate() completes with structured_uncertainty when the moderator cannot be read, and keeps its words", async () => {
   const fixture = new DebateFixture({ moderator_agent: ["No idea, " + "x".repeat(20_000)] });
   const outcome = await fixture.run();
   assert.deepEqual([outcome.status, outcome.decision?.status, outcome.decision?.confidence], [
@@ -146,7 +146,7 @@ Deno.test("runDebate() completes with structured_uncertainty when the moderator 
   assert.equal(event?.raw?.length, 8000);
 });
 
-Deno.test("runDebate() fails when the moderator's provider does", async () => {
+Deno.test("holdDebate() fails when the moderator's provider does", async () => {
   const fixture = new DebateFixture({ moderator_agent: [new ModelError("rate", "Too many requests")] });
   assert.deepEqual([(await fixture.run()).error], ["Too many requests"]);
 });
@@ -162,7 +162,7 @@ const cancelCases: readonly {
   { name: "a pause", script: { moderator_agent: [CONTINUE] }, at: "awaiting_user_input" },
 ];
 
-Deno.test.each(cancelCases)("runDebate() is cancelled at once during $name", async ({ script, at }) => {
+Deno.test.each(cancelCases)("holdDebate() is cancelled at once during $name", async ({ script, at }) => {
   let toolSignal: AbortSignal | undefined;
   const hang = new FixedTool("hang", (signal) => {
     toolSignal = signal;
@@ -191,7 +191,7 @@ Deno.test.each<{ name: string; node: "moderator_agent" | "summarize_history" | "
     { name: "the moderator", node: "moderator_agent" },
     { name: "the summary", node: "summarize_history" },
   ],
-)("runDebate() is cancelled at once while it waits for $name", async ({ node }) => {
+)("holdDebate() is cancelled at once while it waits for $name", async ({ node }) => {
   const fixture = new DebateFixture({
     moderator_agent: [CONTINUE],
     [node]: [() => {
@@ -204,7 +204,7 @@ Deno.test.each<{ name: string; node: "moderator_agent" | "summarize_history" | "
   assert.ok(outcome.history.length > 0, "what was said stays");
 });
 
-Deno.test("runDebate() is cancelled at once while it waits for an approval", async () => {
+Deno.test("holdDebate() is cancelled at once while it waits for an approval", async () => {
   const fixture = new DebateFixture({ diagnostic_agent: [{ toolCalls: [call("http_get")] }] }, {}, {
     tools: [new FixedTool()],
     approve: () => {
@@ -216,20 +216,20 @@ Deno.test("runDebate() is cancelled at once while it waits for an approval", asy
   assert.deepEqual(fixture.audit, []);
 });
 
-Deno.test("runDebate() does nothing when it is cancelled before it starts", async () => {
+Deno.test("holdDebate() does nothing when it is cancelled before it starts", async () => {
   const fixture = new DebateFixture();
   fixture.cancel.abort();
   assert.equal((await fixture.run()).status, "cancelled");
   assert.equal(fixture.model.requests.length, 0);
 });
 
-Deno.test("runDebate() gives no result when it is cancelled right before", async () => {
+Deno.test("holdDebate() gives no result when it is cancelled right before", async () => {
   const fixture = new DebateFixture();
   const emit: typeof fixture.ports.emit = (event) => {
     fixture.events.push(event);
     if (event.type === "moderator_decision") fixture.cancel.abort();
   };
-  const outcome = await runDebate(fixture.setup, { ...fixture.ports, emit });
+  const outcome = await holdDebate(fixture.setup, { ...fixture.ports, emit });
   assert.deepEqual([outcome.status, outcome.finalText, outcome.decision?.status], [
     "cancelled",
     "",
@@ -238,7 +238,7 @@ Deno.test("runDebate() gives no result when it is cancelled right before", async
   assert.equal(fixture.of("final_result").length, 0);
 });
 
-Deno.test("runDebate() keeps half-streamed text, marked as such", async () => {
+Deno.test("holdDebate() keeps half-streamed text, marked as such", async () => {
   const fixture = new DebateFixture({ skeptic_agent: [stalled] });
   let deltas = 0;
   const outcome = await fixture.runUntil("hypothesis_update", async () => {
@@ -258,7 +258,7 @@ Deno.test("runDebate() keeps half-streamed text, marked as such", async () => {
   });
 });
 
-Deno.test("runDebate() keeps the tokens of cancelled and failed runs", async () => {
+Deno.test("holdDebate() keeps the tokens of cancelled and failed runs", async () => {
   const cancelled = new DebateFixture({
     diagnostic_agent: [{ text: "x", usage: usage(10) }],
     skeptic_agent: [stalled],
@@ -277,14 +277,14 @@ Deno.test("runDebate() keeps the tokens of cancelled and failed runs", async () 
   }]);
 });
 
-Deno.test("runDebate() counts the tokens of a moderator's failed first answer", async () => {
+Deno.test("holdDebate() counts the tokens of a moderator's failed first answer", async () => {
   const fixture = new DebateFixture({
     moderator_agent: [{ text: "?", usage: usage(5) }, { text: CLOSING, usage: usage(7) }],
   });
   assert.deepEqual((await fixture.run()).usage.by_node.moderator_agent, usage(12));
 });
 
-Deno.test("runDebate() tells once for each agent that its effort is ignored", async () => {
+Deno.test("holdDebate() tells once for each agent that its effort is ignored", async () => {
   const fixture = new DebateFixture(
     { diagnostic_agent: [{ text: "x", effortIgnored: true }], moderator_agent: [CONTINUE, CLOSING] },
     { efforts: { diagnostic: "high", skeptic: "none", moderator: "low" } },
@@ -306,7 +306,7 @@ Deno.test("runDebate() tells once for each agent that its effort is ignored", as
   ]);
 });
 
-Deno.test("runDebate() takes odd token counts for none", async () => {
+Deno.test("holdDebate() takes odd token counts for none", async () => {
   const odd = { input_tokens: NaN, output_tokens: -5, total_tokens: 1.5 };
   const noTotal = { input_tokens: 2, output_tokens: 3, total_tokens: 0 };
   const fixture = new DebateFixture({

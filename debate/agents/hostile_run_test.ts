@@ -38,7 +38,7 @@ const script = fc.record({
   summarize_history: answers,
 });
 
-Deno.test("runDebate() ends whatever its models say, within bounds and in order", async () => {
+Deno.test("holdDebate() ends whatever its models say, within bounds and in order", async () => {
   await fc.assert(
     fc.asyncProperty(script, fc.integer({ min: 1, max: 5 }), async (hostile, maxRounds) => {
       const tools = [new FixedTool(), new FixedTool("broken", () => Promise.reject(new Error("s3cr3t")))];

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { cut } from "../graph/cut.ts";
+import { cut } from "../graph/text.ts";
 import { DECISION_SCHEMA, parseDecision, unusableDecision } from "../graph/decision.ts";
 import { labelsFor } from "../graph/labels.ts";
 import type { DebateState, Decision } from "../graph/state.ts";
@@ -11,7 +11,7 @@ import { type ChatMessage, ModelError } from "../models/model.ts";
 import { callModel, type ModelCall } from "./call_model.ts";
 import { DECISION_SKELETON, instructionsFor } from "./instructions.ts";
 import { buildModeratorPrompt } from "./prompt.ts";
-import { CASTING, type Run } from "./run.ts";
+import { CASTING, type Debate } from "./debate.ts";
 
 const MAX_RAW = 8000;
 
@@ -22,8 +22,8 @@ export interface Moderation {
 }
 
 /** Asks for the decision of a round. */
-export async function moderate(run: Run, state: DebateState): Promise<Moderation> {
-  const { setup } = run;
+export async function moderate(debate: Debate, state: DebateState): Promise<Moderation> {
+  const { setup } = debate;
   const ask = instructionsFor(setup.language);
   const messages = buildModeratorPrompt(state, setup.template);
   const call: ModelCall = {
@@ -33,7 +33,7 @@ export async function moderate(run: Run, state: DebateState): Promise<Moderation
     temperature: CASTING.moderator_agent.temperature,
     messages,
   };
-  const first = await askForText(run, { ...call, jsonSchema: DECISION_SCHEMA });
+  const first = await askForText(debate, { ...call, jsonSchema: DECISION_SCHEMA });
   const decision = parseDecision(first);
   if (decision !== undefined) return { decision };
 
@@ -41,7 +41,7 @@ export async function moderate(run: Run, state: DebateState): Promise<Moderation
     ? []
     : [{ role: "assistant", content: cut(first, MAX_RAW) }];
   const reminder: ChatMessage = { role: "user", content: `${ask.jsonOnly}\n${DECISION_SKELETON}` };
-  const second = await askForText(run, { ...call, messages: [...messages, ...said, reminder] });
+  const second = await askForText(debate, { ...call, messages: [...messages, ...said, reminder] });
   const corrected = parseDecision(second);
   if (corrected !== undefined) return { decision: corrected };
 
@@ -52,9 +52,9 @@ export async function moderate(run: Run, state: DebateState): Promise<Moderation
 }
 
 /** The reply's text; empty when the provider does not take the request as it is, or gives something unreadable. */
-async function askForText(run: Run, call: ModelCall): Promise<string> {
+async function askForText(debate: Debate, call: ModelCall): Promise<string> {
   try {
-    return (await callModel(run, call)).text;
+    return (await callModel(debate, call)).text;
   } catch (error) {
     if (error instanceof ModelError && error.kind === "bad_reply") return "";
     throw error;

@@ -4,12 +4,11 @@
  * @module
  */
 import { viewHistory } from "../graph/compression.ts";
-import { cut } from "../graph/cut.ts";
+import { cut, fence } from "../graph/text.ts";
 import { type Labels, labelsFor } from "../graph/labels.ts";
 import type { AgentNode, DebateState, HistoryEntry, Hypothesis } from "../graph/state.ts";
 import type { ChatMessage } from "../models/model.ts";
 import type { PromptTemplate } from "../prompts/template.ts";
-import { fence } from "./fence.ts";
 import { DECISION_SKELETON, instructionsFor } from "./instructions.ts";
 
 const MAX_SUMMARIZED_ENTRY = 2000;

@@ -6,13 +6,13 @@
 import { AppError, AUDIT_UNAVAILABLE, errorName } from "@gateway/shared/errors";
 import { within } from "@gateway/shared/within";
 import type { ToolArgs } from "../events.ts";
-import { cut } from "../graph/cut.ts";
+import { isObject } from "../graph/json_objects.ts";
+import { cut } from "../graph/text.ts";
 import { type AgentNode, type CallApproval, ROLES } from "../graph/state.ts";
 import type { ToolCall } from "../models/model.ts";
 import type { Tool, ToolResult } from "../tools/tool.ts";
 import { instructionsFor } from "./instructions.ts";
-import type { Run } from "./run.ts";
-import { parseArguments } from "./tool_arguments.ts";
+import type { Debate } from "./debate.ts";
 
 const MAX_AUDITED_RESULT = 2000;
 const MAX_SHOWN = 500;
@@ -46,81 +46,84 @@ interface Settled {
  * @throws {AppError} `audit_unavailable`
  * @throws the reason of the run's signal
  */
-export async function runTool(run: Run, caller: Caller, call: ToolCall): Promise<CallOutcome> {
-  const callId = run.ports.newId();
-  const settled = await settle(run, caller, call, callId);
-  await publish(run, caller, call.name, callId, settled);
-  run.signal.throwIfAborted();
+export async function runTool(debate: Debate, caller: Caller, call: ToolCall): Promise<CallOutcome> {
+  const callId = debate.ports.newId();
+  const settled = await settle(debate, caller, call, callId);
+  await publish(debate, caller, call.name, callId, settled);
+  debate.signal.throwIfAborted();
   const isUsed = !settled.error && settled.durationMs !== null;
   return { text: settled.text, error: settled.error, isUsed };
 }
 
-async function settle(run: Run, caller: Caller, call: ToolCall, callId: string): Promise<Settled> {
+async function settle(debate: Debate, caller: Caller, call: ToolCall, callId: string): Promise<Settled> {
   const parsed = parseArguments(call.arguments);
   const args = parsed.kind === "arguments" ? parsed.args : { unparsed: cut(call.arguments, MAX_SHOWN) };
   const refuse = (problem: string): Settled => (
     { args, text: `Tool error: ${problem}`, error: true, approval: "auto", durationMs: null }
   );
-  const tool = run.ports.tools.find(({ name }) => name === call.name);
+  const tool = debate.ports.tools.find(({ name }) => name === call.name);
   if (tool === undefined) return refuse(`there is no tool "${cut(call.name, 64)}"`);
   if (parsed.kind === "broken") return refuse(parsed.problem);
 
-  const cached = run.cache.find(tool.name, args, caller.round);
+  const cached = debate.cache.find(tool.name, args, caller.round);
   if (cached !== undefined) {
     const text = `[cached: ${tool.name} of ${cached.role}, round ${cached.round}]\n${cached.text}`;
     return { args, text, error: false, approval: "cached", durationMs: 0 };
   }
-  const approval = await askApproval(run, caller, tool, args, callId);
+  const approval = await askApproval(debate, caller, tool, args, callId);
   if (approval === "rejected" || approval === "timeout") {
-    const text = instructionsFor(run.setup.language).notApproved;
+    const text = instructionsFor(debate.setup.language).notApproved;
     return { args, text, error: false, approval, durationMs: null };
   }
-  return { args, approval, ...await execute(run, caller, tool, args, callId) };
+  return { args, approval, ...await execute(debate, caller, tool, args, callId) };
 }
 
 /** No answer but an approval lets a call pass. */
-async function askApproval(run: Run, { node }: Caller, tool: Tool, args: ToolArgs, callId: string) {
-  const answer = await within({ clock: run.ports.clock, signal: run.signal }, (signal) =>
-    run.ports.approve({
-      call_id: callId,
-      tool_name: tool.name,
-      args,
-      agent_node: node,
-      agent_role: ROLES[node],
-      signal,
-    }));
+async function askApproval(debate: Debate, { node }: Caller, tool: Tool, args: ToolArgs, callId: string) {
+  const answer = await within(
+    { clock: debate.ports.clock, signal: debate.signal },
+    (signal) =>
+      debate.ports.approve({
+        call_id: callId,
+        tool_name: tool.name,
+        args,
+        agent_node: node,
+        agent_role: ROLES[node],
+        signal,
+      }),
+  );
   return answer === "auto" || answer === "approved" || answer === "timeout" ? answer : "rejected";
 }
 
 /** What a cancelled call gives is that it was cancelled: it may have had an effect, so it is told and audited. */
-async function execute(run: Run, { node, round }: Caller, tool: Tool, args: ToolArgs, callId: string) {
-  const { clock, emit } = run.ports;
+async function execute(debate: Debate, { node, round }: Caller, tool: Tool, args: ToolArgs, callId: string) {
+  const { clock, emit } = debate.ports;
   const who = { agent_node: node, agent_role: ROLES[node] };
   emit({ type: "tool_call_started", call_id: callId, ...who, tool_name: tool.name, args });
   const startedAt = clock.now();
   const tooLate = new Error("late");
-  const bound = { clock, signal: run.signal, ms: run.toolMs, late: () => tooLate };
+  const bound = { clock, signal: debate.signal, ms: debate.toolMs, late: () => tooLate };
   let result: ToolResult;
   try {
-    result = await within(bound, (signal) => tool.run(args, { signal, runId: run.setup.runId }));
+    result = await within(bound, (signal) => tool.run(args, { signal, runId: debate.setup.runId }));
   } catch (error) {
-    result = { ok: false, text: `Tool error: ${describeFailure(run, tool, error, tooLate)}` };
+    result = { ok: false, text: `Tool error: ${describeFailure(debate, tool, error, tooLate)}` };
   }
-  if (result.ok) run.cache.store(tool.name, args, { text: result.text, role: ROLES[node], round });
+  if (result.ok) debate.cache.store(tool.name, args, { text: result.text, role: ROLES[node], round });
   const durationMs = Math.max(0, Math.round(clock.now() - startedAt));
   return { text: result.text, error: !result.ok, durationMs };
 }
 
 /** A tool's exception is a defect, and its text may hold anything. */
-function describeFailure(run: Run, tool: Tool, error: unknown, tooLate: Error): string {
-  if (run.signal.aborted) return "the run ended while the tool was running";
-  if (error === tooLate) return `${tool.name} did not answer within ${run.toolMs / 1000} s`;
-  run.ports.warn?.(`tool "${tool.name}" threw ${errorName(error)}`);
+function describeFailure(debate: Debate, tool: Tool, error: unknown, tooLate: Error): string {
+  if (debate.signal.aborted) return "the run ended while the tool was running";
+  if (error === tooLate) return `${tool.name} did not answer within ${debate.toolMs / 1000} s`;
+  debate.ports.warn?.(`tool "${tool.name}" threw ${errorName(error)}`);
   return `${tool.name} failed unexpectedly`;
 }
 
 async function publish(
-  run: Run,
+  debate: Debate,
   { node }: Caller,
   name: string,
   callId: string,
@@ -128,11 +131,11 @@ async function publish(
 ): Promise<void> {
   const { args, text, error, approval, durationMs } = settled;
   const tool = cut(name, 64);
-  const { clock, emit } = run.ports;
+  const { clock, emit } = debate.ports;
   try {
-    await run.ports.audit({
+    await debate.ports.audit({
       timestamp: new Date(clock.now()).toISOString(),
-      run_id: run.setup.runId,
+      run_id: debate.setup.runId,
       agent: node,
       tool,
       args,
@@ -143,7 +146,7 @@ async function publish(
   } catch (cause) {
     throw new AppError("audit_unavailable", AUDIT_UNAVAILABLE, { cause });
   }
-  run.toolLog.push({ agent: node, tool_name: tool, args, result: text, error, approval });
+  debate.toolLog.push({ agent: node, tool_name: tool, args, result: text, error, approval });
   emit({
     type: "tool_call",
     call_id: callId,
@@ -157,4 +160,36 @@ async function publish(
     cached: approval === "cached",
     duration_ms: durationMs,
   });
+}
+
+const MAX_LENGTH = 100_000;
+const MAX_DEPTH = 32;
+
+/** Arguments, or what is wrong with them. */
+export type ParsedArguments =
+  | { readonly kind: "arguments"; readonly args: ToolArgs }
+  | { readonly kind: "broken"; readonly problem: string };
+
+/** Reads arguments; an empty text is no arguments. */
+export function parseArguments(text: string): ParsedArguments {
+  if (text.length > MAX_LENGTH) return broken(`the arguments are longer than ${MAX_LENGTH} characters`);
+  if (text.trim() === "") return { kind: "arguments", args: {} };
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return broken("the arguments are not valid JSON");
+  }
+  if (!isObject(value)) return broken("the arguments must be a JSON object");
+  if (!isShallow(value, MAX_DEPTH)) return broken(`the arguments nest deeper than ${MAX_DEPTH} levels`);
+  return { kind: "arguments", args: value };
+}
+
+function broken(problem: string): ParsedArguments {
+  return { kind: "broken", problem };
+}
+
+function isShallow(value: unknown, depth: number): boolean {
+  if (typeof value !== "object" || value === null) return true;
+  return depth > 0 && Object.values(value).every((member) => isShallow(member, depth - 1));
 }

@@ -4,30 +4,34 @@
  * @module
  */
 import { entriesToSummarize, withSummary } from "../graph/compression.ts";
-import { cut } from "../graph/cut.ts";
+import { cut } from "../graph/text.ts";
 import type { DebateState } from "../graph/state.ts";
 import { ModelError } from "../models/model.ts";
 import { callModel } from "./call_model.ts";
 import { buildSummaryPrompt } from "./prompt.ts";
-import type { Run } from "./run.ts";
+import type { Debate } from "./debate.ts";
 
 const TEMPERATURE = 0.3;
 const MAX_SUMMARY = 8000;
 
 /** The state with a new summary, where it is time for one and the model gives one. */
-export async function summarize(run: Run, state: DebateState): Promise<DebateState> {
+export async function summarize(debate: Debate, state: DebateState): Promise<DebateState> {
   const entries = entriesToSummarize(state);
   if (entries.length === 0) return state;
-  const summary = await askForSummary(run, state, entries);
+  const summary = await askForSummary(debate, state, entries);
   if (summary === "") return state;
-  run.ports.emit({ type: "history_compressed", round: state.round - 1, summary });
+  debate.ports.emit({ type: "history_compressed", round: state.round - 1, summary });
   return withSummary(state, summary);
 }
 
-async function askForSummary(run: Run, state: DebateState, entries: ReturnType<typeof entriesToSummarize>) {
-  const model = run.setup.models.summary;
+async function askForSummary(
+  debate: Debate,
+  state: DebateState,
+  entries: ReturnType<typeof entriesToSummarize>,
+) {
+  const model = debate.setup.models.summary;
   try {
-    const { text } = await callModel(run, {
+    const { text } = await callModel(debate, {
       node: "summarize_history",
       round: state.round - 1,
       model,
@@ -35,13 +39,13 @@ async function askForSummary(run: Run, state: DebateState, entries: ReturnType<t
       messages: buildSummaryPrompt(state, entries),
     });
     if (text.trim() === "") {
-      run.ports.warn?.(`model "${model.id}" gave an empty summary; the history stays in full`);
+      debate.ports.warn?.(`model "${model.id}" gave an empty summary; the history stays in full`);
     }
     return cut(text.trim().toWellFormed(), MAX_SUMMARY);
   } catch (error) {
-    run.signal.throwIfAborted();
+    debate.signal.throwIfAborted();
     if (!(error instanceof ModelError)) throw error;
-    run.ports.warn?.(`no summary, the history stays in full: ${error.message}`);
+    debate.ports.warn?.(`no summary, the history stays in full: ${error.message}`);
     return "";
   }
 }

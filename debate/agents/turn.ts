@@ -5,24 +5,27 @@
  * @module
  */
 import { type AgentNode, type DebateState, ROLES } from "../graph/state.ts";
-import type { TurnText } from "../graph/steps.ts";
+import type { TurnText } from "../graph/flow.ts";
+import { fence } from "../graph/text.ts";
 import type { ChatMessage, ModelReply, ToolCall, ToolSchema } from "../models/model.ts";
 import { callModel } from "./call_model.ts";
-import { fence } from "./fence.ts";
 import { type Instructions, instructionsFor } from "./instructions.ts";
 import { buildAgentPrompt } from "./prompt.ts";
-import { CASTING, type Run } from "./run.ts";
-import { type Caller, runTool } from "./run_tool.ts";
-import { parseArguments } from "./tool_arguments.ts";
+import { CASTING, type Debate } from "./debate.ts";
+import { type Caller, parseArguments, runTool } from "./run_tool.ts";
 
 /** Lets an agent speak. */
-export async function takeTurn(run: Run, state: DebateState, node: AgentNode): Promise<TurnText> {
-  const turn = new Turn(run, { node, round: state.round }, buildAgentPrompt(state, node, run.setup.template));
+export async function takeTurn(debate: Debate, state: DebateState, node: AgentNode): Promise<TurnText> {
+  const turn = new Turn(
+    debate,
+    { node, round: state.round },
+    buildAgentPrompt(state, node, debate.setup.template),
+  );
   return await turn.take();
 }
 
 class Turn {
-  readonly #run: Run;
+  readonly #debate: Debate;
   readonly #caller: Caller;
   readonly #ask: Instructions;
   readonly #messages: ChatMessage[];
@@ -32,17 +35,17 @@ class Turn {
   #failedBatches = 0;
   #mayCall: boolean;
 
-  constructor(run: Run, caller: Caller, prompt: readonly ChatMessage[]) {
-    this.#run = run;
+  constructor(debate: Debate, caller: Caller, prompt: readonly ChatMessage[]) {
+    this.#debate = debate;
     this.#caller = caller;
-    this.#ask = instructionsFor(run.setup.language);
+    this.#ask = instructionsFor(debate.setup.language);
     this.#messages = [...prompt];
-    this.#tools = run.ports.tools.map(({ name, description, parameters }) => ({
+    this.#tools = debate.ports.tools.map(({ name, description, parameters }) => ({
       name,
       description,
       parameters,
     }));
-    this.#mayCall = this.#tools.length > 0 && run.setup.toolBudget > 0;
+    this.#mayCall = this.#tools.length > 0 && debate.setup.toolBudget > 0;
   }
 
   async take(): Promise<TurnText> {
@@ -62,14 +65,14 @@ class Turn {
   }
 
   async #call(): Promise<ModelReply> {
-    const { setup, ports } = this.#run;
+    const { setup, ports } = this.#debate;
     const { node, round } = this.#caller;
     const { role, temperature } = CASTING[node];
     const who = { agent_node: node, agent_role: ROLES[node] } as const;
     ports.emit({ type: "agent_turn_started", ...who });
     let streamed = "";
     try {
-      return await callModel(this.#run, {
+      return await callModel(this.#debate, {
         node,
         round,
         model: setup.models[role],
@@ -93,7 +96,7 @@ class Turn {
 
   async #serve(reply: ModelReply): Promise<void> {
     const { node } = this.#caller;
-    const { setup, ports } = this.#run;
+    const { setup, ports } = this.#debate;
     if (reply.text.trim() !== "") {
       const content = reply.text.toWellFormed();
       ports.emit({ type: "agent_reasoning", agent_node: node, agent_role: ROLES[node], content });
@@ -115,9 +118,9 @@ class Turn {
   }
 
   async #answer(call: ToolCall): Promise<{ readonly text: string; readonly error: boolean }> {
-    if (this.#spent >= this.#run.setup.toolBudget) return { text: this.#ask.overBudget, error: false };
+    if (this.#spent >= this.#debate.setup.toolBudget) return { text: this.#ask.overBudget, error: false };
     this.#spent++;
-    const { text, error, isUsed } = await runTool(this.#run, this.#caller, call);
+    const { text, error, isUsed } = await runTool(this.#debate, this.#caller, call);
     if (isUsed) this.#usedTools.add(call.name);
     return { text: `${this.#ask.toolResult}\n${fence(text)}`, error };
   }

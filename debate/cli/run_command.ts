@@ -4,8 +4,8 @@
  * @module
  */
 import { AppError } from "@gateway/shared/errors";
-import type { DebateOutcome, DebateSetup } from "../agents/debate.ts";
-import { runDebate } from "../agents/run_debate.ts";
+import type { DebateOutcome, DebateSetup } from "../ports.ts";
+import { holdDebate } from "../agents/hold_debate.ts";
 import type { Settings } from "../config.ts";
 import type { RunEvent } from "../events.ts";
 import { estimateCost, loadPrices } from "../models/prices.ts";
@@ -73,7 +73,7 @@ export async function runCommand(
 
   const events: RunEvent[] = [];
   const startedAt = clock.now();
-  const outcome = await runDebate(setup, {
+  const outcome = await holdDebate(setup, {
     emit: (event) => {
       events.push(event);
       view.show(event);

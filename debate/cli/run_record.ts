@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { DebateOutcome, DebateSetup } from "../agents/debate.ts";
+import type { DebateOutcome, DebateSetup } from "../ports.ts";
 import { type CostEstimate, EPHEMERAL, type RunEvent } from "../events.ts";
 import type { CollectedContext } from "../context/collect.ts";
 import type { RunRecord } from "../runs/record.ts";

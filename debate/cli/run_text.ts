@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { DebateOutcome, DebateSetup } from "../agents/debate.ts";
+import type { DebateOutcome, DebateSetup } from "../ports.ts";
 import type { CostEstimate } from "../events.ts";
 import type { HistoryRole } from "../graph/state.ts";
 import { createPaint, safeText, type Terminal, wrap } from "./terminal.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import { AppError } from "@gateway/shared/errors";
-import { fence } from "../agents/fence.ts";
+import { fence } from "../graph/text.ts";
 import { collectProject, type Project, type ProjectRequest } from "./project.ts";
 import { addCounts, type ContextRedactor, type RedactionCounts } from "./redact_context.ts";
 

@@ -4,7 +4,7 @@
  * @module
  */
 import { AppError } from "@gateway/shared/errors";
-import { cut } from "../graph/cut.ts";
+import { cut } from "../graph/text.ts";
 import { compileGlob, type PathMatcher } from "./glob.ts";
 import { findInside, isWithin, resolveRoots } from "./roots.ts";
 import { isSecretFile } from "./secret_files.ts";

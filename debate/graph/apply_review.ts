@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { cut, oneLine } from "./cut.ts";
+import { cut, oneLine } from "./text.ts";
 import { findLeading, findNamed, hypothesisKey } from "./hypothesis_id.ts";
 import { moveTo } from "./merge_hypotheses.ts";
 import { parseReview, type ReviewMark } from "./review_marks.ts";

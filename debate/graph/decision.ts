@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { cut } from "./cut.ts";
+import { cut } from "./text.ts";
 import { findJsonObjects, isObject } from "./json_objects.ts";
 import { parseShare } from "./probability.ts";
 import { type Decision, type DecisionStatus, type FlowDirective, type RiskLevel, STATUSES } from "./state.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { cut, linesOf, oneLine } from "./cut.ts";
+import { cut, linesOf, oneLine } from "./text.ts";
 import { findLeading } from "./hypothesis_id.ts";
 import { parseShare } from "./probability.ts";
 import type { Decision, EarlyOutRule, EarlyOutSignal, Hypothesis } from "./state.ts";

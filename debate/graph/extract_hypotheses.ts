@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { cut, linesOf, oneLine } from "./cut.ts";
+import { cut, linesOf, oneLine } from "./text.ts";
 import { ID, MARKER_LINK, MARKER_WORD } from "./hypothesis_id.ts";
 import { findProbability } from "./probability.ts";
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { oneLine } from "./cut.ts";
+import { oneLine } from "./text.ts";
 import type { Hypothesis } from "./state.ts";
 
 /** The marker's word, in the languages of the templates; a part of a pattern. */

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { cut, oneLine } from "./cut.ts";
+import { cut, oneLine } from "./text.ts";
 import { hypothesisKey, ID, MARKER_LINK, MARKER_WORD } from "./hypothesis_id.ts";
 import { findProbability } from "./probability.ts";
 

@@ -3,7 +3,11 @@
  *
  * @module
  */
-import type { Price } from "./prices.ts";
+/** In US dollars per million tokens. */
+export interface Price {
+  readonly input: number;
+  readonly output: number;
+}
 
 const at = (input: number, output: number): Price => ({ input, output });
 

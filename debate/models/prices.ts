@@ -7,14 +7,8 @@ import { type ConfigKind, loadConfig } from "@gateway/shared/config/load";
 import { z } from "@zod/zod";
 import type { CostEstimate, NodeCost, TokenTotals } from "../events.ts";
 import { type NodeName, NODES } from "../graph/state.ts";
-import { LIST_PRICES } from "./list_prices.ts";
+import { LIST_PRICES, type Price } from "./list_prices.ts";
 import type { Usage } from "./model.ts";
-
-/** In US dollars per million tokens. */
-export interface Price {
-  readonly input: number;
-  readonly output: number;
-}
 
 /** Prices by the normalised name of the model. */
 export type PriceTable = ReadonlyMap<string, Price>;

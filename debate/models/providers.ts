@@ -11,8 +11,8 @@ import { CHAT_COMPLETIONS, type ChatApi, RESPONSES } from "./chat_api.ts";
 import type { TokenSource } from "./chat_exchange.ts";
 import type { Refusable } from "./chat_request.ts";
 import { DeviceFlows } from "./device_flow.ts";
-import { checkToken, fixedToken } from "./fixed_token.ts";
 import { speaksResponses } from "./families.ts";
+import { checkToken, fixedToken } from "./fixed_token.ts";
 import { type Model, ModelError } from "./model.ts";
 import { parseModelId } from "./model_id.ts";
 import { OpenAiChat } from "./openai_chat.ts";
@@ -20,7 +20,6 @@ import { ReplayModel } from "./replay.ts";
 import { listScenarios, loadScenario } from "./scenarios.ts";
 import { SessionTokens } from "./session.ts";
 import { readTokenFile, writeTokenFile } from "./token_file.ts";
-import { UnreachableModel } from "./unreachable_model.ts";
 
 /** The settings that concern providers. */
 export type ProviderSettings = Pick<
@@ -240,4 +239,23 @@ const HUB_HEADERS = { "user-agent": USER_AGENT };
 
 function below(baseUrl: string, path: string): string {
   return `${baseUrl.replace(/\/+$/, "")}/${path}`;
+}
+
+/** A model whose every call says which setting is missing. */
+class UnreachableModel implements Model {
+  readonly id: string;
+  readonly #variable: string;
+
+  /** @param variable the setting that is missing */
+  constructor(id: string, variable: string) {
+    this.id = id;
+    this.#variable = variable;
+  }
+
+  complete(): Promise<never> {
+    const text = `Model ${
+      JSON.stringify(this.id)
+    } gave no reply: its provider has no URL; set ${this.#variable}`;
+    return Promise.reject(new ModelError("auth", text));
+  }
 }

@@ -6,7 +6,7 @@
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { within } from "@gateway/shared/within";
-import type { ApprovalAnswer, ApprovalCall } from "../agents/debate.ts";
+import type { ApprovalAnswer, ApprovalCall } from "../ports.ts";
 import type { CollectedContext } from "../context/collect.ts";
 import { EPHEMERAL, type RunEvent } from "../events.ts";
 import { EventLog } from "./event_log.ts";

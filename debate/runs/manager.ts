@@ -5,7 +5,8 @@
  */
 import type { Clock } from "@gateway/shared/clock";
 import { AppError, errorName, errorText } from "@gateway/shared/errors";
-import type { DebateOutcome, DebatePorts, DebateSetup, PriorRun } from "../agents/debate.ts";
+import { holdDebate } from "../agents/hold_debate.ts";
+import type { DebateOutcome, DebatePorts, DebateSetup, PriorRun } from "../ports.ts";
 import type { CollectedContext } from "../context/collect.ts";
 import type { Settings } from "../config.ts";
 import type { CostEstimate, RunEnd, RunEvent, TokenTotals } from "../events.ts";
@@ -36,7 +37,6 @@ export interface RunPorts {
   readonly newRunId: () => string;
   /** A fresh id of 12 hexadecimal digits. */
   readonly newCallId: () => string;
-  readonly holdDebate: (setup: DebateSetup, ports: DebatePorts) => Promise<DebateOutcome>;
   /** @throws {ModelError | AppError} when there can be no such model */
   readonly openModel: (id: string) => Model | Promise<Model>;
   /** Of one run. */
@@ -151,7 +151,7 @@ export class RunManager {
   }
 
   async #debate(run: LiveRun, request: RunRequest): Promise<Outcome> {
-    const { holdDebate, openTools, audit, clock, newCallId, warn } = this.#ports;
+    const { openTools, audit, clock, newCallId, warn } = this.#ports;
     try {
       const setup = await this.#toSetup(run.header.run_id, request);
       return await holdDebate(setup, {

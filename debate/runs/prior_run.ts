@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { PriorRun } from "../agents/debate.ts";
+import type { PriorRun } from "../ports.ts";
 import type { HistoryRole, PriorEntry } from "../graph/state.ts";
 import type { ReadRecord, StoredEvent } from "./record.ts";
 

@@ -1,6 +1,6 @@
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
-import type { AuditLine, DebateOutcome, DebatePorts, DebateSetup } from "../agents/debate.ts";
-import { runDebate } from "../agents/run_debate.ts";
+import type { AuditLine, DebateOutcome, DebatePorts, DebateSetup } from "../ports.ts";
+import { holdDebate } from "../agents/hold_debate.ts";
 import type { RunEvent, RunEventType } from "../events.ts";
 import type { Tool, ToolResult } from "../tools/tool.ts";
 import { sampleDecision } from "./sample_state.ts";
@@ -105,7 +105,7 @@ export class DebateFixture {
   }
 
   run(): Promise<DebateOutcome> {
-    return runDebate(this.setup, this.ports);
+    return holdDebate(this.setup, this.ports);
   }
 
   /** Runs until an event comes, then does something, then to the end. */
@@ -115,7 +115,7 @@ export class DebateFixture {
       this.events.push(event);
       if (event.type === type) reached.resolve();
     };
-    const running = runDebate(this.setup, { ...this.ports, emit });
+    const running = holdDebate(this.setup, { ...this.ports, emit });
     await reached.promise;
     await act();
     return await running;

@@ -1,5 +1,5 @@
 import type { DebateState, DebateTask, Decision, Hypothesis } from "../graph/state.ts";
-import { startState } from "../graph/steps.ts";
+import { startState } from "../graph/flow.ts";
 
 /** A task of four rounds. */
 export const SAMPLE_TASK: DebateTask = {

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
-import { runDebate } from "../agents/run_debate.ts";
 import { createDebateApp, type DebateHandler } from "../app.ts";
 import { loadSettings } from "../config.ts";
 import { addEvidence, collectContext } from "../context/collect.ts";
@@ -60,7 +59,6 @@ export class WebFixture {
       clock: this.clock,
       newRunId: () => newId(32),
       newCallId: () => newId(12),
-      holdDebate: runDebate,
       openModel: () => {
         if (options.model instanceof Error) throw options.model;
         return options.model;

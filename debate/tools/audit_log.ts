@@ -4,7 +4,7 @@
  * @module
  */
 import { AppError, AUDIT_UNAVAILABLE } from "@gateway/shared/errors";
-import type { AuditLine } from "../agents/debate.ts";
+import type { AuditLine } from "../ports.ts";
 import type { Redact } from "./present.ts";
 
 /** The audit log of the service; several processes may write to the same file. */

@@ -7,9 +7,8 @@ import { z } from "@zod/zod";
 import { isSecretFile } from "../context/secret_files.ts";
 import type { Argument } from "./argv.ts";
 import { defineTool, timeoutArgument, ToolFailure, type ToolServices } from "./define_tool.ts";
-import { checkCommand } from "./program_command.ts";
 import { describeRun } from "./program_finding.ts";
-import { PROGRAM_RULES } from "./program_rules.ts";
+import { checkCommand, PROGRAM_RULES } from "./program_rules.ts";
 import type { RunProgram } from "./run_program.ts";
 import type { Tool } from "./tool.ts";
 

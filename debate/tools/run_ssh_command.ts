@@ -18,7 +18,7 @@ import {
   ToolFailure,
   type ToolServices,
 } from "./define_tool.ts";
-import { checkCommand } from "./program_command.ts";
+import { checkCommand } from "./program_rules.ts";
 import { describeRun } from "./program_finding.ts";
 import type { ProgramResult, RunProgram } from "./run_program.ts";
 import type { Tool } from "./tool.ts";

@@ -5,7 +5,7 @@
  */
 import { AppError } from "@gateway/shared/errors";
 import { problemResponse } from "@gateway/shared/http/problem";
-import { CHALLENGE, createCheck } from "./basic_auth.ts";
+import { createHash, timingSafeEqual } from "node:crypto";
 import { GuessLimit } from "./guess_limit.ts";
 import type { WebPorts } from "./ports.ts";
 import { isCrossSite, isLoopbackHost } from "./same_origin.ts";
@@ -66,4 +66,32 @@ function tellAlive(method: string): Response {
     return new Response("ok\n", { headers: { "content-type": "text/plain" } });
   }
   return problemResponse(new AppError("method_not_allowed", "Method not allowed"), { allow: ["GET"] });
+}
+
+/** Whether the value of an `Authorization` header is right. */
+type CheckCredentials = (authorization: string | null) => boolean;
+
+/** What an answer of status 401 asks for. */
+const CHALLENGE = 'Basic realm="debate", charset="UTF-8"';
+
+/** Checks in a time that tells nothing about the credentials. */
+function createCheck(username: string, password: string): CheckCredentials {
+  const expected = digest(new TextEncoder().encode(`${username}:${password}`));
+  return (authorization) => {
+    const [, encoded] = /^Basic +([A-Za-z0-9+/_=-]+) *$/i.exec(authorization ?? "") ?? [];
+    const given = encoded === undefined ? undefined : decode(encoded);
+    return timingSafeEqual(digest(given ?? new Uint8Array()), expected) && given !== undefined;
+  };
+}
+
+function decode(encoded: string): Uint8Array | undefined {
+  try {
+    return Uint8Array.fromBase64(encoded);
+  } catch {
+    return undefined;
+  }
+}
+
+function digest(bytes: Uint8Array): Uint8Array {
+  return createHash("sha256").update(bytes).digest();
 }

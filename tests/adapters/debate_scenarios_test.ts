@@ -1,7 +1,7 @@
 import { systemClock } from "@gateway/shared/clock";
 import assert from "node:assert/strict";
-import type { AuditLine, DebateOutcome } from "../../debate/agents/debate.ts";
-import { runDebate } from "../../debate/agents/run_debate.ts";
+import type { AuditLine, DebateOutcome } from "../../debate/ports.ts";
+import { holdDebate } from "../../debate/agents/hold_debate.ts";
 import { loadSettings } from "../../debate/config.ts";
 import type { RunEvent } from "../../debate/events.ts";
 import { Providers } from "../../debate/models/providers.ts";
@@ -29,7 +29,7 @@ async function play(scenario: ShippedScenario): Promise<Played> {
     const model = () => providers.model(`replay/${scenario}`);
     const events: RunEvent[] = [];
     const audit: AuditLine[] = [];
-    const outcome = await runDebate({
+    const outcome = await holdDebate({
       runId: "run-1",
       topic: "Find the cause",
       context: world.incident,

@@ -1,5 +1,5 @@
 import { systemClock } from "@gateway/shared/clock";
-import { runDebate } from "../../debate/agents/run_debate.ts";
+import { holdDebate } from "../../debate/agents/hold_debate.ts";
 import { EPHEMERAL } from "../../debate/events.ts";
 import type { NodeName } from "../../debate/graph/state.ts";
 import { DebateFixture, FixedTool } from "../../debate/testing/debate_fixture.ts";
@@ -57,7 +57,7 @@ async function play(words: string, context: string): Promise<number> {
     },
   };
   const from = performance.now();
-  const { status, roundLog } = await runDebate(setup, ports);
+  const { status, roundLog } = await holdDebate(setup, ports);
   const ms = performance.now() - from;
   const rounds = roundLog.length;
   if (status !== "completed" || rounds !== ROUNDS || tool.runs.length !== TOOL_CALLS) {

@@ -8,7 +8,7 @@
  */
 import { systemClock } from "@gateway/shared/clock";
 import { EventLog } from "../../debate/runs/event_log.ts";
-import { Subscribers } from "../../debate/web/sse.ts";
+import { Subscribers } from "../../debate/web/subscribers.ts";
 
 const TICK_MS = 30;
 

@@ -2,13 +2,13 @@ import { AppError } from "@gateway/shared/errors";
 import { EventLog } from "../runs/event_log.ts";
 import type { StoredEvent } from "../runs/record.ts";
 import type { WebPorts } from "./ports.ts";
-import type { Subscribers } from "./sse.ts";
+import type { Subscribers } from "./subscribers.ts";
 
 /** So many finished runs are kept as they go to subscribers: many may look at one at once. */
 const MAX_REPLAYS = 4;
 
 /** Streams of events: of runs that are going on, and of those in the store. */
-export class EventRoutes {
+export class EventStreams {
   readonly #ports: WebPorts;
   readonly #subscribers: Subscribers;
   readonly #replays = new Map<string, Promise<EventLog | undefined>>();

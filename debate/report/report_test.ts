@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { readRecord } from "../runs/record.ts";
-import { formatDuration, renderReport } from "./markdown.ts";
+import { formatDuration, renderReport } from "./report.ts";
 import { embedded, fenced, inline } from "./markdown_text.ts";
 
 const DECISION = {

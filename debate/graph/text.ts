@@ -1,5 +1,5 @@
 /**
- * Bounds on text.
+ * Text in bounds: cut, on one line, within a fence.
  *
  * @module
  */
@@ -19,4 +19,15 @@ export function linesOf(text: string): readonly string[] {
 /** A text on one line: every run of white space is one space. */
 export function oneLine(text: string): string {
   return text.trim().replace(/\s+/g, " ");
+}
+
+/**
+ * Text from outside, for a prompt: between two lines of backticks that it cannot close, since no run of backticks
+ * in it is as long.
+ */
+export function fence(text: string): string {
+  let longest = 2;
+  for (const [run] of text.matchAll(/`+/g)) longest = Math.max(longest, run.length);
+  const line = "`".repeat(longest + 1);
+  return `${line}\n${text}\n${line}`;
 }

@@ -5,10 +5,9 @@
  */
 import { AppError, errorName } from "@gateway/shared/errors";
 import { Deadline, within } from "@gateway/shared/within";
-import { cut } from "../graph/cut.ts";
+import { cut } from "../graph/text.ts";
 import { formatFinalText } from "../graph/final_text.ts";
 import { labelsFor } from "../graph/labels.ts";
-import { nextStep, type Step, stepLimit } from "../graph/routing.ts";
 import { type DebateState, type DebateTask, ROLES } from "../graph/state.ts";
 import {
   afterAgent,
@@ -17,24 +16,17 @@ import {
   afterModerator,
   afterSkip,
   afterSummary,
+  nextStep,
   startState,
-} from "../graph/steps.ts";
+  type Step,
+  stepLimit,
+} from "../graph/flow.ts";
 import { ModelError } from "../models/model.ts";
-import type { DebateOutcome, DebatePorts, DebateSetup } from "./debate.ts";
+import type { DebateOutcome, DebatePorts, DebateSetup } from "../ports.ts";
 import { moderate } from "./moderate.ts";
-import { openRun, type Run } from "./run.ts";
+import { type Debate, openDebate } from "./debate.ts";
 import { summarize } from "./summarize.ts";
 import { takeTurn } from "./turn.ts";
-
-export type {
-  ApprovalAnswer,
-  ApprovalCall,
-  AuditLine,
-  DebateModels,
-  DebateOutcome,
-  DebatePorts,
-  DebateSetup,
-} from "./debate.ts";
 
 const MAX_COMMENT = 20_000;
 
@@ -42,12 +34,12 @@ const MAX_COMMENT = 20_000;
  * Holds a debate to its end, its failure or its cancellation; never throws. The caller stores the record and
  * then emits what ends a run: `run_cancelled` or `error` where it applies, and `run_finished`.
  */
-export async function runDebate(setup: DebateSetup, ports: DebatePorts): Promise<DebateOutcome> {
+export async function holdDebate(setup: DebateSetup, ports: DebatePorts): Promise<DebateOutcome> {
   const ms = setup.timeouts?.runMs;
   const late = () => new AppError("timeout", `The run took longer than ${(ms ?? 0) / 1000} s`);
   using deadline = new Deadline({ clock: ports.clock, ms, signal: ports.signal, late });
-  const run = openRun(setup, ports, deadline.signal);
-  const debate = { state: startState(toTask(setup), setup.initial) };
+  const debate = openDebate(setup, ports, deadline.signal);
+  const progress = { state: startState(toTask(setup), setup.initial) };
   ports.emit({
     type: "run_started",
     round: 1,
@@ -57,46 +49,46 @@ export async function runDebate(setup: DebateSetup, ports: DebatePorts): Promise
     template: setup.template.name,
     language: setup.language,
   });
-  const { hypotheses } = debate.state;
+  const { hypotheses } = progress.state;
   if (hypotheses.length > 0) {
     ports.emit({ type: "hypothesis_update", node: "diagnostic_agent", round: 0, hypotheses });
   }
   try {
-    await goOn(run, debate);
-    return { ...conclude(run, debate.state), status: "completed" };
+    await takeSteps(debate, progress);
+    return { ...conclude(debate, progress.state), status: "completed" };
   } catch (error) {
-    const outcome = conclude(run, debate.state);
+    const outcome = conclude(debate, progress.state);
     if (ports.signal.aborted) return { ...outcome, status: "cancelled", finalText: "" };
-    return { ...outcome, status: "error", finalText: "", error: describeError(run, error) };
+    return { ...outcome, status: "error", finalText: "", error: describeError(debate, error) };
   }
 }
 
 /** Keeps the state where it can be seen when a step fails. */
-async function goOn(run: Run, debate: { state: DebateState }): Promise<void> {
-  const { setup, ports } = run;
+async function takeSteps(debate: Debate, progress: { state: DebateState }): Promise<void> {
+  const { setup, ports } = debate;
   for (let steps = 0; steps <= stepLimit(setup.maxRounds); steps++) {
-    const isPaused = debate.state.done === "summarize_history" && ports.isPaused();
-    const step = nextStep(debate.state, isPaused);
+    const isPaused = progress.state.done === "summarize_history" && ports.isPaused();
+    const step = nextStep(progress.state, isPaused);
     if (step.kind === "end") return;
-    run.signal.throwIfAborted();
-    debate.state = await takeStep(run, debate.state, step);
+    debate.signal.throwIfAborted();
+    progress.state = await takeStep(debate, progress.state, step);
   }
   throw new AppError("internal", "The debate goes in circles");
 }
 
 async function takeStep(
-  run: Run,
+  debate: Debate,
   state: DebateState,
   step: Exclude<Step, { kind: "end" }>,
 ): Promise<DebateState> {
-  const { emit } = run.ports;
+  const { emit } = debate.ports;
   switch (step.kind) {
     case "agent": {
       const { node } = step;
-      const turn = await takeTurn(run, state, node);
+      const turn = await takeTurn(debate, state, node);
       const after = afterAgent(state, node, turn);
       emit({ type: "agent_completed", node, role: ROLES[node], content: turn.text });
-      tellHypotheses(run, state, after, node);
+      tellHypotheses(debate, state, after, node);
       return after;
     }
     case "skip": {
@@ -106,7 +98,7 @@ async function takeStep(
       return afterSkip(state, node, rationale);
     }
     case "moderate": {
-      const { decision, raw } = await moderate(run, state);
+      const { decision, raw } = await moderate(debate, state);
       const after = afterModerator(state, decision);
       emit({
         type: "moderator_decision",
@@ -116,24 +108,24 @@ async function takeStep(
         early_out_confirmed: after.earlyOutConfirmed,
         ...(raw === undefined ? {} : { raw }),
       });
-      tellHypotheses(run, state, after, "moderator_agent");
+      tellHypotheses(debate, state, after, "moderator_agent");
       return after;
     }
     case "summarize":
-      return afterSummary(await summarize(run, state));
+      return afterSummary(await summarize(debate, state));
     case "ask":
-      return await askOperator(run, state);
+      return await askOperator(debate, state);
     case "finalize":
       emit({ type: "final_result", node: "finalize", content: finalText(state) });
       return afterFinal(state);
   }
 }
 
-async function askOperator(run: Run, state: DebateState): Promise<DebateState> {
-  const { clock, emit } = run.ports;
+async function askOperator(debate: Debate, state: DebateState): Promise<DebateState> {
+  const { clock, emit } = debate.ports;
   const { round } = state;
-  const comment = await within({ clock, signal: run.signal }, () => {
-    const waiting = run.ports.waitForComment(round);
+  const comment = await within({ clock, signal: debate.signal }, () => {
+    const waiting = debate.ports.waitForComment(round);
     emit({ type: "awaiting_user_input", round });
     return waiting;
   });
@@ -143,28 +135,28 @@ async function askOperator(run: Run, state: DebateState): Promise<DebateState> {
 }
 
 function tellHypotheses(
-  run: Run,
+  debate: Debate,
   before: DebateState,
   { hypotheses }: DebateState,
   node: "moderator_agent" | keyof typeof ROLES,
 ): void {
   if (JSON.stringify(before.hypotheses) === JSON.stringify(hypotheses)) return;
-  run.ports.emit({ type: "hypothesis_update", node, round: before.round, hypotheses });
+  debate.ports.emit({ type: "hypothesis_update", node, round: before.round, hypotheses });
 }
 
 function finalText({ decision, hypotheses, task }: DebateState): string {
   return decision === undefined ? "" : formatFinalText(decision, hypotheses, labelsFor(task.language));
 }
 
-function conclude(run: Run, state: DebateState): Omit<DebateOutcome, "status" | "error"> {
+function conclude(debate: Debate, state: DebateState): Omit<DebateOutcome, "status" | "error"> {
   return {
     decision: state.decision,
     finalText: finalText(state),
     hypotheses: state.hypotheses,
     history: state.history,
     roundLog: state.roundLog,
-    toolLog: run.toolLog,
-    usage: run.meter.totals(),
+    toolLog: debate.toolLog,
+    usage: debate.meter.totals(),
   };
 }
 
@@ -173,8 +165,10 @@ function toTask(setup: DebateSetup): DebateTask {
   return { topic, context, maxRounds, confidenceThreshold, earlyOut, compressHistory, language };
 }
 
-function describeError(run: Run, error: unknown): string {
+function describeError(debate: Debate, error: unknown): string {
   if (error instanceof ModelError || error instanceof AppError) return error.message;
-  run.ports.warn?.(`run ${run.setup.runId} failed: ${errorName(error)}`);
+  debate.ports.warn?.(
+    `run ${debate.setup.runId} failed: ${errorName(error)}`,
+  );
   return "The run failed unexpectedly";
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { checkCommand } from "./program_command.ts";
+import { checkCommand } from "./program_rules.ts";
 import { PROGRAM_RULES } from "./program_rules.ts";
 
 function argv(text: string): readonly string[] | string {

@@ -1,7 +1,7 @@
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import assert from "node:assert/strict";
 import { EventLog } from "../runs/event_log.ts";
-import { Subscribers } from "./sse.ts";
+import { Subscribers } from "./subscribers.ts";
 
 function open() {
   const clock = new FakeClock();

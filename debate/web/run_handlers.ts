@@ -1,8 +1,10 @@
 import { AppError } from "@gateway/shared/errors";
+import { readJsonBody } from "@gateway/shared/http/body";
+import { z } from "@zod/zod";
 import type { LiveRun } from "../runs/live_run.ts";
 import { priorRun } from "../runs/prior_run.ts";
 import { type ReadRecord, readRecord } from "../runs/record.ts";
-import { renderReport, reportFileName } from "../report/markdown.ts";
+import { renderReport, reportFileName } from "../report/report.ts";
 import { selectTemplate } from "../prompts/templates.ts";
 import type { RunEfforts } from "../runs/record.ts";
 import { readForm } from "./form.ts";
@@ -122,4 +124,66 @@ function toEfforts({ reasoning_effort: efforts }: ReadRecord): RunEfforts {
     skeptic: known(efforts.skeptic),
     moderator: known(efforts.moderator),
   };
+}
+
+const MAX_COMMENT = 20_000;
+
+const approvalBody = z.object({ call_id: z.string(), approved: z.boolean() });
+const commentBody = z.object({
+  comment: z.string().max(MAX_COMMENT, `must not be longer than ${MAX_COMMENT} characters`).default(""),
+});
+const optionsBody = z.object({
+  require_approval: z.boolean().nullish(),
+  pause_between_rounds: z.boolean().nullish(),
+});
+
+/** `POST /api/runs/{run_id}/approval`: the operator's word about a tool call. */
+export async function handleApproval(ports: WebPorts, request: Request, runId: string): Promise<Response> {
+  const { call_id, approved } = await readJson(request, approvalBody);
+  liveRun(ports, runId).decide(call_id, approved);
+  return Response.json({ status: "ok" });
+}
+
+/** `POST /api/runs/{run_id}/comment`: what the operator has to say between two rounds. */
+export async function handleComment(ports: WebPorts, request: Request, runId: string): Promise<Response> {
+  const { comment } = await readJson(request, commentBody);
+  liveRun(ports, runId).comment(comment.trim());
+  return Response.json({ status: "ok" });
+}
+
+/** `POST /api/runs/{run_id}/options`: what is left out stays as it is. */
+export async function handleOptions(ports: WebPorts, request: Request, runId: string): Promise<Response> {
+  const body = await readJson(request, optionsBody);
+  const { requireApproval, pauseBetweenRounds } = liveRun(ports, runId).change({
+    ...(typeof body.require_approval === "boolean" && { requireApproval: body.require_approval }),
+    ...(typeof body.pause_between_rounds === "boolean" && { pauseBetweenRounds: body.pause_between_rounds }),
+  });
+  return Response.json({
+    status: "ok",
+    require_approval: requireApproval,
+    pause_between_rounds: pauseBetweenRounds,
+  });
+}
+
+function liveRun({ manager }: WebPorts, runId: string): LiveRun {
+  const run = manager.find(runId);
+  if (run === undefined) throw new AppError("not_found", "There is no such run going on");
+  return run;
+}
+
+const MAX_BODY_BYTES = 256 * 1024;
+
+/**
+ * Reads a body.
+ *
+ * @throws {AppError} `unprocessable` when it is no JSON or not of the schema's shape, which clients know by status
+ * 422; otherwise as `readJsonBody()`
+ */
+async function readJson<T>(request: Request, schema: z.ZodType<T>): Promise<T> {
+  try {
+    return await readJsonBody(request, { maxBytes: MAX_BODY_BYTES, schema });
+  } catch (error) {
+    const isMisshapen = error instanceof AppError && error.code === "invalid_request";
+    throw isMisshapen ? new AppError("unprocessable", error.message, { cause: error }) : error;
+  }
 }

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import assert from "node:assert/strict";
 import { assertFast } from "../testing/linear_time.ts";
-import { fence } from "./fence.ts";
+import { fence } from "./text.ts";
 
 Deno.test("fence() cannot be closed by what it holds", () => {
   const backticks = fc.stringMatching(/^[`\na]*$/);

@@ -1,9 +1,20 @@
 import fc from "fast-check";
 import assert from "node:assert/strict";
-import { sampleDecision, sampleHypothesis, sampleState } from "../testing/sample_state.ts";
-import { nextStep, type Step, stepLimit } from "./routing.ts";
+import { SAMPLE_TASK, sampleDecision, sampleHypothesis, sampleState } from "../testing/sample_state.ts";
+import { NO_EARLY_OUT } from "./early_out.ts";
+import {
+  afterAgent,
+  afterComment,
+  afterFinal,
+  afterModerator,
+  afterSkip,
+  afterSummary,
+  nextStep,
+  startState,
+  type Step,
+  stepLimit,
+} from "./flow.ts";
 import { type DebateState, STATUSES } from "./state.ts";
-import { afterAgent, afterComment, afterFinal, afterModerator, afterSkip, afterSummary } from "./steps.ts";
 
 const skips = (skip_skeptic: boolean, skip_rebuttal: boolean) =>
   sampleDecision({ flow_directive: { skip_skeptic, skip_rebuttal, rationale: "why" } });
@@ -144,4 +155,99 @@ Deno.test("nextStep() ends every debate within the step limit, and max_rounds ro
     }),
   );
   assert.equal(play(4, () => sampleDecision(), false), 3 * 5 + 4 + 1);
+});
+
+const said = (text: string, isPlaceholder = false) => ({ text, isPlaceholder, usedTools: new Set<string>() });
+
+Deno.test("startState() puts what a resumed run brings along into round 0", () => {
+  const history = [{ role: "skeptic_agent", content: "no", round: 3 }] as const;
+  const state = startState(SAMPLE_TASK, { history, hypotheses: [sampleHypothesis({ state: "rejected" })] });
+  assert.deepEqual(state.history, [{ role: "skeptic_agent", content: "no", round: 0 }]);
+  assert.deepEqual([state.hypotheses[0]?.state, state.hypotheses[0]?.round, state.round], ["rejected", 0, 1]);
+  assert.equal(state.decision, undefined);
+});
+
+Deno.test("afterAgent() keeps each text once in the history", () => {
+  const state = afterAgent(sampleState(), "diagnostic_rebuttal_agent", said("I yield"));
+  assert.deepEqual(state.history, [{ role: "diagnostic_rebuttal", content: "I yield", round: 1 }]);
+  assert.deepEqual([state.done, state.texts.rebuttal], ["diagnostic_rebuttal_agent", "I yield"]);
+});
+
+Deno.test("afterAgent() makes the first paragraph a hypothesis only where there is none at all", () => {
+  const first = afterAgent(sampleState(), "diagnostic_agent", said("It is the disk.\n\nMore."));
+  assert.deepEqual(first.hypotheses.map(({ id, text }) => [id, text]), [["R1-F1", "It is the disk."]]);
+  const later = afterAgent(
+    sampleState({ hypotheses: [sampleHypothesis()] }),
+    "diagnostic_agent",
+    said("Hello."),
+  );
+  assert.deepEqual(later.hypotheses.map(({ id }) => id), ["1"]);
+});
+
+Deno.test("afterAgent() learns nothing from an agent that said nothing", () => {
+  const before = sampleState({ earlyOutSignal: { recommended: true, confidence: 1, rationale: "" } });
+  const state = afterAgent(before, "diagnostic_agent", said("(no answer)", true));
+  assert.deepEqual([state.hypotheses, state.earlyOutSignal], [[], NO_EARLY_OUT]);
+});
+
+Deno.test("afterSkip() keeps the hypotheses and leaves a placeholder", () => {
+  const before = sampleState({ hypotheses: [sampleHypothesis()] });
+  const state = afterSkip(before, "skeptic_agent", "settled");
+  assert.equal(state.hypotheses, before.hypotheses);
+  assert.equal(state.texts.skeptic, "(Skeptic skipped by the moderator: settled)");
+  assert.equal(state.history.length, 1);
+});
+
+Deno.test("afterModerator() counts rounds up only with continue", () => {
+  assert.equal(afterModerator(sampleState(), sampleDecision()).round, 2);
+  assert.equal(afterModerator(sampleState(), sampleDecision({ status: "propose_fix" })).round, 1);
+});
+
+Deno.test("afterModerator() writes the round log every round, texts cut", () => {
+  const state = sampleState({ texts: { diagnostic: "d".repeat(600), skeptic: "s", rebuttal: "r" } });
+  const [entry] = afterModerator(state, sampleDecision()).roundLog;
+  assert.deepEqual([entry?.round, entry?.diagnostic.length, entry?.skeptic], [1, 500, "s"]);
+  assert.equal(entry?.moderator.status, "continue");
+});
+
+Deno.test("afterModerator() says so when the rounds are used up", () => {
+  const last = sampleState({ round: 4 });
+  assert.equal(afterModerator(last, sampleDecision()).decision?.stop_reason, "The rounds are used up (4)");
+  const worded = afterModerator(last, sampleDecision({ stop_reason: "enough" }));
+  assert.equal(worded.decision?.stop_reason, "The rounds are used up (4); enough");
+  assert.equal(afterModerator(sampleState({ round: 3 }), sampleDecision()).decision?.stop_reason, null);
+});
+
+function earlyState(changes: Partial<DebateState> = {}): DebateState {
+  return sampleState({
+    hypotheses: [sampleHypothesis()],
+    earlyOutSignal: { recommended: true, confidence: 0.95, rationale: "the rollback healed it" },
+    ...changes,
+  });
+}
+
+Deno.test("afterModerator() ends early only when the moderator agrees", () => {
+  const sure = afterModerator(earlyState(), sampleDecision({ confidence: 0.95 }));
+  assert.deepEqual([sure.earlyOutConfirmed, sure.round], [true, 1]);
+  assert.match(sure.decision?.stop_reason ?? "", /agree: the rollback healed it/);
+  const unsure = afterModerator(earlyState(), sampleDecision({ confidence: 0.5 }));
+  assert.deepEqual([unsure.earlyOutConfirmed, unsure.round, unsure.decision?.stop_reason], [false, 2, null]);
+});
+
+Deno.test("afterModerator() does not end early on a hypothesis that the same decision rejects", () => {
+  const table = [sampleHypothesis(), sampleHypothesis({ id: "2", text: "The cache", state: "rejected" })];
+  const decision = sampleDecision({ confidence: 0.95, leading_hypothesis: "2: the cache" });
+  assert.equal(afterModerator(earlyState({ hypotheses: table }), decision).earlyOutConfirmed, false);
+});
+
+Deno.test("afterSummary() forgets the texts and the wish to end of the round", () => {
+  const state = afterSummary(earlyState({ texts: { diagnostic: "d", skeptic: "s", rebuttal: "r" } }));
+  assert.deepEqual([state.texts.diagnostic, state.earlyOutSignal.recommended], ["", false]);
+});
+
+Deno.test("afterComment() keeps a comment and drops an empty one", () => {
+  assert.deepEqual(afterComment(sampleState({ round: 2 }), "look at x").history, [
+    { role: "user", content: "look at x", round: 2 },
+  ]);
+  assert.deepEqual(afterComment(sampleState(), "").history, []);
 });
