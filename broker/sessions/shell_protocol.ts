@@ -1,4 +1,4 @@
-import { shellQuote } from "@gateway/shared/policy/shell_quote";
+import { shellQuote } from "@gateway/shared/shell_quote";
 import type { Random } from "@gateway/shared/random";
 
 /** The words around the output of one command. */

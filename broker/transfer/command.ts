@@ -1,5 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import { singleQuote } from "@gateway/shared/policy/shell_quote";
+import { singleQuote } from "@gateway/shared/shell_quote";
 import { quoteText } from "@gateway/shared/quote";
 
 const MODE = /^[0-7]{3,4}$/;

@@ -1,3 +1,4 @@
+import { shellQuote } from "@gateway/shared/shell_quote";
 import { type Command, Option } from "commander";
 import { z } from "@zod/zod";
 import { AppError } from "@gateway/shared/errors";
@@ -17,7 +18,6 @@ import type { AddCommand, CommandContext } from "../context.ts";
 import { formatDuration, parseDuration } from "../duration.ts";
 import { type CommandResult, HintedError } from "../output.ts";
 import { addRemoteOptions, askControlPlane, joinPath, remoteHelp } from "../remote.ts";
-import { quoteWord } from "../shell_word.ts";
 import { INDENT } from "../table.ts";
 
 interface AllowFlags {
@@ -147,7 +147,7 @@ async function allow(
     expected: "approved",
     ...(ttlSeconds !== undefined && {
       advice: {
-        400: `it still waits; to approve it this once: broker-ctl approval allow ${quoteWord(id)}`,
+        400: `it still waits; to approve it this once: broker-ctl approval allow ${shellQuote(id)}`,
       },
     }),
   });

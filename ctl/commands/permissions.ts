@@ -1,10 +1,10 @@
+import { shellQuote } from "@gateway/shared/shell_quote";
 import { Argument, Option } from "commander";
 import { BROKER_FRONTENDS, type BrokerFrontend } from "@gateway/broker/permissions";
 import { formatJson } from "@gateway/shared/permissions/set";
 import type { AddCommand } from "../context.ts";
 import { hintMissingConfig } from "../missing_config.ts";
 import { derivePermissions, type Service, SERVICES } from "../service_permissions.ts";
-import { quoteWord } from "../shell_word.ts";
 
 const EXAMPLES = `
 Examples:
@@ -45,8 +45,14 @@ export const addPermissions: AddCommand = (program, context) => {
         );
         return {
           json: { service, flags, permissions: formatJson(set) },
-          lines: [flags.map(quoteWord).join(" ")],
+          lines: [flags.map(quoteFlag).join(" ")],
         };
       })
     );
 };
+
+/** Only the value is quoted: the name and its `=` are as they stand in the manual. */
+function quoteFlag(flag: string): string {
+  const [name = "", ...value] = flag.split("=");
+  return value.length === 0 ? name : `${name}=${shellQuote(value.join("="))}`;
+}

@@ -1,5 +1,5 @@
 import { BROKER_FRONTENDS, type BrokerFrontend } from "@gateway/broker/permissions";
-import { quoteWord } from "../shell_word.ts";
+import { shellQuote, singleQuote } from "@gateway/shared/shell_quote";
 import type { BrokerRoute } from "./config_text.ts";
 import { approvalsUrl, BUNDLE_PASSWORD, type Layout } from "./layout.ts";
 import type { InitHost, InitListeners } from "./options.ts";
@@ -52,7 +52,7 @@ export function startCommands({ layout, route, runtime }: GuideFacts): readonly 
   ];
   return services.map(([task, program, config]) => {
     const start = runtime.deno === undefined ? program : `deno task ${task}`;
-    return `${start} --config ${quoteWord(config)}`;
+    return `${start} --config ${shellQuote(config)}`;
   });
 }
 
@@ -64,12 +64,12 @@ export function enrolmentLines(
   sshCaPublic: string,
   host: Pick<InitHost, "name" | "user">,
 ): readonly string[] {
-  const principal = `host:${host.name}`;
-  const file = `/etc/ssh/auth_principals/${host.user}`;
+  const principal = singleQuote(`host:${host.name}`);
+  const file = shellQuote(`/etc/ssh/auth_principals/${host.user}`);
   return [
-    `echo '${sshCaPublic}' > ${CA_PATH}`,
+    `echo ${singleQuote(sshCaPublic)} > ${CA_PATH}`,
     "mkdir -p /etc/ssh/auth_principals",
-    `grep -qxF '${principal}' ${file} 2>/dev/null || echo '${principal}' >> ${file}`,
+    `grep -qxF ${principal} ${file} 2>/dev/null || echo ${principal} >> ${file}`,
     `printf '%s\\n' 'TrustedUserCAKeys ${CA_PATH}' 'AuthorizedPrincipalsFile /etc/ssh/auth_principals/%u' ` +
     "'LogLevel VERBOSE' > /etc/ssh/sshd_config.d/gateway.conf",
     "sshd -t && systemctl reload ssh",
@@ -109,7 +109,7 @@ export function formatGuide(facts: GuideFacts & { readonly backup: string | unde
     "",
     ...approvals,
     "The client's settings hold the broker's exact permissions: after a change to mcp.json, renew them with",
-    `   ${controlTool} permissions broker --frontend ${mcpFrontend} --config ${quoteWord(layout.mcpConfig)}`,
+    `   ${controlTool} permissions broker --frontend ${mcpFrontend} --config ${shellQuote(layout.mcpConfig)}`,
     "pki/ssh_ca is a key in a file, for labs: whoever can read it can log in to every enrolled host.",
   ];
 }
@@ -128,7 +128,7 @@ function formatHosts({ layout, hosts, sshCaPublic }: GuideFacts): readonly strin
 function formatApprovals({ layout, listeners }: GuideFacts, controlTool: string): readonly string[] {
   return [
     '4. Have a human approve what "require_approval" of a policy in signer.json names, on a terminal:',
-    `   ${controlTool} approval list --client-config ${quoteWord(layout.clientConfig)}`,
+    `   ${controlTool} approval list --client-config ${shellQuote(layout.clientConfig)}`,
     "   or in a browser, once two files of this set-up are imported in its settings for certificates:",
     `   ${layout.mtlsCa} as an authority (it can vouch for this machine alone)`,
     `   ${layout.approverBundle} as your own certificate (password: ${BUNDLE_PASSWORD})`,

@@ -21,6 +21,13 @@ Deno.test("enrolmentLines() appends the principal, and only once", () => {
   assert.match(lines.join("\n"), /TrustedUserCAKeys \/etc\/ssh\/gateway_ca\.pub/);
 });
 
+Deno.test("enrolmentLines() gives the shell the names as they are", () => {
+  const lines = enrolmentLines("ssh-ed25519 CA", { name: "it's", user: "$(id)" });
+  const file = "'/etc/ssh/auth_principals/$(id)'";
+  const principal = String.raw`'host:it'\''s'`;
+  assert.ok(lines.includes(`grep -qxF ${principal} ${file} 2>/dev/null || echo ${principal} >> ${file}`));
+});
+
 Deno.test("enrolmentLines() can be pasted with the indentation that the guide gives them", () => {
   assert.ok(enrolmentLines("k", { name: "a", user: "b" }).every((line) => !/<<|\n/.test(line)));
 });

@@ -7,6 +7,7 @@
  *
  * @module
  */
+import { shellQuote } from "@gateway/shared/shell_quote";
 import { z } from "@zod/zod";
 import { isSecretFile } from "../context/secret_files.ts";
 import type { Argument } from "./argv.ts";
@@ -66,7 +67,7 @@ export function createRunSshCommand(
       }
       const checked = checkCommand(command);
       if (checked.kind === "refused") throw new ToolFailure(checked.reason);
-      const remote = [checked.program, ...checked.args.map(remoteWord)].map(quote).join(" ");
+      const remote = [checked.program, ...checked.args.map(remoteWord)].map(shellQuote).join(" ");
       const account = user === "" ? settings.defaultUser : user;
       const result = await runProgram({
         program: "ssh",
@@ -146,10 +147,6 @@ function remoteWord({ kind, text }: Argument): string {
   }
   if (isSecretFile(text)) throw new ToolFailure(`${JSON.stringify(text)} may hold secrets and is not read`);
   return text;
-}
-
-function quote(word: string): string {
-  return /^[A-Za-z0-9_./:=@%+,-]+$/.test(word) ? word : `'${word}'`;
 }
 
 /** 255 is `ssh`'s own. */

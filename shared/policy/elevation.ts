@@ -16,7 +16,7 @@
  */
 import { quoteText } from "../quote.ts";
 import { parseScript } from "./shell.ts";
-import { shellQuote, singleQuote } from "./shell_quote.ts";
+import { shellQuote, singleQuote } from "../shell_quote.ts";
 import { canonicalSudoUser } from "./sudo_user.ts";
 
 const SUDO_USER = /^[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,31}$/;

@@ -17,7 +17,7 @@
  *
  * @module
  */
-import { singleQuote } from "./shell_quote.ts";
+import { singleQuote } from "../shell_quote.ts";
 
 /** How long a command may take to obey TERM before KILL, in seconds. */
 export const STOP_GRACE_SECONDS = 2;

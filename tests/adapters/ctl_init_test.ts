@@ -285,6 +285,16 @@ Deno.test("permissions prints the flags of a fresh set-up on one line", async ()
   assert.doesNotMatch(mcp.out, /ssh_ca|8443|broker-server/);
 });
 
+Deno.test("permissions quotes the value of a flag for the shell, and not its name", async () => {
+  await using folder = await createFolder();
+  const odd = join(folder.path, "gate way");
+  await Deno.mkdir(odd);
+  await run(odd, "init");
+  const { out } = await run(odd, "permissions", "signer");
+  assert.match(out, / --allow-read='\/[^']*\/gate way\/[^']*' /);
+  assert.match(out, / --allow-net=127\.0\.0\.1:9160,/);
+});
+
 Deno.test("permissions refuses a config that would not load", async () => {
   await using folder = await createFolder();
   await Deno.writeTextFile(join(folder.path, "signer.json"), '{ "hots": {} }');

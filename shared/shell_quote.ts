@@ -3,7 +3,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { shellQuote, singleQuote } from "@gateway/shared/policy/shell_quote";
+ * import { shellQuote, singleQuote } from "@gateway/shared/shell_quote";
  *
  * assert.equal(shellQuote("a b"), "'a b'");
  * assert.equal(shellQuote("/etc/hosts"), "/etc/hosts");
