@@ -1,7 +1,8 @@
 import { openServiceAudit } from "@gateway/shared/audit/service_audit";
 import { AppError, describeFault } from "@gateway/shared/errors";
 import { createMetrics, type Metrics } from "@gateway/shared/metrics";
-import { type AuthorityPorts, loadAuthority } from "./authority/load.ts";
+import { loadAuthority } from "./authority/load.ts";
+import type { AuthorityPorts } from "./authority/open_authority.ts";
 import type { BrokerConfig } from "./config.ts";
 import { countEvents, type Events } from "./events.ts";
 import { type Execute, execute } from "./execute.ts";

@@ -1,15 +1,8 @@
 import { Hono } from "@hono/hono";
 import type { AuditEntry } from "@gateway/shared/audit/entry";
-import type { AuditGate } from "@gateway/shared/audit/gate";
-import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import type { Peer, PeerHandler } from "@gateway/shared/http/mtls_server";
 import { problemResponse } from "@gateway/shared/http/problem";
-import type { ServiceLogger } from "@gateway/shared/log";
-import type { Metrics } from "@gateway/shared/metrics";
-import type { ApprovalRegistry } from "./approval/registry.ts";
-import type { Guardrails } from "./behavior/guardrails.ts";
-import type { ControlPlaneConfig } from "./config.ts";
 import { handleDecide, handleListApprovals } from "./handlers/approvals.ts";
 import { handleClusters, handleHosts } from "./handlers/hosts.ts";
 import { handleResult } from "./handlers/result.ts";
@@ -17,42 +10,7 @@ import { handleRevocations } from "./handlers/revocations.ts";
 import { handleSign } from "./handlers/sign.ts";
 import { handleUiDecide, handleUiDetail, handleUiList } from "./handlers/ui.ts";
 import { LateRecords } from "./late_records.ts";
-import type { Notifier } from "./notify/notifier.ts";
-import type { SignerClient } from "./signer_client.ts";
-
-/** What the control plane's routes are given from outside. */
-export interface ControlPlaneOptions {
-  readonly config: ControlPlaneConfig;
-  readonly registry: ApprovalRegistry;
-  readonly guardrails: Guardrails;
-  readonly notifier: Notifier;
-  readonly signer: SignerClient;
-  readonly gate: AuditGate;
-  readonly metrics: Metrics;
-  readonly clock: Clock;
-  readonly logger: ServiceLogger;
-  /** Aborted when the process is to end: nobody waits any longer then. */
-  readonly stopping: AbortSignal;
-  /** How long records that nobody waits for are gathered, in milliseconds; default 20. */
-  readonly lateMs?: number;
-}
-
-/** What the handlers work with. */
-export interface ControlPlanePorts extends ControlPlaneOptions {
-  /** Counts and appends a record that nothing hangs on. Never rejects; a failure is logged and counted. */
-  readonly record: (entry: AuditEntry) => Promise<void>;
-  /**
-   * Likewise, in the same order, a moment later and without waiting for the disk unless very many do: for what the
-   * signer has recorded durably itself.
-   */
-  readonly recordSoon: (entry: AuditEntry) => Promise<void>;
-  /**
-   * Counts and appends a record without which there may be no effect.
-   *
-   * @throws {AppError} `audit_unavailable` in fail mode closed
-   */
-  readonly require: (entry: AuditEntry) => Promise<void>;
-}
+import type { ControlPlaneOptions, ControlPlanePorts } from "./ports.ts";
 
 /** The methods of each route, for whoever uses another one. */
 const METHODS = [

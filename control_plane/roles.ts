@@ -1,6 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import type { Peer } from "@gateway/shared/http/mtls_server";
-import type { ControlPlanePorts } from "./app.ts";
+import type { ControlPlanePorts } from "./ports.ts";
 import type { ControlPlaneConfig } from "./config.ts";
 
 /** Whether a caller may use the signing path: those in `sign_callers`, or without such a list all but approvers. */

@@ -1,48 +1,14 @@
 import { Hono } from "@hono/hono";
-import type { AuditEntry } from "@gateway/shared/audit/entry";
-import type { AuditGate } from "@gateway/shared/audit/gate";
-import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import type { Peer, PeerHandler } from "@gateway/shared/http/mtls_server";
 import { problemResponse } from "@gateway/shared/http/problem";
-import type { ServiceLogger } from "@gateway/shared/log";
-import type { Metrics } from "@gateway/shared/metrics";
-import type { Random } from "@gateway/shared/random";
-import type { TokenBuckets } from "@gateway/shared/token_bucket";
-import type { ConfigFile } from "./config_file.ts";
 import { handleFreeze, handleRevocations, handleUnfreeze } from "./handlers/freeze.ts";
 import { handleCreateGrant, handleListGrants, handleRevokeGrant } from "./handlers/grants.ts";
 import { handleHosts } from "./handlers/hosts.ts";
 import { handleAllowEdit, handlePolicyRead } from "./handlers/policy.ts";
 import { handleReload } from "./handlers/reload.ts";
 import { handleSign } from "./handlers/sign.ts";
-import type { LiveState } from "./live_state.ts";
-import type { SignerState } from "./state.ts";
-
-/** What the signer's routes are given from outside. */
-export interface SignerOptions {
-  readonly state: SignerState;
-  readonly live: LiveState;
-  readonly configFile: ConfigFile;
-  readonly gate: AuditGate;
-  readonly rateLimiter: TokenBuckets;
-  readonly metrics: Metrics;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly logger: ServiceLogger;
-}
-
-/** What the handlers work with. */
-export interface SignerPorts extends SignerOptions {
-  /** Counts a sign request by its outcome. */
-  readonly countOutcome: (outcome: string) => void;
-  /**
-   * Makes the record of a sign request durable, then counts it, under another label where there is one.
-   *
-   * @throws {AppError} `audit_unavailable` in fail mode closed: the result must be withheld
-   */
-  readonly recordOutcome: (entry: AuditEntry, label?: string) => Promise<void>;
-}
+import type { SignerOptions, SignerPorts } from "./ports.ts";
 
 /** The methods of each route, for whoever uses another one. */
 const METHODS = [

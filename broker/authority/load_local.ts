@@ -1,8 +1,8 @@
 import { loadCaKeys } from "@gateway/shared/ca/load";
 import type { BrokerConfig } from "../config.ts";
-import type { AuthorityPorts, OpenWith } from "./load.ts";
 import { LocalAuthority } from "./local.ts";
 import { compileLocalPolicy } from "./local_policy.ts";
+import type { AuthorityPorts, OpenWith } from "./open_authority.ts";
 
 /**
  * Loads the CA keys and compiles the policy of a broker in local mode.

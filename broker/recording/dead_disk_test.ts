@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import { DISK_MS } from "./limited_file.ts";
-import { Recorder, type RecordingFile } from "./recorder.ts";
+import type { RecordingFile } from "./file.ts";
+import { Recorder } from "./recorder.ts";
 
 type Step = keyof RecordingFile;
 

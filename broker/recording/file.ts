@@ -1,5 +1,14 @@
 import { join } from "node:path";
-import type { RecordingFile } from "./recorder.ts";
+
+/** The file below a recorder. */
+export interface RecordingFile {
+  /** Appends all of the bytes; after a failure, any part of them may be in the file. */
+  write(bytes: Uint8Array): Promise<void>;
+  /** Cuts the file back to so many bytes. */
+  truncate(size: number): Promise<void>;
+  /** Makes what was written durable and releases the file. */
+  close(): Promise<void>;
+}
 
 /**
  * Creates the file of a session's recording, readable by its owner alone. Its folder must be there.

@@ -1,6 +1,6 @@
 import type { Clock } from "@gateway/shared/clock";
 import { withDeadline } from "@gateway/shared/deadline";
-import type { RecordingFile } from "./recorder.ts";
+import type { RecordingFile } from "./file.ts";
 
 /** How long a disk may take to do one thing, in milliseconds. One that takes longer may never answer. */
 export const DISK_MS = 10_000;

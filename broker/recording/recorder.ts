@@ -4,20 +4,11 @@ import type { Clock } from "@gateway/shared/clock";
 import { withDeadline } from "@gateway/shared/deadline";
 import { AppError, errorName } from "@gateway/shared/errors";
 import { encodeEvent, encodeHeader, type RecordingEvent, type RecordingHeader } from "./asciicast.ts";
+import type { RecordingFile } from "./file.ts";
 import { DISK_MS, LimitedFile, tookTooLong } from "./limited_file.ts";
 
 /** The largest recording, in bytes; a mark follows, and nothing else. */
 export const MAX_RECORDING_BYTES = 104_857_600;
-
-/** The file below a {@linkcode Recorder}. */
-export interface RecordingFile {
-  /** Appends all of the bytes; after a failure, any part of them may be in the file. */
-  write(bytes: Uint8Array): Promise<void>;
-  /** Cuts the file back to so many bytes. */
-  truncate(size: number): Promise<void>;
-  /** Makes what was written durable and releases the file. */
-  close(): Promise<void>;
-}
 
 /** What {@linkcode Recorder} needs. */
 export interface RecorderOptions {

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import { encodeHeader } from "./asciicast.ts";
-import { Recorder, type RecorderOptions, type RecordingFile } from "./recorder.ts";
+import type { RecordingFile } from "./file.ts";
+import { Recorder, type RecorderOptions } from "./recorder.ts";
 
 const HEADER = { sessionId: "s1", caller: "agent-1", host: "web01", serial: 7n, startedAt: 1_000_000 };
 const FIRST_LINE = encodeHeader(HEADER);

@@ -3,7 +3,8 @@ import { withDeadline } from "@gateway/shared/deadline";
 import { AppError, errorName } from "@gateway/shared/errors";
 import type { RecordingHeader } from "../recording/asciicast.ts";
 import { DISK_MS, tookTooLong } from "../recording/limited_file.ts";
-import { Recorder, type RecordingFile } from "../recording/recorder.ts";
+import type { RecordingFile } from "../recording/file.ts";
+import { Recorder } from "../recording/recorder.ts";
 
 /** How sessions are recorded. */
 export interface RecordingOptions {

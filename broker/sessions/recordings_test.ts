@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import { DISK_MS } from "../recording/limited_file.ts";
-import type { RecordingFile } from "../recording/recorder.ts";
+import type { RecordingFile } from "../recording/file.ts";
 import { createRecordings } from "./recordings.ts";
 
 const HEADER = { sessionId: "a", caller: "alice", host: "web01", serial: 1n, startedAt: 0 };

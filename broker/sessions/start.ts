@@ -3,7 +3,7 @@ import type { ServiceLogger } from "@gateway/shared/log";
 import type { Metrics } from "@gateway/shared/metrics";
 import type { Random } from "@gateway/shared/random";
 import { createRedactor } from "@gateway/shared/redact/redact";
-import type { OpenAuthority } from "../authority/load.ts";
+import type { OpenAuthority } from "../authority/open_authority.ts";
 import type { BrokerConfig } from "../config.ts";
 import type { Events } from "../events.ts";
 import { createRecordingFile } from "../recording/file.ts";

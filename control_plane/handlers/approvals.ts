@@ -2,7 +2,7 @@ import { AppError } from "@gateway/shared/errors";
 import { readJsonBody } from "@gateway/shared/http/body";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import { approvalDecision } from "@gateway/shared/wire/approval";
-import type { ControlPlanePorts } from "../app.ts";
+import type { ControlPlanePorts } from "../ports.ts";
 import { requireApprover } from "../roles.ts";
 import { checkSameOrigin } from "../ui/same_origin.ts";
 import { answer } from "./answer.ts";

@@ -1,6 +1,6 @@
 import { AppError, errorText } from "@gateway/shared/errors";
 import type { SignRequest, SignResponse } from "@gateway/shared/wire/sign";
-import type { ControlPlanePorts } from "../app.ts";
+import type { ControlPlanePorts } from "../ports.ts";
 import type { Approval } from "../approval/approval.ts";
 import type { Claim } from "../approval/claim.ts";
 import { approvedRequest, outcomeOf } from "../forward.ts";

@@ -2,7 +2,7 @@ import type { AuditEntry } from "@gateway/shared/audit/entry";
 import { AppError } from "@gateway/shared/errors";
 import { elevationLabel } from "@gateway/shared/policy/sudo_user";
 import type { ApprovalDecision, ApprovalRecord } from "@gateway/shared/wire/approval";
-import type { ControlPlanePorts } from "../app.ts";
+import type { ControlPlanePorts } from "../ports.ts";
 import { type Approval, nothingToLearn } from "../approval/approval.ts";
 
 /** An approver's decision on one approval. */

@@ -2,7 +2,7 @@ import { AppError } from "@gateway/shared/errors";
 import { elevationLabel } from "@gateway/shared/policy/sudo_user";
 import type { ApprovalParked } from "@gateway/shared/wire/approval";
 import type { SignRequest } from "@gateway/shared/wire/sign";
-import type { ControlPlanePorts } from "../app.ts";
+import type { ControlPlanePorts } from "../ports.ts";
 import type { ApprovalDraft } from "../approval/approval.ts";
 import { answer } from "./answer.ts";
 

@@ -3,7 +3,7 @@ import type { Peer } from "@gateway/shared/http/mtls_server";
 import { problemResponse } from "@gateway/shared/http/problem";
 import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
 import type { ApprovalWaiting } from "@gateway/shared/wire/approval";
-import type { ControlPlanePorts } from "../app.ts";
+import type { ControlPlanePorts } from "../ports.ts";
 import type { Approval } from "../approval/approval.ts";
 import type { ClaimOutcome } from "../approval/outcomes.ts";
 import { requireSigner } from "../roles.ts";

@@ -1,5 +1,5 @@
 import type { Peer } from "@gateway/shared/http/mtls_server";
-import type { ControlPlanePorts } from "../app.ts";
+import type { ControlPlanePorts } from "../ports.ts";
 import { requireSigner } from "../roles.ts";
 import { faultOf } from "../signer_client.ts";
 import { answer } from "./answer.ts";

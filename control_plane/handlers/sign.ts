@@ -4,7 +4,7 @@ import { readJsonBody } from "@gateway/shared/http/body";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import { elevationLabel } from "@gateway/shared/policy/sudo_user";
 import { type SignRequest, signRequest } from "@gateway/shared/wire/sign";
-import type { ControlPlanePorts } from "../app.ts";
+import type { ControlPlanePorts } from "../ports.ts";
 import { BEHAVIOR_RULE } from "../approval/approval.ts";
 import type { Verdict } from "../behavior/guardrails.ts";
 import { forwardedRequest, outcomeOf } from "../forward.ts";

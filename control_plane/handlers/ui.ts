@@ -3,7 +3,7 @@ import { readBodyBytes } from "@gateway/shared/http/body_bytes";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import { describeProblem } from "@gateway/shared/http/problem";
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
-import type { ControlPlanePorts } from "../app.ts";
+import type { ControlPlanePorts } from "../ports.ts";
 import { type Approval, nothingToLearn } from "../approval/approval.ts";
 import { mayApprove, requireApprover } from "../roles.ts";
 import { type DetailPage, renderDetailPage } from "../ui/detail_page.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type ConfigObject, createConfigObject, isConfigObject } from "./jsonc.ts";
+import { type ConfigObject, createConfigObject, isConfigObject } from "./config_object.ts";
 import { mapValues, type Shape, shapeAt } from "./shape.ts";
 
 /**

@@ -5,21 +5,9 @@
  */
 import { type ParseErrorCode, printParseErrorCode, visit } from "jsonc-parser";
 import type { Steps } from "../steps.ts";
+import { type ConfigObject, createConfigObject, isConfigObject, type ParsedConfig } from "./config_object.ts";
 import { formatKeyPath, type KeyPath } from "./key_path.ts";
 import { parsePlainJson } from "./plain_json.ts";
-
-/** An object of a config. It has no prototype, so that a key such as `constructor` is never found by accident. */
-export interface ConfigObject {
-  [key: string]: unknown;
-}
-
-/** The value of a config's text. */
-export interface ParsedConfig {
-  /** Without the large maps. */
-  readonly value: ConfigObject;
-  /** The entries of large maps by the map's key; they can be walked over once. */
-  readonly large: ReadonlyMap<string, Iterable<readonly [string, unknown]>>;
-}
 
 /** The outcome of {@linkcode parseJsonc}. */
 export type JsoncResult =
@@ -29,16 +17,6 @@ export type JsoncResult =
     readonly problems: readonly string[];
   }
   | { readonly kind: "malformed"; readonly problem: string };
-
-/** An empty {@linkcode ConfigObject}. */
-export function createConfigObject(): ConfigObject {
-  return Object.create(null);
-}
-
-/** Whether a value of a config is an object, and not a list or `null`. */
-export function isConfigObject(value: unknown): value is ConfigObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
 
 /**
  * Parses the text of a config. Two equal keys in one object are a problem at any depth, written with escapes

@@ -22,7 +22,8 @@ import { z } from "@zod/zod";
 import { AppError, errorText } from "../errors.ts";
 import { finish, type Steps } from "../steps.ts";
 import { withoutComments } from "./comment_keys.ts";
-import { type ConfigObject, createConfigObject, isConfigObject, parseJsonc } from "./jsonc.ts";
+import { type ConfigObject, createConfigObject, isConfigObject } from "./config_object.ts";
+import { parseJsonc } from "./jsonc.ts";
 import { describeIssue } from "./problems.ts";
 import { type Shape, shapeOf } from "./shape.ts";
 

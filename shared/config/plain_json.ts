@@ -6,9 +6,9 @@
  * @module
  */
 import type { Steps } from "../steps.ts";
+import { type ConfigObject, isConfigObject, type ParsedConfig } from "./config_object.ts";
 import { withoutNotes } from "./json_notes.ts";
 import { type CountedText, cutJson, readJson } from "./json_pieces.ts";
-import { type ConfigObject, isConfigObject, type ParsedConfig } from "./jsonc.ts";
 
 /**
  * The value of a text without syntax errors, without equal keys in one object, without `__proto__` and halves of

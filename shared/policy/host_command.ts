@@ -25,7 +25,7 @@ import type { Enforcement } from "../wire/sign.ts";
 import { type CommandVerdict, decideCommand, extendAllowlist } from "./command.ts";
 import type { CompiledHost } from "./compile.ts";
 import { findGrantedPatterns, type LiveGrants } from "./grants.ts";
-import type { SshIntent } from "./ssh.ts";
+import type { SshIntent } from "./ssh_intent.ts";
 import { isWaived } from "./waivers.ts";
 
 /** The outcome for one intent. */

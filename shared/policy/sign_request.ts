@@ -14,7 +14,7 @@
  * @module
  */
 import type { SignRequest } from "../wire/sign.ts";
-import type { SshIntent } from "./ssh.ts";
+import type { SshIntent } from "./ssh_intent.ts";
 import { elevationLabel } from "./sudo_user.ts";
 
 /** The intent that is decided about, of the effective caller. */

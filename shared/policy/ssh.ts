@@ -54,82 +54,20 @@
  * @module
  */
 import { quoteText } from "../quote.ts";
-import type { Enforcement, Role } from "../wire/sign.ts";
 import type { CompiledHost, CompiledPolicy } from "./compile.ts";
 import { elevateCommand, type Elevation, resolveElevation } from "./elevation.ts";
 import { type LiveGrants, NO_GRANTS } from "./grants.ts";
 import { decideHostCommand, type HostCommandVerdict } from "./host_command.ts";
 import { stopOnDisconnect } from "./stop_on_disconnect.ts";
+import type { AllowedSsh, DeniedSsh, SshDecision } from "./ssh_decision.ts";
 import { findEarlyDenial, findLateDenial } from "./ssh_gates.ts";
+import type { SshIntent } from "./ssh_intent.ts";
 import { elevationLabel } from "./sudo_user.ts";
 
 export { mayUseHost, visibleHosts } from "./rbac.ts";
+export type { AllowedSsh, DeniedSsh, SshDecision } from "./ssh_decision.ts";
+export type { SshIntent } from "./ssh_intent.ts";
 export { toWireDecision } from "./wire_decision.ts";
-
-/** What a caller wants. `role`, `purpose` and `sessionMode` are as they came; unknown values are denied. */
-export interface SshIntent {
-  /** The effective caller. */
-  readonly caller: string;
-  readonly endUser: string;
-  /** `null`: no filter. `[]`: a user in no group, to whom every host is denied. */
-  readonly endUserGroups: readonly string[] | null;
-  readonly host: string;
-  readonly role: string;
-  readonly purpose: string;
-  readonly sessionMode: string;
-  readonly command: string;
-  /** The requested life of the certificate; not positive or above the cap: the cap. */
-  readonly ttlSeconds: number;
-  readonly sudo: boolean;
-  /** Empty is root; without `sudo`, and for a bastion, ignored. */
-  readonly sudoUser: string;
-  readonly pty: boolean;
-  readonly fileTransfer: boolean;
-}
-
-/** An intent that is denied. */
-export interface DeniedSsh {
-  readonly kind: "denied";
-  /** For people; host, caller and user in quotes. */
-  readonly reason: string;
-  /** `deny:<pattern>`, `allowlist:no-match`, `shell-parse:<reason>`, or empty when no rule denied. */
-  readonly matchedRule: string;
-  /** Empty unless a command policy was evaluated. */
-  readonly enforcement: Enforcement | "";
-  /** The host, when there is one of this name. */
-  readonly host: CompiledHost | undefined;
-}
-
-/** An intent that is allowed, and what its certificate carries. */
-export interface AllowedSsh {
-  readonly kind: "allowed";
-  readonly host: CompiledHost;
-  readonly role: Role;
-  /** Elevated where sudo was asked for; empty: none. */
-  readonly forceCommand: string;
-  /** The prefix that the broker puts before the commands of a session; empty for a one-shot command. */
-  readonly elevationPrefix: string;
-  /** The prefix for the KeyId, one-shot commands included; empty: not elevated. */
-  readonly sudoPrefix: string;
-  /** For the audit record: `sudo:<user>` or empty. */
-  readonly elevation: string;
-  readonly ttlSeconds: number;
-  /** A second human has to approve before a certificate is issued; never in audit mode. */
-  readonly requireApproval: boolean;
-  /** It would need approval, were it not for a live waiver. */
-  readonly approvalWaived: boolean;
-  readonly matchedRule: string;
-  /** Empty unless a command policy was evaluated. */
-  readonly enforcement: Enforcement | "";
-  /** What enforcement would have done, in audit mode. */
-  readonly warning: string;
-  readonly wouldDeny: boolean;
-  readonly wouldRequireApproval: boolean;
-  readonly pty: boolean;
-}
-
-/** What is decided about an intent. */
-export type SshDecision = DeniedSsh | AllowedSsh;
 
 /**
  * Decides an intent. Total and pure: a lone surrogate in the command counts as U+FFFD, also in what is signed.

@@ -18,7 +18,7 @@ import { quoteText } from "../quote.ts";
 import { PURPOSES, ROLES, SESSION_MODES } from "../wire/sign.ts";
 import type { CompiledHost } from "./compile.ts";
 import { isAllowedCaller } from "./rbac.ts";
-import type { SshIntent } from "./ssh.ts";
+import type { SshIntent } from "./ssh_intent.ts";
 
 /** Says why it does not let an intent pass, or nothing. */
 type Gate = (host: CompiledHost, intent: SshIntent) => string | undefined;

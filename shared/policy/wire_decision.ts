@@ -15,7 +15,7 @@
  * @module
  */
 import type { WireDecision } from "../wire/sign.ts";
-import type { SshDecision } from "./ssh.ts";
+import type { SshDecision } from "./ssh_decision.ts";
 
 /** The wire form of a decision. A denial carries no force-command and no ttl. */
 export function toWireDecision(decision: SshDecision): WireDecision {

@@ -1,7 +1,7 @@
 import type { AuditEntry } from "@gateway/shared/audit/entry";
 import { AppError } from "@gateway/shared/errors";
 import type { Peer } from "@gateway/shared/http/mtls_server";
-import type { SignerPorts } from "../app.ts";
+import type { SignerPorts } from "../ports.ts";
 
 /** The longest body of an admin request. */
 export const MAX_ADMIN_BODY_BYTES: number = 16 * 1024;

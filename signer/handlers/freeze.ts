@@ -3,7 +3,7 @@ import { readJsonBody } from "@gateway/shared/http/body";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import { formatSubject, listRevocations } from "@gateway/shared/policy/freeze";
 import { type FreezeRequest, freezeRequest, unfreezeRequest } from "@gateway/shared/wire/freeze";
-import type { SignerPorts } from "../app.ts";
+import type { SignerPorts } from "../ports.ts";
 import { answer, MAX_ADMIN_BODY_BYTES, requireAdmin } from "./admin.ts";
 
 /** `POST /v1/freeze`: the kill switch. */

@@ -8,7 +8,7 @@ import { quoteText } from "@gateway/shared/quote";
 import { grantRequest } from "@gateway/shared/wire/grant";
 import { formatTimestamp } from "@gateway/shared/wire/timestamp";
 import { isUnsafe } from "@gateway/shared/wire/unsafe_text";
-import type { SignerPorts } from "../app.ts";
+import type { SignerPorts } from "../ports.ts";
 import { answer, MAX_ADMIN_BODY_BYTES, requireAdmin } from "./admin.ts";
 
 /** `POST /v1/policy/hosts/{host}/grants`: more allow patterns on one host, for a time. */

@@ -2,7 +2,7 @@ import { AppError } from "@gateway/shared/errors";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import { formatSubject } from "@gateway/shared/policy/freeze";
 import { visibleHosts } from "@gateway/shared/policy/ssh";
-import type { SignerPorts } from "../app.ts";
+import type { SignerPorts } from "../ports.ts";
 
 /** What a frozen caller is told; why is nobody's business but the admins'. */
 export const SUBJECT_IS_FROZEN = "subject is frozen";

@@ -6,7 +6,7 @@ import type { HostPolicy } from "@gateway/shared/policy/model";
 import { compilePattern } from "@gateway/shared/policy/pattern";
 import { quoteText } from "@gateway/shared/quote";
 import { isUnsafe } from "@gateway/shared/wire/unsafe_text";
-import type { SignerPorts } from "../app.ts";
+import type { SignerPorts } from "../ports.ts";
 import type { SignerConfig } from "../config.ts";
 import { setAllowPatterns } from "../config_file.ts";
 import { answer, MAX_ADMIN_BODY_BYTES, requireAdmin } from "./admin.ts";

@@ -1,5 +1,5 @@
 import type { Peer } from "@gateway/shared/http/mtls_server";
-import type { SignerPorts } from "../app.ts";
+import type { SignerPorts } from "../ports.ts";
 import { answer, requireAdmin } from "./admin.ts";
 
 /** `POST /v1/reload`: reads `signer.json` anew; for the callers in `reload_callers` only. */

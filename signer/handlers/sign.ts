@@ -10,7 +10,7 @@ import { decideSsh, mayUseHost, type SshDecision, toWireDecision } from "@gatewa
 import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
 import { type SignRequest, signRequest, type SignResponse } from "@gateway/shared/wire/sign";
 import { checkSignFields } from "@gateway/shared/wire/sign_fields";
-import type { SignerPorts } from "../app.ts";
+import type { SignerPorts } from "../ports.ts";
 import type { Snapshot } from "../snapshot.ts";
 import { SUBJECT_IS_FROZEN } from "./hosts.ts";
 import { learnWaiver } from "./learn.ts";

@@ -1,7 +1,7 @@
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import type { AllowedSsh } from "@gateway/shared/policy/ssh";
 import type { SignRequest } from "@gateway/shared/wire/sign";
-import type { SignerPorts } from "../app.ts";
+import type { SignerPorts } from "../ports.ts";
 import type { Snapshot } from "../snapshot.ts";
 
 /** A decision that a certificate can be made of. */

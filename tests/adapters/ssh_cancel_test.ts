@@ -3,7 +3,8 @@ import type { SshLimits } from "../../broker/ssh/limits.ts";
 import { isRunning, readPid, until } from "../ssh_target/poll.ts";
 import { endProcessTree } from "../ssh_target/process_tree.ts";
 import { type SceneRequest, withTarget } from "../ssh_target/scene.ts";
-import { availableKinds, type SshTarget } from "../ssh_target/target.ts";
+import type { SshTarget } from "../ssh_target/ssh_target.ts";
+import { availableKinds } from "../ssh_target/target.ts";
 
 const kinds = availableKinds();
 const CANCELED = { code: "canceled", message: "execution: canceled" };

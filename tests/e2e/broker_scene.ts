@@ -1,7 +1,8 @@
 import { parseJson } from "@gateway/shared/json";
 import { createCertificateAuthority, issueLeaf, type X509Authority } from "../../ctl/init/x509.ts";
 import { createTestCa, PRINCIPAL } from "../ssh_target/certificates.ts";
-import { currentUser, type SshTarget, startSshTarget } from "../ssh_target/target.ts";
+import type { SshTarget } from "../ssh_target/ssh_target.ts";
+import { currentUser, startSshTarget } from "../ssh_target/target.ts";
 import { freePort } from "../stage/free_port.ts";
 import { brokerCommand, type ServiceCommand } from "../stage/service_command.ts";
 import { FakeSigner } from "./fake_signer.ts";

@@ -5,7 +5,8 @@ import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/private_key";
 import { formatPublicKey } from "@gateway/shared/ssh/public_key";
 import { createCertificateAuthority, issueLeaf, type X509Authority } from "../../ctl/init/x509.ts";
 import { PRINCIPAL } from "../ssh_target/certificates.ts";
-import { currentUser, type SshTarget, startSshTarget } from "../ssh_target/target.ts";
+import type { SshTarget } from "../ssh_target/ssh_target.ts";
+import { currentUser, startSshTarget } from "../ssh_target/target.ts";
 import { freePort } from "../stage/free_port.ts";
 import { brokerCommand, type ServiceCommand } from "../stage/service_command.ts";
 

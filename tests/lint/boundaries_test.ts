@@ -54,6 +54,12 @@ Deno.test.each<Row>([
     rule: "imports",
   },
   {
+    name: "a member in a type's import()",
+    file: "ctl/a.ts",
+    source: 'export type A = import("../signer/a.ts").A;',
+    rule: "imports",
+  },
+  {
     name: "a member in a member's test",
     file: "broker/a_test.ts",
     source: 'import "../signer/a.ts";',

@@ -1,7 +1,8 @@
 /** The folder of the workspace, with a slash at its end. */
-const ROOT = new URL("../../", import.meta.url).pathname;
+export const ROOT = new URL("../../", import.meta.url).pathname;
 
-const MEMBERS = [
+/** The folders of the workspace that hold code. */
+export const MEMBERS = [
   "signer",
   "control_plane",
   "broker",
@@ -34,6 +35,7 @@ const PURE = [
   "shared/ca/vault_key.ts",
   "shared/config/end_user_oidc.ts",
   "shared/config/comment_keys.ts",
+  "shared/config/config_object.ts",
   "shared/config/json_notes.ts",
   "shared/config/json_pieces.ts",
   "shared/config/json_text.ts",

@@ -1,6 +1,7 @@
 import { isContract, isForDebate, isPure, isTest, memberOf, relativePath, resolveImport } from "./files.ts";
 
-interface Import {
+/** One import, of a value or a type. */
+export interface Import {
   readonly specifier: string;
   readonly isType: boolean;
   /** The names that are taken, as they are called where they come from; none for a whole module. */
@@ -32,33 +33,44 @@ export const imports: Deno.lint.Rule = {
   create(context) {
     const from = relativePath(context.filename);
     if (from === undefined) return {};
-    const check = (node: Deno.lint.Node, imported: Import) => {
+    return visitImports((node, imported) => {
       const message = judge(from, imported);
       if (message !== undefined) context.report({ node, message });
-    };
-    return {
-      ImportDeclaration(node) {
-        const names = node.specifiers.flatMap((specifier) =>
-          specifier.type === "ImportSpecifier" ? [nameOf(specifier.imported)] : []
-        );
-        const isWhole = node.specifiers.length === 0 || names.length < node.specifiers.length;
-        const isType = node.importKind === "type";
-        check(node, { specifier: node.source.value, isType, names: isWhole ? [] : names });
-      },
-      ExportNamedDeclaration(node) {
-        if (node.source === null) return;
-        check(node, { specifier: node.source.value, isType: node.exportKind === "type", names: [] });
-      },
-      ExportAllDeclaration(node) {
-        check(node, { specifier: node.source.value, isType: node.exportKind === "type", names: [] });
-      },
-      ImportExpression(node) {
-        if (node.source.type !== "Literal" || typeof node.source.value !== "string") return;
-        check(node, { specifier: node.source.value, isType: false, names: [] });
-      },
-    };
+    });
   },
 };
+
+/** A visitor that is told of every import of a file, by whatever syntax. */
+export function visitImports(
+  check: (node: Deno.lint.Node, imported: Import) => void,
+): Deno.lint.LintVisitor {
+  return {
+    ImportDeclaration(node) {
+      const names = node.specifiers.flatMap((specifier) =>
+        specifier.type === "ImportSpecifier" ? [nameOf(specifier.imported)] : []
+      );
+      const isWhole = node.specifiers.length === 0 || names.length < node.specifiers.length;
+      const isType = node.importKind === "type";
+      check(node, { specifier: node.source.value, isType, names: isWhole ? [] : names });
+    },
+    ExportNamedDeclaration(node) {
+      if (node.source === null) return;
+      check(node, { specifier: node.source.value, isType: node.exportKind === "type", names: [] });
+    },
+    ExportAllDeclaration(node) {
+      check(node, { specifier: node.source.value, isType: node.exportKind === "type", names: [] });
+    },
+    ImportExpression(node) {
+      if (node.source.type !== "Literal" || typeof node.source.value !== "string") return;
+      check(node, { specifier: node.source.value, isType: false, names: [] });
+    },
+    TSImportType(node) {
+      const { argument } = node;
+      if (argument.type !== "TSLiteralType" || argument.literal.type !== "Literal") return;
+      check(node, { specifier: String(argument.literal.value), isType: true, names: [] });
+    },
+  };
+}
 
 function nameOf(name: Deno.lint.Identifier | Deno.lint.StringLiteral): string {
   return name.type === "Identifier" ? name.name : name.value;

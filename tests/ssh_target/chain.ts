@@ -3,7 +3,8 @@ import type { HopLogin, HopLogins } from "../../broker/ssh/connect_route.ts";
 import { createEphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
 import { type CommandResult, runCommand } from "../../broker/ssh/run_command.ts";
 import { createTestCa } from "./certificates.ts";
-import { currentUser, type SshTarget, startSshTarget } from "./target.ts";
+import type { SshTarget } from "./ssh_target.ts";
+import { currentUser, startSshTarget } from "./target.ts";
 
 /** What a test asks of a chain; all of it may be left out. */
 export interface ChainRequest {

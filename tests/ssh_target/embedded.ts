@@ -6,7 +6,7 @@ import type { Duplex } from "node:stream";
 import { type RunningCommand, startCommand } from "./embedded_command.ts";
 import { decideLogin, type LoginDecision } from "./embedded_login.ts";
 import { createHostKey } from "./host_key.ts";
-import type { SshTarget, SshTargetOptions } from "./target.ts";
+import type { SshTarget, SshTargetOptions } from "./ssh_target.ts";
 
 type Login = Extract<LoginDecision, { kind: "allowed" }>;
 

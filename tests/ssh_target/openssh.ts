@@ -1,7 +1,7 @@
 import { freePort } from "../stage/free_port.ts";
 import { createHostKey } from "./host_key.ts";
 import { endProcessTree } from "./process_tree.ts";
-import type { SshTarget, SshTargetOptions } from "./target.ts";
+import type { SshTarget, SshTargetOptions } from "./ssh_target.ts";
 
 const SSHD_PATHS = ["/usr/sbin/sshd", "/usr/local/sbin/sshd", "/usr/bin/sshd", "/sbin/sshd"];
 /** Where sshd that is started as root wants an empty folder of its own. */

@@ -3,7 +3,8 @@ import { createEphemeralKey, type EphemeralKey } from "../../broker/ssh/ephemera
 import { DEFAULT_LIMITS, type SshLimits } from "../../broker/ssh/limits.ts";
 import { type CommandResult, runCommand, type RunCommandOptions } from "../../broker/ssh/run_command.ts";
 import { createTestCa, PRINCIPAL, type TestCa } from "./certificates.ts";
-import { currentUser, type SshTarget, startSshTarget } from "./target.ts";
+import type { SshTarget } from "./ssh_target.ts";
+import { currentUser, startSshTarget } from "./target.ts";
 
 /** What a test asks of a target; all of it may be left out. */
 export interface SceneRequest

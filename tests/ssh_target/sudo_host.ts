@@ -1,5 +1,5 @@
 import { createOpensshTarget, findSshd } from "./openssh.ts";
-import type { SshTarget } from "./target.ts";
+import type { SshTarget } from "./ssh_target.ts";
 
 /** The account that logs in to a {@linkcode SudoHost}, and those that sudo lets it become besides root. */
 export const SUDO_ACCOUNTS = {

@@ -1,30 +1,6 @@
 import { userInfo } from "node:os";
 import { createOpensshTarget, findSshd } from "./openssh.ts";
-
-/** An SSH server on loopback that trusts one certificate authority and nothing else. */
-export interface SshTarget {
-  /** The system's sshd, or the server of this folder. */
-  readonly kind: "openssh" | "embedded";
-  readonly port: number;
-  /** Its host key, as a line of authorized_keys. */
-  readonly hostKeyLine: string;
-  /** The account that can log in: the one that this process runs as. */
-  readonly user: string;
-  /** Ends the server and every command that it still runs. */
-  close(): Promise<void>;
-}
-
-/** What a target trusts, and where it keeps its files. */
-export interface SshTargetOptions {
-  /** The public key of the certificate authority, as a line of authorized_keys. */
-  readonly caPublicKeyLine: string;
-  /** For each account the principals that may log in to it. */
-  readonly principals: Readonly<Record<string, readonly string[]>>;
-  /** A folder for the server's own files. */
-  readonly dir: string;
-  /** One kind only; without it the system's sshd where there is one, else the embedded server. */
-  readonly forceKind?: SshTarget["kind"];
-}
+import type { SshTarget, SshTargetOptions } from "./ssh_target.ts";
 
 /** The name of the account that this process runs as. */
 export function currentUser(): string {

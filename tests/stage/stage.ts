@@ -1,6 +1,7 @@
 import { applyEdits, modify } from "jsonc-parser";
 import { JsonClient } from "@gateway/shared/http/json_client";
-import { currentUser, type SshTarget, type SshTargetOptions, startSshTarget } from "../ssh_target/target.ts";
+import type { SshTarget, SshTargetOptions } from "../ssh_target/ssh_target.ts";
+import { currentUser, startSshTarget } from "../ssh_target/target.ts";
 import { freePort } from "./free_port.ts";
 import {
   brokerCommand,

@@ -1,0 +1,32 @@
+import type { Clock } from "@gateway/shared/clock";
+import type { ServiceLogger } from "@gateway/shared/log";
+import type { Random } from "@gateway/shared/random";
+import type { Events } from "../events.ts";
+import type { Authority } from "./authority.ts";
+import type { SignerClient } from "./signer_client.ts";
+
+/** What an authority is made of besides the config. */
+export interface AuthorityPorts {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: ServiceLogger;
+  /** The value of an environment variable; asked for what a CA key of local mode names. */
+  readonly readEnv: (name: string) => string | undefined;
+}
+
+/** The signer, and who this broker is to it. */
+export interface SignerAccess {
+  readonly client: SignerClient;
+  readonly caller: string;
+}
+
+/** An authority to work with until it is closed. */
+export interface OpenAuthority {
+  readonly authority: Authority;
+  /** For whoever asks the signer for more than hosts and certificates; nobody in local mode. */
+  readonly signer: SignerAccess | undefined;
+  close(): void;
+}
+
+/** Opens an authority that has been loaded, once there is somewhere to record what it does. */
+export type OpenWith = (events: Events) => OpenAuthority;

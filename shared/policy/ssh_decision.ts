@@ -1,0 +1,51 @@
+/**
+ * What is decided about an SSH intent.
+ *
+ * @module
+ */
+import type { Enforcement, Role } from "../wire/sign.ts";
+import type { CompiledHost } from "./compile.ts";
+
+/** An intent that is denied. */
+export interface DeniedSsh {
+  readonly kind: "denied";
+  /** For people; host, caller and user in quotes. */
+  readonly reason: string;
+  /** `deny:<pattern>`, `allowlist:no-match`, `shell-parse:<reason>`, or empty when no rule denied. */
+  readonly matchedRule: string;
+  /** Empty unless a command policy was evaluated. */
+  readonly enforcement: Enforcement | "";
+  /** The host, when there is one of this name. */
+  readonly host: CompiledHost | undefined;
+}
+
+/** An intent that is allowed, and what its certificate carries. */
+export interface AllowedSsh {
+  readonly kind: "allowed";
+  readonly host: CompiledHost;
+  readonly role: Role;
+  /** Elevated where sudo was asked for; empty: none. */
+  readonly forceCommand: string;
+  /** The prefix that the broker puts before the commands of a session; empty for a one-shot command. */
+  readonly elevationPrefix: string;
+  /** The prefix for the KeyId, one-shot commands included; empty: not elevated. */
+  readonly sudoPrefix: string;
+  /** For the audit record: `sudo:<user>` or empty. */
+  readonly elevation: string;
+  readonly ttlSeconds: number;
+  /** A second human has to approve before a certificate is issued; never in audit mode. */
+  readonly requireApproval: boolean;
+  /** It would need approval, were it not for a live waiver. */
+  readonly approvalWaived: boolean;
+  readonly matchedRule: string;
+  /** Empty unless a command policy was evaluated. */
+  readonly enforcement: Enforcement | "";
+  /** What enforcement would have done, in audit mode. */
+  readonly warning: string;
+  readonly wouldDeny: boolean;
+  readonly wouldRequireApproval: boolean;
+  readonly pty: boolean;
+}
+
+/** What is decided about an intent. */
+export type SshDecision = DeniedSsh | AllowedSsh;

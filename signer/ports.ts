@@ -1,0 +1,35 @@
+import type { AuditEntry } from "@gateway/shared/audit/entry";
+import type { AuditGate } from "@gateway/shared/audit/gate";
+import type { Clock } from "@gateway/shared/clock";
+import type { ServiceLogger } from "@gateway/shared/log";
+import type { Metrics } from "@gateway/shared/metrics";
+import type { Random } from "@gateway/shared/random";
+import type { TokenBuckets } from "@gateway/shared/token_bucket";
+import type { ConfigFile } from "./config_file.ts";
+import type { LiveState } from "./live_state.ts";
+import type { SignerState } from "./state.ts";
+
+/** What the signer's routes are given from outside. */
+export interface SignerOptions {
+  readonly state: SignerState;
+  readonly live: LiveState;
+  readonly configFile: ConfigFile;
+  readonly gate: AuditGate;
+  readonly rateLimiter: TokenBuckets;
+  readonly metrics: Metrics;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: ServiceLogger;
+}
+
+/** What the handlers work with. */
+export interface SignerPorts extends SignerOptions {
+  /** Counts a sign request by its outcome. */
+  readonly countOutcome: (outcome: string) => void;
+  /**
+   * Makes the record of a sign request durable, then counts it, under another label where there is one.
+   *
+   * @throws {AppError} `audit_unavailable` in fail mode closed: the result must be withheld
+   */
+  readonly recordOutcome: (entry: AuditEntry, label?: string) => Promise<void>;
+}

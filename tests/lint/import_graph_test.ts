@@ -1,0 +1,57 @@
+import assert from "node:assert/strict";
+import { findCircles, findImports, readImportGraph } from "./import_graph.ts";
+
+const graph = await readImportGraph();
+
+Deno.test("no imports of the workspace go in a circle, not even those of types", () => {
+  assert.deepEqual(findCircles(graph).map((circle) => circle.join(" -> ")), []);
+});
+
+Deno.test("every import of the workspace leads to a file of it", async () => {
+  assert.ok(graph.size > 1000);
+  for (const [file, targets] of graph) {
+    for (const target of targets) {
+      if (graph.has(target)) continue;
+      await assert.doesNotReject(
+        Deno.stat(new URL(`../../${target}`, import.meta.url)),
+        `${file}: ${target}`,
+      );
+    }
+  }
+});
+
+Deno.test.each([
+  { name: "a file that imports itself", graph: { a: ["a"] }, circles: ["a a"] },
+  { name: "two files", graph: { a: ["b"], b: ["a"] }, circles: ["a b a"] },
+  {
+    name: "a circle that the way in is no part of",
+    graph: { a: ["b"], b: ["c"], c: ["b"] },
+    circles: ["b c b"],
+  },
+  { name: "none in two ways to one file", graph: { a: ["b", "c"], b: ["d"], c: ["d"], d: [] }, circles: [] },
+  {
+    name: "two circles",
+    graph: { a: ["b"], b: ["a"], c: ["d"], d: ["c"] },
+    circles: ["a b a", "c d c"],
+  },
+])("findCircles() finds $name", ({ graph, circles }) => {
+  assert.deepEqual(findCircles(new Map(Object.entries(graph))).map((circle) => circle.join(" ")), circles);
+});
+
+Deno.test.each([
+  { name: "a value", source: 'import { b } from "./b.ts";' },
+  { name: "a type", source: 'import type { B } from "./b.ts";' },
+  { name: "a type among values", source: 'import { type B } from "./b.ts";' },
+  { name: "what is passed on", source: 'export { b } from "./b.ts";' },
+  { name: "a type that is passed on", source: 'export type { B } from "./b.ts";' },
+  { name: "everything that is passed on", source: 'export * from "./b.ts";' },
+  { name: "import()", source: 'await import("./b.ts");' },
+  { name: "import() of a type", source: 'export type A = import("./b.ts").B;' },
+  {
+    name: "a package of the workspace",
+    source: 'import "@gateway/control-plane/b";',
+    path: "control_plane/b.ts",
+  },
+])("findImports() finds $name", ({ source, path = "signer/b.ts" }) => {
+  assert.deepEqual(findImports("signer/a.ts", source), [path]);
+});
