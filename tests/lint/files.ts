@@ -182,6 +182,7 @@ const DEBATE_TOPICS = [
   "token_bucket",
   "within",
   "testing/fake_clock",
+  "testing/linear_work",
 ];
 
 /** A path relative to the workspace, or `undefined` for a file outside. */

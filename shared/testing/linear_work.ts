@@ -1,0 +1,54 @@
+/**
+ * Whether work grows with the input and no faster, found without a clock on the wall.
+ *
+ * ```ts
+ * import { assertLinearWork } from "@gateway/shared/testing/linear_work";
+ *
+ * assertLinearWork((size) => "a".repeat(size).toUpperCase(), 100_000);
+ * ```
+ *
+ * @module
+ */
+import assert from "node:assert/strict";
+import { threadCpuUsage } from "node:process";
+
+const FACTOR = 8;
+/** Linear work grows 8 times, quadratic 64 times; this is halfway between the two, as factors go. */
+const MAX_GROWTH = 23;
+/** The system counts CPU time in steps of 10 ms. */
+const MEASURED_MS = 60;
+const ATTEMPTS = 3;
+
+/**
+ * Asserts that eight times the size takes no more than about eight times the work. Work is the CPU time of this
+ * thread, in which the other programs of the machine don't count.
+ *
+ * @param run does the work for an input of that size
+ * @param size the larger of the two sizes
+ */
+export function assertLinearWork(run: (size: number) => void, size: number): void {
+  const growths: number[] = [];
+  while (growths.length < ATTEMPTS) {
+    const growth = workOf(() => run(size)) / workOf(() => run(Math.ceil(size / FACTOR)));
+    if (growth <= MAX_GROWTH) return;
+    growths.push(Math.round(growth));
+  }
+  assert.fail(`${FACTOR} times the size took ${growths.join(", then ")} times the work`);
+}
+
+/** CPU time in milliseconds of one run, from as many as it takes to measure it. */
+function workOf(run: () => void): number {
+  // What the first run compiles is not its work.
+  run();
+  const start = cpuMs();
+  for (let runs = 1;; runs++) {
+    run();
+    const spent = cpuMs() - start;
+    if (spent >= MEASURED_MS) return spent / runs;
+  }
+}
+
+function cpuMs(): number {
+  const { user, system } = threadCpuUsage();
+  return (user + system) / 1000;
+}

@@ -1,0 +1,15 @@
+import assert from "node:assert/strict";
+import { assertLinearWork } from "./linear_work.ts";
+
+/** So many steps that nothing can be left out of. */
+function step(count: number): void {
+  let state = 1;
+  for (let done = 0; done < count; done++) state = Math.imul(state, 48_271) ^ done;
+  assert.ok(Number.isInteger(state));
+}
+
+Deno.test("assertLinearWork() takes linear work", () => assertLinearWork((size) => step(size), 100_000));
+
+Deno.test("assertLinearWork() finds quadratic work", () => {
+  assert.throws(() => assertLinearWork((size) => step(size ** 2), 2_000), /8 times the size took \d+/);
+});
