@@ -21,9 +21,6 @@ import { createToolPorts } from "./tools/ports.ts";
 import type { ProviderStatus } from "./web/ports.ts";
 import { checkExposure, startServer } from "./web/start_server.ts";
 
-/** How long the question takes how things stand with a provider. */
-const STATUS_MS = 15_000;
-
 /** What a server is made of from outside. */
 export interface DebateEnvironment {
   readonly settings: Settings;
@@ -107,7 +104,7 @@ export async function startDebateServer(environment: DebateEnvironment): Promise
     randomBytes: environment.randomBytes,
     stopping: stopping.signal,
   });
-  const server = startServer(settings, handler);
+  const server = startServer(settings, handler, clock);
   opened.defer(() => server.close());
   const closing = opened.move();
   return {
@@ -132,9 +129,7 @@ function openProviders({ settings, ...environment }: DebateEnvironment): Provide
 }
 
 async function describeProviders(settings: Settings, providers: Providers): Promise<ProviderStatus> {
-  const { isConfigured, isValid, expiresInSeconds, problem } = await providers.sessions.status(
-    AbortSignal.timeout(STATUS_MS),
-  );
+  const { isConfigured, isValid, expiresInSeconds, problem } = await providers.sessions.status();
   const token = await providers.assistToken().catch(() => undefined);
   return {
     assist: {

@@ -4,7 +4,8 @@
  *
  * @module
  */
-import type { CallScope } from "./call_scope.ts";
+import type { Clock } from "@gateway/shared/clock";
+import { within } from "@gateway/shared/within";
 import { ModelError } from "./model.ts";
 
 /** The access of one provider, per HTTP request. */
@@ -29,16 +30,31 @@ export interface ChatEndpoint {
   readonly fetch: typeof fetch;
 }
 
+/** The longest answer to one HTTP request. A stream has about 50 times the bytes of its text. */
+const MAX_BYTES = 32 * 1024 * 1024;
+
+/** What bounds a call with all of its requests. */
+export interface CallBounds {
+  readonly clock: Clock;
+  /** Aborted when the call is over, for whatever reason. */
+  readonly signal: AbortSignal;
+  /** The longest silence inside an answer, in milliseconds. */
+  readonly idleMs: number;
+  /** Ends the call, and gives the error that says so. */
+  readonly onSilence: () => Error;
+}
+
 /** What a request went out with. */
 export interface SentWith {
   token?: string;
 }
 
 /** The `fetch` of one attempt. */
-export function exchangeFor(endpoint: ChatEndpoint, scope: CallScope, sent: SentWith): typeof fetch {
+export function exchangeFor(endpoint: ChatEndpoint, bounds: CallBounds, sent: SentWith): typeof fetch {
   const { tokens } = endpoint;
   return async (input, init = {}) => {
-    const token = await scope.wait(tokens.token(scope.signal));
+    const token = await tokens.token(bounds.signal);
+    bounds.signal.throwIfAborted();
     sent.token = token;
     const isStream = typeof init.body === "string" && /"stream":true/.test(init.body);
     const headers = {
@@ -55,8 +71,34 @@ export function exchangeFor(endpoint: ChatEndpoint, scope: CallScope, sent: Sent
     }
     if (response.body === null) return response;
     const { status, headers: answered } = response;
-    return new Response(scope.watch(response.body), { status, headers: answered });
+    return new Response(watch(response.body, bounds), { status, headers: answered });
   };
+}
+
+/** Passes a body through, ends the call when it falls silent, and breaks it off when it is too long. */
+function watch(
+  body: ReadableStream<Uint8Array<ArrayBuffer>>,
+  { clock, idleMs, onSilence }: CallBounds,
+): ReadableStream<Uint8Array<ArrayBuffer>> {
+  const reader = body.getReader();
+  let length = 0;
+  return new ReadableStream({
+    async pull(controller) {
+      try {
+        const { done, value } = await within({ clock, ms: idleMs, late: onSilence }, reader.read());
+        if (done) return controller.close();
+        length += value.length;
+        if (length > MAX_BYTES) {
+          throw new ModelError("bad_reply", `the answer is longer than ${MAX_BYTES} bytes`);
+        }
+        controller.enqueue(value);
+      } catch (error) {
+        reader.cancel(error).catch(() => {});
+        throw error;
+      }
+    },
+    cancel: (reason) => reader.cancel(reason),
+  }, { highWaterMark: 0 });
 }
 
 function contentType(response: Response): string {

@@ -4,10 +4,10 @@
  * @module
  */
 import type { Clock } from "@gateway/shared/clock";
+import { within } from "@gateway/shared/within";
 import type { OpenAI } from "@openai/openai";
-import { CallScope } from "./call_scope.ts";
 import type { ChatApi, ChatStream } from "./chat_api.ts";
-import { type ChatEndpoint, exchangeFor, type SentWith } from "./chat_exchange.ts";
+import { type CallBounds, type ChatEndpoint, exchangeFor, type SentWith } from "./chat_exchange.ts";
 import { BROKEN_OFF, type ChatFailure, describeFailure, NO_COMPLETION } from "./chat_failure.ts";
 import { ReplyAssembler } from "./chat_reply.ts";
 import { type ChatModel, type Refusable, sendsEffort } from "./chat_request.ts";
@@ -63,19 +63,42 @@ export class OpenAiChat implements Model {
 
   async complete(request: ModelRequest): Promise<ModelReply> {
     const { clock, timeoutMs, idleMs } = this.#options;
-    const { signal } = request;
-    using scope = new CallScope({ what: this.#what, clock, timeoutMs, idleMs, signal });
+    const what = this.#what;
+    const silence = new AbortController();
+    const onSilence = () => {
+      const error = new ModelError("timeout", `${what} fell silent for ${idleMs / 1000} s in mid-reply`);
+      silence.abort(error);
+      return error;
+    };
+    const bound = {
+      clock,
+      ms: timeoutMs,
+      signal: AbortSignal.any([request.signal, silence.signal]),
+      late: () => new ModelError("timeout", `${what} gave no reply within ${timeoutMs / 1000} s`),
+      aborted: (reason: unknown) =>
+        silence.signal.aborted ? reason : new ModelError("canceled", `The call of ${what} was canceled`),
+    };
+    return await within(bound, (signal) => this.#complete(request, { clock, signal, idleMs, onSilence }));
+  }
+
+  async #complete(request: ModelRequest, bounds: CallBounds): Promise<ModelReply> {
+    const { clock, signal } = bounds;
     let isSpoken = false;
     let renewals = 1;
     for (let retries = 0;;) {
       const sent: SentWith = {};
       const assembler = new ReplyAssembler();
       try {
-        const reply = await this.#attempt(request, { scope, sent, assembler, onText: () => isSpoken = true });
+        const reply = await this.#attempt(request, {
+          bounds,
+          sent,
+          assembler,
+          onText: () => isSpoken = true,
+        });
         const isIgnored = request.reasoningEffort !== undefined && !sendsEffort(this.#model);
         return isIgnored ? { ...reply, effortIgnored: true } : reply;
       } catch (error) {
-        scope.check();
+        signal.throwIfAborted();
         const failure = describeFailure(error, clock.now());
         if (failure.refused !== undefined && !this.#model.refused.has(failure.refused)) {
           this.#options.refused.add(failure.refused);
@@ -89,18 +112,18 @@ export class OpenAiChat implements Model {
         if (isSpoken || waitMs === undefined) throw this.#errorOf(failure, { sent, assembler, cause: error });
         retries++;
         this.#options.warn(`${this.#what}: ${failure.text}; trying again in ${(waitMs / 1000).toFixed(1)} s`);
-        await scope.sleep(waitMs);
+        await clock.sleep(waitMs, signal);
       }
     }
   }
 
   async #attempt(request: ModelRequest, attempt: Attempt): Promise<ModelReply> {
-    const { scope, assembler } = attempt;
+    const { bounds: { signal }, assembler } = attempt;
     const { api } = this.#options;
     const client = await this.#client(attempt);
-    const answer = await scope.wait(api.send(client, request, this.#model, scope.signal));
+    const answer = await api.send(client, request, this.#model, signal);
     if ("stream" in answer) {
-      await scope.wait(this.#readStream(answer.stream, request, attempt));
+      await this.#readStream(answer.stream, request, attempt);
     } else {
       assembler.add(api.createReader()(answer.whole));
       if (!assembler.hasMessage) throw new ModelError("bad_reply", NO_COMPLETION);
@@ -111,13 +134,14 @@ export class OpenAiChat implements Model {
   async #readStream(
     stream: ChatStream,
     request: ModelRequest,
-    { scope, assembler, onText }: Attempt,
+    { bounds: { clock, signal }, assembler, onText }: Attempt,
   ): Promise<void> {
     const over = new AbortController();
     const toChunk = this.#options.api.createReader();
     let isLast = false;
     try {
       for await (const part of stream) {
+        signal.throwIfAborted();
         const text = assembler.add(toChunk(part));
         if (text !== "") {
           onText();
@@ -126,18 +150,18 @@ export class OpenAiChat implements Model {
         if (assembler.isFull) return;
         if (isLast || !assembler.isFinished) continue;
         isLast = true;
-        this.#options.clock.sleep(TAIL_MS, over.signal).then(() => stream.controller.abort(), () => {});
+        clock.sleep(TAIL_MS, over.signal).then(() => stream.controller.abort(), () => {});
       }
     } catch (error) {
       // The reply is whole; only its bill is lost.
-      if (!assembler.isFinished || scope.signal.aborted) throw error;
+      if (!assembler.isFinished || signal.aborted) throw error;
     } finally {
       over.abort();
     }
     if (!assembler.isFinished) throw new ModelError("server", BROKEN_OFF);
   }
 
-  async #client({ scope, sent }: Attempt): Promise<OpenAI> {
+  async #client({ bounds, sent }: Attempt): Promise<OpenAI> {
     // Loaded by the first call: it takes 26 MB, which a replay need not pay.
     const { OpenAI } = await import("@openai/openai");
     return new OpenAI({
@@ -147,10 +171,10 @@ export class OpenAiChat implements Model {
       organization: null,
       project: null,
       maxRetries: 0,
-      // Its own clock does not count; the scope ends the call.
+      // Its own clock does not count; the bounds end the call.
       timeout: 2 ** 31 - 1,
       logLevel: "off",
-      fetch: exchangeFor(this.#options, scope, sent),
+      fetch: exchangeFor(this.#options, bounds, sent),
     });
   }
 
@@ -178,7 +202,7 @@ export class OpenAiChat implements Model {
 
 /** One try of a call. */
 interface Attempt {
-  readonly scope: CallScope;
+  readonly bounds: CallBounds;
   readonly sent: SentWith;
   readonly assembler: ReplyAssembler;
   onText(): void;

@@ -60,6 +60,10 @@ export class SessionTokens implements TokenSource {
 
   async token(signal: AbortSignal): Promise<string> {
     signal.throwIfAborted();
+    return await this.#token();
+  }
+
+  async #token(): Promise<string> {
     const accessToken = await this.#options.accessToken();
     if (accessToken === undefined) {
       throw new ModelError("auth", `there is no access token; ${this.remedy}`);
@@ -75,11 +79,11 @@ export class SessionTokens implements TokenSource {
   }
 
   /** Asks for a session, where there is none, and says how it went. */
-  async status(signal: AbortSignal): Promise<SessionStatus> {
+  async status(): Promise<SessionStatus> {
     try {
       const isConfigured = await this.#options.accessToken() !== undefined;
       if (!isConfigured) return { ...NOTHING, problem: `There is no access token; ${this.remedy}` };
-      await this.token(signal);
+      await this.#token();
       const session = this.#session;
       const restMs = session === undefined ? undefined : session.expiresAt - this.#options.clock.now();
       return {

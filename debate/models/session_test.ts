@@ -62,7 +62,7 @@ Deno.test.each([
   },
 ])("SessionTokens takes the end from $name", async ({ answer, seconds }) => {
   const { sessions } = sessionsOf({ answer: () => Response.json(answer) });
-  assert.deepEqual(await sessions.status(signal), {
+  assert.deepEqual(await sessions.status(), {
     isConfigured: true,
     isValid: true,
     expiresInSeconds: seconds,
@@ -111,7 +111,7 @@ Deno.test("SessionTokens sends the access token as it is where there are no sess
   assert.equal(await sessions.token(signal), "long-lived-token");
   assert.equal(sessions.refused("long-lived-token"), false);
   assert.equal(requests.length, 0);
-  const { isValid, expiresInSeconds } = await sessions.status(signal);
+  const { isValid, expiresInSeconds } = await sessions.status();
   assert.deepEqual({ isValid, expiresInSeconds }, { isValid: true, expiresInSeconds: undefined });
 });
 
@@ -168,7 +168,7 @@ Deno.test("SessionTokens gives up on a provider that does not answer", async () 
 Deno.test("SessionTokens says what to do without an access token", async () => {
   const { sessions } = sessionsOf({ accessToken: () => Promise.resolve(undefined) });
   assert.equal((await failureOf(sessions.token(signal))).message, "there is no access token; log in");
-  assert.deepEqual(await sessions.status(signal), {
+  assert.deepEqual(await sessions.status(), {
     isConfigured: false,
     isValid: false,
     expiresInSeconds: undefined,
@@ -178,7 +178,7 @@ Deno.test("SessionTokens says what to do without an access token", async () => {
 
 Deno.test("SessionTokens.status() says why there is no session", async () => {
   const { sessions } = sessionsOf({ answer: () => Response.json({}, { status: 401 }) });
-  const { isConfigured, isValid, problem } = await sessions.status(signal);
+  const { isConfigured, isValid, problem } = await sessions.status();
   assert.deepEqual({ isConfigured, isValid }, { isConfigured: true, isValid: false });
   assert.match(problem ?? "", /^No session: the provider gives no session/);
 });

@@ -3,7 +3,9 @@
  *
  * @module
  */
+import type { Clock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
+import { within } from "@gateway/shared/within";
 import type { Settings } from "../config.ts";
 import type { DebateHandler } from "../app.ts";
 import { isLoopback } from "./same_origin.ts";
@@ -12,7 +14,10 @@ import { isLoopback } from "./same_origin.ts";
 export interface RunningServer {
   /** Where, for a browser on this machine. */
   readonly url: string;
-  /** Stops answering, and lets requests under way end; streams have to be ended first. */
+  /**
+   * Stops answering, and lets requests under way end; streams have to be ended first. What takes longer than the
+   * grace ends with the process.
+   */
   close(): Promise<void>;
 }
 
@@ -44,15 +49,15 @@ export function checkExposure(
 export function startServer(
   { WEB_HOST, WEB_PORT }: Pick<Settings, "WEB_HOST" | "WEB_PORT">,
   handler: DebateHandler,
+  clock: Clock,
 ): RunningServer {
-  const stop = new AbortController();
-  const server = listen(WEB_HOST, WEB_PORT, stop.signal, handler);
+  const server = listen(WEB_HOST, WEB_PORT, handler);
   const { hostname, port } = server.addr;
   return {
     url: `http://${hostname.includes(":") ? `[${hostname}]` : hostname}:${port}`,
     async close() {
-      const timer = setTimeout(() => stop.abort(), GRACE_MS);
-      await server.shutdown().finally(() => clearTimeout(timer));
+      // Not ended by a signal: a server that is shutting down throws at one, where nobody can catch it.
+      await within({ clock, ms: GRACE_MS }, server.shutdown()).catch(() => {});
     },
   };
 }
@@ -60,12 +65,11 @@ export function startServer(
 function listen(
   hostname: string,
   port: number,
-  signal: AbortSignal,
   handler: DebateHandler,
 ): Deno.HttpServer<Deno.NetAddr> {
   try {
     return Deno.serve(
-      { hostname, port, signal, onListen: () => {} },
+      { hostname, port, onListen: () => {} },
       (request, { remoteAddr }) => handler(request, remoteAddr.hostname),
     );
   } catch (cause) {

@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { systemClock } from "@gateway/shared/clock";
+import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import { WebFixture } from "../../debate/testing/web_fixture.ts";
 import { startServer } from "../../debate/web/start_server.ts";
 import { freePort } from "../stage/free_port.ts";
@@ -7,6 +9,7 @@ Deno.test("startServer() tells the handler the address that a request comes from
   const server = startServer(
     { WEB_HOST: "127.0.0.1", WEB_PORT: freePort() },
     (_request, address) => Promise.resolve(new Response(address)),
+    systemClock,
   );
   try {
     const headers = { "x-forwarded-for": "203.0.113.7", forwarded: "for=203.0.113.7" };
@@ -27,7 +30,7 @@ Deno.test.each([
   { name: "with dots", head: "GET /api/runs/../../healthz HTTP/1.1\r\nHost: x" },
 ])("a request without credentials $name is told no more than that the server is alive", async (request) => {
   const web = await WebFixture.open({ env: { WEB_USERNAME: "ann", WEB_PASSWORD: "secret" } });
-  const server = startServer({ WEB_HOST: "127.0.0.1", WEB_PORT: freePort() }, web.handler);
+  const server = startServer({ WEB_HOST: "127.0.0.1", WEB_PORT: freePort() }, web.handler, systemClock);
   try {
     const { hostname, port } = new URL(server.url);
     using connection = await Deno.connect({ hostname, port: Number(port) });
@@ -39,4 +42,23 @@ Deno.test.each([
   } finally {
     await server.close();
   }
+});
+
+Deno.test("a request that does not end keeps a server that closes waiting for its grace, no longer", async () => {
+  const clock = new FakeClock();
+  const [begun, answer] = [Promise.withResolvers<void>(), Promise.withResolvers<Response>()];
+  const server = startServer({ WEB_HOST: "127.0.0.1", WEB_PORT: freePort() }, () => {
+    begun.resolve();
+    return answer.promise;
+  }, clock);
+  const request = fetch(server.url);
+  await begun.promise;
+  let isClosed = false;
+  const closed = server.close().then(() => isClosed = true);
+  await clock.advance(4999);
+  assert.equal(isClosed, false);
+  await clock.advance(1);
+  await closed;
+  answer.resolve(new Response("late"));
+  assert.equal(await (await request).text(), "late");
 });
