@@ -1,3 +1,5 @@
+import { concatBytes } from "@gateway/shared/bytes";
+
 const FIRST_CAPACITY = 4096;
 
 /**
@@ -37,12 +39,7 @@ export class OutputBuffer {
 
   /** What was kept, and a visible mark after it when bytes were dropped. */
   bytes(): Uint8Array<ArrayBuffer> {
-    if (!this.#truncated) return this.#bytes.slice(0, this.#length);
-    const mark = new TextEncoder().encode(this.mark);
-    const result = new Uint8Array(this.#length + mark.length);
-    result.set(this.#bytes.subarray(0, this.#length));
-    result.set(mark, this.#length);
-    return result;
+    return concatBytes([this.#bytes.subarray(0, this.#length), new TextEncoder().encode(this.mark)]);
   }
 
   #reserve(length: number): void {

@@ -1,3 +1,5 @@
+import { concatBytes } from "@gateway/shared/bytes";
+
 /** What of DER (X.690) a certificate bundle needs: values are written, never read. */
 
 const encoder = new TextEncoder();
@@ -61,17 +63,6 @@ export function explicit(number: number, value: Uint8Array): Uint8Array {
 /** An IMPLICIT tag of a value that holds no others. */
 export function implicit(number: number, content: Uint8Array | string): Uint8Array {
   return encodeDer(0x80 + number, typeof content === "string" ? encoder.encode(content) : content);
-}
-
-/** All of them, one after the other. */
-export function concatBytes(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const bytes = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let offset = 0;
-  for (const part of parts) {
-    bytes.set(part, offset);
-    offset += part.length;
-  }
-  return bytes;
 }
 
 function encodeLength(length: number): readonly number[] {

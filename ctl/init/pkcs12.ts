@@ -1,8 +1,8 @@
 import { createCipheriv, createHash, createHmac, pbkdf2Sync } from "node:crypto";
+import { concatBytes } from "@gateway/shared/bytes";
 import type { Random } from "@gateway/shared/random";
 import {
   bmpString,
-  concatBytes,
   encodeBmp,
   explicit,
   integer,

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { concatBytes } from "../bytes.ts";
 
 /** One line of a log. */
 export interface LogLine {
@@ -59,13 +60,11 @@ class LineBuffer {
       return { bytes: piece, terminated: true, tooLong: false };
     }
     this.add(piece);
-    const bytes = new Uint8Array(this.#kept);
-    let offset = 0;
-    for (const part of this.#pieces) {
-      bytes.set(part, offset);
-      offset += part.length;
-    }
-    const line = { bytes, terminated: true, tooLong: this.length > this.#maxBytes };
+    const line = {
+      bytes: concatBytes(this.#pieces),
+      terminated: true,
+      tooLong: this.length > this.#maxBytes,
+    };
     this.#pieces = [];
     this.#kept = 0;
     this.length = 0;

@@ -12,6 +12,7 @@
  * @module
  */
 import type { IncomingMessage } from "node:http";
+import { concatBytes } from "../bytes.ts";
 import { AppError } from "../errors.ts";
 import { headerOf, messageOf } from "./node_request.ts";
 
@@ -28,7 +29,7 @@ export async function readBodyBytes(request: Request, maxBytes: number): Promise
     ? await readStream(request.body, maxBytes)
     : await readMessage(message, maxBytes);
   const [first] = chunks;
-  return first !== undefined && chunks.length === 1 ? first : concat(chunks);
+  return first !== undefined && chunks.length === 1 ? first : concatBytes(chunks);
 }
 
 /** Past the stream of the request: its machinery would cost more than parsing the body. */
@@ -72,16 +73,6 @@ async function readStream(body: Request["body"], maxBytes: number): Promise<read
       throw tooLarge(maxBytes);
     }
   }
-}
-
-function concat(chunks: readonly Uint8Array[]): Uint8Array {
-  const bytes = new Uint8Array(chunks.reduce((sum, chunk) => sum + chunk.length, 0));
-  let offset = 0;
-  for (const chunk of chunks) {
-    bytes.set(chunk, offset);
-    offset += chunk.length;
-  }
-  return bytes;
 }
 
 function tooLarge(maxBytes: number): AppError {

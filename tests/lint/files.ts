@@ -28,6 +28,7 @@ const PURE = [
   "shared/audit/record.ts",
   "shared/audit/segment_names.ts",
   "shared/audit/tail.ts",
+  "shared/bytes.ts",
   "shared/ca/agent_protocol.ts",
   "shared/ca/model.ts",
   "shared/ca/select.ts",
