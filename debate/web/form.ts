@@ -1,27 +1,53 @@
 /**
- * Reads the forms of requests.
+ * Reads the forms of requests as they come. A part that grows over its limit ends the reading there, so what is too
+ * large is never in memory as a whole.
+ *
+ * Dicer of `@fastify/busboy` finds the parts. Medians over loopback for a file of 10 MiB: 110 ms and 81 MB at the
+ * peak, as against 100 ms and 98 MB with our own search for boundaries, and 235 ms and 111 MB with the platform's
+ * `formData()`; for four such files 680 ms and 131 MB, 535 ms and 138 MB, 1100 ms and 222 MB. Busboy itself drops
+ * the parts that it does not understand without a word; here they refuse the form.
  *
  * @module
  */
+import { Dicer } from "@fastify/busboy";
 import { AppError } from "@gateway/shared/errors";
 import { readBodyBytes } from "@gateway/shared/http/body_bytes";
-import { type Form, type FormLimits, MAX_FIELD_BYTES, maxFormBytes, tooLarge } from "./form_limits.ts";
-import { boundaryOf, readMultipart } from "./multipart.ts";
+import { Buffer } from "node:buffer";
+import type { GivenFile } from "../context/collect.ts";
+
+/** A form: every field and file in the order of its coming. */
+export interface Form {
+  readonly fields: ReadonlyMap<string, string>;
+  readonly files: ReadonlyMap<string, readonly GivenFile[]>;
+}
+
+/** How large a form may be. */
+export interface FormLimits {
+  /** Of each file, in bytes. */
+  readonly maxFileBytes: number;
+}
+
+/** Of all text fields together. */
+const MAX_FIELD_BYTES = 1 << 20;
+const MAX_PARTS = 100;
+const MAX_FILES = 20;
+/** So many files of the largest size may come together. */
+const MAX_LARGEST_FILES = 4;
+/** Of a part's head. */
+const MAX_HEAD = { maxHeaderPairs: 20, maxHeaderSize: 8192 };
+const MAX_NAME = 200;
 
 /**
  * Reads a form, with files or without.
  *
- * @throws {AppError} `unsupported_media_type` for anything else; otherwise as {@linkcode readMultipart}
+ * @throws {AppError} `unsupported_media_type` for anything else; `payload_too_large` for a file, the texts or the
+ * whole being too large; `invalid_request` when it breaks off, is not laid out as it should be, or a text is not
+ * UTF-8
  */
 export async function readForm(request: Request, limits: FormLimits): Promise<Form> {
   const type = request.headers.get("content-type") ?? "";
   const boundary = boundaryOf(type);
-  const maxBytes = maxFormBytes(limits);
-  if (boundary !== undefined) {
-    // What says that it is too large is not read at all.
-    if (Number(request.headers.get("content-length")) > maxBytes) throw tooLarge("The form is", maxBytes);
-    return await readMultipart(request.body ?? ReadableStream.from<Uint8Array>([]), boundary, limits);
-  }
+  if (boundary !== undefined) return await readMultipart(request, boundary, limits);
   if (!/^application\/x-www-form-urlencoded\s*(?:;|$)/i.test(type)) {
     throw new AppError(
       "unsupported_media_type",
@@ -30,4 +56,178 @@ export async function readForm(request: Request, limits: FormLimits): Promise<Fo
   }
   const text = new TextDecoder().decode(await readBodyBytes(request, MAX_FIELD_BYTES));
   return { fields: new Map(new URLSearchParams(text)), files: new Map() };
+}
+
+/** A content type's boundary; `undefined` when it is no multipart form. */
+function boundaryOf(contentType: string): string | undefined {
+  const match = /^multipart\/form-data\s*;(?:.*;)?\s*boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))/i.exec(
+    contentType,
+  );
+  return match?.[1] ?? match?.[2];
+}
+
+async function readMultipart(
+  request: Request,
+  boundary: string,
+  { maxFileBytes }: FormLimits,
+): Promise<Form> {
+  const maxBytes = maxFileBytes * MAX_LARGEST_FILES + MAX_FIELD_BYTES + 64 * 1024;
+  // What says that it is too large is not read at all.
+  if (Number(request.headers.get("content-length")) > maxBytes) throw tooLarge("The form is", maxBytes);
+  const parts = new Parts(maxFileBytes);
+  const parser = new Dicer({ boundary, ...MAX_HEAD });
+  const ended = new Promise<void>((resolve, reject) => {
+    parser.on("part", (part) => parts.take(part));
+    parser.on("error", () => reject(invalidForm("The form broke off before its last boundary")));
+    parser.on("finish", resolve);
+  });
+  ended.catch(() => {});
+  let total = 0;
+  for await (const chunk of untilBroken(request.body)) {
+    total += chunk.length;
+    if (total > maxBytes) throw tooLarge("The form is", maxBytes);
+    await new Promise<void>((resolve) => parser.write(chunk, () => resolve()));
+    parts.check();
+  }
+  parser.end();
+  await ended;
+  return parts.toForm();
+}
+
+async function* untilBroken(body: Request["body"]): AsyncGenerator<Uint8Array> {
+  try {
+    yield* body ?? [];
+  } catch {
+    throw invalidForm("The form broke off");
+  }
+}
+
+/** A part under way. */
+interface Part {
+  readonly name: string;
+  /** `undefined`: a text. */
+  readonly fileName: string | undefined;
+  bytes: Uint8Array;
+}
+
+/** The parts of a form, within their limits. The parser's callbacks can't throw: `check()` tells what is wrong. */
+class Parts {
+  readonly #maxFileBytes: number;
+  readonly #parts: Part[] = [];
+  #count = 0;
+  #fieldBytes = 0;
+  #problem: AppError | undefined;
+
+  constructor(maxFileBytes: number) {
+    this.#maxFileBytes = maxFileBytes;
+  }
+
+  take(stream: Dicer.PartStream): void {
+    if (++this.#count > MAX_PARTS) this.#refuse(invalidForm(`The form has more than ${MAX_PARTS} parts`));
+    const chunks: Uint8Array[] = [];
+    let part: Part | undefined;
+    let length = 0;
+    stream.on("header", (header) => part = this.#open(header));
+    stream.on("data", (chunk: Uint8Array) => {
+      if (part === undefined || this.#problem !== undefined) return;
+      length += chunk.length;
+      if (part.fileName === undefined) this.#fieldBytes += chunk.length;
+      else if (length > this.#maxFileBytes) {
+        this.#refuse(tooLarge(`File ${JSON.stringify(part.fileName)} is`, this.#maxFileBytes));
+      }
+      if (this.#fieldBytes > MAX_FIELD_BYTES) {
+        this.#refuse(tooLarge("The text fields of the form are together", MAX_FIELD_BYTES));
+      }
+      chunks.push(chunk);
+    });
+    stream.on("end", () => {
+      // One that the next boundary cuts short is none.
+      if (part === undefined) return this.#refuse(invalidForm("A part of the form has no head"));
+      const { buffer, byteOffset, length } = Buffer.concat(chunks);
+      part.bytes = new Uint8Array(buffer, byteOffset, length);
+    });
+    // The parser tells it too.
+    stream.on("error", () => {});
+  }
+
+  /** @throws {AppError} what is wrong with the form so far */
+  check(): void {
+    if (this.#problem !== undefined) throw this.#problem;
+  }
+
+  /** @throws {AppError} as `check()`, and `invalid_request` for a text that is not UTF-8 */
+  toForm(): Form {
+    this.check();
+    const fields = new Map<string, string>();
+    const files = new Map<string, GivenFile[]>();
+    for (const { name, fileName, bytes } of this.#parts) {
+      if (fileName === undefined) fields.set(name, decode(bytes, `Field ${JSON.stringify(name)}`));
+      // Otherwise it is a file field in which nothing was chosen.
+      else if (fileName !== "" || bytes.length > 0) {
+        files.set(name, [...files.get(name) ?? [], { name: fileName || "upload", bytes }]);
+      }
+    }
+    return { fields, files };
+  }
+
+  #open(header: object): Part | undefined {
+    try {
+      const part = { ...parseHead(header), bytes: new Uint8Array() };
+      this.#parts.push(part);
+      const fileCount = this.#parts.filter(({ fileName }) =>
+        fileName !== undefined && fileName !== ""
+      ).length;
+      if (fileCount > MAX_FILES) throw invalidForm(`The form has more than ${MAX_FILES} files`);
+      return part;
+    } catch (error) {
+      this.#refuse(error instanceof AppError ? error : invalidForm("A part of the form has a broken head"));
+      return undefined;
+    }
+  }
+
+  #refuse(problem: AppError): void {
+    this.#problem ??= problem;
+  }
+}
+
+/** Name and file name; header values are bytes, one a character. */
+function parseHead(header: object): Pick<Part, "name" | "fileName"> {
+  const values: unknown = "content-disposition" in header ? header["content-disposition"] : undefined;
+  const value: unknown = Array.isArray(values) ? values[0] : undefined;
+  const line = typeof value === "string" ? decode(Buffer.from(value, "latin1"), "The head of a part") : "";
+  if (!/^\s*form-data\s*(?:;|$)/i.test(line)) {
+    throw invalidForm("A part of the form has no content-disposition: form-data");
+  }
+  const name = parameterOf(line, "name");
+  if (name === undefined || name === "") throw invalidForm("A part of the form has no name");
+  const fileName = parameterOf(line, "filename");
+  return { name: name.slice(0, MAX_NAME), fileName: fileName === undefined ? undefined : baseName(fileName) };
+}
+
+/** Browsers write quotes and line ends in names as `%22`, `%0D`, `%0A`; others escape with a backslash. */
+function parameterOf(line: string, name: string): string | undefined {
+  const match = new RegExp(`;\\s*${name}=(?:"((?:[^"\\\\]|\\\\.)*)"|([^\\s;"]*))`, "i").exec(line);
+  const value = match?.[1]?.replace(/\\(["\\])/g, "$1") ?? match?.[2];
+  return value?.replace(/%22/g, '"').replace(/%0d|%0a/gi, " ");
+}
+
+function baseName(path: string): string {
+  const name = path.slice(Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1);
+  return name.replace(/\p{C}/gu, " ").trim().slice(0, MAX_NAME).toWellFormed();
+}
+
+function decode(bytes: Uint8Array, what: string): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    throw invalidForm(`${what} is not UTF-8 text`);
+  }
+}
+
+function tooLarge(what: string, bytes: number): AppError {
+  return new AppError("payload_too_large", `${what} larger than ${bytes} bytes`);
+}
+
+function invalidForm(problem: string): AppError {
+  return new AppError("invalid_request", problem);
 }

@@ -10,7 +10,7 @@ import type { Settings } from "../config.ts";
 import { parseModelId } from "../models/model_id.ts";
 import type { RunOptions } from "../runs/live_run.ts";
 import type { RunEfforts, RunModels } from "../runs/record.ts";
-import type { Form } from "./form_limits.ts";
+import type { Form } from "./form.ts";
 
 /** A run that is wanted. */
 export interface RunForm {

@@ -8,7 +8,7 @@ import { renderReport, reportFileName } from "../report/report.ts";
 import { selectTemplate } from "../prompts/templates.ts";
 import type { RunEfforts } from "../runs/record.ts";
 import { readForm } from "./form.ts";
-import type { Form } from "./form_limits.ts";
+import type { Form } from "./form.ts";
 import type { Evidence, WebPorts } from "./ports.ts";
 import { readOptions, readRunForm, readText } from "./run_form.ts";
 
