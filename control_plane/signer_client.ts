@@ -1,6 +1,6 @@
-import { AppError, AUDIT_UNAVAILABLE, ERROR_CODES, type ErrorCode } from "@gateway/shared/errors";
+import { AppError, AUDIT_UNAVAILABLE, type ErrorCode } from "@gateway/shared/errors";
 import type { JsonClient, JsonClientRequest, JsonClientResponse } from "@gateway/shared/http/json_client";
-import { STATUS } from "@gateway/shared/http/problem";
+import { readProblem } from "@gateway/shared/http/problem";
 import { type RevocationEntry, revocationList } from "@gateway/shared/wire/freeze";
 import { type HostsResponse, hostsResponse } from "@gateway/shared/wire/host";
 import { type SignRequest, type SignResponse, signResponse } from "@gateway/shared/wire/sign";
@@ -22,10 +22,6 @@ const KEPT = { 400: "invalid_request", 403: "denied", 429: "rate_limited" } as c
   ErrorCode
 >;
 
-/** As much of the signer's text as is repeated, in characters. */
-const MAX_DETAIL = 1000;
-
-const problem = z.object({ detail: z.string(), code: z.string().default("") });
 const clusters = z.record(z.string(), z.unknown());
 
 /** The signer, asked on behalf of brokers. */
@@ -83,12 +79,11 @@ function onBehalfOf(caller: string): Readonly<Record<string, string>> {
   return { "x-on-behalf-of": caller };
 }
 
-function refusalOf(
-  { status, body, headers }: JsonClientResponse,
-): Exclude<SignerAnswer<never>, { kind: "answered" }> {
+function refusalOf(reply: JsonClientResponse): Exclude<SignerAnswer<never>, { kind: "answered" }> {
+  const { status, headers } = reply;
   if (status === 404) return { kind: "unknown_route" };
-  const { detail, code } = problem.safeParse(body).data ?? { detail: "", code: "" };
-  if (code === "audit_unavailable" && status === STATUS[code]) {
+  const { detail, code } = readProblem(reply);
+  if (code === "audit_unavailable") {
     // The one fault of a signer that brokers are told by name: the text is fixed, and says what to mend.
     const cause = new Error("the signer's audit log");
     return { kind: "unreachable", error: new AppError(code, AUDIT_UNAVAILABLE, { cause }) };
@@ -100,8 +95,8 @@ function refusalOf(
   return {
     kind: "refused",
     error: new AppError(
-      isCodeOf(code, status) ? code : KEPT[status],
-      detail === "" ? "refused by the signer" : detail.slice(0, MAX_DETAIL),
+      code ?? KEPT[status],
+      detail,
       status === 429 ? { retryAfterSeconds: seconds > 0 ? seconds : 1 } : {},
     ),
   };
@@ -109,12 +104,6 @@ function refusalOf(
 
 function isKept(status: number): status is keyof typeof KEPT {
   return Object.hasOwn(KEPT, status);
-}
-
-/** A code counts only with the status that it has here, so that ours is never another than the signer's. */
-function isCodeOf(code: string, status: number): code is ErrorCode {
-  const known = ERROR_CODES.find((each) => each === code);
-  return known !== undefined && STATUS[known] === status;
 }
 
 function unreachable(

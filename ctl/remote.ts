@@ -1,6 +1,7 @@
+import { readProblem } from "@gateway/shared/http/problem";
 import type { Command } from "commander";
-import { z } from "@zod/zod";
-import { AppError, ERROR_CODES, type ErrorCode } from "@gateway/shared/errors";
+import type { z } from "@zod/zod";
+import { AppError } from "@gateway/shared/errors";
 import {
   JsonClient,
   type JsonClientRequest,
@@ -40,9 +41,6 @@ export interface ServiceAnswer<T> {
 const TIMEOUT_MS = 10_000;
 // The policy of ten thousand hosts has several megabytes.
 const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
-const MAX_SHOWN_TEXT = 1000;
-
-const problem = z.object({ detail: z.string(), code: z.string().optional() });
 
 const NAMES = { signer: "signer", control_plane: "control plane" } as const satisfies Record<
   ClientService,
@@ -197,19 +195,14 @@ async function exchange(
 }
 
 function refusal(
-  { status, body, text }: JsonClientResponse,
+  reply: JsonClientResponse,
   { what, advice = {} }: Omit<ServiceQuestion<unknown>, "schema">,
   { service, asked }: Asked,
 ): RemoteError {
-  const { data } = problem.safeParse(body);
-  const detail = data?.detail ?? text.slice(0, MAX_SHOWN_TEXT).trim();
-  const error = new AppError(codeOf(data?.code), `${what} failed (HTTP ${status}): ${detail}`);
-  const mend = advice[status] ?? adviseOn(status, service);
+  const { detail, code = "upstream_failure" } = readProblem(reply);
+  const error = new AppError(code, `${what} failed (HTTP ${reply.status}): ${detail}`);
+  const mend = advice[reply.status] ?? adviseOn(reply.status, service);
   return new RemoteError(error, mend === undefined ? asked : `${asked}; ${mend}`);
-}
-
-function codeOf(code: string | undefined): ErrorCode {
-  return ERROR_CODES.find((known) => known === code) ?? "upstream_failure";
 }
 
 async function readPem(path: string, what: string): Promise<string> {

@@ -1,11 +1,12 @@
 import { AppError, type ErrorCode } from "@gateway/shared/errors";
+import { readProblem } from "@gateway/shared/http/problem";
 import { type HostsResponse, hostsResponse } from "@gateway/shared/wire/host";
 import { signResponse } from "@gateway/shared/wire/sign";
 import { z } from "@zod/zod";
 import type { ApprovalWaits } from "./approval_wait.ts";
 import type { Authority, CertificateRequest, SignAnswer, SignOptions } from "./authority.ts";
 import { checkCertificate, type ExpectedCertificate } from "./certificate_check.ts";
-import { detailOf, type SignerClient, type SignerReply, type SignerRequest } from "./signer_client.ts";
+import type { SignerClient, SignerReply, SignerRequest } from "./signer_client.ts";
 
 // The id becomes a part of a path and of a text that scripts read.
 const parkedResponse = z.object({ approval_id: z.string().regex(/^[\w-]{1,64}$/) });
@@ -23,7 +24,10 @@ export class RemoteAuthority implements Authority {
   async hosts(): Promise<HostsResponse> {
     const reply = await this.#request({ method: "GET", path: "/v1/hosts" });
     if (reply.status !== 200) {
-      throw new AppError(hostsRefusal(reply), `host list refused (${reply.status}): ${detailOf(reply)}`);
+      throw new AppError(
+        hostsRefusal(reply),
+        `host list refused (${reply.status}): ${readProblem(reply).detail}`,
+      );
     }
     return decode(hostsResponse, reply.body, "a host list");
   }
@@ -39,7 +43,7 @@ export class RemoteAuthority implements Authority {
         return await this.#collect(request, approvalId, options);
       }
       default:
-        return { kind: "rejected", status: reply.status, detail: detailOf(reply) };
+        return { kind: "rejected", status: reply.status, detail: readProblem(reply).detail };
     }
   }
 
@@ -49,7 +53,7 @@ export class RemoteAuthority implements Authority {
     if (collected.kind === "undecided") return { kind: "undecided", approvalId, why: collected.why };
     const { reply } = collected;
     if (reply.status !== 200) {
-      return { kind: "not_granted", status: reply.status, detail: detailOf(reply) };
+      return { kind: "not_granted", status: reply.status, detail: readProblem(reply).detail };
     }
     return readAnswer(request, reply, { waited: true });
   }
@@ -60,7 +64,7 @@ export class RemoteAuthority implements Authority {
     if (reply.status >= 500) {
       throw new AppError(
         "upstream_failure",
-        `signing service unavailable (${reply.status}): ${detailOf(reply)}`,
+        `signing service unavailable (${reply.status}): ${readProblem(reply).detail}`,
       );
     }
     return reply;
@@ -82,12 +86,10 @@ export class RemoteAuthority implements Authority {
   }
 }
 
-const refusal = z.object({ code: z.string() });
-
 /** Whoever may not have the list is denied; that is no fault of anything behind the broker. */
-function hostsRefusal({ status, body }: SignerReply): ErrorCode {
-  if (status !== 403) return "upstream_failure";
-  return refusal.safeParse(body).data?.code === "frozen" ? "frozen" : "denied";
+function hostsRefusal(reply: SignerReply): ErrorCode {
+  if (reply.status !== 403) return "upstream_failure";
+  return readProblem(reply).code === "frozen" ? "frozen" : "denied";
 }
 
 function useOf({ role, purpose }: CertificateRequest): ExpectedCertificate["use"] {

@@ -119,7 +119,7 @@ Deno.test.each([
   },
   { name: "a body too large", status: 413, body: { detail: "too large" }, detail: "too large" },
   { name: "a rate limit", status: 429, body: { detail: "slow down" }, detail: "slow down" },
-  { name: "a redirect, not followed", status: 302, body: undefined, text: "", detail: "" },
+  { name: "a redirect, not followed", status: 302, body: undefined, text: "", detail: "no reason given" },
   {
     name: "a long text, cut",
     status: 403,
@@ -302,7 +302,7 @@ Deno.test.each([
   {
     name: "503",
     reply: { status: 503, body: undefined, text: "" },
-    message: "signing service unavailable (503): ",
+    message: "signing service unavailable (503): no reason given",
   },
   {
     name: "another shape",

@@ -1,7 +1,8 @@
 import { type Clock, every } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
+import { readProblem } from "@gateway/shared/http/problem";
 import { type RevocationEntry, revocationList } from "@gateway/shared/wire/freeze";
-import { detailOf, type SignerClient } from "../authority/signer_client.ts";
+import type { SignerClient } from "../authority/signer_client.ts";
 import type { SessionRegistry } from "./registry.ts";
 import type { SessionInfo } from "./session.ts";
 
@@ -52,7 +53,10 @@ async function fetchFrozen(
 ): Promise<readonly RevocationEntry[]> {
   const reply = await signer.request({ method: "GET", path: "/v1/revocations", signal });
   if (reply.status !== 200) {
-    throw new AppError("upstream_failure", `revocations refused (${reply.status}): ${detailOf(reply)}`);
+    throw new AppError(
+      "upstream_failure",
+      `revocations refused (${reply.status}): ${readProblem(reply).detail}`,
+    );
   }
   const list = revocationList.safeParse(reply.body);
   if (list.success) return list.data;

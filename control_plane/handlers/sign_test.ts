@@ -112,7 +112,7 @@ Deno.test.each<{
     reply: { status: 403, body: "no" },
     status: 403,
     code: "denied",
-    detail: "refused by the signer",
+    detail: '"no"',
     outcome: "denied",
   },
   {

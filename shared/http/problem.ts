@@ -1,20 +1,22 @@
 /**
- * The one place where a fault becomes an HTTP answer: RFC 9457 `application/problem+json`, with a stable
- * `code` for programs and a `detail` for people.
+ * The one place where a fault becomes an HTTP answer, and an answer a fault again: RFC 9457
+ * `application/problem+json`, with a stable `code` for programs and a `detail` for people.
  *
  * ```ts
  * import assert from "node:assert/strict";
  * import { AppError } from "@gateway/shared/errors";
- * import { problemResponse } from "@gateway/shared/http/problem";
+ * import { problemResponse, readProblem } from "@gateway/shared/http/problem";
  *
  * const response = problemResponse(new AppError("unknown_host", 'Cannot freeze host "web1": unknown host'));
  * assert.equal(response.status, 404);
- * assert.equal((await response.json()).code, "unknown_host");
+ * const { status } = response;
+ * const text = await response.text();
+ * assert.equal(readProblem({ status, text, body: JSON.parse(text) }).code, "unknown_host");
  * ```
  *
  * @module
  */
-import { AppError, type ErrorCode } from "../errors.ts";
+import { AppError, ERROR_CODES, type ErrorCode } from "../errors.ts";
 import { stringifyJson } from "../json.ts";
 
 /** The HTTP status of every error code. */
@@ -115,4 +117,35 @@ export function problemResponse(error: unknown, options: ProblemOptions = {}): R
   }
   if (problem.status === 405) headers["allow"] = (options.allow ?? []).join(", ");
   return new Response(`${stringifyJson(problem)}\n`, { status: problem.status, headers });
+}
+
+/** An answer that is not the one hoped for. */
+export interface ErrorReply {
+  readonly status: number;
+  /** The parsed JSON, `undefined` when it is none. */
+  readonly body: unknown;
+  readonly text: string;
+}
+
+/** What an answer says is wrong. */
+export interface ReadProblem {
+  /** For people; never empty. */
+  readonly detail: string;
+  /** One of ours, `undefined` when the answer names none, or one that has another status here. */
+  readonly code: ErrorCode | undefined;
+}
+
+/** As much of an answer as is repeated, in UTF-16 units. */
+const MAX_DETAIL = 1000;
+
+/** Reads what an answer says is wrong; of one that is not a problem document the whole text is what it says. */
+export function readProblem({ status, body, text }: ErrorReply): ReadProblem {
+  const problem: Partial<Record<keyof Problem, unknown>> = typeof body === "object" && body !== null
+    ? body
+    : {};
+  const detail = (typeof problem.detail === "string" ? problem.detail : text).trim() || "no reason given";
+  return {
+    detail: detail.length > MAX_DETAIL ? `${detail.slice(0, MAX_DETAIL).toWellFormed()}…` : detail,
+    code: ERROR_CODES.find((code) => code === problem.code && STATUS[code] === status),
+  };
 }

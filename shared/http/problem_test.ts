@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError, ERROR_CODES } from "../errors.ts";
-import { problemResponse, STATUS } from "./problem.ts";
+import { problemResponse, readProblem, STATUS } from "./problem.ts";
 
 Deno.test.each(ERROR_CODES.map((code) => ({ code })))(
   "problemResponse() describes $code",
@@ -58,3 +58,41 @@ Deno.test("problemResponse() names the allowed methods only for 405", () => {
   );
   assert.equal(problemResponse(new AppError("not_found", "No"), { allow }).headers.get("allow"), null);
 });
+
+Deno.test.each<
+  { name: string; reply: Partial<Parameters<typeof readProblem>[0]>; detail: string; code?: string }
+>([
+  { name: "a problem", reply: { body: { detail: "no", code: "denied" } }, detail: "no", code: "denied" },
+  { name: "a code of another status", reply: { body: { detail: "no", code: "rate_limited" } }, detail: "no" },
+  { name: "a code that nobody knows", reply: { body: { detail: "no", code: "teapot" } }, detail: "no" },
+  { name: "a code that is not a text", reply: { body: { detail: "no", code: 7 } }, detail: "no" },
+  {
+    name: "a code without words",
+    reply: { body: { code: "denied" }, text: '{"code":"denied"}' },
+    detail: '{"code":"denied"}',
+    code: "denied",
+  },
+  {
+    name: "a detail that is not a text",
+    reply: { body: { detail: 7 }, text: '{"detail":7}' },
+    detail: '{"detail":7}',
+  },
+  { name: "a text", reply: { text: " no\n" }, detail: "no" },
+  { name: "a list", reply: { body: [], text: "[]" }, detail: "[]" },
+  { name: "nothing", reply: {}, detail: "no reason given" },
+  { name: "an empty detail", reply: { body: { detail: "" }, text: "{}" }, detail: "no reason given" },
+  { name: "a long detail", reply: { body: { detail: "a".repeat(1001) } }, detail: `${"a".repeat(1000)}…` },
+  { name: "a long text", reply: { text: "a".repeat(1001) }, detail: `${"a".repeat(1000)}…` },
+])("readProblem() of $name", ({ reply, detail, code }) => {
+  assert.deepEqual(readProblem({ status: 403, body: undefined, text: "", ...reply }), { detail, code });
+});
+
+Deno.test.each(ERROR_CODES.map((code) => ({ code })))(
+  "readProblem() understands $code as it was written",
+  async ({ code }) => {
+    const response = problemResponse(new AppError(code, "What went wrong"));
+    const text = await response.text();
+    const reply = { status: response.status, body: JSON.parse(text), text };
+    assert.deepEqual(readProblem(reply), { detail: "What went wrong", code });
+  },
+);
