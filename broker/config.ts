@@ -12,15 +12,10 @@
  * @module
  */
 import { z } from "@zod/zod";
-import { type CaKeyConfig, caKeyConfig } from "@gateway/shared/ca/model";
-import { planCaKeys } from "@gateway/shared/ca/select";
+import { type CaKeyConfig, caKeyConfig, planCaKeys } from "@gateway/shared/ca/model";
 import { type CommandPolicy, commandPolicy, MAX_TTL_SECONDS } from "@gateway/shared/policy/model";
 import { type RedactConfig, redactConfig } from "@gateway/shared/redact/model";
-import {
-  type EndUserOidcConfig,
-  endUserOidcConfig,
-  isProviderUrl,
-} from "@gateway/shared/config/end_user_oidc";
+import { type EndUserOidcConfig, endUserOidcConfig, isProviderUrl } from "@gateway/shared/oidc/model";
 import { SIGNER_CLIENT_SHAPE, type SignerClientConfig } from "@gateway/shared/config/signer_client";
 import { type BrokerHost, brokerHost } from "./host_config.ts";
 

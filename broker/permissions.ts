@@ -22,7 +22,7 @@
  * @module
  */
 import { addressPermissions, listenPermissions, urlPermissions } from "@gateway/shared/permissions/address";
-import { filePermissions } from "@gateway/shared/permissions/audit_folder";
+import { filePermissions } from "@gateway/shared/permissions/files";
 import { caKeyFiles, caKeyPermissions } from "@gateway/shared/permissions/ca_keys";
 import {
   mergeSets,

@@ -1,4 +1,4 @@
-import type { EndUserOidcConfig } from "@gateway/shared/config/end_user_oidc";
+import type { EndUserOidcConfig } from "@gateway/shared/oidc/model";
 import { AppError } from "@gateway/shared/errors";
 import { startTlsServer } from "@gateway/shared/http/tls_server";
 import { loadTlsKeyPair } from "@gateway/shared/http/tls_material";

@@ -23,9 +23,8 @@
  * @module
  */
 import { listenPermissions, urlPermissions } from "@gateway/shared/permissions/address";
-import { filePermissions } from "@gateway/shared/permissions/audit_folder";
+import { filePermissions, stateFilePermissions } from "@gateway/shared/permissions/files";
 import { mergeSets, type PermissionSet, type ServiceLocation } from "@gateway/shared/permissions/set";
-import { stateFilePermissions } from "@gateway/shared/permissions/state_file";
 import type { ControlPlaneConfig } from "./config.ts";
 
 /**

@@ -23,7 +23,7 @@ import {
   hostPolicy,
   MAX_TTL_SECONDS,
 } from "@gateway/shared/policy/model";
-import { type EndUserOidcConfig, endUserOidcConfig } from "@gateway/shared/config/end_user_oidc";
+import { type EndUserOidcConfig, endUserOidcConfig } from "@gateway/shared/oidc/model";
 import { type RedactConfig, redactConfig } from "@gateway/shared/redact/model";
 
 /** The signer's config after defaults. Paths are as written; relative ones are relative to the working directory. */

@@ -1,4 +1,4 @@
-import type { Freeze } from "@gateway/shared/policy/freeze";
+import type { Freeze } from "./freezes.ts";
 import type { Grant } from "@gateway/shared/policy/grants";
 import type { GatedCommand } from "@gateway/shared/policy/waivers";
 

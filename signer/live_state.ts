@@ -11,7 +11,7 @@ import {
   type RequestIdentity,
   withFreeze,
   withoutFreeze,
-} from "@gateway/shared/policy/freeze";
+} from "./freezes.ts";
 import {
   addGrant,
   compileGrant,

@@ -24,7 +24,7 @@
  */
 import { resolve } from "node:path";
 import { listenPermissions, urlPermissions } from "@gateway/shared/permissions/address";
-import { filePermissions } from "@gateway/shared/permissions/audit_folder";
+import { filePermissions, stateFilePermissions } from "@gateway/shared/permissions/files";
 import { caKeyFiles, caKeyPermissions } from "@gateway/shared/permissions/ca_keys";
 import {
   mergeSets,
@@ -32,7 +32,6 @@ import {
   type RunOptions,
   type ServiceLocation,
 } from "@gateway/shared/permissions/set";
-import { stateFilePermissions } from "@gateway/shared/permissions/state_file";
 import { editPath, type SignerConfig } from "./config.ts";
 
 /**

@@ -1,8 +1,8 @@
 import type { CaKey } from "@gateway/shared/ca/custody";
 import { type CaKeyPorts, loadCaKeys } from "@gateway/shared/ca/load";
-import type { CaKeyRing } from "@gateway/shared/ca/select";
+import type { CaKeyRing } from "@gateway/shared/ca/model";
 import { parseConfigSteps } from "@gateway/shared/config/load";
-import type { EndUserOidcConfig } from "@gateway/shared/config/end_user_oidc";
+import type { EndUserOidcConfig } from "@gateway/shared/oidc/model";
 import { AppError } from "@gateway/shared/errors";
 import type { EndUserVerifier } from "@gateway/shared/oidc/verifier";
 import { type CompiledPolicy, compilePolicySteps } from "@gateway/shared/policy/compile";

@@ -1,6 +1,6 @@
 import type { CaKey } from "@gateway/shared/ca/custody";
 import { issueUserCertificate } from "@gateway/shared/ca/issue";
-import type { CaKeyRing } from "@gateway/shared/ca/select";
+import type { CaKeyRing } from "@gateway/shared/ca/model";
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { STATUS } from "@gateway/shared/http/problem";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { AuditGate } from "@gateway/shared/audit/gate";
 import type { CaKey } from "@gateway/shared/ca/custody";
 import { parsePemCaKey } from "@gateway/shared/ca/pem";
-import type { CaKeyRing } from "@gateway/shared/ca/select";
+import type { CaKeyRing } from "@gateway/shared/ca/model";
 import { parseCertificate, verifyCertificateSignature } from "@gateway/shared/ssh/certificate";
 import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/private_key";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";

@@ -3,7 +3,7 @@ import { readJsonBody } from "@gateway/shared/http/body";
 import type { Peer, PeerHandler } from "@gateway/shared/http/mtls_server";
 import { problemResponse } from "@gateway/shared/http/problem";
 import { stringifyJson } from "@gateway/shared/json";
-import { sshRunRequest, type SshRunResponse } from "@gateway/shared/wire/ssh_run";
+import { sshRunRequest, type SshRunResponse } from "./ssh_run.ts";
 import { Hono } from "@hono/hono";
 import type { Execute, ExecuteResult } from "../execute.ts";
 import { approvalRequired } from "../obtain.ts";

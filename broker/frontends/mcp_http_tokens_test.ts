@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type EndUserOidcConfig, endUserOidcConfig } from "@gateway/shared/config/end_user_oidc";
+import { type EndUserOidcConfig, endUserOidcConfig } from "@gateway/shared/oidc/model";
 import { loadEndUserVerifier } from "@gateway/shared/oidc/verifier";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import { createIssuerKey, createTokenIssuer, type TokenIssuer } from "@gateway/shared/testing/token_issuer";

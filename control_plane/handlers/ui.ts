@@ -1,5 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import { readBodyBytes } from "@gateway/shared/http/body_bytes";
+import { readBodyBytes } from "@gateway/shared/http/body";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import { describeProblem } from "@gateway/shared/http/problem";
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";

@@ -4,7 +4,7 @@
  * ```ts
  * import assert from "node:assert/strict";
  * import type { AuditLog } from "@gateway/shared/audit/entry";
- * import { MAX_FILE_BYTES, openFileAuditLog } from "@gateway/shared/audit/file_log";
+ * import { MAX_FILE_BYTES, openFileAuditLog } from "./file_log.ts";
  * import { systemClock } from "@gateway/shared/clock";
  * import { createRedactor } from "@gateway/shared/redact/redact";
  *

@@ -3,7 +3,7 @@
  * pinned by its public half, and what the agent returns is believed only when it verifies with that.
  *
  * ```ts ignore
- * import { connectToAgent, loadAgentCaKey } from "@gateway/shared/ca/agent";
+ * import { connectToAgent, loadAgentCaKey } from "./agent.ts";
  * import { systemClock } from "@gateway/shared/clock";
  *
  * const publicKey = await Deno.readTextFile("ca.pub");

@@ -4,7 +4,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { encodeIdentitiesRequest } from "@gateway/shared/ca/agent_protocol";
+ * import { encodeIdentitiesRequest } from "./agent_protocol.ts";
  *
  * assert.deepEqual(encodeIdentitiesRequest(), Uint8Array.of(0, 0, 0, 1, 11));
  * ```

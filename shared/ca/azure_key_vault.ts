@@ -4,7 +4,7 @@
  * that signs them are the same; and a signature is believed only when it verifies with that key.
  *
  * ```ts ignore
- * import { loadAkvCaKey } from "@gateway/shared/ca/azure_key_vault";
+ * import { loadAkvCaKey } from "./azure_key_vault.ts";
  * import { systemClock } from "@gateway/shared/clock";
  *
  * const key = await loadAkvCaKey(

@@ -32,7 +32,7 @@ import { formatCertificate, issueCertificate } from "../ssh/certificate.ts";
 import { formatKeyId } from "../ssh/key_id.ts";
 import { userCertificate } from "../ssh/user_certificate.ts";
 import type { CaKey } from "./custody.ts";
-import { type CaKeyRing, selectCaKey } from "./select.ts";
+import { type CaKeyRing, selectCaKey } from "./model.ts";
 
 /** What a certificate is made of. */
 export interface IssueRequest {

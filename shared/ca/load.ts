@@ -16,9 +16,8 @@ import { AppError, errorText } from "../errors.ts";
 import { quoteText } from "../quote.ts";
 import { connectToAgent, loadAgentCaKey } from "./agent.ts";
 import type { CaKey } from "./custody.ts";
-import type { CaKeyConfig } from "./model.ts";
+import { type CaKeyConfig, type CaKeyRing, type CaKeySettings, planCaKeys } from "./model.ts";
 import { parsePemCaKey } from "./pem.ts";
-import { type CaKeyRing, type CaKeySettings, planCaKeys } from "./select.ts";
 
 const LOAD_MS = 30_000;
 

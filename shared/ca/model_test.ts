@@ -3,7 +3,7 @@ import { z } from "@zod/zod";
 import { parseConfig } from "../config/load.ts";
 import { describeConfig } from "../config/reference.ts";
 import { AppError } from "../errors.ts";
-import { type CaKeyConfig, caKeyConfig } from "./model.ts";
+import { type CaKeyConfig, caKeyConfig, planCaKeys, selectCaKey } from "./model.ts";
 
 const schema: z.ZodType<{ readonly ca_keys: Readonly<Record<string, CaKeyConfig>> }> = z.strictObject({
   ca_keys: z.record(z.string(), caKeyConfig),
@@ -139,4 +139,34 @@ Deno.test("the reference page has a row for every key of an entry", () => {
   for (const key of ["type", "socket", "vault_url", "client_secret_env"]) {
     assert.ok(page.includes(`| \`ca_keys.<name>.${key}\` |`), key);
   }
+});
+
+const pem = (path: string): CaKeyConfig => ({ type: "pem", path });
+const ca_keys = { prod: pem("prod"), web: pem("web") };
+
+Deno.test.each([
+  { name: "the first group with an entry", groups: ["db", "web", "prod"], expected: "web" },
+  { name: "the host's order, not that of ca_keys", groups: ["prod", "web"], expected: "prod" },
+  { name: "the default without a group that has one", groups: ["db"], expected: "ca" },
+  { name: "the default for a host without groups", groups: [], expected: "ca" },
+  { name: "no key for a group named like a member of every object", groups: ["constructor"], expected: "ca" },
+])("selectCaKey() gives $name", ({ groups, expected }) => {
+  const plan = planCaKeys({ ca_key: "ca", ca_keys });
+  assert.ok(plan !== undefined);
+  assert.deepEqual(selectCaKey(plan, groups), pem(expected));
+});
+
+Deno.test("_default overrides ca_key and is not a group", () => {
+  const plan = planCaKeys({ ca_key: "ca", ca_keys: { ...ca_keys, _default: pem("own") } });
+  assert.ok(plan !== undefined);
+  assert.deepEqual(selectCaKey(plan, []), pem("own"));
+  assert.deepEqual(selectCaKey(plan, ["_default", "web"]), pem("web"));
+});
+
+Deno.test.each([
+  { name: "nothing at all", settings: {} },
+  { name: "an empty ca_key", settings: { ca_key: "", ca_keys: {} } },
+  { name: "groups but no default", settings: { ca_keys } },
+])("planCaKeys() finds no default in $name", ({ settings }) => {
+  assert.equal(planCaKeys(settings), undefined);
 });

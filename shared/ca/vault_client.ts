@@ -3,7 +3,7 @@
  * first key of this kind is.
  *
  * ```ts ignore
- * import { openVault } from "@gateway/shared/ca/vault_client";
+ * import { openVault } from "./vault_client.ts";
  *
  * const vault = await openVault(config, { readEnv: (name) => Deno.env.get(name) });
  * const key = await vault.getKey(AbortSignal.timeout(30_000));

@@ -3,7 +3,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { describeVaultFailure } from "@gateway/shared/ca/vault_failure";
+ * import { describeVaultFailure } from "./vault_failure.ts";
  *
  * const failure = Object.assign(new Error("Forbidden by https://ca.vault.example"), { statusCode: 403 });
  * assert.equal(describeVaultFailure(failure).text, "the vault refuses these credentials (status 403)");

@@ -4,7 +4,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { sshKeyOf, vaultAlgorithm } from "@gateway/shared/ca/vault_key";
+ * import { sshKeyOf, vaultAlgorithm } from "./vault_key.ts";
  *
  * assert.throws(() => sshKeyOf({ kty: "oct" }), { message: 'key type "oct" is neither RSA nor EC' });
  * assert.equal(vaultAlgorithm({ kind: "rsa", exponent: Uint8Array.of(3), modulus: Uint8Array.of(9) }), "RS256");

@@ -6,7 +6,7 @@
 import { type ParseErrorCode, printParseErrorCode, visit } from "jsonc-parser";
 import type { Steps } from "../steps.ts";
 import { type ConfigObject, createConfigObject, isConfigObject, type ParsedConfig } from "./config_object.ts";
-import { formatKeyPath, type KeyPath } from "./key_path.ts";
+import { formatKeyPath, type KeyPath } from "../key_path.ts";
 import { parsePlainJson } from "./plain_json.ts";
 
 /** The outcome of {@linkcode parseJsonc}. */

@@ -5,7 +5,7 @@
  */
 import type { z } from "@zod/zod";
 import { isConfigObject } from "./config_object.ts";
-import { formatKeyPath, type KeyPath } from "./key_path.ts";
+import { formatKeyPath, type KeyPath } from "../key_path.ts";
 import { nearMiss } from "./near_miss.ts";
 import { type Shape, shapeAt } from "./shape.ts";
 

@@ -2,7 +2,7 @@
  * Certificates and keys from disk.
  *
  * ```ts ignore
- * import { readPemFile } from "@gateway/shared/http/pem_file";
+ * import { readPemFile } from "./pem_file.ts";
  *
  * const cert = await readPemFile("server_cert", "/etc/gateway/pki/signer.crt");
  * ```

@@ -11,7 +11,7 @@
  *
  * @module
  */
-import { clockSkewSeconds, type EndUserOidcConfig } from "../config/end_user_oidc.ts";
+import { clockSkewSeconds, type EndUserOidcConfig } from "./model.ts";
 
 /** Who the end user is, by a token that can be trusted. */
 export interface VerifiedEndUser {

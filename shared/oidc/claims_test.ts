@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type EndUserOidcConfig, endUserOidcConfig } from "../config/end_user_oidc.ts";
+import { type EndUserOidcConfig, endUserOidcConfig } from "./model.ts";
 import { decideEndUser, parseClaims } from "./claims.ts";
 
 const ISSUER = "https://login.example/realm";

@@ -5,7 +5,7 @@
  */
 import type { Clock } from "../clock.ts";
 import { AppError } from "../errors.ts";
-import { isProviderUrl } from "../config/end_user_oidc.ts";
+import { isProviderUrl } from "./model.ts";
 import { withDeadline } from "../deadline.ts";
 
 /** How a provider's documents are fetched. */

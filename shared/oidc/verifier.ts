@@ -13,7 +13,7 @@
  */
 import type { Clock } from "../clock.ts";
 import { AppError } from "../errors.ts";
-import type { EndUserOidcConfig } from "../config/end_user_oidc.ts";
+import type { EndUserOidcConfig } from "./model.ts";
 import {
   checkAddress,
   type Claims,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { AppError } from "../errors.ts";
 import { FakeClock } from "../testing/fake_clock.ts";
-import { endUserOidcConfig } from "../config/end_user_oidc.ts";
+import { endUserOidcConfig } from "./model.ts";
 import { createTokenIssuer } from "../testing/token_issuer.ts";
 import { AUDIENCE, CLAIMS, ISSUER, openVerifierScene, RSA_KEY, verified } from "../testing/verifier_scene.ts";
 import { loadEndUserVerifier } from "./verifier.ts";

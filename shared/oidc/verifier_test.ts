@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "../testing/fake_clock.ts";
-import { endUserOidcConfig } from "../config/end_user_oidc.ts";
+import { endUserOidcConfig } from "./model.ts";
 import { createIssuerKey, createTokenIssuer, type TokenIssuer } from "../testing/token_issuer.ts";
 import {
   AUDIENCE,

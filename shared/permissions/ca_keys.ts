@@ -14,8 +14,7 @@
  * @module
  */
 import { resolve } from "node:path";
-import type { CaKeyConfig } from "../ca/model.ts";
-import { type CaKeySettings, planCaKeys } from "../ca/select.ts";
+import { type CaKeyConfig, type CaKeySettings, planCaKeys } from "../ca/model.ts";
 import { AppError } from "../errors.ts";
 import { urlPermissions } from "./address.ts";
 import { mergeSets, type PermissionSet } from "./set.ts";

@@ -4,7 +4,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { BUILT_IN_RULES } from "@gateway/shared/redact/rules";
+ * import { BUILT_IN_RULES } from "./rules.ts";
  *
  * assert.equal(BUILT_IN_RULES.length, 12);
  * ```

@@ -31,7 +31,6 @@
  * @module
  */
 
-import type { CaKey } from "../ca/custody.ts";
 import { AppError } from "../errors.ts";
 import { decodeOptions, writeFlagOptions, writeTextOptions } from "./certificate_options.ts";
 import { decodeKeyBlob } from "./key_blob.ts";
@@ -62,6 +61,21 @@ export interface CertificateFields {
   readonly criticalOptions: Readonly<Record<string, string>>;
   /** Permissions that a server may ignore. */
   readonly extensions: readonly string[];
+}
+
+/** What signs certificates: the key of a certificate authority. */
+export interface CertificateSigner {
+  /** The public key blob of RFC 4253 section 6.6. */
+  readonly publicKey: Uint8Array;
+  /**
+   * Signs.
+   *
+   * @param data the bytes to be signed, a certificate up to its signature field
+   * @param signal ends the wait for a key kept elsewhere
+   * @returns the signature blob: `string` algorithm, `string` signature; never SHA-1
+   * @throws {AppError} `upstream_failure` when a key kept elsewhere can't be reached
+   */
+  sign(data: Uint8Array<ArrayBuffer>, signal?: AbortSignal): Promise<Uint8Array>;
 }
 
 /** A certificate that was read; whether its signature is right is another question. */
@@ -142,7 +156,7 @@ export function encodeCertificate(toBeSigned: Uint8Array, signature: Uint8Array)
  */
 export async function issueCertificate(
   fields: CertificateFields,
-  ca: CaKey,
+  ca: CertificateSigner,
   signal?: AbortSignal,
 ): Promise<Uint8Array> {
   if (fields.principals.length === 0 || fields.principals.includes("")) {

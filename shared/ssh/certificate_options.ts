@@ -4,7 +4,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { writeFlagOptions } from "@gateway/shared/ssh/certificate_options";
+ * import { writeFlagOptions } from "./certificate_options.ts";
  * import { SshWriter } from "@gateway/shared/ssh/wire_format";
  *
  * const writer = new SshWriter();

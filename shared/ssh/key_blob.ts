@@ -4,7 +4,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { decodeKeyBlob, encodeKeyBlob } from "@gateway/shared/ssh/key_blob";
+ * import { decodeKeyBlob, encodeKeyBlob } from "./key_blob.ts";
  *
  * const blob = encodeKeyBlob({ kind: "ed25519", point: new Uint8Array(32).fill(9) });
  * assert.equal(blob.length, 51);

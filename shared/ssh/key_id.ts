@@ -4,7 +4,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { formatKeyId } from "@gateway/shared/ssh/key_id";
+ * import { formatKeyId } from "./key_id.ts";
  *
  * const keyId = formatKeyId({ caller: "broker-1", host: "web01", role: "target", issuedAt: 1_700_000_000 });
  * assert.equal(keyId, "agent=broker-1 host=web01 role=target t=1700000000");

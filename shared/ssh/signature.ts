@@ -5,7 +5,7 @@
  * ```ts
  * import assert from "node:assert/strict";
  * import { parsePrivateKey, encodeOpensshPrivateKey } from "@gateway/shared/ssh/private_key";
- * import { verifySignature } from "@gateway/shared/ssh/signature";
+ * import { verifySignature } from "./signature.ts";
  *
  * const key = parsePrivateKey(encodeOpensshPrivateKey(new Uint8Array(32).fill(1), "example"));
  * const data = new Uint8Array([1, 2, 3]);

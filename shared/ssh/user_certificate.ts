@@ -4,7 +4,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { userCertificate } from "@gateway/shared/ssh/user_certificate";
+ * import { userCertificate } from "./user_certificate.ts";
  *
  * const fields = userCertificate({
  *   publicKey: new Uint8Array(32),

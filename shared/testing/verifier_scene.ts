@@ -11,7 +11,7 @@
  *
  * @module
  */
-import { type EndUserOidcConfig, endUserOidcConfig } from "../config/end_user_oidc.ts";
+import { type EndUserOidcConfig, endUserOidcConfig } from "../oidc/model.ts";
 import type { EndUserResult } from "../oidc/claims.ts";
 import { type EndUserVerifier, loadEndUserVerifier } from "../oidc/verifier.ts";
 import { FakeClock } from "./fake_clock.ts";

@@ -1,7 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
 import { readJsonBody } from "@gateway/shared/http/body";
 import type { Peer } from "@gateway/shared/http/mtls_server";
-import { formatSubject, listRevocations } from "@gateway/shared/policy/freeze";
+import { formatSubject, listRevocations } from "../freezes.ts";
 import { type FreezeRequest, freezeRequest, unfreezeRequest } from "@gateway/shared/wire/freeze";
 import type { SignerPorts } from "../ports.ts";
 import { answer, MAX_ADMIN_BODY_BYTES, requireAdmin } from "./admin.ts";

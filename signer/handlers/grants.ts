@@ -2,7 +2,7 @@ import { AppError } from "@gateway/shared/errors";
 import { readJsonBody } from "@gateway/shared/http/body";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import { hasAllowlist } from "@gateway/shared/policy/command";
-import { formatSubject } from "@gateway/shared/policy/freeze";
+import { formatSubject } from "../freezes.ts";
 import { toGrantInfo } from "@gateway/shared/policy/grants";
 import { quoteText } from "@gateway/shared/quote";
 import { grantRequest } from "@gateway/shared/wire/grant";

@@ -1,6 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import type { Peer } from "@gateway/shared/http/mtls_server";
-import { formatSubject } from "@gateway/shared/policy/freeze";
+import { formatSubject } from "../freezes.ts";
 import { visibleHosts } from "@gateway/shared/policy/ssh";
 import type { SignerPorts } from "../ports.ts";
 

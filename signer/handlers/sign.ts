@@ -4,7 +4,7 @@ import { type IssuedCertificate, issueUserCertificate } from "@gateway/shared/ca
 import { readJsonBody } from "@gateway/shared/http/body";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import { stringifyJson } from "@gateway/shared/json";
-import { formatSubject, type Freeze } from "@gateway/shared/policy/freeze";
+import { formatSubject, type Freeze } from "../freezes.ts";
 import { describeSignRequest, intentOf } from "@gateway/shared/policy/sign_request";
 import { decideSsh, mayUseHost, type SshDecision, toWireDecision } from "@gateway/shared/policy/ssh";
 import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";

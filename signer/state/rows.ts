@@ -12,7 +12,7 @@
  *
  * @module
  */
-import type { Freeze } from "@gateway/shared/policy/freeze";
+import type { Freeze } from "../freezes.ts";
 import type { Grant } from "@gateway/shared/policy/grants";
 import { quoteText } from "@gateway/shared/quote";
 import { FREEZE_KINDS, type FreezeKind } from "@gateway/shared/wire/freeze";

@@ -11,7 +11,7 @@
  * @module
  */
 import { AppError, errorText } from "@gateway/shared/errors";
-import type { Freeze } from "@gateway/shared/policy/freeze";
+import type { Freeze } from "../freezes.ts";
 import type { Grant } from "@gateway/shared/policy/grants";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
 import { insertInto, selectColumns, showText } from "@gateway/shared/state/columns";

@@ -14,7 +14,7 @@
  *
  * @module
  */
-import type { Freeze } from "@gateway/shared/policy/freeze";
+import type { Freeze } from "../freezes.ts";
 import type { Grant } from "@gateway/shared/policy/grants";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
 

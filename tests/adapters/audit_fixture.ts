@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { createAuditKey } from "@gateway/shared/audit/chain";
 import type { AuditLog } from "@gateway/shared/audit/entry";
-import { type FileAuditLogOptions, openFileAuditLog } from "@gateway/shared/audit/file_log";
+import { type FileAuditLogOptions, openFileAuditLog } from "../../shared/audit/file_log.ts";
 import { verifyAll } from "@gateway/shared/audit/verify";
 
 export const SEED: Uint8Array = new Uint8Array(32).fill(9);

@@ -1,5 +1,5 @@
 /** Signs with a key of an ssh-agent under the permissions that it was started with; prints what came of it. */
-import { connectToAgent, loadAgentCaKey } from "@gateway/shared/ca/agent";
+import { connectToAgent, loadAgentCaKey } from "../../shared/ca/agent.ts";
 import { systemClock } from "@gateway/shared/clock";
 
 const [socket = "", publicKeyPath = ""] = Deno.args;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
-import { connectToAgent, loadAgentCaKey } from "@gateway/shared/ca/agent";
+import { connectToAgent, loadAgentCaKey } from "../../shared/ca/agent.ts";
 import type { CaKey } from "@gateway/shared/ca/custody";
 import { type Clock, systemClock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
@@ -10,7 +10,7 @@ import {
   issueCertificate,
   verifyCertificateSignature,
 } from "@gateway/shared/ssh/certificate";
-import { userCertificate } from "@gateway/shared/ssh/user_certificate";
+import { userCertificate } from "../../shared/ssh/user_certificate.ts";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import { poll } from "../stage/poll.ts";
 import { run, startAgent } from "./ca_agent_fixture.ts";

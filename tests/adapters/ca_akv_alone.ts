@@ -1,7 +1,7 @@
 /** Signs with a key of a vault under the permissions that it was started with; prints what came of it. */
 import { Agent } from "node:https";
 import { connect } from "node:tls";
-import { loadAkvCaKey } from "@gateway/shared/ca/azure_key_vault";
+import { loadAkvCaKey } from "../../shared/ca/azure_key_vault.ts";
 import { systemClock } from "@gateway/shared/clock";
 
 const [port = "", ca = "", signIn = "", secret = ""] = Deno.args;

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
-import { loadAkvCaKey } from "@gateway/shared/ca/azure_key_vault";
+import { loadAkvCaKey } from "../../shared/ca/azure_key_vault.ts";
 import type { AkvCaKeyConfig } from "@gateway/shared/ca/model";
 import type { CaKey } from "@gateway/shared/ca/custody";
 import { type Clock, systemClock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { verifySignature } from "@gateway/shared/ssh/signature";
+import { verifySignature } from "../../shared/ssh/signature.ts";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import { poll } from "../stage/poll.ts";
 import { run } from "./ca_agent_fixture.ts";

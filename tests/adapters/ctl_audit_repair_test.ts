@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { lockLog } from "@gateway/shared/audit/file_lock";
+import { lockLog } from "../../shared/audit/file_lock.ts";
 import { repairLog } from "@gateway/shared/audit/repair";
 import { LogFolder, NOW, SEED } from "./audit_fixture.ts";
 import { run } from "./ctl_fixture.ts";

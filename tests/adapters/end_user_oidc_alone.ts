@@ -1,5 +1,5 @@
 /** Checks a token under the permissions that it was started with; prints what came of it. */
-import { endUserOidcConfig } from "@gateway/shared/config/end_user_oidc";
+import { endUserOidcConfig } from "@gateway/shared/oidc/model";
 import { systemClock } from "@gateway/shared/clock";
 import { loadEndUserVerifier } from "@gateway/shared/oidc/verifier";
 

@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { AppError } from "@gateway/shared/errors";
 import { type Clock, systemClock } from "@gateway/shared/clock";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
-import { endUserOidcConfig } from "@gateway/shared/config/end_user_oidc";
+import { endUserOidcConfig } from "@gateway/shared/oidc/model";
 import { type EndUserVerifier, loadEndUserVerifier } from "@gateway/shared/oidc/verifier";
 import { createIssuerKey, createTokenIssuer, type TokenIssuer } from "@gateway/shared/testing/token_issuer";
 import { poll } from "../stage/poll.ts";

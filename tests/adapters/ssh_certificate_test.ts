@@ -11,7 +11,7 @@ import {
   parseCertificate,
   verifyCertificateSignature,
 } from "@gateway/shared/ssh/certificate";
-import { describeCertificate } from "@gateway/shared/ssh/describe";
+import { describeCertificate } from "../stage/describe_certificate.ts";
 import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/private_key";
 import { fingerprint, parseEd25519PublicKey, parsePublicKey } from "@gateway/shared/ssh/public_key";
 

@@ -1,7 +1,7 @@
 /** What the tests of the state store share: a folder with a database in it, and grants and freezes to keep. */
 import { DatabaseSync } from "node:sqlite";
 import { errorText } from "@gateway/shared/errors";
-import type { Freeze } from "@gateway/shared/policy/freeze";
+import type { Freeze } from "../../signer/freezes.ts";
 import type { Grant } from "@gateway/shared/policy/grants";
 import { openSqliteStore } from "../../signer/state/sqlite.ts";
 import type { StateStore } from "../../signer/state/store.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { Freeze } from "@gateway/shared/policy/freeze";
+import type { Freeze } from "../../signer/freezes.ts";
 import type { Grant } from "@gateway/shared/policy/grants";
 import { MemoryStore } from "../../signer/state/memory.ts";
 import type { StateStore } from "../../signer/state/store.ts";

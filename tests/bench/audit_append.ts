@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { openFileAuditLog } from "@gateway/shared/audit/file_log";
+import { openFileAuditLog } from "../../shared/audit/file_log.ts";
 import { systemClock } from "@gateway/shared/clock";
 import { createRedactor } from "@gateway/shared/redact/redact";
 import { sampleEntry } from "./audit_entry.ts";

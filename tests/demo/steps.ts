@@ -1,7 +1,7 @@
 import type { JsonClient } from "@gateway/shared/http/json_client";
 import type { PermissionSet } from "@gateway/shared/permissions/set";
 import { parseCertificate } from "@gateway/shared/ssh/certificate";
-import { describeCertificate } from "@gateway/shared/ssh/describe";
+import { describeCertificate } from "../stage/describe_certificate.ts";
 import { formatPublicKey } from "@gateway/shared/ssh/public_key";
 import { signResponse } from "@gateway/shared/wire/sign";
 import { HOST, runBrokerCtl, Stage } from "../stage/stage.ts";

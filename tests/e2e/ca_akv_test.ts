@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { loadAkvCaKey } from "@gateway/shared/ca/azure_key_vault";
+import { loadAkvCaKey } from "../../shared/ca/azure_key_vault.ts";
 import { systemClock } from "@gateway/shared/clock";
 import { formatPublicKey } from "@gateway/shared/ssh/public_key";
 import {

@@ -127,6 +127,30 @@ Deno.test.each<Row>([
     rule: "imports",
   },
   {
+    name: "a higher topic of shared in a lower one",
+    file: "shared/ssh/a.ts",
+    source: `${MODULE}import type { A } from "../ca/custody.ts";`,
+    rule: "imports",
+  },
+  {
+    name: "a topic beside it in a topic of shared",
+    file: "shared/http/a.ts",
+    source: `${MODULE}import type { A } from "../config/load.ts";`,
+    rule: "imports",
+  },
+  {
+    name: "a topic in a file beside the topics of shared",
+    file: "shared/log.ts",
+    source: `${MODULE}import type { A } from "./wire/sign.ts";`,
+    rule: "imports",
+  },
+  {
+    name: "any other in a topic of shared that is not declared",
+    file: "shared/other/a.ts",
+    source: `${MODULE}import type { A } from "../wire/sign.ts";`,
+    rule: "imports",
+  },
+  {
     name: "an adapter in a pure file",
     file: "shared/policy/a.ts",
     source: `${MODULE}import { systemClock } from "../clock.ts";`,
@@ -190,6 +214,16 @@ Deno.test.each<Row>([
     source: 'import "@gateway/shared/testing/fake_clock";',
   },
   { name: "a package by its name", file: "signer/a.ts", source: 'import { z } from "@zod/zod";' },
+  {
+    name: "a lower topic of shared in a higher one",
+    file: "shared/ca/a.ts",
+    source: `${MODULE}import type { A } from "../policy/ssh.ts"; import type { B } from "../clock.ts";`,
+  },
+  {
+    name: "any topic of shared in its tests",
+    file: "shared/ssh/a_test.ts",
+    source: 'import { a } from "../ca/pem.ts";',
+  },
   {
     name: "the common topics in the debate",
     file: "debate/a.ts",

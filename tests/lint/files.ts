@@ -31,17 +31,14 @@ const PURE = [
   "shared/bytes.ts",
   "shared/ca/agent_protocol.ts",
   "shared/ca/model.ts",
-  "shared/ca/select.ts",
   "shared/ca/vault_failure.ts",
   "shared/ca/vault_key.ts",
-  "shared/config/end_user_oidc.ts",
   "shared/config/comment_keys.ts",
   "shared/config/config_object.ts",
   "shared/config/json_notes.ts",
   "shared/config/json_pieces.ts",
   "shared/config/json_text.ts",
   "shared/config/jsonc.ts",
-  "shared/config/key_path.ts",
   "shared/config/near_miss.ts",
   "shared/config/plain_json.ts",
   "shared/config/problems.ts",
@@ -55,7 +52,9 @@ const PURE = [
   "shared/http/listen_address.ts",
   "shared/http/problem.ts",
   "shared/json.ts",
+  "shared/key_path.ts",
   "shared/oidc/claims.ts",
+  "shared/oidc/model.ts",
   "shared/permissions/",
   "shared/policy/",
   "shared/quote.ts",
@@ -163,6 +162,25 @@ const AMBIENT = [
   "shared/service.ts",
 ];
 
+/**
+ * The topics of `shared`, and which others each may build on; all may use the files beside these folders, which use
+ * nothing but each other. What is below does not know who uses it.
+ */
+const SHARED_TOPICS: Readonly<Record<string, readonly string[]>> = {
+  wire: [],
+  ssh: [],
+  config: [],
+  redact: [],
+  state: [],
+  oidc: [],
+  http: [],
+  audit: ["redact"],
+  // The policy pins host keys, and does not take one that nobody can read.
+  policy: ["wire", "ssh"],
+  ca: ["ssh", "policy"],
+  permissions: ["ca", "http"],
+};
+
 /** The members that work with the others' contracts: they read and write configs, and start processes. */
 const TOOLS: readonly string[] = ["ctl", "deploy"];
 
@@ -211,6 +229,18 @@ export function isPure(path: string): boolean {
 /** Whether a path may read the clock, chance and the environment, and end the process. */
 export function isAmbient(path: string): boolean {
   return isTest(path) || AMBIENT.includes(path) || /(?:^|\/)main\.ts$/.test(path);
+}
+
+/** Whether a file of `shared` may import another one: of its own topic, or of one below. */
+export function mayBuildOn(from: string, target: string): boolean {
+  const [own, other] = [topicOf(from), topicOf(target)];
+  return isTest(from) || own === other || other === "" || SHARED_TOPICS[own]?.includes(other) === true;
+}
+
+/** The folder of a file in `shared`; empty beside the folders. */
+function topicOf(path: string): string {
+  const [, topic = "", ...rest] = path.split("/");
+  return rest.length === 0 ? "" : topic;
 }
 
 /** Whether a file may import another member's contract under this name: `@gateway/signer/config`, or its permissions. */

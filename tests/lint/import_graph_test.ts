@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import shared from "../../shared/deno.json" with { type: "json" };
+import { memberOf } from "./files.ts";
 import { findCircles, findImports, readImportGraph } from "./import_graph.ts";
 
 const graph = await readImportGraph();
@@ -18,6 +20,16 @@ Deno.test("every import of the workspace leads to a file of it", async () => {
       );
     }
   }
+});
+
+Deno.test("what shared exports is what a member imports", () => {
+  const used = new Set<string>();
+  for (const [file, targets] of graph) {
+    const member = memberOf(file);
+    if (member !== "shared" && member !== "tests") { for (const target of targets) used.add(target); }
+  }
+  const doors = Object.values(shared.exports).map((path) => path.replace("./", "shared/"));
+  assert.deepEqual(doors.filter((path) => !used.has(path)), []);
 });
 
 Deno.test.each([

@@ -1,4 +1,13 @@
-import { isContract, isForDebate, isPure, isTest, memberOf, relativePath, resolveImport } from "./files.ts";
+import {
+  isContract,
+  isForDebate,
+  isPure,
+  isTest,
+  mayBuildOn,
+  memberOf,
+  relativePath,
+  resolveImport,
+} from "./files.ts";
 
 /** One import, of a value or a type. */
 export interface Import {
@@ -94,6 +103,9 @@ function judge(from: string, imported: Import): string | undefined {
     return `debate has nothing to do with access and must not import ${target}`;
   }
   if (isTest(target) && !isTest(from)) return `${target} is for tests`;
+  if (importer === "shared" && !mayBuildOn(from, target)) {
+    return `${from} must not know ${target}: the topics of shared are in layers, see SHARED_TOPICS`;
+  }
   if (isPure(from) && !isPure(target) && !imported.isType) {
     return `${from} is pure and must not import ${target}, which is not; take what it gives as a parameter`;
   }

@@ -3,7 +3,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { endUserOidcConfig } from "@gateway/shared/config/end_user_oidc";
+ * import { endUserOidcConfig } from "@gateway/shared/oidc/model";
  *
  * const block = endUserOidcConfig.parse({ issuer: "https://login.example", audience: "https://mcp.example" });
  * assert.equal(block.user_claim, "sub");

@@ -4,7 +4,7 @@
  * ```ts
  * import assert from "node:assert/strict";
  * import type { Certificate } from "@gateway/shared/ssh/certificate";
- * import { describeCertificate } from "@gateway/shared/ssh/describe";
+ * import { describeCertificate } from "./describe_certificate.ts";
  *
  * const show = (certificate: Certificate) => describeCertificate(certificate, { title: "web01-cert.pub" });
  * assert.equal(typeof show, "function");
@@ -13,12 +13,12 @@
  * @module
  */
 
-import { visibleText } from "../visible.ts";
-import { type Certificate, CERTIFICATE_ALGORITHM } from "./certificate.ts";
-import type { OptionData } from "./certificate_options.ts";
-import { decodeKeyBlob, encodeKeyBlob } from "./key_blob.ts";
-import { fingerprint } from "./public_key.ts";
-import { SshReader } from "./wire_format.ts";
+import { visibleText } from "@gateway/shared/visible";
+import { type Certificate, CERTIFICATE_ALGORITHM } from "@gateway/shared/ssh/certificate";
+import type { OptionData } from "../../shared/ssh/certificate_options.ts";
+import { decodeKeyBlob, encodeKeyBlob } from "../../shared/ssh/key_blob.ts";
+import { fingerprint } from "@gateway/shared/ssh/public_key";
+import { SshReader } from "@gateway/shared/ssh/wire_format";
 
 /** How a certificate is shown. */
 export interface DescribeOptions {

@@ -3,7 +3,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { findFreeze, NO_FREEZES, withFreeze } from "./freeze.ts";
+ * import { findFreeze, NO_FREEZES, withFreeze } from "./freezes.ts";
  *
  * const freeze = { kind: "caller", value: "control-plane", reason: "", frozenBy: "operator", frozenAt: 0 } as const;
  * const frozen = withFreeze(NO_FREEZES, freeze);
@@ -13,8 +13,8 @@
  *
  * @module
  */
-import type { FreezeKind, FreezeSubject, RevocationEntry } from "../wire/freeze.ts";
-import { formatTimestamp } from "../wire/timestamp.ts";
+import type { FreezeKind, FreezeSubject, RevocationEntry } from "@gateway/shared/wire/freeze";
+import { formatTimestamp } from "@gateway/shared/wire/timestamp";
 
 /** One freeze. */
 export interface Freeze extends FreezeSubject {

@@ -9,7 +9,7 @@ import {
   NO_FREEZES,
   withFreeze,
   withoutFreeze,
-} from "./freeze.ts";
+} from "./freezes.ts";
 
 function freezeOf(fields: Partial<Freeze>): Freeze {
   return { kind: "caller", value: "broker-1", reason: "", frozenBy: "op", frozenAt: 1_999, ...fields };

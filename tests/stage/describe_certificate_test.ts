@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
-import { parsePemCaKey } from "../ca/pem.ts";
+import { parsePemCaKey } from "@gateway/shared/ca/pem";
 import {
   type Certificate,
   type CertificateFields,
   decodeCertificate,
   issueCertificate,
-} from "./certificate.ts";
-import { describeCertificate } from "./describe.ts";
-import { encodeOpensshPrivateKey } from "./private_key.ts";
+} from "@gateway/shared/ssh/certificate";
+import { describeCertificate } from "./describe_certificate.ts";
+import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/private_key";
 
 const ca = parsePemCaKey(encodeOpensshPrivateKey(new Uint8Array(32).fill(1), "ca"));
 const fields: CertificateFields = {

@@ -1,9 +1,9 @@
 /**
- * What a service's audit log and the files beside it need.
+ * What a service's files need: the audit log and its folder, what it reads, the state database.
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { filePermissions } from "@gateway/shared/permissions/audit_folder";
+ * import { filePermissions } from "@gateway/shared/permissions/files";
  *
  * const set = filePermissions({
  *   workingFolder: "/srv",
@@ -80,4 +80,16 @@ function resolveFolders({ workingFolder, outputFolders = {} }: ServiceFiles): re
       `Cannot use ${key} ${JSON.stringify(folder)}: it is the root of the file system`,
     );
   });
+}
+
+/**
+ * The state database alone: SQLite's own files beside it are below what Deno looks at.
+ *
+ * @param state_db the path as in the config; nothing for an empty one
+ * @param workingFolder the absolute folder that relative paths start from
+ */
+export function stateFilePermissions(state_db: string, workingFolder: string): PermissionSet {
+  if (state_db === "") return {};
+  const path = resolve(workingFolder, state_db);
+  return { read: [path], write: [path] };
 }

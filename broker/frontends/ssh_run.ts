@@ -3,7 +3,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { sshRunRequest } from "@gateway/shared/wire/ssh_run";
+ * import { sshRunRequest } from "./ssh_run.ts";
  *
  * assert.equal(sshRunRequest.parse({ host: "web01", command: "uptime" }).pty, false);
  * ```

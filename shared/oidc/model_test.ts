@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { clockSkewSeconds, endUserOidcConfig } from "./end_user_oidc.ts";
+import { clockSkewSeconds, endUserOidcConfig } from "./model.ts";
 
 const BLOCK = { issuer: "https://login.example/realm", audience: "https://mcp.example" };
 
