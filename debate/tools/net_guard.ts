@@ -9,6 +9,7 @@ import {
   type AddressKind,
   classify,
   isInside,
+  isSingle,
   type Network,
   parseAddress,
   parseNetwork,
@@ -64,7 +65,7 @@ export function vet(host: string, addresses: readonly string[], list: AllowList)
     if (address === undefined) return { kind: "refused", address: text, addressKind: "no" };
     const kind = classify(address);
     const inNetwork = list.networks.some((network) =>
-      isInside(address, network) && (kind !== "metadata" || network.prefix === network.bits)
+      isInside(address, network) && (kind !== "metadata" || isSingle(network))
     );
     const isAllowed = kind === "public" || inNetwork || (isListed && BEHIND_NAMES.includes(kind));
     if (!isAllowed) return { kind: "refused", address: text, addressKind: kind };

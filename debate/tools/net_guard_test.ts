@@ -42,7 +42,10 @@ Deno.test.each([
   { address: "2001:db8::1", kind: "reserved" },
   { address: "64:ff9b:1::1", kind: "reserved" },
   { address: "fec0::1", kind: "reserved" },
+  { address: "4000::1", kind: "reserved" },
   { address: "fe80::1%eth0", kind: "no" },
+  { address: "127.1", kind: "no" },
+  { address: "0x7f000001", kind: "no" },
   { address: "example.com", kind: "no" },
 ].map((row) => ({ ...row, name: `${row.address}: ${row.kind ?? "allowed"}` })))(
   "vet() with an empty list, $name",

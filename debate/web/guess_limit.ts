@@ -104,5 +104,5 @@ function take(buckets: TokenBuckets, key: string, perMinute: number): void {
 function addressKey(text: string): string {
   const address = parseAddress(text);
   if (address === undefined) return text;
-  return address.bits === 32 ? String(address.value) : `${address.value >> 64n}::/64`;
+  return address.kind() === "ipv4" ? address.toString() : `${address.toByteArray().slice(0, 8)}/64`;
 }
