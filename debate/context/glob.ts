@@ -1,6 +1,9 @@
 /**
- * File patterns: `*` and `?` within a name, `**` for any number of folders, `{a,b}` for either. Linear enough
- * for patterns of unknown origin: no regular expressions are made of them.
+ * File patterns: `*` and `?` within a name, `**` for any number of folders, `{a,b}` for either. They come from
+ * whoever starts a run, so no regular expressions are made of them.
+ *
+ * `picomatch` makes such: on a name of 201 characters its `*a*a*a*ab` took 0.96 s and with one star more 36 s, where
+ * this takes 0.5 ms. Its expressions look ahead, so `re2js` cannot run them either.
  *
  * @module
  */
