@@ -3,6 +3,10 @@
  * program gets an access token. The token goes into the store and nowhere else; who starts a flow only ever
  * sees a name of our own for it, since the provider's code would fetch the token for anybody.
  *
+ * The exchanges are our own, although `oauth4webapi` has them: it takes `authorization_pending` and `slow_down` for a
+ * broken answer when they come with status 200, as with GitHub, and so would end each login at the first check. It
+ * also leaves an answer's length and the scheme of `verification_uri`, which the page shows as a link, unchecked.
+ *
  * @module
  */
 import type { Clock } from "@gateway/shared/clock";

@@ -87,6 +87,22 @@ Deno.test("DeviceFlows stores the token when the operator has permitted the acce
   assert.equal(forms.length, 2);
 });
 
+Deno.test("DeviceFlows understands a provider that tells what is pending with status 200", async () => {
+  const { flows, clock, check } = flowsOf([
+    error("authorization_pending", {}, 200),
+    error("slow_down", { interval: 7 }, 200),
+    granted,
+  ]);
+  await flows.start();
+  const states: string[] = [];
+  for (const seconds of [5, 5, 10]) {
+    await clock.advance(seconds * 1000);
+    const { status, interval } = await check();
+    states.push(`${status} ${interval}`);
+  }
+  assert.deepEqual(states, ["pending 5", "pending 10", "authorized 10"]);
+});
+
 Deno.test("DeviceFlows asks the provider no more often than it wants, slower when it says so", async () => {
   const { flows, clock, forms, check } = flowsOf([
     error("slow_down"),
