@@ -55,7 +55,15 @@ export async function createBroker(config: BrokerConfig, ports: BrokerPorts): Pr
   const { authority } = opened;
   const hosts = new HostsView(() => authority.hosts());
   const { max_ttl_seconds: maxTtlSeconds } = config;
-  const oneShot = { authority, hosts, createKey: createEphemeralKey, runCommand, events, maxTtlSeconds };
+  const oneShot = {
+    authority,
+    hosts,
+    clock,
+    createKey: createEphemeralKey,
+    runCommand,
+    events,
+    maxTtlSeconds,
+  };
   const transfer: TransferPorts = {
     runOneShot: (request, signal) => runOneShot(oneShot, request, signal),
     events,

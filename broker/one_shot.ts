@@ -1,4 +1,5 @@
 import type { AuditEntry } from "@gateway/shared/audit/entry";
+import type { Clock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { elevationLabel } from "@gateway/shared/policy/sudo_user";
 import type { HostInfo } from "@gateway/shared/wire/host";
@@ -73,6 +74,7 @@ export type OneShotResult =
 
 /** What it takes to run one command. */
 export interface OneShotPorts extends ObtainPorts {
+  readonly clock: Clock;
   readonly hosts: HostsView;
   readonly runCommand: (options: RunCommandOptions) => Promise<CommandResult>;
   readonly events: Events;
@@ -123,7 +125,7 @@ export async function runOneShot(
 }
 
 async function runAndRecord(
-  { events, runCommand }: OneShotPorts,
+  { clock, events, runCommand }: OneShotPorts,
   { request, host, obtained }: {
     readonly request: OneShotRequest;
     readonly host: HostInfo;
@@ -136,6 +138,7 @@ async function runAndRecord(
   const entry = { ...describeRequest(request, host), serial };
   const output = await audited(events, { entry, signal }, () =>
     connectAndRun(runCommand, {
+      clock,
       hops,
       command,
       pty,

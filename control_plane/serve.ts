@@ -65,7 +65,7 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
   });
   const metrics = createMetrics();
   await using opened = new AsyncDisposableStack();
-  const client = await openSignerClient(config);
+  const client = await openSignerClient(config, clock);
   opened.defer(() => client.close());
   const gate = await openServiceAudit({ config, clock, metrics, logger });
   opened.defer(() => gate.close());
@@ -141,13 +141,14 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
   };
 }
 
-async function openSignerClient({ signer }: ControlPlaneConfig): Promise<JsonClient> {
+async function openSignerClient({ signer }: ControlPlaneConfig, clock: Clock): Promise<JsonClient> {
   const tls = await loadTlsMaterial({
     cert: { key: "signer.client_cert", path: signer.client_cert },
     key: { key: "signer.client_key", path: signer.client_key },
     ca: { key: "signer.ca", path: signer.ca },
   });
   return new JsonClient({
+    clock,
     what: "the signer",
     baseUrl: signer.url,
     ...tls,

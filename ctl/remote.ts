@@ -2,6 +2,7 @@ import { readProblem } from "@gateway/shared/http/problem";
 import type { Command } from "commander";
 import type { z } from "@zod/zod";
 import { AppError } from "@gateway/shared/errors";
+import { systemClock } from "@gateway/shared/clock";
 import {
   JsonClient,
   type JsonClientRequest,
@@ -172,6 +173,7 @@ async function exchange(
   ]);
   try {
     using client = new JsonClient({
+      clock: systemClock,
       what: `the ${NAMES[service]}`,
       baseUrl: parameters.url,
       cert,

@@ -31,7 +31,7 @@ async function loadRemote(signer: BrokerSignerConfig, { clock }: AuthorityPorts)
     ca: { key: "signer.ca", path: signer.ca },
   });
   const caller = ownName(tls.cert);
-  const service = { what: "the signer", baseUrl: signer.url, ...tls };
+  const service = { what: "the signer", baseUrl: signer.url, ...tls, clock };
   return () => {
     // A list of 10,000 hosts is about 2 MB.
     const client = new JsonClient({ ...service, maxResponseBytes: 8 << 20 });

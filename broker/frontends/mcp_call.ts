@@ -1,6 +1,7 @@
 import { type Clock, every } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { stringifyJson } from "@gateway/shared/json";
+import { within } from "@gateway/shared/within";
 import type {
   AuthInfo,
   CallToolResult,
@@ -86,19 +87,18 @@ export async function callTool(
 /** Asks by a request of our own, which only the generation with sessions allows. */
 function askByRequest({ send, signal }: ServerContext["mcpReq"], clock: Clock): AskHuman {
   return async (question) => {
-    const answered = new AbortController();
-    const timeUp = new AbortController();
-    clock.sleep(HUMAN_MS, answered.signal).then(() => timeUp.abort(), () => {});
+    const params = { ...elicitationParams(question) };
+    const tooLate = new Error("no answer in time");
     try {
-      const params = { ...elicitationParams(question) };
       // The library's own time limit is out of the way.
-      const options = { signal: AbortSignal.any([signal, timeUp.signal]), timeout: 2 * HUMAN_MS };
-      return readElicitation(await send({ method: "elicitation/create", params }, options));
-    } catch {
-      if (timeUp.signal.aborted) return { kind: "declined", why: "no answer in time" };
+      const answer = await within(
+        { clock, ms: HUMAN_MS, signal, late: () => tooLate },
+        (signal) => send({ method: "elicitation/create", params }, { signal, timeout: 2 * HUMAN_MS }),
+      );
+      return readElicitation(answer);
+    } catch (error) {
+      if (error === tooLate) return { kind: "declined", why: tooLate.message };
       return { kind: "declined", why: signal.aborted ? "canceled" : "declined: no answer that can be read" };
-    } finally {
-      answered.abort();
     }
   };
 }

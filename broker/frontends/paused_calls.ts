@@ -1,5 +1,6 @@
 import type { Clock } from "@gateway/shared/clock";
 import type { Random } from "@gateway/shared/random";
+import { within } from "@gateway/shared/within";
 import {
   type CallToolResult,
   type InputRequiredResult,
@@ -100,16 +101,9 @@ export class PausedCalls {
   #pause(call: PausedCall): string {
     const state = this.#random.bytes(16).toHex();
     this.#paused.set(state, call);
-    const answered = new AbortController();
-    const end = () => {
-      this.#paused.delete(state);
-      answered.abort();
-    };
-    call.result.finally(end);
-    this.#clock.sleep(HUMAN_MS, answered.signal).then(() => {
-      this.#paused.delete(state);
-      call.answer({ kind: "declined", why: "no answer in time" });
-    }, () => {});
+    within({ clock: this.#clock, ms: HUMAN_MS }, call.result)
+      .catch(() => call.answer({ kind: "declined", why: "no answer in time" }))
+      .finally(() => this.#paused.delete(state));
     return state;
   }
 }

@@ -1,5 +1,5 @@
 import type { Clock } from "@gateway/shared/clock";
-import { withDeadline } from "@gateway/shared/deadline";
+import { within } from "@gateway/shared/within";
 import type { RecordingFile } from "./file.ts";
 
 /** How long a disk may take to do one thing, in milliseconds. One that takes longer may never answer. */
@@ -47,6 +47,6 @@ export class LimitedFile implements RecordingFile {
       this.#givenUp = tookTooLong();
       return this.#givenUp;
     };
-    await withDeadline({ clock: this.#clock, ms: DISK_MS, late }, () => running);
+    await within({ clock: this.#clock, ms: DISK_MS, late }, running);
   }
 }

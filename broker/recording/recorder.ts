@@ -1,8 +1,8 @@
 import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
 import type { Clock } from "@gateway/shared/clock";
-import { withDeadline } from "@gateway/shared/deadline";
 import { AppError, errorName } from "@gateway/shared/errors";
+import { within } from "@gateway/shared/within";
 import { encodeEvent, encodeHeader, type RecordingEvent, type RecordingHeader } from "./asciicast.ts";
 import type { RecordingFile } from "./file.ts";
 import { DISK_MS, LimitedFile, tookTooLong } from "./limited_file.ts";
@@ -149,7 +149,7 @@ export class Recorder {
   async #close(): Promise<RecordingSummary> {
     const { clock, onFailure } = this.#options;
     try {
-      await withDeadline({ clock, ms: DISK_MS, late: tookTooLong }, () => this.#finish());
+      await within({ clock, ms: DISK_MS, late: tookTooLong }, () => this.#finish());
     } catch (error) {
       onFailure(error);
       return { sha256: undefined, bytes: this.#bytes, complete: false };

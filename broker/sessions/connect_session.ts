@@ -1,3 +1,4 @@
+import type { Clock } from "@gateway/shared/clock";
 import type { Random } from "@gateway/shared/random";
 import type { SessionMode } from "@gateway/shared/wire/sign";
 import type { SshConnection } from "../ssh/connect.ts";
@@ -24,13 +25,19 @@ export interface ConnectSessionOptions {
  */
 export type ConnectSession = (options: ConnectSessionOptions) => Promise<SessionLink>;
 
+/** What sessions are connected with. */
+interface ConnectPorts {
+  readonly clock: Clock;
+  readonly random: Random;
+}
+
 /** Connects sessions over SSH. */
-export function createConnectSession(random: Random): ConnectSession {
+export function createConnectSession(ports: ConnectPorts): ConnectSession {
   return async (options) => {
     const { hops, signal } = options;
-    const connection = await connectRoute(hops, { limits: DEFAULT_LIMITS, signal });
+    const connection = await connectRoute(hops, { clock: ports.clock, limits: DEFAULT_LIMITS, signal });
     try {
-      return await startMode(connection, random, options);
+      return await startMode(connection, ports, options);
     } catch (error) {
       await connection.close();
       throw error;
@@ -40,18 +47,19 @@ export function createConnectSession(random: Random): ConnectSession {
 
 async function startMode(
   connection: SshConnection,
-  random: Random,
+  { clock, random }: ConnectPorts,
   { mode, elevationPrefix, signal }: ConnectSessionOptions,
 ): Promise<SessionLink> {
-  if (mode === "exec") return createExecLink(connection);
+  if (mode === "exec") return createExecLink(connection, clock);
   const command = elevationPrefix === "" ? SHELL : `${elevationPrefix} -- ${SHELL}`;
   const limits = { ...DEFAULT_LIMITS, ...SHELL_LIMITS };
   return await ShellLink.start({
     mode,
+    clock,
     random,
     limits,
     open: (onOutput) =>
-      openShellChannel(connection, { command, pty: mode === "pty", limits, signal, onOutput }),
+      openShellChannel(connection, { clock, command, pty: mode === "pty", limits, signal, onOutput }),
     close: () => connection.close(),
   }, signal);
 }

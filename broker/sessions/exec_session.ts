@@ -1,9 +1,10 @@
+import type { Clock } from "@gateway/shared/clock";
 import type { SshConnection } from "../ssh/connect.ts";
 import { runOn } from "../ssh/run_command.ts";
 import type { SessionLink } from "./link.ts";
 
 /** The mode `exec`: each command in a channel of its own. Nothing is recorded, and commands may overlap. */
-export function createExecLink(connection: SshConnection): SessionLink {
+export function createExecLink(connection: SshConnection, clock: Clock): SessionLink {
   return {
     get broken() {
       return connection.lost.aborted
@@ -11,10 +12,10 @@ export function createExecLink(connection: SshConnection): SessionLink {
         : undefined;
     },
     run: (command, { signal, stopsAtStdinEnd = false }) =>
-      runOn(connection, { command, pty: false, signal, stopsAtStdinEnd }),
+      runOn(connection, { clock, command, pty: false, signal, stopsAtStdinEnd }),
     async close() {
       // Commands that have just been canceled tell the host to end them: that goes out first.
-      await new Promise((resolve) => setTimeout(resolve, 0));
+      await clock.sleep(0);
       await connection.close();
     },
   };

@@ -1,6 +1,6 @@
 import type { Clock } from "@gateway/shared/clock";
-import { withDeadline } from "@gateway/shared/deadline";
 import { AppError, errorName } from "@gateway/shared/errors";
+import { within } from "@gateway/shared/within";
 import type { RecordingHeader } from "../recording/asciicast.ts";
 import { DISK_MS, tookTooLong } from "../recording/limited_file.ts";
 import type { RecordingFile } from "../recording/file.ts";
@@ -43,12 +43,6 @@ async function createInTime(
   { createFile, clock }: RecordingOptions,
   sessionId: string,
 ): Promise<RecordingFile> {
-  const creating = createFile(sessionId);
-  try {
-    return await withDeadline({ clock, ms: DISK_MS, late: tookTooLong }, () => creating);
-  } catch (error) {
-    // One that comes after all is nobody's.
-    creating.then((file) => file.close()).catch(() => {});
-    throw error;
-  }
+  const release = (file: RecordingFile) => file.close();
+  return await within({ clock, ms: DISK_MS, late: tookTooLong, release }, () => createFile(sessionId));
 }

@@ -1,7 +1,8 @@
+import type { Clock } from "@gateway/shared/clock";
+import { within } from "@gateway/shared/within";
 import type { SshConnection } from "../ssh/connect.ts";
-import { canceled, executionFailure } from "../ssh/failures.ts";
-import { formatDuration, type SshLimits } from "../ssh/limits.ts";
-import { settledWithin, waitFor } from "../ssh/phase.ts";
+import { executionFailure } from "../ssh/failures.ts";
+import { endedBy, formatDuration, type SshLimits } from "../ssh/limits.ts";
 import type { Ssh2Channel } from "../ssh/ssh2_library.ts";
 import { protocolOf, remoteIdOf } from "../ssh/ssh2_protocol.ts";
 import { TERMINAL } from "../ssh/terminal.ts";
@@ -25,9 +26,10 @@ export type OnOutput = (stream: ShellStream, bytes: Uint8Array) => void;
 
 /** How a shell is started. */
 export interface ShellChannelOptions {
+  readonly clock: Clock;
   readonly command: string;
   readonly pty: boolean;
-  readonly limits: Pick<SshLimits, "channelMs" | "killGraceMs">;
+  readonly limits: Pick<SshLimits, "channelMs">;
   readonly signal: AbortSignal;
   readonly onOutput: OnOutput;
 }
@@ -41,22 +43,19 @@ export async function openShellChannel(
   connection: SshConnection,
   options: ShellChannelOptions,
 ): Promise<ShellChannel> {
-  const { limits, signal } = options;
-  const opening = startShell(connection, options);
-  try {
-    return await waitFor(opening, {
-      milliseconds: limits.channelMs,
-      onTimeout: () => executionFailure(`channel open timeout (limit: ${formatDuration(limits.channelMs)})`),
-      stops: [
-        { signal: connection.lost, onAbort: (cause) => executionFailure("connection lost", cause) },
-        { signal, onAbort: (reason) => canceled("execution", reason) },
-      ],
-    });
-  } catch (error) {
-    // Whoever opens the connection closes it now, and with it a shell that comes late.
-    void settledWithin(opening, limits.killGraceMs);
-    throw error;
-  }
+  const { clock, limits: { channelMs }, signal } = options;
+  // When it does not come in time, whoever opens the connection closes it, and with it a shell that comes late.
+  return await within({
+    clock,
+    ms: channelMs,
+    late: () => executionFailure(`channel open timeout (limit: ${formatDuration(channelMs)})`),
+    ...endedBy(
+      "execution",
+      signal,
+      connection.lost,
+      (cause) => executionFailure("connection lost", cause),
+    ),
+  }, startShell(connection, options));
 }
 
 function startShell(

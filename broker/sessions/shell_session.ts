@@ -1,7 +1,8 @@
+import type { Clock } from "@gateway/shared/clock";
 import type { Random } from "@gateway/shared/random";
+import { within } from "@gateway/shared/within";
 import { canceled, executionFailure } from "../ssh/failures.ts";
-import { formatDuration, type SshLimits } from "../ssh/limits.ts";
-import { settledWithin, waitFor } from "../ssh/phase.ts";
+import { endedBy, formatDuration, type SshLimits } from "../ssh/limits.ts";
 import type { CommandResult } from "../ssh/run_command.ts";
 import { FramedRun } from "./framed_run.ts";
 import type { LinkRunOptions, SessionLink } from "./link.ts";
@@ -22,6 +23,7 @@ export const SHELL_LIMITS = { startMs: 10_000, commandMs: 120_000 } as const;
 /** What a {@linkcode ShellLink} is made of. */
 export interface ShellLinkOptions {
   readonly mode: "shell" | "pty";
+  readonly clock: Clock;
   readonly random: Random;
   readonly limits: ShellLimits;
   /** Starts the shell. */
@@ -64,7 +66,7 @@ export class ShellLink implements SessionLink {
     const run = new FramedRun(frame, { streams: ["stdout"], outputBytes, tap: undefined });
     await link.#run(channel, run, {
       line: encodeStart(frame, mode),
-      milliseconds: startMs,
+      ms: startMs,
       timeout: `the shell did not answer (limit: ${formatDuration(startMs)})`,
       signal,
     });
@@ -101,7 +103,7 @@ export class ShellLink implements SessionLink {
     try {
       return await this.#run(channel, run, {
         line: encodeCommand(command, frame, mode),
-        milliseconds: commandMs,
+        ms: commandMs,
         timeout:
           "timeout waiting for command output; the session is desynchronised: close it and open a new one",
         signal,
@@ -123,9 +125,9 @@ export class ShellLink implements SessionLink {
   async #run(
     channel: ShellChannel,
     run: FramedRun,
-    { line, milliseconds, timeout, signal }: {
+    { line, ms, timeout, signal }: {
       readonly line: string;
-      readonly milliseconds: number;
+      readonly ms: number;
       readonly timeout: string;
       readonly signal: AbortSignal;
     },
@@ -133,14 +135,12 @@ export class ShellLink implements SessionLink {
     this.#running = run;
     try {
       channel.write(line);
-      await waitFor(run.ended, {
-        milliseconds,
-        onTimeout: () => executionFailure(timeout),
-        stops: [
-          { signal: channel.ended, onAbort: (reason) => executionFailure(ENDED, reason) },
-          { signal, onAbort: (reason) => canceled("execution", reason) },
-        ],
-      });
+      await within({
+        clock: this.#options.clock,
+        ms,
+        late: () => executionFailure(timeout),
+        ...endedBy("execution", signal, channel.ended, (cause) => executionFailure(ENDED, cause)),
+      }, run.ended);
       const { result } = run;
       if (result === undefined) throw executionFailure("the shell's answer makes no sense");
       return result;
@@ -155,10 +155,11 @@ export class ShellLink implements SessionLink {
 
   /** What a broken shell runs, nobody waits for any more. */
   async #endShell(channel: ShellChannel): Promise<void> {
+    const { clock, limits: { killGraceMs } } = this.#options;
     for (const name of ["TERM", "KILL"]) {
       if (channel.ended.aborted) break;
       channel.signal(name);
-      await settledWithin(aborted(channel.ended), this.#options.limits.killGraceMs);
+      await clock.sleep(killGraceMs, channel.ended).catch(() => {});
     }
     channel.close();
   }
@@ -171,11 +172,4 @@ export class ShellLink implements SessionLink {
       throw error;
     }
   }
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) return resolve();
-    signal.addEventListener("abort", () => resolve(), { once: true });
-  });
 }

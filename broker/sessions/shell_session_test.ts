@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
+import { systemClock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { systemRandom } from "@gateway/shared/random";
 import type { Tap } from "./link.ts";
@@ -75,6 +76,7 @@ async function start(
   let shell: FakeShell | undefined;
   const link = await ShellLink.start({
     mode,
+    clock: systemClock,
     random: systemRandom,
     limits: { ...LIMITS, ...limits },
     open: (onOutput) => {

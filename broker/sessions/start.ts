@@ -40,7 +40,7 @@ export function startSessions(config: BrokerConfig, ports: StartSessionsPorts): 
   const lifetimes = { idleSeconds: config.session_idle_seconds, maxSeconds: config.session_max_seconds };
   const registry = new SessionRegistry({ ...ports, lifetimes });
   metrics.gauge("broker_sessions_active", "Open sessions", () => registry.size);
-  const connect = createConnectSession(random);
+  const connect = createConnectSession({ clock, random });
   const open = { ...ports, registry, connect, startRecording: recordings(config, ports) };
   const stop = new AbortController();
   const reaping = reapSessions({ registry, clock }, lifetimes, stop.signal);

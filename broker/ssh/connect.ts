@@ -1,10 +1,10 @@
 import type { Duplex } from "node:stream";
 import type { AppError } from "@gateway/shared/errors";
+import { within } from "@gateway/shared/within";
 import { type CertificateLogin, presentCertificate } from "./certificate_auth.ts";
-import { canceled, connectionFailure, socketFailure } from "./failures.ts";
+import { connectionFailure, socketFailure } from "./failures.ts";
 import type { HostPin } from "./host_pin.ts";
-import type { SshLimits } from "./limits.ts";
-import { type PhaseStop, waitFor } from "./phase.ts";
+import { endedBy, type SshBounds } from "./limits.ts";
 import { loadSsh2, type Ssh2Client } from "./ssh2_library.ts";
 
 /** Modern algorithms only, the fastest first; compression is off. */
@@ -30,11 +30,9 @@ export interface Transport {
 }
 
 /** Who the host has to be, and as whom to log in. */
-export interface ConnectOptions {
+export interface ConnectOptions extends SshBounds {
   readonly pin: HostPin;
   readonly login: CertificateLogin;
-  readonly limits: SshLimits;
-  readonly signal: AbortSignal | undefined;
   /** Aborted when what carries the transport is gone. */
   readonly carrierLost: AbortSignal | undefined;
 }
@@ -55,7 +53,7 @@ export interface SshConnection {
  * @throws {AppError} `upstream_failure`, or `canceled` when the signal is aborted; nothing is left open then
  */
 export async function connectOver(transport: Transport, options: ConnectOptions): Promise<SshConnection> {
-  const { limits, signal, carrierLost } = options;
+  const { clock, limits, signal, carrierLost } = options;
   const library = await loadSsh2();
   const client = new library.Client();
   const lost = watchLoss(client);
@@ -63,16 +61,13 @@ export async function connectOver(transport: Transport, options: ConnectOptions)
     client.end();
     await transport.close();
   };
-  const stops: readonly PhaseStop[] = [
-    { signal, onAbort: (reason) => canceled("connection", reason) },
-    { signal: carrierLost, onAbort: (reason) => connectionFailure(CLOSED_EARLY, reason) },
-  ];
   try {
-    await waitFor(logIn(client, transport.stream, library, options), {
-      milliseconds: limits.handshakeMs,
-      onTimeout: () => connectionFailure("SSH handshake timeout"),
-      stops,
-    });
+    await within({
+      clock,
+      ms: limits.handshakeMs,
+      late: () => connectionFailure("SSH handshake timeout"),
+      ...endedBy("connection", signal, carrierLost, (cause) => connectionFailure(CLOSED_EARLY, cause)),
+    }, logIn(client, transport.stream, library, options));
     return { client, lost, close };
   } catch (error) {
     await close();

@@ -3,7 +3,7 @@ import { type ConnectOptions, connectOver, type SshConnection } from "./connect.
 import type { EphemeralKey } from "./ephemeral_key.ts";
 import { atBastion } from "./failures.ts";
 import { parseHostPin } from "./host_pin.ts";
-import type { SshLimits } from "./limits.ts";
+import type { SshBounds } from "./limits.ts";
 import { connectTcp, connectThrough, type HostAddress, parseHostAddress } from "./transport.ts";
 
 /** One host on the way, and what it takes to log in to it. */
@@ -23,13 +23,6 @@ export interface HopLogin {
 /** The outermost bastion first, the target last. */
 export type HopLogins = readonly [HopLogin, ...HopLogin[]];
 
-/** What bounds the way. */
-export interface ConnectRouteOptions {
-  readonly limits: SshLimits;
-  /** Cancels, in whatever step it is. */
-  readonly signal?: AbortSignal | undefined;
-}
-
 /**
  * Connects to the last of the hops through all the others: each is dialled by the one before it, shows its own
  * pinned key and is logged in to with its own certificate, and no bastion can read what passes through it.
@@ -38,14 +31,11 @@ export interface ConnectRouteOptions {
  * @throws {AppError} `upstream_failure` with a text that begins with `connection: `, or `canceled` when the signal
  * is aborted; nothing is left open then
  */
-export async function connectRoute(
-  hops: HopLogins,
-  { limits, signal }: ConnectRouteOptions,
-): Promise<SshConnection> {
+export async function connectRoute(hops: HopLogins, bounds: SshBounds): Promise<SshConnection> {
   // Whatever is wrong with any of them is known before the first connection.
   const [first, ...others] = legsOf(hops);
-  let reached = await extend(undefined, first, { limits, signal });
-  for (const leg of others) reached = await extend(reached, leg, { limits, signal });
+  let reached = await extend(undefined, first, bounds);
+  for (const leg of others) reached = await extend(reached, leg, bounds);
   return reached;
 }
 
@@ -81,19 +71,13 @@ function readLeg(hop: HopLogin, isTarget: boolean): Leg {
 async function extend(
   reached: SshConnection | undefined,
   { address, pin, login, bastion }: Leg,
-  { limits, signal }: ConnectRouteOptions,
+  bounds: SshBounds,
 ): Promise<SshConnection> {
   try {
     const transport = reached === undefined
-      ? await connectTcp(address, limits, signal)
-      : await connectThrough(reached, address, limits, signal);
-    const connection = await connectOver(transport, {
-      pin,
-      login,
-      limits,
-      signal,
-      carrierLost: reached?.lost,
-    });
+      ? await connectTcp(address, bounds)
+      : await connectThrough(reached, address, bounds);
+    const connection = await connectOver(transport, { ...bounds, pin, login, carrierLost: reached?.lost });
     return reached === undefined ? connection : carriedBy(reached, connection);
   } catch (error) {
     await reached?.close();

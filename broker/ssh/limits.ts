@@ -1,3 +1,7 @@
+import type { Clock } from "@gateway/shared/clock";
+import type { Bound } from "@gateway/shared/within";
+import { canceled } from "./failures.ts";
+
 /** How long each step of a remote command may take, and how much it may print. */
 export interface SshLimits {
   readonly connectMs: number;
@@ -12,6 +16,27 @@ export interface SshLimits {
   readonly killGraceMs: number;
   /** The most that is kept of stdout, and of stderr. */
   readonly outputBytes: number;
+}
+
+/** What bounds the steps of one request. */
+export interface SshBounds {
+  readonly clock: Clock;
+  readonly limits: SshLimits;
+  /** Cancels, in whatever step it is. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** What ends a step early: whoever asked for it takes that back, or what it needs is lost. */
+export function endedBy(
+  step: "connection" | "execution",
+  signal: AbortSignal | undefined,
+  lost: AbortSignal | undefined,
+  failure: (cause: unknown) => Error,
+): Pick<Bound, "signal" | "aborted"> {
+  return {
+    signal: AbortSignal.any([signal, lost].filter((stop) => stop !== undefined)),
+    aborted: (reason) => signal?.aborted ? canceled(step, reason) : failure(reason),
+  };
 }
 
 /** The limits of the specification. */

@@ -1,7 +1,8 @@
+import type { Clock } from "@gateway/shared/clock";
+import { within } from "@gateway/shared/within";
 import type { RemoteExit } from "./exit_status.ts";
-import type { SshLimits } from "./limits.ts";
+import type { SshBounds } from "./limits.ts";
 import { OutputBuffer } from "./output_buffer.ts";
-import { settledWithin } from "./phase.ts";
 import type { Ssh2Channel, Ssh2Client } from "./ssh2_library.ts";
 import { protocolOf, remoteIdOf } from "./ssh2_protocol.ts";
 
@@ -46,26 +47,26 @@ export class RemoteCommand {
    * @returns whether the host has confirmed that the command is gone. OpenSSH obeys no signal for a command
    * that the certificate forces; one that neither reads nor writes and has no pseudo-terminal goes on there
    */
-  async terminate({ stopMs, killGraceMs }: Pick<SshLimits, "stopMs" | "killGraceMs">): Promise<boolean> {
+  async terminate({ clock, limits }: SshBounds): Promise<boolean> {
+    const { stopMs, killGraceMs } = limits;
     if (this.#stopsAtStdinEnd) {
       this.#channel.end();
-      const exit = await this.#endedWithin(stopMs);
+      const exit = await this.#endedWithin(clock, stopMs);
       if (exit !== "running") return exit === "known";
     }
     for (const name of ["TERM", "KILL"]) {
       // Not channel.signal(): ssh2 sends nothing once stdin is at its end.
       protocolOf(this.#client).signal(remoteIdOf(this.#channel), name);
-      const exit = await this.#endedWithin(killGraceMs);
+      const exit = await this.#endedWithin(clock, killGraceMs);
       if (exit !== "running") return exit === "known";
     }
     this.#channel.close();
     return false;
   }
 
-  async #endedWithin(milliseconds: number): Promise<"known" | "unknown" | "running"> {
-    const closed = await settledWithin(this.ended.then((exit) => ({ exit })), milliseconds);
-    if (closed === undefined) return "running";
-    return closed.exit === undefined ? "unknown" : "known";
+  #endedWithin(clock: Clock, ms: number): Promise<"known" | "unknown" | "running"> {
+    return within({ clock, ms }, this.ended)
+      .then((exit) => exit === undefined ? "unknown" : "known", () => "running");
   }
 }
 

@@ -1,15 +1,17 @@
+import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
+import { type Bound, within } from "@gateway/shared/within";
 import type { SshConnection } from "./connect.ts";
 import { connectRoute, type HopLogins } from "./connect_route.ts";
 import { exitCodeOf, type RemoteExit } from "./exit_status.ts";
-import { canceled, executionFailure } from "./failures.ts";
-import { DEFAULT_LIMITS, formatDuration, type SshLimits } from "./limits.ts";
-import { type PhaseStop, settledWithin, waitFor } from "./phase.ts";
+import { executionFailure } from "./failures.ts";
+import { DEFAULT_LIMITS, endedBy, formatDuration, type SshLimits } from "./limits.ts";
 import { RemoteCommand } from "./remote_command.ts";
 import { TERMINAL } from "./terminal.ts";
 
 /** One command on an open connection. */
 export interface CommandOptions {
+  readonly clock: Clock;
   readonly command: string;
   readonly pty: boolean;
   /** What the command reads; absent: nothing. */
@@ -42,8 +44,8 @@ export interface CommandResult {
  * `canceled` when the signal is aborted; in both cases the remote command has been told to end
  */
 export async function runCommand(options: RunCommandOptions): Promise<CommandResult> {
-  const { hops, signal, limits = DEFAULT_LIMITS } = options;
-  const connection = await connectRoute(hops, { limits, signal });
+  const { hops, clock, signal, limits = DEFAULT_LIMITS } = options;
+  const connection = await connectRoute(hops, { clock, limits, signal });
   try {
     return await runOn(connection, options);
   } finally {
@@ -68,7 +70,7 @@ async function startCommand(
   options: CommandOptions,
   limits: SshLimits,
 ): Promise<RemoteCommand> {
-  const { command, pty, stdin, signal, stopsAtStdinEnd = false } = options;
+  const { clock, command, pty, stdin, signal, stopsAtStdinEnd = false } = options;
   const { outputBytes } = limits;
   const refused = pty
     ? "the host refused the pseudo-terminal or the command"
@@ -82,18 +84,19 @@ async function startCommand(
     throw executionFailure(refused, cause);
   });
   try {
-    return await waitFor(starting, {
-      milliseconds: limits.channelMs,
-      onTimeout: () => executionFailure(`channel open timeout (limit: ${formatDuration(limits.channelMs)})`),
-      stops: stopsOf(connection, signal),
-    });
+    return await within({
+      clock,
+      ms: limits.channelMs,
+      late: () => executionFailure(`channel open timeout (limit: ${formatDuration(limits.channelMs)})`),
+      ...stopsOf(connection, signal),
+    }, starting);
   } catch (error) {
-    // The host may have started the command just before or after the wait ended.
-    const late = connection.lost.aborted ? undefined : await settledWithin(starting, limits.killGraceMs);
-    if (late !== undefined) throw await endCommand(connection, late, options, error);
-    // On a connection that stays open it can still start, with nobody left to wait for it.
-    starting.then((command) => command.terminate(limits)).catch(() => {});
-    throw error;
+    if (connection.lost.aborted) throw error;
+    // The host may have started the command just before or after the wait ended. On a connection that stays open
+    // it can still start, with nobody left to wait for it.
+    const release = (command: RemoteCommand) => command.terminate({ clock, limits });
+    const late = await within({ clock, ms: limits.killGraceMs, release }, starting).catch(() => undefined);
+    throw late === undefined ? error : await endCommand(connection, late, options, error);
   }
 }
 
@@ -103,14 +106,15 @@ async function finishCommand(
   options: CommandOptions,
   limits: SshLimits,
 ): Promise<CommandResult> {
-  const { signal } = options;
+  const { clock, signal } = options;
   let exit: RemoteExit | undefined;
   try {
-    exit = await waitFor(command.ended, {
-      milliseconds: limits.commandMs,
-      onTimeout: () => executionFailure(`SSH execution timeout (limit: ${formatDuration(limits.commandMs)})`),
-      stops: stopsOf(connection, signal),
-    });
+    exit = await within({
+      clock,
+      ms: limits.commandMs,
+      late: () => executionFailure(`SSH execution timeout (limit: ${formatDuration(limits.commandMs)})`),
+      ...stopsOf(connection, signal),
+    }, command.ended);
   } catch (error) {
     throw await endCommand(connection, command, options, error);
   }
@@ -122,10 +126,10 @@ async function finishCommand(
 async function endCommand(
   connection: SshConnection,
   command: RemoteCommand,
-  { stopsAtStdinEnd, limits = DEFAULT_LIMITS }: CommandOptions,
+  { clock, stopsAtStdinEnd, limits = DEFAULT_LIMITS }: CommandOptions,
   error: unknown,
 ): Promise<unknown> {
-  if (!connection.lost.aborted && await command.terminate(limits)) return error;
+  if (!connection.lost.aborted && await command.terminate({ clock, limits })) return error;
   if (!(error instanceof AppError)) return error;
   const cause = new Error(stopsAtStdinEnd ? UNCONFIRMED : MAY_RUN_ON, { cause: error.cause });
   return new AppError(error.code, error.message, { cause });
@@ -137,9 +141,10 @@ const MAY_RUN_ON =
   `${UNCONFIRMED}: it may run on; stop_on_disconnect in the signer's policy of this host ends ` +
   "commands with their connection";
 
-function stopsOf(connection: SshConnection, signal: AbortSignal | undefined): readonly PhaseStop[] {
-  return [
-    { signal: connection.lost, onAbort: (cause) => executionFailure(`connection lost: ${NO_STATUS}`, cause) },
-    { signal, onAbort: (reason) => canceled("execution", reason) },
-  ];
+function stopsOf(
+  { lost }: SshConnection,
+  signal: AbortSignal | undefined,
+): Pick<Bound, "signal" | "aborted"> {
+  const failure = (cause: unknown) => executionFailure(`connection lost: ${NO_STATUS}`, cause);
+  return endedBy("execution", signal, lost, failure);
 }

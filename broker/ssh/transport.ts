@@ -1,8 +1,9 @@
 import { connect, isIPv6, type Socket } from "node:net";
+import type { Clock } from "@gateway/shared/clock";
+import { within } from "@gateway/shared/within";
 import type { SshConnection, Transport } from "./connect.ts";
 import { canceled, connectionFailure, forwardFailure, socketFailure } from "./failures.ts";
-import type { SshLimits } from "./limits.ts";
-import { settledWithin, waitFor } from "./phase.ts";
+import { endedBy, type SshBounds } from "./limits.ts";
 import type { Ssh2Channel } from "./ssh2_library.ts";
 
 const ADDRESS = /^(?:\[(?<v6>[^\]]+)\]|(?<name>[^\s:\[\]]+)):(?<port>\d{1,5})$/;
@@ -43,19 +44,20 @@ export function parseHostAddress(addr: string): HostAddress {
  */
 export async function connectTcp(
   address: HostAddress,
-  limits: SshLimits,
-  signal: AbortSignal | undefined,
+  { clock, limits, signal }: SshBounds,
 ): Promise<Transport> {
   if (signal?.aborted) throw canceled("connection", signal.reason);
   // Without noDelay the second of two small packets waits for the host's delayed acknowledgement, some 40 ms.
   const socket = connect({ host: address.hostname, port: address.port, noDelay: true });
   try {
-    await waitFor(connected(socket), {
-      milliseconds: limits.connectMs,
-      onTimeout: () => connectionFailure("connect timeout"),
-      stops: [{ signal, onAbort: (reason) => canceled("connection", reason) }],
-    });
-    return { stream: socket, close: () => closeSocket(socket) };
+    await within({
+      clock,
+      ms: limits.connectMs,
+      late: () => connectionFailure("connect timeout"),
+      signal,
+      aborted: (reason) => canceled("connection", reason),
+    }, connected(socket));
+    return { stream: socket, close: () => closeSocket(socket, clock) };
   } catch (error) {
     socket.destroy();
     throw error;
@@ -70,12 +72,12 @@ function connected(socket: Socket): Promise<void> {
   });
 }
 
-async function closeSocket(socket: Socket): Promise<void> {
+async function closeSocket(socket: Socket, clock: Clock): Promise<void> {
   if (socket.closed) return;
   const closed = new Promise<void>((resolve) => socket.once("close", () => resolve()));
   // What was written goes out first, but nobody waits for the host to close its side.
   socket.destroySoon();
-  await settledWithin(closed, CLOSE_MS);
+  await within({ clock, ms: CLOSE_MS }, closed).catch(() => {});
   socket.destroy();
 }
 
@@ -88,8 +90,7 @@ async function closeSocket(socket: Socket): Promise<void> {
 export async function connectThrough(
   bastion: SshConnection,
   address: HostAddress,
-  limits: SshLimits,
-  signal: AbortSignal | undefined,
+  { clock, limits, signal }: SshBounds,
 ): Promise<Transport> {
   const opening = new Promise<Ssh2Channel>((resolve, reject) => {
     bastion.client.forwardOut(ORIGIN, 0, address.hostname, address.port, (error, channel) => {
@@ -102,17 +103,17 @@ export async function connectThrough(
   }).catch((cause) => {
     throw forwardFailure(cause);
   });
-  const channel = await waitFor(opening, {
-    milliseconds: limits.channelMs,
-    onTimeout: () => connectionFailure("the bastion took too long to connect to the next host"),
-    stops: [
-      { signal, onAbort: (reason) => canceled("connection", reason) },
-      {
-        signal: bastion.lost,
-        onAbort: (cause) => connectionFailure("the bastion closed the connection", cause),
-      },
-    ],
-  });
+  const channel = await within({
+    clock,
+    ms: limits.channelMs,
+    late: () => connectionFailure("the bastion took too long to connect to the next host"),
+    ...endedBy(
+      "connection",
+      signal,
+      bastion.lost,
+      (cause) => connectionFailure("the bastion closed the connection", cause),
+    ),
+  }, opening);
   return {
     stream: channel,
     close() {

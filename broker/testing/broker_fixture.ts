@@ -1,4 +1,5 @@
 import { AuditGate } from "@gateway/shared/audit/gate";
+import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";
 import { countEvents, type Events } from "../events.ts";
 import { type Execute, execute, type ExecuteRequest } from "../execute.ts";
@@ -49,6 +50,7 @@ export class BrokerFixture {
     const ports = {
       authority: this.authority,
       hosts: this.hosts,
+      clock: new FakeClock(),
       createKey: () => ({ publicKeyLine: "ssh-ed25519 EEEE", sign: () => new Uint8Array(64) }),
       runCommand: this.runner.run,
       events: this.events,

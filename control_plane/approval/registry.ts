@@ -1,3 +1,4 @@
+import { within } from "@gateway/shared/within";
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
 import { SteadyTime } from "../steady_time.ts";
 import { type Approval, type ApprovalDraft, askerOf, withoutToken } from "./approval.ts";
@@ -153,18 +154,13 @@ export class ApprovalRegistry {
     const entry = this.#shelf.find(id, now);
     if (entry === undefined) return;
     if (!entry.isClaimed && this.#shelf.statusOf(entry, now) !== "pending") return;
-    const woken = new AbortController();
-    const wake = () => woken.abort();
-    entry.addWaiter(wake);
+    const woken = Promise.withResolvers<void>();
+    entry.addWaiter(woken.resolve);
     // What is held does not expire; at the timeout itself it is still valid.
     const left = entry.isHeld ? Infinity : entry.bornAt + this.#timeoutMs + 1 - now;
-    try {
-      await this.#options.clock.sleep(Math.min(ms, left), AbortSignal.any([signal, woken.signal]));
-    } catch {
-      // Aborted: by the one or the other, the wait is over.
-    } finally {
-      entry.removeWaiter(wake);
-    }
+    const { clock } = this.#options;
+    await within({ clock, ms: Math.min(ms, left), signal }, woken.promise).catch(() => {});
+    entry.removeWaiter(woken.resolve);
   }
 
   /** How many wait for a decision. */

@@ -1,6 +1,7 @@
 import type { Clock } from "@gateway/shared/clock";
 import { errorName } from "@gateway/shared/errors";
 import type { ServiceLogger } from "@gateway/shared/log";
+import { within } from "@gateway/shared/within";
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
 import type { Attempt } from "./post.ts";
 
@@ -54,10 +55,7 @@ export class Outbox {
   async close(): Promise<void> {
     this.#isClosed = true;
     const { clock } = this.#options;
-    const timer = new AbortController();
-    const grace = clock.sleep(CLOSING_GRACE_MS, timer.signal).catch(() => {});
-    await Promise.race([this.#drained(), grace]);
-    timer.abort();
+    await within({ clock, ms: CLOSING_GRACE_MS }, this.#drained()).catch(() => {});
     for (const record of this.#waiting.splice(0)) this.#drop(record, "shutting down");
     this.#closing.abort();
     await this.#drained();

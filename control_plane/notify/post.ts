@@ -1,6 +1,6 @@
 import type { Clock } from "@gateway/shared/clock";
-import { withDeadline } from "@gateway/shared/deadline";
 import { AppError } from "@gateway/shared/errors";
+import { within } from "@gateway/shared/within";
 
 /** How one attempt to deliver a notification ended. */
 export type Attempt =
@@ -31,7 +31,7 @@ export async function postJson({ fetch, clock, url, headers, body, signal }: Pos
   let status: number | undefined;
   try {
     const late = () => new AppError("timeout", `no answer within ${TIMEOUT_MS / 1000} seconds`);
-    await withDeadline({ clock, ms: TIMEOUT_MS, signal, late }, async (signal) => {
+    await within({ clock, ms: TIMEOUT_MS, signal, late }, async (signal) => {
       const response = await fetch(url, {
         method: "POST",
         headers: { "content-type": "application/json", ...headers },

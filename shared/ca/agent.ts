@@ -14,10 +14,10 @@
  * @module
  */
 import type { Clock } from "../clock.ts";
-import { withDeadline } from "../deadline.ts";
 import { AppError, errorText } from "../errors.ts";
 import { parsePublicKey } from "../ssh/public_key.ts";
 import { verifySignature } from "../ssh/signature.ts";
+import { within } from "../within.ts";
 import {
   decodeIdentities,
   decodeReplyLength,
@@ -130,7 +130,7 @@ async function sign(
 async function exchange(options: AgentCaKeyOptions, request: Uint8Array): Promise<Uint8Array> {
   const connection = await dial(options);
   try {
-    return await withDeadline(
+    return await within(
       { clock: options.clock, ms: OPERATION_MS, signal: options.signal, late: () => timedOut("answer") },
       async () => {
         await writeAll(connection, request);
@@ -147,15 +147,11 @@ async function exchange(options: AgentCaKeyOptions, request: Uint8Array): Promis
 }
 
 async function dial({ connect, clock, signal }: AgentCaKeyOptions): Promise<AgentConnection> {
-  const connecting = connect();
+  const late = () => timedOut("accept a connection");
+  const release = (connection: AgentConnection) => connection.close();
   try {
-    return await withDeadline(
-      { clock, ms: DIAL_MS, signal, late: () => timedOut("accept a connection") },
-      () => connecting,
-    );
+    return await within({ clock, ms: DIAL_MS, signal, late, release }, connect);
   } catch (cause) {
-    // A connection that is made after all has no user any more.
-    connecting.then((connection) => connection.close(), () => {});
     throw asUpstreamFailure(cause, signal);
   }
 }

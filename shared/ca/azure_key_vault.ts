@@ -18,10 +18,10 @@
 import { createHash } from "node:crypto";
 import type { KeyVaultKey } from "@azure/keyvault-keys";
 import type { Clock } from "../clock.ts";
-import { type Deadline, withDeadline } from "../deadline.ts";
 import { AppError } from "../errors.ts";
 import { encodeKeyBlob, keyAlgorithm } from "../ssh/key_blob.ts";
 import { verifySignature } from "../ssh/signature.ts";
+import { type Bound, within } from "../within.ts";
 import type { CaKey } from "./custody.ts";
 import type { AkvCaKeyConfig } from "./model.ts";
 import { openVault, type VaultPorts, type VaultSigner } from "./vault_client.ts";
@@ -66,10 +66,10 @@ function createCaKey(vaultKey: KeyVaultKey, signDigest: VaultSigner, clock: Cloc
   const sign = async (data: Uint8Array, signal: AbortSignal | undefined) => {
     checkTime(vaultKey, clock.now());
     const digest = createHash(vaultHash(parts)).update(data).digest();
-    const deadline = { clock, signal, ms: SIGN_MS };
+    const bound = { clock, signal, ms: SIGN_MS };
     const signature = sshSignatureOf(
       parts,
-      await callTwice(deadline, (ended) => signDigest(algorithm, digest, ended)),
+      await callTwice(bound, (ended) => signDigest(algorithm, digest, ended)),
     );
     if (verifySignature(publicKey, signature, data)) return signature;
     throw new AppError("upstream_failure", "the vault returned a signature that is not the CA's");
@@ -92,11 +92,11 @@ function createCaKey(vaultKey: KeyVaultKey, signDigest: VaultSigner, clock: Cloc
 
 /** A connection that was closed while it was idle, or a server that is being replaced, works the second time. */
 function callTwice<T>(
-  deadline: Omit<Deadline, "late">,
+  bound: Omit<Bound, "late">,
   attempt: (ended: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const late = () => new AppError("upstream_failure", "the vault did not answer in time");
-  return withDeadline({ ...deadline, late }, async (ended) => {
+  return within({ ...bound, late }, async (ended) => {
     try {
       return await attempt(ended);
     } catch (failure) {

@@ -14,6 +14,7 @@ import { dirname, resolve } from "node:path";
 import type { Clock } from "../clock.ts";
 import { AppError, errorText } from "../errors.ts";
 import { quoteText } from "../quote.ts";
+import { within } from "../within.ts";
 import { connectToAgent, loadAgentCaKey } from "./agent.ts";
 import type { CaKey } from "./custody.ts";
 import { type CaKeyConfig, type CaKeyRing, type CaKeySettings, planCaKeys } from "./model.ts";
@@ -47,9 +48,14 @@ export async function loadCaKeys(
   if (ring === undefined) {
     throw new AppError("invalid_config", `Cannot use ${what}: it names neither ca_key nor ca_keys._default`);
   }
-  const signal = AbortSignal.timeout(LOAD_MS);
-  const load = (key: CaKeyConfig) => loadCaKey(key, { ...ports, signal });
-  const [fallback, ...keys] = await Promise.all([ring.fallback, ...ring.byGroup.values()].map(load));
+  const late = () => new AppError("invalid_config", `Cannot load the CA keys within ${LOAD_MS / 1000} s`);
+  const [fallback, ...keys] = await within(
+    { clock: ports.clock, ms: LOAD_MS, late },
+    (signal) =>
+      Promise.all(
+        [ring.fallback, ...ring.byGroup.values()].map((key) => loadCaKey(key, { ...ports, signal })),
+      ),
+  );
   if (fallback === undefined) throw new TypeError("no fallback key");
   const byGroup = new Map([...ring.byGroup.keys()].flatMap((group, index) => {
     const key = keys[index];

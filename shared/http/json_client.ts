@@ -4,17 +4,20 @@
  * ```ts ignore
  * import { JsonClient } from "@gateway/shared/http/json_client";
  *
- * using client = new JsonClient({ what: "the signer", baseUrl: "https://127.0.0.1:9443", cert, key, ca });
+ * const tls = { cert, key, ca };
+ * using client = new JsonClient({ what: "the signer", baseUrl: "https://127.0.0.1:9443", ...tls, clock });
  * const { status, body } = await client.request({ method: "GET", path: "/v1/hosts" });
  * ```
  *
  * @module
  */
 import { Buffer } from "node:buffer";
+import type { Clock } from "../clock.ts";
 import { AppError } from "../errors.ts";
 import { parseJson, stringifyJson } from "../json.ts";
+import { within } from "../within.ts";
 import { type Answer, AnswerTooLarge } from "./answer_parser.ts";
-import { ClientConnections, type Exchange } from "./client_connections.ts";
+import { ClientConnections } from "./client_connections.ts";
 import { checkTlsIdentity } from "./tls_identity.ts";
 
 /** What {@linkcode JsonClient} needs. */
@@ -29,6 +32,7 @@ export interface JsonClientOptions {
   readonly key: string;
   /** The CAs to trust, and no others, PEM. */
   readonly ca: string;
+  readonly clock: Clock;
   /** For a whole exchange, in milliseconds; default 10,000. */
   readonly timeoutMs?: number;
   /** The largest answer, in bytes; default 1 MiB. */
@@ -78,6 +82,7 @@ export class JsonClient implements Disposable {
   readonly #authority: string;
   readonly #timeoutMs: number;
   readonly #maxBytes: number;
+  readonly #clock: Clock;
   readonly #connections: ClientConnections;
 
   /** @throws {AppError} `invalid_config` when the URL is not `https:`, or certificate, key or CA cannot be used */
@@ -94,6 +99,7 @@ export class JsonClient implements Disposable {
     this.#prefix = url.pathname.replace(/\/+$/, "");
     this.#authority = url.host;
     this.#timeoutMs = options.timeoutMs ?? 10_000;
+    this.#clock = options.clock;
     this.#maxBytes = options.maxResponseBytes ?? 1 << 20;
     this.#connections = new ClientConnections({
       host: url.hostname.replace(/^\[|\]$/g, ""),
@@ -114,28 +120,22 @@ export class JsonClient implements Disposable {
    * answer in time, or one that is too large or not the JSON that it claims to be
    */
   async request(request: JsonClientRequest): Promise<JsonClientResponse> {
-    const { signal, timeoutMs = this.#timeoutMs } = request;
-    const canceled = () => new AppError("canceled", `Contacting ${this.#what} was canceled`);
-    if (signal?.aborted) throw canceled();
-    let exchange: Exchange | undefined;
-    const cancel = () => exchange?.end(canceled());
-    const timer = setTimeout(
-      () => exchange?.end(this.#failure(`Timed out contacting ${this.#what}`)),
-      timeoutMs,
-    );
-    signal?.addEventListener("abort", cancel, { once: true });
+    const { signal, timeoutMs: ms = this.#timeoutMs } = request;
+    const late = () => this.#failure(`Timed out contacting ${this.#what}`);
+    const aborted = () => new AppError("canceled", `Contacting ${this.#what} was canceled`);
     try {
-      exchange = this.#connections.send(this.#encode(request));
-      return this.#decode(await exchange.answer);
+      const answer = await within({ clock: this.#clock, ms, signal, late, aborted }, (ended) => {
+        const exchange = this.#connections.send(this.#encode(request));
+        ended.addEventListener("abort", () => exchange.end(ended.reason), { once: true });
+        return exchange.answer;
+      });
+      return this.#decode(answer);
     } catch (cause) {
       if (cause instanceof AppError) throw cause;
       if (cause instanceof AnswerTooLarge) {
         throw this.#failure(`The answer of ${this.#what} is larger than ${this.#maxBytes} bytes`, cause);
       }
       throw this.#failure(`Failed contacting ${this.#what}`, cause);
-    } finally {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", cancel);
     }
   }
 

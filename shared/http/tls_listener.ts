@@ -5,11 +5,13 @@
  */
 import { createServer, type Server } from "node:https";
 import type { Socket } from "node:net";
+import { systemClock } from "../clock.ts";
 import { AppError } from "../errors.ts";
 import { Connections } from "./connections.ts";
 import { type ExchangeOptions, Exchanges, type Peers } from "./exchange.ts";
 import { type ListenAddress, parseListenAddress } from "./listen_address.ts";
 import { checkTlsIdentity } from "./tls_identity.ts";
+import { within } from "../within.ts";
 
 /** What every HTTPS listener needs. */
 export interface TlsServerOptions<Peer> extends ExchangeOptions<Peer> {
@@ -124,13 +126,9 @@ function listen(server: Server, { hostname, port }: ListenAddress, shown: string
   });
 }
 
-function closeServer(server: Server, connections: Connections, drainMs: number): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(() => connections.closeAll(), drainMs);
-    server.close(() => {
-      clearTimeout(timer);
-      resolve();
-    });
-    connections.closeIdle();
-  });
+async function closeServer(server: Server, connections: Connections, drainMs: number): Promise<void> {
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  connections.closeIdle();
+  await within({ clock: systemClock, ms: drainMs }, closed).catch(() => connections.closeAll());
+  await closed;
 }

@@ -6,7 +6,7 @@
 import type { Clock } from "../clock.ts";
 import { AppError } from "../errors.ts";
 import { isProviderUrl } from "./model.ts";
-import { withDeadline } from "../deadline.ts";
+import { within } from "../within.ts";
 
 /** How a provider's documents are fetched. */
 export interface ProviderPorts {
@@ -76,7 +76,7 @@ export async function fetchDocument(
 ): Promise<Readonly<Record<string, unknown>>> {
   const late = () => failure(`its ${what} did not come in time`);
   try {
-    const bytes = await withDeadline({ clock, ms: TIMEOUT_MS, late }, async (signal) => {
+    const bytes = await within({ clock, ms: TIMEOUT_MS, late }, async (signal) => {
       const headers = { accept: "application/json" };
       const response = await fetch(url, { headers, signal, redirect: "manual" });
       if (response.status === 200) return await readBounded(response, what);

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { systemClock } from "@gateway/shared/clock";
 import { stopOnDisconnect } from "@gateway/shared/policy/stop_on_disconnect";
 import { createExecLink } from "../../broker/sessions/exec_session.ts";
 import { connectRoute } from "../../broker/ssh/connect_route.ts";
@@ -18,7 +19,8 @@ async function openLink({ target, certify }: Scene) {
   const hop = { name: "target", addr: `127.0.0.1:${port}`, hostKey: hostKeyLine, user, key };
   const certificate = await certify(key.publicKeyLine);
   const { signal } = new AbortController();
-  return createExecLink(await connectRoute([{ ...hop, certificate }], { limits: DEFAULT_LIMITS, signal }));
+  const bounds = { clock: systemClock, limits: DEFAULT_LIMITS, signal };
+  return createExecLink(await connectRoute([{ ...hop, certificate }], bounds), systemClock);
 }
 
 Deno.test.each([

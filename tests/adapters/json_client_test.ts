@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { createServer, type ServerOptions } from "node:https";
 import type { RequestListener } from "node:http";
 import { createServer as createTlsServer } from "node:tls";
+import { systemClock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { JsonClient, type JsonClientOptions } from "@gateway/shared/http/json_client";
 import { broker, ca, foreignCa, issue, serverIdentity, startServer } from "./mtls_fixture.ts";
@@ -31,7 +32,7 @@ async function startUpstream(listener: RequestListener, options: ServerOptions =
 }
 
 function connect(baseUrl: string, options: Partial<JsonClientOptions> = {}): JsonClient {
-  return new JsonClient({ what: "the signer", baseUrl, ...broker, ca, ...options });
+  return new JsonClient({ clock: systemClock, what: "the signer", baseUrl, ...broker, ca, ...options });
 }
 
 const isUpstreamFailure = (message: RegExp) => (error: unknown) => {

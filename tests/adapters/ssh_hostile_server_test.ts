@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { connect } from "node:net";
 // @ts-types="../ssh_target/ssh2_server.d.ts"
 import type { Connection } from "ssh2";
+import { systemClock } from "@gateway/shared/clock";
 import { connectRoute } from "../../broker/ssh/connect_route.ts";
 import { createEphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
 import { DEFAULT_LIMITS } from "../../broker/ssh/limits.ts";
@@ -189,11 +190,12 @@ Deno.test("runOn() ends a command that the host starts when nobody waits for it 
       });
     });
   }, async (server) => {
+    const clock = systemClock;
     const limits = { ...DEFAULT_LIMITS, channelMs: 20, killGraceMs: 20 };
-    const connection = await connectRoute(await hopsTo(server), { limits });
+    const connection = await connectRoute(await hopsTo(server), { clock, limits });
     try {
       await assert.rejects(
-        runOnOpen(connection, { command: "true", pty: false, limits }),
+        runOnOpen(connection, { clock, command: "true", pty: false, limits }),
         failure("execution: channel open timeout (limit: 20ms)"),
       );
       begin.resolve();

@@ -1,3 +1,4 @@
+import { systemClock } from "@gateway/shared/clock";
 import { signResponse } from "@gateway/shared/wire/sign";
 import { createEphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
 import { runCommand } from "../../broker/ssh/run_command.ts";
@@ -26,6 +27,6 @@ export async function bareSsh(stage: Stage, command: string): Promise<() => Prom
     const { certificate = "" } = signResponse.parse(answer.body);
     const addr = `127.0.0.1:${target.port}`;
     const hop = { name: HOST, addr, hostKey: target.hostKeyLine, user: target.user, certificate, key };
-    return await timed(() => runCommand({ hops: [hop], command, pty: false }));
+    return await timed(() => runCommand({ clock: systemClock, hops: [hop], command, pty: false }));
   };
 }

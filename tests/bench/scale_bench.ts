@@ -1,3 +1,4 @@
+import { systemClock } from "@gateway/shared/clock";
 import { compilePolicy } from "@gateway/shared/policy/compile";
 import { decideSsh, mayUseHost } from "@gateway/shared/policy/ssh";
 import { sampleIntent } from "../../shared/testing/sample_policy.ts";
@@ -167,6 +168,7 @@ function slowdown(what: string, unit: string, large: number, small: number): Row
 async function benchList(stage: Stage): Promise<Row> {
   const { port, cert, key, ca } = await signLoad(stage);
   using client = new JsonClient({
+    clock: systemClock,
     baseUrl: `https://127.0.0.1:${port}`,
     cert,
     key,

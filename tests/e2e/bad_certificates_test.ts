@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { systemClock } from "@gateway/shared/clock";
 import { JsonClient } from "@gateway/shared/http/json_client";
 import { createCertificateAuthority, issueLeaf, type LeafOptions } from "../../ctl/init/x509.ts";
 import { HOST, type Stage } from "../stage/stage.ts";
@@ -64,6 +65,7 @@ Deno.test("signer and broker answer 401 to whoever does not prove one name", asy
         for (const { name, leaf, by = authority, status } of rows) {
           const { certPem: cert, keyPem: key } = await issueLeaf(by, leaf);
           const caller = new JsonClient({
+            clock: systemClock,
             what: service,
             baseUrl: `https://${listen}`,
             cert,

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { systemClock } from "@gateway/shared/clock";
 import { JsonClient } from "@gateway/shared/http/json_client";
 import { Client, type ElicitResult } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
@@ -142,6 +143,7 @@ Deno.test("broker serve-http waits for the control plane's human as long as its 
   await using _broker = await ServiceProcess.start(await scene.command("serve-http"));
   const { certPem, keyPem } = await issueLeaf(scene.pki, { subject: "CN=agent-1", usage: "client" });
   using client = new JsonClient({
+    clock: systemClock,
     baseUrl: `https://${scene.listen}`,
     cert: certPem,
     key: keyPem,

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { systemClock } from "@gateway/shared/clock";
 import { JsonClient } from "@gateway/shared/http/json_client";
 import { issueLeaf } from "../../ctl/init/x509.ts";
 import { poll } from "../stage/poll.ts";
@@ -9,6 +10,7 @@ import { SERIAL } from "./fake_signer.ts";
 async function agent(scene: BrokerScene, subject = "CN=agent-1"): Promise<JsonClient> {
   const { certPem, keyPem } = await issueLeaf(scene.pki, { subject, usage: "client" });
   return new JsonClient({
+    clock: systemClock,
     baseUrl: `https://${scene.listen}`,
     cert: certPem,
     key: keyPem,

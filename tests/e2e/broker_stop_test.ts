@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { systemClock } from "@gateway/shared/clock";
 import { JsonClient } from "@gateway/shared/http/json_client";
 import { issueLeaf } from "../../ctl/init/x509.ts";
 import { readPid, until } from "../ssh_target/poll.ts";
@@ -55,6 +56,7 @@ Deno.test({
       await using broker = await ServiceProcess.start(await scene.command("serve-http"));
       const { certPem, keyPem } = await issueLeaf(scene.pki, { subject: "CN=agent-1", usage: "client" });
       using client = new JsonClient({
+        clock: systemClock,
         baseUrl: `https://${scene.listen}`,
         cert: certPem,
         key: keyPem,

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { systemClock } from "@gateway/shared/clock";
 import { JsonClient } from "@gateway/shared/http/json_client";
 import { issueLeaf } from "../../ctl/init/x509.ts";
 import { PRINCIPAL } from "../ssh_target/certificates.ts";
@@ -64,7 +65,14 @@ Deno.test("a broker in local mode serves agents with certificates over HTTPS", a
     usage: "client",
   });
   const baseUrl = `https://${scene.listen}`;
-  using client = new JsonClient({ baseUrl, cert, key, ca: scene.pki.certPem, timeoutMs: 30_000 });
+  using client = new JsonClient({
+    clock: systemClock,
+    baseUrl,
+    cert,
+    key,
+    ca: scene.pki.certPem,
+    timeoutMs: 30_000,
+  });
   const run = (body: object) => client.request({ method: "POST", path: "/v1/ssh_run", body });
   const { status, body } = await run({ host: "web01", command: "echo out; exit 4" });
   assert.equal(status, 200);

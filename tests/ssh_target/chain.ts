@@ -1,3 +1,4 @@
+import { systemClock } from "@gateway/shared/clock";
 import { DEFAULT_LIMITS, type SshLimits } from "../../broker/ssh/limits.ts";
 import type { HopLogin, HopLogins } from "../../broker/ssh/connect_route.ts";
 import { createEphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
@@ -68,6 +69,7 @@ async function run(
     return change({ name: `hop${index}`, addr, hostKey: hostKeyLine, user, certificate, key }, index);
   }));
   return await runCommand({
+    clock: systemClock,
     hops: atLeastOne(hops),
     command,
     pty,

@@ -1,5 +1,6 @@
 // @ts-types="./ssh2_server.d.ts"
 import ssh2, { type Connection, type ServerChannel } from "ssh2";
+import { systemClock } from "@gateway/shared/clock";
 import type { HopLogins } from "../../broker/ssh/connect_route.ts";
 import { createEphemeralKey, type EphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
 import { DEFAULT_LIMITS, type SshLimits } from "../../broker/ssh/limits.ts";
@@ -21,6 +22,7 @@ export interface HostileRequest {
 export async function runOn(request: HostileRequest): Promise<CommandResult> {
   const { limits, signal } = request;
   return await runCommand({
+    clock: systemClock,
     hops: await hopsTo(request),
     command: "true",
     pty: false,

@@ -2,6 +2,7 @@
  * Runs one command with no permission but to connect to the host: writes a public key to stdout, reads a line
  * with the host and the certificate from stdin, and writes what the command printed.
  */
+import { systemClock } from "@gateway/shared/clock";
 import { createEphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
 import { runCommand } from "../../broker/ssh/run_command.ts";
 
@@ -10,7 +11,7 @@ const encoder = new TextEncoder();
 await Deno.stdout.write(encoder.encode(`${key.publicKeyLine}\n`));
 for await (const line of Deno.stdin.readable.pipeThrough(new TextDecoderStream())) {
   const hop = { ...JSON.parse(line), key };
-  const { stdout } = await runCommand({ hops: [hop], command: "echo alone", pty: false });
+  const { stdout } = await runCommand({ clock: systemClock, hops: [hop], command: "echo alone", pty: false });
   await Deno.stdout.write(stdout);
   break;
 }

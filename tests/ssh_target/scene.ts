@@ -1,3 +1,4 @@
+import { systemClock } from "@gateway/shared/clock";
 import type { CertificateFields } from "@gateway/shared/ssh/certificate";
 import { createEphemeralKey, type EphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
 import { DEFAULT_LIMITS, type SshLimits } from "../../broker/ssh/limits.ts";
@@ -68,6 +69,7 @@ async function run(
   const { fields, limits, ca = trusted, hostKey = target.hostKeyLine, key = createEphemeralKey(), signal } =
     request;
   return await runCommand({
+    clock: systemClock,
     hops: [{
       name: "target",
       addr: `127.0.0.1:${target.port}`,

@@ -1,4 +1,5 @@
 import { applyEdits, modify } from "jsonc-parser";
+import { systemClock } from "@gateway/shared/clock";
 import { JsonClient } from "@gateway/shared/http/json_client";
 import type { SshTarget, SshTargetOptions } from "../ssh_target/ssh_target.ts";
 import { currentUser, startSshTarget } from "../ssh_target/target.ts";
@@ -172,6 +173,7 @@ export class Stage implements AsyncDisposable {
   async #client(listen: string, identity: StageIdentity): Promise<JsonClient> {
     const pair = this.init[identity];
     const client = new JsonClient({
+      clock: systemClock,
       baseUrl: `https://${listen}`,
       cert: await Deno.readTextFile(pair.cert),
       key: await Deno.readTextFile(pair.key),
