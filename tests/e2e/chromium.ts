@@ -1,4 +1,5 @@
 import { Buffer } from "node:buffer";
+import fs from "node:fs";
 import type { Browser, BrowserContext, BrowserContextOptions, BrowserType } from "playwright-core";
 import type { Identity } from "../adapters/mtls_fixture.ts";
 
@@ -76,17 +77,17 @@ export class TestBrowser implements AsyncDisposable {
   }
 }
 
-const SKIP_WSL_PROBE = "__IS_WSL_TEST__";
-
 /**
- * When it is loaded, playwright asks whether this is Linux on Windows, by a file that Deno shows to nobody without
- * all permissions; the variable of that probe's own tests has it not ask.
+ * When it is loaded, playwright asks whether this is Linux on Windows, by a file below `/proc`, which Deno shows to
+ * nobody without all permissions. It is told that there is none. The variable that would spare the question belongs
+ * to the whole process, and so to test files that run at the same time.
  */
 async function loadChromium(): Promise<BrowserType> {
-  Deno.env.set(SKIP_WSL_PROBE, "1");
+  const { existsSync } = fs;
+  fs.existsSync = (path) => !String(path).startsWith("/proc/") && existsSync(path);
   try {
     return (await import("playwright-core")).chromium;
   } finally {
-    Deno.env.delete(SKIP_WSL_PROBE);
+    fs.existsSync = existsSync;
   }
 }
