@@ -97,14 +97,6 @@ export async function failureOf(promise: Promise<unknown>): Promise<ModelError> 
   return result.reason;
 }
 
-/** Waits until something beside this test is so. */
-export async function until(condition: () => boolean): Promise<void> {
-  for (let turn = 0; turn < 2000 && !condition(); turn++) {
-    await new Promise((resolve) => setTimeout(resolve, 2));
-  }
-  assert.ok(condition(), "it did not come to that");
-}
-
 const event = (value: unknown) => `data: ${JSON.stringify(value)}\n\n`;
 /** An event of a stream with the next piece of a text. */
 export const delta = (content: string) => event({ choices: [{ index: 0, delta: { content } }] });

@@ -10,8 +10,8 @@ import {
   providersOf,
   requestOf,
   startProvider,
-  until,
 } from "./debate_models_fixture.ts";
+import { poll } from "../stage/poll.ts";
 
 /** One call of a model of provider A, with what it streamed. */
 async function callHub(
@@ -132,7 +132,7 @@ Deno.test("an endless text is cut, and its connection closed", async () => {
   const model = await fixture.providers.model("hub/m");
   const { text } = await model.complete(requestOf({ onDelta: () => {} }));
   assert.equal(text.length, 200_000);
-  await until(() => provider.closed.length === 1);
+  await poll(() => provider.closed.length === 1, { what: "the end of the connection" });
 });
 
 Deno.test("an endless answer that is no stream is refused", async () => {
@@ -164,7 +164,7 @@ Deno.test("a call that is cancelled closes its connection", async () => {
     model.complete(requestOf({ signal: controller.signal, onDelta: () => controller.abort() })),
   );
   assert.equal((await failed).kind, "canceled");
-  await until(() => provider.closed.length === 1);
+  await poll(() => provider.closed.length === 1, { what: "the end of the connection" });
 });
 
 Deno.test("a refused temperature is remembered by all who call the model", async () => {

@@ -32,7 +32,6 @@ Deno.test({
       await poll(async () => (await ask("up")).text.includes("} => 1"), {
         what: "a first scrape",
         intervalMs: 100,
-        timeoutMs: 30_000,
       });
       const up = await ask('up{job="self"}');
       assert.equal(up.ok, true);

@@ -23,14 +23,10 @@ Deno.test("createProgramRunner() gives both outputs and the exit code", async ()
 });
 
 Deno.test("createProgramRunner() gives a program nothing of this process's environment", async () => {
-  Deno.env.set("GATEWAY_TEST_SECRET", "hunter2");
-  try {
-    const { stdout } = await run("env", [], { env: { EXTRA: "1" } });
-    const names = stdout.trim().split("\n").map((line) => line.split("=")[0]);
-    assert.deepEqual(names.toSorted(), ["EXTRA", "LC_ALL", "PAGER", "PATH", "TERM"]);
-  } finally {
-    Deno.env.delete("GATEWAY_TEST_SECRET");
-  }
+  assert.ok(Deno.env.has("HOME"), "there is something that could be passed on");
+  const { stdout } = await run("env", [], { env: { EXTRA: "1" } });
+  const names = stdout.trim().split("\n").map((line) => line.split("=")[0]);
+  assert.deepEqual(names.toSorted(), ["EXTRA", "LC_ALL", "PAGER", "PATH", "TERM"]);
 });
 
 Deno.test("createProgramRunner() passes words as they are and closes the input", async () => {
@@ -74,11 +70,9 @@ Deno.test("createProgramRunner() ends a program with all its children when the s
 
 Deno.test("createProgramRunner() ends a child that outlives its parent and holds the output", async () => {
   const marker = `4${Math.floor(Math.random() * 1e8)}`;
-  const start = performance.now();
   const { code, stdout } = await run("sh", ["-c", `sleep ${marker} & echo gone`]);
   assert.equal(code, 0);
   assert.equal(stdout, "gone\n");
-  assert.ok(performance.now() - start < 10_000);
   await poll(async () => await countSleeps(marker) === 0, { what: "the end of the child" });
 });
 

@@ -5,7 +5,8 @@ import { createExecLink } from "../../broker/sessions/exec_session.ts";
 import { connectRoute } from "../../broker/ssh/connect_route.ts";
 import { createEphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
 import { DEFAULT_LIMITS } from "../../broker/ssh/limits.ts";
-import { readPid, until } from "../ssh_target/poll.ts";
+import { readPid } from "../ssh_target/running.ts";
+import { poll } from "../stage/poll.ts";
 import { type Scene, withTarget } from "../ssh_target/scene.ts";
 import { processesOf, sessionOf } from "../ssh_target/session_processes.ts";
 import { availableKinds } from "../ssh_target/target.ts";
@@ -43,7 +44,9 @@ Deno.test.each([
       const session = await sessionOf(await readPid(path));
       killed.abort(new Error("killed"));
       await link.close();
-      await until("nothing of the session runs", async () => (await processesOf(session)).length === 0);
+      await poll(async () => (await processesOf(session)).length === 0, {
+        what: "that nothing of the session runs",
+      });
       await assert.rejects(running);
     }),
 );

@@ -94,7 +94,7 @@ async function readResults(metrics: Metrics): Promise<Readonly<Record<string, nu
 }
 
 async function waitFor(what: string, isDone: () => boolean | Promise<boolean>): Promise<void> {
-  await poll(isDone, { what, timeoutMs: 10_000 });
+  await poll(isDone, { what });
 }
 
 /** Deadlines are real; the pauses between attempts are skipped, and kept. */
@@ -167,17 +167,15 @@ Deno.test("notifier: a receiver that hangs costs 5 seconds an attempt and no con
   await scene.notifier.close();
 });
 
-Deno.test("notifier: notify() returns at once and close() is bounded while a receiver hangs", async () => {
+Deno.test("notifier: notify() returns at once and close() waits 2 seconds at most while a receiver hangs", async () => {
   await using receiver = await startReceiver(() => {});
-  const scene = notifierFor(receiver.url, { clock: systemClock });
-  const started = performance.now();
+  const clock = new FakeClock();
+  const scene = notifierFor(receiver.url, { clock });
   for (let index = 0; index < 300; index++) scene.notifier.notify(sampleApproval({ expires_at: undefined }));
-  assert.ok(performance.now() - started < 500);
   await waitFor("four posts", () => receiver.requests.length === 4);
-  const closing = performance.now();
-  await scene.notifier.close();
-  const tookMs = performance.now() - closing;
-  assert.ok(tookMs < 4000, `close() took ${tookMs} ms`);
+  const closed = scene.notifier.close();
+  await clock.advance(2000);
+  await closed;
   assert.deepEqual(await scene.results(), { dropped: 300 });
   assert.equal(receiver.requests.length, 4);
   await waitFor("the end of all connections", async () => await receiver.connections() === 0);

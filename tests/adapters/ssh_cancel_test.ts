@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import type { SshLimits } from "../../broker/ssh/limits.ts";
-import { isRunning, readPid, until } from "../ssh_target/poll.ts";
+import { isRunning, readPid } from "../ssh_target/running.ts";
+import { poll } from "../stage/poll.ts";
 import { endProcessTree } from "../ssh_target/process_tree.ts";
 import { type SceneRequest, withTarget } from "../ssh_target/scene.ts";
 import type { SshTarget } from "../ssh_target/ssh_target.ts";
@@ -67,7 +68,7 @@ for (const forced of [false, true]) {
         assert.ok(await isRunning(pid));
         controller.abort(new Error("the client has gone"));
         await rejected;
-        await until("the remote command is gone", async () => !await isRunning(pid));
+        await poll(async () => !await isRunning(pid), { what: "that the remote command is gone" });
       }),
   );
 }
@@ -82,7 +83,7 @@ Deno.test.each(kinds.map((kind) => ({ kind })))(
         message: "execution: SSH execution timeout (limit: 300ms)",
       });
       const pid = await readPid(`${dir}/pid`);
-      await until("the remote command is gone", async () => !await isRunning(pid));
+      await poll(async () => !await isRunning(pid), { what: "that the remote command is gone" });
     }),
 );
 
@@ -96,7 +97,7 @@ Deno.test.each(kinds.map((kind) => ({ kind })))(
       const pid = await readPid(`${dir}/pid`);
       controller.abort();
       await rejected;
-      await until("the remote command is gone", async () => !await isRunning(pid));
+      await poll(async () => !await isRunning(pid), { what: "that the remote command is gone" });
     }),
 );
 

@@ -3,7 +3,8 @@ import { createEphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
 import { type ChainRequest, withChain } from "../ssh_target/chain.ts";
 import { createHostKey } from "../ssh_target/host_key.ts";
 import { readToEnd, withSshServer, withTcpServer } from "../ssh_target/hostile.ts";
-import { isRunning, readPid, until } from "../ssh_target/poll.ts";
+import { isRunning, readPid } from "../ssh_target/running.ts";
+import { poll } from "../stage/poll.ts";
 import { availableKinds } from "../ssh_target/target.ts";
 
 const kinds = availableKinds();
@@ -168,7 +169,7 @@ Deno.test.each([
       const change: ChainRequest["change"] = (login, index) =>
         index === 0 ? { ...login, addr: `127.0.0.1:${port}`, hostKey: hostKeyLine } : login;
       await assert.rejects(run("true", { change, limits, signal: controller.signal }), error);
-      await until("the bastion's connection is closed", () => closed);
+      await poll(() => closed, { what: "that the bastion's connection is closed" });
     }));
 });
 
@@ -221,7 +222,7 @@ Deno.test.each(kinds.flatMap((kind) => [0, 1].map((hop) => ({ kind, hop }))))(
       const pid = await readPid(`${dir}/pid`);
       await targets[hop]?.close();
       await rejected;
-      await until("the remote command is gone", async () => !await isRunning(pid));
+      await poll(async () => !await isRunning(pid), { what: "that the remote command is gone" });
     }),
 );
 
@@ -238,6 +239,6 @@ Deno.test.each(kinds.map((kind) => ({ kind })))(
       const pid = await readPid(`${dir}/pid`);
       controller.abort();
       await rejected;
-      await until("the remote command is gone", async () => !await isRunning(pid));
+      await poll(async () => !await isRunning(pid), { what: "that the remote command is gone" });
     }),
 );

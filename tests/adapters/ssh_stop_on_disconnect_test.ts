@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { stopOnDisconnect } from "@gateway/shared/policy/stop_on_disconnect";
 import { DEFAULT_LIMITS } from "../../broker/ssh/limits.ts";
-import { isRunning, readPid, until } from "../ssh_target/poll.ts";
+import { isRunning, readPid } from "../ssh_target/running.ts";
+import { poll } from "../stage/poll.ts";
 import { type Scene, type SceneRequest, withTarget } from "../ssh_target/scene.ts";
 import { processesOf, sessionOf } from "../ssh_target/session_processes.ts";
 import { availableKinds } from "../ssh_target/target.ts";
@@ -27,7 +28,9 @@ async function startEndless({ run, dir }: Scene, command: string, request: Scene
 }
 
 async function nothingRuns(session: number): Promise<void> {
-  await until("nothing of the session runs", async () => (await processesOf(session)).length === 0);
+  await poll(async () => (await processesOf(session)).length === 0, {
+    what: "that nothing of the session runs",
+  });
 }
 
 const ENDLESS = [
@@ -131,7 +134,7 @@ Deno.test({
       assert.equal((await run(command, stopping(command))).exitCode, 0);
       const pid = await readPid(`${dir}/pid`);
       const session = await sessionOf(pid);
-      await until("the watcher is gone", async () => (await processesOf(session)).length === 1);
+      await poll(async () => (await processesOf(session)).length === 1, { what: "that the watcher is gone" });
       await new Deno.Command("kill", { args: ["-KILL", String(pid)] }).output();
       await nothingRuns(session);
     }),
@@ -162,5 +165,5 @@ Deno.test("runCommand() sends signals where the end of its stdin does not end a 
     const pid = await readPid(`${dir}/pid`);
     controller.abort();
     await assert.rejects(running, { message: "execution: canceled" });
-    await until("the remote command is gone", async () => !await isRunning(pid));
+    await poll(async () => !await isRunning(pid), { what: "that the remote command is gone" });
   }));

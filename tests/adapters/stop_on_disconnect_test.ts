@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { STOP_GRACE_SECONDS, stopOnDisconnect } from "@gateway/shared/policy/stop_on_disconnect";
-import { readPid, until } from "../ssh_target/poll.ts";
+import { readPid } from "../ssh_target/running.ts";
+import { poll } from "../stage/poll.ts";
 import { processesOf } from "../ssh_target/session_processes.ts";
 
 interface Shell {
@@ -85,7 +86,9 @@ function start(shell: Shell, command: string): Session {
 }
 
 async function nothingRuns(session: number): Promise<void> {
-  await until("nothing of the session runs", async () => (await processesOf(session)).length === 0);
+  await poll(async () => (await processesOf(session)).length === 0, {
+    what: "that nothing of the session runs",
+  });
 }
 
 Deno.test.each(SHELLS)(

@@ -108,7 +108,7 @@ async function ask({ agent, approver }: Scene, command: string, signal: AbortSig
       record.status === "pending" && record.command === command
     );
     return asked !== undefined;
-  }, { what: "the request to wait for approval", signal, timeoutMs: 5_000 });
+  }, { what: "the request to wait for approval", signal });
   if (asked === undefined) throw new Error("no request waits for approval");
   return { asked, answer };
 }

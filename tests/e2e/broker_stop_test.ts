@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { systemClock } from "@gateway/shared/clock";
 import { JsonClient } from "@gateway/shared/http/json_client";
 import { issueLeaf } from "../../ctl/init/x509.ts";
-import { readPid, until } from "../ssh_target/poll.ts";
+import { readPid } from "../ssh_target/running.ts";
+import { poll } from "../stage/poll.ts";
 import { processesOf, sessionOf } from "../ssh_target/session_processes.ts";
 import { findSshd } from "../ssh_target/openssh.ts";
 import { ServiceProcess } from "../stage/service_process.ts";
@@ -25,7 +26,7 @@ async function leavesNothing(
   const session = readPid(path).then(sessionOf);
   await test(scene, silent(path), session);
   const id = await session;
-  await until("nothing of the command runs", async () => (await processesOf(id)).length === 0, 10_000);
+  await poll(async () => (await processesOf(id)).length === 0, { what: "that nothing of the command runs" });
 }
 
 function start(mcp: McpProcess, command: string): Promise<number> {

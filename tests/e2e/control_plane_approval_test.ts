@@ -3,6 +3,7 @@ import { createHmac } from "node:crypto";
 import { fill, makeRoom, mayNotMount as ignore, TinyDisk } from "../adapters/tiny_disk.ts";
 import { freePort } from "../stage/free_port.ts";
 import { poll } from "../stage/poll.ts";
+import { controlPlaneCommand } from "../stage/service_command.ts";
 import type { ServiceProcess } from "../stage/service_process.ts";
 import { type ControlPlaneScene, GATED, startAsSigner, withControlPlane } from "./control_plane_scene.ts";
 
@@ -188,32 +189,29 @@ Deno.test("a webhook is told what waits, signed with the secret that the environ
     return new Response();
   });
   assert.equal(receiver.addr.port, port);
-  Deno.env.set("CONTROL_PLANE_TEST_SECRET", `whsec_${secret.toBase64()}`);
   const approval = {
     notifier: "webhook",
     webhook_url: `http://127.0.0.1:${port}/hook`,
     webhook_secret_env: "CONTROL_PLANE_TEST_SECRET",
     callers: ["approver-local"],
   };
-  try {
-    await withControlPlane(
-      { controlPlaneConfig: [{ path: ["approval"], value: approval }] },
-      async (scene) => {
-        await scene.stage.startSigner();
-        const controlPlane = await scene.stage.startControlPlane();
-        const id = await scene.park();
-        const { headers, body } = await received.promise;
-        assert.equal((JSON.parse(body) as { id: string }).id, id);
-        assert.equal(headers.get("webhook-id"), id);
-        const signed = `${id}.${headers.get("webhook-timestamp")}.${body}`;
-        const signature = createHmac("sha256", secret).update(signed).digest("base64");
-        assert.equal(headers.get("webhook-signature"), `v1,${signature}`);
-        assert.doesNotMatch(controlPlane.log, /whsec_/);
-      },
-    );
-  } finally {
-    Deno.env.delete("CONTROL_PLANE_TEST_SECRET");
-  }
+  await withControlPlane(
+    { controlPlaneConfig: [{ path: ["approval"], value: approval }] },
+    async (scene) => {
+      await scene.stage.startSigner();
+      const command = await controlPlaneCommand(scene.stage.init.control_plane_config);
+      const env = { CONTROL_PLANE_TEST_SECRET: `whsec_${secret.toBase64()}` };
+      const controlPlane = await scene.stage.start({ ...command, env });
+      const id = await scene.park();
+      const { headers, body } = await received.promise;
+      assert.equal((JSON.parse(body) as { id: string }).id, id);
+      assert.equal(headers.get("webhook-id"), id);
+      const signed = `${id}.${headers.get("webhook-timestamp")}.${body}`;
+      const signature = createHmac("sha256", secret).update(signed).digest("base64");
+      assert.equal(headers.get("webhook-signature"), `v1,${signature}`);
+      assert.doesNotMatch(controlPlane.log, /whsec_/);
+    },
+  );
 });
 
 Deno.test(

@@ -37,7 +37,7 @@ Deno.test.each([{ mode: "exec" }, { mode: "shell" }] as const)(
         const start = performance.now();
         assert.equal((await client.call("ssh_session_close", { session_id: id })).text, "closed");
         assert.match((await running).text, /has ended$/);
-        assert.ok(performance.now() - start < 8_000, `${performance.now() - start} ms`);
+        assert.ok(performance.now() - start < 60_000, `${performance.now() - start} ms`);
       } finally {
         Deno.kill(sshd, "SIGKILL");
       }

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { isRunning, readPid } from "../ssh_target/poll.ts";
+import { isRunning, readPid } from "../ssh_target/running.ts";
 import { poll } from "../stage/poll.ts";
 import { HOST } from "../stage/stage.ts";
 import { ENDLESS, type SessionScene, withSessions } from "./session_scene.ts";
@@ -30,10 +30,8 @@ for (const mode of ["exec", "shell"]) {
         const file = `${stage.init.folder}/pid`;
         const running = client.exec(id, `sh -c 'echo $$ > ${file}; ${ENDLESS}'`);
         const pid = await readPid(file);
-        const frozenAt = performance.now();
         await freeze(scene, kind, value({ id, serial }));
         const killed = await running;
-        assert.ok(performance.now() - frozenAt < 5_000);
         assert.deepEqual([killed.isError, killed.text], [true, `session "${id}" has ended`]);
         await poll(async () => !await isRunning(pid), { what: "the remote command to end" });
         await poll(async () => (await records()).some(({ outcome }) => outcome === "session_killed"), {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { isRunning, readPid } from "../ssh_target/poll.ts";
+import { isRunning, readPid } from "../ssh_target/running.ts";
 import { availableKinds } from "../ssh_target/target.ts";
 import { poll } from "../stage/poll.ts";
 import { HOST, type Stage } from "../stage/stage.ts";

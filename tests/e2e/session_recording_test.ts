@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { fill, makeRoom, mayNotMount as ignore, TinyDisk } from "../adapters/tiny_disk.ts";
-import { readPid } from "../ssh_target/poll.ts";
+import { readPid } from "../ssh_target/running.ts";
 import { HOST } from "../stage/stage.ts";
 import { ALLOW_PTY, type SessionScene, withSessions } from "./session_scene.ts";
 

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { readPid, until } from "../ssh_target/poll.ts";
+import { readPid } from "../ssh_target/running.ts";
+import { poll } from "../stage/poll.ts";
 import { processesOf, sessionOf } from "../ssh_target/session_processes.ts";
 import { mayNotSudo as ignore, SUDO_ACCOUNTS } from "../ssh_target/sudo_host.ts";
 import { SUDO_HOST, type SudoScene, withSudoHost } from "./sudo_scene.ts";
@@ -181,7 +182,7 @@ Deno.test.each([{ sudo_user: "root" }, { sudo_user: any.name }])(
       const call = await mcp.start("tools/call", { name: "ssh_execute", arguments: args });
       const session = await sessionOf(await readPid(file));
       await mcp.notify("notifications/cancelled", { requestId: call });
-      await until("nothing of it runs", async () => (await processesOf(session)).length === 0, 10_000);
+      await poll(async () => (await processesOf(session)).length === 0, { what: "that nothing of it runs" });
       const next = await client.call("ssh_execute", { ...args, command: "id -un" });
       assert.equal(next.structured["stdout"], `${sudo_user}\n`);
     }),
@@ -198,6 +199,6 @@ Deno.test.each([{ sudo_user: "root" }, { sudo_user: any.name }])(
       const session = await sessionOf(await readPid(file));
       assert.equal((await client.call("ssh_session_close", { session_id: id })).text, "closed");
       assert.equal((await running).text, `session "${id}" has ended`);
-      await until("nothing of it runs", async () => (await processesOf(session)).length === 0, 10_000);
+      await poll(async () => (await processesOf(session)).length === 0, { what: "that nothing of it runs" });
     }),
 );

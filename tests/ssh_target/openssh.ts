@@ -9,7 +9,7 @@ const PRIVILEGE_SEPARATION_DIR = "/run/sshd";
 const READY = /^Server listening on /m;
 /** Another process can take the port between our look for a free one and sshd's start. */
 const ATTEMPTS = 3;
-const START_MS = 10_000;
+const START_MS = 60_000;
 const POLL_MS = 10;
 /** OpenSSH from 9.8 on shuts out an address with failed logins, and tests fail on purpose. */
 const NO_PENALTIES = "PerSourcePenalties no";

@@ -1,31 +1,14 @@
-const INTERVAL_MS = 10;
-
-/**
- * Waits until something outside of this process is so.
- *
- * @throws {Error} when it is not so in time
- */
-export async function until(
-  what: string,
-  condition: () => boolean | Promise<boolean>,
-  boundMs = 5_000,
-): Promise<void> {
-  for (let waited = 0; waited < boundMs; waited += INTERVAL_MS) {
-    if (await condition()) return;
-    await new Promise((resolve) => setTimeout(resolve, INTERVAL_MS));
-  }
-  throw new Error(`Not so after ${boundMs} ms: ${what}`);
-}
+import { poll } from "../stage/poll.ts";
 
 /** The process number that a command has written to a file, once it is there. */
 export async function readPid(path: string): Promise<number> {
   let pid = 0;
-  await until(`${path} has a process number`, async () => {
+  await poll(async () => {
     const text = await Deno.readTextFile(path).catch(() => "");
     if (!text.endsWith("\n")) return false;
     pid = Number(text);
     return true;
-  });
+  }, { what: `a process number in ${path}` });
   return pid;
 }
 
