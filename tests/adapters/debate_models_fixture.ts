@@ -1,27 +1,25 @@
-import type { Clock } from "@gateway/shared/clock";
+import { type Clock, systemClock } from "@gateway/shared/clock";
 import assert from "node:assert/strict";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { loadSettings } from "../../debate/config.ts";
 import { ModelError, type ModelRequest } from "../../debate/models/model.ts";
 import { Providers } from "../../debate/models/providers.ts";
 
-/** Time passes a hundred times as fast: pauses and bounds are real, and short. */
-const fastClock: Clock = {
-  now: () => Date.now() * 100,
-  sleep: (ms, signal) =>
-    new Promise((resolve, reject) => {
-      if (signal?.aborted) return reject(signal.reason);
-      const stop = () => {
-        clearTimeout(timer);
-        reject(signal?.reason);
-      };
-      const timer = setTimeout(() => {
-        signal?.removeEventListener("abort", stop);
-        resolve();
-      }, ms / 100);
-      signal?.addEventListener("abort", stop, { once: true });
-    }),
-};
+/** Pauses before another attempt are shorter; bounds on an exchange that nobody answers are at least as long. */
+const BOUND_MS = 5000;
+
+/** Pauses are over at once, and move the time along. Bounds are real, so that a busy machine does not reach them. */
+function impatientClock(): Clock {
+  let skippedMs = 0;
+  return {
+    now: () => systemClock.now() + skippedMs,
+    async sleep(ms, signal) {
+      if (ms >= BOUND_MS) return await systemClock.sleep(Math.max(ms, 60_000), signal);
+      await systemClock.sleep(ms / 100, signal);
+      skippedMs += ms;
+    },
+  };
+}
 
 /** What a provider was asked. */
 interface Call {
@@ -68,7 +66,7 @@ export function providersOf(env: Record<string, string>, home = "/nonexistent") 
   let ids = 0;
   const providers = new Providers(loadSettings({ env: { HOME: home, ...env }, workingFolder: "/" }), {
     fetch: (input, init) => fetch(input, { ...init, client }),
-    clock: fastClock,
+    clock: impatientClock(),
     random: () => 0,
     newId: () => `id-${++ids}`,
     warn: (message) => warnings.push(message),

@@ -22,7 +22,7 @@ const assist: Listener = (call, response, count) => {
         device_code: "secret-code",
         user_code: "ABCD-1234",
         verification_uri: "https://login.test/device",
-        interval: 5,
+        interval: 2,
         expires_in: 900,
       });
     case "/device/token":

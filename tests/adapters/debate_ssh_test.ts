@@ -112,7 +112,7 @@ Deno.test({
       const { ok, text } = await call("run_ssh_command", {
         host: "127.0.0.1",
         port,
-        command: "vmstat 1000 10",
+        command: "vmstat 10 10",
         timeout: 1,
       });
       assert.equal(ok, false);

@@ -1,11 +1,17 @@
 import assert from "node:assert/strict";
 import { createServer, type ServerOptions } from "node:https";
 import type { RequestListener } from "node:http";
-import { createServer as createTlsServer } from "node:tls";
+import { createServer as createTlsServer, type TLSSocket } from "node:tls";
 import { systemClock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { JsonClient, type JsonClientOptions } from "@gateway/shared/http/json_client";
+import { poll } from "../stage/poll.ts";
 import { broker, ca, foreignCa, issue, serverIdentity, startServer } from "./mtls_fixture.ts";
+
+/** Only what hangs takes so long, however busy the machine is. */
+const HANGS_MS = 60_000;
+/** For what is to hang. */
+const SHORT_MS = 500;
 
 interface Upstream extends AsyncDisposable {
   readonly url: string;
@@ -32,7 +38,8 @@ async function startUpstream(listener: RequestListener, options: ServerOptions =
 }
 
 function connect(baseUrl: string, options: Partial<JsonClientOptions> = {}): JsonClient {
-  return new JsonClient({ clock: systemClock, what: "the signer", baseUrl, ...broker, ca, ...options });
+  const defaults = { clock: systemClock, what: "the signer", timeoutMs: HANGS_MS };
+  return new JsonClient({ ...defaults, baseUrl, ...broker, ca, ...options });
 }
 
 const isUpstreamFailure = (message: RegExp) => (error: unknown) => {
@@ -115,24 +122,36 @@ Deno.test.each<{
     held.resolve();
     if (end === "close") response.destroy();
   });
-  using client = connect(upstream.url, { maxConnections: 1, timeoutMs: 500 });
+  using client = connect(upstream.url, { maxConnections: 1 });
   const before = client.request({ method: "GET", path: "/" });
   if (!queued) await before;
   const leaving = new AbortController();
-  const asking = client.request({ method, path: "/held", signal: leaving.signal });
-  await held.promise;
+  const asking = client.request({
+    method,
+    path: "/held",
+    signal: leaving.signal,
+    timeoutMs: end === "time out" ? SHORT_MS : HANGS_MS,
+  });
+  // The time can be over before the request is out, on a machine that is busy enough.
+  await (end === "time out" ? asking.catch(() => {}) : held.promise);
   if (end === "cancel") leaving.abort();
   await assert.rejects(asking, AppError);
   // Another exchange, after whatever would have been sent again.
   await before;
   await client.request({ method: "GET", path: "/" });
-  assert.equal(received, 1);
+  assert.ok(received === 1 || (end === "time out" && received === 0), `received ${received} times`);
 });
 
 Deno.test("JsonClient opens no more connections than it may, and each request is answered", async () => {
-  await using upstream = await startUpstream((request, response) =>
-    void setTimeout(() => response.end(request.url), 5)
-  );
+  const waiting: (() => void)[] = [];
+  let answered = 0;
+  await using upstream = await startUpstream((request, response) => {
+    waiting.push(() => response.end(request.url));
+    // By twos, and the last alone: each answer waits until another request has come by another connection.
+    if (waiting.length < 2 && answered < 8) return;
+    answered += waiting.length;
+    for (const answer of waiting.splice(0)) answer();
+  });
   using client = connect(upstream.url, { maxConnections: 2 });
   const paths = Array.from({ length: 9 }, (_, index) => `/${index}`);
   const answers = await Promise.all(paths.map((path) => client.request({ method: "GET", path })));
@@ -151,14 +170,11 @@ Deno.test("JsonClient connects anew after a connection that the server closes", 
 
 Deno.test("JsonClient takes no answer that came before its question", async () => {
   const answer = (text: string) => `HTTP/1.1 200 OK\r\ncontent-length: ${text.length}\r\n\r\n${text}`;
-  let connections = 0;
+  const sockets: TLSSocket[] = [];
   const server = createTlsServer(serverIdentity, (socket) => {
-    connections += 1;
+    sockets.push(socket);
     socket.on("error", () => {});
-    socket.once("data", () => {
-      socket.write(answer("first"));
-      setTimeout(() => socket.write(answer("forged")), 10);
-    });
+    socket.once("data", () => socket.write(answer("first")));
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const address = server.address();
@@ -167,9 +183,10 @@ Deno.test("JsonClient takes no answer that came before its question", async () =
     using client = connect(`https://127.0.0.1:${address.port}`);
     const ask = async () => (await client.request({ method: "GET", path: "/" })).text;
     assert.equal(await ask(), "first");
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    sockets[0]?.write(answer("forged"));
+    await poll(() => sockets[0]?.closed === true, { what: "the client to give that connection up" });
     assert.equal(await ask(), "first");
-    assert.equal(connections, 2);
+    assert.equal(sockets.length, 2);
   } finally {
     server.close();
   }
@@ -235,7 +252,12 @@ Deno.test("JsonClient gives error statuses as answers, with problem bodies parse
   assert.equal(body !== null && typeof body === "object" && "code" in body && body.code, "frozen");
 });
 
-Deno.test.each<{ readonly name: string; readonly listener: RequestListener; readonly message: RegExp }>([
+Deno.test.each<{
+  readonly name: string;
+  readonly listener: RequestListener;
+  readonly message: RegExp;
+  readonly timeoutMs?: number;
+}>([
   {
     name: "an answer larger than allowed",
     listener: (_request, response) => response.end("x".repeat(2000)),
@@ -276,15 +298,17 @@ Deno.test.each<{ readonly name: string; readonly listener: RequestListener; read
     name: "an answer that never comes",
     listener: () => {},
     message: /^Timed out contacting the signer$/,
+    timeoutMs: SHORT_MS,
   },
   {
     name: "a body that never ends",
     listener: (_request, response) => void response.writeHead(200).write("x"),
     message: /^Timed out contacting the signer$/,
+    timeoutMs: SHORT_MS,
   },
-])("JsonClient fails on $name", async ({ listener, message }) => {
+])("JsonClient fails on $name", async ({ listener, message, timeoutMs = HANGS_MS }) => {
   await using upstream = await startUpstream(listener);
-  using client = connect(upstream.url, { maxResponseBytes: 1000, timeoutMs: 500 });
+  using client = connect(upstream.url, { maxResponseBytes: 1000, timeoutMs });
   await assert.rejects(client.request({ method: "GET", path: "/" }), isUpstreamFailure(message));
 });
 
@@ -356,7 +380,7 @@ Deno.test("JsonClient fails when nobody listens, and when nobody speaks TLS", as
     isUpstreamFailure(/^Failed contacting/),
   );
   using silent = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  using mute = connect(`https://127.0.0.1:${silent.addr.port}`, { timeoutMs: 300 });
+  using mute = connect(`https://127.0.0.1:${silent.addr.port}`, { timeoutMs: SHORT_MS });
   await assert.rejects(
     mute.request({ method: "GET", path: "/" }),
     isUpstreamFailure(/^Timed out contacting/),

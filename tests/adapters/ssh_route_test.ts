@@ -199,13 +199,13 @@ Deno.test.each(kinds.map((kind) => ({ kind })))(
       withChain(kind, 2, async ({ run, targets }) => {
         const change: ChainRequest["change"] = (login, index) =>
           index === 1 ? { ...login, addr: `127.0.0.1:${port}` } : login;
-        const rejected = assert.rejects(
-          run("true", { change }),
-          failure("the host closed the connection in the SSH handshake"),
-        );
-        await greeted.promise;
-        await targets[0]?.close();
-        await rejected;
+        await Promise.all([
+          greeted.promise.then(() => targets[0]?.close()),
+          assert.rejects(
+            run("true", { change }),
+            failure("the host closed the connection in the SSH handshake"),
+          ),
+        ]);
       }));
   },
 );
@@ -215,13 +215,16 @@ Deno.test.each(kinds.flatMap((kind) => [0, 1].map((hop) => ({ kind, hop }))))(
   ({ kind, hop }) =>
     withChain(kind, 3, async ({ run, targets, dir }) => {
       const running = run(`echo $$ > ${dir}/pid; while :; do echo x; sleep 0.01; done`);
-      const rejected = assert.rejects(running, {
-        code: "upstream_failure",
-        message: "execution: connection lost: remote command exited without exit status or exit signal",
-      });
-      const pid = await readPid(`${dir}/pid`);
-      await targets[hop]?.close();
-      await rejected;
+      const [pid] = await Promise.all([
+        readPid(`${dir}/pid`).then(async (pid) => {
+          await targets[hop]?.close();
+          return pid;
+        }),
+        assert.rejects(running, {
+          code: "upstream_failure",
+          message: "execution: connection lost: remote command exited without exit status or exit signal",
+        }),
+      ]);
       await poll(async () => !await isRunning(pid), { what: "that the remote command is gone" });
     }),
 );
@@ -235,10 +238,10 @@ Deno.test.each(kinds.map((kind) => ({ kind })))(
         signal: controller.signal,
         limits: { killGraceMs: 200 },
       });
-      const rejected = assert.rejects(running, { code: "canceled", message: "execution: canceled" });
-      const pid = await readPid(`${dir}/pid`);
-      controller.abort();
-      await rejected;
+      const [pid] = await Promise.all([
+        readPid(`${dir}/pid`).finally(() => controller.abort()),
+        assert.rejects(running, { code: "canceled", message: "execution: canceled" }),
+      ]);
       await poll(async () => !await isRunning(pid), { what: "that the remote command is gone" });
     }),
 );
