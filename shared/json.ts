@@ -1,6 +1,7 @@
 /**
- * JSON that keeps 64-bit integers exact in both directions. Certificate serials are random 64-bit numbers,
- * which `JSON.parse` and `JSON.stringify` would corrupt.
+ * The one door for JSON. It keeps 64-bit integers exact in both directions: certificate serials are random 64-bit
+ * numbers, which `JSON.parse` and `JSON.stringify` would corrupt. And it reads what a text says whatever was read
+ * before it, which `JSON.parse` does not when a key is written with a backslash.
  *
  * ```ts
  * import assert from "node:assert/strict";
@@ -13,6 +14,7 @@
  *
  * @module
  */
+import { hasEscapedKey, parseStrictly } from "./strict_json.ts";
 
 /** What the engine has and the compiler's library does not describe yet (ECMAScript 2026, JSON source text access). */
 interface JsonSourceText {
@@ -39,6 +41,7 @@ const NEEDS_REVIVER = /\d{16}|\d[eE]\+?\d{3}/;
  */
 export function parseJson(text: string): unknown {
   const wellFormed = replaceLoneSurrogates(text);
+  if (hasEscapedKey(wellFormed)) return parseStrictly(wellFormed, toExactNumber);
   if (!NEEDS_REVIVER.test(wellFormed)) return JSON.parse(wellFormed);
   try {
     return json.parse(wellFormed, exactNumber);
@@ -47,6 +50,29 @@ export function parseJson(text: string): unknown {
     if (error instanceof RangeError) throw new SyntaxError("JSON is nested too deeply", { cause: error });
     throw error;
   }
+}
+
+/**
+ * Parses JSON as `JSON.parse` would without its defect: every number becomes a `number`, and lone surrogates stay.
+ *
+ * @throws {SyntaxError} when the text is not JSON
+ */
+export function parseStandardJson(text: string): unknown {
+  return hasEscapedKey(text) ? parseStrictly(text, Number) : JSON.parse(text);
+}
+
+/**
+ * The same JSON, safe for a library that calls `JSON.parse`: no key in it is written with a backslash.
+ *
+ * @throws {SyntaxError} when the text is not JSON, or a key can't be written otherwise
+ */
+export function withPlainKeys(text: string): string {
+  if (!hasEscapedKey(text)) return text;
+  const plain = JSON.stringify(parseStandardJson(text));
+  if (hasEscapedKey(plain)) {
+    throw new SyntaxError("JSON has a key with a quote, backslash or control character");
+  }
+  return plain;
 }
 
 /**
@@ -64,8 +90,12 @@ export function stringifyJson(value: unknown): string {
 }
 
 function exactNumber(_key: string, value: unknown, { source }: NumberSource): unknown {
-  if (typeof value !== "number" || Number.isSafeInteger(value) || source === undefined) return value;
-  if (/^-?\d+$/.test(source)) return BigInt(source);
+  return typeof value === "number" && source !== undefined ? toExactNumber(source, value) : value;
+}
+
+function toExactNumber(literal: string, value: number = Number(literal)): number | bigint {
+  if (Number.isSafeInteger(value)) return value;
+  if (/^-?\d+$/.test(literal)) return BigInt(literal);
   if (!Number.isFinite(value)) throw new SyntaxError("JSON number is out of range");
   return value;
 }

@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { parseJson, stringifyJson } from "./json.ts";
+import { parseJson, parseStandardJson, stringifyJson, withPlainKeys } from "./json.ts";
+import { writtenJson } from "./testing/written_json.ts";
+
+const { raw } = String;
 
 Deno.test.each<{ readonly text: string; readonly value: unknown }>([
   { text: "18446744073709551615", value: 18446744073709551615n },
@@ -159,6 +162,123 @@ Deno.test("parseJson() throws nothing but SyntaxError, whatever the text", () =>
       parseJson(text);
     } catch (error) {
       assert.ok(error instanceof SyntaxError, String(error));
+    }
+  }));
+});
+
+/** A text after which the engine takes an escaped key for another one. */
+interface Misread {
+  readonly name: string;
+  readonly before: string;
+  readonly key: string;
+  readonly is: string;
+  readonly blanks?: string;
+}
+
+const MISREAD: readonly Misread[] = [
+  { name: "a letter", before: raw`{"one":1,"\\":2}`, key: raw`\u0061`, is: "a" },
+  { name: "a quote", before: raw`{"two":1,"\\":2}`, key: raw`\"`, is: '"' },
+  { name: "a slash behind a letter", before: raw`{"three":1,"a\\":2}`, key: raw`a\/`, is: "a/" },
+  { name: "a longer key", before: raw`{"four":1,"a\\u006":2}`, key: raw`a\u0061bcde`, is: "aabcde" },
+  { name: "blanks behind it", before: raw`{"blank":1,"\\":2}`, key: raw`\u0061`, is: "a", blanks: " \n\t\r" },
+  { name: "another sign than Latin", before: raw`{"five":1,"\\":2}`, key: raw`\u1234`, is: "\u1234" },
+];
+
+Deno.test.each<Misread>(MISREAD)("a key means what it says after a text with a backslash: $name", (row) => {
+  const text = row.before.replace(/[^"]+":(?=2)/, () => `${row.key}"${row.blanks ?? ""}:`);
+  JSON.parse(row.before);
+  const engine = Object.keys(JSON.parse(text))[1];
+  assert.notEqual(engine, row.is, "the engine is mended: shared/strict_json.ts can go");
+  for (const parse of [parseJson, parseStandardJson]) {
+    parse(row.before);
+    assert.equal(Object.keys(parse(text) as object)[1], row.is);
+    assert.equal(Object.keys(parse(text.replace(/2(?=}$)/, "12345678901234567")) as object)[1], row.is);
+  }
+});
+
+Deno.test("what is read here changes nothing for those who ask the engine", () => {
+  for (let count = 1; count <= 12; count++) {
+    const text = (last: string) =>
+      `{${Array.from({ length: count }, (_, index) => `"${count}-${index}":1,`).join("")}"${last}":1}`;
+    parseJson(text("\\\\"));
+    parseStandardJson(text("\\\\"));
+    assert.equal(Object.keys(JSON.parse(text("\\u0061")))[count], "a", String(count));
+  }
+});
+
+Deno.test("parseStandardJson() reads what was written, whatever was read before", () => {
+  fc.assert(
+    fc.property(writtenJson, ({ text, value }) => {
+      JSON.parse(text);
+      assert.deepEqual(parseStandardJson(text), value, text);
+      assert.deepEqual(parseJson(text), mapDeep(value, asRead), text);
+    }),
+    { numRuns: 2000 },
+  );
+});
+
+Deno.test("parseStandardJson() takes what JSON.parse takes, and nothing else", () => {
+  fc.assert(
+    fc.property(writtenJson, fc.nat(), fc.constantFrom("", ...'{}[]",:\\u0-+.eE1tn /\u0001\u00a0\ufeff'), (
+      { text },
+      place,
+      inserted,
+    ) => {
+      const at = place % (text.length + 1);
+      const damaged = text.slice(0, at) + inserted + text.slice(inserted === "" ? at + 1 : at);
+      assert.equal(isTaken(parseStandardJson, damaged), isTaken(JSON.parse, damaged), damaged);
+    }),
+    { numRuns: 2000 },
+  );
+});
+
+function isTaken(parse: (text: string) => unknown, text: string): boolean {
+  try {
+    parse(text);
+    return true;
+  } catch (error) {
+    assert.ok(error instanceof SyntaxError, String(error));
+    return false;
+  }
+}
+
+Deno.test.each([
+  { name: "numbers", text: raw`{"\u0061":[12345678901234567890,-9007199254740992,1.5,-0,1E2]}` },
+  { name: "one out of range", text: raw`{"\u0061":1e400}` },
+  { name: "halves of surrogate pairs", text: raw`{"\ud800":"\udc00"}` },
+  { name: "a pair in a key", text: raw`{"\ud83d\ude00":1}` },
+])("an escaped key changes nothing else: $name", ({ text }) => {
+  const plain = text.replace(raw`\u0061`, "a");
+  assert.deepEqual(read(parseStandardJson, text), read(JSON.parse, text));
+  assert.deepEqual(read(parseJson, text), read(parseJson, plain));
+});
+
+function read(parse: (text: string) => unknown, text: string): unknown {
+  try {
+    return parse(text);
+  } catch (error) {
+    return error instanceof SyntaxError ? "SyntaxError" : error;
+  }
+}
+
+Deno.test("parseJson() survives deep nesting behind an escaped key", () => {
+  const depth = 100_000;
+  let value = (parseJson(`{"\\u0061":${"[".repeat(depth)}1e2${"]".repeat(depth)}}`) as { a: unknown }).a;
+  let levels = 0;
+  for (; Array.isArray(value); value = value[0]) levels++;
+  assert.equal(levels, depth);
+});
+
+Deno.test("withPlainKeys() says the same without escapes in keys, or nothing", () => {
+  assert.equal(withPlainKeys(raw`{ "a":"\n" }`), raw`{ "a":"\n" }`, "as it was");
+  assert.equal(withPlainKeys(raw`{ "\u0061":"\n", "b":[{"c\/":1}] }`), raw`{"a":"\n","b":[{"c/":1}]}`);
+  for (const text of [raw`{"\"":1}`, raw`{"a":{"\u005c":1}}`, raw`{"\n":1}`, raw`{"\u0061":}`]) {
+    assert.throws(() => withPlainKeys(text), SyntaxError);
+  }
+  fc.assert(fc.property(writtenJson, ({ text, value }) => {
+    const plain = read(withPlainKeys, text);
+    if (plain !== "SyntaxError") {
+      assert.equal(JSON.stringify(JSON.parse(String(plain))), JSON.stringify(value));
     }
   }));
 });

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
 import { callerFromCertificate } from "@gateway/shared/http/caller";
 import { problemResponse } from "@gateway/shared/http/problem";
+import { escapeKey } from "@gateway/shared/testing/escaped_key";
 import type { SignAnswer } from "../authority/authority.ts";
 import { BrokerFixture } from "../testing/broker_fixture.ts";
 import { SERIAL } from "../testing/fake_authority.ts";
@@ -58,6 +59,15 @@ Deno.test("POST /v1/ssh_run passes ttl, sudo, account and pty on", async () => {
     [request?.ttl_seconds, request?.sudo, request?.sudo_user, request?.pty],
     [30, true, "app", true],
   );
+});
+
+Deno.test("POST /v1/ssh_run runs as the account that the body says, whatever was read before", async () => {
+  const broker = new BrokerFixture();
+  const text = JSON.stringify({ ...body, sudo: true, sudo_user: "app" });
+  const escaped = escapeKey(text, "sudo_user");
+  assert.equal((await send(broker, "/v1/ssh_run", post(escaped.before))).status, 200);
+  assert.equal((await send(broker, "/v1/ssh_run", post(escaped.text))).status, 200);
+  assert.deepEqual(broker.authority.requests.map(({ sudo_user }) => sudo_user), [undefined, "app"]);
 });
 
 Deno.test("POST /v1/ssh_run shows the warnings of an audit-mode policy", async () => {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import type { ErrorCode } from "@gateway/shared/errors";
 import { stringifyJson } from "@gateway/shared/json";
+import { escapeKey } from "@gateway/shared/testing/escaped_key";
 import { hangUntilAborted } from "../testing/fake_runner.ts";
 import {
   CALL,
@@ -346,4 +347,19 @@ Deno.test("createMcpHttp() tells of refused tokens without a word of them", asyn
   await (await frontend.send({ token: "bad", body: LIST })).text();
   await (await frontend.send({ body: LIST })).text();
   assert.deepEqual(frontend.refusals, ["token expired"]);
+});
+
+Deno.test.each([
+  { generation: "2025-11-25", body: () => CALL_RPC },
+  { generation: "2026-07-28", body: () => statelessRpc(7, "tools/call", CALL) },
+])("createMcpHttp() calls what the body says, whatever was read before: $generation", async (row) => {
+  await using frontend = new McpHttpFixture();
+  const where = row.generation === "2025-11-25"
+    ? { session: await frontend.open("alice") }
+    : { headers: statelessHeaders("tools/call", "ssh_execute") };
+  const escaped = escapeKey(JSON.stringify(row.body()), "command");
+  for (const body of [escaped.before, escaped.text]) {
+    await (await frontend.send({ token: "alice", ...where, body })).text();
+  }
+  assert.deepEqual(frontend.broker.authority.requests.map(({ command }) => command), ["uptime"]);
 });

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { escapeKey } from "@gateway/shared/testing/escaped_key";
 import { LinePipe } from "../testing/line_pipe.ts";
 import { StdioTransport } from "./stdio_transport.ts";
 
@@ -56,6 +57,18 @@ Deno.test.each([
   await transport.ended;
   assert.deepEqual(received, [ping(2)]);
   assert.equal(errors.length, 1);
+});
+
+Deno.test("StdioTransport reads what a line says, whatever was read before", async () => {
+  const { pipe, transport, received } = connect();
+  await transport.start();
+  const message = { ...ping(1), params: { server: "web01", command: "uptime" } };
+  const { before, text } = escapeKey(JSON.stringify(message), "command");
+  await pipe.send(before);
+  await pipe.send(text);
+  await pipe.end();
+  await transport.ended;
+  assert.deepEqual(received[1], message);
 });
 
 Deno.test("StdioTransport gives only text that can be encoded", async () => {

@@ -63,6 +63,7 @@ const PURE = [
   "shared/ssh/",
   "shared/state/columns.ts",
   "shared/steps.ts",
+  "shared/strict_json.ts",
   "shared/visible.ts",
   "shared/wire/",
   "broker/config.ts",
