@@ -6,7 +6,7 @@
  * import { openVault } from "./vault_client.ts";
  *
  * const vault = await openVault(config, { readEnv: (name) => Deno.env.get(name) });
- * const key = await vault.getKey(AbortSignal.timeout(30_000));
+ * const key = await vault.getKey(signal);
  * ```
  *
  * @module

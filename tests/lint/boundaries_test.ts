@@ -252,7 +252,12 @@ Deno.test.each<Row>([
     rule: "pure",
   },
   { name: "console", file: "shared/audit/record.ts", source: `${MODULE}console.log(1);`, rule: "pure" },
-  { name: "a timer", file: "shared/policy/a.ts", source: `${MODULE}setTimeout(() => {}, 1);`, rule: "pure" },
+  {
+    name: "a timer",
+    file: "shared/policy/a.ts",
+    source: `${MODULE}setTimeout(() => {}, 1);`,
+    rule: "timers",
+  },
   { name: "the network", file: "shared/policy/a.ts", source: `${MODULE}await fetch("x");`, rule: "pure" },
   { name: "the clock", file: "shared/policy/a.ts", source: `${MODULE}Date.now();`, rule: "ambient" },
   { name: "today", file: "shared/policy/a.ts", source: `${MODULE}new Date();`, rule: "ambient" },
@@ -338,3 +343,51 @@ Deno.test.each<Row>([
   { name: "functions of members", file: "signer/a.ts", source: "export function a() {}" },
   { name: "tests", file: "shared/a_test.ts", source: "export const a = 1;" },
 ])("gateway/documented lets $name pass", check);
+
+Deno.test.each<Row>([
+  { name: "setTimeout", file: "broker/a.ts", source: "setTimeout(() => {}, 1);", rule: "timers" },
+  { name: "setInterval", file: "signer/main.ts", source: "setInterval(() => {}, 1);", rule: "timers" },
+  { name: "setImmediate", file: "debate/a.ts", source: "setImmediate(() => {});", rule: "timers" },
+  {
+    name: "setTimeout by globalThis",
+    file: "ctl/a.ts",
+    source: "globalThis.setTimeout(() => {}, 1);",
+    rule: "timers",
+  },
+  {
+    name: "setTimeout by another name",
+    file: "ctl/a.ts",
+    source: "const later = setTimeout;",
+    rule: "timers",
+  },
+  {
+    name: "setTimeout taken out",
+    file: "ctl/a.ts",
+    source: "const { setTimeout: later } = globalThis;",
+    rule: "timers",
+  },
+  { name: "AbortSignal.timeout", file: "debate/a.ts", source: "AbortSignal.timeout(1);", rule: "timers" },
+  {
+    name: "AbortSignal.timeout taken out",
+    file: "debate/a.ts",
+    source: "const { timeout } = AbortSignal;",
+    rule: "timers",
+  },
+  {
+    name: "node:timers",
+    file: "control_plane/a.ts",
+    source: 'import { setTimeout } from "node:timers/promises";',
+    rule: "timers",
+  },
+])("gateway/timers refuses $name outside the clock", check);
+
+Deno.test.each<Row>([
+  { name: "the clock", file: "shared/clock.ts", source: `${MODULE}setTimeout(() => {}, 1);` },
+  { name: "a browser", file: "debate/web/page/app.js", source: "setTimeout(() => {}, 1);" },
+  { name: "a test", file: "broker/a_test.ts", source: "setTimeout(() => {}, 1); AbortSignal.timeout(1);" },
+  {
+    name: "an object's own timeout",
+    file: "broker/a.ts",
+    source: "socket.setTimeout(1, end); a.timeout(1);",
+  },
+])("gateway/timers lets $name be", check);

@@ -190,6 +190,9 @@ const PROGRAMS: Readonly<Record<string, readonly string[]>> = {
   "deploy/gateway.ts": ["../broker/main.ts", "../ctl/program.ts"],
 };
 
+/** What may set timers beside tests: the one clock, and the debate's page, which a browser runs. */
+const TIMING = ["shared/clock.ts", "debate/web/page/"];
+
 /** The topics of `shared` that the debate may use: it has nothing to do with access. */
 const DEBATE_TOPICS = [
   "config",
@@ -248,6 +251,11 @@ function topicOf(path: string): string {
 export function isContract(specifier: string, from: string): boolean {
   return PROGRAMS[from]?.includes(specifier) === true ||
     (TOOLS.includes(memberOf(from) ?? "") && /^@gateway\/[a-z-]+\/(?:config|permissions)$/.test(specifier));
+}
+
+/** Whether a path may wait by the machine's clock. */
+export function mayTime(path: string): boolean {
+  return isTest(path) || TIMING.some((entry) => path.startsWith(entry));
 }
 
 /** Whether the debate may use a file of `shared`. */

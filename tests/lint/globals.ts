@@ -1,4 +1,4 @@
-import { isAmbient, isPure, relativePath } from "./files.ts";
+import { isAmbient, isPure, mayTime, relativePath } from "./files.ts";
 
 /** Members of globals that say what time it is, give chance, or reach the process. */
 const AMBIENT: Readonly<Record<string, readonly string[]>> = {
@@ -7,6 +7,9 @@ const AMBIENT: Readonly<Record<string, readonly string[]>> = {
   Math: ["random"],
   crypto: ["getRandomValues", "randomUUID"],
 };
+
+/** What waits by the machine's clock. */
+const TIMERS: readonly string[] = ["setImmediate", "setInterval", "setTimeout"];
 
 /** Globals that a pure file has no use for. */
 const IMPURE: readonly string[] = [
@@ -20,8 +23,6 @@ const IMPURE: readonly string[] = [
   "process",
   "queueMicrotask",
   "sessionStorage",
-  "setInterval",
-  "setTimeout",
 ];
 
 /** Time, chance, environment and exit come from `main.ts` and a few adapters, and from there as parameters. */
@@ -35,27 +36,38 @@ export const ambient: Deno.lint.Rule = {
         message: `${what} belongs to main.ts and adapters; take it as a parameter (Clock, Random)`,
       });
     return {
-      MemberExpression(node) {
-        const [object, property] = [globalName(node.object), propertyName(node)];
-        if (object !== undefined && property !== undefined && AMBIENT[object]?.includes(property)) {
-          report(node, `${object}.${property}`);
-        }
-      },
-      VariableDeclarator(node) {
-        const object = node.init === null ? undefined : globalName(node.init);
-        if (object === undefined || node.id.type !== "ObjectPattern") return;
-        for (const property of node.id.properties) {
-          const name = property.type === "Property" && property.key.type === "Identifier"
-            ? property.key.name
-            : "";
-          if (AMBIENT[object]?.includes(name)) report(node, `${object}.${name}`);
-        }
-      },
+      ...usesOf(AMBIENT, report),
       NewExpression(node) {
         if (globalName(node.callee) === "Date" && node.arguments.length === 0) report(node, "new Date()");
       },
       CallExpression(node) {
         if (globalName(node.callee) === "Date") report(node, "Date()");
+      },
+    };
+  },
+};
+
+/** Time passes on an injected clock; who waits for something bounds that with `within()`. */
+export const timers: Deno.lint.Rule = {
+  create(context) {
+    const path = relativePath(context.filename);
+    if (path === undefined || mayTime(path)) return {};
+    const report = (node: Deno.lint.Node, what: string) =>
+      context.report({
+        node,
+        message: `${what} waits by the machine's clock; use Clock.sleep() or within()`,
+      });
+    return {
+      ...usesOf({ AbortSignal: ["timeout"], globalThis: TIMERS }, report),
+      Identifier(node) {
+        const isMember = node.parent.type === "MemberExpression" && node.parent.property === node;
+        const isImported = node.parent.type === "ImportSpecifier";
+        if (TIMERS.includes(node.name) && !isNameOnly(node) && !isMember && !isImported) {
+          report(node, node.name);
+        }
+      },
+      ImportDeclaration(node) {
+        if (/^(?:node:)?timers(?:\/|$)/.test(node.source.value)) report(node, node.source.value);
       },
     };
   },
@@ -77,6 +89,31 @@ export const pure: Deno.lint.Rule = {
     };
   },
 };
+
+/** Finds where members of globals are used, or taken out of them. */
+function usesOf(
+  members: Readonly<Record<string, readonly string[]>>,
+  report: (node: Deno.lint.Node, what: string) => void,
+): Pick<Deno.lint.LintVisitor, "MemberExpression" | "VariableDeclarator"> {
+  return {
+    MemberExpression(node) {
+      const [object, property] = [globalName(node.object), propertyName(node)];
+      if (object !== undefined && property !== undefined && members[object]?.includes(property)) {
+        report(node, `${object}.${property}`);
+      }
+    },
+    VariableDeclarator(node) {
+      const object = node.init === null ? undefined : globalName(node.init);
+      if (object === undefined || node.id.type !== "ObjectPattern") return;
+      for (const property of node.id.properties) {
+        const name = property.type === "Property" && property.key.type === "Identifier"
+          ? property.key.name
+          : "";
+        if (members[object]?.includes(name)) report(node, `${object}.${name}`);
+      }
+    },
+  };
+}
 
 /** The global that an expression is: `Deno`, or `globalThis.Deno`. */
 function globalName(node: Deno.lint.Node): string | undefined {
