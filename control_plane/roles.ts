@@ -1,5 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import type { Peer } from "@gateway/shared/http/mtls_server";
+import { checkCaller } from "@gateway/shared/wire/sign_fields";
 import type { ControlPlanePorts } from "./ports.ts";
 import type { ControlPlaneConfig } from "./config.ts";
 
@@ -27,9 +28,7 @@ export async function requireSigner(ports: ControlPlanePorts, peer: Peer, route:
     return await refuse(ports, peer, { route, err: "not authorised to request signing" });
   }
   // Blanks at the end of a header are lost on the way: the signer would take the caller for somebody else.
-  if (/\s/.test(peer.caller)) {
-    throw new AppError("invalid_request", "invalid caller identity: whitespace characters not allowed");
-  }
+  checkCaller(peer.caller);
 }
 
 /**

@@ -1,10 +1,9 @@
+import { isUnsafe } from "@gateway/shared/characters";
 import { AppError } from "@gateway/shared/errors";
 import { singleQuote } from "@gateway/shared/shell_quote";
 import { quoteText } from "@gateway/shared/quote";
 
 const MODE = /^[0-7]{3,4}$/;
-// deno-lint-ignore no-control-regex -- that is what is looked for
-const BLANK_OR_CONTROL = /[\x00-\x20\x7f]/;
 
 /**
  * The command that writes its stdin to a file. Command policies and rules on the hosts are written against this
@@ -35,8 +34,8 @@ export function checkPath(path: string): void {
   if (path === "") throw badRequest("path is required");
   if (path.includes("\0")) throw badRequest("path contains null bytes");
   if (/[\r\n]/.test(path)) throw badRequest("path contains newline characters");
-  if (BLANK_OR_CONTROL.test(path)) throw badRequest("path contains whitespace or control characters");
   if (!path.isWellFormed()) throw badRequest("path is not well-formed Unicode");
+  if (isUnsafe(path)) throw badRequest("path contains whitespace or control characters");
 }
 
 /**

@@ -35,6 +35,8 @@ Deno.test.each([
   { name: "a blank", path: "/a b", message: "path contains whitespace or control characters" },
   { name: "a tab", path: "/a\tb", message: "path contains whitespace or control characters" },
   { name: "an escape", path: "/a\x1b", message: "path contains whitespace or control characters" },
+  { name: "a no-break space", path: "/a\u00a0b", message: "path contains whitespace or control characters" },
+  { name: "a bidi override", path: "/a\u202e", message: "path contains whitespace or control characters" },
   { name: "a delete", path: "/a\x7f", message: "path contains whitespace or control characters" },
   { name: "half a character", path: "/a\ud800", message: "path is not well-formed Unicode" },
 ])("checkPath() refuses $name", ({ path, message }) => {

@@ -11,13 +11,10 @@
  *
  * @module
  */
+import { hasUnseen } from "../characters.ts";
 
 /** The verified common name of a client certificate: the caller's identity. */
 export type CallerCn = string & { readonly __brand: "CallerCn" };
-
-/** C0 controls, DEL, C1 controls: a name with one of them could forge a line of a log or a terminal's output. */
-// deno-lint-ignore no-control-regex -- control characters are what is looked for
-const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
 
 /**
  * The caller's name, or `undefined` when nobody is identified.
@@ -33,5 +30,5 @@ export function callerFromCertificate(authorized: boolean, commonName: unknown):
 }
 
 function isCallerCn(value: unknown): value is CallerCn {
-  return typeof value === "string" && value !== "" && !CONTROL.test(value) && value.isWellFormed();
+  return typeof value === "string" && value !== "" && !hasUnseen(value);
 }

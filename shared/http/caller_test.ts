@@ -25,6 +25,11 @@ Deno.test.each<{ readonly name: string; readonly commonName: unknown }>([
   { name: "DEL", commonName: "broker\x7f" },
   { name: "the first C1 control", commonName: "broker\x80" },
   { name: "the last C1 control", commonName: "broker\x9f" },
+  { name: "a zero-width space", commonName: "broker\u200b-1" },
+  { name: "a bidi override", commonName: "\u202e1-rekorb" },
+  { name: "a tag", commonName: "broker-1\u{e0041}" },
+  { name: "a variation selector", commonName: "broker-1\ufe0f" },
+  { name: "private use", commonName: "broker-1\ue000" },
   { name: "half of a surrogate pair", commonName: "broker\ud800" },
 ])("callerFromCertificate() refuses $name (I8)", ({ commonName }) => {
   assert.equal(callerFromCertificate(true, commonName), undefined);

@@ -11,6 +11,7 @@
  *
  * @module
  */
+import { isUnsafe } from "../characters.ts";
 import { clockSkewSeconds, type EndUserOidcConfig } from "./model.ts";
 
 /** Who the end user is, by a token that can be trusted. */
@@ -76,12 +77,12 @@ export function decideEndUser(claims: Claims, config: EndUserOidcConfig, nowMs: 
   if (address !== undefined) return address;
   const endUser = claim(claims, config.user_claim);
   if (typeof endUser !== "string" || endUser === "") return refuse("user claim absent or not a string");
-  if (hasUnsafe(endUser)) return refuse("user claim has control characters or blanks");
+  if (isUnsafe(endUser)) return refuse("user claim has control characters or blanks");
   const time = checkTimes(claims, config, nowMs / 1000);
   if (time !== undefined) return time;
   const groups = readGroups(claims, config);
   if (groups === undefined) return refuse("groups claim absent or neither a list nor a string");
-  if (groups?.some(hasUnsafe)) return refuse("groups claim has control characters or blanks");
+  if (groups?.some(isUnsafe)) return refuse("groups claim has control characters or blanks");
   const scopes = readScopes(claims);
   if (!config.required_scopes.every((scope) => scopes.has(scope))) {
     return refuse("insufficient scope", "insufficient_scope");
@@ -121,11 +122,6 @@ function readScopes(claims: Claims): ReadonlySet<unknown> {
 /** A claim by its plain name, and nothing that every object has. */
 function claim(claims: Claims, name: string): unknown {
   return Object.hasOwn(claims, name) ? claims[name] : undefined;
-}
-
-// Names go into the KeyId of certificates, whose fields are divided by blanks.
-function hasUnsafe(name: string): boolean {
-  return /[\p{Cc}\s]/u.test(name) || !name.isWellFormed();
 }
 
 function isTime(value: unknown): value is number {

@@ -12,6 +12,7 @@
  *
  * @module
  */
+import { isUnsafe } from "../characters.ts";
 import { AppError } from "../errors.ts";
 import { quoteText } from "../quote.ts";
 import { parsePublicKey } from "../ssh/public_key.ts";
@@ -61,9 +62,6 @@ export interface HostSource {
   readonly maxTtlSeconds: number;
 }
 
-// Names, accounts and principals go into certificates and log lines that are split at blanks.
-const UNSAFE = /[\p{Cc}\s]/u;
-
 /** What is wrong with a host's own keys, each problem with its key path. */
 export function findHostProblems(name: string, host: HostPolicy, path: string): readonly string[] {
   const problems: string[] = [];
@@ -72,14 +70,14 @@ export function findHostProblems(name: string, host: HostPolicy, path: string): 
   };
   report(
     "",
-    name === "" || UNSAFE.test(name) ? "a host name must not be empty or contain blanks" : undefined,
+    name === "" || isUnsafe(name) ? "a host name must not be empty or contain blanks" : undefined,
   );
   report(".addr", findAddrFault(host.addr));
-  report(".user", host.user === "" || UNSAFE.test(host.user) ? "is empty or contains blanks" : undefined);
+  report(".user", host.user === "" || isUnsafe(host.user) ? "is empty or contains blanks" : undefined);
   report(".host_key", findHostKeyFault(host.host_key));
   report(
     ".principal",
-    UNSAFE.test(host.principal ?? "") ? "contains blanks or control characters" : undefined,
+    isUnsafe(host.principal ?? "") ? "contains blanks or control characters" : undefined,
   );
   const source = host.source_address ?? "";
   report(".source_address", source === "" ? undefined : findSourceAddressFault(source));

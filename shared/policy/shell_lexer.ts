@@ -18,6 +18,7 @@
  *
  * @module
  */
+import { isUnsafe } from "../characters.ts";
 import { isReservedWord } from "./shell_names.ts";
 
 /** What stands between two commands. */
@@ -230,7 +231,7 @@ function readPart(text: string, at: number, tilde: boolean): Part | LexRefusal {
       return tilde ? refuse("tilde expansion") : plain(character, at);
     default:
       // A locale may take such a character for a blank, and no reader sees it.
-      return /[\p{Z}\p{Cf}]/u.test(character) ? refuse("unquoted invisible character") : plain(character, at);
+      return isUnsafe(character) ? refuse("unquoted invisible character") : plain(character, at);
   }
 }
 

@@ -14,6 +14,7 @@
  *
  * @module
  */
+import { isUnsafe } from "../characters.ts";
 import { quoteText } from "../quote.ts";
 import { PURPOSES, ROLES, SESSION_MODES } from "../wire/sign.ts";
 import type { CompiledHost } from "./compile.ts";
@@ -85,9 +86,8 @@ function checkSessionMode(
 
 // Both stand in the KeyId, whose fields are divided by blanks: `x role=bastion` would add a field.
 function checkIdentities(_host: CompiledHost, { caller, endUser }: SshIntent): string | undefined {
-  const unsafe = /[\p{Cc}\s]/u;
-  if (unsafe.test(caller)) return `caller ${quoteText(caller)} contains disallowed characters`;
-  return unsafe.test(endUser) ? `end_user ${quoteText(endUser)} contains disallowed characters` : undefined;
+  if (isUnsafe(caller)) return `caller ${quoteText(caller)} contains disallowed characters`;
+  return isUnsafe(endUser) ? `end_user ${quoteText(endUser)} contains disallowed characters` : undefined;
 }
 
 function checkCommandText(host: CompiledHost, { purpose, command }: SshIntent): string | undefined {

@@ -12,6 +12,7 @@
  *
  * @module
  */
+import { hasUnseen, isUnsafe } from "../characters.ts";
 
 /** What a KeyId tells. */
 export interface KeyIdParts {
@@ -30,10 +31,6 @@ export interface KeyIdParts {
   readonly pty?: boolean;
 }
 
-/** A blank or a line end in a value could pretend to be another field, or another line of the log. */
-const UNSAFE = /[\p{Cc}\p{Zs}\p{Zl}\p{Zp}]/u;
-const UNSAFE_BUT_SPACE = /[\p{Cc}\p{Zl}\p{Zp}]/u;
-
 /**
  * `agent=<caller> host=<host> role=<role> t=<seconds>`, then as they apply ` user=<end user>`,
  * ` elev=<prefix>`, ` pty=1`.
@@ -48,7 +45,7 @@ export function formatKeyId(parts: KeyIdParts): string {
   checkPresent("host", host);
   checkPresent("role", role);
   checkSafe("endUser", endUser);
-  if (UNSAFE_BUT_SPACE.test(elevationPrefix)) {
+  if (hasUnseen(elevationPrefix)) {
     throw new TypeError("KeyId value for elevationPrefix has a control character");
   }
   const user = endUser === "" ? "" : ` user=${endUser}`;
@@ -62,5 +59,5 @@ function checkPresent(name: string, value: string): void {
 }
 
 function checkSafe(name: string, value: string): void {
-  if (UNSAFE.test(value)) throw new TypeError(`KeyId value for ${name} has a blank or control character`);
+  if (isUnsafe(value)) throw new TypeError(`KeyId value for ${name} has a blank or control character`);
 }

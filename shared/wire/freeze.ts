@@ -12,6 +12,7 @@
  * @module
  */
 import { z } from "@zod/zod";
+import { isUnsafe } from "../characters.ts";
 
 /** What can be frozen. Sessions and serials are killed where they run; new certificates they don't stop. */
 export const FREEZE_KINDS = ["caller", "end_user", "session_id", "serial"] as const;
@@ -37,7 +38,7 @@ export interface FreezeRequest extends FreezeSubject {
 }
 
 // Both stand in audit records, whose fields are divided by blanks.
-const word = z.string().regex(/^[^\p{Cc}\s]*$/u, "blanks and control characters not allowed");
+const word = z.string().refine((text) => !isUnsafe(text), "blanks and control characters not allowed");
 const subject = { kind: z.enum(FREEZE_KINDS), value: word.min(1) };
 
 /** Decodes a {@linkcode FreezeRequest}; unknown fields are dropped. */

@@ -13,6 +13,7 @@
  * @module
  */
 import { z } from "@zod/zod";
+import { hasUnseen } from "../characters.ts";
 
 /** What an operator asks for: more allow patterns on one host, for a time. */
 export interface GrantRequest {
@@ -30,7 +31,7 @@ export interface GrantRequest {
 export const LONGEST_GRANT_TTL_SECONDS: number = 100 * 366 * 86_400;
 
 // No caller and no end user has such a name, and a NUL would end it early in a database.
-const scope = z.string().regex(/^\P{Cc}*$/u, "control characters not allowed").default("");
+const scope = z.string().refine((text) => !hasUnseen(text), "control characters not allowed").default("");
 
 /** Decodes a {@linkcode GrantRequest}; unknown fields are dropped. An empty pattern would allow everything. */
 export const grantRequest: z.ZodType<GrantRequest> = z.object({

@@ -15,9 +15,9 @@
  *
  * @module
  */
+import { isUnsafe } from "../characters.ts";
 import { AppError } from "../errors.ts";
 import type { SignRequest } from "./sign.ts";
-import { isUnsafe } from "./unsafe_text.ts";
 
 /** These become tokens of the KeyId and of audit records: a blank or a control character would forge others. */
 const TOKEN_FIELDS = ["host", "end_user", "role", "purpose", "session_mode", "sudo_user"] as const;
@@ -31,12 +31,7 @@ export function checkSignFields(request: SignRequest): void {
   for (const field of TOKEN_FIELDS) {
     if (isUnsafe(request[field])) throw unsafe(field);
   }
-  if (isUnsafe(request.on_behalf_of)) {
-    throw new AppError(
-      "invalid_request",
-      "invalid caller identity: control or whitespace characters not allowed",
-    );
-  }
+  checkCaller(request.on_behalf_of);
   for (const group of request.end_user_groups ?? []) {
     if (isUnsafe(group)) throw unsafe("end_user_groups");
   }
@@ -55,6 +50,15 @@ export function checkSignFields(request: SignRequest): void {
   for (const field of ["learn_approver", "learn_approval_id"] as const) {
     if (isUnsafe(request[field])) throw unsafe(field);
   }
+}
+
+/**
+ * Refuses a caller whose name could not be told on unchanged, or would forge a field of a record.
+ *
+ * @throws {AppError} `invalid_request`
+ */
+export function checkCaller(caller: string): void {
+  if (isUnsafe(caller)) throw unsafe("caller identity");
 }
 
 function unsafe(field: string): AppError {

@@ -1,3 +1,4 @@
+import { isUnsafe } from "@gateway/shared/characters";
 import { AppError } from "@gateway/shared/errors";
 import { readJsonBody } from "@gateway/shared/http/body";
 import type { Peer } from "@gateway/shared/http/mtls_server";
@@ -7,7 +8,6 @@ import { toGrantInfo } from "@gateway/shared/policy/grants";
 import { quoteText } from "@gateway/shared/quote";
 import { grantRequest } from "@gateway/shared/wire/grant";
 import { formatTimestamp } from "@gateway/shared/wire/timestamp";
-import { isUnsafe } from "@gateway/shared/wire/unsafe_text";
 import type { SignerPorts } from "../ports.ts";
 import { answer, MAX_ADMIN_BODY_BYTES, requireAdmin } from "./admin.ts";
 

@@ -1,3 +1,4 @@
+import { isUnsafe } from "@gateway/shared/characters";
 import { z } from "@zod/zod";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { readJsonBody } from "@gateway/shared/http/body";
@@ -5,7 +6,6 @@ import type { Peer } from "@gateway/shared/http/mtls_server";
 import type { HostPolicy } from "@gateway/shared/policy/model";
 import { compilePattern } from "@gateway/shared/policy/pattern";
 import { quoteText } from "@gateway/shared/quote";
-import { isUnsafe } from "@gateway/shared/wire/unsafe_text";
 import type { SignerPorts } from "../ports.ts";
 import type { SignerConfig } from "../config.ts";
 import { setAllowPatterns } from "../config_file.ts";

@@ -180,7 +180,20 @@ Deno.test.each([
 
 Deno.test.each(
   ["host", "end_user", "role", "purpose", "session_mode", "sudo_user"].flatMap((field) =>
-    ["a b", "a\tb", "a\nb", "a\rb", "a\0b", "a\x7fb", "a\x9bb", "a\u2028b"].map((value) => ({ field, value }))
+    [
+      "a b",
+      "a\tb",
+      "a\nb",
+      "a\rb",
+      "a\0b",
+      "a\x7fb",
+      "a\x9bb",
+      "a\u2028b",
+      "a\u00a0b",
+      "a\u200bb",
+      "a\u202eb",
+      "a\ue000b",
+    ].map((value) => ({ field, value }))
   ),
 )("POST /v1/sign refuses unsafe characters in $field: $value", async ({ field, value }) => {
   const { status, body } = await (await startSigner()).sign({ [field]: value });
@@ -188,10 +201,13 @@ Deno.test.each(
   assert.equal(body.detail, `invalid ${field}: control or whitespace characters not allowed`);
 });
 
-Deno.test("POST /v1/sign refuses a resolved caller with unsafe characters", async () => {
-  const { status, body } = await (await startSigner()).sign({ on_behalf_of: "broker 1" }, "control-plane");
-  assert.deepEqual([status, body.code], [400, "invalid_request"]);
-});
+Deno.test.each(["broker 1", "broker\u00a01", "broker\u200b1"].map((caller) => ({ caller })))(
+  "POST /v1/sign refuses the resolved caller $caller",
+  async ({ caller }) => {
+    const { status, body } = await (await startSigner()).sign({ on_behalf_of: caller }, "control-plane");
+    assert.deepEqual([status, body.code], [400, "invalid_request"]);
+  },
+);
 
 Deno.test("POST /v1/sign refuses a body that is not JSON by its type", async () => {
   const { status } = await (await startSigner()).send(

@@ -29,6 +29,7 @@ const PURE = [
   "shared/audit/segment_names.ts",
   "shared/audit/tail.ts",
   "shared/bytes.ts",
+  "shared/characters.ts",
   "shared/ca/agent_protocol.ts",
   "shared/ca/model.ts",
   "shared/ca/vault_failure.ts",
