@@ -3,12 +3,17 @@ import { AppError } from "@gateway/shared/errors";
 import { describeVersion } from "@gateway/shared/version";
 import { normalizeArguments, once } from "./arguments.ts";
 import { addApproval } from "./commands/approval.ts";
-import { addAudit } from "./commands/audit.ts";
+import { addRepair } from "./commands/audit_repair.ts";
+import { addShow } from "./commands/audit_show.ts";
+import { addTail } from "./commands/audit_tail.ts";
+import { addVerify } from "./commands/audit_verify.ts";
 import { addFreeze } from "./commands/freeze.ts";
 import { addHost } from "./commands/host.ts";
 import { addInit } from "./commands/init.ts";
 import { addPermissions } from "./commands/permissions.ts";
-import { addPolicy } from "./commands/policy.ts";
+import { addExplain } from "./commands/policy_explain.ts";
+import { addGrants } from "./commands/policy_grants.ts";
+import { addRules } from "./commands/policy_rules.ts";
 import { addReload } from "./commands/reload.ts";
 import { addVersion } from "./commands/version.ts";
 import type { AddCommand, CommandContext, Environment, GlobalOption } from "./context.ts";
@@ -40,14 +45,22 @@ const GLOBAL_FLAGS = {
   clientConfig: "--client-config",
 } as const satisfies Record<GlobalOption, string>;
 
+/** Commands that are words behind one word: `audit verify`. */
+function group(name: string, description: string, commands: readonly AddCommand[]): AddCommand {
+  return (program, context) => {
+    const parent = program.command(name).description(description);
+    for (const add of commands) add(parent, context);
+  };
+}
+
 const COMMANDS: readonly AddCommand[] = [
   addInit,
   addPermissions,
   addHost,
-  addPolicy,
+  group("policy", "Explain and change what may run where.", [addExplain, addRules, addGrants]),
   addApproval,
   addFreeze,
-  addAudit,
+  group("audit", "Read, check and mend audit logs.", [addTail, addShow, addVerify, addRepair]),
   addReload,
   addVersion,
 ];

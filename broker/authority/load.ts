@@ -1,10 +1,12 @@
+import { X509Certificate } from "node:crypto";
+import { AppError } from "@gateway/shared/errors";
+import { callerFromCertificate } from "@gateway/shared/http/caller";
 import { JsonClient } from "@gateway/shared/http/json_client";
 import { loadTlsMaterial } from "@gateway/shared/http/tls_material";
 import type { BrokerConfig, BrokerSignerConfig } from "../config.ts";
 import { ApprovalWaits, MAX_WAITING } from "./approval_wait.ts";
 import { describeIgnoredKeys } from "./ignored_keys.ts";
 import type { AuthorityPorts, OpenWith } from "./open_authority.ts";
-import { ownName } from "./own_name.ts";
 import { RemoteAuthority } from "./remote.ts";
 
 /**
@@ -47,4 +49,16 @@ async function loadRemote(signer: BrokerSignerConfig, { clock }: AuthorityPorts)
       },
     };
   };
+}
+
+/**
+ * Who this broker is to the signer: the CN of its certificate.
+ *
+ * @throws {AppError} `invalid_config` when there is no such name, or more than one
+ */
+export function ownName(certificatePem: string): string {
+  const { subject } = new X509Certificate(certificatePem).toLegacyObject();
+  const name = callerFromCertificate(true, subject?.CN);
+  if (name !== undefined) return name;
+  throw new AppError("invalid_config", "Cannot use signer.client_cert: its subject needs exactly one CN");
 }

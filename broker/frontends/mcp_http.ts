@@ -11,13 +11,11 @@ import { readJsonBody } from "@gateway/shared/http/body";
 import { problemResponse } from "@gateway/shared/http/problem";
 import type { EndUserVerifier } from "@gateway/shared/oidc/verifier";
 import type { Random } from "@gateway/shared/random";
-import { readBearer } from "../oauth/bearer.ts";
-import { type BearerRefusal, challengeResponse } from "../oauth/challenge.ts";
+import { type BearerRefusal, challengeResponse, readBearer } from "../oauth/bearer.ts";
 import { AuthenticatedEndUser, callerOf } from "../oauth/end_user.ts";
 import { metadataPaths, metadataUrl, type ProtectedResource, respondToMetadata } from "../oauth/metadata.ts";
 import type { Tool } from "../tools/tool.ts";
 import { AnswerRoom, RequestAnswers } from "./answer_room.ts";
-import { exactMembers } from "./exact_numbers.ts";
 import { accepts, allowedHostnames, checkBatch, checkHost, checkOrigin } from "./http_headers.ts";
 import { createMcpServer, type McpServerOptions } from "./mcp_server.ts";
 import type { McpSession } from "./mcp_session.ts";
@@ -209,4 +207,23 @@ function withExactNumbers(tool: Tool): Tool {
       return { text, structured: exactMembers(structured) };
     },
   };
+}
+
+/** What the engine has and the compiler's library does not describe yet (ECMAScript 2026, JSON source text access). */
+const json = JSON as JSON & { rawJSON(text: string): unknown };
+
+/**
+ * The same value with each `bigint` as something that `JSON.stringify` writes as its digits: the MCP library
+ * writes its HTTP answers with that, which by itself knows no `bigint`.
+ */
+function exactNumbers(value: unknown): unknown {
+  if (typeof value === "bigint") return json.rawJSON(value.toString());
+  if (Array.isArray(value)) return value.map(exactNumbers);
+  if (typeof value !== "object" || value === null) return value;
+  return exactMembers(value);
+}
+
+/** {@linkcode exactNumbers} of an object's members. */
+export function exactMembers(object: object): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(Object.entries(object).map(([key, member]) => [key, exactNumbers(member)]));
 }

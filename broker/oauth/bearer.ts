@@ -1,3 +1,6 @@
+import { AppError } from "@gateway/shared/errors";
+import { problemResponse } from "@gateway/shared/http/problem";
+
 /** What a request brings to prove who sends it. */
 export type BearerCredentials =
   | { readonly kind: "token"; readonly token: string }
@@ -16,4 +19,50 @@ export function readBearer({ headers, url }: Pick<Request, "headers" | "url">): 
     return { kind: "missing" };
   }
   return new URL(url).searchParams.has("access_token") ? { kind: "in_url" } : { kind: "token", token };
+}
+
+/** What a client is told that has to get a token first (RFC 6750 section 3, RFC 9728 section 5.1). */
+export interface Challenge {
+  /** Where the resource's metadata is. */
+  readonly metadataUrl: string;
+  /** What a token must carry. */
+  readonly scopes: readonly string[];
+}
+
+/** Why a request is not served. */
+export type BearerRefusal =
+  | { readonly code: "no_token" }
+  | { readonly code: "invalid_request"; readonly reason: string }
+  | { readonly code: "invalid_token"; readonly reason: string }
+  | { readonly code: "insufficient_scope"; readonly reason: string };
+
+/** The answer to a request without a token that is good enough. */
+export function challengeResponse(challenge: Challenge, refusal: BearerRefusal): Response {
+  const response = problemResponse(problemOf(refusal));
+  response.headers.set("www-authenticate", formatChallenge(challenge, refusal));
+  return response;
+}
+
+function problemOf(refusal: BearerRefusal): AppError {
+  switch (refusal.code) {
+    case "no_token":
+      return new AppError("unauthenticated", "no bearer token");
+    case "invalid_request":
+      return new AppError("invalid_request", refusal.reason);
+    case "invalid_token":
+      return new AppError("unauthenticated", `invalid token: ${refusal.reason}`);
+    case "insufficient_scope":
+      return new AppError("forbidden", refusal.reason);
+    default:
+      return refusal satisfies never;
+  }
+}
+
+/** URL and scopes are those of the config, whose schema lets no quote or backslash through. */
+function formatChallenge({ metadataUrl, scopes }: Challenge, { code }: BearerRefusal): string {
+  const parameters = [`resource_metadata="${metadataUrl}"`];
+  if (scopes.length > 0) parameters.push(`scope="${scopes.join(" ")}"`);
+  // Who has sent no token is told of no error (RFC 6750 section 3.1).
+  if (code !== "no_token") parameters.push(`error="${code}"`);
+  return `Bearer ${parameters.join(", ")}`;
 }

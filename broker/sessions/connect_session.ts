@@ -4,7 +4,7 @@ import type { SessionMode } from "@gateway/shared/wire/sign";
 import type { SshConnection } from "../ssh/connect.ts";
 import { connectRoute, type HopLogins } from "../ssh/connect_route.ts";
 import { DEFAULT_LIMITS } from "../ssh/limits.ts";
-import { createExecLink } from "./exec_session.ts";
+import { runOn } from "../ssh/run_command.ts";
 import type { SessionLink } from "./link.ts";
 import { openShellChannel } from "./shell_channel.ts";
 import { SHELL_LIMITS, ShellLink } from "./shell_session.ts";
@@ -65,3 +65,21 @@ async function startMode(
 }
 
 const SHELL = "/bin/sh";
+
+/** The mode `exec`: each command in a channel of its own. Nothing is recorded, and commands may overlap. */
+export function createExecLink(connection: SshConnection, clock: Clock): SessionLink {
+  return {
+    get broken() {
+      return connection.lost.aborted
+        ? "the connection of this session is lost; close this session and open a new one"
+        : undefined;
+    },
+    run: (command, { signal, stopsAtStdinEnd = false }) =>
+      runOn(connection, { clock, command, pty: false, signal, stopsAtStdinEnd }),
+    async close() {
+      // Commands that have just been canceled tell the host to end them: that goes out first.
+      await clock.sleep(0);
+      await connection.close();
+    },
+  };
+}

@@ -1,10 +1,10 @@
+import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
 import { within } from "@gateway/shared/within";
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
 import { SteadyTime } from "../steady_time.ts";
 import { type Approval, type ApprovalDraft, askerOf, withoutToken } from "./approval.ts";
 import { type Claim, HeldClaim } from "./claim.ts";
 import { Entry } from "./entry.ts";
-import { isSameKey } from "./key.ts";
 import type {
   Claimant,
   ClaimOutcome,
@@ -261,4 +261,14 @@ export class ApprovalRegistry {
 
 function newestFirst(approvals: Approval[]): readonly Approval[] {
   return approvals.reverse().sort((a, b) => b.createdAt - a.createdAt);
+}
+
+/** Whether two authorized_keys lines hold the same Ed25519 key, whatever their comments; false when one holds none. */
+export function isSameKey(a: string, b: string): boolean {
+  try {
+    const [left, right] = [parseEd25519PublicKey(a), parseEd25519PublicKey(b)];
+    return left.every((byte, index) => byte === right[index]);
+  } catch {
+    return false;
+  }
 }

@@ -1,5 +1,4 @@
-import { novelty } from "./anomaly.ts";
-import { fingerprintOf, rememberedName } from "./fingerprint.ts";
+import { digestOf } from "./digest.ts";
 import { type RateFinding, RateWindow } from "./rate_window.ts";
 import { brokerOf } from "./subject.ts";
 import { type Member, SubjectTable } from "./subject_table.ts";
@@ -167,4 +166,36 @@ export class Tracker {
   #weight({ hosts, commands }: Habits): number {
     return hosts.size + commands.size;
   }
+}
+
+/** How much of a name an anomaly shows, in code points: enough for a human to see what it is. */
+const SHOWN = 256;
+
+/** A host, or the first word of a command, that a subject has not used before: `new-host:web01`. */
+export function novelty(kind: "new-host" | "new-command", name: string): string {
+  // Cut before it is split: of a word of 60 KiB only the start is looked at.
+  const points = [...name.slice(0, 2 * SHOWN + 2)];
+  const shown = points.length > SHOWN ? `${points.slice(0, SHOWN).join("")}…` : name;
+  return `${kind}:${shown.toWellFormed()}`;
+}
+
+/** What shells and people take for space. `\s` would also split at a no-break space, which no shell does. */
+const WORD = /[^ \t\n\v\f\r]+/;
+
+/**
+ * What of a command is compared with earlier ones: its first word, as it stands. Empty for an empty command,
+ * that of a session that is opened or of a hop on the way.
+ */
+export function fingerprintOf(command: string): string {
+  return WORD.exec(command)?.[0] ?? "";
+}
+
+const PLAIN = /^[\w./-]{1,64}$/;
+
+/**
+ * How a host or a fingerprint is remembered: an ordinary name as it is, all else as its digest. So the memory
+ * for one is bounded, and what may be a secret (`TOKEN=… deploy`) is not kept for as long as the subject is.
+ */
+export function rememberedName(text: string): string {
+  return PLAIN.test(text) ? text : `sha256:${digestOf(text)}`;
 }

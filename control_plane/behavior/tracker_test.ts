@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { fingerprintOf } from "./fingerprint.ts";
-import { type BehaviorRequest, Tracker, type TrackerLimits } from "./tracker.ts";
+import { type BehaviorRequest, fingerprintOf, Tracker, type TrackerLimits } from "./tracker.ts";
 
 const LIMITS: TrackerLimits = {
   rateLimitPerMin: 0,

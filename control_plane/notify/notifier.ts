@@ -5,16 +5,14 @@ import type { ServiceLogger } from "@gateway/shared/log";
 import type { Metrics } from "@gateway/shared/metrics";
 import type { Redactor } from "@gateway/shared/redact/redact";
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
-import type { ApprovalConfig } from "../config.ts";
+import { type ApprovalConfig, webhookUrlProblem } from "../config.ts";
 import { createApprovalLink } from "./approval_link.ts";
 import { pendingLine } from "./log_line.ts";
 import { type NotificationResult, Outbox } from "./outbox.ts";
 import { postJson } from "./post.ts";
-import { redactRecord } from "./redacted_record.ts";
 import { createWebhookSigner, type WebhookSigner } from "./signature.ts";
 import { teamsMessageCard } from "./teams_message_card.ts";
 import { teamsWorkflowMessage } from "./teams_workflow.ts";
-import { webhookTarget } from "./webhook_target.ts";
 
 /** Tells approvers that a request waits for them. */
 export interface Notifier {
@@ -134,4 +132,30 @@ function createSigner({ config, secret }: NotifierOptions): WebhookSigner | unde
 /** The schema let it pass, this code does not know it: silence would look like approvers who never answer. */
 function unknown(key: string, value: string): AppError {
   return new AppError("invalid_config", `Cannot use approval.${key} ${JSON.stringify(value)}: it is unknown`);
+}
+
+/**
+ * Where notifications are posted to. Plain http is for this machine only: the commands of others would cross
+ * the network for all to read.
+ *
+ * @throws {AppError} `invalid_config`; the message leaves out the address, which may hold a secret
+ */
+function webhookTarget(url: string): URL {
+  const problem = webhookUrlProblem(url);
+  const target = URL.parse(url);
+  if (problem === undefined && target !== null) return target;
+  throw new AppError("invalid_config", `Cannot use approval.webhook_url: ${problem ?? "is not a URL"}`);
+}
+
+/** A copy whose free texts are masked. Names (host, caller, end user) stay: they are what is decided on. */
+function redactRecord(record: ApprovalRecord, redact: Redactor): ApprovalRecord {
+  const { command, sudo_user, rule, anomalies } = record;
+  return {
+    ...record,
+    command: redact(command),
+    ...(sudo_user !== undefined && { sudo_user: redact(sudo_user) }),
+    ...(rule !== undefined && { rule: redact(rule) }),
+    // `new-command:` holds the command's first word, which may be an assignment.
+    ...(anomalies !== undefined && { anomalies: anomalies.map(redact) }),
+  };
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { systemClock } from "@gateway/shared/clock";
 import { stopOnDisconnect } from "@gateway/shared/policy/stop_on_disconnect";
-import { createExecLink } from "../../broker/sessions/exec_session.ts";
+import { createExecLink } from "../../broker/sessions/connect_session.ts";
 import { connectRoute } from "../../broker/ssh/connect_route.ts";
 import { createEphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
 import { DEFAULT_LIMITS } from "../../broker/ssh/limits.ts";

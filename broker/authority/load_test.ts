@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ownName } from "./own_name.ts";
+import { ownName } from "./load.ts";
 
 Deno.test("ownName() is the certificate's CN, commas and all", () => {
   assert.equal(ownName(pem("ONE")), "broker, one");

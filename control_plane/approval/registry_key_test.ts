@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { PUBLIC_KEY } from "../testing/sample_approval.ts";
-import { isSameKey } from "./key.ts";
+import { isSameKey } from "./registry.ts";
 
 const OTHER = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { exactMembers } from "./exact_numbers.ts";
+import { exactMembers } from "./mcp_http.ts";
 
 Deno.test("exactMembers() makes JSON.stringify write 64-bit integers, however deep", () => {
   const value = {
