@@ -4,7 +4,7 @@ import { stopOnDisconnect } from "@gateway/shared/policy/stop_on_disconnect";
 import { createExecLink } from "../../broker/sessions/connect_session.ts";
 import { connectRoute } from "../../broker/ssh/connect_route.ts";
 import { createEphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
-import { DEFAULT_LIMITS } from "../../broker/ssh/limits.ts";
+import { PATIENT_LIMITS } from "../ssh_target/patient_limits.ts";
 import { readPid } from "../ssh_target/running.ts";
 import { poll } from "../stage/poll.ts";
 import { type Scene, withTarget } from "../ssh_target/scene.ts";
@@ -20,7 +20,7 @@ async function openLink({ target, certify }: Scene) {
   const hop = { name: "target", addr: `127.0.0.1:${port}`, hostKey: hostKeyLine, user, key };
   const certificate = await certify(key.publicKeyLine);
   const { signal } = new AbortController();
-  const bounds = { clock: systemClock, limits: DEFAULT_LIMITS, signal };
+  const bounds = { clock: systemClock, limits: PATIENT_LIMITS, signal };
   return createExecLink(await connectRoute([{ ...hop, certificate }], bounds), systemClock);
 }
 

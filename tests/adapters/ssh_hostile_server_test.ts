@@ -5,8 +5,8 @@ import type { Connection } from "ssh2";
 import { systemClock } from "@gateway/shared/clock";
 import { connectRoute } from "../../broker/ssh/connect_route.ts";
 import { createEphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
-import { DEFAULT_LIMITS } from "../../broker/ssh/limits.ts";
 import { runOn as runOnOpen } from "../../broker/ssh/run_command.ts";
+import { PATIENT_LIMITS } from "../ssh_target/patient_limits.ts";
 import { keepOpen } from "../ssh_target/embedded.ts";
 import { createHostKey } from "../ssh_target/host_key.ts";
 import { hopsTo, onExec, readToEnd, runOn, withSshServer, withTcpServer } from "../ssh_target/hostile.ts";
@@ -68,7 +68,7 @@ Deno.test.each([
     await readToEnd(connection);
   }, async (port) => {
     await assert.rejects(
-      runOn({ port, hostKeyLine, limits: { handshakeMs: 2_000 } }),
+      runOn({ port, hostKeyLine }),
       failure("connection: SSH handshake failed"),
     );
   }));
@@ -191,7 +191,7 @@ Deno.test("runOn() ends a command that the host starts when nobody waits for it 
     });
   }, async (server) => {
     const clock = systemClock;
-    const limits = { ...DEFAULT_LIMITS, channelMs: 20, killGraceMs: 20 };
+    const limits = { ...PATIENT_LIMITS, channelMs: 20, killGraceMs: 20 };
     const connection = await connectRoute(await hopsTo(server), { clock, limits });
     try {
       await assert.rejects(

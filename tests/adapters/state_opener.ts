@@ -1,4 +1,4 @@
-/** A process that opens a state database and says how that went. Arguments: path, and `stay` to keep it a while. */
+/** A process that opens a state database and says how that went. Arguments: path, and `stay` to keep it until stdin ends. */
 import { errorText } from "@gateway/shared/errors";
 import { openSqliteStore } from "../../signer/state/sqlite.ts";
 
@@ -7,8 +7,7 @@ async function main(path: string, stay: boolean): Promise<void> {
   try {
     const store = openSqliteStore({ path, warn: () => {}, lockWaitMs: 100 });
     say("opened");
-    // Long enough for the others to have tried: they wait a tenth of a second for the lock.
-    if (stay) await new Promise((resolve) => setTimeout(resolve, 3000));
+    if (stay) { for await (const _ of Deno.stdin.readable); }
     await store.close();
   } catch (error) {
     say(errorText(error));

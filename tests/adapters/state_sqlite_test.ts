@@ -124,7 +124,13 @@ Deno.test("a database in use is refused to a second process and a second store",
 Deno.test("of processes that start at the same time at most one gets the database", async () => {
   using folder = new StateFolder();
   const flags = [`--allow-read=${folder.path}`, `--allow-write=${folder.path}`];
-  const results = await Promise.all([1, 2, 3].map(() => runOpener(folder.path, flags, "stay")));
+  const openers = [1, 2, 3].map(() => openerCommand(folder.path, flags, "stay").spawn());
+  const readers = openers.map(({ stdout }) => stdout.pipeThrough(new TextDecoderStream()).getReader());
+  const results = await Promise.all(readers.map(async (reader) => (await reader.read()).value ?? ""));
+  // Until all have tried, each stays as it is.
+  await Promise.all(openers.map(({ stdin }) => stdin.close()));
+  await Promise.all(openers.map(({ status }) => status));
+  await Promise.all(readers.map((reader) => reader.cancel()));
   assert.ok(results.filter((text) => text === "opened\n").length <= 1, results.join());
 });
 
@@ -238,12 +244,19 @@ Deno.test.each([
   await store.close();
 });
 
-/** Opens the database in a process of its own; gives what it says. */
-async function runOpener(path: string, flags: readonly string[], stay = ""): Promise<string> {
+function openerCommand(path: string, flags: readonly string[], stay = ""): Deno.Command {
   const opener = new URL("state_opener.ts", import.meta.url).href;
-  const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+  return new Deno.Command(Deno.execPath(), {
     args: ["run", "--no-prompt", "--quiet", ...flags, opener, path, stay],
-  }).output();
+    stdin: stay === "" ? "null" : "piped",
+    stdout: "piped",
+    stderr: stay === "" ? "piped" : "inherit",
+  });
+}
+
+/** Opens the database in a process of its own; gives what it says. */
+async function runOpener(path: string, flags: readonly string[]): Promise<string> {
+  const { stdout, stderr } = await openerCommand(path, flags).output();
   const decoder = new TextDecoder();
   return decoder.decode(stdout) + decoder.decode(stderr);
 }

@@ -1,9 +1,10 @@
-import { systemClock } from "@gateway/shared/clock";
-import { DEFAULT_LIMITS, type SshLimits } from "../../broker/ssh/limits.ts";
+import { type Clock, systemClock } from "@gateway/shared/clock";
+import type { SshLimits } from "../../broker/ssh/limits.ts";
 import type { HopLogin, HopLogins } from "../../broker/ssh/connect_route.ts";
 import { createEphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
 import { type CommandResult, runCommand } from "../../broker/ssh/run_command.ts";
 import { createTestCa } from "./certificates.ts";
+import { PATIENT_LIMITS } from "./patient_limits.ts";
 import type { SshTarget } from "./ssh_target.ts";
 import { currentUser, startSshTarget } from "./target.ts";
 
@@ -11,6 +12,7 @@ import { currentUser, startSshTarget } from "./target.ts";
 export interface ChainRequest {
   /** Puts other facts in place of those of a hop. */
   readonly change?: (hop: HopLogin, index: number) => HopLogin;
+  readonly clock?: Clock;
   readonly limits?: Partial<SshLimits>;
   readonly signal?: AbortSignal;
   readonly pty?: boolean;
@@ -60,7 +62,7 @@ export async function withChain(
 async function run(
   { targets, certify }: Pick<Chain, "targets" | "certify">,
   command: string,
-  { change = (hop) => hop, limits, signal, pty = false }: ChainRequest = {},
+  { change = (hop) => hop, clock = systemClock, limits, signal, pty = false }: ChainRequest = {},
 ): Promise<CommandResult> {
   const hops = await Promise.all(targets.map(async ({ port, hostKeyLine, user }, index) => {
     const key = createEphemeralKey();
@@ -69,11 +71,11 @@ async function run(
     return change({ name: `hop${index}`, addr, hostKey: hostKeyLine, user, certificate, key }, index);
   }));
   return await runCommand({
-    clock: systemClock,
+    clock,
     hops: atLeastOne(hops),
     command,
     pty,
-    limits: { ...DEFAULT_LIMITS, commandMs: 60_000, ...limits },
+    limits: { ...PATIENT_LIMITS, ...limits },
     ...(signal === undefined ? {} : { signal }),
   });
 }

@@ -3,9 +3,10 @@ import ssh2, { type Connection, type ServerChannel } from "ssh2";
 import { systemClock } from "@gateway/shared/clock";
 import type { HopLogins } from "../../broker/ssh/connect_route.ts";
 import { createEphemeralKey, type EphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
-import { DEFAULT_LIMITS, type SshLimits } from "../../broker/ssh/limits.ts";
+import type { SshLimits } from "../../broker/ssh/limits.ts";
 import { type CommandResult, runCommand } from "../../broker/ssh/run_command.ts";
 import { createTestCa } from "./certificates.ts";
+import { PATIENT_LIMITS } from "./patient_limits.ts";
 import { createHostKey, type HostKey } from "./host_key.ts";
 
 /** Runs a command on whatever listens at a port. */
@@ -26,7 +27,7 @@ export async function runOn(request: HostileRequest): Promise<CommandResult> {
     hops: await hopsTo(request),
     command: "true",
     pty: false,
-    limits: { ...DEFAULT_LIMITS, ...limits },
+    limits: { ...PATIENT_LIMITS, ...limits },
     ...(signal === undefined ? {} : { signal }),
   });
 }

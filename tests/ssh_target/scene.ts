@@ -1,8 +1,9 @@
 import { systemClock } from "@gateway/shared/clock";
 import type { CertificateFields } from "@gateway/shared/ssh/certificate";
 import { createEphemeralKey, type EphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
-import { DEFAULT_LIMITS, type SshLimits } from "../../broker/ssh/limits.ts";
+import type { SshLimits } from "../../broker/ssh/limits.ts";
 import { type CommandResult, runCommand, type RunCommandOptions } from "../../broker/ssh/run_command.ts";
+import { PATIENT_LIMITS } from "./patient_limits.ts";
 import { createTestCa, PRINCIPAL, type TestCa } from "./certificates.ts";
 import type { SshTarget } from "./ssh_target.ts";
 import { currentUser, startSshTarget } from "./target.ts";
@@ -81,7 +82,7 @@ async function run(
     command,
     pty: request.pty ?? false,
     stopsAtStdinEnd: request.stopsAtStdinEnd ?? false,
-    limits: { ...DEFAULT_LIMITS, commandMs: 60_000, ...limits },
+    limits: { ...PATIENT_LIMITS, ...limits },
     ...(request.stdin === undefined ? {} : { stdin: request.stdin }),
     ...(signal === undefined ? {} : { signal }),
   });
