@@ -4,7 +4,7 @@ import type { CaKey } from "@gateway/shared/ca/custody";
 import { parsePemCaKey } from "@gateway/shared/ca/pem";
 import type { CaKeyRing } from "@gateway/shared/ca/model";
 import { parseCertificate, verifyCertificateSignature } from "@gateway/shared/ssh/certificate";
-import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/private_key";
+import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import { FixedRandom } from "@gateway/shared/testing/fixed_random";
 import { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { Duplex } from "node:stream";
 import { parsePemCaKey } from "@gateway/shared/ca/pem";
 import { formatCertificate, issueCertificate } from "@gateway/shared/ssh/certificate";
-import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/private_key";
+import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
 import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
 import { parseCertificateFor, presentCertificate } from "./certificate_auth.ts";
 import { createEphemeralKey, type EphemeralKey } from "./ephemeral_key.ts";

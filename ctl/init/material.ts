@@ -1,5 +1,5 @@
 import type { Random } from "@gateway/shared/random";
-import { encodeOpensshPrivateKey, parsePrivateKey } from "@gateway/shared/ssh/private_key";
+import { ed25519PublicKey, encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
 import { formatPublicKey } from "@gateway/shared/ssh/public_key";
 import { BUNDLE_PASSWORD, IDENTITIES, type Identity, LOCAL_NAMES } from "./layout.ts";
 import { encodePkcs12 } from "./pkcs12.ts";
@@ -25,8 +25,7 @@ const SEED_BYTES = 32;
 
 /** Makes the keys and certificates of a set-up; no file is touched. */
 export async function createKeyMaterial(random: Random): Promise<KeyMaterial> {
-  const sshCa = encodeOpensshPrivateKey(random.bytes(SEED_BYTES), "gateway-ssh-ca");
-  const { algorithm, publicKey } = parsePrivateKey(sshCa);
+  const sshCaSeed = random.bytes(SEED_BYTES);
   const authority = await createCertificateAuthority({
     commonName: "gateway local mTLS CA",
     localOnly: true,
@@ -43,8 +42,8 @@ export async function createKeyMaterial(random: Random): Promise<KeyMaterial> {
   };
   const approver = await leaf("approver");
   return {
-    sshCa,
-    sshCaPublic: formatPublicKey(algorithm, publicKey).trim(),
+    sshCa: encodeOpensshPrivateKey(sshCaSeed, "gateway-ssh-ca"),
+    sshCaPublic: formatPublicKey("ssh-ed25519", ed25519PublicKey(sshCaSeed)),
     mtlsCa: { certPem: authority.certPem, keyPem: authority.keyPem },
     leaves: {
       signer: await leaf("signer"),

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { AppError } from "../errors.ts";
-import { encodeOpensshPrivateKey, parsePrivateKey } from "../ssh/private_key.ts";
+import { encodeOpensshPrivateKey } from "../ssh/openssh_key.ts";
+import { parsePrivateKey } from "../ssh/private_key.ts";
 import { formatPublicKey } from "../ssh/public_key.ts";
 import { verifySignature } from "../ssh/signature.ts";
 import { SshReader, SshWriter } from "../ssh/wire_format.ts";

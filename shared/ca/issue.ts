@@ -9,7 +9,7 @@
  * import { decideSsh } from "@gateway/shared/policy/ssh";
  * import { systemRandom } from "@gateway/shared/random";
  * import { parseCertificate } from "@gateway/shared/ssh/certificate";
- * import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/private_key";
+ * import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
  * import { compileSample, sampleConfig, sampleIntent } from "@gateway/shared/testing/sample_policy";
  *
  * const decision = decideSsh(compileSample(sampleConfig()), sampleIntent());

@@ -18,7 +18,6 @@ import { within } from "../within.ts";
 import { connectToAgent, loadAgentCaKey } from "./agent.ts";
 import type { CaKey } from "./custody.ts";
 import { type CaKeyConfig, type CaKeyRing, type CaKeySettings, planCaKeys } from "./model.ts";
-import { parsePemCaKey } from "./pem.ts";
 
 const LOAD_MS = 30_000;
 
@@ -71,7 +70,7 @@ interface LoadPorts extends CaKeyPorts {
 async function loadCaKey(key: CaKeyConfig, { clock, readEnv, signal }: LoadPorts): Promise<CaKey> {
   switch (key.type) {
     case "pem":
-      return parseKeyFile(key.path, await readKeyFile("ca_key", key.path));
+      return await parseKeyFile(key.path, await readKeyFile("ca_key", key.path));
     case "agent": {
       const socket = key.socket === "" ? readEnv("SSH_AUTH_SOCK") ?? "" : key.socket;
       if (socket === "") {
@@ -93,7 +92,9 @@ async function loadCaKey(key: CaKeyConfig, { clock, readEnv, signal }: LoadPorts
   }
 }
 
-function parseKeyFile(path: string, text: string): CaKey {
+async function parseKeyFile(path: string, text: string): Promise<CaKey> {
+  // Reading a file takes a library, which those whose key is not in one do without.
+  const { parsePemCaKey } = await import("./pem.ts");
   try {
     return parsePemCaKey(text);
   } catch (error) {

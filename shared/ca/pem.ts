@@ -5,7 +5,7 @@
  * ```ts
  * import assert from "node:assert/strict";
  * import { parsePemCaKey } from "@gateway/shared/ca/pem";
- * import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/private_key";
+ * import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
  *
  * const key = parsePemCaKey(encodeOpensshPrivateKey(new Uint8Array(32).fill(1), "ca"));
  * assert.equal(key.backend, "pem");

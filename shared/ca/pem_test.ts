@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError } from "../errors.ts";
-import { encodeOpensshPrivateKey } from "../ssh/private_key.ts";
+import { encodeOpensshPrivateKey } from "../ssh/openssh_key.ts";
 import { verifySignature } from "../ssh/signature.ts";
 import { parsePemCaKey } from "./pem.ts";
 

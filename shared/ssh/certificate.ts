@@ -9,7 +9,7 @@
  *   issueCertificate,
  *   verifyCertificateSignature,
  * } from "@gateway/shared/ssh/certificate";
- * import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/private_key";
+ * import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
  *
  * const ca = parsePemCaKey(encodeOpensshPrivateKey(new Uint8Array(32).fill(1), "ca"));
  * const blob = await issueCertificate({

@@ -5,7 +5,7 @@ import {
   issueCertificate,
   verifyCertificateSignature,
 } from "./certificate.ts";
-import { encodeOpensshPrivateKey } from "./private_key.ts";
+import { encodeOpensshPrivateKey } from "./openssh_key.ts";
 
 const ca = parsePemCaKey(encodeOpensshPrivateKey(new Uint8Array(32).fill(1), "ca"));
 const fields: CertificateFields = {

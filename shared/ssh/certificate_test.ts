@@ -12,7 +12,7 @@ import {
   parseCertificate,
   verifyCertificateSignature,
 } from "./certificate.ts";
-import { encodeOpensshPrivateKey } from "./private_key.ts";
+import { encodeOpensshPrivateKey } from "./openssh_key.ts";
 import { SshReader, SshWriter } from "./wire_format.ts";
 
 // ssh-keygen -q -s ca_ed25519 -I 'agent=broker-1 host=web01 role=target t=1704164645 elev=sudo -n' \

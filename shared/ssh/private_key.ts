@@ -3,21 +3,29 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { encodeOpensshPrivateKey, parsePrivateKey } from "@gateway/shared/ssh/private_key";
+ * import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
+ * import { parsePrivateKey } from "@gateway/shared/ssh/private_key";
  *
  * const key = parsePrivateKey(encodeOpensshPrivateKey(new Uint8Array(32).fill(1), "example"));
  * assert.equal(key.algorithm, "ssh-ed25519");
  * ```
  *
+ * `sshpk` takes the files apart and `node:crypto` signs. sshpk is lenient: it read 305 of 468 OpenSSH files with one
+ * bit turned over, and does not look at the public key that stands before the private one. So that one is compared
+ * here, and each key is tried. And it writes ECDSA keys with a number that can be one byte too long (56 of 100 on
+ * P-256, which `node:crypto` refused), so those are handed over as numbers.
+ *
  * @module
  */
 
-import { createPrivateKey, createPublicKey, type KeyObject } from "node:crypto";
+import { Buffer } from "node:buffer";
+import { createPrivateKey, type KeyObject } from "node:crypto";
+// @ts-types="./sshpk.d.ts"
+import sshpk, { type PrivateKey } from "sshpk";
 import { AppError } from "../errors.ts";
-import { ECDSA_CURVES, encodeKeyBlob, keyAlgorithm, type KeyParts } from "./key_blob.ts";
-import { decodeOpensshKey, encodeOpensshKey, encryptedKeyError } from "./openssh_key.ts";
-import { decodeBase64 } from "./public_key.ts";
-import { type AsideSigner, createAsideSigner, signData, verifySignature } from "./signature.ts";
+import { decodeKeyBlob, encodeKeyBlob, keyAlgorithm, type KeyParts } from "./key_blob.ts";
+import { importEd25519Seed, OPENSSH_LABEL, opensshHead } from "./openssh_key.ts";
+import { type AsideSigner, createAsideSigner, signData, verifySignature, webKey } from "./signature.ts";
 
 /** A private key that can be used and not read. */
 export interface SshPrivateKey {
@@ -32,53 +40,31 @@ export interface SshPrivateKey {
 }
 
 const PEM_BLOCK = /-----BEGIN (?<label>[A-Z0-9 ]+)-----\r?\n(?<body>[^-]*)-----END \k<label>-----/g;
-const OPENSSH_LABEL = "OPENSSH PRIVATE KEY";
+/** Of PKCS #8, or of older formats in a line of its own. */
+const ENCRYPTED = /^(?:-----BEGIN ENCRYPTED PRIVATE KEY-----|Proc-Type: 4,ENCRYPTED)/m;
 const LABELS: readonly string[] = [OPENSSH_LABEL, "PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY"];
-const PEM_LINE = /.{1,70}/g;
 /** Below it RSA can't be trusted; OpenSSH's `RequiredRSASize` has the same default since 9.1 for hosts. */
 const MIN_RSA_BITS = 2048;
+/** Above it `node:crypto` of Deno can't check a signature. */
+const MAX_RSA_BITS = 4096;
 
 /**
- * Reads a private key: Ed25519, ECDSA on a NIST curve, RSA of at least 2048 bits. The key must belong to the
- * public key that is stored with it.
+ * Reads a private key: Ed25519, ECDSA on a NIST curve, RSA of 2048 to 4096 bits. The key must belong to the public
+ * key that is stored with it.
  *
  * @param pem the whole text of the file; nothing may stand beside the one key but `EC PARAMETERS`
  * @throws {AppError} `invalid_config` with what is wrong and no byte of the key
  */
 export function parsePrivateKey(pem: string): SshPrivateKey {
-  const { label, body } = findKeyBlock(pem);
-  if (label !== OPENSSH_LABEL) return createSshPrivateKey(importPem(label, body));
-  const { key, publicKey } = decodeOpensshBody(body);
-  return createSshPrivateKey(key, publicKey);
-}
-
-/**
- * Writes an Ed25519 private key as OpenSSH does, without passphrase.
- *
- * @param seed the 32 bytes of the private key (RFC 8032)
- * @param comment shown by OpenSSH tools
- * @returns PEM text with a line end
- */
-export function encodeOpensshPrivateKey(seed: Uint8Array, comment: string): string {
-  const lines = encodeOpensshKey(seed, comment).toBase64().match(PEM_LINE) ?? [];
-  return [`-----BEGIN ${OPENSSH_LABEL}-----`, ...lines, `-----END ${OPENSSH_LABEL}-----`, ""].join("\n");
-}
-
-/**
- * Makes a key of `node:crypto` usable for SSH. A trial signature finds a private half that does not belong to
- * the public one: its signatures would be refused everywhere, or in the worst case give the key away.
- *
- * @param claimed the public key blob stored with the private key, when there is one
- * @throws {AppError} `invalid_config` when the type is not supported or the halves differ
- */
-function createSshPrivateKey(key: KeyObject, claimed?: Uint8Array): SshPrivateKey {
-  const parts = publicParts(key);
+  const block = findKeyBlock(pem);
+  const parsed = takeApart(block);
+  const parts = publicParts(parsed, block);
   const publicKey = encodeKeyBlob(parts);
+  const key = importKey(parsed, parts, block);
+  // A private half that does not belong to the public one makes signatures that are refused everywhere, or in the
+  // worst case give the key away.
   const trial = new Uint8Array(32);
-  if (
-    (claimed !== undefined && claimed.toHex() !== publicKey.toHex()) ||
-    !verifySignature(publicKey, signData(key, parts, trial), trial)
-  ) {
+  if (!standsBefore(publicKey, block) || !verifySignature(publicKey, signData(key, parts, trial), trial)) {
     throw new AppError("invalid_config", "Cannot read private key: it does not belong to its public key");
   }
   return {
@@ -89,16 +75,21 @@ function createSshPrivateKey(key: KeyObject, claimed?: Uint8Array): SshPrivateKe
   };
 }
 
-function findKeyBlock(pem: string): { label: string; body: string } {
-  const outside = pem.replace(PEM_BLOCK, "").trim();
+interface KeyBlock {
+  readonly label: string;
+  /** What stands between the first line and the last. */
+  readonly body: string;
+  /** All of it. */
+  readonly text: string;
+}
+
+function findKeyBlock(pem: string): KeyBlock {
+  if (ENCRYPTED.test(pem)) throw encryptedKeyError();
   const blocks = [...pem.matchAll(PEM_BLOCK)]
-    .map(({ groups }) => ({ label: groups?.["label"] ?? "", body: groups?.["body"] ?? "" }))
+    .map(({ 0: text, groups }) => ({ text, label: groups?.["label"] ?? "", body: groups?.["body"] ?? "" }))
     .filter(({ label }) => label !== "EC PARAMETERS");
   const [block] = blocks;
-  if (block?.label === "ENCRYPTED PRIVATE KEY" || /^Proc-Type: 4,ENCRYPTED/m.test(pem)) {
-    throw encryptedKeyError();
-  }
-  if (block === undefined || blocks.length > 1 || outside !== "") {
+  if (block === undefined || blocks.length > 1 || pem.replace(PEM_BLOCK, "").trim() !== "") {
     throw new AppError("invalid_config", "Cannot read private key: not the PEM text of exactly one key");
   }
   if (!LABELS.includes(block.label)) {
@@ -107,67 +98,67 @@ function findKeyBlock(pem: string): { label: string; body: string } {
   return block;
 }
 
-function decodeOpensshBody(body: string): ReturnType<typeof decodeOpensshKey> {
+function takeApart({ label, text }: KeyBlock): PrivateKey {
   try {
-    return decodeOpensshKey(decodeBase64(body.replaceAll(/[\r\n]/g, "")));
+    return sshpk.parsePrivateKey(text, "pem");
   } catch (error) {
-    // Bytes of a request have another code than the same bytes in a file that the operator wrote.
-    if (error instanceof AppError && error.code === "invalid_request") {
-      throw new AppError("invalid_config", error.message);
-    }
-    throw error;
+    if (error instanceof sshpk.KeyEncryptedError) throw encryptedKeyError();
+    throw malformed(label);
   }
 }
 
-function importPem(label: string, body: string): KeyObject {
+function publicParts(parsed: PrivateKey, { label }: KeyBlock): KeyParts {
+  if (parsed.type === "rsa" && (parsed.size < MIN_RSA_BITS || parsed.size > MAX_RSA_BITS)) {
+    throw new AppError(
+      "invalid_config",
+      `Cannot use private key: RSA of ${parsed.size} bits, not of ${MIN_RSA_BITS} to ${MAX_RSA_BITS}`,
+    );
+  }
   try {
-    return createPrivateKey(`-----BEGIN ${label}-----\n${body}-----END ${label}-----\n`);
+    return decodeKeyBlob(parsed.toPublic().toBuffer("rfc4253"));
   } catch {
-    // The cause is left out, for it could quote the key.
-    throw new AppError("invalid_config", `Cannot read private key: malformed ${label}`);
+    throw malformed(label);
   }
 }
 
-function publicParts(key: KeyObject): KeyParts {
-  const { kty, crv, x, y, n, e } = exportPublic(key);
-  if (kty === "OKP" && crv === "Ed25519") return { kind: "ed25519", point: base64Url(x) };
-  const curve = ECDSA_CURVES.find(({ jwk }) => jwk === crv);
-  if (kty === "EC" && curve !== undefined) {
-    return { kind: "ecdsa", curve, point: Uint8Array.of(4, ...base64Url(x), ...base64Url(y)) };
-  }
-  if (kty === "RSA") {
-    const bits = key.asymmetricKeyDetails?.modulusLength ?? 0;
-    if (bits < MIN_RSA_BITS) {
-      throw new AppError(
-        "invalid_config",
-        `Cannot use private key: RSA of ${bits} bits, 2048 are the minimum`,
-      );
-    }
-    return { kind: "rsa", exponent: base64Url(e), modulus: base64Url(n) };
-  }
-  throw unsupported(key);
-}
-
-function exportPublic(key: KeyObject): ReturnType<typeof jwkOf> {
+function importKey(parsed: PrivateKey, parts: KeyParts, { label }: KeyBlock): KeyObject {
+  const number = (name: string) => parsed.part[name]?.data ?? new Uint8Array();
   try {
-    return jwkOf(key);
+    switch (parts.kind) {
+      case "ed25519":
+        return importEd25519Seed(number("k"));
+      case "rsa":
+        return createPrivateKey(parsed.toBuffer("pkcs8").toString());
+      case "ecdsa": {
+        const digits = number("d").toHex().replace(/^0+/, "").padStart(2 * parts.curve.coordinateBytes, "0");
+        const d = Uint8Array.fromHex(digits).toBase64({ alphabet: "base64url", omitPadding: true });
+        return createPrivateKey({ format: "jwk", key: { ...webKey(parts), d } });
+      }
+      default:
+        return parts satisfies never;
+    }
   } catch {
-    throw unsupported(key);
+    throw malformed(label);
   }
 }
 
-function jwkOf(key: KeyObject) {
-  return createPublicKey(key).export({ format: "jwk" });
+/** Whether an OpenSSH file begins with the key's public half; the other formats have none at this place. */
+function standsBefore(publicKey: Uint8Array, { label, body }: KeyBlock): boolean {
+  if (label !== OPENSSH_LABEL) return true;
+  const head = opensshHead(publicKey);
+  return Buffer.from(body, "base64").subarray(0, head.length).equals(head);
 }
 
-function unsupported(key: KeyObject): AppError {
-  const type = key.asymmetricKeyType ?? "unknown";
+function encryptedKeyError(): AppError {
   return new AppError(
     "invalid_config",
-    `Cannot use private key: type ${type} is neither Ed25519, ECDSA on a NIST curve nor RSA`,
+    'Cannot read private key: it is encrypted. Remove the passphrase (ssh-keygen -p -N "" -f FILE) or use ' +
+      "a CA key of type agent or akv",
   );
 }
 
-function base64Url(text: string | undefined): Uint8Array {
-  return Uint8Array.fromBase64(text ?? "", { alphabet: "base64url" });
+/** The cause is left out, for it could quote the key. */
+function malformed(label: string): AppError {
+  const type = "or of a type that is neither Ed25519, ECDSA on a NIST curve nor RSA";
+  return new AppError("invalid_config", `Cannot read private key: malformed ${label}, ${type}`);
 }

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { AppError } from "../errors.ts";
 import { encodeKeyBlob } from "./key_blob.ts";
-import { encodeOpensshPrivateKey, parsePrivateKey } from "./private_key.ts";
+import { encodeOpensshPrivateKey } from "./openssh_key.ts";
+import { parsePrivateKey } from "./private_key.ts";
 import { verifySignature } from "./signature.ts";
 import { SshWriter } from "./wire_format.ts";
 
@@ -42,7 +43,7 @@ Deno.test.each([
   assert.deepEqual(key.publicKey, PUBLIC);
 });
 
-Deno.test("parsePrivateKey() reads an ECDSA key of ssh-keygen", () => {
+Deno.test("parsePrivateKey() reads an ECDSA key of ssh-keygen whose number begins with a set bit", () => {
   const key = parsePrivateKey(ECDSA);
   assert.equal(key.algorithm, "ecdsa-sha2-nistp256");
   const data = Uint8Array.of(1, 2, 3);
@@ -68,7 +69,21 @@ Deno.test.each([
     text: pem("RSA PRIVATE KEY", SEED),
     message: /malformed RSA PRIVATE KEY/,
   },
-  { name: "base64 that is none", text: PEM.replace("b3Bl", "b3B*"), message: /not base64/ },
+  { name: "base64 that is none", text: PEM.replace("b3Bl", "b3B*"), message: /malformed OPENSSH/ },
+  {
+    name: "20 MB of a key",
+    text: pem("OPENSSH PRIVATE KEY", new Uint8Array(2e7)),
+    message: /malformed OPENSSH/,
+  },
+  { name: "20 MB of hyphens", text: PEM.replace("b3Bl", "- ".repeat(1e7)), message: /exactly one key/ },
+  {
+    name: "an encrypted PKCS #1 key",
+    text: pem("RSA PRIVATE KEY", SEED).replace(
+      "\n",
+      "\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\n",
+    ),
+    message: /is encrypted/,
+  },
   { name: "an encrypted PKCS #8 key", text: pem("ENCRYPTED PRIVATE KEY", SEED), message: /is encrypted/ },
 ])("parsePrivateKey() refuses $name", ({ text, message }) => {
   assert.throws(() => parsePrivateKey(text), refused(message));
@@ -91,33 +106,24 @@ interface Parts {
 
 const OTHER = new Uint8Array(32).fill(5);
 const CHANGES: readonly { readonly name: string; readonly change: Parts; readonly message: RegExp }[] = [
-  { name: "another magic", change: { magic: "openssh-key-v2\0" }, message: /unknown format/ },
-  { name: "a cipher", change: { cipher: "aes256-ctr" }, message: /is encrypted/ },
-  { name: "a key derivation", change: { derivation: "bcrypt" }, message: /is encrypted/ },
-  { name: "options of the key derivation", change: { options: "x" }, message: /without key derivation/ },
-  { name: "no key", change: { keys: 0 }, message: /exactly one key/ },
-  { name: "two keys", change: { keys: 2 }, message: /exactly one key/ },
-  { name: "4,294,967,295 keys", change: { keys: 0xffff_ffff }, message: /exactly one key/ },
-  { name: "differing check numbers", change: { check: 1 }, message: /check numbers/ },
-  { name: "another type inside", change: { type: "ssh-rsa" }, message: /key type differs/ },
+  { name: "another magic", change: { magic: "openssh-key-v2\0" }, message: /malformed OPENSSH/ },
+  { name: "a cipher without key derivation", change: { cipher: "aes256-ctr" }, message: /malformed OPENSSH/ },
+  {
+    name: "a key derivation without options",
+    change: { derivation: "bcrypt" },
+    message: /malformed OPENSSH/,
+  },
+  { name: "options of the key derivation", change: { options: "x" }, message: /does not belong/ },
+  { name: "no key", change: { keys: 0 }, message: /malformed OPENSSH/ },
+  { name: "two keys", change: { keys: 2 }, message: /malformed OPENSSH/ },
+  { name: "4,294,967,295 keys", change: { keys: 0xffff_ffff }, message: /malformed OPENSSH/ },
+  { name: "differing check numbers", change: { check: 1 }, message: /malformed OPENSSH/ },
+  { name: "another type inside", change: { type: "ssh-rsa" }, message: /malformed OPENSSH/ },
   { name: "another public key outside", change: { outside: OTHER }, message: /does not belong/ },
-  { name: "a public key of 31 bytes", change: { outside: OTHER.subarray(1) }, message: /31 bytes/ },
+  { name: "a public key of 31 bytes", change: { outside: OTHER.subarray(1) }, message: /does not belong/ },
   { name: "another seed", change: { pair: Uint8Array.of(...OTHER, ...POINT) }, message: /does not belong/ },
-  { name: "a seed only", change: { pair: SEED }, message: /copies differ/ },
-  { name: "another public key inside", change: { inside: OTHER }, message: /copies differ/ },
-  {
-    name: "another public key beside the seed",
-    change: { pair: Uint8Array.of(...SEED, ...OTHER) },
-    message: /copies differ/,
-  },
-  { name: "wrong padding", change: { padding: [1, 2, 4] }, message: /wrong padding/ },
-  { name: "no padding", change: { padding: [] }, message: /block size/ },
-  {
-    name: "too much padding",
-    change: { padding: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11] },
-    message: /wrong padding/,
-  },
-  { name: "trailing bytes", change: { after: [0] }, message: /1 bytes too many/ },
+  { name: "another public key inside", change: { inside: OTHER }, message: /does not belong/ },
+  { name: "trailing bytes", change: { after: [0] }, message: /malformed OPENSSH/ },
 ];
 
 Deno.test("the key that the refused ones are made from is read", () => {
@@ -134,6 +140,16 @@ Deno.test("parsePrivateKey() refuses an OpenSSH key cut short anywhere", () => {
     const text = pem("OPENSSH PRIVATE KEY", bytes.subarray(0, length));
     assert.throws(() => parsePrivateKey(text), refused(/Cannot read/), `${length} bytes`);
   }
+});
+
+// ssh-keygen looks at some of these places and not at others. A key that was read is whole all the same.
+Deno.test.each([
+  { name: "a seed only", change: { pair: SEED } },
+  { name: "another public key beside the seed", change: { pair: Uint8Array.of(...SEED, ...OTHER) } },
+  { name: "wrong padding", change: { padding: [1, 2, 4] } },
+  { name: "no padding", change: { padding: [] } },
+])("parsePrivateKey() reads an OpenSSH key with $name", ({ change }) => {
+  assert.deepEqual(parsePrivateKey(opensshPem(change)).publicKey, PUBLIC);
 });
 
 Deno.test("no refusal quotes the key", () => {

@@ -12,6 +12,11 @@
  * assert.match(fingerprint(key.blob), /^SHA256:[A-Za-z0-9+\/]{43}$/);
  * ```
  *
+ * Read by hand and not by `sshpk`, which is lenient where a host key is pinned: it fills up an Ed25519 key of 31 bytes
+ * with a zero, takes the first of two keys, and drops backslashes and what is too much. To find that out by having it
+ * write the key again took 30 to 49 us, this 11 to 21. The binary form has to be read for certificates and agents
+ * anyway.
+ *
  * @module
  */
 

@@ -4,7 +4,8 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { parsePrivateKey, encodeOpensshPrivateKey } from "@gateway/shared/ssh/private_key";
+ * import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
+ * import { parsePrivateKey } from "@gateway/shared/ssh/private_key";
  * import { verifySignature } from "./signature.ts";
  *
  * const key = parsePrivateKey(encodeOpensshPrivateKey(new Uint8Array(32).fill(1), "example"));
@@ -162,7 +163,8 @@ function publicKeyOf(parts: KeyParts): KeyObject {
   }
 }
 
-function webKey(parts: KeyParts): JsonWebKey {
+/** A public key as a JSON Web Key (RFC 7518, RFC 8037). */
+export function webKey(parts: KeyParts): JsonWebKey {
   switch (parts.kind) {
     case "ed25519":
       return { kty: "OKP", crv: "Ed25519", x: base64Url(parts.point) };

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { parsePemCaKey } from "@gateway/shared/ca/pem";
-import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/private_key";
+import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
 import { parseCertificate, verifyCertificateSignature } from "@gateway/shared/ssh/certificate";
 import { NOW_MS, ONE_SHOT, post, startSigner } from "../testing/memory_signer.ts";
 

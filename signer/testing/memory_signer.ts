@@ -7,7 +7,7 @@ import { problemResponse } from "@gateway/shared/http/problem";
 import { parseJson } from "@gateway/shared/json";
 import { createMetrics } from "@gateway/shared/metrics";
 import { finish } from "@gateway/shared/steps";
-import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/private_key";
+import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import { FixedRandom } from "@gateway/shared/testing/fixed_random";
 import { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";

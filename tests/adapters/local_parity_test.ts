@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { parsePemCaKey } from "@gateway/shared/ca/pem";
 import { parseCertificate } from "@gateway/shared/ssh/certificate";
-import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/private_key";
+import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import { FixedRandom } from "@gateway/shared/testing/fixed_random";
 import type { CertificateRequest, SignAnswer } from "../../broker/authority/authority.ts";

@@ -1,6 +1,6 @@
 import { parsePemCaKey } from "@gateway/shared/ca/pem";
 import { type CertificateFields, formatCertificate, issueCertificate } from "@gateway/shared/ssh/certificate";
-import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/private_key";
+import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
 import { formatPublicKey, parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
 
 /** The principal that {@linkcode TestCa} writes into certificates unless told otherwise. */

@@ -7,7 +7,7 @@ import {
   issueCertificate,
 } from "@gateway/shared/ssh/certificate";
 import { describeCertificate } from "./describe_certificate.ts";
-import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/private_key";
+import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
 
 const ca = parsePemCaKey(encodeOpensshPrivateKey(new Uint8Array(32).fill(1), "ca"));
 const fields: CertificateFields = {
