@@ -1,6 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import { stringifyJson } from "@gateway/shared/json";
-import { visibleText } from "@gateway/shared/visible";
+import { visibleJson, visibleText } from "@gateway/shared/visible";
 
 /** Where text goes; complete lines only. */
 export interface Terminal {
@@ -73,19 +73,6 @@ export function writeError(terminal: Terminal, options: { readonly json: boolean
   }
   const lines = message.split("\n").map(visibleText);
   terminal.err(`error: ${lines.join("\n")}\n${hint === "" ? "" : `hint: ${visibleText(hint)}\n`}`);
-}
-
-const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
-
-/** The same JSON value in one line that is safe to show. */
-function visibleJson(text: string): string {
-  // C0 can stand between tokens only, where a blank means the same; DEL, C1, bidi and the like in strings only.
-  return text.replace(INVISIBLE, (character) => character < " " ? " " : escapeUnits(character));
-}
-
-function escapeUnits(character: string): string {
-  const units = Array.from({ length: character.length }, (_, index) => character.charCodeAt(index));
-  return units.map((unit) => `\\u${unit.toString(16).padStart(4, "0")}`).join("");
 }
 
 function describeError(

@@ -28,6 +28,7 @@
 import { configureSync, getLogger, type Logger, type LogRecord } from "@logtape/logtape";
 import { AppError } from "./errors.ts";
 import { stringifyJson } from "./json.ts";
+import { visibleJson } from "./visible.ts";
 
 /** Further members of a log line; `time`, `level`, `service` and `message` are taken. An `Error` is spelled out. */
 export type LogFields = Readonly<Record<string, unknown>>;
@@ -81,17 +82,10 @@ export function formatLogLine(line: LogLine): string {
   try {
     const members = Object.entries(fields).map(([key, value]) => [key, describeError(value)]);
     // The head comes twice: first for its place in the line, then because a field must not replace it.
-    return `${escapeControls(stringifyJson({ ...head, ...Object.fromEntries(members), ...head }))}\n`;
+    return `${visibleJson(stringifyJson({ ...head, ...Object.fromEntries(members), ...head }))}\n`;
   } catch {
-    return `${escapeControls(stringifyJson({ ...head, fields: "not representable as JSON" }))}\n`;
+    return `${visibleJson(stringifyJson({ ...head, fields: "not representable as JSON" }))}\n`;
   }
-}
-
-/** JSON itself escapes only the C0 controls; terminals also act on DEL and C1, some readers on line separators. */
-function escapeControls(json: string): string {
-  return json.replace(/[\u007f-\u009f\u2028\u2029]/g, (character) => {
-    return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
-  });
 }
 
 /** Errors have no enumerable members: without this they would be logged as `{}`. */

@@ -1,18 +1,25 @@
 /**
- * Text of unknown origin (records, logs, command output in messages) made safe to show on a terminal.
+ * Text of unknown origin (records, logs, command output in messages) made safe to show on terminals and pages.
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { visibleText } from "@gateway/shared/visible";
+ * import { visibleJson, visibleText } from "@gateway/shared/visible";
  *
  * assert.equal(visibleText("ls\x1b[2J"), String.raw`ls\x1b[2J`);
+ * assert.equal(visibleJson('{"command":"ls\x9b2J"}'), String.raw`{"command":"ls\u009b2J"}`);
  * ```
  *
  * @module
  */
+import { UNSEEN } from "./characters.ts";
 
-// Controls, format characters (bidi, zero width, tags), line and paragraph separators, lone surrogates.
-const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
+/**
+ * As a regular expression with the flag `u`: one character that does not show itself, is a blank other than the
+ * space, or is a mark that stands on nothing or as a third on one letter.
+ */
+export const ODD: string = String.raw`(?:[${UNSEEN}]|(?! )\p{Zs}|\p{M}(?<=\p{M}{3}|^\p{M}))`;
+
+const EVERY_ODD = new RegExp(ODD, "gu");
 
 /**
  * One character written out: C0, DEL and C1 as `\x1b`, all others as `\u{202e}`.
@@ -31,5 +38,18 @@ export function escapeCharacter(character: string): string {
  * not for parsing back.
  */
 export function visibleText(text: string): string {
-  return text.replace(INVISIBLE, escapeCharacter);
+  return text.replace(EVERY_ODD, escapeCharacter);
+}
+
+/** The same JSON value in one line in which nothing steers a terminal or hides other text. */
+export function visibleJson(json: string): string {
+  // C0 can stand between tokens only, where a blank means the same; everything else in strings only.
+  return json.replace(EVERY_ODD, (character) => character < " " ? " " : escapeUnits(character));
+}
+
+function escapeUnits(character: string): string {
+  return Array.from(
+    { length: character.length },
+    (_, index) => `\\u${character.charCodeAt(index).toString(16).padStart(4, "0")}`,
+  ).join("");
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { visibleText } from "./visible.ts";
+import { visibleJson, visibleText } from "./visible.ts";
 
 Deno.test.each([
   { name: "leaves printable text", text: 'ls -l "é日😀" \\ | wc', shown: 'ls -l "é日😀" \\ | wc' },
@@ -12,6 +12,19 @@ Deno.test.each([
   { name: "shows the soft hyphen as a code point", text: "a\u00adb", shown: String.raw`a\u{ad}b` },
   { name: "shows separators", text: "\u2028\u2029", shown: String.raw`\u{2028}\u{2029}` },
   { name: "shows tag characters", text: "\u{e0041}", shown: String.raw`\u{e0041}` },
+  {
+    name: "shows letters that show nothing",
+    text: "a\u3164\ufe0f\u2800",
+    shown: String.raw`a\u{3164}\u{fe0f}\u{2800}`,
+  },
+  { name: "shows private use", text: "\ue000", shown: String.raw`\u{e000}` },
+  { name: "shows odd blanks", text: "al\u00a0ice \u3000", shown: String.raw`al\xa0ice \u{3000}` },
+  {
+    name: "shows towers of marks",
+    text: "e\u0301\u0302\u0303",
+    shown: "e\u0301\u0302" + String.raw`\u{303}`,
+  },
+  { name: "shows a mark on nothing", text: "\u0301a", shown: String.raw`\u{301}a` },
   { name: "shows lone surrogates", text: "\udc00", shown: String.raw`\u{dc00}` },
 ])("visibleText() $name", ({ text, shown }) => {
   assert.equal(visibleText(text), shown);
@@ -20,5 +33,15 @@ Deno.test.each([
 Deno.test("visibleText() leaves nothing that a terminal would act on", () => {
   fc.assert(fc.property(fc.string({ unit: "binary" }), (text) => {
     assert.doesNotMatch(visibleText(text), /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/u);
+  }));
+});
+
+Deno.test("visibleJson() keeps the value, and leaves nothing that a terminal would act on", () => {
+  fc.assert(fc.property(fc.jsonValue(), fc.string({ unit: "binary" }), (value, text) => {
+    for (const json of [JSON.stringify({ value, [text]: text }), JSON.stringify({ value, text }, null, 2)]) {
+      const shown = visibleJson(json);
+      assert.deepEqual(JSON.parse(shown), JSON.parse(json));
+      assert.doesNotMatch(shown, /[\p{C}\p{Zl}\p{Zp}]/u);
+    }
   }));
 });

@@ -1,8 +1,5 @@
 import { visibleText } from "@gateway/shared/visible";
 
-// What visibleText leaves: blanks other than the space, and letters that show nothing (fillers, joiners).
-const UNSEEN = /(?! )[\p{Zs}\p{Default_Ignorable_Code_Point}\u2800]/gu;
-
 // Renderers drop blanks at the start, take four for a code block, and show a run of them as one.
 const LOST_BLANK = /^ | (?= )/g;
 
@@ -18,10 +15,7 @@ export function cutText(text: string, maxLength: number): string {
  * letters and odd blanks are written out. What is longer than `maxLength` is cut.
  */
 export function plainLine(text: string, maxLength: number): string {
-  const line = visibleText(text).replace(UNSEEN, (character) => {
-    return `\\u{${character.codePointAt(0)?.toString(16)}}`;
-  });
-  return cutText(line, maxLength);
+  return cutText(visibleText(text), maxLength);
 }
 
 /**

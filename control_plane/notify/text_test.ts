@@ -45,7 +45,7 @@ Deno.test.each([
     text: "a\u3164\u034f\u2800",
     expected: String.raw`a\u{3164}\u{34f}\u{2800}`,
   },
-  { name: "odd blanks", text: "a\u00a0b\u3000c", expected: String.raw`a\u{a0}b\u{3000}c` },
+  { name: "odd blanks", text: "a\u00a0b\u3000c", expected: String.raw`a\xa0b\u{3000}c` },
   { name: "lone surrogates", text: "\ud800", expected: String.raw`\u{d800}` },
 ])("plainLine() writes out $name", ({ text, expected }) => {
   assert.equal(plainLine(text, 100), expected);

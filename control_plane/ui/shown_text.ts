@@ -1,4 +1,4 @@
-import { escapeCharacter } from "@gateway/shared/visible";
+import { escapeCharacter, ODD } from "@gateway/shared/visible";
 import { codePointLabel, describeCharacter } from "./character_names.ts";
 import { type Html, markup } from "./html.ts";
 import { formatCount } from "./text_format.ts";
@@ -13,13 +13,10 @@ export type Segment =
   | { readonly kind: "odd"; readonly character: string; readonly count: number };
 
 /**
- * Alternatives: runs of one character that shows nothing or steers the display (controls, format characters,
- * default ignorables such as the Hangul fillers, surrogates, private use, unassigned, spaces other than the
- * space), or is a third mark on one letter; spaces that would go unseen at an edge, or push the rest out of
- * sight; the rest that is not ASCII.
+ * Alternatives: runs of one character that does not show itself; spaces that would go unseen at an edge, or push
+ * the rest out of sight; the rest that is not ASCII.
  */
-const SPECIAL =
-  /(?<odd>[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Co}\p{Cn}\p{DI}\u2800]|(?! )\p{Zs}|(?<=\p{M}{2}|^)\p{M})\k<odd>*|^ +| +$| {9,}|[^\0-\x7f]/gu;
+const SPECIAL = new RegExp(String.raw`(?<odd>${ODD})\k<odd>*|^ +| +$| {9,}|[^\0-\x7f]`, "gu");
 
 /** Cuts a text into what can be shown as it is and what cannot. The segments together are the text. */
 export function segmentText(text: string): readonly Segment[] {

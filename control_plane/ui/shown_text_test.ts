@@ -153,3 +153,22 @@ function hostileText(): fc.Arbitrary<string> {
   return fc.array(fc.oneof(pieces, fc.string({ unit: "binary", maxLength: 8 })), { maxLength: 12 })
     .map((parts) => parts.join(""));
 }
+
+Deno.test("pages and terminals write out the same characters", () => {
+  const units = fc.constantFrom(
+    ..."a é\u0301\u0302\u20dd\u00a0\u3000\u200b\u202e\u3164\ufe0f\u2800\ue000\n\x1b\x9b",
+    "\ud800",
+    "\u{e0041}",
+  );
+  const texts = fc.oneof(fc.string({ unit: "binary" }), fc.string({ unit: units }));
+  fc.assert(fc.property(texts, (text) => {
+    const shown = segmentText(text).map((segment) =>
+      segment.kind === "odd" && segment.character !== " "
+        ? visibleText(segment.character).repeat(segment.count)
+        : segment.kind === "odd"
+        ? " ".repeat(segment.count)
+        : segment.text
+    );
+    assert.equal(shown.join(""), visibleText(text));
+  }));
+});
