@@ -1,9 +1,11 @@
 /**
  * TLS connections to one server, each with one request at a time, kept open between requests.
  *
- * Not those of `node:https`: in Deno 2.9 these send a request again, also a POST, when a connection that was used
- * before ends without an answer, even when it was ended here. What was signed or decided would be so twice. And
- * they cost as much as signing itself.
+ * Not those of `node:https`: when a connection that was used before ends without an answer, Deno 2.9.6 sends the
+ * request again, also a POST, even when it was ended here. What was signed or decided would be so twice. And they cost
+ * as much as signing itself. Not `fetch`: with a client certificate it does not send again, but `caCerts` stand beside
+ * the public roots, which stay trusted, and a server that offers no more than TLS 1.2 is talked to, which no option
+ * forbids.
  *
  * @module
  */
