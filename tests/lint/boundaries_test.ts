@@ -175,6 +175,36 @@ Deno.test.each<Row>([
     rule: "imports",
   },
   {
+    name: "a module with more than functions in a pure file",
+    file: "signer/a.ts",
+    source: 'import { lookup } from "node:dns/promises";',
+    rule: "imports",
+  },
+  {
+    name: "a package that connects in a pure file",
+    file: "broker/a.ts",
+    source: 'import postgres from "postgres";',
+    rule: "imports",
+  },
+  {
+    name: "an adapter that is passed on in a pure file",
+    file: "signer/a.ts",
+    source: 'export { systemClock } from "@gateway/shared/clock";',
+    rule: "imports",
+  },
+  {
+    name: "a file that joins adapters in a pure file",
+    file: "signer/a.ts",
+    source: 'import { createSignerApp } from "./app.ts";',
+    rule: "imports",
+  },
+  {
+    name: "an adapter by import() in a pure file",
+    file: "ctl/a.ts",
+    source: 'await import("./commands/init.ts");',
+    rule: "imports",
+  },
+  {
     name: "chance in a pure file",
     file: "shared/policy/a.ts",
     source: `${MODULE}import { randomBytes } from "node:crypto";`,
@@ -186,7 +216,7 @@ Deno.test.each<Row>([
   {
     name: "shared in a member",
     file: "signer/a.ts",
-    source: 'import "@gateway/shared/clock"; import "./b.ts";',
+    source: 'import { every } from "@gateway/shared/clock"; import "./b.ts";',
   },
   {
     name: "any member in tests",
@@ -227,12 +257,28 @@ Deno.test.each<Row>([
   {
     name: "the common topics in the debate",
     file: "debate/a.ts",
-    source: 'import "@gateway/shared/http/monitor";',
+    source: 'import type { Monitor } from "@gateway/shared/http/monitor";',
   },
   {
     name: "a port's type in a pure file",
     file: "shared/policy/a.ts",
     source: `${MODULE}import type { Clock } from "../clock.ts";`,
+  },
+  { name: "adapters in an adapter", file: "ctl/commands/a.ts", source: 'import "../read_file.ts";' },
+  {
+    name: "adapters in a file that joins them",
+    file: "broker/serve_mcp.ts",
+    source: 'import "@gateway/shared/http/mtls_server";',
+  },
+  {
+    name: "types among the values of a module in a pure file",
+    file: "signer/a.ts",
+    source: 'import { type Server } from "node:http";',
+  },
+  {
+    name: "the text of a file in a pure file",
+    file: "debate/a.ts",
+    source: 'import script from "./web/page/app.js" with { type: "text" };',
   },
   {
     name: "pure functions in a pure file",
@@ -251,6 +297,15 @@ Deno.test.each<Row>([
     source: `${MODULE}globalThis.Deno.readFileSync("x");`,
     rule: "pure",
   },
+  { name: "Deno in a new file", file: "signer/new.ts", source: 'Deno.readFileSync("x");', rule: "pure" },
+  { name: "Deno in a new folder", file: "shim/a/b.ts", source: "const { readFile } = Deno;", rule: "pure" },
+  {
+    name: "the network behind a function with such a parameter",
+    file: "broker/a.ts",
+    source: 'export const a = (fetch: () => void) => fetch(); fetch("x");',
+    rule: "pure",
+  },
+  { name: "globalThis", file: "broker/a.ts", source: "export const a = globalThis;", rule: "pure" },
   { name: "console", file: "shared/audit/record.ts", source: `${MODULE}console.log(1);`, rule: "pure" },
   {
     name: "a timer",
@@ -277,6 +332,16 @@ Deno.test.each<Row>([
     file: "shared/policy/a.ts",
     source: `${MODULE}a.fetch; ({ console: 1 });`,
   },
+  { name: "classes of errors", file: "signer/a.ts", source: "x instanceof Deno.errors.NotFound;" },
+  { name: "the type of a global", file: "signer/a.ts", source: "let a: typeof fetch;" },
+  {
+    name: "a parameter of that name",
+    file: "signer/a.ts",
+    source:
+      "const a = ({ fetch }: A) => fetch(); function b(process: B, ...console: C[]) { process(console); }",
+  },
+  { name: "a variable of that name", file: "signer/a.ts", source: "{ const [process] = a; process; }" },
+  { name: "an import of that name", file: "signer/a.ts", source: 'import { fetch } from "./b.ts"; fetch();' },
   {
     name: "anything in its test",
     file: "shared/policy/a_test.ts",
@@ -285,16 +350,26 @@ Deno.test.each<Row>([
 ])("a pure file may use $name", check);
 
 Deno.test.each<Row>([
-  { name: "Date.now", file: "signer/a.ts", source: "Date.now();", rule: "ambient" },
-  { name: "Date.now in brackets", file: "signer/a.ts", source: 'Date["now"]();', rule: "ambient" },
-  { name: "Date.now by globalThis", file: "signer/a.ts", source: "globalThis.Date.now();", rule: "ambient" },
-  { name: "Date.now taken out", file: "signer/a.ts", source: "const { now } = Date;", rule: "ambient" },
-  { name: "new Date()", file: "broker/a.ts", source: "new Date();", rule: "ambient" },
-  { name: "Date()", file: "broker/a.ts", source: "Date();", rule: "ambient" },
-  { name: "Math.random", file: "ctl/a.ts", source: "Math.random();", rule: "ambient" },
-  { name: "crypto.randomUUID", file: "ctl/a.ts", source: "crypto.randomUUID();", rule: "ambient" },
-  { name: "the environment", file: "shim/a.ts", source: 'Deno.env.get("X");', rule: "ambient" },
-  { name: "the environment taken out", file: "shim/a.ts", source: "const { env } = Deno;", rule: "ambient" },
+  { name: "Date.now", file: "ctl/commands/a.ts", source: "Date.now();", rule: "ambient" },
+  { name: "Date.now in brackets", file: "ctl/commands/a.ts", source: 'Date["now"]();', rule: "ambient" },
+  {
+    name: "Date.now by globalThis",
+    file: "ctl/commands/a.ts",
+    source: "globalThis.Date.now();",
+    rule: "ambient",
+  },
+  { name: "Date.now taken out", file: "ctl/commands/a.ts", source: "const { now } = Date;", rule: "ambient" },
+  { name: "new Date()", file: "ctl/commands/a.ts", source: "new Date();", rule: "ambient" },
+  { name: "Date()", file: "ctl/commands/a.ts", source: "Date();", rule: "ambient" },
+  { name: "Math.random", file: "ctl/commands/a.ts", source: "Math.random();", rule: "ambient" },
+  { name: "crypto.randomUUID", file: "ctl/commands/a.ts", source: "crypto.randomUUID();", rule: "ambient" },
+  { name: "the environment", file: "ctl/commands/a.ts", source: 'Deno.env.get("X");', rule: "ambient" },
+  {
+    name: "the environment taken out",
+    file: "ctl/commands/a.ts",
+    source: "const { env } = Deno;",
+    rule: "ambient",
+  },
   { name: "exit", file: "signer/app.ts", source: "Deno.exit(1);", rule: "ambient" },
   { name: "the exit code", file: "signer/app.ts", source: "Deno.exitCode = 1;", rule: "ambient" },
 ])("gateway/ambient refuses $name outside main.ts and adapters", check);
@@ -345,37 +420,42 @@ Deno.test.each<Row>([
 ])("gateway/documented lets $name pass", check);
 
 Deno.test.each<Row>([
-  { name: "setTimeout", file: "broker/a.ts", source: "setTimeout(() => {}, 1);", rule: "timers" },
+  { name: "setTimeout", file: "ctl/commands/a.ts", source: "setTimeout(() => {}, 1);", rule: "timers" },
   { name: "setInterval", file: "signer/main.ts", source: "setInterval(() => {}, 1);", rule: "timers" },
-  { name: "setImmediate", file: "debate/a.ts", source: "setImmediate(() => {});", rule: "timers" },
+  { name: "setImmediate", file: "ctl/commands/a.ts", source: "setImmediate(() => {});", rule: "timers" },
   {
     name: "setTimeout by globalThis",
-    file: "ctl/a.ts",
+    file: "ctl/commands/a.ts",
     source: "globalThis.setTimeout(() => {}, 1);",
     rule: "timers",
   },
   {
     name: "setTimeout by another name",
-    file: "ctl/a.ts",
+    file: "ctl/commands/a.ts",
     source: "const later = setTimeout;",
     rule: "timers",
   },
   {
     name: "setTimeout taken out",
-    file: "ctl/a.ts",
+    file: "ctl/commands/a.ts",
     source: "const { setTimeout: later } = globalThis;",
     rule: "timers",
   },
-  { name: "AbortSignal.timeout", file: "debate/a.ts", source: "AbortSignal.timeout(1);", rule: "timers" },
+  {
+    name: "AbortSignal.timeout",
+    file: "ctl/commands/a.ts",
+    source: "AbortSignal.timeout(1);",
+    rule: "timers",
+  },
   {
     name: "AbortSignal.timeout taken out",
-    file: "debate/a.ts",
+    file: "ctl/commands/a.ts",
     source: "const { timeout } = AbortSignal;",
     rule: "timers",
   },
   {
     name: "node:timers",
-    file: "control_plane/a.ts",
+    file: "ctl/commands/a.ts",
     source: 'import { setTimeout } from "node:timers/promises";',
     rule: "timers",
   },

@@ -1,4 +1,6 @@
-import { isAmbient, isPure, mayTime, relativePath } from "./files.ts";
+import { isAmbient, isPure, mayTime } from "./adapters.ts";
+import { isBound } from "./bindings.ts";
+import { relativePath } from "./files.ts";
 
 /** Members of globals that say what time it is, give chance, or reach the process. */
 const AMBIENT: Readonly<Record<string, readonly string[]>> = {
@@ -13,11 +15,14 @@ const TIMERS: readonly string[] = ["setImmediate", "setInterval", "setTimeout"];
 
 /** Globals that a pure file has no use for. */
 const IMPURE: readonly string[] = [
+  "BroadcastChannel",
   "Deno",
+  "EventSource",
   "WebSocket",
   "Worker",
   "console",
   "fetch",
+  "globalThis",
   "localStorage",
   "performance",
   "process",
@@ -80,10 +85,11 @@ export const pure: Deno.lint.Rule = {
     if (path === undefined || !isPure(path)) return {};
     return {
       Identifier(node) {
-        if (!IMPURE.includes(node.name) || isNameOnly(node)) return;
+        if (!IMPURE.includes(node.name) || isNameOnly(node) || isBound(node, context)) return;
         context.report({
           node,
-          message: `${path} is pure and must not use ${node.name}; take what it gives as a parameter`,
+          message:
+            `${path} is pure and must not use ${node.name}; take what it gives as a parameter, or list the file as an adapter`,
         });
       },
     };
@@ -134,7 +140,7 @@ function isNameOnly(node: Deno.lint.Identifier): boolean {
   const { parent } = node;
   switch (parent.type) {
     case "MemberExpression":
-      return parent.property === node && !parent.computed && globalName(parent) === undefined;
+      return (parent.property === node && !parent.computed) || isErrorClasses(parent);
     case "Property":
     case "PropertyDefinition":
     case "MethodDefinition":
@@ -143,8 +149,14 @@ function isNameOnly(node: Deno.lint.Identifier): boolean {
     case "TSPropertySignature":
     case "TSMethodSignature":
     case "TSTypeReference":
+    case "TSTypeQuery":
       return true;
     default:
       return false;
   }
+}
+
+/** `Deno.errors` are classes to tell errors apart by. */
+function isErrorClasses(node: Deno.lint.MemberExpression): boolean {
+  return node.object.type === "Identifier" && node.object.name === "Deno" && propertyName(node) === "errors";
 }

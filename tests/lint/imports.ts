@@ -1,7 +1,7 @@
+import { isHarmless, isPure } from "./adapters.ts";
 import {
   isContract,
   isForDebate,
-  isPure,
   isTest,
   mayBuildOn,
   memberOf,
@@ -12,30 +12,11 @@ import {
 /** One import, of a value or a type. */
 export interface Import {
   readonly specifier: string;
+  /** Nothing of the module runs: a type, or a file taken as text. */
   readonly isType: boolean;
   /** The names that are taken, as they are called where they come from; none for a whole module. */
   readonly names: readonly string[];
 }
-
-/** Modules that do something, and what of them is a mere function. */
-const IMPURE_MODULES: Readonly<Record<string, readonly string[]>> = {
-  "node:child_process": [],
-  "node:dgram": [],
-  "node:dns": [],
-  "node:fs": [],
-  "node:fs/promises": [],
-  "node:http": [],
-  "node:https": [],
-  "node:net": ["BlockList", "isIP", "isIPv4", "isIPv6"],
-  "node:os": [],
-  "node:process": [],
-  "node:sqlite": [],
-  "node:timers": [],
-  "node:timers/promises": [],
-  "node:tls": [],
-};
-
-const CHANCE = /^(?:random|generateKey|webcrypto)/;
 
 /** Who may import whom (architecture.md). */
 export const imports: Deno.lint.Rule = {
@@ -55,11 +36,16 @@ export function visitImports(
 ): Deno.lint.LintVisitor {
   return {
     ImportDeclaration(node) {
-      const names = node.specifiers.flatMap((specifier) =>
+      const values = node.specifiers.filter((specifier) =>
+        specifier.type !== "ImportSpecifier" || specifier.importKind !== "type"
+      );
+      const names = values.flatMap((specifier) =>
         specifier.type === "ImportSpecifier" ? [nameOf(specifier.imported)] : []
       );
-      const isWhole = node.specifiers.length === 0 || names.length < node.specifiers.length;
-      const isType = node.importKind === "type";
+      const isText = node.attributes.some(({ value }) => value.value === "text");
+      const isType = node.importKind === "type" || isText ||
+        (values.length === 0 && node.specifiers.length > 0);
+      const isWhole = names.length < values.length;
       check(node, { specifier: node.source.value, isType, names: isWhole ? [] : names });
     },
     ExportNamedDeclaration(node) {
@@ -91,7 +77,7 @@ function judge(from: string, imported: Import): string | undefined {
     return "Packages are named and pinned in the imports of the root deno.json";
   }
   const target = resolveImport(specifier, from);
-  if (target === undefined) return isPure(from) ? judgeBuiltIn(imported) : undefined;
+  if (target === undefined) return judgePurity(from, specifier, imported);
   const [importer, owner] = [memberOf(from), memberOf(target)];
   if (importer === undefined || importer === "tests") return undefined;
   if (owner !== importer && owner !== "shared" && !isContract(specifier, from)) {
@@ -106,20 +92,11 @@ function judge(from: string, imported: Import): string | undefined {
   if (importer === "shared" && !mayBuildOn(from, target)) {
     return `${from} must not know ${target}: the topics of shared are in layers, see SHARED_TOPICS`;
   }
-  if (isPure(from) && !isPure(target) && !imported.isType) {
-    return `${from} is pure and must not import ${target}, which is not; take what it gives as a parameter`;
-  }
-  return undefined;
+  return isPure(target) ? undefined : judgePurity(from, target, imported);
 }
 
-function judgeBuiltIn({ specifier, names, isType }: Import): string | undefined {
-  if (isType) return undefined;
-  const harmless = IMPURE_MODULES[specifier];
-  if (harmless !== undefined && (names.length === 0 || names.some((name) => !harmless.includes(name)))) {
-    return `A pure file must not use ${specifier}; take what it gives as a parameter`;
-  }
-  const chance = specifier === "node:crypto" ? names.find((name) => CHANCE.test(name)) : undefined;
-  return chance === undefined
-    ? undefined
-    : `A pure file must not make chance with ${chance}; take bytes as a parameter`;
+/** What a module or an adapter gives to a pure file has to be harmless. */
+function judgePurity(from: string, module: string, { names, isType }: Import): string | undefined {
+  if (isType || !isPure(from) || isHarmless(module, names)) return undefined;
+  return `${from} is pure and must not import ${module}; take what it gives as a parameter, or list the file as an adapter`;
 }

@@ -1,0 +1,192 @@
+import { isTest } from "./files.ts";
+
+/**
+ * What does something: reads, writes, connects, starts a program, or joins files that do; a folder ends with a slash.
+ * Every other file is pure, but for the {@linkcode JOINTS} of a member.
+ */
+export const ADAPTERS: readonly string[] = [
+  "shared/atomic_file.ts",
+  "shared/audit/file_lock.ts",
+  "shared/audit/file_log.ts",
+  "shared/audit/put_aside.ts",
+  "shared/audit/repair.ts",
+  "shared/audit/restore.ts",
+  "shared/audit/segments.ts",
+  "shared/audit/service_audit.ts",
+  "shared/audit/verify.ts",
+  "shared/ca/agent.ts",
+  "shared/ca/azure_key_vault.ts",
+  "shared/ca/load.ts",
+  "shared/ca/vault_client.ts",
+  "shared/config/load.ts",
+  "shared/http/client_connections.ts",
+  "shared/http/json_client.ts",
+  "shared/http/monitor.ts",
+  "shared/http/pem_file.ts",
+  "shared/http/tls_material.ts",
+  "shared/http/tls_server.ts",
+  "shared/log.ts",
+  "shared/state/sqlite_access.ts",
+  "shared/state/sqlite_database.ts",
+  "shared/version.ts",
+  "signer/config_file.ts",
+  "signer/handlers/policy.ts",
+  "signer/snapshot.ts",
+  "signer/state/sqlite.ts",
+  "signer/watch_config.ts",
+  "control_plane/state/sqlite.ts",
+  "broker/authority/load.ts",
+  "broker/authority/load_local.ts",
+  "broker/command_line.ts",
+  "broker/frontends/mcp_stdio.ts",
+  "broker/monitor.ts",
+  "broker/recording/file.ts",
+  "broker/sessions/connect_session.ts",
+  "broker/sessions/exec_session.ts",
+  "broker/sessions/start.ts",
+  "broker/ssh/connect.ts",
+  "broker/ssh/connect_route.ts",
+  "broker/ssh/ephemeral_key.ts",
+  "broker/ssh/run_command.ts",
+  "broker/ssh/ssh2_library.ts",
+  "broker/ssh/transport.ts",
+  "ctl/audit/follow.ts",
+  "ctl/audit/key.ts",
+  "ctl/audit/last_lines.ts",
+  "ctl/commands/",
+  "ctl/find_client.ts",
+  "ctl/init/material.ts",
+  "ctl/init/write.ts",
+  "ctl/init/x509.ts",
+  "ctl/program.ts",
+  "ctl/read_file.ts",
+  "ctl/remote.ts",
+  "ctl/service_permissions.ts",
+  "ctl/signer_file.ts",
+  "debate/cli/benchmark_command.ts",
+  "debate/cli/environment.ts",
+  "debate/cli/login_command.ts",
+  "debate/cli/machine.ts",
+  "debate/cli/program.ts",
+  "debate/cli/prompts_command.ts",
+  "debate/cli/run_command.ts",
+  "debate/cli/run_input.ts",
+  "debate/cli/serve_command.ts",
+  "debate/context/collect.ts",
+  "debate/context/project.ts",
+  "debate/context/roots.ts",
+  "debate/models/device_flow.ts",
+  "debate/models/fixed_token.ts",
+  "debate/models/openai_chat.ts",
+  "debate/models/prices.ts",
+  "debate/models/providers.ts",
+  "debate/models/scenarios.ts",
+  "debate/models/token_file.ts",
+  "debate/permissions.ts",
+  "debate/prompts/templates.ts",
+  "debate/runs/disk_folder.ts",
+  "debate/tools/audit_log.ts",
+  "debate/tools/backend.ts",
+  "debate/tools/catalogue.ts",
+  "debate/tools/explain_postgres.ts",
+  "debate/tools/http_exchange.ts",
+  "debate/tools/http_fetch.ts",
+  "debate/tools/http_get.ts",
+  "debate/tools/ports.ts",
+  "debate/tools/query_elasticsearch.ts",
+  "debate/tools/query_loki.ts",
+  "debate/tools/query_prometheus.ts",
+  "debate/tools/run_program.ts",
+  "debate/web/page/",
+  "debate/web/run_handlers.ts",
+  "debate/web/settings_handlers.ts",
+  "debate/web/start_server.ts",
+  "deploy/",
+];
+
+/** Where the files of a member are joined to a program. */
+const JOINTS = /^\w+\/(?:main|app|start|serve(?:_\w+)?)\.ts$/;
+
+/** Where time, chance, the environment and the end of the process come from, beside every `main.ts`. */
+const AMBIENT: readonly string[] = [
+  "ctl/start.ts",
+  "debate/start.ts",
+  "deploy/compile.ts",
+  "deploy/gateway.ts",
+  "shared/clock.ts",
+  "shared/http/exchange.ts",
+  "shared/http/mtls_server.ts",
+  "shared/http/tls_listener.ts",
+  "shared/random.ts",
+  "shared/service.ts",
+];
+
+/** What may set timers beside tests: the one clock, and the debate's page, which a browser runs. */
+const TIMING = ["shared/clock.ts", "debate/web/page/"];
+
+/**
+ * What a pure file may import of what is not pure: modules of the platform and packages that do nothing by
+ * themselves, and of others the mere functions. What is not listed does something.
+ */
+const HARMLESS: Readonly<Record<string, readonly string[] | "all" | "no chance">> = {
+  "node:assert/strict": "all",
+  "node:buffer": "all",
+  "node:crypto": "no chance",
+  "node:events": "all",
+  "node:net": ["BlockList", "isIP", "isIPv4", "isIPv6"],
+  "node:path": "all",
+  "node:stream": "all",
+  "node:url": "all",
+  "node:util": "all",
+  "@fastify/busboy": "all",
+  "@hono/hono": "all",
+  "@logtape/logtape": "all",
+  "@modelcontextprotocol/server": "all",
+  "@panva/jose": ["compactVerify", "createLocalJWKSet", "errors"],
+  "@peculiar/x509": "all",
+  "@zod/zod": "all",
+  "commander": "all",
+  "ipaddr.js": "all",
+  "jsonc-parser": "all",
+  "prom-client": "all",
+  "prom-client/lib/counter.js": "all",
+  "prom-client/lib/gauge.js": "all",
+  "prom-client/lib/registry.js": "all",
+  "re2js": "all",
+  "sshpk": "all",
+  "unbash": "all",
+  "yaml": "all",
+  "shared/clock.ts": ["every"],
+  "shared/config/load.ts": ["parseConfig", "parseConfigSteps"],
+  "shared/random.ts": ["randomSerial"],
+  "shared/version.ts": ["VERSION"],
+};
+
+const CHANCE = /^(?:random|generateKey|webcrypto)/;
+
+/** Whether a path must be pure: the same input gives the same output, and nothing else happens. */
+export function isPure(path: string): boolean {
+  return !isTest(path) && !isAmbient(path) && !JOINTS.test(path) && !isAdapter(path);
+}
+
+/** Whether a path may read the clock, chance and the environment, and end the process. */
+export function isAmbient(path: string): boolean {
+  return isTest(path) || AMBIENT.includes(path) || /(?:^|\/)main\.ts$/.test(path);
+}
+
+/** Whether a path may wait by the machine's clock. */
+export function mayTime(path: string): boolean {
+  return isTest(path) || TIMING.some((entry) => path.startsWith(entry));
+}
+
+/** Whether a pure file may take these names from a module or an adapter; no names are all that it has. */
+export function isHarmless(module: string, names: readonly string[]): boolean {
+  const harmless = HARMLESS[module] ?? [];
+  if (harmless === "all") return true;
+  return names.length > 0 &&
+    names.every((name) => harmless === "no chance" ? !CHANCE.test(name) : harmless.includes(name));
+}
+
+function isAdapter(path: string): boolean {
+  return ADAPTERS.some((entry) => entry.endsWith("/") ? path.startsWith(entry) : path === entry);
+}
