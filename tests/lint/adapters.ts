@@ -42,7 +42,6 @@ export const ADAPTERS: readonly string[] = [
   "broker/monitor.ts",
   "broker/recording/file.ts",
   "broker/sessions/connect_session.ts",
-  "broker/sessions/exec_session.ts",
   "broker/sessions/start.ts",
   "broker/ssh/connect.ts",
   "broker/ssh/connect_route.ts",
