@@ -16,6 +16,7 @@
 import { resolve } from "node:path";
 import { type CaKeyConfig, type CaKeySettings, planCaKeys } from "../ca/model.ts";
 import { AppError } from "../errors.ts";
+import { formatKeyPath } from "../key_path.ts";
 import { urlPermissions } from "./address.ts";
 import { mergeSets, type PermissionSet } from "./set.ts";
 
@@ -40,13 +41,10 @@ export function caKeyPermissions(config: CaKeySettings, workingFolder: string): 
 export function caKeyFiles(config: CaKeySettings): Readonly<Record<string, string>> {
   const ring = planCaKeys(config);
   if (ring === undefined) return {};
-  const named: readonly (readonly [string, CaKeyConfig])[] = [["ca_key", ring.fallback], ...ring.byGroup];
-  return Object.fromEntries(named.flatMap(([name, key]) => {
+  const byGroup = [...ring.byGroup].map(([group, key]) => [formatKeyPath(["ca_keys", group]), key] as const);
+  return Object.fromEntries([["ca_key", ring.fallback] as const, ...byGroup].flatMap(([name, key]) => {
     if (key.type === "akv") return [];
-    return [[
-      name === "ca_key" ? name : `ca_keys.${name}`,
-      key.type === "pem" ? key.path : key.public_key_path,
-    ]];
+    return [[name, key.type === "pem" ? key.path : key.public_key_path]];
   }));
 }
 

@@ -18,10 +18,10 @@
  *
  * @module
  */
+import { formatKeyPath } from "../key_path.ts";
 import { quoteText } from "../quote.ts";
 import { finish, type Steps } from "../steps.ts";
 import { compileCommandLibrary } from "./compile_command.ts";
-import { keySegment } from "./key_path.ts";
 import { type CompiledHost, compileHost, findHostProblems } from "./compile_host.ts";
 import { type HostPolicy, MAX_TTL_SECONDS, type PolicyConfig } from "./model.ts";
 import { type Pattern, reusePatterns } from "./pattern.ts";
@@ -77,7 +77,7 @@ export function* compilePolicySteps(
   const library = yield* compileCommandLibrary(config, problems, reuse.compile);
   const hosts = new Map<string, CompiledHost>();
   for (const [name, host] of Object.entries(config.hosts)) {
-    const path = `hosts.${keySegment(name)}`;
+    const path = formatKeyPath(["hosts", name]);
     problems.push(...findHostProblems(name, host, path));
     checkTtl(host.max_ttl_seconds ?? 0, `${path}.max_ttl_seconds`, problems);
     checkJump(name, host, config, problems);
@@ -108,7 +108,7 @@ function checkTtl(seconds: number, path: string, problems: string[]): void {
 }
 
 function checkJump(name: string, host: HostPolicy, { hosts }: PolicyConfig, problems: string[]): void {
-  const path = `hosts.${keySegment(name)}.jump`;
+  const path = formatKeyPath(["hosts", name, "jump"]);
   const chain = [name];
   let jump = host.jump ?? "";
   if (jump !== "" && !Object.hasOwn(hosts, jump)) problems.push(`${path}: unknown host ${quoteText(jump)}`);

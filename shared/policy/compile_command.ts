@@ -13,10 +13,10 @@
  * @module
  */
 import { AppError } from "../errors.ts";
+import { formatKeyPath } from "../key_path.ts";
 import type { Steps } from "../steps.ts";
 import { type CompiledCommandPolicy, composePolicies, type PolicySet } from "./command.ts";
 import { quoteText } from "../quote.ts";
-import { keySegment } from "./key_path.ts";
 import type { CommandPolicy, PolicyConfig } from "./model.ts";
 import { compilePattern, type Pattern } from "./pattern.ts";
 
@@ -38,7 +38,7 @@ export function* compileCommandLibrary(
 ): Steps<CommandLibrary> {
   const policies = new Map<string, CompiledCommandPolicy>();
   for (const [name, policy] of Object.entries(config.command_policies)) {
-    const path = `command_policies.${keySegment(name)}`;
+    const path = formatKeyPath(["command_policies", name]);
     policies.set(name, compileCommandPolicy(policy, path, problems, compile));
     yield;
   }
@@ -46,7 +46,7 @@ export function* compileCommandLibrary(
   for (const [group, names] of groups) {
     for (const [index, name] of names.entries()) {
       if (policies.has(name)) continue;
-      const path = `group_command_policies.${keySegment(group)}[${index}]`;
+      const path = formatKeyPath(["group_command_policies", group, index]);
       problems.push(`${path}: unknown command policy ${quoteText(name)}`);
     }
   }

@@ -118,13 +118,18 @@ Deno.test.each([
   {
     name: "a host name with a blank",
     keys: { hosts: { "web 01": sampleHost() } },
-    problem: /^hosts\."web 01": a host name must not/,
+    problem: /^hosts\["web 01"\]: a host name must not/,
   },
-  { name: "an empty host name", keys: { hosts: { "": sampleHost() } }, problem: /^hosts\."": / },
+  { name: "an empty host name", keys: { hosts: { "": sampleHost() } }, problem: /^hosts\[""\]: / },
+  {
+    name: "a jump of a host whose name has a dot, in the notation of the schema",
+    keys: { hosts: { "web.01": sampleHost({ jump: "nope" }) } },
+    problem: /^hosts\["web\.01"\]\.jump: unknown host/,
+  },
   {
     name: "a host name with a control character",
     keys: { hosts: { "a\x1b": sampleHost() } },
-    problem: /^hosts\."a\\x1b": /,
+    problem: /^hosts\["a\\x1b"\]: /,
   },
   {
     name: "a bastion that a group gives rules",
