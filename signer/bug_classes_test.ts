@@ -82,8 +82,12 @@ Deno.test("a host is a bastion only where its policy says so (I22)", async () =>
   const bastion = await (await startSigner({ hosts })).sign({ host: "open01", role: "bastion" });
   assert.ok(bastion.body.certificate);
   const target = await signer.sign({ host: "open01" });
-  const extensions = [target, bastion].map(({ body }) => parseCertificate(body.certificate ?? "").extensions);
-  assert.deepEqual(extensions.map((each) => each.includes("permit-port-forwarding")), [false, true]);
+  const certificates = [target, bastion].map(({ body }) => parseCertificate(body.certificate ?? ""));
+  assert.deepEqual(
+    certificates.map(({ extensions }) => extensions.includes("permit-port-forwarding")),
+    [false, true],
+  );
+  assert.equal(certificates[1]?.criticalOptions["force-command"], "exit 1");
 });
 
 Deno.test("no field of a request forges a token or a line of the audit record (L13, L18)", async () => {

@@ -70,6 +70,12 @@ export type { SshIntent } from "./ssh_intent.ts";
 export { toWireDecision } from "./wire_decision.ts";
 
 /**
+ * What a bastion's certificate is locked to: any shell ends at once. Forwarding is a channel of its own, which sshd
+ * opens without asking the force-command. A builtin: nothing is looked up in a PATH.
+ */
+export const BASTION_COMMAND = "exit 1";
+
+/**
  * Decides an intent. Total and pure: a lone surrogate in the command counts as U+FFFD, also in what is signed.
  *
  * @param live the grants and waivers to take in, and the time; none by default
@@ -121,8 +127,7 @@ function allow({ host, intent, elevation, verdict }: {
     kind: "allowed",
     host,
     role: isTarget ? "target" : "bastion",
-    // A session's commands come later, each decided for itself; a bastion only forwards.
-    forceCommand: isTarget && isOneshot ? bakeCommand(host, intent, sudoPrefix) : "",
+    forceCommand: bakeForceCommand(host, intent, sudoPrefix),
     elevationPrefix: isOneshot ? "" : sudoPrefix,
     sudoPrefix,
     elevation: elevationLabel(elevation !== undefined, elevation?.user),
@@ -136,6 +141,12 @@ function allow({ host, intent, elevation, verdict }: {
     wouldRequireApproval,
     pty: intent.pty,
   };
+}
+
+/** What the certificate is locked to; nothing for a session, whose commands come later, each decided for itself. */
+function bakeForceCommand(host: CompiledHost, intent: SshIntent, sudoPrefix: string): string {
+  if (intent.role !== "target") return BASTION_COMMAND;
+  return intent.purpose === "oneshot" ? bakeCommand(host, intent, sudoPrefix) : "";
 }
 
 /** The text that the host is to run. */

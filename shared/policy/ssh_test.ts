@@ -190,7 +190,13 @@ Deno.test.each(
       force: "",
       prefix: "",
     },
-    { name: "a bastion", fields: { role: "bastion" }, force: "", prefix: "" },
+    { name: "a bastion", fields: { role: "bastion" }, force: "exit 1", prefix: "" },
+    {
+      name: "a bastion on the way of a session",
+      fields: { role: "bastion", purpose: "session", sessionMode: "exec" },
+      force: "exit 1",
+      prefix: "",
+    },
     { name: "an elevated one-shot command", fields: { sudo: true }, force: "sudo -n -- uptime", prefix: "" },
     {
       name: "one elevated to a user",
@@ -207,7 +213,7 @@ Deno.test.each(
     {
       name: "a bastion that asks for sudo",
       fields: { role: "bastion", sudo: true, sudoUser: "not listed" },
-      force: "",
+      force: "exit 1",
       prefix: "",
     },
     { name: "a user without sudo", fields: { sudoUser: "not listed" }, force: "uptime", prefix: "" },

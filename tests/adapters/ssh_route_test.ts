@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
+import { systemClock } from "@gateway/shared/clock";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import { createEphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
+import { runCommand } from "../../broker/ssh/run_command.ts";
 import { type ChainRequest, withChain } from "../ssh_target/chain.ts";
 import { createHostKey } from "../ssh_target/host_key.ts";
+import { PATIENT_LIMITS } from "../ssh_target/patient_limits.ts";
 import { readToEnd, withSshServer, withTcpServer } from "../ssh_target/hostile.ts";
 import { isRunning, readPid } from "../ssh_target/running.ts";
 import { poll } from "../stage/poll.ts";
@@ -27,6 +30,33 @@ Deno.test.each(kinds.map((kind) => ({ kind })))(
     withChain(kind, 3, async ({ run }) => {
       assert.equal((await run("head -c 1048576 /dev/zero")).stdout.length, 1_048_576);
       assert.equal(text((await run("echo x", { pty: true })).stdout), "x\r\n");
+    }),
+);
+
+Deno.test.each(kinds.flatMap((kind) => [0, 1].map((hop) => ({ kind, hop }))))(
+  "a bastion's certificate opens no shell on hop $hop of a chain that it carries ($kind)",
+  ({ kind, hop }) =>
+    withChain(kind, 3, async ({ run, targets, certify, dir }) => {
+      assert.equal((await run("true")).exitCode, 0);
+      const target = targets[hop];
+      assert.ok(target);
+      const { port, hostKeyLine: hostKey, user } = target;
+      for (const pty of [false, true]) {
+        const key = createEphemeralKey();
+        const certificate = await certify(key.publicKeyLine, hop);
+        const login = { name: "bastion", addr: `127.0.0.1:${port}`, hostKey, user, certificate, key };
+        const tried = runCommand({
+          clock: systemClock,
+          hops: [login],
+          command: `touch ${dir}/ran`,
+          pty,
+          limits: PATIENT_LIMITS,
+        });
+        // A terminal is refused before anything runs: the certificate does not permit one.
+        if (pty) await assert.rejects(tried, { code: "upstream_failure" });
+        else assert.deepEqual([(await tried).exitCode, text((await tried).stdout)], [1, ""]);
+      }
+      await assert.rejects(Deno.stat(`${dir}/ran`), Deno.errors.NotFound);
     }),
 );
 

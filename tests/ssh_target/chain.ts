@@ -1,4 +1,5 @@
 import { type Clock, systemClock } from "@gateway/shared/clock";
+import { BASTION_COMMAND } from "@gateway/shared/policy/ssh";
 import type { SshLimits } from "../../broker/ssh/limits.ts";
 import type { HopLogin, HopLogins } from "../../broker/ssh/connect_route.ts";
 import { createEphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
@@ -36,8 +37,10 @@ export async function withChain(
   const dir = await Deno.makeTempDir({ prefix: "ssh-chain-" });
   const ca = createTestCa();
   const targets: SshTarget[] = [];
-  const certify: Chain["certify"] = (line, index, extensions = extensionsOf(index, count)) =>
-    ca.certify(line, { principals: [principalOf(index)], extensions });
+  const certify: Chain["certify"] = (line, index, extensions = extensionsOf(index, count)) => {
+    const criticalOptions = index === count - 1 ? {} : { "force-command": BASTION_COMMAND };
+    return ca.certify(line, { principals: [principalOf(index)], criticalOptions, extensions });
+  };
   try {
     for (let index = 0; index < count; index += 1) {
       const own = `${dir}/${index}`;
