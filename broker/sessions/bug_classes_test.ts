@@ -1,9 +1,9 @@
 /** The classes of bugs that are known from sessions like these, a test for each that no other file names. */
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
-import { systemClock } from "@gateway/shared/clock";
 import { createMetrics } from "@gateway/shared/metrics";
 import { systemRandom } from "@gateway/shared/random";
+import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import type { SignerClient } from "../authority/signer_client.ts";
 import { brokerConfig } from "../config.ts";
 import { SessionFixture } from "../testing/session_fixture.ts";
@@ -87,7 +87,7 @@ function chattyShell(onOutput: OnOutput): ShellChannel {
 Deno.test("the limit of the error stream is that of one command, not of the session (K24)", async () => {
   const link = await ShellLink.start({
     mode: "shell",
-    clock: systemClock,
+    clock: new FakeClock(),
     random: systemRandom,
     limits: { startMs: 1000, commandMs: 1000, killGraceMs: 1, outputBytes: 100 },
     open: (onOutput) => Promise.resolve(chattyShell(onOutput)),
