@@ -1,16 +1,25 @@
+import type { Clock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
+import { within } from "@gateway/shared/within";
 import type { Hosts, HostsView } from "./hosts_view.ts";
 import { buildRoute, type Route } from "./route.ts";
+
+/** What it takes to know the hosts as they are now. */
+export interface HostsPorts {
+  readonly hosts: HostsView;
+  readonly clock: Clock;
+}
 
 /**
  * Always asks anew: a host that was removed must not be used once more.
  *
  * @throws {AppError} `denied` or `frozen` when this broker may not have the list, else `upstream_failure`
  */
-export async function refreshHosts(view: HostsView, signal: AbortSignal): Promise<Hosts> {
+export async function refreshHosts({ hosts, clock }: HostsPorts, signal: AbortSignal): Promise<Hosts> {
   try {
-    return await untilAborted(view.refresh(), signal);
+    // Nobody's signal ends the asking itself: others wait for the same answer.
+    return await within({ clock, signal }, hosts.refresh());
   } catch (cause) {
     const text = `refreshing host list: ${errorText(cause)}`;
     if (cause instanceof AppError && (cause.code === "denied" || cause.code === "frozen")) {
@@ -34,14 +43,4 @@ export function routeTo(hosts: Hosts, name: string): Route {
     // The host is known: what its chain lacks is the operator's to mend, not a name to spell otherwise.
     throw new AppError("denied", cause.message, { cause });
   }
-}
-
-/** Stops waiting when the signal is aborted; what is waited for is shared with others and goes on. */
-export function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => reject(signal.reason);
-    signal.addEventListener("abort", onAbort, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
-    if (signal.aborted) onAbort();
-  });
 }

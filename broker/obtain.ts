@@ -2,7 +2,8 @@ import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
 import type { Purpose, SignRequest, WireDecision } from "@gateway/shared/wire/sign";
 import type { Authority, CertificateRequest, SignAnswer } from "./authority/authority.ts";
-import type { Hop, Route } from "./route.ts";
+import { type HostsPorts, refreshHosts, routeTo } from "./fresh_hosts.ts";
+import { type Hop, type Route, targetOf } from "./route.ts";
 import type { HopLogin, HopLogins } from "./ssh/connect_route.ts";
 import type { EphemeralKey } from "./ssh/ephemeral_key.ts";
 
@@ -39,7 +40,7 @@ export type TargetIntent = Partial<
 >;
 
 /** Where certificates and the keys for them come from. */
-export interface ObtainPorts {
+export interface ObtainPorts extends HostsPorts {
   readonly authority: Authority;
   readonly createKey: () => EphemeralKey;
 }
@@ -54,6 +55,8 @@ export interface ObtainOptions {
 /** What it takes to connect to a host, through all of its bastions. */
 export interface RouteAuthority {
   readonly kind: "issued";
+  /** The way that the hops lead, as it is known now. */
+  readonly route: Route;
   readonly hops: HopLogins;
   /** Of the target's certificate. */
   readonly serial: bigint;
@@ -101,33 +104,30 @@ export async function obtain(
 }
 
 /**
- * Gets a certificate, each for a key of its own, for every hop of a route in the order of dialling.
+ * Gets a certificate, each for a key of its own, for every hop of a route in the order of dialling. A human who is
+ * waited for may take longer than what is known of the hosts, or than the bastions' certificates, is good for: the
+ * route is found anew then.
  *
- * @param reroute the route as it is after a wait for a human, who may have taken longer than what was known of
- * the hosts, or than the bastions' certificates, is good for
- * @throws {AppError} as {@linkcode obtain} does, and whatever `reroute` throws
+ * @throws {AppError} as {@linkcode obtain}, {@linkcode refreshHosts} and {@linkcode routeTo} do
  */
 export async function obtainRoute(
   ports: ObtainPorts,
-  { route, intent, reroute }: {
-    readonly route: Route;
-    readonly intent: Intent;
-    readonly reroute: () => Promise<Route>;
-  },
+  { route: known, intent }: { readonly route: Route; readonly intent: Intent },
   options: ObtainOptions,
 ): Promise<RouteAuthority | Extract<Obtained, { kind: "needs_approval" }>> {
-  const early = await obtainBastions(ports, { route, intent }, options);
+  const early = await obtainBastions(ports, { route: known, intent }, options);
+  const { name } = targetOf(known);
   const key = ports.createKey();
-  const request = createSignRequest(route[route.length - 1] ?? route[0], intent, key.publicKeyLine);
+  const request = createSignRequest({ name, role: "target" }, intent, key.publicKeyLine);
   const answer = await obtain(ports.authority, request, options);
   if (answer.kind === "needs_approval") return answer;
   if (answer.kind === "decided") throw noCertificate();
   const { certificate, serial, decision, elevationPrefix, waited } = answer;
-  const current = waited ? await reroute() : route;
-  const bastions = waited ? await obtainBastions(ports, { route: current, intent }, options) : early;
-  const target = loginOf(current[current.length - 1] ?? current[0], certificate, key);
+  const route = waited ? routeTo(await refreshHosts(ports, options.signal), name) : known;
+  const bastions = waited ? await obtainBastions(ports, { route, intent }, options) : early;
+  const target = loginOf(targetOf(route), certificate, key);
   const [first, ...others] = [...bastions, target];
-  return { kind: "issued", hops: [first ?? target, ...others], serial, decision, elevationPrefix };
+  return { kind: "issued", route, hops: [first ?? target, ...others], serial, decision, elevationPrefix };
 }
 
 async function obtainBastions(

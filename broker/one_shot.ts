@@ -1,5 +1,4 @@
 import type { AuditEntry } from "@gateway/shared/audit/entry";
-import type { Clock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { elevationLabel } from "@gateway/shared/policy/sudo_user";
 import type { HostInfo } from "@gateway/shared/wire/host";
@@ -7,7 +6,6 @@ import type { WireDecision } from "@gateway/shared/wire/sign";
 import { audited } from "./audited.ts";
 import type { Events } from "./events.ts";
 import { refreshHosts, routeTo } from "./fresh_hosts.ts";
-import type { HostsView } from "./hosts_view.ts";
 import {
   approvalRequired,
   clampTtl,
@@ -74,8 +72,6 @@ export type OneShotResult =
 
 /** What it takes to run one command. */
 export interface OneShotPorts extends ObtainPorts {
-  readonly clock: Clock;
-  readonly hosts: HostsView;
   readonly runCommand: (options: RunCommandOptions) => Promise<CommandResult>;
   readonly events: Events;
   /** The longest certificate life to ask for. */
@@ -103,36 +99,24 @@ export async function runOneShot(
     await ports.events.require({ ...describeRequest(request, known), outcome, policy_rule: consent.rule });
   }
   if (request.dryRun) return await preview(ports, { request, route }, signal);
-  let host = known;
+  const intent = intentOf(request, ports.maxTtlSeconds);
   const obtained = await audited(
     ports.events,
     { entry: describeRequest(request, known), signal },
-    () =>
-      obtainRoute(ports, {
-        route,
-        intent: intentOf(request, ports.maxTtlSeconds),
-        reroute: async () => {
-          const current = routeTo(await refreshHosts(ports.hosts, signal), request.host);
-          host = targetOf(current).host;
-          return current;
-        },
-      }, { signal, onProgress: request.onProgress }),
+    () => obtainRoute(ports, { route, intent }, { signal, onProgress: request.onProgress }),
   );
   if (obtained.kind === "needs_approval") {
-    return await recordApproval(ports, { request, host, rule: obtained.rule });
+    return await recordApproval(ports, { request, host: known, rule: obtained.rule });
   }
-  return await runAndRecord(ports, { request, host, obtained }, signal);
+  return await runAndRecord(ports, { request, obtained }, signal);
 }
 
 async function runAndRecord(
   { clock, events, runCommand }: OneShotPorts,
-  { request, host, obtained }: {
-    readonly request: OneShotRequest;
-    readonly host: HostInfo;
-    readonly obtained: RouteAuthority;
-  },
+  { request, obtained }: { readonly request: OneShotRequest; readonly obtained: RouteAuthority },
   signal: AbortSignal,
 ): Promise<OneShotResult> {
+  const { host } = targetOf(obtained.route);
   const { hops, serial, decision } = obtained;
   const { command, pty, stdin, fileTransfer = false } = request;
   const entry = { ...describeRequest(request, host), serial };
@@ -207,7 +191,7 @@ async function findRoute(ports: OneShotPorts, request: OneShotRequest, signal: A
   const hosts = await audited(
     ports.events,
     { entry: asked, signal },
-    () => refreshHosts(ports.hosts, signal),
+    () => refreshHosts(ports, signal),
   );
   try {
     return routeTo(hosts, request.host);

@@ -1,5 +1,4 @@
 import type { AuditEntry } from "@gateway/shared/audit/entry";
-import type { Clock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { elevationLabel } from "@gateway/shared/policy/sudo_user";
 import { quoteText } from "@gateway/shared/quote";
@@ -41,7 +40,6 @@ export interface Opened {
 export interface OpenPorts extends PreflightPorts {
   readonly registry: SessionRegistry;
   readonly events: Events;
-  readonly clock: Clock;
   readonly random: Random;
   readonly connect: ConnectSession;
   /** Absent where nothing is recorded. */
@@ -109,7 +107,7 @@ async function findRoute(ports: OpenPorts, request: OpenRequest, signal: AbortSi
   const hosts = await audited(
     events,
     { entry: { ...asked, outcome: "error" }, signal },
-    () => refreshHosts(ports.hosts, signal),
+    () => refreshHosts(ports, signal),
   );
   try {
     return routeTo(hosts, request.host);
@@ -132,19 +130,11 @@ async function establish(
   signal: AbortSignal,
 ): Promise<Session> {
   const { events, clock } = ports;
-  let route = known;
-  const obtained = await audited(
+  const { route, hops, serial, elevationPrefix } = await audited(
     events,
     { entry: { ...asked, outcome: "error" }, signal },
-    async () => {
-      const reroute = async () => {
-        route = routeTo(await refreshHosts(ports.hosts, signal), request.host);
-        return route;
-      };
-      return await obtainSession(ports, { request, mode, route, reroute }, signal);
-    },
+    () => obtainSession(ports, { request, mode, route: known }, signal),
   );
-  const { serial, elevationPrefix } = obtained;
   const id = ports.random.bytes(ID_BYTES).toHex();
   const { caller, host, sudo, sudoUser } = request;
   const info: SessionInfo = {
@@ -153,7 +143,7 @@ async function establish(
   };
   const entry = { ...describe(request, mode, targetOf(route).host), session_id: id, serial };
   return await audited(events, { entry: { ...entry, outcome: "error" }, signal }, async () => {
-    const link = await ports.connect({ hops: obtained.hops, mode, elevationPrefix, signal });
+    const link = await ports.connect({ hops, mode, elevationPrefix, signal });
     try {
       const recorder = mode === "exec"
         ? undefined
@@ -168,11 +158,10 @@ async function establish(
 
 async function obtainSession(
   ports: OpenPorts,
-  { request, mode, route, reroute }: {
+  { request, mode, route }: {
     readonly request: OpenRequest;
     readonly mode: SessionMode;
     readonly route: Route;
-    readonly reroute: () => Promise<Route>;
   },
   signal: AbortSignal,
 ): Promise<RouteAuthority> {
@@ -188,7 +177,7 @@ async function obtainSession(
       ...(mode === "pty" ? { pty: true } : {}),
     },
   };
-  const obtained = await obtainRoute(ports, { route, intent, reroute }, { signal, onProgress });
+  const obtained = await obtainRoute(ports, { route, intent }, { signal, onProgress });
   if (obtained.kind === "needs_approval") throw approvalRequired(request.host, obtained.rule);
   if ((obtained.elevationPrefix !== "") !== sudo) {
     throw new AppError(

@@ -202,3 +202,18 @@ Deno.test("an opening that is canceled leaves nothing behind", async () => {
   await assert.rejects(broker.open({}, cancel.signal), { code: "canceled" });
   assert.deepEqual([broker.outcomes, broker.registry.size], [["error"], 0]);
 });
+
+Deno.test("openSession() uses, records and remembers the way as it is after a wait for a human (K15)", async () => {
+  const broker = new SessionFixture();
+  const { answer } = broker.authority;
+  broker.authority.answer = () => {
+    broker.authority.list = () => ({ web01: { ...HOSTS["web01"]!, addr: "10.0.0.9:22" } });
+    return issued({ waited: true });
+  };
+  const id = await broker.open();
+  assert.equal(broker.connects[0]?.hops[0].addr, "10.0.0.9:22");
+  assert.equal(broker.log.entries[0]?.host, "10.0.0.9:22");
+  broker.authority.answer = answer;
+  // Each command is refused when the way is not the one that the session remembers.
+  await broker.exec(id);
+});

@@ -1,17 +1,16 @@
 import { AppError, errorText } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
+import { within } from "@gateway/shared/within";
 import type { HostInfo } from "@gateway/shared/wire/host";
 import type { WireDecision } from "@gateway/shared/wire/sign";
 import type { SignAnswer } from "../authority/authority.ts";
-import { untilAborted } from "../fresh_hosts.ts";
-import type { HostsView } from "../hosts_view.ts";
+import type { HostsPorts } from "../fresh_hosts.ts";
 import { createSignRequest, type ObtainPorts } from "../obtain.ts";
 import { buildRoute, type Hop, type Route, routeSignature, targetOf } from "../route.ts";
 import type { Asker, SessionInfo } from "./session.ts";
 
 /** What it takes to ask again. */
 export interface PreflightPorts extends ObtainPorts {
-  readonly hosts: HostsView;
   readonly maxTtlSeconds: number;
 }
 
@@ -41,7 +40,7 @@ export async function preflight(
   },
   signal: AbortSignal,
 ): Promise<Cleared> {
-  let route = await currentRoute(ports.hosts, session, signal);
+  let route = await currentRoute(ports, session, signal);
   let waited = false;
   const ask = async (hop: Hop, what: string) => {
     const answer = await saying(what, () => askAgain(ports, { hop, session, asker, command }, signal));
@@ -55,13 +54,17 @@ export async function preflight(
   }
   const cleared = checkTarget(await ask(targetOf(route), "session command policy preflight"));
   // A human took their time: the way to the host may be another by now.
-  if (waited) route = await currentRoute(ports.hosts, session, signal);
+  if (waited) route = await currentRoute(ports, session, signal);
   return { ...cleared, host: targetOf(route).host };
 }
 
-async function currentRoute(view: HostsView, session: SessionInfo, signal: AbortSignal): Promise<Route> {
+async function currentRoute(
+  { hosts: view, clock }: HostsPorts,
+  session: SessionInfo,
+  signal: AbortSignal,
+): Promise<Route> {
   const route = await saying("session connectivity preflight", async () => {
-    const hosts = await untilAborted(view.refreshAnew(), signal);
+    const hosts = await within({ clock, signal }, view.refreshAnew());
     return buildRoute(hosts, session.host);
   });
   if (routeSignature(route) === session.routeSignature) return route;
