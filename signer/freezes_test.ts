@@ -15,16 +15,18 @@ function freezeOf(fields: Partial<Freeze>): Freeze {
   return { kind: "caller", value: "broker-1", reason: "", frozenBy: "op", frozenAt: 1_999, ...fields };
 }
 
-const IDENTITY = { caller: "broker-1", endUser: "alice", peer: "control-plane" };
+const IDENTITY = { caller: "broker-1", endUser: "Alice", peer: "control-plane" };
 
 // K6: every identity of a request counts.
 Deno.test.each<{ name: string; freeze: Partial<Freeze>; stops: boolean }>([
   { name: "the effective caller", freeze: { value: "broker-1" }, stops: true },
-  { name: "the end user", freeze: { kind: "end_user", value: "alice" }, stops: true },
+  { name: "the end user", freeze: { kind: "end_user", value: "Alice" }, stops: true },
   { name: "the forwarder", freeze: { value: "control-plane" }, stops: true },
+  { name: "a caller that differs in case", freeze: { value: "Broker-1" }, stops: false },
+  { name: "an end user who differs in case", freeze: { kind: "end_user", value: "alice" }, stops: false },
   { name: "another caller", freeze: { value: "broker-2" }, stops: false },
   { name: "another end user", freeze: { kind: "end_user", value: "bob" }, stops: false },
-  { name: "a caller called like the end user", freeze: { value: "alice" }, stops: false },
+  { name: "a caller called like the end user", freeze: { value: "Alice" }, stops: false },
   {
     name: "an end user called like the caller",
     freeze: { kind: "end_user", value: "broker-1" },
@@ -36,7 +38,7 @@ Deno.test.each<{ name: string; freeze: Partial<Freeze>; stops: boolean }>([
     stops: false,
   },
   { name: "a session", freeze: { kind: "session_id", value: "broker-1" }, stops: false },
-  { name: "a serial", freeze: { kind: "serial", value: "alice" }, stops: false },
+  { name: "a serial", freeze: { kind: "serial", value: "Alice" }, stops: false },
 ])("findFreeze() of $name", ({ freeze, stops }) => {
   const kept = freezeOf(freeze);
   assert.equal(findFreeze(withFreeze(NO_FREEZES, kept), IDENTITY), stops ? kept : undefined);
@@ -45,7 +47,7 @@ Deno.test.each<{ name: string; freeze: Partial<Freeze>; stops: boolean }>([
 Deno.test("findFreeze() names caller before end user before forwarder", () => {
   const all = [
     freezeOf({ value: "control-plane" }),
-    freezeOf({ kind: "end_user", value: "alice" }),
+    freezeOf({ kind: "end_user", value: "Alice" }),
     freezeOf({ value: "broker-1" }),
   ];
   let set = all.reduce(withFreeze, NO_FREEZES);

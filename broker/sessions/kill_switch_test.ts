@@ -6,15 +6,17 @@ import { SessionFixture } from "../testing/session_fixture.ts";
 import type { SessionRegistry } from "./registry.ts";
 import { concerns, watchRevocations } from "./kill_switch.ts";
 
-const SESSION = { caller: "alice", id: "abc", serial: SERIAL };
+const SESSION = { caller: "Alice@Example", id: "abc", serial: SERIAL };
 
 Deno.test.each<
   { name: string; kind: "caller" | "end_user" | "session_id" | "serial"; value: string; is: boolean }
 >([
   { name: "this broker", kind: "caller", value: "broker-1", is: true },
   { name: "another broker", kind: "caller", value: "broker-2", is: false },
-  { name: "a caller of the end user's name", kind: "caller", value: "alice", is: false },
-  { name: "its end user", kind: "end_user", value: "alice", is: true },
+  { name: "a caller that differs in case", kind: "caller", value: "Broker-1", is: false },
+  { name: "a caller of the end user's name", kind: "caller", value: "Alice@Example", is: false },
+  { name: "its end user", kind: "end_user", value: "Alice@Example", is: true },
+  { name: "an end user who differs in case", kind: "end_user", value: "alice@example", is: false },
   { name: "another end user", kind: "end_user", value: "bob", is: false },
   { name: "its id", kind: "session_id", value: "abc", is: true },
   { name: "another id", kind: "session_id", value: "abd", is: false },
