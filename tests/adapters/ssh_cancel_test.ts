@@ -5,6 +5,7 @@ import { poll } from "../stage/poll.ts";
 import { endProcessTree } from "../ssh_target/process_tree.ts";
 import { type SceneRequest, withTarget } from "../ssh_target/scene.ts";
 import type { SshTarget } from "../ssh_target/ssh_target.ts";
+import { terminalTest } from "../ssh_target/terminals.ts";
 import { availableKinds } from "../ssh_target/target.ts";
 
 const kinds = availableKinds();
@@ -49,31 +50,34 @@ for (const forced of [false, true]) {
   const tested = rows.filter(({ kind, request, command }) =>
     !forced || kind === "embedded" || request?.pty || command === TALKS
   );
-  Deno.test.each(tested)(
-    `runCommand() when canceled ends a ${forced ? "forced " : ""}command $name ($kind) (K16)`,
-    ({ kind, command, request }) =>
-      withTarget(kind, async ({ run, dir }) => {
-        const controller = new AbortController();
-        const path = `${dir}/pid`;
-        const whole = `echo $$ > ${path}; ${command}`;
-        const running = run(whole, {
-          ...request,
-          ...(forced ? FORCED(whole) : {}),
-          ...(request?.pty ? { fields: { ...FORCED(whole).fields, extensions: ["permit-pty"] } } : {}),
-          limits: GRACE,
-          signal: controller.signal,
-        });
-        const [pid] = await Promise.all([
-          readPid(path).then(async (pid) => {
-            assert.ok(await isRunning(pid));
-            controller.abort(new Error("the client has gone"));
-            return pid;
-          }),
-          assert.rejects(running, CANCELED),
-        ]);
-        await poll(async () => !await isRunning(pid), { what: "that the remote command is gone" });
-      }),
-  );
+  for (const { name, kind, command, request } of tested) {
+    const register = request?.pty && kind === "openssh" ? terminalTest : Deno.test;
+    register(
+      `runCommand() when canceled ends a ${forced ? "forced " : ""}command ${name} (${kind}) (K16)`,
+      () =>
+        withTarget(kind, async ({ run, dir }) => {
+          const controller = new AbortController();
+          const path = `${dir}/pid`;
+          const whole = `echo $$ > ${path}; ${command}`;
+          const running = run(whole, {
+            ...request,
+            ...(forced ? FORCED(whole) : {}),
+            ...(request?.pty ? { fields: { ...FORCED(whole).fields, extensions: ["permit-pty"] } } : {}),
+            limits: GRACE,
+            signal: controller.signal,
+          });
+          const [pid] = await Promise.all([
+            readPid(path).then(async (pid) => {
+              assert.ok(await isRunning(pid));
+              controller.abort(new Error("the client has gone"));
+              return pid;
+            }),
+            assert.rejects(running, CANCELED),
+          ]);
+          await poll(async () => !await isRunning(pid), { what: "that the remote command is gone" });
+        }),
+    );
+  }
 }
 
 Deno.test.each(kinds.map((kind) => ({ kind })))(

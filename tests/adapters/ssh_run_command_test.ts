@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { type Scene, withTarget } from "../ssh_target/scene.ts";
+import { terminalTest } from "../ssh_target/terminals.ts";
 import { availableKinds } from "../ssh_target/target.ts";
 
 const kinds = availableKinds().map((kind) => ({ kind }));
@@ -9,8 +10,15 @@ const LIMIT = 10_485_760;
 const MARK = `\n[output truncated: limit of ${LIMIT} bytes exceeded]\n`;
 
 /** One test for each kind of target. */
-function testOverTargets(name: string, test: (scene: Scene) => Promise<void>): void {
-  Deno.test.each(kinds)(`${name} ($kind)`, ({ kind }) => withTarget(kind, test));
+function testOverTargets(
+  name: string,
+  test: (scene: Scene) => Promise<void>,
+  { onSshd = Deno.test }: { readonly onSshd?: typeof terminalTest } = {},
+): void {
+  for (const { kind } of kinds) {
+    const register = kind === "openssh" ? onSshd : Deno.test;
+    register(`${name} (${kind})`, () => withTarget(kind, test));
+  }
 }
 
 testOverTargets("runCommand() returns stdout, stderr and exit code", async ({ run }) => {
@@ -58,19 +66,21 @@ testOverTargets(
     assert.equal(result.stderr.length, 0);
     assert.equal(result.exitCode, 4);
   },
+  { onSshd: terminalTest },
 );
 
-Deno.test({
-  name: "runCommand() asks for a terminal of 220 by 40 without echo",
-  ignore: !kinds.some(({ kind }) => kind === "openssh"),
-  fn: () =>
-    withTarget("openssh", async ({ run }) => {
-      const shown = text((await run("echo $TERM; stty -a", { pty: true })).stdout);
-      assert.match(shown, /^xterm-256color\r\n/);
-      assert.match(shown, /rows 40; columns 220;/);
-      assert.match(shown, / -echo /);
-    }),
-});
+if (kinds.some(({ kind }) => kind === "openssh")) {
+  terminalTest(
+    "runCommand() asks for a terminal of 220 by 40 without echo",
+    () =>
+      withTarget("openssh", async ({ run }) => {
+        const shown = text((await run("echo $TERM; stty -a", { pty: true })).stdout);
+        assert.match(shown, /^xterm-256color\r\n/);
+        assert.match(shown, /rows 40; columns 220;/);
+        assert.match(shown, / -echo /);
+      }),
+  );
+}
 
 testOverTargets("runCommand() reports a refused terminal", async ({ run }) => {
   await assert.rejects(run("echo no", { pty: true, fields: { extensions: [] } }), {

@@ -1,5 +1,6 @@
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
+import { denoDir } from "../stage/deno_dir.ts";
 import type { ServiceCommand } from "../stage/service_command.ts";
 
 /** What a tool answered, as the agent's model reads it. */
@@ -31,12 +32,11 @@ export class Agent {
   /** Starts the broker as an MCP client does, and initializes. The signal ends calls that wait. */
   static async start(broker: ServiceCommand, signal: AbortSignal): Promise<Agent> {
     const client = new Client({ name: "demo-agent", version: "1.0.0" });
-    const cache = Deno.env.get("DENO_DIR");
     const transport = new StdioClientTransport({
       command: Deno.execPath(),
       args: [...broker.args],
       // Of the environment a client passes little on; without it Deno would look elsewhere for the packages.
-      env: cache === undefined ? {} : { DENO_DIR: cache },
+      env: { DENO_DIR: denoDir() },
       stderr: "pipe",
     });
     let said = "";

@@ -4,6 +4,7 @@ import { JsonClient } from "@gateway/shared/http/json_client";
 import { Client, type ElicitResult } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { issueLeaf } from "../../ctl/init/x509.ts";
+import { denoDir } from "../stage/deno_dir.ts";
 import { poll } from "../stage/poll.ts";
 import { ServiceProcess } from "../stage/service_process.ts";
 import type { ServiceCommand } from "../stage/service_command.ts";
@@ -45,7 +46,13 @@ class McpClient implements AsyncDisposable {
     }
     const { args } = await command;
     await client.connect(
-      new StdioClientTransport({ command: Deno.execPath(), args: [...args], stderr: "ignore" }),
+      new StdioClientTransport({
+        command: Deno.execPath(),
+        args: [...args],
+        // Of the environment it passes little on; without it Deno would look elsewhere for the packages.
+        env: { DENO_DIR: denoDir() },
+        stderr: "ignore",
+      }),
     );
     return new McpClient(client);
   }
@@ -93,7 +100,7 @@ Deno.test.each(GENERATIONS)("broker serve-mcp (%s) waits for the control plane's
   assert.deepEqual(told, [`waiting for approval ${id}`]);
 });
 
-Deno.test("broker serve-mcp tells how an approval came to nothing", async () => {
+Deno.test("broker serve-mcp tells that an approval did not come in time", async () => {
   await using scene = await BrokerScene.create({ approvalWaitSeconds: 1 });
   scene.signer.approval = "control plane";
   await using mcp = await McpClient.start(scene.command("serve-mcp"), "2025-11-25");
@@ -103,6 +110,12 @@ Deno.test("broker serve-mcp tells how an approval came to nothing", async () => 
     late.text,
     /^signing cert for "web01": approval not granted within deadline \(id [0-9a-f]{32}\)$/,
   );
+});
+
+Deno.test("broker serve-mcp tells that an approval was denied", async () => {
+  await using scene = await BrokerScene.create({ approvalWaitSeconds: 60 });
+  scene.signer.approval = "control plane";
+  await using mcp = await McpClient.start(scene.command("serve-mcp"), "2025-11-25");
   scene.signer.decision.resolve("denied");
   assert.deepEqual(await mcp.run("uptime"), {
     isError: true,

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { parseJson } from "@gateway/shared/json";
+import { terminalTest } from "../ssh_target/terminals.ts";
 import { type ConfigEdit, editConfig, HOST, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 import { addHostsToStage } from "./hosts_behind.ts";
@@ -53,14 +54,18 @@ Deno.test("broker serve-mcp runs a command behind two bastions that it alone may
     ]);
   }));
 
-Deno.test("broker serve-mcp gives a terminal and moves files behind two bastions", () =>
-  withBastions(async ({ mcp, dir }) => {
+terminalTest("broker serve-mcp gives a terminal behind two bastions", () =>
+  withBastions(async ({ mcp }) => {
     const shown = await mcp.call("ssh_execute", {
       server: "db01",
       command: "test -t 1 && echo tty",
       pty: true,
     });
     assert.match(shown.content[0].text, /^tty\r\n/);
+  }));
+
+Deno.test("broker serve-mcp moves files behind two bastions", () =>
+  withBastions(async ({ mcp, dir }) => {
     const path = `${dir}/file`;
     const put = await mcp.call("ssh_put_file", {
       server: "db01",

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { systemClock } from "@gateway/shared/clock";
 import { JsonClient } from "@gateway/shared/http/json_client";
 import { issueLeaf } from "../../ctl/init/x509.ts";
+import { terminalTest } from "../ssh_target/terminals.ts";
 import { poll } from "../stage/poll.ts";
 import { ServiceProcess } from "../stage/service_process.ts";
 import { BrokerScene } from "./broker_scene.ts";
@@ -66,7 +67,7 @@ Deno.test("broker serve-http answers 401 to a certificate with two names", async
   assert.deepEqual(scene.signer.requests, []);
 });
 
-Deno.test("broker serve-http ends the command when the agent hangs up", async () => {
+terminalTest("broker serve-http ends the command when the agent hangs up", async () => {
   await using scene = await BrokerScene.create();
   await using broker = await ServiceProcess.start(await scene.command("serve-http"));
   using client = await agent(scene);

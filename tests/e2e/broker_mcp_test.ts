@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { terminalTest } from "../ssh_target/terminals.ts";
 import { poll } from "../stage/poll.ts";
 import { BrokerScene } from "./broker_scene.ts";
 import { SERIAL } from "./fake_signer.ts";
@@ -46,7 +47,7 @@ Deno.test("broker serve-mcp runs a command on a host and ends with its client", 
   assert.equal(JSON.stringify(executed, (_key, value) => String(value)).includes("oops\n"), false);
 });
 
-Deno.test("broker serve-mcp ends a running command on cancel, and serves on", async () => {
+terminalTest("broker serve-mcp ends a running command on cancel, and serves on", async () => {
   await using scene = await BrokerScene.create();
   await using mcp = new McpProcess(await scene.command("serve-mcp"));
   await mcp.initialize();
@@ -69,7 +70,7 @@ Deno.test("broker serve-mcp ends a running command on cancel, and serves on", as
   ]);
 });
 
-Deno.test.each<{ name: string; stop: (mcp: McpProcess) => Promise<number> }>([
+const STOPS: readonly { name: string; stop: (mcp: McpProcess) => Promise<number> }[] = [
   { name: "its client has gone", stop: (mcp) => mcp.end() },
   {
     name: "it gets SIGTERM",
@@ -85,20 +86,24 @@ Deno.test.each<{ name: string; stop: (mcp: McpProcess) => Promise<number> }>([
       return mcp.ended();
     },
   },
-])("broker serve-mcp ends what runs when $name", async ({ stop }) => {
-  await using scene = await BrokerScene.create();
-  await using mcp = new McpProcess(await scene.command("serve-mcp"));
-  await mcp.initialize();
-  const mark = `${scene.dir}/alive`;
-  await mcp.start("tools/call", {
-    name: "ssh_execute",
-    arguments: endless(mark),
+];
+
+for (const { name, stop } of STOPS) {
+  terminalTest(`broker serve-mcp ends what runs when ${name}`, async () => {
+    await using scene = await BrokerScene.create();
+    await using mcp = new McpProcess(await scene.command("serve-mcp"));
+    await mcp.initialize();
+    const mark = `${scene.dir}/alive`;
+    await mcp.start("tools/call", {
+      name: "ssh_execute",
+      arguments: endless(mark),
+    });
+    const pid = await pidIn(mark);
+    assert.equal(await stop(mcp), 0);
+    await poll(() => isGone(pid), { what: "the remote command to end" });
+    assert.deepEqual((await scene.records()).map(({ err }) => err), ["canceled"]);
   });
-  const pid = await pidIn(mark);
-  assert.equal(await stop(mcp), 0);
-  await poll(() => isGone(pid), { what: "the remote command to end" });
-  assert.deepEqual((await scene.records()).map(({ err }) => err), ["canceled"]);
-});
+}
 
 Deno.test("broker serve-mcp answers while the first host list is on its way, not ready yet (R12), and ends without one", async () => {
   await using scene = await BrokerScene.create();

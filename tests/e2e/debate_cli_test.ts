@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { startScenario } from "../debate/scenario_fixture.ts";
 import { ROOT } from "../stage/service_command.ts";
+import { denoDir } from "../stage/deno_dir.ts";
 import { poll } from "../stage/poll.ts";
 import { freePort } from "../stage/free_port.ts";
 
@@ -18,7 +19,7 @@ function spawn(args: readonly string[], folder: string, env: Readonly<Record<str
     env: {
       PATH: Deno.env.get("PATH") ?? "",
       HOME: Deno.env.get("HOME") ?? "",
-      ...(Deno.env.has("DENO_DIR") && { DENO_DIR: Deno.env.get("DENO_DIR") ?? "" }),
+      DENO_DIR: denoDir(),
       XDG_DATA_HOME: `${folder}/data`,
       XDG_CONFIG_HOME: `${folder}/config`,
       ...env,

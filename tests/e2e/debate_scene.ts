@@ -1,5 +1,6 @@
 import { ENV_NAMES, loadSettings } from "../../debate/config.ts";
 import { serveFlags } from "../../debate/permissions.ts";
+import { denoDir } from "../stage/deno_dir.ts";
 import { freePort } from "../stage/free_port.ts";
 import { poll } from "../stage/poll.ts";
 import { ROOT } from "../stage/service_command.ts";
@@ -107,12 +108,6 @@ export class DebateProcess implements AsyncDisposable {
   async #collect(stream: ReadableStream<Uint8Array>): Promise<void> {
     for await (const text of stream.pipeThrough(new TextDecoderStream())) this.#log += text;
   }
-}
-
-/** Where this process has its packages. */
-function denoDir(): string {
-  return Deno.env.get("DENO_DIR") ??
-    `${Deno.env.get("XDG_CACHE_HOME") ?? `${Deno.env.get("HOME")}/.cache`}/deno`;
 }
 
 const SCENARIO = "replay/memory_leak";

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { denoDir } from "../stage/deno_dir.ts";
 import { freePort } from "../stage/free_port.ts";
 import { poll } from "../stage/poll.ts";
 import { readProcFile } from "../stage/proc_file.ts";
@@ -19,10 +20,6 @@ function start(home: string, env: Readonly<Record<string, string>>, args: readon
     stdout: "null",
     stderr: "piped",
   }).spawn();
-}
-
-function denoDir(): string {
-  return Deno.env.get("DENO_DIR") ?? `${Deno.env.get("HOME")}/.cache/deno`;
 }
 
 /** The arguments of the only process that another one has started. */

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { poll } from "../stage/poll.ts";
 import { HOST } from "../stage/stage.ts";
+import { terminalTest } from "../ssh_target/terminals.ts";
 import { ALLOW_PTY, ENDLESS, withSessions } from "./session_scene.ts";
 
 /** How a session is spoken to through its sshd, whose process a command can name. */
@@ -68,38 +69,41 @@ Deno.test("a command that is canceled breaks a shell, and leaves an exec session
     }
   }));
 
-Deno.test.each([{ mode: "shell" }, { mode: "pty" }])(
-  "a session in mode $mode is recorded, and the digest of the recording stands in the audit log",
-  async ({ mode }) => {
-    const folder = await Deno.makeTempDir({ prefix: "recordings-" });
-    try {
-      const broker = [{ path: ["session_recording_dir"], value: folder }, {
-        path: ["session_recording_strict"],
-        value: true,
-      }];
-      await withSessions({ broker, signer: [ALLOW_PTY] }, async ({ client, mcp, records }) => {
-        const id = await client.open({ mode });
-        assert.equal((await client.exec(id, "echo hello; mysql -phunter2x")).isError, false);
-        await mcp.end();
-        const bytes = await Deno.readFile(`${folder}/${id}.cast`);
-        const text = new TextDecoder().decode(bytes);
-        const [header, typed, printed] = text.split("\n");
-        assert.equal(JSON.parse(header ?? "").gateway.session_id, id);
-        assert.deepEqual(JSON.parse(typed ?? "").slice(1), [
-          "i",
-          "echo hello; mysql -p[REDACTED:mysql-p-attached]\n",
-        ]);
-        assert.match(JSON.parse(printed ?? "")[2], /^hello\r?\n/);
-        assert.doesNotMatch(text, /hunter2x|__BRK_/);
-        const closed = (await records()).find(({ outcome }) => outcome === "session_close");
-        assert.equal(closed?.["body_sha256"], createHash("sha256").update(bytes).digest("hex"));
-        assert.equal(closed?.["err"], "broker stopped");
-      });
-    } finally {
-      await Deno.remove(folder, { recursive: true });
-    }
-  },
-);
+for (const mode of ["shell", "pty"]) {
+  const register = mode === "pty" ? terminalTest : Deno.test;
+  register(
+    `a session in mode ${mode} is recorded, and the digest of the recording stands in the audit log`,
+    async () => {
+      const folder = await Deno.makeTempDir({ prefix: "recordings-" });
+      try {
+        const broker = [{ path: ["session_recording_dir"], value: folder }, {
+          path: ["session_recording_strict"],
+          value: true,
+        }];
+        await withSessions({ broker, signer: [ALLOW_PTY] }, async ({ client, mcp, records }) => {
+          const id = await client.open({ mode });
+          assert.equal((await client.exec(id, "echo hello; mysql -phunter2x")).isError, false);
+          await mcp.end();
+          const bytes = await Deno.readFile(`${folder}/${id}.cast`);
+          const text = new TextDecoder().decode(bytes);
+          const [header, typed, printed] = text.split("\n");
+          assert.equal(JSON.parse(header ?? "").gateway.session_id, id);
+          assert.deepEqual(JSON.parse(typed ?? "").slice(1), [
+            "i",
+            "echo hello; mysql -p[REDACTED:mysql-p-attached]\n",
+          ]);
+          assert.match(JSON.parse(printed ?? "")[2], /^hello\r?\n/);
+          assert.doesNotMatch(text, /hunter2x|__BRK_/);
+          const closed = (await records()).find(({ outcome }) => outcome === "session_close");
+          assert.equal(closed?.["body_sha256"], createHash("sha256").update(bytes).digest("hex"));
+          assert.equal(closed?.["err"], "broker stopped");
+        });
+      } finally {
+        await Deno.remove(folder, { recursive: true });
+      }
+    },
+  );
+}
 
 Deno.test.each([{ strict: true }, { strict: false }])(
   "a recordings' folder that is not there (strict: $strict)",

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { terminalTest } from "../ssh_target/terminals.ts";
 import { ALLOW_PTY, withSessions } from "./session_scene.ts";
 
 Deno.test("a session in mode exec runs commands apart from each other, and several at once", () =>
@@ -30,22 +31,25 @@ Deno.test("a session in mode exec runs commands apart from each other, and sever
     assert.equal(outcomes.filter((outcome) => outcome === "session_exec").length, 6);
   }));
 
-Deno.test.each([{ mode: "shell" }, { mode: "pty" }])(
-  "a session in mode $mode keeps its state",
-  ({ mode }) =>
-    withSessions({ signer: [ALLOW_PTY] }, async ({ client }) => {
-      const id = await client.open({ mode });
-      await client.exec(id, "cd /usr; x=5");
-      const eol = mode === "pty" ? "\r\n" : "\n";
-      assert.equal((await client.exec(id, "pwd; echo $x")).structured["stdout"], `/usr${eol}5${eol}`);
-      const both = await client.exec(id, "echo out; echo err >&2; sh -c 'exit 7'");
-      assert.deepEqual(
-        [both.structured["stdout"], both.structured["stderr"], both.structured["exit_code"]],
-        mode === "pty" ? ["out\r\nerr\r\n", "", 7] : ["out\n", "err\n", 7],
-      );
-      assert.equal(
-        (await client.exec(id, "a\nb")).text,
-        "command contains newlines; not allowed in shell/pty sessions",
-      );
-    }),
-);
+for (const mode of ["shell", "pty"]) {
+  const register = mode === "pty" ? terminalTest : Deno.test;
+  register(
+    `a session in mode ${mode} keeps its state`,
+    () =>
+      withSessions({ signer: [ALLOW_PTY] }, async ({ client }) => {
+        const id = await client.open({ mode });
+        await client.exec(id, "cd /usr; x=5");
+        const eol = mode === "pty" ? "\r\n" : "\n";
+        assert.equal((await client.exec(id, "pwd; echo $x")).structured["stdout"], `/usr${eol}5${eol}`);
+        const both = await client.exec(id, "echo out; echo err >&2; sh -c 'exit 7'");
+        assert.deepEqual(
+          [both.structured["stdout"], both.structured["stderr"], both.structured["exit_code"]],
+          mode === "pty" ? ["out\r\nerr\r\n", "", 7] : ["out\n", "err\n", 7],
+        );
+        assert.equal(
+          (await client.exec(id, "a\nb")).text,
+          "command contains newlines; not allowed in shell/pty sessions",
+        );
+      }),
+  );
+}
