@@ -7,6 +7,7 @@ import { AppError } from "@gateway/shared/errors";
 import { type ConfigKind, parseConfig } from "@gateway/shared/config/load";
 import { z } from "@zod/zod";
 import { parseEnv } from "node:util";
+import { parseStandardJson } from "@gateway/shared/json";
 import {
   effort,
   flag,
@@ -269,7 +270,7 @@ function fromText(name: string, value: string, type: unknown): unknown {
       return trimmed.split(",").map((entry) => entry.trim()).filter((entry) => entry !== "");
     case "object":
       try {
-        return JSON.parse(trimmed);
+        return parseStandardJson(trimmed);
       } catch {
         return value;
       }

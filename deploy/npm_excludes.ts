@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { parseStandardJson } from "@gateway/shared/json";
 
 /**
  * Folders of packages that must stay out of executables. `bintrees` (prom-client > tdigest > bintrees) ships
@@ -22,7 +23,7 @@ export async function findNpmExcludes(): Promise<readonly string[]> {
 async function npmCache(): Promise<string> {
   const { stdout } = await new Deno.Command(Deno.execPath(), { args: ["info", "--json"], stderr: "null" })
     .output();
-  const info: { readonly npmCache: string } = JSON.parse(new TextDecoder().decode(stdout));
+  const info = parseStandardJson(new TextDecoder().decode(stdout)) as { readonly npmCache: string };
   return info.npmCache;
 }
 

@@ -62,12 +62,14 @@ export function parseStandardJson(text: string): unknown {
 }
 
 /**
- * The same JSON, safe for a library that calls `JSON.parse`: no key in it is written with a backslash.
+ * The same JSON, safe for a library that calls `JSON.parse`: no key in it is written with a backslash, nor in a text
+ * that begins or ends with it.
  *
  * @throws {SyntaxError} when the text is not JSON, or a key can't be written otherwise
  */
 export function withPlainKeys(text: string): string {
-  if (!hasEscapedKey(text)) return text;
+  // What ends with a string may go on with a colon.
+  if (!hasEscapedKey(`${text}:`)) return text;
   const plain = JSON.stringify(parseStandardJson(text));
   if (hasEscapedKey(plain)) {
     throw new SyntaxError("JSON has a key with a quote, backslash or control character");
@@ -100,8 +102,13 @@ function toExactNumber(literal: string, value: number = Number(literal)): number
   return value;
 }
 
+/** What `JSON.stringify`, which knows no `bigint`, writes as the digits of one. */
+export function writableBigint(integer: bigint): unknown {
+  return json.rawJSON(integer.toString());
+}
+
 function writeBigint(_key: string, value: unknown): unknown {
-  return typeof value === "bigint" ? json.rawJSON(value.toString()) : value;
+  return typeof value === "bigint" ? writableBigint(value) : value;
 }
 
 /** A look at two levels decides for the common shapes; what lies deeper takes the replacer, which is always right. */

@@ -9,6 +9,7 @@ import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { readJsonBody } from "@gateway/shared/http/body";
 import { problemResponse } from "@gateway/shared/http/problem";
+import { writableBigint } from "@gateway/shared/json";
 import type { EndUserVerifier } from "@gateway/shared/oidc/verifier";
 import type { Random } from "@gateway/shared/random";
 import { type BearerRefusal, challengeResponse, readBearer } from "../oauth/bearer.ts";
@@ -209,15 +210,12 @@ function withExactNumbers(tool: Tool): Tool {
   };
 }
 
-/** What the engine has and the compiler's library does not describe yet (ECMAScript 2026, JSON source text access). */
-const json = JSON as JSON & { rawJSON(text: string): unknown };
-
 /**
  * The same value with each `bigint` as something that `JSON.stringify` writes as its digits: the MCP library
  * writes its HTTP answers with that, which by itself knows no `bigint`.
  */
 function exactNumbers(value: unknown): unknown {
-  if (typeof value === "bigint") return json.rawJSON(value.toString());
+  if (typeof value === "bigint") return writableBigint(value);
   if (Array.isArray(value)) return value.map(exactNumbers);
   if (typeof value !== "object" || value === null) return value;
   return exactMembers(value);

@@ -1,3 +1,4 @@
+import { parseStandardJson } from "@gateway/shared/json";
 import { digestOf } from "./digest.ts";
 
 /** Who a request is counted for. */
@@ -27,7 +28,7 @@ export function subjectOf({ caller, endUser, trusted }: SubjectIdentity): string
 /** The broker in a subject's key; a key that {@linkcode subjectOf} has not made is a broker of its own. */
 export function brokerOf(subject: string): string {
   try {
-    const parts: unknown = JSON.parse(subject);
+    const parts: unknown = parseStandardJson(subject);
     if (Array.isArray(parts) && typeof parts[0] === "string") return parts[0];
   } catch {
     // Not ours.

@@ -1,3 +1,4 @@
+import { parseStandardJson } from "@gateway/shared/json";
 import {
   checkStorable,
   type Parameters,
@@ -141,7 +142,7 @@ function decodeState(row: Row): ApprovalState {
 function readRequest(row: Row): StoredRequest {
   let value: unknown;
   try {
-    value = JSON.parse(readText(row, "request_json"));
+    value = parseStandardJson(readText(row, "request_json"));
   } catch (error) {
     // Not the parser's message: it quotes from the command.
     throw error instanceof TypeError ? error : new TypeError("column request_json is not JSON");

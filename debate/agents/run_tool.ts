@@ -4,6 +4,7 @@
  * @module
  */
 import { AppError, AUDIT_UNAVAILABLE, errorName } from "@gateway/shared/errors";
+import { parseStandardJson } from "@gateway/shared/json";
 import { within } from "@gateway/shared/within";
 import type { ToolArgs } from "../events.ts";
 import { isObject } from "../graph/json_objects.ts";
@@ -176,7 +177,7 @@ export function parseArguments(text: string): ParsedArguments {
   if (text.trim() === "") return { kind: "arguments", args: {} };
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parseStandardJson(text);
   } catch {
     return broken("the arguments are not valid JSON");
   }

@@ -4,6 +4,7 @@
  * @module
  */
 import { AppError } from "@gateway/shared/errors";
+import { parseStandardJson } from "@gateway/shared/json";
 import { z } from "@zod/zod";
 import { type FactsOrReason, readFacts } from "./facts.ts";
 import type { JudgedCase } from "./metrics.ts";
@@ -64,7 +65,7 @@ const MAX_PROBLEMS = 10;
 function parseArray(text: string, source: string): readonly unknown[] {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parseStandardJson(text);
   } catch (cause) {
     const where = cause instanceof SyntaxError ? `: ${cause.message}` : "";
     throw invalid(source, `not JSON${where}`);
@@ -113,7 +114,7 @@ async function readFile(path: string, readText: ReadText): Promise<FactsOrReason
     return { kind: "unusable", reason: `${JSON.stringify(path)} cannot be read` };
   }
   try {
-    return readFacts(JSON.parse(text));
+    return readFacts(parseStandardJson(text));
   } catch {
     return { kind: "unusable", reason: `${JSON.stringify(path)} is not JSON` };
   }

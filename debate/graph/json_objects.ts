@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { parseStandardJson } from "@gateway/shared/json";
 
 /** Braces that never close: each costs a look at the rest of the text. */
 const MAX_FALSE_STARTS = 16;
@@ -59,7 +60,7 @@ function findClosing(text: string, start: number): number | undefined {
 function parseObject(text: string): JsonObject | undefined {
   if (text === "") return undefined;
   try {
-    const value: unknown = JSON.parse(text);
+    const value: unknown = parseStandardJson(text);
     return isObject(value) ? value : undefined;
   } catch {
     return undefined;

@@ -4,6 +4,7 @@
  * @module
  */
 import type { OpenAI } from "@openai/openai";
+import { parseStandardJson } from "@gateway/shared/json";
 import { chatBody, type ChatModel } from "./chat_request.ts";
 import type { ModelRequest } from "./model.ts";
 import { ResponsesReader } from "./responses_reply.ts";
@@ -41,10 +42,14 @@ export const RESPONSES: ChatApi = {
     return body.stream
       ? { stream: await client.responses.create(body, { signal }) }
       // Unlike for chat completions, the library itself trips over an answer that is no object.
-      : { whole: await (await client.responses.create(body, { signal }).asResponse()).json() };
+      : { whole: await readJson(client.responses.create(body, { signal }).asResponse()) };
   },
   createReader() {
     const reader = new ResponsesReader();
     return (part) => reader.read(part);
   },
 };
+
+async function readJson(response: Promise<Response>): Promise<unknown> {
+  return parseStandardJson(await (await response).text());
+}

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { parseStandardJson } from "@gateway/shared/json";
 import type { OpenAI } from "@openai/openai";
 import { takesEffort, takesTemperature } from "./families.ts";
 import type { ChatMessage, ModelRequest, ToolCall } from "./model.ts";
@@ -97,7 +98,7 @@ function toolCallParam({ id, name, arguments: text }: ToolCall) {
 /** Some servers parse the arguments of earlier calls, and would refuse the whole conversation for a broken one. */
 export function readableArguments(text: string): string {
   try {
-    const value: unknown = JSON.parse(text);
+    const value: unknown = parseStandardJson(text);
     if (typeof value === "object" && value !== null && !Array.isArray(value)) return text;
   } catch {
     // Shown as what it is, below.

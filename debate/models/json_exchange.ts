@@ -4,6 +4,7 @@
  * @module
  */
 import type { Clock } from "@gateway/shared/clock";
+import { parseStandardJson } from "@gateway/shared/json";
 import { within } from "@gateway/shared/within";
 import { ModelError } from "./model.ts";
 
@@ -70,7 +71,7 @@ async function readText(response: Response): Promise<string> {
 
 function parse(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseStandardJson(text);
   } catch {
     return undefined;
   }

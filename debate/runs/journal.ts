@@ -8,6 +8,7 @@
  * @module
  */
 import { errorName } from "@gateway/shared/errors";
+import { parseStandardJson } from "@gateway/shared/json";
 import { readEvents, type StoredEvent } from "./record.ts";
 
 /** Appends bytes to the journal's file. */
@@ -63,7 +64,7 @@ export function readJournal(text: string): readonly StoredEvent[] {
   return readEvents(
     text.split("\n").map((line) => {
       try {
-        return JSON.parse(line);
+        return parseStandardJson(line);
       } catch {
         return undefined;
       }

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { parseStandardJson } from "@gateway/shared/json";
 import { z } from "@zod/zod";
 import type { CollectedContext } from "../context/collect.ts";
 import type { RedactionCounts } from "../context/redact_context.ts";
@@ -230,7 +231,7 @@ export function parseHead(head: string): unknown {
   const end = head.indexOf(AFTER_HEADER);
   if (end < 0) return undefined;
   try {
-    return JSON.parse(`${head.slice(0, end).replace(/,\s*$/, "")}}`);
+    return parseStandardJson(`${head.slice(0, end).replace(/,\s*$/, "")}}`);
   } catch {
     return undefined;
   }

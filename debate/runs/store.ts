@@ -7,6 +7,7 @@
  * @module
  */
 import { AppError, errorName } from "@gateway/shared/errors";
+import { parseStandardJson } from "@gateway/shared/json";
 import type { Folder } from "./folder.ts";
 import { interruptedRecord } from "./interrupted.ts";
 import { type Append, Journal } from "./journal.ts";
@@ -217,7 +218,7 @@ export class RunStore {
 
 function parse(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseStandardJson(text);
   } catch {
     return undefined;
   }

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { parseStandardJson } from "@gateway/shared/json";
 import { ToolFailure } from "./define_tool.ts";
 import { fetchConfigured, type HttpPorts } from "./http_fetch.ts";
 
@@ -72,7 +73,7 @@ export async function askBackend(
     throw new ToolFailure(`${backend.what} answered ${answer.status}: ${text.slice(0, MAX_SHOWN_ERROR)}`);
   }
   try {
-    return JSON.parse(text);
+    return parseStandardJson(text);
   } catch {
     throw new ToolFailure(`${backend.what} answered with something other than JSON`);
   }

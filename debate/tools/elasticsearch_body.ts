@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { parseStandardJson } from "@gateway/shared/json";
 
 /** A search body that may be sent, or why not. */
 export type CheckedBody =
@@ -42,7 +43,7 @@ export function checkSearchBody(text: string, size: number): CheckedBody {
   if (text.length > MAX_BODY) return refused(`query_json is longer than ${MAX_BODY} characters`);
   let body: unknown;
   try {
-    body = JSON.parse(text);
+    body = parseStandardJson(text);
   } catch {
     return refused("query_json is not valid JSON");
   }

@@ -22,6 +22,7 @@
 import { Buffer } from "node:buffer";
 import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign, verify } from "node:crypto";
 import { AppError } from "../errors.ts";
+import { parseStandardJson } from "../json.ts";
 
 /** The end of a chain, to which the next record is linked. */
 export interface ChainHead {
@@ -157,7 +158,7 @@ export function verifySignature(line: ParsedLine, key: AuditPublicKey): boolean 
 function isJsonObject(line: Uint8Array): boolean {
   if (line[0] !== 0x7b) return false;
   try {
-    JSON.parse(DECODER.decode(line));
+    parseStandardJson(DECODER.decode(line));
     return true;
   } catch {
     return false;

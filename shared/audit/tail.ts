@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { parseStandardJson } from "../json.ts";
 import { type AuditPublicKey, type ChainHead, hashLine, parseLine, verifySignature } from "./chain.ts";
 import { MAX_LINE_BYTES } from "./record.ts";
 
@@ -77,7 +78,7 @@ function lastLine(bytes: Uint8Array): { readonly line: Uint8Array; readonly star
 
 function isJson(bytes: Uint8Array): boolean {
   try {
-    JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes));
+    parseStandardJson(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes));
     return true;
   } catch {
     return false;

@@ -4,7 +4,8 @@
  * @module
  */
 import type { Steps } from "../steps.ts";
-import { CHARACTERS_A_STEP, endOfString } from "./json_text.ts";
+import { endOfString } from "../strict_json.ts";
+import { CHARACTERS_A_STEP } from "./json_text.ts";
 
 /**
  * The text with blanks in the place of comments and trailing commas, and otherwise as it was, faults included;

@@ -3,8 +3,10 @@
  *
  * @module
  */
+import { parseStandardJson } from "../json.ts";
 import type { Steps } from "../steps.ts";
-import { CHARACTERS_A_STEP, endOfString } from "./json_text.ts";
+import { endOfString } from "../strict_json.ts";
+import { CHARACTERS_A_STEP } from "./json_text.ts";
 
 /** Deeper than any config; those who read the value recurse. */
 const MAX_DEPTH = 64;
@@ -24,16 +26,11 @@ export interface Pieces {
   readonly pieces: readonly CountedText[];
 }
 
-/**
- * Cuts a text without comments; `undefined` when its brackets and strings do not end or are nested too deeply, or
- * when a key is written with a backslash. V8 15.0 mistakes such a key for another one after it has read an object
- * with a key that is a backslash: `JSON.parse('{"k":1,"\\\\":2}')`, then `JSON.parse('{"k":1,"\\u0061":2}')`.
- */
+/** Cuts a text without comments; `undefined` when its brackets and strings do not end or are nested too deeply. */
 export function* cutJson(text: string): Steps<Pieces | undefined> {
   const outline: string[] = [];
   const pieces: CountedText[] = [];
   let [depth, keys, outlineKeys, from, pieceFrom] = [0, 0, 0, 0, 0];
-  let lastString: readonly [number, number] = [0, 0];
   let pause = CHARACTERS_A_STEP;
   for (let at = 0; at < text.length; at++) {
     if (at >= pause) {
@@ -44,10 +41,8 @@ export function* cutJson(text: string): Steps<Pieces | undefined> {
     if (character === '"') {
       const end = endOfString(text, at);
       if (end === undefined) return undefined;
-      lastString = [at, end];
       at = end - 1;
     } else if (character === ":") {
-      if (text.slice(...lastString).includes("\\")) return undefined;
       if (depth < 3) outlineKeys++;
       else keys++;
     } else if (character === "{" || character === "[") {
@@ -67,17 +62,17 @@ export function* cutJson(text: string): Steps<Pieces | undefined> {
 }
 
 /**
- * The value of a piece by the engine's own parser, its objects without prototype; `undefined` when it has faults,
+ * The value of a piece, its objects without prototype; `undefined` when it has faults,
  * or what an exact parser is to complain about: equal keys in one object, `__proto__`, half a surrogate pair.
  */
 export function readJson({ text, keys }: CountedText): { readonly value: unknown } | undefined {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parseStandardJson(text);
   } catch {
     return undefined;
   }
-  // Of equal keys the engine keeps one: fewer keys in the value than in the text.
+  // Of equal keys one is kept: fewer keys in the value than in the text.
   return countKeys(value) === keys ? { value } : undefined;
 }
 

@@ -1,5 +1,5 @@
 /**
- * Config text to value by the engine's own parser, several times as fast and lean as one that knows comments.
+ * Config text to value without a parser that knows comments, several times as fast and lean.
  * It gives a value only where that is beyond doubt; every other text is for the exact parser to read and to
  * complain about.
  *

@@ -12,6 +12,7 @@
  * @module
  */
 import { isUnsafe } from "../characters.ts";
+import { parseStandardJson } from "../json.ts";
 import { clockSkewSeconds, type EndUserOidcConfig } from "./model.ts";
 
 /** Who the end user is, by a token that can be trusted. */
@@ -45,7 +46,7 @@ export function refuse(reason: string, code: RefusedToken["code"] = "invalid_tok
 /** The claims in a token's payload, or `undefined` when it is not a JSON object. */
 export function parseClaims(payload: Uint8Array): Claims | undefined {
   try {
-    const value: unknown = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(payload));
+    const value: unknown = parseStandardJson(new TextDecoder("utf-8", { fatal: true }).decode(payload));
     return isObject(value) ? value : undefined;
   } catch {
     return undefined;

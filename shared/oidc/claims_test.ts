@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { escapeKey } from "../testing/escaped_key.ts";
 import { type EndUserOidcConfig, endUserOidcConfig } from "./model.ts";
 import { decideEndUser, parseClaims } from "./claims.ts";
 
@@ -232,4 +233,12 @@ Deno.test.each([
   { name: "what is not UTF-8", bytes: Uint8Array.of(0x22, 0xff, 0x22) },
 ])("parseClaims() finds no claims in $name", ({ bytes }) => {
   assert.equal(parseClaims(bytes), undefined);
+});
+
+Deno.test("parseClaims() reads what the issuer has signed, whatever was read before", () => {
+  const { before, text } = escapeKey(JSON.stringify({ ...CLAIMS, nbf: NOW + 3600 }), "nbf");
+  const parse = (text: string) => parseClaims(new TextEncoder().encode(text));
+  JSON.parse(before);
+  parse(before);
+  assert.equal(parse(text)?.["nbf"], NOW + 3600);
 });

@@ -5,6 +5,7 @@
  */
 import type { Clock } from "../clock.ts";
 import { AppError } from "../errors.ts";
+import { parseStandardJson } from "../json.ts";
 import { isProviderUrl } from "./model.ts";
 import { within } from "../within.ts";
 
@@ -83,7 +84,7 @@ export async function fetchDocument(
       await response.body?.cancel();
       throw failure(`its ${what} was answered with status ${response.status}`);
     });
-    const value: unknown = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+    const value: unknown = parseStandardJson(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
     if (typeof value === "object" && value !== null && !Array.isArray(value)) return { ...value };
   } catch (cause) {
     if (cause instanceof AppError) throw cause;

@@ -14,15 +14,9 @@
 import type { Clock } from "../clock.ts";
 import { AppError } from "../errors.ts";
 import type { EndUserOidcConfig } from "./model.ts";
-import {
-  checkAddress,
-  type Claims,
-  decideEndUser,
-  type EndUserResult,
-  parseClaims,
-  refuse,
-} from "./claims.ts";
+import { checkAddress, decideEndUser, type EndUserResult, parseClaims, refuse } from "./claims.ts";
 import { KeySet } from "./key_set.ts";
+import { hasEscapedKey } from "../strict_json.ts";
 import { discoverProvider, type ProviderPorts } from "./provider.ts";
 import { verifySignature } from "./signature.ts";
 
@@ -68,8 +62,9 @@ interface Verification {
 async function verify(token: string, verification: Verification): Promise<EndUserResult> {
   const { config, algorithms, keys, clock } = verification;
   const parts = token.length > MAX_TOKEN_LENGTH ? undefined : COMPACT.exec(token)?.groups;
-  const header = parseSegment(parts?.["header"]);
-  const claimed = parseSegment(parts?.["payload"]);
+  const headerBytes = decodeSegment(parts?.["header"]);
+  const header = hasPlainKeys(headerBytes) ? parseClaims(headerBytes) : undefined;
+  const claimed = parseClaims(decodeSegment(parts?.["payload"]));
   if (header === undefined || claimed === undefined) return refuse("token malformed");
   const problem = checkAddress(claimed, config, clock.now());
   if (problem !== undefined) return problem;
@@ -81,11 +76,16 @@ async function verify(token: string, verification: Verification): Promise<EndUse
   return claims === undefined ? refuse("token malformed") : decideEndUser(claims, config, clock.now());
 }
 
-function parseSegment(segment: string | undefined): Claims | undefined {
-  if (segment === undefined) return undefined;
+/** The bytes of a part; none when it is not base64url. */
+function decodeSegment(segment = ""): Uint8Array {
   try {
-    return parseClaims(Uint8Array.fromBase64(segment, { alphabet: "base64url" }));
+    return Uint8Array.fromBase64(segment, { alphabet: "base64url" });
   } catch {
-    return undefined;
+    return new Uint8Array();
   }
+}
+
+/** The library reads the header once more, with the engine's parser. */
+function hasPlainKeys(header: Uint8Array): boolean {
+  return !hasEscapedKey(new TextDecoder().decode(header));
 }

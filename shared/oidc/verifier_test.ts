@@ -24,8 +24,10 @@ function splice(token: string, index: number, value: string): string {
   return token.split(".").map((part, at) => at === index ? value : part).join(".");
 }
 
-const encode = (value: unknown) =>
-  new TextEncoder().encode(JSON.stringify(value)).toBase64({ alphabet: "base64url", omitPadding: true });
+const { raw } = String;
+const encodeText = (text: string) =>
+  new TextEncoder().encode(text).toBase64({ alphabet: "base64url", omitPadding: true });
+const encode = (value: unknown) => encodeText(JSON.stringify(value));
 
 /** A token that is signed with a text of the attacker's choice instead of a private key. */
 async function signSymmetric(secret: string, header: object): Promise<string> {
@@ -64,6 +66,12 @@ Deno.test.each<{
   {
     name: "a line end behind it",
     make: async (issuer) => `${await issuer.sign(CLAIMS, RSA_KEY)}\n`,
+    reason: "token malformed",
+  },
+  {
+    name: "a header that the library could misread",
+    make: async (issuer) =>
+      splice(await issuer.sign(CLAIMS, RSA_KEY), 0, encodeText(raw`{"alg":"RS256","\u006bid":"k1"}`)),
     reason: "token malformed",
   },
   {

@@ -15,6 +15,7 @@
  * @module
  */
 import { AppError } from "../errors.ts";
+import { parseStandardJson } from "../json.ts";
 
 /** A row as the database gives it: by column, integers as bigint, texts as bytes. */
 export type Row = Readonly<Record<string, unknown>>;
@@ -93,7 +94,7 @@ export function readTime(row: Row, column: string, unitMs: number): number {
 export function readStrings(row: Row, column: string): readonly string[] {
   let value: unknown;
   try {
-    value = JSON.parse(readText(row, column));
+    value = parseStandardJson(readText(row, column));
   } catch (error) {
     if (error instanceof TypeError) throw error;
     throw new TypeError(`column ${column} is not JSON`);

@@ -49,6 +49,7 @@ const DEBATE_TOPICS = [
   "config",
   "http",
   "errors",
+  "json",
   "clock",
   "redact",
   "atomic_file",

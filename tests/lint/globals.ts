@@ -122,13 +122,14 @@ function usesOf(
 }
 
 /** The global that an expression is: `Deno`, or `globalThis.Deno`. */
-function globalName(node: Deno.lint.Node): string | undefined {
+export function globalName(node: Deno.lint.Node): string | undefined {
   if (node.type === "Identifier") return node.name;
   if (node.type !== "MemberExpression" || node.object.type !== "Identifier") return undefined;
   return node.object.name === "globalThis" ? propertyName(node) : undefined;
 }
 
-function propertyName(node: Deno.lint.MemberExpression): string | undefined {
+/** The name that an expression asks an object for, when it can be seen. */
+export function propertyName(node: Deno.lint.MemberExpression): string | undefined {
   if (!node.computed) return node.property.type === "Identifier" ? node.property.name : undefined;
   return node.property.type === "Literal" && typeof node.property.value === "string"
     ? node.property.value
@@ -136,7 +137,7 @@ function propertyName(node: Deno.lint.MemberExpression): string | undefined {
 }
 
 /** Whether an identifier only names something: a key, another object's property, a type. */
-function isNameOnly(node: Deno.lint.Identifier): boolean {
+export function isNameOnly(node: Deno.lint.Identifier): boolean {
   const { parent } = node;
   switch (parent.type) {
     case "MemberExpression":
