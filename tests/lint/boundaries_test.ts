@@ -501,7 +501,7 @@ Deno.test.each<Row>([
   { name: "a Blob that parses", file: "broker/a.ts", source: 'await new Response(blob)["json"]();' },
   {
     name: "a stream that parses",
-    file: "broker/a.ts",
+    file: "ctl/commands/a.ts",
     source: 'import { json } from "node:stream/consumers";',
   },
 ].map((row) => ({ ...row, rule: "json" })))("gateway/json refuses $name", check);
