@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { readRecord } from "../runs/record.ts";
 import { formatDuration, renderReport } from "./report.ts";
-import { embedded, fenced, inline } from "./markdown_text.ts";
 
 const DECISION = {
   status: "propose_fix",
@@ -113,27 +112,6 @@ Deno.test("renderReport() copes with a record of which nothing is right", () => 
       /^# /,
     );
   }
-});
-
-Deno.test.each([
-  { name: "lowers headings", given: "# a\n## b", expected: "##### a\n###### b" },
-  { name: "closes an open fence", given: "```js\nx", expected: "```js\nx\n```" },
-  { name: "leaves code alone", given: "```\n# a\n<b>\n```", expected: "```\n# a\n<b>\n```" },
-  { name: "leaves code in lines alone", given: "`<b>` <b>", expected: "`<b>` \\<b>" },
-  { name: "lets no picture call home", given: "![x](http://a)", expected: "!\\[x](http://a)" },
-  { name: "makes no heading of an underlined line", given: "a\n---", expected: "a\n\\---" },
-  { name: "keeps lists", given: "- a\n- b", expected: "- a\n- b" },
-  { name: "drops control characters", given: "a\u001b[31mb\u0000", expected: "a[31mb" },
-])("embedded() $name", ({ given, expected }) => {
-  assert.equal(embedded(given), expected);
-});
-
-Deno.test("inline() is one line without meaning", () => {
-  assert.equal(inline("a\n# <b>*c*|[d](e)`"), "a \\# \\<b\\>\\*c\\*\\|\\[d\\](e)\\`");
-});
-
-Deno.test("fenced() cannot be closed from inside", () => {
-  assert.equal(fenced("````\nx\n"), "`````\n````\nx\n`````");
 });
 
 Deno.test("formatDuration() is short", () => {

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import markdownItScript from "markdown-it/browser" with { type: "text" };
 import apiScript from "./page/api.js" with { type: "text" };
 import appScript from "./page/app.js" with { type: "text" };
 import cardsScript from "./page/cards.js" with { type: "text" };
@@ -29,6 +30,7 @@ export const PAGE_FILES: ReadonlyMap<string, PageFile> = new Map([
   ["/static/app.js", script(appScript)],
   ["/static/cards.js", script(cardsScript)],
   ["/static/markdown.js", script(markdownScript)],
+  ["/static/markdown-it.js", script(markdownItScript)],
   ["/static/run.js", script(runScript)],
 ]);
 

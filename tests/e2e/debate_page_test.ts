@@ -78,3 +78,80 @@ browserTest(
       assert.deepEqual(problems, []);
     }),
 );
+
+const MARKDOWN = `# Cause
+
+The pool is **full** since \`09:00\`, *not* before:
+
+1. connections wait
+   - most of them <img src=x onerror=alert(1)>
+2. [a link](http://127.0.0.1/) ![a picture](http://127.0.0.1/x.png)
+
+| time | open |
+| --- | ---: |
+| 09:00 | 100 |
+
+\`\`\`sql
+select '<script>alert(1)</script>';
+\`\`\`
+
+<details><summary>HTML</summary>hidden</details>`;
+
+browserTest(
+  "a browser shows what models write as text, lists, tables and code, and nothing of it is live",
+  () =>
+    withHome(async (home) => {
+      const runId = "ab".repeat(16);
+      const record = {
+        run_id: runId,
+        topic: "slow checkout",
+        timestamp: "2026-01-02T03:04:05.000Z",
+        status: "completed",
+        context: "",
+        events: [
+          { type: "run_started", round: 1, topic: "slow checkout", max_rounds: 1, confidence_threshold: 0.8 },
+          { type: "agent_completed", node: "diagnostic_agent", role: "Primary Diagnosis", content: MARKDOWN },
+          {
+            type: "agent_completed",
+            node: "skeptic_agent",
+            role: "Skeptical Reviewer",
+            content: ">".repeat(300),
+          },
+          { type: "run_finished", status: "completed" },
+        ],
+      };
+      await Deno.mkdir(`${home}/runs`);
+      await Deno.writeTextFile(`${home}/runs/${runId}.json`, JSON.stringify(record));
+      await using server = await DebateProcess.start(sceneEnv(home));
+      await using browser = await TestBrowser.start();
+      const page = await (await browser.plainSession(server.url)).newPage();
+      const problems: string[] = [];
+      page.on("pageerror", (error) => problems.push(error.message));
+      page.on("console", (message) => message.type() === "error" && problems.push(message.text()));
+      page.on(
+        "request",
+        (request) => new URL(request.url()).port === new URL(server.url).port || problems.push(request.url()),
+      );
+      await page.goto(`/#/runs/${runId}`);
+      const card = page.locator(".card", { hasText: "Primary Diagnosis" });
+      await card.waitFor();
+      for (
+        const [selector, text] of [
+          ["p > b", "Cause"],
+          ["strong", "full"],
+          ["em", "not"],
+          ["p code", "09:00"],
+          ["ol > li", "connections wait"],
+          ["ol > li > ul > li", "most of them <img src=x onerror=alert(1)>"],
+          ["table td", "09:00"],
+          ["pre", "select '<script>alert(1)</script>';"],
+          ["p", "<details><summary>HTML</summary>hidden</details>"],
+        ] as const
+      ) {
+        assert.equal(await card.locator(selector, { hasText: text }).count(), 1, selector);
+      }
+      assert.equal(await card.locator("a, img, script, details, h1, [style]").count(), 0);
+      await page.locator(".card pre", { hasText: ">".repeat(300) }).waitFor();
+      assert.deepEqual(problems, []);
+    }),
+);

@@ -1,53 +1,70 @@
 import { make } from "./api.js";
+import markdownIt from "./markdown-it.js";
+
+const MAX_NESTING = 100;
+
+/** HTML, links and pictures stay text. */
+const parser = markdownIt("commonmark", { maxNesting: MAX_NESTING }).enable("table")
+  .disable(["html_block", "html_inline", "link", "image", "autolink"]);
 
 /**
- * What models write, as elements: paragraphs, headings, lists, code, emphasis. No links, pictures or HTML: they stay
- * text.
+ * What models write, as elements: each is made here, from what the parser found, and no text is ever read as HTML.
  */
 export function renderMarkdown(text) {
+  const tokens = parser.parse(text, {});
   const fragment = document.createDocumentFragment();
-  const lines = text.replaceAll("\r\n", "\n").split("\n");
-  let list;
-  let paragraph = [];
-  const flush = () => {
-    if (paragraph.length > 0) fragment.append(make("p", {}, ...inline(paragraph.join("\n"))));
-    paragraph = [];
-  };
-  for (let at = 0; at < lines.length; at++) {
-    const line = lines[at];
-    const fence = /^\s*(```+|~~~+)/.exec(line)?.[1];
-    const heading = /^#{1,6}\s+(.*)$/.exec(line);
-    const item = /^\s*([-*+]|\d{1,9}[.)])\s+(.*)$/.exec(line);
-    if (fence !== undefined) {
-      flush();
-      const code = [];
-      for (at += 1; at < lines.length && !lines[at].trim().startsWith(fence); at++) code.push(lines[at]);
-      fragment.append(make("pre", { tabIndex: 0 }, code.join("\n")));
-    } else if (heading !== null) {
-      flush();
-      // Headings inside of a card would tear the outline of the page.
-      fragment.append(make("p", {}, make("b", {}, ...inline(heading[1]))));
-    } else if (item !== null) {
-      flush();
-      const name = /\d/.test(item[1]) ? "ol" : "ul";
-      if (list?.localName !== name) fragment.append(list = make(name));
-      list.append(make("li", {}, ...inline(item[2])));
-      continue;
-    } else if (line.trim() === "") {
-      flush();
-    } else {
-      paragraph.push(line);
-    }
-    list = undefined;
-  }
-  flush();
+  // The parser leaves out what lies deeper.
+  if (tokens.some(({ level }) => level >= MAX_NESTING - 1)) fragment.append(code(text));
+  else fill(fragment, tokens);
   return fragment;
 }
 
-function inline(text) {
-  return text.split(/(`[^`\n]+`|\*\*[^*\n]+\*\*|\*[^*\s][^*\n]*\*)/).map((part, index) => {
-    if (index % 2 === 0) return part;
-    if (part.startsWith("`")) return make("code", {}, part.slice(1, -1));
-    return part.startsWith("**") ? make("b", {}, part.slice(2, -2)) : make("i", {}, part.slice(1, -1));
-  });
+function fill(root, tokens) {
+  const open = [root];
+  for (const token of tokens) {
+    const parent = open.at(-1);
+    // A paragraph of a list without blank lines.
+    if (token.hidden) continue;
+    if (token.type === "inline") fill(parent, token.children);
+    else if (token.nesting === 1) open.push(begin(parent, token));
+    else if (token.nesting === -1) open.pop();
+    else parent.append(leaf(token));
+  }
+}
+
+/** Begins an element, and gives what its content goes into. */
+function begin(parent, { type, tag, attrs }) {
+  if (type !== "heading_open") {
+    const element = make(tag);
+    const start = attrs?.find(([name]) => name === "start")?.[1];
+    if (start !== undefined) element.start = start;
+    parent.append(element);
+    return element;
+  }
+  // Headings inside of a card would tear the outline of the page.
+  const heading = make("b");
+  parent.append(make("p", {}, heading));
+  return heading;
+}
+
+function leaf({ type, content }) {
+  switch (type) {
+    case "fence":
+    case "code_block":
+      return code(content.replace(/\n$/, ""));
+    case "code_inline":
+      return make("code", {}, content);
+    case "hardbreak":
+      return make("br");
+    case "softbreak":
+      return "\n";
+    case "hr":
+      return make("hr");
+    default:
+      return content;
+  }
+}
+
+function code(text) {
+  return make("pre", { tabIndex: 0 }, text);
 }
