@@ -17,8 +17,10 @@ export interface StdioStreams {
 }
 
 /**
- * JSON-RPC messages as lines. In place of the SDK's stdio transport because that one writes with
- * `JSON.stringify`, which has no way to write a 64-bit serial, and answers nothing to a line that is not JSON.
+ * JSON-RPC messages as lines. In place of the SDK's stdio transport (2.4.0), because that one reads with `JSON.parse`
+ * past the one door for JSON and writes with `JSON.stringify`, which fails at a 64-bit serial; answers nothing to a line
+ * that is not a message, and takes an id of 64 bits for another one; and puts all that it has of a line together again
+ * for each piece that comes: 9 MiB in pieces of 64 KiB took it 7 s, here they take 0.05 s.
  */
 export class StdioTransport implements Transport {
   onclose?: (() => void) | undefined;
