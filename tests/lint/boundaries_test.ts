@@ -78,6 +78,12 @@ Deno.test.each<Row>([
     rule: "imports",
   },
   {
+    name: "the debate's contract in the operators' tool",
+    file: "ctl/commands/a.ts",
+    source: 'import "@gateway/debate/config";',
+    rule: "imports",
+  },
+  {
     name: "a member's contract by its path",
     file: "ctl/a.ts",
     source: 'import "../signer/config.ts";',
@@ -305,6 +311,7 @@ Deno.test.each<Row>([
     source: 'export const a = (fetch: () => void) => fetch(); fetch("x");',
     rule: "pure",
   },
+  { name: "self", file: "broker/a.ts", source: "export const a = self.fetch;", rule: "pure" },
   { name: "globalThis", file: "broker/a.ts", source: "export const a = globalThis;", rule: "pure" },
   { name: "console", file: "shared/audit/record.ts", source: `${MODULE}console.log(1);`, rule: "pure" },
   {

@@ -36,8 +36,11 @@ const SHARED_TOPICS: Readonly<Record<string, readonly string[]>> = {
   permissions: ["ca", "http"],
 };
 
-/** The members that work with the others' contracts: they read and write configs, and start processes. */
-const TOOLS: readonly string[] = ["ctl", "deploy"];
+/** The members that work with the services' contracts: they read and write configs, and start processes. */
+const CONTRACTS: Readonly<Record<string, RegExp>> = {
+  ctl: /^@gateway\/(?:signer|control-plane|broker)\/(?:config|permissions)$/,
+  deploy: /^@gateway\/(?:signer|control-plane|broker|debate)\/(?:config|permissions)$/,
+};
 
 /** What the one program for everything is made of. */
 const PROGRAMS: Readonly<Record<string, readonly string[]>> = {
@@ -92,7 +95,7 @@ function topicOf(path: string): string {
 /** Whether a file may import another member's contract under this name: `@gateway/signer/config`, or its permissions. */
 export function isContract(specifier: string, from: string): boolean {
   return PROGRAMS[from]?.includes(specifier) === true ||
-    (TOOLS.includes(memberOf(from) ?? "") && /^@gateway\/[a-z-]+\/(?:config|permissions)$/.test(specifier));
+    CONTRACTS[memberOf(from) ?? ""]?.test(specifier) === true;
 }
 
 /** Whether the debate may use a file of `shared`. */

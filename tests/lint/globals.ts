@@ -27,6 +27,7 @@ const IMPURE: readonly string[] = [
   "performance",
   "process",
   "queueMicrotask",
+  "self",
   "sessionStorage",
 ];
 
