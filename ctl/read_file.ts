@@ -1,4 +1,5 @@
-import { AppError, errorText } from "@gateway/shared/errors";
+import { AppError } from "@gateway/shared/errors";
+import { describeReadFailure } from "@gateway/shared/files";
 
 /**
  * Reads a file that the operator named.
@@ -9,19 +10,9 @@ export async function readOperatorFile(path: string, what: string): Promise<Uint
   try {
     return await Deno.readFile(path);
   } catch (cause) {
-    const head = `Cannot read ${what} ${JSON.stringify(path)}`;
-    if (cause instanceof Deno.errors.NotFound) {
-      throw new AppError("not_found", `${head}: no such file`, { cause });
-    }
-    if (cause instanceof Deno.errors.PermissionDenied) {
-      throw new AppError("invalid_config", `${head}: the file's mode does not let this user read it`, {
-        cause,
-      });
-    }
-    throw new AppError(
-      "invalid_config",
-      `${head}: ${errorText(cause)}`,
-      { cause },
-    );
+    const code = cause instanceof Deno.errors.NotFound ? "not_found" : "invalid_config";
+    throw new AppError(code, `Cannot read ${what} ${JSON.stringify(path)}: ${describeReadFailure(cause)}`, {
+      cause,
+    });
   }
 }

@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { ifThere } from "@gateway/shared/files";
 import { parseStandardJson } from "@gateway/shared/json";
 
 /**
@@ -28,11 +29,6 @@ async function npmCache(): Promise<string> {
 }
 
 async function folders(parent: string): Promise<readonly string[]> {
-  try {
-    const entries = await Array.fromAsync(Deno.readDir(parent));
-    return entries.filter(({ isDirectory }) => isDirectory).map(({ name }) => join(parent, name));
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return [];
-    throw error;
-  }
+  const entries = await ifThere(Array.fromAsync(Deno.readDir(parent))) ?? [];
+  return entries.filter(({ isDirectory }) => isDirectory).map(({ name }) => join(parent, name));
 }

@@ -15,6 +15,7 @@
  * @module
  */
 import { basename, dirname, join } from "node:path";
+import { ifThere } from "./files.ts";
 import { systemRandom } from "./random.ts";
 
 /** How {@linkcode writeFileAtomic} creates the file. */
@@ -60,22 +61,12 @@ async function writeDurably(path: string, bytes: Uint8Array, mode: number): Prom
 }
 
 async function modeOf(path: string): Promise<number | undefined> {
-  try {
-    const { mode } = await Deno.stat(path);
-    return mode === null ? undefined : mode & 0o7777;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
-  }
+  const mode = (await ifThere(Deno.stat(path)))?.mode;
+  return typeof mode === "number" ? mode & 0o7777 : undefined;
 }
 
 async function resolveLink(path: string): Promise<string> {
-  try {
-    return await Deno.realPath(path);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return path;
-    throw error;
-  }
+  return await ifThere(Deno.realPath(path)) ?? path;
 }
 
 function randomName(): string {

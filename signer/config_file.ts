@@ -1,6 +1,7 @@
+import { readConfigText } from "@gateway/shared/config/load";
+import { ifThere } from "@gateway/shared/files";
 import { applyEdits, modify } from "jsonc-parser";
-import { AppError, errorText } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
+import { AppError } from "@gateway/shared/errors";
 import { finish, finishInSlices } from "@gateway/shared/steps";
 import { editPath, type SignerConfig } from "./config.ts";
 import { loadSnapshot, parseSignerConfig, type Snapshot, type SnapshotPorts } from "./snapshot.ts";
@@ -32,7 +33,7 @@ export interface ConfigFile {
 
 /** The config file at a path. */
 export function openConfigFile(path: string, ports: SnapshotPorts): ConfigFile {
-  const read = () => readConfigText(path);
+  const read = () => readConfigText(path, "signer config");
   const parse = (text: string) => finishInSlices(parseSignerConfig(text, path), ports.clock);
   return {
     read,
@@ -48,21 +49,6 @@ export function openConfigFile(path: string, ports: SnapshotPorts): ConfigFile {
       return true;
     },
   };
-}
-
-async function readConfigText(path: string): Promise<string> {
-  try {
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(await Deno.readFile(path));
-  } catch (cause) {
-    const reason = cause instanceof Deno.errors.NotFound
-      ? "no such file"
-      : cause instanceof TypeError
-      ? "not UTF-8"
-      : errorText(cause);
-    throw new AppError("invalid_config", `Cannot load signer config ${quoteText(path)}: ${reason}`, {
-      cause,
-    });
-  }
 }
 
 /** The text of a config in which a host has these allow patterns; comments and everything else stay. */
@@ -93,9 +79,7 @@ async function replaceConfigFile(path: string, text: string): Promise<void> {
   const next = editPath(path);
   try {
     const { mode } = await Deno.stat(path);
-    await Deno.remove(next).catch((error) => {
-      if (!(error instanceof Deno.errors.NotFound)) throw error;
-    });
+    await ifThere(Deno.remove(next));
     {
       using file = await Deno.open(next, { write: true, createNew: true, mode: 0o600 });
       let rest = new TextEncoder().encode(text);

@@ -290,10 +290,14 @@ Deno.test("parseConfig() refuses __proto__ anywhere", () => {
 
 Deno.test("parseConfig() refuses unsupported keys below the top and in maps (I23)", () => {
   const schema = z.strictObject({ hosts: z.record(z.string(), z.strictObject({ addr: z.string() })) });
-  const text = '{ "hosts": { "a": { "addr": "x", "sealed_exec": true }, "b": { "addr": "y" } } }';
+  const text =
+    '{ "hosts": { "a": { "addr": "x", "sealed_exec": true }, "b.c": { "addr": "y", "sealed_exec": true } } }';
   const unsupported = ["hosts.*.sealed_exec", "signer.approval_wait_seconds"];
   const run = () => parseConfig({ what: "x config", source: "x.json", schema, text, unsupported });
-  assert.deepEqual(problemsOf(run), ['"hosts.a.sealed_exec": not supported yet by this version']);
+  assert.deepEqual(problemsOf(run), [
+    '"hosts.a.sealed_exec": not supported yet by this version',
+    '"hosts["b.c"].sealed_exec": not supported yet by this version',
+  ]);
 });
 
 Deno.test("parseConfig() does not repeat a value that may be a secret", () => {

@@ -3,6 +3,7 @@ import { MAX_LINE_BYTES } from "@gateway/shared/audit/record";
 import type { Clock } from "@gateway/shared/clock";
 import { splitLines } from "@gateway/shared/audit/lines";
 import { listSegments } from "@gateway/shared/audit/segments";
+import { ifThere } from "@gateway/shared/files";
 import { findLastLines } from "./last_lines.ts";
 
 /** How to follow a log. */
@@ -27,13 +28,13 @@ const PAUSE_MS = 500;
  */
 export async function followLog(options: FollowOptions): Promise<void> {
   const { path, clock, signal } = options;
-  let current = await openIfThere(path);
+  let current = await ifThere(OpenLog.open(path));
   if (current === undefined) options.onMissing();
   else await current.skipTo(options.lines);
   try {
     while (signal?.aborted !== true) {
       // First the name, then the lines: once another file has the name, nobody writes to this one any more.
-      const next: OpenLog | undefined = await openIfThere(path);
+      const next: OpenLog | undefined = await ifThere(OpenLog.open(path));
       await current?.deliver(options.onLine);
       if (next === undefined || (current !== undefined && current.isSameFile(next))) {
         next?.close();
@@ -59,7 +60,7 @@ async function deliverBetween(
 ): Promise<void> {
   let isLater = false;
   for (const { name } of await listSegments(path)) {
-    using segment = await openIfThere(join(dirname(path), name));
+    using segment = await ifThere(OpenLog.open(join(dirname(path), name)));
     // The successor itself may be rotated away by now: what is later than that comes after it.
     if (segment?.isSameFile(next) === true) return;
     if (segment === undefined) continue;
@@ -73,15 +74,6 @@ async function pause(clock: Clock, signal: AbortSignal | undefined): Promise<voi
     await clock.sleep(PAUSE_MS, signal);
   } catch (error) {
     if (signal?.aborted !== true) throw error;
-  }
-}
-
-async function openIfThere(path: string): Promise<OpenLog | undefined> {
-  try {
-    return await OpenLog.open(path);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
   }
 }
 

@@ -1,6 +1,7 @@
 import { dirname, join, resolve } from "node:path";
 import { MAX_LINE_BYTES } from "@gateway/shared/audit/record";
 import { AppError } from "@gateway/shared/errors";
+import { ifThere } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/quote";
 import { splitLines } from "@gateway/shared/audit/lines";
 import { listSegments } from "@gateway/shared/audit/segments";
@@ -81,12 +82,9 @@ async function show(flags: ShowFlags, writer: LineWriter, context: CommandContex
 /** The records of a log and of what was rotated away from it, oldest first. */
 async function* readAll(path: string): AsyncGenerator<LogRecord | undefined> {
   // The log first: when it is rotated away after this, it is among the rotated files too, and told by that.
-  const log = await openIfThere(path);
+  const log = await ifThere(Deno.open(path, { read: true }));
   const identity = log && await identify(log);
-  const names = await listSegments(path).catch((error: unknown) => {
-    if (error instanceof Deno.errors.NotFound) return [];
-    throw error;
-  });
+  const names = await ifThere(listSegments(path)) ?? [];
   if (log === undefined && names.length === 0) throw missing(path);
   for (const { name } of names) {
     const segment = await openLog(join(dirname(path), name));
@@ -104,18 +102,9 @@ async function* readFile(file: Deno.FsFile): AsyncGenerator<LogRecord | undefine
 }
 
 async function openLog(path: string): Promise<Deno.FsFile> {
-  const file = await openIfThere(path);
+  const file = await ifThere(Deno.open(path, { read: true }));
   if (file === undefined) throw missing(path);
   return file;
-}
-
-async function openIfThere(path: string): Promise<Deno.FsFile | undefined> {
-  try {
-    return await Deno.open(path, { read: true });
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
-  }
 }
 
 async function identify(file: Deno.FsFile): Promise<string> {

@@ -1,6 +1,7 @@
 import { dirname, join } from "node:path";
 import type { Clock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
+import { ifThere } from "@gateway/shared/files";
 import type { Random } from "@gateway/shared/random";
 import { SET_UP_ENTRIES } from "./layout.ts";
 import type { PlannedEntry } from "./plan.ts";
@@ -132,12 +133,7 @@ async function createBackupFolder(folder: string, now: number): Promise<string> 
   }
 }
 
+/** Also a link that leads nowhere is there. */
 async function exists(path: string): Promise<boolean> {
-  try {
-    await Deno.lstat(path);
-    return true;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
-  }
+  return await ifThere(Deno.lstat(path)) !== undefined;
 }

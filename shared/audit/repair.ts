@@ -17,6 +17,7 @@
  * @module
  */
 import { AppError } from "../errors.ts";
+import { ifThere } from "../files.ts";
 import { quoteText } from "../quote.ts";
 import { type AuditPublicKey, parseLine } from "./chain.ts";
 import { checkLog } from "./chain_check.ts";
@@ -76,7 +77,8 @@ export type RepairOutcome =
 export async function planRepair(options: RepairOptions): Promise<RepairPlan> {
   using file = await openLog(options.path, { read: true });
   // A log without lock file has no writer; creating one would make it the property of whoever looks.
-  using _lock = await exists(`${options.path}.lock`) ? await takeLock(options.path) : undefined;
+  const isLocked = await ifThere(Deno.stat(`${options.path}.lock`)) !== undefined;
+  using _lock = isLocked ? await takeLock(options.path) : undefined;
   return await inspect(file, options);
 }
 
@@ -174,7 +176,7 @@ async function* readRange(file: Deno.FsFile, start: number, end: number): AsyncG
 
 /** The log's lock; a lock file that this creates belongs to whom the log belongs, who has to open it. */
 async function takeLock(path: string): Promise<Disposable> {
-  const isNew = !await exists(`${path}.lock`);
+  const isNew = await ifThere(Deno.stat(`${path}.lock`)) === undefined;
   let lock: Disposable;
   try {
     lock = await lockLog(path);
@@ -201,15 +203,5 @@ async function openLog(path: string, options: Deno.OpenOptions): Promise<Deno.Fs
   } catch (cause) {
     if (!(cause instanceof Deno.errors.NotFound)) throw cause;
     throw new AppError("not_found", `Cannot repair audit log ${quoteText(path)}: no such file`, { cause });
-  }
-}
-
-async function exists(path: string): Promise<boolean> {
-  try {
-    await Deno.stat(path);
-    return true;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
   }
 }

@@ -5,6 +5,7 @@
  */
 import { dirname, join } from "node:path";
 import { AppError } from "../errors.ts";
+import { ifThere } from "../files.ts";
 import { quoteText } from "../quote.ts";
 import { type AuditPublicKey, type ChainHead, GENESIS } from "./chain.ts";
 import { putAside } from "./put_aside.ts";
@@ -70,14 +71,8 @@ async function restoreFile(path: string, options: RestoreOptions): Promise<Sound
 }
 
 async function readEnd(path: string): Promise<{ readonly bytes: Uint8Array; readonly size: number }> {
-  let file: Deno.FsFile;
-  try {
-    file = await Deno.open(path, { read: true });
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return { bytes: new Uint8Array(0), size: 0 };
-    throw error;
-  }
-  using _closing = file;
+  using file = await ifThere(Deno.open(path, { read: true }));
+  if (file === undefined) return { bytes: new Uint8Array(0), size: 0 };
   const { size } = await file.stat();
   const bytes = new Uint8Array(Math.min(size, TAIL_BYTES));
   await file.seek(size - bytes.length, Deno.SeekMode.Start);

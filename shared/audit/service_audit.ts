@@ -12,10 +12,9 @@
  * @module
  */
 import type { Clock } from "../clock.ts";
-import { AppError, errorText } from "../errors.ts";
+import { readNamedFile } from "../files.ts";
 import type { ServiceLogger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
-import { quoteText } from "../quote.ts";
 import type { RedactConfig } from "../redact/model.ts";
 import { createRedactor } from "../redact/redact.ts";
 import type { AuditFailMode } from "./entry.ts";
@@ -47,7 +46,7 @@ export interface ServiceAuditOptions {
 export async function openServiceAudit(options: ServiceAuditOptions): Promise<AuditGate> {
   const { config, clock, metrics, logger } = options;
   const redact = createRedactor(config.redact);
-  const seed = await readSeed(config.audit_key);
+  const seed = await readNamedFile("audit_key", config.audit_key);
   const log = await openFileAuditLog({ path: config.audit_log, seed, clock, redact, logger });
   const failures = metrics.counter("audit_append_failures_total", "Audit records that could not be appended");
   const blocked = metrics.counter(
@@ -61,14 +60,4 @@ export async function openServiceAudit(options: ServiceAuditOptions): Promise<Au
     onAppendFailure: () => failures.inc(),
     onBlocked: () => blocked.inc(),
   });
-}
-
-async function readSeed(path: string): Promise<Uint8Array> {
-  try {
-    return await Deno.readFile(path);
-  } catch (cause) {
-    throw new AppError("invalid_config", `Cannot read audit_key ${quoteText(path)}: ${errorText(cause)}`, {
-      cause,
-    });
-  }
 }

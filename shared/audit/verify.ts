@@ -26,6 +26,7 @@
  */
 import { dirname, join } from "node:path";
 import { AppError } from "../errors.ts";
+import { ifThere } from "../files.ts";
 import { quoteText } from "../quote.ts";
 import type { AuditPublicKey } from "./chain.ts";
 import { type ChainProblem, checkLog, type CheckResult } from "./chain_check.ts";
@@ -73,7 +74,7 @@ export async function verifyAll(options: VerifyOptions): Promise<VerifyResult> {
   const segments = await readable(options.path, () => listSegments(options.path));
   const files = segments.map(({ name }) => join(folder, name));
   // Between a rotation and the next record, a crash can leave rotated files alone.
-  if (files.length === 0 || await exists(options.path)) files.push(options.path);
+  if (files.length === 0 || await ifThere(Deno.stat(options.path)) !== undefined) files.push(options.path);
   let [entries, problems, expectedHash] = [0, 0, ""];
   for (const file of files) {
     const result = await checkFile(file, expectedHash, options);
@@ -103,15 +104,5 @@ async function readable<T>(path: string, open: () => Promise<T>): Promise<T> {
   } catch (cause) {
     if (!(cause instanceof Deno.errors.NotFound)) throw cause;
     throw new AppError("not_found", `Cannot read audit log ${quoteText(path)}: no such file`, { cause });
-  }
-}
-
-async function exists(path: string): Promise<boolean> {
-  try {
-    await Deno.stat(path);
-    return true;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
   }
 }

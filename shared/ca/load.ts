@@ -10,9 +10,9 @@
  *
  * @module
  */
-import { dirname, resolve } from "node:path";
 import type { Clock } from "../clock.ts";
-import { AppError, errorText } from "../errors.ts";
+import { AppError } from "../errors.ts";
+import { readNamedText } from "../files.ts";
 import { quoteText } from "../quote.ts";
 import { within } from "../within.ts";
 import { connectToAgent, loadAgentCaKey } from "./agent.ts";
@@ -70,7 +70,7 @@ interface LoadPorts extends CaKeyPorts {
 async function loadCaKey(key: CaKeyConfig, { clock, readEnv, signal }: LoadPorts): Promise<CaKey> {
   switch (key.type) {
     case "pem":
-      return await parseKeyFile(key.path, await readKeyFile("ca_key", key.path));
+      return await parseKeyFile(key.path, await readNamedText("ca_key", key.path));
     case "agent": {
       const socket = key.socket === "" ? readEnv("SSH_AUTH_SOCK") ?? "" : key.socket;
       if (socket === "") {
@@ -79,7 +79,7 @@ async function loadCaKey(key: CaKeyConfig, { clock, readEnv, signal }: LoadPorts
           "Cannot use a CA key of type agent: neither socket nor SSH_AUTH_SOCK is set",
         );
       }
-      const publicKey = await readKeyFile("public_key_path", key.public_key_path);
+      const publicKey = await readNamedText("public_key_path", key.public_key_path);
       return await loadAgentCaKey({ publicKey, connect: () => connectToAgent(socket), clock, signal });
     }
     case "akv": {
@@ -101,22 +101,4 @@ async function parseKeyFile(path: string, text: string): Promise<CaKey> {
     if (!(error instanceof AppError)) throw error;
     throw new AppError(error.code, `Cannot use ca_key ${quoteText(path)}: ${error.message}`);
   }
-}
-
-async function readKeyFile(what: string, path: string): Promise<string> {
-  try {
-    return await Deno.readTextFile(path);
-  } catch (error) {
-    throw new AppError("invalid_config", `Cannot read ${what} ${quoteText(path)}: ${reason(error, path)}`, {
-      cause: error,
-    });
-  }
-}
-
-function reason(error: unknown, path: string): string {
-  if (error instanceof Deno.errors.NotFound) return "no such file";
-  if (error instanceof Deno.errors.NotCapable) {
-    return `outside this process's permissions; a new path under "${dirname(resolve(path))}" needs a restart`;
-  }
-  return errorText(error);
 }

@@ -19,7 +19,9 @@
  * @module
  */
 import { z } from "@zod/zod";
-import { AppError, errorText } from "../errors.ts";
+import { AppError } from "../errors.ts";
+import { describeReadFailure } from "../files.ts";
+import { formatKeyPath, type KeyPath } from "../key_path.ts";
 import { finish, type Steps } from "../steps.ts";
 import { withoutComments } from "./comment_keys.ts";
 import { type ConfigObject, createConfigObject, isConfigObject } from "./config_object.ts";
@@ -116,7 +118,7 @@ function* checkEntries(
 /** The value of a config or of a part, with defaults; `undefined` after problems. */
 function check<T extends object>({ schema, shape, unsupported, problems }: Checks<T>, written: ConfigObject) {
   const value = withoutComments(written, shape);
-  for (const key of unsupported ?? []) problems.push(...takeUnsupported(value, key.split("."), ""));
+  for (const key of unsupported ?? []) problems.push(...takeUnsupported(value, key.split("."), []));
   const result = schema.safeParse(value);
   if (result.success) {
     withoutPrototypes(result.data);
@@ -133,14 +135,20 @@ function check<T extends object>({ schema, shape, unsupported, problems }: Check
  */
 export async function loadConfig<T extends object>(config: ConfigFile<T>): Promise<T> {
   const source = config.path;
-  let text: string;
+  return parseConfig({ ...config, source, text: await readConfigText(source, config.what) });
+}
+
+/**
+ * Reads the text of a config file.
+ *
+ * @throws {AppError} `invalid_config` when it cannot be read or is not UTF-8
+ */
+export async function readConfigText(path: string, what: string): Promise<string> {
   try {
-    const bytes = await Deno.readFile(config.path);
-    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(await Deno.readFile(path));
   } catch (cause) {
-    throw invalid({ ...config, source }, [describeReadFailure(cause)], cause);
+    throw invalid({ what, source: path }, [describeReadFailure(cause)], cause);
   }
-  return parseConfig({ ...config, source, text });
 }
 
 function invalid(
@@ -155,26 +163,17 @@ function invalid(
   return new AppError("invalid_config", message, { cause });
 }
 
-function describeReadFailure(cause: unknown): string {
-  if (cause instanceof TypeError) return "the file is not valid UTF-8";
-  if (cause instanceof Deno.errors.NotFound) return "no such file";
-  if (cause instanceof Deno.errors.IsADirectory) return "it is a folder, not a file";
-  if (cause instanceof Deno.errors.PermissionDenied) return "the file's mode does not let this user read it";
-  if (cause instanceof Deno.errors.NotCapable) return "this process was not given the permission to read it";
-  return `the file cannot be read (${errorText(cause)})`;
-}
-
 /** Removes an unsupported key wherever it stands, so that it is reported as such and not as unknown. */
-function takeUnsupported(object: ConfigObject, keys: readonly string[], parent: string): readonly string[] {
+function takeUnsupported(object: ConfigObject, keys: readonly string[], parent: KeyPath): readonly string[] {
   const [key, ...rest] = keys;
   if (key === undefined) return [];
   const names = key === "*" ? Object.keys(object) : Object.hasOwn(object, key) ? [key] : [];
   return names.flatMap((name) => {
-    const path = parent === "" ? name : `${parent}.${name}`;
+    const path = [...parent, name];
     const member = object[name];
     if (rest.length > 0) return isConfigObject(member) ? takeUnsupported(member, rest, path) : [];
     delete object[name];
-    return [`"${path}": not supported yet by this version`];
+    return [`"${formatKeyPath(path)}": not supported yet by this version`];
   });
 }
 

@@ -9,7 +9,8 @@
  *
  * @module
  */
-import { AppError, errorText } from "../errors.ts";
+import { AppError } from "../errors.ts";
+import { readNamedText } from "../files.ts";
 import { quoteText } from "../quote.ts";
 
 /**
@@ -19,14 +20,7 @@ import { quoteText } from "../quote.ts";
  * @throws {AppError} `invalid_config` when the file can't be read or holds no PEM
  */
 export async function readPemFile(key: string, path: string): Promise<string> {
-  let text: string;
-  try {
-    text = await Deno.readTextFile(path);
-  } catch (cause) {
-    throw new AppError("invalid_config", `Cannot read ${key} ${quoteText(path)}: ${errorText(cause)}`, {
-      cause,
-    });
-  }
+  const text = await readNamedText(key, path);
   if (!text.includes("-----BEGIN ")) {
     throw new AppError("invalid_config", `Cannot use ${key} ${quoteText(path)}: not a PEM file`);
   }

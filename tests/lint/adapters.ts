@@ -19,6 +19,7 @@ export const ADAPTERS: readonly string[] = [
   "shared/ca/load.ts",
   "shared/ca/vault_client.ts",
   "shared/config/load.ts",
+  "shared/files.ts",
   "shared/http/client_connections.ts",
   "shared/http/json_client.ts",
   "shared/http/monitor.ts",

@@ -1,0 +1,60 @@
+/**
+ * Files that may be absent or out of reach: what stands in the way, in the words that operators are told.
+ *
+ * ```ts ignore
+ * import { ifThere, readNamedFile } from "@gateway/shared/files";
+ *
+ * const seed = await readNamedFile("audit_key", "/etc/gateway/audit.seed");
+ * const isOld = await ifThere(Deno.stat("/etc/gateway/backup")) !== undefined;
+ * ```
+ *
+ * @module
+ */
+import { dirname, resolve } from "node:path";
+import { AppError, errorText } from "./errors.ts";
+import { quoteText } from "./quote.ts";
+
+/** Why a file could not be read, or its bytes not be taken for text. */
+export function describeReadFailure(cause: unknown): string {
+  // What a strict TextDecoder throws.
+  if (cause instanceof TypeError) return "the file is not valid UTF-8";
+  if (cause instanceof Deno.errors.NotFound) return "no such file";
+  if (cause instanceof Deno.errors.IsADirectory) return "it is a folder, not a file";
+  if (cause instanceof Deno.errors.PermissionDenied) return "the file's mode does not let this user read it";
+  if (cause instanceof Deno.errors.NotCapable) return "outside this process's permissions";
+  return errorText(cause);
+}
+
+/**
+ * Reads a file that a config names.
+ *
+ * @param key the config key that names it, for the message
+ * @throws {AppError} `invalid_config` with the path and why
+ */
+export async function readNamedFile(key: string, path: string): Promise<Uint8Array<ArrayBuffer>> {
+  try {
+    return await Deno.readFile(path);
+  } catch (cause) {
+    // The permissions come from the config that the process was started with.
+    const mend = cause instanceof Deno.errors.NotCapable
+      ? `; a new path under "${dirname(resolve(path))}" needs a restart`
+      : "";
+    const message = `Cannot read ${key} ${quoteText(path)}: ${describeReadFailure(cause)}${mend}`;
+    throw new AppError("invalid_config", message, { cause });
+  }
+}
+
+/** The text of such a file; bytes that are not UTF-8 become U+FFFD. @throws {AppError} as {@linkcode readNamedFile} */
+export async function readNamedText(key: string, path: string): Promise<string> {
+  return new TextDecoder().decode(await readNamedFile(key, path));
+}
+
+/** What an access to a file gives; `undefined` when there is no such file. Every other failure is passed on. */
+export async function ifThere<T>(access: Promise<T>): Promise<T | undefined> {
+  try {
+    return await access;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
+}
