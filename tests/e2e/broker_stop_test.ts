@@ -24,8 +24,7 @@ async function leavesNothing(
   await using scene = await BrokerScene.create({ stopOnDisconnect: true });
   const path = `${scene.dir}/pid`;
   const session = readPid(path).then(sessionOf);
-  await test(scene, silent(path), session);
-  const id = await session;
+  const [id] = await Promise.all([session, test(scene, silent(path), session)]);
   await poll(async () => (await processesOf(id)).length === 0, { what: "that nothing of the command runs" });
 }
 

@@ -5,6 +5,9 @@ import type { Identity } from "../adapters/mtls_fixture.ts";
 
 const PROGRAM = "/usr/bin/chromium";
 
+/** Only what hangs takes so long, however busy the machine is. */
+const HANGS_MS = 120_000;
+
 /** Nothing that calls home, for the browser of a test talks to the test alone. */
 const FLAGS = [
   "--disable-background-networking",
@@ -44,7 +47,12 @@ export class TestBrowser implements AsyncDisposable {
     const chromium = await loadChromium();
     return new TestBrowser(
       // As root Chromium has no sandbox; it sees our own pages only.
-      await chromium.launch({ executablePath: PROGRAM, chromiumSandbox: false, args: FLAGS }),
+      await chromium.launch({
+        executablePath: PROGRAM,
+        chromiumSandbox: false,
+        args: FLAGS,
+        timeout: HANGS_MS,
+      }),
     );
   }
 
@@ -61,14 +69,14 @@ export class TestBrowser implements AsyncDisposable {
       clientCertificates: [{ origin, cert: Buffer.from(cert), key: Buffer.from(key) }],
       ...options,
     });
-    context.setDefaultTimeout(15_000);
+    context.setDefaultTimeout(HANGS_MS);
     return context;
   }
 
   /** A fresh session for a server that asks for no certificate. */
   async plainSession(origin: string, options: BrowserContextOptions = {}): Promise<BrowserContext> {
     const context = await this.#browser.newContext({ baseURL: origin, ...options });
-    context.setDefaultTimeout(15_000);
+    context.setDefaultTimeout(HANGS_MS);
     return context;
   }
 

@@ -53,7 +53,7 @@ browserTest(
           commented += 1;
         }
         return await status.textContent() === "completed";
-      }, { what: "the run to end", timeoutMs: 60_000, intervalMs: 100 });
+      }, { what: "the run to end", timeoutMs: 600_000, intervalMs: 100 });
       assert.ok(approved > 0, "no tool was approved");
       assert.ok(commented > 0, "no comment was asked for");
       await page.getByRole("heading", { name: "Final result" }).waitFor();
