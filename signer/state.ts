@@ -3,6 +3,7 @@ import type { AuditGate } from "@gateway/shared/audit/gate";
 import { ChangeLock } from "@gateway/shared/change_lock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import type { ServiceLogger } from "@gateway/shared/log";
+import { findInertPolicies } from "@gateway/shared/policy/compile";
 import type { Snapshot } from "./snapshot.ts";
 
 /** What a {@linkcode SignerState} works with. */
@@ -126,6 +127,9 @@ export function snapshotWarnings(snapshot: Snapshot): readonly string[] {
   }
   if (Object.keys(config.callers).length === 0) {
     warnings.push("callers is empty: every certificate of client_ca may use every host");
+  }
+  for (const path of findInertPolicies(config)) {
+    warnings.push(`${path}: mode is "off", so that its allow and deny patterns have no effect`);
   }
   return warnings;
 }

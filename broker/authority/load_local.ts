@@ -1,4 +1,5 @@
 import { loadCaKeys } from "@gateway/shared/ca/load";
+import { findInertPolicies } from "@gateway/shared/policy/compile";
 import type { BrokerConfig } from "../config.ts";
 import { LocalAuthority } from "./local.ts";
 import { compileLocalPolicy } from "./local_policy.ts";
@@ -19,6 +20,9 @@ export async function loadLocal(config: BrokerConfig, ports: AuthorityPorts): Pr
       "Lab use only: a CA key is a file that the process which talks to agents can read; " +
         "production keeps it in a signer, an agent or a vault",
     );
+  }
+  for (const path of findInertPolicies(config)) {
+    logger.warn(`${path}: mode is "off", so that its allow and deny patterns have no effect`);
   }
   return (events) => ({
     authority: new LocalAuthority({ policy, caKeys, clock, random, events }),

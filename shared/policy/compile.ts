@@ -26,6 +26,7 @@ import { type CompiledHost, compileHost, findHostProblems } from "./compile_host
 import { type HostPolicy, MAX_TTL_SECONDS, type PolicyConfig } from "./model.ts";
 import { type Pattern, reusePatterns } from "./pattern.ts";
 
+export { findInertPolicies } from "./compile_command.ts";
 export type { CompiledHost } from "./compile_host.ts";
 
 /** One row of the callers table. */

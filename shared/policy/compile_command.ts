@@ -85,6 +85,13 @@ export function compileCommandPolicy(
   if (mode === "denylist" && allow.length > 0) {
     problems.push(`${path}.allow: a denylist has no allow rules; use mode "allowlist"`);
   }
+  // Without a mode they would never be consulted either. Rules of approval hold in every mode.
+  if (mode === "" && allow.length + deny.length > 0) {
+    const [wanted, first] = allow.length > 0 ? ["allowlist", "allow"] : ["denylist", "deny"];
+    problems.push(
+      `${path}.mode: the ${first} patterns have no effect without a mode; write mode "${wanted}", or "off" to keep them without effect`,
+    );
+  }
   return {
     mode: mode === "" ? "off" : mode,
     enforcement: enforcement === "" ? "enforce" : enforcement,
@@ -116,4 +123,27 @@ function compilePatterns(
     }
   }
   return patterns;
+}
+
+/** The command policies of a config whose patterns are switched off on purpose: each as a key path. */
+export function findInertPolicies(
+  { hosts, command_policies }: {
+    readonly hosts: Readonly<Record<string, { readonly command_policy?: CommandPolicy }>>;
+    readonly command_policies: Readonly<Record<string, CommandPolicy>>;
+  },
+): readonly string[] {
+  const inert: string[] = [];
+  for (const [name, policy] of Object.entries(command_policies)) {
+    if (isInert(policy)) inert.push(formatKeyPath(["command_policies", name]));
+  }
+  for (const [name, { command_policy: policy }] of Object.entries(hosts)) {
+    if (policy !== undefined && isInert(policy)) {
+      inert.push(formatKeyPath(["hosts", name, "command_policy"]));
+    }
+  }
+  return inert;
+}
+
+function isInert({ mode, allow = [], deny = [] }: CommandPolicy): boolean {
+  return mode === "off" && allow.length + deny.length > 0;
 }

@@ -75,10 +75,7 @@ export function findHostProblems(name: string, host: HostPolicy, path: string): 
   report(".addr", findAddrFault(host.addr));
   report(".user", host.user === "" || isUnsafe(host.user) ? "is empty or contains blanks" : undefined);
   report(".host_key", findHostKeyFault(host.host_key));
-  report(
-    ".principal",
-    isUnsafe(host.principal ?? "") ? "contains blanks or control characters" : undefined,
-  );
+  report(".principal", findPrincipalFault(host.principal ?? ""));
   const source = host.source_address ?? "";
   report(".source_address", source === "" ? undefined : findSourceAddressFault(source));
   for (const [index, user] of (host.allowed_sudo_users ?? []).entries()) {
@@ -88,6 +85,12 @@ export function findHostProblems(name: string, host: HostPolicy, path: string): 
     );
   }
   return problems;
+}
+
+/** A comma makes two of one where sshd reads a list (`principals="…"` of authorized_keys), and a star matches all. */
+function findPrincipalFault(principal: string): string | undefined {
+  if (isUnsafe(principal)) return "contains blanks or control characters";
+  return /[,*]/.test(principal) ? "contains a comma or a star: a certificate has one principal" : undefined;
 }
 
 /** Compiles a host; appends to `problems` what is wrong with its command policies. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { compileSample, sampleConfig, sampleHost } from "../testing/sample_policy.ts";
-import { compilePolicy } from "./compile.ts";
+import { compilePolicy, findInertPolicies } from "./compile.ts";
 import type { HostPolicy, PolicyConfig } from "./model.ts";
 
 function findProblems(config: PolicyConfig): readonly string[] {
@@ -149,6 +149,21 @@ Deno.test.each([
     },
     problem: /^hosts\.b\.allow_as_bastion: /,
   },
+  {
+    name: "a library policy whose patterns have no mode",
+    keys: { command_policies: { base: { allow: ["^uptime$"], require_approval: ["^reboot$"] } } },
+    problem: /^command_policies\.base\.mode: the allow patterns have no effect .* write mode "allowlist"/,
+  },
+  {
+    name: "deny patterns under an empty mode",
+    keys: { hosts: { b: sampleHost({ command_policy: { mode: "" as const, deny: ["^rm"] } }) } },
+    problem: /^hosts\.b\.command_policy\.mode: the deny patterns have no effect .* write mode "denylist"/,
+  },
+  ...["a,b", "*", "host:*", "a b", "a\u200bb", "a\nb"].map((principal) => ({
+    name: `the principal ${JSON.stringify(principal)}`,
+    keys: { hosts: { b: sampleHost({ principal }) } },
+    problem: /^hosts\.b\.principal: contains /,
+  })),
 ])("compilePolicy() refuses $name", ({ keys, problem }) => {
   const problems = findProblems(sampleConfig({}, keys));
   assert.equal(problems.length, 1, problems.join("\n"));
@@ -184,6 +199,18 @@ Deno.test.each([
 ])("compilePolicy() takes $name", ({ host, global, cap }) => {
   const policy = compileSample(sampleConfig({ max_ttl_seconds: host }, { max_ttl_seconds: global }));
   assert.equal(policy.hosts.get("web01")?.maxTtlSeconds, cap);
+});
+
+Deno.test("compilePolicy() accepts approval rules without a mode: they hold in every mode", () => {
+  compileSample(sampleConfig({ command_policy: { require_approval: ["^reboot$"] } }));
+});
+
+Deno.test("findInertPolicies() names policies whose patterns are switched off, and no others", () => {
+  const off = { mode: "off", deny: ["^rm"] } as const;
+  const approval = { mode: "off", require_approval: ["^reboot$"] } as const;
+  const config = sampleConfig({ command_policy: off }, { command_policies: { base: off, approval } });
+  compileSample(config);
+  assert.deepEqual(findInertPolicies(config), ["command_policies.base", "hosts.web01.command_policy"]);
 });
 
 Deno.test("compilePolicy() accepts deny rules beside an allowlist", () => {
