@@ -1,8 +1,6 @@
-import { Hono } from "@hono/hono";
 import type { AuditEntry } from "@gateway/shared/audit/entry";
-import { AppError } from "@gateway/shared/errors";
 import type { Peer, PeerHandler } from "@gateway/shared/http/mtls_server";
-import { problemResponse } from "@gateway/shared/http/problem";
+import { createRouter, routesFor } from "@gateway/shared/http/routes";
 import { handleDecide, handleListApprovals } from "./handlers/approvals.ts";
 import { handleClusters, handleHosts } from "./handlers/hosts.ts";
 import { handleResult } from "./handlers/result.ts";
@@ -12,45 +10,32 @@ import { handleUiDecide, handleUiDetail, handleUiList } from "./handlers/ui.ts";
 import { LateRecords } from "./late_records.ts";
 import type { ControlPlaneOptions, ControlPlanePorts } from "./ports.ts";
 
-/** The methods of each route, for whoever uses another one. */
-const METHODS = [
-  ["/v1/sign", "POST"],
-  ["/v1/sign/result/:id", "GET"],
-  ["/v1/hosts", "GET"],
-  ["/v1/clusters", "GET"],
-  ["/v1/revocations", "GET"],
-  ["/v1/approvals", "GET"],
-  ["/v1/approvals/:id", "POST"],
-  ["/ui/approvals", "GET"],
-  ["/ui/approvals/:id", "GET", "POST"],
-] as const;
-
-interface Env {
-  Bindings: { readonly peer: Peer };
-}
+/** The control plane's routes. */
+export const CONTROL_PLANE_ROUTES = routesFor<ControlPlanePorts, { readonly peer: Peer }>()({
+  "/v1/sign": { POST: (ports, { request, peer }) => handleSign(ports, request, peer) },
+  "/v1/sign/result/:id": {
+    GET: (ports, { request, peer, param }) => handleResult(ports, request, peer, param("id")),
+    // The result is served once: an answer without a body would lose it.
+    HEAD: "refused",
+  },
+  "/v1/hosts": { GET: (ports, { peer }) => handleHosts(ports, peer) },
+  "/v1/clusters": { GET: (ports, { peer }) => handleClusters(ports, peer) },
+  "/v1/revocations": { GET: (ports, { peer }) => handleRevocations(ports, peer) },
+  "/v1/approvals": { GET: (ports, { peer }) => handleListApprovals(ports, peer) },
+  "/v1/approvals/:id": {
+    POST: (ports, { request, peer, param }) => handleDecide(ports, request, peer, param("id")),
+  },
+  "/ui/approvals": { GET: (ports, { request, peer }) => handleUiList(ports, request, peer) },
+  "/ui/approvals/:id": {
+    GET: (ports, { request, peer, param }) => handleUiDetail(ports, request, peer, param("id")),
+    POST: (ports, { request, peer, param }) => handleUiDecide(ports, request, peer, param("id")),
+  },
+});
 
 /** The control plane's routes behind the mTLS listener. */
 export function createControlPlaneApp(options: ControlPlaneOptions): PeerHandler {
-  const ports = createPorts(options);
-  const app = new Hono<Env>();
-  app.post("/v1/sign", (c) => handleSign(ports, c.req.raw, c.env.peer));
-  app.get("/v1/sign/result/:id", (c) => handleResult(ports, c.req.raw, c.env.peer, c.req.param("id")));
-  app.get("/v1/hosts", (c) => handleHosts(ports, c.env.peer));
-  app.get("/v1/clusters", (c) => handleClusters(ports, c.env.peer));
-  app.get("/v1/revocations", (c) => handleRevocations(ports, c.env.peer));
-  app.get("/v1/approvals", (c) => handleListApprovals(ports, c.env.peer));
-  app.post("/v1/approvals/:id", (c) => handleDecide(ports, c.req.raw, c.env.peer, c.req.param("id")));
-  app.get("/ui/approvals", (c) => handleUiList(ports, c.req.raw, c.env.peer));
-  app.get("/ui/approvals/:id", (c) => handleUiDetail(ports, c.req.raw, c.env.peer, c.req.param("id")));
-  app.post("/ui/approvals/:id", (c) => handleUiDecide(ports, c.req.raw, c.env.peer, c.req.param("id")));
-  for (const [path, ...allow] of METHODS) {
-    app.all(path, () => problemResponse(new AppError("method_not_allowed", "method not allowed"), { allow }));
-  }
-  app.notFound(() => problemResponse(new AppError("not_found", "no such route")));
-  app.onError((error) => {
-    throw error;
-  });
-  return (request, peer) => app.fetch(request, { peer });
+  const answer = createRouter(CONTROL_PLANE_ROUTES, createPorts(options), { noRoute: "no such route" });
+  return (request, peer) => answer(request, { peer });
 }
 
 /** As long as a record that nobody waits for can be missing after kill -9. */

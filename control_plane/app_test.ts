@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { refusedMethods } from "@gateway/shared/testing/refused_methods";
+import { CONTROL_PLANE_ROUTES } from "./app.ts";
 import { allow, gate } from "./testing/fake_signer.ts";
 import { get, ONE_SHOT, post, startControlPlane } from "./testing/memory_control_plane.ts";
 
@@ -69,16 +71,8 @@ Deno.test("a CN in both lists may ask and decide", async () => {
 });
 
 Deno.test.each([
-  { path: "/v1/sign", method: "GET", allow: "POST" },
-  { path: "/v1/sign", method: "PUT", allow: "POST" },
-  { path: "/v1/sign/result/abc", method: "POST", allow: "GET" },
+  ...refusedMethods(CONTROL_PLANE_ROUTES),
   { path: "/v1/sign/result/abc", method: "HEAD", allow: "GET" },
-  { path: "/v1/hosts", method: "POST", allow: "GET" },
-  { path: "/v1/clusters", method: "DELETE", allow: "GET" },
-  { path: "/v1/revocations", method: "POST", allow: "GET" },
-  { path: "/v1/approvals", method: "POST", allow: "GET" },
-  { path: "/v1/approvals/abc", method: "GET", allow: "POST" },
-  { path: "/ui/approvals", method: "POST", allow: "GET" },
   { path: "/ui/approvals/abc", method: "DELETE", allow: "GET, POST" },
 ])("$method $path is 405 and says $allow", async ({ path, method, allow }) => {
   const plane = await startControlPlane();

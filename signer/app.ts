@@ -1,7 +1,5 @@
-import { Hono } from "@hono/hono";
-import { AppError } from "@gateway/shared/errors";
 import type { Peer, PeerHandler } from "@gateway/shared/http/mtls_server";
-import { problemResponse } from "@gateway/shared/http/problem";
+import { createRouter, routesFor } from "@gateway/shared/http/routes";
 import { handleFreeze, handleRevocations, handleUnfreeze } from "./handlers/freeze.ts";
 import { handleCreateGrant, handleListGrants, handleRevokeGrant } from "./handlers/grants.ts";
 import { handleHosts } from "./handlers/hosts.ts";
@@ -10,24 +8,29 @@ import { handleReload } from "./handlers/reload.ts";
 import { handleSign } from "./handlers/sign.ts";
 import type { SignerOptions, SignerPorts } from "./ports.ts";
 
-/** The methods of each route, for whoever uses another one. */
-const METHODS = [
-  ["/v1/sign", "POST"],
-  ["/v1/hosts", "GET"],
-  ["/v1/reload", "POST"],
-  ["/v1/policy/hosts", "GET"],
-  ["/v1/policy/hosts/:host/allow", "POST", "DELETE"],
-  ["/v1/policy/hosts/:host/grants", "POST"],
-  ["/v1/policy/grants", "GET"],
-  ["/v1/policy/grants/:id", "DELETE"],
-  ["/v1/freeze", "POST"],
-  ["/v1/unfreeze", "POST"],
-  ["/v1/revocations", "GET"],
-] as const;
-
-interface Env {
-  Bindings: { readonly peer: Peer };
-}
+/** The signer's routes. */
+export const SIGNER_ROUTES = routesFor<SignerPorts, { readonly peer: Peer }>()({
+  "/v1/sign": { POST: (ports, { request, peer }) => handleSign(ports, request, peer) },
+  "/v1/hosts": { GET: (ports, { request, peer }) => handleHosts(ports, request, peer) },
+  "/v1/reload": { POST: (ports, { peer }) => handleReload(ports, peer) },
+  "/v1/policy/hosts": { GET: (ports, { peer }) => handlePolicyRead(ports, peer) },
+  "/v1/policy/hosts/:host/allow": {
+    POST: (ports, { request, peer, param }) =>
+      handleAllowEdit(ports, request, peer, { host: param("host"), edit: "add" }),
+    DELETE: (ports, { request, peer, param }) =>
+      handleAllowEdit(ports, request, peer, { host: param("host"), edit: "remove" }),
+  },
+  "/v1/policy/hosts/:host/grants": {
+    POST: (ports, { request, peer, param }) => handleCreateGrant(ports, request, peer, param("host")),
+  },
+  "/v1/policy/grants": { GET: (ports, { peer }) => handleListGrants(ports, peer) },
+  "/v1/policy/grants/:id": {
+    DELETE: (ports, { peer, param }) => handleRevokeGrant(ports, peer, param("id")),
+  },
+  "/v1/freeze": { POST: (ports, { request, peer }) => handleFreeze(ports, request, peer) },
+  "/v1/unfreeze": { POST: (ports, { request, peer }) => handleUnfreeze(ports, request, peer) },
+  "/v1/revocations": { GET: (ports, { peer }) => handleRevocations(ports, peer) },
+});
 
 /** The signer's routes behind the mTLS listener. */
 export function createSignerApp(options: SignerOptions): PeerHandler {
@@ -45,45 +48,6 @@ export function createSignerApp(options: SignerOptions): PeerHandler {
       countOutcome(label);
     },
   };
-  const app = new Hono<Env>();
-  app.post("/v1/sign", (c) => handleSign(ports, c.req.raw, c.env.peer));
-  app.get("/v1/hosts", (c) => handleHosts(ports, c.req.raw, c.env.peer));
-  app.post("/v1/reload", (c) => handleReload(ports, c.env.peer));
-  app.get("/v1/policy/hosts", (c) => handlePolicyRead(ports, c.env.peer));
-  app.post(
-    "/v1/policy/hosts/:host/allow",
-    (c) => handleAllowEdit(ports, c.req.raw, c.env.peer, { host: c.req.param("host"), edit: "add" }),
-  );
-  app.delete(
-    "/v1/policy/hosts/:host/allow",
-    (c) => handleAllowEdit(ports, c.req.raw, c.env.peer, { host: c.req.param("host"), edit: "remove" }),
-  );
-  app.post(
-    "/v1/policy/hosts/:host/grants",
-    (c) => handleCreateGrant(ports, c.req.raw, c.env.peer, c.req.param("host")),
-  );
-  app.get("/v1/policy/grants", (c) => handleListGrants(ports, c.env.peer));
-  app.delete("/v1/policy/grants/:id", (c) => handleRevokeGrant(ports, c.env.peer, c.req.param("id")));
-  app.post("/v1/freeze", (c) => handleFreeze(ports, c.req.raw, c.env.peer));
-  app.post("/v1/unfreeze", (c) => handleUnfreeze(ports, c.req.raw, c.env.peer));
-  app.get("/v1/revocations", (c) => handleRevocations(ports, c.env.peer));
-  app.notFound((c) => refuseRoute(c.req.path));
-  app.onError((error) => {
-    throw error;
-  });
-  return (request, peer) => app.fetch(request, { peer });
-}
-
-// Not routes of their own: a request that two routes match takes the long way through the router.
-function refuseRoute(path: string): Response {
-  const parts = path.split("/");
-  const [, ...allow] = METHODS.find(([pattern]) => matches(pattern.split("/"), parts)) ?? [];
-  return allow.length === 0
-    ? problemResponse(new AppError("not_found", "no such route"))
-    : problemResponse(new AppError("method_not_allowed", "method not allowed"), { allow });
-}
-
-function matches(pattern: readonly string[], parts: readonly string[]): boolean {
-  return pattern.length === parts.length &&
-    pattern.every((part, index) => part.startsWith(":") ? parts[index] !== "" : part === parts[index]);
+  const answer = createRouter(SIGNER_ROUTES, ports, { noRoute: "no such route" });
+  return (request, peer) => answer(request, { peer });
 }

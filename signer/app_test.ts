@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { refusedMethods } from "@gateway/shared/testing/refused_methods";
+import { SIGNER_ROUTES } from "./app.ts";
 import { startSigner } from "./testing/memory_signer.ts";
 
 Deno.test.each([
@@ -11,4 +13,10 @@ Deno.test.each([
 ])("$method $path answers $status", async ({ method, path, status, allow }) => {
   const answer = await (await startSigner()).send(new Request(`https://signer${path}`, { method }));
   assert.deepEqual([answer.status, answer.headers.get("allow")], [status, allow]);
+});
+
+Deno.test.each(refusedMethods(SIGNER_ROUTES))("$method $path is 405 and says $allow", async (row) => {
+  const { method, path, allow } = row;
+  const answer = await (await startSigner()).send(new Request(`https://signer${path}`, { method }));
+  assert.deepEqual([answer.status, answer.headers.get("allow")], [405, allow]);
 });

@@ -1,10 +1,9 @@
 import { AppError } from "@gateway/shared/errors";
 import { readJsonBody } from "@gateway/shared/http/body";
 import type { Peer, PeerHandler } from "@gateway/shared/http/mtls_server";
-import { problemResponse } from "@gateway/shared/http/problem";
+import { createRouter, routesFor } from "@gateway/shared/http/routes";
 import { stringifyJson } from "@gateway/shared/json";
 import { sshRunRequest, type SshRunResponse } from "./ssh_run.ts";
-import { Hono } from "@hono/hono";
 import type { Execute, ExecuteResult } from "../execute.ts";
 import { approvalRequired } from "../obtain.ts";
 import { guardInput } from "../tools/input_guard.ts";
@@ -12,35 +11,37 @@ import { guardInput } from "../tools/input_guard.ts";
 /** The largest request body, in bytes. */
 const MAX_BODY_BYTES = 65536;
 
+/** The routes of the plain HTTP frontend. */
+export const BROKER_ROUTES = routesFor<Execute, { readonly peer: Peer }>()({
+  "/v1/ssh_run": { POST: (execute, { request, peer }) => handleRun(execute, request, peer) },
+});
+
 /** The plain HTTP frontend: `POST /v1/ssh_run` for agents with a client certificate. */
 export function createHttpFrontend(execute: Execute): PeerHandler {
-  const app = new Hono<{ Bindings: Peer }>();
-  app.post("/v1/ssh_run", async (context) => {
-    const request = await readJsonBody(context.req.raw, { maxBytes: MAX_BODY_BYTES, schema: sshRunRequest });
-    for (const field of ["host", "command", "sudo_user"] as const) guardInput(field, request[field]);
+  const answer = createRouter(BROKER_ROUTES, execute, { noRoute: "not found" });
+  return (request, peer) => answer(request, { peer });
+}
+
+async function handleRun(execute: Execute, request: Request, { caller }: Peer): Promise<Response> {
+  const run = await readJsonBody(request, { maxBytes: MAX_BODY_BYTES, schema: sshRunRequest });
+  for (const field of ["host", "command", "sudo_user"] as const) guardInput(field, run[field]);
+  try {
     const result = await execute({
-      caller: context.env.caller,
+      caller,
       callerGroups: null,
-      host: request.host,
-      command: request.command,
-      ttlSeconds: request.ttl_seconds,
-      sudo: request.sudo,
-      sudoUser: request.sudo_user,
-      pty: request.pty,
+      host: run.host,
+      command: run.command,
+      ttlSeconds: run.ttl_seconds,
+      sudo: run.sudo,
+      sudoUser: run.sudo_user,
+      pty: run.pty,
       dryRun: false,
-    }, context.req.raw.signal);
-    return respond(request.host, result);
-  });
-  app.all("/v1/ssh_run", () => {
-    const error = new AppError("method_not_allowed", "method not allowed");
-    return problemResponse(error, { allow: ["POST"] });
-  });
-  app.notFound(() => problemResponse(new AppError("not_found", "not found")));
-  // The listener turns faults into answers, and logs them under a request id.
-  app.onError((error) => {
+    }, request.signal);
+    return respond(run.host, result);
+  } catch (error) {
+    // The listener turns faults into answers, and logs them under a request id.
     throw hideUpstream(error);
-  });
-  return (request, peer) => app.fetch(request, peer);
+  }
 }
 
 function respond(host: string, result: ExecuteResult): Response {
@@ -68,7 +69,7 @@ function respondExecuted(result: Extract<ExecuteResult, { kind: "executed" }>): 
 }
 
 /** Which machine behind the broker failed, and how, is for the log (the cause). */
-function hideUpstream(error: Error): Error {
+function hideUpstream(error: unknown): unknown {
   if (!(error instanceof AppError) || error.code !== "upstream_failure") return error;
   return new AppError("upstream_failure", "upstream failure", { cause: error });
 }

@@ -3,11 +3,12 @@ import { AppError } from "@gateway/shared/errors";
 import { callerFromCertificate } from "@gateway/shared/http/caller";
 import { problemResponse } from "@gateway/shared/http/problem";
 import { escapeKey } from "@gateway/shared/testing/escaped_key";
+import { refusedMethods } from "@gateway/shared/testing/refused_methods";
 import type { SignAnswer } from "../authority/authority.ts";
 import { BrokerFixture } from "../testing/broker_fixture.ts";
 import { SERIAL } from "../testing/fake_authority.ts";
 import { hangUntilAborted, printed } from "../testing/fake_runner.ts";
-import { createHttpFrontend } from "./http.ts";
+import { BROKER_ROUTES, createHttpFrontend } from "./http.ts";
 
 const caller = callerFromCertificate(true, "agent-1");
 
@@ -290,14 +291,11 @@ Deno.test("POST /v1/ssh_run ends the command when the client goes away", async (
   ]);
 });
 
-Deno.test.each(["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH"])(
-  "%s /v1/ssh_run is not allowed",
-  async (method) => {
-    const response = await send(new BrokerFixture(), "/v1/ssh_run", { method });
-    assert.equal(response.status, 405);
-    assert.equal(response.headers.get("allow"), "POST");
-  },
-);
+Deno.test.each(refusedMethods(BROKER_ROUTES))("$method $path is 405 and says $allow", async (row) => {
+  const { method, path, allow } = row;
+  const response = await send(new BrokerFixture(), path, { method });
+  assert.deepEqual([response.status, response.headers.get("allow")], [405, allow]);
+});
 
 Deno.test.each(["/", "/v1", "/v1/ssh_run/", "/v1/ssh_run/x", "/v1/SSH_RUN", "/v2/ssh_run"])(
   "POST %s is not there",

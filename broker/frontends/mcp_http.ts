@@ -8,7 +8,7 @@ import { z } from "@zod/zod";
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { readJsonBody } from "@gateway/shared/http/body";
-import { problemResponse } from "@gateway/shared/http/problem";
+import { refuseMethod } from "@gateway/shared/http/routes";
 import { writableBigint } from "@gateway/shared/json";
 import type { EndUserVerifier } from "@gateway/shared/oidc/verifier";
 import type { Random } from "@gateway/shared/random";
@@ -29,7 +29,6 @@ import { watchEnd } from "./watched_response.ts";
 export const MAX_BODY_BYTES = 1 << 20;
 
 const SESSION_HEADER = "mcp-session-id";
-const METHODS = ["GET", "POST", "DELETE"];
 
 /** What the MCP frontend over HTTP needs. */
 export interface McpHttpOptions {
@@ -137,29 +136,30 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
     return sessions.find(id, name);
   }
 
-  async function serve(request: Request, endUser: AuthenticatedEndUser): Promise<Response> {
-    switch (request.method) {
-      case "POST":
-        return await post(request, endUser);
-      case "GET": {
-        if (!accepts(request.headers.get("accept"), ["text/event-stream"])) {
-          throw new AppError("invalid_request", "Accept must allow text/event-stream");
-        }
-        const lastEventId = request.headers.get("last-event-id");
-        if (lastEventId !== null && !isEventId(lastEventId)) {
-          throw new AppError("invalid_request", "Last-Event-ID is not one of this server's");
-        }
-        const session = findSession(request, endUser);
-        if (lastEventId === null) return await session.handle({ request, authInfo: endUser });
-        const end = resumed.begin(endUser.name);
-        return await answering(() => session.handle({ request, authInfo: endUser }), end);
-      }
-      case "DELETE":
-        await sessions.end(findSession(request, endUser));
-        return new Response(null, { status: 204 });
-      default:
-        return problemResponse(new AppError("method_not_allowed", "method not allowed"), { allow: METHODS });
+  async function get(request: Request, endUser: AuthenticatedEndUser): Promise<Response> {
+    if (!accepts(request.headers.get("accept"), ["text/event-stream"])) {
+      throw new AppError("invalid_request", "Accept must allow text/event-stream");
     }
+    const lastEventId = request.headers.get("last-event-id");
+    if (lastEventId !== null && !isEventId(lastEventId)) {
+      throw new AppError("invalid_request", "Last-Event-ID is not one of this server's");
+    }
+    const session = findSession(request, endUser);
+    if (lastEventId === null) return await session.handle({ request, authInfo: endUser });
+    const end = resumed.begin(endUser.name);
+    return await answering(() => session.handle({ request, authInfo: endUser }), end);
+  }
+
+  async function leave(request: Request, endUser: AuthenticatedEndUser): Promise<Response> {
+    await sessions.end(findSession(request, endUser));
+    return new Response(null, { status: 204 });
+  }
+
+  const methods = new Map([["GET", get], ["POST", post], ["DELETE", leave]]);
+
+  async function serve(request: Request, endUser: AuthenticatedEndUser): Promise<Response> {
+    const method = methods.get(request.method);
+    return method === undefined ? refuseMethod([...methods.keys()]) : await method(request, endUser);
   }
 
   return {

@@ -1,6 +1,6 @@
-import { AppError } from "@gateway/shared/errors";
-import { problemResponse } from "@gateway/shared/http/problem";
+import { refuseMethod } from "@gateway/shared/http/routes";
 
+const METHODS = ["GET", "OPTIONS"] as const;
 const WELL_KNOWN = "/.well-known/oauth-protected-resource";
 
 /** What the resource says of itself. */
@@ -31,7 +31,7 @@ export function metadataPaths(resourceUrl: string): ReadonlySet<string> {
 export function respondToMetadata(method: string, resource: ProtectedResource): Response {
   const response = answer(method, resource);
   response.headers.set("access-control-allow-origin", "*");
-  response.headers.set("access-control-allow-methods", "GET, OPTIONS");
+  response.headers.set("access-control-allow-methods", METHODS.join(", "));
   // The version header is what MCP clients send along; the browser asks for leave to.
   response.headers.set("access-control-allow-headers", "Content-Type, MCP-Protocol-Version");
   return response;
@@ -50,8 +50,6 @@ function answer(method: string, { resourceUrl, issuer, scopes }: ProtectedResour
     case "OPTIONS":
       return new Response(null, { status: 204 });
     default:
-      return problemResponse(new AppError("method_not_allowed", "Method not allowed"), {
-        allow: ["GET", "OPTIONS"],
-      });
+      return refuseMethod(METHODS, "Method not allowed");
   }
 }

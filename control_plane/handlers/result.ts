@@ -1,6 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
 import type { Peer } from "@gateway/shared/http/mtls_server";
-import { problemResponse } from "@gateway/shared/http/problem";
 import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
 import type { ApprovalWaiting } from "@gateway/shared/wire/approval";
 import type { ControlPlanePorts } from "../ports.ts";
@@ -21,10 +20,6 @@ export async function handleResult(
   peer: Peer,
   id: string,
 ): Promise<Response> {
-  // The result is served once: an answer without a body would lose it.
-  if (request.method === "HEAD") {
-    return problemResponse(new AppError("method_not_allowed", "method not allowed"), { allow: ["GET"] });
-  }
   await requireSigner(ports, peer, "GET /v1/sign/result/{id}");
   const { publicKey, waitMs } = parseQuery(new URL(request.url).searchParams);
   const owner = { caller: peer.caller, ...(publicKey !== undefined && { publicKey }) };

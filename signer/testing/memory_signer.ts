@@ -144,11 +144,10 @@ export async function startSigner(
     } catch (error) {
       response = problemResponse(error);
     }
-    return {
-      status: response.status,
-      headers: response.headers,
-      body: parseJson(await response.text()) as Body,
-    };
+    const text = await response.text();
+    // HEAD has none.
+    const body = (text === "" ? {} : parseJson(text)) as Body;
+    return { status: response.status, headers: response.headers, body };
   };
   return {
     log,

@@ -1,0 +1,33 @@
+/**
+ * The requests that a table of routes refuses because of their method, for a test of each.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { refusedMethods } from "@gateway/shared/testing/refused_methods";
+ *
+ * const rows = refusedMethods({ "/v1/things/:id": { GET: () => new Response() } });
+ * assert.deepEqual(rows[0], { method: "POST", path: "/v1/things/x", allow: "GET" });
+ * ```
+ *
+ * @module
+ */
+
+const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as const;
+
+/** A request that is answered with 405. */
+export interface RefusedMethod {
+  readonly method: string;
+  readonly path: string;
+  /** What `Allow` says. */
+  readonly allow: string;
+}
+
+/** All of them. A part of a path that may be anything is `x`. HEAD goes where GET goes, unless that is refused. */
+export function refusedMethods(table: Readonly<Record<string, object>>): readonly RefusedMethod[] {
+  return Object.entries(table).flatMap(([path, methods]) => {
+    const allow = Object.keys(methods).filter((method) => method !== "HEAD");
+    const isHeadRefused = "HEAD" in methods || !allow.includes("GET");
+    return METHODS.filter((method) => method === "HEAD" ? isHeadRefused : !allow.includes(method))
+      .map((method) => ({ method, path: path.replace(/:\w+/g, "x"), allow: allow.join(", ") }));
+  });
+}
