@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { writeAllSync } from "@gateway/shared/bytes";
 import { systemClock } from "@gateway/shared/clock";
 import { loadConfig } from "@gateway/shared/config/load";
 import { configureLogging, getServiceLogger } from "@gateway/shared/log";
@@ -26,10 +27,10 @@ export async function runGateway(
   const command = parseCommandLine(args);
   switch (command.kind) {
     case "help":
-      write(Deno.stderr, USAGE);
+      writeAllSync(Deno.stderr, USAGE);
       return EXIT.ok;
     case "version":
-      write(Deno.stdout, `${describeVersion({ verbose: command.verbose })}\n`);
+      writeAllSync(Deno.stdout, `${describeVersion({ verbose: command.verbose })}\n`);
       return EXIT.ok;
     case "misused":
       return misused(command.problem);
@@ -43,7 +44,7 @@ export async function runGateway(
 }
 
 function misused(problem: string): number {
-  write(Deno.stderr, `gateway: ${problem}\n\n${USAGE}`);
+  writeAllSync(Deno.stderr, `gateway: ${problem}\n\n${USAGE}`);
   return EXIT.misused;
 }
 
@@ -80,11 +81,6 @@ async function serve({ frontend, config: path }: Extract<CommandLine, { kind: "s
     default:
       return frontend satisfies never;
   }
-}
-
-function write(stream: { writeSync(bytes: Uint8Array): number }, text: string): void {
-  let rest = new TextEncoder().encode(text);
-  while (rest.length > 0) rest = rest.subarray(stream.writeSync(rest));
 }
 
 if (import.meta.main) Deno.exit(await runGateway(Deno.args));

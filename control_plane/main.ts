@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { writeAllSync } from "@gateway/shared/bytes";
 import { systemClock } from "@gateway/shared/clock";
 import { configureLogging, getServiceLogger } from "@gateway/shared/log";
 import { systemRandom } from "@gateway/shared/random";
@@ -54,7 +55,7 @@ async function main(args: readonly string[]): Promise<number> {
 }
 
 function print(text: string): number {
-  Deno.stdout.writeSync(new TextEncoder().encode(text));
+  writeAllSync(Deno.stdout, text);
   return 0;
 }
 

@@ -3,23 +3,19 @@
  *
  * @module
  */
+import { writeAllSync } from "@gateway/shared/bytes";
 import { ENV_NAMES } from "./find_client.ts";
 import { runProgram } from "./program.ts";
 
 if (import.meta.main) {
   Deno.exitCode = await runProgram(Deno.args, {
     terminal: {
-      out: (text) => write(Deno.stdout, text),
-      err: (text) => write(Deno.stderr, text),
+      out: (text) => writeAllSync(Deno.stdout, text),
+      err: (text) => writeAllSync(Deno.stderr, text),
       // A terminal that says 0 does not know.
       columns: Deno.stdout.isTerminal() && Deno.consoleSize().columns || undefined,
     },
     workingFolder: Deno.cwd(),
     variables: Object.fromEntries(ENV_NAMES.map((name) => [name, Deno.env.get(name)])),
   });
-}
-
-function write(stream: { writeSync(bytes: Uint8Array): number }, text: string): void {
-  let bytes = new TextEncoder().encode(text);
-  while (bytes.length > 0) bytes = bytes.subarray(stream.writeSync(bytes));
 }

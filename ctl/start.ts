@@ -7,6 +7,7 @@
 import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { BrokerFrontend } from "@gateway/broker/permissions";
+import { writeAllSync } from "@gateway/shared/bytes";
 import { derivePermissions, memberOf, type Service } from "./service_permissions.ts";
 import { exitCodeOf } from "./exit_code.ts";
 import { hintMissingConfig } from "./missing_config.ts";
@@ -19,7 +20,7 @@ if (import.meta.main) {
   try {
     Deno.exitCode = await start(parseStart(Deno.args), Deno.cwd());
   } catch (error) {
-    const err = (text: string) => Deno.stderr.writeSync(new TextEncoder().encode(text));
+    const err = (text: string) => writeAllSync(Deno.stderr, text);
     writeError({ out: err, err }, { json: false }, error);
     Deno.exitCode = exitCodeOf(error);
   }

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { writeAllSync } from "@gateway/shared/bytes";
 import { compileArguments, EXECUTABLES } from "./executables.ts";
 import { findNpmExcludes } from "./npm_excludes.ts";
 
@@ -44,7 +45,7 @@ async function main(args: readonly string[]): Promise<number> {
 async function compile(args: string[]): Promise<boolean> {
   const { success, stderr } = await new Deno.Command(Deno.execPath(), { args, stdout: "inherit" }).output();
   const text = new TextDecoder().decode(stderr);
-  Deno.stderr.writeSync(stderr);
+  writeAllSync(Deno.stderr, stderr);
   if (!success && /base binary/i.test(text)) fail(NO_BASE_BINARY, 1);
   return success;
 }
@@ -59,10 +60,10 @@ function formatNames(): string {
 }
 
 function print(text: string): void {
-  Deno.stdout.writeSync(new TextEncoder().encode(text));
+  writeAllSync(Deno.stdout, text);
 }
 
 function fail(text: string, exitCode: number): number {
-  Deno.stderr.writeSync(new TextEncoder().encode(text));
+  writeAllSync(Deno.stderr, text);
   return exitCode;
 }

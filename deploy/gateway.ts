@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { writeAllSync } from "@gateway/shared/bytes";
 import { runGateway } from "../broker/main.ts";
 
 const SANDBOXED =
@@ -39,16 +40,11 @@ async function mayWriteAnywhere(): Promise<boolean> {
 }
 
 function out(text: string): void {
-  writeAll(Deno.stdout, text);
+  writeAllSync(Deno.stdout, text);
 }
 
 function err(text: string): void {
-  writeAll(Deno.stderr, text);
-}
-
-function writeAll(stream: { writeSync(bytes: Uint8Array): number }, text: string): void {
-  let rest = new TextEncoder().encode(text);
-  while (rest.length > 0) rest = rest.subarray(stream.writeSync(rest));
+  writeAllSync(Deno.stderr, text);
 }
 
 if (import.meta.main) Deno.exit(await runGateway(Deno.args, init));

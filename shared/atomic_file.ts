@@ -15,6 +15,7 @@
  * @module
  */
 import { basename, dirname, join } from "node:path";
+import { writeAll } from "./bytes.ts";
 import { ifThere } from "./files.ts";
 import { systemRandom } from "./random.ts";
 
@@ -53,8 +54,7 @@ export async function writeFileAtomic(
 async function writeDurably(path: string, bytes: Uint8Array, mode: number): Promise<void> {
   // Created for the owner alone: others may be let in only when the content is whole.
   using file = await Deno.open(path, { write: true, createNew: true, mode: 0o600 });
-  let rest = bytes;
-  while (rest.length > 0) rest = rest.subarray(await file.write(rest));
+  await writeAll(file, bytes);
   // Also past the umask, which holds back bits that were asked for.
   await Deno.chmod(path, mode);
   await file.sync();

@@ -1,5 +1,5 @@
 /**
- * Pieces of bytes put together.
+ * Bytes put together, collected within a bound, and written to the last one.
  *
  * ```ts
  * import assert from "node:assert/strict";
@@ -24,4 +24,40 @@ export function concatBytes(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuff
     offset += piece.length;
   }
   return bytes;
+}
+
+/**
+ * Reads to the end of a source; `undefined` as soon as it gives more than `maxBytes`, and then it is told that no
+ * more is wanted: a stream is cancelled.
+ */
+export async function collectBytes(
+  source: AsyncIterable<Uint8Array | string>,
+  maxBytes: number,
+): Promise<Uint8Array<ArrayBuffer> | undefined> {
+  const pieces: Uint8Array[] = [];
+  let length = 0;
+  for await (const piece of source) {
+    const bytes = typeof piece === "string" ? new TextEncoder().encode(piece) : piece;
+    length += bytes.length;
+    if (length > maxBytes) return undefined;
+    pieces.push(bytes);
+  }
+  return concatBytes(pieces);
+}
+
+/** Writes all of it: a file or pipe may take a part at a time. */
+export async function writeAll(
+  target: { write(bytes: Uint8Array): Promise<number> },
+  bytes: Uint8Array,
+): Promise<void> {
+  for (let rest = bytes; rest.length > 0;) rest = rest.subarray(await target.write(rest));
+}
+
+/** The same without a turn of the event loop; a text is written as UTF-8. */
+export function writeAllSync(
+  target: { writeSync(bytes: Uint8Array): number },
+  content: Uint8Array | string,
+): void {
+  let rest: Uint8Array = typeof content === "string" ? new TextEncoder().encode(content) : content;
+  while (rest.length > 0) rest = rest.subarray(target.writeSync(rest));
 }

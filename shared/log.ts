@@ -26,6 +26,7 @@
  * @module
  */
 import { configureSync, getLogger, type Logger, type LogRecord } from "@logtape/logtape";
+import { writeAllSync } from "./bytes.ts";
 import { AppError } from "./errors.ts";
 import { stringifyJson } from "./json.ts";
 import { visibleJson } from "./visible.ts";
@@ -113,9 +114,8 @@ function toLine(record: LogRecord): LogLine {
 }
 
 function writeToStderr(line: string): void {
-  let bytes = new TextEncoder().encode(line);
   try {
-    while (bytes.length > 0) bytes = bytes.subarray(Deno.stderr.writeSync(bytes));
+    writeAllSync(Deno.stderr, line);
   } catch {
     // Nobody reads stderr any more: there is nowhere left to report that.
   }

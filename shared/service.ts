@@ -13,6 +13,7 @@
  *
  * @module
  */
+import { writeAllSync } from "./bytes.ts";
 import { AppError } from "./errors.ts";
 
 /** A service's command line. */
@@ -120,7 +121,7 @@ export async function exitCodeOf(
 }
 
 function writeToStderr(text: string): void {
-  Deno.stderr.writeSync(new TextEncoder().encode(text));
+  writeAllSync(Deno.stderr, text);
 }
 
 /** What an operator is told: the message of an {@linkcode AppError}; everything, when it is a defect of ours. */

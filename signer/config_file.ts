@@ -1,3 +1,4 @@
+import { writeAll } from "@gateway/shared/bytes";
 import { readConfigText } from "@gateway/shared/config/load";
 import { ifThere } from "@gateway/shared/files";
 import { applyEdits, modify } from "jsonc-parser";
@@ -82,8 +83,7 @@ async function replaceConfigFile(path: string, text: string): Promise<void> {
     await ifThere(Deno.remove(next));
     {
       using file = await Deno.open(next, { write: true, createNew: true, mode: 0o600 });
-      let rest = new TextEncoder().encode(text);
-      while (rest.length > 0) rest = rest.subarray(await file.write(rest));
+      await writeAll(file, new TextEncoder().encode(text));
       await file.sync();
     }
     if (mode !== null) await Deno.chmod(next, mode & 0o7777);

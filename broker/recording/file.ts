@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { writeAll } from "@gateway/shared/bytes";
 
 /** The file below a recorder. */
 export interface RecordingFile {
@@ -19,9 +20,7 @@ export async function createRecordingFile(folder: string, sessionId: string): Pr
   const path = join(folder, `${sessionId}.cast`);
   const file = await Deno.open(path, { write: true, createNew: true, mode: 0o600 });
   return {
-    async write(bytes) {
-      for (let rest = bytes; rest.length > 0;) rest = rest.subarray(await file.write(rest));
-    },
+    write: (bytes) => writeAll(file, bytes),
     async truncate(size) {
       await file.truncate(size);
       await file.seek(size, Deno.SeekMode.Start);

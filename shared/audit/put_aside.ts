@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { writeAll } from "../bytes.ts";
 import { formatStamp } from "./segment_names.ts";
 import { syncFolder } from "./segments.ts";
 
@@ -40,9 +41,4 @@ async function createFree(base: string): Promise<{ readonly path: string; readon
       if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
     }
   }
-}
-
-async function writeAll(file: Deno.FsFile, bytes: Uint8Array): Promise<void> {
-  let rest = bytes;
-  while (rest.length > 0) rest = rest.subarray(await file.write(rest));
 }

@@ -4,6 +4,7 @@
  * @module
  */
 import { basename, dirname, join } from "node:path";
+import { writeAllSync } from "../bytes.ts";
 import type { Clock } from "../clock.ts";
 import { errorText } from "../errors.ts";
 import type { RecordStore } from "./group_commit.ts";
@@ -61,10 +62,7 @@ export class SegmentedFile implements RecordStore {
 
   // Not awaited: it copies to the system's cache, which takes less time than to hand it to another thread.
   write(bytes: Uint8Array): Promise<void> {
-    return Promise.try(() => {
-      let rest = bytes;
-      while (rest.length > 0) rest = rest.subarray(this.#file.writeSync(rest));
-    });
+    return Promise.try(() => writeAllSync(this.#file, bytes));
   }
 
   sync(): Promise<void> {

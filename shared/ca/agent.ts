@@ -13,6 +13,7 @@
  *
  * @module
  */
+import { writeAll } from "../bytes.ts";
 import type { Clock } from "../clock.ts";
 import { AppError, errorText } from "../errors.ts";
 import { parsePublicKey } from "../ssh/public_key.ts";
@@ -154,10 +155,6 @@ async function dial({ connect, clock, signal }: AgentCaKeyOptions): Promise<Agen
   } catch (cause) {
     throw asUpstreamFailure(cause, signal);
   }
-}
-
-async function writeAll(connection: AgentConnection, bytes: Uint8Array): Promise<void> {
-  for (let rest = bytes; rest.length > 0;) rest = rest.subarray(await connection.write(rest));
 }
 
 async function readExactly(connection: AgentConnection, length: number): Promise<Uint8Array> {

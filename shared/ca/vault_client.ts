@@ -14,6 +14,7 @@
 import type { Agent } from "node:http";
 import type { TokenCredential } from "@azure/identity";
 import type { KeyClientOptions, KeyVaultKey } from "@azure/keyvault-keys";
+import { collectBytes } from "../bytes.ts";
 import { AppError } from "../errors.ts";
 import type { AkvCaKeyConfig } from "./model.ts";
 import type { VaultAlgorithm } from "./vault_key.ts";
@@ -118,16 +119,7 @@ const boundedAnswers: Policy = {
 };
 
 async function readBounded(body: AsyncIterable<Uint8Array | string>): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let length = 0;
-  for await (const chunk of body) {
-    const bytes = typeof chunk === "string" ? new TextEncoder().encode(chunk) : chunk;
-    length += bytes.length;
-    // Leaving the loop ends the connection.
-    if (length > MAX_ANSWER_BYTES) {
-      throw new AppError("upstream_failure", `The key vault sent more than ${MAX_ANSWER_BYTES} bytes`);
-    }
-    chunks.push(bytes);
-  }
-  return await new Blob(chunks.map((chunk) => Uint8Array.from(chunk))).text();
+  const bytes = await collectBytes(body, MAX_ANSWER_BYTES);
+  if (bytes !== undefined) return new TextDecoder().decode(bytes);
+  throw new AppError("upstream_failure", `The key vault sent more than ${MAX_ANSWER_BYTES} bytes`);
 }

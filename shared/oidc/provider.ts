@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { collectBytes } from "../bytes.ts";
 import type { Clock } from "../clock.ts";
 import { AppError } from "../errors.ts";
 import { parseStandardJson } from "../json.ts";
@@ -96,16 +97,10 @@ export async function fetchDocument(
   throw failure(`its ${what} is not a JSON object`);
 }
 
-async function readBounded(response: Response, what: string): Promise<Uint8Array> {
-  const chunks: Uint8Array<ArrayBuffer>[] = [];
-  let length = 0;
-  for await (const chunk of response.body ?? []) {
-    length += chunk.length;
-    // Leaving the loop cancels the rest.
-    if (length > MAX_DOCUMENT_BYTES) throw failure(`its ${what} is larger than ${MAX_DOCUMENT_BYTES} bytes`);
-    chunks.push(chunk);
-  }
-  return await new Blob(chunks).bytes();
+async function readBounded({ body }: Response, what: string): Promise<Uint8Array> {
+  const bytes = body === null ? new Uint8Array() : await collectBytes(body, MAX_DOCUMENT_BYTES);
+  if (bytes !== undefined) return bytes;
+  throw failure(`its ${what} is larger than ${MAX_DOCUMENT_BYTES} bytes`);
 }
 
 function chooseAlgorithms(advertised: unknown): readonly string[] {
