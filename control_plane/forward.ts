@@ -69,7 +69,9 @@ export function outcomeOf(request: SignRequest, response: SignResponse): Outcome
       allowed: decision.allowed,
     };
   }
-  if (certificate !== undefined && serial !== undefined) {
+  // Whatever stands beside it: a signer that says no has not issued anything.
+  if (decision?.allowed === false) return { kind: "broken" };
+  if (certificate !== undefined && certificate.trim() !== "" && serial !== undefined) {
     return { kind: "issued", response: passOn(response), serial };
   }
   if (decision?.require_approval === true) {

@@ -113,6 +113,10 @@ function readAnswer(
     }
     return { kind: "decided", decision, ...(waited ? { waited } : {}), ...readEnvelope(envelope) };
   }
+  // Whatever stands beside it: a signer that says no has not issued anything.
+  if (decision?.allowed === false) {
+    throw new AppError("upstream_failure", "signing service returned a denial as an answer");
+  }
   if (certificate !== undefined && serial !== undefined) {
     checkCertificate(certificate, { publicKey: request.public_key, serial, use: useOf(request) });
     return { kind: "issued", certificate, serial, decision, elevationPrefix, waited };

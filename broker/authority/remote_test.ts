@@ -233,6 +233,11 @@ Deno.test.each([
   },
   { name: "no certificate", body: {}, message: "signing service returned no certificate" },
   {
+    name: "a denial beside a certificate",
+    body: { certificate: "x", serial: 7, decision: { allowed: false, reason: "no" } },
+    message: "signing service returned a denial as an answer",
+  },
+  {
     name: "a second need of approval",
     body: { decision: { allowed: true, require_approval: true } },
     message: "signing service returned no certificate",

@@ -156,12 +156,22 @@ Deno.test("GET /v1/sign/result/{id} of one that nobody collected in time is 408 
   assert.deepEqual(timeouts.map(({ approved_by }) => approved_by), ["approver-1"], "recorded once");
 });
 
+const FAILED = "signing after approval failed";
+
 Deno.test.each<{ name: string; reply: FakeReply; err: string }>([
   { name: "refuses", reply: refusal(403, "denied", "host removed"), err: "host removed" },
   { name: "is too busy", reply: refusal(429, "rate_limited", "too many"), err: "too many" },
   { name: "fails", reply: refusal(500, "internal", "x"), err: "status 500" },
   { name: "has no audit log", reply: refusal(500, "audit_unavailable", "x"), err: "audit unavailable" },
-  { name: "gives nothing", reply: { body: {} }, err: "signing after approval failed" },
+  { name: "gives nothing", reply: { body: {} }, err: FAILED },
+  { name: "gives an empty certificate", reply: { body: { certificate: "", serial: 7 } }, err: FAILED },
+  { name: "gives a blank certificate", reply: { body: { certificate: "\n", serial: 7 } }, err: FAILED },
+  { name: "gives a certificate without serial", reply: { body: { certificate: "x" } }, err: FAILED },
+  {
+    name: "denies beside a certificate",
+    reply: { body: { certificate: "x", serial: 7, decision: { allowed: false, reason: "removed" } } },
+    err: FAILED,
+  },
   {
     name: "does not accept approvals from here",
     reply: { body: { decision: { allowed: true, require_approval: true } } },

@@ -188,6 +188,24 @@ Deno.test.each<{
     detail: "signer response missing credential",
     outcome: "error",
   },
+  ...[
+    { name: "200 with an empty certificate", body: { certificate: "", serial: 7 } },
+    {
+      name: "200 with a certificate beside a denial",
+      body: { certificate: "x", serial: 7, decision: { allowed: false, reason: "no" } },
+    },
+    {
+      name: "200 that denies and wants approval",
+      body: { decision: { allowed: false, require_approval: true, matched_rule: "deny:^rm" } },
+    },
+  ].map(({ name, body }) => ({
+    name,
+    reply: { body },
+    status: 502,
+    code: "upstream_failure",
+    detail: "signer response missing credential",
+    outcome: "error",
+  })),
 ])("POST /v1/sign makes of the signer's $name: $status", async (row) => {
   const plane = await startControlPlane();
   plane.signer.reply = () => row.reply;
