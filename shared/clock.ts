@@ -49,6 +49,7 @@ export type PeriodicTask = (signal: AbortSignal) => Promise<void> | void;
 
 /** When {@linkcode every} runs what. */
 export interface PeriodicOptions {
+  /** Measures the pauses. */
   readonly clock: Clock;
   /** The pause between the end of one run and the start of the next, in seconds. */
   readonly seconds: number;

@@ -60,10 +60,14 @@ export interface AppErrorOptions {
  * secrets of the service in it, unless the error is only ever shown to the operator (`invalid_config`).
  */
 export class AppError extends Error {
+  /** Tells it from other errors in a log. */
   override readonly name = "AppError";
+  /** For programs. */
   readonly code: ErrorCode;
+  /** Seconds after which a retry can succeed, where that is known. */
   readonly retryAfterSeconds: number | undefined;
 
+  /** A fault with a message for people. */
   constructor(code: ErrorCode, message: string, options: AppErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;

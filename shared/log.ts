@@ -48,9 +48,13 @@ export interface ServiceLogger {
 export interface LogLine {
   /** Milliseconds since the epoch. */
   readonly timestamp: number;
+  /** `info`, `warning` or `error`. */
   readonly level: string;
+  /** Which service wrote it. */
   readonly service: string;
+  /** The same words for the same event. */
   readonly message: string;
+  /** The facts about this one. */
   readonly fields: LogFields;
 }
 

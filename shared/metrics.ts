@@ -32,6 +32,7 @@ export interface Counter {
 
 /** A value that goes up and down. */
 export interface Gauge {
+  /** Replaces the value. */
   set(value: number): void;
 }
 
@@ -39,9 +40,15 @@ export interface Gauge {
 export interface Metrics {
   /** The content type of {@linkcode Metrics.text}. */
   readonly contentType: string;
-  /** @throws {Error} when the name is taken */
+  /**
+   * Adds a counter.
+   *
+   * @throws {Error} when the name is taken
+   */
   counter(name: string, help: string, labelNames?: readonly string[]): Counter;
   /**
+   * Adds a gauge.
+   *
    * @param read gives the value at the time of each scrape; without it the value is what was set last
    * @throws {Error} when the name is taken
    */

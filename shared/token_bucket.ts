@@ -20,6 +20,7 @@ export type TakeResult = { readonly ok: true } | { readonly ok: false; readonly 
 
 /** What {@linkcode TokenBuckets} needs. */
 export interface TokenBucketsOptions {
+  /** For when tokens come back. */
   readonly clock: Clock;
   /** The most keys remembered at a time, default 4096. */
   readonly maxKeys?: number;
@@ -40,6 +41,7 @@ export class TokenBuckets {
   readonly #maxKeys: number;
   readonly #buckets = new Map<string, Bucket>();
 
+  /** Full buckets, for any key. */
   constructor(options: TokenBucketsOptions) {
     this.#clock = options.clock;
     this.#maxKeys = options.maxKeys ?? 4096;

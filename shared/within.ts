@@ -20,6 +20,7 @@ import type { Clock } from "./clock.ts";
 
 /** What ends a wait before its result is there. */
 export interface Bound {
+  /** Measures the time. */
   readonly clock: Clock;
   /** How long it may take, in milliseconds; absent is as long as the signal allows. */
   readonly ms?: number | undefined;
@@ -49,6 +50,7 @@ export class Deadline implements Disposable {
   readonly #timer = new AbortController();
   readonly #bound: Bound;
 
+  /** Begins to run at once. */
   constructor(bound: Bound) {
     this.#bound = bound;
     const { clock, ms, signal, late = tookTooLong } = bound;
@@ -64,6 +66,7 @@ export class Deadline implements Disposable {
     return this.#ended.signal;
   }
 
+  /** Ends timer and listener; the signal stays as it is. */
   [Symbol.dispose](): void {
     this.#timer.abort(OVER);
     this.#bound.signal?.removeEventListener("abort", this.#abort);

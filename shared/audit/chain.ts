@@ -47,6 +47,7 @@ export interface AuditKey {
 export interface AuditPublicKey {
   /** The key itself, 32 bytes. */
   readonly bytes: Uint8Array;
+  /** Whether the signature is of these bytes, by this key. */
   verify(bytes: Uint8Array, signature: Uint8Array): boolean;
 }
 
@@ -96,7 +97,9 @@ function fromKeyObject(key: KeyObject): AuditPublicKey {
 
 /** A finished line, without its newline, and the head after it. */
 export interface SealedLine {
+  /** As it goes into the file. */
   readonly line: string;
+  /** What the record after it is linked to. */
   readonly next: ChainHead;
 }
 
@@ -116,10 +119,13 @@ export function hashLine(line: Uint8Array | string): string {
 
 /** What the chain reads off a line; the bytes are the line's own. */
 export interface ParsedLine {
+  /** The number of the record; unsigned, 64 bits. */
   readonly seq: bigint;
+  /** SHA-256 of the line before, 64 lowercase hex digits. */
   readonly prevHash: string;
   /** The line with the value of `sig` emptied. */
   readonly signedBytes: Uint8Array;
+  /** The decoded value of `sig`. */
   readonly signature: Uint8Array;
 }
 

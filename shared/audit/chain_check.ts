@@ -16,6 +16,7 @@ export type ProblemKind = (typeof PROBLEM_KINDS)[number];
 export interface ChainProblem {
   /** The line it was found at, from 1, blank ones counted. */
   readonly line: number;
+  /** For programs. */
   readonly kind: ProblemKind;
   /** For people; begins with `malformed JSON`, `line too long`, `gap or reorder`, `prev_hash mismatch` or
    * `signature invalid`. */

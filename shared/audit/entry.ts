@@ -18,29 +18,49 @@
  * `time`, `seq`, `prev_hash` and `sig`.
  */
 export interface AuditEntry {
+  /** CN of whoever asked; in local mode `local`. */
   readonly caller?: string;
+  /** The host's address, or the name that was asked for where no host has it. */
   readonly host?: string;
+  /** The account on the host. */
   readonly user?: string;
+  /** The principal of the certificate. */
   readonly principal?: string;
+  /** The command as it was asked for, masked before it is written. */
   readonly command?: string;
+  /** The life of the certificate, such as `300s`. */
   readonly ttl?: string;
   /** Unsigned, 64 bits. */
   readonly serial?: bigint;
+  /** The session that the record belongs to. */
   readonly session_id?: string;
+  /** Empty for SSH hosts. */
   readonly target_type?: string;
+  /** SHA-256 of what the record stands for, such as a recording or a file; 64 lowercase hex digits. */
   readonly body_sha256?: string;
+  /** What happened, such as `issued` or `denied`. */
   readonly outcome: string;
+  /** The command's exit code. */
   readonly exit_code?: number;
+  /** Why it came to nothing. */
   readonly err?: string;
   /** `sudo:<user>`. */
   readonly elevation?: string;
+  /** With a terminal. */
   readonly pty?: boolean;
+  /** The rule that decided. */
   readonly policy_rule?: string;
+  /** Nothing was signed or run. */
   readonly dry_run?: boolean;
+  /** What enforcement would have done, or what is amiss with the record. */
   readonly warning?: string;
+  /** The approval that it needed. */
   readonly approval_id?: string;
+  /** CN of the approver. */
   readonly approved_by?: string;
+  /** How the approver was asked, such as `elicitation`. */
   readonly approved_via?: string;
+  /** What the guardrails found. */
   readonly anomaly?: string;
 }
 

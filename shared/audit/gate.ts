@@ -27,14 +27,17 @@ import type { AuditEntry, AuditFailMode, AuditLog } from "./entry.ts";
 
 /** Where the gate reports records that it could not keep; a `ServiceLogger` fits. */
 export interface AuditGateLogger {
+  /** Reports one record that was lost, with the facts about it. */
   error(message: string, fields?: Readonly<Record<string, unknown>>): void;
 }
 
 /** What an {@linkcode AuditGate} is made of. */
 export interface AuditGateOptions {
+  /** Where records are appended. */
   readonly log: AuditLog;
   /** Absent and `""` mean `closed`; so does anything that is not `open`. */
   readonly failMode?: AuditFailMode | "" | undefined;
+  /** Told of each record that could not be appended. Absent: only the counters are. */
   readonly logger?: AuditGateLogger | undefined;
   /** Called once per record that could not be appended (`audit_append_failures_total`). */
   readonly onAppendFailure: () => void;
@@ -46,6 +49,7 @@ export interface AuditGateOptions {
 export class AuditGate {
   readonly #options: AuditGateOptions;
 
+  /** A gate in front of a log. */
   constructor(options: AuditGateOptions) {
     this.#options = options;
   }

@@ -31,6 +31,7 @@ export const PREVIEW_BYTES = 120;
 
 /** What to mend. */
 export interface RepairOptions {
+  /** The log file, not a rotated one. */
   readonly path: string;
   /** When given, the records that stay must be signed by it and linked. */
   readonly publicKey?: AuditPublicKey | undefined;
@@ -38,6 +39,7 @@ export interface RepairOptions {
 
 /** The records at the beginning of a log. */
 export interface KeptRecords {
+  /** How many there are. */
   readonly records: number;
   /** The number of the last one; undefined when there is none. */
   readonly lastSeq: bigint | undefined;

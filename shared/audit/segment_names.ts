@@ -6,6 +6,7 @@
 
 /** What orders rotated files: time first, then the number. */
 export interface SegmentName {
+  /** As it is in the folder. */
   readonly name: string;
   /** `YYYYMMDDTHHMMSSZ`, UTC. */
   readonly stamp: string;

@@ -10,8 +10,12 @@ import { errorText } from "../errors.ts";
 import type { RecordStore } from "./group_commit.ts";
 import { nextSegmentName, type SegmentName, sortSegments } from "./segment_names.ts";
 
+export type { RecordStore } from "./group_commit.ts";
+export type { SegmentName } from "./segment_names.ts";
+
 /** Told of what went wrong without stopping the log; a `ServiceLogger` fits. */
 export interface AuditWarnings {
+  /** Reports one failure, with the facts about it. */
   warn(message: string, fields?: Readonly<Record<string, unknown>>): void;
 }
 
@@ -37,10 +41,13 @@ export async function openForAppend(path: string): Promise<Deno.FsFile> {
 
 /** What a {@linkcode SegmentedFile} is made of. */
 export interface SegmentedFileOptions {
+  /** The log file; a rotated one has the time behind its name. */
   readonly path: string;
   /** The log, from {@linkcode openForAppend}. */
   readonly file: Deno.FsFile;
+  /** For the time in the name of a rotated file. */
   readonly clock: Clock;
+  /** Told when a rotation fails; the log is then written on in the same file. */
   readonly warnings?: AuditWarnings | undefined;
 }
 
@@ -53,6 +60,7 @@ export class SegmentedFile implements RecordStore {
   /** The open file has its rotated name already, and its successor could not be opened yet. */
   #movedAway = false;
 
+  /** Takes over an open log. */
   constructor(options: SegmentedFileOptions) {
     this.#path = options.path;
     this.#file = options.file;

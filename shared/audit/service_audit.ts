@@ -23,17 +23,25 @@ import { AuditGate } from "./gate.ts";
 
 /** The part of a service's config that is about its audit log. */
 export interface ServiceAuditConfig {
+  /** The log file. */
   readonly audit_log: string;
+  /** File with the Ed25519 seed that signs records, at least 32 bytes. */
   readonly audit_key: string;
+  /** What a record that can't be written stops; `""` is `closed`. */
   readonly audit_fail_mode: AuditFailMode | "";
+  /** Rules for masking beside the built-in ones. */
   readonly redact?: RedactConfig;
 }
 
 /** What {@linkcode openServiceAudit} needs. */
 export interface ServiceAuditOptions {
+  /** The service's own. */
   readonly config: ServiceAuditConfig;
+  /** For the time of each record. */
   readonly clock: Clock;
+  /** Where failures are counted. */
   readonly metrics: Metrics;
+  /** Told of what the log could not keep. */
   readonly logger: ServiceLogger;
 }
 

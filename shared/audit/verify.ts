@@ -32,6 +32,8 @@ import type { AuditPublicKey } from "./chain.ts";
 import { type ChainProblem, checkLog, type CheckResult } from "./chain_check.ts";
 import { listSegments } from "./segments.ts";
 
+export { type ChainProblem, PROBLEM_KINDS, type ProblemKind } from "./chain_check.ts";
+
 /** A defect, and where it is. */
 export interface LogProblem extends ChainProblem {
   /** The path of the file. */
@@ -40,6 +42,7 @@ export interface LogProblem extends ChainProblem {
 
 /** What to verify. */
 export interface VerifyOptions {
+  /** The log file; a rotated one is verified by its own name. */
   readonly path: string;
   /** Absent: only the chain is checked, not who wrote it. */
   readonly publicKey?: AuditPublicKey | undefined;
@@ -49,7 +52,9 @@ export interface VerifyOptions {
 
 /** What {@linkcode verifyFile} and {@linkcode verifyAll} found. */
 export interface VerifyResult {
+  /** How many records there are, defective ones included. */
   readonly entries: number;
+  /** How many defects were reported; 0 means that the log is intact. */
   readonly problems: number;
 }
 

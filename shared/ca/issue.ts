@@ -36,6 +36,7 @@ import { type CaKeyRing, selectCaKey } from "./model.ts";
 
 /** What a certificate is made of. */
 export interface IssueRequest {
+  /** What the certificate permits. */
   readonly decision: AllowedSsh;
   /** The effective caller, for the KeyId. */
   readonly caller: string;
@@ -47,8 +48,11 @@ export interface IssueRequest {
 
 /** What a certificate is made with. */
 export interface IssuePorts {
+  /** The CA keys by host group. */
   readonly caKeys: CaKeyRing<CaKey>;
+  /** For the time that the certificate begins at. */
   readonly clock: Clock;
+  /** For serial and nonce. */
   readonly random: Random;
 }
 
@@ -56,6 +60,7 @@ export interface IssuePorts {
 export interface IssuedCertificate {
   /** One authorized_keys line without comment, with its newline. */
   readonly certificate: string;
+  /** Unsigned, 64 bits. */
   readonly serial: bigint;
 }
 

@@ -23,6 +23,7 @@ const LOAD_MS = 30_000;
 
 /** What CA keys are loaded with. */
 export interface CaKeyPorts {
+  /** Bounds how long an agent or a vault may take. */
   readonly clock: Clock;
   /** The value of an environment variable. */
   readonly readEnv: (name: string) => string | undefined;

@@ -26,12 +26,15 @@ export const CA_KEY_TYPES = ["pem", "agent", "akv"] as const;
 
 /** A private key file, for labs. */
 export interface PemCaKeyConfig {
+  /** A key in a file. */
   readonly type: "pem";
+  /** The private key file, in a format of OpenSSH or PEM, not encrypted. */
   readonly path: string;
 }
 
 /** A key in an ssh-agent. */
 export interface AgentCaKeyConfig {
+  /** A key in an ssh-agent. */
   readonly type: "agent";
   /** The agent's unix socket; `""` is what `SSH_AUTH_SOCK` names. */
   readonly socket: string;
@@ -41,9 +44,11 @@ export interface AgentCaKeyConfig {
 
 /** A key in an Azure Key Vault. */
 export interface AkvCaKeyConfig {
+  /** A key in an Azure Key Vault. */
   readonly type: "akv";
   /** `https://<vault>`, nothing behind the host. */
   readonly vault_url: string;
+  /** The name of the key in the vault. */
   readonly key_name: string;
   /** `""` is the version that is the latest when the key is loaded. */
   readonly key_version: string;
@@ -53,7 +58,9 @@ export interface AkvCaKeyConfig {
 
 /** An application's own sign-in. */
 export interface AkvClientSecret {
+  /** The directory that the application is registered in. */
   readonly tenant_id: string;
+  /** The id of the application. */
   readonly client_id: string;
   /** The name of the environment variable that holds the secret. */
   readonly client_secret_env: string;
@@ -178,6 +185,7 @@ export const DEFAULT_CA_KEY = "_default";
 export interface CaKeyRing<K> {
   /** Without the default. */
   readonly byGroup: ReadonlyMap<string, K>;
+  /** For hosts none of whose groups has a key of its own. */
   readonly fallback: K;
 }
 
@@ -185,6 +193,7 @@ export interface CaKeyRing<K> {
 export interface CaKeySettings {
   /** Path of a private key file; absent or `""` is none. */
   readonly ca_key?: string | undefined;
+  /** Keys by host group; `_default` is for every other host. Absent: none. */
   readonly ca_keys?: Readonly<Record<string, CaKeyConfig>> | undefined;
 }
 

@@ -33,6 +33,7 @@ import { type Shape, shapeOf } from "./shape.ts";
 export interface ConfigKind<T extends object> {
   /** As messages name it: `signer config`. */
   readonly what: string;
+  /** Checks the config and fills in its defaults. */
   readonly schema: z.ZodType<T>;
   /**
    * Keys of the specification that this version refuses, as dotted paths from the top; `*` stands for any
@@ -48,6 +49,7 @@ export interface ConfigKind<T extends object> {
 
 /** A config's text, and where it came from. */
 export interface ConfigText<T extends object> extends ConfigKind<T> {
+  /** JSON with comments and trailing commas. */
   readonly text: string;
   /** The file's name as messages show it. */
   readonly source: string;
@@ -55,6 +57,7 @@ export interface ConfigText<T extends object> extends ConfigKind<T> {
 
 /** A config's file. */
 export interface ConfigFile<T extends object> extends ConfigKind<T> {
+  /** The file to read; relative to the working folder when not absolute. */
   readonly path: string;
 }
 

@@ -18,7 +18,9 @@ import { mapValues, type Shape, shapeOf } from "./shape.ts";
 
 /** What is described. */
 export interface ConfigReference {
+  /** The heading of the page. */
   readonly title: string;
+  /** The schema of the whole config, with a description for each key. */
   readonly schema: z.ZodType;
 }
 

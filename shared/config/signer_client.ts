@@ -16,8 +16,11 @@ import { z } from "@zod/zod";
 export interface SignerClientConfig {
   /** `https://host:port`. */
   readonly url: string;
+  /** PEM file with the service's certificate; its CN is who the service is. */
   readonly client_cert: string;
+  /** PEM file with the service's private key. */
   readonly client_key: string;
+  /** PEM file with the CA that signed the signer's certificate. */
   readonly ca: string;
 }
 

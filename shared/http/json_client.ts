@@ -32,6 +32,7 @@ export interface JsonClientOptions {
   readonly key: string;
   /** The CAs to trust, and no others, PEM. */
   readonly ca: string;
+  /** Measures the limits. */
   readonly clock: Clock;
   /** For a whole exchange, in milliseconds; default 10,000. */
   readonly timeoutMs?: number;
@@ -43,11 +44,13 @@ export interface JsonClientOptions {
 
 /** One request. */
 export interface JsonClientRequest {
+  /** The HTTP method. */
   readonly method: "GET" | "POST" | "DELETE";
   /** With its leading slash, and encoded. */
   readonly path: string;
   /** Sent as JSON; absent is no body. */
   readonly body?: unknown;
+  /** Beside those of the client; a name or value that would begin another header is refused. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Ends the exchange. */
   readonly signal?: AbortSignal;
@@ -57,9 +60,11 @@ export interface JsonClientRequest {
 
 /** One answer, whatever its status. */
 export interface JsonClientResponse {
+  /** The HTTP status. */
   readonly status: number;
   /** By lowercase name. */
   readonly headers: Readonly<Record<string, string | undefined>>;
+  /** The whole body. */
   readonly text: string;
   /** The parsed text when the answer says that it is JSON, otherwise `undefined`. */
   readonly body: unknown;
@@ -85,7 +90,11 @@ export class JsonClient implements Disposable {
   readonly #clock: Clock;
   readonly #connections: ClientConnections;
 
-  /** @throws {AppError} `invalid_config` when the URL is not `https:`, or certificate, key or CA cannot be used */
+  /**
+   * Connects with the first request.
+   *
+   * @throws {AppError} `invalid_config` when the URL is not `https:`, or certificate, key or CA cannot be used
+   */
   constructor(options: JsonClientOptions) {
     const url = URL.parse(options.baseUrl);
     if (url?.protocol !== "https:") {
@@ -144,6 +153,7 @@ export class JsonClient implements Disposable {
     this.#connections.close();
   }
 
+  /** The same as {@linkcode JsonClient.close}. */
   [Symbol.dispose](): void {
     this.close();
   }

@@ -25,6 +25,7 @@ export interface MonitorOptions {
   readonly listen: string;
   /** Whether the service accepts requests; false before it listens and while it drains. */
   readonly isReady: () => boolean;
+  /** What `/metrics` shows. */
   readonly metrics: Pick<Metrics, "text" | "contentType">;
 }
 
@@ -32,6 +33,7 @@ export interface MonitorOptions {
 export interface Monitor extends AsyncDisposable {
   /** Where it listens, with the port that the system chose for port 0. */
   readonly address: ListenAddress;
+  /** Closes the listener and its connections. */
   close(): Promise<void>;
 }
 

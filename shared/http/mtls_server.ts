@@ -28,6 +28,9 @@ import type { ExchangeOptions, Peers } from "./exchange.ts";
 import { type PeerCertificate, PeerCertificates } from "./peer_certificate.ts";
 import { startListener, type TlsServer, type TlsServerOptions } from "./tls_listener.ts";
 
+export type { ExchangeOptions } from "./exchange.ts";
+export type { TlsTimeouts } from "./tls_listener.ts";
+
 /** Who sent a request. */
 export interface Peer {
   /** The verified CN of the client certificate. */

@@ -46,7 +46,8 @@ export const STATUS = {
   canceled: 503,
 } as const satisfies Record<ErrorCode, number>;
 
-type Status = (typeof STATUS)[ErrorCode];
+/** A status that a fault can have. */
+export type Status = (typeof STATUS)[ErrorCode];
 
 /** With `type` `about:blank` the title is the status phrase (RFC 9457 section 4.2.1). */
 const TITLE: Readonly<Record<Status, string>> = {
@@ -69,8 +70,11 @@ const TITLE: Readonly<Record<Status, string>> = {
 
 /** The body of an error answer. */
 export interface Problem {
+  /** RFC 9457 section 4.2.1: the status says what kind of problem it is. */
   readonly type: "about:blank";
+  /** The reason phrase of the status. */
   readonly title: string;
+  /** The HTTP status. */
   readonly status: Status;
   /** For people. */
   readonly detail: string;
@@ -121,9 +125,11 @@ export function problemResponse(error: unknown, options: ProblemOptions = {}): R
 
 /** An answer that is not the one hoped for. */
 export interface ErrorReply {
+  /** The HTTP status. */
   readonly status: number;
   /** The parsed JSON, `undefined` when it is none. */
   readonly body: unknown;
+  /** The body as it came. */
   readonly text: string;
 }
 

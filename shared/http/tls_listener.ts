@@ -23,6 +23,7 @@ export interface TlsServerOptions<Peer> extends ExchangeOptions<Peer> {
   readonly key: string;
   /** Connections at a time, default 1024; one more is closed at once. */
   readonly maxConnections?: number;
+  /** Other limits than the defaults of {@linkcode TlsTimeouts}. */
   readonly timeouts?: Partial<TlsTimeouts>;
 }
 

@@ -20,13 +20,17 @@ import { readPemFile } from "./pem_file.ts";
 
 /** A file and the config key that names it. */
 export interface ConfiguredFile {
+  /** The config key, for messages. */
   readonly key: string;
+  /** The file. */
   readonly path: string;
 }
 
 /** Who this process is towards somebody else, and whom it believes; PEM. */
 export interface TlsMaterial {
+  /** The certificate chain. */
   readonly cert: string;
+  /** Its private key. */
   readonly key: string;
   /** The CAs that the other side's certificate must come from. */
   readonly ca: string;

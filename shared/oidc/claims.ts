@@ -17,7 +17,9 @@ import { clockSkewSeconds, type EndUserOidcConfig } from "./model.ts";
 
 /** Who the end user is, by a token that can be trusted. */
 export interface VerifiedEndUser {
+  /** The token can be trusted. */
   readonly kind: "verified";
+  /** The value of the `user_claim`; it has no blanks and control characters. */
   readonly endUser: string;
   /** `null`: the config takes no groups from tokens. `[]`: the end user has none. */
   readonly groups: readonly string[] | null;
@@ -25,6 +27,7 @@ export interface VerifiedEndUser {
 
 /** Why a token says nothing about an end user. */
 export interface RefusedToken {
+  /** The token can't be trusted. */
   readonly kind: "refused";
   /** For the audit log; nothing of the token stands in it. */
   readonly reason: string;

@@ -17,8 +17,11 @@ import { z } from "@zod/zod";
 export interface EndUserOidcConfig {
   /** As it stands in the tokens, to the letter. */
   readonly issuer: string;
+  /** The `aud` that a token must have. */
   readonly audience: string;
+  /** Scopes that a token must carry, all of them. */
   readonly required_scopes: readonly string[];
+  /** The claim that names the end user. */
   readonly user_claim: string;
   /** `""`: groups are not taken from tokens. */
   readonly groups_claim: string;

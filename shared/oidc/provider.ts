@@ -12,7 +12,9 @@ import { within } from "../within.ts";
 
 /** How a provider's documents are fetched. */
 export interface ProviderPorts {
+  /** Sends the requests. */
   readonly fetch: typeof fetch;
+  /** Bounds how long each may take. */
   readonly clock: Clock;
 }
 

@@ -20,6 +20,8 @@ import { hasEscapedKey } from "../strict_json.ts";
 import { discoverProvider, type ProviderPorts } from "./provider.ts";
 import { verifySignature } from "./signature.ts";
 
+export type { ProviderPorts } from "./provider.ts";
+
 /** Finds out who the end user is from a bearer token. */
 export interface EndUserVerifier {
   /** Never throws for a bad token or a provider that is down: both are refusals. Nothing of the token is kept. */

@@ -43,13 +43,18 @@ export interface PermissionSet {
 
 /** A set as `permissions.<name>` of a `deno.json`. */
 export interface PermissionJson {
+  /** Files and folders that may be read. */
   readonly read?: readonly string[];
+  /** Files and folders that may be written; `deny` takes some of a folder away. */
   readonly write?: readonly string[] | {
     readonly allow: readonly string[];
     readonly deny: readonly string[];
   };
+  /** `host:port` of what may be connected to and listened on; `true` is everything. */
   readonly net?: readonly string[] | true;
+  /** Variables that are read, and those that read as not set. */
   readonly env?: { readonly allow?: readonly string[]; readonly ignore?: readonly string[] | true };
+  /** Facts about the machine that may be asked for. */
   readonly sys?: readonly string[];
 }
 

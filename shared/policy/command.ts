@@ -30,7 +30,9 @@ import { parseCommand } from "./shell.ts";
 
 /** One command policy, ready to decide. */
 export interface CompiledCommandPolicy {
+  /** How the patterns are read. */
   readonly mode: "off" | "allowlist" | "denylist";
+  /** Whether the policy blocks or only warns. */
   readonly enforcement: Enforcement;
   /** Consulted in an allowlist only. */
   readonly allow: readonly Pattern[];
@@ -38,6 +40,7 @@ export interface CompiledCommandPolicy {
   readonly deny: readonly Pattern[];
   /** Consulted in every mode, `off` included. */
   readonly requireApproval: readonly Pattern[];
+  /** Whether a command is parsed as a shell does, and each part judged for itself. */
   readonly shellParse: boolean;
 }
 

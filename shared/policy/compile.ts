@@ -33,12 +33,15 @@ export type { CompiledHost } from "./compile_host.ts";
 export interface CompiledCaller {
   /** The groups whose hosts the caller may use; empty: none. */
   readonly groups: ReadonlySet<string>;
+  /** May approve its own commands. */
   readonly selfApprove: boolean;
+  /** End user and groups come from a verified token. */
   readonly requireVerifiedEndUser: boolean;
 }
 
 /** A policy ready to decide; immutable, swapped as a whole. */
 export interface CompiledPolicy {
+  /** Hosts by logical name. */
   readonly hosts: ReadonlyMap<string, CompiledHost>;
   /** Empty: no restriction by groups. The row `_default` holds for every caller without one. */
   readonly callers: ReadonlyMap<string, CompiledCaller>;

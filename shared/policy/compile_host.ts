@@ -24,26 +24,35 @@ import type { HostPolicy } from "./model.ts";
 
 /** A host ready to decide. Absent keys of the config are empty or false here. */
 export interface CompiledHost {
+  /** Its logical name. */
   readonly name: string;
   /** `host:port`. */
   readonly addr: string;
+  /** The account on the host. */
   readonly user: string;
   /** The pinned host key, an authorized_keys line. */
   readonly hostKey: string;
   /** Logical name of the bastion, empty for a direct host. */
   readonly jump: string;
+  /** Principal of the certificate. */
   readonly principal: string;
+  /** Address or CIDR that the certificate may be used from; empty: any. */
   readonly sourceAddress: string;
   /** The cap of a certificate's life, resolved: never 0. */
   readonly maxTtlSeconds: number;
+  /** May be used as a hop to another host. */
   readonly allowAsBastion: boolean;
   /** Empty: any caller. */
   readonly allowedCallers: ReadonlySet<string>;
+  /** Commands may be elevated. */
   readonly allowSudo: boolean;
   /** The accounts besides root. */
   readonly allowedSudoUsers: ReadonlySet<string>;
+  /** A terminal may be requested. */
   readonly allowPty: boolean;
+  /** Files may be read and written. */
   readonly allowFileTransfer: boolean;
+  /** Commands without a terminal end with their connection. */
   readonly stopOnDisconnect: boolean;
   /** In the order of the config. */
   readonly groups: readonly string[];

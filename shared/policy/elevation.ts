@@ -39,7 +39,9 @@ export type Elevation =
 
 /** What {@linkcode resolveElevation} asks of a host. */
 export interface ElevationPolicy {
+  /** The logical name of the host, for reasons. */
   readonly name: string;
+  /** Whether commands may be elevated at all. */
   readonly allowSudo: boolean;
   /** Accounts besides root, which `allowSudo` implies. */
   readonly allowedSudoUsers: ReadonlySet<string>;

@@ -65,8 +65,11 @@ export interface Grant {
 
 /** A grant with its patterns ready. */
 export interface ReadyGrant {
+  /** As it is kept. */
   readonly grant: Grant;
+  /** Compiled from `allow`, in its order. */
   readonly allow: readonly Pattern[];
+  /** Compiled from `waiveApproval`, in its order. */
   readonly waives: readonly Pattern[];
 }
 
@@ -78,6 +81,7 @@ export type GrantCompilation =
 
 /** All grants and waivers, expired ones possibly among them; immutable. */
 export interface GrantSet {
+  /** By the id of the grant. */
   readonly byId: ReadonlyMap<string, ReadyGrant>;
   /** In the order in which they were added. */
   readonly byHost: ReadonlyMap<string, readonly ReadyGrant[]>;
@@ -85,6 +89,7 @@ export interface GrantSet {
 
 /** What a decision needs beside the policy. */
 export interface LiveGrants {
+  /** Those that may be in force. */
   readonly grants: GrantSet;
   /** Milliseconds since the epoch. */
   readonly now: number;

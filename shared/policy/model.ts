@@ -20,10 +20,15 @@ export type PolicyMode = "" | "off" | "allowlist" | "denylist";
 
 /** One command policy, inline on a host or named in the library. */
 export interface CommandPolicy {
+  /** Absent is `off`. */
   readonly mode?: PolicyMode;
+  /** `audit` allows and warns; absent and `""` enforce. */
   readonly enforcement?: Enforcement | "";
+  /** RE2 patterns; in mode `allowlist` a command must match one. */
   readonly allow?: readonly string[];
+  /** RE2 patterns that refuse a command, whatever else matches. */
   readonly deny?: readonly string[];
+  /** RE2 patterns of commands that need a second human, in every mode. */
   readonly require_approval?: readonly string[];
   /** Absent is true; only an explicit `false` turns parsing off. */
   readonly shell_parse?: boolean;
@@ -31,36 +36,59 @@ export interface CommandPolicy {
 
 /** One host. */
 export interface HostPolicy {
+  /** `host:port` to connect to. */
   readonly addr: string;
+  /** The account on the host. */
   readonly user: string;
+  /** The pinned host key, an authorized_keys line. */
   readonly host_key: string;
+  /** Logical name of the bastion in front of the host; absent or `""`: it is reached directly. */
   readonly jump?: string;
+  /** Principal of the certificate, by habit `host:<name>`. */
   readonly principal?: string;
+  /** Address or CIDR that the certificate may be used from; absent or `""`: any. */
   readonly source_address?: string;
+  /** Cap of a certificate's life, in seconds; absent or 0: the one of all hosts. */
   readonly max_ttl_seconds?: number;
+  /** May be used as a hop to another host. */
   readonly allow_as_bastion?: boolean;
+  /** CNs of the callers that may use the host; absent or empty: any. */
   readonly allowed_callers?: readonly string[];
+  /** Commands may be elevated with `sudo -n`. */
   readonly allow_sudo?: boolean;
+  /** Accounts that sudo may change to; root is implied by `allow_sudo`. */
   readonly allowed_sudo_users?: readonly string[];
+  /** A pseudo-terminal may be requested. */
   readonly allow_pty?: boolean;
+  /** Files may be read and written. */
   readonly allow_file_transfer?: boolean;
+  /** Commands without a terminal end with their connection: they watch their standard input. */
   readonly stop_on_disconnect?: boolean;
+  /** Groups for access control and group policies. */
   readonly groups?: readonly string[];
+  /** Rules for this host alone. */
   readonly command_policy?: CommandPolicy;
 }
 
 /** One row of the callers table. */
 export interface CallerPolicy {
+  /** Groups whose hosts the caller sees and uses; absent or empty: none. */
   readonly allowed_groups?: readonly string[];
+  /** The caller may approve its own commands, which waives four-eyes. */
   readonly self_approve?: boolean;
+  /** End user and groups come from the token that the caller forwards, verified by the signer. */
   readonly require_verified_end_user?: boolean;
 }
 
 /** Everything that decides whether a command may run. */
 export interface PolicyConfig {
+  /** Hosts by logical name. */
   readonly hosts: Readonly<Record<string, HostPolicy>>;
+  /** Callers by CN; the row `_default` is for every other one. Empty: no restriction by groups. */
   readonly callers: Readonly<Record<string, CallerPolicy>>;
+  /** The library of command policies by name. */
   readonly command_policies: Readonly<Record<string, CommandPolicy>>;
+  /** Names of command policies by host group. */
   readonly group_command_policies: Readonly<Record<string, readonly string[]>>;
   /** The cap of hosts that set none, in seconds; 0 is the built-in 300. */
   readonly max_ttl_seconds: number;

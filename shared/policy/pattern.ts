@@ -50,6 +50,7 @@ export function compilePattern(source: string): Pattern {
 
 /** A {@linkcode compilePattern} that compiles each source once, and what it has compiled. */
 export interface PatternReuse {
+  /** Compiles a source, or gives the pattern that it knows. */
   readonly compile: typeof compilePattern;
   /** The patterns asked for so far, by source. */
   readonly patterns: ReadonlyMap<string, Pattern>;

@@ -34,6 +34,7 @@ export interface SimpleCommand {
 
 /** A text that consists of simple commands only. */
 export interface LexedShell {
+  /** Nothing but simple commands. */
   readonly kind: "lexed";
   /** In source order, at least one. */
   readonly commands: readonly SimpleCommand[];
@@ -43,6 +44,7 @@ export interface LexedShell {
 
 /** A construct that is not accepted. */
 export interface LexRefusal {
+  /** Something else. */
   readonly kind: "refused";
   /** Its name, a few words in lower case. */
   readonly reason: string;

@@ -8,6 +8,7 @@ import type { CompiledHost } from "./compile.ts";
 
 /** An intent that is denied. */
 export interface DeniedSsh {
+  /** No certificate. */
   readonly kind: "denied";
   /** For people; host, caller and user in quotes. */
   readonly reason: string;
@@ -21,8 +22,11 @@ export interface DeniedSsh {
 
 /** An intent that is allowed, and what its certificate carries. */
 export interface AllowedSsh {
+  /** A certificate, once nothing else is in the way. */
   readonly kind: "allowed";
+  /** The host it is for. */
   readonly host: CompiledHost;
+  /** Whether the host is the target or a hop on the way. */
   readonly role: Role;
   /** Elevated where sudo was asked for; empty: none. */
   readonly forceCommand: string;
@@ -32,18 +36,23 @@ export interface AllowedSsh {
   readonly sudoPrefix: string;
   /** For the audit record: `sudo:<user>` or empty. */
   readonly elevation: string;
+  /** The life of the certificate, within all caps. */
   readonly ttlSeconds: number;
   /** A second human has to approve before a certificate is issued; never in audit mode. */
   readonly requireApproval: boolean;
   /** It would need approval, were it not for a live waiver. */
   readonly approvalWaived: boolean;
+  /** As in `matched_rule` on the wire; empty when no rule decided. */
   readonly matchedRule: string;
   /** Empty unless a command policy was evaluated. */
   readonly enforcement: Enforcement | "";
   /** What enforcement would have done, in audit mode. */
   readonly warning: string;
+  /** In audit mode: enforcement would have denied it. */
   readonly wouldDeny: boolean;
+  /** In audit mode: enforcement would have asked a human. */
   readonly wouldRequireApproval: boolean;
+  /** The certificate permits a terminal. */
   readonly pty: boolean;
 }
 

@@ -22,7 +22,9 @@ export interface RedactPattern {
 
 /** The block; absent means the built-in rules alone. */
 export interface RedactConfig {
+  /** Applied after the built-in rules, in this order. */
   readonly patterns?: readonly RedactPattern[];
+  /** True turns the built-in rules off. */
   readonly disable_defaults?: boolean;
 }
 

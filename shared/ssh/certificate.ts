@@ -80,6 +80,7 @@ export interface CertificateSigner {
 
 /** A certificate that was read; whether its signature is right is another question. */
 export interface Certificate extends CertificateFields {
+  /** Whether it certifies a user or a host. */
   readonly kind: "user" | "host";
   /** The data of each critical option as it stands in the certificate. */
   readonly criticalOptionData: ReadonlyMap<string, Uint8Array>;

@@ -27,6 +27,8 @@ import { decodeKeyBlob, encodeKeyBlob, keyAlgorithm, type KeyParts } from "./key
 import { importEd25519Seed, OPENSSH_LABEL, opensshHead } from "./openssh_key.ts";
 import { type AsideSigner, createAsideSigner, signData, verifySignature, webKey } from "./signature.ts";
 
+export type { AsideSigner } from "./signature.ts";
+
 /** A private key that can be used and not read. */
 export interface SshPrivateKey {
   /** The key type on the SSH wire, e.g. `ssh-ed25519`. */

@@ -33,6 +33,7 @@ export class SshReader {
   readonly #view: DataView;
   #offset = 0;
 
+  /** Begins at the first byte. */
   constructor(bytes: Uint8Array) {
     this.#bytes = bytes;
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -160,13 +161,21 @@ export class SshWriter {
   #view: DataView<ArrayBuffer>;
   #length = 0;
 
-  /** @param capacity the bytes that there is room for at first */
+  /**
+   * Begins empty.
+   *
+   * @param capacity the bytes that there is room for at first
+   */
   constructor(capacity: number = INITIAL_BYTES) {
     this.#bytes = new Uint8Array(capacity);
     this.#view = new DataView(this.#bytes.buffer);
   }
 
-  /** @throws {RangeError} when the value is not a whole number of 0 to 2^32-1 */
+  /**
+   * Four bytes, the most significant first.
+   *
+   * @throws {RangeError} when the value is not a whole number of 0 to 2^32-1
+   */
   u32(value: number): this {
     if (!Number.isInteger(value) || value < 0 || value > MAX_U32) {
       throw new RangeError(`Not an unsigned 32-bit number: ${value}`);
@@ -176,7 +185,11 @@ export class SshWriter {
     return this;
   }
 
-  /** @throws {RangeError} when the value is not in 0 to 2^64-1 */
+  /**
+   * Eight bytes, the most significant first.
+   *
+   * @throws {RangeError} when the value is not in 0 to 2^64-1
+   */
   u64(value: bigint): this {
     if (value < 0n || value > MAX_U64) throw new RangeError(`Not an unsigned 64-bit number: ${value}`);
     const at = this.#reserve(8);

@@ -1,5 +1,6 @@
 /** Two texts, of which the first changes what the engine takes the second for. */
 export interface EscapedKey {
+  /** The text to be parsed first. */
   readonly before: string;
   /** The text that was given, with a key written in another way. */
   readonly text: string;

@@ -21,6 +21,7 @@ export class FixedRandom implements Random {
   readonly #sequence: readonly number[];
   #position = 0;
 
+  /** Begins with the first byte of the sequence. */
   constructor(sequence: readonly number[] = ALL_BYTES) {
     if (sequence.length === 0) throw new RangeError("The sequence must not be empty");
     this.#sequence = sequence;

@@ -17,9 +17,11 @@ import { AppError, AUDIT_UNAVAILABLE } from "../errors.ts";
 
 /** Keeps entries as they were given: no redaction, no chain. */
 export class MemoryAuditLog implements AuditLog {
+  /** Everything that was appended, in its order. */
   readonly entries: AuditEntry[] = [];
   /** While true, appends fail the way a full disk makes them fail. */
   failing = false;
+  /** Whether it was closed. */
   closed = false;
 
   /** Keeps the entry, one turn of the event loop later at the earliest, as a disk would. */

@@ -4,13 +4,17 @@ import { exportJWK, generateKeyPair, type JWK, type JWTHeaderParameters, SignJWT
 export interface IssuerKey {
   /** `undefined` to make tokens that don't name their key. */
   readonly kid: string | undefined;
+  /** As in the `alg` of a token (RFC 7518). */
   readonly algorithm: string;
+  /** Signs tokens. */
   readonly privateKey: CryptoKey;
+  /** The public key, as a key set has it. */
   readonly jwk: JWK;
 }
 
 /** An OpenID provider in memory: makes tokens, and answers for its documents. */
 export interface TokenIssuer {
+  /** Its URL, as in the `iss` of its tokens. */
   readonly issuer: string;
   /** What it publishes as its keys, to be changed by a test. */
   published: readonly object[];
@@ -20,6 +24,7 @@ export interface TokenIssuer {
   readonly answers: Map<string, () => Response | Promise<Response>>;
   /** The last parts of the paths that were asked for. */
   readonly requests: string[];
+  /** Answers requests for its documents, in place of the network. */
   readonly fetch: typeof fetch;
   /** A token with these claims, and header parameters beside `alg` and `kid`. */
   sign(claims: object, key: IssuerKey, header?: Partial<JWTHeaderParameters>): Promise<string>;

@@ -30,16 +30,21 @@ export interface ApprovalRecord {
   readonly caller: string;
   /** The person it asks for; only from brokers that are trusted to say so. */
   readonly end_user?: string | undefined;
+  /** Logical name of the host. */
   readonly host: string;
+  /** The exact command, without its sudo prefix. */
   readonly command: string;
+  /** Whether it is to run elevated. */
   readonly sudo?: boolean | undefined;
   /** Absent with `sudo`: root. */
   readonly sudo_user?: string | undefined;
   /** `require_approval:<regex>`, or `behavior` for an anomaly. */
   readonly rule?: string | undefined;
+  /** Where it stands. */
   readonly status: ApprovalStatus;
   /** RFC 3339, UTC, with a fraction of up to nine digits. */
   readonly created_at: string;
+  /** CN of the approver. */
   readonly decided_by?: string | undefined;
   /** RFC 3339; {@linkcode UNDECIDED_AT} while nobody has decided. */
   readonly decided_at: string;
@@ -105,6 +110,7 @@ export const approvalDecision: z.ZodType<ApprovalDecision> = z.object({
 export interface ApprovalParked {
   /** Where to poll: `GET /v1/sign/result/{approval_id}`. */
   readonly approval_id: string;
+  /** Nobody has decided yet. */
   readonly status: "pending";
 }
 

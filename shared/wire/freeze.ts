@@ -21,6 +21,7 @@ export type FreezeKind = (typeof FREEZE_KINDS)[number];
 
 /** Who or what is frozen. */
 export interface FreezeSubject {
+  /** What kind of name the value is. */
   readonly kind: FreezeKind;
   /** A CN, a user name, a session's id, or a serial in decimal digits: exact also beyond 2^53. */
   readonly value: string;
@@ -53,6 +54,7 @@ export const unfreezeRequest: z.ZodType<UnfreezeRequest> = z.object(subject);
 
 /** The answer to a freeze. */
 export interface FreezeResponse {
+  /** Always `ok`. */
   readonly status: string;
   /** False when it was frozen already, and only reason, admin and time are new. */
   readonly newly_frozen: boolean;
@@ -69,7 +71,9 @@ export const freezeResponse: z.ZodType<FreezeResponse> = z.object({
 
 /** The answer to an unfreeze. */
 export interface UnfreezeResponse {
+  /** Always `ok`. */
   readonly status: string;
+  /** False when there was no such freeze, and nothing changed. */
   readonly was_frozen: boolean;
 }
 

@@ -45,6 +45,7 @@ export const grantRequest: z.ZodType<GrantRequest> = z.object({
 export interface GrantCreated {
   /** 24 lowercase hex characters. */
   readonly id: string;
+  /** Logical name of the host. */
   readonly host: string;
   /** RFC 3339, UTC, whole seconds. */
   readonly expires_at: string;
@@ -59,7 +60,9 @@ export const grantCreated: z.ZodType<GrantCreated> = z.object({
 
 /** One active grant or waiver in the list; what is empty or false is absent. */
 export interface GrantInfo {
+  /** 24 lowercase hex characters. */
   readonly id: string;
+  /** Logical name of the host. */
   readonly host: string;
   /** Patterns that the grant adds to the host's allowlist. */
   readonly allow?: readonly string[] | undefined;
@@ -71,9 +74,11 @@ export interface GrantInfo {
   readonly end_user?: string | undefined;
   /** Of a waiver: for the elevated command. */
   readonly sudo?: boolean | undefined;
+  /** Of a waiver: the account that sudo changes to. Absent: root, or no sudo. */
   readonly sudo_user?: string | undefined;
   /** Who created it. */
   readonly approver?: string | undefined;
+  /** Of a learned waiver: the approval that it was learned from. */
   readonly approval_id?: string | undefined;
   /** RFC 3339, UTC, whole seconds. */
   readonly granted_at: string;
@@ -101,7 +106,9 @@ export const grantList: z.ZodType<readonly GrantInfo[]> = z.array(z.object({
 
 /** The answer to a deletion. */
 export interface GrantRevoked {
+  /** Always `ok`. */
   readonly status: string;
+  /** Of the grant that is gone. */
   readonly id: string;
 }
 

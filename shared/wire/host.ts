@@ -23,11 +23,15 @@ export interface HostInfo {
   readonly host_key: string;
   /** The bastion's logical name; absent when the host is reached directly. */
   readonly jump?: string | undefined;
+  /** Whether commands may ask for sudo. */
   readonly allow_sudo?: boolean | undefined;
+  /** Whether a terminal may be asked for. */
   readonly allow_pty?: boolean | undefined;
+  /** Whether files may be read and written. */
   readonly allow_file_transfer?: boolean | undefined;
   /** One-shot commands without a terminal end when their standard input does: it has to stay open till then. */
   readonly stop_on_disconnect?: boolean | undefined;
+  /** Groups that the host is in. */
   readonly groups?: readonly string[] | undefined;
 }
 

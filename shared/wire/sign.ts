@@ -41,29 +41,49 @@ export type Enforcement = (typeof ENFORCEMENTS)[number];
  * (403), not a malformed request (400).
  */
 export interface SignRequest {
+  /** Logical name of the host. */
   readonly host: string;
+  /** `target`, or `bastion` for a hop on the way. */
   readonly role: string;
+  /** `oneshot` or `session`. */
   readonly purpose: string;
+  /** Of a session: `exec`, `shell` or `pty`. */
   readonly session_mode: string;
+  /** The command of a one-shot, or the one that a preflight asks about. */
   readonly command: string;
+  /** The life that is asked for; not positive or above the cap: the cap. */
   readonly ttl_seconds: number;
+  /** The key to certify, an authorized_keys line of an Ed25519 key. Not needed in a dry run. */
   readonly public_key: string;
+  /** Run the command elevated, with `sudo -n`. */
   readonly sudo: boolean;
+  /** The account for sudo; `""` is root. */
   readonly sudo_user: string;
+  /** The certificate is to permit a terminal. */
   readonly pty: boolean;
+  /** The command moves a file. */
   readonly file_transfer: boolean;
+  /** Decide and sign nothing. */
   readonly dry_run: boolean;
+  /** A dry run for a command in a session. */
   readonly preflight: boolean;
+  /** The broker that a control plane asks for; only trusted forwarders may say so. */
   readonly on_behalf_of: string;
+  /** A second human has approved; only trusted forwarders, and callers with `self_approve`, may say so. */
   readonly approved: boolean;
+  /** The person behind the request. */
   readonly end_user: string;
   /** `null` (or absent): no filter by the end user's groups. `[]`: a user in no group, who may do nothing. */
   readonly end_user_groups: readonly string[] | null;
   /** The end user's token, a secret: for callers whose end users are verified. */
   readonly bearer_token: string;
+  /** With `approved`: learn a waiver for so long; 0: none. */
   readonly learn_ttl_seconds: number;
+  /** Who approved what is to be learned. */
   readonly learn_approver: string;
+  /** The approval that it is learned from. */
   readonly learn_approval_id: string;
+  /** `""` and `ssh` are an SSH host. */
   readonly target_type: string;
 }
 
@@ -103,9 +123,11 @@ export type SignRequestBody =
 
 /** The policy's answer as it goes over the wire; fields that are empty, false or 0 are absent. */
 export interface WireDecision {
+  /** Whether it may run. */
   readonly allowed: boolean;
   /** Why it is denied. */
   readonly reason?: string | undefined;
+  /** It may run once a second human has approved. */
   readonly require_approval?: boolean | undefined;
   /**
    * `allow:<regex>`, `deny:<regex>`, `require_approval:<regex>`, `allowlist:no-match`,
@@ -114,12 +136,17 @@ export interface WireDecision {
   readonly matched_rule?: string | undefined;
   /** The force-command of the certificate, with its sudo prefix. */
   readonly force_command?: string | undefined;
+  /** The life that the certificate gets. */
   readonly ttl_seconds?: number | undefined;
   /** The prefix for the commands of an elevated session. */
   readonly elevation?: string | undefined;
+  /** Whether the command policy blocks or only warns. */
   readonly enforcement?: Enforcement | undefined;
+  /** What enforcement would have done, in audit mode. */
   readonly warning?: string | undefined;
+  /** Enforcement would have denied it. */
   readonly would_deny?: boolean | undefined;
+  /** Enforcement would have asked a human. */
   readonly would_require_approval?: boolean | undefined;
 }
 
@@ -129,7 +156,9 @@ export interface SignResponse {
   readonly certificate?: string | undefined;
   /** Unsigned, 64 bits, exact. */
   readonly serial?: bigint | undefined;
+  /** What the broker puts before the commands of an elevated session. */
   readonly elevation_prefix?: string | undefined;
+  /** How the policy came to its answer. */
   readonly decision?: WireDecision | undefined;
   /** The sealed command for a sealed host, to be passed on as it is. */
   readonly envelope?: unknown;
