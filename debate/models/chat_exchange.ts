@@ -7,6 +7,7 @@
 import type { Clock } from "@gateway/shared/clock";
 import { within } from "@gateway/shared/within";
 import { ModelError } from "./model.ts";
+import { plainBody } from "./plain_body.ts";
 
 /** The access of one provider, per HTTP request. */
 export interface TokenSource {
@@ -71,7 +72,8 @@ export function exchangeFor(endpoint: ChatEndpoint, bounds: CallBounds, sent: Se
     }
     if (response.body === null) return response;
     const { status, headers: answered } = response;
-    return new Response(watch(response.body, bounds), { status, headers: answered });
+    const body = watch(response.body, bounds).pipeThrough(plainBody(isStream && response.ok));
+    return new Response(body, { status, headers: answered });
   };
 }
 

@@ -1,3 +1,4 @@
+import { escapeKey } from "@gateway/shared/testing/escaped_key";
 import assert from "node:assert/strict";
 import {
   delta,
@@ -251,4 +252,21 @@ Deno.test.each([
   const error = await failureOf(model.complete(requestOf({ onDelta: () => {} })));
   assert.equal(error.kind, kind);
   assert.match(error.message, text);
+});
+
+Deno.test("OpenAiChat reads what a provider says, whatever another one has said before", async () => {
+  const whole = (message: object) => ({ choices: [{ index: 0, message, finish_reason: "stop" }] });
+  const streamed = (delta: object) => ({ choices: [{ index: 0, delta }] });
+  const content = { role: "assistant", content: "Heap." };
+  for (const sent of [whole, streamed]) {
+    const { before, text } = escapeKey(JSON.stringify(sent(content)), "content");
+    const answer = (text: string) => () =>
+      sent === whole
+        ? new Response(text, { headers: { "content-type": "application/json" } })
+        : stream(`data: ${text}\n\n`, finish());
+    JSON.parse(before);
+    const { model } = modelOf([answer(text)]);
+    const reply = await model.complete(requestOf(sent === whole ? {} : { onDelta: () => {} }));
+    assert.equal(reply.text, "Heap.");
+  }
 });

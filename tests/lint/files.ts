@@ -59,6 +59,7 @@ const DEBATE_TOPICS = [
   "shell_quote",
   "token_bucket",
   "within",
+  "testing/escaped_key",
   "testing/fake_clock",
   "testing/linear_work",
 ];
