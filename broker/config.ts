@@ -128,7 +128,7 @@ export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
     "a session is closed after so many seconds, as soon as no command runs in it",
   ),
   session_recording_dir: z.string().default("").describe(
-    "folder of the recordings of shell and pty sessions, one asciicast v2 file each; it must exist; empty is none",
+    "folder of the recordings of shell and pty sessions, one asciicast v2 file each; it must exist; empty means none",
   ),
   session_recording_strict: z.boolean().default(false).describe(
     "what can't be recorded does not happen; otherwise a failure is counted and leaves a gap",
@@ -144,7 +144,7 @@ export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
     (text) => text === "" || isResourceUrl(text),
     "must be an https URL without query and fragment",
   ).describe("MCP over HTTP only: the frontend's URL as its clients know it"),
-  monitor_listen: z.string().default("").describe("address of the monitor listener; empty is none"),
+  monitor_listen: z.string().default("").describe("address of the monitor listener; empty means none"),
   redact: redactConfig.exactOptional().describe(
     "masking of secrets in audit texts; absent is the built-in rules",
   ),

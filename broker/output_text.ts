@@ -50,7 +50,7 @@ function sequenceLength(bytes: Uint8Array, at: number): number {
   return 0;
 }
 
-/** The byte there, or 0, which is no part of a longer sequence, past the end. */
+/** The byte there, or 0, which is not part of a longer sequence, past the end. */
 function byteAt(bytes: Uint8Array, at: number): number {
   return bytes[at] ?? 0;
 }

@@ -96,7 +96,7 @@ Deno.test.each([
 });
 
 Deno.test.each(["/", "/v1/sign/", "/v1/sign/result/a/b", "/v1/approvals/a/b", "/v1/reload", "/v1/freeze"])(
-  "%s is no route",
+  "%s is not a route",
   async (path) => {
     const { status } = await (await startControlPlane()).get(path, "both");
     assert.equal(status, 404);

@@ -46,7 +46,7 @@ export interface ApprovalConfig {
 /** The `behavior` block after defaults. */
 export interface BehaviorConfig {
   readonly mode: BehaviorMode;
-  /** 0 is no limit. */
+  /** 0 means no limit. */
   readonly rate_limit_per_min: number;
   readonly max_subjects: number;
   readonly subject_ttl_minutes: number;
@@ -115,7 +115,9 @@ const approvalConfig: z.ZodType<ApprovalConfig> = z.strictObject({
 const behaviorConfig: z.ZodType<BehaviorConfig> = z.strictObject({
   mode: z.enum(["", ...BEHAVIOR_MODES]).default("off").transform((name) => name === "" ? "off" : name)
     .describe("off, observe (audit only) or enforce"),
-  rate_limit_per_min: z.int().min(0).default(0).describe("requests a minute for each subject; 0 is no limit"),
+  rate_limit_per_min: z.int().min(0).default(0).describe(
+    "requests a minute for each subject; 0 means no limit",
+  ),
   max_subjects: orDefault(4096).describe("subjects that are remembered; 0 is 4096"),
   subject_ttl_minutes: orDefault(1440).describe(
     "idle time after which a subject may be forgotten; 0 is 1440",
@@ -142,7 +144,7 @@ export const controlPlaneConfig: z.ZodType<ControlPlaneConfig> = z.strictObject(
   audit_key: path.describe("file whose first 32 bytes are the Ed25519 seed that signs audit records"),
   audit_fail_mode: z.enum(["", "closed", "open"]).default("closed")
     .describe("closed: no audit record, no approval; open: log and proceed"),
-  monitor_listen: z.string().default("").describe("address of the monitor listener; empty is none"),
+  monitor_listen: z.string().default("").describe("address of the monitor listener; empty means none"),
   redact: redactConfig.exactOptional().describe(
     "masking of secrets in audit texts and notifications; absent is the built-in rules",
   ),

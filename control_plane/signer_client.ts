@@ -113,7 +113,7 @@ function unreachable(
   return { kind: "unreachable", error: new AppError("upstream_failure", message, { cause }) };
 }
 
-/** The fault that a broker is told for an answer that is none. */
+/** The fault that a broker is told for an invalid answer. */
 export function faultOf(answer: Exclude<SignerAnswer<unknown>, { kind: "answered" }>): AppError {
   switch (answer.kind) {
     case "refused":

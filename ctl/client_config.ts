@@ -101,7 +101,7 @@ export const CLIENT_ENV_NAMES: readonly string[] = Object.values(ENV_PREFIX)
  * file are relative to the file, and so are the defaults when there is a file; never to wherever the program
  * happens to be started, where somebody else may have left a certificate.
  *
- * @throws {AppError} `invalid_request` when the URL is no `https:` URL
+ * @throws {AppError} `invalid_request` when the URL is not an `https:` URL
  */
 export function resolveClient(service: ClientService, sources: ClientSources): ClientParameters {
   const file = sources.file?.config[service];

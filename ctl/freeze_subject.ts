@@ -52,7 +52,7 @@ export function readSubject(flags: SubjectFlags): FreezeSubject {
 /**
  * A certificate's serial.
  *
- * @throws {AppError} `invalid_request` when it is no decimal number of 64 bits, or 0, which no certificate has
+ * @throws {AppError} `invalid_request` when it is not a decimal number of 64 bits, or 0, which no certificate has
  */
 export function parseSerial(text: string): bigint {
   const serial = /^\d{1,20}$/.test(text) ? BigInt(text) : 0n;

@@ -63,7 +63,7 @@ export function writeResult(
 
 /**
  * Writes an error to standard error: one JSON object with `code`, `message` and `hint`, or the same as text.
- * An error that is no {@linkcode AppError} is a defect of the program and says so.
+ * An error that is not an {@linkcode AppError} is a defect of the program and says so.
  */
 export function writeError(terminal: Terminal, options: { readonly json: boolean }, error: unknown): void {
   const { code, message, hint } = describeError(error);

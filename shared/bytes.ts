@@ -14,7 +14,7 @@
 /**
  * All of them, one after the other, always in a buffer of their own.
  *
- * Not `Buffer.concat`: its result may lie in a pool that others share, and its `slice` is no copy.
+ * Not `Buffer.concat`: its result may lie in a pool that others share, and its `slice` is not a copy.
  */
 export function concatBytes(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));

@@ -92,7 +92,7 @@ Deno.test.each<{ readonly value: unknown; readonly text: string }>([
   assert.equal(stringifyJson(value), text);
 });
 
-Deno.test("stringifyJson() refuses what is no JSON", () => {
+Deno.test("stringifyJson() refuses what is not JSON", () => {
   const circular: Record<string, unknown> = { serial: 1n };
   circular["self"] = circular;
   for (const value of [undefined, () => 1, Symbol("x"), circular]) {

@@ -56,7 +56,7 @@ export class TokenBuckets {
    * Takes one token of a key. A bucket starts full, holds as many tokens as its limit and refills evenly. The
    * limit may change from call to call: it acts at once and never adds tokens.
    *
-   * @param perMinute the limit; 0 or less is no limit
+   * @param perMinute the limit; 0 or less means no limit
    */
   take(key: string, perMinute: number): TakeResult {
     if (perMinute <= 0) return { ok: true };

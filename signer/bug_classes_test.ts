@@ -47,7 +47,7 @@ Deno.test("the rate limit goes by the certificate, whatever end user a request n
   assert.deepEqual(statuses, [200, 200, 429, 429]);
 });
 
-Deno.test("a CA key that can't be reached is no denial, and its address stays inside (I19)", async () => {
+Deno.test("a CA key that can't be reached is not a denial, and its address stays inside (I19)", async () => {
   const unreachable: CaKey = {
     backend: "akv",
     algorithm: "ssh-ed25519",

@@ -77,16 +77,16 @@ export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
   max_ttl_seconds: z.int().min(0).max(MAX_TTL_SECONDS).default(0)
     .describe("cap of a certificate's life where the host sets none, in seconds; 0 is 300"),
   sign_rate_limit_per_min: z.int().min(0).default(0)
-    .describe("sign requests a minute for each caller, with a burst of as many; 0 is no limit"),
+    .describe("sign requests a minute for each caller, with a burst of as many; 0 means no limit"),
   auto_reload_seconds: z.int().min(0).default(0)
     .describe(
       "pause between looks at the config file's time, in seconds; a changed file is reloaded; 0 is never",
     ),
-  monitor_listen: z.string().default("").describe("address of the monitor listener; empty is none"),
+  monitor_listen: z.string().default("").describe("address of the monitor listener; empty means none"),
   state_db: z.string().default("")
     .describe("SQLite file that keeps grants, waivers and freezes over restarts; empty is memory only"),
   max_grant_ttl_seconds: z.int().min(0).default(0).describe(
-    "the longest life of a grant, in seconds; 0 is no cap",
+    "the longest life of a grant, in seconds; 0 means no cap",
   ),
   redact: redactConfig.exactOptional().describe(
     "masking of secrets in audit texts; absent is the built-in rules",
@@ -94,14 +94,16 @@ export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
   end_user_oidc: endUserOidcConfig.exactOptional()
     .describe("who vouches for end users; without it callers with require_verified_end_user get nothing"),
   reload_callers: z.array(z.string()).default([]).describe(
-    "caller CNs that may use the admin routes; empty is none",
+    "caller CNs that may use the admin routes; empty means none",
   ),
   trusted_forwarders: z.array(z.string()).default([]).describe(
     "caller CNs that may act on behalf of a broker",
   ),
   hosts: hosts.default({}).describe("hosts by logical name"),
   callers: z.record(z.string(), callerPolicy).default({})
-    .describe("callers by CN; empty is no restriction by groups, otherwise who is not listed sees nothing"),
+    .describe(
+      "callers by CN; empty means no restriction by groups, otherwise callers that are not listed see nothing",
+    ),
   command_policies: z.record(z.string(), commandPolicy).default({}).describe("command policies by name"),
   group_command_policies: z.record(z.string(), z.array(z.string())).default({})
     .describe("host group to names of command policies; _default applies to every host"),

@@ -38,7 +38,7 @@ Deno.test.each([
     draft: { caller: "broker-1", allow: ["("] },
     kind: "frozen",
   },
-  { name: "with a pattern that is none", draft: { allow: ["^id$", "("] }, kind: "invalid_pattern" },
+  { name: "with an invalid pattern", draft: { allow: ["^id$", "("] }, kind: "invalid_pattern" },
 ])("createGrant() refuses one $name, and neither records nor stores it (K5)", async ({ draft, kind }) => {
   const store = new FailingStore();
   const { live, ids, freeze } = await openLiveState(store);

@@ -24,7 +24,7 @@ export interface Change {
   /**
    * Makes the change durable; it runs after the record and before the effect.
    *
-   * @returns false when what the change was built on is no more: it is built anew then
+   * @returns false when what the change was built on is gone: it is built anew then
    */
   readonly persist?: () => Promise<boolean>;
 }

@@ -48,7 +48,7 @@ const FROM_SOURCE: Readonly<Record<string, Pick<ServiceProcess, "service" | "fro
 };
 const CONFIGS = { "signer": "signer.json", "control-plane": "control-plane.json", "broker": "config.json" };
 
-/** What V8 is told of its memory when the service of that name runs from source; nothing for what is no service. */
+/** What V8 is told of its memory when the service of that name runs from source; nothing for what is not a service. */
 async function memoryFlags(name: string): Promise<readonly string[]> {
   const process = FROM_SOURCE[name];
   if (process === undefined) return [];

@@ -76,7 +76,7 @@ Deno.test.each<{ name: string; hosts: Record<string, BrokerHost>; problem: RegEx
     problem: /hosts\.hop\.allow_as_bastion: a host with command rules cannot be a bastion/,
   },
   {
-    name: "a pattern that is none",
+    name: "an invalid pattern",
     hosts: { web01: { ...HOST, command_policy: { mode: "denylist", deny: ["("] } } },
     problem: /hosts\.web01\.command_policy\.deny/,
   },
@@ -87,7 +87,7 @@ Deno.test.each<{ name: string; hosts: Record<string, BrokerHost>; problem: RegEx
     problem: /group_command_policies/,
   },
   {
-    name: "a source address that is none",
+    name: "an invalid source address",
     hosts: { web01: HOST },
     keys: { source_address: "here" },
     problem: /hosts\.web01\.source_address: /,

@@ -187,7 +187,7 @@ Deno.test.each<{ name: string; changes: Partial<CertificateRequest>; status: num
     detail: /^invalid end_user: /,
   },
   {
-    name: "a key that is none",
+    name: "an invalid key",
     changes: { public_key: "ssh-ed25519 AAAA" },
     status: 400,
     detail: /^invalid pubkey$/,

@@ -58,7 +58,7 @@ export class RemoteAuthority implements Authority {
     return readAnswer(request, reply, { waited: true });
   }
 
-  /** Sends a request; a reply of 500 and up is no answer, whatever was asked. */
+  /** Sends a request; a reply of 500 and up is not an answer, whatever was asked. */
   async #request(options: SignerRequest): Promise<SignerReply> {
     const reply = await this.#send(options);
     if (reply.status >= 500) {
@@ -86,7 +86,7 @@ export class RemoteAuthority implements Authority {
   }
 }
 
-/** Whoever may not have the list is denied; that is no fault of anything behind the broker. */
+/** Whoever may not have the list is denied; nothing behind the broker is at fault. */
 function hostsRefusal(reply: SignerReply): ErrorCode {
   if (reply.status !== 403) return "upstream_failure";
   return readProblem(reply).code === "frozen" ? "frozen" : "denied";

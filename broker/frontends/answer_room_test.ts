@@ -48,7 +48,7 @@ Deno.test("AnswerRoom gives an answer that is longer than all room the room alon
   assert.deepEqual(asked.map(({ has }) => has), [true, true, false]);
 });
 
-Deno.test("AnswerRoom of one user is no other's", async () => {
+Deno.test("AnswerRoom of one user does not serve another", async () => {
   const room = new AnswerRoom(100);
   const asked = ["alice", "bob", "__proto__"].map((user) => ask(room, user, 100));
   await settle();

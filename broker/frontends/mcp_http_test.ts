@@ -128,7 +128,7 @@ Deno.test.each<{ name: string; request: TestRequest; code: ErrorCode; message: s
     message: "Accept must allow text/event-stream",
   },
   {
-    name: "a Last-Event-ID that is none",
+    name: "an invalid Last-Event-ID",
     request: { token: "alice", session: "x", headers: { "last-event-id": "x" } },
     code: "invalid_request",
     message: "Last-Event-ID is not one of this server's",

@@ -14,7 +14,7 @@ export interface McpStdioOptions extends Pick<McpServerOptions, "tools" | "onErr
   readonly random: Random;
   /** Whether the human at the client may be asked for approvals. */
   readonly askInChat: boolean;
-  /** Told of lines that are no messages, and of writes that failed. */
+  /** Told of lines that are not messages, and of writes that failed. */
   readonly onProtocolError: (error: Error) => void;
 }
 

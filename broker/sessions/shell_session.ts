@@ -62,7 +62,7 @@ export class ShellLink implements SessionLink {
     const channel = await options.open((stream, bytes) => link.#running?.push(stream, bytes));
     link.#channel = channel;
     const frame = createFrame(random);
-    // A terminal and some login files print before the frame, which is no part of it.
+    // A terminal and some login files print before the frame, which is not part of it.
     const run = new FramedRun(frame, { streams: ["stdout"], outputBytes, tap: undefined });
     await link.#run(channel, run, {
       line: encodeStart(frame, mode),

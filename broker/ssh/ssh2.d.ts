@@ -48,7 +48,7 @@ export interface ConnectOptions {
   /** The transport, connected already. */
   readonly sock: Duplex;
   readonly username: string;
-  /** Milliseconds for handshake and login; 0 is no limit. */
+  /** Milliseconds for handshake and login; 0 means no limit. */
   readonly readyTimeout: number;
   /** What to offer, the preferred first; without it, ssh2's own lists. */
   readonly algorithms?: Algorithms;

@@ -97,7 +97,7 @@ Deno.test.each([
   { name: "a list", args: [], says: /expected object/ },
   { name: "a missing command", args: { server: "web01" }, says: /command: / },
   { name: "an unknown argument", args: { server: "web01", command: "x", cwd: "/" }, says: /"cwd"/ },
-  { name: "a command that is no text", args: { server: "web01", command: ["x"] }, says: /command: / },
+  { name: "a command that is not text", args: { server: "web01", command: ["x"] }, says: /command: / },
   { name: "a null", args: { server: "web01", command: "x", sudo: null }, says: /sudo: / },
   { name: "a text for a flag", args: { server: "web01", command: "x", pty: "yes" }, says: /pty: / },
   {

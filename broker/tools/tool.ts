@@ -112,7 +112,7 @@ function toObjectSchema(schema: z.ZodType, io: "input" | "output"): ObjectSchema
     override: ({ zodSchema, jsonSchema }) => {
       // The one 64-bit type of the wire: an unsigned integer, exact in JSON text.
       if (zodSchema instanceof z.ZodBigInt) Object.assign(jsonSchema, { type: "integer", minimum: 0 });
-      // The range of a JavaScript number is no rule that a model has to read.
+      // The range of a JavaScript number is not a rule that a model has to read.
       if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
       if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
     },

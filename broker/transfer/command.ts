@@ -39,7 +39,7 @@ export function checkPath(path: string): void {
 }
 
 /**
- * Refuses what is no mode, and a path that chmod would take for an option.
+ * Refuses what is not a mode, and a path that chmod would take for an option.
  *
  * @throws {AppError} `invalid_request`
  */

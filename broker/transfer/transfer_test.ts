@@ -152,7 +152,7 @@ Deno.test.each([
   { verb: "write", transfer: (broker: BrokerFixture) => put(broker) },
   { verb: "read", transfer: (broker: BrokerFixture) => get(broker) },
 ])(
-  "a transfer whose $verb fails on the host says why, and is no transfer in the log",
+  "a transfer whose $verb fails on the host says why, and is not a transfer in the log",
   async ({ verb, transfer }) => {
     const broker = new BrokerFixture();
     broker.runner.answer = () =>

@@ -37,7 +37,7 @@ Deno.test.each([
   { name: "the approver", claimant: { caller: "alice" } },
   { name: "nobody", claimant: { caller: "" } },
   { name: "another caller with the key", claimant: { caller: "broker-2", publicKey: PUBLIC_KEY } },
-  { name: "another caller with a key that is none", claimant: { caller: "broker-2", publicKey: "" } },
+  { name: "another caller with an invalid key", claimant: { caller: "broker-2", publicKey: "" } },
 ])("$name learns nothing, whatever the status is", async ({ claimant }) => {
   const scene = new RegistryScene();
   const registry = await scene.open();

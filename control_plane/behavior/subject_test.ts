@@ -85,6 +85,6 @@ Deno.test("brokerOf() gives the broker of every subject", () => {
 });
 
 Deno.test.each([{ key: "" }, { key: "broker-1" }, { key: "[]" }, { key: "[1]" }, { key: '{"0":"a"}' }])(
-  "brokerOf() takes $key, which is no subject's key, for a broker of its own",
+  "brokerOf() takes $key, which is not a subject's key, for a broker of its own",
   ({ key }) => assert.equal(brokerOf(key), key),
 );

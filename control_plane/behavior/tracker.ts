@@ -15,7 +15,7 @@ export interface BehaviorRequest {
 
 /** The bounds of a {@linkcode Tracker}. */
 export interface TrackerLimits {
-  /** 0 is no limit. */
+  /** 0 means no limit. */
   readonly rateLimitPerMin: number;
   readonly maxSubjects: number;
   readonly idleMs: number;

@@ -70,7 +70,7 @@ Deno.test.each([
   { method: "GET", path: "/ui/approvals" },
   { method: "GET", path: "/ui/approvals/x" },
   { method: "POST", path: "/ui/approvals/x" },
-])("$method $path is 403 for those who are no approvers, and recorded", async ({ method, path }) => {
+])("$method $path is 403 for those who are not approvers, and recorded", async ({ method, path }) => {
   const { page, log } = await startPages();
   const { status, headers, text } = await page(path, "broker-1", method, OUR_PAGE);
   assert.equal(status, 403);

@@ -8,7 +8,7 @@ const APPROVAL_ID = /^[0-9a-f]{32}$/;
 /**
  * Links made from `approval_url_template`: every `{id}` becomes the request's id.
  *
- * @param template the operator's; empty is no link
+ * @param template the operator's; empty means no link
  * @throws {AppError} `invalid_config` when it is not an http or https address
  */
 export function createApprovalLink(template: string): ApprovalLink {
@@ -22,6 +22,6 @@ export function createApprovalLink(template: string): ApprovalLink {
       }: must be an https:// or http:// address`,
     );
   }
-  // What is no id of ours has no page, and must not become part of an address.
+  // What is not an id of ours has no page, and must not become part of an address.
   return (id) => APPROVAL_ID.test(id) ? template.replaceAll("{id}", id) : undefined;
 }

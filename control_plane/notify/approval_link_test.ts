@@ -20,7 +20,7 @@ Deno.test.each([
 });
 
 Deno.test.each(["", "../../evil", "0123456789ABCDEF0123456789ABCDEF", `${APPROVAL_ID}0`, `${APPROVAL_ID}\n`])(
-  "createApprovalLink() makes no link of what is no id: %o",
+  "createApprovalLink() makes no link of what is not an id: %o",
   (id) => {
     assert.equal(createApprovalLink("https://cp.example/{id}")(id), undefined);
   },

@@ -35,7 +35,7 @@ Deno.test.each([
   { name: "a secret without prefix", secret: "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" },
   { name: "another prefix", secret: "whsk_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" },
   { name: "the prefix alone", secret: "whsec_" },
-  { name: "what is no base64", secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLa!w" },
+  { name: "what is not base64", secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLa!w" },
   { name: "the base64 of URLs", secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLa-_" },
   { name: "base64 that is cut off", secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwA" },
   { name: "base64 without its padding", secret: secretOf(25).replace(/=+$/, "") },

@@ -7,7 +7,7 @@ import { escapeHtml, plainLine } from "./text.ts";
 const MAX_SUMMARY_PART = 150;
 
 /**
- * A message for a Teams or Outlook connector, the older format. Its section says that it is no Markdown; HTML tags
+ * A message for a Teams or Outlook connector, the older format. Its section says that it is not Markdown; HTML tags
  * still count in connector cards, so texts are escaped as HTML.
  */
 export function teamsMessageCard(record: ApprovalRecord, link: ApprovalLink): object {

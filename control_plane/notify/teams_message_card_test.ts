@@ -9,7 +9,7 @@ import { APPROVAL_ID, sampleApproval } from "./testing/sample_approval.ts";
 
 const link = createApprovalLink("https://cp.example/ui/approvals/{id}");
 
-Deno.test("teamsMessageCard() is a MessageCard whose section is no Markdown", () => {
+Deno.test("teamsMessageCard() is a MessageCard whose section is not Markdown", () => {
   assert.deepEqual(teamsMessageCard(sampleApproval({ sudo_user: "postgres" }), link), {
     "@type": "MessageCard",
     "@context": "http://schema.org/extensions",

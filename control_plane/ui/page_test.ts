@@ -103,7 +103,7 @@ Deno.test("renderErrorPage() says what is wrong, and escapes it", () => {
   assert.ok(elements.every(({ tag }) => tag !== "i"));
 });
 
-Deno.test("renderErrorPage() tells who is no approver about certificates", () => {
+Deno.test("renderErrorPage() tells who is not an approver about certificates", () => {
   const page = { status: 403, title: "Forbidden", detail: "not authorised", approver: "broker-1", now: NOW };
   assert.match(renderErrorPage({ ...page, isApprover: false }), /approval\.callers/);
   assert.doesNotMatch(renderErrorPage({ ...page, isApprover: true }), /approval\.callers/);

@@ -21,7 +21,7 @@ const TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2}
 /**
  * A test of records.
  *
- * @throws {AppError} `invalid_request` for a serial or a time that is none
+ * @throws {AppError} `invalid_request` for an invalid serial or time
  */
 export function createFilter(flags: FilterFlags): (record: ShownRecord) => boolean {
   const { host = "", caller = "", outcome } = flags;

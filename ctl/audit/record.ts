@@ -52,7 +52,7 @@ export interface LogRecord {
   readonly record: ShownRecord;
 }
 
-/** Reads a line without its newline; undefined when it is no record. Signatures are not checked. */
+/** Reads a line without its newline; undefined when it is not a record. Signatures are not checked. */
 export function readRecord(line: Uint8Array): LogRecord | undefined {
   if (parseLine(line) === undefined) return undefined;
   const text = DECODER.decode(line);

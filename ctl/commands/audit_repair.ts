@@ -25,9 +25,9 @@ Examples:
   broker-ctl audit repair --log log/signer/audit.log --key pki/signer_audit.seed
   broker-ctl audit repair --log log/signer/audit.log --key pki/signer_audit.seed --apply
 
-For a log that ends in lines that are no records, after a crash. Stop its service first. Without --apply it
+For a log that ends in lines that are not records, after a crash. Stop its service first. Without --apply it
 changes nothing and shows what it would do. With it, what follows the last record moves to
-<log>.corrupt-<time>, and the service goes on from that record. A line that is no record between two that are
+<log>.corrupt-<time>, and the service goes on from that record. A line that is not a record between two that are
 is not repaired: no crash leaves that. With --key, nor is a log whose records do not verify.
 `;
 

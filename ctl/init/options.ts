@@ -56,8 +56,8 @@ export function parseHost(text: string): InitHost {
     );
   if (match === null) throw refuse("it has not that form");
   if (!NAME.test(name)) throw refuse("the name may hold letters, digits, dots, dashes and underscores");
-  if (!USER.test(user)) throw refuse("the user is no account name");
-  if (!ADDRESS.test(addr)) throw refuse("the address is no host:port");
+  if (!USER.test(user)) throw refuse("the user is not an account name");
+  if (!ADDRESS.test(addr)) throw refuse("the address is not a host:port");
   return { name, user, addr: /:\d+$/.test(addr) ? addr : `${addr}:22`, hostKey: readHostKey(key, refuse) };
 }
 
@@ -67,7 +67,7 @@ function readHostKey(text: string, refuse: (reason: string) => AppError): string
     return formatPublicKey(algorithm, blob).trim();
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
-    throw refuse("the key is no public key (on the host: cat /etc/ssh/ssh_host_ed25519_key.pub)");
+    throw refuse("the key is not a public key (on the host: cat /etc/ssh/ssh_host_ed25519_key.pub)");
   }
 }
 

@@ -123,7 +123,7 @@ const LINE = VECTORS[0]!.line;
 Deno.test.each([
   { name: "nothing", line: "" },
   { name: "half a line", line: LINE.slice(0, 200) },
-  { name: "JSON that is no object", line: `[${LINE}]` },
+  { name: "JSON that is not an object", line: `[${LINE}]` },
   { name: "JSON without a chain", line: '{"outcome":"issued"}' },
   { name: "a blank after it", line: LINE + " " },
   { name: "a carriage return after it", line: LINE + "\r" },

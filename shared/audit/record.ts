@@ -64,7 +64,7 @@ export interface EncodeOptions {
  * `seq`, `prev_hash` and `sig`. Texts are cut where the line would pass {@linkcode MAX_LINE_BYTES}: first the
  * longest of command, err, warning and anomaly, then any other.
  *
- * @throws {RangeError} for an exit code that is no safe integer or a serial outside of 64 bits, unsigned
+ * @throws {RangeError} for an exit code that is not a safe integer or a serial outside of 64 bits, unsigned
  */
 export function encodeBody(entry: AuditEntry, options: EncodeOptions): string {
   checkNumbers(entry);

@@ -103,7 +103,7 @@ Deno.test("encodeBody() redacts command, err, warning and anomaly only (L17)", (
 
 Deno.test.each([
   { name: "an exit code with a fraction", entry: { outcome: "x", exit_code: 1.5 } },
-  { name: "an exit code that is no number", entry: { outcome: "x", exit_code: NaN } },
+  { name: "an exit code that is not a number", entry: { outcome: "x", exit_code: NaN } },
   { name: "a negative serial", entry: { outcome: "x", serial: -1n } },
   { name: "a serial of 65 bits", entry: { outcome: "x", serial: 1n << 64n } },
 ])("encodeBody() refuses $name", ({ entry }) => {
@@ -161,7 +161,7 @@ Deno.test("encodeBody() cuts on a character boundary", () => {
 Deno.test.each([
   { name: "four long texts", long: ["command", "err", "warning", "anomaly"], unit: "<" },
   { name: "escapes that grow six times", long: ["command", "host"], unit: "\x01" },
-  { name: "fields that are no free text", long: ["host", "caller", "policy_rule", "outcome"], unit: "é" },
+  { name: "fields that are not free text", long: ["host", "caller", "policy_rule", "outcome"], unit: "é" },
   {
     name: "every text at once",
     long: [

@@ -1,6 +1,6 @@
 /**
- * Mends a log that ends in lines which are no records, the trace of a crash or of a full disk: the records
- * before them stay, the rest is put aside. Nothing else can be mended: a line that is no record between two
+ * Mends a log that ends in lines which are not records, the trace of a crash or of a full disk: the records
+ * before them stay, the rest is put aside. Nothing else can be mended: a line that is not a record between two
  * that are was not left there by a crash.
  *
  * ```ts

@@ -58,7 +58,7 @@ Deno.test("inspectTail() finds the last good record wherever the one after it wa
 const [FOREIGN] = chain(1, OTHER) as [string];
 Deno.test.each([
   { name: "a malformed line with its newline", text: `${A}\n${B.slice(0, 50)}\n`, reason: /not a record/ },
-  { name: "JSON that is no record", text: `${A}\n{}`, reason: /not a record/ },
+  { name: "JSON that is not a record", text: `${A}\n{}`, reason: /not a record/ },
   { name: "a record of another key", text: `${FOREIGN}\n`, reason: /not signed by this audit key/ },
   { name: "a record of another key without newline", text: FOREIGN, reason: /not signed by this audit key/ },
   { name: "an altered record", text: `${A.replace("r0", "r9")}\n`, reason: /not signed by this audit key/ },

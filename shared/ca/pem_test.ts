@@ -22,7 +22,7 @@ Deno.test("a CA key does not sign for an aborted request", async () => {
   await assert.rejects(parsePemCaKey(PEM).sign(DATA, AbortSignal.abort()), { name: "AbortError" });
 });
 
-Deno.test("parsePemCaKey() refuses what is no key", () => {
+Deno.test("parsePemCaKey() refuses what is not a key", () => {
   assert.throws(
     () => parsePemCaKey("x"),
     (error) => error instanceof AppError && error.code === "invalid_config",

@@ -26,7 +26,7 @@ export interface ClientConnectionsOptions extends AnswerLimits, TlsIdentity {
 
 /** An exchange under way. */
 export interface Exchange {
-  /** @throws when there is no answer: it was ended, or the connection was, or what came is no answer */
+  /** @throws when there is no answer: it was ended, or the connection was, or what came is not an answer */
   readonly answer: Promise<Answer>;
   /** Ends it; nothing is sent again. */
   end(error: Error): void;

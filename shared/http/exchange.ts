@@ -71,7 +71,7 @@ export class Exchanges<Peer> {
     }
   }
 
-  /** Answers what is no HTTP request, or did not become one in time, and closes the connection. */
+  /** Answers what is not an HTTP request, or did not become one in time, and closes the connection. */
   refuse(error: Error, socket: Duplex): void {
     const last = this.#connections.lastAnswer(socket);
     const isInsideAnswer = last !== undefined && last.headersSent && !last.writableFinished;

@@ -48,7 +48,7 @@ export interface JsonClientRequest {
   readonly method: "GET" | "POST" | "DELETE";
   /** With its leading slash, and encoded. */
   readonly path: string;
-  /** Sent as JSON; absent is no body. */
+  /** Sent as JSON; absent means no body. */
   readonly body?: unknown;
   /** Beside those of the client; a name or value that would begin another header is refused. */
   readonly headers?: Readonly<Record<string, string>>;

@@ -87,7 +87,7 @@ Deno.test.each([
   "/once/12abc",
   "/once/xyzw",
   "/%2Fthings",
-])("%s is no route, whatever the method", async (path) => {
+])("%s is not a route, whatever the method", async (path) => {
   for (const method of ["GET", "POST", "PUT"]) {
     const { status, allow, text } = await send(method, path);
     assert.deepEqual([status, allow, JSON.parse(text).detail], [404, null, "no such thing"]);

@@ -25,7 +25,7 @@ export interface EndUserOidcConfig {
   readonly user_claim: string;
   /** `""`: groups are not taken from tokens. */
   readonly groups_claim: string;
-  /** 0 is no limit. */
+  /** 0 means no limit. */
   readonly max_token_age_seconds: number;
   /** 0 is 60 seconds, a negative number none; see {@linkcode clockSkewSeconds}. */
   readonly clock_skew_seconds: number;
@@ -51,10 +51,12 @@ export const endUserOidcConfig: z.ZodType<EndUserOidcConfig> = z.strictObject({
     "claim with the end user's groups, a token without it is refused; empty: no groups from tokens",
   ),
   max_token_age_seconds: z.int().min(0).default(0).describe(
-    "how long ago a token may have been issued; 0 is no limit",
+    "how long ago a token may have been issued; 0 means no limit",
   ),
   clock_skew_seconds: z.int().default(0)
-    .describe("tolerance for nbf and iat, exp has none; 0 is 60 seconds, a negative number is no tolerance"),
+    .describe(
+      "tolerance for nbf and iat, exp has none; 0 is 60 seconds, a negative number means no tolerance",
+    ),
 });
 
 /** The tolerance for `nbf` and `iat` in seconds. */

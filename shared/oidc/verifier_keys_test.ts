@@ -138,7 +138,7 @@ Deno.test.each<{ readonly name: string; readonly keys: unknown; readonly reason:
     reason: "Cannot use the OpenID provider: its key set is not a list of keys",
   },
   {
-    name: "things that are no keys",
+    name: "things that are not keys",
     keys: [null, 7, "x", [], {}],
     reason: "no key of the issuer fits the token",
   },
@@ -148,7 +148,7 @@ Deno.test.each<{ readonly name: string; readonly keys: unknown; readonly reason:
     reason: "the issuer's key cannot be used",
   },
   {
-    name: "numbers that are no text",
+    name: "numbers instead of text",
     keys: [{ ...OTHER_KEY.jwk, n: 7 }],
     reason: "the issuer's key cannot be used",
   },

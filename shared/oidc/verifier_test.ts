@@ -55,7 +55,7 @@ Deno.test.each<{
   readonly reason: string;
 }>([
   { name: "no text at all", make: () => "", reason: "token malformed" },
-  { name: "text that is no token", make: () => "alice", reason: "token malformed" },
+  { name: "text that is not a token", make: () => "alice", reason: "token malformed" },
   { name: "five parts, an encrypted token", make: () => "a.b.c.d.e", reason: "token malformed" },
   { name: "parts that are not JSON", make: () => "YQ.YQ.YQ", reason: "token malformed" },
   {

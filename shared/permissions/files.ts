@@ -25,9 +25,9 @@ export interface ServiceFiles {
   readonly workingFolder: string;
   /** The path of the audit log. */
   readonly auditLog: string;
-  /** Paths of the files it reads, by the config key that names them; an empty path is no file. */
+  /** Paths of the files it reads, by the config key that names them; an empty path means no file. */
   readonly files: Readonly<Record<string, string>>;
-  /** Folders that it creates files in and reads nothing from, by config key; an empty path is no folder. */
+  /** Folders that it creates files in and reads nothing from, by config key; an empty path means no folder. */
   readonly outputFolders?: Readonly<Record<string, string>>;
 }
 

@@ -46,7 +46,7 @@ Deno.test("a caller that no row names has no hosts once there is a table (I9)", 
   }
 });
 
-Deno.test("a host of the defaults is no bastion, elevates nobody and gives no terminal (I22)", () => {
+Deno.test("a host of the defaults is not a bastion, elevates nobody and gives no terminal (I22)", () => {
   for (const fields of [{ role: "bastion" }, { sudo: true }, { pty: true }, { fileTransfer: true }]) {
     assert.equal(decideSample({}, fields).kind, "denied", JSON.stringify(fields));
   }

@@ -67,7 +67,7 @@ Deno.test.each([
   { name: "an unknown role", fields: { role: "Target" } },
   { name: "an empty purpose", fields: { purpose: "" } },
   { name: "an unknown purpose", fields: { purpose: "interactive" } },
-])("F3: $name never skips the rules, and is no free shell where there are none", ({ fields }) => {
+])("F3: $name never skips the rules, and is not a free shell where there are none", ({ fields }) => {
   assert.equal(decideSample({ command_policy: PS }, { ...fields, command: "id" }).kind, "denied");
   assert.equal(decideSample({ allow_as_bastion: true }, fields).kind, "denied");
 });

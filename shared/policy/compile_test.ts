@@ -74,7 +74,7 @@ Deno.test.each(
     { name: "a user with a blank", host: { user: "a b" }, problem: /^hosts\.web01\.user: / },
     { name: "no host key", host: { host_key: "" }, problem: /^hosts\.web01\.host_key: / },
     {
-      name: "a host key that is none",
+      name: "an invalid host key",
       host: { host_key: "ssh-ed25519 AAAA" },
       problem: /^hosts\.web01\.host_key: /,
     },
@@ -84,12 +84,12 @@ Deno.test.each(
       problem: /^hosts\.web01\.principal: /,
     },
     {
-      name: "a source address that is none",
+      name: "an invalid source address",
       host: { source_address: "10.0.0.1/8" },
       problem: /^hosts\.web01\.source_address: /,
     },
     {
-      name: "a sudo user that is no account",
+      name: "a sudo user that is not an account",
       host: { allowed_sudo_users: ["db", "a b"] },
       problem: /^hosts\.web01\.allowed_sudo_users\[1\]: "a b"/,
     },

@@ -9,7 +9,7 @@ Deno.test.each([
   { name: "a single quote", command: `echo "it's"`, text: `echo 'it'\\''s'` },
   { name: "a trailing ;", command: "id ;", text: "id" },
   { name: "a comment", command: "id # x", text: "id" },
-  { name: "a wrapper, which is no matter of elevation", command: "bash -c id", text: "bash -c id" },
+  { name: "a wrapper, which has nothing to do with elevation", command: "bash -c id", text: "bash -c id" },
   { name: "other scripts", command: "echo é", text: "echo 'é'" },
   { name: "every bare character", command: "a@%_+:,./-Z9 x", text: "a@%_+:,./-Z9 x" },
 ])("elevateCommand() prefixes $name directly", ({ command, text }) => {
@@ -79,7 +79,7 @@ Deno.test.each([
   assert.equal(elevationPrefix(user), prefix);
 });
 
-Deno.test("elevationPrefix() throws for what is no account", () => {
+Deno.test("elevationPrefix() throws for what is not an account", () => {
   assert.throws(() => elevationPrefix("a; id"), RangeError);
 });
 
@@ -113,7 +113,7 @@ Deno.test.each([
 
 Deno.test.each([
   { name: "an unlisted user", sudoUser: "www", reason: 'sudo_user "www" is not allowed on "web01"' },
-  { name: "what is no account", sudoUser: "a b", reason: 'invalid sudo_user: "a b"' },
+  { name: "what is not an account", sudoUser: "a b", reason: 'invalid sudo_user: "a b"' },
   {
     name: "a host without sudo",
     allowSudo: false,

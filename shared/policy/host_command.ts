@@ -68,7 +68,7 @@ export function decideHostCommand(
     if (intent.command === "") return allow(enforcement);
   }
   const verdict = decideWithGrants(host, intent, live);
-  // A denied command stays denied: a waiver is no permission.
+  // A denied command stays denied: a waiver is not a permission.
   if (verdict.kind === "allowed" && verdict.requireApproval && isWaived(live, intent)) {
     return { ...allow(enforcement), rule: `approval-waived:${verdict.rule}`, approvalWaived: true };
   }

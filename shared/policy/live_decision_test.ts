@@ -176,7 +176,7 @@ Deno.test.each<{ name: string; intent: Partial<SshIntent> }>([
   assert.deepEqual([decision.requireApproval, decision.approvalWaived], [true, false]);
 });
 
-Deno.test("a waiver is no permission: a denied command stays denied", () => {
+Deno.test("a waiver is not a permission: a denied command stays denied", () => {
   const command = "systemctl restart shadow";
   for (const policy of [RULES, { ...RULES, allow: [] }, { ...RULES, deny: ["restart"] }]) {
     assert.equal(decide(policy, waiverFor({ command }), { command }).kind, "denied");

@@ -143,7 +143,7 @@ export const hostPolicy: z.ZodType<HostPolicy> = z.strictObject({
 /** Checks a {@linkcode CallerPolicy}; unknown keys are refused. */
 export const callerPolicy: z.ZodType<CallerPolicy> = z.strictObject({
   allowed_groups: strings.exactOptional().describe(
-    "groups whose hosts the caller sees and uses; empty is none",
+    "groups whose hosts the caller sees and uses; empty means none",
   ),
   require_verified_end_user: z.boolean().exactOptional()
     .describe("end user and groups come from the token that the caller forwards, verified here"),

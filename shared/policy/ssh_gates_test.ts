@@ -115,7 +115,7 @@ Deno.test.each(
       reason: 'user "eve" not authorised for "web01" (groups)',
     },
     {
-      name: "a bastion that is none",
+      name: "an invalid bastion",
       host: {},
       fields: { role: "bastion" },
       reason: 'host "web01" is not allowed as a bastion',

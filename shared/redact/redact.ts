@@ -35,7 +35,7 @@ const BUILT_IN: readonly Redactor[] = BUILT_IN_RULES.map(compileWhenHinted);
  * The rules: the built-in ones, unless they are turned off, then the operator's, which are compiled at once.
  *
  * @param config absent: the built-in rules alone
- * @throws {AppError} `invalid_config` that names every pattern that is no RE2
+ * @throws {AppError} `invalid_config` that names every pattern that is not RE2
  */
 export function createRedactor(config: RedactConfig | undefined): Redactor {
   const { patterns = [], disable_defaults: disabled = false } = config ?? {};

@@ -177,7 +177,7 @@ Deno.test.each([
   assert.equal(createRedactor({ patterns: [{ name: "op", regex }] })(text), masked);
 });
 
-Deno.test("createRedactor() names every operator's rule that is no RE2", () => {
+Deno.test("createRedactor() names every operator's rule that is not RE2", () => {
   const patterns = [{ name: "a", regex: "(" }, { name: "b", regex: "ok" }, { name: "c", regex: "(?<=x)y" }];
   assert.throws(() => createRedactor({ patterns }), (error: unknown) => {
     assert.ok(error instanceof AppError);

@@ -97,7 +97,7 @@ Deno.test.each([
   { name: "a negative serial", change: { serial: -1n } },
   { name: "a time before the epoch", change: { validAfter: -1 } },
   { name: "half a second", change: { validBefore: 1.5 } },
-  { name: "a time that is no number", change: { validBefore: NaN } },
+  { name: "a time that is not a number", change: { validBefore: NaN } },
 ])("issueCertificate() refuses $name", async ({ change }) => {
   await assert.rejects(issueCertificate({ ...fields, ...change }, ca), RangeError);
 });

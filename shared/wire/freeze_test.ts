@@ -31,7 +31,7 @@ Deno.test.each([
 Deno.test.each([
   { name: "a reason with a blank", body: { reason: "incident 42" } },
   { name: "a reason with an escape sequence", body: { reason: "\x1b[2J" } },
-  { name: "a volatile that is no boolean", body: { allow_volatile: "yes" } },
+  { name: "a volatile that is not a boolean", body: { allow_volatile: "yes" } },
 ])("freezeRequest refuses $name", ({ body }) => {
   assert.equal(freezeRequest.safeParse({ kind: "caller", value: "a", ...body }).success, false);
 });

@@ -27,7 +27,7 @@ export interface GrantRequest {
   readonly end_user: string;
 }
 
-/** The longest life of any grant, in seconds: a later end is no date that every reader of the list can hold. */
+/** The longest life of any grant, in seconds: a later end is not a date that every reader of the list can hold. */
 export const LONGEST_GRANT_TTL_SECONDS: number = 100 * 366 * 86_400;
 
 // No caller and no end user has such a name, and a NUL would end it early in a database.

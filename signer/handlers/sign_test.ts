@@ -65,7 +65,7 @@ Deno.test.each([
     code: "invalid_request",
   },
   {
-    name: "a public key that is no key",
+    name: "a public key that is not a key",
     body: { ...ONE_SHOT, public_key: "ssh-ed25519 AAAA" },
     status: 400,
     code: "invalid_request",

@@ -40,7 +40,7 @@ Deno.test("verifyAll() notices a record cut from the end of a rotated file", asy
   assert.deepEqual((await folder.problems()).map((problem) => problem.split(":")[0]), [`${SECOND}.4`]);
 });
 
-Deno.test("verifyAll() passes over files that are no part of the log (L7)", async () => {
+Deno.test("verifyAll() passes over files that are not part of the log (L7)", async () => {
   await using folder = await rotated();
   for (const name of ["corrupt-20260102T030405Z", "bak", "lock"]) {
     Deno.writeTextFileSync(`${folder.path}.${name}`, "{torn");

@@ -115,7 +115,7 @@ Deno.test("a folder that does not exist is refused", () => {
 
 Deno.test.each([
   { name: "a request that is not JSON", set: "request_json = '{'", column: /request_json/ },
-  { name: "a request that is none", set: "request_json = '{}'", column: /request_json/ },
+  { name: "an invalid request", set: "request_json = '{}'", column: /request_json/ },
   { name: "no request", set: "request_json = ''", column: /request_json/ },
   {
     name: "a request cut off at a NUL",
@@ -139,10 +139,10 @@ Deno.test.each([
     set: "status = 'approved', end_user = 'alice', decided_by = 'alice'",
     column: /decided_by/,
   },
-  { name: "a time that is none", set: "created_at = 'soon'", column: /created_at/ },
-  { name: "a time that is no date", set: "created_at = 9000000000000000", column: /created_at/ },
+  { name: "an invalid time", set: "created_at = 'soon'", column: /created_at/ },
+  { name: "a time that is not a date", set: "created_at = 9000000000000000", column: /created_at/ },
   { name: "a negative time to learn", set: "learn_ttl_seconds = -1", column: /learn_ttl_seconds/ },
-  { name: "findings that are no list", set: "anomalies = '{}'", column: /anomalies/ },
+  { name: "findings that are not a list", set: "anomalies = '{}'", column: /anomalies/ },
 ])("a row with $name is left out with a warning that quotes nothing of it", async ({ set, column }) => {
   using folder = new ControlFolder();
   const first = folder.open();

@@ -225,7 +225,11 @@ Deno.test("approval allow encodes the id", async () => {
 Deno.test.each([
   { name: "another status", record: { ...PENDING, status: "denied" }, error: /it is denied now/ },
   { name: "another request", record: { ...LEARNED }, error: /approval allow failed/ },
-  { name: "what is no approval", record: { status: "approved" }, error: /answered as no control plane does/ },
+  {
+    name: "what is not an approval",
+    record: { status: "approved" },
+    error: /answered as no control plane does/,
+  },
 ])("approval allow does not say that it is done when the answer is $name", async ({ record, error }) => {
   await using service = await FakeService.start(record);
   const { out, err, exit } = await service.run("approval", "allow", ID);
@@ -259,7 +263,7 @@ Deno.test.each<{ name: string; args: string[]; error: RegExp }>([
     args: ["allow", ID, "--learn=false", "--ttl=2h"],
     error: /without --learn/,
   },
-  { name: "a time that is none", args: ["allow", ID, "--learn", "--ttl", "soon"], error: /duration "soon"/ },
+  { name: "an invalid time", args: ["allow", ID, "--learn", "--ttl", "soon"], error: /duration "soon"/ },
   { name: "no time", args: ["allow", ID, "--learn", "--ttl", "0s"], error: /at least 1/ },
   { name: "less than a second", args: ["allow", ID, "--learn", "--ttl", "500ms"], error: /whole seconds/ },
   { name: "a negative time", args: ["allow", ID, "--learn", "--ttl=-1h"], error: /./ },

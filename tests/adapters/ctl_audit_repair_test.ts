@@ -74,9 +74,9 @@ Deno.test.each<{ name: string; tail: string | Uint8Array<ArrayBuffer> }>([
   { name: "a torn record", tail: TORN },
   { name: "a broken line with its newline", tail: "garbage\n" },
   { name: "several of them, blank ones among them", tail: "garbage\n\n{}\n\nmore" },
-  { name: "JSON that is no record", tail: '{"seq":4}\n' },
+  { name: "JSON that is not a record", tail: '{"seq":4}\n' },
   { name: "zeros", tail: new Uint8Array(5000) },
-  { name: "bytes that are no UTF-8", tail: new Uint8Array([0xff, 0xfe, 0x0a]) },
+  { name: "bytes that are not UTF-8", tail: new Uint8Array([0xff, 0xfe, 0x0a]) },
   { name: "a line that is too long", tail: `${"x".repeat(300_000)}\n` },
   { name: "more than one chunk", tail: "garbage\n".repeat(50_000) },
 ])("audit repair --apply cuts off $name, and nothing before it", async ({ tail }) => {

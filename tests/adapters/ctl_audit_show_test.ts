@@ -122,7 +122,7 @@ Deno.test("audit show --json gives the lines as they are, but for what would ste
   assert.match(out, /"serial":18446744073709551615,/);
 });
 
-Deno.test("audit show passes over lines that are no records, and says so", async () => {
+Deno.test("audit show passes over lines that are not records, and says so", async () => {
   await using log = await createLog();
   const text = await Deno.readTextFile(log.path);
   const [first, ...rest] = text.split("\n");
@@ -195,19 +195,19 @@ Deno.test.each<{ name: string; flags: string[]; error: RegExp; exit: number }>([
   },
   { name: "no log", flags: [], error: /--log/, exit: 2 },
   {
-    name: "a serial that is none",
+    name: "an invalid serial",
     flags: ["--log", "audit.log", "--serial", "x"],
     error: /Cannot use serial "x"/,
     exit: 2,
   },
   {
-    name: "a time that is none",
+    name: "an invalid time",
     flags: ["--log", "audit.log", "--since", "yesterday"],
     error: /Cannot read time/,
     exit: 2,
   },
   {
-    name: "a day that is none",
+    name: "an invalid day",
     flags: ["--log", "audit.log", "--since", "2026-02-31"],
     error: /Cannot read time/,
     exit: 2,
@@ -220,7 +220,7 @@ Deno.test.each<{ name: string; flags: string[]; error: RegExp; exit: number }>([
   },
   { name: "a limit of none", flags: ["--log", "audit.log", "--limit", "0"], error: /number from 1/, exit: 2 },
   {
-    name: "a limit that is none",
+    name: "an invalid limit",
     flags: ["--log", "audit.log", "--limit", "1e3"],
     error: /number from 1/,
     exit: 2,

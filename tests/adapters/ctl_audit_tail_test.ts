@@ -40,7 +40,7 @@ Deno.test("audit tail --json gives records alone, and waits for a log that is no
 
 Deno.test.each<{ name: string; flags: string[]; error: RegExp }>([
   { name: "no log", flags: [], error: /--log/ },
-  { name: "a count that is none", flags: ["--log", "x", "-n", "many"], error: /number from 0/ },
+  { name: "an invalid count", flags: ["--log", "x", "-n", "many"], error: /number from 0/ },
   { name: "a count below 0", flags: ["--log", "x", "--lines=-1"], error: /number from 0/ },
   { name: "a filter", flags: ["--log", "x", "--host", "y"], error: /Unknown option '--host'/ },
 ])("audit tail refuses $name", async ({ flags, error }) => {

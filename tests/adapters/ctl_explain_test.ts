@@ -269,7 +269,7 @@ Deno.test.each<{ name: string; flags: string[]; error: RegExp; exit: number }>([
 
 Deno.test.each<{ name: string; keys: object; error: RegExp }>([
   {
-    name: "a pattern that is no RE2",
+    name: "a pattern that is not RE2",
     keys: { command_policies: { base: { deny: ["("] } } },
     error: /command_policies\.base/,
   },

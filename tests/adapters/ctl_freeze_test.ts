@@ -150,7 +150,7 @@ Deno.test.each<{ name: string; args: string[]; error: RegExp }>([
   { name: "a caller of nothing", args: ["freeze", "--caller", ""], error: /must not be empty/ },
   { name: "a caller with blanks", args: ["freeze", "--caller", "a b"], error: /contain blanks/ },
   { name: "a session with a newline", args: ["session", "kill", "a\nb"], error: /"a\\nb": it must not/ },
-  { name: "a serial that is none", args: ["freeze", "--serial", "0x10"], error: /"0x10": expected a number/ },
+  { name: "an invalid serial", args: ["freeze", "--serial", "0x10"], error: /"0x10": expected a number/ },
   { name: "serial 0", args: ["freeze", "--serial", "0"], error: /expected a number from 1/ },
   {
     name: "a serial of 65 bits",

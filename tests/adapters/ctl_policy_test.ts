@@ -205,7 +205,7 @@ Deno.test.each<{ args: string[]; status: number; code: string; detail: string; h
   },
 );
 
-Deno.test("a refusal that is no problem document is shown without its control characters", async () => {
+Deno.test("a refusal that is not a problem document is shown without its control characters", async () => {
   await using signer = await FakeService.start("\x1b[2J<html>\u202e", 404);
   const { err, exit } = await signer.run(...GRANTS);
   assert.equal(exit, 1);

@@ -49,7 +49,7 @@ Deno.test.each<{ name: string; flags: string[]; error: RegExp }>([
       /^error: .*\nhint: asked https:\/\/127\.0\.0\.1:1\/v1\/reload .*; nothing listens there: is the signer run/,
   },
   {
-    name: "a path that is no signer",
+    name: "a path that is not a signer",
     flags: ["--cert", "nowhere.crt"],
     error: /Cannot read certificate .*no such file\nhint: name the client config with --client-config/,
   },

@@ -141,7 +141,7 @@ Deno.test("an endless text is cut, and its connection closed", async () => {
   await poll(() => provider.closed.length === 1, { what: "the end of the connection" });
 });
 
-Deno.test("an endless answer that is no stream is refused", async () => {
+Deno.test("an endless answer that is not a stream is refused", async () => {
   await using provider = await startProvider((_call, response) => {
     response.writeHead(200, { "content-type": "application/json" });
     response.end(`{"choices":[{"message":{"content":"${"x".repeat(40_000_000)}"}}]}`);

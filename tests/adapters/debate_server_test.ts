@@ -22,7 +22,7 @@ Deno.test("startServer() tells the handler the address that a request comes from
 Deno.test.each([
   { name: "that names nobody", head: "GET /api/runs HTTP/1.1\r\nHost: x", status: 401 },
   { name: "for liveness", head: "GET /healthz HTTP/1.1\r\nHost: x", status: 200 },
-  { name: "whose host is no host", head: "GET /api/runs HTTP/1.1\r\nHost: [", status: 401 },
+  { name: "whose host is invalid", head: "GET /api/runs HTTP/1.1\r\nHost: [", status: 401 },
   // A URL made of these has the path /healthz, while the text after its host is /api/runs.
   { name: "whose host holds a path", head: "GET /api/runs HTTP/1.1\r\nHost: x\\healthz?" },
   { name: "whose host holds a path and a hash", head: "GET /api/runs HTTP/1.1\r\nHost: x\\healthz#" },

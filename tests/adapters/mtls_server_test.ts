@@ -103,7 +103,7 @@ Deno.test("startMtlsServer() refuses TLS 1.2", async () => {
 
 Deno.test.each([
   {
-    name: "a target that is no path",
+    name: "a target that is not a path",
     text: "GET http://other/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
     status: 400,
   },
@@ -385,8 +385,8 @@ Deno.test("startMtlsServer() ends what does not finish within the drain time", a
 Deno.test.each([
   { name: "a port in use", change: (port: number) => ({ listen: `127.0.0.1:${port}` }) },
   { name: "a malformed address", change: () => ({ listen: "9443" }) },
-  { name: "a certificate that is none", change: () => ({ cert: "no PEM" }) },
-  { name: "a CA that is none", change: () => ({ clientCa: "no PEM" }) },
+  { name: "an invalid certificate", change: () => ({ cert: "no PEM" }) },
+  { name: "an invalid CA", change: () => ({ clientCa: "no PEM" }) },
   { name: "no CA", change: () => ({ clientCa: "" }) },
   { name: "another certificate's key", change: () => ({ key: broker.key }) },
 ])("startMtlsServer() refuses $name", async ({ change }) => {

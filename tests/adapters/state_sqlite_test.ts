@@ -91,7 +91,7 @@ Deno.test("a migration that fails leaves the version before it", () => {
   assert.deepEqual(folder.query("PRAGMA user_version"), [{ user_version: 1 }]);
 });
 
-Deno.test("a file that is no database is refused and left as it is", () => {
+Deno.test("a file that is not a database is refused and left as it is", () => {
   using folder = new StateFolder();
   Deno.writeTextFileSync(folder.path, "x".repeat(5000));
   assert.throws(() => folder.open(), { code: "invalid_config", message: /file is not a database/ });
@@ -203,7 +203,7 @@ const INSERT =
 
 Deno.test.each([
   { name: "that are not JSON", row: "'bad', 'web01', '[', '[]', '', 0, 1, 9999999999" },
-  { name: "that are no list", row: `'bad', 'web01', '{"a":1}', '[]', '', 0, 1, 9999999999` },
+  { name: "that are not a list", row: `'bad', 'web01', '{"a":1}', '[]', '', 0, 1, 9999999999` },
   { name: "of numbers", row: "'bad', 'web01', '[1]', '[]', '', 0, 1, 9999999999" },
   { name: "in bytes that are not UTF-8", row: "'bad', 'web01', x'ff', '[]', '', 0, 1, 9999999999" },
 ])("a grant with patterns $name is left out with a warning", ({ row }) => checkBadGrant(row));

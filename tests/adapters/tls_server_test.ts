@@ -129,9 +129,9 @@ Deno.test("startTlsServer() turns what a handler throws into an answer", async (
 });
 
 Deno.test.each([
-  { name: "a certificate that is none", change: { cert: "x" } },
+  { name: "an invalid certificate", change: { cert: "x" } },
   { name: "another certificate's key", change: { key: broker.key } },
-  { name: "an address that is none", change: { listen: "nowhere" } },
+  { name: "an invalid address", change: { listen: "nowhere" } },
 ])("startTlsServer() refuses $name", async ({ change }) => {
   const handler = () => new Response();
   const options = { listen: "127.0.0.1:0", ...serverIdentity, handler, onError: () => {} };

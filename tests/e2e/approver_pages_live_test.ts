@@ -197,7 +197,7 @@ browserTest(
 );
 
 browserTest(
-  "who is no approver gets a page that says so, and nothing else",
+  "who is not an approver gets a page that says so, and nothing else",
   () =>
     onPages(async ({ park, page }) => {
       await park({ command: "uptime --secret" });

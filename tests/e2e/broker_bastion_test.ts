@@ -79,7 +79,7 @@ Deno.test("broker serve-mcp moves files behind two bastions", () =>
     assert.equal(got.structuredContent.content, "AP8=");
   }));
 
-Deno.test("broker serve-mcp does not go through a host that is no bastion", () =>
+Deno.test("broker serve-mcp does not go through a host that is not a bastion", () =>
   withBastions(async ({ mcp }) => {
     const result = await mcp.call("ssh_execute", { server: "db01", command: "true" });
     assert.equal(result.isError, true);

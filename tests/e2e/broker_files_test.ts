@@ -134,7 +134,7 @@ Deno.test("ssh_put_file and ssh_get_file say what is wrong with a file, and give
     assert.equal((await get(`${folder}/ten`, { max_bytes: 10 })).structured["size"], 10);
   }));
 
-Deno.test("a path that could forge a record, or a mode that is none, is refused, and nothing is signed for it", () =>
+Deno.test("a path that could forge a record, or an invalid mode, is refused, and nothing is signed for it", () =>
   withFiles([ALLOW_FILES, NO_POLICY], async ({ stage, folder, put, get }) => {
     const blanks = "bad request: path contains whitespace or control characters";
     for (

@@ -115,7 +115,7 @@ Deno.test.each([
     says: /Cannot use (server_key|signer.client_key) ".*broker.key": it is not the key of /,
   },
   {
-    name: "a certificate that is none",
+    name: "an invalid certificate",
     break: (scene: BrokerScene) =>
       Deno.writeTextFile(
         `${scene.dir}/broker.crt`,

@@ -157,7 +157,7 @@ Deno.test("a certificate's answer shows the exact serial that the host logs", ()
     }
   }));
 
-Deno.test("the agent-facing identities are no admins and have no hosts at the signer (I7)", () =>
+Deno.test("the agent-facing identities are not admins and have no hosts at the signer (I7)", () =>
   withStage({}, async (stage) => {
     await stage.startSigner();
     for (const identity of ["broker", "agent"] as const) {

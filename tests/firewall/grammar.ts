@@ -25,7 +25,7 @@ const NAMES = [
   "break",
   "continue",
   "times",
-  // What is no plain name.
+  // What is not a plain name.
   "!",
   "time",
   "if",

@@ -36,7 +36,7 @@ Deno.test.each([
   { name: "a file that imports itself", graph: { a: ["a"] }, circles: ["a a"] },
   { name: "two files", graph: { a: ["b"], b: ["a"] }, circles: ["a b a"] },
   {
-    name: "a circle that the way in is no part of",
+    name: "a circle that the way in is not part of",
     graph: { a: ["b"], b: ["c"], c: ["b"] },
     circles: ["b c b"],
   },
