@@ -343,7 +343,7 @@ Deno.test.each([
   ]);
 });
 
-/** Lets everything go on that does not wait for the outside. */
+/** Lets everything run that does not wait for the outside. */
 async function settle(): Promise<void> {
   for (let turn = 0; turn < 20; turn++) await Promise.resolve();
 }

@@ -31,7 +31,7 @@ export class HostsView {
 
   /**
    * Fetches the list. Calls that overlap share one fetch. Rejects with the fetch's error, and then the view
-   * stays as it was: who needs a fresh one must not go on.
+   * stays as it was: whoever needs a fresh one must stop there.
    */
   refresh(): Promise<Hosts> {
     this.#inFlight ??= this.#load().finally(() => this.#inFlight = undefined);

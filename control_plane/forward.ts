@@ -58,7 +58,7 @@ export type Outcome =
   | { readonly kind: "needs_approval"; readonly rule: string }
   | { readonly kind: "broken" };
 
-/** Reads the signer's answer. A dry run that needs approval is a decision: only a broker that goes on has to wait. */
+/** Reads the signer's answer. A dry run that needs approval is a decision: only a broker that means to run the command has to wait. */
 export function outcomeOf(request: SignRequest, response: SignResponse): Outcome {
   const { certificate, serial, decision } = response;
   if (request.dry_run) {

@@ -7,7 +7,7 @@ export interface Environment {
   /** Absolute. */
   readonly workingFolder: string;
   readonly variables: Readonly<Record<string, string | undefined>>;
-  /** Ends what would go on for ever; absent: only the end of the process does. */
+  /** Ends what would otherwise run for ever; absent: only the end of the process does. */
   readonly signal?: AbortSignal;
 }
 

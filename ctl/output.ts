@@ -31,7 +31,7 @@ export class HintedError extends AppError {
 /** A service's refusal. The command line was understood, whatever the code says: the exit code is 1. */
 export class RemoteError extends HintedError {}
 
-/** How an action that goes on for long, or writes very much, writes. */
+/** How an action writes that runs for long or writes very much. */
 export interface LineWriter {
   /** Lines are JSON texts, for programs. */
   readonly json: boolean;

@@ -20,7 +20,7 @@ Deno.test("ChangeLock.run() lets changes run one after another, in their order",
   assert.deepEqual(log, ["a begins", "a ends", "b begins", "b ends", "c begins", "c ends"]);
 });
 
-Deno.test("ChangeLock.run() goes on after a change that failed", async () => {
+Deno.test("ChangeLock.run() carries on after a change that failed", async () => {
   const lock = new ChangeLock();
   await assert.rejects(lock.run(() => Promise.reject(new Error("no"))), /no/);
   assert.equal(await lock.run(() => Promise.resolve(1)), 1);

@@ -68,7 +68,7 @@ export function parseStandardJson(text: string): unknown {
  * @throws {SyntaxError} when the text is not JSON, or a key can't be written otherwise
  */
 export function withPlainKeys(text: string): string {
-  // What ends with a string may go on with a colon.
+  // What ends with a string may continue with a colon.
   if (!hasEscapedKey(`${text}:`)) return text;
   const plain = JSON.stringify(parseStandardJson(text));
   if (hasEscapedKey(plain)) {

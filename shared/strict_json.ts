@@ -19,7 +19,7 @@ export function hasEscapedKey(text: string): boolean {
   return false;
 }
 
-/** Where the text goes on after the string that starts here, or in which this is; `undefined` when it does not end. */
+/** Where the text continues after the string that starts here, or in which this is; `undefined` when it does not end. */
 export function endOfString(text: string, start: number): number | undefined {
   let quote = text.indexOf('"', start + 1);
   while (quote !== -1 && isEscaped(text, quote)) quote = text.indexOf('"', quote + 1);
@@ -140,7 +140,7 @@ class Scanner {
   string(): string {
     const start = this.#at;
     this.#at = endOfString(this.#text, start) ?? this.fail();
-    // What the engine misreads are keys; a string alone is none.
+    // What the engine misreads are keys, and a string alone is not one.
     const value: unknown = JSON.parse(this.#text.slice(start, this.#at));
     return typeof value === "string" ? value : this.fail();
   }

@@ -84,7 +84,7 @@ export class Deadline implements Disposable {
  * heed its signal: a result that comes later is released, and a failure dropped.
  *
  * @param step is not begun when the signal is aborted already; it gets a signal that is aborted with the wait. One
- * that is under way goes on, and its owner ends it
+ * that is under way keeps running, and its owner ends it
  * @throws what the step throws, or the error of the bound
  */
 export async function within<T>(

@@ -33,7 +33,7 @@ export interface WaiverDraft extends GatedCommand {
   /** Why the command ran: a human had approved it, a waiver spared it that, or it needed no approval. */
   readonly gate: "approved" | "waived" | "none";
   readonly ttlSeconds: number;
-  /** The cap of a grant's life, in seconds; 0 is none. */
+  /** The cap of a grant's life, in seconds; 0: none. */
   readonly maxTtlSeconds: number;
   readonly approver: string;
   readonly approvalId: string;

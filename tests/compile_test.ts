@@ -4,7 +4,7 @@ import { derivePermissions, type ServiceProcess } from "../ctl/service_permissio
 import { compileArguments, EXECUTABLES } from "../deploy/executables.ts";
 import { findNpmExcludes } from "../deploy/npm_excludes.ts";
 
-/** What `deno compile` writes into an executable about its permissions; `null` is none, `[]` is all of a kind. */
+/** What `deno compile` writes into an executable about its permissions; `null` means none, `[]` all of a kind. */
 type Embedded = Readonly<Record<string, readonly string[] | boolean | null>>;
 
 interface SetJson {

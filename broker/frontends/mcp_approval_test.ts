@@ -179,7 +179,7 @@ Deno.test("MCP stateless takes an answer once", async () => {
   await client.end();
 });
 
-Deno.test("MCP stateless takes no second answer while the call goes on with the first", async () => {
+Deno.test("MCP stateless takes no second answer while the call runs with the first", async () => {
   const client = await connect("2026-07-28");
   client.broker.runner.answer = hangUntilAborted;
   const { result } = await client.request("tools/call", CALL);

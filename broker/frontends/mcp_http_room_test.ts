@@ -90,7 +90,7 @@ Deno.test("createMcpHttp() holds no more long answers of stateless calls than ha
   for (const response of arrivals.values.slice(2)) await response.body?.cancel();
 });
 
-Deno.test("createMcpHttp() answers a call that is canceled while its answer waits, and goes on", async () => {
+Deno.test("createMcpHttp() answers a call that is canceled while its answer waits, and keeps serving", async () => {
   await using frontend = new McpHttpFixture({ tools: [LONG_TOOL] });
   const call = (signal?: AbortSignal) =>
     frontend.send({

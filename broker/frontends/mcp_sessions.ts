@@ -92,7 +92,7 @@ export class McpSessions {
     await session.close();
   }
 
-  /** Ends the streams that would otherwise never end; sessions go on. */
+  /** Ends the streams that would otherwise never end; sessions stay open. */
   endStandingStreams(): void {
     for (const session of this.#sessions.values()) session.endStandingStream();
   }

@@ -112,7 +112,7 @@ Deno.test("McpSessions gives a user one more by ending that user's longest unuse
   assert.equal(scene.sessions.find(third.id, "alice"), third);
 });
 
-Deno.test("McpSessions refuses a user one more while something goes on in all of that user's", async () => {
+Deno.test("McpSessions refuses a user one more while all of that user's are busy", async () => {
   await using scene = new Scene();
   const busy = [await scene.openBusy("alice"), await scene.openBusy("alice")];
   assert.equal(codeOf(() => scene.sessions.open("alice")), "rate_limited");

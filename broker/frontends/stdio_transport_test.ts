@@ -47,7 +47,7 @@ Deno.test.each([
     line: '{"jsonrpc":"2.0","id":18446744073709551615,"method":"ping"}',
     error: { code: -32600, message: "Invalid Request" },
   },
-])("StdioTransport answers $name with an error and goes on", async ({ line, error }) => {
+])("StdioTransport answers $name with an error and reads the next", async ({ line, error }) => {
   const { pipe, transport, received, errors } = connect();
   await transport.start();
   await pipe.send(line);

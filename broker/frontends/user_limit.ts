@@ -11,7 +11,7 @@ export const MAX_EXCHANGES = 128;
 /** Streams of one end user at a time that were taken up again; each holds what it has to repeat. */
 export const MAX_RESUMED = 16;
 
-/** Counts what goes on by user, so that no user can take everything. */
+/** Counts what is in progress for each user, so that no user can take everything. */
 export class UserLimit {
   readonly #max: number;
   readonly #what: string;

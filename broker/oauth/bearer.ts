@@ -10,7 +10,7 @@ export type BearerCredentials =
 
 /**
  * Reads the token of a request: exactly one `Authorization` header with two fields, the first `Bearer` in any
- * case (RFC 9110 section 11.1). A token elsewhere is none.
+ * case (RFC 9110 section 11.1). A token elsewhere does not count.
  */
 export function readBearer({ headers, url }: Pick<Request, "headers" | "url">): BearerCredentials {
   // Two headers arrive as one, joined by a comma and a blank, and so are more than two fields.

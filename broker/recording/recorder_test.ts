@@ -107,7 +107,7 @@ Deno.test("Recorder stops at its limit with a mark, also in strict mode without 
   assert.deepEqual(failures, []);
 });
 
-Deno.test("Recorder goes on after a failed write, reports it, and leaves no torn line (K18)", async () => {
+Deno.test("Recorder continues after a failed write, reports it, and leaves no torn line (K18)", async () => {
   const { file, failures, start } = setUp();
   const recorder = await start();
   file.failing = true;
@@ -171,7 +171,7 @@ Deno.test.each([
   assert.equal(failures.length, 1);
 });
 
-Deno.test("Recorder in strict mode counts an error stream that is not in the file, and goes on", async () => {
+Deno.test("Recorder in strict mode counts an error stream that is not in the file, and continues", async () => {
   const { file, failures, start } = setUp({ strict: true });
   const recorder = await start();
   file.failing = true;

@@ -99,7 +99,7 @@ function watch(
     onPolled: mark,
     onError(error) {
       failures.inc();
-      logger.warn("Cannot learn what is frozen, or cannot kill its sessions; polling goes on", { error });
+      logger.warn("Cannot learn what is frozen, or cannot kill its sessions; polling continues", { error });
     },
   }, signal);
 }

@@ -45,7 +45,7 @@ export class RemoteCommand {
    * other command.
    *
    * @returns whether the host has confirmed that the command is gone. OpenSSH obeys no signal for a command
-   * that the certificate forces; one that neither reads nor writes and has no pseudo-terminal goes on there
+   * that the certificate forces; one that neither reads nor writes and has no pseudo-terminal keeps running there
    */
   async terminate({ clock, limits }: SshBounds): Promise<boolean> {
     const { stopMs, killGraceMs } = limits;

@@ -52,7 +52,7 @@ export interface ConnectOptions {
   readonly readyTimeout: number;
   /** What to offer, the preferred first; without it, ssh2's own lists. */
   readonly algorithms?: Algorithms;
-  /** Whether to go on with the key, in binary form, that the host shows. Without it every key is good. */
+  /** Whether to accept the key, in binary form, that the host shows. Without it every key is good. */
   readonly hostVerifier?: (key: Uint8Array) => boolean;
   /** Chooses the next way to log in, at first and after each refusal. */
   readonly authHandler?: AuthHandler;

@@ -17,7 +17,7 @@ let library: Promise<Ssh2Library> | undefined;
 
 /**
  * Loads ssh2 on first use: it holds 25 MB, which a broker without work does not need. Only this module imports
- * it. It needs no permission; its optional native parts are not built, and it goes on without them.
+ * it. It needs no permission; its optional native parts are not built, and it works without them.
  */
 export function loadSsh2(): Promise<Ssh2Library> {
   library ??= importSsh2();

@@ -20,7 +20,7 @@ export const ACCEPT = "application/json, text/event-stream";
 /** A request of a test. */
 export interface TestRequest {
   readonly method?: string;
-  /** The user's token; absent is none. */
+  /** The user's token; absent: none. */
   readonly token?: string;
   readonly session?: string;
   readonly headers?: Readonly<Record<string, string>>;

@@ -12,7 +12,7 @@ export interface ToolContext {
   readonly signal: AbortSignal;
   /** Absent where there is no human to ask. */
   readonly askHuman?: AskHuman;
-  /** Tells the client that a long call goes on, and with what; absent when it does not want to know. */
+  /** Tells the client what a long call is doing; absent when it does not want to know. */
   readonly onProgress?: (text: string) => void;
   /** Waits until an answer of so many characters may be held for the client; absent where nobody bounds that. */
   readonly holdAnswer?: (length: number, signal: AbortSignal) => Promise<void>;

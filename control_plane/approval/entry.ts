@@ -56,7 +56,7 @@ export class Entry {
     this.#heldAt = now;
   }
 
-  /** Lets its time go on, from where everyone's is. */
+  /** Moves its time forward to the time of all entries. */
   letGo(): void {
     this.#heldAt = undefined;
   }

@@ -91,7 +91,7 @@ export class ApprovalRegistry {
     return [...newestFirst(pending), ...newestFirst(others)];
   }
 
-  /** The approval of an id; `undefined` when there is none, or none any more. */
+  /** The approval of an id; `undefined` when there is none, or it has been forgotten. */
   find(id: string): Approval | undefined {
     return this.#shelf.find(id, this.#time.now())?.approval;
   }

@@ -10,7 +10,7 @@ const MAX_PENDING = APPROVALS + 2;
 const target = fc.nat(APPROVALS - 1);
 const rarely = fc.integer({ min: 0, max: 3 }).map((n) => n === 0);
 
-/** What may happen at any moment, any number of times, while everything else is going on. */
+/** What may happen at any moment, any number of times, while everything else happens. */
 const step = fc.oneof(
   fc.record({
     kind: fc.constant("decide" as const),

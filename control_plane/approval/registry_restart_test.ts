@@ -36,7 +36,7 @@ Deno.test("after a restart everything is where it was, but for tokens and claims
   assert.equal(second.pendingCount(), 1);
 });
 
-Deno.test("after a restart the times go on, to the millisecond", async () => {
+Deno.test("after a restart the times continue, to the millisecond", async () => {
   const scene = new RegistryScene();
   const pending = await park(await scene.open());
   await scene.clock.advance(TIMEOUT_MS - 1);

@@ -72,7 +72,7 @@ export class Shelf {
     if (entry.isCounted) this.#undecided.add(entry);
   }
 
-  /** Lets the time of an entry go on, and does what was due meanwhile. */
+  /** Moves the time of an entry forward, and does what was due meanwhile. */
   letGo(entry: Entry, now: number): void {
     entry.letGo();
     if (this.statusOf(entry, now) !== "pending") this.settle(entry);

@@ -56,7 +56,7 @@ function judge(status: number): Attempt {
   return { kind: "failed", reason, mayRetry: status >= 500 || status === 429 };
 }
 
-/** So that the connection can serve again; an answer that goes on is cut off. */
+/** So that the connection can serve again; an answer that does not end is cut off. */
 async function drain(body: ReadableStream<Uint8Array> | null): Promise<void> {
   if (body === null) return;
   const reader = body.getReader();

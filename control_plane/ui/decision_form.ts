@@ -26,7 +26,7 @@ export interface FormOptions {
 
 /**
  * The form of a request that the reader may decide; it works without scripts. Enter in a field decides nothing:
- * it would press the first button, which is disabled. (From a radio button or a checkbox Chromium would go on to the
+ * it would press the first button, which is disabled. (From a radio button or a checkbox Chromium would move to the
  * next one, and approve; so there are none.)
  */
 export function renderDecisionForm(

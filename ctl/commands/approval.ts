@@ -176,7 +176,7 @@ async function deny(command: Command, context: CommandContext, id: string): Prom
 /**
  * For how long to learn, in seconds; undefined for not at all.
  *
- * @throws {AppError} `invalid_request` for a time without --learn, and for one that is none or too long
+ * @throws {AppError} `invalid_request` for a time without --learn, and for one that is invalid or too long
  */
 function readLearning({ learn = false, ttl }: AllowFlags): number | undefined {
   if (!learn) {

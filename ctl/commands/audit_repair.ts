@@ -27,7 +27,7 @@ Examples:
 
 For a log that ends in lines that are not records, after a crash. Stop its service first. Without --apply it
 changes nothing and shows what it would do. With it, what follows the last record moves to
-<log>.corrupt-<time>, and the service goes on from that record. A line that is not a record between two that are
+<log>.corrupt-<time>, and the service continues from that record. A line that is not a record between two that are
 is not repaired: no crash leaves that. With --key, nor is a log whose records do not verify.
 `;
 

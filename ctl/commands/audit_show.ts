@@ -94,7 +94,7 @@ async function* readAll(path: string): AsyncGenerator<LogRecord | undefined> {
   if (log !== undefined) yield* readFile(log);
 }
 
-/** Each line as a record, or undefined when it is none. */
+/** Each line as a record, or undefined when it is not one. */
 async function* readFile(file: Deno.FsFile): AsyncGenerator<LogRecord | undefined> {
   for await (const { bytes, tooLong } of splitLines(file.readable, MAX_LINE_BYTES)) {
     if (bytes.length > 0) yield tooLong ? undefined : readRecord(bytes);

@@ -21,7 +21,8 @@ Examples:
   broker-ctl audit tail --log log/signer/audit.log
   broker-ctl audit tail --log log/signer/audit.log -n 100 --json
 
-Goes on until it is interrupted, also when the log is rotated. Without going on: broker-ctl audit show --limit.
+It runs until it is interrupted, also when the log is rotated. For the last records alone there is
+broker-ctl audit show --limit.
 Control characters are shown as text, and commands of more than 400 characters are cut, which their end says;
 --full shows all of them, --json gives the records one a line.
 `;

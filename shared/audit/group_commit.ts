@@ -16,13 +16,13 @@ export interface RecordStore {
   sync(): Promise<void>;
   /** Cuts the current file back to so many bytes. */
   truncate(size: number): Promise<void>;
-  /** Puts the current file aside and starts an empty one; false when it could not, and the old one goes on. */
+  /** Puts the current file aside and starts an empty one; false when it could not, and the old one stays in use. */
   rotate(): Promise<boolean>;
   /** Releases the file. */
   close(): void;
 }
 
-/** Where a {@linkcode GroupCommit} goes on. */
+/** Where a {@linkcode GroupCommit} continues. */
 export interface GroupCommitOptions {
   readonly store: RecordStore;
   readonly key: AuditKey;

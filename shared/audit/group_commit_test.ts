@@ -172,7 +172,7 @@ Deno.test("GroupCommit.append() repairs a tail that could not be truncated befor
   assert.deepEqual(await problemsOf(disk), []);
 });
 
-Deno.test("GroupCommit.append() fails one group and goes on with the next", async () => {
+Deno.test("GroupCommit.append() fails one group and continues with the next", async () => {
   const { disk, log } = setUp();
   const { promise, resolve } = Promise.withResolvers<void>();
   disk.hold = promise;
@@ -198,7 +198,7 @@ Deno.test("GroupCommit.append() starts a new file at the limit: seq begins at 1,
   assert.notEqual(first?.prevHash, "");
 });
 
-Deno.test("GroupCommit.append() goes on in the old file while rotation fails (L20)", async () => {
+Deno.test("GroupCommit.append() continues in the old file while rotation fails (L20)", async () => {
   const { disk, log } = setUp({ maxFileBytes: 300 });
   disk.mayRotate = false;
   for (const name of ["a", "b", "c"]) await log.append(body(name));

@@ -116,7 +116,7 @@ async function inspect(file: Deno.FsFile, { publicKey }: RepairOptions): Promise
   return problems === 0 ? plan : refuse(plan, `the records do not verify with this key: ${problem}`);
 }
 
-/** Where the records end, and whether only lines follow that are none. */
+/** Where the records end, and whether only lines follow that are not records. */
 async function findTail(file: Deno.FsFile): Promise<RepairPlan> {
   const { size } = await file.stat();
   let [lineNumber, records, keptBytes, brokenLine] = [0, 0, 0, 0];

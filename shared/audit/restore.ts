@@ -1,5 +1,5 @@
 /**
- * Finds where the chain of a log on disk goes on, and puts aside what an interrupted write has left.
+ * Finds where the chain of a log on disk continues, and puts aside what an interrupted write has left.
  *
  * @module
  */
@@ -12,7 +12,7 @@ import { putAside } from "./put_aside.ts";
 import { type AuditWarnings, listSegments } from "./segments.ts";
 import { inspectTail, TAIL_BYTES, type TailState } from "./tail.ts";
 
-/** Where a log goes on. */
+/** Where a log continues. */
 export interface RestoredLog {
   readonly head: ChainHead;
   /** Bytes of good records in the active file. */

@@ -81,7 +81,7 @@ export class SegmentedFile implements RecordStore {
     return this.#file.truncate(size);
   }
 
-  /** Never fails: where a step can't be done, the open file goes on and the next append tries again. */
+  /** Never fails: where a step can't be done, the open file stays in use and the next append tries again. */
   async rotate(): Promise<boolean> {
     try {
       if (!this.#movedAway) await this.#moveAway();

@@ -1,5 +1,5 @@
 /**
- * What the end of a log file tells about its state: where the chain goes on, or what keeps it from going on.
+ * What the end of a log file tells about its state: where the chain continues, or what keeps it from continuing.
  *
  * @module
  */

@@ -62,7 +62,7 @@ function fillHoles(text: string, holes: readonly Hole[]): string {
   return [...kept, text.slice(start)].join(" ");
 }
 
-/** Where the text goes on after a comment; a line's end is not part of it. */
+/** Where the text continues after a comment; a line's end is not part of it. */
 function endOfComment(text: string, start: number): number | undefined {
   if (text[start + 1] === "*") {
     const end = text.indexOf("*/", start + 2);

@@ -190,7 +190,7 @@ function parseHead(text: string): Head {
     const [, name, value] = FIELD.exec(field) ?? [];
     if (name === undefined || value === undefined) throw new MalformedAnswer("a header is malformed");
     const key = name.toLowerCase();
-    // Two lengths, for one: joined they are none, and refused.
+    // Such as two lengths: joined they are not a number, and refused.
     headers[key] = headers[key] === undefined ? value : `${headers[key]}, ${value}`;
   }
   return { status: Number(status), headers };

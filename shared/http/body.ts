@@ -128,7 +128,7 @@ async function readStream(body: Request["body"], maxBytes: number): Promise<read
     length += chunk.value.length;
     chunks.push(chunk.value);
     if (length > maxBytes) {
-      // Not awaited: the answer must not wait for a sender who goes on.
+      // Not awaited: the answer must not wait for a sender who does not stop.
       reader?.cancel().catch(() => {});
       throw tooLarge(maxBytes);
     }

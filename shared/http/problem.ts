@@ -127,7 +127,7 @@ export function problemResponse(error: unknown, options: ProblemOptions = {}): R
 export interface ErrorReply {
   /** The HTTP status. */
   readonly status: number;
-  /** The parsed JSON, `undefined` when it is none. */
+  /** The parsed JSON, `undefined` when it is not JSON. */
   readonly body: unknown;
   /** The body as it came. */
   readonly text: string;

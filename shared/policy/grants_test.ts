@@ -35,7 +35,7 @@ Deno.test.each<{ name: string; grant: Partial<Grant>; applies: boolean }>([
   assert.equal(findGrantedPatterns(sampleGrants(grant), WISH).length, applies ? 1 : 0);
 });
 
-Deno.test("findGrantedPatterns(): a grant for one end user is none for a request without", () => {
+Deno.test("findGrantedPatterns(): a grant for one end user is not for a request without", () => {
   assert.deepEqual(findGrantedPatterns(sampleGrants({ endUser: "alice" }), { ...WISH, endUser: "" }), []);
 });
 

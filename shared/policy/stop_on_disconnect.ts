@@ -48,7 +48,7 @@ const SCRIPT = [
  * be a POSIX one; the command itself is run by `/bin/sh`, with nothing to read.
  *
  * The exit status is the command's, 128 + n when signal n killed it. When it ends by itself, what it has left
- * running goes on. What has left its process group (`setsid`) is out of reach.
+ * running stays. What has left its process group (`setsid`) is out of reach.
  *
  * @param elevationPrefix the words that elevate it, empty for none; what stops it is elevated too, for sudo
  * passes no signal of its own group on

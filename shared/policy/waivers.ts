@@ -74,7 +74,7 @@ export function findSameScope(set: GrantSet, scope: WaiverScope): readonly Grant
   );
 }
 
-/** The life of a learned waiver: at most the cap, where there is one (0 is none). Never refused, only shortened. */
+/** The life of a learned waiver: at most the cap, where there is one (0: none). Never refused, only shortened. */
 export function clampWaiverTtl(seconds: number, maxSeconds: number): number {
   return Math.min(
     seconds,

@@ -69,7 +69,7 @@ Deno.test.each([
     text: pem("RSA PRIVATE KEY", SEED),
     message: /malformed RSA PRIVATE KEY/,
   },
-  { name: "base64 that is none", text: PEM.replace("b3Bl", "b3B*"), message: /malformed OPENSSH/ },
+  { name: "invalid base64", text: PEM.replace("b3Bl", "b3B*"), message: /malformed OPENSSH/ },
   {
     name: "20 MB of a key",
     text: pem("OPENSSH PRIVATE KEY", new Uint8Array(2e7)),

@@ -36,7 +36,7 @@ export function insertInto(table: string, names: readonly string[]): string {
 /**
  * The text of a column.
  *
- * @throws {TypeError} when it is none, not UTF-8, or holds a NUL
+ * @throws {TypeError} when it is not text, not UTF-8, or holds a NUL
  */
 export function readText(row: Row, column: string): string {
   const bytes = row[column];
@@ -54,7 +54,7 @@ export function readText(row: Row, column: string): string {
 /**
  * The integer of a column.
  *
- * @throws {TypeError} when it is none, or beyond the safe range
+ * @throws {TypeError} when it is not an integer, or beyond the safe range
  */
 export function readInteger(row: Row, column: string): number {
   const value = row[column];
@@ -77,7 +77,7 @@ export function readFlag(row: Row, column: string): boolean {
 /**
  * A time in milliseconds from a column in units of so many.
  *
- * @throws {TypeError} when it is none, or could not be shown, nor compared
+ * @throws {TypeError} when it is not a time, or could not be shown, nor compared
  */
 export function readTime(row: Row, column: string, unitMs: number): number {
   const ms = readInteger(row, column) * unitMs;
@@ -89,7 +89,7 @@ export function readTime(row: Row, column: string, unitMs: number): number {
 /**
  * A list of texts from JSON; it may have been written as `null` when it was empty.
  *
- * @throws {TypeError} when it is none
+ * @throws {TypeError} when it is not such a list
  */
 export function readStrings(row: Row, column: string): readonly string[] {
   let value: unknown;

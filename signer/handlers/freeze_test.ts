@@ -11,7 +11,7 @@ const freeze = (signer: Signer, body: unknown, cn = "operator") => signer.send(p
 const unfreeze = (signer: Signer, body: unknown, cn = "operator") =>
   signer.send(post("/v1/unfreeze", body), cn);
 
-Deno.test("POST /v1/freeze stops a caller at once, and unfreeze lets it go on", async () => {
+Deno.test("POST /v1/freeze stops a caller at once, and unfreeze lets it in again", async () => {
   const signer = await startSigner();
   const subject = { kind: "caller", value: "broker-1" };
   const frozen = await freeze(signer, { ...subject, reason: "INC-7", ...VOLATILE });

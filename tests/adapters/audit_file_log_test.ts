@@ -52,7 +52,7 @@ Deno.test("openFileAuditLog() opens again after the longest record there can be 
   assert.deepEqual(await folder.problems(), []);
 });
 
-Deno.test("openFileAuditLog() rejects one bad entry and goes on", async () => {
+Deno.test("openFileAuditLog() rejects one bad entry and takes the next", async () => {
   await using folder = new LogFolder();
   const log = await folder.open();
   const results = await Promise.allSettled([

@@ -69,7 +69,7 @@ Deno.test({ name: "a full disk lets actions proceed in the open mode", ignore },
 });
 
 Deno.test({
-  name: "a log whose successor can't be made goes on in the open file, and rotates later (L20)",
+  name: "a log whose successor can't be made continues in the open file, and rotates later (L20)",
   ignore,
 }, async () => {
   await using disk = await TinyDisk.mount("size=1m,nr_inodes=6");

@@ -4,7 +4,7 @@ import { runUntilKilled } from "./killed_writer.ts";
 
 const MODULE = new URL("audit_writer.ts", import.meta.url).href;
 
-Deno.test("kill -9 loses no acknowledged record, and the chain goes on", async () => {
+Deno.test("kill -9 loses no acknowledged record, and the chain continues", async () => {
   await using folder = new LogFolder();
   const acknowledged: string[] = [];
   for (const [round, count] of [1, 40, 333, 1000, 77, 512].entries()) {

@@ -48,7 +48,7 @@ Deno.test("audit repair shows what it would do, and changes nothing", async () =
   });
 });
 
-Deno.test("audit repair --apply moves the tail aside, and the log goes on", async () => {
+Deno.test("audit repair --apply moves the tail aside, and the log continues", async () => {
   await using log = await createLog(`${TORN}\n\0\0\n`);
   const before = await Deno.readFile(log.path);
   const { out, err, exit } = await repair(log, "--key", "seed", "--apply");
@@ -130,7 +130,7 @@ Deno.test.each<RefusalRow>([
     reason: /line 2 is not a record, but line 3 after it is/,
   },
   {
-    name: "a record that goes on on a torn line",
+    name: "a record that continues a torn line",
     edit: (text) => {
       const [one = "", two = "", three = ""] = text.split("\n");
       return `${one}\n{"time":"20${two}\n${three}\n`;

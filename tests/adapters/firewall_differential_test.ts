@@ -103,7 +103,7 @@ Deno.test.each(
   },
 );
 
-Deno.test("compare() goes on behind a text that ends the shell", async () => {
+Deno.test("compare() continues behind a text that ends the shell", async () => {
   const ends: Accepted = { text: "'p'a; exit", commands: [["pa"], ["pb"]], operators: [";"] };
   const good: Accepted = { text: "pb", commands: [["pb"]], operators: [] };
   for (const shell of await findShells()) {

@@ -78,7 +78,7 @@ Deno.test.each(kinds)("$kind target refuses another user", ({ kind }) =>
   }));
 
 Deno.test.each(kinds)(
-  "$kind target goes on after a refusal",
+  "$kind target takes the next login after a refusal",
   ({ kind }) =>
     withTarget(kind, async ({ run }) => {
       for (let attempt = 0; attempt < 3; attempt += 1) await assert.rejects(run("true", { user: "nobody" }));

@@ -118,7 +118,7 @@ Deno.test.each(HOPS)(
 );
 
 Deno.test.each(kinds.map((kind) => ({ kind })))(
-  "connectRoute() says so when a bastion does not permit it to go on ($kind)",
+  "connectRoute() says so when a bastion permits no connection to the next host ($kind)",
   ({ kind }) =>
     withChain(kind, 2, async ({ run, certify }) => {
       const key = createEphemeralKey();

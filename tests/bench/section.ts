@@ -8,7 +8,7 @@ export type Section = (context: SectionContext) => Promise<readonly Row[]>;
 export interface SectionContext {
   /** An empty folder of its own, removed afterwards. */
   readonly dir: string;
-  /** Tells people what is going on. */
+  /** Tells people what is happening. */
   readonly say: (text: string) => void;
 }
 

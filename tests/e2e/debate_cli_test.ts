@@ -157,7 +157,7 @@ Deno.test.each([
     assert.deepEqual([code, out], [2, ""]);
   }));
 
-Deno.test("debate refuses cases that are none with exit code 2, as JSON where that is asked for", () =>
+Deno.test("debate refuses invalid cases with exit code 2, as JSON where that is asked for", () =>
   inFolder(async (folder) => {
     await Deno.writeTextFile(`${folder}/cases.json`, '[{"id":"a","ground_truth":"x"}]');
     const { code, err } = await debate(["benchmark", "--cases", "cases.json", "--json"], folder);

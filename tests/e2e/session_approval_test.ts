@@ -127,7 +127,7 @@ Deno.test("a session whose opening a human denies is not there, and leaves no pl
     assert.equal(errors.length, 21);
   }));
 
-Deno.test("a command of a session that a human denies, or a rule gates, does not run, and the session goes on", () =>
+Deno.test("a command of a session that a human denies, or a rule gates, does not run, and the session stays open", () =>
   withApprovals(async ({ client, decide, records, dir }) => {
     const opening = client.call("ssh_session_open", { server: "db01" });
     await decide(opening, true);

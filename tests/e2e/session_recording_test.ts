@@ -112,7 +112,7 @@ Deno.test.each([
 );
 
 Deno.test({
-  name: "a session goes on when it can't be recorded any more (best effort), and the log says so",
+  name: "a session continues when it can't be recorded any more (best effort), and the log says so",
   ignore,
   async fn() {
     await using disk = await TinyDisk.mount("size=64k");

@@ -148,7 +148,7 @@ Deno.test.each(SET_UPS.flatMap((setUp) => WAYS.map((way) => ({ ...setUp, ...way 
     }),
 );
 
-Deno.test("a session behind a bastion that is none any more runs nothing, and says so", () =>
+Deno.test("a session behind a host that is not a bastion any more runs nothing, and says so", () =>
   withFolder((dir) =>
     withStage({ signer: OPEN_POLICY }, async (stage) => {
       await addHostsToStage(stage, { dir, names: ["db01"] });

@@ -33,7 +33,7 @@ async function assertRecorded(
   assert.deepEqual([issued["user"], ran["user"]], [login.name, login.name]);
 }
 
-// The last two are none that sudo could run without a shell.
+// Sudo could not run the last two without a shell.
 const COMMANDS = ["id -un", "id -un; exit 3", "umask 077; id -un | cat"];
 
 async function assertOneShots(scene: SudoScene, { args, user, elevation }: (typeof ELEVATIONS)[number]) {
@@ -107,8 +107,7 @@ Deno.test({
 });
 
 Deno.test({
-  name:
-    "the signer refuses an account that the host does not list, and one that is none (needs root and sudo)",
+  name: "the signer refuses an account that the host does not list, and an invalid one (needs root and sudo)",
   ignore,
   fn: () =>
     withSudoHost({ allowed_sudo_users: [any.name] }, async ({ client, host }) => {
