@@ -1,7 +1,7 @@
+import { formatDuration } from "@gateway/shared/duration";
 import { elevationLabel } from "@gateway/shared/policy/sudo_user";
 import { quoteText } from "@gateway/shared/quote";
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
-import { formatDuration } from "./duration.ts";
 import { shorten, shortenText } from "./shorten.ts";
 import { INDENT } from "./table.ts";
 
@@ -47,7 +47,7 @@ export function formatDetails(approval: ApprovalRecord): readonly string[] {
  * What approve-and-learn comes to: the decision is not the moment, nor is the time asked for the time there is.
  */
 export function describeLearnTime(ttlSeconds: number): string {
-  const longest = formatDuration(ttlSeconds);
+  const longest = formatDuration(ttlSeconds * 1000);
   return `nobody is asked again for at most ${longest}, from when the broker collects it and the signer learns it`;
 }
 

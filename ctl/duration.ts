@@ -37,13 +37,6 @@ export function parseDuration(text: string): number {
   return Number(nanoseconds / SECOND);
 }
 
-/** A duration the way Go prints it: `2h0m0s`, `30m0s`, `1m30s`, `45s`. */
-export function formatDuration(seconds: number): string {
-  const [hours, minutes, rest] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60];
-  if (hours > 0) return `${hours}h${minutes}m${rest}s`;
-  return minutes > 0 ? `${minutes}m${rest}s` : `${rest}s`;
-}
-
 function addUp(text: string): bigint {
   let sum = 0n;
   for (const [, whole = "", fraction = "", unit = ""] of text.matchAll(PART)) {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { formatDuration, parseDuration } from "./duration.ts";
+import { formatDuration } from "@gateway/shared/duration";
+import { parseDuration } from "./duration.ts";
 
 Deno.test.each<{ text: string; seconds: number; shown: string }>([
   { text: "2h", seconds: 7200, shown: "2h0m0s" },
@@ -14,7 +15,7 @@ Deno.test.each<{ text: string; seconds: number; shown: string }>([
   { text: "2562047h", seconds: 9_223_369_200, shown: "2562047h0m0s" },
 ])("parseDuration() reads $text, and formatDuration() shows it as $shown", ({ text, seconds, shown }) => {
   assert.equal(parseDuration(text), seconds);
-  assert.equal(formatDuration(seconds), shown);
+  assert.equal(formatDuration(seconds * 1000), shown);
 });
 
 Deno.test.each<{ name: string; text: string }>([

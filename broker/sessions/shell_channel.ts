@@ -1,8 +1,9 @@
 import type { Clock } from "@gateway/shared/clock";
+import { formatDuration } from "@gateway/shared/duration";
 import { within } from "@gateway/shared/within";
 import type { SshConnection } from "../ssh/connect.ts";
 import { executionFailure } from "../ssh/failures.ts";
-import { endedBy, formatDuration, type SshLimits } from "../ssh/limits.ts";
+import { endedBy, type SshLimits } from "../ssh/limits.ts";
 import type { Ssh2Channel } from "../ssh/ssh2_library.ts";
 import { protocolOf, remoteIdOf } from "../ssh/ssh2_protocol.ts";
 import { TERMINAL } from "../ssh/terminal.ts";

@@ -1,8 +1,9 @@
 import type { Clock } from "@gateway/shared/clock";
+import { formatDuration } from "@gateway/shared/duration";
 import type { Random } from "@gateway/shared/random";
 import { within } from "@gateway/shared/within";
 import { canceled, executionFailure } from "../ssh/failures.ts";
-import { endedBy, formatDuration, type SshLimits } from "../ssh/limits.ts";
+import { endedBy, type SshLimits } from "../ssh/limits.ts";
 import type { CommandResult } from "../ssh/run_command.ts";
 import { FramedRun } from "./framed_run.ts";
 import type { LinkRunOptions, SessionLink } from "./link.ts";

@@ -50,13 +50,3 @@ export const DEFAULT_LIMITS: SshLimits = {
   killGraceMs: 1_000,
   outputBytes: 10_485_760,
 };
-
-/** A time span as the specification's texts write it: `10m0s`, `1h0m0s`, `2.5s`, `300ms`. */
-export function formatDuration(milliseconds: number): string {
-  if (milliseconds < 1_000) return milliseconds === 0 ? "0s" : `${milliseconds}ms`;
-  const hours = Math.floor(milliseconds / 3_600_000);
-  const minutes = Math.floor(milliseconds / 60_000) % 60;
-  const seconds = `${(milliseconds % 60_000) / 1_000}s`;
-  if (hours > 0) return `${hours}h${minutes}m${seconds}`;
-  return minutes > 0 ? `${minutes}m${seconds}` : seconds;
-}

@@ -1,11 +1,12 @@
 import type { Clock } from "@gateway/shared/clock";
+import { formatDuration } from "@gateway/shared/duration";
 import { AppError } from "@gateway/shared/errors";
 import { type Bound, within } from "@gateway/shared/within";
 import type { SshConnection } from "./connect.ts";
 import { connectRoute, type HopLogins } from "./connect_route.ts";
 import { exitCodeOf, type RemoteExit } from "./exit_status.ts";
 import { executionFailure } from "./failures.ts";
-import { DEFAULT_LIMITS, endedBy, formatDuration, type SshLimits } from "./limits.ts";
+import { DEFAULT_LIMITS, endedBy, type SshLimits } from "./limits.ts";
 import { RemoteCommand } from "./remote_command.ts";
 import { TERMINAL } from "./terminal.ts";
 

@@ -1,3 +1,4 @@
+import { formatDuration } from "@gateway/shared/duration";
 import { shellQuote } from "@gateway/shared/shell_quote";
 import { type Command, Option } from "commander";
 import { z } from "@zod/zod";
@@ -15,7 +16,7 @@ import {
 import { describeLearnTime, formatDetails, formatSummary } from "../approval_text.ts";
 import { once } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
-import { formatDuration, parseDuration } from "../duration.ts";
+import { parseDuration } from "../duration.ts";
 import { type CommandResult, HintedError } from "../output.ts";
 import { addRemoteOptions, askControlPlane, joinPath, remoteHelp } from "../remote.ts";
 import { INDENT } from "../table.ts";
@@ -187,7 +188,9 @@ function readLearning({ learn = false, ttl }: AllowFlags): number | undefined {
   if (seconds <= LONGEST_LEARN_TTL_SECONDS) return seconds;
   throw new AppError(
     "invalid_request",
-    `Cannot learn for ${formatDuration(seconds)}: at most ${formatDuration(LONGEST_LEARN_TTL_SECONDS)}`,
+    `Cannot learn for ${formatDuration(seconds * 1000)}: at most ${
+      formatDuration(LONGEST_LEARN_TTL_SECONDS * 1000)
+    }`,
   );
 }
 

@@ -1,3 +1,4 @@
+import { formatDuration } from "@gateway/shared/duration";
 import { elevationLabel } from "@gateway/shared/policy/sudo_user";
 import type { Command } from "commander";
 import { AppError } from "@gateway/shared/errors";
@@ -12,7 +13,7 @@ import {
 } from "@gateway/shared/wire/grant";
 import { once, repeated } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
-import { formatDuration, parseDuration } from "../duration.ts";
+import { parseDuration } from "../duration.ts";
 import type { CommandResult } from "../output.ts";
 import { addRemoteOptions, askSigner, joinPath, REMOTE_HELP } from "../remote.ts";
 import { shortenText } from "../shorten.ts";
@@ -102,7 +103,9 @@ async function grant(command: Command, context: CommandContext, flags: GrantFlag
   return {
     json: body,
     lines: [
-      `granted on ${data.host}: allow ${patterns} for ${formatDuration(wish.ttl_seconds)} (${details})`,
+      `granted on ${data.host}: allow ${patterns} for ${
+        formatDuration(wish.ttl_seconds * 1000)
+      } (${details})`,
     ],
   };
 }

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { DEFAULT_LIMITS, formatDuration } from "./limits.ts";
+import { formatDuration } from "./duration.ts";
 
 Deno.test.each([
   { milliseconds: 0, text: "0s" },
@@ -9,9 +9,10 @@ Deno.test.each([
   { milliseconds: 10_000, text: "10s" },
   { milliseconds: 60_000, text: "1m0s" },
   { milliseconds: 90_000, text: "1m30s" },
-  { milliseconds: DEFAULT_LIMITS.commandMs, text: "10m0s" },
+  { milliseconds: 600_000, text: "10m0s" },
   { milliseconds: 3_600_000, text: "1h0m0s" },
   { milliseconds: 5_445_000, text: "1h30m45s" },
+  { milliseconds: 9_223_369_200_000, text: "2562047h0m0s" },
 ])("formatDuration() writes $milliseconds ms as $text", ({ milliseconds, text }) => {
   assert.equal(formatDuration(milliseconds), text);
 });
