@@ -53,3 +53,13 @@ function escapeUnits(character: string): string {
     (_, index) => `\\u${character.charCodeAt(index).toString(16).padStart(4, "0")}`,
   ).join("");
 }
+
+/** The start of a text, at most that many UTF-16 units and no half of a character. */
+export function cutText(text: string, limit: number): string {
+  return text.length <= limit ? text : text.slice(0, limit).replace(/[\ud800-\udbff]$/, "");
+}
+
+/** The same with `…` in the place of what is cut off. */
+export function shortenText(text: string, limit: number): string {
+  return text.length <= limit ? text : `${cutText(text, limit)}…`;
+}

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { visibleJson, visibleText } from "./visible.ts";
+import { cutText, shortenText, visibleJson, visibleText } from "./visible.ts";
 
 Deno.test.each([
   { name: "leaves printable text", text: 'ls -l "é日😀" \\ | wc', shown: 'ls -l "é日😀" \\ | wc' },
@@ -44,4 +44,12 @@ Deno.test("visibleJson() keeps the value, and leaves nothing that a terminal wou
       assert.doesNotMatch(shown, /[\p{C}\p{Zl}\p{Zp}]/u);
     }
   }));
+});
+
+Deno.test("cutText() and shortenText() leave what is short, and no half of a character", () => {
+  const cut = (text: string, limit: number) => [cutText(text, limit), shortenText(text, limit)];
+  assert.deepEqual(cut("abc", 3), ["abc", "abc"]);
+  assert.deepEqual(cut("abc", 2), ["ab", "ab…"]);
+  assert.deepEqual(cut("a😀", 2), ["a", "a…"]);
+  assert.deepEqual(cut("a😀", 3), ["a😀", "a😀"]);
 });

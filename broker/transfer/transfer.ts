@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { AppError } from "@gateway/shared/errors";
+import { shortenText } from "@gateway/shared/visible";
 import type { Events } from "../events.ts";
 import { approvalRequired } from "../obtain.ts";
 import { describeRequest, type OneShotRequest, type OneShotResult } from "../one_shot.ts";
@@ -66,8 +67,7 @@ export async function runTransfer(
     case "executed": {
       const { exitCode, stderr } = result.output;
       if (exitCode === 0) return result;
-      const detail = outputText(stderr).trim();
-      const shown = detail.length > MAX_DETAIL ? `${detail.slice(0, MAX_DETAIL)}…` : detail;
+      const shown = shortenText(outputText(stderr).trim(), MAX_DETAIL);
       throw new AppError(
         "upstream_failure",
         `upstream failure: remote ${verb} failed (exit ${exitCode}): ${shown}`,

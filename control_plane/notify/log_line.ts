@@ -2,7 +2,7 @@ import { elevationLabel } from "@gateway/shared/policy/sudo_user";
 import { quoteText } from "@gateway/shared/quote";
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
 import { MAX_COMMAND_LENGTH, MAX_VALUE_LENGTH } from "./facts.ts";
-import { cutText } from "./text.ts";
+import { cutWithNote } from "./text.ts";
 
 const BARE = /^[\w.@:/+-]*$/;
 
@@ -18,7 +18,7 @@ export function pendingLine(record: ApprovalRecord): string {
   return [
     "[approval] PENDING",
     ...fields,
-    `cmd=${quoteText(cutText(command, MAX_COMMAND_LENGTH))}`,
+    `cmd=${quoteText(cutWithNote(command, MAX_COMMAND_LENGTH))}`,
     field("elevation", elevationLabel(sudo, sudo_user) || "none"),
     ...(access === undefined ? [] : [field("access", access.join("+"))]),
     field("rule", rule),
@@ -26,6 +26,6 @@ export function pendingLine(record: ApprovalRecord): string {
 }
 
 function field(key: string, value: string): string {
-  const text = cutText(value, MAX_VALUE_LENGTH);
+  const text = cutWithNote(value, MAX_VALUE_LENGTH);
   return `${key}=${BARE.test(text) ? text : quoteText(text)}`;
 }

@@ -1,13 +1,12 @@
-import { visibleText } from "@gateway/shared/visible";
+import { cutText, visibleText } from "@gateway/shared/visible";
 
 // Renderers drop blanks at the start, take four for a code block, and show a run of them as one.
 const LOST_BLANK = /^ | (?= )/g;
 
 /** The start of a text, at most `maxLength` UTF-16 units of it, with a note that says so where something is cut. */
-export function cutText(text: string, maxLength: number): string {
-  if (text.length <= maxLength) return text;
-  const head = text.slice(0, maxLength).replace(/[\ud800-\udbff]$/, "");
-  return `${head}… [TRUNCATED: ${head.length} of ${text.length} characters]`;
+export function cutWithNote(text: string, maxLength: number): string {
+  const head = cutText(text, maxLength);
+  return head === text ? text : `${head}… [TRUNCATED: ${head.length} of ${text.length} characters]`;
 }
 
 /**
@@ -15,7 +14,7 @@ export function cutText(text: string, maxLength: number): string {
  * letters and odd blanks are written out. What is longer than `maxLength` is cut.
  */
 export function plainLine(text: string, maxLength: number): string {
-  return cutText(visibleText(text), maxLength);
+  return cutWithNote(visibleText(text), maxLength);
 }
 
 /**

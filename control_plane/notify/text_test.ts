@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { anyText, HOSTILE_TEXTS } from "./testing/hostile_text.ts";
-import { cutText, escapeHtml, escapeMarkdown, plainLine } from "./text.ts";
+import { cutWithNote, escapeHtml, escapeMarkdown, plainLine } from "./text.ts";
 
 const MARKDOWN_CONTROL = "\\`*_[]()#~>|<!&";
 const lines = anyText.map((text) => plainLine(text, 10_000));
@@ -81,8 +81,8 @@ Deno.test.each([
     text: "x".repeat(9) + "🙂!",
     expected: "xxxxxxxxx… [TRUNCATED: 9 of 12 characters]",
   },
-])("cutText() $name", ({ text, expected }) => {
-  assert.equal(cutText(text, 10), expected);
+])("cutWithNote() $name", ({ text, expected }) => {
+  assert.equal(cutWithNote(text, 10), expected);
 });
 
 Deno.test.each([

@@ -1,5 +1,5 @@
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
-import { visibleText } from "@gateway/shared/visible";
+import { cutText, visibleText } from "@gateway/shared/visible";
 import { type FormOptions, renderDecisionForm } from "./decision_form.ts";
 import { type Html, markup } from "./html.ts";
 import { LIST_PATH, renderPage } from "./page.ts";
@@ -14,7 +14,7 @@ import {
   showTimeLeft,
   statusWord,
 } from "./request_text.ts";
-import { cutText, showText } from "./shown_text.ts";
+import { showText } from "./shown_text.ts";
 import { formatDuration, formatUtc } from "./text_format.ts";
 
 /** What a request's page shows. */

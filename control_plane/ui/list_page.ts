@@ -1,9 +1,9 @@
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
-import { visibleText } from "@gateway/shared/visible";
+import { cutText, visibleText } from "@gateway/shared/visible";
 import { type Html, markup } from "./html.ts";
 import { LIST_PATH, renderPage } from "./page.ts";
 import { isOwnRequest, parseTime, showAge, showElevation, showStatus, showTimeLeft } from "./request_text.ts";
-import { cutText, showText } from "./shown_text.ts";
+import { showText } from "./shown_text.ts";
 
 /** What the list shows. */
 export interface ListPage {

@@ -1,4 +1,4 @@
-import { escapeCharacter, ODD } from "@gateway/shared/visible";
+import { cutText, escapeCharacter, ODD } from "@gateway/shared/visible";
 import { codePointLabel, describeCharacter } from "./character_names.ts";
 import { type Html, markup } from "./html.ts";
 import { formatCount } from "./text_format.ts";
@@ -37,11 +37,6 @@ export function segmentText(text: string): readonly Segment[] {
   }
   if (end < text.length) segments.push({ kind: "plain", text: text.slice(end) });
   return segments;
-}
-
-/** The start of a text, at most that many UTF-16 units and no half of a character. */
-export function cutText(text: string, limit: number): string {
-  return text.length <= limit ? text : text.slice(0, limit).replace(/[\ud800-\udbff]$/, "");
 }
 
 /** How much of a text is shown. */

@@ -3,7 +3,7 @@ import { assertLinearWork } from "@gateway/shared/testing/linear_work";
 import fc from "fast-check";
 import { visibleText } from "@gateway/shared/visible";
 import { readHtml } from "../testing/html_reader.ts";
-import { cutText, findPeculiarities, segmentText, showText } from "./shown_text.ts";
+import { findPeculiarities, segmentText, showText } from "./shown_text.ts";
 
 const plain = (text: string) => ({ kind: "plain", text });
 const foreign = (text: string) => ({ kind: "foreign", text });
@@ -111,10 +111,6 @@ Deno.test("showText() cuts long text between characters and counts the rest", ()
   const [shown, , rest] = readHtml(String(showText("a😀".repeat(1000), { limit: 5 })));
   assert.equal(shown?.text, "a😀a");
   assert.equal(rest?.text, "… 2,996 more characters");
-});
-
-Deno.test("cutText() leaves what is short, and no half of a character", () => {
-  assert.deepEqual([cutText("abc", 3), cutText("abc", 2), cutText("a😀", 2)], ["abc", "ab", "a"]);
 });
 
 Deno.test("showText() gives text only: nothing of it is markup, steers the display or is invisible", () => {

@@ -18,6 +18,7 @@
  */
 import { AppError, ERROR_CODES, type ErrorCode } from "../errors.ts";
 import { stringifyJson } from "../json.ts";
+import { shortenText } from "../visible.ts";
 
 /** The HTTP status of every error code. */
 export const STATUS = {
@@ -151,7 +152,7 @@ export function readProblem({ status, body, text }: ErrorReply): ReadProblem {
     : {};
   const detail = (typeof problem.detail === "string" ? problem.detail : text).trim() || "no reason given";
   return {
-    detail: detail.length > MAX_DETAIL ? `${detail.slice(0, MAX_DETAIL).toWellFormed()}…` : detail,
+    detail: shortenText(detail, MAX_DETAIL),
     code: ERROR_CODES.find((code) => code === problem.code && STATUS[code] === status),
   };
 }

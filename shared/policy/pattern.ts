@@ -21,6 +21,7 @@
 import { RE2JS } from "re2js";
 import { AppError, errorText } from "../errors.ts";
 import { quoteText } from "../quote.ts";
+import { shortenText } from "../visible.ts";
 
 /** One compiled pattern. */
 export interface Pattern {
@@ -68,6 +69,6 @@ export function reusePatterns(known?: ReadonlyMap<string, Pattern>): PatternReus
 }
 
 function invalid(source: string, why: string, cause?: unknown): AppError {
-  const shown = source.length > 200 ? `${source.slice(0, 200)}…` : source;
-  return new AppError("invalid_config", `Cannot compile pattern ${quoteText(shown)}: ${why}`, { cause });
+  const message = `Cannot compile pattern ${quoteText(shortenText(source, 200))}: ${why}`;
+  return new AppError("invalid_config", message, { cause });
 }
