@@ -16,6 +16,7 @@ import type { TokenCredential } from "@azure/identity";
 import type { KeyClientOptions, KeyVaultKey } from "@azure/keyvault-keys";
 import { collectBytes } from "../bytes.ts";
 import { AppError } from "../errors.ts";
+import { withPlainKeys } from "../json.ts";
 import type { AkvCaKeyConfig } from "./model.ts";
 import type { VaultAlgorithm } from "./vault_key.ts";
 
@@ -77,7 +78,10 @@ export async function openVault(config: AkvCaKeyConfig, ports: VaultPorts): Prom
 }
 
 async function createCredential(config: AkvCaKeyConfig, ports: VaultPorts): Promise<TokenCredential> {
-  const options = ports.agent === undefined ? {} : { agent: ports.agent };
+  const options = {
+    ...(ports.agent !== undefined && { agent: ports.agent }),
+    additionalPolicies: ANSWER_POLICIES,
+  };
   const secret = config.credential === undefined
     ? ""
     : readSecret(config.credential.client_secret_env, ports);
@@ -102,21 +106,37 @@ function clientOptions({ agent }: VaultPorts): ClientOptions {
     // A request waits for one signature: what is worth a second attempt is decided by who knows the deadline.
     retryOptions: { maxRetries: 0 },
     redirectOptions: { maxRetries: 0 },
-    additionalPolicies: [{ policy: boundedAnswers, position: "perRetry" }],
+    additionalPolicies: ANSWER_POLICIES,
   };
 }
 
-/** The packages read an answer to its end, however long it is; this reads it for them. */
-const boundedAnswers: Policy = {
-  name: "boundedAnswers",
+/**
+ * The packages read an answer to its end, however long it is, and parse it with the engine's parser; this reads it
+ * for them.
+ */
+const safeAnswers: Policy = {
+  name: "safeAnswers",
   async sendRequest(request, next) {
     request.streamResponseStatusCodes = new Set([Number.POSITIVE_INFINITY]);
     const response = await next(request);
     const { readableStreamBody, ...rest } = response;
     if (readableStreamBody === undefined) return response;
-    return { ...rest, bodyAsText: await readBounded(readableStreamBody) };
+    return { ...rest, bodyAsText: plainOrBroken(await readBounded(readableStreamBody)) };
   },
 };
+
+const ANSWER_POLICIES: NonNullable<ClientOptions["additionalPolicies"]> = [
+  { policy: safeAnswers, position: "perRetry" },
+];
+
+/** What can't be made safe is as good as JSON that is broken, and reported like that. */
+function plainOrBroken(text: string): string {
+  try {
+    return withPlainKeys(text);
+  } catch {
+    return "{";
+  }
+}
 
 async function readBounded(body: AsyncIterable<Uint8Array | string>): Promise<string> {
   const bytes = await collectBytes(body, MAX_ANSWER_BYTES);

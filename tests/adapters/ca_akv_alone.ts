@@ -4,7 +4,9 @@ import { connect } from "node:tls";
 import { loadAkvCaKey } from "../../shared/ca/azure_key_vault.ts";
 import { systemClock } from "@gateway/shared/clock";
 
-const [port = "", ca = "", signIn = "", secret = ""] = Deno.args;
+const [port = "", ca = "", signIn = "", secret = "", before = "0"] = Deno.args;
+// After this text the engine takes a key of the sign-in service's answer for another one.
+JSON.parse(before);
 
 /** Leads every host name, also that of the sign-in service, to the one fake. */
 class LoopbackAgent extends Agent {

@@ -6,6 +6,7 @@ import type { CaKey } from "@gateway/shared/ca/custody";
 import { type Clock, systemClock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { verifySignature } from "../../shared/ssh/signature.ts";
+import { escapeKey } from "@gateway/shared/testing/escaped_key";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import { poll } from "../stage/poll.ts";
 import { run } from "./ca_agent_fixture.ts";
@@ -14,6 +15,7 @@ import {
   type FakeKeyVault,
   type Misbehaviour,
   sendJson,
+  SIGN_IN_ANSWER,
   SIGNABLE,
   startKeyVault,
 } from "./fake_key_vault.ts";
@@ -54,8 +56,8 @@ const status = (code: number, headers: Record<string, string> = {}): Misbehaviou
   for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
   sendJson(response, code, { error: { code: "Sorry", message: "at https://ca.vault.test" } });
 };
-const text = (body: string): Misbehaviour => (_request, response) => {
-  response.writeHead(200, { "content-type": "application/json" }).end(body);
+const text = (body: string, status = 200): Misbehaviour => (_request, response) => {
+  response.writeHead(status, { "content-type": "application/json" }).end(body);
 };
 
 Deno.test.each(
@@ -182,6 +184,16 @@ const faults: readonly {
     shows: /status 302/,
   },
   { name: "sends text for JSON", answers: [text("<html>")], shows: /answer cannot be used/ },
+  {
+    name: "sends a key that can't be read safely",
+    answers: [text(String.raw`{"a":1,"\\":2}`)],
+    shows: /answer cannot be used/,
+  },
+  {
+    name: "answers 403 with such a key",
+    answers: [text(String.raw`{"a":1,"\\":2}`, 403)],
+    shows: /refuses these credentials/,
+  },
   { name: "sends JSON of another shape", answers: [text("[]")], shows: /./ },
   { name: "sends too much", answers: [text(`"${"x".repeat(300_000)}"`)], shows: /more than 262144 bytes/ },
   {
@@ -222,6 +234,15 @@ Deno.test.each([
   await assert.rejects(key.sign(DATA), failsWith("upstream_failure", shows, retryAfter));
   vault.misbehave();
   assert.ok(verifySignature(key.publicKey, await key.sign(DATA), DATA), "and signs when it is well again");
+});
+
+Deno.test("a vault's answer means what it says, whatever was read before", async () => {
+  await using vault = await startKeyVault("P-256");
+  const key = await load(vault);
+  const answer = escapeKey(JSON.stringify({ kid: "x", value: "A".repeat(86) }), "value");
+  JSON.parse(answer.before);
+  vault.misbehave(text(answer.text));
+  await assert.rejects(key.sign(DATA), failsWith("upstream_failure", /a signature that is not the CA's/));
 });
 
 Deno.test.each([
@@ -346,6 +367,7 @@ Deno.test.each([
     ca,
     signIn,
     secret,
+    SIGN_IN_ANSWER.before,
   ]);
   assert.match(output, shows);
 });

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { generateKeyPairSync, type JsonWebKey, type KeyObject, randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Agent, createServer } from "node:https";
+import { type EscapedKey, escapeKey } from "@gateway/shared/testing/escaped_key";
 import { ca, issue } from "./mtls_fixture.ts";
 import { signDigest } from "./sign_digest.ts";
 
@@ -47,6 +48,11 @@ export const SIGNABLE: readonly Uint8Array<ArrayBuffer>[] = Array.from(
 export const CLIENT_SECRET = "fake-client-secret";
 
 const TOKEN = "fake-access-token";
+/** The sign-in service writes a key with an escape. */
+export const SIGN_IN_ANSWER: EscapedKey = escapeKey(
+  JSON.stringify({ token_type: "Bearer", expires_in: 3600, access_token: TOKEN }),
+  "access_token",
+);
 const LOGIN_HOST = "login.microsoftonline.com";
 const DIGEST_BYTES: Readonly<Record<string, number>> = { RS256: 32, ES256: 32, ES384: 48, ES512: 64 };
 
@@ -62,7 +68,7 @@ export async function startKeyVault(kind: FakeKeyKind): Promise<FakeKeyVault> {
     const path = new URL(request.url ?? "", "https://localhost").pathname;
     if (request.headers.host === LOGIN_HOST) {
       const { status, body } = signIn(path, await readText(request));
-      return sendJson(response, status, body);
+      return void response.writeHead(status, { "content-type": "application/json" }).end(body);
     }
     if (request.headers.authorization !== `Bearer ${TOKEN}`) return challenge(response);
     requests.push(`${request.method} ${path}`);
@@ -141,18 +147,19 @@ export function sendJson(response: ServerResponse, status: number, body: unknown
 }
 
 /** The sign-in service of the cloud, as far as an application with a client secret needs it. */
-function signIn(path: string, form: string): { readonly status: number; readonly body: object } {
+function signIn(path: string, form: string): { readonly status: number; readonly body: string } {
   const base = `https://${LOGIN_HOST}/tenant-1`;
   if (path === "/tenant-1/v2.0/.well-known/openid-configuration") {
     const [authorization_endpoint, token_endpoint] = [`${base}/authorize`, `${base}/oauth2/v2.0/token`];
-    return { status: 200, body: { issuer: `${base}/v2.0`, authorization_endpoint, token_endpoint } };
+    const body = { issuer: `${base}/v2.0`, authorization_endpoint, token_endpoint };
+    return { status: 200, body: JSON.stringify(body) };
   }
   const fields = new URLSearchParams(form);
   const isRight = path === "/tenant-1/oauth2/v2.0/token" && fields.get("client_id") === "client-1" &&
     fields.get("client_secret") === CLIENT_SECRET;
   return isRight
-    ? { status: 200, body: { token_type: "Bearer", expires_in: 3600, access_token: TOKEN } }
-    : { status: 401, body: { error: "invalid_client", error_description: "wrong secret" } };
+    ? { status: 200, body: SIGN_IN_ANSWER.text }
+    : { status: 401, body: '{"error":"invalid_client","error_description":"wrong secret"}' };
 }
 
 function challenge(response: ServerResponse): void {
