@@ -25,10 +25,14 @@ import { AppError } from "../errors.ts";
 import { problemResponse } from "./problem.ts";
 
 /** The methods that routes have. HEAD is answered as GET is, without the body; OPTIONS is none of them. */
-const METHODS = ["GET", "POST", "DELETE"] as const;
+const METHODS = ["GET", "POST", "DELETE"] as const satisfies readonly RouteMethod[];
+
+/** A method that a route can have a handler for. */
+export type RouteMethod = "GET" | "POST" | "DELETE";
 
 /** A request at its route. */
 export interface RoutedRequest<Param extends string = string> {
+  /** As it came. */
   readonly request: Request;
   /** A part of the path, decoded: that of `:id` is `param("id")`. */
   readonly param: (name: Param) => string;
@@ -42,13 +46,15 @@ export type RouteHandler<Ports, Context, Param extends string = string> = (
 
 /** The methods of one path, in the order in which `Allow` names them. */
 export type RouteMethods<Ports, Context, Param extends string = string> =
-  & Readonly<Partial<Record<(typeof METHODS)[number], RouteHandler<Ports, Context, Param>>>>
+  & Readonly<Partial<Record<RouteMethod, RouteHandler<Ports, Context, Param>>>>
   & {
     /** Where an answer without its body would lose something. */
     readonly HEAD?: "refused";
   };
 
-type ParamOf<Path extends string> = Path extends `${infer Part}/${infer Rest}` ? ParamOf<Part> | ParamOf<Rest>
+/** The names of the parts that a path leaves open. */
+export type ParamOf<Path extends string> = Path extends `${infer Part}/${infer Rest}`
+  ? ParamOf<Part> | ParamOf<Rest>
   : Path extends `:${infer Name}{${string}` ? Name
   : Path extends `:${infer Name}` ? Name
   : never;

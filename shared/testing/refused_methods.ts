@@ -16,7 +16,9 @@ const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as 
 
 /** A request that is answered with 405. */
 export interface RefusedMethod {
+  /** One that its path does not have. */
   readonly method: string;
+  /** Without anything left open. */
   readonly path: string;
   /** What `Allow` says. */
   readonly allow: string;
