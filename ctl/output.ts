@@ -81,8 +81,11 @@ function describeError(
   if (error instanceof AppError) {
     return { code: error.code, message: error.message, hint: error instanceof HintedError ? error.hint : "" };
   }
-  const message = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-  return { code: "internal", message, hint: isSystemError(error) ? "" : "this is a defect of broker-ctl" };
+  return {
+    code: "internal",
+    message: String(error),
+    hint: isSystemError(error) ? "" : "this is a defect of broker-ctl",
+  };
 }
 
 /** A file or connection that the system refused, rather than a mistake of ours. */

@@ -54,6 +54,6 @@ function describe(error: unknown): { readonly code: string; readonly message: st
   if (error instanceof ModelError) return { code: error.kind, message: error.message };
   return {
     code: "internal",
-    message: error instanceof Error ? `${error.name}: ${error.message}` : String(error),
+    message: String(error),
   };
 }

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { errorText } from "@gateway/shared/errors";
 import postgres from "postgres";
 
 /** A query to explain; it has passed `checkSql`. */
@@ -63,5 +64,5 @@ function describe(error: unknown): string {
     return /^[A-Z0-9_]+$/.test(code) ? `no connection (${code})` : "no connection";
   }
   if (code.startsWith("28") || code === "3D000") return "the database refuses the configured account";
-  return `${error instanceof Error ? error.message : ""} (SQLSTATE ${code})`;
+  return `${errorText(error)} (SQLSTATE ${code})`;
 }

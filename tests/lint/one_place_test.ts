@@ -1,0 +1,41 @@
+import assert from "node:assert/strict";
+import plugin from "./boundaries.ts";
+
+function lint(path: string, source: string): readonly string[] {
+  const file = new URL(`../../${path}`, import.meta.url).pathname;
+  return Deno.lint.runPlugin(plugin, file, source).map(({ id }) => id);
+}
+
+interface Row {
+  readonly name: string;
+  readonly file?: string;
+  readonly source: string;
+}
+
+Deno.test.each<Row>([
+  {
+    name: "the text of an unknown error",
+    source: "f(error instanceof Error ? error.message : String(error));",
+  },
+  { name: "its text with another default", source: 'f(cause instanceof Error ? cause.message : "failed");' },
+  { name: "its name", source: "f(error instanceof Error ? error.name : typeof error);" },
+  { name: "control characters as a class", source: String.raw`/[\p{Cc}\s]/u.test(a);` },
+  { name: "control characters as a range", source: String.raw`/[\x00-\x1f]/.test(a);` },
+  { name: "the same range in another notation", source: String.raw`/[\u0000-\u0020]/.test(a);` },
+  { name: "blanks as a class", source: String.raw`/\p{Z}/u.test(a);` },
+  { name: "quoting for a shell", source: String.raw`a.replaceAll("'", "'\\''");` },
+  { name: "the label of an elevation", source: "f(`sudo:${user}`);" },
+])("gateway/one-place refuses $name", ({ source }) => {
+  assert.deepEqual(lint("signer/a.ts", source), ["gateway/one-place"]);
+});
+
+Deno.test.each<Row>([
+  { name: "the definition itself", file: "ctl/commands/init.ts", source: String.raw`/[\p{Cc},]/u.test(a);` },
+  { name: "the debate's texts", file: "debate/a.ts", source: String.raw`/[\p{Cc}]/u.test(a);` },
+  { name: "tests", file: "signer/a_test.ts", source: "f(error instanceof Error ? error.message : '');" },
+  { name: "a part of a known error", source: "f(error instanceof AppError ? error.message : 'x');" },
+  { name: "what an error leads to", source: "f(error instanceof Error ? error.cause : undefined);" },
+  { name: "other classes", source: String.raw`/[\p{L}\p{N}]/u.test(a);` },
+])("gateway/one-place lets $name pass", ({ file = "signer/a.ts", source }) => {
+  assert.deepEqual(lint(file, source), []);
+});
