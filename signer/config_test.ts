@@ -288,10 +288,17 @@ Deno.test("parseConfig() refuses __proto__ anywhere", () => {
   assert.deepEqual(found, ['key "hosts.__proto__" is not allowed', 'key "hosts.a.__proto__" is not allowed']);
 });
 
+Deno.test.each(['"envelope_key": ""', '"kubernetes": null', '"envelope_key": null'])(
+  "parseConfig() takes %s for what is not asked for",
+  (members) => {
+    assert.equal(parseSigner(members).ca_key, parseSigner("").ca_key);
+  },
+);
+
 Deno.test("parseConfig() refuses unsupported keys below the top and in maps (I23)", () => {
   const schema = z.strictObject({ hosts: z.record(z.string(), z.strictObject({ addr: z.string() })) });
   const text =
-    '{ "hosts": { "a": { "addr": "x", "sealed_exec": true }, "b.c": { "addr": "y", "sealed_exec": true } } }';
+    '{ "hosts": { "a": { "addr": "x", "sealed_exec": true }, "b.c": { "addr": "y", "sealed_exec": {} }, "d": { "addr": "z", "sealed_exec": false } } }';
   const unsupported = ["hosts.*.sealed_exec", "signer.approval_wait_seconds"];
   const run = () => parseConfig({ what: "x config", source: "x.json", schema, text, unsupported });
   assert.deepEqual(problemsOf(run), [

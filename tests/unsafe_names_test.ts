@@ -46,6 +46,8 @@ const DOORS: Readonly<Record<string, (name: string) => boolean>> = {
   "a sign request's group": (group) => signs({ end_user_groups: [group] }),
   "a sign request's approver": (learn_approver) => signs({ learn_approver }),
   "a forwarded caller": (on_behalf_of) => signs({ on_behalf_of }),
+  "a sign request's cluster namespace": (k8s_namespace) => signs({ k8s_namespace }),
+  "a sign request's cluster object": (k8s_name) => signs({ k8s_name }),
   "a caller at the control plane": (caller) => accepts(() => checkCaller(caller)),
   "an intent's caller": (caller) => permits({ caller }),
   "an intent's end user": (endUser) => permits({ endUser }),

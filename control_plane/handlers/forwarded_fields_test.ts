@@ -27,6 +27,11 @@ const EVERYTHING: SignRequest = {
   learn_approver: "me",
   learn_approval_id: "abc",
   target_type: "ssh",
+  k8s_verb: "get",
+  k8s_resource: "pods",
+  k8s_group: "apps",
+  k8s_namespace: "prod",
+  k8s_name: "web-1",
 };
 
 /** What only the control plane may say, whatever a broker sends. */

@@ -166,7 +166,10 @@ function invalid(
   return new AppError("invalid_config", message, { cause });
 }
 
-/** Removes an unsupported key wherever it stands, so that it is reported as such and not as unknown. */
+/**
+ * Removes an unsupported key wherever it stands, so that it is reported as such and not as unknown. Empty, `null`
+ * and `false` ask for nothing.
+ */
 function takeUnsupported(object: ConfigObject, keys: readonly string[], parent: KeyPath): readonly string[] {
   const [key, ...rest] = keys;
   if (key === undefined) return [];
@@ -176,6 +179,7 @@ function takeUnsupported(object: ConfigObject, keys: readonly string[], parent: 
     const member = object[name];
     if (rest.length > 0) return isConfigObject(member) ? takeUnsupported(member, rest, path) : [];
     delete object[name];
+    if (member === null || member === "" || member === false) return [];
     return [`"${formatKeyPath(path)}": not supported yet by this version`];
   });
 }

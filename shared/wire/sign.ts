@@ -85,6 +85,16 @@ export interface SignRequest {
   readonly learn_approval_id: string;
   /** `""` and `ssh` are an SSH host. */
   readonly target_type: string;
+  /** What is to be done on a cluster, for a target type that is one. */
+  readonly k8s_verb: string;
+  /** Lower-case plural name of the resource. */
+  readonly k8s_resource: string;
+  /** API group; `""` is the core group. */
+  readonly k8s_group: string;
+  /** `""` for what has no namespace, and for a list of all namespaces. */
+  readonly k8s_namespace: string;
+  /** Name of the object; `""` for a list. */
+  readonly k8s_name: string;
 }
 
 const text = z.string().default("");
@@ -114,6 +124,11 @@ export const signRequest: z.ZodType<SignRequest> = z.object({
   learn_approver: text,
   learn_approval_id: text,
   target_type: text,
+  k8s_verb: text,
+  k8s_resource: text,
+  k8s_group: text,
+  k8s_namespace: text,
+  k8s_name: text,
 });
 
 /** What a broker sends: the fields it knows, the rest absent. */

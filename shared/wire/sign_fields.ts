@@ -20,7 +20,19 @@ import { AppError } from "../errors.ts";
 import type { SignRequest } from "./sign.ts";
 
 /** These become tokens of the KeyId and of audit records: a blank or a control character would forge others. */
-const TOKEN_FIELDS = ["host", "end_user", "role", "purpose", "session_mode", "sudo_user"] as const;
+const TOKEN_FIELDS = [
+  "host",
+  "end_user",
+  "role",
+  "purpose",
+  "session_mode",
+  "sudo_user",
+  "k8s_verb",
+  "k8s_resource",
+  "k8s_group",
+  "k8s_namespace",
+  "k8s_name",
+] as const;
 
 /**
  * Refuses what no policy needs to see: unsafe characters, and what this version does not support.

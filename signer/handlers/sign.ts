@@ -9,7 +9,7 @@ import { describeSignRequest, intentOf } from "@gateway/shared/policy/sign_reque
 import { decideSsh, mayUseHost, type SshDecision, toWireDecision } from "@gateway/shared/policy/ssh";
 import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
 import { type SignRequest, signRequest, type SignResponse } from "@gateway/shared/wire/sign";
-import { checkSignFields } from "@gateway/shared/wire/sign_fields";
+import { checkCaller, checkSignFields } from "@gateway/shared/wire/sign_fields";
 import type { SignerPorts } from "../ports.ts";
 import type { Snapshot } from "../snapshot.ts";
 import { SUBJECT_IS_FROZEN } from "./hosts.ts";
@@ -28,6 +28,8 @@ export async function handleSign(ports: SignerPorts, httpRequest: Request, peer:
   const caller = received.on_behalf_of === ""
     ? peer.caller
     : await effectiveCaller(ports, snapshot, received, peer);
+  // A certificate may name a caller with a blank, who then reads what it may and gets no certificate.
+  checkCaller(caller);
   const asked: SignContext = { ports, snapshot, peer, request: received, caller };
   const request = needsVerifiedEndUser(asked) ? await verifyEndUser(asked) : withoutToken(received);
   const context: SignContext = { ports, snapshot, peer, request, caller };
@@ -113,6 +115,8 @@ async function deny(
   await refuse(context, {
     outcome: request.dry_run ? "dry_run_denied" : "denied",
     err: decision.reason,
+    // As existing readers of the log have it: of a denial the reason alone, of a dry run its rule as well.
+    rule: request.dry_run ? decision.matchedRule : "",
     host: decision.host?.addr,
     user: decision.host?.user,
     principal: decision.host?.principal,
@@ -167,6 +171,7 @@ function refuse(
   facts: {
     readonly outcome: string;
     readonly err: string;
+    readonly rule?: string;
     readonly host?: string | undefined;
     readonly user?: string | undefined;
     readonly principal?: string | undefined;
@@ -180,6 +185,7 @@ function refuse(
     command: describeSignRequest(request),
     outcome: facts.outcome,
     err: facts.err,
+    policy_rule: facts.rule ?? "",
   });
 }
 

@@ -285,7 +285,20 @@ Deno.test("POST /v1/sign reports a denied dry run as a decision", async () => {
   assert.equal(body.decision?.["allowed"], false);
   assert.equal(body.decision?.["matched_rule"], "allowlist:no-match");
   assert.match(String(body.decision?.["reason"]), /command not allowed on "web01"/);
-  assert.equal(signer.log.entries[0]?.outcome, "dry_run_denied");
+  const [entry] = signer.log.entries;
+  assert.deepEqual([entry?.outcome, entry?.policy_rule], ["dry_run_denied", "allowlist:no-match"]);
+});
+
+Deno.test("POST /v1/sign of a caller whose CN has a blank is 400, forwarded or not, and is asked no policy", async () => {
+  const signer = await startSigner({ callers: {}, trusted_forwarders: ["control-plane"] });
+  for (const [fields, cn] of [[{}, "broker 1"], [{ on_behalf_of: "broker 1" }, "control-plane"]] as const) {
+    const { status, body } = await signer.sign(fields, cn);
+    assert.deepEqual(
+      [status, body.detail],
+      [400, "invalid caller identity: control or whitespace characters not allowed"],
+    );
+  }
+  assert.deepEqual(signer.log.entries, []);
 });
 
 Deno.test("POST /v1/sign leaves certificate and serial out of an allowed dry run", async () => {
