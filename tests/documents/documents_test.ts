@@ -68,15 +68,22 @@ async function otherOptions(): Promise<string[]> {
   return texts.flatMap((text) => text.match(/(?<= )--[a-z][a-z-]*/g) ?? []);
 }
 
+function anchorOf(heading: string): string {
+  return `#${heading.toLowerCase().replaceAll(/[^\w\s-]/g, "").replaceAll(" ", "-")}`;
+}
+
 /** Everything that a document names and that does not exist. */
 function findMistakes(document: string, markdown: string): string[] {
   const { spans, links, commands } = readNamed(markdown);
   const local = links.filter((link) => !/^https?:|^#/.test(link)).map((link) => link.replace(/#.*$/, ""));
+  const sections = [...markdown.matchAll(/^#+ (.*)$/gm)].map(([, heading = ""]) => anchorOf(heading));
+  const anchors = links.filter((link) => link.startsWith("#") && !sections.includes(link));
   const lines = [...spans, ...commands];
   const named = lines.flatMap(wordsOf).filter((word) => PATH.test(word) && !word.includes("NAME"));
   const flags = spans.filter((span) => /^--[a-z][a-z-]*$/.test(span));
   return [
     ...[...local, ...named].filter((path) => !exists(path, document)).map((path) => `no file ${path}`),
+    ...anchors.map((anchor) => `no section ${anchor}`),
     ...flags.filter((flag) => !OPTIONS.has(flag)).map((flag) => `no option ${flag}`),
     ...lines.flatMap((line) => mistakeOf(wordsOf(line)) ?? []),
   ];
@@ -99,6 +106,11 @@ Deno.test.each<{ name: string; markdown: string; mistake: string }>([
   { name: "a module without its ending", markdown: "`http/nothing`", mistake: "no file http/nothing" },
   { name: "a folder", markdown: "| `nothing/` |", mistake: "no file nothing/" },
   { name: "a link", markdown: "[a](nothing.md#part)", mistake: "no file nothing.md" },
+  {
+    name: "a section",
+    markdown: "## One of two\n[a](#one-of-two), [b](#three)",
+    mistake: "no section #three",
+  },
   { name: "a file of a set-up", markdown: "`~/gateway/a.json`", mistake: "no file ~/gateway/a.json" },
   { name: "a task", markdown: "`deno task nothing`", mistake: "there is no task nothing" },
   { name: "tasks of a kind", markdown: "`deno task stop:*`", mistake: "there is no task stop:*" },
