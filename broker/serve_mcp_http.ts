@@ -55,7 +55,7 @@ export async function serveMcpHttp(
       listen: config.listen,
       ...tls,
       timeouts: TIMEOUTS,
-      handler: (request) => mcp.fetch(request),
+      handler: (request, { trust }) => mcp.fetch(request, trust),
       onError: (error, requestId) => logger.error("Request failed", { request_id: requestId, error }),
     });
     const monitor = await startBrokerMonitor(config, { metrics: broker.metrics, logger });

@@ -123,6 +123,7 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
     cert: tls.cert,
     key: tls.key,
     clientCa: tls.ca,
+    isReserved: (caller) => config.approval.callers.includes(caller),
     handler,
     onError: (error, requestId) => logger.error("request failed", { error, request_id: requestId }),
   });

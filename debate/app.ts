@@ -5,6 +5,7 @@
  */
 import { Hono } from "@hono/hono";
 import { AppError } from "@gateway/shared/errors";
+import type { UnknownPeer } from "@gateway/shared/http/plain_server";
 import { describeProblem, problemResponse } from "@gateway/shared/http/problem";
 import { createGuard } from "./web/guard.ts";
 import { PAGE_FILES, pageResponse } from "./web/page_files.ts";
@@ -31,8 +32,8 @@ import {
 } from "./web/settings_handlers.ts";
 import { Subscribers } from "./web/subscribers.ts";
 
-/** Answers a request from an IP address; never rejects. */
-export type DebateHandler = (request: Request, address: string) => Promise<Response>;
+/** Answers a request; never rejects. Who has shown credentials, where there are any, is trusted. */
+export type DebateHandler = (request: Request, peer: UnknownPeer) => Promise<Response>;
 
 const RUN = "/api/runs/:id{[0-9a-f]{32}}";
 
@@ -58,10 +59,11 @@ const METHODS: readonly (readonly [path: string, ...methods: readonly string[]])
 export function createDebateApp(ports: WebPorts): DebateHandler {
   const guard = createGuard(ports);
   const routes = createRoutes(ports);
-  return async (request, address) => {
+  return async (request, { address, trust }) => {
     try {
       const passed = guard(request, address);
       if (passed instanceof Response) return secure(passed);
+      trust();
       const response = await routes(request);
       for (const [name, value] of Object.entries(passed)) response.headers.set(name, value);
       return secure(response);

@@ -81,6 +81,8 @@ export async function startDebateServer(environment: DebateEnvironment): Promise
   });
   const stopping = new AbortController();
   opened.defer(() => manager.close());
+  const onError = (error: unknown, requestId: string) =>
+    warn(`request ${requestId} failed: ${describe(error)}`);
   const handler = createDebateApp({
     settings,
     clock,
@@ -99,12 +101,12 @@ export async function startDebateServer(environment: DebateEnvironment): Promise
       startLogin: () => providers.deviceFlows.start(),
       checkLogin: (code) => providers.deviceFlows.check(code),
     },
-    onError: (error, requestId) => warn(`request ${requestId} failed: ${describe(error)}`),
+    onError,
     newRequestId: () => newId(6),
     randomBytes: environment.randomBytes,
     stopping: stopping.signal,
   });
-  const server = startServer(settings, handler, clock);
+  const server = await startServer(settings, handler, { clock, onError });
   opened.defer(() => server.close());
   const closing = opened.move();
   return {

@@ -110,6 +110,7 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
     cert: tls.cert,
     key: tls.key,
     clientCa: tls.ca,
+    isReserved: (caller) => state.current.config.reload_callers.includes(caller),
     handler,
     onError: (error, requestId) => logger.error("request failed", { error, request_id: requestId }),
   });

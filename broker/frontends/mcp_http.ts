@@ -47,8 +47,12 @@ export interface McpHttpOptions {
 
 /** The MCP frontend over HTTP. */
 export interface McpHttp {
-  /** Answers one request. What it throws is for the listener to answer. */
-  fetch(request: Request): Promise<Response>;
+  /**
+   * Answers one request. What it throws is for the listener to answer.
+   *
+   * @param trust called when its token is found to be good
+   */
+  fetch(request: Request, trust?: () => void): Promise<Response>;
   /** Takes no more requests, and ends the streams on which nobody waits for an answer: a listener can close. */
   drain(): void;
   /** Ends all sessions; what runs is cancelled, and has ended when this resolves. */
@@ -163,13 +167,14 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
   }
 
   return {
-    async fetch(request) {
+    async fetch(request, trust) {
       if (draining) throw new AppError("canceled", "the broker is stopping");
       checkHost(request.headers, hostnames);
       if (publicPaths.has(new URL(request.url).pathname)) return respondToMetadata(request.method, resource);
       checkOrigin(request.headers, hostnames);
       const endUser = await authenticate(request);
       if (endUser instanceof Response) return endUser;
+      trust?.();
       const end = exchanges.begin(endUser.name);
       const answers = new RequestAnswers(room, endUser.name);
       answersOf.set(endUser, answers);

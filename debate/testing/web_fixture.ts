@@ -118,7 +118,7 @@ export class WebFixture {
     const headers = new Headers(this.headers);
     for (const [name, value] of new Headers(init.headers)) headers.set(name, value);
     const request = new Request(`http://127.0.0.1:8000${path}`, { ...init, method, headers });
-    return this.handler(request, this.address);
+    return this.handler(request, { address: this.address, trust: () => {} });
   }
 
   get(path: string, headers: Readonly<Record<string, string>> = {}): Promise<Response> {

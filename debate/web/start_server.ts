@@ -4,7 +4,8 @@
  * @module
  */
 import type { Clock } from "@gateway/shared/clock";
-import { AppError, errorText } from "@gateway/shared/errors";
+import { AppError } from "@gateway/shared/errors";
+import { type ListenerOptions, startPlainServer, type UnknownPeer } from "@gateway/shared/http/plain_server";
 import { within } from "@gateway/shared/within";
 import type { Settings } from "../config.ts";
 import type { DebateHandler } from "../app.ts";
@@ -19,6 +20,11 @@ export interface RunningServer {
    * grace ends with the process.
    */
   close(): Promise<void>;
+}
+
+/** What a server works with. */
+export interface ServerPorts extends Pick<ListenerOptions<UnknownPeer>, "onError"> {
+  readonly clock: Clock;
 }
 
 const GRACE_MS = 5000;
@@ -46,35 +52,17 @@ export function checkExposure(
  *
  * @throws {AppError} `invalid_config` when it cannot
  */
-export function startServer(
+export async function startServer(
   { WEB_HOST, WEB_PORT }: Pick<Settings, "WEB_HOST" | "WEB_PORT">,
   handler: DebateHandler,
-  clock: Clock,
-): RunningServer {
-  const server = listen(WEB_HOST, WEB_PORT, handler);
-  const { hostname, port } = server.addr;
+  { clock, onError }: ServerPorts,
+): Promise<RunningServer> {
+  const host = WEB_HOST.includes(":") ? `[${WEB_HOST}]` : WEB_HOST;
+  const server = await startPlainServer({ listen: `${host}:${WEB_PORT}`, handler, onError });
   return {
-    url: `http://${hostname.includes(":") ? `[${hostname}]` : hostname}:${port}`,
+    url: `http://${host}:${server.address.port}`,
     async close() {
-      // Not ended by a signal: a server that is shutting down throws at one, where nobody can catch it.
-      await within({ clock, ms: GRACE_MS }, server.shutdown()).catch(() => {});
+      await within({ clock, ms: GRACE_MS }, server.close()).catch(() => {});
     },
   };
-}
-
-function listen(
-  hostname: string,
-  port: number,
-  handler: DebateHandler,
-): Deno.HttpServer<Deno.NetAddr> {
-  try {
-    return Deno.serve(
-      { hostname, port, onListen: () => {} },
-      (request, { remoteAddr }) => handler(request, remoteAddr.hostname),
-    );
-  } catch (cause) {
-    throw new AppError("invalid_config", `Cannot listen on ${hostname}:${port}: ${errorText(cause)}`, {
-      cause,
-    });
-  }
 }

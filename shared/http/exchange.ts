@@ -1,13 +1,14 @@
 /**
- * One request, one answer, on TLS connections.
+ * One request, one answer, on connections.
  *
  * @module
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import type { TLSSocket } from "node:tls";
 import { AppError } from "../errors.ts";
 import { stringifyJson } from "../json.ts";
+import type { Standing } from "./connection_room.ts";
 import type { Connections } from "./connections.ts";
 import { toRequest } from "./node_request.ts";
 import { sendResponse } from "./node_response.ts";
@@ -15,10 +16,13 @@ import { describeProblem, problemResponse, STATUS } from "./problem.ts";
 
 /** Who is at the other end of connections. */
 export interface Peers<Peer> {
-  /** To be told of every connection whose TLS handshake is complete. */
-  begin(socket: TLSSocket): void;
-  /** @throws {AppError} `unauthenticated` when it is nobody who may be answered */
-  identify(socket: Duplex): Peer;
+  /** To be told of every connection on which HTTP can begin; says what is known of its peer. */
+  begin(socket: Socket): Standing;
+  /**
+   * @param connections for peers of whom more is known later
+   * @throws {AppError} `unauthenticated` when it is nobody who may be answered
+   */
+  identify(socket: Duplex, connections: Connections): Peer;
 }
 
 /** What {@linkcode Exchanges} needs. */
@@ -50,10 +54,10 @@ export class Exchanges<Peer> {
     this.#peers = peers;
   }
 
-  /** To be told of every connection whose TLS handshake is complete, before its first request. */
-  begin(socket: TLSSocket): void {
+  /** To be told of every connection on which HTTP can begin, before its first request. */
+  begin(socket: Socket): void {
     this.#begun.add(socket);
-    this.#peers.begin(socket);
+    this.#connections.begin(socket, this.#peers.begin(socket));
   }
 
   async answer(message: IncomingMessage, outgoing: ServerResponse): Promise<void> {
@@ -64,11 +68,24 @@ export class Exchanges<Peer> {
     outgoing.on("error", ignore);
     try {
       const { isPaced = false } = this.#options;
-      await sendResponse(await this.#respond(message, client), outgoing, isPaced);
+      const response = await this.#respond(message, client);
+      if (this.#isLast(message, response)) {
+        this.#connections.closeAfter(message.socket);
+        outgoing.setHeader("connection", "close");
+      }
+      await sendResponse(response, outgoing, isPaced);
     } catch (error) {
       if (!outgoing.destroyed) this.#options.onError(error, crypto.randomUUID());
       outgoing.destroy();
     }
+  }
+
+  /**
+   * Whether a connection closes after an answer: whoever has not said who he is keeps none, and neither does
+   * whoever has been answered before his body was read, which he could send for as long as he likes.
+   */
+  #isLast({ complete, socket }: IncomingMessage, { status }: Response): boolean {
+    return !complete || status === STATUS.unauthenticated || !this.#connections.mayStay(socket);
   }
 
   /** Answers what is not an HTTP request, or did not become one in time, and closes the connection. */
@@ -84,7 +101,7 @@ export class Exchanges<Peer> {
 
   #refusalOf(error: Error, socket: Duplex): unknown {
     try {
-      this.#peers.identify(socket);
+      this.#peers.identify(socket, this.#connections);
     } catch (unauthenticated) {
       return unauthenticated;
     }
@@ -96,7 +113,7 @@ export class Exchanges<Peer> {
 
   async #respond(message: IncomingMessage, client: Client): Promise<Response> {
     try {
-      const peer = this.#peers.identify(message.socket);
+      const peer = this.#peers.identify(message.socket, this.#connections);
       return await this.#options.handler(toRequest(message, client), peer);
     } catch (error) {
       const requestId = crypto.randomUUID();

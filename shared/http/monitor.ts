@@ -15,9 +15,10 @@
  *
  * @module
  */
-import { AppError, errorText } from "../errors.ts";
 import type { Metrics } from "../metrics.ts";
-import { type ListenAddress, parseListenAddress } from "./listen_address.ts";
+import { type RunningListener, startPlainServer } from "./plain_server.ts";
+
+export type { RunningListener } from "./plain_server.ts";
 
 /** What {@linkcode startMonitor} needs. */
 export interface MonitorOptions {
@@ -30,12 +31,10 @@ export interface MonitorOptions {
 }
 
 /** A running monitor listener. */
-export interface Monitor extends AsyncDisposable {
-  /** Where it listens, with the port that the system chose for port 0. */
-  readonly address: ListenAddress;
-  /** Closes the listener and its connections. */
-  close(): Promise<void>;
-}
+export type Monitor = RunningListener;
+
+/** Whoever asks is a stranger: each connection ends after its answer, and few are open at a time. */
+const LIMITS = { strangers: 64, strangersPerSource: 32, known: 0 };
 
 /**
  * Starts the listener.
@@ -43,27 +42,12 @@ export interface Monitor extends AsyncDisposable {
  * @throws {AppError} `invalid_config` when it cannot listen on the address
  */
 export function startMonitor(options: MonitorOptions): Promise<Monitor> {
-  const { hostname, port } = parseListenAddress(options.listen);
-  const handler = (request: Request) => respondToMonitor(request, options);
-  const onListen = () => {};
-  const onError = () => text(500, "internal error\n");
-  return Promise.try(() => {
-    const server = serve({ hostname, port, onListen, onError }, handler, options.listen);
-    const close = () => server.shutdown();
-    return { address: { hostname, port: server.addr.port }, close, [Symbol.asyncDispose]: close };
+  return startPlainServer({
+    listen: options.listen,
+    limits: LIMITS,
+    handler: (request) => respondToMonitor(request, options),
+    onError: () => {},
   });
-}
-
-function serve(
-  where: Deno.ServeTcpOptions & { readonly onError: () => Response },
-  handler: (request: Request) => Promise<Response>,
-  shown: string,
-): Deno.HttpServer<Deno.NetAddr> {
-  try {
-    return Deno.serve(where, handler);
-  } catch (cause) {
-    throw new AppError("invalid_config", `Cannot listen on ${shown}: ${errorText(cause)}`, { cause });
-  }
 }
 
 /** Answers one request of the monitor listener; any method will do. */

@@ -20,16 +20,19 @@
  *
  * @module
  */
+import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { TLSSocket } from "node:tls";
 import { AppError } from "../errors.ts";
 import type { CallerCn } from "./caller.ts";
+import type { Standing } from "./connection_room.ts";
 import type { ExchangeOptions, Peers } from "./exchange.ts";
 import { type PeerCertificate, PeerCertificates } from "./peer_certificate.ts";
-import { startListener, type TlsServer, type TlsServerOptions } from "./tls_listener.ts";
+import { type RunningListener, startListener, type TlsServerOptions } from "./listener.ts";
 
+export type { ConnectionLimits } from "./connection_room.ts";
 export type { ExchangeOptions } from "./exchange.ts";
-export type { TlsTimeouts } from "./tls_listener.ts";
+export type { ListenerOptions, ListenerTimeouts, RunningListener, TlsServerOptions } from "./listener.ts";
 
 /** Who sent a request. */
 export interface Peer {
@@ -44,10 +47,12 @@ export type PeerHandler = ExchangeOptions<Peer>["handler"];
 export interface MtlsServerOptions extends TlsServerOptions<Peer> {
   /** The CAs that sign callers' certificates, PEM. */
   readonly clientCa: string;
+  /** Whether room is kept for a caller's connections beyond everybody else's; asked when a connection begins. */
+  readonly isReserved?: (caller: CallerCn) => boolean;
 }
 
 /** A running listener. */
-export type MtlsServer = TlsServer;
+export type MtlsServer = RunningListener;
 
 /**
  * Starts the listener; resolves when it accepts connections.
@@ -55,17 +60,24 @@ export type MtlsServer = TlsServer;
  * @throws {AppError} `invalid_config` when the address, the certificate, the key or the CA cannot be used
  */
 export function startMtlsServer(options: MtlsServerOptions): Promise<MtlsServer> {
-  return startListener(options, new CertifiedPeers(), options.clientCa);
+  return startListener(options, new CertifiedPeers(options.isReserved), options);
 }
 
 /** Peers that prove who they are by a certificate. */
 class CertifiedPeers implements Peers<Peer> {
   readonly #certificates = new PeerCertificates();
   readonly #peers = new WeakMap<Duplex, PeerCertificate>();
+  readonly #isReserved: (caller: CallerCn) => boolean;
 
-  begin(socket: TLSSocket): void {
-    const peer = this.#certificates.identify(socket);
-    if (peer !== undefined) this.#peers.set(socket, peer);
+  constructor(isReserved: (caller: CallerCn) => boolean = () => false) {
+    this.#isReserved = isReserved;
+  }
+
+  begin(socket: Socket): Standing {
+    const peer = socket instanceof TLSSocket ? this.#certificates.identify(socket) : undefined;
+    if (peer === undefined) return "stranger";
+    this.#peers.set(socket, peer);
+    return this.#isReserved(peer.caller) ? "reserved" : "known";
   }
 
   identify(socket: Duplex): Peer {

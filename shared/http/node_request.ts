@@ -68,15 +68,25 @@ function define<K extends keyof Request>(name: K, get: (parts: Parts) => Request
 /**
  * The web's view of a message.
  *
- * @throws {AppError} `invalid_request` when the request target is not a path
+ * @throws {AppError} `invalid_request` when the request target is not a path, or there are two `Host` headers
  */
 export function toRequest(message: IncomingMessage, client: RequestClient): Request {
   if (message.url?.startsWith("/") !== true) {
     throw new AppError("invalid_request", "Request target must be a path");
   }
+  if (hasTwoHosts(message)) throw new AppError("invalid_request", "Request must have one Host header");
   const request: NodeRequest = Object.create(prototype);
   request[PARTS] = { message, client };
   return request;
+}
+
+/** Whether it depends on the reader which host a request is for (RFC 9112, section 3.2). */
+function hasTwoHosts({ rawHeaders }: IncomingMessage): boolean {
+  let hosts = 0;
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    if (rawHeaders[index]?.length === 4 && rawHeaders[index]?.toLowerCase() === "host") hosts += 1;
+  }
+  return hosts > 1;
 }
 
 /** The message behind a request that {@linkcode toRequest} made; `undefined` for any other request. */

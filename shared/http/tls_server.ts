@@ -16,20 +16,20 @@
  *
  * @module
  */
-import { startListener, type TlsServer, type TlsServerOptions } from "./tls_listener.ts";
+import { type RunningListener, startListener, type TlsServerOptions } from "./listener.ts";
+import { type UnknownPeer, UnknownPeers } from "./unknown_peers.ts";
 
-export type { TlsServer, TlsServerOptions } from "./tls_listener.ts";
-
-/** A peer of whom nothing is known. */
-export type UnknownPeer = undefined;
-
-const UNKNOWN_PEERS = { begin: () => {}, identify: (): UnknownPeer => undefined };
+export type { ConnectionLimits } from "./connection_room.ts";
+export type { ExchangeOptions } from "./exchange.ts";
+export type { ListenerOptions, ListenerTimeouts, RunningListener, TlsServerOptions } from "./listener.ts";
+export type { UnknownPeer } from "./unknown_peers.ts";
 
 /**
  * Starts the listener; resolves when it accepts connections. Long answers leave as the client takes them.
  *
  * @throws {AppError} `invalid_config` when the address, the certificate or the key cannot be used
  */
-export function startTlsServer(options: TlsServerOptions<UnknownPeer>): Promise<TlsServer> {
-  return startListener({ isPaced: true, ...options }, UNKNOWN_PEERS, undefined);
+export function startTlsServer(options: TlsServerOptions<UnknownPeer>): Promise<RunningListener> {
+  const { cert, key } = options;
+  return startListener({ isPaced: true, ...options }, new UnknownPeers(), { cert, key });
 }

@@ -86,7 +86,8 @@ export class RawConnection implements Disposable {
     this.#connection = connection;
   }
 
-  static async open(port: number, identity: Identity | undefined = broker): Promise<RawConnection> {
+  /** @param identity `null`: it shows no certificate */
+  static async open(port: number, identity: Identity | null = broker): Promise<RawConnection> {
     return new RawConnection(
       await Deno.connectTls({ hostname: "127.0.0.1", port, caCerts: [ca], ...identity }),
     );

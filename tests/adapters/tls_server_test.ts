@@ -11,18 +11,18 @@ async function start(handler: TlsServerOptions<UnknownPeer>["handler"]) {
   return { server, errors, url: `https://127.0.0.1:${server.address.port}/` };
 }
 
-Deno.test("startTlsServer() serves a client without certificate", async () => {
-  const { server, url } = await start((_request, peer) => new Response(String(peer)));
+Deno.test("startTlsServer() serves a client without certificate, and knows its address", async () => {
+  const { server, url } = await start((_request, { address }) => new Response(address));
   await using _server = server;
   using client = Deno.createHttpClient({ caCerts: [ca] });
-  assert.equal(await (await fetch(url, { client })).text(), "undefined");
+  assert.equal(await (await fetch(url, { client })).text(), "127.0.0.1");
 });
 
 Deno.test("startTlsServer() asks for no certificate, and takes none for a proof", async () => {
-  const { server, url } = await start((_request, peer) => new Response(String(peer)));
+  const { server, url } = await start((_request, peer) => new Response(Object.keys(peer).join()));
   await using _server = server;
   using client = Deno.createHttpClient({ caCerts: [ca], ...broker });
-  assert.equal(await (await fetch(url, { client })).text(), "undefined");
+  assert.equal(await (await fetch(url, { client })).text(), "address,trust");
 });
 
 Deno.test("startTlsServer() refuses TLS 1.2", async () => {

@@ -24,6 +24,7 @@ export const ADAPTERS: readonly string[] = [
   "shared/http/json_client.ts",
   "shared/http/monitor.ts",
   "shared/http/pem_file.ts",
+  "shared/http/plain_server.ts",
   "shared/http/tls_material.ts",
   "shared/http/tls_server.ts",
   "shared/log.ts",
@@ -116,7 +117,7 @@ const AMBIENT: readonly string[] = [
   "shared/clock.ts",
   "shared/http/exchange.ts",
   "shared/http/mtls_server.ts",
-  "shared/http/tls_listener.ts",
+  "shared/http/listener.ts",
   "shared/random.ts",
   "shared/service.ts",
 ];

@@ -1,34 +1,50 @@
 /**
- * The HTTPS listener under `mtls_server` and `tls_server`: TLS 1.3, HTTP/1.1, bounded in time and number.
+ * The listener under `mtls_server`, `tls_server` and `plain_server`: TLS 1.3 or none, HTTP/1.1, bounded in time and
+ * number.
  *
  * @module
  */
-import { createServer, type Server } from "node:https";
+import { createServer as createHttpServer, type Server } from "node:http";
+import { createServer } from "node:https";
 import type { Socket } from "node:net";
 import { systemClock } from "../clock.ts";
 import { AppError } from "../errors.ts";
+import { type ConnectionLimits, DEFAULT_LIMITS } from "./connection_room.ts";
 import { Connections } from "./connections.ts";
 import { type ExchangeOptions, Exchanges, type Peers } from "./exchange.ts";
 import { type ListenAddress, parseListenAddress } from "./listen_address.ts";
 import { checkTlsIdentity } from "./tls_identity.ts";
 import { within } from "../within.ts";
 
-/** What every HTTPS listener needs. */
-export interface TlsServerOptions<Peer> extends ExchangeOptions<Peer> {
+/** What every listener needs. */
+export interface ListenerOptions<Peer> extends ExchangeOptions<Peer> {
   /** `host:port`, as in the config. */
   readonly listen: string;
+  /** Connections at a time, by what is known of their peers; default {@linkcode DEFAULT_LIMITS}. */
+  readonly limits?: Partial<ConnectionLimits>;
+  /** Other limits than the defaults of {@linkcode ListenerTimeouts}. */
+  readonly timeouts?: Partial<ListenerTimeouts>;
+}
+
+/** What every HTTPS listener needs. */
+export interface TlsServerOptions<Peer> extends ListenerOptions<Peer> {
   /** The listener's certificate chain, PEM. */
   readonly cert: string;
   /** Its private key, PEM. */
   readonly key: string;
-  /** Connections at a time, default 1024; one more is closed at once. */
-  readonly maxConnections?: number;
-  /** Other limits than the defaults of {@linkcode TlsTimeouts}. */
-  readonly timeouts?: Partial<TlsTimeouts>;
+}
+
+/** What a listener shows of itself, and the CAs that sign peers' certificates, PEM; without: it asks for none. */
+export interface TlsCredentials {
+  readonly cert: string;
+  readonly key: string;
+  readonly clientCa?: string;
 }
 
 /** How long a client may take, in milliseconds. */
-export interface TlsTimeouts {
+export interface ListenerTimeouts {
+  /** From the start of a connection until its peer has identified itself, or sent its first headers; default 5 s. */
+  readonly identifyMs: number;
   /** For the TLS handshake, and for the headers of a request; default 10 s. */
   readonly headersMs: number;
   /** For a whole request with its body; default 10 s. */
@@ -40,14 +56,15 @@ export interface TlsTimeouts {
 }
 
 /** A running listener. */
-export interface TlsServer extends AsyncDisposable {
+export interface RunningListener extends AsyncDisposable {
   /** Where it listens, with the port that the system chose for port 0. */
   readonly address: ListenAddress;
   /** Stops accepting, lets running requests finish within the drain time, then closes what is left. */
   close(): Promise<void>;
 }
 
-const DEFAULT_TIMEOUTS: TlsTimeouts = {
+const DEFAULT_TIMEOUTS: ListenerTimeouts = {
+  identifyMs: 5_000,
   headersMs: 10_000,
   requestMs: 10_000,
   idleMs: 60_000,
@@ -58,31 +75,34 @@ const MAX_HEADER_BYTES = 16_384;
 /**
  * Starts a listener; resolves when it accepts connections.
  *
- * @param clientCa the CAs that sign peers' certificates, PEM; `undefined`: peers are asked for none
+ * @param tls `undefined`: it speaks plain HTTP
  * @throws {AppError} `invalid_config` when the address, the certificate, the key or the CA cannot be used
  */
 export async function startListener<Peer>(
-  options: TlsServerOptions<Peer>,
+  options: ListenerOptions<Peer>,
   peers: Peers<Peer>,
-  clientCa: string | undefined,
-): Promise<TlsServer> {
+  tls: TlsCredentials | undefined,
+): Promise<RunningListener> {
   const timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts };
   const { hostname, port } = parseListenAddress(options.listen);
-  const { cert, key } = options;
-  checkTlsIdentity({ cert, key, ...(clientCa === undefined ? {} : { ca: clientCa }) });
-  const connections = new Connections();
-  const exchanges = new Exchanges(options, { connections, peers });
-  const server = createTlsServer({ cert, key, clientCa }, timeouts);
-  server.maxConnections = options.maxConnections ?? 1024;
-  server.on("secureConnection", (socket) => {
-    connections.secure(socket);
-    exchanges.begin(socket);
+  const { identifyMs } = timeouts;
+  const connections = new Connections({
+    ...DEFAULT_LIMITS,
+    ...options.limits,
+    clock: systemClock,
+    identifyMs,
   });
+  const exchanges = new Exchanges(options, { connections, peers });
+  const server = tls === undefined ? createHttpServer(boundsOf(timeouts)) : createTlsServer(tls, timeouts);
+  server.on("secureConnection", (socket) => exchanges.begin(socket));
   server.on("request", (message, outgoing) => {
-    if (connections.begin(message.socket, outgoing)) void exchanges.answer(message, outgoing);
+    if (connections.beginRequest(message.socket, outgoing)) void exchanges.answer(message, outgoing);
   });
   server.on("clientError", (error, socket) => exchanges.refuse(error, socket));
-  server.on("connection", (socket: Socket) => connections.add(socket));
+  server.on("connection", (socket: Socket) => {
+    connections.add(socket);
+    if (tls === undefined) exchanges.begin(socket);
+  });
   await listen(server, { hostname, port }, options.listen);
   // Such as too many open files: without a listener the error would end the process.
   server.on("error", (error) => options.onError(error, crypto.randomUUID()));
@@ -95,13 +115,8 @@ export async function startListener<Peer>(
   };
 }
 
-interface TlsCredentials {
-  readonly cert: string;
-  readonly key: string;
-  readonly clientCa: string | undefined;
-}
-
-function createTlsServer({ cert, key, clientCa }: TlsCredentials, timeouts: TlsTimeouts): Server {
+function createTlsServer({ cert, key, clientCa }: TlsCredentials, timeouts: ListenerTimeouts): Server {
+  checkTlsIdentity({ cert, key, ...(clientCa === undefined ? {} : { ca: clientCa }) });
   return createServer({
     cert,
     key,
@@ -110,12 +125,18 @@ function createTlsServer({ cert, key, clientCa }: TlsCredentials, timeouts: TlsT
     minVersion: "TLSv1.3",
     ALPNProtocols: ["http/1.1"],
     handshakeTimeout: timeouts.headersMs,
-    headersTimeout: timeouts.headersMs,
-    requestTimeout: timeouts.requestMs,
-    keepAliveTimeout: timeouts.idleMs,
-    connectionsCheckingInterval: Math.min(1000, timeouts.headersMs),
-    maxHeaderSize: MAX_HEADER_BYTES,
+    ...boundsOf(timeouts),
   });
+}
+
+function boundsOf({ headersMs, requestMs, idleMs }: ListenerTimeouts) {
+  return {
+    headersTimeout: headersMs,
+    requestTimeout: requestMs,
+    keepAliveTimeout: idleMs,
+    connectionsCheckingInterval: Math.min(1000, headersMs),
+    maxHeaderSize: MAX_HEADER_BYTES,
+  };
 }
 
 function listen(server: Server, { hostname, port }: ListenAddress, shown: string): Promise<void> {

@@ -1,0 +1,34 @@
+/**
+ * An HTTP listener without TLS, for loopback, private interfaces and proxies that end TLS in front of it.
+ *
+ * Not `Deno.serve`, which tells nothing of its connections: whoever opens enough of them and is silent holds all
+ * that the process may have open.
+ *
+ * ```ts ignore
+ * import { startPlainServer } from "@gateway/shared/http/plain_server";
+ *
+ * await using server = await startPlainServer({
+ *   listen: "127.0.0.1:8080",
+ *   handler: (request, { address }) => new Response(`${request.method} from ${address}\n`),
+ *   onError: (error, requestId) => logger.error("request failed", { error, request_id: requestId }),
+ * });
+ * ```
+ *
+ * @module
+ */
+import { type ListenerOptions, type RunningListener, startListener } from "./listener.ts";
+import { type UnknownPeer, UnknownPeers } from "./unknown_peers.ts";
+
+export type { ConnectionLimits } from "./connection_room.ts";
+export type { ExchangeOptions } from "./exchange.ts";
+export type { ListenerOptions, ListenerTimeouts, RunningListener } from "./listener.ts";
+export type { UnknownPeer } from "./unknown_peers.ts";
+
+/**
+ * Starts the listener; resolves when it accepts connections. Long answers leave as the client takes them.
+ *
+ * @throws {AppError} `invalid_config` when the address cannot be used
+ */
+export function startPlainServer(options: ListenerOptions<UnknownPeer>): Promise<RunningListener> {
+  return startListener({ isPaced: true, ...options }, new UnknownPeers(), undefined);
+}

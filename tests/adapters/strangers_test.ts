@@ -1,0 +1,233 @@
+import assert from "node:assert/strict";
+import { AppError, type ErrorCode } from "@gateway/shared/errors";
+import { startPlainServer } from "@gateway/shared/http/plain_server";
+import { startTlsServer, type UnknownPeer } from "@gateway/shared/http/tls_server";
+import { poll } from "../stage/poll.ts";
+import { broker, issue, RawConnection, serverIdentity, startServer } from "./mtls_fixture.ts";
+
+const GET = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+const CLOSES = /^connection: close\r$/im;
+/** A client is not given up for being slow, however busy the machine is. */
+const PATIENT = { identifyMs: 60_000, headersMs: 60_000, requestMs: 60_000 };
+const hello = () => new Response("hello\n");
+const operator = await issue({ subject: "CN=operator", usage: "client" });
+
+/** An HTTP connection without TLS on which a test writes what it likes. */
+async function exchangePlain(port: number, text: string): Promise<string> {
+  using connection = await Deno.connect({ hostname: "127.0.0.1", port });
+  await connection.write(new TextEncoder().encode(text));
+  const buffer = new Uint8Array(65_536);
+  let answer = "";
+  for (let count; (count = await connection.read(buffer)) !== null;) {
+    answer += new TextDecoder().decode(buffer.subarray(0, count));
+  }
+  return answer;
+}
+
+async function exchangeTls(port: number, text: string): Promise<string> {
+  using connection = await RawConnection.open(port, null);
+  await connection.write(text);
+  return await connection.read();
+}
+
+/** Whether a peer closes a connection; it may do so by a reset. */
+async function isClosed(connection: Deno.Conn): Promise<boolean> {
+  return await connection.read(new Uint8Array(1)).catch(() => null) === null;
+}
+
+Deno.test("a stranger's connection ends with its 401, also inside a body", async () => {
+  await using server = await startServer(hello, { timeouts: PATIENT });
+  for (const text of [GET, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"]) {
+    const answer = await exchangeTls(server.port, text);
+    assert.match(answer, /^HTTP\/1\.1 401 /);
+    assert.match(answer, CLOSES);
+  }
+});
+
+Deno.test.each<{ readonly code: ErrorCode }>([
+  { code: "forbidden" },
+  { code: "not_found" },
+  { code: "method_not_allowed" },
+  { code: "payload_too_large" },
+  { code: "unsupported_media_type" },
+  { code: "rate_limited" },
+])(
+  "a known peer's connection ends with an answer ($code) that is given before its body was read",
+  async ({ code }) => {
+    await using server = await startServer(() => {
+      throw new AppError(code, "no");
+    }, { timeouts: PATIENT });
+    for (const length of ["Content-Length: 9", "Transfer-Encoding: chunked"]) {
+      using connection = await RawConnection.open(server.port);
+      await connection.write(`POST / HTTP/1.1\r\nHost: x\r\n${length}\r\n\r\n1`);
+      const answer = await connection.read();
+      assert.match(answer, /^HTTP\/1\.1 4/);
+      assert.match(answer, CLOSES);
+      // Without a body to read the same answer leaves the connection open.
+      using other = await RawConnection.open(server.port);
+      for (let count = 0; count < 2; count++) {
+        await other.write(GET);
+        assert.doesNotMatch(await other.read("}\n"), CLOSES);
+      }
+    }
+  },
+);
+
+Deno.test("who goes on sending a body after the answer is cut off, and not answered again", async () => {
+  let handled = 0;
+  await using server = await startServer(() => {
+    handled += 1;
+    throw new AppError("forbidden", "no");
+  }, { timeouts: PATIENT });
+  using connection = await RawConnection.open(server.port);
+  await connection.write("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n");
+  const answer = await connection.read("}\n");
+  await connection.write(`12345${GET}`).catch(() => {});
+  assert.equal(await connection.read(), "");
+  assert.match(answer, CLOSES);
+  assert.equal(handled, 1);
+});
+
+Deno.test("an answer before the body reaches a client that sends everything first", async () => {
+  await using server = await startServer(() => {
+    throw new AppError("payload_too_large", "no");
+  }, { timeouts: PATIENT });
+  using connection = await RawConnection.open(server.port);
+  const length = 300_000;
+  await connection.write(
+    `POST / HTTP/1.1\r\nHost: x\r\nContent-Length: ${length}\r\n\r\n${"a".repeat(length - 1)}`,
+  );
+  assert.match(await connection.read(), /^HTTP\/1\.1 413 .*\}\n$/s);
+});
+
+Deno.test.each([
+  { name: "says nothing", text: undefined },
+  { name: "completes TLS and says nothing", text: "" },
+  { name: "does not end its headers", text: "GET / HTTP/1.1\r\nHost: x\r\nX: " },
+])("a stranger that $name has the time to identify itself, and no more", async ({ text }) => {
+  await using server = await startServer(hello, { timeouts: { ...PATIENT, identifyMs: 500 } });
+  if (text === undefined) {
+    using silent = await Deno.connect({ hostname: "127.0.0.1", port: server.port });
+    assert.equal(await isClosed(silent), true);
+    return;
+  }
+  assert.equal(await exchangeTls(server.port, text).catch(() => ""), "");
+});
+
+Deno.test("a known peer's connection stays open past the time to identify itself", async () => {
+  await using server = await startServer(hello, { timeouts: { ...PATIENT, identifyMs: 1000 } });
+  using connection = await RawConnection.open(server.port);
+  using silent = await Deno.connect({ hostname: "127.0.0.1", port: server.port });
+  await isClosed(silent);
+  await connection.write(GET);
+  assert.match(await connection.read("hello"), /^HTTP\/1\.1 200 /);
+});
+
+Deno.test("strangers take each other's places, never those of known peers", async () => {
+  const limits = { strangers: 4, strangersPerSource: 4 };
+  await using server = await startServer(hello, { timeouts: PATIENT, limits });
+  using known = await RawConnection.open(server.port);
+  await known.write(GET);
+  await known.read("hello");
+  let closed = 0;
+  await using opened = new AsyncDisposableStack();
+  for (let count = 0; count < 30; count++) {
+    const stranger = await Deno.connect({ hostname: "127.0.0.1", port: server.port });
+    const end = isClosed(stranger).then(() => closed += 1);
+    opened.defer(async () => {
+      try {
+        stranger.close();
+      } catch {
+        // It is closed already.
+      }
+      await end;
+    });
+  }
+  await poll(() => closed >= 26, { what: "the strangers that are too many to be closed" });
+  await known.write(GET);
+  assert.match(await known.read("hello"), /^HTTP\/1\.1 200 /);
+  using late = await RawConnection.open(server.port);
+  await late.write(GET);
+  const answer = await late.read("hello");
+  assert.match(answer, /^HTTP\/1\.1 200 /);
+  assert.doesNotMatch(answer, CLOSES);
+});
+
+Deno.test("beyond the room of known peers a connection has one answer, and reserved peers have room of their own", async () => {
+  await using server = await startServer(hello, {
+    timeouts: PATIENT,
+    limits: { known: 1, reserved: 1 },
+    isReserved: (caller) => caller === "operator",
+  });
+  const connections: RawConnection[] = [];
+  const answers: string[] = [];
+  for (const identity of [broker, broker, operator]) {
+    const connection = await RawConnection.open(server.port, identity);
+    connections.push(connection);
+    await connection.write(GET);
+    answers.push(await connection.read("hello"));
+  }
+  assert.deepEqual(answers.map((answer) => answer.split(" ")[1]), ["200", "200", "200"]);
+  assert.deepEqual(answers.map((answer) => CLOSES.test(answer)), [false, true, false]);
+  for (const connection of connections) connection[Symbol.dispose]();
+});
+
+const LISTENERS = [
+  { kind: "plain", start: startPlainServer, exchange: exchangePlain },
+  {
+    kind: "TLS",
+    start: (options: Parameters<typeof startPlainServer>[0]) =>
+      startTlsServer({ ...options, ...serverIdentity }),
+    exchange: exchangeTls,
+  },
+];
+
+Deno.test.each(LISTENERS)(
+  "where requests say who sends them ($kind), a connection stays open once one did",
+  async ({ start, exchange }) => {
+    await using server = await start({
+      listen: "127.0.0.1:0",
+      timeouts: PATIENT,
+      handler: (request: Request, { trust }: UnknownPeer) => {
+        if (request.headers.get("authorization") === "right") trust();
+        return hello();
+      },
+      onError: () => {},
+    });
+    const { port } = server.address;
+    const right = "GET / HTTP/1.1\r\nHost: x\r\nAuthorization: right\r\n";
+    const anonymous = await exchange(port, GET);
+    assert.match(anonymous, CLOSES);
+    const trusted = await exchange(port, `${right}\r\n${right}Connection: close\r\n\r\n`);
+    assert.equal(trusted.match(/hello/g)?.length, 2);
+    // Trusted once, a connection is left open; the next request shows who it is anew.
+    const [first = ""] = trusted.split("hello");
+    assert.doesNotMatch(first, CLOSES);
+  },
+);
+
+Deno.test.each([
+  ...LISTENERS,
+  {
+    kind: "mTLS",
+    start: async () => (await startServer(hello, { timeouts: PATIENT })).server,
+    exchange: async (port: number, text: string) => {
+      using connection = await RawConnection.open(port);
+      await connection.write(text);
+      return await connection.read();
+    },
+  },
+])("two Host headers are no request ($kind)", async ({ start, exchange }) => {
+  await using server = await start({
+    listen: "127.0.0.1:0",
+    timeouts: PATIENT,
+    handler: hello,
+    onError: () => {},
+  });
+  for (const second of ["Host: x", "host: y"]) {
+    const text = `GET / HTTP/1.1\r\nHost: x\r\n${second}\r\nConnection: close\r\n\r\n`;
+    const answer = await exchange(server.address.port, text);
+    assert.match(answer, /^HTTP\/1\.1 400 /);
+    assert.match(answer, /"code":"invalid_request"/);
+  }
+});
