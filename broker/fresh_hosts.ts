@@ -1,7 +1,11 @@
+import type { AuditEntry } from "@gateway/shared/audit/entry";
 import type { Clock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
+import type { HostInfo } from "@gateway/shared/wire/host";
 import { within } from "@gateway/shared/within";
+import { audited } from "./audited.ts";
+import type { Events } from "./events.ts";
 import type { Hosts, HostsView } from "./hosts_view.ts";
 import { buildRoute, type Route } from "./route.ts";
 
@@ -42,5 +46,39 @@ export function routeTo(hosts: Hosts, name: string): Route {
     if (!(cause instanceof AppError)) throw cause;
     // The host is known: what its chain lacks is the operator's to mend, not a name to spell otherwise.
     throw new AppError("denied", cause.message, { cause });
+  }
+}
+
+/** What it takes to find the way to a host, and to record that there is none. */
+export interface RoutePorts extends HostsPorts {
+  readonly events: Events;
+}
+
+/** Of whom {@linkcode findRoute} is. */
+export interface RouteWish {
+  readonly host: string;
+  /** What the records of the request say, once the host is known with its address. */
+  readonly describe: (host?: HostInfo) => Omit<AuditEntry, "outcome">;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * The way to a host as the signer knows it now. Where there is none, that is on record.
+ *
+ * @throws {AppError} as {@linkcode refreshHosts} and {@linkcode routeTo} do
+ */
+export async function findRoute(
+  ports: RoutePorts,
+  { host: name, describe, signal }: RouteWish,
+): Promise<Route> {
+  const { events } = ports;
+  const hosts = await audited(events, { entry: describe(), signal }, () => refreshHosts(ports, signal));
+  try {
+    return routeTo(hosts, name);
+  } catch (error) {
+    const host = hosts.get(name);
+    const err = host === undefined ? "unknown host" : errorText(error);
+    await events.bestEffort({ ...describe(host), outcome: "denied", err });
+    throw error;
   }
 }

@@ -1,11 +1,11 @@
 import type { AuditEntry } from "@gateway/shared/audit/entry";
-import { AppError, errorText } from "@gateway/shared/errors";
+import { AppError } from "@gateway/shared/errors";
 import { elevationLabel } from "@gateway/shared/policy/sudo_user";
 import type { HostInfo } from "@gateway/shared/wire/host";
 import type { WireDecision } from "@gateway/shared/wire/sign";
 import { audited } from "./audited.ts";
 import type { Events } from "./events.ts";
-import { refreshHosts, routeTo } from "./fresh_hosts.ts";
+import { findRoute } from "./fresh_hosts.ts";
 import {
   approvalRequired,
   clampTtl,
@@ -90,7 +90,11 @@ export async function runOneShot(
   request: OneShotRequest,
   signal: AbortSignal,
 ): Promise<OneShotResult> {
-  const route = await findRoute(ports, request, signal);
+  const route = await findRoute(ports, {
+    host: request.host,
+    describe: (host) => describeRequest(request, host),
+    signal,
+  });
   if (request.command === "") throw new AppError("invalid_request", "bad request: command is required");
   const { consent } = request;
   const known = targetOf(route).host;
@@ -183,24 +187,6 @@ async function recordApproval(
   const err = approvalRequired(request.host, rule).message;
   await events.bestEffort({ ...describeRequest(request, host), outcome: "error", err });
   return { kind: "needs_approval", rule, host };
-}
-
-/** The way to the host as the signer knows it now; refuses one that it does not know. */
-async function findRoute(ports: OneShotPorts, request: OneShotRequest, signal: AbortSignal): Promise<Route> {
-  const asked = describeRequest(request);
-  const hosts = await audited(
-    ports.events,
-    { entry: asked, signal },
-    () => refreshHosts(ports, signal),
-  );
-  try {
-    return routeTo(hosts, request.host);
-  } catch (error) {
-    const host = hosts.get(request.host);
-    const err = host === undefined ? "unknown host" : errorText(error);
-    await ports.events.bestEffort({ ...describeRequest(request, host), outcome: "denied", err });
-    throw error;
-  }
 }
 
 function intentOf(request: OneShotRequest, maxTtlSeconds: number): Intent {

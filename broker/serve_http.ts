@@ -1,6 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import { startMtlsServer } from "@gateway/shared/http/mtls_server";
-import { loadTlsMaterial } from "@gateway/shared/http/tls_material";
+import { loadListenerTls } from "@gateway/shared/http/tls_material";
 import { type BrokerPorts, createBroker } from "./app.ts";
 import type { BrokerConfig } from "./config.ts";
 import { createHttpFrontend } from "./frontends/http.ts";
@@ -14,19 +14,13 @@ export async function serveHttp(
 ): Promise<void> {
   const { logger } = ports;
   requireListenerKeys(config);
-  const tls = await loadTlsMaterial({
-    cert: { key: "server_cert", path: config.server_cert },
-    key: { key: "server_key", path: config.server_key },
-    ca: { key: "client_ca", path: config.client_ca },
-  });
+  const tls = await loadListenerTls(config);
   const broker = await createBroker(config, ports);
   try {
     const hosts = await broker.loadHosts();
     const server = await startMtlsServer({
       listen: config.listen,
-      cert: tls.cert,
-      key: tls.key,
-      clientCa: tls.ca,
+      ...tls,
       handler: createHttpFrontend(broker.execute),
       onError: (error, requestId) => logger.error("Request failed", { request_id: requestId, error }),
     });

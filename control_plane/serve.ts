@@ -4,7 +4,7 @@ import { loadConfig } from "@gateway/shared/config/load";
 import { JsonClient } from "@gateway/shared/http/json_client";
 import { type Monitor, startMonitor } from "@gateway/shared/http/monitor";
 import { type MtlsServer, startMtlsServer } from "@gateway/shared/http/mtls_server";
-import { loadTlsMaterial } from "@gateway/shared/http/tls_material";
+import { loadListenerTls, loadSignerTls } from "@gateway/shared/http/tls_material";
 import type { ServiceLogger } from "@gateway/shared/log";
 import { createMetrics } from "@gateway/shared/metrics";
 import type { Random } from "@gateway/shared/random";
@@ -58,11 +58,7 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
     schema: controlPlaneConfig,
   });
   for (const warning of configWarnings(config)) logger.warn(warning);
-  const tls = await loadTlsMaterial({
-    cert: { key: "server_cert", path: config.server_cert },
-    key: { key: "server_key", path: config.server_key },
-    ca: { key: "client_ca", path: config.client_ca },
-  });
+  const tls = await loadListenerTls(config);
   const metrics = createMetrics();
   await using opened = new AsyncDisposableStack();
   const client = await openSignerClient(config, clock);
@@ -120,9 +116,7 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
   });
   const server = await startMtlsServer({
     listen: config.listen,
-    cert: tls.cert,
-    key: tls.key,
-    clientCa: tls.ca,
+    ...tls,
     isReserved: (caller) => config.approval.callers.includes(caller),
     handler,
     onError: (error, requestId) => logger.error("request failed", { error, request_id: requestId }),
@@ -143,11 +137,7 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
 }
 
 async function openSignerClient({ signer }: ControlPlaneConfig, clock: Clock): Promise<JsonClient> {
-  const tls = await loadTlsMaterial({
-    cert: { key: "signer.client_cert", path: signer.client_cert },
-    key: { key: "signer.client_key", path: signer.client_key },
-    ca: { key: "signer.ca", path: signer.ca },
-  });
+  const tls = await loadSignerTls(signer);
   return new JsonClient({
     clock,
     what: "the signer",

@@ -4,7 +4,7 @@ import { ChangeLock } from "@gateway/shared/change_lock";
 import { type Clock, every } from "@gateway/shared/clock";
 import { type Monitor, startMonitor } from "@gateway/shared/http/monitor";
 import { type MtlsServer, startMtlsServer } from "@gateway/shared/http/mtls_server";
-import { loadTlsMaterial } from "@gateway/shared/http/tls_material";
+import { loadListenerTls } from "@gateway/shared/http/tls_material";
 import type { ServiceLogger } from "@gateway/shared/log";
 import { createMetrics } from "@gateway/shared/metrics";
 import type { Random } from "@gateway/shared/random";
@@ -52,11 +52,7 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
   const initial = await configFile.compile(await configFile.read());
   const { config } = initial;
   for (const warning of snapshotWarnings(initial)) logger.warn(warning);
-  const tls = await loadTlsMaterial({
-    cert: { key: "server_cert", path: config.server_cert },
-    key: { key: "server_key", path: config.server_key },
-    ca: { key: "client_ca", path: config.client_ca },
-  });
+  const tls = await loadListenerTls(config);
   const metrics = createMetrics();
   let ready = false;
   await using opened = new AsyncDisposableStack();
@@ -107,9 +103,7 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
   });
   const server = await startMtlsServer({
     listen: config.listen,
-    cert: tls.cert,
-    key: tls.key,
-    clientCa: tls.ca,
+    ...tls,
     isReserved: (caller) => state.current.config.reload_callers.includes(caller),
     handler,
     onError: (error, requestId) => logger.error("request failed", { error, request_id: requestId }),

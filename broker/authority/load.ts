@@ -2,7 +2,7 @@ import { X509Certificate } from "node:crypto";
 import { AppError } from "@gateway/shared/errors";
 import { callerFromCertificate } from "@gateway/shared/http/caller";
 import { JsonClient } from "@gateway/shared/http/json_client";
-import { loadTlsMaterial } from "@gateway/shared/http/tls_material";
+import { loadSignerTls } from "@gateway/shared/http/tls_material";
 import type { BrokerConfig, BrokerSignerConfig } from "../config.ts";
 import { ApprovalWaits, MAX_WAITING } from "./approval_wait.ts";
 import { describeIgnoredKeys } from "./ignored_keys.ts";
@@ -27,11 +27,7 @@ export async function loadAuthority(config: BrokerConfig, ports: AuthorityPorts)
 }
 
 async function loadRemote(signer: BrokerSignerConfig, { clock }: AuthorityPorts): Promise<OpenWith> {
-  const tls = await loadTlsMaterial({
-    cert: { key: "signer.client_cert", path: signer.client_cert },
-    key: { key: "signer.client_key", path: signer.client_key },
-    ca: { key: "signer.ca", path: signer.ca },
-  });
+  const tls = await loadSignerTls(signer);
   const caller = ownName(tls.cert);
   const service = { what: "the signer", baseUrl: signer.url, ...tls, clock };
   return () => {

@@ -6,7 +6,7 @@ import type { Random } from "@gateway/shared/random";
 import type { HostInfo } from "@gateway/shared/wire/host";
 import { SESSION_MODES, type SessionMode } from "@gateway/shared/wire/sign";
 import type { Events } from "../events.ts";
-import { refreshHosts, routeTo } from "../fresh_hosts.ts";
+import { findRoute } from "../fresh_hosts.ts";
 import { approvalRequired, clampTtl, obtainRoute, type RouteAuthority } from "../obtain.ts";
 import { type Route, routeSignature, targetOf } from "../route.ts";
 import { audited } from "../audited.ts";
@@ -60,7 +60,11 @@ export async function openSession(
   signal: AbortSignal,
 ): Promise<Opened> {
   const { events, registry } = ports;
-  const route = await findRoute(ports, request, signal);
+  const route = await findRoute(ports, {
+    host: request.host,
+    describe: (host) => describe(request, request.mode, host),
+    signal,
+  });
   const mode = readMode(request.mode);
   const entry = describe(request, mode, targetOf(route).host);
   try {
@@ -99,24 +103,6 @@ async function announce(ports: OpenPorts, session: Session): Promise<Opened> {
     throw error;
   }
   return { sessionId: session.info.id, serial: session.info.serial };
-}
-
-async function findRoute(ports: OpenPorts, request: OpenRequest, signal: AbortSignal): Promise<Route> {
-  const { events } = ports;
-  const asked = describe(request, request.mode);
-  const hosts = await audited(
-    events,
-    { entry: { ...asked, outcome: "error" }, signal },
-    () => refreshHosts(ports, signal),
-  );
-  try {
-    return routeTo(hosts, request.host);
-  } catch (error) {
-    const host = hosts.get(request.host);
-    const err = host === undefined ? "unknown host" : errorText(error);
-    await events.bestEffort({ ...describe(request, request.mode, host), outcome: "denied", err });
-    throw error;
-  }
 }
 
 async function establish(

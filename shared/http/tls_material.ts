@@ -73,6 +73,38 @@ export async function loadTlsKeyPair(
   return { cert, key };
 }
 
+/**
+ * The TLS of a listener that asks for certificates, by the keys that every service's config has for it, as
+ * `startMtlsServer` takes it.
+ *
+ * @throws {AppError} `invalid_config` naming the config key
+ */
+export async function loadListenerTls(
+  config: Readonly<Record<"server_cert" | "server_key" | "client_ca", string>>,
+): Promise<{ readonly cert: string; readonly key: string; readonly clientCa: string }> {
+  const { cert, key, ca } = await loadTlsMaterial({
+    cert: { key: "server_cert", path: config.server_cert },
+    key: { key: "server_key", path: config.server_key },
+    ca: { key: "client_ca", path: config.client_ca },
+  });
+  return { cert, key, clientCa: ca };
+}
+
+/**
+ * The TLS of the client of a signer, by the keys of `signer` in the configs of those who have one.
+ *
+ * @throws {AppError} `invalid_config` naming the config key
+ */
+export async function loadSignerTls(
+  signer: Readonly<Record<"client_cert" | "client_key" | "ca", string>>,
+): Promise<TlsMaterial> {
+  return await loadTlsMaterial({
+    cert: { key: "signer.client_cert", path: signer.client_cert },
+    key: { key: "signer.client_key", path: signer.client_key },
+    ca: { key: "signer.ca", path: signer.ca },
+  });
+}
+
 function parse<T>(file: ConfiguredFile, what: string, read: () => T): T {
   try {
     return read();
