@@ -31,6 +31,8 @@ export class FakeSigner implements AsyncDisposable {
   decision = Promise.withResolvers<"approved" | "denied">();
   /** The polls for it, as path with query. */
   readonly polls: string[] = [];
+  /** How many polls wait for the decision right now. */
+  holding = 0;
   readonly #parked = new Map<string, SignRequest>();
   readonly #options: FakeSignerOptions;
   #server: Awaited<ReturnType<typeof startMtlsServer>> | undefined;
@@ -90,7 +92,9 @@ export class FakeSigner implements AsyncDisposable {
     const timeout = setTimeout(() => timer.resolve("pending"), held);
     const gone = () => timer.resolve("pending");
     request.signal.addEventListener("abort", gone);
+    this.holding += 1;
     const decision = await Promise.race([this.decision.promise, timer.promise]);
+    this.holding -= 1;
     clearTimeout(timeout);
     request.signal.removeEventListener("abort", gone);
     switch (decision) {
