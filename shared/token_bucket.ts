@@ -64,13 +64,18 @@ export class TokenBuckets {
     const bucket = this.#buckets.get(key) ?? this.#create(now, perMinute);
     this.#buckets.delete(key);
     this.#buckets.set(key, bucket);
-    // A clock that was set back must neither take tokens away nor stop the refill until it has caught up.
-    const elapsedMs = Math.max(0, now - bucket.countedAt);
-    bucket.tokens = Math.min(perMinute, bucket.tokens + elapsedMs * perMinute / 60_000);
+    bucket.tokens = tokensOf(bucket, now, perMinute);
     bucket.countedAt = now;
-    if (bucket.tokens < 1) return { ok: false, retryAfterSeconds: Math.max(1, Math.ceil(60 / perMinute)) };
+    if (bucket.tokens < 1) return refusal(perMinute);
     bucket.tokens -= 1;
     return { ok: true };
+  }
+
+  /** What {@linkcode take} would say now, with nothing taken and nothing remembered. */
+  peek(key: string, perMinute: number): TakeResult {
+    const bucket = this.#buckets.get(key);
+    if (perMinute <= 0 || bucket === undefined) return { ok: true };
+    return tokensOf(bucket, this.#clock.now(), perMinute) < 1 ? refusal(perMinute) : { ok: true };
   }
 
   /** Gives a token back whose taking turned out not to count. */
@@ -93,4 +98,14 @@ export class TokenBuckets {
       if (!isIdle) return;
     }
   }
+}
+
+function tokensOf({ tokens, countedAt }: Bucket, now: number, perMinute: number): number {
+  // A clock that was set back must neither take tokens away nor stop the refill until it has caught up.
+  const elapsedMs = Math.max(0, now - countedAt);
+  return Math.min(perMinute, tokens + elapsedMs * perMinute / 60_000);
+}
+
+function refusal(perMinute: number): TakeResult {
+  return { ok: false, retryAfterSeconds: Math.max(1, Math.ceil(60 / perMinute)) };
 }

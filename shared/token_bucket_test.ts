@@ -119,3 +119,15 @@ Deno.test("giveBack() undoes a taking, and gives no more than the limit", () => 
   assert.equal(takeMany(buckets, 10, 2), 2);
   assert.equal(buckets.size, 1);
 });
+
+Deno.test("peek() says what take() would, takes nothing and remembers nothing", async () => {
+  const clock = new FakeClock();
+  const buckets = new TokenBuckets({ clock });
+  for (let count = 0; count < 5; count++) assert.deepEqual(buckets.peek("a", 1), { ok: true });
+  assert.equal(buckets.size, 0);
+  buckets.take("a", 1);
+  assert.deepEqual(buckets.peek("a", 1), { ok: false, retryAfterSeconds: 60 });
+  assert.deepEqual(buckets.peek("a", 0), { ok: true }, "no limit");
+  await clock.advance(60_000);
+  assert.deepEqual(buckets.peek("a", 1), { ok: true });
+});

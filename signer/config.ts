@@ -77,7 +77,10 @@ export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
   max_ttl_seconds: z.int().min(0).max(MAX_TTL_SECONDS).default(0)
     .describe("cap of a certificate's life where the host sets none, in seconds; 0 is 300"),
   sign_rate_limit_per_min: z.int().min(0).default(0)
-    .describe("sign requests a minute for each caller, with a burst of as many; 0 means no limit"),
+    .describe(
+      "sign requests a minute for each caller, with a burst of as many, and as many dry runs beside them; behind " +
+        "a trusted forwarder for each end user of a caller, and four times as many for the caller; 0 means no limit",
+    ),
   auto_reload_seconds: z.int().min(0).default(0)
     .describe(
       "pause between looks at the config file's time, in seconds; a changed file is reloaded; 0 is never",

@@ -4,9 +4,9 @@ import type { Clock } from "@gateway/shared/clock";
 import type { ServiceLogger } from "@gateway/shared/log";
 import type { Metrics } from "@gateway/shared/metrics";
 import type { Random } from "@gateway/shared/random";
-import type { TokenBuckets } from "@gateway/shared/token_bucket";
 import type { ConfigFile } from "./config_file.ts";
 import type { LiveState } from "./live_state.ts";
+import type { SignLimit } from "./sign_limit.ts";
 import type { SignerState } from "./state.ts";
 
 /** What the signer's routes are given from outside. */
@@ -15,7 +15,7 @@ export interface SignerOptions {
   readonly live: LiveState;
   readonly configFile: ConfigFile;
   readonly gate: AuditGate;
-  readonly rateLimiter: TokenBuckets;
+  readonly signLimit: SignLimit;
   readonly metrics: Metrics;
   readonly clock: Clock;
   readonly random: Random;

@@ -8,10 +8,10 @@ import { loadListenerTls } from "@gateway/shared/http/tls_material";
 import type { ServiceLogger } from "@gateway/shared/log";
 import { createMetrics } from "@gateway/shared/metrics";
 import type { Random } from "@gateway/shared/random";
-import { TokenBuckets } from "@gateway/shared/token_bucket";
 import { createSignerApp } from "./app.ts";
 import { openConfigFile } from "./config_file.ts";
 import { LiveState } from "./live_state.ts";
+import { SignLimit } from "./sign_limit.ts";
 import type { Snapshot } from "./snapshot.ts";
 import { SignerState, snapshotWarnings } from "./state.ts";
 import { MemoryStore } from "./state/memory.ts";
@@ -99,7 +99,7 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
     clock,
     random,
     logger,
-    rateLimiter: new TokenBuckets({ clock }),
+    signLimit: new SignLimit({ clock }),
   });
   const server = await startMtlsServer({
     listen: config.listen,

@@ -8,9 +8,11 @@ import { formatSubject, type Freeze } from "../freezes.ts";
 import { describeSignRequest, intentOf } from "@gateway/shared/policy/sign_request";
 import { decideSsh, mayUseHost, type SshDecision, toWireDecision } from "@gateway/shared/policy/ssh";
 import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
+import type { TakeResult } from "@gateway/shared/token_bucket";
 import { type SignRequest, signRequest, type SignResponse } from "@gateway/shared/wire/sign";
 import { checkCaller, checkSignFields } from "@gateway/shared/wire/sign_fields";
 import type { SignerPorts } from "../ports.ts";
+import type { SignSource } from "../sign_limit.ts";
 import type { Snapshot } from "../snapshot.ts";
 import { SUBJECT_IS_FROZEN } from "./hosts.ts";
 import { learnWaiver } from "./learn.ts";
@@ -22,8 +24,11 @@ const MAX_BODY_BYTES = 64 * 1024;
 /** `POST /v1/sign`. */
 export async function handleSign(ports: SignerPorts, httpRequest: Request, peer: Peer): Promise<Response> {
   const snapshot = ports.state.current;
-  limitRate(ports, snapshot, peer);
-  const received = await readJsonBody(httpRequest, { maxBytes: MAX_BODY_BYTES, schema: signRequest });
+  const received = await readLimited(ports, httpRequest, {
+    peer: peer.caller,
+    isForwarder: snapshot.trustedForwarders.has(peer.caller),
+    perMinute: snapshot.config.sign_rate_limit_per_min,
+  });
   checkSignFields(received);
   const caller = received.on_behalf_of === ""
     ? peer.caller
@@ -47,10 +52,21 @@ export async function handleSign(ports: SignerPorts, httpRequest: Request, peer:
   return await issue(context, decision, publicKey);
 }
 
-function limitRate(ports: SignerPorts, snapshot: Snapshot, peer: Peer): void {
-  const perMinute = snapshot.config.sign_rate_limit_per_min;
-  if (perMinute <= 0) return;
-  const taken = ports.rateLimiter.take(peer.caller, perMinute);
+/** The request, within the limits of whom it counts for; what can't be granted any more is not read at all. */
+async function readLimited(ports: SignerPorts, request: Request, source: SignSource): Promise<SignRequest> {
+  requireToken(ports, source, ports.signLimit.check(source));
+  let received: SignRequest;
+  try {
+    received = await readJsonBody(request, { maxBytes: MAX_BODY_BYTES, schema: signRequest });
+  } catch (error) {
+    requireToken(ports, source, ports.signLimit.takeUnread(source));
+    throw error;
+  }
+  requireToken(ports, source, ports.signLimit.take(source, received));
+  return received;
+}
+
+function requireToken(ports: SignerPorts, { perMinute }: SignSource, taken: TakeResult): void {
   if (taken.ok) return;
   ports.countOutcome("rate-limited");
   throw new AppError("rate_limited", `sign requests exceed ${perMinute} a minute`, {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { parsePemCaKey } from "@gateway/shared/ca/pem";
 import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
 import { parseCertificate, verifyCertificateSignature } from "@gateway/shared/ssh/certificate";
-import { NOW_MS, ONE_SHOT, post, startSigner } from "../testing/memory_signer.ts";
+import { CONFIG, NOW_MS, ONE_SHOT, post, snapshotOf, startSigner } from "../testing/memory_signer.ts";
 
 Deno.test("POST /v1/sign issues a certificate locked to the command", async () => {
   const signer = await startSigner();
@@ -357,6 +357,21 @@ Deno.test("POST /v1/sign limits the rate by peer before the body is read", async
   assert.match(await signer.metrics.text(), /outcome="rate-limited"\} 1/);
   await signer.clock.advance(30_000);
   assert.equal((await signer.sign({})).status, 200);
+});
+
+Deno.test("POST /v1/sign behind a forwarder limits end users apart, and dry runs apart from certificates", async () => {
+  const signer = await startSigner({ sign_rate_limit_per_min: 2 });
+  const ask = async (end_user: string, changes: object = {}) =>
+    (await signer.sign({ on_behalf_of: "broker-1", end_user, ...changes }, "control-plane")).status;
+  for (const status of [200, 200, 429]) assert.equal(await ask("ann", { dry_run: true }), status);
+  for (const status of [200, 200, 429]) assert.equal(await ask("ann"), status);
+  assert.equal(await ask("bob"), 200, "another end user");
+  for (const name of ["c", "d", "e", "f", "g"]) assert.equal(await ask(name), 200);
+  assert.equal(await ask("h"), 429, "end users of one broker can't be made up without end");
+  assert.equal(await ask("ann", { on_behalf_of: "approver-broker" }), 200, "another broker");
+  signer.setNext(() => Promise.resolve(snapshotOf({ ...CONFIG, sign_rate_limit_per_min: 0 })));
+  await signer.state.reload("operator");
+  assert.equal(await ask("ann"), 200, "a reload changes the limit");
 });
 
 Deno.test("POST /v1/sign keeps the command out of the audit log", async () => {

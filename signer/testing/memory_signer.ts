@@ -11,11 +11,11 @@ import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import { FixedRandom } from "@gateway/shared/testing/fixed_random";
 import { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";
-import { TokenBuckets } from "@gateway/shared/token_bucket";
 import { createSignerApp } from "../app.ts";
 import { type SignerConfig, signerConfig } from "../config.ts";
 import type { ConfigFile } from "../config_file.ts";
 import { LiveState } from "../live_state.ts";
+import { SignLimit } from "../sign_limit.ts";
 import { compileSnapshot, type LoadedParts, parseSignerConfig, type Snapshot } from "../snapshot.ts";
 import { SignerState } from "../state.ts";
 import { MemoryStore } from "../state/memory.ts";
@@ -130,7 +130,7 @@ export async function startSigner(
     metrics,
     clock,
     logger,
-    rateLimiter: new TokenBuckets({ clock }),
+    signLimit: new SignLimit({ clock }),
     random,
     live,
     configFile,

@@ -160,6 +160,18 @@ Deno.test("the signer's 429 stays 429 with Retry-After", () =>
     assert.ok(Number(headers["retry-after"]) >= 1);
   }));
 
+Deno.test("one end user that asks too much leaves the others of its broker theirs, at the signer", () =>
+  withControlPlane({ signer: [{ path: ["sign_rate_limit_per_min"], value: 2 }] }, async (scene) => {
+    await scene.stage.startSigner();
+    await scene.stage.startControlPlane();
+    const ask = async (changes: object) => (await scene.sign({ command: FREE, ...changes })).status;
+    const statuses = [];
+    for (let count = 0; count < 3; count++) statuses.push(await ask({ end_user: "ann", dry_run: true }));
+    for (let count = 0; count < 3; count++) statuses.push(await ask({ end_user: "ann" }));
+    assert.deepEqual(statuses, [200, 200, 429, 200, 200, 429]);
+    assert.equal(await ask({ end_user: "bob" }), 200);
+  }));
+
 Deno.test("too much from one broker is 429 with Retry-After (enforce), and the signer never hears of it", () => {
   const behavior = { path: ["behavior"], value: { mode: "enforce", rate_limit_per_min: 2 } };
   return withControlPlane({ controlPlaneConfig: [behavior] }, async (scene) => {

@@ -1,0 +1,82 @@
+/**
+ * How many sign requests a minute are answered, of whom.
+ *
+ * A broker has one bucket, whatever end user it names: it could invent them. Behind a trusted forwarder each end
+ * user of each broker has a bucket, so that one of them does not starve the others, and each broker one of
+ * {@linkcode FORWARDED_CALLER_SHARE} times as much, so that invented end users are no way around. Pure dry runs
+ * draw from buckets of their own: whoever only asks takes nothing from those who act.
+ *
+ * @module
+ */
+import type { Clock } from "@gateway/shared/clock";
+import { type TakeResult, TokenBuckets } from "@gateway/shared/token_bucket";
+import type { SignRequest } from "@gateway/shared/wire/sign";
+
+/** The limits that a broker behind a forwarder has for all its end users together. */
+export const FORWARDED_CALLER_SHARE = 4;
+
+/** Names that are the same so far share a bucket: a key is bounded. */
+const MAX_NAME_LENGTH = 256;
+
+/** What a request can draw from. */
+const USES = ["sign", "dry_run"] as const;
+type Use = (typeof USES)[number];
+
+/** Who sends a sign request. */
+export interface SignSource {
+  /** The CN of the connection. */
+  readonly peer: string;
+  /** Whether what it says of caller and end user is believed. */
+  readonly isForwarder: boolean;
+  /** The limit now; 0 or less means none. */
+  readonly perMinute: number;
+}
+
+/** What of a request says whom it counts for. */
+export type CountedRequest = Pick<SignRequest, "on_behalf_of" | "end_user" | "dry_run" | "preflight">;
+
+/** All buckets of sign requests, in bounded memory. */
+export class SignLimit {
+  readonly #callers: TokenBuckets;
+  /** Apart: end users that are made up push no caller out. */
+  readonly #endUsers: TokenBuckets;
+
+  constructor(options: { readonly clock: Clock }) {
+    this.#callers = new TokenBuckets(options);
+    this.#endUsers = new TokenBuckets(options);
+  }
+
+  /** Whether a request could be answered, with a body that nobody has read yet. Takes nothing. */
+  check(source: SignSource): TakeResult {
+    // Whom a forwarder's request counts for stands in its body.
+    if (source.isForwarder) return { ok: true };
+    const { peer, perMinute } = source;
+    const refusals = USES.map((use) => this.#callers.peek(keyOf(use, peer), perMinute));
+    return refusals.find(({ ok }) => ok) ?? refusals[0] ?? { ok: true };
+  }
+
+  /** Takes what a request costs, before anything else is done for it. */
+  take(source: SignSource, request: CountedRequest): TakeResult {
+    const { peer, isForwarder, perMinute } = source;
+    const use: Use = request.dry_run && !request.preflight ? "dry_run" : "sign";
+    if (!isForwarder) return this.#callers.take(keyOf(use, peer), perMinute);
+    const callerKey = keyOf(use, peer, request.on_behalf_of);
+    // The wider one first: what it refuses leaves no bucket of an end user behind.
+    const ofCaller = this.#callers.take(callerKey, perMinute * FORWARDED_CALLER_SHARE);
+    if (!ofCaller.ok) return ofCaller;
+    const endUserKey = keyOf(use, peer, request.on_behalf_of, request.end_user);
+    const ofEndUser = this.#endUsers.take(endUserKey, perMinute);
+    if (!ofEndUser.ok) this.#callers.giveBack(callerKey);
+    return ofEndUser;
+  }
+
+  /** Takes what a request costs whose body could not be read. */
+  takeUnread(source: SignSource): TakeResult {
+    return this.take(source, { on_behalf_of: "", end_user: "", dry_run: false, preflight: false });
+  }
+}
+
+/** No separator to forge: names of forwarded requests are not checked yet. */
+function keyOf(...parts: readonly string[]): string {
+  return JSON.stringify(parts.map((part) => part.slice(0, MAX_NAME_LENGTH)));
+}
