@@ -29,6 +29,8 @@ export interface Broker {
   readonly currentHosts: () => Promise<Hosts>;
   readonly metrics: Metrics;
   readonly events: Events;
+  /** Whether the audit log is in its place, or need not be. */
+  readonly keepsRecords: () => boolean;
   /**
    * Fetches the first host list and keeps it fresh from then on.
    *
@@ -82,6 +84,7 @@ export async function createBroker(config: BrokerConfig, ports: BrokerPorts): Pr
     currentHosts: () => hosts.current(),
     metrics,
     events,
+    keepsRecords: () => gate.isOpen,
     async loadHosts() {
       const loaded = await loadFirst(hosts);
       // In local mode the list is the config's: it does not change.

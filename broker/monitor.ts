@@ -14,12 +14,14 @@ export interface BrokerMonitor {
 export interface MonitorPorts {
   readonly metrics: Metrics;
   readonly logger: ServiceLogger;
+  /** Whether records can be kept. */
+  readonly keepsRecords: () => boolean;
 }
 
 /** Starts the monitor listener. A broker works without it, so failing to start it is logged and no more. */
 export async function startBrokerMonitor(
   { monitor_listen: listen }: BrokerConfig,
-  { metrics, logger }: MonitorPorts,
+  { metrics, logger, keepsRecords }: MonitorPorts,
 ): Promise<BrokerMonitor> {
   let isReady = false;
   const setReady = (ready: boolean) => {
@@ -28,7 +30,7 @@ export async function startBrokerMonitor(
   const nothing: BrokerMonitor = { setReady, close: () => Promise.resolve() };
   if (listen === "") return nothing;
   try {
-    const server = await startMonitor({ listen, isReady: () => isReady, metrics });
+    const server = await startMonitor({ listen, isReady: () => isReady && keepsRecords(), metrics });
     return { setReady, close: () => server.close() };
   } catch (error) {
     logger.error("Cannot start monitor listener", { listen, error });

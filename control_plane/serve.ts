@@ -98,7 +98,11 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
   let ready = false;
   let monitor: Monitor | undefined;
   if (config.monitor_listen !== "") {
-    monitor = await startMonitor({ listen: config.monitor_listen, isReady: () => ready, metrics });
+    monitor = await startMonitor({
+      listen: config.monitor_listen,
+      isReady: () => ready && gate.isOpen,
+      metrics,
+    });
     opened.defer(() => monitor?.close());
   }
   const stopping = new AbortController();

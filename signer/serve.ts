@@ -87,7 +87,11 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
   });
   let monitor: Monitor | undefined;
   if (config.monitor_listen !== "") {
-    monitor = await startMonitor({ listen: config.monitor_listen, isReady: () => ready, metrics });
+    monitor = await startMonitor({
+      listen: config.monitor_listen,
+      isReady: () => ready && gate.isOpen,
+      metrics,
+    });
     opened.defer(() => monitor?.close());
   }
   const handler = createSignerApp({

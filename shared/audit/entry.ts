@@ -73,6 +73,12 @@ export interface AuditLog {
    * @throws {AppError} `audit_unavailable` when it could not be made durable
    */
   append(entry: AuditEntry): Promise<void>;
+  /**
+   * Looks whether what was written is still there.
+   *
+   * @throws {Error} saying what happened to it; an append would fail for the same reason
+   */
+  check(): void;
   /** Waits for the appends under way, then closes. */
   close(): Promise<void>;
 }

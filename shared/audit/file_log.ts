@@ -108,6 +108,10 @@ class FileAuditLog implements AuditLog {
     );
   }
 
+  check(): void {
+    this.#commit.check();
+  }
+
   close(): Promise<void> {
     this.#closing ??= this.#commit.close().finally(() => this.#lock[Symbol.dispose]());
     return this.#closing;

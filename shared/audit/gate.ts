@@ -22,11 +22,13 @@
  *
  * @module
  */
-import { AppError, AUDIT_UNAVAILABLE, describeFault } from "../errors.ts";
+import { AppError, AUDIT_UNAVAILABLE, describeFault, errorText } from "../errors.ts";
 import type { AuditEntry, AuditFailMode, AuditLog } from "./entry.ts";
 
 /** Where the gate reports records that it could not keep; a `ServiceLogger` fits. */
 export interface AuditGateLogger {
+  /** Reports that records are kept again. */
+  info(message: string, fields?: Readonly<Record<string, unknown>>): void;
   /** Reports one record that was lost, with the facts about it. */
   error(message: string, fields?: Readonly<Record<string, unknown>>): void;
 }
@@ -45,9 +47,15 @@ export interface AuditGateOptions {
   readonly onBlocked: () => void;
 }
 
+const MEND =
+  "find out who did this; put the file back as it was, or restart the service, which continues the log " +
+  "that it finds and begins a new one where there is none";
+
 /** Appends records and decides what a failure to do so means. */
 export class AuditGate {
   readonly #options: AuditGateOptions;
+  /** What {@linkcode check} found last. */
+  #fault: string | undefined;
 
   /** A gate in front of a log. */
   constructor(options: AuditGateOptions) {
@@ -78,6 +86,30 @@ export class AuditGate {
       await this.#options.log.append(entry);
     } catch (cause) {
       this.#report(entry, cause, "best effort");
+    }
+  }
+
+  /** Whether actions are not held up by what {@linkcode check} found. */
+  get isOpen(): boolean {
+    return this.#fault === undefined || this.#options.failMode === "open";
+  }
+
+  /** Looks whether what was written is still there, and says so when that changes. */
+  check(): void {
+    const fault = this.#findFault();
+    if (fault === this.#fault) return;
+    this.#fault = fault;
+    const { logger } = this.#options;
+    if (fault === undefined) logger?.info("The audit log is as it was again, records are kept");
+    else logger?.error("The audit log was changed from outside", { cause: fault, mend: MEND });
+  }
+
+  #findFault(): string | undefined {
+    try {
+      this.#options.log.check();
+      return undefined;
+    } catch (error) {
+      return errorText(error);
     }
   }
 

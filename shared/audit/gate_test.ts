@@ -5,11 +5,14 @@ import { AuditGate } from "./gate.ts";
 
 function setUp(failMode?: "closed" | "open" | "") {
   const log = new MemoryAuditLog();
-  const seen = { failures: 0, blocked: 0, errors: [] as unknown[] };
+  const seen = { failures: 0, blocked: 0, errors: [] as unknown[], infos: [] as string[] };
   const gate = new AuditGate({
     log,
     failMode,
-    logger: { error: (message, fields) => seen.errors.push([message, fields]) },
+    logger: {
+      info: (message) => seen.infos.push(message),
+      error: (message, fields) => seen.errors.push([message, fields]),
+    },
     onAppendFailure: () => seen.failures++,
     onBlocked: () => seen.blocked++,
   });
@@ -74,3 +77,23 @@ Deno.test("AuditGate.close() closes the log (L22)", async () => {
   await gate.close();
   assert.equal(log.closed, true);
 });
+
+Deno.test.each(
+  [
+    { failMode: "closed", isOpen: false },
+    { failMode: "open", isOpen: true },
+  ] as const,
+)(
+  "AuditGate.check() says once that the log was changed, and once that it is back ($failMode)",
+  ({ failMode, isOpen }) => {
+    const { log, gate, seen } = setUp(failMode);
+    gate.check();
+    assert.deepEqual([gate.isOpen, seen.errors.length], [true, 0]);
+    log.failing = true;
+    for (let time = 0; time < 3; time++) gate.check();
+    assert.deepEqual([gate.isOpen, seen.errors.length, seen.infos.length], [isOpen, 1, 0]);
+    log.failing = false;
+    for (let time = 0; time < 3; time++) gate.check();
+    assert.deepEqual([gate.isOpen, seen.errors.length, seen.infos.length], [true, 1, 1]);
+  },
+);

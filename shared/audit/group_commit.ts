@@ -14,6 +14,12 @@ export interface RecordStore {
   write(bytes: Uint8Array): Promise<void>;
   /** Makes what was written durable. */
   sync(): Promise<void>;
+  /**
+   * How many bytes the file at the log's path has.
+   *
+   * @throws {Error} when there is none, or another one than the file being written
+   */
+  size(): number;
   /** Cuts the current file back to so many bytes. */
   truncate(size: number): Promise<void>;
   /** Puts the current file aside and starts an empty one; false when it could not, and the old one stays in use. */
@@ -59,6 +65,7 @@ export class GroupCommit {
   #terminated: boolean;
   /** Bytes after `#size` may be in the file. */
   #dirty = false;
+  #rotating = false;
   #queue: Pending[] = [];
   #draining: Promise<void> | undefined;
   #closed = false;
@@ -87,6 +94,17 @@ export class GroupCommit {
     });
   }
 
+  /**
+   * Looks whether the file still is where it was and has what was written to it.
+   *
+   * @throws {Error} saying what happened to it
+   */
+  check(): void {
+    // Neither name nor size can be told then; it fails nothing, and the next look comes soon.
+    if (this.#rotating) return;
+    if (this.#store.size() < this.#size) throw new Error("it is shorter than what was written to it");
+  }
+
   /** Waits for the appends under way, then releases the file; later appends fail. */
   async close(): Promise<void> {
     if (this.#closed) return await this.#draining;
@@ -106,7 +124,10 @@ export class GroupCommit {
     const group: Pending[] = [];
     try {
       if (this.#dirty) await this.#rollBack();
-      if (this.#size >= this.#maxFileBytes && await this.#store.rotate()) this.#startFile();
+      // A record in a file that nobody will read is no record.
+      this.check();
+      if (this.#store.size() > this.#size) throw new Error("it has bytes that this process did not write");
+      if (this.#size >= this.#maxFileBytes) await this.#rotate();
       const sealed = this.#sealGroup(group);
       this.#dirty = true;
       await this.#store.write(sealed.bytes);
@@ -148,10 +169,16 @@ export class GroupCommit {
     this.#dirty = false;
   }
 
-  #startFile(): void {
-    this.#head = { seq: 0, hash: this.#head.hash };
-    this.#size = 0;
-    this.#terminated = true;
+  async #rotate(): Promise<void> {
+    this.#rotating = true;
+    try {
+      if (!await this.#store.rotate()) return;
+      this.#head = { seq: 0, hash: this.#head.hash };
+      this.#size = 0;
+      this.#terminated = true;
+    } finally {
+      this.#rotating = false;
+    }
   }
 }
 

@@ -19,6 +19,8 @@ class FakeDisk implements RecordStore {
   failSyncs = 0;
   failTruncate = false;
   mayRotate = true;
+  /** What has become of the file, if it is not in its place. */
+  gone: string | undefined;
   /** While set, a sync waits for it. */
   hold: Promise<void> | undefined;
 
@@ -43,6 +45,11 @@ class FakeDisk implements RecordStore {
     this.syncs++;
     if (this.failSyncs-- > 0) throw new Error("input/output error");
     this.durableBytes = this.active.length;
+  }
+
+  size(): number {
+    if (this.gone !== undefined) throw new Error(this.gone);
+    return this.active.length;
   }
 
   async truncate(size: number): Promise<void> {
@@ -241,4 +248,24 @@ Deno.test("GroupCommit.close() waits for what is under way, and refuses what com
   assert.equal(disk.closed, true);
   assert.deepEqual(outcomesOf(disk.active), ["last"]);
   await log.close();
+});
+
+Deno.test("GroupCommit.check() raises no alarm while the file is rotated", async () => {
+  const { disk, log } = setUp({ maxFileBytes: 1 });
+  await log.append(body("first"));
+  const held = Promise.withResolvers<void>();
+  const rotate = disk.rotate.bind(disk);
+  disk.rotate = async () => {
+    disk.gone = "it was removed or moved while the service runs";
+    await held.promise;
+    disk.gone = undefined;
+    return await rotate();
+  };
+  const second = log.append(body("second"));
+  while (disk.gone === undefined) await Promise.resolve();
+  log.check();
+  held.resolve();
+  await second;
+  log.check();
+  assert.deepEqual(await problemsOf(disk), []);
 });

@@ -77,6 +77,18 @@ export class SegmentedFile implements RecordStore {
     return this.#file.syncData();
   }
 
+  size(): number {
+    const own = this.#file.statSync();
+    // Between the two steps of a rotation that could not be finished the path is free.
+    if (this.#movedAway) return own.size;
+    const named = statOf(this.#path);
+    if (named === undefined) throw new Error("it was removed or moved while the service runs");
+    if (named.dev !== own.dev || named.ino !== own.ino) {
+      throw new Error("another file stands in its place");
+    }
+    return own.size;
+  }
+
   truncate(size: number): Promise<void> {
     return this.#file.truncate(size);
   }
@@ -119,5 +131,14 @@ export class SegmentedFile implements RecordStore {
       next.close();
       throw error;
     }
+  }
+}
+
+function statOf(path: string): Deno.FileInfo | undefined {
+  try {
+    return Deno.statSync(path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
   }
 }

@@ -11,7 +11,7 @@
  *
  * @module
  */
-import type { Clock } from "../clock.ts";
+import { type Clock, every } from "../clock.ts";
 import { readNamedFile } from "../files.ts";
 import type { ServiceLogger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
@@ -20,6 +20,9 @@ import { createRedactor } from "../redact/redact.ts";
 import type { AuditFailMode } from "./entry.ts";
 import { openFileAuditLog } from "./file_log.ts";
 import { AuditGate } from "./gate.ts";
+
+/** How long a log that was removed, moved, replaced or cut goes unnoticed. */
+const CHECK_SECONDS = 1;
 
 /** The part of a service's config that is about its audit log. */
 export interface ServiceAuditConfig {
@@ -61,11 +64,22 @@ export async function openServiceAudit(options: ServiceAuditOptions): Promise<Au
     "audit_blocked_total",
     "Actions withheld because the audit log was unwritable",
   );
-  return new AuditGate({
-    log,
+  const watching = new AbortController();
+  const gate = new AuditGate({
+    log: {
+      append: (entry) => log.append(entry),
+      check: () => log.check(),
+      close: () => {
+        watching.abort();
+        return log.close();
+      },
+    },
     failMode: config.audit_fail_mode,
     logger,
     onAppendFailure: () => failures.inc(),
     onBlocked: () => blocked.inc(),
   });
+  // Each append looks too: this is for a service that has nothing to write.
+  void every({ clock, seconds: CHECK_SECONDS, signal: watching.signal }, () => gate.check());
+  return gate;
 }

@@ -33,6 +33,11 @@ export class MemoryAuditLog implements AuditLog {
     this.entries.push(entry);
   }
 
+  /** Fails while appends fail. */
+  check(): void {
+    if (this.failing) throw new Error("no space left");
+  }
+
   /** Makes later appends fail. */
   close(): Promise<void> {
     this.closed = true;

@@ -24,6 +24,10 @@ class CountedFile implements RecordStore {
     return this.#file.sync();
   }
 
+  size(): number {
+    return this.#file.size();
+  }
+
   truncate(size: number): Promise<void> {
     return this.#file.truncate(size);
   }
