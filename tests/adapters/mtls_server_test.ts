@@ -43,6 +43,18 @@ Deno.test.each<{ readonly name: string; readonly identity: () => Promise<Identit
     identity: () => issue({ ...client("broker-1"), notBefore: new Date(Date.now() + 3_600_000) }),
   },
   { name: "a server's certificate", identity: () => issue({ subject: "CN=broker-1", usage: "server" }) },
+  {
+    name: "a zero-width space in the CN",
+    identity: () => issue({ subject: "CN=broker\u200b-1", usage: "client" }),
+  },
+  {
+    name: "a bidi override in the CN",
+    identity: () => issue({ subject: "CN=\u202e1-rekorb", usage: "client" }),
+  },
+  {
+    name: "a private-use character in the CN",
+    identity: () => issue({ subject: "CN=broker-1\ue000", usage: "client" }),
+  },
   { name: "two CNs", identity: () => issue({ subject: "CN=broker-1,CN=admin", usage: "client" }) },
   {
     name: "two CNs in one name",
