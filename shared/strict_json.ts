@@ -146,15 +146,18 @@ class Scanner {
   }
 
   word(toNumber: (literal: string) => unknown): unknown {
+    NUMBER.lastIndex = this.#at;
+    if (NUMBER.test(this.#text)) {
+      const literal = this.#text.slice(this.#at, NUMBER.lastIndex);
+      this.#at = NUMBER.lastIndex;
+      return toNumber(literal);
+    }
     for (const [word, value] of WORDS) {
       if (!this.#text.startsWith(word, this.#at)) continue;
       this.#at += word.length;
       return value;
     }
-    NUMBER.lastIndex = this.#at;
-    const literal = NUMBER.exec(this.#text)?.[0] ?? this.fail();
-    this.#at += literal.length;
-    return toNumber(literal);
+    return this.fail();
   }
 
   fail(): never {
