@@ -16,7 +16,7 @@ export interface HostsPorts {
 }
 
 /**
- * Always asks anew: a host that was removed must not be used once more.
+ * Always asks again: a host that was removed must not be used once more.
  *
  * @throws {AppError} `denied` or `frozen` when this broker may not have the list, else `upstream_failure`
  */

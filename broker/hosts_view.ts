@@ -63,7 +63,7 @@ export class HostsView {
   }
 
   async #load(): Promise<Hosts> {
-    // A map, for a host may be named like a member of every object.
+    // A map, because a host may be named like a member of every object.
     const hosts = new Map(Object.entries(await this.#fetch()));
     this.#hosts = hosts;
     return hosts;

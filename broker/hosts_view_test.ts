@@ -48,7 +48,7 @@ Deno.test("HostsView.refreshAnew() does not take what was asked for before, and 
   assert.equal(source.calls, 2);
 });
 
-Deno.test("HostsView.refresh() fetches anew once the last fetch has ended", async () => {
+Deno.test("HostsView.refresh() fetches again once the last fetch has ended", async () => {
   const source = new ScriptedFetch();
   const view = new HostsView(source.fetch);
   const first = view.refresh();

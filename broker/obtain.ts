@@ -106,7 +106,7 @@ export async function obtain(
 /**
  * Gets a certificate, each for a key of its own, for every hop of a route in the order of dialling. A human who is
  * waited for may take longer than what is known of the hosts, or than the bastions' certificates, is good for: the
- * route is found anew then.
+ * route is found again then.
  *
  * @throws {AppError} as {@linkcode obtain}, {@linkcode refreshHosts} and {@linkcode routeTo} do
  */

@@ -72,7 +72,7 @@ function edit(text: string, path: readonly string[], value: unknown): string {
 /**
  * Puts a new text in the place of a config file, whole or not at all, durable when it resolves; mode and owner
  * rights stay. The new file has a fixed name, so that the process needs no right to anything else in the folder:
- * whatever lies there under that name is removed, and it is created anew and for the owner alone.
+ * whatever lies there under that name is removed, and it is created again and for the owner alone.
  *
  * @throws {AppError} `internal` when the file can't be written; the old one is then untouched
  */

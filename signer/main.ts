@@ -21,7 +21,7 @@ certificate. The policy in the config decides; every decision is in the audit lo
   --version    prints the version; with --verbose also toolchain and platform
   --help       prints this
 
-SIGHUP, or POST /v1/reload by a caller in reload_callers, reads the config anew.
+SIGHUP, or POST /v1/reload by a caller in reload_callers, reads the config again.
 SIGINT and SIGTERM stop it after the requests under way.
 `;
 

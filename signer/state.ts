@@ -9,7 +9,7 @@ import type { Snapshot } from "./snapshot.ts";
 /** What a {@linkcode SignerState} works with. */
 export interface SignerStateOptions {
   readonly initial: Snapshot;
-  /** Loads and compiles the config file anew. */
+  /** Loads and compiles the config file again. */
   readonly load: (previous: Snapshot) => Promise<Snapshot>;
   readonly gate: AuditGate;
   readonly logger: ServiceLogger;
@@ -24,7 +24,7 @@ export interface Change {
   /**
    * Makes the change durable; it runs after the record and before the effect.
    *
-   * @returns false when what the change was built on is gone: it is built anew then
+   * @returns false when what the change was built on is gone: it is built again then
    */
   readonly persist?: () => Promise<boolean>;
 }
@@ -63,7 +63,7 @@ export class SignerState {
   }
 
   /**
-   * Puts a change in force. It is built without the lock, for loading a key can take long and a freeze must not
+   * Puts a change in force. It is built without the lock, because loading a key can take long and a freeze must not
    * wait for it; when another change came first, it is built again on what that one left (K23).
    *
    * @throws what `build` throws, and {@linkcode AppError} `audit_unavailable`: nothing has changed then

@@ -142,7 +142,7 @@ Deno.test("Recorder gives no digest of a file whose torn line stays, and release
 });
 
 Deno.test.each([{ strict: true }, { strict: false }])(
-  "Recorder writes nothing more once it is being closed, for its digest is out by then (strict: $strict) (K17)",
+  "Recorder writes nothing more once it is being closed, because its digest is out by then (strict: $strict) (K17)",
   async ({ strict }) => {
     const { file, failures, start } = setUp({ strict });
     const recorder = await start();

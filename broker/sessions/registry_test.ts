@@ -29,7 +29,7 @@ Deno.test("a session without commands is closed when it has been idle for too lo
     await assert.rejects(broker.exec(id), { message: `unknown or expired session: "${id}"` });
   }));
 
-Deno.test("each command starts the idle time anew, at its start and at its end", () =>
+Deno.test("each command starts the idle time again, at its start and at its end", () =>
   withReaper(async (broker) => {
     const id = await broker.open();
     await broker.clock.advance(280_000);

@@ -12,7 +12,7 @@ export interface Frame {
 const WORD_BYTES = 16;
 
 /**
- * Functions of these names would stand in the way of the next line. No function hides `unset` in `/bin/sh`, for it is
+ * Functions of these names would stand in the way of the next line. No function hides `unset` in `/bin/sh`, because it is
  * a special builtin.
  */
 const FORGET = "\\unset -f command read 2>/dev/null";

@@ -12,7 +12,7 @@ const input = z.strictObject({
 
 const output = z.strictObject({
   content: z.string(),
-  base64: z.boolean().describe("content is base64, for the bytes are not text"),
+  base64: z.boolean().describe("content is base64, because the bytes are not text"),
   size: z.int().describe("Bytes of the file"),
   sha256: z.string().describe("Of the bytes of the file"),
   serial: z.bigint().describe("Serial of the certificate; finds the transfer in the audit logs"),

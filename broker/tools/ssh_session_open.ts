@@ -23,7 +23,7 @@ const description = [
   "Open a connection to a server that stays open, for many commands in a row or for state that they share; for a",
   "single command use ssh_execute. Modes: exec (each command for itself, several may run at once), shell (one",
   "/bin/sh that keeps directory and variables), pty (the same with a terminal, only where allow_pty is true).",
-  "With sudo, exec elevates each command and shell and pty elevate the whole shell. Every command is checked anew",
+  "With sudo, exec elevates each command and shell and pty elevate the whole shell. Every command is checked again",
   "against the policy and the way to the server as they are then; servers with a command policy accept exec only,",
   "and what needs a human's approval goes through ssh_execute. Close the session when you are done: it closes by",
   "itself after some minutes without commands, and at its maximum age.",

@@ -68,7 +68,7 @@ Deno.test.each([
   { name: "pending", approve: false, kind: "pending" },
   { name: "approved", approve: true, kind: "claimed" },
 ])(
-  "from the future, for the clock was set back meanwhile: $name, it lives no longer than from now",
+  "from the future, because the clock was set back meanwhile: $name, it lives no longer than from now",
   async ({
     approve,
     kind,

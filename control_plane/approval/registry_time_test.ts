@@ -60,7 +60,7 @@ Deno.test.each([
   assert.deepEqual(registry.list(), []);
 });
 
-Deno.test("what is decided and never collected, for its broker is gone, takes no place and is forgotten (A7)", async () => {
+Deno.test("what is decided and never collected, because its broker is gone, takes no place and is forgotten (A7)", async () => {
   const scene = new RegistryScene();
   const registry = await scene.open({ maxPendingPerCaller: 2 });
   for (let round = 0; round < 50; round++) {

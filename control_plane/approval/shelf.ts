@@ -57,7 +57,7 @@ export class Shelf {
     this.#pending.add(askerOf(entry.approval));
   }
 
-  /** Counts an entry off, for it is not pending any more; whoever waits for that is told. */
+  /** Counts an entry off, because it is not pending any more; whoever waits for that is told. */
   settle(entry: Entry): void {
     if (!entry.isCounted) return;
     entry.isCounted = false;

@@ -13,7 +13,7 @@ export interface StorePurgeOptions {
   readonly logger: ServiceLogger;
 }
 
-/** Removes from the store what is forgotten: now and then, for what is left there is not loaded either. */
+/** Removes from the store what is forgotten: now and then, because what is left there is not loaded either. */
 export class StorePurge {
   readonly #options: StorePurgeOptions;
   #running: Promise<void> = Promise.resolve();

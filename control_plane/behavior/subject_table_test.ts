@@ -44,7 +44,7 @@ Deno.test("find() knows what was admitted until it was idle for longer than allo
   assert.equal(table.size, 0);
 });
 
-Deno.test("touch() starts the idle time anew", () => {
+Deno.test("touch() starts the idle time again", () => {
   const { table } = tableOf(16, 1000);
   table.admit("a", "broker", "", 0);
   table.touch("a", 900);

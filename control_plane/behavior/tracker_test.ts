@@ -115,7 +115,7 @@ Deno.test("learn() tells whether there is something to keep", () => {
   assert.equal(tracker.learn(request("db01", "id"), 0), false, "the sets are full");
 });
 
-Deno.test("a subject that was idle for too long starts anew", () => {
+Deno.test("a subject that was idle for too long starts again", () => {
   const tracker = tracked({ idleMs: 1000 });
   assert.deepEqual(tracker.check(request("db01", "id"), 1001).novelties, []);
   assert.equal(tracker.baseline(SUBJECT), undefined);

@@ -75,6 +75,6 @@ async function sign(
     default:
       outcome satisfies never;
   }
-  // What needed approval is decided anew for every command: no envelope.
+  // What needed approval is decided again for every command: no envelope.
   return { ...outcome.response, envelope: undefined };
 }

@@ -139,7 +139,7 @@ Deno.test.each([...POSTING, { name: "log", block: { notifier: "log" } }])(
 );
 
 Deno.test.each(POSTING)(
-  "createNotifier() signs what it posts as $name, each attempt anew",
+  "createNotifier() signs what it posts as $name, each attempt for itself",
   async ({ block }) => {
     const config = approvalConfig({ ...block, webhook_secret_env: "WEBHOOK_SECRET" });
     const { notifier, clock, posts } = scene(config, { secret: SECRET, status: 503 });

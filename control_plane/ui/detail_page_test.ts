@@ -227,7 +227,7 @@ Deno.test.each([
   assert.equal(main?.attributes["data-refresh"], seconds);
 });
 
-Deno.test("renderDetailPage() is never loaded anew by itself: that would wipe what is being entered", () => {
+Deno.test("renderDetailPage() is never reloaded by itself: that would wipe what is being entered", () => {
   assert.ok(render().every(({ attributes }) => attributes["http-equiv"] === undefined));
 });
 

@@ -18,7 +18,7 @@ export interface ErrorPage {
 
 const NOT_AN_APPROVER =
   "These pages are for those whose certificate is named in approval.callers of the control plane’s config. " +
-  "If you have several certificates, the browser may have chosen another one: close it and choose anew.";
+  "If you have several certificates, the browser may have chosen another one: close it and choose again.";
 const FORGOTTEN = "A request is kept for about twice the time that approvers have to decide it.";
 
 /** A page for what can't be shown or done. */

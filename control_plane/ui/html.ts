@@ -21,7 +21,7 @@ export type HtmlValue = Html | string | number | undefined | false | readonly Ht
  * A template of HTML whose values are escaped, for text between tags and for attributes in double quotes. Never
  * for what is inside `<script>` or `<style>`, for names of tags and attributes, or for URLs that come from outside.
  */
-// Not called html: the formatter would lay out such templates anew, and white space between words is text.
+// Not called html: the formatter would lay out such templates again, and white space between words is text.
 export function markup(parts: TemplateStringsArray, ...values: readonly HtmlValue[]): Html {
   return new Html(parts.reduce((text, part, index) => text + render(values[index - 1]) + part));
 }

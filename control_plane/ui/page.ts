@@ -29,7 +29,7 @@ export interface LiveContent {
   readonly news: string;
   /** How often the script looks for changes; 0: the content is final. */
   readonly refreshSeconds: number;
-  /** How often the page is loaded anew where scripts don't run; absent: never, for something is entered there. */
+  /** How often the page is reloaded where scripts don't run; absent: never, because something is entered there. */
   readonly reloadSeconds?: number;
 }
 
@@ -63,7 +63,7 @@ ${main}
 <p id="sync">As of ${formatUtc(now)}.</p>
 ${
     reload !== undefined &&
-    markup`<noscript><p>This page is loaded anew every ${reload} seconds.</p></noscript>\n`
+    markup`<noscript><p>This page is reloaded every ${reload} seconds.</p></noscript>\n`
   }</div></footer>
 <script>${new Html(SCRIPT)}</script>
 </body>

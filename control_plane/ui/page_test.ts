@@ -71,7 +71,7 @@ Deno.test("renderPage() loads nothing from anywhere", () => {
   }
 });
 
-Deno.test("renderPage() is loaded anew only where scripts don't run, and only when asked for", () => {
+Deno.test("renderPage() is reloaded only where scripts don't run, and only when asked for", () => {
   const live = { state: [1], news: "x", refreshSeconds: 3 };
   assert.doesNotMatch(renderPage({ ...PAGE, live }), /http-equiv/);
   assert.match(

@@ -106,7 +106,7 @@ class OpenLog {
 
   async deliver(onLine: (line: Uint8Array) => void): Promise<void> {
     const { size } = await this.#file.stat();
-    // A writer takes back what it could not write whole; a log that is shorter than that was begun anew.
+    // A writer takes back what it could not write whole; a log that is shorter than that was started again.
     if (size < this.#offset) {
       this.#offset = 0;
       this.#insideLongLine = false;

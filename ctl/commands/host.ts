@@ -17,7 +17,7 @@ Examples:
 
 Without --remote it reads the signer's config; with it, it asks the running signer, whose policy may be another.
 POLICY is the host's own; broker-ctl policy explain shows those of its groups too. A terminal too narrow for the
-table gets a paragraph a host; --json has all of a long list of names.
+table gets a paragraph for each host; --json has all of a long list of names.
 ${REMOTE_HELP}`;
 
 /** `host list`: the hosts and what is allowed on them. */

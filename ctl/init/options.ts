@@ -40,7 +40,7 @@ const ADDRESS = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9][A-Za-z0-9.-]*)(?::\d{1,5})?$
 const LOOPBACK = /^(?:127(?:\.\d{1,3}){3}|::1|localhost)$/;
 
 /**
- * Reads `name=addr,user=account,key=ssh-ed25519 AAAA…`; the key comes last, for its comment may hold anything.
+ * Reads `name=addr,user=account,key=ssh-ed25519 AAAA…`; the key comes last, because its comment may hold anything.
  *
  * @throws {AppError} `invalid_request` when a part is missing or can't be used
  */

@@ -34,7 +34,7 @@ export const MAX_FILE_BYTES = 104_857_600;
 
 /** What {@linkcode openFileAuditLog} needs. */
 export interface FileAuditLogOptions {
-  /** The log; its folder must exist and be writable, for rotated files, the lock and torn bytes go there. */
+  /** The log; its folder must exist and be writable, because rotated files, the lock and torn bytes go there. */
   readonly path: string;
   /** The content of the audit key file: at least 32 bytes, of which the first 32 are the Ed25519 seed. */
   readonly seed: Uint8Array;

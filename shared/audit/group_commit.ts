@@ -84,7 +84,7 @@ export class GroupCommit {
    *
    * @param body from `encodeBody`
    * @throws {AppError} `audit_unavailable` when it could not be made durable; the record is then not in the
-   * chain, and the next append tries anew
+   * chain, and the next append tries again
    */
   append(body: string): Promise<void> {
     if (this.#closed) return Promise.reject(unavailable(new Error("the audit log is closed")));

@@ -75,7 +75,7 @@ const ENVIRONMENT_NAME = /^(?:|[A-Za-z_][A-Za-z0-9_]*)$/;
 const VAULT_NAME = /^[A-Za-z0-9-]{1,127}$/;
 const VAULT_VERSION = /^[A-Za-z0-9]{0,64}$/;
 
-// One flat struct and not a union of three: the reference page then has one row a key, and the message for a
+// One flat struct and not a union of three: the reference page then has one row for each key, and the message for a
 // key of another type can say to which it belongs.
 const entry = z.strictObject({
   type: z.enum(CA_KEY_TYPES).describe(

@@ -24,7 +24,7 @@ export interface ConfigReference {
   readonly schema: z.ZodType;
 }
 
-/** The page: a heading and one row a key, with `<name>` for a key of the operator's choice, `[]` for an entry. */
+/** The page: a heading and one row for each key, with `<name>` for a key of the operator's choice, `[]` for an entry. */
 export function describeConfig({ title, schema }: ConfigReference): string {
   const rows = describeMembers(shapeOf(schema), "");
   return [`# ${title}`, "", "| Key | Type | Default | Meaning |", "|---|---|---|---|", ...rows, ""].join(

@@ -1,6 +1,6 @@
 /**
  * HTTP/1.1 answers (RFC 9112) from the bytes of a connection, strictly: whatever could be read in two ways is
- * refused, for the next answer on the connection would then be somebody else's.
+ * refused, because the next answer on the connection would then be somebody else's.
  *
  * ```ts
  * import assert from "node:assert/strict";

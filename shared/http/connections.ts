@@ -47,7 +47,7 @@ export class Connections {
   readonly #clock: Clock;
   readonly #identifyMs: number;
   readonly #room: ConnectionRoom<Connection>;
-  /** By the client's address and port, for a request's socket is the TLS layer over the one accepted here. */
+  /** By the client's address and port, because a request's socket is the TLS layer over the one accepted here. */
   readonly #open = new Map<string, Connection>();
   /** By that TLS layer, or where there is none by the socket itself. */
   readonly #begun = new WeakMap<object, Connection>();

@@ -56,7 +56,7 @@ Deno.test("a bad signature causes a fetch only when the token names no key", asy
   assert.equal(issuer.requests.length, 3);
 });
 
-Deno.test("keys are fetched anew when the clock was set back", async () => {
+Deno.test("keys are fetched again when the clock was set back", async () => {
   const { issuer, clock, verifier } = await openVerifierScene();
   await clock.advance(-60_000);
   await verifier.verify(await issuer.sign(CLAIMS, RSA_KEY));

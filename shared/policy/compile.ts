@@ -63,7 +63,7 @@ export const DEFAULT_TTL_SECONDS = 300;
 /**
  * Checks and compiles a policy, whole or not at all.
  *
- * @param previous the policy that is replaced; its patterns are taken over, for to compile them is most of the work
+ * @param previous the policy that is replaced; its patterns are taken over, because compiling them is most of the work
  */
 export function compilePolicy(config: PolicyConfig, previous?: CompiledPolicy): PolicyCompilation {
   return finish(compilePolicySteps(config, previous));

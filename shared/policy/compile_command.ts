@@ -24,7 +24,7 @@ import { compilePattern, type Pattern } from "./pattern.ts";
 export interface CommandLibrary {
   readonly policies: ReadonlyMap<string, CompiledCommandPolicy>;
   readonly groups: ReadonlyMap<string, readonly string[]>;
-  /** The policies of these names as one set; the same set for the same names, for hosts are many and sets few. */
+  /** The policies of these names as one set; the same set for the same names, because hosts are many and sets few. */
   readonly compose: (names: ReadonlySet<string>) => PolicySet;
   /** Compiles the patterns of policies beside the library. */
   readonly compile: typeof compilePattern;

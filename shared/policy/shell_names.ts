@@ -68,7 +68,7 @@ export function isReservedWord(word: string): boolean {
 /**
  * Why the words of one command do not show what it does, or undefined when they do. Names are compared by the
  * last part of their path, without a leading `-` and in lower case (some file systems ignore case); builtins
- * by the whole name, for a path never means a builtin.
+ * by the whole name, because a path never means a builtin.
  */
 export function findHiddenCommand(words: readonly string[]): string | undefined {
   const [name = "", ...rest] = words;

@@ -159,7 +159,7 @@ function encryptedKeyError(): AppError {
   );
 }
 
-/** The cause is left out, for it could quote the key. */
+/** The cause is left out, because it could quote the key. */
 function malformed(label: string): AppError {
   const type = "or of a type that is neither Ed25519, ECDSA on a NIST curve nor RSA";
   return new AppError("invalid_config", `Cannot read private key: malformed ${label}, ${type}`);

@@ -51,7 +51,7 @@ export function parsePublicKey(text: string): SshPublicKey {
     .filter((line) => line !== "" && !line.startsWith("#"));
   const [line, ...others] = lines;
   if (line === undefined) throw new AppError("invalid_request", "Cannot read SSH public key: there is none");
-  // Which of two keys was meant is not ours to guess, for a host key is pinned.
+  // Which of two keys was meant is not ours to guess, because a host key is pinned.
   if (others.length > 0) {
     throw new AppError("invalid_request", "Cannot read SSH public key: more than one line");
   }

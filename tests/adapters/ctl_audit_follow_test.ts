@@ -89,7 +89,7 @@ Deno.test.each<Row>([
     looks: [["a", "b"], [], ["c"]],
   },
   {
-    name: "a log begun anew",
+    name: "a log that was started again",
     before: "a\nb\n",
     steps: [write(""), append("c\n")],
     looks: [["a", "b"], [], ["c"]],

@@ -57,7 +57,7 @@ async function createConfig(hosts: unknown) {
   return folder;
 }
 
-Deno.test("host list gives a terminal that is too narrow for the table a paragraph a host", async () => {
+Deno.test("host list gives a terminal that is too narrow for the table a paragraph for each host", async () => {
   await using folder = await createConfig({ ...HOSTS, web01: { ...HOSTS.web01, allowed_callers: MANY } });
   const inTerminal = async (columns: number) =>
     (await runInTerminal({ workingFolder: folder.path, columns }, "host", "list")).out;

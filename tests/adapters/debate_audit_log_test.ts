@@ -19,7 +19,7 @@ async function lines(path: string): Promise<readonly unknown[]> {
   return (await Deno.readTextFile(path)).trimEnd().split("\n").map((line) => JSON.parse(line));
 }
 
-Deno.test("createToolAuditLog() writes one line a call, for the owner only, with arguments redacted", async () => {
+Deno.test("createToolAuditLog() writes one line for each call, for the owner only, with arguments redacted", async () => {
   await using folder = await temporaryFolder();
   const path = `${folder.path}/audit.jsonl`;
   const log = createToolAuditLog(path, redact);

@@ -159,7 +159,7 @@ Deno.test("JsonClient opens no more connections than it may, and each request is
   assert.equal(upstream.connections(), 2);
 });
 
-Deno.test("JsonClient connects anew after a connection that the server closes", async () => {
+Deno.test("JsonClient connects again after a connection that the server closes", async () => {
   await using upstream = await startUpstream((_request, response) =>
     void response.setHeader("connection", "close").end("{}")
   );

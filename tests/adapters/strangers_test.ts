@@ -200,7 +200,7 @@ Deno.test.each(LISTENERS)(
     assert.match(anonymous, CLOSES);
     const trusted = await exchange(port, `${right}\r\n${right}Connection: close\r\n\r\n`);
     assert.equal(trusted.match(/hello/g)?.length, 2);
-    // Trusted once, a connection is left open; the next request shows who it is anew.
+    // Trusted once, a connection is left open; the next request shows who it is again.
     const [first = ""] = trusted.split("hello");
     assert.doesNotMatch(first, CLOSES);
   },

@@ -23,7 +23,7 @@ interface OpenSession {
   readonly id: string;
 }
 
-/** One broker with all sessions that it may have, over MCP and HTTPS, for it takes several callers to open them. */
+/** One broker with all sessions that it may have, over MCP and HTTPS, because it takes several callers to open them. */
 export async function benchManySessions(stage: Stage): Promise<readonly Row[]> {
   await quickLogin(stage);
   const agents = Array.from({ length: OPEN / PER_USER }, (_, index) => ({

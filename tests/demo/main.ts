@@ -14,7 +14,7 @@ const USAGE = `Usage: deno task demo [--json] [--keep]
 
 Makes a whole set-up in a temporary folder, plays the main job on it and explains what happens.
 
-  --json   one JSON object a step: {"step", "ok", ...}
+  --json   one JSON object for each step: {"step", "ok", ...}
   --keep   stays up afterwards and prints how to talk to it, until Ctrl-C
 
 Exit code 0 only when every step did what it says. Nothing is left behind, also after Ctrl-C.

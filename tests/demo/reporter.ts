@@ -19,14 +19,14 @@ export interface Step {
   readonly run: () => Promise<StepResult>;
 }
 
-/** Tells the demo's steps to a terminal, or one JSON object a step to a program. */
+/** Tells the demo's steps to a terminal, or one JSON object for each step to a program. */
 export interface Reporter {
   begin(step: Step): void;
   end(step: Step, result: StepResult, elapsedMs: number): void;
   say(text: string): void;
 }
 
-/** One JSON object a step on stdout. */
+/** One JSON object for each step on stdout. */
 export function jsonReporter(write: (text: string) => void): Reporter {
   return {
     begin() {},

@@ -173,7 +173,7 @@ async function showRefusal(agent: Agent, command: string, rule: string): Promise
   };
 }
 
-/** Takes the broker's place once, for the broker shows its certificates to nobody. */
+/** Takes the broker's place once, because the broker shows its certificates to nobody. */
 async function showCertificate(stage: Stage): Promise<StepResult> {
   const { publicKey } = await crypto.subtle.generateKey("Ed25519", false, [
     "sign",

@@ -21,7 +21,7 @@ async function openPages(
 }
 
 browserTest(
-  "the list shows new requests without being loaded anew, and the focus stays where it is",
+  "the list shows new requests without being reloaded, and the focus stays where it is",
   () =>
     onPages(async ({ park, page }) => {
       const first = await park({ command: "uptime" });

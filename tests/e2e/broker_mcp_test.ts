@@ -138,7 +138,7 @@ Deno.test("broker serve-mcp fails closed when the signer is gone", async () => {
 });
 
 /**
- * A command that ends only when it is told to. With a terminal, for sshd passes no signal on to a command that
+ * A command that ends only when it is told to. With a terminal, because sshd passes no signal on to a command that
  * a certificate forces; it ends such a command by hanging up its terminal.
  */
 function endless(mark: string) {

@@ -8,7 +8,7 @@ const PROGRAM = "/usr/bin/chromium";
 /** Only what hangs takes so long, however busy the machine is. */
 const HANGS_MS = 120_000;
 
-/** Nothing that calls home, for the browser of a test talks to the test alone. */
+/** Nothing that calls home, because the browser of a test talks to the test alone. */
 const FLAGS = [
   "--disable-background-networking",
   "--disable-component-update",

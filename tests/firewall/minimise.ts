@@ -2,7 +2,7 @@
 
 /**
  * Leaves out stretches, long ones first, as long as what is left still fails. `findFailing` is given many texts
- * at a time, for a shell's start costs more than a text, and names the indexes of those that fail.
+ * at a time, because a shell's start costs more than a text, and names the indexes of those that fail.
  */
 export async function minimise(
   text: string,

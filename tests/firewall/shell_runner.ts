@@ -4,7 +4,7 @@
  * No program of the machine can run: PATH is a scratch folder of stubs that write down their arguments, and
  * the environment is empty. Two ways: `runTexts` gives thousands of texts to one process, each through `eval`,
  * which reads exactly as `-c` does, with stubs that are functions (so builtins of their names do not run);
- * `runProcesses` starts the shell anew for every text, as sshd does, with stubs that are executables.
+ * `runProcesses` starts the shell again for every text, as sshd does, with stubs that are executables.
  */
 import { join } from "node:path";
 import { shellQuote } from "@gateway/shared/shell_quote";

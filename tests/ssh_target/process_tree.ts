@@ -2,7 +2,7 @@
 const SHELL = "/bin/sh";
 
 /**
- * Ends a process and all that it started, as far as they can still be told from others. KILL, for a server that
+ * Ends a process and all that it started, as far as they can still be told from others. KILL, because a server that
  * is asked politely leaves its sessions alone.
  */
 export function endProcessTree(pid: number): void {

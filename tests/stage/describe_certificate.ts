@@ -45,7 +45,7 @@ const LAST_SECOND = 253_402_300_799;
 
 /**
  * The text that `ssh-keygen -L` writes. Equal to the byte but for one thing: control and invisible characters
- * inside the certificate are written out (`\x1b`), for they could fake lines or steer the terminal.
+ * inside the certificate are written out (`\x1b`), because they could fake lines or steer the terminal.
  *
  * @returns lines with a line end each
  */
