@@ -3,6 +3,7 @@
  *
  * @module
  */
+import "@gateway/shared/no_storage";
 import { writeAllSync } from "@gateway/shared/bytes";
 import { systemClock } from "@gateway/shared/clock";
 import { loadConfig } from "@gateway/shared/config/load";

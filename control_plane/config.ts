@@ -105,7 +105,7 @@ const approvalConfig: z.ZodType<ApprovalConfig> = z.strictObject({
   )
     .describe("layout of messages to Teams"),
   approval_url_template: z.string().default("").describe(
-    "link to a request for notifications; {id} becomes its id",
+    "address of a request's page, for notifications; {id} becomes its id. Its origin is the only one that a browser's decision may name",
   ),
   max_pending_per_caller: orDefault(100).describe(
     "pending requests that one caller may have, each of its end users a quarter; 0 is 100",

@@ -7,6 +7,12 @@ export function configWarnings(config: ControlPlaneConfig): readonly string[] {
   if (approval.callers.length === 0) {
     warnings.push("approval.callers is empty: nobody can decide, and what needs approval expires");
   }
+  if (approval.callers.length > 0 && approval.approval_url_template === "") {
+    warnings.push(
+      "approval.approval_url_template is empty: notifications have no link, and a browser that names the origin of " +
+        "a decision can't decide",
+    );
+  }
   if (sign_callers.length === 0) {
     warnings.push(
       "sign_callers is empty: every certificate of client_ca but the approvers' may ask for signing",

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import "@gateway/shared/no_storage";
 import { systemClock } from "@gateway/shared/clock";
 import { runProgram } from "./cli/program.ts";
 import { ENV_NAMES } from "./config.ts";

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import "@gateway/shared/no_storage";
 import { writeAllSync } from "@gateway/shared/bytes";
 import { systemClock } from "@gateway/shared/clock";
 import { configureLogging, getServiceLogger } from "@gateway/shared/log";

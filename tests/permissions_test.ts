@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { BROKER_FRONTENDS } from "@gateway/broker/permissions";
 import { OpenIdServer } from "./e2e/open_id_server.ts";
 import { freePort } from "./stage/free_port.ts";
+import { poll } from "./stage/poll.ts";
 import {
   brokerCommand,
   controlPlaneCommand,
@@ -57,9 +58,30 @@ const importFile = (path: string): Attempt => ({
   refusal: "TypeError",
 });
 
+/** Storage that the runtime keeps outside every permission, and threads, which would have it anew. */
+const STORAGE: readonly Attempt[] = [
+  {
+    what: "use localStorage",
+    code: `(async () => localStorage.setItem("a", "b"))()`,
+    refusal: "ReferenceError",
+  },
+  {
+    what: "use sessionStorage",
+    code: `(async () => sessionStorage.setItem("a", "b"))()`,
+    refusal: "ReferenceError",
+  },
+  { what: "use caches", code: `(async () => await caches.open("a"))()`, refusal: "ReferenceError" },
+  { what: "use a key-value store", code: `(async () => await Deno.openKv())()`, refusal: "TypeError" },
+  {
+    what: "start a worker",
+    code: `(async () => new Worker("data:text/javascript,", { type: "module" }).terminate())()`,
+    refusal: "ReferenceError",
+  },
+];
+
 /**
- * Starts a service with a module in front of it that tries things with the service's own permissions, while
- * the service itself starts and serves as always.
+ * Starts a service with a module in front of it that tries things with the service's own permissions once the
+ * service itself has started, and serves as always.
  */
 async function probe(
   command: ServiceCommand,
@@ -68,10 +90,19 @@ async function probe(
   const tries = attempts.map(({ what, code }) =>
     `results[${JSON.stringify(what)}] = await (async () => ${code})().then(() => "done", (e) => e.name);`
   );
-  const module = `const results = {}; ${tries.join("\n")} console.error("PROBE " + JSON.stringify(results));`;
+  // In front of all modules of the service, which has begun to serve when it listens for the signal that stops it.
+  const module = `const { addSignalListener } = Deno;
+  Deno.addSignalListener = async (...listener) => {
+    addSignalListener(...listener);
+    Deno.addSignalListener = addSignalListener;
+    const results = {};
+    ${tries.join("\n")}
+    console.error("PROBE " + JSON.stringify(results));
+  };`;
   const [run = "run", ...rest] = command.args;
   const args = [run, "--preload", `data:application/javascript,${encodeURIComponent(module)}`, ...rest];
   await using service = await ServiceProcess.start({ ...command, args });
+  await poll(() => /^PROBE .*$/m.test(service.log), { what: "what the probe found" });
   const [, json = "{}"] = service.log.match(/^PROBE (.*)$/m) ?? [];
   return new Map(Object.entries(JSON.parse(json)));
 }
@@ -113,6 +144,7 @@ Deno.test("the signer may do what its config says and nothing else", () =>
       connect(freePort()),
       listen(freePort()),
       SPAWN,
+      ...STORAGE,
       ENVIRONMENT,
       NATIVE,
       IMPORT,
@@ -141,6 +173,7 @@ Deno.test("the control plane may do what its config says and nothing else", () =
       connect(freePort()),
       listen(freePort()),
       SPAWN,
+      ...STORAGE,
       ENVIRONMENT,
       NATIVE,
       IMPORT,
@@ -175,6 +208,7 @@ Deno.test("the broker may do what its config says and nothing else (C15)", () =>
         connect(freePort()),
         listen(freePort()),
         SPAWN,
+        ...STORAGE,
         ENVIRONMENT,
         NATIVE,
         IMPORT,

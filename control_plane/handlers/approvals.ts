@@ -4,7 +4,7 @@ import type { Peer } from "@gateway/shared/http/mtls_server";
 import { approvalDecision } from "@gateway/shared/wire/approval";
 import type { ControlPlanePorts } from "../ports.ts";
 import { requireApprover } from "../roles.ts";
-import { checkSameOrigin } from "../ui/same_origin.ts";
+import { checkSameOrigin, originOf } from "../ui/same_origin.ts";
 import { answer } from "./answer.ts";
 import { decideApproval } from "./decide.ts";
 
@@ -25,7 +25,9 @@ export async function handleDecide(
 ): Promise<Response> {
   await requireApprover(ports, peer, { route: "POST /v1/approvals/{id}", err: "not authorised to approve" });
   // A browser adds the approver's certificate to whatever a page makes it send.
-  if (checkSameOrigin(request.headers, request.headers.get("host")) === "cross_origin") {
+  if (
+    checkSameOrigin(request.headers, originOf(ports.config.approval.approval_url_template)) === "cross_origin"
+  ) {
     throw new AppError("forbidden", "decisions from other sites are refused");
   }
   const decision = await readJsonBody(request, { maxBytes: MAX_DECISION_BYTES, schema: approvalDecision });

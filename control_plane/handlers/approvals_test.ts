@@ -161,6 +161,11 @@ Deno.test.each<{ name: string; headers: Record<string, string>; status: number }
   { name: "of another site", headers: { "sec-fetch-site": "cross-site" }, status: 403 },
   { name: "of a sibling", headers: { "sec-fetch-site": "same-site" }, status: 403 },
   { name: "of another origin", headers: { origin: "https://evil.example" }, status: 403 },
+  {
+    name: "of another origin that is also the Host",
+    headers: { origin: "https://evil.example", host: "evil.example" },
+    status: 403,
+  },
   { name: "of our host by another scheme", headers: { origin: "http://cp:7443" }, status: 403 },
   { name: "of no origin", headers: { origin: "null" }, status: 403 },
 ])("POST /v1/approvals/{id} $name is $status", async ({ headers, status }) => {

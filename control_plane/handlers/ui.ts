@@ -12,7 +12,7 @@ import { renderListPage } from "../ui/list_page.ts";
 import { LIST_PATH, pageHeaders } from "../ui/page.ts";
 import { enteredTtl, parseDecisionForm } from "../ui/parse_decision.ts";
 import { isOwnRequest } from "../ui/request_text.ts";
-import { checkSameOrigin } from "../ui/same_origin.ts";
+import { checkSameOrigin, originOf } from "../ui/same_origin.ts";
 import { decideApproval } from "./decide.ts";
 
 const MAX_FORM_BYTES = 4 * 1024;
@@ -54,7 +54,10 @@ export function handleUiDecide(
       err: "not authorised to approve",
     });
     // Any page can make a browser send a form with the approver's certificate: this one has to be from here.
-    if (checkSameOrigin(request.headers, request.headers.get("host")) !== "same_origin") {
+    if (
+      checkSameOrigin(request.headers, originOf(ports.config.approval.approval_url_template)) !==
+        "same_origin"
+    ) {
       throw new AppError("forbidden", "decisions have to be sent from the page of the request");
     }
     const body = await readForm(request);

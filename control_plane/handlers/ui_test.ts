@@ -184,6 +184,11 @@ Deno.test.each<{ name: string; headers: Record<string, string>; status: number }
   { name: "of another site", headers: { "sec-fetch-site": "cross-site" }, status: 403 },
   { name: "of a sibling", headers: { "sec-fetch-site": "same-site" }, status: 403 },
   { name: "of another origin", headers: { origin: "https://evil.example" }, status: 403 },
+  {
+    name: "of another origin that is also the Host",
+    headers: { origin: "https://evil.example", host: "evil.example" },
+    status: 403,
+  },
   { name: "typed as an address", headers: { "sec-fetch-site": "none", origin: "" }, status: 403 },
 ])("POST /ui/approvals/{id} $name is $status (CSRF)", async ({ headers, status }) => {
   const { submit, registry } = await startPages();

@@ -29,6 +29,7 @@ export const CONFIG = {
     callers: ["approver-1", "approver-2", "both"],
     timeout_seconds: 120,
     max_pending_per_caller: 3,
+    approval_url_template: "https://cp:7443/ui/approvals/{id}",
   },
   trusted_forwarders: ["broker-2"],
   audit_log: "log/audit.log",
