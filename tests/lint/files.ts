@@ -49,6 +49,7 @@ const PROGRAMS: Readonly<Record<string, readonly string[]>> = {
 
 /** The topics of `shared` that the debate may use: it has nothing to do with access. */
 const DEBATE_TOPICS = [
+  "no_storage",
   "config",
   "http",
   "errors",
