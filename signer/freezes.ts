@@ -13,6 +13,7 @@
  *
  * @module
  */
+import { foldIdentity, isSameIdentity } from "@gateway/shared/identity";
 import type { FreezeKind, FreezeSubject, RevocationEntry } from "@gateway/shared/wire/freeze";
 import { formatTimestamp } from "@gateway/shared/wire/timestamp";
 
@@ -26,7 +27,7 @@ export interface Freeze extends FreezeSubject {
   readonly frozenAt: number;
 }
 
-/** All freezes in force, by kind and value; immutable. */
+/** All freezes in force, by kind and what names a subject; immutable. */
 export type FreezeSet = Readonly<Record<FreezeKind, ReadonlyMap<string, Freeze>>>;
 
 /** Who a request comes from. */
@@ -49,20 +50,44 @@ export const NO_FREEZES: FreezeSet = {
 
 /** The set with one freeze more; a freeze of the same subject is replaced. */
 export function withFreeze(set: FreezeSet, freeze: Freeze): FreezeSet {
-  return { ...set, [freeze.kind]: new Map(set[freeze.kind]).set(freeze.value, freeze) };
+  return { ...set, [freeze.kind]: new Map(set[freeze.kind]).set(keyOf(freeze), freeze) };
 }
 
 /** The set without the freeze of a subject. */
-export function withoutFreeze(set: FreezeSet, { kind, value }: FreezeSubject): FreezeSet {
-  if (!set[kind].has(value)) return set;
-  const rest = new Map(set[kind]);
-  rest.delete(value);
-  return { ...set, [kind]: rest };
+export function withoutFreeze(set: FreezeSet, subject: FreezeSubject): FreezeSet {
+  if (!isFrozen(set, subject)) return set;
+  const rest = new Map(set[subject.kind]);
+  rest.delete(keyOf(subject));
+  return { ...set, [subject.kind]: rest };
 }
 
 /** Whether a subject is frozen. */
-export function isFrozen(set: FreezeSet, { kind, value }: FreezeSubject): boolean {
-  return set[kind].has(value);
+export function isFrozen(set: FreezeSet, subject: FreezeSubject): boolean {
+  return set[subject.kind].has(keyOf(subject));
+}
+
+/** Whether two subjects are one: people and programs also when their names are written in another way. */
+export function isSameSubject(left: FreezeSubject, right: FreezeSubject): boolean {
+  return left.kind === right.kind && keyOf(left) === keyOf(right);
+}
+
+/** Whether a grant's scope is a subject: what a freeze of the subject takes away. */
+export function isScopedTo(
+  { caller, endUser }: { readonly caller: string; readonly endUser: string },
+  { kind, value }: FreezeSubject,
+): boolean {
+  if (value === "") return false;
+  switch (kind) {
+    case "caller":
+      return isSameIdentity(caller, value);
+    case "end_user":
+      return isSameIdentity(endUser, value);
+    case "session_id":
+    case "serial":
+      return false;
+    default:
+      return kind satisfies never;
+  }
 }
 
 /**
@@ -70,7 +95,8 @@ export function isFrozen(set: FreezeSet, { kind, value }: FreezeSubject): boolea
  * forwarder stops everything that it forwards.
  */
 export function findFreeze(set: FreezeSet, { caller, endUser, peer }: RequestIdentity): Freeze | undefined {
-  return set.caller.get(caller) ?? set.end_user.get(endUser) ?? set.caller.get(peer);
+  return set.caller.get(foldIdentity(caller)) ?? set.end_user.get(foldIdentity(endUser)) ??
+    set.caller.get(foldIdentity(peer));
 }
 
 /** The freeze that keeps a grant or waiver of this scope from being made, if there is one. */
@@ -78,7 +104,7 @@ export function findScopeFreeze(
   set: FreezeSet,
   scope: { readonly caller: string; readonly endUser: string },
 ): Freeze | undefined {
-  return set.caller.get(scope.caller) ?? set.end_user.get(scope.endUser);
+  return set.caller.get(foldIdentity(scope.caller)) ?? set.end_user.get(foldIdentity(scope.endUser));
 }
 
 /** A subject as it stands in messages and audit records. */
@@ -101,4 +127,18 @@ export function listRevocations(set: FreezeSet, reader: RevocationReader): reado
     ...(reader === "admin" && { frozen_by: frozenBy }),
     frozen_at: formatTimestamp(frozenAt),
   }));
+}
+
+/** What is told apart: ids and serials to the letter, people and programs by what their names fold to. */
+function keyOf({ kind, value }: FreezeSubject): string {
+  switch (kind) {
+    case "caller":
+    case "end_user":
+      return foldIdentity(value);
+    case "session_id":
+    case "serial":
+      return value;
+    default:
+      return kind satisfies never;
+  }
 }

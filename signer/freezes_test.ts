@@ -22,8 +22,9 @@ Deno.test.each<{ name: string; freeze: Partial<Freeze>; stops: boolean }>([
   { name: "the effective caller", freeze: { value: "broker-1" }, stops: true },
   { name: "the end user", freeze: { kind: "end_user", value: "Alice" }, stops: true },
   { name: "the forwarder", freeze: { value: "control-plane" }, stops: true },
-  { name: "a caller that differs in case", freeze: { value: "Broker-1" }, stops: false },
-  { name: "an end user who differs in case", freeze: { kind: "end_user", value: "alice" }, stops: false },
+  { name: "the effective caller in capitals", freeze: { value: "BROKER-1" }, stops: true },
+  { name: "the end user with a dot", freeze: { kind: "end_user", value: "alice." }, stops: true },
+  { name: "the forwarder in full-width letters", freeze: { value: "\uff43ontrol-plane" }, stops: true },
   { name: "another caller", freeze: { value: "broker-2" }, stops: false },
   { name: "another end user", freeze: { kind: "end_user", value: "bob" }, stops: false },
   { name: "a caller called like the end user", freeze: { value: "Alice" }, stops: false },
@@ -86,6 +87,24 @@ Deno.test("a second freeze of a subject replaces reason, admin and time", () => 
   assert.deepEqual(listRevocations(set, "admin"), [
     { kind: "caller", value: "broker-1", frozen_by: "second", frozen_at: "1970-01-01T00:00:05Z" },
   ]);
+});
+
+Deno.test("a subject is the same however its name is written; ids and serials are exact", () => {
+  const set = withFreeze(NO_FREEZES, freezeOf({ kind: "end_user", value: "Alice" }));
+  assert.ok(isFrozen(set, { kind: "end_user", value: "alice." }));
+  const again = freezeOf({ kind: "end_user", value: "ALICE" });
+  assert.deepEqual(listRevocations(withFreeze(set, again), "caller").map(({ value }) => value), ["ALICE"]);
+  assert.deepEqual(withoutFreeze(set, again), NO_FREEZES);
+  for (const kind of ["session_id", "serial"] as const) {
+    assert.ok(!isFrozen(withFreeze(NO_FREEZES, freezeOf({ kind, value: "Ab" })), { kind, value: "ab" }));
+  }
+});
+
+Deno.test("findScopeFreeze() finds a scope however its name is written; nobody is still nobody", () => {
+  const set = ["alice", "..."].map((value) => freezeOf({ kind: "end_user", value }))
+    .reduce(withFreeze, NO_FREEZES);
+  assert.equal(findScopeFreeze(set, { caller: "", endUser: "ALICE" })?.value, "alice");
+  assert.equal(findScopeFreeze(set, { caller: "", endUser: "" }), undefined);
 });
 
 Deno.test("listRevocations() tells reason and admin to admins only (K8)", () => {

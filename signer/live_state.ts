@@ -7,6 +7,7 @@ import {
   type Freeze,
   type FreezeSet,
   isFrozen,
+  isScopedTo,
   NO_FREEZES,
   type RequestIdentity,
   withFreeze,
@@ -35,7 +36,7 @@ import type {
   WaiverDraft,
   WaiverOutcome,
 } from "./live_changes.ts";
-import { isScopedTo, type StateStore } from "./state/store.ts";
+import type { StateStore } from "./state/store.ts";
 
 /** What a {@linkcode LiveState} works with. */
 export interface LiveStateOptions {

@@ -41,6 +41,25 @@ Deno.test("freeze() takes exactly the active grants and waivers of its subject (
   assert.deepEqual(ids(), [any.id], "nothing comes back with its subject (K4)");
 });
 
+Deno.test("freeze() and unfreeze() take a name however it is written, also after a restart; grants are exact", async () => {
+  const store = new FailingStore();
+  const { live, ids, create, freeze } = await openLiveState(store);
+  const [any, , bob] = [await create(), await create({ endUser: "Alice" }), await create({ endUser: "bob" })];
+  assert.deepEqual(await freeze({ kind: "end_user", value: "ALICE." }), {
+    newlyFrozen: true,
+    grantsRevoked: 1,
+    durable: true,
+  });
+  assert.equal((await freeze(USER)).newlyFrozen, false);
+  assert.deepEqual(ids(), [any.id, bob.id]);
+  const later = await restart(store);
+  assert.equal(later.live.findFreeze(IDENTITY)?.value, "alice");
+  assert.equal(await live.unfreeze({ kind: "end_user", value: "AlicE" }, recorded), true);
+  const last = await restart(store);
+  assert.equal(last.live.findFreeze(IDENTITY), undefined);
+  assert.deepEqual(last.ids(), [any.id, bob.id]);
+});
+
 Deno.test("freeze() is in force and in the store before it resolves, in this order: store, memory, checkpoint (K2)", async () => {
   const store = new FailingStore();
   const { live, freeze } = await openLiveState(store);

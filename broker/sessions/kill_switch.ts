@@ -1,6 +1,7 @@
 import { type Clock, every } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { readProblem } from "@gateway/shared/http/problem";
+import { isSameIdentity } from "@gateway/shared/identity";
 import { type RevocationEntry, revocationList } from "@gateway/shared/wire/freeze";
 import type { SignerClient } from "../authority/signer_client.ts";
 import type { SessionRegistry } from "./registry.ts";
@@ -73,9 +74,9 @@ export function concerns(
 ): boolean {
   switch (kind) {
     case "caller":
-      return value === brokerCn;
+      return isSameIdentity(value, brokerCn);
     case "end_user":
-      return value === caller;
+      return isSameIdentity(value, caller);
     case "session_id":
       return value === id;
     case "serial":

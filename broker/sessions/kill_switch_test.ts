@@ -13,10 +13,15 @@ Deno.test.each<
 >([
   { name: "this broker", kind: "caller", value: "broker-1", is: true },
   { name: "another broker", kind: "caller", value: "broker-2", is: false },
-  { name: "a caller that differs in case", kind: "caller", value: "Broker-1", is: false },
+  { name: "this broker, in other capitals and with a dot", kind: "caller", value: "Broker-1.", is: true },
   { name: "a caller of the end user's name", kind: "caller", value: "Alice@Example", is: false },
   { name: "its end user", kind: "end_user", value: "Alice@Example", is: true },
-  { name: "an end user who differs in case", kind: "end_user", value: "alice@example", is: false },
+  {
+    name: "its end user, in other capitals and forms",
+    kind: "end_user",
+    value: "\uff21lice@example",
+    is: true,
+  },
   { name: "another end user", kind: "end_user", value: "bob", is: false },
   { name: "its id", kind: "session_id", value: "abc", is: true },
   { name: "another id", kind: "session_id", value: "abd", is: false },

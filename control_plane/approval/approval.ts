@@ -1,3 +1,4 @@
+import { isSameIdentity } from "@gateway/shared/identity";
 import type { ApprovalStatus } from "@gateway/shared/wire/approval";
 import type { SignRequest } from "@gateway/shared/wire/sign";
 import type { Asker } from "./pending_count.ts";
@@ -74,12 +75,12 @@ export function expiresAt({ createdAt, state }: Approval, timeoutMs: number): nu
   return state.kind === "approved" ? state.at + timeoutMs : undefined;
 }
 
-/** Whether somebody has asked for it: by the own certificate, or as the person behind a trusted broker. */
+/** Whether somebody has asked for it: by the own certificate, or as the person behind a trusted broker, however the name is written. */
 export function hasAskedFor(
   { caller, endUser }: Pick<Approval, "caller" | "endUser">,
   name: string,
 ): boolean {
-  return name === caller || name === endUser;
+  return isSameIdentity(name, caller) || isSameIdentity(name, endUser);
 }
 
 /** Why there is nothing that the signer could learn from an approval; `undefined` when there is. */

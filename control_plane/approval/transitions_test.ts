@@ -70,6 +70,14 @@ Deno.test("decide() lets nobody decide what a trusted broker asks in their name 
   assert.equal(decide(approval, { ...APPROVE, approver: "bob" }).kind, "decided");
 });
 
+Deno.test.each([
+  { name: "the caller in capitals", approver: "BROKER-1" },
+  { name: "the end user with a dot", approver: "alice." },
+  { name: "the end user in full-width letters", approver: "\uff21lice" },
+])("decide() takes $name for who asks (A2)", ({ approver }) => {
+  assert.deepEqual(decide(approvalOf({ endUser: "Alice" }), { ...APPROVE, approver }), { kind: "self" });
+});
+
 Deno.test("consume() keeps who approved, and takes only what is approved", () => {
   assert.deepEqual(consume(approvalOf({ state: APPROVED })), approvalOf({ state: CONSUMED }));
   for (const state of [{ kind: "pending" }, DENIED, CONSUMED] as const) {

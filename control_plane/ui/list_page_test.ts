@@ -56,6 +56,7 @@ Deno.test("renderListPage() names own requests as such", () => {
     render([recordOf({ end_user: "alice" })], approver).findLast(({ tag }) => tag === "a")?.text;
   assert.match(link("broker-1") ?? "", /^View your own: /);
   assert.match(link("alice") ?? "", /^View your own: /);
+  assert.match(link("ALICE.") ?? "", /^View your own: /, "however the name is written");
   assert.match(link("approver-1") ?? "", /^Review: /);
 });
 

@@ -1,5 +1,6 @@
 import { canonicalSudoUser } from "@gateway/shared/policy/sudo_user";
 import type { ApprovalRecord, ApprovalStatus } from "@gateway/shared/wire/approval";
+import { hasAskedFor } from "../approval/approval.ts";
 import { type Html, markup } from "./html.ts";
 import { showText } from "./shown_text.ts";
 import { formatDuration, formatUtc } from "./text_format.ts";
@@ -32,7 +33,7 @@ export function showElevation({ sudo, sudo_user }: Pick<ApprovalRecord, "sudo" |
 
 /** Whether the reader has asked for it, and so must not decide it. */
 export function isOwnRequest({ caller, end_user }: ApprovalRecord, reader: string): boolean {
-  return reader === caller || reader === end_user;
+  return hasAskedFor({ caller, endUser: end_user ?? "" }, reader);
 }
 
 /** How long ago something was; the script keeps it going. */

@@ -11,17 +11,17 @@
  * @module
  */
 import { AppError } from "@gateway/shared/errors";
-import type { Freeze } from "../freezes.ts";
+import { type Freeze, isSameSubject, isScopedTo } from "../freezes.ts";
 import type { Grant } from "@gateway/shared/policy/grants";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
 import { checkStorable } from "@gateway/shared/state/columns";
-import { isScopedTo, type StateStore } from "./store.ts";
+import type { StateStore } from "./store.ts";
 
 /** A {@linkcode StateStore} in memory. */
 export class MemoryStore implements StateStore {
   readonly survivesRestart = false;
   readonly #grants = new Map<string, Grant>();
-  readonly #freezes = new Map<string, Freeze>();
+  #freezes: readonly Freeze[] = [];
   #closed = false;
 
   loadGrants(now: number): Promise<readonly Grant[]> {
@@ -55,20 +55,23 @@ export class MemoryStore implements StateStore {
   }
 
   loadFreezes(): Promise<readonly Freeze[]> {
-    return this.#run(() => [...this.#freezes.values()]);
+    return this.#run(() => this.#freezes);
   }
 
   putFreeze(freeze: Freeze): Promise<void> {
     return this.#run(() => {
       checkStorable([freeze.value, freeze.reason, freeze.frozenBy]);
-      this.#freezes.set(keyOf(freeze), { ...freeze, frozenAt: wholeSeconds(freeze.frozenAt) });
+      const kept = { ...freeze, frozenAt: wholeSeconds(freeze.frozenAt) };
+      this.#freezes = [...this.#freezes.filter((other) => !isSameSubject(other, freeze)), kept];
       this.#deleteGrants((grant) => isScopedTo(grant, freeze));
     });
   }
 
   deleteFreeze(subject: FreezeSubject): Promise<boolean> {
     return this.#run(() => {
-      if (!this.#freezes.delete(keyOf(subject))) return false;
+      const rest = this.#freezes.filter((freeze) => !isSameSubject(freeze, subject));
+      if (rest.length === this.#freezes.length) return false;
+      this.#freezes = rest;
       this.#deleteGrants((grant) => isScopedTo(grant, subject));
       return true;
     });
@@ -106,10 +109,6 @@ function textsOf(grant: Grant): readonly string[] {
     grant.approver,
     grant.approvalId,
   ];
-}
-
-function keyOf({ kind, value }: FreezeSubject): string {
-  return `${kind}=${value}`;
 }
 
 function wholeSeconds(ms: number): number {

@@ -11,7 +11,7 @@
  * @module
  */
 import { AppError, errorText } from "@gateway/shared/errors";
-import type { Freeze } from "../freezes.ts";
+import { type Freeze, isSameSubject, isScopedTo } from "../freezes.ts";
 import type { Grant } from "@gateway/shared/policy/grants";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
 import { insertInto, selectColumns, showText } from "@gateway/shared/state/columns";
@@ -55,8 +55,11 @@ const SELECT_FREEZES = `SELECT ${selectColumns(FREEZE_TEXTS, FREEZE_INTEGERS)} F
 const INSERT_GRANT = insertInto("grants", [...GRANT_TEXTS, ...GRANT_INTEGERS]);
 const INSERT_FREEZE = insertInto("freezes", [...FREEZE_TEXTS, ...FREEZE_INTEGERS]);
 
-/** The column of `grants` that a kind of freeze is about; sessions and serials have no grants. */
-const SCOPE_COLUMN = { caller: "caller", end_user: "end_user", session_id: "", serial: "" } as const;
+/** What names their subjects; a database can't fold names as we do. */
+const SELECT_SCOPES = `SELECT ${selectColumns(["id", "caller", "end_user"], [])} FROM grants
+  WHERE caller <> '' OR end_user <> ''`;
+const SELECT_SUBJECTS = `SELECT ${selectColumns(["value"], [])} FROM freezes WHERE kind = :kind`;
+const DELETE_FREEZE = "DELETE FROM freezes WHERE kind = :kind AND value = :value";
 
 class SqliteStore implements StateStore {
   readonly survivesRestart = true;
@@ -121,7 +124,7 @@ class SqliteStore implements StateStore {
 
   putFreeze(freeze: Freeze): Promise<void> {
     return this.#database.change(() => {
-      this.#deleteFreeze(freeze);
+      this.#deleteFreezes(freeze);
       this.#database.run(INSERT_FREEZE, encodeFreeze(freeze));
       this.#deleteGrantsOf(freeze);
     });
@@ -129,7 +132,7 @@ class SqliteStore implements StateStore {
 
   deleteFreeze(subject: FreezeSubject): Promise<boolean> {
     return this.#database.change(() => {
-      if (this.#deleteFreeze(subject) === 0) return false;
+      if (this.#deleteFreezes(subject) === 0) return false;
       this.#deleteGrantsOf(subject);
       return true;
     });
@@ -147,13 +150,18 @@ class SqliteStore implements StateStore {
     return this.#database.run("DELETE FROM grants WHERE id = :id", { id });
   }
 
-  #deleteGrantsOf({ kind, value }: FreezeSubject): void {
-    const column = SCOPE_COLUMN[kind];
-    if (column === "" || value === "") return;
-    this.#database.run(`DELETE FROM grants WHERE ${column} = :value`, { value });
+  #deleteGrantsOf(subject: FreezeSubject): void {
+    for (const row of this.#database.rows(SELECT_SCOPES)) {
+      const scope = { caller: showText(row, "caller"), endUser: showText(row, "end_user") };
+      if (isScopedTo(scope, subject)) this.#deleteGrant(showText(row, "id"));
+    }
   }
 
-  #deleteFreeze({ kind, value }: FreezeSubject): number {
-    return this.#database.run("DELETE FROM freezes WHERE kind = :kind AND value = :value", { kind, value });
+  #deleteFreezes(subject: FreezeSubject): number {
+    const { kind } = subject;
+    const values = this.#database.rows(SELECT_SUBJECTS, { kind }).map((row) => showText(row, "value"));
+    return values.filter((value) => isSameSubject({ kind, value }, subject))
+      .map((value) => this.#database.run(DELETE_FREEZE, { kind, value }))
+      .reduce((sum, deleted) => sum + deleted, 0);
   }
 }

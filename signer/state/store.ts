@@ -55,8 +55,8 @@ export interface StateStore {
   loadFreezes(): Promise<readonly Freeze[]>;
 
   /**
-   * Keeps a freeze, in the place of an older one of the subject, and in the same change removes the grants and
-   * waivers whose scope is the subject.
+   * Keeps a freeze, in the place of older ones of the same subject (`isSameSubject()`), and in the same change
+   * removes the grants and waivers whose scope is the subject (`isScopedTo()`).
    *
    * @throws {AppError} `internal` when nothing has changed
    */
@@ -79,13 +79,4 @@ export interface StateStore {
 
   /** Releases the store; it can't be used any more. */
   close(): Promise<void>;
-}
-
-/** Whether a grant's scope is a subject: what a freeze of the subject takes away. */
-export function isScopedTo(
-  { caller, endUser }: Pick<Grant, "caller" | "endUser">,
-  { kind, value }: FreezeSubject,
-): boolean {
-  if (value === "") return false;
-  return (kind === "caller" && caller === value) || (kind === "end_user" && endUser === value);
 }

@@ -104,6 +104,19 @@ const CONTRACT: Readonly<Record<string, Check>> = {
     assert.deepEqual(ids(await store.loadGrants(NOW)), ["any", "user-y"]);
   },
 
+  async "a subject is the same however its name is written, and takes its grants along"(store) {
+    const scopes = ["x", "X.", "\uff38", "y"];
+    for (const [id, caller] of scopes.entries()) await store.insertGrant(grantOf({ id: `${id}`, caller }));
+    await store.putFreeze(freezeOf({ kind: "caller", value: "x" }));
+    await store.putFreeze(freezeOf({ kind: "caller", value: "X" }));
+    await store.putFreeze(freezeOf({ kind: "session_id", value: "x" }));
+    await store.putFreeze(freezeOf({ kind: "session_id", value: "X" }));
+    assert.deepEqual(ids(await store.loadGrants(NOW)), ["3"]);
+    assert.equal((await store.loadFreezes()).length, 3);
+    assert.equal(await store.deleteFreeze({ kind: "caller", value: "x." }), true);
+    assert.equal((await store.loadFreezes()).length, 2);
+  },
+
   async "a freeze of a session or a serial takes no grants along"(store) {
     await fillScopes(store);
     await store.putFreeze(freezeOf({ kind: "session_id", value: "x" }));

@@ -77,6 +77,20 @@ Deno.test("an acknowledged freeze survives kill -9 of the signer (K1, K2)", () =
     }
   }));
 
+Deno.test("a freeze stops its subject however its name is written, and is lifted so, over restarts", () =>
+  withStage({}, async (stage) => {
+    const signer = await stage.startSigner();
+    await (await admin(stage))("/v1/freeze", { kind: "caller", value: "BROKER-\uff2cocal." });
+    await signer.stop("SIGKILL");
+    await stage.startSigner();
+    const client = await stage.signerClient("broker");
+    const sign = () => client.request({ method: "POST", path: "/v1/sign", body: signBody() });
+    assert.equal((await sign()).status, 403);
+    assert.equal((await client.request({ method: "GET", path: "/v1/hosts" })).status, 403);
+    await (await admin(stage))("/v1/unfreeze", SUBJECT);
+    assert.equal((await sign()).status, 200);
+  }));
+
 Deno.test("a policy edit over HTTP is in force, in the file with its comments, and there after a restart", () =>
   withStage({}, async (stage) => {
     const signer = await stage.startSigner();
