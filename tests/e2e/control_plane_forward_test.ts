@@ -24,6 +24,11 @@ const EVERYTHING = {
   end_user: "alice",
   bearer_token: "token",
   target_type: "ssh",
+  k8s_verb: "get",
+  k8s_resource: "pods",
+  k8s_group: "apps",
+  k8s_namespace: "prod",
+  k8s_name: "web-1",
 };
 
 const CLAIMS = {
