@@ -91,9 +91,10 @@ export async function startDebateServer(environment: DebateEnvironment): Promise
     collectContext: (request, isRedacted) =>
       collectContext(request, {
         redact: isRedacted ? redactor : undefined,
+        clock,
         allowedRoots: settings.ALLOWED_PROJECT_ROOTS,
       }),
-    addEvidence: (context, evidence) => addEvidence(context, evidence, redactor),
+    addEvidence: (context, evidence) => addEvidence(context, evidence, { redact: redactor, clock }),
     loadTemplates: () => loadTemplates(settings.PROMPTS_DIR, builtinTemplates),
     models: providers.catalogue,
     providers: {

@@ -49,7 +49,7 @@ export async function runCommand(
   const topic = readTopic(words, flags, settings.PROMPT_LANGUAGE);
   const template = await readTemplate(settings, environment);
   const redact = openRedactor(settings);
-  const context = await readContext(flags, settings, redact);
+  const context = await readContext(flags, settings, { redact, clock });
   const prices = await loadPrices(settings.MODEL_PRICES_FILE);
   const tools = await openTools(settings, environment, redact);
   const audit = await openAudit(settings, redact);

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import type { Settings } from "../config.ts";
 import { collectContext, type CollectedContext, type GivenFile } from "../context/collect.ts";
@@ -60,7 +61,7 @@ export function readTopic(words: readonly string[], flags: InputFlags, language:
 export async function readContext(
   flags: InputFlags,
   settings: Settings,
-  redact: ContextRedactor,
+  { redact, clock }: { readonly redact: ContextRedactor; readonly clock: Clock },
 ): Promise<CollectedContext> {
   const { file, baseContext = [], project, include = [], maxFiles, maxCharsPerFile } = flags;
   if (project === undefined && include.length > 0) {
@@ -74,6 +75,7 @@ export async function readContext(
       : { path: project, patterns: include, maxFiles, maxCharsPerFile },
   }, {
     redact: flags.redactContext ? redact : undefined,
+    clock,
     allowedRoots: settings.ALLOWED_PROJECT_ROOTS,
   });
 }

@@ -3,10 +3,17 @@
  *
  * @module
  */
+import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
+import { finishInSlices } from "@gateway/shared/steps";
 import { fence } from "../graph/text.ts";
 import { collectProject, type Project, type ProjectRequest } from "./project.ts";
-import { addCounts, type ContextRedactor, type RedactionCounts } from "./redact_context.ts";
+import {
+  addCounts,
+  type ContextRedactor,
+  type RedactedText,
+  type RedactionCounts,
+} from "./redact_context.ts";
 
 /** A file that somebody gave. */
 export interface GivenFile {
@@ -26,6 +33,8 @@ export interface ContextRequest {
 export interface ContextRules {
   /** `undefined`: nothing is masked, as the operator wished. */
   readonly redact: ContextRedactor | undefined;
+  /** For pauses, in which others are served. */
+  readonly clock: Clock;
   /** The folders that projects may lie in. */
   readonly allowedRoots: readonly string[];
 }
@@ -56,7 +65,7 @@ export async function collectContext(
     ...(incident === undefined ? [] : [formatFile("Incident", incident)]),
     ...(project === undefined ? [] : [formatProject(project)]),
   ];
-  const { text, counts } = redactAll(blocks, rules.redact);
+  const { text, counts } = await redactAll(blocks, rules);
   return { text, redactions: counts, notes: project?.notes ?? [] };
 }
 
@@ -66,17 +75,17 @@ export async function collectContext(
  * @param context redacted already, unless its run was not to be
  * @throws {AppError} `invalid_request` when a file is not UTF-8 text
  */
-export function addEvidence(
+export async function addEvidence(
   context: string,
   { text, files }: { readonly text: string; readonly files: readonly GivenFile[] },
-  redact: ContextRedactor | undefined,
-): CollectedContext {
+  rules: Omit<ContextRules, "allowedRoots">,
+): Promise<CollectedContext> {
   const blocks = [
     "# New evidence",
     ...(text.trim() === "" ? [] : [text.trim()]),
     ...files.map((file) => formatFile("Evidence", file)),
   ];
-  const added = redactAll(blocks, redact);
+  const added = await redactAll(blocks, rules);
   return {
     text: context === "" ? added.text : `${context}\n\n${added.text}`,
     redactions: added.counts,
@@ -84,10 +93,11 @@ export function addEvidence(
   };
 }
 
-function redactAll(blocks: readonly string[], redact: ContextRedactor | undefined) {
+async function redactAll(blocks: readonly string[], { redact, clock }: Omit<ContextRules, "allowedRoots">) {
   if (redact === undefined) return { text: blocks.join("\n\n"), counts: {} };
+  const masked: RedactedText[] = [];
   // Block by block: a key without an end must not swallow what follows.
-  const masked = blocks.map((block) => redact(block));
+  for (const block of blocks) masked.push(await finishInSlices(redact.inSteps(block), clock));
   return {
     text: masked.map(({ text }) => text).join("\n\n"),
     counts: addCounts(masked.map(({ counts }) => counts)),

@@ -1,11 +1,11 @@
 /**
- * Masks secrets in what models get to read, in tool results and in what is stored of them: the rules of
- * `shared/redact`, those for files and configuration, and the secrets that this service itself was given.
+ * Masks secrets in what models get to read, in tool results and in what is stored of them: what looks like one, and
+ * the secrets that this service itself was given.
  *
  * @module
  */
-import type { RedactPattern } from "@gateway/shared/redact/model";
-import { createRedactor } from "@gateway/shared/redact/redact";
+import { finish, type Steps } from "@gateway/shared/steps";
+import { findSecrets, type SecretSpan } from "./secret_rules.ts";
 
 /** How many secrets of each class were masked. */
 export type RedactionCounts = Readonly<Record<string, number>>;
@@ -17,84 +17,60 @@ export interface RedactedText {
   readonly counts: RedactionCounts;
 }
 
-/** Masks secrets as `[REDACTED]`. */
-export type ContextRedactor = (text: string) => RedactedText;
+/** Masks secrets as `[REDACTED]`, in steps for what may be long. */
+export interface ContextRedactor {
+  (text: string): RedactedText;
+  inSteps(text: string): Steps<RedactedText>;
+}
 
 const MARK = "[REDACTED]";
-const NAMED_MARK = /\[REDACTED:([a-zA-Z0-9._-]{1,64})\]/g;
-
-const SECRET_KEY =
-  "(?:password|passwd|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|account[_-]?key|private[_-]?key)";
-
-/** A value between two quotes of a kind, or up to a blank, a comma or a semicolon. */
-const QUOTED = [
-  ["double", `"(?P<secret>(?:[^"\\\\]|\\\\.)+)"`],
-  ["single", `'(?P<secret>(?:[^'\\\\]|\\\\.)+)'`],
-  ["bare", `(?P<secret>[^\\s,;"'\`\\[{>=][^\\s,;"']*)`],
-] as const;
-
-const RULES: readonly RedactPattern[] = [
-  // -----BEGIN PGP PRIVATE KEY BLOCK-----, and keys whose lines are joined by \n as in JSON.
-  {
-    name: "private-key-block",
-    regex: "(?s)-----BEGIN [A-Z0-9 ]*(?:PRIVATE|SECRET) KEY[A-Z ]*-----(?:.*?-----END [A-Z0-9 ]+-----|.*)",
-  },
-  {
-    name: "auth-header",
-    regex: `(?i)\\b(?:proxy-)?authorization["']?\\s*[:=]\\s*["']?(?P<secret>[^\\s"'][^\\r\\n"']*)`,
-  },
-  {
-    name: "cookie",
-    regex: `(?i)\\b(?:set-)?cookie["']?[ \\t]*[:=][ \\t]*["']?(?P<secret>[^\\s"'][^\\r\\n"']*)`,
-  },
-  { name: "bearer-token", regex: "(?i)\\bbearer[ \\t]+(?P<secret>[A-Za-z0-9._~+/=-]{12,})" },
-  // Passwords with / or @ in them.
-  { name: "uri-userinfo", regex: "[a-zA-Z][a-zA-Z0-9+.-]*://[^/\\s:@\"'<>`]*:(?P<secret>[^\\s\"'<>`]+)@" },
-  // { "name": "DB_PASSWORD", "value": "..." }, as containers are described in JSON and YAML.
-  {
-    name: "named-value",
-    regex:
-      `(?i)\\bname["']?:\\s*["']?[a-z0-9_.-]*${SECRET_KEY}[a-z0-9_]*["']?\\s*,?\\s*["']?value["']?:\\s*["']?(?P<secret>[^\\s"',}]+)`,
-  },
-  ...QUOTED.map(([, value]) => ({
-    name: "config-value",
-    regex: `(?i)${SECRET_KEY}["']?[ \\t]*(?:=>|:=|[:=])[ \\t]*${value}`,
-  })),
-  { name: "netrc", regex: "(?i)\\blogin\\s+\\S+\\s+password\\s+(?P<secret>\\S+)" },
-  { name: "google-key", regex: "\\b(?:AIza[0-9A-Za-z_-]{35}|ya29\\.[0-9A-Za-z_-]{20,})" },
-  { name: "model-key", regex: "\\bsk-[A-Za-z0-9_-]{20,}" },
-  { name: "payment-key", regex: "\\b(?:sk|rk)_(?:live|test)_[A-Za-z0-9]{16,}" },
-  { name: "npm-token", regex: "\\bnpm_[A-Za-z0-9]{36}" },
-  { name: "webhook-url", regex: "hooks\\.slack\\.com/(?P<secret>[A-Za-z]+/[A-Za-z0-9/]{20,})" },
-  {
-    name: "signed-url",
-    regex: "(?i)[?&](?:sig|signature|x-amz-signature|x-goog-signature)=(?P<secret>[^&\\s\"'<>]+)",
-  },
-];
+const SPANS_PER_STEP = 1000;
 
 /**
- * Compiles the rules.
+ * Makes a redactor.
  *
  * @param ownSecrets secrets of this service, masked wherever they stand; short ones are left alone, for they are
  * likely to be words
  */
 export function createContextRedactor(ownSecrets: readonly string[]): ContextRedactor {
-  const maskFiles = createRedactor({ disable_defaults: true, patterns: RULES });
-  const maskCommands = createRedactor(undefined);
   const secrets = [...new Set(ownSecrets)].filter((secret) => secret.length >= 6)
     .toSorted((a, b) => b.length - a.length);
-  return (text) => {
+  function* inSteps(text: string): Steps<RedactedText> {
     const counts: Record<string, number> = {};
-    const withoutOwn = secrets.reduce(
-      (masked, secret) => masked.replaceAll(secret, "[REDACTED:own-secret]"),
-      text,
-    );
-    const masked = maskCommands(maskFiles(withoutOwn)).replaceAll(NAMED_MARK, (_mark, name: string) => {
-      counts[name] = (counts[name] ?? 0) + 1;
-      return MARK;
-    });
-    return { text: masked, counts };
+    let masked = text;
+    for (const secret of secrets) {
+      const parts = masked.split(secret);
+      if (parts.length > 1) counts["own-secret"] = (counts["own-secret"] ?? 0) + parts.length - 1;
+      masked = parts.join(MARK);
+      yield;
+    }
+    return { text: yield* mask(masked, yield* findSecrets(masked), counts), counts };
+  }
+  return Object.assign((text: string) => finish(inSteps(text)), { inSteps });
+}
+
+/** Spans that overlap become one mark, of the class of the first. What is masked already is no secret. */
+function* mask(text: string, spans: readonly SecretSpan[], counts: Record<string, number>): Steps<string> {
+  const parts: string[] = [];
+  let copied = 0;
+  let [start, end, name] = [0, 0, ""];
+  const flush = () => {
+    if (end === start || text.slice(start, end) === MARK) return;
+    counts[name] = (counts[name] ?? 0) + 1;
+    parts.push(text.slice(copied, start), MARK);
+    copied = end;
   };
+  for (const [index, span] of spans.entries()) {
+    if (index % SPANS_PER_STEP === 0) yield;
+    if (span.start < end) {
+      end = Math.max(end, span.end);
+      continue;
+    }
+    flush();
+    ({ start, end, name } = span);
+  }
+  flush();
+  return copied === 0 ? text : parts.join("") + text.slice(copied);
 }
 
 /** The sums, class by class. */

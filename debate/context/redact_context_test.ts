@@ -82,6 +82,47 @@ Deno.test.each([
     shown: '"AWS_SECRET_ACCESS_KEY=[REDACTED]"',
   },
   {
+    name: "an option of a command",
+    text: "curl --token 'a b' -u ann:x y",
+    shown: "curl --token [REDACTED] -u ann:[REDACTED] y",
+  },
+  { name: "an option of mysql", text: "mysql -h db -px y | cat", shown: "mysql -h db -p[REDACTED] y | cat" },
+  {
+    name: "a variable",
+    text: "DB_PASSWORD_FILE='a b' MY_PWD=x PWD=/home",
+    shown: "DB_PASSWORD_FILE=[REDACTED] MY_PWD=[REDACTED] PWD=[REDACTED]",
+  },
+  {
+    name: "a token of a forge",
+    text: `ghp_${"a".repeat(20)} glpat-${"b".repeat(20)}`,
+    shown: "[REDACTED] [REDACTED]",
+  },
+  { name: "a token of a chat", text: "xoxb-1234567890-a", shown: "[REDACTED]" },
+  { name: "a token of a registry", text: `npm_${"a".repeat(36)}`, shown: "[REDACTED]" },
+  {
+    name: "a payment key",
+    text: `sk_live_${"a".repeat(16)} rk_test_${"b".repeat(16)}`,
+    shown: "[REDACTED] [REDACTED]",
+  },
+  { name: "a model's key", text: `sk-${"a".repeat(20)}`, shown: "[REDACTED]" },
+  {
+    name: "a webhook",
+    text: "https://hooks.slack.com/services/T0000/B0000/abcdef",
+    shown: "https://hooks.slack.com/[REDACTED]",
+  },
+  { name: "a value over lines", text: 'password: "a\nb" c', shown: 'password: "[REDACTED]" c' },
+  {
+    name: "a value whose quote is not closed, to the end of its line",
+    text: 'secret="a b\nc',
+    shown: 'secret="a b\nc'.replace('"a b', "[REDACTED]"),
+  },
+  {
+    name: "what two rules find, once",
+    text: "password=postgres://u:p;w@h x",
+    shown: "password=[REDACTED] x",
+  },
+  { name: "what begins in the middle of a hint", text: "secretoken=x", shown: "secretoken=[REDACTED]" },
+  {
     name: "a netrc line",
     text: "machine h login u password p",
     shown: "machine h login u password [REDACTED]",
@@ -118,6 +159,19 @@ Deno.test("createContextRedactor() masks the service's own secrets wherever they
     text: "x=[REDACTED], [REDACTED] abc",
     counts: { "own-secret": 2 },
   });
+});
+
+Deno.test("createContextRedactor() comes to an end with a backslash at the end of the text", () => {
+  assert.equal(redact('password="a\\').text, "password=[REDACTED]");
+});
+
+Deno.test("createContextRedactor() lets others have their turn in a long text", () => {
+  const steps = redact.inSteps(`password=x ${"a line without any\n".repeat(100_000)}`);
+  let count = 0;
+  let step = steps.next();
+  for (; step.done !== true; step = steps.next()) count++;
+  assert.ok(count > 50, String(count));
+  assert.deepEqual(step.value.counts, { "config-value": 1 });
 });
 
 Deno.test("ownSecrets() takes tokens, passwords and those in URLs", () => {

@@ -79,8 +79,13 @@ export class WebFixture {
       store,
       manager: this.manager,
       collectContext: (request, redact) =>
-        collectContext(request, { redact: redact ? redactor : undefined, allowedRoots: [] }),
-      addEvidence: (context, evidence) => addEvidence(context, evidence, redactor),
+        collectContext(request, {
+          redact: redact ? redactor : undefined,
+          clock: this.clock,
+          allowedRoots: [],
+        }),
+      addEvidence: (context, evidence) =>
+        addEvidence(context, evidence, { redact: redactor, clock: this.clock }),
       loadTemplates: () => Promise.resolve(collectTemplates([])),
       models: { list: () => Promise.resolve(catalogue), refresh: () => Promise.resolve(catalogue) },
       providers: {

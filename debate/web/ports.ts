@@ -39,7 +39,7 @@ export interface WebPorts {
    */
   readonly collectContext: (request: ContextRequest, redact: boolean) => Promise<CollectedContext>;
   /** The context with new evidence, whose secrets are masked. */
-  readonly addEvidence: (context: string, evidence: Evidence) => CollectedContext;
+  readonly addEvidence: (context: string, evidence: Evidence) => Promise<CollectedContext>;
   /** Read anew each time: an operator may be writing one. */
   readonly loadTemplates: () => Promise<TemplateSet>;
   readonly models: { list(): Promise<Catalogue>; refresh(): Promise<Catalogue> };

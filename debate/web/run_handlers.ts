@@ -67,7 +67,7 @@ export async function handleResume(ports: WebPorts, request: Request, runId: str
   return started(
     await manager.start({
       topic,
-      context: addEvidence(record.context, readEvidence(form)),
+      context: await addEvidence(record.context, readEvidence(form)),
       models: {
         diagnostic: record.models?.diagnostic || settings.DIAGNOSTIC_MODEL,
         skeptic: record.models?.skeptic || settings.SKEPTIC_MODEL,

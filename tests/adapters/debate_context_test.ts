@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { systemClock } from "@gateway/shared/clock";
 import { addEvidence, collectContext } from "../../debate/context/collect.ts";
 import { createContextRedactor } from "../../debate/context/redact_context.ts";
 import { temporaryFolder } from "./debate_tools_fixture.ts";
@@ -7,7 +8,7 @@ const file = (name: string, text: string | Uint8Array) => ({
   name,
   bytes: typeof text === "string" ? new TextEncoder().encode(text) : text,
 });
-const redact = createContextRedactor([]);
+const rules = { redact: createContextRedactor([]), clock: systemClock };
 
 Deno.test("collectContext() puts base context first, then the incident, then the project", async () => {
   await using folder = await temporaryFolder();
@@ -16,7 +17,7 @@ Deno.test("collectContext() puts base context first, then the incident, then the
     baseContext: [file("base.md", "the base"), file("other.md", "token: hunter2")],
     incident: file("incident.txt", "down since noon\n"),
     project: { path: folder.path, patterns: ["*.md", "/etc/*"], maxFiles: 20, maxCharsPerFile: 100 },
-  }, { redact, allowedRoots: [folder.path] });
+  }, { ...rules, allowedRoots: [folder.path] });
   assert.equal(
     text,
     [
@@ -35,6 +36,7 @@ Deno.test("collectContext() puts base context first, then the incident, then the
 
 Deno.test("collectContext() masks nothing when the operator wishes so", async () => {
   const { text, redactions } = await collectContext({ incident: file("i", "password=hunter2") }, {
+    ...rules,
     redact: undefined,
     allowedRoots: [],
   });
@@ -43,7 +45,7 @@ Deno.test("collectContext() masks nothing when the operator wishes so", async ()
 });
 
 Deno.test("collectContext() gives nothing for nothing", async () => {
-  assert.deepEqual(await collectContext({}, { redact, allowedRoots: [] }), {
+  assert.deepEqual(await collectContext({}, { ...rules, allowedRoots: [] }), {
     text: "",
     redactions: {},
     notes: [],
@@ -54,7 +56,7 @@ Deno.test("collectContext() does not let an unfinished key swallow the next file
   const { text } = await collectContext({
     baseContext: [file("a", "-----BEGIN PRIVATE KEY-----\nMII")],
     incident: file("b", "still here"),
-  }, { redact, allowedRoots: [] });
+  }, { ...rules, allowedRoots: [] });
   assert.doesNotMatch(text, /MII/);
   assert.match(text, /still here/);
 });
@@ -65,7 +67,7 @@ Deno.test.each([
   { name: "a NUL", bytes: new Uint8Array([0x61, 0x00]) },
 ])("collectContext() refuses $name and names the file, not where it lies", async ({ bytes }) => {
   await assert.rejects(
-    collectContext({ incident: file("/tmp/upload-12/core.dump", bytes) }, { redact, allowedRoots: [] }),
+    collectContext({ incident: file("/tmp/upload-12/core.dump", bytes) }, { ...rules, allowedRoots: [] }),
     { code: "invalid_request", message: 'Cannot use file "core.dump": it is not UTF-8 text' },
   );
 });
@@ -80,20 +82,40 @@ Deno.test.each([
 ].map((row) => ({ ...row, title: JSON.stringify(row.name) })))(
   "collectContext() shows $title as one short name",
   async ({ name, shown }) => {
-    const { text } = await collectContext({ incident: file(name, "x") }, { redact, allowedRoots: [] });
+    const { text } = await collectContext({ incident: file(name, "x") }, { ...rules, allowedRoots: [] });
     assert.equal(text, `# Incident\nFile: ${shown}\n\nx`);
   },
 );
 
-Deno.test("addEvidence() redacts text and files, and leaves the context before as it is", () => {
-  const { text, redactions } = addEvidence("old", {
+Deno.test("addEvidence() redacts text and files, and leaves the context before as it is", async () => {
+  const { text, redactions } = await addEvidence("old", {
     text: " password=a \n",
     files: [file("e.log", "token=b")],
-  }, redact);
+  }, rules);
   assert.equal(
     text,
     "old\n\n# New evidence\n\npassword=[REDACTED]\n\n# Evidence\nFile: e.log\n\ntoken=[REDACTED]",
   );
   assert.deepEqual(redactions, { "config-value": 2 });
-  assert.equal(addEvidence("", { text: "x", files: [] }, redact).text, "# New evidence\n\nx");
+  assert.equal((await addEvidence("", { text: "x", files: [] }, rules)).text, "# New evidence\n\nx");
+});
+
+Deno.test("collectContext() lets others be served while it masks a large file", async () => {
+  let turns = 0;
+  const over = new AbortController();
+  const others = (async () => {
+    while (!over.signal.aborted) {
+      await systemClock.sleep(1);
+      turns++;
+    }
+  })();
+  const text = "2026-01-02 INFO token refreshed, password=hunter2\n".repeat(100_000);
+  const { redactions } = await collectContext({ incident: file("app.log", text) }, {
+    ...rules,
+    allowedRoots: [],
+  });
+  over.abort();
+  await others;
+  assert.deepEqual(redactions, { "config-value": 100_000 });
+  assert.ok(turns > 30, `${turns} turns`);
 });

@@ -4,6 +4,7 @@ import { RunStore } from "../../debate/runs/store.ts";
 import { readProcFile } from "../stage/proc_file.ts";
 import { ROOT } from "../stage/service_command.ts";
 import { benchDebateRuns } from "./debate_runs_bench.ts";
+import { benchDebateUpload } from "./debate_upload_bench.ts";
 import type { Row } from "./row.ts";
 import type { SectionContext } from "./section.ts";
 import { median } from "./statistics.ts";
@@ -21,8 +22,10 @@ export async function benchDebateWeb({ dir, say }: SectionContext): Promise<read
   const streams = await benchStreams();
   say("  runs at once …");
   const atOnce = await benchDebateRuns(`${dir}/live`);
+  say("  the largest upload …");
+  const upload = await benchDebateUpload();
   say(`  ${RUNS} runs …`);
-  return [...streams, ...atOnce, ...await benchList(dir)];
+  return [...streams, ...atOnce, ...upload, ...await benchList(dir)];
 }
 
 async function benchStreams(): Promise<readonly Row[]> {

@@ -55,7 +55,7 @@ const DEBATE_TOPICS = [
   "errors",
   "json",
   "clock",
-  "redact",
+  "steps",
   "atomic_file",
   "shell_quote",
   "token_bucket",
