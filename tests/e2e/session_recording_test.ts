@@ -144,7 +144,7 @@ Deno.test("what a command has printed when its session is closed is in the recor
         const file = `${folder}/pid${round}`;
         const running = client.exec(
           id,
-          `printf out; printf err >&2; sleep 0.1; echo $$ > ${file}; sleep 5`,
+          `printf out; printf err >&2; sleep 0.5; echo $$ > ${file}; sleep 1000`,
         );
         await readPid(file);
         assert.equal((await client.call("ssh_session_close", { session_id: id })).text, "closed");
