@@ -35,7 +35,7 @@ export function createMcpServer(options: McpServerOptions): McpServer {
   );
   const mcp = new McpServer(
     { name: "gateway", title: "Gateway (SSH, ephemeral credentials)", version: VERSION },
-    { capabilities: { logging: {}, tools: { listChanged: true } } },
+    { capabilities: { tools: { listChanged: true } } },
   );
   const { server } = mcp;
   const requireInitialized = (method: string) => {

@@ -8,7 +8,7 @@ Deno.test("MCP initialize says who serves, and what", async () => {
   const client = new RawMcpClient("2025-11-25");
   const { result } = await client.initialize("2025-11-25");
   assert.equal(result.protocolVersion, "2025-11-25");
-  assert.deepEqual(result.capabilities, { logging: {}, tools: { listChanged: true } });
+  assert.deepEqual(result.capabilities, { tools: { listChanged: true } });
   assert.equal(result.serverInfo.name, "gateway");
   assert.equal("instructions" in result, false);
   await client.end();
@@ -29,7 +29,7 @@ Deno.test("MCP server/discover answers without initialize", async () => {
   const client = await RawMcpClient.connect("2026-07-28");
   const { result } = await client.request("server/discover");
   assert.deepEqual(result.supportedVersions, ["2026-07-28"]);
-  assert.deepEqual(result.capabilities, { logging: {}, tools: { listChanged: true } });
+  assert.deepEqual(result.capabilities, { tools: { listChanged: true } });
   await client.end();
 });
 

@@ -36,6 +36,26 @@ export function checkPath(path: string): void {
   if (/[\r\n]/.test(path)) throw badRequest("path contains newline characters");
   if (!path.isWellFormed()) throw badRequest("path is not well-formed Unicode");
   if (isUnsafe(path)) throw badRequest("path contains whitespace or control characters");
+  const folder = findKernelFolder(path);
+  if (folder !== undefined) {
+    throw badRequest(`path is in ${folder}, which has no files to transfer; ask with ssh_execute instead`);
+  }
+}
+
+/**
+ * What stands there is devices and switches of the kernel: a read may never end, a write changes the machine. bash
+ * and ksh even open a connection for `/dev/tcp/host/port` and `/dev/udp/…`, in quotes too. A relative path counts
+ * where it would lead from `/`; where symbolic links lead is not known here.
+ */
+function findKernelFolder(path: string): string | undefined {
+  const parts: string[] = [];
+  for (const part of path.split("/")) {
+    if (part === "..") parts.pop();
+    else if (part !== "" && part !== ".") parts.push(part);
+  }
+  const climbs = path.startsWith("/") || path.split("/").includes("..");
+  const [first = ""] = parts;
+  return climbs && ["dev", "proc", "sys"].includes(first) ? `/${first}` : undefined;
 }
 
 /**

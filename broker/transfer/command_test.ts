@@ -25,10 +25,37 @@ Deno.test.each([
   { name: "a relative path", path: "notes.txt" },
   { name: "other scripts", path: "/tmp/größe-日本" },
   { name: "quotes and wildcards", path: "/tmp/'\"*?[x]" },
+  { name: "a folder that is called like the kernel's", path: "/srv/dev/tcp/a" },
+  { name: "such a folder beside the working one", path: "dev/notes" },
+  { name: "a name that begins like it", path: "/devices/a" },
 ])("checkPath() accepts $name", ({ path }) => checkPath(path));
 
 Deno.test.each([
   { name: "none", path: "", message: "path is required" },
+  ...[
+    "/dev/tcp/10.0.0.1/80",
+    "/dev/udp/10.0.0.1/53",
+    "//dev//tcp/127.0.0.1/22",
+    "/./dev/tcp/a/1",
+    "/tmp/../dev/sda",
+    "/dev",
+    "../../../dev/mem",
+    "a/../../../../dev/null",
+  ].map((path) => ({
+    name: path,
+    path,
+    message: "path is in /dev, which has no files to transfer; ask with ssh_execute instead",
+  })),
+  {
+    name: "a file of /proc",
+    path: "/proc/self/environ",
+    message: "path is in /proc, which has no files to transfer; ask with ssh_execute instead",
+  },
+  {
+    name: "a file of /sys",
+    path: "/sys/power/state",
+    message: "path is in /sys, which has no files to transfer; ask with ssh_execute instead",
+  },
   { name: "a NUL", path: "/a\0", message: "path contains null bytes" },
   { name: "a line feed", path: "/a\n", message: "path contains newline characters" },
   { name: "a carriage return", path: "/a\r", message: "path contains newline characters" },

@@ -11,11 +11,10 @@ import { McpHttpFixture } from "../../broker/testing/mcp_http_fixture.ts";
 
 const SUITE = "npm:@modelcontextprotocol/conformance@0.1.16";
 
-/** What the suite has for a server with tools and text, and neither resources nor prompts. */
+/** What the suite has for a server with tools and text, and neither log messages, resources nor prompts. */
 const SCENARIOS = [
   "server-initialize",
   "ping",
-  "logging-set-level",
   "tools-list",
   "tools-call-simple-text",
   "tools-call-error",
