@@ -3,10 +3,9 @@
  *
  * @module
  */
-import { Hono } from "@hono/hono";
-import { AppError } from "@gateway/shared/errors";
 import type { UnknownPeer } from "@gateway/shared/http/plain_server";
 import { describeProblem, problemResponse } from "@gateway/shared/http/problem";
+import { createRouter, routesFor } from "@gateway/shared/http/routes";
 import { createGuard } from "./web/guard.ts";
 import { PAGE_FILES, pageResponse } from "./web/page_files.ts";
 import type { WebPorts } from "./web/ports.ts";
@@ -37,78 +36,65 @@ export type DebateHandler = (request: Request, peer: UnknownPeer) => Promise<Res
 
 const RUN = "/api/runs/:id{[0-9a-f]{32}}";
 
-/** The methods of each route, for whoever uses another one. */
-const METHODS: readonly (readonly [path: string, ...methods: readonly string[]])[] = [
-  ["/api/settings", "GET"],
-  ["/api/prompts", "GET"],
-  ["/api/models", "GET"],
-  ["/api/models/refresh", "GET", "POST"],
-  ["/api/auth/status", "GET"],
-  ["/api/auth/copilot", "POST"],
-  ["/api/runs", "GET", "POST"],
-  [RUN, "GET", "DELETE"],
-  [`${RUN}/resume`, "POST"],
-  [`${RUN}/approval`, "POST"],
-  [`${RUN}/comment`, "POST"],
-  [`${RUN}/options`, "POST"],
-  [`${RUN}/events`, "GET"],
-  [`${RUN}/report`, "GET"],
-];
+/** What the routes work with. */
+interface RoutePorts extends WebPorts {
+  readonly events: EventStreams;
+}
+
+const routes = routesFor<RoutePorts, object>();
+
+/** The server's routes, beside those of the page's files. */
+export const DEBATE_ROUTES = routes({
+  "/api/settings": { GET: (ports) => handleSettings(ports) },
+  "/api/prompts": { GET: (ports) => handlePrompts(ports) },
+  "/api/models": { GET: (ports) => handleModels(ports) },
+  // Old clients ask by GET.
+  "/api/models/refresh": { GET: (ports) => handleRefresh(ports), POST: (ports) => handleRefresh(ports) },
+  "/api/auth/status": { GET: (ports) => handleAuthStatus(ports) },
+  "/api/auth/copilot": { POST: (ports, { request }) => handleLogin(ports, request) },
+  "/api/runs": {
+    GET: (ports) => handleListRuns(ports),
+    POST: (ports, { request }) => handleStartRun(ports, request),
+  },
+  [RUN]: {
+    GET: (ports, { param }) => handleGetRun(ports, param("id")),
+    DELETE: (ports, { param }) => {
+      ports.events.forget(param("id"));
+      return handleDeleteRun(ports, param("id"));
+    },
+  },
+  [`${RUN}/resume`]: { POST: (ports, { request, param }) => handleResume(ports, request, param("id")) },
+  [`${RUN}/approval`]: { POST: (ports, { request, param }) => handleApproval(ports, request, param("id")) },
+  [`${RUN}/comment`]: { POST: (ports, { request, param }) => handleComment(ports, request, param("id")) },
+  [`${RUN}/options`]: { POST: (ports, { request, param }) => handleOptions(ports, request, param("id")) },
+  [`${RUN}/events`]: { GET: ({ events }, { request, param }) => events.handle(request, param("id")) },
+  [`${RUN}/report`]: { GET: (ports, { param }) => handleReport(ports, param("id")) },
+});
+
+const PAGE_ROUTES = routes(Object.fromEntries(
+  [...PAGE_FILES].map(([path, file]) => [path, { GET: () => pageResponse(file) }]),
+));
 
 /** All routes, behind what protects them. */
 export function createDebateApp(ports: WebPorts): DebateHandler {
   const guard = createGuard(ports);
-  const routes = createRoutes(ports);
+  const events = new EventStreams(ports, new Subscribers(ports.clock, ports.stopping));
+  const answer = createRouter({ ...PAGE_ROUTES, ...DEBATE_ROUTES }, { ...ports, events }, {
+    noRoute: "There is no such page or run",
+    noMethod: "Method not allowed",
+  });
   return async (request, { address, trust }) => {
     try {
       const passed = guard(request, address);
       if (passed instanceof Response) return secure(passed);
       trust();
-      const response = await routes(request);
+      const response = await answer(request, {});
       for (const [name, value] of Object.entries(passed)) response.headers.set(name, value);
       return secure(response);
     } catch (error) {
       return secure(toProblem(ports, error));
     }
   };
-}
-
-function createRoutes(ports: WebPorts): (request: Request) => Response | Promise<Response> {
-  const events = new EventStreams(ports, new Subscribers(ports.clock, ports.stopping));
-  const app = new Hono();
-  for (const [path, file] of PAGE_FILES) app.get(path, () => pageResponse(file));
-  app.get("/api/settings", () => handleSettings(ports));
-  app.get("/api/prompts", () => handlePrompts(ports));
-  app.get("/api/models", () => handleModels(ports));
-  app.on(["GET", "POST"], "/api/models/refresh", () => handleRefresh(ports));
-  app.get("/api/auth/status", () => handleAuthStatus(ports));
-  app.post("/api/auth/copilot", (c) => handleLogin(ports, c.req.raw));
-  app.get("/api/runs", () => handleListRuns(ports));
-  app.post("/api/runs", (c) => handleStartRun(ports, c.req.raw));
-  app.get(RUN, (c) => handleGetRun(ports, c.req.param("id")));
-  app.delete(RUN, (c) => {
-    events.forget(c.req.param("id"));
-    return handleDeleteRun(ports, c.req.param("id"));
-  });
-  app.post(`${RUN}/resume`, (c) => handleResume(ports, c.req.raw, c.req.param("id")));
-  app.post(`${RUN}/approval`, (c) => handleApproval(ports, c.req.raw, c.req.param("id")));
-  app.post(`${RUN}/comment`, (c) => handleComment(ports, c.req.raw, c.req.param("id")));
-  app.post(`${RUN}/options`, (c) => handleOptions(ports, c.req.raw, c.req.param("id")));
-  app.get(`${RUN}/events`, (c) => events.handle(c.req.raw, c.req.param("id")));
-  app.get(`${RUN}/report`, (c) => handleReport(ports, c.req.param("id")));
-  for (
-    const [path, ...allow] of [
-      ...METHODS,
-      ...[...PAGE_FILES.keys()].map((path) => [path, "GET"] as const),
-    ]
-  ) {
-    app.all(path, () => problemResponse(new AppError("method_not_allowed", "Method not allowed"), { allow }));
-  }
-  app.notFound(() => problemResponse(new AppError("not_found", "There is no such page or run")));
-  app.onError((error) => {
-    throw error;
-  });
-  return (request) => app.fetch(request);
 }
 
 function toProblem({ onError, newRequestId }: WebPorts, error: unknown): Response {

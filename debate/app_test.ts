@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { DEBATE_ROUTES } from "./app.ts";
 import { ModelError } from "./models/model.ts";
 import { MemoryFolder } from "./testing/memory_folder.ts";
 import { hanging, problemOf, readFrames, WebFixture } from "./testing/web_fixture.ts";
@@ -142,6 +143,15 @@ Deno.test.each([
 ])("$name that is not there answers 404", async ({ method, path }) => {
   const web = await WebFixture.open();
   assert.equal((await problemOf(await web.send(method, path))).status, 404);
+});
+
+Deno.test("every route answers 405 to a method that it does not have, and names those it has", async () => {
+  const web = await WebFixture.open();
+  for (const [path, methods] of Object.entries(DEBATE_ROUTES)) {
+    const response = await web.send("PUT", path.replace(/:id\{.*\}/, UNKNOWN));
+    assert.equal(response.status, 405, path);
+    assert.equal(response.headers.get("allow"), Object.keys(methods).join(", "), path);
+  }
 });
 
 Deno.test("a method that a route does not have answers 405 and names those it has", async () => {

@@ -5,6 +5,7 @@
  */
 import { AppError } from "@gateway/shared/errors";
 import { problemResponse } from "@gateway/shared/http/problem";
+import { refuseMethod } from "@gateway/shared/http/routes";
 import { createHash, timingSafeEqual } from "node:crypto";
 import { GuessLimit } from "./guess_limit.ts";
 import type { WebPorts } from "./ports.ts";
@@ -65,7 +66,7 @@ function tellAlive(method: string): Response {
   if (method === "GET" || method === "HEAD") {
     return new Response("ok\n", { headers: { "content-type": "text/plain" } });
   }
-  return problemResponse(new AppError("method_not_allowed", "Method not allowed"), { allow: ["GET"] });
+  return refuseMethod(["GET"], "Method not allowed");
 }
 
 /** Whether the value of an `Authorization` header is right. */
