@@ -119,6 +119,12 @@ export function snapshotWarnings(snapshot: Snapshot): readonly string[] {
       "a caller has require_verified_end_user, but there is no end_user_oidc: it gets no certificate",
     );
   }
+  for (const [cn, { only_via = [] }] of Object.entries(config.callers)) {
+    if (only_via.some((forwarder) => snapshot.trustedForwarders.has(forwarder))) continue;
+    if (only_via.length > 0) {
+      warnings.push(`callers.${cn}.only_via names nobody of trusted_forwarders: it gets no certificate`);
+    }
+  }
   if (config.state_db === "") {
     warnings.push("state_db is not set: grants and freezes are gone with the process");
   }

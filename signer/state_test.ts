@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
 import { CONFIG, post, snapshotOf, startSigner } from "./testing/memory_signer.ts";
 import type { Snapshot } from "./snapshot.ts";
+import { snapshotWarnings } from "./state.ts";
 
 Deno.test("POST /v1/reload swaps the policy and says how many hosts it has", async () => {
   const signer = await startSigner();
@@ -13,6 +14,18 @@ Deno.test("POST /v1/reload swaps the policy and says how many hosts it has", asy
     command: "reload hosts=1",
     outcome: "reloaded",
   });
+});
+
+Deno.test.each([
+  { name: "of a forwarder that is trusted", only_via: ["other", "control-plane"], warns: false },
+  { name: "of nobody who is trusted", only_via: ["other"], warns: true },
+])("only_via $name: a warning is $warns", ({ only_via, warns }) => {
+  const warnings = snapshotWarnings(snapshotOf({ ...CONFIG, callers: { "broker-1": { only_via } } }));
+  assert.equal(
+    warnings.some((text) => /broker-1\.only_via names nobody of trusted_forwarders/.test(text)),
+    warns,
+  );
+  assert.throws(() => snapshotOf({ ...CONFIG, callers: { "broker-1": { only_via: [] } } }), /only_via/);
 });
 
 Deno.test.each([

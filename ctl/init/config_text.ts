@@ -35,7 +35,7 @@ const STARTER_ALLOW = [
  *
  * @throws {AppError} `invalid_config` when it would not load
  */
-export function formatSignerConfig(layout: Layout, { listeners, hosts }: ConfigChoices): string {
+export function formatSignerConfig(layout: Layout, { route, listeners, hosts }: ConfigChoices): string {
   const text = `// Made by broker-ctl init. After a change: broker-ctl reload.
 {
   // This machine alone; agents never speak to the signer.
@@ -64,8 +64,7 @@ export function formatSignerConfig(layout: Layout, { listeners, hosts }: ConfigC
   // Who may say on whose behalf it asks, and that a human approved: the control plane.
   "trusted_forwarders": ["control-plane-local"],
 
-  // Who sees the hosts of which groups.
-  "callers": { "broker-local": { "allowed_groups": ["local"] } },
+${formatCallers(route)}
 
   // Add one like this (and its address to "hosts" of config.json and mcp.json, unless those are empty), and enrol it:
   //   "web01": { "addr": "10.0.0.5:22", "user": "deploy", "host_key": "ssh-ed25519 AAAA…",
@@ -151,6 +150,16 @@ ${formatRoute(choices)}
 
   "max_ttl_seconds": 300,
   "hosts_refresh_seconds": 30,`.replace(/^\n/, "");
+}
+
+function formatCallers(route: BrokerRoute): string {
+  if (route === "signer") {
+    return `  // Who sees the hosts of which groups.
+  "callers": { "broker-local": { "allowed_groups": ["local"] } },`;
+  }
+  return `  // Who sees the hosts of which groups, and through whom: a broker that came directly would go round the control
+  // plane's guardrails.
+  "callers": { "broker-local": { "allowed_groups": ["local"], "only_via": ["control-plane-local"] } },`;
 }
 
 function formatRoute({ route, listeners }: ConfigChoices): string {

@@ -143,7 +143,10 @@ Deno.test("planSetUp() separates who runs, who administers and who approves", ()
     "CN=agent-local",
   ]);
   assert.deepEqual(signer.reload_callers, ["operator-local"]);
-  assert.deepEqual(Object.keys(signer.callers), ["broker-local"]);
+  assert.equal(
+    JSON.stringify(signer.callers),
+    '{"broker-local":{"allowed_groups":["local"],"only_via":["control-plane-local"]}}',
+  );
   assert.match(broker.signer?.client_cert ?? "", /pki\/broker\.crt$/);
   assert.match(client.signer?.cert ?? "", /pki\/operator\.crt$/);
   assert.deepEqual(signer.trusted_forwarders, ["control-plane-local"]);
@@ -183,9 +186,14 @@ Deno.test.each<{ name: string; route: BrokerRoute; url: string; wait: number }>(
   { name: "the control plane, and waits", route: "control_plane", url: "https://127.0.0.1:7443", wait: 120 },
   { name: "the signer, and does not wait", route: "signer", url: "https://127.0.0.1:9443", wait: 0 },
 ])("planSetUp() has both brokers ask $name", ({ route, url, wait }) => {
-  const { broker, mcp, controlPlane } = configs(undefined, route);
-  for (const { signer } of [broker, mcp]) {
-    assert.deepEqual([signer?.url, signer?.approval_wait_seconds], [url, wait]);
+  const { broker, mcp, controlPlane, signer } = configs(undefined, route);
+  const isThrough = route === "control_plane";
+  assert.deepEqual(
+    signer.callers["broker-local"]?.only_via,
+    isThrough ? ["control-plane-local"] : undefined,
+  );
+  for (const { signer: asked } of [broker, mcp]) {
+    assert.deepEqual([asked?.url, asked?.approval_wait_seconds], [url, wait]);
   }
   assert.equal(controlPlane.signer.url, "https://127.0.0.1:9443");
 });

@@ -37,6 +37,8 @@ export interface CompiledCaller {
   readonly selfApprove: boolean;
   /** End user and groups come from a verified token. */
   readonly requireVerifiedEndUser: boolean;
+  /** The forwarders that its requests have to come through; `undefined`: any way. */
+  readonly onlyVia: ReadonlySet<string> | undefined;
 }
 
 /** A policy ready to decide; immutable, swapped as a whole. */
@@ -101,6 +103,7 @@ function compileCallers(config: PolicyConfig): ReadonlyMap<string, CompiledCalle
         groups: new Set(caller.allowed_groups),
         selfApprove: caller.self_approve === true,
         requireVerifiedEndUser: caller.require_verified_end_user === true,
+        onlyVia: caller.only_via === undefined ? undefined : new Set(caller.only_via),
       },
     ]),
   );

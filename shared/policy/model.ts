@@ -78,6 +78,8 @@ export interface CallerPolicy {
   readonly self_approve?: boolean;
   /** End user and groups come from the token that the caller forwards, verified by the signer. */
   readonly require_verified_end_user?: boolean;
+  /** CNs of the forwarders that its requests have to come through; absent: any way. */
+  readonly only_via?: readonly string[];
 }
 
 /** Everything that decides whether a command may run. */
@@ -147,6 +149,10 @@ export const callerPolicy: z.ZodType<CallerPolicy> = z.strictObject({
   ),
   require_verified_end_user: z.boolean().exactOptional()
     .describe("end user and groups come from the token that the caller forwards, verified here"),
+  only_via: strings.min(1).exactOptional().describe(
+    "CNs of trusted_forwarders that the caller's requests have to come through: directly it gets neither certificates " +
+      "nor hosts, so that it can't go round a control plane's guardrails; absent is any way",
+  ),
   self_approve: z.boolean().exactOptional().describe(
     "the caller may approve its own commands (waives four-eyes)",
   ),

@@ -20,7 +20,7 @@
  * @module
  */
 import type { HostInfo, HostsResponse } from "../wire/host.ts";
-import type { CompiledHost, CompiledPolicy } from "./compile.ts";
+import type { CompiledCaller, CompiledHost, CompiledPolicy } from "./compile.ts";
 
 const NO_GROUPS: ReadonlySet<string> = new Set();
 
@@ -32,6 +32,15 @@ export function mayUseHost(policy: CompiledPolicy, caller: string, host: string)
   const groups = findGroups(policy, caller);
   if (groups === undefined) return "ok";
   return policy.hosts.get(host)?.groups.some((group) => groups.has(group)) === true ? "ok" : "group";
+}
+
+/**
+ * Whether a caller's requests may come this way: from the peer, which is a forwarder, or the caller itself. A row
+ * `_default` holds for every caller without one here too.
+ */
+export function mayComeFrom(policy: CompiledPolicy, caller: string, peer: string): boolean {
+  const onlyVia = rowOf(policy, caller)?.onlyVia;
+  return onlyVia === undefined || onlyVia.has(peer);
 }
 
 /** Whether the host's own list admits the caller. */
@@ -54,9 +63,13 @@ export function visibleHosts(policy: CompiledPolicy, caller: string): HostsRespo
 }
 
 /** The caller's groups, or undefined when there is no callers table and so no restriction. */
-function findGroups({ callers }: CompiledPolicy, caller: string): ReadonlySet<string> | undefined {
-  if (callers.size === 0) return undefined;
-  return (callers.get(caller) ?? callers.get("_default"))?.groups ?? NO_GROUPS;
+function findGroups(policy: CompiledPolicy, caller: string): ReadonlySet<string> | undefined {
+  if (policy.callers.size === 0) return undefined;
+  return rowOf(policy, caller)?.groups ?? NO_GROUPS;
+}
+
+function rowOf({ callers }: CompiledPolicy, caller: string): CompiledCaller | undefined {
+  return callers.get(caller) ?? callers.get("_default");
 }
 
 function toHostInfo(host: CompiledHost): HostInfo {

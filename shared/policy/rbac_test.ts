@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { compileSample, SAMPLE_HOST_KEY, sampleConfig, sampleHost } from "../testing/sample_policy.ts";
 import type { CallerPolicy } from "./model.ts";
-import { mayUseHost, visibleHosts } from "./rbac.ts";
+import { mayComeFrom, mayUseHost, visibleHosts } from "./rbac.ts";
 
 function policyWith(callers: Readonly<Record<string, CallerPolicy>>) {
   return compileSample(sampleConfig({}, {
@@ -105,6 +105,18 @@ Deno.test.each(
     assert.equal(mayUseHost(policyWith(callers), "a", host), outcome);
   },
 );
+
+Deno.test.each([
+  { name: "a caller that may come any way", callers: { a: {} }, peer: "a", may: true },
+  { name: "no table", callers: {}, peer: "a", may: true },
+  { name: "its forwarder", callers: { a: { only_via: ["cp", "cp-2"] } }, peer: "cp-2", may: true },
+  { name: "the caller itself", callers: { a: { only_via: ["cp"] } }, peer: "a", may: false },
+  { name: "another forwarder", callers: { a: { only_via: ["cp"] } }, peer: "cp-2", may: false },
+  { name: "a name that differs in case", callers: { a: { only_via: ["cp"] } }, peer: "CP", may: false },
+  { name: "the default row's forwarder", callers: { _default: { only_via: ["cp"] } }, peer: "a", may: false },
+])("mayComeFrom() with $name is $may", ({ callers, peer, may }) => {
+  assert.equal(mayComeFrom(policyWith(callers), "a", peer), may);
+});
 
 Deno.test("visibleHosts() shows nothing of the policy and omits what is empty", () => {
   const policy = compileSample(sampleConfig({}, {

@@ -1,11 +1,14 @@
 import { AppError } from "@gateway/shared/errors";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import { formatSubject } from "../freezes.ts";
-import { visibleHosts } from "@gateway/shared/policy/ssh";
+import { mayComeFrom, visibleHosts } from "@gateway/shared/policy/ssh";
 import type { SignerPorts } from "../ports.ts";
 
 /** What a frozen caller is told; why is nobody's business but the admins'. */
 export const SUBJECT_IS_FROZEN = "subject is frozen";
+
+/** What a caller with `only_via` is told that comes by another way. */
+export const DIRECT_NOT_ALLOWED = "direct requests not allowed for this caller";
 
 /** `GET /v1/hosts`: the hosts that the caller, or the broker a trusted forwarder names, may use. */
 export async function handleHosts(ports: SignerPorts, request: Request, peer: Peer): Promise<Response> {
@@ -20,6 +23,10 @@ export async function handleHosts(ports: SignerPorts, request: Request, peer: Pe
     const err = `frozen: ${formatSubject(freeze)}`;
     await ports.gate.bestEffort({ caller, outcome: "frozen_denied", err });
     throw new AppError("frozen", SUBJECT_IS_FROZEN);
+  }
+  if (!mayComeFrom(snapshot.policy, caller, peer.caller)) {
+    await ports.gate.bestEffort({ caller, outcome: "denied", err: DIRECT_NOT_ALLOWED });
+    throw new AppError("denied", DIRECT_NOT_ALLOWED);
   }
   return Response.json(visibleHosts(snapshot.policy, caller));
 }

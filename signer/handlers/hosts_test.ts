@@ -29,3 +29,25 @@ Deno.test("GET /v1/hosts honours X-On-Behalf-Of from a trusted forwarder alone",
     "a forwarder as itself sees its own",
   );
 });
+
+Deno.test("a caller with only_via gets neither hosts nor certificates directly, and both through its forwarder", async () => {
+  const callers = {
+    "broker-1": { allowed_groups: ["web"], only_via: ["control-plane"], self_approve: true },
+  };
+  const signer = await startSigner({ callers, trusted_forwarders: ["control-plane", "other"] });
+  const headers = { "x-on-behalf-of": "broker-1" };
+  const via = { on_behalf_of: "broker-1" };
+  for (const dry_run of [false, true]) {
+    assert.equal((await signer.sign({ dry_run, approved: true })).status, 403);
+    assert.equal((await signer.sign({ ...via, dry_run }, "other")).status, 403, "another forwarder");
+    assert.equal((await signer.sign({ ...via, dry_run }, "control-plane")).status, 200);
+  }
+  assert.equal(
+    (await signer.send(get("/v1/hosts"))).body.detail,
+    "direct requests not allowed for this caller",
+  );
+  assert.equal((await signer.send(get("/v1/hosts", headers), "other")).status, 403);
+  assert.equal((await signer.send(get("/v1/hosts", headers), "control-plane")).status, 200);
+  const denied = signer.log.entries.filter(({ outcome }) => outcome === "denied");
+  assert.equal(denied.length, 6, "each is recorded");
+});

@@ -6,7 +6,13 @@ import type { Peer } from "@gateway/shared/http/mtls_server";
 import { stringifyJson } from "@gateway/shared/json";
 import { formatSubject, type Freeze } from "../freezes.ts";
 import { describeSignRequest, intentOf } from "@gateway/shared/policy/sign_request";
-import { decideSsh, mayUseHost, type SshDecision, toWireDecision } from "@gateway/shared/policy/ssh";
+import {
+  decideSsh,
+  mayComeFrom,
+  mayUseHost,
+  type SshDecision,
+  toWireDecision,
+} from "@gateway/shared/policy/ssh";
 import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
 import type { TakeResult } from "@gateway/shared/token_bucket";
 import { type SignRequest, signRequest, type SignResponse } from "@gateway/shared/wire/sign";
@@ -14,7 +20,7 @@ import { checkCaller, checkSignFields } from "@gateway/shared/wire/sign_fields";
 import type { SignerPorts } from "../ports.ts";
 import type { SignSource } from "../sign_limit.ts";
 import type { Snapshot } from "../snapshot.ts";
-import { SUBJECT_IS_FROZEN } from "./hosts.ts";
+import { DIRECT_NOT_ALLOWED, SUBJECT_IS_FROZEN } from "./hosts.ts";
 import { learnWaiver } from "./learn.ts";
 import { needsVerifiedEndUser, verifyEndUser, withoutToken } from "./verified_end_user.ts";
 import type { Allowed, SignContext } from "./sign_context.ts";
@@ -40,6 +46,10 @@ export async function handleSign(ports: SignerPorts, httpRequest: Request, peer:
   const context: SignContext = { ports, snapshot, peer, request, caller };
   const frozen = findFreeze(context);
   if (frozen !== undefined) return await refuseFrozen(context, frozen);
+  if (!mayComeFrom(snapshot.policy, caller, peer.caller)) {
+    await refuse(context, { outcome: "denied", err: DIRECT_NOT_ALLOWED });
+    throw new AppError("denied", DIRECT_NOT_ALLOWED);
+  }
   const publicKey = parseEd25519PublicKey(request.public_key);
   if (mayUseHost(snapshot.policy, caller, request.host) !== "ok") {
     await refuse(context, { outcome: "denied", err: "host not authorised" });

@@ -25,6 +25,8 @@ export async function benchControlPlane({ dir, say }: SectionContext): Promise<r
   await using stage = await createStage(dir, {
     controlPlane: true,
     signer: [
+      // It is measured directly as well.
+      { path: ["callers", "broker-local", "only_via"] },
       { path: ["group_command_policies", "local"], value: ["bench-approval"] },
       {
         path: ["command_policies", "bench-approval"],

@@ -165,6 +165,19 @@ Deno.test("the signer's 429 stays 429 with Retry-After", () =>
     assert.ok(Number(headers["retry-after"]) >= 1);
   }));
 
+Deno.test("a broker of init can't go round the control plane: the signer refuses what it asks directly", () =>
+  withControlPlane({}, async (scene) => {
+    await scene.stage.startSigner();
+    await scene.stage.startControlPlane();
+    const signer = await scene.stage.signerClient("broker");
+    const body = { host: HOST, role: "target", purpose: "oneshot", command: FREE, public_key: PUBLIC_KEY };
+    const answer = await signer.request({ method: "POST", path: "/v1/sign", body });
+    assert.equal(answer.status, 403, answer.text);
+    assert.equal((await signer.request({ method: "GET", path: "/v1/hosts" })).status, 403);
+    assert.equal((await scene.sign({ command: FREE })).status, 200);
+    assert.equal((await scene.get("broker", "/v1/hosts")).status, 200);
+  }));
+
 Deno.test("one end user that asks too much leaves the others of its broker theirs, at the signer", () =>
   withControlPlane({ signer: [{ path: ["sign_rate_limit_per_min"], value: 2 }] }, async (scene) => {
     await scene.stage.startSigner();
