@@ -16,7 +16,11 @@ export type Segment =
  * Alternatives: runs of one character that does not show itself; spaces that would go unseen at an edge, or push
  * the rest out of sight; the rest that is not ASCII.
  */
-const SPECIAL = new RegExp(String.raw`(?<odd>${ODD})\k<odd>*|^ +| +$| {9,}|[^\0-\x7f]`, "gu");
+const SPECIAL = new RegExp(
+  // The same character again need not be odd itself: the second of two marks at the start stands on the first.
+  String.raw`(?<odd>${ODD})(?:(?=${ODD})\k<odd>)*|^ +| +$| {9,}|[^\0-\x7f]`,
+  "gu",
+);
 
 /** Cuts a text into what can be shown as it is and what cannot. The segments together are the text. */
 export function segmentText(text: string): readonly Segment[] {
