@@ -1,13 +1,45 @@
 /**
- * Files that hold secrets by their nature: no tool and no collector reads them, wherever they lie.
+ * Files that hold secrets by their nature: no tool and no collector reads them, wherever they lie, and no program
+ * that searches folders comes upon them.
  *
  * @module
  */
 
-const NAMES =
-  /^(?:\.env(?:\..+)?|.*\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk|gpg|asc)|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?|\.netrc|_netrc|\.pgpass|\.my\.cnf|\.npmrc|\.pypirc|\.htpasswd|\.git-credentials|\.vault-token|shadow-?|gshadow-?|environ|kcore|mem|credentials(?:\.json|\.toml)?|assist_token|.*\.tfstate(?:\.backup)?)$/i;
+/** Names of files; `*` stands for anything, and case does not count. */
+const FILES = [
+  ".env",
+  ".env.*",
+  ...["pem", "key", "p12", "pfx", "jks", "keystore", "kdbx", "ppk", "gpg", "asc"].map((type) => `*.${type}`),
+  ...["rsa", "dsa", "ecdsa", "ed25519", "ecdsa_sk", "ed25519_sk"].map((type) => `id_${type}`),
+  ".netrc",
+  "_netrc",
+  ".pgpass",
+  ".my.cnf",
+  ".npmrc",
+  ".pypirc",
+  ".htpasswd",
+  ".git-credentials",
+  ".vault-token",
+  "shadow",
+  "shadow-",
+  "gshadow",
+  "gshadow-",
+  "environ",
+  "kcore",
+  "mem",
+  "credentials",
+  "credentials.json",
+  "credentials.toml",
+  "assist_token",
+  "*.tfstate",
+  "*.tfstate.backup",
+];
 
-const FOLDERS = /^(?:\.ssh|\.gnupg|\.aws|\.azure|\.kube|\.docker|gcloud|secrets)$/i;
+/** Folders in which nothing is read. */
+const FOLDERS = [".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", "gcloud", "secrets"];
+
+const FILE = anyOf(FILES);
+const FOLDER = anyOf(FOLDERS);
 
 /** Examples are made to be read. */
 const HARMLESS = /\.(?:example|sample|template|dist|pub)$/i;
@@ -16,6 +48,22 @@ const HARMLESS = /\.(?:example|sample|template|dist|pub)$/i;
 export function isSecretFile(path: string): boolean {
   const parts = path.split("/").filter((part) => part !== "");
   const name = parts.at(-1) ?? "";
-  if (parts.some((part) => FOLDERS.test(part))) return true;
-  return NAMES.test(name) && !HARMLESS.test(name);
+  if (parts.some((part) => FOLDER.test(part))) return true;
+  return FILE.test(name) && !HARMLESS.test(name);
+}
+
+/** What keeps GNU `grep -r` from them. Examples are left out too: of two patterns that fit, the last one counts. */
+export const GREP_EXCLUSIONS: readonly string[] = [
+  ...FILES.map((name) => `--exclude=${anyCase(name)}`),
+  ...FOLDERS.map((name) => `--exclude-dir=${anyCase(name)}`),
+];
+
+function anyOf(names: readonly string[]): RegExp {
+  const patterns = names.map((name) => name.replaceAll(".", "\\.").replaceAll("*", ".*"));
+  return new RegExp(`^(?:${patterns.join("|")})$`, "is");
+}
+
+/** A shell pattern to which case does not count. */
+function anyCase(name: string): string {
+  return name.replace(/[a-z]/g, (letter) => `[${letter}${letter.toUpperCase()}]`);
 }

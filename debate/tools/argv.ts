@@ -24,6 +24,8 @@ export interface ArgumentRule {
   readonly always?: readonly string[];
   /** Put before all else unless one of these options is given. */
   readonly unless?: { readonly options: readonly string[]; readonly add: readonly string[] };
+  /** Put behind all options when one of these is given: they have the last word. */
+  readonly with?: { readonly options: readonly string[]; readonly add: readonly string[] };
   /** The option that `-20` stands for. */
   readonly dashNumber?: string;
   /** Options have one dash however long they are, and come after the operands, as with `find`. */
@@ -133,9 +135,10 @@ function finish(
   if (problem !== undefined) return refuse(problem);
   const { options: instead = [], add = [] } = rule.unless ?? {};
   const fixed = [...(rule.always ?? []), ...(instead.some((name) => seen.has(name)) ? [] : add)].map(word);
+  const last = (rule.with?.options.some((name) => seen.has(name)) ? rule.with.add : []).map(word);
   const args = rule.style === "find"
-    ? [...checked, ...fixed, ...options]
-    : [...fixed, ...options, ...checked];
+    ? [...checked, ...fixed, ...options, ...last]
+    : [...fixed, ...options, ...last, ...checked];
   return { kind: "arguments", args };
 }
 

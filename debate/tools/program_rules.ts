@@ -7,6 +7,7 @@
  * @module
  */
 import { type Argument, type ArgumentRule, checkArguments } from "./argv.ts";
+import { GREP_EXCLUSIONS } from "../context/secret_files.ts";
 import { splitCommand } from "./command_words.ts";
 
 /** A program without or with subcommands. */
@@ -150,6 +151,7 @@ export const PROGRAM_RULES: Readonly<Record<string, ProgramRule>> = {
     rest: "path",
     min: 1,
     always: ["-D", "skip"],
+    with: { options: ["r", "recursive"], add: GREP_EXCLUSIONS },
   },
   find: {
     style: "find",

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { checkCommand } from "./program_rules.ts";
-import { PROGRAM_RULES } from "./program_rules.ts";
+import { GREP_EXCLUSIONS } from "../context/secret_files.ts";
+import { checkCommand, PROGRAM_RULES } from "./program_rules.ts";
 
 function argv(text: string): readonly string[] | string {
   const checked = checkCommand(text);
@@ -24,7 +24,11 @@ Deno.test.each([
   { text: "head --lines=3 a b", runs: ["head", "--lines=3", "<a>", "<b>"] },
   {
     text: "grep -rin 'out of memory' logs",
-    runs: ["grep", "-D", "skip", "-r", "-i", "-n", "out of memory", "<logs>"],
+    runs: ["grep", "-D", "skip", "-r", "-i", "-n", ...GREP_EXCLUSIONS, "out of memory", "<logs>"],
+  },
+  {
+    text: "grep --recursive x . --include=.env",
+    runs: ["grep", "-D", "skip", "--recursive", "--include=.env", ...GREP_EXCLUSIONS, "x", "<.>"],
   },
   {
     text: "grep -A 3 x f --include='*.log'",
@@ -68,7 +72,20 @@ Deno.test.each([
   "/bin/ls",
   "./ls",
   "../bin/ls",
+  // What reads many files at once, secret ones among them
   "zgrep x f",
+  "zgrep -r KEY .",
+  "zcat f",
+  "rg KEY",
+  "rg -uu --hidden KEY .",
+  "tar cf - .ssh",
+  "tar -xOf backup.tar",
+  "xargs cat",
+  "find . -name .env -exec cat {} ;",
+  "grep -d recurse KEY .",
+  "grep --directories=recurse KEY .",
+  "grep --dereference-recursive KEY .",
+  "grep --exclude-from=x KEY .",
   "less f",
   "curl http://h",
   "toString",
@@ -204,7 +221,8 @@ Deno.test("checkCommand() lets no word through that looks like an option and is 
       .flatMap((rule) => [
         ...(rule.flags ?? "").split(" "),
         ...Object.keys(rule.values ?? {}),
-        ...[...(rule.always ?? []), ...(rule.unless?.add ?? [])].map((text) => text.replace(/^-+/, "")),
+        ...[...(rule.always ?? []), ...(rule.unless?.add ?? []), ...(rule.with?.add ?? [])]
+          .map((text) => text.replace(/^-+/, "").replace(/=.*$/, "")),
       ]),
   );
   fc.assert(

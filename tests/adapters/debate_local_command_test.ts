@@ -69,6 +69,55 @@ Deno.test("run_local_command never reads outside of the roots, nor secrets", asy
   });
 });
 
+/** Files that are not read by their names, and what they hold. */
+const SECRET_PATHS = [
+  ".env",
+  ".env.local",
+  ".ENV",
+  "config/secrets/db.txt",
+  "tls/server.key",
+  "tls/server.PEM",
+  "home/.ssh/config",
+  "home/.aws/notes.txt",
+  "home/.kube/cache/a.json",
+  "id_ed25519",
+  "etc/shadow",
+  "infra/terraform.tfstate",
+  "Credentials.json",
+];
+
+Deno.test("run_local_command searches folders without coming upon secret files", async () => {
+  await withProject(async (call, root) => {
+    for (const path of SECRET_PATHS) {
+      await Deno.mkdir(`${root}/${path}`.replace(/\/[^/]*$/, ""), { recursive: true });
+      await Deno.writeTextFile(`${root}/${path}`, `KEY is in ${path}\n`);
+    }
+    await Deno.writeTextFile(`${root}/logs/app.log`, "KEY is in the log\n");
+    for (
+      const command of [
+        "grep -r KEY",
+        "grep -r KEY .",
+        "grep -rn KEY . logs",
+        "grep --recursive KEY .",
+        "grep -rh --include='*' KEY .",
+        "grep -r --include=.env KEY .",
+        "grep -r --include='*.key' --include='*.PEM' KEY .",
+        "grep -r KEY home config etc tls infra",
+        "grep -rv nothing .",
+        "grep -rc KEY .",
+        "grep -rL nothing .",
+      ]
+    ) {
+      const { text } = await call("run_local_command", { command });
+      for (const path of SECRET_PATHS) {
+        assert.doesNotMatch(text, new RegExp(`(?:in |/|^)${path}`, "m"), command);
+      }
+    }
+    const { text } = await call("run_local_command", { command: "grep -rh KEY ." });
+    assert.match(text, /\nKEY is in the log$/);
+  });
+});
+
 Deno.test("run_local_command runs nothing but its one program, whatever the words", async () => {
   await withProject(async (call, root) => {
     for (

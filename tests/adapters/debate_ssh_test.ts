@@ -63,6 +63,17 @@ Deno.test({
       assert.match((await ask(`grep '; touch ${folder}/owned;' ${folder}/log`)).text, /exit code 1/);
       assert.match((await ask("cat /no/such/file")).text, /exit code 1.*\nstderr:\n.*No such file/s);
       await assert.rejects(Deno.stat(`${folder}/owned`), Deno.errors.NotFound);
+      await Deno.mkdir(`${folder}/app/.ssh`, { recursive: true });
+      for (const name of ["app.log", ".env", "server.KEY", ".ssh/config"]) {
+        await Deno.writeTextFile(`${folder}/app/${name}`, `found in ${name}\n`);
+      }
+      for (
+        const options of ["-rh", "-rh --include=.env", "-h --recursive --include='*.KEY' --include='*.log'"]
+      ) {
+        const { text } = await ask(`grep ${options} found ${folder}/app`);
+        assert.doesNotMatch(text, /found in (?!app)/, options);
+      }
+      assert.match((await ask(`grep -rh found ${folder}/app`)).text, /\nfound in app\.log$/);
     }),
 });
 
