@@ -5,6 +5,7 @@ import type { ServiceLogger } from "@gateway/shared/log";
 import type { Metrics } from "@gateway/shared/metrics";
 import type { Random } from "@gateway/shared/random";
 import type { ConfigFile } from "./config_file.ts";
+import type { KnownSubjects } from "./known_subjects.ts";
 import type { LiveState } from "./live_state.ts";
 import type { SignLimit } from "./sign_limit.ts";
 import type { SignerState } from "./state.ts";
@@ -16,6 +17,7 @@ export interface SignerOptions {
   readonly configFile: ConfigFile;
   readonly gate: AuditGate;
   readonly signLimit: SignLimit;
+  readonly knownSubjects: KnownSubjects;
   readonly metrics: Metrics;
   readonly clock: Clock;
   readonly random: Random;

@@ -10,6 +10,7 @@ import { createMetrics } from "@gateway/shared/metrics";
 import type { Random } from "@gateway/shared/random";
 import { createSignerApp } from "./app.ts";
 import { openConfigFile } from "./config_file.ts";
+import { KnownSubjects } from "./known_subjects.ts";
 import { LiveState } from "./live_state.ts";
 import { SignLimit } from "./sign_limit.ts";
 import type { Snapshot } from "./snapshot.ts";
@@ -104,6 +105,7 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
     random,
     logger,
     signLimit: new SignLimit({ clock }),
+    knownSubjects: new KnownSubjects(),
   });
   const server = await startMtlsServer({
     listen: config.listen,

@@ -128,7 +128,11 @@ async function freeze(
     },
   });
   const done = data.newly_frozen ? "frozen" : "already frozen (refreshed)";
-  return { json: body, lines: [`${done} ${describe(wish)} (grants revoked: ${data.grants_revoked})`] };
+  const warning = data.warning === undefined ? [] : [`warning: ${data.warning}`];
+  return {
+    json: body,
+    lines: [`${done} ${describe(wish)} (grants revoked: ${data.grants_revoked})`, ...warning],
+  };
 }
 
 async function unfreeze(

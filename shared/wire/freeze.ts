@@ -60,6 +60,8 @@ export interface FreezeResponse {
   readonly newly_frozen: boolean;
   /** How many active grants and waivers of the subject are gone. */
   readonly grants_revoked: number;
+  /** That no request has named the subject, and which ones were: it may be misspelt. */
+  readonly warning?: string | undefined;
 }
 
 /** Decodes a {@linkcode FreezeResponse}. */
@@ -67,6 +69,7 @@ export const freezeResponse: z.ZodType<FreezeResponse> = z.object({
   status: z.string(),
   newly_frozen: z.boolean(),
   grants_revoked: z.int(),
+  warning: z.string().optional(),
 });
 
 /** The answer to an unfreeze. */

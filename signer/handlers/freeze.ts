@@ -32,7 +32,12 @@ export async function handleFreeze(ports: SignerPorts, request: Request, peer: P
       `${formatSubject(body)} is frozen, but not durably: a loss of power could undo it`,
     );
   }
-  return answer({ status: "ok", newly_frozen: outcome.newlyFrozen, grants_revoked: outcome.grantsRevoked });
+  return answer({
+    status: "ok",
+    newly_frozen: outcome.newlyFrozen,
+    grants_revoked: outcome.grantsRevoked,
+    warning: ports.knownSubjects.warningFor(body),
+  });
 }
 
 /** `POST /v1/unfreeze`. */

@@ -11,11 +11,32 @@ const freeze = (signer: Signer, body: unknown, cn = "operator") => signer.send(p
 const unfreeze = (signer: Signer, body: unknown, cn = "operator") =>
   signer.send(post("/v1/unfreeze", body), cn);
 
+Deno.test("POST /v1/freeze warns of a subject that no request has named, and names near ones and the other kind", async () => {
+  const signer = await startSigner();
+  await signer.sign({ on_behalf_of: "broker-1", end_user: "agent" }, "control-plane");
+  await signer.send(get("/v1/hosts"), "approver-broker");
+  for (const value of ["broker-1", "BROKER-1", "control-plane", "approver-broker"]) {
+    assert.equal(
+      (await freeze(signer, { kind: "caller", value, ...VOLATILE })).body.warning,
+      undefined,
+      value,
+    );
+  }
+  const { status, body } = await freeze(signer, { kind: "caller", value: "agent", ...VOLATILE });
+  assert.equal(status, 200, "it is frozen all the same");
+  assert.equal(
+    body.warning,
+    "no request since the signer's start named caller=agent; requests named end_user=agent",
+  );
+  assert.equal((await signer.sign({}, "agent")).body.code, "frozen");
+});
+
 Deno.test("POST /v1/freeze stops a caller at once, and unfreeze lets it in again", async () => {
   const signer = await startSigner();
   const subject = { kind: "caller", value: "broker-1" };
   const frozen = await freeze(signer, { ...subject, reason: "INC-7", ...VOLATILE });
-  assert.deepEqual(frozen.body, { status: "ok", newly_frozen: true, grants_revoked: 0 });
+  const warning = "no request since the signer's start named caller=broker-1";
+  assert.deepEqual(frozen.body, { status: "ok", newly_frozen: true, grants_revoked: 0, warning });
   const refused = await signer.sign({});
   assert.deepEqual([refused.status, refused.body.code, refused.body.detail], [
     403,

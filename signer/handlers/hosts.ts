@@ -18,6 +18,7 @@ export async function handleHosts(ports: SignerPorts, request: Request, peer: Pe
     throw new AppError("forbidden", "X-On-Behalf-Of not allowed for this caller");
   }
   const caller = onBehalfOf === "" ? peer.caller : onBehalfOf;
+  ports.knownSubjects.add("caller", caller);
   const freeze = ports.live.findFreeze({ caller, endUser: "", peer: peer.caller });
   if (freeze !== undefined) {
     const err = `frozen: ${formatSubject(freeze)}`;

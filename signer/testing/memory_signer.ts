@@ -14,6 +14,7 @@ import { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";
 import { createSignerApp } from "../app.ts";
 import { type SignerConfig, signerConfig } from "../config.ts";
 import type { ConfigFile } from "../config_file.ts";
+import { KnownSubjects } from "../known_subjects.ts";
 import { LiveState } from "../live_state.ts";
 import { SignLimit } from "../sign_limit.ts";
 import { compileSnapshot, type LoadedParts, parseSignerConfig, type Snapshot } from "../snapshot.ts";
@@ -131,6 +132,7 @@ export async function startSigner(
     clock,
     logger,
     signLimit: new SignLimit({ clock }),
+    knownSubjects: new KnownSubjects(),
     random,
     live,
     configFile,

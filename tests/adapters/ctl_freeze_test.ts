@@ -20,6 +20,12 @@ Deno.test.each<Row>([
     text: "frozen caller=agent-7 (grants revoked: 2)\n",
   },
   {
+    args: ["freeze", "--caller", "agent"],
+    answer: { ...FROZEN, warning: "nobody named caller=agent" },
+    body: { kind: "caller", value: "agent", reason: "", allow_volatile: false },
+    text: "frozen caller=agent (grants revoked: 2)\nwarning: nobody named caller=agent\n",
+  },
+  {
     args: ["freeze", "-end-user=ann", "--reason", "INC-42", "--volatile"],
     answer: AGAIN,
     body: { kind: "end_user", value: "ann", reason: "INC-42", allow_volatile: true },

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { formatPublicKey } from "@gateway/shared/ssh/public_key";
 import { SshWriter } from "@gateway/shared/ssh/wire_format";
 import { poll } from "../stage/poll.ts";
-import { HOST, type Stage } from "../stage/stage.ts";
+import { HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 
 const ROUNDS = 200;
@@ -80,6 +80,12 @@ Deno.test("an acknowledged freeze survives kill -9 of the signer (K1, K2)", () =
 Deno.test("a freeze stops its subject however its name is written, and is lifted so, over restarts", () =>
   withStage({}, async (stage) => {
     const signer = await stage.startSigner();
+    await (await stage.signerClient("broker")).request({ method: "GET", path: "/v1/hosts" });
+    const { stdout } = await runBrokerCtl([
+      ...["freeze", "--end-user", "broker-lokal", "--client-config", stage.init.client_config],
+    ], "/");
+    const said = new TextDecoder().decode(stdout);
+    assert.match(said, /^frozen [^]*\nwarning: no request [^]*requests named caller=broker-local\n$/);
     await (await admin(stage))("/v1/freeze", { kind: "caller", value: "BROKER-\uff2cocal." });
     await signer.stop("SIGKILL");
     await stage.startSigner();
