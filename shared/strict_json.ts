@@ -20,7 +20,7 @@ export function hasEscapedKey(text: string): boolean {
 }
 
 /** Where the text continues after the string that starts here, or in which this is; `undefined` when it does not end. */
-export function endOfString(text: string, start: number): number | undefined {
+function endOfString(text: string, start: number): number | undefined {
   let quote = text.indexOf('"', start + 1);
   while (quote !== -1 && isEscaped(text, quote)) quote = text.indexOf('"', quote + 1);
   return quote === -1 ? undefined : quote + 1;

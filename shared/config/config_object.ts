@@ -9,14 +9,6 @@ export interface ConfigObject {
   [key: string]: unknown;
 }
 
-/** The value of a config's text. */
-export interface ParsedConfig {
-  /** Without the large maps. */
-  readonly value: ConfigObject;
-  /** The entries of large maps by the map's key; they can be walked over once. */
-  readonly large: ReadonlyMap<string, Iterable<readonly [string, unknown]>>;
-}
-
 /** An empty {@linkcode ConfigObject}. */
 export function createConfigObject(): ConfigObject {
   return Object.create(null);

@@ -1,143 +1,259 @@
 /**
  * Config text to value: JSON with comments and trailing commas, nothing else.
  *
+ * jsonc-parser cuts the text into tokens; its own `parse` and `visit` can't pause, took twice as long for 10,000 hosts,
+ * and keep the last of two equal keys.
+ *
  * @module
  */
-import { type ParseErrorCode, printParseErrorCode, visit } from "jsonc-parser";
+import { createScanner } from "jsonc-parser";
+import { formatKeyPath } from "../key_path.ts";
 import type { Steps } from "../steps.ts";
-import { type ConfigObject, createConfigObject, isConfigObject, type ParsedConfig } from "./config_object.ts";
-import { formatKeyPath, type KeyPath } from "../key_path.ts";
-import { parsePlainJson } from "./plain_json.ts";
+import { type ConfigObject, createConfigObject, isConfigObject } from "./config_object.ts";
 
 /** The outcome of {@linkcode parseJsonc}. */
 export type JsoncResult =
-  | ParsedConfig & {
+  | {
     readonly kind: "ok";
+    /** Without the entries of large maps. */
+    readonly value: ConfigObject;
     /** Keys that stand twice in one object, or that no config may have; one message each. */
     readonly problems: readonly string[];
   }
   | { readonly kind: "malformed"; readonly problem: string };
 
+/** Takes an entry of a large map, also of a text that turns out to be malformed further on. */
+export type EntryTaker = (name: string, entry: unknown) => void;
+
+/** How many tokens are read in one step: fewer than a host has, whose check takes longest. */
+const TOKENS_A_STEP = 16;
+/** Deeper than any config; those who read the value recurse. */
+const MAX_DEPTH = 64;
+const KEYWORDS: ReadonlyMap<string, unknown> = new Map([["true", true], ["false", false], ["null", null]]);
+/** What the scanner can find wrong with a token, by its number. */
+const TOKEN_FAULTS: readonly (string | undefined)[] = [
+  undefined,
+  "unexpected end of comment",
+  "unexpected end of string",
+  "unexpected end of number",
+  "invalid unicode",
+  "invalid escape character",
+  "invalid character",
+];
+
 /**
  * Parses the text of a config. Two equal keys in one object are a problem at any depth, written with escapes
  * or not: which of them counts would depend on who reads the file.
  *
- * @param large keys at the top whose maps may have very many entries
+ * @param large who takes the entries of maps at the top that may have very many of them, by the map's key; they are
+ *   not kept
  */
-export function* parseJsonc(text: string, large: readonly string[]): Steps<JsoncResult> {
-  const plain = yield* parsePlainJson(text, large);
-  return plain === undefined ? parseExactly(text, large) : { kind: "ok", ...plain, problems: [] };
-}
-
-/** {@linkcode parseJsonc} at once, and with a message for every fault. */
-export function parseExactly(text: string, large: readonly string[]): JsoncResult {
+export function* parseJsonc(text: string, large: ReadonlyMap<string, EntryTaker>): Steps<JsoncResult> {
   if (text.startsWith("\uFEFF")) return malformed("the file starts with a byte order mark; save it without");
   if (text.trim() === "") return malformed("the file is empty");
-  const builder = new ValueBuilder();
+  const reader = new ConfigReader(text, large);
   try {
-    visit(text, builder, { allowTrailingComma: true });
+    for (let tokens = 1; reader.take(); tokens++) {
+      if (tokens % TOKENS_A_STEP === 0) yield;
+    }
   } catch (error) {
-    // The parser recurses once a level.
-    if (error instanceof RangeError) return malformed("nested too deeply");
+    if (error instanceof MalformedText) return malformed(error.message);
     throw error;
   }
-  if (builder.malformed !== undefined) return malformed(builder.malformed);
-  if (!isConfigObject(builder.value)) return malformed("expected an object { … }");
-  return { kind: "ok", ...takeLarge(builder.value, large), problems: builder.problems };
-}
-
-/** What is not a map stays, to be complained about. */
-function takeLarge(value: ConfigObject, keys: readonly string[]): ParsedConfig {
-  const large = new Map<string, Iterable<readonly [string, unknown]>>();
-  for (const key of keys) {
-    const entries = value[key];
-    if (!isConfigObject(entries)) continue;
-    large.set(key, Object.entries(entries));
-    delete value[key];
-  }
-  return { value, large };
+  const { value, problems } = reader;
+  if (!isConfigObject(value)) return malformed("expected an object { … }");
+  // What is not a map stays, to be complained about.
+  for (const key of large.keys()) if (isConfigObject(value[key])) delete value[key];
+  return { kind: "ok", value, problems };
 }
 
 function malformed(problem: string): JsoncResult {
   return { kind: "malformed", problem };
 }
 
-/** The parser's visitor: puts the value together and remembers the first syntax error and all repeated keys. */
-class ValueBuilder {
-  value: unknown;
-  malformed: string | undefined;
-  readonly problems: string[] = [];
-  readonly #open: { readonly container: ConfigObject | unknown[]; key: string }[] = [];
+class MalformedText extends Error {}
 
-  readonly onObjectBegin = (): void => this.#begin(createConfigObject());
-  readonly onArrayBegin = (): void => this.#begin([]);
-  readonly onObjectEnd = (): void => this.#end();
-  readonly onArrayEnd = (): void => this.#end();
-
-  readonly onObjectProperty = (
-    key: string,
-    _offset: number,
-    _length: number,
-    line: number,
-    character: number,
-    parentPath: () => KeyPath,
-  ): void => {
-    this.#checkText(key, line, character);
-    const top = this.#open.at(-1);
-    if (top === undefined) return;
-    top.key = key;
-    const path = formatKeyPath([...parentPath(), key]);
-    if (Object.hasOwn(top.container, key)) this.problems.push(`duplicate key "${path}" in line ${line + 1}`);
-    // Assigned by libraries to ordinary objects it would change their prototype.
-    if (key === "__proto__") this.problems.push(`key "${path}" is not allowed`);
-  };
-
-  readonly onLiteralValue = (
-    value: unknown,
-    _offset: number,
-    _length: number,
-    line: number,
-    character: number,
-  ): void => {
-    if (typeof value === "string") this.#checkText(value, line, character);
-    this.#add(value);
-  };
-
-  readonly onError = (
-    error: ParseErrorCode,
-    _offset: number,
-    _length: number,
-    line: number,
-    character: number,
-  ): void => this.#fail(describe(error), line, character);
-
-  #begin(container: ConfigObject | unknown[]): void {
-    this.#add(container);
-    this.#open.push({ container, key: "" });
-  }
-
-  #end(): void {
-    this.#open.pop();
-  }
-
-  #add(value: unknown): void {
-    const top = this.#open.at(-1);
-    if (top === undefined) this.value = value;
-    else if (Array.isArray(top.container)) top.container.push(value);
-    else if (top.key !== "__proto__") top.container[top.key] = value;
-  }
-
-  #checkText(text: string, line: number, character: number): void {
-    if (!text.isWellFormed()) this.#fail("half of a surrogate pair", line, character);
-  }
-
-  /** The first error is the cause; those after it are often its consequences. */
-  #fail(what: string, line: number, character: number): void {
-    this.malformed ??= `line ${line + 1}, column ${character + 1}: ${what}`;
-  }
+/** An object or list whose end is still to come. */
+interface Container {
+  readonly value: ConfigObject | unknown[];
+  /** In an object: the newest key. */
+  key: string;
 }
 
-/** `CommaExpected` becomes `comma expected`. */
-function describe(error: ParseErrorCode): string {
-  return printParseErrorCode(error).replace(/(?<=[a-z])(?=[A-Z])/g, " ").toLowerCase();
+/**
+ * What may come next: `first` and `next` are the member, or the end, of a container that has just begun or just had a
+ * comma; `comma` is a comma or the end.
+ */
+type Expected = "value" | "first" | "next" | "colon" | "comma" | "nothing";
+
+/** Puts the value of a text together, token by token. */
+class ConfigReader {
+  value: unknown;
+  readonly problems: string[] = [];
+  readonly #text: string;
+  readonly #scanner: ReturnType<typeof createScanner>;
+  readonly #large: ReadonlyMap<string, EntryTaker>;
+  readonly #open: Container[] = [];
+  #expected: Expected = "value";
+
+  constructor(text: string, large: ReadonlyMap<string, EntryTaker>) {
+    this.#text = text;
+    this.#large = large;
+    this.#scanner = createScanner(text, false);
+  }
+
+  /**
+   * Takes the next token.
+   *
+   * @returns false at the end of the text
+   * @throws {MalformedText} when it has no place there
+   */
+  take(): boolean {
+    this.#scanner.scan();
+    const fault = TOKEN_FAULTS[this.#scanner.getTokenError()];
+    if (fault !== undefined) throw this.#malformed(fault);
+    const token = this.#scanner.getTokenValue();
+    const mark = this.#text[this.#scanner.getTokenOffset()];
+    switch (mark) {
+      case undefined:
+        if (this.#expected !== "nothing") throw this.#unexpected(mark);
+        return false;
+      case " ":
+      case "\t":
+      case "\n":
+      case "\r":
+        return true;
+      case "/":
+        if (token === mark) throw this.#malformed("invalid symbol");
+        return true;
+      case "{":
+        this.#begin(mark, createConfigObject());
+        return true;
+      case "[":
+        this.#begin(mark, []);
+        return true;
+      case "}":
+      case "]":
+        this.#end(mark);
+        return true;
+      case ":":
+      case ",":
+        if (this.#expected !== (mark === ":" ? "colon" : "comma")) throw this.#unexpected(mark);
+        this.#expected = mark === ":" ? "value" : "next";
+        return true;
+      case '"':
+        this.#takeText(token);
+        return true;
+      default:
+        this.#takeLiteral(mark, token);
+        return true;
+    }
+  }
+
+  get #top(): Container | undefined {
+    return this.#open.at(-1);
+  }
+
+  get #mayBeMember(): boolean {
+    return this.#expected === "first" || this.#expected === "next";
+  }
+
+  #takeLiteral(mark: string, token: string): void {
+    const number = /[-\d]/.test(mark) ? Number(token) : NaN;
+    const value = KEYWORDS.has(token) ? KEYWORDS.get(token) : number;
+    if (Number.isNaN(value)) throw this.#malformed("invalid symbol");
+    this.#add(mark, value);
+    this.#complete(value);
+  }
+
+  #takeText(text: string): void {
+    const top = this.#top;
+    const isKey = this.#mayBeMember && isConfigObject(top?.value);
+    if (!isKey) this.#add('"', text);
+    if (!text.isWellFormed()) throw this.#malformed("half of a surrogate pair");
+    if (isKey && top !== undefined) this.#takeKey(top, text);
+    else this.#complete(text);
+  }
+
+  #takeKey(top: Container, key: string): void {
+    top.key = key;
+    this.#expected = "colon";
+    const isRepeated = Object.hasOwn(top.value, key);
+    if (!isRepeated && key !== "__proto__") return;
+    const path = formatKeyPath(
+      this.#open.map(({ value, key }) => Array.isArray(value) ? value.length - 1 : key),
+    );
+    if (isRepeated) {
+      this.problems.push(`duplicate key "${path}" in line ${this.#scanner.getTokenStartLine() + 1}`);
+    }
+    // Assigned by libraries to ordinary objects it would change their prototype.
+    if (key === "__proto__") this.problems.push(`key "${path}" is not allowed`);
+  }
+
+  #begin(mark: string, value: ConfigObject | unknown[]): void {
+    this.#add(mark, value);
+    if (this.#open.push({ value, key: "" }) > MAX_DEPTH) throw new MalformedText("nested too deeply");
+    this.#expected = "first";
+  }
+
+  #end(mark: "}" | "]"): void {
+    const isFitting = isConfigObject(this.#top?.value) === (mark === "}");
+    if (!isFitting || !this.#mayBeMember && this.#expected !== "comma") throw this.#unexpected(mark);
+    this.#complete(this.#open.pop()?.value);
+  }
+
+  /** Puts a value that has begun where it belongs. */
+  #add(mark: string, value: unknown): void {
+    const top = this.#top;
+    if (this.#expected !== "value" && !(this.#mayBeMember && Array.isArray(top?.value))) {
+      throw this.#unexpected(mark);
+    }
+    if (top === undefined) this.value = value;
+    else if (Array.isArray(top.value)) top.value.push(value);
+    // Of an entry of a large map only the name is kept: it could stand there again.
+    else if (top.key !== "__proto__") top.value[top.key] = this.#taker === undefined ? value : undefined;
+  }
+
+  /** Continues behind a value. */
+  #complete(value: unknown): void {
+    this.#expected = this.#open.length === 0 ? "nothing" : "comma";
+    const name = this.#top?.key;
+    if (name !== undefined && name !== "__proto__") this.#taker?.(name, value);
+  }
+
+  /** Who takes what stands at this place: an entry of a large map. */
+  get #taker(): EntryTaker | undefined {
+    const [top, map, inner] = this.#open;
+    const isEntry = inner === undefined && isConfigObject(map?.value);
+    return isEntry && top !== undefined ? this.#large.get(top.key) : undefined;
+  }
+
+  /** The fault of a token in a wrong place; `undefined` is the end of the text. */
+  #unexpected(mark: string | undefined): MalformedText {
+    const isObject = isConfigObject(this.#top?.value);
+    const end = isObject ? "close brace expected" : "close bracket expected";
+    switch (this.#expected) {
+      case "value":
+        return this.#malformed("value expected");
+      case "first":
+        if (mark === undefined) return this.#malformed(end);
+        return this.#malformed(isObject && mark !== "," ? "property name expected" : "value expected");
+      case "next":
+        return this.#malformed(isObject ? "property name expected" : "value expected");
+      case "colon":
+        return this.#malformed("colon expected");
+      case "comma":
+        return this.#malformed(mark === undefined ? end : "comma expected");
+      case "nothing":
+        return this.#malformed("end of file expected");
+      default:
+        return this.#expected satisfies never;
+    }
+  }
+
+  #malformed(what: string): MalformedText {
+    const line = this.#scanner.getTokenStartLine() + 1;
+    const column = this.#scanner.getTokenStartCharacter() + 1;
+    return new MalformedText(`line ${line}, column ${column}: ${what}`);
+  }
 }

@@ -25,7 +25,7 @@ import { formatKeyPath, type KeyPath } from "../key_path.ts";
 import { finish, type Steps } from "../steps.ts";
 import { withoutComments } from "./comment_keys.ts";
 import { type ConfigObject, createConfigObject, isConfigObject } from "./config_object.ts";
-import { parseJsonc } from "./jsonc.ts";
+import { type EntryTaker, parseJsonc } from "./jsonc.ts";
 import { describeIssue } from "./problems.ts";
 import { type Shape, shapeOf } from "./shape.ts";
 
@@ -77,19 +77,17 @@ export function parseConfig<T extends object>(config: ConfigText<T>): T {
  * @throws {AppError} `invalid_config` with every problem and its key path, one a line when there are several
  */
 export function* parseConfigSteps<T extends object>(config: ConfigText<T>): Steps<T> {
-  const schemas = Object.entries(config.large ?? {});
-  const parsed = yield* parseJsonc(config.text, schemas.map(([key]) => key));
-  if (parsed.kind === "malformed") throw invalid(config, [parsed.problem]);
-  const problems = [...parsed.problems];
-  const checks = { ...config, shape: shapeOf(config.schema), problems };
-  const head = check(checks, parsed.value);
-  yield;
+  const checks = { ...config, shape: shapeOf(config.schema), problems: [] };
   const maps: ConfigObject = {};
-  for (const [key, schema] of schemas) {
-    const entries = parsed.large.get(key);
-    if (entries === undefined) continue;
-    maps[key] = yield* checkEntries({ ...checks, schema: z.strictObject({ [key]: schema }) }, key, entries);
-  }
+  const inMaps: string[] = [];
+  const large = Object.entries(config.large ?? {}).map(([key, schema]) => {
+    const ofMap = { ...checks, schema: z.strictObject({ [key]: schema }), problems: inMaps };
+    return [key, checkEntries(ofMap, key, maps)] as const;
+  });
+  const parsed = yield* parseJsonc(config.text, new Map(large));
+  if (parsed.kind === "malformed") throw invalid(config, [parsed.problem]);
+  const head = check(checks, parsed.value);
+  const problems = [...parsed.problems, ...checks.problems, ...inMaps];
   if (problems.length > 0 || head === undefined) throw invalid(config, problems);
   return Object.assign(head, maps);
 }
@@ -102,20 +100,19 @@ interface Checks<T extends object> extends ConfigKind<T> {
   readonly problems: string[];
 }
 
-/** The checked entries of a map at the top of a config. */
-function* checkEntries(
+/** Checks the entries of a map at the top of a config one by one, and puts them into that map of `maps`. */
+function checkEntries(
   checks: Checks<Record<string, unknown>>,
   key: string,
-  entries: Iterable<readonly [string, unknown]>,
-): Steps<ConfigObject> {
+  maps: ConfigObject,
+): EntryTaker {
   const checked = createConfigObject();
-  for (const [name, entry] of entries) {
+  return (name, entry) => {
     const part = createConfigObject();
     part[name] = entry;
     Object.assign(checked, check(checks, { [key]: part })?.[key]);
-    yield;
-  }
-  return checked;
+    maps[key] = checked;
+  };
 }
 
 /** The value of a config or of a part, with defaults; `undefined` after problems. */

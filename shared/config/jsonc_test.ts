@@ -1,0 +1,206 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { type Node, parse, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser";
+import { finish } from "../steps.ts";
+import { escapeKey } from "../testing/escaped_key.ts";
+import { parseJsonc } from "./jsonc.ts";
+
+/** Reads a text whose `hosts` are a large map, and puts them back into the value. */
+function read(text: string) {
+  const hosts: Record<string, unknown> = {};
+  let isMap = false;
+  const take = (name: string, entry: unknown) => {
+    isMap = true;
+    hosts[name] = entry;
+  };
+  const result = finish(parseJsonc(text, new Map([["hosts", take]])));
+  if (result.kind === "ok" && isMap) result.value["hosts"] = hosts;
+  return result;
+}
+
+const gap = fc.oneof(
+  {
+    weight: 30,
+    arbitrary: fc.constantFrom(
+      ...["", "", "", " ", "\n", "\r", '// , } " :\n', "/* ] , */", "// x\r\n\t"],
+      ...["/*/ */", "/***/", "/* // */", "// /*\r", "/*\u2028\ud800*/"],
+    ),
+  },
+  { weight: 1, arbitrary: fc.constantFrom("\u00a0", "\f", "/**", "//", "/*/", "\u2028", "\ufeff") },
+);
+const key = fc.oneof(
+  {
+    weight: 30,
+    arbitrary: fc.constantFrom(
+      ...["a", "b", "c", "hosts", "hosts", "\\u0061", 'q\\"', "\\\\", "//", "/*", ":", "{", ""],
+      ...["10", "2", "-1", "constructor", "😀", "\u2028"],
+    ),
+  },
+  { weight: 1, arbitrary: fc.constantFrom("__proto__", "\\ud800", "\ud800", "\\u005f_proto__") },
+);
+const word = fc.oneof(
+  { weight: 20, arbitrary: fc.constantFrom("0", "-1.5e3", "true", "null", "[]", "{}", '{"a":[[]]}') },
+  { weight: 10, arbitrary: fc.constantFrom("1e999", "-1e999", "-0", "1E-400", "123456789012345678901") },
+  {
+    weight: 20,
+    arbitrary: fc.constantFrom('""', '"x"', '"\\\\"', '"a\\"b"', '"// {"', '"/*"', '"\\u00e9"', '"[0]"'),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.constantFrom(
+      ...['"\\ud800"', '"\ud800"', '"', "'x'", '"\t"', '"\\x"', '"\\u12"', "nul", "NaN", "1 2", "{} {}"],
+      ...["01", "1.", "-", "+1", "0x1", ",", ":", "]", "}", "/", "[,]", "{,}", '{"a":,}', ""],
+    ),
+  },
+);
+const { value } = fc.letrec<{ value: string }>((tie) => {
+  const inner = fc.oneof({ weight: 2, arbitrary: word }, { weight: 1, arbitrary: tie("value") });
+  const trailing = fc.oneof({ weight: 30, arbitrary: fc.constantFrom("", "", ",") }, fc.constant(",,"));
+  const list = (open: string, entry: fc.Arbitrary<string>, close: string) =>
+    fc.tuple(fc.array(entry, { maxLength: 3 }), gap, trailing, gap)
+      .map(([entries, before, comma, after]) => open + entries.join(",") + before + comma + after + close);
+  const member = fc.tuple(gap, key, gap, gap, inner, gap)
+    .map(([a, name, b, c, text, d]) => `${a}"${name}"${b}:${c}${text}${d}`);
+  const entry = fc.tuple(gap, inner, gap).map((parts) => parts.join(""));
+  const object = list("{", member, "}");
+  return { value: fc.oneof({ maxDepth: 4 }, object, object, list("[", entry, "]")) };
+});
+const document = fc.tuple(gap, value, gap, fc.constantFrom("", "", "", "", "", "// end", "{}", ","))
+  .map((parts) => parts.join(""));
+
+/** What jsonc-parser's own parser makes of a text: its first error in our words, or the value. */
+function readByLibrary(text: string) {
+  const errors: ParseError[] = [];
+  const value: unknown = parse(text, errors, { allowTrailingComma: true });
+  const [first] = errors;
+  if (first === undefined) return { value, tree: parseTree(text, [], { allowTrailingComma: true }) };
+  const lines = text.slice(0, first.offset).split(/\r\n|\r|\n/);
+  const words = printParseErrorCode(first.error).replace(/(?<=[a-z])(?=[A-Z])/g, " ").toLowerCase();
+  return { problem: `line ${lines.length}, column ${(lines.at(-1) ?? "").length + 1}: ${words}` };
+}
+
+/** Whether a value has keys that are a problem: equal ones, or `__proto__`. */
+function hasBadKeys({ type, children = [] }: Node): boolean {
+  const keys = type === "object" ? children.map((member) => String(member.children?.[0]?.value)) : [];
+  return new Set(keys).size < keys.length || keys.includes("__proto__") || children.some(hasBadKeys);
+}
+
+/** Checks a text, and says what came of it. */
+function check(text: string): "value" | "problem" | "malformed" {
+  const result = read(text);
+  const expected = readByLibrary(text);
+  if (result.kind === "malformed") {
+    if (!/half of a surrogate pair$/.test(result.problem)) {
+      const isEmpty = text.trim() === "" || text.startsWith("\ufeff");
+      assert.ok(isEmpty || result.problem === (expected.problem ?? "expected an object { … }"), text);
+    }
+    return "malformed";
+  }
+  assert.ok(expected.tree !== undefined, text);
+  assert.equal(result.problems.length > 0, hasBadKeys(expected.tree), text);
+  if (result.problems.length > 0) return "problem";
+  // Of an empty large map nothing is left.
+  const { hosts, ...others } = JSON.parse(JSON.stringify(expected.value));
+  const isEmpty = typeof hosts === "object" && !Array.isArray(hosts) &&
+    Object.keys(hosts ?? { a: 1 }).length === 0;
+  const expectedValue = hosts === undefined || isEmpty ? others : { ...others, hosts };
+  assert.deepEqual(JSON.parse(JSON.stringify(result.value)), expectedValue, text);
+  return "value";
+}
+
+Deno.test("parseJsonc() reads every text as the library does, and has its words for what is wrong", () => {
+  const seen = { value: 0, problem: 0, malformed: 0 };
+  fc.assert(fc.property(document, (text) => void seen[check(text)]++), { numRuns: 4000 });
+  assert.ok(Math.min(...Object.values(seen)) > 20, JSON.stringify(seen));
+});
+
+Deno.test("parseJsonc() reads a text with one character more, less or different as the library does", () => {
+  const change = fc.record({
+    at: fc.nat(),
+    drop: fc.nat(1),
+    insert: fc.constantFrom(...'{}[]":,/*\\ \n0a', ""),
+  });
+  fc.assert(
+    fc.property(document, change, (text, { at, drop, insert }) => {
+      const start = at % (text.length + 1);
+      check(text.slice(0, start) + insert + text.slice(start + drop));
+    }),
+    { numRuns: 4000 },
+  );
+});
+
+Deno.test.each([
+  { name: "a key", text: '{"a": 1,\n"a": 2}', problem: 'duplicate key "a" in line 2' },
+  {
+    name: "a key in a list",
+    text: '{"a": [0, {"b": {"c": 1, "c": 2}}]}',
+    problem: 'duplicate key "a[1].b.c" in line 1',
+  },
+  {
+    name: "a large map",
+    text: '{"hosts": {"x": {}}, "hosts": {"y": {}}}',
+    problem: 'duplicate key "hosts" in line 1',
+  },
+  {
+    name: "an entry of a large map",
+    text: '{"hosts": {"x": {}, "x": {"allow_sudo": true}}}',
+    problem: 'duplicate key "hosts.x" in line 1',
+  },
+  {
+    name: "a key in different spellings",
+    text: '{"hosts": {"x": {"a": 1, "\\u0061": 2}}}',
+    problem: 'duplicate key "hosts.x.a" in line 1',
+  },
+])("parseJsonc() finds $name that stands twice", ({ text, problem }) => {
+  const result = read(text);
+  assert.deepEqual(result.kind === "ok" && result.problems, [problem]);
+});
+
+Deno.test.each([
+  {
+    name: "__proto__",
+    text: '{"hosts": {"x": {"__proto__": {}}}}',
+    problem: 'key "hosts.x.__proto__" is not allowed',
+  },
+])("parseJsonc() refuses $name as a key", ({ text, problem }) => {
+  const result = read(text);
+  assert.deepEqual(result.kind === "ok" && result.problems, [problem]);
+});
+
+Deno.test.each([
+  {
+    name: "half of a surrogate pair",
+    text: '{"a": "\\ud800"}',
+    problem: "line 1, column 7: half of a surrogate pair",
+  },
+  { name: "65 levels", text: `{"a": ${"[".repeat(64)}${"]".repeat(64)}}`, problem: "nested too deeply" },
+  { name: "a million levels", text: `{"a": ${"[".repeat(1e6)}`, problem: "nested too deeply" },
+  { name: "a list", text: "[{}]", problem: "expected an object { … }" },
+  { name: "comments alone", text: "// nothing", problem: "line 1, column 11: value expected" },
+])("parseJsonc() says what is wrong with $name", ({ text, problem }) => {
+  assert.deepEqual(read(text), { kind: "malformed", problem });
+});
+
+Deno.test("parseJsonc() reads 64 levels", () => {
+  assert.equal(read(`{"a": ${"[".repeat(63)}${"]".repeat(63)}}`).kind, "ok");
+});
+
+Deno.test("parseJsonc() pauses again and again in a long text", () => {
+  const members = Array.from({ length: 1000 }, (_, n) => `"k${n}": 1`);
+  const steps = parseJsonc(`{${members.join(",")}}`, new Map());
+  let pauses = 0;
+  while (steps.next().done !== true) pauses++;
+  assert.ok(pauses > 10, `${pauses}`);
+});
+
+Deno.test("parseJsonc() reads what a config says, whatever was read before", () => {
+  const host = '{"user":"web","allow_sudo":false}';
+  const { before, text } = escapeKey(host, "allow_sudo");
+  const valueOf = (entry: string) => {
+    const result = read(`{"a":${entry},"hosts":{"x":${entry}}}`);
+    return result.kind === "ok" ? JSON.stringify(result.value) : assert.fail(result.problem);
+  };
+  JSON.parse(before);
+  valueOf(before);
+  assert.equal(valueOf(text), valueOf(host));
+});
