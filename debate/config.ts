@@ -167,7 +167,9 @@ export const settingsSchema: z.ZodType<Settings> = z.strictObject({
   PROMETHEUS_URL: url("base URL for query_prometheus"),
   LOKI_URL: url("base URL for query_loki"),
   ELASTICSEARCH_URL: url("base URL for query_elasticsearch"),
-  DATABASE_URL: text("PostgreSQL URL for run_db_explain"),
+  DATABASE_URL: text(
+    "PostgreSQL URL for run_db_explain, with an account that may only select from the tables in question",
+  ),
   SSH_DEFAULT_USER: text("account for run_ssh_command when a call names none; empty is the current user's"),
   SSH_KEY_PATH: text("private key for run_ssh_command; empty is the agent and the standard keys"),
   SSH_KNOWN_HOSTS: text("known_hosts file for run_ssh_command; empty is the user's"),

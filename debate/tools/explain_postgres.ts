@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { errorText } from "@gateway/shared/errors";
 import postgres from "postgres";
 
 /** A query to explain; it has passed `checkSql`. */
@@ -16,7 +15,7 @@ export interface ExplainRequest {
   readonly signal: AbortSignal;
 }
 
-/** The lines of a plan, or why there is none, without anything of the URL. */
+/** The lines of a plan, or why there is none, without anything of the URL and of what the tables hold. */
 export type ExplainResult =
   | { readonly kind: "plan"; readonly lines: readonly string[] }
   | { readonly kind: "failed"; readonly reason: string };
@@ -41,8 +40,12 @@ export const explainPostgres: Explain = async ({ url, query, seconds, signal }) 
     signal.addEventListener("abort", close, { once: true });
     const timeout = String(Math.ceil(seconds * 1000));
     const rows = await sql.begin("READ ONLY", async (transaction) => {
+      // The last one makes the server read strings as `checkSql` does.
       await transaction`
-        SELECT set_config('statement_timeout', ${timeout}, true), set_config('lock_timeout', ${timeout}, true)`;
+        SELECT set_config('statement_timeout', ${timeout}, true), set_config('lock_timeout', ${timeout}, true),
+          set_config('standard_conforming_strings', 'on', true)`;
+      const [account] = await transaction.unsafe(ACCOUNT);
+      if (account?.["is_powerful"] !== false) throw new PowerfulAccount();
       // The extended protocol takes one statement only, whatever the text holds.
       const extended: postgres.UnsafeQueryOptions & { readonly simple: false } = { simple: false };
       return await transaction.unsafe(`EXPLAIN ${query}`, [], extended);
@@ -50,6 +53,7 @@ export const explainPostgres: Explain = async ({ url, query, seconds, signal }) 
     return { kind: "plan", lines: rows.map((row) => String(row["QUERY PLAN"])) };
   } catch (error) {
     if (signal.aborted) throw signal.reason;
+    if (error instanceof PowerfulAccount) return { kind: "failed", reason: error.message };
     return { kind: "failed", reason: describe(error) };
   } finally {
     signal.removeEventListener("abort", close);
@@ -57,12 +61,52 @@ export const explainPostgres: Explain = async ({ url, query, seconds, signal }) 
   }
 };
 
-/** What the database says about the query may be told; what is about the connection names hosts and accounts. */
+/** Whether the account, or one that it could become, may read what no plan needs: all tables, files, passwords. */
+const ACCOUNT = `
+  SELECT pg_catalog.has_table_privilege('pg_catalog.pg_authid', 'SELECT') OR EXISTS (
+    SELECT FROM pg_catalog.pg_roles
+    WHERE (rolsuper OR rolbypassrls OR rolcreaterole OR rolreplication OR
+        (rolname LIKE 'pg\\_%' AND rolname <> 'pg_database_owner'))
+      AND pg_catalog.pg_has_role(current_user, oid, 'MEMBER')
+  ) AS is_powerful`;
+
+class PowerfulAccount extends Error {
+  override readonly name = "PowerfulAccount";
+  override readonly message =
+    "the account of DATABASE_URL may read more than plans need: the operator has to make " +
+    "one that is no superuser, has no predefined role, and may only select from the tables in question";
+}
+
+/** By SQLSTATE, or by its first two characters. */
+const REASONS: Readonly<Record<string, string>> = {
+  "25006": "it would write",
+  "3D000": "the database refuses the configured account",
+  "42501": "the configured account may not select from all of it",
+  "42601": "its syntax is wrong",
+  "42702": "a name in it could mean several columns",
+  "42703": "a column in it does not exist",
+  "42803": "its grouping is wrong",
+  "42804": "the types in it do not fit together",
+  "42846": "a cast in it does not exist",
+  "42883": "a function or operator in it does not exist for these types",
+  "42P01": "a table in it does not exist",
+  "42P02": "it has a parameter",
+  "57014": "it took too long",
+  "22": "a value in it is not of its type",
+  "28": "the database refuses the configured account",
+  "42": "it is wrong",
+  "53": "the database has no resources left",
+  "55": "a lock was not available in time",
+};
+
+/**
+ * The class of an error. What the server says itself may hold what it has read while planning, and what is about the
+ * connection names hosts and accounts.
+ */
 function describe(error: unknown): string {
   const { name = "", code = "" } = error as { readonly name?: string; readonly code?: string };
   if (name !== "PostgresError") {
     return /^[A-Z0-9_]+$/.test(code) ? `no connection (${code})` : "no connection";
   }
-  if (code.startsWith("28") || code === "3D000") return "the database refuses the configured account";
-  return `${errorText(error)} (SQLSTATE ${code})`;
+  return `${REASONS[code] ?? REASONS[code.slice(0, 2)] ?? "the database refuses it"} (SQLSTATE ${code})`;
 }

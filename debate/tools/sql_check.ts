@@ -1,9 +1,13 @@
 /**
- * Which statements may be explained: one query that reads. The database has the last word, in a read-only
- * transaction; this is for a clear refusal before.
+ * Which statements may be explained: one query that reads, and calls nothing but harmless functions.
+ *
+ * A plan is made by evaluating what does not change: the server calls functions that it takes for stable while it
+ * plans, and some of those read whole tables or files. What they return can stand in an error, in a condition of the
+ * plan, or in how long it takes. So no function is called but those of a list.
  *
  * @module
  */
+import { type SqlToken, tokenize } from "./sql_tokens.ts";
 
 /** A statement without comments and without the semicolon at its end, or why it cannot be explained. */
 export type CheckedSql =
@@ -12,93 +16,120 @@ export type CheckedSql =
 
 const MAX_LENGTH = 20_000;
 
-const WRITES = /\b(?:insert|update|delete|merge|into|truncate)\b/i;
-/** Locks that EXPLAIN does not take. */
-const LOCKS = /\bfor\s+(?:no\s+key\s+)?update\b/gi;
+const WRITES = new Set(["insert", "update", "delete", "merge", "into", "truncate"]);
+
+/** Functions that look at nothing but their arguments or the clock, and aggregates, which planning never calls. */
+const FUNCTIONS = new Set(
+  `count sum avg min max array_agg string_agg json_agg jsonb_agg json_object_agg jsonb_object_agg bool_and bool_or
+  every bit_and bit_or stddev stddev_pop stddev_samp variance var_pop var_samp corr covar_pop covar_samp mode
+  percentile_cont percentile_disc row_number rank dense_rank percent_rank cume_dist ntile lag lead first_value
+  last_value nth_value grouping
+  lower upper initcap length char_length character_length octet_length bit_length substring substr left right trim
+  btrim ltrim rtrim replace position strpos split_part starts_with concat concat_ws reverse translate md5
+  coalesce nullif greatest least cast
+  abs ceil ceiling floor round trunc mod div sign sqrt exp ln log power width_bucket
+  now clock_timestamp statement_timestamp transaction_timestamp date_trunc date_part date_bin extract age to_char
+  to_date to_timestamp to_number make_date make_time make_timestamp make_timestamptz make_interval justify_days
+  justify_hours justify_interval isfinite date timezone
+  array_length array_upper array_lower array_ndims array_position array_to_string string_to_array cardinality unnest
+  generate_series jsonb_array_length json_array_length jsonb_typeof json_typeof jsonb_build_object
+  jsonb_build_array json_build_object json_build_array jsonb_array_elements jsonb_array_elements_text
+  jsonb_extract_path jsonb_extract_path_text to_json to_jsonb to_tsvector to_tsquery plainto_tsquery
+  phraseto_tsquery websearch_to_tsquery ts_rank`.split(/\s+/),
+);
+
+/** What else may stand before a parenthesis: words of the language, and types with a length. */
+const BEFORE_PARENTHESIS = new Set(
+  `select from where having on and or not in any some all exists as materialized values with recursive union
+  intersect except distinct by sets rollup cube limit offset fetch first next using join lateral over filter group
+  within order case when then else between symmetric like ilike similar to is row array overlaps only for of interval
+  varchar char character varying bpchar nchar numeric decimal dec float bit time timestamp timestamptz timetz
+  returning escape zone`.split(/\s+/),
+);
+
+/** Of the server itself. What an extension or the application adds may call anything. */
+const OPERATORS = new Set(
+  "+ - * / % ^ = <> != < > <= >= || && ~ ~* !~ !~* ~~ ~~* !~~ !~~* & | # << >> -> ->> #> #>> @> <@ ? ?| ?& @@ <-> |/ @"
+    .split(" "),
+);
 
 /** Checks a statement of the model's making. */
 export function checkSql(text: string): CheckedSql {
   if (text.length > MAX_LENGTH) return refused(`the query is longer than ${MAX_LENGTH} characters`);
   if (text.includes("\0")) return refused("the query has a NUL");
-  const lexed = lex(text);
-  if (lexed === undefined) return refused("a comment, a string or a quoted name is not closed");
-  const query = lexed.query.replace(/[;\s]+$/, "").trimStart();
-  const bare = lexed.bare.replace(/[;\s]+$/, "").trimStart();
-  if (query === "") return refused("there is no query");
-  if (!/^(?:select|with|values|table)\b/i.test(bare)) return refused("only SELECT and WITH can be explained");
-  if (bare.includes(";")) return refused("only one statement can be explained");
-  const write = WRITES.exec(bare.replaceAll(LOCKS, " "));
-  if (write !== null) {
-    return refused(`only queries that read can be explained, not with ${write[0].toUpperCase()}`);
+  const all = tokenize(text);
+  if (all === undefined) return refused("a comment, a string or a quoted name is not closed");
+  const end = all.findLastIndex((token) => token.text !== ";");
+  const tokens = all.slice(0, end + 1);
+  if (tokens.length === 0) return refused("there is no query");
+  if (!["select", "with", "values", "table"].includes(wordOf(tokens[0]))) {
+    return refused("only SELECT and WITH can be explained");
   }
-  return { kind: "query", query };
-}
-
-interface Lexed {
-  /** Without comments. */
-  readonly query: string;
-  /** Also without what stands in quotes. */
-  readonly bare: string;
-}
-
-function lex(text: string): Lexed | undefined {
-  let query = "";
-  let bare = "";
-  let at = 0;
-  while (at < text.length) {
-    const end = endOfQuoted(text, at);
-    if (end === undefined) return undefined;
-    const isComment = text.startsWith("--", at) || text.startsWith("/*", at);
-    const piece = isComment ? " " : text.slice(at, Math.max(end, at + 1));
-    query += piece;
-    // A quoted name is a word, so that nothing can be hidden between two.
-    bare += isComment || end === at ? piece : '""';
-    at = Math.max(end, at + 1);
+  for (const [index, token] of tokens.entries()) {
+    const problem = problemOf(token, tokens.slice(Math.max(0, index - 3), index), tokens[index + 1]);
+    if (problem !== undefined) return refused(problem);
   }
-  return { query, bare };
+  return {
+    kind: "query",
+    query: tokens.map((token, index) => gapBefore(token, tokens[index - 1]) + token.text).join(""),
+  };
 }
 
-/** Where the comment, string or quoted name that starts here ends; `at` when none does, `undefined` when it never ends. */
-function endOfQuoted(text: string, at: number): number | undefined {
-  if (text.startsWith("--", at)) return lineEnd(text, at);
-  if (text.startsWith("/*", at)) return commentEnd(text, at + 2);
-  const character = text.charAt(at);
-  if (character === '"') return quoteEnd(text, at + 1, false);
-  if (character === "'") {
-    return quoteEnd(text, at + 1, /(?:^|[^\w$\u0080-\uffff])[eE]$/.test(text.slice(Math.max(0, at - 2), at)));
+/** Comments are left out; what stood apart stays apart. */
+function gapBefore(token: SqlToken, before: SqlToken | undefined): string {
+  return before === undefined || before.end === token.start ? "" : " ";
+}
+
+function problemOf(
+  token: SqlToken,
+  before: readonly SqlToken[],
+  next: SqlToken | undefined,
+): string | undefined {
+  const last = before.at(-1);
+  const word = wordOf(token);
+  if (token.text === ";") return "only one statement can be explained";
+  if (WRITES.has(word) && !isLock(word, before)) {
+    return `only queries that read can be explained, not with ${word.toUpperCase()}`;
   }
-  const dollar = character === "$" && !/[\w$\u0080-\uffff]/.test(text.charAt(at - 1))
-    ? /^\$(?:[A-Za-z_\u0080-\uffff][\w\u0080-\uffff]{0,62})?\$/.exec(text.slice(at, at + 70))
-    : null;
-  if (dollar === null) return at;
-  const end = text.indexOf(dollar[0], at + dollar[0].length);
-  return end < 0 ? undefined : end + dollar[0].length;
-}
-
-function lineEnd(text: string, from: number): number {
-  const end = text.slice(from).search(/[\r\n]/);
-  return end < 0 ? text.length : from + end;
-}
-
-/** Comments nest. */
-function commentEnd(text: string, from: number): number | undefined {
-  let depth = 1;
-  for (const { 0: mark, index } of text.slice(from).matchAll(/\/\*|\*\//g)) {
-    depth += mark === "/*" ? 1 : -1;
-    if (depth === 0) return from + index + 2;
+  // The second one of E'…' '…' has escapes too.
+  if (token.kind === "string" && last?.kind === "string") return "two strings stand side by side";
+  if (token.kind === "operator" && !isKnownOperator(token.text)) {
+    return `the operator ${token.text} cannot be explained`;
   }
+  // (row).name may call a function, and so may OPERATOR(schema.+).
+  if (token.text === "." && last?.text === ")") return "a field of an expression cannot be explained";
+  if (next?.text === "(") return problemOfCall(token, before);
   return undefined;
 }
 
-function quoteEnd(text: string, from: number, hasEscapes: boolean): number | undefined {
-  const quote = text.charAt(from - 1);
-  for (let at = from; at < text.length; at++) {
-    const character = text.charAt(at);
-    if (hasEscapes && character === "\\") at++;
-    else if (character === quote && text.charAt(at + 1) === quote) at++;
-    else if (character === quote) return at + 1;
-  }
-  return undefined;
+function problemOfCall(token: SqlToken, before: readonly SqlToken[]): string | undefined {
+  if (token.kind !== "word" && token.kind !== "quoted name") return undefined;
+  const isQualified = before.at(-1)?.text === ".";
+  const schema = before.at(-2);
+  const name = token.kind === "word" ? wordOf(token) : token.text.slice(1, -1);
+  const isOwn = !isQualified || (wordOf(schema) === "pg_catalog" && before.at(-3)?.text !== ".");
+  if (isOwn && FUNCTIONS.has(name)) return undefined;
+  if (!isQualified && token.kind === "word" && BEFORE_PARENTHESIS.has(name)) return undefined;
+  return `${token.text}(…) cannot be explained: the server may call it while it plans. Possible are ${
+    [...FUNCTIONS].slice(0, 12).join(", ")
+  } and other plain functions of PostgreSQL; leave the rest out, the plan hardly changes`;
+}
+
+/** `FOR UPDATE` and `FOR NO KEY UPDATE`: locks, which EXPLAIN does not take. */
+function isLock(word: string, before: readonly SqlToken[]): boolean {
+  const words = before.map(wordOf).join(" ");
+  return word === "update" && /(?:^| )for(?: no key)?$/.test(words);
+}
+
+/** The server reads `=-1` as `=` and `-1`. */
+function isKnownOperator(text: string): boolean {
+  if (OPERATORS.has(text)) return true;
+  return /^[<>=*/]+[+-]+$/.test(text) && isKnownOperator(text.replace(/[+-]+$/, ""));
+}
+
+/** In lower case; empty for anything but a word. */
+function wordOf(token: SqlToken | undefined): string {
+  return token?.kind === "word" ? token.text.replace(/[A-Z]/g, (letter) => letter.toLowerCase()) : "";
 }
 
 function refused(reason: string): CheckedSql {

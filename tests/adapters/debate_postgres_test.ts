@@ -18,7 +18,10 @@ function findBin(): string {
 }
 
 interface Database extends AsyncDisposable {
+  /** Of an account as README says it should be. */
   readonly url: string;
+  /** Of the owner, a superuser. */
+  readonly ownerUrl: string;
   /** Runs SQL as the owner; gives the rows, unaligned. */
   sql(text: string): Promise<string>;
 }
@@ -103,7 +106,8 @@ async function startPostgres(folder: string): Promise<Database> {
     intervalMs: 50,
   });
   return {
-    url: `postgres://app:s3cret-pw@127.0.0.1:${port}/postgres`,
+    url: `postgres://planner:s3cret-pw@127.0.0.1:${port}/postgres`,
+    ownerUrl: `postgres://app:s3cret-pw@127.0.0.1:${port}/postgres`,
     sql,
     async [Symbol.asyncDispose]() {
       // SIGQUIT is its immediate shutdown, which takes its children along.
@@ -113,12 +117,18 @@ async function startPostgres(folder: string): Promise<Database> {
   };
 }
 
+/** Past the check of the text. */
+function planDirectly(url: string, query: string, seconds = 5) {
+  return explainPostgres({ url, query, seconds, signal: new AbortController().signal });
+}
+
 async function withDatabase(test: (call: CallTool, database: Database) => Promise<void>): Promise<void> {
   await using folder = await temporaryFolder();
   await Deno.chmod(folder.path, 0o755);
   await using database = await startPostgres(folder.path);
   await database.sql(
-    "create table t (id int primary key, name text); insert into t select n, 'x' from generate_series(1, 500) n; analyze t",
+    "create table t (id int primary key, name text); insert into t select n, 'x' from generate_series(1, 500) n; analyze t; " +
+      "create role planner login password 's3cret-pw'; grant select on t to planner",
   );
   await test(await realTools({ settings: { DATABASE_URL: database.url } }), database);
 }
@@ -139,9 +149,10 @@ Deno.test({
         "create function wipe() returns int language plpgsql as $$ begin delete from t; return 1; end $$; " +
           "create function evil() returns int language plpgsql immutable as $$ begin return wipe(); end $$",
       );
-      const evil = await explain("select * from t where id = evil()");
-      assert.equal(evil.ok, false);
-      assert.match(evil.text, /read-only transaction \(SQLSTATE 25006\)/);
+      await database.sql("grant delete on t to planner");
+      assert.equal((await explain("select * from t where id = evil()")).ok, false);
+      const evil = await planDirectly(database.url, "select * from t where id = evil()");
+      assert.deepEqual(evil, { kind: "failed", reason: "it would write (SQLSTATE 25006)" });
       for (
         const query of [
           "select 1; delete from t",
@@ -155,14 +166,8 @@ Deno.test({
 
       // Past the check: the protocol takes one statement only.
       for (const query of ["select 1; commit; delete from t", "select 1; select 2"]) {
-        const several = await explainPostgres({
-          url: database.url,
-          query,
-          seconds: 5,
-          signal: new AbortController().signal,
-        });
-        assert.ok(several.kind === "failed");
-        assert.match(several.reason, /multiple commands/);
+        const several = await planDirectly(database.url, query);
+        assert.deepEqual(several, { kind: "failed", reason: "its syntax is wrong (SQLSTATE 42601)" });
       }
       assert.equal(await database.sql("select count(*) from t"), "500");
     }),
@@ -172,16 +177,12 @@ Deno.test({
   name: "run_db_explain has the database stop what takes long, and leaves no connection",
   ignore,
   fn: () =>
-    withDatabase(async (call, database) => {
+    withDatabase(async (_call, database) => {
       await database.sql(
         "create function slow() returns int language plpgsql immutable as $$ begin perform pg_sleep(6000); return 1; end $$",
       );
-      const { ok, text } = await call("run_db_explain", {
-        query: "select * from t where id = slow()",
-        timeout: 1,
-      });
-      assert.equal(ok, false);
-      assert.match(text, /statement timeout|No answer within 1 s/);
+      const slow = await planDirectly(database.url, "select * from t where id = slow()", 1);
+      assert.deepEqual(slow, { kind: "failed", reason: "it took too long (SQLSTATE 57014)" });
       const others = "select count(*) from pg_stat_activity where application_name = 'diagnosis-debate'";
       await poll(async () => await database.sql(others) === "0", { what: "the end of the connection" });
     }),
@@ -212,11 +213,100 @@ Deno.test({
           query: "select 1",
         }),
       ];
-      assert.match(results[0]?.text ?? "", /relation "missing" does not exist \(SQLSTATE 42P01\)/);
+      assert.match(results[0]?.text ?? "", /a table in it does not exist \(SQLSTATE 42P01\)/);
       assert.match(results[1]?.text ?? "", /refuses the configured account/);
       for (const { ok, text } of results) {
         assert.equal(ok, false);
         assert.doesNotMatch(text, /s3cret|127\.0\.0\.1|postgres:\/\/|no-such-host|"app"/, text);
       }
+    }),
+});
+
+/** What the planner evaluates, with an error that prints what it returned. */
+const READING_WHILE_PLANNING = [
+  "select * from t where id = (table_to_xml('users', true, true, '')::text)::int",
+  "select * from t where id = (query_to_xml('select * from users', true, true, '')::text)::int",
+  "select * from t where id = (schema_to_xml('public', true, true, '')::text)::int",
+  "select * from t where id = (database_to_xml(true, true, '')::text)::int",
+  "select * from t where id = (pg_catalog.table_to_xml('users', true, true, '')::text)::int",
+  "select * from t where id = (\"table_to_xml\"('users', true, true, '')::text)::int",
+  "select * from t where id = (table_to_xml/**/ ('users', true, true, '')::text)::int",
+  "select * from t where id = (TABLE_TO_XML\n('users', true, true, '')::text)::int",
+  "select * from t where id = (U&\"\\0074able_to_xml\"('users', true, true, '')::text)::int",
+  "select * from t where name = cast(table_to_xml('users', true, true, '') as text)",
+  "select * from t where id = current_setting('data_directory')::int",
+  "select * from t where id = secret()::int",
+  "select * from t where id = public.secret()::int",
+  "select * from t where id = (row('a')::holder).secret_of::int",
+  "select * from t where id = 1 operator(public.=!) 2",
+  "select * from t where id = (E'a'\n'\\'' || table_to_xml('users', true, true, '')::text || '')::int",
+  "select * from t where id = 1.table_to_xml('users', true, true, '')::text::int",
+];
+
+Deno.test({
+  name: "run_db_explain hands out nothing that the server reads while it plans",
+  ignore,
+  fn: () =>
+    withDatabase(async (call, database) => {
+      await database.sql(
+        "create table users (name text, hash text); insert into users values ('ann', 'hash-of-ann'); " +
+          "grant select on users to planner; create type holder as (a text); " +
+          "create function secret() returns text stable language sql as 'select hash from users'; " +
+          "create function secret_of(holder) returns text stable language sql as 'select hash from users'; " +
+          "create function sum_of(int, int) returns int stable language sql as 'select hash::int from users'; " +
+          "create operator =! (leftarg = int, rightarg = int, function = sum_of)",
+      );
+      // It is as bad as that: the server's own words hold the table.
+      await assert.rejects(
+        database.sql(`explain ${READING_WHILE_PLANNING[0]}`),
+        /hash-of-ann/,
+      );
+      for (const query of READING_WHILE_PLANNING) {
+        const { ok, text } = await call("run_db_explain", { query });
+        assert.equal(ok, false, query);
+        assert.doesNotMatch(text, /hash-of-ann|\/data/, query);
+        const direct = await planDirectly(database.url, query);
+        assert.doesNotMatch(JSON.stringify(direct), /hash-of-ann|\/data/, query);
+      }
+      // Ordinary questions still have an answer.
+      for (
+        const query of [
+          "select lower(name), count(*) from t where id = any(array[1, 2]) group by 1 having count(*) > 1",
+          "with recursive r as (select 1 as n union all select n + 1 from r where n < 5) select * from r",
+          "select date_trunc('day', now()) - interval '1 day', x.* from t x join lateral (select 1) y on true",
+          "select sum(id) over (partition by name order by id) from t where name like 'a%' limit 5",
+          "select coalesce(name, 'x')::varchar(10), cast(id as numeric(10, 2)) from t where id=-1 and (id, name) in ((1, 'a'))",
+        ]
+      ) {
+        const { ok, text } = await call("run_db_explain", { query });
+        assert.equal(ok, true, text);
+      }
+    }),
+});
+
+Deno.test({
+  name: "run_db_explain refuses an account that may read more than plans need",
+  ignore,
+  fn: () =>
+    withDatabase(async (_call, database) => {
+      const plan = (name: string) =>
+        planDirectly(database.url.replace("planner", name), "select * from t where id = 1");
+      assert.equal((await planDirectly(database.url, "select * from t where id = 1")).kind, "plan");
+      for (
+        const [name, sql] of [
+          ["bypasser", "create role bypasser login password 's3cret-pw' bypassrls"],
+          ["maker", "create role maker login password 's3cret-pw' createrole"],
+          ["reader", "create role reader login password 's3cret-pw' in role pg_read_all_data"],
+          ["lazy", "create role lazy login password 's3cret-pw' noinherit in role pg_read_server_files"],
+          ["become", "create role become login password 's3cret-pw' noinherit in role app"],
+          ["shadow", "create role shadow login password 's3cret-pw'; grant select on pg_authid to shadow"],
+        ] as const
+      ) {
+        await database.sql(`${sql}; grant select on t to ${name}`);
+        const result = await plan(name);
+        assert.ok(result.kind === "failed", name);
+        assert.match(result.reason, /may read more than plans need/, name);
+      }
+      assert.equal((await plan("app")).kind, "failed");
     }),
 });
