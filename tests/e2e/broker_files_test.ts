@@ -117,8 +117,10 @@ Deno.test("ssh_put_file and ssh_get_file say what is wrong with a file, and give
         { answer: await get(folder), text: failed("read") },
         { answer: await put(folder, { content: "x" }), text: failed("write") },
         { answer: await put(`${folder}/no/such/folder`, { content: "x" }), text: failed("write") },
-        // Nobody may write here, not even root.
-        { answer: await put("/proc/version", { content: "x" }), text: failed("write") },
+        {
+          answer: await put("/proc/version", { content: "x" }),
+          text: "bad request: path is in /proc, which has no files to transfer; ask with ssh_execute instead",
+        },
         {
           answer: await put(`${folder}/new`, { content: "x".repeat(LIMIT + 1) }),
           text: `bad request: content is ${LIMIT + 1} bytes, the transfer limit is ${LIMIT}`,

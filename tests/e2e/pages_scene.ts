@@ -5,17 +5,20 @@ import { type Identity, issue, startServer } from "../adapters/mtls_fixture.ts";
 
 /** The pages over a real listener, with approvals of any content and a clock that stands still. */
 export async function startPages() {
+  const starting = Promise.withResolvers<Awaited<ReturnType<typeof startControlPlane>>>();
+  const server = await startServer(async (request, { caller }) => {
+    const { text, status, headers } = await (await starting.promise).send(request, caller);
+    return new Response(text, { status, headers });
+  });
   const controlPlane = await startControlPlane({
     approval: {
       callers: ["approver-1", "approver-2", "both"],
       timeout_seconds: 120,
       max_pending_per_caller: 500,
+      approval_url_template: `${server.url}/ui/approvals/{id}`,
     },
   });
-  const server = await startServer(async (request, { caller }) => {
-    const { text, status, headers } = await controlPlane.send(request, caller);
-    return new Response(text, { status, headers });
-  });
+  starting.resolve(controlPlane);
   return {
     origin: server.url,
     controlPlane,
