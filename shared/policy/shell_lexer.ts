@@ -55,9 +55,9 @@ export function refuse(reason: string): LexRefusal {
   return { kind: "refused", reason };
 }
 
-// `name=` or `name+=`. Decided on the decoded word, so a quoted one is refused too: nobody needs a program of
-// that name, and sudo and env would read it as an assignment.
-const ASSIGNMENT = /^[A-Za-z_][A-Za-z0-9_]*\+?=/;
+// `name=`, `name+=`, in ksh93, yash and zsh also `é=`, `a.b=` and `1=`. Decided on the decoded word, so a quoted
+// one is refused too: nobody needs a program of that name, and sudo and env would read it as an assignment.
+const ASSIGNMENT = /^[^/]+=/;
 
 /** Cuts a text into simple commands, or says which construct is not one. Linear in the length of the text. */
 export function lexShell(text: string): LexedShell | LexRefusal {
@@ -77,6 +77,7 @@ export function lexShell(text: string): LexedShell | LexRefusal {
           return refuse(token.text === "!" ? "negation" : `reserved word "${token.text}"`);
         }
         if (atName && ASSIGNMENT.test(token.text)) return refuse("environment assignment");
+        if (atName && /.:$/.test(token.text)) return refuse("label, which shells read differently");
         words.push(token.text);
         break;
       case "duplication":
@@ -188,14 +189,22 @@ function readRedirect(text: string, at: number): Token {
 
 function readWord(text: string, start: number, atName: boolean): Token {
   if (atName && text.startsWith("[[", start)) return refuse('reserved word "[["');
+  // zsh puts the path of the program `ls` in place of `=ls`.
+  if (text[start] === "=" && !endsWord(text[start + 1])) {
+    return refuse("leading =, which shells read differently");
+  }
   let at = start;
   let word = "";
   let quoted = false;
   let hasEqualsSign = false;
   while (!endsWord(text[at])) {
-    const part = readPart(text, at, at === start || hasEqualsSign);
+    const part = readPart(text, at, word === "" || hasEqualsSign);
     if (part.kind === "refused") {
       return part.reason === "brace expansion" && atName && at === start ? refuse("brace group") : part;
+    }
+    // zsh puts the path of the program `ls` in place of `=ls`, as it expands a tilde, also behind empty quotes.
+    if (word === "" && text[at] === "=" && !endsWord(text[at + 1])) {
+      return refuse("leading =, which shells read differently");
     }
     quoted ||= text[at] === "'" || text[at] === '"';
     hasEqualsSign ||= part.text.includes("=");

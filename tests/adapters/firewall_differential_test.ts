@@ -4,9 +4,11 @@
  * `deno task test:firewall` the long one.
  */
 import assert from "node:assert/strict";
-import type { Accepted } from "../firewall/belief.ts";
+import { type Accepted, believe } from "../firewall/belief.ts";
+import { createBuiltinCalls, findMeddling } from "../firewall/builtins.ts";
 import { compare, describeMismatch, isObservableAlone, type Manner } from "../firewall/comparison.ts";
 import { readCorpus } from "../firewall/corpus.ts";
+import { createDice } from "../firewall/dice.ts";
 import { minimise } from "../firewall/minimise.ts";
 import { createSeries, describeTally, type Tally } from "../firewall/series.ts";
 import { findShells, type Shell } from "../firewall/shells.ts";
@@ -19,6 +21,8 @@ const BATCH = 5000;
 const ALONE_EVERY = 64;
 const AT_ONCE = 2;
 const MOST_SHOWN = 3;
+// A builtin that runs for real costs as much as twenty texts.
+const BUILTIN_EVERY = 100;
 
 interface Job {
   readonly shell: Shell;
@@ -42,7 +46,7 @@ function* createJobs(texts: Iterable<Accepted>, shells: readonly Shell[]): Gener
   for (const batch of cut(texts)) {
     const alone = batch.filter((each, index) => index % ALONE_EVERY === 0 && isObservableAlone(each));
     for (const shell of shells) {
-      if (number % (shell.oneIn ?? 1) !== 0) continue;
+      if (number % (shell.oneIn ?? 1) !== (shell.turn ?? 0)) continue;
       yield { shell, manner: "eval", texts: batch };
       yield { shell, manner: "-c", texts: alone };
     }
@@ -77,6 +81,62 @@ Deno.test("parseCommand() believes of every accepted text what the shells do", a
   await write(describeRun(tally, runs, mismatches));
   assert.equal(mismatches, 0, `seed ${SEED}\n${found.join("\n")}`);
 });
+
+Deno.test("a builtin call that is accepted runs nothing else and changes nothing, in any shell", async () => {
+  const calls = createBuiltinCalls(createDice(SEED));
+  const texts = Array.from({ length: COMMANDS / BUILTIN_EVERY }, () => calls.next().value!);
+  const shells = (await findShells()).values();
+  const found: string[] = [];
+  const work = async (): Promise<void> => {
+    for (const shell of shells) {
+      const meddling = await findMeddling(shell, texts);
+      found.push(...meddling.map((each) => `${shell.name}: ${JSON.stringify(each)}`));
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, work));
+  assert.deepEqual(found, [], `seed ${SEED}`);
+});
+
+// What each refusal is for. A row that fails in another version of its shell has lost its reason.
+Deno.test.each([
+  { shell: "bash", text: "printf '%n' PATH" },
+  { shell: "bash", text: "test -v 'x[$(pwn)]'" },
+  { shell: "mksh", text: "test 'x[$(pwn)]' -eq 1" },
+  { shell: "mksh", text: "'[' 1 -lt 'x[`pwn`]' ']'" },
+  { shell: "mksh", text: "test PATH=1 -ne 1" },
+  { shell: "mksh", text: "ulimit -c 'x[$(pwn)]'" },
+  { shell: "mksh", text: "print -A 'x[$(pwn)]'" },
+  { shell: "mksh", text: "integer PATH=1" },
+  { shell: "ksh93", text: "test PATH=1 -eq 1" },
+  { shell: "ksh93", text: "printf '%d' PATH=1" },
+  { shell: "ksh93", text: "printf '%.*s' PATH=1 x" },
+  { shell: "ksh93", text: "printf '\\u0025d' PATH=1" },
+  { shell: "ksh93", text: "compound PATH=1" },
+  { shell: "ksh93", text: "float PATH=1" },
+  { shell: "ksh93", text: "x: pwn" },
+  { shell: "yash", text: "array PATH" },
+  { shell: "zsh", text: "printf '%d' 'x[$(pwn)]=1'" },
+  { shell: "zsh", text: "printf '%*s' 'x[$(pwn)]=1' x" },
+  { shell: "zsh", text: "printf '\\u0025d' 'x[$(pwn)]=1'" },
+  { shell: "zsh", text: "test -t 'x[$(pwn)]=1'" },
+  { shell: "zsh", text: "exit 'x[$(pwn)]=1'" },
+  { shell: "zsh", text: "getln PATH" },
+  { shell: "zsh", text: "zformat -f PATH x" },
+  { shell: "zsh", text: "emulate sh -c pwn" },
+  { shell: "zsh", text: "true;- pwn" },
+  { shell: "zsh", text: "noglob pwn" },
+  { shell: "zsh", text: "nocorrect pwn" },
+  { shell: "zsh", text: "repeat 2 pwn" },
+  { shell: "zsh", text: "=pwn" },
+])(
+  "the firewall refuses $text, which is more than a command with arguments to $shell",
+  async ({ shell, text }) => {
+    assert.equal(believe(`${text};pa`).kind, "refused");
+    const found = (await findShells()).filter(({ name }) => name === shell);
+    const planted: Accepted = { text: `${text};pa`, commands: [[text], ["pa"]], operators: [";"] };
+    for (const each of found) assert.equal((await findMeddling(each, [planted])).length, 1);
+  },
+);
 
 Deno.test.each(
   [

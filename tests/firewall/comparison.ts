@@ -10,7 +10,7 @@ import {
 } from "./belief.ts";
 import { minimise } from "./minimise.ts";
 import { type Batch, type Executed, runProcesses, runTexts } from "./shell_runner.ts";
-import type { Shell } from "./shells.ts";
+import { BUILTINS, type Shell } from "./shells.ts";
 
 /** How texts are run; see `shell_runner.ts`. */
 export type Manner = "eval" | "-c";
@@ -21,17 +21,12 @@ export interface Mismatch {
   readonly executed: Executed;
 }
 
-// `builtin` and `enable` of the shells. In a process of its own they run for real, which no stub would see.
-const BUILTINS: ReadonlySet<string> = new Set(
-  (". : [ [[ alias bg bind break builtin caller cd chdir command compgen complete compopt continue declare dirs " +
-    "disown echo enable eval exec exit export false fc fg getopts hash help history jobs kill let local logout " +
-    "mapfile popd printf pushd pwd read readarray readonly return set shift shopt source suspend test times trap " +
-    "true type typeset ulimit umask unalias unset wait").split(" "),
-);
+// In a process of its own these run for real, which no stub would see.
+const UNSEEN: ReadonlySet<string> = new Set([...BUILTINS, ..."[[ cat kill mknod realpath rename".split(" ")]);
 
 /** Whether everything that a text runs can be observed in a process of its own. */
 export function isObservableAlone({ commands }: Accepted): boolean {
-  return !commands.some((words) => words.some((word) => BUILTINS.has(word)));
+  return !commands.some((words) => words.some((word) => UNSEEN.has(word)));
 }
 
 /** The texts that the shell takes otherwise than the firewall. */
@@ -46,9 +41,14 @@ export async function compare(
   };
   const runs = await (manner === "-c" ? runProcesses : runTexts)(shell, batch);
   if (runs === undefined) return await findStray(shell, { texts, manner });
-  return texts.flatMap((accepted, index) => {
+  const different = texts.flatMap((accepted, index) => {
     const executed = runs[index]!;
     return isAsBelieved(accepted, executed) ? [] : [{ accepted, executed }];
+  });
+  if (shell.losesStages !== true || different.length === 0) return different;
+  return await compare({ ...shell, losesStages: false }, {
+    texts: different.map((each) => each.accepted),
+    manner,
   });
 }
 

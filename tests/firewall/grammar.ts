@@ -58,6 +58,27 @@ const NAMES = [
   "~pa",
   "pa~",
   "a/pa",
+  // What ksh93, mksh, yash or zsh take for syntax.
+  "é=1 pa",
+  "a.b=1 pa",
+  "1=2 pa",
+  "''=pa",
+  "''~",
+  "pa:",
+  "pa: pb",
+  "- pa",
+  "noglob pa",
+  "nocorrect pa",
+  "repeat 2 pa",
+  "foreach",
+  "end",
+  "hist",
+  "r",
+  "print",
+  "array",
+  "redirect",
+  "integer",
+  "type",
 ];
 const PIECES = [
   "a",
@@ -159,6 +180,8 @@ const PIECES = [
   "a~b",
   "x2",
   "2x",
+  "''~",
+  "''=a",
 ];
 const RARE = [
   "*",

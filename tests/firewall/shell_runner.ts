@@ -18,6 +18,8 @@ export interface Batch {
   readonly stubs: ReadonlySet<string>;
   /** The texts that may end or leave the shell, and so are given a subshell of their own. */
   readonly apart?: ReadonlySet<number>;
+  /** No stub is a function: builtins run for real, and a changed PATH is noticed. */
+  readonly asExecutables?: boolean;
 }
 
 /** The words of each command that one text ran, in the order in which they ran (of a pipe: any order). */
@@ -26,14 +28,23 @@ export type Executed = readonly (readonly string[])[];
 // Far from any name that a text could have.
 const [RECORD, RUN, APART, END] = ["_fw_record", "_fw_run", "_fw_apart", "_fw_end"];
 
-// One printf per record: a single append, which the stages of a pipe cannot interleave.
-const PRELUDE = `
+// One write per record: a single append, which the stages of a pipe cannot interleave.
+const createPrelude = ({ write = `command printf '%s\\037' "$@"` }: Shell): string => `
 export _fw_number=0
-${RECORD}() { command printf '%s\\037' "$_fw_number" "$#" "$@" >>"$_fw_file"; }
+_fw_write() { ${write}; }
+${RECORD}() { _fw_write "$_fw_number" "$#" "$@" >>"$_fw_file"; }
 ${RUN}() { _fw_number=$1; eval "$2"; }
 ${APART}() { _fw_number=$1; ( eval "$2" ); }
-# Bash calls it for a name that has no stub, and so nobody believed in. (Busybox would give it the name alone.)
-[ -z "$BASH_VERSION" ] || command_not_found_handle() { ${RECORD} "$@"; return 127; }
+`;
+
+const FOR_FUNCTIONS = `
+# Bash and zsh call it for a name that has no stub, and so nobody believed in. (Busybox gives it the name alone.)
+if [ -n "$BASH_VERSION$ZSH_VERSION" ]; then
+  command_not_found_handle() { ${RECORD} "$@"; return 127; }
+  command_not_found_handler() { ${RECORD} "$@"; return 127; }
+fi
+# An alias of mksh, which would stand in the way of a function.
+[ -z "$KSH_VERSION" ] || unalias type || :
 `;
 
 const EXECUTABLE = `#!/bin/dash
@@ -51,9 +62,10 @@ export async function runTexts(shell: Shell, batch: Batch): Promise<readonly Exe
 }
 
 async function tryTexts(shell: Shell, batch: Batch): Promise<readonly Executed[] | undefined> {
-  const functions = [...batch.stubs].filter(isFunctionName);
+  const functions = batch.asExecutables === true ? [] : [...batch.stubs].filter(isFunctionName);
   const script = [
-    PRELUDE,
+    createPrelude(shell),
+    ...(batch.asExecutables === true ? [] : [FOR_FUNCTIONS]),
     ...functions.map((name) =>
       `${name}() { ${RECORD} ${name} "$@"; ${FAILING.includes(name) ? "return 1; " : ""}}`
     ),
@@ -67,6 +79,8 @@ async function tryTexts(shell: Shell, batch: Batch): Promise<readonly Executed[]
   return await runScript({ shell, command: shell.command, script, executables, count: batch.texts.length });
 }
 
+const DRIVER: Shell = { name: "dash", command: ["/bin/dash"], locale: "C.UTF-8" };
+
 /** Starts the shell with `-c` for every text; undefined as in {@linkcode runTexts}. */
 export async function runProcesses(
   shell: Shell,
@@ -74,13 +88,13 @@ export async function runProcesses(
 ): Promise<readonly Executed[] | undefined> {
   const start = shell.command.map(shellQuote).join(" ");
   const script = [
-    PRELUDE,
+    createPrelude(DRIVER),
     ...texts.map((text, index) => `_fw_number=${index}; ${start} -c ${shellQuote(text)}`),
     `${RECORD} ${END}`,
     "exit 0",
   ].join("\n");
   const count = texts.length;
-  return await runScript({ shell, command: ["/bin/dash"], script, executables: stubs, count });
+  return await runScript({ shell, command: DRIVER.command, script, executables: stubs, count });
 }
 
 interface Script {
