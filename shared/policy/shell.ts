@@ -8,7 +8,8 @@
  * builtins that change the environment (`export`, `read`, `printf -v`).
  *
  * Two readers have to agree: a strict lexer that knows only what all shells read alike, and a full parser. The
- * account's shell is taken to be a POSIX shell; zsh (`=ls`) and fish read some accepted texts otherwise.
+ * account's shell is taken to be bash, dash, busybox ash, ksh93, mksh, yash or zsh; fish and csh read some texts
+ * otherwise.
  *
  * ```ts
  * import assert from "node:assert/strict";
