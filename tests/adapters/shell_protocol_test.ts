@@ -28,6 +28,8 @@ class LocalShell implements AsyncDisposable {
       stderr: "piped",
       clearEnv: true,
       env: { PATH: "/usr/bin:/bin" },
+      // A shell that does not answer fails its test instead of holding up the run.
+      signal: AbortSignal.timeout(60_000),
     }).spawn();
     this.#input = this.#child.stdin.getWriter();
     this.#readers = [this.#child.stdout.getReader(), this.#child.stderr.getReader()];
@@ -67,7 +69,8 @@ class LocalShell implements AsyncDisposable {
   }
 }
 
-const shells = await findShells();
+// Systems have one of these as /bin/sh, which is the shell of every session.
+const shells = (await findShells()).filter(({ isSh }) => isSh);
 
 for (const shell of shells) {
   const { name } = shell;

@@ -5,6 +5,8 @@ export interface Shell {
   readonly name: string;
   readonly command: readonly [string, ...string[]];
   readonly locale: string;
+  /** Distributions install it as `/bin/sh`. */
+  readonly isSh?: true;
   /** It is given one batch in so many; without it every batch. */
   readonly oneIn?: number;
   /** Which of those, from 0. */
@@ -23,15 +25,22 @@ const MKSH = 'set -A _fw_words -- "$@"; IFS=\x1f; builtin print -rn -- "${_fw_wo
 // Slow ones first, so that no long run is left over at the end. All take part in the first four batches; how often
 // a shell comes again depends on what it costs (ksh93 three times what bash does).
 const SHELLS: readonly Shell[] = [
-  { name: "bash", locale: "C.UTF-8", command: ["/bin/bash"] },
+  { name: "bash", locale: "C.UTF-8", isSh: true, command: ["/bin/bash"] },
   { name: "zsh", locale: "C.UTF-8", command: ["/bin/zsh"], oneIn: 4, turn: 0, write: ZSH },
-  { name: "bash in locale C", locale: "C", command: ["/bin/bash"], oneIn: 4, turn: 1 },
-  { name: "bash --posix", locale: "C.UTF-8", command: ["/bin/bash", "--posix"], oneIn: 2, turn: 0 },
-  { name: "busybox ash", locale: "C.UTF-8", command: ["/bin/busybox", "ash"] },
+  { name: "bash in locale C", locale: "C", isSh: true, command: ["/bin/bash"], oneIn: 4, turn: 1 },
+  {
+    name: "bash --posix",
+    locale: "C.UTF-8",
+    isSh: true,
+    command: ["/bin/bash", "--posix"],
+    oneIn: 2,
+    turn: 0,
+  },
+  { name: "busybox ash", locale: "C.UTF-8", isSh: true, command: ["/bin/busybox", "ash"] },
   { name: "yash", locale: "C.UTF-8", command: ["/bin/yash"], oneIn: 4, turn: 1 },
   { name: "ksh93", locale: "C.UTF-8", command: ["/bin/ksh93"], oneIn: 8, turn: 2, losesStages: true },
   { name: "mksh", locale: "C.UTF-8", command: ["/bin/mksh"], oneIn: 4, turn: 3, write: MKSH },
-  { name: "dash", locale: "C.UTF-8", command: ["/bin/dash"] },
+  { name: "dash", locale: "C.UTF-8", isSh: true, command: ["/bin/dash"] },
 ];
 
 /**
