@@ -87,9 +87,10 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
       clock: options.clock,
       onError: options.onError,
       onCall(call) {
-        calls.add(call);
-        const forget = () => calls.delete(call);
-        call.then(forget, forget);
+        const { ended } = call;
+        calls.add(ended);
+        const forget = () => calls.delete(ended);
+        ended.then(forget, forget);
         onCall?.(call);
       },
     });

@@ -9,12 +9,13 @@ import {
 } from "@modelcontextprotocol/server";
 import type { Tool } from "../tools/tool.ts";
 import { callTool, type CallToolOptions } from "./mcp_call.ts";
+import type { StartedCall } from "./open_requests.ts";
 
 /** What an MCP server serves. */
 export interface McpServerOptions extends CallToolOptions {
   readonly tools: readonly Tool[];
   /** Told of every call that begins. */
-  readonly onCall: (call: Promise<unknown>) => void;
+  readonly onCall: (call: StartedCall) => void;
 }
 
 /** Lists that clients ask for without looking at the capabilities; ours are empty. */
@@ -64,7 +65,7 @@ export function createMcpServer(options: McpServerOptions): McpServer {
         ? Reflect.get(mcpReq.envelope ?? {}, CLIENT_CAPABILITIES_META_KEY)
         : server.getClientCapabilities(),
     });
-    options.onCall(call);
+    options.onCall({ id: mcpReq.id, signal: mcpReq.signal, ended: call });
     return await call;
   });
   server.fallbackRequestHandler = ({ method }) => {

@@ -5,6 +5,7 @@ import {
   WebStandardStreamableHTTPServerTransport,
 } from "@modelcontextprotocol/server";
 import type { Clock } from "@gateway/shared/clock";
+import { OpenRequests, type StartedCall } from "./open_requests.ts";
 import { watchEnd } from "./watched_response.ts";
 
 /** What a client that lost its connection is told to wait before it comes again. */
@@ -26,7 +27,7 @@ export interface McpSessionParts {
   readonly clock: Clock;
   readonly events: EventStore;
   /** Makes the session's server, which tells of every call that begins. */
-  readonly createServer: (onCall: (call: Promise<unknown>) => void) => McpServer;
+  readonly createServer: (onCall: (call: StartedCall) => void) => McpServer;
   /** Told of messages that are refused. */
   readonly onProtocolError: (error: Error) => void;
 }
@@ -39,6 +40,7 @@ export class McpSession {
   readonly #transport: WebStandardStreamableHTTPServerTransport;
   readonly #server: McpServer;
   readonly #ready: Promise<void>;
+  readonly #requests = new OpenRequests();
   /** Requests and streams that are being answered, and calls that run, perhaps without anybody waiting. */
   #busy = 0;
   #lastUsedMs: number;
@@ -54,9 +56,14 @@ export class McpSession {
       retryInterval: RETRY_MS,
     });
     this.#transport.onerror = onProtocolError;
+    const { send } = this.#transport;
+    this.#transport.send = async (message, options) => {
+      await send.call(this.#transport, message, options).finally(() => this.#requests.sent(message));
+    };
     this.#server = createServer((call) => {
+      this.#requests.watch(call);
       const end = this.#begin();
-      call.then(end, end);
+      call.ended.then(end, end);
     });
     this.#ready = this.#server.connect(this.#transport);
   }
@@ -70,15 +77,24 @@ export class McpSession {
     return this.#busy > 0;
   }
 
+  /**
+   * Answers a request.
+   *
+   * @throws {AppError} `invalid_request` when it uses the id of one that is under way
+   */
   async handle({ request, authInfo, body }: SessionRequest): Promise<Response> {
     const end = this.#begin();
+    let abandon = () => {};
     try {
       await this.#ready;
+      abandon = this.#requests.begin(Array.isArray(body) ? body : [body]);
       const parsed = body === undefined ? {} : { parsedBody: body };
       const version = this.#server.server.getNegotiatedProtocolVersion();
       const response = await this.#transport.handleRequest(reduce(request, version), { authInfo, ...parsed });
+      if (!response.ok) abandon();
       return watchEnd(response, end);
     } catch (error) {
+      abandon();
       end();
       throw error;
     }

@@ -42,9 +42,11 @@ export function serveMcpStdio(options: McpStdioOptions): McpStdio {
       clock: options.clock,
       ...(options.askInChat ? { chat: { pausedCalls } } : {}),
       onCall(call) {
-        calls.add(call);
-        const forget = () => calls.delete(call);
-        call.then(forget, forget);
+        transport.requests.watch(call);
+        const { ended } = call;
+        calls.add(ended);
+        const forget = () => calls.delete(ended);
+        ended.then(forget, forget);
       },
       onError: options.onError,
     }), { transport, onerror: options.onProtocolError });

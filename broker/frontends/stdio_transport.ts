@@ -1,3 +1,4 @@
+import { AppError } from "@gateway/shared/errors";
 import { parseJson, stringifyJson } from "@gateway/shared/json";
 import {
   INVALID_REQUEST,
@@ -6,6 +7,7 @@ import {
   parseJSONRPCMessage,
   type Transport,
 } from "@modelcontextprotocol/server";
+import { OpenRequests } from "./open_requests.ts";
 
 /** The longest line that is accepted, in bytes. */
 const MAX_LINE_BYTES = 10 * 1024 * 1024;
@@ -26,6 +28,8 @@ export class StdioTransport implements Transport {
   onclose?: (() => void) | undefined;
   onerror?: ((error: Error) => void) | undefined;
   onmessage?: ((message: JSONRPCMessage) => void) | undefined;
+  /** What the client waits for. */
+  readonly requests = new OpenRequests();
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
   readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
   readonly #ended = Promise.withResolvers<void>();
@@ -48,7 +52,7 @@ export class StdioTransport implements Transport {
   }
 
   async send(message: JSONRPCMessage): Promise<void> {
-    await this.#write(message);
+    await this.#write(message).finally(() => this.requests.sent(message));
   }
 
   async close(): Promise<void> {
@@ -81,6 +85,16 @@ export class StdioTransport implements Transport {
         ? { code: INVALID_REQUEST, message: "Invalid Request" }
         : { code: PARSE_ERROR, message: "Parse error" };
       await this.#write({ jsonrpc: "2.0", id: null, error });
+      return;
+    }
+    try {
+      this.requests.begin([message]);
+    } catch (error) {
+      if (!(error instanceof AppError) || !("id" in message)) throw error;
+      this.onerror?.(error);
+      // With its own id: a client that has lost its first request of that id must not take that one's answer for this.
+      const refusal = { code: INVALID_REQUEST, message: `Invalid Request: ${error.message}` };
+      await this.#write({ jsonrpc: "2.0", id: message.id, error: refusal });
       return;
     }
     this.onmessage?.(message);

@@ -95,6 +95,16 @@ export class RawMcpClient {
     return this.#id;
   }
 
+  /** Sends a request with an id that the test chooses. */
+  async startAs(id: number, method: string, params: object): Promise<void> {
+    await this.#send({ jsonrpc: "2.0", id, method, params: this.#dress(params) });
+  }
+
+  /** Sends any JSON as a line. */
+  async sendRaw(value: object): Promise<void> {
+    await this.#send(value);
+  }
+
   async notify(method: string, params: object): Promise<void> {
     await this.#send({ jsonrpc: "2.0", method, params: this.#dress(params) });
   }

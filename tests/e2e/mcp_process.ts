@@ -58,17 +58,17 @@ export class McpProcess implements AsyncDisposable {
   async start(method: string, params: object): Promise<number> {
     this.#id += 1;
     const id = this.#id;
-    await this.#send({ jsonrpc: "2.0", id, method, params });
+    await this.send({ jsonrpc: "2.0", id, method, params });
     return id;
   }
 
   async notify(method: string, params: object): Promise<void> {
-    await this.#send({ jsonrpc: "2.0", method, params });
+    await this.send({ jsonrpc: "2.0", method, params });
   }
 
   /** Answers a request of the server. */
   async respond(id: unknown, result: object): Promise<void> {
-    await this.#send({ jsonrpc: "2.0", id, result });
+    await this.send({ jsonrpc: "2.0", id, result });
   }
 
   async line(): Promise<string> {
@@ -109,7 +109,8 @@ export class McpProcess implements AsyncDisposable {
     await this.ended();
   }
 
-  async #send(message: object): Promise<void> {
+  /** Sends any JSON as a line. */
+  async send(message: object): Promise<void> {
     await this.#input.write(new TextEncoder().encode(`${JSON.stringify(message)}\n`));
   }
 
