@@ -62,7 +62,7 @@ Deno.test.each([
 Deno.test("StdioTransport reads what a line says, whatever was read before", async () => {
   const { pipe, transport, received } = connect();
   await transport.start();
-  const message = { ...ping(1), params: { server: "web01", command: "uptime" } };
+  const message = { jsonrpc: "2.0", method: "note", params: { server: "web01", command: "uptime" } };
   const { before, text } = escapeKey(JSON.stringify(message), "command");
   await pipe.send(before);
   await pipe.send(text);
