@@ -41,17 +41,24 @@ export function mcpClientEntry({ layout, runtime, mcpFlags }: GuideFacts): Comma
   return { command: runtime.deno, args: ["run", ...mcpFlags, main, ...serve] };
 }
 
-/** The commands that start the services, in the order in which they need each other. */
+/**
+ * The commands that start the services, in the order in which they need each other. From source they name the launcher
+ * itself: `deno task` would stay in memory as the service's parent.
+ */
 export function startCommands({ layout, route, runtime }: GuideFacts): readonly string[] {
-  const services: readonly (readonly [task: string, program: string, config: string])[] = [
-    ["start:signer", "signer", layout.signerConfig],
+  const services: readonly (readonly [target: string, program: string, config: string])[] = [
+    ["signer", "signer", layout.signerConfig],
     ...(route === "control_plane"
-      ? [["start:control-plane", "control-plane", layout.controlPlaneConfig] as const]
+      ? [["control-plane", "control-plane", layout.controlPlaneConfig] as const]
       : []),
-    ["start:broker", "gateway serve-http", layout.brokerConfig],
+    ["broker", "gateway serve-http", layout.brokerConfig],
   ];
-  return services.map(([task, program, config]) => {
-    const start = runtime.deno === undefined ? program : `deno task ${task}`;
+  const { deno, sources } = runtime;
+  const launcher = deno === undefined
+    ? undefined
+    : `DENO=${shellQuote(deno)} ${shellQuote(`${sources}/ctl/start.sh`)}`;
+  return services.map(([target, program, config]) => {
+    const start = launcher === undefined ? program : `${launcher} ${target}`;
     return `${start} --config ${shellQuote(config)}`;
   });
 }
@@ -97,7 +104,7 @@ export function formatGuide(facts: GuideFacts & { readonly backup: string | unde
     "1. Enrol each host: as root, on the host",
     ...formatHosts(facts),
     "",
-    `2. Start ${what}${runtime.deno === undefined ? "" : `, in ${runtime.sources}`}`,
+    `2. Start ${what}`,
     ...servers,
     "",
     "3. Let an agent in. Over MCP, add to the client's settings:",

@@ -59,7 +59,7 @@ Deno.test("formatGuide() holds an MCP entry that is JSON, and quotes paths for t
   const text = formatGuide({ ...FACTS, backup: undefined }).join("\n");
   const json = /^ {3}\{[\s\S]*?^ {3}\}$/m.exec(text)?.[0] ?? "";
   assert.deepEqual(JSON.parse(json), { mcpServers: { gateway: mcpClientEntry(FACTS) } });
-  assert.match(text, /deno task start:signer --config '\/srv\/gate way\/signer\.json'/);
+  assert.match(text, /start\.sh signer --config '\/srv\/gate way\/signer\.json'/);
 });
 
 Deno.test.each([
@@ -87,9 +87,17 @@ Deno.test.each<{ name: string; facts: Partial<GuideFacts>; commands: readonly st
     name: "from source, each before those that ask it",
     facts: {},
     commands: [
-      "deno task start:signer --config '/srv/gate way/signer.json'",
-      "deno task start:control-plane --config '/srv/gate way/control-plane.json'",
-      "deno task start:broker --config '/srv/gate way/config.json'",
+      "DENO=/usr/bin/deno /src/gateway/ctl/start.sh signer --config '/srv/gate way/signer.json'",
+      "DENO=/usr/bin/deno /src/gateway/ctl/start.sh control-plane --config '/srv/gate way/control-plane.json'",
+      "DENO=/usr/bin/deno /src/gateway/ctl/start.sh broker --config '/srv/gate way/config.json'",
+    ],
+  },
+  {
+    name: "from a folder with a blank in its name",
+    facts: { route: "signer", runtime: { deno: "/my programs/deno", sources: "/my gateway" } },
+    commands: [
+      "DENO='/my programs/deno' '/my gateway/ctl/start.sh' signer --config '/srv/gate way/signer.json'",
+      "DENO='/my programs/deno' '/my gateway/ctl/start.sh' broker --config '/srv/gate way/config.json'",
     ],
   },
   {

@@ -2,33 +2,29 @@ import assert from "node:assert/strict";
 import { denoDir } from "../stage/deno_dir.ts";
 import { freePort } from "../stage/free_port.ts";
 import { poll } from "../stage/poll.ts";
-import { readProcFile } from "../stage/proc_file.ts";
+import { commandOf } from "../stage/proc_file.ts";
+import { ROOT } from "../stage/service_command.ts";
 import { sceneEnv, withHome } from "./debate_scene.ts";
 
-const START = new URL("../../debate/start.ts", import.meta.url).pathname;
-
 function start(home: string, env: Readonly<Record<string, string>>, args: readonly string[] = []) {
-  return new Deno.Command(Deno.execPath(), {
-    args: [
-      ...["run", "-q", "--no-prompt", "--cached-only", "--allow-read", "--allow-env", "--allow-run"],
-      ...[START, ...args],
-    ],
+  return new Deno.Command(`${ROOT}debate/start.sh`, {
+    args: [...args],
     cwd: home,
     clearEnv: true,
-    env: { ...env, PATH: Deno.env.get("PATH") ?? "", DENO_DIR: denoDir(), NO_COLOR: "1" },
+    env: {
+      ...env,
+      DENO: Deno.execPath(),
+      PATH: Deno.env.get("PATH") ?? "",
+      DENO_DIR: denoDir(),
+      NO_COLOR: "1",
+    },
     stdin: "null",
     stdout: "null",
     stderr: "piped",
   }).spawn();
 }
 
-/** The arguments of the only process that another one has started. */
-async function commandOfChild(pid: number): Promise<readonly string[]> {
-  const child = (await readProcFile(`/proc/${pid}/task/${pid}/children`)).trim();
-  return (await readProcFile(`/proc/${child}/cmdline`)).split("\0");
-}
-
-Deno.test("debate/start.ts runs the server under the permissions that .env calls for, and ends with it", () =>
+Deno.test("debate/start.sh becomes the server, under the permissions that .env calls for", () =>
   withHome(async (home) => {
     const port = freePort();
     await Deno.writeTextFile(`${home}/.env`, `ENABLED_TOOLS=run_kubectl\nPROMPTS_DIR=${home}/prompts\n`);
@@ -36,7 +32,7 @@ Deno.test("debate/start.ts runs the server under the permissions that .env calls
     const log = new Response(child.stderr).text();
     try {
       await poll(() => isUp(port), { what: "the debate server" });
-      const flags = await commandOfChild(child.pid);
+      const flags = await commandOf(child.pid);
       const allowed = flags.filter((flag) => flag.startsWith("--allow-") && !flag.startsWith("--allow-env="));
       assert.deepEqual(allowed.map((flag) => flag.replace(/=.*/, "")), [
         "--allow-read",
@@ -46,6 +42,7 @@ Deno.test("debate/start.ts runs the server under the permissions that .env calls
       ]);
       assert.ok(flags.includes(`--allow-write=${home}/runs,${home}/.config/debate`));
       assert.ok(flags.includes("--allow-run=kubectl,kill"));
+      assert.ok(flags.includes(`${ROOT}debate/main.ts`));
       assert.match(allowed[0] ?? "", new RegExp(`,${home}/prompts,`));
     } finally {
       child.kill("SIGTERM");
@@ -54,14 +51,14 @@ Deno.test("debate/start.ts runs the server under the permissions that .env calls
     assert.equal(await isUp(port), false);
   }));
 
-Deno.test("debate/start.ts starts nothing with settings that are wrong, and says which", () =>
+Deno.test("debate/start.sh starts nothing with settings that are wrong, and says which", () =>
   withHome(async (home) => {
     const { code, stderr } = await start(home, sceneEnv(home, { MAX_ROUNDS: "11" })).output();
     assert.match(new TextDecoder().decode(stderr), /^error: Cannot load settings .*MAX_ROUNDS/s);
     assert.equal(code, 2);
   }));
 
-Deno.test("debate/start.ts hands on the failure of the server", () =>
+Deno.test("debate/start.sh hands on the failure of the server", () =>
   withHome(async (home) => {
     const { code, stderr } = await start(home, sceneEnv(home), ["--port", "0"]).output();
     assert.match(new TextDecoder().decode(stderr), /^error: .*--port/);

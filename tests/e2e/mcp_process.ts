@@ -1,4 +1,11 @@
-import type { ServiceCommand } from "../stage/service_command.ts";
+/** How a client starts a server. */
+export interface McpCommand {
+  /** By default Deno. */
+  readonly program?: string;
+  readonly args: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+}
 
 /** `broker serve-mcp` as a client starts it, spoken to in raw lines. */
 export class McpProcess implements AsyncDisposable {
@@ -11,13 +18,14 @@ export class McpProcess implements AsyncDisposable {
   #id = 0;
   #ended = false;
 
-  constructor(command: Pick<ServiceCommand, "args">) {
-    this.#child = new Deno.Command(Deno.execPath(), {
-      args: [...command.args],
+  constructor({ program = Deno.execPath(), args, env, ...options }: McpCommand) {
+    this.#child = new Deno.Command(program, {
+      ...options,
+      args: [...args],
       stdin: "piped",
       stdout: "piped",
       stderr: "piped",
-      env: { NO_COLOR: "1" },
+      env: { NO_COLOR: "1", ...env },
     }).spawn();
     this.#input = this.#child.stdin.getWriter();
     this.#output = this.#child.stdout.pipeThrough(new TextDecoderStream()).getReader();

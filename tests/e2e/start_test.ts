@@ -1,10 +1,14 @@
 import assert from "node:assert/strict";
-import { createFolder, run } from "../adapters/ctl_fixture.ts";
+import { createFolder, names, run } from "../adapters/ctl_fixture.ts";
 import { freePort } from "../stage/free_port.ts";
 import { poll } from "../stage/poll.ts";
+import { commandOf } from "../stage/proc_file.ts";
+import { ROOT } from "../stage/service_command.ts";
+import { derivePermissions } from "../../ctl/service_permissions.ts";
+import { McpProcess } from "./mcp_process.ts";
 
-const START = new URL("../../ctl/start.ts", import.meta.url).pathname;
-const LAUNCHER = ["run", "-q", "--no-prompt", "--cached-only", "--allow-read", "--allow-run", START];
+const START = `${ROOT}ctl/start.sh`;
+const ENV = { DENO: Deno.execPath(), NO_COLOR: "1" };
 
 /** A set-up on free ports, and the monitor of its signer. */
 async function createSetUp(folder: string) {
@@ -13,7 +17,7 @@ async function createSetUp(folder: string) {
   const listeners = { "--listen-signer": signer, "--listen-broker": broker };
   const monitors = { "--monitor-signer": signerMonitor, "--monitor-broker": brokerMonitor };
   const flags = Object.entries({ ...listeners, ...monitors }).flatMap(([flag, port]) => [flag, at(port)]);
-  const result = await run(folder, "init", ...flags);
+  const result = await run(folder, "init", "--direct", ...flags);
   assert.equal(result.exit, 0, result.err);
   return { monitor: `http://${at(signerMonitor)}` };
 }
@@ -28,18 +32,37 @@ async function isReady(monitor: string): Promise<boolean> {
   }
 }
 
-Deno.test("ctl/start.ts runs the signer, passes signals on and ends with its exit code", async () => {
-  await using folder = await createFolder();
-  const { monitor } = await createSetUp(folder.path);
-  const child = new Deno.Command(Deno.execPath(), {
-    args: [...LAUNCHER, "signer", "-config", `${folder.path}/signer.json`],
+/** The signer of a set-up, started and ready. */
+async function startSigner(folder: string, monitor: string) {
+  const child = new Deno.Command(START, {
+    args: ["signer", "-config", "signer.json"],
+    cwd: folder,
+    env: ENV,
     stdin: "null",
     stdout: "null",
     stderr: "piped",
   }).spawn();
   const log = new Response(child.stderr).text();
+  await poll(() => isReady(monitor), { what: "the signer to be ready" });
+  return { child, log };
+}
+
+Deno.test("ctl/start.sh becomes the signer, which gets its signals and ends with its own exit code", async () => {
+  await using folder = await createFolder();
+  const { monitor } = await createSetUp(folder.path);
+  const { child, log } = await startSigner(folder.path, monitor);
   try {
-    await poll(() => isReady(monitor), { what: "the signer to be ready" });
+    const configPath = `${folder.path}/signer.json`;
+    const { flags } = await derivePermissions({
+      service: "signer",
+      configPath,
+      workingFolder: folder.path,
+      frontend: "serve-http",
+    });
+    assert.deepEqual(
+      await commandOf(child.pid),
+      [Deno.execPath(), "run", ...flags, `${ROOT}signer/main.ts`, "--config", configPath],
+    );
     const client = `${folder.path}/broker-ctl.json`;
     assert.equal((await run("/", "reload", "--client-config", client)).exit, 0);
   } finally {
@@ -49,6 +72,27 @@ Deno.test("ctl/start.ts runs the signer, passes signals on and ends with its exi
   assert.equal(status.code, 0, await log);
   assert.equal(await isReady(monitor), false);
   assert.match(await log, /"signal":"SIGTERM"/);
+});
+
+Deno.test("ctl/start.sh mcp leaves stdin and stdout to the protocol, whatever its paths hold", async () => {
+  await using parent = await createFolder();
+  const folder = `${parent.path}/it's "a" \\ $(touch pwned) \`touch pwned\` *; touch pwned`;
+  await Deno.mkdir(folder);
+  const { monitor } = await createSetUp(folder);
+  const { child, log } = await startSigner(folder, monitor);
+  try {
+    const args = ["mcp", "--config", `${folder}/mcp.json`];
+    await using mcp = new McpProcess({ program: START, args, env: ENV, cwd: parent.path });
+    const { serverInfo } = await mcp.initialize();
+    assert.equal(typeof serverInfo.name, "string");
+    assert.ok((await commandOf(mcp.pid)).includes(`${ROOT}broker/main.ts`));
+    assert.equal(await mcp.end(), 0, mcp.log);
+  } finally {
+    child.kill("SIGTERM");
+  }
+  assert.equal((await child.status).code, 0, await log);
+  assert.deepEqual(await names(parent.path), [folder.slice(parent.path.length + 1)]);
+  assert.ok(!(await names(folder)).includes("pwned"));
 });
 
 Deno.test.each([
@@ -68,25 +112,49 @@ Deno.test.each([
     spoil: (folder: string) => Deno.remove(`${folder}/log/signer`, { recursive: true }),
     message: /Cannot open audit log "[^"]*\/log\/signer\/audit\.log": its folder does not exist/,
   },
-])("ctl/start.ts hands on that a signer does not start $name, and what is to be mended", async (row) => {
+])("ctl/start.sh hands on that a signer does not start $name, and what is to be mended", async (row) => {
   await using folder = await createFolder();
   await createSetUp(folder.path);
   await row.spoil(folder.path);
-  const { code, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: [...LAUNCHER, "signer", "--config", `${folder.path}/signer.json`],
+  const { code, stderr } = await new Deno.Command(START, {
+    args: ["signer", "--config", `${folder.path}/signer.json`],
+    env: ENV,
     stdin: "null",
   }).output();
   assert.notEqual(code, 0);
   assert.match(new TextDecoder().decode(stderr), row.message);
 });
 
-Deno.test("ctl/start.ts starts nothing on a broken config", async () => {
+Deno.test.each<{ name: string; args: string[]; deno?: string; exit: number; message: RegExp }>([
+  { name: "a broken config", args: ["signer"], exit: 1, message: /unknown key "host"/ },
+  {
+    name: "a config that is not there",
+    args: ["broker"],
+    exit: 1,
+    message: /no such file\n.*--config names/,
+  },
+  {
+    name: "an unknown service",
+    args: ["nothing"],
+    exit: 2,
+    message: /Cannot start "nothing": expected signer/,
+  },
+  { name: "no Deno", args: ["signer"], deno: "/nonexistent/deno", exit: 127, message: /not found/ },
+  { name: "a command that may be incomplete", args: ["signer"], deno: "./half", exit: 3, message: /^$/ },
+])("ctl/start.sh starts nothing with $name", async ({ args, deno, exit, message }) => {
   await using folder = await createFolder();
   await Deno.writeTextFile(`${folder.path}/signer.json`, '{ "host": {} }');
-  const { code, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: [...LAUNCHER, "signer", "--config", `${folder.path}/signer.json`],
+  await Deno.writeTextFile(`${folder.path}/half`, "#!/bin/sh\necho 'touch' 'pwned'\nexit 3\n", {
+    mode: 0o755,
+  });
+  const { code, stdout, stderr } = await new Deno.Command(START, {
+    args,
+    cwd: folder.path,
+    env: { ...ENV, ...(deno !== undefined && { DENO: deno }) },
     stdin: "null",
   }).output();
-  assert.equal(code, 1);
-  assert.match(new TextDecoder().decode(stderr), /unknown key "host"/);
+  assert.equal(code, exit);
+  assert.match(new TextDecoder().decode(stderr), message);
+  assert.equal(stdout.length, 0);
+  assert.deepEqual(await names(folder.path), ["half", "signer.json"]);
 });

@@ -5,6 +5,11 @@ export async function readProcFile(path: string): Promise<string> {
   return new TextDecoder().decode(stdout);
 }
 
+/** The words of the command that a process runs. */
+export async function commandOf(pid: number): Promise<readonly string[]> {
+  return (await readProcFile(`/proc/${pid}/cmdline`)).replace(/\0$/, "").split("\0");
+}
+
 /** Resident memory of a process in bytes (`VmRSS` of proc(5)). */
 export async function residentBytes(pid: number): Promise<number> {
   const [, kib] = /^VmRSS:\s+(\d+) kB$/m.exec(await readProcFile(`/proc/${pid}/status`)) ?? [];

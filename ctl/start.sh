@@ -1,0 +1,5 @@
+#!/bin/sh
+# Starts a service from source, under exactly the permissions that its config calls for, and becomes it: signals,
+# exit code and the standard streams are the service's own. start.ts prints the command, each word in quotes.
+command=$("${DENO:-deno}" run --quiet --no-prompt --cached-only --allow-read "$(dirname -- "$0")/start.ts" "$@" </dev/null) || exit
+eval "exec $command"
