@@ -2,11 +2,13 @@ import type { Freeze } from "./freezes.ts";
 import type { Grant } from "@gateway/shared/policy/grants";
 import type { GatedCommand } from "@gateway/shared/policy/waivers";
 
-/**
- * Writes the audit record of a change, with what is known once the change has its turn. It runs before the
- * effect; when it throws, nothing changes.
- */
-export type Recorder<Facts> = (facts: Facts) => Promise<void>;
+/** The audit records of a change, with what is known once the change has its turn. */
+export interface ChangeRecords<Facts> {
+  /** Says that the change is made. It runs before the effect; when it throws, nothing changes. */
+  readonly made: (facts: Facts) => Promise<void>;
+  /** Takes back what {@linkcode made} has said, where the store could not take the change. Never throws. */
+  readonly notStored: (facts: Facts, error: unknown) => Promise<void>;
+}
 
 /** A grant to be made. */
 export interface GrantDraft {
@@ -45,11 +47,15 @@ export type WaiverOutcome =
   /** `reason` is for the audit record. */
   | { readonly kind: "skipped"; readonly reason: string };
 
-/** What a freeze did. */
-export interface FreezeOutcome {
+/** What a freeze does. */
+export interface FreezeFacts {
   readonly newlyFrozen: boolean;
   /** Active grants and waivers that are gone. */
   readonly grantsRevoked: number;
-  /** False: the subject is frozen, but a loss of power could undo it. */
-  readonly durable: boolean;
+}
+
+/** What a freeze did; the subject is frozen in every case. */
+export interface FreezeOutcome extends FreezeFacts {
+  /** `memory`: the store could not take it, a restart undoes it. `uncertain`: a loss of power could undo it. */
+  readonly kept: "durable" | "uncertain" | "memory";
 }

@@ -4,9 +4,11 @@ import type { ServiceLogger } from "@gateway/shared/log";
 import {
   findFreeze,
   findScopeFreeze,
+  formatSubject,
   type Freeze,
   type FreezeSet,
   isFrozen,
+  isSameSubject,
   isScopedTo,
   NO_FREEZES,
   type RequestIdentity,
@@ -29,10 +31,11 @@ import { clampWaiverTtl, findSameScope, waiverScope } from "@gateway/shared/poli
 import type { Random } from "@gateway/shared/random";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
 import type {
+  ChangeRecords,
+  FreezeFacts,
   FreezeOutcome,
   GrantDraft,
   GrantOutcome,
-  Recorder,
   WaiverDraft,
   WaiverOutcome,
 } from "./live_changes.ts";
@@ -58,11 +61,14 @@ export interface LiveView {
 
 /**
  * Grants, waivers and freezes: in memory for the decisions, in the store for the next start. Whatever denies
- * is in the store before it is in memory, and what a failed write leaves behind is never wider than before.
+ * is in the store before it is in memory, and what a failed write leaves behind is never wider than before. A
+ * freeze alone does without the store where that fails, for whoever freezes can't wait for room on a disk.
  */
 export class LiveState {
   readonly #options: LiveStateOptions;
   #view: LiveView;
+  /** In force, and not in the store: in the order they came. */
+  #unstored: readonly Freeze[] = [];
 
   private constructor(options: LiveStateOptions, view: LiveView) {
     this.#options = options;
@@ -120,9 +126,9 @@ export class LiveState {
   /**
    * Makes a grant, unless its scope is frozen or a pattern can't be used, in this order.
    *
-   * @throws {AppError} `internal` when it could not be stored, and what `record` throws: there is no grant then
+   * @throws {AppError} `internal` when it could not be stored, and what `made` throws: there is no grant then
    */
-  createGrant(draft: GrantDraft, record: Recorder<Grant>): Promise<GrantOutcome> {
+  createGrant(draft: GrantDraft, records: ChangeRecords<Grant>): Promise<GrantOutcome> {
     return this.#options.lock.run(async () => {
       const freeze = findScopeFreeze(this.#view.freezes, draft);
       if (freeze !== undefined) return { kind: "frozen", freeze };
@@ -133,8 +139,7 @@ export class LiveState {
         ...{ waiveApproval: [], sudo: false, sudoUser: "", approvalId: "" },
       });
       if (compiled.kind === "invalid") return { kind: "invalid_pattern", problem: compiled.problem };
-      await record(compiled.grant.grant);
-      await this.#install(compiled.grant, []);
+      await this.#install(compiled.grant, [], records);
       return { kind: "created", grant: compiled.grant.grant };
     });
   }
@@ -142,16 +147,15 @@ export class LiveState {
   /**
    * Takes an active grant or waiver back; false when there is none of this id.
    *
-   * @throws {AppError} `internal` when the store still has it, and what `record` throws: it stays in force then
+   * @throws {AppError} `internal` when the store still has it, and what `made` throws: it stays in force then
    */
-  revokeGrant(id: string, record: Recorder<Grant>): Promise<boolean> {
+  revokeGrant(id: string, records: ChangeRecords<Grant>): Promise<boolean> {
     const { lock, store, clock } = this.#options;
     return lock.run(async () => {
       const grant = this.#view.grants.byId.get(id)?.grant;
       if (grant === undefined || !isActive(grant, clock.now())) return false;
-      await record(grant);
       // A grant gone from memory alone would be back after a restart.
-      await this.#counted(store.deleteGrant(id));
+      await this.#recorded(records, grant, () => store.deleteGrant(id));
       this.#removeGrants([id]);
       return true;
     });
@@ -161,9 +165,9 @@ export class LiveState {
    * Learns a waiver, in the place of an older one of the same scope. Call it when the certificate's record is
    * durable.
    *
-   * @throws {AppError} `internal` when it could not be stored, and what `record` throws: nothing is learned then
+   * @throws {AppError} `internal` when it could not be stored, and what `made` throws: nothing is learned then
    */
-  learnWaiver(draft: WaiverDraft, record: Recorder<Grant>): Promise<WaiverOutcome> {
+  learnWaiver(draft: WaiverDraft, records: ChangeRecords<Grant>): Promise<WaiverOutcome> {
     return this.#options.lock.run(async () => {
       // Asked here and not with the certificate: the freeze may have come between.
       const freeze = findFreeze(this.#view.freezes, draft);
@@ -179,47 +183,56 @@ export class LiveState {
         approvalId: draft.approvalId,
       });
       if (compiled.kind === "invalid") return { kind: "skipped", reason: compiled.problem };
-      await record(compiled.grant.grant);
-      await this.#install(compiled.grant, older);
+      await this.#install(compiled.grant, older, records);
       return { kind: "created", grant: compiled.grant.grant };
     });
   }
 
   /**
    * Freezes a subject and takes its grants and waivers away. Once this resolves, no request that is asked
-   * about passes any more.
+   * about passes any more, also where the store could not take it.
    *
-   * @throws {AppError} `internal` when it could not be stored, and what `record` throws: nothing is frozen then
+   * @throws what `made` throws: nothing is frozen then
    */
-  freeze(
-    freeze: Omit<Freeze, "frozenAt">,
-    record: Recorder<Omit<FreezeOutcome, "durable">>,
-  ): Promise<FreezeOutcome> {
-    const { lock, store, clock } = this.#options;
-    return lock.run(async () => {
+  freeze(freeze: Omit<Freeze, "frozenAt">, records: ChangeRecords<FreezeFacts>): Promise<FreezeOutcome> {
+    return this.#options.lock.run(async () => {
       const newlyFrozen = !isFrozen(this.#view.freezes, freeze);
       const grantsRevoked = this.listGrants().filter((grant) => isScopedTo(grant, freeze)).length;
-      await record({ newlyFrozen, grantsRevoked });
+      const facts = { newlyFrozen, grantsRevoked };
+      await records.made(facts);
       const { kind, value, reason, frozenBy } = freeze;
-      const kept: Freeze = { kind, value, reason, frozenBy, frozenAt: clock.now() };
-      await this.#counted(store.putFreeze(kept));
-      this.#removeGrantsOf(freeze);
+      const kept: Freeze = { kind, value, reason, frozenBy, frozenAt: this.#options.clock.now() };
+      const failure = await this.#tryToStore(kept);
+      this.#unstored = this.#unstored.filter((other) => !isSameSubject(other, kept));
+      this.#removeGrantsOf(kept);
       this.#view = { ...this.#view, freezes: withFreeze(this.#view.freezes, kept) };
-      return { newlyFrozen, grantsRevoked, durable: await this.#checkpoint() };
+      if (failure === undefined) {
+        return { ...facts, kept: await this.#checkpoint() ? "durable" : "uncertain" };
+      }
+      this.#unstored = [...this.#unstored, kept];
+      this.#options.logger.error("a freeze is enforced, but not stored: a restart would undo it", {
+        subject: formatSubject(kept),
+        error: failure.error,
+      });
+      await records.notStored(facts, failure.error);
+      return { ...facts, kept: "memory" };
     });
   }
 
   /**
    * Lifts a freeze; its subject comes back without the grants it had. False when it was not frozen.
    *
-   * @throws {AppError} `internal` when the store still has it, and what `record` throws: it stays frozen then
+   * @throws {AppError} `internal` when the store still has it, and what `made` throws: it stays frozen then
    */
-  unfreeze(subject: FreezeSubject, record: Recorder<{ readonly wasFrozen: boolean }>): Promise<boolean> {
+  unfreeze(
+    subject: FreezeSubject,
+    records: ChangeRecords<{ readonly wasFrozen: boolean }>,
+  ): Promise<boolean> {
     const { lock, store } = this.#options;
     return lock.run(async () => {
       const wasFrozen = isFrozen(this.#view.freezes, subject);
-      await record({ wasFrozen });
-      const wasStored = await this.#counted(store.deleteFreeze(subject));
+      const wasStored = await this.#recorded(records, { wasFrozen }, () => store.deleteFreeze(subject));
+      this.#unstored = this.#unstored.filter((freeze) => !isSameSubject(freeze, subject));
       // None should be left; if one is, it must not come back to life with its subject.
       if (wasFrozen || wasStored) this.#removeGrantsOf(subject);
       this.#view = { ...this.#view, freezes: withoutFreeze(this.#view.freezes, subject) };
@@ -242,9 +255,41 @@ export class LiveState {
     });
   }
 
+  /** Offers the store again what it could not take of the freezes in force; for a periodic call. */
+  storeFreezes(): Promise<void> {
+    return this.#options.lock.run(() => this.#storeFreezes());
+  }
+
   /** Waits for the changes under way and closes the store. */
   close(): Promise<void> {
-    return this.#options.lock.run(() => this.#options.store.close());
+    return this.#options.lock.run(async () => {
+      await this.#storeFreezes();
+      for (const freeze of this.#unstored) {
+        this.#options.logger.error("a freeze ends with this process: the store never took it", {
+          subject: formatSubject(freeze),
+        });
+      }
+      await this.#options.store.close();
+    });
+  }
+
+  async #storeFreezes(): Promise<void> {
+    for (const freeze of this.#unstored) {
+      if (await this.#tryToStore(freeze) !== undefined) return;
+      this.#unstored = this.#unstored.filter((other) => other !== freeze);
+      await this.#checkpoint();
+      this.#options.logger.info("the store has taken a freeze now", { subject: formatSubject(freeze) });
+    }
+  }
+
+  /** What the store failed with; `undefined` where it has the freeze now. */
+  async #tryToStore(freeze: Freeze): Promise<{ readonly error: unknown } | undefined> {
+    try {
+      await this.#counted(this.#options.store.putFreeze(freeze));
+      return undefined;
+    } catch (error) {
+      return { error };
+    }
   }
 
   #birth(ttlSeconds: number): Pick<Grant, "id" | "grantedAt" | "expiresAt"> {
@@ -253,8 +298,13 @@ export class LiveState {
     return { id: random.bytes(12).toHex(), grantedAt, expiresAt: grantedAt + ttlSeconds * 1000 };
   }
 
-  async #install(ready: ReadyGrant, replaces: readonly string[]): Promise<void> {
-    await this.#counted(this.#options.store.insertGrant(ready.grant, replaces));
+  async #install(
+    ready: ReadyGrant,
+    replaces: readonly string[],
+    records: ChangeRecords<Grant>,
+  ): Promise<void> {
+    const { store } = this.#options;
+    await this.#recorded(records, ready.grant, () => store.insertGrant(ready.grant, replaces));
     this.#removeGrants(replaces);
     this.#view = { ...this.#view, grants: addGrant(this.#view.grants, ready) };
   }
@@ -276,6 +326,21 @@ export class LiveState {
     } catch (error) {
       this.#options.logger.error("a freeze is enforced, but a loss of power could undo it", { error });
       return false;
+    }
+  }
+
+  /** Records a change and stores it; one that can't be stored is taken back in the log. */
+  async #recorded<Facts, T>(
+    { made, notStored }: ChangeRecords<Facts>,
+    facts: Facts,
+    change: () => Promise<T>,
+  ): Promise<T> {
+    await made(facts);
+    try {
+      return await this.#counted(change());
+    } catch (error) {
+      await notStored(facts, error);
+      throw error;
     }
   }
 

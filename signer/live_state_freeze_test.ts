@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
+import type { LiveState } from "./live_state.ts";
 import { FailingStore } from "./testing/failing_store.ts";
 import {
   CALLER,
@@ -17,9 +18,9 @@ Deno.test.each<FreezeSubject>([CALLER, USER, { kind: "caller", value: "control-p
   async (subject) => {
     const { live, freeze } = await openLiveState();
     assert.equal(live.findFreeze(IDENTITY), undefined);
-    assert.deepEqual(await freeze(subject), { newlyFrozen: true, grantsRevoked: 0, durable: true });
+    assert.deepEqual(await freeze(subject), { newlyFrozen: true, grantsRevoked: 0, kept: "durable" });
     assert.equal(live.findFreeze(IDENTITY)?.value, subject.value);
-    assert.deepEqual(await freeze(subject), { newlyFrozen: false, grantsRevoked: 0, durable: true });
+    assert.deepEqual(await freeze(subject), { newlyFrozen: false, grantsRevoked: 0, kept: "durable" });
   },
 );
 
@@ -48,7 +49,7 @@ Deno.test("freeze() and unfreeze() take a name however it is written, also after
   assert.deepEqual(await freeze({ kind: "end_user", value: "ALICE." }), {
     newlyFrozen: true,
     grantsRevoked: 1,
-    durable: true,
+    kept: "durable",
   });
   assert.equal((await freeze(USER)).newlyFrozen, false);
   assert.deepEqual(ids(), [any.id, bob.id]);
@@ -75,13 +76,42 @@ Deno.test("freeze() is in force and in the store before it resolves, in this ord
   assert.equal((await restart(store)).live.findFreeze(IDENTITY)?.kind, "caller");
 });
 
-Deno.test("freeze() that the store can't keep freezes nobody and takes no grants", async () => {
+Deno.test("freeze() that the store can't keep is in force all the same, takes the grants, and says so", async () => {
   const store = new FailingStore();
   const { live, counts, ids, create, freeze } = await openLiveState(store);
   await create({ caller: "broker-1" });
   store.failing.add("putFreeze");
-  await assert.rejects(() => freeze(CALLER), { code: "internal" });
-  assert.deepEqual([live.findFreeze(IDENTITY), ids().length, counts.errors], [undefined, 1, 1]);
+  assert.deepEqual(await freeze(CALLER), { newlyFrozen: true, grantsRevoked: 1, kept: "memory" });
+  assert.deepEqual([live.findFreeze(IDENTITY)?.kind, ids(), counts.errors], ["caller", [], 1]);
+  const later = await restart(store);
+  assert.deepEqual(
+    [later.live.findFreeze(IDENTITY), later.ids().length],
+    [undefined, 1],
+    "a restart undoes it",
+  );
+});
+
+Deno.test.each<{ name: string; retry: (live: LiveState) => Promise<void> }>([
+  { name: "at the next look", retry: (live) => live.storeFreezes() },
+  { name: "at the end", retry: (live) => live.close() },
+])("a freeze that the store could not keep is stored once it can be: $name", async ({ retry }) => {
+  const store = new FailingStore();
+  const { live, create, freeze } = await openLiveState(store);
+  await create({ caller: "broker-1" });
+  store.failing.add("putFreeze");
+  await freeze(CALLER);
+  await freeze(USER);
+  await live.storeFreezes();
+  store.failing.clear();
+  await live.unfreeze(USER, recorded);
+  store.calls.length = 0;
+  await retry(live);
+  assert.deepEqual(store.calls, ["putFreeze", "checkpoint"], "what was lifted meanwhile stays lifted");
+  const later = await restart(store);
+  assert.deepEqual([later.live.findFreeze(IDENTITY)?.kind, later.ids()], ["caller", []]);
+  store.calls.length = 0;
+  await live.storeFreezes();
+  assert.deepEqual(store.calls, [], "once is enough");
 });
 
 Deno.test("freeze() whose checkpoint fails is enforced, and says that it is not durable (K3)", async () => {
@@ -89,7 +119,7 @@ Deno.test("freeze() whose checkpoint fails is enforced, and says that it is not 
   const { live, counts, ids, create, freeze } = await openLiveState(store);
   await create({ caller: "broker-1" });
   store.failing.add("checkpoint");
-  assert.deepEqual(await freeze(CALLER), { newlyFrozen: true, grantsRevoked: 1, durable: false });
+  assert.deepEqual(await freeze(CALLER), { newlyFrozen: true, grantsRevoked: 1, kept: "uncertain" });
   assert.deepEqual([live.findFreeze(IDENTITY)?.kind, ids(), counts.errors], ["caller", [], 1]);
 });
 
@@ -98,9 +128,9 @@ Deno.test("unfreeze() lets requests pass again, also after a restart, and tells 
   const { live, freeze } = await openLiveState(store);
   await freeze(CALLER);
   const facts: boolean[] = [];
-  const record = ({ wasFrozen }: { wasFrozen: boolean }) => Promise.resolve(void facts.push(wasFrozen));
-  assert.equal(await live.unfreeze(CALLER, record), true);
-  assert.equal(await live.unfreeze(CALLER, record), false);
+  const made = ({ wasFrozen }: { wasFrozen: boolean }) => Promise.resolve(void facts.push(wasFrozen));
+  assert.equal(await live.unfreeze(CALLER, { ...recorded, made }), true);
+  assert.equal(await live.unfreeze(CALLER, { ...recorded, made }), false);
   assert.deepEqual(facts, [true, false]);
   assert.equal(live.findFreeze(IDENTITY), undefined);
   assert.equal((await restart(store)).live.findFreeze(IDENTITY), undefined);

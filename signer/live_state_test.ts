@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { AppError } from "@gateway/shared/errors";
+import { AppError, errorText } from "@gateway/shared/errors";
 import { SAMPLE_NOW, sampleGrant } from "@gateway/shared/testing/sample_grant";
 import type { WaiverDraft } from "./live_changes.ts";
 import { MemoryStore } from "./state/memory.ts";
@@ -16,7 +16,10 @@ import {
   WAIVER,
 } from "./testing/live_state_scene.ts";
 
-const unrecorded = () => Promise.reject(new AppError("audit_unavailable", "audit unavailable"));
+const unrecorded = {
+  made: () => Promise.reject(new AppError("audit_unavailable", "audit unavailable")),
+  notStored: () => assert.fail("nothing was recorded"),
+};
 
 Deno.test("createGrant() gives a grant with an id of 24 hex characters that ends with its ttl", async () => {
   const { live, clock, ids, create } = await openLiveState();
@@ -44,7 +47,7 @@ Deno.test.each([
   const { live, ids, freeze } = await openLiveState(store);
   await freeze(CALLER);
   await freeze(USER);
-  const outcome = await live.createGrant({ ...GRANT, ...draft }, () => Promise.reject(new Error("recorded")));
+  const outcome = await live.createGrant({ ...GRANT, ...draft }, unrecorded);
   assert.equal(outcome.kind, kind);
   assert.deepEqual([ids(), store.calls.includes("insertGrant")], [[], false]);
 });
@@ -73,6 +76,34 @@ Deno.test("no change has an effect that could not be recorded", async () => {
   for (const change of changes) await assert.rejects(change, { code: "audit_unavailable" });
   assert.deepEqual([ids(), store.calls], [[id], []]);
   assert.deepEqual([live.findFreeze(IDENTITY)?.kind, live.view.freezes.caller.size], ["end_user", 0]);
+});
+
+// The record came first: it says what has not happened until another takes it back.
+Deno.test("a change that the store could not take is taken back in the records, before the next has its turn", async () => {
+  const store = new FailingStore();
+  const { live, create, freeze } = await openLiveState(store);
+  const { id } = await create();
+  await freeze(USER);
+  const methods = ["insertGrant", "deleteGrant", "putFreeze", "deleteFreeze"] as const;
+  for (const method of methods) store.failing.add(method);
+  const records: string[] = [];
+  const say = (what: string) => ({
+    made: () => Promise.resolve(void records.push(what)),
+    async notStored(_: unknown, error: unknown) {
+      await Promise.resolve();
+      records.push(`not ${what}: ${errorText(error)}`);
+    },
+  });
+  const changes = {
+    granted: live.createGrant(GRANT, say("granted")),
+    revoked: live.revokeGrant(id, say("revoked")),
+    learned: live.learnWaiver({ ...WAIVER, endUser: "" }, say("learned")),
+    frozen: live.freeze(freezeOf(CALLER), say("frozen")),
+    unfrozen: live.unfreeze(USER, say("unfrozen")),
+  };
+  await Promise.allSettled(Object.values(changes));
+  const why = "The state database could not be used";
+  assert.deepEqual(records, Object.keys(changes).flatMap((what) => [what, `not ${what}: ${why}`]));
 });
 
 Deno.test("a grant or waiver that could not be stored does not exist", async () => {

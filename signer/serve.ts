@@ -23,6 +23,9 @@ import { watchConfig } from "./watch_config.ts";
 /** The pause between sweeps of expired grants. */
 const PURGE_SECONDS = 300;
 
+/** The pause between attempts to store a freeze that the store could not take. */
+const STORE_FREEZES_SECONDS = 10;
+
 /** What a running signer is made of from outside. */
 export interface SignerEnvironment {
   readonly configPath: string;
@@ -78,6 +81,10 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
   const background = new AbortController();
   const running = [
     every({ clock, seconds: PURGE_SECONDS, signal: background.signal }, () => live.purgeExpired()),
+    every(
+      { clock, seconds: STORE_FREEZES_SECONDS, signal: background.signal },
+      () => live.storeFreezes(),
+    ),
     ...(config.auto_reload_seconds > 0
       ? [watchConfig(configPath, state, { clock, background, config, logger })]
       : []),

@@ -29,7 +29,8 @@ Examples:
 
 A frozen caller or end user gets no certificate any more, sees no hosts, and loses its grants; brokers close
 matching sessions when they look next. A session or a serial is closed where it runs, and stops nothing else.
-Without state_db a signer forgets a freeze when it restarts, and wants --volatile for it.
+Without state_db a signer forgets a freeze when it restarts, and wants --volatile for it. Where state_db can't
+take a freeze it is in force all the same: the answer says that a restart undoes it, and the exit code is 1.
 ${REMOTE_HELP}`;
 
 const UNFREEZE_EXAMPLES = `
@@ -53,6 +54,10 @@ Examples:
 
 Who froze it and why is shown to callers in reload_callers only.
 ${REMOTE_HELP}`;
+
+const NOT_PERSISTED =
+  "not stored: in force now, but a restart of the signer undoes it; make room for its state_db " +
+  "(its log says what failed), then freeze again";
 
 const VOLATILE = "where there is no state_db: freeze until the signer restarts";
 
@@ -129,9 +134,15 @@ async function freeze(
   });
   const done = data.newly_frozen ? "frozen" : "already frozen (refreshed)";
   const warning = data.warning === undefined ? [] : [`warning: ${data.warning}`];
+  const failed = data.persisted === false;
   return {
     json: body,
-    lines: [`${done} ${describe(wish)} (grants revoked: ${data.grants_revoked})`, ...warning],
+    lines: [
+      `${done} ${describe(wish)} (grants revoked: ${data.grants_revoked})`,
+      ...(failed ? [NOT_PERSISTED] : []),
+      ...warning,
+    ],
+    failed,
   };
 }
 

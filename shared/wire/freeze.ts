@@ -60,6 +60,8 @@ export interface FreezeResponse {
   readonly newly_frozen: boolean;
   /** How many active grants and waivers of the subject are gone. */
   readonly grants_revoked: number;
+  /** False: in force, but `state_db` could not take it, and a restart of the signer undoes it. Absent: all is well. */
+  readonly persisted?: boolean | undefined;
   /** That no request has named the subject, and which ones were: it may be misspelt. */
   readonly warning?: string | undefined;
 }
@@ -69,6 +71,7 @@ export const freezeResponse: z.ZodType<FreezeResponse> = z.object({
   status: z.string(),
   newly_frozen: z.boolean(),
   grants_revoked: z.int(),
+  persisted: z.boolean().optional(),
   warning: z.string().optional(),
 });
 

@@ -1,8 +1,9 @@
-import { AppError } from "@gateway/shared/errors";
+import { AppError, describeFault } from "@gateway/shared/errors";
 import { readJsonBody } from "@gateway/shared/http/body";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import { formatSubject, listRevocations } from "../freezes.ts";
 import { type FreezeRequest, freezeRequest, unfreezeRequest } from "@gateway/shared/wire/freeze";
+import type { FreezeFacts } from "../live_changes.ts";
 import type { SignerPorts } from "../ports.ts";
 import { answer, MAX_ADMIN_BODY_BYTES, requireAdmin } from "./admin.ts";
 
@@ -17,16 +18,20 @@ export async function handleFreeze(ports: SignerPorts, request: Request, peer: P
     );
   }
   const { kind, value, reason } = body;
-  const outcome = await ports.live.freeze(
-    { kind, value, reason, frozenBy: peer.caller },
-    ({ grantsRevoked }) =>
-      ports.gate.require({
-        caller: peer.caller,
-        command: describeFreeze(body, grantsRevoked),
-        outcome: "frozen",
+  const recordOf = ({ grantsRevoked }: FreezeFacts) => ({
+    caller: peer.caller,
+    command: describeFreeze(body, grantsRevoked),
+  });
+  const outcome = await ports.live.freeze({ kind, value, reason, frozenBy: peer.caller }, {
+    made: (facts) => ports.gate.require({ ...recordOf(facts), outcome: "frozen" }),
+    notStored: (facts, error) =>
+      ports.gate.bestEffort({
+        ...recordOf(facts),
+        outcome: "policy-failed",
+        err: `in force, but a restart undoes it: ${describeFault(error)}`,
       }),
-  );
-  if (!outcome.durable) {
+  });
+  if (outcome.kept === "uncertain") {
     throw new AppError(
       "internal",
       `${formatSubject(body)} is frozen, but not durably: a loss of power could undo it`,
@@ -36,6 +41,7 @@ export async function handleFreeze(ports: SignerPorts, request: Request, peer: P
     status: "ok",
     newly_frozen: outcome.newlyFrozen,
     grants_revoked: outcome.grantsRevoked,
+    persisted: outcome.kept === "memory" ? false : undefined,
     warning: ports.knownSubjects.warningFor(body),
   });
 }
@@ -44,12 +50,16 @@ export async function handleFreeze(ports: SignerPorts, request: Request, peer: P
 export async function handleUnfreeze(ports: SignerPorts, request: Request, peer: Peer): Promise<Response> {
   await requireAdmin(ports, peer, { command: "unfreeze", outcome: "policy-denied" });
   const subject = await readJsonBody(request, { maxBytes: MAX_ADMIN_BODY_BYTES, schema: unfreezeRequest });
-  const wasFrozen = await ports.live.unfreeze(subject, () =>
-    ports.gate.require({
-      caller: peer.caller,
-      command: `unfrozen kind=${subject.kind} value=${subject.value}`,
-      outcome: "unfrozen",
-    }));
+  const record = { caller: peer.caller, command: `unfrozen kind=${subject.kind} value=${subject.value}` };
+  const wasFrozen = await ports.live.unfreeze(subject, {
+    made: () => ports.gate.require({ ...record, outcome: "unfrozen" }),
+    notStored: ({ wasFrozen }, error) =>
+      ports.gate.bestEffort({
+        ...record,
+        outcome: "policy-failed",
+        err: `${wasFrozen ? "still" : "not"} frozen, nothing has changed: ${describeFault(error)}`,
+      }),
+  });
   return answer({ status: "ok", was_frozen: wasFrozen });
 }
 

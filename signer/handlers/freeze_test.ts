@@ -169,6 +169,42 @@ Deno.test("POST /v1/freeze changes nothing when it can't be recorded", async () 
   assert.equal((await signer.sign({})).status, 200);
 });
 
+Deno.test("POST /v1/freeze that the store can't take is in force at once; answer and log say that a restart undoes it", async () => {
+  const store = new FailingStore();
+  const signer = await startSigner({}, { store });
+  await signer.sign({});
+  store.failing.add("putFreeze");
+  const subject = { kind: "caller", value: "broker-1", reason: "INC-7" };
+  const { status, body } = await freeze(signer, subject);
+  assert.equal(status, 200);
+  assert.deepEqual(body, { status: "ok", newly_frozen: true, grants_revoked: 0, persisted: false });
+  assert.equal((await signer.sign({})).body.code, "frozen");
+  const command = "frozen kind=caller value=broker-1 grants_revoked=0 reason=INC-7";
+  const err = "in force, but a restart undoes it: The state database could not be used";
+  assert.deepEqual(signer.log.entries.slice(1, 3), [
+    { caller: "operator", command, outcome: "frozen" },
+    { caller: "operator", command, outcome: "policy-failed", err },
+  ]);
+  store.failing.clear();
+  assert.equal((await freeze(signer, subject)).body.persisted, undefined, "all is well then");
+});
+
+Deno.test("POST /v1/unfreeze that the store can't take changes nothing, and the log says so", async () => {
+  const store = new FailingStore();
+  const signer = await startSigner({}, { store });
+  const subject = { kind: "caller", value: "broker-1" };
+  await freeze(signer, subject);
+  store.failing.add("deleteFreeze");
+  assert.equal((await unfreeze(signer, subject)).status, 500);
+  assert.equal((await signer.sign({})).body.code, "frozen");
+  const command = "unfrozen kind=caller value=broker-1";
+  const err = "still frozen, nothing has changed: The state database could not be used";
+  assert.deepEqual(signer.log.entries.slice(1, 3), [
+    { caller: "operator", command, outcome: "unfrozen" },
+    { caller: "operator", command, outcome: "policy-failed", err },
+  ]);
+});
+
 Deno.test("POST /v1/freeze says when it is enforced but not durable (K3)", async () => {
   const store = new FailingStore();
   const signer = await startSigner({}, { store });

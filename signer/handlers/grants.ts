@@ -1,5 +1,5 @@
 import { isUnsafe } from "@gateway/shared/characters";
-import { AppError } from "@gateway/shared/errors";
+import { AppError, describeFault } from "@gateway/shared/errors";
 import { readJsonBody } from "@gateway/shared/http/body";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import { hasAllowlist } from "@gateway/shared/policy/command";
@@ -48,7 +48,16 @@ export async function handleCreateGrant(
     endUser: body.end_user,
     ttlSeconds: body.ttl_seconds,
     approver: peer.caller,
-  }, ({ id }) => ports.gate.require({ ...record, command: `grant ${id}`, outcome: "grant-created" }));
+  }, {
+    made: ({ id }) => ports.gate.require({ ...record, command: `grant ${id}`, outcome: "grant-created" }),
+    notStored: ({ id }, error) =>
+      ports.gate.bestEffort({
+        ...record,
+        command: `grant ${id}`,
+        outcome: "grant-failed",
+        err: `not granted: ${describeFault(error)}`,
+      }),
+  });
   switch (outcome.kind) {
     case "frozen":
       return await refuse(
@@ -78,13 +87,19 @@ export async function handleRevokeGrant(ports: SignerPorts, peer: Peer, id: stri
   if (isUnsafe(id)) throw new AppError("invalid_request", "invalid grant id");
   const command = `grant ${id}`;
   await requireAdmin(ports, peer, { command, outcome: "grant-denied" });
-  const wasActive = await ports.live.revokeGrant(
-    id,
-    () => ports.gate.require({ caller: peer.caller, command, outcome: "grant-revoked" }),
-  );
+  const record = { caller: peer.caller, command };
+  const wasActive = await ports.live.revokeGrant(id, {
+    made: () => ports.gate.require({ ...record, outcome: "grant-revoked" }),
+    notStored: (_, error) =>
+      ports.gate.bestEffort({
+        ...record,
+        outcome: "grant-failed",
+        err: `not revoked, still in force: ${describeFault(error)}`,
+      }),
+  });
   if (!wasActive) {
     const err = `unknown grant: ${quoteText(id)}`;
-    await ports.gate.bestEffort({ caller: peer.caller, command, outcome: "grant-failed", err });
+    await ports.gate.bestEffort({ ...record, outcome: "grant-failed", err });
     throw new AppError("not_found", err);
   }
   return answer({ status: "ok", id });

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { FailingStore } from "../testing/failing_store.ts";
 import { get, NOW_MS, post, startSigner } from "../testing/memory_signer.ts";
 
 type Signer = Awaited<ReturnType<typeof startSigner>>;
@@ -41,6 +42,31 @@ Deno.test("a grant allows a command until it is revoked", async () => {
     ),
     [["grant-created", `grant ${id}`], ["grant-revoked", `grant ${id}`]],
   );
+});
+
+Deno.test("a grant, a waiver and a revocation that the store can't take are taken back in the log, by the same id", async () => {
+  const store = new FailingStore();
+  const signer = await startSigner({}, { randomBytes: DISTINCT, store });
+  const kept = String((await grant(signer, HOUR)).body["id"]);
+  store.failing.add("insertGrant").add("deleteGrant");
+  assert.equal((await grant(signer, { ...HOUR, allow: ["^w$"] })).status, 500);
+  assert.equal((await revoke(signer, kept)).status, 500);
+  const gated = { command: "systemctl restart nginx", on_behalf_of: "broker-1" };
+  const learning = { ...gated, approved: true, learn_ttl_seconds: 60, learn_approver: "carol" };
+  assert.equal((await signer.sign(learning, "control-plane")).status, 200, "the certificate stands");
+  assert.deepEqual(signer.live.listGrants().map(({ id }) => id), [kept]);
+  const records = signer.log.entries.slice(1).filter(({ outcome }) => outcome !== "issued");
+  const why = "The state database could not be used";
+  const [refused = "", learned = ""] = [records[0]?.command, records[4]?.command];
+  assert.match(`${refused}, ${learned}`, /^grant [0-9a-f]{24}, approval-waiver [0-9a-f]{24}$/);
+  assert.deepEqual(records.map(({ command, outcome, err = "" }) => [command, outcome, err]), [
+    [refused, "grant-created", ""],
+    [refused, "grant-failed", `not granted: ${why}`],
+    [`grant ${kept}`, "grant-revoked", ""],
+    [`grant ${kept}`, "grant-failed", `not revoked, still in force: ${why}`],
+    [learned, "approval-waiver-created", ""],
+    [learned, "approval-waiver-failed", why],
+  ]);
 });
 
 Deno.test("a grant ends with its time", async () => {

@@ -1,4 +1,4 @@
-import { errorText } from "@gateway/shared/errors";
+import { describeFault } from "@gateway/shared/errors";
 import type { Allowed, SignContext } from "./sign_context.ts";
 
 /** Approve-and-learn: the certificate stands whatever becomes of the waiver, and the log says what became of it. */
@@ -12,6 +12,7 @@ export async function learnWaiver(
     approval_id: request.learn_approval_id,
     approved_by: request.learn_approver,
   };
+  let recorded = "";
   try {
     const outcome = await ports.live.learnWaiver({
       host: request.host,
@@ -26,13 +27,19 @@ export async function learnWaiver(
       maxTtlSeconds: snapshot.config.max_grant_ttl_seconds,
       approver: request.learn_approver,
       approvalId: request.learn_approval_id,
-    }, ({ id, waiveApproval }) =>
-      ports.gate.require({
-        ...facts,
-        command: `approval-waiver ${id}`,
-        policy_rule: `waive_approval:${waiveApproval.join(",")}`,
-        outcome: "approval-waiver-created",
-      }));
+    }, {
+      async made({ id, waiveApproval }) {
+        await ports.gate.require({
+          ...facts,
+          command: `approval-waiver ${id}`,
+          policy_rule: `waive_approval:${waiveApproval.join(",")}`,
+          outcome: "approval-waiver-created",
+        });
+        recorded = id;
+      },
+      // What is thrown then is recorded below, as every other failure is.
+      notStored: () => Promise.resolve(),
+    });
     if (outcome.kind === "skipped") {
       await ports.gate.bestEffort({
         ...facts,
@@ -44,9 +51,9 @@ export async function learnWaiver(
   } catch (error) {
     await ports.gate.bestEffort({
       ...facts,
-      command: "approval-waiver ",
+      command: `approval-waiver ${recorded}`,
       outcome: "approval-waiver-failed",
-      err: errorText(error),
+      err: describeFault(error),
     });
   }
 }

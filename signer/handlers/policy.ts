@@ -42,7 +42,12 @@ export async function handleAllowEdit(
       return {
         snapshot: await ports.configFile.compile(changed, ports.state.current),
         entry: { ...entry, outcome: "policy-changed" },
-        persist: () => ports.configFile.replace(text, changed),
+        async persist() {
+          if (await ports.configFile.replace(text, changed)) return true;
+          const err = "the file has changed meanwhile: the change is made on what it says now";
+          await ports.gate.bestEffort({ ...entry, outcome: "policy-failed", err });
+          return false;
+        },
       };
     });
     return answer({ status: "ok", host, hosts: snapshot.policy.hosts.size });

@@ -108,6 +108,23 @@ Deno.test("…/allow edits what the file says, not what was loaded from it", asy
   assert.equal((await signer.sign({ command: "whoami" })).status, 200);
 });
 
+Deno.test("…/allow whose file changes while it is recorded takes the record back, and is made on the new text", async () => {
+  const signer = await startSigner();
+  const append = signer.log.append.bind(signer.log);
+  let edits = 0;
+  signer.log.append = async (entry) => {
+    await append(entry);
+    if (edits++ === 0) signer.file.text = signer.file.text.replace('"^uptime$"', '"^whoami$"');
+  };
+  assert.equal((await edit(signer, "POST", "^id$")).status, 200);
+  assert.ok(signer.file.text.includes('"^whoami$"') && signer.file.text.includes('"^id$"'));
+  assert.deepEqual(signer.log.entries.map(({ outcome }) => outcome), [
+    "policy-changed",
+    "policy-failed",
+    "policy-changed",
+  ]);
+});
+
 Deno.test("concurrent edits all end up in the policy and in the file (K23)", async () => {
   const signer = await startSigner();
   const patterns = Array.from({ length: 8 }, (_, i) => `^echo ${i}$`);

@@ -4,7 +4,7 @@ import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import { FixedRandom } from "@gateway/shared/testing/fixed_random";
 import { SAMPLE_NOW } from "@gateway/shared/testing/sample_grant";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
-import type { GrantDraft, WaiverDraft } from "../live_changes.ts";
+import type { ChangeRecords, GrantDraft, WaiverDraft } from "../live_changes.ts";
 import { LiveState } from "../live_state.ts";
 import type { StateStore } from "../state/store.ts";
 import { FailingStore } from "./failing_store.ts";
@@ -48,7 +48,10 @@ export const USER = { kind: "end_user", value: "alice" } as const;
 export const freezeOf = (subject: FreezeSubject) => ({ ...subject, reason: "INC-1", frozenBy: "operator" });
 
 /** Records a change. */
-export const recorded = () => Promise.resolve();
+export const recorded: ChangeRecords<unknown> = {
+  made: () => Promise.resolve(),
+  notStored: () => Promise.resolve(),
+};
 
 /** Opens the live state of a store, with the changes that tests make most. */
 export async function openLiveState(store: StateStore = new FailingStore()) {

@@ -68,6 +68,22 @@ Deno.test.each<Row>([
   },
 );
 
+Deno.test("freeze says that the signer could not store it, with exit code 1", async () => {
+  const answer = { ...FROZEN, persisted: false, warning: "nobody named caller=x" };
+  await using signer = await FakeService.start(answer);
+  const { out, err, exit } = await signer.run("freeze", "--caller", "x");
+  assert.deepEqual([err, exit], ["", 1]);
+  const [done, stored, warning] = out.split("\n");
+  assert.equal(done, "frozen caller=x (grants revoked: 2)");
+  assert.match(
+    stored ?? "",
+    /^not stored: in force now, but a restart of the signer undoes it; .*freeze again$/,
+  );
+  assert.equal(warning, "warning: nobody named caller=x");
+  const json = await signer.run("freeze", "--caller", "x", "--json");
+  assert.deepEqual([JSON.parse(json.out), json.exit], [answer, 1]);
+});
+
 Deno.test("revocations lists what is frozen, by kind and value", async () => {
   await using signer = await FakeService.start([
     { kind: "serial", value: "7", frozen_at: "2026-01-02T03:04:05Z" },
