@@ -2,6 +2,7 @@ import { createCertificateAuthority, issueLeaf, type LeafOptions } from "../../c
 import {
   type MtlsServer,
   type MtlsServerOptions,
+  type Peer,
   type PeerHandler,
   startMtlsServer,
 } from "@gateway/shared/http/mtls_server";
@@ -36,6 +37,9 @@ export const serverIdentity: Identity = await issue({
 
 /** The certificate of the caller `broker-1`. */
 export const broker: Identity = await issue({ subject: "CN=broker-1", usage: "client" });
+
+/** Answers with the caller's name. */
+export const hello = (_request: Request, { caller }: Peer) => new Response(`hello ${caller}\n`);
 
 /** A listener on a free loopback port, and what it reported to `onError`. */
 export interface TestServer extends AsyncDisposable {

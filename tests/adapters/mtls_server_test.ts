@@ -1,117 +1,12 @@
 import assert from "node:assert/strict";
-import { connect } from "node:tls";
 import { AppError } from "@gateway/shared/errors";
-import { type Peer, startMtlsServer } from "@gateway/shared/http/mtls_server";
-import {
-  broker,
-  ca,
-  foreignCa,
-  type Identity,
-  issue,
-  RawConnection,
-  serverIdentity,
-  startServer,
-  withFetch,
-} from "./mtls_fixture.ts";
+import { startMtlsServer } from "@gateway/shared/http/mtls_server";
+import { broker, ca, hello, RawConnection, serverIdentity, startServer, withFetch } from "./mtls_fixture.ts";
 
-const hello = (_request: Request, { caller }: Peer) => new Response(`hello ${caller}\n`);
 /** For clients that are to be given up. */
 const SHORT = { headersMs: 1_000, requestMs: 2_000, idleMs: 1_000, drainMs: 1_000 };
 /** For clients that are not, however busy the machine is; afterwards the connection is closed before long. */
 const PATIENT = { headersMs: 60_000, requestMs: 60_000, idleMs: 300 };
-const client = (cn: string) => ({ subject: [{ CN: [cn] }], usage: "client" as const });
-
-Deno.test("startMtlsServer() tells the handler the CN of a verified certificate", async () => {
-  await using server = await startServer(hello);
-  await withFetch(broker, async (fetch) => {
-    const response = await fetch(server.url);
-    assert.equal(response.status, 200);
-    assert.equal(await response.text(), "hello broker-1\n");
-  });
-});
-
-Deno.test.each<{ readonly name: string; readonly identity: () => Promise<Identity | undefined> }>([
-  { name: "no certificate", identity: () => Promise.resolve(undefined) },
-  { name: "a foreign CA of the same name", identity: () => issue(client("broker-1"), "foreign") },
-  {
-    name: "an expired certificate",
-    identity: () =>
-      issue({ ...client("broker-1"), notBefore: new Date("2020-01-01"), notAfter: new Date("2021-01-01") }),
-  },
-  {
-    name: "a certificate that is not valid yet",
-    identity: () => issue({ ...client("broker-1"), notBefore: new Date(Date.now() + 3_600_000) }),
-  },
-  { name: "a server's certificate", identity: () => issue({ subject: "CN=broker-1", usage: "server" }) },
-  {
-    name: "a zero-width space in the CN",
-    identity: () => issue({ subject: "CN=broker\u200b-1", usage: "client" }),
-  },
-  {
-    name: "a bidi override in the CN",
-    identity: () => issue({ subject: "CN=\u202e1-rekorb", usage: "client" }),
-  },
-  {
-    name: "a private-use character in the CN",
-    identity: () => issue({ subject: "CN=broker-1\ue000", usage: "client" }),
-  },
-  { name: "two CNs", identity: () => issue({ subject: "CN=broker-1,CN=admin", usage: "client" }) },
-  {
-    name: "two CNs in one name",
-    identity: () => issue({ subject: [{ CN: ["broker-1", "admin"] }], usage: "client" }),
-  },
-  { name: "no CN", identity: () => issue({ subject: "O=gateway", usage: "client" }) },
-  { name: "an empty subject (I8)", identity: () => issue({ subject: "", usage: "client" }) },
-  { name: "a line break in the CN (I8)", identity: () => issue(client("broker-1\nadmin")) },
-  { name: "a NUL in the CN", identity: () => issue(client("broker-1\0")) },
-  { name: "a C1 control in the CN", identity: () => issue(client("broker-1\u0085")) },
-])("startMtlsServer() answers 401 to $name, also when the TLS session is resumed", async ({ identity }) => {
-  let handled = 0;
-  await using server = await startServer((request, peer) => {
-    handled++;
-    return hello(request, peer);
-  });
-  await withFetch(await identity(), async (fetch) => {
-    // The second and third connection resume the session of the first.
-    for (let attempt = 0; attempt < 3; attempt++) {
-      const response = await fetch(server.url, { method: "POST", body: "{" });
-      assert.equal(response.status, 401);
-      assert.equal((await response.json()).code, "unauthenticated");
-    }
-  });
-  assert.equal(handled, 0);
-});
-
-Deno.test("startMtlsServer() lets a verified caller resume its TLS session", async () => {
-  await using server = await startServer(hello);
-  await withFetch(broker, async (fetch) => {
-    for (let attempt = 0; attempt < 3; attempt++) {
-      assert.equal(await (await fetch(server.url)).text(), "hello broker-1\n");
-    }
-  });
-});
-
-Deno.test("startMtlsServer() does not let a session of one listener in at another with a different CA", async () => {
-  const stranger = await issue(client("broker-1"), "foreign");
-  await using lenient = await startServer(hello, { clientCa: foreignCa });
-  await using strict = await startServer(hello);
-  await withFetch(stranger, async (fetch) => {
-    assert.equal((await fetch(lenient.url)).status, 200);
-    assert.equal((await fetch(strict.url)).status, 401);
-    assert.equal((await fetch(strict.url)).status, 401);
-  });
-});
-
-Deno.test("startMtlsServer() refuses TLS 1.2", async () => {
-  await using server = await startServer(hello);
-  const socket = connect({ port: server.port, host: "127.0.0.1", ca, ...broker, maxVersion: "TLSv1.2" });
-  const outcome = await new Promise<string>((resolve) => {
-    socket.on("error", () => resolve("refused"));
-    socket.on("secureConnect", () => resolve(`accepted ${socket.getProtocol()}`));
-  });
-  socket.destroy();
-  assert.equal(outcome, "refused");
-});
 
 Deno.test.each([
   {
@@ -156,13 +51,6 @@ Deno.test.each([
   assert.match(answer, new RegExp(`^HTTP/1\\.1 ${status} `));
   assert.match(answer, /^content-type: application\/problem\+json\r$/im);
   assert.equal(answer.split("HTTP/1.1 ").length, 2, "exactly one answer");
-});
-
-Deno.test("startMtlsServer() answers 401, not 400, to malformed HTTP of an unknown caller", async () => {
-  await using server = await startServer(hello);
-  using connection = await RawConnection.open(server.port, await issue(client("broker-1"), "foreign"));
-  await connection.write("\0\r\n\r\n");
-  assert.match(await connection.read(), /^HTTP\/1\.1 401 /);
 });
 
 Deno.test.each([

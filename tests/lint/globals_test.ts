@@ -1,0 +1,147 @@
+import { check, MODULE, type Row } from "./check.ts";
+
+Deno.test.each<Row>([
+  { name: "Deno", file: "shared/policy/a.ts", source: `${MODULE}Deno.readFileSync("x");`, rule: "pure" },
+  { name: "Deno by another name", file: "shared/ssh/a.ts", source: `${MODULE}const d = Deno;`, rule: "pure" },
+  {
+    name: "Deno by globalThis",
+    file: "shared/ssh/a.ts",
+    source: `${MODULE}globalThis.Deno.readFileSync("x");`,
+    rule: "pure",
+  },
+  { name: "Deno in a new file", file: "signer/new.ts", source: 'Deno.readFileSync("x");', rule: "pure" },
+  { name: "Deno in a new folder", file: "shim/a/b.ts", source: "const { readFile } = Deno;", rule: "pure" },
+  {
+    name: "the network behind a function with such a parameter",
+    file: "broker/a.ts",
+    source: 'export const a = (fetch: () => void) => fetch(); fetch("x");',
+    rule: "pure",
+  },
+  { name: "self", file: "broker/a.ts", source: "export const a = self.fetch;", rule: "pure" },
+  { name: "globalThis", file: "broker/a.ts", source: "export const a = globalThis;", rule: "pure" },
+  { name: "console", file: "shared/audit/record.ts", source: `${MODULE}console.log(1);`, rule: "pure" },
+  {
+    name: "a timer",
+    file: "shared/policy/a.ts",
+    source: `${MODULE}setTimeout(() => {}, 1);`,
+    rule: "timers",
+  },
+  { name: "the network", file: "shared/policy/a.ts", source: `${MODULE}await fetch("x");`, rule: "pure" },
+  { name: "the clock", file: "shared/policy/a.ts", source: `${MODULE}Date.now();`, rule: "ambient" },
+  { name: "today", file: "shared/policy/a.ts", source: `${MODULE}new Date();`, rule: "ambient" },
+  {
+    name: "chance",
+    file: "shared/policy/a.ts",
+    source: `${MODULE}crypto.getRandomValues(a);`,
+    rule: "ambient",
+  },
+])("a pure file must not use $name", check);
+
+Deno.test.each<Row>([
+  { name: "a given time", file: "shared/policy/a.ts", source: `${MODULE}new Date(0); Date.parse("x");` },
+  { name: "a type of Deno", file: "shared/policy/a.ts", source: `${MODULE}let a: Deno.Signal;` },
+  {
+    name: "a property of that name",
+    file: "shared/policy/a.ts",
+    source: `${MODULE}a.fetch; ({ console: 1 });`,
+  },
+  { name: "classes of errors", file: "signer/a.ts", source: "x instanceof Deno.errors.NotFound;" },
+  { name: "the type of a global", file: "signer/a.ts", source: "let a: typeof fetch;" },
+  {
+    name: "a parameter of that name",
+    file: "signer/a.ts",
+    source:
+      "const a = ({ fetch }: A) => fetch(); function b(process: B, ...console: C[]) { process(console); }",
+  },
+  { name: "a variable of that name", file: "signer/a.ts", source: "{ const [process] = a; process; }" },
+  { name: "an import of that name", file: "signer/a.ts", source: 'import { fetch } from "./b.ts"; fetch();' },
+  {
+    name: "anything in its test",
+    file: "shared/policy/a_test.ts",
+    source: "Deno.test(() => {}); Math.random();",
+  },
+])("a pure file may use $name", check);
+
+Deno.test.each<Row>([
+  { name: "Date.now", file: "ctl/commands/a.ts", source: "Date.now();", rule: "ambient" },
+  { name: "Date.now in brackets", file: "ctl/commands/a.ts", source: 'Date["now"]();', rule: "ambient" },
+  {
+    name: "Date.now by globalThis",
+    file: "ctl/commands/a.ts",
+    source: "globalThis.Date.now();",
+    rule: "ambient",
+  },
+  { name: "Date.now taken out", file: "ctl/commands/a.ts", source: "const { now } = Date;", rule: "ambient" },
+  { name: "new Date()", file: "ctl/commands/a.ts", source: "new Date();", rule: "ambient" },
+  { name: "Date()", file: "ctl/commands/a.ts", source: "Date();", rule: "ambient" },
+  { name: "Math.random", file: "ctl/commands/a.ts", source: "Math.random();", rule: "ambient" },
+  { name: "crypto.randomUUID", file: "ctl/commands/a.ts", source: "crypto.randomUUID();", rule: "ambient" },
+  { name: "the environment", file: "ctl/commands/a.ts", source: 'Deno.env.get("X");', rule: "ambient" },
+  {
+    name: "the environment taken out",
+    file: "ctl/commands/a.ts",
+    source: "const { env } = Deno;",
+    rule: "ambient",
+  },
+  { name: "exit", file: "signer/app.ts", source: "Deno.exit(1);", rule: "ambient" },
+  { name: "the exit code", file: "signer/app.ts", source: "Deno.exitCode = 1;", rule: "ambient" },
+])("gateway/ambient refuses $name outside main.ts and adapters", check);
+
+Deno.test.each<Row>([
+  { name: "main.ts", file: "signer/main.ts", source: 'Deno.env.get("X"); Deno.exit(Date.now());' },
+  { name: "the clock", file: "shared/clock.ts", source: `${MODULE}Date.now();` },
+  { name: "tests", file: "tests/e2e/a.ts", source: "Date.now(); Math.random();" },
+])("gateway/ambient lets $name be", check);
+
+Deno.test.each<Row>([
+  { name: "setTimeout", file: "ctl/commands/a.ts", source: "setTimeout(() => {}, 1);", rule: "timers" },
+  { name: "setInterval", file: "signer/main.ts", source: "setInterval(() => {}, 1);", rule: "timers" },
+  { name: "setImmediate", file: "ctl/commands/a.ts", source: "setImmediate(() => {});", rule: "timers" },
+  {
+    name: "setTimeout by globalThis",
+    file: "ctl/commands/a.ts",
+    source: "globalThis.setTimeout(() => {}, 1);",
+    rule: "timers",
+  },
+  {
+    name: "setTimeout by another name",
+    file: "ctl/commands/a.ts",
+    source: "const later = setTimeout;",
+    rule: "timers",
+  },
+  {
+    name: "setTimeout taken out",
+    file: "ctl/commands/a.ts",
+    source: "const { setTimeout: later } = globalThis;",
+    rule: "timers",
+  },
+  {
+    name: "AbortSignal.timeout",
+    file: "ctl/commands/a.ts",
+    source: "AbortSignal.timeout(1);",
+    rule: "timers",
+  },
+  {
+    name: "AbortSignal.timeout taken out",
+    file: "ctl/commands/a.ts",
+    source: "const { timeout } = AbortSignal;",
+    rule: "timers",
+  },
+  {
+    name: "node:timers",
+    file: "ctl/commands/a.ts",
+    source: 'import { setTimeout } from "node:timers/promises";',
+    rule: "timers",
+  },
+])("gateway/timers refuses $name outside the clock", check);
+
+Deno.test.each<Row>([
+  { name: "the clock", file: "shared/clock.ts", source: `${MODULE}setTimeout(() => {}, 1);` },
+  { name: "a browser", file: "debate/web/page/app.js", source: "setTimeout(() => {}, 1);" },
+  { name: "a test", file: "broker/a_test.ts", source: "setTimeout(() => {}, 1); AbortSignal.timeout(1);" },
+  {
+    name: "an object's own timeout",
+    file: "broker/a.ts",
+    source: "socket.setTimeout(1, end); a.timeout(1);",
+  },
+])("gateway/timers lets $name be", check);
