@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import type { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";
+import { FailingControlStore } from "../testing/failing_control_store.ts";
 import { gate } from "../testing/fake_signer.ts";
 import { post, startControlPlane } from "../testing/memory_control_plane.ts";
 
@@ -236,6 +237,36 @@ Deno.test("POST /v1/approvals/{id} after it expired is 409 and says so", async (
   const { status, body } = await plane.decide(id, { approve: true });
   assert.equal(status, 409);
   assert.match(String(body.detail), /expired/);
+});
+
+Deno.test.each([
+  { name: "an approval", decision: { approve: true }, outcome: "approval-decision-allow" },
+  { name: "a denial", decision: { approve: false }, outcome: "approval-denied" },
+])("POST /v1/approvals/{id}: $name that the store can't take is taken back in the log", async (row) => {
+  const store = new FailingControlStore();
+  const plane = await startControlPlane({}, { store });
+  plane.signer.reply = gate;
+  const id = await plane.park();
+  store.failing.add("updateApproval");
+  assert.equal((await plane.decide(id, row.decision)).status, 500);
+  assert.equal((await plane.poll(id)).status, 202, "it waits as before");
+  const [decided, takenBack] = plane.log.entries.slice(-2);
+  const err = "not decided, in spite of the record: The state database could not be used";
+  assert.equal(decided?.outcome, row.outcome);
+  assert.deepEqual(takenBack, { ...decided, outcome: "error", err });
+});
+
+Deno.test("POST /v1/approvals/{id} that comes too late while it is recorded is taken back in the log", async () => {
+  const { plane, id } = await startParked();
+  const append = plane.log.append.bind(plane.log);
+  plane.log.append = async (entry) => {
+    if (entry.outcome === "approval-decision-allow") await plane.clock.advance(120_001);
+    await append(entry);
+  };
+  assert.equal((await plane.decide(id, { approve: true })).status, 409);
+  const err = "not decided, in spite of the record: it is expired";
+  assert.deepEqual(plane.outcomes().slice(-2), ["approval-decision-allow", "error"]);
+  assert.equal(last(plane.log)?.err, err);
 });
 
 Deno.test("POST /v1/approvals/{id} by two approvers at the same instant: one decides", async () => {

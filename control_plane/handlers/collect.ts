@@ -1,4 +1,4 @@
-import { AppError, errorText } from "@gateway/shared/errors";
+import { AppError, describeFault, errorText } from "@gateway/shared/errors";
 import type { SignRequest, SignResponse } from "@gateway/shared/wire/sign";
 import type { ControlPlanePorts } from "../ports.ts";
 import type { Approval } from "../approval/approval.ts";
@@ -29,15 +29,21 @@ export async function collect(
       await ports.record({ ...entry, outcome: "error", err: errorText(error) });
       throw error;
     });
-    await claim.consume(() =>
-      ports.require({
+    let isRecorded = false;
+    await claim.consume(async () => {
+      await ports.require({
         ...entry,
         outcome: "approval-granted",
         ...(response.serial !== undefined && { serial: response.serial }),
         ...(request.dry_run && { dry_run: true }),
         warning: response.decision?.warning ?? "",
-      })
-    );
+      });
+      isRecorded = true;
+    }).catch(async (error) => {
+      const err = `withheld, in spite of the record: ${describeFault(error)}`;
+      if (isRecorded) await ports.record({ ...entry, outcome: "error", err });
+      throw error;
+    });
     ports.guardrails.learn(behaviorOf(ports.config, { caller: approval.caller, request }));
     return answer(response);
   } finally {

@@ -1,5 +1,5 @@
 import type { AuditEntry } from "@gateway/shared/audit/entry";
-import { AppError } from "@gateway/shared/errors";
+import { AppError, describeFault } from "@gateway/shared/errors";
 import { elevationLabel } from "@gateway/shared/policy/sudo_user";
 import type { ApprovalDecision, ApprovalRecord } from "@gateway/shared/wire/approval";
 import type { ControlPlanePorts } from "../ports.ts";
@@ -29,20 +29,24 @@ export async function decideApproval(
   if (learn && decision.ttl_seconds <= 0) {
     throw new AppError("invalid_request", "learn requires ttl_seconds > 0");
   }
+  let recorded: AuditEntry | undefined;
+  const takeBack = async (why: string) => {
+    if (recorded === undefined) return;
+    await ports.record({ ...recorded, outcome: "error", err: `not decided, in spite of the record: ${why}` });
+  };
   const decided = await ports.registry.decide(
     id,
     { approver, approve: decision.approve, learnTtlSeconds: learn ? decision.ttl_seconds : 0 },
-    (approval) => {
+    async (approval) => {
       if (learn) refuseToLearnNothing(approval);
-      const entry = entryOf(approval, approver);
-      return decision.approve
-        ? ports.require({
-          ...entry,
-          outcome: learn ? "approval-decision-allow-learn" : "approval-decision-allow",
-        })
-        : ports.record({ ...entry, outcome: "approval-denied" });
+      const entry = { ...entryOf(approval, approver), outcome: outcomeOf(decision) };
+      await (decision.approve ? ports.require(entry) : ports.record(entry));
+      recorded = entry;
     },
-  );
+  ).catch(async (error) => {
+    await takeBack(describeFault(error));
+    throw error;
+  });
   switch (decided.kind) {
     case "decided":
       return ports.registry.describe(decided.approval);
@@ -52,12 +56,18 @@ export async function decideApproval(
       throw new AppError("forbidden", err);
     }
     case "not_pending":
+      await takeBack(`it is ${decided.status}`);
       throw new AppError("conflict", `approval ${shown(id)} is not pending: it is ${decided.status}`);
     case "unknown":
       throw new AppError("conflict", `approval ${shown(id)} is unknown`);
     default:
       return decided satisfies never;
   }
+}
+
+function outcomeOf({ approve, learn }: ApprovalDecision): string {
+  if (!approve) return "approval-denied";
+  return learn ? "approval-decision-allow-learn" : "approval-decision-allow";
 }
 
 /** Who is told that something was learned must be able to count on it. */

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
+import { FailingControlStore } from "../testing/failing_control_store.ts";
 import { allow, type FakeReply, gate, refusal, SERIAL } from "../testing/fake_signer.ts";
 import { PUBLIC_KEY, startControlPlane } from "../testing/memory_control_plane.ts";
 
@@ -220,6 +221,27 @@ Deno.test("GET /v1/sign/result/{id} withholds what cannot be recorded (closed), 
   plane.log.failing = false;
   assert.equal((await plane.poll(id)).status, 200);
   assert.ok(plane.counts.blocked > 0);
+});
+
+Deno.test("GET /v1/sign/result/{id} withholds what the store can't note as collected, and takes the record back", async () => {
+  const store = new FailingControlStore();
+  const plane = await startControlPlane({}, { store });
+  plane.signer.reply = gate;
+  const id = await plane.park();
+  await plane.decide(id, { approve: true });
+  store.failing.add("updateApproval");
+  const { status, body } = await plane.poll(id);
+  assert.deepEqual([status, body["certificate"]], [500, undefined]);
+  const [granted, takenBack] = plane.log.entries.slice(-2);
+  const err = "withheld, in spite of the record: The state database could not be used";
+  assert.deepEqual([granted?.outcome, takenBack?.outcome, takenBack?.err], [
+    "approval-granted",
+    "error",
+    err,
+  ]);
+  assert.equal(takenBack?.approval_id, id);
+  store.failing.clear();
+  assert.equal((await plane.poll(id)).status, 200);
 });
 
 Deno.test("the signer is asked to learn only what is on record as learned (A12)", async () => {
