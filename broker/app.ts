@@ -1,5 +1,6 @@
 import { openServiceAudit } from "@gateway/shared/audit/service_audit";
 import { AppError, describeFault } from "@gateway/shared/errors";
+import type { UpstreamClient } from "@gateway/shared/http/upstream";
 import { createMetrics, type Metrics } from "@gateway/shared/metrics";
 import { loadAuthority } from "./authority/load.ts";
 import type { AuthorityPorts } from "./authority/open_authority.ts";
@@ -31,6 +32,8 @@ export interface Broker {
   readonly events: Events;
   /** Whether the audit log is in its place, or need not be. */
   readonly keepsRecords: () => boolean;
+  /** The signer or a control plane in front of it, to be asked whether it answers; nobody in local mode. */
+  readonly upstream: UpstreamClient | undefined;
   /**
    * Fetches the first host list and keeps it fresh from then on.
    *
@@ -85,6 +88,7 @@ export async function createBroker(config: BrokerConfig, ports: BrokerPorts): Pr
     metrics,
     events,
     keepsRecords: () => gate.isOpen,
+    upstream: opened.upstream,
     async loadHosts() {
       const loaded = await loadFirst(hosts);
       // In local mode the list is the config's: it does not change.

@@ -24,7 +24,7 @@ export async function serveHttp(
       handler: createHttpFrontend(broker.execute),
       onError: (error, requestId) => logger.error("Request failed", { request_id: requestId, error }),
     });
-    const monitor = await startBrokerMonitor(config, { ...broker, logger });
+    const monitor = await startBrokerMonitor(config, { ...ports, ...broker });
     monitor.setReady(true);
     logger.info(`broker (http) ready; ${hosts.size} hosts configured`, { ...server.address });
     await stopped;

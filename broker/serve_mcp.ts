@@ -30,7 +30,7 @@ export async function serveMcp(
     onError: (error) => logger.warn("Tool call failed", { error }),
     onProtocolError: (error) => logger.warn("MCP message refused", { error: error.message }),
   });
-  const monitor = await startBrokerMonitor(config, { ...broker, logger });
+  const monitor = await startBrokerMonitor(config, { ...ports, ...broker });
   const ended = Promise.race([mcp.ended, stopped]);
   try {
     await Promise.race([ended, announce()]);

@@ -58,7 +58,7 @@ export async function serveMcpHttp(
       handler: (request, { trust }) => mcp.fetch(request, trust),
       onError: (error, requestId) => logger.error("Request failed", { request_id: requestId, error }),
     });
-    const monitor = await startBrokerMonitor(config, { ...broker, logger });
+    const monitor = await startBrokerMonitor(config, { ...ports, ...broker });
     monitor.setReady(true);
     logger.info(`mcp-broker (http) ready; ${hosts.size} hosts configured`, { ...server.address });
     await stopped;

@@ -2,8 +2,9 @@ import { openServiceAudit } from "@gateway/shared/audit/service_audit";
 import type { Clock } from "@gateway/shared/clock";
 import { loadConfig } from "@gateway/shared/config/load";
 import { JsonClient } from "@gateway/shared/http/json_client";
-import { type Monitor, startMonitor } from "@gateway/shared/http/monitor";
+import { startMonitor } from "@gateway/shared/http/monitor";
 import { type MtlsServer, startMtlsServer } from "@gateway/shared/http/mtls_server";
+import { UpstreamWatch } from "@gateway/shared/http/upstream";
 import { loadListenerTls, loadSignerTls } from "@gateway/shared/http/tls_material";
 import type { ServiceLogger } from "@gateway/shared/log";
 import { createMetrics } from "@gateway/shared/metrics";
@@ -61,8 +62,9 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
   const tls = await loadListenerTls(config);
   const metrics = createMetrics();
   await using opened = new AsyncDisposableStack();
-  const client = await openSignerClient(config, clock);
+  const { client, probe } = await openSignerClients(config, clock);
   opened.defer(() => client.close());
+  opened.defer(() => probe.close());
   const gate = await openServiceAudit({ config, clock, metrics, logger });
   opened.defer(() => gate.close());
   const store = openStore(config, logger);
@@ -96,16 +98,22 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
   });
   opened.defer(() => notifier.close());
   let ready = false;
-  let monitor: Monitor | undefined;
+  const stopping = new AbortController();
   if (config.monitor_listen !== "") {
-    monitor = await startMonitor({
+    const signer = new UpstreamWatch({ what: "the signer", client: probe, clock });
+    const monitor = await startMonitor({
       listen: config.monitor_listen,
       isReady: () => ready && gate.isOpen,
+      problem: () => signer.problem(),
       metrics,
     });
-    opened.defer(() => monitor?.close());
+    opened.defer(() => monitor.close());
+    const watching = signer.run(stopping.signal);
+    opened.defer(() => {
+      stopping.abort();
+      return watching;
+    });
   }
-  const stopping = new AbortController();
   const handler = createControlPlaneApp({
     config,
     registry,
@@ -140,17 +148,14 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
   };
 }
 
-async function openSignerClient({ signer }: ControlPlaneConfig, clock: Clock): Promise<JsonClient> {
+async function openSignerClients({ signer }: ControlPlaneConfig, clock: Clock) {
   const tls = await loadSignerTls(signer);
-  return new JsonClient({
-    clock,
-    what: "the signer",
-    baseUrl: signer.url,
-    ...tls,
-    maxConnections: SIGNER_CONNECTIONS,
+  const service = { clock, what: "the signer", baseUrl: signer.url, ...tls };
+  return {
     // A list of 10,000 hosts is about 2 MB.
-    maxResponseBytes: 8 << 20,
-  });
+    client: new JsonClient({ ...service, maxConnections: SIGNER_CONNECTIONS, maxResponseBytes: 8 << 20 }),
+    probe: new JsonClient({ ...service, maxConnections: 1 }),
+  };
 }
 
 function openStore({ state_db }: ControlPlaneConfig, logger: ServiceLogger): ControlStore {

@@ -35,13 +35,16 @@ async function loadRemote(signer: BrokerSignerConfig, { clock }: AuthorityPorts)
     const client = new JsonClient({ ...service, maxResponseBytes: 8 << 20 });
     // Those who wait for a human must not hold the connections of those who do not.
     const waitingClient = new JsonClient({ ...service, maxConnections: MAX_WAITING });
+    const probe = new JsonClient({ ...service, maxConnections: 1 });
     const waits = new ApprovalWaits({ client: waitingClient, clock, seconds: signer.approval_wait_seconds });
     return {
       authority: new RemoteAuthority(client, waits),
       signer: { client, caller },
+      upstream: probe,
       close() {
         client.close();
         waitingClient.close();
+        probe.close();
       },
     };
   };

@@ -27,6 +27,7 @@ export async function loadLocal(config: BrokerConfig, ports: AuthorityPorts): Pr
   return (events) => ({
     authority: new LocalAuthority({ policy, caKeys, clock, random, events }),
     signer: undefined,
+    upstream: undefined,
     close() {},
   });
 }

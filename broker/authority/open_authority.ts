@@ -1,6 +1,7 @@
 import type { Clock } from "@gateway/shared/clock";
 import type { ServiceLogger } from "@gateway/shared/log";
 import type { Random } from "@gateway/shared/random";
+import type { UpstreamClient } from "@gateway/shared/http/upstream";
 import type { Events } from "../events.ts";
 import type { Authority } from "./authority.ts";
 import type { SignerClient } from "./signer_client.ts";
@@ -25,6 +26,8 @@ export interface OpenAuthority {
   readonly authority: Authority;
   /** For whoever asks the signer for more than hosts and certificates; nobody in local mode. */
   readonly signer: SignerAccess | undefined;
+  /** For asking whether the other side answers, on a connection that nothing else waits for; nobody in local mode. */
+  readonly upstream: UpstreamClient | undefined;
   close(): void;
 }
 

@@ -26,6 +26,8 @@ export interface MonitorOptions {
   readonly listen: string;
   /** Whether the service accepts requests; false before it listens and while it drains. */
   readonly isReady: () => boolean;
+  /** What keeps a service that accepts requests from doing what they ask; shown to whoever asks `/readyz`. */
+  readonly problem?: () => string | undefined;
   /** What `/metrics` shows. */
   readonly metrics: Pick<Metrics, "text" | "contentType">;
 }
@@ -53,18 +55,23 @@ export function startMonitor(options: MonitorOptions): Promise<Monitor> {
 /** Answers one request of the monitor listener; any method will do. */
 export async function respondToMonitor(
   request: Request,
-  { isReady, metrics }: Pick<MonitorOptions, "isReady" | "metrics">,
+  { isReady, problem, metrics }: Omit<MonitorOptions, "listen">,
 ): Promise<Response> {
   switch (URL.parse(request.url)?.pathname) {
     case "/healthz":
       return text(200, "ok\n");
     case "/readyz":
-      return isReady() ? text(200, "ready\n") : text(503, "not ready\n");
+      return readiness(isReady(), problem?.());
     case "/metrics":
       return text(200, await metrics.text(), metrics.contentType);
     default:
       return text(404, "not found\n");
   }
+}
+
+function readiness(isReady: boolean, problem: string | undefined): Response {
+  if (!isReady) return text(503, "not ready\n");
+  return problem === undefined ? text(200, "ready\n") : text(503, `not ready: ${problem}\n`);
 }
 
 function text(status: number, body: string, contentType = "text/plain; charset=utf-8"): Response {

@@ -29,6 +29,21 @@ Deno.test.each([
   },
 );
 
+Deno.test.each([
+  { isReady: true, body: "not ready: no answer from the signer for 12 s\n" },
+  { isReady: false, body: "not ready\n" },
+])(
+  "respondToMonitor() says what keeps a service from its work, ready or not: $isReady",
+  async ({ isReady, body }) => {
+    const response = await respondToMonitor(new Request("http://localhost/readyz"), {
+      isReady: () => isReady,
+      problem: () => "no answer from the signer for 12 s",
+      metrics: createMetrics(),
+    });
+    assert.deepEqual([response.status, await response.text()], [503, body]);
+  },
+);
+
 Deno.test("respondToMonitor() gives metrics their content type", async () => {
   const response = await ask("/metrics", true);
   assert.equal(response.headers.get("content-type"), "text/plain; version=0.0.4; charset=utf-8");

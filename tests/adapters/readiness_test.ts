@@ -1,4 +1,4 @@
-/** Nobody is told that a service is ready before it takes connections. */
+/** Nobody is told that a service is ready before it takes connections, or while the one it depends on is silent. */
 import assert from "node:assert/strict";
 import { Server } from "node:net";
 import { systemClock } from "@gateway/shared/clock";
@@ -12,8 +12,10 @@ import { freePort } from "../stage/free_port.ts";
 import { poll } from "../stage/poll.ts";
 import { createFolder, run } from "./ctl_fixture.ts";
 
+/** The machine's clock, which tests can put forward. */
+const clock = { ...systemClock, aheadMs: 0, now: () => systemClock.now() + clock.aheadMs };
 const ENVIRONMENT = {
-  clock: systemClock,
+  clock,
   random: systemRandom,
   readEnv: () => undefined,
   logger: { info() {}, warn() {}, error() {} },
@@ -71,15 +73,32 @@ class HeldListeners implements Disposable {
   }
 }
 
-/** What `/readyz` answers; 0 when nobody listens there. */
-async function statusOf(monitor: string): Promise<number> {
+/** What `/readyz` answers; empty when nobody listens there. */
+async function readiness(monitor: string): Promise<string> {
   try {
     const response = await fetch(`http://${monitor}/readyz`);
-    await response.body?.cancel();
-    return response.status;
+    return `${response.status} ${await response.text()}`;
   } catch {
-    return 0;
+    return "";
   }
+}
+
+const isReady = async (monitor: string) => await readiness(monitor) === "200 ready\n";
+
+/** A listener on the port of a service that has ended: it takes connections and says nothing. */
+function silentListener(port: number): Service {
+  const listener = Deno.listen({ hostname: "127.0.0.1", port });
+  const connections: Deno.Conn[] = [];
+  const accepting = (async () => {
+    for await (const connection of listener) connections.push(connection);
+  })();
+  return {
+    async close() {
+      listener.close();
+      await accepting;
+      for (const connection of connections) connection.close();
+    },
+  };
 }
 
 Deno.test.each<{
@@ -108,9 +127,70 @@ Deno.test.each<{
   using listeners = new HeldListeners();
   const starting = Promise.resolve(start(folder.path));
   await listeners.reached;
-  assert.notEqual(await statusOf(monitor), 200);
+  assert.equal(await isReady(monitor), false);
   listeners.release();
-  await poll(async () => await statusOf(monitor) === 200, { what: `the ${name} to be ready` });
+  await poll(() => isReady(monitor), { what: `the ${name} to be ready` });
   await (await starting).close();
   for (const other of others.reverse()) await other.close();
+});
+
+Deno.test.each([
+  {
+    name: "ended",
+    waiting: "control-plane",
+    upstream: "signer",
+    problem: "the signer",
+    stand: undefined,
+  },
+  {
+    name: "been silent",
+    waiting: "control-plane",
+    upstream: "signer",
+    problem: "the signer",
+    stand: silentListener,
+  },
+  {
+    name: "ended",
+    waiting: "broker",
+    upstream: "control-plane",
+    problem: "the control plane or signer at signer.url",
+    stand: undefined,
+  },
+])("the $waiting says that the $upstream has $name for 10 s, until it answers again", async (row) => {
+  const { waiting, upstream, problem, stand } = row;
+  await using folder = await createFolder();
+  const ports = { signer: freePort(), "control-plane": freePort(), broker: freePort() };
+  const monitors = { signer: freePort(), "control-plane": freePort(), broker: freePort() };
+  const options = ["signer", "control-plane", "broker"] as const;
+  const flags = options.flatMap((name) => [
+    ...[`--listen-${name}`, at(ports[name])],
+    ...[`--monitor-${name}`, at(monitors[name])],
+  ]);
+  assert.equal((await run(folder.path, "init", ...flags)).exit, 0);
+  const services = {
+    signer: await signer(folder.path),
+    "control-plane": await controlPlane(folder.path),
+    broker: startBroker(`${folder.path}/config.json`),
+  };
+  await poll(() => isReady(at(monitors.broker)), { what: "the broker to be ready" });
+  await poll(() => isReady(at(monitors["control-plane"])), { what: "the control plane to be ready" });
+
+  const isSigner = upstream === "signer";
+  await services[isSigner ? "signer" : "control-plane"].close();
+  const stood = stand?.(ports[isSigner ? "signer" : "control-plane"]);
+  clock.aheadMs += 10_000;
+  const monitor = at(monitors[waiting === "broker" ? "broker" : "control-plane"]);
+  const said = await readiness(monitor);
+  assert.match(said, /^503 not ready: no answer from .* for 1\d s\n$/);
+  assert.ok(said.includes(problem), said);
+  if (isSigner) {
+    // The broker's own upstream answers: that one says what is wrong.
+    await poll(() => isReady(at(monitors.broker)), { what: "the broker to be ready still" });
+  }
+
+  await stood?.close();
+  if (isSigner) services.signer = await signer(folder.path);
+  else services["control-plane"] = await controlPlane(folder.path);
+  await poll(() => isReady(monitor), { what: `the ${waiting} to be ready again` });
+  for (const service of Object.values(services).reverse()) await service.close();
 });

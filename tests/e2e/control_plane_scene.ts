@@ -112,7 +112,9 @@ export async function startAsSigner(
     cert: await Deno.readTextFile(`${init.folder}/pki/signer.crt`),
     key: await Deno.readTextFile(`${init.folder}/pki/signer.key`),
     clientCa: await Deno.readTextFile(init.mtls_ca),
-    handler: answer,
+    // The control plane asks for it by itself, to know whether the signer is there.
+    handler: (request) =>
+      new URL(request.url).pathname === "/healthz" ? new Response("", { status: 404 }) : answer(request),
     onError: () => {},
     timeouts: { drainMs: 0 },
   });
