@@ -160,7 +160,7 @@ async function openSignerClients({ signer }: ControlPlaneConfig, clock: Clock) {
 
 function openStore({ state_db }: ControlPlaneConfig, logger: ServiceLogger): ControlStore {
   if (state_db === "") return new MemoryControlStore();
-  return openSqliteControlStore({ path: state_db, warn: (message) => logger.warn(message) });
+  return openSqliteControlStore({ path: state_db, warn: (message, fields) => logger.warn(message, fields) });
 }
 
 function webhookSecret(

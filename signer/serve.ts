@@ -136,5 +136,5 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
 
 function openStore(path: string, logger: ServiceLogger): StateStore {
   if (path === "") return new MemoryStore();
-  return openSqliteStore({ path, warn: (message) => logger.warn(message) });
+  return openSqliteStore({ path, warn: (message, fields) => logger.warn(message, fields) });
 }

@@ -1,3 +1,5 @@
+import type { StateSchema } from "@gateway/shared/state/schema";
+
 /**
  * The schema of the control plane's state database. `user_version` counts the migrations that were applied; to
  * change the schema, append one, and never edit one that was released. Times are milliseconds since the epoch.
@@ -29,3 +31,17 @@ export const MIGRATIONS: readonly string[] = [
     commands TEXT NOT NULL DEFAULT '[]'
   );`,
 ];
+
+/** Before 1973, and as seconds in the year 5138. */
+const EARLIEST_MS = 100_000_000_000;
+
+/** The control plane's state database. */
+export const SCHEMA: StateSchema = {
+  owner: "control plane",
+  migrations: MIGRATIONS,
+  loss: "its approvals and baselines are gone: what waited has to be asked for again",
+  foreign: {
+    query: `SELECT 1 FROM approvals WHERE created_at < ${EARLIEST_MS}`,
+    cause: "it is of another implementation: it keeps times in seconds, this program in milliseconds",
+  },
+};

@@ -1,8 +1,8 @@
 import { AppError } from "@gateway/shared/errors";
-import { insertInto, selectColumns, showText } from "@gateway/shared/state/columns";
-import { SqliteAccess, type StateWarner } from "@gateway/shared/state/sqlite_access";
+import { insertInto, selectColumns } from "@gateway/shared/state/columns";
+import { type RowReader, SqliteAccess, type StateFile } from "@gateway/shared/state/sqlite_access";
 import type { Approval } from "../approval/approval.ts";
-import { MIGRATIONS } from "./migrations.ts";
+import { SCHEMA } from "./migrations.ts";
 import {
   APPROVAL_INTEGERS,
   APPROVAL_TEXTS,
@@ -20,25 +20,14 @@ import {
 } from "./rows.ts";
 import type { ControlStore, StoredBaseline } from "./store.ts";
 
-/** What a store in SQLite is opened with. */
-export interface SqliteControlStoreOptions {
-  /** The file; made when there is none, in a folder that exists. */
-  readonly path: string;
-  /** Told of what can't be read and is left out. */
-  readonly warn: StateWarner;
-  /** How long to wait for another process that holds the file, in milliseconds; by default 5000. */
-  readonly lockWaitMs?: number;
-}
-
 /**
  * Opens the store, for this process alone until it is closed.
  *
- * @throws {AppError} `invalid_config` when the file can't be opened, is in use by another process, is damaged,
- * or was written by a newer version
+ * @throws {AppError} `invalid_config` with cause and remedy when the file can't be opened, is in use by another
+ * process, is damaged, is another program's, or was written by a newer version
  */
-export function openSqliteControlStore(options: SqliteControlStoreOptions): ControlStore {
-  const { path, warn, lockWaitMs } = options;
-  return new SqliteControlStore(SqliteAccess.open({ path, migrations: MIGRATIONS, lockWaitMs }), warn);
+export function openSqliteControlStore(file: StateFile): ControlStore {
+  return new SqliteControlStore(SqliteAccess.open(SCHEMA, file));
 }
 
 const SELECT_APPROVALS = `SELECT ${selectColumns(APPROVAL_TEXTS, APPROVAL_INTEGERS)} FROM approvals
@@ -53,30 +42,29 @@ const PUT_BASELINE = `${insertInto("baselines", [...BASELINE_TEXTS, ...BASELINE_
   ON CONFLICT (subject) DO UPDATE SET last_seen = :last_seen, hosts = :hosts, commands = :commands`;
 const DELETE_BASELINES = "DELETE FROM baselines WHERE subject IN (SELECT value FROM json_each(:subjects))";
 
+const APPROVAL_READER: RowReader<Approval> = {
+  decode: decodeApproval,
+  key: "id",
+  warning: "An approval in state_db can't be read and is left out",
+};
+const BASELINE_READER: RowReader<StoredBaseline> = {
+  decode: decodeBaseline,
+  key: "subject",
+  warning: "A baseline in state_db can't be read and is left out",
+};
+
 class SqliteControlStore implements ControlStore {
   readonly survivesRestart = true;
   readonly #database: SqliteAccess;
-  readonly #warn: StateWarner;
 
-  constructor(database: SqliteAccess, warn: StateWarner) {
+  constructor(database: SqliteAccess) {
     this.#database = database;
-    this.#warn = warn;
   }
 
   loadApprovals(createdAfter: number): Promise<readonly Approval[]> {
     return this.#database.change(() => {
       this.#database.run(DELETE_OLD_APPROVALS, { after: createdAfter });
-      return this.#database.rows(SELECT_APPROVALS).flatMap((row) => {
-        try {
-          return [decodeApproval(row)];
-        } catch (error) {
-          this.#warn("An approval in state_db can't be read and is left out", {
-            id: showText(row, "id"),
-            error,
-          });
-          return [];
-        }
-      });
+      return this.#database.readable(this.#database.rows(SELECT_APPROVALS), APPROVAL_READER);
     });
   }
 
@@ -104,15 +92,7 @@ class SqliteControlStore implements ControlStore {
 
   loadBaselines(): Promise<readonly StoredBaseline[]> {
     return this.#database.read(() =>
-      this.#database.rows(SELECT_BASELINES).flatMap((row) => {
-        try {
-          return [decodeBaseline(row)];
-        } catch (error) {
-          const subject = showText(row, "subject");
-          this.#warn("A baseline in state_db can't be read and is left out", { subject, error });
-          return [];
-        }
-      })
+      this.#database.readable(this.#database.rows(SELECT_BASELINES), BASELINE_READER)
     );
   }
 

@@ -5,47 +5,62 @@
  * ```ts ignore
  * import { SqliteAccess } from "@gateway/shared/state/sqlite_access";
  *
- * const migrations = ["CREATE TABLE seen (name TEXT PRIMARY KEY)"];
- * const access = SqliteAccess.open({ path: "/var/lib/gateway/seen.db", migrations });
+ * const access = SqliteAccess.open(schema, { path: "/var/lib/gateway/seen.db", warn: console.warn });
  * await access.change(() => access.run("INSERT INTO seen VALUES (:name)", { name: "web01" }));
  * ```
  *
  * @module
  */
 import type { DatabaseSync } from "node:sqlite";
-import { AppError } from "../errors.ts";
-import type { Parameters, Row } from "./columns.ts";
-import { openDatabase } from "./sqlite_database.ts";
+import { AppError, errorText } from "../errors.ts";
+import { quoteText } from "../quote.ts";
+import { type Parameters, type Row, showText } from "./columns.ts";
+import type { StateSchema } from "./schema.ts";
+import { damageRemedy, openDatabase } from "./sqlite_database.ts";
 
 /** Told of what can't be read and is left out. */
 export type StateWarner = (message: string, fields: Readonly<Record<string, unknown>>) => void;
 
-/** Which file, and what has to be in it. */
-export interface SqliteAccessOptions {
+/** Where a database is, and who hears of it. */
+export interface StateFile {
   /** The file; made when there is none, in a folder that exists. */
   readonly path: string;
-  /** The statements that lead from one version to the next; the first from an empty file to version 1. */
-  readonly migrations: readonly string[];
+  /** Told of what can't be read and is left out. */
+  readonly warn: StateWarner;
   /** How long to wait for another process that holds the file, in milliseconds; by default 5000. */
   readonly lockWaitMs?: number | undefined;
+}
+
+/** How rows become values; see {@linkcode SqliteAccess.readable}. */
+export interface RowReader<T> {
+  /** Throws when the row can't be read. */
+  readonly decode: (row: Row) => T;
+  /** The column that names a row in a warning. */
+  readonly key: string;
+  /** Of a row that can't be read. */
+  readonly warning: string;
 }
 
 /** A database that is this process's alone until it is closed. */
 export class SqliteAccess {
   readonly #database: DatabaseSync;
+  readonly #schema: StateSchema;
+  readonly #file: StateFile;
 
-  private constructor(database: DatabaseSync) {
-    this.#database = database;
+  private constructor(schema: StateSchema, file: StateFile) {
+    this.#database = openDatabase({ path: file.path, schema, lockWaitMs: file.lockWaitMs ?? 5000 });
+    this.#schema = schema;
+    this.#file = file;
   }
 
   /**
    * Opens it, and brings it to the known schema.
    *
-   * @throws {AppError} `invalid_config` when the file can't be opened, is in use by another process, is
-   * damaged, or was written by a newer version
+   * @throws {AppError} `invalid_config` with cause and remedy when the file can't be opened, is in use by another
+   * process, is damaged, is another program's, or was written by a newer version
    */
-  static open({ path, migrations, lockWaitMs = 5000 }: SqliteAccessOptions): SqliteAccess {
-    return new SqliteAccess(openDatabase({ path, migrations, lockWaitMs }));
+  static open(schema: StateSchema, file: StateFile): SqliteAccess {
+    return new SqliteAccess(schema, file);
   }
 
   /**
@@ -88,6 +103,26 @@ export class SqliteAccess {
     // A number out of the range of `number` is one row's fault, not the whole table's.
     statement.setReadBigInts(true);
     return statement.all(parameters);
+  }
+
+  /** The rows of a query as values, for an action; one that can't be read is left out with a warning. */
+  readable<T>(rows: readonly Row[], { decode, key, warning }: RowReader<T>): readonly T[] {
+    return rows.flatMap((row) => {
+      try {
+        return [decode(row)];
+      } catch (error) {
+        this.#file.warn(warning, { [key]: showText(row, key), error });
+        return [];
+      }
+    });
+  }
+
+  /** What to throw where a row can't be read and must not be left out. */
+  unreadable(what: string, cause: unknown): AppError {
+    const message = `Cannot use state_db ${quoteText(this.#file.path)}: ${what} can't be read: ${
+      errorText(cause)
+    }`;
+    return new AppError("invalid_config", `${message}; ${damageRemedy(this.#schema)}`, { cause });
   }
 
   /** Runs a statement, for an action; gives the number of rows it changed. */

@@ -11,6 +11,7 @@
  *
  * @module
  */
+import type { StateSchema } from "@gateway/shared/state/schema";
 
 /** The statements that lead from one version to the next; the first from an empty file to version 1. */
 export const MIGRATIONS: readonly string[] = [
@@ -38,3 +39,10 @@ export const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (kind, value)
   );`,
 ];
+
+/** The signer's state database. */
+export const SCHEMA: StateSchema = {
+  owner: "signer",
+  migrations: MIGRATIONS,
+  loss: "its grants, waivers and freezes are gone: freeze again who was frozen",
+};

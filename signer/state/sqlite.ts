@@ -10,13 +10,12 @@
  *
  * @module
  */
-import { AppError, errorText } from "@gateway/shared/errors";
 import { type Freeze, isSameSubject, isScopedTo } from "../freezes.ts";
 import type { Grant } from "@gateway/shared/policy/grants";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
 import { insertInto, selectColumns, showText } from "@gateway/shared/state/columns";
-import { SqliteAccess, type StateWarner } from "@gateway/shared/state/sqlite_access";
-import { MIGRATIONS } from "./migrations.ts";
+import { type RowReader, SqliteAccess, type StateFile } from "@gateway/shared/state/sqlite_access";
+import { SCHEMA } from "./migrations.ts";
 import {
   decodeFreeze,
   decodeGrant,
@@ -29,24 +28,14 @@ import {
 } from "./rows.ts";
 import type { StateStore } from "./store.ts";
 
-/** What a store in SQLite is opened with. */
-export interface SqliteStoreOptions {
-  /** The file; made when there is none, in a folder that exists. */
-  readonly path: string;
-  /** Told of grants that can't be read and are left out. */
-  readonly warn: StateWarner;
-  /** How long to wait for another process that holds the file, in milliseconds; by default 5000. */
-  readonly lockWaitMs?: number;
-}
-
 /**
  * Opens the store, for this process alone until it is closed.
  *
- * @throws {AppError} `invalid_config` when the file can't be opened, is in use by another process, is damaged,
- * or was written by a newer version
+ * @throws {AppError} `invalid_config` with cause and remedy when the file can't be opened, is in use by another
+ * process, is damaged, is another program's, or was written by a newer version
  */
-export function openSqliteStore({ path, warn, lockWaitMs }: SqliteStoreOptions): StateStore {
-  return new SqliteStore(SqliteAccess.open({ path, migrations: MIGRATIONS, lockWaitMs }), warn);
+export function openSqliteStore(file: StateFile): StateStore {
+  return new SqliteStore(SqliteAccess.open(SCHEMA, file));
 }
 
 const SELECT_GRANTS = `SELECT ${selectColumns(GRANT_TEXTS, GRANT_INTEGERS)} FROM grants
@@ -61,31 +50,24 @@ const SELECT_SCOPES = `SELECT ${selectColumns(["id", "caller", "end_user"], [])}
 const SELECT_SUBJECTS = `SELECT ${selectColumns(["value"], [])} FROM freezes WHERE kind = :kind`;
 const DELETE_FREEZE = "DELETE FROM freezes WHERE kind = :kind AND value = :value";
 
+const GRANT_READER: RowReader<Grant> = {
+  decode: decodeGrant,
+  key: "id",
+  warning: "A grant in state_db can't be read and has no effect",
+};
+
 class SqliteStore implements StateStore {
   readonly survivesRestart = true;
   readonly #database: SqliteAccess;
-  readonly #warn: StateWarner;
 
-  constructor(database: SqliteAccess, warn: StateWarner) {
+  constructor(database: SqliteAccess) {
     this.#database = database;
-    this.#warn = warn;
   }
 
   loadGrants(now: number): Promise<readonly Grant[]> {
     return this.#database.read(() => {
-      const grants: Grant[] = [];
-      for (const row of this.#database.rows(SELECT_GRANTS, { now: Math.floor(now / 1000) })) {
-        try {
-          const grant = decodeGrant(row);
-          if (grant.expiresAt > now) grants.push(grant);
-        } catch (error) {
-          this.#warn("A grant in state_db can't be read and has no effect", {
-            id: showText(row, "id"),
-            error,
-          });
-        }
-      }
-      return grants;
+      const rows = this.#database.rows(SELECT_GRANTS, { now: Math.floor(now / 1000) });
+      return this.#database.readable(rows, GRANT_READER).filter(({ expiresAt }) => expiresAt > now);
     });
   }
 
@@ -113,11 +95,7 @@ class SqliteStore implements StateStore {
       try {
         return rows.map(decodeFreeze);
       } catch (error) {
-        throw new AppError(
-          "invalid_config",
-          `Cannot use state_db: a freeze can't be read: ${errorText(error)}`,
-          { cause: error },
-        );
+        throw this.#database.unreadable("a freeze", error);
       }
     });
   }

@@ -87,17 +87,6 @@ Deno.test("the end user's token is never in the file, nor in the log beside it",
   }
 });
 
-Deno.test.each([
-  { name: "of a later version", sql: "PRAGMA user_version = 2", message: /version is 2 .* knows 1/ },
-  { name: "of another program", sql: "CREATE TABLE approvals (x)", message: /approvals already exists/ },
-])("a database $name is refused and left as it is", ({ sql, message }) => {
-  using folder = new ControlFolder();
-  folder.exec(sql);
-  const before = folder.query("SELECT sql FROM sqlite_master");
-  assert.throws(() => folder.open(), { code: "invalid_config", message });
-  assert.deepEqual(folder.query("SELECT sql FROM sqlite_master"), before);
-});
-
 Deno.test("a database in use is refused to a second store", async () => {
   using folder = new ControlFolder();
   const store = folder.open();

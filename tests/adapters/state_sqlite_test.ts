@@ -5,6 +5,9 @@ import type { StateStore } from "../../signer/state/store.ts";
 import { freezeOf, grantOf, NOW, StateFolder } from "./state_fixture.ts";
 import { fill, makeRoom, mayNotMount, TinyDisk } from "./tiny_disk.ts";
 
+const DAMAGED =
+  /state\.db": .*(damaged|malformed).*; .* put a backup in its place; .*freeze again who was frozen$/;
+
 async function contents(store: StateStore): Promise<unknown> {
   const contents = [await store.loadGrants(NOW), await store.loadFreezes()];
   await store.close();
@@ -73,31 +76,6 @@ Deno.test.each([0, 1, 2])(
   },
 );
 
-Deno.test.each([
-  { name: "of a later version", sql: "PRAGMA user_version = 3", message: /version is 3 .* knows 2/ },
-  { name: "of another program", sql: "CREATE TABLE freezes (x)", message: /table freezes already exists/ },
-])("a database $name is refused and left as it is", ({ sql, message }) => {
-  using folder = new StateFolder();
-  folder.exec(sql);
-  const before = folder.query("SELECT sql FROM sqlite_master WHERE name <> 'grants'");
-  assert.throws(() => folder.open(), { code: "invalid_config", message });
-  assert.deepEqual(folder.query("SELECT sql FROM sqlite_master WHERE name = 'freezes'"), before);
-});
-
-Deno.test("a migration that fails leaves the version before it", () => {
-  using folder = new StateFolder();
-  folder.exec("CREATE TABLE freezes (x)");
-  assert.throws(() => folder.open(), { code: "invalid_config" });
-  assert.deepEqual(folder.query("PRAGMA user_version"), [{ user_version: 1 }]);
-});
-
-Deno.test("a file that is not a database is refused and left as it is", () => {
-  using folder = new StateFolder();
-  Deno.writeTextFileSync(folder.path, "x".repeat(5000));
-  assert.throws(() => folder.open(), { code: "invalid_config", message: /file is not a database/ });
-  assert.equal(Deno.readTextFileSync(folder.path), "x".repeat(5000));
-});
-
 Deno.test("a damaged database is refused: a freeze may be missing from it", async () => {
   using folder = new StateFolder();
   const store = folder.open();
@@ -108,8 +86,29 @@ Deno.test("a damaged database is refused: a freeze may be missing from it", asyn
   // The entries of the index's first page: what is looked up by its key is not found any more.
   file.seekSync((Number(page?.["rootpage"]) - 1) * 4096 + 2048, Deno.SeekMode.Start);
   file.writeSync(new Uint8Array(2048));
-  assert.throws(() => folder.open(), { code: "invalid_config", message: /damaged|malformed/ });
+  assert.throws(() => folder.open(), { code: "invalid_config", message: DAMAGED });
 });
+
+Deno.test.each([
+  { name: "is cut off", damage: (file: Deno.FsFile) => file.truncateSync(6000) },
+  { name: "has lost its list of tables", damage: (file: Deno.FsFile) => overwrite(file, 100) },
+  { name: "has lost the beginning of a table", damage: (file: Deno.FsFile) => overwrite(file, 4096) },
+])("a database that $name is refused, with what to do", async ({ damage }) => {
+  using folder = new StateFolder();
+  const store = folder.open();
+  for (let n = 0; n < 100; n++) await store.putFreeze(freezeOf({ value: `broker-${n}` }));
+  await store.close();
+  {
+    using file = Deno.openSync(folder.path, { write: true });
+    damage(file);
+  }
+  assert.throws(() => folder.open(), { code: "invalid_config", message: DAMAGED });
+});
+
+function overwrite(file: Deno.FsFile, offset: number): void {
+  file.seekSync(offset, Deno.SeekMode.Start);
+  file.writeSync(new Uint8Array(500).fill(0xaa));
+}
 
 Deno.test("a database in use is refused to a second process and a second store", async () => {
   using folder = new StateFolder();
@@ -235,12 +234,16 @@ Deno.test.each([
   { name: "has a value cut off by a NUL", row: "'caller', 'a' || char(0), '', 'op', 1", message: /NUL/ },
   { name: "has a value that is not UTF-8", row: "'caller', x'ff', '', 'op', 1", message: /UTF-8/ },
   { name: "has no readable time", row: "'caller', 'a', '', 'op', 'soon'", message: /frozen_at/ },
-])("a freeze that $name stops the start", async ({ row, message }) => {
+])("a freeze that $name stops the start, with path and remedy", async ({ row, message }) => {
   using folder = new StateFolder();
   await folder.open().close();
   folder.exec(`INSERT INTO freezes VALUES (${row})`);
   const store = folder.open();
   await assert.rejects(store.loadFreezes(), { code: "invalid_config", message });
+  await assert.rejects(store.loadFreezes(), (error: Error) => {
+    assert.ok(error.message.startsWith(`Cannot use state_db "${folder.path}": a freeze can't be read: `));
+    return /put a backup in its place/.test(error.message);
+  });
   await store.close();
 });
 

@@ -29,6 +29,7 @@ export const ADAPTERS: readonly string[] = [
   "shared/http/tls_server.ts",
   "shared/log.ts",
   "shared/no_storage.ts",
+  "shared/state/schema.ts",
   "shared/state/sqlite_access.ts",
   "shared/state/sqlite_database.ts",
   "shared/version.ts",
