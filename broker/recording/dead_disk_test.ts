@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { createRedactStreams } from "@gateway/shared/redact/stream";
 import { DISK_MS } from "./limited_file.ts";
 import type { RecordingFile } from "./file.ts";
 import { Recorder } from "./recorder.ts";
@@ -37,7 +38,7 @@ async function startRecorder(strict = false) {
     file,
     header: { sessionId: "s1", caller: "agent-1", host: "web01", serial: 7n, startedAt: clock.now() },
     clock,
-    redact: (text) => text,
+    openRedaction: createRedactStreams(undefined),
     strict,
     onFailure: (error) => failures.push(error),
   });
@@ -95,7 +96,7 @@ Deno.test("Recorder.start() gives up a disk that does not answer", async () => {
     file,
     header: { sessionId: "s1", caller: "agent-1", host: "web01", serial: 7n, startedAt: clock.now() },
     clock,
-    redact: (text) => text,
+    openRedaction: createRedactStreams(undefined),
     strict: false,
     onFailure: () => {},
   });

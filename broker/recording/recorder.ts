@@ -2,6 +2,7 @@ import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
 import type { Clock } from "@gateway/shared/clock";
 import { AppError, errorName } from "@gateway/shared/errors";
+import type { OpenRedactStream, RedactStream } from "@gateway/shared/redact/stream";
 import { within } from "@gateway/shared/within";
 import { encodeEvent, encodeHeader, type RecordingEvent, type RecordingHeader } from "./asciicast.ts";
 import type { RecordingFile } from "./file.ts";
@@ -15,8 +16,8 @@ export interface RecorderOptions {
   readonly file: RecordingFile;
   readonly header: RecordingHeader;
   readonly clock: Clock;
-  /** Applied to the data of every event. */
-  readonly redact: (text: string) => string;
+  /** Begins a text whose secrets are masked. */
+  readonly openRedaction: OpenRedactStream;
   /** A failure to record ends the session instead of leaving a gap. */
   readonly strict: boolean;
   /** Told of each failure. */
@@ -75,17 +76,23 @@ export class Recorder {
     return recorder;
   }
 
-  /** Records what was typed. */
+  /** Records what was typed, masked. */
   input(text: string): Promise<void> {
-    return this.#record("i", text);
+    const redact = this.openRedaction();
+    return this.#record("i", redact.push(text) + redact.end());
   }
 
-  /** Records what the session printed. */
+  /** Begins an output stream: a secret can go on from one piece to the next. */
+  openRedaction(): RedactStream {
+    return this.#options.openRedaction();
+  }
+
+  /** Records what the session printed, which {@linkcode openRedaction} has masked. */
   output(text: string): Promise<void> {
     return this.#record("o", text);
   }
 
-  /** Records what the session printed on its error stream; a failure counts, but never ends the session. */
+  /** Records what the session printed on its error stream, masked too; a failure counts, but never ends the session. */
   error(text: string): Promise<void> {
     return this.#record("e", text).catch(() => {});
   }
@@ -111,7 +118,7 @@ export class Recorder {
 
   async #write(elapsed: number, type: RecordingEvent, text: string): Promise<void> {
     if (this.#full) return;
-    const line = encodeEvent(elapsed, type, this.#options.redact(text));
+    const line = encodeEvent(elapsed, type, text);
     try {
       if (this.#bytes + Buffer.byteLength(line) <= this.#maxBytes) return await this.#append(line);
       this.#full = true;

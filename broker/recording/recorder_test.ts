@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { createRedactStreams } from "@gateway/shared/redact/stream";
 import { encodeHeader } from "./asciicast.ts";
 import type { RecordingFile } from "./file.ts";
 import { Recorder, type RecorderOptions } from "./recorder.ts";
@@ -43,7 +44,7 @@ function setUp(options: Partial<RecorderOptions> = {}) {
       file,
       header: HEADER,
       clock,
-      redact: (text) => text.replaceAll("hunter2", "[REDACTED]"),
+      openRedaction: createRedactStreams(undefined),
       strict: false,
       onFailure: (error) => failures.push(error),
       ...options,
@@ -56,7 +57,7 @@ Deno.test("Recorder writes header and events in the order of the calls, redacted
   const recorder = await start();
   await clock.advance(250);
   await Promise.all([
-    recorder.input("login hunter2\n"),
+    recorder.input("TOKEN=hunter2\n"),
     recorder.output(""),
     recorder.output("ok\n"),
     recorder.error("warn\n"),
@@ -64,7 +65,7 @@ Deno.test("Recorder writes header and events in the order of the calls, redacted
   await recorder.close();
   assert.equal(
     file.text,
-    `${FIRST_LINE}[0.25, "i", "login [REDACTED]\\n"]\n[0.25, "o", "ok\\n"]\n[0.25, "e", "warn\\n"]\n`,
+    `${FIRST_LINE}[0.25, "i", "TOKEN=[REDACTED:env-assignment]\\n"]\n[0.25, "o", "ok\\n"]\n[0.25, "e", "warn\\n"]\n`,
   );
   assert.equal(file.closed, true);
 });

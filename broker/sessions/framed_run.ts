@@ -70,8 +70,11 @@ function read(
   },
 ): Reading {
   const kept = new OutputBuffer(outputBytes);
-  const write = stream === "stdout" ? tap?.output.bind(tap) : tap?.error.bind(tap);
-  const textTap = write === undefined ? undefined : new TextTap(write, outputBytes);
+  const textTap = tap && new TextTap({
+    write: (text) => stream === "stdout" ? tap.output(text) : tap.error(text),
+    redact: tap.openRedaction(),
+    maxBytes: outputBytes,
+  });
   const framed = new FramedOutput(frame, (bytes) => {
     kept.write(bytes);
     textTap?.push(bytes);

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { createRedactStreams } from "@gateway/shared/redact/stream";
 import { Recorder } from "../recording/recorder.ts";
 import { SERIAL } from "../testing/fake_authority.ts";
 import { SessionFixture } from "../testing/session_fixture.ts";
@@ -44,7 +45,7 @@ function startRecording(disk: Promise<void>, clock = new FakeClock()): Promise<R
     file,
     header,
     clock,
-    redact: (text) => text,
+    openRedaction: createRedactStreams(undefined),
     strict: false,
     onFailure: () => {},
   });

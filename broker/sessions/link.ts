@@ -1,7 +1,10 @@
+import type { RedactStream } from "@gateway/shared/redact/stream";
 import type { CommandResult } from "../ssh/run_command.ts";
 
 /** Where a command's input and output are recorded; a `Recorder` fits. */
 export interface Tap {
+  /** Begins a stream; what it gives is what {@linkcode output} and {@linkcode error} take. */
+  openRedaction(): RedactStream;
   /** Rejects when the command must not run unrecorded. */
   input(text: string): Promise<void>;
   /** Rejects when the output must not be given out unrecorded. */

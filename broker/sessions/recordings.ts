@@ -1,5 +1,6 @@
 import type { Clock } from "@gateway/shared/clock";
 import { AppError, errorName } from "@gateway/shared/errors";
+import type { OpenRedactStream } from "@gateway/shared/redact/stream";
 import { within } from "@gateway/shared/within";
 import type { RecordingHeader } from "../recording/asciicast.ts";
 import { DISK_MS, tookTooLong } from "../recording/limited_file.ts";
@@ -13,7 +14,8 @@ export interface RecordingOptions {
   /** What can't be recorded does not happen; otherwise a failure leaves a gap. */
   readonly strict: boolean;
   readonly clock: Clock;
-  readonly redact: (text: string) => string;
+  /** Begins a text whose secrets are masked. */
+  readonly openRedaction: OpenRedactStream;
   /** Told of each failure. */
   readonly onFailure: (error: unknown) => void;
 }

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { createRedactStreams } from "@gateway/shared/redact/stream";
 import { DISK_MS } from "../recording/limited_file.ts";
 import type { RecordingFile } from "../recording/file.ts";
 import { createRecordings } from "./recordings.ts";
@@ -13,7 +14,7 @@ function scene(strict: boolean, createFile: (id: string) => Promise<RecordingFil
     createFile,
     strict,
     clock,
-    redact: (text) => text,
+    openRedaction: createRedactStreams(undefined),
     onFailure: (error) => failures.push(error),
   });
   return { start, failures, clock };

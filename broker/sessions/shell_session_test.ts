@@ -3,6 +3,7 @@ import { Buffer } from "node:buffer";
 import { type Clock, systemClock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { systemRandom } from "@gateway/shared/random";
+import { createRedactStreams } from "@gateway/shared/redact/stream";
 import type { Tap } from "./link.ts";
 import type { OnOutput, ShellChannel } from "./shell_channel.ts";
 import { type ShellLimits, ShellLink } from "./shell_session.ts";
@@ -23,6 +24,8 @@ class FakeShell implements ShellChannel {
   readonly lines: string[] = [];
   readonly signals: string[] = [];
   closed = false;
+  /** Where packets end in what it prints at once. */
+  cutAt = 0;
   answer: (line: string, reply: (text: { out?: string; err?: string; code?: string }) => void) => void = (
     _line,
     reply,
@@ -54,7 +57,10 @@ class FakeShell implements ShellChannel {
   }
 
   print(stream: "stdout" | "stderr", text: string): void {
-    this.#onOutput(stream, Buffer.from(text, "latin1"));
+    const bytes = Buffer.from(text, "latin1");
+    for (const part of [bytes.subarray(0, this.cutAt), bytes.subarray(this.cutAt)]) {
+      this.#onOutput(stream, part);
+    }
   }
 
   end(): void {
@@ -122,9 +128,9 @@ Deno.test("ShellLink makes a fresh frame for every command", async () => {
 
 Deno.test("ShellLink cuts what is above the limit, and the session stays usable", async () => {
   const { link, shell } = await start();
-  shell.answer = (_line, reply) => reply({ out: "x".repeat(150) });
+  shell.answer = (_line, reply) => reply({ out: "x ".repeat(75) });
   const { stdout } = await link.run("x", { signal: NEVER });
-  assert.equal(text(stdout), "x".repeat(100) + "\n[output truncated: limit of 100 bytes exceeded]\n");
+  assert.equal(text(stdout), "x ".repeat(50) + "\n[output truncated: limit of 100 bytes exceeded]\n");
   shell.answer = (_line, reply) => reply({ out: "next" });
   assert.equal(text((await link.run("x", { signal: NEVER })).stdout), "next");
 });
@@ -215,6 +221,7 @@ class MemoryTap implements Tap {
   failing: "input" | "output" | undefined;
   /** What each event waits for before it is recorded. */
   disk = Promise.resolve();
+  readonly openRedaction = createRedactStreams(undefined);
 
   input(data: string): Promise<void> {
     return this.#add("input", data);
@@ -241,6 +248,21 @@ Deno.test("ShellLink records input and output by lines, and nothing of the frame
   assert.deepEqual(tap.events.toSorted(), ["error: e\n", "input: ls\n", "output: a\nb\n", "output: c"]);
 });
 
+Deno.test("ShellLink records no part of a key, wherever packets end in it", async () => {
+  const key = `-----BEGIN PRIVATE KEY-----\n${"MIIEvQ\n".repeat(3)}-----END PRIVATE KEY-----`;
+  const output = `a\n${key}\nb\n`;
+  const { link, shell } = await start({ limits: { outputBytes: 1000 } });
+  shell.answer = (_line, reply) => reply({ out: output, err: output });
+  for (shell.cutAt = 0; shell.cutAt < output.length + 90; shell.cutAt++) {
+    const tap = new MemoryTap();
+    await link.run("cat k", { signal: NEVER, tap });
+    const shown = (type: string) =>
+      tap.events.filter((event) => event.startsWith(type)).map((event) => event.slice(type.length)).join("");
+    assert.equal(shown("output: "), "a\n[REDACTED:private-key-block]\nb\n", `cut at ${shell.cutAt}`);
+    assert.equal(shown("error: "), "a\n[REDACTED:private-key-block]\nb\n");
+  }
+});
+
 Deno.test("ShellLink records what a command printed before its time was up", async () => {
   const { link, shell } = await start({ limits: { commandMs: 1 } });
   const tap = new MemoryTap();
@@ -252,11 +274,11 @@ Deno.test("ShellLink records what a command printed before its time was up", asy
 Deno.test("ShellLink records as much as it gives out, and that there was more", async () => {
   const { link, shell } = await start();
   const tap = new MemoryTap();
-  shell.answer = (_line, reply) => reply({ out: "x".repeat(150) });
+  shell.answer = (_line, reply) => reply({ out: "x ".repeat(75) });
   await link.run("y", { signal: NEVER, tap });
   assert.equal(
     tap.events.slice(1).map((event) => event.slice("output: ".length)).join(""),
-    "x".repeat(100) + "\n[output truncated: limit of 100 bytes exceeded]\n",
+    "x ".repeat(50) + "\n[output truncated: limit of 100 bytes exceeded]\n",
   );
 });
 

@@ -2,7 +2,7 @@ import type { Clock } from "@gateway/shared/clock";
 import type { ServiceLogger } from "@gateway/shared/log";
 import type { Metrics } from "@gateway/shared/metrics";
 import type { Random } from "@gateway/shared/random";
-import { createRedactor } from "@gateway/shared/redact/redact";
+import { createRedactStreams } from "@gateway/shared/redact/stream";
 import type { OpenAuthority } from "../authority/open_authority.ts";
 import type { BrokerConfig } from "../config.ts";
 import type { Events } from "../events.ts";
@@ -66,7 +66,7 @@ function recordings(
     createFile: (sessionId) => createRecordingFile(folder, sessionId),
     strict: config.session_recording_strict,
     clock,
-    redact: createRedactor(config.redact),
+    openRedaction: createRedactStreams(config.redact),
     onFailure(error) {
       failures.inc();
       logger.warn("Cannot record session", { error });

@@ -1,21 +1,27 @@
-/** The longest text that waits for the end of its line, in UTF-16 units. */
-const MAX_HELD = 65_536;
+import type { RedactStream } from "@gateway/shared/redact/stream";
 
-/**
- * Turns the bytes of one stream into texts of whole lines: neither a character nor a secret that redaction looks
- * for shall be torn where a packet ends. A line that does not end is given in parts.
- */
+/** What {@linkcode TextTap} needs. */
+export interface TextTapOptions {
+  readonly write: (text: string) => Promise<void>;
+  /** Masks secrets, wherever packets end in them. */
+  readonly redact: RedactStream;
+  /** How much to take; the rest is dropped. */
+  readonly maxBytes: number;
+}
+
+/** Turns the bytes of one stream into texts without secrets, in which no character is torn. */
 export class TextTap {
   readonly #write: (text: string) => Promise<void>;
+  readonly #redact: RedactStream;
   readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   #room: number;
-  #held = "";
+  #isCut = false;
   #failure: { readonly error: unknown } | undefined;
   #last: Promise<void> = Promise.resolve();
 
-  /** @param maxBytes how much to take; the rest is dropped */
-  constructor(write: (text: string) => Promise<void>, maxBytes: number) {
+  constructor({ write, redact, maxBytes }: TextTapOptions) {
     this.#write = write;
+    this.#redact = redact;
     this.#room = maxBytes;
   }
 
@@ -23,10 +29,8 @@ export class TextTap {
   push(bytes: Uint8Array): void {
     const kept = bytes.subarray(0, this.#room);
     this.#room -= kept.length;
-    const text = this.#held + this.#decoder.decode(kept, { stream: true });
-    const end = text.length > MAX_HELD ? text.length : text.lastIndexOf("\n") + 1;
-    this.#held = text.slice(end);
-    this.#give(text.slice(0, end));
+    this.#isCut ||= kept.length < bytes.length;
+    this.#give(this.#redact.push(this.#decoder.decode(kept, { stream: true })));
   }
 
   /**
@@ -35,8 +39,8 @@ export class TextTap {
    * @throws the first error of the writes
    */
   async end(mark: string): Promise<void> {
-    this.#give(this.#held + this.#decoder.decode());
-    this.#held = "";
+    this.#give(this.#redact.push(this.#decoder.decode()));
+    this.#give(this.#isCut ? this.#redact.cut() : this.#redact.end());
     this.#give(mark);
     await this.#last;
     if (this.#failure !== undefined) throw this.#failure.error;

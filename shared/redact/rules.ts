@@ -23,6 +23,11 @@ export interface RedactRule {
    * folding that of RE2, where `k` also stands for the Kelvin sign.
    */
   readonly hint?: RegExp;
+  /**
+   * For text that comes in pieces, which end in white space: what makes a match of each beginning of one that a
+   * piece can end in. A rule without is never torn there.
+   */
+  readonly goesOn?: readonly string[];
 }
 
 /** A value: double-quoted, single-quoted, or a run without blanks and quotes. */
@@ -47,18 +52,21 @@ export const BUILT_IN_RULES: readonly RedactRule[] = [
     name: "flag-password",
     regex: `(?i)--?(?:password|passwd|pwd|pass|token|secret|api-key|api_key|apikey)(?:=|\\s+)${VALUE}`,
     hint: /-(?:pass|pwd|token|secret|api)/iu,
+    goesOn: ["x", '"', "'"],
   },
   {
     name: "mysql-p-attached",
     regex:
       "(?i)\\b(?:mysql|mysqldump|mysqladmin|mariadb|mariadb-dump)\\b[^\\n|;&]*?\\s-p(?P<secret>[^\\s-]\\S*)",
     hint: /mysql|mariadb/iu,
+    goesOn: ["-px", " -px"],
   },
   {
     // PWD alone is the working directory; only as part of a longer name is it a password.
     name: "env-assignment",
     regex: `(?i)\\b(?:(?:[A-Z0-9]+_)*(?:${SECRET_WORD})|(?:[A-Z0-9]+_)+PWD)(?:_[A-Z0-9]+)*=${VALUE}`,
     hint: /pass|secret|token|key|credential|auth|pwd/iu,
+    goesOn: ['"', "'"],
   },
   { name: "uri-userinfo", regex: "://[^/\\s:@]*:(?P<secret>[^@\\s/]+)@", hint: /:\/\// },
   {
@@ -66,8 +74,14 @@ export const BUILT_IN_RULES: readonly RedactRule[] = [
     regex: `(?i)\\b(?:authorization|proxy-authorization)["']?\\s*[:=]\\s*["']?(?:bearer|basic|token)\\s+` +
       "(?P<secret>[A-Za-z0-9+/=_.~-]+)",
     hint: /authorization/iu,
+    goesOn: ["x", "bearer x", ":bearer x"],
   },
-  { name: "curl-user", regex: `(?:^|\\s)(?:-u|--user)(?:=|\\s+)[^\\s:]+:${VALUE}`, hint: /-u/ },
+  {
+    name: "curl-user",
+    regex: `(?:^|\\s)(?:-u|--user)(?:=|\\s+)[^\\s:]+:${VALUE}`,
+    hint: /-u/,
+    goesOn: ["x:x", '"', "'"],
+  },
   {
     name: "jwt",
     regex: "\\beyJ[A-Za-z0-9_-]{8,}\\.[A-Za-z0-9_-]{8,}\\.[A-Za-z0-9_-]{8,}\\b",
@@ -84,6 +98,7 @@ export const BUILT_IN_RULES: readonly RedactRule[] = [
   {
     name: "private-key-block",
     regex: "(?s)-----BEGIN[A-Z0-9 ]*PRIVATE KEY-----(?:.*?-----END[A-Z0-9 ]*PRIVATE KEY-----|.*)",
-    hint: /PRIVATE KEY-----/,
+    hint: /-----BEGIN/,
+    goesOn: ["x", "KEY-----", "PRIVATE KEY-----"],
   },
 ];

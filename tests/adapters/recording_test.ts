@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
+import { createRedactStreams } from "@gateway/shared/redact/stream";
 import { createRecordingFile } from "../../broker/recording/file.ts";
 import { Recorder } from "../../broker/recording/recorder.ts";
 import { mayNotMount, TinyDisk } from "./tiny_disk.ts";
@@ -20,7 +21,7 @@ async function startRecorder(folder: string, strict = false) {
       startedAt: systemClock.now(),
     },
     clock: systemClock,
-    redact: (text) => text,
+    openRedaction: createRedactStreams(undefined),
     strict,
     onFailure: (error) => failures.push(error),
   });

@@ -159,6 +159,37 @@ Deno.test("what a command has printed when its session is closed is in the recor
   }
 });
 
+Deno.test.each([{ mode: "shell" }, { mode: "pty" }])(
+  "no line of a key that comes in several packets is in the recording of a session in mode $mode",
+  async ({ mode }) => {
+    const folder = await Deno.makeTempDir({ prefix: "recordings-" });
+    try {
+      await withRecordings({ folder, strict: false }, async ({ client }) => {
+        const id = await client.open({ mode });
+        const slowly = [
+          "a",
+          "-----BEGIN OPENSSH PRIV",
+          "ATE KEY-----\\n",
+          "b3BlbnNz\\naC1rZ",
+          "XktdjE\\n-----END OPENSSH PRI",
+        ];
+        const command = [...slowly, "VATE KEY-----\\nafter\\n"].map((part) => `printf -- '${part}'`).join(
+          "; sleep 0.2; ",
+        );
+        const shown = await client.exec(id, command);
+        assert.match(String(shown.structured["stdout"]), /b3BlbnNz\r?\naC1rZXktdjE\r?\n/);
+        await client.call("ssh_session_close", { session_id: id });
+        const events = (await Deno.readTextFile(`${folder}/${id}.cast`)).trimEnd().split("\n").slice(1)
+          .map((line) => JSON.parse(line) as readonly [number, string, string]);
+        const output = events.filter(([, type]) => type === "o").map(([, , data]) => data).join("");
+        assert.equal(output.replaceAll("\r", ""), "a[REDACTED:private-key-block]\nafter\n");
+      });
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+);
+
 /** That the log holds the digest of a recording that can be read, and what is to be said of it. */
 async function assertClosed(scene: SessionScene, path: string, warning: string | undefined): Promise<void> {
   const closed = await lastRecord(scene, "session_close");
