@@ -1,5 +1,6 @@
 import type { AuditEntry } from "@gateway/shared/audit/entry";
 import type { Clock } from "@gateway/shared/clock";
+import { currentRequestId } from "@gateway/shared/request_context";
 
 /** What {@linkcode LateRecords} needs. */
 export interface LateRecordsOptions {
@@ -31,7 +32,8 @@ export class LateRecords {
 
   /** Resolves at once, or when very many are on their way, after this one's append. Never rejects. */
   add(entry: AuditEntry): Promise<void> {
-    this.#waiting.push(entry);
+    // It is appended within another request, or none.
+    this.#waiting.push({ request_id: currentRequestId() ?? "", ...entry });
     if (this.#options.delayMs === 0 || this.#unwritten >= MAX_UNWRITTEN) this.flush();
     else if (this.#waiting.length === 1) void this.#flushLater();
     return this.#unwritten > MAX_UNWRITTEN ? this.#last : Promise.resolve();

@@ -29,6 +29,7 @@ import { configureSync, getLogger, type Logger, type LogRecord } from "@logtape/
 import { writeAllSync } from "./bytes.ts";
 import { AppError } from "./errors.ts";
 import { stringifyJson } from "./json.ts";
+import { currentRequestId } from "./request_context.ts";
 import { visibleJson } from "./visible.ts";
 
 /** Further members of a log line; `time`, `level`, `service` and `message` are taken. An `Error` is spelled out. */
@@ -58,14 +59,19 @@ export interface LogLine {
   readonly fields: LogFields;
 }
 
-/** The logger of a service. */
+/** The logger of a service. Within a request each line names it, as `request_id`. */
 export function getServiceLogger(service: string): ServiceLogger {
   const logger: Logger = getLogger(["gateway", service]);
   return {
-    info: (message, fields = {}) => logger.info(message, fields),
-    warn: (message, fields = {}) => logger.warn(message, fields),
-    error: (message, fields = {}) => logger.error(message, fields),
+    info: (message, fields) => logger.info(message, withRequest(fields)),
+    warn: (message, fields) => logger.warn(message, withRequest(fields)),
+    error: (message, fields) => logger.error(message, withRequest(fields)),
   };
+}
+
+function withRequest(fields: LogFields = {}): LogFields {
+  const id = currentRequestId();
+  return id === undefined ? fields : { request_id: id, ...fields };
 }
 
 /** Starts writing: `info` and above of all services to stderr. For `main.ts` only. */

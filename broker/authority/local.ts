@@ -92,6 +92,7 @@ export class LocalAuthority implements Authority {
       user: host.user,
       principal: host.principal,
       command: describeSignRequest(request),
+      asked_command: request.command,
       ttl: `${decision.ttlSeconds}s`,
       serial: issued.serial,
       outcome: "issued",

@@ -109,6 +109,7 @@ Deno.test("LocalAuthority.sign() issues a certificate locked to the command, and
     user: "deploy",
     principal: "host:web01",
     command: "role=target purpose=oneshot user=agent-1",
+    asked_command: "uptime",
     ttl: "60s",
     serial: SERIAL,
     outcome: "issued",

@@ -1,6 +1,7 @@
 import { type Clock, every } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { stringifyJson } from "@gateway/shared/json";
+import { currentRequestId, inRequest } from "@gateway/shared/request_context";
 import { within } from "@gateway/shared/within";
 import type {
   AuthInfo,
@@ -48,7 +49,17 @@ export interface ToolCall {
 }
 
 /** Answers a call: with the tool's result, its failure, or a question for the human at the client. */
-export async function callTool(
+export function callTool(
+  options: CallToolOptions,
+  call: ToolCall,
+): Promise<CallToolResult | InputRequiredResult> {
+  // Over HTTP the listener has begun it, with what the headers say.
+  if (currentRequestId() !== undefined) return answerCall(options, call);
+  const { traceparent, tracestate } = call.mcpReq._meta ?? {};
+  return inRequest({ name: "tools/call", traceparent, tracestate }, () => answerCall(options, call));
+}
+
+async function answerCall(
   options: CallToolOptions,
   { tool, args, mcpReq, authInfo, capabilities }: ToolCall,
 ): Promise<CallToolResult | InputRequiredResult> {

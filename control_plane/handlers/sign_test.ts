@@ -21,6 +21,7 @@ Deno.test("POST /v1/sign gives what the signer issued, with its serial to the la
     warning: "",
     outcome: "forwarded",
     serial: SERIAL,
+    request_id: "",
   }]);
 });
 

@@ -28,6 +28,13 @@ export interface AuditEntry {
   readonly principal?: string;
   /** The command as it was asked for, masked before it is written. */
   readonly command?: string;
+  /**
+   * The command that a certificate is asked for, where `command` describes the request instead: it follows there
+   * with its SHA-256, masked.
+   */
+  readonly asked_command?: string;
+  /** The request that it belongs to; stands at the end of `command`. Absent: the one that it is appended in. */
+  readonly request_id?: string;
   /** The life of the certificate, such as `300s`. */
   readonly ttl?: string;
   /** Unsigned, 64 bits. */

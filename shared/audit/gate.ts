@@ -23,6 +23,7 @@
  * @module
  */
 import { AppError, AUDIT_UNAVAILABLE, describeFault, errorText } from "../errors.ts";
+import { currentRequestId } from "../request_context.ts";
 import type { AuditEntry, AuditFailMode, AuditLog } from "./entry.ts";
 
 /** Where the gate reports records that it could not keep; a `ServiceLogger` fits. */
@@ -70,7 +71,7 @@ export class AuditGate {
    */
   async require(entry: AuditEntry): Promise<void> {
     try {
-      await this.#options.log.append(entry);
+      await this.#options.log.append(ofRequest(entry));
     } catch (cause) {
       const open = this.#options.failMode === "open";
       this.#report(entry, cause, open ? "action proceeds" : "action withheld");
@@ -83,7 +84,7 @@ export class AuditGate {
   /** Appends a record that nothing hangs on, such as that of a refusal; a failure is logged and counted. */
   async bestEffort(entry: AuditEntry): Promise<void> {
     try {
-      await this.#options.log.append(entry);
+      await this.#options.log.append(ofRequest(entry));
     } catch (cause) {
       this.#report(entry, cause, "best effort");
     }
@@ -127,4 +128,10 @@ export class AuditGate {
       cause: describeFault(cause),
     });
   }
+}
+
+/** A record names the request that it is made in. */
+function ofRequest(entry: AuditEntry): AuditEntry {
+  const id = currentRequestId();
+  return id === undefined || entry.request_id !== undefined ? entry : { ...entry, request_id: id };
 }

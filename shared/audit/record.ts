@@ -17,6 +17,7 @@
  * @module
  */
 import { Buffer } from "node:buffer";
+import { createHash } from "node:crypto";
 import type { AuditEntry } from "./entry.ts";
 
 /** No line of a log is longer than this, in bytes without its newline; readers refuse longer ones. */
@@ -32,7 +33,13 @@ type TextField = { [K in keyof AuditEntry]-?: Required<AuditEntry>[K] extends st
   keyof AuditEntry
 ];
 
-const FREE_TEXT = ["command", "err", "warning", "anomaly"] as const satisfies readonly TextField[];
+const FREE_TEXT = [
+  "command",
+  "asked_command",
+  "err",
+  "warning",
+  "anomaly",
+] as const satisfies readonly TextField[];
 
 const OTHER_TEXT = [
   "caller",
@@ -68,15 +75,16 @@ export interface EncodeOptions {
  */
 export function encodeBody(entry: AuditEntry, options: EncodeOptions): string {
   checkNumbers(entry);
+  const facts = { time: options.time, askedSha256: sha256Of(entry.asked_command) };
   let fields = redactFields(entry, options.redact);
-  let body = writeBody(fields, options.time);
+  let body = writeBody(fields, facts);
   const budget = MAX_LINE_BYTES - RESERVED_BYTES;
   for (const candidates of [FREE_TEXT, OTHER_TEXT]) {
     for (let round = 0; round < candidates.length; round++) {
       const excess = excessBytes(body, budget);
       if (excess <= 0) return body;
       fields = cutLongest(fields, candidates, excess);
-      body = writeBody(fields, options.time);
+      body = writeBody(fields, facts);
     }
   }
   return body;
@@ -124,13 +132,33 @@ function redactFields(entry: AuditEntry, redact: ((text: string) => string) | un
   return { ...entry, ...changed };
 }
 
-function writeBody(entry: AuditEntry, time: string): string {
+/** What a record says that is not in its entry. */
+interface RecordFacts {
+  readonly time: string;
+  /** Of what was asked for, before anything in it was masked or cut. */
+  readonly askedSha256: string;
+}
+
+function sha256Of(text: string | undefined): string {
+  return text ? createHash("sha256").update(text).digest("hex") : "";
+}
+
+/**
+ * What was asked for and by which request goes where every reader has a place for text. The id stands last, so that
+ * no command can pretend to have another one.
+ */
+function commandText({ command = "", asked_command, request_id }: AuditEntry, askedSha256: string): string {
+  const asked = asked_command ? ` sha256=${askedSha256} cmd=${asked_command}` : "";
+  return command + asked + (request_id ? ` rid=${request_id}` : "");
+}
+
+function writeBody(entry: AuditEntry, { time, askedSha256 }: RecordFacts): string {
   return `{"time":${encodeText(time)}` +
     always("caller", entry.caller) +
     always("host", entry.host) +
     always("user", entry.user) +
     always("principal", entry.principal) +
-    always("command", entry.command) +
+    always("command", commandText(entry, askedSha256)) +
     always("ttl", entry.ttl) +
     `,"serial":${entry.serial ?? 0}` +
     present("session_id", entry.session_id) +

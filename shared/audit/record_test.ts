@@ -57,6 +57,8 @@ Deno.test("encodeBody() writes every member in order (L8)", () => {
     session_id: "s",
     serial: 18446744073709551615n,
     ttl: "2m0s",
+    request_id: "r-1",
+    asked_command: "abc",
     command: "c",
     principal: "p",
     user: "u",
@@ -65,11 +67,47 @@ Deno.test("encodeBody() writes every member in order (L8)", () => {
   };
   assert.equal(
     encodeBody(entry, { time: TIME }),
-    '{"time":"2026-01-02T03:04:05Z","caller":"cn","host":"h","user":"u","principal":"p","command":"c",' +
+    '{"time":"2026-01-02T03:04:05Z","caller":"cn","host":"h","user":"u","principal":"p",' +
+      '"command":"c sha256=ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad cmd=abc rid=r-1",' +
       '"ttl":"2m0s","serial":18446744073709551615,"session_id":"s","target_type":"k8s","body_sha256":"00",' +
       '"outcome":"o","exit_code":-1,"err":"e","elevation":"sudo:root","pty":true,"policy_rule":"r",' +
       '"dry_run":true,"warning":"w","approval_id":"i","approved_by":"b","approved_via":"v","anomaly":"a"',
   );
+});
+
+const RULE = (text: string) => text.replaceAll(/^login \S+|-----BEGIN.*/gs, "[REDACTED:x]");
+
+Deno.test.each([
+  {
+    name: "masks what was asked for as a text of its own",
+    entry: { command: "role=target", asked_command: "login hunter2" },
+    command: /^role=target sha256=[0-9a-f]{64} cmd=\[REDACTED:x\]$/,
+  },
+  {
+    name: "keeps the request's id when a mask takes the rest of the command",
+    entry: { asked_command: "-----BEGIN PRIVATE KEY-----", request_id: "r-1" },
+    command: /^ sha256=[0-9a-f]{64} cmd=\[REDACTED:x\] rid=r-1$/,
+  },
+  {
+    name: "puts the request's id behind one that the command pretends to have",
+    entry: { command: "ls rid=forged", request_id: "r-1" },
+    command: /^ls rid=forged rid=r-1$/,
+  },
+  {
+    name: "cuts what was asked for, and keeps its digest and the request's id",
+    entry: { command: "role=target", asked_command: "a".repeat(300_000), request_id: "r-1" },
+    command:
+      /^role=target sha256=12e1b9b179b29a4f7e5889b185d7ac71bff0ad1f49a7b391d0911b737a0f5381 cmd=a+\.{3}\[TRUNCATED\] rid=r-1$/,
+  },
+  {
+    name: "has no digest where no command was asked for",
+    entry: { command: "role=bastion", asked_command: "" },
+    command: /^role=bastion$/,
+  },
+])("encodeBody() $name", ({ entry, command }) => {
+  const body = encodeBody({ outcome: "denied", ...entry }, { time: TIME, redact: RULE });
+  assert.match(JSON.parse(`${body}}`).command, command);
+  assert.ok(body.length < MAX_LINE_BYTES);
 });
 
 Deno.test("encodeBody() leaves out what is empty or false, but for the members that always stand", () => {

@@ -13,6 +13,7 @@ import type { Connections } from "./connections.ts";
 import { toRequest } from "./node_request.ts";
 import { sendResponse } from "./node_response.ts";
 import { describeProblem, problemResponse, STATUS } from "./problem.ts";
+import { type IncomingRequest, inRequest, REQUEST_ID_HEADER } from "../request_context.ts";
 
 /** Who is at the other end of connections. */
 export interface Peers<Peer> {
@@ -60,7 +61,11 @@ export class Exchanges<Peer> {
     this.#connections.begin(socket, this.#peers.begin(socket));
   }
 
-  async answer(message: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+  answer(message: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    return inRequest(describeRequest(message), (id) => this.#answer(message, outgoing, id));
+  }
+
+  async #answer(message: IncomingMessage, outgoing: ServerResponse, id: string): Promise<void> {
     const client = new Client();
     outgoing.on("close", () => {
       if (!outgoing.writableFinished) client.leave();
@@ -68,14 +73,15 @@ export class Exchanges<Peer> {
     outgoing.on("error", ignore);
     try {
       const { isPaced = false } = this.#options;
-      const response = await this.#respond(message, client);
+      const response = await this.#respond(message, client, id);
+      outgoing.setHeader(REQUEST_ID_HEADER, id);
       if (this.#isLast(message, response)) {
         this.#connections.closeAfter(message.socket);
         outgoing.setHeader("connection", "close");
       }
       await sendResponse(response, outgoing, isPaced);
     } catch (error) {
-      if (!outgoing.destroyed) this.#options.onError(error, crypto.randomUUID());
+      if (!outgoing.destroyed) this.#options.onError(error, id);
       outgoing.destroy();
     }
   }
@@ -111,17 +117,22 @@ export class Exchanges<Peer> {
       : new AppError("invalid_request", "The request is not well-formed HTTP", { cause: error });
   }
 
-  async #respond(message: IncomingMessage, client: Client): Promise<Response> {
+  async #respond(message: IncomingMessage, client: Client, requestId: string): Promise<Response> {
     try {
       const peer = this.#peers.identify(message.socket, this.#connections);
       return await this.#options.handler(toRequest(message, client), peer);
     } catch (error) {
-      const requestId = crypto.randomUUID();
       const response = problemResponse(error, { requestId });
       if (response.status >= STATUS.internal) this.#options.onError(error, requestId);
       return response;
     }
   }
+}
+
+/** What its headers say of a request. The path is not part of its name, for it may hold ids. */
+function describeRequest({ method = "", headers }: IncomingMessage): IncomingRequest {
+  const { traceparent, tracestate } = headers;
+  return { name: method, id: headers[REQUEST_ID_HEADER], traceparent, tracestate };
 }
 
 function formatRefusal(error: unknown): string {

@@ -15,6 +15,7 @@ import { Buffer } from "node:buffer";
 import type { Clock } from "../clock.ts";
 import { AppError } from "../errors.ts";
 import { parseJson, stringifyJson } from "../json.ts";
+import { askingService } from "../request_context.ts";
 import { within } from "../within.ts";
 import { type Answer, AnswerTooLarge } from "./answer_parser.ts";
 import { ClientConnections } from "./client_connections.ts";
@@ -128,13 +129,20 @@ export class JsonClient implements Disposable {
    * @throws {AppError} `canceled` when the request's signal is aborted, `upstream_failure` when there is no
    * answer in time, or one that is too large or not the JSON that it claims to be
    */
-  async request(request: JsonClientRequest): Promise<JsonClientResponse> {
+  request(request: JsonClientRequest): Promise<JsonClientResponse> {
+    return askingService(request.method, (headers) => this.#exchange(request, headers));
+  }
+
+  async #exchange(
+    request: JsonClientRequest,
+    passedOn: Readonly<Record<string, string>>,
+  ): Promise<JsonClientResponse> {
     const { signal, timeoutMs: ms = this.#timeoutMs } = request;
     const late = () => this.#failure(`Timed out contacting ${this.#what}`);
     const aborted = () => new AppError("canceled", `Contacting ${this.#what} was canceled`);
     try {
       const answer = await within({ clock: this.#clock, ms, signal, late, aborted }, (ended) => {
-        const exchange = this.#connections.send(this.#encode(request));
+        const exchange = this.#connections.send(this.#encode(request, passedOn));
         ended.addEventListener("abort", () => exchange.end(ended.reason), { once: true });
         return exchange.answer;
       });
@@ -158,11 +166,14 @@ export class JsonClient implements Disposable {
     this.close();
   }
 
-  #encode({ method, path, body, headers = {} }: JsonClientRequest): Uint8Array {
+  #encode(
+    { method, path, body, headers = {} }: JsonClientRequest,
+    passedOn: Readonly<Record<string, string>>,
+  ): Uint8Array {
     const target = this.#prefix + path;
     if (!TARGET.test(target)) throw new TypeError("not a request target");
     let head = `${method} ${target} HTTP/1.1\r\nhost: ${this.#authority}\r\naccept: application/json\r\n`;
-    for (const [name, value] of Object.entries(headers)) {
+    for (const [name, value] of Object.entries({ ...passedOn, ...headers })) {
       if (!HEADER_NAME.test(name) || !HEADER_VALUE.test(value)) throw new TypeError("not a header");
       head += `${name}: ${value}\r\n`;
     }

@@ -18,6 +18,7 @@
  */
 import { AppError, ERROR_CODES, type ErrorCode } from "../errors.ts";
 import { stringifyJson } from "../json.ts";
+import { currentRequestId } from "../request_context.ts";
 import { shortenText } from "../visible.ts";
 
 /** The HTTP status of every error code. */
@@ -81,13 +82,13 @@ export interface Problem {
   readonly detail: string;
   /** For programs. */
   readonly code: ErrorCode;
-  /** Only for status 500 and up: names the log line with the cause. */
+  /** Names the request in the log, in audit records, and where it was passed on to. */
   readonly request_id?: string;
 }
 
 /** What {@linkcode problemResponse} cannot know from the error. */
 export interface ProblemOptions {
-  /** Shown in answers of status 500 and up, so that an operator finds the log line. */
+  /** By default that of the request that is being answered. */
   readonly requestId?: string;
   /** The methods that the path has, for `method_not_allowed`: becomes the `Allow` header. */
   readonly allow?: readonly string[];
@@ -98,6 +99,7 @@ const INTERNAL_DETAIL = "The request failed because of a fault inside the servic
 /** Describes a fault; what is not an {@linkcode AppError} gets code `internal` and a fixed text. */
 export function describeProblem(error: unknown, options: ProblemOptions = {}): Problem {
   const code = error instanceof AppError ? error.code : "internal";
+  const requestId = options.requestId ?? currentRequestId();
   const status = STATUS[code];
   return {
     type: "about:blank",
@@ -105,7 +107,7 @@ export function describeProblem(error: unknown, options: ProblemOptions = {}): P
     status,
     detail: error instanceof AppError ? error.message : INTERNAL_DETAIL,
     code,
-    ...(status >= 500 && options.requestId !== undefined ? { request_id: options.requestId } : {}),
+    ...(requestId === undefined ? {} : { request_id: requestId }),
   };
 }
 

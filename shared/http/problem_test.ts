@@ -18,7 +18,7 @@ Deno.test.each(ERROR_CODES.map((code) => ({ code })))(
       status: STATUS[code],
       detail: "What went wrong",
       code,
-      ...(response.status >= 500 ? { request_id: "r1" } : {}),
+      request_id: "r1",
     });
   },
 );

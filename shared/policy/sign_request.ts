@@ -36,7 +36,7 @@ export function intentOf(request: SignRequest, caller: string): SshIntent {
   };
 }
 
-/** The request in the audit log: never the command itself, which may hold secrets. */
+/** The request in the audit log, without its command: the log adds that itself, masked. */
 export function describeSignRequest(request: SignRequest): string {
   const tokens = [`role=${request.role}`, `purpose=${request.purpose}`];
   if (request.session_mode !== "") tokens.push(`session_mode=${request.session_mode}`);

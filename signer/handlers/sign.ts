@@ -97,7 +97,7 @@ async function effectiveCaller(
   await ports.recordOutcome({
     caller: peer.caller,
     host: request.host,
-    command: describeSignRequest(request),
+    ...describeAsked(request),
     outcome: "denied",
     err,
   });
@@ -114,6 +114,7 @@ async function refuseFrozen(context: SignContext, freeze: Freeze): Promise<never
   const entry = {
     caller,
     host: request.host,
+    asked_command: request.command,
     outcome: "frozen_denied",
     err: `frozen: ${formatSubject(freeze)}`,
   };
@@ -210,7 +211,7 @@ function refuse(
     host: facts.host ?? request.host,
     user: facts.user ?? "",
     principal: facts.principal ?? "",
-    command: describeSignRequest(request),
+    ...describeAsked(request),
     outcome: facts.outcome,
     err: facts.err,
     policy_rule: facts.rule ?? "",
@@ -227,11 +228,16 @@ function allowedEntry(
     host: decision.host.addr,
     user: decision.host.user,
     principal: decision.host.principal,
-    command: describeSignRequest(request),
+    ...describeAsked(request),
     policy_rule: decision.matchedRule,
     warning: decision.warning,
     ...facts,
   };
+}
+
+/** What every record says of a request; the command itself as well, for nothing else here shows what was certified. */
+function describeAsked(request: SignRequest): Pick<AuditEntry, "command" | "asked_command"> {
+  return { command: describeSignRequest(request), asked_command: request.command };
 }
 
 function respond(body: SignResponse): Response {

@@ -33,7 +33,13 @@ export async function verifyEndUser(context: SignContext): Promise<SignRequest> 
 }
 
 async function refuse({ ports, request, caller }: SignContext, err: string): Promise<never> {
-  const entry = { caller, host: request.host, outcome: "end_user_unverified", err };
+  const entry = {
+    caller,
+    host: request.host,
+    asked_command: request.command,
+    outcome: "end_user_unverified",
+    err,
+  };
   await ports.recordOutcome(entry, "end-user-unverified");
   throw new AppError("denied", "end-user identity could not be verified");
 }

@@ -51,8 +51,11 @@ Deno.test("broker serve-mcp-http keeps two programs apart, and follows what thei
     assert.equal((await response.json()).detail, "session user mismatch");
   }
   scene.groups.splice(0, 1, "db");
-  await (await scene.send({ method: "POST", token: await scene.token(AGENTS[0]), session, body })).text();
+  const renewed = await scene.token(AGENTS[0]);
+  const headers = { "x-request-id": "job-1" };
+  await (await scene.send({ method: "POST", token: renewed, session, body, headers })).text();
   assert.deepEqual(scene.scene.signer.requests.at(-1)?.end_user_groups, ["db"]);
+  assert.equal((await scene.scene.records()).at(-1)?.["command"], "echo hello rid=job-1");
 });
 
 Deno.test("broker serve-mcp-http keeps the result of a command whose connection was lost", async () => {

@@ -121,6 +121,7 @@ const AMBIENT: readonly string[] = [
   "shared/http/mtls_server.ts",
   "shared/http/listener.ts",
   "shared/random.ts",
+  "shared/request_context.ts",
   "shared/service.ts",
 ];
 
@@ -163,6 +164,7 @@ const HARMLESS: Readonly<Record<string, readonly string[] | "all" | "no chance">
   "shared/clock.ts": ["every"],
   "shared/config/load.ts": ["parseConfig", "parseConfigSteps"],
   "shared/random.ts": ["randomSerial"],
+  "shared/request_context.ts": "all",
   "shared/version.ts": ["VERSION"],
 };
 
