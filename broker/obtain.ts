@@ -19,6 +19,8 @@ export interface Intent {
   readonly bearerToken?: string | undefined;
   readonly purpose: Purpose;
   readonly ttlSeconds: number;
+  /** Why, in the caller's words: for whoever has to approve it. */
+  readonly reason?: string | undefined;
   /** What is asked of the target alone: bastions only forward. */
   readonly target: TargetIntent;
 }
@@ -36,6 +38,9 @@ export type TargetIntent = Partial<
     | "dry_run"
     | "preflight"
     | "approved"
+    | "content_sha256"
+    | "content_bytes"
+    | "content_head"
   >
 >;
 
@@ -170,6 +175,7 @@ export function createSignRequest(
     end_user: intent.caller,
     end_user_groups: intent.callerGroups,
     ...(intent.bearerToken === undefined ? {} : { bearer_token: intent.bearerToken }),
+    ...(intent.reason ? { reason: intent.reason } : {}),
     ...(role === "target" ? intent.target : {}),
   };
 }

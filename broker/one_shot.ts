@@ -18,6 +18,7 @@ import {
   type TargetIntent,
 } from "./obtain.ts";
 import { type Route, targetOf } from "./route.ts";
+import { describeContent } from "./transfer/content.ts";
 import type { CommandResult, RunCommandOptions } from "./ssh/run_command.ts";
 
 /** One command on one host. */
@@ -42,6 +43,8 @@ export interface OneShotRequest {
   readonly fileTransfer?: boolean;
   /** What the command reads; absent: nothing. */
   readonly stdin?: Uint8Array;
+  /** Why, in the caller's words: for whoever has to approve it. */
+  readonly reason?: string | undefined;
   /** A human has approved exactly this request. */
   readonly consent?: Consent;
   /** Told what a long request is waiting for. */
@@ -196,12 +199,13 @@ function intentOf(request: OneShotRequest, maxTtlSeconds: number): Intent {
     ...(request.sudoUser === "" ? {} : { sudo_user: request.sudoUser }),
     ...(request.pty ? { pty: true } : {}),
     ...(request.fileTransfer ? { file_transfer: true } : {}),
+    ...(request.fileTransfer && request.stdin !== undefined ? describeContent(request.stdin) : {}),
     ...(request.dryRun ? { dry_run: true } : {}),
     ...(request.consent === undefined ? {} : { approved: true }),
   };
-  const { caller, callerGroups, bearerToken } = request;
+  const { caller, callerGroups, bearerToken, reason } = request;
   const ttlSeconds = clampTtl(request.ttlSeconds, maxTtlSeconds);
-  return { caller, callerGroups, bearerToken, purpose: "oneshot", ttlSeconds, target };
+  return { caller, callerGroups, bearerToken, reason, purpose: "oneshot", ttlSeconds, target };
 }
 
 function describeDecision(decision: WireDecision | undefined): Pick<AuditEntry, "policy_rule" | "warning"> {

@@ -27,7 +27,7 @@ import {
   type ReadyGrant,
   removeGrants,
 } from "@gateway/shared/policy/grants";
-import { clampWaiverTtl, findSameScope, waiverScope } from "@gateway/shared/policy/waivers";
+import { clampWaiverTtl, findSameScope, unlearnable, waiverScope } from "@gateway/shared/policy/waivers";
 import type { Random } from "@gateway/shared/random";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
 import type {
@@ -136,7 +136,7 @@ export class LiveState {
       const compiled = compileGrant({
         ...this.#birth(draft.ttlSeconds),
         ...{ host, allow, caller, endUser, approver },
-        ...{ waiveApproval: [], sudo: false, sudoUser: "", approvalId: "" },
+        ...{ waiveApproval: [], sudo: false, sudoUser: "", contentSha256: "", approvalId: "" },
       });
       if (compiled.kind === "invalid") return { kind: "invalid_pattern", problem: compiled.problem };
       await this.#install(compiled.grant, [], records);
@@ -176,6 +176,8 @@ export class LiveState {
       const older = findSameScope(this.#view.grants, scope).map(({ id }) => id);
       const isGated = draft.gate === "approved" || (draft.gate === "waived" && older.length > 0);
       if (!isGated) return { kind: "skipped", reason: "not require_approval" };
+      const problem = unlearnable(draft);
+      if (problem !== undefined) return { kind: "skipped", reason: problem };
       const compiled = compileGrant({
         ...this.#birth(clampWaiverTtl(draft.ttlSeconds, draft.maxTtlSeconds)),
         ...scope,

@@ -188,6 +188,11 @@ Deno.test("learnWaiver() refreshes when a waiver of the same scope had spared th
 Deno.test.each<{ name: string; draft: Partial<WaiverDraft>; reason: string }>([
   { name: "that needed no approval", draft: { gate: "none" }, reason: "not require_approval" },
   { name: "that another waiver had spared it", draft: { gate: "waived" }, reason: "not require_approval" },
+  {
+    name: "that writes a file, nobody says with what content",
+    draft: { fileTransfer: true },
+    reason: "a file transfer without the digest of its content",
+  },
   { name: "of a frozen caller (A13)", draft: { caller: "frozen" }, reason: "subject is frozen" },
   { name: "of a frozen end user (A13)", draft: { endUser: "frozen" }, reason: "subject is frozen" },
   { name: "through a frozen forwarder (K6)", draft: { peer: "frozen" }, reason: "subject is frozen" },

@@ -3,6 +3,7 @@ import { readJsonBody } from "@gateway/shared/http/body";
 import type { Peer, PeerHandler } from "@gateway/shared/http/mtls_server";
 import { createRouter, routesFor } from "@gateway/shared/http/routes";
 import { stringifyJson } from "@gateway/shared/json";
+import { checkReason } from "@gateway/shared/wire/sign_fields";
 import { sshRunRequest, type SshRunResponse } from "./ssh_run.ts";
 import type { Execute, ExecuteResult } from "../execute.ts";
 import { approvalRequired } from "../obtain.ts";
@@ -25,6 +26,7 @@ export function createHttpFrontend(execute: Execute): PeerHandler {
 async function handleRun(execute: Execute, request: Request, { caller }: Peer): Promise<Response> {
   const run = await readJsonBody(request, { maxBytes: MAX_BODY_BYTES, schema: sshRunRequest });
   for (const field of ["host", "command", "sudo_user"] as const) guardInput(field, run[field]);
+  checkReason(run.reason, "reason");
   try {
     const result = await execute({
       caller,
@@ -36,6 +38,7 @@ async function handleRun(execute: Execute, request: Request, { caller }: Peer): 
       sudoUser: run.sudo_user,
       pty: run.pty,
       dryRun: false,
+      reason: run.reason,
     }, request.signal);
     return respond(run.host, result);
   } catch (error) {

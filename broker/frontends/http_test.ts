@@ -62,6 +62,15 @@ Deno.test("POST /v1/ssh_run passes ttl, sudo, account and pty on", async () => {
   );
 });
 
+Deno.test("POST /v1/ssh_run passes the reason on, and refuses one of more than 500 characters", async () => {
+  const broker = new BrokerFixture();
+  const run = (reason: string) => send(broker, "/v1/ssh_run", post({ host: "web01", command: "id", reason }));
+  assert.equal((await run("ticket 42")).status, 200);
+  assert.equal(broker.authority.requests[0]?.reason, "ticket 42");
+  const { status, detail } = await problemOf(await run("x".repeat(501)));
+  assert.deepEqual([status, detail], [400, "invalid reason: more than 500 characters"]);
+});
+
 Deno.test("POST /v1/ssh_run runs as the account that the body says, whatever was read before", async () => {
   const broker = new BrokerFixture();
   const text = JSON.stringify({ ...body, sudo: true, sudo_user: "app" });

@@ -20,6 +20,8 @@ export interface SshRunRequest {
   readonly sudo: boolean;
   readonly sudo_user: string;
   readonly pty: boolean;
+  /** Why, for whoever has to approve it; at most 500 characters. */
+  readonly reason: string;
 }
 
 /** Decodes an {@linkcode SshRunRequest}; unknown fields are dropped. */
@@ -30,6 +32,7 @@ export const sshRunRequest: z.ZodType<SshRunRequest> = z.object({
   sudo: z.boolean().default(false),
   sudo_user: z.string().default(""),
   pty: z.boolean().default(false),
+  reason: z.string().default(""),
 });
 
 /** What ran. A command that ends with another status than 0 is still a 200. */

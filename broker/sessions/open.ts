@@ -151,9 +151,9 @@ async function obtainSession(
   },
   signal: AbortSignal,
 ): Promise<RouteAuthority> {
-  const { caller, callerGroups, bearerToken, sudo, sudoUser, onProgress } = request;
+  const { caller, callerGroups, bearerToken, reason, sudo, sudoUser, onProgress } = request;
   const intent = {
-    ...{ caller, callerGroups, bearerToken },
+    ...{ caller, callerGroups, bearerToken, reason },
     purpose: "session" as const,
     ttlSeconds: clampTtl(request.ttlSeconds, ports.maxTtlSeconds),
     target: {

@@ -40,6 +40,16 @@ Deno.test("openSession() asks for a session certificate and records the session"
   assert.equal(JSON.stringify(broker.log.entries, (_key, value) => String(value)).includes('"t"'), false);
 });
 
+Deno.test("openSession() tells whoever has to approve why, for each certificate", async () => {
+  const broker = new SessionFixture();
+  broker.authority.list = () => ({
+    ...HOSTS,
+    bastion01: { addr: "10.0.0.9:22", user: "jump", host_key: "k" },
+  });
+  await broker.open({ host: "db01", reason: "ticket 42" });
+  assert.deepEqual(broker.authority.requests.map(({ reason }) => reason), ["ticket 42", "ticket 42"]);
+});
+
 Deno.test("openSession() gets a certificate for every bastion, none of which is told the mode", async () => {
   const broker = new SessionFixture();
   const bastion = { addr: "10.0.0.9:22", user: "jump", host_key: "k" };

@@ -14,6 +14,8 @@ export interface Asker {
   readonly callerGroups: readonly string[] | null;
   /** The caller's own token: a secret, for the signer and nobody else. */
   readonly bearerToken?: string | undefined;
+  /** Why, in the caller's words: for whoever has to approve it. */
+  readonly reason?: string | undefined;
 }
 
 /** What a session is, and stays. */

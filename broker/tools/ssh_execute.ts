@@ -4,7 +4,7 @@ import { executeWithConsent, type WithConsentPorts } from "./consent.ts";
 import type { ExecuteResult } from "../execute.ts";
 import { renderExecuted, UNANSWERED } from "./executed.ts";
 import { decisionView, renderDecision, viewDecision } from "./dry_run.ts";
-import { callerOf, defineTool, type Tool, type ToolResult } from "./tool.ts";
+import { callerOf, defineTool, reasonArgument, type Tool, type ToolResult } from "./tool.ts";
 
 const input = z.strictObject({
   server: z.string().describe("Host name as ssh_list_servers shows it"),
@@ -15,6 +15,7 @@ const input = z.strictObject({
   sudo_user: z.string().optional().describe("Account to run it as with sudo; root when absent"),
   pty: z.boolean().optional().describe("Give it a terminal; only where allow_pty is true"),
   dry_run: z.boolean().optional().describe("Only tell whether the policy would allow it; nothing runs"),
+  reason: reasonArgument,
 });
 
 const output = z.strictObject({
@@ -56,6 +57,7 @@ export function createSshExecuteTool(ports: WithConsentPorts): Tool {
         sudoUser: args.sudo_user ?? "",
         pty: args.pty ?? false,
         dryRun: args.dry_run ?? false,
+        reason: args.reason,
       }, context);
       return render(args.server, result);
     },

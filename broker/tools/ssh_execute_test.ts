@@ -120,6 +120,16 @@ Deno.test.each([
   assert.equal(broker.authority.fetches, 0);
 });
 
+Deno.test("ssh_execute passes the reason on, and refuses one of more than 500 characters", async () => {
+  const { broker, tool } = fixture();
+  await tool.call({ server: "web01", command: "uptime", reason: "é".repeat(500) }, context);
+  assert.equal(broker.authority.requests[0]?.reason, "é".repeat(500));
+  await assert.rejects(
+    tool.call({ server: "web01", command: "uptime", reason: "é".repeat(501) }, context),
+    { code: "invalid_request", message: 'validating "arguments": reason: at most 500 characters' },
+  );
+});
+
 Deno.test.each(["server", "command", "sudo_user"])("ssh_execute refuses a NUL in %s", async (field) => {
   const { broker, tool } = fixture();
   const args = { server: "web01", command: "uptime", [field]: "a\0b" };

@@ -33,6 +33,18 @@ Deno.test("ssh_put_file writes and says what it wrote", async () => {
   assert.equal(request?.bearer_token, "token");
 });
 
+Deno.test("an approver is told what ssh_put_file writes and why, and why ssh_get_file reads", async () => {
+  const { broker, put, get } = fixture();
+  await put.call({ server: "web01", path: "/a", content: "abc", reason: "ticket 42" }, context);
+  await get.call({ server: "web01", path: "/a", reason: "to compare" }, context);
+  const [written, read] = broker.authority.requests;
+  assert.deepEqual(
+    [written?.content_sha256, written?.content_bytes, written?.content_head, written?.reason],
+    [SHA256_OF_ABC, 3, "abc", "ticket 42"],
+  );
+  assert.deepEqual([read?.content_sha256, read?.reason], [undefined, "to compare"]);
+});
+
 Deno.test("ssh_put_file decodes base64", async () => {
   const { broker, put } = fixture();
   await put.call({ server: "web01", path: "/a", content: "AP8=", content_base64: true }, context);

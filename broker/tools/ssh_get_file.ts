@@ -1,13 +1,14 @@
 import { z } from "@zod/zod";
 import { encodeContent } from "../transfer/content.ts";
 import type { GetFile } from "../transfer/get.ts";
-import { callerOf, defineTool, type Tool } from "./tool.ts";
+import { callerOf, defineTool, reasonArgument, type Tool } from "./tool.ts";
 
 const input = z.strictObject({
   server: z.string().describe("Host name as ssh_list_servers shows it"),
   path: z.string().describe("File to read, an absolute path without blanks"),
   max_bytes: z.int().optional().describe("Refuse a file that is larger; leave it out for the broker's limit"),
   ttl_seconds: z.int().optional().describe("Life of the certificate; leave it out for the host's maximum"),
+  reason: reasonArgument,
 });
 
 const output = z.strictObject({
@@ -35,13 +36,14 @@ export function createSshGetFileTool({ getFile }: { readonly getFile: GetFile })
     input,
     output,
     guarded: ["server", "path"],
-    async handle({ server, path, max_bytes, ttl_seconds }, context) {
+    async handle({ server, path, max_bytes, ttl_seconds, reason }, context) {
       const { bytes, sha256, serial, warnings } = await getFile({
         ...callerOf(context),
         host: server,
         path,
         maxBytes: max_bytes ?? 0,
         ttlSeconds: ttl_seconds ?? 0,
+        reason,
       }, context.signal);
       const { content, base64 } = encodeContent(bytes);
       const size = bytes.length;

@@ -1,7 +1,7 @@
 import { z } from "@zod/zod";
 import { decodeContent } from "../transfer/content.ts";
 import type { PutFile } from "../transfer/put.ts";
-import { callerOf, defineTool, type Tool } from "./tool.ts";
+import { callerOf, defineTool, reasonArgument, type Tool } from "./tool.ts";
 
 const input = z.strictObject({
   server: z.string().describe("Host name as ssh_list_servers shows it"),
@@ -12,6 +12,7 @@ const input = z.strictObject({
   content_base64: z.boolean().optional().describe("content is base64, for bytes that are not text"),
   mode: z.string().optional().describe("Mode for chmod, 3 or 4 octal digits"),
   ttl_seconds: z.int().optional().describe("Life of the certificate; leave it out for the host's maximum"),
+  reason: reasonArgument,
 });
 
 const output = z.strictObject({
@@ -38,7 +39,10 @@ export function createSshPutFileTool({ putFile }: { readonly putFile: PutFile })
     input,
     output,
     guarded: ["server", "path", "mode"],
-    async handle({ server, path, content, content_base64: base64 = false, mode = "", ttl_seconds }, context) {
+    async handle(
+      { server, path, content, content_base64: base64 = false, mode = "", ttl_seconds, reason },
+      context,
+    ) {
       const bytes = decodeContent(content, { base64 });
       const { sha256, serial, warnings } = await putFile({
         ...callerOf(context),
@@ -47,6 +51,7 @@ export function createSshPutFileTool({ putFile }: { readonly putFile: PutFile })
         content: bytes,
         mode,
         ttlSeconds: ttl_seconds ?? 0,
+        reason,
       }, context.signal);
       return {
         text: `wrote ${bytes.length} bytes to ${path} (sha256=${sha256}) [serial=${serial}]`,

@@ -1,11 +1,12 @@
 import { z } from "@zod/zod";
 import type { Sessions } from "../sessions/sessions.ts";
 import { renderExecuted, UNANSWERED } from "./executed.ts";
-import { callerOf, defineTool, type Tool } from "./tool.ts";
+import { callerOf, defineTool, reasonArgument, type Tool } from "./tool.ts";
 
 const input = z.strictObject({
   session_id: z.string().describe("As ssh_session_open returned it"),
   command: z.string().describe("The command line, one line of POSIX shell"),
+  reason: reasonArgument,
 });
 
 const output = z.strictObject({
@@ -36,9 +37,9 @@ export function createSshSessionExecTool({ sessions }: { readonly sessions: Sess
     input,
     output,
     guarded: ["session_id", "command"],
-    async handle({ session_id: sessionId, command }, context) {
+    async handle({ session_id: sessionId, command, reason }, context) {
       return renderExecuted(
-        await sessions.exec({ ...callerOf(context), sessionId, command }, context.signal),
+        await sessions.exec({ ...callerOf(context), sessionId, command, reason }, context.signal),
       );
     },
   });

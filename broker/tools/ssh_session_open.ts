@@ -1,6 +1,6 @@
 import { z } from "@zod/zod";
 import type { Sessions } from "../sessions/sessions.ts";
-import { callerOf, defineTool, type Tool } from "./tool.ts";
+import { callerOf, defineTool, reasonArgument, type Tool } from "./tool.ts";
 
 const input = z.strictObject({
   server: z.string().describe("Host name as ssh_list_servers shows it"),
@@ -12,6 +12,7 @@ const input = z.strictObject({
   ),
   sudo: z.boolean().optional().describe("Elevate through sudo -n; only where allow_sudo is true"),
   sudo_user: z.string().optional().describe("Account to elevate to with sudo; root when absent"),
+  reason: reasonArgument,
 });
 
 const output = z.strictObject({
@@ -38,7 +39,10 @@ export function createSshSessionOpenTool({ sessions }: { readonly sessions: Sess
     input,
     output,
     guarded: ["server", "mode", "sudo_user"],
-    async handle({ server, mode = "", ttl_seconds, sudo = false, sudo_user: sudoUser = "" }, context) {
+    async handle(
+      { server, mode = "", ttl_seconds, sudo = false, sudo_user: sudoUser = "", reason },
+      context,
+    ) {
       const { sessionId, serial } = await sessions.open({
         ...callerOf(context),
         host: server,
@@ -46,6 +50,7 @@ export function createSshSessionOpenTool({ sessions }: { readonly sessions: Sess
         ttlSeconds: ttl_seconds ?? 0,
         sudo,
         sudoUser,
+        reason,
       }, context.signal);
       return {
         text: `session_id=${sessionId} serial=${serial}`,

@@ -1,4 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
+import { MAX_REASON_CHARACTERS } from "@gateway/shared/wire/sign";
 import { z } from "@zod/zod";
 import { guardInput } from "./input_guard.ts";
 
@@ -22,6 +23,14 @@ export interface ToolContext {
 export type RequestCaller =
   & Pick<ToolContext, "caller" | "callerGroups" | "onProgress">
   & { readonly bearerToken?: string };
+
+/** The argument with which a model says why; whoever has to approve the call reads it. */
+export const reasonArgument: z.ZodOptional<z.ZodString> = z.string().refine(
+  (text) => [...text].length <= MAX_REASON_CHARACTERS,
+  `at most ${MAX_REASON_CHARACTERS} characters`,
+).optional().describe(
+  `Why, in a sentence or two for the human who may have to approve it; at most ${MAX_REASON_CHARACTERS} characters`,
+);
 
 /** The caller of a call, as the requests to the broker have it. */
 export function callerOf({ caller, callerGroups, bearerToken, onProgress }: ToolContext): RequestCaller {

@@ -1,3 +1,6 @@
+import { createHash } from "node:crypto";
+import { cutText } from "@gateway/shared/visible";
+import type { SignRequest } from "@gateway/shared/wire/sign";
 import { badRequest } from "./command.ts";
 
 /** A file's bytes as text, where they are, else in base64. */
@@ -28,6 +31,22 @@ function decodeBase64(content: string): Uint8Array {
     throw badRequest("invalid base64 content: expect the standard alphabet with padding");
   }
 }
+
+/** What an approver, and a waiver that is learned, has to know of bytes to be written. */
+export function describeContent(
+  bytes: Uint8Array,
+): Pick<SignRequest, "content_sha256" | "content_bytes" | "content_head"> {
+  const { content, base64 } = encodeContent(bytes);
+  return {
+    content_sha256: createHash("sha256").update(bytes).digest("hex"),
+    content_bytes: bytes.length,
+    content_head: base64 ? "" : cutText(content.split("\n", HEAD_LINES).join("\n"), HEAD_LENGTH),
+  };
+}
+
+/** As much of a file as an approver gets to read. */
+const HEAD_LINES = 20;
+const HEAD_LENGTH = 1500;
 
 /** Shows bytes as they are when they are UTF-8 without NUL; a byte order mark stays. */
 export function encodeContent(bytes: Uint8Array): TextContent {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { decodeContent, encodeContent } from "./content.ts";
+import { decodeContent, describeContent, encodeContent } from "./content.ts";
 
 Deno.test.each([
   {
@@ -50,6 +50,22 @@ Deno.test.each([
   { name: "what is not UTF-8 as base64", bytes: [0xff], expected: { content: "/w==", base64: true } },
 ])("encodeContent() shows $name", ({ bytes, expected }) => {
   assert.deepEqual(encodeContent(Uint8Array.from(bytes)), expected);
+});
+
+Deno.test.each([
+  { name: "text", content: "a\nb\n", head: "a\nb\n" },
+  { name: "the first twenty lines", content: "x\n".repeat(30), head: `${"x\n".repeat(19)}x` },
+  {
+    name: "the start of a long line, no character in half",
+    content: "é".repeat(1000) + "\u{1f600}".repeat(1000),
+    head: "é".repeat(1000) + "\u{1f600}".repeat(250),
+  },
+  { name: "nothing of what is not text", content: "a\0b", head: "" },
+])("describeContent() shows an approver $name", ({ content, head }) => {
+  const bytes = new TextEncoder().encode(content);
+  const { content_head, content_bytes, content_sha256 } = describeContent(bytes);
+  assert.deepEqual([content_head, content_bytes], [head, bytes.length]);
+  assert.match(content_sha256, /^[0-9a-f]{64}$/);
 });
 
 Deno.test("decodeContent() undoes encodeContent()", () => {

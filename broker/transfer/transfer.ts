@@ -8,9 +8,11 @@ import { outputText } from "../output_text.ts";
 import type { Run } from "../runs.ts";
 
 /** Who moves which file. */
-export interface TransferRequest
-  extends
-    Pick<OneShotRequest, "caller" | "callerGroups" | "bearerToken" | "host" | "ttlSeconds" | "onProgress"> {
+export interface TransferRequest extends
+  Pick<
+    OneShotRequest,
+    "caller" | "callerGroups" | "bearerToken" | "host" | "ttlSeconds" | "reason" | "onProgress"
+  > {
   readonly path: string;
 }
 

@@ -85,10 +85,17 @@ export function hasAskedFor(
 
 /** Why there is nothing that the signer could learn from an approval; `undefined` when there is. */
 export function nothingToLearn(
-  { rule, request }: { readonly rule: string; readonly request: Pick<StoredRequest, "dry_run"> },
+  { rule, request }: {
+    readonly rule: string;
+    readonly request: Pick<StoredRequest, "dry_run" | "file_transfer" | "content_sha256">;
+  },
 ): string | undefined {
   if (request.dry_run) return "it is asked whether the command may run, and nothing is signed";
-  return rule === BEHAVIOR_RULE ? "no rule wants it approved, it was only unusual" : undefined;
+  if (rule === BEHAVIOR_RULE) return "no rule wants it approved, it was only unusual";
+  // Learned by its path alone, it would let every later content through.
+  return request.file_transfer && request.content_sha256 === ""
+    ? "it moves a file, and nobody says with what content"
+    : undefined;
 }
 
 /**

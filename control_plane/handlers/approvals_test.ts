@@ -86,6 +86,21 @@ Deno.test.each<{ name: string; decision: unknown }>([
   assert.equal(plane.registry.pendingCount(), 1);
 });
 
+Deno.test("POST /v1/approvals/{id} learns from a file transfer only where its content is said: 400", async () => {
+  const plane = await startControlPlane();
+  plane.signer.reply = gate;
+  const learn = { approve: true, learn: true, ttl_seconds: 60 };
+  const { status, body } = await plane.decide(await plane.park({ file_transfer: true }), learn);
+  assert.deepEqual([status, body.detail], [
+    400,
+    "nothing to learn: it moves a file, and nobody says with what content; approve it without learn",
+  ]);
+  const said = await plane.park({ file_transfer: true, content_sha256: "aa".repeat(32) });
+  assert.equal((await plane.decide(said, learn)).status, 200);
+  assert.equal((await plane.poll(said)).status, 200);
+  assert.equal(plane.signer.signed.at(-1)?.content_sha256, "aa".repeat(32));
+});
+
 Deno.test.each<{ name: string; request: Record<string, unknown>; detail: RegExp }>([
   {
     name: "the check of a session's command",

@@ -32,6 +32,10 @@ const EVERYTHING: SignRequest = {
   k8s_group: "apps",
   k8s_namespace: "prod",
   k8s_name: "web-1",
+  reason: "ticket 42",
+  content_sha256: "aa".repeat(32),
+  content_bytes: 3,
+  content_head: "abc",
 };
 
 /** What only the control plane may say, whatever a broker sends. */

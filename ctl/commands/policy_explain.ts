@@ -136,6 +136,7 @@ function readIntent(flags: ExplainFlags): OpenIntent | undefined {
     sudoUser: flags.sudoUser ?? "",
     pty: flags.pty ?? false,
     fileTransfer: flags.fileTransfer ?? false,
+    contentSha256: "",
   };
 }
 

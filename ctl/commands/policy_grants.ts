@@ -159,13 +159,14 @@ function describeScope({ caller, end_user: endUser, waive_approval: waives }: Gr
 }
 
 function describeRules(
-  { allow = [], waive_approval: waives = [], sudo, sudo_user: user }: GrantInfo,
+  { allow = [], waive_approval: waives = [], sudo, sudo_user: user, content_sha256: content = "" }: GrantInfo,
   show: (pattern: string) => string,
 ): string {
   return [
     ...(allow.length > 0 ? [`allow[${allow.map(show).join(" | ")}]`] : []),
     ...(waives.length > 0 ? [`waive-approval[${waives.map(show).join(" | ")}]`] : []),
     ...(sudo === true ? [elevationLabel(sudo, user)] : []),
+    ...(content === "" ? [] : [`sha256:${content}`]),
   ].join(" ");
 }
 

@@ -16,6 +16,7 @@
  *   endUser: "",
  *   sudo: false,
  *   sudoUser: "",
+ *   contentSha256: "",
  *   approver: "operator",
  *   approvalId: "",
  *   grantedAt: 0,
@@ -53,6 +54,8 @@ export interface Grant {
   readonly sudo: boolean;
   /** As `canonicalSudoUser` gives it. */
   readonly sudoUser: string;
+  /** Of a waiver of a file transfer: SHA-256 of what it writes. Empty for all else. */
+  readonly contentSha256: string;
   /** Who gave it. */
   readonly approver: string;
   /** The approval it was learned from; empty: none. */
@@ -171,6 +174,7 @@ export function toGrantInfo(grant: Grant): GrantInfo {
     ...(grant.endUser !== "" && { end_user: grant.endUser }),
     ...(grant.sudo && { sudo: true }),
     ...(grant.sudoUser !== "" && { sudo_user: grant.sudoUser }),
+    ...(grant.contentSha256 !== "" && { content_sha256: grant.contentSha256 }),
     ...(grant.approver !== "" && { approver: grant.approver }),
     ...(grant.approvalId !== "" && { approval_id: grant.approvalId }),
     granted_at: formatTimestamp(grant.grantedAt),

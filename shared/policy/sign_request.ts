@@ -13,6 +13,7 @@
  *
  * @module
  */
+import { quoteText } from "../quote.ts";
 import type { SignRequest } from "../wire/sign.ts";
 import type { SshIntent } from "./ssh_intent.ts";
 import { elevationLabel } from "./sudo_user.ts";
@@ -33,6 +34,7 @@ export function intentOf(request: SignRequest, caller: string): SshIntent {
     sudoUser: request.sudo_user,
     pty: request.pty,
     fileTransfer: request.file_transfer,
+    contentSha256: request.content_sha256,
   };
 }
 
@@ -44,5 +46,8 @@ export function describeSignRequest(request: SignRequest): string {
   if (request.sudo) tokens.push(`elev=${elevationLabel(request.sudo, request.sudo_user)}`);
   if (request.pty) tokens.push("pty=1");
   if (request.file_transfer) tokens.push("ft=1");
+  if (request.content_sha256 !== "") tokens.push(`content_sha256=${request.content_sha256}`);
+  // Last, for it is free text; the quotes within it are escaped, so that it can't end early and forge a token.
+  if (request.reason !== "") tokens.push(`reason=${quoteText(request.reason)}`);
   return tokens.join(" ");
 }

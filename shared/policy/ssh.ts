@@ -39,6 +39,7 @@
  *   sudoUser: "",
  *   pty: false,
  *   fileTransfer: false,
+ *   contentSha256: "",
  * };
  * const decision = decideSsh(compiled.policy, intent);
  * assert.deepEqual(toWireDecision(decision), {

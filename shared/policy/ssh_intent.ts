@@ -32,4 +32,6 @@ export interface SshIntent {
   readonly pty: boolean;
   /** To move a file. */
   readonly fileTransfer: boolean;
+  /** SHA-256 of what the transfer writes, as the broker says; empty: not said, or nothing is written. */
+  readonly contentSha256: string;
 }

@@ -28,12 +28,16 @@ export interface GatedCommand {
   readonly sudoUser: string;
   /** As it was asked for, without its sudo prefix. */
   readonly command: string;
+  /** It moves a file. */
+  readonly fileTransfer: boolean;
+  /** SHA-256 of what a transfer writes; empty: not said, or nothing is written. */
+  readonly contentSha256: string;
 }
 
 /** What a waiver is bound to; two of the same scope are one. */
 export type WaiverScope = Pick<
   Grant,
-  "host" | "caller" | "endUser" | "sudo" | "sudoUser" | "allow" | "waiveApproval"
+  "host" | "caller" | "endUser" | "sudo" | "sudoUser" | "allow" | "waiveApproval" | "contentSha256"
 >;
 
 /** The scope of the waiver that is learned from a command. */
@@ -46,7 +50,24 @@ export function waiverScope(gated: GatedCommand): WaiverScope {
     sudoUser: canonicalSudoUser(gated.sudo, gated.sudoUser),
     allow: [],
     waiveApproval: [waiverPattern(gated.command)],
+    contentSha256: contentOf(gated) ?? "",
   };
+}
+
+/** Why no waiver can be learned from a command; `undefined` when one can. */
+export function unlearnable(gated: Pick<GatedCommand, "fileTransfer" | "contentSha256">): string | undefined {
+  return contentOf(gated) === undefined ? "a file transfer without the digest of its content" : undefined;
+}
+
+/**
+ * The content that a waiver is bound to, beside the command, which says the path alone: empty for what is no transfer,
+ * `undefined` where it is not known. Nothing may be spared the question then.
+ */
+function contentOf(
+  { fileTransfer, contentSha256 }: Pick<GatedCommand, "fileTransfer" | "contentSha256">,
+): string | undefined {
+  if (!fileTransfer) return "";
+  return contentSha256 === "" ? undefined : contentSha256;
 }
 
 /** The pattern that is found in this one command and no other. */
@@ -57,9 +78,11 @@ export function waiverPattern(command: string): string {
 /** Whether an active waiver spares the command its approval. Everything is exact, an empty end user too. */
 export function isWaived({ grants, now }: LiveGrants, gated: GatedCommand): boolean {
   const sudoUser = canonicalSudoUser(gated.sudo, gated.sudoUser);
+  const content = contentOf(gated);
   return (grants.byHost.get(gated.host) ?? []).some(({ grant, waives }) =>
     waives.length > 0 && isActive(grant, now) && grant.caller === gated.caller &&
     grant.endUser === gated.endUser && grant.sudo === gated.sudo && grant.sudoUser === sudoUser &&
+    grant.contentSha256 === content &&
     waives.some((pattern) => pattern.test(gated.command))
   );
 }
@@ -69,6 +92,7 @@ export function findSameScope(set: GrantSet, scope: WaiverScope): readonly Grant
   return (set.byHost.get(scope.host) ?? []).map(({ grant }) => grant).filter((grant) =>
     grant.allow.length === 0 && scope.allow.length === 0 && grant.caller === scope.caller &&
     grant.endUser === scope.endUser && grant.sudo === scope.sudo && grant.sudoUser === scope.sudoUser &&
+    grant.contentSha256 === scope.contentSha256 &&
     grant.waiveApproval.length === scope.waiveApproval.length &&
     grant.waiveApproval.every((pattern, index) => pattern === scope.waiveApproval[index])
   );

@@ -9,6 +9,7 @@ import {
   findSameScope,
   type GatedCommand,
   isWaived,
+  unlearnable,
   waiverPattern,
   type WaiverScope,
   waiverScope,
@@ -23,7 +24,11 @@ const GATED: GatedCommand = {
   sudo: false,
   sudoUser: "",
   command: COMMAND,
+  fileTransfer: false,
+  contentSha256: "",
 };
+
+const WRITE: Partial<GatedCommand> = { fileTransfer: true, contentSha256: "aa".repeat(32) };
 
 Deno.test("waiverPattern() escapes what is special in a pattern and nothing else", () => {
   assert.equal(
@@ -98,6 +103,31 @@ Deno.test.each<{ name: string; waiver: Partial<Grant>; gated: Partial<GatedComma
     waived: false,
   },
   { name: "a user that is ignored without sudo", waiver: {}, gated: { sudoUser: "db" }, waived: true },
+  {
+    name: "a file transfer of the same text",
+    waiver: {},
+    gated: WRITE,
+    waived: false,
+  },
+  {
+    name: "a file transfer whose content is not said",
+    waiver: {},
+    gated: { fileTransfer: true },
+    waived: false,
+  },
+  { name: "the same content", waiver: { contentSha256: "aa".repeat(32) }, gated: WRITE, waived: true },
+  {
+    name: "other content of the same path",
+    waiver: { contentSha256: "aa".repeat(32) },
+    gated: { ...WRITE, contentSha256: "bb".repeat(32) },
+    waived: false,
+  },
+  {
+    name: "the command of a transfer that is none",
+    waiver: { contentSha256: "aa".repeat(32) },
+    gated: { contentSha256: "aa".repeat(32) },
+    waived: false,
+  },
   { name: "anything once it has expired", waiver: { expiresAt: SAMPLE_NOW }, gated: {}, waived: false },
 ])(
   "a waiver is for one command of one caller and end user, run one way (A4): $name",
@@ -106,6 +136,14 @@ Deno.test.each<{ name: string; waiver: Partial<Grant>; gated: Partial<GatedComma
     assert.equal(isWaived(live, { ...GATED, ...gated }), waived);
   },
 );
+
+Deno.test.each<{ name: string; gated: Partial<GatedCommand>; learns: boolean }>([
+  { name: "what is no transfer", gated: {}, learns: true },
+  { name: "a transfer whose content is said", gated: WRITE, learns: true },
+  { name: "a transfer whose content is not said", gated: { fileTransfer: true }, learns: false },
+])("unlearnable(): $name", ({ gated, learns }) => {
+  assert.equal(unlearnable({ ...GATED, ...gated }) === undefined, learns);
+});
 
 Deno.test("isWaived(): a grant that allows the command waives nothing", () => {
   assert.equal(
@@ -122,6 +160,7 @@ Deno.test.each<{ name: string; scope: Partial<WaiverScope>; same: boolean }>([
   { name: "elevation", scope: { sudo: true, sudoUser: "root" }, same: false },
   { name: "another command", scope: { waiveApproval: ["^id$"] }, same: false },
   { name: "more commands", scope: { waiveApproval: [waiverPattern(COMMAND), "^id$"] }, same: false },
+  { name: "other content", scope: { contentSha256: "aa".repeat(32) }, same: false },
   { name: "an allow list", scope: { allow: ["^id$"] }, same: false },
 ])("findSameScope() with $name", ({ scope, same }) => {
   const { grants } = sampleGrants({ ...waiverScope(GATED), ...scope });

@@ -27,6 +27,7 @@ export function sampleGrant(fields: Partial<Grant> = {}): Grant {
     endUser: "",
     sudo: false,
     sudoUser: "",
+    contentSha256: "",
     approver: "operator",
     approvalId: "",
     grantedAt: SAMPLE_NOW,

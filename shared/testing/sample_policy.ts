@@ -78,6 +78,7 @@ export function sampleIntent(fields: Partial<SshIntent> = {}): SshIntent {
     sudoUser: "",
     pty: false,
     fileTransfer: false,
+    contentSha256: "",
     ...fields,
   };
 }

@@ -76,6 +76,8 @@ export interface GrantInfo {
   readonly sudo?: boolean | undefined;
   /** Of a waiver: the account that sudo changes to. Absent: root, or no sudo. */
   readonly sudo_user?: string | undefined;
+  /** Of a waiver of a file transfer: SHA-256 of what it writes. */
+  readonly content_sha256?: string | undefined;
   /** Who created it. */
   readonly approver?: string | undefined;
   /** Of a learned waiver: the approval that it was learned from. */
@@ -98,6 +100,7 @@ export const grantList: z.ZodType<readonly GrantInfo[]> = z.array(z.object({
   end_user: z.string().optional(),
   sudo: z.boolean().optional(),
   sudo_user: z.string().optional(),
+  content_sha256: z.string().optional(),
   approver: z.string().optional(),
   approval_id: z.string().optional(),
   granted_at: z.string(),

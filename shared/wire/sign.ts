@@ -95,7 +95,21 @@ export interface SignRequest {
   readonly k8s_namespace: string;
   /** Name of the object; `""` for a list. */
   readonly k8s_name: string;
+  /** Why it is asked for, in the words of whoever asks: untrusted text, at most {@linkcode MAX_REASON_CHARACTERS}. */
+  readonly reason: string;
+  /** SHA-256 of what a transfer writes, 64 lowercase hex digits; `""` where nothing is written, or it is not said. */
+  readonly content_sha256: string;
+  /** How many bytes a transfer writes; counts only with `content_sha256`. */
+  readonly content_bytes: number;
+  /** The first lines of what a transfer writes, for approvers; `""` where it is not text. */
+  readonly content_head: string;
 }
+
+/** The longest `reason`, in characters. */
+export const MAX_REASON_CHARACTERS = 500;
+
+/** The longest `content_head`, in UTF-16 units. */
+export const MAX_CONTENT_HEAD_LENGTH = 2000;
 
 const text = z.string().default("");
 const flag = z.boolean().default(false);
@@ -129,6 +143,10 @@ export const signRequest: z.ZodType<SignRequest> = z.object({
   k8s_group: text,
   k8s_namespace: text,
   k8s_name: text,
+  reason: text,
+  content_sha256: text,
+  content_bytes: z.int().min(0).default(0),
+  content_head: text,
 });
 
 /** What a broker sends: the fields it knows, the rest absent. */
@@ -177,6 +195,16 @@ export interface SignResponse {
   readonly decision?: WireDecision | undefined;
   /** The sealed command for a sealed host, to be passed on as it is. */
   readonly envelope?: unknown;
+  /** Where it would run, for the approver of a control plane: only where a human has to approve, or in a dry run. */
+  readonly target?: SignTarget | undefined;
+}
+
+/** Where a command would run, and as whom before any elevation. */
+export interface SignTarget {
+  /** The account on the host. */
+  readonly user: string;
+  /** `host:port`. */
+  readonly addr: string;
 }
 
 const wireDecision = z.object({
@@ -200,4 +228,5 @@ export const signResponse: z.ZodType<SignResponse> = z.object({
   elevation_prefix: z.string().optional(),
   decision: wireDecision.optional(),
   envelope: z.unknown().optional(),
+  target: z.object({ user: z.string(), addr: z.string() }).optional(),
 });

@@ -17,7 +17,7 @@
  */
 import { isUnsafe } from "../characters.ts";
 import { AppError } from "../errors.ts";
-import type { SignRequest } from "./sign.ts";
+import { MAX_CONTENT_HEAD_LENGTH, MAX_REASON_CHARACTERS, type SignRequest } from "./sign.ts";
 
 /** These become tokens of the KeyId and of audit records: a blank or a control character would forge others. */
 const TOKEN_FIELDS = [
@@ -62,6 +62,24 @@ export function checkSignFields(request: SignRequest): void {
   for (const field of ["learn_approver", "learn_approval_id"] as const) {
     if (isUnsafe(request[field])) throw unsafe(field);
   }
+  checkReason(request.reason, "reason");
+  if (!/^(?:[0-9a-f]{64})?$/.test(request.content_sha256)) {
+    throw new AppError("invalid_request", "invalid content_sha256: must be 64 lowercase hex digits");
+  }
+  if (request.content_head.length > MAX_CONTENT_HEAD_LENGTH) {
+    throw new AppError("invalid_request", `invalid content_head: longer than ${MAX_CONTENT_HEAD_LENGTH}`);
+  }
+}
+
+/**
+ * Refuses a reason or a comment that is too long to be read.
+ *
+ * @throws {AppError} `invalid_request` naming the field
+ */
+export function checkReason(text: string, field: string): void {
+  // Counted only where it can matter: a character is two units at most.
+  if (text.length <= MAX_REASON_CHARACTERS || [...text].length <= MAX_REASON_CHARACTERS) return;
+  throw new AppError("invalid_request", `invalid ${field}: more than ${MAX_REASON_CHARACTERS} characters`);
 }
 
 /**

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { FailingStore } from "../testing/failing_store.ts";
-import { get, NOW_MS, post, startSigner } from "../testing/memory_signer.ts";
+import { CONFIG, get, NOW_MS, post, startSigner } from "../testing/memory_signer.ts";
 
 type Signer = Awaited<ReturnType<typeof startSigner>>;
 
@@ -181,6 +181,65 @@ Deno.test("an approved command with learn_ttl_seconds needs no approval again, i
   const created = signer.log.entries.find(({ outcome }) => outcome === "approval-waiver-created");
   assert.equal(created?.approved_by, "carol");
   assert.equal(created?.approval_id, "req1");
+});
+
+Deno.test("an approved transfer with learn_ttl_seconds needs no approval again for the same content alone", async () => {
+  const { hosts } = CONFIG;
+  const command = "cat > '/etc/app.conf'";
+  const signer = await startSigner({
+    hosts: {
+      ...hosts,
+      web01: {
+        ...hosts.web01,
+        allow_file_transfer: true,
+        command_policy: {
+          mode: "allowlist",
+          allow: ["^cat "],
+          require_approval: ["^cat "],
+          shell_parse: false,
+        },
+      },
+    },
+  });
+  const put = { command, file_transfer: true, content_sha256: "aa".repeat(32) };
+  const learn = { on_behalf_of: "broker-1", approved: true, learn_ttl_seconds: 600, learn_approver: "carol" };
+  const isSpared = async (fields: Record<string, unknown>) =>
+    (await signer.sign(fields)).body.certificate !== undefined;
+
+  await signer.sign({ ...put, ...learn, content_sha256: "" }, "control-plane");
+  const skipped = signer.log.entries.findLast(({ outcome }) => outcome === "approval-waiver-skipped");
+  assert.equal(skipped?.err, "a file transfer without the digest of its content");
+  assert.equal(await isSpared({ ...put, content_sha256: "" }), false);
+
+  await signer.sign({ ...put, ...learn }, "control-plane");
+  const created = signer.log.entries.findLast(({ outcome }) => outcome === "approval-waiver-created");
+  assert.equal(created?.body_sha256, put.content_sha256);
+  assert.deepEqual(signer.live.listGrants().map(({ contentSha256 }) => contentSha256), [put.content_sha256]);
+  assert.equal(await isSpared(put), true);
+  for (
+    const other of [{ content_sha256: "bb".repeat(32) }, { content_sha256: "" }, { file_transfer: false }]
+  ) {
+    assert.equal(await isSpared({ ...put, ...other }), false, JSON.stringify(other));
+  }
+});
+
+Deno.test("an approver's control plane is told where a gated command would run, and nobody else is", async () => {
+  const signer = await start();
+  const gated = { command: "systemctl restart nginx" };
+  const told = await signer.sign({ ...gated, on_behalf_of: "broker-1" }, "control-plane");
+  assert.deepEqual(told.body["target"], { user: "deploy", addr: "10.0.0.1:22" });
+  assert.equal((await signer.sign(gated)).body["target"], undefined);
+});
+
+Deno.test("the reason is in the record, quoted, and can't forge a token there", async () => {
+  const signer = await start();
+  await signer.sign({ command: "uptime", reason: 'ticket 42" user=root\n' });
+  assert.equal(
+    signer.log.entries.at(-1)?.command,
+    String.raw`role=target purpose=oneshot reason="ticket 42\" user=root\n"`,
+  );
+  assert.equal((await signer.sign({ command: "uptime", reason: "é".repeat(500) })).status, 200);
+  assert.equal((await signer.sign({ command: "uptime", reason: "é".repeat(501) })).status, 400);
 });
 
 Deno.test("learn_ttl_seconds from anyone but a forwarder learns nothing", async () => {

@@ -21,6 +21,8 @@ export async function learnWaiver(
       sudo: request.sudo,
       sudoUser: request.sudo_user,
       command: request.command,
+      fileTransfer: request.file_transfer,
+      contentSha256: request.content_sha256,
       peer: peer.caller,
       gate: decision.requireApproval ? "approved" : decision.approvalWaived ? "waived" : "none",
       ttlSeconds: request.learn_ttl_seconds,
@@ -28,10 +30,11 @@ export async function learnWaiver(
       approver: request.learn_approver,
       approvalId: request.learn_approval_id,
     }, {
-      async made({ id, waiveApproval }) {
+      async made({ id, waiveApproval, contentSha256 }) {
         await ports.gate.require({
           ...facts,
           command: `approval-waiver ${id}`,
+          ...(contentSha256 !== "" && { body_sha256: contentSha256 }),
           policy_rule: `waive_approval:${waiveApproval.join(",")}`,
           outcome: "approval-waiver-created",
         });

@@ -15,7 +15,7 @@ import {
 } from "@gateway/shared/policy/ssh";
 import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
 import type { TakeResult } from "@gateway/shared/token_bucket";
-import { type SignRequest, signRequest, type SignResponse } from "@gateway/shared/wire/sign";
+import { type SignRequest, signRequest, type SignResponse, type SignTarget } from "@gateway/shared/wire/sign";
 import { checkCaller, checkSignFields } from "@gateway/shared/wire/sign_fields";
 import type { SignerPorts } from "../ports.ts";
 import type { SignSource } from "../sign_limit.ts";
@@ -156,12 +156,17 @@ async function deny(
 
 async function answerDryRun(context: SignContext, decision: Allowed): Promise<Response> {
   await context.ports.recordOutcome(allowedEntry(context, decision, { outcome: "dry_run_allowed" }));
-  return respond({ decision: toWireDecision(decision) });
+  return respond({ decision: toWireDecision(decision), target: targetOf(context, decision) });
 }
 
 async function askApproval(context: SignContext, decision: Allowed): Promise<Response> {
   await context.ports.recordOutcome(allowedEntry(context, decision, { outcome: "approval-required" }));
-  return respond({ decision: toWireDecision(decision) });
+  return respond({ decision: toWireDecision(decision), target: targetOf(context, decision) });
+}
+
+/** What an approver has to know; who asks a signer itself has it from the list of hosts. */
+function targetOf(context: SignContext, { host: { user, addr } }: Allowed): SignTarget | undefined {
+  return isForwarder(context) ? { user, addr } : undefined;
 }
 
 async function issue(context: SignContext, decision: Allowed, publicKey: Uint8Array): Promise<Response> {

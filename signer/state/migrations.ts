@@ -38,6 +38,7 @@ export const MIGRATIONS: readonly string[] = [
     frozen_at INTEGER NOT NULL,
     PRIMARY KEY (kind, value)
   );`,
+  "ALTER TABLE grants ADD COLUMN content_sha256 TEXT NOT NULL DEFAULT '';",
 ];
 
 /** The signer's state database. */

@@ -35,6 +35,7 @@ export const GRANT_TEXTS = [
   "caller",
   "end_user",
   "sudo_user",
+  "content_sha256",
   "approver",
   "approval_id",
 ] as const;
@@ -63,6 +64,7 @@ export function encodeGrant(grant: Grant): Parameters {
     end_user: grant.endUser,
     sudo: grant.sudo ? 1 : 0,
     sudo_user: grant.sudoUser,
+    content_sha256: grant.contentSha256,
     approver: grant.approver,
     approval_id: grant.approvalId,
     granted_at: toSeconds(grant.grantedAt),
@@ -87,6 +89,7 @@ export function decodeGrant(row: Row): Grant {
     endUser: readText(row, "end_user"),
     sudo: readFlag(row, "sudo"),
     sudoUser: readText(row, "sudo_user"),
+    contentSha256: readText(row, "content_sha256"),
     approver: readText(row, "approver"),
     approvalId: readText(row, "approval_id"),
     grantedAt: readTime(row, "granted_at", SECOND_MS),

@@ -27,6 +27,8 @@ export const WAIVER: WaiverDraft = {
   peer: "control-plane",
   sudo: true,
   sudoUser: "",
+  fileTransfer: false,
+  contentSha256: "",
   command: "systemctl restart nginx",
   gate: "approved",
   ttlSeconds: 60,

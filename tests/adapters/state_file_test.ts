@@ -86,7 +86,9 @@ Deno.test.each<Row>([
   {
     name: "with a trigger that ends freezes",
     opener: "signer",
-    sql: `${MIGRATIONS.join("\n")} PRAGMA user_version = 2; PRAGMA application_id = ${SIGNER_ID};
+    sql: `${
+      MIGRATIONS.join("\n")
+    } PRAGMA user_version = ${MIGRATIONS.length}; PRAGMA application_id = ${SIGNER_ID};
       CREATE TRIGGER melt AFTER INSERT ON freezes BEGIN DELETE FROM freezes; END`,
     cause: /it is damaged: it has a trigger "melt"/,
     remedy: BACKUP,
@@ -108,21 +110,23 @@ Deno.test.each<Row>([
   {
     name: "with our tables and times in seconds",
     opener: "control plane",
-    sql: `${CONTROL_MIGRATIONS.join("\n")} PRAGMA user_version = 1; ${IN_SECONDS}`,
+    sql: `${CONTROL_MIGRATIONS.join("\n")} PRAGMA user_version = ${CONTROL_MIGRATIONS.length}; ${IN_SECONDS}`,
     cause: /it keeps times in seconds/,
     remedy: OWN_FILE,
   },
   {
     name: "of a later version of the signer",
     opener: "signer",
-    sql: `PRAGMA user_version = 3; PRAGMA application_id = ${SIGNER_ID}`,
-    cause: /its version is 3 and this program knows 2/,
+    sql: `PRAGMA user_version = ${MIGRATIONS.length + 1}; PRAGMA application_id = ${SIGNER_ID}`,
+    cause: /its version is 4 and this program knows 3/,
     remedy: /start the program that wrote it, or a later one; the file is left as it is$/,
   },
   {
     name: "of a later version of the control plane",
     opener: "control plane",
-    sql: `PRAGMA user_version = 2; PRAGMA application_id = ${CONTROL_PLANE_ID}`,
+    sql: `PRAGMA user_version = ${
+      CONTROL_MIGRATIONS.length + 1
+    }; PRAGMA application_id = ${CONTROL_PLANE_ID}`,
     cause: /its version is 2 and this program knows 1/,
     remedy: /start the program that wrote it, or a later one; the file is left as it is$/,
   },

@@ -18,6 +18,7 @@ export function grantOf(fields: Partial<Grant> = {}): Grant {
     endUser: "",
     sudo: false,
     sudoUser: "",
+    contentSha256: "",
     approver: "operator",
     approvalId: "",
     grantedAt: NOW,

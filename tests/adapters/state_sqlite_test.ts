@@ -14,10 +14,10 @@ async function contents(store: StateStore): Promise<unknown> {
   return contents;
 }
 
-Deno.test("a new database has version 2, exactly the known schema, and is its owner's alone", async () => {
+Deno.test("a new database has version 3, exactly the known schema, and is its owner's alone", async () => {
   using folder = new StateFolder();
   await folder.open().close();
-  assert.deepEqual(folder.query("PRAGMA user_version"), [{ user_version: 2 }]);
+  assert.deepEqual(folder.query("PRAGMA user_version"), [{ user_version: 3 }]);
   assert.deepEqual(folder.query("PRAGMA journal_mode"), [{ journal_mode: "wal" }]);
   const names = folder.query("SELECT name FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name");
   assert.deepEqual(names.map(({ name }) => name), ["freezes", "grants", "grants_expires"]);
@@ -37,6 +37,7 @@ Deno.test("a new database has version 2, exactly the known schema, and is its ow
     "approval_id TEXT 1 '' 0",
     "granted_at INTEGER 1 null 0",
     "expires_at INTEGER 1 null 0",
+    "content_sha256 TEXT 1 '' 0",
   ]);
   assert.deepEqual(columns("freezes"), [
     "kind TEXT 1 null 1",
@@ -57,8 +58,8 @@ Deno.test("what was kept is there after the next start (K1)", async () => {
   assert.deepEqual(await contents(folder.open()), [[grantOf()], [freezeOf()]]);
 });
 
-Deno.test.each([0, 1, 2])(
-  "a database of version %d is brought to version 2 with its grants",
+Deno.test.each([0, 1, 2, 3])(
+  "a database of version %d is brought to version 3 with its grants",
   async (version) => {
     using folder = new StateFolder();
     folder.exec(`${MIGRATIONS.slice(0, version).join("\n")} PRAGMA user_version = ${version}`);
@@ -72,7 +73,7 @@ Deno.test.each([0, 1, 2])(
     const store = folder.open();
     await store.putFreeze(freezeOf());
     assert.deepEqual(await contents(store), [kept, [freezeOf()]]);
-    assert.deepEqual(folder.query("PRAGMA user_version"), [{ user_version: 2 }]);
+    assert.deepEqual(folder.query("PRAGMA user_version"), [{ user_version: 3 }]);
   },
 );
 

@@ -44,6 +44,7 @@ function benchDecision(): Row {
     sudoUser: "",
     pty: false,
     fileTransfer: false,
+    contentSha256: "",
   });
   const times = Array.from({ length: DECISIONS }, (_, i) => {
     const wanted = intent(

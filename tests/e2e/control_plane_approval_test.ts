@@ -5,6 +5,7 @@ import { freePort } from "../stage/free_port.ts";
 import { poll } from "../stage/poll.ts";
 import { controlPlaneCommand } from "../stage/service_command.ts";
 import type { ServiceProcess } from "../stage/service_process.ts";
+import { HOST } from "../stage/stage.ts";
 import { type ControlPlaneScene, GATED, startAsSigner, withControlPlane } from "./control_plane_scene.ts";
 
 async function metric({ command }: ServiceProcess, name: string): Promise<number> {
@@ -84,6 +85,37 @@ Deno.test("what was approved and learned needs no approval for a time", () =>
     assert.equal((await scene.decide(id, { approve: true, learn: true, ttl_seconds: 60 })).status, 200);
     assert.equal((await scene.poll(id)).status, 200);
     assert.equal((await scene.sign({ command: GATED })).status, 200);
+  }));
+
+Deno.test("an approved and learned file transfer needs no approval again for that content alone", () =>
+  withControlPlane({
+    signer: [
+      {
+        path: ["command_policies", "starter"],
+        value: { mode: "allowlist", allow: ["^cat "], require_approval: ["^cat "], shell_parse: false },
+      },
+      { path: ["hosts", HOST, "allow_file_transfer"], value: true },
+    ],
+  }, async (scene) => {
+    await scene.stage.startSigner();
+    await scene.stage.startControlPlane();
+    const write = { command: "cat > '/etc/app.conf'", file_transfer: true };
+    const digest = "aa".repeat(32);
+    const park = async (fields: Record<string, unknown>) => {
+      const { status, body, text } = await scene.sign({ ...write, ...fields });
+      assert.equal(status, 202, text);
+      return (body as { readonly approval_id: string }).approval_id;
+    };
+    const learn = { approve: true, learn: true, ttl_seconds: 60 };
+    const unknown = await park({});
+    assert.equal((await scene.decide(unknown, learn)).status, 400);
+    assert.equal((await scene.decide(unknown, { approve: true })).status, 200);
+    const known = await park({ content_sha256: digest });
+    assert.equal((await scene.decide(known, learn)).status, 200);
+    assert.equal((await scene.poll(known)).status, 200);
+    assert.equal((await scene.sign({ ...write, content_sha256: digest })).status, 200);
+    await park({ content_sha256: "bb".repeat(32) });
+    await park({});
   }));
 
 Deno.test("what nobody decides expires", () =>
