@@ -7,12 +7,14 @@ import "@gateway/shared/no_storage";
 import { writeAllSync } from "@gateway/shared/bytes";
 import { systemClock } from "@gateway/shared/clock";
 import { loadConfig } from "@gateway/shared/config/load";
+import { findExposedFiles } from "@gateway/shared/files";
 import { configureLogging, getServiceLogger } from "@gateway/shared/log";
 import { systemRandom } from "@gateway/shared/random";
 import { exitCodeOf, waitForStop } from "@gateway/shared/service";
 import { describeVersion } from "@gateway/shared/version";
 import { type CommandLine, parseCommandLine, USAGE } from "./command_line.ts";
 import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "./config.ts";
+import { brokerUsedFiles } from "./permissions.ts";
 
 const EXIT = { ok: 0, misused: 2 } as const;
 
@@ -51,19 +53,22 @@ function misused(problem: string): number {
 
 async function serve({ frontend, config: path }: Extract<CommandLine, { kind: "serve" }>): Promise<void> {
   configureLogging();
+  const logger = getServiceLogger("broker");
   const ports = {
     clock: systemClock,
     random: systemRandom,
-    logger: getServiceLogger("broker"),
+    logger,
     readEnv: (name: string) => Deno.env.get(name),
   };
   const stopped = waitForStop();
-  const loading = loadConfig({
-    path,
-    what: "broker config",
-    schema: brokerConfig,
-    unsupported: UNSUPPORTED_BROKER_KEYS,
-  });
+  const load = async () => {
+    const unsupported = UNSUPPORTED_BROKER_KEYS;
+    const config = await loadConfig({ path, what: "broker config", schema: brokerConfig, unsupported });
+    const files = brokerUsedFiles(config, { configPath: path, frontend });
+    for (const exposed of await findExposedFiles(files)) logger.warn(exposed);
+    return config;
+  };
+  const loading = load();
   switch (frontend) {
     // Each frontend's libraries are loaded only where it is served.
     case "serve-http": {

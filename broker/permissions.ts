@@ -21,9 +21,10 @@
  *
  * @module
  */
+import type { UsedFile } from "@gateway/shared/exposed_files";
 import { addressPermissions, listenPermissions, urlPermissions } from "@gateway/shared/permissions/address";
 import { filePermissions } from "@gateway/shared/permissions/files";
-import { caKeyFiles, caKeyPermissions } from "@gateway/shared/permissions/ca_keys";
+import { caKeyFiles, caKeyHolders, caKeyPermissions } from "@gateway/shared/permissions/ca_keys";
 import {
   mergeSets,
   type PermissionSet,
@@ -94,6 +95,27 @@ export function brokerPermissions(config: BrokerConfig, location: BrokerLocation
     hosts(config),
     { ignoreEnv: "all" },
   );
+}
+
+/** What other users of the machine must not write, and mostly not read either. */
+export function brokerUsedFiles(
+  config: BrokerConfig,
+  { configPath, frontend }: Pick<BrokerLocation, "configPath" | "frontend">,
+): readonly UsedFile[] {
+  const { signer } = config;
+  return [
+    { key: "the config", path: configPath, use: "config" },
+    ...(frontend === "serve-mcp" ? [] : [
+      { key: "server_key", path: config.server_key, use: "secret" },
+      { key: "client_ca", path: config.client_ca, use: "relied_on" },
+    ] as const),
+    ...(signer === undefined ? caKeyHolders(config) : [
+      { key: "signer.client_key", path: signer.client_key, use: "secret" },
+      { key: "signer.ca", path: signer.ca, use: "relied_on" },
+    ] as const),
+    { key: "audit_key", path: config.audit_key, use: "secret" },
+    { key: "audit_log", path: config.audit_log, use: "relied_on" },
+  ];
 }
 
 /** In local mode a host behind a bastion is only reached through it. */

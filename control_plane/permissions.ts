@@ -22,6 +22,7 @@
  *
  * @module
  */
+import type { UsedFile } from "@gateway/shared/exposed_files";
 import { listenPermissions, urlPermissions } from "@gateway/shared/permissions/address";
 import { filePermissions, stateFilePermissions } from "@gateway/shared/permissions/files";
 import { mergeSets, type PermissionSet, type ServiceLocation } from "@gateway/shared/permissions/set";
@@ -65,6 +66,20 @@ export function controlPlanePermissions(
     },
     { ignoreEnv: "all" },
   );
+}
+
+/** What other users of the machine must not write, and mostly not read either. */
+export function controlPlaneUsedFiles(config: ControlPlaneConfig, configPath: string): readonly UsedFile[] {
+  return [
+    { key: "the config", path: configPath, use: "config" },
+    { key: "server_key", path: config.server_key, use: "secret" },
+    { key: "client_ca", path: config.client_ca, use: "relied_on" },
+    { key: "signer.client_key", path: config.signer.client_key, use: "secret" },
+    { key: "signer.ca", path: config.signer.ca, use: "relied_on" },
+    { key: "audit_key", path: config.audit_key, use: "secret" },
+    { key: "audit_log", path: config.audit_log, use: "relied_on" },
+    { key: "state_db", path: config.state_db, use: "relied_on" },
+  ];
 }
 
 /** An address that the notifier does not use is not reachable, though it may stand in the config. */

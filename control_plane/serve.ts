@@ -1,6 +1,7 @@
 import { openServiceAudit } from "@gateway/shared/audit/service_audit";
 import type { Clock } from "@gateway/shared/clock";
 import { loadConfig } from "@gateway/shared/config/load";
+import { findExposedFiles } from "@gateway/shared/files";
 import { JsonClient } from "@gateway/shared/http/json_client";
 import { startMonitor } from "@gateway/shared/http/monitor";
 import { type MtlsServer, startMtlsServer } from "@gateway/shared/http/mtls_server";
@@ -16,6 +17,7 @@ import { Guardrails } from "./behavior/guardrails.ts";
 import { type ControlPlaneConfig, controlPlaneConfig } from "./config.ts";
 import { configWarnings } from "./config_warnings.ts";
 import { createNotifier } from "./notify/notifier.ts";
+import { controlPlaneUsedFiles } from "./permissions.ts";
 import { SignerClient } from "./signer_client.ts";
 import { MemoryControlStore } from "./state/memory.ts";
 import { openSqliteControlStore } from "./state/sqlite.ts";
@@ -59,6 +61,9 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
     schema: controlPlaneConfig,
   });
   for (const warning of configWarnings(config)) logger.warn(warning);
+  for (const exposed of await findExposedFiles(controlPlaneUsedFiles(config, configPath))) {
+    logger.warn(exposed);
+  }
   const tls = await loadListenerTls(config);
   const metrics = createMetrics();
   await using opened = new AsyncDisposableStack();

@@ -18,7 +18,7 @@ async function init(args: readonly string[]): Promise<number> {
   const code = workingFolder === undefined
     ? 1
     : await runProgram(["init", ...args], { terminal: { out, err }, workingFolder, variables: {} });
-  if (code === 1 && !await mayWriteAnywhere()) err(SANDBOXED);
+  if (code === 1 && !await mayInit()) err(SANDBOXED);
   return code;
 }
 
@@ -31,10 +31,11 @@ function findWorkingFolder(): string | undefined {
   }
 }
 
-async function mayWriteAnywhere(): Promise<boolean> {
+async function mayInit(): Promise<boolean> {
   const asked = await Promise.all([
     Deno.permissions.query({ name: "read" }),
     Deno.permissions.query({ name: "write" }),
+    Deno.permissions.query({ name: "sys", kind: "uid" }),
   ]);
   return asked.every(({ state }) => state === "granted");
 }

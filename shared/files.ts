@@ -12,6 +12,7 @@
  */
 import { dirname, resolve } from "node:path";
 import { AppError, errorText } from "./errors.ts";
+import { describeExposure, type UsedFile } from "./exposed_files.ts";
 import { quoteText } from "./quote.ts";
 
 /** Why a file could not be read, or its bytes not be taken for text. */
@@ -57,4 +58,19 @@ export async function ifThere<T>(access: Promise<T>): Promise<T | undefined> {
     if (error instanceof Deno.errors.NotFound) return undefined;
     throw error;
   }
+}
+
+/** What to tell an operator of those files that other users may read or write; an empty path is no file. */
+export async function findExposedFiles(files: readonly UsedFile[]): Promise<readonly string[]> {
+  const found = await Promise.all(files.map(async (file) => {
+    if (file.path === "") return [];
+    try {
+      const exposure = describeExposure(file, await Deno.stat(file.path));
+      return exposure === undefined ? [] : [exposure];
+    } catch {
+      // Not there yet, or out of reach: whoever uses the file says so.
+      return [];
+    }
+  }));
+  return found.flat();
 }

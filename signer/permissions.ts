@@ -25,7 +25,8 @@
 import { resolve } from "node:path";
 import { listenPermissions, urlPermissions } from "@gateway/shared/permissions/address";
 import { filePermissions, stateFilePermissions } from "@gateway/shared/permissions/files";
-import { caKeyFiles, caKeyPermissions } from "@gateway/shared/permissions/ca_keys";
+import type { UsedFile } from "@gateway/shared/exposed_files";
+import { caKeyFiles, caKeyHolders, caKeyPermissions } from "@gateway/shared/permissions/ca_keys";
 import {
   mergeSets,
   type PermissionSet,
@@ -70,6 +71,19 @@ export function signerPermissions(config: SignerConfig, location: ServiceLocatio
     { net: [...listenPermissions(config.listen), ...listenPermissions(config.monitor_listen)] },
     { ignoreEnv: "all" },
   );
+}
+
+/** What other users of the machine must not write, and mostly not read either. */
+export function signerUsedFiles(config: SignerConfig, configPath: string): readonly UsedFile[] {
+  return [
+    { key: "the config", path: configPath, use: "config" },
+    { key: "server_key", path: config.server_key, use: "secret" },
+    { key: "client_ca", path: config.client_ca, use: "relied_on" },
+    ...caKeyHolders(config),
+    { key: "audit_key", path: config.audit_key, use: "secret" },
+    { key: "audit_log", path: config.audit_log, use: "relied_on" },
+    { key: "state_db", path: config.state_db, use: "relied_on" },
+  ];
 }
 
 function configEdits({ reload_callers }: SignerConfig, location: ServiceLocation): PermissionSet {

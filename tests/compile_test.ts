@@ -12,6 +12,7 @@ interface SetJson {
   readonly write?: readonly string[] | boolean;
   readonly net?: readonly string[] | boolean;
   readonly run?: readonly string[];
+  readonly sys?: readonly string[];
   readonly env?: { readonly allow?: readonly string[]; readonly ignore?: readonly string[] | boolean };
 }
 
@@ -76,7 +77,8 @@ async function expectedPermissions(member: string, name: string): Promise<Record
     // The debate's diagnostic tools start programs; no service of the access broker does.
     allow_run: member === "debate" ? list(set.run) : null,
     allow_ffi: null,
-    allow_sys: null,
+    // Who runs it: init looks at whose folders it makes keys in.
+    allow_sys: list(set.sys),
     prompt: false,
   };
 }

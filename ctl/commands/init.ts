@@ -43,6 +43,8 @@ Makes a certificate authority for SSH and one for the services, a certificate fo
 plane, broker, operator, approver and agent, the keys of the audit logs, and the configs. All listen on this
 machine alone. Brokers ask the control plane, where a human approves what the policy says; with --direct they
 ask the signer, and what needs approval is refused.
+The folder, and all that leads to it, must belong to you or root, and be writable for nobody else; a folder in
+/tmp will do, /tmp itself and a link will not.
 A host key that you take with ssh-keyscan is worth what the network between was worth: compare its
 fingerprint, or read the key on the host from /etc/ssh/ssh_host_ed25519_key.pub.
 `;

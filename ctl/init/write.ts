@@ -3,6 +3,7 @@ import type { Clock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
 import type { Random } from "@gateway/shared/random";
+import { checkFolder } from "./check_folder.ts";
 import { SET_UP_ENTRIES } from "./layout.ts";
 import type { PlannedEntry } from "./plan.ts";
 
@@ -33,11 +34,12 @@ export async function findSetUp(folder: string): Promise<string | undefined> {
 }
 
 /**
- * Refuses a folder that has a set-up.
+ * Refuses a folder that has a set-up, or that is not safe to have one.
  *
- * @throws {AppError} `conflict`, naming what is there
+ * @throws {AppError} `conflict`, naming what is there, or `invalid_request` as {@linkcode checkFolder} does
  */
 export async function checkFree({ folder, force }: Pick<WriteOptions, "folder" | "force">): Promise<void> {
+  await checkFolder(folder);
   const name = force ? undefined : await findSetUp(folder);
   if (name !== undefined) {
     throw new AppError("conflict", `Cannot set up ${JSON.stringify(folder)}: ${JSON.stringify(name)} exists`);
@@ -49,11 +51,13 @@ export async function checkFree({ folder, force }: Pick<WriteOptions, "folder" |
  * to a backup, and the new entries take its place, the last planned one last. A failure before that leaves
  * everything as it was.
  *
- * @throws {AppError} `conflict` when there is a set-up and `force` is not given
+ * @throws {AppError} `conflict` when there is a set-up and `force` is not given, `invalid_request` for a folder that
+ * somebody else has a hand in
  */
 export async function writeSetUp(plan: readonly PlannedEntry[], options: WriteOptions): Promise<WriteResult> {
   const { folder, random } = options;
   await createFolder(folder);
+  // Once more: what was not there before may have been made by somebody else meanwhile.
   await checkFree(options);
   const staging = join(folder, `.init-${random.bytes(8).toHex()}`);
   await createPrivateFolder(staging);
@@ -88,7 +92,8 @@ async function moveIn(
 
 async function createFolder(folder: string): Promise<void> {
   if (await exists(folder)) return;
-  await Deno.mkdir(dirname(folder), { recursive: true });
+  // Whatever the umask: nobody else may write to what leads to keys.
+  await Deno.mkdir(dirname(folder), { recursive: true, mode: 0o755 });
   await createPrivateFolder(folder);
 }
 

@@ -12,6 +12,7 @@
  */
 import type { Clock } from "../clock.ts";
 import { AppError } from "../errors.ts";
+import { type FileMode, formatMode, mayOthersWrite } from "../exposed_files.ts";
 import { readNamedText } from "../files.ts";
 import { quoteText } from "../quote.ts";
 import { within } from "../within.ts";
@@ -70,8 +71,11 @@ interface LoadPorts extends CaKeyPorts {
 
 async function loadCaKey(key: CaKeyConfig, { clock, readEnv, signal }: LoadPorts): Promise<CaKey> {
   switch (key.type) {
-    case "pem":
-      return await parseKeyFile(key.path, await readNamedText("ca_key", key.path));
+    case "pem": {
+      const text = await readNamedText("ca_key", key.path);
+      refuseWritable(key.path, await Deno.stat(key.path));
+      return await parseKeyFile(key.path, text);
+    }
     case "agent": {
       const socket = key.socket === "" ? readEnv("SSH_AUTH_SOCK") ?? "" : key.socket;
       if (socket === "") {
@@ -91,6 +95,17 @@ async function loadCaKey(key: CaKeyConfig, { clock, readEnv, signal }: LoadPorts
     default:
       return key satisfies never;
   }
+}
+
+/** A key that others may write to is one that others may have chosen. */
+function refuseWritable(path: string, file: FileMode): void {
+  if (!mayOthersWrite(file)) return;
+  throw new AppError(
+    "invalid_config",
+    `Cannot use ca_key ${quoteText(path)}: other users may write to it (mode ${
+      formatMode(file.mode ?? 0)
+    }); chmod 600 it, and see that it is still yours`,
+  );
 }
 
 async function parseKeyFile(path: string, text: string): Promise<CaKey> {

@@ -16,6 +16,7 @@
 import { resolve } from "node:path";
 import { type CaKeyConfig, type CaKeySettings, planCaKeys } from "../ca/model.ts";
 import { AppError } from "../errors.ts";
+import type { UsedFile } from "../exposed_files.ts";
 import { formatKeyPath } from "../key_path.ts";
 import { urlPermissions } from "./address.ts";
 import { mergeSets, type PermissionSet } from "./set.ts";
@@ -46,6 +47,25 @@ export function caKeyFiles(config: CaKeySettings): Readonly<Record<string, strin
     if (key.type === "akv") return [];
     return [[name, key.type === "pem" ? key.path : key.public_key_path]];
   }));
+}
+
+/** What gives its holder the CA keys, by the config key that names it: key files, and the sockets of agents. */
+export function caKeyHolders(config: CaKeySettings): readonly UsedFile[] {
+  const ring = planCaKeys(config);
+  if (ring === undefined) return [];
+  const byGroup = [...ring.byGroup].map(([group, key]) => [formatKeyPath(["ca_keys", group]), key] as const);
+  return [["ca_key", ring.fallback] as const, ...byGroup].flatMap(([name, key]): readonly UsedFile[] => {
+    switch (key.type) {
+      case "pem":
+        return [{ key: name, path: key.path, use: "secret" }];
+      case "agent":
+        return [{ key: `${name}.socket`, path: key.socket, use: "relied_on" }];
+      case "akv":
+        return [];
+      default:
+        return key satisfies never;
+    }
+  });
 }
 
 function caKey(key: CaKeyConfig, workingFolder: string): PermissionSet {

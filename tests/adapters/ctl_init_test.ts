@@ -99,6 +99,107 @@ Deno.test("init refuses a dangling link in the place of a config, rather than wr
   assert.equal((await run(folder.path, "init")).exit, 1);
 });
 
+Deno.test.each<{ name: string; spoil: (path: string) => Promise<void>; dir: string; says: RegExp }>([
+  {
+    name: "that everybody may write to",
+    dir: "a/set-up",
+    spoil: async (path) => {
+      await Deno.mkdir(join(path, "a/set-up"), { recursive: true });
+      await Deno.chmod(join(path, "a/set-up"), 0o777);
+    },
+    says: /may write to ".*\/a\/set-up" \(mode 0777\)/,
+  },
+  {
+    name: "that everybody may put something into, sticky or not",
+    dir: "set-up",
+    spoil: async (path) => {
+      await Deno.mkdir(join(path, "set-up"));
+      await Deno.chmod(join(path, "set-up"), 0o1777);
+    },
+    says: /may write to ".*\/set-up" \(mode 1777\)/,
+  },
+  {
+    name: "below one that the group may write to",
+    dir: "a/b/set-up",
+    spoil: async (path) => {
+      await Deno.mkdir(join(path, "a"));
+      await Deno.chmod(join(path, "a"), 0o775);
+    },
+    says: /may write to ".*\/a" \(mode 0775\)/,
+  },
+  {
+    name: "that is a link",
+    dir: "set-up",
+    spoil: async (path) => {
+      await Deno.mkdir(join(path, "elsewhere"));
+      await Deno.symlink("elsewhere", join(path, "set-up"));
+    },
+    says: /set-up" is a link/,
+  },
+  {
+    name: "that is a link to nowhere",
+    dir: "set-up",
+    spoil: (path) => Deno.symlink("nowhere", join(path, "set-up")),
+    says: /set-up" is a link/,
+  },
+  {
+    name: "below a link that leads past one that others may write to",
+    dir: "b/link/set-up",
+    spoil: async (path) => {
+      await Deno.mkdir(join(path, "a/c"), { recursive: true });
+      await Deno.chmod(join(path, "a"), 0o777);
+      await Deno.mkdir(join(path, "b"));
+      await Deno.symlink("../a/c", join(path, "b/link"));
+    },
+    says: /may write to ".*\/a" \(mode 0777\)/,
+  },
+])("init refuses a folder $name, and makes nothing", async ({ dir, spoil, says }) => {
+  await using folder = await createFolder();
+  await spoil(folder.path);
+  const before = await names(folder.path);
+  const { exit, err, out } = await run(folder.path, "init", "--dir", dir);
+  assert.deepEqual([exit, out], [2, ""]);
+  assert.match(err, says);
+  assert.deepEqual(await names(folder.path), before);
+  for (const name of before) {
+    if ((await Deno.stat(join(folder.path, name)).catch(() => undefined))?.isDirectory) {
+      assert.ok((await names(join(folder.path, name))).every((entry) => /^(?:set-up|c|link)$/.test(entry)));
+    }
+  }
+});
+
+const OTHER_UID = 61_004;
+Deno.test.each([
+  { name: "the folder", owned: "a/set-up", mode: 0o755 },
+  { name: "a folder on the way", owned: "a", mode: 0o755 },
+  { name: "a sticky folder on the way", owned: "a", mode: 0o1777 },
+])(
+  "init refuses a set-up where another user owns $name (needs root)",
+  { ignore: Deno.uid() !== 0 },
+  async ({ owned, mode }) => {
+    await using folder = await createFolder();
+    await Deno.mkdir(join(folder.path, "a/set-up"), { recursive: true });
+    await Deno.chown(join(folder.path, owned), OTHER_UID, OTHER_UID);
+    await Deno.chmod(join(folder.path, owned), mode);
+    const { exit, err } = await run(folder.path, "init", "--dir", "a/set-up");
+    assert.equal(exit, 2);
+    assert.match(err, /belongs to another user \(uid 61004\)/);
+    assert.deepEqual(await names(join(folder.path, "a/set-up")), []);
+  },
+);
+
+Deno.test("init takes a folder of one's own in a sticky one, also by a link of one's own", async () => {
+  await using folder = await createFolder();
+  await Deno.mkdir(join(folder.path, "tmp"));
+  await Deno.chmod(join(folder.path, "tmp"), 0o1777);
+  await Deno.symlink("tmp", join(folder.path, "link"));
+  for (const dir of ["tmp/set-up", "link/other"]) {
+    const { exit, err } = await run(folder.path, "init", "--dir", dir);
+    assert.equal(exit, 0, err);
+  }
+  assert.deepEqual(await names(join(folder.path, "tmp")), ["other", "set-up"]);
+});
+
 Deno.test("init --force keeps the former set-up, heals modes and makes new keys (C16)", async () => {
   await using folder = await createFolder();
   await run(folder.path, "init", "--dir", ".");
@@ -288,7 +389,7 @@ Deno.test("permissions prints the flags of a fresh set-up on one line", async ()
 Deno.test("permissions quotes the value of a flag for the shell, and not its name", async () => {
   await using folder = await createFolder();
   const odd = join(folder.path, "gate way");
-  await Deno.mkdir(odd);
+  await Deno.mkdir(odd, { mode: 0o700 });
   await run(odd, "init");
   const { out } = await run(odd, "permissions", "signer");
   assert.match(out, / --allow-read='\/[^']*\/gate way\/[^']*' /);

@@ -55,7 +55,7 @@ Deno.test("gateway init makes the set-up of broker-ctl init", async () => {
   try {
     const { code, out, err } = await gateway(
       ["init", "-dir", `${dir}/set`],
-      ["--allow-read", `--allow-write=${dir}`, "--ignore-env"],
+      ["--allow-read", `--allow-write=${dir}`, "--allow-sys=uid", "--ignore-env"],
     );
     assert.equal(code, 0, err);
     assert.match(out, /^Set up /);

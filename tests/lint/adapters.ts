@@ -58,6 +58,7 @@ export const ADAPTERS: readonly string[] = [
   "ctl/audit/last_lines.ts",
   "ctl/commands/",
   "ctl/find_client.ts",
+  "ctl/init/check_folder.ts",
   "ctl/init/material.ts",
   "ctl/init/write.ts",
   "ctl/init/x509.ts",

@@ -205,7 +205,9 @@ export async function runBrokerCtl(args: readonly string[], folder: string): Pro
       "--no-prompt",
       "--cached-only",
       "--ignore-env",
-      `--allow-read=${folder},${ROOT}`,
+      // init looks at all that leads to the folder, and at who owns it.
+      "--allow-read",
+      "--allow-sys=uid",
       `--allow-write=${folder}`,
       "--allow-net=127.0.0.1",
       `${ROOT}ctl/main.ts`,
@@ -223,7 +225,7 @@ const LISTENERS = ["signer", "control-plane", "broker"].flatMap((name) => [
 ]);
 
 async function runInit(folder: string, flags: readonly string[]): Promise<InitReport> {
-  await Deno.mkdir(folder);
+  await Deno.mkdir(folder, { mode: 0o700 });
   const listeners = LISTENERS.map((flag) => `${flag}=127.0.0.1:${freePort()}`);
   const output = await runBrokerCtl(["init", "--json", "--dir", folder, ...listeners, ...flags], folder);
   if (!output.success) throw new Error(`broker-ctl init failed:\n${new TextDecoder().decode(output.stderr)}`);
