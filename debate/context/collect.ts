@@ -59,14 +59,24 @@ export async function collectContext(
   rules: ContextRules,
 ): Promise<CollectedContext> {
   const { baseContext = [], incident, project: wanted } = request;
-  const project = wanted === undefined ? undefined : await collectProject(wanted, rules.allowedRoots);
+  const counts: RedactionCounts[] = [];
+  const maskFile = async (text: string) => {
+    const masked = await mask(text, rules);
+    counts.push(masked.counts);
+    return masked.text;
+  };
+  const project = wanted && await collectProject(wanted, rules.allowedRoots, maskFile);
   const blocks = [
     ...baseContext.map((file) => formatFile("Base context", file)),
     ...(incident === undefined ? [] : [formatFile("Incident", incident)]),
     ...(project === undefined ? [] : [formatProject(project)]),
   ];
-  const { text, counts } = await redactAll(blocks, rules);
-  return { text, redactions: counts, notes: project?.notes ?? [] };
+  const masked = await maskAll(blocks, rules);
+  return {
+    text: masked.text,
+    redactions: addCounts([...counts, masked.counts]),
+    notes: project?.notes ?? [],
+  };
 }
 
 /**
@@ -78,14 +88,14 @@ export async function collectContext(
 export async function addEvidence(
   context: string,
   { text, files }: { readonly text: string; readonly files: readonly GivenFile[] },
-  rules: Omit<ContextRules, "allowedRoots">,
+  rules: MaskRules,
 ): Promise<CollectedContext> {
   const blocks = [
     "# New evidence",
     ...(text.trim() === "" ? [] : [text.trim()]),
     ...files.map((file) => formatFile("Evidence", file)),
   ];
-  const added = await redactAll(blocks, rules);
+  const added = await maskAll(blocks, rules);
   return {
     text: context === "" ? added.text : `${context}\n\n${added.text}`,
     redactions: added.counts,
@@ -93,11 +103,16 @@ export async function addEvidence(
   };
 }
 
-async function redactAll(blocks: readonly string[], { redact, clock }: Omit<ContextRules, "allowedRoots">) {
-  if (redact === undefined) return { text: blocks.join("\n\n"), counts: {} };
+type MaskRules = Omit<ContextRules, "allowedRoots">;
+
+async function mask(text: string, { redact, clock }: MaskRules): Promise<RedactedText> {
+  return redact === undefined ? { text, counts: {} } : await finishInSlices(redact.inSteps(text), clock);
+}
+
+async function maskAll(blocks: readonly string[], rules: MaskRules): Promise<RedactedText> {
   const masked: RedactedText[] = [];
   // Block by block: a key without an end must not swallow what follows.
-  for (const block of blocks) masked.push(await finishInSlices(redact.inSteps(block), clock));
+  for (const block of blocks) masked.push(await mask(block, rules));
   return {
     text: masked.map(({ text }) => text).join("\n\n"),
     counts: addCounts(masked.map(({ counts }) => counts)),

@@ -4,7 +4,7 @@
  * @module
  */
 import { AppError } from "@gateway/shared/errors";
-import { cut } from "../graph/text.ts";
+import { cut, withoutCutWord } from "../graph/text.ts";
 import { compileGlob, type PathMatcher } from "./glob.ts";
 import { findInside, isWithin, resolveRoots } from "./roots.ts";
 import { isSecretFile } from "./secret_files.ts";
@@ -56,6 +56,9 @@ export interface Project {
   readonly notes: readonly string[];
 }
 
+/** Masks the secrets of a text. */
+export type MaskText = (text: string) => Promise<string>;
+
 const EXCLUDED_FOLDERS = new Set([
   ".git",
   ".hg",
@@ -79,16 +82,20 @@ const MAX_DEPTH = 32;
 const MAX_NOTED_LINKS = 5;
 /** The most bytes of one character in UTF-8. */
 const BYTES_PER_CHARACTER = 4;
+/** So much more of a file is read than shown, so that a secret is masked before it is cut. */
+const LOOKAHEAD_BYTES = 16_384;
 
 /**
  * Collects the files that match, pattern by pattern until there are enough.
  *
  * @param allowedRoots the folders that projects may lie in
+ * @param mask applied to each file before it is cut
  * @throws {AppError} `invalid_request` when the folder is not within them, or a limit is less than 1
  */
 export async function collectProject(
   request: ProjectRequest,
   allowedRoots: readonly string[],
+  mask: MaskText = (text) => Promise.resolve(text),
 ): Promise<Project> {
   for (
     const [name, value] of Object.entries({
@@ -116,7 +123,7 @@ export async function collectProject(
   const paths = select(await walk.run(), matchers, request.maxFiles, notes);
   const files: ProjectFile[] = [];
   for (const path of paths) {
-    const file = await readProjectFile(root, path, request.maxCharsPerFile);
+    const file = await readProjectFile(root, path, { maxChars: request.maxCharsPerFile, mask });
     if (file === undefined) {
       notes.push(`${path} was left out: it cannot be read, or leads out of the project`);
     } else files.push(file);
@@ -225,7 +232,7 @@ class Walk {
 async function readProjectFile(
   root: string,
   path: string,
-  maxChars: number,
+  { maxChars, mask }: { readonly maxChars: number; readonly mask: MaskText },
 ): Promise<ProjectFile | undefined> {
   try {
     const real = await Deno.realPath(`${root}/${path}`);
@@ -236,11 +243,13 @@ async function readProjectFile(
     if (!isWithin(now, root) || !opened.isFile || opened.ino !== there.ino || opened.dev !== there.dev) {
       return undefined;
     }
-    const bytes = await readStart(file, maxChars * BYTES_PER_CHARACTER + 1);
-    const text = decodeText(bytes, opened.size > bytes.length);
+    const bytes = await readStart(file, maxChars * BYTES_PER_CHARACTER + LOOKAHEAD_BYTES);
+    const hasMore = opened.size > bytes.length;
+    const text = decodeText(bytes, hasMore);
     if (text === undefined) return { path, text: undefined, isCut: false };
-    const start = cut(text, maxChars);
-    return { path, text: start, isCut: start.length < text.length || opened.size > bytes.length };
+    const masked = await mask(hasMore ? withoutCutWord(text) : text);
+    const start = cut(masked, maxChars);
+    return { path, text: start, isCut: start.length < masked.length || hasMore };
   } catch {
     return undefined;
   }

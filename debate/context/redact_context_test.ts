@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { assertLinearWork } from "@gateway/shared/testing/linear_work";
+import { withoutCutWord } from "../graph/text.ts";
 import { addCounts, createContextRedactor, ownSecrets } from "./redact_context.ts";
 
 const redact = createContextRedactor([]);
@@ -146,6 +147,31 @@ Deno.test.each([
     assert.deepEqual(redact(text), { text, counts: {} });
   },
 );
+
+Deno.test.each([
+  { text: "password=hunter2 x", secret: "hunter2" },
+  { text: '{"apiKey":"hunter2","d":1}', secret: "hunter2" },
+  { text: "client_secret: 'hunter2 hunter3' # x", secret: "hunter" },
+  { text: "Authorization: Bearer abc.def\nHost: x", secret: "abc.def" },
+  { text: "sent bearer abcdefghijklmnop!", secret: "abcdefghijklmnop" },
+  { text: "Cookie: sid=hunter2; b=2\n", secret: "hunter2" },
+  { text: "postgres://u:hun/te@r2@h:5432/d", secret: "hun/te" },
+  { text: "a\n-----BEGIN RSA PRIVATE KEY-----\nMII\nMII\n-----END RSA PRIVATE KEY-----\nb", secret: "MII" },
+  { text: "id AKIAIOSFODNN7EXAMPLE x", secret: "AKIAIOSFODNN7EXAMPLE" },
+  { text: `k AIza${"x".repeat(35)} x`, secret: "AIza" },
+  { text: "t eyJhbGciOiJ.eyJzdWIiOi-_.c2lnbmF0dXJl x", secret: "eyJhbGciOiJ" },
+  { text: "https://b/x?se=1&sig=hunter2&z=1", secret: "hunter2" },
+  { text: "- name: DB_PASSWORD\n  value: hunter2\n- name: A", secret: "hunter2" },
+  { text: "curl --token 'hunter2 b' -u ann:hunter2 y", secret: "hunter2" },
+  { text: "mysql -h db -phunter2 | cat", secret: "hunter2" },
+  { text: `ghp_${"a".repeat(24)} glpat-${"b".repeat(20)} x`, secret: "ghp_aa" },
+  { text: "machine h login u password hunter2 x", secret: "hunter2" },
+])("createContextRedactor() leaves nothing of a secret, wherever $text is cut off", ({ text, secret }) => {
+  for (let end = 0; end <= text.length; end++) {
+    const shown = redact(withoutCutWord(text.slice(0, end))).text;
+    assert.ok(!shown.includes(secret.slice(0, 3)), `${shown} at ${end}`);
+  }
+});
 
 Deno.test("createContextRedactor() counts by class, and a second time finds the same text", () => {
   const { text, counts } = redact("a_password=x\nb_password: y\nAKIAIOSFODNN7EXAMPLE\nCookie: z");

@@ -11,6 +11,17 @@ export function cut(text: string, max: number): string {
   return text.slice(0, last >= 0xd800 && last <= 0xdbff ? max - 1 : max);
 }
 
+/** The longest word that is left out. */
+const MAX_CUT_WORD = 1024;
+
+/**
+ * A text that was cut off, without its last word: no redactor knows half a secret. A value that has line breaks in its
+ * quotes is known by its first line alone when it is cut.
+ */
+export function withoutCutWord(text: string): string {
+  return text.slice(0, Math.max(text.search(/\s\S*$/) + 1, text.length - MAX_CUT_WORD));
+}
+
 /** The lines of a text, whatever ends them. */
 export function linesOf(text: string): readonly string[] {
   return text.split(/\r\n|[\n\r\u2028\u2029]/);

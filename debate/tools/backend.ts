@@ -4,6 +4,7 @@
  * @module
  */
 import { parseStandardJson } from "@gateway/shared/json";
+import { withoutCutWord } from "../graph/text.ts";
 import { ToolFailure } from "./define_tool.ts";
 import { fetchConfigured, type HttpPorts } from "./http_fetch.ts";
 
@@ -70,13 +71,17 @@ export async function askBackend(
   if (encoding !== "identity") throw new ToolFailure(`${backend.what} compressed its answer, unasked`);
   const text = new TextDecoder().decode(answer.body);
   if (answer.status < 200 || answer.status > 299) {
-    throw new ToolFailure(`${backend.what} answered ${answer.status}: ${text.slice(0, MAX_SHOWN_ERROR)}`);
+    throw new ToolFailure(`${backend.what} answered ${answer.status}: ${firstWords(text)}`);
   }
   try {
     return parseStandardJson(text);
   } catch {
     throw new ToolFailure(`${backend.what} answered with something other than JSON`);
   }
+}
+
+function firstWords(text: string): string {
+  return text.length <= MAX_SHOWN_ERROR ? text : withoutCutWord(text.slice(0, MAX_SHOWN_ERROR));
 }
 
 function configuredUrl({ what, setting, baseUrl }: Backend, requestedUrl: string): URL {

@@ -4,6 +4,7 @@
  * @module
  */
 import { z } from "@zod/zod";
+import { withoutCutWord } from "../graph/text.ts";
 import { defineTool, type Finding, timeoutArgument, ToolFailure, type ToolServices } from "./define_tool.ts";
 import { type FetchedAnswer, fetchGuarded, type HttpPorts, parseHttpUrl } from "./http_fetch.ts";
 import type { AllowList } from "./net_guard.ts";
@@ -52,12 +53,15 @@ function show(start: URL, { url, status, statusText, headers, body, isCut }: Fet
     `content-type: ${type === "" ? "none" : type}`,
     ...(isCut ? [`only the first ${MAX_BODY_BYTES} bytes were read`] : []),
     "",
-    isText(type, body)
-      ? new TextDecoder().decode(body)
-      : `(${body.length} bytes that are not text, not shown)`,
+    isText(type, body) ? decode(body, isCut) : `(${body.length} bytes that are not text, not shown)`,
   ];
   // A status of 500 is what was asked for: the state of the service.
   return { ok: true, title: `GET ${start.href}: ${status} ${statusText}`, body: lines.join("\n") };
+}
+
+function decode(body: Uint8Array, isCut: boolean): string {
+  const text = new TextDecoder().decode(body);
+  return isCut ? withoutCutWord(text) : text;
 }
 
 function isText(type: string, body: Uint8Array): boolean {

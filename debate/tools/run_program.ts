@@ -5,6 +5,7 @@
  */
 import type { Clock } from "@gateway/shared/clock";
 import { within } from "@gateway/shared/within";
+import { withoutCutWord } from "../graph/text.ts";
 
 /** A program to run. */
 export interface ProgramRequest {
@@ -81,10 +82,13 @@ export function createProgramRunner(clock: Clock): RunProgram {
     // The group has no leader any more, but its members can still be told.
     await within({ clock, ms: LINGER_MS }, read).catch(() => killGroup(child));
     await Promise.all(outputs.map((output) => output.close()));
-    const [stdout = "", stderr = ""] = outputs.map((output) => output.text());
+    const isCut = budget.left < 0;
+    const [stdout = "", stderr = ""] = outputs.map((output) =>
+      isCut ? withoutCutWord(output.text()) : output.text()
+    );
     return {
       kind: "ended",
-      stopped: stopped ?? (budget.left < 0 ? "output" : undefined),
+      stopped: stopped ?? (isCut ? "output" : undefined),
       code,
       stdout,
       stderr,

@@ -34,6 +34,23 @@ Deno.test("collectContext() puts base context first, then the incident, then the
   assert.equal(notes.length, 1);
 });
 
+Deno.test("collectContext() shows no part of a secret of a project's file, wherever the file is cut", async () => {
+  await using folder = await temporaryFolder();
+  const key = "-----BEGIN PRIVATE KEY-----\nMIIMII\n-----END PRIVATE KEY-----";
+  await Deno.writeTextFile(
+    `${folder.path}/a.md`,
+    `see https://u:MIIhunter2@h and ghp_MII${"x".repeat(30)}\n${key}\nend`,
+  );
+  await Deno.writeTextFile(`${folder.path}/b.md`, "still here");
+  for (let maxCharsPerFile = 1; maxCharsPerFile < 180; maxCharsPerFile += 3) {
+    const { text } = await collectContext({
+      project: { path: folder.path, patterns: ["*.md"], maxFiles: 20, maxCharsPerFile },
+    }, { ...rules, allowedRoots: [folder.path] });
+    assert.doesNotMatch(text, /MII|hunt/, `cut at ${maxCharsPerFile}`);
+    assert.ok(text.includes("still here".slice(0, maxCharsPerFile)));
+  }
+});
+
 Deno.test("collectContext() masks nothing when the operator wishes so", async () => {
   const { text, redactions } = await collectContext({ incident: file("i", "password=hunter2") }, {
     ...rules,

@@ -48,6 +48,13 @@ Deno.test("createProgramRunner() stops an endless writer at the bound, and keeps
   assert.equal(stdout.length, 10_000);
 });
 
+Deno.test("createProgramRunner() leaves out the word that the bound cuts, which may be half a secret", async () => {
+  const { stopped, stdout } = await run("sh", ["-c", "echo a; printf 'b https://u:hunter2@h'; yes"], {
+    maxBytes: 18,
+  });
+  assert.deepEqual([stopped, stdout], ["output", "a\nb "]);
+});
+
 Deno.test("createProgramRunner() counts both outputs together", async () => {
   const { stopped, stdout, stderr } = await run("sh", ["-c", "yes & yes >&2"], { maxBytes: 10_000 });
   assert.equal(stopped, "output");
