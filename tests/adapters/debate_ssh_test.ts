@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
-import { findSshd } from "../ssh_target/openssh.ts";
-import { currentUser, startSshTarget } from "../ssh_target/target.ts";
+import { availableKinds, currentUser, startSshTarget } from "../ssh_target/target.ts";
 import { run } from "./ca_agent_fixture.ts";
 import { type CallTool, isMissing, realTools, temporaryFolder } from "./debate_tools_fixture.ts";
 
-const ignore = isMissing("ssh", ["/usr/bin/ssh"]) || isMissing("sshd", [findSshd() ?? ""]);
+const ignore = isMissing("ssh", ["/usr/bin/ssh"]) || !availableKinds().includes("openssh");
 
 interface Scene {
   readonly call: CallTool;

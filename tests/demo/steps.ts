@@ -4,6 +4,7 @@ import { parseCertificate } from "@gateway/shared/ssh/certificate";
 import { describeCertificate } from "../stage/describe_certificate.ts";
 import { formatPublicKey } from "@gateway/shared/ssh/public_key";
 import { signResponse } from "@gateway/shared/wire/sign";
+import { SSHD_PROBLEM } from "../ssh_target/sshd_problem.ts";
 import { HOST, runBrokerCtl, Stage } from "../stage/stage.ts";
 import { Agent } from "./agent.ts";
 import { approvalPolicy, createApprovalCommands, createApprovalSteps } from "./approval_steps.ts";
@@ -125,7 +126,7 @@ export function createSteps(
 function showSetUp({ init, target }: Stage): StepResult {
   const server = target.kind === "openssh"
     ? "the system's sshd"
-    : "an embedded SSH server, because no sshd is installed here";
+    : `an embedded SSH server, because ${SSHD_PROBLEM}`;
   return {
     ok: true,
     shows: [
@@ -134,7 +135,7 @@ function showSetUp({ init, target }: Stage): StepResult {
       "approver-local decides what needs a second human, operator-local administers the signer",
       `host "${HOST}" is ${server}, on 127.0.0.1:${target.port}; it trusts the CA and no password or key`,
     ].join("\n"),
-    facts: { target: target.kind, folder: init.folder },
+    facts: { target: target.kind, folder: init.folder, ...(SSHD_PROBLEM !== "" && { reason: SSHD_PROBLEM }) },
   };
 }
 

@@ -5,12 +5,12 @@ import { issueLeaf } from "../../ctl/init/x509.ts";
 import { readPid } from "../ssh_target/running.ts";
 import { poll } from "../stage/poll.ts";
 import { processesOf, sessionOf } from "../ssh_target/session_processes.ts";
-import { findSshd } from "../ssh_target/openssh.ts";
+import { availableKinds } from "../ssh_target/target.ts";
 import { ServiceProcess } from "../stage/service_process.ts";
 import { BrokerScene } from "./broker_scene.ts";
 import { McpProcess } from "./mcp_process.ts";
 
-const ignore = findSshd() === undefined;
+const ignore = !availableKinds().includes("openssh");
 
 /** A silent command with a stubborn child: sshd tells it nothing, and it writes nothing. */
 function silent(path: string): string {

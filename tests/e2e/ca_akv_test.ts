@@ -10,8 +10,7 @@ import {
 } from "../adapters/fake_key_vault.ts";
 import { ca } from "../adapters/mtls_fixture.ts";
 import { signBody } from "../bench/sign_request.ts";
-import { findSshd } from "../ssh_target/openssh.ts";
-import { startSshTarget } from "../ssh_target/target.ts";
+import { availableKinds, startSshTarget } from "../ssh_target/target.ts";
 import { type ServiceCommand, signerCommand } from "../stage/service_command.ts";
 import { editConfig, HOST, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
@@ -84,7 +83,7 @@ Deno.test.each<{ kind: FakeKeyKind; type: string; using: string }>([
   { kind: "P-256", type: "ECDSA", using: "ecdsa-sha2-nistp256" },
   { kind: "P-521", type: "ECDSA", using: "ecdsa-sha2-nistp521" },
 ])("a signer whose CA key of kind $kind is in a key vault issues certificates that sshd takes", {
-  ignore: findSshd() === undefined && Deno.env.get("REQUIRE_REAL_SERVERS") !== "1",
+  ignore: !availableKinds().includes("openssh"),
 }, async ({ kind, type, using }) => {
   await using vault = await startKeyVault(kind);
   const key = {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { createFolder, names } from "../adapters/ctl_fixture.ts";
+import { availableKinds } from "../ssh_target/target.ts";
 import { ROOT } from "../stage/service_command.ts";
 
 const STEPS = [
@@ -20,12 +21,14 @@ const STEPS = [
 ];
 
 /** The demo, whose temporary folder is made in the given one. */
-function startDemo(folder: string): Deno.ChildProcess {
+function startDemo(folder: string, launcher: readonly string[] = []): Deno.ChildProcess {
   const permissions = ["read", "write", "net=127.0.0.1", "run", "env", "sys"].map((name) =>
     `--allow-${name}`
   );
-  return new Deno.Command(Deno.execPath(), {
+  const [program = "", ...words] = [...launcher, Deno.execPath()];
+  return new Deno.Command(program, {
     args: [
+      ...words,
       "run",
       "-q",
       "--no-prompt",
@@ -70,4 +73,21 @@ Deno.test("deno task demo leaves nothing behind when it is interrupted while it 
   assert.equal((await demo.status).code, 130);
   assert.deepEqual(await names(folder.path), []);
   assert.equal(await processesOf(folder.path), "");
+});
+
+Deno.test("deno task demo takes the embedded server where sshd lets nobody in, and says why (needs root)", {
+  ignore: Deno.uid() !== 0 || !availableKinds().includes("openssh"),
+}, async () => {
+  await using folder = await createFolder();
+  const demo = startDemo(folder.path, ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]);
+  let text = "";
+  for await (const part of demo.stdout.pipeThrough(new TextDecoderStream())) {
+    text += part;
+    if (text.includes('"step":"start"')) demo.kill("SIGINT");
+  }
+  await demo.status;
+  const [init, start] = text.split("\n").slice(0, 2).map((line) => JSON.parse(line));
+  assert.deepEqual([init.ok, init.target, start.ok], [true, "embedded", true]);
+  assert.match(init.reason, /sshd lets nobody in: /);
+  assert.ok(init.shows.includes(`an embedded SSH server, because ${init.reason}`), init.shows);
 });

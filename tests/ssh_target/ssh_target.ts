@@ -19,6 +19,6 @@ export interface SshTargetOptions {
   readonly principals: Readonly<Record<string, readonly string[]>>;
   /** A folder for the server's own files. */
   readonly dir: string;
-  /** One kind only; without it the system's sshd where there is one, else the embedded server. */
+  /** One kind only; without it the system's sshd where it can be used, else the embedded server. */
   readonly forceKind?: SshTarget["kind"];
 }

@@ -1,4 +1,5 @@
 import { createOpensshTarget, findSshd } from "./openssh.ts";
+import { SSHD_PROBLEM } from "./sshd_problem.ts";
 import type { SshTarget } from "./ssh_target.ts";
 
 /** The account that logs in to a {@linkcode SudoHost}, and those that sudo lets it become besides root. */
@@ -83,7 +84,7 @@ async function writeAccounts(dir: string, home: string): Promise<void> {
 }
 
 async function maySudo(): Promise<boolean> {
-  if (Deno.uid() !== 0 || findSshd() === undefined) return false;
+  if (Deno.uid() !== 0 || SSHD_PROBLEM !== "") return false;
   // What the launcher does, and that sudo is there.
   const script = "command -v sudo >/dev/null && mount --bind /etc/passwd /etc/passwd";
   const [program = "", ...words] = LAUNCHER;

@@ -1,6 +1,7 @@
 import { userInfo } from "node:os";
 import { createOpensshTarget, findSshd } from "./openssh.ts";
 import type { SshTarget, SshTargetOptions } from "./ssh_target.ts";
+import { SSHD_PROBLEM } from "./sshd_problem.ts";
 
 /** The name of the account that this process runs as. */
 export function currentUser(): string {
@@ -8,17 +9,17 @@ export function currentUser(): string {
 }
 
 /**
- * Starts a target that is ready to be connected to.
+ * Starts a target that is ready to be connected to: the system's sshd where it can be used, else the embedded server.
  *
- * @throws {Error} when it can't be started, or when REQUIRE_REAL_SERVERS=1 and sshd is not installed
+ * @throws {Error} when it can't be started, or when REQUIRE_REAL_SERVERS=1 and sshd can't be used
  */
 export async function startSshTarget(options: SshTargetOptions): Promise<SshTarget> {
   const sshd = findSshd();
-  if (sshd !== undefined && options.forceKind !== "embedded") {
+  if (sshd !== undefined && SSHD_PROBLEM === "" && options.forceKind !== "embedded") {
     return await createOpensshTarget(sshd, currentUser(), options);
   }
   if (options.forceKind === "openssh" || (options.forceKind === undefined && requiresRealServers())) {
-    throw new Error("Cannot start the SSH target: sshd is not installed");
+    throw new Error(`Cannot start the SSH target: ${SSHD_PROBLEM}`);
   }
   const { createEmbeddedTarget } = await import("./embedded.ts");
   return await createEmbeddedTarget(currentUser(), options);
@@ -26,7 +27,7 @@ export async function startSshTarget(options: SshTargetOptions): Promise<SshTarg
 
 /** The kinds that this machine can run, for tests that run over all of them. */
 export function availableKinds(): readonly SshTarget["kind"][] {
-  return findSshd() !== undefined || requiresRealServers() ? ["openssh", "embedded"] : ["embedded"];
+  return SSHD_PROBLEM === "" || requiresRealServers() ? ["openssh", "embedded"] : ["embedded"];
 }
 
 function requiresRealServers(): boolean {

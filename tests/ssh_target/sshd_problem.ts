@@ -1,0 +1,87 @@
+import { systemClock } from "@gateway/shared/clock";
+import { errorText } from "@gateway/shared/errors";
+import { userInfo } from "node:os";
+import { createEphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
+import { runCommand } from "../../broker/ssh/run_command.ts";
+import { readProcFile } from "../stage/proc_file.ts";
+import { createTestCa, PRINCIPAL } from "./certificates.ts";
+import { createHostKey } from "./host_key.ts";
+import { createOpensshTarget, findSshd } from "./openssh.ts";
+import { PATIENT_LIMITS } from "./patient_limits.ts";
+
+/** The capabilities of root without which an sshd of root's lets nobody in: DAC_OVERRIDE, SETGID, SETUID, SYS_CHROOT. */
+const NEEDED_CAPABILITIES = [1n, 6n, 7n, 18n];
+
+/** Why tests and demo can't use the sshd of this machine; empty where they can. */
+export const SSHD_PROBLEM: string = await whyNot();
+
+async function whyNot(): Promise<string> {
+  const sshd = findSshd();
+  if (sshd === undefined) return "sshd is not installed";
+  const dir = await Deno.makeTempDir({ prefix: "sshd-probe-" });
+  try {
+    return await whyNoLogin(sshd, dir);
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+}
+
+/** Starts it and logs in, which is the one way to know; where nothing is in its way only its own check is made. */
+async function whyNoLogin(sshd: string, dir: string): Promise<string> {
+  if (await isWholeRoot()) return await whyNoStart(sshd, dir);
+  const [ca, key, user] = [createTestCa(), createEphemeralKey(), userInfo().username];
+  const options = { caPublicKeyLine: ca.publicKeyLine, principals: { [user]: [PRINCIPAL] }, dir };
+  try {
+    const target = await createOpensshTarget(sshd, user, options);
+    try {
+      const hop = { name: "probe", addr: `127.0.0.1:${target.port}`, hostKey: target.hostKeyLine, user, key };
+      await runCommand({
+        clock: systemClock,
+        hops: [{ ...hop, certificate: await ca.certify(key.publicKeyLine) }],
+        command: "exit 0",
+        pty: false,
+        limits: PATIENT_LIMITS,
+      });
+      return "";
+    } finally {
+      await target.close();
+    }
+  } catch (error) {
+    return `${sshd} lets nobody in: ${await lastFailure(dir) ?? errorText(error)}`;
+  }
+}
+
+/** What sshd's own check complains of, such as an account that is missing. */
+async function whyNoStart(sshd: string, dir: string): Promise<string> {
+  try {
+    await Deno.mkdir("/run/sshd", { recursive: true, mode: 0o755 });
+    const path = `${dir}/sshd_config`;
+    await Deno.writeTextFile(path, `HostKey ${dir}/host_key\n`);
+    await Deno.writeTextFile(`${dir}/host_key`, createHostKey().pem, { mode: 0o600 });
+    const { success, stderr } = await new Deno.Command(sshd, { args: ["-t", "-f", path], stdout: "null" })
+      .output();
+    return success ? "" : `${sshd} can't start: ${oneLine(new TextDecoder().decode(stderr))}`;
+  } catch (error) {
+    return `${sshd} can't start: ${errorText(error)}`;
+  }
+}
+
+/** Whether this is root of the machine, and may do what sshd does as root. */
+async function isWholeRoot(): Promise<boolean> {
+  if (Deno.uid() !== 0) return false;
+  const [, effective = "0"] = /^CapEff:\s*([0-9a-f]+)$/m.exec(await readProcFile("/proc/self/status")) ?? [];
+  const capabilities = BigInt(`0x${effective}`);
+  const mayAll = NEEDED_CAPABILITIES.every((bit) => (capabilities >> bit & 1n) === 1n);
+  return mayAll && /^\s*0\s+0\s+4294967295\s*$/.test(await readProcFile("/proc/self/uid_map"));
+}
+
+/** The last line in which sshd says what went wrong. */
+async function lastFailure(dir: string): Promise<string | undefined> {
+  const log = await Deno.readTextFile(`${dir}/sshd.log`).catch(() => "");
+  return log.split("\n").findLast((line) => /fatal|error|failed|not exist|denied|not permitted/i.test(line))
+    ?.trim();
+}
+
+function oneLine(text: string): string {
+  return text.trim().replaceAll(/\s*[\r\n]+\s*/g, "; ");
+}
