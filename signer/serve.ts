@@ -20,7 +20,7 @@ import { SignerState, snapshotWarnings } from "./state.ts";
 import { MemoryStore } from "./state/memory.ts";
 import { openSqliteStore } from "./state/sqlite.ts";
 import type { StateStore } from "./state/store.ts";
-import { watchConfig } from "./watch_config.ts";
+import { stampOf, watchConfig } from "./watch_config.ts";
 
 /** The pause between sweeps of expired grants. */
 const PURGE_SECONDS = 300;
@@ -55,6 +55,8 @@ export interface RunningSigner {
 export async function startSigner(environment: SignerEnvironment): Promise<RunningSigner> {
   const { configPath, clock, random, logger } = environment;
   const configFile = openConfigFile(configPath, { clock, fetch, readEnv: environment.readEnv });
+  // Before the first read: what is written from here on, the watch finds.
+  const seen = await stampOf(configPath);
   const initial = await configFile.compile(await configFile.read());
   const { config } = initial;
   for (const warning of snapshotWarnings(initial)) logger.warn(warning);
@@ -89,7 +91,7 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
       () => live.storeFreezes(),
     ),
     ...(config.auto_reload_seconds > 0
-      ? [watchConfig(configPath, state, { clock, background, config, logger })]
+      ? [watchConfig(configPath, state, { clock, background, config, logger, seen })]
       : []),
   ];
   opened.defer(async () => {
