@@ -1,7 +1,6 @@
 import { writeAll } from "@gateway/shared/bytes";
 import { readConfigText } from "@gateway/shared/config/load";
 import { ifThere } from "@gateway/shared/files";
-import { applyEdits, modify } from "jsonc-parser";
 import { AppError } from "@gateway/shared/errors";
 import { finish, finishInSlices } from "@gateway/shared/steps";
 import { editPath, type SignerConfig } from "./config.ts";
@@ -50,23 +49,6 @@ export function openConfigFile(path: string, ports: SnapshotPorts): ConfigFile {
       return true;
     },
   };
-}
-
-/** The text of a config in which a host has these allow patterns; comments and everything else stay. */
-export function setAllowPatterns(
-  text: string,
-  host: string,
-  allow: readonly string[],
-  mode: "allowlist" | undefined,
-): string {
-  const path = ["hosts", host, "command_policy"];
-  const withAllow = edit(text, [...path, "allow"], allow);
-  return mode === undefined ? withAllow : edit(withAllow, [...path, "mode"], mode);
-}
-
-function edit(text: string, path: readonly string[], value: unknown): string {
-  const formattingOptions = { insertSpaces: true, tabSize: 2 };
-  return applyEdits(text, modify(text, [...path], value, { formattingOptions }));
 }
 
 /**

@@ -8,7 +8,7 @@ import { compilePattern } from "@gateway/shared/policy/pattern";
 import { quoteText } from "@gateway/shared/quote";
 import type { SignerPorts } from "../ports.ts";
 import type { SignerConfig } from "../config.ts";
-import { setAllowPatterns } from "../config_file.ts";
+import { appendToList, removeFromList, setValue } from "../config_edit.ts";
 import { answer, MAX_ADMIN_BODY_BYTES, requireAdmin } from "./admin.ts";
 
 const patternBody: z.ZodType<{ readonly pattern: string }> = z.object({ pattern: z.string().min(1) });
@@ -99,17 +99,14 @@ interface AllowChange {
 /** The config's text after the change; comments, order and whatever else is in it stay. */
 function edited(text: string, { host, policy, pattern, edit }: AllowChange): string {
   const { allow = [], mode = "" } = policy.command_policy ?? {};
+  const path = ["hosts", host, "command_policy"];
   const isPresent = allow.includes(pattern);
-  if (edit === "add") {
-    if (isPresent) throw new AppError("conflict", `no change: pattern already present on ${quoteText(host)}`);
-    // The first rule turns the host into an allowlist; on a denylist it fails to build.
-    return setAllowPatterns(
-      text,
-      host,
-      [...allow, pattern],
-      mode === "" || mode === "off" ? "allowlist" : undefined,
-    );
+  if (edit === "remove") {
+    if (!isPresent) throw new AppError("conflict", `no change: pattern not present on ${quoteText(host)}`);
+    return removeFromList(text, [...path, "allow"], pattern);
   }
-  if (!isPresent) throw new AppError("conflict", `no change: pattern not present on ${quoteText(host)}`);
-  return setAllowPatterns(text, host, allow.filter((other) => other !== pattern), undefined);
+  if (isPresent) throw new AppError("conflict", `no change: pattern already present on ${quoteText(host)}`);
+  const longer = appendToList(text, [...path, "allow"], pattern);
+  // The first rule turns the host into an allowlist; on a denylist it fails to build.
+  return mode === "" || mode === "off" ? setValue(longer, [...path, "mode"], "allowlist") : longer;
 }

@@ -32,6 +32,17 @@ Deno.test("POST and DELETE …/allow change policy and file together", async () 
   );
 });
 
+Deno.test("…/allow keeps the comments inside the list, when a pattern comes and when it goes", async () => {
+  const signer = await startSigner();
+  const commented = '"^uptime$", // INC-1: ann\n          // "^reboot$"\n          /* INC-2 */';
+  signer.file.text = signer.file.text.replace('"^uptime$",', commented);
+  const before = signer.file.text;
+  assert.equal((await edit(signer, "POST", "^id$")).status, 200);
+  assert.ok(signer.file.text.includes(commented));
+  assert.equal((await edit(signer, "DELETE", "^id$")).status, 200);
+  assert.equal(signer.file.text, before, "as it was, to the letter");
+});
+
 Deno.test("the first allow rule makes a host an allowlist, and removing the last denies everything", async () => {
   const signer = await startSigner();
   assert.equal((await signer.sign({ host: "open01", command: "id" })).status, 200);

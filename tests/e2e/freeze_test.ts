@@ -117,9 +117,19 @@ Deno.test("a policy edit over HTTP is in force, in the file with its comments, a
     await signer.stop();
     await stage.startSigner();
     assert.equal((await sign()).status, 200);
-    const removed = await operator.request({ method: "DELETE", path, body: { pattern: "^echo hello$" } });
-    assert.equal(removed.status, 200, removed.text);
+    const commented = text.replace('"^echo hello$"', '// "^reboot$"\n"^echo hello$" // INC-7');
+    await Deno.writeTextFile(stage.init.signer_config, commented);
+    const [again, removed] = [
+      await operator.request({ method: "POST", path, body: { pattern: "^id$" } }),
+      await operator.request({ method: "DELETE", path, body: { pattern: "^echo hello$" } }),
+    ];
+    assert.deepEqual([again.status, removed.status], [200, 200], again.text + removed.text);
     assert.equal((await sign()).status, 403);
+    const kept = await Deno.readTextFile(stage.init.signer_config);
+    for (const comment of ['// "^reboot$"\n', "// INC-7\n", "// Made by broker-ctl init"]) {
+      assert.ok(kept.includes(comment), kept);
+    }
+    assert.ok(kept.includes('"^id$"') && !kept.includes('"^echo hello$"'));
   }));
 
 Deno.test("auto_reload_seconds puts a changed file in force without being asked", () =>

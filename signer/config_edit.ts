@@ -1,0 +1,189 @@
+/**
+ * Edits of a config's text that leave alone what they are not about: comments, order, blanks.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { appendToList, removeFromList } from "./config_edit.ts";
+ *
+ * const text = '{ "allow": ["^id$" // asked for by ann\n] }';
+ * const longer = appendToList(text, ["allow"], "^w$");
+ * assert.equal(longer, '{ "allow": ["^id$", // asked for by ann\n  "^w$"\n] }');
+ * assert.equal(removeFromList(longer, ["allow"], "^id$"), '{ "allow": [// asked for by ann\n  "^w$"\n] }');
+ * ```
+ *
+ * @module
+ */
+import { createScanner, findNodeAtLocation, type Node, parseTree } from "jsonc-parser";
+
+/** The keys that lead to a value of a config. */
+export type ValuePath = readonly string[];
+
+/** The text with a value at a path: in the place of another, or as the last member of what is there of the path. */
+export function setValue(text: string, path: ValuePath, value: unknown): string {
+  const tree = parse(text);
+  for (let depth = path.length; depth >= 0; depth--) {
+    const node = findNodeAtLocation(tree, path.slice(0, depth));
+    if (node === undefined) continue;
+    const inner = path.slice(depth + 1).reduceRight<unknown>((inner, key) => ({ [key]: inner }), value);
+    const key = path[depth];
+    if (key !== undefined && node.type === "object") {
+      return append(text, insideOf(node), `${JSON.stringify(key)}: ${format(inner)}`);
+    }
+    const whole = key === undefined ? inner : { [key]: inner };
+    const added = indented(format(whole), indentOf(text, node.offset), lineBreakOf(text));
+    return text.slice(0, node.offset) + added + text.slice(endOf(node));
+  }
+  throw new TypeError("a config without a value");
+}
+
+/** The text with one more text at the end of a list, which need not be there yet. */
+export function appendToList(text: string, path: ValuePath, item: string): string {
+  const list = findList(text, path);
+  return list === undefined ? setValue(text, path, [item]) : append(text, list, JSON.stringify(item));
+}
+
+/** The text without the items of a list that are this text; comments stay, also those beside the items. */
+export function removeFromList(text: string, path: ValuePath, item: string): string {
+  for (let rest = text;;) {
+    const list = findList(rest, path);
+    const index = list?.items.findIndex(({ value }) => value === item) ?? -1;
+    if (list === undefined || index === -1) return rest;
+    rest = removeItem(rest, list, index);
+  }
+}
+
+/** A list or object in a text, between its brackets. */
+interface Inside extends Range {
+  readonly items: readonly Node[];
+}
+
+interface Range {
+  readonly start: number;
+  /** Exclusive. */
+  readonly end: number;
+}
+
+/** What can stand between two items. */
+interface Mark extends Range {
+  readonly kind: "comma" | "break" | "blank" | "line comment" | "block comment";
+}
+
+function append(text: string, { start, end, items }: Inside, content: string): string {
+  const last = items.at(-1);
+  const from = last === undefined ? start : endOf(last);
+  const tail = scan(text, { start: from, end });
+  const lineBreak = lineBreakOf(text);
+  if (last === undefined && !tail.some(isComment)) {
+    const indent = indentOf(text, start);
+    const added = indented(content, `${indent}  `, lineBreak);
+    return `${text.slice(0, start)}${lineBreak}${indent}  ${added}${lineBreak}${indent}${text.slice(end)}`;
+  }
+  const comma = tail.findIndex(({ kind }) => kind === "comma");
+  const after = tail.slice(comma + 1);
+  // What follows on the line of the last item is about that; where there are comments alone all of them come first.
+  const ownLine = after.slice(0, after.findIndex(({ kind }) => kind === "break") >>> 0);
+  const before = (last === undefined ? after : ownLine).findLast(isComment) ?? tail[comma];
+  const at = before?.end ?? from;
+  const beside = last?.offset ?? before?.start ?? start;
+  const needsLine = last === undefined || before?.kind === "line comment" || isFirstOnLine(text, last.offset);
+  const indent = isFirstOnLine(text, beside) ? indentOf(text, beside) : `${indentOf(text, beside)}  `;
+  const added = (needsLine ? lineBreak + indent : " ") + indented(content, indent, lineBreak);
+  const grown = `${text.slice(0, at)}${added}${comma === -1 ? "" : ","}${text.slice(at)}`;
+  return last === undefined || comma !== -1 ? grown : `${grown.slice(0, from)},${grown.slice(from)}`;
+}
+
+function parse(text: string): Node {
+  const tree = parseTree(text, [], { allowTrailingComma: true });
+  if (tree === undefined) throw new TypeError("a config without a value");
+  return tree;
+}
+
+function findList(text: string, path: ValuePath): Inside | undefined {
+  const node = findNodeAtLocation(parse(text), [...path]);
+  return node?.type === "array" ? insideOf(node) : undefined;
+}
+
+function insideOf(node: Node): Inside {
+  return { start: node.offset + 1, end: endOf(node) - 1, items: node.children ?? [] };
+}
+
+function removeItem(text: string, { start, end, items }: Inside, index: number): string {
+  const [previous, item, next] = [items[index - 1], items[index], items[index + 1]];
+  if (item === undefined) return text;
+  const isComma = ({ kind }: Mark) => kind === "comma";
+  const comma = scan(text, { start: endOf(item), end: next?.offset ?? end }).find(isComma) ??
+    scan(text, { start: previous === undefined ? start : endOf(previous), end: item.offset }).find(isComma);
+  const cuts = [{ start: item.offset, end: endOf(item) }, ...(comma === undefined ? [] : [comma])]
+    .sort((a, b) => b.start - a.start);
+  const rest = cuts.reduce((rest, cut) => rest.slice(0, cut.start) + rest.slice(cut.end), text);
+  return closeGap(rest, comma !== undefined && comma.start < item.offset ? item.offset - 1 : item.offset);
+}
+
+/** Takes away the blanks, or the whole line, that an item leaves. */
+function closeGap(text: string, at: number): string {
+  const head = text.slice(0, at).replace(/[ \t]+$/, "");
+  const tail = text.slice(at).replace(/^[ \t]+/, "");
+  const left = text.slice(head.length, at);
+  const right = text.slice(at, text.length - tail.length);
+  const [starts, ends] = [/[\r\n]$/.test(head), /^[\r\n]/.test(tail)];
+  if (starts && ends) return head + tail.replace(/^(\r\n|\r|\n)/, "");
+  if (starts) return head + left + tail;
+  return tail.startsWith("]") ? head + right + tail : ends ? head + tail : head + left + tail;
+}
+
+function scan(text: string, { start, end }: Range): readonly Mark[] {
+  const scanner = createScanner(text, false);
+  scanner.setPosition(start);
+  const marks: Mark[] = [];
+  while (scanner.getPosition() < end) {
+    scanner.scan();
+    const offset = scanner.getTokenOffset();
+    marks.push({ kind: kindAt(text, offset), start: offset, end: scanner.getPosition() });
+  }
+  return marks;
+}
+
+function kindAt(text: string, offset: number): Mark["kind"] {
+  switch (text[offset]) {
+    case ",":
+      return "comma";
+    case "/":
+      return text[offset + 1] === "/" ? "line comment" : "block comment";
+    case "\n":
+    case "\r":
+      return "break";
+    default:
+      return "blank";
+  }
+}
+
+function isComment({ kind }: Mark): boolean {
+  return kind === "line comment" || kind === "block comment";
+}
+
+function endOf({ offset, length }: Node): number {
+  return offset + length;
+}
+
+function isFirstOnLine(text: string, offset: number): boolean {
+  return /(^|[\r\n])[ \t]*$/.test(text.slice(0, offset));
+}
+
+/** The indentation of the line of an offset. */
+function indentOf(text: string, offset: number): string {
+  const line = text.slice(0, offset).split(/[\r\n]/).at(-1) ?? "";
+  return line.match(/^[ \t]*/)?.[0] ?? "";
+}
+
+function lineBreakOf(text: string): string {
+  return text.match(/\r\n|\r|\n/)?.[0] ?? "\n";
+}
+
+function format(value: unknown): string {
+  return JSON.stringify(value, null, 2);
+}
+
+/** Lines of ours as lines of the text; a break in a string is an escape. */
+function indented(lines: string, indent: string, lineBreak: string): string {
+  return lines.replaceAll("\n", lineBreak + indent);
+}

@@ -1,0 +1,185 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { parse } from "jsonc-parser";
+import { appendToList, removeFromList, setValue } from "./config_edit.ts";
+
+const PATH = ["allow"];
+
+interface Row {
+  readonly name: string;
+  readonly text: string;
+  readonly expected: string;
+}
+
+Deno.test.each<Row>([
+  { name: "on one line", text: '{"allow": ["a", "b"]}', expected: '{"allow": ["a", "b", "c"]}' },
+  {
+    name: "of lines, below the comment of its last item",
+    text: '{\n  "allow": [\n    "a", // why a\n    "b" // why b\n  ]\n}',
+    expected: '{\n  "allow": [\n    "a", // why a\n    "b", // why b\n    "c"\n  ]\n}',
+  },
+  {
+    name: "of lines, above what is commented out at its end",
+    text: '{"allow": [\n    // shells\n    "a"\n    // "b"\n  ]}',
+    expected: '{"allow": [\n    // shells\n    "a",\n    "c"\n    // "b"\n  ]}',
+  },
+  {
+    name: "with a comma at its end",
+    text: '{"allow": [\n  "a", /* why */ // and\n]}',
+    expected: '{"allow": [\n  "a", /* why */ // and\n  "c",\n]}',
+  },
+  {
+    name: "with a comma at its end, on a line of its own",
+    text: '{"allow": [\n  "a" // why\n  ,\n]}',
+    expected: '{"allow": [\n  "a" // why\n  ,\n  "c",\n]}',
+  },
+  {
+    name: "whose last item has a comment on its line, and a bracket too",
+    text: '{"allow": ["a" /* why */]}',
+    expected: '{"allow": ["a", /* why */ "c"]}',
+  },
+  {
+    name: "that begins on the line of its key",
+    text: '{\n  "allow": ["a", // why\n  ]\n}',
+    expected: '{\n  "allow": ["a", // why\n    "c",\n  ]\n}',
+  },
+  {
+    name: "of comments alone",
+    text: '{\n  "allow": [ // nothing yet\n    // but soon\n  ]\n}',
+    expected: '{\n  "allow": [ // nothing yet\n    // but soon\n    "c"\n  ]\n}',
+  },
+  {
+    name: "with lines of Windows",
+    text: '{"allow": [\r\n\t"a"\r\n]}',
+    expected: '{"allow": [\r\n\t"a",\r\n\t"c"\r\n]}',
+  },
+  { name: "that is empty", text: '{"allow": []}', expected: '{"allow": [\n  "c"\n]}' },
+])("appendToList() adds to a list $name", ({ text, expected }) => {
+  assert.equal(appendToList(text, PATH, "c"), expected);
+});
+
+Deno.test.each<Row & { readonly path: readonly string[]; readonly value: unknown }>([
+  {
+    name: "in the place of another",
+    path: ["a", "mode"],
+    value: "allowlist",
+    text: '{ "a": { "mode": /* not yet */ "off" } }',
+    expected: '{ "a": { "mode": /* not yet */ "allowlist" } }',
+  },
+  {
+    name: "as the last member",
+    path: ["a", "mode"],
+    value: "allowlist",
+    text: '{\n  "a": {\n    "allow": ["x"] // note\n  }\n}',
+    expected: '{\n  "a": {\n    "allow": ["x"], // note\n    "mode": "allowlist"\n  }\n}',
+  },
+  {
+    name: "in an object that is not there yet",
+    path: ["a", "policy", "allow"],
+    value: ["x"],
+    text: '{\n  "a": {\n    "addr": "y"\n  }\n}',
+    expected:
+      '{\n  "a": {\n    "addr": "y",\n    "policy": {\n      "allow": [\n        "x"\n      ]\n    }\n  }\n}',
+  },
+  {
+    name: "in an empty object",
+    path: ["a", "allow"],
+    value: "x",
+    text: '{\n  "a": {}\n}',
+    expected: '{\n  "a": {\n    "allow": "x"\n  }\n}',
+  },
+  {
+    name: "in the place of what is no object",
+    path: ["a", "allow"],
+    value: "x",
+    text: '{ "a": null }',
+    expected: '{ "a": {\n  "allow": "x"\n} }',
+  },
+  {
+    name: "by a key that is written with escapes",
+    path: ["web01", "mode"],
+    value: "b",
+    text: '{ "\\u0077eb01": { "mode": "a" } }',
+    expected: '{ "\\u0077eb01": { "mode": "b" } }',
+  },
+])("setValue() puts a value $name", ({ text, path, value, expected }) => {
+  assert.equal(setValue(text, path, value), expected);
+});
+
+Deno.test.each<Row>([
+  { name: "the first on a line", text: '{"allow": ["c", "a"]}', expected: '{"allow": ["a"]}' },
+  { name: "one on a line", text: '{"allow": ["a", "c", "b"]}', expected: '{"allow": ["a", "b"]}' },
+  { name: "the last on a line", text: '{"allow": [ "a", "c" ]}', expected: '{"allow": [ "a" ]}' },
+  { name: "the only one", text: '{"allow": ["c"]}', expected: '{"allow": []}' },
+  { name: "each of several", text: '{"allow": ["c", "a", "c", "c"]}', expected: '{"allow": ["a"]}' },
+  {
+    name: "one with its line",
+    text: '{"allow": [\n  "a", // why a\n  "c",\n  "b" // why b\n]}',
+    expected: '{"allow": [\n  "a", // why a\n  "b" // why b\n]}',
+  },
+  {
+    name: "the last with its line, and the comma before it",
+    text: '{"allow": [\n  "a", // why a\n  "c"\n]}',
+    expected: '{"allow": [\n  "a" // why a\n]}',
+  },
+  {
+    name: "one, and leaves the comment beside it",
+    text: '{"allow": [\n  "c", // INC-7\n  "b"\n]}',
+    expected: '{"allow": [\n  // INC-7\n  "b"\n]}',
+  },
+  {
+    name: "one with a comma at the end of the list",
+    text: '{"allow": ["a", "c", ]}',
+    expected: '{"allow": ["a", ]}',
+  },
+  {
+    name: "one whose text is in a comment and has one in it",
+    text: '{"allow": [\n  // "c"\n  "c"\n]}',
+    expected: '{"allow": [\n  // "c"\n]}',
+  },
+])("removeFromList() takes $name out", ({ text, expected }) => {
+  assert.equal(removeFromList(text, PATH, "c"), expected);
+});
+
+const blank = fc.constantFrom("", " ", "\n", "\r\n", "\t", "\n\n    ");
+const comment = fc.constantFrom("// x\n", "// ,]\r\n", "/* y */", '/* \n ,"c" */', '// "c",\n');
+const trivia = fc.array(fc.oneof(blank, comment), { maxLength: 3 }).map((parts) => parts.join(""));
+const item = fc.record({ before: trivia, text: fc.constantFrom("a", "c", "//", ",", "]"), after: trivia });
+
+const lists = fc.record({
+  items: fc.array(item, { maxLength: 4 }),
+  comma: fc.option(trivia),
+  start: trivia,
+  end: trivia,
+}).map(({ items, comma, start, end }) => {
+  const inner = items.map(({ before, text, after }) => `${before}${JSON.stringify(text)}${after}`).join(",");
+  const last = comma === null || items.length === 0 ? "" : `,${comma}`;
+  return { items: items.map(({ text }) => text), text: `{${start}"allow": [${inner}${last}${end}]${start}}` };
+});
+
+const commentsOf = (text: string) =>
+  (text.match(/"[^"]*"|\/\/[^\r\n]*|\/\*[^]*?\*\//g) ?? []).filter((token) => token.startsWith("/"));
+const listOf = (text: string) => {
+  const errors: [] = [];
+  const value = parse(text, errors, { allowTrailingComma: true });
+  assert.deepEqual(errors, [], text);
+  return (value as { readonly allow: readonly string[] }).allow;
+};
+
+Deno.test("appendToList() and removeFromList() change one thing in any list, and keep every comment", () => {
+  fc.assert(
+    fc.property(lists, ({ items, text }) => {
+      assert.deepEqual(listOf(text), items);
+      const longer = appendToList(text, PATH, "new");
+      assert.deepEqual(listOf(longer), [...items, "new"]);
+      assert.deepEqual(commentsOf(longer), commentsOf(text));
+      assert.deepEqual(listOf(removeFromList(longer, PATH, "new")), items);
+      const wider = setValue(text, ["mode"], "allowlist");
+      assert.deepEqual([listOf(wider), commentsOf(wider)], [items, commentsOf(text)]);
+      const shorter = removeFromList(text, PATH, "c");
+      assert.deepEqual(listOf(shorter), items.filter((text) => text !== "c"));
+      assert.deepEqual(commentsOf(shorter), commentsOf(text));
+    }),
+    { numRuns: 500 },
+  );
+});
