@@ -15,7 +15,8 @@
  * assert.equal(next.seq, 1);
  * ```
  *
- * Not protected: removal of the last records of the newest file leaves a shorter chain that is whole.
+ * Not protected: removal of the last records leaves a shorter chain that is whole. Only who remembers its former
+ * head sees that.
  *
  * @module
  */

@@ -29,6 +29,8 @@ export interface CheckOptions {
   readonly publicKey?: AuditPublicKey | undefined;
   /** What the first record must be linked to, `""` for the beginning of a log; absent: anything. */
   readonly expectedHash?: string | undefined;
+  /** The hash of a line to look for. */
+  readonly since?: string | undefined;
   readonly onProblem: (problem: ChainProblem) => void;
 }
 
@@ -39,6 +41,12 @@ export interface CheckResult {
   readonly problems: number;
   /** The hash of the last line, which the next file's first record carries; undefined without any line. */
   readonly lastHash: string | undefined;
+  /** The number of the last record; undefined without any, or when the last line is not one. */
+  readonly lastSeq: bigint | undefined;
+  /** What the first record is linked to; undefined without any, or when the first line is not one. */
+  readonly firstPrevHash: string | undefined;
+  /** How many lines come after the one that was looked for; undefined when it is not there. */
+  readonly entriesSince: number | undefined;
 }
 
 /** Checks one file's chain: each line a record, numbered on, linked to the line before it, and signed. */
@@ -60,6 +68,9 @@ class ChainCheck {
   #lastSeq: bigint | undefined;
   #expectedHash: string | undefined;
   #lastHash: string | undefined;
+  #firstPrevHash: string | undefined;
+  /** How many lines there were when the one looked for had been read. */
+  #foundAt: number | undefined;
 
   constructor(options: CheckOptions) {
     this.#options = options;
@@ -83,13 +94,22 @@ class ChainCheck {
       this.#checkRecord(record);
     }
     this.#expectedHash = this.#lastHash = hashLine(line.bytes);
+    if (this.#lastHash === this.#options.since) this.#foundAt = this.#entries;
   }
 
   result(): CheckResult {
-    return { entries: this.#entries, problems: this.#problems, lastHash: this.#lastHash };
+    return {
+      entries: this.#entries,
+      problems: this.#problems,
+      lastHash: this.#lastHash,
+      lastSeq: this.#lastSeq,
+      firstPrevHash: this.#firstPrevHash,
+      entriesSince: this.#foundAt === undefined ? undefined : this.#entries - this.#foundAt,
+    };
   }
 
   #checkRecord(record: ParsedLine): void {
+    if (this.#entries === 1) this.#firstPrevHash = record.prevHash;
     if (this.#lastSeq !== undefined && record.seq !== this.#lastSeq + 1n) {
       this.#report("gap", `gap or reorder: seq ${record.seq} follows ${this.#lastSeq}`);
     }

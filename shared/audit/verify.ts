@@ -19,8 +19,8 @@
  * assert.equal(defects.length, 2);
  * ```
  *
- * Not protected: removal of the last records of the newest file, and of the newest files altogether, leaves
- * a chain that is whole. A log that is being written may show its last line as cut off.
+ * Not protected without a remembered head (`since`): removal of the last records of the newest file, of the newest
+ * files, or of everything, leaves a chain that is whole, as does a log written anew by whoever has the seed. A log that is being written may show its last line as cut off.
  *
  * @module
  */
@@ -46,16 +46,32 @@ export interface VerifyOptions {
   readonly path: string;
   /** Absent: only the chain is checked, not who wrote it. */
   readonly publicKey?: AuditPublicKey | undefined;
+  /** The hash of the head that was remembered; `""` for that of an empty log. */
+  readonly since?: string | undefined;
   /** Called for each defect, in the order of the lines. */
   readonly onProblem: (problem: LogProblem) => void;
 }
 
-/** What {@linkcode verifyFile} and {@linkcode verifyAll} found. */
+/** The end of a log that was looked at, for whoever looks again. */
+export interface LogHead {
+  /** The number of the last record in its file; 0 when there is none. */
+  readonly seq: bigint;
+  /** SHA-256 of the last line without its newline; empty when there is none. */
+  readonly hash: string;
+}
+
+/** What a check found. */
 export interface VerifyResult {
   /** How many records there are, defective ones included. */
   readonly entries: number;
-  /** How many defects were reported; 0 means that the log is intact. */
+  /** How many defects were reported; 0 means that what is there is intact. */
   readonly problems: number;
+  /** The end of what is there. */
+  readonly head: LogHead;
+  /** Whether the first record begins a log; otherwise what it is linked to was taken on trust. */
+  readonly isFromBeginning: boolean;
+  /** How many records came after the remembered head; undefined when none was given, or the log does not contain it. */
+  readonly entriesSince: number | undefined;
 }
 
 /**
@@ -64,8 +80,7 @@ export interface VerifyResult {
  * @throws {AppError} `not_found` when the file isn't there
  */
 export async function verifyFile(options: VerifyOptions): Promise<VerifyResult> {
-  const { entries, problems } = await checkFile(options.path, undefined, options);
-  return { entries, problems };
+  return await verifyFiles([options.path], undefined, options);
 }
 
 /**
@@ -75,30 +90,60 @@ export async function verifyFile(options: VerifyOptions): Promise<VerifyResult> 
  * @throws {AppError} `not_found` when there is neither the log nor a rotated file
  */
 export async function verifyAll(options: VerifyOptions): Promise<VerifyResult> {
-  const folder = dirname(options.path);
-  const segments = await readable(options.path, () => listSegments(options.path));
-  const files = segments.map(({ name }) => join(folder, name));
+  return await verifyFiles(await listFiles(options.path), "", options);
+}
+
+/**
+ * Likewise, but the oldest files may be gone, put away by whoever keeps logs for a time: what the first record is
+ * linked to is taken on trust, unless the log was empty when its head was remembered.
+ *
+ * @throws {AppError} `not_found` when there is neither the log nor a rotated file
+ */
+export async function verifyKept(options: VerifyOptions): Promise<VerifyResult> {
+  return await verifyFiles(await listFiles(options.path), options.since === "" ? "" : undefined, options);
+}
+
+/** The files of a log, oldest first. */
+async function listFiles(path: string): Promise<readonly string[]> {
+  const segments = await readable(path, () => listSegments(path));
+  const files = segments.map(({ name }) => join(dirname(path), name));
   // Between a rotation and the next record, a crash can leave rotated files alone.
-  if (files.length === 0 || await ifThere(Deno.stat(options.path)) !== undefined) files.push(options.path);
-  let [entries, problems, expectedHash] = [0, 0, ""];
+  const hasLog = files.length === 0 || await ifThere(Deno.stat(path)) !== undefined;
+  return hasLog ? [...files, path] : files;
+}
+
+async function verifyFiles(
+  files: readonly string[],
+  firstHash: string | undefined,
+  options: VerifyOptions,
+): Promise<VerifyResult> {
+  let [entries, problems, expectedHash] = [0, 0, firstHash];
+  let head: LogHead = { seq: 0n, hash: "" };
+  let firstPrevHash: string | undefined;
+  let entriesSince = options.since === "" ? 0 : undefined;
   for (const file of files) {
     const result = await checkFile(file, expectedHash, options);
+    if (entries === 0) firstPrevHash = result.firstPrevHash;
     entries += result.entries;
     problems += result.problems;
     expectedHash = result.lastHash ?? expectedHash;
+    if (result.lastHash !== undefined) head = { seq: result.lastSeq ?? 0n, hash: result.lastHash };
+    entriesSince = result.entriesSince ??
+      (entriesSince === undefined ? undefined : entriesSince + result.entries);
   }
-  return { entries, problems };
+  return { entries, problems, head, isFromBeginning: entries === 0 || firstPrevHash === "", entriesSince };
 }
 
 async function checkFile(
   path: string,
   expectedHash: string | undefined,
-  { publicKey, onProblem }: VerifyOptions,
+  { publicKey, since, onProblem }: VerifyOptions,
 ): Promise<CheckResult> {
   const file = await readable(path, () => Deno.open(path, { read: true }));
   return await checkLog(file.readable, {
     publicKey,
     expectedHash,
+    since,
     onProblem: (problem) => onProblem({ ...problem, file: path }),
   });
 }

@@ -15,25 +15,49 @@ async function change(log: LogFolder, edit: (text: string) => string): Promise<v
   await Deno.writeTextFile(log.path, edit(await Deno.readTextFile(log.path)));
 }
 
+const HEAD = String.raw`head: seq 3, SHA-256 [0-9a-f]{64}`;
+const NO_KEY = String.raw`not proved: who wrote it: anybody can make a log whose hashes fit \(pass --key\)`;
+const NO_HEAD =
+  "not proved: that nothing was taken from its end: a log that was cut or emptied is as whole as a " +
+  String.raw`shorter one \(pass --since\)`;
+
 Deno.test.each([
-  { name: "one file", flags: [], text: "OK: 3 entries, chain intact; signatures not checked (pass --key)\n" },
+  {
+    name: "one file",
+    flags: [],
+    lines: [
+      String.raw`OK: 3 entries, chain intact; signatures not checked \(pass --key\)`,
+      HEAD,
+      NO_KEY,
+      NO_HEAD,
+    ],
+  },
   {
     name: "its signatures",
     flags: ["--key", "seed"],
-    text: "OK: 3 entries, chain intact, all signatures valid\n",
+    lines: ["OK: 3 entries, chain intact, all signatures valid", HEAD, NO_HEAD],
   },
   {
     name: "all files",
     flags: ["--key", "seed", "--all"],
-    text: "OK: 3 entries, chain intact across all rotated segments, all signatures valid\n",
+    lines: ["OK: 3 entries, chain intact across all rotated segments, all signatures valid", HEAD, NO_HEAD],
   },
-])("audit verify passes $name of an unchanged log", async ({ flags, text }) => {
+])(
+  "audit verify says what it proved of $name of an unchanged log, and what not",
+  async ({ flags, lines }) => {
+    await using log = await createLog();
+    const { out, err, exit } = await run(log.folder, "audit", "verify", "--log", "audit.log", ...flags);
+    assert.match(out, new RegExp(`^${lines.join("\n")}\n$`));
+    assert.deepEqual([err, exit], ["", 0]);
+  },
+);
+
+Deno.test("audit verify says that a file does not begin its log", async () => {
   await using log = await createLog();
-  assert.deepEqual(await run(log.folder, "audit", "verify", "--log", "audit.log", ...flags), {
-    out: text,
-    err: "",
-    exit: 0,
-  });
+  await Deno.rename(log.path, `${log.path}.20260102T030405Z`);
+  await log.write("four");
+  const { out } = await run(log.folder, "audit", "verify", "--log", "audit.log", "--key", "seed");
+  assert.match(out, /^OK: 1 entries.*\n.*\nnot proved: what stood in the files before its first record/);
 });
 
 Deno.test.each<{ name: string; flags: string[]; edit: (text: string) => string; error: RegExp }>([

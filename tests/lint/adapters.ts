@@ -55,6 +55,7 @@ export const ADAPTERS: readonly string[] = [
   "ctl/audit/follow.ts",
   "ctl/audit/key.ts",
   "ctl/audit/last_lines.ts",
+  "ctl/audit/remembered_heads.ts",
   "ctl/commands/",
   "ctl/find_client.ts",
   "ctl/init/check_folder.ts",

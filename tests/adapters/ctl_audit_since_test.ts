@@ -1,0 +1,190 @@
+import assert from "node:assert/strict";
+import { nthLog } from "@gateway/shared/audit/log_set";
+import { LogFolder, SEED } from "./audit_fixture.ts";
+import { run } from "./ctl_fixture.ts";
+
+/** A log of three records, verified once with a file that remembers its head. */
+class Remembered extends LogFolder {
+  static async create(...flags: readonly string[]): Promise<Remembered> {
+    const log = new Remembered();
+    await Deno.writeFile(`${log.folder}/seed`, SEED);
+    await log.write("one", "two", "three");
+    const { out, exit } = await log.verify(...flags);
+    assert.match(out, /"[^"]*\/head" is new and remembers this end/);
+    assert.equal(exit, 0);
+    return log;
+  }
+
+  verify(...flags: readonly string[]) {
+    return run(
+      this.folder,
+      "audit",
+      "verify",
+      "--log",
+      "audit.log",
+      "--key",
+      "seed",
+      "--since",
+      "head",
+      ...flags,
+    );
+  }
+
+  head(): string {
+    return Deno.readTextFileSync(`${this.folder}/head`);
+  }
+
+  change(edit: (text: string) => string): void {
+    Deno.writeTextFileSync(this.path, edit(Deno.readTextFileSync(this.path)));
+  }
+
+  /** The log goes on in a new file. */
+  rotate(): void {
+    Deno.renameSync(this.path, `${this.path}.20260102T030405Z`);
+  }
+}
+
+Deno.test.each<{ name: string; change: (log: Remembered) => Promise<void> | void; after: number }>([
+  { name: "is as it was", change: () => {}, after: 0 },
+  { name: "has grown", change: (log) => log.write("four", "five"), after: 2 },
+  {
+    name: "has grown in another file",
+    async change(log) {
+      log.rotate();
+      await log.write("four");
+    },
+    after: 1,
+  },
+  { name: "was rotated and has no record since", change: (log) => log.rotate(), after: 0 },
+])("audit verify --since passes a log that $name, and remembers its new head", async ({ change, after }) => {
+  await using log = await Remembered.create();
+  await change(log);
+  const { out, exit } = await log.verify();
+  assert.equal(exit, 0, out);
+  assert.match(out, new RegExp(`^since .*\\(seq 3, .*; ${after} entries came after it$`, "m"));
+  assert.match(out, /^not proved: that nothing was written after the remembered head and taken away again/m);
+  const [, head] = /^head: .*SHA-256 (\w+)$/m.exec(out) ?? [];
+  assert.equal(JSON.parse(log.head()).heads[0].hash, head);
+  assert.deepEqual(log.names().filter((name) => name.startsWith(".")), [], "nothing is left of writing it");
+});
+
+Deno.test.each<{ name: string; change: (log: Remembered) => Promise<void> | void }>([
+  { name: "was emptied", change: (log) => log.change(() => "") },
+  { name: "was cut", change: (log) => log.change((text) => text.replace(/.*"three".*\n/, "")) },
+  {
+    name: "was begun anew with the service's own key",
+    async change(log) {
+      Deno.removeSync(log.path);
+      await log.write("one", "two", "three", "four");
+    },
+  },
+  {
+    name: "was cut and written on with the service's own key",
+    async change(log) {
+      log.change((text) => text.replace(/.*"three".*\n/, ""));
+      await log.write("other", "four");
+    },
+  },
+  {
+    name: "has lost the file that the head was in",
+    async change(log) {
+      log.rotate();
+      await log.write("four");
+      Deno.removeSync(`${log.path}.20260102T030405Z`);
+    },
+  },
+])("audit verify --since refuses a log that $name, and remembers what it did", async ({ name, change }) => {
+  await using log = await Remembered.create();
+  const before = log.head();
+  // So that a log with the same records is another one.
+  if (name.includes("anew")) log.now += 1000;
+  await change(log);
+  const { out, exit } = await log.verify();
+  assert.match(out, /^ERROR: audit\.log does not contain what was its end at .* \(seq 3, SHA-256 \w+\)/m);
+  assert.match(out, /^FAIL: .* 1 error\(s\) found\n"[^"]*\/head" was left as it is$/m);
+  assert.deepEqual([exit, log.head()], [1, before]);
+  const json = JSON.parse((await log.verify("--json")).out);
+  assert.deepEqual([json.ok, json.since.contained], [false, false]);
+});
+
+Deno.test("audit verify --since remembers that a log was empty: what comes then begins it", async () => {
+  await using log = await Remembered.create();
+  await Deno.remove(`${log.folder}/head`);
+  log.change(() => "");
+  await log.verify();
+  assert.equal(JSON.parse(log.head()).heads[0].hash, "");
+  await log.write("one");
+  assert.equal((await log.verify()).exit, 0);
+  await Deno.remove(`${log.folder}/head`);
+  log.change(() => "");
+  await log.verify();
+  await log.write("one", "two");
+  log.change((text) => text.replace(/.*\n/, ""));
+  assert.match((await log.verify()).out, /prev_hash mismatch: not the beginning of a log/);
+});
+
+Deno.test("audit verify --since remembers nothing of a log that is not intact", async () => {
+  await using log = await Remembered.create();
+  const before = log.head();
+  await log.write("four");
+  log.change((text) => text.replace('"two"', '"six"'));
+  assert.equal((await log.verify()).exit, 1);
+  assert.equal(log.head(), before);
+  await Deno.remove(`${log.folder}/head`);
+  const { out } = await log.verify();
+  assert.match(out, /"[^"]*\/head" was not written$/m);
+  assert.ok(!log.names().includes("head"));
+});
+
+Deno.test.each([
+  { name: "another file", text: "{}" },
+  { name: "text", text: "what is this" },
+  { name: "no head at all", text: '{"heads":[]}' },
+])("audit verify --since does not write over $name", async ({ text }) => {
+  await using log = await Remembered.create();
+  await Deno.writeTextFile(`${log.folder}/head`, text);
+  const { err, exit } = await log.verify();
+  assert.match(err, /Cannot read remembered heads ".*": not a file that audit verify --since has written/);
+  assert.deepEqual([exit, log.head()], [1, text]);
+});
+
+Deno.test("audit verify --since does not take the head of one log for that of another", async () => {
+  await using log = await Remembered.create();
+  Deno.renameSync(log.path, `${log.folder}/other.log`);
+  const result = await run(log.folder, "audit", "verify", "--log", "other.log", "--since", "head");
+  assert.match(
+    result.out,
+    /ERROR: audit\.log is remembered and was not checked: it is another log than this one/,
+  );
+  assert.equal(result.exit, 1);
+});
+
+Deno.test("audit verify --set checks the logs of all processes, and --since each of them", async () => {
+  await using log = await Remembered.create("--set");
+  for (const number of [2, 10]) {
+    const other = await log.open({ path: nthLog(log.path, number) });
+    await other.append({ outcome: "one" });
+    await other.close();
+  }
+  const { out, exit } = await log.verify("--set");
+  assert.deepEqual(out.match(/^\S+: OK: \d+ entries/gm), [
+    "audit.log: OK: 3 entries",
+    "audit-2.log: OK: 1 entries",
+    "audit-10.log: OK: 1 entries",
+  ]);
+  assert.equal(exit, 0);
+  assert.match(
+    (await log.verify()).out,
+    /audit-2\.log is remembered and was not checked: .*--set is missing/,
+  );
+  Deno.removeSync(`${log.folder}/audit-2.log`);
+  const gone = await log.verify("--set");
+  assert.match(gone.out, /^ERROR: audit-2\.log is remembered and was not checked: it is gone$/m);
+  assert.equal(gone.exit, 1);
+  const { logs, ...json } = JSON.parse((await log.verify("--set", "--json")).out);
+  assert.deepEqual(json, { ok: false, gone: ["audit-2.log"] });
+  assert.deepEqual(logs.map((each: { log: string; ok: boolean }) => [each.log, each.ok]), [
+    ["audit.log", true],
+    ["audit-10.log", true],
+  ]);
+});
