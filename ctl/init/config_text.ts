@@ -103,7 +103,7 @@ export function formatBrokerConfig(layout: Layout, choices: ConfigChoices): stri
   "server_cert": ${quote(certificatePath(layout, "brokerServer"))},
   "server_key": ${quote(keyPath(layout, "brokerServer"))},
   "client_ca": ${quote(layout.mtlsCa)},
-${formatBrokerCommon(layout, choices, layout.brokerAuditLog)}
+${formatBrokerCommon(layout, choices, { log: layout.brokerAuditLog, key: layout.brokerAuditKey })}
   "monitor_listen": ${quote(choices.listeners.brokerMonitor)},
 ${formatAddresses(choices.hosts)}
 }
@@ -123,7 +123,7 @@ export function formatMcpConfig(layout: Layout, choices: ConfigChoices): string 
 // Its audit log has one writer: a second client that runs at the same time needs a copy of this file with an
 // audit_log in another folder.
 {
-${formatBrokerCommon(layout, choices, layout.mcpAuditLog)}
+${formatBrokerCommon(layout, choices, { log: layout.mcpAuditLog, key: layout.mcpAuditKey })}
 ${formatAddresses(choices.hosts)}
 }
 `,
@@ -136,7 +136,12 @@ function checkBrokerConfig(source: string, text: string): string {
   return text;
 }
 
-function formatBrokerCommon(layout: Layout, choices: ConfigChoices, auditLog: string): string {
+/** One seed for each service: with that of another it could write that one's records, too. */
+function formatBrokerCommon(
+  layout: Layout,
+  choices: ConfigChoices,
+  audit: { readonly log: string; readonly key: string },
+): string {
   return `
 ${formatRoute(choices)}
     "client_cert": ${quote(certificatePath(layout, "broker"))},
@@ -144,8 +149,8 @@ ${formatRoute(choices)}
     "ca": ${quote(layout.mtlsCa)}
   },
 
-  "audit_log": ${quote(auditLog)},
-  "audit_key": ${quote(layout.brokerAuditKey)},
+  "audit_log": ${quote(audit.log)},
+  "audit_key": ${quote(audit.key)},
   "audit_fail_mode": "closed",
 
   "max_ttl_seconds": 300,

@@ -20,6 +20,7 @@ export interface Layout {
   readonly signerAuditKey: string;
   readonly controlPlaneAuditKey: string;
   readonly brokerAuditKey: string;
+  readonly mcpAuditKey: string;
   readonly signerAuditLog: string;
   /** What the operator sets at run time: grants and freezes. */
   readonly signerState: string;
@@ -98,6 +99,7 @@ export function createLayout(folder: string): Layout {
     signerAuditKey: join(pki, "signer_audit.seed"),
     controlPlaneAuditKey: join(pki, "control_plane_audit.seed"),
     brokerAuditKey: join(pki, "broker_audit.seed"),
+    mcpAuditKey: join(pki, "mcp_audit.seed"),
     signerState: join(folder, "state", "signer.db"),
     controlPlaneState: join(folder, "state", "control-plane.db"),
     controlPlaneAuditLog: join(folder, "log", "control-plane", "audit.log"),
@@ -138,8 +140,9 @@ export function describeLayout(layout: Layout) {
     control_plane_audit_log: layout.controlPlaneAuditLog,
     control_plane_audit_key: layout.controlPlaneAuditKey,
     broker_audit_log: layout.brokerAuditLog,
-    mcp_audit_log: layout.mcpAuditLog,
     broker_audit_key: layout.brokerAuditKey,
+    mcp_audit_log: layout.mcpAuditLog,
+    mcp_audit_key: layout.mcpAuditKey,
     operator: pair("operator"),
     approver: pair("approver"),
     approver_bundle: layout.approverBundle,

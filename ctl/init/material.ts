@@ -19,6 +19,7 @@ export interface KeyMaterial {
   readonly signerAuditSeed: Uint8Array;
   readonly controlPlaneAuditSeed: Uint8Array;
   readonly brokerAuditSeed: Uint8Array;
+  readonly mcpAuditSeed: Uint8Array;
 }
 
 const SEED_BYTES = 32;
@@ -59,5 +60,6 @@ export async function createKeyMaterial(random: Random): Promise<KeyMaterial> {
     signerAuditSeed: random.bytes(SEED_BYTES),
     controlPlaneAuditSeed: random.bytes(SEED_BYTES),
     brokerAuditSeed: random.bytes(SEED_BYTES),
+    mcpAuditSeed: random.bytes(SEED_BYTES),
   };
 }

@@ -88,6 +88,7 @@ Deno.test("planSetUp() gives every entry its exact mode", () => {
     "pki/signer_audit.seed": "600",
     "pki/control_plane_audit.seed": "600",
     "pki/broker_audit.seed": "600",
+    "pki/mcp_audit.seed": "600",
     "broker-ctl.json": "640",
     "config.json": "640",
     "mcp.json": "640",
@@ -207,9 +208,20 @@ Deno.test("createKeyMaterial() makes keys that belong together, and new ones eac
     assert.ok(new X509Certificate(certPem).verify(ca.publicKey));
   }
   assert.equal(material.signerAuditSeed.length, 32);
-  const seeds = [material.signerAuditSeed, material.controlPlaneAuditSeed, material.brokerAuditSeed];
-  assert.equal(new Set(seeds.map((seed) => seed.toHex())).size, 3);
+  const seeds = [
+    material.signerAuditSeed,
+    material.controlPlaneAuditSeed,
+    material.brokerAuditSeed,
+    material.mcpAuditSeed,
+  ];
+  assert.equal(new Set(seeds.map((seed) => seed.toHex())).size, 4);
   const other = await createKeyMaterial(systemRandom);
   assert.notEqual(other.sshCa, material.sshCa);
   assert.notEqual(other.mtlsCa.keyPem, material.mtlsCa.keyPem);
+});
+
+Deno.test("planSetUp() gives each service an audit key of its own", () => {
+  const { signer, controlPlane, broker, mcp } = configs();
+  const keys = [signer, controlPlane, broker, mcp].map((config) => config.audit_key);
+  assert.deepEqual(new Set(keys).size, 4, keys.join());
 });

@@ -216,11 +216,12 @@ async function showAudit({ init }: Stage): Promise<StepResult> {
     { name: "signer", log: init.signer_audit_log, key: init.signer_audit_key },
     { name: "control plane", log: init.control_plane_audit_log, key: init.control_plane_audit_key },
     { name: "broker (HTTP)", log: init.broker_audit_log, key: init.broker_audit_key },
-    { name: "broker (MCP)", log: init.mcp_audit_log, key: init.broker_audit_key },
+    { name: "broker (MCP)", log: init.mcp_audit_log, key: init.mcp_audit_key },
   ];
   const checks = await Promise.all(logs.map(async ({ name, log, key }) => {
     const output = await runBrokerCtl(["audit", "verify", "--all", "--log", log, "--key", key], init.folder);
-    return { ok: output.success, text: `${name}: ${new TextDecoder().decode(output.stdout).trim()}` };
+    const [found = ""] = new TextDecoder().decode(output.stdout).split("\n");
+    return { ok: output.success, text: `${name}: ${found}` };
   }));
   return { ok: checks.every(({ ok }) => ok), shows: checks.map(({ text }) => text).join("\n") };
 }

@@ -33,8 +33,9 @@ export interface InitReport {
   readonly control_plane_audit_log: string;
   readonly control_plane_audit_key: string;
   readonly broker_audit_log: string;
-  readonly mcp_audit_log: string;
   readonly broker_audit_key: string;
+  readonly mcp_audit_log: string;
+  readonly mcp_audit_key: string;
   readonly operator: Pair;
   readonly approver: Pair;
   readonly approver_bundle: string;
