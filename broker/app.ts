@@ -1,6 +1,7 @@
 import { openServiceAudit } from "@gateway/shared/audit/service_audit";
 import { AppError, describeFault } from "@gateway/shared/errors";
 import type { UpstreamClient } from "@gateway/shared/http/upstream";
+import type { Random } from "@gateway/shared/random";
 import { createMetrics, type Metrics } from "@gateway/shared/metrics";
 import { loadAuthority } from "./authority/load.ts";
 import type { AuthorityPorts } from "./authority/open_authority.ts";
@@ -14,6 +15,7 @@ import type { Sessions } from "./sessions/sessions.ts";
 import { startSessions } from "./sessions/start.ts";
 import { createEphemeralKey } from "./ssh/ephemeral_key.ts";
 import { runCommand } from "./ssh/run_command.ts";
+import type { ToolLimits } from "./tools/limits.ts";
 import { type GetFile, getFile } from "./transfer/get.ts";
 import { type PutFile, putFile } from "./transfer/put.ts";
 import type { TransferPorts } from "./transfer/transfer.ts";
@@ -28,6 +30,8 @@ export interface Broker {
   readonly getFile: GetFile;
   readonly sessions: Sessions;
   readonly currentHosts: () => Promise<Hosts>;
+  readonly limits: ToolLimits;
+  readonly random: Random;
   readonly metrics: Metrics;
   readonly events: Events;
   /** Whether the audit log is in its place, or need not be. */
@@ -85,6 +89,8 @@ export async function createBroker(config: BrokerConfig, ports: BrokerPorts): Pr
     getFile: runs.track((request, signal) => getFile(transfer, request, signal)),
     sessions: sessions.sessions,
     currentHosts: () => hosts.current(),
+    limits: limitsOf(config),
+    random: ports.random,
     metrics,
     events,
     keepsRecords: () => gate.isOpen,
@@ -109,6 +115,17 @@ export async function createBroker(config: BrokerConfig, ports: BrokerPorts): Pr
       opened.close();
       await gate.close();
     },
+  };
+}
+
+function limitsOf(config: BrokerConfig): ToolLimits {
+  return {
+    maxOutputBytes: config.max_output_bytes,
+    maxFileBytes: config.file_transfer_max_bytes,
+    maxTtlSeconds: config.max_ttl_seconds,
+    approvalWaitSeconds: config.signer?.approval_wait_seconds ?? 0,
+    sessionIdleSeconds: config.session_idle_seconds,
+    sessionMaxSeconds: config.session_max_seconds,
   };
 }
 

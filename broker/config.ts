@@ -43,6 +43,8 @@ export interface BrokerConfig {
   readonly audit_key: string;
   readonly audit_fail_mode: "closed" | "open" | "";
   readonly max_ttl_seconds: number;
+  /** The most that an MCP result holds of each output stream, in bytes. */
+  readonly max_output_bytes: number;
   /** The largest file that is written or read, in bytes. */
   readonly file_transfer_max_bytes: number;
   readonly hosts_refresh_seconds: number;
@@ -69,6 +71,9 @@ export interface BrokerConfig {
 
 /** One byte less than is kept of a command's output, so that a file above the limit is seen to be. */
 const MAX_FILE_TRANSFER_BYTES = 10_485_759;
+
+/** The most that `max_output_bytes` may be. */
+export const MAX_OUTPUT_BYTES = 10_485_760;
 
 const path = z.string().min(1);
 
@@ -114,6 +119,13 @@ export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
     .describe("closed: no audit record, no output; open: log and proceed"),
   max_ttl_seconds: orDefault(300).describe(
     "the longest certificate life to ask for, in seconds; in local mode at most 900",
+  ),
+  max_output_bytes: orDefault(409_600).refine(
+    (bytes) => bytes <= MAX_OUTPUT_BYTES,
+    `must be at most ${MAX_OUTPUT_BYTES}`,
+  ).describe(
+    "MCP only: the most that a result holds of stdout, and of stderr, in bytes; with more than the default, results " +
+      "exceed 1 MiB of JSON, which some clients refuse",
   ),
   file_transfer_max_bytes: orDefault(524_288).refine(
     (bytes) => bytes <= MAX_FILE_TRANSFER_BYTES,

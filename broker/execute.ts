@@ -1,5 +1,5 @@
 import { type OneShotPorts, type OneShotRequest, type OneShotResult, runOneShot } from "./one_shot.ts";
-import { outputText } from "./output_text.ts";
+import type { Output } from "./ssh/output_buffer.ts";
 
 /** One command on one host that reads nothing. */
 export type ExecuteRequest = Omit<OneShotRequest, "fileTransfer" | "stdin">;
@@ -8,8 +8,8 @@ export type ExecuteRequest = Omit<OneShotRequest, "fileTransfer" | "stdin">;
 export type ExecuteResult =
   | {
     readonly kind: "executed";
-    readonly stdout: string;
-    readonly stderr: string;
+    readonly stdout: Output;
+    readonly stderr: Output;
     readonly exitCode: number;
     readonly serial: bigint;
     /** What an audit-mode policy has to say. */
@@ -21,7 +21,7 @@ export type ExecuteResult =
 export type Execute = (request: ExecuteRequest, signal: AbortSignal) => Promise<ExecuteResult>;
 
 /**
- * Runs one command, or previews the decision about it, and gives what it printed as text.
+ * Runs one command, or previews the decision about it, and gives what was kept of its output.
  *
  * @throws {AppError} as {@linkcode runOneShot} does
  */
@@ -32,13 +32,6 @@ export async function execute(
 ): Promise<ExecuteResult> {
   const result = await runOneShot(ports, request, signal);
   if (result.kind !== "executed") return result;
-  const { output: { stdout, stderr, exitCode }, serial, warnings } = result;
-  return {
-    kind: "executed",
-    stdout: outputText(stdout),
-    stderr: outputText(stderr),
-    exitCode,
-    serial,
-    warnings,
-  };
+  const { output, serial, warnings } = result;
+  return { kind: "executed", ...output, serial, warnings };
 }

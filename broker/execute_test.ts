@@ -3,15 +3,15 @@ import { AppError } from "@gateway/shared/errors";
 import type { SignAnswer } from "./authority/authority.ts";
 import { ASKED, BrokerFixture, MAX_TTL_SECONDS } from "./testing/broker_fixture.ts";
 import { SERIAL } from "./testing/fake_authority.ts";
-import { hangUntilAborted, printed } from "./testing/fake_runner.ts";
+import { hangUntilAborted, printed, sent } from "./testing/fake_runner.ts";
 
 Deno.test("execute() runs the command with the certificate it got and returns what was printed", async () => {
   const broker = new BrokerFixture();
   broker.runner.answer = () => printed("out\n", { stderr: "err\n", exitCode: 3 });
   assert.deepEqual(await broker.run(), {
     kind: "executed",
-    stdout: "out\n",
-    stderr: "err\n",
+    stdout: sent("out\n"),
+    stderr: sent("err\n"),
     exitCode: 3,
     serial: SERIAL,
     warnings: [],

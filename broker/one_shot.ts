@@ -19,6 +19,7 @@ import {
 } from "./obtain.ts";
 import { type Route, targetOf } from "./route.ts";
 import { describeContent } from "./transfer/content.ts";
+import type { KeptBytes } from "./ssh/output_buffer.ts";
 import type { CommandResult, RunCommandOptions } from "./ssh/run_command.ts";
 
 /** One command on one host. */
@@ -45,6 +46,8 @@ export interface OneShotRequest {
   readonly stdin?: Uint8Array;
   /** Why, in the caller's words: for whoever has to approve it. */
   readonly reason?: string | undefined;
+  /** What is kept of its output; absent: its beginning, up to the limit of the specification. */
+  readonly output?: KeptBytes;
   /** A human has approved exactly this request. */
   readonly consent?: Consent;
   /** Told what a long request is waiting for. */
@@ -125,7 +128,7 @@ async function runAndRecord(
 ): Promise<OneShotResult> {
   const { host } = targetOf(obtained.route);
   const { hops, serial, decision } = obtained;
-  const { command, pty, stdin, fileTransfer = false } = request;
+  const { command, pty, stdin, output: kept, fileTransfer = false } = request;
   const entry = { ...describeRequest(request, host), serial };
   const output = await audited(events, { entry, signal }, () =>
     connectAndRun(runCommand, {
@@ -134,6 +137,7 @@ async function runAndRecord(
       command,
       pty,
       ...(stdin === undefined ? {} : { stdin }),
+      ...(kept === undefined ? {} : { output: kept }),
       // The signer leaves transfers as they are: they end with their own input.
       stopsAtStdinEnd: host.stop_on_disconnect === true && !pty && !fileTransfer,
       signal,

@@ -3,6 +3,7 @@ import { type BrokerPorts, createBroker } from "./app.ts";
 import { serveMcpStdio } from "./frontends/mcp_stdio.ts";
 import type { StdioStreams } from "./frontends/stdio_transport.ts";
 import { startBrokerMonitor } from "./monitor.ts";
+import { describeTools } from "./tools/instructions.ts";
 import { createSshTools } from "./tools/ssh_tools.ts";
 
 /** What the stdio frontend needs beside a broker's ports. */
@@ -27,6 +28,7 @@ export async function serveMcp(
     random: ports.random,
     askInChat: config.approval_via_elicitation,
     tools: createSshTools(broker),
+    instructions: describeTools(broker.limits),
     onError: (error) => logger.warn("Tool call failed", { error }),
     onProtocolError: (error) => logger.warn("MCP message refused", { error: error.message }),
   });

@@ -8,6 +8,7 @@ import { type BrokerPorts, createBroker } from "./app.ts";
 import type { BrokerConfig } from "./config.ts";
 import { createMcpHttp } from "./frontends/mcp_http.ts";
 import { startBrokerMonitor } from "./monitor.ts";
+import { describeTools } from "./tools/instructions.ts";
 import { createSshTools } from "./tools/ssh_tools.ts";
 
 /** What the MCP frontend over HTTP needs beside a broker's ports. */
@@ -41,6 +42,7 @@ export async function serveMcpHttp(
     const mcp = createMcpHttp({
       ...ports,
       tools: createSshTools(broker),
+      instructions: describeTools(broker.limits),
       resource: {
         resourceUrl: config.resource_url,
         issuer: oauth.issuer,

@@ -41,6 +41,14 @@ export function visibleText(text: string): string {
   return text.replace(EVERY_ODD, escapeCharacter);
 }
 
+/** The same as {@linkcode visibleText} line by line: line ends and tabs stay, and CR LF ends a line. */
+export function visibleLines(text: string): string {
+  return text.replaceAll("\r\n", "\n").replace(
+    EVERY_ODD,
+    (character) => character === "\n" || character === "\t" ? character : escapeCharacter(character),
+  );
+}
+
 /** The same JSON value in one line in which nothing steers a terminal or hides other text. */
 export function visibleJson(json: string): string {
   // C0 can stand between tokens only, where a blank means the same; everything else in strings only.

@@ -7,6 +7,8 @@ import { checkReason } from "@gateway/shared/wire/sign_fields";
 import { sshRunRequest, type SshRunResponse } from "./ssh_run.ts";
 import type { Execute, ExecuteResult } from "../execute.ts";
 import { approvalRequired } from "../obtain.ts";
+import { outputText } from "../output_text.ts";
+import { markedHead } from "../ssh/output_buffer.ts";
 import { guardInput } from "../tools/input_guard.ts";
 
 /** The largest request body, in bytes. */
@@ -62,8 +64,8 @@ function respond(host: string, result: ExecuteResult): Response {
 
 function respondExecuted(result: Extract<ExecuteResult, { kind: "executed" }>): Response {
   const body: SshRunResponse = {
-    stdout: result.stdout,
-    stderr: result.stderr,
+    stdout: outputText(markedHead(result.stdout)),
+    stderr: outputText(markedHead(result.stderr)),
     exit_code: result.exitCode,
     serial: result.serial,
     ...(result.warnings.length === 0 ? {} : { warnings: result.warnings }),

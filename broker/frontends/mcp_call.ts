@@ -2,6 +2,7 @@ import { type Clock, every } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { stringifyJson } from "@gateway/shared/json";
 import { currentRequestId, inRequest } from "@gateway/shared/request_context";
+import { shortenText, visibleLines } from "@gateway/shared/visible";
 import { within } from "@gateway/shared/within";
 import type {
   AuthInfo,
@@ -33,6 +34,9 @@ export interface Chat {
   /** Where stateless calls wait for the answer. */
   readonly pausedCalls: PausedCalls;
 }
+
+/** As much of an error as a model is told, in characters. */
+const MAX_ERROR_LENGTH = 16_384;
 
 /** How often a client that wants to know is told that its call still runs, in seconds. */
 const PROGRESS_SECONDS = 5;
@@ -145,6 +149,8 @@ function identityOf(name: string, args: unknown): string {
 /** A failure of the tool is a result, so that the model reads it; without structured content, which would lie. */
 function describeFailure(error: unknown, onError: (error: unknown) => void): CallToolResult {
   onError(error);
-  const text = error instanceof AppError ? error.message : "internal error";
+  // What a host or a service has said may stand in it.
+  const message = error instanceof AppError ? error.message : "internal error";
+  const text = visibleLines(shortenText(message, MAX_ERROR_LENGTH));
   return { content: [{ type: "text", text }], isError: true };
 }

@@ -33,6 +33,8 @@ const SESSION_HEADER = "mcp-session-id";
 /** What the MCP frontend over HTTP needs. */
 export interface McpHttpOptions {
   readonly tools: readonly Tool[];
+  /** What the model is told about all of them. */
+  readonly instructions: string;
   readonly resource: ProtectedResource;
   readonly verifier: EndUserVerifier;
   readonly clock: Clock;
@@ -78,6 +80,7 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
   const serverFor = (era: McpServerOptions["era"], onCall?: McpServerOptions["onCall"]) =>
     createMcpServer({
       tools,
+      instructions: options.instructions,
       caller(authInfo) {
         const answers = authInfo === undefined ? undefined : answersOf.get(authInfo);
         if (answers === undefined) throw new TypeError("A call came without its request");

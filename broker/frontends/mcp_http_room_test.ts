@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { FixedRandom } from "@gateway/shared/testing/fixed_random";
 import {
   CALL_RPC,
   McpHttpFixture,
@@ -6,22 +7,28 @@ import {
   statelessHeaders,
   statelessRpc,
 } from "../testing/mcp_http_fixture.ts";
+import { MAX_OUTPUT_BYTES } from "../config.ts";
+import { TEST_LIMITS } from "../testing/broker_fixture.ts";
+import { sent } from "../testing/fake_runner.ts";
 import { renderExecuted } from "../tools/executed.ts";
-import { DEFAULT_LIMITS } from "../ssh/limits.ts";
 import type { Tool } from "../tools/tool.ts";
 import { EVENT_LIMITS } from "./mcp_sessions.ts";
 import { MAX_HELD_LENGTH } from "./answer_room.ts";
 import { textLength } from "./text_length.ts";
 import { MAX_RESUMED } from "./user_limit.ts";
 
-/** What a command comes to that has printed as much as is kept of it. */
-const LONGEST = renderExecuted({
-  stdout: "x".repeat(DEFAULT_LIMITS.outputBytes),
-  stderr: "",
-  exitCode: 0,
-  serial: 1n,
-  warnings: [],
-});
+/** What a command comes to that has printed as much as is kept of it where the config says the most. */
+const LONGEST = renderExecuted(
+  { random: new FixedRandom(), limits: { ...TEST_LIMITS, maxOutputBytes: MAX_OUTPUT_BYTES } },
+  {
+    stdout: sent("x".repeat(MAX_OUTPUT_BYTES)),
+    stderr: sent("x".repeat(MAX_OUTPUT_BYTES)),
+    exitCode: 0,
+    serial: 1n,
+    warnings: [],
+  },
+  { maxBytes: MAX_OUTPUT_BYTES, tail: false },
+);
 const FIT = Math.floor(MAX_HELD_LENGTH / textLength(LONGEST));
 const CALLS = FIT + 2;
 
@@ -29,6 +36,7 @@ const LONG_TOOL: Tool = {
   name: "ssh_execute",
   title: "",
   description: "",
+  annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
   inputSchema: { type: "object" },
   outputSchema: { type: "object" },
   call: () => Promise.resolve(LONGEST),
@@ -64,7 +72,7 @@ Deno.test("createMcpHttp() holds no more long answers of one user than have room
   assert.equal(await arrivals.count(), FIT);
   const bob = await frontend.open("bob");
   const others = await frontend.send({ token: "bob", session: bob, body: CALL_RPC });
-  assert.ok((await others.text()).length > 2 * DEFAULT_LIMITS.outputBytes);
+  assert.ok((await others.text()).length > 2 * MAX_OUTPUT_BYTES);
   const [first, second] = arrivals.values;
   while ((await first?.read())?.done === false);
   assert.equal(await arrivals.count(), FIT + 1);

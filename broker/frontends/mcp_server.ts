@@ -14,6 +14,8 @@ import type { StartedCall } from "./open_requests.ts";
 /** What an MCP server serves. */
 export interface McpServerOptions extends CallToolOptions {
   readonly tools: readonly Tool[];
+  /** What the model is told about all of them. */
+  readonly instructions: string;
   /** Told of every call that begins. */
   readonly onCall: (call: StartedCall) => void;
 }
@@ -36,7 +38,7 @@ export function createMcpServer(options: McpServerOptions): McpServer {
   );
   const mcp = new McpServer(
     { name: "gateway", title: "Gateway (SSH, ephemeral credentials)", version: VERSION },
-    { capabilities: { tools: { listChanged: true } } },
+    { capabilities: { tools: { listChanged: true } }, instructions: options.instructions },
   );
   const { server } = mcp;
   const requireInitialized = (method: string) => {
@@ -78,12 +80,5 @@ export function createMcpServer(options: McpServerOptions): McpServer {
 
 function describeTool(tool: Tool): ListToolsResult["tools"][number] {
   const { name, title, description, inputSchema, outputSchema, annotations } = tool;
-  return {
-    name,
-    title,
-    description,
-    inputSchema,
-    outputSchema,
-    ...(annotations === undefined ? {} : { annotations }),
-  };
+  return { name, title, description, inputSchema, outputSchema, annotations: { ...annotations } };
 }

@@ -27,6 +27,7 @@ class Scene implements AsyncDisposable {
       createServer: (onCall) =>
         createMcpServer({
           tools: [],
+          instructions: "",
           caller: () => ({ caller: "x", callerGroups: null, bearerToken: undefined }),
           era: "legacy",
           clock: this.clock,

@@ -9,7 +9,8 @@ import { type StdioStreams, StdioTransport } from "./stdio_transport.ts";
 export const STDIO_CALLER = "mcp-stdio";
 
 /** What the stdio frontend needs. */
-export interface McpStdioOptions extends Pick<McpServerOptions, "tools" | "onError">, StdioStreams {
+export interface McpStdioOptions
+  extends Pick<McpServerOptions, "tools" | "instructions" | "onError">, StdioStreams {
   readonly clock: Clock;
   readonly random: Random;
   /** Whether the human at the client may be asked for approvals. */
@@ -37,6 +38,7 @@ export function serveMcpStdio(options: McpStdioOptions): McpStdio {
   const handle = serveStdio(({ era }) =>
     createMcpServer({
       tools: options.tools,
+      instructions: options.instructions,
       caller: () => ({ caller: STDIO_CALLER, callerGroups: null, bearerToken: undefined }),
       era,
       clock: options.clock,

@@ -11,6 +11,7 @@ function gatedTool(gate: Promise<void>): Tool {
     name: "wait",
     title: "Wait",
     description: "",
+    annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
     inputSchema: schema,
     outputSchema: schema,
     call: () => gate.then(() => ({ text: "", structured: {} })),

@@ -74,8 +74,15 @@ export function createExecLink(connection: SshConnection, clock: Clock): Session
         ? "the connection of this session is lost; close this session and open a new one"
         : undefined;
     },
-    run: (command, { signal, stopsAtStdinEnd = false }) =>
-      runOn(connection, { clock, command, pty: false, signal, stopsAtStdinEnd }),
+    run: (command, { signal, stopsAtStdinEnd = false, output }) =>
+      runOn(connection, {
+        clock,
+        command,
+        pty: false,
+        signal,
+        stopsAtStdinEnd,
+        ...(output === undefined ? {} : { output }),
+      }),
     async close() {
       // Commands that have just been canceled tell the host to end them: that goes out first.
       await clock.sleep(0);

@@ -1,7 +1,7 @@
 import { stopOnDisconnect } from "@gateway/shared/policy/stop_on_disconnect";
 import { AppError } from "@gateway/shared/errors";
 import type { Events } from "../events.ts";
-import { outputText } from "../output_text.ts";
+import type { KeptBytes, Output } from "../ssh/output_buffer.ts";
 import type { CommandResult } from "../ssh/run_command.ts";
 import { audited, canceledBy } from "../audited.ts";
 import { type Cleared, preflight, type PreflightPorts } from "./preflight.ts";
@@ -12,12 +12,14 @@ import type { Asker, Session, SessionInfo } from "./session.ts";
 export interface ExecRequest extends Asker {
   readonly sessionId: string;
   readonly command: string;
+  /** What is kept of its output; absent: its beginning, up to the limit of the specification. */
+  readonly output?: KeptBytes;
 }
 
 /** What the command came to. */
 export interface Executed {
-  readonly stdout: string;
-  readonly stderr: string;
+  readonly stdout: Output;
+  readonly stderr: Output;
   readonly exitCode: number;
   /** Of the certificate that the session was opened with. */
   readonly serial: bigint;
@@ -63,8 +65,8 @@ export async function execInSession(
       warning: decision.warning ?? "",
     });
     return {
-      stdout: outputText(result.stdout),
-      stderr: outputText(result.stderr),
+      stdout: result.stdout,
+      stderr: result.stderr,
       exitCode: result.exitCode,
       serial: session.info.serial,
       warnings: decision.warning ? [decision.warning] : [],
@@ -99,6 +101,7 @@ async function run(
       signal,
       stopsAtStdinEnd: isStopped(info, cleared),
       tap: recorder,
+      output: request.output,
     });
   } catch (cause) {
     if (!(cause instanceof AppError) || cause.code !== "upstream_failure") throw cause;

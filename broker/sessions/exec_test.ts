@@ -4,7 +4,7 @@ import { stopOnDisconnect } from "@gateway/shared/policy/stop_on_disconnect";
 import type { WireDecision } from "@gateway/shared/wire/sign";
 import type { SignAnswer } from "../authority/authority.ts";
 import { HOSTS, SERIAL } from "../testing/fake_authority.ts";
-import { printed } from "../testing/fake_runner.ts";
+import { printed, sent } from "../testing/fake_runner.ts";
 import { SessionFixture } from "../testing/session_fixture.ts";
 
 const BASTION = { addr: "10.0.0.9:22", user: "jump", host_key: "k" };
@@ -16,7 +16,13 @@ Deno.test("execInSession() asks again, runs, records and gives the output", asyn
   const id = await broker.open();
   broker.links[0]!.answer = () => printed("a\n", { stderr: "b\n", exitCode: 3 });
   const result = await broker.exec(id, { command: "id", bearerToken: "later", callerGroups: ["x"] });
-  assert.deepEqual(result, { stdout: "a\n", stderr: "b\n", exitCode: 3, serial: SERIAL, warnings: [] });
+  assert.deepEqual(result, {
+    stdout: sent("a\n"),
+    stderr: sent("b\n"),
+    exitCode: 3,
+    serial: SERIAL,
+    warnings: [],
+  });
   const {
     host,
     purpose,
@@ -340,7 +346,7 @@ Deno.test("output is withheld when the command can't be recorded", async () => {
   await assert.rejects(broker.exec(id), { code: "audit_unavailable", message: "audit unavailable" });
   broker.log.failing = false;
   broker.links[0]!.answer = () => printed("ok");
-  assert.equal((await broker.exec(id)).stdout, "ok");
+  assert.deepEqual((await broker.exec(id)).stdout, sent("ok"));
 });
 
 Deno.test("an audit-mode policy's warning comes with the result", async () => {

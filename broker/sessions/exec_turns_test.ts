@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { printed } from "../testing/fake_runner.ts";
+import { printed, sent } from "../testing/fake_runner.ts";
 import { SessionFixture } from "../testing/session_fixture.ts";
 
 Deno.test("commands of a shell run one after the other, each decided when its turn has come", async () => {
@@ -17,7 +17,7 @@ Deno.test("commands of a shell run one after the other, each decided when its tu
   const two = broker.exec(id, { command: "two" });
   broker.answerPreflight({ kind: "decided", decision: { allowed: false, reason: "policy" } });
   first.resolve();
-  assert.equal((await one).stdout, "one");
+  assert.deepEqual((await one).stdout, sent("one"));
   await assert.rejects(two, { message: "session command not allowed: policy" });
 });
 

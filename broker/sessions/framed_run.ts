@@ -1,4 +1,4 @@
-import { OutputBuffer } from "../ssh/output_buffer.ts";
+import { type KeptBytes, OutputBuffer, truncationMark } from "../ssh/output_buffer.ts";
 import type { CommandResult } from "../ssh/run_command.ts";
 import { FramedOutput } from "./framed_output.ts";
 import type { Tap } from "./link.ts";
@@ -10,8 +10,9 @@ import { TextTap } from "./text_tap.ts";
 export interface FramedRunOptions {
   /** The streams that the frame is on. */
   readonly streams: readonly ShellStream[];
-  /** The most that is kept of each. */
+  /** The most that is recorded of each, and kept unless something else is asked for. */
   readonly outputBytes: number;
+  readonly output?: KeptBytes | undefined;
   readonly tap: Tap | undefined;
 }
 
@@ -26,10 +27,12 @@ export class FramedRun {
   /** Resolves when the frame has ended on all streams. */
   readonly ended: Promise<void>;
   readonly #readings: ReadonlyMap<ShellStream, Reading>;
+  readonly #outputBytes: number;
   #onEnd: () => void = () => {};
 
-  constructor(frame: Frame, { streams, outputBytes, tap }: FramedRunOptions) {
-    this.#readings = new Map(streams.map((stream) => [stream, read(frame, { stream, outputBytes, tap })]));
+  constructor(frame: Frame, options: FramedRunOptions) {
+    this.#outputBytes = options.outputBytes;
+    this.#readings = new Map(options.streams.map((stream) => [stream, read(frame, stream, options)]));
     this.ended = new Promise((resolve) => this.#onEnd = resolve);
   }
 
@@ -45,7 +48,10 @@ export class FramedRun {
    * @throws what the tap rejects with
    */
   async flush(): Promise<void> {
-    for (const { kept, tap } of this.#readings.values()) await tap?.end(kept.mark);
+    const limit = this.#outputBytes;
+    for (const { kept, tap } of this.#readings.values()) {
+      await tap?.end(kept.totalBytes > limit ? truncationMark(limit) : "");
+    }
   }
 
   /** What the command came to; `undefined` when its frame makes no sense, and the shell can't be trusted. */
@@ -54,22 +60,21 @@ export class FramedRun {
     const [exitCode] = codes;
     if (codes.size !== 1 || exitCode === undefined) return undefined;
     return {
-      stdout: this.#readings.get("stdout")?.kept.bytes() ?? new Uint8Array(),
-      stderr: this.#readings.get("stderr")?.kept.bytes() ?? new Uint8Array(),
+      stdout: this.#readings.get("stdout")?.kept.output() ?? NO_OUTPUT,
+      stderr: this.#readings.get("stderr")?.kept.output() ?? NO_OUTPUT,
       exitCode,
     };
   }
 }
 
+const NO_OUTPUT = new OutputBuffer({ headBytes: 0, tailBytes: 0 }).output();
+
 function read(
   frame: Frame,
-  { stream, outputBytes, tap }: {
-    readonly stream: ShellStream;
-    readonly outputBytes: number;
-    readonly tap: Tap | undefined;
-  },
+  stream: ShellStream,
+  { outputBytes, tap, output = { headBytes: outputBytes, tailBytes: 0 } }: FramedRunOptions,
 ): Reading {
-  const kept = new OutputBuffer(outputBytes);
+  const kept = new OutputBuffer(output);
   const textTap = tap && new TextTap({
     write: (text) => stream === "stdout" ? tap.output(text) : tap.error(text),
     redact: tap.openRedaction(),

@@ -1,4 +1,5 @@
 import type { RedactStream } from "@gateway/shared/redact/stream";
+import type { KeptBytes } from "../ssh/output_buffer.ts";
 import type { CommandResult } from "../ssh/run_command.ts";
 
 /** Where a command's input and output are recorded; a `Recorder` fits. */
@@ -19,6 +20,8 @@ export interface LinkRunOptions {
   /** The host ends the command when its stdin ends (`stop_on_disconnect`); in the mode `exec` alone. */
   readonly stopsAtStdinEnd?: boolean;
   readonly tap?: Tap | undefined;
+  /** What is kept of each stream; absent: the first bytes, as many as the limits say. */
+  readonly output?: KeptBytes | undefined;
 }
 
 /** The way of one session's commands to its host. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { Recorder } from "../recording/recorder.ts";
-import { printed } from "../testing/fake_runner.ts";
+import { printed, sent } from "../testing/fake_runner.ts";
 import { LIFETIMES, SessionFixture } from "../testing/session_fixture.ts";
 import { reapSessions } from "./sessions.ts";
 
@@ -63,7 +63,7 @@ Deno.test("a busy session is neither idle nor too old", () =>
     await broker.clock.advance(4_000_000);
     assert.equal(broker.registry.size, 1);
     hold.resolve();
-    assert.equal((await running).stdout, "done");
+    assert.deepEqual((await running).stdout, sent("done"));
     await broker.clock.advance(30_000);
     assert.equal(broker.registry.size, 0);
   }));
@@ -80,7 +80,7 @@ Deno.test("a session that is too old takes nothing new, so that no overlap keeps
       message: `unknown or expired session: "${id}"`,
     });
     hold.resolve();
-    assert.equal((await running).stdout, "done");
+    assert.deepEqual((await running).stdout, sent("done"));
     await broker.clock.advance(30_000);
     assert.equal(broker.registry.size, 0);
   }));

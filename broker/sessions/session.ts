@@ -50,9 +50,9 @@ export interface SessionParts {
 }
 
 /** sshd's default for channels on one connection (`MaxSessions`). */
-const MAX_COMMANDS_AT_ONCE = 10;
+export const MAX_COMMANDS_AT_ONCE = 10;
 /** How many more may wait. */
-const MAX_COMMANDS_WAITING = 32;
+export const MAX_COMMANDS_WAITING = 32;
 
 /** An open session. */
 export class Session {

@@ -86,14 +86,14 @@ export class ShellLink implements SessionLink {
     return run;
   }
 
-  async #recordedRun(command: string, { signal, tap }: LinkRunOptions): Promise<CommandResult> {
+  async #recordedRun(command: string, { signal, tap, output }: LinkRunOptions): Promise<CommandResult> {
     const channel = this.#channel;
     const { broken } = this;
     if (channel === undefined || broken !== undefined) throw executionFailure(broken ?? ENDED);
     const { mode, random, limits: { commandMs, outputBytes } } = this.#options;
     const streams: readonly ShellStream[] = mode === "pty" ? ["stdout"] : ["stdout", "stderr"];
     const frame = createFrame(random);
-    const run = new FramedRun(frame, { streams, outputBytes, tap });
+    const run = new FramedRun(frame, { streams, outputBytes, tap, output });
     try {
       await tap?.input(`${command}\n`);
       if (signal.aborted) throw canceled("execution", signal.reason);

@@ -7,6 +7,7 @@ import { createRedactStreams } from "@gateway/shared/redact/stream";
 import type { Tap } from "./link.ts";
 import type { OnOutput, ShellChannel } from "./shell_channel.ts";
 import { type ShellLimits, ShellLink } from "./shell_session.ts";
+import { markedHead, type Output } from "../ssh/output_buffer.ts";
 
 const LIMITS: ShellLimits = { startMs: 1000, commandMs: 1000, killGraceMs: 1, outputBytes: 100 };
 /** Short bounds pass at once, long ones never, however busy the machine is. */
@@ -100,7 +101,7 @@ async function start(
   return { link, shell: shell! };
 }
 
-const text = (bytes: Uint8Array) => Buffer.from(bytes).toString();
+const text = (output: Output) => Buffer.from(markedHead(output)).toString();
 
 Deno.test("ShellLink gives both streams and the exit code", async () => {
   const { link, shell } = await start();
@@ -116,7 +117,7 @@ Deno.test("ShellLink waits for one stream only of a terminal", async () => {
     shell.print("stdout", `${begin}:0\r\na\r\n${end}:3\r\n`);
   };
   const { stdout, stderr, exitCode } = await link.run("x", { signal: NEVER });
-  assert.deepEqual([text(stdout), stderr.length, exitCode], ["a\r\n", 0, 3]);
+  assert.deepEqual([text(stdout), stderr.totalBytes, exitCode], ["a\r\n", 0, 3]);
 });
 
 Deno.test("ShellLink makes a fresh frame for every command", async () => {

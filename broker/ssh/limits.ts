@@ -14,7 +14,7 @@ export interface SshLimits {
   readonly stopMs: number;
   /** How long a command may take to obey TERM, and then KILL. */
   readonly killGraceMs: number;
-  /** The most that is kept of stdout, and of stderr. */
+  /** The most that is kept of stdout, and of stderr, where nothing else is asked for. */
   readonly outputBytes: number;
 }
 

@@ -2,51 +2,114 @@ import { concatBytes } from "@gateway/shared/bytes";
 
 const FIRST_CAPACITY = 4096;
 
+/** How much is kept of each stream of a command. */
+export interface KeptBytes {
+  /** Of its beginning. */
+  readonly headBytes: number;
+  /** Of what comes after that. */
+  readonly tailBytes: number;
+}
+
+/** What was kept of a stream. */
+export interface Output {
+  /** Its first bytes. */
+  readonly head: Uint8Array<ArrayBuffer>;
+  /** Its last bytes, without those of the head. */
+  readonly tail: Uint8Array<ArrayBuffer>;
+  /** How many there were; where that is more than what was kept, those between head and tail are missing. */
+  readonly totalBytes: number;
+}
+
+/** How many bytes are missing between the head and the tail. */
+export function missingBytes({ head, tail, totalBytes }: Output): number {
+  return totalBytes - head.length - tail.length;
+}
+
+/** All that was kept, in one piece: what is missing is not marked. */
+export function keptBytes({ head, tail }: Output): Uint8Array<ArrayBuffer> {
+  return concatBytes([head, tail]);
+}
+
+/** The head, and a visible mark after it when there was more. */
+export function markedHead({ head, totalBytes }: Output): Uint8Array<ArrayBuffer> {
+  const limit = head.length;
+  return concatBytes([head, new TextEncoder().encode(totalBytes > limit ? truncationMark(limit) : "")]);
+}
+
+/** What says that a stream was cut off. */
+export function truncationMark(limit: number): string {
+  return `\n[output truncated: limit of ${limit} bytes exceeded]\n`;
+}
+
 /**
- * Keeps the first bytes of a stream and drops the rest, so that a flood costs no more memory than the limit.
- * Bytes are copied: a chunk can be one byte long and hold on to a whole packet.
+ * Keeps the first and the last bytes of a stream and drops the rest, so that a flood costs no more memory than the
+ * limits. Bytes are copied: a chunk can be one byte long and hold on to a whole packet.
  */
 export class OutputBuffer {
-  readonly #maxBytes: number;
-  #bytes = new Uint8Array(0);
-  #length = 0;
-  #truncated = false;
+  readonly #headBytes: number;
+  readonly #tailBytes: number;
+  #head = new Uint8Array(0);
+  #headLength = 0;
+  /** A ring: the byte number `n` after the head is at `n % tailBytes`. */
+  #tail = new Uint8Array(0);
+  #tailTotal = 0;
 
-  /** @param maxBytes how much to keep */
-  constructor(maxBytes: number) {
-    this.#maxBytes = maxBytes;
+  constructor({ headBytes, tailBytes }: KeptBytes) {
+    this.#headBytes = headBytes;
+    this.#tailBytes = tailBytes;
   }
 
-  /** Whether bytes were dropped. */
-  get truncated(): boolean {
-    return this.#truncated;
+  /** How many bytes there were. */
+  get totalBytes(): number {
+    return this.#headLength + this.#tailTotal;
   }
 
   /** Takes the next bytes of the stream. */
   write(chunk: Uint8Array): void {
-    const kept = chunk.subarray(0, this.#maxBytes - this.#length);
-    if (kept.length < chunk.length) this.#truncated = true;
-    if (kept.length === 0) return;
-    this.#reserve(this.#length + kept.length);
-    this.#bytes.set(kept, this.#length);
-    this.#length += kept.length;
+    const first = chunk.subarray(0, this.#headBytes - this.#headLength);
+    if (first.length > 0) {
+      this.#head = reserve(this.#head, this.#headLength + first.length, this.#headBytes);
+      this.#head.set(first, this.#headLength);
+      this.#headLength += first.length;
+    }
+    this.#writeTail(chunk.subarray(first.length));
   }
 
-  /** What says that bytes were dropped; empty when none were. */
-  get mark(): string {
-    return this.#truncated ? `\n[output truncated: limit of ${this.#maxBytes} bytes exceeded]\n` : "";
+  /** What was kept so far. */
+  output(): Output {
+    return {
+      head: this.#head.slice(0, this.#headLength),
+      tail: this.#readTail(),
+      totalBytes: this.totalBytes,
+    };
   }
 
-  /** What was kept, and a visible mark after it when bytes were dropped. */
-  bytes(): Uint8Array<ArrayBuffer> {
-    return concatBytes([this.#bytes.subarray(0, this.#length), new TextEncoder().encode(this.mark)]);
+  #writeTail(chunk: Uint8Array): void {
+    const max = this.#tailBytes;
+    const total = this.#tailTotal + chunk.length;
+    const last = chunk.subarray(Math.max(0, chunk.length - max));
+    if (last.length > 0) {
+      this.#tail = reserve(this.#tail, Math.min(max, total), max);
+      const at = (total - last.length) % max;
+      const untilEnd = last.subarray(0, max - at);
+      this.#tail.set(untilEnd, at);
+      this.#tail.set(last.subarray(untilEnd.length), 0);
+    }
+    this.#tailTotal = total;
   }
 
-  #reserve(length: number): void {
-    if (length <= this.#bytes.length) return;
-    const capacity = Math.min(this.#maxBytes, Math.max(FIRST_CAPACITY, length, this.#bytes.length * 2));
-    const grown = new Uint8Array(capacity);
-    grown.set(this.#bytes.subarray(0, this.#length));
-    this.#bytes = grown;
+  #readTail(): Uint8Array<ArrayBuffer> {
+    const max = this.#tailBytes;
+    if (max === 0 || this.#tailTotal <= max) return this.#tail.slice(0, Math.min(max, this.#tailTotal));
+    const at = this.#tailTotal % max;
+    return concatBytes([this.#tail.subarray(at), this.#tail.subarray(0, at)]);
   }
+}
+
+/** The same bytes with room for so many; grows by doubling, to the limit at most. */
+function reserve(bytes: Uint8Array<ArrayBuffer>, length: number, limit: number): Uint8Array<ArrayBuffer> {
+  if (length <= bytes.length) return bytes;
+  const grown = new Uint8Array(Math.min(limit, Math.max(FIRST_CAPACITY, length, bytes.length * 2)));
+  grown.set(bytes);
+  return grown;
 }

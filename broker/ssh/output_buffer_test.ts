@@ -1,8 +1,15 @@
 import assert from "node:assert/strict";
-import { OutputBuffer } from "./output_buffer.ts";
+import fc from "fast-check";
+import { keptBytes, markedHead, missingBytes, type Output, OutputBuffer } from "./output_buffer.ts";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 const mark = (limit: number) => `\n[output truncated: limit of ${limit} bytes exceeded]\n`;
+
+function keep(headBytes: number, tailBytes: number, chunks: readonly Uint8Array[]): Output {
+  const buffer = new OutputBuffer({ headBytes, tailBytes });
+  for (const chunk of chunks) buffer.write(chunk);
+  return buffer.output();
+}
 
 const rows = [
   { name: "nothing", limit: 4, chunks: [], text: "" },
@@ -15,34 +22,50 @@ const rows = [
   { name: "any output with a limit of 0", limit: 0, chunks: ["a"], text: mark(0) },
 ] as const;
 
-Deno.test.each(rows)("OutputBuffer keeps $name", ({ limit, chunks, text }) => {
-  const buffer = new OutputBuffer(limit);
-  for (const chunk of chunks) buffer.write(bytes(chunk));
-  assert.equal(new TextDecoder().decode(buffer.bytes()), text);
-  assert.equal(buffer.truncated, text.endsWith(mark(limit)));
-});
+Deno.test.each(rows)(
+  "OutputBuffer keeps the beginning and marks the rest: $name",
+  ({ limit, chunks, text }) => {
+    const output = keep(limit, 0, chunks.map(bytes));
+    assert.equal(new TextDecoder().decode(markedHead(output)), text);
+  },
+);
 
-Deno.test("OutputBuffer writes the limit of the specification in the mark", () => {
-  const buffer = new OutputBuffer(10_485_760);
-  buffer.write(new Uint8Array(10_485_761));
+Deno.test("markedHead() writes the limit of the specification in the mark", () => {
+  const output = keep(10_485_760, 0, [new Uint8Array(10_485_761)]);
   assert.match(
-    new TextDecoder().decode(buffer.bytes().subarray(10_485_760)),
+    new TextDecoder().decode(markedHead(output).subarray(10_485_760)),
     /^\n\[output truncated: limit of 10485760 bytes exceeded\]\n$/,
   );
 });
 
+Deno.test("OutputBuffer keeps the beginning and the end of any stream, whatever its chunks", () => {
+  const chunks = fc.array(fc.uint8Array({ maxLength: 12 }), { maxLength: 12 });
+  fc.assert(fc.property(chunks, fc.nat(9), fc.nat(9), (chunks, headBytes, tailBytes) => {
+    const all = chunks.flatMap((chunk) => [...chunk]);
+    const output = keep(headBytes, tailBytes, chunks);
+    const rest = all.slice(headBytes);
+    assert.deepEqual([...output.head], all.slice(0, headBytes));
+    assert.deepEqual([...output.tail], rest.slice(Math.max(0, rest.length - tailBytes)));
+    assert.equal(output.totalBytes, all.length);
+    assert.equal(missingBytes(output), Math.max(0, all.length - headBytes - tailBytes));
+    if (missingBytes(output) === 0) assert.deepEqual([...keptBytes(output)], all);
+  }));
+});
+
 Deno.test("OutputBuffer does not see later changes of a chunk", () => {
-  const buffer = new OutputBuffer(10);
-  const chunk = bytes("abc");
+  const buffer = new OutputBuffer({ headBytes: 2, tailBytes: 2 });
+  const chunk = bytes("abcd");
   buffer.write(chunk);
   chunk.fill(0);
-  assert.equal(new TextDecoder().decode(buffer.bytes()), "abc");
+  assert.equal(new TextDecoder().decode(keptBytes(buffer.output())), "abcd");
 });
 
 Deno.test("OutputBuffer grows over many small chunks", () => {
-  const buffer = new OutputBuffer(100_000);
-  for (let count = 0; count < 100_000; count += 1) buffer.write(Uint8Array.of(count % 251));
-  const kept = buffer.bytes();
-  assert.equal(kept.length, 100_000);
-  assert.ok(kept.every((byte, index) => byte === index % 251));
+  for (const limits of [{ headBytes: 100_000, tailBytes: 0 }, { headBytes: 0, tailBytes: 100_000 }]) {
+    const buffer = new OutputBuffer(limits);
+    for (let count = 0; count < 100_000; count += 1) buffer.write(Uint8Array.of(count % 251));
+    const kept = keptBytes(buffer.output());
+    assert.equal(kept.length, 100_000);
+    assert.ok(kept.every((byte, index) => byte === index % 251));
+  }
 });

@@ -2,14 +2,14 @@ import type { Clock } from "@gateway/shared/clock";
 import { within } from "@gateway/shared/within";
 import type { RemoteExit } from "./exit_status.ts";
 import type { SshBounds } from "./limits.ts";
-import { OutputBuffer } from "./output_buffer.ts";
+import { type KeptBytes, OutputBuffer } from "./output_buffer.ts";
 import type { Ssh2Channel, Ssh2Client } from "./ssh2_library.ts";
 import { protocolOf, remoteIdOf } from "./ssh2_protocol.ts";
 
 /** How a command is held. */
 export interface RemoteCommandOptions {
-  /** The most that is kept of stdout, and of stderr. */
-  readonly outputBytes: number;
+  /** What is kept of stdout, and of stderr. */
+  readonly output: KeptBytes;
   /** The host ends the command when its stdin ends (`stop_on_disconnect`). */
   readonly stopsAtStdinEnd: boolean;
   /** What the command reads; nothing when absent. Never together with `stopsAtStdinEnd`. */
@@ -28,8 +28,8 @@ export class RemoteCommand {
 
   /** Has to be called in the callback that hands out the channel, lest an early event be missed. */
   constructor(client: Ssh2Client, channel: Ssh2Channel, options: RemoteCommandOptions) {
-    this.stdout = new OutputBuffer(options.outputBytes);
-    this.stderr = new OutputBuffer(options.outputBytes);
+    this.stdout = new OutputBuffer(options.output);
+    this.stderr = new OutputBuffer(options.output);
     this.#client = client;
     this.#channel = channel;
     this.#stopsAtStdinEnd = options.stopsAtStdinEnd;

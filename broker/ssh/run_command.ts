@@ -7,6 +7,7 @@ import { connectRoute, type HopLogins } from "./connect_route.ts";
 import { exitCodeOf, type RemoteExit } from "./exit_status.ts";
 import { executionFailure } from "./failures.ts";
 import { DEFAULT_LIMITS, endedBy, type SshLimits } from "./limits.ts";
+import type { KeptBytes, Output } from "./output_buffer.ts";
 import { RemoteCommand } from "./remote_command.ts";
 import { TERMINAL } from "./terminal.ts";
 
@@ -22,6 +23,8 @@ export interface CommandOptions {
   /** Cancels, in whatever step it is; the remote command is ended. */
   readonly signal?: AbortSignal;
   readonly limits?: SshLimits;
+  /** What is kept of each stream; absent: the first bytes, as many as the limits say. */
+  readonly output?: KeptBytes;
 }
 
 /** One command on one host, over a connection of its own. */
@@ -31,9 +34,9 @@ export interface RunCommandOptions extends CommandOptions {
 
 /** What the command printed, as the host sent it, and how it ended. */
 export interface CommandResult {
-  readonly stdout: Uint8Array<ArrayBuffer>;
+  readonly stdout: Output;
   /** Empty with a pseudo-terminal, which has one stream. */
-  readonly stderr: Uint8Array<ArrayBuffer>;
+  readonly stderr: Output;
   /** 128 + n when signal n killed the command. */
   readonly exitCode: number;
 }
@@ -72,14 +75,14 @@ async function startCommand(
   limits: SshLimits,
 ): Promise<RemoteCommand> {
   const { clock, command, pty, stdin, signal, stopsAtStdinEnd = false } = options;
-  const { outputBytes } = limits;
+  const { output = { headBytes: limits.outputBytes, tailBytes: 0 } } = options;
   const refused = pty
     ? "the host refused the pseudo-terminal or the command"
     : "the host refused the command";
   const starting = new Promise<RemoteCommand>((resolve, reject) => {
     connection.client.exec(command, pty ? { pty: TERMINAL } : {}, (error, channel) => {
       if (error !== undefined) return reject(error);
-      resolve(new RemoteCommand(connection.client, channel, { outputBytes, stopsAtStdinEnd, stdin }));
+      resolve(new RemoteCommand(connection.client, channel, { output, stopsAtStdinEnd, stdin }));
     });
   }).catch((cause) => {
     throw executionFailure(refused, cause);
@@ -120,7 +123,7 @@ async function finishCommand(
     throw await endCommand(connection, command, options, error);
   }
   if (exit === undefined) throw executionFailure(NO_STATUS);
-  return { stdout: command.stdout.bytes(), stderr: command.stderr.bytes(), exitCode: exitCodeOf(exit) };
+  return { stdout: command.stdout.output(), stderr: command.stderr.output(), exitCode: exitCodeOf(exit) };
 }
 
 /** Ends the command, and gives the error with what is known of the end as its cause, for the log. */

@@ -1,5 +1,6 @@
 import { AuditGate } from "@gateway/shared/audit/gate";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FixedRandom } from "@gateway/shared/testing/fixed_random";
 import { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";
 import { countEvents, type Events } from "../events.ts";
 import { type Execute, execute, type ExecuteRequest } from "../execute.ts";
@@ -8,6 +9,7 @@ import { runOneShot } from "../one_shot.ts";
 import { type GetFile, getFile } from "../transfer/get.ts";
 import { type PutFile, putFile } from "../transfer/put.ts";
 import type { TransferPorts } from "../transfer/transfer.ts";
+import type { ToolLimits } from "../tools/limits.ts";
 import { FakeAuthority } from "./fake_authority.ts";
 import { FakeRunner } from "./fake_runner.ts";
 
@@ -15,6 +17,19 @@ import { FakeRunner } from "./fake_runner.ts";
 export const MAX_TTL_SECONDS = 300;
 /** The largest file in tests, in bytes. */
 export const MAX_TRANSFER_BYTES = 1000;
+
+/** The limits of tools in tests. */
+export const TEST_LIMITS: ToolLimits = {
+  maxOutputBytes: 409_600,
+  maxFileBytes: MAX_TRANSFER_BYTES,
+  maxTtlSeconds: MAX_TTL_SECONDS,
+  approvalWaitSeconds: 0,
+  sessionIdleSeconds: 300,
+  sessionMaxSeconds: 1800,
+};
+
+/** What stands around output in the texts of a fixture's results. */
+export const MARK = "ab".repeat(8);
 
 /** What every record of the request of {@linkcode BrokerFixture.run} says. */
 export const ASKED = {
@@ -38,6 +53,8 @@ export class BrokerFixture {
   readonly putFile: PutFile;
   readonly getFile: GetFile;
   readonly events: Events;
+  readonly limits = TEST_LIMITS;
+  readonly random = new FixedRandom([0xab]);
 
   constructor(options: { readonly failMode?: "closed" | "open" } = {}) {
     const gate = new AuditGate({

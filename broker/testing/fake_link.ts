@@ -1,7 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
 import type { LinkRunOptions, SessionLink } from "../sessions/link.ts";
 import type { CommandResult } from "../ssh/run_command.ts";
-import { printed } from "./fake_runner.ts";
+import { keepOf, printed } from "./fake_runner.ts";
 
 /** The way to no host: gives what a test tells it to, and keeps what it was asked. */
 export class FakeLink implements SessionLink {
@@ -19,7 +19,8 @@ export class FakeLink implements SessionLink {
   async run(command: string, options: LinkRunOptions): Promise<CommandResult> {
     this.runs.push(command);
     await options.tap?.input(`${command}\n`);
-    return await Promise.race([this.answer(command, options), this.#lost.promise]);
+    const result = await Promise.race([this.answer(command, options), this.#lost.promise]);
+    return keepOf(result, options.output === undefined ? {} : { output: options.output });
   }
 
   close(): Promise<void> {

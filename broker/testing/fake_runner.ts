@@ -1,14 +1,31 @@
+import { keptBytes, type Output, OutputBuffer } from "../ssh/output_buffer.ts";
 import type { CommandResult, RunCommandOptions } from "../ssh/run_command.ts";
+
+/** A stream that a host has sent, all of it kept. */
+export function sent(content: string | Uint8Array<ArrayBuffer>): Output {
+  const head = typeof content === "string" ? new TextEncoder().encode(content) : content;
+  return { head, tail: new Uint8Array(), totalBytes: head.length };
+}
+
+/** The same with as much kept as a request asks for. */
+export function keepOf(result: CommandResult, { output }: Pick<RunCommandOptions, "output">): CommandResult {
+  if (output === undefined) return result;
+  const keep = (stream: Output) => {
+    const buffer = new OutputBuffer(output);
+    buffer.write(keptBytes(stream));
+    return buffer.output();
+  };
+  return { ...result, stdout: keep(result.stdout), stderr: keep(result.stderr) };
+}
 
 /** Output as a host would send it. */
 export function printed(
   stdout: string,
   options: { readonly stderr?: string; readonly exitCode?: number } = {},
 ) {
-  const encode = (text: string) => new TextEncoder().encode(text);
   const result: CommandResult = {
-    stdout: encode(stdout),
-    stderr: encode(options.stderr ?? ""),
+    stdout: sent(stdout),
+    stderr: sent(options.stderr ?? ""),
     exitCode: options.exitCode ?? 0,
   };
   return result;
@@ -22,7 +39,7 @@ export class FakeRunner {
 
   readonly run = async (options: RunCommandOptions): Promise<CommandResult> => {
     this.runs.push(options);
-    return await this.answer(options);
+    return keepOf(await this.answer(options), options);
   };
 }
 

@@ -6,10 +6,11 @@ import type { EndUserVerifier } from "@gateway/shared/oidc/verifier";
 import { parseJson } from "@gateway/shared/json";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import { createMcpHttp, type McpHttp } from "../frontends/mcp_http.ts";
+import { describeTools } from "../tools/instructions.ts";
 import { createSshExecuteTool } from "../tools/ssh_execute.ts";
 import { createSshListServersTool } from "../tools/ssh_list_servers.ts";
 import type { Tool } from "../tools/tool.ts";
-import { BrokerFixture } from "./broker_fixture.ts";
+import { BrokerFixture, TEST_LIMITS } from "./broker_fixture.ts";
 
 /** The URL of the frontend in tests. */
 export const RESOURCE_URL = "https://gateway.example/mcp";
@@ -48,6 +49,7 @@ export class McpHttpFixture implements AsyncDisposable {
         createSshListServersTool(() => this.broker.hosts.current()),
         createSshExecuteTool(this.broker),
       ],
+      instructions: describeTools(TEST_LIMITS),
       resource: { resourceUrl: RESOURCE_URL, issuer: "https://login.example", scopes: ["mcp"] },
       verifier: options.verifier ?? { verify: (token) => Promise.resolve(readTestToken(token)) },
       clock: this.clock,

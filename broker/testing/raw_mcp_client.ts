@@ -2,9 +2,10 @@ import assert from "node:assert/strict";
 import { systemRandom } from "@gateway/shared/random";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import { serveMcpStdio } from "../frontends/mcp_stdio.ts";
+import { describeTools } from "../tools/instructions.ts";
 import { createSshExecuteTool } from "../tools/ssh_execute.ts";
 import { createSshListServersTool } from "../tools/ssh_list_servers.ts";
-import { BrokerFixture } from "./broker_fixture.ts";
+import { BrokerFixture, TEST_LIMITS } from "./broker_fixture.ts";
 import { LinePipe } from "./line_pipe.ts";
 
 /** The protocol generations: with sessions, and stateless. */
@@ -38,6 +39,7 @@ export class RawMcpClient {
         createSshListServersTool(() => this.broker.hosts.current()),
         createSshExecuteTool(this.broker),
       ],
+      instructions: describeTools(TEST_LIMITS),
       clock: this.clock,
       random: systemRandom,
       askInChat: options.askInChat ?? true,

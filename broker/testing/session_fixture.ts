@@ -1,5 +1,6 @@
 import { AuditGate } from "@gateway/shared/audit/gate";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FixedRandom } from "@gateway/shared/testing/fixed_random";
 import { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";
 import type { Random } from "@gateway/shared/random";
 import type { SignAnswer } from "../authority/authority.ts";
@@ -13,6 +14,7 @@ import type { OpenRequest } from "../sessions/open.ts";
 import type { StartRecording } from "../sessions/recordings.ts";
 import { SessionRegistry } from "../sessions/registry.ts";
 import { createSessions, type Sessions } from "../sessions/sessions.ts";
+import { TEST_LIMITS } from "./broker_fixture.ts";
 import { FakeAuthority } from "./fake_authority.ts";
 import { FakeLink } from "./fake_link.ts";
 
@@ -33,6 +35,8 @@ export class SessionFixture {
   readonly sessions: Sessions;
   /** The links of the sessions, in the order of their opening. */
   readonly links: FakeLink[] = [];
+  readonly limits = TEST_LIMITS;
+  readonly random = new FixedRandom([0xab]);
   readonly connects: ConnectSessionOptions[] = [];
   /** Makes the link of the next session. */
   connect: () => FakeLink | Promise<FakeLink> = () => new FakeLink();

@@ -2,52 +2,66 @@ import { z } from "@zod/zod";
 import { approvalRequired } from "../obtain.ts";
 import { executeWithConsent, type WithConsentPorts } from "./consent.ts";
 import type { ExecuteResult } from "../execute.ts";
-import { renderExecuted, UNANSWERED } from "./executed.ts";
+import {
+  describeOutput,
+  EXECUTED_FIELDS,
+  outputArguments,
+  renderExecuted,
+  type ResultPorts,
+  UNANSWERED,
+} from "./executed.ts";
+import { keptFor, type OutputWish, readOutputWish } from "./stream_view.ts";
 import { decisionView, renderDecision, viewDecision } from "./dry_run.ts";
+import type { ToolLimits } from "./limits.ts";
 import { callerOf, defineTool, reasonArgument, type Tool, type ToolResult } from "./tool.ts";
 
-const input = z.strictObject({
-  server: z.string().describe("Host name as ssh_list_servers shows it"),
-  command: z.string().describe("The command line, one line of POSIX shell"),
-  ttl_seconds: z.int().optional()
-    .describe("Life of the certificate; leave it out for the host's maximum, to which more is cut silently"),
-  sudo: z.boolean().optional().describe("Run it through sudo -n; only where allow_sudo is true"),
-  sudo_user: z.string().optional().describe("Account to run it as with sudo; root when absent"),
-  pty: z.boolean().optional().describe("Give it a terminal; only where allow_pty is true"),
-  dry_run: z.boolean().optional().describe("Only tell whether the policy would allow it; nothing runs"),
-  reason: reasonArgument,
-});
+const inputFor = (limits: ToolLimits) =>
+  z.strictObject({
+    server: z.string().describe("Host name as ssh_list_servers shows it"),
+    command: z.string().describe("The command line, one line of POSIX shell"),
+    ttl_seconds: z.int().optional()
+      .describe(
+        "Life of the certificate; leave it out for the host's maximum, to which more is cut silently",
+      ),
+    sudo: z.boolean().optional().describe("Run it through sudo -n; only where allow_sudo is true"),
+    sudo_user: z.string().optional().describe("Account to run it as with sudo; root when absent"),
+    pty: z.boolean().optional().describe("Give it a terminal; only where allow_pty is true"),
+    dry_run: z.boolean().optional().describe("Only tell whether the policy would allow it; nothing runs"),
+    ...outputArguments(limits),
+    reason: reasonArgument,
+  });
 
 const output = z.strictObject({
-  stdout: z.string(),
-  stderr: z.string(),
-  exit_code: z.int().describe("Exit status; 128 plus the number when a signal ended it"),
+  ...EXECUTED_FIELDS,
   serial: z.bigint().describe("Serial of the certificate; finds the command in the audit logs"),
-  warnings: z.array(z.string()).optional().describe("What the policy objects to but does not yet forbid"),
   decision: decisionView.optional().describe("Only with dry_run"),
 });
 
-const description = [
-  "Run one command on a server and get stdout, stderr and the exit code. This is the tool of choice for single",
-  "commands; nothing stays open afterwards. Each call gets a certificate that is locked to exactly this command.",
-  "An exit code other than 0 is a result, not an error of the tool: read it. sudo and pty work only on servers",
-  "whose flags in ssh_list_servers allow them; when a call is refused by policy or needs approval, do not retry",
-  "it in other words, report it. With pty, stderr arrives within stdout. dry_run shows the policy's decision and",
-  "the rule behind it without running anything.",
-  UNANSWERED,
-].join(" ");
+const descriptionFor = (limits: ToolLimits) =>
+  [
+    "Run one command on a server and get stdout, stderr and the exit code. This is the tool of choice for single",
+    "commands; nothing stays open afterwards. Each call gets a certificate that is locked to exactly this command.",
+    "An exit code other than 0 is a result, not an error of the tool: read it. sudo and pty work only on servers",
+    "whose flags in ssh_list_servers allow them; when a call is refused by policy or needs approval, do not retry",
+    "it in other words, report it. With pty, stderr arrives within stdout. dry_run shows the policy's decision and",
+    "the rule behind it without running anything.",
+    describeOutput(limits),
+    UNANSWERED,
+  ].join(" ");
 
 /** `ssh_execute`: one command, with a certificate made for it. */
-export function createSshExecuteTool(ports: WithConsentPorts): Tool {
+export function createSshExecuteTool(ports: WithConsentPorts & ResultPorts): Tool {
+  const { limits } = ports;
   return defineTool({
     name: "ssh_execute",
     title: "Run a command on a server",
-    description,
-    annotations: { destructiveHint: true, idempotentHint: false, readOnlyHint: false },
-    input,
+    description: descriptionFor(limits),
+    annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
+    input: inputFor(limits),
     output,
     guarded: ["server", "command", "sudo_user"],
     async handle(args, context) {
+      const wish = readOutputWish(args, limits);
       const result = await executeWithConsent(ports, {
         ...callerOf(context),
         host: args.server,
@@ -58,16 +72,24 @@ export function createSshExecuteTool(ports: WithConsentPorts): Tool {
         pty: args.pty ?? false,
         dryRun: args.dry_run ?? false,
         reason: args.reason,
+        output: keptFor(wish),
       }, context);
-      return render(args.server, result);
+      return render(ports, { server: args.server, wish, result });
     },
   });
 }
 
-function render(server: string, result: ExecuteResult): ToolResult {
+function render(
+  ports: ResultPorts,
+  { server, wish, result }: {
+    readonly server: string;
+    readonly wish: OutputWish;
+    readonly result: ExecuteResult;
+  },
+): ToolResult {
   switch (result.kind) {
     case "executed":
-      return renderExecuted(result);
+      return renderExecuted(ports, result, wish);
     case "decided": {
       const decision = viewDecision(result.decision);
       const structured = { stdout: "", stderr: "", exit_code: 0, serial: 0n, decision };

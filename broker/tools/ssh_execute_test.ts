@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { z } from "@zod/zod";
 import { stringifyJson } from "@gateway/shared/json";
-import { BrokerFixture, MAX_TTL_SECONDS } from "../testing/broker_fixture.ts";
+import { BrokerFixture, MARK, MAX_TTL_SECONDS } from "../testing/broker_fixture.ts";
 import { SERIAL } from "../testing/fake_authority.ts";
 import { printed } from "../testing/fake_runner.ts";
 import { createSshExecuteTool } from "./ssh_execute.ts";
@@ -19,18 +19,23 @@ function fixture() {
 }
 
 Deno.test.each([
-  { name: "stdout alone", result: printed("up\n"), text: `up\n\n[exit=0 serial=${SERIAL}]` },
+  {
+    name: "stdout alone",
+    result: printed("up\n"),
+    text: `[stdout ${MARK} 3 bytes]\nup\n[end ${MARK}]\n[exit=0 serial=${SERIAL}]`,
+  },
   {
     name: "both streams",
     result: printed("o", { stderr: "e\n", exitCode: 3 }),
-    text: `o\n[stderr]\ne\n\n[exit=3 serial=${SERIAL}]`,
+    text: `[stdout ${MARK} 1 bytes]\no\n[end ${MARK}]\n[stderr ${MARK} 2 bytes]\ne\n[end ${MARK}]\n` +
+      `[exit=3 serial=${SERIAL}]`,
   },
   {
     name: "stderr alone",
     result: printed("", { stderr: "e", exitCode: 1 }),
-    text: `\n[stderr]\ne\n[exit=1 serial=${SERIAL}]`,
+    text: `[stderr ${MARK} 1 bytes]\ne\n[end ${MARK}]\n[exit=1 serial=${SERIAL}]`,
   },
-  { name: "nothing", result: printed(""), text: `\n[exit=0 serial=${SERIAL}]` },
+  { name: "nothing", result: printed(""), text: `[exit=0 serial=${SERIAL}]` },
 ])("ssh_execute shows $name", async ({ result, text }) => {
   const { broker, tool } = fixture();
   broker.runner.answer = () => result;
@@ -38,8 +43,8 @@ Deno.test.each([
   assert.equal(shown.text, text);
   const decoder = new TextDecoder();
   assert.deepEqual(shown.structured, {
-    stdout: decoder.decode(result.stdout),
-    stderr: decoder.decode(result.stderr),
+    stdout: decoder.decode(result.stdout.head),
+    stderr: decoder.decode(result.stderr.head),
     exit_code: result.exitCode,
     serial: SERIAL,
   });
@@ -56,7 +61,10 @@ Deno.test("ssh_execute shows the warning of an audit-mode policy", async () => {
     waited: false,
   });
   const shown = await tool.call({ server: "web01", command: "uptime" }, context);
-  assert.equal(shown.text, "up 3 days\n\n[warning] would be denied\n[exit=0 serial=7]");
+  assert.equal(
+    shown.text,
+    `[stdout ${MARK} 10 bytes]\nup 3 days\n[end ${MARK}]\n[warning] would be denied\n[exit=0 serial=7]`,
+  );
   assert.deepEqual(shown.structured["warnings"], ["would be denied"]);
 });
 

@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { BrokerFixture } from "../testing/broker_fixture.ts";
 import { SERIAL } from "../testing/fake_authority.ts";
-import { printed } from "../testing/fake_runner.ts";
+import { printed, sent } from "../testing/fake_runner.ts";
+import type { GetFile } from "../transfer/get.ts";
+import { stringifyJson } from "@gateway/shared/json";
+import { RESULT_BYTES } from "./limits.ts";
 import { createSshGetFileTool } from "./ssh_get_file.ts";
 import { createSshPutFileTool } from "./ssh_put_file.ts";
 
@@ -65,14 +68,14 @@ Deno.test("ssh_get_file shows text and its digest", async () => {
   const { broker, get } = fixture();
   broker.runner.answer = () => printed("abc");
   assert.deepEqual(await get.call({ server: "web01", path: "/tmp/a" }, context), {
-    text: `abc\n[3 bytes sha256=${SHA256_OF_ABC} serial=${SERIAL}]`,
+    text: `[text content: 3 bytes, in structuredContent; sha256=${SHA256_OF_ABC} serial=${SERIAL}]`,
     structured: { content: "abc", base64: false, size: 3, sha256: SHA256_OF_ABC, serial: SERIAL },
   });
 });
 
 Deno.test("ssh_get_file has bytes that are not text in base64, and only in the structured content", async () => {
   const { broker, get } = fixture();
-  broker.runner.answer = () => ({ ...printed(""), stdout: Uint8Array.of(255, 0) });
+  broker.runner.answer = () => ({ ...printed(""), stdout: sent(Uint8Array.of(255, 0)) });
   const { text, structured } = await get.call({ server: "web01", path: "/tmp/a" }, context);
   assert.equal(
     text,
@@ -123,9 +126,41 @@ Deno.test("the file tools show the warnings of an audit-mode policy", async () =
 
 Deno.test("the file tools tell the client what they do", () => {
   const { put, get } = fixture();
-  assert.deepEqual(put.annotations, { destructiveHint: true, idempotentHint: false, readOnlyHint: false });
-  assert.deepEqual(get.annotations, { idempotentHint: false, readOnlyHint: true });
+  assert.deepEqual(put.annotations, {
+    readOnlyHint: false,
+    destructiveHint: true,
+    idempotentHint: true,
+    openWorldHint: true,
+  });
+  assert.deepEqual(get.annotations, {
+    readOnlyHint: true,
+    destructiveHint: false,
+    idempotentHint: true,
+    openWorldHint: true,
+  });
   assert.deepEqual(put.inputSchema["required"], ["server", "path", "content"]);
   assert.deepEqual(get.inputSchema["required"], ["server", "path"]);
   assert.equal(put.inputSchema["additionalProperties"], false);
+});
+
+Deno.test("ssh_get_file never repeats content, and gives text that JSON makes too long in base64", async () => {
+  const { broker } = fixture();
+  const bytes = new Uint8Array(524_288).fill(1);
+  broker.runner.answer = () => ({ ...printed(""), stdout: sent(bytes) });
+  const getFile: GetFile = () =>
+    Promise.resolve({ bytes, sha256: "0".repeat(64), serial: SERIAL, warnings: [] });
+  const get = createSshGetFileTool({ getFile, limits: broker.limits });
+  const { text, structured } = await get.call({ server: "web01", path: "/tmp/a" }, context);
+  assert.equal(structured["base64"], true);
+  assert.ok(stringifyJson({ text, structured }).length < RESULT_BYTES);
+  for (const content of ["x".repeat(524_288), "\n".repeat(500_000)]) {
+    const getText: GetFile = async (...args) => ({
+      ...await getFile(...args),
+      bytes: new TextEncoder().encode(content),
+    });
+    const got = await createSshGetFileTool({ getFile: getText, limits: broker.limits })
+      .call({ server: "web01", path: "/tmp/a" }, context);
+    assert.equal(got.structured["content"], content);
+    assert.ok(stringifyJson(got).length < RESULT_BYTES);
+  }
 });

@@ -24,7 +24,7 @@ export function createSshListServersTool(currentHosts: () => Promise<Hosts>): To
     name: "ssh_list_servers",
     title: "List servers",
     description,
-    annotations: { idempotentHint: false, readOnlyHint: true },
+    annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
     input: z.strictObject({}),
     output: z.strictObject({ servers: z.array(server) }),
     guarded: [],

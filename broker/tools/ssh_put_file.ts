@@ -1,6 +1,7 @@
 import { z } from "@zod/zod";
 import { decodeContent } from "../transfer/content.ts";
 import type { PutFile } from "../transfer/put.ts";
+import type { ToolLimits } from "./limits.ts";
 import { callerOf, defineTool, reasonArgument, type Tool } from "./tool.ts";
 
 const input = z.strictObject({
@@ -22,20 +23,23 @@ const output = z.strictObject({
   warnings: z.array(z.string()).optional().describe("What the policy objects to but does not yet forbid"),
 });
 
-const description = [
-  "Write a file on a server, replacing what it holds. Works only where allow_file_transfer is true, as the",
-  "server's own account and without sudo; a command policy must allow the command behind it. Content above the",
-  "size limit is an error. The write is not atomic: after an error the file may be incomplete, so write it again.",
-  "The SHA-256 of the content goes to the audit log.",
-].join(" ");
+const descriptionFor = ({ maxFileBytes }: ToolLimits) =>
+  [
+    "Write a file on a server, replacing what it holds. Works only where allow_file_transfer is true, as the",
+    "server's own account and without sudo; a command policy must allow the command behind it. Content above",
+    `${maxFileBytes} bytes is an error. The write is not atomic: after an error the file may be incomplete, so write it again.`,
+    "The SHA-256 of the content goes to the audit log.",
+  ].join(" ");
 
 /** `ssh_put_file`: writes one file. */
-export function createSshPutFileTool({ putFile }: { readonly putFile: PutFile }): Tool {
+export function createSshPutFileTool(
+  { putFile, limits }: { readonly putFile: PutFile; readonly limits: ToolLimits },
+): Tool {
   return defineTool({
     name: "ssh_put_file",
     title: "Write a file on a server",
-    description,
-    annotations: { destructiveHint: true, idempotentHint: false, readOnlyHint: false },
+    description: descriptionFor(limits),
+    annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: true },
     input,
     output,
     guarded: ["server", "path", "mode"],

@@ -8,6 +8,7 @@ export function createSshSessionCloseTool({ sessions }: { readonly sessions: Ses
     name: "ssh_session_close",
     title: "Close a session",
     description: "Close a session that you opened. A command that still runs in it is interrupted.",
+    annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
     input: z.strictObject({ session_id: z.string().describe("As ssh_session_open returned it") }),
     output: z.strictObject({ ok: z.boolean() }),
     guarded: ["session_id"],

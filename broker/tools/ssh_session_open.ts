@@ -1,10 +1,12 @@
+import { SESSION_MODES } from "@gateway/shared/wire/sign";
 import { z } from "@zod/zod";
 import type { Sessions } from "../sessions/sessions.ts";
 import { callerOf, defineTool, reasonArgument, type Tool } from "./tool.ts";
 
 const input = z.strictObject({
   server: z.string().describe("Host name as ssh_list_servers shows it"),
-  mode: z.string().optional().describe(
+  // The handler names an unknown mode in words; the schema shows which there are.
+  mode: z.string().meta({ enum: SESSION_MODES }).optional().describe(
     "exec (default): commands apart from each other; shell: one shell that keeps its state; pty: the same with a terminal",
   ),
   ttl_seconds: z.int().optional().describe(
@@ -36,6 +38,7 @@ export function createSshSessionOpenTool({ sessions }: { readonly sessions: Sess
     name: "ssh_session_open",
     title: "Open a session on a server",
     description,
+    annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: true },
     input,
     output,
     guarded: ["server", "mode", "sudo_user"],

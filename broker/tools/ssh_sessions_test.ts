@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { BrokerFixture } from "../testing/broker_fixture.ts";
+import { BrokerFixture, MARK } from "../testing/broker_fixture.ts";
 import { SERIAL } from "../testing/fake_authority.ts";
 import { printed } from "../testing/fake_runner.ts";
 import { SessionFixture } from "../testing/session_fixture.ts";
@@ -50,7 +50,8 @@ Deno.test("ssh_session_exec gives the command's result as ssh_execute does", asy
   const { structured } = await open.call({ server: "web01", mode: "shell" }, context);
   broker.links[0]!.answer = () => printed("a\n", { stderr: "b", exitCode: 3 });
   assert.deepEqual(await exec.call({ session_id: structured["session_id"], command: "x" }, context), {
-    text: `a\n\n[stderr]\nb\n[exit=3 serial=${SERIAL}]`,
+    text: `[stdout ${MARK} 2 bytes]\na\n[end ${MARK}]\n[stderr ${MARK} 1 bytes]\nb\n[end ${MARK}]\n` +
+      `[exit=3 serial=${SERIAL}]`,
     structured: { stdout: "a\n", stderr: "b", exit_code: 3, serial: SERIAL },
   });
 });

@@ -3,6 +3,7 @@ import type { Sessions } from "../sessions/sessions.ts";
 import type { GetFile } from "../transfer/get.ts";
 import type { PutFile } from "../transfer/put.ts";
 import type { WithConsentPorts } from "./consent.ts";
+import type { ResultPorts } from "./executed.ts";
 import { createSshExecuteTool } from "./ssh_execute.ts";
 import { createSshGetFileTool } from "./ssh_get_file.ts";
 import { createSshListServersTool } from "./ssh_list_servers.ts";
@@ -13,7 +14,7 @@ import { createSshSessionOpenTool } from "./ssh_session_open.ts";
 import type { Tool } from "./tool.ts";
 
 /** What the tools for SSH hosts need of a broker. */
-export interface SshToolsPorts extends WithConsentPorts {
+export interface SshToolsPorts extends WithConsentPorts, ResultPorts {
   readonly currentHosts: () => Promise<Hosts>;
   readonly putFile: PutFile;
   readonly getFile: GetFile;

@@ -59,9 +59,14 @@ export interface ToolResult {
 
 /** Hints for the client about what a tool does (MCP `ToolAnnotations`). */
 export interface ToolAnnotations {
+  /** It changes nothing. */
   readonly readOnlyHint: boolean;
+  /** It may undo or overwrite something. */
+  readonly destructiveHint: boolean;
+  /** Calling it again with the same arguments changes nothing more. */
   readonly idempotentHint: boolean;
-  readonly destructiveHint?: boolean;
+  /** What it meets there is not this server's. */
+  readonly openWorldHint: boolean;
 }
 
 /** A JSON Schema of an object, as `tools/list` shows it. */
@@ -72,7 +77,7 @@ export interface Tool {
   readonly name: string;
   readonly title: string;
   readonly description: string;
-  readonly annotations?: ToolAnnotations;
+  readonly annotations: ToolAnnotations;
   readonly inputSchema: ObjectSchema;
   readonly outputSchema: ObjectSchema;
   /**
@@ -88,7 +93,7 @@ export interface ToolDefinition<Input> {
   readonly name: string;
   readonly title: string;
   readonly description: string;
-  readonly annotations?: ToolAnnotations;
+  readonly annotations: ToolAnnotations;
   readonly input: z.ZodType<Input>;
   readonly output: z.ZodType;
   /** The arguments that hold free text, checked before the handler sees them. */

@@ -1,4 +1,5 @@
 import { badRequest, checkPath, getCommand } from "./command.ts";
+import { keptBytes } from "../ssh/output_buffer.ts";
 import {
   recordTransfer,
   runTransfer,
@@ -15,7 +16,7 @@ export interface GetRequest extends TransferRequest {
 
 /** A file that has been read: all of it. */
 export interface GotFile extends Transferred {
-  readonly bytes: Uint8Array;
+  readonly bytes: Uint8Array<ArrayBuffer>;
 }
 
 /** Reads a file. */
@@ -37,8 +38,9 @@ export async function getFile(
   const maxBytes = asked > 0 && asked < ports.maxBytes ? asked : ports.maxBytes;
   const command = getCommand(transfer.path, maxBytes);
   const executed = await runTransfer(ports, transfer, { command, verb: "read" }, signal);
-  const { stdout: bytes } = executed.output;
+  const { stdout } = executed.output;
   // Also what a host sends that pays no heed to the command, and what the capture of output has cut.
-  if (bytes.length > maxBytes) throw badRequest(`file exceeds the transfer limit of ${maxBytes} bytes`);
+  if (stdout.totalBytes > maxBytes) throw badRequest(`file exceeds the transfer limit of ${maxBytes} bytes`);
+  const bytes = keptBytes(stdout);
   return { ...await recordTransfer(ports, transfer, { executed, outcome: "file_get", bytes }), bytes };
 }

@@ -1,11 +1,13 @@
 import { createHash } from "node:crypto";
 import { AppError } from "@gateway/shared/errors";
+import { quoteText } from "@gateway/shared/quote";
 import { shortenText } from "@gateway/shared/visible";
 import type { Events } from "../events.ts";
 import { approvalRequired } from "../obtain.ts";
 import { describeRequest, type OneShotRequest, type OneShotResult } from "../one_shot.ts";
 import { outputText } from "../output_text.ts";
 import type { Run } from "../runs.ts";
+import { keptBytes } from "../ssh/output_buffer.ts";
 
 /** Who moves which file. */
 export interface TransferRequest extends
@@ -69,10 +71,10 @@ export async function runTransfer(
     case "executed": {
       const { exitCode, stderr } = result.output;
       if (exitCode === 0) return result;
-      const shown = shortenText(outputText(stderr).trim(), MAX_DETAIL);
+      const shown = shortenText(outputText(keptBytes(stderr)).trim(), MAX_DETAIL);
       throw new AppError(
         "upstream_failure",
-        `upstream failure: remote ${verb} failed (exit ${exitCode}): ${shown}`,
+        `upstream failure: remote ${verb} failed (exit ${exitCode}): ${quoteText(shown)}`,
       );
     }
     case "needs_approval":

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { AppError } from "@gateway/shared/errors";
 import { BrokerFixture, MAX_TRANSFER_BYTES, MAX_TTL_SECONDS } from "../testing/broker_fixture.ts";
 import { SERIAL } from "../testing/fake_authority.ts";
-import { printed } from "../testing/fake_runner.ts";
+import { printed, sent } from "../testing/fake_runner.ts";
 import type { GetRequest } from "./get.ts";
 import type { PutRequest } from "./put.ts";
 
@@ -17,7 +17,7 @@ const get = (broker: BrokerFixture, request: Partial<GetRequest> = {}) =>
   broker.getFile({ ...who, maxBytes: 0, ...request }, signal);
 
 function prints(broker: BrokerFixture, stdout: Uint8Array<ArrayBuffer>): void {
-  broker.runner.answer = () => ({ ...printed(""), stdout });
+  broker.runner.answer = () => ({ ...printed(""), stdout: sent(stdout) });
 }
 
 function sha256(bytes: Uint8Array): string {
@@ -162,7 +162,7 @@ Deno.test.each([
       printed("half a file", { stderr: "sh: /tmp/a: Permission denied\n", exitCode: 2 });
     await assert.rejects(transfer(broker), {
       code: "upstream_failure",
-      message: `upstream failure: remote ${verb} failed (exit 2): sh: /tmp/a: Permission denied`,
+      message: `upstream failure: remote ${verb} failed (exit 2): "sh: /tmp/a: Permission denied"`,
     });
     assert.deepEqual(broker.log.entries.map(({ outcome, exit_code }) => [outcome, exit_code]), [[
       "executed",

@@ -61,7 +61,7 @@ Deno.test({
       const run = (command: string) =>
         link.run(stopOnDisconnect("", command), { signal, stopsAtStdinEnd: true });
       const results = await Promise.all([1, 2, 3].map((code) => run(`echo ${code}; cat; exit ${code}`)));
-      const shown = results.map(({ stdout, exitCode }) => [new TextDecoder().decode(stdout), exitCode]);
+      const shown = results.map(({ stdout, exitCode }) => [new TextDecoder().decode(stdout.head), exitCode]);
       assert.deepEqual(shown, [["1\n", 1], ["2\n", 2], ["3\n", 3]]);
       await link.close();
     }),

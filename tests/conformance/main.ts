@@ -35,6 +35,7 @@ function suiteTool(name: string, call: (context: ToolContext) => Promise<ToolRes
     name,
     title: name,
     description: name,
+    annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
     inputSchema: EMPTY,
     outputSchema: EMPTY,
     call: async (_args, context) => await call(context),

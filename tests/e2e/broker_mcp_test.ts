@@ -4,6 +4,7 @@ import { poll } from "../stage/poll.ts";
 import { BrokerScene } from "./broker_scene.ts";
 import { SERIAL } from "./fake_signer.ts";
 import { McpProcess } from "./mcp_process.ts";
+import { withoutMark } from "./session_client.ts";
 
 Deno.test("broker serve-mcp runs a command on a host and ends with its client", async () => {
   await using scene = await BrokerScene.create();
@@ -20,7 +21,10 @@ Deno.test("broker serve-mcp runs a command on a host and ends with its client", 
   });
   assert.ok(line.includes(`"serial":${SERIAL}}`), line);
   const { result } = JSON.parse(line);
-  assert.equal(result.content[0].text, `a\ufffdb\n[stderr]\noops\n\n[exit=3 serial=${SERIAL}]`);
+  assert.equal(
+    withoutMark(result.content[0].text),
+    `[stdout * 3 bytes]\na\ufffdb\n[end *]\n[stderr * 5 bytes]\noops\n[end *]\n[exit=3 serial=${SERIAL}]`,
+  );
   assert.equal(result.structuredContent.exit_code, 3);
 
   const denied = await mcp.call("ssh_execute", { server: "web01", command: "forbidden" });

@@ -65,3 +65,9 @@ export class SessionClient {
     this.#reading = undefined;
   }
 }
+
+/** The text of a result with a star in the place of its random mark. */
+export function withoutMark(text: string): string {
+  const [, mark] = /^\[stdout ([0-9a-f]{16}) /.exec(text) ?? [];
+  return mark === undefined ? text : text.replaceAll(mark, "*");
+}

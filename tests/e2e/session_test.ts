@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { terminalTest } from "../ssh_target/terminals.ts";
+import { withoutMark } from "./session_client.ts";
 import { ALLOW_PTY, withSessions } from "./session_scene.ts";
 
 Deno.test("a session in mode exec runs commands apart from each other, and several at once", () =>
@@ -7,11 +8,11 @@ Deno.test("a session in mode exec runs commands apart from each other, and sever
     const id = await client.open();
     assert.match(id, /^[0-9a-f]{24}$/);
     assert.equal(
-      (await client.exec(id, "cd /usr; x=1; printf 'a\\377'; echo b >&2; exit 3")).text.replace(
+      withoutMark((await client.exec(id, "cd /usr; x=1; printf 'a\\377'; echo b >&2; exit 3")).text).replace(
         /serial=\d+/,
         "serial=n",
       ),
-      "a\ufffd\n[stderr]\nb\n\n[exit=3 serial=n]",
+      "[stdout * 2 bytes]\na\ufffd\n[end *]\n[stderr * 2 bytes]\nb\n[end *]\n[exit=3 serial=n]",
     );
     assert.equal((await client.exec(id, "echo [$x]")).structured["stdout"], "[]\n");
     // Each waits for the other: they are done only if they run at once.

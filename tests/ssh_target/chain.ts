@@ -3,11 +3,12 @@ import { BASTION_COMMAND } from "@gateway/shared/policy/ssh";
 import type { SshLimits } from "../../broker/ssh/limits.ts";
 import type { HopLogin, HopLogins } from "../../broker/ssh/connect_route.ts";
 import { createEphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
-import { type CommandResult, runCommand } from "../../broker/ssh/run_command.ts";
+import { runCommand } from "../../broker/ssh/run_command.ts";
 import { createTestCa } from "./certificates.ts";
 import { PATIENT_LIMITS } from "./patient_limits.ts";
 import type { SshTarget } from "./ssh_target.ts";
 import { currentUser, startSshTarget } from "./target.ts";
+import { type Printed, printedBy } from "./printed.ts";
 
 /** What a test asks of a chain; all of it may be left out. */
 export interface ChainRequest {
@@ -23,7 +24,7 @@ export interface ChainRequest {
 export interface Chain {
   readonly targets: readonly SshTarget[];
   readonly dir: string;
-  run(command: string, request?: ChainRequest): Promise<CommandResult>;
+  run(command: string, request?: ChainRequest): Promise<Printed>;
   /** A certificate for a key that this hop accepts, and no other does. */
   certify(publicKeyLine: string, index: number, extensions?: readonly string[]): Promise<string>;
 }
@@ -66,21 +67,23 @@ async function run(
   { targets, certify }: Pick<Chain, "targets" | "certify">,
   command: string,
   { change = (hop) => hop, clock = systemClock, limits, signal, pty = false }: ChainRequest = {},
-): Promise<CommandResult> {
+): Promise<Printed> {
   const hops = await Promise.all(targets.map(async ({ port, hostKeyLine, user }, index) => {
     const key = createEphemeralKey();
     const certificate = await certify(key.publicKeyLine, index);
     const addr = `127.0.0.1:${port}`;
     return change({ name: `hop${index}`, addr, hostKey: hostKeyLine, user, certificate, key }, index);
   }));
-  return await runCommand({
-    clock,
-    hops: atLeastOne(hops),
-    command,
-    pty,
-    limits: { ...PATIENT_LIMITS, ...limits },
-    ...(signal === undefined ? {} : { signal }),
-  });
+  return printedBy(
+    await runCommand({
+      clock,
+      hops: atLeastOne(hops),
+      command,
+      pty,
+      limits: { ...PATIENT_LIMITS, ...limits },
+      ...(signal === undefined ? {} : { signal }),
+    }),
+  );
 }
 
 function atLeastOne([first, ...others]: readonly HopLogin[]): HopLogins {

@@ -4,10 +4,11 @@ import { systemClock } from "@gateway/shared/clock";
 import type { HopLogins } from "../../broker/ssh/connect_route.ts";
 import { createEphemeralKey, type EphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
 import type { SshLimits } from "../../broker/ssh/limits.ts";
-import { type CommandResult, runCommand } from "../../broker/ssh/run_command.ts";
+import { runCommand } from "../../broker/ssh/run_command.ts";
 import { createTestCa } from "./certificates.ts";
 import { PATIENT_LIMITS } from "./patient_limits.ts";
 import { createHostKey, type HostKey } from "./host_key.ts";
+import { type Printed, printedBy } from "./printed.ts";
 
 /** Runs a command on whatever listens at a port. */
 export interface HostileRequest {
@@ -20,16 +21,18 @@ export interface HostileRequest {
 }
 
 /** Runs `true` with a certificate that a server of this file does not check. */
-export async function runOn(request: HostileRequest): Promise<CommandResult> {
+export async function runOn(request: HostileRequest): Promise<Printed> {
   const { limits, signal } = request;
-  return await runCommand({
-    clock: systemClock,
-    hops: await hopsTo(request),
-    command: "true",
-    pty: false,
-    limits: { ...PATIENT_LIMITS, ...limits },
-    ...(signal === undefined ? {} : { signal }),
-  });
+  return printedBy(
+    await runCommand({
+      clock: systemClock,
+      hops: await hopsTo(request),
+      command: "true",
+      pty: false,
+      limits: { ...PATIENT_LIMITS, ...limits },
+      ...(signal === undefined ? {} : { signal }),
+    }),
+  );
 }
 
 /** The way to a server of this file. */

@@ -2,11 +2,12 @@ import { systemClock } from "@gateway/shared/clock";
 import type { CertificateFields } from "@gateway/shared/ssh/certificate";
 import { createEphemeralKey, type EphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
 import type { SshLimits } from "../../broker/ssh/limits.ts";
-import { type CommandResult, runCommand, type RunCommandOptions } from "../../broker/ssh/run_command.ts";
+import { runCommand, type RunCommandOptions } from "../../broker/ssh/run_command.ts";
 import { PATIENT_LIMITS } from "./patient_limits.ts";
 import { createTestCa, PRINCIPAL, type TestCa } from "./certificates.ts";
 import type { SshTarget } from "./ssh_target.ts";
 import { currentUser, startSshTarget } from "./target.ts";
+import { type Printed, printedBy } from "./printed.ts";
 
 /** What a test asks of a target; all of it may be left out. */
 export interface SceneRequest
@@ -28,7 +29,7 @@ export interface Scene {
   readonly dir: string;
   /** A certificate that the target accepts. */
   certify(publicKeyLine: string): Promise<string>;
-  run(command: string, request?: SceneRequest): Promise<CommandResult>;
+  run(command: string, request?: SceneRequest): Promise<Printed>;
 }
 
 /** Starts a target, gives it to a test and ends it. */
@@ -66,24 +67,26 @@ async function run(
   trusted: TestCa,
   command: string,
   request: SceneRequest = {},
-): Promise<CommandResult> {
+): Promise<Printed> {
   const { fields, limits, ca = trusted, hostKey = target.hostKeyLine, key = createEphemeralKey(), signal } =
     request;
-  return await runCommand({
-    clock: systemClock,
-    hops: [{
-      name: "target",
-      addr: `127.0.0.1:${target.port}`,
-      hostKey,
-      user: request.user ?? target.user,
-      certificate: await ca.certify(key.publicKeyLine, fields),
-      key,
-    }],
-    command,
-    pty: request.pty ?? false,
-    stopsAtStdinEnd: request.stopsAtStdinEnd ?? false,
-    limits: { ...PATIENT_LIMITS, ...limits },
-    ...(request.stdin === undefined ? {} : { stdin: request.stdin }),
-    ...(signal === undefined ? {} : { signal }),
-  });
+  return printedBy(
+    await runCommand({
+      clock: systemClock,
+      hops: [{
+        name: "target",
+        addr: `127.0.0.1:${target.port}`,
+        hostKey,
+        user: request.user ?? target.user,
+        certificate: await ca.certify(key.publicKeyLine, fields),
+        key,
+      }],
+      command,
+      pty: request.pty ?? false,
+      stopsAtStdinEnd: request.stopsAtStdinEnd ?? false,
+      limits: { ...PATIENT_LIMITS, ...limits },
+      ...(request.stdin === undefined ? {} : { stdin: request.stdin }),
+      ...(signal === undefined ? {} : { signal }),
+    }),
+  );
 }

@@ -1,0 +1,14 @@
+import { markedHead } from "../../broker/ssh/output_buffer.ts";
+import type { CommandResult } from "../../broker/ssh/run_command.ts";
+
+/** What a command printed, as plain bytes. */
+export interface Printed {
+  readonly stdout: Uint8Array<ArrayBuffer>;
+  readonly stderr: Uint8Array<ArrayBuffer>;
+  readonly exitCode: number;
+}
+
+/** The output of a command with a mark where more of it was not kept. */
+export function printedBy({ stdout, stderr, exitCode }: CommandResult): Printed {
+  return { stdout: markedHead(stdout), stderr: markedHead(stderr), exitCode };
+}
