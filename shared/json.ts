@@ -71,7 +71,7 @@ export function withPlainKeys(text: string): string {
   // What ends with a string may continue with a colon.
   if (!hasEscapedKey(`${text}:`)) return text;
   const plain = JSON.stringify(parseStandardJson(text));
-  if (hasEscapedKey(plain)) {
+  if (hasEscapedKey(`${plain}:`)) {
     throw new SyntaxError("JSON has a key with a quote, backslash or control character");
   }
   return plain;

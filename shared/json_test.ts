@@ -272,7 +272,7 @@ Deno.test("parseJson() survives deep nesting behind an escaped key", () => {
 Deno.test("withPlainKeys() says the same without escapes in keys, or nothing", () => {
   assert.equal(withPlainKeys(raw`{ "a":"\n" }`), raw`{ "a":"\n" }`, "as it was");
   assert.equal(withPlainKeys(raw`{ "\u0061":"\n", "b":[{"c\/":1}] }`), raw`{"a":"\n","b":[{"c/":1}]}`);
-  for (const text of [raw`{"\"":1}`, raw`{"a":{"\u005c":1}}`, raw`{"\n":1}`, raw`{"\u0061":}`]) {
+  for (const text of [raw`{"\"":1}`, raw`{"a":{"\u005c":1}}`, raw`{"\n":1}`, raw`{"\u0061":}`, raw`"\\"`]) {
     assert.throws(() => withPlainKeys(text), SyntaxError);
   }
   fc.assert(fc.property(writtenJson, ({ text, value }) => {

@@ -46,8 +46,11 @@ Deno.test.each([
   await assert.rejects(pass(`data: ${text}\n\n`, true), SyntaxError);
 });
 
-Deno.test("plainBody() refuses an escaped key whose colon is on the next line", async () => {
-  await assert.rejects(pass(raw`data: {"\u0061"` + "\ndata: :1}\n\n", true), SyntaxError);
+Deno.test.each([
+  { name: "an escaped key", text: raw`data: {"\u0061"` + "\ndata: :1}\n\n" },
+  { name: "a key that has to be escaped", text: raw`data: {` + "\n" + raw`data: "\\"` + "\ndata: :1}\n\n" },
+])("plainBody() refuses $name whose colon is on the next line", async ({ text }) => {
+  await assert.rejects(pass(text, true), SyntaxError);
 });
 
 Deno.test("plainBody() leaves no escaped key in a stream, however its events are divided into lines", async () => {
