@@ -31,7 +31,7 @@ import {
 } from "./web/settings_handlers.ts";
 import { Subscribers } from "./web/subscribers.ts";
 
-/** Answers a request; never rejects. Who has shown credentials, where there are any, is trusted. */
+/** Answers a request; never rejects. A caller with valid credentials, where they are required, is trusted. */
 export type DebateHandler = (request: Request, peer: UnknownPeer) => Promise<Response>;
 
 const RUN = "/api/runs/:id{[0-9a-f]{32}}";
@@ -43,12 +43,12 @@ interface RoutePorts extends WebPorts {
 
 const routes = routesFor<RoutePorts, object>();
 
-/** The server's routes, beside those of the page's files. */
+/** The server's routes, other than those of the page's files. */
 export const DEBATE_ROUTES = routes({
   "/api/settings": { GET: (ports) => handleSettings(ports) },
   "/api/prompts": { GET: (ports) => handlePrompts(ports) },
   "/api/models": { GET: (ports) => handleModels(ports) },
-  // Old clients ask by GET.
+  // Old clients use GET.
   "/api/models/refresh": { GET: (ports) => handleRefresh(ports), POST: (ports) => handleRefresh(ports) },
   "/api/auth/status": { GET: (ports) => handleAuthStatus(ports) },
   "/api/auth/copilot": { POST: (ports, { request }) => handleLogin(ports, request) },
@@ -75,7 +75,7 @@ const PAGE_ROUTES = routes(Object.fromEntries(
   [...PAGE_FILES].map(([path, file]) => [path, { GET: () => pageResponse(file) }]),
 ));
 
-/** All routes, behind what protects them. */
+/** All routes, behind the guard. */
 export function createDebateApp(ports: WebPorts): DebateHandler {
   const guard = createGuard(ports);
   const events = new EventStreams(ports, new Subscribers(ports.clock, ports.stopping));
@@ -104,7 +104,7 @@ function toProblem({ onError, newRequestId }: WebPorts, error: unknown): Respons
   return problemResponse(error, { requestId });
 }
 
-/** The page runs and shows what comes from here, and is framed by nobody. */
+/** The page loads only what this server sends, and nobody may frame it. */
 const PAGE_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -126,7 +126,7 @@ const HEADERS = {
   "cross-origin-resource-policy": "same-origin",
 };
 
-/** Headers of every answer, where it does not say otherwise itself. */
+/** Headers of every response, unless the response sets its own. */
 function secure(response: Response): Response {
   const { headers } = response;
   const isPage = headers.get("content-type")?.startsWith("text/html") === true;

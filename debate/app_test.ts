@@ -88,7 +88,7 @@ Deno.test.each([
     detail: /^Field max_files: must be/,
   },
   {
-    name: "with a number that is none",
+    name: "with a malformed number",
     fields: { topic: "x", max_files: "1e3" },
     status: 422,
     detail: /^Field max_files: must be/,
@@ -99,7 +99,7 @@ Deno.test.each([
     detail: /^Field moderator_reasoning_effort: must be none/,
   },
   {
-    name: "with a file that is no text",
+    name: "with a file that is not text",
     fields: { topic: "x", incident_file: new File([new Uint8Array([0xff, 0xfe])], "core") },
     detail: /"core".*UTF-8/,
   },
@@ -161,7 +161,7 @@ Deno.test("a method that a route does not have answers 405 and names those it ha
   assert.equal((await problemOf(response)).status, 405);
 });
 
-Deno.test("DELETE removes a run that has ended, and is content when there is none", async () => {
+Deno.test("DELETE removes a run that has ended, and succeeds if there is none", async () => {
   const web = await WebFixture.open();
   const runId = await web.startAndEnd();
   for (let count = 0; count < 2; count++) {

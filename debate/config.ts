@@ -90,14 +90,14 @@ export interface Settings {
   readonly LOG_LEVEL: "DEBUG" | "INFO" | "WARNING" | "ERROR";
 }
 
-/** The variables, with their meaning. */
+/** The variables and their meaning. */
 export const settingsSchema: z.ZodType<Settings> = z.strictObject({
   HUB_TOKEN: text("access token of provider A, for models `hub/<name>`"),
-  HUB_BASE_URL: url("provider A: base URL of its chat completions API; any compatible server will do"),
+  HUB_BASE_URL: url("provider A: base URL of its chat completions API; any compatible server works"),
   ASSIST_TOKEN: text(
-    "access token of provider B, for models `assist/<name>`; `debate login` stores one instead",
+    "access token of provider B, for models `assist/<name>`; or use `debate login`, which stores one",
   ),
-  ASSIST_TOKEN_FILE: text("provider B: file of the stored token; empty is in the user's config folder"),
+  ASSIST_TOKEN_FILE: text("provider B: file of the stored token; empty: a file in the user's config folder"),
   ASSIST_BASE_URL: url("provider B: base URL of its chat completions API"),
   ASSIST_SESSION_URL: safeUrl(
     "provider B: URL that gives a short-lived session token for the access token; empty: the access token is used as it is",
@@ -111,15 +111,15 @@ export const settingsSchema: z.ZodType<Settings> = z.strictObject({
   ),
   MODEL_ALLOW_HTTP: flag(
     false,
-    "HUB_BASE_URL and ASSIST_BASE_URL may be http: beyond loopback; tokens and prompts then travel in the clear",
+    "HUB_BASE_URL and ASSIST_BASE_URL may be http: beyond loopback; tokens and prompts are then sent unencrypted",
   ),
-  REPLAY_DIR: text("folder of scenarios for models `replay/<scenario>`, beside those that ship"),
+  REPLAY_DIR: text("folder of scenarios for models `replay/<scenario>`, in addition to the built-in ones"),
 
   DIAGNOSTIC_MODEL: model("assist/gpt-4o", "model of the diagnostic agent and its rebuttal"),
   SKEPTIC_MODEL: model("assist/claude-sonnet-4.6", "model of the skeptic"),
   MODERATOR_MODEL: model("assist/claude-sonnet-4.6", "model of the moderator"),
   SUMMARY_MODEL: z.union([z.literal(""), model("", "")]).default("").describe(
-    "model that summarises old rounds; empty is the moderator's",
+    "model that summarises old rounds; empty: the moderator's",
   ),
   DIAGNOSTIC_REASONING_EFFORT: effort("diagnostic agent"),
   SKEPTIC_REASONING_EFFORT: effort("skeptic"),
@@ -129,32 +129,35 @@ export const settingsSchema: z.ZodType<Settings> = z.strictObject({
 
   MAX_ROUNDS: whole(1, 10, 4, "rounds of a debate"),
   CONFIDENCE_THRESHOLD: share(0.8, "the confidence that a diagnosis needs, 0 to 1"),
-  COMPRESS_HISTORY: flag(true, "from round 3 on, older rounds are summarised"),
-  EARLY_OUT_ENABLED: flag(true, "the debate may end before its rounds are used up"),
+  COMPRESS_HISTORY: flag(true, "whether older rounds are summarised from round 3 on"),
+  EARLY_OUT_ENABLED: flag(true, "whether the debate may end before all rounds are used"),
   EARLY_OUT_THRESHOLD: share(
     0.9,
-    "for that, the confidence that diagnostic agent and moderator need, 0 to 1",
+    "the confidence that the diagnostic agent and the moderator need for an early end, 0 to 1",
   ),
   RUN_TIMEOUT_SECONDS: whole(
     0,
     86_400,
     0,
-    "how long a run may take with all its waits, in seconds; 0 is no limit",
+    "how long a run may take including all waits, in seconds; 0: no limit",
   ),
   PROMPT_TEMPLATE: z.string().default("default").describe("name of the prompt template"),
   PROMPT_LANGUAGE: z.string().default("en").describe("language of the prompt template, en or es"),
-  PROMPTS_DIR: text("folder of your own prompt templates; empty is in the user's data folder"),
+  PROMPTS_DIR: text("folder of your own prompt templates; empty: a folder in the user's data folder"),
 
-  TOOLS_ENABLED: flag(true, "agents may use tools"),
-  ENABLED_TOOLS: list("the tools they may use; empty is all"),
+  TOOLS_ENABLED: flag(true, "whether agents may use tools"),
+  ENABLED_TOOLS: list("the tools that agents may use; empty: all"),
   MAX_TOOL_CALLS_PER_AGENT: whole(1, 50, 8, "tool calls of one agent in one round"),
   MAX_CONSECUTIVE_ERRORS: whole(
     1,
     10,
     3,
-    "batches of tool calls with an error, in a row, after which an agent has to answer without tools",
+    "after this many consecutive batches of tool calls with an error, an agent has to answer without tools",
   ),
-  TOOL_APPROVAL_REQUIRED: flag(true, "web runs: the tools of APPROVAL_REQUIRED_TOOLS wait for the operator"),
+  TOOL_APPROVAL_REQUIRED: flag(
+    true,
+    "web runs: whether the tools of APPROVAL_REQUIRED_TOOLS wait for the operator",
+  ),
   APPROVAL_REQUIRED_TOOLS: list("tools that wait for the operator", [
     "run_ssh_command",
     "run_local_command",
@@ -162,18 +165,25 @@ export const settingsSchema: z.ZodType<Settings> = z.strictObject({
     "run_db_explain",
   ]),
   APPROVAL_TIMEOUT_SECONDS: whole(1, 3600, 300, "how long a tool call waits for the operator, in seconds"),
-  COMMENT_TIMEOUT_SECONDS: whole(1, 7200, 600, "how long a pause waits for a comment, in seconds"),
+  COMMENT_TIMEOUT_SECONDS: whole(
+    1,
+    7200,
+    600,
+    "how long a pause between rounds waits for a comment, in seconds",
+  ),
   HTTP_ALLOWED_HOSTS: list("hosts and networks (CIDR) in private address ranges that http_get may reach"),
   PROMETHEUS_URL: url("base URL for query_prometheus"),
   LOKI_URL: url("base URL for query_loki"),
   ELASTICSEARCH_URL: url("base URL for query_elasticsearch"),
   DATABASE_URL: text(
-    "PostgreSQL URL for run_db_explain, with an account that may only select from the tables in question",
+    "PostgreSQL URL for run_db_explain; its account should only be allowed to select from the tables in question",
   ),
-  SSH_DEFAULT_USER: text("account for run_ssh_command when a call names none; empty is the current user's"),
-  SSH_KEY_PATH: text("private key for run_ssh_command; empty is the agent and the standard keys"),
-  SSH_KNOWN_HOSTS: text("known_hosts file for run_ssh_command; empty is the user's"),
-  SSH_CONNECT_TIMEOUT: whole(1, 120, 15, "for run_ssh_command, in seconds"),
+  SSH_DEFAULT_USER: text(
+    "account for run_ssh_command when a call does not name one; empty: the current user's",
+  ),
+  SSH_KEY_PATH: text("private key for run_ssh_command; empty: the agent and the standard keys"),
+  SSH_KNOWN_HOSTS: text("known_hosts file for run_ssh_command; empty: the user's"),
+  SSH_CONNECT_TIMEOUT: whole(1, 120, 15, "how long run_ssh_command waits for a connection, in seconds"),
 
   WEB_HOST: z.string().min(1).default("127.0.0.1").describe("address of the web server"),
   WEB_PORT: whole(1, 65_535, 8000, "port of the web server"),
@@ -181,13 +191,15 @@ export const settingsSchema: z.ZodType<Settings> = z.strictObject({
     "HTTP Basic credentials, together with WEB_PASSWORD",
   ),
   WEB_PASSWORD: text("HTTP Basic credentials, together with WEB_USERNAME"),
-  WEB_ALLOW_OPEN: flag(false, "the web server may listen beyond loopback without credentials"),
+  WEB_ALLOW_OPEN: flag(false, "whether the web server may listen beyond loopback without credentials"),
   MAX_UPLOAD_BYTES: whole(1, 1_073_741_824, 10_485_760, "largest uploaded file, in bytes"),
-  ALLOWED_PROJECT_ROOTS: list("folders that project context may be read from; empty is the current one"),
-  DATA_DIR: text("folder of run records and audit.jsonl; empty is in the user's data folder"),
+  ALLOWED_PROJECT_ROOTS: list("folders that project context may be read from; empty: the current folder"),
+  DATA_DIR: text("folder of run records and audit.jsonl; empty: a folder in the user's data folder"),
   REQUESTS_CA_BUNDLE: text("PEM file of CAs that models and tools trust"),
-  SSL_CERT_FILE: text("the same, where REQUESTS_CA_BUNDLE is empty"),
-  LOG_LEVEL: z.enum(["DEBUG", "INFO", "WARNING", "ERROR"]).default("INFO").describe("what is logged"),
+  SSL_CERT_FILE: text("the same, used if REQUESTS_CA_BUNDLE is empty"),
+  LOG_LEVEL: z.enum(["DEBUG", "INFO", "WARNING", "ERROR"]).default("INFO").describe(
+    "the least severe level that is logged",
+  ),
 }).superRefine((settings, context) => {
   if (settings.MODEL_ALLOW_HTTP) return;
   for (const name of ["HUB_BASE_URL", "ASSIST_BASE_URL"] as const) {
@@ -196,7 +208,7 @@ export const settingsSchema: z.ZodType<Settings> = z.strictObject({
     context.addIssue({
       code: "custom",
       path: [name],
-      message: "must be an https: URL, or http: on loopback: tokens and prompts would travel in the clear; " +
+      message: "must be an https: URL, or http: on loopback: tokens and prompts would be sent unencrypted; " +
         "MODEL_ALLOW_HTTP=true allows it",
     });
   }
@@ -210,7 +222,7 @@ export const settingsSchema: z.ZodType<Settings> = z.strictObject({
   });
 });
 
-/** Names of other programs' settings that mean the same; used where the own name is nowhere set. */
+/** Settings of other programs with the same meaning; used if our own name is not set anywhere. */
 const ALIASES: Readonly<Record<string, string>> = {
   HUB_TOKEN: "GITHUB_TOKEN",
   HUB_BASE_URL: "GITHUB_MODELS_BASE_URL",
@@ -220,7 +232,7 @@ const ALIASES: Readonly<Record<string, string>> = {
 
 const VARIABLES = z.toJSONSchema(settingsSchema, { io: "input", unrepresentable: "any" }).properties ?? {};
 
-/** Where the defaults of paths come from. */
+/** The variables that the default paths are derived from. */
 const FOLDER_VARIABLES = ["HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"];
 
 /** The environment variables that {@linkcode loadSettings} reads. */
@@ -232,18 +244,18 @@ export const ENV_NAMES: readonly string[] = [
 
 /** Where {@linkcode loadSettings} looks. */
 export interface SettingsSources {
-  /** The process's environment; wins. A variable that is empty counts as unset. */
+  /** The process's environment, which takes precedence. An empty variable counts as unset. */
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** The text of `.env`, if there is one. */
+  /** The text of `.env`, if the file exists. */
   readonly dotEnv?: string;
   /** Absolute. */
   readonly workingFolder: string;
 }
 
 /**
- * The settings, checked, with every path that has a default filled in. Names that are not known are ignored.
+ * The checked settings, with default paths filled in. Unknown names are ignored.
  *
- * @throws {AppError} `invalid_config` that names every variable that is wrong; values are not shown but for numbers
+ * @throws {AppError} `invalid_config` that names every variable that is wrong; it shows no values except numbers
  */
 export function loadSettings({ env, dotEnv = "", workingFolder }: SettingsSources): Settings {
   const file = parseEnv(dotEnv);
@@ -258,7 +270,7 @@ export function loadSettings({ env, dotEnv = "", workingFolder }: SettingsSource
   return { ...settings, ...resolvePaths(settings, env, workingFolder) };
 }
 
-/** A value of the right kind, or the text as it is, which the schema then refuses. */
+/** A value of the right kind, or else the unchanged text, which the schema then refuses. */
 function fromText(name: string, value: string, type: unknown): unknown {
   const trimmed = value.trim();
   switch (type) {

@@ -20,7 +20,7 @@ export const whole = (min: number, max: number, fallback: number, meaning: strin
 export const share = (fallback: number, meaning: string): z.ZodDefault<z.ZodNumber> =>
   z.number().min(0).max(1).default(fallback).describe(meaning);
 
-/** Texts with commas between them. */
+/** A comma-separated list of texts. */
 export const list = (meaning: string, fallback: string[] = []): z.ZodDefault<z.ZodArray<z.ZodString>> =>
   z.array(z.string()).default(fallback).describe(`${meaning}; comma-separated`);
 
@@ -29,12 +29,12 @@ export const model = (fallback: string, meaning: string): z.ZodDefault<z.ZodStri
   z.string().regex(/^(?:hub|assist|replay)\/./, "must be hub/<name>, assist/<name> or replay/<scenario>")
     .default(fallback).describe(meaning);
 
-/** Where something is on the web; may be empty. */
+/** A URL of the web; may be empty. */
 export const url = (meaning: string): z.ZodDefault<z.ZodString> =>
   z.string().refine((value) => value === "" || isHttpUrl(value), "must be an http: or https: URL")
     .default("").describe(meaning);
 
-/** The same, for what a long-lived token is sent to. */
+/** A URL to which a long-lived token is sent; may be empty. */
 export const safeUrl = (meaning: string): z.ZodDefault<z.ZodString> =>
   z.string().refine(
     (value) => value === "" || isSafeUrl(value),
@@ -53,7 +53,7 @@ export function isHttpUrl(value: string): boolean {
   return /^https?:\/\//i.test(value) && URL.canParse(value);
 }
 
-/** Whether what is sent to a URL of the web is read by nobody on the way. */
+/** Whether nobody on the way can read what is sent to a URL of the web. */
 export function isSafeUrl(value: string): boolean {
   if (!isHttpUrl(value)) return false;
   const { protocol, hostname } = new URL(value);

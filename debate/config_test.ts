@@ -103,7 +103,11 @@ Deno.test.each([
   { name: "zero rounds", env: { MAX_ROUNDS: "0" }, says: /MAX_ROUNDS.*at least 1/ },
   { name: "half a round", env: { MAX_ROUNDS: "2.5" }, says: /MAX_ROUNDS.*whole number/ },
   { name: "a share beyond 1", env: { CONFIDENCE_THRESHOLD: "80" }, says: /CONFIDENCE_THRESHOLD.*at most 1/ },
-  { name: "a share that is no number", env: { CONFIDENCE_THRESHOLD: "NaN" }, says: /CONFIDENCE_THRESHOLD/ },
+  {
+    name: "a share that is not a number",
+    env: { CONFIDENCE_THRESHOLD: "NaN" },
+    says: /CONFIDENCE_THRESHOLD/,
+  },
   { name: "a flag that is neither", env: { TOOLS_ENABLED: "maybe" }, says: /TOOLS_ENABLED.*true or false/ },
   { name: "too many tool calls", env: { MAX_TOOL_CALLS_PER_AGENT: "51" }, says: /at most 50/ },
   {
@@ -121,7 +125,7 @@ Deno.test.each([
     says: /WEB_USERNAME.*colon/,
   },
   { name: "a model without provider", env: { SKEPTIC_MODEL: "gpt" }, says: /SKEPTIC_MODEL.*hub\/<name>/ },
-  { name: "a base URL that is none", env: { HUB_BASE_URL: "models.example" }, says: /HUB_BASE_URL.*URL/ },
+  { name: "a malformed base URL", env: { HUB_BASE_URL: "models.example" }, says: /HUB_BASE_URL.*URL/ },
   {
     name: "a session URL in clear text",
     env: { ASSIST_SESSION_URL: "http://session.example/token" },
@@ -137,7 +141,7 @@ Deno.test.each([
     env: { ASSIST_BASE_URL: "http://127.0.0.1.models.example" },
     says: /ASSIST_BASE_URL: .*https/,
   },
-  { name: "headers that are no JSON", env: { ASSIST_HEADERS: "X: y" }, says: /ASSIST_HEADERS.*an object/ },
+  { name: "headers that are not JSON", env: { ASSIST_HEADERS: "X: y" }, says: /ASSIST_HEADERS.*an object/ },
 ])("loadSettings() refuses $name", ({ env, says }) => {
   assert.match(problemOf(Object.fromEntries(Object.entries(env))), says);
 });

@@ -1,5 +1,5 @@
 /**
- * What a run tells: the types of its events, as they are sent and stored.
+ * The types of a run's events, as they are sent and stored.
  *
  * @module
  */
@@ -12,7 +12,7 @@ export type ToolArgs = Readonly<Record<string, unknown>>;
 /** How a run can end. */
 export type RunEnd = "completed" | "cancelled" | "error";
 
-/** Tokens of a run; a node that used none is absent. */
+/** Tokens of a run; a node without any is absent. */
 export interface TokenTotals {
   readonly by_node: Readonly<Partial<Record<NodeName, Usage>>>;
   readonly total: Usage;
@@ -39,7 +39,7 @@ interface AgentFields {
   readonly agent_role: AgentRole;
 }
 
-/** First event of a resumed run; emitted by whoever starts it, before the debate. */
+/** First event of a resumed run; emitted by the code that starts it, before the debate. */
 export interface RunResumedEvent {
   readonly type: "run_resumed";
   readonly parent_run_id: string;
@@ -57,7 +57,7 @@ export interface RunStartedEvent {
   readonly language: string;
 }
 
-/** A model call of an agent begins: several a turn when tools are used. Ephemeral. */
+/** A model call of an agent begins; a turn with tools has several. Ephemeral. */
 export interface AgentTurnStartedEvent extends AgentFields {
   readonly type: "agent_turn_started";
 }
@@ -68,7 +68,7 @@ export interface AgentDeltaEvent extends AgentFields {
   readonly delta: string;
 }
 
-/** What an agent said beside its tool calls, never blank. */
+/** What an agent said along with its tool calls; never blank. */
 export interface AgentReasoningEvent extends AgentFields {
   readonly type: "agent_reasoning";
   readonly content: string;
@@ -80,11 +80,11 @@ export interface AgentCompletedEvent {
   readonly node: AgentNode;
   readonly role: AgentRole;
   readonly content: string;
-  /** The run ended while the agent was speaking; this is what there was. */
+  /** The run ended while the agent was speaking; this is the text so far. */
   readonly partial?: true;
 }
 
-/** An agent was passed over by the previous moderator's directive. */
+/** An agent was skipped because of the moderator's previous directive. */
 export interface AgentSkippedEvent extends AgentFields {
   readonly type: "agent_skipped";
   readonly node: AgentNode;
@@ -92,16 +92,16 @@ export interface AgentSkippedEvent extends AgentFields {
   readonly rationale: string;
 }
 
-/** The whole table of hypotheses, after what changed it; at the start of a resumed run, what it brings along. */
+/** The whole table of hypotheses after a change; at the start of a resumed run, the table that it inherits. */
 export interface HypothesisUpdateEvent {
   readonly type: "hypothesis_update";
   readonly node: AgentNode | "moderator_agent";
-  /** 0: from the run that this one resumes. */
+  /** 0 for hypotheses of the run that this one resumes. */
   readonly round: number;
   readonly hypotheses: readonly Hypothesis[];
 }
 
-/** An operator has to decide; `call_id` is that of the tool call. Emitted by the approver. */
+/** A tool call waits for the operator; `call_id` is the call's id. Emitted by the approver. */
 export interface ToolApprovalRequestEvent extends AgentFields {
   readonly type: "tool_approval_request";
   readonly call_id: string;
@@ -109,7 +109,7 @@ export interface ToolApprovalRequestEvent extends AgentFields {
   readonly args: ToolArgs;
 }
 
-/** It is decided. Emitted by the approver. */
+/** A tool call was decided on. Emitted by the approver. */
 export interface ToolApprovalResolvedEvent {
   readonly type: "tool_approval_resolved";
   readonly call_id: string;
@@ -117,7 +117,7 @@ export interface ToolApprovalResolvedEvent {
   readonly resolution: "approved" | "rejected" | "timeout";
 }
 
-/** A tool begins. Absent for calls that run nothing: cached, unknown, not approved. */
+/** A tool begins. Not emitted for calls that run nothing, because they are cached, unknown or not approved. */
 export interface ToolCallStartedEvent extends AgentFields {
   readonly type: "tool_call_started";
   readonly call_id: string;
@@ -125,7 +125,7 @@ export interface ToolCallStartedEvent extends AgentFields {
   readonly args: ToolArgs;
 }
 
-/** A tool call has its result. */
+/** The result of a tool call. */
 export interface ToolCallEvent extends AgentFields {
   readonly type: "tool_call";
   readonly call_id: string;
@@ -135,20 +135,20 @@ export interface ToolCallEvent extends AgentFields {
   readonly error: boolean;
   readonly approval: CallApproval;
   readonly cached: boolean;
-  /** 0 for a cached one, `null` when nothing ran. */
+  /** 0 for a cached result, `null` when nothing ran. */
   readonly duration_ms: number | null;
 }
 
-/** A round is decided. */
+/** The moderator's decision on a round. */
 export interface ModeratorDecisionEvent {
   readonly type: "moderator_decision";
   readonly node: "moderator_agent";
   readonly decision: Decision;
-  /** The next round when there is one, otherwise this one. */
+  /** The next round if there is one, otherwise this one. */
   readonly round: number;
   /** Diagnostic agent and moderator agree to end early. */
   readonly early_out_confirmed: boolean;
-  /** What the moderator wrote, when no decision could be read from it. */
+  /** The moderator's text, if no decision could be read from it. */
   readonly raw?: string;
 }
 
@@ -163,19 +163,19 @@ export interface HistoryCompressedEvent {
 /** The debate waits for the operator's comment. */
 export interface AwaitingUserInputEvent {
   readonly type: "awaiting_user_input";
-  /** The upcoming one. */
+  /** The upcoming round. */
   readonly round: number;
 }
 
 /** The operator's comment. */
 export interface UserCommentEvent {
   readonly type: "user_comment";
-  /** Trimmed; empty when the operator had nothing to say, or did not come. */
+  /** Trimmed; empty when the operator had nothing to say or did not answer in time. */
   readonly content: string;
   readonly round: number;
 }
 
-/** An agent's model has no reasoning effort to set; at most once an agent. */
+/** The model of an agent has no setting for reasoning effort; at most once per agent. */
 export interface ReasoningEffortIgnoredEvent {
   readonly type: "reasoning_effort_ignored";
   readonly agent_node: AgentNode | "moderator_agent";
@@ -184,7 +184,7 @@ export interface ReasoningEffortIgnoredEvent {
   readonly requested_effort: ReasoningEffort;
 }
 
-/** The debate has its result. */
+/** The result of the debate. */
 export interface FinalResultEvent {
   readonly type: "final_result";
   readonly node: "finalize";
@@ -237,8 +237,8 @@ export type RunEvent =
 /** The kind of an event. */
 export type RunEventType = RunEvent["type"];
 
-/** Kinds that are sent and not stored. */
+/** The types that are sent but not stored. */
 export const EPHEMERAL: ReadonlySet<RunEventType> = new Set(["agent_turn_started", "agent_delta"]);
 
-/** Takes events, in order. Must not throw. */
+/** Receives events in order. Must not throw. */
 export type Emit = (event: RunEvent) => void;

@@ -18,7 +18,7 @@ if (import.meta.main) {
   const stop = new AbortController();
   const onSignal = () => {
     stop.abort(new Error("stopped"));
-    // Whoever is not patient can end it the hard way.
+    // A second signal ends the program at once.
     for (const signal of SIGNALS) Deno.removeSignalListener(signal, onSignal);
   };
   for (const signal of SIGNALS) Deno.addSignalListener(signal, onSignal);
@@ -40,26 +40,26 @@ if (import.meta.main) {
     randomBytes: (length) => crypto.getRandomValues(new Uint8Array(length)),
     signal: stop.signal,
   });
-  // Listeners, and what a stopped run leaves behind, keep nobody waiting.
+  // The program does not wait for listeners or for what a stopped run leaves behind.
   Deno.exit();
 }
 
 function columns(): number {
   try {
     const { columns } = Deno.consoleSize();
-    // A terminal that does not know says 0.
+    // A terminal that does not know its width reports 0.
     return columns === 0 ? DEFAULT_WIDTH : Math.max(MIN_WIDTH, columns);
   } catch {
     return DEFAULT_WIDTH;
   }
 }
 
-/** Progress that nobody can read any more is no reason to lose the result. */
+/** The result is not given up because progress can no longer be written. */
 function writeProgress(text: string): void {
   try {
     write(Deno.stderr, text);
   } catch {
-    // The terminal is gone, or whoever read along.
+    // The terminal is gone, or the reader of the output.
   }
 }
 

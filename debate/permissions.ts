@@ -16,9 +16,9 @@ export interface ServeLocation {
 }
 
 /**
- * The folders and files that the settings name, and `.env`; writing to DATA_DIR and where a login stores its token;
- * the programs of the tools that are enabled. `http_get` and the names of model servers need the whole network: what
- * they may reach is decided by the tools' own guard.
+ * The folders and files that the settings name, and `.env`; writing to DATA_DIR and to the folder of the stored
+ * token; the programs of the enabled tools. `http_get` and the names of model servers need the whole network;
+ * what they may reach is decided by the tools' own guard.
  *
  * @throws {AppError} `invalid_config` when a path holds a comma, at which Deno would split it in two
  */
@@ -70,6 +70,6 @@ function programsOf({ TOOLS_ENABLED, ENABLED_TOOLS }: Settings): readonly string
   const programs = Object.entries(PROGRAMS_OF_TOOLS).flatMap(([tool, names]) =>
     ENABLED_TOOLS.length === 0 || ENABLED_TOOLS.includes(tool) ? names : []
   );
-  // What hangs has to be ended.
+  // A program that hangs has to be ended.
   return programs.length === 0 ? [] : [...new Set([...programs, "kill"])];
 }

@@ -1,5 +1,5 @@
 /**
- * What a debate needs and what it gives.
+ * What a debate needs and what it returns.
  *
  * @module
  */
@@ -21,7 +21,7 @@ import type { Model, ReasoningEffort } from "./models/model.ts";
 import type { PromptTemplate } from "./prompts/template.ts";
 import type { Tool } from "./tools/tool.ts";
 
-/** Who thinks; `summary` is the moderator's model unless configured. */
+/** The models by role; `summary` is the moderator's model unless configured. */
 export interface DebateModels {
   readonly diagnostic: Model;
   readonly skeptic: Model;
@@ -36,17 +36,17 @@ export interface DebateEfforts {
   readonly moderator: ReasoningEffort | "none";
 }
 
-/** Bounds behind those that models and tools keep themselves, in milliseconds. */
+/** Time limits in milliseconds, in addition to those of models and tools. */
 export interface DebateTimeouts {
-  /** For one call of a model; default 10 minutes. */
+  /** For one model call; by default 10 minutes. */
   readonly modelMs?: number;
-  /** For one tool call, without the wait for approval; default 5 minutes. */
+  /** For one tool call, without the wait for approval; by default 5 minutes. */
   readonly toolMs?: number;
-  /** For the whole run, with all waits; default none. */
+  /** For the whole run, including all waits; by default unlimited. */
   readonly runMs?: number;
 }
 
-/** What a resumed run knows of the run before. */
+/** What a resumed run knows about the previous run. */
 export interface PriorRun {
   readonly history: readonly PriorEntry[];
   readonly hypotheses: readonly Hypothesis[];
@@ -56,7 +56,7 @@ export interface PriorRun {
 export interface DebateSetup {
   readonly runId: string;
   readonly topic: string;
-  /** Empty when there is none. Redacted already. */
+  /** Empty if there is none. Already redacted. */
   readonly context: string;
   readonly models: DebateModels;
   readonly efforts: DebateEfforts;
@@ -65,29 +65,29 @@ export interface DebateSetup {
   readonly earlyOut: EarlyOutRule;
   readonly compressHistory: boolean;
   readonly template: PromptTemplate;
-  /** Of labels and instructions: Spanish for `es`, otherwise English. */
+  /** The language of labels and instructions: Spanish for `es`, otherwise English. */
   readonly language: string;
-  /** Tool calls of one agent in one round. */
+  /** The most tool calls of one agent in one round. */
   readonly toolBudget: number;
-  /** Batches of tool calls with an error, in a row, after which an agent has to answer without tools. */
+  /** After this many consecutive batches of tool calls with an error, an agent has to answer without tools. */
   readonly maxConsecutiveErrors: number;
   readonly timeouts?: DebateTimeouts;
   readonly initial?: PriorRun;
 }
 
-/** A tool call that wants to run. */
+/** A tool call that waits for permission to run. */
 export interface ApprovalCall {
-  /** The one id of the call, in all of its events. */
+  /** The id of the call in all of its events. */
   readonly call_id: string;
   readonly tool_name: string;
   readonly args: ToolArgs;
   readonly agent_node: AgentNode;
   readonly agent_role: AgentRole;
-  /** Aborted when the run is cancelled: nobody waits any more. */
+  /** Aborted when the run is cancelled, so that nobody waits any longer. */
   readonly signal: AbortSignal;
 }
 
-/** `auto`: nobody had to be asked. */
+/** `auto`: no approval was needed. */
 export type ApprovalAnswer = Exclude<CallApproval, "cached">;
 
 /** One line of the audit log. */
@@ -104,16 +104,19 @@ export interface AuditLine {
   readonly approval: CallApproval;
 }
 
-/** What a debate reaches the world through. */
+/** What gives a debate access to the outside world. */
 export interface DebatePorts {
   readonly emit: Emit;
   readonly tools: readonly Tool[];
-  /** Asks for a tool call, where it must. Emits `tool_approval_request` and `tool_approval_resolved` itself. */
+  /**
+   * Asks for approval of a tool call if one is needed. Emits `tool_approval_request` and
+   * `tool_approval_resolved` itself.
+   */
   approve(call: ApprovalCall): Promise<ApprovalAnswer>;
   /** Asked after each round: whether to wait for the operator. */
   isPaused(): boolean;
   /**
-   * Waits for the operator's comment; empty when there is none, or nobody came in time. The debate emits
+   * Waits for the operator's comment; empty when there is none, or it did not arrive in time. The debate emits
    * `awaiting_user_input` right after the call, and `user_comment` with the answer.
    *
    * @param round the upcoming one
@@ -121,7 +124,7 @@ export interface DebatePorts {
   waitForComment(round: number): Promise<string>;
   /** Called before a tool's result reaches anybody; when it throws, the run ends in an error. */
   audit(line: AuditLine): void | Promise<void>;
-  /** For the operator's log; no secrets are passed in. */
+  /** Writes to the operator's log; is never given secrets. */
   warn?(message: string): void;
   readonly clock: Clock;
   /** A fresh id of 12 hexadecimal digits, for tool calls. */
@@ -130,7 +133,7 @@ export interface DebatePorts {
   readonly signal: AbortSignal;
 }
 
-/** How a debate went; what there is of it also when it did not end well. */
+/** The outcome of a debate; a debate that failed or was cancelled has what was reached by then. */
 export interface DebateOutcome {
   readonly status: RunEnd;
   /** The last decision. */
@@ -142,6 +145,6 @@ export interface DebateOutcome {
   readonly roundLog: readonly RoundLogEntry[];
   readonly toolLog: readonly ToolLogEntry[];
   readonly usage: TokenTotals;
-  /** Why, for people; only with status `error`. */
+  /** The reason for people; only with status `error`. */
   readonly error?: string;
 }

@@ -1,5 +1,5 @@
 /**
- * The web server: its parts put together.
+ * Assembles the web server.
  *
  * @module
  */
@@ -21,17 +21,17 @@ import { createToolPorts } from "./tools/ports.ts";
 import type { ProviderStatus } from "./web/ports.ts";
 import { checkExposure, startServer } from "./web/start_server.ts";
 
-/** What a server is made of from outside. */
+/** What a server needs from outside. */
 export interface DebateEnvironment {
   readonly settings: Settings;
   readonly clock: Clock;
-  /** So many random bytes. */
+  /** Returns this many random bytes. */
   readonly randomBytes: (length: number) => Uint8Array;
-  /** Trusts what the operator trusts. */
+  /** Trusts the operator's CAs. */
   readonly fetch: typeof fetch;
   /** The variables of `TOOL_ENV_NAMES` that are set. */
   readonly toolEnv: Readonly<Record<string, string>>;
-  /** For the operator's log; no secrets are passed in. */
+  /** Writes to the operator's log; is never given secrets. */
   readonly warn: (message: string) => void;
   /** Between two pieces of a scripted text, in milliseconds; default 0. */
   readonly replayPieceDelayMs?: number;
@@ -39,16 +39,16 @@ export interface DebateEnvironment {
 
 /** A server that answers requests. */
 export interface DebateServer {
-  /** Where, for a browser on this machine. */
+  /** Its URL for a browser on this machine. */
   readonly url: string;
-  /** Ends streams and runs, and waits for requests under way. Runs are marked as interrupted at the next start. */
+  /** Ends streams and runs, and waits for requests in progress. The next start marks the runs as interrupted. */
   close(): Promise<void>;
 }
 
 /**
- * Starts a server: what fails ends it before it answers anything.
+ * Starts a server. If a part of it fails, it ends before it answers any request.
  *
- * @throws {AppError} `invalid_config` saying what to mend
+ * @throws {AppError} `invalid_config` that says what to correct
  */
 export async function startDebateServer(environment: DebateEnvironment): Promise<DebateServer> {
   const { settings, clock, warn } = environment;
@@ -149,7 +149,7 @@ async function describeProviders(settings: Settings, providers: Providers): Prom
   };
 }
 
-/** The cause stays in the log. */
+/** A description for the log, with the cause. */
 function describe(error: unknown): string {
   if (!(error instanceof Error)) return typeof error;
   const cause = error.cause instanceof Error ? ` (${error.cause.name}: ${error.cause.message})` : "";

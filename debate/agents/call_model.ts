@@ -1,5 +1,5 @@
 /**
- * One call of a model: bounded in time and text, counted, and over when the run is.
+ * One model call: its time and its text are bounded, its tokens are counted, and it ends with the run.
  *
  * @module
  */
@@ -10,19 +10,19 @@ import { type NodeName, ROLES } from "../graph/state.ts";
 import { type Model, ModelError, type ModelReply, type ModelRequest } from "../models/model.ts";
 import { type Debate, effortFor } from "./debate.ts";
 
-/** Characters of one reply; a model that goes on after that is stopped. */
+/** The most characters of one reply; a model that writes more is stopped. */
 export const MAX_REPLY = 60_000;
 
-/** Tool calls of one reply that are looked at. */
+/** How many tool calls of one reply are considered. */
 const MAX_TOOL_CALLS = 64;
 
-/** What a call needs beyond what the run knows. */
+/** What a call needs besides what the run provides. */
 export interface ModelCall extends Pick<ModelRequest, "messages" | "tools" | "toolChoice" | "jsonSchema"> {
   readonly node: NodeName;
   readonly round: number;
   readonly model: Model;
   readonly temperature: number;
-  /** Gets the text as it comes. */
+  /** Receives the text as it arrives. */
   readonly onDelta?: (text: string) => void;
 }
 
@@ -106,7 +106,7 @@ function tellIgnoredEffort(debate: Debate, { node, model }: ModelCall): void {
   });
 }
 
-/** Passes text on until there is too much of it, or nobody listens any more. */
+/** Passes text on until there is too much of it or nobody is listening any more. */
 class BoundedStream {
   readonly #onDelta: ((text: string) => void) | undefined;
   readonly #full = new AbortController();
@@ -122,7 +122,7 @@ class BoundedStream {
     return this.#full.signal;
   }
 
-  /** Gives the text there was when it becomes too much. */
+  /** Keeps the text received so far when a reply becomes too long. */
   get untilFull(): Promise<ModelReply> {
     return this.#reply.promise;
   }

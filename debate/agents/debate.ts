@@ -1,5 +1,5 @@
 /**
- * What the parts of one debate share while it lasts.
+ * What the parts of one debate share while it runs.
  *
  * @module
  */
@@ -23,11 +23,11 @@ export interface Debate {
   readonly meter: UsageMeter;
   readonly cache: ToolCache;
   readonly toolLog: ToolLogEntry[];
-  /** The nodes whose ignored effort was told. */
+  /** The nodes for which an ignored effort has been reported. */
   readonly ignoredEfforts: Set<AgentNode | "moderator_agent">;
 }
 
-/** What a debate starts with. */
+/** Sets up what a debate starts with. */
 export function openDebate(setup: DebateSetup, ports: DebatePorts, signal: AbortSignal): Debate {
   return {
     setup,
@@ -53,7 +53,7 @@ export const CASTING = {
   { role: keyof DebateEfforts; temperature: number }
 >;
 
-/** The effort asked of a node, if any. */
+/** The reasoning effort requested for a node, if any. */
 export function effortFor(
   { setup }: Debate,
   node: AgentNode | "moderator_agent",
@@ -80,7 +80,7 @@ export class UsageMeter {
     );
   }
 
-  /** What was counted so far. */
+  /** The counts so far. */
   totals(): TokenTotals {
     return {
       by_node: Object.fromEntries(this.#byNode),
@@ -89,7 +89,7 @@ export class UsageMeter {
   }
 }
 
-/** A provider's number may be anything. */
+/** Reads a provider's number, which may be anything. */
 function count(value: number): number {
   return Number.isSafeInteger(value) && value > 0 ? value : 0;
 }

@@ -104,7 +104,7 @@ Deno.test("holdDebate() asks once more after an empty answer", async () => {
   assert.match(fixture.model.requests[2]?.messages.at(-1)?.content ?? "", /was empty/);
 });
 
-Deno.test("holdDebate() goes on with a placeholder after two empty answers, and makes no hypothesis of it", async () => {
+Deno.test("holdDebate() continues with a placeholder after two empty answers, and makes no hypothesis of it", async () => {
   const fixture = new DebateFixture({ diagnostic_agent: [""] });
   const outcome = await fixture.run();
   assert.equal(outcome.status, "completed");

@@ -1,5 +1,5 @@
 /**
- * Holds a debate: asks the graph what comes next, does it, and tells what happened.
+ * Holds a debate: asks the graph which step comes next, takes it, and emits events about what happened.
  *
  * @module
  */
@@ -73,7 +73,7 @@ async function takeSteps(debate: Debate, progress: { state: DebateState }): Prom
     debate.signal.throwIfAborted();
     progress.state = await takeStep(debate, progress.state, step);
   }
-  throw new AppError("internal", "The debate goes in circles");
+  throw new AppError("internal", "The debate does not come to an end");
 }
 
 async function takeStep(

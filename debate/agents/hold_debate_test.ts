@@ -182,7 +182,7 @@ Deno.test("holdDebate() summarises from round 3 on, so that round 1 does not van
   assert.ok(diagnoses[3]?.includes("SUMMARY B") && diagnoses[3].includes("Third words."));
 });
 
-Deno.test("holdDebate() goes on with the full history when the summary fails", async () => {
+Deno.test("holdDebate() continues with the full history when the summary fails", async () => {
   const fixture = new DebateFixture({
     diagnostic_agent: ["First words.", "Second words."],
     summarize_history: [new ModelError("server", "The provider is down")],
@@ -270,7 +270,7 @@ Deno.test("holdDebate() waits for the operator where it is paused", async () => 
   assert.ok(second[0]?.text.includes("[user]\n```\ncheck the pool"));
 });
 
-Deno.test("holdDebate() goes on after a comment that nobody made", async () => {
+Deno.test("holdDebate() continues if nobody comments", async () => {
   const fixture = new DebateFixture({ moderator_agent: [CONTINUE, CLOSING] }, {}, { isPaused: () => true });
   const outcome = await fixture.run();
   assert.deepEqual(fixture.of("user_comment").map(({ content }) => content), [""]);

@@ -1,5 +1,5 @@
 /**
- * The moderator's turn: asked for structure, then asked for plain JSON, then taken as having said nothing.
+ * The moderator's turn: it is asked for structured output, then for plain JSON; after that it counts as silent.
  *
  * @module
  */
@@ -15,7 +15,7 @@ import { CASTING, type Debate } from "./debate.ts";
 
 const MAX_RAW = 8000;
 
-/** A decision, and what the moderator wrote when it was not that. */
+/** A decision, and the moderator's text when no decision could be read from it. */
 export interface Moderation {
   readonly decision: Decision;
   readonly raw?: string;
@@ -51,7 +51,7 @@ export async function moderate(debate: Debate, state: DebateState): Promise<Mode
   return { decision: unusableDecision({ missing, nextStep, stopReason: missing }), raw };
 }
 
-/** The reply's text; empty when the provider does not take the request as it is, or gives something unreadable. */
+/** The reply's text; empty when the provider refuses the request as it is, or its reply cannot be read. */
 async function askForText(debate: Debate, call: ModelCall): Promise<string> {
   try {
     return (await callModel(debate, call)).text;

@@ -74,7 +74,7 @@ export function buildModeratorPrompt(state: DebateState, template: PromptTemplat
   ]);
 }
 
-/** The messages for a summary of what the summary before does not cover. */
+/** The messages for a summary of what the previous summary does not cover. */
 export function buildSummaryPrompt(
   state: DebateState,
   entries: readonly HistoryEntry[],

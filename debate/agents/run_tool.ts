@@ -1,5 +1,5 @@
 /**
- * One tool call: checked, approved, run, audited, told. Nobody gets a result that the audit log does not have.
+ * One tool call: checked, approved, run, audited and reported. Nobody sees a result before it is in the audit log.
  *
  * @module
  */
@@ -28,7 +28,7 @@ export interface Caller {
 export interface CallOutcome {
   readonly text: string;
   readonly error: boolean;
-  /** The call gave something, now or earlier in this round. */
+  /** The call succeeded, now or earlier in this round. */
   readonly isUsed: boolean;
 }
 
@@ -42,7 +42,7 @@ interface Settled {
 }
 
 /**
- * Deals with a call of a model, whatever is wrong with it.
+ * Handles a model's tool call, whatever is wrong with it.
  *
  * @throws {AppError} `audit_unavailable`
  * @throws the reason of the run's signal
@@ -79,7 +79,7 @@ async function settle(debate: Debate, caller: Caller, call: ToolCall, callId: st
   return { args, approval, ...await execute(debate, caller, tool, args, callId) };
 }
 
-/** No answer but an approval lets a call pass. */
+/** Only an approval lets a call pass. */
 async function askApproval(debate: Debate, { node }: Caller, tool: Tool, args: ToolArgs, callId: string) {
   const answer = await within(
     { clock: debate.ports.clock, signal: debate.signal },
@@ -96,7 +96,7 @@ async function askApproval(debate: Debate, { node }: Caller, tool: Tool, args: T
   return answer === "auto" || answer === "approved" || answer === "timeout" ? answer : "rejected";
 }
 
-/** What a cancelled call gives is that it was cancelled: it may have had an effect, so it is told and audited. */
+/** The result of a cancelled call says so. It is reported and audited, since the call may have had an effect. */
 async function execute(debate: Debate, { node, round }: Caller, tool: Tool, args: ToolArgs, callId: string) {
   const { clock, emit } = debate.ports;
   const who = { agent_node: node, agent_role: ROLES[node] };
@@ -115,7 +115,7 @@ async function execute(debate: Debate, { node, round }: Caller, tool: Tool, args
   return { text: result.text, error: !result.ok, durationMs };
 }
 
-/** A tool's exception is a defect, and its text may hold anything. */
+/** An exception from a tool is a defect; its text may contain anything and is not shown. */
 function describeFailure(debate: Debate, tool: Tool, error: unknown, tooLate: Error): string {
   if (debate.signal.aborted) return "the run ended while the tool was running";
   if (error === tooLate) return `${tool.name} did not answer within ${debate.toolMs / 1000} s`;
@@ -166,12 +166,12 @@ async function publish(
 const MAX_LENGTH = 100_000;
 const MAX_DEPTH = 32;
 
-/** Arguments, or what is wrong with them. */
+/** The arguments, or what is wrong with them. */
 export type ParsedArguments =
   | { readonly kind: "arguments"; readonly args: ToolArgs }
   | { readonly kind: "broken"; readonly problem: string };
 
-/** Reads arguments; an empty text is no arguments. */
+/** Reads arguments; an empty text stands for an empty object. */
 export function parseArguments(text: string): ParsedArguments {
   if (text.length > MAX_LENGTH) return broken(`the arguments are longer than ${MAX_LENGTH} characters`);
   if (text.trim() === "") return { kind: "arguments", args: {} };

@@ -1,5 +1,5 @@
 /**
- * The summary of the rounds before the next one. Without it the debate goes on with the full history.
+ * Summarizes the rounds so far before the next one begins. Without a summary the debate keeps the full history.
  *
  * @module
  */
@@ -14,7 +14,7 @@ import type { Debate } from "./debate.ts";
 const TEMPERATURE = 0.3;
 const MAX_SUMMARY = 8000;
 
-/** The state with a new summary, where it is time for one and the model gives one. */
+/** The state with a new summary, if one is due and the model provides one. */
 export async function summarize(debate: Debate, state: DebateState): Promise<DebateState> {
   const entries = entriesToSummarize(state);
   if (entries.length === 0) return state;

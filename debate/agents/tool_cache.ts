@@ -1,5 +1,5 @@
 /**
- * Results of tools that another agent of the same round can use again. Failures are never kept.
+ * Results of tools that other agents of the same round can reuse. Failures are never kept.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import type { AgentRole } from "../graph/state.ts";
 
 const MAX_AGE_MS = 300_000;
 
-/** A result that was kept. */
+/** A cached result. */
 export interface CachedResult {
   readonly text: string;
   readonly role: AgentRole;
@@ -37,7 +37,7 @@ export class ToolCache {
     return ageMs >= 0 && ageMs <= MAX_AGE_MS ? entry : undefined;
   }
 
-  /** Keeps the result of a call that went well and was allowed. */
+  /** Keeps the result of a call that was allowed and succeeded. */
   store(tool: string, args: ToolArgs, result: CachedResult): void {
     for (const [key, entry] of this.#entries) {
       if (entry.round !== result.round) this.#entries.delete(key);

@@ -126,7 +126,7 @@ class Turn {
   }
 }
 
-/** Every answer belongs to one call, whatever ids the model gave. */
+/** Every result belongs to exactly one call, whatever ids the model assigned. */
 function withUniqueIds(calls: readonly ToolCall[]): readonly ToolCall[] {
   const seen = new Set<string>();
   return calls.map((call, index) => {
@@ -137,7 +137,7 @@ function withUniqueIds(calls: readonly ToolCall[]): readonly ToolCall[] {
   });
 }
 
-/** The call as the model gets to see it again: providers refuse messages with broken names or arguments. */
+/** The call as it is sent back to the model: providers refuse messages with broken names or arguments. */
 function toHarmless({ id, name, arguments: text }: ToolCall): ToolCall {
   const isBroken = text.trim() === "" || parseArguments(text).kind === "broken";
   return {

@@ -90,7 +90,7 @@ Deno.test("takeTurn() asks for the approval with the id of the call", async () =
 });
 
 Deno.test.each([{ approval: "rejected" as const }, { approval: "timeout" as const }])(
-  "takeTurn() runs nothing when the approval is $approval, and goes on",
+  "takeTurn() runs nothing when the approval is $approval, and continues",
   async ({ approval }) => {
     const tool = new FixedTool();
     const fixture = diagnose([calling(call("http_get")), DIAGNOSIS], {
@@ -107,7 +107,7 @@ Deno.test.each([{ approval: "rejected" as const }, { approval: "timeout" as cons
   },
 );
 
-Deno.test("takeTurn() does not take an answer that is no approval for one", async () => {
+Deno.test("takeTurn() runs nothing if the answer is not an approval", async () => {
   const tool = new FixedTool();
   const answers: Record<string, "auto"> = JSON.parse('{"odd": "yes"}');
   const fixture = diagnose([calling(call("http_get")), DIAGNOSIS], {
@@ -188,7 +188,7 @@ Deno.test.each([
   assert.ok(lastMessages(fixture).some(({ content }) => content.startsWith("A tool call failed.")));
 });
 
-Deno.test("takeTurn() takes no arguments for an empty object", async () => {
+Deno.test("takeTurn() reads missing arguments as an empty object", async () => {
   const tool = new FixedTool();
   await diagnose([calling(call("http_get", "")), DIAGNOSIS], { tools: [tool] }).run();
   assert.deepEqual(tool.runs, [{}]);
@@ -227,7 +227,7 @@ Deno.test("takeTurn() shows nothing of what a tool throws", async () => {
   assert.doesNotMatch(JSON.stringify([fixture.events, fixture.audit, fixture.warnings]), /s3cret/);
 });
 
-Deno.test("takeTurn() goes on when a tool throws before it waits", async () => {
+Deno.test("takeTurn() continues when a tool throws before it waits", async () => {
   const tool = new FixedTool("http_get", () => {
     throw new TypeError("not even a promise");
   });

@@ -9,7 +9,7 @@ import { z } from "@zod/zod";
 import { type FactsOrReason, readFacts } from "./facts.ts";
 import type { JudgedCase } from "./metrics.ts";
 
-/** A case as it is written. */
+/** A case as the file states it. */
 export interface BenchmarkCase {
   readonly id: string;
   readonly truths: readonly string[];
@@ -20,7 +20,7 @@ export interface BenchmarkCase {
   };
 }
 
-/** Reads a file; throws when it cannot. */
+/** Reads a file; throws if it cannot. */
 export type ReadText = (path: string) => Promise<string>;
 
 const cause = z.string("must be a text").refine((text) => text.trim() !== "", "must not be empty");
@@ -38,7 +38,7 @@ const caseSchema = z.looseObject({
 /**
  * Reads cases.
  *
- * @param source how messages call the file
+ * @param source the file's name for messages
  * @throws {AppError} `invalid_config` that names each case that is wrong
  */
 export function parseCases(text: string, source: string): readonly BenchmarkCase[] {
@@ -97,7 +97,7 @@ function readCase(value: unknown): CaseOrReason {
   return { kind: "case", case: { id, truths, run: found } };
 }
 
-/** Gives a case its record. A file that cannot be read makes the case wrong, not the benchmark. */
+/** Adds its record to a case. A file that cannot be read counts against the case and does not end the benchmark. */
 export async function loadRun({ id, truths, run }: BenchmarkCase, readText: ReadText): Promise<JudgedCase> {
   return {
     id,

@@ -16,10 +16,10 @@ Deno.test("parseCases() reads inline records and paths, one truth or several", (
 });
 
 Deno.test.each([
-  { name: "text that is no JSON", text: "[", reason: /not JSON/ },
+  { name: "text that is not JSON", text: "[", reason: /not JSON/ },
   { name: "an object", text: "{}", reason: /expected a JSON array of cases$/ },
   { name: "no cases", text: "[]", reason: /it has no cases$/ },
-  { name: "a case that is no object", text: "[1]", reason: /case 1: expected an object$/ },
+  { name: "a case that is not an object", text: "[1]", reason: /case 1: expected an object$/ },
   {
     name: "a case without an id",
     text: '[{"ground_truth":"x","run":{}}]',
@@ -75,5 +75,5 @@ Deno.test("loadRun() reads the record of a file", async () => {
 Deno.test("loadRun() keeps a case whose file cannot be read, with the reason", async () => {
   assert.equal(await reasonOf(() => Promise.reject(new Error("gone"))), '"r.json" cannot be read');
   assert.equal(await reasonOf(() => Promise.resolve("{")), '"r.json" is not JSON');
-  assert.equal(await reasonOf(() => Promise.resolve("[]")), "it is no record of a run");
+  assert.equal(await reasonOf(() => Promise.resolve("[]")), "it is not the record of a run");
 });

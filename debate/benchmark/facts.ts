@@ -1,5 +1,5 @@
 /**
- * What a run's record says that can be measured.
+ * The facts in a run's record that can be measured.
  *
  * @module
  */
@@ -9,23 +9,23 @@ import { parseDecision } from "../graph/decision.ts";
 import type { Decision, Hypothesis } from "../graph/state.ts";
 import { type ReadRecord, readRecord, type StoredEvent } from "../runs/record.ts";
 
-/** What can be measured. */
+/** The measurable facts of a run. */
 export interface RunFacts {
   /** Causes, best first; the first is the prediction. */
   readonly candidates: readonly string[];
-  /** Of the last decision; `0` without one. */
+  /** The confidence of the last decision; `0` if there is none. */
   readonly confidence: number;
   readonly toolCalls: number;
-  /** Different calls that worked and that evidence cites. */
+  /** The number of distinct calls that succeeded and whose tool the evidence cites. */
   readonly usefulToolCalls: number;
-  /** Decisions of the moderator. */
+  /** The number of the moderator's decisions. */
   readonly rounds: number;
   readonly tokens: number | null;
   readonly costUsd: number | null;
   readonly durationSeconds: number | null;
 }
 
-/** The facts, or why there are none. */
+/** The facts, or the reason why there are none. */
 export type FactsOrReason =
   | { readonly kind: "facts"; readonly facts: RunFacts }
   | { readonly kind: "unusable"; readonly reason: string };
@@ -33,7 +33,7 @@ export type FactsOrReason =
 /** Reads a record of any version, as far as it can be understood. */
 export function readFacts(value: unknown): FactsOrReason {
   const record = isRecord(value) ? readRecord("", { hypotheses: null, ...value }) : undefined;
-  if (record === undefined) return { kind: "unusable", reason: "it is no record of a run" };
+  if (record === undefined) return { kind: "unusable", reason: "it is not the record of a run" };
   const { status } = record;
   if (status !== null && status !== "completed") {
     return { kind: "unusable", reason: `the run did not complete: its status is ${status}` };
@@ -58,7 +58,7 @@ export function readFacts(value: unknown): FactsOrReason {
 
 /**
  * The moderator's leading hypothesis, then the confirmed ones, then the active ones by probability, and by age
- * where that is equal. Rejected ones are no candidates, unless the moderator leads with one.
+ * where that is equal. Rejected ones are not candidates, unless the moderator leads with one.
  */
 export function rankCauses(
   decision: Decision | undefined,
@@ -76,7 +76,7 @@ export function rankCauses(
   return [...new Set(ranked.map((text) => text.trim()).filter((text) => text !== ""))];
 }
 
-/** An id is no part of the cause. */
+/** The id is not part of the cause. */
 function withoutId(said: string, lead: Hypothesis | undefined): string {
   const text = said.replace(/^[\s"'*_#[(]*(?:HYPOTHESIS|HIP[OÓ]TESIS)[-\s:]*/iu, "");
   const start = text.replace(/^[\s"'*_#[(]*/, "");
@@ -119,7 +119,7 @@ function sorted(args: unknown): unknown {
 function readDecision(value: unknown): Decision | undefined {
   if (!isRecord(value)) return undefined;
   const { decision = value } = value;
-  // A whole record has a status too, which is none of a decision's.
+  // A whole record also has a status, but not one of a decision's.
   return isRecord(decision) ? parseDecision(JSON.stringify(decision)) : undefined;
 }
 

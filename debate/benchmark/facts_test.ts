@@ -138,8 +138,8 @@ Deno.test("readFacts() knows no cost where the record says none", () => {
 });
 
 Deno.test.each([
-  { name: "a list", record: [], reason: "it is no record of a run" },
-  { name: "null", record: null, reason: "it is no record of a run" },
+  { name: "a list", record: [], reason: "it is not the record of a run" },
+  { name: "null", record: null, reason: "it is not the record of a run" },
   { name: "an empty object", record: {}, reason: "the run names no cause" },
   {
     name: "a failed run",

@@ -9,7 +9,7 @@ import { compareCauses } from "./similarity.ts";
 /** A case to be judged. */
 export interface JudgedCase {
   readonly id: string;
-  /** Causes that count as right, at least one. */
+  /** The causes that count as right; at least one. */
   readonly truths: readonly string[];
   readonly run: FactsOrReason;
 }
@@ -18,7 +18,7 @@ export interface JudgedCase {
 export interface CaseResult {
   readonly id: string;
   readonly ground_truth: readonly string[];
-  /** `null` without a usable record. */
+  /** `null` if there is no usable record. */
   readonly prediction: string | null;
   readonly similarity: number;
   readonly top1: boolean;
@@ -31,7 +31,7 @@ export interface CaseResult {
   readonly cost_usd: number | null;
   readonly rounds: number | null;
   readonly duration_seconds: number | null;
-  /** Why the case counts as wrong without having been compared. */
+  /** Why the case counts as wrong without a comparison. */
   readonly problem: string | null;
 }
 
@@ -70,7 +70,7 @@ export interface Metrics {
 export const DEFINITIONS: Readonly<Record<string, string>> = {
   prediction: "the leading hypothesis of the last decision; without one, the best-ranked hypothesis",
   ranking:
-    "the leading hypothesis, then confirmed ones, then active ones by probability, then by age; rejected ones are no candidates",
+    "the leading hypothesis, then confirmed ones, then active ones by probability, then by age; rejected ones are not candidates",
   similarity:
     "F1 of the sets of words, 0 to 1, without accents, case, English and Spanish stop words and plural endings; of several truths the best",
   match: "similarity of at least match_threshold",
@@ -138,7 +138,7 @@ function similarityOf(candidate: string, truths: readonly string[]): number {
   return Math.max(0, ...truths.map((truth) => compareCauses(candidate, truth)));
 }
 
-/** The numbers over all cases; at least one. */
+/** The metrics over all cases, of which there must be at least one. */
 export function summarizeCases(cases: readonly CaseResult[]): Metrics {
   const share = (holds: (result: CaseResult) => boolean) =>
     ratio(cases.filter(holds).length, cases.length) ?? 0;
@@ -197,7 +197,7 @@ function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0);
 }
 
-/** Six digits: what is left of them is noise of the machine's arithmetic. */
+/** Rounds to six digits; the rest is noise of floating-point arithmetic. */
 function round(value: number): number {
   return Math.round(value * 1e6) / 1e6;
 }

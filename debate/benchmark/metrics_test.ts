@@ -81,7 +81,7 @@ Deno.test("summarizeCases() knows no efficiency without calls, and no score with
   assert.deepEqual({ tool_efficiency, brier_score }, { tool_efficiency: null, brier_score: null });
 });
 
-Deno.test("the definitions name every metric that is no plain sum", () => {
+Deno.test("the definitions name every metric that is not a plain sum", () => {
   const plain = ["tokens", "cost_usd", "duration_seconds"];
   for (const name of Object.keys(summarizeCases([RIGHT]))) {
     assert.ok(name in DEFINITIONS || plain.includes(name), name);

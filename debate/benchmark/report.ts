@@ -5,7 +5,7 @@
  */
 import { type CaseResult, DEFINITIONS, type Metrics, summarizeCases, type Tally } from "./metrics.ts";
 
-/** The report as its file. */
+/** The report in the form of its file. */
 export interface BenchmarkReport {
   /** ISO 8601, UTC. */
   readonly generated_at: string;

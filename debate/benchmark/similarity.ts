@@ -1,5 +1,6 @@
 /**
- * How alike two causes are worded. Words are compared, not meanings: a right diagnosis in other words scores low.
+ * How similarly two causes are worded. Words are compared, not meanings: a right diagnosis in other words
+ * scores low.
  *
  * @module
  */
@@ -15,7 +16,7 @@ const STOP_WORDS: ReadonlySet<string> = new Set(
   ].join(" ").split(" "),
 );
 
-/** The words of a text that carry meaning: without marks, in small letters, in the singular as far as that is easy. */
+/** The words of a text that carry meaning: without accents, in lower case, and singular where that is easy. */
 export function meaningfulWords(text: string): ReadonlySet<string> {
   const plain = text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
   const words = plain.match(/[\p{L}\p{N}]+/gu) ?? [];
@@ -28,7 +29,7 @@ function singular(word: string): string {
   return /(?:[nlrdz]|ch|sh|x)es$/.test(word) ? word.slice(0, -2) : word.slice(0, -1);
 }
 
-/** F1 of the two sets of words, 0 to 1; 0 when one of them has none. */
+/** F1 of the two sets of words, 0 to 1; 0 if either set is empty. */
 export function compareCauses(a: string, b: string): number {
   const [wordsA, wordsB] = [meaningfulWords(a), meaningfulWords(b)];
   const size = wordsA.size + wordsB.size;

@@ -21,14 +21,14 @@ export interface BenchmarkFlags {
   readonly json?: boolean;
 }
 
-/** Judges the cases. However bad the diagnoses are, that is a result. */
+/** Judges the cases. Bad diagnoses are a result, not a failure. */
 export async function benchmarkCommand(flags: BenchmarkFlags, environment: Environment): Promise<ExitCode> {
   const { terminal, clock, workingFolder } = environment;
   const path = resolve(workingFolder, flags.cases);
   const cases = parseCases(await readCases(path, flags.cases), flags.cases);
   const results: CaseResult[] = [];
   for (const each of cases) {
-    // One after the other: records can be large.
+    // One at a time, because records can be large.
     const judged = await loadRun(each, (file) => Deno.readTextFile(resolve(dirname(path), file)));
     results.push(judgeCase(judged, flags.threshold));
   }

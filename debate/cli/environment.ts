@@ -8,21 +8,21 @@ import { AppError } from "@gateway/shared/errors";
 import { loadSettings, type Settings } from "../config.ts";
 import type { Terminal } from "./terminal.ts";
 
-/** What every command is given. */
+/** What every command receives. */
 export interface Environment {
   readonly terminal: Terminal;
   /** Absolute. */
   readonly workingFolder: string;
   readonly variables: Readonly<Record<string, string | undefined>>;
   readonly clock: Clock;
-  /** So many random bytes. */
+  /** Returns this many random bytes. */
   readonly randomBytes: (length: number) => Uint8Array;
-  /** Ctrl-C, or another wish that the program end. */
+  /** Aborted by Ctrl-C, or by another signal to end the program. */
   readonly signal: AbortSignal;
 }
 
 /**
- * The settings, with those of the command line on top.
+ * The settings; options of the command line take precedence.
  *
  * @throws {AppError} `invalid_config`
  */

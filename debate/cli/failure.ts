@@ -1,5 +1,5 @@
 /**
- * How the program ends when something is wrong.
+ * How the program reports errors and which exit code it ends with.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import type { CommanderError } from "commander";
 import { ModelError } from "../models/model.ts";
 import { safeText, type Terminal } from "./terminal.ts";
 
-/** Done, whatever the verdict; failed; called or configured in a way that does not work; Ctrl-C. */
+/** Done, whatever the verdict; failed; wrong usage or configuration; interrupted by Ctrl-C. */
 export const EXIT_CODES = { ok: 0, failed: 1, usage: 2, interrupted: 130 } as const;
 
 /** One of {@linkcode EXIT_CODES}. */
@@ -38,11 +38,11 @@ export function writeFailure(
   terminal.err(options.json ? `${JSON.stringify({ code, message })}\n` : `error: ${safeText(message)}\n`);
 }
 
-/** Commander's complaint in our form. */
+/** An error of Commander as one of ours. */
 export function toUsageError(error: CommanderError): AppError {
-  // `debate help nothing`: it has shown the help already, and says no more than that.
+  // After `debate help nothing` it has already printed the help and gives no other message.
   if (error.code === "commander.help") {
-    return new AppError("invalid_request", "There is no such command; those there are stand above");
+    return new AppError("invalid_request", "There is no such command; the commands are listed above");
   }
   const text = error.message.replace(/^error: /, "").replace(/\n/g, " ");
   const message = text.charAt(0).toUpperCase() + text.slice(1).replace(/\.$/, "");

@@ -1,5 +1,5 @@
 /**
- * What `--help` says beyond the options; for terminals of 80 columns.
+ * The text of `--help` after the options, for terminals of 80 columns.
  *
  * @module
  */
@@ -10,7 +10,7 @@ Start here, without any token: models named replay/… play a script.
   export MODERATOR_MODEL=replay/memory_leak
   debate "The memory of the API grows"
       see what a debate looks like
-  debate "The API answers slowly since the deploy at noon" --project .
+  debate "The API has been slow since the deploy at noon" --project .
       debate an incident, with your project's files as context
   debate --file incident.md --template errors --language es
       the same from a file, with another prompt, in Spanish
@@ -33,9 +33,9 @@ Examples:
   debate run "Disk full on db1" --json > run.json
       keep the record, for debate benchmark
 
-The result goes to standard output, the way there to standard error. Tools run
-without asking: you are watching, and Ctrl-C stops. TOOLS_ENABLED=false offers
-none, ENABLED_TOOLS=http_get,query_loki only these.
+The result goes to standard output, progress to standard error. Tools run
+without asking, since you are watching and can stop them with Ctrl-C.
+TOOLS_ENABLED=false offers none, ENABLED_TOOLS=http_get,query_loki only these.
 `;
 
 export const SERVE_EXAMPLES = `
@@ -44,7 +44,7 @@ Examples:
   WEB_USERNAME=ann WEB_PASSWORD=… debate serve --host 0.0.0.0
 
 Without WEB_USERNAME and WEB_PASSWORD it listens on loopback only. TLS is a
-reverse proxy's work; give that a read timeout of hours, for runs are streamed.
+the task of a reverse proxy; give it a read timeout of hours: runs are streamed.
 `;
 
 export const LOGIN_EXAMPLES = `
@@ -53,7 +53,7 @@ Needs an OAuth application of your own with the device flow:
   ASSIST_DEVICE_CODE_URL   where the flow starts
   ASSIST_DEVICE_TOKEN_URL  where it ends
   ASSIST_SCOPE             what to ask for, if anything
-The token goes to ASSIST_TOKEN_FILE, readable for you alone.
+The token is stored in ASSIST_TOKEN_FILE, which only you can read.
 `;
 
 export const BENCHMARK_EXAMPLES = `
@@ -68,17 +68,17 @@ prints or debate serve stores in DATA_DIR; "run" holds the record itself
 instead. ground_truth may be a list: any of them is right. Words are compared,
 not meanings.
 
-Exit code 0 also for poor results, 2 for cases that cannot be used. A case
-without a usable record counts as wrong, and the report says why.
+The exit code is 0 even for poor results, 2 for cases that cannot be used. A
+case without a usable record counts as wrong, and the report says why.
 `;
 
 export const PROMPTS_EXAMPLES = `
 Examples:
   debate prompts
   debate prompts --show errors.en > network.en.yaml
-      a start for your own: change name and texts, and move it to PROMPTS_DIR
+      start your own: change name and texts, and move it to PROMPTS_DIR
 
 Your own are files <name>.<language>.yaml in PROMPTS_DIR; one named like a
-built-in replaces it. If there is no template in the language, English is taken,
+built-in replaces it. If there is no template in the language, English is used,
 then the template default. Exit code 2 when one of yours is broken.
 `;

@@ -1,5 +1,5 @@
 /**
- * `debate login`: gets an access token of provider B and keeps it for this user.
+ * `debate login`: obtains an access token of provider B and stores it for this user.
  *
  * @module
  */
@@ -33,7 +33,7 @@ export async function loginCommand(environment: Environment): Promise<ExitCode> 
   terminal.err(
     `Open  ${safeLine(started.verification_uri, 2048)}\n` +
       `Enter ${safeLine(started.user_code, 64)}\n\n` +
-      `Waiting for you to permit the access, ${
+      `Waiting for you to grant access, ${
         Math.round(started.expires_in / 60)
       } minutes at most; Ctrl-C gives up.\n`,
   );
@@ -51,6 +51,6 @@ export async function loginCommand(environment: Environment): Promise<ExitCode> 
     return EXIT_CODES.interrupted;
   }
   terminal.out(`Logged in. The token is in ${safeText(settings.ASSIST_TOKEN_FILE)}, for you alone.\n`);
-  if (settings.ASSIST_TOKEN !== "") terminal.err("note: ASSIST_TOKEN is set, and wins over it\n");
+  if (settings.ASSIST_TOKEN !== "") terminal.err("note: ASSIST_TOKEN is set and takes precedence over it\n");
   return EXIT_CODES.ok;
 }

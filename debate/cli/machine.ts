@@ -1,5 +1,5 @@
 /**
- * What a run reaches this machine and the network through.
+ * What gives a run access to this machine and the network.
  *
  * @module
  */
@@ -14,10 +14,10 @@ import type { Tool } from "../tools/tool.ts";
 import type { Environment } from "./environment.ts";
 
 const CALL_ID_BYTES = 6;
-/** About as fast as a model speaks. */
+/** About as fast as a model writes. */
 export const REPLAY_PIECE_MS = 20;
 
-/** The redactor of a process: its rules, and its own secrets. */
+/** The redactor of this process, which also knows the process's own secrets. */
 export function openRedactor(settings: Settings): ContextRedactor {
   return createContextRedactor(ownSecrets(settings));
 }
@@ -30,7 +30,7 @@ export function newCallId({ randomBytes }: Environment): string {
 /**
  * The providers of models.
  *
- * @param warn gets notes for whoever watches
+ * @param warn receives notes for the operator
  * @throws {AppError} `invalid_config` when the file of CAs cannot be read
  */
 export async function openProviders(
@@ -70,7 +70,7 @@ export function toolEnv(variables: Environment["variables"]): Readonly<Record<st
   }));
 }
 
-/** The log of tool calls; its folder is made when it is missing. */
+/** The log of tool calls; its folder is created if it is missing. */
 export async function openAudit({ DATA_DIR }: Settings, redact: ContextRedactor): Promise<ToolAuditLog> {
   try {
     await Deno.mkdir(DATA_DIR, { recursive: true, mode: 0o700 });
@@ -82,7 +82,10 @@ export async function openAudit({ DATA_DIR }: Settings, redact: ContextRedactor)
   return createToolAuditLog(`${DATA_DIR}/audit.jsonl`, (text) => redact(text).text);
 }
 
-/** Trusts the CAs of the settings. @throws {AppError} `invalid_config` when their file cannot be used */
+/**
+ * A client that trusts the CAs of the settings. @throws {AppError} `invalid_config` when their file cannot be
+ * used
+ */
 export async function openFetch({ REQUESTS_CA_BUNDLE, SSL_CERT_FILE }: Settings): Promise<typeof fetch> {
   const path = REQUESTS_CA_BUNDLE || SSL_CERT_FILE;
   if (path === "") return fetch;

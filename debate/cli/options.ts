@@ -5,7 +5,7 @@
  */
 import { type Command, InvalidArgumentError } from "commander";
 
-/** An option that may be given once. A value that is empty or looks like an option is a forgotten value. */
+/** An option that may be given once. If its value is empty or looks like an option, the value was forgotten. */
 export function once(value: string, previous: string | undefined): string {
   checkValue(value);
   if (previous !== undefined) throw new InvalidArgumentError("It is given twice.");
@@ -34,7 +34,7 @@ export function shareOf(value: string): number {
   throw new InvalidArgumentError("Expected a number from 0 to 1.");
 }
 
-/** Adds the option that every command with a result for programs has. */
+/** Adds `--json`, which every command with a result for programs has. */
 export function addJson(command: Command, what: string): Command {
   return command.option("--json", `print ${what} as one JSON object`);
 }
@@ -43,7 +43,7 @@ function checkValue(value: string): void {
   if (value.trim() === "") throw new InvalidArgumentError("It is empty.");
   if (value.startsWith("-") && value !== "-") {
     throw new InvalidArgumentError(
-      "A value is missing before it; write ./-name for a file whose name starts so.",
+      "A value is missing before it; write ./-name for a file whose name starts with a dash.",
     );
   }
 }

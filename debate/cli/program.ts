@@ -23,7 +23,7 @@ import { runCommand, type RunFlags } from "./run_command.ts";
 import { serveCommand, type ServeFlags } from "./serve_command.ts";
 
 /**
- * Runs `debate`. It does not end the process: the exit code is returned, text goes to the terminal of the
+ * Runs `debate`. It does not end the process but returns the exit code; text goes to the terminal of the
  * environment.
  */
 export async function runProgram(args: readonly string[], environment: Environment): Promise<ExitCode> {
@@ -33,7 +33,7 @@ export async function runProgram(args: readonly string[], environment: Environme
     await program.parseAsync([...args], { from: "user" });
     return exitCode;
   } catch (error) {
-    // Whoever read along has seen enough (`| head`).
+    // The reader of the output has closed it, as `| head` does.
     if (error instanceof Deno.errors.BrokenPipe) return EXIT_CODES.failed;
     if (error instanceof CommanderError && error.exitCode === 0) return EXIT_CODES.ok;
     const shown = error instanceof CommanderError ? toUsageError(error) : error;
@@ -104,18 +104,18 @@ export function createProgram(
 
 function addRun(program: Command): Command {
   const command = program.command("run [topic...]", { isDefault: true })
-    .description("Hold one debate and print its result; what a bare topic does, too.")
+    .description("Hold one debate and print its result; a topic without a command does the same.")
     .option("-f, --file <file>", "the incident, a text file", once)
-    .option("--base-context <file>", "what is always worth knowing, a text file (repeatable)", repeated)
+    .option("--base-context <file>", "general background, a text file (repeatable)", repeated)
     .option("--no-redact-context", "send secrets in these files to the models")
     .option("--project <folder>", "add files of a project, within ALLOWED_PROJECT_ROOTS", once)
     .option(
       "--include <glob>",
-      "which files of it (repeatable; default: README, manifests, src, tests)",
+      "which files of the project (repeatable; default: README, manifests, src, tests)",
       repeated,
     )
-    .option("--max-files <n>", "how many files of it", countOf(1, 10_000), 20)
-    .option("--max-chars-per-file <n>", "how much of each", countOf(1, 10_000_000), 12_000)
+    .option("--max-files <n>", "how many files of the project", countOf(1, 10_000), 20)
+    .option("--max-chars-per-file <n>", "how many characters of each file", countOf(1, 10_000_000), 12_000)
     .option("--template <name>", "prompt template (PROMPT_TEMPLATE, default)", once)
     .option("--language <code>", "its language (PROMPT_LANGUAGE, en)", once)
     .option(
@@ -124,11 +124,11 @@ function addRun(program: Command): Command {
       shareOf,
     )
     .option("--no-compress-history", "give every agent the whole history")
-    .option("--show-history", "print everything that was said before the result");
+    .option("--show-history", "print the whole debate before the result");
   return addJson(command, "the whole record of the run").addHelpText("after", RUN_EXAMPLES);
 }
 
-/** A misspelt command must not become the topic of a debate that somebody pays for. */
+/** A misspelt command must not become the topic of a debate, which costs money. */
 function refuseSlip(words: readonly string[], args: readonly string[]): void {
   const [topic = ""] = words;
   if (words.length !== 1 || /\s/.test(topic) || args.includes("run")) return;

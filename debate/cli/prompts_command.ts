@@ -1,5 +1,5 @@
 /**
- * `debate prompts`: the templates that there are.
+ * `debate prompts`: lists the prompt templates.
  *
  * @module
  */
@@ -18,7 +18,7 @@ export interface PromptsFlags {
 
 const MAX_DESCRIPTION = 200;
 
-/** Lists the templates, and what is wrong with files that are none; or shows one to start from. */
+/** Lists the templates and what is wrong with files that cannot be used; or prints a built-in one to start from. */
 export async function promptsCommand(flags: PromptsFlags, environment: Environment): Promise<ExitCode> {
   const { terminal } = environment;
   if (flags.show !== undefined) {

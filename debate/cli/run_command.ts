@@ -79,7 +79,7 @@ export async function runCommand(
       view.show(event);
     },
     tools,
-    // Whoever started the run sits in front of it, and can stop it.
+    // The user who started the run is watching it and can stop it.
     approve: () => Promise.resolve("auto"),
     isPaused: () => false,
     waitForComment: () => Promise.resolve(""),
@@ -136,7 +136,7 @@ async function readTemplate(
   if (template.name !== name || template.language !== language) {
     terminal.err(
       safeText(
-        `note: there is no template "${name}" in "${language}"; "${template.name}" in "${template.language}" it is\n`,
+        `note: there is no template "${name}" in "${language}"; "${template.name}" in "${template.language}" is used\n`,
       ),
     );
   }
@@ -152,7 +152,7 @@ async function openModels(settings: Settings, providers: Providers): Promise<Deb
   };
 }
 
-/** What the settings say of how a debate is held. */
+/** The settings that decide how a debate is held. */
 function toRules(settings: Settings) {
   return {
     efforts: {

@@ -1,5 +1,5 @@
 /**
- * What a run is about, from the command line.
+ * The topic and context of a run, from the command line.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import { collectContext, type CollectedContext, type GivenFile } from "../contex
 import { labelLanguage } from "../graph/labels.ts";
 import type { ContextRedactor } from "../context/redact_context.ts";
 
-/** The options of `run` that say what it is about. */
+/** The options of `run` for topic and context. */
 export interface InputFlags {
   readonly file?: string;
   readonly baseContext?: readonly string[];
@@ -30,7 +30,7 @@ const DEFAULT_TOPICS = {
 const MAX_TOPIC = 20_000;
 
 /**
- * The topic, or the one that stands for none.
+ * The topic, or a general one if none is given.
  *
  * @throws {AppError} `invalid_request` when there is nothing to debate
  */
@@ -47,7 +47,7 @@ export function readTopic(words: readonly string[], flags: InputFlags, language:
   if (file === undefined && baseContext.length === 0 && project === undefined) {
     throw new AppError(
       "invalid_request",
-      'There is nothing to debate: give a topic, as in debate "The API is slow since noon", or --file, --base-context or --project',
+      'There is nothing to debate: give a topic, as in debate "The API has been slow since noon", or --file, --base-context or --project',
     );
   }
   return DEFAULT_TOPICS[labelLanguage(language)];
@@ -65,7 +65,7 @@ export async function readContext(
 ): Promise<CollectedContext> {
   const { file, baseContext = [], project, include = [], maxFiles, maxCharsPerFile } = flags;
   if (project === undefined && include.length > 0) {
-    throw new AppError("invalid_request", "--include means nothing without --project");
+    throw new AppError("invalid_request", "--include has no effect without --project");
   }
   return await collectContext({
     baseContext: await Promise.all(baseContext.map(readFile)),

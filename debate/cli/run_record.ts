@@ -1,5 +1,5 @@
 /**
- * A run of the command line as a record, in the form of those that the web server stores.
+ * The record of a run of the command line, in the same form as those that the web server stores.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { type CostEstimate, EPHEMERAL, type RunEvent } from "../events.ts";
 import type { CollectedContext } from "../context/collect.ts";
 import type { RunRecord } from "../runs/record.ts";
 
-/** What a record is made of. */
+/** The parts of a record. */
 export interface RecordParts {
   readonly setup: DebateSetup;
   readonly context: CollectedContext;

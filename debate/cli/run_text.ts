@@ -1,5 +1,5 @@
 /**
- * What stands before and after a run.
+ * The text before and after a run.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import type { CostEstimate } from "../events.ts";
 import type { HistoryRole } from "../graph/state.ts";
 import { createPaint, safeText, type Terminal, wrap } from "./terminal.ts";
 
-/** What the banner tells beside the setup. */
+/** What the banner shows besides the setup. */
 export interface BannerFacts {
   readonly contextCharacters: number;
   readonly isRedacted: boolean;
@@ -43,7 +43,7 @@ export function formatBanner(setup: DebateSetup, facts: BannerFacts, terminal: T
 
 function box(title: string, lines: readonly string[], inner: number, terminal: Terminal): string {
   const paint = createPaint(terminal.errColour);
-  // Without a terminal there is nobody whom a frame would help.
+  // A frame helps only readers at a terminal.
   if (!terminal.isLive) return lines.map((line) => `${line}\n`).join("");
   const bar = paint("dim", "│");
   const top = paint("dim", `╭─ ${title} ${"─".repeat(Math.max(0, inner - title.length - 1))}╮`);
@@ -59,7 +59,7 @@ const ROLE_TITLES = {
   user: "Operator",
 } as const satisfies Record<HistoryRole, string>;
 
-/** Everything that was said, under titles. */
+/** The whole debate, under headings. */
 export function formatHistory({ history }: DebateOutcome, terminal: Terminal): string {
   return history.map(({ role, round, content }) =>
     `${title(`Round ${round}: ${ROLE_TITLES[role]}`, terminal)}\n${safeText(content).trim()}\n\n`
@@ -76,7 +76,7 @@ function title(text: string, terminal: Terminal): string {
   return `${createPaint(terminal.outColour)("bold", text)}\n${"-".repeat(text.length)}`;
 }
 
-/** What the run took. */
+/** The time, tokens and cost of the run. */
 export function formatCosts(
   { usage, history }: DebateOutcome,
   { total_usd }: CostEstimate,

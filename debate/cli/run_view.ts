@@ -1,6 +1,6 @@
 /**
- * What a run looks like while it goes on: on a terminal the agents speak live, elsewhere each turn is told when it
- * is over.
+ * Shows a run in progress: on a terminal the agents' text appears as they write it, elsewhere each turn is
+ * shown when it is over.
  *
  * @module
  */
@@ -81,14 +81,14 @@ export class RunView {
     event satisfies never;
   };
 
-  /** Shows a note between what the agents say, and lets them go on. */
+  /** Shows a note in the middle of an agent's text, which then continues. */
   readonly note = (text: string): void => {
     this.#streamed?.interrupt();
     const lines = wrap(`note: ${safeText(text).replace(/\s+/g, " ")}`, this.#terminal.width - INDENT.length);
     this.#write(lines.map((line) => `${INDENT}${this.#paint("yellow", line)}\n`).join(""));
   };
 
-  /** Ends a line that was begun, before something else is written. */
+  /** Ends an unfinished line before something else is written. */
   close(): void {
     this.#endStream();
   }
@@ -107,7 +107,7 @@ export class RunView {
     this.#write(`\n${this.#paint("bold", role)}\n`);
   }
 
-  /** What was not shown piece by piece. */
+  /** Shows a text that was not already shown piece by piece. */
   #say(role: string, content: string): void {
     const streamed = this.#streamed;
     this.#endStream();
@@ -124,7 +124,7 @@ export class RunView {
   }
 
   #toolResult(event: Extract<RunEvent, { type: "tool_call" }>): void {
-    // Without a start nothing ran: the call was not shown yet.
+    // A call that did not start has not been shown yet.
     if (event.duration_ms === null || event.cached) {
       this.#endStream();
       this.#title(event.agent_role);

@@ -42,7 +42,7 @@ function show(
 ) {
   let written = "";
   const view = new RunView({
-    out: () => assert.fail("progress is no result"),
+    out: () => assert.fail("progress is not a result"),
     err: (text) => void (written += text),
     isLive: options.isLive,
     outColour: false,
@@ -69,7 +69,7 @@ Deno.test("RunView shows what an agent says piece by piece, and not again when i
 Deno.test("RunView shows a note on lines of its own, in the middle of what an agent says too", () => {
   let written = "";
   const view = new RunView({
-    out: () => assert.fail("progress is no result"),
+    out: () => assert.fail("progress is not a result"),
     err: (text) => void (written += text),
     isLive: true,
     outColour: false,

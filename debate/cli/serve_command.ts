@@ -16,7 +16,7 @@ export interface ServeFlags {
   readonly port?: number;
 }
 
-/** Serves until the signal. */
+/** Serves until the signal is aborted. */
 export async function serveCommand(flags: ServeFlags, environment: Environment): Promise<ExitCode> {
   const { terminal, clock, randomBytes, variables, signal } = environment;
   const settings = await readSettings(environment, {

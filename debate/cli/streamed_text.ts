@@ -1,5 +1,5 @@
 /**
- * A text that comes piece by piece, indented and broken at words.
+ * Writes a text that arrives piece by piece, indented and wrapped at words.
  *
  * @module
  */
@@ -11,7 +11,7 @@ export class StreamedText {
   readonly #width: number;
   readonly #indent: string;
   #column = 0;
-  /** A word that may go on. */
+  /** A word that may not be complete yet. */
   #word = "";
   #blank = "";
   #isEmpty = true;
@@ -42,7 +42,10 @@ export class StreamedText {
     this.interrupt();
   }
 
-  /** Ends the line, before something else is written; the text goes on below, with the word that is not whole yet. */
+  /**
+   * Ends the line before something else is written; the text continues below, with the word that is not
+   * complete yet.
+   */
   interrupt(): void {
     if (this.#column > 0) this.#write("\n");
     this.#column = 0;
@@ -52,7 +55,7 @@ export class StreamedText {
   #breakLine(): void {
     this.#flushWord();
     this.#blank = "";
-    // Models begin with empty lines.
+    // Models often begin with empty lines.
     if (this.#isEmpty) return;
     this.#write("\n");
     this.#column = 0;
@@ -60,7 +63,7 @@ export class StreamedText {
 
   #flushWord(): void {
     if (this.#word === "") return;
-    // Whole words only, so that no character comes apart.
+    // Whole words only, so that no character is split.
     const word = safeText(this.#word);
     this.#word = "";
     if (this.#column > 0 && this.#column + this.#blank.length + word.length > this.#width) {

@@ -22,7 +22,7 @@ Deno.test("StreamedText shows what would steer the terminal", () => {
   assert.equal(stream(["a\x1b[2J", "b\r"]), "  a\\x1b[2Jb\n");
 });
 
-Deno.test("StreamedText goes on below what interrupts it, and takes no word apart", () => {
+Deno.test("StreamedText continues below an interruption, and does not split words", () => {
   let written = "";
   const text = new StreamedText((part) => void (written += part), { width: 24, indent: "  " });
   text.push("one tw");

@@ -1,14 +1,14 @@
 /**
- * What the program writes to. Results go to `out`, everything about the way there to `err`.
+ * What the program writes to. Results go to `out`, progress and notes to `err`.
  *
  * @module
  */
 
-/** A terminal, or the pipes in its place. */
+/** A terminal, or the pipes that take its place. */
 export interface Terminal {
   readonly out: (text: string) => void;
   readonly err: (text: string) => void;
-  /** Somebody watches `err`: text may come piece by piece. */
+  /** Whether somebody is watching `err`, so that text may appear piece by piece. */
   readonly isLive: boolean;
   readonly outColour: boolean;
   readonly errColour: boolean;
@@ -16,10 +16,10 @@ export interface Terminal {
   readonly width: number;
 }
 
-/** Tab and line feed are left alone: whole texts are shown, with their lines. */
+/** Tab and line feed are kept, since texts are shown with their lines. */
 const INVISIBLE = /(?![\t\n])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
 
-/** Text of models and tools, with everything that steers a terminal or hides other text written out. */
+/** Text of models and tools in which everything that controls a terminal or hides other text is escaped. */
 export function safeText(text: string): string {
   return text.replace(/\r\n/g, "\n").replace(INVISIBLE, (character) => {
     const code = character.codePointAt(0) ?? 0;
@@ -27,7 +27,7 @@ export function safeText(text: string): string {
   });
 }
 
-/** The same in one line of at most so many characters. */
+/** The same on one line of at most `length` characters. */
 export function safeLine(text: string, length: number): string {
   const line = safeText(text.slice(0, 4 * length)).replace(/\s+/g, " ").trim();
   return line.length <= length ? line : `${line.slice(0, Math.max(0, length - 1)).toWellFormed()}…`;
@@ -35,7 +35,7 @@ export function safeLine(text: string, length: number): string {
 
 const CODES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 } as const;
 
-/** Dresses a text. */
+/** Adds a colour or a style to a text. */
 export type Paint = (style: keyof typeof CODES, text: string) => string;
 
 /** Colours, or none. */
@@ -43,13 +43,13 @@ export function createPaint(hasColour: boolean): Paint {
   return hasColour ? (style, text) => `\x1b[${CODES[style]}m${text}\x1b[0m` : (_style, text) => text;
 }
 
-/** Breaks a text into lines of at most so many characters; longer words stay whole. */
+/** Wraps a text into lines of at most `width` characters; longer words stay whole. */
 export function wrap(text: string, width: number): readonly string[] {
   return text.split("\n").flatMap((line) => wrapLine(line, width));
 }
 
 function wrapLine(line: string, width: number): readonly string[] {
-  // What follows the first line of a list's entry stands below its text.
+  // The lines after the first one of a list entry are aligned with its text.
   const indent = /^[ \t]*(?:[-*•]|\d{1,3}[.)])?[ \t]*/.exec(line)?.[0].replace(/\S/g, " ") ?? "";
   const lines: string[] = [];
   let current = "";

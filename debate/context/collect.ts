@@ -1,5 +1,5 @@
 /**
- * What a debate knows of an incident before it begins: base context, the incident itself, and a project's files.
+ * What a debate knows about an incident before it begins: base context, the incident itself, and a project's files.
  *
  * @module
  */
@@ -15,9 +15,9 @@ import {
   type RedactionCounts,
 } from "./redact_context.ts";
 
-/** A file that somebody gave. */
+/** A file that the user provided. */
 export interface GivenFile {
-  /** As the client calls it; never a path of the server's own. */
+  /** The client's name for it; never used as a path on the server. */
   readonly name: string;
   readonly bytes: Uint8Array;
 }
@@ -29,11 +29,11 @@ export interface ContextRequest {
   readonly project?: ProjectRequest | undefined;
 }
 
-/** How it is made. */
+/** How the context is put together. */
 export interface ContextRules {
-  /** `undefined`: nothing is masked, as the operator wished. */
+  /** `undefined`: nothing is masked, at the operator's request. */
   readonly redact: ContextRedactor | undefined;
-  /** For pauses, in which others are served. */
+  /** For pauses in which other requests are served. */
   readonly clock: Clock;
   /** The folders that projects may lie in. */
   readonly allowedRoots: readonly string[];
@@ -41,7 +41,7 @@ export interface ContextRules {
 
 /** The context of a run. */
 export interface CollectedContext {
-  /** Empty when there is none. */
+  /** Empty when there is no context. */
   readonly text: string;
   /** The secrets that were masked, by class. */
   readonly redactions: RedactionCounts;
@@ -80,9 +80,9 @@ export async function collectContext(
 }
 
 /**
- * The context of a resumed run: that of the run before, with the new evidence below.
+ * The context of a resumed run: that of the previous run, followed by the new evidence.
  *
- * @param context redacted already, unless its run was not to be
+ * @param context already redacted, unless its run asked for no redaction
  * @throws {AppError} `invalid_request` when a file is not UTF-8 text
  */
 export async function addEvidence(
@@ -111,7 +111,7 @@ async function mask(text: string, { redact, clock }: MaskRules): Promise<Redacte
 
 async function maskAll(blocks: readonly string[], rules: MaskRules): Promise<RedactedText> {
   const masked: RedactedText[] = [];
-  // Block by block: a key without an end must not swallow what follows.
+  // Block by block, so that an unterminated key does not swallow what follows.
   for (const block of blocks) masked.push(await mask(block, rules));
   return {
     text: masked.map(({ text }) => text).join("\n\n"),
@@ -128,7 +128,7 @@ function decode(name: string, bytes: Uint8Array): string {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
     if (!text.includes("\0")) return text;
   } catch {
-    // Said below.
+    // Reported below.
   }
   throw new AppError(
     "invalid_request",
@@ -149,7 +149,7 @@ function formatProject({ root, files, notes }: Project): string {
   const shown = files.flatMap(({ path, text, isCut }) =>
     text === undefined
       ? []
-      : [`### ${oneLine(path)}\n${fence(text)}${isCut ? "\n(cut: the file goes on)" : ""}`]
+      : [`### ${oneLine(path)}\n${fence(text)}${isCut ? "\n(cut: the file is longer)" : ""}`]
   );
   return [
     `# Project\nRoot: ${oneLine(root)}`,

@@ -1,5 +1,5 @@
 /**
- * What models get to see of a project: some of its text files, cut to size.
+ * The part of a project that models see: some of its text files, cut to size.
  *
  * @module
  */
@@ -42,7 +42,7 @@ export interface ProjectFile {
   readonly path: string;
   /** `undefined` for a binary one. */
   readonly text: string | undefined;
-  /** There was more. */
+  /** Whether the file is longer than `text`. */
   readonly isCut: boolean;
 }
 
@@ -82,7 +82,7 @@ const MAX_DEPTH = 32;
 const MAX_NOTED_LINKS = 5;
 /** The most bytes of one character in UTF-8. */
 const BYTES_PER_CHARACTER = 4;
-/** So much more of a file is read than shown, so that a secret is masked before it is cut. */
+/** How much more of a file is read than shown, so that a secret is masked before it is cut. */
 const LOOKAHEAD_BYTES = 16_384;
 
 /**
@@ -140,7 +140,7 @@ function compilePatterns(patterns: readonly string[], notes: string[]): readonly
   });
 }
 
-/** The first paths pattern by pattern, then in order. */
+/** The first paths that match, pattern by pattern; then sorted. */
 function select(
   paths: readonly string[],
   matchers: readonly PathMatcher[],
@@ -160,7 +160,7 @@ function select(
   return [...chosen].toSorted();
 }
 
-/** Walks the files of a folder, not through links to other folders. */
+/** Walks the files of a folder without following links to other folders. */
 class Walk {
   readonly #root: string;
   readonly #notes: string[];
@@ -228,7 +228,7 @@ class Walk {
   }
 }
 
-/** The beginning of a file, if it still lies within the project when it is open. */
+/** The beginning of a file, if the opened file still lies within the project. */
 async function readProjectFile(
   root: string,
   path: string,
@@ -237,7 +237,7 @@ async function readProjectFile(
   try {
     const real = await Deno.realPath(`${root}/${path}`);
     using file = await Deno.open(real, { read: true });
-    // What is open is what lies at a path within the project, even if links have moved meanwhile.
+    // The opened file is the one at a path within the project, even if links have changed in the meantime.
     const [opened, now] = await Promise.all([file.stat(), Deno.realPath(real)]);
     const there = await Deno.lstat(now);
     if (!isWithin(now, root) || !opened.isFile || opened.ino !== there.ino || opened.dev !== there.dev) {
@@ -266,7 +266,7 @@ async function readStart(file: Deno.FsFile, maxBytes: number): Promise<Uint8Arra
   return buffer.subarray(0, size);
 }
 
-/** UTF-8, with an unfinished character at a cut; `undefined` for anything else. */
+/** Decodes UTF-8, dropping an incomplete character at a cut; `undefined` for anything else. */
 function decodeText(bytes: Uint8Array, isCut: boolean): string | undefined {
   if (bytes.includes(0)) return undefined;
   try {

@@ -10,14 +10,14 @@ import { findSecrets, type SecretSpan } from "./secret_rules.ts";
 /** How many secrets of each class were masked. */
 export type RedactionCounts = Readonly<Record<string, number>>;
 
-/** A text without its secrets. */
+/** A text whose secrets are masked. */
 export interface RedactedText {
   readonly text: string;
-  /** Classes without any are absent. */
+  /** The number of secrets by class; a class without secrets is absent. */
   readonly counts: RedactionCounts;
 }
 
-/** Masks secrets as `[REDACTED]`, in steps for what may be long. */
+/** Masks secrets as `[REDACTED]`; long texts are processed in steps. */
 export interface ContextRedactor {
   (text: string): RedactedText;
   inSteps(text: string): Steps<RedactedText>;
@@ -49,7 +49,7 @@ export function createContextRedactor(ownSecrets: readonly string[]): ContextRed
   return Object.assign((text: string) => finish(inSteps(text)), { inSteps });
 }
 
-/** Spans that overlap become one mark, of the class of the first. What is masked already is no secret. */
+/** Overlapping spans become one mark, of the class of the first. Text that is already masked is left as it is. */
 function* mask(text: string, spans: readonly SecretSpan[], counts: Record<string, number>): Steps<string> {
   const parts: string[] = [];
   let copied = 0;
@@ -82,7 +82,7 @@ export function addCounts(all: readonly RedactionCounts[]): RedactionCounts {
   return sum;
 }
 
-/** The secrets among the settings, also those within URLs, as they are and as they stand in a URL. */
+/** The secrets among the settings, including those within URLs, both as they are and URL-encoded. */
 export function ownSecrets(
   settings: Readonly<{
     HUB_TOKEN: string;

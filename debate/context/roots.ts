@@ -1,5 +1,5 @@
 /**
- * The folders that may be read from. What counts is where a path really leads: links are followed first.
+ * The folders that may be read from. A path is judged by where it really leads, after links are resolved.
  *
  * @module
  */
@@ -10,7 +10,7 @@ export async function resolveRoots(paths: readonly string[]): Promise<readonly s
   return real.filter((path) => path !== undefined);
 }
 
-/** Where a path really leads when that is within a root; otherwise, or when there is nothing, `undefined`. */
+/** The real path if it lies within a root; `undefined` if it does not, or does not exist. */
 export async function findInside(path: string, roots: readonly string[]): Promise<string | undefined> {
   const real = await realPath(path);
   return real !== undefined && roots.some((root) => isWithin(real, root)) ? real : undefined;

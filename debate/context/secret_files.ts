@@ -1,6 +1,6 @@
 /**
  * Files that hold secrets by their nature: no tool and no collector reads them, wherever they lie, and no program
- * that searches folders comes upon them.
+ * that searches folders finds them.
  *
  * @module
  */
@@ -52,7 +52,10 @@ export function isSecretFile(path: string): boolean {
   return FILE.test(name) && !HARMLESS.test(name);
 }
 
-/** What keeps GNU `grep -r` from them. Examples are left out too: of two patterns that fit, the last one counts. */
+/**
+ * The options that keep GNU `grep -r` away from them. Examples are skipped too, since the last matching pattern
+ * wins.
+ */
 export const GREP_EXCLUSIONS: readonly string[] = [
   ...FILES.map((name) => `--exclude=${anyCase(name)}`),
   ...FOLDERS.map((name) => `--exclude-dir=${anyCase(name)}`),
@@ -63,7 +66,7 @@ function anyOf(names: readonly string[]): RegExp {
   return new RegExp(`^(?:${patterns.join("|")})$`, "is");
 }
 
-/** A shell pattern to which case does not count. */
+/** A case-insensitive shell pattern. */
 function anyCase(name: string): string {
   return name.replace(/[a-z]/g, (letter) => `[${letter}${letter.toUpperCase()}]`);
 }

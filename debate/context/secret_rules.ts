@@ -1,10 +1,10 @@
 /**
  * What secrets look like in files, configuration, commands and messages, and where they are in a text.
  *
- * A text is looked through once for words that secrets stand beside, and only there are rules tried. They are the
- * platform's expressions: RE2 in JavaScript takes 10 s for a megabyte full of secrets. So that these stay linear on
- * text made to be slow, what they repeat is bounded, the end of a value is found by a search that remembers where it
- * has been, and a rule begins again behind what it found.
+ * A text is searched once for words that appear next to secrets, and rules are tried only there. They are the
+ * platform's expressions: RE2 in JavaScript takes 10 s for a megabyte full of secrets. So that these stay
+ * linear on text designed to be slow, repetitions are bounded, the end of a value is found by a search that
+ * remembers where it has been, and a rule continues behind what it has found.
  *
  * @module
  */
@@ -18,17 +18,17 @@ export interface SecretSpan {
   readonly end: number;
 }
 
-/** A rule; it is tried where one of its hints stands. */
+/** A rule; it is tried wherever one of its hints occurs. */
 interface SecretRule {
   readonly name: string;
   /** Sticky: from the hint up to where the secret begins. */
   readonly head: RegExp;
-  /** What must stand before the hint; tried on the 200 characters before it. */
+  /** What must precede the hint; matched against the 200 characters before it. */
   readonly before?: RegExp;
   readonly value: SecretValue;
 }
 
-/** The secret behind a head; `undefined` when there is none. */
+/** The secret after a head; `undefined` when there is none. */
 type SecretValue = (looked: LookedThrough, start: number) => Place | undefined;
 
 interface Place {
@@ -45,7 +45,7 @@ class LookedThrough {
     this.text = text;
   }
 
-  /** Where a pattern of one character (global) is next; the end of the text when it is not. */
+  /** The next match of a global one-character pattern, or the end of the text. */
   next(pattern: RegExp, from: number): number {
     const known = this.#found.get(pattern);
     if (known !== undefined && from >= known.from && from <= known.at) return known.at;
@@ -56,7 +56,7 @@ class LookedThrough {
   }
 }
 
-/** Up to a character that ends it, at least so many characters long. */
+/** A secret that extends to a character that ends it, with at least `length` characters. */
 function until(end: RegExp, length = 1): SecretValue {
   return (looked, start) => {
     const at = looked.next(end, start);
@@ -68,7 +68,7 @@ const LINE_END = /[\r\n]/g;
 const QUOTES: Readonly<Record<string, RegExp>> = { '"': /"/g, "'": /'/g };
 
 /**
- * Between two quotes of a kind, or else as given. One that is not closed goes to the end of its line.
+ * A secret between two quotes of the same kind, or else as given. Without a closing quote it ends with its line.
  *
  * @param kind of a setting, which may have escapes, the quotes stay; an argument is masked with them
  */
@@ -94,19 +94,19 @@ function isEscaped(text: string, at: number, start: number): boolean {
 
 const BLANK = /\s/g;
 const BARE_SETTING = until(/[\s,;"']/g);
-/** Of configuration: up to a blank, a comma or a semicolon. */
+/** The value of a setting: up to a blank, a comma or a semicolon. */
 const SETTING = quotedOr(
   (looked, start) => "[{>=`,;".includes(looked.text.charAt(start)) ? undefined : BARE_SETTING(looked, start),
   "setting",
 );
-/** Of a command. */
+/** The argument of a command. */
 const ARGUMENT = quotedOr(until(/[\s"']/g), "argument");
 const REST_OF_LINE = until(/[\r\n"']/g);
 
 const AT_SIGN = /@/g;
 const URI_END = /[\s"'<>`]/g;
 
-/** A password in a URI may have `/` and `@` in it: the last `@` ends it. */
+/** A password in a URI may contain `/` and `@`, so the last `@` ends it. */
 const URI_PASSWORD: SecretValue = (looked, start) => {
   const end = looked.next(URI_END, start);
   if (looked.next(AT_SIGN, start) >= end) return undefined;
@@ -116,7 +116,7 @@ const URI_PASSWORD: SecretValue = (looked, start) => {
 
 const URI_PASSWORD_END = /[@\s/]/g;
 
-/** One that has quotes in it, and neither `/` nor `@`. */
+/** A password in a URI with quotes in it, and neither `/` nor `@`. */
 const QUOTED_URI_PASSWORD: SecretValue = (looked, start) => {
   const end = looked.next(URI_PASSWORD_END, start);
   return end > start && looked.text.charAt(end) === "@" ? { start, end } : undefined;
@@ -124,7 +124,7 @@ const QUOTED_URI_PASSWORD: SecretValue = (looked, start) => {
 
 const KEY_END = /-----END[A-Z0-9 ]{1,64}-----/g;
 
-/** A key without an end goes to the end of the text. */
+/** A private key; one without its last line extends to the end of the text. */
 const KEY_BLOCK: SecretValue = (looked, start) => {
   const at = looked.next(KEY_END, start);
   const mark = /^-----END[A-Z0-9 ]{1,64}-----/.exec(looked.text.slice(at, at + 80))?.[0] ?? "";
@@ -133,7 +133,7 @@ const KEY_BLOCK: SecretValue = (looked, start) => {
 
 const TOKEN_END = /[^\w-]/g;
 
-/** Three parts with dots between them. */
+/** A JSON web token: three parts separated by dots. */
 const JWT: SecretValue = (looked, start) => {
   let end = start;
   for (let part = 0; part < 3; part++) {
@@ -171,7 +171,7 @@ function rule(name: string, head: string, value: SecretValue, flags = ""): Secre
   return { name, head: new RegExp(head, `y${flags}`), value };
 }
 
-/** A token that begins with the hint, and has no letter before it. */
+/** A token that begins with the hint and is not preceded by a letter. */
 function token(name: string, end: RegExp, length: number): readonly SecretRule[] {
   return [rule(name, String.raw`(?<!\w)`, until(end, length))];
 }
@@ -193,7 +193,7 @@ const NAMED = [
     ARGUMENT,
     "i",
   ),
-  // PWD alone is the working directory; only as part of a longer name is it a password.
+  // PWD alone is the working directory; it means a password only as part of a longer name.
   rule(
     "env-assignment",
     String
@@ -289,13 +289,13 @@ const RULES_BY_HINT: Readonly<Record<string, readonly SecretRule[]>> = {
   ],
 };
 
-/** Finds hints, also those that overlap. */
+/** Finds hints, including overlapping ones. */
 const HINT = new RegExp(
   Object.keys(RULES_BY_HINT).map((hint) => hint.replaceAll(".", "\\.")).join("|"),
   "gi",
 );
 const LONGEST_HINT = Math.max(...Object.keys(RULES_BY_HINT).map(({ length }) => length));
-/** How much of the text is looked through in one step, in characters. */
+/** How much of the text is searched in one step, in characters. */
 const STEP = 32_768;
 const BEFORE = 200;
 
@@ -303,7 +303,7 @@ const BEFORE = 200;
 export function* findSecrets(text: string): Steps<readonly SecretSpan[]> {
   const looked = new LookedThrough(text);
   const spans: SecretSpan[] = [];
-  /** Behind what each rule has found. */
+  /** The end of what each rule has found. */
   const done = new Map<SecretRule, number>();
   for (let from = 0; from < text.length; from += STEP) {
     const piece = text.slice(from, from + STEP + LONGEST_HINT - 1);
@@ -332,7 +332,7 @@ function find({ head, before, value }: SecretRule, looked: LookedThrough, at: nu
   return value(looked, start);
 }
 
-/** Spans come nearly in order: what is out of place is so by a word. */
+/** Inserts a span in order; spans arrive nearly sorted, so the right place is close to the end. */
 function insert(spans: SecretSpan[], span: SecretSpan): void {
   let at = spans.length;
   while (at > 0 && (spans[at - 1]?.start ?? 0) > span.start) at--;

@@ -1,5 +1,5 @@
 /**
- * What reviews and decisions make of the hypotheses.
+ * How reviews and decisions change the hypotheses.
  *
  * @module
  */
@@ -12,7 +12,10 @@ import type { Decision, Hypothesis } from "./state.ts";
 const MAX_NOTE = 500;
 const NO_REASON = "no reason was stated";
 
-/** The skeptic judges: it may reject, confirm and weigh anew. The last verdict on a hypothesis counts. */
+/**
+ * The skeptic may reject and confirm hypotheses and change their probability. The last verdict on each one
+ * counts.
+ */
 export function applySkeptic(
   hypotheses: readonly Hypothesis[],
   text: string,
@@ -31,7 +34,7 @@ export function applySkeptic(
   });
 }
 
-/** The rebuttal may give a hypothesis up; to defend one changes nothing. */
+/** The rebuttal may give up a hypothesis; defending one changes nothing. */
 export function applyRebuttal(
   hypotheses: readonly Hypothesis[],
   text: string,
@@ -49,7 +52,7 @@ export function applyRebuttal(
   });
 }
 
-/** The moderator rejects what it lists, and confirms what it leads with when it closes with enough confidence. */
+/** Rejects what the moderator lists, and confirms its leading hypothesis if it closes with enough confidence. */
 export function applyDecision(
   hypotheses: readonly Hypothesis[],
   decision: Decision,

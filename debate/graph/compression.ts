@@ -1,5 +1,5 @@
 /**
- * What of the history a prompt gets. Nothing is lost: what no summary covers is given in full.
+ * Which part of the history a prompt gets. Nothing is lost: what no summary covers is given in full.
  *
  * @module
  */
@@ -16,8 +16,8 @@ export interface HistoryView {
 const FIRST_COMPRESSED_ROUND = 3;
 
 /**
- * The history that the agents of this round get: the summary, the last round and all that the summary does not
- * cover. What the agents of this round have said is given to them on its own and stays out.
+ * The history for the agents of this round: the summary, the last round and everything that the summary does not
+ * cover. What agents have said in this round is not included, since they get it separately.
  */
 export function viewHistory(state: DebateState): HistoryView {
   const entries = state.history.filter((entry) => {
@@ -27,7 +27,10 @@ export function viewHistory(state: DebateState): HistoryView {
   return { summary: state.historySummary, entries };
 }
 
-/** What goes into the next summary, beside the one before; nothing when it is not the time. The state is after the round. */
+/**
+ * What the next summary covers in addition to the previous one; empty if none is due. The state is that after
+ * the round.
+ */
 export function entriesToSummarize(state: DebateState): readonly HistoryEntry[] {
   if (!state.task.compressHistory || state.round < FIRST_COMPRESSED_ROUND) return [];
   return state.history.filter(({ round }) => round > state.summarizedThrough && round < state.round);

@@ -32,7 +32,7 @@ Deno.test("entriesToSummarize() begins with everything, so that round 1 does not
   ]);
 });
 
-Deno.test("entriesToSummarize() goes on from the summary before", () => {
+Deno.test("entriesToSummarize() continues after the previous summary", () => {
   const state = { ...withSummary(stateAt(3), "so far"), round: 4, history: stateAt(4).history };
   assert.deepEqual(contents(entriesToSummarize(state)), ["diagnosis 3", "decision 3"]);
 });

@@ -1,6 +1,6 @@
 /**
- * The moderator's decision, out of whatever the moderator wrote. What can be understood is taken; what cannot be
- * becomes a decision that says so, and never the end of the run in an error.
+ * The moderator's decision, read from whatever the moderator wrote. What can be understood is used; a text that
+ * cannot be read becomes a decision that says so, and never ends the run with an error.
  *
  * @module
  */
@@ -16,7 +16,7 @@ const string = { type: "string" };
 const strings = { type: "array", items: string };
 const optionalString = { type: ["string", "null"] };
 
-/** JSON schema of a decision, in the strict form that structured output wants: every key, and no other. */
+/** JSON schema of a decision in the strict form that structured output requires: every key and no others. */
 export const DECISION_SCHEMA: Readonly<Record<string, unknown>> = strict({
   status: { type: "string", enum: STATUSES },
   confidence: { type: "number", minimum: 0, maximum: 1 },
@@ -41,7 +41,7 @@ function strict(properties: Readonly<Record<string, unknown>>): Readonly<Record<
   return { type: "object", properties, required: Object.keys(properties), additionalProperties: false };
 }
 
-/** Reads a decision; `undefined` when the text has none with a status. */
+/** Reads a decision; `undefined` if the text does not contain one with a status. */
 export function parseDecision(text: string): Decision | undefined {
   for (const object of findJsonObjects(text)) {
     const decision = readDecision(object) ?? readDecision(unwrap(object));
@@ -50,7 +50,7 @@ export function parseDecision(text: string): Decision | undefined {
   return undefined;
 }
 
-/** What stands for a decision that nobody could read. */
+/** The substitute for a decision that could not be read. */
 export function unusableDecision(words: {
   readonly missing: string;
   readonly nextStep: string;
@@ -98,7 +98,7 @@ function readDecision(object: Readonly<Record<string, unknown>>): Decision | und
   };
 }
 
-/** Other words for a status that models use. */
+/** Other words that models use for a status. */
 const STATUS_WORDS: ReadonlyMap<string, DecisionStatus> = new Map([
   ...STATUSES.map((status) => [status, status] as const),
   ["continue_debate", "continue"],
@@ -120,7 +120,7 @@ function readStatus(value: unknown): DecisionStatus | undefined {
   return STATUS_WORDS.get(value.trim().toLowerCase().replace(/[\s-]+/g, "_"));
 }
 
-/** Nothing that is not clearly a share counts for more than none. */
+/** A number from 0 to 1; anything that is not clearly a share counts as 0. */
 function readConfidence(value: unknown): number {
   const written = typeof value === "string" ? parseShare(value.slice(0, 30)) : value;
   if (typeof written !== "number" || !(written >= 0)) return 0;

@@ -83,7 +83,7 @@ Deno.test.each([
     expected: { flow_directive: { skip_skeptic: true, skip_rebuttal: false, rationale: "" } },
   },
   {
-    name: "a directive that is none",
+    name: "a malformed directive",
     change: { flow_directive: "skip" },
     expected: { flow_directive: null },
   },
@@ -96,7 +96,7 @@ Deno.test.each([
   { name: "prose", text: "I cannot decide {yet}." },
   { name: "a list", text: '["continue"]' },
   { name: "an unknown status", text: JSON_TEXT.replace('"continue"', '"continue | final_diagnosis"') },
-  { name: "a status that is no text", text: JSON_TEXT.replace('"continue"', "1") },
+  { name: "a status that is not a text", text: JSON_TEXT.replace('"continue"', "1") },
   { name: "a cut end", text: JSON_TEXT.slice(0, -20) },
 ])("parseDecision() finds no decision in $name", ({ text }) => {
   assert.equal(parseDecision(text), undefined);

@@ -1,5 +1,5 @@
 /**
- * The wish of the diagnostic agent to end early, and who has to agree.
+ * The diagnostic agent's proposal to end early, and who has to agree to it.
  *
  * @module
  */
@@ -8,14 +8,17 @@ import { findLeading } from "./hypothesis_id.ts";
 import { parseShare } from "./probability.ts";
 import type { Decision, EarlyOutRule, EarlyOutSignal, Hypothesis } from "./state.ts";
 
-/** Nobody wants to end early. */
+/** No proposal to end early. */
 export const NO_EARLY_OUT: EarlyOutSignal = { recommended: false, confidence: 0, rationale: "" };
 
 const MAX_RATIONALE = 1000;
 const KEY = /^[\s>*_`-]{0,8}EARLY_OUT_(RECOMMENDED|CONFIDENCE|RATIONALE)[\s*_`]{0,4}:[\s*_`]{0,4}/i;
 const OTHER_KEY = /^[\s>*_`-]{0,8}(?:[A-Z][A-Z0-9_]{2,40}\s?:|#{1,6}\s)/;
 
-/** Reads the three lines `EARLY_OUT_RECOMMENDED`, `…_CONFIDENCE`, `…_RATIONALE`; of several the last counts. */
+/**
+ * Reads the three lines `EARLY_OUT_RECOMMENDED`, `…_CONFIDENCE`, `…_RATIONALE`; of several, the last one
+ * counts.
+ */
 export function parseEarlyOut(text: string): EarlyOutSignal {
   let { recommended, confidence, rationale } = NO_EARLY_OUT;
   let isRationale = false;
@@ -46,7 +49,7 @@ export function parseEarlyOut(text: string): EarlyOutSignal {
 
 /**
  * Whether the debate ends early. The diagnostic agent alone cannot end it: the moderator's confidence of the
- * same round must reach the threshold too, and the hypothesis that it leads with must stand.
+ * same round must also reach the threshold, and its leading hypothesis must not be rejected.
  */
 export function isEarlyOutConfirmed(
   rule: EarlyOutRule,

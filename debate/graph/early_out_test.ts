@@ -47,12 +47,12 @@ Deno.test.each([
   { name: "the feature is off", rule: { ...RULE, enabled: false } },
   { name: "the agent does not recommend it", signal: { ...SIGNAL, recommended: false } },
   { name: "the agent is not sure enough", signal: { ...SIGNAL, confidence: 0.89 } },
-  { name: "the agent's confidence is no share", signal: { ...SIGNAL, confidence: 7 } },
+  { name: "the agent's confidence is not a share", signal: { ...SIGNAL, confidence: 7 } },
   { name: "the agent's confidence is not a number", signal: { ...SIGNAL, confidence: NaN } },
   { name: "the moderator is not sure enough", decision: { ...DECISION, confidence: 0.89 } },
   { name: "the lead is rejected", table: [sampleHypothesis({ state: "rejected" })] },
   { name: "the lead is unknown", decision: { ...DECISION, leading_hypothesis: "a cosmic ray" } },
-  { name: "there is no lead", decision: { ...DECISION, leading_hypothesis: "" } },
+  { name: "there is no leading hypothesis", decision: { ...DECISION, leading_hypothesis: "" } },
 ])(
   "isEarlyOutConfirmed() is false when $name",
   ({ rule = RULE, signal = SIGNAL, decision = DECISION, table = TABLE }) => {

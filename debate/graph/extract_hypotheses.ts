@@ -1,6 +1,7 @@
 /**
- * Hypotheses out of a diagnosis: blocks of a heading `### HYPOTHESIS-<id> [P=0.6]`, a line `Text: …`, and lines
- * of evidence that cite a tool. Models are tolerated: bold headings, a title behind the id, `Texto:`, `[P=60%]`.
+ * Reads hypotheses from a diagnosis: blocks of a heading `### HYPOTHESIS-<id> [P=0.6]`, a line `Text: …`, and
+ * lines of evidence that cite a tool. It tolerates what models write: bold headings, a title after the id,
+ * `Texto:`, `[P=60%]`.
  *
  * @module
  */
@@ -23,7 +24,7 @@ const MAX_TEXT = 1000;
 const MAX_EVIDENCE = 5;
 const MAX_EVIDENCE_TEXT = 250;
 
-/** How much of a line is looked at: patterns see a bounded text, so that none can be made slow. */
+/** How much of a line is read: patterns see a bounded text, so that nobody can make them slow. */
 const LINE_HEAD = 400;
 
 const HEADING = new RegExp(
@@ -38,7 +39,7 @@ const OTHER_LABEL =
 const BULLET = /^\s{0,12}(?:[-*•+]|\d{1,3}[.)])\s/;
 const TOOL_CITATION = /\[tool:\s?([\w.-]{1,64})\s?\]/gi;
 
-/** The hypotheses of a text, in its order; the same id may come twice. */
+/** The hypotheses of a text, in its order; the same id may occur twice. */
 export function extractHypotheses(text: string): readonly FoundHypothesis[] {
   const found: FoundHypothesis[] = [];
   const lines = linesOf(text);
@@ -53,7 +54,10 @@ export function extractHypotheses(text: string): readonly FoundHypothesis[] {
   return found;
 }
 
-/** The first paragraph as a hypothesis, for a first diagnosis that keeps to no form; `undefined` when it is blank. */
+/**
+ * The first paragraph as a hypothesis, for a first diagnosis that follows no form; `undefined` when it is
+ * blank.
+ */
 export function fallbackHypothesis(text: string, round: number): FoundHypothesis | undefined {
   const lines = linesOf(text).filter((line) => !SECTION.test(line));
   const paragraph = cut(readParagraph(lines, 0), MAX_TEXT);
@@ -96,7 +100,7 @@ function readBlock(id: string, tail: string, body: readonly string[]): FoundHypo
   };
 }
 
-/** From the first line that says something to the next that is blank or is something else, as one line. */
+/** From the first line with text up to the next line that is blank or has another meaning, joined to one line. */
 function readParagraph(lines: readonly string[], start: number): string {
   const paragraph: string[] = [];
   let length = 0;

@@ -1,5 +1,5 @@
 /**
- * The way through a debate: which step comes next, and what each step makes of the state.
+ * The course of a debate: which step comes next, and how each step changes the state.
  *
  * @module
  */
@@ -27,7 +27,7 @@ export type SkippableNode = Exclude<AgentNode, "diagnostic_agent">;
 /** The next step of a debate. */
 export type Step =
   | { readonly kind: "agent"; readonly node: AgentNode }
-  /** The node is passed over. */
+  /** The node is skipped. */
   | { readonly kind: "skip"; readonly node: SkippableNode; readonly rationale: string }
   | { readonly kind: "moderate" }
   | { readonly kind: "summarize" }
@@ -35,7 +35,7 @@ export type Step =
   | { readonly kind: "finalize" }
   | { readonly kind: "end" };
 
-/** Steps after which a debate is going in circles; with this routing it cannot be reached. */
+/** The most steps that a debate can take; more would mean that the routing is wrong. */
 export function stepLimit(maxRounds: number): number {
   return maxRounds * 8 + 10;
 }
@@ -65,7 +65,7 @@ export function nextStep(state: DebateState, isPaused: boolean): Step {
   }
 }
 
-/** Only the decision right before counts, and only one of this run: a directive is for one round. */
+/** A directive is for one round, so only that of the preceding decision in this run counts. */
 function agentOrSkip(state: DebateState, node: SkippableNode): Step {
   const directive = state.decision?.flow_directive;
   const isSkipped = node === "skeptic_agent" ? directive?.skip_skeptic : directive?.skip_rebuttal;
@@ -93,7 +93,7 @@ const TEXT_KEYS = {
   diagnostic_rebuttal_agent: "rebuttal",
 } as const satisfies Record<AgentNode, keyof RoundTexts>;
 
-/** A debate that has not begun. What a resumed run brings along belongs to round 0. */
+/** A debate that has not begun. What a resumed run inherits belongs to round 0. */
 export function startState(
   task: DebateTask,
   prior: { readonly history: readonly PriorEntry[]; readonly hypotheses: readonly Hypothesis[] } | undefined,
@@ -117,7 +117,7 @@ export function startState(
 /** What an agent's turn gave. */
 export interface TurnText {
   readonly text: string;
-  /** The agent said nothing and the text stands for that: there is nothing to learn from it. */
+  /** The agent said nothing and the text only states that, so nothing is read from it. */
   readonly isPlaceholder: boolean;
   /** The tools that gave the agent a result in this turn. */
   readonly usedTools: ReadonlySet<string>;
@@ -155,7 +155,7 @@ function addDiagnosis(
   return fallback === undefined ? hypotheses : mergeHypotheses(hypotheses, [fallback], origin);
 }
 
-/** After an agent was passed over. */
+/** After an agent was skipped. */
 export function afterSkip(
   state: DebateState,
   node: SkippableNode,
@@ -176,8 +176,8 @@ function say(state: DebateState, node: AgentNode, text: string): DebateState {
 }
 
 /**
- * After the moderator has decided. The round counter moves on with `continue`; where the debate ends although the
- * moderator would go on, the decision gets the reason.
+ * After the moderator has decided. `continue` advances the round counter; if the debate ends although the
+ * moderator would continue, the decision states the reason.
  */
 export function afterModerator(state: DebateState, decided: Decision): DebateState {
   const { task, round, earlyOutSignal } = state;
@@ -230,12 +230,12 @@ function withStopReason(decision: Decision, reason: string | undefined): Decisio
   return { ...decision, stop_reason: said === null ? reason : `${reason}; ${said}` };
 }
 
-/** After the round was summarised, or was not. The next round begins. */
+/** After the round, whether it was summarised or not. The next round begins. */
 export function afterSummary(state: DebateState): DebateState {
   return { ...state, done: "summarize_history", texts: NO_TEXTS, earlyOutSignal: NO_EARLY_OUT };
 }
 
-/** After the operator had a say. */
+/** After the operator was asked for a comment. */
 export function afterComment(state: DebateState, comment: string): DebateState {
   const entry: HistoryEntry = { role: "user", content: comment, round: state.round };
   return {
@@ -245,7 +245,7 @@ export function afterComment(state: DebateState, comment: string): DebateState {
   };
 }
 
-/** After the result was told. */
+/** After the result was emitted. */
 export function afterFinal(state: DebateState): DebateState {
   return { ...state, done: "finalize" };
 }

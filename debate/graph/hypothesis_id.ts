@@ -6,13 +6,13 @@
 import { oneLine } from "./text.ts";
 import type { Hypothesis } from "./state.ts";
 
-/** The marker's word, in the languages of the templates; a part of a pattern. */
+/** The marker's word in the languages of the templates, as a part of a pattern. */
 export const MARKER_WORD = String.raw`H(?:YPOTHESIS|IP[OÓ]TESIS)`;
 
-/** Between the word and the id; a blank only before a number, for the word alone is ordinary language. */
+/** What joins the word and the id; a blank only before a number, since the word alone occurs in ordinary text. */
 export const MARKER_LINK = String.raw`(?:[-‐-―]|[ \t](?=(?:H-?)?\d))`;
 
-/** The whole id: `10` is not found where `1` is looked for. */
+/** The whole id, so that a search for `1` does not find `10`. */
 export const ID = String.raw`[\p{L}\p{N}_-]{1,40}(?![\p{L}\p{N}_-])`;
 
 /** What two references to the same hypothesis have in common. */
@@ -29,7 +29,7 @@ export function findById<T extends { readonly id: string }>(
   return hypotheses.find((hypothesis) => hypothesisKey(hypothesis.id) === key);
 }
 
-/** The least share of common words that makes two texts the same hypothesis. */
+/** The smallest share of common words for which two texts count as the same hypothesis. */
 const MIN_LIKENESS = 0.3;
 
 const LEADING_ID = new RegExp(
@@ -39,8 +39,8 @@ const LEADING_ID = new RegExp(
 const MARKER = new RegExp(String.raw`${MARKER_WORD}(?:${MARKER_LINK}|[ \t]?:[ \t]?)(${ID})`, "giu");
 
 /**
- * The hypothesis that a short text names: by the id at its start, by the only marker in it, or by saying the
- * same.
+ * The hypothesis that a short text names: by the id at its start, by the only marker in it, or by having the
+ * same text.
  */
 export function findNamed(hypotheses: readonly Hypothesis[], text: string): Hypothesis | undefined {
   const leading = LEADING_ID.exec(text)?.[1];
@@ -54,7 +54,7 @@ export function findNamed(hypotheses: readonly Hypothesis[], text: string): Hypo
   return hypotheses.find((hypothesis) => said !== "" && oneLine(hypothesis.text).toLowerCase() === said);
 }
 
-/** The same, or else the hypothesis that is worded most alike. */
+/** The same, or else the most similarly worded hypothesis. */
 export function findLeading(hypotheses: readonly Hypothesis[], text: string): Hypothesis | undefined {
   const named = findNamed(hypotheses, text);
   if (named !== undefined) return named;

@@ -1,11 +1,11 @@
 /**
- * JSON objects inside of text that somebody wrote around them.
+ * JSON objects inside other text.
  *
  * @module
  */
 import { parseStandardJson } from "@gateway/shared/json";
 
-/** Braces that never close: each costs a look at the rest of the text. */
+/** The most braces that never close; for each one the rest of the text has to be read. */
 const MAX_FALSE_STARTS = 16;
 const MAX_OBJECTS = 64;
 
@@ -13,7 +13,7 @@ const MAX_OBJECTS = 64;
 export type JsonObject = Readonly<Record<string, unknown>>;
 
 /**
- * The JSON objects of a text: first those in fences, then those that stand free, then what lies between the first
+ * The JSON objects of a text: first those in fences, then those outside fences, then what lies between the first
  * and the last brace. Takes time in proportion to the text.
  */
 export function findJsonObjects(text: string): readonly JsonObject[] {
@@ -67,7 +67,7 @@ function parseObject(text: string): JsonObject | undefined {
   }
 }
 
-/** Whether a value is an object of members, and no list. */
+/** Whether a value is an object and not an array. */
 export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,6 +1,6 @@
 /**
- * The table of hypotheses through the debate. Listing a hypothesis again does not change what it has come to: a
- * rejected one is reopened only with evidence that is new and cites a tool that has just been used.
+ * The table of hypotheses over the debate. Listing a hypothesis again does not change its state: a
+ * rejected one is reopened only by new evidence that cites a tool that has just been used.
  *
  * @module
  */
@@ -20,7 +20,7 @@ export interface FindingOrigin {
   readonly usedTools: ReadonlySet<string>;
 }
 
-/** The table with what was found; known ones keep their place, id, round and proposer. */
+/** The table with the hypotheses found; known ones keep their place, id, round and proposer. */
 export function mergeHypotheses(
   known: readonly Hypothesis[],
   found: readonly FoundHypothesis[],
@@ -36,7 +36,7 @@ export function mergeHypotheses(
   return [...table.values()];
 }
 
-/** A hypothesis in another state, with the record of it. */
+/** A hypothesis in another state, with the change recorded in its history. */
 export function moveTo(
   hypothesis: Hypothesis,
   to: HypothesisState,
@@ -73,7 +73,7 @@ function update(before: Hypothesis, finding: FoundHypothesis, origin: FindingOri
     ...before,
     probability: finding.probability ?? before.probability,
     supporting_evidence: [...before.supporting_evidence, ...fresh].slice(0, MAX_EVIDENCE),
-    // Another wording would turn a judgement into one on something that was never judged.
+    // A new wording would carry a verdict over to a claim that was never judged.
     text: finding.text !== "" && (before.state === "active" || isReopened) ? finding.text : before.text,
   };
   if (!isReopened) return merged;

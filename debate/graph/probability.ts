@@ -4,7 +4,7 @@
  * @module
  */
 
-/** The number that a text is, a percentage divided by 100; `undefined` when it is none. */
+/** The number that a text states, with a percentage divided by 100; `undefined` if it is not a number. */
 export function parseShare(text: string): number | undefined {
   const match = /^\+?(-?)(\d{1,9}(?:[.,]\d{0,15})?|[.,]\d{1,15})\s?(%?)$/.exec(text.trim());
   if (match === null) return undefined;
@@ -13,12 +13,12 @@ export function parseShare(text: string): number | undefined {
   return sign === "-" && value !== 0 ? -value : value;
 }
 
-/** The number, moved to the nearest end where it lies outside of 0 to 1. */
+/** The number, limited to the range from 0 to 1. */
 export function clampShare(value: number): number {
   return Math.min(1, Math.max(0, value));
 }
 
-/** The first `[P=…]` of a text, 0 to 1; `undefined` when there is none, or no number in it. */
+/** The first `[P=…]` of a text, 0 to 1; `undefined` if there is none or it does not contain a number. */
 export function findProbability(text: string): number | undefined {
   const value = parseShare(/\[\s?P\s?[=:]([^\]\n]{1,24})\]/i.exec(text)?.[1] ?? "");
   return value === undefined ? undefined : clampShare(value);

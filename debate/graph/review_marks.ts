@@ -1,6 +1,6 @@
 /**
- * What a review says about each hypothesis. A verdict belongs to the marker before it and reaches no further than
- * the next one; what is denied or only supposed is no verdict.
+ * What a review says about each hypothesis. A verdict belongs to the marker before it and not to anything beyond
+ * the next one; a denial or a supposition is not a verdict.
  *
  * @module
  */
@@ -18,13 +18,13 @@ export interface ReviewMark {
   readonly verdict: Verdict | undefined;
   /** 0 to 1. */
   readonly probability: number | undefined;
-  /** Empty when none is stated. */
+  /** Empty if no reason is stated. */
   readonly reason: string;
 }
 
 const MAX_MARKS = 300;
 const MAX_SEGMENT = 3000;
-/** How far behind a marker prose is read. */
+/** How much prose after a marker is read. */
 const MAX_PROSE = 500;
 const MAX_REASON = 500;
 
@@ -35,7 +35,7 @@ const NEEDS = String
   .raw`(?:needs|requires)[_ -](?:more[_ -])?evidence|(?:necesita|requiere)[_ -](?:m[aá]s[_ -])?evidencias?|inconclusive|no[_ -]concluyente`;
 const VERDICT = String
   .raw`(?:(?<rejected>${REJECTED})|(?<accepted>${ACCEPTED})|(?<needs>${NEEDS}))(?![\p{L}\p{N}_])`;
-/** In running text `invalid` is said of certificates and input. */
+/** In running text `invalid` usually refers to certificates and input. */
 const PROSE_VERDICT = new RegExp(String.raw`(?<![\p{L}\p{N}_])${VERDICT}`, "giu");
 
 const MARK = new RegExp(
@@ -63,7 +63,7 @@ const REASON =
 const DOUBT =
   /(?:^|[^\p{L}])(?:not|\p{L}{2,6}n['’]t|cannot|never|no|nor|neither|without|hardly|nunca|ni|sin|tampoco|jam[aá]s|if|unless|until|would|could|might|may|should|si|podr[ií]an?|deber[ií]an?|hasta)(?![\p{L}])/iu;
 
-/** The marks of a review, in its order; the same hypothesis may come several times. */
+/** The marks of a review, in its order; the same hypothesis may occur several times. */
 export function parseReview(text: string): readonly ReviewMark[] {
   const entries = findEntries(text);
   return entries.map(({ key, end }, index) => {
@@ -94,7 +94,7 @@ function findEntries(text: string): readonly Entry[] {
   return entries;
 }
 
-/** A new heading is a new subject. */
+/** A new heading begins a new subject. */
 function untilHeading(segment: string): string {
   const heading = segment.search(/\n[ \t]{0,3}#{1,6}[ \t]/);
   return heading < 0 ? segment : segment.slice(0, heading);
@@ -116,7 +116,7 @@ function verdictOf(groups: Readonly<Record<string, string>> | undefined): Verdic
   return groups?.["accepted"] === undefined ? "needs_evidence" : "accepted";
 }
 
-/** The one verdict of running text; none when there are two. */
+/** The verdict in running text; `undefined` if there are two different ones. */
 function readProse(text: string): { readonly verdict: Verdict; readonly rest: string } | undefined {
   let found: { readonly verdict: Verdict; readonly rest: string } | undefined;
   for (const match of text.matchAll(PROSE_VERDICT)) {

@@ -1,7 +1,7 @@
 /**
- * What a debate knows at any moment. Everything here is a value: a step takes a state and gives another.
+ * The state of a debate. Everything here is a value: a step takes a state and returns another.
  *
- * What is sent and stored (hypotheses, decisions, log entries) is in the form of the JSON; the rest is not.
+ * What is sent and stored (hypotheses, decisions, log entries) has the form of the JSON; the rest does not.
  *
  * @module
  */
@@ -23,7 +23,7 @@ export type NodeName = (typeof NODES)[number];
 /** A node that argues, and may use tools. */
 export type AgentNode = "diagnostic_agent" | "skeptic_agent" | "diagnostic_rebuttal_agent";
 
-/** The words for a node, whatever the language of the debate. */
+/** The names of nodes, whatever the language of the debate. */
 export const ROLES = {
   diagnostic_agent: "Primary Diagnosis",
   skeptic_agent: "Skeptical Reviewer",
@@ -34,10 +34,10 @@ export const ROLES = {
 /** One of {@linkcode ROLES}. */
 export type AgentRole = (typeof ROLES)[keyof typeof ROLES];
 
-/** What a hypothesis has come to. */
+/** The state of a hypothesis. */
 export type HypothesisState = "active" | "rejected" | "confirmed";
 
-/** A change of state, or the creation. */
+/** A change of a hypothesis's state, or its creation. */
 export interface Transition {
   readonly round: number;
   /** `null` for the creation. */
@@ -54,11 +54,11 @@ export interface Hypothesis {
   readonly text: string;
   readonly state: HypothesisState;
   readonly proposer: NodeName;
-  /** Of its creation; 0 when it came from the run that this one resumes. */
+  /** The round in which it was created; 0 if it comes from the run that this one resumes. */
   readonly round: number;
   readonly supporting_evidence: readonly string[];
   readonly rejected_reason: string | null;
-  /** 0 to 1, `null` when nobody said. */
+  /** 0 to 1, `null` when nobody stated one. */
   readonly probability: number | null;
   readonly transitions: readonly Transition[];
 }
@@ -107,16 +107,16 @@ export interface Decision {
 /** Who speaks in the history. */
 export type HistoryRole = "diagnostic_agent" | "skeptic_agent" | "diagnostic_rebuttal" | "moderator" | "user";
 
-/** What was said before this run. */
+/** An entry of the history that a resumed run inherits. */
 export interface PriorEntry {
   readonly role: HistoryRole;
   /** A moderator's is the decision as JSON, indented by two. */
   readonly content: string;
 }
 
-/** What was said. */
+/** An entry of the history. */
 export interface HistoryEntry extends PriorEntry {
-  /** 0: in the run that this one resumes. */
+  /** 0 for the run that this one resumes. */
   readonly round: number;
 }
 
@@ -130,7 +130,7 @@ export interface RoundLogEntry {
   readonly moderator: Decision;
 }
 
-/** Who let a tool call pass, or did not. */
+/** Who allowed or refused a tool call. */
 export type CallApproval = "auto" | "approved" | "rejected" | "timeout" | "cached";
 
 /** One tool call. */
@@ -143,7 +143,7 @@ export interface ToolLogEntry {
   readonly approval: CallApproval;
 }
 
-/** The diagnostic agent's wish to end early. */
+/** The diagnostic agent's proposal to end early. */
 export interface EarlyOutSignal {
   readonly recommended: boolean;
   /** As the agent wrote it; may lie outside of 0 to 1. */
@@ -154,7 +154,7 @@ export interface EarlyOutSignal {
 /** When the debate may end early. */
 export interface EarlyOutRule {
   readonly enabled: boolean;
-  /** For the diagnostic agent and for the moderator, 0 to 1. */
+  /** The confidence that both the diagnostic agent and the moderator need, 0 to 1. */
   readonly threshold: number;
 }
 
@@ -176,19 +176,19 @@ export interface DebateTask {
   readonly language: string;
 }
 
-/** What a debate knows. */
+/** The state of a debate. */
 export interface DebateState {
   readonly task: DebateTask;
-  /** The node that is done; `undefined` at the start. */
+  /** The node that has just finished; `undefined` at the start. */
   readonly done: NodeName | undefined;
   /** From 1; beyond `maxRounds` once the last round ended with `continue`. */
   readonly round: number;
-  /** Of this round. */
+  /** The texts of this round. */
   readonly texts: RoundTexts;
-  /** Of this round's diagnosis. */
+  /** The proposal in this round's diagnosis. */
   readonly earlyOutSignal: EarlyOutSignal;
   readonly earlyOutConfirmed: boolean;
-  /** The last decision of this run; never that of a resumed one. */
+  /** The last decision of this run; never that of the run that it resumes. */
   readonly decision: Decision | undefined;
   readonly hypotheses: readonly Hypothesis[];
   readonly history: readonly HistoryEntry[];

@@ -1,5 +1,5 @@
 /**
- * Text in bounds: cut, on one line, within a fence.
+ * Bounded text: cut, on one line, or within a fence.
  *
  * @module
  */
@@ -11,18 +11,18 @@ export function cut(text: string, max: number): string {
   return text.slice(0, last >= 0xd800 && last <= 0xdbff ? max - 1 : max);
 }
 
-/** The longest word that is left out. */
+/** The longest word that is dropped. */
 const MAX_CUT_WORD = 1024;
 
 /**
- * A text that was cut off, without its last word: no redactor knows half a secret. A value that has line breaks in its
- * quotes is known by its first line alone when it is cut.
+ * A truncated text without its last word, since no redactor recognises half a secret. If a quoted value with line
+ * breaks is cut, it is recognised by its first line alone.
  */
 export function withoutCutWord(text: string): string {
   return text.slice(0, Math.max(text.search(/\s\S*$/) + 1, text.length - MAX_CUT_WORD));
 }
 
-/** The lines of a text, whatever ends them. */
+/** The lines of a text, whichever characters end them. */
 export function linesOf(text: string): readonly string[] {
   return text.split(/\r\n|[\n\r\u2028\u2029]/);
 }
@@ -33,8 +33,8 @@ export function oneLine(text: string): string {
 }
 
 /**
- * Text from outside, for a prompt: between two lines of backticks that it cannot close, since no run of backticks
- * in it is as long.
+ * Puts text from outside into a prompt: between two lines of backticks that it cannot close, since no run of
+ * backticks in it is as long.
  */
 export function fence(text: string): string {
   let longest = 2;

@@ -11,7 +11,7 @@ import type { ProviderName } from "./model_id.ts";
 
 /** A model that can be chosen. */
 export interface ListedModel {
-  /** `<provider>/<name>`, as the settings want it. */
+  /** `<provider>/<name>`, as in the settings. */
   readonly id: string;
   readonly name: string;
   readonly provider: ProviderName;
@@ -24,13 +24,13 @@ export interface CatalogueProblem {
   readonly message: string;
 }
 
-/** What there is. */
+/** The models that can be chosen, and the providers that could not be asked. */
 export interface Catalogue {
   readonly models: readonly ListedModel[];
   readonly problems: readonly CatalogueProblem[];
 }
 
-/** Lists the models of one provider, with ids that have its prefix. */
+/** Lists the models of one provider; their ids begin with its prefix. */
 export interface ModelSource {
   readonly provider: ProviderName;
   /** @throws {ModelError} or anything else, whose message is not shown */
@@ -38,7 +38,7 @@ export interface ModelSource {
 }
 
 const FRESH_MS = 300_000;
-/** A provider that failed is asked again sooner, but not for every page. */
+/** A provider that failed is asked again sooner, but not for every page view. */
 const FRESH_AFTER_PROBLEM_MS = 30_000;
 
 /** The models of all providers, remembered for five minutes. */
@@ -53,14 +53,14 @@ export class ModelCatalogue {
     this.#clock = clock;
   }
 
-  /** The models. A provider that fails takes nothing from the others. */
+  /** The models. The failure of one provider does not affect the others. */
   list(): Promise<Catalogue> {
     const known = this.#known;
     if (known !== undefined && this.#clock.now() < known.until) return Promise.resolve(known.catalogue);
     return this.refresh();
   }
 
-  /** The models, asked for anew. Whoever asks meanwhile waits for the same answer. */
+  /** The models, requested anew. Concurrent callers wait for the same answer. */
   refresh(): Promise<Catalogue> {
     this.#pending ??= this.#ask().finally(() => this.#pending = undefined);
     return this.#pending;
@@ -90,7 +90,7 @@ async function askSource(source: ModelSource): Promise<Catalogue> {
 /** How to ask a provider. */
 export interface ModelListRequest {
   readonly provider: "hub" | "assist";
-  /** Asked one after the other, until one is known to the provider. */
+  /** The paths to try, one after the other, until the provider knows one. */
   readonly urls: readonly string[];
   readonly headers: Readonly<Record<string, string>>;
   readonly fetch: typeof fetch;
@@ -99,7 +99,7 @@ export interface ModelListRequest {
 
 const MAX_MODELS = 1000;
 
-/** Not for conversations. */
+/** Models that are not for conversations. */
 const NOT_FOR_CHAT = /embedding|trajectory-compaction/i;
 
 const entryShape = z.looseObject({
@@ -118,7 +118,7 @@ const answerShape = z.union([
 /**
  * Asks a provider for its models.
  *
- * @throws {ModelError} when it gives no list
+ * @throws {ModelError} when it does not answer with a list
  */
 export async function fetchModels(request: ModelListRequest): Promise<readonly ListedModel[]> {
   const { provider, urls, headers, fetch, clock } = request;
@@ -136,5 +136,5 @@ export async function fetchModels(request: ModelListRequest): Promise<readonly L
       return [{ id: `${provider}/${id}`, name: display_name ?? name ?? id, provider }];
     });
   }
-  throw new ModelError("server", `the provider gives no list of models (HTTP ${status})`);
+  throw new ModelError("server", `the provider does not list its models (HTTP ${status})`);
 }

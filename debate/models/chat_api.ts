@@ -13,14 +13,14 @@ import { responsesBody } from "./responses_request.ts";
 /** The parts of a reply, and what ends them. */
 export type ChatStream = AsyncIterable<unknown> & { readonly controller: AbortController };
 
-/** An answer: part by part where somebody listens, or whole. */
+/** An answer: part by part if it is streamed, otherwise whole. */
 export type ChatAnswer = { readonly stream: ChatStream } | { readonly whole: unknown };
 
 /** A protocol. */
 export interface ChatApi {
   /** Sends a request. */
   send(client: OpenAI, request: ModelRequest, model: ChatModel, signal: AbortSignal): Promise<ChatAnswer>;
-  /** A reader of one answer: it makes a chunk of a chat completion of each part, and of a whole. */
+  /** Creates a reader for one answer, which turns each part, or the whole, into a chunk of a chat completion. */
   createReader(): (part: unknown) => unknown;
 }
 
@@ -41,7 +41,7 @@ export const RESPONSES: ChatApi = {
     const body = responsesBody(request, model);
     return body.stream
       ? { stream: await client.responses.create(body, { signal }) }
-      // Unlike for chat completions, the library itself trips over an answer that is no object.
+      // Here, unlike with chat completions, the library itself fails on an answer that is not an object.
       : { whole: await readJson(client.responses.create(body, { signal }).asResponse()) };
   },
   createReader() {

@@ -1,6 +1,6 @@
 /**
- * The one way by which the client library reaches a provider. It decides what leaves this process: the library's
- * own headers, which tell about this machine and say another program's name, stay here.
+ * The only way in which the client library reaches a provider. It decides what leaves this process: the library's
+ * own headers, which describe this machine and carry another program's name, are removed.
  *
  * @module
  */
@@ -17,16 +17,16 @@ export interface TokenSource {
    * @throws {ModelError} when there is none; its message continues "Model … gave no reply: "
    */
   token(signal: AbortSignal): Promise<string>;
-  /** Told that the provider has refused a token. Gives whether there may be a better one now. */
+  /** Called when the provider has refused a token. Returns whether there may be a better one now. */
   refused(token: string): boolean;
-  /** What an operator does about a refused token, as the end of a sentence. */
+  /** What an operator can do about a refused token, as the end of a sentence. */
   readonly remedy: string;
 }
 
-/** A provider, as requests see it. */
+/** What a request needs to know about a provider. */
 export interface ChatEndpoint {
   readonly tokens: TokenSource;
-  /** Beside the usual ones. */
+  /** Headers in addition to the usual ones. */
   readonly headers: Readonly<Record<string, string>>;
   readonly fetch: typeof fetch;
 }
@@ -41,11 +41,11 @@ export interface CallBounds {
   readonly signal: AbortSignal;
   /** The longest silence inside an answer, in milliseconds. */
   readonly idleMs: number;
-  /** Ends the call, and gives the error that says so. */
+  /** Ends the call, and returns the error that says so. */
   readonly onSilence: () => Error;
 }
 
-/** What a request went out with. */
+/** What a request was sent with. */
 export interface SentWith {
   token?: string;
 }
@@ -64,7 +64,7 @@ export function exchangeFor(endpoint: ChatEndpoint, bounds: CallBounds, sent: Se
       "content-type": "application/json",
       authorization: `Bearer ${token}`,
     };
-    // A redirect would take token and prompts to wherever it points.
+    // A redirect would carry token and prompts to wherever it points.
     const response = await endpoint.fetch(input, { ...init, headers, redirect: "manual" });
     if (isStream && response.ok && /^(?:application\/json|text\/html)\b/i.test(contentType(response))) {
       await response.body?.cancel();
@@ -77,7 +77,7 @@ export function exchangeFor(endpoint: ChatEndpoint, bounds: CallBounds, sent: Se
   };
 }
 
-/** Passes a body through, ends the call when it falls silent, and breaks it off when it is too long. */
+/** Passes a body through, ends the call if the body falls silent, and aborts it if it is too long. */
 function watch(
   body: ReadableStream<Uint8Array<ArrayBuffer>>,
   { clock, idleMs, onSilence }: CallBounds,

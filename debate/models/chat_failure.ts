@@ -12,21 +12,21 @@ export interface ChatFailure {
   readonly kind: Exclude<ModelErrorKind, "canceled">;
   /** Continues "Model … gave no reply: ". */
   readonly text: string;
-  /** Whether the same request may go better a little later. */
+  /** Whether the same request may succeed a little later. */
   readonly mayRetry: boolean;
   /** How long the provider wants us to wait, in milliseconds. */
   readonly retryAfterMs?: number;
-  /** What of the request the model refuses. */
+  /** The part of the request that the model refuses. */
   readonly refused?: Refusable;
 }
 
 /** A stream that ended before its reply did. */
 export const BROKEN_OFF = "the provider broke off in mid-reply";
 
-/** An answer that is none. */
-export const NO_COMPLETION = "the provider sent what is no chat completion";
+/** An answer that is not a chat completion. */
+export const NO_COMPLETION = "the provider sent something that is not a chat completion";
 
-/** The parts of the client library's errors that are used here; each may be anything. */
+/** The fields of the client library's errors that are used here; each may be anything. */
 const apiError = z.looseObject({
   status: z.int().optional().catch(undefined),
   headers: z.instanceof(Headers).optional().catch(undefined),
@@ -54,7 +54,7 @@ export function describeFailure(error: unknown, now: number): ChatFailure {
   if (!(error instanceof Error) || !("status" in error)) {
     return { kind: "server", text: BROKEN_OFF, mayRetry: true };
   }
-  // Its fields are getters of a class or plain; either way they are read one by one.
+  // The fields may be getters of a class, so they are read one by one.
   const { status, headers, code, type, param, message } = error as Error & Record<keyof ApiError, unknown>;
   return describeAnswer(apiError.parse({ status, headers, code, type, param, message }), now);
 }
@@ -120,7 +120,7 @@ function labelOf({ status, code }: ApiError): string {
   return parts.length === 0 ? "" : ` (${parts.join(", ")})`;
 }
 
-/** What the responses protocol calls otherwise. */
+/** Options that have another name in the responses protocol. */
 const NAMES_IN_RESPONSES: Readonly<Record<string, Refusable>> = {
   reasoning: "reasoning_effort",
   "reasoning.effort": "reasoning_effort",
@@ -128,7 +128,7 @@ const NAMES_IN_RESPONSES: Readonly<Record<string, Refusable>> = {
   "text.format.schema": "response_format",
 };
 
-/** The option that a refusal is about: named as the parameter, or else in the words. */
+/** The option that a refusal is about: named as the parameter, or else in the message. */
 function refusedOption({ status, param, message }: ApiError): Refusable | undefined {
   if (status !== 400 && status !== 422) return undefined;
   const named = NAMES_IN_RESPONSES[param] ?? param;

@@ -1,5 +1,5 @@
 /**
- * Puts a chat completion together, from its chunks or from one piece. Providers differ in what they send, and any
+ * Assembles a chat completion from its chunks or from one piece. Providers differ in what they send, and any
  * of them may send nonsense: what cannot be understood counts as absent, and nothing grows without bound.
  *
  * @module
@@ -10,10 +10,10 @@ import { ModelError, type ModelReply, type ToolCall, type Usage } from "./model.
 /** Where a reply is cut, in characters. */
 export const MAX_TEXT = 200_000;
 
-/** Tool calls of a reply. */
+/** The most tool calls of a reply. */
 const MAX_CALLS = 64;
 
-/** Arguments of all of them, in characters. */
+/** The most characters in the arguments of all of them. */
 const MAX_ARGUMENTS = 500_000;
 
 const count = z.int().nonnegative();
@@ -26,7 +26,7 @@ const usageShape = z.looseObject({
 
 const textBlock = z.looseObject({ type: z.enum(["text", "output_text"]), text: z.string() });
 
-/** A list of blocks: what is no text, such as thoughts, is no part of the reply. */
+/** A list of blocks; those that are not text, such as thoughts, are not part of the reply. */
 const blocks = z.array(z.unknown()).transform((list) =>
   list.map((block) => textBlock.safeParse(block).data?.text ?? "").join("")
 );
@@ -77,31 +77,31 @@ export class ReplyAssembler {
   #finishReason: string | undefined;
   #hasMessage = false;
 
-  /** The text so far is as long as a reply may be; nothing more is taken. */
+  /** Whether the text is as long as a reply may be; nothing more is added then. */
   get isFull(): boolean {
     return this.#text.length >= MAX_TEXT;
   }
 
-  /** The provider has said that the reply is whole; only its usage can follow. */
+  /** Whether the provider has said that the reply is complete; only its usage can follow. */
   get isFinished(): boolean {
     return this.#finishReason !== undefined;
   }
 
-  /** There was something of a reply, empty or not. */
+  /** Whether any part of a reply has arrived, empty or not. */
   get hasMessage(): boolean {
     return this.#hasMessage;
   }
 
-  /** What it has cost, as far as the provider has said. */
+  /** The usage, as far as the provider has reported it. */
   get usage(): Usage | undefined {
     return this.#usage;
   }
 
   /**
-   * Takes a chunk, or a whole completion.
+   * Adds a chunk, or a whole completion.
    *
    * @returns the text that it adds, often none
-   * @throws {ModelError} `bad_reply` when there are more tool calls, or longer ones, than anybody needs
+   * @throws {ModelError} `bad_reply` when there are too many tool calls, or too long ones
    */
   add(value: unknown): string {
     const chunk = chunkShape.safeParse(value).data;
@@ -136,7 +136,7 @@ export class ReplyAssembler {
     const ids = new Set<string>();
     const toolCalls: ToolCall[] = [];
     for (const call of this.#calls) {
-      // A call of nothing can neither be run nor answered.
+      // A call without a name can be neither run nor answered.
       if (call.name === "") continue;
       const id = call.id === "" || ids.has(call.id) ? `call_${turn}_${toolCalls.length}` : call.id;
       ids.add(id);
@@ -162,14 +162,15 @@ export class ReplyAssembler {
     open.arguments += text;
     this.#argumentsLength += text.length;
     if (this.#argumentsLength > MAX_ARGUMENTS || this.#calls.length > MAX_CALLS) {
-      throw new ModelError("bad_reply", "it asked for more tool calls, or longer ones, than anybody needs");
+      throw new ModelError("bad_reply", "it asked for too many tool calls, or too long ones");
     }
   }
 
   /** The call that a piece continues, or a new one. */
   #openCall({ id, index, name }: { id: string; index: number | undefined; name: string }): OpenCall {
     const known = index === undefined ? this.#calls.at(-1) : this.#callByIndex.get(index);
-    // Some providers give no index, some give all calls the same one: another id, or a name again, is another call.
+    // Some providers send no index, others the same one for all calls: a different id, or a further name,
+    // starts a new call.
     const isOther = id === "" ? index === undefined && name !== "" : known?.id !== "" && known?.id !== id;
     if (known !== undefined && !isOther) return known;
     const call = { id: "", name: "", arguments: "" };

@@ -106,7 +106,7 @@ Deno.test.each([
   { name: "a string", content: "text", text: "text" },
   { name: "null", content: null, text: "" },
   {
-    name: "blocks, of which thoughts are none",
+    name: "blocks, of which thoughts do not count",
     content: [
       { type: "reasoning", text: "hm" },
       { type: "text", text: "a" },

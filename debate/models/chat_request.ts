@@ -8,7 +8,7 @@ import type { OpenAI } from "@openai/openai";
 import { takesEffort, takesTemperature } from "./families.ts";
 import type { ChatMessage, ModelRequest, ToolCall } from "./model.ts";
 
-/** What a model may refuse although its protocol knows it. A request does without it then. */
+/** Options that a model may refuse although its protocol has them. The request is then sent without them. */
 export const REFUSABLE = [
   "temperature",
   "reasoning_effort",
@@ -23,14 +23,14 @@ export type Refusable = (typeof REFUSABLE)[number];
 /** The body of a request, streamed or not. */
 export type ChatBody = OpenAI.Chat.ChatCompletionCreateParams;
 
-/** Which model, and what it is known to refuse. */
+/** The model, and what it is known to refuse. */
 export interface ChatModel {
-  /** As the provider calls it. */
+  /** The provider's name for it. */
   readonly name: string;
   readonly refused: ReadonlySet<Refusable>;
 }
 
-/** Longest piece of unreadable arguments that is shown to the model again, in characters. */
+/** How much of unreadable arguments is sent back to the model, in characters. */
 const MAX_UNREADABLE = 2000;
 
 /** The body. */
@@ -60,7 +60,7 @@ export function chatBody(request: ModelRequest, model: ChatModel): ChatBody {
   };
 }
 
-/** Whether an effort would be sent. */
+/** Whether a reasoning effort would be sent. */
 export function sendsEffort({ name, refused }: ChatModel): boolean {
   return takesEffort(name) && !refused.has("reasoning_effort");
 }
@@ -71,7 +71,7 @@ export function sendsTemperature({ reasoningEffort }: ModelRequest, model: ChatM
   return !model.refused.has("temperature") && takesTemperature(model.name, withEffort);
 }
 
-/** Whether tools are described. Without the word that forbids calls, describing them would invite some. */
+/** Whether tools are described. Unless calls can be forbidden, a description would invite them. */
 export function sendsTools({ tools = [], toolChoice }: ModelRequest, { refused }: ChatModel): boolean {
   return tools.length > 0 && (toolChoice === undefined || !refused.has("tool_choice"));
 }
@@ -101,7 +101,7 @@ export function readableArguments(text: string): string {
     const value: unknown = parseStandardJson(text);
     if (typeof value === "object" && value !== null && !Array.isArray(value)) return text;
   } catch {
-    // Shown as what it is, below.
+    // Sent as plain text, below.
   }
   return text.trim() === "" ? "{}" : JSON.stringify({ unreadable: text.slice(0, MAX_UNREADABLE) });
 }

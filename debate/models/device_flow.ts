@@ -1,11 +1,11 @@
 /**
- * The device authorization grant (RFC 8628): an operator permits the access in a browser, anywhere, and this
- * program gets an access token. The token goes into the store and nowhere else; who starts a flow only ever
- * sees a name of our own for it, since the provider's code would fetch the token for anybody.
+ * The device authorization grant (RFC 8628): an operator grants access in a browser, anywhere, and this
+ * program gets an access token. The token goes into the store and nowhere else; the client that starts a flow only
+ * sees our own name for it, since the provider's code would let anybody fetch the token.
  *
- * The exchanges are our own, although `oauth4webapi` has them: it takes `authorization_pending` and `slow_down` for a
- * broken answer when they come with status 200, as with GitHub, and so would end each login at the first check. It
- * also leaves an answer's length and the scheme of `verification_uri`, which the page shows as a link, unchecked.
+ * The exchanges are our own, although `oauth4webapi` has them: it takes `authorization_pending` and `slow_down` for
+ * broken answers when they have status 200, as GitHub's do, and so would end each login at the first check. It
+ * also checks neither an answer's length nor the scheme of `verification_uri`, which the page shows as a link.
  *
  * @module
  */
@@ -20,27 +20,27 @@ export interface DeviceFlowOptions {
   readonly deviceCodeUrl: string;
   readonly tokenUrl: string;
   readonly clientId: string;
-  /** Empty asks for none. */
+  /** Empty: no scope is requested. */
   readonly scope: string;
   readonly fetch: typeof fetch;
   readonly clock: Clock;
   /** A fresh name for a flow. */
   newId(): string;
-  /** Keeps the access token. */
+  /** Stores the access token. */
   store(token: string): Promise<void>;
 }
 
-/** How a flow stands, as the web API gives it. */
+/** The state of a flow, as the web API reports it. */
 export interface DeviceFlowState {
   /** Our name for the flow. */
   readonly device_code: string;
-  /** What the operator types in. */
+  /** The code that the operator enters. */
   readonly user_code: string;
-  /** Where; an http: or https: URL. */
+  /** Where to enter it; an http: or https: URL. */
   readonly verification_uri: string;
-  /** Seconds between two checks; more frequent ones do not reach the provider. */
+  /** Seconds between two checks; more frequent checks do not reach the provider. */
   readonly interval: number;
-  /** From the start, in seconds. */
+  /** How long the code is valid from the start, in seconds. */
   readonly expires_in: number;
   readonly status: "pending" | "authorized" | "denied" | "expired" | "error";
   /** For people. */
@@ -74,7 +74,7 @@ const tokenAnswer = z.looseObject({
   interval: z.number().min(1).max(300).optional().catch(undefined),
 });
 
-/** The flows under way, in memory. */
+/** The pending flows, in memory. */
 export class DeviceFlows {
   readonly #options: DeviceFlowOptions;
   readonly #flows = new Map<string, Flow>();
@@ -100,7 +100,10 @@ export class DeviceFlows {
     const { status, body } = await this.#post(deviceCodeUrl, form, signal);
     const answer = startAnswer.safeParse(body).data;
     if (status !== 200 || answer === undefined) {
-      throw new ModelError("bad_reply", `Cannot log in: the provider starts no device flow (HTTP ${status})`);
+      throw new ModelError(
+        "bad_reply",
+        `Cannot log in: the provider refused to start a device flow (HTTP ${status})`,
+      );
     }
     const { device_code: secretCode, user_code, verification_uri, interval, expires_in } = answer;
     const now = clock.now();
@@ -123,7 +126,7 @@ export class DeviceFlows {
     return flow.state;
   }
 
-  /** Looks how a flow stands; `undefined` for one that is not known (any more). */
+  /** Checks the state of a flow; `undefined` for one that is unknown, or forgotten. */
   async check(code: string): Promise<DeviceFlowState | undefined> {
     const flow = this.#flows.get(code);
     if (flow === undefined || flow.state.status !== "pending") return flow?.state;
@@ -132,7 +135,7 @@ export class DeviceFlows {
       return settle(flow, "expired", "The code has expired; start again");
     }
     if (flow.checking === undefined && now < flow.nextPollAt) return flow.state;
-    // One question at a time: a second one could spend the code and lose the token.
+    // One check at a time: a second one could use up the code and lose the token.
     flow.checking ??= this.#poll(flow).finally(() => flow.checking = undefined);
     return await flow.checking;
   }
@@ -160,7 +163,7 @@ export class DeviceFlows {
       if (answer?.access_token !== undefined) return await this.#authorize(flow, answer.access_token);
       return read(flow, status, answer);
     } catch (error) {
-      // The provider may be back at the next check.
+      // The provider may be available again at the next check.
       const why = error instanceof ModelError ? error.message : "the exchange failed";
       return flow.state = { ...flow.state, last_error: `No answer yet: ${why}` };
     }
@@ -170,7 +173,7 @@ export class DeviceFlows {
     try {
       await this.#options.store(token);
     } catch {
-      return settle(flow, "error", "The access was permitted, but its token cannot be stored");
+      return settle(flow, "error", "Access was granted, but the token cannot be stored");
     }
     return settle(flow, "authorized", null);
   }
@@ -200,7 +203,7 @@ function read(flow: Flow, status: number, answer: z.infer<typeof tokenAnswer> | 
     case "expired_token":
       return settle(flow, "expired", "The code has expired; start again");
     case "access_denied":
-      return settle(flow, "denied", "The access was denied");
+      return settle(flow, "denied", "Access was denied");
   }
   if (status >= 500 || status === 429) {
     return flow.state = { ...flow.state, last_error: `No answer yet: the provider failed (HTTP ${status})` };

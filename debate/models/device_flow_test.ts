@@ -165,7 +165,7 @@ Deno.test.each([
     },
     text: /cannot be reached/,
   },
-])("DeviceFlows goes on when the provider $name", async ({ answer, text }) => {
+])("DeviceFlows continues when the provider $name", async ({ answer, text }) => {
   const { flows, clock, check } = flowsOf([answer, granted]);
   await flows.start();
   await clock.advance(5000);
@@ -236,16 +236,16 @@ Deno.test.each([
     text: /HTTP 404/,
   },
   {
-    name: "the link is none",
+    name: "the link is not a URL",
     options: { started: Response.json({ ...STARTED, verification_uri: "javascript:alert(1)" }) },
     kind: "bad_reply",
-    text: /no device flow/,
+    text: /refused to start a device flow/,
   },
   {
     name: "the code has control characters",
     options: { started: Response.json({ ...STARTED, user_code: "A\u001b[2J" }) },
     kind: "bad_reply",
-    text: /no device flow/,
+    text: /refused to start a device flow/,
   },
 ])("DeviceFlows does not start when $name", async ({ options, kind, text }) => {
   const { flows } = flowsOf([pending], options);

@@ -1,15 +1,15 @@
 /**
- * What is known of families of models by their names: which take a temperature, which a reasoning effort.
+ * What the names of models tell about their families: which accept a temperature, and which a reasoning effort.
  *
  * @module
  */
 
-/** Whether a model takes `reasoning_effort`. */
+/** Whether a model accepts `reasoning_effort`. */
 export function takesEffort(name: string): boolean {
   return isReasoner(name) || isThinkingClaude(name);
 }
 
-/** Whether a model takes a temperature, given whether it is asked to think. */
+/** Whether a model accepts a temperature, given whether it is asked to think. */
 export function takesTemperature(name: string, withEffort: boolean): boolean {
   return !isReasoner(name) && !(withEffort && isThinkingClaude(name));
 }
@@ -22,7 +22,7 @@ export function speaksResponses(name: string): boolean {
   );
 }
 
-/** The o series and gpt-5. By whole segments: `gpt-4o` is no `o4`. */
+/** The o series and gpt-5. Names are compared by whole segments, so `gpt-4o` is not `o4`. */
 function isReasoner(name: string): boolean {
   const segments = segmentsOf(name);
   return segments.some((segment, index) =>
@@ -35,7 +35,7 @@ function isThinkingClaude(name: string): boolean {
   const segments = segmentsOf(name);
   if (!segments.includes("claude")) return false;
   if (!segments.includes("sonnet") && !segments.includes("opus")) return false;
-  // A date such as 20250514 is no version.
+  // A date such as 20250514 is not a version.
   const [major = 0, minor = 0] = segments.filter((segment) => /^\d{1,2}$/.test(segment)).map(Number);
   return major >= 4 || (major === 3 && minor === 7);
 }

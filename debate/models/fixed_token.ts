@@ -1,5 +1,5 @@
 /**
- * Access tokens that stand in the settings.
+ * Access tokens from the settings.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import type { TokenSource } from "./chat_exchange.ts";
 import { ModelError } from "./model.ts";
 import { isToken } from "./token_file.ts";
 
-/** The token of a variable, sent as it is. Empty is none. */
+/** The token of a variable, sent as it is. Empty: there is no token. */
 export function fixedToken(variable: string, token: string): TokenSource {
   return {
     token: () => new Promise((resolve) => resolve(checkToken(variable, token))),
@@ -17,12 +17,12 @@ export function fixedToken(variable: string, token: string): TokenSource {
 }
 
 /**
- * The token, if it can be one.
+ * The token, if it is well-formed.
  *
  * @throws {ModelError} `auth`
  */
 export function checkToken(variable: string, token: string): string {
   if (token === "") throw new ModelError("auth", `there is no access token; set ${variable}`);
-  if (!isToken(token)) throw new ModelError("auth", `${variable} holds what cannot be a token`);
+  if (!isToken(token)) throw new ModelError("auth", `${variable} does not hold a valid token`);
   return token;
 }

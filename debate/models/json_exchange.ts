@@ -1,5 +1,5 @@
 /**
- * Small JSON exchanges with a provider beside the calls of models: session tokens, device flow, list of models.
+ * Small JSON exchanges with a provider other than model calls: session tokens, device flow, list of models.
  *
  * @module
  */
@@ -14,7 +14,7 @@ export interface JsonExchange {
   readonly clock: Clock;
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Sent as a form with POST; absent is a GET. */
+  /** Sent as a form with POST; if absent, the request is a GET. */
   readonly form?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal | undefined;
 }
@@ -22,7 +22,7 @@ export interface JsonExchange {
 /** An answer, whatever its status. */
 export interface JsonAnswer {
   readonly status: number;
-  /** `undefined` when it is no JSON. */
+  /** `undefined` when it is not JSON. */
   readonly body: unknown;
 }
 
@@ -30,14 +30,14 @@ const TIMEOUT_MS = 10_000;
 const MAX_BYTES = 4 * 1024 * 1024;
 
 /**
- * Sends a request and reads the answer. Redirects are not followed: they would take tokens along.
+ * Sends a request and reads the answer. Redirects are not followed, since they would carry tokens along.
  *
  * @throws {ModelError} `canceled`, `timeout` after 10 s, `server` when the provider cannot be reached,
  * `bad_reply` when the answer is too long
  */
 export async function exchangeJson(exchange: JsonExchange): Promise<JsonAnswer> {
   const { fetch, clock, url, headers, form, signal } = exchange;
-  const late = () => new ModelError("timeout", `the provider gave no answer within ${TIMEOUT_MS / 1000} s`);
+  const late = () => new ModelError("timeout", `the provider did not answer within ${TIMEOUT_MS / 1000} s`);
   const aborted = () => new ModelError("canceled", "the exchange with the provider was canceled");
   try {
     return await within({ clock, ms: TIMEOUT_MS, signal, late, aborted }, async (signal) => {

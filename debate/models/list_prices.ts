@@ -11,7 +11,7 @@ export interface Price {
 
 const at = (input: number, output: number): Price => ({ input, output });
 
-/** By name of model; a name also stands for its dated and longer variants that are not listed themselves. */
+/** By the model's name, which also covers its dated and longer variants that are not listed themselves. */
 export const LIST_PRICES: Readonly<Record<string, Price>> = {
   "gpt-4o": at(2.5, 10),
   "gpt-4o-mini": at(0.15, 0.6),

@@ -1,6 +1,6 @@
 /**
- * A language model as the debate sees it: messages in, one reply out. Providers, retries, prices and sessions
- * are behind it.
+ * A language model as the debate sees it: it takes messages and returns one reply. Providers, retries, prices and
+ * sessions are hidden behind it.
  *
  * @module
  */
@@ -11,7 +11,7 @@ export interface ToolCall {
   /** The model's own id for it; may be anything, even empty. */
   readonly id: string;
   readonly name: string;
-  /** The raw text as the model wrote it; meant to be a JSON object. */
+  /** The raw text as the model wrote it; it should be a JSON object. */
   readonly arguments: string;
 }
 
@@ -19,13 +19,13 @@ export interface ToolCall {
 export interface ChatMessage {
   readonly role: "system" | "user" | "assistant" | "tool";
   readonly content: string;
-  /** What an assistant asked for. */
+  /** The tool calls that an assistant asked for. */
   readonly toolCalls?: readonly ToolCall[];
   /** In a message of role `tool`: the id of the call that it answers. */
   readonly toolCallId?: string;
 }
 
-/** A tool as a model gets to know it. */
+/** A tool as it is described to a model. */
 export interface ToolSchema {
   readonly name: string;
   readonly description: string;
@@ -42,25 +42,25 @@ export interface ModelRequest {
   /** Absent: the model gets no tools. */
   readonly tools?: readonly ToolSchema[];
   /**
-   * `none`: the tools are described, because the messages speak of them, but may not be called any more. A
-   * provider that cannot say so leaves the tools out.
+   * `none`: the tools are described, because the messages refer to them, but may not be called any more. A
+   * provider that cannot express this leaves the tools out.
    */
   readonly toolChoice?: "none";
   /** A provider leaves it out for models that refuse one. */
   readonly temperature: number | undefined;
   readonly reasoningEffort?: ReasoningEffort;
-  /** JSON schema that the text must obey, for providers with structured output; others leave it out. */
+  /** JSON schema that the text must match, for providers with structured output; others leave it out. */
   readonly jsonSchema?: Readonly<Record<string, unknown>>;
   readonly signal: AbortSignal;
-  /** Given where the text is wanted as it comes; gets pieces that are not empty. */
+  /** Receives the text as it arrives, in non-empty pieces; absent if nobody wants it piece by piece. */
   onDelta?(text: string): void;
   /** Who calls. */
   readonly purpose: NodeName;
-  /** In which round, from 1. */
+  /** The round, from 1. */
   readonly round: number;
 }
 
-/** Tokens, as the provider counted them. */
+/** Token counts, as reported by the provider. */
 export interface Usage {
   readonly input_tokens: number;
   readonly output_tokens: number;
@@ -74,7 +74,7 @@ export interface ModelReply {
   readonly toolCalls: readonly ToolCall[];
   /** `undefined` when the provider did not say. */
   readonly usage: Usage | undefined;
-  /** An effort was asked for and this model has no such setting. */
+  /** Whether an effort was requested although this model has no such setting. */
   readonly effortIgnored?: boolean;
 }
 
@@ -88,23 +88,26 @@ export interface Model {
 
 /** Why a model gave no reply. */
 export type ModelErrorKind =
-  /** No token, or it is refused. */
+  /** There is no token, or it was refused. */
   | "auth"
-  /** Too many requests, also after retries. */
+  /** Too many requests, even after retries. */
   | "rate"
   | "timeout"
-  /** The provider failed or cannot be reached, also after retries; or broke off in the middle. */
+  /** The provider failed or cannot be reached, even after retries; or broke off in the middle. */
   | "server"
-  /** The provider refuses the request as such, or its answer cannot be read. */
+  /** The provider refuses the request itself, or its answer cannot be read. */
   | "bad_reply"
   /** The request's signal was aborted. */
   | "canceled";
 
-/** A model's failure. The message is for people and goes into events: no tokens, addresses or raw bodies in it. */
+/**
+ * A model's failure. The message is for people and goes into events, so it contains no tokens, addresses or raw
+ * bodies.
+ */
 export class ModelError extends Error {
   override readonly name = "ModelError";
   readonly kind: ModelErrorKind;
-  /** What the failed call cost nevertheless. */
+  /** The usage of the failed call, if it was reported. */
   readonly usage: Usage | undefined;
 
   constructor(

@@ -1,11 +1,11 @@
 /**
- * The ids of models: the provider, and the name that it knows.
+ * The ids of models: the provider, and the provider's name for the model.
  *
  * @module
  */
 import { AppError } from "@gateway/shared/errors";
 
-/** Where a model is. */
+/** The provider of a model. */
 export type ProviderName = "hub" | "assist" | "replay";
 
 /** Provider and name of a model's id. */

@@ -17,34 +17,34 @@ import { type Model, ModelError, type ModelReply, type ModelRequest } from "./mo
 export interface OpenAiChatOptions extends ChatEndpoint {
   /** As configured: `<provider>/<name>`. */
   readonly id: string;
-  /** As the provider calls it. */
+  /** The provider's name for it. */
   readonly name: string;
   readonly baseUrl: string;
   /** The protocol that it speaks. */
   readonly api: ChatApi;
-  /** What the model has refused before; shared by all who call it, and added to. */
+  /** The options that the model has refused before; shared by all callers, who add to it. */
   readonly refused: Set<Refusable>;
   readonly clock: Clock;
-  /** A number from 0 to 1, for waits that do not coincide. */
+  /** A number from 0 to 1, so that waits do not coincide. */
   random(): number;
   /** For the operator's log. */
   warn(message: string): void;
-  /** For a call with its retries, in milliseconds. */
+  /** How long a call may take with its retries, in milliseconds. */
   readonly timeoutMs: number;
   /** The longest silence inside a stream, in milliseconds. */
   readonly idleMs: number;
 }
 
-/** Beside the first try. */
+/** The number of retries after the first attempt. */
 const MAX_RETRIES = 3;
 
 const FIRST_BACKOFF_MS = 500;
 const MAX_BACKOFF_MS = 8000;
 
-/** A provider that wants a longer pause than this gets no other request. */
+/** If the provider asks for a longer pause than this, the call is not retried. */
 const MAX_RETRY_AFTER_MS = 60_000;
 
-/** How long a provider that has finished its reply is waited for, to say what it cost or to close the stream. */
+/** How long to wait after the end of a reply for its usage or the end of the stream. */
 const TAIL_MS = 5000;
 
 /** One model. */
@@ -108,7 +108,7 @@ export class OpenAiChat implements Model {
           if (renewals-- > 0) continue;
         }
         const waitMs = this.#waitMs(failure, retries);
-        // What was shown cannot be taken back, and a second reply would not continue the first.
+        // Text that was shown cannot be withdrawn, and a second reply would not continue the first.
         if (isSpoken || waitMs === undefined) throw this.#errorOf(failure, { sent, assembler, cause: error });
         retries++;
         this.#options.warn(`${this.#what}: ${failure.text}; trying again in ${(waitMs / 1000).toFixed(1)} s`);
@@ -153,7 +153,7 @@ export class OpenAiChat implements Model {
         clock.sleep(TAIL_MS, over.signal).then(() => stream.controller.abort(), () => {});
       }
     } catch (error) {
-      // The reply is whole; only its bill is lost.
+      // The reply is complete; only its usage is lost.
       if (!assembler.isFinished || signal.aborted) throw error;
     } finally {
       over.abort();
@@ -162,7 +162,7 @@ export class OpenAiChat implements Model {
   }
 
   async #client({ bounds, sent }: Attempt): Promise<OpenAI> {
-    // Loaded by the first call: it takes 26 MB, which a replay need not pay.
+    // Loaded by the first call: it takes 26 MB, which a replay does not need.
     const { OpenAI } = await import("@openai/openai");
     return new OpenAI({
       baseURL: this.#options.baseUrl,
@@ -171,7 +171,7 @@ export class OpenAiChat implements Model {
       organization: null,
       project: null,
       maxRetries: 0,
-      // Its own clock does not count; the bounds end the call.
+      // The library's own timeout is not used; our bounds end the call.
       timeout: 2 ** 31 - 1,
       logLevel: "off",
       fetch: exchangeFor(this.#options, bounds, sent),
@@ -189,7 +189,7 @@ export class OpenAiChat implements Model {
     failure: ChatFailure,
     { sent, assembler: { usage }, cause }: Pick<Attempt, "sent" | "assembler"> & { readonly cause: unknown },
   ): ModelError {
-    // Without a token the failure is that of the source, which has said what to do.
+    // If there is no token, the failure comes from the source, which has already said what to do.
     const isRefused = failure.kind === "auth" && sent.token !== undefined;
     const remedy = isRefused ? `; ${this.#options.tokens.remedy}` : "";
     const later = failure.retryAfterMs === undefined
@@ -200,7 +200,7 @@ export class OpenAiChat implements Model {
   }
 }
 
-/** One try of a call. */
+/** One attempt of a call. */
 interface Attempt {
   readonly bounds: CallBounds;
   readonly sent: SentWith;

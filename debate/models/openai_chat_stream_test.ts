@@ -53,7 +53,7 @@ Deno.test("OpenAiChat ends a call that takes too long", async () => {
   assert.equal(clock.sleeping, 0);
 });
 
-Deno.test("OpenAiChat ends a stream that falls silent, but lets a slow one go on", async () => {
+Deno.test("OpenAiChat ends a stream that falls silent, but not a slow one", async () => {
   const { response, send } = openStream();
   const { model, clock } = modelOf([response]);
   const deltas: string[] = [];
@@ -239,7 +239,7 @@ Deno.test.each([
     name: "broken JSON in mid-stream",
     answer: stream(delta("A"), 'data: {"choices":[{"del\n\n'),
     kind: "bad_reply",
-    text: /no chat completion/,
+    text: /not a chat completion/,
   },
   {
     name: "a reply that is withheld",

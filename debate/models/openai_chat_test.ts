@@ -205,5 +205,5 @@ Deno.test.each([
   const { model } = modelOf([() => answer]);
   const error = await failureOf(model.complete(requestOf()));
   assert.equal(error.kind, "bad_reply");
-  assert.match(error.message, /no chat completion/);
+  assert.match(error.message, /not a chat completion/);
 });

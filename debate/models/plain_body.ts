@@ -1,19 +1,19 @@
 /**
- * Answers of providers, made safe for the client library, which parses them with the engine's parser.
+ * Makes providers' answers safe for the client library, which parses them with the engine's parser.
  *
  * @module
  */
 import { withPlainKeys } from "@gateway/shared/json";
 
-/** A line of an event with a backslash; one without has no escapes. */
+/** A line of an event with a backslash; a line without one has no escapes. */
 const DATA = /(?<=^|[\r\n])data:([^\r\n]*\\[^\r\n]*)/g;
 
-/** Bytes of a body. */
+/** The bytes of a body. */
 type Bytes = Uint8Array<ArrayBuffer>;
 
 /**
- * Passes a body through, with no key written with a backslash: a whole JSON text, or the lines of a stream of events.
- * What can't be written so breaks it off with a {@linkcode SyntaxError}.
+ * Passes a body through with its keys rewritten without backslashes: a whole JSON text, or the lines of a
+ * stream of events. If that is impossible, the body ends with a {@linkcode SyntaxError}.
  */
 export function plainBody(isEvents: boolean): TransformStream<Bytes, Bytes> {
   const [decoder, encoder] = [new TextDecoder(), new TextEncoder()];

@@ -29,7 +29,7 @@ export const priceFile: ConfigKind<Readonly<Record<string, Price>>> = {
   schema: z.record(z.string().min(1), z.strictObject({ input: price, output: price })),
 };
 
-/** List prices, with the operator's own on top. */
+/** List prices; the operator's own take precedence. */
 export function priceTable(own: Readonly<Record<string, Price>> = {}): PriceTable {
   const table = new Map<string, Price>();
   for (const [name, price] of [...Object.entries(LIST_PRICES), ...Object.entries(own)]) {
@@ -39,29 +39,29 @@ export function priceTable(own: Readonly<Record<string, Price>> = {}): PriceTabl
 }
 
 /**
- * List prices, with those of a file on top.
+ * List prices; those of a file take precedence.
  *
- * @throws {AppError} `invalid_config` when the file is not as it should be
+ * @throws {AppError} `invalid_config` when the file does not match the schema
  */
 export async function loadPrices(path: string): Promise<PriceTable> {
   return priceTable(path === "" ? {} : await loadConfig({ ...priceFile, path }));
 }
 
 /**
- * The price of a model: of its own name, else of the longest name that is a whole part of it, so that
- * `gpt-4o-2024-11-20` costs what `gpt-4o` does.
+ * The price of a model: that of its own name, or else of the longest listed name that is a whole part of it, so
+ * that `gpt-4o-2024-11-20` costs what `gpt-4o` does.
  */
 export function findPrice(id: string, prices: PriceTable): Price | undefined {
   const name = normalise(id);
   const exact = prices.get(name);
   if (exact !== undefined) return exact;
-  // By whole segments: `o1` is no part of `proto1`, nor `gpt-4` of `gpt-4o`.
+  // Names are compared by whole segments: `o1` is not a part of `proto1`, nor `gpt-4` of `gpt-4o`.
   const keys = [...prices.keys()].filter((key) => `-${name}-`.includes(`-${key}-`));
   const longest = keys.reduce((best, key) => key.length > best.length ? key : best, "");
   return prices.get(longest);
 }
 
-/** What the tokens of a run cost. */
+/** The cost of a run's tokens. */
 export function estimateCost(totals: TokenTotals, models: RoleModels, prices: PriceTable): CostEstimate {
   const by_node: Partial<Record<NodeName, NodeCost>> = {};
   let total: number | undefined;
@@ -93,7 +93,7 @@ function round(usd: number): number {
   return Math.round(usd * 1e6) / 1e6;
 }
 
-/** Without vendor or provider, and with one way to write a version. */
+/** A model's name without vendor or provider, and with versions written in one way. */
 function normalise(name: string): string {
   return name.slice(name.lastIndexOf("/") + 1).toLowerCase().replace(/[._:\s]/g, "-");
 }

@@ -1,6 +1,6 @@
 /**
  * The providers of models, by the prefix of a model's id: `hub/…` (provider A), `assist/…` (provider B) and
- * `replay/…` (scripted). Where they are and how to log in are settings; requests carry no other program's name.
+ * `replay/…` (scripted). Their URLs and logins are settings; requests do not carry another program's name.
  *
  * @module
  */
@@ -39,34 +39,37 @@ export type ProviderSettings = Pick<
   | "MODEL_TIMEOUT_SECONDS"
 >;
 
-/** What providers reach the world through. */
+/** What gives providers access to the outside world. */
 export interface ProviderPorts {
-  /** Trusts what the operator trusts. */
+  /** Trusts the operator's CAs. */
   readonly fetch: typeof fetch;
   readonly clock: Clock;
   /** A number from 0 to 1. */
   random(): number;
-  /** A fresh name for a login under way. */
+  /** A fresh name for a pending login. */
   newId(): string;
-  /** For the operator's log; no secrets are passed in. */
+  /** Writes to the operator's log; is never given secrets. */
   warn(message: string): void;
   /** Between two pieces of a scripted text, in milliseconds; default 0, at once. */
   readonly replayPieceDelayMs?: number;
 }
 
-/** The longest silence inside a stream. Models that think long are silent before their first word, not after. */
+/**
+ * The longest silence inside a stream. Models that think for long are silent before their first word, not after
+ * it.
+ */
 const IDLE_MS = 120_000;
 
 const USER_AGENT = "debate";
 
-/** How many models' refusals are remembered; ids come from whoever starts runs. */
+/** For how many models refusals are remembered; their ids come from the clients that start runs. */
 const MAX_REMEMBERED = 200;
 
 /** All providers of one process. */
 export class Providers {
   readonly catalogue: ModelCatalogue;
   readonly deviceFlows: DeviceFlows;
-  /** Of provider B. */
+  /** The sessions of provider B. */
   readonly sessions: SessionTokens;
   readonly #settings: ProviderSettings;
   readonly #ports: ProviderPorts;
@@ -100,10 +103,10 @@ export class Providers {
   }
 
   /**
-   * The model of an id. Each run takes its own: a scripted model remembers what it has said.
+   * The model with an id. Each run needs its own, since a scripted model remembers what it has said.
    *
    * @throws {AppError} `invalid_request` for an id that no provider has, `not_found` or `invalid_config` for a
-   * scenario that does not exist or is broken. What else is missing is an error of the model's calls.
+   * scenario that does not exist or is broken. Anything else that is missing becomes an error of the model's calls.
    */
   async model(id: string): Promise<Model> {
     const { HUB_BASE_URL, ASSIST_BASE_URL, REPLAY_DIR } = this.#settings;
@@ -161,7 +164,7 @@ export class Providers {
       readonly headers: Readonly<Record<string, string>>;
     },
   ): Model {
-    // The client library would go to its maker's server instead.
+    // The client library would use its vendor's server instead.
     if (baseUrl === "") return new UnreachableModel(id, variable);
     const { fetch, clock, random, warn } = this.#ports;
     return new OpenAiChat({
@@ -195,7 +198,7 @@ export class Providers {
     return { "user-agent": USER_AGENT, ...Object.fromEntries(own) };
   }
 
-  /** Providers that are not configured are no problem: they have no models. */
+  /** A provider that is not configured is not a problem: it has no models. */
   #sources(): readonly ModelSource[] {
     const { HUB_BASE_URL, HUB_TOKEN, ASSIST_BASE_URL, REPLAY_DIR } = this.#settings;
     const { fetch, clock } = this.#ports;
@@ -208,7 +211,7 @@ export class Providers {
         list: async () => {
           if (HUB_BASE_URL === "" || HUB_TOKEN === "") return [];
           const headers = { ...HUB_HEADERS, ...await bearer(this.#hubTokens) };
-          // Not every provider lists its models below the URL of its completions.
+          // Not every provider lists its models under the base URL of its completions.
           const urls = [below(HUB_BASE_URL, "models"), new URL("/v1/models", HUB_BASE_URL).href];
           return await fetchModels({ provider: "hub", urls, headers, fetch, clock });
         },
@@ -241,7 +244,7 @@ function below(baseUrl: string, path: string): string {
   return `${baseUrl.replace(/\/+$/, "")}/${path}`;
 }
 
-/** A model whose every call says which setting is missing. */
+/** A model of which every call fails and says which setting is missing. */
 class UnreachableModel implements Model {
   readonly id: string;
   readonly #variable: string;

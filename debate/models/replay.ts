@@ -1,6 +1,6 @@
 /**
- * A model that needs no network: it says what a scenario scripts, in the scripted order, with real tool calls in
- * between. It drives the demo and tests, and shows whether a prompt template carries what it should.
+ * A model that needs no network: it says what a scenario scripts, in that order, with real tool calls in
+ * between. It is used by the demo and tests, and shows whether a prompt template contains what it should.
  *
  * @module
  */
@@ -14,16 +14,16 @@ export interface ReplayOptions {
   readonly id: string;
   readonly scenario: Scenario;
   readonly clock: Clock;
-  /** Between two pieces of a text, in milliseconds; 0 is at once. */
+  /** The pause between two pieces of a text, in milliseconds; 0: none. */
   readonly pieceDelayMs: number;
 }
 
-/** About how long a piece of text is, in characters. */
+/** The approximate length of a piece of text, in characters. */
 const PIECE_LENGTH = 24;
 
 /**
  * One scripted model. It remembers which replies it has given, so every run needs its own; the roles of a run may
- * share one or not, since each node has its own part.
+ * may share one, since each node has its own part.
  */
 export class ReplayModel implements Model {
   readonly id: string;
@@ -63,7 +63,7 @@ export class ReplayModel implements Model {
     };
   }
 
-  /** The next reply of a node's part. One that calls tools is passed over when there are no tools to call. */
+  /** The next reply of a node's part. A reply that calls tools is skipped when there are no tools to call. */
   #next(request: ModelRequest): ScriptedReply {
     const { purpose, round, tools = [], toolChoice } = request;
     const rounds = this.#options.scenario.rounds;
@@ -83,7 +83,7 @@ export class ReplayModel implements Model {
     throw this.#problem(request, `has nothing more to say: the script gives ${count}`);
   }
 
-  /** The variables, from the lines of topic and context. The first such line counts. */
+  /** The variables, from lines of the topic and the context. The first such line counts. */
   #values(request: ModelRequest, prompt: string): ReadonlyMap<string, string> {
     const values = new Map<string, string>();
     const lines = prompt.split("\n").map((line) => line.replace(/^[\s>*-]*/, ""));
@@ -115,13 +115,13 @@ export class ReplayModel implements Model {
     if (signal.aborted) throw new ModelError("canceled", `The call of model "${this.id}" was canceled`);
   }
 
-  /** Not a bad reply, which the moderator would be asked to mend: the script is at fault. */
+  /** The script is at fault; with a bad reply, the moderator would be asked to correct it. */
   #problem({ purpose, round }: ModelRequest, what: string): ModelError {
     return new ModelError("server", `Scenario "${this.id}", round ${round}: ${purpose} ${what}`);
   }
 }
 
-/** Whole words, so that a text grows as a model's does. */
+/** Whole words, so that a text grows like a model's. */
 const PIECE = new RegExp(String.raw`[\s\S]{1,${PIECE_LENGTH}}(?:\s+|$)|\S+\s*`, "g");
 
 function isScripted(node: string): node is ScriptedNode {

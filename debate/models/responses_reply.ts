@@ -1,5 +1,5 @@
 /**
- * What comes of the responses protocol, as chunks of a chat completion: whatever bounds those bounds these too.
+ * Turns replies of the responses protocol into chunks of a chat completion, so that the same bounds apply to both.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import { z } from "@zod/zod";
 
 const contentPart = z.looseObject({ text: z.string().catch(""), refusal: z.string().catch("") });
 
-/** Other items, such as thoughts, are no part of the reply. */
+/** Other items, such as thoughts, are not part of the reply. */
 const itemShape = z.discriminatedUnion("type", [
   z.looseObject({
     type: z.literal("function_call"),
@@ -41,7 +41,7 @@ const wholeShape = z.looseObject({ object: z.literal("response"), status: z.stri
 
 type Item = z.infer<typeof itemShape>;
 
-/** A failure that the provider tells in a stream; read by `describeFailure()` like one with a status. */
+/** A failure that the provider reports in a stream; `describeFailure()` reads it like one with a status. */
 class ProviderError extends Error {
   readonly status = undefined;
   readonly code: string;
@@ -58,9 +58,9 @@ export class ResponsesReader {
   #callCount = 0;
 
   /**
-   * The chunk that an event, or a whole response, stands for; `undefined` where it adds nothing.
+   * The chunk for an event, or for a whole response; `undefined` if it adds nothing.
    *
-   * @throws when it tells that the provider has failed
+   * @throws when it reports that the provider has failed
    */
   read(value: unknown): unknown {
     const whole = wholeShape.safeParse(value).data;
@@ -74,7 +74,7 @@ export class ResponsesReader {
         this.#hasText = true;
         return toChunk({ delta: { content: event.delta } });
       case "response.output_item.done":
-        // The arguments of a call are in its last event as a whole.
+        // The last event of a call has all of its arguments.
         return toChunk({ delta: { tool_calls: this.#callsIn([event.item]) } });
       case "response.completed":
       case "response.incomplete":
@@ -91,7 +91,7 @@ export class ResponsesReader {
   #end(type: string, response: z.infer<typeof responseShape>): unknown {
     const { output, usage, incomplete_details } = response;
     const isFiltered = incomplete_details?.reason === "content_filter";
-    // Not every provider tells the parts before the whole.
+    // Not every provider sends the parts before the whole.
     const delta = {
       content: this.#hasText ? "" : textOf(output),
       tool_calls: this.#callCount > 0 ? [] : this.#callsIn(output),
@@ -112,7 +112,7 @@ export class ResponsesReader {
   #callsIn(items: readonly unknown[]) {
     return itemsOf(items).flatMap((item) => {
       if (item.type !== "function_call") return [];
-      // Each is whole: by its number it is known from another one of the same id.
+      // Each one is complete; its number distinguishes it from another one with the same id.
       const index = this.#callCount++;
       return [{ index, id: item.call_id, function: { name: item.name, arguments: item.arguments } }];
     });

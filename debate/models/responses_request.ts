@@ -1,5 +1,5 @@
 /**
- * A model request as the body of the OpenAI responses protocol, which some models speak instead of chat completions.
+ * A model request as the body of the OpenAI responses protocol, which some models use instead of chat completions.
  *
  * @module
  */
@@ -16,7 +16,7 @@ import type { ChatMessage, ModelRequest } from "./model.ts";
 /** The body of a request, streamed or not. */
 export type ResponsesBody = OpenAI.Responses.ResponseCreateParams;
 
-/** The body. The provider is told to keep nothing: every request brings the whole conversation. */
+/** The body. The provider is told to store nothing: every request contains the whole conversation. */
 export function responsesBody(request: ModelRequest, model: ChatModel): ResponsesBody {
   const { temperature, reasoningEffort, jsonSchema, tools = [], toolChoice } = request;
   const withTools = sendsTools(request, model);
@@ -29,7 +29,7 @@ export function responsesBody(request: ModelRequest, model: ChatModel): Response
     ...(reasoningEffort !== undefined && sendsEffort(model)
       ? { reasoning: { effort: reasoningEffort } }
       : {}),
-    // Left out, strict would be true, and then every argument be wanted.
+    // By default strict is true, and then every argument is required.
     ...(withTools ? { tools: tools.map((tool) => ({ type: "function", strict: false, ...tool })) } : {}),
     ...(withTools && toolChoice !== undefined ? { tool_choice: toolChoice } : {}),
     ...(jsonSchema !== undefined && !model.refused.has("response_format")

@@ -192,7 +192,7 @@ Deno.test.each([
     name: "is broken JSON",
     answer: () => stream(text("A"), 'data: {"type":"resp\n\n'),
     kind: "bad_reply",
-    says: /no chat completion/,
+    says: /not a chat completion/,
   },
   {
     name: "is withheld",
@@ -211,7 +211,7 @@ Deno.test.each([
     answer: () =>
       stream(...Array.from({ length: 65 }, (_, index) => done(call(`c${index}`, "{}"))), completed()),
     kind: "bad_reply",
-    says: /more tool calls/,
+    says: /too many tool calls/,
   },
 ])("OpenAiChat fails when a response $name", async ({ answer, kind, says }) => {
   const { model, requests } = modelOfResponses(answer);

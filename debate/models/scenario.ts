@@ -1,6 +1,6 @@
 /**
  * A scenario: what a scripted model says, reply by reply. Checked strictly, with line and reason for each problem,
- * since people write them to try out their prompt templates.
+ * since people write scenarios to try out their prompt templates.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { z } from "@zod/zod";
 import { findNodeAtLocation, type Node, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser";
 import type { ModelErrorKind } from "./model.ts";
 
-/** A tool call of a script. `{{name}}` inside of a text stands for a variable. */
+/** A tool call of a script. `{{name}}` inside a text stands for a variable. */
 export interface ScriptedCall {
   readonly name: string;
   readonly arguments: Readonly<Record<string, unknown>>;
@@ -17,15 +17,15 @@ export interface ScriptedCall {
 
 /** One reply. */
 export interface ScriptedReply {
-  /** Lines; a single text is one of them. */
+  /** The lines; a single text is one line. */
   readonly text: readonly string[];
   readonly tool_calls: readonly ScriptedCall[];
   readonly usage?: { readonly input_tokens: number; readonly output_tokens: number };
   /** What the messages of the request must contain somewhere. */
   readonly expect: readonly string[];
-  /** How long it takes before its first piece, in milliseconds. */
+  /** The delay before its first piece, in milliseconds. */
   readonly delay_ms: number;
-  /** The model fails instead, after its text. */
+  /** The model fails with this after its text. */
   readonly error?: { readonly kind: ModelErrorKind; readonly message: string };
 }
 
@@ -41,10 +41,10 @@ export const SCRIPTED_NODES = [
 /** One of {@linkcode SCRIPTED_NODES}. */
 export type ScriptedNode = (typeof SCRIPTED_NODES)[number];
 
-/** What a script leaves open: a value that the topic or the context gives in a line `<label>: <value>`. */
+/** A variable of a script: the topic or the context sets its value in a line `<label>: <value>`. */
 export interface ScenarioVariable {
   readonly label: string;
-  /** Used where no such line is; absent: the line is needed. */
+  /** Used if there is no such line; if absent, the line is required. */
   readonly default?: string;
 }
 
@@ -103,7 +103,7 @@ const MAX_PROBLEMS = 20;
 /**
  * Reads a scenario: JSON, comments and trailing commas allowed.
  *
- * @param source how messages call the file
+ * @param source the file's name for messages
  * @throws {AppError} `invalid_config` with line and reason for each problem
  */
 export function parseScenario(text: string, source: string): Scenario {
@@ -123,7 +123,7 @@ function parseText(text: string, source: string): Node {
   try {
     root = parseTree(text, problems, { allowTrailingComma: true });
   } catch (error) {
-    // The parser recurses once a level.
+    // The parser recurses once per level.
     if (error instanceof RangeError) throw invalid(source, ["line 1: nested too deeply"]);
     throw error;
   }
@@ -144,24 +144,24 @@ function problemAt(text: string, root: Node, issue: z.core.$ZodIssue): string {
   return `line ${lineAt(text, node.offset)}:${where} ${reason}`;
 }
 
-/** The node at a path, or what is there of it: a missing key has no place of its own. */
+/** The node at a path, or the closest one above it, since a missing key has no position of its own. */
 function nearest(root: Node, path: readonly (string | number)[]): Node {
   for (let length = path.length; length > 0; length--) {
     const node = findNodeAtLocation(root, path.slice(0, length));
-    // The key, not only its value, which may start lines below.
+    // The key itself, since its value may start several lines below.
     if (node !== undefined) return node.parent?.type === "property" ? node.parent : node;
   }
   return root;
 }
 
-/** Every `{{name}}` must be declared: a slip would be sent to a tool as it is. */
+/** Every `{{name}}` must be declared; otherwise a typo would be sent to a tool as it is. */
 function openVariables(text: string, scenario: Scenario): readonly string[] {
   return [...text.matchAll(/\{\{(\w+)\}\}/g)]
     .filter(([, name = ""]) => !Object.hasOwn(scenario.variables, name))
     .map(({ index, 1: name }) => `line ${lineAt(text, index)}: variable "${name}" is not declared`);
 }
 
-/** The value of a tree. Not the parser's own, for which `__proto__` is a command. */
+/** The value of a tree. The parser's own function would treat `__proto__` as the prototype. */
 function valueOf(node: Node): unknown {
   switch (node.type) {
     case "object":

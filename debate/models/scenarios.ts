@@ -1,5 +1,5 @@
 /**
- * The scenarios that ship, and those of the operator's own folder.
+ * The built-in scenarios, and those of the operator's folder.
  *
  * @module
  */
@@ -16,13 +16,13 @@ const SHIPPED: Readonly<Record<string, unknown>> = {
   slow_query: slowQuery,
 };
 
-/** No path can be made of it. */
+/** The form of a name, which cannot be a path. */
 const NAME = /^[\w-]{1,64}$/;
 
 /**
- * Loads a scenario. A file of the folder comes before one that ships.
+ * Loads a scenario. A file of the folder takes precedence over a built-in one.
  *
- * @param folder empty when there is none
+ * @param folder empty if there is none
  * @throws {AppError} `not_found`, or `invalid_config` with line and reason for each problem of the file
  */
 export async function loadScenario(name: string, folder: string): Promise<Scenario> {
@@ -34,7 +34,7 @@ export async function loadScenario(name: string, folder: string): Promise<Scenar
 }
 
 /**
- * The names of all scenarios, sorted. A folder that does not exist has none.
+ * The names of all scenarios, sorted. A folder that does not exist contributes none.
  *
  * @throws {AppError} `invalid_config` when the folder cannot be read
  */

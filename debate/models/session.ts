@@ -1,5 +1,5 @@
 /**
- * Short-lived session tokens: given for a long-lived access token, and asked for anew before they end.
+ * Short-lived session tokens, which are issued for a long-lived access token and renewed before they expire.
  *
  * @module
  */
@@ -11,25 +11,25 @@ import { ModelError } from "./model.ts";
 
 /** What {@linkcode SessionTokens} needs. */
 export interface SessionOptions {
-  /** Gives a session token for an access token; empty: the access token is used as it is. */
+  /** The URL that issues a session token for an access token; empty: the access token is used as it is. */
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** The access token as it is now; `undefined` when there is none. */
+  /** The current access token; `undefined` if there is none. */
   accessToken(): Promise<string | undefined>;
-  /** What an operator does about an access token that is missing or refused, as the end of a sentence. */
+  /** What an operator can do about a missing or refused access token, as the end of a sentence. */
   readonly remedy: string;
   readonly fetch: typeof fetch;
   readonly clock: Clock;
 }
 
-/** How things stand. */
+/** The state of the session. */
 export interface SessionStatus {
   readonly isConfigured: boolean;
   /** Whether there is a session, or could be one. */
   readonly isValid: boolean;
-  /** In seconds; `undefined` without a session. */
+  /** How long it is still valid, in seconds; `undefined` if there is no session. */
   readonly expiresInSeconds: number | undefined;
-  /** Why there is none, for people. */
+  /** Why there is no session, for people. */
   readonly problem: string | undefined;
 }
 
@@ -40,10 +40,10 @@ interface Session {
   readonly expiresAt: number;
 }
 
-/** A session with less left than this is replaced. */
+/** A session that expires sooner than this is replaced. */
 const MARGIN_MS = 60_000;
 
-/** Of a session whose end the provider does not say. */
+/** The lifetime of a session if the provider does not state one. */
 const ASSUMED_MS = 1_500_000;
 
 /** The session tokens of a provider. */
@@ -78,7 +78,7 @@ export class SessionTokens implements TokenSource {
     return true;
   }
 
-  /** Asks for a session, where there is none, and says how it went. */
+  /** Requests a session if there is none, and reports the outcome. */
   async status(): Promise<SessionStatus> {
     try {
       const isConfigured = await this.#options.accessToken() !== undefined;
@@ -98,7 +98,7 @@ export class SessionTokens implements TokenSource {
     }
   }
 
-  /** One exchange at a time, whoever asks; and nobody who goes away takes it from the others. */
+  /** Concurrent callers share one exchange, which continues if one of them cancels. */
   #sessionFor(accessToken: string): Promise<Session> {
     const known = this.#session;
     const isGood = known?.accessToken === accessToken &&
@@ -123,12 +123,12 @@ export class SessionTokens implements TokenSource {
     const headers = { ...this.#options.headers, authorization: `token ${accessToken}` };
     const { status, body } = await exchangeJson({ fetch, clock, url, headers });
     if (status === 401 || status === 403 || status === 404) {
-      const text = `the provider gives no session for the access token (HTTP ${status}); ${this.remedy}`;
+      const text = `the provider refused a session for the access token (HTTP ${status}); ${this.remedy}`;
       throw new ModelError("auth", text);
     }
     const answer = sessionAnswer.safeParse(body).data;
     if (status !== 200 || answer === undefined) {
-      throw new ModelError("server", `the provider gives no session (HTTP ${status})`);
+      throw new ModelError("server", `the provider did not issue a session (HTTP ${status})`);
     }
     const { token, expires_at } = answer;
     const endSeconds = Number(/(?:^|;)exp=(\d{1,12})(?:;|$)/.exec(token)?.[1] ?? expires_at);
@@ -145,12 +145,12 @@ const NOTHING: SessionStatus = {
 };
 
 const sessionAnswer = z.looseObject({
-  // What could break a header is no token.
+  // A text that could break a header is not accepted as a token.
   token: z.string().regex(/^[\x21-\x7e]{1,16384}$/),
   expires_at: z.int().positive().optional().catch(undefined),
 });
 
-/** The start of a token, by which its owner knows it; nothing of a short one. */
+/** The start of a token, by which its owner recognises it; empty for a short token. */
 export function tokenPreview(token: string): string {
   return token.length < 20 ? "…" : `${token.slice(0, 4)}…`;
 }

@@ -120,14 +120,19 @@ Deno.test.each([
   { name: "404", answer: () => Response.json({}, { status: 404 }), kind: "auth", text: /HTTP 404/ },
   { name: "500", answer: () => Response.json({}, { status: 500 }), kind: "server", text: /HTTP 500/ },
   { name: "a redirect", answer: () => new Response(null, { status: 302 }), kind: "server", text: /HTTP 302/ },
-  { name: "no token", answer: () => Response.json({ hello: 1 }), kind: "server", text: /no session/ },
+  {
+    name: "no token",
+    answer: () => Response.json({ hello: 1 }),
+    kind: "server",
+    text: /did not issue a session/,
+  },
   {
     name: "a token that breaks headers",
     answer: () => Response.json({ token: "a\r\nb" }),
     kind: "server",
-    text: /no session/,
+    text: /did not issue a session/,
   },
-  { name: "no JSON", answer: () => new Response("<html>"), kind: "server", text: /no session/ },
+  { name: "no JSON", answer: () => new Response("<html>"), kind: "server", text: /did not issue a session/ },
   {
     name: "an endless answer",
     answer: () => new Response("x".repeat(5_000_000)),
@@ -180,7 +185,7 @@ Deno.test("SessionTokens.status() says why there is no session", async () => {
   const { sessions } = sessionsOf({ answer: () => Response.json({}, { status: 401 }) });
   const { isConfigured, isValid, problem } = await sessions.status();
   assert.deepEqual({ isConfigured, isValid }, { isConfigured: true, isValid: false });
-  assert.match(problem ?? "", /^No session: the provider gives no session/);
+  assert.match(problem ?? "", /^No session: the provider refused a session/);
 });
 
 Deno.test("tokenPreview() shows little of a token, and nothing of a short one", () => {

@@ -30,7 +30,7 @@ export async function readTokenFile(path: string): Promise<string | undefined> {
 }
 
 /**
- * Stores a token. The folder is made when it is missing.
+ * Stores a token. The folder is created if it is missing.
  *
  * @throws {AppError} `invalid_config` when the file cannot be written
  */

@@ -1,5 +1,5 @@
 /**
- * The templates that ship, as texts inside of the program.
+ * The built-in templates, as texts inside the program.
  *
  * @module
  */
@@ -14,7 +14,7 @@ import performanceEs from "./builtin/performance.es.yaml" with { type: "text" };
 import securityEn from "./builtin/security.en.yaml" with { type: "text" };
 import securityEs from "./builtin/security.es.yaml" with { type: "text" };
 
-/** By the name of the file. */
+/** The texts by file name. */
 export const BUILTIN_TEXTS: Readonly<Record<string, string>> = {
   "data.en.yaml": dataEn,
   "data.es.yaml": dataEs,

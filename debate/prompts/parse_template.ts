@@ -1,5 +1,5 @@
 /**
- * A prompt template from the text of its file. Strict, with line and reason: a slip in a prompt shows only as a
+ * Parses the file of a prompt template strictly, with line and reason for each problem: a typo would only show as a
  * worse debate.
  *
  * @module
@@ -9,17 +9,17 @@ import { z } from "@zod/zod";
 import { type Document, isMap, isNode, isPair, isScalar, LineCounter, parseDocument } from "yaml";
 import type { PromptTemplate } from "./template.ts";
 
-/** What a file's name says. */
+/** What a file's name states. */
 export interface TemplateId {
   readonly name: string;
   readonly language: string;
 }
 
-/** A template's file. */
+/** The file of a template. */
 export interface TemplateFile {
-  /** Without its folder. */
+  /** Its name without the folder. */
   readonly name: string;
-  /** As messages show it. */
+  /** Its path as messages show it. */
   readonly path: string;
   readonly text: string;
   readonly source: PromptTemplate["source"];
@@ -61,7 +61,7 @@ export function parseTemplate(file: TemplateFile): PromptTemplate {
   const id = parseFileName(file.name);
   if (id === undefined) {
     throw invalid(file, [
-      "the file's name is not <name>.<language>.yaml, in small letters, as in network.en.yaml",
+      "the file's name is not <name>.<language>.yaml, in lower case, as in network.en.yaml",
     ]);
   }
   const lines = new LineCounter();
@@ -96,10 +96,10 @@ export function parseTemplate(file: TemplateFile): PromptTemplate {
 
 function toValue(document: Document, file: TemplateFile): unknown {
   try {
-    // An alias has no use here, and a few of them can stand for gigabytes.
+    // Aliases are of no use here, and a few of them can expand to gigabytes.
     return document.toJS({ maxAliasCount: 0 });
   } catch {
-    throw invalid(file, ["it uses aliases (*name), which templates cannot"]);
+    throw invalid(file, ["it uses aliases (*name), which templates must not"]);
   }
 }
 

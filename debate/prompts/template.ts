@@ -1,5 +1,5 @@
 /**
- * What the agents are told to be.
+ * A prompt template: the roles that the agents are given.
  *
  * @module
  */

@@ -1,7 +1,7 @@
 /**
- * The templates to choose from: those that ship, and those of the operator's folder, which replace them by name
+ * The templates to choose from: the built-in ones, and those of the operator's folder, which replace them by name
  * and language. They are read anew whenever they are asked for, so that a change needs no restart;
- * those that ship need not be.
+ * the built-in ones are read once.
  *
  * @module
  */
@@ -16,13 +16,13 @@ export type { PromptTemplate } from "./template.ts";
 export interface TemplateProblem {
   /** Absent when not even the file's name can be read. */
   readonly id?: TemplateId;
-  /** With file, line and reason. */
+  /** States file, line and reason. */
   readonly message: string;
 }
 
 /** The templates to choose from. */
 export interface TemplateSet {
-  /** By name, then language; one of each. */
+  /** Sorted by name, then language; one for each pair. */
   readonly templates: readonly PromptTemplate[];
   readonly problems: readonly TemplateProblem[];
 }
@@ -42,7 +42,7 @@ const MAX_FILES = 500;
 export interface CustomFile {
   readonly name: string;
   readonly path: string;
-  /** Or why it cannot be read. */
+  /** Its text, or the reason why it cannot be read. */
   readonly content: { readonly text: string } | { readonly unreadable: string };
 }
 
@@ -58,7 +58,10 @@ export async function loadTemplates(
   return collectTemplates(await readFolder(folder), builtin);
 }
 
-/** The templates that ship. To read the ten of them takes as long as all else that starts a run: keep them. */
+/**
+ * The built-in templates. Reading all ten takes as long as everything else that starts a run, so keep the
+ * result.
+ */
 export function readBuiltinTemplates(): readonly PromptTemplate[] {
   return Object.entries(BUILTIN_TEXTS).map(([name, text]) =>
     parseTemplate({ name, path: name, text, source: "builtin" })
@@ -109,8 +112,8 @@ export function listTemplates({ templates }: TemplateSet): readonly TemplateList
  * The template for a name and a language; when there is none, the name in English, then `default` in the
  * language, then `default` in English. The result says which it is.
  *
- * @throws {AppError} `invalid_config` when the operator's file for what would be taken is broken: the template
- * that it was to replace is not what was asked for
+ * @throws {AppError} `invalid_config` when the operator's file for the chosen template is broken: the template
+ * that it should replace is not what was asked for
  */
 export function selectTemplate(
   { templates, problems }: TemplateSet,

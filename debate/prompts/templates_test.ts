@@ -99,7 +99,7 @@ Deno.test("selectTemplate() refuses what a broken file was to replace, and nothi
   assert.equal(selectTemplate(set, "default", "en").name, "default");
 });
 
-Deno.test("collectTemplates() tells about files that cannot be read, and goes on", () => {
+Deno.test("collectTemplates() reports files that cannot be read, and continues", () => {
   const unreadable: CustomFile = {
     name: "a.en.yaml",
     path: "/prompts/a.en.yaml",
@@ -110,7 +110,7 @@ Deno.test("collectTemplates() tells about files that cannot be read, and goes on
     ["a", 'Cannot load prompt template "/prompts/a.en.yaml": it is not UTF-8 text'],
     [
       undefined,
-      'Cannot load prompt template "/prompts/Bad Name.en.yaml": the file\'s name is not <name>.<language>.yaml, in small letters, as in network.en.yaml',
+      'Cannot load prompt template "/prompts/Bad Name.en.yaml": the file\'s name is not <name>.<language>.yaml, in lower case, as in network.en.yaml',
     ],
   ]);
   assert.equal(selectTemplate(set, "network", "en").source, "custom");

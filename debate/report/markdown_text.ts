@@ -1,10 +1,10 @@
 /**
- * Text of others inside of a Markdown document: models, tools and operators write what they like, and it must stay
+ * Foreign text inside a Markdown document: models, tools and operators write what they like, and it must stay
  * where it is put.
  *
- * Their Markdown is parsed and written anew in one plain form, so that whatever shows the report reads it as it was
+ * Their Markdown is parsed and rewritten in one plain form, so that every viewer reads the report as it was
  * read here. `markdown-it` is the parser because its time is linear: 60 KB of `_a` take it 0.3 s, `marked` 25 s and
- * `mdast-util-from-markdown` 3 s for a third of that; 60 KB of `[](` take `commonmark` 47 s; `> - ` without end
+ * `mdast-util-from-markdown` 3 s for a third of that; 60 KB of `[](` take `commonmark` 47 s; endless `> - `
  * overflows the stack of `marked`.
  *
  * @module
@@ -12,19 +12,19 @@
 import markdownIt, { type Token } from "markdown-it";
 
 const MAX_NESTING = 100;
-/** How much smaller than a section's heading the headings of others are. */
+/** How many levels foreign headings are below a section's heading. */
 const LOWER = 4;
 
-/** HTML is text. Pictures are parsed, to be named instead of shown. */
+/** HTML is treated as text. Images are parsed so that they can be named instead of shown. */
 const PARSER = markdownIt("commonmark", { maxNesting: MAX_NESTING }).enable("table")
   .disable(["html_block", "html_inline"]);
 
-/** One line, with nothing in it that means something to Markdown or HTML. */
+/** One line in which nothing has a meaning in Markdown or HTML. */
 export function inline(text: string): string {
   return escape(text.replace(/\s+/g, " ").replace(/\p{Cc}/gu, "").trim());
 }
 
-/** Text as it is, in a fence that it cannot close. */
+/** The unchanged text in a fence that it cannot close. */
 export function fenced(text: string, language = ""): string {
   const longest = (text.match(/`+/g) ?? []).reduce((most, run) => Math.max(most, run.length), 2);
   const fence = "`".repeat(longest + 1);
@@ -32,12 +32,12 @@ export function fenced(text: string, language = ""): string {
 }
 
 /**
- * Markdown of others: it keeps its lists, tables, code and links to the web, but its headings go below ours, nothing
- * in it reaches beyond its end, and it has no HTML and no pictures, which would call home.
+ * Foreign Markdown: it keeps its lists, tables, code and links to the web, but its headings are below ours, nothing
+ * in it has an effect beyond its end, and it has no HTML and no images, which would load from elsewhere.
  */
 export function embedded(text: string): string {
   const tokens = PARSER.parse(clean(text), {});
-  // The parser leaves out what lies deeper.
+  // The parser ignores what is nested more deeply.
   const isTooDeep = tokens.some(({ level }) => level >= MAX_NESTING - 1);
   return isTooDeep ? fenced(text) : new Blocks(tokens).write();
 }
@@ -59,7 +59,7 @@ class Blocks {
   #until(close: string | undefined): string {
     let text = "";
     for (let token = this.#next(); token !== undefined && token.type !== close; token = this.#next()) {
-      // In a list without blank lines.
+      // A paragraph in a list without blank lines.
       const isTight = this.#tokens[this.#at - 2]?.hidden && token.type.endsWith("list_open");
       const block = this.#block(token);
       if (text !== "" && block !== "") text += isTight ? "\n" : "\n\n";
@@ -184,8 +184,8 @@ function writeInline({ children }: Token, inTable: boolean): string {
 const REFERENCES: Readonly<Record<string, string>> = { "<": "&lt;", ">": "&gt;", "&": "&amp;" };
 
 /**
- * References to characters may stand for line ends. A bare address is kept from becoming a link, since GitHub's would
- * take the backslash, or the backtick, of what follows along: `http://a\<b>` is a link and a tag to it.
+ * Character references may stand for line ends. A bare address must not become a link, since GitHub's link would
+ * include the backslash, or the backtick, of what follows: it reads `http://a\<b>` as a link and a tag.
  */
 function escape(text: string): string {
   return text.replace(/[\r\n]+/g, " ").replace(/[\\`*_[\]#|~!]/g, "\\$&")

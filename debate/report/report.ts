@@ -1,5 +1,5 @@
 /**
- * The report of a run: who it was, what was said, what it came to. For people, as Markdown.
+ * The report of a run for people, as Markdown: who took part, what was said, and what the result was.
  *
  * @module
  */
@@ -30,7 +30,7 @@ export function renderReport(record: ReadRecord): string {
   return `${sections.filter((section) => section !== "").join("\n\n")}\n`;
 }
 
-/** The name that a browser gives to the saved report. */
+/** The file name under which a browser saves the report. */
 export function reportFileName(runId: string): string {
   return `diagnosis-${runId.slice(0, 8)}.md`;
 }
@@ -64,7 +64,7 @@ export function formatDuration(seconds: number): string {
   return `${Math.floor(whole / 3600)}h ${Math.floor((whole % 3600) / 60)}m`;
 }
 
-/** How each hypothesis came and went. */
+/** The history of each hypothesis. */
 function renderTimeline(hypotheses: readonly Hypothesis[]): string {
   if (hypotheses.length === 0) return "";
   return ["## Hypothesis timeline", ...hypotheses.map(renderHypothesis)].join("\n\n");
@@ -114,7 +114,7 @@ function renderSummary({ events, hypotheses, status }: ReadRecord): string {
   }`;
 }
 
-/** Tokens by agent, and what they cost. */
+/** The tokens of each agent and their cost. */
 function renderCost({ token_totals, cost_estimate }: ReadRecord): string {
   const byNode = fieldsOf(fieldsOf(token_totals).by_node);
   if (Object.keys(byNode).length === 0) return "";

@@ -1,5 +1,5 @@
 /**
- * The events of a run in the order of their coming, as Markdown.
+ * The events of a run in chronological order, as Markdown.
  *
  * @module
  */
@@ -13,7 +13,7 @@ export function renderTranscript(events: readonly StoredEvent[]): string {
   const sections: string[] = [];
   let round = 0;
   for (const event of events) {
-    // A round begins with what follows the decision to go on.
+    // A round begins with what follows the decision to continue.
     if (round === 0 && event.type === "run_started") sections.push(`## Round ${round = 1}`);
     sections.push(...renderEvent(event, decided));
     const next = numberOf(event.round) ?? round;
@@ -128,12 +128,12 @@ function renderDecision(event: StoredEvent): string {
   ].join("\n");
 }
 
-/** The agent's words for itself. */
+/** The agent's name for itself. */
 function roleOf({ role, agent_role, node, agent_node }: StoredEvent): string {
   return inline(textOf(role) || textOf(agent_role) || textOf(node) || textOf(agent_node)) || "Agent";
 }
 
-/** `83%`, empty when it is not known. */
+/** `83%`; empty when the share is not known. */
 export function percent(share: number | undefined): string {
   return share === undefined ? "" : `${Math.round(share * 100)}%`;
 }

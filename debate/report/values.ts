@@ -1,27 +1,27 @@
 /**
- * Reading what may be missing or odd in a stored event.
+ * Reads fields of a stored event that may be missing or malformed.
  *
  * @module
  */
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** The fields of an object; none of anything else. */
+/** The fields of an object; empty for anything else. */
 export function fieldsOf(value: unknown): Fields {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : {};
 }
 
-/** A text, or empty. */
+/** A text; empty for anything else. */
 export function textOf(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
-/** A number, or `undefined`. */
+/** A number; `undefined` for anything else. */
 export function numberOf(value: unknown): number | undefined {
   return typeof value === "number" && Number.isFinite(value) ? value : undefined;
 }
 
-/** The texts of a list; none of anything else. */
+/** The texts in a list; empty for anything else. */
 export function textsOf(value: unknown): readonly string[] {
   return Array.isArray(value) ? value.filter((each) => typeof each === "string") : [];
 }

@@ -1,6 +1,6 @@
 /**
- * The folder of the run records on a disk. One process at a time has it: another one would take the runs of the
- * first for interrupted.
+ * The folder of the run records on a disk. Only one process at a time may use it: another one would take the
+ * runs of the first for interrupted.
  *
  * @module
  */
@@ -13,9 +13,10 @@ const LOCK = ".lock";
 const TAIL_BYTES = 16;
 
 /**
- * Opens a folder, making it where needed, for the owner alone: records hold what is known of an incident.
+ * Opens a folder, creating it if needed, for its owner alone, since records contain what is known about an
+ * incident.
  *
- * @throws {AppError} `invalid_config` when it cannot be used, or another process has it
+ * @throws {AppError} `invalid_config` when it cannot be used, or another process is using it
  */
 export async function openDiskFolder(path: string): Promise<Folder> {
   try {
@@ -63,7 +64,7 @@ function createFolder(path: string, lock: Deno.FsFile): Folder {
       await unlessMissing(() => Deno.remove(at(name)));
     },
     close() {
-      // Programs that are being started hold copies of the descriptor until their exec, and with it the lock.
+      // Until their exec, programs that are being started hold a copy of the descriptor, and so the lock.
       lock.unlockSync();
       lock.close();
       return Promise.resolve();

@@ -1,6 +1,6 @@
 /**
- * The events of one run as the bytes that go to its subscribers: each is written once, and all subscribers read the
- * same memory at their own pace. Nothing is ever buffered for one of them.
+ * The events of one run as the bytes sent to its subscribers: each is written once, and all subscribers read the
+ * same memory at their own pace. Nothing is buffered for a single subscriber.
  *
  * @module
  */
@@ -9,29 +9,29 @@ import { EPHEMERAL } from "../events.ts";
 
 const FIRST_PAGE_BYTES = 4096;
 const PAGE_BYTES = 65_536;
-/** Subscribers are told at most this often: what comes in between goes out in one piece. */
+/** Subscribers are notified at most this often; events in between are sent in one piece. */
 const PACE_MS = 25;
 
 const ENCODER = new TextEncoder();
 const EPHEMERAL_TYPES: ReadonlySet<string> = EPHEMERAL;
 
 interface Page {
-  /** The place of its first byte in the whole. */
+  /** The position of its first byte in the log. */
   readonly start: number;
   readonly bytes: Uint8Array;
   used: number;
 }
 
-/** An event of {@linkcode EventLog.append}: its type, and all of it as one line of JSON. */
+/** An event for {@linkcode EventLog.append}: its type, and the whole event as one line of JSON. */
 export interface LogEntry {
   readonly type: string;
   readonly json: string;
 }
 
 /**
- * Events as frames of `text/event-stream`. The id of an event is how many events are stored with it; of an
- * ephemeral one, that of the event before and its number after it, such as `7.2`. So ids mean the same in the record
- * of the run, where the ephemeral ones are missing.
+ * Events as frames of `text/event-stream`. The id of an event is the number of stored events including it; that
+ * of an ephemeral one is the id before it and its number after that, such as `7.2`. So ids mean the same in the
+ * record of the run, where the ephemeral ones are missing.
  */
 export class EventLog {
   readonly #clock: Clock;
@@ -39,7 +39,7 @@ export class EventLog {
   readonly #listeners = new Set<() => void>();
   /** Where each event ends. */
   readonly #ends: number[] = [];
-  /** The place in `#ends` of each stored event, from 1 on. */
+  /** The index in `#ends` of each stored event, from 1 on. */
   readonly #stored: number[] = [-1];
   #ephemeral = 0;
   #size = 0;
@@ -51,7 +51,7 @@ export class EventLog {
     this.#clock = clock;
   }
 
-  /** Bytes so far. */
+  /** The number of bytes so far. */
   get size(): number {
     return this.#size;
   }
@@ -74,21 +74,21 @@ export class EventLog {
     this.#tellSoon();
   }
 
-  /** Nothing will follow. Subscribers are told at once. */
+  /** Ends the log. Subscribers are notified at once. */
   end(): void {
     this.#isEnded = true;
     this.#tell();
   }
 
-  /** Calls back when there is more, or the end; until the result is called. */
+  /** Calls back when there are new events or the log has ended, until the returned function is called. */
   listen(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
   /**
-   * Where to go on after the event of an id. An id that is not known here is no reason to leave out anything: then
-   * it is the beginning.
+   * The position after the event with an id. If the id is not known here, nothing is left out:
+   * the position is the beginning.
    */
   placeAfter(id: string | null): number {
     const match = /^(\d{1,9})(?:\.(\d{1,9}))?$/.exec(id ?? "");
@@ -96,11 +96,11 @@ export class EventLog {
     if (entry === undefined) return 0;
     const number = Number(match?.[2] ?? 0);
     const next = this.#stored[Number(match?.[1]) + 1] ?? this.#ends.length;
-    // The record has no ephemeral events; what came after this one is what comes after its stored one.
+    // The record has no ephemeral events, so what follows this one follows the stored event before it.
     return this.#ends[Math.min(entry + number, next - 1)] ?? 0;
   }
 
-  /** What there is from a place on, in one piece, as far as it lies together; empty at the end of it. */
+  /** The bytes from a position on, as far as they are contiguous; empty at the end. */
   read(place: number): Uint8Array | undefined {
     if (place >= this.#size) return undefined;
     const page = this.#pageAt(place);
@@ -133,7 +133,7 @@ export class EventLog {
     if (this.#isTelling || this.#listeners.size === 0) return;
     this.#isTelling = true;
     const wait = Math.min(PACE_MS, Math.max(0, this.#toldAt + PACE_MS - this.#clock.now()));
-    // Even when nothing has to be waited for: what is emitted in one turn goes out together.
+    // Even if there is no need to wait, so that events emitted in one turn are sent together.
     const pause = wait === 0 ? Promise.resolve() : this.#clock.sleep(wait);
     pause.then(() => this.#tell());
   }

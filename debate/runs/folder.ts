@@ -17,14 +17,14 @@ export interface Folder {
   names(): Promise<readonly string[]>;
   /** `undefined` when there is no such file. */
   read(name: string): Promise<Uint8Array | undefined>;
-  /** Up to so many bytes of the file's beginning, and the last few. */
+  /** Up to `headBytes` bytes of the file's beginning, and the last few. */
   readEnds(name: string, headBytes: number): Promise<FileEnds | undefined>;
-  /** Durable, and as one step: a reader, also after a crash, finds the old content or the new one. */
+  /** Writes durably and atomically: a reader, even after a crash, finds the old content or the new one. */
   write(name: string, bytes: Uint8Array): Promise<void>;
-  /** Survives the end of the process, not that of the machine. */
+  /** Appends; what is appended survives a crash of the process, but not of the machine. */
   append(name: string, bytes: Uint8Array): Promise<void>;
-  /** A file that is not there is fine. */
+  /** Removes a file; it may be missing. */
   remove(name: string): Promise<void>;
-  /** Lets the next process have the folder. */
+  /** Releases the folder for the next process. */
   close(): Promise<void>;
 }

@@ -1,5 +1,5 @@
 /**
- * What becomes of the record of a run whose server stopped.
+ * Completes the record of a run whose server stopped.
  *
  * @module
  */
@@ -8,14 +8,14 @@ import { lastHypotheses, readEvents, type StoredEvent } from "./record.ts";
 
 const NO_TOKENS = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
 
-/** Told where the events end. */
-export const INTERRUPTED = "The server stopped while the run was going on";
+/** The message of the error event at the end. */
+export const INTERRUPTED = "The server stopped during the run";
 
 /**
- * The record with the events of its journal, ended as every run is. All else that it says stays as it is, and in
- * its order.
+ * The record with the events of its journal, ended like every run. Everything else in it is unchanged and in
+ * the same order.
  *
- * @throws {TypeError} when it is no object
+ * @throws {TypeError} when it is not an object
  */
 export function interruptedRecord(record: unknown, journal: string): Readonly<Record<string, unknown>> {
   if (typeof record !== "object" || record === null) throw new TypeError("Not a record");

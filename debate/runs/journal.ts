@@ -1,9 +1,9 @@
 /**
- * The events of a run while it lasts, one JSON line each, beside its record.
+ * The events of a run in progress, one JSON line each, in a file next to its record.
  *
- * A journal and not a rewrite of the record: a rewrite costs as much as everything before it and would come once
- * a round at best, so that a killed server lost the round that it was in. A line costs one append and is safe from
- * the process's death as soon as it is written; the last one may be torn, and is then left out.
+ * A journal is used because rewriting the record costs as much as everything before it and would happen once
+ * a round at best, so that a killed server would lose the current round. A line costs one append and survives
+ * the process as soon as it is written; the last one may be torn and is then ignored.
  *
  * @module
  */
@@ -16,7 +16,7 @@ export type Append = (bytes: Uint8Array) => Promise<void>;
 
 const ENCODER = new TextEncoder();
 
-/** Writes lines in order; those that come while one write is under way go together with the next. */
+/** Writes lines in order; lines that arrive during a write are combined into the next one. */
 export class Journal {
   readonly #append: Append;
   readonly #warn: (message: string) => void;
@@ -29,22 +29,25 @@ export class Journal {
     this.#warn = warn;
   }
 
-  /** Takes an event as JSON without line feeds. A failure is told once; the run goes on and keeps its events. */
+  /**
+   * Adds an event as JSON without line feeds. A failure is reported once; the run continues and keeps its
+   * events.
+   */
   add(json: string): void {
     this.#waiting += `${json}\n`;
     this.#writing ??= this.#write();
   }
 
-  /** Waits until everything taken so far is written, or could not be. */
+  /** Waits until everything added so far has been written, or has failed. */
   async settle(): Promise<void> {
     await this.#writing;
   }
 
   async #write(): Promise<void> {
-    // Not in the emitter's turn: what it emits together is written together.
+    // Not in the emitter's turn, so that events emitted together are written together.
     await Promise.resolve();
     while (this.#waiting !== "") {
-      // A write that failed may have left a part of a line.
+      // A failed write may have left a partial line.
       const text = this.#isBroken ? `\n${this.#waiting}` : this.#waiting;
       this.#waiting = "";
       try {
@@ -59,7 +62,7 @@ export class Journal {
   }
 }
 
-/** The events of a journal; lines that are torn or damaged are left out. */
+/** The events of a journal; torn or damaged lines are ignored. */
 export function readJournal(text: string): readonly StoredEvent[] {
   return readEvents(
     text.split("\n").map((line) => {

@@ -1,5 +1,5 @@
 /**
- * A run that is going on: what it has told so far, who is asked for what, and how it is stopped.
+ * A run in progress: its events so far, what it waits for, and how it is stopped.
  *
  * @module
  */
@@ -20,15 +20,15 @@ import {
   type StoredEvent,
 } from "./record.ts";
 
-/** What an operator may change while a run is going on. */
+/** What an operator may change during a run. */
 export interface RunOptions {
-  /** Tools of the list need an operator's word. */
+  /** Whether the listed tools need the operator's approval. */
   readonly requireApproval: boolean;
-  /** The run waits for a comment after each round. */
+  /** Whether the run waits for a comment after each round. */
   readonly pauseBetweenRounds: boolean;
 }
 
-/** What a run is made of. */
+/** What a run needs. */
 export interface LiveRunSetup {
   readonly header: RunHeader;
   readonly context: CollectedContext;
@@ -43,7 +43,7 @@ export interface LiveRunSetup {
 
 type Resolution = "approved" | "rejected" | "timeout";
 
-/** One run that is going on. */
+/** A run in progress. */
 export class LiveRun {
   readonly header: RunHeader;
   readonly context: CollectedContext;
@@ -63,7 +63,7 @@ export class LiveRun {
     this.#options = setup.options;
   }
 
-  /** What is stored of it so far. */
+  /** Its record so far. */
   get events(): readonly StoredEvent[] {
     return this.#events;
   }
@@ -77,7 +77,7 @@ export class LiveRun {
     return this.#cancel.signal;
   }
 
-  /** Takes an event: to subscribers and, unless it is ephemeral, to the record and its journal. */
+  /** Passes an event to subscribers and, unless it is ephemeral, to the record and its journal. */
   emit(event: RunEvent): void {
     if (this.log.isEnded) return;
     const { type } = event;
@@ -94,14 +94,14 @@ export class LiveRun {
     return { ...event, timestamp: new Date(this.#setup.clock.now()).toISOString() };
   }
 
-  /** Tells the last events, which the record already has. */
+  /** Sends the last events, which are already in the record. */
   conclude(events: readonly StoredEvent[]): void {
     this.#events.push(...events);
     for (const event of events) this.log.append({ type: event.type, json: JSON.stringify(event) });
     this.log.end();
   }
 
-  /** Waits until the journal has everything. */
+  /** Waits until the journal has been written. */
   settle(): Promise<void> {
     return this.#setup.journal.settle();
   }
@@ -115,7 +115,7 @@ export class LiveRun {
     };
   }
 
-  /** Asks the operator for a tool call, where that is wanted. */
+  /** Asks the operator to approve a tool call if that is required. */
   async approve(call: ApprovalCall): Promise<ApprovalAnswer> {
     const { call_id, tool_name, args, agent_node, agent_role } = call;
     const { approvalTools, approvalTimeoutMs: ms, clock } = this.#setup;
@@ -133,16 +133,16 @@ export class LiveRun {
   }
 
   /**
-   * The operator's word about a tool call. The first one counts.
+   * Passes on the operator's decision about a tool call. The first one counts.
    *
-   * @throws {AppError} `not_found` when nobody waits for it
+   * @throws {AppError} `not_found` when the call is not waiting for it
    */
   decide(callId: string, isApproved: boolean): void {
     const resolve = this.#approvals.get(callId);
     if (resolve === undefined) {
       throw new AppError(
         "not_found",
-        "No such tool call waits for approval: it is decided, or its time is over",
+        "No such tool call waits for approval: it has been decided, or its time is over",
       );
     }
     this.#approvals.delete(callId);
@@ -151,7 +151,7 @@ export class LiveRun {
 
   /** Waits for the operator's comment. */
   async waitForComment(): Promise<string> {
-    // What was turned off between the question and the wait needs no comment.
+    // The pause may have been turned off in the meantime.
     if (!this.#options.pauseBetweenRounds) return "";
     const { clock, commentTimeoutMs: ms } = this.#setup;
     const answer = Promise.withResolvers<string>();
@@ -162,7 +162,7 @@ export class LiveRun {
   }
 
   /**
-   * The operator's comment, empty for none. The first one counts.
+   * Passes on the operator's comment; empty for none. The first one counts.
    *
    * @throws {AppError} `conflict` when the run does not wait for one
    */
@@ -175,7 +175,7 @@ export class LiveRun {
     answer(text);
   }
 
-  /** Changes options. What is waited for only because of one that is turned off goes on. */
+  /** Changes options. If one is turned off, whatever waits only because of it continues. */
   change(options: Partial<RunOptions>): RunOptions {
     this.#options = { ...this.#options, ...options };
     if (!this.#options.requireApproval) {

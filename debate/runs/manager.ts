@@ -1,5 +1,5 @@
 /**
- * Starts runs, keeps those that are going on, and stores how they end.
+ * Starts runs, keeps track of those in progress, and stores their results.
  *
  * @module
  */
@@ -29,7 +29,7 @@ export interface RoleModels extends RunModels {
   readonly summary: string;
 }
 
-/** What runs are made with. */
+/** What the manager needs for runs. */
 export interface RunPorts {
   readonly store: RunStore;
   readonly clock: Clock;
@@ -37,22 +37,22 @@ export interface RunPorts {
   readonly newRunId: () => string;
   /** A fresh id of 12 hexadecimal digits. */
   readonly newCallId: () => string;
-  /** @throws {ModelError | AppError} when there can be no such model */
+  /** @throws {ModelError | AppError} when there is no such model */
   readonly openModel: (id: string) => Model | Promise<Model>;
-  /** Of one run. */
+  /** The tools of one run. */
   readonly openTools: () => readonly Tool[];
   readonly audit: DebatePorts["audit"];
   readonly estimateCost: (totals: TokenTotals, models: RoleModels) => CostEstimate | null;
   readonly warn: (message: string) => void;
 }
 
-/** A run to be started. */
+/** A run to start. */
 export interface RunRequest {
   readonly topic: string;
   readonly context: CollectedContext;
   readonly models: RunModels;
   readonly efforts: RunEfforts;
-  /** The name that was asked for. */
+  /** The name of the template that was requested. */
   readonly templateName: string;
   readonly language: string;
   readonly template: PromptTemplate;
@@ -64,7 +64,7 @@ export interface RunRequest {
 const MAX_LIVE = 200;
 const MS = 1000;
 
-/** All runs that are going on. */
+/** All runs in progress. */
 export class RunManager {
   readonly #ports: RunPorts;
   readonly #settings: Settings;
@@ -78,23 +78,27 @@ export class RunManager {
     this.#ports = ports;
   }
 
-  /** A run that is going on. */
+  /** A run in progress. */
   find(runId: string): LiveRun | undefined {
     return this.#live.get(runId);
   }
 
   /**
-   * Starts a run, and gives its id as soon as its record is there.
+   * Starts a run, and returns its id as soon as its record is stored.
    *
-   * @throws {AppError} `rate_limited` when too many are going on, `canceled` when the server is stopping,
+   * @throws {AppError} `rate_limited` when too many are in progress, `canceled` when the server is stopping,
    * `internal` when the record cannot be written
    */
   async start(request: RunRequest): Promise<string> {
     if (this.#isClosing) throw new AppError("canceled", "The server is stopping");
     if (this.#live.size + this.#starting >= MAX_LIVE) {
-      throw new AppError("rate_limited", `There are ${MAX_LIVE} runs going on, and no more at a time`, {
-        retryAfterSeconds: 60,
-      });
+      throw new AppError(
+        "rate_limited",
+        `There are ${MAX_LIVE} runs in progress, which is the most at a time`,
+        {
+          retryAfterSeconds: 60,
+        },
+      );
     }
     this.#starting += 1;
     try {
@@ -110,7 +114,7 @@ export class RunManager {
     }
   }
 
-  /** Stops everything. The records stay marked as running: the next start makes them interrupted. */
+  /** Stops everything. The records remain marked as running; the next start marks them as interrupted. */
   async close(): Promise<void> {
     this.#isClosing = true;
     for (const run of this.#live.values()) run.cancel();
@@ -142,10 +146,10 @@ export class RunManager {
     }
     const outcome = await this.#debate(run, request);
     await run.settle();
-    // Stopped by us, not by an operator.
+    // Stopped by the server, not by an operator.
     if (this.#isClosing && outcome.status === "cancelled") return run.log.end();
     const ending = await this.#store(run, request, outcome);
-    // In one turn: whoever has the last event finds the run ended.
+    // In one turn, so that a client that has the last event finds the run ended.
     this.#live.delete(run.header.run_id);
     run.conclude(ending);
   }
@@ -208,7 +212,7 @@ export class RunManager {
     };
   }
 
-  /** Stores the record with its last events, and gives these. */
+  /** Stores the record with its last events, and returns these events. */
   async #store(run: LiveRun, request: RunRequest, outcome: Outcome): Promise<readonly StoredEvent[]> {
     const { store, warn } = this.#ports;
     const record = this.#conclude(run, request, outcome);
@@ -257,7 +261,7 @@ export class RunManager {
   }
 }
 
-/** How a run went; only its status when it did not get as far as a debate. */
+/** The outcome of a run; only its status if it did not get as far as a debate. */
 type Outcome = { readonly status: RunEnd } & Partial<DebateOutcome>;
 
 const NO_TOKENS: TokenTotals = {

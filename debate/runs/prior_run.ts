@@ -1,5 +1,5 @@
 /**
- * What a resumed run is told of the one before.
+ * What a resumed run gets from the previous one.
  *
  * @module
  */
@@ -13,7 +13,7 @@ const ROLE_OF_NODE: Readonly<Record<string, HistoryRole>> = {
   diagnostic_rebuttal_agent: "diagnostic_rebuttal",
 };
 
-/** Rebuilds history and hypotheses from a record. The runs before that one are not in it. */
+/** Rebuilds history and hypotheses from a record. Runs before that one are not included. */
 export function priorRun({ events, hypotheses }: ReadRecord): PriorRun {
   return { history: events.flatMap((event) => toEntry(event) ?? []), hypotheses };
 }

@@ -1,6 +1,6 @@
 /**
- * What is kept of a run: one JSON object a file. Records of other versions, or made by hand, are read as far as
- * they can be understood.
+ * The record of a run: one JSON object per file. Records of other versions, or made by hand, are read as far as
+ * possible.
  *
  * @module
  */
@@ -12,7 +12,7 @@ import type { CostEstimate, RunEnd, TokenTotals } from "../events.ts";
 import type { Decision, Hypothesis, RoundLogEntry, ToolLogEntry } from "../graph/state.ts";
 import type { ReasoningEffort } from "../models/model.ts";
 
-/** Where a run stands. `interrupted`: the server stopped in the middle of it. */
+/** The status of a run. `interrupted`: the server stopped in the middle of it. */
 export type RunStatus = "running" | RunEnd | "interrupted";
 
 /** The three debaters' models, by id. */
@@ -25,17 +25,17 @@ export interface RunModels {
 /** How hard each of them is asked to think. */
 export type RunEfforts = Readonly<Record<keyof RunModels, ReasoningEffort | "none">>;
 
-/** An event as it is kept: of whatever version, so nothing but its type is sure. */
+/** An event as it is stored, of any version, so that only its type is certain. */
 export interface StoredEvent {
   readonly type: string;
   readonly [field: string]: unknown;
 }
 
-/** The part of a record that a list needs; it comes first in the file. */
+/** The part of a record that a list needs; it is at the beginning of the file. */
 export interface RunHeader {
   readonly run_id: string;
   readonly topic: string;
-  /** Of the start; ISO 8601, UTC. */
+  /** The time of the start; ISO 8601, UTC. */
   readonly timestamp: string;
   readonly models: RunModels;
   readonly reasoning_effort: RunEfforts;
@@ -45,7 +45,7 @@ export interface RunHeader {
   readonly parent_run_id: string | null;
   readonly parent_topic?: string;
   readonly finished_at?: string;
-  /** One decimal. */
+  /** With one decimal. */
   readonly duration_seconds?: number;
   readonly token_totals?: TokenTotals;
   readonly cost_estimate?: CostEstimate | null;
@@ -55,9 +55,9 @@ export interface RunHeader {
 
 /** A whole record, in the order of its keys. */
 export interface RunRecord extends RunHeader {
-  /** Redacted, unless the operator wished otherwise. */
+  /** Redacted, unless the operator turned that off. */
   readonly context: string;
-  /** How many secrets of which class were masked. */
+  /** The number of masked secrets by class. */
   readonly context_redactions: RedactionCounts;
   /** What was left out of the context, and why. */
   readonly context_notes: readonly string[];
@@ -66,11 +66,11 @@ export interface RunRecord extends RunHeader {
   readonly hypotheses: readonly Hypothesis[];
   readonly round_log: readonly RoundLogEntry[];
   readonly tool_calls_log: readonly ToolLogEntry[];
-  /** Without the ephemeral ones. */
+  /** Does not include ephemeral events. */
   readonly events: readonly StoredEvent[];
 }
 
-/** A record as it was read: what is missing or odd is left out. */
+/** A record as it was read; missing or malformed fields are absent. */
 export interface ReadRecord extends RunListItem {
   readonly reasoning_effort: Readonly<Partial<Record<keyof RunModels, string>>>;
   readonly parent_topic: string | null;
@@ -79,7 +79,7 @@ export interface ReadRecord extends RunListItem {
   readonly events: readonly StoredEvent[];
 }
 
-/** One line of the list; `null` for what the record does not say. */
+/** One entry of the list; `null` for what the record does not contain. */
 export interface RunListItem {
   readonly run_id: string;
   readonly topic: string | null;
@@ -175,7 +175,7 @@ const recordSchema = z.object({
 
 const eventSchema: z.ZodType<StoredEvent> = z.looseObject({ type: z.string() });
 
-/** What a list shows of a header; `undefined` when it is no object. The id is that of the file. */
+/** The list's entry for a header; `undefined` if it is not an object. The id is that of the file. */
 export function toListItem(runId: string, header: unknown): RunListItem | undefined {
   const result = listSchema.safeParse(header);
   return result.success ? { run_id: runId, ...cutTopic(result.data) } : undefined;
@@ -189,7 +189,7 @@ function cutTopic<T extends { readonly topic: string | null }>(item: T): T {
   return { ...item, topic: `${topic.slice(0, MAX_LISTED_TOPIC).toWellFormed()}…` };
 }
 
-/** Reads a record; `undefined` when it is no object. Hypotheses and events that are none are left out. */
+/** Reads a record; `undefined` if it is not an object. Malformed hypotheses and events are left out. */
 export function readRecord(runId: string, value: unknown): ReadRecord | undefined {
   const result = recordSchema.safeParse(value);
   if (!result.success) return undefined;
@@ -198,23 +198,23 @@ export function readRecord(runId: string, value: unknown): ReadRecord | undefine
   return { ...result.data, run_id: runId, events, hypotheses: readHypotheses(listed) };
 }
 
-/** The hypotheses in a list of anything. */
+/** The hypotheses in a list that may contain anything. */
 export function readHypotheses(values: readonly unknown[]): readonly Hypothesis[] {
   return values.flatMap((value) => hypothesisSchema.safeParse(value).data ?? []);
 }
 
-/** The events in a list of anything. */
+/** The events in a list that may contain anything. */
 export function readEvents(values: readonly unknown[]): readonly StoredEvent[] {
   return values.flatMap((value) => eventSchema.safeParse(value).data ?? []);
 }
 
-/** The last table of hypotheses that the events tell. */
+/** The last table of hypotheses in the events. */
 export function lastHypotheses(events: readonly StoredEvent[]): readonly unknown[] {
   const table = events.findLast(({ type }) => type === "hypothesis_update")?.hypotheses;
   return Array.isArray(table) ? table : [];
 }
 
-/** A record as its file: indented by two, so that {@linkcode parseHead} finds its way. */
+/** A record in the form of its file: indented by two, so that {@linkcode parseHead} can read it. */
 export function formatRecord(record: RunRecord): string {
   return `${JSON.stringify(record, null, 2)}\n`;
 }
@@ -222,10 +222,10 @@ export function formatRecord(record: RunRecord): string {
 const AFTER_HEADER = '\n  "context": ';
 
 /**
- * The header in the first part of a record's file, without reading on. Inside of strings there are no line feeds,
+ * Reads the header from the first part of a record's file. Strings contain no line feeds,
  * and deeper keys are indented more: the first such line ends the header.
  *
- * @returns `undefined` when it is not in there, or the file is not laid out as ours
+ * @returns `undefined` if it is not in that part, or the file has another layout
  */
 export function parseHead(head: string): unknown {
   const end = head.indexOf(AFTER_HEADER);

@@ -2,7 +2,7 @@
  * Keeps the records of runs in a folder: `<run_id>.json`, and `<run_id>.events.jsonl` while a run lasts.
  *
  * The list is answered from an index of headers, built once from the first bytes of each file and kept: files that
- * appear or go are noticed by their names at each look.
+ * appear or disappear are noticed by their names each time.
  *
  * @module
  */
@@ -21,23 +21,23 @@ import {
   toListItem,
 } from "./record.ts";
 
-/** What the store works with. */
+/** What the store needs. */
 export interface RunStoreOptions {
   readonly folder: Folder;
-  /** For the operator's log. */
+  /** Writes to the operator's log. */
   readonly warn: (message: string) => void;
 }
 
-/** A record as it is stored. */
+/** A stored record. */
 export interface StoredRun {
-  /** The file's own JSON. */
+  /** The JSON of the file. */
   readonly text: string;
   readonly record: ReadRecord;
 }
 
 /** Enough for the header of all but the most talkative topics. */
 const HEAD_BYTES = 8192;
-/** How many files are looked at at once. */
+/** How many files are read at the same time. */
 const LOOKS = 32;
 /** Records kept in memory because they could not be written. */
 const MAX_UNSAVED = 20;
@@ -53,7 +53,7 @@ const ENCODER = new TextEncoder();
 export class RunStore {
   readonly #folder: Folder;
   readonly #warn: (message: string) => void;
-  /** By run id; `undefined` for a file that is no record. */
+  /** By run id; `undefined` for a file that is not a record. */
   readonly #index = new Map<string, RunListItem | undefined>();
   readonly #unsaved = new Map<string, string>();
   #sorted: readonly RunListItem[] | undefined;
@@ -63,7 +63,7 @@ export class RunStore {
     this.#warn = warn;
   }
 
-  /** Opens the store. Runs that are still marked as running are those of a server that stopped: interrupted. */
+  /** Opens the store. Runs still marked as running belong to a server that stopped, and become interrupted. */
   static async open(options: RunStoreOptions): Promise<RunStore> {
     const store = new RunStore(options);
     const names = await store.#look();
@@ -74,7 +74,7 @@ export class RunStore {
     return store;
   }
 
-  /** Newest first. Files that are no records are not in it. */
+  /** Lists the runs, newest first. Files that are not records are left out. */
   async list(): Promise<readonly RunListItem[]> {
     await this.#look();
     this.#sorted ??= [...this.#index.values()].filter((item) => item !== undefined).sort(byTime);
@@ -97,7 +97,7 @@ export class RunStore {
     throw new AppError("not_found", "The record of this run is damaged and cannot be read");
   }
 
-  /** Writes the record of a run that begins, and gives its journal. */
+  /** Writes the record of a run that begins, and returns its journal. */
   async begin(record: RunRecord): Promise<Journal> {
     await this.#write(record);
     const append: Append = (bytes) => this.#folder.append(`${record.run_id}.events.jsonl`, bytes);
@@ -121,7 +121,7 @@ export class RunStore {
     });
   }
 
-  /** Removes a run; one that is not there is fine. */
+  /** Removes a run; it may be missing. */
   async delete(runId: string): Promise<void> {
     await this.#folder.remove(`${runId}.json`);
     await this.#folder.remove(`${runId}.events.jsonl`);
@@ -130,7 +130,7 @@ export class RunStore {
     this.#sorted = undefined;
   }
 
-  /** Lets another process have the folder. */
+  /** Releases the folder for another process. */
   async close(): Promise<void> {
     await this.#folder.close();
   }
@@ -153,7 +153,7 @@ export class RunStore {
     this.#sorted = undefined;
   }
 
-  /** Brings the index up to date with the names of the files, and gives them. */
+  /** Updates the index from the names of the files, and returns these. */
   async #look(): Promise<readonly string[]> {
     const before = new Set(this.#index.keys());
     const names = await this.#folder.names();
@@ -167,7 +167,7 @@ export class RunStore {
     await Promise.all(Array.from({ length: LOOKS }, async () => {
       for (const runId of fresh) {
         const item = await this.#readItem(runId);
-        // Meanwhile the run itself may have told more.
+        // The run itself may have written more in the meantime.
         if (!this.#index.has(runId)) this.#put(runId, item);
       }
     }));
@@ -203,12 +203,12 @@ export class RunStore {
     }
   }
 
-  /** Removes what a server that was killed left lying about. */
+  /** Removes what a killed server left behind. */
   async #sweep(names: readonly string[]): Promise<void> {
     for (const name of names) {
       const runId = JOURNAL.exec(name)?.[1];
       const isDone = runId !== undefined && this.#index.get(runId)?.status !== "running";
-      // Beside a damaged record the journal is all that is left.
+      // If the record is damaged, the journal is all that is left.
       const isNeeded = runId !== undefined && this.#index.has(runId) && this.#index.get(runId) === undefined;
       if (!LEFTOVER.test(name) && (!isDone || isNeeded)) continue;
       await this.#folder.remove(name).catch(() => this.#warn(`cannot remove ${name} in DATA_DIR`));

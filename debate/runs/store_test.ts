@@ -66,7 +66,7 @@ Deno.test("a record that is final stays as it is, and its journal goes", async (
   assert.deepEqual([...folder.files.keys()], [`${ID}.json`]);
 });
 
-Deno.test("the journal beside a damaged record is kept", async () => {
+Deno.test("the journal of a damaged record is kept", async () => {
   const folder = new MemoryFolder({
     [`${ID}.json`]: '{"run_id',
     [`${ID}.events.jsonl`]: JSON.stringify(EVENT),

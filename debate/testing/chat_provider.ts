@@ -7,7 +7,7 @@ import { OpenAiChat, type OpenAiChatOptions } from "../models/openai_chat.ts";
 
 type Answer = (request: Request) => Response | Promise<Response>;
 
-/** A model whose provider answers as told, one answer after the other, the last one again and again. */
+/** A model whose provider gives the scripted answers in order and then repeats the last one. */
 export function modelOf(answers: readonly Answer[], options: Partial<OpenAiChatOptions> = {}) {
   const requests: Request[] = [];
   const warnings: string[] = [];
@@ -73,7 +73,7 @@ export const finish = (reason = "stop") =>
 export const stream = (...events: string[]) =>
   new Response(events.join(""), { headers: { "content-type": "text/event-stream" } });
 
-/** A stream that goes on when told. */
+/** A stream that continues when told. */
 export function openStream() {
   const { readable, writable } = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>();
   const writer = writable.getWriter();
@@ -93,10 +93,10 @@ export async function failureOf(promise: Promise<unknown>): Promise<ModelError> 
   return result.reason;
 }
 
-/** Lets promises that are ready run on until something holds. */
+/** Lets pending promises continue until a condition holds. */
 export async function until(condition: () => boolean): Promise<void> {
   for (let turn = 0; turn < 2000 && !condition(); turn++) {
     await new Promise((resolve) => setTimeout(resolve, 0));
   }
-  assert.ok(condition(), "it did not come to that");
+  assert.ok(condition(), "the condition never held");
 }

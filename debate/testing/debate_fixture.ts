@@ -9,7 +9,7 @@ import { type Script, ScriptedModel } from "./scripted_model.ts";
 /** A decision that ends the debate, as a moderator writes it. */
 export const CLOSING = JSON.stringify(sampleDecision({ status: "final_diagnosis", confidence: 0.9 }));
 
-/** A decision to go on. */
+/** A decision to continue. */
 export const CONTINUE = JSON.stringify(sampleDecision());
 
 /** One hypothesis in the required form. */
@@ -24,7 +24,7 @@ export const SHORT_SCRIPT: Script = {
   summarize_history: ["So far: the pool."],
 };
 
-/** A tool that gives the same result every time. */
+/** A tool that returns the same result every time. */
 export class FixedTool implements Tool {
   readonly name: string;
   readonly description = "gives a fixed result";
@@ -108,7 +108,7 @@ export class DebateFixture {
     return holdDebate(this.setup, this.ports);
   }
 
-  /** Runs until an event comes, then does something, then to the end. */
+  /** Runs until an event arrives, does something then, and continues to the end. */
   async runUntil(type: RunEventType, act: () => void | Promise<void>): Promise<DebateOutcome> {
     const reached = Promise.withResolvers<void>();
     const emit = (event: RunEvent) => {

@@ -1,6 +1,6 @@
 import type { Folder } from "../runs/folder.ts";
 
-/** The store's folder in memory, that can be told to fail. */
+/** The store's folder in memory; it can be told to fail. */
 export class MemoryFolder implements Folder {
   readonly files = new Map<string, Uint8Array>();
   /** How often a file was read whole. */

@@ -17,7 +17,7 @@ export function sampleState(changes: Partial<DebateState> = {}): DebateState {
   return { ...startState(SAMPLE_TASK, undefined), ...changes };
 }
 
-/** A decision to go on. */
+/** A decision to continue. */
 export function sampleDecision(changes: Partial<Decision> = {}): Decision {
   return {
     status: "continue",

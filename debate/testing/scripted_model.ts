@@ -14,10 +14,10 @@ export type Answer =
   | ModelError
   | ((request: ModelRequest) => Promise<ModelReply>);
 
-/** Answers by who asks, in order; the last one again and again. */
+/** Answers by caller, in order; the last one is repeated. */
 export type Script = Readonly<Partial<Record<NodeName, readonly Answer[]>>>;
 
-/** A model that says what it was told to, with no delay. */
+/** A model that gives scripted answers without delay. */
 export class ScriptedModel implements Model {
   readonly id: string;
   /** The requests so far. */
@@ -55,7 +55,7 @@ export function call(name: string, args: unknown = {}, id = "c1"): ToolCall {
   return { id, name, arguments: typeof args === "string" ? args : JSON.stringify(args) };
 }
 
-/** An answer that never comes, and whose maker does not heed the signal either. */
+/** An answer that never arrives, from a provider that ignores the signal as well. */
 export function never(): Promise<never> {
   return new Promise(() => {});
 }

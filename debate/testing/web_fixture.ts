@@ -18,7 +18,7 @@ import { call, never, ScriptedModel } from "./scripted_model.ts";
 /** What differs between tests. */
 export interface WebFixtureOptions {
   readonly env?: Readonly<Record<string, string>>;
-  /** Given as an error: there is none. */
+  /** If it is an error, there is no such model. */
   readonly model?: Model | Error;
   readonly tools?: readonly Tool[];
   readonly folder?: MemoryFolder;
@@ -36,11 +36,11 @@ export class WebFixture {
   readonly stopping = new AbortController();
   readonly warnings: string[] = [];
   readonly errors: unknown[] = [];
-  /** Headers of every request, where it has none of its own. */
+  /** Headers of every request that has none of its own. */
   readonly headers: Record<string, string> = { host: "127.0.0.1:8000" };
-  /** Where requests come from. */
+  /** The address that requests come from. */
   address = "203.0.113.7";
-  /** For requests that `send()` cannot make. */
+  /** The handler, for requests that `send()` cannot make. */
   readonly handler: DebateHandler;
 
   private constructor(
@@ -143,7 +143,7 @@ export class WebFixture {
     return this.send("POST", path, { body: form });
   }
 
-  /** Starts a run and gives its id. */
+  /** Starts a run and returns its id. */
   async start(fields: Fields = {}): Promise<string> {
     const response = await this.form("/api/runs", { topic: "checkout answers slowly", ...fields });
     const { run_id } = await response.json();
@@ -165,7 +165,7 @@ export class WebFixture {
     }
   }
 
-  /** Waits until a run waits for somebody, or does anything else that has to be waited for. */
+  /** Waits until a condition holds, such as that a run waits for somebody. */
   async settle(): Promise<void> {
     for (let turns = 0; turns < 20; turns++) await this.clock.advance(0);
   }
@@ -185,7 +185,7 @@ export function readFrames(
   });
 }
 
-/** What a refusal says; its form is checked. */
+/** The problem of a refusal, whose form is checked. */
 export async function problemOf(response: Response) {
   const { status, code, detail } = await response.json();
   assert.equal(response.headers.get("content-type"), "application/problem+json");
@@ -193,7 +193,7 @@ export async function problemOf(response: Response) {
   return { status, code, detail };
 }
 
-/** A debate that takes no end by itself. */
+/** A debate that does not end by itself. */
 export const hanging = () => new ScriptedModel({ ...SHORT_SCRIPT, diagnostic_agent: [() => never()] });
 
 /** A debate of two rounds. */
@@ -202,7 +202,7 @@ export const twoRounds = () => new ScriptedModel({ ...SHORT_SCRIPT, moderator_ag
 /** A tool that needs approval. */
 export const GUARDED_TOOL = "run_kubectl";
 
-/** A debate whose diagnostic agent first wants {@linkcode GUARDED_TOOL}. */
+/** A debate whose diagnostic agent first calls {@linkcode GUARDED_TOOL}. */
 export const withTool = () =>
   new ScriptedModel({
     ...SHORT_SCRIPT,

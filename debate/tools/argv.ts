@@ -1,40 +1,40 @@
 /**
- * Arguments against an allowlist of options. What passes is written anew, in one form, so that the program
- * reads it exactly as it was checked: no abbreviation, no bundle, no option that is not in the rule.
+ * Checks arguments against an allowlist of options. What passes is rewritten in one form, so that the program
+ * reads it exactly as it was checked: without abbreviations, bundles, or options that are not in the rule.
  *
  * @module
  */
 
-/** How an operand or an option's value must look. `path` is checked by whoever runs the program. */
+/** The form of an operand or of an option's value. `path` is checked by the code that runs the program. */
 export type ValueRule = RegExp | "path" | "text";
 
-/** What a program, or one of its subcommands, may be given. */
+/** The arguments that a program, or one of its subcommands, accepts. */
 export interface ArgumentRule {
-  /** Options without a value, by their names without dashes, with blanks between. */
+  /** Options without a value: their names without dashes, separated by blanks. */
   readonly flags?: string;
   /** Options with a value. */
   readonly values?: Readonly<Record<string, ValueRule>>;
   /** The first operands. */
   readonly operands?: readonly ValueRule[];
-  /** Operands after those; absent: there are none. */
+  /** Operands after those; if absent, no more are allowed. */
   readonly rest?: ValueRule;
-  /** Operands at least. */
+  /** The least number of operands. */
   readonly min?: number;
-  /** Put before all else. */
+  /** Arguments that are put before all others. */
   readonly always?: readonly string[];
-  /** Put before all else unless one of these options is given. */
+  /** Arguments that are put before all others unless one of these options is given. */
   readonly unless?: { readonly options: readonly string[]; readonly add: readonly string[] };
-  /** Put behind all options when one of these is given: they have the last word. */
+  /** Arguments that are put after all options if one of these is given, so that they take precedence. */
   readonly with?: { readonly options: readonly string[]; readonly add: readonly string[] };
   /** The option that `-20` stands for. */
   readonly dashNumber?: string;
-  /** Options have one dash however long they are, and come after the operands, as with `find`. */
+  /** Whether options have one dash even if they are long, and come after the operands, as with `find`. */
   readonly style?: "find" | "one-dash";
-  /** A last word about all operands: why not, or `undefined`. */
+  /** A final check of all operands: the reason for a refusal, or `undefined`. */
   readonly check?: (operands: readonly string[]) => string | undefined;
 }
 
-/** A word of the command to run. */
+/** A word of the command that is run. */
 export interface Argument {
   readonly kind: "word" | "path";
   readonly text: string;
@@ -84,7 +84,7 @@ export function checkArguments(words: readonly string[], rule: ArgumentRule): Ch
       else problem = addValue(name, rest.shift());
     } else if (text.startsWith("--")) {
       const [, name = "", value] = /^--([^=]*)(?:=(.*))?$/s.exec(text) ?? [];
-      // A single letter has one dash only.
+      // A single letter has only one dash.
       if (name.length < 2) problem = `${text} is not possible here`;
       else if (flags.has(name) && value === undefined) addFlag(name);
       else problem = addValue(name, value ?? rest.shift());
@@ -97,7 +97,7 @@ export function checkArguments(words: readonly string[], rule: ArgumentRule): Ch
   }
   return finish(rule, options, operands, seen);
 
-  /** `-abc`, where the last one may have its value attached or in the next word. */
+  /** `-abc`, where the last option may have its value attached or in the next word. */
   function addBundle(letters: string): string | undefined {
     for (let at = 0; at < letters.length; at++) {
       const letter = letters.charAt(at);
@@ -123,7 +123,7 @@ function finish(
   for (const [index, operand] of operands.entries()) {
     const shape = rule.operands?.[index] ?? rule.rest;
     if (shape === undefined) return refuse(`${JSON.stringify(operand)} is one argument too many`);
-    // It would be read as an option after all.
+    // The program would read it as an option.
     if (operand.startsWith("-")) {
       return refuse(`${JSON.stringify(operand)}: an argument must not start with a dash`);
     }

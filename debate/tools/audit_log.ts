@@ -19,7 +19,7 @@ export interface ToolAuditLog {
   close(): Promise<void>;
 }
 
-/** A log on which nothing is open between lines: the file may be moved away at any time. */
+/** A log that keeps no file open between lines, so that the file may be moved away at any time. */
 export function createToolAuditLog(path: string, redact: Redact): ToolAuditLog {
   let last: Promise<void> = Promise.resolve();
   return {
@@ -36,7 +36,7 @@ export function createToolAuditLog(path: string, redact: Redact): ToolAuditLog {
 async function appendLine(path: string, line: string): Promise<void> {
   try {
     using file = await Deno.open(path, { read: true, append: true, create: true, mode: 0o600 });
-    // A line that another process is writing must not be taken for one that was cut.
+    // A line that another process is writing must not be mistaken for a truncated one.
     await file.lock(true);
     try {
       await appendTo(file, line);
@@ -49,7 +49,7 @@ async function appendLine(path: string, line: string): Promise<void> {
 }
 
 async function appendTo(file: Deno.FsFile, line: string): Promise<void> {
-  // A line that a crash has cut must not take the next one with it.
+  // A line truncated by a crash must not spoil the next one.
   const bytes = new TextEncoder().encode(await endsInLine(file) ? line : `\n${line}`);
   if (await file.write(bytes) < bytes.length) throw new Error("the line was written in part");
   await file.syncData();
@@ -64,7 +64,7 @@ async function endsInLine(file: Deno.FsFile): Promise<boolean> {
   return byte[0] === 0x0a;
 }
 
-/** Keys are the model's too. */
+/** Redacts keys as well, since they also come from the model. */
 function redactStrings(value: unknown, redact: Redact): unknown {
   if (typeof value === "string") return redact(value);
   if (Array.isArray(value)) return value.map((member) => redactStrings(member, redact));

@@ -10,22 +10,22 @@ import { fetchConfigured, type HttpPorts } from "./http_fetch.ts";
 
 /** A configured server. */
 export interface Backend {
-  /** For messages. */
+  /** Its name for messages. */
   readonly what: string;
-  /** The setting's name. */
+  /** The name of its setting. */
   readonly setting: string;
-  /** Its base URL, which may carry credentials; empty when it is not set. */
+  /** Its base URL, which may contain credentials; empty if it is not set. */
   readonly baseUrl: string;
 }
 
-/** What to ask it. */
+/** A request to it. */
 export interface BackendRequest {
-  /** With its leading slash, encoded. */
+  /** The encoded path with its leading slash. */
   readonly path: string;
   readonly query?: Readonly<Record<string, string>>;
   /** Sent as JSON, by POST. */
   readonly body?: unknown;
-  /** What the model wants to be asked; refused unless it is the configured one. */
+  /** The server that the model names; refused unless it is the configured one. */
   readonly requestedUrl: string;
   readonly signal: AbortSignal;
 }
@@ -36,7 +36,7 @@ const MAX_SHOWN_ERROR = 500;
 /**
  * The answer as JSON.
  *
- * @throws {ToolFailure} when the server is not configured, is another one than asked for, does not answer, or
+ * @throws {ToolFailure} when the server is not configured, is not the one that the model names, does not answer, or
  * answers with anything but 2xx and JSON
  */
 export async function askBackend(
@@ -68,7 +68,9 @@ export async function askBackend(
     );
   }
   const encoding = answer.headers["content-encoding"] ?? "identity";
-  if (encoding !== "identity") throw new ToolFailure(`${backend.what} compressed its answer, unasked`);
+  if (encoding !== "identity") {
+    throw new ToolFailure(`${backend.what} compressed its answer although not asked to`);
+  }
   const text = new TextDecoder().decode(answer.body);
   if (answer.status < 200 || answer.status > 299) {
     throw new ToolFailure(`${backend.what} answered ${answer.status}: ${firstWords(text)}`);

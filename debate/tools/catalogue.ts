@@ -21,7 +21,7 @@ import type { RunProgram } from "./run_program.ts";
 import { createRunSshCommand } from "./run_ssh_command.ts";
 import type { Tool } from "./tool.ts";
 
-/** The settings that tools heed. */
+/** The settings that tools use. */
 export type ToolSettings = Pick<
   Settings,
   | "TOOLS_ENABLED"
@@ -37,7 +37,7 @@ export type ToolSettings = Pick<
   | "SSH_CONNECT_TIMEOUT"
 >;
 
-/** What tools reach the world through; `createToolPorts` makes those of this machine. */
+/** What gives tools access to the outside world; `createToolPorts` creates the ports of this machine. */
 export interface ToolPorts {
   readonly clock: Clock;
   /** Applied to every result. */
@@ -50,7 +50,7 @@ export interface ToolPorts {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** What `ssh` and `kubectl` find their keys, agent and clusters by; no other program gets any of it. */
+/** The variables by which `ssh` and `kubectl` find keys, agent and clusters; no other program gets them. */
 export const TOOL_ENV_NAMES = [
   "HOME",
   "SSH_AUTH_SOCK",
@@ -60,9 +60,9 @@ export const TOOL_ENV_NAMES = [
 ] as const;
 
 /**
- * The tools that are enabled, always in the same order. Names in `ENABLED_TOOLS` that are not known are ignored.
+ * The enabled tools, always in the same order. Unknown names in `ENABLED_TOOLS` are ignored.
  *
- * @throws {AppError} `invalid_config` when `HTTP_ALLOWED_HOSTS` has an entry that is none
+ * @throws {AppError} `invalid_config` when `HTTP_ALLOWED_HOSTS` has an invalid entry
  */
 export function createTools(settings: ToolSettings, ports: ToolPorts): readonly Tool[] {
   if (!settings.TOOLS_ENABLED) return [];

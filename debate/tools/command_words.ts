@@ -1,11 +1,11 @@
 /**
- * A command line as words. There is no shell: what a shell would act upon is refused, so that nobody takes the
- * command for more than it is.
+ * Splits a command line into words. There is no shell: what a shell would act upon is refused, so that nobody
+ * takes the command for more than it is.
  *
  * @module
  */
 
-/** Words, at least one, or why there are none. */
+/** At least one word, or the reason for a refusal. */
 export type SplitCommand =
   | { readonly kind: "words"; readonly words: readonly string[] }
   | { readonly kind: "refused"; readonly reason: string };
@@ -15,12 +15,12 @@ const MAX_WORDS = 100;
 
 /**
  * Splits at blanks. Quotes group as in a POSIX shell, a backslash quotes the next character.
- * `; | & > < $ ` ( )` and backquotes are refused outside of single quotes, `$` and backquotes also in double
+ * `; | & > < $ ` ( )` and backquotes are refused outside single quotes, `$` and backquotes also in double
  * ones, control characters everywhere.
  */
 export function splitCommand(text: string): SplitCommand {
   if (text.length > MAX_LENGTH) return refused(`the command is longer than ${MAX_LENGTH} characters`);
-  // deno-lint-ignore no-control-regex -- control characters are what is looked for
+  // deno-lint-ignore no-control-regex -- it looks for control characters
   if (/[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]/.test(text)) {
     return refused("the command has a line break or another control character");
   }
@@ -47,7 +47,9 @@ export function splitCommand(text: string): SplitCommand {
       if (at === text.length) return refused("the command ends in a backslash");
       word = (word ?? "") + text.charAt(at);
     } else if (/[;|&<>$`()]/.test(character)) {
-      return refused(`there is no shell: ${character} is not possible here; one program with its arguments`);
+      return refused(
+        `there is no shell: ${character} is not possible here; give one program with its arguments`,
+      );
     } else {
       word = (word ?? "") + character;
     }

@@ -1,6 +1,6 @@
 /**
  * What all tools have in common: arguments are checked, time is bounded, the result starts with a line that
- * names the request, and nothing leaves but redacted, bounded text.
+ * names the request, and all text that leaves is redacted and bounded.
  *
  * @module
  */
@@ -10,16 +10,16 @@ import { z } from "@zod/zod";
 import { present, type Redact } from "./present.ts";
 import type { Tool, ToolContext } from "./tool.ts";
 
-/** Why a tool could not do what was asked; the message is for the model and the operator. */
+/** The reason why a tool could not do what was asked; the message is for the model and the operator. */
 export class ToolFailure extends Error {
   override readonly name = "ToolFailure";
 }
 
-/** What a tool found out. */
+/** What a tool has found. */
 export interface Finding {
   /** `false` when what was asked for did not work. */
   readonly ok: boolean;
-  /** What was done, in one line. */
+  /** What was done, on one line. */
   readonly title: string;
   readonly body: string;
 }
@@ -27,21 +27,21 @@ export interface Finding {
 /** A tool's call, with its bound in time. */
 export interface Call {
   /**
-   * Aborted when the time is up, with a {@linkcode ToolFailure}, or the run is over. Whoever has something to
-   * tell by then has two more seconds for it.
+   * Aborted when the time is up, with a {@linkcode ToolFailure}, or when the run is over. The tool then has two
+   * more seconds to return what it has found so far.
    */
   readonly signal: AbortSignal;
   /** The bound, in seconds. */
   readonly seconds: number;
 }
 
-/** What makes a tool. */
+/** The parts of a tool. */
 export interface ToolSpec<T extends TimedArguments> {
   readonly name: string;
   readonly description: string;
   /** Checks the arguments; has a {@linkcode timeoutArgument}. */
   readonly schema: z.ZodType<T>;
-  /** @throws {ToolFailure} when it does not work out */
+  /** @throws {ToolFailure} when it cannot do what was asked */
   run(args: T, call: Call): Promise<Finding>;
 }
 
@@ -60,7 +60,7 @@ export interface ToolServices {
 const MAX_TIMEOUT_SECONDS = 60;
 const GRACE_MS = 2000;
 
-/** The argument `timeout`, in seconds; more than a minute is a minute. */
+/** The argument `timeout`, in seconds; at most a minute. */
 export function timeoutArgument(seconds: number): z.ZodType<number> {
   return z.number().positive().default(seconds).describe(`seconds to wait, at most ${MAX_TIMEOUT_SECONDS}`);
 }

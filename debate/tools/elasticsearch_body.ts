@@ -1,17 +1,17 @@
 /**
- * What of Elasticsearch's query language a model may use: searching the named index, and nothing that runs a
- * script or reads another index on the way.
+ * The part of Elasticsearch's query language that a model may use: searching the named index, but nothing that
+ * runs a script or reads another index on the way.
  *
  * @module
  */
 import { parseStandardJson } from "@gateway/shared/json";
 
-/** A search body that may be sent, or why not. */
+/** A search body that may be sent, or the reason for a refusal. */
 export type CheckedBody =
   | { readonly kind: "body"; readonly body: Readonly<Record<string, unknown>> }
   | { readonly kind: "refused"; readonly reason: string };
 
-/** Hits at most. */
+/** The most hits. */
 export const MAX_HITS = 50;
 const MAX_BODY = 50_000;
 const MAX_DEPTH = 40;
@@ -60,7 +60,10 @@ export function checkSearchBody(text: string, size: number): CheckedBody {
   return { kind: "body", body: { ...body, size: Math.min(own, MAX_HITS) } };
 }
 
-/** Why an index cannot be searched; `undefined` when it can. Wildcards are fine, hidden and remote ones not. */
+/**
+ * The reason why an index may not be searched, if any. Wildcards are allowed, hidden and remote indices are
+ * not.
+ */
 export function checkIndex(index: string): string | undefined {
   const parts = index.split(",");
   const isFine = parts.length <= 20 && parts.every((part) => /^[a-z0-9*][a-z0-9*._-]{0,254}$/.test(part));
@@ -73,7 +76,7 @@ export function checkIndex(index: string): string | undefined {
 function findForbidden(value: unknown, depth: number): string | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   if (depth === 0) return `query_json nests deeper than ${MAX_DEPTH} levels`;
-  // A lookup: terms or shapes that are taken from a document elsewhere.
+  // A lookup takes terms or shapes from a document of another index.
   if (!Array.isArray(value) && "index" in value && ("id" in value || "path" in value)) {
     return "query_json may not look up documents of another index";
   }

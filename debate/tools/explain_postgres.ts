@@ -7,7 +7,7 @@ import postgres from "postgres";
 
 /** A query to explain; it has passed `checkSql`. */
 export interface ExplainRequest {
-  /** With its credentials; never in a result. */
+  /** The URL with its credentials, which are never in a result. */
   readonly url: string;
   readonly query: string;
   readonly seconds: number;
@@ -15,7 +15,7 @@ export interface ExplainRequest {
   readonly signal: AbortSignal;
 }
 
-/** The lines of a plan, or why there is none, without anything of the URL and of what the tables hold. */
+/** The lines of a plan, or why there is none; contains nothing of the URL or of the tables' contents. */
 export type ExplainResult =
   | { readonly kind: "plan"; readonly lines: readonly string[] }
   | { readonly kind: "failed"; readonly reason: string };
@@ -40,13 +40,13 @@ export const explainPostgres: Explain = async ({ url, query, seconds, signal }) 
     signal.addEventListener("abort", close, { once: true });
     const timeout = String(Math.ceil(seconds * 1000));
     const rows = await sql.begin("READ ONLY", async (transaction) => {
-      // The last one makes the server read strings as `checkSql` does.
+      // The last setting makes the server read strings in the same way as `checkSql`.
       await transaction`
         SELECT set_config('statement_timeout', ${timeout}, true), set_config('lock_timeout', ${timeout}, true),
           set_config('standard_conforming_strings', 'on', true)`;
       const [account] = await transaction.unsafe(ACCOUNT);
       if (account?.["is_powerful"] !== false) throw new PowerfulAccount();
-      // The extended protocol takes one statement only, whatever the text holds.
+      // The extended protocol accepts only one statement, whatever the text contains.
       const extended: postgres.UnsafeQueryOptions & { readonly simple: false } = { simple: false };
       return await transaction.unsafe(`EXPLAIN ${query}`, [], extended);
     });
@@ -74,14 +74,14 @@ class PowerfulAccount extends Error {
   override readonly name = "PowerfulAccount";
   override readonly message =
     "the account of DATABASE_URL may read more than plans need: the operator has to make " +
-    "one that is no superuser, has no predefined role, and may only select from the tables in question";
+    "one that is not a superuser, has no predefined role, and may only select from the tables in question";
 }
 
 /** By SQLSTATE, or by its first two characters. */
 const REASONS: Readonly<Record<string, string>> = {
   "25006": "it would write",
   "3D000": "the database refuses the configured account",
-  "42501": "the configured account may not select from all of it",
+  "42501": "the configured account may not select from all of its tables",
   "42601": "its syntax is wrong",
   "42702": "a name in it could mean several columns",
   "42703": "a column in it does not exist",
@@ -94,14 +94,14 @@ const REASONS: Readonly<Record<string, string>> = {
   "57014": "it took too long",
   "22": "a value in it is not of its type",
   "28": "the database refuses the configured account",
-  "42": "it is wrong",
+  "42": "it is invalid",
   "53": "the database has no resources left",
   "55": "a lock was not available in time",
 };
 
 /**
- * The class of an error. What the server says itself may hold what it has read while planning, and what is about the
- * connection names hosts and accounts.
+ * The class of an error. The server's own message may contain what it has read while planning, and one about the
+ * connection may name hosts and accounts.
  */
 function describe(error: unknown): string {
   const { name = "", code = "" } = error as { readonly name?: string; readonly code?: string };

@@ -1,8 +1,8 @@
 /**
- * `git_recent_changes`: the last commits of a repository, with what they touched.
+ * `git_recent_changes`: the last commits of a repository and the files that they changed.
  *
- * A repository's own configuration can name programs to run. `git log` is called so that none is: no pager, no
- * external diff or text conversion, no signatures, no fetching of missing objects.
+ * A repository's own configuration can name programs to run. `git log` is called in a way that runs none: no
+ * pager, no external diff or text conversion, no signatures, no fetching of missing objects.
  *
  * @module
  */
@@ -17,9 +17,9 @@ const MAX_COUNT = 50;
 
 const schema = z.strictObject({
   repo_path: z.string().min(1).max(4096).default(".").describe(
-    "folder of the repository; default the project",
+    "folder of the repository; by default the project",
   ),
-  count: z.int().min(1).max(MAX_COUNT).default(10).describe("commits, the newest"),
+  count: z.int().min(1).max(MAX_COUNT).default(10).describe("how many of the newest commits"),
   timeout: timeoutArgument(15),
 });
 
@@ -28,7 +28,7 @@ const ENV = {
   GIT_TERMINAL_PROMPT: "0",
   GIT_OPTIONAL_LOCKS: "0",
   GIT_NO_LAZY_FETCH: "1",
-  // No transport is called that: nothing is fetched.
+  // There is no such transport, so nothing is fetched.
   GIT_ALLOW_PROTOCOL: "none",
 };
 
@@ -76,11 +76,11 @@ export function createGitRecentChanges(
       const repository = await folders.find(path.startsWith("/") ? path : `${base ?? ""}/${path}`);
       if (repository === undefined) {
         throw new ToolFailure(
-          `${JSON.stringify(path)} is not there, or not within the folders of ALLOWED_PROJECT_ROOTS`,
+          `${JSON.stringify(path)} does not exist, or is not within the folders of ALLOWED_PROJECT_ROOTS`,
         );
       }
       const title = `git log of ${path}, ${count} at most`;
-      // A .git file, or a repository around this folder, may lead elsewhere.
+      // A .git file, or a repository that contains this folder, may lead elsewhere.
       const where = await git(
         ["rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir"],
         repository,

@@ -10,14 +10,14 @@ import { isIP } from "node:net";
 
 /** A request. */
 export interface HttpRequest {
-  /** Names host, port and path; its host is what a certificate must be for. */
+  /** Names host, port and path; a certificate must be for its host. */
   readonly url: URL;
   /** The IP address to connect to. */
   readonly address: string;
   readonly method: "GET" | "POST";
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string;
-  /** Of the answer's body, in bytes; the rest is not read. */
+  /** The most bytes of the answer's body; the rest is not read. */
   readonly maxBytes: number;
   readonly signal: AbortSignal;
 }
@@ -26,18 +26,18 @@ export interface HttpRequest {
 export interface HttpAnswer {
   readonly status: number;
   readonly statusText: string;
-  /** Names in lower case; of a repeated one, the first. */
+  /** Names are in lower case; of a repeated header, the first one counts. */
   readonly headers: Readonly<Record<string, string>>;
-  /** As it came: a `content-encoding` is not undone. */
+  /** The body as it arrived: a `content-encoding` is not decoded. */
   readonly body: Uint8Array;
-  /** There was more than `maxBytes`. */
+  /** Whether the body is longer than `maxBytes`. */
   readonly isCut: boolean;
 }
 
 /** No answer: the name of the system's error, or what is wrong with the certificate. */
 export class HttpExchangeError extends Error {
   override readonly name = "HttpExchangeError";
-  /** Nothing was sent yet: another address may be tried. */
+  /** Whether nothing has been sent yet, so that another address may be tried. */
   readonly isBeforeSending: boolean;
 
   constructor(message: string, options: { readonly isBeforeSending: boolean; readonly cause?: unknown }) {
@@ -54,10 +54,13 @@ export class HttpExchangeError extends Error {
  */
 export type HttpExchange = (request: HttpRequest) => Promise<HttpAnswer>;
 
-/** The addresses of a host, as the system resolves it; an IP address is its own. Empty when there are none. */
+/**
+ * The addresses of a host, as resolved by the system; an IP address stands for itself. Empty when there are
+ * none.
+ */
 export type Resolve = (host: string) => Promise<readonly string[]>;
 
-/** The system's resolver, with its hosts file. */
+/** The system's resolver, including its hosts file. */
 export const systemResolve: Resolve = async (host) => {
   try {
     return (await lookup(host.replace(/^\[(.*)\]$/, "$1"), { all: true })).map(({ address }) => address);
@@ -67,9 +70,9 @@ export const systemResolve: Resolve = async (host) => {
 };
 
 /**
- * Exchanges over the network.
+ * Creates exchanges over the network.
  *
- * @param ca the CAs to trust, PEM; absent: the built-in ones
+ * @param ca the CAs to trust, PEM; by default the built-in ones
  */
 export function createHttpExchange(ca: string | undefined): HttpExchange {
   return ({ url, address, method, headers, body, maxBytes, signal }) =>
@@ -91,7 +94,7 @@ export function createHttpExchange(ca: string | undefined): HttpExchange {
         },
         setHost: false,
         agent: false,
-        // Without it, the certificate has to be for the address.
+        // Without the name, the certificate would have to be for the address.
         ...(isTls && isIP(host) === 0 ? { servername: host } : {}),
         ...(isTls && ca !== undefined ? { ca } : {}),
       });

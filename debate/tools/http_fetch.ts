@@ -1,6 +1,6 @@
 /**
- * Requests to where a model wants: every hop's name is resolved once, its addresses are vetted, and the
- * connection goes to a vetted address. A name that resolves differently the next time changes nothing.
+ * Requests to URLs of a model's choice: every hop's name is resolved once, its addresses are checked, and the
+ * connection goes to a checked address. A name that resolves differently the next time has no effect.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { ToolFailure } from "./define_tool.ts";
 import { type HttpAnswer, type HttpExchange, HttpExchangeError, type Resolve } from "./http_exchange.ts";
 import { type AllowList, vet } from "./net_guard.ts";
 
-/** How requests leave. */
+/** How requests are sent. */
 export interface HttpPorts {
   readonly exchange: HttpExchange;
   readonly resolve: Resolve;
@@ -23,7 +23,7 @@ export interface Outgoing {
   readonly signal: AbortSignal;
 }
 
-/** Where an answer came from in the end. */
+/** An answer, and the URL that it came from in the end. */
 export interface FetchedAnswer extends HttpAnswer {
   readonly url: URL;
 }
@@ -33,9 +33,9 @@ const MAX_ADDRESSES = 4;
 const USER_AGENT = "diagnosis-debate";
 
 /**
- * A URL of the model's making.
+ * Reads a URL that a model wrote.
  *
- * @throws {ToolFailure} when it is none, not `http:` or `https:`, or carries credentials
+ * @throws {ToolFailure} when it is not a URL, not `http:` or `https:`, or contains credentials
  */
 export function parseHttpUrl(text: string, base?: URL): URL {
   if (!URL.canParse(text, base)) throw new ToolFailure(`Not a URL: ${JSON.stringify(text)}`);
@@ -43,14 +43,14 @@ export function parseHttpUrl(text: string, base?: URL): URL {
   if (url.protocol !== "http:" && url.protocol !== "https:") {
     throw new ToolFailure(`Only http: and https: are possible, not ${url.protocol}`);
   }
-  if (url.username !== "" || url.password !== "") throw new ToolFailure("A URL must not carry credentials");
+  if (url.username !== "" || url.password !== "") throw new ToolFailure("A URL must not contain credentials");
   return url;
 }
 
 /**
- * Gets a URL, over at most three redirects.
+ * Gets a URL, following at most three redirects.
  *
- * @throws {ToolFailure} when an address may not be reached, nobody answers, or it redirects once more
+ * @throws {ToolFailure} when an address may not be reached, no server answers, or there are more redirects
  */
 export async function fetchGuarded(
   start: URL,
@@ -78,9 +78,9 @@ export async function fetchGuarded(
 }
 
 /**
- * Asks a server of the operator's choice, wherever it is. A redirect is an answer like any other.
+ * Sends a request to a server that the operator configured, wherever it is. A redirect is an answer like any other.
  *
- * @throws {ToolFailure} when nobody answers
+ * @throws {ToolFailure} when it does not answer
  */
 export async function fetchConfigured(url: URL, outgoing: Outgoing, ports: HttpPorts): Promise<HttpAnswer> {
   return await exchangeWithAny(url, await resolveHost(url, ports.resolve), outgoing, ports.exchange);
@@ -88,7 +88,9 @@ export async function fetchConfigured(url: URL, outgoing: Outgoing, ports: HttpP
 
 async function resolveHost(url: URL, resolve: Resolve): Promise<readonly string[]> {
   const addresses = await resolve(url.hostname);
-  if (addresses.length === 0) throw new ToolFailure(`The name ${url.hostname} has no address`);
+  if (addresses.length === 0) {
+    throw new ToolFailure(`The name ${url.hostname} does not resolve to an address`);
+  }
   return addresses;
 }
 

@@ -43,7 +43,7 @@ function show(start: URL, { url, status, statusText, headers, body, isCut }: Fet
   const type = headers["content-type"] ?? "";
   const encoding = headers["content-encoding"] ?? "identity";
   if (encoding !== "identity") {
-    // Never inflated: a small answer can stand for gigabytes.
+    // Never decompressed, since a small answer can expand to gigabytes.
     throw new ToolFailure(
       `${start.host} answered ${status}, compressed (${encoding}) although not asked to; not shown`,
     );
@@ -55,7 +55,7 @@ function show(start: URL, { url, status, statusText, headers, body, isCut }: Fet
     "",
     isText(type, body) ? decode(body, isCut) : `(${body.length} bytes that are not text, not shown)`,
   ];
-  // A status of 500 is what was asked for: the state of the service.
+  // A status of 500 is a valid result: it shows the state of the service.
   return { ok: true, title: `GET ${start.href}: ${status} ${statusText}`, body: lines.join("\n") };
 }
 

@@ -43,7 +43,7 @@ Deno.test.each([
   { url: "http://inner.test/", why: /private/ },
   { url: "http://169.254.169.254/latest/meta-data", why: /metadata/ },
   { url: "http://mixed.test/", why: /loopback/ },
-  { url: "http://nowhere.test/", why: /no address/ },
+  { url: "http://nowhere.test/", why: /does not resolve/ },
   { url: "file:///etc/passwd", why: /Only http: and https:/ },
   { url: "gopher://app.test/", why: /Only http: and https:/ },
   { url: "http://user:pw@app.test/", why: /credentials/ },

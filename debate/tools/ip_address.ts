@@ -1,15 +1,15 @@
 /**
- * What an IP address is good for.
+ * What kind of address an IP address is.
  *
  * `ipaddr.js` reads addresses and knows the special-purpose registries of IANA: on 200,000 addresses, all ends of
- * those registries among them, it said the same as our own table but for what is added here.
+ * those registries among them, it gave the same result as our own table except for what is added here.
  *
  * @module
  */
 import ipaddr from "ipaddr.js";
 import { isIP } from "node:net";
 
-/** The kinds of address. Only `public` ones are other people's servers. */
+/** The kinds of addresses. Only `public` ones belong to servers on the Internet. */
 export type AddressKind =
   | "public"
   | "metadata"
@@ -23,18 +23,18 @@ export type AddressKind =
 /** An address. */
 export type Address = ipaddr.IPv4 | ipaddr.IPv6;
 
-/** The addresses that share the first bits of one. */
+/** The addresses that have the same first bits. */
 export interface Network {
   readonly address: Address;
   readonly prefix: number;
 }
 
-/** Reads an address; one with a zone is none. An IPv4 address within an IPv6 one is read as IPv4. */
+/** Reads an address; one with a zone is refused. An IPv4 address within an IPv6 one is read as IPv4. */
 export function parseAddress(text: string): Address | undefined {
-  // The library also takes what only some resolvers do: `127.1`, `0x7f000001`.
+  // The library also accepts forms that only some resolvers know: `127.1`, `0x7f000001`.
   if (isIP(text) === 0 || text.includes("%")) return undefined;
   const address = ipaddr.parse(text);
-  // IPv4-mapped, and NAT64 (RFC 6052): what is reached is the IPv4 address.
+  // IPv4-mapped, and NAT64 (RFC 6052): the connection reaches the IPv4 address.
   const isWrapped = ["ipv4Mapped", "rfc6052"].includes(address.range());
   return isWrapped ? new ipaddr.IPv4(address.toByteArray().slice(-4)) : address;
 }
@@ -51,20 +51,20 @@ export function parseNetwork(text: string): Network | undefined {
 
 /** Whether an address lies in a network. */
 export function isInside(address: Address, network: Network): boolean {
-  // Of one kind both; the library's types can't tell.
+  // Both are of the same kind, which the library's types cannot express.
   return address.kind() === network.address.kind() && address.match(network.address, network.prefix);
 }
 
-/** Whether a network is one address. */
+/** Whether a network consists of one address. */
 export function isSingle({ address, prefix }: Network): boolean {
   return prefix === bitsOf(address);
 }
 
-/** What an address is. */
+/** The kind of an address. */
 export function classify(address: Address): AddressKind {
   if (METADATA.some((network) => isInside(address, network))) return "metadata";
   const kind = KINDS[address.range()] ?? "reserved";
-  // Of IPv6, only 2000::/3 is given out.
+  // Of IPv6, only 2000::/3 is allocated.
   return kind === "public" && address.kind() === "ipv6" && !isInside(address, GLOBAL) ? "reserved" : kind;
 }
 
@@ -72,7 +72,7 @@ function bitsOf(address: Address): 32 | 128 {
   return address.kind() === "ipv4" ? 32 : 128;
 }
 
-/** The library's words for ranges; what is not here is reserved. */
+/** Our kinds for the library's names of ranges; all others are reserved. */
 const KINDS: Readonly<Record<string, AddressKind>> = {
   unicast: "public",
   as112: "public",

@@ -1,13 +1,13 @@
 /**
- * What of kubectl a model may use: verbs that only read, with the options that aim at nothing but the
- * operator's own clusters. Secrets are not read, nor their names and sizes.
+ * The part of kubectl that a model may use: verbs that only read, with options that refer only to the
+ * operator's own clusters. Neither secrets nor their names and sizes are read.
  *
  * @module
  */
 import { type Argument, type ArgumentRule, checkArguments } from "./argv.ts";
 import { splitCommand } from "./command_words.ts";
 
-/** Arguments for kubectl, or why there are none. */
+/** The arguments for kubectl, or the reason for a refusal. */
 export type CheckedKubectl =
   | { readonly kind: "arguments"; readonly verb: string; readonly args: readonly Argument[] }
   | { readonly kind: "refused"; readonly reason: string };
@@ -112,7 +112,7 @@ export function checkKubectl(text: string, seconds: number): CheckedKubectl {
   return { kind: "arguments", verb, args: [{ kind: "word", text: verb }, ...checked.args] };
 }
 
-/** The verb, and all other words in their order. */
+/** The verb, and all other words in order. */
 function takeVerb(
   words: readonly string[],
 ): { readonly verb: string | undefined; readonly words: readonly string[] } {
@@ -121,7 +121,7 @@ function takeVerb(
   return { verb: words[at], words: words.toSpliced(at, 1) };
 }
 
-/** Types come first, with commas, or as `type/name` anywhere; a type may carry its group: `secrets.v1.`. */
+/** Types come first, comma-separated, or as `type/name` anywhere; a type may include its group: `secrets.v1.`. */
 function refuseSecrets(operands: readonly string[]): string | undefined {
   const types = operands.flatMap((operand, index) =>
     index === 0 || operand.includes("/") ? operand.split(",").map((part) => part.split("/")[0] ?? "") : []

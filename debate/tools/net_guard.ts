@@ -1,6 +1,6 @@
 /**
- * Where the tools may connect to. A model that has read hostile text asks for any URL: what is not on the
- * Internet at large is refused unless the operator listed it.
+ * Where the tools may connect to. A model that has read hostile text may ask for any URL; what is not on the public
+ * Internet is refused unless the operator has listed it.
  *
  * @module
  */
@@ -17,23 +17,23 @@ import {
 
 /** What the operator allows beyond public addresses. */
 export interface AllowList {
-  /** In lower case, without a dot at the end. */
+  /** Names in lower case, without a dot at the end. */
   readonly hosts: ReadonlySet<string>;
   readonly networks: readonly Network[];
 }
 
-/** Whether to connect. */
+/** Whether a connection is allowed. */
 export type Verdict =
   | { readonly kind: "allowed" }
   | { readonly kind: "refused"; readonly address: string; readonly addressKind: AddressKind | "no" };
 
-/** What a listed host name may resolve to. Whoever runs its DNS could name any address. */
+/** What a listed host name may resolve to, since whoever runs its DNS could name any address. */
 const BEHIND_NAMES: readonly AddressKind[] = ["public", "loopback", "private", "carrier"];
 
 /**
  * Reads the entries of `HTTP_ALLOWED_HOSTS`: a host name, an address, or a network as `address/prefix`.
  *
- * @throws {AppError} `invalid_config` that names each entry that is none
+ * @throws {AppError} `invalid_config` that names each invalid entry
  */
 export function compileAllowList(entries: readonly string[]): AllowList {
   const hosts = new Set<string>();
@@ -52,10 +52,10 @@ export function compileAllowList(entries: readonly string[]): AllowList {
 }
 
 /**
- * Decides about all the addresses of a host at once: one that is refused refuses the host.
+ * Decides about all the addresses of a host at once: the host is refused if one of them is.
  *
  * @param host as in the URL
- * @param addresses what it resolved to, and what will be connected to
+ * @param addresses what it resolved to; the connection goes to one of these
  */
 export function vet(host: string, addresses: readonly string[], list: AllowList): Verdict {
   if (addresses.length === 0) return { kind: "refused", address: "none", addressKind: "no" };

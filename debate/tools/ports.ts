@@ -1,5 +1,5 @@
 /**
- * What tools reach this machine and the network through.
+ * What gives tools access to this machine and the network.
  *
  * @module
  */

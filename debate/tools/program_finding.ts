@@ -1,5 +1,5 @@
 /**
- * What the run of a program says.
+ * The result of running a program.
  *
  * @module
  */
@@ -7,11 +7,11 @@ import { type Call, type Finding, ToolFailure } from "./define_tool.ts";
 import type { ProgramResult } from "./run_program.ts";
 
 /**
- * The outputs, with what there was of them when the program was stopped.
+ * The outputs; those of a stopped program contain what it had written by then.
  *
  * @param command for the heading
  * @param program its name
- * @throws {ToolFailure} when the program is not there
+ * @throws {ToolFailure} when the program is missing
  */
 export function describeRun(
   command: string,
@@ -29,7 +29,7 @@ export function describeRun(
     ? "stopped, too much output"
     : `exit code ${code}`;
   return {
-    // Too much output is an answer; not to come to an end is none.
+    // A program that writes too much has answered; one that does not end has not.
     ok: stopped === "output" || (stopped === undefined && code === 0),
     title: `${command}: ${end}`,
     body:

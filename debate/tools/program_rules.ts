@@ -1,7 +1,7 @@
 /**
- * The programs that `run_local_command` and `run_ssh_command` may run, with the options that only look.
+ * The programs that `run_local_command` and `run_ssh_command` may run, with options that only read.
  *
- * What is missing is missing on purpose: options that write, delete, follow, repeat without end, run another
+ * Some options are left out on purpose: those that write, delete, follow, repeat endlessly, run another
  * program, read a list of files from a file, or send something elsewhere. `zgrep` is a shell script.
  *
  * @module
@@ -27,7 +27,7 @@ const ADDRESS_WORD = /^[A-Za-z0-9_.:@/]{1,255}$/;
 
 const hostLookup: ArgumentRule = { operands: [HOST, HOST], min: 1 };
 
-/** By name. */
+/** The rules by program. */
 export const PROGRAM_RULES: Readonly<Record<string, ProgramRule>> = {
   // Processes and the machine
   ps: {
@@ -146,7 +146,7 @@ export const PROGRAM_RULES: Readonly<Record<string, ProgramRule>> = {
       exclude: /^[A-Za-z0-9_.*?-]{1,100}$/,
       "max-count": NUMBER,
     },
-    // No -e: with it, the first operand would be a file.
+    // -e is left out: with it, the first operand would be a file.
     operands: ["text"],
     rest: "path",
     min: 1,
@@ -228,7 +228,7 @@ export const PROGRAM_RULES: Readonly<Record<string, ProgramRule>> = {
   },
 };
 
-/** An interval alone goes on for ever. */
+/** An interval without a count never ends. */
 function needsCount(operands: readonly string[]): string | undefined {
   return operands.length === 1 ? "an interval needs a count after it" : undefined;
 }
@@ -238,7 +238,7 @@ export type CheckedCommand =
   | { readonly kind: "command"; readonly program: string; readonly args: readonly Argument[] }
   | { readonly kind: "refused"; readonly reason: string };
 
-/** Checks a command line of the model's making. */
+/** Checks a command line that a model wrote. */
 export function checkCommand(text: string): CheckedCommand {
   const split = splitCommand(text);
   if (split.kind === "refused") return split;

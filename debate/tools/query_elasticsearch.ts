@@ -1,5 +1,5 @@
 /**
- * `query_elasticsearch`: a search, and nothing else.
+ * `query_elasticsearch`: only searches.
  *
  * @module
  */
@@ -11,10 +11,10 @@ import type { HttpPorts } from "./http_fetch.ts";
 import type { Tool } from "./tool.ts";
 
 const schema = z.strictObject({
-  index: z.string().min(1).max(1024).describe("index, several with commas between; * is a wildcard"),
+  index: z.string().min(1).max(1024).describe("index, or several separated by commas; * is a wildcard"),
   query_json: z.string().describe("the body of _search as JSON text: query, sort, aggs, _source, ..."),
   base_url: z.string().max(2048).default("").describe("leave out: only the configured server is asked"),
-  size: z.int().min(0).default(20).describe(`hits, at most ${MAX_HITS}`),
+  size: z.int().min(0).default(20).describe(`number of hits, at most ${MAX_HITS}`),
   timeout: timeoutArgument(15),
 });
 
@@ -33,7 +33,7 @@ const answerShape = z.object({
   aggregations: z.unknown().optional(),
 });
 
-/** The tool; `baseUrl` empty is not configured. */
+/** The tool; with an empty `baseUrl` it is not configured. */
 export function createQueryElasticsearch(baseUrl: string, ports: HttpPorts, services: ToolServices): Tool {
   const backend = { what: "Elasticsearch", setting: "ELASTICSEARCH_URL", baseUrl };
   return defineTool({

@@ -17,7 +17,7 @@ const schema = z.strictObject({
   query: z.string().min(1).max(8192).describe("LogQL query"),
   base_url: z.string().max(2048).default("").describe("leave out: only the configured server is asked"),
   minutes: z.int().min(1).max(MAX_MINUTES).default(15).describe("how far back to look"),
-  limit: z.int().min(1).max(MAX_LIMIT).default(50).describe("lines at most, the newest"),
+  limit: z.int().min(1).max(MAX_LIMIT).default(50).describe("how many of the newest lines"),
   timeout: timeoutArgument(15),
 });
 
@@ -30,7 +30,7 @@ const stream = z.object({
 });
 const answerShape = z.object({ data: z.object({ resultType: z.string(), result: z.array(stream) }) });
 
-/** The tool; `baseUrl` empty is not configured. */
+/** The tool; with an empty `baseUrl` it is not configured. */
 export function createQueryLoki(baseUrl: string, ports: HttpPorts, services: ToolServices): Tool {
   const backend = { what: "Loki", setting: "LOKI_URL", baseUrl };
   return defineTool({
@@ -68,7 +68,7 @@ export function createQueryLoki(baseUrl: string, ports: HttpPorts, services: Too
   }, services);
 }
 
-/** Nanoseconds as a time; anything else as it is. */
+/** Nanoseconds as a time; anything else unchanged. */
 function formatTime(time: string | number): string {
   const text = String(time);
   if (!/^\d{16,19}$/.test(text)) return text;

@@ -35,7 +35,7 @@ const answerShape = z.object({
   warnings: z.array(z.string()).optional(),
 });
 
-/** The tool; `baseUrl` empty is not configured. */
+/** The tool; with an empty `baseUrl` it is not configured. */
 export function createQueryPrometheus(baseUrl: string, ports: HttpPorts, services: ToolServices): Tool {
   const backend = { what: "Prometheus", setting: "PROMETHEUS_URL", baseUrl };
   return defineTool({
@@ -87,7 +87,7 @@ function formatResult(data: z.infer<typeof answerShape>["data"]): readonly strin
   }
 }
 
-/** Labels as in PromQL. */
+/** Labels in the notation of PromQL. */
 export function formatLabels({ __name__: name = "", ...labels }: Readonly<Record<string, string>>): string {
   return `${name}{${
     Object.entries(labels).map(([key, value]) => `${key}=${JSON.stringify(value)}`).join(", ")

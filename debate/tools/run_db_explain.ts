@@ -15,7 +15,7 @@ const schema = z.strictObject({
   timeout: timeoutArgument(20),
 });
 
-/** The tool; `databaseUrl` empty is not configured. */
+/** The tool; with an empty `databaseUrl` it is not configured. */
 export function createRunDbExplain(databaseUrl: string, explain: Explain, services: ToolServices): Tool {
   return defineTool({
     name: "run_db_explain",

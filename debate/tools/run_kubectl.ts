@@ -11,14 +11,14 @@ import type { RunProgram } from "./run_program.ts";
 import type { Tool } from "./tool.ts";
 
 const schema = z.strictObject({
-  kubectl_args: z.string().min(1).describe("what comes after kubectl, for instance: get pods -n prod"),
+  kubectl_args: z.string().min(1).describe("the arguments after kubectl, for instance: get pods -n prod"),
   timeout: timeoutArgument(20),
 });
 
 /**
  * The tool.
  *
- * @param env what kubectl finds its clusters by: `HOME`, `KUBECONFIG`, and what a pod is given
+ * @param env the variables by which kubectl finds its clusters: `HOME`, `KUBECONFIG`, and those of a pod
  */
 export function createRunKubectl(
   env: Readonly<Record<string, string>>,
@@ -38,7 +38,7 @@ export function createRunKubectl(
         program: "kubectl",
         args: checked.args.map((argument) => argument.text),
         cwd: "/",
-        // A kuberc file could give verbs other options.
+        // A kuberc file could add options to verbs.
         env: { ...env, KUBERC: "off", KUBECTL_KUBERC: "false" },
         signal: call.signal,
       });

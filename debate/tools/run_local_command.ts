@@ -1,5 +1,5 @@
 /**
- * `run_local_command`: programs that look at this machine.
+ * `run_local_command`: programs that inspect this machine.
  *
  * @module
  */
@@ -12,11 +12,11 @@ import { checkCommand, PROGRAM_RULES } from "./program_rules.ts";
 import type { RunProgram } from "./run_program.ts";
 import type { Tool } from "./tool.ts";
 
-/** What may be read. */
+/** The folders that may be read. */
 export interface ReadableFolders {
   /** Real paths; the first is where programs run. */
   roots(): Promise<readonly string[]>;
-  /** Where a path really leads, if that is within a root. */
+  /** The real path, if it is within a root. */
   find(path: string): Promise<string | undefined>;
 }
 
@@ -38,7 +38,7 @@ export function createRunLocalCommand(
       `Runs a read-only diagnostic program on the machine of this service: ${
         Object.keys(PROGRAM_RULES).join(", ")
       }. ` +
-      "Only options that look are possible; files only in the folders that the operator opened.",
+      "Only options that read are possible, and only files in the folders that the operator allowed.",
     schema,
     async run({ command }, call) {
       const checked = checkCommand(command);
@@ -62,7 +62,7 @@ async function resolveArgument(
   const path = await folders.find(text.startsWith("/") ? text : `${cwd}/${text}`);
   if (path === undefined) {
     throw new ToolFailure(
-      `${JSON.stringify(text)} is not there, or not within the folders of ALLOWED_PROJECT_ROOTS`,
+      `${JSON.stringify(text)} does not exist, or is not within the folders of ALLOWED_PROJECT_ROOTS`,
     );
   }
   if (isSecretFile(path)) throw new ToolFailure(`${JSON.stringify(text)} may hold secrets and is not read`);

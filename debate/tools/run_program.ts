@@ -1,5 +1,5 @@
 /**
- * Child processes: never a shell, a fixed environment, bounded in time and output, and nothing of them left.
+ * Child processes: never a shell, with a fixed environment, bounded in time and output, and fully cleaned up.
  *
  * @module
  */
@@ -9,32 +9,32 @@ import { withoutCutWord } from "../graph/text.ts";
 
 /** A program to run. */
 export interface ProgramRequest {
-  /** Looked up in {@linkcode PROGRAM_PATH}. */
+  /** Its name, which is looked up in {@linkcode PROGRAM_PATH}. */
   readonly program: string;
   readonly args: readonly string[];
   /** The folder to run in. */
   readonly cwd: string;
-  /** Beside the search path and the locale, all that it gets. */
+  /** Its whole environment, apart from the search path and the locale. */
   readonly env?: Readonly<Record<string, string>>;
-  /** Of both outputs together; a program that writes more is stopped. */
+  /** The most bytes of both outputs together; a program that writes more is stopped. */
   readonly maxBytes?: number;
-  /** Stops it. */
+  /** Stops the program when aborted. */
   readonly signal: AbortSignal;
 }
 
-/** What became of it. */
+/** How a program ended. */
 export type ProgramResult =
   | { readonly kind: "missing" }
   | {
     readonly kind: "ended";
-    /** Why it was stopped, unless it ended by itself. */
+    /** Why it was stopped; `undefined` if it ended by itself. */
     readonly stopped: "signal" | "output" | undefined;
     readonly code: number;
     readonly stdout: string;
     readonly stderr: string;
   };
 
-/** Runs a program to its end. A request whose signal is aborted gives what there was until then. */
+/** Runs a program to its end. If the signal is aborted, the result contains the output up to then. */
 export type RunProgram = (request: ProgramRequest) => Promise<ProgramResult>;
 
 /** Where programs are looked for. */
@@ -42,7 +42,7 @@ export const PROGRAM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/
 
 const BASE_ENV = { PATH: PROGRAM_PATH, LC_ALL: "C.UTF-8", TERM: "dumb", PAGER: "cat" };
 const DEFAULT_MAX_BYTES = 256 * 1024;
-/** How long a grandchild may keep an output open after its parent is gone. */
+/** How long a grandchild may keep an output open after its parent has ended. */
 const LINGER_MS = 500;
 
 /** A runner on this machine. */
@@ -59,7 +59,7 @@ export function createProgramRunner(clock: Clock): RunProgram {
         stdin: "null",
         stdout: "piped",
         stderr: "piped",
-        // A process group of its own, so that all of it can be ended.
+        // The program gets its own process group, so that all of its processes can be ended.
         detached: true,
       }).spawn();
     } catch (error) {
@@ -79,7 +79,7 @@ export function createProgramRunner(clock: Clock): RunProgram {
     });
     if (stopped !== undefined) await killGroup(child);
     const { code } = await child.status;
-    // The group has no leader any more, but its members can still be told.
+    // The group no longer has a leader, but its members can still be signalled.
     await within({ clock, ms: LINGER_MS }, read).catch(() => killGroup(child));
     await Promise.all(outputs.map((output) => output.close()));
     const isCut = budget.left < 0;
@@ -118,7 +118,7 @@ async function killGroup(child: Deno.ChildProcess): Promise<void> {
   }
 }
 
-/** One output, kept as far as the budget of both goes. */
+/** One output, kept as far as the common budget allows. */
 class Output {
   readonly done: Promise<void>;
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;

@@ -1,9 +1,9 @@
 /**
- * `run_ssh_command`: programs that look at another machine.
+ * `run_ssh_command`: programs that inspect another machine.
  *
- * It runs the system's `ssh`, which knows all of known_hosts: hashed names, certificate authorities, revoked
- * keys. The remote side does have a shell; it gets every word in single quotes, and only words that no shell
- * reads in another way.
+ * It runs the system's `ssh`, which supports all features of known_hosts: hashed names, certificate
+ * authorities, revoked keys. The remote side does have a shell; it gets every word in single quotes, and only
+ * words that no shell reads differently.
  *
  * @module
  */
@@ -26,14 +26,14 @@ import type { Tool } from "./tool.ts";
 
 /** How to reach other machines. */
 export interface SshSettings {
-  /** Empty: the current user. */
+  /** The account; empty: the current user. */
   readonly defaultUser: string;
-  /** Empty: the agent and the standard keys. */
+  /** The private key; empty: the agent and the standard keys. */
   readonly keyPath: string;
-  /** Empty: the user's. */
+  /** The known_hosts file; empty: the user's. */
   readonly knownHosts: string;
   readonly connectTimeoutSeconds: number;
-  /** What `ssh` finds its keys and agent by: `HOME`, `SSH_AUTH_SOCK`. */
+  /** The variables by which `ssh` finds its keys and agent: `HOME`, `SSH_AUTH_SOCK`. */
   readonly env: Readonly<Record<string, string>>;
 }
 
@@ -43,7 +43,7 @@ const USER = /^(?:[A-Za-z0-9_][A-Za-z0-9_.-]{0,31})?$/;
 const schema = z.strictObject({
   host: z.string().regex(HOST, "must be a host name or an IP address").describe("must be in known_hosts"),
   command: z.string().min(1).describe("one read-only program with its arguments; no pipes and no redirects"),
-  user: z.string().regex(USER, "must be an account name").default("").describe("empty is the configured one"),
+  user: z.string().regex(USER, "must be an account name").default("").describe("empty: the configured one"),
   key_path: z.string().max(4096).default("").describe("leave out: only the configured key is used"),
   port: z.int().min(1).max(65_535).default(22),
   timeout: timeoutArgument(15),
@@ -90,7 +90,7 @@ export function createRunSshCommand(
   }, services);
 }
 
-/** Neither the user's nor the system's configuration file is read: it could run programs of its own. */
+/** Neither the user's nor the system's configuration file is read, since it could run programs. */
 function sshOptions(
   { keyPath, knownHosts, connectTimeoutSeconds }: SshSettings,
   seconds: number,
@@ -127,7 +127,7 @@ function sshOptions(
   ];
 }
 
-/** ssh reads blanks as more files, and `%` as the start of a token. */
+/** ssh reads a blank as a separator of files, and `%` as the start of a token. */
 function sshPath(path: string): string {
   return `"${path.replaceAll("%", "%%")}"`;
 }
@@ -137,19 +137,20 @@ function accountOption(account: string): readonly string[] {
 }
 
 function remoteWord({ kind, text }: Argument): string {
-  // Quotes and backslashes mean other things within single quotes of some shells, and ! in those of csh.
+  // In some shells, quotes and backslashes have a meaning within single quotes, and in csh so does an
+  // exclamation mark.
   if (/['\\!\n]/.test(text)) {
     throw new ToolFailure("quotes, backslashes and ! are not possible in a remote command");
   }
   if (kind === "word") return text;
   if (!text.startsWith("/") || text.split("/").includes("..")) {
-    throw new ToolFailure(`${JSON.stringify(text)}: a remote path must be absolute, without ..`);
+    throw new ToolFailure(`${JSON.stringify(text)}: a remote path must be absolute and must not contain ..`);
   }
   if (isSecretFile(text)) throw new ToolFailure(`${JSON.stringify(text)} may hold secrets and is not read`);
   return text;
 }
 
-/** 255 is `ssh`'s own. */
+/** The exit code 255 comes from `ssh` itself. */
 function describe(command: string, result: ProgramResult, call: Call): Finding {
   const finding = describeRun(command, "ssh", result, call);
   if (result.kind !== "ended" || result.stopped !== undefined || result.code !== 255) return finding;
@@ -158,7 +159,7 @@ function describe(command: string, result: ProgramResult, call: Call): Finding {
     /Host key verification failed|REMOTE HOST IDENTIFICATION HAS CHANGED|No .* host key is known/.test(stderr)
   ) {
     throw new ToolFailure(
-      "The host's key is not the one in known_hosts, or not there: the operator has to add it",
+      "The host's key does not match known_hosts, or is missing there: the operator has to add it",
     );
   }
   if (/Permission denied|Too many authentication failures/.test(stderr)) {

@@ -1,9 +1,9 @@
 /**
- * Which statements may be explained: one query that reads, and calls nothing but harmless functions.
+ * Which statements may be explained: one query that only reads, and calls only harmless functions.
  *
- * A plan is made by evaluating what does not change: the server calls functions that it takes for stable while it
- * plans, and some of those read whole tables or files. What they return can stand in an error, in a condition of the
- * plan, or in how long it takes. So no function is called but those of a list.
+ * While planning, the server evaluates what does not change: it calls functions that it considers stable when it
+ * plans, and some of those read whole tables or files. Their results can appear in an error, in a condition of the
+ * plan, or in the time that it takes. Therefore only the functions of a list may be called.
  *
  * @module
  */
@@ -18,7 +18,7 @@ const MAX_LENGTH = 20_000;
 
 const WRITES = new Set(["insert", "update", "delete", "merge", "into", "truncate"]);
 
-/** Functions that look at nothing but their arguments or the clock, and aggregates, which planning never calls. */
+/** Functions that depend only on their arguments or the clock, and aggregates, which planning never calls. */
 const FUNCTIONS = new Set(
   `count sum avg min max array_agg string_agg json_agg jsonb_agg json_object_agg jsonb_object_agg bool_and bool_or
   every bit_and bit_or stddev stddev_pop stddev_samp variance var_pop var_samp corr covar_pop covar_samp mode
@@ -38,7 +38,7 @@ const FUNCTIONS = new Set(
   phraseto_tsquery websearch_to_tsquery ts_rank`.split(/\s+/),
 );
 
-/** What else may stand before a parenthesis: words of the language, and types with a length. */
+/** What else may precede a parenthesis: words of the language, and types with a length. */
 const BEFORE_PARENTHESIS = new Set(
   `select from where having on and or not in any some all exists as materialized values with recursive union
   intersect except distinct by sets rollup cube limit offset fetch first next using join lateral over filter group
@@ -47,16 +47,16 @@ const BEFORE_PARENTHESIS = new Set(
   returning escape zone`.split(/\s+/),
 );
 
-/** Of the server itself. What an extension or the application adds may call anything. */
+/** The server's own operators. Those that an extension or the application adds may call anything. */
 const OPERATORS = new Set(
   "+ - * / % ^ = <> != < > <= >= || && ~ ~* !~ !~* ~~ ~~* !~~ !~~* & | # << >> -> ->> #> #>> @> <@ ? ?| ?& @@ <-> |/ @"
     .split(" "),
 );
 
-/** Checks a statement of the model's making. */
+/** Checks a statement that a model wrote. */
 export function checkSql(text: string): CheckedSql {
   if (text.length > MAX_LENGTH) return refused(`the query is longer than ${MAX_LENGTH} characters`);
-  if (text.includes("\0")) return refused("the query has a NUL");
+  if (text.includes("\0")) return refused("the query contains a NUL");
   const all = tokenize(text);
   if (all === undefined) return refused("a comment, a string or a quoted name is not closed");
   const end = all.findLastIndex((token) => token.text !== ";");
@@ -75,7 +75,7 @@ export function checkSql(text: string): CheckedSql {
   };
 }
 
-/** Comments are left out; what stood apart stays apart. */
+/** Removes comments; what was separate stays separate. */
 function gapBefore(token: SqlToken, before: SqlToken | undefined): string {
   return before === undefined || before.end === token.start ? "" : " ";
 }
@@ -91,8 +91,8 @@ function problemOf(
   if (WRITES.has(word) && !isLock(word, before)) {
     return `only queries that read can be explained, not with ${word.toUpperCase()}`;
   }
-  // The second one of E'…' '…' has escapes too.
-  if (token.kind === "string" && last?.kind === "string") return "two strings stand side by side";
+  // The second string of E'…' '…' has escapes as well.
+  if (token.kind === "string" && last?.kind === "string") return "two strings follow each other";
   if (token.kind === "operator" && !isKnownOperator(token.text)) {
     return `the operator ${token.text} cannot be explained`;
   }

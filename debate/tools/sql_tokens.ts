@@ -1,10 +1,10 @@
 /**
- * The tokens of a PostgreSQL statement, as the server's lexer tells them apart.
+ * The tokens of a PostgreSQL statement, as the server's lexer separates them.
  *
  * @module
  */
 
-/** A token, as it is written. Comments and blanks are none. */
+/** A token as it is written. Comments and blanks are not tokens. */
 export interface SqlToken {
   readonly kind: "word" | "quoted name" | "string" | "number" | "operator" | "mark";
   readonly text: string;
@@ -13,9 +13,9 @@ export interface SqlToken {
 }
 
 const BLANKS = /[ \t\n\r\f\v]+|--[^\r\n]*/y;
-/** Every letter beyond ASCII belongs to a name, also the blanks among them. */
+/** Every character beyond ASCII belongs to a name, even a blank. */
 const WORD = /[A-Za-z_\u0080-\uffff][\w$\u0080-\uffff]*/y;
-/** What stands right behind is the next token: `1.lower(x)` has a call in it. */
+/** What follows directly is the next token: `1.lower(x)` contains a call. */
 const NUMBER = /(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?/y;
 const OPERATOR_CHARACTERS = "+-*/<>=~!@#%^&|`?";
 const DOLLAR_TAG = /\$(?:[A-Za-z_\u0080-\uffff][\w\u0080-\uffff]*)?\$/y;
@@ -73,13 +73,13 @@ function closed(kind: SqlToken["kind"], end: number | undefined): Pick<SqlToken,
   return end === undefined ? undefined : { kind, end };
 }
 
-/** Where what matches at a place ends; the place itself when nothing does. */
+/** The end of a match at a position; the position itself if there is no match. */
 function matchAt(pattern: RegExp, text: string, at: number): number {
   pattern.lastIndex = at;
   return pattern.test(text) ? pattern.lastIndex : at;
 }
 
-/** Comments begin in the middle of operator characters too. */
+/** Comments may also begin in the middle of operator characters. */
 function operatorEnd(text: string, from: number): number {
   let end = from;
   while (end < text.length && OPERATOR_CHARACTERS.includes(text.charAt(end))) {

@@ -4,10 +4,10 @@ import type { StoredEvent } from "../runs/record.ts";
 import type { WebPorts } from "./ports.ts";
 import type { Subscribers } from "./subscribers.ts";
 
-/** So many finished runs are kept as they go to subscribers: many may look at one at once. */
+/** How many finished runs are kept in the form for subscribers, since many clients may look at one at once. */
 const MAX_REPLAYS = 4;
 
-/** Streams of events: of runs that are going on, and of those in the store. */
+/** Streams of events, of runs in progress and of stored ones. */
 export class EventStreams {
   readonly #ports: WebPorts;
   readonly #subscribers: Subscribers;
@@ -18,18 +18,18 @@ export class EventStreams {
     this.#subscribers = subscribers;
   }
 
-  /** `GET /api/runs/{run_id}/events`. A run that is not there is told by one event. */
+  /** `GET /api/runs/{run_id}/events`. If there is no such run, the answer is a single event. */
   async handle(request: Request, runId: string): Promise<Response> {
     const lastEventId = request.headers.get("last-event-id");
     const live = this.#ports.manager.find(runId);
     const log = live?.log ?? await this.#replay(runId);
     if (log !== undefined) return this.#subscribers.follow(log, lastEventId);
-    // The browser of a page that is open comes again and again otherwise.
+    // Otherwise the browser of an open page would reconnect forever.
     if (lastEventId !== null) return new Response(null, { status: 204 });
     return this.#subscribers.follow(this.#write([{ type: "error", message: "There is no such run" }]), null);
   }
 
-  /** Forgets a run that is removed. */
+  /** Forgets a removed run. */
   forget(runId: string): void {
     this.#replays.delete(runId);
   }
@@ -41,7 +41,7 @@ export class EventStreams {
     const [oldest] = this.#replays.keys();
     if (this.#replays.size >= MAX_REPLAYS && oldest !== undefined) this.#replays.delete(oldest);
     this.#replays.set(runId, replay);
-    // Only what was found stays.
+    // Only runs that were found are kept.
     const forget = () => {
       if (this.#replays.get(runId) === replay) this.#replays.delete(runId);
     };

@@ -4,7 +4,7 @@ import { GUARDED_TOOL, readFrames, twoRounds, WebFixture, withTool } from "../te
 
 const UNKNOWN = "f".repeat(32);
 
-Deno.test("events of a run that has ended are replayed once, with ids to go on from", async () => {
+Deno.test("events of a run that has ended are replayed once, with ids to continue from", async () => {
   const web = await WebFixture.open();
   const runId = await web.startAndEnd();
   const response = await web.get(`/api/runs/${runId}/events`);

@@ -1,11 +1,11 @@
 /**
- * Reads the forms of requests as they come. A part that grows over its limit ends the reading there, so what is too
+ * Reads the forms of requests as they arrive. Reading ends as soon as a part exceeds its limit, so what is too
  * large is never in memory as a whole.
  *
- * Dicer of `@fastify/busboy` finds the parts. Medians over loopback for a file of 10 MiB: 110 ms and 81 MB at the
- * peak, as against 100 ms and 98 MB with our own search for boundaries, and 235 ms and 111 MB with the platform's
+ * Dicer of `@fastify/busboy` finds the parts. Medians over loopback for a file of 10 MiB: 110 ms and 81 MB at
+ * peak, compared with 100 ms and 98 MB for our own search for boundaries, and 235 ms and 111 MB for the platform's
  * `formData()`; for four such files 680 ms and 131 MB, 535 ms and 138 MB, 1100 ms and 222 MB. Busboy itself drops
- * the parts that it does not understand without a word; here they refuse the form.
+ * parts that it does not understand silently; here the whole form is refused.
  *
  * @module
  */
@@ -15,33 +15,33 @@ import { readBodyBytes } from "@gateway/shared/http/body";
 import { Buffer } from "node:buffer";
 import type { GivenFile } from "../context/collect.ts";
 
-/** A form: every field and file in the order of its coming. */
+/** A form: every field and file in the order of arrival. */
 export interface Form {
   readonly fields: ReadonlyMap<string, string>;
   readonly files: ReadonlyMap<string, readonly GivenFile[]>;
 }
 
-/** How large a form may be. */
+/** The limits of a form. */
 export interface FormLimits {
-  /** Of each file, in bytes. */
+  /** The largest size of each file, in bytes. */
   readonly maxFileBytes: number;
 }
 
-/** Of all text fields together. */
+/** The largest size of all text fields together, in bytes. */
 const MAX_FIELD_BYTES = 1 << 20;
 const MAX_PARTS = 100;
 const MAX_FILES = 20;
-/** So many files of the largest size may come together. */
+/** The number of files of the largest size that fit into one form. */
 const MAX_LARGEST_FILES = 4;
-/** Of a part's head. */
+/** The largest size of a part's head, in bytes. */
 const MAX_HEAD = { maxHeaderPairs: 20, maxHeaderSize: 8192 };
 const MAX_NAME = 200;
 
 /**
- * Reads a form, with files or without.
+ * Reads a form, with or without files.
  *
  * @throws {AppError} `unsupported_media_type` for anything else; `payload_too_large` for a file, the texts or the
- * whole being too large; `invalid_request` when it breaks off, is not laid out as it should be, or a text is not
+ * whole being too large; `invalid_request` when it breaks off, is malformed, or a text is not
  * UTF-8
  */
 export async function readForm(request: Request, limits: FormLimits): Promise<Form> {
@@ -58,7 +58,7 @@ export async function readForm(request: Request, limits: FormLimits): Promise<Fo
   return { fields: new Map(new URLSearchParams(text)), files: new Map() };
 }
 
-/** A content type's boundary; `undefined` when it is no multipart form. */
+/** A content type's boundary; `undefined` when it is not a multipart form. */
 function boundaryOf(contentType: string): string | undefined {
   const match = /^multipart\/form-data\s*;(?:.*;)?\s*boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))/i.exec(
     contentType,
@@ -72,7 +72,7 @@ async function readMultipart(
   { maxFileBytes }: FormLimits,
 ): Promise<Form> {
   const maxBytes = maxFileBytes * MAX_LARGEST_FILES + MAX_FIELD_BYTES + 64 * 1024;
-  // What says that it is too large is not read at all.
+  // A body that declares itself too large is not read at all.
   if (Number(request.headers.get("content-length")) > maxBytes) throw tooLarge("The form is", maxBytes);
   const parts = new Parts(maxFileBytes);
   const parser = new Dicer({ boundary, ...MAX_HEAD });
@@ -102,7 +102,7 @@ async function* untilBroken(body: Request["body"]): AsyncGenerator<Uint8Array> {
   }
 }
 
-/** A part under way. */
+/** The part that is being read. */
 interface Part {
   readonly name: string;
   /** `undefined`: a text. */
@@ -141,12 +141,12 @@ class Parts {
       chunks.push(chunk);
     });
     stream.on("end", () => {
-      // One that the next boundary cuts short is none.
+      // A head that is cut off by the next boundary does not count.
       if (part === undefined) return this.#refuse(invalidForm("A part of the form has no head"));
       const { buffer, byteOffset, length } = Buffer.concat(chunks);
       part.bytes = new Uint8Array(buffer, byteOffset, length);
     });
-    // The parser tells it too.
+    // The parser reports this as well.
     stream.on("error", () => {});
   }
 
@@ -162,7 +162,7 @@ class Parts {
     const files = new Map<string, GivenFile[]>();
     for (const { name, fileName, bytes } of this.#parts) {
       if (fileName === undefined) fields.set(name, decode(bytes, `Field ${JSON.stringify(name)}`));
-      // Otherwise it is a file field in which nothing was chosen.
+      // Otherwise it is a file field without a file.
       else if (fileName !== "" || bytes.length > 0) {
         files.set(name, [...files.get(name) ?? [], { name: fileName || "upload", bytes }]);
       }
@@ -190,7 +190,7 @@ class Parts {
   }
 }
 
-/** Name and file name; header values are bytes, one a character. */
+/** Name and file name; header values are bytes, one per character. */
 function parseHead(header: object): Pick<Part, "name" | "fileName"> {
   const values: unknown = "content-disposition" in header ? header["content-disposition"] : undefined;
   const value: unknown = Array.isArray(values) ? values[0] : undefined;

@@ -83,7 +83,7 @@ Deno.test.each([
   },
   { name: "a missing last boundary", text: part('name="a"', "x"), error: /^invalid_request: .*broke off/ },
   { name: "a part without a name", text: `${part("x=1", "x")}--b--`, error: /^invalid_request: .*no name/ },
-  { name: "a part that is no form data", text: "--b\r\nx: y\r\n\r\nz\r\n--b--", error: /form-data/ },
+  { name: "a part that is not form data", text: "--b\r\nx: y\r\n\r\nz\r\n--b--", error: /form-data/ },
   { name: "a part without a head", text: "--b\r\n\r\nx\r\n--b--", error: /form-data/ },
   { name: "a head that the boundary cuts short", text: "--b\r\nx: y\r\n--b--", error: /no head/ },
   {

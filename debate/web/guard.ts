@@ -1,5 +1,5 @@
 /**
- * What keeps strangers out, in this order: their credentials, the name they call us by, the page they come from.
+ * Keeps strangers out by checking, in this order, their credentials, the name that they use for us, and their page.
  *
  * @module
  */
@@ -11,10 +11,10 @@ import { GuessLimit } from "./guess_limit.ts";
 import type { WebPorts } from "./ports.ts";
 import { isCrossSite, isLoopbackHost } from "./same_origin.ts";
 
-/** The one path without credentials: whether the server is alive, and nothing more. */
+/** The only path without credentials: it shows that the server is alive, and nothing more. */
 const LIVENESS_PATH = "/healthz";
 
-/** Headers that the answer to a request which may pass gets. */
+/** Headers for the response to a request that may pass. */
 export type Passed = Readonly<Record<string, string>>;
 
 /**
@@ -32,7 +32,7 @@ export function createGuard({ settings, clock, randomBytes }: WebPorts): Guard {
   const check = createCheck(WEB_USERNAME, WEB_PASSWORD);
   const guesses = new GuessLimit({ clock, randomBytes });
 
-  /** Nothing given is no guess: a browser asks once without, to be told what is wanted. */
+  /** A request without credentials does not count as a guess: a browser first asks without them. */
   const judge = (headers: Headers, address: string) => {
     const authorization = headers.get("authorization");
     if (authorization === null) return { isRight: false };
@@ -40,7 +40,8 @@ export function createGuard({ settings, clock, randomBytes }: WebPorts): Guard {
   };
 
   return ({ headers, method, url }, address) => {
-    // Answered here: the routes may read another path in the same URL, such as one whose host has a backslash.
+    // Answered here, since the routes may find another path in the same URL, such as one whose host has a
+    // backslash.
     if (URL.parse(url)?.pathname === LIVENESS_PATH) return tellAlive(method);
     const { isRight, setCookie } = hasCredentials ? judge(headers, address) : { isRight: true };
     if (!isRight) {
@@ -48,11 +49,11 @@ export function createGuard({ settings, clock, randomBytes }: WebPorts): Guard {
       response.headers.set("www-authenticate", CHALLENGE);
       return response;
     }
-    // Without credentials a foreign page could call itself by our address (DNS rebinding).
+    // If no credentials are required, a foreign page's name could resolve to our address (DNS rebinding).
     if (!hasCredentials && !WEB_ALLOW_OPEN && !isLoopbackHost(headers.get("host"))) {
       throw new AppError(
         "forbidden",
-        "This server answers to a name of loopback only: set WEB_USERNAME and WEB_PASSWORD, or WEB_ALLOW_OPEN",
+        "This server only answers to names of the loopback interface: set WEB_USERNAME and WEB_PASSWORD, or WEB_ALLOW_OPEN",
       );
     }
     if (method !== "GET" && method !== "HEAD" && isCrossSite(headers)) {
@@ -72,10 +73,10 @@ function tellAlive(method: string): Response {
 /** Whether the value of an `Authorization` header is right. */
 type CheckCredentials = (authorization: string | null) => boolean;
 
-/** What an answer of status 401 asks for. */
+/** The challenge in a response with status 401. */
 const CHALLENGE = 'Basic realm="debate", charset="UTF-8"';
 
-/** Checks in a time that tells nothing about the credentials. */
+/** Checks in a time that reveals nothing about the credentials. */
 function createCheck(username: string, password: string): CheckCredentials {
   const expected = digest(new TextEncoder().encode(`${username}:${password}`));
   return (authorization) => {

@@ -1,8 +1,9 @@
 /**
- * How often a password may be guessed. An address has so many guesses a minute, and all of them together too, so that
- * many addresses are no way around. Both would let a stranger lock out everybody whose requests come by the same
- * reverse proxy; therefore a browser that has been right once is known by a cookie and has guesses of its own, which
- * nobody else can use up. What sends no cookie, such as a script, shares those of its address.
+ * How often a password may be guessed. Each address has a number of guesses per minute, and so have all
+ * together, so that using many addresses does not help. Both would let a stranger lock out everybody whose
+ * requests come through the same reverse proxy; therefore a browser that was right once is recognised by a
+ * cookie and has its own guesses, which nobody else can use up. A client without cookies, such as a script,
+ * shares the guesses of its address.
  *
  * @module
  */
@@ -12,9 +13,9 @@ import { TokenBuckets } from "@gateway/shared/token_bucket";
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { parseAddress } from "../tools/ip_address.ts";
 
-/** Wrong passwords of one address or one known browser, a minute. */
+/** Wrong passwords per minute from one address or one known browser. */
 export const CALLER_GUESSES = 10;
-/** Wrong passwords of all unknown ones together, a minute. */
+/** Wrong passwords per minute from all unknown clients together. */
 export const ALL_GUESSES = 100;
 
 const COOKIE = "debate_browser";
@@ -26,7 +27,7 @@ const COOKIE_SECONDS = 30 * 24 * 3600;
 /** What a {@linkcode GuessLimit} needs. */
 export interface GuessLimitOptions {
   readonly clock: Clock;
-  /** So many random bytes. */
+  /** Returns this many random bytes. */
   readonly randomBytes: (length: number) => Uint8Array;
 }
 
@@ -38,7 +39,7 @@ export interface Guesser {
   readonly cookie: string | null;
 }
 
-/** The guesses of one server; a restart forgets them, and the browsers that it knew. */
+/** The guesses of one server; after a restart they are forgotten, as are the known browsers. */
 export class GuessLimit {
   readonly #callers: TokenBuckets;
   readonly #all: TokenBuckets;
@@ -53,9 +54,10 @@ export class GuessLimit {
   }
 
   /**
-   * Judges a guess, unless there were too many: then nothing is told about it.
+   * Judges a guess, unless there were too many; then nothing is revealed about it.
    *
-   * @returns whether it is right, and for a browser that is not known yet the `Set-Cookie` header that makes it so
+   * @returns whether it is right, and for a browser that is not known yet the `Set-Cookie` header that makes it
+   * known
    * @throws {AppError} `rate_limited`
    */
   judge(
@@ -75,7 +77,7 @@ export class GuessLimit {
 
   #newCookie(): string {
     const id = this.#options.randomBytes(ID_BYTES).toBase64({ alphabet: "base64url" });
-    // Whoever steals it gets nothing but those guesses: it may travel without TLS, as on loopback it has to.
+    // Stealing it gains only those guesses, so it may be sent without TLS, which is necessary on loopback.
     return `${COOKIE}=${id}.${this.#sign(id)}; Path=/; Max-Age=${COOKIE_SECONDS}; HttpOnly; SameSite=Strict`;
   }
 
@@ -100,7 +102,7 @@ function take(buckets: TokenBuckets, key: string, perMinute: number): void {
   });
 }
 
-/** One subscriber has at least the whole /64 of an IPv6 address. */
+/** An IPv6 subscriber has at least a whole /64. */
 function addressKey(text: string): string {
   const address = parseAddress(text);
   if (address === undefined) return text;

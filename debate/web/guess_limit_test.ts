@@ -63,7 +63,7 @@ Deno.test("a browser that was right once is not locked out by others at its addr
   assert.deepEqual([known.status, known.headers.get("set-cookie")], [200, null]);
 });
 
-Deno.test("the cookie is no credential: its guesses are bounded too, and without a password it is nothing", async () => {
+Deno.test("the cookie is not a credential: its guesses are bounded too, and without a password it is useless", async () => {
   const { web, ask, exhaust } = await openServer();
   const cookie = cookieOf(await ask("right", "127.0.0.1"));
   assert.equal((await web.get("/api/prompts", { cookie })).status, 401);
@@ -86,7 +86,7 @@ Deno.test.each([
   assert.equal((await ask("right", "127.0.0.1", cookie)).status, 429);
 });
 
-Deno.test("many addresses are no way around: all guesses together are bounded", async () => {
+Deno.test("many addresses do not help: all guesses together are bounded", async () => {
   const { web, ask } = await openServer();
   const known = cookieOf(await ask("right", "198.51.100.1"));
   for (let count = 0; count < ALL_GUESSES; count++) {
@@ -112,7 +112,7 @@ Deno.test("an IPv4 address is the same within an IPv6 one, and not one network w
   assert.equal((await ask("right", "::ffff:203.0.113.8")).status, 200);
 });
 
-Deno.test("right passwords and requests without any are no guesses", async () => {
+Deno.test("right passwords and requests without any do not count as guesses", async () => {
   const { web, ask } = await openServer();
   for (let count = 0; count < 2 * ALL_GUESSES; count++) {
     assert.equal((await ask("right", "203.0.113.7")).status, 200);

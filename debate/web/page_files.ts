@@ -1,5 +1,5 @@
 /**
- * The files of the page, which are part of the program.
+ * The files of the web page, which are part of the program.
  *
  * @module
  */
@@ -13,7 +13,7 @@ import page from "./page/index.html" with { type: "text" };
 import runScript from "./page/run.js" with { type: "text" };
 import style from "./page/style.css" with { type: "text" };
 
-/** A file, as it goes to a browser. */
+/** A file as it is sent to a browser. */
 export interface PageFile {
   readonly type: string;
   readonly text: string;
@@ -21,7 +21,7 @@ export interface PageFile {
 
 const script = (text: string): PageFile => ({ type: "text/javascript; charset=utf-8", text });
 
-/** By path. */
+/** The files by path. */
 export const PAGE_FILES: ReadonlyMap<string, PageFile> = new Map([
   ["/", { type: "text/html; charset=utf-8", text: page }],
   ["/static/icon.svg", { type: "image/svg+xml", text: icon }],
@@ -34,7 +34,7 @@ export const PAGE_FILES: ReadonlyMap<string, PageFile> = new Map([
   ["/static/run.js", script(runScript)],
 ]);
 
-/** The answer that is a file. A browser asks again each time: the program may be a newer one. */
+/** The response with a file. Browsers revalidate it each time, since the program may have been updated. */
 export function pageResponse({ type, text }: PageFile): Response {
   return new Response(text, { headers: { "content-type": type, "cache-control": "no-cache" } });
 }

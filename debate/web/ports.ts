@@ -1,5 +1,5 @@
 /**
- * What the routes reach the world through.
+ * What gives the routes access to the outside world.
  *
  * @module
  */
@@ -15,7 +15,7 @@ import type { RunStore } from "../runs/store.ts";
 /** What a resumed run adds. */
 export type Evidence = Parameters<typeof addEvidence>[1];
 
-/** How things stand with the providers. */
+/** The state of the logins at the providers. */
 export interface ProviderStatus {
   readonly assist: {
     readonly isConfigured: boolean;
@@ -27,7 +27,7 @@ export interface ProviderStatus {
   readonly hub: { readonly isConfigured: boolean; readonly tokenPreview: string | undefined };
 }
 
-/** What the routes work with. */
+/** What the routes need. */
 export interface WebPorts {
   readonly settings: Settings;
   readonly clock: Clock;
@@ -35,12 +35,12 @@ export interface WebPorts {
   readonly manager: RunManager;
   /**
    * @param redact whether secrets are masked
-   * @throws {AppError} `invalid_request` that says what to mend
+   * @throws {AppError} `invalid_request` that says what to correct
    */
   readonly collectContext: (request: ContextRequest, redact: boolean) => Promise<CollectedContext>;
-  /** The context with new evidence, whose secrets are masked. */
+  /** The context followed by new evidence, whose secrets are masked. */
   readonly addEvidence: (context: string, evidence: Evidence) => Promise<CollectedContext>;
-  /** Read anew each time: an operator may be writing one. */
+  /** The templates; read each time, since an operator may be editing one. */
   readonly loadTemplates: () => Promise<TemplateSet>;
   readonly models: { list(): Promise<Catalogue>; refresh(): Promise<Catalogue> };
   readonly providers: {
@@ -48,11 +48,11 @@ export interface WebPorts {
     startLogin(): Promise<DeviceFlowState>;
     checkLogin(code: string): Promise<DeviceFlowState | undefined>;
   };
-  /** Told of what answers with status 500 or more. */
+  /** Called with the errors that are answered with status 500 or higher. */
   readonly onError: (error: unknown, requestId: string) => void;
   readonly newRequestId: () => string;
-  /** So many random bytes. */
+  /** Returns this many random bytes. */
   readonly randomBytes: (length: number) => Uint8Array;
-  /** Aborted when the server stops: streams end. */
+  /** Aborted when the server stops, which ends streams. */
   readonly stopping: AbortSignal;
 }

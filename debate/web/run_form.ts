@@ -1,5 +1,5 @@
 /**
- * What the forms that start runs say.
+ * Reads the forms that start runs.
  *
  * @module
  */
@@ -12,7 +12,7 @@ import type { RunOptions } from "../runs/live_run.ts";
 import type { RunEfforts, RunModels } from "../runs/record.ts";
 import type { Form } from "./form.ts";
 
-/** A run that is wanted. */
+/** A requested run. */
 export interface RunForm {
   readonly topic: string;
   readonly models: RunModels;
@@ -30,10 +30,10 @@ const DEFAULT_FILES = 20;
 const DEFAULT_CHARACTERS = 12_000;
 
 /**
- * Reads the form that starts a run. What it leaves out or empty is as in the settings.
+ * Reads the form that starts a run. The settings apply to fields that are missing or empty.
  *
- * @throws {AppError} `unprocessable` for what is missing or no number, `invalid_request` for values that may not be;
- * either names the field
+ * @throws {AppError} `unprocessable` for missing fields and malformed numbers, `invalid_request` for invalid
+ * values; either names the field
  */
 export function readRunForm(form: Form, settings: Settings): RunForm {
   return {
@@ -60,7 +60,7 @@ export function readRunForm(form: Form, settings: Settings): RunForm {
   };
 }
 
-/** Approval and pause as a form wants them; also for a run that is resumed. */
+/** Approval and pause as the form requests them; also used for a resumed run. */
 export function readOptions(form: Form, settings: Settings): RunOptions {
   return {
     requireApproval: readFlag(form, "require_approval", settings.TOOL_APPROVAL_REQUIRED),
@@ -108,7 +108,7 @@ function readName(form: Form, name: string, fallback: string): string {
   return text || fallback;
 }
 
-/** Whatever is not a word for yes is a no. */
+/** Everything that is not a word for yes means no. */
 function readFlag(form: Form, name: string, fallback: boolean): boolean {
   const text = readText(form, name);
   return text === "" ? fallback : /^(?:1|true|on|yes)$/i.test(text);
@@ -116,7 +116,7 @@ function readFlag(form: Form, name: string, fallback: boolean): boolean {
 
 function readIncident(form: Form) {
   const files = form.files.get("incident_file") ?? [];
-  if (files.length > 1) throw invalid("incident_file", "is one file: the others belong into base_context");
+  if (files.length > 1) throw invalid("incident_file", "takes one file: the others belong in base_context");
   return files[0];
 }
 
@@ -139,7 +139,7 @@ function readNumber(form: Form, name: string, fallback: number, max: number): nu
   return number;
 }
 
-/** What is missing or of another kind: clients know it by status 422, and values that may not be by 400. */
+/** For missing values and values of the wrong type, which clients expect as status 422; invalid values are 400. */
 export function unprocessable(name: string, problem: string): AppError {
   return new AppError("unprocessable", `Field ${name}: ${problem}`);
 }

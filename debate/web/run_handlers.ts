@@ -40,7 +40,7 @@ export async function handleGetRun({ manager, store }: WebPorts, runId: string):
   return new Response(stored.text, { headers: { "content-type": "application/json" } });
 }
 
-/** `DELETE /api/runs/{run_id}`: stops a run that is going on, and keeps its record; removes any other. */
+/** `DELETE /api/runs/{run_id}`: stops a run in progress and keeps its record; removes any other run. */
 export async function handleDeleteRun({ manager, store }: WebPorts, runId: string): Promise<Response> {
   const live = manager.find(runId);
   if (live !== undefined) {
@@ -55,7 +55,7 @@ export async function handleDeleteRun({ manager, store }: WebPorts, runId: strin
 export async function handleResume(ports: WebPorts, request: Request, runId: string): Promise<Response> {
   const { manager, store, settings, loadTemplates, addEvidence } = ports;
   if (manager.find(runId) !== undefined) {
-    throw new AppError("conflict", "The run is still going on: wait for its end, or cancel it");
+    throw new AppError("conflict", "The run is still in progress: wait until it ends, or cancel it");
   }
   const stored = await store.read(runId);
   if (stored === undefined) throw new AppError("not_found", NO_RUN);
@@ -83,7 +83,7 @@ export async function handleResume(ports: WebPorts, request: Request, runId: str
   );
 }
 
-/** `GET /api/runs/{run_id}/report`: Markdown, of a run that is going on as far as it has come. */
+/** `GET /api/runs/{run_id}/report`: Markdown; the report of a run in progress covers what has happened so far. */
 export async function handleReport({ manager, store }: WebPorts, runId: string): Promise<Response> {
   const live = manager.find(runId);
   const record = live === undefined ? (await store.read(runId))?.record : toReadRecord(live);
@@ -110,7 +110,7 @@ function readEvidence(form: Form): Evidence {
   if (text === "" && files.length === 0) {
     throw new AppError(
       "invalid_request",
-      "Field new_evidence: give new evidence as text, or as files evidence_file",
+      "Field new_evidence: provide new evidence as text, or as files in evidence_file",
     );
   }
   return { text, files };
@@ -137,21 +137,21 @@ const optionsBody = z.object({
   pause_between_rounds: z.boolean().nullish(),
 });
 
-/** `POST /api/runs/{run_id}/approval`: the operator's word about a tool call. */
+/** `POST /api/runs/{run_id}/approval`: the operator's decision about a tool call. */
 export async function handleApproval(ports: WebPorts, request: Request, runId: string): Promise<Response> {
   const { call_id, approved } = await readJson(request, approvalBody);
   liveRun(ports, runId).decide(call_id, approved);
   return Response.json({ status: "ok" });
 }
 
-/** `POST /api/runs/{run_id}/comment`: what the operator has to say between two rounds. */
+/** `POST /api/runs/{run_id}/comment`: the operator's comment between two rounds. */
 export async function handleComment(ports: WebPorts, request: Request, runId: string): Promise<Response> {
   const { comment } = await readJson(request, commentBody);
   liveRun(ports, runId).comment(comment.trim());
   return Response.json({ status: "ok" });
 }
 
-/** `POST /api/runs/{run_id}/options`: what is left out stays as it is. */
+/** `POST /api/runs/{run_id}/options`: options that are left out stay unchanged. */
 export async function handleOptions(ports: WebPorts, request: Request, runId: string): Promise<Response> {
   const body = await readJson(request, optionsBody);
   const { requireApproval, pauseBetweenRounds } = liveRun(ports, runId).change({
@@ -167,7 +167,7 @@ export async function handleOptions(ports: WebPorts, request: Request, runId: st
 
 function liveRun({ manager }: WebPorts, runId: string): LiveRun {
   const run = manager.find(runId);
-  if (run === undefined) throw new AppError("not_found", "There is no such run going on");
+  if (run === undefined) throw new AppError("not_found", "There is no such run in progress");
   return run;
 }
 
@@ -176,8 +176,8 @@ const MAX_BODY_BYTES = 256 * 1024;
 /**
  * Reads a body.
  *
- * @throws {AppError} `unprocessable` when it is no JSON or not of the schema's shape, which clients know by status
- * 422; otherwise as `readJsonBody()`
+ * @throws {AppError} `unprocessable` when it is not JSON or does not match the schema, which clients expect as
+ * status 422; otherwise as `readJsonBody()`
  */
 async function readJson<T>(request: Request, schema: z.ZodType<T>): Promise<T> {
   try {

@@ -6,7 +6,7 @@ interface Typed {
   readonly type: string;
 }
 
-Deno.test("DELETE of a run that is going on cancels it and keeps its record", async () => {
+Deno.test("DELETE of a run in progress cancels it and keeps its record", async () => {
   const web = await WebFixture.open({ model: hanging() });
   const runId = await web.start();
   assert.deepEqual(await (await web.send("DELETE", `/api/runs/${runId}`)).json(), { status: "cancelling" });
@@ -137,7 +137,7 @@ Deno.test("a pause ends without a comment when its time is over, or when it is t
 Deno.test.each([
   { name: "approval without a call_id", path: "approval", body: { approved: true }, status: 422 },
   { name: "approval in words", path: "approval", body: { call_id: "a", approved: "yes" }, status: 422 },
-  { name: "a comment that is no text", path: "comment", body: { comment: 7 }, status: 422 },
+  { name: "a comment that is not a text", path: "comment", body: { comment: 7 }, status: 422 },
   { name: "an endless comment", path: "comment", body: { comment: "x".repeat(20_001) }, status: 422 },
   { name: "a huge body", path: "comment", body: { comment: "x".repeat(300_000) }, status: 413 },
   { name: "a comment that nobody waits for", path: "comment", body: {}, status: 409 },

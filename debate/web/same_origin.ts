@@ -1,6 +1,6 @@
 /**
- * Who may speak to the server through a browser: our own page. Another site can make a browser send requests here,
- * with the credentials that the browser knows; and it can give its own name our address.
+ * Only our own page may talk to the server through a browser. Another site can make a browser send requests here,
+ * with the credentials that the browser has stored, and it can make its own name resolve to our address.
  *
  * @module
  */
@@ -11,13 +11,13 @@ export function isCrossSite(headers: Headers): boolean {
   const site = headers.get("sec-fetch-site");
   if (site !== null && site !== "same-origin" && site !== "none") return true;
   const origin = headers.get("origin");
-  // Programs send none.
+  // Programs other than browsers do not send it.
   if (origin === null) return false;
   const host = headers.get("host");
   const own = host === null ? undefined : URL.parse(`http://${host}`)?.host;
   const theirs = URL.parse(origin);
   if (theirs === null || own === undefined) return true;
-  // A proxy that ends TLS in front of us makes it https: with the port left out.
+  // Behind a proxy that terminates TLS, it is https: without a port.
   return theirs.host !== own && theirs.host !== URL.parse(`https://${host}`)?.host;
 }
 
@@ -27,7 +27,7 @@ export function isLoopbackHost(host: string | null): boolean {
   return name !== undefined && isLoopback(name.replace(/^\[|\]$/g, ""));
 }
 
-/** Whether an address to listen on is reached from this machine alone. */
+/** Whether an address to listen on can be reached only from this machine. */
 export function isLoopback(hostname: string): boolean {
   return hostname === "localhost" || hostname === "::1" || (isIPv4(hostname) && hostname.startsWith("127."));
 }

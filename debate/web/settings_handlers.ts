@@ -42,7 +42,7 @@ export async function handleModels({ models }: WebPorts): Promise<Response> {
   return toModels(await models.list());
 }
 
-/** `POST /api/models/refresh`: the same, asked for anew. */
+/** `POST /api/models/refresh`: the same, requested anew from the providers. */
 export async function handleRefresh({ models }: WebPorts): Promise<Response> {
   return toModels(await models.refresh());
 }
@@ -51,7 +51,7 @@ function toModels({ models, problems }: Catalogue): Response {
   return Response.json({ models, problems });
 }
 
-/** `GET /api/auth/status`. Old clients know the providers by these names. */
+/** `GET /api/auth/status`. Old clients use these names for the providers. */
 export async function handleAuthStatus({ providers }: WebPorts): Promise<Response> {
   const { assist, hub } = await providers.status();
   return Response.json({
@@ -77,11 +77,11 @@ export async function handleLogin({ providers, settings }: WebPorts, request: Re
   return await answer(() => providers.checkLogin(code));
 }
 
-/** Here errors come with status 200, as clients know it. The token itself never leaves. */
+/** Errors have status 200 here, as clients expect. The token itself is never sent. */
 async function answer(ask: () => Promise<DeviceFlowState | undefined>): Promise<Response> {
   try {
     const state = await ask();
-    if (state === undefined) return failed("This login is not known, or no longer: start again");
+    if (state === undefined) return failed("This login is unknown or has expired: start again");
     return Response.json({
       ...state,
       ghu_token: null,

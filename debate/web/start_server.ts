@@ -11,18 +11,18 @@ import type { Settings } from "../config.ts";
 import type { DebateHandler } from "../app.ts";
 import { isLoopback } from "./same_origin.ts";
 
-/** A listener that answers. */
+/** A listener that accepts requests. */
 export interface RunningServer {
-  /** Where, for a browser on this machine. */
+  /** Its URL for a browser on this machine. */
   readonly url: string;
   /**
-   * Stops answering, and lets requests under way end; streams have to be ended first. What takes longer than the
-   * grace ends with the process.
+   * Stops accepting requests and waits for those in progress; streams have to be ended first. Requests that
+   * take longer than the grace period end with the process.
    */
   close(): Promise<void>;
 }
 
-/** What a server works with. */
+/** What a server needs. */
 export interface ServerPorts extends Pick<ListenerOptions<UnknownPeer>, "onError"> {
   readonly clock: Clock;
 }
@@ -30,7 +30,7 @@ export interface ServerPorts extends Pick<ListenerOptions<UnknownPeer>, "onError
 const GRACE_MS = 5000;
 
 /**
- * Says whether the settings let everybody in.
+ * Returns whether the settings let everybody in.
  *
  * @throws {AppError} `invalid_config` when strangers could use the server
  */

@@ -7,16 +7,16 @@ import { type Clock, every } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import type { EventLog } from "../runs/event_log.ts";
 
-/** A stream without news for so long says that it is there. */
+/** A stream without events for this long sends a sign of life. */
 const KEEP_ALIVE_MS = 15_000;
-/** Who does not take what there is for so long is dropped; a browser comes again by itself and goes on. */
+/** A subscriber that reads nothing for this long is dropped; a browser reconnects by itself and continues. */
 const STALLED_MS = 60_000;
 const LOOK_SECONDS = 5;
 const MAX_SUBSCRIBERS = 2000;
 
 const ENCODER = new TextEncoder();
 const KEEP_ALIVE = ENCODER.encode(": keep-alive\n\n");
-/** How soon a browser comes again; also the first sign of life. */
+/** How soon a browser reconnects; this is also the first sign of life. */
 const GREETING = ENCODER.encode("retry: 1000\n\n");
 
 /** All subscribers of a server. */
@@ -33,25 +33,25 @@ export class Subscribers {
     }, { once: true });
   }
 
-  /** How many there are. */
+  /** The number of subscribers. */
   get size(): number {
     return this.#all.size;
   }
 
   /**
-   * An answer that follows a log.
+   * A response that follows a log.
    *
    * @param lastEventId the id of the last event that the subscriber has; `null` for none
    * @throws {AppError} `rate_limited` when there are too many subscribers
    */
   follow(log: EventLog, lastEventId: string | null): Response {
     const place = log.placeAfter(lastEventId);
-    // To a browser this says that it need not come again.
+    // This tells a browser not to reconnect.
     if (lastEventId !== null && log.isEnded && place >= log.size) return new Response(null, { status: 204 });
     if (this.#all.size >= MAX_SUBSCRIBERS) {
       throw new AppError(
         "rate_limited",
-        `There are ${MAX_SUBSCRIBERS} streams of events, and no more at a time`,
+        `There are ${MAX_SUBSCRIBERS} streams of events, which is the most at a time`,
         {
           retryAfterSeconds: 30,
         },
@@ -67,7 +67,7 @@ export class Subscribers {
     return new Response(new ReadableStream(subscriber, { highWaterMark: 1 }), {
       headers: {
         "content-type": "text/event-stream; charset=utf-8",
-        // Proxies neither keep nor compress nor hold back what comes.
+        // Keeps proxies from caching, compressing or buffering the stream.
         "cache-control": "no-cache, no-transform",
         "x-accel-buffering": "no",
       },
@@ -87,13 +87,13 @@ interface SubscriberOptions {
   readonly onClose: () => void;
 }
 
-/** One stream. What it has not taken yet is nowhere but in the log. */
+/** One stream. What it has not read yet is only in the log. */
 class Subscriber implements UnderlyingDefaultSource<Uint8Array> {
   readonly #options: SubscriberOptions;
   #place: number;
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
   #stopListening: () => void = () => {};
-  /** When it last took something. */
+  /** When it last read something. */
   #movedAt: number;
 
   constructor(options: SubscriberOptions) {
@@ -108,7 +108,7 @@ class Subscriber implements UnderlyingDefaultSource<Uint8Array> {
     this.#stopListening = this.#options.log.listen(() => this.pull());
   }
 
-  /** Gives what there is as long as it is taken. */
+  /** Sends what there is for as long as the subscriber reads it. */
   pull(): void {
     const { log, clock } = this.#options;
     const controller = this.#controller;
@@ -132,7 +132,7 @@ class Subscriber implements UnderlyingDefaultSource<Uint8Array> {
     this.cancel();
   }
 
-  /** Sees to a stream on which nothing moves. */
+  /** Checks on an idle stream. */
   look(now: number): void {
     const controller = this.#controller;
     if (controller === undefined) return;
@@ -143,7 +143,7 @@ class Subscriber implements UnderlyingDefaultSource<Uint8Array> {
       controller.enqueue(KEEP_ALIVE);
     } else if (stillMs >= STALLED_MS) {
       this.cancel();
-      controller.error(new Error("the subscriber takes nothing"));
+      controller.error(new Error("the subscriber does not read"));
     }
   }
 

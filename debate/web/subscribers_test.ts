@@ -41,7 +41,7 @@ Deno.test("a stream without news says that it is there", async () => {
   await stream.reader.cancel();
 });
 
-Deno.test("who takes nothing for a minute is dropped, and holds nothing until then", async () => {
+Deno.test("a subscriber that reads nothing for a minute is dropped, and uses no memory until then", async () => {
   const { clock, follow, append, subscribers } = open();
   const stream = follow();
   for (let count = 0; count < 1000; count++) append("x".repeat(1000));
@@ -51,7 +51,7 @@ Deno.test("who takes nothing for a minute is dropped, and holds nothing until th
   assert.equal(subscribers.size, 0);
   await assert.rejects(async () => {
     for (;;) if ((await stream.reader.read()).done) return;
-  }, /takes nothing/);
+  }, /does not read/);
 });
 
 Deno.test("a browser that vanishes is forgotten", async () => {

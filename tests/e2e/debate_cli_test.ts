@@ -130,7 +130,7 @@ Deno.test.each([
   {
     name: "globs without a project",
     args: ["a b", "--include", "*.ts"],
-    reason: /--include means nothing without/,
+    reason: /--include has no effect without/,
   },
   { name: "no such scenario", args: ["a b"], env: { DIAGNOSTIC_MODEL: "replay/gone" }, reason: /gone/ },
   { name: "a setting out of range", args: ["a b"], env: { MAX_ROUNDS: "11" }, reason: /MAX_ROUNDS/ },
@@ -216,7 +216,7 @@ Deno.test("debate names file, line and reason of a broken template, and needs it
 Deno.test("debate says which template it took instead of one that does not exist", () =>
   inFolder(async (folder) => {
     const { code, err } = await debate(["a b", "--template", "gone", "--language", "es"], folder, REPLAY);
-    assert.match(err, /note: there is no template "gone" in "es"; "default" in "es" it is\n/);
+    assert.match(err, /note: there is no template "gone" in "es"; "default" in "es" is used\n/);
     assert.equal(code, 0);
   }));
 

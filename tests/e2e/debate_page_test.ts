@@ -49,7 +49,7 @@ browserTest(
         }
         if (await page.locator("#comment-form").isVisible()) {
           await page.getByRole("textbox", { name: "Comment" }).fill("look at the carts");
-          await page.getByRole("button", { name: "Send and go on" }).click();
+          await page.getByRole("button", { name: "Send and continue" }).click();
           commented += 1;
         }
         return await status.textContent() === "completed";
@@ -66,7 +66,7 @@ browserTest(
       await page.getByLabel("New evidence").fill("the heap is full of carts");
       await page.locator("#resume-form").getByLabel("Ask me before").uncheck();
       await page.getByRole("button", { name: "Start a new run from here" }).click();
-      await page.getByText("Goes on from run").waitFor();
+      await page.getByText("Continues run").waitFor();
       await page.getByRole("button", { name: "Stop" }).click();
       await poll(async () => await status.textContent() === "cancelled", { what: "the run to be cancelled" });
 

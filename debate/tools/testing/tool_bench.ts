@@ -4,7 +4,7 @@ import type { HttpAnswer, HttpRequest } from "../http_exchange.ts";
 import type { ProgramRequest, ProgramResult } from "../run_program.ts";
 import type { Tool, ToolContext, ToolResult } from "../tool.ts";
 
-/** Settings with nothing configured. */
+/** Settings in which nothing is configured. */
 export const BARE_SETTINGS: ToolSettings = {
   TOOLS_ENABLED: true,
   ENABLED_TOOLS: [],
@@ -19,7 +19,7 @@ export const BARE_SETTINGS: ToolSettings = {
   SSH_CONNECT_TIMEOUT: 15,
 };
 
-/** Ports that remember what they were asked for, and answer as they are told. */
+/** Ports that record requests and give scripted answers. */
 export class FakePorts implements ToolPorts {
   readonly clock = new FakeClock();
   readonly requests: HttpRequest[] = [];
@@ -31,7 +31,7 @@ export class FakePorts implements ToolPorts {
     SSH_AUTH_SOCK: "/agent",
   };
   readonly redact = (text: string) => text.replaceAll("hunter2", "[REDACTED]");
-  /** What each lookup of a name gives in turn; the last one for ever. */
+  /** The results of successive lookups of a name; the last one is repeated. */
   addresses: Readonly<Record<string, readonly (readonly string[])[]>> = {};
   answer: (request: HttpRequest) => HttpAnswer | Promise<HttpAnswer> = () => textAnswer("ok");
   result: ProgramResult = { kind: "ended", stopped: undefined, code: 0, stdout: "out\n", stderr: "" };

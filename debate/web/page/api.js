@@ -1,4 +1,4 @@
-/** Asks the server; what went wrong is an error whose message is for people. */
+/** Sends a request to the server; throws an error whose message is for people. */
 export async function ask(path, options = {}) {
   let response;
   try {
@@ -20,7 +20,7 @@ export function send(path, body) {
   });
 }
 
-/** Sends a form. Boxes that are not ticked are said to be so, and files that were not chosen are left out. */
+/** Sends a form. Unticked boxes are sent as such, and file fields without a file are left out. */
 export function sendForm(path, form) {
   const fields = new FormData(form);
   for (const box of form.querySelectorAll("input[type=checkbox]")) fields.set(box.name, String(box.checked));
@@ -30,7 +30,7 @@ export function sendForm(path, form) {
   return ask(path, { method: "POST", body: fields });
 }
 
-/** An element with text or other elements in it; what is not ours is only ever text. */
+/** An element with text or other elements in it; foreign text is never parsed as HTML. */
 export function make(name, properties = {}, ...children) {
   const { attributes = {}, ...rest } = properties;
   const element = Object.assign(document.createElement(name), rest);
@@ -39,10 +39,10 @@ export function make(name, properties = {}, ...children) {
   return element;
 }
 
-/** The element of an id. */
+/** The element with an id. */
 export const get = (id) => document.getElementById(id);
 
-/** Shows what went wrong; nothing hides it. */
+/** Shows an error, which stays visible. */
 export function complain(text) {
   const problem = get("problem");
   problem.textContent = text;
@@ -50,12 +50,12 @@ export function complain(text) {
   if (text !== "") problem.focus();
 }
 
-/** Says something to those who do not see it. */
+/** Announces a text to screen readers. */
 export function announce(text) {
   get("news").textContent = text;
 }
 
-/** Does what a control is for, once at a time, and says when it did not work. */
+/** Runs a control's action, once at a time, and reports if it failed. */
 export async function attempt(control, act) {
   if (control.disabled) return;
   control.disabled = true;
@@ -77,7 +77,7 @@ export function formatDuration(seconds) {
   return `${Math.floor(whole / 3600)}h ${Math.floor((whole % 3600) / 60)}m`;
 }
 
-/** A time of the server in the reader's words. */
+/** A time of the server in the reader's format. */
 export function formatTime(text) {
   const time = new Date(text ?? "");
   return Number.isNaN(time.getTime()) ? "" : time.toLocaleString();

@@ -11,7 +11,7 @@ export function textCard(title, text) {
   return card(title, renderMarkdown(text));
 }
 
-/** A line between rounds, or a note. */
+/** A divider between rounds, or a note. */
 export function note(text, className = "note") {
   return make("li", { className }, text);
 }
@@ -81,7 +81,7 @@ export function hypothesesCard({ hypotheses }) {
   return card("Hypotheses", make("ul", {}, ...list));
 }
 
-/** Names and values; what is empty is left out, a list is one. */
+/** Names and values; empty ones are left out, and an array becomes a list. */
 export function factList(facts) {
   const list = make("dl", { className: "facts" });
   for (const [name, value] of facts) {

@@ -1,2 +1,2 @@
-/** For whoever checks these files: a browser gets the package's own build for browsers, see `page_files.ts`. */
+/** For type checks only: a browser gets the package's own browser build, see `page_files.ts`. */
 export { default } from "markdown-it/browser";

@@ -3,17 +3,17 @@ import markdownIt from "./markdown-it.js";
 
 const MAX_NESTING = 100;
 
-/** HTML, links and pictures stay text. */
+/** HTML, links and images remain text. */
 const parser = markdownIt("commonmark", { maxNesting: MAX_NESTING }).enable("table")
   .disable(["html_block", "html_inline", "link", "image", "autolink"]);
 
 /**
- * What models write, as elements: each is made here, from what the parser found, and no text is ever read as HTML.
+ * Models' text as elements: each is created here from what the parser found, and no text is ever parsed as HTML.
  */
 export function renderMarkdown(text) {
   const tokens = parser.parse(text, {});
   const fragment = document.createDocumentFragment();
-  // The parser leaves out what lies deeper.
+  // The parser ignores what is nested more deeply.
   if (tokens.some(({ level }) => level >= MAX_NESTING - 1)) fragment.append(code(text));
   else fill(fragment, tokens);
   return fragment;
@@ -23,7 +23,7 @@ function fill(root, tokens) {
   const open = [root];
   for (const token of tokens) {
     const parent = open.at(-1);
-    // A paragraph of a list without blank lines.
+    // A paragraph in a list without blank lines.
     if (token.hidden) continue;
     if (token.type === "inline") fill(parent, token.children);
     else if (token.nesting === 1) open.push(begin(parent, token));
@@ -32,7 +32,7 @@ function fill(root, tokens) {
   }
 }
 
-/** Begins an element, and gives what its content goes into. */
+/** Opens an element, and returns the node for its content. */
 function begin(parent, { type, tag, attrs }) {
   if (type !== "heading_open") {
     const element = make(tag);
@@ -41,7 +41,7 @@ function begin(parent, { type, tag, attrs }) {
     parent.append(element);
     return element;
   }
-  // Headings inside of a card would tear the outline of the page.
+  // Headings inside a card would break the outline of the page.
   const heading = make("b");
   parent.append(make("p", {}, heading));
   return heading;

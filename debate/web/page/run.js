@@ -12,7 +12,7 @@ import {
 
 let shown;
 
-/** Shows a run and follows it as long as it goes on. */
+/** Shows a run and follows it until it ends. */
 export async function showRun(runId) {
   leaveRun();
   const run = { id: runId, source: undefined, live: undefined, lastId: "0", approvals: new Map(), round: 0 };
@@ -30,7 +30,7 @@ export async function showRun(runId) {
   get("opt-pause").checked = false;
   get("opt-approval").checked = settings.tool_approval_required;
   if (record.status === "running") {
-    // Nothing is changed: this asks how the options stand.
+    // Changes nothing: this reads the current options.
     const options = await send(`/api/runs/${runId}/options`, {}).catch(() => undefined);
     if (shown !== run) return;
     if (options !== undefined) {
@@ -62,11 +62,11 @@ function follow(run) {
   source.onerror = () => {
     if (shown !== run) return;
     if (source.readyState === EventSource.CLOSED) return finish(run);
-    get("run-note").textContent = "The connection is lost; trying again.";
+    get("run-note").textContent = "Connection lost; trying again.";
   };
 }
 
-/** Ids are `12`, or `12.3` for what is not kept. */
+/** Ids are `12`, or `12.3` for events that are not stored. */
 function isLater(id, than) {
   const [left, right] = [id, than].map((each) => each.split(".").map(Number));
   return left[0] > right[0] || (left[0] === right[0] && (left[1] ?? 0) > (right[1] ?? 0));
@@ -78,7 +78,7 @@ function apply(run, event) {
   run.isLive = event.type !== "run_finished" && get("cancel").hidden === false;
   switch (event.type) {
     case "run_resumed":
-      add(note(`Goes on from run ${event.parent_run_id}.`));
+      add(note(`Continues run ${event.parent_run_id}.`));
       break;
     case "run_started":
       showRound(run, event.round, event.max_rounds);
