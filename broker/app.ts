@@ -21,7 +21,10 @@ import { type PutFile, putFile } from "./transfer/put.ts";
 import type { TransferPorts } from "./transfer/transfer.ts";
 
 /** What a broker is made of besides its config. */
-export type BrokerPorts = AuthorityPorts;
+export interface BrokerPorts extends AuthorityPorts {
+  /** Whether several processes may run with one config, each with an audit log of its own; by default only one may. */
+  readonly mayShareConfig?: boolean;
+}
 
 /** A broker without a frontend. */
 export interface Broker {
@@ -54,11 +57,11 @@ export interface Broker {
  * @throws {AppError} `invalid_config` or `audit_unavailable`, with a text for the operator
  */
 export async function createBroker(config: BrokerConfig, ports: BrokerPorts): Promise<Broker> {
-  const { clock, logger } = ports;
+  const { clock, logger, mayShareConfig } = ports;
   const openAuthority = await loadAuthority(config, ports);
   const metrics = createMetrics();
   const counter = metrics.counter("broker_events_total", "Audit events by outcome", ["outcome"]);
-  const gate = await openServiceAudit({ config, clock, metrics, logger });
+  const gate = await openServiceAudit({ config, clock, metrics, logger, mayShareConfig });
   const events = countEvents(gate, (outcome) => counter.inc({ outcome }));
   const opened = openAuthority(events);
   const { authority } = opened;

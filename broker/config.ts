@@ -113,7 +113,9 @@ export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
   source_address: z.string().default("").describe(
     "local mode: address or CIDR that certificates may be used from, where the host says no other",
   ),
-  audit_log: path.describe("the audit log; its folder must be the log's own"),
+  audit_log: path.describe(
+    "the audit log; its folder must be the log's own. While another serve-mcp has it: audit-2.log, … beside it",
+  ),
   audit_key: path.describe("file whose first 32 bytes are the Ed25519 seed that signs audit records"),
   audit_fail_mode: z.enum(["", "closed", "open"]).default("closed")
     .describe("closed: no audit record, no output; open: log and proceed"),

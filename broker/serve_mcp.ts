@@ -21,7 +21,8 @@ export async function serveMcp(
   stopped: Promise<unknown>,
 ): Promise<void> {
   const { logger, streams } = ports;
-  const broker = await createBroker(config, ports);
+  // Every window of an MCP client starts a broker of its own, all with one config.
+  const broker = await createBroker(config, { ...ports, mayShareConfig: true });
   const mcp = serveMcpStdio({
     ...streams,
     clock: ports.clock,

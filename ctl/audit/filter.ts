@@ -11,6 +11,8 @@ export interface FilterFlags {
   readonly caller?: string;
   readonly outcome?: string;
   readonly serial?: string;
+  /** A request's id. */
+  readonly request?: string;
   /** A time, or a day in UTC; included. */
   readonly since?: string;
 }
@@ -24,7 +26,7 @@ const TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2}
  * @throws {AppError} `invalid_request` for an invalid serial or time
  */
 export function createFilter(flags: FilterFlags): (record: ShownRecord) => boolean {
-  const { host = "", caller = "", outcome } = flags;
+  const { host = "", caller = "", outcome, request } = flags;
   const serial = flags.serial === undefined ? undefined : parseSerial(flags.serial);
   const since = flags.since === undefined ? undefined : parseTime(flags.since);
   return (record) =>
@@ -32,6 +34,7 @@ export function createFilter(flags: FilterFlags): (record: ShownRecord) => boole
     record.caller.includes(caller) &&
     (outcome === undefined || record.outcome === outcome) &&
     (serial === undefined || record.serial === serial) &&
+    (request === undefined || record.command.endsWith(` rid=${request}`)) &&
     (since === undefined || Date.parse(record.time) >= since);
 }
 

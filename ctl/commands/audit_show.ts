@@ -6,7 +6,9 @@ import { quoteText } from "@gateway/shared/quote";
 import { splitLines } from "@gateway/shared/audit/lines";
 import { listSegments } from "@gateway/shared/audit/segments";
 import { countOf, once } from "../arguments.ts";
+import { listLogSet } from "../audit/list_log_set.ts";
 import { createFilter, type FilterFlags } from "../audit/filter.ts";
+import { mergeByTime } from "../audit/merge_by_time.ts";
 import { type LogRecord, readRecord } from "../audit/record.ts";
 import { createRecordTable } from "../audit/record_table.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
@@ -15,6 +17,7 @@ import type { LineWriter } from "../output.ts";
 interface ShowFlags extends FilterFlags {
   readonly log: string;
   readonly all?: boolean;
+  readonly set?: boolean;
   readonly full?: boolean;
   readonly limit?: number;
 }
@@ -27,8 +30,10 @@ Examples:
   broker-ctl audit show --log log/signer/audit.log --outcome denied --limit 20
   broker-ctl audit show --log log/control-plane/audit.log --all --outcome approval-granted
   broker-ctl audit show --log log/broker/audit.log --serial 9223372036854775808 --json
+  broker-ctl audit show --log log/signer/audit.log --request 0b9b35a2-3cd5-4b7e-9a2f-6f0a3c1d2e4f
 
-One file, or with --all the rotated ones before it, oldest first. Nothing is verified: that is
+One file, or with --all the rotated ones before it, oldest first. --set is for a broker over stdio, of which several
+processes may run, each with a log of its own (audit-2.log, audit-3.log …). Nothing is verified: that is
 broker-ctl audit verify.
 Control characters are shown as text, and commands of more than 400 characters are cut, which their end says;
 --full shows all of them, --json gives the records one a line.
@@ -40,10 +45,12 @@ export const addShow: AddCommand = (audit, context) => {
     .description("Show the records of an audit log.")
     .requiredOption("--log <file>", "the audit log", once)
     .option("--all", "the rotated files too")
+    .option("--set", "the logs of further processes beside it too, by time")
     .option("--host <text>", "records whose host contains this", once)
     .option("--caller <text>", "records whose caller contains this", once)
     .option("--outcome <outcome>", "records of this outcome", once)
     .option("--serial <number>", "records of this certificate", once)
+    .option("--request <id>", "records of this request (request_id of an answer or a log line)", once)
     .option("--since <time>", "records from this time on, RFC 3339 or a day (UTC)", once)
     .option("--limit <count>", "the newest of them, so many (default: all)", countOf(1, MAX_LIMIT))
     .option("--full", "long commands and messages whole")
@@ -67,7 +74,9 @@ async function show(flags: ShowFlags, writer: LineWriter, context: CommandContex
   let matched = 0;
   const { limit } = flags;
   const path = resolve(context.workingFolder, flags.log);
-  for await (const record of flags.all === true ? readAll(path) : readFile(await openLog(path))) {
+  const readLog = async (log: string) => flags.all === true ? readAll(log) : readFile(await openLog(log));
+  const logs = await Promise.all((flags.set === true ? await listLogSet(path) : [path]).map(readLog));
+  for await (const record of mergeByTime(logs)) {
     if (record === undefined) malformed++;
     else if (!matches(record.record)) continue;
     else if (limit === undefined) write(record);

@@ -2,6 +2,7 @@ import { resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
 import { countOf, once } from "../arguments.ts";
 import { followLog } from "../audit/follow.ts";
+import { followSet } from "../audit/follow_set.ts";
 import { readRecord } from "../audit/record.ts";
 import { createRecordTable } from "../audit/record_table.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
@@ -11,6 +12,7 @@ interface TailFlags {
   readonly log: string;
   readonly lines: number;
   readonly full?: boolean;
+  readonly set?: boolean;
 }
 
 const DEFAULT_LINES = 20;
@@ -20,6 +22,7 @@ const EXAMPLES = `
 Examples:
   broker-ctl audit tail --log log/signer/audit.log
   broker-ctl audit tail --log log/signer/audit.log -n 100 --json
+  broker-ctl audit tail --log log/mcp/audit.log --set
 
 It runs until it is interrupted, also when the log is rotated. For the last records alone there is
 broker-ctl audit show --limit.
@@ -33,6 +36,7 @@ export const addTail: AddCommand = (audit, context) => {
     .description("Show the last records of an audit log, and each new one.")
     .requiredOption("--log <file>", "the audit log", once)
     .option("-n, --lines <count>", "so many to begin with", countOf(0, MAX_LINES), DEFAULT_LINES)
+    .option("--set", "the logs of further processes beside it too, also those that begin later")
     .option("--full", "long commands and messages whole")
     .addHelpText("after", EXAMPLES)
     .action((flags: TailFlags, command) =>
@@ -41,13 +45,13 @@ export const addTail: AddCommand = (audit, context) => {
 };
 
 async function tail(
-  { log, lines, full = false }: TailFlags,
+  { log, lines, full = false, set = false }: TailFlags,
   writer: LineWriter,
   { workingFolder, signal, terminal }: CommandContext,
 ): Promise<void> {
   const table = createRecordTable({ columns: terminal.columns, full });
   if (!writer.json) writer.line(table.heading);
-  await followLog({
+  await (set ? followSet : followLog)({
     path: resolve(workingFolder, log),
     lines,
     clock: systemClock,

@@ -1,12 +1,11 @@
-import { basename, dirname, resolve } from "node:path";
+import { basename, resolve } from "node:path";
 import type { AuditPublicKey } from "@gateway/shared/audit/chain";
-import { logsOfSet } from "@gateway/shared/audit/log_set";
 import { type LogProblem, verifyAll, verifyFile, verifyKept } from "@gateway/shared/audit/verify";
 import { systemClock } from "@gateway/shared/clock";
-import { ifThere } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/quote";
 import { once } from "../arguments.ts";
 import { loadAuditKey } from "../audit/key.ts";
+import { listLogSet } from "../audit/list_log_set.ts";
 import { readHeads, type RememberedHead, writeHeads } from "../audit/remembered_heads.ts";
 import {
   describeVerified,
@@ -72,7 +71,7 @@ async function verify(flags: VerifyFlags, context: CommandContext): Promise<Comm
   const heads = headPath === undefined ? undefined : await readHeads(headPath);
   const method = { withKey: publicKey !== undefined, all: flags.all === true, since: headPath !== undefined };
   const logs: VerifiedLog[] = [];
-  for (const log of flags.set === true ? await listSet(path) : [path]) {
+  for (const log of flags.set === true ? await listLogSet(path) : [path]) {
     const remembered = heads?.find((head) => head.log === basename(log));
     logs.push(await verifyLog(log, method, { publicKey, remembered }));
   }
@@ -116,13 +115,6 @@ async function verifyLog(
     },
   });
   return { name: basename(path), result, problems, remembered };
-}
-
-async function listSet(path: string): Promise<readonly string[]> {
-  const names = await ifThere(Array.fromAsync(Deno.readDir(dirname(path)), ({ name }) => name)) ?? [];
-  const logs = logsOfSet(path, names);
-  // Then the check itself says that there is none.
-  return logs.length === 0 ? [path] : logs;
 }
 
 function headOf({ name, result: { head } }: VerifiedLog): RememberedHead {

@@ -120,8 +120,8 @@ export function formatMcpConfig(layout: Layout, choices: ConfigChoices): string 
   return checkBrokerConfig(
     layout.mcpConfig,
     `// Made by broker-ctl init: the broker for an agent over stdio (serve-mcp), started by the MCP client.
-// Its audit log has one writer: a second client that runs at the same time needs a copy of this file with an
-// audit_log in another folder.
+// Several clients may run at the same time: each further broker keeps a log of its own beside audit_log (audit-2.log,
+// audit-3.log …), which broker-ctl audit verify --set checks together.
 {
 ${formatBrokerCommon(layout, choices, { log: layout.mcpAuditLog, key: layout.mcpAuditKey })}
 ${formatAddresses(choices.hosts)}

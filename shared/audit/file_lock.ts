@@ -13,6 +13,16 @@ import { quoteText } from "../quote.ts";
  * @throws {AppError} `invalid_config` when another holder has it
  */
 export async function lockLog(logPath: string): Promise<Disposable> {
+  const lock = await tryLockLog(logPath);
+  if (lock !== undefined) return lock;
+  throw new AppError(
+    "invalid_config",
+    `Cannot open audit log ${quoteText(logPath)}: it is in use by another process`,
+  );
+}
+
+/** Likewise; undefined when another holder has it. */
+export async function tryLockLog(logPath: string): Promise<Disposable | undefined> {
   const file = await Deno.open(`${logPath}.lock`, { write: true, create: true, mode: 0o600 });
   try {
     if (await file.tryLock(true)) return { [Symbol.dispose]: () => release(file) };
@@ -21,10 +31,7 @@ export async function lockLog(logPath: string): Promise<Disposable> {
     throw error;
   }
   file.close();
-  throw new AppError(
-    "invalid_config",
-    `Cannot open audit log ${quoteText(logPath)}: it is in use by another process`,
-  );
+  return undefined;
 }
 
 function release(file: Deno.FsFile): void {

@@ -23,8 +23,9 @@ import { AppError, errorText } from "../errors.ts";
 import { quoteText } from "../quote.ts";
 import { createAuditKey } from "./chain.ts";
 import type { AuditEntry, AuditLog } from "./entry.ts";
-import { lockLog } from "./file_lock.ts";
+import { lockLog, tryLockLog } from "./file_lock.ts";
 import { GroupCommit } from "./group_commit.ts";
+import { MAX_LOGS, nthLog } from "./log_set.ts";
 import { encodeBody, formatTime } from "./record.ts";
 import { restoreLog } from "./restore.ts";
 import { type AuditWarnings, openForAppend, SegmentedFile, syncFolder } from "./segments.ts";
@@ -55,21 +56,54 @@ export interface FileAuditLogOptions {
  * log does not end in a good record of this key, or when a file can't be opened
  */
 export async function openFileAuditLog(options: FileAuditLogOptions): Promise<AuditLog> {
-  const key = createAuditKey(options.seed);
+  return await explaining(options.path, async () => await openLocked(options, await lockLog(options.path)));
+}
+
+/** A log that was free. */
+export interface FreeAuditLog {
+  readonly log: AuditLog;
+  readonly path: string;
+}
+
+/**
+ * Likewise, or while other processes have the log, the first one of its set that none has: each a log and a chain of
+ * its own. A log that can't be used for another reason is not passed over.
+ *
+ * @throws {AppError} `invalid_config` as above; that it is in use only when the whole set is
+ */
+export async function openFreeAuditLog(options: FileAuditLogOptions): Promise<FreeAuditLog> {
+  for (let number = 1; number <= MAX_LOGS; number++) {
+    const path = nthLog(options.path, number);
+    const log = await explaining(path, async () => {
+      const lock = await tryLockLog(path);
+      return lock && await openLocked({ ...options, path }, lock);
+    });
+    if (log !== undefined) return { log, path };
+  }
+  throw new AppError(
+    "invalid_config",
+    `Cannot open audit log ${quoteText(options.path)}: it and ${
+      MAX_LOGS - 1
+    } beside it are in use by other processes`,
+  );
+}
+
+async function openLocked(options: FileAuditLogOptions, lock: Disposable): Promise<AuditLog> {
   try {
-    const lock = await lockLog(options.path);
-    try {
-      return new FileAuditLog(options, lock, await openCommit(options, key));
-    } catch (error) {
-      lock[Symbol.dispose]();
-      throw error;
-    }
+    return new FileAuditLog(options, lock, await openCommit(options, createAuditKey(options.seed)));
+  } catch (error) {
+    lock[Symbol.dispose]();
+    throw error;
+  }
+}
+
+async function explaining<T>(path: string, open: () => Promise<T>): Promise<T> {
+  try {
+    return await open();
   } catch (cause) {
     if (cause instanceof AppError) throw cause;
     const reason = cause instanceof Deno.errors.NotFound ? "its folder does not exist" : errorText(cause);
-    throw new AppError("invalid_config", `Cannot open audit log ${quoteText(options.path)}: ${reason}`, {
-      cause,
-    });
+    throw new AppError("invalid_config", `Cannot open audit log ${quoteText(path)}: ${reason}`, { cause });
   }
 }
 

@@ -17,8 +17,8 @@ import type { ServiceLogger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import type { RedactConfig } from "../redact/model.ts";
 import { createRedactor } from "../redact/redact.ts";
-import type { AuditFailMode } from "./entry.ts";
-import { openFileAuditLog } from "./file_log.ts";
+import type { AuditFailMode, AuditLog } from "./entry.ts";
+import { type FileAuditLogOptions, openFileAuditLog, openFreeAuditLog } from "./file_log.ts";
 import { AuditGate } from "./gate.ts";
 
 /** How long a log that was removed, moved, replaced or cut goes unnoticed. */
@@ -46,6 +46,8 @@ export interface ServiceAuditOptions {
   readonly metrics: Metrics;
   /** Told of what the log could not keep. */
   readonly logger: ServiceLogger;
+  /** Take a log beside the config's while another process has that one; by default the start fails then. */
+  readonly mayShareConfig?: boolean | undefined;
 }
 
 /**
@@ -58,7 +60,7 @@ export async function openServiceAudit(options: ServiceAuditOptions): Promise<Au
   const { config, clock, metrics, logger } = options;
   const redact = createRedactor(config.redact);
   const seed = await readNamedFile("audit_key", config.audit_key);
-  const log = await openFileAuditLog({ path: config.audit_log, seed, clock, redact, logger });
+  const log = await openLog({ path: config.audit_log, seed, clock, redact, logger }, options);
   const failures = metrics.counter("audit_append_failures_total", "Audit records that could not be appended");
   const blocked = metrics.counter(
     "audit_blocked_total",
@@ -82,4 +84,16 @@ export async function openServiceAudit(options: ServiceAuditOptions): Promise<Au
   // Each append looks too: this is for a service that has nothing to write.
   void every({ clock, seconds: CHECK_SECONDS, signal: watching.signal }, () => gate.check());
   return gate;
+}
+
+async function openLog(
+  options: FileAuditLogOptions,
+  { logger, mayShareConfig = false }: ServiceAuditOptions,
+): Promise<AuditLog> {
+  if (!mayShareConfig) return await openFileAuditLog(options);
+  const { log, path } = await openFreeAuditLog(options);
+  if (path !== options.path) {
+    logger.info("Another process has the audit log, this one keeps another beside it", { path });
+  }
+  return log;
 }

@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { MAX_LOGS } from "@gateway/shared/audit/log_set";
+import { openFreeAuditLog } from "../../shared/audit/file_log.ts";
 import { assertRefused, LogFolder, NOW, SEED } from "./audit_fixture.ts";
 
 Deno.test("openFileAuditLog() creates a log that only its owner reads", async () => {
@@ -224,4 +226,48 @@ Deno.test("openFileAuditLog() recovers a rotated file that was still being writt
   await folder.write("b");
   assert.equal(folder.warnings.length, 1);
   assert.deepEqual(await folder.problems(), []);
+});
+
+Deno.test("openFreeAuditLog() takes the first log that no other process has, and continues its chain", async () => {
+  await using folder = new LogFolder();
+  const open = () => openFreeAuditLog({ ...folder.options(), path: folder.path });
+  const opened = [await open(), await open(), await open()];
+  const names = (all: typeof opened) => all.map(({ path }) => path.slice(folder.folder.length + 1));
+  assert.deepEqual(names(opened), ["audit.log", "audit-2.log", "audit-3.log"]);
+  for (const { log } of opened) await log.append({ outcome: "a" });
+  await opened[1]?.log.close();
+  const again = await open();
+  assert.deepEqual(names([again]), ["audit-2.log"]);
+  await again.log.append({ outcome: "b" });
+  for (const { log } of [...opened, again]) await log.close();
+  assert.deepEqual(folder.records("audit-2.log").map(({ outcome, seq }) => [outcome, seq]), [["a", 1], [
+    "b",
+    2,
+  ]]);
+});
+
+Deno.test("openFreeAuditLog() passes over no log for another reason than that it is in use", async () => {
+  await using folder = new LogFolder();
+  const open = () => openFreeAuditLog({ ...folder.options(), path: folder.path });
+  Deno.writeTextFileSync(folder.path, "not a record\n");
+  await assert.rejects(open(), { code: "invalid_config", message: /audit\.log" .*audit repair/ });
+  Deno.removeSync(folder.path);
+  const { log } = await open();
+  Deno.writeTextFileSync(`${folder.folder}/audit-2.log`, "not a record\n");
+  await assert.rejects(open(), { code: "invalid_config", message: /audit-2\.log"/ });
+  await log.close();
+});
+
+Deno.test("openFreeAuditLog() gives up when the whole set is in use", async () => {
+  await using folder = new LogFolder();
+  await using held = new AsyncDisposableStack();
+  const open = () => openFreeAuditLog({ ...folder.options(), path: folder.path });
+  for (let number = 1; number <= MAX_LOGS; number++) {
+    const { log } = await open();
+    held.defer(() => log.close());
+  }
+  await assert.rejects(open(), {
+    code: "invalid_config",
+    message: /audit\.log": it and 63 beside it are in use by other processes$/,
+  });
 });

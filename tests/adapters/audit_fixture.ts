@@ -22,14 +22,17 @@ export class LogFolder implements AsyncDisposable {
   }
 
   open(options: Partial<FileAuditLogOptions> = {}): Promise<AuditLog> {
-    return openFileAuditLog({
+    return openFileAuditLog({ ...this.options(), ...options });
+  }
+
+  options(): FileAuditLogOptions {
+    return {
       path: this.path,
       seed: SEED,
       clock: { now: () => this.now, sleep: () => Promise.resolve() },
       redact: (text) => text,
       logger: { warn: (message) => this.warnings.push(message) },
-      ...options,
-    });
+    };
   }
 
   /** Opens, appends one after the other, closes. */

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import type { AuditEntry } from "@gateway/shared/audit/entry";
+import { nthLog } from "@gateway/shared/audit/log_set";
 import { LogFolder } from "./audit_fixture.ts";
 import { run, runInTerminal } from "./ctl_fixture.ts";
 
@@ -236,4 +237,35 @@ Deno.test.each<{ name: string; flags: string[]; error: RegExp; exit: number }>([
   const result = await run(log.folder, "audit", "show", ...flags);
   assert.match(result.err, error);
   assert.deepEqual([result.out, result.exit], ["", exit]);
+});
+
+Deno.test("audit show --set shows the records of several processes by time", async () => {
+  await using log = new LogFolder();
+  const second = await log.open({ path: nthLog(log.path, 2) });
+  for (
+    const [outcome, file] of [["one", log], ["two", undefined], ["three", log], ["four", undefined]] as const
+  ) {
+    log.now += 1000;
+    if (file === undefined) await second.append({ outcome });
+    else await file.write(outcome);
+  }
+  await second.close();
+  const show = async (...flags: string[]) => {
+    const { out } = await run(log.folder, "audit", "show", "--json", "--log", "audit.log", ...flags);
+    return out.trim().split("\n").map((line) => JSON.parse(line).outcome);
+  };
+  assert.deepEqual(await show("--set"), ["one", "two", "three", "four"]);
+  assert.deepEqual(await show("--set", "--limit", "2"), ["three", "four"]);
+  assert.deepEqual(await show(), ["one", "three"]);
+});
+
+Deno.test("audit show --request shows the records of one request, and none that pretends", async () => {
+  await using log = new LogFolder();
+  const file = await log.open();
+  await file.append({ outcome: "one", command: "uptime", request_id: "r-1" });
+  await file.append({ outcome: "two", command: "ls rid=r-1", request_id: "r-2" });
+  await file.append({ outcome: "three", asked_command: "uptime", request_id: "r-1" });
+  await file.close();
+  const { out } = await run(log.folder, "audit", "show", "--json", "--log", "audit.log", "--request", "r-1");
+  assert.deepEqual(out.trim().split("\n").map((line) => JSON.parse(line).outcome), ["one", "three"]);
 });

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { nthLog } from "@gateway/shared/audit/log_set";
 import { poll } from "../stage/poll.ts";
 import { LogFolder } from "./audit_fixture.ts";
 import { run, start } from "./ctl_fixture.ts";
@@ -47,4 +48,25 @@ Deno.test.each<{ name: string; flags: string[]; error: RegExp }>([
   const { out, err, exit } = await run("/", "audit", "tail", ...flags);
   assert.match(err, error);
   assert.deepEqual([out, exit], ["", 2]);
+});
+
+Deno.test("audit tail --set shows what several processes write, also those that begin later", async () => {
+  await using log = new LogFolder();
+  await log.write("one", "two");
+  const second = await log.open({ path: nthLog(log.path, 2) });
+  await second.append({ outcome: "three" });
+  const { result, stop } = start(log.folder, "audit", "tail", "--set", "--log", "audit.log", "-n", "1");
+  await poll(() => result.out.includes("three"), { what: "the last record of each" });
+  const third = await log.open({ path: nthLog(log.path, 3) });
+  await third.append({ outcome: "four" });
+  await second.append({ outcome: "five" });
+  await poll(() => ["four", "five"].every((word) => result.out.includes(word)), { what: "the new records" });
+  await Promise.all([second.close(), third.close()]);
+  assert.equal(await stop(), 0);
+  assert.deepEqual(result.out.match(/\b(?:one|two|three|four|five)\b/g)?.toSorted(), [
+    "five",
+    "four",
+    "three",
+    "two",
+  ]);
 });

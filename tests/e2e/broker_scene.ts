@@ -98,8 +98,8 @@ export class BrokerScene implements AsyncDisposable {
   }
 
   /** The broker's audit records. */
-  async records(): Promise<readonly Record<string, unknown>[]> {
-    const text = await Deno.readTextFile(`${this.dir}/audit/audit.log`).catch(() => "");
+  async records(log = "audit.log"): Promise<readonly Record<string, unknown>[]> {
+    const text = await Deno.readTextFile(`${this.dir}/audit/${log}`).catch(() => "");
     return text.split("\n").filter((line) => line !== "").map((line) =>
       parseJson(line) as Record<string, unknown>
     );
