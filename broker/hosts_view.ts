@@ -17,9 +17,11 @@ export interface RefreshOptions {
 export class HostsView {
   readonly #fetch: () => Promise<HostsResponse>;
   #hosts: Hosts | undefined;
+  #list: HostsResponse | undefined;
   #inFlight: Promise<Hosts> | undefined;
   #next: Promise<Hosts> | undefined;
 
+  /** @param fetch gives the very list that it gave before where nothing has changed: it is not looked through again */
   constructor(fetch: () => Promise<HostsResponse>) {
     this.#fetch = fetch;
   }
@@ -63,8 +65,11 @@ export class HostsView {
   }
 
   async #load(): Promise<Hosts> {
+    const list = await this.#fetch();
+    if (this.#hosts !== undefined && list === this.#list) return this.#hosts;
     // A map, because a host may be named like a member of every object.
-    const hosts = new Map(Object.entries(await this.#fetch()));
+    const hosts = new Map(Object.entries(list));
+    this.#list = list;
     this.#hosts = hosts;
     return hosts;
   }

@@ -60,6 +60,16 @@ Deno.test("HostsView.refresh() fetches again once the last fetch has ended", asy
   assert.equal(source.calls, 2);
 });
 
+Deno.test("HostsView.refresh() is the same map for the same list", async () => {
+  const list = { web01: host };
+  const lists: HostsResponse[] = [list, list, { web02: host }, list];
+  const view = new HostsView(() => Promise.resolve(lists.shift() ?? {}));
+  const first = await view.refresh();
+  assert.equal(await view.refresh(), first);
+  assert.deepEqual([...(await view.refresh()).keys()], ["web02"]);
+  assert.deepEqual([...(await view.refresh()).keys()], ["web01"]);
+});
+
 Deno.test("HostsView.refresh() fails every call that shares a failed fetch, and the view stays", async () => {
   const source = new ScriptedFetch();
   const view = new HostsView(source.fetch);

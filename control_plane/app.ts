@@ -18,7 +18,7 @@ export const CONTROL_PLANE_ROUTES = routesFor<ControlPlanePorts, { readonly peer
     // The result is served once: an answer without a body would lose it.
     HEAD: "refused",
   },
-  "/v1/hosts": { GET: (ports, { peer }) => handleHosts(ports, peer) },
+  "/v1/hosts": { GET: (ports, { request, peer }) => handleHosts(ports, request, peer) },
   "/v1/clusters": { GET: (ports, { peer }) => handleClusters(ports, peer) },
   "/v1/revocations": { GET: (ports, { peer }) => handleRevocations(ports, peer) },
   "/v1/approvals": { GET: (ports, { peer }) => handleListApprovals(ports, peer) },

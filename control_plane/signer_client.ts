@@ -1,8 +1,9 @@
 import { AppError, AUDIT_UNAVAILABLE, type ErrorCode } from "@gateway/shared/errors";
+import { isStrongEntityTag, namesEntityTag } from "@gateway/shared/http/entity_tag";
 import type { JsonClient, JsonClientRequest, JsonClientResponse } from "@gateway/shared/http/json_client";
 import { readProblem } from "@gateway/shared/http/problem";
 import { type RevocationEntry, revocationList } from "@gateway/shared/wire/freeze";
-import { type HostsResponse, hostsResponse } from "@gateway/shared/wire/host";
+import { hostsResponse } from "@gateway/shared/wire/host";
 import { type SignRequest, type SignResponse, signResponse } from "@gateway/shared/wire/sign";
 import { z } from "@zod/zod";
 
@@ -14,7 +15,24 @@ export type SignerAnswer<T> =
   /** There is no such route on this signer. */
   | { readonly kind: "unknown_route" }
   /** There was no answer, or none that can be used. */
-  | { readonly kind: "unreachable"; readonly error: AppError };
+  | Unreachable;
+
+interface Unreachable {
+  readonly kind: "unreachable";
+  readonly error: AppError;
+}
+
+/** What came of asking for hosts. */
+export type HostsAnswer =
+  | SignerAnswer<HostsText>
+  /** The broker has them, by this tag. */
+  | { readonly kind: "unchanged"; readonly tag: string };
+
+/** A list of hosts as the signer wrote it, and checked. */
+export interface HostsText {
+  readonly text: string;
+  readonly tag: string | undefined;
+}
 
 /** The statuses that a broker is told as they are, and the code of one that does not name its own. */
 const KEPT = { 400: "invalid_request", 403: "denied", 429: "rate_limited" } as const satisfies Record<
@@ -45,9 +63,24 @@ export class SignerClient {
     return this.#ask(signResponse, { method: "POST", path: "/v1/sign", body: request, ...options });
   }
 
-  /** `GET /v1/hosts` as the broker would see it. */
-  hosts(caller: string): Promise<SignerAnswer<HostsResponse>> {
-    return this.#ask(hostsResponse, { method: "GET", path: "/v1/hosts", headers: onBehalfOf(caller) });
+  /**
+   * `GET /v1/hosts` as the broker would see it.
+   *
+   * @param ifNoneMatch the tags of the lists that the broker has, as it sent them
+   */
+  async hosts(caller: string, ifNoneMatch?: string): Promise<HostsAnswer> {
+    const headers = { ...onBehalfOf(caller), ...(ifNoneMatch && { "if-none-match": ifNoneMatch }) };
+    const sent = await this.#send({ method: "GET", path: "/v1/hosts", headers });
+    if (sent.kind !== "replied") return sent;
+    const tag = isStrongEntityTag(sent.reply.headers["etag"]) ? sent.reply.headers["etag"] : undefined;
+    // Only what the broker has can be unchanged.
+    if (sent.reply.status === 304 && tag !== undefined && namesEntityTag(ifNoneMatch ?? null, tag)) {
+      return { kind: "unchanged", tag };
+    }
+    const answer = read(hostsResponse, sent.reply);
+    if (answer.kind !== "answered") return answer;
+    // As it came, for that is what the tag stands for.
+    return { kind: "answered", value: { text: sent.reply.text, tag } };
   }
 
   /** `GET /v1/clusters` as the broker would see it. */
@@ -61,18 +94,30 @@ export class SignerClient {
   }
 
   async #ask<T>(schema: z.ZodType<T>, request: JsonClientRequest): Promise<SignerAnswer<T>> {
-    let reply: JsonClientResponse;
+    const sent = await this.#send(request);
+    return sent.kind === "replied" ? read(schema, sent.reply) : sent;
+  }
+
+  async #send(request: JsonClientRequest): Promise<Unreachable | Replied> {
     try {
-      reply = await this.#client.request(request);
+      return { kind: "replied", reply: await this.#client.request(request) };
     } catch (cause) {
       if (cause instanceof AppError && cause.code === "canceled") throw cause;
       return unreachable("the signer could not be reached", cause);
     }
-    if (reply.status !== 200) return refusalOf(reply);
-    const result = schema.safeParse(reply.body);
-    if (result.success) return { kind: "answered", value: result.data };
-    return unreachable("the signer's answer could not be understood", result.error);
   }
+}
+
+interface Replied {
+  readonly kind: "replied";
+  readonly reply: JsonClientResponse;
+}
+
+function read<T>(schema: z.ZodType<T>, reply: JsonClientResponse): SignerAnswer<T> {
+  if (reply.status !== 200) return refusalOf(reply);
+  const result = schema.safeParse(reply.body);
+  if (result.success) return { kind: "answered", value: result.data };
+  return unreachable("the signer's answer could not be understood", result.error);
 }
 
 function onBehalfOf(caller: string): Readonly<Record<string, string>> {
@@ -106,10 +151,7 @@ function isKept(status: number): status is keyof typeof KEPT {
   return Object.hasOwn(KEPT, status);
 }
 
-function unreachable(
-  message: string,
-  cause: unknown,
-): { readonly kind: "unreachable"; readonly error: AppError } {
+function unreachable(message: string, cause: unknown): Unreachable {
   return { kind: "unreachable", error: new AppError("upstream_failure", message, { cause }) };
 }
 

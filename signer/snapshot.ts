@@ -7,6 +7,7 @@ import { AppError } from "@gateway/shared/errors";
 import type { EndUserVerifier } from "@gateway/shared/oidc/verifier";
 import { type CompiledPolicy, compilePolicySteps } from "@gateway/shared/policy/compile";
 import { finish, finishInSlices, type Steps } from "@gateway/shared/steps";
+import { HostLists } from "./host_lists.ts";
 import { LARGE_SIGNER_KEYS, type SignerConfig, signerConfig, UNSUPPORTED_SIGNER_KEYS } from "./config.ts";
 
 /**
@@ -16,6 +17,8 @@ import { LARGE_SIGNER_KEYS, type SignerConfig, signerConfig, UNSUPPORTED_SIGNER_
 export interface Snapshot {
   readonly config: SignerConfig;
   readonly policy: CompiledPolicy;
+  /** What callers see of the policy's hosts. */
+  readonly hostLists: HostLists;
   readonly caKeys: CaKeyRing<CaKey>;
   /** Absent without `end_user_oidc`: callers that need it are refused. */
   readonly endUsers: EndUserVerifier | undefined;
@@ -88,6 +91,7 @@ function createSnapshot(config: SignerConfig, policy: CompiledPolicy, parts: Loa
   return {
     config,
     policy,
+    hostLists: new HostLists(policy),
     ...parts,
     reloadCallers: namedCallers(config.reload_callers),
     trustedForwarders: namedCallers(config.trusted_forwarders),

@@ -1,4 +1,5 @@
 import { AppError, type ErrorCode } from "@gateway/shared/errors";
+import { isStrongEntityTag } from "@gateway/shared/http/entity_tag";
 import { readProblem } from "@gateway/shared/http/problem";
 import { type HostsResponse, hostsResponse } from "@gateway/shared/wire/host";
 import { signResponse } from "@gateway/shared/wire/sign";
@@ -15,6 +16,8 @@ const parkedResponse = z.object({ approval_id: z.string().regex(/^[\w-]{1,64}$/)
 export class RemoteAuthority implements Authority {
   readonly #client: SignerClient;
   readonly #waits: ApprovalWaits;
+  /** The last list of hosts and its tag: it is not sent again while it holds. */
+  #known: { readonly tag: string; readonly hosts: HostsResponse } | undefined;
 
   constructor(client: SignerClient, waits: ApprovalWaits) {
     this.#client = client;
@@ -22,14 +25,21 @@ export class RemoteAuthority implements Authority {
   }
 
   async hosts(): Promise<HostsResponse> {
-    const reply = await this.#request({ method: "GET", path: "/v1/hosts" });
+    const known = this.#known;
+    const headers = known && { "if-none-match": known.tag };
+    const reply = await this.#request({ method: "GET", path: "/v1/hosts", ...(headers && { headers }) });
+    const tag = reply.headers?.["etag"];
+    // Nothing else can be unchanged than what was asked about.
+    if (reply.status === 304 && known !== undefined && tag === known.tag) return known.hosts;
     if (reply.status !== 200) {
       throw new AppError(
         hostsRefusal(reply),
         `host list refused (${reply.status}): ${readProblem(reply).detail}`,
       );
     }
-    return decode(hostsResponse, reply.body, "a host list");
+    const hosts = decode(hostsResponse, reply.body, "a host list");
+    this.#known = isStrongEntityTag(tag) ? { tag, hosts } : undefined;
+    return hosts;
   }
 
   async sign(request: CertificateRequest, options: SignOptions): Promise<SignAnswer> {

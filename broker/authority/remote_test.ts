@@ -323,3 +323,67 @@ Deno.test.each([
   const { authority } = replying(status, body, text);
   await assert.rejects(authority.hosts(), { code: "upstream_failure", message });
 });
+
+const HOSTS = { web01: { addr: "10.0.0.1:22", user: "deploy", host_key: "k" } };
+
+/** A signer that gives these replies, one after the other. */
+function scripted(replies: readonly { status: number; body?: unknown; etag?: string }[]) {
+  const signer = new ScriptedSigner((count) => {
+    const { status, body, etag } = replies[count] ?? { status: 500 };
+    return { status, body, text: "", headers: { etag } };
+  });
+  return { signer, authority: connect(signer) };
+}
+
+Deno.test("RemoteAuthority.hosts() is the list that it has, the very same, while the signer says that it holds", async () => {
+  const { signer, authority } = scripted([
+    { status: 200, body: HOSTS, etag: '"a"' },
+    { status: 304, etag: '"a"' },
+    { status: 304, etag: '"a"' },
+    { status: 200, body: {}, etag: '"b"' },
+    { status: 200, body: HOSTS },
+    { status: 200, body: HOSTS, etag: 'W/"c"' },
+    { status: 200, body: HOSTS },
+  ]);
+  const first = await authority.hosts();
+  assert.deepEqual(first, HOSTS);
+  assert.equal(await authority.hosts(), first);
+  assert.equal(await authority.hosts(), first);
+  assert.deepEqual(await authority.hosts(), {});
+  for (let i = 0; i < 3; i++) assert.deepEqual(await authority.hosts(), HOSTS);
+  assert.deepEqual(signer.requests.map(({ headers }) => headers?.["if-none-match"]), [
+    undefined,
+    '"a"',
+    '"a"',
+    '"a"',
+    '"b"',
+    undefined,
+    undefined,
+  ]);
+});
+
+Deno.test.each([
+  { name: "before there is a list", replies: [{ status: 304, etag: '"a"' }] },
+  {
+    name: "of another list",
+    replies: [{ status: 200, body: HOSTS, etag: '"a"' }, { status: 304, etag: '"b"' }],
+  },
+  { name: "without a tag", replies: [{ status: 200, body: HOSTS, etag: '"a"' }, { status: 304 }] },
+  { name: "of a list without a tag", replies: [{ status: 200, body: HOSTS }, { status: 304 }] },
+])("RemoteAuthority.hosts() fails on a 304 $name", async ({ replies }) => {
+  const { authority } = scripted(replies);
+  for (let i = 1; i < replies.length; i++) await authority.hosts();
+  await assert.rejects(authority.hosts(), {
+    code: "upstream_failure",
+    message: /^host list refused \(304\)/,
+  });
+});
+
+Deno.test("RemoteAuthority.hosts() is refused when the signer refuses, also with the list in hand", async () => {
+  const { authority } = scripted([
+    { status: 200, body: HOSTS, etag: '"a"' },
+    { status: 403, body: { code: "frozen", detail: "subject is frozen" } },
+  ]);
+  await authority.hosts();
+  await assert.rejects(authority.hosts(), { code: "frozen" });
+});

@@ -10,9 +10,13 @@ export interface SignerRequest {
   readonly method: "GET" | "POST";
   readonly path: string;
   readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
   readonly timeoutMs?: number;
 }
 
 /** The signer's reply. */
-export type SignerReply = ErrorReply;
+export interface SignerReply extends ErrorReply {
+  /** By lowercase name. */
+  readonly headers?: Readonly<Record<string, string | undefined>>;
+}

@@ -1,16 +1,35 @@
 import { AppError } from "@gateway/shared/errors";
+import { readIfNoneMatch } from "@gateway/shared/http/entity_tag";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import type { ControlPlanePorts } from "../ports.ts";
 import { requireSigner } from "../roles.ts";
 import { faultOf } from "../signer_client.ts";
-import { answer } from "./answer.ts";
+import { answer, jsonAnswer } from "./answer.ts";
 
-/** `GET /v1/hosts`: what the signer lets the broker see. */
-export async function handleHosts(ports: ControlPlanePorts, peer: Peer): Promise<Response> {
+/** `GET /v1/hosts`: what the signer lets the broker see, or 304 where the signer says that the broker has it. */
+export async function handleHosts(
+  ports: ControlPlanePorts,
+  request: Request,
+  peer: Peer,
+): Promise<Response> {
   await requireSigner(ports, peer, "GET /v1/hosts");
-  const hosts = await ports.signer.hosts(peer.caller);
-  if (hosts.kind !== "answered") throw faultOf(hosts);
-  return answer(hosts.value);
+  const ifNoneMatch = readIfNoneMatch(request.headers.get("if-none-match"));
+  const hosts = await ports.signer.hosts(peer.caller, ifNoneMatch);
+  switch (hosts.kind) {
+    case "unchanged":
+      return new Response(null, { status: 304, headers: keptBy(hosts.tag) });
+    case "answered": {
+      const { text, tag } = hosts.value;
+      return jsonAnswer(`${text}\n`, { headers: tag === undefined ? {} : keptBy(tag) });
+    }
+    default:
+      throw faultOf(hosts);
+  }
+}
+
+/** A client may keep the list, and has to ask each time whether it still holds. */
+function keptBy(tag: string): Readonly<Record<string, string>> {
+  return { etag: tag, "cache-control": "private, no-cache" };
 }
 
 /** `GET /v1/clusters`: likewise, from a signer that knows clusters. */

@@ -22,6 +22,42 @@ Deno.test("GET /v1/hosts is the signer's list for the broker, every field of it 
   assert.deepEqual([request?.path, request?.headers], ["/v1/hosts", { "x-on-behalf-of": "broker-1" }]);
 });
 
+Deno.test("GET /v1/hosts asks the signer with the tags that the broker has, and passes its 304 on", async () => {
+  const plane = await startControlPlane();
+  const ask = (has: string) =>
+    plane.send(new Request("https://cp/v1/hosts", { headers: { "if-none-match": has } }), "broker-1");
+  plane.signer.reply = () => ({ body: { web01: WEB01 }, headers: { etag: '"a"' } });
+  const first = await plane.get("/v1/hosts", "broker-1");
+  assert.deepEqual([first.headers.get("etag"), first.headers.get("cache-control")], [
+    '"a"',
+    "private, no-cache",
+  ]);
+  plane.signer.reply = () => ({ status: 304, headers: { etag: '"a"' } });
+  const second = await ask('"x", "a"');
+  assert.deepEqual([second.status, second.headers.get("etag"), second.text], [304, '"a"', ""]);
+  assert.deepEqual(plane.signer.requests.at(-1)?.headers, {
+    "x-on-behalf-of": "broker-1",
+    "if-none-match": '"x", "a"',
+  });
+  for (const has of ['"a', '"x"\t, "a"', "a"]) {
+    plane.signer.reply = () => ({ body: { web01: WEB01 }, headers: { etag: '"a"' } });
+    const { status, body } = await ask(has);
+    assert.deepEqual([status, body], [200, { web01: WEB01 }], "a header that can't be understood is none");
+    assert.deepEqual(plane.signer.requests.at(-1)?.headers, { "x-on-behalf-of": "broker-1" });
+  }
+});
+
+Deno.test.each([
+  { name: "that nobody asked for", has: undefined, headers: { etag: '"a"' } },
+  { name: "of a list that the broker does not have", has: '"a"', headers: { etag: '"b"' } },
+  { name: "without a tag", has: '"a"', headers: {} },
+])("GET /v1/hosts is 502 when the signer answers 304 $name", async ({ has, headers }) => {
+  const plane = await startControlPlane();
+  plane.signer.reply = () => ({ status: 304, headers: { ...headers } });
+  const init = has === undefined ? {} : { headers: { "if-none-match": has } };
+  assert.equal((await plane.send(new Request("https://cp/v1/hosts", init), "broker-1")).status, 502);
+});
+
 Deno.test("GET /v1/clusters without support for them is refused as the signer refuses", async () => {
   const plane = await startControlPlane();
   plane.signer.reply = () => refusal(404, "not_found", "no such route");

@@ -1,7 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import { formatSubject } from "../freezes.ts";
-import { mayComeFrom, visibleHosts } from "@gateway/shared/policy/ssh";
+import { mayComeFrom } from "@gateway/shared/policy/ssh";
 import type { SignerPorts } from "../ports.ts";
 
 /** What a frozen caller is told; why is nobody's business but the admins'. */
@@ -10,7 +10,10 @@ export const SUBJECT_IS_FROZEN = "subject is frozen";
 /** What a caller with `only_via` is told that comes by another way. */
 export const DIRECT_NOT_ALLOWED = "direct requests not allowed for this caller";
 
-/** `GET /v1/hosts`: the hosts that the caller, or the broker a trusted forwarder names, may use. */
+/**
+ * `GET /v1/hosts`: the hosts that the caller, or the broker a trusted forwarder names, may use. Whether it may have them
+ * is decided first, also where it has them already.
+ */
 export async function handleHosts(ports: SignerPorts, request: Request, peer: Peer): Promise<Response> {
   const snapshot = ports.state.current;
   const onBehalfOf = request.headers.get("x-on-behalf-of") ?? "";
@@ -29,5 +32,5 @@ export async function handleHosts(ports: SignerPorts, request: Request, peer: Pe
     await ports.gate.bestEffort({ caller, outcome: "denied", err: DIRECT_NOT_ALLOWED });
     throw new AppError("denied", DIRECT_NOT_ALLOWED);
   }
-  return Response.json(visibleHosts(snapshot.policy, caller));
+  return snapshot.hostLists.answer(caller, request.headers.get("if-none-match"));
 }

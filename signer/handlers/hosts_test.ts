@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { get, HOST_KEY, startSigner } from "../testing/memory_signer.ts";
+import { CONFIG, get, HOST_KEY, post, snapshotOf, startSigner } from "../testing/memory_signer.ts";
 
 Deno.test("GET /v1/hosts shows what the caller may use and nothing of the policy", async () => {
   const { status, body } = await (await startSigner()).send(get("/v1/hosts"));
@@ -50,4 +50,75 @@ Deno.test("a caller with only_via gets neither hosts nor certificates directly, 
   assert.equal((await signer.send(get("/v1/hosts", headers), "control-plane")).status, 200);
   const denied = signer.log.entries.filter(({ outcome }) => outcome === "denied");
   assert.equal(denied.length, 6, "each is recorded");
+});
+
+type Signer = Awaited<ReturnType<typeof startSigner>>;
+
+/** Asks for hosts with what was answered before in hand. */
+function ask(signer: Signer, tag: string, cn = "broker-1", headers: Record<string, string> = {}) {
+  return signer.send(get("/v1/hosts", { ...headers, "if-none-match": tag }), cn);
+}
+
+async function tagFor(signer: Signer, cn = "broker-1", headers: Record<string, string> = {}) {
+  const tag = (await signer.send(get("/v1/hosts", headers), cn)).headers.get("etag");
+  assert.ok(tag);
+  return tag;
+}
+
+Deno.test("GET /v1/hosts is 304 without a body for a caller that has just that list", async () => {
+  const signer = await startSigner();
+  const tag = await tagFor(signer);
+  for (const has of [tag, `"x", W/${tag}`]) {
+    const { status, headers, body } = await ask(signer, has);
+    assert.deepEqual([status, headers.get("etag"), headers.get("content-type"), body], [304, tag, null, {}]);
+    assert.equal(headers.get("cache-control"), "private, no-cache");
+  }
+  const { status, body } = await ask(signer, '"x"');
+  assert.deepEqual([status, Object.keys(body)], [200, ["open01", "web01"]]);
+});
+
+Deno.test("GET /v1/hosts is 304 at a first request with the tag of a list that came from another process", async () => {
+  const tag = await tagFor(await startSigner());
+  assert.equal((await ask(await startSigner(), tag)).status, 304);
+});
+
+Deno.test("GET /v1/hosts has a tag for each caller's list, and no other caller's stands for it", async () => {
+  const signer = await startSigner();
+  const behalf = { "x-on-behalf-of": "broker-1" };
+  const [one, other] = [await tagFor(signer), await tagFor(signer, "approver-broker")];
+  assert.notEqual(one, other);
+  assert.equal(await tagFor(signer, "control-plane", behalf), one);
+  assert.equal((await ask(signer, one, "approver-broker")).status, 200);
+  assert.equal((await ask(signer, one, "control-plane", behalf)).status, 304);
+  assert.equal((await ask(signer, one, "control-plane")).status, 200, "a forwarder as itself sees its own");
+});
+
+Deno.test("GET /v1/hosts is 304 after a reload that changed nothing of the list, and the list after one that did", async () => {
+  const signer = await startSigner();
+  const tag = await tagFor(signer);
+  const [web01, open01] = [CONFIG.hosts.web01, CONFIG.hosts.open01];
+  const reload = async (hosts: unknown) => {
+    signer.setNext(() => Promise.resolve(snapshotOf({ ...CONFIG, hosts })));
+    assert.equal((await signer.send(post("/v1/reload", {}), "operator")).status, 200);
+  };
+  await reload({ web01, open01: { ...open01, max_ttl_seconds: 60 } });
+  assert.equal((await ask(signer, tag)).status, 304);
+  await reload({ web01, open01: { ...open01, addr: "10.0.0.9:22" } });
+  const { status, headers, body } = await ask(signer, tag);
+  assert.equal(status, 200);
+  assert.deepEqual((body as unknown as Record<string, { addr: string }>)["open01"]?.addr, "10.0.0.9:22");
+  assert.notEqual(headers.get("etag"), tag);
+});
+
+Deno.test("GET /v1/hosts refuses a caller that may not have the list, whatever it has", async () => {
+  const signer = await startSigner();
+  const tag = await tagFor(signer);
+  const before = signer.log.entries.length;
+  const subject = { kind: "caller", value: "broker-1", reason: "incident", allow_volatile: true };
+  await signer.send(post("/v1/freeze", subject), "operator");
+  for (const has of [tag, "*"]) assert.equal((await ask(signer, has)).body.code, "frozen");
+  const outcomes = signer.log.entries.slice(before).map(({ outcome }) => outcome);
+  assert.deepEqual(outcomes.filter((outcome) => outcome === "frozen_denied").length, 2, "each is recorded");
+  const behalf = { "x-on-behalf-of": "broker-1" };
+  assert.equal((await ask(signer, tag, "approver-broker", behalf)).status, 403);
 });
