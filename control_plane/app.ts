@@ -46,7 +46,7 @@ function createPorts(options: ControlPlaneOptions): ControlPlanePorts {
   const events = metrics.counter("controlplane_events_total", "Audit events by outcome", ["outcome"]);
   metrics.gauge(
     "controlplane_approvals_pending",
-    "Approvals that nobody has decided",
+    "Requests whose approval nobody has decided",
     () => registry.pendingCount(),
   );
   const count = ({ outcome }: AuditEntry) => events.inc({ outcome });

@@ -2,6 +2,7 @@ import { AppError } from "@gateway/shared/errors";
 import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
 import type { SignRequest, SignResponse } from "@gateway/shared/wire/sign";
 import { checkSignFields } from "@gateway/shared/wire/sign_fields";
+import type { ApprovalTarget } from "./approval/approval.ts";
 
 /**
  * What the signer is asked on a broker's behalf: the broker's request without what only the control plane may
@@ -49,6 +50,11 @@ export function approvedRequest(stored: SignRequest, mark: ApprovalMark): SignRe
     learn_approver: mark.approver,
     learn_approval_id: mark.id,
   };
+}
+
+/** Where it would run and for how long, as far as the signer says. */
+export function targetOf({ target, decision }: SignResponse): ApprovalTarget | undefined {
+  return target && { ...target, lifeSeconds: decision?.ttl_seconds ?? 0 };
 }
 
 /** What the signer answered, for what the broker wants to do with it. */

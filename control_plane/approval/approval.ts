@@ -1,6 +1,7 @@
 import { isSameIdentity } from "@gateway/shared/identity";
 import type { ApprovalStatus } from "@gateway/shared/wire/approval";
 import type { SignRequest } from "@gateway/shared/wire/sign";
+import { digestOf } from "../digest.ts";
 import type { Asker } from "./pending_count.ts";
 
 /** What became of an approval so far; that it expires is not kept but follows from the time. */
@@ -14,8 +15,25 @@ export type ApprovalState =
     readonly at: number;
     /** For how long the signer may do the same without approval; 0: not at all. */
     readonly learnTtlSeconds: number;
+    /** What the approver said to it. */
+    readonly comment?: string | undefined;
   }
-  | { readonly kind: "denied"; readonly by: string; readonly at: number };
+  | {
+    readonly kind: "denied";
+    readonly by: string;
+    readonly at: number;
+    readonly comment?: string | undefined;
+  };
+
+/** What the signer said of a request that an approver has to know: where it would run, and for how long. */
+export interface ApprovalTarget {
+  /** The account on the host. */
+  readonly user: string;
+  /** `host:port`. */
+  readonly addr: string;
+  /** The life of the certificate, within the signer's caps; 0: not said. */
+  readonly lifeSeconds: number;
+}
 
 /** The rule of an approval that no rule of the policy asks for: the guardrails found the request unusual. */
 export const BEHAVIOR_RULE = "behavior";
@@ -45,10 +63,14 @@ export interface Approval {
   readonly createdAt: number;
   readonly state: ApprovalState;
   readonly request: StoredRequest;
+  /** Absent where the signer did not say. */
+  readonly target?: ApprovalTarget | undefined;
+  /** The id of the identical request that was first, with which it is decided; absent: it is the first. */
+  readonly lead?: string | undefined;
 }
 
 /** What an approval is made of. */
-export type ApprovalDraft = Omit<Approval, "id" | "createdAt" | "state"> & {
+export type ApprovalDraft = Omit<Approval, "id" | "createdAt" | "state" | "lead"> & {
   /** The end user's token for the signer, or empty: kept in memory only, never stored and never listed. */
   readonly bearerToken: string;
 };
@@ -104,6 +126,17 @@ export function nothingToLearn(
  */
 export function askerOf({ caller, request }: Pick<Approval, "caller" | "request">): Asker {
   return { caller, endUser: request.end_user };
+}
+
+/**
+ * Equal for two requests that an approver can't tell apart and may decide as one: of the same asker, for the same, with
+ * the same reason, for the same cause. Only the key to be certified and the token differ, and they stay each one's own.
+ */
+export function identityOf(approval: Omit<ApprovalDraft, "bearerToken">): string {
+  const { caller, endUser, rule, anomalies, target } = approval;
+  const { public_key: _key, ...request } = withoutToken(approval.request);
+  const asked = Object.entries(request).sort(([a], [b]) => a < b ? -1 : 1);
+  return digestOf(JSON.stringify([caller, endUser, rule, anomalies, target ?? null, asked]));
 }
 
 /** A request as it may be kept. Whatever the type says: a token that came along stays behind. */

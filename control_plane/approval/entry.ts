@@ -1,5 +1,5 @@
 import { ChangeLock } from "@gateway/shared/change_lock";
-import type { Approval } from "./approval.ts";
+import { type Approval, identityOf } from "./approval.ts";
 
 /** What an {@linkcode Entry} is made of. */
 export interface EntryOptions {
@@ -21,21 +21,37 @@ export class Entry {
   isClaimed = false;
   /** Whether a poll was told that it has expired. */
   isExpiryTold = false;
+  /** The same for every request that can be decided with this one. */
+  readonly identity: string;
+  /** The one that it is decided with; `undefined`: it is the first of its kind, or alone. */
+  lead: Entry | undefined;
+  /** Those that are decided with it, the oldest first. */
+  readonly followers: Entry[] = [];
+  /** Whether somebody decides it at this moment: too late to be decided with it. */
+  isDeciding = false;
   /** Held by one decision at a time. */
   readonly decisions: ChangeLock = new ChangeLock();
-  readonly #skew: number;
+  /** How far the registry's clock was ahead of the one that the approval's times are of, in milliseconds. */
+  readonly skew: number;
   #heldAt: number | undefined;
   readonly #waiters = new Set<() => void>();
 
   constructor({ approval, bearerToken, skew }: EntryOptions) {
     this.approval = approval;
     this.bearerToken = bearerToken;
-    this.#skew = skew;
+    this.skew = skew;
+    this.identity = identityOf(approval);
   }
 
   /** When it was created, by the registry's clock. */
   get bornAt(): number {
-    return this.approval.createdAt + this.#skew;
+    return this.approval.createdAt + this.skew;
+  }
+
+  /** All that are decided with it, itself included, the first of them first. */
+  get group(): readonly Entry[] {
+    const first = this.lead ?? this;
+    return [first, ...first.followers];
   }
 
   /** Whether a change to it is on its way. */
@@ -45,7 +61,7 @@ export class Entry {
 
   /** The time that counts for it, by the clock of its own times. */
   timeAt(now: number): number {
-    return (this.#heldAt ?? now) - this.#skew;
+    return (this.#heldAt ?? now) - this.skew;
   }
 
   /**

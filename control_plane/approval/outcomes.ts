@@ -24,7 +24,12 @@ export interface RegistryOptions {
 
 /** What came of a request for approval. */
 export type CreateOutcome =
-  | { readonly kind: "parked"; readonly approval: Approval }
+  | {
+    readonly kind: "parked";
+    readonly approval: Approval;
+    /** An identical request waits already, and both are decided as one: nobody has to be told of this one. */
+    readonly hasJoined: boolean;
+  }
   | ({ readonly kind: "too_many" } & FullLimit);
 
 /** What came of a decision. */

@@ -4,13 +4,25 @@ import type { Timing } from "./transitions.ts";
 
 const NANOSECONDS = 1_000_000_000n;
 
-/** An approval as approvers see it: without the request, its key, and whether it was collected. */
-export function toRecord(approval: Approval, { now, timeoutMs }: Timing): ApprovalRecord {
-  const { state } = approval;
+/**
+ * An approval as approvers see it: without the request and its key.
+ *
+ * @param others the identical requests that are decided with it
+ */
+export function toRecord(
+  approval: Approval,
+  { now, timeoutMs }: Timing,
+  others: readonly Approval[] = [],
+): ApprovalRecord {
+  const { state, request, target } = approval;
   const status = statusOf(approval, now, timeoutMs);
   const access = accessOf(approval.request);
   const learnTtlSeconds = "learnTtlSeconds" in state ? state.learnTtlSeconds : 0;
-  const end = status === "expired" ? undefined : expiresAt(approval, timeoutMs);
+  const group = [approval, ...others];
+  const collected = group.filter((each) => each.state.kind === "consumed").length;
+  // As long as one of them is not collected there is something that can expire.
+  const ends = status === "expired" ? [] : group.map((each) => expiresAt(each, timeoutMs));
+  const end = ends.find((each) => each !== undefined);
   return {
     id: approval.id,
     caller: approval.caller,
@@ -28,6 +40,19 @@ export function toRecord(approval: Approval, { now, timeoutMs }: Timing): Approv
     ...(approval.anomalies.length > 0 && { anomalies: approval.anomalies }),
     ...(access.length > 0 && { access }),
     ...(end !== undefined && { expires_at: toTimestamp(end) }),
+    ...(target !== undefined && { account: target.user, addr: target.addr }),
+    ...(target !== undefined && target.lifeSeconds > 0 && { life_seconds: target.lifeSeconds }),
+    ...(request.session_max_seconds > 0 && { session_max_seconds: request.session_max_seconds }),
+    ...(request.dry_run && { dry_run: true }),
+    ...(request.reason !== "" && { reason: request.reason }),
+    ...(request.content_sha256 !== "" && {
+      content_sha256: request.content_sha256,
+      content_bytes: request.content_bytes,
+      ...(request.content_head !== "" && { content_head: request.content_head }),
+    }),
+    ...("comment" in state && state.comment !== undefined && { comment: state.comment }),
+    ...(others.length > 0 && { joined: others.map(({ id }) => id) }),
+    ...(collected > 0 && { collected }),
   };
 }
 

@@ -2,7 +2,7 @@ import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
 import { within } from "@gateway/shared/within";
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
 import { SteadyTime } from "../steady_time.ts";
-import { type Approval, type ApprovalDraft, askerOf, withoutToken } from "./approval.ts";
+import { type Approval, type ApprovalDraft, askerOf, identityOf, withoutToken } from "./approval.ts";
 import { type Claim, HeldClaim } from "./claim.ts";
 import { Entry } from "./entry.ts";
 import type {
@@ -59,17 +59,21 @@ export class ApprovalRegistry {
     const now = this.#sweep();
     const tooMany = this.#shelf.findFullLimit(askerOf(draft), this.#options.maxPendingPerCaller);
     if (tooMany !== undefined) return { kind: "too_many", ...tooMany };
-    const createdAt = this.#time.onClock(now);
+    const lead = this.#shelf.findLead(identityOf(draft), now);
+    // What is decided as one expires as one.
+    const createdAt = lead?.approval.createdAt ?? this.#time.onClock(now);
     const approval: Approval = {
       ...draft,
       id: this.#options.random.bytes(16).toHex(),
       createdAt,
       state: { kind: "pending" },
       request: withoutToken(draft.request),
+      ...(lead !== undefined && { lead: lead.approval.id }),
     };
-    const entry = new Entry({ approval, bearerToken, skew: now - createdAt });
-    // Before the wait: of many at once no more than the limit get through.
+    const entry = new Entry({ approval, bearerToken, skew: lead?.skew ?? now - createdAt });
+    // Before the wait: of many at once no more than the limit get through, and one is the first.
     this.#shelf.count(entry);
+    this.#shelf.offerLead(entry, now);
     try {
       await this.#stored(this.#options.store.insertApproval(approval));
     } catch (error) {
@@ -77,15 +81,19 @@ export class ApprovalRegistry {
       throw error;
     }
     this.#shelf.add(entry);
-    return { kind: "parked", approval };
+    const hasJoined = lead !== undefined && this.#shelf.join(entry, lead, this.#time.now());
+    // The other was decided, or failed, while this one was being stored.
+    if (!hasJoined) this.#shelf.offerLead(entry, this.#time.now());
+    return { kind: "parked", approval, hasJoined };
   }
 
-  /** All that are known, pending ones first, then the newest first. */
+  /** All that are known, pending ones first, then the newest first; of those decided as one, the first alone. */
   list(): readonly Approval[] {
     const now = this.#sweep();
     const pending: Approval[] = [];
     const others: Approval[] = [];
     for (const entry of this.#shelf.entries()) {
+      if (entry.lead !== undefined) continue;
       (this.#shelf.statusOf(entry, now) === "pending" ? pending : others).push(entry.approval);
     }
     return [...newestFirst(pending), ...newestFirst(others)];
@@ -99,13 +107,15 @@ export class ApprovalRegistry {
   /** An approval as approvers see it at this moment. */
   describe(approval: Approval): ApprovalRecord {
     const now = this.#time.now();
-    const time = this.#shelf.find(approval.id, now)?.timeAt(now) ?? this.#time.onClock(now);
-    return toRecord(approval, { now: time, timeoutMs: this.#timeoutMs });
+    const entry = this.#shelf.find(approval.id, now);
+    const time = entry?.timeAt(now) ?? this.#time.onClock(now);
+    const others = entry?.group.filter((each) => each !== entry).map((each) => each.approval) ?? [];
+    return toRecord(approval, { now: time, timeoutMs: this.#timeoutMs }, others);
   }
 
   /**
-   * Decides, once: the audit comes before any effect, and when it rejects nothing has changed. A decision that
-   * comes second, or too late once it is audited, has no effect either.
+   * Decides, once, and with it all identical requests that wait: the audit of each comes before any effect, and when
+   * one rejects nothing has changed. A decision that comes second, or too late once it is audited, has no effect either.
    *
    * @throws {AppError} `internal` when it could not be stored: nothing has changed; and what `audit` throws
    */
@@ -116,7 +126,15 @@ export class ApprovalRegistry {
   ): Promise<DecideOutcome> {
     const entry = this.#shelf.find(id, this.#time.now());
     if (entry === undefined) return { kind: "unknown" };
-    return await entry.decisions.run(() => this.#decide(entry, verdict, audit));
+    const lead = entry.lead ?? entry;
+    return await lead.decisions.run(async () => {
+      lead.isDeciding = true;
+      try {
+        return await this.#decide(entry, verdict, audit);
+      } finally {
+        lead.isDeciding = false;
+      }
+    });
   }
 
   /** Takes the right to collect, in one step: of many polls at once exactly one gets it. */
@@ -189,6 +207,10 @@ export class ApprovalRegistry {
       if (entry.approval.state.kind === "pending") this.#shelf.count(entry);
       this.#shelf.add(entry);
     }
+    for (const entry of entries) this.#shelf.rejoin(entry);
+    for (const entry of entries) {
+      if (entry.isCounted && entry.lead === undefined) this.#shelf.offerLead(entry, now);
+    }
     this.#sweep();
   }
 
@@ -197,26 +219,33 @@ export class ApprovalRegistry {
     verdict: Verdict,
     audit: (approval: Approval) => Promise<void>,
   ): Promise<DecideOutcome> {
-    const attempt = (now: number) =>
-      decide(entry.approval, { ...verdict, ...this.#shelf.timing(entry, now) });
-    const first = attempt(this.#time.now());
+    const attempt = (each: Entry, now: number) =>
+      decide(each.approval, { ...verdict, ...this.#shelf.timing(each, now) });
+    const first = attempt(entry, this.#time.now());
     if (first.kind === "self") return { kind: "self", approval: entry.approval };
     if (first.kind === "not_pending") return first;
-    await audit(entry.approval);
+    const { group } = entry;
+    await allOrFirstError(group.map((each) => audit(each.approval)));
     const now = this.#time.now();
-    const outcome = attempt(now);
-    if (outcome.kind !== "decided") {
-      return { kind: "not_pending", status: this.#shelf.statusOf(entry, now) };
+    const decided: { readonly each: Entry; readonly approval: Approval }[] = [];
+    for (const each of group) {
+      const outcome = attempt(each, now);
+      if (outcome.kind !== "decided") {
+        return { kind: "not_pending", status: this.#shelf.statusOf(each, now) };
+      }
+      decided.push({ each, approval: outcome.approval });
     }
-    entry.hold(now);
+    for (const { each } of decided) each.hold(now);
     try {
-      await this.#stored(this.#options.store.updateApproval(outcome.approval));
-      entry.approval = outcome.approval;
-      if (outcome.approval.state.kind === "denied") entry.bearerToken = "";
+      await this.#stored(this.#options.store.updateApproval(...decided.map(({ approval }) => approval)));
+      for (const { each, approval } of decided) {
+        each.approval = approval;
+        if (approval.state.kind === "denied") each.bearerToken = "";
+      }
     } finally {
-      this.#shelf.letGo(entry, this.#time.now());
+      for (const { each } of decided) this.#shelf.letGo(each, this.#time.now());
     }
-    return outcome;
+    return { kind: "decided", approval: entry.approval };
   }
 
   #claim(entry: Entry, now: number): Claim {
@@ -257,6 +286,12 @@ export class ApprovalRegistry {
       throw error;
     }
   }
+}
+
+/** Waits for all of them, and then throws what the first one that failed has thrown. */
+async function allOrFirstError(steps: readonly Promise<void>[]): Promise<void> {
+  const failed = (await Promise.allSettled(steps)).find((each) => each.status === "rejected");
+  if (failed !== undefined) throw failed.reason;
 }
 
 function newestFirst(approvals: Approval[]): readonly Approval[] {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { gate, park, poll, RegistryScene, take, TIMEOUT_MS } from "../testing/registry_scene.ts";
+import { gate, park, parkApart, poll, RegistryScene, take, TIMEOUT_MS } from "../testing/registry_scene.ts";
 
 const ALICE = { approver: "alice", approve: true, learnTtlSeconds: 0 };
 
@@ -184,7 +184,7 @@ Deno.test("decided in time and not stored: it expires after all, and is counted 
 Deno.test("decisions on other approvals don't wait for a slow one", async () => {
   const scene = new RegistryScene();
   const registry = await scene.open();
-  const [slow, quick] = [await park(registry), await park(registry)];
+  const [slow, quick] = [await parkApart(registry), await parkApart(registry)];
   const audit = gate();
   const waiting = registry.decide(slow.id, ALICE, () => audit.opened);
   assert.equal((await scene.decide(registry, quick)).kind, "decided");

@@ -6,6 +6,8 @@ import type { ClaimOutcome } from "./outcomes.ts";
 
 const APPROVALS = 3;
 const MAX_PENDING = APPROVALS + 2;
+/** The first two are identical, and decided as one. */
+const COMMANDS = ["same", "same", "other"];
 
 const target = fc.nat(APPROVALS - 1);
 const rarely = fc.integer({ min: 0, max: 3 }).map((n) => n === 0);
@@ -75,7 +77,8 @@ async function play(scheduler: fc.Scheduler, steps: readonly Step[], storeFailur
   let now = scene.clock.now();
   const clock = { now: () => now, sleep: () => Promise.reject(new Error("nobody waits here")) };
   const registry = await scene.open({ clock, maxPendingPerCaller: MAX_PENDING });
-  const approvals = await Promise.all(Array.from({ length: APPROVALS }, () => park(registry)));
+  const approvals = await Promise.all(COMMANDS.map((command) => park(registry, { command })));
+  assert.equal(registry.list().length, APPROVALS - 1);
   const models = approvals.map(() => new Model());
   const pause = (what: string) => scheduler.schedule(Promise.resolve(), what);
   scene.store.before = async (change) => {
@@ -85,12 +88,13 @@ async function play(scheduler: fc.Scheduler, steps: readonly Step[], storeFailur
   };
 
   async function decide({ target, isAuditFailing, ...verdict }: StepOf<"decide">): Promise<void> {
-    const model = models[target]!;
+    const alike = models.filter((_model, index) => COMMANDS[index] === COMMANDS[target]);
     const outcome = await registry.decide(
       approvals[target]!.id,
       { ...verdict, learnTtlSeconds: 0 },
-      async () => {
-        assert.equal(model.decided, undefined, "a second decision was audited");
+      async ({ id }) => {
+        const model = models[approvals.findIndex((approval) => approval.id === id)];
+        assert.equal(model?.decided, undefined, "a second decision was audited");
         assert.notEqual(verdict.approver, "broker-1");
         await pause("audit");
         if (isAuditFailing) throw new Error("the log is full");
@@ -99,8 +103,10 @@ async function play(scheduler: fc.Scheduler, steps: readonly Step[], storeFailur
     if (verdict.approver === "broker-1") assert.ok(["self", "unknown"].includes(outcome.kind));
     if (outcome.kind !== "decided") return;
     assert.equal(isAuditFailing, false, "decided without a record");
-    assert.equal(model.decided, undefined, "decided twice");
-    model.decided = verdict.approve ? "approved" : "denied";
+    for (const model of alike) {
+      assert.equal(model.decided, undefined, "decided twice");
+      model.decided = verdict.approve ? "approved" : "denied";
+    }
   }
 
   async function collect({ target, ...trouble }: StepOf<"collect">): Promise<void> {
@@ -142,7 +148,8 @@ async function play(scheduler: fc.Scheduler, steps: readonly Step[], storeFailur
       case "collect":
         return await collect(step);
       case "create":
-        await registry.create(draftOf());
+        // One that may join the first two, at any moment of their being decided.
+        await registry.create(draftOf({ command: "same" }));
         return;
       case "tick":
         now += step.ms;
@@ -167,11 +174,10 @@ async function play(scheduler: fc.Scheduler, steps: readonly Step[], storeFailur
   scene.store.before = () => Promise.resolve();
 
   // Now that all is quiet: memory is what the store has, and so is the count.
-  const known = registry.list();
-  const stored = new Map(
-    (await scene.store.loadApprovals(-Infinity)).map((approval) => [approval.id, approval]),
-  );
-  for (const approval of known) assert.deepEqual(stored.get(approval.id), approval);
+  const stored = await scene.store.loadApprovals(-Infinity);
+  const known = stored.flatMap(({ id }) => registry.find(id) ?? []);
+  for (const listed of registry.list()) assert.ok(known.includes(listed));
+  for (const approval of known) assert.deepEqual(stored.find(({ id }) => id === approval.id), approval);
   const pending = known.filter((approval) => registry.describe(approval).status === "pending");
   assert.equal(registry.pendingCount(), pending.length);
 

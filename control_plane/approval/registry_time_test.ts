@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { park, poll, RegistryScene, take, TIMEOUT_MS } from "../testing/registry_scene.ts";
+import { park, parkApart, poll, RegistryScene, take, TIMEOUT_MS } from "../testing/registry_scene.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -80,7 +80,7 @@ Deno.test("the store is purged too, now and then", async () => {
   const scene = new RegistryScene();
   const registry = await scene.open();
   for (let n = 0; n < 100; n++) {
-    await park(registry);
+    await parkApart(registry);
     await scene.clock.advance(TIMEOUT_MS / 10);
   }
   await registry.close();
@@ -148,12 +148,12 @@ Deno.test("a clock set back brings nothing back that has expired", async () => {
 Deno.test("a clock set back lets nothing live longer", async () => {
   const scene = new RegistryScene();
   const registry = await scene.open();
-  const pending = await park(registry);
-  const approved = await park(registry);
+  const pending = await parkApart(registry);
+  const approved = await parkApart(registry);
   await scene.clock.advance(1000);
   await scene.decide(registry, approved);
   await scene.clock.advance(-HOUR_MS);
-  const later = await park(registry);
+  const later = await parkApart(registry);
   await scene.clock.advance(TIMEOUT_MS - 1000);
   assert.deepEqual([pending, approved].map((approval) => poll(registry, approval)), ["pending", "claimed"]);
   await scene.clock.advance(1);
@@ -167,9 +167,9 @@ Deno.test("a clock set back lets nothing live longer", async () => {
 Deno.test("a clock set back does not shorten the life of what is created then, and shows its own time", async () => {
   const scene = new RegistryScene();
   const registry = await scene.open();
-  await park(registry);
+  await parkApart(registry);
   await scene.clock.advance(-HOUR_MS);
-  const approval = await park(registry);
+  const approval = await parkApart(registry);
   assert.equal(approval.createdAt, scene.clock.now());
   await scene.clock.advance(TIMEOUT_MS);
   assert.equal((await scene.decide(registry, approval)).kind, "decided");

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Approval } from "./approval.ts";
 import type { ApprovalRegistry } from "./registry.ts";
-import { gate, park, poll, RegistryScene, take, TIMEOUT_MS } from "../testing/registry_scene.ts";
+import { gate, park, parkApart, poll, RegistryScene, take, TIMEOUT_MS } from "../testing/registry_scene.ts";
 
 const NEVER = new AbortController().signal;
 
@@ -18,7 +18,7 @@ Deno.test.each([
 ])("$name wakes all who wait, without the clock moving on", async ({ approve, then }) => {
   const scene = new RegistryScene();
   const registry = await scene.open();
-  const [approval, other] = [await park(registry), await park(registry)];
+  const [approval, other] = [await parkApart(registry), await parkApart(registry)];
   const all = Array.from({ length: 20 }, () => wait(registry, approval));
   const others = wait(registry, other);
   await scene.clock.advance(0);

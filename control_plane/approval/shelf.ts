@@ -1,6 +1,6 @@
 import type { ApprovalStatus } from "@gateway/shared/wire/approval";
 import { AgeQueue } from "./age_queue.ts";
-import { askerOf, statusOf } from "./approval.ts";
+import { type ApprovalState, askerOf, statusOf } from "./approval.ts";
 import type { Entry } from "./entry.ts";
 import { type Asker, type FullLimit, PendingCount } from "./pending_count.ts";
 import { isPurgeable, type Timing } from "./transitions.ts";
@@ -12,6 +12,8 @@ import { isPurgeable, type Timing } from "./transitions.ts";
 export class Shelf {
   readonly #timeoutMs: number;
   readonly #byId = new Map<string, Entry>();
+  /** Pending ones that identical requests can be decided with, by their identity. */
+  readonly #leads = new Map<string, Entry>();
   /** Those that may still be pending, and those that may still be known. */
   readonly #undecided = new AgeQueue<Entry>();
   readonly #known = new AgeQueue<Entry>();
@@ -57,11 +59,46 @@ export class Shelf {
     this.#pending.add(askerOf(entry.approval));
   }
 
+  /** What an identical request could be decided with: it may still be on its way into the store. */
+  findLead(identity: string, now: number): Entry | undefined {
+    const lead = this.#leads.get(identity);
+    return lead !== undefined && this.#mayLead(lead, now) ? lead : undefined;
+  }
+
+  /** Lets identical requests be decided with this one, unless there is another such. */
+  offerLead(entry: Entry, now: number): void {
+    if (this.findLead(entry.identity, now) === undefined) this.#leads.set(entry.identity, entry);
+  }
+
+  /** Has a request decided with another; false when that is too late, or the other was never stored. */
+  join(entry: Entry, lead: Entry, now: number): boolean {
+    if (this.#byId.get(lead.approval.id) !== lead || !this.#mayLead(lead, now)) return false;
+    entry.lead = lead;
+    lead.followers.push(entry);
+    return true;
+  }
+
+  /** Has a request that was loaded decided with the one that it was decided with before: the two are still alike. */
+  rejoin(entry: Entry): void {
+    const lead = this.#byId.get(entry.approval.lead ?? "");
+    if (lead === undefined || lead === entry || lead.lead !== undefined) return;
+    if (lead.identity !== entry.identity || !isDecidedAlike(lead.approval.state, entry.approval.state)) {
+      return;
+    }
+    entry.lead = lead;
+    lead.followers.push(entry);
+  }
+
+  #mayLead(lead: Entry, now: number): boolean {
+    return lead.isCounted && !lead.isDeciding && this.statusOf(lead, now) === "pending";
+  }
+
   /** Counts an entry off, because it is not pending any more; whoever waits for that is told. */
   settle(entry: Entry): void {
     if (!entry.isCounted) return;
     entry.isCounted = false;
     this.#pending.remove(askerOf(entry.approval));
+    if (this.#leads.get(entry.identity) === entry) this.#leads.delete(entry.identity);
     entry.wake();
   }
 
@@ -104,4 +141,11 @@ export class Shelf {
   #forget({ approval: { id } }: Entry): void {
     if (this.#byId.delete(id)) this.#forgotten.push(id);
   }
+}
+
+/** Whether neither is decided, or both by the same decision, whoever has collected what came of it. */
+function isDecidedAlike(left: ApprovalState, right: ApprovalState): boolean {
+  if (left.kind === "pending" || right.kind === "pending") return left.kind === right.kind;
+  return (left.kind === "denied") === (right.kind === "denied") && left.by === right.by &&
+    left.at === right.at;
 }

@@ -14,6 +14,8 @@ export interface Verdict {
   readonly approve: boolean;
   /** Counts only with `approve`; 0: don't learn. */
   readonly learnTtlSeconds: number;
+  /** What the approver has to say; empty: nothing. */
+  readonly comment?: string | undefined;
 }
 
 /** What came of it. */
@@ -26,12 +28,16 @@ export type Decided =
 /** Decides a pending approval. That nobody decides their own comes first, whatever its status. */
 export function decide(
   approval: Approval,
-  { approver, approve, learnTtlSeconds, ...timing }: Verdict & Timing,
+  { approver, approve, learnTtlSeconds, comment, ...timing }: Verdict & Timing,
 ): Decided {
   if (hasAskedFor(approval, approver)) return { kind: "self" };
   const status = statusOf(approval, timing.now, timing.timeoutMs);
   if (status !== "pending") return { kind: "not_pending", status };
-  const decision = { by: approver, at: timing.now };
+  const decision = {
+    by: approver,
+    at: timing.now,
+    ...(comment !== undefined && comment !== "" && { comment }),
+  };
   return {
     kind: "decided",
     approval: {

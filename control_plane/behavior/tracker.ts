@@ -1,4 +1,4 @@
-import { digestOf } from "./digest.ts";
+import { digestOf } from "../digest.ts";
 import { type RateFinding, RateWindow } from "./rate_window.ts";
 import { brokerOf } from "./subject.ts";
 import { type Member, SubjectTable } from "./subject_table.ts";

@@ -8,7 +8,7 @@ import { checkSameOrigin, originOf } from "../ui/same_origin.ts";
 import { answer } from "./answer.ts";
 import { decideApproval } from "./decide.ts";
 
-const MAX_DECISION_BYTES = 4 * 1024;
+const MAX_DECISION_BYTES = 16 * 1024;
 
 /** `GET /v1/approvals`: all that are not forgotten yet, those that wait first. */
 export async function handleListApprovals(ports: ControlPlanePorts, peer: Peer): Promise<Response> {

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import type { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";
+import type { ApprovalRecord } from "@gateway/shared/wire/approval";
 import { FailingControlStore } from "../testing/failing_control_store.ts";
 import { gate } from "../testing/fake_signer.ts";
-import { post, startControlPlane } from "../testing/memory_control_plane.ts";
+import { post, PUBLIC_KEY, startControlPlane } from "../testing/memory_control_plane.ts";
 
 async function startParked(config = {}) {
   const plane = await startControlPlane(config);
@@ -86,6 +87,50 @@ Deno.test.each<{ name: string; decision: unknown }>([
   assert.equal(plane.registry.pendingCount(), 1);
 });
 
+Deno.test("identical requests are one approval: one notification, a record and a certificate for each", async () => {
+  const plane = await startControlPlane();
+  plane.signer.reply = gate;
+  const other = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIoI43F0CfGV/VLbTCz6XXLKZwm/HZQSG/N0iAG0D28c";
+  const [first, second] = [await plane.park(), await plane.park({ public_key: other })];
+  assert.notEqual(first, second);
+  assert.deepEqual(plane.notified.map(({ id }) => id), [first]);
+  const listed = (await plane.get("/v1/approvals", "approver-1")).body as unknown as ApprovalRecord[];
+  assert.deepEqual(listed.map(({ id, joined }) => [id, joined]), [[first, [second]]]);
+  const { status, body } = await plane.decide(second, { approve: true });
+  assert.deepEqual([status, body["id"], body["joined"]], [200, second, [first]]);
+  for (const id of [first, second]) {
+    assert.equal((await plane.poll(id)).status, 200);
+    assert.equal((await plane.poll(id)).status, 410);
+  }
+  assert.deepEqual(plane.signer.signed.slice(-2).map((request) => request.public_key), [PUBLIC_KEY, other]);
+  assert.deepEqual(
+    plane.log.entries.map(({ outcome, approval_id, warning }) => [outcome, approval_id, warning]),
+    [
+      ["approval-required", first, ""],
+      ["approval-required", second, `decided with ${first}`],
+      ["approval-decision-allow", first, undefined],
+      ["approval-decision-allow", second, undefined],
+      ["approval-granted", first, ""],
+      ["approval-granted", second, ""],
+    ],
+  );
+});
+
+Deno.test("the reason and the comment are in the log, quoted, and in the list", async () => {
+  const plane = await startControlPlane();
+  plane.signer.reply = gate;
+  const id = await plane.park({ reason: 'ticket "42"' });
+  assert.equal(last(plane.log)?.warning, String.raw`reason="ticket \"42\""`);
+  assert.equal((await plane.decide(id, { approve: false, reason: "not on a Friday" })).status, 200);
+  assert.equal(last(plane.log)?.warning, 'comment="not on a Friday"');
+  const [listed] = (await plane.get("/v1/approvals", "approver-1")).body as unknown as ApprovalRecord[];
+  assert.deepEqual([listed?.reason, listed?.comment], ['ticket "42"', "not on a Friday"]);
+  const other = await plane.park();
+  assert.equal((await plane.decide(other, { approve: true, comment: "x".repeat(501) })).status, 400);
+  assert.equal((await plane.decide(other, { approve: true, comment: "a\0\ud800" })).status, 200);
+  assert.equal((await plane.sign({ command: "rm y", reason: "x".repeat(501) })).status, 400);
+});
+
 Deno.test("POST /v1/approvals/{id} learns from a file transfer only where its content is said: 400", async () => {
   const plane = await startControlPlane();
   plane.signer.reply = gate;
@@ -138,9 +183,9 @@ Deno.test.each<{ name: string; decision: unknown }>([
   assert.equal(plane.registry.pendingCount(), 1);
 });
 
-Deno.test("POST /v1/approvals/{id} refuses a body over 4 KiB", async () => {
+Deno.test("POST /v1/approvals/{id} refuses a body over 16 KiB", async () => {
   const { plane, id } = await startParked();
-  assert.equal((await plane.decide(id, { approve: true, x: "x".repeat(4096) })).status, 413);
+  assert.equal((await plane.decide(id, { approve: true, x: "x".repeat(16_384) })).status, 413);
 });
 
 Deno.test.each([

@@ -1,7 +1,9 @@
 import type { AuditEntry } from "@gateway/shared/audit/entry";
 import { AppError, describeFault } from "@gateway/shared/errors";
 import { elevationLabel } from "@gateway/shared/policy/sudo_user";
+import { quoteText } from "@gateway/shared/quote";
 import type { ApprovalDecision, ApprovalRecord } from "@gateway/shared/wire/approval";
+import { checkReason } from "@gateway/shared/wire/sign_fields";
 import type { ControlPlanePorts } from "../ports.ts";
 import { type Approval, nothingToLearn } from "../approval/approval.ts";
 
@@ -29,19 +31,30 @@ export async function decideApproval(
   if (learn && decision.ttl_seconds <= 0) {
     throw new AppError("invalid_request", "learn requires ttl_seconds > 0");
   }
-  let recorded: AuditEntry | undefined;
+  checkReason(decision.comment, "comment");
+  const recorded: AuditEntry[] = [];
   const takeBack = async (why: string) => {
-    if (recorded === undefined) return;
-    await ports.record({ ...recorded, outcome: "error", err: `not decided, in spite of the record: ${why}` });
+    const err = `not decided, in spite of the record: ${why}`;
+    await Promise.all(recorded.map((entry) => ports.record({ ...entry, outcome: "error", err })));
   };
   const decided = await ports.registry.decide(
     id,
-    { approver, approve: decision.approve, learnTtlSeconds: learn ? decision.ttl_seconds : 0 },
+    {
+      approver,
+      approve: decision.approve,
+      learnTtlSeconds: learn ? decision.ttl_seconds : 0,
+      // As text that every store and log can hold.
+      comment: decision.comment.toWellFormed().replaceAll("\0", "\ufffd"),
+    },
     async (approval) => {
       if (learn) refuseToLearnNothing(approval);
-      const entry = { ...entryOf(approval, approver), outcome: outcomeOf(decision) };
+      const entry = {
+        ...entryOf(approval, approver),
+        outcome: outcomeOf(decision),
+        ...(decision.comment !== "" && { warning: `comment=${quoteText(decision.comment)}` }),
+      };
       await (decision.approve ? ports.require(entry) : ports.record(entry));
-      recorded = entry;
+      recorded.push(entry);
     },
   ).catch(async (error) => {
     await takeBack(describeFault(error));

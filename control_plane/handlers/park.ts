@@ -1,9 +1,10 @@
 import { AppError } from "@gateway/shared/errors";
 import { elevationLabel } from "@gateway/shared/policy/sudo_user";
+import { quoteText } from "@gateway/shared/quote";
 import type { ApprovalParked } from "@gateway/shared/wire/approval";
 import type { SignRequest } from "@gateway/shared/wire/sign";
 import type { ControlPlanePorts } from "../ports.ts";
-import type { ApprovalDraft } from "../approval/approval.ts";
+import type { ApprovalDraft, ApprovalTarget } from "../approval/approval.ts";
 import { answer } from "./answer.ts";
 
 /** Why a request waits for a human. */
@@ -11,6 +12,8 @@ export interface ParkReason {
   /** The policy's rule, or `behavior`. */
   readonly rule: string;
   readonly anomalies: readonly string[];
+  /** Where it would run, as the signer says. */
+  readonly target?: ApprovalTarget | undefined;
 }
 
 /** Keeps a request until a human has decided, and tells where to ask: status 202. */
@@ -42,16 +45,25 @@ export async function park(
     await ports.record({ ...entry, outcome: "rate-limited", err });
     throw new AppError("rate_limited", err, { retryAfterSeconds: ports.config.approval.timeout_seconds });
   }
-  const { approval } = created;
-  await ports.record({ ...entry, outcome: "approval-required", approval_id: approval.id });
-  ports.notifier.notify(ports.registry.describe(approval));
+  const { approval, hasJoined } = created;
+  await ports.record({
+    ...entry,
+    outcome: "approval-required",
+    approval_id: approval.id,
+    warning: [
+      ...(request.reason === "" ? [] : [`reason=${quoteText(request.reason)}`]),
+      ...(hasJoined ? [`decided with ${approval.lead}`] : []),
+    ].join(" "),
+  });
+  // Whoever was told of the first decides this one with it.
+  if (!hasJoined) ports.notifier.notify(ports.registry.describe(approval));
   return answer({ approval_id: approval.id, status: "pending" } satisfies ApprovalParked, 202);
 }
 
 function draftOf(
   { config }: Pick<ControlPlanePorts, "config">,
   { caller, request }: { readonly caller: string; readonly request: SignRequest },
-  { rule, anomalies }: ParkReason,
+  { rule, anomalies, target }: ParkReason,
 ): ApprovalDraft {
   // Taken out here: what is in the request is stored.
   const { bearer_token: bearerToken, ...stored } = request;
@@ -67,5 +79,6 @@ function draftOf(
     anomalies,
     request: stored,
     bearerToken,
+    ...(target !== undefined && { target }),
   };
 }

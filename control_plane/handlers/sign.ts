@@ -7,7 +7,7 @@ import { type SignRequest, signRequest } from "@gateway/shared/wire/sign";
 import type { ControlPlanePorts } from "../ports.ts";
 import { BEHAVIOR_RULE } from "../approval/approval.ts";
 import type { Verdict } from "../behavior/guardrails.ts";
-import { forwardedRequest, outcomeOf } from "../forward.ts";
+import { forwardedRequest, outcomeOf, targetOf } from "../forward.ts";
 import { requireSigner } from "../roles.ts";
 import { faultOf, type SignerAnswer } from "../signer_client.ts";
 import { answer } from "./answer.ts";
@@ -88,6 +88,7 @@ async function forward(asked: Asked, verdict: Verdict): Promise<Response> {
       return await park(asked, {
         rule: outcome.rule,
         anomalies: verdict.kind === "anomalous" ? verdict.anomalies : [],
+        target: targetOf(answered.value),
       });
     case "broken":
       await ports.record({ ...entry, outcome: "error", err: NO_CREDENTIAL });
@@ -134,7 +135,7 @@ async function escalate(asked: Asked, verdict: Anomalous): Promise<Response> {
   }
   // One approval serves both: who gives it must not overlook that the policy asks for it too.
   const rule = isGated && matched_rule !== "" ? matched_rule : BEHAVIOR_RULE;
-  return await park(asked, { rule, anomalies: verdict.anomalies });
+  return await park(asked, { rule, anomalies: verdict.anomalies, target: targetOf(answered.value) });
 }
 
 async function fail(asked: Asked, answered: NoAnswer, anomaly = ""): Promise<never> {

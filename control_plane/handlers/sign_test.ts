@@ -300,6 +300,7 @@ Deno.test("POST /v1/sign parks what the policy wants approved: 202", async () =>
     anomaly: "",
     outcome: "approval-required",
     approval_id: id,
+    warning: "",
   }]);
   assert.equal(plane.registry.find(id)?.request.end_user, "alice", "the request itself is stored as it came");
   assert.doesNotMatch(JSON.stringify(plane.registry.find(id)), /secret-token/, "the token is not (I13)");
@@ -315,7 +316,7 @@ Deno.test("POST /v1/sign shows the end user that a trusted broker names", async 
 Deno.test("POST /v1/sign bounds what waits for one caller: 429", async () => {
   const plane = await startControlPlane();
   plane.signer.reply = gate;
-  const answers = await Promise.all(Array.from({ length: 5 }, () => plane.sign({ command: "rm x" })));
+  const answers = await Promise.all(Array.from({ length: 5 }, (_, n) => plane.sign({ command: `rm ${n}` })));
   assert.deepEqual(answers.map(({ status }) => status).sort(), [202, 202, 202, 429, 429]);
   const refused = answers.find(({ status }) => status === 429);
   assert.equal(refused?.headers.get("retry-after"), "120");

@@ -10,12 +10,12 @@ import { type DetailPage, renderDetailPage } from "../ui/detail_page.ts";
 import { renderErrorPage } from "../ui/error_page.ts";
 import { renderListPage } from "../ui/list_page.ts";
 import { LIST_PATH, pageHeaders } from "../ui/page.ts";
-import { enteredTtl, parseDecisionForm } from "../ui/parse_decision.ts";
+import { entered, parseDecisionForm } from "../ui/parse_decision.ts";
 import { isOwnRequest } from "../ui/request_text.ts";
 import { checkSameOrigin, originOf } from "../ui/same_origin.ts";
 import { decideApproval } from "./decide.ts";
 
-const MAX_FORM_BYTES = 4 * 1024;
+const MAX_FORM_BYTES = 16 * 1024;
 
 /** `GET /ui/approvals`. */
 export function handleUiList(ports: ControlPlanePorts, request: Request, peer: Peer): Promise<Response> {
@@ -68,7 +68,7 @@ export function handleUiDecide(
       if (!(error instanceof AppError) || approval === undefined) throw error;
       const { status, detail } = describe(ports, error);
       return page(
-        renderDetail(ports, peer, approval, { problem: detail, entered: enteredTtl(body) }),
+        renderDetail(ports, peer, approval, { problem: detail, entered: entered(body) }),
         status,
       );
     }
@@ -86,11 +86,11 @@ async function decide(
 ): Promise<void> {
   const form = parseDecisionForm(body);
   if (form.kind === "problem") throw new AppError("invalid_request", form.detail);
-  const { approve, learn, ttlSeconds } = form;
+  const { approve, learn, ttlSeconds, comment } = form;
   await decideApproval(ports, {
     id,
     approver: peer.caller,
-    decision: { approve, learn, ttl_seconds: ttlSeconds },
+    decision: { approve, learn, ttl_seconds: ttlSeconds, comment },
   });
 }
 

@@ -217,9 +217,9 @@ Deno.test.each(["application/json", "text/plain", "multipart/form-data", ""])(
   },
 );
 
-Deno.test("POST /ui/approvals/{id} of more than 4 KiB is 413", async () => {
+Deno.test("POST /ui/approvals/{id} of more than 16 KiB is 413", async () => {
   const { submit, registry } = await startPages();
-  assert.equal((await submit(`decision=approve&x=${"x".repeat(4096)}`)).status, 413);
+  assert.equal((await submit(`decision=approve&x=${"x".repeat(16_384)}`)).status, 413);
   assert.equal(registry.pendingCount(), 1);
 });
 

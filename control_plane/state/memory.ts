@@ -29,12 +29,15 @@ export class MemoryControlStore implements ControlStore {
     });
   }
 
-  updateApproval({ id, state }: Approval): Promise<void> {
+  updateApproval(...approvals: readonly Approval[]): Promise<void> {
     return this.#run(() => {
-      checkState(state);
-      const approval = this.#approvals.get(id);
-      if (approval === undefined) throw new AppError("internal", "There is no approval of this id");
-      this.#approvals.set(id, { ...approval, state });
+      const changed = approvals.map(({ id, state }): Approval => {
+        checkState(state);
+        const approval = this.#approvals.get(id);
+        if (approval === undefined) throw new AppError("internal", "There is no approval of this id");
+        return { ...approval, state };
+      });
+      for (const approval of changed) this.#approvals.set(approval.id, approval);
     });
   }
 

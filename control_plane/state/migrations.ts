@@ -30,6 +30,11 @@ export const MIGRATIONS: readonly string[] = [
     hosts TEXT NOT NULL DEFAULT '[]',
     commands TEXT NOT NULL DEFAULT '[]'
   );`,
+  `ALTER TABLE approvals ADD COLUMN lead TEXT NOT NULL DEFAULT '';
+  ALTER TABLE approvals ADD COLUMN account TEXT NOT NULL DEFAULT '';
+  ALTER TABLE approvals ADD COLUMN addr TEXT NOT NULL DEFAULT '';
+  ALTER TABLE approvals ADD COLUMN life_seconds INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE approvals ADD COLUMN comment TEXT NOT NULL DEFAULT '';`,
 ];
 
 /** Before 1973, and as seconds in the year 5138. */

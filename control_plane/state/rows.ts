@@ -32,6 +32,10 @@ export const APPROVAL_TEXTS = [
   "status",
   "decided_by",
   "request_json",
+  "lead",
+  "account",
+  "addr",
+  "comment",
 ] as const;
 /** The integer columns of `approvals`. */
 export const APPROVAL_INTEGERS = [
@@ -40,9 +44,17 @@ export const APPROVAL_INTEGERS = [
   "created_at",
   "decided_at",
   "learn_ttl_seconds",
+  "life_seconds",
 ] as const;
 /** The columns of `approvals` that a change of state changes. */
-export const STATE_COLUMNS = ["status", "consumed", "decided_at", "decided_by", "learn_ttl_seconds"] as const;
+export const STATE_COLUMNS = [
+  "status",
+  "consumed",
+  "decided_at",
+  "decided_by",
+  "learn_ttl_seconds",
+  "comment",
+] as const;
 /** The text columns of `baselines`. */
 export const BASELINE_TEXTS = ["subject", "hosts", "commands"] as const;
 /** The integer columns of `baselines`. */
@@ -53,8 +65,9 @@ export const BASELINE_INTEGERS = ["last_seen"] as const;
  *
  * @throws {AppError} `internal`
  */
-export function checkApproval({ id, caller, endUser, host, command, sudoUser, rule }: Approval): void {
-  checkStorable([id, caller, endUser, host, command, sudoUser, rule]);
+export function checkApproval(approval: Approval): void {
+  const { id, caller, endUser, host, command, sudoUser, rule, target } = approval;
+  checkStorable([id, caller, endUser, host, command, sudoUser, rule, target?.user ?? "", target?.addr ?? ""]);
 }
 
 /** The columns of an approval. */
@@ -71,6 +84,10 @@ export function encodeApproval(approval: Approval): Parameters {
     anomalies: JSON.stringify(approval.anomalies),
     created_at: approval.createdAt,
     request_json: JSON.stringify(withoutToken(approval.request)),
+    lead: approval.lead ?? "",
+    account: approval.target?.user ?? "",
+    addr: approval.target?.addr ?? "",
+    life_seconds: approval.target?.lifeSeconds ?? 0,
     ...encodeState(approval.state),
   };
 }
@@ -81,18 +98,19 @@ export function encodeApproval(approval: Approval): Parameters {
  * @throws {AppError} `internal`
  */
 export function checkState(state: ApprovalState): void {
-  if (state.kind !== "pending") checkStorable([state.by]);
+  if (state.kind !== "pending") checkStorable([state.by, state.comment ?? ""]);
 }
 
 /** The columns that the state of an approval is in. */
 export function encodeState(state: ApprovalState): Parameters {
-  const decided = state.kind === "pending" ? { by: "", at: 0 } : state;
+  const decided = state.kind === "pending" ? { by: "", at: 0, comment: "" } : state;
   return {
     status: state.kind === "consumed" ? "approved" : state.kind,
     consumed: state.kind === "consumed" ? 1 : 0,
     decided_at: decided.at,
     decided_by: decided.by,
     learn_ttl_seconds: "learnTtlSeconds" in state ? state.learnTtlSeconds : 0,
+    comment: decided.comment ?? "",
   };
 }
 
@@ -121,13 +139,34 @@ export function decodeApproval(row: Row): Approval {
     createdAt: readTime(row, "created_at", 1),
     state,
     request: readRequest(row),
+    ...readTarget(row),
+    ...readLead(row),
   };
+}
+
+function readTarget(row: Row): Pick<Approval, "target"> {
+  const target = {
+    user: readText(row, "account"),
+    addr: readText(row, "addr"),
+    lifeSeconds: readInteger(row, "life_seconds"),
+  };
+  return target.addr === "" ? {} : { target };
+}
+
+function readLead(row: Row): Pick<Approval, "lead"> {
+  const lead = readText(row, "lead");
+  return lead === "" ? {} : { lead };
 }
 
 function decodeState(row: Row): ApprovalState {
   const status = readText(row, "status");
   const isConsumed = readFlag(row, "consumed");
-  const decision = { by: readText(row, "decided_by"), at: readTime(row, "decided_at", 1) };
+  const comment = readText(row, "comment");
+  const decision = {
+    by: readText(row, "decided_by"),
+    at: readTime(row, "decided_at", 1),
+    ...(comment !== "" && { comment }),
+  };
   const learnTtlSeconds = readInteger(row, "learn_ttl_seconds");
   if (learnTtlSeconds < 0) throw new TypeError("column learn_ttl_seconds is negative");
   if (status === "approved") {

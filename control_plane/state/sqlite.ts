@@ -76,11 +76,13 @@ class SqliteControlStore implements ControlStore {
     });
   }
 
-  updateApproval({ id, state }: Approval): Promise<void> {
+  updateApproval(...approvals: readonly Approval[]): Promise<void> {
     return this.#database.change(() => {
-      checkState(state);
-      if (this.#database.run(UPDATE_APPROVAL, { id, ...encodeState(state) }) === 1) return;
-      throw new AppError("internal", "There is no approval of this id");
+      for (const { id, state } of approvals) {
+        checkState(state);
+        if (this.#database.run(UPDATE_APPROVAL, { id, ...encodeState(state) }) === 1) continue;
+        throw new AppError("internal", "There is no approval of this id");
+      }
     });
   }
 

@@ -33,11 +33,11 @@ export interface ControlStore {
   insertApproval(approval: Approval): Promise<void>;
 
   /**
-   * Keeps the new state of an approval; nothing else of it changes.
+   * Keeps the new states of approvals, of all or of none; nothing else of them changes.
    *
-   * @throws {AppError} `internal` when it was not kept, also when there is no approval of this id
+   * @throws {AppError} `internal` when they were not kept, also when there is no approval of such an id
    */
-  updateApproval(approval: Approval): Promise<void>;
+  updateApproval(...approvals: readonly Approval[]): Promise<void>;
 
   /** Removes the approvals of these ids, in one change. */
   deleteApprovals(ids: readonly string[]): Promise<void>;

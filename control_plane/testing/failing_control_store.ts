@@ -31,8 +31,8 @@ export class FailingControlStore implements ControlStore {
     return this.#run("insertApproval", () => this.#store.insertApproval(approval));
   }
 
-  updateApproval(approval: Approval): Promise<void> {
-    return this.#run("updateApproval", () => this.#store.updateApproval(approval));
+  updateApproval(...approvals: readonly Approval[]): Promise<void> {
+    return this.#run("updateApproval", () => this.#store.updateApproval(...approvals));
   }
 
   deleteApprovals(ids: readonly string[]): Promise<void> {

@@ -66,6 +66,11 @@ export async function park(
   return created.approval;
 }
 
+/** Parks a request that no other is identical to. */
+export function parkApart(registry: ApprovalRegistry): Promise<Approval> {
+  return park(registry, { command: `systemctl restart ${crypto.randomUUID()}` });
+}
+
 /** What a poll of the caller that asked comes to. */
 export function poll(registry: ApprovalRegistry, { id, caller }: Approval): string {
   const claimed = registry.claim(id, { caller });

@@ -1,7 +1,7 @@
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
 import { type Html, markup } from "./html.ts";
 import { LIST_PATH } from "./page.ts";
-import type { EnteredTtl } from "./parse_decision.ts";
+import type { Entered } from "./parse_decision.ts";
 import { showText } from "./shown_text.ts";
 
 /** Seconds, as in the form. */
@@ -14,12 +14,12 @@ const CHOICES = [
 ] as const;
 const UNITS = [["60", "minutes"], ["3600", "hours"], ["86400", "days"]] as const;
 
-const DEFAULT: EnteredTtl = { ttl: "3600", amount: "2", unit: "3600" };
+const DEFAULT: Entered = { ttl: "3600", amount: "2", unit: "3600", comment: "" };
 
 /** What a form depends on beside the request's record. */
 export interface FormOptions {
   /** What the reader had entered. */
-  readonly entered?: EnteredTtl | undefined;
+  readonly entered?: Entered | undefined;
   /** Why the signer could learn nothing from an approval; absent: it could. */
   readonly nothingToLearn?: string | undefined;
 }
@@ -48,7 +48,7 @@ ${
 </form>`;
 }
 
-function renderLearning(approval: ApprovalRecord, entered: EnteredTtl): Html {
+function renderLearning(approval: ApprovalRecord, entered: Entered): Html {
   return markup`<fieldset aria-describedby="learn-help">
 <legend>Or approve it for a while</legend>
 <p class="note" id="learn-help">${renderScope(approval)}</p>

@@ -232,7 +232,10 @@ Deno.test("renderDetailPage() is never reloaded by itself: that would wipe what 
 });
 
 Deno.test("renderDetailPage() shows a problem first, and what was entered", () => {
-  const elements = render({ problem: "learn <b>", entered: { ttl: "other", amount: '"5', unit: "60" } });
+  const elements = render({
+    problem: "learn <b>",
+    entered: { ttl: "other", amount: '"5', unit: "60", comment: "" },
+  });
   const alert = elements.find(({ attributes }) => attributes["role"] === "alert");
   assert.equal(alert?.text, "Not done: learn <b>.");
   assert.match(elements.find(({ tag }) => tag === "title")?.text ?? "", /^Not done – Pending: web01/);
@@ -303,7 +306,7 @@ Deno.test.each(HOSTILE)("renderDetailPage() makes text of $name in what was aske
     approver: text,
     approval: recordOf({ anomalies: [text, `new-host:${text}`] }),
     asked: { ...ASKED, session_mode: text, target_type: text, purpose: text, end_user_groups: [text] },
-    entered: { ttl: text, amount: text, unit: text },
+    entered: { ttl: text, amount: text, unit: text, comment: text },
   }));
 });
 

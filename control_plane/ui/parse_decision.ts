@@ -1,12 +1,13 @@
 import { LONGEST_LEARN_TTL_SECONDS } from "@gateway/shared/wire/approval";
 
-/** What was filled in for how long to learn, to be shown again beside a problem. */
-export interface EnteredTtl {
+/** What was filled in, to be shown again beside a problem. */
+export interface Entered {
   /** Seconds, or `other`. */
   readonly ttl: string;
   readonly amount: string;
   /** Seconds. */
   readonly unit: string;
+  readonly comment: string;
 }
 
 /** What the form of a request was sent with. */
@@ -16,12 +17,13 @@ export type DecisionForm =
     readonly approve: boolean;
     readonly learn: boolean;
     readonly ttlSeconds: number;
+    readonly comment: string;
   }
   /** Not to be used; what to mend. */
   | { readonly kind: "problem"; readonly detail: string };
 
 /** The fields of the form. */
-const FIELDS = ["decision", "ttl", "amount", "unit"] as const;
+const FIELDS = ["decision", "ttl", "amount", "unit", "comment"] as const;
 
 /**
  * Reads `application/x-www-form-urlencoded`: `decision` is approve, deny or learn; with learn, `ttl` is a number
@@ -32,19 +34,20 @@ export function parseDecisionForm(body: string): DecisionForm {
   const fields = new URLSearchParams(body);
   const twice = FIELDS.find((name) => fields.getAll(name).length > 1);
   if (twice !== undefined) return problem(`The form has ${twice} more than once`);
+  const comment = fields.get("comment")?.trim() ?? "";
   switch (fields.get("decision")) {
     case "approve":
-      return { kind: "decision", approve: true, learn: false, ttlSeconds: 0 };
+      return { kind: "decision", approve: true, learn: false, ttlSeconds: 0, comment };
     case "deny":
-      return { kind: "decision", approve: false, learn: false, ttlSeconds: 0 };
+      return { kind: "decision", approve: false, learn: false, ttlSeconds: 0, comment };
     case "learn":
-      return parseLearn(fields);
+      return parseLearn(fields, comment);
     default:
       return problem("Choose to approve or to deny");
   }
 }
 
-function parseLearn(fields: URLSearchParams): DecisionForm {
+function parseLearn(fields: URLSearchParams, comment: string): DecisionForm {
   const isOther = fields.get("ttl") === "other";
   const count = parseWhole(fields.get(isOther ? "amount" : "ttl"));
   const unit = isOther ? parseWhole(fields.get("unit")) : 1;
@@ -52,7 +55,7 @@ function parseLearn(fields: URLSearchParams): DecisionForm {
     return problem("Say for how long to learn: a whole number of minutes, hours or days, more than 0");
   }
   if (count * unit > LONGEST_LEARN_TTL_SECONDS) return problem("Learn for a shorter time: at most 100 years");
-  return { kind: "decision", approve: true, learn: true, ttlSeconds: count * unit };
+  return { kind: "decision", approve: true, learn: true, ttlSeconds: count * unit, comment };
 }
 
 function parseWhole(text: string | null): number | undefined {
@@ -64,11 +67,12 @@ function problem(detail: string): DecisionForm {
 }
 
 /** What was entered, as far as it can be shown again. */
-export function enteredTtl(body: string): EnteredTtl {
+export function entered(body: string): Entered {
   const fields = new URLSearchParams(body);
   return {
     ttl: fields.get("ttl") ?? "",
     amount: (fields.get("amount") ?? "").slice(0, 20),
     unit: fields.get("unit") ?? "",
+    comment: fields.get("comment") ?? "",
   };
 }

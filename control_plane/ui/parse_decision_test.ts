@@ -1,9 +1,19 @@
 import assert from "node:assert/strict";
-import { enteredTtl, parseDecisionForm } from "./parse_decision.ts";
+import { entered, parseDecisionForm } from "./parse_decision.ts";
 
 const TTL = "&ttl=3600&amount=2&unit=3600";
 
-Deno.test.each([
+Deno.test.each<
+  { name: string; body: string; approve: boolean; learn: boolean; ttlSeconds: number; comment?: string }
+>([
+  {
+    name: "takes a comment, without blanks around it",
+    body: "decision=approve&comment=+looks+fine%0a",
+    approve: true,
+    learn: false,
+    ttlSeconds: 0,
+    comment: "looks fine",
+  },
   { name: "approves", body: `decision=approve${TTL}`, approve: true, learn: false, ttlSeconds: 0 },
   { name: "denies", body: `decision=deny${TTL}`, approve: false, learn: false, ttlSeconds: 0 },
   { name: "learns", body: `decision=learn${TTL}`, approve: true, learn: true, ttlSeconds: 3600 },
@@ -28,8 +38,8 @@ Deno.test.each([
     learn: false,
     ttlSeconds: 0,
   },
-])("parseDecisionForm() $name", ({ body, approve, learn, ttlSeconds }) => {
-  assert.deepEqual(parseDecisionForm(body), { kind: "decision", approve, learn, ttlSeconds });
+])("parseDecisionForm() $name", ({ body, approve, learn, ttlSeconds, comment = "" }) => {
+  assert.deepEqual(parseDecisionForm(body), { kind: "decision", approve, learn, ttlSeconds, comment });
 });
 
 Deno.test.each([
@@ -66,7 +76,12 @@ Deno.test.each([
   assert.match(form.kind === "problem" ? form.detail : "", detail);
 });
 
-Deno.test("enteredTtl() gives back what was entered, in bounds", () => {
-  assert.deepEqual(enteredTtl("ttl=other&amount=x&unit=60"), { ttl: "other", amount: "x", unit: "60" });
-  assert.equal(enteredTtl(`amount=${"9".repeat(4000)}`).amount.length, 20);
+Deno.test("entered() gives back what was entered, in bounds", () => {
+  assert.deepEqual(entered("ttl=other&amount=x&unit=60&comment=y"), {
+    ttl: "other",
+    amount: "x",
+    unit: "60",
+    comment: "y",
+  });
+  assert.equal(entered(`amount=${"9".repeat(4000)}`).amount.length, 20);
 });

@@ -6,7 +6,7 @@
  * import assert from "node:assert/strict";
  * import { approvalDecision, UNDECIDED_AT } from "@gateway/shared/wire/approval";
  *
- * assert.deepEqual(approvalDecision.parse({}), { approve: false, learn: false, ttl_seconds: 0 });
+ * assert.deepEqual(approvalDecision.parse({}), { approve: false, learn: false, ttl_seconds: 0, comment: "" });
  * assert.equal(UNDECIDED_AT, "0001-01-01T00:00:00Z");
  * ```
  *
@@ -59,6 +59,30 @@ export interface ApprovalRecord {
   readonly access?: readonly string[] | undefined;
   /** RFC 3339: when it expires if nobody decides, or if nobody collects what was decided. */
   readonly expires_at?: string | undefined;
+  /** The account on the host, before any elevation. */
+  readonly account?: string | undefined;
+  /** `host:port`. */
+  readonly addr?: string | undefined;
+  /** The life of the certificate, within the signer's caps. */
+  readonly life_seconds?: number | undefined;
+  /** After how long the broker says that it closes the session. */
+  readonly session_max_seconds?: number | undefined;
+  /** It is only asked whether it may run: nothing is signed. */
+  readonly dry_run?: boolean | undefined;
+  /** Why, in the words of whoever asks: untrusted text. */
+  readonly reason?: string | undefined;
+  /** SHA-256 of what is written, as the broker says. */
+  readonly content_sha256?: string | undefined;
+  /** How many bytes are written, as the broker says. */
+  readonly content_bytes?: number | undefined;
+  /** The first lines of what is written, where it is text. */
+  readonly content_head?: string | undefined;
+  /** What the approver said to it. */
+  readonly comment?: string | undefined;
+  /** The ids of the identical requests that are decided with this one. */
+  readonly joined?: readonly string[] | undefined;
+  /** How many of them, this one included, have collected what was approved; absent: none. */
+  readonly collected?: number | undefined;
 }
 
 const nanoseconds = z.union([z.bigint(), z.int()]).transform((value) => BigInt(value));
@@ -81,6 +105,18 @@ export const approvalRecord: z.ZodType<ApprovalRecord> = z.object({
   anomalies: z.array(z.string()).optional(),
   access: z.array(z.string()).optional(),
   expires_at: z.string().optional(),
+  account: z.string().optional(),
+  addr: z.string().optional(),
+  life_seconds: z.int().optional(),
+  session_max_seconds: z.int().optional(),
+  dry_run: z.boolean().optional(),
+  reason: z.string().optional(),
+  content_sha256: z.string().optional(),
+  content_bytes: z.int().optional(),
+  content_head: z.string().optional(),
+  comment: z.string().optional(),
+  joined: z.array(z.string()).optional(),
+  collected: z.int().optional(),
 });
 
 /** Decodes the list of approvals. */
@@ -97,14 +133,21 @@ export interface ApprovalDecision {
   readonly learn: boolean;
   /** For how long; has to be positive with `learn`. */
   readonly ttl_seconds: number;
+  /** What the approver has to say, for the audit log and whoever looks at the request; empty: nothing. */
+  readonly comment: string;
 }
 
-/** Decodes an {@linkcode ApprovalDecision}; unknown fields are dropped. */
+/** Decodes an {@linkcode ApprovalDecision}, whose comment may be called `reason`; unknown fields are dropped. */
 export const approvalDecision: z.ZodType<ApprovalDecision> = z.object({
   approve: z.boolean().default(false),
   learn: z.boolean().default(false),
   ttl_seconds: z.int().max(LONGEST_LEARN_TTL_SECONDS).default(0),
-});
+  comment: z.string().default(""),
+  reason: z.string().default(""),
+}).transform(({ comment, reason, ...decision }) => ({
+  ...decision,
+  comment: comment === "" ? reason : comment,
+}));
 
 /** The answer to a sign request that a human has to approve, status 202. */
 export interface ApprovalParked {

@@ -14,6 +14,8 @@ const STATES: readonly ApprovalState[] = [
   { ...APPROVED, kind: "consumed" },
   { ...APPROVED, learnTtlSeconds: 0 },
   { kind: "denied", by: "bob", at: CREATED_AT + 999 },
+  { ...APPROVED, comment: "ticket 42" },
+  { kind: "denied", by: "bob", at: CREATED_AT + 999, comment: "not on a Friday" },
 ];
 
 /** What every implementation does alike. */
@@ -35,6 +37,8 @@ const CONTRACT: Readonly<Record<string, Check>> = {
       rule: "require_approval:^echo",
       anomalies: ["new-host:a\0b", "new-command:\ud800", ""],
       createdAt: CREATED_AT + 123,
+      target: { user: "deploy", addr: "10.0.0.1:22", lifeSeconds: 120 },
+      lead: "ffeeddccbbaa99887766554433221100",
       request: {
         ...approvalOf().request,
         end_user_groups: ["ops", ""],
@@ -77,6 +81,17 @@ const CONTRACT: Readonly<Record<string, Check>> = {
       approvalOf({ id: "a", state: APPROVED }),
       approvalOf({ id: "b" }),
     ]);
+  },
+
+  async "states change together: all, or where one is not there none"(store) {
+    for (const id of ["a", "b"]) await store.insertApproval(approvalOf({ id }));
+    const [a, b, c] = ["a", "b", "c"].map((id) => approvalOf({ id, state: APPROVED }));
+    assert(a && b && c);
+    await assert.rejects(store.updateApproval(a, b, c), { code: "internal" });
+    const kinds = async () => (await store.loadApprovals(-Infinity)).map(({ state }) => state.kind);
+    assert.deepEqual(await kinds(), ["pending", "pending"]);
+    await store.updateApproval(a, b);
+    assert.deepEqual(await kinds(), ["approved", "approved"]);
   },
 
   async "a change of what is not there is refused"(store) {

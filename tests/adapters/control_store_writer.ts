@@ -35,8 +35,10 @@ async function main(path: string): Promise<never> {
   // What the process before was killed over.
   for (const { id, state } of registry.list()) if (state.kind === "approved") await collect(registry, id);
   for (let n = 0;; n++) {
-    // Some of several pages, so that a commit is not one step for the kernel.
-    const created = await registry.create(draftOf({ command: "x".repeat((n % 8) * 2000) }));
+    // None like another, and some of several pages, so that a commit is not one step for the kernel.
+    const created = await registry.create(
+      draftOf({ command: `${crypto.randomUUID()} ${"x".repeat((n % 8) * 2000)}` }),
+    );
     if (created.kind !== "parked") throw new Error("too many");
     const { id } = created.approval;
     say("parked", id);

@@ -128,7 +128,7 @@ class Filled implements AsyncDisposable {
 const noAudit = () => Promise.resolve();
 
 async function park(registry: ApprovalRegistry): Promise<string> {
-  const created = await registry.create(draftOf());
+  const created = await registry.create(draftOf({ command: crypto.randomUUID() }));
   if (created.kind !== "parked") throw new Error("too many approvals");
   return created.approval.id;
 }

@@ -87,6 +87,25 @@ Deno.test("what was approved and learned needs no approval for a time", () =>
     assert.equal((await scene.sign({ command: GATED })).status, 200);
   }));
 
+Deno.test("two identical requests are one approval, and each gets a certificate for its own key, once", () =>
+  withControlPlane({}, async (scene) => {
+    await scene.stage.startSigner();
+    await scene.stage.startControlPlane();
+    const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIoI43F0CfGV/VLbTCz6XXLKZwm/HZQSG/N0iAG0D28c";
+    const [first, second] = [await scene.park({}), await scene.park({ public_key: key })];
+    const list = (await scene.get("approver", "/v1/approvals")).body as readonly { readonly id: string }[];
+    assert.deepEqual(list.map(({ id }) => id), [first]);
+    const waiting = [first, second].map((id) => scene.poll(id, "?wait=8"));
+    assert.equal((await scene.decide(second, { approve: true })).status, 200);
+    const answers = await Promise.all(waiting);
+    assert.deepEqual(answers.map((each) => each.status), [200, 200]);
+    const serials = answers.map((each) => String((each.body as { readonly serial: bigint }).serial));
+    assert.notEqual(serials[0], serials[1]);
+    assert.deepEqual([(await scene.poll(first)).status, (await scene.poll(second)).status], [410, 410]);
+    const granted = (await scene.records()).filter(({ outcome }) => outcome === "approval-granted");
+    assert.deepEqual(new Set(granted.map(({ approval_id }) => approval_id)), new Set([first, second]));
+  }));
+
 Deno.test("an approved and learned file transfer needs no approval again for that content alone", () =>
   withControlPlane({
     signer: [

@@ -28,9 +28,9 @@ export class ControlPlaneScene {
     return await this.request("broker", { method: "POST", path: "/v1/sign", body });
   }
 
-  /** Parks a request and gives its id. */
-  async park(): Promise<string> {
-    const { status, text, body } = await this.sign({ command: GATED });
+  /** Parks a request, by default one that no other is identical to, and gives its id. */
+  async park(changes: Readonly<Record<string, unknown>> = { reason: crypto.randomUUID() }): Promise<string> {
+    const { status, text, body } = await this.sign({ command: GATED, ...changes });
     assert.equal(status, 202, text);
     return (body as { readonly approval_id: string }).approval_id;
   }

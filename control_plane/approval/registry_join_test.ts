@@ -1,0 +1,217 @@
+import assert from "node:assert/strict";
+import { gate, park, poll, RegistryScene, take, TIMEOUT_MS } from "../testing/registry_scene.ts";
+import { draftOf } from "../testing/sample_approval.ts";
+import type { ApprovalDraft } from "./approval.ts";
+import type { ApprovalRegistry } from "./registry.ts";
+
+const OTHER_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIoI43F0CfGV/VLbTCz6XXLKZwm/HZQSG/N0iAG0D28c";
+const { request } = draftOf();
+
+/** The same request for another key and with another token, as a broker sends it that tries again. */
+const again = (fields: Partial<ApprovalDraft> = {}): ApprovalDraft =>
+  draftOf({ request: { ...request, public_key: OTHER_KEY }, bearerToken: "second", ...fields });
+
+async function parkTwo(registry: ApprovalRegistry) {
+  const first = await park(registry, { bearerToken: "first" });
+  const second = await registry.create(again());
+  assert.ok(second.kind === "parked");
+  assert.equal(second.hasJoined, true);
+  return [first, second.approval] as const;
+}
+
+Deno.test("identical requests wait as one approval, and are decided by the id of either", async () => {
+  for (const decided of [0, 1] as const) {
+    const scene = new RegistryScene();
+    const registry = await scene.open();
+    const two = await parkTwo(registry);
+    const [first, second] = two;
+    assert.deepEqual(registry.list().map(({ id }) => id), [first.id]);
+    assert.deepEqual(two.map((each) => registry.describe(each).joined), [[second.id], [first.id]]);
+    assert.equal((await scene.decide(registry, two[decided])).kind, "decided");
+    assert.deepEqual(scene.audited, ["approve alice", "approve alice"], "each has a record of its own");
+    assert.equal((await scene.decide(registry, two[1 - decided]!, { approve: false })).kind, "not_pending");
+    assert.deepEqual(two.map((each) => poll(registry, each)), ["claimed", "claimed"]);
+  }
+});
+
+Deno.test("each of two identical requests is collected once, for its own key and with its own token", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open();
+  const [first, second] = await parkTwo(registry);
+  await scene.decide(registry, first);
+  const claims = [take(registry, first), take(registry, second)];
+  assert.deepEqual(claims.map(({ request }) => [request.public_key, request.bearer_token]), [
+    [request.public_key, "first"],
+    [OTHER_KEY, "second"],
+  ]);
+  assert.equal(poll(registry, first), "issuing");
+  await claims[0]?.consume(scene.granted);
+  assert.deepEqual([poll(registry, first), poll(registry, second)], ["consumed", "issuing"]);
+  const half = registry.describe(registry.list()[0] ?? first);
+  assert.deepEqual([half.collected, half.expires_at !== undefined], [1, true]);
+  await claims[1]?.consume(scene.granted);
+  assert.deepEqual([poll(registry, first), poll(registry, second)], ["consumed", "consumed"]);
+  const whole = registry.describe(registry.list()[0] ?? first);
+  assert.deepEqual([whole.collected, whole.expires_at], [2, undefined]);
+  const wrongKey = registry.claim(first.id, { caller: "broker-1", publicKey: OTHER_KEY });
+  assert.equal(wrongKey.kind, "wrong_key");
+  assert.equal(registry.claim(second.id, { caller: "broker-2" }).kind, "not_owner");
+});
+
+Deno.test("a denial, and the end of the time, end both", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open();
+  const denied = await parkTwo(registry);
+  await scene.clock.advance(TIMEOUT_MS / 2);
+  await scene.decide(registry, denied[1], { approve: false });
+  assert.deepEqual(denied.map((each) => poll(registry, each)), ["denied", "denied"]);
+  const first = await park(registry);
+  await scene.clock.advance(TIMEOUT_MS / 2);
+  const late = await registry.create(again());
+  assert.ok(late.kind === "parked" && late.hasJoined);
+  await scene.clock.advance(TIMEOUT_MS / 2 + 1);
+  assert.deepEqual([poll(registry, first), poll(registry, late.approval)], ["expired", "expired"]);
+  const next = await registry.create(again());
+  assert.ok(next.kind === "parked" && !next.hasJoined, "what has expired is joined no more");
+});
+
+Deno.test.each<{ name: string; fields: Partial<ApprovalDraft> }>([
+  { name: "of another caller", fields: { caller: "broker-2" } },
+  { name: "for another end user", fields: { endUser: "alice" } },
+  { name: "for one that an untrusted broker names", fields: { request: { ...request, end_user: "alice" } } },
+  { name: "for one of other groups", fields: { request: { ...request, end_user_groups: [] } } },
+  { name: "for another host", fields: { request: { ...request, host: "web02" } } },
+  { name: "for another command", fields: { request: { ...request, command: "id" } } },
+  { name: "elevated", fields: { request: { ...request, sudo: true } } },
+  { name: "for another account", fields: { request: { ...request, sudo_user: "db" } } },
+  { name: "with a terminal", fields: { request: { ...request, pty: true } } },
+  { name: "for another life", fields: { request: { ...request, ttl_seconds: 60 } } },
+  { name: "for a session", fields: { request: { ...request, purpose: "session", session_mode: "shell" } } },
+  { name: "for a bastion", fields: { request: { ...request, role: "bastion" } } },
+  { name: "that only asks", fields: { request: { ...request, dry_run: true } } },
+  { name: "of other content", fields: { request: { ...request, content_sha256: "aa".repeat(32) } } },
+  { name: "with another reason", fields: { request: { ...request, reason: "because" } } },
+  { name: "for another rule", fields: { rule: "behavior" } },
+  { name: "that is unusual", fields: { anomalies: ["new-host:web01"] } },
+  {
+    name: "that leads elsewhere by now",
+    fields: { target: { user: "root", addr: "10.0.0.2:22", lifeSeconds: 60 } },
+  },
+])("a request $name is an approval of its own", async ({ fields }) => {
+  const registry = await new RegistryScene().open();
+  await park(registry);
+  const other = await registry.create(draftOf(fields));
+  assert.ok(other.kind === "parked");
+  assert.deepEqual([other.hasJoined, registry.list().length], [false, 2]);
+});
+
+Deno.test("a request that comes while an identical one is being stored waits with it", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open();
+  const disk = gate();
+  scene.store.held.set("insertApproval", disk.opened);
+  const both = [registry.create(draftOf()), registry.create(again())];
+  disk.open();
+  const outcomes = await Promise.all(both);
+  assert.deepEqual(outcomes.map((each) => each.kind === "parked" && each.hasJoined), [false, true]);
+  assert.equal(registry.list().length, 1);
+});
+
+Deno.test("a request whose identical one can't be stored stands alone", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open();
+  let isFirst = true;
+  scene.store.before = () => {
+    const failing = isFirst;
+    isFirst = false;
+    return failing ? Promise.reject(new Error("the disk is full")) : Promise.resolve();
+  };
+  const [failed, stored] = await Promise.allSettled([registry.create(draftOf()), registry.create(again())]);
+  assert.equal(failed?.status, "rejected");
+  assert.ok(stored?.status === "fulfilled" && stored.value.kind === "parked" && !stored.value.hasJoined);
+  assert.deepEqual(registry.list().map(({ id }) => id), [stored.value.approval.id]);
+  const next = await registry.create(draftOf());
+  assert.ok(next.kind === "parked" && next.hasJoined);
+});
+
+Deno.test("a request that comes while an identical one is being decided is not decided with it", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open();
+  const first = await park(registry);
+  const audit = gate();
+  const deciding = registry.decide(
+    first.id,
+    { approver: "alice", approve: true, learnTtlSeconds: 0 },
+    () => audit.opened,
+  );
+  await Promise.resolve();
+  const second = await registry.create(again());
+  assert.ok(second.kind === "parked" && !second.hasJoined);
+  audit.open();
+  await deciding;
+  assert.deepEqual([poll(registry, first), poll(registry, second.approval)], ["claimed", "pending"]);
+});
+
+Deno.test("a request that is stored only after an identical one was decided is not decided with it", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open();
+  const first = await park(registry);
+  const disk = gate();
+  scene.store.held.set("insertApproval", disk.opened);
+  const creating = registry.create(again());
+  await scene.decide(registry, first);
+  disk.open();
+  const second = await creating;
+  assert.ok(second.kind === "parked" && !second.hasJoined);
+  assert.deepEqual([poll(registry, first), poll(registry, second.approval)], ["claimed", "pending"]);
+  assert.deepEqual(new Set(registry.list().map(({ id }) => id)), new Set([first.id, second.approval.id]));
+  const restarted = await scene.open();
+  assert.deepEqual([poll(restarted, first), poll(restarted, second.approval)], ["claimed", "pending"]);
+  assert.equal(restarted.list().length, 2, "nor after a restart");
+});
+
+Deno.test.each(["store", "audit of one"])("when the %s fails, neither is decided", async (trouble) => {
+  const scene = new RegistryScene();
+  const registry = await scene.open();
+  const two = await parkTwo(registry);
+  if (trouble === "store") scene.store.failing.add("updateApproval");
+  const decided = registry.decide(
+    two[0].id,
+    { approver: "alice", approve: true, learnTtlSeconds: 0 },
+    ({ id }) =>
+      trouble !== "store" && id === two[1].id ? Promise.reject(new Error("full")) : Promise.resolve(),
+  );
+  await assert.rejects(decided);
+  assert.deepEqual(two.map((each) => poll(registry, each)), ["pending", "pending"]);
+  scene.store.failing.clear();
+  assert.equal((await scene.decide(registry, two[1])).kind, "decided");
+  assert.deepEqual(two.map((each) => poll(registry, each)), ["claimed", "claimed"]);
+});
+
+Deno.test("identical requests are one approval after a restart too, before and after it is decided", async () => {
+  const scene = new RegistryScene();
+  const two = await parkTwo(await scene.open());
+  const second = await scene.open();
+  assert.deepEqual(second.list().map(({ id }) => id), [two[0].id]);
+  const third = await second.create(again());
+  assert.ok(third.kind === "parked" && third.hasJoined);
+  await scene.decide(second, two[1]);
+  const claim = take(second, two[1]);
+  await claim.consume(scene.granted);
+  const last = await scene.open();
+  assert.deepEqual(last.list().map(({ id }) => id), [two[0].id]);
+  assert.deepEqual([...two, third.approval].map((each) => poll(last, each)), [
+    "claimed",
+    "consumed",
+    "claimed",
+  ]);
+});
+
+Deno.test("each of identical requests counts towards the limit", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open({ maxPendingPerCaller: 2 });
+  const two = await parkTwo(registry);
+  assert.equal((await registry.create(again())).kind, "too_many");
+  await scene.decide(registry, two[0], { approve: false });
+  assert.equal(registry.pendingCount(), 0);
+});
