@@ -41,6 +41,8 @@ export function encodeHeader({ sessionId, caller, host, serial, startedAt }: Rec
 /** One event, with its newline. */
 export function encodeEvent(elapsedMs: number, type: RecordingEvent, data: string): string {
   const seconds = Math.round(elapsedMs * 1000) / 1e6;
+  // Players write to a raw terminal, where a line feed alone does not go back to the start of the line.
+  const shown = type === "i" ? data : data.replace(/\r?\n/g, "\r\n");
   // A lone surrogate has no place in UTF-8.
-  return `[${seconds}, "${type}", ${stringifyJson(data.toWellFormed())}]\n`;
+  return `[${seconds}, "${type}", ${stringifyJson(shown.toWellFormed())}]\n`;
 }

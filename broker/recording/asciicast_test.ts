@@ -20,7 +20,13 @@ Deno.test("encodeHeader() makes the header of asciicast v2, with an exact serial
 });
 
 Deno.test.each([
-  { name: "writes seconds", elapsed: 1500, data: "a\n", line: '[1.5, "o", "a\\n"]\n' },
+  { name: "writes seconds", elapsed: 1500, data: "a\n", line: '[1.5, "o", "a\\r\\n"]\n' },
+  {
+    name: "leaves the line ends of a terminal",
+    elapsed: 0,
+    data: "a\r\n\rb",
+    line: '[0, "o", "a\\r\\n\\rb"]\n',
+  },
   { name: "starts at zero", elapsed: 0, data: "a", line: '[0, "o", "a"]\n' },
   {
     name: "escapes controls",

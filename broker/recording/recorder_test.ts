@@ -65,7 +65,7 @@ Deno.test("Recorder writes header and events in the order of the calls, redacted
   await recorder.close();
   assert.equal(
     file.text,
-    `${FIRST_LINE}[0.25, "i", "TOKEN=[REDACTED:env-assignment]\\n"]\n[0.25, "o", "ok\\n"]\n[0.25, "e", "warn\\n"]\n`,
+    `${FIRST_LINE}[0.25, "i", "TOKEN=[REDACTED:env-assignment]\\n"]\n[0.25, "o", "ok\\r\\n"]\n[0.25, "e", "warn\\r\\n"]\n`,
   );
   assert.equal(file.closed, true);
 });
@@ -117,7 +117,7 @@ Deno.test("Recorder continues after a failed write, reports it, and leaves no to
   file.failing = false;
   await recorder.output("kept\n");
   const { complete, sha256 } = await recorder.close();
-  assert.equal(file.text, `${FIRST_LINE}[0, "o", "kept\\n"]\n`);
+  assert.equal(file.text, `${FIRST_LINE}[0, "o", "kept\\r\\n"]\n`);
   assert.equal(sha256, createHash("sha256").update(file.text).digest("hex"));
   assert.equal(complete, false);
   assert.equal(failures.length, 2);

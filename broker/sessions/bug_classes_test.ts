@@ -80,6 +80,7 @@ function chattyShell(onOutput: OnOutput): ShellChannel {
       onOutput("stdout", Buffer.from(`${begin}:0\n${end}:0\n`));
     },
     ended: NEVER,
+    exitCode: undefined,
     signal() {},
     close() {},
   };

@@ -58,7 +58,7 @@ async function startMode(
     clock,
     random,
     limits,
-    open: (onOutput) =>
+    open: (onOutput, signal) =>
       openShellChannel(connection, { clock, command, pty: mode === "pty", limits, signal, onOutput }),
     close: () => connection.close(),
   }, signal);

@@ -42,7 +42,7 @@ export class FramedOutput {
     this.#held = Buffer.alloc(0);
     while (this.#passed < 2) {
       const word = this.#words[this.#passed === 0 ? 0 : 1];
-      const at = bytes.indexOf(word);
+      const at = indexOfField(bytes, word);
       if (at < 0) return this.#hold(bytes, bytes.length - overlap(bytes, word));
       const rest = bytes.subarray(at + word.length);
       const field = FIELD.exec(rest.toString("latin1", 0, MAX_FIELD_BYTES));
@@ -66,6 +66,21 @@ export class FramedOutput {
     if (this.#passed === 1) this.#onOutput(bytes);
     else this.strayBytes += bytes.length;
   }
+}
+
+/** The first bytes that a field has, or what should be one; a shell that traces what it does prints none of them. */
+const FIELD_START = Buffer.from(":\r\n");
+
+/** Where the word is with its field after it, or nothing yet. */
+function indexOfField(bytes: Buffer, word: Buffer): number {
+  let at = bytes.indexOf(word);
+  while (
+    at >= 0 && at + word.length < bytes.length &&
+    !FIELD_START.includes(bytes.subarray(at + word.length, at + word.length + 1))
+  ) {
+    at = bytes.indexOf(word, at + word.length);
+  }
+  return at;
 }
 
 function codeOf(text: string | undefined): number | undefined {

@@ -57,6 +57,15 @@ Deno.test.each([
   assert.deepEqual({ ended, exitCode }, { ended: true, exitCode: undefined });
 });
 
+Deno.test("FramedOutput takes no frame in what a shell traces", () => {
+  const trace = (word: string) => `+ /usr/bin/printf '%s:%s\\n' '${word}' 0\n`;
+  const stream = `${trace(FRAME.begin)}__BRK_aa__:0\na\n${trace(FRAME.end)}__BRK_bb__:1\n`;
+  for (const chunks of [[stream], [...stream]]) {
+    const { output, exitCode } = cut(chunks);
+    assert.deepEqual({ output, exitCode }, { output: `a\n${trace(FRAME.end)}`, exitCode: 1 });
+  }
+});
+
 Deno.test("FramedOutput has not ended before the end of its line", () => {
   for (const part of ["__BRK_bb", "__BRK_bb__", "__BRK_bb__:1", "__BRK_bb__:1\r"]) {
     assert.equal(cut([`__BRK_aa__:0\n${part}`]).ended, false);

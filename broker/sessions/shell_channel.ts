@@ -13,6 +13,8 @@ export interface ShellChannel {
   write(text: string): void;
   /** Aborted when the shell has ended, or its connection. */
   readonly ended: AbortSignal;
+  /** Of the shell; `undefined` while it runs, and when a signal or a lost connection ended it. */
+  readonly exitCode: number | undefined;
   /** Sends a signal (`TERM`) to the shell and what it runs. */
   signal(name: string): void;
   /** Closes the channel, whatever the shell does. */
@@ -75,13 +77,19 @@ function startShell(
     });
   }).then((channel) => {
     const ended = new AbortController();
-    const onEnd = () => ended.abort();
+    let exitCode: number | undefined;
     // A background process can keep the channel open after the shell.
-    channel.once("exit", onEnd);
-    channel.once("close", onEnd);
+    channel.once("exit", (...[code]) => {
+      exitCode = code ?? undefined;
+      ended.abort();
+    });
+    channel.once("close", () => ended.abort());
     return {
       write: (text) => void channel.write(text),
       ended: AbortSignal.any([ended.signal, connection.lost]),
+      get exitCode() {
+        return exitCode;
+      },
       signal(name) {
         if (!connection.lost.aborted) protocolOf(client).signal(remoteIdOf(channel), name);
       },

@@ -24,6 +24,16 @@ export function createFrame(random: Random): Frame {
 }
 
 /**
+ * The shell's own output streams, so that a frame comes whatever a command does to 1 and 2. Commands don't have
+ * these: what they do to them ends with them.
+ */
+const FRAME_FD = { stdout: 6, stderr: 7 } as const;
+const NO_FRAME_FD = `${FRAME_FD.stdout}>&- ${FRAME_FD.stderr}>&-`;
+
+/** The exit code of a shell whose loop was left by a `break` or `continue`; a command can exit with it too. */
+export const LEFT_LOOP = 213;
+
+/**
  * The first line for a fresh `/bin/sh`. From then on it evaluates one line after the other and reads nothing
  * else from its input, so that no command can swallow or see what belongs to the next one. A terminal gets
  * neither echo nor a limit to its lines.
@@ -32,9 +42,13 @@ export function createFrame(random: Random): Frame {
  * ahead, and what they have read the loop does not get.
  */
 export function encodeStart(frame: Frame, mode: "shell" | "pty"): string {
-  const terminal = mode === "pty" ? "stty -echo -icanon -ixon 2>/dev/null; PS1=; PS2=; " : "";
-  const loop = `while IFS= read -r gateway_line; do \\command \\eval "$gateway_line"; done`;
-  return `${terminal}${print(frame.begin, "0")}; ${print(frame.end, "0")}; ${loop}\n`;
+  const terminal = mode === "pty" ? "stty -echo -icanon -ixon -onlcr 2>/dev/null; PS1=; PS2=; " : "";
+  const save = `exec ${FRAME_FD.stdout}>&1 ${FRAME_FD.stderr}>&2; gateway_busy=; `;
+  // A `continue` for this loop has left a line unfinished, and nobody would be told.
+  const next = `case $gateway_busy in ?*) \\exit ${LEFT_LOOP};; esac; IFS= read -r gateway_line`;
+  const loop = `while ${next}; do gateway_busy=1; \\command \\eval "$gateway_line"; done`;
+  const left = `case $gateway_busy in ?*) \\exit ${LEFT_LOOP};; esac; \\exit`;
+  return `${terminal}${save}${print(frame.begin, "0")}; ${print(frame.end, "0")}; ${loop}; ${left}\n`;
 }
 
 /**
@@ -50,13 +64,16 @@ export function encodeStart(frame: Frame, mode: "shell" | "pty"): string {
  * @param command without CR and LF
  */
 export function encodeCommand(command: string, frame: Frame, mode: "shell" | "pty"): string {
-  const streams = mode === "pty" ? [""] : ["", " >&2"];
+  const streams = mode === "pty" ? [FRAME_FD.stdout] : [FRAME_FD.stdout, FRAME_FD.stderr];
   const input = mode === "pty" ? "" : " </dev/null";
-  const begin = streams.map((stream) => `${print(frame.begin, "0")}${stream}; `).join("");
-  const end = streams.map((stream) => `${print(frame.end, '"$gateway_code"')}${stream}`).join("; ");
-  return `gateway_line=; ${begin}\\command \\eval ${
+  const onEach = (word: string, value: string) =>
+    streams.map((stream) => `${print(word, value)} >&${stream}`).join(" && ");
+  // In a loop of its own, `break` and `continue` end the command alone.
+  const run = `for gateway_once in 1; do \\command \\eval ${
     shellQuote(command)
-  }${input}; gateway_code=$?; ${FORGET}; ${end}\n`;
+  }${input} ${NO_FRAME_FD}; gateway_code=$?; done`;
+  return `gateway_line=; gateway_code=0; ${onEach(frame.begin, "0")}; ${run}; ${FORGET}; gateway_busy=; ` +
+    `{ ${onEach(frame.end, '"$gateway_code"')}; } 2>/dev/null || \\exit\n`;
 }
 
 function print(word: string, value: string): string {

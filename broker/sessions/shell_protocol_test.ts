@@ -20,7 +20,9 @@ Deno.test("encodeStart() is one line, and only a terminal is set up", () => {
 Deno.test("encodeCommand() quotes the command as one word and clears the variable that held the frame", () => {
   const line = encodeCommand(`echo 'a'; "`, FRAME, "shell");
   assert.ok(line.startsWith("gateway_line=; "));
-  assert.ok(line.includes(`\\command \\eval 'echo '\\''a'\\''; "' </dev/null; gateway_code=$?; `));
+  assert.ok(
+    line.includes(`\\command \\eval 'echo '\\''a'\\''; "' </dev/null 6>&- 7>&-; gateway_code=$?; done; `),
+  );
   assert.equal(line.split("\n").length, 2);
 });
 

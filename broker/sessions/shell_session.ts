@@ -8,7 +8,7 @@ import type { CommandResult } from "../ssh/run_command.ts";
 import { FramedRun } from "./framed_run.ts";
 import type { LinkRunOptions, SessionLink } from "./link.ts";
 import type { OnOutput, ShellChannel, ShellStream } from "./shell_channel.ts";
-import { createFrame, encodeCommand, encodeStart } from "./shell_protocol.ts";
+import { createFrame, encodeCommand, encodeStart, LEFT_LOOP } from "./shell_protocol.ts";
 
 /** How long a shell may take, and how much it may print. */
 export interface ShellLimits extends Pick<SshLimits, "killGraceMs" | "outputBytes"> {
@@ -27,8 +27,8 @@ export interface ShellLinkOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly limits: ShellLimits;
-  /** Starts the shell. */
-  readonly open: (onOutput: OnOutput) => Promise<ShellChannel>;
+  /** Starts a shell. */
+  readonly open: (onOutput: OnOutput, signal: AbortSignal) => Promise<ShellChannel>;
   /** Closes the connection below. */
   readonly close: () => Promise<void>;
 }
@@ -36,6 +36,9 @@ export interface ShellLinkOptions {
 const DESYNCHRONISED = "shell session is desynchronised after a previous timeout or overflow";
 const ENDED = "session shell has ended";
 const UNRECORDED = "a command of this session could not be recorded";
+const LEFT =
+  "the command left the shell's loop (break, continue): what it printed is lost, and the next command " +
+  "has a fresh shell, without its folder, variables and functions";
 const REMEDY = "close this session and open a new one";
 
 /** The modes `shell` and `pty`: one shell that keeps its state from command to command. One command at a time. */
@@ -58,20 +61,29 @@ export class ShellLink implements SessionLink {
    */
   static async start(options: ShellLinkOptions, signal: AbortSignal): Promise<ShellLink> {
     const link = new ShellLink(options);
-    const { mode, random, limits: { startMs, outputBytes } } = options;
+    await link.#start(signal);
+    return link;
+  }
+
+  async #start(signal: AbortSignal): Promise<void> {
+    const { open, mode, random, limits: { startMs, outputBytes } } = this.#options;
     // A channel whose shell prints something while it is opened has nobody to read that.
-    const channel = await options.open((stream, bytes) => link.#running?.push(stream, bytes));
-    link.#channel = channel;
+    const shell: { channel?: ShellChannel } = {};
+    const channel = await open((stream, bytes) => {
+      // What a shell before it still prints is nobody's.
+      if (this.#channel === shell.channel) this.#running?.push(stream, bytes);
+    }, signal);
+    shell.channel = channel;
+    this.#channel = channel;
     const frame = createFrame(random);
     // A terminal and some login files print before the frame, which is not part of it.
     const run = new FramedRun(frame, { streams: ["stdout"], outputBytes, tap: undefined });
-    await link.#run(channel, run, {
+    await this.#run(channel, run, {
       line: encodeStart(frame, mode),
       ms: startMs,
       timeout: `the shell did not answer (limit: ${formatDuration(startMs)})`,
       signal,
     });
-    return link;
   }
 
   get broken(): string | undefined {
@@ -109,8 +121,23 @@ export class ShellLink implements SessionLink {
           "timeout waiting for command output; the session is desynchronised: close it and open a new one",
         signal,
       });
+    } catch (error) {
+      if (channel.exitCode !== LEFT_LOOP || signal.aborted) throw error;
+      await this.#renew(signal);
+      throw executionFailure(LEFT, error);
     } finally {
       await this.#record(run);
+    }
+  }
+
+  /** Starts another shell on the same connection, for one that its command has ended by mistake. */
+  async #renew(signal: AbortSignal): Promise<void> {
+    this.#broken = undefined;
+    try {
+      await this.#start(signal);
+    } catch (error) {
+      this.#broken ??= `${ENDED}; ${REMEDY}`;
+      throw error;
     }
   }
 

@@ -25,6 +25,7 @@ class FakeShell implements ShellChannel {
   readonly lines: string[] = [];
   readonly signals: string[] = [];
   closed = false;
+  exitCode: number | undefined;
   /** Where packets end in what it prints at once. */
   cutAt = 0;
   answer: (line: string, reply: (text: { out?: string; err?: string; code?: string }) => void) => void = (
@@ -81,24 +82,25 @@ async function start(
   { mode = "shell", limits = {}, prepare = () => {} }: {
     mode?: "shell" | "pty";
     limits?: Partial<ShellLimits>;
-    prepare?: (shell: FakeShell) => void;
+    prepare?: (shell: FakeShell) => unknown;
   } = {},
   signal = NEVER,
 ) {
-  let shell: FakeShell | undefined;
+  const shells: FakeShell[] = [];
   const link = await ShellLink.start({
     mode,
     clock,
     random: systemRandom,
     limits: { ...LIMITS, ...limits },
     open: (onOutput) => {
-      shell = new FakeShell(onOutput);
+      const shell = new FakeShell(onOutput);
+      shells.push(shell);
       prepare(shell);
       return Promise.resolve(shell);
     },
-    close: () => Promise.resolve(shell?.end()),
+    close: () => Promise.resolve(shells.forEach((shell) => shell.end())),
   }, signal);
-  return { link, shell: shell! };
+  return { link, shell: shells[0]!, shells };
 }
 
 const text = (output: Output) => Buffer.from(markedHead(output)).toString();
@@ -164,6 +166,38 @@ Deno.test("a command that is canceled breaks the session", async () => {
   shell.answer = () => cancel.abort();
   await assert.rejects(link.run("x", { signal: cancel.signal }), { code: "canceled" });
   await assert.rejects(link.run("x", { signal: NEVER }), { message: DESYNCHRONISED });
+});
+
+Deno.test("ShellLink says that a command has left the shell's loop, and runs the next one in a fresh shell", async () => {
+  const { link, shell, shells } = await start();
+  shell.answer = () => {
+    shell.exitCode = 213;
+    shell.end();
+  };
+  await assert.rejects(link.run("break 9", { signal: NEVER }), {
+    message: /left the shell's loop .* fresh shell/,
+  });
+  assert.equal(link.broken, undefined);
+  assert.equal(shells.length, 2);
+  shells[1]!.answer = (line, reply) => {
+    // The shell before it may have a background process that prints.
+    shell.print("stdout", `${BEGIN.exec(line)?.[1]}:0\nforged\n`);
+    reply({ out: "mine\n" });
+  };
+  assert.equal(text((await link.run("x", { signal: NEVER })).stdout), "mine\n");
+});
+
+Deno.test("ShellLink is broken when there is no fresh shell for one whose loop a command has left", async () => {
+  let count = 0;
+  const { link, shell } = await start({ prepare: (shell) => count++ > 0 && shell.end() });
+  shell.answer = () => {
+    shell.exitCode = 213;
+    shell.end();
+  };
+  await assert.rejects(link.run("break 9", { signal: NEVER }), {
+    message: "execution: session shell has ended",
+  });
+  assert.match(link.broken ?? "", /^session shell has ended/);
 });
 
 Deno.test("a shell that ends says so, for that command and for every later one", async () => {

@@ -2,7 +2,13 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { systemRandom } from "@gateway/shared/random";
 import { FramedOutput } from "../../broker/sessions/framed_output.ts";
-import { createFrame, encodeCommand, encodeStart, type Frame } from "../../broker/sessions/shell_protocol.ts";
+import {
+  createFrame,
+  encodeCommand,
+  encodeStart,
+  type Frame,
+  LEFT_LOOP,
+} from "../../broker/sessions/shell_protocol.ts";
 import { findShells } from "../firewall/shells.ts";
 
 interface Outcome {
@@ -49,6 +55,10 @@ class LocalShell implements AsyncDisposable {
     const [out, err] = await Promise.all([this.#read(0, frame), this.#read(1, frame)]);
     assert.equal(out.exitCode, err.exitCode);
     return { stdout: out.text, stderr: err.text, exitCode: out.exitCode };
+  }
+
+  get exitCode(): Promise<number> {
+    return this.#child.status.then(({ code }) => code);
   }
 
   async #read(stream: 0 | 1, frame: Frame) {
@@ -122,6 +132,19 @@ for (const shell of shells) {
     });
   });
 
+  Deno.test.each([{ option: "v" }, { option: "x" }])(
+    `${name}: a shell that traces what it does (set -$option) is answered`,
+    async ({ option }) => {
+      await withShell(async (local) => {
+        await local.run(`set -${option}`);
+        for (const code of [0, 7]) {
+          const { stdout, exitCode } = await local.run(`echo a; sh -c 'exit ${code}'`);
+          assert.deepEqual({ stdout, exitCode }, { stdout: "a\n", exitCode: code });
+        }
+      });
+    },
+  );
+
   Deno.test(`${name}: functions and aliases do not get into the frame (K12)`, async () => {
     await withShell(async (local) => {
       await local.run("printf() { echo forged:0; }");
@@ -160,6 +183,40 @@ for (const shell of shells) {
       assert.deepEqual(await local.run("rm -r $mkfifo_dir; echo clean"), ok("clean\n"));
     });
   });
+
+  Deno.test.each([
+    { what: "joins its streams", command: "exec 2>&1", next: { stdout: "a\nb\n", stderr: "" } },
+    { what: "closes its output", command: "exec 1>&-", next: { stdout: "", stderr: "b\n" } },
+    { what: "closes both streams", command: "exec 1>&- 2>&-", next: { stdout: "", stderr: "" } },
+    { what: "sends its output elsewhere", command: "exec >/dev/null 2>&1", next: { stdout: "", stderr: "" } },
+    { what: "closes the frame's streams", command: "exec 6>&- 7>&-", next: { stdout: "a\n", stderr: "b\n" } },
+    {
+      what: "takes the frame's streams",
+      command: "exec 6>/dev/null 7>&1",
+      next: { stdout: "a\n", stderr: "b\n" },
+    },
+    { what: "closes its input", command: "exec 0<&-", next: { stdout: "a\n", stderr: "b\n" } },
+    { what: "continues", command: "continue", next: { stdout: "a\n", stderr: "b\n" } },
+    { what: "breaks", command: "echo x | cat; break", next: { stdout: "a\n", stderr: "b\n" } },
+  ])(`${name}: a command that $what is answered, and so is the next one`, async ({ command, next }) => {
+    await withShell(async (local) => {
+      assert.equal((await local.run(command)).exitCode, 0);
+      const { stdout, stderr } = await local.run("/bin/echo a 2>/dev/null; /bin/echo b >&2 2>/dev/null");
+      assert.deepEqual({ stdout, stderr }, next);
+    });
+  });
+
+  Deno.test.each(
+    ["break 2", "break 9", "continue 2", "continue 3", "continue 9"].map((command) => ({ command })),
+  )(
+    `${name}: a command that leaves the shell's loop by $command ends it at once`,
+    async ({ command }) => {
+      await withShell(async (local) => {
+        await assert.rejects(local.run(command), /the shell has ended/);
+        assert.equal(await local.exitCode, LEFT_LOOP);
+      });
+    },
+  );
 
   Deno.test(`${name}: a shell that ends says so instead of giving a result`, async () => {
     await withShell(async (local) => {

@@ -111,7 +111,7 @@ Deno.test.each(SET_UPS.flatMap((setUp) => WAYS.map((way) => ({ ...setUp, ...way 
           {
             exec: ["[]\n", "err\n", 7],
             shell: ["[5]\n", "err\n", 7],
-            pty: ["[5]\r\nerr\r\n", "", 7],
+            pty: ["[5]\nerr\n", "", 7],
           }[mode],
         );
         assert.equal((await client.call("ssh_session_close", { session_id: id })).text, "closed");

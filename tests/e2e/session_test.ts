@@ -40,12 +40,11 @@ for (const mode of ["shell", "pty"]) {
       withSessions({ signer: [ALLOW_PTY] }, async ({ client }) => {
         const id = await client.open({ mode });
         await client.exec(id, "cd /usr; x=5");
-        const eol = mode === "pty" ? "\r\n" : "\n";
-        assert.equal((await client.exec(id, "pwd; echo $x")).structured["stdout"], `/usr${eol}5${eol}`);
+        assert.equal((await client.exec(id, "pwd; echo $x")).structured["stdout"], "/usr\n5\n");
         const both = await client.exec(id, "echo out; echo err >&2; sh -c 'exit 7'");
         assert.deepEqual(
           [both.structured["stdout"], both.structured["stderr"], both.structured["exit_code"]],
-          mode === "pty" ? ["out\r\nerr\r\n", "", 7] : ["out\n", "err\n", 7],
+          mode === "pty" ? ["out\nerr\n", "", 7] : ["out\n", "err\n", 7],
         );
         assert.equal(
           (await client.exec(id, "a\nb")).text,

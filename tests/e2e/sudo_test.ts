@@ -59,7 +59,7 @@ async function assertSessions(scene: SudoScene, { args, user, elevation }: (type
       const ran = await client.exec(id, command);
       assert.deepEqual(
         [ran.structured["stdout"], ran.structured["exit_code"]],
-        [mode === "pty" ? `${user}\r\n` : `${user}\n`, command.includes("exit") ? 3 : 0],
+        [`${user}\n`, command.includes("exit") ? 3 : 0],
       );
       await assertRecorded(scene, { outcome: "session_exec", elevation });
     }
