@@ -36,7 +36,7 @@ export interface ControlPlanePorts extends ControlPlaneOptions {
    */
   readonly recordSoon: (entry: AuditEntry) => Promise<void>;
   /**
-   * Counts and appends a record without which there may be no effect.
+   * Counts and appends a record that must be written before anything takes effect.
    *
    * @throws {AppError} `audit_unavailable` in fail mode closed
    */

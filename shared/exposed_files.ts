@@ -25,7 +25,7 @@ export type FileUse = "secret" | "config" | "relied_on";
 export interface UsedFile {
   /** For the message. */
   readonly key: string;
-  /** As in the config; empty is no file. */
+  /** As in the config; empty: there is no file. */
   readonly path: string;
   /** What others must not do with it. */
   readonly use: FileUse;

@@ -60,7 +60,7 @@ export async function ifThere<T>(access: Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** What to tell an operator of those files that other users may read or write; an empty path is no file. */
+/** What to tell an operator of those files that other users may read or write; an empty path stands for no file. */
 export async function findExposedFiles(files: readonly UsedFile[]): Promise<readonly string[]> {
   const found = await Promise.all(files.map(async (file) => {
     if (file.path === "") return [];

@@ -89,7 +89,7 @@ Deno.test.each<Row & { readonly path: readonly string[]; readonly value: unknown
     expected: '{\n  "a": {\n    "allow": "x"\n  }\n}',
   },
   {
-    name: "in the place of what is no object",
+    name: "in the place of a value that is not an object",
     path: ["a", "allow"],
     value: "x",
     text: '{ "a": null }',

@@ -3,7 +3,7 @@
  *
  * A broker has one bucket, whatever end user it names: it could invent them. Behind a trusted forwarder each end
  * user of each broker has a bucket, so that one of them does not starve the others, and each broker one of
- * {@linkcode FORWARDED_CALLER_SHARE} times as much, so that invented end users are no way around. Pure dry runs
+ * {@linkcode FORWARDED_CALLER_SHARE} times as much, so that inventing end users does not help. Pure dry runs
  * draw from buckets of their own: whoever only asks takes nothing from those who act.
  *
  * @module

@@ -41,7 +41,7 @@ Deno.test("take() of a broker that comes directly: names that it invents change 
 });
 
 Deno.test.each([{ name: "directly", source: BROKER }, { name: "behind a forwarder", source: FORWARDER }])(
-  "take() $name: dry runs take nothing from those who act, and a preflight is no dry run",
+  "take() $name: dry runs take nothing from those who act, and a preflight is not a dry run",
   ({ source }) => {
     const limit = start();
     assert.equal(through(limit, source, () => asked(DRY)), LIMIT);

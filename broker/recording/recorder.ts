@@ -82,7 +82,7 @@ export class Recorder {
     return this.#record("i", redact.push(text) + redact.end());
   }
 
-  /** Begins an output stream: a secret can go on from one piece to the next. */
+  /** Begins an output stream, since a secret can extend from one piece into the next. */
   openRedaction(): RedactStream {
     return this.#options.openRedaction();
   }

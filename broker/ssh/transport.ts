@@ -123,5 +123,5 @@ export async function connectThrough(
   };
 }
 
-/** Who is said to connect; the bastion has no use for it, and our own address is none of its business. */
+/** The originator that is reported; the bastion does not need it, and our own address does not concern it. */
 const ORIGIN = "127.0.0.1";

@@ -124,7 +124,7 @@ export class GroupCommit {
     const group: Pending[] = [];
     try {
       if (this.#dirty) await this.#rollBack();
-      // A record in a file that nobody will read is no record.
+      // A record in a file that nobody will read does not count.
       this.check();
       if (this.#store.size() > this.#size) throw new Error("it has bytes that this process did not write");
       if (this.#size >= this.#maxFileBytes) await this.#rotate();

@@ -191,7 +191,7 @@ export interface CaKeyRing<K> {
 
 /** The part of a config that says what CA keys there are. */
 export interface CaKeySettings {
-  /** Path of a private key file; absent or `""` is none. */
+  /** Path of a private key file; absent or `""`: there is none. */
   readonly ca_key?: string | undefined;
   /** Keys by host group; `_default` is for every other host. Absent: none. */
   readonly ca_keys?: Readonly<Record<string, CaKeyConfig>> | undefined;

@@ -24,7 +24,7 @@ import { Hono } from "@hono/hono";
 import { AppError } from "../errors.ts";
 import { problemResponse } from "./problem.ts";
 
-/** The methods that routes have. HEAD is answered as GET is, without the body; OPTIONS is none of them. */
+/** The methods that routes have. HEAD is answered as GET is, without the body; OPTIONS is not among them. */
 const METHODS = ["GET", "POST", "DELETE"] as const satisfies readonly RouteMethod[];
 
 /** A method that a route can have a handler for. */

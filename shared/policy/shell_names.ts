@@ -124,7 +124,7 @@ function assignsThroughOption(name: string, rest: readonly string[]): boolean {
 const INTEGER = /^[-+]?\d+$/;
 
 /**
- * Whether an argument that should be a number is none. Where bash and dash complain, ksh93, mksh and zsh compute
+ * Whether an argument that should be a number is not one. Where bash and dash complain, ksh93, mksh and zsh compute
  * it as an expression, and an expression assigns (`PATH=1`) and runs commands (`x[$(id)]`, in its own text or in
  * a variable that it names).
  */

@@ -123,7 +123,7 @@ Deno.test.each<{ name: string; waiver: Partial<Grant>; gated: Partial<GatedComma
     waived: false,
   },
   {
-    name: "the command of a transfer that is none",
+    name: "the command of a malformed transfer",
     waiver: { contentSha256: "aa".repeat(32) },
     gated: { contentSha256: "aa".repeat(32) },
     waived: false,
@@ -138,7 +138,7 @@ Deno.test.each<{ name: string; waiver: Partial<Grant>; gated: Partial<GatedComma
 );
 
 Deno.test.each<{ name: string; gated: Partial<GatedCommand>; learns: boolean }>([
-  { name: "what is no transfer", gated: {}, learns: true },
+  { name: "what is not a transfer", gated: {}, learns: true },
   { name: "a transfer whose content is said", gated: WRITE, learns: true },
   { name: "a transfer whose content is not said", gated: { fileTransfer: true }, learns: false },
 ])("unlearnable(): $name", ({ gated, learns }) => {

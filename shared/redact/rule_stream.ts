@@ -28,7 +28,7 @@ const LEAD_LENGTH = 200;
 const KEY_END = /-----END[A-Z0-9 ]*PRIVATE KEY-----/;
 const QUOTES = ['"', "'"];
 
-/** A match that goes on behind the end. */
+/** A match that extends beyond the end. */
 interface Open {
   readonly start: number;
   /** Where its secret begins, or the end of the text when it has not begun. */
@@ -123,7 +123,7 @@ export class RuleStream {
     return Math.max(lines, afterLastBlank(this.#held)) || this.#held.length - WORD_TAIL;
   }
 
-  /** The first match that may go on behind an end, or crosses it. */
+  /** The first match that may extend beyond an end, or crosses it. */
   #findOpen(end: number): Open | undefined {
     const rule = this.#rule.for(this.#lead + this.#held);
     if (rule === undefined) return undefined;

@@ -22,7 +22,7 @@ export type StateOwner = keyof typeof APPLICATION_IDS;
 export interface ForeignMark {
   /** Finds a row in such a file, and none in ours. */
   readonly query: string;
-  /** What is wrong with it; goes on a sentence. */
+  /** What is wrong with it; continues a sentence. */
   readonly cause: string;
 }
 
@@ -32,7 +32,7 @@ export interface StateSchema {
   readonly owner: StateOwner;
   /** The statements that lead from one version to the next; the first from an empty file to version 1. */
   readonly migrations: readonly string[];
-  /** What is gone without the file, and what an operator then has to do; goes on a sentence. */
+  /** What is gone without the file, and what an operator then has to do; continues a sentence. */
   readonly loss: string;
   /** Tells another implementation's file that has tables of the same names. */
   readonly foreign?: ForeignMark;

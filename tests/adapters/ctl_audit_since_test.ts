@@ -38,7 +38,7 @@ class Remembered extends LogFolder {
     Deno.writeTextFileSync(this.path, edit(Deno.readTextFileSync(this.path)));
   }
 
-  /** The log goes on in a new file. */
+  /** The log continues in a new file. */
   rotate(): void {
     Deno.renameSync(this.path, `${this.path}.20260102T030405Z`);
   }

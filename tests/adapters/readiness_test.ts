@@ -43,7 +43,7 @@ const signer = (folder: string) => startSigner({ ...ENVIRONMENT, configPath: `${
 const controlPlane = (folder: string) =>
   startControlPlane({ ...ENVIRONMENT, fetch, configPath: `${folder}/control-plane.json` });
 
-/** Keeps every listener of `node:net` from taking connections until it is released; a monitor is none of these. */
+/** Keeps every listener of `node:net` from taking connections until it is released; a monitor is not one of these. */
 class HeldListeners implements Disposable {
   readonly #listen = Server.prototype.listen;
   readonly #reached = Promise.withResolvers<void>();

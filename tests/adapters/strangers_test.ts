@@ -73,7 +73,7 @@ Deno.test.each<{ readonly code: ErrorCode }>([
   },
 );
 
-Deno.test("who goes on sending a body after the answer is cut off, and not answered again", async () => {
+Deno.test("a client that continues sending a body after the answer is cut off, and not answered again", async () => {
   let handled = 0;
   await using server = await startServer(() => {
     handled += 1;
@@ -217,7 +217,7 @@ Deno.test.each([
       return await connection.read();
     },
   },
-])("two Host headers are no request ($kind)", async ({ start, exchange }) => {
+])("two Host headers do not make a request ($kind)", async ({ start, exchange }) => {
   await using server = await start({
     listen: "127.0.0.1:0",
     timeouts: PATIENT,

@@ -56,7 +56,7 @@ Deno.test(
       fill(`${disk.folder}/filler`);
       const refused = await runUntilRefused(stage);
       const outOfOrder = { status: 502, detail: "upstream failure" };
-      assert.deepEqual(refused, outOfOrder, "what is wrong with the signer is none of the agent's business");
+      assert.deepEqual(refused, outOfOrder, "what is wrong with the signer does not concern the agent");
       assert.ok(await metric(signer, "audit_blocked_total") >= 1);
       assert.ok(await metric(signer, "audit_append_failures_total") >= 1);
       makeRoom(`${disk.folder}/filler`);
