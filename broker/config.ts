@@ -99,7 +99,7 @@ export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
   signer: z.strictObject({
     ...SIGNER_CLIENT_SHAPE,
     approval_wait_seconds: z.int().min(0).default(0).describe(
-      "how long a command waits for a human's approval, in seconds; 0 is not at all",
+      "how long a command waits for a human's approval, in seconds; 0 means not at all",
     ),
   }).exactOptional().describe(
     "remote mode: the signer that issues certificates; without it, local mode: the broker has the CA key itself",
@@ -133,13 +133,15 @@ export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
     (bytes) => bytes <= MAX_FILE_TRANSFER_BYTES,
     `must be at most ${MAX_FILE_TRANSFER_BYTES}: no more is kept of what a command prints`,
   ).describe("the largest file that ssh_put_file writes and ssh_get_file reads, in bytes"),
-  hosts_refresh_seconds: orDefault(300).describe("pause between refreshes of the host list, in seconds"),
+  hosts_refresh_seconds: orDefault(300).describe("how often the host list is refreshed, in seconds"),
   revocation_poll_seconds: orDefault(10).describe(
-    "remote mode: pause between two looks at what is frozen, whose sessions are killed then, in seconds",
+    "remote mode: how often the frozen subjects are polled, whose sessions are then killed, in seconds",
   ),
-  session_idle_seconds: orDefault(300).describe("a session without commands is closed after so many seconds"),
+  session_idle_seconds: orDefault(300).describe(
+    "after how many seconds without commands a session is closed",
+  ),
   session_max_seconds: orDefault(1800).describe(
-    "a session is closed after so many seconds, as soon as no command runs in it",
+    "after how many seconds a session is closed, as soon as no command runs in it",
   ),
   session_recording_dir: z.string().default("").describe(
     "folder of the recordings of shell and pty sessions, one asciicast v2 file each; it must exist; empty means none",
@@ -160,7 +162,7 @@ export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
   ).describe("MCP over HTTP only: the frontend's URL as its clients know it"),
   monitor_listen: z.string().default("").describe("address of the monitor listener; empty means none"),
   redact: redactConfig.exactOptional().describe(
-    "masking of secrets in audit texts; absent is the built-in rules",
+    "masking of secrets in audit texts; absent means the built-in rules",
   ),
   hosts: z.record(z.string(), brokerHost).default({}).describe(
     "local mode: hosts by logical name; remote mode: when given, the only addresses the process may connect to, " +

@@ -47,7 +47,9 @@ export const brokerHost: z.ZodType<BrokerHost> = z.strictObject({
     "the pinned host key, an authorized_keys line; local mode needs it",
   ),
   jump: text.exactOptional().describe("logical name of the bastion in front of the host"),
-  principal: text.exactOptional().describe("local mode: principal of the certificate, by habit host:<name>"),
+  principal: text.exactOptional().describe(
+    "local mode: principal of the certificate, by convention host:<name>",
+  ),
   source_address: text.exactOptional().describe(
     "local mode: address or CIDR the certificate may be used from, instead of the global one",
   ),

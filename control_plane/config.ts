@@ -86,12 +86,12 @@ const orDefault = (fallback: number) =>
 
 const approvalConfig: z.ZodType<ApprovalConfig> = z.strictObject({
   notifier: z.enum(["", ...NOTIFIERS]).default("log").transform((name) => name === "" ? "log" : name)
-    .describe("whom a pending approval is told to"),
+    .describe("where pending approvals are announced"),
   webhook_url: z.string().default("").describe(
     "where webhook and teams post to; https, or http on this machine",
   ),
   webhook_secret_env: z.string().default("").describe(
-    "name of the environment variable with the secret (whsec_…) that webhooks are signed with; empty is unsigned",
+    "name of the environment variable with the secret (whsec_…) that webhooks are signed with; if empty, they are not signed",
   ),
   // Not positive is the default, as in the reference.
   timeout_seconds: z.int().max(LONGEST_TIMEOUT_SECONDS).default(120).transform((value) =>
@@ -99,7 +99,7 @@ const approvalConfig: z.ZodType<ApprovalConfig> = z.strictObject({
   ).describe(
     "how long a request waits for a decision, and a decision for its collection, in seconds",
   ),
-  callers: names.describe("CNs of those who may decide; empty is nobody"),
+  callers: names.describe("CNs of those who may decide; empty means nobody"),
   teams_format: z.enum(["", ...TEAMS_FORMATS]).default("workflow").transform((name) =>
     name === "" ? "workflow" : name
   )
@@ -108,7 +108,7 @@ const approvalConfig: z.ZodType<ApprovalConfig> = z.strictObject({
     "address of a request's page, for notifications; {id} becomes its id. Its origin is the only one that a browser's decision may name",
   ),
   max_pending_per_caller: orDefault(100).describe(
-    "pending requests that one caller may have, each of its end users a quarter; 0 is 100",
+    "how many pending requests one caller may have, and each of its end users a quarter of them; 0 means 100",
   ),
 });
 
@@ -118,12 +118,12 @@ const behaviorConfig: z.ZodType<BehaviorConfig> = z.strictObject({
   rate_limit_per_min: z.int().min(0).default(0).describe(
     "requests a minute for each subject; 0 means no limit",
   ),
-  max_subjects: orDefault(4096).describe("subjects that are remembered; 0 is 4096"),
+  max_subjects: orDefault(4096).describe("how many subjects are remembered; 0 means 4096"),
   subject_ttl_minutes: orDefault(1440).describe(
-    "idle time after which a subject may be forgotten; 0 is 1440",
+    "idle time after which a subject may be forgotten; 0 means 1440",
   ),
   max_distinct_per_subject: orDefault(1024).describe(
-    "hosts, and commands, remembered for each subject; beyond, nothing is new any more; 0 is 1024",
+    "how many hosts, and how many commands, are remembered for each subject; beyond that, nothing counts as new; 0 means 1024",
   ),
 });
 
@@ -134,22 +134,22 @@ export const controlPlaneConfig: z.ZodType<ControlPlaneConfig> = z.strictObject(
   server_key: path.describe("PEM file, the listener's private key"),
   client_ca: path.describe("PEM file, the CA that signs the certificates of brokers and approvers"),
   sign_callers: names.describe(
-    "CNs of the brokers that may ask for signing; empty is every caller that is not an approver",
+    "CNs of the brokers that may ask for signing; empty means every caller that is not an approver",
   ),
   signer: signerClientConfig.describe("the signer that requests are forwarded to"),
   approval: approvalConfig.prefault({}).describe("approval by a second human"),
   behavior: behaviorConfig.prefault({}).describe("guardrails against unusual requests"),
-  trusted_forwarders: names.describe("CNs of the brokers whose word about their end users counts"),
+  trusted_forwarders: names.describe("CNs of the brokers that are trusted to name their end users"),
   audit_log: path.describe("the audit log; its folder must be the log's own"),
   audit_key: path.describe("file whose first 32 bytes are the Ed25519 seed that signs audit records"),
   audit_fail_mode: z.enum(["", "closed", "open"]).default("closed")
     .describe("closed: no audit record, no approval; open: log and proceed"),
   monitor_listen: z.string().default("").describe("address of the monitor listener; empty means none"),
   redact: redactConfig.exactOptional().describe(
-    "masking of secrets in audit texts and notifications; absent is the built-in rules",
+    "masking of secrets in audit texts and notifications; absent means the built-in rules",
   ),
   state_db: z.string().default("").describe(
-    "SQLite file that keeps approvals and baselines over restarts; empty is memory only",
+    "SQLite file that keeps approvals and baselines over restarts; empty means memory only",
   ),
 }).superRefine(({ approval }, context) => {
   if (approval.notifier === "log") return;

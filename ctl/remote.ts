@@ -62,7 +62,7 @@ function adviseOn(status: number, service: ClientService): string | undefined {
     case 401:
       return `the ${name} takes certificates of its client_ca alone, with exactly one CN`;
     case 403:
-      return `the certificate's CN must stand in ${ROLES[service]}`;
+      return `the certificate's CN must be in ${ROLES[service]}`;
     case 404:
     case 405:
       return `is this the ${name}, and not older than this program?`;
@@ -81,7 +81,7 @@ const MISSING_FILE: Advice = {
 /** How to find the service, for the help of every command that asks it. */
 export function remoteHelp(service: ClientService): string {
   return `
-The certificate's CN must stand in ${ROLES[service]}. Each parameter comes from its
+The certificate's CN must be in ${ROLES[service]}. Each parameter comes from its
 flag, else from ${VARIABLES[service]}, _CERT, _KEY, _CA, else from the client config: --client-config, else
 BROKER_CTL_CONFIG, else ~/.config/broker-ctl/config.json, else /etc/gateway/broker-ctl.json.
 `;

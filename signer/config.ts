@@ -75,24 +75,24 @@ export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
   audit_fail_mode: z.enum(["", "closed", "open"]).default("closed")
     .describe("closed: no audit record, no certificate; open: log and proceed. Read at start only"),
   max_ttl_seconds: z.int().min(0).max(MAX_TTL_SECONDS).default(0)
-    .describe("cap of a certificate's life where the host sets none, in seconds; 0 is 300"),
+    .describe("cap of a certificate's life where the host sets none, in seconds; 0 means 300"),
   sign_rate_limit_per_min: z.int().min(0).default(0)
     .describe(
-      "sign requests a minute for each caller, with a burst of as many, and as many dry runs beside them; behind " +
+      "sign requests a minute for each caller, with a burst of the same number, and as many dry runs in addition; behind " +
         "a trusted forwarder for each end user of a caller, and four times as many for the caller; 0 means no limit",
     ),
   auto_reload_seconds: z.int().min(0).default(0)
     .describe(
-      "pause between looks at the config file's time, in seconds; a changed file is reloaded; 0 is never",
+      "how often the config file's modification time is checked, in seconds; a changed file is reloaded; 0 means never",
     ),
   monitor_listen: z.string().default("").describe("address of the monitor listener; empty means none"),
   state_db: z.string().default("")
-    .describe("SQLite file that keeps grants, waivers and freezes over restarts; empty is memory only"),
+    .describe("SQLite file that keeps grants, waivers and freezes over restarts; empty means memory only"),
   max_grant_ttl_seconds: z.int().min(0).default(0).describe(
     "the longest life of a grant, in seconds; 0 means no cap",
   ),
   redact: redactConfig.exactOptional().describe(
-    "masking of secrets in audit texts; absent is the built-in rules",
+    "masking of secrets in audit texts; absent means the built-in rules",
   ),
   end_user_oidc: endUserOidcConfig.exactOptional()
     .describe("who vouches for end users; without it callers with require_verified_end_user get nothing"),

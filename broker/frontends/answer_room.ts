@@ -140,7 +140,7 @@ function canceled(cause: unknown): AppError {
 function tooLong(): AppError {
   return new AppError(
     "rate_limited",
-    "the call has ended, but the answers to this batch are too long together: what it did stands in the audit log; " +
+    "the call has ended, but the answers to this batch are too long together: what it did is in the audit log; " +
       "send calls one by one",
   );
 }

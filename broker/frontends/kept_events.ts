@@ -162,7 +162,7 @@ function shorten(event: KeptEvent): void {
   const { message, length } = event;
   if (!("result" in message)) return;
   const text = `the call has ended, but its answer of about ${length} characters was not kept for a client ` +
-    "whose connection was lost: what it did stands in the audit log; let it print less";
+    "whose connection was lost: what it did is in the audit log; let it print less";
   event.message = {
     jsonrpc: "2.0",
     id: message.id,

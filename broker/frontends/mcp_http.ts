@@ -113,7 +113,7 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
       case "missing":
         return refuse({ code: "no_token" });
       case "in_url":
-        return refuse({ code: "invalid_request", reason: "a token must not stand in the URL" });
+        return refuse({ code: "invalid_request", reason: "a token must not be in the URL" });
       case "token": {
         const result = await options.verifier.verify(bearer.token);
         return result.kind === "verified" ? new AuthenticatedEndUser(bearer.token, result) : refuse(result);

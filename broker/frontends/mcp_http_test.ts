@@ -44,7 +44,7 @@ Deno.test.each<{ name: string; request: TestRequest; status: number; detail: str
     name: "a token in the URL as well",
     request: { token: "alice", path: "/mcp?access_token=alice", body: LIST },
     status: 400,
-    detail: "a token must not stand in the URL",
+    detail: "a token must not be in the URL",
   },
   {
     name: "no token and a body that is too large",

@@ -45,9 +45,9 @@ Deno.test.each<{ refusal: BearerRefusal; status: number; detail: string; header:
     header: `Bearer ${METADATA}, scope="mcp ssh"`,
   },
   {
-    refusal: { code: "invalid_request", reason: "a token must not stand in the URL" },
+    refusal: { code: "invalid_request", reason: "a token must not be in the URL" },
     status: 400,
-    detail: "a token must not stand in the URL",
+    detail: "a token must not be in the URL",
     header: `Bearer ${METADATA}, scope="mcp ssh", error="invalid_request"`,
   },
   {

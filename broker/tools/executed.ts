@@ -24,7 +24,7 @@ export interface ResultPorts {
 
 /** What a tool that runs commands says about results that nobody has waited for. */
 export const UNANSWERED = [
-  "When a call ends without an answer, its command may have run all the same. What became of it stands in the audit",
+  "When a call ends without an answer, its command may have run all the same. What became of it is in the audit",
   "log, with exit code or error but without output: look on the server before you repeat what must not happen twice.",
   "Cancelling a call tells its command to end, and so does a lost connection, except within an MCP session over HTTP:",
   "there the command runs on, and a client that resumes the stream gets the result. Let a command that may take longer",

@@ -58,7 +58,7 @@ Deno.test("ssh_session_exec gives the command's result as ssh_execute does", asy
 
 Deno.test("tools that run commands say what becomes of a result that nobody waits for", () => {
   for (const { description } of [fixture().exec, createSshExecuteTool(new BrokerFixture())]) {
-    assert.match(description, /ends without an answer.* stands in the audit log/);
+    assert.match(description, /ends without an answer.* is in the audit log/);
     assert.match(description, /a lost connection, except .* resumes the stream gets the result/);
   }
 });

@@ -24,7 +24,9 @@ export class MemoryControlStore implements ControlStore {
     return this.#run(() => {
       checkApproval(approval);
       checkState(approval.state);
-      if (this.#approvals.has(approval.id)) throw new AppError("internal", "There is an approval of this id");
+      if (this.#approvals.has(approval.id)) {
+        throw new AppError("internal", "There is already an approval with this id");
+      }
       this.#approvals.set(approval.id, approval);
     });
   }
@@ -34,7 +36,7 @@ export class MemoryControlStore implements ControlStore {
       const changed = approvals.map(({ id, state }): Approval => {
         checkState(state);
         const approval = this.#approvals.get(id);
-        if (approval === undefined) throw new AppError("internal", "There is no approval of this id");
+        if (approval === undefined) throw new AppError("internal", "There is no approval with this id");
         return { ...approval, state };
       });
       for (const approval of changed) this.#approvals.set(approval.id, approval);

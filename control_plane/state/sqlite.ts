@@ -81,7 +81,7 @@ class SqliteControlStore implements ControlStore {
       for (const { id, state } of approvals) {
         checkState(state);
         if (this.#database.run(UPDATE_APPROVAL, { id, ...encodeState(state) }) === 1) continue;
-        throw new AppError("internal", "There is no approval of this id");
+        throw new AppError("internal", "There is no approval with this id");
       }
     });
   }

@@ -39,7 +39,7 @@ export function findOpenQuestions(
 ): readonly string[] {
   return [
     ...(method.withKey ? [] : ["who wrote it: anybody can make a log whose hashes fit (pass --key)"]),
-    ...(result.isFromBeginning ? [] : ["what stood in the files before its first record (pass --all)"]),
+    ...(result.isFromBeginning ? [] : ["what was in the files before its first record (pass --all)"]),
     remembered !== undefined
       ? "that nothing was written after the remembered head and taken away again before now"
       : `that nothing was taken from its end: a log that was cut or emptied is as whole as a shorter one${

@@ -70,7 +70,7 @@ ${HELP}`;
 export const addApproval: AddCommand = (program, context) => {
   const approval = program.command("approval").description("See and decide what waits for a second human.");
   add(approval, "list")
-    .description("List what waits for a decision, and what was decided of late.")
+    .description("List what waits for a decision, and what was decided recently.")
     .addOption(new Option("--status <status>", "only those of this status").choices(APPROVAL_STATUSES))
     .addHelpText("after", LIST_EXAMPLES)
     .action((flags: { readonly status?: ApprovalStatus }, command) =>
@@ -127,9 +127,9 @@ async function show(command: Command, context: CommandContext, id: string): Prom
   throw new HintedError(
     new AppError(
       "not_found",
-      `Cannot show request ${quoteText(id)}: the control plane knows none of that id`,
+      `Cannot show request ${quoteText(id)}: the control plane knows no request with that id`,
     ),
-    "broker-ctl approval list shows those that there are; decided and expired ones are forgotten after a while",
+    "broker-ctl approval list shows all that exist; decided and expired ones are forgotten after a while",
   );
 }
 
@@ -212,7 +212,7 @@ async function decide(command: Command, context: CommandContext, wish: Wish): Pr
     body,
     schema: approvalRecord,
     advice: {
-      403: "the certificate's CN must stand in approval.callers, and be another than the one that asked",
+      403: "the certificate's CN must be in approval.callers, and differ from the one that asked",
       409: "broker-ctl approval list shows what is pending",
       ...advice,
     },

@@ -52,7 +52,7 @@ export const addShow: AddCommand = (audit, context) => {
     .option("--serial <number>", "records of this certificate", once)
     .option("--request <id>", "records of this request (request_id of an answer or a log line)", once)
     .option("--since <time>", "records from this time on, RFC 3339 or a day (UTC)", once)
-    .option("--limit <count>", "the newest of them, so many (default: all)", countOf(1, MAX_LIMIT))
+    .option("--limit <count>", "how many of the newest (default: all)", countOf(1, MAX_LIMIT))
     .option("--full", "long commands and messages whole")
     .addHelpText("after", EXAMPLES)
     .action((flags: ShowFlags, command) =>

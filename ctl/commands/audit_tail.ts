@@ -35,8 +35,8 @@ export const addTail: AddCommand = (audit, context) => {
   audit.command("tail")
     .description("Show the last records of an audit log, and each new one.")
     .requiredOption("--log <file>", "the audit log", once)
-    .option("-n, --lines <count>", "so many to begin with", countOf(0, MAX_LINES), DEFAULT_LINES)
-    .option("--set", "the logs of further processes beside it too, also those that begin later")
+    .option("-n, --lines <count>", "how many to begin with", countOf(0, MAX_LINES), DEFAULT_LINES)
+    .option("--set", "also the logs of further processes next to it, and those that begin later")
     .option("--full", "long commands and messages whole")
     .addHelpText("after", EXAMPLES)
     .action((flags: TailFlags, command) =>

@@ -53,10 +53,10 @@ export const addVerify: AddCommand = (audit, context) => {
     .requiredOption("--log <file>", "the audit log", once)
     .option("--key <file>", "the seed file that the service signs with (its audit_key)", once)
     .option("--all", "the rotated files too, from the first record ever")
-    .option("--set", "the logs of further processes beside it too")
+    .option("--set", "also the logs of further processes next to it")
     .option(
       "--since <file>",
-      "hold it against the end that this file remembers, and remember the new one",
+      "compare it with the end that this file remembers, and remember the new one",
       once,
     )
     .addHelpText("after", EXAMPLES)

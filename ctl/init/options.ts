@@ -54,7 +54,7 @@ export function parseHost(text: string): InitHost {
         JSON.stringify(text)
       }: ${reason}; expected name=addr,user=account,key=<public key of the host>`,
     );
-  if (match === null) throw refuse("it has not that form");
+  if (match === null) throw refuse("it does not have that form");
   if (!NAME.test(name)) throw refuse("the name may hold letters, digits, dots, dashes and underscores");
   if (!USER.test(user)) throw refuse("the user is not an account name");
   if (!ADDRESS.test(addr)) throw refuse("the address is not a host:port");

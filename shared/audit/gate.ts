@@ -101,7 +101,7 @@ export class AuditGate {
     if (fault === this.#fault) return;
     this.#fault = fault;
     const { logger } = this.#options;
-    if (fault === undefined) logger?.info("The audit log is as it was again, records are kept");
+    if (fault === undefined) logger?.info("The audit log is unchanged again; records are written");
     else logger?.error("The audit log was changed from outside", { cause: fault, mend: MEND });
   }
 

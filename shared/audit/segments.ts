@@ -84,7 +84,7 @@ export class SegmentedFile implements RecordStore {
     const named = statOf(this.#path);
     if (named === undefined) throw new Error("it was removed or moved while the service runs");
     if (named.dev !== own.dev || named.ino !== own.ino) {
-      throw new Error("another file stands in its place");
+      throw new Error("another file is in its place");
     }
     return own.size;
   }
@@ -103,7 +103,7 @@ export class SegmentedFile implements RecordStore {
       this.#movedAway = false;
       return true;
     } catch (error) {
-      this.#warnings?.warn("Cannot rotate audit log, it grows on", {
+      this.#warnings?.warn("Cannot rotate audit log, it keeps growing", {
         path: this.#path,
         error: errorText(error),
       });

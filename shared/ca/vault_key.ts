@@ -94,7 +94,7 @@ function ecdsaKeyOf({ crv, x = new Uint8Array(), y = new Uint8Array() }: VaultPu
   const point = new Uint8Array(1 + 2 * curve.coordinateBytes);
   point[0] = 4;
   for (const [index, number] of [x, y].map(withoutZeros).entries()) {
-    if (number.length > curve.coordinateBytes) throw unusable("its numbers make no key");
+    if (number.length > curve.coordinateBytes) throw unusable("its numbers do not form a key");
     point.set(number, 1 + (index + 1) * curve.coordinateBytes - number.length);
   }
   const middle = 1 + curve.coordinateBytes;
@@ -111,7 +111,7 @@ function checkKey(key: JsonWebKey): { readonly modulusLength?: number | undefine
   try {
     return createPublicKey({ format: "jwk", key }).asymmetricKeyDetails ?? {};
   } catch (cause) {
-    throw unusable("its numbers make no key", cause);
+    throw unusable("its numbers do not form a key", cause);
   }
 }
 

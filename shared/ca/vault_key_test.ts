@@ -68,5 +68,5 @@ Deno.test.each([{ length: 0 }, { length: 63 }, { length: 65 }, { length: 72 }])(
 
 Deno.test("a coordinate that is longer than its curve is refused", () => {
   const key = ecKey("P-256");
-  assert.throws(() => sshKeyOf({ ...key, x: Uint8Array.of(1, ...key.x) }), /its numbers make no key/);
+  assert.throws(() => sshKeyOf({ ...key, x: Uint8Array.of(1, ...key.x) }), /its numbers do not form a key/);
 });

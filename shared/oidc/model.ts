@@ -55,7 +55,7 @@ export const endUserOidcConfig: z.ZodType<EndUserOidcConfig> = z.strictObject({
   ),
   clock_skew_seconds: z.int().default(0)
     .describe(
-      "tolerance for nbf and iat, exp has none; 0 is 60 seconds, a negative number means no tolerance",
+      "tolerance for nbf and iat, exp has none; 0 means 60 seconds, a negative number means no tolerance",
     ),
 });
 

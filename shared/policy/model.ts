@@ -121,13 +121,15 @@ export const hostPolicy: z.ZodType<HostPolicy> = z.strictObject({
   user: z.string().min(1).describe("the account on the host"),
   host_key: z.string().describe("the pinned host key, an authorized_keys line"),
   jump: z.string().exactOptional().describe("logical name of the bastion in front of the host"),
-  principal: z.string().exactOptional().describe("principal of the certificate, by habit host:<name>"),
+  principal: z.string().exactOptional().describe("principal of the certificate, by convention host:<name>"),
   source_address: z.string().exactOptional().describe("address or CIDR the certificate may be used from"),
   max_ttl_seconds: ttlSeconds.exactOptional().describe(
-    "cap of a certificate's life, in seconds; 0 is the global one",
+    "cap of a certificate's life, in seconds; 0 means the global one",
   ),
   allow_as_bastion: z.boolean().exactOptional().describe("may be used as a hop to another host"),
-  allowed_callers: strings.exactOptional().describe("caller CNs that may use the host; empty is any caller"),
+  allowed_callers: strings.exactOptional().describe(
+    "caller CNs that may use the host; empty means any caller",
+  ),
   allow_sudo: z.boolean().exactOptional().describe("commands may be elevated with sudo -n"),
   allowed_sudo_users: strings.exactOptional().describe(
     "accounts sudo may change to; root is implied by allow_sudo",
@@ -151,7 +153,7 @@ export const callerPolicy: z.ZodType<CallerPolicy> = z.strictObject({
     .describe("end user and groups come from the token that the caller forwards, verified here"),
   only_via: strings.min(1).exactOptional().describe(
     "CNs of trusted_forwarders that the caller's requests have to come through: directly it gets neither certificates " +
-      "nor hosts, so that it can't go round a control plane's guardrails; absent is any way",
+      "nor hosts, so that it can't bypass a control plane's guardrails; if absent, any way is allowed",
   ),
   self_approve: z.boolean().exactOptional().describe(
     "the caller may approve its own commands (waives four-eyes)",

@@ -188,7 +188,7 @@ export function decodeCertificate(blob: Uint8Array): Certificate {
   if (algorithm !== CERTIFICATE_ALGORITHM) throw malformed(`unsupported type ${JSON.stringify(algorithm)}`);
   const nonce = reader.string();
   const publicKey = reader.string();
-  if (publicKey.length !== KEY_BYTES) throw malformed("public key has not 32 bytes");
+  if (publicKey.length !== KEY_BYTES) throw malformed("public key does not have 32 bytes");
   const serial = reader.u64();
   const kind = decodeKind(reader.u32());
   const keyId = decodeText(reader);

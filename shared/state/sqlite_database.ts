@@ -55,7 +55,7 @@ export function damageRemedy({ loss }: StateSchema): string {
 
 const FOREIGN = "name a file of its own, or a new one, in state_db; this one is left as it is";
 const NEWER = "start the program that wrote it, or a later one; the file is left as it is";
-const IN_USE = "stop that one first, or name another file in state_db: only one process can have it";
+const IN_USE = "stop that one first, or name another file in state_db: only one process can use it";
 const OUT_OF_REACH = "let the service's user read and write the file, and write its folder";
 
 /** Why a file is not opened, and what to do. */

@@ -35,7 +35,10 @@ export class MemoryStore implements StateStore {
     return this.#run(() => {
       checkStorable([...textsOf(grant), ...replaces]);
       if (this.#grants.has(grant.id) && !replaces.includes(grant.id)) {
-        throw new AppError("internal", "The change could not be stored: there is a grant of this id");
+        throw new AppError(
+          "internal",
+          "The change could not be stored: there is already a grant with this id",
+        );
       }
       for (const id of replaces) this.#grants.delete(id);
       this.#grants.set(grant.id, {

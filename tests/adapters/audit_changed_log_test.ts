@@ -28,7 +28,7 @@ const CHANGES: readonly {
       Deno.copyFileSync(`${path}.away`, path);
     },
     mend: (path) => Deno.renameSync(`${path}.away`, path),
-    fault: "another file stands in its place",
+    fault: "another file is in its place",
   },
   {
     name: "emptied",

@@ -86,7 +86,7 @@ Deno.test({
     assert.match(String(error), /No space left/);
   }
   for (const outcome of ["b", "c", "d"]) await log.append({ outcome });
-  assert.deepEqual(folder.warnings, Array(2).fill("Cannot rotate audit log, it grows on"));
+  assert.deepEqual(folder.warnings, Array(2).fill("Cannot rotate audit log, it keeps growing"));
   const rotated = "audit.log.20260102T030405Z";
   assert.deepEqual(folder.records(rotated).map(({ outcome }) => outcome), ["a", "b", "c", "d"]);
   assert.deepEqual(await folder.problems(), []);

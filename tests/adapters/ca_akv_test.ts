@@ -118,9 +118,13 @@ Deno.test.each([
   {
     name: "a point beside its curve",
     change: { key: { kty: "EC", crv: "P-256", x: "AQ", y: "AQ" } },
-    shows: /its numbers make no key/,
+    shows: /its numbers do not form a key/,
   },
-  { name: "a key without numbers", change: { key: { n: undefined } }, shows: /its numbers make no key/ },
+  {
+    name: "a key without numbers",
+    change: { key: { n: undefined } },
+    shows: /its numbers do not form a key/,
+  },
   { name: "a disabled key", change: { attributes: { enabled: false } }, shows: /the key is disabled/ },
   { name: "an expired key", change: { attributes: { exp: 1_600_000_001 } }, shows: /the key has expired/ },
   { name: "a key of the future", change: { attributes: { nbf: 32_503_680_000 } }, shows: /not valid yet/ },

@@ -240,7 +240,7 @@ Deno.test.each([
 const SELF = "self-approval not allowed: broker-local asked for this itself";
 
 Deno.test.each<{ args: string[]; status: number; detail: string; hint: RegExp }>([
-  { args: ["allow", ID], status: 403, detail: SELF, hint: /another than the one that asked/ },
+  { args: ["allow", ID], status: 403, detail: SELF, hint: /differ from the one that asked/ },
   { args: ["deny", ID], status: 403, detail: "not authorised to approve", hint: /approval\.callers/ },
   { args: ["allow", ID], status: 409, detail: "not pending: expired", hint: /approval list/ },
   { args: ["allow", ID], status: 500, detail: "audit unavailable", hint: /the control plane's log/ },

@@ -57,7 +57,7 @@ Deno.test("audit verify says that a file does not begin its log", async () => {
   await Deno.rename(log.path, `${log.path}.20260102T030405Z`);
   await log.write("four");
   const { out } = await run(log.folder, "audit", "verify", "--log", "audit.log", "--key", "seed");
-  assert.match(out, /^OK: 1 entries.*\n.*\nnot proved: what stood in the files before its first record/);
+  assert.match(out, /^OK: 1 entries.*\n.*\nnot proved: what was in the files before its first record/);
 });
 
 Deno.test.each<{ name: string; flags: string[]; edit: (text: string) => string; error: RegExp }>([

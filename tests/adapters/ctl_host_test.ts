@@ -122,7 +122,7 @@ Deno.test("host list --remote asks the signer for its policy", async () => {
 
 Deno.test.each<{ status: number; detail: string; hint: RegExp }>([
   { status: 401, detail: "no certificate", hint: /client_ca/ },
-  { status: 403, detail: "caller is not in reload_callers", hint: /must stand in reload_callers/ },
+  { status: 403, detail: "caller is not in reload_callers", hint: /must be in reload_callers/ },
   { status: 404, detail: "No such route", hint: /is this the signer/ },
   { status: 500, detail: "audit unavailable", hint: /log says more/ },
 ])("host list --remote shows HTTP $status and asks no other way", async ({ status, detail, hint }) => {
