@@ -1,6 +1,6 @@
 import type { AuditEntry } from "@gateway/shared/audit/entry";
 import type { Clock } from "@gateway/shared/clock";
-import { currentRequestId } from "@gateway/shared/request_context";
+import { currentRequestId, outsideRequests } from "@gateway/shared/request_context";
 
 /** What {@linkcode LateRecords} needs. */
 export interface LateRecordsOptions {
@@ -35,7 +35,7 @@ export class LateRecords {
     // It is appended within another request, or none.
     this.#waiting.push({ request_id: currentRequestId() ?? "", ...entry });
     if (this.#options.delayMs === 0 || this.#unwritten >= MAX_UNWRITTEN) this.flush();
-    else if (this.#waiting.length === 1) void this.#flushLater();
+    else if (this.#waiting.length === 1) void outsideRequests(() => this.#flushLater());
     return this.#unwritten > MAX_UNWRITTEN ? this.#last : Promise.resolve();
   }
 

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import type { AuditEntry } from "@gateway/shared/audit/entry";
+import { inRequest } from "@gateway/shared/request_context";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import { LateRecords } from "./late_records.ts";
 
@@ -61,4 +62,22 @@ Deno.test("LateRecords makes wait when very many are on their way to the disk", 
   disk.resolve();
   await last;
   await add("forwarded");
+});
+
+Deno.test("LateRecords names of each record its own request, also when another's has them appended", async () => {
+  const clock = new FakeClock();
+  const appended: unknown[] = [];
+  const append = ({ outcome, request_id }: AuditEntry) => {
+    appended.push([outcome, request_id]);
+    return Promise.resolve();
+  };
+  const records = new LateRecords({ append, clock, delayMs: 20, signal: new AbortController().signal });
+  const within = (id: string, run: () => Promise<void>) => inRequest({ name: "POST", id }, run);
+  await within("r-1", () => records.add({ outcome: "a" }));
+  await records.add({ outcome: "b" });
+  await within("r-2", async () => {
+    await records.add({ outcome: "c" });
+    records.flush();
+  });
+  assert.deepEqual(appended, [["a", "r-1"], ["b", ""], ["c", "r-2"]]);
 });

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { currentRequestId, inRequest, outgoingHeaders } from "./request_context.ts";
+import { currentRequestId, inRequest, outgoingHeaders, outsideRequests } from "./request_context.ts";
 
 const NEW_ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -69,4 +69,15 @@ Deno.test("inRequest() keeps requests apart that run at the same time", async ()
   ));
   assert.deepEqual(seen, ["a", "b", "c"]);
   assert.deepEqual([currentRequestId(), outgoingHeaders()], [undefined, {}]);
+});
+
+Deno.test("outsideRequests() begins what names no request, and leaves the request as it was", async () => {
+  await inRequest({ name: "POST", id: "a" }, async () => {
+    const later = outsideRequests(async () => {
+      await Promise.resolve();
+      return [currentRequestId(), outgoingHeaders()];
+    });
+    assert.equal(currentRequestId(), "a");
+    assert.deepEqual(await later, [undefined, {}]);
+  });
 });

@@ -1,5 +1,6 @@
 import type { Clock } from "@gateway/shared/clock";
 import type { ServiceLogger } from "@gateway/shared/log";
+import { outsideRequests } from "@gateway/shared/request_context";
 import type { ControlStore, StoredBaseline } from "../state/store.ts";
 
 /** The part of the store that keeps baselines. */
@@ -92,7 +93,7 @@ export class BaselineWriter {
   #start(): void {
     if (this.#isRunning || this.#closing.signal.aborted) return;
     this.#isRunning = true;
-    this.#run = this.#writeUntilDone();
+    this.#run = outsideRequests(() => this.#writeUntilDone());
   }
 
   async #writeUntilDone(): Promise<void> {

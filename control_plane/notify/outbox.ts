@@ -1,6 +1,7 @@
 import type { Clock } from "@gateway/shared/clock";
 import { errorName } from "@gateway/shared/errors";
 import type { ServiceLogger } from "@gateway/shared/log";
+import { outsideRequests } from "@gateway/shared/request_context";
 import { within } from "@gateway/shared/within";
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
 import type { Attempt } from "./post.ts";
@@ -69,7 +70,7 @@ export class Outbox {
     while (this.#running.size < MAX_AT_A_TIME) {
       const record = this.#waiting.shift();
       if (record === undefined) return;
-      const run = this.#send(record).finally(() => {
+      const run = outsideRequests(() => this.#send(record)).finally(() => {
         this.#running.delete(run);
         this.#startNext();
       });

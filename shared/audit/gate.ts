@@ -69,9 +69,10 @@ export class AuditGate {
    * @throws {AppError} `audit_unavailable`, text `audit unavailable`, when the record could not be made
    * durable and the fail mode is closed
    */
-  async require(entry: AuditEntry): Promise<void> {
+  async require(made: AuditEntry): Promise<void> {
+    const entry = ofRequest(made);
     try {
-      await this.#options.log.append(ofRequest(entry));
+      await this.#options.log.append(entry);
     } catch (cause) {
       const open = this.#options.failMode === "open";
       this.#report(entry, cause, open ? "action proceeds" : "action withheld");
@@ -82,9 +83,10 @@ export class AuditGate {
   }
 
   /** Appends a record that nothing hangs on, such as that of a refusal; a failure is logged and counted. */
-  async bestEffort(entry: AuditEntry): Promise<void> {
+  async bestEffort(made: AuditEntry): Promise<void> {
+    const entry = ofRequest(made);
     try {
-      await this.#options.log.append(ofRequest(entry));
+      await this.#options.log.append(entry);
     } catch (cause) {
       this.#report(entry, cause, "best effort");
     }
@@ -124,6 +126,7 @@ export class AuditGate {
     this.#options.logger?.error("Cannot append audit record", {
       outcome: entry.outcome,
       caller: entry.caller,
+      ...(entry.request_id ? { request_id: entry.request_id } : {}),
       consequence,
       cause: describeFault(cause),
     });

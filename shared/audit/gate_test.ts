@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError } from "../errors.ts";
+import { inRequest } from "../request_context.ts";
 import { MemoryAuditLog } from "../testing/memory_audit_log.ts";
 import { AuditGate } from "./gate.ts";
 
@@ -97,3 +98,21 @@ Deno.test.each(
     assert.deepEqual([gate.isOpen, seen.errors.length, seen.infos.length], [true, 1, 1]);
   },
 );
+
+Deno.test("AuditGate names the request in its records, and in the log where there is one that it could not keep", async () => {
+  const { log, gate, seen } = setUp();
+  await inRequest({ name: "POST", id: "r-1" }, async () => {
+    await gate.require({ outcome: "a" });
+    await gate.bestEffort({ outcome: "b", request_id: "r-0" });
+    log.failing = true;
+    await gate.bestEffort({ outcome: "c" });
+  });
+  log.failing = false;
+  await gate.bestEffort({ outcome: "d" });
+  assert.deepEqual(log.entries, [
+    { outcome: "a", request_id: "r-1" },
+    { outcome: "b", request_id: "r-0" },
+    { outcome: "d" },
+  ]);
+  assert.match(JSON.stringify(seen.errors), /"request_id":"r-1"/);
+});
