@@ -14,7 +14,8 @@ import { trackRuns } from "./runs.ts";
 import type { Sessions } from "./sessions/sessions.ts";
 import { startSessions } from "./sessions/start.ts";
 import { createEphemeralKey } from "./ssh/ephemeral_key.ts";
-import { runCommand } from "./ssh/run_command.ts";
+import { runCommand, type RunCommandOptions } from "./ssh/run_command.ts";
+import { createTimings, timeAuthority } from "./timings.ts";
 import type { ToolLimits } from "./tools/limits.ts";
 import { type GetFile, getFile } from "./transfer/get.ts";
 import { type PutFile, putFile } from "./transfer/put.ts";
@@ -64,7 +65,8 @@ export async function createBroker(config: BrokerConfig, ports: BrokerPorts): Pr
   const gate = await openServiceAudit({ config, clock, metrics, logger, mayShareConfig });
   const events = countEvents(gate, (outcome) => counter.inc({ outcome }));
   const opened = openAuthority(events);
-  const { authority } = opened;
+  const timings = createTimings(metrics);
+  const authority = timeAuthority(opened.authority, timings);
   const hosts = new HostsView(() => authority.hosts());
   const { max_ttl_seconds: maxTtlSeconds } = config;
   const oneShot = {
@@ -72,7 +74,7 @@ export async function createBroker(config: BrokerConfig, ports: BrokerPorts): Pr
     hosts,
     clock,
     createKey: createEphemeralKey,
-    runCommand,
+    runCommand: (options: RunCommandOptions) => runCommand({ ...options, timings }),
     events,
     maxTtlSeconds,
   };
@@ -82,7 +84,14 @@ export async function createBroker(config: BrokerConfig, ports: BrokerPorts): Pr
     maxBytes: config.file_transfer_max_bytes,
   };
   const runs = trackRuns();
-  const sessions = startSessions(config, { ...oneShot, ...ports, signer: opened.signer, metrics, runs });
+  const sessions = startSessions(config, {
+    ...oneShot,
+    ...ports,
+    signer: opened.signer,
+    metrics,
+    timings,
+    runs,
+  });
 
   const stop = new AbortController();
   let refreshing: Promise<void> = Promise.resolve();

@@ -1,9 +1,10 @@
-import { startMonitor } from "@gateway/shared/http/monitor";
+import { startServiceMonitor } from "@gateway/shared/http/monitor";
 import type { Clock } from "@gateway/shared/clock";
 import { type UpstreamClient, UpstreamWatch } from "@gateway/shared/http/upstream";
 import type { ServiceLogger } from "@gateway/shared/log";
 import type { Metrics } from "@gateway/shared/metrics";
 import type { BrokerConfig } from "./config.ts";
+import type { BrokerFrontend } from "./permissions.ts";
 
 /** The monitor listener of a broker, or nothing where none is configured. */
 export interface BrokerMonitor {
@@ -21,6 +22,8 @@ export interface MonitorPorts {
   /** Whom the broker can do nothing without; nobody in local mode. */
   readonly upstream: UpstreamClient | undefined;
   readonly clock: Clock;
+  /** It says which certificates the process has read. */
+  readonly frontend: BrokerFrontend;
 }
 
 /** The broker can't tell which of them it has been given. */
@@ -28,9 +31,10 @@ const UPSTREAM = "the control plane or signer at signer.url";
 
 /** Starts the monitor listener. A broker works without it, so failing to start it is logged and no more. */
 export async function startBrokerMonitor(
-  { monitor_listen: listen }: BrokerConfig,
-  { metrics, logger, keepsRecords, upstream: client, clock }: MonitorPorts,
+  config: BrokerConfig,
+  { metrics, logger, keepsRecords, upstream: client, clock, frontend }: MonitorPorts,
 ): Promise<BrokerMonitor> {
+  const { monitor_listen: listen, signer } = config;
   let isReady = false;
   const setReady = (ready: boolean) => {
     isReady = ready;
@@ -38,23 +42,21 @@ export async function startBrokerMonitor(
   const nothing: BrokerMonitor = { setReady, close: () => Promise.resolve() };
   if (listen === "") return nothing;
   const upstream = client && new UpstreamWatch({ what: UPSTREAM, client, clock });
-  const stop = new AbortController();
   try {
-    const server = await startMonitor({
+    const server = await startServiceMonitor({
+      service: "broker",
       listen,
       isReady: () => isReady && keepsRecords(),
-      problem: () => upstream?.problem(),
       metrics,
-    });
-    const watching = upstream?.run(stop.signal);
-    return {
-      setReady,
-      async close() {
-        stop.abort();
-        await watching;
-        await server.close();
+      certificates: {
+        ...(frontend === "serve-mcp" ? {} : { server_cert: config.server_cert }),
+        ...(frontend === "serve-http" ? { client_ca: config.client_ca } : {}),
+        ...(signer === undefined ? {} : { "signer.client_cert": signer.client_cert, "signer.ca": signer.ca }),
       },
-    };
+      upstream,
+      clock,
+    });
+    return { setReady, close: () => server.close() };
   } catch (error) {
     logger.error("Cannot start monitor listener", { listen, error });
     return nothing;

@@ -1,5 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import { startMtlsServer } from "@gateway/shared/http/mtls_server";
+import { ListenerMetrics } from "@gateway/shared/http/listener_metrics";
 import { loadListenerTls } from "@gateway/shared/http/tls_material";
 import { type BrokerPorts, createBroker } from "./app.ts";
 import type { BrokerConfig } from "./config.ts";
@@ -18,13 +19,16 @@ export async function serveHttp(
   const broker = await createBroker(config, ports);
   try {
     const hosts = await broker.loadHosts();
+    const traffic = new ListenerMetrics(broker.metrics);
     const server = await startMtlsServer({
       listen: config.listen,
       ...tls,
       handler: createHttpFrontend(broker.execute),
+      onAnswer: traffic.onAnswer,
       onError: (error, requestId) => logger.error("Request failed", { request_id: requestId, error }),
     });
-    const monitor = await startBrokerMonitor(config, { ...ports, ...broker });
+    traffic.watch(server);
+    const monitor = await startBrokerMonitor(config, { ...ports, ...broker, frontend: "serve-http" });
     monitor.setReady(true);
     logger.info(`broker (http) ready; ${hosts.size} hosts configured`, { ...server.address });
     await stopped;

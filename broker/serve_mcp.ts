@@ -33,7 +33,7 @@ export async function serveMcp(
     onError: (error) => logger.warn("Tool call failed", { error }),
     onProtocolError: (error) => logger.warn("MCP message refused", { error: error.message }),
   });
-  const monitor = await startBrokerMonitor(config, { ...ports, ...broker });
+  const monitor = await startBrokerMonitor(config, { ...ports, ...broker, frontend: "serve-mcp" });
   const ended = Promise.race([mcp.ended, stopped]);
   try {
     await Promise.race([ended, announce()]);

@@ -1,6 +1,7 @@
 import type { EndUserOidcConfig } from "@gateway/shared/oidc/model";
 import { AppError } from "@gateway/shared/errors";
 import { startTlsServer } from "@gateway/shared/http/tls_server";
+import { ListenerMetrics } from "@gateway/shared/http/listener_metrics";
 import { loadTlsKeyPair } from "@gateway/shared/http/tls_material";
 import { loadEndUserVerifier } from "@gateway/shared/oidc/verifier";
 import type { Random } from "@gateway/shared/random";
@@ -53,14 +54,17 @@ export async function serveMcpHttp(
       onProtocolError: (error) => logger.warn("MCP message refused", { error: error.message }),
       onRefusal: (reason) => logger.warn("Bearer token refused", { reason }),
     });
+    const traffic = new ListenerMetrics(broker.metrics);
     const server = await startTlsServer({
       listen: config.listen,
       ...tls,
       timeouts: TIMEOUTS,
       handler: (request, { trust }) => mcp.fetch(request, trust),
+      onAnswer: traffic.onAnswer,
       onError: (error, requestId) => logger.error("Request failed", { request_id: requestId, error }),
     });
-    const monitor = await startBrokerMonitor(config, { ...ports, ...broker });
+    traffic.watch(server);
+    const monitor = await startBrokerMonitor(config, { ...ports, ...broker, frontend: "serve-mcp-http" });
     monitor.setReady(true);
     logger.info(`mcp-broker (http) ready; ${hosts.size} hosts configured`, { ...server.address });
     await stopped;

@@ -12,7 +12,9 @@ import type { ControlPlaneOptions, ControlPlanePorts } from "./ports.ts";
 
 /** The control plane's routes. */
 export const CONTROL_PLANE_ROUTES = routesFor<ControlPlanePorts, { readonly peer: Peer }>()({
-  "/v1/sign": { POST: (ports, { request, peer }) => handleSign(ports, request, peer) },
+  "/v1/sign": {
+    POST: (ports, { request, peer }) => ports.timings.sign.measure(() => handleSign(ports, request, peer)),
+  },
   "/v1/sign/result/:id": {
     GET: (ports, { request, peer, param }) => handleResult(ports, request, peer, param("id")),
     // The result is served once: an answer without a body would lose it.
@@ -56,8 +58,21 @@ function createPorts(options: ControlPlaneOptions): ControlPlanePorts {
     delayMs: options.lateMs ?? LATE_MS,
     signal: options.stopping,
   });
+  const timings = {
+    sign: metrics.histogram(
+      "controlplane_sign_duration_seconds",
+      "Sign requests, all that they take",
+      "exchange",
+    ),
+    approval: metrics.histogram(
+      "controlplane_approval_wait_seconds",
+      "From the request for an approval to its decision, or to its expiry when somebody asks",
+      "human",
+    ),
+  };
   return {
     ...options,
+    timings,
     record(entry) {
       count(entry);
       late.flush();

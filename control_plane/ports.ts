@@ -2,7 +2,7 @@ import type { AuditEntry } from "@gateway/shared/audit/entry";
 import type { AuditGate } from "@gateway/shared/audit/gate";
 import type { Clock } from "@gateway/shared/clock";
 import type { ServiceLogger } from "@gateway/shared/log";
-import type { Metrics } from "@gateway/shared/metrics";
+import type { Histogram, Metrics } from "@gateway/shared/metrics";
 import type { ApprovalRegistry } from "./approval/registry.ts";
 import type { Guardrails } from "./behavior/guardrails.ts";
 import type { ControlPlaneConfig } from "./config.ts";
@@ -28,6 +28,8 @@ export interface ControlPlaneOptions {
 
 /** What the handlers work with. */
 export interface ControlPlanePorts extends ControlPlaneOptions {
+  /** How long it takes to answer a sign request, and until a human has decided on one. */
+  readonly timings: { readonly sign: Histogram; readonly approval: Histogram };
   /** Counts and appends a record that nothing hangs on. Never rejects; a failure is logged and counted. */
   readonly record: (entry: AuditEntry) => Promise<void>;
   /**

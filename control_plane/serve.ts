@@ -3,7 +3,8 @@ import type { Clock } from "@gateway/shared/clock";
 import { loadConfig } from "@gateway/shared/config/load";
 import { findExposedFiles } from "@gateway/shared/files";
 import { JsonClient } from "@gateway/shared/http/json_client";
-import { startMonitor } from "@gateway/shared/http/monitor";
+import { ListenerMetrics } from "@gateway/shared/http/listener_metrics";
+import { startServiceMonitor } from "@gateway/shared/http/monitor";
 import { type MtlsServer, startMtlsServer } from "@gateway/shared/http/mtls_server";
 import { UpstreamWatch } from "@gateway/shared/http/upstream";
 import { loadListenerTls, loadSignerTls } from "@gateway/shared/http/tls_material";
@@ -105,26 +106,37 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
   let ready = false;
   const stopping = new AbortController();
   if (config.monitor_listen !== "") {
-    const signer = new UpstreamWatch({ what: "the signer", client: probe, clock });
-    const monitor = await startMonitor({
+    const { server_cert, client_ca, signer } = config;
+    const monitor = await startServiceMonitor({
+      service: "control-plane",
       listen: config.monitor_listen,
       isReady: () => ready && gate.isOpen,
-      problem: () => signer.problem(),
       metrics,
+      certificates: {
+        server_cert,
+        client_ca,
+        "signer.client_cert": signer.client_cert,
+        "signer.ca": signer.ca,
+      },
+      upstream: new UpstreamWatch({ what: "the signer", client: probe, clock }),
+      clock,
     });
     opened.defer(() => monitor.close());
-    const watching = signer.run(stopping.signal);
-    opened.defer(() => {
-      stopping.abort();
-      return watching;
-    });
   }
+  const asking = metrics.histogram(
+    "controlplane_signer_duration_seconds",
+    "What the signer takes to answer",
+    "exchange",
+  );
+  const traffic = new ListenerMetrics(metrics);
   const handler = createControlPlaneApp({
     config,
     registry,
     guardrails,
     notifier,
-    signer: new SignerClient(client),
+    signer: new SignerClient({
+      request: (request) => asking.measure(() => client.request(request), ({ status }) => resultOf(status)),
+    }),
     gate,
     metrics,
     clock,
@@ -136,8 +148,10 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
     ...tls,
     isReserved: (caller) => config.approval.callers.includes(caller),
     handler,
+    onAnswer: traffic.onAnswer,
     onError: (error, requestId) => logger.error("request failed", { error, request_id: requestId }),
   });
+  traffic.watch(server);
   opened.defer(() => server.close());
   ready = true;
   const closing = opened.move();
@@ -151,6 +165,11 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
       return closing.disposeAsync();
     },
   };
+}
+
+function resultOf(status: number): string {
+  if (status >= 500) return "failed";
+  return status >= 400 ? "refused" : "ok";
 }
 
 async function openSignerClients({ signer }: ControlPlaneConfig, clock: Clock) {

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { AppError } from "./errors.ts";
 import { createMetrics } from "./metrics.ts";
 
 Deno.test("text() is sorted by name, then by label, with help and type", async () => {
@@ -50,4 +51,46 @@ Deno.test("createMetrics() shares nothing between services, and refuses a name t
   metrics.counter("a_total", "A.");
   createMetrics().counter("a_total", "A.");
   assert.throws(() => metrics.counter("a_total", "A."), /already been registered/);
+});
+
+Deno.test("gauges() shows the values of the moment, and none of before", async () => {
+  const metrics = createMetrics();
+  let values = [{ labels: { standing: "known" }, value: 2 }, { labels: { standing: "stranger" }, value: 3 }];
+  metrics.gauges("connections", "Open connections.", ["standing"], () => values);
+  assert.match(
+    await metrics.text(),
+    /^connections\{standing="known"\} 2\nconnections\{standing="stranger"\} 3$/m,
+  );
+  values = values.slice(1);
+  assert.doesNotMatch(await metrics.text(), /known/);
+});
+
+Deno.test("histogram() counts durations by what came of them", async () => {
+  const metrics = createMetrics();
+  const signing = metrics.histogram("sign_duration_seconds", "Signing.", "exchange");
+  assert.doesNotMatch(await metrics.text(), /^sign_duration_seconds/m);
+  signing.observe(0.02);
+  signing.observe(7, "denied");
+  signing.start()("denied");
+  const text = await metrics.text();
+  assert.match(text, /^# TYPE sign_duration_seconds histogram$/m);
+  assert.match(text, /^sign_duration_seconds_bucket\{le="0.01",result="ok"\} 0$/m);
+  assert.match(text, /^sign_duration_seconds_bucket\{le="0.025",result="ok"\} 1$/m);
+  assert.match(text, /^sign_duration_seconds_bucket\{le="\+Inf",result="denied"\} 2$/m);
+  assert.match(text, /^sign_duration_seconds_count\{result="denied"\} 2$/m);
+  assert.match(text, /^sign_duration_seconds_sum\{result="ok"\} 0.02$/m);
+});
+
+Deno.test.each([
+  { name: "what succeeds", step: () => Promise.resolve(1), result: "ok" },
+  { name: "a fault with a code", step: () => Promise.reject(new AppError("denied", "no")), result: "denied" },
+  { name: "a fault without one", step: () => Promise.reject(new Error("/path")), result: "internal" },
+])("measure() counts $name as $result, and passes it on", async ({ step, result }) => {
+  const metrics = createMetrics();
+  const histogram = metrics.histogram("step_duration_seconds", "Step.", "exchange");
+  const [measured] = await Promise.allSettled([histogram.measure<number>(step)]);
+  const [expected] = await Promise.allSettled([step()]);
+  assert.deepEqual(measured, expected);
+  const counts = (await metrics.text()).match(/^step_duration_seconds_count.*$/gm);
+  assert.deepEqual(counts, [`step_duration_seconds_count{result="${result}"} 1`]);
 });

@@ -10,7 +10,9 @@ import type { SignerOptions, SignerPorts } from "./ports.ts";
 
 /** The signer's routes. */
 export const SIGNER_ROUTES = routesFor<SignerPorts, { readonly peer: Peer }>()({
-  "/v1/sign": { POST: (ports, { request, peer }) => handleSign(ports, request, peer) },
+  "/v1/sign": {
+    POST: (ports, { request, peer }) => ports.timings.sign.measure(() => handleSign(ports, request, peer)),
+  },
   "/v1/hosts": { GET: (ports, { request, peer }) => handleHosts(ports, request, peer) },
   "/v1/reload": { POST: (ports, { peer }) => handleReload(ports, peer) },
   "/v1/policy/hosts": { GET: (ports, { peer }) => handlePolicyRead(ports, peer) },
@@ -39,9 +41,19 @@ export function createSignerApp(options: SignerOptions): PeerHandler {
     "Sign requests by audit outcome, and rate-limited ones",
     ["outcome"],
   );
+  const { metrics } = options;
+  const timings = {
+    sign: metrics.histogram("signer_sign_duration_seconds", "Sign requests, all that they take", "exchange"),
+    decision: metrics.histogram(
+      "signer_decision_duration_seconds",
+      "What the policy takes to decide on one",
+      "computing",
+    ),
+  };
   const countOutcome = (outcome: string) => requests.inc({ outcome });
   const ports: SignerPorts = {
     ...options,
+    timings,
     countOutcome,
     async recordOutcome(entry, label = entry.outcome) {
       await options.gate.require(entry);

@@ -2,7 +2,7 @@ import type { AuditEntry } from "@gateway/shared/audit/entry";
 import type { AuditGate } from "@gateway/shared/audit/gate";
 import type { Clock } from "@gateway/shared/clock";
 import type { ServiceLogger } from "@gateway/shared/log";
-import type { Metrics } from "@gateway/shared/metrics";
+import type { Histogram, Metrics } from "@gateway/shared/metrics";
 import type { Random } from "@gateway/shared/random";
 import type { ConfigFile } from "./config_file.ts";
 import type { KnownSubjects } from "./known_subjects.ts";
@@ -26,6 +26,8 @@ export interface SignerOptions {
 
 /** What the handlers work with. */
 export interface SignerPorts extends SignerOptions {
+  /** How long it takes to answer a sign request, and of that to decide. */
+  readonly timings: { readonly sign: Histogram; readonly decision: Histogram };
   /** Counts a sign request by its outcome. */
   readonly countOutcome: (outcome: string) => void;
   /**

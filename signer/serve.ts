@@ -3,11 +3,12 @@ import { openServiceAudit } from "@gateway/shared/audit/service_audit";
 import { ChangeLock } from "@gateway/shared/change_lock";
 import { type Clock, every } from "@gateway/shared/clock";
 import { findExposedFiles } from "@gateway/shared/files";
-import { type Monitor, startMonitor } from "@gateway/shared/http/monitor";
+import { ListenerMetrics } from "@gateway/shared/http/listener_metrics";
+import { type Monitor, startServiceMonitor } from "@gateway/shared/http/monitor";
 import { type MtlsServer, startMtlsServer } from "@gateway/shared/http/mtls_server";
 import { loadListenerTls } from "@gateway/shared/http/tls_material";
 import type { ServiceLogger } from "@gateway/shared/log";
-import { createMetrics } from "@gateway/shared/metrics";
+import { createMetrics, type Metrics } from "@gateway/shared/metrics";
 import type { Random } from "@gateway/shared/random";
 import { createSignerApp } from "./app.ts";
 import { openConfigFile } from "./config_file.ts";
@@ -82,7 +83,8 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
   });
   opened.defer(() => live.close());
   const load = async (previous: Snapshot) => await configFile.compile(await configFile.read(), previous);
-  const state = new SignerState({ initial, load, gate, logger, lock });
+  const reloads = addReloadMetrics(metrics, clock);
+  const state = new SignerState({ initial, load, gate, logger, lock, onReload: reloads });
   const background = new AbortController();
   const running = [
     every({ clock, seconds: PURGE_SECONDS, signal: background.signal }, () => live.purgeExpired()),
@@ -100,10 +102,13 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
   });
   let monitor: Monitor | undefined;
   if (config.monitor_listen !== "") {
-    monitor = await startMonitor({
+    monitor = await startServiceMonitor({
+      service: "signer",
       listen: config.monitor_listen,
       isReady: () => ready && gate.isOpen,
       metrics,
+      certificates: { server_cert: config.server_cert, client_ca: config.client_ca },
+      clock,
     });
     opened.defer(() => monitor?.close());
   }
@@ -119,13 +124,16 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
     signLimit: new SignLimit({ clock }),
     knownSubjects: new KnownSubjects(),
   });
+  const traffic = new ListenerMetrics(metrics);
   const server = await startMtlsServer({
     listen: config.listen,
     ...tls,
     isReserved: (caller) => state.current.config.reload_callers.includes(caller),
     handler,
+    onAnswer: traffic.onAnswer,
     onError: (error, requestId) => logger.error("request failed", { error, request_id: requestId }),
   });
+  traffic.watch(server);
   opened.defer(() => server.close());
   ready = true;
   const closing = opened.move();
@@ -137,6 +145,24 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
       return closing.disposeAsync();
     },
   };
+}
+
+/** The start counts as a reload that went well. */
+function addReloadMetrics(metrics: Metrics, clock: Clock): (succeeded: boolean) => void {
+  const successful = metrics.gauge(
+    "config_last_reload_successful",
+    "Whether the last reload went well: 1 or 0",
+  );
+  const time = metrics.gauge(
+    "config_last_reload_success_timestamp_seconds",
+    "When the config in force was loaded, since the epoch",
+  );
+  const mark = (succeeded: boolean) => {
+    successful.set(succeeded ? 1 : 0);
+    if (succeeded) time.set(Math.floor(clock.now() / 1000));
+  };
+  mark(true);
+  return mark;
 }
 
 function openStore(path: string, logger: ServiceLogger): StateStore {

@@ -15,6 +15,8 @@ export interface SignerStateOptions {
   readonly logger: ServiceLogger;
   /** The lock of all changes to what is decided by. */
   readonly lock: ChangeLock;
+  /** Told of each reload, for metrics. */
+  readonly onReload?: (succeeded: boolean) => void;
 }
 
 /** A snapshot that is ready, the record of putting it in force, and what has to be on disk first. */
@@ -94,11 +96,13 @@ export class SignerState {
         return { snapshot, entry: { caller, command, outcome: "reloaded" } };
       });
       const hosts = snapshot.policy.hosts.size;
+      this.#options.onReload?.(true);
       logger.info("config reloaded", { caller, hosts });
       for (const warning of snapshotWarnings(snapshot)) logger.warn(warning);
       return hosts;
     } catch (error) {
       const err = errorText(error);
+      this.#options.onReload?.(false);
       await gate.bestEffort({ caller, command: "reload", outcome: "reload-failed", err });
       logger.error("reload failed, the old config stays in force", { caller, error: err });
       throw error instanceof AppError ? error : new AppError("internal", "reload failed", { cause: error });

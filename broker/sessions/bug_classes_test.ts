@@ -6,6 +6,7 @@ import { systemRandom } from "@gateway/shared/random";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import type { SignerClient } from "../authority/signer_client.ts";
 import { brokerConfig } from "../config.ts";
+import { createTimings } from "../timings.ts";
 import { SessionFixture } from "../testing/session_fixture.ts";
 import type { OnOutput, ShellChannel } from "./shell_channel.ts";
 import { ShellLink } from "./shell_session.ts";
@@ -25,6 +26,7 @@ Deno.test("whether the kill switch is up to date is in the metrics, failing or n
   });
   const { close } = startSessions(config, {
     ...{ authority, hosts, clock, runs, metrics, maxTtlSeconds: 300, random: systemRandom },
+    timings: createTimings(metrics),
     createKey: () => assert.fail("nothing is signed"),
     events: { require: () => Promise.resolve(), bestEffort: () => Promise.resolve() },
     logger: { info() {}, warn() {}, error() {} },

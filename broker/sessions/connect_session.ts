@@ -5,6 +5,7 @@ import type { SshConnection } from "../ssh/connect.ts";
 import { connectRoute, type HopLogins } from "../ssh/connect_route.ts";
 import { DEFAULT_LIMITS } from "../ssh/limits.ts";
 import { runOn } from "../ssh/run_command.ts";
+import type { SshTimings } from "../ssh/timings.ts";
 import type { SessionLink } from "./link.ts";
 import { openShellChannel } from "./shell_channel.ts";
 import { SHELL_LIMITS, ShellLink } from "./shell_session.ts";
@@ -29,19 +30,33 @@ export type ConnectSession = (options: ConnectSessionOptions) => Promise<Session
 interface ConnectPorts {
   readonly clock: Clock;
   readonly random: Random;
+  readonly timings: SshTimings;
 }
 
 /** Connects sessions over SSH. */
 export function createConnectSession(ports: ConnectPorts): ConnectSession {
   return async (options) => {
     const { hops, signal } = options;
-    const connection = await connectRoute(hops, { clock: ports.clock, limits: DEFAULT_LIMITS, signal });
+    const { clock, timings } = ports;
+    const connection = await timings.connect.measure(() =>
+      connectRoute(hops, { clock, limits: DEFAULT_LIMITS, signal })
+    );
     try {
-      return await startMode(connection, ports, options);
+      return timed(await startMode(connection, ports, options), timings);
     } catch (error) {
       await connection.close();
       throw error;
     }
+  };
+}
+
+function timed(link: SessionLink, { exec }: SshTimings): SessionLink {
+  return {
+    get broken() {
+      return link.broken;
+    },
+    run: (command, options) => exec.measure(() => link.run(command, options)),
+    close: () => link.close(),
   };
 }
 

@@ -8,11 +8,12 @@ import type { BrokerConfig } from "../config.ts";
 import type { Events } from "../events.ts";
 import { createRecordingFile } from "../recording/file.ts";
 import type { Runs } from "../runs.ts";
+import type { SshTimings } from "../ssh/timings.ts";
 import { createConnectSession } from "./connect_session.ts";
 import { watchRevocations } from "./kill_switch.ts";
 import type { PreflightPorts } from "./preflight.ts";
 import { createRecordings, type StartRecording } from "./recordings.ts";
-import { SessionRegistry } from "./registry.ts";
+import { SESSION_LIMITS, SessionRegistry } from "./registry.ts";
 import { createSessions, reapSessions, type Sessions } from "./sessions.ts";
 
 /** What sessions are started with. */
@@ -22,6 +23,7 @@ export interface StartSessionsPorts extends PreflightPorts {
   readonly random: Random;
   readonly logger: ServiceLogger;
   readonly metrics: Metrics;
+  readonly timings: SshTimings;
   readonly runs: Runs;
   /** Who says what is frozen; nobody in local mode. */
   readonly signer: OpenAuthority["signer"];
@@ -40,7 +42,8 @@ export function startSessions(config: BrokerConfig, ports: StartSessionsPorts): 
   const lifetimes = { idleSeconds: config.session_idle_seconds, maxSeconds: config.session_max_seconds };
   const registry = new SessionRegistry({ ...ports, lifetimes });
   metrics.gauge("broker_sessions_active", "Open sessions", () => registry.size);
-  const connect = createConnectSession({ clock, random });
+  metrics.gauge("broker_sessions_limit", "How many sessions there may be", () => SESSION_LIMITS.total);
+  const connect = createConnectSession({ clock, random, timings: ports.timings });
   const open = { ...ports, registry, connect, startRecording: recordings(config, ports) };
   const stop = new AbortController();
   const reaping = reapSessions({ registry, clock }, lifetimes, stop.signal);

@@ -10,6 +10,7 @@ import { DEFAULT_LIMITS, endedBy, type SshLimits } from "./limits.ts";
 import type { KeptBytes, Output } from "./output_buffer.ts";
 import { RemoteCommand } from "./remote_command.ts";
 import { TERMINAL } from "./terminal.ts";
+import type { SshTimings } from "./timings.ts";
 
 /** One command on an open connection. */
 export interface CommandOptions {
@@ -30,6 +31,8 @@ export interface CommandOptions {
 /** One command on one host, over a connection of its own. */
 export interface RunCommandOptions extends CommandOptions {
   readonly hops: HopLogins;
+  /** Where it is measured, if anywhere. */
+  readonly timings?: SshTimings;
 }
 
 /** What the command printed, as the host sent it, and how it ended. */
@@ -48,10 +51,12 @@ export interface CommandResult {
  * `canceled` when the signal is aborted; in both cases the remote command has been told to end
  */
 export async function runCommand(options: RunCommandOptions): Promise<CommandResult> {
-  const { hops, clock, signal, limits = DEFAULT_LIMITS } = options;
-  const connection = await connectRoute(hops, { clock, limits, signal });
+  const { hops, clock, signal, limits = DEFAULT_LIMITS, timings } = options;
+  const connect = () => connectRoute(hops, { clock, limits, signal });
+  const connection = await (timings === undefined ? connect() : timings.connect.measure(connect));
   try {
-    return await runOn(connection, options);
+    const run = () => runOn(connection, options);
+    return await (timings === undefined ? run() : timings.exec.measure(run));
   } finally {
     await connection.close();
   }

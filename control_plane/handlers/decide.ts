@@ -62,6 +62,10 @@ export async function decideApproval(
   });
   switch (decided.kind) {
     case "decided":
+      ports.timings.approval.observe(
+        waitedSeconds(decided.approval, ports.clock.now()),
+        decision.approve ? "allowed" : "denied",
+      );
       return ports.registry.describe(decided.approval);
     case "self": {
       const err = "self-approval not allowed: whoever asks does not decide";
@@ -76,6 +80,11 @@ export async function decideApproval(
     default:
       return decided satisfies never;
   }
+}
+
+/** How long an approval has waited for its decision, in seconds. */
+export function waitedSeconds({ createdAt }: Approval, now: number): number {
+  return Math.max(0, now - createdAt) / 1000;
 }
 
 function outcomeOf({ approve, learn }: ApprovalDecision): string {

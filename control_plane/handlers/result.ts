@@ -8,7 +8,7 @@ import type { ClaimOutcome } from "../approval/outcomes.ts";
 import { requireSigner } from "../roles.ts";
 import { answer } from "./answer.ts";
 import { collect } from "./collect.ts";
-import { entryOf } from "./decide.ts";
+import { entryOf, waitedSeconds } from "./decide.ts";
 
 /** The longest that a poll is held, in seconds; less than the time after which clients give up. */
 const MAX_WAIT_SECONDS = 8;
@@ -70,6 +70,7 @@ async function refuse(ports: ControlPlanePorts, refusal: Refusal): Promise<never
 
 async function recordExpiry(ports: ControlPlanePorts, approval: Approval): Promise<void> {
   const by = approval.state.kind === "pending" ? "" : approval.state.by;
+  if (by === "") ports.timings.approval.observe(waitedSeconds(approval, ports.clock.now()), "expired");
   await ports.record({ ...entryOf(approval, by), outcome: "approval-timeout" });
 }
 

@@ -17,7 +17,7 @@ import type { ServiceLogger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import type { RedactConfig } from "../redact/model.ts";
 import { createRedactor } from "../redact/redact.ts";
-import type { AuditFailMode, AuditLog } from "./entry.ts";
+import type { AuditEntry, AuditFailMode, AuditLog } from "./entry.ts";
 import { type FileAuditLogOptions, openFileAuditLog, openFreeAuditLog } from "./file_log.ts";
 import { AuditGate } from "./gate.ts";
 
@@ -51,8 +51,8 @@ export interface ServiceAuditOptions {
 }
 
 /**
- * Reads the audit key, opens the log and counts its failures in `audit_append_failures_total` and
- * `audit_blocked_total`.
+ * Reads the audit key, opens the log, counts its failures in `audit_append_failures_total` and
+ * `audit_blocked_total`, and shows how far the disk is behind in `audit_queue_records`.
  *
  * @throws {AppError} `invalid_config` when the key or the log can't be used
  */
@@ -66,10 +66,25 @@ export async function openServiceAudit(options: ServiceAuditOptions): Promise<Au
     "audit_blocked_total",
     "Actions withheld because the audit log was unwritable",
   );
+  const durable = metrics.histogram(
+    "audit_append_duration_seconds",
+    "From the wish to record until the record is on the disk",
+    "exchange",
+  );
+  let waiting = 0;
+  metrics.gauge("audit_queue_records", "Records on their way to the disk", () => waiting);
+  const append = async (entry: AuditEntry) => {
+    waiting += 1;
+    try {
+      await durable.measure(() => log.append(entry));
+    } finally {
+      waiting -= 1;
+    }
+  };
   const watching = new AbortController();
   const gate = new AuditGate({
     log: {
-      append: (entry) => log.append(entry),
+      append,
       check: () => log.check(),
       close: () => {
         watching.abort();

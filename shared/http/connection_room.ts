@@ -32,6 +32,9 @@ export const DEFAULT_LIMITS: ConnectionLimits = {
   reserved: 64,
 };
 
+/** How many connections there are, of peers that have identified themselves and of others. */
+export type ConnectionCounts = Readonly<Pick<ConnectionLimits, "strangers" | "known">>;
+
 /** Counts connections, whatever those are. */
 export class ConnectionRoom<Connection> {
   readonly #limits: ConnectionLimits;
@@ -80,6 +83,11 @@ export class ConnectionRoom<Connection> {
   /** Whether a connection has room among the known ones. */
   isKnown(connection: Connection): boolean {
     return this.#known.has(connection);
+  }
+
+  /** How many there are. */
+  get counts(): ConnectionCounts {
+    return { strangers: this.#sourceOf.size, known: this.#known.size };
   }
 
   /** Forgets a connection. */

@@ -7,7 +7,12 @@
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Clock } from "../clock.ts";
-import { type ConnectionLimits, ConnectionRoom, type Standing } from "./connection_room.ts";
+import {
+  type ConnectionCounts,
+  type ConnectionLimits,
+  ConnectionRoom,
+  type Standing,
+} from "./connection_room.ts";
 
 interface Connection {
   /** As accepted. */
@@ -56,6 +61,11 @@ export class Connections {
     this.#clock = clock;
     this.#identifyMs = identifyMs;
     this.#room = new ConnectionRoom(limits);
+  }
+
+  /** How many are open. */
+  get counts(): ConnectionCounts {
+    return this.#room.counts;
   }
 
   /** To be told of every accepted connection, before its TLS handshake. */

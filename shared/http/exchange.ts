@@ -6,13 +6,13 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { AppError } from "../errors.ts";
+import { AppError, type ErrorCode } from "../errors.ts";
 import { stringifyJson } from "../json.ts";
 import type { Standing } from "./connection_room.ts";
 import type { Connections } from "./connections.ts";
 import { toRequest } from "./node_request.ts";
 import { sendResponse } from "./node_response.ts";
-import { describeProblem, problemResponse, STATUS } from "./problem.ts";
+import { codeOf, describeProblem, type Problem, problemResponse, STATUS } from "./problem.ts";
 import { type IncomingRequest, inRequest, REQUEST_ID_HEADER } from "../request_context.ts";
 
 /** Who is at the other end of connections. */
@@ -32,6 +32,8 @@ export interface ExchangeOptions<Peer> {
   readonly handler: (request: Request, peer: Peer) => Response | Promise<Response>;
   /** Told of every fault answered with status 500 or above; the answer carries the same request id. */
   readonly onError: (error: unknown, requestId: string) => void;
+  /** Told of every answer, with the code of the fault that it tells of. */
+  readonly onAnswer?: (status: number, code: ErrorCode | undefined) => void;
   /** Whether long answers leave as the client takes them, and their makers can tell; by default in one piece. */
   readonly isPaced?: boolean;
 }
@@ -74,6 +76,7 @@ export class Exchanges<Peer> {
     try {
       const { isPaced = false } = this.#options;
       const response = await this.#respond(message, client, id);
+      this.#options.onAnswer?.(response.status, codeOf(response));
       outgoing.setHeader(REQUEST_ID_HEADER, id);
       if (this.#isLast(message, response)) {
         this.#connections.closeAfter(message.socket);
@@ -102,7 +105,9 @@ export class Exchanges<Peer> {
       socket.destroy();
       return;
     }
-    socket.end(formatRefusal(this.#refusalOf(error, socket)), () => socket.destroy());
+    const problem = describeProblem(this.#refusalOf(error, socket));
+    this.#options.onAnswer?.(problem.status, problem.code);
+    socket.end(formatRefusal(problem), () => socket.destroy());
   }
 
   #refusalOf(error: Error, socket: Duplex): unknown {
@@ -135,8 +140,7 @@ function describeRequest({ method = "", headers }: IncomingMessage): IncomingReq
   return { name: method, id: headers[REQUEST_ID_HEADER], traceparent, tracestate };
 }
 
-function formatRefusal(error: unknown): string {
-  const problem = describeProblem(error);
+function formatRefusal(problem: Problem): string {
   const body = `${stringifyJson(problem)}\n`;
   return `HTTP/1.1 ${problem.status} ${problem.title}\r\nContent-Type: application/problem+json\r\n` +
     `Content-Length: ${new TextEncoder().encode(body).length}\r\nConnection: close\r\n\r\n${body}`;

@@ -9,7 +9,7 @@ import { createServer } from "node:https";
 import type { Socket } from "node:net";
 import { systemClock } from "../clock.ts";
 import { AppError } from "../errors.ts";
-import { type ConnectionLimits, DEFAULT_LIMITS } from "./connection_room.ts";
+import { type ConnectionCounts, type ConnectionLimits, DEFAULT_LIMITS } from "./connection_room.ts";
 import { Connections } from "./connections.ts";
 import { type ExchangeOptions, Exchanges, type Peers } from "./exchange.ts";
 import { type ListenAddress, parseListenAddress } from "./listen_address.ts";
@@ -59,6 +59,8 @@ export interface ListenerTimeouts {
 export interface RunningListener extends AsyncDisposable {
   /** Where it listens, with the port that the system chose for port 0. */
   readonly address: ListenAddress;
+  /** How many connections are open, and may be. */
+  readonly connections: () => { readonly open: ConnectionCounts; readonly limits: ConnectionLimits };
   /** Stops accepting, lets running requests finish within the drain time, then closes what is left. */
   close(): Promise<void>;
 }
@@ -86,12 +88,8 @@ export async function startListener<Peer>(
   const timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts };
   const { hostname, port } = parseListenAddress(options.listen);
   const { identifyMs } = timeouts;
-  const connections = new Connections({
-    ...DEFAULT_LIMITS,
-    ...options.limits,
-    clock: systemClock,
-    identifyMs,
-  });
+  const limits = { ...DEFAULT_LIMITS, ...options.limits };
+  const connections = new Connections({ ...limits, clock: systemClock, identifyMs });
   const exchanges = new Exchanges(options, { connections, peers });
   const server = tls === undefined ? createHttpServer(boundsOf(timeouts)) : createTlsServer(tls, timeouts);
   server.on("secureConnection", (socket) => exchanges.begin(socket));
@@ -110,6 +108,7 @@ export async function startListener<Peer>(
   const close = () => closeServer(server, connections, timeouts.drainMs);
   return {
     address: { hostname, port: typeof address === "object" ? address?.port ?? port : port },
+    connections: () => ({ open: connections.counts, limits }),
     close,
     [Symbol.asyncDispose]: close,
   };

@@ -15,10 +15,14 @@
  *
  * @module
  */
+import type { Clock } from "../clock.ts";
 import type { Metrics } from "../metrics.ts";
+import { addProcessMetrics } from "../process_metrics.ts";
+import { addCertificateMetrics } from "./certificate_metrics.ts";
 import { type RunningListener, startPlainServer } from "./plain_server.ts";
+import type { UpstreamWatch } from "./upstream.ts";
 
-export type { RunningListener } from "./plain_server.ts";
+export type { ConnectionCounts, ConnectionLimits, RunningListener } from "./plain_server.ts";
 
 /** What {@linkcode startMonitor} needs. */
 export interface MonitorOptions {
@@ -30,6 +34,20 @@ export interface MonitorOptions {
   readonly problem?: () => string | undefined;
   /** What `/metrics` shows. */
   readonly metrics: Pick<Metrics, "text" | "contentType">;
+}
+
+/** A monitor, and whose it is. */
+export interface ServiceMonitorOptions extends Omit<MonitorOptions, "metrics"> {
+  /** As in `gateway_build_info`. */
+  readonly service: string;
+  /** What `/metrics` shows; those of the process and of the certificates are added. */
+  readonly metrics: Metrics;
+  /** Certificates by the config key that names their file; an empty path is no file. */
+  readonly certificates: Readonly<Record<string, string>>;
+  /** Whom the service can do nothing without; nobody in local mode. */
+  readonly upstream?: UpstreamWatch | undefined;
+  /** Measures how late the event loop runs. */
+  readonly clock: Clock;
 }
 
 /** A running monitor listener. */
@@ -50,6 +68,34 @@ export function startMonitor(options: MonitorOptions): Promise<Monitor> {
     handler: (request) => respondToMonitor(request, options),
     onError: () => {},
   });
+}
+
+/**
+ * Starts the monitor of a service, with what every service has: process, certificates, and the upstream, which is asked
+ * as long as the monitor runs.
+ *
+ * @throws {AppError} `invalid_config` when it cannot listen on the address, or a certificate can't be read
+ */
+export async function startServiceMonitor(options: ServiceMonitorOptions): Promise<Monitor> {
+  const { metrics, upstream, certificates } = options;
+  await addCertificateMetrics(metrics, certificates);
+  const monitor = await startMonitor({ problem: () => upstream?.problem(), ...options });
+  const stop = new AbortController();
+  const running = [addProcessMetrics(metrics, options, stop.signal)];
+  if (upstream !== undefined) {
+    metrics.gauge(
+      "upstream_silence_seconds",
+      "How long the upstream has not answered",
+      () => upstream.silentMs / 1000,
+    );
+    running.push(upstream.run(stop.signal));
+  }
+  const close = async () => {
+    stop.abort();
+    await Promise.all(running);
+    await monitor.close();
+  };
+  return { ...monitor, close, [Symbol.asyncDispose]: close };
 }
 
 /** Answers one request of the monitor listener; any method will do. */

@@ -30,7 +30,7 @@ import type { ExchangeOptions, Peers } from "./exchange.ts";
 import { type PeerCertificate, PeerCertificates } from "./peer_certificate.ts";
 import { type RunningListener, startListener, type TlsServerOptions } from "./listener.ts";
 
-export type { ConnectionLimits } from "./connection_room.ts";
+export type { ConnectionCounts, ConnectionLimits } from "./connection_room.ts";
 export type { ExchangeOptions } from "./exchange.ts";
 export type { ListenerOptions, ListenerTimeouts, RunningListener, TlsServerOptions } from "./listener.ts";
 

@@ -123,7 +123,17 @@ export function problemResponse(error: unknown, options: ProblemOptions = {}): R
     headers["retry-after"] = String(Math.max(1, Math.ceil(error.retryAfterSeconds)));
   }
   if (problem.status === 405) headers["allow"] = (options.allow ?? []).join(", ");
-  return new Response(`${stringifyJson(problem)}\n`, { status: problem.status, headers });
+  const response = new Response(`${stringifyJson(problem)}\n`, { status: problem.status, headers });
+  CODES.set(response, problem.code);
+  return response;
+}
+
+/** Of the answers that were made here. */
+const CODES = new WeakMap<Response, ErrorCode>();
+
+/** The code of the fault that an answer of this service tells of; `undefined` for every other answer. */
+export function codeOf(response: Response): ErrorCode | undefined {
+  return CODES.get(response);
 }
 
 /** An answer that is not the one hoped for. */

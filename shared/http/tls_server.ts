@@ -19,7 +19,7 @@
 import { type RunningListener, startListener, type TlsServerOptions } from "./listener.ts";
 import { type UnknownPeer, UnknownPeers } from "./unknown_peers.ts";
 
-export type { ConnectionLimits } from "./connection_room.ts";
+export type { ConnectionCounts, ConnectionLimits } from "./connection_room.ts";
 export type { ExchangeOptions } from "./exchange.ts";
 export type { ListenerOptions, ListenerTimeouts, RunningListener, TlsServerOptions } from "./listener.ts";
 export type { UnknownPeer } from "./unknown_peers.ts";

@@ -57,7 +57,9 @@ export async function handleSign(ports: SignerPorts, httpRequest: Request, peer:
     await refuse(context, { outcome: "denied", err: "host not authorised" });
     throw new AppError("denied", "host not authorised");
   }
+  const decided = ports.timings.decision.start();
   const decision = decideSsh(snapshot.policy, intentOf(request, caller), ports.live.grants);
+  decided(decision.kind);
   if (decision.kind === "denied") return await deny(context, decision);
   if (request.dry_run) return await answerDryRun(context, decision);
   if (decision.requireApproval && !isApproved(context)) return await askApproval(context, decision);

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { systemClock } from "@gateway/shared/clock";
+import { createMetrics } from "@gateway/shared/metrics";
 import { systemRandom } from "@gateway/shared/random";
+import { createTimings } from "../../broker/timings.ts";
 import { createConnectSession } from "../../broker/sessions/connect_session.ts";
 import type { SessionLink } from "../../broker/sessions/link.ts";
 import { createEphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
@@ -42,7 +44,11 @@ async function withSession(
   let link: SessionLink | undefined;
   try {
     const key = createEphemeralKey();
-    link = await createConnectSession({ clock: systemClock, random: systemRandom })({
+    link = await createConnectSession({
+      clock: systemClock,
+      random: systemRandom,
+      timings: createTimings(createMetrics()),
+    })({
       hops: [{
         name: "target",
         addr: `127.0.0.1:${target.port}`,

@@ -1,0 +1,64 @@
+import { AppError } from "@gateway/shared/errors";
+import type { Histogram, Metrics } from "@gateway/shared/metrics";
+import type { Authority, SignAnswer } from "./authority/authority.ts";
+import type { SshTimings } from "./ssh/timings.ts";
+
+/** How long the parts of a call take. */
+export interface Timings extends SshTimings {
+  /** For certificates and decisions, the waits for a human aside. */
+  readonly sign: Histogram;
+  readonly approval: Histogram;
+}
+
+/** Adds the histograms. */
+export function createTimings(metrics: Metrics): Timings {
+  return {
+    sign: metrics.histogram(
+      "broker_sign_duration_seconds",
+      "What the signer or control plane takes for a certificate or a decision",
+      "exchange",
+    ),
+    approval: metrics.histogram(
+      "broker_approval_wait_seconds",
+      "Waits for a human's approval, until its result is there or nobody waits any longer",
+      "human",
+    ),
+    connect: metrics.histogram(
+      "broker_connect_duration_seconds",
+      "From the first byte to a host until the login, through all bastions",
+      "exchange",
+    ),
+    exec: metrics.histogram(
+      "broker_exec_duration_seconds",
+      "What remote commands take, once connected",
+      "command",
+    ),
+  };
+}
+
+/** An authority whose answers are timed: as an approval from when it is waited for, as signing otherwise. */
+export function timeAuthority(authority: Authority, { sign, approval }: Timings): Authority {
+  return {
+    hosts: () => authority.hosts(),
+    async sign(request, options) {
+      let waited: ((result?: string) => void) | undefined;
+      const onWaiting = (id: string) => {
+        waited ??= approval.start();
+        options.onWaiting?.(id);
+      };
+      const signed = sign.start();
+      try {
+        const answer = await authority.sign(request, { ...options, onWaiting });
+        (waited ?? signed)(answer.kind satisfies SignAnswer["kind"]);
+        return answer;
+      } catch (error) {
+        (waited ?? signed)(codeOf(error));
+        throw error;
+      }
+    },
+  };
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof AppError ? error.code : "internal";
+}
