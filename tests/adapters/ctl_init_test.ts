@@ -7,7 +7,6 @@ import { createKeyMaterial } from "../../ctl/init/material.ts";
 import { DEFAULT_LISTENERS } from "../../ctl/init/options.ts";
 import { planSetUp } from "../../ctl/init/plan.ts";
 import { writeSetUp } from "../../ctl/init/write.ts";
-import { createCertificateAuthority, issueLeaf } from "../../ctl/init/x509.ts";
 import { createFolder, names, run } from "./ctl_fixture.ts";
 
 const CLOCK = { now: () => Date.UTC(2026, 0, 2, 3, 4, 5), sleep: () => Promise.resolve() };
@@ -324,83 +323,4 @@ Deno.test("init --direct has the brokers ask the signer, and starts no control p
     assert.match(await Deno.readTextFile(path), /"url": "https:\/\/127\.0\.0\.1:19443"/);
   }
   assert.doesNotMatch(json.start.join("\n"), /control-plane/);
-});
-
-async function openssl(...args: string[]) {
-  const { success, stdout } = await new Deno.Command("openssl", { args, stderr: "null" }).output();
-  return { success, text: new TextDecoder().decode(stdout) };
-}
-
-const ignore = !(await openssl("version").then(({ success }) => success, () => false));
-
-Deno.test({ name: "init makes a bundle with the approver's pair, as openssl reads it", ignore }, async () => {
-  await using folder = await createFolder();
-  const { approver, approver_bundle: bundle } = JSON.parse((await run(folder.path, "init", "--json")).out);
-  const read = (password: string) =>
-    openssl("pkcs12", "-in", bundle, "-passin", `pass:${password}`, "-nodes");
-  const { text } = await read("gateway");
-  for (const path of [approver.cert, approver.key]) {
-    assert.ok(text.includes((await Deno.readTextFile(path)).trim()), path);
-  }
-  assert.equal((await read("other")).success, false);
-});
-
-Deno.test({ name: "init makes a CA that can vouch for this machine alone", ignore }, async () => {
-  await using folder = await createFolder();
-  const at = (name: string) => join(folder.path, name);
-  const authority = await createCertificateAuthority({ commonName: "CA", localOnly: true });
-  await Deno.writeTextFile(at("ca.crt"), authority.certPem);
-  const verify = async (...subjectAltNames: string[]) => {
-    const { certPem } = await issueLeaf(authority, {
-      subject: "CN=localhost",
-      usage: "server",
-      subjectAltNames,
-    });
-    await Deno.writeTextFile(at("leaf.crt"), certPem);
-    return (await openssl("verify", "-CAfile", at("ca.crt"), "-purpose", "sslserver", at("leaf.crt")))
-      .success;
-  };
-  for (const name of ["localhost", "127.0.0.1", "127.9.9.9", "::1"]) assert.ok(await verify(name), name);
-  for (const name of ["example.org", "10.0.0.1", "::2", "localhost.example.org"]) {
-    assert.equal(await verify("localhost", name), false, name);
-  }
-});
-
-Deno.test("permissions prints the flags of a fresh set-up on one line", async () => {
-  await using folder = await createFolder();
-  await run(folder.path, "init");
-  const signer = await run(folder.path, "permissions", "signer");
-  assert.match(
-    signer.out,
-    /^--no-prompt --cached-only --no-code-cache --v8-flags=\S+ --allow-read=.*\/pki\/ssh_ca,.*\n$/,
-  );
-  assert.match(signer.out, / --allow-net=127\.0\.0\.1:9160,127\.0\.0\.1:9443 --ignore-env\n$/);
-  const mcp = await run(
-    folder.path,
-    "permissions",
-    "broker",
-    "--frontend",
-    "serve-mcp",
-    "-config=config.json",
-  );
-  assert.doesNotMatch(mcp.out, /ssh_ca|8443|broker-server/);
-});
-
-Deno.test("permissions quotes the value of a flag for the shell, and not its name", async () => {
-  await using folder = await createFolder();
-  const odd = join(folder.path, "gate way");
-  await Deno.mkdir(odd, { mode: 0o700 });
-  await run(odd, "init");
-  const { out } = await run(odd, "permissions", "signer");
-  assert.match(out, / --allow-read='\/[^']*\/gate way\/[^']*' /);
-  assert.match(out, / --allow-net=127\.0\.0\.1:9160,/);
-});
-
-Deno.test("permissions refuses a config that would not load", async () => {
-  await using folder = await createFolder();
-  await Deno.writeTextFile(join(folder.path, "signer.json"), '{ "hots": {} }');
-  const result = await run(folder.path, "permissions", "signer", "--json");
-  assert.equal(result.exit, 1);
-  assert.equal(JSON.parse(result.err).code, "invalid_config");
-  assert.match(JSON.parse(result.err).message, /unknown key "hots"/);
 });
