@@ -36,26 +36,29 @@ export function checkPath(path: string): void {
   if (/[\r\n]/.test(path)) throw badRequest("path contains newline characters");
   if (!path.isWellFormed()) throw badRequest("path is not well-formed Unicode");
   if (isUnsafe(path)) throw badRequest("path contains whitespace or control characters");
-  const folder = findKernelFolder(path);
-  if (folder !== undefined) {
-    throw badRequest(`path is in ${folder}, which has no files to transfer; ask with ssh_execute instead`);
+  const [folder, network = ""] = absoluteParts(path);
+  if (folder === "dev" && ["tcp", "udp"].includes(network)) {
+    throw badRequest(`path is in /dev/${network}, which is a network connection to some shells`);
   }
 }
 
 /**
- * What stands there is devices and switches of the kernel: a read may never end, a write changes the machine. bash
- * and ksh even open a connection for `/dev/tcp/host/port` and `/dev/udp/…`, in quotes too. A relative path counts
- * where it would lead from `/`; where symbolic links lead is not known here.
+ * The folder of the kernel that a path is in, such as `/proc`. What stands there is devices and switches: a read may
+ * never end, a write changes the machine. Where symbolic links lead is not known here.
  */
-function findKernelFolder(path: string): string | undefined {
+export function findKernelFolder(path: string): string | undefined {
+  const [first = ""] = absoluteParts(path);
+  return ["dev", "proc", "sys"].includes(first) ? `/${first}` : undefined;
+}
+
+/** The parts of a path below `/`. Where a relative one climbs, it counts where it would lead from there. */
+function absoluteParts(path: string): readonly string[] {
   const parts: string[] = [];
   for (const part of path.split("/")) {
     if (part === "..") parts.pop();
     else if (part !== "" && part !== ".") parts.push(part);
   }
-  const climbs = path.startsWith("/") || path.split("/").includes("..");
-  const [first = ""] = parts;
-  return climbs && ["dev", "proc", "sys"].includes(first) ? `/${first}` : undefined;
+  return path.startsWith("/") || path.split("/").includes("..") ? parts : [];
 }
 
 /**

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { checkMode, checkPath, getCommand, putCommand } from "./command.ts";
+import { checkMode, checkPath, findKernelFolder, getCommand, putCommand } from "./command.ts";
 
 Deno.test.each([
   { name: "a file", path: "/tmp/a", mode: "", command: "cat > '/tmp/a'" },
@@ -34,27 +34,20 @@ Deno.test.each([
   { name: "none", path: "", message: "path is required" },
   ...[
     "/dev/tcp/10.0.0.1/80",
-    "/dev/udp/10.0.0.1/53",
     "//dev//tcp/127.0.0.1/22",
     "/./dev/tcp/a/1",
-    "/tmp/../dev/sda",
-    "/dev",
-    "../../../dev/mem",
-    "a/../../../../dev/null",
+    "/tmp/../dev/tcp/a/1",
+    "/dev/tcp",
+    "a/../../../../dev/tcp/a/1",
   ].map((path) => ({
     name: path,
     path,
-    message: "path is in /dev, which has no files to transfer; ask with ssh_execute instead",
+    message: "path is in /dev/tcp, which is a network connection to some shells",
   })),
   {
-    name: "a file of /proc",
-    path: "/proc/self/environ",
-    message: "path is in /proc, which has no files to transfer; ask with ssh_execute instead",
-  },
-  {
-    name: "a file of /sys",
-    path: "/sys/power/state",
-    message: "path is in /sys, which has no files to transfer; ask with ssh_execute instead",
+    name: "a datagram",
+    path: "/dev/udp/10.0.0.1/53",
+    message: "path is in /dev/udp, which is a network connection to some shells",
   },
   { name: "a NUL", path: "/a\0", message: "path contains null bytes" },
   { name: "a line feed", path: "/a\n", message: "path contains newline characters" },
@@ -68,6 +61,21 @@ Deno.test.each([
   { name: "half a character", path: "/a\ud800", message: "path is not well-formed Unicode" },
 ])("checkPath() refuses $name", ({ path, message }) => {
   assert.throws(() => checkPath(path), { code: "invalid_request", message: `bad request: ${message}` });
+});
+
+Deno.test.each([
+  { path: "/dev/sda", folder: "/dev" },
+  { path: "/dev", folder: "/dev" },
+  { path: "//tmp/.././dev//null", folder: "/dev" },
+  { path: "../../../dev/mem", folder: "/dev" },
+  { path: "/proc/self/environ", folder: "/proc" },
+  { path: "/sys/power/state", folder: "/sys" },
+  { path: "/system/a", folder: undefined },
+  { path: "/srv/dev/a", folder: undefined },
+  { path: "/dev/../srv/a", folder: undefined },
+  { path: "proc/a", folder: undefined },
+])("findKernelFolder() finds $folder for $path", ({ path, folder }) => {
+  assert.equal(findKernelFolder(path), folder);
 });
 
 Deno.test.each(["", "644", "0644", "4755", "777"])("checkMode() accepts %j", (mode) => checkMode(mode, "/a"));

@@ -2,10 +2,12 @@ import { createHash } from "node:crypto";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
 import { shortenText } from "@gateway/shared/visible";
+import type { WireDecision } from "@gateway/shared/wire/sign";
 import type { Events } from "../events.ts";
 import { approvalRequired } from "../obtain.ts";
 import { describeRequest, type OneShotRequest, type OneShotResult } from "../one_shot.ts";
 import { outputText } from "../output_text.ts";
+import { badRequest, findKernelFolder } from "./command.ts";
 import type { Run } from "../runs.ts";
 import { keptBytes } from "../ssh/output_buffer.ts";
 
@@ -44,11 +46,12 @@ const MAX_DETAIL = 1000;
 /**
  * Runs the command of a transfer.
  *
+ * @throws {AppError} `invalid_request` for a path in a folder of the kernel that no allow rule names
  * @throws {AppError} `upstream_failure` when it fails on the host, and whatever stops a one-shot
  */
 export async function runTransfer(
   { runOneShot }: TransferPorts,
-  { path: _path, ...who }: TransferRequest,
+  { path, ...who }: TransferRequest,
   { command, stdin, verb }: {
     readonly command: string;
     readonly stdin?: Uint8Array;
@@ -66,6 +69,16 @@ export async function runTransfer(
     fileTransfer: true,
     ...(stdin === undefined ? {} : { stdin }),
   };
+  const folder = findKernelFolder(path);
+  if (folder !== undefined) {
+    const preview = await runOneShot({ ...request, dryRun: true }, signal);
+    if (preview.kind !== "decided" || !names(preview.decision, folder)) {
+      throw badRequest(
+        `path is in ${folder}, where only what an allow rule of the policy names is transferred; ` +
+          "ask with ssh_execute instead",
+      );
+    }
+  }
   const result = await runOneShot(request, signal);
   switch (result.kind) {
     case "executed": {
@@ -84,6 +97,11 @@ export async function runTransfer(
     default:
       return result satisfies never;
   }
+}
+
+/** Whether the rule that allows a command has the folder in its text. */
+function names({ allowed, matched_rule = "" }: WireDecision, folder: string): boolean {
+  return allowed && matched_rule.startsWith("allow:") && new RegExp(`${folder}(?![\\w-])`).test(matched_rule);
 }
 
 /**

@@ -68,6 +68,39 @@ Deno.test("putFile() records what ran, then what was written", async () => {
   );
 });
 
+Deno.test.each([
+  {
+    name: "an allow rule names it",
+    rule: "allow:^head -c [0-9]+ < '/proc/(version|loadavg)'$",
+    allowed: true,
+  },
+  { name: "no rule decides", rule: undefined, allowed: false },
+  { name: "a rule allows everything", rule: "allow:^head .*$", allowed: false },
+  {
+    name: "a rule names another folder",
+    rule: "allow:^head -c [0-9]+ < '/process/.*|/sys/.*'$",
+    allowed: false,
+  },
+  { name: "a rule of approval names it", rule: "require_approval:/proc", allowed: false },
+])("getFile() of a path in /proc, where $name (allowed: $allowed)", async ({ rule, allowed }) => {
+  const broker = new BrokerFixture();
+  const { answer } = broker.authority;
+  broker.authority.answer = (request, ...rest) =>
+    request.dry_run === true
+      ? {
+        kind: "decided",
+        decision: { allowed: true, ...(rule === undefined ? {} : { matched_rule: rule }) },
+      }
+      : answer(request, ...rest);
+  const got = get(broker, { path: "/proc/loadavg" });
+  if (allowed) await got;
+  else {await assert.rejects(got, {
+      code: "invalid_request",
+      message: /^bad request: path is in \/proc, where only/,
+    });}
+  assert.equal(broker.runner.runs.length, allowed ? 1 : 0);
+});
+
 Deno.test("putFile() writes an empty file", async () => {
   const broker = new BrokerFixture();
   await put(broker, { content: new Uint8Array() });

@@ -99,6 +99,24 @@ Deno.test("ssh_put_file replaces what is there, cuts it off, and sets the mode",
     assert.equal(((await Deno.stat(path)).mode ?? 0) & 0o7777, 0o4750);
   }));
 
+Deno.test("ssh_get_file reads of /proc what an allow rule names, and opens no connection through /dev/tcp", () => {
+  const allow = ["^head -c [0-9]+ < '/proc/version'$", "^head .*$", "/dev/tcp"];
+  const policy = {
+    path: ["hosts", HOST, "command_policy"],
+    value: { mode: "allowlist", shell_parse: false, allow },
+  };
+  return withFiles([ALLOW_FILES, NO_POLICY, policy], async ({ get }) => {
+    const version = await get("/proc/version");
+    assert.match(String(version.structured["content"]), /^Linux version /, version.text);
+    for (const path of ["/proc/loadavg", "/tmp/../proc/loadavg"]) {
+      assert.match((await get(path)).text, /^bad request: path is in \/proc, where only what an allow rule/);
+    }
+    using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+    const { text } = await get(`/dev/tcp/127.0.0.1/${listener.addr.port}`);
+    assert.match(text, /^bad request: path is in \/dev\/tcp, which is a network connection/);
+  });
+});
+
 Deno.test("ssh_put_file and ssh_get_file say what is wrong with a file, and give no content then", () =>
   withFiles([ALLOW_FILES, NO_POLICY], async ({ folder, put, get }) => {
     await Deno.writeFile(`${folder}/large`, new Uint8Array(LIMIT + 1));
@@ -119,7 +137,9 @@ Deno.test("ssh_put_file and ssh_get_file say what is wrong with a file, and give
         { answer: await put(`${folder}/no/such/folder`, { content: "x" }), text: failed("write") },
         {
           answer: await put("/proc/version", { content: "x" }),
-          text: "bad request: path is in /proc, which has no files to transfer; ask with ssh_execute instead",
+          text:
+            "bad request: path is in /proc, where only what an allow rule of the policy names is transferred; " +
+            "ask with ssh_execute instead",
         },
         {
           answer: await put(`${folder}/new`, { content: "x".repeat(LIMIT + 1) }),
