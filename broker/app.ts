@@ -4,6 +4,7 @@ import type { UpstreamClient } from "@gateway/shared/http/upstream";
 import type { Random } from "@gateway/shared/random";
 import { createMetrics, type Metrics } from "@gateway/shared/metrics";
 import { loadAuthority } from "./authority/load.ts";
+import type { Authority } from "./authority/authority.ts";
 import type { AuthorityPorts } from "./authority/open_authority.ts";
 import type { BrokerConfig } from "./config.ts";
 import { countEvents, type Events } from "./events.ts";
@@ -34,6 +35,8 @@ export interface Broker {
   readonly getFile: GetFile;
   readonly sessions: Sessions;
   readonly currentHosts: () => Promise<Hosts>;
+  /** What may be done on hosts, as the authority tells. */
+  readonly hostRules: Authority["rules"];
   readonly limits: ToolLimits;
   readonly random: Random;
   readonly metrics: Metrics;
@@ -101,6 +104,7 @@ export async function createBroker(config: BrokerConfig, ports: BrokerPorts): Pr
     getFile: runs.track((request, signal) => getFile(transfer, request, signal)),
     sessions: sessions.sessions,
     currentHosts: () => hosts.current(),
+    hostRules: runs.track((names, signal) => authority.rules(names, signal)),
     limits: limitsOf(config),
     random: ports.random,
     metrics,

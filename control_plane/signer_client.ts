@@ -3,7 +3,8 @@ import { isStrongEntityTag, namesEntityTag } from "@gateway/shared/http/entity_t
 import type { JsonClient, JsonClientRequest, JsonClientResponse } from "@gateway/shared/http/json_client";
 import { readProblem } from "@gateway/shared/http/problem";
 import { type RevocationEntry, revocationList } from "@gateway/shared/wire/freeze";
-import { hostsResponse } from "@gateway/shared/wire/host";
+import { type HostsResponse, hostsResponse } from "@gateway/shared/wire/host";
+import { rulesPath } from "@gateway/shared/wire/host_rules";
 import { type SignRequest, type SignResponse, signResponse } from "@gateway/shared/wire/sign";
 import { z } from "@zod/zod";
 
@@ -81,6 +82,11 @@ export class SignerClient {
     if (answer.kind !== "answered") return answer;
     // As it came, for that is what the tag stands for.
     return { kind: "answered", value: { text: sent.reply.text, tag } };
+  }
+
+  /** The rules of the hosts that are named, as the broker would see them. */
+  rules(caller: string, hosts: readonly string[]): Promise<SignerAnswer<HostsResponse>> {
+    return this.#ask(hostsResponse, { method: "GET", path: rulesPath(hosts), headers: onBehalfOf(caller) });
   }
 
   /** `GET /v1/clusters` as the broker would see it. */

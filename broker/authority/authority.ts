@@ -10,6 +10,13 @@ export interface Authority {
    */
   hosts(): Promise<HostsResponse>;
   /**
+   * The hosts of these names (at most 20) that this broker may use, with their rules where
+   * the authority tells them.
+   *
+   * @throws {AppError} as {@linkcode Authority.hosts} does
+   */
+  rules(hosts: readonly string[], signal: AbortSignal): Promise<HostsResponse>;
+  /**
    * Asks for a certificate, or with `dry_run` for the decision alone.
    *
    * @throws {AppError} `upstream_failure` when there is no answer, or one that does not fit the question;

@@ -12,6 +12,7 @@ import {
   type SshDecision,
   toWireDecision,
   visibleHosts,
+  visibleRules,
 } from "@gateway/shared/policy/ssh";
 import type { Random } from "@gateway/shared/random";
 import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
@@ -56,6 +57,10 @@ export class LocalAuthority implements Authority {
 
   hosts(): Promise<HostsResponse> {
     return Promise.resolve(this.#hosts);
+  }
+
+  rules(hosts: readonly string[]): Promise<HostsResponse> {
+    return Promise.resolve(visibleRules(this.#ports.policy, LOCAL_CALLER, hosts));
   }
 
   async sign(body: CertificateRequest, { signal }: SignOptions): Promise<SignAnswer> {

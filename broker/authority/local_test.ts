@@ -86,6 +86,12 @@ Deno.test("LocalAuthority.hosts() lists the hosts of the config, without their p
   });
 });
 
+Deno.test("LocalAuthority.rules() tells the rules of the hosts that it knows", async () => {
+  const rules = await createAuthority().authority.rules(["web01", "other"]);
+  assert.deepEqual(Object.keys(rules), ["web01"]);
+  assert.equal(rules["web01"]?.policy?.max_ttl_seconds, 300);
+});
+
 Deno.test("LocalAuthority.sign() issues a certificate locked to the command, and records it first", async () => {
   const { sign, log } = createAuthority();
   const answer = await sign({ ttl_seconds: 60 });

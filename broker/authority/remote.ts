@@ -2,6 +2,7 @@ import { AppError, type ErrorCode } from "@gateway/shared/errors";
 import { isStrongEntityTag } from "@gateway/shared/http/entity_tag";
 import { readProblem } from "@gateway/shared/http/problem";
 import { type HostsResponse, hostsResponse } from "@gateway/shared/wire/host";
+import { rulesPath } from "@gateway/shared/wire/host_rules";
 import { signResponse } from "@gateway/shared/wire/sign";
 import { z } from "@zod/zod";
 import type { ApprovalWaits } from "./approval_wait.ts";
@@ -31,15 +32,13 @@ export class RemoteAuthority implements Authority {
     const tag = reply.headers?.["etag"];
     // Nothing else can be unchanged than what was asked about.
     if (reply.status === 304 && known !== undefined && tag === known.tag) return known.hosts;
-    if (reply.status !== 200) {
-      throw new AppError(
-        hostsRefusal(reply),
-        `host list refused (${reply.status}): ${readProblem(reply).detail}`,
-      );
-    }
-    const hosts = decode(hostsResponse, reply.body, "a host list");
+    const hosts = readHosts(reply);
     this.#known = isStrongEntityTag(tag) ? { tag, hosts } : undefined;
     return hosts;
+  }
+
+  async rules(hosts: readonly string[], signal: AbortSignal): Promise<HostsResponse> {
+    return readHosts(await this.#request({ method: "GET", path: rulesPath(hosts), signal }));
   }
 
   async sign(request: CertificateRequest, options: SignOptions): Promise<SignAnswer> {
@@ -94,6 +93,14 @@ export class RemoteAuthority implements Authority {
       );
     }
   }
+}
+
+function readHosts(reply: SignerReply): HostsResponse {
+  if (reply.status === 200) return decode(hostsResponse, reply.body, "a host list");
+  throw new AppError(
+    hostsRefusal(reply),
+    `host list refused (${reply.status}): ${readProblem(reply).detail}`,
+  );
 }
 
 /** Whoever may not have the list is denied; nothing behind the broker is at fault. */

@@ -292,6 +292,16 @@ Deno.test("RemoteAuthority.hosts() gets the host list", async () => {
   assert.deepEqual(signer.requests, [{ method: "GET", path: "/v1/hosts" }]);
 });
 
+Deno.test("RemoteAuthority.rules() asks for the rules of the named hosts alone", async () => {
+  const web01 = { addr: "10.0.0.1:22", user: "deploy", host_key: "k" };
+  const { signer, authority } = replying(200, { web01 });
+  assert.deepEqual(await authority.rules(["web01", "a&b"], signal), { web01 }, "a signer that does not tell");
+  const path = "/v1/hosts?policy=true&host=web01&host=a%26b";
+  assert.deepEqual(signer.requests, [{ method: "GET", path, signal }]);
+  const frozen = replying(403, { code: "frozen", detail: "subject is frozen" });
+  await assert.rejects(frozen.authority.rules(["web01"], signal), { code: "frozen" });
+});
+
 Deno.test.each([
   { name: "for a broker that is frozen", code: "frozen" },
   { name: "for a broker that may not have it", code: "denied" },

@@ -53,6 +53,8 @@ export class BrokerFixture {
   readonly putFile: PutFile;
   readonly getFile: GetFile;
   readonly events: Events;
+  readonly currentHosts = () => this.hosts.current();
+  readonly hostRules = (names: readonly string[]) => this.authority.rules(names);
   readonly limits = TEST_LIMITS;
   readonly random = new FixedRandom([0xab]);
 

@@ -36,6 +36,9 @@ export const ISSUED_UPTIME = {
 export class FakeAuthority implements Authority {
   readonly requests: CertificateRequest[] = [];
   fetches = 0;
+  /** The hosts whose rules were asked for. */
+  readonly rulesAsked: (readonly string[])[] = [];
+  rulesOf: (hosts: readonly string[]) => HostsResponse | Promise<HostsResponse> = () => ({});
   list: () => HostsResponse | Promise<HostsResponse> = () => HOSTS;
   answer: (
     request: CertificateRequest,
@@ -51,6 +54,11 @@ export class FakeAuthority implements Authority {
   async hosts(): Promise<HostsResponse> {
     this.fetches += 1;
     return await this.list();
+  }
+
+  async rules(hosts: readonly string[]): Promise<HostsResponse> {
+    this.rulesAsked.push(hosts);
+    return await this.rulesOf(hosts);
   }
 
   async sign(request: CertificateRequest, options: SignOptions): Promise<SignAnswer> {

@@ -46,7 +46,7 @@ export class McpHttpFixture implements AsyncDisposable {
   constructor(options: { readonly tools?: readonly Tool[]; readonly verifier?: EndUserVerifier } = {}) {
     this.frontend = createMcpHttp({
       tools: options.tools ?? [
-        createSshListServersTool(() => this.broker.hosts.current()),
+        createSshListServersTool(this.broker),
         createSshExecuteTool(this.broker),
       ],
       instructions: describeTools(TEST_LIMITS),

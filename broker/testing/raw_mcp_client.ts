@@ -36,7 +36,7 @@ export class RawMcpClient {
     this.#server = serveMcpStdio({
       ...this.#pipe.streams,
       tools: [
-        createSshListServersTool(() => this.broker.hosts.current()),
+        createSshListServersTool(this.broker),
         createSshExecuteTool(this.broker),
       ],
       instructions: describeTools(TEST_LIMITS),

@@ -1,18 +1,26 @@
 import assert from "node:assert/strict";
 import { stringifyJson } from "@gateway/shared/json";
+import type { HostRules } from "@gateway/shared/wire/host";
+import { MAX_RULES_HOSTS } from "@gateway/shared/wire/host_rules";
+import { z } from "@zod/zod";
+import { BrokerFixture } from "../testing/broker_fixture.ts";
 import { HOSTS } from "../testing/fake_authority.ts";
+import { RESULT_BYTES } from "./limits.ts";
 import { createSshListServersTool } from "./ssh_list_servers.ts";
 
 const hosts = new Map(Object.entries(HOSTS));
-const tool = createSshListServersTool(() => Promise.resolve(hosts));
+const NO_RULES = () => Promise.reject(new Error("nobody asked for rules"));
+const tool = createSshListServersTool({ currentHosts: () => Promise.resolve(hosts), hostRules: NO_RULES });
+
+const contextOf = (callerGroups: readonly string[] | null) => ({
+  caller: "mcp-stdio",
+  callerGroups,
+  bearerToken: undefined,
+  signal: new AbortController().signal,
+});
 
 function list(callerGroups: readonly string[] | null = null) {
-  return tool.call(undefined, {
-    caller: "mcp-stdio",
-    callerGroups,
-    bearerToken: undefined,
-    signal: new AbortController().signal,
-  });
+  return tool.call(undefined, contextOf(callerGroups));
 }
 
 Deno.test("ssh_list_servers lists names and capabilities, sorted", async () => {
@@ -54,22 +62,88 @@ Deno.test.each<{ name: string; groups: readonly string[] | null; names: readonly
 });
 
 Deno.test("ssh_list_servers gives an empty text and list when there is nothing", async () => {
-  const empty = createSshListServersTool(() => Promise.resolve(new Map()));
-  const context = {
-    caller: "mcp-stdio",
-    callerGroups: null,
-    bearerToken: undefined,
-    signal: new AbortController().signal,
-  };
-  assert.deepEqual(await empty.call({}, context), { text: "", structured: { servers: [] } });
+  const empty = createSshListServersTool({
+    currentHosts: () => Promise.resolve(new Map()),
+    hostRules: NO_RULES,
+  });
+  for (const args of [{}, { policy: true }]) {
+    assert.deepEqual(await empty.call(args, contextOf(null)), { text: "", structured: { servers: [] } });
+  }
 });
 
-Deno.test("ssh_list_servers refuses arguments", async () => {
-  const context = {
-    caller: "mcp-stdio",
-    callerGroups: null,
-    bearerToken: undefined,
-    signal: new AbortController().signal,
-  };
-  await assert.rejects(tool.call({ all: true }, context), /^AppError: validating "arguments": /);
+Deno.test("ssh_list_servers refuses arguments that it does not know", async () => {
+  await assert.rejects(tool.call({ all: true }, contextOf(null)), /^AppError: validating "arguments": /);
+});
+
+const RULES = {
+  commands: "allowlist",
+  enforcement: "enforce",
+  shell_parse: true,
+  allow: ["^uptime$"],
+  session_modes: ["exec"],
+  file_transfer: false,
+  max_ttl_seconds: 300,
+} as const satisfies HostRules;
+
+Deno.test("ssh_list_servers says with policy what may run, and asks for visible hosts alone", async () => {
+  const broker = new BrokerFixture();
+  broker.authority.rulesOf = () => ({ web01: { ...HOSTS["web01"]!, policy: RULES } });
+  const listing = createSshListServersTool(broker);
+  const { text, structured } = await listing.call({ policy: true }, contextOf(["web"]));
+  assert.deepEqual(broker.authority.rulesAsked, [["web01"]]);
+  assert.ok(
+    text.startsWith(
+      'web01 (sudo=true pty=false file_transfer=false)\n  only these commands:\n  - exactly "uptime"\n',
+    ),
+  );
+  const [server] = structured["servers"] as readonly { policy: Record<string, unknown> }[];
+  const { in_words, ...rules } = server!.policy;
+  assert.deepEqual(rules, RULES);
+  assert.deepEqual((in_words as string[]).slice(0, 2), ["only these commands:", '- exactly "uptime"']);
+  z.fromJSONSchema(listing.outputSchema).parse(structured);
+});
+
+Deno.test("ssh_list_servers says where the signer does not tell what may run", async () => {
+  const broker = new BrokerFixture();
+  const { text, structured } = await createSshListServersTool(broker).call(
+    { policy: true, server: "web01" },
+    contextOf(null),
+  );
+  assert.match(text, /^web01 .*\n {2}the signer does not tell what may run here\n$/);
+  assert.deepEqual(Object.keys((structured["servers"] as object[])[0]!).includes("policy"), false);
+});
+
+Deno.test("ssh_list_servers gives ten thousand hosts in pages that fit, each host once", async () => {
+  const many = new Map(Array.from({ length: 10_000 }, (_, number) => [
+    `web-${`${number}`.padStart(5, "0")}.region.example.internal`,
+    { ...HOSTS["web01"]!, jump: "bastion01" },
+  ]));
+  const asked: number[] = [];
+  const listing = createSshListServersTool({
+    currentHosts: () => Promise.resolve(many),
+    hostRules: (names) => {
+      asked.push(names.length);
+      const allow = Array.from({ length: 400 }, (_, number) => `^a very long and "quoted" ${number}$`);
+      return Promise.resolve(
+        Object.fromEntries(names.map((name) => [name, { ...HOSTS["web01"]!, policy: { ...RULES, allow } }])),
+      );
+    },
+  });
+  for (const policy of [false, true]) {
+    const seen: string[] = [];
+    let after: string | undefined;
+    for (let page = 0; page < 5; page += 1) {
+      const args = { policy, ...(after === undefined ? {} : { after }) };
+      const { text, structured } = await listing.call(args, contextOf(null));
+      const result = { content: [{ type: "text", text }], structuredContent: structured };
+      assert.ok(new TextEncoder().encode(stringifyJson(result)).length < RESULT_BYTES);
+      seen.push(...(structured["servers"] as { name: string }[]).map(({ name }) => name));
+      after = structured["next_after"] as string | undefined;
+      if (after === undefined) break;
+      assert.match(text, /call again with after "web-/);
+    }
+    assert.deepEqual(seen, [...many.keys()].slice(0, seen.length));
+    assert.ok(seen.length >= (policy ? 50 : 10_000), `${seen.length}`);
+  }
+  assert.ok(asked.every((count) => count <= MAX_RULES_HOSTS));
 });

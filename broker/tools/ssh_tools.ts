@@ -1,4 +1,3 @@
-import type { Hosts } from "../hosts_view.ts";
 import type { Sessions } from "../sessions/sessions.ts";
 import type { GetFile } from "../transfer/get.ts";
 import type { PutFile } from "../transfer/put.ts";
@@ -6,7 +5,7 @@ import type { WithConsentPorts } from "./consent.ts";
 import type { ResultPorts } from "./executed.ts";
 import { createSshExecuteTool } from "./ssh_execute.ts";
 import { createSshGetFileTool } from "./ssh_get_file.ts";
-import { createSshListServersTool } from "./ssh_list_servers.ts";
+import { createSshListServersTool, type ListServersPorts } from "./ssh_list_servers.ts";
 import { createSshPutFileTool } from "./ssh_put_file.ts";
 import { createSshSessionCloseTool } from "./ssh_session_close.ts";
 import { createSshSessionExecTool } from "./ssh_session_exec.ts";
@@ -14,8 +13,7 @@ import { createSshSessionOpenTool } from "./ssh_session_open.ts";
 import type { Tool } from "./tool.ts";
 
 /** What the tools for SSH hosts need of a broker. */
-export interface SshToolsPorts extends WithConsentPorts, ResultPorts {
-  readonly currentHosts: () => Promise<Hosts>;
+export interface SshToolsPorts extends WithConsentPorts, ResultPorts, ListServersPorts {
   readonly putFile: PutFile;
   readonly getFile: GetFile;
   readonly sessions: Sessions;
@@ -26,7 +24,7 @@ export function createSshTools(broker: SshToolsPorts): readonly Tool[] {
   return [
     createSshExecuteTool(broker),
     createSshGetFileTool(broker),
-    createSshListServersTool(broker.currentHosts),
+    createSshListServersTool(broker),
     createSshPutFileTool(broker),
     createSshSessionCloseTool(broker),
     createSshSessionExecTool(broker),

@@ -1,18 +1,28 @@
 import { AppError } from "@gateway/shared/errors";
 import { readIfNoneMatch } from "@gateway/shared/http/entity_tag";
 import type { Peer } from "@gateway/shared/http/mtls_server";
+import { readRulesHosts } from "@gateway/shared/wire/host_rules";
 import type { ControlPlanePorts } from "../ports.ts";
 import { requireSigner } from "../roles.ts";
 import { faultOf } from "../signer_client.ts";
 import { answer, jsonAnswer } from "./answer.ts";
 
-/** `GET /v1/hosts`: what the signer lets the broker see, or 304 where the signer says that the broker has it. */
+/**
+ * `GET /v1/hosts`: what the signer lets the broker see, or 304 where the signer says that the broker has it; with the
+ * rules of some hosts where it asks for them.
+ */
 export async function handleHosts(
   ports: ControlPlanePorts,
   request: Request,
   peer: Peer,
 ): Promise<Response> {
   await requireSigner(ports, peer, "GET /v1/hosts");
+  const named = readRulesHosts(request);
+  if (named !== undefined) {
+    const rules = await ports.signer.rules(peer.caller, named);
+    if (rules.kind !== "answered") throw faultOf(rules);
+    return answer(rules.value);
+  }
   const ifNoneMatch = readIfNoneMatch(request.headers.get("if-none-match"));
   const hosts = await ports.signer.hosts(peer.caller, ifNoneMatch);
   switch (hosts.kind) {

@@ -110,3 +110,26 @@ Deno.test.each(ROUTES)("GET %s is 502 when the signer cannot be reached", async 
   };
   assert.equal((await plane.get(route, "broker-1")).status, 502);
 });
+
+Deno.test("GET /v1/hosts?policy=true asks the signer for the same, and passes on every field of the rules", async () => {
+  const plane = await startControlPlane();
+  const policy = {
+    commands: "allowlist",
+    enforcement: "enforce",
+    shell_parse: true,
+    allow: ["^uptime$"],
+    allow_omitted: 1,
+    some_denied: true,
+    require_approval: ["^reboot$"],
+    require_approval_omitted: 2,
+    sudo_users: ["root"],
+    session_modes: ["exec"],
+    file_transfer: false,
+    max_ttl_seconds: 300,
+  };
+  plane.signer.reply = () => ({ body: { web01: { ...WEB01, policy } } });
+  const { body } = await plane.get("/v1/hosts?policy=true&host=web01&host=a%26b", "broker-1");
+  assert.deepEqual(body, { web01: { ...WEB01, policy } });
+  assert.equal(plane.signer.requests[0]?.path, "/v1/hosts?policy=true&host=web01&host=a%26b");
+  assert.equal((await plane.get("/v1/hosts?policy=true", "broker-1")).status, 400);
+});

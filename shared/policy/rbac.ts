@@ -48,15 +48,18 @@ export function isAllowedCaller(host: CompiledHost, caller: string): boolean {
   return host.allowedCallers.size === 0 || host.allowedCallers.has(caller);
 }
 
+/** Whether a caller is told of a host. */
+export function isVisibleHost(policy: CompiledPolicy, caller: string, host: CompiledHost): boolean {
+  return mayUseHost(policy, caller, host.name) === "ok" && isAllowedCaller(host, caller);
+}
+
 /** The hosts that a caller may use, in the shape of `GET /v1/hosts`, sorted by name. */
 export function visibleHosts(policy: CompiledPolicy, caller: string): HostsResponse {
   const names = [...policy.hosts.keys()].sort();
   const entries: [string, HostInfo][] = [];
   for (const name of names) {
     const host = policy.hosts.get(name);
-    if (host === undefined || mayUseHost(policy, caller, name) !== "ok" || !isAllowedCaller(host, caller)) {
-      continue;
-    }
+    if (host === undefined || !isVisibleHost(policy, caller, host)) continue;
     entries.push([name, toHostInfo(host)]);
   }
   return Object.fromEntries(entries);
@@ -72,7 +75,8 @@ function rowOf({ callers }: CompiledPolicy, caller: string): CompiledCaller | un
   return callers.get(caller) ?? callers.get("_default");
 }
 
-function toHostInfo(host: CompiledHost): HostInfo {
+/** A host in the shape of `GET /v1/hosts`. */
+export function toHostInfo(host: CompiledHost): HostInfo {
   return {
     addr: host.addr,
     user: host.user,

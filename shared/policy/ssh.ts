@@ -65,6 +65,7 @@ import { findEarlyDenial, findLateDenial } from "./ssh_gates.ts";
 import type { SshIntent } from "./ssh_intent.ts";
 import { elevationLabel } from "./sudo_user.ts";
 
+export { visibleRules } from "./host_rules.ts";
 export { mayComeFrom, mayUseHost, visibleHosts } from "./rbac.ts";
 export type { AllowedSsh, DeniedSsh, SshDecision } from "./ssh_decision.ts";
 export type { SshIntent } from "./ssh_intent.ts";

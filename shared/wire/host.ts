@@ -12,8 +12,36 @@
  * @module
  */
 import { z } from "@zod/zod";
+import { type Enforcement, ENFORCEMENTS, SESSION_MODES, type SessionMode } from "./sign.ts";
 
-/** One host as the broker sees it. Nothing of the policy is in it. */
+/**
+ * What a caller may do on a host, as far as the policy's own rules say; temporary grants come on top. Patterns that
+ * deny are not in it. A list that is too long is cut off, and says how many are left out.
+ */
+export interface HostRules {
+  /** `any`: no rules; `allowlist`: what matches `allow`; `denylist`: what is not denied. */
+  readonly commands: "any" | "allowlist" | "denylist";
+  /** `audit`: what the rules refuse runs with a warning. */
+  readonly enforcement: Enforcement;
+  /** Each command of a line is judged for itself, and what a parser can't take apart is refused. */
+  readonly shell_parse: boolean;
+  /** RE2 patterns; of an allowlist only. */
+  readonly allow?: readonly string[] | undefined;
+  readonly allow_omitted?: number | undefined;
+  /** Some commands are denied, also where they match `allow`. */
+  readonly some_denied?: boolean | undefined;
+  /** RE2 patterns of commands that need a human's approval. */
+  readonly require_approval?: readonly string[] | undefined;
+  readonly require_approval_omitted?: number | undefined;
+  /** The accounts that sudo may change to; absent: no sudo. */
+  readonly sudo_users?: readonly string[] | undefined;
+  readonly session_modes: readonly SessionMode[];
+  /** Files may be moved as far as patterns allow the commands behind that. */
+  readonly file_transfer: boolean;
+  readonly max_ttl_seconds: number;
+}
+
+/** One host as the broker sees it. Nothing of the policy is in it, unless it has been asked for. */
 export interface HostInfo {
   /** `host:port` to connect to. */
   readonly addr: string;
@@ -33,10 +61,27 @@ export interface HostInfo {
   readonly stop_on_disconnect?: boolean | undefined;
   /** Groups that the host is in. */
   readonly groups?: readonly string[] | undefined;
+  /** Only where asked for with `?policy=true&host=…`. */
+  readonly policy?: HostRules | undefined;
 }
 
 /** The response of `GET /v1/hosts`: logical name to host. */
 export type HostsResponse = Readonly<Record<string, HostInfo>>;
+
+const hostRules: z.ZodType<HostRules> = z.object({
+  commands: z.enum(["any", "allowlist", "denylist"]),
+  enforcement: z.enum(ENFORCEMENTS),
+  shell_parse: z.boolean(),
+  allow: z.array(z.string()).optional(),
+  allow_omitted: z.int().optional(),
+  some_denied: z.boolean().optional(),
+  require_approval: z.array(z.string()).optional(),
+  require_approval_omitted: z.int().optional(),
+  sudo_users: z.array(z.string()).optional(),
+  session_modes: z.array(z.enum(SESSION_MODES)),
+  file_transfer: z.boolean(),
+  max_ttl_seconds: z.int(),
+});
 
 /** Decodes a {@linkcode HostsResponse}. */
 export const hostsResponse: z.ZodType<HostsResponse> = z.record(
@@ -51,5 +96,6 @@ export const hostsResponse: z.ZodType<HostsResponse> = z.record(
     allow_file_transfer: z.boolean().optional(),
     stop_on_disconnect: z.boolean().optional(),
     groups: z.array(z.string()).optional(),
+    policy: hostRules.optional(),
   }),
 );

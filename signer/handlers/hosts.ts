@@ -1,7 +1,8 @@
 import { AppError } from "@gateway/shared/errors";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import { formatSubject } from "../freezes.ts";
-import { mayComeFrom } from "@gateway/shared/policy/ssh";
+import { mayComeFrom, visibleRules } from "@gateway/shared/policy/ssh";
+import { readRulesHosts } from "@gateway/shared/wire/host_rules";
 import type { SignerPorts } from "../ports.ts";
 
 /** What a frozen caller is told; why is nobody's business but the admins'. */
@@ -11,8 +12,9 @@ export const SUBJECT_IS_FROZEN = "subject is frozen";
 export const DIRECT_NOT_ALLOWED = "direct requests not allowed for this caller";
 
 /**
- * `GET /v1/hosts`: the hosts that the caller, or the broker a trusted forwarder names, may use. Whether it may have them
- * is decided first, also where it has them already.
+ * `GET /v1/hosts`: the hosts that the caller, or the broker a trusted forwarder names, may use; with
+ * `?policy=true&host=…` only those that are named, with their rules. Whether it may have them is decided first, also
+ * where it has them already.
  */
 export async function handleHosts(ports: SignerPorts, request: Request, peer: Peer): Promise<Response> {
   const snapshot = ports.state.current;
@@ -32,5 +34,7 @@ export async function handleHosts(ports: SignerPorts, request: Request, peer: Pe
     await ports.gate.bestEffort({ caller, outcome: "denied", err: DIRECT_NOT_ALLOWED });
     throw new AppError("denied", DIRECT_NOT_ALLOWED);
   }
+  const named = readRulesHosts(request);
+  if (named !== undefined) return Response.json(visibleRules(snapshot.policy, caller, named));
   return snapshot.hostLists.answer(caller, request.headers.get("if-none-match"));
 }

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { hostsResponse } from "@gateway/shared/wire/host";
 import { CONFIG, get, HOST_KEY, post, snapshotOf, startSigner } from "../testing/memory_signer.ts";
 
 Deno.test("GET /v1/hosts shows what the caller may use and nothing of the policy", async () => {
@@ -121,4 +122,23 @@ Deno.test("GET /v1/hosts refuses a caller that may not have the list, whatever i
   assert.deepEqual(outcomes.filter((outcome) => outcome === "frozen_denied").length, 2, "each is recorded");
   const behalf = { "x-on-behalf-of": "broker-1" };
   assert.equal((await ask(signer, tag, "approver-broker", behalf)).status, 403);
+});
+
+Deno.test("GET /v1/hosts?policy=true tells the rules of the named hosts that the caller may use", async () => {
+  const signer = await startSigner();
+  const { status, body } = await signer.send(get("/v1/hosts?policy=true&host=web01&host=none&host=open01"));
+  assert.equal(status, 200);
+  assert.deepEqual(Object.keys(body), ["web01", "open01"]);
+  const { web01 } = hostsResponse.parse(body);
+  assert.equal(web01?.addr, "10.0.0.1:22");
+  assert.equal(web01.policy?.max_ttl_seconds, 120);
+  const other = await signer.send(get("/v1/hosts?policy=true&host=open01"), "approver-broker");
+  assert.deepEqual(other.body, {}, "not its host");
+});
+
+Deno.test.each([
+  { name: "no host", query: "policy=true" },
+  { name: "too many hosts", query: `policy=true${"&host=web01".repeat(21)}` },
+])("GET /v1/hosts?policy=true with $name is 400", async ({ query }) => {
+  assert.equal((await (await startSigner()).send(get(`/v1/hosts?${query}`))).status, 400);
 });
