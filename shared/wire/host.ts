@@ -27,17 +27,21 @@ export interface HostRules {
   readonly shell_parse: boolean;
   /** RE2 patterns; of an allowlist only. */
   readonly allow?: readonly string[] | undefined;
+  /** How many of them are left out. */
   readonly allow_omitted?: number | undefined;
   /** Some commands are denied, also where they match `allow`. */
   readonly some_denied?: boolean | undefined;
   /** RE2 patterns of commands that need a human's approval. */
   readonly require_approval?: readonly string[] | undefined;
+  /** How many of them are left out. */
   readonly require_approval_omitted?: number | undefined;
   /** The accounts that sudo may change to; absent: no sudo. */
   readonly sudo_users?: readonly string[] | undefined;
+  /** The modes in which a session may be opened. */
   readonly session_modes: readonly SessionMode[];
   /** Files may be moved as far as patterns allow the commands behind that. */
   readonly file_transfer: boolean;
+  /** The longest life of a certificate. */
   readonly max_ttl_seconds: number;
 }
 
