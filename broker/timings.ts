@@ -40,6 +40,7 @@ export function createTimings(metrics: Metrics): Timings {
 export function timeAuthority(authority: Authority, { sign, approval }: Timings): Authority {
   return {
     hosts: () => authority.hosts(),
+    rules: (hosts, signal) => authority.rules(hosts, signal),
     async sign(request, options) {
       let waited: ((result?: string) => void) | undefined;
       const onWaiting = (id: string) => {

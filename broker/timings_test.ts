@@ -13,10 +13,12 @@ const REQUEST: CertificateRequest = {
   end_user_groups: null,
 };
 
+const notAsked = () => Promise.reject(new Error("not asked"));
+
 /** The series that one answer of an authority leads to. */
 async function counted(sign: Authority["sign"]): Promise<readonly string[]> {
   const metrics = createMetrics();
-  const inner: Authority = { hosts: () => Promise.reject(new Error("not asked")), sign };
+  const inner: Authority = { hosts: notAsked, rules: notAsked, sign };
   await timeAuthority(inner, createTimings(metrics)).sign(REQUEST, { signal: NEVER }).catch(() => {});
   return (await metrics.text()).match(/^broker_\w+_count\{.*$/gm) ?? [];
 }
@@ -59,7 +61,7 @@ Deno.test("timeAuthority() passes on who waits for what", async () => {
     return Promise.resolve(GRANTED);
   };
   const authority = timeAuthority(
-    { hosts: () => Promise.resolve({ hosts: {} } as never), sign },
+    { hosts: notAsked, rules: notAsked, sign },
     createTimings(createMetrics()),
   );
   const answer = await authority.sign(REQUEST, { signal: NEVER, onWaiting: (id) => told.push(id) });
