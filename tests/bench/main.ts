@@ -34,19 +34,13 @@ const SECTIONS: Readonly<Record<string, Section>> = {
     await using stage = await createStage(dir);
     const signer = await stage.startSigner();
     const rows = [...await benchSign(stage)];
-    say("  more connections, grants …");
-    rows.push(...await benchSignPressure(stage));
-    say(`  (signer after the load: ${((await signer.residentBytes()) / 1e6).toFixed(0)} MB)`);
+    say("  more connections, grants, memory …");
+    rows.push(...await benchSignPressure(stage, signer));
     await signer.stop();
     say("  reloads …");
-    return [...rows, await benchReload(stage)];
+    return [...rows, ...await benchReload(stage)];
   },
-  async ssh_run({ dir }) {
-    await using stage = await createStage(dir);
-    await stage.startSigner();
-    await stage.startBroker();
-    return await benchSshRun(stage);
-  },
+  ssh_run: benchSshRun,
   async transfer({ dir }) {
     await using stage = await createStage(dir, {
       signer: [

@@ -1,7 +1,9 @@
 import { HOST, type Stage } from "../stage/stage.ts";
 import { bareSsh } from "./bare_ssh.ts";
+import { addLargePolicy } from "./large_stage.ts";
 import { plainLogin } from "./plain_login.ts";
 import type { Row } from "./row.ts";
+import { createStage, type SectionContext } from "./section.ts";
 import { median } from "./statistics.ts";
 import { timed } from "./timed.ts";
 
@@ -11,18 +13,60 @@ const COMMAND = "uptime";
 const MAX_RATIO = 0.9;
 const MAX_OWN_MS = 15;
 
-/** `ssh_run` over HTTP against the `ssh` program with a plain key, and bare SSH, on the same sshd, in turns. */
-export async function benchSshRun(stage: Stage): Promise<readonly Row[]> {
+const MAX_MANY_RATIO = 1.1;
+
+/** `ssh_run` over HTTP: against other ways to the same sshd, and with many hosts against one. */
+export async function benchSshRun({ dir, say }: SectionContext): Promise<readonly Row[]> {
+  for (const name of ["one", "many"]) await Deno.mkdir(`${dir}/${name}`);
+  await using one = await createStage(`${dir}/one`);
+  await one.startSigner();
+  await one.startBroker();
+  const rows = await benchOneHost(one);
+  say("  10,000 hosts …");
+  await using many = await createStage(`${dir}/many`);
+  await addLargePolicy(many.init.signer_config);
+  await many.startSigner();
+  await many.startBroker();
+  return [...rows, await benchManyHosts(one, many)];
+}
+
+/** `ssh_run` of a stage's broker, and how long it takes. */
+async function timedRun(stage: Stage): Promise<() => Promise<number>> {
+  const client = await stage.brokerClient();
+  return () =>
+    timed(async () => {
+      const body = { host: HOST, command: COMMAND };
+      const { status, text } = await client.request({ method: "POST", path: "/v1/ssh_run", body });
+      if (status !== 200) throw new Error(`ssh_run answered ${status}: ${text}`);
+    });
+}
+
+async function benchManyHosts(one: Stage, many: Stage): Promise<Row> {
+  const ways = { one: await timedRun(one), many: await timedRun(many) };
+  const times = { one: [] as number[], many: [] as number[] };
+  for (let run = -WARM_UP; run < RUNS; run++) {
+    const [few, lots] = [await ways.one(), await ways.many()];
+    if (run < 0) continue;
+    times.one.push(few);
+    times.many.push(lots);
+  }
+  const [few, lots] = [median(times.one), median(times.many)];
+  return {
+    what: `ssh_run with 10,000 hosts, median of ${RUNS}`,
+    measured: `${lots.toFixed(1)} ms`,
+    baseline: `${few.toFixed(1)} ms with one host`,
+    ratio: (lots / few).toFixed(2),
+    target: `at most ${MAX_MANY_RATIO}`,
+    met: lots <= few * MAX_MANY_RATIO,
+  };
+}
+
+/** Against the `ssh` program with a plain key, and bare SSH, on the same sshd, in turns. */
+async function benchOneHost(stage: Stage): Promise<readonly Row[]> {
   const login = await plainLogin(stage);
   if (login === undefined) return [];
-  const client = await stage.brokerClient();
   const ways = {
-    broker: () =>
-      timed(async () => {
-        const body = { host: HOST, command: COMMAND };
-        const { status } = await client.request({ method: "POST", path: "/v1/ssh_run", body });
-        if (status !== 200) throw new Error(`ssh_run answered ${status}`);
-      }),
+    broker: await timedRun(stage),
     ssh: () => timed(() => login.ssh(COMMAND)),
     bare: await bareSsh(stage, COMMAND),
   };
