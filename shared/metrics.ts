@@ -93,6 +93,13 @@ export interface Metrics {
    */
   gauge(name: string, help: string, read?: () => number): Gauge;
   /**
+   * Adds a counter of what is counted elsewhere.
+   *
+   * @param read gives the total at the time of each scrape
+   * @throws {Error} when the name is taken
+   */
+  total(name: string, help: string, read: () => number): void;
+  /**
    * Adds a gauge with labels.
    *
    * @param read gives all values at the time of each scrape
@@ -138,6 +145,17 @@ export function createMetrics(): Metrics {
         }),
       });
       return { set: (value) => gauge.set(value) };
+    },
+    total(name, help, read) {
+      new PromCounter({
+        name,
+        help,
+        registers: [registry],
+        collect() {
+          this.reset();
+          this.inc(read());
+        },
+      });
     },
     gauges(name, help, labelNames, read) {
       new PromGauge({

@@ -94,3 +94,15 @@ Deno.test.each([
   const counts = (await metrics.text()).match(/^step_duration_seconds_count.*$/gm);
   assert.deepEqual(counts, [`step_duration_seconds_count{result="${result}"} 1`]);
 });
+
+Deno.test("total() shows what has been counted elsewhere, once for each scrape", async () => {
+  const metrics = createMetrics();
+  let seconds = 1.5;
+  metrics.total("process_cpu_seconds_total", "CPU.", () => seconds);
+  assert.match(await metrics.text(), /^process_cpu_seconds_total 1.5$/m);
+  seconds = 2;
+  assert.match(
+    await metrics.text(),
+    /^# TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total 2$/m,
+  );
+});

@@ -41,7 +41,7 @@ export function addProcessMetrics(
   metrics.gauge("process_start_time_seconds", "When the process began, since the epoch", () => startedAt);
   metrics.gauge("process_resident_memory_bytes", "Memory of the process", () => Deno.memoryUsage().rss);
   metrics.gauge("process_heap_bytes", "Of it what JavaScript uses", () => Deno.memoryUsage().heapUsed);
-  metrics.gauge("process_cpu_seconds", "Processor time since the start", () => {
+  metrics.total("process_cpu_seconds_total", "Processor time since the start", () => {
     const { user, system } = process.cpuUsage();
     return (user + system) / 1e6;
   });
