@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import { SERIAL } from "../testing/fake_authority.ts";
+import { outgoingHeaders } from "@gateway/shared/request_context";
+import { ISSUED_UPTIME, SERIAL } from "../testing/fake_authority.ts";
 import { hangUntilAborted } from "../testing/fake_runner.ts";
 import { GENERATIONS, RawMcpClient, until } from "../testing/raw_mcp_client.ts";
 
@@ -246,3 +247,26 @@ Deno.test("MCP answers lists that it does not have with empty ones, and unknown 
   assert.deepEqual((await client.request("ping")).result, {});
   await client.end();
 });
+
+Deno.test.each(GENERATIONS)(
+  "MCP %s gives each call an id of its own, and passes the client's trace on",
+  async (generation) => {
+    const client = await RawMcpClient.connect(generation);
+    const seen: Readonly<Record<string, string>>[] = [];
+    client.broker.authority.answer = () => {
+      seen.push(outgoingHeaders());
+      return ISSUED_UPTIME;
+    };
+    const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    const call = { name: "ssh_execute", arguments: { server: "web01", command: "uptime" } };
+    await client.request("tools/call", { ...call, _meta: { traceparent } });
+    await client.request("tools/call", call);
+    const [first = {}, second = {}] = seen;
+    assert.equal(first["traceparent"], traceparent);
+    assert.deepEqual(Object.keys(second), ["x-request-id"]);
+    assert.notEqual(first["x-request-id"], second["x-request-id"]);
+    const recorded = client.broker.log.entries.map(({ request_id }) => request_id);
+    assert.deepEqual(recorded, [first["x-request-id"], second["x-request-id"]]);
+    await client.end();
+  },
+);
