@@ -40,7 +40,8 @@ Deno.test.each([
   const signer = await startSigner(GATED, { parts });
   const { status, body } = await signer.sign(request);
   assert.deepEqual([status, body.detail], [403, "end-user identity could not be verified"]);
-  assert.deepEqual(signer.log.entries.map(({ outcome }) => outcome), ["end_user_unverified"]);
+  const records = signer.log.entries.map(({ outcome, asked_command }) => [outcome, asked_command]);
+  assert.deepEqual(records, [["end_user_unverified", "uptime"]]);
   assert.match(await signer.metrics.text(), /outcome="end-user-unverified"\} 1/);
 });
 
