@@ -185,12 +185,23 @@ export function clampTtl(ttlSeconds: number, maxTtlSeconds: number): number {
   return ttlSeconds > 0 && ttlSeconds <= maxTtlSeconds ? ttlSeconds : maxTtlSeconds;
 }
 
-/** What to say where a human has to approve and nobody has been asked. */
-export function approvalRequired(host: string, rule: string): AppError {
+/**
+ * What to say where a human has to approve and nobody has been asked.
+ *
+ * @param asked `approved`: the one in the chat has approved, and the signer takes no notice
+ */
+export function approvalRequired(
+  host: string,
+  rule: string,
+  asked: "approved" | "unasked" = "unasked",
+): AppError {
+  const remedy = asked === "approved"
+    ? "the approval in the chat does not count, because the signer does not list this broker with self_approve; " +
+      "approve it via the control plane, or with broker-ctl"
+    : "approve it in-chat (if enabled), via the control plane, or with broker-ctl";
   return new AppError(
     "approval_required",
-    `command on ${quoteText(host)} requires human approval (${rule}); ` +
-      "approve it in-chat (if enabled), via the control plane, or with broker-ctl",
+    `command on ${quoteText(host)} requires human approval (${rule}); ${remedy}`,
   );
 }
 

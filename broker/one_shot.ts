@@ -191,7 +191,8 @@ async function recordApproval(
     readonly rule: string;
   },
 ): Promise<OneShotResult> {
-  const err = approvalRequired(request.host, rule).message;
+  const asked = request.consent === undefined ? "unasked" : "approved";
+  const err = approvalRequired(request.host, rule, asked).message;
   await events.bestEffort({ ...describeRequest(request, host), outcome: "error", err });
   return { kind: "needs_approval", rule, host };
 }

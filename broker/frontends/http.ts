@@ -7,6 +7,7 @@ import { checkReason } from "@gateway/shared/wire/sign_fields";
 import { sshRunRequest, type SshRunResponse } from "./ssh_run.ts";
 import type { Execute, ExecuteResult } from "../execute.ts";
 import { approvalRequired } from "../obtain.ts";
+import { failureClassOf } from "../ssh/failures.ts";
 import { outputText } from "../output_text.ts";
 import { markedHead } from "../ssh/output_buffer.ts";
 import { guardInput } from "../tools/input_guard.ts";
@@ -73,8 +74,10 @@ function respondExecuted(result: Extract<ExecuteResult, { kind: "executed" }>): 
   return new Response(stringifyJson(body), { headers: { "content-type": "application/json" } });
 }
 
-/** Which machine behind the broker failed, and how, is for the log (the cause). */
+/** Which machine behind the broker failed, and how exactly, is for the log (the cause). */
 function hideUpstream(error: unknown): unknown {
   if (!(error instanceof AppError) || error.code !== "upstream_failure") return error;
-  return new AppError("upstream_failure", "upstream failure", { cause: error });
+  const failureClass = failureClassOf(error);
+  const text = failureClass === undefined ? "upstream failure" : `upstream failure: ${failureClass}`;
+  return new AppError("upstream_failure", text, { cause: error });
 }

@@ -5,6 +5,7 @@ import { problemResponse } from "@gateway/shared/http/problem";
 import { escapeKey } from "@gateway/shared/testing/escaped_key";
 import { refusedMethods } from "@gateway/shared/testing/refused_methods";
 import type { SignAnswer } from "../authority/authority.ts";
+import { atBastion, connectionFailure, executionFailure, socketFailure } from "../ssh/failures.ts";
 import { BrokerFixture } from "../testing/broker_fixture.ts";
 import { SERIAL } from "../testing/fake_authority.ts";
 import { hangUntilAborted, printed } from "../testing/fake_runner.ts";
@@ -267,6 +268,29 @@ Deno.test.each([
   fail(broker, new AppError("upstream_failure", "connection: 10.0.0.1:22 refused"));
   const problem = await problemOf(await send(broker, "/v1/ssh_run", post(body)));
   assert.deepEqual(problem, { status: 502, detail: "upstream failure", code: "upstream_failure" });
+});
+
+Deno.test.each([
+  {
+    failure: connectionFailure("the host refused the certificate", undefined, "certificate refused"),
+    said: "certificate refused",
+  },
+  {
+    failure: atBastion("b", connectionFailure("host key mismatch", undefined, "host key")),
+    said: "host key",
+  },
+  {
+    failure: socketFailure(Object.assign(new Error("10.0.0.1:22"), { code: "ECONNREFUSED" })),
+    said: "unreachable",
+  },
+  { failure: executionFailure("SSH execution timeout", undefined, "timeout"), said: "timeout" },
+])("POST /v1/ssh_run answers 502 with the class $said and nothing else", async ({ failure, said }) => {
+  const broker = new BrokerFixture();
+  broker.runner.answer = () => {
+    throw failure;
+  };
+  const problem = await problemOf(await send(broker, "/v1/ssh_run", post(body)));
+  assert.deepEqual(problem, { status: 502, detail: `upstream failure: ${said}`, code: "upstream_failure" });
 });
 
 Deno.test("POST /v1/ssh_run withholds the result with 500 when it can't be recorded", async () => {

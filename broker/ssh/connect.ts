@@ -65,7 +65,7 @@ export async function connectOver(transport: Transport, options: ConnectOptions)
     await within({
       clock,
       ms: limits.handshakeMs,
-      late: () => connectionFailure("SSH handshake timeout"),
+      late: () => connectionFailure("SSH handshake timeout", undefined, "timeout"),
       ...endedBy("connection", signal, carrierLost, (cause) => connectionFailure(CLOSED_EARLY, cause)),
     }, logIn(client, transport.stream, library, options));
     return { client, lost, close };
@@ -113,7 +113,10 @@ function logIn(
         return hostKey === "pinned";
       },
       authHandler: (_methodsLeft, _partialSuccess, next) => {
-        if (authentication.presented) return reject(connectionFailure("the host refused the certificate"));
+        if (authentication.presented) {
+          const text = "the host refused the certificate";
+          return reject(connectionFailure(text, undefined, "certificate refused"));
+        }
         if (!encrypted) return reject(connectionFailure("the host skipped the key exchange"));
         next({ type: "none", username: login.user });
       },
@@ -123,7 +126,7 @@ function logIn(
 }
 
 function loginFailure(error: Error, otherHostKey: boolean): AppError {
-  if (otherHostKey) return connectionFailure("host key mismatch", error);
+  if (otherHostKey) return connectionFailure("host key mismatch", error, "host key");
   const level = "level" in error ? error.level : undefined;
   switch (level) {
     case "client-socket":

@@ -58,7 +58,7 @@ function readLeg(hop: HopLogin, isTarget: boolean): Leg {
     const certificate = parseCertificateFor(key, hop.certificate);
     return {
       bastion,
-      pin: parseHostPin(hop.hostKey),
+      pin: parseHostPin(hop.hostKey, hop.name),
       address: parseHostAddress(hop.addr),
       login: { user, key, certificate },
     };

@@ -6,21 +6,48 @@ import { quoteText } from "@gateway/shared/quote";
 
 const CONNECTION = "connection: ";
 
+/** What an agent can do something about, or tell somebody who can. */
+export type FailureClass = "certificate refused" | "host key" | "unreachable" | "timeout";
+
+/** A failure of a class. */
+class ClassifiedFailure extends AppError {
+  readonly failureClass: FailureClass;
+
+  constructor(text: string, cause: unknown, failureClass: FailureClass) {
+    super("upstream_failure", text, { cause });
+    this.failureClass = failureClass;
+  }
+}
+
+/** The class of a failure, also where it is told in other words; `undefined` for none of them. */
+export function failureClassOf(error: unknown): FailureClass | undefined {
+  let at = error;
+  while (at instanceof AppError && !(at instanceof ClassifiedFailure)) at = at.cause;
+  return at instanceof ClassifiedFailure ? at.failureClass : undefined;
+}
+
 /** The connection could not be made. */
-export function connectionFailure(text: string, cause?: unknown): AppError {
-  return new AppError("upstream_failure", `${CONNECTION}${text}`, { cause });
+export function connectionFailure(text: string, cause?: unknown, failureClass?: FailureClass): AppError {
+  return failure(`${CONNECTION}${text}`, cause, failureClass);
 }
 
 /** Says at which bastion a connection failed. */
 export function atBastion(name: string, error: unknown): unknown {
   if (!(error instanceof AppError) || !error.message.startsWith(CONNECTION)) return error;
   const text = `${CONNECTION}bastion ${quoteText(name)}: ${error.message.slice(CONNECTION.length)}`;
+  if (error.code === "upstream_failure") return failure(text, error.cause, failureClassOf(error));
   return new AppError(error.code, text, { cause: error.cause });
 }
 
 /** The command could not be run to its end. */
-export function executionFailure(text: string, cause?: unknown): AppError {
-  return new AppError("upstream_failure", `execution: ${text}`, { cause });
+export function executionFailure(text: string, cause?: unknown, failureClass?: FailureClass): AppError {
+  return failure(`execution: ${text}`, cause, failureClass);
+}
+
+function failure(text: string, cause: unknown, failureClass: FailureClass | undefined): AppError {
+  return failureClass === undefined
+    ? new AppError("upstream_failure", text, { cause })
+    : new ClassifiedFailure(text, cause, failureClass);
 }
 
 /** Whoever asked for the command has taken the request back. */
@@ -28,15 +55,15 @@ export function canceled(step: "connection" | "execution", reason: unknown): App
   return new AppError("canceled", `${step}: canceled`, { cause: reason });
 }
 
-const SOCKET_ERRORS: ReadonlyMap<string, string> = new Map([
-  ["ECONNREFUSED", "connection refused"],
-  ["ECONNRESET", "connection reset by the host"],
-  ["EPIPE", "connection reset by the host"],
-  ["EHOSTUNREACH", "host unreachable"],
-  ["ENETUNREACH", "network unreachable"],
-  ["ETIMEDOUT", "connect timeout"],
-  ["ENOTFOUND", "host name not found"],
-  ["EAI_AGAIN", "host name not found"],
+const SOCKET_ERRORS: ReadonlyMap<string, readonly [string, FailureClass]> = new Map([
+  ["ECONNREFUSED", ["connection refused", "unreachable"]],
+  ["ECONNRESET", ["connection reset by the host", "unreachable"]],
+  ["EPIPE", ["connection reset by the host", "unreachable"]],
+  ["EHOSTUNREACH", ["host unreachable", "unreachable"]],
+  ["ENETUNREACH", ["network unreachable", "unreachable"]],
+  ["ETIMEDOUT", ["connect timeout", "timeout"]],
+  ["ENOTFOUND", ["host name not found", "unreachable"]],
+  ["EAI_AGAIN", ["host name not found", "unreachable"]],
 ]);
 
 /** Why a socket failed, without saying where it was to lead. */
@@ -45,7 +72,8 @@ export function socketFailure(error: unknown): AppError {
     return connectionFailure("host address is not among those that this broker may connect to", error);
   }
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
-  return connectionFailure(SOCKET_ERRORS.get(code) ?? "connect failed", error);
+  const [text, failureClass] = SOCKET_ERRORS.get(code) ?? ["connect failed", "unreachable"];
+  return connectionFailure(text, error, failureClass);
 }
 
 const FORWARD_REFUSALS: ReadonlyMap<unknown, string> = new Map([
@@ -60,5 +88,6 @@ export function forwardFailure(error: unknown): AppError {
   return connectionFailure(
     FORWARD_REFUSALS.get(reason) ?? "the bastion did not connect to the next host",
     error,
+    "unreachable",
   );
 }

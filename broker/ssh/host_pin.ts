@@ -1,5 +1,6 @@
-import { AppError } from "@gateway/shared/errors";
+import { quoteText } from "@gateway/shared/quote";
 import { parsePublicKey } from "@gateway/shared/ssh/public_key";
+import { connectionFailure } from "./failures.ts";
 
 /** The only algorithms to ask the host for, by the pinned key's type. RSA with SHA-1 (`ssh-rsa`) is not one. */
 const ALGORITHMS = {
@@ -24,25 +25,28 @@ export interface HostPin {
  * Reads a pinned host key: a line of authorized_keys, known_hosts or ssh-keyscan. There is no trust on first
  * use, so an empty pin is an error like a broken one.
  *
+ * @param host its logical name, for error texts
  * @throws {AppError} `upstream_failure`
  */
-export function parseHostPin(line: string): HostPin {
-  const { algorithm, blob } = parseLine(line);
-  if (!isSupported(algorithm)) {
-    throw new AppError("upstream_failure", "connection: host key type is not supported");
-  }
+export function parseHostPin(line: string, host: string): HostPin {
+  const { algorithm, blob } = parseLine(line, host);
+  if (!isSupported(algorithm)) throw unusable(host, "the key type is not supported");
   return {
     algorithms: ALGORITHMS[algorithm],
     matches: (other) => Buffer.from(blob).equals(other),
   };
 }
 
-function parseLine(line: string): ReturnType<typeof parsePublicKey> {
+function parseLine(line: string, host: string): ReturnType<typeof parsePublicKey> {
   try {
     return parsePublicKey(line);
   } catch (cause) {
-    throw new AppError("upstream_failure", "connection: host key: parsing host key failed", { cause });
+    throw unusable(host, "parsing host key failed", cause);
   }
+}
+
+function unusable(host: string, text: string, cause?: unknown) {
+  return connectionFailure(`host key for ${quoteText(host)}: ${text}`, cause, "host key");
 }
 
 function isSupported(algorithm: string): algorithm is keyof typeof ALGORITHMS {

@@ -16,13 +16,13 @@ Deno.test.each([
     text: `# web01.example.com:22 SSH-2.0-OpenSSH_9.2\nweb01 ${line}\n`,
   },
 ])("parseHostPin() reads a line of $name", ({ text }) => {
-  const pin = parseHostPin(text);
+  const pin = parseHostPin(text, "web01");
   assert.deepEqual(pin.algorithms, ["ssh-ed25519"]);
   assert.ok(pin.matches(blob));
 });
 
 Deno.test("parseHostPin() matches nothing but the same bytes", () => {
-  const pin = parseHostPin(line);
+  const pin = parseHostPin(line, "web01");
   const other = blob.slice();
   other[other.length - 1] = (other.at(-1) ?? 0) ^ 1;
   assert.ok(!pin.matches(other));
@@ -41,10 +41,10 @@ Deno.test.each([
   { name: "a marker", text: `@cert-authority * ${line}` },
   { name: "a fingerprint", text: "SHA256:n95OCUO6+kyqSXipnPy/uKPWwz3FER8bfxF/KzYC/Kk" },
 ])("parseHostPin() refuses $name", ({ text }) => {
-  assert.throws(() => parseHostPin(text), (error: unknown) => {
+  assert.throws(() => parseHostPin(text, "web01"), (error: unknown) => {
     assert.ok(error instanceof AppError);
     assert.equal(error.code, "upstream_failure");
-    assert.equal(error.message, "connection: host key: parsing host key failed");
+    assert.equal(error.message, 'connection: host key for "web01": parsing host key failed');
     return true;
   });
 });

@@ -96,7 +96,12 @@ async function startCommand(
     return await within({
       clock,
       ms: limits.channelMs,
-      late: () => executionFailure(`channel open timeout (limit: ${formatDuration(limits.channelMs)})`),
+      late: () =>
+        executionFailure(
+          `channel open timeout (limit: ${formatDuration(limits.channelMs)})`,
+          undefined,
+          "timeout",
+        ),
       ...stopsOf(connection, signal),
     }, starting);
   } catch (error) {
@@ -121,7 +126,12 @@ async function finishCommand(
     exit = await within({
       clock,
       ms: limits.commandMs,
-      late: () => executionFailure(`SSH execution timeout (limit: ${formatDuration(limits.commandMs)})`),
+      late: () =>
+        executionFailure(
+          `SSH execution timeout (limit: ${formatDuration(limits.commandMs)})`,
+          undefined,
+          "timeout",
+        ),
       ...stopsOf(connection, signal),
     }, command.ended);
   } catch (error) {

@@ -53,7 +53,7 @@ export async function connectTcp(
     await within({
       clock,
       ms: limits.connectMs,
-      late: () => connectionFailure("connect timeout"),
+      late: () => connectionFailure("connect timeout", undefined, "timeout"),
       signal,
       aborted: (reason) => canceled("connection", reason),
     }, connected(socket));
@@ -106,7 +106,8 @@ export async function connectThrough(
   const channel = await within({
     clock,
     ms: limits.channelMs,
-    late: () => connectionFailure("the bastion took too long to connect to the next host"),
+    late: () =>
+      connectionFailure("the bastion took too long to connect to the next host", undefined, "timeout"),
     ...endedBy(
       "connection",
       signal,

@@ -4,6 +4,7 @@ import { quoteText } from "@gateway/shared/quote";
 import { visibleText } from "@gateway/shared/visible";
 import type { Events } from "../events.ts";
 import type { Execute, ExecuteRequest, ExecuteResult } from "../execute.ts";
+import { approvalRequired } from "../obtain.ts";
 import { describeRequest } from "../one_shot.ts";
 import type { ToolContext } from "./tool.ts";
 
@@ -18,7 +19,7 @@ export interface WithConsentPorts {
  * the start: hosts and policy may be others by then. A yes is recorded before it takes effect (by `execute`), a
  * no as well as can be.
  *
- * @throws {AppError} `denied` when the human declines, and whatever `execute` throws
+ * @throws {AppError} `denied` when the human declines, `approval_required` when a yes does not count, and whatever `execute` throws
  */
 export async function executeWithConsent(
   { execute, events }: WithConsentPorts,
@@ -29,7 +30,11 @@ export async function executeWithConsent(
   if (first.kind !== "needs_approval" || askHuman === undefined) return first;
   const consent = { via: "elicitation", rule: first.rule } as const;
   const answer = await askHuman(questionFor(request, first.rule));
-  if (answer.kind === "approved") return await execute({ ...request, consent }, signal);
+  if (answer.kind === "approved") {
+    const second = await execute({ ...request, consent }, signal);
+    if (second.kind !== "needs_approval") return second;
+    throw approvalRequired(request.host, second.rule, "approved");
+  }
   await events.bestEffort({
     ...describeRequest({ ...request, consent }, first.host),
     outcome: "approval_declined",

@@ -99,7 +99,16 @@ Deno.test("ssh_execute says what is missing where there is no human to ask", asy
 Deno.test("ssh_execute asks no second time when the signer does not let the broker approve (I22)", async () => {
   const chat = new Chat({ kind: "approved" });
   chat.broker.authority.answer = () => NEEDED;
-  await assert.rejects(chat.call(), { code: "approval_required", message: REQUIRED });
+  const message =
+    'command on "web01" requires human approval (require_approval:^reboot); the approval in the chat ' +
+    "does not count, because the signer does not list this broker with self_approve; approve it via the control plane, " +
+    "or with broker-ctl";
+  await assert.rejects(chat.call(), { code: "approval_required", message });
+  assert.deepEqual(chat.outcomes, [
+    `error|${REQUIRED}`,
+    "approval_granted|elicitation",
+    `error|${message}|elicitation`,
+  ]);
   assert.equal(chat.questions.length, 1);
   assert.deepEqual(chat.broker.runner.runs, []);
 });

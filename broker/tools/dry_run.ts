@@ -1,3 +1,4 @@
+import { readStopOnDisconnect } from "@gateway/shared/policy/stop_on_disconnect";
 import type { WireDecision } from "@gateway/shared/wire/sign";
 import { z } from "@zod/zod";
 
@@ -22,6 +23,7 @@ export const decisionView = z.strictObject({
   matched_rule: z.string().optional().describe("The policy rule that decided"),
   enforcement: z.enum(["enforce", "audit"]).optional(),
   force_command: z.string().optional().describe("What the host would run, with any sudo prefix"),
+  stops_on_disconnect: z.boolean().optional().describe("The command ends with its connection"),
   ttl_seconds: z.int().optional().describe("Life of the certificate"),
   warning: z.string().optional(),
   would_deny: z.boolean().optional().describe("Denied once the policy is enforced"),
@@ -29,18 +31,21 @@ export const decisionView = z.strictObject({
 /** Decoded form of {@linkcode decisionView}. */
 export type DecisionView = z.infer<typeof decisionView>;
 
-/** The decision as a tool shows it. */
-export function viewDecision(decision: WireDecision): DecisionView {
+/** The decision about a command as a tool shows it. */
+export function viewDecision(decision: WireDecision, command: string): DecisionView {
   const {
     reason,
     require_approval,
     matched_rule,
     enforcement,
-    force_command,
+    force_command = "",
     ttl_seconds,
     warning,
     would_deny,
   } = decision;
+  // The watcher is long, and says nothing of what was asked.
+  const watched = readStopOnDisconnect(force_command, command);
+  const runs = watched ?? force_command;
   return {
     allowed: decision.allowed,
     reason_code: reasonCode(decision),
@@ -48,7 +53,8 @@ export function viewDecision(decision: WireDecision): DecisionView {
     ...(require_approval ? { require_approval } : {}),
     ...(matched_rule ? { matched_rule } : {}),
     ...(enforcement ? { enforcement } : {}),
-    ...(force_command ? { force_command } : {}),
+    ...(runs ? { force_command: runs } : {}),
+    ...(watched === undefined ? {} : { stops_on_disconnect: true }),
     ...(ttl_seconds ? { ttl_seconds } : {}),
     ...(warning ? { warning } : {}),
     ...(would_deny ? { would_deny } : {}),
@@ -66,6 +72,7 @@ export function renderDecision(view: DecisionView): string {
   if (view.matched_rule) lines.push(`rule: ${view.matched_rule}`);
   if (view.warning) lines.push(`warning: ${view.warning}`);
   if (view.force_command) lines.push(`force-command: ${view.force_command}`);
+  if (view.stops_on_disconnect) lines.push("ends with its connection (stop_on_disconnect)");
   if (view.ttl_seconds) lines.push(`ttl: ${view.ttl_seconds}s`);
   return lines.join("\n");
 }

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { stopOnDisconnect } from "@gateway/shared/policy/stop_on_disconnect";
 import type { WireDecision } from "@gateway/shared/wire/sign";
 import { decisionView, renderDecision, viewDecision } from "./dry_run.ts";
 
@@ -37,7 +38,7 @@ Deno.test.each<{ name: string; decision: WireDecision; code: string }>([
   },
   { name: "refused sudo", decision: { allowed: false, reason: "sudo not allowed" }, code: "denied" },
 ])("viewDecision() gives $name the code $code", ({ decision, code }) => {
-  assert.equal(viewDecision(decision).reason_code, code);
+  assert.equal(viewDecision(decision, "x").reason_code, code);
 });
 
 Deno.test("viewDecision() shows what the signer says, but not what sessions and approvals need", () => {
@@ -54,8 +55,32 @@ Deno.test("viewDecision() shows what the signer says, but not what sessions and 
     would_require_approval: true,
   };
   const { elevation: _elevation, would_require_approval: _gated, ...shown } = decision;
-  assert.deepEqual(viewDecision(decision), { ...shown, reason_code: "needs_approval" });
+  assert.deepEqual(viewDecision(decision, "x"), { ...shown, reason_code: "needs_approval" });
 });
+
+Deno.test.each([
+  { name: "as the account", prefix: "", shown: "echo it's" },
+  {
+    name: "with sudo",
+    prefix: "sudo -n -u app",
+    shown: String.raw`sudo -n -u app -- /bin/sh -c 'echo it'\''s'`,
+  },
+])(
+  "viewDecision() shows a command that ends with its connection without what watches it, $name",
+  ({ prefix, shown }) => {
+    const command = "echo it's";
+    const decision = { allowed: true, force_command: stopOnDisconnect(prefix, command) };
+    const view = viewDecision(decision, command);
+    assert.deepEqual(view, {
+      allowed: true,
+      reason_code: "allowed",
+      force_command: shown,
+      stops_on_disconnect: true,
+    });
+    assert.match(renderDecision(view), /\nends with its connection \(stop_on_disconnect\)$/);
+    assert.equal(viewDecision(decision, "another").force_command, decision.force_command);
+  },
+);
 
 Deno.test("viewDecision() leaves out what is empty, false or 0", () => {
   const view = viewDecision({
@@ -67,7 +92,7 @@ Deno.test("viewDecision() leaves out what is empty, false or 0", () => {
     ttl_seconds: 0,
     warning: "",
     would_deny: false,
-  });
+  }, "x");
   assert.deepEqual(view, { allowed: false, reason_code: "denied" });
   decisionView.parse(view);
 });
@@ -91,5 +116,5 @@ Deno.test.each<{ name: string; decision: WireDecision; text: string }>([
   },
   { name: "a bare denial", decision: { allowed: false }, text: "[dry-run] DENIED\nreason_code: denied" },
 ])("renderDecision() shows $name", ({ decision, text }) => {
-  assert.equal(renderDecision(viewDecision(decision)), text);
+  assert.equal(renderDecision(viewDecision(decision, "x")), text);
 });

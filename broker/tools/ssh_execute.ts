@@ -74,15 +74,16 @@ export function createSshExecuteTool(ports: WithConsentPorts & ResultPorts): Too
         reason: args.reason,
         output: keptFor(wish),
       }, context);
-      return render(ports, { server: args.server, wish, result });
+      return render(ports, { server: args.server, command: args.command, wish, result });
     },
   });
 }
 
 function render(
   ports: ResultPorts,
-  { server, wish, result }: {
+  { server, command, wish, result }: {
     readonly server: string;
+    readonly command: string;
     readonly wish: OutputWish;
     readonly result: ExecuteResult;
   },
@@ -91,7 +92,7 @@ function render(
     case "executed":
       return renderExecuted(ports, result, wish);
     case "decided": {
-      const decision = viewDecision(result.decision);
+      const decision = viewDecision(result.decision, command);
       const structured = { stdout: "", stderr: "", exit_code: 0, serial: 0n, decision };
       return { text: renderDecision(decision), structured };
     }

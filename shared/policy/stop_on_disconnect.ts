@@ -55,5 +55,15 @@ const SCRIPT = [
  */
 export function stopOnDisconnect(elevationPrefix: string, command: string): string {
   const elevation = elevationPrefix === "" ? "" : `${elevationPrefix} -- `;
-  return `exec ${elevation}/bin/sh -c ${singleQuote(SCRIPT)} stop_on_disconnect ${singleQuote(command)}`;
+  return `exec ${elevation}/bin/sh -c ${singleQuote(SCRIPT)}${lastWords(command)}`;
+}
+
+const lastWords = (command: string) => ` stop_on_disconnect ${singleQuote(command)}`;
+
+/** A text of {@linkcode stopOnDisconnect}, of this version or another, without the watcher; `undefined` for others. */
+export function readStopOnDisconnect(text: string, command: string): string | undefined {
+  const elevation = /^exec (.+? -- )?\/bin\/sh -c '/.exec(text);
+  if (elevation === null || !text.endsWith(lastWords(command))) return undefined;
+  const [, prefix] = elevation;
+  return prefix === undefined ? command : `${prefix}/bin/sh -c ${singleQuote(command)}`;
 }

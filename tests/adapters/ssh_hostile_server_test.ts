@@ -15,7 +15,7 @@ const { line: hostKeyLine } = createHostKey();
 const encoder = new TextEncoder();
 
 const failure = (message: string) => ({ code: "upstream_failure", message });
-const PIN = failure("connection: host key: parsing host key failed");
+const PIN = failure('connection: host key for "hostile": parsing host key failed');
 
 Deno.test("runCommand() gives up on a host that accepts TCP and says nothing (R7)", () =>
   withTcpServer(readToEnd, async (port) => {

@@ -111,7 +111,7 @@ Deno.test.each(HOPS)(
           });
           await assert.rejects(
             run("true", { change }),
-            failure(`${where}host key: parsing host key failed`),
+            failure(`${where}host key for "hop${hop}": parsing host key failed`),
           );
         }),
     ),

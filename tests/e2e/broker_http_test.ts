@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { systemClock } from "@gateway/shared/clock";
 import { JsonClient } from "@gateway/shared/http/json_client";
 import { issueLeaf } from "../../ctl/init/x509.ts";
+import { createHostKey } from "../ssh_target/host_key.ts";
 import { terminalTest } from "../ssh_target/terminals.ts";
 import { poll } from "../stage/poll.ts";
 import { ServiceProcess } from "../stage/service_process.ts";
@@ -57,6 +58,33 @@ Deno.test("broker serve-http runs commands for agents with a certificate", async
     { outcome: "denied", caller: "agent-1" },
     { outcome: "error", caller: "agent-1" },
   ]);
+});
+
+Deno.test("broker serve-http says of which class a failure is, and nothing of the host", async () => {
+  await using scene = await BrokerScene.create();
+  const host = {
+    addr: `127.0.0.1:${scene.target.port}`,
+    user: scene.target.user,
+    host_key: scene.target.hostKeyLine,
+  };
+  await using _broker = await ServiceProcess.start(await scene.command("serve-http"));
+  using client = await agent(scene);
+  const fail = async (change: Partial<typeof host> = {}) => {
+    scene.signer.hosts = { web01: { ...host, ...change } };
+    const { status, body } = await run(client, "true");
+    return [status, (body as { readonly detail: string }).detail];
+  };
+  assert.deepEqual(await fail({ user: "nobody" }), [502, "upstream failure: certificate refused"]);
+  for (const host_key of [createHostKey().line, "ssh-ed25519 AAAA"]) {
+    assert.deepEqual(await fail({ host_key }), [502, "upstream failure: host key"]);
+  }
+  await scene.target.close();
+  assert.deepEqual(await fail(), [502, "upstream failure: unreachable"]);
+  const errors = (await scene.records()).map(({ err }) => err);
+  assert.ok(
+    errors.includes('upstream failure: connection: host key for "web01": parsing host key failed'),
+    String(errors),
+  );
 });
 
 Deno.test("broker serve-http answers 401 to a certificate with two names", async () => {

@@ -23,6 +23,8 @@ export class FakeSigner implements AsyncDisposable {
   readonly requests: SignRequest[] = [];
   /** Waited for before each answer to `GET /v1/hosts`. */
   delay: Promise<void> = Promise.resolve();
+  /** What it knows of hosts. */
+  hosts: HostsResponse;
   /** When set, every answer. */
   answer: (() => Response) | undefined;
   /** Who has to approve commands: nobody, the caller's own human, or one at the control plane that this is then. */
@@ -39,6 +41,7 @@ export class FakeSigner implements AsyncDisposable {
 
   private constructor(options: FakeSignerOptions) {
     this.#options = options;
+    this.hosts = options.hosts;
   }
 
   static async start(options: FakeSignerOptions): Promise<FakeSigner> {
@@ -70,7 +73,7 @@ export class FakeSigner implements AsyncDisposable {
   async #handle(request: Request): Promise<Response> {
     if (new URL(request.url).pathname === "/v1/hosts") {
       await this.delay;
-      return this.answer?.() ?? json(this.#options.hosts);
+      return this.answer?.() ?? json(this.hosts);
     }
     const { pathname, search } = new URL(request.url);
     if (pathname.startsWith("/v1/sign/result/")) {
@@ -124,7 +127,7 @@ export class FakeSigner implements AsyncDisposable {
   }
 
   async #issue(request: SignRequest): Promise<Response> {
-    const stops = this.#options.hosts[request.host]?.stop_on_disconnect === true && !request.pty;
+    const stops = this.hosts[request.host]?.stop_on_disconnect === true && !request.pty;
     const forceCommand = stops ? stopOnDisconnect("", request.command) : request.command;
     const certificate = await this.#options.ca.certify(request.public_key.trim(), {
       serial: SERIAL,
