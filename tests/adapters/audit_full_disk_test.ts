@@ -4,7 +4,7 @@ import { LogFolder } from "./audit_fixture.ts";
 import { fill, makeRoom, mayNotMount as ignore, TinyDisk } from "./tiny_disk.ts";
 
 Deno.test({
-  name: "a full disk withholds actions in the closed mode, leaves no half record, and recovers",
+  name: "a full disk withholds actions in the closed mode, leaves no half record, and recovers (needs root)",
   ignore,
 }, async () => {
   await using disk = await TinyDisk.mount("size=64k");
@@ -47,7 +47,7 @@ Deno.test({
   assert.deepEqual(await folder.problems(), []);
 });
 
-Deno.test({ name: "a full disk lets actions proceed in the open mode", ignore }, async () => {
+Deno.test({ name: "a full disk lets actions proceed in the open mode (needs root)", ignore }, async () => {
   await using disk = await TinyDisk.mount("size=64k");
   const folder = new LogFolder(disk.folder);
   let failures = 0;
@@ -69,7 +69,8 @@ Deno.test({ name: "a full disk lets actions proceed in the open mode", ignore },
 });
 
 Deno.test({
-  name: "a log whose successor can't be made continues in the open file, and rotates later (L20)",
+  name:
+    "a log whose successor can't be made continues in the open file, and rotates later (L20) (needs root)",
   ignore,
 }, async () => {
   await using disk = await TinyDisk.mount("size=1m,nr_inodes=6");

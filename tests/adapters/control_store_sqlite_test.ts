@@ -182,7 +182,7 @@ Deno.test("a token that another program put into a request is not loaded", async
 
 Deno.test({
   name:
-    "a full disk refuses an approval and a decision, keeps what was, and takes the next once there is room",
+    "a full disk refuses an approval and a decision, keeps what was, and takes the next once there is room (needs root)",
   ignore: mayNotMount,
   async fn() {
     await using disk = await TinyDisk.mount("size=256k");

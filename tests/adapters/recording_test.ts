@@ -87,7 +87,7 @@ Deno.test("a recording whose folder is not there can't start", async () => {
 });
 
 Deno.test({
-  name: "a recording on a full disk keeps whole lines and says that it is not complete",
+  name: "a recording on a full disk keeps whole lines and says that it is not complete (needs root)",
   ignore: mayNotMount,
   async fn() {
     await using disk = await TinyDisk.mount("size=16k");
@@ -103,7 +103,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "a strict recording on a full disk rejects",
+  name: "a strict recording on a full disk rejects (needs root)",
   ignore: mayNotMount,
   async fn() {
     await using disk = await TinyDisk.mount("size=8k");

@@ -79,7 +79,7 @@ async function withSession(
 const CASES = SHELLS.flatMap((shell) => MODES.map((mode) => ({ shell, mode })));
 
 Deno.test.each(CASES)(
-  "a session in mode $mode with $shell as /bin/sh answers at once whatever a command does to its streams and loop",
+  "a session in mode $mode with $shell as /bin/sh answers at once whatever a command does to its streams and loop (needs root)",
   { ignore: mayNotMount },
   async (options) => {
     await withSession(options, async (run) => {
@@ -104,7 +104,7 @@ Deno.test.each(CASES)(
 );
 
 Deno.test.each(SHELLS.map((shell) => ({ shell })))(
-  "a session in mode pty with $shell as /bin/sh gives LF, as programs print it",
+  "a session in mode pty with $shell as /bin/sh gives LF, as programs print it (needs root)",
   { ignore: mayNotMount },
   async ({ shell }) => {
     await withSession({ shell, mode: "pty" }, async (run) => {

@@ -154,7 +154,7 @@ Deno.test.each([
 });
 
 Deno.test({
-  name: "a database in a read-only folder is refused",
+  name: "a database in a read-only folder is refused (needs root)",
   ignore: mayNotMount,
   async fn() {
     await using disk = await TinyDisk.mount("size=1m,ro");
@@ -167,7 +167,8 @@ Deno.test({
 });
 
 Deno.test({
-  name: "a full disk refuses a freeze and a grant, keeps what was, and takes the next once there is room",
+  name:
+    "a full disk refuses a freeze and a grant, keeps what was, and takes the next once there is room (needs root)",
   ignore: mayNotMount,
   async fn() {
     await using disk = await TinyDisk.mount("size=256k");

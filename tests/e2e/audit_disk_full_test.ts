@@ -45,7 +45,7 @@ async function metric(
 }
 
 Deno.test(
-  { name: "a signer whose audit disk is full issues nothing (closed), and recovers", ignore },
+  { name: "a signer whose audit disk is full issues nothing (closed), and recovers (needs root)", ignore },
   async () => {
     await using disk = await TinyDisk.mount("size=64k");
     const log = `${disk.folder}/audit.log`;
@@ -67,7 +67,10 @@ Deno.test(
 );
 
 Deno.test(
-  { name: "a broker whose audit disk is full withholds the output (closed), and recovers", ignore },
+  {
+    name: "a broker whose audit disk is full withholds the output (closed), and recovers (needs root)",
+    ignore,
+  },
   async () => {
     await using disk = await TinyDisk.mount("size=64k");
     const log = `${disk.folder}/audit.log`;
@@ -85,25 +88,28 @@ Deno.test(
   },
 );
 
-Deno.test({ name: "in fail mode open a full audit disk stops nobody, and is counted", ignore }, async () => {
-  await using disk = await TinyDisk.mount("size=64k");
-  const edits = [
-    { path: ["audit_log"], value: `${disk.folder}/audit.log` },
-    { path: ["audit_fail_mode"], value: "open" },
-  ];
-  await withStage({ signer: edits }, async (stage) => {
-    const signer = await stage.startSigner();
-    await stage.startBroker();
-    fill(`${disk.folder}/filler`);
-    for (
-      let attempt = 0;
-      attempt < 20 && await metric(signer, "audit_append_failures_total") === 0;
-      attempt++
-    ) {
-      assert.equal((await runUptime(stage)).status, 200);
-    }
-    assert.ok(await metric(signer, "audit_append_failures_total") >= 1);
-    assert.equal(await metric(signer, "audit_blocked_total"), 0);
-    assert.match(signer.log, /Cannot append audit record/);
-  });
-});
+Deno.test(
+  { name: "in fail mode open a full audit disk stops nobody, and is counted (needs root)", ignore },
+  async () => {
+    await using disk = await TinyDisk.mount("size=64k");
+    const edits = [
+      { path: ["audit_log"], value: `${disk.folder}/audit.log` },
+      { path: ["audit_fail_mode"], value: "open" },
+    ];
+    await withStage({ signer: edits }, async (stage) => {
+      const signer = await stage.startSigner();
+      await stage.startBroker();
+      fill(`${disk.folder}/filler`);
+      for (
+        let attempt = 0;
+        attempt < 20 && await metric(signer, "audit_append_failures_total") === 0;
+        attempt++
+      ) {
+        assert.equal((await runUptime(stage)).status, 200);
+      }
+      assert.ok(await metric(signer, "audit_append_failures_total") >= 1);
+      assert.equal(await metric(signer, "audit_blocked_total"), 0);
+      assert.match(signer.log, /Cannot append audit record/);
+    });
+  },
+);

@@ -266,7 +266,11 @@ Deno.test("a webhook is told what waits, signed with the secret that the environ
 });
 
 Deno.test(
-  { name: "a full audit disk approves nothing and hands nothing out (closed), and nothing is lost", ignore },
+  {
+    name:
+      "a full audit disk approves nothing and hands nothing out (closed), and nothing is lost (needs root)",
+    ignore,
+  },
   async () => {
     await using disk = await TinyDisk.mount("size=64k");
     const log = `${disk.folder}/audit.log`;
@@ -292,21 +296,24 @@ Deno.test(
   },
 );
 
-Deno.test({ name: "a full audit disk stops no approval (open), and is counted", ignore }, async () => {
-  await using disk = await TinyDisk.mount("size=64k");
-  const edits = [
-    { path: ["audit_log"], value: `${disk.folder}/audit.log` },
-    { path: ["audit_fail_mode"], value: "open" },
-  ];
-  await withControlPlane({ controlPlaneConfig: edits }, async (scene) => {
-    await scene.stage.startSigner();
-    const controlPlane = await scene.stage.startControlPlane();
-    fill(`${disk.folder}/filler`);
-    await recordUntilLost(scene, controlPlane);
-    const id = await scene.park();
-    assert.equal((await scene.decide(id, { approve: true })).status, 200);
-    assert.equal((await scene.poll(id)).status, 200);
-    assert.ok(await metric(controlPlane, "audit_append_failures_total") >= 3);
-    assert.equal(await metric(controlPlane, "audit_blocked_total"), 0);
-  });
-});
+Deno.test(
+  { name: "a full audit disk stops no approval (open), and is counted (needs root)", ignore },
+  async () => {
+    await using disk = await TinyDisk.mount("size=64k");
+    const edits = [
+      { path: ["audit_log"], value: `${disk.folder}/audit.log` },
+      { path: ["audit_fail_mode"], value: "open" },
+    ];
+    await withControlPlane({ controlPlaneConfig: edits }, async (scene) => {
+      await scene.stage.startSigner();
+      const controlPlane = await scene.stage.startControlPlane();
+      fill(`${disk.folder}/filler`);
+      await recordUntilLost(scene, controlPlane);
+      const id = await scene.park();
+      assert.equal((await scene.decide(id, { approve: true })).status, 200);
+      assert.equal((await scene.poll(id)).status, 200);
+      assert.ok(await metric(controlPlane, "audit_append_failures_total") >= 3);
+      assert.equal(await metric(controlPlane, "audit_blocked_total"), 0);
+    });
+  },
+);

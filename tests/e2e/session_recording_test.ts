@@ -38,7 +38,7 @@ const PLACES = [
 ];
 
 Deno.test.each(PLACES.flatMap((place) => ["shell", "pty"].map((mode) => ({ ...place, mode }))))(
-  "a session in mode $mode that can't be recorded $where does not open (strict), and the log says why",
+  "a session in mode $mode that can't be recorded $where does not open (strict), and the log says why (needs root)",
   { ignore },
   async ({ mount, mode }) => {
     await using disk = await mount();
@@ -60,7 +60,7 @@ Deno.test.each(PLACES.flatMap((place) => ["shell", "pty"].map((mode) => ({ ...pl
 );
 
 Deno.test.each(PLACES)(
-  "a session that can't be recorded $where opens all the same (best effort), and the log says so",
+  "a session that can't be recorded $where opens all the same (best effort), and the log says so (needs root)",
   { ignore },
   async ({ mount }) => {
     await using disk = await mount();
@@ -78,7 +78,7 @@ Deno.test.each([
   { what: "what it prints", command: PRINTS_MUCH, runs: true },
   { what: "what is typed", command: `: ${BEYOND_A_PAGE}`, runs: false },
 ])(
-  "a session ends when $what can't be recorded any more (strict), and the next one works when there is room",
+  "a session ends when $what can't be recorded any more (strict), and the next one works when there is room (needs root)",
   { ignore },
   async ({ command, runs }) => {
     await using disk = await TinyDisk.mount("size=64k");
@@ -113,7 +113,8 @@ Deno.test.each([
 );
 
 Deno.test({
-  name: "a session continues when it can't be recorded any more (best effort), and the log says so",
+  name:
+    "a session continues when it can't be recorded any more (best effort), and the log says so (needs root)",
   ignore,
   async fn() {
     await using disk = await TinyDisk.mount("size=64k");

@@ -36,7 +36,7 @@ async function records(stage: Stage): Promise<readonly { readonly [key: string]:
 
 Deno.test({
   name:
-    "a freeze on a full disk is in force at once, says that a restart undoes it, and is stored once there is room",
+    "a freeze on a full disk is in force at once, says that a restart undoes it, and is stored once there is room (needs root)",
   ignore,
   fn: () =>
     withStateDisk(async (stage, ballast) => {
@@ -68,7 +68,7 @@ Deno.test({
 
 Deno.test({
   name:
-    "what a full disk does not let happen is taken back in the audit log: freeze, unfreeze, grant, revocation",
+    "what a full disk does not let happen is taken back in the audit log: freeze, unfreeze, grant, revocation (needs root)",
   ignore,
   fn: () =>
     withStateDisk(async (stage, ballast) => {
