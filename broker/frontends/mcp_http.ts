@@ -22,11 +22,15 @@ import { createMcpServer, type McpServerOptions } from "./mcp_server.ts";
 import type { McpSession } from "./mcp_session.ts";
 import { isEventId } from "./kept_events.ts";
 import { McpSessions } from "./mcp_sessions.ts";
-import { limitCalls, MAX_EXCHANGES, MAX_RESUMED, UserLimit } from "./user_limit.ts";
+import { limitCalls, MAX_CALLS, MAX_EXCHANGES, MAX_RESUMED, UserLimit } from "./user_limit.ts";
 import { watchEnd } from "./watched_response.ts";
 
 /** The largest request body, in bytes: what a file transfer's content needs. */
 export const MAX_BODY_BYTES = 1 << 20;
+
+/** What this frontend adds to the limits that a model is told. */
+const HTTP_LIMITS =
+  `Over HTTP a user has at most ${MAX_CALLS} calls at once, and a request ${MAX_BODY_BYTES} bytes.`;
 
 const SESSION_HEADER = "mcp-session-id";
 
@@ -80,7 +84,7 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
   const serverFor = (era: McpServerOptions["era"], onCall?: McpServerOptions["onCall"]) =>
     createMcpServer({
       tools,
-      instructions: options.instructions,
+      instructions: `${options.instructions} ${HTTP_LIMITS}`,
       caller(authInfo) {
         const answers = authInfo === undefined ? undefined : answersOf.get(authInfo);
         if (answers === undefined) throw new TypeError("A call came without its request");

@@ -1,4 +1,5 @@
 import { quoteText } from "@gateway/shared/quote";
+import { shortenText } from "@gateway/shared/visible";
 import { VERSION } from "@gateway/shared/version";
 import {
   CLIENT_CAPABILITIES_META_KEY,
@@ -19,6 +20,9 @@ export interface McpServerOptions extends CallToolOptions {
   /** Told of every call that begins. */
   readonly onCall: (call: StartedCall) => void;
 }
+
+/** As much of a wrong name as an error repeats, in characters. */
+const MAX_SHOWN_NAME = 200;
 
 /** Lists that clients ask for without looking at the capabilities; ours are empty. */
 const EMPTY_LISTS: Readonly<Record<string, Readonly<Record<string, readonly never[]>>>> = {
@@ -56,7 +60,10 @@ export function createMcpServer(options: McpServerOptions): McpServer {
     requireInitialized("tools/call");
     const tool = tools.get(params.name);
     if (tool === undefined) {
-      throw new ProtocolError(ProtocolErrorCode.InvalidParams, `unknown tool ${quoteText(params.name)}`);
+      throw new ProtocolError(
+        ProtocolErrorCode.InvalidParams,
+        `unknown tool ${quoteText(shortenText(params.name, MAX_SHOWN_NAME))}`,
+      );
     }
     const call = callTool(options, {
       tool,

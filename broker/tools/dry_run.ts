@@ -1,4 +1,5 @@
 import { readStopOnDisconnect } from "@gateway/shared/policy/stop_on_disconnect";
+import { shortenText, visibleText } from "@gateway/shared/visible";
 import type { WireDecision } from "@gateway/shared/wire/sign";
 import { z } from "@zod/zod";
 
@@ -13,6 +14,9 @@ export const REASON_CODES = [
 ] as const;
 /** One of {@linkcode REASON_CODES}. */
 export type ReasonCode = (typeof REASON_CODES)[number];
+
+/** As much of a rule or a reason as a result repeats, in characters. */
+const MAX_TEXT = 4000;
 
 /** A policy decision as a tool shows it; fields that are empty, false or 0 are absent. */
 export const decisionView = z.strictObject({
@@ -49,14 +53,14 @@ export function viewDecision(decision: WireDecision, command: string): DecisionV
   return {
     allowed: decision.allowed,
     reason_code: reasonCode(decision),
-    ...(reason ? { reason } : {}),
+    ...(reason ? { reason: shortenText(reason, MAX_TEXT) } : {}),
     ...(require_approval ? { require_approval } : {}),
-    ...(matched_rule ? { matched_rule } : {}),
+    ...(matched_rule ? { matched_rule: shortenText(matched_rule, MAX_TEXT) } : {}),
     ...(enforcement ? { enforcement } : {}),
     ...(runs ? { force_command: runs } : {}),
     ...(watched === undefined ? {} : { stops_on_disconnect: true }),
     ...(ttl_seconds ? { ttl_seconds } : {}),
-    ...(warning ? { warning } : {}),
+    ...(warning ? { warning: shortenText(warning, MAX_TEXT) } : {}),
     ...(would_deny ? { would_deny } : {}),
   };
 }
@@ -64,17 +68,22 @@ export function viewDecision(decision: WireDecision, command: string): DecisionV
 /** The decision as lines for the model. */
 export function renderDecision(view: DecisionView): string {
   const gate = view.require_approval ? " (requires human approval before executing)" : "";
-  const reason = view.reason ? `: ${view.reason}` : "";
+  const reason = view.reason ? `: ${readable(view.reason)}` : "";
   const lines = [
     view.allowed ? `[dry-run] ALLOWED${gate}` : `[dry-run] DENIED${reason}`,
     `reason_code: ${view.reason_code}`,
   ];
-  if (view.matched_rule) lines.push(`rule: ${view.matched_rule}`);
-  if (view.warning) lines.push(`warning: ${view.warning}`);
-  if (view.force_command) lines.push(`force-command: ${view.force_command}`);
+  if (view.matched_rule) lines.push(`rule: ${readable(view.matched_rule)}`);
+  if (view.warning) lines.push(`warning: ${readable(view.warning)}`);
+  if (view.force_command) lines.push(`force-command: ${readable(view.force_command)}`);
   if (view.stops_on_disconnect) lines.push("ends with its connection (stop_on_disconnect)");
   if (view.ttl_seconds) lines.push(`ttl: ${view.ttl_seconds}s`);
   return lines.join("\n");
+}
+
+/** One line, of which nothing hides: a command that was asked about stands in it. */
+function readable(text: string): string {
+  return visibleText(shortenText(text, MAX_TEXT));
 }
 
 function reasonCode(decision: WireDecision): ReasonCode {

@@ -1,10 +1,11 @@
 import { formatDuration } from "@gateway/shared/duration";
+import { MAX_WAITING, MAX_WAITING_OF_ONE } from "../authority/approval_wait.ts";
 import { SHELL_LIMITS } from "../sessions/shell_session.ts";
 import { SESSION_LIMITS } from "../sessions/registry.ts";
 import { MAX_COMMANDS_AT_ONCE, MAX_COMMANDS_WAITING } from "../sessions/session.ts";
 import { DEFAULT_LIMITS } from "../ssh/limits.ts";
 import { MAX_FIELD_BYTES } from "./input_guard.ts";
-import { READABLE_BYTES, type ToolLimits } from "./limits.ts";
+import { READABLE_BYTES, RESULT_BYTES, type ToolLimits } from "./limits.ts";
 
 /** What an MCP server tells the model about all of its tools. */
 export function describeTools(limits: ToolLimits): string {
@@ -50,6 +51,8 @@ function describeLimits(limits: ToolLimits): string {
     `A file has at most ${maxFileBytes} bytes. A certificate lives at most ${maxTtlSeconds} s.`,
     `A caller has at most ${SESSION_LIMITS.perCaller} sessions, all callers ${SESSION_LIMITS.total}; one that is not used for`,
     `${sessionIdleSeconds} s, or is ${sessionMaxSeconds} s old, is closed. In mode exec ${MAX_COMMANDS_AT_ONCE} commands`,
-    `run at once, in shell and pty one; ${MAX_COMMANDS_WAITING} more may wait.`,
+    `run at once, in shell and pty one; ${MAX_COMMANDS_WAITING} more may wait. ${MAX_WAITING_OF_ONE} calls of a caller`,
+    `wait for an approval at once, ${MAX_WAITING} of all. A result has at most ${RESULT_BYTES} bytes of JSON, unless the broker is`,
+    "configured to give more output.",
   ].join(" ");
 }

@@ -1,4 +1,7 @@
+import { formatDuration } from "@gateway/shared/duration";
 import { z } from "@zod/zod";
+import { DEFAULT_LIMITS } from "../ssh/limits.ts";
+import { MAX_FIELD_BYTES } from "./input_guard.ts";
 import { approvalRequired } from "../obtain.ts";
 import { executeWithConsent, type WithConsentPorts } from "./consent.ts";
 import type { ExecuteResult } from "../execute.ts";
@@ -33,7 +36,9 @@ const inputFor = (limits: ToolLimits) =>
 
 const output = z.strictObject({
   ...EXECUTED_FIELDS,
-  serial: z.bigint().describe("Serial of the certificate; finds the command in the audit logs"),
+  serial: z.bigint().describe(
+    "Serial of the certificate; finds the command in the audit logs; exact only in the text",
+  ),
   decision: decisionView.optional().describe("Only with dry_run"),
 });
 
@@ -45,6 +50,9 @@ const descriptionFor = (limits: ToolLimits) =>
     "whose flags in ssh_list_servers allow them; when a call is refused by policy or needs approval, do not retry",
     "it in other words, report it. With pty, stderr arrives within stdout. dry_run shows the policy's decision and",
     "the rule behind it without running anything.",
+    `A command is one line of at most ${MAX_FIELD_BYTES} bytes and may take ${
+      formatDuration(DEFAULT_LIMITS.commandMs)
+    }.`,
     describeOutput(limits),
     UNANSWERED,
   ].join(" ");

@@ -18,7 +18,9 @@ const output = z.strictObject({
   base64: z.boolean().describe("content is base64, because the bytes are not text"),
   size: z.int().describe("Bytes of the file"),
   sha256: z.string().describe("Of the bytes of the file"),
-  serial: z.bigint().describe("Serial of the certificate; finds the transfer in the audit logs"),
+  serial: z.bigint().describe(
+    "Serial of the certificate; finds the transfer in the audit logs; exact only in the text",
+  ),
   warnings: z.array(z.string()).optional().describe("What the policy objects to but does not yet forbid"),
 });
 

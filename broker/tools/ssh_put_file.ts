@@ -19,7 +19,9 @@ const input = z.strictObject({
 const output = z.strictObject({
   bytes_written: z.int(),
   sha256: z.string().describe("Of the bytes that were written"),
-  serial: z.bigint().describe("Serial of the certificate; finds the transfer in the audit logs"),
+  serial: z.bigint().describe(
+    "Serial of the certificate; finds the transfer in the audit logs; exact only in the text",
+  ),
   warnings: z.array(z.string()).optional().describe("What the policy objects to but does not yet forbid"),
 });
 

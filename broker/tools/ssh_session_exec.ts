@@ -1,4 +1,8 @@
+import { formatDuration } from "@gateway/shared/duration";
 import { z } from "@zod/zod";
+import { DEFAULT_LIMITS } from "../ssh/limits.ts";
+import { SHELL_LIMITS } from "../sessions/shell_session.ts";
+import { MAX_FIELD_BYTES } from "./input_guard.ts";
 import type { Sessions } from "../sessions/sessions.ts";
 import {
   describeOutput,
@@ -22,14 +26,21 @@ const inputFor = (limits: ToolLimits) =>
 
 const output = z.strictObject({
   ...EXECUTED_FIELDS,
-  serial: z.bigint().describe("Serial of the certificate that the session was opened with"),
+  serial: z.bigint().describe(
+    "Serial of the certificate that the session was opened with; exact only in the text",
+  ),
 });
 
 const descriptionFor = (limits: ToolLimits) =>
   [
     "Run one command in an open session and get stdout, stderr and the exit code; an exit code other than 0 is a",
     "result, not an error of the tool. Directory and variables last from command to command in shell and pty, not in",
-    "exec. In shell and pty a command has 2 minutes, stands on one line and reads nothing from its input; with pty,",
+    `exec. A command has at most ${MAX_FIELD_BYTES} bytes and, in exec, ${
+      formatDuration(DEFAULT_LIMITS.commandMs)
+    }.`,
+    `In shell and pty it has ${
+      formatDuration(SHELL_LIMITS.commandMs)
+    }, stands on one line and reads nothing from its input; with pty,`,
     "stderr arrives within stdout. They stop working as soon as the server gets a command policy. After an error",
     "that says so, and after cancelling a call in shell or pty, close the session and open a new one; when a call is",
     "refused, do not retry it in other words.",

@@ -1,6 +1,8 @@
 import { SESSION_MODES } from "@gateway/shared/wire/sign";
 import { z } from "@zod/zod";
+import { SESSION_LIMITS } from "../sessions/registry.ts";
 import type { Sessions } from "../sessions/sessions.ts";
+import type { ToolLimits } from "./limits.ts";
 import { callerOf, defineTool, reasonArgument, type Tool } from "./tool.ts";
 
 const input = z.strictObject({
@@ -19,25 +21,31 @@ const input = z.strictObject({
 
 const output = z.strictObject({
   session_id: z.string().describe("Pass it to ssh_session_exec and ssh_session_close"),
-  serial: z.bigint().describe("Serial of the certificate; finds the session in the audit logs"),
+  serial: z.bigint().describe(
+    "Serial of the certificate; finds the session in the audit logs; exact only in the text",
+  ),
 });
 
-const description = [
-  "Open a connection to a server that stays open, for many commands in a row or for state that they share; for a",
-  "single command use ssh_execute. Modes: exec (each command for itself, several may run at once), shell (one",
-  "/bin/sh that keeps directory and variables), pty (the same with a terminal, only where allow_pty is true).",
-  "With sudo, exec elevates each command and shell and pty elevate the whole shell. Every command is checked again",
-  "against the policy and the way to the server as they are then; servers with a command policy accept exec only,",
-  "and what needs a human's approval goes through ssh_execute. Close the session when you are done: it closes by",
-  "itself after some minutes without commands, and at its maximum age.",
-].join(" ");
+const descriptionFor = ({ sessionIdleSeconds, sessionMaxSeconds }: ToolLimits) =>
+  [
+    "Open a connection to a server that stays open, for many commands in a row or for state that they share; for a",
+    "single command use ssh_execute. Modes: exec (each command for itself, several may run at once), shell (one",
+    "/bin/sh that keeps directory and variables), pty (the same with a terminal, only where allow_pty is true).",
+    "With sudo, exec elevates each command and shell and pty elevate the whole shell. Every command is checked again",
+    "against the policy and the way to the server as they are then; servers with a command policy accept exec only,",
+    "and what needs a human's approval goes through ssh_execute. Close the session when you are done: it closes by",
+    `itself after ${sessionIdleSeconds} s without commands, and ${sessionMaxSeconds} s after it was opened. You may have`,
+    `${SESSION_LIMITS.perCaller} sessions.`,
+  ].join(" ");
 
 /** `ssh_session_open`: a connection that stays open. */
-export function createSshSessionOpenTool({ sessions }: { readonly sessions: Sessions }): Tool {
+export function createSshSessionOpenTool(
+  { sessions, limits }: { readonly sessions: Sessions; readonly limits: ToolLimits },
+): Tool {
   return defineTool({
     name: "ssh_session_open",
     title: "Open a session on a server",
-    description,
+    description: descriptionFor(limits),
     annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: true },
     input,
     output,

@@ -93,7 +93,7 @@ Deno.test.each(GENERATIONS)("broker serve-mcp (%s) waits for the control plane's
   await poll(() => scene.signer.holding === 1, { what: "the broker to poll" });
   const polls = scene.signer.polls.length;
   scene.signer.decision.resolve("approved");
-  assert.match((await running).text, /^approved\n/);
+  assert.match((await running).text, /\napproved\n/);
   assert.equal(scene.signer.polls.length, polls, "the answer does not wait for the next poll");
   const [path = ""] = scene.signer.polls;
   const [, id = ""] = /^\/v1\/sign\/result\/([0-9a-f]{32})\?pubkey=ssh-ed25519\+\S+&wait=8$/.exec(path) ?? [];
@@ -149,7 +149,7 @@ Deno.test.each(GENERATIONS)("broker serve-mcp (%s) stops waiting when the call i
   await poll(async () => (await outcomes(scene)).length === 1, { what: "the record" });
   assert.equal((await scene.records())[0]?.["err"], "canceled");
   scene.signer.approval = "none";
-  assert.match((await mcp.run("echo next")).text, /^next\n/);
+  assert.match((await mcp.run("echo next")).text, /\nnext\n/);
 });
 
 Deno.test("broker serve-http waits for the control plane's human as long as its client does", async () => {
@@ -253,7 +253,7 @@ Deno.test.each([
       await using mcp = await McpClient.start(stage.mcpCommand(), "2025-11-25", human);
       const { isError, text } = await mcp.run("echo hi");
       assert.equal(isError, !ran, text);
-      assert.match(text, ran ? /^hi\n/ : /^command on "web01" requires human approval /);
+      assert.match(text, ran ? /\nhi\n/ : /^command on "web01" requires human approval /);
       assert.equal(human.questions.length, 1);
       const signed = await outcomesIn(stage.init.signer_audit_log);
       assert.deepEqual(
@@ -264,7 +264,7 @@ Deno.test.each([
 );
 
 Deno.test.each([
-  { name: "approves", approve: true, shows: /^hi\n/ },
+  { name: "approves", approve: true, shows: /\nhi\n/ },
   {
     name: "denies",
     approve: false,
