@@ -149,13 +149,22 @@ function webhookTarget(url: string): URL {
 
 /** A copy whose free texts are masked. Names (host, caller, end user) stay: they are what is decided on. */
 function redactRecord(record: ApprovalRecord, redact: Redactor): ApprovalRecord {
-  const { command, sudo_user, rule, anomalies } = record;
+  const { command, sudo_user, rule, anomalies, reason, comment, content_head } = record;
   return {
     ...record,
     command: redact(command),
     ...(sudo_user !== undefined && { sudo_user: redact(sudo_user) }),
     ...(rule !== undefined && { rule: redact(rule) }),
+    ...(reason !== undefined && { reason: redact(reason) }),
+    ...(comment !== undefined && { comment: redact(comment) }),
+    ...(content_head !== undefined && { content_head: redact(wholeWords(content_head, record)) }),
     // `new-command:` holds the command's first word, which may be an assignment.
     ...(anomalies !== undefined && { anomalies: anomalies.map(redact) }),
   };
+}
+
+/** The first lines of a file; where there is more, without the last word, which may be half a secret. */
+function wholeWords(head: string, { content_bytes = Infinity }: ApprovalRecord): string {
+  const isCut = content_bytes > new TextEncoder().encode(head).length;
+  return isCut ? head.slice(0, head.search(/\s\S*$/) + 1) : head;
 }

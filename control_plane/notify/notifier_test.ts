@@ -89,6 +89,16 @@ Deno.test("createNotifier() leaves out of a webhook's record what is absent", as
 });
 
 Deno.test.each([
+  { name: "is shown whole", head: "a b", bytes: 3, shown: "a b" },
+  { name: "goes on", head: "port 80\nhttps://u:hunter2", bytes: 100, shown: "port 80\n" },
+  { name: "is one long word", head: "hunter2", bytes: 100, shown: "" },
+])("createNotifier() gives of a file that $name no half of a secret", async ({ head, bytes, shown }) => {
+  const { bodyOf } = scene(approvalConfig({ notifier: "webhook" }));
+  const body = await bodyOf(sampleApproval({ content_head: head, content_bytes: bytes }));
+  assert.equal((body as Record<string, unknown>)["content_head"], shown);
+});
+
+Deno.test.each([
   { format: undefined, type: "message" },
   { format: "", type: "message" },
   { format: "workflow", type: "message" },
@@ -127,6 +137,9 @@ Deno.test.each([...POSTING, { name: "log", block: { notifier: "log" } }])(
       rule: "require_approval:--password hunter2",
       sudo_user: "PASSWORD=hunter2",
       anomalies: ["new-command:DB_PASSWORD=hunter2"],
+      reason: "the token is TOKEN=hunter2",
+      content_head: "-----BEGIN PRIVATE KEY-----\nhunter2\nhttps://u:hunter2",
+      content_bytes: 5000,
     });
     notifier.notify(record);
     await clock.advance(0);
