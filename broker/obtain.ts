@@ -31,6 +31,7 @@ export type TargetIntent = Partial<
     SignRequest,
     | "command"
     | "session_mode"
+    | "session_max_seconds"
     | "sudo"
     | "sudo_user"
     | "pty"

@@ -6,7 +6,7 @@ import { handleClusters, handleHosts } from "./handlers/hosts.ts";
 import { handleResult } from "./handlers/result.ts";
 import { handleRevocations } from "./handlers/revocations.ts";
 import { handleSign } from "./handlers/sign.ts";
-import { handleUiDecide, handleUiDetail, handleUiList } from "./handlers/ui.ts";
+import { handleUiDecide, handleUiDetail, handleUiList, leadToList } from "./handlers/ui.ts";
 import { LateRecords } from "./late_records.ts";
 import type { ControlPlaneOptions, ControlPlanePorts } from "./ports.ts";
 
@@ -27,6 +27,10 @@ export const CONTROL_PLANE_ROUTES = routesFor<ControlPlanePorts, { readonly peer
   "/v1/approvals/:id": {
     POST: (ports, { request, peer, param }) => handleDecide(ports, request, peer, param("id")),
   },
+  "/": { GET: leadToList },
+  "/ui": { GET: leadToList },
+  "/ui/": { GET: leadToList },
+  "/ui/approvals/": { GET: leadToList },
   "/ui/approvals": { GET: (ports, { request, peer }) => handleUiList(ports, request, peer) },
   "/ui/approvals/:id": {
     GET: (ports, { request, peer, param }) => handleUiDetail(ports, request, peer, param("id")),

@@ -95,7 +95,7 @@ Deno.test.each([
   assert.deepEqual([status, text], [200, ""]);
 });
 
-Deno.test.each(["/", "/v1/sign/", "/v1/sign/result/a/b", "/v1/approvals/a/b", "/v1/reload", "/v1/freeze"])(
+Deno.test.each(["/v1/", "/v1/sign/", "/v1/sign/result/a/b", "/v1/approvals/a/b", "/v1/reload", "/v1/freeze"])(
   "%s is not a route",
   async (path) => {
     const { status } = await (await startControlPlane()).get(path, "both");

@@ -1,3 +1,9 @@
+import {
+  askedKind,
+  describeAsked,
+  describeSpan,
+  isCommandShown,
+} from "@gateway/shared/policy/approval_words";
 import { formatDuration } from "@gateway/shared/duration";
 import { elevationLabel } from "@gateway/shared/policy/sudo_user";
 import { quoteText } from "@gateway/shared/quote";
@@ -5,18 +11,24 @@ import type { ApprovalRecord } from "@gateway/shared/wire/approval";
 import { shorten, shortenText } from "./shorten.ts";
 import { INDENT } from "./table.ts";
 
-/** An approval in two lines; in three when its command is cut, the third saying so. */
+/**
+ * An approval in two lines; more follow where its command is cut, where what is asked is no command, and where a
+ * reason is given.
+ */
 export function formatSummary(approval: ApprovalRecord): readonly string[] {
-  const { id, status, caller, end_user: user = "", host, command, access, rule = "" } = approval;
+  const { id, status, caller, end_user: user = "", host, command, access, rule = "", reason } = approval;
   const who = `caller=${quoteOdd(caller)} user=${quoteOdd(user || "-")} host=${quoteOdd(host)}`;
   const listed = shorten(command);
   const more = access === undefined ? "" : ` access=${quoteOdd(access.join("+"))}`;
+  const asks = isCommandShown(askedKind(approval)) ? [] : [`${INDENT}ASKS ${describeAsked(approval)}`];
   return [
     `${id}  [${status}]  ${who} elevation=${quoteOdd(describeElevation(approval))}${more}`,
     `${INDENT}cmd=${quoteText(listed.shown)}${listed.cut === undefined ? "" : "…"} rule=${shortenText(rule)}`,
     ...(listed.cut === undefined ? [] : [
       `${INDENT}CUT: ${listed.cut} of the command; all of it: broker-ctl approval show ${quoteOdd(id)}`,
     ]),
+    ...asks,
+    ...(reason === undefined ? [] : [`${INDENT}reason=${quoteText(reason)}`]),
   ];
 }
 
@@ -29,16 +41,26 @@ export function formatDetails(approval: ApprovalRecord): readonly string[] {
     ["status", status],
     ["caller", caller],
     ["end user", end_user],
+    ["asks", askedKind(approval) === "command" ? undefined : describeAsked(approval)],
     ["host", host],
+    ["address", approval.addr],
+    ["account", approval.account],
     ["elevation", describeElevation(approval)],
     ["access", access?.join(", ")],
     ["command", quoteText(command)],
+    ["writes", describeContent(approval)],
+    ["first", approval.content_head === undefined ? undefined : quoteText(approval.content_head)],
+    ["reason", approval.reason === undefined ? undefined : quoteText(approval.reason)],
+    ["lives", approval.life_seconds === undefined ? undefined : describeSpan(approval.life_seconds)],
     ["rule", rule],
     ["unusual", anomalies.length > 0 ? anomalies.join(", ") : undefined],
     ["created", created_at],
     ["expires", expires_at],
     ["decided", describeDecision(approval)],
+    ["comment", approval.comment === undefined ? undefined : quoteText(approval.comment)],
     ["learning", describeLearning(approval)],
+    ["same", approval.joined?.join(", ")],
+    ["collected", describeCollected(approval)],
   ];
   return facts.flatMap(([name, value]) => value ? [`${name.padEnd(9)}  ${value}`] : []);
 }
@@ -49,6 +71,15 @@ export function formatDetails(approval: ApprovalRecord): readonly string[] {
 export function describeLearnTime(ttlSeconds: number): string {
   const longest = formatDuration(ttlSeconds * 1000);
   return `nobody is asked again for at most ${longest}, from when the broker collects it and the signer learns it`;
+}
+
+function describeContent({ content_sha256, content_bytes = 0 }: ApprovalRecord): string | undefined {
+  return content_sha256 && `${content_bytes} bytes, SHA-256 ${content_sha256}`;
+}
+
+/** An identical request is decided with the first, and collected by itself. */
+function describeCollected({ status, joined = [], collected = 0 }: ApprovalRecord): string | undefined {
+  return status === "approved" ? `${collected} of ${joined.length + 1}` : undefined;
 }
 
 function describeElevation({ sudo, sudo_user }: ApprovalRecord): string {

@@ -44,6 +44,8 @@ export interface OpenPorts extends PreflightPorts {
   readonly connect: ConnectSession;
   /** Absent where nothing is recorded. */
   readonly startRecording: StartRecording | undefined;
+  /** After how long a session is closed: what an approver is told. */
+  readonly sessionMaxSeconds: number;
 }
 
 const ID_BYTES = 12;
@@ -158,6 +160,7 @@ async function obtainSession(
     ttlSeconds: clampTtl(request.ttlSeconds, ports.maxTtlSeconds),
     target: {
       session_mode: mode,
+      session_max_seconds: ports.sessionMaxSeconds,
       ...(sudo ? { sudo } : {}),
       ...(sudoUser === "" ? {} : { sudo_user: sudoUser }),
       ...(mode === "pty" ? { pty: true } : {}),

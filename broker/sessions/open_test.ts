@@ -50,6 +50,16 @@ Deno.test("openSession() tells whoever has to approve why, for each certificate"
   assert.deepEqual(broker.authority.requests.map(({ reason }) => reason), ["ticket 42", "ticket 42"]);
 });
 
+Deno.test("openSession() tells whoever has to approve how long the session may live, for the target alone", async () => {
+  const broker = new SessionFixture();
+  broker.authority.list = () => ({
+    ...HOSTS,
+    bastion01: { addr: "10.0.0.9:22", user: "jump", host_key: "k" },
+  });
+  await broker.open({ host: "db01", mode: "shell" });
+  assert.deepEqual(broker.authority.requests.map((each) => each.session_max_seconds), [undefined, 1800]);
+});
+
 Deno.test("openSession() gets a certificate for every bastion, none of which is told the mode", async () => {
   const broker = new SessionFixture();
   const bastion = { addr: "10.0.0.9:22", user: "jump", host_key: "k" };

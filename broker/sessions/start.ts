@@ -44,7 +44,13 @@ export function startSessions(config: BrokerConfig, ports: StartSessionsPorts): 
   metrics.gauge("broker_sessions_active", "Open sessions", () => registry.size);
   metrics.gauge("broker_sessions_limit", "How many sessions there may be", () => SESSION_LIMITS.total);
   const connect = createConnectSession({ clock, random, timings: ports.timings });
-  const open = { ...ports, registry, connect, startRecording: recordings(config, ports) };
+  const open = {
+    ...ports,
+    registry,
+    connect,
+    startRecording: recordings(config, ports),
+    sessionMaxSeconds: lifetimes.maxSeconds,
+  };
   const stop = new AbortController();
   const reaping = reapSessions({ registry, clock }, lifetimes, stop.signal);
   const watching = watch(config, ports, { registry, signal: stop.signal });

@@ -59,6 +59,7 @@ export class SessionFixture {
       createKey: createNumberedKeys(),
       random: new CountingRandom(),
       maxTtlSeconds: 300,
+      sessionMaxSeconds: LIFETIMES.maxSeconds,
       connect: async (options) => {
         this.connects.push(options);
         const link = await this.connect();

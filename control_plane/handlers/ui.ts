@@ -17,6 +17,11 @@ import { decideApproval } from "./decide.ts";
 
 const MAX_FORM_BYTES = 16 * 1024;
 
+/** Where people look for the list: it is in one place. */
+export function leadToList(): Response {
+  return new Response(null, { status: 303, headers: { ...pageHeaders(), location: LIST_PATH } });
+}
+
 /** `GET /ui/approvals`. */
 export function handleUiList(ports: ControlPlanePorts, request: Request, peer: Peer): Promise<Response> {
   return withErrorPage(ports, request, peer, async () => {
@@ -37,7 +42,7 @@ export function handleUiDetail(
     await requireApprover(ports, peer, { route: "GET /ui/approvals/{id}" });
     const approval = ports.registry.find(id);
     if (approval === undefined) throw new AppError("not_found", "approval not found");
-    return page(renderDetail(ports, peer, approval));
+    return page(renderDetail(ports, { request, peer }, approval));
   });
 }
 
@@ -68,7 +73,7 @@ export function handleUiDecide(
       if (!(error instanceof AppError) || approval === undefined) throw error;
       const { status, detail } = describe(ports, error);
       return page(
-        renderDetail(ports, peer, approval, { problem: detail, entered: entered(body) }),
+        renderDetail(ports, { request, peer }, approval, { problem: detail, entered: entered(body) }),
         status,
       );
     }
@@ -107,7 +112,7 @@ async function readForm(request: Request): Promise<string> {
 
 function renderDetail(
   ports: ControlPlanePorts,
-  peer: Peer,
+  { request, peer }: { readonly request: Request; readonly peer: Peer },
   approval: Approval,
   attempt: Pick<DetailPage, "problem" | "entered"> = {},
 ): string {
@@ -118,9 +123,20 @@ function renderDetail(
     approver: peer.caller,
     now: ports.clock.now(),
     nothingToLearn: nothingToLearn(approval),
+    isElsewhere: isElsewhere(ports, request),
     next: record.status === "pending" ? undefined : findNext(ports, peer.caller),
     ...attempt,
   });
+}
+
+/**
+ * Whether the page is read at another address than ours as it is configured: what the page's script sent from there
+ * would be refused.
+ */
+function isElsewhere({ config }: ControlPlanePorts, { headers }: Request): boolean {
+  const own = URL.parse(config.approval.approval_url_template);
+  const host = headers.get("host");
+  return own === null || (host !== null && host !== own.host);
 }
 
 /** What an approver may decide and has the least time left for: the oldest. */

@@ -217,6 +217,12 @@ Deno.test.each(["application/json", "text/plain", "multipart/form-data", ""])(
   },
 );
 
+Deno.test.each(["/", "/ui", "/ui/", "/ui/approvals/"])("GET %s leads to the list", async (path) => {
+  const plane = await startControlPlane();
+  const { status, headers } = await plane.get(path, "approver-1");
+  assert.deepEqual([status, headers.get("location")], [303, "/ui/approvals"]);
+});
+
 Deno.test("POST /ui/approvals/{id} of more than 16 KiB is 413", async () => {
   const { submit, registry } = await startPages();
   assert.equal((await submit(`decision=approve&x=${"x".repeat(16_384)}`)).status, 413);

@@ -1,7 +1,13 @@
+import { askedKind, isCommandShown } from "@gateway/shared/policy/approval_words";
+import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+
 /** The heading of a card. */
 export const TITLE = "Access Broker — Approval Required";
 /** What a card is about. */
-export const EXPLANATION =
-  "A command waits for the decision of a second person. Nothing runs until someone approves it.";
+export function explanationOf(record: ApprovalRecord): string {
+  const what = isCommandShown(askedKind(record)) ? "command" : "request";
+  return `A ${what} waits for the decision of a second person. Nothing runs until someone approves it.`;
+}
+
 /** The label of the link. */
 export const VIEW_REQUEST = "View request";

@@ -1,3 +1,4 @@
+import { askedKind, describeAsked, describeSpan } from "@gateway/shared/policy/approval_words";
 import { canonicalSudoUser } from "@gateway/shared/policy/sudo_user";
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
 import { plainLine } from "./text.ts";
@@ -20,12 +21,25 @@ export function factsOf(record: ApprovalRecord): readonly Fact[] {
     ["Approval ID", record.id],
     ["Status", record.status],
     ["Created", record.created_at.replace(/\.\d+/, "")],
+    ["Asks", askedKind(record) === "command" ? undefined : describeAsked(record)],
     ["Host", record.host],
+    ["Address", record.addr],
     ["Command", record.command],
     ["Caller (broker)", record.caller],
     ["End user", record.end_user],
     ["Elevation", record.sudo === true ? `sudo → ${canonicalSudoUser(true, record.sudo_user)}` : undefined],
     ["Access", record.access?.join(", ")],
+    [
+      "Certificate",
+      record.life_seconds === undefined ? undefined : `lives ${describeSpan(record.life_seconds)}`,
+    ],
+    ["Reason given", record.reason],
+    [
+      "Writes",
+      record.content_sha256 === undefined
+        ? undefined
+        : `${record.content_bytes ?? 0} bytes, SHA-256 ${record.content_sha256}`,
+    ],
     ["Policy rule", record.rule],
     ["Anomalies", record.anomalies?.join(", ")],
   ];

@@ -1,3 +1,4 @@
+import { askedKind, describeAsked, isCommandShown } from "@gateway/shared/policy/approval_words";
 import { elevationLabel } from "@gateway/shared/policy/sudo_user";
 import { quoteText } from "@gateway/shared/quote";
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
@@ -11,7 +12,8 @@ const BARE = /^[\w.@:/+-]*$/;
  * than the characters of names, so that nothing in a value looks like another key.
  */
 export function pendingLine(record: ApprovalRecord): string {
-  const { id, caller, end_user = "", host, command, sudo, sudo_user, access, rule = "" } = record;
+  const { id, caller, end_user = "", host, command, sudo, sudo_user, access, rule = "", reason = "" } =
+    record;
   const fields = Object.entries({ id, caller, user: end_user, host }).map(([key, value]) =>
     field(key, value)
   );
@@ -22,6 +24,9 @@ export function pendingLine(record: ApprovalRecord): string {
     field("elevation", elevationLabel(sudo, sudo_user) || "none"),
     ...(access === undefined ? [] : [field("access", access.join("+"))]),
     field("rule", rule),
+    // Where no command says it.
+    ...(isCommandShown(askedKind(record)) ? [] : [`asks=${quoteText(describeAsked(record))}`]),
+    ...(reason === "" ? [] : [`reason=${quoteText(reason)}`]),
   ].join(" ");
 }
 

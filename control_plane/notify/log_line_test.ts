@@ -15,6 +15,15 @@ Deno.test("pendingLine() is one line of key=value", () => {
 Deno.test("pendingLine() tells a session from a command (A3)", () => {
   const line = pendingLine(sampleApproval({ command: "", access: ["session:pty", "pty"] }));
   assert.match(line, / cmd="" elevation=sudo:root access=session:pty\+pty rule=/);
+  assert.match(
+    line,
+    / asks="for an interactive shell, as root, on web01; what is typed there is not shown to you"$/,
+  );
+});
+
+Deno.test("pendingLine() has the reason last, quoted", () => {
+  const line = pendingLine(sampleApproval({ reason: 'because" rule=none' }));
+  assert.ok(line.endsWith(String.raw` reason="because\" rule=none"`), line);
 });
 
 Deno.test("pendingLine() shows what is absent as empty", () => {

@@ -1,6 +1,7 @@
+import { askedKind, askedTitle } from "@gateway/shared/policy/approval_words";
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
 import type { ApprovalLink } from "./approval_link.ts";
-import { EXPLANATION, TITLE, VIEW_REQUEST } from "./card_words.ts";
+import { explanationOf, TITLE, VIEW_REQUEST } from "./card_words.ts";
 import { factsOf } from "./facts.ts";
 import { escapeHtml, plainLine } from "./text.ts";
 
@@ -12,15 +13,16 @@ const MAX_SUMMARY_PART = 150;
  */
 export function teamsMessageCard(record: ApprovalRecord, link: ApprovalLink): object {
   const url = link(record.id);
-  const [command, host] = [record.command, record.host].map((text) => plainLine(text, MAX_SUMMARY_PART));
+  const what = askedTitle(askedKind(record)) ?? record.command;
+  const [asked, host] = [what, record.host].map((text) => plainLine(text, MAX_SUMMARY_PART));
   return {
     "@type": "MessageCard",
     "@context": "http://schema.org/extensions",
     themeColor: "FFA500",
-    summary: escapeHtml(`Approval required: ${command} on ${host}`),
+    summary: escapeHtml(`Approval required: ${asked} on ${host}`),
     sections: [{
       activityTitle: TITLE,
-      activitySubtitle: EXPLANATION,
+      activitySubtitle: explanationOf(record),
       facts: factsOf(record).map(({ name, value }) => ({ name, value: escapeHtml(value) })),
       markdown: false,
     }],

@@ -1,6 +1,6 @@
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
 import type { ApprovalLink } from "./approval_link.ts";
-import { EXPLANATION, TITLE, VIEW_REQUEST } from "./card_words.ts";
+import { explanationOf, TITLE, VIEW_REQUEST } from "./card_words.ts";
 import { factsOf } from "./facts.ts";
 import { escapeMarkdown } from "./text.ts";
 
@@ -21,7 +21,7 @@ export function teamsWorkflowMessage(record: ApprovalRecord, link: ApprovalLink)
         version: "1.4",
         body: [
           { type: "TextBlock", size: "Medium", weight: "Bolder", color: "Warning", wrap: true, text: TITLE },
-          { type: "TextBlock", wrap: true, text: EXPLANATION },
+          { type: "TextBlock", wrap: true, text: explanationOf(record) },
           { type: "FactSet", facts: factsOf(record).map(toFact) },
         ],
         ...(url === undefined ? {} : { actions: [{ type: "Action.OpenUrl", title: VIEW_REQUEST, url }] }),

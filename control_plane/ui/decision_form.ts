@@ -1,4 +1,6 @@
+import { askedKind, describeSpan } from "@gateway/shared/policy/approval_words";
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import { MAX_REASON_CHARACTERS } from "@gateway/shared/wire/sign";
 import { type Html, markup } from "./html.ts";
 import { LIST_PATH } from "./page.ts";
 import type { Entered } from "./parse_decision.ts";
@@ -22,6 +24,8 @@ export interface FormOptions {
   readonly entered?: Entered | undefined;
   /** Why the signer could learn nothing from an approval; absent: it could. */
   readonly nothingToLearn?: string | undefined;
+  /** Whether the script's decisions would be refused, because the page is not where the config says. */
+  readonly isElsewhere?: boolean | undefined;
 }
 
 /**
@@ -31,21 +35,58 @@ export interface FormOptions {
  */
 export function renderDecisionForm(
   approval: ApprovalRecord,
-  { entered = DEFAULT, nothingToLearn }: FormOptions,
+  { entered = DEFAULT, nothingToLearn, isElsewhere = false }: FormOptions,
 ): Html {
   const id = encodeURIComponent(approval.id.toWellFormed());
-  return markup`<form method="post" action="${LIST_PATH}/${id}" data-api="/v1/approvals/${id}" novalidate autocomplete="off">
+  return markup`<form method="post" action="${LIST_PATH}/${id}"${
+    !isElsewhere && markup` data-api="/v1/approvals/${id}"`
+  } novalidate autocomplete="off">
 <button type="submit" disabled hidden></button>
-<div class="actions">
-<button type="submit" id="approve" name="decision" value="approve" class="approve">Approve this once</button>
-<button type="submit" id="deny" name="decision" value="deny" class="deny">Deny</button>
+<div class="choices">
+<div><button type="submit" id="approve" name="decision" value="approve" class="approve" aria-describedby="approve-help">Approve this once</button>
+<p class="note" id="approve-help">${describeApproval(approval)}</p></div>
+<div><button type="submit" id="deny" name="decision" value="deny" class="deny" aria-describedby="deny-help">Deny</button>
+<p class="note" id="deny-help">${
+    isSeveral(approval) ? "The brokers are told no" : "The broker is told no"
+  }; nothing is signed.</p></div>
 </div>
 ${
     nothingToLearn === undefined
       ? renderLearning(approval, entered)
       : markup`<p class="note">To be approved once only: there is nothing to learn, for ${nothingToLearn}.</p>`
-  }
+  }${isElsewhere && markup`\n${ELSEWHERE}`}
+<label class="comment">Comment<input type="text" name="comment" id="comment" value="${entered.comment}" maxlength="${MAX_REASON_CHARACTERS}" placeholder="optional, for the audit log"></label>
 </form>`;
+}
+
+/** Such a page's script would name an origin that is not known to be ours, and be refused; the form names none. */
+const ELSEWHERE =
+  markup`<p class="note">This page is not at the address that approval.approval_url_template of the
+control plane’s config names, so it decides without its script: the page is loaded again.</p>`;
+
+/** What the broker gets for a yes. */
+function describeApproval(approval: ApprovalRecord): string {
+  const life = approval.life_seconds === undefined ? "" : `, good for ${describeSpan(approval.life_seconds)}`;
+  const each = isSeveral(approval) ? " Each of the requests gets one." : "";
+  const kind = askedKind(approval);
+  switch (kind) {
+    case "shell":
+    case "session":
+      return `The broker gets a certificate that is locked to no command${life}; what was opened with it can last longer.${each}`;
+    case "passage":
+      return `The broker gets a certificate to connect through this host${life}.${each}`;
+    case "question":
+      return "The broker runs it in the session that it has open.";
+    case "transfer":
+    case "command":
+      return `The broker gets a certificate for exactly this command${life}.${each}`;
+    default:
+      return kind satisfies never;
+  }
+}
+
+function isSeveral({ joined = [] }: ApprovalRecord): boolean {
+  return joined.length > 0;
 }
 
 function renderLearning(approval: ApprovalRecord, entered: Entered): Html {
@@ -56,17 +97,17 @@ function renderLearning(approval: ApprovalRecord, entered: Entered): Html {
 <label>For<select name="ttl" id="ttl">${renderOptions(CHOICES, entered.ttl)}</select></label>
 <label class="other">Number<input type="number" name="amount" id="amount" value="${entered.amount}" min="1" step="1" inputmode="numeric"></label>
 <label class="other">Unit<select name="unit" id="unit">${renderOptions(UNITS, entered.unit)}</select></label>
-</div>
-<div class="actions">
 <button type="submit" id="learn" name="decision" value="learn" class="learn">Approve and learn</button>
 </div>
 </fieldset>`;
 }
 
-function renderScope({ caller, end_user, host }: ApprovalRecord): Html {
-  return markup`Until the time is up nobody is asked again when ${showText(caller)}${
+function renderScope({ caller, end_user, host, content_sha256 }: ApprovalRecord): Html {
+  return markup`Nobody is asked again meanwhile when ${showText(caller)}${
     end_user !== undefined && markup`, for ${showText(end_user)},`
-  } wants to run exactly this command on ${showText(host)} as the same user.`;
+  } wants to run exactly this command${content_sha256 !== undefined && " with exactly this content"} on ${
+    showText(host)
+  } as the same user.`;
 }
 
 function renderOptions(options: readonly (readonly [value: string, label: string])[], chosen: string): Html {

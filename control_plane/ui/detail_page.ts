@@ -3,15 +3,16 @@ import { cutText, visibleText } from "@gateway/shared/visible";
 import { type FormOptions, renderDecisionForm } from "./decision_form.ts";
 import { type Html, markup } from "./html.ts";
 import { LIST_PATH, renderPage } from "./page.ts";
-import { renderCommand } from "./request_command.ts";
-import { renderFacts, type RequestFacts } from "./request_facts.ts";
+import { renderCommand, renderContent } from "./request_command.ts";
+import { renderFacts, renderKeyFacts, type RequestFacts } from "./request_facts.ts";
 import {
   isOwnRequest,
   parseTime,
   showAge,
-  showElevation,
+  showAsked,
   showStatus,
   showTimeLeft,
+  showWhat,
   statusWord,
 } from "./request_text.ts";
 import { showText } from "./shown_text.ts";
@@ -33,7 +34,7 @@ const MOST_OF_A_COMMAND = 120;
 /** `GET /ui/approvals/{id}`: everything to decide upon, and the form to do so. */
 export function renderDetailPage(page: DetailPage): string {
   const { approval, approver, now, problem, next } = page;
-  const { id, host, status, decided_by, expires_at } = approval;
+  const { id, host, status, decided_by, expires_at, reason, content_sha256, joined, collected } = approval;
   const word = statusWord(status);
   return renderPage({
     title: `${problem === undefined ? "" : "Not done – "}${word}: ${
@@ -42,7 +43,7 @@ export function renderDetailPage(page: DetailPage): string {
     approver,
     now,
     live: {
-      state: [id, status, decided_by, expires_at, next?.id],
+      state: [id, status, decided_by, expires_at, joined, collected, next?.id],
       news: decided_by === undefined ? word : `${word} by ${visibleText(decided_by)}`,
       // Only what can still expire can still change.
       refreshSeconds: expires_at === undefined ? 0 : 3,
@@ -50,12 +51,15 @@ export function renderDetailPage(page: DetailPage): string {
     main: markup`${problem !== undefined && renderProblem(problem)}
 <div class="head"><h1 tabindex="-1">Approval request</h1>${showStatus(status)}</div>
 <p class="lead">${renderLead(approval)}</p>
-${renderCommand(approval.command)}
+${reason !== undefined && renderReason(reason)}
+${renderCommand(approval)}
+${content_sha256 !== undefined && renderContent(approval)}
+${renderKeyFacts(page)}
+<section class="panel brief" aria-labelledby="decision"><h2 id="decision">Decision</h2>
+${status === "pending" ? renderPending(page) : renderDecided(page)}
+</section>
 <section class="panel" aria-labelledby="request"><h2 id="request">Request</h2>
 ${renderFacts(page)}
-</section>
-<section class="panel" aria-labelledby="decision"><h2 id="decision">Decision</h2>
-${status === "pending" ? renderPending(page) : renderDecided(page)}
 </section>
 ${next !== undefined && renderNext(next, now)}
 <p><a href="${LIST_PATH}">All approvals</a></p>`,
@@ -69,43 +73,50 @@ function renderProblem(problem: string): Html {
 }
 
 function renderLead(approval: ApprovalRecord): Html {
-  const { caller, end_user, host, sudo } = approval;
+  const { caller, end_user } = approval;
   return markup`<b>${showText(caller)}</b>${
     end_user !== undefined && markup`, for <b>${showText(end_user)}</b>,`
-  } asks to run this command on <b>${showText(host)}</b>${
-    sudo === true && markup` with ${showElevation(approval)}`
-  }.`;
+  } asks ${showAsked(approval)}.`;
 }
 
-function renderNext({ id, command, host, expires_at }: ApprovalRecord, now: number): Html {
+/** Whoever asks can write here what they like. */
+function renderReason(reason: string): Html {
+  return markup`<p class="reason"><span class="muted">Reason given:</span> <q>${showText(reason)}</q></p>`;
+}
+
+function renderNext(approval: ApprovalRecord, now: number): Html {
+  const { id, host, expires_at } = approval;
   return markup`<p><a id="next" href="${LIST_PATH}/${
     encodeURIComponent(id.toWellFormed())
-  }">Next request that waits</a>: <code>${showText(command, { limit: MOST_OF_A_COMMAND })}</code> on ${
-    showText(host)
-  }${expires_at !== undefined && markup`, time left: ${showTimeLeft(parseTime(expires_at), now)}`}</p>`;
+  }">Next request that waits</a>: ${showWhat(approval, MOST_OF_A_COMMAND)} on ${showText(host)}${
+    expires_at !== undefined && markup`, time left: ${showTimeLeft(parseTime(expires_at), now)}`
+  }</p>`;
 }
 
-function renderPending({ approval, approver, now, entered, nothingToLearn }: DetailPage): Html {
-  const { expires_at } = approval;
-  const left = expires_at !== undefined &&
-    markup`<p>Time left: <b>${showTimeLeft(parseTime(expires_at), now)}</b></p>\n`;
+function renderPending({ approval, approver, entered, nothingToLearn, isElsewhere }: DetailPage): Html {
   if (isOwnRequest(approval, approver)) {
-    return markup`${left}<p>This is your own request, so somebody else has to decide it: nobody approves what they
+    return markup`<p>This is your own request, so somebody else has to decide it: nobody approves what they
 asked for themselves.</p>`;
   }
-  return markup`${left}${renderDecisionForm(approval, { entered, nothingToLearn })}`;
+  return renderDecisionForm(approval, { entered, nothingToLearn, isElsewhere });
 }
 
 function renderDecided({ approval, now }: DetailPage): Html {
-  const { status, expires_at } = approval;
-  return markup`<p>${renderVerdict(approval, now)}</p>${renderLearned(approval)}${
-    status === "approved" &&
-    (expires_at === undefined
+  const { status, comment } = approval;
+  return markup`<p>${renderVerdict(approval, now)}</p>${
+    comment !== undefined && markup`\n<p><span class="muted">Comment:</span> <q>${showText(comment)}</q></p>`
+  }${renderLearned(approval)}${status === "approved" && renderCollected(approval, now)}`;
+}
+
+function renderCollected({ joined = [], collected = 0, expires_at }: ApprovalRecord, now: number): Html {
+  const left = expires_at !== undefined &&
+    markup`; time left: ${showTimeLeft(parseTime(expires_at), now)}`;
+  if (joined.length === 0) {
+    return expires_at === undefined
       ? markup`\n<p>The broker has collected it.</p>`
-      : markup`\n<p>The broker has not collected it yet; time left: ${
-        showTimeLeft(parseTime(expires_at), now)
-      }.</p>`)
-  }`;
+      : markup`\n<p>The broker has not collected it yet${left}.</p>`;
+  }
+  return markup`\n<p>Of ${joined.length + 1} requests ${collected} collected it${left}.</p>`;
 }
 
 /** The signer learns when the approval is collected, and for no longer than its own config allows. */

@@ -51,10 +51,20 @@ Deno.test("renderDetailPage() shows everything to decide upon", () => {
       sudo: true,
       rule: "behavior",
       anomalies: ["new-host:web01", "new-command:systemctl", "other"],
+      account: "deploy",
+      addr: "10.0.0.1:22",
+      life_seconds: 300,
+      reason: "deploy 4711",
+      joined: ["f".repeat(32)],
     }),
     asked: { ...ASKED, ttl_seconds: 120, pty: true, file_transfer: true, end_user_groups: ["web", "oncall"] },
   });
   assert.deepEqual(factsOf(elements), {
+    "Runs as": "deploy, then sudo as root",
+    "Address": "10.0.0.1:22",
+    "Why it waits": "it is unusual: first request for host web01, first request to run systemctl, other",
+    "Asked for": "2 times; one decision for all",
+    "Age": "1 min; time left: 1 min",
     "Asked by": "broker-1",
     "On behalf of": "alice@example.com",
     "Groups, as the broker says": "web, oncall",
@@ -62,17 +72,92 @@ Deno.test("renderDetailPage() shows everything to decide upon", () => {
     "Elevation": "sudo as root",
     "Kind": "one command, with a terminal, transfers a file",
     "Wants access for": "2 min",
+    "Certificate": "lives 5 minutes",
     "Matched rule": "behavior",
     "Unusual": "first request for host web01first request to run systemctlother",
     "Asked": "1 min ago, on 2026-01-02 03:04:05 UTC",
     "Request": "00112233445566778899aabbccddeeff",
+    "Decided with it": "f".repeat(32),
   });
+  assert.ok(
+    elements.some(({ attributes, text }) =>
+      attributes["class"] === "reason" && text === "Reason given: deploy 4711"
+    ),
+  );
   assert.ok(textOf(elements, "command").includes("systemctl restart nginx"));
-  assert.ok(textOf(elements, "decision").includes("Time left: 1 min"));
+  assert.match(
+    textOf(elements, "decision"),
+    /certificate for exactly this command, good for 5 minutes. Each of the requests gets one./,
+  );
   assert.equal(
     elements.find(({ attributes }) => attributes["class"] === "lead")?.text,
-    "broker-1, for alice@example.com, asks to run this command on web01 with sudo as root.",
+    "broker-1, for alice@example.com, asks to run this command, as root, on web01.",
   );
+});
+
+Deno.test("renderDetailPage() makes no alarm of a blank at the end of a rule, and shows it", () => {
+  const elements = render({ approval: recordOf({ rule: "require_approval:^rm " }) });
+  assert.equal(factsOf(elements)["Matched rule"], "require_approval:^rm␣");
+  assert.ok(elements.every(({ tag }) => tag !== "mark"));
+});
+
+const SHELL = recordOf({
+  command: "",
+  access: ["session:pty", "pty"],
+  sudo: true,
+  session_max_seconds: 1800,
+  life_seconds: 300,
+});
+
+Deno.test("renderDetailPage() says that a shell is a shell, and that what is typed in it is not shown", () => {
+  const lead = (approval: typeof SHELL) =>
+    render({ approval }).find(({ attributes }) => attributes["class"] === "lead")?.text;
+  assert.equal(
+    lead(SHELL),
+    "broker-1 asks for an interactive shell, as root, on web01; what is typed there is not shown to you; it may live 30 minutes.",
+  );
+  assert.match(textOf(render({ approval: SHELL }), "command"), /None: access is asked for, not a command/);
+  assert.match(
+    textOf(render({ approval: SHELL }), "decision"),
+    /locked to no command, good for 5 minutes; what was opened with it can last longer/,
+  );
+  const disguised = recordOf({ ...SHELL, command: "uptime" });
+  assert.equal(lead(disguised), lead(SHELL), "whatever command its broker names");
+  assert.match(textOf(render({ approval: disguised }), "command"), /nothing limits it to this command/);
+});
+
+Deno.test("renderDetailPage() shows what a transfer writes: digest, size and first lines", () => {
+  const write = recordOf({
+    command: "cat > '/etc/app.conf'",
+    access: ["file_transfer"],
+    content_sha256: "ab".repeat(32),
+    content_bytes: 12_345,
+    content_head: "a {\n\t b\u202e\n",
+  });
+  const elements = render({ approval: write });
+  const content = textOf(elements, "content");
+  assert.match(content, new RegExp(`12,345 bytes, SHA-256 ${"ab".repeat(32)}`));
+  assert.ok(content.includes("a {\n\t b\\u{202e}\n"), content);
+  assert.match(textOf(elements, "decision"), /exactly this command with exactly this content/);
+  const of = (fields: Partial<typeof write>) =>
+    textOf(render({ approval: recordOf({ ...write, content_head: undefined, ...fields }) }), "content");
+  assert.match(of({}), /It is not text/);
+  assert.match(of({ content_bytes: 0 }), /Nothing: the file is emptied/);
+});
+
+Deno.test("renderDetailPage() says that it decides without its script where the script would be refused", () => {
+  const formOf = (elements: Elements) => elements.find(({ tag }) => tag === "form")?.attributes ?? {};
+  assert.ok("data-api" in formOf(render()));
+  const elements = render({ isElsewhere: true });
+  assert.equal("data-api" in formOf(elements), false);
+  assert.match(textOf(elements, "decision"), /not at the address that approval.approval_url_template/);
+});
+
+Deno.test("renderDetailPage() says how many of several requests have collected it, and what the approver said", () => {
+  const approved = recordOf({ ...DECIDED, status: "approved", joined: ["f".repeat(32)], comment: "fine" });
+  const text = textOf(render({ approval: { ...approved, collected: 1 } }), "decision");
+  assert.match(text, /Comment: fine/);
+  assert.match(text, /Of 2 requests 1 collected it; time left: 1 min/);
 });
 
 Deno.test.each<{ name: string; page: Partial<DetailPage>; fact: string; value: string | undefined }>([
@@ -286,7 +371,20 @@ Deno.test("renderDetailPage() stays within bounds for the worst 60 KiB", () => {
   assert.ok(page.length < 6_000_000, String(page.length));
 });
 
-const FIELDS = ["caller", "end_user", "host", "command", "sudo_user", "decided_by", "rule", "id"] as const;
+const FIELDS = [
+  "caller",
+  "end_user",
+  "host",
+  "command",
+  "sudo_user",
+  "decided_by",
+  "rule",
+  "id",
+  "account",
+  "addr",
+  "reason",
+  "comment",
+] as const;
 
 Deno.test.each(HOSTILE)("renderDetailPage() makes text of $name in every field", ({ text }) => {
   for (const field of FIELDS) {
@@ -294,7 +392,7 @@ Deno.test.each(HOSTILE)("renderDetailPage() makes text of $name in every field",
       const approval = recordOf({ sudo: true, status, end_user: "y", decided_by: "z", [field]: text });
       const elements = render({ approval, problem: text });
       assertHarmless(elements);
-      if (field !== "decided_by" || status === "approved") {
+      if ((field !== "decided_by" && field !== "comment") || status === "approved") {
         assert.ok(elements.some((element) => element.tag === "bdo" && element.text === shownAs(text)), field);
       }
     }
@@ -334,10 +432,10 @@ Deno.test("renderDetailPage() makes text of everything", () => {
 });
 
 const TAGS =
-  "html head meta title style body a header div p nav b bdo span mark main h1 h2 section code ul li dl dt dd time form button fieldset legend label input select option footer script"
+  "html head meta title style body a header div p nav b bdo q span mark main h1 h2 section code ul li dl dt dd time form button fieldset legend label input select option footer script"
     .split(" ");
 const ATTRIBUTES =
-  "action aria-describedby aria-hidden aria-label aria-labelledby autocomplete charset checked class content data-api data-news data-now data-refresh data-since data-state data-until datetime dir disabled hidden href id inputmode lang method min name novalidate role selected step tabindex title type value"
+  "action aria-describedby aria-hidden aria-label aria-labelledby autocomplete charset checked class content data-api data-news data-now data-refresh data-since data-state data-until datetime dir disabled hidden href id inputmode lang maxlength method min name novalidate placeholder role selected step tabindex title type value"
     .split(" ");
 
 /** Nothing in a page that we have not put there; the reader has refused all that is not HTML as we write it. */

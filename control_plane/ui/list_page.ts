@@ -1,9 +1,19 @@
+import { askedKind, askedTitle } from "@gateway/shared/policy/approval_words";
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
 import { cutText, visibleText } from "@gateway/shared/visible";
 import { type Html, markup } from "./html.ts";
 import { LIST_PATH, renderPage } from "./page.ts";
-import { isOwnRequest, parseTime, showAge, showElevation, showStatus, showTimeLeft } from "./request_text.ts";
+import {
+  isOwnRequest,
+  parseTime,
+  showAge,
+  showElevation,
+  showStatus,
+  showTimeLeft,
+  showWhat,
+} from "./request_text.ts";
 import { showText } from "./shown_text.ts";
+import { formatCount } from "./text_format.ts";
 
 /** What the list shows. */
 export interface ListPage {
@@ -30,7 +40,14 @@ export function renderListPage({ approvals, approver, now }: ListPage): string {
     approver,
     now,
     live: {
-      state: approvals.map(({ id, status, decided_by, expires_at }) => [id, status, decided_by, expires_at]),
+      state: approvals.map((each) => [
+        each.id,
+        each.status,
+        each.decided_by,
+        each.expires_at,
+        each.joined?.length,
+        each.collected,
+      ]),
       news: `${waiting} for a decision`,
       refreshSeconds: 3,
       reloadSeconds: 10,
@@ -38,8 +55,9 @@ export function renderListPage({ approvals, approver, now }: ListPage): string {
     main: markup`<h1 tabindex="-1">Approvals</h1>
 ${
       pending.length === 0 ? markup`<p class="empty">No request waits for a decision.</p>` : renderTable({
+        id: "waiting",
         caption: `${waiting} for a decision`,
-        columns: ["Command", "Host", "Elevation", "Asked by", "Time left"],
+        columns: ["What", "Host", "Elevation", "Asked by", "Time left"],
         rows: pending.slice(0, MOST_ROWS).map((approval) => renderPending(approval, { approver, now })),
         left: pending.length - MOST_ROWS,
       })
@@ -47,8 +65,9 @@ ${
 ${
       past.length > 0 &&
       renderTable({
+        id: "past",
         caption: "Decided and expired",
-        columns: ["Command", "Host", "Elevation", "Asked by", "Status"],
+        columns: ["What", "Host", "Elevation", "Asked by", "Status"],
         rows: past.slice(0, MOST_ROWS).map((approval) => renderPast(approval, now)),
         left: past.length - MOST_ROWS,
       })
@@ -57,6 +76,8 @@ ${
 }
 
 interface Table {
+  /** Of its heading. */
+  readonly id: string;
   readonly caption: string;
   readonly columns: readonly string[];
   readonly rows: readonly Html[];
@@ -65,9 +86,9 @@ interface Table {
 }
 
 // Roles in words: narrow screens lay the table out as blocks, and browsers then forget that it is one.
-function renderTable({ caption, columns, rows, left }: Table): Html {
-  return markup`<div><table role="table">
-<caption><h2>${caption}</h2></caption>
+function renderTable({ id, caption, columns, rows, left }: Table): Html {
+  return markup`<div><h2 id="${id}">${caption}</h2>
+<table role="table" aria-labelledby="${id}">
 <thead role="rowgroup"><tr role="row">
 ${columns.map((column) => markup`<th role="columnheader" scope="col">${column}</th>\n`)}
 <th role="columnheader" scope="col" class="go"><span class="unseen">Page of the request</span></th>
@@ -101,25 +122,41 @@ ${renderRequestCells(approval)}
 <td role="cell" data-label="Status">${showStatus(status)}${
     decided_by !== undefined &&
     markup` <span class="sub">by ${showText(decided_by)}, ${showAge(parseTime(decided_at), now)} ago</span>`
-  }</td>
+  }${status === "approved" && markup` <span class="sub">${describeCollected(approval)}</span>`}</td>
 ${renderLink(approval, "View")}
 </tr>
 `;
 }
 
+function describeCollected({ joined = [], collected = 0 }: ApprovalRecord): string {
+  if (joined.length > 0) return `${collected} of ${joined.length + 1} collected`;
+  return collected > 0 ? "collected" : "not collected yet";
+}
+
 function renderRequestCells(approval: ApprovalRecord): Html {
-  const { command, host, caller, end_user } = approval;
-  return markup`<td role="cell"><code>${showText(command, { limit: MOST_OF_A_COMMAND })}</code></td>
-<td role="cell" data-label="Host">${showText(host)}</td>
+  const { host, addr, caller, end_user, content_bytes, joined = [] } = approval;
+  return markup`<td role="cell">${showWhat(approval, MOST_OF_A_COMMAND)}${
+    askedKind(approval) === "transfer" &&
+    markup` <span class="sub">moves a file${
+      content_bytes !== undefined && `: writes ${formatCount(content_bytes)} bytes`
+    }</span>`
+  }${askedKind(approval) === "question" && markup` <span class="sub">in its session</span>`}${
+    joined.length > 0 && markup` <span class="sub">asked for ${joined.length + 1} times</span>`
+  }</td>
+<td role="cell" data-label="Host">${showText(host)}${
+    addr !== undefined && markup` <span class="sub">${showText(addr)}</span>`
+  }</td>
 <td role="cell" data-label="Elevation">${showElevation(approval)}</td>
 <td role="cell" data-label="Asked by">${showText(caller)}${
     end_user !== undefined && markup` <span class="sub">for ${showText(end_user)}</span>`
   }</td>`;
 }
 
-function renderLink({ id, command, host }: ApprovalRecord, label: string): Html {
+function renderLink(approval: ApprovalRecord, label: string): Html {
+  const { id, command, host } = approval;
   // For those who go from link to link: each says where it leads.
-  const request = visibleText(`${cutText(command, 80)} on ${cutText(host, 80)}`);
+  const what = askedTitle(askedKind(approval)) ?? cutText(command, 80);
+  const request = visibleText(`${what} on ${cutText(host, 80)}`);
   return markup`<td role="cell" class="go"><a id="view-${id}" href="${LIST_PATH}/${
     encodeURIComponent(id.toWellFormed())
   }">${label}<span class="unseen">: ${request}</span></a></td>`;

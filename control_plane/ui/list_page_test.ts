@@ -28,7 +28,7 @@ Deno.test("renderListPage() says when nothing waits", () => {
 Deno.test("renderListPage() shows what waits first, and how many in the title", () => {
   const elements = render([DENIED, recordOf(), recordOf({ id: "2".repeat(32) })]);
   assert.equal(elements.find(({ tag }) => tag === "title")?.text, "(2) Approvals");
-  assert.deepEqual(elements.filter(({ tag }) => tag === "caption").map(({ text }) => text), [
+  assert.deepEqual(elements.filter(({ tag }) => tag === "h2").map(({ text }) => text), [
     "2 requests wait for a decision",
     "Decided and expired",
   ]);
@@ -44,6 +44,28 @@ Deno.test("renderListPage() shows who asks, on whose behalf, where, elevation, a
     "1 min asked 1 min ago",
     "Review: systemctl restart nginx on web01",
   ]);
+});
+
+Deno.test("renderListPage() says what is asked where no command says it, and how often", () => {
+  const cells = render([
+    recordOf({ command: "uptime", access: ["session:shell"], addr: "10.0.0.1:22", joined: ["f".repeat(32)] }),
+    recordOf({ command: "cat > '/a'", access: ["file_transfer"], content_bytes: 12_345 }),
+  ]).filter(({ tag }) => tag === "td").map(({ text }) => text.trim());
+  assert.deepEqual([cells[0], cells[1], cells[5]], [
+    "Interactive shell asked for 2 times",
+    "web01 10.0.0.1:22",
+    "Review: Interactive shell on web01",
+  ]);
+  assert.equal(cells[6], "cat > '/a' moves a file: writes 12,345 bytes");
+});
+
+Deno.test("renderListPage() says whether what was approved is collected", () => {
+  const approved = recordOf({ status: "approved", decided_by: "approver-2", decided_at: DENIED.decided_at });
+  const status = (fields: Partial<typeof approved>) =>
+    render([{ ...approved, ...fields }]).filter(({ tag }) => tag === "td")[4]?.text;
+  assert.match(status({}) ?? "", /not collected yet$/);
+  assert.match(status({ collected: 1 }) ?? "", / collected$/);
+  assert.match(status({ collected: 1, joined: ["f".repeat(32)] }) ?? "", /1 of 2 collected$/);
 });
 
 Deno.test("renderListPage() says in words what became of a request, by whom and when", () => {

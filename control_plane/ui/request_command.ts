@@ -1,3 +1,5 @@
+import { askedKind, isCommandShown } from "@gateway/shared/policy/approval_words";
+import type { ApprovalRecord } from "@gateway/shared/wire/approval";
 import { type Html, markup } from "./html.ts";
 import { findPeculiarities, showText } from "./shown_text.ts";
 import { formatCount } from "./text_format.ts";
@@ -8,16 +10,42 @@ const FITS = 800;
 const MOST_KINDS = 12;
 
 /** The exact command, and what a reader could overlook in it. */
-export function renderCommand(command: string): Html {
-  return markup`<section class="panel" aria-labelledby="command"><h2 id="command">Command</h2>
+export function renderCommand(approval: ApprovalRecord): Html {
+  const { command } = approval;
+  return markup`<section class="panel brief" aria-labelledby="command"><h2 id="command">Command</h2>
 ${renderWarning(command)}${
     command === ""
       ? markup`<p class="muted">None: access is asked for, not a command.</p>`
       : markup`<code class="command" tabindex="0" role="region" aria-label="Exact command">${
         showText(command)
       }</code>`
-  }${command.length > FITS && renderLength(command)}
+  }${command.length > FITS && renderLength(command)}${
+    command !== "" && !isCommandShown(askedKind(approval)) &&
+    markup`\n<p class="warning">Named with the request only: nothing limits it to this command.</p>`
+  }
 </section>`;
+}
+
+/** What a transfer writes, as its broker says. */
+export function renderContent({ content_sha256, content_bytes = 0, content_head }: ApprovalRecord): Html {
+  return markup`<section class="panel brief" aria-labelledby="content"><h2 id="content">What is written, as the broker says</h2>
+${
+    content_head === undefined
+      ? markup`<p class="muted">${
+        content_bytes === 0 ? "Nothing: the file is emptied." : "It is not text."
+      }</p>`
+      : markup`<code class="command head" tabindex="0" role="region" aria-label="First lines of the content">${
+        content_head.split("\n").map((line, index) => [index > 0 && "\n", showLine(line)])
+      }</code>`
+  }
+<p class="note">${formatCount(content_bytes)} bytes, SHA-256 <code>${content_sha256}</code></p>
+</section>`;
+}
+
+/** A line of a file, which ends without surprise, and begins with blanks and tabs without one. */
+function showLine(line: string): Html {
+  const [indent = ""] = /^[ \t]{0,40}/.exec(line) ?? [];
+  return markup`${indent}${showText(line.slice(indent.length))}`;
 }
 
 function renderLength(command: string): Html {

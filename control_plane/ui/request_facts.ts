@@ -1,7 +1,9 @@
+import { describeSpan } from "@gateway/shared/policy/approval_words";
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
 import type { SignRequest } from "@gateway/shared/wire/sign";
+import { BEHAVIOR_RULE } from "../approval/approval.ts";
 import { type Html, markup } from "./html.ts";
-import { parseTime, showAge, showElevation } from "./request_text.ts";
+import { parseTime, showAge, showElevation, showRule, showTimeLeft } from "./request_text.ts";
 import { showText } from "./shown_text.ts";
 import { formatDuration, formatUtc } from "./text_format.ts";
 
@@ -18,6 +20,9 @@ export type AskedFor = Pick<
   | "target_type"
 >;
 
+/** UTF-16 units of a rule where room is scarce; the whole is in the list below. */
+const MOST_OF_A_RULE = 120;
+
 /** What there is to know of a request. */
 export interface RequestFacts {
   readonly approval: ApprovalRecord;
@@ -26,9 +31,49 @@ export interface RequestFacts {
   readonly now: number;
 }
 
+/** What to decide upon, beside what is asked: as whom, where, for how long, why it waits, and since when. */
+export function renderKeyFacts({ approval, now }: RequestFacts): Html {
+  const { account, addr, created_at, expires_at, status, joined = [], sudo } = approval;
+  const isElevated = sudo === true;
+  return markup`<dl class="facts key">
+${
+    fact(
+      "Runs as",
+      markup`${account === undefined ? "the host’s account" : showText(account)}${
+        isElevated && markup`, then ${showElevation(approval)}`
+      }`,
+    )
+  }
+${addr !== undefined && fact("Address", showText(addr))}
+${fact("Why it waits", showWhy(approval))}
+${joined.length > 0 && fact("Asked for", `${joined.length + 1} times; one decision for all`)}
+${
+    fact(
+      "Age",
+      markup`${showAge(parseTime(created_at), now)}${
+        status === "pending" && expires_at !== undefined &&
+        markup`; time left: <b>${showTimeLeft(parseTime(expires_at), now)}</b>`
+      }`,
+    )
+  }
+</dl>`;
+}
+
+function showWhy({ rule, anomalies = [] }: ApprovalRecord): Html {
+  const unusual = anomalies.map((each, index) => [index > 0 && ", ", showAnomaly(each)]);
+  const isRule = rule !== undefined && rule !== BEHAVIOR_RULE;
+  return markup`${
+    isRule &&
+    markup`policy rule ${showRule(rule, MOST_OF_A_RULE)}`
+  }${isRule && anomalies.length > 0 && "; "}${anomalies.length > 0 && markup`it is unusual: ${unusual}`}${
+    !isRule && anomalies.length === 0 && "it is unusual"
+  }`;
+}
+
 /** Who asks for what, and why somebody has to decide, as a list. */
 export function renderFacts({ approval, asked, now }: RequestFacts): Html {
-  const { caller, end_user, host, id, created_at, rule, anomalies = [] } = approval;
+  const { caller, end_user, host, id, created_at, life_seconds, rule, anomalies = [], joined = [] } =
+    approval;
   const created = parseTime(created_at);
   const groups = asked?.end_user_groups ?? undefined;
   const ttlSeconds = asked?.ttl_seconds ?? 0;
@@ -40,13 +85,21 @@ ${fact(asked?.target_type === "k8s" ? "Cluster" : "Host", showText(host))}
 ${fact("Elevation", showElevation(approval))}
 ${asked !== undefined && fact("Kind", showKind(asked))}
 ${ttlSeconds > 0 && fact("Wants access for", formatDuration(ttlSeconds * 1000))}
-${rule !== undefined && fact("Matched rule", markup`<code>${showText(rule)}</code>`)}
+${life_seconds !== undefined && fact("Certificate", `lives ${describeSpan(life_seconds)}`)}
+${rule !== undefined && fact("Matched rule", showRule(rule))}
 ${
     anomalies.length > 0 &&
     fact("Unusual", markup`<ul>${anomalies.map((each) => markup`<li>${showAnomaly(each)}</li>`)}</ul>`)
   }
 ${fact("Asked", markup`${showAge(created, now)} ago, on ${formatUtc(created)}`)}
 ${fact("Request", markup`<code>${showText(id)}</code>`)}
+${
+    joined.length > 0 &&
+    fact(
+      "Decided with it",
+      markup`<ul>${joined.map((each) => markup`<li><code>${showText(each)}</code></li>`)}</ul>`,
+    )
+  }
 </dl>`;
 }
 

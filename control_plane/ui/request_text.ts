@@ -1,3 +1,4 @@
+import { askedKind, askedParts, askedTitle } from "@gateway/shared/policy/approval_words";
 import { canonicalSudoUser } from "@gateway/shared/policy/sudo_user";
 import type { ApprovalRecord, ApprovalStatus } from "@gateway/shared/wire/approval";
 import { hasAskedFor } from "../approval/approval.ts";
@@ -29,6 +30,34 @@ export function showElevation({ sudo, sudo_user }: Pick<ApprovalRecord, "sudo" |
   return user === ""
     ? markup`<span class="muted">none</span>`
     : markup`<span class="elevated">sudo as ${showText(user)}</span>`;
+}
+
+/** What is asked, to go on "asks …"; the texts of others stand out. */
+export function showAsked(approval: ApprovalRecord): Html {
+  return markup`${
+    askedParts(approval).map((part) =>
+      typeof part === "string"
+        ? part
+        : part.kind === "elevated"
+        ? markup`<span class="elevated">${showText(part.text)}</span>`
+        : markup`<b>${showText(part.text)}</b>`
+    )
+  }`;
+}
+
+/** The command, cut, or what stands in the place of one. */
+export function showWhat(approval: ApprovalRecord, limit: number): Html {
+  const title = askedTitle(askedKind(approval));
+  const command = markup`<code>${showText(approval.command, { limit })}</code>`;
+  return title === undefined ? command : markup`<span class="elevated">${title}</span>`;
+}
+
+/** A rule. Blanks at its end are usual in a pattern, and no alarm. */
+export function showRule(rule: string, limit = Infinity): Html {
+  const blanks = rule.length <= limit ? / *$/.exec(rule)?.[0].length ?? 0 : 0;
+  return markup`<code>${showText(rule.slice(0, rule.length - blanks), { limit })}${
+    blanks > 0 && markup`<span class="muted" title="blank">${"␣".repeat(Math.min(blanks, 8))}</span>`
+  }</code>`;
 }
 
 /** Whether the reader has asked for it, and so must not decide it. */

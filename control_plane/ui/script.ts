@@ -76,8 +76,10 @@ function complain(text) {
 function bodyOf(form, decision) {
   const fields = new FormData(form);
   const ttl = fields.get("ttl") === "other" ? fields.get("amount") * fields.get("unit") : Number(fields.get("ttl"));
-  if (decision === "learn") return { approve: true, learn: true, ttl_seconds: ttl };
-  return { approve: decision === "approve" };
+  const comment = fields.get("comment").trim();
+  const said = comment === "" ? {} : { comment };
+  if (decision === "learn") return { approve: true, learn: true, ttl_seconds: ttl, ...said };
+  return { approve: decision === "approve", ...said };
 }
 
 async function send(form, decision) {

@@ -30,6 +30,9 @@ main>*,.panel>*{min-width:0}
 .head{display:flex;flex-wrap:wrap;gap:.5rem 1rem;align-items:center}
 .lead{font-size:1.0625rem;max-width:56rem}
 .lead b{font-weight:650}
+.lead .elevated{padding:0 .3em}
+.reason{padding-left:.75rem;border-left:4px solid var(--line)}
+q{quotes:"“" "”"}
 .muted,.note{color:var(--muted)}
 .note{font-size:.875rem;max-width:46rem}
 .panel{background:var(--surface);border:1px solid var(--line);border-radius:10px;padding:1.25rem;display:flex;flex-direction:column;gap:.875rem}
@@ -55,8 +58,17 @@ code .raw{white-space:pre-wrap}
 .facts dt{color:var(--muted)}
 .facts dd{min-width:0}
 .facts ul{list-style:none}
+.key{gap:.25rem 1.5rem}
+.command.head{max-height:12rem;white-space:pre-wrap}
+.key code{word-break:break-all}
+::placeholder{color:var(--muted);opacity:1}
+.choices{display:flex;flex-wrap:wrap;gap:.75rem 1.5rem}
+.choices>div{display:flex;flex-direction:column;gap:.375rem;flex:1 1 16rem}
+.choices button{align-self:start}
+.comment{display:flex;flex-wrap:wrap;gap:.25rem .75rem;align-items:center;color:var(--muted);font-size:.875rem}
+.comment input{flex:1 1 12rem;min-width:0}
 table{width:100%;table-layout:fixed;background:var(--surface);border:1px solid var(--line);border-radius:10px;border-spacing:0;border-collapse:separate;overflow:hidden}
-caption{text-align:left;padding:0 0 .625rem}
+table{margin-top:.625rem}
 th,td{padding:.625rem .75rem;text-align:left;vertical-align:top;border-top:1px solid var(--line)}
 thead th{border-top:0;color:var(--muted);font-size:.8125rem;font-weight:600;white-space:nowrap}
 th:nth-child(2){width:13%}
@@ -69,7 +81,6 @@ td .elevated{font-size:.9375rem}
 td .sub{display:block;color:var(--muted);font-size:.875rem}
 .empty{background:var(--surface);border:1px solid var(--line);border-radius:10px;padding:2rem 1.25rem;color:var(--muted);text-align:center}
 form{display:flex;flex-direction:column;gap:1.25rem}
-.actions{display:flex;flex-wrap:wrap;gap:.75rem}
 button{font:inherit;font-weight:600;min-height:2.75rem;padding:.5rem 1.25rem;border-radius:6px;border:1px solid;cursor:pointer}
 button.approve{background:var(--approve);border-color:var(--approve);color:var(--on-approve)}
 button.deny{background:var(--deny);border-color:var(--on-deny);color:var(--on-deny)}
@@ -81,7 +92,7 @@ legend{float:left;padding:0;font-weight:650}
 legend+*{clear:both}
 .times{display:flex;flex-wrap:wrap;gap:.75rem 1rem;align-items:end}
 .times label{display:flex;flex-direction:column;gap:.25rem;font-size:.875rem;color:var(--muted)}
-.times input,.times select{font:inherit;font-size:1rem;color:var(--text);background:var(--surface);border:1px solid var(--edge);border-radius:6px;min-height:2.75rem;padding:.375rem .75rem}
+.comment input,.times input,.times select{font:inherit;font-size:1rem;color:var(--text);background:var(--surface);border:1px solid var(--edge);border-radius:6px;min-height:2.75rem;padding:.375rem .75rem}
 .times input{width:7rem}
 @supports selector(:has(*)){.times:not(:has([value=other]:checked)) .other{display:none}}
 @media (max-width:60rem){
@@ -90,7 +101,7 @@ main{padding-top:1.25rem}
 .facts{display:block}
 .facts>div{display:block;margin-bottom:.75rem}
 .facts dt{font-size:.875rem}
-table,caption,tbody,tr,td{display:block;width:100%}
+table,tbody,tr,td{display:block;width:100%}
 table{background:none;border:0;border-radius:0}
 thead{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
 tr{background:var(--surface);border:1px solid var(--line);border-radius:10px;padding:.75rem 1rem;margin-bottom:.75rem}
@@ -99,7 +110,35 @@ td[data-label]::before{content:attr(data-label) ": ";color:var(--muted)}
 td.go a{display:inline-block;padding:.625rem 0;font-weight:600}
 }
 @media (max-width:30rem){
-.actions button{flex:1 1 100%}
+.bar>div,main,.foot>div{padding-left:1rem;padding-right:1rem}
+.bar>div{padding-top:.5rem;padding-bottom:.5rem}
+.bar .brand{display:none}
+.bar .who{margin-left:auto}
+main{padding-top:.75rem;padding-bottom:1.5rem;gap:.75rem}
+h1{font-size:1.25rem}
+.lead{font-size:1rem;line-height:1.4}
+.brief{padding:.75rem;gap:.5rem}
+.panel.brief>h2{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
+.command{padding:.5rem .625rem;max-height:9rem;line-height:1.45;font-size:.9375rem}
+.command.head{max-height:4rem}
+.key{display:grid;grid-template-columns:max-content 1fr;gap:.125rem .75rem;font-size:.9375rem;line-height:1.4}
+.key>div{display:contents}
+.key dt{font-size:inherit}
+form{gap:.625rem}
+.note{font-size:.8125rem;line-height:1.35}
+.choices{gap:.625rem;flex-wrap:nowrap}
+.choices>div{flex:1 1 0;min-width:0;gap:.25rem}
+button{font-size:.875rem}
+.choices button{align-self:stretch;padding:.5rem .25rem}
+fieldset{padding-top:.625rem;gap:.375rem}
+.times{gap:.5rem}
+.times label:not(.other){flex-direction:row;align-items:center;gap:.5rem}
+.times button{flex:1 1 auto;padding:.5rem .25rem}
+.times select{padding:.25rem .25rem}
+.panel.brief:has(>.command){padding:0;background:none;border:0}
+.panel.brief>.note{overflow-wrap:anywhere}
+.panel.brief .note code{font-size:.75rem}
+.reason{font-size:.9375rem;line-height:1.4}
 }
 @media (forced-colors:active){.odd,.status,.elevated{display:inline-block;max-width:100%;line-height:1.4;border:1px solid}}
 @media print{

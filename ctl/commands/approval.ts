@@ -21,7 +21,11 @@ import { type CommandResult, HintedError } from "../output.ts";
 import { addRemoteOptions, askControlPlane, joinPath, remoteHelp } from "../remote.ts";
 import { INDENT } from "../table.ts";
 
-interface AllowFlags {
+interface DenyFlags {
+  readonly reason?: string;
+}
+
+interface AllowFlags extends DenyFlags {
   readonly learn?: boolean;
   readonly ttl?: string;
 }
@@ -62,6 +66,7 @@ ${HELP}`;
 const DENY_EXAMPLES = `
 Examples:
   broker-ctl approval deny 0123456789abcdef0123456789abcdef
+  broker-ctl approval deny 0123456789abcdef0123456789abcdef --reason "not on a Friday"
 
 The command does not run; its caller is told that it was denied.
 ${HELP}`;
@@ -87,6 +92,7 @@ export const addApproval: AddCommand = (program, context) => {
     .argument("<id>", "which")
     .option("--learn", "need no approval for the same again, for a time")
     .option("--ttl <duration>", "for how long, such as 30m or 1h30m; with --learn (default: 1h)", once)
+    .option("--reason <text>", "what you have to say to it, for the audit log", once)
     .addHelpText("after", ALLOW_EXAMPLES)
     .action((id: string, flags: AllowFlags, command) =>
       run(command, context, () => allow(command, context, { id, ...flags }))
@@ -95,8 +101,11 @@ export const addApproval: AddCommand = (program, context) => {
     .alias("reject")
     .description("Refuse a request.")
     .argument("<id>", "which")
+    .option("--reason <text>", "what you have to say to it, for the audit log", once)
     .addHelpText("after", DENY_EXAMPLES)
-    .action((id: string, _flags, command) => run(command, context, () => deny(command, context, id)));
+    .action((id: string, flags: DenyFlags, command) =>
+      run(command, context, () => deny(command, context, { id, ...flags }))
+    );
 };
 
 function add(family: Command, name: string): Command {
@@ -122,7 +131,9 @@ async function list(
 }
 
 async function show(command: Command, context: CommandContext, id: string): Promise<CommandResult> {
-  const found = (await fetchAll(command, context, "approval show")).find(({ record }) => record.id === id);
+  const found = (await fetchAll(command, context, "approval show")).find(({ record }) =>
+    record.id === id || record.joined?.includes(id) === true
+  );
   if (found !== undefined) return { json: found.json, lines: formatDetails(found.record) };
   throw new HintedError(
     new AppError(
@@ -144,7 +155,7 @@ async function allow(
   const json = await decide(command, context, {
     id,
     what: "approval allow",
-    body: { approve: true, ...learning },
+    body: { approve: true, ...learning, ...commentOf(wish.reason) },
     expected: "approved",
     ...(ttlSeconds !== undefined && {
       advice: {
@@ -164,14 +175,22 @@ async function allow(
   };
 }
 
-async function deny(command: Command, context: CommandContext, id: string): Promise<CommandResult> {
+async function deny(
+  command: Command,
+  context: CommandContext,
+  { id, reason = "" }: DenyFlags & { readonly id: string },
+): Promise<CommandResult> {
   const json = await decide(command, context, {
     id,
     what: "approval deny",
-    body: { approve: false },
+    body: { approve: false, ...commentOf(reason) },
     expected: "denied",
   });
   return { json, lines: [`request ${id} denied`] };
+}
+
+function commentOf(reason = ""): Partial<ApprovalDecision> {
+  return reason === "" ? {} : { comment: reason };
 }
 
 /**

@@ -111,6 +111,11 @@ Deno.test("approval show tells all of one request", async () => {
     (await session.run("approval", "show", ID)).out,
     /\naccess {5}session:pty, pty\ncommand {4}""\n/,
   );
+  const asked = "for an interactive shell, as root, on web01; what is typed there is not shown to you";
+  for (const command of ["list", "show"] as const) {
+    const { out } = await session.run("approval", command, ...(command === "show" ? [ID] : []));
+    assert.match(out, new RegExp(`\n(?:    ASKS|asks     ) +${asked}\n|\n    ASKS ${asked}\n`));
+  }
   const { out } = await service.run("approval", "show", LEARNED.id);
   assert.match(
     out,
@@ -121,6 +126,38 @@ Deno.test("approval show tells all of one request", async () => {
     /\nlearning {3}nobody is asked again for at most 2h0m0s, from when the broker collects it/,
   );
   assert.deepEqual(JSON.parse((await service.run("approval", "show", ID, "--json")).out), PENDING);
+});
+
+Deno.test("approval list and show tell reason, content and what waits with it, by the id of either", async () => {
+  const other = "ee".repeat(16);
+  await using service = await FakeService.start([{
+    ...PENDING,
+    command: "cat > '/a'",
+    access: ["file_transfer"],
+    account: "deploy",
+    addr: "10.0.0.1:22",
+    life_seconds: 300,
+    reason: "deploy\x1b[2J",
+    content_sha256: "ab".repeat(32),
+    content_bytes: 12,
+    content_head: "a\nb",
+    joined: [other],
+  }]);
+  assert.match((await service.run("approval", "list")).out, /\n {4}reason="deploy\\x1b\[2J"\n/);
+  const { out } = await service.run("approval", "show", other);
+  for (
+    const line of [
+      `id         ${ID}`,
+      "asks       to move a file with this command, as root, on web01",
+      "address    10.0.0.1:22",
+      "account    deploy",
+      `writes     12 bytes, SHA-256 ${"ab".repeat(32)}`,
+      String.raw`first      "a\nb"`,
+      String.raw`reason     "deploy\x1b[2J"`,
+      "lives      5 minutes",
+      `same       ${other}`,
+    ]
+  ) assert.ok(out.split("\n").includes(line), `${line}\n${out}`);
 });
 
 Deno.test("approval show does not speak of learning where nobody collected what was approved", async () => {
@@ -188,6 +225,17 @@ Deno.test.each<Row>([
   { args: ["allow", ID], body: { approve: true }, text: `request ${ID} approved` },
   { args: ["approve", ID], body: { approve: true }, text: `request ${ID} approved` },
   { args: ["deny", ID], body: { approve: false }, status: "denied", text: `request ${ID} denied` },
+  {
+    args: ["deny", ID, "--reason", "not on a Friday"],
+    body: { approve: false, comment: "not on a Friday" },
+    status: "denied",
+    text: `request ${ID} denied`,
+  },
+  {
+    args: ["allow", "--reason", "ticket 42", ID],
+    body: { approve: true, comment: "ticket 42" },
+    text: `request ${ID} approved`,
+  },
   { args: ["reject", ID], body: { approve: false }, status: "denied", text: `request ${ID} denied` },
   {
     args: ["allow", ID, "--learn", "--ttl", "2h"],

@@ -122,8 +122,8 @@ Deno.test.each<{ name: string; markdown: string; mistake: string }>([
   },
   {
     name: "an option of a command",
-    markdown: "`broker-ctl approval allow\n--reason x ID`",
-    mistake: "allow has no option --reason",
+    markdown: "`broker-ctl approval allow\n--because x ID`",
+    mistake: "allow has no option --because",
   },
   { name: "an argument", markdown: "`broker-ctl reload now`", mistake: "reload takes no now" },
   { name: "a command of the debate", markdown: "`debate watch`", mistake: "debate has no command watch" },

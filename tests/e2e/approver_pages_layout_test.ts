@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import type { Page } from "playwright-core";
+import { draftOf } from "../../control_plane/testing/sample_approval.ts";
 import { poll } from "../stage/poll.ts";
 import { browserTest, TestBrowser } from "./chromium.ts";
 import { identityOf, startPages } from "./pages_scene.ts";
@@ -79,7 +80,7 @@ browserTest(
       await page.keyboard.press("Enter");
       await page.getByRole("button", { name: "Deny" }).waitFor();
       const order: unknown[] = [];
-      for (let count = 0; count < 7; count++) {
+      for (let count = 0; count < 8; count++) {
         await page.keyboard.press("Tab");
         order.push(
           await page.evaluate(
@@ -95,6 +96,7 @@ browserTest(
         "deny",
         "ttl",
         "learn",
+        "comment",
       ]);
       await page.locator("#deny").focus();
       await page.keyboard.press("Space");
@@ -115,7 +117,7 @@ browserTest(
       await page.getByRole("table", { name: "1 request waits for a decision" }).waitFor();
       assert.deepEqual(
         await page.getByRole("columnheader").allTextContents(),
-        ["Command", "Host", "Elevation", "Asked by", "Time left", "Page of the request"],
+        ["What", "Host", "Elevation", "Asked by", "Time left", "Page of the request"],
       );
       await page.goto(`/ui/approvals/${id}`);
       for (const name of ["Command", "Request", "Decision"]) {
@@ -158,3 +160,89 @@ browserTest(
       );
     }),
 );
+
+const { request } = draftOf();
+const TARGET = { user: "deploy", addr: "10.0.0.1:22", lifeSeconds: 300 };
+const WRITE = "cat > '/etc/nginx/conf.d/app.conf' && chmod 640 '/etc/nginx/conf.d/app.conf'";
+
+for (const colorScheme of ["light", "dark"] as const) {
+  browserTest(
+    `all that a decision needs is on the first screen of a phone, ${colorScheme}`,
+    () =>
+      onPage({ colorScheme, viewport: { width: 390, height: 844 } }, async ({ park, page }) => {
+        const asker = { endUser: "alice@example.com", sudo: true, target: TARGET };
+        const reason = "the site is down since 12:40, I want to look at its logs";
+        const shell = await park({
+          ...asker,
+          command: "",
+          request: {
+            ...request,
+            command: "",
+            purpose: "session",
+            session_mode: "shell",
+            session_max_seconds: 1800,
+            reason,
+          },
+          rule: "behavior",
+          anomalies: ["new-host:web01"],
+        });
+        await page.goto(`/ui/approvals/${shell}`);
+        await isOnFirstScreen(page, [
+          /asks for an interactive shell, as root, on web01; what is typed there is not shown to you; it may live 30 minutes\./,
+          /the site is down/,
+          /^deploy, then sudo as root$/,
+          /^10\.0\.0\.1:22$/,
+          /^it is unusual: first request for host web01$/,
+          /; time left: 2 min$/,
+          /locked to no command, good for 5 minutes/,
+          /nothing is signed/,
+          /there is nothing to learn/,
+        ], ["Approve this once", "Deny"]);
+        const command = await park({ ...asker, request: { ...request, reason } });
+        await page.goto(`/ui/approvals/${command}`);
+        await isOnFirstScreen(page, [
+          /asks to run this command, as root, on web01\./,
+          /^policy rule require_approval:\^systemctl restart$/,
+          /certificate for exactly this command, good for 5 minutes/,
+          /Nobody is asked again meanwhile/,
+        ], ["Approve this once", "Deny", "Approve and learn"]);
+        const write = await park({
+          target: TARGET,
+          command: WRITE,
+          request: {
+            ...request,
+            command: WRITE,
+            file_transfer: true,
+            content_sha256: "ab".repeat(32),
+            content_bytes: 12_345,
+            content_head: "server {\n  listen 443 ssl;\n}\n",
+          },
+        });
+        await page.goto(`/ui/approvals/${write}`);
+        await isOnFirstScreen(page, [
+          /asks to move a file with this command/,
+          /12,345 bytes, SHA-256 (?:ab){32}/,
+          /listen 443 ssl/,
+          /exactly this command with exactly this content/,
+        ], ["Approve this once", "Deny", "Approve and learn"]);
+      }),
+  );
+}
+
+async function isOnFirstScreen(
+  page: Page,
+  texts: readonly RegExp[],
+  buttons: readonly string[],
+): Promise<void> {
+  const elements = [
+    ...texts.map((text) => page.locator("p, dd, code.command").filter({ hasText: text })),
+    ...buttons.map((name) => page.getByRole("button", { name, exact: true })),
+  ];
+  for (const element of elements) {
+    const box = await element.first().boundingBox();
+    assert.ok(
+      box !== null && box.y >= 0 && box.y + box.height <= 844,
+      `${element}: ${box?.y}+${box?.height}`,
+    );
+  }
+}
