@@ -18,11 +18,11 @@
 import PromCounter from "prom-client/lib/counter.js";
 // @ts-types="./prom_client/gauge.d.ts"
 import PromGauge from "prom-client/lib/gauge.js";
-// @ts-types="./prom_client/histogram.d.ts"
-import PromHistogram from "prom-client/lib/histogram.js";
 // @ts-types="./prom_client/registry.d.ts"
 import Registry from "prom-client/lib/registry.js";
-import { AppError } from "./errors.ts";
+import { BUCKETS, DurationHistogram, type Histogram, type Measured } from "./histogram.ts";
+
+export type { Histogram, Measured } from "./histogram.ts";
 
 /** Names and values of a time series' labels. */
 export type Labels = Readonly<Record<string, string>>;
@@ -46,34 +46,6 @@ export interface LabelledValue {
   /** The value. */
   readonly value: number;
 }
-
-/** How long something takes, in seconds, by what came of it. */
-export interface Histogram {
-  /** Adds a duration that was measured elsewhere. */
-  observe(seconds: number, result?: string): void;
-  /** Begins to measure a duration; what it gives ends that. */
-  start(): (result?: string) => void;
-  /**
-   * Measures a step; its result is `ok`, or the code of what it throws. The set of codes is closed, so that no caller
-   * can make a series of his own.
-   *
-   * @param describe the result of what it gives, out of a closed set as well
-   * @throws what the step throws
-   */
-  measure<T>(step: () => Promise<T>, describe?: (value: T) => string): Promise<T>;
-}
-
-/** The bounds of a histogram's buckets, in seconds, by what is measured. */
-export const BUCKETS = {
-  /** What the processor does alone. */
-  computing: [0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05],
-  /** What takes disk and network. */
-  exchange: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
-  /** What a remote command does. */
-  command: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600],
-  /** What a human does. */
-  human: [1, 5, 10, 30, 60, 120, 300, 600, 900, 1800, 3600],
-} as const;
 
 /** The metrics of one service; several services in one process don't share them. */
 export interface Metrics {
@@ -116,17 +88,15 @@ export interface Metrics {
    *
    * @throws {Error} when the name is taken
    */
-  histogram(name: string, help: string, buckets: keyof typeof BUCKETS): Histogram;
+  histogram(name: string, help: string, measured: Measured): Histogram;
   /** All metrics, sorted by name. */
   text(): Promise<string>;
 }
 
-/** The result of what has not failed. */
-const OK = "ok";
-
 /** An empty set of metrics. */
 export function createMetrics(): Metrics {
   const registry = new Registry();
+  const histograms = new Map<string, DurationHistogram>();
   return {
     contentType: registry.contentType,
     counter(name, help, labelNames = []) {
@@ -169,47 +139,33 @@ export function createMetrics(): Metrics {
         },
       });
     },
-    histogram(name, help, buckets) {
-      const histogram = new PromHistogram({
-        name,
-        help,
-        labelNames: ["result"],
-        buckets: [...BUCKETS[buckets]],
-        registers: [registry],
-      });
-      const start = () => {
-        const end = histogram.startTimer();
-        return (result = OK) => void end({ result });
-      };
-      return {
-        observe: (seconds, result = OK) => histogram.observe({ result }, seconds),
-        start,
-        async measure(step, describe = () => OK) {
-          const end = start();
-          try {
-            const value = await step();
-            end(describe(value));
-            return value;
-          } catch (error) {
-            end(error instanceof AppError ? error.code : "internal");
-            throw error;
-          }
-        },
-      };
+    histogram(name, help, measured) {
+      if (histograms.has(name) || registry.getSingleMetric(name) !== undefined) {
+        throw new Error(`${name} is taken`);
+      }
+      const histogram = new DurationHistogram({ name, help, bounds: BUCKETS[measured] });
+      histograms.set(name, histogram);
+      return histogram;
     },
-    text: () => writeSorted(registry),
+    text: () => writeSorted(registry, histograms),
   };
 }
 
-async function writeSorted(registry: Registry): Promise<string> {
-  const names = registry.getMetricsAsArray().map(({ name }) => name).sort();
-  const blocks = await Promise.all(names.map((name) => registry.getSingleMetricAsString(name)));
-  return blocks.map((block) => `${sortSeries(block)}\n`).join("");
+async function writeSorted(
+  registry: Registry,
+  histograms: ReadonlyMap<string, DurationHistogram>,
+): Promise<string> {
+  const names = [...registry.getMetricsAsArray().map(({ name }) => name), ...histograms.keys()].sort();
+  const blocks = await Promise.all(
+    names.map(async (name) =>
+      histograms.get(name)?.text() ?? sortSeries(await registry.getSingleMetricAsString(name))
+    ),
+  );
+  return blocks.map((block) => `${block}\n`).join("");
 }
 
-/** HELP and TYPE stay in front, the series follow in the order of their labels; buckets have an order of their own. */
+/** HELP and TYPE stay in front, the series follow in the order of their labels. */
 function sortSeries(block: string): string {
   const lines = block.split("\n");
-  if (lines[1]?.endsWith(" histogram")) return block;
   return [...lines.slice(0, 2), ...lines.slice(2).sort()].join("\n");
 }

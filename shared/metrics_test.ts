@@ -106,3 +106,29 @@ Deno.test("total() shows what has been counted elsewhere, once for each scrape",
     /^# TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total 2$/m,
   );
 });
+
+Deno.test.each([
+  { seconds: 0, bucket: "0.001" },
+  { seconds: 0.001, bucket: "0.001" },
+  { seconds: 0.001_000_1, bucket: "0.0025" },
+  { seconds: 30, bucket: "30" },
+  { seconds: 31, bucket: "+Inf" },
+])(
+  "a duration of $seconds s is in the bucket up to $bucket, and not in the one before",
+  async ({ seconds, bucket }) => {
+    const metrics = createMetrics();
+    metrics.histogram("a_seconds", "A.", "exchange").observe(seconds);
+    const counts = (await metrics.text()).match(/(?<=^a_seconds_bucket\{le=")([^"]+).*$/gm) ?? [];
+    const first = counts.find((line) => line.endsWith(" 1")) ?? "";
+    assert.equal(first.split('"')[0], bucket);
+    assert.equal(counts.length, 15);
+  },
+);
+
+Deno.test("histogram() refuses a name that is taken, by whatever", () => {
+  const metrics = createMetrics();
+  metrics.gauge("a_seconds", "A.");
+  assert.throws(() => metrics.histogram("a_seconds", "A.", "exchange"), /taken/);
+  metrics.histogram("b_seconds", "B.", "exchange");
+  assert.throws(() => metrics.histogram("b_seconds", "B.", "exchange"), /taken/);
+});

@@ -10,6 +10,7 @@ import { ROOT } from "../stage/service_command.ts";
 import { FREE, GATED, withControlPlane } from "./control_plane_scene.ts";
 
 const MONITORING = `${ROOT}deploy/monitoring`;
+const ignore = isMissing("promtool", ["/usr/bin/promtool", "/usr/local/bin/promtool"]);
 
 interface Alert {
   readonly alert: string;
@@ -122,6 +123,7 @@ Deno.test("every metric and label that the dashboard and the alerts ask for is o
         assert.equal(line, undefined);
       }
     }
+    if (!ignore) { for (const text of texts) await checkMetrics(text); }
     const counts = (name: string) =>
       texts.flatMap((text) => text.match(new RegExp(`^${name}_count\\{.*`, "gm")) ?? []);
     assert.deepEqual(counts("broker_exec_duration_seconds"), [
@@ -180,7 +182,20 @@ Deno.test("each alert has a case in which it fires and one in which it does not"
   }
 });
 
-const ignore = isMissing("promtool", ["/usr/bin/promtool", "/usr/local/bin/promtool"]);
+/** What Prometheus reads, and how it wants metrics to be named. */
+async function checkMetrics(text: string): Promise<void> {
+  const child = new Deno.Command("promtool", {
+    args: ["check", "metrics"],
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  const writer = child.stdin.getWriter();
+  await writer.write(new TextEncoder().encode(text));
+  await writer.close();
+  const { success, stdout, stderr } = await child.output();
+  assert.ok(success, new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr));
+}
 
 async function promtool(...args: readonly string[]): Promise<void> {
   const { success, stdout, stderr } = await new Deno.Command("promtool", { args: [...args], cwd: MONITORING })
