@@ -16,10 +16,13 @@
 import { writeAll } from "../bytes.ts";
 import type { Clock } from "../clock.ts";
 import { AppError, errorText } from "../errors.ts";
-import { parsePublicKey } from "../ssh/public_key.ts";
+import { quoteText } from "../quote.ts";
+import { decodeKeyBlob, RSA_BITS, rsaBits } from "../ssh/key_blob.ts";
+import { parsePublicKey, type SshPublicKey } from "../ssh/public_key.ts";
 import { verifySignature } from "../ssh/signature.ts";
 import { within } from "../within.ts";
 import {
+  agentSignatureAlgorithm,
   decodeIdentities,
   decodeReplyLength,
   decodeSignature,
@@ -40,7 +43,7 @@ export interface AgentConnection {
 
 /** How an agent is reached, and which of its keys is the CA. */
 export interface AgentCaKeyOptions {
-  /** The text of the public key file: one `ssh-ed25519` line. */
+  /** The text of the public key file: one line; Ed25519, ECDSA, or RSA of 2048 to 4096 bits. */
   readonly publicKey: string;
   /** Opens a new connection; there is one for each signature. */
   readonly connect: () => Promise<AgentConnection>;
@@ -49,18 +52,18 @@ export interface AgentCaKeyOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-const ALGORITHM = "ssh-ed25519";
 const DIAL_MS = 5_000;
 const OPERATION_MS = 10_000;
 
 /**
  * A CA key in an agent, which must have it now.
  *
- * @throws {AppError} `invalid_config` when the public key is not Ed25519, the agent can't be reached or
- * understood, or does not have the key
+ * @throws {AppError} `invalid_config` when the public key is malformed or RSA of another length, the agent can't
+ * be reached or understood, or does not have the key
  */
 export async function loadAgentCaKey(options: AgentCaKeyOptions): Promise<CaKey> {
-  const publicKey = parseCaPublicKey(options.publicKey);
+  const caKey = parseCaPublicKey(options.publicKey);
+  const { algorithm, blob: publicKey } = caKey;
   const blobs = await listKeys(options);
   if (!blobs.some((blob) => blob.toHex() === publicKey.toHex())) {
     throw new AppError(
@@ -70,9 +73,9 @@ export async function loadAgentCaKey(options: AgentCaKeyOptions): Promise<CaKey>
   }
   return {
     backend: "agent",
-    algorithm: ALGORITHM,
+    algorithm,
     publicKey,
-    sign: (data, signal) => sign({ ...options, signal }, publicKey, data),
+    sign: (data, signal) => sign({ ...options, signal }, caKey, data),
   };
 }
 
@@ -84,22 +87,25 @@ export async function connectToAgent(path: string): Promise<AgentConnection> {
   return await Deno.connect({ transport: "unix", path });
 }
 
-function parseCaPublicKey(text: string): Uint8Array {
-  let key;
+function parseCaPublicKey(text: string): SshPublicKey {
   try {
-    key = parsePublicKey(text);
+    const key = parsePublicKey(text);
+    checkLength(key);
+    return key;
   } catch (cause) {
     throw new AppError("invalid_config", `Cannot use public_key_path for the CA: ${errorText(cause)}`, {
       cause,
     });
   }
-  if (key.algorithm !== ALGORITHM) {
-    throw new AppError(
-      "invalid_config",
-      `Cannot use public_key_path for the CA: key is ${key.algorithm}, of an ssh-agent only ${ALGORITHM} is used`,
-    );
-  }
-  return key.blob;
+}
+
+function checkLength({ blob }: SshPublicKey): void {
+  const parts = decodeKeyBlob(blob);
+  if (parts.kind !== "rsa") return;
+  const bits = rsaBits(parts);
+  if (bits >= RSA_BITS.min && bits <= RSA_BITS.max) return;
+  const allowed = `${RSA_BITS.min} to ${RSA_BITS.max}`;
+  throw new AppError("invalid_config", `key is RSA of ${bits} bits, not of ${allowed}`);
 }
 
 async function listKeys(options: AgentCaKeyOptions): Promise<readonly Uint8Array[]> {
@@ -114,14 +120,20 @@ async function listKeys(options: AgentCaKeyOptions): Promise<readonly Uint8Array
 
 async function sign(
   options: AgentCaKeyOptions,
-  publicKey: Uint8Array,
+  caKey: SshPublicKey,
   data: Uint8Array,
 ): Promise<Uint8Array> {
-  const reply = await exchange(options, encodeSignRequest(publicKey, data));
-  const signature = decodeSignature(reply);
+  const expected = agentSignatureAlgorithm(caKey.algorithm);
+  const reply = await exchange(options, encodeSignRequest(caKey.blob, data, expected));
+  const { algorithm, blob: signature } = decodeSignature(reply);
+  // An agent that does not know the flags signs with SHA-1, which hosts do not believe.
+  if (algorithm !== expected) {
+    const problem = `signed with ${quoteText(algorithm.slice(0, 64))}, not with ${expected}`;
+    throw new AppError("upstream_failure", `The ssh-agent ${problem}`);
+  }
   // A certificate with another signature would be refused by hosts at best; at worst it is one that another
   // key was tricked into.
-  if (!verifySignature(publicKey, signature, data)) {
+  if (!verifySignature(caKey.blob, signature, data)) {
     throw new AppError("upstream_failure", "The ssh-agent returned a signature that is not the CA's");
   }
   return signature;

@@ -20,6 +20,8 @@ const IDENTITIES_ANSWER = 12;
 const SIGN_REQUEST = 13;
 const SIGN_RESPONSE = 14;
 const NO_FLAGS = 0;
+/** SSH_AGENT_RSA_SHA2_512; without a flag an agent signs with SHA-1 when the key is RSA. */
+const RSA_SHA2_512 = 4;
 
 /** The longest reply that is read, in bytes; OpenSSH's agent has the same limit. */
 export const MAX_REPLY_BYTES = 256 * 1024;
@@ -32,9 +34,15 @@ export function encodeIdentitiesRequest(): Uint8Array {
   return encodeMessage(REQUEST_IDENTITIES, new Uint8Array());
 }
 
-/** SSH2_AGENTC_SIGN_REQUEST, with its length. Without flags: they choose among the hashes of RSA only. */
-export function encodeSignRequest(publicKey: Uint8Array, data: Uint8Array): Uint8Array {
-  return encodeMessage(SIGN_REQUEST, new SshWriter().string(publicKey).string(data).u32(NO_FLAGS).bytes());
+/** How a CA key in an agent signs: with the algorithm of its name, but RSA with SHA-2. */
+export function agentSignatureAlgorithm(keyAlgorithm: string): string {
+  return keyAlgorithm === "ssh-rsa" ? "rsa-sha2-512" : keyAlgorithm;
+}
+
+/** SSH2_AGENTC_SIGN_REQUEST, with its length. The flags choose among the hashes of RSA; other keys have one. */
+export function encodeSignRequest(publicKey: Uint8Array, data: Uint8Array, algorithm: string): Uint8Array {
+  const flags = algorithm === "rsa-sha2-512" ? RSA_SHA2_512 : NO_FLAGS;
+  return encodeMessage(SIGN_REQUEST, new SshWriter().string(publicKey).string(data).u32(flags).bytes());
 }
 
 /**
@@ -68,14 +76,25 @@ export function decodeIdentities(reply: Uint8Array): readonly Uint8Array[] {
   });
 }
 
+/** A signature, and what it says it was made with. */
+export interface AgentSignature {
+  /** E.g. `rsa-sha2-512`. */
+  readonly algorithm: string;
+  /** The signature blob: `string` algorithm, `string` signature. */
+  readonly blob: Uint8Array;
+}
+
 /**
- * The signature blob of SSH2_AGENT_SIGN_RESPONSE; whether it is right is not checked here.
+ * The signature of SSH2_AGENT_SIGN_RESPONSE; whether it is right is not checked here.
  *
  * @param reply without its length
  * @throws {AppError} `upstream_failure` for a refusal, any other or a malformed reply
  */
-export function decodeSignature(reply: Uint8Array): Uint8Array {
-  return decodeReply(reply, SIGN_RESPONSE, (reader) => reader.string());
+export function decodeSignature(reply: Uint8Array): AgentSignature {
+  return decodeReply(reply, SIGN_RESPONSE, (reader) => {
+    const blob = reader.string();
+    return { algorithm: new SshReader(blob).text(), blob };
+  });
 }
 
 function encodeMessage(type: number, body: Uint8Array): Uint8Array {

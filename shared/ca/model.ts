@@ -84,7 +84,10 @@ const entry = z.strictObject({
   path: text.min(1).exactOptional().describe("pem: the private key file, without passphrase"),
   socket: text.exactOptional().describe("agent: its unix socket; empty is what SSH_AUTH_SOCK names"),
   public_key_path: text.min(1).exactOptional()
-    .describe("agent: file with the public key that says which of the agent's keys is the CA; Ed25519"),
+    .describe(
+      "agent: file with the public key that says which of the agent's keys is the CA; Ed25519, ECDSA on P-256, " +
+        "P-384 or P-521, or RSA of 2048 to 4096 bits (signs as rsa-sha2-512)",
+    ),
   vault_url: text.min(1).exactOptional().describe("akv: https URL of the vault"),
   key_name: text.regex(VAULT_NAME, "must be 1 to 127 letters, digits and dashes").exactOptional()
     .describe("akv: name of the key; RSA, or EC on P-256, P-384 or P-521"),

@@ -14,7 +14,7 @@
  */
 import { createPublicKey, type JsonWebKey } from "node:crypto";
 import { AppError } from "../errors.ts";
-import { ECDSA_CURVES, keyAlgorithm, type KeyParts } from "../ssh/key_blob.ts";
+import { ECDSA_CURVES, keyAlgorithm, type KeyParts, RSA_BITS } from "../ssh/key_blob.ts";
 import { SshWriter } from "../ssh/wire_format.ts";
 
 /** The public key of a vault's answer; numbers are big-endian. */
@@ -33,8 +33,6 @@ export type VaultKeyParts = Extract<KeyParts, { readonly kind: "rsa" | "ecdsa" }
 /** How a vault calls the algorithms that we ask it for; SHA-1 is not among them. */
 export type VaultAlgorithm = "RS256" | "ES256" | "ES384" | "ES512";
 
-/** Below it RSA can't be trusted; OpenSSH does not believe shorter ones either. */
-const MIN_RSA_BITS = 2048;
 const ALGORITHM_OF_HASH = { sha256: "ES256", sha384: "ES384", sha512: "ES512" } as const;
 
 /**
@@ -84,7 +82,7 @@ export function sshSignatureOf(parts: VaultKeyParts, value: Uint8Array): Uint8Ar
 
 function rsaKeyOf({ n = new Uint8Array(), e = new Uint8Array() }: VaultPublicKey): VaultKeyParts {
   const bits = checkKey({ kty: "RSA", n: base64Url(n), e: base64Url(e) }).modulusLength ?? 0;
-  if (bits < MIN_RSA_BITS) throw unusable(`RSA of ${bits} bits, ${MIN_RSA_BITS} are the minimum`);
+  if (bits < RSA_BITS.min) throw unusable(`RSA of ${bits} bits, ${RSA_BITS.min} are the minimum`);
   return { kind: "rsa", exponent: withoutZeros(e), modulus: withoutZeros(n) };
 }
 

@@ -42,6 +42,12 @@ export type KeyParts =
   }
   | { readonly kind: "rsa"; readonly exponent: Uint8Array; readonly modulus: Uint8Array };
 
+/**
+ * The lengths of RSA that a CA may have. Shorter keys can't be trusted; longer ones `node:crypto` of Deno can't take,
+ * so that no signature of theirs could be checked.
+ */
+export const RSA_BITS = { min: 2048, max: 4096 } as const;
+
 const ED25519_BYTES = 32;
 const UNCOMPRESSED = 4;
 // What OpenSSH can read: SSHBUF_MAX_BIGNUM.
@@ -59,6 +65,11 @@ export function keyAlgorithm(parts: KeyParts): string {
     default:
       return parts satisfies never;
   }
+}
+
+/** The length of an RSA key in bits, as `ssh-keygen -l` shows it. */
+export function rsaBits({ modulus }: Extract<KeyParts, { readonly kind: "rsa" }>): number {
+  return 8 * modulus.length - (Math.clz32(modulus[0] ?? 0) - 24);
 }
 
 /** Puts a public key into its binary form. */

@@ -23,7 +23,7 @@ import { createPrivateKey, type KeyObject } from "node:crypto";
 // @ts-types="./sshpk.d.ts"
 import sshpk, { type PrivateKey } from "sshpk";
 import { AppError } from "../errors.ts";
-import { decodeKeyBlob, encodeKeyBlob, keyAlgorithm, type KeyParts } from "./key_blob.ts";
+import { decodeKeyBlob, encodeKeyBlob, keyAlgorithm, type KeyParts, RSA_BITS } from "./key_blob.ts";
 import { importEd25519Seed, OPENSSH_LABEL, opensshHead } from "./openssh_key.ts";
 import { type AsideSigner, createAsideSigner, signData, verifySignature, webKey } from "./signature.ts";
 
@@ -45,10 +45,6 @@ const PEM_BLOCK = /-----BEGIN (?<label>[A-Z0-9 ]+)-----\r?\n(?<body>[^-]*)-----E
 /** Of PKCS #8, or of older formats in a line of its own. */
 const ENCRYPTED = /^(?:-----BEGIN ENCRYPTED PRIVATE KEY-----|Proc-Type: 4,ENCRYPTED)/m;
 const LABELS: readonly string[] = [OPENSSH_LABEL, "PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY"];
-/** Below it RSA can't be trusted; OpenSSH's `RequiredRSASize` has the same default since 9.1 for hosts. */
-const MIN_RSA_BITS = 2048;
-/** Above it `node:crypto` of Deno can't check a signature. */
-const MAX_RSA_BITS = 4096;
 
 /**
  * Reads a private key: Ed25519, ECDSA on a NIST curve, RSA of 2048 to 4096 bits. The key must belong to the public
@@ -110,10 +106,10 @@ function takeApart({ label, text }: KeyBlock): PrivateKey {
 }
 
 function publicParts(parsed: PrivateKey, { label }: KeyBlock): KeyParts {
-  if (parsed.type === "rsa" && (parsed.size < MIN_RSA_BITS || parsed.size > MAX_RSA_BITS)) {
+  if (parsed.type === "rsa" && (parsed.size < RSA_BITS.min || parsed.size > RSA_BITS.max)) {
     throw new AppError(
       "invalid_config",
-      `Cannot use private key: RSA of ${parsed.size} bits, not of ${MIN_RSA_BITS} to ${MAX_RSA_BITS}`,
+      `Cannot use private key: RSA of ${parsed.size} bits, not of ${RSA_BITS.min} to ${RSA_BITS.max}`,
     );
   }
   try {

@@ -13,7 +13,8 @@ import {
 import { userCertificate } from "../../shared/ssh/user_certificate.ts";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import { poll } from "../stage/poll.ts";
-import { run, startAgent } from "./ca_agent_fixture.ts";
+import { run } from "../stage/run.ts";
+import { startAgent } from "./ca_agent_fixture.ts";
 
 const ALONE = fileURLToPath(new URL("ca_agent_alone.ts", import.meta.url));
 
@@ -75,17 +76,68 @@ Deno.test("a real ssh-agent without the pinned key is refused at load, one that 
   );
 });
 
-Deno.test.each([{ name: "ecdsa" }, { name: "rsa" }] as const)(
-  "a key of type $name in a real ssh-agent is refused",
-  async ({ name }) => {
+Deno.test.each(
+  [
+    { type: "rsa", bits: 2048, signs: "rsa-sha2-512" },
+    { type: "rsa", bits: 4096, signs: "rsa-sha2-512" },
+    { type: "ecdsa", bits: 256, signs: "ecdsa-sha2-nistp256" },
+    { type: "ecdsa", bits: 384, signs: "ecdsa-sha2-nistp384" },
+    { type: "ecdsa", bits: 521, signs: "ecdsa-sha2-nistp521" },
+  ] as const,
+)("a $type key of $bits bits in a real ssh-agent signs as $signs", async ({ type, bits, signs }) => {
+  await using agent = await startAgent();
+  const path = await agent.addKey("ca", type, bits);
+  await Deno.remove(path);
+  const key = await load(agent.socket, `${path}.pub`);
+  assert.equal(key.algorithm, type === "rsa" ? "ssh-rsa" : signs);
+  // Enough signatures for numbers that begin with zeros or with a set bit, which differ in length for SSH.
+  const count = type === "rsa" ? 4 : 64;
+  const certificates = await Promise.all(
+    Array.from(
+      { length: count },
+      (_, serial) => issueCertificate({ ...certificateFields, serial: BigInt(serial) }, key),
+    ),
+  );
+  for (const certificate of certificates.map(decodeCertificate)) {
+    assert.equal(certificate.signatureAlgorithm, signs);
+    assert.ok(verifyCertificateSignature(certificate));
+  }
+  await Deno.writeTextFile(
+    `${agent.folder}/cert.pub`,
+    formatCertificate(certificates[0] ?? new Uint8Array()),
+  );
+  const described = await run("ssh-keygen", ["-L", "-f", `${agent.folder}/cert.pub`]);
+  const [, fingerprint] = (await run("ssh-keygen", ["-l", "-f", `${path}.pub`])).split(" ");
+  assert.ok(described.includes(`${fingerprint} (using ${signs})`), described);
+});
+
+Deno.test.each([{ bits: 1024 }, { bits: 2040 }])(
+  "an RSA key of $bits bits in a real ssh-agent is refused",
+  async ({ bits }) => {
     await using agent = await startAgent();
-    const path = await agent.addKey("ca", name);
-    await assert.rejects(
-      load(agent.socket, `${path}.pub`),
-      failsWith("invalid_config", /only ssh-ed25519 is used/),
-    );
+    const path = await agent.addKey("ca", "rsa", bits);
+    const text = new RegExp(`key is RSA of ${bits} bits, not of 2048 to 4096`);
+    await assert.rejects(load(agent.socket, `${path}.pub`), failsWith("invalid_config", text));
   },
 );
+
+Deno.test.each([
+  { name: "without flags, with SHA-1", flags: 0, text: /signed with "ssh-rsa", not with rsa-sha2-512/ },
+  { name: "with SHA-256", flags: 2, text: /signed with "rsa-sha2-256", not with rsa-sha2-512/ },
+])("what a real ssh-agent signs $name is not the CA's signature", async ({ flags, text }) => {
+  await using agent = await startAgent();
+  const path = await agent.addKey("ca", "rsa", 2048);
+  const socket = `${agent.folder}/relay.sock`;
+  await using relay = startRelay(socket, agent.socket, (request) => {
+    const changed = request.slice();
+    // The flags are the last four bytes of a request to sign.
+    if (changed[4] === 13) new DataView(changed.buffer).setUint32(changed.length - 4, flags);
+    return changed;
+  });
+  const key = await load(socket, `${path}.pub`);
+  await assert.rejects(key.sign(Uint8Array.of(1)), failsWith("upstream_failure", text));
+  assert.equal(relay.requests, 2);
+});
 
 Deno.test("R6: a real ssh-agent that hangs is given up", async () => {
   await using agent = await startAgent();
@@ -168,3 +220,31 @@ Deno.test.each([
   ]);
   assert.match(output, shows);
 });
+
+/** Listens in the place of an agent and asks it something else than it was asked. */
+function startRelay(path: string, agentPath: string, change: (request: Uint8Array) => Uint8Array) {
+  const listener = Deno.listen({ transport: "unix", path });
+  let requests = 0;
+  const relay = async (client: Deno.Conn) => {
+    using _client = client;
+    using agent = await Deno.connect({ transport: "unix", path: agentPath });
+    const buffer = new Uint8Array(16 * 1024);
+    const asked = await client.read(buffer) ?? 0;
+    requests += 1;
+    await agent.write(change(buffer.subarray(0, asked)));
+    const answered = await agent.read(buffer) ?? 0;
+    await client.write(buffer.subarray(0, answered));
+  };
+  const served = (async () => {
+    for await (const client of listener) await relay(client);
+  })();
+  return {
+    get requests() {
+      return requests;
+    },
+    async [Symbol.asyncDispose]() {
+      listener.close();
+      await served;
+    },
+  };
+}

@@ -9,7 +9,7 @@ import { verifySignature } from "../../shared/ssh/signature.ts";
 import { escapeKey } from "@gateway/shared/testing/escaped_key";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import { poll } from "../stage/poll.ts";
-import { run } from "./ca_agent_fixture.ts";
+import { run } from "../stage/run.ts";
 import {
   CLIENT_SECRET,
   type FakeKeyVault,

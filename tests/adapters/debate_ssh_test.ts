@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { availableKinds, currentUser, startSshTarget } from "../ssh_target/target.ts";
-import { run } from "./ca_agent_fixture.ts";
+import { run } from "../stage/run.ts";
 import { type CallTool, isMissing, realTools, temporaryFolder } from "./debate_tools_fixture.ts";
 
 const ignore = isMissing("ssh", ["/usr/bin/ssh"]) || !availableKinds().includes("openssh");

@@ -7,7 +7,7 @@ import { endUserOidcConfig } from "@gateway/shared/oidc/model";
 import { type EndUserVerifier, loadEndUserVerifier } from "@gateway/shared/oidc/verifier";
 import { createIssuerKey, createTokenIssuer, type TokenIssuer } from "@gateway/shared/testing/token_issuer";
 import { poll } from "../stage/poll.ts";
-import { run } from "./ca_agent_fixture.ts";
+import { run } from "../stage/run.ts";
 
 const ALONE = fileURLToPath(new URL("end_user_oidc_alone.ts", import.meta.url));
 const AUDIENCE = "https://mcp.example";

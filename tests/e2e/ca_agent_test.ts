@@ -1,7 +1,11 @@
 import assert from "node:assert/strict";
-import { HOST } from "../stage/stage.ts";
+import { signBody } from "../bench/sign_request.ts";
+import { availableKinds, startSshTarget } from "../ssh_target/target.ts";
+import { createToken, isTokenMissing } from "../stage/pkcs11_token.ts";
+import { run } from "../stage/run.ts";
+import { isAgentMissing as ignore, type RunningAgent, startAgent } from "../stage/ssh_agent.ts";
+import { editConfig, HOST, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
-import { isAgentMissing as ignore, startAgent } from "./ssh_agent.ts";
 
 Deno.test({
   name: "a signer whose CA key is in ssh-agent never reads a private key, and its certificates work",
@@ -27,3 +31,127 @@ Deno.test({
     await agent[Symbol.asyncDispose]();
     assert.equal((await client.request(run)).status, 502, "without the agent nothing is signed");
   }));
+
+/** What ssh-keygen, pkcs11-tool and certificates call the kinds of key that a CA may have beside Ed25519. */
+const KINDS = [
+  { name: "rsa2048", file: ["rsa", "2048"], token: "rsa:2048", signs: "rsa-sha2-512", shown: "RSA" },
+  {
+    name: "ecdsa256",
+    file: ["ecdsa", "256"],
+    token: "EC:prime256v1",
+    signs: "ecdsa-sha2-nistp256",
+    shown: "ECDSA",
+  },
+  {
+    name: "ecdsa384",
+    file: ["ecdsa", "384"],
+    token: "EC:secp384r1",
+    signs: "ecdsa-sha2-nistp384",
+    shown: "ECDSA",
+  },
+  {
+    name: "ecdsa521",
+    file: ["ecdsa", "521"],
+    token: "EC:secp521r1",
+    signs: "ecdsa-sha2-nistp521",
+    shown: "ECDSA",
+  },
+] as const;
+
+const noSshd = !availableKinds().includes("openssh");
+
+Deno.test({
+  name: "sshd takes the certificates of RSA and ECDSA keys in an ssh-agent",
+  ignore: ignore || noSshd,
+}, () => issueWithEach(agentWithFiles));
+
+Deno.test({
+  name: "sshd takes the certificates of RSA and ECDSA keys in a PKCS#11 token that an ssh-agent speaks for",
+  ignore: ignore || noSshd || isTokenMissing,
+}, () => issueWithEach(agentWithToken));
+
+async function issueWithEach(start: (folder: string) => Promise<RunningAgent>): Promise<void> {
+  await withStage({}, async (stage) => {
+    const { init } = stage;
+    const folder = `${init.folder}/ca`;
+    await Deno.mkdir(folder);
+    await using agent = await start(folder);
+    await Deno.remove(init.ssh_ca);
+    const lines = await agent.list();
+    assert.equal(lines.length, KINDS.length, lines.join("\n"));
+    const sshdLog = await trustAll(stage, agent, lines);
+    await stage.startSigner();
+    await stage.startBroker();
+    const signer = await stage.signerClient("broker");
+    const broker = await stage.brokerClient();
+    for (const { name, signs, shown } of KINDS) {
+      const [, fingerprint] = (await run("ssh-keygen", ["-l", "-f", `${folder}/${name}.line`])).split(" ");
+      const sign = { method: "POST", path: "/v1/sign", body: JSON.parse(signBody(name)) } as const;
+      const signed = await signer.request(sign);
+      assert.equal(signed.status, 200, signed.text);
+      await Deno.writeTextFile(`${folder}/${name}-cert.pub`, JSON.parse(signed.text).certificate);
+      const described = await run("ssh-keygen", ["-L", "-f", `${folder}/${name}-cert.pub`]);
+      assert.ok(described.includes(`Signing CA: ${shown} ${fingerprint} (using ${signs})`), described);
+
+      const body = { host: name, command: "uptime" };
+      const ran = await broker.request({ method: "POST", path: "/v1/ssh_run", body });
+      assert.equal(ran.status, 200, ran.text);
+      assert.match(ran.text, /load average/);
+      const accepted = (await Deno.readTextFile(sshdLog)).split(/\r?\n/).filter((line) =>
+        line.startsWith("Accepted publickey")
+      );
+      assert.ok(accepted.at(-1)?.endsWith(`CA ${shown} ${fingerprint}`), accepted.join("\n"));
+    }
+  });
+}
+
+async function agentWithFiles(folder: string): Promise<RunningAgent> {
+  const agent = await startAgent(`${folder}/agent.sock`);
+  for (const { name, file: [type, bits] } of KINDS) {
+    const path = `${folder}/${name}`;
+    await run("ssh-keygen", ["-q", "-t", type, "-b", bits, "-N", "", "-C", name, "-f", path]);
+    await agent.add(path);
+    await Deno.remove(path);
+  }
+  return agent;
+}
+
+async function agentWithToken(folder: string): Promise<RunningAgent> {
+  const kinds = Object.fromEntries(KINDS.map(({ name, token }) => [name, token]));
+  const token = await createToken(folder, kinds);
+  const agent = await startAgent(`${folder}/agent.sock`, token);
+  await agent.addToken(token);
+  return agent;
+}
+
+/**
+ * Puts an sshd that trusts the agent's keys in the place of the stage's host, under a name for each key; that key,
+ * named by its comment, is the CA of the group of the same name.
+ *
+ * @returns the path of sshd's log
+ */
+async function trustAll(stage: Stage, { socket }: RunningAgent, lines: readonly string[]): Promise<string> {
+  const { init } = stage;
+  const dir = `${init.folder}/trusting_ssh`;
+  await Deno.mkdir(dir);
+  const { user } = stage.target;
+  const principals = { [user]: KINDS.map(({ name }) => `host:${name}`) };
+  const caPublicKeyLine = lines.join("\n");
+  const target = await startSshTarget({ caPublicKeyLine, principals, dir, forceKind: "openssh" });
+  stage.defer(() => target.close());
+  const addr = `127.0.0.1:${target.port}`;
+  await editConfig(init.signer_config, [{ path: ["ca_key"] }]);
+  for (const { name } of KINDS) {
+    const path = `${init.folder}/ca/${name}.line`;
+    await Deno.writeTextFile(path, `${lines.find((line) => line.endsWith(` ${name}`)) ?? ""}\n`);
+    const key = { type: "agent", socket, public_key_path: path };
+    const facts = { addr, user, host_key: target.hostKeyLine, principal: `host:${name}` };
+    await editConfig(init.signer_config, [
+      { path: ["ca_keys", name], value: key },
+      { path: ["ca_keys", "_default"], value: key },
+      { path: ["hosts", name], value: { ...facts, groups: [name, "local"] } },
+    ]);
+    await editConfig(init.broker_config, [{ path: ["hosts", name], value: { addr } }]);
+  }
+  return `${dir}/sshd.log`;
+}

@@ -8,7 +8,7 @@ import { editConfig } from "../stage/stage.ts";
 import { BrokerScene } from "./broker_scene.ts";
 import { LocalScene } from "./local_scene.ts";
 import { McpProcess } from "./mcp_process.ts";
-import { isAgentMissing, startAgent } from "./ssh_agent.ts";
+import { isAgentMissing, startAgent } from "../stage/ssh_agent.ts";
 
 const ALLOWLIST = {
   command_policy: { mode: "allowlist", allow: ["^echo "], require_approval: ["^echo careful"] },

@@ -1,0 +1,71 @@
+import { poll } from "./poll.ts";
+import { run } from "./run.ts";
+import type { Pkcs11Token } from "./pkcs11_token.ts";
+
+/** A running `ssh-agent` of the system. */
+export interface RunningAgent extends AsyncDisposable {
+  readonly socket: string;
+  /** Hands a private key file to the agent. */
+  add(keyPath: string): Promise<void>;
+  /** Lets the agent use the keys of a token, which it must have been started for. */
+  addToken(token: Pkcs11Token): Promise<void>;
+  /** The public keys, as lines of authorized_keys. */
+  list(): Promise<readonly string[]>;
+  removeKeys(): Promise<void>;
+  /** Stops the agent's process where it is, so that it accepts and never answers. */
+  freeze(): void;
+}
+
+/** Whether the system has no ssh-agent; with REQUIRE_REAL_SERVERS=1 that is not looked at. */
+export const isAgentMissing: boolean = Deno.env.get("REQUIRE_REAL_SERVERS") !== "1" &&
+  !isInstalled("/usr/bin/ssh-agent");
+
+/** Starts an agent on a socket; with a token the agent may load the token's module, and no other. */
+export async function startAgent(socket: string, token?: Pkcs11Token): Promise<RunningAgent> {
+  const process = new Deno.Command("ssh-agent", {
+    args: ["-D", "-a", socket, ...(token === undefined ? [] : ["-P", token.module])],
+    env: token?.env ?? {},
+    stdin: "null",
+    stdout: "null",
+    stderr: "null",
+  })
+    .spawn();
+  await poll(() => isSocket(socket), { what: "ssh-agent" });
+  const sshAdd = (args: readonly string[], env: Readonly<Record<string, string>> = {}) =>
+    run("ssh-add", args, { ...env, SSH_AUTH_SOCK: socket });
+  let ended = false;
+  return {
+    socket,
+    add: async (keyPath) => void await sshAdd(["-q", keyPath]),
+    addToken: async ({ module, askPin }) => {
+      await sshAdd(["-q", "-s", module], { SSH_ASKPASS: askPin, SSH_ASKPASS_REQUIRE: "force" });
+    },
+    list: async () => (await sshAdd(["-L"])).trimEnd().split("\n"),
+    removeKeys: async () => void await sshAdd(["-q", "-D"]),
+    freeze: () => process.kill("SIGSTOP"),
+    async [Symbol.asyncDispose]() {
+      if (ended) return;
+      ended = true;
+      // SIGTERM would wait in an agent that is frozen.
+      process.kill("SIGKILL");
+      await process.status;
+      await Deno.remove(socket).catch(() => {});
+    },
+  };
+}
+
+async function isSocket(path: string): Promise<boolean> {
+  try {
+    return (await Deno.stat(path)).isSocket === true;
+  } catch {
+    return false;
+  }
+}
+
+function isInstalled(path: string): boolean {
+  try {
+    return Deno.statSync(path).isFile;
+  } catch {
+    return false;
+  }
+}
