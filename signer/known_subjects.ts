@@ -34,8 +34,9 @@ export class KnownSubjects {
     const key = foldIdentity(name);
     names.delete(key);
     names.set(key, name);
+    if (names.size <= MAX_NAMES) return;
     const [oldest] = names.keys();
-    if (names.size > MAX_NAMES && oldest !== undefined) names.delete(oldest);
+    if (oldest !== undefined) names.delete(oldest);
   }
 
   /** What an admin should know who freezes somebody that no request has named; `undefined` when there is nothing. */

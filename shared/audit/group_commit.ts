@@ -5,6 +5,7 @@
  * @module
  */
 import { Buffer } from "node:buffer";
+import { concatBytes } from "../bytes.ts";
 import { AppError, AUDIT_UNAVAILABLE } from "../errors.ts";
 import { type AuditKey, type ChainHead, seal } from "./chain.ts";
 
@@ -101,8 +102,14 @@ export class GroupCommit {
    */
   check(): void {
     // Neither name nor size can be told then; it fails nothing, and the next look comes soon.
-    if (this.#rotating) return;
-    if (this.#store.size() < this.#size) throw new Error("it is shorter than what was written to it");
+    if (!this.#rotating) this.#lookAtFile();
+  }
+
+  /** @returns how many bytes the file has, at least those that were written to it */
+  #lookAtFile(): number {
+    const size = this.#store.size();
+    if (size < this.#size) throw new Error("it is shorter than what was written to it");
+    return size;
   }
 
   /** Waits for the appends under way, then releases the file; later appends fail. */
@@ -125,8 +132,7 @@ export class GroupCommit {
     try {
       if (this.#dirty) await this.#rollBack();
       // A record in a file that nobody will read does not count.
-      this.check();
-      if (this.#store.size() > this.#size) throw new Error("it has bytes that this process did not write");
+      if (this.#lookAtFile() > this.#size) throw new Error("it has bytes that this process did not write");
       if (this.#size >= this.#maxFileBytes) await this.#rotate();
       const sealed = this.#sealGroup(group);
       this.#dirty = true;
@@ -150,18 +156,20 @@ export class GroupCommit {
   /** Moves as many records from the queue to the group as go into one write of the current file. */
   #sealGroup(group: Pending[]): SealedGroup {
     let head = this.#head;
-    let text = this.#terminated ? "" : "\n";
-    let bytes = text.length;
+    const lines: Uint8Array[] = this.#terminated ? [] : [Buffer.from("\n")];
+    let bytes = lines.length;
     while (bytes < MAX_GROUP_BYTES && (group.length === 0 || this.#size + bytes < this.#maxFileBytes)) {
       const pending = this.#queue.shift();
       if (pending === undefined) break;
       group.push(pending);
       const { line, next } = seal(pending.body, head, this.#key);
       head = next;
-      text += `${line}\n`;
-      bytes += Buffer.byteLength(line) + 1;
+      const encoded = Buffer.from(`${line}\n`);
+      lines.push(encoded);
+      bytes += encoded.length;
     }
-    return { bytes: Buffer.from(text), head };
+    const [first] = lines;
+    return { bytes: first !== undefined && lines.length === 1 ? first : concatBytes(lines), head };
   }
 
   async #rollBack(): Promise<void> {

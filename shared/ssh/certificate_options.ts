@@ -25,6 +25,7 @@ export type OptionData = ReadonlyMap<string, Uint8Array>;
 /** Options that mean nothing without a value. sshd refuses a certificate where it is missing. */
 const NEEDS_VALUE: readonly string[] = ["force-command", "source-address"];
 
+const ASCII = /^[\x20-\x7e]*$/;
 const encoder = new TextEncoder();
 
 /**
@@ -56,8 +57,15 @@ export function writeFlagOptions(writer: SshWriter, names: readonly string[]): v
 
 /** Names in the order of their bytes. */
 function inOrder(names: readonly string[]): readonly string[] {
-  if (names.length < 2) return names;
-  return names.toSorted((a, b) => Buffer.compare(encoder.encode(a), encoder.encode(b)));
+  return names.every((name, index) => index === 0 || compareBytes(names[index - 1] ?? "", name) <= 0)
+    ? names
+    : names.toSorted(compareBytes);
+}
+
+function compareBytes(a: string, b: string): number {
+  // Of ASCII alone, the order of the units is that of the bytes.
+  if (!ASCII.test(a) || !ASCII.test(b)) return Buffer.compare(encoder.encode(a), encoder.encode(b));
+  return a === b ? 0 : a < b ? -1 : 1;
 }
 
 /** Options that were read: the raw data, and a reading of it as values. */

@@ -27,6 +27,9 @@ const RSA_HASH: Readonly<Record<string, "sha256" | "sha512">> = {
   "rsa-sha2-512": "sha512",
 };
 
+/** `ssh-ed25519` and 64 bytes, each with its length before it. */
+const ED25519_BLOB_BYTES = 83;
+
 /**
  * Signs with the algorithm that goes with the key; RSA keys sign as `rsa-sha2-256`.
  *
@@ -85,7 +88,7 @@ function webAlgorithms(parts: KeyParts) {
 function encodeSignature(parts: KeyParts, raw: Uint8Array): Uint8Array<ArrayBuffer> {
   switch (parts.kind) {
     case "ed25519":
-      return new SshWriter().text(keyAlgorithm(parts)).string(raw).bytes();
+      return new SshWriter(ED25519_BLOB_BYTES).text(keyAlgorithm(parts)).string(raw).bytes();
     case "rsa":
       return new SshWriter().text("rsa-sha2-256").string(raw).bytes();
     case "ecdsa": {

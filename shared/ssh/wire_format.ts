@@ -239,9 +239,10 @@ export class SshWriter {
     return this.u32(digits.length + 1).raw(new Uint8Array(1)).raw(digits);
   }
 
-  /** All that was written, in a fresh array. */
+  /** All that was written, in an array of just that length, which nothing that is written later changes. */
   bytes(): Uint8Array<ArrayBuffer> {
-    return this.#bytes.slice(0, this.#length);
+    // A full one is not copied: whatever follows goes into a larger one.
+    return this.#length === this.#bytes.length ? this.#bytes : this.#bytes.slice(0, this.#length);
   }
 
   /** Makes room at the end and gives where it starts. */

@@ -110,3 +110,13 @@ Deno.test("what is written is read back", () => {
     ),
   );
 });
+
+Deno.test("what SshWriter.bytes() gave stays as it is, whatever is written later", () => {
+  for (const capacity of [0, 3, 4, 5, 8]) {
+    const writer = new SshWriter(capacity).u32(1);
+    const given = writer.bytes();
+    writer.u32(2).text("x");
+    assert.equal(given.toHex(), "00000001", `capacity ${capacity}`);
+    assert.equal(writer.bytes().toHex(), "00000001000000020000000178", `capacity ${capacity}`);
+  }
+});

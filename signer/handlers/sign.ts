@@ -44,7 +44,8 @@ export async function handleSign(ports: SignerPorts, httpRequest: Request, peer:
   const asked: SignContext = { ports, snapshot, peer, request: received, caller };
   const request = needsVerifiedEndUser(asked) ? await verifyEndUser(asked) : withoutToken(received);
   const context: SignContext = { ports, snapshot, peer, request, caller };
-  for (const name of [peer.caller, caller]) ports.knownSubjects.add("caller", name);
+  ports.knownSubjects.add("caller", peer.caller);
+  if (caller !== peer.caller) ports.knownSubjects.add("caller", caller);
   ports.knownSubjects.add("end_user", request.end_user);
   const frozen = findFreeze(context);
   if (frozen !== undefined) return await refuseFrozen(context, frozen);
