@@ -44,5 +44,7 @@ export function whyUnsafeFolder(folder: PathPart, trusted: Trusted): string | un
 function whyWritable({ path, mode }: PathPart): string | undefined {
   if ((mode & WRITABLE_BY_OTHERS) === 0) return undefined;
   const bits = (mode & 0o7777).toString(8).padStart(4, "0");
-  return `other users may write to ${quoteText(path)} (mode ${bits})`;
+  return `other users may write to ${
+    quoteText(path)
+  } (mode ${bits}); take that from them (chmod go-w), or choose another`;
 }

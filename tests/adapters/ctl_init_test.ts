@@ -103,7 +103,7 @@ Deno.test.each<{ name: string; spoil: (path: string) => Promise<void>; dir: stri
     name: "that everybody may write to",
     dir: "a/set-up",
     spoil: async (path) => {
-      await Deno.mkdir(join(path, "a/set-up"), { recursive: true });
+      await Deno.mkdir(join(path, "a/set-up"), { recursive: true, mode: 0o755 });
       await Deno.chmod(join(path, "a/set-up"), 0o777);
     },
     says: /may write to ".*\/a\/set-up" \(mode 0777\)/,
@@ -145,9 +145,9 @@ Deno.test.each<{ name: string; spoil: (path: string) => Promise<void>; dir: stri
     name: "below a link that leads past one that others may write to",
     dir: "b/link/set-up",
     spoil: async (path) => {
-      await Deno.mkdir(join(path, "a/c"), { recursive: true });
+      await Deno.mkdir(join(path, "a/c"), { recursive: true, mode: 0o755 });
       await Deno.chmod(join(path, "a"), 0o777);
-      await Deno.mkdir(join(path, "b"));
+      await Deno.mkdir(join(path, "b"), { mode: 0o755 });
       await Deno.symlink("../a/c", join(path, "b/link"));
     },
     says: /may write to ".*\/a" \(mode 0777\)/,
@@ -177,7 +177,7 @@ Deno.test.each([
   { ignore: Deno.uid() !== 0 },
   async ({ owned, mode }) => {
     await using folder = await createFolder();
-    await Deno.mkdir(join(folder.path, "a/set-up"), { recursive: true });
+    await Deno.mkdir(join(folder.path, "a/set-up"), { recursive: true, mode: 0o755 });
     await Deno.chown(join(folder.path, owned), OTHER_UID, OTHER_UID);
     await Deno.chmod(join(folder.path, owned), mode);
     const { exit, err } = await run(folder.path, "init", "--dir", "a/set-up");

@@ -77,7 +77,7 @@ Deno.test("ctl/start.sh becomes the signer, which gets its signals and ends with
 Deno.test("ctl/start.sh mcp leaves stdin and stdout to the protocol, whatever its paths hold", async () => {
   await using parent = await createFolder();
   const folder = `${parent.path}/it's "a" \\ $(touch pwned) \`touch pwned\` *; touch pwned`;
-  await Deno.mkdir(folder);
+  await Deno.mkdir(folder, { mode: 0o700 });
   const { monitor } = await createSetUp(folder);
   const { child, log } = await startSigner(folder, monitor);
   try {
