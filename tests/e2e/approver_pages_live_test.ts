@@ -175,12 +175,33 @@ for (const scripts of [true, false]) {
     await page.getByLabel("For").selectOption("another time");
     await page.getByLabel("Number").press("Enter");
     await page.getByLabel("Unit").press("Enter");
+    await page.getByLabel("Comment").fill("x");
+    await page.getByLabel("Comment").press("Enter");
     await page.keyboard.press("Escape");
     // Whatever those keys have sent would have arrived before this.
     await page.goto("/ui/approvals");
     assert.ok(sent.every((method) => method === "GET"), sent.join(" "));
     assert.equal(pages.controlPlane.registry.pendingCount(), 1);
   });
+}
+
+for (const template of ["", "https://elsewhere.example/ui/approvals/{id}"]) {
+  browserTest(
+    `a page that is not at its configured address (${template || "none"}) says so, and still decides`,
+    async () => {
+      await using pages = await startPages({ approval_url_template: template });
+      await using browser = await TestBrowser.start();
+      await using session = await browser.session(pages.origin, await identityOf("approver-1"));
+      const page = await session.newPage();
+      await page.goto(`/ui/approvals/${await pages.park()}`);
+      await page.getByText("This page is not at the address that approval.approval_url_template").waitFor();
+      await page.getByLabel("Comment").fill("looks fine");
+      await page.getByRole("button", { name: "Approve this once" }).click();
+      await page.getByText(/^Approved by approver-1 .* ago/).waitFor();
+      await page.getByText("looks fine").waitFor();
+      assert.equal(pages.controlPlane.registry.pendingCount(), 0);
+    },
+  );
 }
 
 browserTest(

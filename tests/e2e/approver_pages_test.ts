@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import type { BrowserContext } from "playwright-core";
-import { HOST, type Stage } from "../stage/stage.ts";
+import { HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 import { PUBLIC_KEY } from "../../control_plane/testing/sample_approval.ts";
 import { browserTest, TestBrowser } from "./chromium.ts";
+import { OPEN_POLICY } from "./session_scene.ts";
 
 const POLICY = {
   path: ["command_policies", "starter"],
@@ -119,4 +120,45 @@ browserTest(
       await page.getByText("Once it is collected the signer is to learn it, for 45 min.").waitFor();
       assert.equal((await collect(learned)).status, 200);
     }),
+);
+
+browserTest(
+  "an interactive shell reads like one: on the page, in the list, in the log and for broker-ctl",
+  () => {
+    const host = { user: "deploy", host_key: PUBLIC_KEY, principal: "host:web02", groups: ["local"] };
+    const shell = { host: "web02", purpose: "session", session_mode: "shell", session_max_seconds: 1800 };
+    const asked = "for an interactive shell, as deploy, on web02; what is typed there is not shown to you; " +
+      "it may live 30 minutes";
+    return withStage({
+      controlPlane: true,
+      signer: [...OPEN_POLICY, { path: ["hosts", "web02"], value: { ...host, addr: "10.0.0.2:22" } }],
+      controlPlaneConfig: [{ path: ["behavior"], value: { mode: "enforce" } }],
+    }, async (stage) => {
+      await stage.startSigner();
+      const controlPlane = await stage.startControlPlane();
+      const broker = await stage.controlPlaneClient("broker");
+      const sign = async (fields: Record<string, unknown>) => {
+        const body = { host: HOST, role: "target", purpose: "oneshot", public_key: PUBLIC_KEY, ...fields };
+        return (await broker.request({ method: "POST", path: "/v1/sign", body })).status;
+      };
+      // Until something is usual, nothing is new.
+      assert.equal(await sign({ command: "uptime" }), 200);
+      assert.equal(await sign({ ...shell, reason: "a look around" }), 202);
+      await using browser = await TestBrowser.start();
+      await using session = await approverSession(stage, browser, { scripts: true });
+      const page = await session.newPage();
+      await page.goto("/");
+      await page.getByRole("cell", { name: "Interactive shell", exact: true }).waitFor();
+      await page.getByRole("link", { name: /^Review.*Interactive shell on web02/ }).click();
+      await page.getByText(`asks ${asked}.`).waitFor();
+      await page.getByText("a look around").waitFor();
+      assert.equal(await page.getByText("run this command").count(), 0);
+      assert.ok(controlPlane.log.includes(`asks=\\"${asked}\\"`), controlPlane.log);
+      const { stdout } = await runBrokerCtl(
+        ["approval", "list", "--client-config", stage.init.client_config],
+        "/",
+      );
+      assert.ok(new TextDecoder().decode(stdout).includes(`ASKS ${asked}\n`));
+    });
+  },
 );

@@ -21,6 +21,7 @@ const EVERYTHING = {
   file_transfer: true,
   content_sha256: "0123456789abcdef".repeat(4),
   content_bytes: 3,
+  session_max_seconds: 1800,
   content_head: "abc",
   reason: "why",
   dry_run: true,

@@ -4,7 +4,7 @@ import { draftOf } from "../../control_plane/testing/sample_approval.ts";
 import { type Identity, issue, startServer } from "../adapters/mtls_fixture.ts";
 
 /** The pages over a real listener, with approvals of any content and a clock that stands still. */
-export async function startPages() {
+export async function startPages(options: { readonly approval_url_template?: string } = {}) {
   const starting = Promise.withResolvers<Awaited<ReturnType<typeof startControlPlane>>>();
   const server = await startServer(async (request, { caller }) => {
     const { text, status, headers } = await (await starting.promise).send(request, caller);
@@ -16,6 +16,7 @@ export async function startPages() {
       timeout_seconds: 120,
       max_pending_per_caller: 500,
       approval_url_template: `${server.url}/ui/approvals/{id}`,
+      ...options,
     },
   });
   starting.resolve(controlPlane);
