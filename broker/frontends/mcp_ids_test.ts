@@ -1,6 +1,13 @@
 import assert from "node:assert/strict";
 import { hangUntilAborted, printed } from "../testing/fake_runner.ts";
-import { CALL, McpHttpFixture, parseEvents, rpc } from "../testing/mcp_http_fixture.ts";
+import {
+  CALL,
+  McpHttpFixture,
+  parseEvents,
+  rpc,
+  statelessHeaders,
+  statelessRpc,
+} from "../testing/mcp_http_fixture.ts";
 import { GENERATIONS, RawMcpClient, until } from "../testing/raw_mcp_client.ts";
 
 const IN_USE = /belongs to a request that has not been answered yet/;
@@ -95,4 +102,25 @@ Deno.test("MCP over HTTP ends a call by DELETE after its id has been tried again
   await until(() => frontend.broker.log.entries.length === 1);
   assert.deepEqual(frontend.broker.runner.runs.map(({ signal }) => signal?.aborted), [true]);
   await first.body?.cancel();
+});
+
+Deno.test("MCP over HTTP keeps stateless requests of one id apart: each gets its own answer", async () => {
+  await using frontend = new McpHttpFixture();
+  const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  frontend.broker.runner.answer = async ({ command }) => {
+    await gates[command === "first" ? 0 : 1]?.promise;
+    return printed(`${command}\n`);
+  };
+  const call = (command: string) =>
+    frontend.send({
+      token: "alice",
+      headers: statelessHeaders("tools/call", "ssh_execute"),
+      body: statelessRpc(7, "tools/call", { name: "ssh_execute", arguments: { server: "web01", command } }),
+    }).then((response) => response.text());
+  const [first, second] = [call("first"), call("second")];
+  await until(() => frontend.broker.runner.runs.length === 2);
+  gates[1]?.resolve();
+  assert.match(await second, /"stdout":"second\\n"/);
+  gates[0]?.resolve();
+  assert.match(await first, /"stdout":"first\\n"/);
 });

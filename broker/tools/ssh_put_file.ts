@@ -1,3 +1,4 @@
+import { visibleText } from "@gateway/shared/visible";
 import { z } from "@zod/zod";
 import { decodeContent } from "../transfer/content.ts";
 import type { PutFile } from "../transfer/put.ts";
@@ -60,7 +61,7 @@ export function createSshPutFileTool(
         reason,
       }, context.signal);
       return {
-        text: `wrote ${bytes.length} bytes to ${path} (sha256=${sha256}) [serial=${serial}]`,
+        text: `wrote ${bytes.length} bytes to ${visibleText(path)} (sha256=${sha256}) [serial=${serial}]`,
         structured: {
           bytes_written: bytes.length,
           sha256,
