@@ -1,7 +1,9 @@
+import { isUnsafe } from "@gateway/shared/characters";
 import { AppError } from "@gateway/shared/errors";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import { formatSubject } from "../freezes.ts";
 import { mayComeFrom, visibleRules } from "@gateway/shared/policy/ssh";
+import { quoteText } from "@gateway/shared/quote";
 import { readRulesHosts } from "@gateway/shared/wire/host_rules";
 import type { SignerPorts } from "../ports.ts";
 
@@ -21,6 +23,12 @@ export async function handleHosts(ports: SignerPorts, request: Request, peer: Pe
   const onBehalfOf = request.headers.get("x-on-behalf-of") ?? "";
   if (onBehalfOf !== "" && !snapshot.trustedForwarders.has(peer.caller)) {
     throw new AppError("forbidden", "X-On-Behalf-Of not allowed for this caller");
+  }
+  if (isUnsafe(onBehalfOf)) {
+    throw new AppError(
+      "invalid_request",
+      `X-On-Behalf-Of ${quoteText(onBehalfOf)} contains disallowed characters`,
+    );
   }
   const caller = onBehalfOf === "" ? peer.caller : onBehalfOf;
   ports.knownSubjects.add("caller", caller);

@@ -31,6 +31,18 @@ Deno.test("GET /v1/hosts honours X-On-Behalf-Of from a trusted forwarder alone",
   );
 });
 
+Deno.test.each([
+  { name: "a blank", value: "broker 1" },
+  { name: "two names", value: "broker-1, broker-2" },
+  { name: "a control character", value: "broker-1\x85" },
+  { name: "a character that nobody sees", value: "broker\xad-1" },
+])("GET /v1/hosts refuses an X-On-Behalf-Of with $name", async ({ value }) => {
+  const signer = await startSigner();
+  const { status, body } = await signer.send(get("/v1/hosts", { "x-on-behalf-of": value }), "control-plane");
+  assert.equal(status, 400);
+  assert.match(String(body["detail"]), /^X-On-Behalf-Of ".*" contains disallowed characters$/);
+});
+
 Deno.test("a caller with only_via gets neither hosts nor certificates directly, and both through its forwarder", async () => {
   const callers = {
     "broker-1": { allowed_groups: ["web"], only_via: ["control-plane"], self_approve: true },
