@@ -107,17 +107,19 @@ export function hasAskedFor(
 
 /** Why there is nothing that the signer could learn from an approval; `undefined` when there is. */
 export function nothingToLearn(
-  { rule, request }: {
+  { rule, request, target }: {
     readonly rule: string;
     readonly request: Pick<StoredRequest, "dry_run" | "file_transfer" | "content_sha256">;
+    readonly target?: ApprovalTarget | undefined;
   },
 ): string | undefined {
   if (request.dry_run) return "it is asked whether the command may run, and nothing is signed";
   if (rule === BEHAVIOR_RULE) return "no rule wants it approved, it was only unusual";
+  if (!request.file_transfer) return undefined;
   // Learned by its path alone, it would let every later content through.
-  return request.file_transfer && request.content_sha256 === ""
-    ? "it moves a file, and nobody says with what content"
-    : undefined;
+  if (request.content_sha256 === "") return "it moves a file, and nobody says with what content";
+  // A signer that does not name the target is of an earlier version, which learns the path alone.
+  return target === undefined ? "it moves a file, and the signer would learn its path alone" : undefined;
 }
 
 /**

@@ -140,9 +140,16 @@ Deno.test("POST /v1/approvals/{id} learns from a file transfer only where its co
     400,
     "nothing to learn: it moves a file, and nobody says with what content; approve it without learn",
   ]);
-  const said = await plane.park({ file_transfer: true, content_sha256: "aa".repeat(32) });
-  assert.equal((await plane.decide(said, learn)).status, 200);
-  assert.equal((await plane.poll(said)).status, 200);
+  const said = { file_transfer: true, content_sha256: "aa".repeat(32) };
+  const early = await plane.decide(await plane.park(said), learn);
+  assert.match(early.body.detail ?? "", /the signer would learn its path alone/, "of an earlier version");
+  plane.signer.reply = (request) => {
+    const { body } = gate(request);
+    return { body: { ...body as object, target: { user: "deploy", addr: "10.0.0.1:22" } } };
+  };
+  const known = await plane.park(said);
+  assert.equal((await plane.decide(known, learn)).status, 200);
+  assert.equal((await plane.poll(known)).status, 200);
   assert.equal(plane.signer.signed.at(-1)?.content_sha256, "aa".repeat(32));
 });
 

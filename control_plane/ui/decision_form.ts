@@ -68,6 +68,9 @@ control plane’s config names, so it decides without its script: the page is lo
 function describeApproval(approval: ApprovalRecord): string {
   const life = approval.life_seconds === undefined ? "" : `, good for ${describeSpan(approval.life_seconds)}`;
   const each = isSeveral(approval) ? " Each of the requests gets one." : "";
+  if (approval.dry_run === true) {
+    return "Nothing is signed: the broker goes on with the connection that it has open.";
+  }
   const kind = askedKind(approval);
   switch (kind) {
     case "shell":
@@ -76,7 +79,6 @@ function describeApproval(approval: ApprovalRecord): string {
     case "passage":
       return `The broker gets a certificate to connect through this host${life}.${each}`;
     case "question":
-      return "The broker runs it in the session that it has open.";
     case "transfer":
     case "command":
       return `The broker gets a certificate for exactly this command${life}.${each}`;

@@ -126,6 +126,15 @@ Deno.test("renderDetailPage() says that a shell is a shell, and that what is typ
   assert.match(textOf(render({ approval: disguised }), "command"), /nothing limits it to this command/);
 });
 
+Deno.test("renderDetailPage() does not speak of a certificate where nothing is signed", () => {
+  for (const access of [["session:exec"], ["bastion", "session"], []]) {
+    const elements = render({ approval: recordOf({ access, dry_run: true, life_seconds: 300 }) });
+    const decision = textOf(elements, "decision");
+    assert.match(decision, /Nothing is signed: the broker goes on with the connection that it has open/);
+    assert.doesNotMatch(decision, /gets a certificate/);
+  }
+});
+
 Deno.test("renderDetailPage() shows what a transfer writes: digest, size and first lines", () => {
   const write = recordOf({
     command: "cat > '/etc/app.conf'",
@@ -402,7 +411,14 @@ Deno.test.each(HOSTILE)("renderDetailPage() makes text of $name in every field",
 Deno.test.each(HOSTILE)("renderDetailPage() makes text of $name in what was asked for", ({ text }) => {
   assertHarmless(render({
     approver: text,
-    approval: recordOf({ anomalies: [text, `new-host:${text}`] }),
+    approval: recordOf({
+      anomalies: [text, `new-host:${text}`],
+      access: [text, "file_transfer"],
+      content_sha256: text,
+      content_bytes: 1,
+      content_head: text,
+      joined: [text],
+    }),
     asked: { ...ASKED, session_mode: text, target_type: text, purpose: text, end_user_groups: [text] },
     entered: { ttl: text, amount: text, unit: text, comment: text },
   }));

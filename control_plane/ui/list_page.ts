@@ -140,7 +140,7 @@ function renderRequestCells(approval: ApprovalRecord): Html {
     markup` <span class="sub">moves a file${
       content_bytes !== undefined && `: writes ${formatCount(content_bytes)} bytes`
     }</span>`
-  }${askedKind(approval) === "question" && markup` <span class="sub">in its session</span>`}${
+  }${askedKind(approval) === "question" && markup` <span class="sub">asked whether it may run</span>`}${
     joined.length > 0 && markup` <span class="sub">asked for ${joined.length + 1} times</span>`
   }</td>
 <td role="cell" data-label="Host">${showText(host)}${

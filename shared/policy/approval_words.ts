@@ -20,7 +20,7 @@ import { visibleText } from "../visible.ts";
 
 /**
  * `passage`: to connect through the host · `shell`, `session`: commands that come later, typed or one by one ·
- * `question`: whether a command of a session may run · `transfer`: a command that moves a file · `command`.
+ * `question`: whether a command may run, nothing is signed · `transfer`: a command that moves a file · `command`.
  */
 export type AskedKind = "passage" | "shell" | "session" | "question" | "transfer" | "command";
 
@@ -42,10 +42,10 @@ export type AskedPart =
 /** What kind of access is asked for. A session that is not known to take single commands is taken for a shell. */
 export function askedKind({ access = [], dry_run }: Pick<AskedFacts, "access" | "dry_run">): AskedKind {
   if (access.includes("bastion")) return "passage";
+  if (dry_run === true) return "question";
   const session = access.find((each) => each === "session" || each.startsWith("session:"));
   if (session !== undefined) {
     // Its certificate is locked to no command, whatever command is named with it.
-    if (dry_run === true) return "question";
     return session === "session:exec" ? "session" : "shell";
   }
   return access.includes("file_transfer") ? "transfer" : "command";
@@ -59,7 +59,7 @@ export function isCommandShown(kind: AskedKind): boolean {
 const WHAT: Readonly<Record<Exclude<AskedKind, "passage">, string>> = {
   shell: "for an interactive shell",
   session: "for a session of commands",
-  question: "whether this command may run in its session",
+  question: "whether this command may run",
   transfer: "to move a file with this command",
   command: "to run this command",
 };
@@ -112,8 +112,11 @@ function accountParts({ sudo, sudo_user, account = "" }: AskedFacts): readonly A
   return account === "" ? [] : [", as ", { kind: "name", text: account }, ","];
 }
 
-function describeLife(kind: AskedKind, { life_seconds = 0, session_max_seconds = 0 }: AskedFacts): string {
-  if (isCommandShown(kind)) return "";
+function describeLife(
+  kind: AskedKind,
+  { life_seconds = 0, session_max_seconds = 0, dry_run }: AskedFacts,
+): string {
+  if (isCommandShown(kind) || dry_run === true) return "";
   if (session_max_seconds > 0) return `; it may live ${describeSpan(session_max_seconds)}`;
   return life_seconds > 0 ? `; its certificate lives ${describeSpan(life_seconds)}` : "";
 }

@@ -40,13 +40,18 @@ Deno.test.each<{ name: string; facts: Partial<AskedFacts>; asked: string }>([
   {
     name: "whether a command of a session may run",
     facts: { access: ["session:exec"], dry_run: true, life_seconds: 300 },
-    asked: "whether this command may run in its session, as deploy, on web01",
+    asked: "whether this command may run, as deploy, on web01",
   },
   {
     name: "a passage",
     facts: { access: ["bastion", "session:shell"], life_seconds: 60 },
     asked:
       "to connect through web01 to other hosts; what passes through is not shown to you; its certificate lives 1 minute",
+  },
+  {
+    name: "whether a passage may be used on, and nothing is signed",
+    facts: { access: ["bastion", "session"], dry_run: true, life_seconds: 60 },
+    asked: "to connect through web01 to other hosts; what passes through is not shown to you",
   },
   {
     name: "a transfer",
