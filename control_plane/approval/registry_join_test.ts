@@ -134,6 +134,25 @@ Deno.test("a request whose identical one can't be stored stands alone", async ()
   assert.ok(next.kind === "parked" && next.hasJoined);
 });
 
+Deno.test("a request that is stored before an identical one, which then can't be, stands alone", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open();
+  const disk = gate();
+  let isFirst = true;
+  scene.store.before = async () => {
+    if (!isFirst) return;
+    isFirst = false;
+    await disk.opened;
+    throw new Error("the disk is full");
+  };
+  const failing = registry.create(draftOf());
+  const second = await registry.create(again());
+  disk.open();
+  await assert.rejects(failing);
+  assert.ok(second.kind === "parked" && !second.hasJoined);
+  assert.deepEqual(registry.list().map(({ id }) => id), [second.approval.id]);
+});
+
 Deno.test("a request that comes while an identical one is being decided is not decided with it", async () => {
   const scene = new RegistryScene();
   const registry = await scene.open();
