@@ -145,11 +145,12 @@ Deno.test("renderDetailPage() shows what a transfer writes: digest, size and fir
   });
   const elements = render({ approval: write });
   const content = textOf(elements, "content");
-  assert.match(content, new RegExp(`12,345 bytes, SHA-256 ${"ab".repeat(32)}`));
+  assert.match(content, new RegExp(`Only the first lines, of 12,345 bytes, SHA-256 ${"ab".repeat(32)}`));
   assert.ok(content.includes("a {\n\t b\\u{202e}\n"), content);
   assert.match(textOf(elements, "decision"), /exactly this command with exactly this content/);
   const of = (fields: Partial<typeof write>) =>
     textOf(render({ approval: recordOf({ ...write, content_head: undefined, ...fields }) }), "content");
+  assert.doesNotMatch(of({ content_head: "abc", content_bytes: 3 }), /Only the first lines/);
   assert.match(of({}), /It is not text/);
   assert.match(of({ content_bytes: 0 }), /Nothing: the file is emptied/);
 });

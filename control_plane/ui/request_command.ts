@@ -28,6 +28,7 @@ ${renderWarning(command)}${
 
 /** What a transfer writes, as its broker says. */
 export function renderContent({ content_sha256, content_bytes = 0, content_head }: ApprovalRecord): Html {
+  const isCut = content_head !== undefined && new TextEncoder().encode(content_head).length < content_bytes;
   return markup`<section class="panel brief" aria-labelledby="content"><h2 id="content">What is written, as the broker says</h2>
 ${
     content_head === undefined
@@ -38,7 +39,9 @@ ${
         content_head.split("\n").map((line, index) => [index > 0 && "\n", showLine(line)])
       }</code>`
   }
-<p class="note">${formatCount(content_bytes)} bytes, SHA-256 <code>${content_sha256}</code></p>
+<p class="note">${isCut && "Only the first lines, of "}${
+    formatCount(content_bytes)
+  } bytes, SHA-256 <code>${content_sha256}</code></p>
 </section>`;
 }
 
