@@ -193,7 +193,7 @@ for (const colorScheme of ["light", "dark"] as const) {
           /^deploy, then sudo as root$/,
           /^10\.0\.0\.1:22$/,
           /^it is unusual: first request for host web01$/,
-          /; time left: 2 min$/,
+          /; time left: (?:2 min|1 min)/,
           /locked to no command, good for 5 minutes/,
           /nothing is signed/,
           /there is nothing to learn/,
