@@ -6,15 +6,20 @@
 import { cut, oneLine } from "./text.ts";
 import { findLeading, findNamed, hypothesisKey } from "./hypothesis_id.ts";
 import { moveTo } from "./merge_hypotheses.ts";
-import { parseReview, type ReviewMark } from "./review_marks.ts";
-import type { Decision, Hypothesis } from "./state.ts";
+import { parseReview, type ReviewMark, type Verdict } from "./review_marks.ts";
+import type { Decision, Hypothesis, HypothesisState } from "./state.ts";
 
 const MAX_NOTE = 500;
 const NO_REASON = "no reason was stated";
+const UNSTATED = {
+  rejected: NO_REASON,
+  confirmed: "accepted",
+  active: "needs evidence",
+} as const satisfies Record<HypothesisState, string>;
 
 /**
  * The skeptic may reject and confirm hypotheses and change their probability. The last verdict on each one
- * counts.
+ * counts; one that asks for evidence takes a confirmation back.
  */
 export function applySkeptic(
   hypotheses: readonly Hypothesis[],
@@ -27,11 +32,21 @@ export function applySkeptic(
     const weighed = probability === undefined || probability === hypothesis.probability
       ? hypothesis
       : { ...hypothesis, probability };
-    const to = verdict?.verdict === "accepted" ? "confirmed" : verdict?.verdict;
-    if (to === undefined || to === "needs_evidence" || to === hypothesis.state) return weighed;
-    const note = verdict?.reason || (to === "rejected" ? NO_REASON : "accepted");
-    return moveTo(weighed, to, { round, agent: "skeptic_agent", note });
+    const to = verdict?.verdict === undefined ? hypothesis.state : judge(verdict.verdict, hypothesis.state);
+    if (to === hypothesis.state) return weighed;
+    return moveTo(weighed, to, { round, agent: "skeptic_agent", note: verdict?.reason || UNSTATED[to] });
   });
+}
+
+function judge(verdict: Verdict, before: HypothesisState): HypothesisState {
+  switch (verdict) {
+    case "accepted":
+      return "confirmed";
+    case "rejected":
+      return "rejected";
+    case "needs_evidence":
+      return before === "confirmed" ? "active" : before;
+  }
 }
 
 /** The rebuttal may give up a hypothesis; defending one changes nothing. */

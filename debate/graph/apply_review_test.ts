@@ -38,6 +38,27 @@ Deno.test("applySkeptic() records no transition to where a hypothesis already is
   assert.deepEqual(applySkeptic(once, "[hypothesis:1] rejected: again", 2), once);
 });
 
+Deno.test.each([
+  { review: "[hypothesis:1] rejected", state: "rejected" },
+  { review: "HYPOTHESIS-1 is disproved by the metric", state: "rejected" },
+  { review: "Las mediciones:\nHIPÓTESIS-1: rechazada", state: "rejected" },
+  { review: "[hypothesis:1] needs_evidence", state: "active" },
+  { review: "[hypothesis:1] partially accepted", state: "active" },
+  { review: "HYPOTHESIS-1 is no longer confirmed", state: "active" },
+  { review: "HYPOTHESIS-1 can no longer be accepted", state: "active" },
+  { review: "HYPOTHESIS-1\nVerdict: not accepted", state: "active" },
+  { review: "HYPOTHESIS-1: not accepted, it is refuted", state: "rejected" },
+  { review: "HIPÓTESIS-1 ya no está confirmada", state: "active" },
+  { review: "[hypothesis:1] accepted", state: "confirmed" },
+  { review: "HYPOTHESIS-1 is not rejected by this", state: "confirmed" },
+  { review: "HYPOTHESIS-1\nNew connections are not accepted by the pool", state: "confirmed" },
+])("applySkeptic() leaves what was confirmed $state after: $review", ({ review, state }) => {
+  const confirmed = [sampleHypothesis({ state: "confirmed" })];
+  const [after] = applySkeptic(confirmed, review, 2);
+  assert.equal(after?.state, state);
+  assert.equal(after?.transitions.length, state === "confirmed" ? 1 : 2);
+});
+
 Deno.test("applyRebuttal() can give up but not confirm or bring back", () => {
   assert.deepEqual(states(applyRebuttal(TABLE, "[hypothesis:1] rejected\n[hypothesis:10] accepted", 1)), [
     "rejected",

@@ -29,13 +29,21 @@ const MAX_PROSE = 500;
 const MAX_REASON = 500;
 
 const REJECTED = String
-  .raw`rejected|refuted|falsified|discarded|invalid(?:ated)?|rechazad[oa]|descartad[oa]|refutad[oa]|inv[aá]lid[oa]|invalidad[oa]`;
-const ACCEPTED = String.raw`accepted|confirmed|aceptad[oa]|confirmad[oa]`;
+  .raw`rejected|refuted|falsified|disprove[dn]|discarded|invalid(?:ated)?|(?:rechazad|descartad|refutad|inv[aá]lid|invalidad)[oa]s?`;
+const ACCEPTED = String.raw`accepted|confirmed|(?:aceptad|confirmad)[oa]s?`;
 const NEEDS = String
   .raw`(?:needs|requires)[_ -](?:more[_ -])?evidence|(?:necesita|requiere)[_ -](?:m[aá]s[_ -])?evidencias?|inconclusive|no[_ -]concluyente`;
+/** Half a verdict is none: the hypothesis is open. */
+const PARTIAL = String
+  .raw`(?:partial(?:ly)?|partly|tentative(?:ly)?|provisional(?:ly)?|conditional(?:ly)?|parcial(?:mente)?|provisionalmente|en parte)`;
+const PARTLY = String
+  .raw`${PARTIAL}[ _-](?:${REJECTED}|${ACCEPTED})|(?:${REJECTED}|${ACCEPTED})[ \t*_\x60,(]{1,6}(?:${PARTIAL}|in part|with reservations|con reservas)`;
 const VERDICT = String
-  .raw`(?:(?<rejected>${REJECTED})|(?<accepted>${ACCEPTED})|(?<needs>${NEEDS}))(?![\p{L}\p{N}_])`;
-/** In running text `invalid` usually refers to certificates and input. */
+  .raw`(?:(?<partly>${PARTLY})|(?<rejected>${REJECTED})|(?<accepted>${ACCEPTED})|(?<needs>${NEEDS}))(?![\p{L}\p{N}_])`;
+/** An acceptance that is denied. */
+const DENIED = String
+  .raw`(?:(?:is|was|can|est[aá]|puede)[ \t]{1,3})?(?:(?:not|no longer|never|cannot|\p{L}{2,6}n['’]t|ya no|no)[ _-](?:(?:yet|longer|fully|be|es|est[aá]|queda|puede ser|ser)[ _-]){0,2})(?:${ACCEPTED})(?![\p{L}\p{N}_])`;
+/** In running text `invalid` usually refers to certificates and input, and a Spanish plural to connections. */
 const PROSE_VERDICT = new RegExp(String.raw`(?<![\p{L}\p{N}_])${VERDICT}`, "giu");
 
 const MARK = new RegExp(
@@ -48,20 +56,32 @@ const MARK = new RegExp(
 );
 const LINE_START = /(?:^|\n)[ \t>*#_|`.)\d(-]{0,16}$/;
 const FILLER = String.raw`[ \t\]*_\x60:|,–—=>(-]`;
-const ADJACENT = new RegExp(
-  String
-    .raw`^${FILLER}{0,12}(?:\[\s?P[^\]\n]{1,24}\]${FILLER}{0,12})?(?:(?:is|was|es|est[aá]|queda|state|status|estado|verdict|veredicto)${FILLER}{1,6}){0,2}\[?${VERDICT}`,
-  "iu",
-);
-const FIELD = new RegExp(
-  String
-    .raw`(?:^|\n)[ \t>*_|-]{0,8}(?:(?:state|status|estado|verdict|veredicto|assessment|evaluation|evaluaci[oó]n)[ \t*_\x60]{0,4}[:=]|(?=[\p{L}_*\x60]{1,24}[ \t.*_\x60]{0,4}(?:\n|$)))[ \t*_\x60\[]{0,6}${VERDICT}`,
-  "iu",
-);
+const ADJACENT = adjacent(VERDICT);
+const FIELD = field(VERDICT);
+const DENIED_ADJACENT = adjacent(DENIED);
+const DENIED_FIELD = field(DENIED);
 const REASON =
   /(?<![\p{L}\p{N}_])(?:reason|raz[oó]n|motivo|justification|justificaci[oó]n)[ \t*_]{0,4}:[ \t*_]{0,4}/iu;
 const DOUBT =
   /(?:^|[^\p{L}])(?:not|\p{L}{2,6}n['’]t|cannot|never|no|nor|neither|without|hardly|nunca|ni|sin|tampoco|jam[aá]s|if|unless|until|would|could|might|may|should|si|podr[ií]an?|deber[ií]an?|hasta)(?![\p{L}])/iu;
+
+/** What is said right after a marker. */
+function adjacent(said: string): RegExp {
+  return new RegExp(
+    String
+      .raw`^${FILLER}{0,12}(?:\[\s?P[^\]\n]{1,24}\]${FILLER}{0,12})?(?:(?:is|was|es|est[aá]|queda|state|status|estado|verdict|veredicto)${FILLER}{1,6}){0,2}\[?${said}`,
+    "iu",
+  );
+}
+
+/** What a line states: behind a label, or as its only word. */
+function field(said: string): RegExp {
+  return new RegExp(
+    String
+      .raw`(?:^|\n)[ \t>*_|-]{0,8}(?:(?:state|status|estado|verdict|veredicto|assessment|evaluation|evaluaci[oó]n)[ \t*_\x60]{0,4}[:=]|(?=[\p{L}_*\x60]{1,24}[ \t.*_\x60]{0,4}(?:\n|$)))[ \t*_\x60\[]{0,6}${said}`,
+    "iu",
+  );
+}
 
 /** The marks of a review, in its order; the same hypothesis may occur several times. */
 export function parseReview(text: string): readonly ReviewMark[] {
@@ -107,7 +127,7 @@ function readSegment(key: string, segment: string): ReviewMark {
     const rest = segment.slice(stated.index + stated[0].length);
     return { key, verdict: verdictOf(stated.groups), probability, reason: findReason(segment, rest) };
   }
-  const prose = readProse(segment.slice(0, MAX_PROSE));
+  const prose = readProse(segment.slice(0, MAX_PROSE)) ?? readDenial(segment);
   return { key, verdict: prose?.verdict, probability, reason: findReason(segment, prose?.rest ?? "") };
 }
 
@@ -122,12 +142,19 @@ function readProse(text: string): { readonly verdict: Verdict; readonly rest: st
   for (const match of text.matchAll(PROSE_VERDICT)) {
     const before = text.slice(Math.max(0, match.index - 80), match.index);
     const clause = before.slice(Math.max(...[..."\n.,;:!?()—"].map((end) => before.lastIndexOf(end))) + 1);
-    if (DOUBT.test(clause) || /^inv[aá]lid[oa]?$/i.test(match[0])) continue;
+    if (DOUBT.test(clause) || /^inv[aá]lid[oa]?$|[oa]s$/i.test(match[0])) continue;
     const verdict = verdictOf(match.groups);
     if (found !== undefined && found.verdict !== verdict) return undefined;
     found ??= { verdict, rest: text.slice(match.index + match[0].length) };
   }
   return found;
+}
+
+function readDenial(segment: string): { readonly verdict: Verdict; readonly rest: string } | undefined {
+  const denied = DENIED_ADJACENT.exec(segment.slice(0, 160)) ?? DENIED_FIELD.exec(segment);
+  return denied === null
+    ? undefined
+    : { verdict: "needs_evidence", rest: segment.slice(denied.index + denied[0].length) };
 }
 
 function findReason(segment: string, rest: string): string {

@@ -55,6 +55,8 @@ Deno.test.each([
   { name: "if", text: "HYPOTHESIS-1\nif it were rejected we would know" },
   { name: "no, in Spanish", text: "HYPOTHESIS-1 no puede ser rechazada" },
   { name: "an invalid certificate", text: "HYPOTHESIS-1\nthe invalid certificate speaks for it" },
+  { name: "rejected connections, in Spanish", text: "HIPÓTESIS-1\nhay 40 conexiones rechazadas" },
+  { name: "invalid credentials, in Spanish", text: "HIPÓTESIS-1\nlas credenciales inválidas la apoyan" },
   { name: "two verdicts in prose", text: "HYPOTHESIS-1\none part is rejected. The other is accepted." },
   { name: "a longer word", text: "HYPOTHESIS-1\nthe unrejectedness" },
 ])("parseReview() takes no verdict from $name", ({ text }) => {
@@ -89,6 +91,19 @@ Deno.test.each([
   { name: "denied, then said", text: "HYPOTHESIS-1 is not rejected, it is accepted", verdict: "accepted" },
 ])("parseReview() understands $name", ({ text, verdict }) => {
   assert.deepEqual(verdicts(text), { 1: verdict });
+});
+
+Deno.test.each([
+  "[hypothesis:1] partially accepted",
+  "[hypothesis:1] partially_accepted [P=0.5]",
+  "HYPOTHESIS-1: accepted (partially)",
+  "HYPOTHESIS-1: accepted in part",
+  "HYPOTHESIS-1\n**Verdict:** partly confirmed",
+  "HYPOTHESIS-1\nThe claim is tentatively accepted.",
+  "[hypothesis:1] parcialmente aceptada",
+  "[hypothesis:1] partially refuted",
+])("parseReview() takes half a verdict for an open question: %s", (text) => {
+  assert.deepEqual(verdicts(text), { 1: "needs_evidence" });
 });
 
 Deno.test("parseReview() takes a mention inside of another's reason for no review", () => {
