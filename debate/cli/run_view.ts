@@ -8,7 +8,7 @@ import type { RunEvent, ToolArgs } from "../events.ts";
 import type { Decision, Hypothesis } from "../graph/state.ts";
 import { ROLES } from "../graph/state.ts";
 import { StreamedText } from "./streamed_text.ts";
-import { createPaint, type Paint, safeLine, safeText, type Terminal, wrap } from "./terminal.ts";
+import { createPaint, exactLine, type Paint, safeLine, safeText, type Terminal, wrap } from "./terminal.ts";
 
 const INDENT = "  ";
 const MAX_CALL = 400;
@@ -139,7 +139,7 @@ export class RunView {
   }
 
   #call(name: string, args: ToolArgs): void {
-    const text = safeLine(`${name} ${showArgs(args)}`, MAX_CALL);
+    const text = exactLine(`${name} ${showArgs(args)}`, MAX_CALL);
     const [first = "", ...rest] = wrap(text, this.#terminal.width - 2 * INDENT.length);
     this.#write(`${INDENT}${this.#paint("cyan", `> ${first}`)}\n`);
     for (const line of rest) this.#write(`${INDENT}${INDENT}${this.#paint("cyan", line)}\n`);

@@ -116,6 +116,14 @@ Deno.test("RunView shows calls with the beginning of their results", () => {
   );
 });
 
+Deno.test("RunView writes out what hides in the arguments of a call", () => {
+  const args = { command: "ls\u200b \u202e/\u2800x\nrm y" };
+  assert.match(
+    show([{ type: "tool_call_started", ...CALL, args }], { isLive: false }),
+    /> http_get command=ls\\u\{200b\} \\u\{202e\}\/\\u\{2800\}x\\x0arm y\n/,
+  );
+});
+
 Deno.test.each([
   { name: "cached", cached: true, duration_ms: 0, error: false, shown: "< ok, cached" },
   { name: "refused", cached: false, duration_ms: null, error: true, shown: "< failed, not run" },

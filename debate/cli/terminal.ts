@@ -4,6 +4,8 @@
  * @module
  */
 
+import { cutText, visibleText } from "@gateway/shared/visible";
+
 /** A terminal, or the pipes that take its place. */
 export interface Terminal {
   readonly out: (text: string) => void;
@@ -31,6 +33,15 @@ export function safeText(text: string): string {
 export function safeLine(text: string, length: number): string {
   const line = safeText(text.slice(0, 4 * length)).replace(/\s+/g, " ").trim();
   return line.length <= length ? line : `${line.slice(0, Math.max(0, length - 1)).toWellFormed()}…`;
+}
+
+/**
+ * What a tool is called with, on one line of at most `length` characters: blanks, line ends and marks are shown as
+ * what they are too, since somebody may judge the call by this line.
+ */
+export function exactLine(text: string, length: number): string {
+  const line = visibleText(cutText(text, length));
+  return line.length <= length && text.length <= length ? line : `${cutText(line, length - 1)}…`;
 }
 
 const CODES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 } as const;

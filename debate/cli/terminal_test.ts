@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { createPaint, safeLine, safeText, wrap } from "./terminal.ts";
+import { createPaint, exactLine, safeLine, safeText, wrap } from "./terminal.ts";
 
 Deno.test.each([
   { name: "lines and tabs as they are", text: "a\n\tb", shown: "a\n\tb" },
@@ -15,6 +15,22 @@ Deno.test.each([
 Deno.test("safeLine() gives one line that fits", () => {
   assert.equal(safeLine("a\n b\x07c", 20), "a b\\x07c");
   assert.equal(safeLine("a".repeat(30), 10), `${"a".repeat(9)}…`);
+});
+
+Deno.test.each([
+  { name: "text that runs backwards", text: "a\u202eb", shown: "a\\u{202e}b" },
+  { name: "a line end", text: "a\nb", shown: "a\\x0ab" },
+  { name: "a blank that is not a space", text: "a\u00a0b", shown: "a\\xa0b" },
+  { name: "a filler that is drawn as nothing", text: "a\u3164b", shown: "a\\u{3164}b" },
+  { name: "several spaces", text: "a  b", shown: "a  b" },
+  { name: "the beginning of what is too long", text: "a".repeat(30), shown: `${"a".repeat(9)}…` },
+  {
+    name: "no more than fits, written out",
+    text: "aaaa\u202e\u202e",
+    shown: `aaaa\\u{20…`,
+  },
+])("exactLine() shows $name", ({ text, shown }) => {
+  assert.equal(exactLine(text, 10), shown.slice(0, 10));
 });
 
 Deno.test.each([

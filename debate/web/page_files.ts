@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { ODD } from "@gateway/shared/visible";
 import markdownItScript from "markdown-it/browser" with { type: "text" };
 import apiScript from "./page/api.js" with { type: "text" };
 import appScript from "./page/app.js" with { type: "text" };
@@ -12,6 +13,7 @@ import markdownScript from "./page/markdown.js" with { type: "text" };
 import page from "./page/index.html" with { type: "text" };
 import runScript from "./page/run.js" with { type: "text" };
 import style from "./page/style.css" with { type: "text" };
+import visibleScript from "./page/visible.js" with { type: "text" };
 
 /** A file as it is sent to a browser. */
 export interface PageFile {
@@ -31,7 +33,9 @@ export const PAGE_FILES: ReadonlyMap<string, PageFile> = new Map([
   ["/static/cards.js", script(cardsScript)],
   ["/static/markdown.js", script(markdownScript)],
   ["/static/markdown-it.js", script(markdownItScript)],
+  ["/static/odd.js", script(`export const ODD = ${JSON.stringify(ODD)};\n`)],
   ["/static/run.js", script(runScript)],
+  ["/static/visible.js", script(visibleScript)],
 ]);
 
 /** The response with a file. Browsers revalidate it each time, since the program may have been updated. */

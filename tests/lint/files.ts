@@ -59,6 +59,7 @@ const DEBATE_TOPICS = [
   "atomic_file",
   "shell_quote",
   "token_bucket",
+  "visible",
   "within",
   "testing/escaped_key",
   "testing/fake_clock",

@@ -1,5 +1,6 @@
 import { make } from "./api.js";
 import { renderMarkdown } from "./markdown.js";
+import { visible } from "./visible.js";
 
 /** A card of the thread. */
 export function card(title, ...children) {
@@ -28,13 +29,18 @@ export function toolCard(event) {
     make(
       "details",
       {},
-      make("summary", {}, `${tool_name}, for ${agent_role} (${how.join(", ")})`),
+      make("summary", {}, ...visible(tool_name), `, for ${agent_role} (${how.join(", ")})`),
       make("p", { className: "note" }, "Arguments"),
-      make("pre", { tabIndex: 0 }, JSON.stringify(args, null, 2)),
+      argumentsOf(args),
       make("p", { className: "note" }, "Result"),
-      make("pre", { tabIndex: 0 }, result),
+      make("pre", { tabIndex: 0 }, ...visible(result)),
     ),
   );
+}
+
+/** What somebody approves must be what runs: nothing in it may hide, or change the order of the rest. */
+function argumentsOf(args) {
+  return make("pre", { tabIndex: 0 }, ...visible(JSON.stringify(args, null, 2)));
 }
 
 /** A tool call that waits for the operator. */
@@ -46,7 +52,7 @@ export function approvalCard({ tool_name, agent_role, args }, decide) {
   };
   const element = card(
     `${agent_role} asks to use ${tool_name}`,
-    make("pre", { tabIndex: 0 }, JSON.stringify(args, null, 2)),
+    argumentsOf(args),
     make("p", { className: "actions" }, button("Approve", true), button("Reject", false)),
   );
   element.classList.add("wait");

@@ -1,0 +1,63 @@
+import assert from "node:assert/strict";
+import { poll } from "../stage/poll.ts";
+import { browserTest, TestBrowser } from "./chromium.ts";
+import { DebateProcess, sceneEnv, withHome } from "./debate_scene.ts";
+
+const CALL = { agent_node: "diagnostic_agent", agent_role: "Primary Diagnosis", call_id: "ab".repeat(6) };
+
+browserTest(
+  "a browser shows as boxes what hides in a call that waits for approval, and in its result",
+  () =>
+    withHome(async (home) => {
+      const runId = "ab".repeat(16);
+      const call = {
+        ...CALL,
+        tool_name: "run_local_command",
+        args: { argv: ["ls", "\u202etxt.\u200bx", "\u3164"] },
+      };
+      const record = {
+        run_id: runId,
+        topic: "hidden",
+        timestamp: "2026-01-02T03:04:05.000Z",
+        status: "completed",
+        context: "",
+        events: [
+          { type: "tool_approval_request", ...call },
+          { type: "tool_approval_resolved", call_id: call.call_id, approved: true, resolution: "approved" },
+          {
+            type: "tool_call",
+            ...call,
+            result: "one\n\u2066two",
+            error: false,
+            approval: "approved",
+            cached: false,
+            duration_ms: 3,
+          },
+          { type: "run_finished", status: "completed" },
+        ],
+      };
+      await Deno.mkdir(`${home}/runs`);
+      await Deno.writeTextFile(`${home}/runs/${runId}.json`, JSON.stringify(record));
+      await using server = await DebateProcess.start(sceneEnv(home));
+      await using browser = await TestBrowser.start();
+      const page = await (await browser.plainSession(server.url)).newPage();
+      const problems: string[] = [];
+      page.on("pageerror", (error) => problems.push(error.message));
+      page.on("console", (message) => message.type() === "error" && problems.push(message.text()));
+      await page.goto(`/#/runs/${runId}`);
+      const cards = page.locator("#thread > .card");
+      await poll(async () => await cards.count() === 2, { what: "the call and its result" });
+      for (const card of await cards.all()) {
+        const text = await card.textContent() ?? "";
+        assert.doesNotMatch(text, /[\u202e\u200b\u3164\u2066]/);
+        assert.match(text, /"U\+202Etxt\.U\+200Bx",\s+"U\+3164"/);
+      }
+      assert.deepEqual(await cards.last().locator(".odd").allTextContents(), [
+        "U+202E",
+        "U+200B",
+        "U+3164",
+        "U+2066",
+      ]);
+      assert.deepEqual(problems, []);
+    }),
+);
