@@ -1,15 +1,43 @@
 /** Below the ports that systems give to outgoing connections (Linux: 32768 and up), and above those of services. */
 const [FIRST, LAST] = [10_240, 32_767];
 
-/** A TCP port on loopback that was free a moment ago, and that no outgoing connection will be given meanwhile. */
+/** The first port of a block is held for as long as this program or worker lives; the others are given out. */
+const BLOCK = 128;
+
+let block: { readonly first: number; readonly hold: Deno.Listener; given: number } | undefined;
+
+/**
+ * A TCP port on loopback that is free, and that neither an outgoing connection nor another program of these tests will
+ * take before it is used: each has a block of ports to itself.
+ */
 export function freePort(): number {
+  block ??= claimBlock();
+  for (let tried = 1; tried < BLOCK; tried += 1) {
+    const port = block.first + 1 + block.given++ % (BLOCK - 1);
+    const listener = tryListen(port);
+    if (listener === undefined) continue;
+    listener.close();
+    return port;
+  }
+  throw new Error(`no port is free from ${block.first} to ${block.first + BLOCK - 1}`);
+}
+
+function claimBlock(): NonNullable<typeof block> {
+  const blocks = Math.floor((LAST + 1 - FIRST) / BLOCK);
   for (;;) {
-    const port = FIRST + Math.floor(Math.random() * (LAST - FIRST + 1));
-    try {
-      Deno.listen({ hostname: "127.0.0.1", port }).close();
-      return port;
-    } catch (error) {
-      if (!(error instanceof Deno.errors.AddrInUse)) throw error;
-    }
+    const first = FIRST + BLOCK * Math.floor(Math.random() * blocks);
+    const hold = tryListen(first);
+    if (hold === undefined) continue;
+    hold.unref();
+    return { first, hold, given: Math.floor(Math.random() * BLOCK) };
+  }
+}
+
+function tryListen(port: number): Deno.Listener | undefined {
+  try {
+    return Deno.listen({ hostname: "127.0.0.1", port });
+  } catch (error) {
+    if (error instanceof Deno.errors.AddrInUse) return undefined;
+    throw error;
   }
 }
