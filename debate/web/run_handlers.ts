@@ -140,6 +140,12 @@ const optionsBody = z.object({
 /** `POST /api/runs/{run_id}/approval`: the operator's decision about a tool call. */
 export async function handleApproval(ports: WebPorts, request: Request, runId: string): Promise<Response> {
   const { call_id, approved } = await readJson(request, approvalBody);
+  if (ports.manager.find(runId) === undefined && await ports.store.read(runId) !== undefined) {
+    throw new AppError(
+      "gone",
+      "The run has ended: none of its tool calls can be approved or rejected any more",
+    );
+  }
   liveRun(ports, runId).decide(call_id, approved);
   return Response.json({ status: "ok" });
 }

@@ -155,8 +155,28 @@ Deno.test.each([
   await web.end(runId);
   for (const each of ["approval", "comment", "options"]) {
     const valid = each === "approval" ? { call_id: "a", approved: true } : {};
-    assert.equal((await problemOf(await web.post(`/api/runs/${runId}/${each}`, valid))).status, 404);
+    const { status } = await problemOf(await web.post(`/api/runs/${runId}/${each}`, valid));
+    assert.equal(status, each === "approval" ? 410 : 404);
   }
+});
+
+Deno.test("an answer to a call of a run whose server was killed says that the run has ended", async () => {
+  const killed = await WebFixture.open({ model: withTool(), tools: [new FixedTool(GUARDED_TOOL)] });
+  const runId = await killed.start();
+  await killed.settle();
+  const asked = (await killed.record(runId)).events.find(({ type }: Typed) =>
+    type === "tool_approval_request"
+  );
+  const web = await WebFixture.open({ folder: killed.folder });
+  const answer = (id: string) =>
+    web.post(`/api/runs/${id}/approval`, { call_id: asked.call_id, approved: true });
+  const { status, code, detail } = await problemOf(await answer(runId));
+  assert.deepEqual([status, code], [410, "gone"]);
+  assert.match(detail, /^The run has ended: /);
+  assert.equal((await problemOf(await answer("f".repeat(32)))).status, 404);
+  assert.equal((await web.record(runId)).status, "interrupted");
+  await killed.send("DELETE", `/api/runs/${runId}`);
+  await killed.end(runId);
 });
 
 Deno.test("a live run has its events in the journal, for the case that the server is killed", async () => {

@@ -61,3 +61,33 @@ browserTest(
       assert.deepEqual(problems, []);
     }),
 );
+
+browserTest(
+  "a browser shows a call as ended when the server was killed while it waited for approval",
+  () =>
+    withHome(async (home) => {
+      const env = sceneEnv(home);
+      await using browser = await TestBrowser.start();
+      const killed = await DebateProcess.start(env);
+      const page = await (await browser.plainSession(killed.url)).newPage();
+      const card = page.locator("#thread > .card", { hasText: "asks to use" });
+      let runId: string;
+      try {
+        runId = await killed.run({ topic: "memory grows" });
+        await page.goto(`/#/runs/${runId}`);
+        await card.getByRole("button", { name: "Approve" }).waitFor();
+      } finally {
+        await killed.stop("SIGKILL");
+      }
+      await using _server = await DebateProcess.start(env, Number(new URL(killed.url).port));
+      const status = page.locator("#run-status");
+      const isEnded = async () => await status.textContent() === "interrupted";
+      for (const reload of [() => Promise.resolve(), () => page.reload()]) {
+        await reload();
+        await poll(isEnded, { what: "the page to say that the run is over" });
+        await card.getByText("ended: the run is over, and no answer was recorded").waitFor();
+        assert.equal(await card.getByRole("button").count(), 0);
+        assert.equal(await page.getByRole("button", { name: "Stop" }).isVisible(), false);
+      }
+    }),
+);

@@ -21,8 +21,7 @@ export class DebateProcess implements AsyncDisposable {
   }
 
   /** Starts a server and waits until it answers, or has ended. */
-  static async start(env: Readonly<Record<string, string>>): Promise<DebateProcess> {
-    const port = freePort();
+  static async start(env: Readonly<Record<string, string>>, port = freePort()): Promise<DebateProcess> {
     const settings = loadSettings({ env, workingFolder: ROOT });
     const child = new Deno.Command(Deno.execPath(), {
       args: [

@@ -15,7 +15,15 @@ let shown;
 /** Shows a run and follows it until it ends. */
 export async function showRun(runId) {
   leaveRun();
-  const run = { id: runId, source: undefined, live: undefined, lastId: "0", approvals: new Map(), round: 0 };
+  const run = {
+    id: runId,
+    source: undefined,
+    live: undefined,
+    lastId: "0",
+    approvals: new Map(),
+    round: 0,
+    isOver: false,
+  };
   shown = run;
   get("thread").replaceChildren();
   get("report").href = `/api/runs/${runId}/report`;
@@ -26,6 +34,7 @@ export async function showRun(runId) {
   showFacts(record);
   const settings = await ask("/api/settings");
   if (shown !== run) return;
+  run.isOver = record.status !== "running";
   showStatus(record.status);
   get("opt-pause").checked = false;
   get("opt-approval").checked = settings.tool_approval_required;
@@ -126,13 +135,14 @@ function apply(run, event) {
       add(note(`Summary of the rounds so far: ${event.summary}`));
       break;
     case "awaiting_user_input":
+      if (run.isOver) break;
       get("comment-form").hidden = false;
       showStatus("running", "waiting for your comment");
       announce("The debate waits for your comment.");
       break;
     case "user_comment":
       get("comment-form").hidden = true;
-      showStatus("running");
+      if (!run.isOver) showStatus("running");
       if (event.content !== "") add(textCard("Operator", event.content));
       break;
     case "reasoning_effort_ignored":
@@ -176,6 +186,7 @@ function addApproval(run, event) {
   );
   run.approvals.set(event.call_id, element);
   get("thread").append(element);
+  if (run.isOver) return endApproval(element, UNANSWERED);
   showStatus("running", "waiting for your approval");
   announce(`${event.agent_role} asks for approval to use ${event.tool_name}.`);
 }
@@ -183,14 +194,24 @@ function addApproval(run, event) {
 function resolveApproval(run, { call_id, resolution }) {
   const element = run.approvals.get(call_id);
   run.approvals.delete(call_id);
-  element?.classList.remove("wait");
-  element?.querySelector(".actions").replaceChildren(make("b", {}, resolution));
-  if (run.approvals.size === 0) showStatus("running");
+  if (element !== undefined) endApproval(element, resolution);
+  if (run.approvals.size === 0 && !run.isOver) showStatus("running");
+}
+
+/** A call that nobody decided on before its run ended, for example because the server was killed. */
+const UNANSWERED = "ended: the run is over, and no answer was recorded";
+
+function endApproval(element, text) {
+  element.classList.remove("wait");
+  element.querySelector(".actions").replaceChildren(make("b", {}, text));
 }
 
 async function finish(run) {
   run.source.close();
+  run.isOver = true;
   dropLive(run);
+  for (const element of run.approvals.values()) endApproval(element, UNANSWERED);
+  run.approvals.clear();
   try {
     const record = await ask(`/api/runs/${run.id}`);
     if (shown !== run) return;
