@@ -4,7 +4,7 @@
  * @module
  */
 import { cut, oneLine } from "./text.ts";
-import { findLeading, findNamed, hypothesisKey } from "./hypothesis_id.ts";
+import { findAllNamed, findLeading, hypothesisKey } from "./hypothesis_id.ts";
 import { moveTo } from "./merge_hypotheses.ts";
 import { parseReview, type ReviewMark, type Verdict } from "./review_marks.ts";
 import type { Decision, Hypothesis, HypothesisState } from "./state.ts";
@@ -75,12 +75,11 @@ export function applyDecision(
 ): readonly Hypothesis[] {
   const lead = findLeading(hypotheses, decision.leading_hypothesis);
   const rejected = new Map(
-    decision.rejected_hypotheses.flatMap((text) => {
-      const hypothesis = findNamed(hypotheses, text);
-      return hypothesis === undefined || hypothesis === lead
-        ? []
-        : [[hypothesis, cut(oneLine(text), MAX_NOTE)] as const];
-    }),
+    decision.rejected_hypotheses.flatMap((text) =>
+      findAllNamed(hypotheses, text)
+        .filter((hypothesis) => hypothesis !== lead)
+        .map((hypothesis) => [hypothesis, cut(oneLine(text), MAX_NOTE)] as const)
+    ),
   );
   const closes = decision.status === "final_diagnosis" || decision.status === "propose_fix";
   const confirms = closes && decision.confidence >= confidenceThreshold;

@@ -80,6 +80,14 @@ Deno.test("applyDecision() rejects what the moderator lists by id", () => {
   ]);
 });
 
+Deno.test.each(["H-1, H-10", "HYPOTHESIS-1 and HYPOTHESIS-10: hits are up", "[1], [10]"])(
+  "applyDecision() rejects a list of ids: %s",
+  (list) => {
+    const decision = sampleDecision({ leading_hypothesis: "", rejected_hypotheses: [list] });
+    assert.deepEqual(states(applyDecision(TABLE, decision, AT)), ["rejected", "rejected"]);
+  },
+);
+
 Deno.test("applyDecision() confirms the lead of a closing decision with enough confidence", () => {
   const closing = sampleDecision({ status: "final_diagnosis", confidence: 0.85 });
   assert.deepEqual(states(applyDecision(TABLE, closing, AT)), ["confirmed", "active"]);

@@ -7,7 +7,7 @@
  */
 import { cut, linesOf, oneLine } from "./text.ts";
 import { ID, MARKER_LINK, MARKER_WORD } from "./hypothesis_id.ts";
-import { findProbability } from "./probability.ts";
+import { findProbability, findProbabilityLine, withoutProbability } from "./probability.ts";
 
 /** A hypothesis as a diagnosis words it. */
 export interface FoundHypothesis {
@@ -28,7 +28,8 @@ const MAX_EVIDENCE_TEXT = 250;
 const LINE_HEAD = 400;
 
 const HEADING = new RegExp(
-  String.raw`^[\s>*\-\d.)]{0,12}(?:#{2,6}[\s*_]{0,6}|[*_]{2}\s{0,3})${MARKER_WORD}${MARKER_LINK}(${ID})(.*)$`,
+  String
+    .raw`^[\s>*\-\d.)]{0,12}(?:#{2,6}[\s*_]{0,6}|[*_]{2}\s{0,3})(?:\d{1,2}[.):]\s{0,3}[*_]{0,2})?${MARKER_WORD}${MARKER_LINK}(${ID})(.*)$`,
   "iu",
 );
 const SECTION = /^\s{0,3}##/;
@@ -80,7 +81,7 @@ function findEnd(lines: readonly string[], start: number): number {
 
 function readBlock(id: string, tail: string, body: readonly string[]): FoundHypothesis {
   const label = body.findIndex((line) => TEXT_LABEL.test(line.slice(0, LINE_HEAD)));
-  const title = tail.replace(/\[\s?P\s?[=:][^\]]{0,24}\]/i, "").replace(
+  const title = withoutProbability(tail).replace(
     /^[\s:*_–—-]{1,12}|[\s*_]{1,12}$/g,
     "",
   );
@@ -95,7 +96,7 @@ function readBlock(id: string, tail: string, body: readonly string[]): FoundHypo
   return {
     id,
     text: cut(oneLine(text), MAX_TEXT),
-    probability: findProbability(tail) ?? null,
+    probability: findProbability(tail) ?? findProbabilityLine(body) ?? null,
     evidence: [...new Set(evidence)].slice(0, MAX_EVIDENCE),
   };
 }

@@ -38,6 +38,21 @@ Deno.test.each([
   { name: "a comma", block: "### HYPOTHESIS-1 [P=0,6]\nText: the cause", probability: 0.6 },
   { name: "an odd probability", block: "### HYPOTHESIS-1 [P=high]\nText: the cause", probability: null },
   { name: "a probability beyond 1", block: "### HYPOTHESIS-1 [P=3.0]\nText: the cause", probability: 1 },
+  { name: "no brackets", block: "### HYPOTHESIS-1 (P = 0.6): the cause", probability: 0.6 },
+  { name: "a bare percentage", block: "### HYPOTHESIS-1 (5%): the cause", probability: 0.05 },
+  {
+    name: "a title with a percentage",
+    block: "### HYPOTHESIS-1: the cause - 60%",
+    probability: null,
+    text: "the cause - 60%",
+  },
+  {
+    name: "a probability on its line",
+    block: "### HYPOTHESIS-1\nText: the cause\n\n**Probability:** 60%",
+    probability: 0.6,
+  },
+  { name: "a numbered heading", block: "### 1. HYPOTHESIS-1: the cause", probability: null },
+  { name: "a numbered bold heading", block: "### 2) **Hypothesis 1**\nText: the cause", probability: null },
   { name: "a bold heading", block: "**HYPOTHESIS-1**\nText: the cause", probability: null },
   { name: "bold in the heading", block: "### **HYPOTHESIS-1**\nText: the cause", probability: null },
   { name: "four signs", block: "#### hypothesis-1\ntext: the cause", probability: null },
@@ -53,11 +68,11 @@ Deno.test.each([
     probability: null,
   },
   { name: "a tool right after", block: "### HYPOTHESIS-1\nText: the cause\n[tool:a] b", probability: null },
-])("extractHypotheses() tolerates $name", ({ block, probability }) => {
+])("extractHypotheses() tolerates $name", ({ block, probability, text }) => {
   const [found, ...others] = extractHypotheses(block);
   assert.deepEqual([found?.id, found?.text, found?.probability, others.length], [
     "1",
-    "the cause",
+    text ?? "the cause",
     probability,
     0,
   ]);

@@ -54,6 +54,22 @@ export function findNamed(hypotheses: readonly Hypothesis[], text: string): Hypo
   return hypotheses.find((hypothesis) => said !== "" && oneLine(hypothesis.text).toLowerCase() === said);
 }
 
+const WHOLE_ID = new RegExp(
+  String.raw`^[\s"'*_#\[(]{0,6}(?:${MARKER_WORD}[-‐-―:\s]{1,3})?(${ID})[\s"'*_\])]{0,6}$`,
+  "iu",
+);
+
+/** The hypotheses that a short text names: those of a list of ids, such as `H-1, H-2: flat`, or else the only one. */
+export function findAllNamed(hypotheses: readonly Hypothesis[], text: string): readonly Hypothesis[] {
+  const head = text.slice(0, 400).split(/:\s|\s[—–-]\s/)[0] ?? "";
+  const listed = head.split(/[,;/&]|\s(?:and|y|e)\s/i).map((part) =>
+    findById(hypotheses, WHOLE_ID.exec(part)?.[1] ?? "")
+  );
+  const known = listed.filter((hypothesis) => hypothesis !== undefined);
+  if (listed.length > 1 && known.length === listed.length) return known;
+  return [findNamed(hypotheses, text)].filter((hypothesis) => hypothesis !== undefined);
+}
+
 /** The same, or else the most similarly worded hypothesis. */
 export function findLeading(hypotheses: readonly Hypothesis[], text: string): Hypothesis | undefined {
   const named = findNamed(hypotheses, text);

@@ -1,8 +1,9 @@
 /**
- * Numbers from 0 to 1 as models write them: `0.6`, `.6`, `0,6`, `60%`.
+ * Numbers from 0 to 1 as models write them: `0.6`, `.6`, `0,6`, `60%`; and where a text states one.
  *
  * @module
  */
+import { linesOf } from "./text.ts";
 
 /** The number that a text states, with a percentage divided by 100; `undefined` if it is not a number. */
 export function parseShare(text: string): number | undefined {
@@ -18,8 +19,69 @@ export function clampShare(value: number): number {
   return Math.min(1, Math.max(0, value));
 }
 
-/** The first `[P=…]` of a text, 0 to 1; `undefined` if there is none or it does not contain a number. */
+const BRACKETED = /\[\s?P\s?[=:]([^\]\n]{1,24})\]/i;
+const NUMBER = String.raw`(?<digits>\d{1,3}(?:[.,]\d{1,15})?|[.,]\d{1,15})`;
+const SHARE = String.raw`${NUMBER}[ \t]?(?<percent>%?)(?![\p{L}\p{N}%]|[.,]\d)`;
+const WORD = String
+  .raw`(?:P(?:[ \t]?\([^()\n]{1,24}\))?|prob(?:ability|abilidad|\.)?|likelihood|confidence|confianza)`;
+const NAMED = String.raw`${WORD}[ \t*_\x60]{0,4}[=:≈~][ \t*_\x60≈~]{0,4}${SHARE}`;
+/** In running text `p = 0.03` may be a figure of the evidence, so these are read where a probability is stated. */
+const IN_LINE = [
+  new RegExp(String.raw`(?<![\p{L}\p{N}_.?&/-])[(\[]?${NAMED}[ \t]?[)\]]?`, "iu"),
+  new RegExp(
+    String
+      .raw`(?<![\p{L}\p{N}_.-])[(\[]?${NUMBER}[ \t]?(?<percent>%)[ \t](?:likely|probable|probability|probabilidad)(?!\p{L})[)\]]?`,
+    "iu",
+  ),
+];
+const LEADING = new RegExp(
+  String
+    .raw`^[ \t*_:|,;–—=>\[(-]{0,10}(?:${NUMBER}[ \t]?(?<percent>%)|(?<=[(|\[][ \t]{0,2})(?<cell>[01]?[.,]\d{1,15}|[01])(?=[ \t]?[)|\]]))[ \t*_.]{0,4}(?:[)\]|;:–—]|-[ \t]|$)`,
+  "u",
+);
+const ON_ITS_LINE = new RegExp(String.raw`^[ \t>*+_|-]{0,12}${NAMED}[ \t.*_\x60)\]]{0,6}$`, "iu");
+const MAX_LINE = 400;
+
+/**
+ * The probability that a text states, 0 to 1: the first `[P=…]` anywhere; or in its first line `P = 0.6`,
+ * `probability: 60%` or `60% likely`; or at its start `(60%)`; or `Probability: 0.6` on a line of its own.
+ */
 export function findProbability(text: string): number | undefined {
-  const value = parseShare(/\[\s?P\s?[=:]([^\]\n]{1,24})\]/i.exec(text)?.[1] ?? "");
-  return value === undefined ? undefined : clampShare(value);
+  const bracketed = BRACKETED.exec(text)?.[1];
+  if (bracketed !== undefined) {
+    const value = parseShare(bracketed);
+    if (value === undefined) return undefined;
+    return clampShare(/^\s*\d{2,3}\s*$/.test(bracketed) ? value / 100 : value);
+  }
+  const line = firstLine(text);
+  return readShare([...IN_LINE, LEADING].map((form) => form.exec(line)).find((match) => match !== null)) ??
+    findProbabilityLine(linesOf(text).slice(1));
+}
+
+/** The first line that consists of a probability, such as `- **Probability:** 60%`. */
+export function findProbabilityLine(lines: readonly string[]): number | undefined {
+  for (const line of lines) {
+    const share = line.length <= MAX_LINE ? readShare(ON_ITS_LINE.exec(line)) : undefined;
+    if (share !== undefined) return share;
+  }
+  return undefined;
+}
+
+/** A line without the probability that it states. */
+export function withoutProbability(text: string): string {
+  const line = firstLine(text);
+  if (BRACKETED.test(line)) return text.replace(BRACKETED, "");
+  const form = [...IN_LINE, LEADING].find((form) => readShare(form.exec(line)) !== undefined);
+  return form === undefined ? text : text.replace(form, "");
+}
+
+function firstLine(text: string): string {
+  return /^[^\r\n]*/.exec(text.slice(0, MAX_LINE))?.[0] ?? "";
+}
+
+/** Out of brackets only what is a share counts; `P = 5` may be anything. */
+function readShare(match: RegExpExecArray | null | undefined): number | undefined {
+  const { digits, cell, percent = "" } = match?.groups ?? {};
+  const value = parseShare(`${digits ?? cell ?? ""}${percent}`);
+  return value === undefined || value > 1 ? undefined : value;
 }

@@ -6,7 +6,7 @@
  */
 import { cut, oneLine } from "./text.ts";
 import { hypothesisKey, ID, MARKER_LINK, MARKER_WORD } from "./hypothesis_id.ts";
-import { findProbability } from "./probability.ts";
+import { findProbability, withoutProbability } from "./probability.ts";
 
 /** What a reviewer can say. */
 export type Verdict = "accepted" | "rejected" | "needs_evidence";
@@ -23,6 +23,7 @@ export interface ReviewMark {
 }
 
 const MAX_MARKS = 300;
+const MAX_LISTED = 20;
 const MAX_SEGMENT = 3000;
 /** How much prose after a marker is read. */
 const MAX_PROSE = 500;
@@ -48,11 +49,18 @@ const PROSE_VERDICT = new RegExp(String.raw`(?<![\p{L}\p{N}_])${VERDICT}`, "giu"
 
 const MARK = new RegExp(
   [
-    String.raw`\[[ \t]?${MARKER_WORD}[ \t]?[:=][ \t]?(?<bracketed>${ID})[ \t]?\]`,
+    String
+      .raw`\[[ \t]?${MARKER_WORD}[ \t]?[:=][ \t]?(?<bracketed>${ID}(?:[ \t]?[,;/&][ \t]?(?:H-?)?\d{1,6}){0,20})[ \t]?\]`,
     String.raw`(?<![\p{L}\p{N}_])${MARKER_WORD}${MARKER_LINK}(?<plain>${ID})`,
     String.raw`(?<=(?:^|\n)[ \t>*#_|.)\-]{0,12})(?<bare>H-?\d{1,6})(?![\p{L}\p{N}_-])`,
   ].join("|"),
   "giu",
+);
+/** A further id of a list: `HYPOTHESIS-1, 2 and 3: rejected`. */
+const ANOTHER = new RegExp(
+  String
+    .raw`(?:[ \t*_]{0,6}[,;/&+][ \t]{0,3}(?:(?:and|y|e)[ \t])?|[ \t*_]{1,6}(?:and|y|e)[ \t])[ \t*_]{0,4}(?:\[[ \t]?${MARKER_WORD}[ \t]?[:=][ \t]?(?<bracketed>${ID})[ \t]?\]|${MARKER_WORD}${MARKER_LINK}(?<plain>${ID})|(?<bare>(?:H-?)?\d{1,6})(?![\p{L}\p{N}_%-]|[.,]\d))`,
+  "iuy",
 );
 const LINE_START = /(?:^|\n)[ \t>*#_|`.)\d(-]{0,16}$/;
 const FILLER = String.raw`[ \t\]*_\x60:|,–—=>(-]`;
@@ -69,7 +77,7 @@ const DOUBT =
 function adjacent(said: string): RegExp {
   return new RegExp(
     String
-      .raw`^${FILLER}{0,12}(?:\[\s?P[^\]\n]{1,24}\]${FILLER}{0,12})?(?:(?:is|was|es|est[aá]|queda|state|status|estado|verdict|veredicto)${FILLER}{1,6}){0,2}\[?${said}`,
+      .raw`^${FILLER}{0,12}(?:\[\s?P[^\]\n]{1,24}\]${FILLER}{0,12})?(?:(?:is|was|are|were|all|both|es|est[aá]n?|quedan?|son|todas|ambas|state|status|estado|verdict|veredicto)${FILLER}{1,6}){0,2}\[?${said}`,
     "iu",
   );
 }
@@ -86,14 +94,15 @@ function field(said: string): RegExp {
 /** The marks of a review, in its order; the same hypothesis may occur several times. */
 export function parseReview(text: string): readonly ReviewMark[] {
   const entries = findEntries(text);
-  return entries.map(({ key, end }, index) => {
+  return entries.flatMap(({ keys, end }, index) => {
     const limit = Math.min(entries[index + 1]?.start ?? text.length, end + MAX_SEGMENT);
-    return readSegment(key, untilHeading(text.slice(end, limit)));
+    const said = readSegment(untilHeading(text.slice(end, limit)));
+    return keys.map((key) => ({ key, ...said }));
   });
 }
 
 interface Entry {
-  readonly key: string;
+  readonly keys: readonly string[];
   readonly start: number;
   readonly end: number;
 }
@@ -103,15 +112,41 @@ function findEntries(text: string): readonly Entry[] {
   const entries: Entry[] = [];
   for (const match of text.matchAll(MARK)) {
     if (entries.length >= MAX_MARKS) break;
-    const { bracketed, plain, bare } = match.groups ?? {};
+    if (match.index < (entries.at(-1)?.end ?? 0)) continue;
     const end = match.index + match[0].length;
-    const opens = LINE_START.test(text.slice(Math.max(0, match.index - 20), match.index)) ||
-      match.index === 0 || ADJACENT.test(text.slice(end, end + 120)) ||
+    const isAtStart = match.index === 0 ||
+      LINE_START.test(text.slice(Math.max(0, match.index - 20), match.index));
+    const list = isAtStart ? readList(text, end) : undefined;
+    const opens = isAtStart || ADJACENT.test(text.slice(end, end + 120)) ||
       /^[ \t*_:]{0,6}\[\s?P\s?[=:]/i.test(text.slice(end, end + 16));
-    const key = hypothesisKey(bracketed ?? plain ?? bare ?? "");
-    if (opens) entries.push({ key, start: match.index, end });
+    const keys = [...idsOf(match).split(/[,;/&]/), ...list?.ids ?? []].map((id) => hypothesisKey(id.trim()));
+    if (opens) entries.push({ keys, start: match.index, end: list?.end ?? end });
   }
   return entries;
+}
+
+/** The further ids of a list, if what is said after it is said of all of them. */
+function readList(
+  text: string,
+  start: number,
+): { readonly ids: readonly string[]; readonly end: number } | undefined {
+  const ids: string[] = [];
+  let end = start;
+  while (ids.length < MAX_LISTED) {
+    ANOTHER.lastIndex = end;
+    const match = ANOTHER.exec(text);
+    if (match === null) break;
+    ids.push(idsOf(match));
+    end += match[0].length;
+  }
+  const after = text.slice(end, end + 120);
+  const isOfAll = /^[ \t*_\x60]{0,6}(?:[:|=—–]|->)/.test(after) || ADJACENT.test(after);
+  return ids.length > 0 && isOfAll ? { ids, end } : undefined;
+}
+
+function idsOf({ groups }: RegExpExecArray): string {
+  const { bracketed, plain, bare } = groups ?? {};
+  return bracketed ?? plain ?? bare ?? "";
 }
 
 /** A new heading begins a new subject. */
@@ -120,15 +155,19 @@ function untilHeading(segment: string): string {
   return heading < 0 ? segment : segment.slice(0, heading);
 }
 
-function readSegment(key: string, segment: string): ReviewMark {
+function readSegment(segment: string): Omit<ReviewMark, "key"> {
   const stated = ADJACENT.exec(segment.slice(0, 160)) ?? FIELD.exec(segment);
-  const probability = findProbability(segment);
   if (stated !== null) {
     const rest = segment.slice(stated.index + stated[0].length);
-    return { key, verdict: verdictOf(stated.groups), probability, reason: findReason(segment, rest) };
+    const probability = findProbability(segment) ?? findProbability(rest);
+    return { verdict: verdictOf(stated.groups), probability, reason: findReason(segment, rest) };
   }
   const prose = readProse(segment.slice(0, MAX_PROSE)) ?? readDenial(segment);
-  return { key, verdict: prose?.verdict, probability, reason: findReason(segment, prose?.rest ?? "") };
+  return {
+    verdict: prose?.verdict,
+    probability: findProbability(segment),
+    reason: findReason(segment, prose?.rest ?? ""),
+  };
 }
 
 function verdictOf(groups: Readonly<Record<string, string>> | undefined): Verdict {
@@ -161,6 +200,6 @@ function findReason(segment: string, rest: string): string {
   const label = REASON.exec(segment);
   const text = label === null ? rest : segment.slice(label.index + label[0].length);
   const end = text.search(label === null ? /\n/ : /\n[ \t]*\n/);
-  const reason = (end < 0 ? text : text.slice(0, end)).replace(/\[\s?P\s?[=:][^\]\n]{1,24}\]/gi, " ");
+  const reason = withoutProbability(end < 0 ? text : text.slice(0, end));
   return cut(oneLine(reason.slice(0, 4 * MAX_REASON).replace(/^[\s\]*_:|,.;–—=>)-]{1,20}/, "")), MAX_REASON);
 }

@@ -106,6 +106,48 @@ Deno.test.each([
   assert.deepEqual(verdicts(text), { 1: "needs_evidence" });
 });
 
+Deno.test.each([
+  "[hypothesis:1] rejected P = 0.05",
+  "[hypothesis:1] rejected (5%)",
+  "[hypothesis:1] (5%) rejected",
+  "HYPOTHESIS-1: rejected — 5%",
+  "| H-1 | rejected | 5% |",
+  "| H-1 | rejected | 0.05 |",
+  "HYPOTHESIS-1: rejected\nProbability: 5%",
+])("parseReview() reads the probability of %s", (text) => {
+  assert.deepEqual(parseReview(text).map(({ verdict, probability }) => ({ verdict, probability })), [
+    { verdict: "rejected", probability: 0.05 },
+  ]);
+});
+
+Deno.test("parseReview() takes no figure of the evidence for a probability", () => {
+  const text = "[hypothesis:1] accepted: 95% of requests fail\nReason: p = 0.03 says so, CPU at (95%)";
+  assert.equal(parseReview(text)[0]?.probability, undefined);
+});
+
+Deno.test.each([
+  "[hypothesis:1, 2, H-3] rejected [P=0.1]\nReason: flat",
+  "[hypothesis:1], [hypothesis:2] and [hypothesis:3] rejected [P=0.1]\nReason: flat",
+  "HYPOTHESIS-1, HYPOTHESIS-2 and HYPOTHESIS-3: rejected [P=0.1]\nReason: flat",
+  "- **HYPOTHESIS-1**, 2, and 3 are all rejected [P=0.1]\nReason: flat",
+  "H-1, H-2 / H-3: rejected [P=0.1]\nReason: flat",
+  "HIPÓTESIS-1, HIPÓTESIS-2 y HIPÓTESIS-3 quedan rechazadas [P=0.1]\nMotivo: flat",
+])("parseReview() reads a list of ids: %s", (text) => {
+  assert.deepEqual(
+    parseReview(text),
+    ["1", "2", "3"].map((key) => ({ key, verdict: "rejected", probability: 0.1, reason: "flat" })),
+  );
+});
+
+Deno.test.each([
+  { text: "HYPOTHESIS-1, 2 pods restarted, so it is rejected", keys: ["1"] },
+  { text: "HYPOTHESIS-1, 2.5 s of latency: rejected", keys: ["1"] },
+  { text: "HYPOTHESIS-1 and the others: rejected", keys: ["1"] },
+  { text: "It contradicts HYPOTHESIS-1 and HYPOTHESIS-2 is rejected", keys: ["2"] },
+])("parseReview() takes no list from $text", ({ text, keys }) => {
+  assert.deepEqual(parseReview(text).map(({ key }) => key), keys);
+});
+
 Deno.test("parseReview() takes a mention inside of another's reason for no review", () => {
   const text = "[hypothesis:1] accepted\nReason: unlike HYPOTHESIS-2, it explains the latency";
   assert.deepEqual(parseReview(text).map(({ key }) => key), ["1"]);
