@@ -38,6 +38,28 @@ export function toolCard(event) {
   );
 }
 
+/** A tool that runs, with a place for how long it has. */
+export function runningCard({ tool_name, agent_role, args }) {
+  return make(
+    "li",
+    { className: "card running" },
+    make(
+      "details",
+      {},
+      make(
+        "summary",
+        {},
+        ...visible(tool_name),
+        `, for ${agent_role} (`,
+        make("span", { className: "time" }),
+        ")",
+      ),
+      make("p", { className: "note" }, "Arguments"),
+      argumentsOf(args),
+    ),
+  );
+}
+
 /** What somebody approves must be what runs: nothing in it may hide, or change the order of the rest. */
 function argumentsOf(args) {
   return make("pre", { tabIndex: 0 }, ...visible(JSON.stringify(args, null, 2)));

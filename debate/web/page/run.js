@@ -1,4 +1,4 @@
-import { announce, ask, attempt, complain, get, make, send, sendForm } from "./api.js";
+import { announce, ask, attempt, complain, formatDuration, get, make, send, sendForm } from "./api.js";
 import {
   approvalCard,
   card,
@@ -6,6 +6,7 @@ import {
   factList,
   hypothesesCard,
   note,
+  runningCard,
   textCard,
   toolCard,
 } from "./cards.js";
@@ -21,6 +22,7 @@ export async function showRun(runId) {
     live: undefined,
     lastId: "0",
     approvals: new Map(),
+    tools: new Map(),
     round: 0,
     isOver: false,
   };
@@ -54,6 +56,7 @@ export async function showRun(runId) {
 /** Stops following. */
 export function leaveRun() {
   shown?.source?.close();
+  if (shown !== undefined) endTools(shown);
   shown = undefined;
 }
 
@@ -122,8 +125,11 @@ function apply(run, event) {
     case "tool_approval_resolved":
       resolveApproval(run, event);
       break;
+    case "tool_call_started":
+      startTool(run, event);
+      break;
     case "tool_call":
-      add(toolCard(event));
+      endTool(run, event);
       break;
     case "moderator_decision":
       dropLive(run);
@@ -206,12 +212,44 @@ function endApproval(element, text) {
   element.querySelector(".actions").replaceChildren(make("b", {}, text));
 }
 
+function startTool(run, event) {
+  dropLive(run);
+  const element = runningCard(event);
+  const begun = Date.now();
+  const show = () =>
+    element.querySelector(".time").textContent = `running, ${formatDuration((Date.now() - begun) / 1000)}`;
+  show();
+  run.tools.set(event.call_id, { element, timer: setInterval(show, 1000) });
+  get("thread").append(element);
+  announce(`${event.tool_name} is running.`);
+}
+
+/** Puts the result in the place of the running tool; calls that ran nothing have none. */
+function endTool(run, event) {
+  const running = run.tools.get(event.call_id);
+  if (running === undefined) return get("thread").append(toolCard(event));
+  run.tools.delete(event.call_id);
+  clearInterval(running.timer);
+  running.element.replaceWith(toolCard(event));
+}
+
+/** No result of these tools will come any more. */
+function endTools(run) {
+  for (const { element, timer } of run.tools.values()) {
+    clearInterval(timer);
+    element.classList.remove("running");
+    element.querySelector(".time").textContent = "ended without a recorded result";
+  }
+  run.tools.clear();
+}
+
 async function finish(run) {
   run.source.close();
   run.isOver = true;
   dropLive(run);
   for (const element of run.approvals.values()) endApproval(element, UNANSWERED);
   run.approvals.clear();
+  endTools(run);
   try {
     const record = await ask(`/api/runs/${run.id}`);
     if (shown !== run) return;
