@@ -196,6 +196,17 @@ Deno.test("holdDebate() continues with the full history when the summary fails",
   assert.ok(third?.text.includes("First words."));
 });
 
+Deno.test("holdDebate() continues with the full history when the summary was cut", async () => {
+  const fixture = new DebateFixture({
+    diagnostic_agent: ["First words.", "Second words."],
+    summarize_history: [{ text: "H-1 was", isCut: true }],
+    moderator_agent: [CONTINUE, CONTINUE, CLOSING],
+  });
+  await fixture.run();
+  assert.equal(fixture.of("history_compressed").length, 0);
+  assert.match(fixture.warnings[0] ?? "", /summary without its end/);
+});
+
 Deno.test("holdDebate() leaves history alone when compression is off", async () => {
   const fixture = new DebateFixture({ moderator_agent: [CONTINUE] }, { compressHistory: false });
   await fixture.run();

@@ -16,6 +16,9 @@ export interface Instructions {
   readonly jsonOnly: string;
   readonly summary: string;
   readonly nudge: string;
+  readonly goOn: string;
+  /** Ends an answer of which the rest is missing. */
+  readonly cutOff: string;
   readonly batchFailed: string;
   readonly noMoreTools: string;
   readonly overBudget: string;
@@ -72,6 +75,8 @@ const ENGLISH: Instructions = {
   summary:
     "Summarise the debate so far in one paragraph of at most 400 words, for agents who will not see it: hypotheses with their ids and states, evidence with its tool, what was rejected and why, open questions, what the operator said. Add nothing.",
   nudge: "Your answer was empty. Give it now, as text.",
+  goOn: "Your answer was cut at its limit of length. Write the rest, from where it stops; repeat nothing.",
+  cutOff: "(The answer was cut at the model's limit of length; its end is missing.)",
   batchFailed: "A tool call failed. Correct it, or take another way; do not repeat it unchanged.",
   noMoreTools: "Tool calls have failed too often. Answer now, with what you know, without tools.",
   overBudget: "The limit of tool calls in this turn is reached; this call was not run.",
@@ -130,6 +135,9 @@ const SPANISH: Instructions = {
   summary:
     "Resume el debate hasta ahora en un párrafo de 400 palabras como máximo, para agentes que no lo verán: hipótesis con sus ids y estados, evidencia con su herramienta, qué se rechazó y por qué, preguntas abiertas, qué dijo el operador. No añadas nada.",
   nudge: "Tu respuesta estaba vacía. Dala ahora, como texto.",
+  goOn:
+    "Tu respuesta se cortó en su límite de longitud. Escribe el resto desde donde termina; no repitas nada.",
+  cutOff: "(La respuesta se cortó en el límite de longitud del modelo; falta el final.)",
   batchFailed: "Una llamada a una herramienta falló. Corrígela o busca otro camino; no la repitas igual.",
   noMoreTools:
     "Las herramientas han fallado demasiadas veces. Responde ahora con lo que sabes, sin herramientas.",

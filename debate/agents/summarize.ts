@@ -31,7 +31,7 @@ async function askForSummary(
 ) {
   const model = debate.setup.models.summary;
   try {
-    const { text } = await callModel(debate, {
+    const { text, isCut } = await callModel(debate, {
       node: "summarize_history",
       round: state.round - 1,
       model,
@@ -40,6 +40,10 @@ async function askForSummary(
     });
     if (text.trim() === "") {
       debate.ports.warn?.(`model "${model.id}" gave an empty summary; the history stays in full`);
+    }
+    if (isCut) {
+      debate.ports.warn?.(`model "${model.id}" gave a summary without its end; the history stays in full`);
+      return "";
     }
     return cut(text.trim().toWellFormed(), MAX_SUMMARY);
   } catch (error) {

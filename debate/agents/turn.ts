@@ -6,9 +6,9 @@
  */
 import { type AgentNode, type DebateState, ROLES } from "../graph/state.ts";
 import type { TurnText } from "../graph/flow.ts";
-import { fence } from "../graph/text.ts";
+import { cut, fence } from "../graph/text.ts";
 import type { ChatMessage, ModelReply, ToolCall, ToolSchema } from "../models/model.ts";
-import { callModel } from "./call_model.ts";
+import { callModel, MAX_REPLY } from "./call_model.ts";
 import { type Instructions, instructionsFor } from "./instructions.ts";
 import { buildAgentPrompt } from "./prompt.ts";
 import { CASTING, type Debate } from "./debate.ts";
@@ -60,17 +60,29 @@ class Turn {
       reply = await this.#call();
     }
     const isPlaceholder = reply.text.trim() === "";
-    const text = isPlaceholder ? this.#ask.silent(this.#spent) : reply.text.toWellFormed();
+    const text = isPlaceholder ? this.#ask.silent(this.#spent) : (await this.#complete(reply)).toWellFormed();
     return { text, isPlaceholder, usedTools: this.#usedTools };
   }
 
-  async #call(): Promise<ModelReply> {
+  /** An answer that was cut is continued once; if its end is still missing then, it says so. */
+  async #complete({ text, isCut }: ModelReply): Promise<string> {
+    if (!isCut) return text;
+    this.#mayCall = false;
+    this.#messages.push({ role: "assistant", content: text }, { role: "user", content: this.#ask.goOn });
+    const rest = await this.#call(text);
+    const isWhole = !rest.isCut && rest.text.trim() !== "" && text.length + rest.text.length <= MAX_REPLY;
+    const whole = cut(text + rest.text, MAX_REPLY);
+    return isWhole ? whole : `${whole}\n\n${this.#ask.cutOff}`;
+  }
+
+  /** @param begun what the answer continues, which is kept if it breaks off */
+  async #call(begun = ""): Promise<ModelReply> {
     const { setup, ports } = this.#debate;
     const { node, round } = this.#caller;
     const { role, temperature } = CASTING[node];
     const who = { agent_node: node, agent_role: ROLES[node] } as const;
     ports.emit({ type: "agent_turn_started", ...who });
-    let streamed = "";
+    let streamed = begun;
     try {
       return await callModel(this.#debate, {
         node,

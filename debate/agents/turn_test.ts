@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { DebateFixture, DIAGNOSIS, FixedTool } from "../testing/debate_fixture.ts";
 import { type Answer, call, never } from "../testing/scripted_model.ts";
-import type { ChatMessage } from "../models/model.ts";
+import { type ChatMessage, ModelError } from "../models/model.ts";
 import type { DebatePorts, DebateSetup } from "../ports.ts";
 
 /** A debate whose diagnosis begins with the given answers. */
@@ -136,6 +136,42 @@ Deno.test("takeTurn() withdraws the tools after the budget, so that no model can
   ]);
   assert.match(lastMessages(fixture).at(-1)?.content ?? "", /No tool calls are left/);
   assert.equal(fixture.of("agent_completed")[0]?.content, "more");
+});
+
+Deno.test("takeTurn() has an answer that was cut continued, without tools", async () => {
+  const half = { text: DIAGNOSIS.slice(0, 30), isCut: true } as const;
+  const fixture = diagnose([half, DIAGNOSIS.slice(30)]);
+  await fixture.run();
+  assert.equal(fixture.of("agent_completed")[0]?.content, DIAGNOSIS);
+  assert.deepEqual(turnsOf(fixture).map(({ toolChoice }) => toolChoice), [undefined, "none"]);
+  const [answer, request] = lastMessages(fixture).slice(-2);
+  assert.deepEqual(answer, { role: "assistant", content: half.text });
+  assert.match(request?.content ?? "", /was cut at its limit of length/);
+});
+
+Deno.test.each([
+  { name: "cut as well", rest: { text: " the", isCut: true } as const, said: "It is the" },
+  { name: "empty", rest: "", said: "It is" },
+])("takeTurn() marks an answer as cut when its continuation is $name", async ({ rest, said }) => {
+  const fixture = diagnose([{ text: "It is", isCut: true }, rest]);
+  await fixture.run();
+  assert.equal(turnsOf(fixture).length, 2, "continued once");
+  assert.equal(
+    fixture.of("agent_completed")[0]?.content,
+    `${said}\n\n(The answer was cut at the model's limit of length; its end is missing.)`,
+  );
+});
+
+Deno.test("takeTurn() keeps what was said when the continuation fails", async () => {
+  const broken: Answer = (request) => {
+    request.onDelta?.(" the");
+    return Promise.reject(new ModelError("server", "down"));
+  };
+  const fixture = diagnose([{ text: "It is", isCut: true }, broken]);
+  assert.equal((await fixture.run()).status, "error");
+  assert.deepEqual(fixture.of("agent_completed").map(({ content, partial }) => [content, partial]), [
+    ["It is the", true],
+  ]);
 });
 
 Deno.test("takeTurn() stops a model that only ever calls tools with a placeholder", async () => {

@@ -142,7 +142,8 @@ export class ReplyAssembler {
       ids.add(id);
       toolCalls.push({ ...call, id });
     }
-    return { text: this.#text, toolCalls, usage: this.#usage };
+    const isCut = this.#finishReason === "length" || this.isFull;
+    return { text: this.#text, toolCalls, usage: this.#usage, ...(isCut ? { isCut } : {}) };
   }
 
   #addText(text: string): string {

@@ -162,6 +162,13 @@ Deno.test.each([
   assert.equal(assemble(chunk({ content: "a" }), chunk({}, { finish_reason: name })).text, "a");
 });
 
+Deno.test.each([
+  { reason: "length", isCut: true },
+  { reason: "stop", isCut: undefined },
+])("ReplyAssembler says whether a reply that ended for the reason $reason is cut", ({ reason, isCut }) => {
+  assert.equal(assemble(chunk({ content: "a" }), chunk({}, { finish_reason: reason })).isCut, isCut);
+});
+
 Deno.test("ReplyAssembler is finished by any reason, and by no empty one", () => {
   const assembler = new ReplyAssembler();
   assembler.add(chunk({}, { finish_reason: null }));

@@ -74,6 +74,8 @@ export interface ModelReply {
   readonly toolCalls: readonly ToolCall[];
   /** `undefined` when the provider did not say. */
   readonly usage: Usage | undefined;
+  /** The provider ended it at its limit of length. */
+  readonly isCut?: true;
   /** Whether an effort was requested although this model has no such setting. */
   readonly effortIgnored?: boolean;
 }

@@ -161,7 +161,8 @@ Deno.test("OpenAiChat keeps what there is of a response that was cut", async () 
     response: { incomplete_details: { reason: "max_output_tokens" } },
   });
   const { model } = modelOfResponses(() => stream(text("So far"), incomplete));
-  assert.equal((await model.complete(requestOf(listening))).text, "So far");
+  const { text: said, isCut } = await model.complete(requestOf(listening));
+  assert.deepEqual([said, isCut], ["So far", true]);
 });
 
 const failed = event({
