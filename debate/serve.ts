@@ -76,6 +76,7 @@ export async function startDebateServer(environment: DebateEnvironment): Promise
     openModel: (id) => providers.model(id),
     openTools: () => tools,
     audit: (line) => auditLog.append(line),
+    redact,
     estimateCost: (totals, models) => estimateCost(totals, models, prices),
     warn,
   });

@@ -42,6 +42,8 @@ export interface RunPorts {
   /** The tools of one run. */
   readonly openTools: () => readonly Tool[];
   readonly audit: DebatePorts["audit"];
+  /** Masks secrets in what the operator writes during a run. */
+  readonly redact: (text: string) => string;
   readonly estimateCost: (totals: TokenTotals, models: RoleModels) => CostEstimate | null;
   readonly warn: (message: string) => void;
 }
@@ -155,7 +157,7 @@ export class RunManager {
   }
 
   async #debate(run: LiveRun, request: RunRequest): Promise<Outcome> {
-    const { openTools, audit, clock, newCallId, warn } = this.#ports;
+    const { openTools, audit, redact, clock, newCallId, warn } = this.#ports;
     try {
       const setup = await this.#toSetup(run.header.run_id, request);
       return await holdDebate(setup, {
@@ -163,7 +165,7 @@ export class RunManager {
         tools: openTools(),
         approve: (call) => run.approve(call),
         isPaused: () => run.options.pauseBetweenRounds,
-        waitForComment: () => run.waitForComment(),
+        waitForComment: async () => redact(await run.waitForComment()),
         audit,
         warn,
         clock,

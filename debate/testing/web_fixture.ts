@@ -28,6 +28,9 @@ export interface WebFixtureOptions {
 
 type Fields = Readonly<Record<string, string | Blob>>;
 
+/** A secret of the server itself, which is masked everywhere. */
+export const OWN_SECRET = "correct-horse-battery";
+
 /** The web server without sockets, disk, network or time of its own. */
 export class WebFixture {
   readonly clock: FakeClock;
@@ -54,6 +57,7 @@ export class WebFixture {
     let ids = 0;
     const newId = (digits: number) => (++ids).toString(16).padStart(digits, "0");
     const warn = (message: string) => this.warnings.push(message);
+    const redactor = createContextRedactor([OWN_SECRET]);
     this.manager = new RunManager(settings, {
       store,
       clock: this.clock,
@@ -65,10 +69,10 @@ export class WebFixture {
       },
       openTools: () => options.tools,
       audit: () => {},
+      redact: (text) => redactor(text).text,
       estimateCost: () => null,
       warn,
     });
-    const redactor = createContextRedactor([]);
     const catalogue = {
       models: [{ id: "replay/script", name: "script", provider: "replay" as const }],
       problems: [],

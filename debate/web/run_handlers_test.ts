@@ -1,6 +1,14 @@
 import assert from "node:assert/strict";
 import { FixedTool } from "../testing/debate_fixture.ts";
-import { GUARDED_TOOL, hanging, problemOf, twoRounds, WebFixture, withTool } from "../testing/web_fixture.ts";
+import {
+  GUARDED_TOOL,
+  hanging,
+  OWN_SECRET,
+  problemOf,
+  twoRounds,
+  WebFixture,
+  withTool,
+} from "../testing/web_fixture.ts";
 
 interface Typed {
   readonly type: string;
@@ -114,6 +122,27 @@ Deno.test("a paused run waits for a comment, which comes into the debate", async
     "look at the pool",
   );
   assert.ok(JSON.stringify(model.requests.at(-1)?.messages).includes("look at the pool"));
+});
+
+Deno.test("secrets in a comment are masked for the models, the record, the stream and the report", async () => {
+  const model = twoRounds();
+  const web = await WebFixture.open({ model });
+  const runId = await web.start({ pause_between_rounds: "yes" });
+  await web.settle();
+  const comment = `log in with password=hunter2hunter2 or ${OWN_SECRET}, then look at the pool`;
+  assert.equal((await web.post(`/api/runs/${runId}/comment`, { comment })).status, 200);
+  await web.end(runId);
+  const told = [
+    JSON.stringify(model.requests.map(({ messages }) => messages)),
+    JSON.stringify(await web.record(runId)),
+    await (await web.get(`/api/runs/${runId}/events`)).text(),
+    await (await web.get(`/api/runs/${runId}/report`)).text(),
+    web.folder.text(`${runId}.json`),
+  ];
+  for (const text of told) {
+    assert.match(text, /then look at the pool/);
+    assert.doesNotMatch(text, /hunter2|correct-horse/);
+  }
 });
 
 Deno.test("a pause ends without a comment when its time is over, or when it is turned off", async () => {
