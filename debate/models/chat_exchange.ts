@@ -48,6 +48,8 @@ export interface CallBounds {
 /** What a request was sent with. */
 export interface SentWith {
   token?: string;
+  /** The provider took the request and sent nothing at all. */
+  isUnanswered?: true;
 }
 
 /** The `fetch` of one attempt. */
@@ -64,30 +66,47 @@ export function exchangeFor(endpoint: ChatEndpoint, bounds: CallBounds, sent: Se
       "content-type": "application/json",
       authorization: `Bearer ${token}`,
     };
-    // A redirect would carry token and prompts to wherever it points.
-    const response = await endpoint.fetch(input, { ...init, headers, redirect: "manual" });
+    const late = () => {
+      sent.isUnanswered = true;
+      return new ModelError("timeout", `the provider sent nothing within ${bounds.idleMs / 1000} s`);
+    };
+    const send = (signal: AbortSignal) =>
+      // A redirect would carry token and prompts to wherever it points.
+      endpoint.fetch(input, { ...init, headers, redirect: "manual", signal });
+    // What is not a stream is sent once it is whole, which may take as long as the call.
+    const response = await within({
+      clock: bounds.clock,
+      signal: init.signal ?? bounds.signal,
+      ms: isStream ? bounds.idleMs : undefined,
+      late,
+      release: ({ body }) => body?.cancel(),
+    }, send);
     if (isStream && response.ok && /^(?:application\/json|text\/html)\b/i.test(contentType(response))) {
       await response.body?.cancel();
       throw new ModelError("bad_reply", "the provider does not stream");
     }
     if (response.body === null) return response;
     const { status, headers: answered } = response;
-    const body = watch(response.body, bounds).pipeThrough(plainBody(isStream && response.ok));
+    const body = watch(response.body, bounds, late).pipeThrough(plainBody(isStream && response.ok));
     return new Response(body, { status, headers: answered });
   };
 }
 
-/** Passes a body through, ends the call if the body falls silent, and aborts it if it is too long. */
+/** Passes a body through, ends the call if the body falls silent in the middle, and aborts it if it is too long. */
 function watch(
   body: ReadableStream<Uint8Array<ArrayBuffer>>,
   { clock, idleMs, onSilence }: CallBounds,
+  unanswered: () => Error,
 ): ReadableStream<Uint8Array<ArrayBuffer>> {
   const reader = body.getReader();
   let length = 0;
   return new ReadableStream({
     async pull(controller) {
       try {
-        const { done, value } = await within({ clock, ms: idleMs, late: onSilence }, reader.read());
+        const { done, value } = await within(
+          { clock, ms: idleMs, late: length === 0 ? unanswered : onSilence },
+          reader.read(),
+        );
         if (done) return controller.close();
         length += value.length;
         if (length > MAX_BYTES) {

@@ -31,7 +31,7 @@ export interface OpenAiChatOptions extends ChatEndpoint {
   warn(message: string): void;
   /** How long a call may take with its retries, in milliseconds. */
   readonly timeoutMs: number;
-  /** The longest silence inside a stream, in milliseconds. */
+  /** The longest silence before and inside a stream, in milliseconds. */
   readonly idleMs: number;
 }
 
@@ -85,6 +85,7 @@ export class OpenAiChat implements Model {
     const { clock, signal } = bounds;
     let isSpoken = false;
     let renewals = 1;
+    let repeats = 1;
     for (let retries = 0;;) {
       const sent: SentWith = {};
       const assembler = new ReplyAssembler();
@@ -106,6 +107,10 @@ export class OpenAiChat implements Model {
         }
         if (failure.kind === "auth" && sent.token !== undefined && this.#options.tokens.refused(sent.token)) {
           if (renewals-- > 0) continue;
+        }
+        if (sent.isUnanswered && !isSpoken && repeats-- > 0) {
+          this.#options.warn(`${this.#what}: ${failure.text}; trying once more`);
+          continue;
         }
         const waitMs = this.#waitMs(failure, retries);
         // Text that was shown cannot be withdrawn, and a second reply would not continue the first.

@@ -53,6 +53,31 @@ Deno.test("OpenAiChat ends a call that takes too long", async () => {
   assert.equal(clock.sleeping, 0);
 });
 
+Deno.test.each([
+  { name: "does not answer", silent: () => new Promise<Response>(() => {}) },
+  { name: "sends no first byte", silent: () => openStream().response() },
+])("OpenAiChat asks a provider that $name once more, and not for ever", async ({ silent }) => {
+  const listening = requestOf({ onDelta: () => {} });
+  const mute = modelOf([silent]);
+  const failed = failureOf(mute.model.complete(listening));
+  for (const asked of [1, 2]) {
+    await until(() => mute.requests.length === asked && mute.clock.sleeping === 2);
+    await mute.clock.advance(120_000);
+  }
+  const error = await failed;
+  assert.deepEqual([error.kind, mute.requests.length, mute.clock.sleeping], ["timeout", 2, 0]);
+  assert.equal(error.message, 'Model "hub/some-model" gave no reply: the provider sent nothing within 120 s');
+  assert.deepEqual(mute.warnings, [
+    'Model "hub/some-model": the provider sent nothing within 120 s; trying once more',
+  ]);
+
+  const sleepy = modelOf([silent, () => stream(delta("Awake."), finish())]);
+  const reply = sleepy.model.complete(listening);
+  await until(() => sleepy.requests.length === 1 && sleepy.clock.sleeping === 2);
+  await sleepy.clock.advance(120_000);
+  assert.equal((await reply).text, "Awake.");
+});
+
 Deno.test("OpenAiChat ends a stream that falls silent, but not a slow one", async () => {
   const { response, send } = openStream();
   const { model, clock } = modelOf([response]);
