@@ -12,6 +12,7 @@ import icon from "./page/icon.svg" with { type: "text" };
 import markdownScript from "./page/markdown.js" with { type: "text" };
 import page from "./page/index.html" with { type: "text" };
 import runScript from "./page/run.js" with { type: "text" };
+import runsScript from "./page/runs.js" with { type: "text" };
 import style from "./page/style.css" with { type: "text" };
 import visibleScript from "./page/visible.js" with { type: "text" };
 
@@ -35,6 +36,7 @@ export const PAGE_FILES: ReadonlyMap<string, PageFile> = new Map([
   ["/static/markdown-it.js", script(markdownItScript)],
   ["/static/odd.js", script(`export const ODD = ${JSON.stringify(ODD)};\n`)],
   ["/static/run.js", script(runScript)],
+  ["/static/runs.js", script(runsScript)],
   ["/static/visible.js", script(visibleScript)],
 ]);
 

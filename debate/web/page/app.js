@@ -1,6 +1,7 @@
-import { announce, ask, attempt, complain, formatDuration, formatTime, get, make, sendForm } from "./api.js";
+import { announce, ask, attempt, complain, get, make, sendForm } from "./api.js";
 import { factList } from "./cards.js";
 import { leaveRun, showRun } from "./run.js";
+import { leaveRuns, showRuns } from "./runs.js";
 
 const VIEWS = ["start", "runs", "run"];
 const ROLES = [["diagnostic", "Diagnostic agent"], ["skeptic", "Skeptic"], ["moderator", "Moderator"]];
@@ -9,6 +10,7 @@ async function navigate() {
   const [, , runId] = /^#\/(runs)(?:\/([0-9a-f]{32}))?$/.exec(location.hash) ?? [];
   const view = runId !== undefined ? "run" : location.hash === "#/runs" ? "runs" : "start";
   leaveRun();
+  leaveRuns();
   complain("");
   for (const each of VIEWS) get(each).hidden = each !== view;
   document.title = "Diagnosis debate";
@@ -21,40 +23,6 @@ async function navigate() {
     return;
   }
   get(`${view}-title`).focus();
-}
-
-async function showRuns() {
-  const { runs } = await ask("/api/runs");
-  get("runs-empty").hidden = runs.length > 0;
-  get("runs-table").hidden = runs.length === 0;
-  get("runs-list").replaceChildren(...runs.map(runRow));
-}
-
-function runRow(run) {
-  const row = make("tr");
-  const remove = make("button", {
-    type: "button",
-    attributes: {
-      "aria-label": `${run.status === "running" ? "Stop" : "Delete"}: ${run.topic ?? run.run_id}`,
-    },
-  }, run.status === "running" ? "Stop" : "Delete");
-  remove.addEventListener("click", () => {
-    if (run.status !== "running" && !confirm("Delete this run and its record?")) return;
-    attempt(remove, async () => {
-      await ask(`/api/runs/${run.run_id}`, { method: "DELETE" });
-      await showRuns();
-      announce("Done.");
-    });
-  });
-  const duration = run.duration_seconds === null ? "" : formatDuration(run.duration_seconds);
-  row.append(
-    make("td", {}, make("a", { href: `#/runs/${run.run_id}` }, run.topic || run.run_id)),
-    make("td", {}, formatTime(run.timestamp)),
-    make("td", {}, duration),
-    make("td", {}, make("span", { className: `status status-${run.status}` }, run.status ?? "unknown")),
-    make("td", {}, remove),
-  );
-  return row;
 }
 
 let isFilled = false;
