@@ -183,6 +183,13 @@ Deno.test("query_loki asks for the last minutes, newest first, and shows label s
   assert.deepEqual(text.split("\n").slice(1), ['{app="web"}', "  2026-01-02T03:04:05.000Z boom [REDACTED]"]);
 });
 
+Deno.test("query_loki takes the nearest number of lines that it can show", async () => {
+  const { ports, tool } = setUp("query_loki", "LOKI_URL", "http://back.test");
+  ports.answer = () => jsonAnswer({ data: { resultType: "streams", result: [] } });
+  for (const limit of [0, 5000]) assert.equal((await call(tool, { query: "{a=`b`}", limit })).ok, true);
+  assert.deepEqual(ports.requests.map(({ url }) => url.searchParams.get("limit")), ["1", "500"]);
+});
+
 Deno.test("query_loki shows metrics", async () => {
   const { ports, tool } = setUp("query_loki", "LOKI_URL", "http://back.test");
   ports.answer = () =>

@@ -65,6 +65,16 @@ export function timeoutArgument(seconds: number): z.ZodType<number> {
   return z.number().positive().default(seconds).describe(`seconds to wait, at most ${MAX_TIMEOUT_SECONDS}`);
 }
 
+/** An argument that says how many; what is beyond the limits gets the nearest one, and the title shows which. */
+export function countArgument(
+  initial: number,
+  max: number,
+  what: string,
+): z.ZodType<number, number | undefined> {
+  return z.int().default(initial).transform((count) => Math.min(max, Math.max(1, count)))
+    .describe(`${what}, 1 to ${max}`);
+}
+
 /** A tool from its parts. */
 export function defineTool<T extends TimedArguments>(
   { name, description, schema, run }: ToolSpec<T>,

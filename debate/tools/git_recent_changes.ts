@@ -7,7 +7,14 @@
  * @module
  */
 import { z } from "@zod/zod";
-import { type Call, defineTool, timeoutArgument, ToolFailure, type ToolServices } from "./define_tool.ts";
+import {
+  type Call,
+  countArgument,
+  defineTool,
+  timeoutArgument,
+  ToolFailure,
+  type ToolServices,
+} from "./define_tool.ts";
 import { describeRun } from "./program_finding.ts";
 import type { ReadableFolders } from "./run_local_command.ts";
 import type { ProgramResult, RunProgram } from "./run_program.ts";
@@ -19,7 +26,7 @@ const schema = z.strictObject({
   repo_path: z.string().min(1).max(4096).default(".").describe(
     "folder of the repository; by default the project",
   ),
-  count: z.int().min(1).max(MAX_COUNT).default(10).describe("how many of the newest commits"),
+  count: countArgument(10, MAX_COUNT, "how many of the newest commits"),
   timeout: timeoutArgument(15),
 });
 

@@ -208,6 +208,24 @@ Deno.test("git_recent_changes looks where the repository really is, then logs wi
 });
 
 Deno.test.each([
+  { count: 0, shown: 1 },
+  { count: -3, shown: 1 },
+  { count: 500, shown: 50 },
+])(
+  "git_recent_changes shows $shown commits when it is asked for $count, and says so",
+  async ({ count, shown }) => {
+    const { ports, tool } = setUp("git_recent_changes");
+    ports.files = { "/srv/app/.": "/srv/app", "/srv/app/.git": "/srv/app/.git" };
+    const stdout = "/srv/app/.git\n/srv/app/.git\n";
+    ports.result = { kind: "ended", stopped: undefined, code: 0, stdout, stderr: "" };
+    const { ok, text } = await call(tool, { count });
+    assert.equal(ok, true, text);
+    assert.match(text, new RegExp(`^git log of \\., ${shown} at most: `));
+    assert.ok(ports.runs[1]?.args.includes(`--max-count=${shown}`));
+  },
+);
+
+Deno.test.each([
   { name: "a folder outside of the roots", repo_path: "/etc" },
   { name: "a folder that is an option", repo_path: "--upload-pack=id" },
   { name: "a repository around the folder", repo_path: "sub" },

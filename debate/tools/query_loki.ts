@@ -5,7 +5,7 @@
  */
 import { z } from "@zod/zod";
 import { askBackend } from "./backend.ts";
-import { defineTool, timeoutArgument, ToolFailure, type ToolServices } from "./define_tool.ts";
+import { countArgument, defineTool, timeoutArgument, ToolFailure, type ToolServices } from "./define_tool.ts";
 import type { HttpPorts } from "./http_fetch.ts";
 import { formatLabels } from "./query_prometheus.ts";
 import type { Tool } from "./tool.ts";
@@ -17,7 +17,7 @@ const schema = z.strictObject({
   query: z.string().min(1).max(8192).describe("LogQL query"),
   base_url: z.string().max(2048).default("").describe("leave out: only the configured server is asked"),
   minutes: z.int().min(1).max(MAX_MINUTES).default(15).describe("how far back to look"),
-  limit: z.int().min(1).max(MAX_LIMIT).default(50).describe("how many of the newest lines"),
+  limit: countArgument(50, MAX_LIMIT, "how many of the newest lines"),
   timeout: timeoutArgument(15),
 });
 
