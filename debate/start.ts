@@ -10,6 +10,7 @@ import { readSettings } from "./cli/environment.ts";
 import { exitCodeOf, writeFailure } from "./cli/failure.ts";
 import { ENV_NAMES } from "./config.ts";
 import { serveFlags } from "./permissions.ts";
+import { PROGRAM_PATH } from "./tools/run_program.ts";
 
 if (import.meta.main) {
   const encoder = new TextEncoder();
@@ -28,5 +29,8 @@ async function describeCommand(args: readonly string[], workingFolder: string): 
   const settings = await readSettings({ variables, workingFolder });
   const main = fileURLToPath(new URL("main.ts", import.meta.url));
   const flags = serveFlags(settings, { workingFolder });
-  return [Deno.execPath(), "run", "--quiet", ...flags, main, "serve", ...args].map(singleQuote).join(" ");
+  // Deno permits a program where its own search path has it. Tools look where shims don't come first.
+  const search = `PATH=${PROGRAM_PATH}`;
+  return ["env", search, Deno.execPath(), "run", "--quiet", ...flags, main, "serve", ...args].map(singleQuote)
+    .join(" ");
 }

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
+import { PROGRAM_PATH } from "../../debate/tools/run_program.ts";
 import { denoDir } from "../stage/deno_dir.ts";
 import { freePort } from "../stage/free_port.ts";
 import { poll } from "../stage/poll.ts";
-import { commandOf } from "../stage/proc_file.ts";
+import { commandOf, readProcFile } from "../stage/proc_file.ts";
 import { ROOT } from "../stage/service_command.ts";
 import { sceneEnv, withHome } from "./debate_scene.ts";
 
@@ -44,6 +45,11 @@ Deno.test("debate/start.sh becomes the server, under the permissions that .env c
       assert.ok(flags.includes("--allow-run=kubectl,kill"));
       assert.ok(flags.includes(`${ROOT}debate/main.ts`));
       assert.match(allowed[0] ?? "", new RegExp(`,${home}/prompts,`));
+      const environment = (await readProcFile(`/proc/${child.pid}/environ`)).split("\0");
+      assert.ok(
+        environment.includes(`PATH=${PROGRAM_PATH}`),
+        "programs are permitted where tools look for them",
+      );
     } finally {
       child.kill("SIGTERM");
     }
