@@ -21,6 +21,7 @@ import {
   url,
   whole,
 } from "./config_shapes.ts";
+import { LOG_LEVELS, type LogLevel } from "./log_level.ts";
 import type { ReasoningEffort } from "./models/model.ts";
 
 /** The settings, by the names of their variables. */
@@ -87,7 +88,7 @@ export interface Settings {
   readonly DATA_DIR: string;
   readonly REQUESTS_CA_BUNDLE: string;
   readonly SSL_CERT_FILE: string;
-  readonly LOG_LEVEL: "DEBUG" | "INFO" | "WARNING" | "ERROR";
+  readonly LOG_LEVEL: LogLevel;
 }
 
 /** The variables and their meaning. */
@@ -197,7 +198,7 @@ export const settingsSchema: z.ZodType<Settings> = z.strictObject({
   DATA_DIR: text("folder of run records and audit.jsonl; empty: a folder in the user's data folder"),
   REQUESTS_CA_BUNDLE: text("PEM file of CAs that models and tools trust"),
   SSL_CERT_FILE: text("the same, used if REQUESTS_CA_BUNDLE is empty"),
-  LOG_LEVEL: z.enum(["DEBUG", "INFO", "WARNING", "ERROR"]).default("INFO").describe(
+  LOG_LEVEL: z.enum(LOG_LEVELS).default("INFO").describe(
     "the least severe level that is logged",
   ),
 }).superRefine((settings, context) => {

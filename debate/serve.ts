@@ -4,10 +4,11 @@
  * @module
  */
 import type { Clock } from "@gateway/shared/clock";
-import { createDebateApp } from "./app.ts";
+import { createDebateApp, type DebateHandler } from "./app.ts";
 import type { Settings } from "./config.ts";
 import { addEvidence, collectContext } from "./context/collect.ts";
 import { createContextRedactor, ownSecrets } from "./context/redact_context.ts";
+import type { LogLevel } from "./log_level.ts";
 import { estimateCost, loadPrices } from "./models/prices.ts";
 import { Providers } from "./models/providers.ts";
 import { tokenPreview } from "./models/session.ts";
@@ -32,7 +33,7 @@ export interface DebateEnvironment {
   /** The variables of `TOOL_ENV_NAMES` that are set. */
   readonly toolEnv: Readonly<Record<string, string>>;
   /** Writes to the operator's log; is never given secrets. */
-  readonly warn: (message: string) => void;
+  readonly log: Readonly<Record<LogLevel, (message: string) => void>>;
   /** Between two pieces of a scripted text, in milliseconds; default 0. */
   readonly replayPieceDelayMs?: number;
 }
@@ -51,7 +52,8 @@ export interface DebateServer {
  * @throws {AppError} `invalid_config` that says what to correct
  */
 export async function startDebateServer(environment: DebateEnvironment): Promise<DebateServer> {
-  const { settings, clock, warn } = environment;
+  const { settings, clock, log } = environment;
+  const warn = log.WARNING;
   checkExposure(settings);
   const newId = (bytes: number) => environment.randomBytes(bytes).toHex();
   const redactor = createContextRedactor(ownSecrets(settings));
@@ -83,8 +85,8 @@ export async function startDebateServer(environment: DebateEnvironment): Promise
   const stopping = new AbortController();
   opened.defer(() => manager.close());
   const onError = (error: unknown, requestId: string) =>
-    warn(`request ${requestId} failed: ${describe(error)}`);
-  const handler = createDebateApp({
+    log.ERROR(`request ${requestId} failed: ${describe(error)}`);
+  const app = createDebateApp({
     settings,
     clock,
     store,
@@ -108,6 +110,11 @@ export async function startDebateServer(environment: DebateEnvironment): Promise
     randomBytes: environment.randomBytes,
     stopping: stopping.signal,
   });
+  const handler: DebateHandler = async (request, remote) => {
+    const response = await app(request, remote);
+    log.DEBUG(`${request.method} ${new URL(request.url).pathname}: ${response.status}`);
+    return response;
+  };
   const server = await startServer(settings, handler, { clock, onError });
   opened.defer(() => server.close());
   const closing = opened.move();
@@ -121,11 +128,11 @@ export async function startDebateServer(environment: DebateEnvironment): Promise
 }
 
 function openProviders({ settings, ...environment }: DebateEnvironment): Providers {
-  const { fetch, clock, randomBytes, warn, replayPieceDelayMs } = environment;
+  const { fetch, clock, randomBytes, log, replayPieceDelayMs } = environment;
   return new Providers(settings, {
     fetch,
     clock,
-    warn,
+    warn: log.WARNING,
     random: () => new DataView(randomBytes(4).slice().buffer).getUint32(0) / 2 ** 32,
     newId: () => randomBytes(16).toHex(),
     ...(replayPieceDelayMs !== undefined && { replayPieceDelayMs }),

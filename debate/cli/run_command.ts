@@ -8,6 +8,7 @@ import type { DebateOutcome, DebateSetup } from "../ports.ts";
 import { holdDebate } from "../agents/hold_debate.ts";
 import type { Settings } from "../config.ts";
 import type { RunEvent } from "../events.ts";
+import { writersFrom } from "../log_level.ts";
 import { estimateCost, loadPrices } from "../models/prices.ts";
 import type { Providers } from "../models/providers.ts";
 import { loadTemplates, type PromptTemplate, selectTemplate } from "../prompts/templates.ts";
@@ -54,11 +55,12 @@ export async function runCommand(
   const tools = await openTools(settings, environment, redact);
   const audit = await openAudit(settings, redact);
   const view = new RunView(terminal);
+  const warn = writersFrom(settings.LOG_LEVEL, view.note).WARNING;
   const setup: DebateSetup = {
     runId: randomBytes(RUN_ID_BYTES).toHex(),
     topic,
     context: context.text,
-    models: await openModels(settings, await openProviders(settings, environment, view.note)),
+    models: await openModels(settings, await openProviders(settings, environment, warn)),
     ...toRules(settings),
     template,
     language: settings.PROMPT_LANGUAGE,
@@ -84,7 +86,7 @@ export async function runCommand(
     isPaused: () => false,
     waitForComment: () => Promise.resolve(""),
     audit: (line) => audit.append(line),
-    warn: view.note,
+    warn,
     clock,
     newId: () => newCallId(environment),
     signal,

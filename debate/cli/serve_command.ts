@@ -4,6 +4,7 @@
  * @module
  */
 import { AppError } from "@gateway/shared/errors";
+import { writersFrom } from "../log_level.ts";
 import { startDebateServer } from "../serve.ts";
 import { type Environment, readSettings } from "./environment.ts";
 import { EXIT_CODES, type ExitCode } from "./failure.ts";
@@ -24,16 +25,20 @@ export async function serveCommand(flags: ServeFlags, environment: Environment):
     WEB_PORT: flags.port?.toString(),
   });
   await makeFolder(settings.DATA_DIR);
+  const { LOG_LEVEL } = settings;
   const server = await startDebateServer({
     settings,
     clock,
     randomBytes,
     fetch: await openFetch(settings),
     toolEnv: toolEnv(variables),
-    warn: (message) => terminal.err(`${new Date(clock.now()).toISOString()} ${safeText(message)}\n`),
+    log: writersFrom(
+      LOG_LEVEL,
+      (message) => terminal.err(`${new Date(clock.now()).toISOString()} ${safeText(message)}\n`),
+    ),
     replayPieceDelayMs: REPLAY_PIECE_MS,
   });
-  terminal.err(`The debate service is at ${server.url}\nCtrl-C stops it.\n`);
+  writersFrom(LOG_LEVEL, terminal.err).INFO(`The debate service is at ${server.url}\nCtrl-C stops it.\n`);
   await aborted(signal);
   await server.close();
   return EXIT_CODES.ok;

@@ -57,6 +57,23 @@ Deno.test("debate/start.sh becomes the server, under the permissions that .env c
     assert.equal(await isUp(port), false);
   }));
 
+Deno.test.each([
+  { level: "DEBUG", says: /^The debate service is at .*Z GET \/healthz: 200\n/s },
+  { level: "INFO", says: /^The debate service is at [^\n]*\nCtrl-C stops it\.\n$/ },
+  { level: "ERROR", says: /^$/ },
+])("the server logs what LOG_LEVEL=$level leaves", ({ level, says }) =>
+  withHome(async (home) => {
+    const port = freePort();
+    const child = start(home, sceneEnv(home, { LOG_LEVEL: level }), ["--port", String(port)]);
+    const log = new Response(child.stderr).text();
+    try {
+      await poll(() => isUp(port), { what: "the debate server" });
+    } finally {
+      child.kill("SIGTERM");
+    }
+    assert.match(await log, says);
+  }));
+
 Deno.test("debate/start.sh starts nothing with settings that are wrong, and says which", () =>
   withHome(async (home) => {
     const { code, stderr } = await start(home, sceneEnv(home, { MAX_ROUNDS: "11" })).output();
