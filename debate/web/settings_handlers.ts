@@ -2,8 +2,10 @@ import { AppError } from "@gateway/shared/errors";
 import type { Catalogue } from "../models/catalogue.ts";
 import type { DeviceFlowState } from "../models/device_flow.ts";
 import { ModelError } from "../models/model.ts";
+import memoryLeak from "../models/scenarios/memory_leak.json" with { type: "json" };
 import { listTemplates } from "../prompts/templates.ts";
 import { readForm } from "./form.ts";
+import { missingSettings } from "./missing_settings.ts";
 import { readText, unprocessable } from "./run_form.ts";
 import type { WebPorts } from "./ports.ts";
 
@@ -27,6 +29,7 @@ export function handleSettings({ settings }: WebPorts): Response {
     approval_timeout_seconds: settings.APPROVAL_TIMEOUT_SECONDS,
     comment_timeout_seconds: settings.COMMENT_TIMEOUT_SECONDS,
     max_upload_bytes: settings.MAX_UPLOAD_BYTES,
+    builtin_incident: { topic: memoryLeak.topic, model: "replay/memory_leak" },
   });
 }
 
@@ -52,8 +55,9 @@ function toModels({ models, problems }: Catalogue): Response {
 }
 
 /** `GET /api/auth/status`. Old clients use these names for the providers. */
-export async function handleAuthStatus({ providers }: WebPorts): Promise<Response> {
-  const { assist, hub } = await providers.status();
+export async function handleAuthStatus({ providers, settings }: WebPorts): Promise<Response> {
+  const status = await providers.status();
+  const { assist, hub } = status;
   return Response.json({
     copilot_configured: assist.isConfigured,
     copilot_token_preview: assist.tokenPreview ?? null,
@@ -62,6 +66,7 @@ export async function handleAuthStatus({ providers }: WebPorts): Promise<Respons
     github_models_configured: hub.isConfigured,
     github_models_token_preview: hub.tokenPreview ?? null,
     last_error: assist.problem ?? null,
+    missing_settings: missingSettings(settings, status),
   });
 }
 

@@ -36,6 +36,7 @@ Deno.test("settings, prompts, models and status have their specified fields", as
   assert.equal(status.copilot_configured, true);
   assert.equal(status.copilot_session_expires_in_seconds, 1500);
   assert.equal(status.github_models_token_preview, null);
+  assert.deepEqual(status.missing_settings, ["ASSIST_BASE_URL"]);
 });
 
 Deno.test("the login by device flow gives no token away, and its errors with status 200", async () => {

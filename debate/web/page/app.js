@@ -26,6 +26,7 @@ async function navigate() {
 }
 
 let isFilled = false;
+let builtin;
 
 async function fillForm() {
   if (isFilled) return;
@@ -46,6 +47,7 @@ async function fillForm() {
   form.elements.require_approval.checked = settings.tool_approval_required;
   get("roles").replaceChildren(...ROLES.flatMap(([role, title]) => roleFields(role, title, settings)));
   form.dataset.maxUpload = settings.max_upload_bytes;
+  builtin = settings.builtin_incident;
   // They may be slow; the form does not wait for them.
   showModels("/api/models");
   showAccess();
@@ -88,7 +90,20 @@ async function showAccess() {
     ["Problem", status.last_error],
   ]);
   get("access-status").replaceChildren(...facts.children);
+  const missing = status.missing_settings;
+  get("setup").hidden = missing.length === 0;
+  get("setup-names").replaceChildren(
+    ...missing.flatMap((name, index) => [index === 0 ? "" : ", ", make("code", {}, name)]),
+  );
+  get("setup-login").hidden = !missing.includes("ASSIST_TOKEN");
 }
+
+get("try").addEventListener("click", () => {
+  const form = get("start-form");
+  form.elements.topic.value = builtin.topic;
+  for (const [role] of ROLES) form.elements[`${role}_model`].value = builtin.model;
+  form.requestSubmit(form.querySelector("button.primary"));
+});
 
 function askLogin(fields) {
   return ask("/api/auth/copilot", { method: "POST", body: new URLSearchParams(fields) });
