@@ -21,7 +21,11 @@ const STEPS = [
 ];
 
 /** The demo, whose temporary folder is made in the given one. */
-function startDemo(folder: string, launcher: readonly string[] = []): Deno.ChildProcess {
+function startDemo(
+  folder: string,
+  launcher: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {},
+): Deno.ChildProcess {
   const permissions = ["read", "write", "net=127.0.0.1", "run", "env", "sys"].map((name) =>
     `--allow-${name}`
   );
@@ -37,7 +41,7 @@ function startDemo(folder: string, launcher: readonly string[] = []): Deno.Child
       `${ROOT}tests/demo/main.ts`,
       "--json",
     ],
-    env: { TMPDIR: folder },
+    env: { TMPDIR: folder, ...env },
     stdin: "null",
     stdout: "piped",
     stderr: "inherit",
@@ -79,7 +83,9 @@ Deno.test("deno task demo takes the embedded server where sshd lets nobody in, a
   ignore: Deno.uid() !== 0 || !availableKinds().includes("openssh"),
 }, async () => {
   await using folder = await createFolder();
-  const demo = startDemo(folder.path, ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]);
+  const launcher = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"];
+  // Where it is 1, there must be no stand-in.
+  const demo = startDemo(folder.path, launcher, { REQUIRE_REAL_SERVERS: "" });
   let text = "";
   for await (const part of demo.stdout.pipeThrough(new TextDecoderStream())) {
     text += part;
