@@ -5,17 +5,24 @@
  */
 import { cut, oneLine } from "./text.ts";
 import { findAllNamed, findLeading, hypothesisKey } from "./hypothesis_id.ts";
+import type { Labels } from "./labels.ts";
 import { moveTo } from "./merge_hypotheses.ts";
 import { parseReview, type ReviewMark, type Verdict } from "./review_marks.ts";
 import type { Decision, Hypothesis, HypothesisState } from "./state.ts";
 
 const MAX_NOTE = 500;
-const NO_REASON = "no reason was stated";
+/** The note of a change for which the reviewer gives no reason. */
 const UNSTATED = {
-  rejected: NO_REASON,
+  rejected: "noReason",
   confirmed: "accepted",
-  active: "needs evidence",
-} as const satisfies Record<HypothesisState, string>;
+  active: "needsEvidence",
+} as const satisfies Record<HypothesisState, keyof Labels>;
+
+/** When a review was written, and the words of its debate. */
+export interface ReviewOrigin {
+  readonly round: number;
+  readonly labels: Labels;
+}
 
 /**
  * The skeptic may reject and confirm hypotheses and change their probability. The last verdict on each one
@@ -24,7 +31,7 @@ const UNSTATED = {
 export function applySkeptic(
   hypotheses: readonly Hypothesis[],
   text: string,
-  round: number,
+  { round, labels }: ReviewOrigin,
 ): readonly Hypothesis[] {
   const marks = parseReview(text);
   return hypotheses.map((hypothesis) => {
@@ -34,7 +41,11 @@ export function applySkeptic(
       : { ...hypothesis, probability };
     const to = verdict?.verdict === undefined ? hypothesis.state : judge(verdict.verdict, hypothesis.state);
     if (to === hypothesis.state) return weighed;
-    return moveTo(weighed, to, { round, agent: "skeptic_agent", note: verdict?.reason || UNSTATED[to] });
+    return moveTo(weighed, to, {
+      round,
+      agent: "skeptic_agent",
+      note: verdict?.reason || labels[UNSTATED[to]],
+    });
   });
 }
 
@@ -53,7 +64,7 @@ function judge(verdict: Verdict, before: HypothesisState): HypothesisState {
 export function applyRebuttal(
   hypotheses: readonly Hypothesis[],
   text: string,
-  round: number,
+  { round, labels }: ReviewOrigin,
 ): readonly Hypothesis[] {
   const marks = parseReview(text);
   return hypotheses.map((hypothesis) => {
@@ -62,7 +73,7 @@ export function applyRebuttal(
     return moveTo(hypothesis, "rejected", {
       round,
       agent: "diagnostic_rebuttal_agent",
-      note: verdict.reason || NO_REASON,
+      note: verdict.reason || labels.noReason,
     });
   });
 }
@@ -71,7 +82,7 @@ export function applyRebuttal(
 export function applyDecision(
   hypotheses: readonly Hypothesis[],
   decision: Decision,
-  { round, confidenceThreshold }: { readonly round: number; readonly confidenceThreshold: number },
+  { round, labels, confidenceThreshold }: ReviewOrigin & { readonly confidenceThreshold: number },
 ): readonly Hypothesis[] {
   const lead = findLeading(hypotheses, decision.leading_hypothesis);
   const rejected = new Map(
@@ -90,7 +101,7 @@ export function applyDecision(
       return moveTo(hypothesis, "rejected", { ...by, note });
     }
     if (confirms && hypothesis === lead && hypothesis.state === "active") {
-      return moveTo(hypothesis, "confirmed", { ...by, note: "leading hypothesis of the closing decision" });
+      return moveTo(hypothesis, "confirmed", { ...by, note: labels.leadConfirmed });
     }
     return hypothesis;
   });

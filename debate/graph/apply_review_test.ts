@@ -1,15 +1,17 @@
 import assert from "node:assert/strict";
 import { sampleDecision, sampleHypothesis } from "../testing/sample_state.ts";
+import { labelsFor } from "./labels.ts";
 import { applyDecision, applyRebuttal, applySkeptic } from "./apply_review.ts";
 
 const TABLE = [sampleHypothesis(), sampleHypothesis({ id: "10", text: "The cache evicts hot keys" })];
+const on = (round: number, language = "en") => ({ round, labels: labelsFor(language) });
 const states = (table: readonly { readonly state: string }[]) => table.map(({ state }) => state);
 
 Deno.test("applySkeptic() moves, weighs and records", () => {
   const [pool, cache] = applySkeptic(
     TABLE,
     "[hypothesis:1] accepted [P=0.9]\n[hypothesis:10] rejected [P=0.1]\nReason: hits are up",
-    2,
+    on(2),
   );
   assert.deepEqual([pool?.state, pool?.probability], ["confirmed", 0.9]);
   assert.deepEqual([cache?.state, cache?.probability, cache?.rejected_reason], [
@@ -27,15 +29,15 @@ Deno.test("applySkeptic() moves, weighs and records", () => {
 });
 
 Deno.test("applySkeptic() weighs without moving, and leaves what is not mentioned", () => {
-  const [pool, cache] = applySkeptic(TABLE, "[hypothesis:1] needs_evidence [P=0.3]", 1);
+  const [pool, cache] = applySkeptic(TABLE, "[hypothesis:1] needs_evidence [P=0.3]", on(1));
   assert.deepEqual([pool?.state, pool?.probability, pool?.transitions.length], ["active", 0.3, 1]);
   assert.equal(cache, TABLE[1]);
 });
 
 Deno.test("applySkeptic() records no transition to where a hypothesis already is", () => {
-  const once = applySkeptic(TABLE, "[hypothesis:1] rejected", 1);
+  const once = applySkeptic(TABLE, "[hypothesis:1] rejected", on(1));
   assert.equal(once[0]?.rejected_reason, "no reason was stated");
-  assert.deepEqual(applySkeptic(once, "[hypothesis:1] rejected: again", 2), once);
+  assert.deepEqual(applySkeptic(once, "[hypothesis:1] rejected: again", on(2)), once);
 });
 
 Deno.test.each([
@@ -54,21 +56,21 @@ Deno.test.each([
   { review: "HYPOTHESIS-1\nNew connections are not accepted by the pool", state: "confirmed" },
 ])("applySkeptic() leaves what was confirmed $state after: $review", ({ review, state }) => {
   const confirmed = [sampleHypothesis({ state: "confirmed" })];
-  const [after] = applySkeptic(confirmed, review, 2);
+  const [after] = applySkeptic(confirmed, review, on(2));
   assert.equal(after?.state, state);
   assert.equal(after?.transitions.length, state === "confirmed" ? 1 : 2);
 });
 
 Deno.test("applyRebuttal() can give up but not confirm or bring back", () => {
-  assert.deepEqual(states(applyRebuttal(TABLE, "[hypothesis:1] rejected\n[hypothesis:10] accepted", 1)), [
+  assert.deepEqual(states(applyRebuttal(TABLE, "[hypothesis:1] rejected\n[hypothesis:10] accepted", on(1))), [
     "rejected",
     "active",
   ]);
   const rejected = [sampleHypothesis({ state: "rejected", rejected_reason: "flat" })];
-  assert.deepEqual(applyRebuttal(rejected, "[hypothesis:1] accepted", 1), rejected);
+  assert.deepEqual(applyRebuttal(rejected, "[hypothesis:1] accepted", on(1)), rejected);
 });
 
-const AT = { round: 1, confidenceThreshold: 0.8 };
+const AT = { ...on(1), confidenceThreshold: 0.8 };
 
 Deno.test("applyDecision() rejects what the moderator lists by id", () => {
   const decision = sampleDecision({ rejected_hypotheses: ["10: hits are up", "something else"] });
@@ -102,4 +104,15 @@ Deno.test("applyDecision() does not confirm a rejected lead", () => {
   const table = [sampleHypothesis({ state: "rejected" })];
   const closing = sampleDecision({ status: "propose_fix", confidence: 1 });
   assert.deepEqual(states(applyDecision(table, closing, AT)), ["rejected"]);
+});
+
+Deno.test("a Spanish debate has Spanish notes where a review gives no reason", () => {
+  const noteOf = (review: string, state: "active" | "confirmed") =>
+    applySkeptic([sampleHypothesis({ state })], review, on(1, "es"))[0]?.transitions.at(-1)?.note;
+  assert.equal(noteOf("[hypothesis:1] rechazada", "active"), "no se dio ningún motivo");
+  assert.equal(noteOf("[hypothesis:1] aceptada", "active"), "aceptada");
+  assert.equal(noteOf("[hypothesis:1] needs_evidence", "confirmed"), "falta evidencia");
+  const closing = sampleDecision({ status: "final_diagnosis", confidence: 0.9 });
+  const [lead] = applyDecision(TABLE, closing, { ...on(1, "es"), confidenceThreshold: 0.8 });
+  assert.equal(lead?.transitions.at(-1)?.note, "hipótesis principal de la decisión de cierre");
 });

@@ -130,6 +130,7 @@ export function afterAgent(state: DebateState, node: AgentNode, turn: TurnText):
     return node === "diagnostic_agent" ? { ...spoken, earlyOutSignal: NO_EARLY_OUT } : spoken;
   }
   const { hypotheses, round } = state;
+  const origin = { round, labels: labelsFor(state.task.language) };
   switch (node) {
     case "diagnostic_agent":
       return {
@@ -138,9 +139,9 @@ export function afterAgent(state: DebateState, node: AgentNode, turn: TurnText):
         earlyOutSignal: parseEarlyOut(turn.text),
       };
     case "skeptic_agent":
-      return { ...spoken, hypotheses: applySkeptic(hypotheses, turn.text, round) };
+      return { ...spoken, hypotheses: applySkeptic(hypotheses, turn.text, origin) };
     case "diagnostic_rebuttal_agent":
-      return { ...spoken, hypotheses: applyRebuttal(hypotheses, turn.text, round) };
+      return { ...spoken, hypotheses: applyRebuttal(hypotheses, turn.text, origin) };
   }
 }
 
@@ -183,6 +184,7 @@ export function afterModerator(state: DebateState, decided: Decision): DebateSta
   const { task, round, earlyOutSignal } = state;
   const hypotheses = applyDecision(state.hypotheses, decided, {
     round,
+    labels: labelsFor(task.language),
     confidenceThreshold: task.confidenceThreshold,
   });
   const continues = decided.status === "continue";

@@ -54,6 +54,10 @@ const ENGLISH = {
   rebuttalSkipped: "(Rebuttal skipped by the moderator",
   roundsUsedUp: "The rounds are used up",
   earlyOutConfirmed: "Ended early: diagnostic agent and moderator agree",
+  noReason: "no reason was stated",
+  accepted: "accepted",
+  needsEvidence: "needs evidence",
+  leadConfirmed: "leading hypothesis of the closing decision",
   unusable: "The moderator's reply could not be read as a decision",
   unusableNextStep: "Read the debate, then resume the run, or choose another moderator model",
 } as const;
@@ -103,6 +107,10 @@ const SPANISH: Labels = {
   rebuttalSkipped: "(El moderador omitió la réplica",
   roundsUsedUp: "Se agotaron las rondas",
   earlyOutConfirmed: "Cierre anticipado: el diagnóstico y el moderador coinciden",
+  noReason: "no se dio ningún motivo",
+  accepted: "aceptada",
+  needsEvidence: "falta evidencia",
+  leadConfirmed: "hipótesis principal de la decisión de cierre",
   unusable: "La respuesta del moderador no se pudo leer como decisión",
   unusableNextStep: "Lee el debate y reanuda la ejecución, o elige otro modelo de moderador",
 };
