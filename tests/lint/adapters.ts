@@ -132,8 +132,11 @@ const AMBIENT: readonly string[] = [
   "shared/service.ts",
 ];
 
-/** What may set timers beside tests: the one clock, and the debate's page, which a browser runs. */
-const TIMING = ["shared/clock.ts", "debate/web/page/"];
+/** A browser runs it. */
+const PAGE = "debate/web/page/";
+
+/** What may set timers beside tests. */
+const TIMING = ["shared/clock.ts", PAGE];
 
 /**
  * What a pure file may import of what is not pure: modules of the platform and packages that do nothing by
@@ -184,7 +187,7 @@ export function isPure(path: string): boolean {
 
 /** Whether a path may read the clock, chance and the environment, and end the process. */
 export function isAmbient(path: string): boolean {
-  return isTest(path) || AMBIENT.includes(path) || /(?:^|\/)main\.ts$/.test(path);
+  return isTest(path) || AMBIENT.includes(path) || path.startsWith(PAGE) || /(?:^|\/)main\.ts$/.test(path);
 }
 
 /** Whether a path may wait by the machine's clock. */

@@ -90,6 +90,7 @@ Deno.test.each<Row>([
 Deno.test.each<Row>([
   { name: "main.ts", file: "signer/main.ts", source: 'Deno.env.get("X"); Deno.exit(Date.now());' },
   { name: "the clock", file: "shared/clock.ts", source: `${MODULE}Date.now();` },
+  { name: "a browser", file: "debate/web/page/app.js", source: "Date.now();" },
   { name: "tests", file: "tests/e2e/a.ts", source: "Date.now(); Math.random();" },
 ])("gateway/ambient lets $name be", check);
 
