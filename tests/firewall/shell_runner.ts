@@ -118,21 +118,35 @@ async function runScript(
     await writeExecutables(folder, stubs!, executables);
     await Deno.writeTextFile(recordFile!, "");
     await Deno.writeTextFile(scriptFile!, script);
-    await new Deno.Command(program, {
+    // Many times what it takes; a text that waits for something must not hold up the run for ever.
+    const signal = AbortSignal.timeout(30_000 + 10 * count);
+    const { status, stderr } = new Deno.Command(program, {
       args: [...args, scriptFile!],
       cwd: work!,
       clearEnv: true,
       env: { PATH: stubs!, HOME: "/home/agent", LC_ALL: shell.locale, _fw_file: recordFile! },
       stdin: "null",
       stdout: "null",
-      stderr: "null",
-      // Many times what it takes; a text that waits for something must not hold up the run for ever.
-      signal: AbortSignal.timeout(30_000 + 10 * count),
-    }).output();
+      stderr: "piped",
+      signal,
+    }).spawn();
+    // Not every shell waits for all stages of a pipe: the record is whole when nobody holds this end any more.
+    await Promise.all([status, stderr.pipeTo(new WritableStream(), { signal }).catch(() => {})]);
     const left = await Array.fromAsync(Deno.readDir(work!));
     return left.length > 0 ? undefined : readRecords(await Deno.readTextFile(recordFile!), count);
   } finally {
-    await Deno.remove(folder, { recursive: true });
+    await removeFolder(folder);
+  }
+}
+
+/** A stage whose errors went into its pipe may still make the record anew. */
+async function removeFolder(folder: string): Promise<void> {
+  for (let left = 100;; left -= 1) {
+    try {
+      return await Deno.remove(folder, { recursive: true });
+    } catch (error) {
+      if (left === 0) throw error;
+    }
   }
 }
 

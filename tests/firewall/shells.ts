@@ -13,8 +13,6 @@ export interface Shell {
   readonly turn?: number;
   /** How it writes words in one piece, each ended by U+001F, without a program or a function of these texts. */
   readonly write?: string;
-  /** Now and then it loses a stage of a pipe: a text that it takes otherwise has to be so when asked again. */
-  readonly losesStages?: boolean;
 }
 
 // Its `command` runs no builtin.
@@ -38,7 +36,7 @@ const SHELLS: readonly Shell[] = [
   },
   { name: "busybox ash", locale: "C.UTF-8", isSh: true, command: ["/bin/busybox", "ash"] },
   { name: "yash", locale: "C.UTF-8", command: ["/bin/yash"], oneIn: 4, turn: 1 },
-  { name: "ksh93", locale: "C.UTF-8", command: ["/bin/ksh93"], oneIn: 8, turn: 2, losesStages: true },
+  { name: "ksh93", locale: "C.UTF-8", command: ["/bin/ksh93"], oneIn: 8, turn: 2 },
   { name: "mksh", locale: "C.UTF-8", command: ["/bin/mksh"], oneIn: 4, turn: 3, write: MKSH },
   { name: "dash", locale: "C.UTF-8", isSh: true, command: ["/bin/dash"] },
 ];
