@@ -159,13 +159,14 @@ async function writeExecutables(folder: string, stubs: string, names: ReadonlySe
 function readRecords(records: string, count: number): readonly Executed[] | undefined {
   const runs = Array.from({ length: count }, (): string[][] => []);
   const fields = records.split("\x1f");
-  let last = "";
+  let hasEnded = false;
   for (let at = 0; at + 2 < fields.length;) {
     const [number, length] = [Number(fields[at]), Number(fields[at + 1])];
     const words = fields.slice(at + 2, at + 2 + length);
-    last = words[0] ?? "";
-    if (last !== END) runs[number]!.push(words);
+    // A stage that its shell has not waited for may come after the end.
+    if (words[0] === END) hasEnded = true;
+    else runs[number]!.push(words);
     at += 2 + length;
   }
-  return last === END ? runs : undefined;
+  return hasEnded ? runs : undefined;
 }
