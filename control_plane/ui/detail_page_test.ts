@@ -1,33 +1,7 @@
 import assert from "node:assert/strict";
-import fc from "fast-check";
-import { readHtml } from "../testing/html_reader.ts";
-import { HOSTILE, READ_AT, recordOf } from "../testing/sample_record.ts";
+import { ASKED, DECIDED, type Elements, render, textOf } from "../testing/detail_page_scene.ts";
+import { READ_AT, recordOf } from "../testing/sample_record.ts";
 import { type DetailPage, renderDetailPage } from "./detail_page.ts";
-import type { AskedFor } from "./request_facts.ts";
-import { SCRIPT } from "./script.ts";
-import { segmentText } from "./shown_text.ts";
-import { STYLE } from "./style.ts";
-
-const ASKED: AskedFor = {
-  role: "target",
-  purpose: "oneshot",
-  session_mode: "",
-  ttl_seconds: 0,
-  pty: false,
-  file_transfer: false,
-  end_user_groups: null,
-  target_type: "",
-};
-const DECIDED = { decided_by: "approver-2", decided_at: "2026-01-02T03:04:35.000Z" } as const;
-
-function render(page: Partial<DetailPage> = {}) {
-  return readHtml(
-    renderDetailPage({ approval: recordOf(), approver: "approver-1", now: READ_AT, ...page }),
-    [STYLE, SCRIPT],
-  );
-}
-
-type Elements = ReturnType<typeof render>;
 
 /** The list of facts. */
 function factsOf(elements: Elements): Readonly<Record<string, string>> {
@@ -37,8 +11,6 @@ function factsOf(elements: Elements): Readonly<Record<string, string>> {
   return Object.fromEntries((names ?? []).map((name, index) => [name, values?.[index] ?? ""]));
 }
 
-const textOf = (elements: Elements, id: string) =>
-  elements.find(({ attributes }) => attributes["aria-labelledby"] === id)?.text ?? "";
 const buttonsOf = (elements: Elements) =>
   elements.filter(({ tag, attributes }) => tag === "button" && "value" in attributes).map(({ attributes }) =>
     attributes["value"]
@@ -355,132 +327,3 @@ Deno.test("renderDetailPage() labels every field, and names every part", () => {
     }
   }
 });
-
-Deno.test("renderDetailPage() warns of what can't be seen in a command, by name and number", () => {
-  const warning = render({ approval: recordOf({ command: "ls \u202ex\u202e\x1b c\u0430t" }) })
-    .find(({ attributes }) => attributes["class"] === "warning")?.text;
-  assert.match(warning ?? "", /U\+202E RIGHT-TO-LEFT OVERRIDE, 2 times/);
-  assert.match(warning ?? "", /U\+001B ESCAPE, once/);
-  assert.match(warning ?? "", /1 character that is not ASCII/);
-  assert.ok(render().every(({ attributes }) => attributes["class"] !== "warning"));
-});
-
-Deno.test("renderDetailPage() shows a command of 60 KiB whole, and how long it is", () => {
-  const command = "echo 1234567890 # a line of a script that is far too long\n".repeat(1059);
-  const section = textOf(render({ approval: recordOf({ command }) }), "command");
-  assert.ok(section.includes(command.replaceAll("\n", "\\x0a\n").trimEnd()));
-  assert.match(section, /61,422 characters in 1,060 lines. The box scrolls: read to its end./);
-});
-
-Deno.test("renderDetailPage() stays within bounds for the worst 60 KiB", () => {
-  const page = renderDetailPage({
-    approval: recordOf({ command: "\x01\x02".repeat(30_720) }),
-    approver: "a",
-    now: READ_AT,
-  });
-  assert.ok(page.length < 6_000_000, String(page.length));
-});
-
-const FIELDS = [
-  "caller",
-  "end_user",
-  "host",
-  "command",
-  "sudo_user",
-  "decided_by",
-  "rule",
-  "id",
-  "account",
-  "addr",
-  "reason",
-  "comment",
-] as const;
-
-Deno.test.each(HOSTILE)("renderDetailPage() makes text of $name in every field", ({ text }) => {
-  for (const field of FIELDS) {
-    for (const status of ["pending", "approved"] as const) {
-      const approval = recordOf({ sudo: true, status, end_user: "y", decided_by: "z", [field]: text });
-      const elements = render({ approval, problem: text });
-      assertHarmless(elements);
-      if ((field !== "decided_by" && field !== "comment") || status === "approved") {
-        assert.ok(elements.some((element) => element.tag === "bdo" && element.text === shownAs(text)), field);
-      }
-    }
-  }
-});
-
-Deno.test.each(HOSTILE)("renderDetailPage() makes text of $name in what was asked for", ({ text }) => {
-  assertHarmless(render({
-    approver: text,
-    approval: recordOf({
-      anomalies: [text, `new-host:${text}`],
-      access: [text, "file_transfer"],
-      content_sha256: text,
-      content_bytes: 1,
-      content_head: text,
-      joined: [text],
-    }),
-    asked: { ...ASKED, session_mode: text, target_type: text, purpose: text, end_user_groups: [text] },
-    entered: { ttl: text, amount: text, unit: text, comment: text },
-  }));
-});
-
-Deno.test.each(HOSTILE)("renderDetailPage() makes text of $name in the next request", ({ text }) => {
-  const decided = recordOf({ ...DECIDED, status: "denied" });
-  for (const field of ["host", "command", "id"] as const) {
-    const elements = render({ approval: decided, next: recordOf({ [field]: text }) });
-    assertHarmless(elements);
-    assert.ok(elements.some(({ attributes }) => attributes["id"] === "next"), field);
-  }
-});
-
-Deno.test("renderDetailPage() makes text of everything", () => {
-  const texts = fc.string({ unit: "binary", maxLength: 40 });
-  const fields = fc.record(Object.fromEntries(FIELDS.map((field) => [field, texts])));
-  fc.assert(fc.property(fields, texts, (hostile, text) => {
-    const approval = recordOf({ sudo: true, ...hostile, anomalies: [text] });
-    const elements = render({ approval, approver: text, problem: text });
-    assertHarmless(elements);
-    assert.ok(
-      elements.some((element) => element.tag === "code" && element.text === shownAs(approval.command)) ||
-        approval.command === "",
-    );
-  }));
-});
-
-const TAGS =
-  "html head meta title style body a header div p nav b bdo q span mark main h1 h2 section code ul li dl dt dd time form button fieldset legend label input select option footer script"
-    .split(" ");
-const ATTRIBUTES =
-  "action aria-describedby aria-hidden aria-label aria-labelledby autocomplete charset checked class content data-api data-news data-now data-refresh data-since data-state data-until datetime dir disabled hidden href id inputmode lang maxlength method min name novalidate placeholder role selected step tabindex title type value"
-    .split(" ");
-
-/** Nothing in a page that we have not put there; the reader has refused all that is not HTML as we write it. */
-function assertHarmless(elements: Elements): void {
-  for (const { tag, attributes } of elements) {
-    assert.ok(TAGS.includes(tag), tag);
-    for (const [name, value] of Object.entries(attributes)) {
-      assert.ok(ATTRIBUTES.includes(name), name);
-      if (name === "href") assert.match(value, /^(?:#main|\/ui\/approvals(?:\/[^/?#"<>\\]*)?)$/);
-      if (name === "action" || name === "data-api") {
-        assert.match(value, /^\/(?:ui|v1)\/approvals\/[^/?#"<>\\]*$/);
-      }
-    }
-  }
-  assert.equal(elements.filter(({ tag }) => tag === "script").length, 1);
-  assert.equal(elements.filter(({ tag }) => tag === "form").length <= 1, true);
-}
-
-/** A text as a page shows it. */
-function shownAs(text: string): string {
-  return segmentText(text).map((segment) => {
-    if (segment.kind !== "odd") return segment.text;
-    const { character, count } = segment;
-    const code = character.codePointAt(0) ?? 0;
-    const hex = code.toString(16);
-    const escape = code < 0x100 && code !== 0xad ? `\\x${hex.padStart(2, "0")}` : `\\u{${hex}}`;
-    return `${character === " " ? "␣" : escape}${count > 1 ? ` ×${count}` : ""}${
-      character === "\n" ? "\n" : ""
-    }`;
-  }).join("");
-}

@@ -1,0 +1,35 @@
+import { type DetailPage, renderDetailPage } from "../ui/detail_page.ts";
+import type { AskedFor } from "../ui/request_facts.ts";
+import { SCRIPT } from "../ui/script.ts";
+import { STYLE } from "../ui/style.ts";
+import { readHtml } from "./html_reader.ts";
+import { READ_AT, recordOf } from "./sample_record.ts";
+
+/** What a broker asked for that wants a certificate for one command. */
+export const ASKED: AskedFor = {
+  role: "target",
+  purpose: "oneshot",
+  session_mode: "",
+  ttl_seconds: 0,
+  pty: false,
+  file_transfer: false,
+  end_user_groups: null,
+  target_type: "",
+};
+/** Who decided, and when. */
+export const DECIDED = { decided_by: "approver-2", decided_at: "2026-01-02T03:04:35.000Z" } as const;
+
+/** The page of an approval as its reader finds it. */
+export function render(page: Partial<DetailPage> = {}): ReturnType<typeof readHtml> {
+  return readHtml(
+    renderDetailPage({ approval: recordOf(), approver: "approver-1", now: READ_AT, ...page }),
+    [STYLE, SCRIPT],
+  );
+}
+
+/** What a page consists of. */
+export type Elements = ReturnType<typeof readHtml>;
+
+/** The text of the section that a heading names. */
+export const textOf = (elements: Elements, id: string): string =>
+  elements.find(({ attributes }) => attributes["aria-labelledby"] === id)?.text ?? "";
