@@ -20,8 +20,7 @@ const MAX_WORDS = 100;
  */
 export function splitCommand(text: string): SplitCommand {
   if (text.length > MAX_LENGTH) return refused(`the command is longer than ${MAX_LENGTH} characters`);
-  // deno-lint-ignore no-control-regex -- it looks for control characters
-  if (/[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]/.test(text)) {
+  if (/(?!\t)[\p{Cc}\p{Zl}\p{Zp}]/u.test(text)) {
     return refused("the command has a line break or another control character");
   }
   if (!text.isWellFormed()) return refused("the command is not valid Unicode");
