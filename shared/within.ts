@@ -20,7 +20,6 @@ import type { Clock } from "./clock.ts";
 
 /** What ends a wait before its result is there. */
 export interface Bound {
-  /** Measures the time. */
   /** Whose time counts. */
   readonly clock: Clock;
   /** How long it may take, in milliseconds; absent is as long as the signal allows. */

@@ -1,5 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import { readJsonBody } from "@gateway/shared/http/body";
+import { within } from "@gateway/shared/within";
 import { z } from "@zod/zod";
 import type { LiveRun } from "../runs/live_run.ts";
 import { priorRun } from "../runs/prior_run.ts";
@@ -13,6 +14,8 @@ import type { Evidence, WebPorts } from "./ports.ts";
 import { readOptions, readRunForm, readText } from "./run_form.ts";
 
 const NO_RUN = "There is no such run";
+/** How long a run's journal may take to be written before the run is shown without it. */
+const JOURNAL_MS = 2_000;
 
 /** `GET /api/runs`: newest first. */
 export async function handleListRuns({ store }: WebPorts): Promise<Response> {
@@ -31,10 +34,15 @@ export async function handleStartRun(ports: WebPorts, request: Request): Promise
   );
 }
 
-/** `GET /api/runs/{run_id}`. */
-export async function handleGetRun({ manager, store }: WebPorts, runId: string): Promise<Response> {
+/** `GET /api/runs/{run_id}`: what is shown of a run in progress is in its journal, and so survives a kill. */
+export async function handleGetRun({ manager, store, clock }: WebPorts, runId: string): Promise<Response> {
   const live = manager.find(runId);
-  if (live !== undefined) return Response.json(live.toRecord());
+  if (live !== undefined) {
+    const answer = Response.json(live.toRecord());
+    // A disk that hangs must not keep the run from being looked at.
+    await within({ clock, ms: JOURNAL_MS }, live.settle()).catch(() => {});
+    return answer;
+  }
   const stored = await store.read(runId);
   if (stored === undefined) throw new AppError("not_found", NO_RUN);
   return new Response(stored.text, { headers: { "content-type": "application/json" } });

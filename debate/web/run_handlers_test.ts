@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { FixedTool } from "../testing/debate_fixture.ts";
+import { MemoryFolder } from "../testing/memory_folder.ts";
 import {
   GUARDED_TOOL,
   hanging,
@@ -25,6 +26,37 @@ Deno.test("DELETE of a run in progress cancels it and keeps its record", async (
     "run_cancelled",
     "run_finished",
   ]);
+});
+
+class SlowFolder extends MemoryFolder {
+  readonly written = Promise.withResolvers<void>();
+
+  override async append(name: string, bytes: Uint8Array) {
+    await this.written.promise;
+    await super.append(name, bytes);
+  }
+}
+
+Deno.test("what is shown of a run in progress is in its journal, so that a kill takes nothing of it back", async () => {
+  const folder = new SlowFolder();
+  const web = await WebFixture.open({ model: hanging(), folder });
+  const runId = await web.start();
+  let isShown = false;
+  const shown = web.record(runId).finally(() => isShown = true);
+  await web.settle();
+  assert.equal(isShown, false);
+  folder.written.resolve();
+  const { events } = await shown;
+  assert.notEqual(events.length, 0);
+  const journal = folder.text(`${runId}.events.jsonl`);
+  for (const event of events) assert.ok(journal.includes(`${JSON.stringify(event)}\n`), event.type);
+});
+
+Deno.test("a run can be looked at while the disk hangs", async () => {
+  const web = await WebFixture.open({ model: hanging(), folder: new SlowFolder() });
+  const runId = await web.start();
+  const [{ events }] = await Promise.all([web.record(runId), web.clock.advance(2_000)]);
+  assert.notEqual(events.length, 0);
 });
 
 Deno.test("a tool of the list waits for the operator, whose word counts once", async () => {
