@@ -1,4 +1,5 @@
 import { z } from "@zod/zod";
+import { findLoginShellRisk } from "@gateway/shared/policy/login_shell";
 import { joinNames } from "./shorten.ts";
 import { EMPTY_CELL, formatTable } from "./table.ts";
 
@@ -25,6 +26,7 @@ export interface HostSummary {
   readonly allow_pty?: boolean | undefined;
   readonly allow_file_transfer?: boolean | undefined;
   readonly allow_as_bastion?: boolean | undefined;
+  readonly login_shell?: string | undefined;
   readonly groups?: readonly string[] | null | undefined;
   readonly allowed_callers?: readonly string[] | null | undefined;
   readonly command_policy?: PolicySummary | null | undefined;
@@ -49,6 +51,7 @@ export const hostSummaries: z.ZodType<Readonly<Record<string, HostSummary>>> = z
     allow_pty: flag,
     allow_file_transfer: flag,
     allow_as_bastion: flag,
+    login_shell: text,
     groups: strings,
     allowed_callers: strings,
     command_policy: z.object({
@@ -76,7 +79,23 @@ export function formatHosts(
     const host = hosts[name];
     return host === undefined ? [] : [formatHost(name, host)];
   });
-  return formatTable(HEADING.split(" "), rows, columns);
+  return [...formatTable(HEADING.split(" "), rows, columns), ...shellNotes(names, hosts)];
+}
+
+/** One line for each login shell that the config names: the table's columns are fixed. */
+function shellNotes(
+  names: readonly string[],
+  hosts: Readonly<Record<string, HostSummary>>,
+): readonly string[] {
+  const users = Map.groupBy(
+    names.filter((name) => hosts[name]?.login_shell !== undefined),
+    (name) => hosts[name]?.login_shell ?? "",
+  );
+  return [...users].map(([shell, named]) =>
+    `login shell ${shell} of ${joinNames(named)}: ${
+      findLoginShellRisk(shell) ?? "command rules are proved for it"
+    }`
+  );
 }
 
 function formatHost(name: string, host: HostSummary): readonly string[] {

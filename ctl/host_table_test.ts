@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { labelPolicy, type PolicySummary } from "./host_table.ts";
+import { formatHosts, labelPolicy, type PolicySummary } from "./host_table.ts";
 
 Deno.test.each<{ policy: PolicySummary | undefined; label: string }>([
   { policy: undefined, label: "—" },
@@ -15,4 +15,17 @@ Deno.test.each<{ policy: PolicySummary | undefined; label: string }>([
   { policy: { mode: "quarantine" }, label: "?" },
 ])("labelPolicy() gives $label", ({ policy, label }) => {
   assert.equal(labelPolicy(policy), label);
+});
+
+Deno.test("formatHosts() says which login shells are in use, and for which nothing is proved", () => {
+  const host = { addr: "10.0.0.1:22", user: "deploy" };
+  const lines = formatHosts({
+    web02: { ...host, login_shell: "/usr/bin/fish" },
+    web01: { ...host, login_shell: "/bin/bash" },
+    web03: { ...host, login_shell: "/bin/bash" },
+    web04: host,
+  }, undefined);
+  assert.equal(lines.at(-2), "login shell /bin/bash of web01,web03: command rules are proved for it");
+  assert.match(lines.at(-1) ?? "", /^login shell \/usr\/bin\/fish of web02: nothing is proved for fish/);
+  assert.equal(lines.length, 7);
 });

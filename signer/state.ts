@@ -4,6 +4,7 @@ import { ChangeLock } from "@gateway/shared/change_lock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import type { ServiceLogger } from "@gateway/shared/log";
 import { findInertPolicies } from "@gateway/shared/policy/compile";
+import { findUnprovedShells } from "@gateway/shared/policy/login_shell";
 import type { Snapshot } from "./snapshot.ts";
 
 /** What a {@linkcode SignerState} works with. */
@@ -141,5 +142,6 @@ export function snapshotWarnings(snapshot: Snapshot): readonly string[] {
   for (const path of findInertPolicies(config)) {
     warnings.push(`${path}: mode is "off", so that its allow and deny patterns have no effect`);
   }
+  warnings.push(...findUnprovedShells(config.hosts, policy.hosts));
   return warnings;
 }

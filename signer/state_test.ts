@@ -85,3 +85,24 @@ Deno.test("a reload that loaded before a pattern was removed does not bring it b
   assert.equal(await reload, 0, "it loads again");
   assert.equal((await signer.sign({})).status, 403);
 });
+
+Deno.test.each(
+  [
+    { login_shell: "/usr/bin/fish", mode: "allowlist", warns: true },
+    { login_shell: "/usr/bin/fish", mode: "off", warns: false },
+    { login_shell: "/bin/bash", mode: "allowlist", warns: false },
+  ] as const,
+)("login_shell $login_shell with mode $mode: a warning is $warns", ({ login_shell, mode, warns }) => {
+  const hosts = { web01: { ...CONFIG.hosts.web01, login_shell, command_policy: { mode, allow: [] } } };
+  const warnings = snapshotWarnings(snapshotOf({ ...CONFIG, hosts }));
+  assert.equal(warnings.some((text) => /^hosts\.web01\.login_shell: nothing is proved/.test(text)), warns);
+});
+
+Deno.test("login_shell is an absolute path without blanks", () => {
+  for (const login_shell of ["", "bash", "/bin/ba sh", "/bin/ba\nsh"]) {
+    assert.throws(
+      () => snapshotOf({ ...CONFIG, hosts: { web01: { ...CONFIG.hosts.web01, login_shell } } }),
+      /login_shell/,
+    );
+  }
+});

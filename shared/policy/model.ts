@@ -64,6 +64,8 @@ export interface HostPolicy {
   readonly allow_file_transfer?: boolean;
   /** Commands without a terminal end with their connection: they watch their standard input. */
   readonly stop_on_disconnect?: boolean;
+  /** The account's login shell, an absolute path; nothing is decided by it. */
+  readonly login_shell?: string;
   /** Groups for access control and group policies. */
   readonly groups?: readonly string[];
   /** Rules for this host alone. */
@@ -140,6 +142,11 @@ export const hostPolicy: z.ZodType<HostPolicy> = z.strictObject({
     "one-shot commands, and those of exec sessions, end with their connection: they watch their standard input; " +
       "needs a POSIX login shell, and with sudo a sudoers rule for /bin/sh",
   ),
+  login_shell: z.string().regex(/^\/[\x21-\x7e]+$/, "is an absolute path without blanks, as in /etc/passwd")
+    .exactOptional().describe(
+      "the account's login shell, as in /etc/passwd, for whoever reads the config: a warning tells where command " +
+        "rules are not proved for it; nothing is decided by it",
+    ),
   groups: strings.exactOptional().describe("groups for access control and group policies"),
   command_policy: commandPolicy.exactOptional().describe("rules for this host alone"),
 });
