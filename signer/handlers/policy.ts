@@ -1,5 +1,6 @@
 import { isUnsafe } from "@gateway/shared/characters";
 import { z } from "@zod/zod";
+import { appendToList, removeFromList, setValue } from "@gateway/shared/config/edit";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { readJsonBody } from "@gateway/shared/http/body";
 import type { Peer } from "@gateway/shared/http/mtls_server";
@@ -8,7 +9,6 @@ import { compilePattern } from "@gateway/shared/policy/pattern";
 import { quoteText } from "@gateway/shared/quote";
 import type { SignerPorts } from "../ports.ts";
 import type { SignerConfig } from "../config.ts";
-import { appendToList, removeFromList, setValue } from "../config_edit.ts";
 import { answer, MAX_ADMIN_BODY_BYTES, requireAdmin } from "./admin.ts";
 
 const patternBody: z.ZodType<{ readonly pattern: string }> = z.object({ pattern: z.string().min(1) });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { parse } from "jsonc-parser";
-import { appendToList, removeFromList, setValue } from "./config_edit.ts";
+import { appendToList, removeFromList, removeMember, setValue } from "./edit.ts";
 
 const PATH = ["allow"];
 
@@ -141,6 +141,26 @@ Deno.test.each<Row>([
   assert.equal(removeFromList(text, PATH, "c"), expected);
 });
 
+Deno.test.each<Row>([
+  { name: "the only one", text: '{"m": {"c": 1}}', expected: '{"m": {}}' },
+  { name: "the first on a line", text: '{"m": {"c": [1, 2], "a": 1}}', expected: '{"m": {"a": 1}}' },
+  { name: "the last on a line", text: '{"m": { "a": 1, "c": 1 }}', expected: '{"m": { "a": 1 }}' },
+  {
+    name: "one of several lines, with the comments in it and not those about it",
+    text: '{"m": {\n  "a": 1, // why a\n  // why c\n  "c": {\n    "x": 1 // why x\n  },\n  "b": 2\n}}',
+    expected: '{"m": {\n  "a": 1, // why a\n  // why c\n  "b": 2\n}}',
+  },
+  {
+    name: "the last of several lines, and the comma before it",
+    text: '{"m": {\n  "a": 1,\n  "c": {\n    "x": 1\n  }\n}}',
+    expected: '{"m": {\n  "a": 1\n}}',
+  },
+  { name: "none of another name", text: '{"m": {"a": {"c": 1}}}', expected: '{"m": {"a": {"c": 1}}}' },
+  { name: "none of a list", text: '{"m": ["c"]}', expected: '{"m": ["c"]}' },
+])("removeMember() takes $name out", ({ text, expected }) => {
+  assert.equal(removeMember(text, ["m", "c"]), expected);
+});
+
 const blank = fc.constantFrom("", " ", "\n", "\r\n", "\t", "\n\n    ");
 const comment = fc.constantFrom("// x\n", "// ,]\r\n", "/* y */", '/* \n ,"c" */', '// "c",\n');
 const trivia = fc.array(fc.oneof(blank, comment), { maxLength: 3 }).map((parts) => parts.join(""));
@@ -176,6 +196,9 @@ Deno.test("appendToList() and removeFromList() change one thing in any list, and
       assert.deepEqual(listOf(removeFromList(longer, PATH, "new")), items);
       const wider = setValue(text, ["mode"], "allowlist");
       assert.deepEqual([listOf(wider), commentsOf(wider)], [items, commentsOf(text)]);
+      const narrower = removeMember(wider, ["mode"]);
+      assert.deepEqual([listOf(narrower), commentsOf(narrower)], [items, commentsOf(text)]);
+      assert.deepEqual(parse(narrower), parse(text));
       const shorter = removeFromList(text, PATH, "c");
       assert.deepEqual(listOf(shorter), items.filter((text) => text !== "c"));
       assert.deepEqual(commentsOf(shorter), commentsOf(text));

@@ -3,7 +3,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { appendToList, removeFromList } from "./config_edit.ts";
+ * import { appendToList, removeFromList } from "@gateway/shared/config/edit";
  *
  * const text = '{ "allow": ["^id$" // asked for by ann\n] }';
  * const longer = appendToList(text, ["allow"], "^w$");
@@ -50,6 +50,15 @@ export function removeFromList(text: string, path: ValuePath, item: string): str
     if (list === undefined || index === -1) return rest;
     rest = removeItem(rest, list, index);
   }
+}
+
+/** The text without a member of an object; comments stay but those within its value. */
+export function removeMember(text: string, path: ValuePath): string {
+  const value = findNodeAtLocation(parse(text), [...path]);
+  const member = value?.parent;
+  if (member?.parent === undefined || member.type !== "property") return text;
+  const inside = insideOf(member.parent);
+  return removeItem(text, inside, inside.items.indexOf(member));
 }
 
 /** A list or object in a text, between its brackets. */
@@ -128,7 +137,7 @@ function closeGap(text: string, at: number): string {
   const [starts, ends] = [/[\r\n]$/.test(head), /^[\r\n]/.test(tail)];
   if (starts && ends) return head + tail.replace(/^(\r\n|\r|\n)/, "");
   if (starts) return head + left + tail;
-  return tail.startsWith("]") ? head + right + tail : ends ? head + tail : head + left + tail;
+  return /^[\]}]/.test(tail) ? head + right + tail : ends ? head + tail : head + left + tail;
 }
 
 function scan(text: string, { start, end }: Range): readonly Mark[] {
