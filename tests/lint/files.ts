@@ -34,6 +34,7 @@ const SHARED_TOPICS: Readonly<Record<string, readonly string[]>> = {
   policy: ["wire", "ssh"],
   ca: ["ssh", "policy"],
   permissions: ["ca", "http"],
+  envelope: ["ssh"],
 };
 
 /** The members that work with the services' contracts: they read and write configs, and start processes. */

@@ -1,0 +1,147 @@
+/**
+ * Sealed-exec envelopes: one command for one host, signed, good once and for a short time. The signer makes them, the
+ * broker hands them on unread as the command of an SSH channel, and the host's shim checks them. What is not
+ * protected: the shim does not decide again, it runs what the signer has signed.
+ *
+ * Two formats. **v1** is base64url, without padding, of the JSON object `n` nonce, `h` host, `c` command, `e` expiry,
+ * `s` signature in standard base64; signed are a domain, NUL, and the four fields, each with its length of 8 bytes
+ * before it. **v2** is `base64url(message).base64url(signature)`, both without padding, where the message is nonce,
+ * host, expiry and command, each but the last ended by a line feed, and the signature is one that
+ * `ssh-keygen -Y verify` checks for the namespace {@linkcode ENVELOPE_NAMESPACE}.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { mintEnvelope } from "./envelope.ts";
+ * import { createEnvelopeKey } from "./key.ts";
+ * import { FixedRandom } from "@gateway/shared/testing/fixed_random";
+ *
+ * const minted = mintEnvelope({ host: "web01", command: "uptime" }, {
+ *   key: createEnvelopeKey(new Uint8Array(32).fill(1)),
+ *   format: { version: "v2" },
+ *   now: 1_700_000_000_000,
+ *   random: new FixedRandom(),
+ * });
+ * assert.match(minted, /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/);
+ * ```
+ *
+ * @module
+ */
+import type { Random } from "../random.ts";
+import { signSshsig } from "../ssh/sshsig.ts";
+import { SshWriter } from "../ssh/wire_format.ts";
+import type { EnvelopeKey } from "./key.ts";
+
+/** The formats that a host's shim may understand. */
+export const ENVELOPE_VERSIONS = ["v1", "v2"] as const;
+/** One of {@linkcode ENVELOPE_VERSIONS}. */
+export type EnvelopeVersion = (typeof ENVELOPE_VERSIONS)[number];
+
+/** A format with what belongs to it. */
+export type EnvelopeFormat =
+  | {
+    readonly version: "v1";
+    /** What stands before the signed fields, without its NUL: signer and shim must agree on it. */
+    readonly domain: string;
+  }
+  | { readonly version: "v2" };
+
+/** The domain of v1, unless a host's shim has another. */
+export const ENVELOPE_DOMAIN = "gateway-sealed-exec-v1";
+
+/** The namespace of v2's signatures. */
+export const ENVELOPE_NAMESPACE = "gateway-sealed-exec-v2";
+
+/** How long an envelope is good for, in seconds. */
+export const ENVELOPE_TTL_SECONDS = 30;
+
+/** The longest time that an envelope can be good for; a shim refuses more. */
+export const MAX_ENVELOPE_TTL_SECONDS = 300;
+
+/** What an envelope holds. */
+export interface Envelope {
+  /** 32 lowercase hex digits, never used before. */
+  readonly nonce: string;
+  /** The logical name of the host. */
+  readonly host: string;
+  /** As the host's shell gets it, elevation included. */
+  readonly command: string;
+  /** The last second in which it is good, since the epoch. */
+  readonly expiresAt: number;
+}
+
+const NONCE_BYTES = 16;
+const encoder = new TextEncoder();
+
+/**
+ * Makes a fresh envelope.
+ *
+ * @throws {RangeError} for a time to live that is not within 1 to {@linkcode MAX_ENVELOPE_TTL_SECONDS}
+ * @throws {TypeError} for a host or command that {@linkcode encodeEnvelope} refuses
+ */
+export function mintEnvelope(
+  { host, command }: Pick<Envelope, "host" | "command">,
+  { key, format, now, random, ttlSeconds = ENVELOPE_TTL_SECONDS }: {
+    readonly key: EnvelopeKey;
+    readonly format: EnvelopeFormat;
+    /** In milliseconds since the epoch. */
+    readonly now: number;
+    readonly random: Random;
+    readonly ttlSeconds?: number;
+  },
+): string {
+  if (!(ttlSeconds > 0 && ttlSeconds <= MAX_ENVELOPE_TTL_SECONDS)) {
+    throw new RangeError(`An envelope lives 1 to ${MAX_ENVELOPE_TTL_SECONDS} seconds, not ${ttlSeconds}`);
+  }
+  const expiresAt = Math.floor(now / 1000) + ttlSeconds;
+  const nonce = random.bytes(NONCE_BYTES).toHex();
+  return encodeEnvelope({ nonce, host, command, expiresAt }, key, format);
+}
+
+/**
+ * Signs and encodes an envelope.
+ *
+ * @throws {TypeError} for a command that {@linkcode isSealable} refuses, and for a host with a line feed
+ */
+export function encodeEnvelope(envelope: Envelope, key: EnvelopeKey, format: EnvelopeFormat): string {
+  if (!isSealable(envelope.command)) {
+    throw new TypeError("A command in an envelope is empty or not plain text");
+  }
+  if (/[\0\n]/.test(envelope.host)) throw new TypeError("The host of an envelope has a NUL or a line feed");
+  switch (format.version) {
+    case "v1":
+      return encodeV1(envelope, key, format.domain);
+    case "v2":
+      return encodeV2(envelope, key);
+    default:
+      return format satisfies never;
+  }
+}
+
+/**
+ * Whether a command can go into an envelope: shells drop a NUL, so that another command than the signed one would run,
+ * and half of a surrogate pair has no bytes of its own.
+ */
+export function isSealable(command: string): boolean {
+  return command !== "" && !command.includes("\0") && command.isWellFormed();
+}
+
+function encodeV1({ nonce, host, command, expiresAt }: Envelope, key: EnvelopeKey, domain: string): string {
+  const writer = new SshWriter().raw(encoder.encode(`${domain}\0`));
+  for (const field of [nonce, host, command, String(expiresAt)]) {
+    const bytes = encoder.encode(field);
+    writer.u64(BigInt(bytes.length)).raw(bytes);
+  }
+  const signature = key.sign(writer.bytes()).toBase64();
+  return base64url(encoder.encode(
+    JSON.stringify({ n: nonce, h: host, c: command, e: expiresAt, s: signature }),
+  ));
+}
+
+function encodeV2({ nonce, host, command, expiresAt }: Envelope, key: EnvelopeKey): string {
+  const message = encoder.encode(`${nonce}\n${host}\n${expiresAt}\n${command}`);
+  return `${base64url(message)}.${base64url(signSshsig(key.ssh, ENVELOPE_NAMESPACE, message))}`;
+}
+
+function base64url(bytes: Uint8Array): string {
+  return bytes.toBase64({ alphabet: "base64url", omitPadding: true });
+}

@@ -1,0 +1,77 @@
+/**
+ * The key that signs envelopes, and the texts by which hosts know it.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { createEnvelopeKey, envelopePublicKeyText } from "./key.ts";
+ *
+ * const key = createEnvelopeKey(new Uint8Array(32).fill(1));
+ * assert.equal(envelopePublicKeyText(key), "iojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1w=");
+ * ```
+ *
+ * @module
+ */
+import { sign } from "node:crypto";
+import { AppError } from "../errors.ts";
+import { decodeKeyBlob } from "../ssh/key_blob.ts";
+import { ed25519PublicKey, importEd25519Seed } from "../ssh/openssh_key.ts";
+import { formatPublicKey } from "../ssh/public_key.ts";
+import { signData } from "../ssh/signature.ts";
+import type { SshSigner } from "../ssh/sshsig.ts";
+
+/** Signs envelopes; the seed does not leave it. */
+export interface EnvelopeKey {
+  /** The Ed25519 public key, 32 bytes. */
+  readonly publicKey: Uint8Array;
+  /** The same key for signatures in OpenSSH's form. */
+  readonly ssh: SshSigner;
+  /** 64 bytes. */
+  sign(data: Uint8Array): Uint8Array;
+}
+
+/** The length of a seed file. */
+export const ENVELOPE_SEED_BYTES = 32;
+
+const PUBLIC_KEY_BYTES = 32;
+
+/** The principal that v2's allowed signers file names. */
+export const ENVELOPE_PRINCIPAL = "signer";
+
+/**
+ * The key of a seed.
+ *
+ * @param seed the content of the file: 32 bytes, no more and no less
+ * @throws {AppError} `invalid_config` for any other length
+ */
+export function createEnvelopeKey(seed: Uint8Array): EnvelopeKey {
+  if (seed.length !== ENVELOPE_SEED_BYTES) {
+    throw new AppError(
+      "invalid_config",
+      `Envelope key has ${seed.length} bytes: an Ed25519 seed of exactly ${ENVELOPE_SEED_BYTES} is needed`,
+    );
+  }
+  const key = importEd25519Seed(seed);
+  const publicKey = ed25519PublicKey(seed);
+  const parts = decodeKeyBlob(publicKey);
+  return {
+    publicKey: publicKey.subarray(-PUBLIC_KEY_BYTES),
+    ssh: { publicKey, sign: (data) => signData(key, parts, data) },
+    sign: (data) => sign(null, data, key),
+  };
+}
+
+/** The line of v1's key file `/etc/gateway/envelope.pub`: standard base64 of 32 bytes, without line end. */
+export function envelopePublicKeyText({ publicKey }: EnvelopeKey): string {
+  return publicKey.toBase64();
+}
+
+/**
+ * The line of v2's key file `/etc/gateway/envelope_signers`: OpenSSH's allowed signers format (ssh-keygen(1)), without
+ * line end.
+ *
+ * @param namespaces what the key may sign there
+ */
+export function allowedSignersLine({ ssh }: EnvelopeKey, namespaces: readonly string[]): string {
+  const options = `namespaces="${namespaces.join(",")}"`;
+  return `${ENVELOPE_PRINCIPAL} ${options} ${formatPublicKey("ssh-ed25519", ssh.publicKey)}`;
+}

@@ -1,0 +1,11 @@
+/** Whether tests with ssh-keygen run: where it is, and, so that nothing is left out, where real servers are required. */
+export function mustOrMayUseSshKeygen(): boolean {
+  if (Deno.env.get("REQUIRE_REAL_SERVERS") === "1") return true;
+  try {
+    new Deno.Command("ssh-keygen", { args: ["-?"], stdout: "null", stderr: "null" }).outputSync();
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+}
