@@ -1,0 +1,92 @@
+/** One request to an API server. */
+export interface ApiRequest {
+  /** Default GET. */
+  readonly method?: string;
+  /** With the query, such as `/api/v1/namespaces/shop/pods?limit=2`. */
+  readonly path: string;
+  /** Text is sent as it is, everything else as JSON. */
+  readonly body?: unknown;
+  /** Default `application/json`, and where a body is patched `application/apply-patch+yaml`. */
+  readonly contentType?: string;
+}
+
+/** What an API server answered. */
+export interface ApiAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+}
+
+/** An object of the API, as far as tests look into it. */
+export interface KubernetesObject {
+  readonly apiVersion?: string;
+  readonly kind?: string;
+  readonly metadata?: ObjectMetadata;
+  readonly [key: string]: unknown;
+}
+
+/** The part of `metadata` that tests look into. */
+export interface ObjectMetadata {
+  readonly name?: string;
+  readonly namespace?: string;
+  readonly uid?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly [key: string]: unknown;
+}
+
+/** Who asks: a client certificate, a bearer token, or nobody. */
+export interface ApiCredential {
+  readonly cert?: string;
+  readonly key?: string;
+  readonly token?: string;
+}
+
+/** Requests to one API server with one credential. */
+export class Api implements Disposable {
+  readonly #apiServer: string;
+  readonly #client: Deno.HttpClient;
+  readonly #token: string | undefined;
+
+  constructor(apiServer: string, caPem: string, { cert, key, token }: ApiCredential = {}) {
+    this.#apiServer = apiServer;
+    this.#token = token;
+    this.#client = Deno.createHttpClient({
+      caCerts: [caPem],
+      ...(cert === undefined || key === undefined ? {} : { cert, key }),
+    });
+  }
+
+  /** Sends a request, and reads the answer whatever it is. */
+  async ask({ method = "GET", path, body, contentType }: ApiRequest): Promise<ApiAnswer> {
+    const type = contentType ?? (method === "PATCH" ? "application/apply-patch+yaml" : "application/json");
+    const response = await fetch(`${this.#apiServer}${path}`, {
+      method,
+      redirect: "manual",
+      client: this.#client,
+      headers: {
+        accept: "application/json",
+        ...(this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` }),
+        ...(body === undefined ? {} : { "content-type": type }),
+      },
+      ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
+    });
+    return { status: response.status, headers: response.headers, text: await response.text() };
+  }
+
+  /**
+   * Sends a request that has to succeed, and gives the object of the answer.
+   *
+   * @throws {Error} with the answer's text when it is not a 2xx
+   */
+  async must(request: ApiRequest): Promise<KubernetesObject> {
+    const { status, text } = await this.ask(request);
+    if (status < 200 || status > 299) {
+      throw new Error(`${request.method ?? "GET"} ${request.path}: ${status} ${text}`);
+    }
+    return JSON.parse(text);
+  }
+
+  [Symbol.dispose](): void {
+    this.#client.close();
+  }
+}

@@ -1,0 +1,244 @@
+import { Api, type ApiCredential, type KubernetesObject } from "./api.ts";
+import type { ClusterBackend } from "./backend.ts";
+
+/** A rule of a Role or ClusterRole. */
+export interface PolicyRule {
+  readonly apiGroups: readonly string[];
+  readonly resources: readonly string[];
+  readonly verbs: readonly string[];
+  readonly resourceNames?: readonly string[];
+}
+
+/** A ServiceAccount. */
+export interface Account {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** What a token is to be like. */
+export interface TokenOptions {
+  /** Default 600, the least that is allowed. */
+  readonly expirationSeconds?: number;
+  readonly boundObjectRef?: KubernetesObject;
+}
+
+/** A pod that runs, as far as anybody can see through the API. */
+export interface RunningPod {
+  readonly namespace: string;
+  readonly name: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  /** What each container has written, by the container's name. */
+  readonly containers: Readonly<Record<string, string>>;
+}
+
+/** The files that a signer's config names for a cluster. */
+export interface ClusterFiles {
+  readonly api_server: string;
+  readonly ca_cert: string;
+  readonly token_file: string;
+}
+
+const RBAC = "rbac.authorization.k8s.io";
+
+/**
+ * An API server with a handle for tests. Several test files may use the same server at once, so each makes namespaces
+ * of its own, and objects without a namespace under names of its own ({@linkcode Cluster.uniqueName}).
+ */
+export class Cluster implements AsyncDisposable {
+  readonly kind: ClusterBackend["kind"];
+  /** Such as `https://127.0.0.1:6443`. */
+  readonly apiServer: string;
+  readonly caPem: string;
+  /** May do everything. */
+  readonly admin: Api;
+  readonly auditLog: string;
+  readonly #backend: ClusterBackend;
+  readonly #clients = new DisposableStack();
+  readonly #logs = new Map<string, string>();
+  #node: Promise<string> | undefined;
+
+  constructor(backend: ClusterBackend) {
+    this.#backend = backend;
+    this.kind = backend.kind;
+    this.apiServer = backend.apiServer;
+    this.caPem = backend.caPem;
+    this.auditLog = backend.auditLog;
+    this.admin = this.connect(backend.admin);
+  }
+
+  /** A client with a credential, or with none; it is closed with the cluster. */
+  connect(credential: ApiCredential = {}): Api {
+    return this.#clients.use(new Api(this.apiServer, this.caPem, credential));
+  }
+
+  /** A client with the token of an account that has just been minted for it. */
+  async connectAs(account: Account, options?: TokenOptions): Promise<Api> {
+    return this.connect({ token: await this.mintToken(account, options) });
+  }
+
+  /** A name that nothing else has. */
+  uniqueName(prefix: string): string {
+    return `${prefix}-${crypto.randomUUID().slice(0, 8)}`;
+  }
+
+  /** Makes a namespace of its own for a test, and gives its name. */
+  async createNamespace(prefix = "test"): Promise<string> {
+    const name = this.uniqueName(prefix);
+    await this.create("/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name } });
+    return name;
+  }
+
+  /** Makes a ServiceAccount that may do nothing. */
+  async createAccount(namespace: string, name: string): Promise<Account> {
+    await this.create(`/api/v1/namespaces/${namespace}/serviceaccounts`, {
+      apiVersion: "v1",
+      kind: "ServiceAccount",
+      metadata: { name },
+    });
+    return { namespace, name };
+  }
+
+  /** Lets an account do something in a namespace, by default its own: a Role and a RoleBinding. */
+  async grantRole(
+    account: Account,
+    rules: readonly PolicyRule[],
+    namespace = account.namespace,
+  ): Promise<void> {
+    await this.#grant(`/apis/${RBAC}/v1/namespaces/${namespace}`, "Role", account, rules);
+  }
+
+  /** Lets an account do something everywhere: a ClusterRole and a ClusterRoleBinding. */
+  async grantClusterRole(account: Account, rules: readonly PolicyRule[]): Promise<void> {
+    await this.#grant(`/apis/${RBAC}/v1`, "ClusterRole", account, rules);
+  }
+
+  /**
+   * Makes the account of a signer: it may mint tokens of the accounts, and with `leases` make and delete the Secrets
+   * that those tokens are bound to, and nothing else.
+   */
+  async createMinter(
+    namespace: string,
+    accounts: readonly Account[],
+    { leases = false }: { readonly leases?: boolean } = {},
+  ): Promise<Account> {
+    const minter = await this.createAccount(namespace, this.uniqueName("minter"));
+    for (const of of new Set(accounts.map((account) => account.namespace))) {
+      const resourceNames = accounts.filter((account) => account.namespace === of).map(({ name }) => name);
+      await this.grantRole(minter, [
+        { apiGroups: [""], resources: ["serviceaccounts/token"], verbs: ["create"], resourceNames },
+        ...(leases ? [{ apiGroups: [""], resources: ["secrets"], verbs: ["create", "delete"] }] : []),
+      ], of);
+    }
+    return minter;
+  }
+
+  /** Mints a token of an account. */
+  async mintToken(account: Account, options: TokenOptions = {}): Promise<string> {
+    const { expirationSeconds = 600, boundObjectRef } = options;
+    const answer = await this.create(
+      `/api/v1/namespaces/${account.namespace}/serviceaccounts/${account.name}/token`,
+      {
+        apiVersion: "authentication.k8s.io/v1",
+        kind: "TokenRequest",
+        spec: { expirationSeconds, ...(boundObjectRef === undefined ? {} : { boundObjectRef }) },
+      },
+    );
+    const { token } = answer.status as { readonly token: string };
+    return token;
+  }
+
+  /** Writes what a signer needs to mint with an account into a folder. */
+  async writeFiles(folder: string, minter: Account): Promise<ClusterFiles> {
+    const stem = `${folder}/${this.uniqueName("cluster")}`;
+    await Deno.writeTextFile(`${stem}.ca.crt`, this.caPem);
+    await Deno.writeTextFile(
+      `${stem}.token`,
+      `${await this.mintToken(minter, { expirationSeconds: 3600 })}\n`,
+      {
+        mode: 0o600,
+      },
+    );
+    return { api_server: this.apiServer, ca_cert: `${stem}.ca.crt`, token_file: `${stem}.token` };
+  }
+
+  /** Makes a pod that runs and has written something. */
+  async runPod({ namespace, name, labels, containers }: RunningPod): Promise<KubernetesObject> {
+    this.#node ??= this.#backend.startNode(this.#logs);
+    const names = Object.keys(containers);
+    const path = `/api/v1/namespaces/${namespace}/pods`;
+    await this.create(path, {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name, ...(labels === undefined ? {} : { labels }) },
+      spec: {
+        nodeName: await this.#node,
+        containers: names.map((container) => ({ name: container, image: "registry.example/app:1" })),
+      },
+    });
+    for (const container of names) this.writeLog({ namespace, name }, container, containers[container] ?? "");
+    const startedAt = new Date().toISOString().replace(/\.\d+Z$/, "Z");
+    return await this.admin.must({
+      method: "PATCH",
+      path: `${path}/${name}/status`,
+      contentType: "application/merge-patch+json",
+      body: {
+        status: {
+          phase: "Running",
+          startTime: startedAt,
+          containerStatuses: names.map((container) => ({
+            name: container,
+            image: "registry.example/app:1",
+            imageID: "",
+            ready: true,
+            restartCount: 0,
+            state: { running: { startedAt } },
+          })),
+        },
+      },
+    });
+  }
+
+  /** Replaces what a container of a pod has written. */
+  writeLog(
+    pod: { readonly namespace: string; readonly name: string },
+    container: string,
+    text: string,
+  ): void {
+    this.#logs.set(`${pod.namespace}/${pod.name}/${container}`, text);
+  }
+
+  /** Makes an object as the administrator. */
+  async create(path: string, object: KubernetesObject): Promise<KubernetesObject> {
+    return await this.admin.must({ method: "POST", path, body: object });
+  }
+
+  /** The events of the API server's audit log so far. */
+  async auditEvents(): Promise<readonly KubernetesObject[]> {
+    const lines = (await Deno.readTextFile(this.auditLog)).split("\n");
+    // The last one is empty, or being written.
+    return lines.slice(0, -1).map((line) => JSON.parse(line));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#clients.dispose();
+    await this.#backend[Symbol.asyncDispose]();
+  }
+
+  async #grant(
+    path: string,
+    kind: "Role" | "ClusterRole",
+    { namespace, name }: Account,
+    rules: readonly PolicyRule[],
+  ): Promise<void> {
+    const role = this.uniqueName(name);
+    const metadata = { name: role };
+    await this.create(`${path}/${kind.toLowerCase()}s`, { apiVersion: `${RBAC}/v1`, kind, metadata, rules });
+    await this.create(`${path}/${kind.toLowerCase()}bindings`, {
+      apiVersion: `${RBAC}/v1`,
+      kind: `${kind}Binding`,
+      metadata,
+      roleRef: { apiGroup: RBAC, kind, name: role },
+      subjects: [{ kind: "ServiceAccount", namespace, name }],
+    });
+  }
+}

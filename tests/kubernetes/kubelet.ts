@@ -1,0 +1,69 @@
+import { createServer } from "node:https";
+
+/** What the containers of pods have written: text by `namespace/pod/container`. */
+export type ContainerLogs = Map<string, string>;
+
+/** What `GET .../log` may ask for, as the API server passes it on to the kubelet. */
+export interface LogOptions {
+  readonly tailLines?: number;
+  readonly limitBytes?: number;
+}
+
+/** A node that does nothing but hand out the logs of containers. */
+export interface Kubelet extends AsyncDisposable {
+  readonly port: number;
+}
+
+/** The certificates of a kubelet, and the CA whose clients it answers. */
+export interface KubeletIdentity {
+  readonly cert: string;
+  readonly key: string;
+  readonly ca: string;
+}
+
+/** Answers `GET /containerLogs/<namespace>/<pod>/<container>` to the API server. */
+export async function startKubelet(identity: KubeletIdentity, logs: ContainerLogs): Promise<Kubelet> {
+  const server = createServer(
+    { ...identity, requestCert: true, rejectUnauthorized: true },
+    (request, response) => {
+      const url = new URL(request.url ?? "/", "https://kubelet");
+      const [, place] = /^\/containerLogs\/([^/]+\/[^/]+\/[^/]+)$/.exec(url.pathname) ?? [];
+      const text = place === undefined ? undefined : logs.get(place);
+      if (text === undefined) {
+        response.writeHead(404).end("no such container\n");
+        return;
+      }
+      response.writeHead(200, { "content-type": "text/plain" }).end(
+        cutLog(text, logOptions(url.searchParams)),
+      );
+    },
+  );
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new TypeError("The kubelet has no port");
+  return {
+    port: address.port,
+    [Symbol.asyncDispose]: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+/** The numbers of a query. */
+export function logOptions(query: URLSearchParams): LogOptions {
+  const [tailLines, limitBytes] = [query.get("tailLines"), query.get("limitBytes")];
+  return {
+    ...(tailLines === null ? {} : { tailLines: Number(tailLines) }),
+    ...(limitBytes === null ? {} : { limitBytes: Number(limitBytes) }),
+  };
+}
+
+/** The last lines of a text, and of those no more than so many bytes. */
+export function cutLog(text: string, { tailLines, limitBytes }: LogOptions): Uint8Array<ArrayBuffer> {
+  const lines = text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
+  const kept = tailLines === undefined ? lines : tailLines === 0 ? [] : lines.slice(-tailLines);
+  const bytes = new TextEncoder().encode(kept.join(""));
+  return limitBytes === undefined ? bytes : bytes.slice(0, limitBytes);
+}
