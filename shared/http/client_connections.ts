@@ -14,7 +14,9 @@ import { type Answer, type AnswerLimits, AnswerParser } from "./answer_parser.ts
 import type { TlsIdentity } from "./tls_identity.ts";
 
 /** What {@linkcode ClientConnections} needs. */
-export interface ClientConnectionsOptions extends AnswerLimits, TlsIdentity {
+export interface ClientConnectionsOptions extends AnswerLimits, Partial<TlsIdentity> {
+  /** The oldest version of TLS that is talked; by default 1.3. */
+  readonly minVersion?: "TLSv1.2" | "TLSv1.3";
   /** A name or an address, without brackets; it must be in the server's certificate. */
   readonly host: string;
   readonly port: number;
@@ -44,8 +46,8 @@ export class ClientConnections {
   }
 
   /** Sends a request, once, on a connection that is free or new, or when one becomes free. */
-  send(request: Uint8Array): Exchange {
-    const pending = new PendingExchange(request, (ended) => this.#forget(ended));
+  send(request: Uint8Array, limits: AnswerLimits = this.#options): Exchange {
+    const pending = new PendingExchange(request, limits, (ended) => this.#forget(ended));
     const connection = this.#idle.pop();
     if (connection !== undefined) connection.start(pending);
     else if (this.#open.size < this.#options.maxConnections) this.#connect(pending);
@@ -87,14 +89,16 @@ export class ClientConnections {
 
 class PendingExchange implements Exchange {
   readonly request: Uint8Array;
+  readonly limits: AnswerLimits;
   readonly answer: Promise<Answer>;
   /** The connection that it is on. */
   connection: Connection | undefined;
   readonly #result = Promise.withResolvers<Answer>();
   readonly #onEnd: (pending: PendingExchange) => void;
 
-  constructor(request: Uint8Array, onEnd: (pending: PendingExchange) => void) {
+  constructor(request: Uint8Array, limits: AnswerLimits, onEnd: (pending: PendingExchange) => void) {
     this.request = request;
+    this.limits = limits;
     this.answer = this.#result.promise;
     this.#onEnd = onEnd;
   }
@@ -123,7 +127,6 @@ interface ConnectionEvents {
 
 class Connection {
   readonly #socket: TLSSocket;
-  readonly #limits: AnswerLimits;
   readonly #events: ConnectionEvents;
   #pending: PendingExchange | undefined;
   #parser: AnswerParser | undefined;
@@ -131,16 +134,15 @@ class Connection {
   #isOver = false;
 
   constructor(options: ClientConnectionsOptions, events: ConnectionEvents) {
-    this.#limits = options;
     this.#events = events;
     // No session is kept: a resumed one would not check the server's certificate again.
     this.#socket = connect({
       host: options.host,
       port: options.port,
-      cert: options.cert,
-      key: options.key,
+      ...(options.cert !== undefined && { cert: options.cert }),
+      ...(options.key !== undefined && { key: options.key }),
       ca: options.ca,
-      minVersion: "TLSv1.3",
+      minVersion: options.minVersion ?? "TLSv1.3",
       rejectUnauthorized: true,
       ALPNProtocols: ["http/1.1"],
     });
@@ -159,7 +161,7 @@ class Connection {
   start(pending: PendingExchange): void {
     this.#pending = pending;
     pending.connection = this;
-    this.#parser = new AnswerParser(this.#limits);
+    this.#parser = new AnswerParser(pending.limits);
     this.#socket.ref();
     if (this.#isSecure) this.#socket.write(pending.request);
   }

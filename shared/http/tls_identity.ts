@@ -22,7 +22,7 @@ const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 /** @throws {AppError} `invalid_config` when a text is not what it should be, or key and certificate differ */
 export function checkTlsIdentity({ cert, key, ca }: TlsIdentity): void {
   const [leaf] = parseCertificates("certificate", cert);
-  if (ca !== undefined) parseCertificates("CA certificate", ca);
+  if (ca !== undefined) checkCaCertificates(ca);
   let isPair: boolean;
   try {
     isPair = leaf?.checkPrivateKey(createPrivateKey(key)) === true;
@@ -37,6 +37,11 @@ export function checkTlsIdentity({ cert, key, ca }: TlsIdentity): void {
       "Cannot use the TLS private key: it is not the key of the certificate",
     );
   }
+}
+
+/** @throws {AppError} `invalid_config` when the text holds no certificate, or a broken one */
+export function checkCaCertificates(pem: string): void {
+  parseCertificates("CA certificate", pem);
 }
 
 function parseCertificates(what: string, pem: string): readonly X509Certificate[] {

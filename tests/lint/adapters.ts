@@ -29,6 +29,7 @@ export const ADAPTERS: readonly string[] = [
   "shared/http/plain_server.ts",
   "shared/http/tls_material.ts",
   "shared/http/tls_server.ts",
+  "shared/kubernetes/api_server.ts",
   "shared/log.ts",
   "shared/metrics.ts",
   "shared/no_storage.ts",

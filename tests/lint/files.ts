@@ -34,6 +34,7 @@ const SHARED_TOPICS: Readonly<Record<string, readonly string[]>> = {
   policy: ["wire", "ssh"],
   ca: ["ssh", "policy"],
   permissions: ["ca", "http"],
+  kubernetes: ["http"],
   envelope: ["ssh"],
 };
 
