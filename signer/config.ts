@@ -35,6 +35,8 @@ export interface SignerConfig {
   /** Empty where `ca_keys` has a `_default`. */
   readonly ca_key: string;
   readonly ca_keys: Readonly<Record<string, CaKeyConfig>>;
+  /** Empty: there is none. */
+  readonly envelope_key: string;
   readonly audit_log: string;
   readonly audit_key: string;
   readonly audit_fail_mode: "closed" | "open" | "";
@@ -70,6 +72,9 @@ export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
     .describe(
       "keys of the SSH CA by host group, the first of a host's groups counts; _default is for the others",
     ),
+  envelope_key: z.string().default("").describe(
+    "file with the Ed25519 seed, exactly 32 bytes, of the key by which hosts know what comes from the signer; empty means none",
+  ),
   audit_log: path.describe("the audit log; its folder must be the log's own"),
   audit_key: path.describe("file whose first 32 bytes are the Ed25519 seed that signs audit records"),
   audit_fail_mode: z.enum(["", "closed", "open"]).default("closed")
@@ -122,6 +127,5 @@ export const LARGE_SIGNER_KEYS: Readonly<Record<string, z.ZodType>> = { hosts };
 
 /** Keys of the specification that this version does not act on yet, and refuses rather than ignore. */
 export const UNSUPPORTED_SIGNER_KEYS: readonly string[] = [
-  "envelope_key",
   "kubernetes",
 ];

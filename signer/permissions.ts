@@ -61,6 +61,7 @@ export function signerPermissions(config: SignerConfig, location: ServiceLocatio
         server_key: config.server_key,
         client_ca: config.client_ca,
         audit_key: config.audit_key,
+        envelope_key: config.envelope_key,
         ...caKeyFiles(config),
       },
     }),
@@ -81,6 +82,7 @@ export function signerUsedFiles(config: SignerConfig, configPath: string): reado
     { key: "client_ca", path: config.client_ca, use: "relied_on" },
     ...caKeyHolders(config),
     { key: "audit_key", path: config.audit_key, use: "secret" },
+    { key: "envelope_key", path: config.envelope_key, use: "secret" },
     { key: "audit_log", path: config.audit_log, use: "relied_on" },
     { key: "state_db", path: config.state_db, use: "relied_on" },
   ];

@@ -4,8 +4,11 @@ import type { CaKeyRing } from "@gateway/shared/ca/model";
 import { parseConfigSteps } from "@gateway/shared/config/load";
 import type { EndUserOidcConfig } from "@gateway/shared/oidc/model";
 import { AppError } from "@gateway/shared/errors";
+import { createEnvelopeKey, type EnvelopeKey } from "@gateway/shared/envelope/key";
+import { readNamedFile } from "@gateway/shared/files";
 import type { EndUserVerifier } from "@gateway/shared/oidc/verifier";
 import { type CompiledPolicy, compilePolicySteps } from "@gateway/shared/policy/compile";
+import { quoteText } from "@gateway/shared/quote";
 import { finish, finishInSlices, type Steps } from "@gateway/shared/steps";
 import { HostLists } from "./host_lists.ts";
 import { LARGE_SIGNER_KEYS, type SignerConfig, signerConfig, UNSUPPORTED_SIGNER_KEYS } from "./config.ts";
@@ -20,6 +23,8 @@ export interface Snapshot {
   /** What callers see of the policy's hosts. */
   readonly hostLists: HostLists;
   readonly caKeys: CaKeyRing<CaKey>;
+  /** Absent without `envelope_key`. */
+  readonly envelopeKey: EnvelopeKey | undefined;
   /** Absent without `end_user_oidc`: callers that need it are refused. */
   readonly endUsers: EndUserVerifier | undefined;
   readonly reloadCallers: ReadonlySet<string>;
@@ -32,7 +37,7 @@ export interface SnapshotPorts extends CaKeyPorts {
 }
 
 /** The parts of a snapshot that are not in its config's text. */
-export type LoadedParts = Pick<Snapshot, "caKeys" | "endUsers">;
+export type LoadedParts = Pick<Snapshot, "caKeys" | "endUsers" | "envelopeKey">;
 
 /**
  * Checks the text of a `signer.json` key by key.
@@ -52,7 +57,7 @@ export function parseSignerConfig(text: string, source: string): Steps<SignerCon
 }
 
 /**
- * Loads what a config names: CA keys, and the verifier of end users, which is kept from the snapshot before as
+ * Loads what a config names: CA keys, the envelope key, and the verifier of end users, which is kept from the snapshot before as
  * long as its settings are the same.
  *
  * @throws {AppError} `invalid_config`
@@ -69,7 +74,23 @@ export async function loadSnapshot(
   const isSame = JSON.stringify(oidc) === JSON.stringify(previous?.config.end_user_oidc);
   const endUsers = oidc === undefined || isSame ? previous?.endUsers : await loadEndUsers(oidc, ports);
   const caKeys = await loadCaKeys(config, { ...ports, what: "signer config" });
-  return createSnapshot(config, policy, { caKeys, endUsers: oidc === undefined ? undefined : endUsers });
+  const envelopeKey = await loadEnvelopeKey(config.envelope_key);
+  return createSnapshot(config, policy, {
+    caKeys,
+    envelopeKey,
+    endUsers: oidc === undefined ? undefined : endUsers,
+  });
+}
+
+async function loadEnvelopeKey(path: string): Promise<EnvelopeKey | undefined> {
+  if (path === "") return undefined;
+  const seed = await readNamedFile("envelope_key", path);
+  try {
+    return createEnvelopeKey(seed);
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    throw new AppError(error.code, `Cannot use envelope_key ${quoteText(path)}: ${error.message}`);
+  }
 }
 
 async function loadEndUsers(oidc: EndUserOidcConfig, ports: SnapshotPorts): Promise<EndUserVerifier> {

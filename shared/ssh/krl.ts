@@ -4,7 +4,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { encodeKrl } from "@gateway/shared/ssh/krl";
+ * import { encodeKrl } from "./krl.ts";
  *
  * const list = encodeKrl({
  *   version: 7n,

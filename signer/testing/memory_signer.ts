@@ -24,7 +24,11 @@ import type { StateStore } from "../state/store.ts";
 
 export const HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIoI43F0CfGV/VLbTCz6XXLKZwm/HZQSG/N0iAG0D28c";
 const CA_KEY = parsePemCaKey(encodeOpensshPrivateKey(new Uint8Array(32).fill(1), "ca"));
-const PARTS: LoadedParts = { caKeys: { fallback: CA_KEY, byGroup: new Map() }, endUsers: undefined };
+const PARTS: LoadedParts = {
+  caKeys: { fallback: CA_KEY, byGroup: new Map() },
+  endUsers: undefined,
+  envelopeKey: undefined,
+};
 export const NOW_MS = 1_700_000_000_000;
 
 export const CONFIG = {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { encodeKrl, type Krl } from "@gateway/shared/ssh/krl";
+import { encodeKrl, type Krl } from "../../shared/ssh/krl.ts";
 import { createTestCa } from "../ssh_target/certificates.ts";
 import { createHostKey } from "../ssh_target/host_key.ts";
 
