@@ -19,6 +19,8 @@ import { formatPublicKey } from "../ssh/public_key.ts";
 import { signData } from "../ssh/signature.ts";
 import type { SshSigner } from "../ssh/sshsig.ts";
 
+export type { SshSigner } from "../ssh/sshsig.ts";
+
 /** Signs envelopes; the seed does not leave it. */
 export interface EnvelopeKey {
   /** The Ed25519 public key, 32 bytes. */
