@@ -1,0 +1,109 @@
+import assert from "node:assert/strict";
+import { maskObject, maskText } from "./secrets.ts";
+
+const VALUE = "aHVudGVyMg==";
+const SECRET = {
+  apiVersion: "v1",
+  kind: "Secret",
+  type: "Opaque",
+  immutable: true,
+  metadata: {
+    name: "db",
+    annotations: {
+      owner: "team-a",
+      "kubectl.kubernetes.io/last-applied-configuration": `{"data":{"password":"${VALUE}"}}`,
+    },
+  },
+  data: { password: VALUE, empty: "", broken: "hünter2!" },
+  stringData: { other: "hünter2" },
+};
+
+const MASKED = {
+  apiVersion: "v1",
+  kind: "Secret",
+  type: "Opaque",
+  immutable: true,
+  metadata: { name: "db", annotations: { owner: "team-a" } },
+  data: { password: "[masked: 7 bytes]", empty: "[masked: 0 bytes]", broken: "[masked: 9 bytes]" },
+  stringData: { other: "[masked: 8 bytes]" },
+};
+
+const CONFIG_MAP = { kind: "ConfigMap", metadata: SECRET.metadata, data: { a: "b" } };
+const { kind: _kind, apiVersion: _version, ...item } = SECRET;
+const { kind: _maskedKind, apiVersion: _maskedVersion, ...maskedItem } = MASKED;
+
+Deno.test.each<{ name: string; value: unknown; isSecret?: boolean; masked: unknown }>([
+  { name: "the values of a Secret, and what was last applied", value: SECRET, masked: MASKED },
+  { name: "nothing of another object", value: CONFIG_MAP, masked: CONFIG_MAP },
+  {
+    name: "the items of a SecretList, which do not say what they are",
+    value: { kind: "SecretList", apiVersion: "v1", metadata: { resourceVersion: "7" }, items: [item, item] },
+    masked: {
+      kind: "SecretList",
+      apiVersion: "v1",
+      metadata: { resourceVersion: "7" },
+      items: [maskedItem, maskedItem],
+    },
+  },
+  {
+    name: "the Secrets of a mixed list, and nothing else of it",
+    value: { kind: "List", items: [CONFIG_MAP, SECRET] },
+    masked: { kind: "List", items: [CONFIG_MAP, MASKED] },
+  },
+  {
+    name: "a list in a list",
+    value: { kind: "List", items: [{ kind: "SecretList", items: [item] }] },
+    masked: { kind: "List", items: [{ kind: "SecretList", items: [maskedItem] }] },
+  },
+  {
+    name: "what was asked for as a Secret and says that it is something else",
+    value: { ...SECRET, kind: "ConfigMap" },
+    isSecret: true,
+    masked: { ...MASKED, kind: "ConfigMap" },
+  },
+  {
+    name: "what was asked for as a Secret and says nothing",
+    value: item,
+    isSecret: true,
+    masked: maskedItem,
+  },
+  {
+    name: "members that no Secret has today",
+    value: { kind: "Secret", Data: { a: "b" }, plain: "text", list: ["a"], metadata: "text", data: "text" },
+    masked: {
+      kind: "Secret",
+      Data: { a: "[masked: 1 bytes]" },
+      plain: "[masked: 4 bytes]",
+      list: "[masked: 5 bytes]",
+      metadata: "[masked: 4 bytes]",
+      data: "[masked: 4 bytes]",
+    },
+  },
+  {
+    name: "values that are not text",
+    value: { kind: "Secret", data: { a: 1234, b: null, c: { d: VALUE } } },
+    masked: {
+      kind: "Secret",
+      data: {
+        a: "[masked: 4 bytes]",
+        b: "[masked: 0 bytes]",
+        c: `[masked: ${`{"d":"${VALUE}"}`.length} bytes]`,
+      },
+    },
+  },
+  { name: "a text where a Secret was asked for", value: VALUE, isSecret: true, masked: "[masked: 12 bytes]" },
+  {
+    name: "nothing of a status",
+    value: { kind: "Status", status: "Success", details: { name: "db" } },
+    isSecret: true,
+    masked: { kind: "Status", status: "Success", details: { name: "db" } },
+  },
+])("maskObject() masks $name", ({ value, isSecret = false, masked }) => {
+  assert.deepEqual(maskObject(value, { isSecret }), masked);
+  assert.equal(maskText(JSON.stringify(value), { isSecret }), JSON.stringify(masked));
+});
+
+Deno.test("maskText() gives nothing of what is not JSON, and keeps numbers exact", () => {
+  assert.equal(maskText(`{"data":{"password":"${VALUE}"}`, { isSecret: true }), undefined);
+  assert.equal(maskText('{"n":18446744073709551615}'), '{"n":18446744073709551615}');
+});
