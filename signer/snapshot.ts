@@ -10,6 +10,7 @@ import type { EndUserVerifier } from "@gateway/shared/oidc/verifier";
 import { type CompiledPolicy, compilePolicySteps } from "@gateway/shared/policy/compile";
 import { quoteText } from "@gateway/shared/quote";
 import { finish, finishInSlices, type Steps } from "@gateway/shared/steps";
+import { loadClusterFiles } from "./kubernetes/cluster_files.ts";
 import { HostLists } from "./host_lists.ts";
 import { LARGE_SIGNER_KEYS, type SignerConfig, signerConfig, UNSUPPORTED_SIGNER_KEYS } from "./config.ts";
 
@@ -25,6 +26,8 @@ export interface Snapshot {
   readonly caKeys: CaKeyRing<CaKey>;
   /** Absent without `envelope_key`. */
   readonly envelopeKey: EnvelopeKey | undefined;
+  /** The text of each cluster's `ca_cert`, by the cluster's name. */
+  readonly clusterCas: ReadonlyMap<string, string>;
   /** Absent without `end_user_oidc`: callers that need it are refused. */
   readonly endUsers: EndUserVerifier | undefined;
   readonly reloadCallers: ReadonlySet<string>;
@@ -37,7 +40,7 @@ export interface SnapshotPorts extends CaKeyPorts {
 }
 
 /** The parts of a snapshot that are not in its config's text. */
-export type LoadedParts = Pick<Snapshot, "caKeys" | "endUsers" | "envelopeKey">;
+export type LoadedParts = Pick<Snapshot, "caKeys" | "clusterCas" | "endUsers" | "envelopeKey">;
 
 /**
  * Checks the text of a `signer.json` key by key.
@@ -57,7 +60,7 @@ export function parseSignerConfig(text: string, source: string): Steps<SignerCon
 }
 
 /**
- * Loads what a config names: CA keys, the envelope key, and the verifier of end users, which is kept from the snapshot before as
+ * Loads what a config names: CA keys, the CAs of clusters, the envelope key, and the verifier of end users, which is kept from the snapshot before as
  * long as its settings are the same.
  *
  * @throws {AppError} `invalid_config`
@@ -75,8 +78,10 @@ export async function loadSnapshot(
   const endUsers = oidc === undefined || isSame ? previous?.endUsers : await loadEndUsers(oidc, ports);
   const caKeys = await loadCaKeys(config, { ...ports, what: "signer config" });
   const envelopeKey = await loadEnvelopeKey(config.envelope_key);
+  const clusterCas = await loadClusterFiles(policy.clusters);
   return createSnapshot(config, policy, {
     caKeys,
+    clusterCas,
     envelopeKey,
     endUsers: oidc === undefined ? undefined : endUsers,
   });

@@ -14,6 +14,7 @@
  */
 import { z } from "@zod/zod";
 import type { Enforcement } from "../wire/sign.ts";
+import type { KubernetesConfig } from "./cluster_model.ts";
 
 /** How the rules of a command policy are read; `""` is `off`. */
 export type PolicyMode = "" | "off" | "allowlist" | "denylist";
@@ -96,6 +97,8 @@ export interface PolicyConfig {
   readonly group_command_policies: Readonly<Record<string, readonly string[]>>;
   /** The cap of hosts that set none, in seconds; 0 is the built-in 300. */
   readonly max_ttl_seconds: number;
+  /** Absent: no clusters. */
+  readonly kubernetes?: KubernetesConfig;
 }
 
 /** The longest life of any certificate, in seconds. */

@@ -36,6 +36,9 @@ export async function handleSign(ports: SignerPorts, httpRequest: Request, peer:
     perMinute: snapshot.config.sign_rate_limit_per_min,
   });
   checkSignFields(received);
+  if (received.target_type === "k8s") {
+    throw new AppError("not_supported", 'target_type "k8s" is not supported yet');
+  }
   const caller = received.on_behalf_of === ""
     ? peer.caller
     : await effectiveCaller(ports, snapshot, received, peer);
