@@ -39,7 +39,6 @@ export const ADAPTERS: readonly string[] = [
   "shared/state/sqlite_database.ts",
   "shared/version.ts",
   "signer/config_file.ts",
-  "signer/kubernetes/cluster_files.ts",
   "signer/snapshot.ts",
   "signer/state/sqlite.ts",
   "signer/watch_config.ts",
