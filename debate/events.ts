@@ -129,6 +129,8 @@ export interface ToolCallStartedEvent extends AgentFields {
 export interface ToolCallEvent extends AgentFields {
   readonly type: "tool_call";
   readonly call_id: string;
+  /** From 1, in the order of the run; evidence cites it as `[tool:<tool_name>#<number>]`. */
+  readonly number: number;
   readonly tool_name: string;
   readonly args: ToolArgs;
   readonly result: string;

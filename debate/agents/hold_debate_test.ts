@@ -4,6 +4,18 @@ import { sampleDecision, sampleHypothesis } from "../testing/sample_state.ts";
 import { call } from "../testing/scripted_model.ts";
 import { ModelError } from "../models/model.ts";
 
+/** Two tool calls, and a diagnosis that quotes their results. */
+const LOOKING = { toolCalls: [call("http_get", {}, "a"), call("pool_stats", {}, "b")] };
+const PROVEN = `${DIAGNOSIS}
+- [tool:http_get#1] "20 of 20 connections in use"
+- [tool:pool_stats#2] "431 requests waiting"`;
+const POOL = {
+  tools: [
+    new FixedTool("http_get", { ok: true, text: "GET http://pool\n20 of 20 connections in use" }),
+    new FixedTool("pool_stats", { ok: true, text: "pool\n431 requests waiting" }),
+  ],
+};
+
 const decide = (changes: Parameters<typeof sampleDecision>[0]) => JSON.stringify(sampleDecision(changes));
 const prompts = (fixture: DebateFixture) =>
   fixture.model.requests.map(({ purpose, round, messages }) => ({
@@ -27,12 +39,11 @@ Deno.test("holdDebate() tells a round in order", async () => {
     "agent_turn_started",
     "agent_completed",
     "moderator_decision",
-    "hypothesis_update",
     "final_result",
   ]);
   assert.equal(fixture.of("final_result")[0]?.content, outcome.finalText);
   assert.match(outcome.finalText, /^Status: final_diagnosis/);
-  assert.deepEqual(outcome.hypotheses.map(({ state }) => state), ["confirmed"]);
+  assert.deepEqual(outcome.hypotheses.map(({ state }) => state), ["active"]);
   assert.equal(outcome.decision?.status, "final_diagnosis");
 });
 
@@ -126,23 +137,29 @@ Deno.test("holdDebate() skips for one round only what the decision before says",
 
 Deno.test("holdDebate() ends early only when the moderator agrees", async () => {
   const eager =
-    `${DIAGNOSIS}\nEARLY_OUT_RECOMMENDED: true\nEARLY_OUT_CONFIDENCE: 0.99\nEARLY_OUT_RATIONALE: seen it`;
-  const alone = new DebateFixture({ diagnostic_agent: [eager], moderator_agent: [CONTINUE, CLOSING] });
+    `${PROVEN}\nEARLY_OUT_RECOMMENDED: true\nEARLY_OUT_CONFIDENCE: 0.99\nEARLY_OUT_RATIONALE: seen it`;
+  const diagnostic_agent = [LOOKING, eager];
+  const alone = new DebateFixture({ diagnostic_agent, moderator_agent: [CONTINUE, CLOSING] }, {}, POOL);
   assert.equal((await alone.run()).roundLog.length, 2);
   assert.deepEqual(alone.of("moderator_decision").map((event) => event.early_out_confirmed), [false, false]);
 
-  const both = new DebateFixture({
-    diagnostic_agent: [eager],
-    moderator_agent: [decide({ confidence: 0.95 })],
-  });
+  const both = new DebateFixture(
+    {
+      diagnostic_agent,
+      moderator_agent: [decide({ confidence: 0.95 })],
+    },
+    {},
+    POOL,
+  );
   const outcome = await both.run();
   assert.deepEqual([outcome.status, outcome.roundLog.length], ["completed", 1]);
   assert.equal(both.of("moderator_decision")[0]?.early_out_confirmed, true);
   assert.match(outcome.decision?.stop_reason ?? "", /seen it/);
 
   const off = new DebateFixture(
-    { diagnostic_agent: [eager], moderator_agent: [decide({ confidence: 0.95 }), CLOSING] },
+    { diagnostic_agent, moderator_agent: [decide({ confidence: 0.95 }), CLOSING] },
     { earlyOut: { enabled: false, threshold: 0.9 } },
+    POOL,
   );
   assert.equal((await off.run()).roundLog.length, 2);
 });

@@ -5,8 +5,9 @@
  */
 import { viewHistory } from "../graph/compression.ts";
 import { cut, fence } from "../graph/text.ts";
+import { explainEvidence } from "../graph/grounding.ts";
 import { type Labels, labelsFor } from "../graph/labels.ts";
-import type { AgentNode, DebateState, HistoryEntry, Hypothesis } from "../graph/state.ts";
+import type { AgentNode, DebateState, HistoryEntry } from "../graph/state.ts";
 import type { ChatMessage } from "../models/model.ts";
 import type { PromptTemplate } from "../prompts/template.ts";
 import { DECISION_SKELETON, instructionsFor } from "./instructions.ts";
@@ -25,7 +26,7 @@ export function buildAgentPrompt(
   const ask = instructionsFor(state.task.language);
   const { texts } = state;
   const common: readonly Block[] = [
-    [labels.hypotheses, formatHypotheses(state.hypotheses, labels)],
+    [labels.hypotheses, formatHypotheses(state)],
     ...historyBlocks(state, labels),
   ];
   switch (node) {
@@ -62,7 +63,7 @@ export function buildModeratorPrompt(state: DebateState, template: PromptTemplat
     [labels.maxRounds, String(task.maxRounds)],
     [labels.threshold, String(task.confidenceThreshold)],
     [labels.earlyOutThreshold, String(task.earlyOut.threshold)],
-    [labels.hypotheses, formatHypotheses(state.hypotheses, labels)],
+    [labels.hypotheses, formatHypotheses(state)],
     ...historyBlocks(state, labels),
     [labels.diagnosis, fence(texts.diagnostic)],
     [labels.critique, fence(texts.skeptic)],
@@ -85,7 +86,7 @@ export function buildSummaryPrompt(
   const blocks: readonly Block[] = [
     [labels.topic, state.task.topic],
     ...(state.historySummary === "" ? [] : [[labels.summary, fence(state.historySummary)] as const]),
-    [labels.hypotheses, formatHypotheses(state.hypotheses, labels)],
+    [labels.hypotheses, formatHypotheses(state)],
     [labels.history, formatEntries(shortened)],
     [labels.task, `${ask.summary}\n${ask.untrusted}`],
   ];
@@ -119,11 +120,12 @@ function formatEntries(entries: readonly HistoryEntry[]): string {
   return entries.map(({ role, content }) => `[${role}]\n${fence(content)}`).join("\n\n");
 }
 
-function formatHypotheses(hypotheses: readonly Hypothesis[], labels: Labels): string {
+function formatHypotheses({ hypotheses, task }: DebateState): string {
+  const labels = labelsFor(task.language);
   if (hypotheses.length === 0) return labels.noHypotheses;
-  return hypotheses.flatMap(({ id, state, probability, text, supporting_evidence, rejected_reason }) => [
+  return hypotheses.flatMap(({ id, state, probability, text, evidence, rejected_reason }) => [
     `- ${id} [${state}]${probability === null ? "" : ` [P=${Number(probability.toFixed(3))}]`}: ${text}`,
-    ...supporting_evidence.map((line) => `    - ${line}`),
+    ...evidence.map((line) => `    - ${line.text} (${explainEvidence(line.status, task.language)})`),
     ...(rejected_reason === null ? [] : [`    ${labels.rejectedBecause}: ${rejected_reason}`]),
   ]).join("\n");
 }

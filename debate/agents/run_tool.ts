@@ -9,7 +9,8 @@ import { within } from "@gateway/shared/within";
 import type { ToolArgs } from "../events.ts";
 import { isObject } from "../graph/json_objects.ts";
 import { cut } from "../graph/text.ts";
-import { type AgentNode, type CallApproval, ROLES } from "../graph/state.ts";
+import { toCalledTool } from "../graph/evidence.ts";
+import { type AgentNode, type CallApproval, type CalledTool, ROLES } from "../graph/state.ts";
 import type { ToolCall } from "../models/model.ts";
 import type { Tool, ToolResult } from "../tools/tool.ts";
 import { instructionsFor } from "./instructions.ts";
@@ -28,13 +29,14 @@ export interface Caller {
 export interface CallOutcome {
   readonly text: string;
   readonly error: boolean;
-  /** The call succeeded, now or earlier in this round. */
-  readonly isUsed: boolean;
+  readonly called: CalledTool;
 }
 
 interface Settled {
   readonly args: ToolArgs;
   readonly text: string;
+  /** What a cached call returned then. */
+  readonly original?: string;
   readonly error: boolean;
   readonly approval: CallApproval;
   /** `null` when nothing ran. */
@@ -50,10 +52,13 @@ interface Settled {
 export async function runTool(debate: Debate, caller: Caller, call: ToolCall): Promise<CallOutcome> {
   const callId = debate.ports.newId();
   const settled = await settle(debate, caller, call, callId);
-  await publish(debate, caller, call.name, callId, settled);
+  const number = await publish(debate, caller, call.name, callId, settled);
   debate.signal.throwIfAborted();
-  const isUsed = !settled.error && settled.durationMs !== null;
-  return { text: settled.text, error: settled.error, isUsed };
+  const { text, error, original, args, durationMs } = settled;
+  // What was not approved is no failure, but nothing ran either.
+  const succeeded = !error && durationMs !== null;
+  const facts = { number, call_id: callId, tool_name: call.name, succeeded };
+  return { text, error, called: toCalledTool(facts, args, original ?? text) };
 }
 
 async function settle(debate: Debate, caller: Caller, call: ToolCall, callId: string): Promise<Settled> {
@@ -69,7 +74,7 @@ async function settle(debate: Debate, caller: Caller, call: ToolCall, callId: st
   const cached = debate.cache.find(tool.name, args, caller.round);
   if (cached !== undefined) {
     const text = `[cached: ${tool.name} of ${cached.role}, round ${cached.round}]\n${cached.text}`;
-    return { args, text, error: false, approval: "cached", durationMs: 0 };
+    return { args, text, original: cached.text, error: false, approval: "cached", durationMs: 0 };
   }
   const approval = await askApproval(debate, caller, tool, args, callId);
   if (approval === "rejected" || approval === "timeout") {
@@ -123,13 +128,14 @@ function describeFailure(debate: Debate, tool: Tool, error: unknown, tooLate: Er
   return `${tool.name} failed unexpectedly`;
 }
 
+/** Gives the call's number. */
 async function publish(
   debate: Debate,
   { node }: Caller,
   name: string,
   callId: string,
   settled: Settled,
-): Promise<void> {
+): Promise<number> {
   const { args, text, error, approval, durationMs } = settled;
   const tool = cut(name, 64);
   const { clock, emit } = debate.ports;
@@ -147,10 +153,19 @@ async function publish(
   } catch (cause) {
     throw new AppError("audit_unavailable", AUDIT_UNAVAILABLE, { cause });
   }
-  debate.toolLog.push({ agent: node, tool_name: tool, args, result: text, error, approval });
+  const number = debate.toolLog.push({
+    call_id: callId,
+    agent: node,
+    tool_name: tool,
+    args,
+    result: text,
+    error,
+    approval,
+  });
   emit({
     type: "tool_call",
     call_id: callId,
+    number,
     agent_node: node,
     agent_role: ROLES[node],
     tool_name: tool,
@@ -161,6 +176,7 @@ async function publish(
     cached: approval === "cached",
     duration_ms: durationMs,
   });
+  return number;
 }
 
 const MAX_LENGTH = 100_000;

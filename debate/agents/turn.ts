@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { type AgentNode, type DebateState, ROLES } from "../graph/state.ts";
+import { type AgentNode, type CalledTool, type DebateState, ROLES } from "../graph/state.ts";
 import type { TurnText } from "../graph/flow.ts";
 import { cut, fence } from "../graph/text.ts";
 import type { ChatMessage, ModelReply, ToolCall, ToolSchema } from "../models/model.ts";
@@ -30,7 +30,7 @@ class Turn {
   readonly #ask: Instructions;
   readonly #messages: ChatMessage[];
   readonly #tools: readonly ToolSchema[];
-  readonly #usedTools = new Set<string>();
+  readonly #calls: CalledTool[] = [];
   #spent = 0;
   #failedBatches = 0;
   #mayCall: boolean;
@@ -61,7 +61,7 @@ class Turn {
     }
     const isPlaceholder = reply.text.trim() === "";
     const text = isPlaceholder ? this.#ask.silent(this.#spent) : (await this.#complete(reply)).toWellFormed();
-    return { text, isPlaceholder, usedTools: this.#usedTools };
+    return { text, isPlaceholder, calls: this.#calls };
   }
 
   /** An answer that was cut is continued once; if its end is still missing then, it says so. */
@@ -132,9 +132,9 @@ class Turn {
   async #answer(call: ToolCall): Promise<{ readonly text: string; readonly error: boolean }> {
     if (this.#spent >= this.#debate.setup.toolBudget) return { text: this.#ask.overBudget, error: false };
     this.#spent++;
-    const { text, error, isUsed } = await runTool(this.#debate, this.#caller, call);
-    if (isUsed) this.#usedTools.add(call.name);
-    return { text: `${this.#ask.toolResult}\n${fence(text)}`, error };
+    const { text, error, called } = await runTool(this.#debate, this.#caller, call);
+    this.#calls.push(called);
+    return { text: `${this.#ask.toolResult(called.number, called.succeeded)}\n${fence(text)}`, error };
   }
 }
 

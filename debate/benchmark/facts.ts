@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { citedTools } from "../graph/extract_hypotheses.ts";
+import { citedTools } from "../graph/evidence.ts";
 import { findNamed } from "../graph/hypothesis_id.ts";
 import { parseDecision } from "../graph/decision.ts";
 import type { Decision, Hypothesis } from "../graph/state.ts";

@@ -5,7 +5,7 @@
  * @module
  */
 import type { RunEvent, ToolArgs } from "../events.ts";
-import type { Decision, Hypothesis } from "../graph/state.ts";
+import type { Decision, DecisionGrounding, Hypothesis } from "../graph/state.ts";
 import { ROLES } from "../graph/state.ts";
 import { StreamedText } from "./streamed_text.ts";
 import { createPaint, exactLine, type Paint, safeLine, safeText, type Terminal, wrap } from "./terminal.ts";
@@ -147,23 +147,36 @@ export class RunView {
 
   #table(hypotheses: readonly Hypothesis[]): void {
     this.#write(`\n${this.#paint("dim", `${INDENT}Hypotheses`)}\n`);
-    for (const { id, state, probability, text } of hypotheses) {
+    for (const hypothesis of hypotheses) {
+      const { id, state, probability, text, evidence } = hypothesis;
       const share = probability === null ? "" : ` P=${probability.toFixed(2)}`;
-      this.#line(STATE_STYLE[state], `${id} [${state}]${share} ${text}`);
+      const counting = evidence.filter(({ status }) => status === "grounded").length;
+      const shown = evidence.length === 0
+        ? ""
+        : ` (${counting} of ${evidence.length} lines of evidence count)`;
+      this.#line(STATE_STYLE[state], `${id} [${state}]${share}${shown} ${text}`);
     }
   }
 
   #decision(decision: Decision): void {
-    const { status, confidence, risk_level, leading_hypothesis, next_step } = decision;
+    const { status, confidence, risk_level, leading_hypothesis, next_step, grounding } = decision;
+    const isOpen = status === "continue" || grounding?.outcome === "no_confident_cause";
     this.#line(
-      status === "continue" ? "yellow" : "green",
+      isOpen ? "yellow" : "green",
       `${status}, confidence ${confidence.toFixed(2)}, risk ${risk_level}`,
     );
+    if (grounding !== undefined) this.#grounding(confidence, grounding);
     if (leading_hypothesis !== "") this.#paragraph(`Leads: ${leading_hypothesis}`);
     if (next_step !== "") this.#paragraph(`Next: ${next_step}`);
     if (status !== "continue") return;
     this.#round += 1;
     this.#hasRoundTitle = false;
+  }
+
+  #grounding(confidence: number, { outcome, stated_confidence: stated, reason }: DecisionGrounding): void {
+    if (outcome === "no_confident_cause") this.#line("yellow", "No confident cause");
+    const limit = stated > confidence ? `${stated.toFixed(2)} was stated: ` : "";
+    this.#paragraph(`Evidence: ${limit}${reason}`);
   }
 
   #paragraph(text: string): void {

@@ -106,7 +106,7 @@ Deno.test("RunView shows calls with the beginning of their results", () => {
   assert.equal(
     show([
       { type: "tool_call_started", ...CALL },
-      { type: "tool_call", ...CALL, ...result, result: "1\n2\n\n3\n4\n5\n6\n7\x1b[2J\n" },
+      { type: "tool_call", number: 1, ...CALL, ...result, result: "1\n2\n\n3\n4\n5\n6\n7\x1b[2J\n" },
     ], { isLive: false }),
     [
       "\nRound 1\n\nPrimary Diagnosis\n  > http_get url=http://a/b\n  < ok, 12 ms\n",
@@ -128,9 +128,12 @@ Deno.test.each([
   { name: "cached", cached: true, duration_ms: 0, error: false, shown: "< ok, cached" },
   { name: "refused", cached: false, duration_ms: null, error: true, shown: "< failed, not run" },
 ])("RunView shows a call that is $name, which never started", ({ shown, name: _name, ...fields }) => {
-  const written = show([{ type: "tool_call", ...CALL, ...fields, approval: "auto", result: "r" }], {
-    isLive: false,
-  });
+  const written = show(
+    [{ type: "tool_call", number: 1, ...CALL, ...fields, approval: "auto", result: "r" }],
+    {
+      isLive: false,
+    },
+  );
   assert.match(written, /> http_get url=http:\/\/a\/b\n/);
   assert.ok(written.includes(`${shown}\n  | r\n`), written);
 });
@@ -143,6 +146,8 @@ Deno.test("RunView shows states in brackets, and makes nothing of them", () => {
     proposer: "diagnostic_agent",
     round: 1,
     supporting_evidence: [],
+    evidence: [],
+    reviews: [],
     rejected_reason: null,
     probability: 0.5,
     transitions: [],

@@ -4,13 +4,23 @@
  * @module
  */
 import { cut, oneLine } from "./text.ts";
+import { checkEvidence, groundingOf } from "./evidence.ts";
 import { findAllNamed, findLeading, hypothesisKey } from "./hypothesis_id.ts";
 import type { Labels } from "./labels.ts";
 import { moveTo } from "./merge_hypotheses.ts";
-import { parseReview, type ReviewMark, type Verdict } from "./review_marks.ts";
-import type { Decision, Hypothesis, HypothesisState } from "./state.ts";
+import { parseReview, type ReviewMark } from "./review_marks.ts";
+import type {
+  CalledTool,
+  Decision,
+  Hypothesis,
+  HypothesisState,
+  NodeName,
+  Review,
+  Verdict,
+} from "./state.ts";
 
 const MAX_NOTE = 500;
+const MAX_REVIEWS = 30;
 /** The note of a change for which the reviewer gives no reason. */
 const UNSTATED = {
   rejected: "noReason",
@@ -22,37 +32,69 @@ const UNSTATED = {
 export interface ReviewOrigin {
   readonly round: number;
   readonly labels: Labels;
+  /** The tool calls of the run so far. */
+  readonly calls: readonly CalledTool[];
 }
 
 /**
  * The skeptic may reject and confirm hypotheses and change their probability. The last verdict on each one
- * counts; one that asks for evidence takes a confirmation back.
+ * counts; one that asks for evidence takes a confirmation back. Nobody's word confirms what cites no evidence that counts.
  */
 export function applySkeptic(
   hypotheses: readonly Hypothesis[],
   text: string,
-  { round, labels }: ReviewOrigin,
+  origin: ReviewOrigin,
 ): readonly Hypothesis[] {
   const marks = parseReview(text);
+  const { round, labels } = origin;
+  const agent = "skeptic_agent";
   return hypotheses.map((hypothesis) => {
     const { verdict, probability } = lastWord(marks, hypothesis);
     const weighed = probability === undefined || probability === hypothesis.probability
       ? hypothesis
       : { ...hypothesis, probability };
-    const to = verdict?.verdict === undefined ? hypothesis.state : judge(verdict.verdict, hypothesis.state);
-    if (to === hypothesis.state) return weighed;
-    return moveTo(weighed, to, {
-      round,
-      agent: "skeptic_agent",
-      note: verdict?.reason || labels[UNSTATED[to]],
-    });
+    if (verdict === undefined) return weighed;
+    const review = toReview(hypothesis, verdict, agent, origin);
+    const reviewed = withReview(weighed, { ...review, probability: probability ?? null });
+    const to = judge(review.verdict, hypothesis);
+    if (to === hypothesis.state) return reviewed;
+    const reason = review.reason || labels[UNSTATED[to]];
+    const note = to === "confirmed" && !review.new_evidence ? `${reason} (${labels.noNewEvidence})` : reason;
+    return moveTo(reviewed, to, { round, agent, note });
   });
 }
 
-function judge(verdict: Verdict, before: HypothesisState): HypothesisState {
+function toReview(
+  hypothesis: Hypothesis,
+  { verdict, probability, reason, evidence }: ReviewMark & { readonly verdict: Verdict },
+  agent: NodeName,
+  { round, calls }: ReviewOrigin,
+): Review {
+  const checked = evidence.map((line) => checkEvidence(line, round, calls));
+  const cited = new Set(hypothesis.evidence.flatMap(({ call_ids }) => call_ids));
+  const isNew = checked.some(({ status, call_ids }) =>
+    status === "grounded" && call_ids.some((id) => !cited.has(id))
+  );
+  return {
+    round,
+    agent,
+    verdict,
+    probability: probability ?? null,
+    reason,
+    evidence: checked,
+    new_evidence: isNew,
+  };
+}
+
+function withReview(hypothesis: Hypothesis, review: Review): Hypothesis {
+  return { ...hypothesis, reviews: [...hypothesis.reviews, review].slice(-MAX_REVIEWS) };
+}
+
+function judge(verdict: Verdict, hypothesis: Hypothesis): HypothesisState {
+  const { state: before } = hypothesis;
   switch (verdict) {
     case "accepted":
-      return "confirmed";
+      return groundingOf(hypothesis).level === "none" ? before : "confirmed";
     case "rejected":
       return "rejected";
     case "needs_evidence":
@@ -64,25 +106,29 @@ function judge(verdict: Verdict, before: HypothesisState): HypothesisState {
 export function applyRebuttal(
   hypotheses: readonly Hypothesis[],
   text: string,
-  { round, labels }: ReviewOrigin,
+  origin: ReviewOrigin,
 ): readonly Hypothesis[] {
   const marks = parseReview(text);
+  const { round, labels } = origin;
+  const agent = "diagnostic_rebuttal_agent";
   return hypotheses.map((hypothesis) => {
     const { verdict } = lastWord(marks, hypothesis);
     if (verdict?.verdict !== "rejected" || hypothesis.state === "rejected") return hypothesis;
-    return moveTo(hypothesis, "rejected", {
-      round,
-      agent: "diagnostic_rebuttal_agent",
-      note: verdict.reason || labels.noReason,
-    });
+    const reviewed = withReview(hypothesis, toReview(hypothesis, verdict, agent, origin));
+    return moveTo(reviewed, "rejected", { round, agent, note: verdict.reason || labels.noReason });
   });
 }
 
-/** Rejects what the moderator lists, and confirms its leading hypothesis if it closes with enough confidence. */
+/**
+ * Rejects what the moderator lists, and confirms its leading hypothesis if it closes with enough confidence and the
+ * evidence counts.
+ */
 export function applyDecision(
   hypotheses: readonly Hypothesis[],
   decision: Decision,
-  { round, labels, confidenceThreshold }: ReviewOrigin & { readonly confidenceThreshold: number },
+  { round, labels, confidenceThreshold }: Omit<ReviewOrigin, "calls"> & {
+    readonly confidenceThreshold: number;
+  },
 ): readonly Hypothesis[] {
   const lead = findLeading(hypotheses, decision.leading_hypothesis);
   const rejected = new Map(
@@ -93,7 +139,8 @@ export function applyDecision(
     ),
   );
   const closes = decision.status === "final_diagnosis" || decision.status === "propose_fix";
-  const confirms = closes && decision.confidence >= confidenceThreshold;
+  const confirms = closes && decision.confidence >= confidenceThreshold && lead !== undefined &&
+    groundingOf(lead).level !== "none";
   const by = { round, agent: "moderator_agent" } as const;
   return hypotheses.map((hypothesis) => {
     const note = rejected.get(hypothesis);
@@ -111,7 +158,11 @@ function lastWord(marks: readonly ReviewMark[], { id }: Hypothesis) {
   const key = hypothesisKey(id);
   const own = marks.filter((mark) => mark.key === key);
   return {
-    verdict: own.findLast((mark) => mark.verdict !== undefined),
+    verdict: own.findLast(hasVerdict),
     probability: own.findLast((mark) => mark.probability !== undefined)?.probability,
   };
+}
+
+function hasVerdict(mark: ReviewMark): mark is ReviewMark & { readonly verdict: Verdict } {
+  return mark.verdict !== undefined;
 }

@@ -1,10 +1,23 @@
 import assert from "node:assert/strict";
-import { sampleDecision, sampleHypothesis } from "../testing/sample_state.ts";
+import {
+  FULL_EVIDENCE,
+  sampleCall,
+  sampleDecision,
+  sampleEvidence,
+  sampleHypothesis,
+} from "../testing/sample_state.ts";
 import { labelsFor } from "./labels.ts";
 import { applyDecision, applyRebuttal, applySkeptic } from "./apply_review.ts";
 
-const TABLE = [sampleHypothesis(), sampleHypothesis({ id: "10", text: "The cache evicts hot keys" })];
-const on = (round: number, language = "en") => ({ round, labels: labelsFor(language) });
+const TABLE = [
+  sampleHypothesis({ evidence: FULL_EVIDENCE }),
+  sampleHypothesis({ id: "10", text: "The cache evicts hot keys" }),
+];
+const CALLS = [
+  sampleCall(1, "431 connections are waiting"),
+  sampleCall(3, "20 of 20 connections are in use"),
+];
+const on = (round: number, language = "en") => ({ round, labels: labelsFor(language), calls: CALLS });
 const states = (table: readonly { readonly state: string }[]) => table.map(({ state }) => state);
 
 Deno.test("applySkeptic() moves, weighs and records", () => {
@@ -31,13 +44,19 @@ Deno.test("applySkeptic() moves, weighs and records", () => {
 Deno.test("applySkeptic() weighs without moving, and leaves what is not mentioned", () => {
   const [pool, cache] = applySkeptic(TABLE, "[hypothesis:1] needs_evidence [P=0.3]", on(1));
   assert.deepEqual([pool?.state, pool?.probability, pool?.transitions.length], ["active", 0.3, 1]);
-  assert.equal(cache, TABLE[1]);
+  assert.deepEqual(cache, TABLE[1]);
+  assert.deepEqual(pool?.reviews.map(({ verdict, probability }) => [verdict, probability]), [[
+    "needs_evidence",
+    0.3,
+  ]]);
 });
 
 Deno.test("applySkeptic() records no transition to where a hypothesis already is", () => {
   const once = applySkeptic(TABLE, "[hypothesis:1] rejected", on(1));
   assert.equal(once[0]?.rejected_reason, "no reason was stated");
-  assert.deepEqual(applySkeptic(once, "[hypothesis:1] rejected: again", on(2)), once);
+  const twice = applySkeptic(once, "[hypothesis:1] rejected: again", on(2));
+  assert.deepEqual(twice[0]?.transitions, once[0]?.transitions);
+  assert.equal(twice[0]?.reviews.length, 2);
 });
 
 Deno.test.each([
@@ -55,7 +74,7 @@ Deno.test.each([
   { review: "HYPOTHESIS-1 is not rejected by this", state: "confirmed" },
   { review: "HYPOTHESIS-1\nNew connections are not accepted by the pool", state: "confirmed" },
 ])("applySkeptic() leaves what was confirmed $state after: $review", ({ review, state }) => {
-  const confirmed = [sampleHypothesis({ state: "confirmed" })];
+  const confirmed = [sampleHypothesis({ state: "confirmed", evidence: FULL_EVIDENCE })];
   const [after] = applySkeptic(confirmed, review, on(2));
   assert.equal(after?.state, state);
   assert.equal(after?.transitions.length, state === "confirmed" ? 1 : 2);
@@ -108,11 +127,43 @@ Deno.test("applyDecision() does not confirm a rejected lead", () => {
 
 Deno.test("a Spanish debate has Spanish notes where a review gives no reason", () => {
   const noteOf = (review: string, state: "active" | "confirmed") =>
-    applySkeptic([sampleHypothesis({ state })], review, on(1, "es"))[0]?.transitions.at(-1)?.note;
+    applySkeptic([sampleHypothesis({ state, evidence: FULL_EVIDENCE })], review, on(1, "es"))[0]?.transitions
+      .at(-1)?.note;
   assert.equal(noteOf("[hypothesis:1] rechazada", "active"), "no se dio ningún motivo");
-  assert.equal(noteOf("[hypothesis:1] aceptada", "active"), "aceptada");
+  assert.equal(noteOf("[hypothesis:1] aceptada", "active"), "aceptada (acuerdo sin evidencia nueva)");
   assert.equal(noteOf("[hypothesis:1] needs_evidence", "confirmed"), "falta evidencia");
   const closing = sampleDecision({ status: "final_diagnosis", confidence: 0.9 });
   const [lead] = applyDecision(TABLE, closing, { ...on(1, "es"), confidenceThreshold: 0.8 });
   assert.equal(lead?.transitions.at(-1)?.note, "hipótesis principal de la decisión de cierre");
+});
+
+Deno.test.each([
+  { name: "none", evidence: [], state: "active" },
+  {
+    name: "only such that does not count",
+    evidence: [sampleEvidence("c1", { status: "failed_call" })],
+    state: "active",
+  },
+  { name: "some that counts", evidence: [sampleEvidence()], state: "confirmed" },
+])("nobody's word confirms a hypothesis beyond its evidence: $name", ({ evidence, state }) => {
+  const table = [sampleHypothesis({ evidence })];
+  assert.deepEqual(states(applySkeptic(table, "[hypothesis:1] accepted [P=0.99]", on(2))), [state]);
+  const closing = sampleDecision({ status: "final_diagnosis", confidence: 0.99 });
+  assert.deepEqual(states(applyDecision(table, closing, AT)), [state]);
+});
+
+Deno.test.each([
+  { name: "words alone", line: "- it fits", isNew: false },
+  {
+    name: "a result that the hypothesis cites",
+    line: '- [tool:http_get#1] "431 connections are waiting"',
+    isNew: false,
+  },
+  { name: "a quote that nobody returned", line: '- [tool:http_get#3] "the pool is dead"', isNew: false },
+  { name: "a result of its own", line: '- [tool:http_get#3] "20 of 20 connections are in use"', isNew: true },
+])("applySkeptic() marks agreement without new evidence: $name", ({ line, isNew }) => {
+  const [pool] = applySkeptic(TABLE, `[hypothesis:1] accepted\nReason: it fits\n${line}`, on(2));
+  assert.equal(pool?.reviews[0]?.new_evidence, isNew);
+  const note = pool?.transitions.at(-1)?.note ?? "";
+  assert.equal(note.endsWith("(agreement without new evidence)"), !isNew, note);
 });

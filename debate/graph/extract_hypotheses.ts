@@ -6,6 +6,7 @@
  * @module
  */
 import { cut, linesOf, oneLine } from "./text.ts";
+import { citesTool } from "./evidence.ts";
 import { ID, MARKER_LINK, MARKER_WORD } from "./hypothesis_id.ts";
 import { findProbability, findProbabilityLine, withoutProbability } from "./probability.ts";
 
@@ -15,14 +16,14 @@ export interface FoundHypothesis {
   /** On one line; empty when the block only lists the id. */
   readonly text: string;
   readonly probability: number | null;
-  /** Lines with `[tool:<name>]`. */
+  /** Lines with `[tool:<name>#<number>]`. */
   readonly evidence: readonly string[];
 }
 
 const MAX_FOUND = 20;
 const MAX_TEXT = 1000;
 const MAX_EVIDENCE = 5;
-const MAX_EVIDENCE_TEXT = 250;
+const MAX_EVIDENCE_TEXT = 400;
 
 /** How much of a line is read: patterns see a bounded text, so that nobody can make them slow. */
 const LINE_HEAD = 400;
@@ -38,7 +39,6 @@ const TEXT_LABEL = /^[\s>*_-]{0,12}(?:Text|Texto)[\s*_]{0,4}:[\s*_]{0,4}(.*)$/i;
 const OTHER_LABEL =
   /^[\s>*_-]{0,12}(?:(?:supporting )?evidence|evidencias?|state|estado|probability|probabilidad|inferences?|inferencias?|experiments?|experimentos?)[\s*_]{0,4}:/i;
 const BULLET = /^\s{0,12}(?:[-*•+]|\d{1,3}[.)])\s/;
-const TOOL_CITATION = /\[tool:\s?([\w.-]{1,64})\s?\]/gi;
 
 /** The hypotheses of a text, in its order; the same id may occur twice. */
 export function extractHypotheses(text: string): readonly FoundHypothesis[] {
@@ -66,11 +66,6 @@ export function fallbackHypothesis(text: string, round: number): FoundHypothesis
   return { id: `R${round}-F1`, text: paragraph, probability: null, evidence: [] };
 }
 
-/** The tools that a line of evidence cites. */
-export function citedTools(evidence: string): readonly string[] {
-  return [...evidence.matchAll(TOOL_CITATION)].map((match) => match[1] ?? "");
-}
-
 function findEnd(lines: readonly string[], start: number): number {
   for (let index = start; index < lines.length; index++) {
     const line = (lines[index] ?? "").slice(0, LINE_HEAD);
@@ -88,17 +83,20 @@ function readBlock(id: string, tail: string, body: readonly string[]): FoundHypo
   let text: string;
   if (label >= 0) text = readParagraph(body, label);
   else text = title === "" ? readParagraph(body, 0) : title;
-  const evidence = body
-    .filter((line, index) => index !== label && line.search(TOOL_CITATION) >= 0)
-    .map((line) =>
-      cut(line.slice(0, 4 * MAX_EVIDENCE_TEXT).replace(/^[\s>*•+-]{1,12}/, "").trim(), MAX_EVIDENCE_TEXT)
-    );
   return {
     id,
     text: cut(oneLine(text), MAX_TEXT),
     probability: findProbability(tail) ?? findProbabilityLine(body) ?? null,
-    evidence: [...new Set(evidence)].slice(0, MAX_EVIDENCE),
+    evidence: findEvidence(body.filter((_, index) => index !== label)),
   };
+}
+
+/** The lines that cite a tool. */
+export function findEvidence(lines: readonly string[]): readonly string[] {
+  const evidence = lines.filter(citesTool).map((line) =>
+    cut(line.slice(0, 4 * MAX_EVIDENCE_TEXT).replace(/^[\s>*•+-]{1,12}/, "").trim(), MAX_EVIDENCE_TEXT)
+  );
+  return [...new Set(evidence)].slice(0, MAX_EVIDENCE);
 }
 
 /** From the first line with text up to the next line that is blank or has another meaning, joined to one line. */
@@ -110,7 +108,7 @@ function readParagraph(lines: readonly string[], start: number): string {
     const label = TEXT_LABEL.exec(whole.slice(0, LINE_HEAD));
     const isFirst = paragraph.length === 0;
     const line = (isFirst && label !== null ? whole.slice(whole.indexOf(":") + 1) : whole).trim();
-    if (line === "" || line.search(TOOL_CITATION) >= 0 || isOtherThanText(line)) {
+    if (line === "" || citesTool(line) || isOtherThanText(line)) {
       if (!isFirst) break;
       if (line === "") continue;
       if (label === null) break;

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Labels } from "./labels.ts";
-import type { Decision, Hypothesis } from "./state.ts";
+import type { Decision, DecisionGrounding, Hypothesis } from "./state.ts";
 
 /** Blocks of a label and what it says, with a blank line between them. */
 export function formatFinalText(
@@ -16,7 +16,8 @@ export function formatFinalText(
     (entries.length > 0 ? entries : [labels.none]).map((entry) => `- ${entry}`);
   return [
     `${labels.status}: ${decision.status}`,
-    `${labels.confidence}: ${decision.confidence.toFixed(2)}`,
+    ...formatOutcome(decision.grounding, labels),
+    `${labels.confidence}: ${decision.confidence.toFixed(2)}${formatLimit(decision, labels)}`,
     `${labels.risk}: ${decision.risk_level}`,
     [`${labels.leading}:`, decision.leading_hypothesis || labels.notDetermined],
     [`${labels.underDebate}:`, ...list(hypotheses.map(({ id, state, text }) => `${id} [${state}]: ${text}`))],
@@ -28,4 +29,17 @@ export function formatFinalText(
     [`${labels.validation}:`, ...list(decision.validation)],
     [`${labels.stopReason}:`, decision.stop_reason ?? labels.notSpecified],
   ].map((block) => typeof block === "string" ? block : block.join("\n")).join("\n\n");
+}
+
+function formatOutcome(grounding: DecisionGrounding | undefined, labels: Labels): readonly string[] {
+  if (grounding === undefined || grounding.outcome === null) return [];
+  return [
+    `${labels.outcome}: ${grounding.outcome === "cause" ? labels.causeFound : labels.noConfidentCause}`,
+  ];
+}
+
+function formatLimit({ confidence, grounding }: Decision, labels: Labels): string {
+  if (grounding === undefined) return "";
+  const { stated_confidence: stated, reason } = grounding;
+  return stated > confidence ? ` (${stated.toFixed(2)} ${labels.stated}; ${reason})` : ` (${reason})`;
 }

@@ -6,11 +6,13 @@
 import { applyDecision, applyRebuttal, applySkeptic } from "./apply_review.ts";
 import { cut } from "./text.ts";
 import { isEarlyOutConfirmed, NO_EARLY_OUT, parseEarlyOut } from "./early_out.ts";
+import { limitConfidence, withOutcome } from "./grounding.ts";
 import { extractHypotheses, fallbackHypothesis } from "./extract_hypotheses.ts";
 import { type Labels, labelsFor } from "./labels.ts";
 import { mergeHypotheses } from "./merge_hypotheses.ts";
 import type {
   AgentNode,
+  CalledTool,
   DebateState,
   DebateTask,
   Decision,
@@ -106,7 +108,8 @@ export function startState(
     earlyOutSignal: NO_EARLY_OUT,
     earlyOutConfirmed: false,
     decision: undefined,
-    hypotheses: (prior?.hypotheses ?? []).map((hypothesis) => ({ ...hypothesis, round: 0 })),
+    hypotheses: (prior?.hypotheses ?? []).map(toRoundZero),
+    calls: [],
     history: (prior?.history ?? []).map(({ role, content }) => ({ role, content, round: 0 })),
     historySummary: "",
     summarizedThrough: -1,
@@ -114,23 +117,30 @@ export function startState(
   };
 }
 
+function toRoundZero(hypothesis: Hypothesis): Hypothesis {
+  const before = <T>(entries: readonly T[]) => entries.map((entry) => ({ ...entry, round: 0 }));
+  const { evidence, reviews } = hypothesis;
+  return { ...hypothesis, round: 0, evidence: before(evidence), reviews: before(reviews) };
+}
+
 /** What an agent's turn gave. */
 export interface TurnText {
   readonly text: string;
   /** The agent said nothing and the text only states that, so nothing is read from it. */
   readonly isPlaceholder: boolean;
-  /** The tools that gave the agent a result in this turn. */
-  readonly usedTools: ReadonlySet<string>;
+  /** The tool calls of this turn. */
+  readonly calls: readonly CalledTool[];
 }
 
 /** After an agent has spoken. */
-export function afterAgent(state: DebateState, node: AgentNode, turn: TurnText): DebateState {
+export function afterAgent(before: DebateState, node: AgentNode, turn: TurnText): DebateState {
+  const state = { ...before, calls: [...before.calls, ...turn.calls] };
   const spoken = say(state, node, turn.text);
   if (turn.isPlaceholder) {
     return node === "diagnostic_agent" ? { ...spoken, earlyOutSignal: NO_EARLY_OUT } : spoken;
   }
-  const { hypotheses, round } = state;
-  const origin = { round, labels: labelsFor(state.task.language) };
+  const { hypotheses, round, calls } = state;
+  const origin = { round, calls, labels: labelsFor(state.task.language) };
   switch (node) {
     case "diagnostic_agent":
       return {
@@ -146,11 +156,13 @@ export function afterAgent(state: DebateState, node: AgentNode, turn: TurnText):
 }
 
 function addDiagnosis(
-  { hypotheses, round }: DebateState,
-  { text, usedTools }: TurnText,
+  { hypotheses, round, calls }: DebateState,
+  turn: TurnText,
 ): readonly Hypothesis[] {
+  const { text } = turn;
   const found = extractHypotheses(text);
-  const origin = { round, agent: "diagnostic_agent", usedTools } as const;
+  const newCalls = new Set(turn.calls.map(({ call_id }) => call_id));
+  const origin = { round, agent: "diagnostic_agent", calls, newCalls } as const;
   if (found.length > 0 || hypotheses.length > 0) return mergeHypotheses(hypotheses, found, origin);
   const fallback = fallbackHypothesis(text, round);
   return fallback === undefined ? hypotheses : mergeHypotheses(hypotheses, [fallback], origin);
@@ -177,11 +189,12 @@ function say(state: DebateState, node: AgentNode, text: string): DebateState {
 }
 
 /**
- * After the moderator has decided. `continue` advances the round counter; if the debate ends although the
- * moderator would continue, the decision states the reason.
+ * After the moderator has decided. Its confidence is limited by the evidence. `continue` advances the round counter; if
+ * the debate ends although the moderator would continue, the decision states the reason.
  */
-export function afterModerator(state: DebateState, decided: Decision): DebateState {
+export function afterModerator(state: DebateState, said: Decision): DebateState {
   const { task, round, earlyOutSignal } = state;
+  const decided = limitConfidence(said, state.hypotheses, task.language);
   const hypotheses = applyDecision(state.hypotheses, decided, {
     round,
     labels: labelsFor(task.language),
@@ -191,9 +204,12 @@ export function afterModerator(state: DebateState, decided: Decision): DebateSta
   const earlyOutConfirmed = continues &&
     isEarlyOutConfirmed(task.earlyOut, earlyOutSignal, decided, hypotheses);
   const labels = labelsFor(task.language);
-  const decision = continues
+  const reasoned = continues
     ? withStopReason(decided, reasonToStop(state, earlyOutConfirmed, labels))
     : decided;
+  const goesOn = continues && !earlyOutConfirmed && round < task.maxRounds;
+  const { confidenceThreshold } = task;
+  const decision = goesOn ? reasoned : withOutcome(reasoned, { confidenceThreshold, earlyOutConfirmed });
   const { texts } = state;
   const logged = {
     round,
@@ -226,7 +242,7 @@ function reasonToStop(
   return round >= task.maxRounds ? `${labels.roundsUsedUp} (${task.maxRounds})` : undefined;
 }
 
-function withStopReason(decision: Decision, reason: string | undefined): Decision {
+function withStopReason<T extends Decision>(decision: T, reason: string | undefined): T {
   if (reason === undefined) return decision;
   const { stop_reason: said } = decision;
   return { ...decision, stop_reason: said === null ? reason : `${reason}; ${said}` };

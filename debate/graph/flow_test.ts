@@ -1,6 +1,12 @@
 import fc from "fast-check";
 import assert from "node:assert/strict";
-import { SAMPLE_TASK, sampleDecision, sampleHypothesis, sampleState } from "../testing/sample_state.ts";
+import {
+  FULL_EVIDENCE,
+  SAMPLE_TASK,
+  sampleDecision,
+  sampleHypothesis,
+  sampleState,
+} from "../testing/sample_state.ts";
 import { NO_EARLY_OUT } from "./early_out.ts";
 import {
   afterAgent,
@@ -108,7 +114,7 @@ Deno.test("nextStep() forgets a directive after one round", () => {
 
 /** Plays a debate whose moderator decides at random. */
 function play(maxRounds: number, decide: () => ReturnType<typeof sampleDecision>, isPaused: boolean): number {
-  const turn = { text: "text", isPlaceholder: false, usedTools: new Set<string>() };
+  const turn = { text: "text", isPlaceholder: false, calls: [] };
   let state = sampleState({ hypotheses: [sampleHypothesis()] });
   state = { ...state, task: { ...state.task, maxRounds } };
   for (let steps = 0; steps < 1000; steps++) {
@@ -157,7 +163,7 @@ Deno.test("nextStep() ends every debate within the step limit, and max_rounds ro
   assert.equal(play(4, () => sampleDecision(), false), 3 * 5 + 4 + 1);
 });
 
-const said = (text: string, isPlaceholder = false) => ({ text, isPlaceholder, usedTools: new Set<string>() });
+const said = (text: string, isPlaceholder = false) => ({ text, isPlaceholder, calls: [] });
 
 Deno.test("startState() puts what a resumed run brings along into round 0", () => {
   const history = [{ role: "skeptic_agent", content: "no", round: 3 }] as const;
@@ -220,7 +226,7 @@ Deno.test("afterModerator() says so when the rounds are used up", () => {
 
 function earlyState(changes: Partial<DebateState> = {}): DebateState {
   return sampleState({
-    hypotheses: [sampleHypothesis()],
+    hypotheses: [sampleHypothesis({ evidence: FULL_EVIDENCE })],
     earlyOutSignal: { recommended: true, confidence: 0.95, rationale: "the rollback healed it" },
     ...changes,
   });

@@ -1,12 +1,13 @@
 /**
  * The table of hypotheses over the debate. Listing a hypothesis again does not change its state: a
- * rejected one is reopened only by new evidence that cites a tool that has just been used.
+ * rejected one is reopened only by new evidence that counts, from a tool call of this turn.
  *
  * @module
  */
-import { citedTools, type FoundHypothesis } from "./extract_hypotheses.ts";
+import { checkEvidence } from "./evidence.ts";
+import type { FoundHypothesis } from "./extract_hypotheses.ts";
 import { hypothesisKey } from "./hypothesis_id.ts";
-import type { Hypothesis, HypothesisState, NodeName } from "./state.ts";
+import type { CalledTool, Evidence, Hypothesis, HypothesisState, NodeName } from "./state.ts";
 
 const MAX_HYPOTHESES = 60;
 const MAX_EVIDENCE = 20;
@@ -16,8 +17,10 @@ const MAX_TRANSITIONS = 40;
 export interface FindingOrigin {
   readonly round: number;
   readonly agent: NodeName;
-  /** The tools that gave this agent a result in this turn. */
-  readonly usedTools: ReadonlySet<string>;
+  /** The tool calls of the run so far. */
+  readonly calls: readonly CalledTool[];
+  /** The ids of those of this turn. */
+  readonly newCalls: ReadonlySet<string>;
 }
 
 /** The table with the hypotheses found; known ones keep their place, id, round and proposer. */
@@ -51,7 +54,7 @@ export function moveTo(
   };
 }
 
-function create(finding: FoundHypothesis, { round, agent }: FindingOrigin): Hypothesis {
+function create(finding: FoundHypothesis, { round, agent, calls }: FindingOrigin): Hypothesis {
   return {
     id: finding.id,
     text: finding.text,
@@ -59,6 +62,8 @@ function create(finding: FoundHypothesis, { round, agent }: FindingOrigin): Hypo
     proposer: agent,
     round,
     supporting_evidence: finding.evidence,
+    evidence: finding.evidence.map((line) => checkEvidence(line, round, calls)),
+    reviews: [],
     rejected_reason: null,
     probability: finding.probability,
     transitions: [{ round, from: null, to: "active", agent, note: "proposed" }],
@@ -67,16 +72,30 @@ function create(finding: FoundHypothesis, { round, agent }: FindingOrigin): Hypo
 
 function update(before: Hypothesis, finding: FoundHypothesis, origin: FindingOrigin): Hypothesis {
   const fresh = finding.evidence.filter((line) => !before.supporting_evidence.includes(line));
-  const proof = fresh.find((line) => citedTools(line).some((tool) => origin.usedTools.has(tool)));
+  const stated = finding.evidence.map((line) => checkEvidence(line, origin.round, origin.calls));
+  const proof = stated.find(({ text, status, call_ids }) =>
+    fresh.includes(text) && status === "grounded" && call_ids.some((id) => origin.newCalls.has(id))
+  );
   const isReopened = before.state === "rejected" && proof !== undefined;
   const merged: Hypothesis = {
     ...before,
     probability: finding.probability ?? before.probability,
     supporting_evidence: [...before.supporting_evidence, ...fresh].slice(0, MAX_EVIDENCE),
+    evidence: mergeEvidence(before.evidence, stated),
     // A new wording would carry a verdict over to a claim that was never judged.
     text: finding.text !== "" && (before.state === "active" || isReopened) ? finding.text : before.text,
   };
   if (!isReopened) return merged;
   const { round, agent } = origin;
-  return moveTo(merged, "active", { round, agent, note: `reopened with new evidence: ${proof}` });
+  return moveTo(merged, "active", { round, agent, note: `reopened with new evidence: ${proof.text}` });
+}
+
+/** A repeated line is judged anew unless it counted already: its call may be of the run that this one resumes. */
+function mergeEvidence(before: readonly Evidence[], stated: readonly Evidence[]): readonly Evidence[] {
+  const merged = new Map(before.map((each) => [each.text, each]));
+  for (const each of stated) {
+    const known = merged.get(each.text);
+    merged.set(each.text, known?.status === "grounded" ? { ...known, round: each.round } : each);
+  }
+  return [...merged.values()].slice(-MAX_EVIDENCE);
 }

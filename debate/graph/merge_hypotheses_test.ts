@@ -1,9 +1,14 @@
 import assert from "node:assert/strict";
-import { sampleHypothesis } from "../testing/sample_state.ts";
+import { sampleCall, sampleHypothesis } from "../testing/sample_state.ts";
 import type { FoundHypothesis } from "./extract_hypotheses.ts";
 import { mergeHypotheses, moveTo } from "./merge_hypotheses.ts";
 
-const ORIGIN = { round: 2, agent: "diagnostic_agent", usedTools: new Set(["http_get"]) } as const;
+const ORIGIN = {
+  round: 2,
+  agent: "diagnostic_agent",
+  calls: [sampleCall(1, "the pool answers 503 since 14:05"), sampleCall(2, "the pool answers 200 at 14:00")],
+  newCalls: new Set(["c1"]),
+} as const;
 
 function found(changes: Partial<FoundHypothesis> = {}): FoundHypothesis {
   return { id: "1", text: "Another wording", probability: null, evidence: [], ...changes };
@@ -24,6 +29,8 @@ Deno.test("mergeHypotheses() creates what is new", () => {
     proposer: "diagnostic_agent",
     round: 2,
     supporting_evidence: [],
+    evidence: [],
+    reviews: [],
     rejected_reason: null,
     probability: 0.4,
     transitions: [{ round: 2, from: null, to: "active", agent: "diagnostic_agent", note: "proposed" }],
@@ -55,12 +62,16 @@ Deno.test("mergeHypotheses() does not resurrect a rejected hypothesis that is me
 Deno.test.each([
   { name: "words alone", evidence: ["it must be so"] },
   { name: "a tool that was not used", evidence: ["[tool:run_kubectl] pods restart"] },
+  { name: "a result that is not quoted", evidence: ["[tool:http_get#1] 503"] },
+  { name: "a quote that nobody returned", evidence: ['[tool:http_get#1] "the pool is dead"'] },
+  { name: "a result of an earlier turn", evidence: ['[tool:http_get#2] "the pool answers 200"'] },
 ])("mergeHypotheses() does not reopen for $name", ({ evidence }) => {
   assert.equal(mergeHypotheses([REJECTED], [found({ evidence })], ORIGIN)[0]?.state, "rejected");
 });
 
-Deno.test("mergeHypotheses() reopens for new evidence of a tool that was used, and records it", () => {
-  const [merged] = mergeHypotheses([REJECTED], [found({ evidence: ["[tool:http_get] 503"] })], ORIGIN);
+Deno.test("mergeHypotheses() reopens for new evidence that counts, and records it", () => {
+  const evidence = ['[tool:http_get#1] "answers 503 since 14:05"'];
+  const [merged] = mergeHypotheses([REJECTED], [found({ evidence })], ORIGIN);
   assert.equal(merged?.state, "active");
   assert.equal(merged?.rejected_reason, null);
   assert.equal(merged?.text, "Another wording");
@@ -69,7 +80,7 @@ Deno.test("mergeHypotheses() reopens for new evidence of a tool that was used, a
     from: "rejected",
     to: "active",
     agent: "diagnostic_agent",
-    note: "reopened with new evidence: [tool:http_get] 503",
+    note: `reopened with new evidence: ${evidence[0]}`,
   });
 });
 
@@ -81,4 +92,14 @@ Deno.test("mergeHypotheses() does not undo a confirmation", () => {
 Deno.test("mergeHypotheses() bounds the table", () => {
   const many = Array.from({ length: 200 }, (_, index) => found({ id: `x${index}` }));
   assert.equal(mergeHypotheses([], many, ORIGIN).length, 60);
+});
+
+Deno.test("mergeHypotheses() judges a repeated line anew, and keeps what counted", () => {
+  const line = '[tool:http_get#1] "answers 503 since 14:05"';
+  const before = mergeHypotheses([], [found({ evidence: [line] })], { ...ORIGIN, calls: [] });
+  assert.deepEqual(before[0]?.evidence.map(({ status }) => status), ["no_such_call"]);
+  const after = mergeHypotheses(before, [found({ evidence: [line] })], ORIGIN);
+  assert.deepEqual(after[0]?.evidence.map(({ status }) => status), ["grounded"]);
+  const later = mergeHypotheses(after, [found({ evidence: [line] })], { ...ORIGIN, round: 3, calls: [] });
+  assert.deepEqual(later[0]?.evidence, [{ text: line, round: 3, status: "grounded", call_ids: ["c1"] }]);
 });

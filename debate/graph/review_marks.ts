@@ -4,12 +4,11 @@
  *
  * @module
  */
-import { cut, oneLine } from "./text.ts";
+import { cut, linesOf, oneLine } from "./text.ts";
+import type { Verdict } from "./state.ts";
 import { hypothesisKey, ID, MARKER_LINK, MARKER_WORD } from "./hypothesis_id.ts";
+import { findEvidence } from "./extract_hypotheses.ts";
 import { findProbability, withoutProbability } from "./probability.ts";
-
-/** What a reviewer can say. */
-export type Verdict = "accepted" | "rejected" | "needs_evidence";
 
 /** A review of one hypothesis. */
 export interface ReviewMark {
@@ -20,6 +19,8 @@ export interface ReviewMark {
   readonly probability: number | undefined;
   /** Empty if no reason is stated. */
   readonly reason: string;
+  /** The lines that cite a tool. */
+  readonly evidence: readonly string[];
 }
 
 const MAX_MARKS = 300;
@@ -156,6 +157,10 @@ function untilHeading(segment: string): string {
 }
 
 function readSegment(segment: string): Omit<ReviewMark, "key"> {
+  return { ...readVerdict(segment), evidence: findEvidence(linesOf(segment)) };
+}
+
+function readVerdict(segment: string): Omit<ReviewMark, "key" | "evidence"> {
   const stated = ADJACENT.exec(segment.slice(0, 160)) ?? FIELD.exec(segment);
   if (stated !== null) {
     const rest = segment.slice(stated.index + stated[0].length);

@@ -17,11 +17,12 @@ Deno.test("parseReview() reads the required form", () => {
     "",
     "[hypothesis:2] accepted [P=0.9]",
     "[hypothesis:3] needs_evidence",
+    '- [tool:a#1] "b"',
   ].join("\n");
   assert.deepEqual(parseReview(text), [
-    { key: "1", verdict: "rejected", probability: 0.05, reason: "the metric is flat." },
-    { key: "2", verdict: "accepted", probability: 0.9, reason: "" },
-    { key: "3", verdict: "needs_evidence", probability: undefined, reason: "" },
+    { key: "1", verdict: "rejected", probability: 0.05, reason: "the metric is flat.", evidence: [] },
+    { key: "2", verdict: "accepted", probability: 0.9, reason: "", evidence: [] },
+    { key: "3", verdict: "needs_evidence", probability: undefined, reason: "", evidence: ['[tool:a#1] "b"'] },
   ]);
 });
 
@@ -135,7 +136,13 @@ Deno.test.each([
 ])("parseReview() reads a list of ids: %s", (text) => {
   assert.deepEqual(
     parseReview(text),
-    ["1", "2", "3"].map((key) => ({ key, verdict: "rejected", probability: 0.1, reason: "flat" })),
+    ["1", "2", "3"].map((key) => ({
+      key,
+      verdict: "rejected",
+      probability: 0.1,
+      reason: "flat",
+      evidence: [],
+    })),
   );
 });
 

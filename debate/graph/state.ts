@@ -47,6 +47,65 @@ export interface Transition {
   readonly note: string;
 }
 
+/** Whether a line of evidence counts, or why it does not. */
+export const EVIDENCE_STATUSES = [
+  /** The cited results hold what is quoted. */
+  "grounded",
+  /** It cites no tool call. */
+  "uncited",
+  /** It quotes nothing. */
+  "unquoted",
+  /** A cited call does not exist. */
+  "no_such_call",
+  /** A cited call failed, was refused or found nothing to run. */
+  "failed_call",
+  /** A quote is not in the cited results. */
+  "not_in_result",
+  /** The quotes are too short, or repeat what the tool was asked. */
+  "too_little",
+] as const;
+
+/** One of {@linkcode EVIDENCE_STATUSES}. */
+export type EvidenceStatus = (typeof EVIDENCE_STATUSES)[number];
+
+/** A line of evidence after its check. */
+export interface Evidence {
+  readonly text: string;
+  /** When it was stated, or last repeated. */
+  readonly round: number;
+  readonly status: EvidenceStatus;
+  /** The `call_id`s of the calls that it cites. */
+  readonly call_ids: readonly string[];
+}
+
+/** How well the evidence of a hypothesis stands. */
+export interface Grounding {
+  readonly level: "none" | "partial" | "full";
+  /** The lines that count. */
+  readonly grounded: number;
+  /** The lines that were checked. */
+  readonly cited: number;
+  /** The distinct results behind the lines that count. */
+  readonly results: number;
+  /** The lines that cite a failed call. */
+  readonly failed: number;
+}
+
+/** What a reviewer can say of a hypothesis. */
+export type Verdict = "accepted" | "rejected" | "needs_evidence";
+
+/** What a reviewer said of a hypothesis. */
+export interface Review {
+  readonly round: number;
+  readonly agent: NodeName;
+  readonly verdict: Verdict;
+  readonly probability: number | null;
+  readonly reason: string;
+  readonly evidence: readonly Evidence[];
+  /** It brings evidence that counts, from a result that the hypothesis does not cite. */
+  readonly new_evidence: boolean;
+}
+
 /** A hypothesis. */
 export interface Hypothesis {
   /** As the diagnostic agent wrote it after `HYPOTHESIS-`. */
@@ -57,6 +116,9 @@ export interface Hypothesis {
   /** The round in which it was created; 0 if it comes from the run that this one resumes. */
   readonly round: number;
   readonly supporting_evidence: readonly string[];
+  /** The same lines after their check, as far as they were checked. */
+  readonly evidence: readonly Evidence[];
+  readonly reviews: readonly Review[];
   readonly rejected_reason: string | null;
   /** 0 to 1, `null` when nobody stated one. */
   readonly probability: number | null;
@@ -102,6 +164,23 @@ export interface Decision {
   readonly stop_reason: string | null;
   readonly risk_level: RiskLevel;
   readonly flow_directive: FlowDirective | null;
+  /** Written by the engine, never by a model. */
+  readonly grounding?: DecisionGrounding;
+}
+
+/** What the engine makes of a moderator's confidence. */
+export interface DecisionGrounding {
+  /** The leading hypothesis; `null` when the decision names none of the debate. */
+  readonly hypothesis_id: string | null;
+  readonly level: Grounding["level"];
+  /** What the moderator stated; the decision's confidence is at most `cap`. */
+  readonly stated_confidence: number;
+  /** `null`: no limit. */
+  readonly cap: number | null;
+  /** Why, in the language of the debate. */
+  readonly reason: string;
+  /** `null` while the debate goes on. */
+  readonly outcome: "cause" | "no_confident_cause" | null;
 }
 
 /** Who speaks in the history. */
@@ -135,12 +214,28 @@ export type CallApproval = "auto" | "approved" | "rejected" | "timeout" | "cache
 
 /** One tool call. */
 export interface ToolLogEntry {
+  /** The id in its events. */
+  readonly call_id: string;
   readonly agent: AgentNode;
   readonly tool_name: string;
   readonly args: Readonly<Record<string, unknown>>;
   readonly result: string;
   readonly error: boolean;
   readonly approval: CallApproval;
+}
+
+/** A tool call as evidence sees it. */
+export interface CalledTool {
+  /** From 1, in the order of the run. */
+  readonly number: number;
+  readonly call_id: string;
+  readonly tool_name: string;
+  /** It ran, now or earlier in this round, and did what was asked. */
+  readonly succeeded: boolean;
+  /** What it found, without what it was asked; comparable. */
+  readonly found: string;
+  /** What it was asked; comparable. */
+  readonly asked: string;
 }
 
 /** The diagnostic agent's proposal to end early. */
@@ -191,6 +286,8 @@ export interface DebateState {
   /** The last decision of this run; never that of the run that it resumes. */
   readonly decision: Decision | undefined;
   readonly hypotheses: readonly Hypothesis[];
+  /** The tool calls so far, for checking evidence. */
+  readonly calls: readonly CalledTool[];
   readonly history: readonly HistoryEntry[];
   readonly historySummary: string;
   /** The last round that the summary covers; -1 when there is none. */

@@ -3,10 +3,11 @@
  *
  * @module
  */
-import type { Hypothesis } from "../graph/state.ts";
+import { explainEvidence } from "../graph/grounding.ts";
+import type { Evidence, Hypothesis, Review } from "../graph/state.ts";
 import type { ReadRecord, RunStatus } from "../runs/record.ts";
 import { inline } from "./markdown_text.ts";
-import { percent, renderTranscript } from "./transcript.ts";
+import { confidenceOf, percent, renderTranscript } from "./transcript.ts";
 import { fieldsOf, numberOf, textOf } from "./values.ts";
 
 const STATUS_WORDS: Readonly<Record<RunStatus, string>> = {
@@ -71,7 +72,8 @@ function renderTimeline(hypotheses: readonly Hypothesis[]): string {
 }
 
 function renderHypothesis(hypothesis: Hypothesis): string {
-  const { text, state, probability, transitions, supporting_evidence, rejected_reason } = hypothesis;
+  const { text, state, probability, transitions, supporting_evidence, evidence, reviews, rejected_reason } =
+    hypothesis;
   const chance = probability === null ? "" : `, probability ${percent(probability)}`;
   return [
     `### ${inline(label(hypothesis))}: ${state}${chance}`,
@@ -82,15 +84,36 @@ function renderHypothesis(hypothesis: Hypothesis): string {
         const when = round === 0 ? "Before this run" : `Round ${round}`;
         return `- ${when}, ${inline(agent)}: ${change}${note === "" ? "" : ` (${inline(note)})`}`;
       }),
-      ...supporting_evidence.map((evidence) => `- Evidence: ${inline(evidence)}`),
+      ...supporting_evidence.map((line) => `- Evidence: ${inline(line)}${checkOf(line, evidence)}`),
+      ...reviews.map(renderReview),
       ...(rejected_reason === null ? [] : [`- Rejected because: ${inline(rejected_reason)}`]),
     ].join("\n"),
   ].join("\n\n");
 }
 
+/** Whether a line counts; runs of before the check say nothing about it. */
+function checkOf(line: string, evidence: readonly Evidence[]): string {
+  const checked = evidence.find(({ text }) => text === line);
+  return checked === undefined ? "" : ` (${explainEvidence(checked.status, "en")})`;
+}
+
+function renderReview({ round, agent, verdict, reason, evidence, new_evidence }: Review): string {
+  const agreement = verdict === "accepted" && !new_evidence ? ", agreement without new evidence" : "";
+  const lines = evidence.map((line) => `${inline(line.text)} (${explainEvidence(line.status, "en")})`);
+  const said = [inline(reason), ...lines].filter((each) => each !== "").join("; ");
+  return `- Review, round ${round}, ${inline(agent)}: ${verdict.replace("_", " ")}${agreement}${
+    said === "" ? "" : ` (${said})`
+  }`;
+}
+
 function label({ id }: Hypothesis): string {
   return /^h-/i.test(id) ? id : `H-${id}`;
 }
+
+const OUTCOMES: Readonly<Record<string, string>> = {
+  cause: "cause found",
+  no_confident_cause: "no confident cause",
+};
 
 /** The last decision, in short. */
 function renderSummary({ events, hypotheses, status }: ReadRecord): string {
@@ -100,7 +123,8 @@ function renderSummary({ events, hypotheses, status }: ReadRecord): string {
   const found = hypotheses.map((each) => `${inline(label(each))} (${each.state}): ${inline(each.text)}`);
   const facts: readonly (readonly [string, string])[] = [
     ["Final status", inline(textOf(decision.status)) || (status ?? "unknown")],
-    ["Confidence", percent(numberOf(decision.confidence))],
+    ["Outcome", OUTCOMES[textOf(fieldsOf(decision.grounding).outcome)] ?? ""],
+    ["Confidence", confidenceOf(decision)],
     ["Risk", inline(textOf(decision.risk_level))],
     ["Rounds", rounds === 0 ? "" : String(rounds)],
     ["Leading hypothesis", inline(textOf(decision.leading_hypothesis))],

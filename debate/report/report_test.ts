@@ -117,3 +117,36 @@ Deno.test("renderReport() copes with a record of which nothing is right", () => 
 Deno.test("formatDuration() is short", () => {
   assert.deepEqual([45, 125, 3780].map(formatDuration), ["45s", "2m 5s", "1h 3m"]);
 });
+
+Deno.test("renderReport() says what limits the confidence, which evidence counts, and who merely agrees", () => {
+  const line = '[tool:run_kubectl#1] "a b c"';
+  const evidence = [{ text: line, round: 1, status: "not_in_result", call_ids: ["c"] }];
+  const review = {
+    round: 1,
+    agent: "skeptic_agent",
+    verdict: "accepted",
+    probability: 0.9,
+    reason: "it fits",
+    evidence: [],
+    new_evidence: false,
+  };
+  const grounding = {
+    hypothesis_id: "1",
+    level: "none",
+    stated_confidence: 0.93,
+    cap: 0.6,
+    reason: "1 cites no tool result",
+    outcome: "no_confident_cause",
+  };
+  const text = report({
+    hypotheses: [{ ...RECORD.hypotheses[0], supporting_evidence: [line], evidence, reviews: [review] }],
+    events: [{ type: "moderator_decision", decision: { ...DECISION, confidence: 0.6, grounding }, round: 1 }],
+  });
+  assert.match(text, /\*\*Outcome:\*\* no confident cause/);
+  assert.match(text, /\*\*Confidence:\*\* 60% \(93% was stated; 1 cites no tool result\)/);
+  assert.match(text, /- Evidence: .*\(does not count: the cited result does not hold the quote\)/);
+  assert.match(
+    text,
+    /- Review, round 1, skeptic\\_agent: accepted, agreement without new evidence \(it fits\)/,
+  );
+});

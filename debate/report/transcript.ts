@@ -80,11 +80,19 @@ function renderToolCall(event: StoredEvent, answer: StoredEvent | undefined): re
     ? []
     : [`*Operator: ${inline(textOf(answer.resolution))} at ${inline(textOf(answer.timestamp))}.*`];
   return [
-    `#### Tool: ${inline(textOf(event.tool_name))} (${notes.filter((note) => note !== "").join(", ")})`,
+    `#### Tool: ${inline(textOf(event.tool_name))}${numberMark(event)} (${
+      notes.filter((note) => note !== "").join(", ")
+    })`,
     ...asked,
     fenced(JSON.stringify(event.args ?? {}, null, 2), "json"),
     fenced(textOf(event.result)),
   ];
+}
+
+/** The number that evidence cites. */
+function numberMark({ number }: StoredEvent): string {
+  const known = numberOf(number);
+  return known === undefined ? "" : ` #${known}`;
 }
 
 function resolutions(events: readonly StoredEvent[]): ReadonlyMap<string, StoredEvent> {
@@ -105,7 +113,7 @@ function renderDecision(event: StoredEvent): string {
   const why = inline(textOf(flow.rationale));
   const facts: readonly (readonly [string, string])[] = [
     ["Status", inline(textOf(decision.status))],
-    ["Confidence", percent(numberOf(decision.confidence))],
+    ["Confidence", confidenceOf(decision)],
     ["Risk", inline(textOf(decision.risk_level))],
     ["Early end", event.early_out_confirmed === true ? "agreed with the diagnostic agent" : ""],
     ["Next round", skipped.length === 0 ? "" : `${skipped.join(", ")}${why === "" ? "" : ` (${why})`}`],
@@ -136,4 +144,14 @@ function roleOf({ role, agent_role, node, agent_node }: StoredEvent): string {
 /** `83%`; empty when the share is not known. */
 export function percent(share: number | undefined): string {
   return share === undefined ? "" : `${Math.round(share * 100)}%`;
+}
+
+/** The confidence of a decision, with what limits it. */
+export function confidenceOf(decision: Readonly<Record<string, unknown>>): string {
+  const confidence = numberOf(decision.confidence);
+  const { stated_confidence, reason } = fieldsOf(decision.grounding);
+  const stated = numberOf(stated_confidence);
+  const limited = stated !== undefined && stated > (confidence ?? 1) ? `${percent(stated)} was stated; ` : "";
+  const why = `${limited}${inline(textOf(reason))}`;
+  return why === "" ? percent(confidence) : `${percent(confidence)} (${why})`;
 }

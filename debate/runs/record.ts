@@ -9,7 +9,14 @@ import { z } from "@zod/zod";
 import type { CollectedContext } from "../context/collect.ts";
 import type { RedactionCounts } from "../context/redact_context.ts";
 import type { CostEstimate, RunEnd, TokenTotals } from "../events.ts";
-import type { Decision, Hypothesis, RoundLogEntry, ToolLogEntry } from "../graph/state.ts";
+import {
+  type Decision,
+  type Evidence,
+  EVIDENCE_STATUSES,
+  type Hypothesis,
+  type RoundLogEntry,
+  type ToolLogEntry,
+} from "../graph/state.ts";
 import type { ReasoningEffort } from "../models/model.ts";
 
 /** The status of a run. `interrupted`: the server stopped in the middle of it. */
@@ -146,6 +153,13 @@ const nodeSchema = z.enum([
 ]);
 const stateSchema = z.enum(["active", "rejected", "confirmed"]);
 
+const evidenceSchema: z.ZodType<readonly Evidence[]> = z.array(z.object({
+  text: z.string(),
+  round: z.number(),
+  status: z.enum(EVIDENCE_STATUSES),
+  call_ids: z.array(z.string()),
+}));
+
 const hypothesisSchema: z.ZodType<Hypothesis> = z.object({
   id: z.string(),
   text: z.string(),
@@ -153,6 +167,17 @@ const hypothesisSchema: z.ZodType<Hypothesis> = z.object({
   proposer: nodeSchema.catch("diagnostic_agent"),
   round: z.number().catch(0),
   supporting_evidence: z.array(z.string()).catch([]),
+  // Records of before the check have neither.
+  evidence: evidenceSchema.catch([]),
+  reviews: z.array(z.object({
+    round: z.number(),
+    agent: nodeSchema,
+    verdict: z.enum(["accepted", "rejected", "needs_evidence"]),
+    probability: z.number().nullable(),
+    reason: z.string(),
+    evidence: evidenceSchema,
+    new_evidence: z.boolean(),
+  })).catch([]),
   rejected_reason: z.string().nullable().catch(null),
   probability: z.number().nullable().catch(null),
   transitions: z.array(z.object({

@@ -1,4 +1,5 @@
-import type { DebateState, DebateTask, Decision, Hypothesis } from "../graph/state.ts";
+import { toCalledTool } from "../graph/evidence.ts";
+import type { CalledTool, DebateState, DebateTask, Decision, Evidence, Hypothesis } from "../graph/state.ts";
 import { startState } from "../graph/flow.ts";
 
 /** A task of four rounds. */
@@ -45,9 +46,32 @@ export function sampleHypothesis(changes: Partial<Hypothesis> = {}): Hypothesis 
     proposer: "diagnostic_agent",
     round: 1,
     supporting_evidence: [],
+    evidence: [],
+    reviews: [],
     rejected_reason: null,
     probability: 0.6,
     transitions: [{ round: 1, from: null, to: "active", agent: "diagnostic_agent", note: "proposed" }],
     ...changes,
   };
 }
+
+/** A successful call of `http_get`, with what it found. */
+export function sampleCall(number: number, found: string, changes: Partial<CalledTool> = {}): CalledTool {
+  const call = { number, call_id: `c${number}`, tool_name: "http_get", succeeded: true };
+  const url = `http://pool/${number}`;
+  return { ...toCalledTool(call, { url }, `GET ${url}: 200 OK [3 ms]\n${found}`), ...changes };
+}
+
+/** Evidence that counts, from the result of a call. */
+export function sampleEvidence(call_id = "c1", changes: Partial<Evidence> = {}): Evidence {
+  return {
+    text: `[tool:http_get] of ${call_id}`,
+    round: 1,
+    status: "grounded",
+    call_ids: [call_id],
+    ...changes,
+  };
+}
+
+/** Evidence that counts, from two results. */
+export const FULL_EVIDENCE: readonly Evidence[] = [sampleEvidence("c1"), sampleEvidence("c2")];

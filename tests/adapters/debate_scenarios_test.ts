@@ -7,7 +7,7 @@ import type { RunEvent } from "../../debate/events.ts";
 import { Providers } from "../../debate/models/providers.ts";
 import { createTools } from "../../debate/tools/catalogue.ts";
 import { createToolPorts } from "../../debate/tools/ports.ts";
-import { type ShippedScenario, startScenario } from "../debate/scenario_fixture.ts";
+import { SHIPPED_SCENARIOS, type ShippedScenario, startScenario } from "../debate/scenario_fixture.ts";
 
 interface Played {
   readonly outcome: DebateOutcome;
@@ -16,7 +16,7 @@ interface Played {
 }
 
 /** Plays a scenario in its world, with the tools that a real run has. */
-async function play(scenario: ShippedScenario): Promise<Played> {
+async function play(scenario: ShippedScenario, isBroken = false): Promise<Played> {
   const folder = await Deno.makeTempDir();
   try {
     await using world = await startScenario(scenario, folder);
@@ -59,7 +59,11 @@ async function play(scenario: ShippedScenario): Promise<Played> {
       maxConsecutiveErrors: settings.MAX_CONSECUTIVE_ERRORS,
     }, {
       emit: (event) => void events.push(event),
-      tools: createTools(settings, await createToolPorts({ settings, clock, redact, env: {} })),
+      tools: createTools(settings, await createToolPorts({ settings, clock, redact, env: {} })).map((tool) =>
+        isBroken
+          ? { ...tool, run: () => Promise.resolve({ ok: false, text: `${tool.name} failed: no route` }) }
+          : tool
+      ),
       approve: () => Promise.resolve("auto"),
       isPaused: () => false,
       waitForComment: () => Promise.resolve(""),
@@ -120,6 +124,18 @@ Deno.test.each(
   assert.equal(outcome.roundLog.length, row.rounds);
   assert.equal(outcome.decision?.status, row.status);
   assert.deepEqual(Object.fromEntries(outcome.hypotheses.map(({ id, state }) => [id, state])), row.states);
+  const lines = outcome.hypotheses.flatMap((
+    { evidence, reviews },
+  ) => [evidence, ...reviews.map((each) => each.evidence)]);
+  assert.deepEqual(
+    lines.flat().filter(({ status }) => status !== "grounded"),
+    [],
+    "every line of evidence counts",
+  );
+  assert.deepEqual([outcome.decision?.grounding?.level, outcome.decision?.grounding?.outcome], [
+    "full",
+    "cause",
+  ]);
 
   const calls = events.filter((event) => event.type === "tool_call");
   assert.deepEqual(calls.filter(({ error }) => error), [], "every tool call succeeds");
@@ -132,3 +148,14 @@ Deno.test.each(
   assert.equal(summaries.length, row.rounds > 2 ? 1 : 0);
   assert.ok(outcome.usage.total.total_tokens > 10_000);
 });
+
+for (const scenario of SHIPPED_SCENARIOS) {
+  Deno.test(`the scenario ${scenario} comes to no confident cause when its tools fail`, async () => {
+    const { outcome } = await play(scenario, true);
+    assert.equal(outcome.status, "completed");
+    assert.ok((outcome.decision?.confidence ?? 1) <= 0.6, `confidence is ${outcome.decision?.confidence}`);
+    assert.equal(outcome.decision?.grounding?.outcome, "no_confident_cause");
+    assert.deepEqual(outcome.hypotheses.filter(({ state }) => state === "confirmed"), []);
+    assert.match(outcome.finalText, /Outcome: No confident cause/);
+  });
+}

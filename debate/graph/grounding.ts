@@ -1,0 +1,121 @@
+/**
+ * The confidence of a decision, limited by the evidence of the hypothesis that it names. A moderator's number is an
+ * opinion; how much of the evidence counts is a fact.
+ *
+ * @module
+ */
+import { CAPS, groundingOf } from "./evidence.ts";
+import { findLeading } from "./hypothesis_id.ts";
+import { labelLanguage } from "./labels.ts";
+import type { Decision, DecisionGrounding, EvidenceStatus, Grounding, Hypothesis } from "./state.ts";
+
+/** The decision with at most the confidence that the evidence allows, and why. */
+export function limitConfidence(
+  decision: Decision,
+  hypotheses: readonly Hypothesis[],
+  language: string,
+): Decision & { readonly grounding: DecisionGrounding } {
+  const words = WORDS[labelLanguage(language)];
+  const lead = findLeading(hypotheses, decision.leading_hypothesis);
+  const found = lead === undefined || lead.state === "rejected" ? NO_GROUNDING : groundingOf(lead);
+  const cap = CAPS[found.level];
+  const { confidence } = decision;
+  return {
+    ...decision,
+    confidence: cap === null ? confidence : Math.min(confidence, cap),
+    grounding: {
+      hypothesis_id: lead?.id ?? null,
+      level: found.level,
+      stated_confidence: confidence,
+      cap,
+      reason: lead === undefined
+        ? words.noLead
+        : lead.state === "rejected"
+        ? words.leadRejected(lead.id)
+        : words[found.level](lead.id, found),
+      outcome: null,
+    },
+  };
+}
+
+/** The decision that ends a debate, with what it amounts to. */
+export function withOutcome<T extends Decision & { readonly grounding: DecisionGrounding }>(
+  decision: T,
+  { confidenceThreshold, earlyOutConfirmed }: {
+    readonly confidenceThreshold: number;
+    readonly earlyOutConfirmed: boolean;
+  },
+): T {
+  const { status, confidence, grounding } = decision;
+  const names = status === "final_diagnosis" || status === "propose_fix" || earlyOutConfirmed;
+  const isSure = names && grounding.level !== "none" && confidence >= confidenceThreshold;
+  return { ...decision, grounding: { ...grounding, outcome: isSure ? "cause" : "no_confident_cause" } };
+}
+
+const NO_GROUNDING: Grounding = { level: "none", grounded: 0, cited: 0, results: 0, failed: 0 };
+
+interface Words extends Record<Grounding["level"], (id: string, found: Grounding) => string> {
+  readonly noLead: string;
+  readonly leadRejected: (id: string) => string;
+}
+
+const WORDS: Readonly<Record<"en" | "es", Words>> = {
+  en: {
+    noLead: "the decision names no hypothesis of the debate",
+    leadRejected: (id) => `${id} was rejected in the debate`,
+    none: (id, { cited, failed }) =>
+      failed > 0
+        ? `no evidence of ${id} counts: ${failed} of ${cited} cited tool calls failed`
+        : cited > 0
+        ? `no evidence of ${id} counts: what it cites is not in the tool results`
+        : `${id} cites no tool result`,
+    partial: (id, { grounded, cited }) =>
+      grounded < cited
+        ? `only ${grounded} of ${cited} lines of evidence of ${id} are in the tool results that they cite`
+        : `all evidence of ${id} comes from a single tool result`,
+    full: (id, { grounded, results }) =>
+      `all evidence of ${id} is in the tool results that it cites (lines: ${grounded}, results: ${results})`,
+  },
+  es: {
+    noLead: "la decisión no nombra ninguna hipótesis del debate",
+    leadRejected: (id) => `${id} fue rechazada en el debate`,
+    none: (id, { cited, failed }) =>
+      failed > 0
+        ? `ninguna evidencia de ${id} cuenta: fallaron ${failed} de ${cited} llamadas citadas`
+        : cited > 0
+        ? `ninguna evidencia de ${id} cuenta: lo que cita no está en los resultados`
+        : `${id} no cita ningún resultado de herramientas`,
+    partial: (id, { grounded, cited }) =>
+      grounded < cited
+        ? `solo ${grounded} de ${cited} líneas de evidencia de ${id} están en los resultados que citan`
+        : `toda la evidencia de ${id} sale de un solo resultado`,
+    full: (id, { grounded, results }) =>
+      `toda la evidencia de ${id} está en los resultados que cita (líneas: ${grounded}, resultados: ${results})`,
+  },
+};
+
+/** Why a line does not count, for agents and people. */
+export function explainEvidence(status: EvidenceStatus, language: string): string {
+  return EXPLAINED[labelLanguage(language)][status];
+}
+
+const EXPLAINED: Readonly<Record<"en" | "es", Readonly<Record<EvidenceStatus, string>>>> = {
+  en: {
+    grounded: "counts",
+    uncited: "does not count: it cites no tool call",
+    unquoted: "does not count: it quotes nothing from the result",
+    no_such_call: "does not count: there is no such tool call",
+    failed_call: "does not count: the cited call failed or was not run",
+    not_in_result: "does not count: the cited result does not hold the quote",
+    too_little: "does not count: the quote is too short, or repeats what the tool was asked",
+  },
+  es: {
+    grounded: "cuenta",
+    uncited: "no cuenta: no cita ninguna llamada",
+    unquoted: "no cuenta: no copia nada del resultado",
+    no_such_call: "no cuenta: esa llamada no existe",
+    failed_call: "no cuenta: la llamada citada falló o no se ejecutó",
+    not_in_result: "no cuenta: el resultado citado no contiene la cita",
+    too_little: "no cuenta: la cita es demasiado corta o repite lo que se preguntó",
+  },
+};
