@@ -1,17 +1,29 @@
 import type { ClusterBackend } from "./backend.ts";
 import { Cluster } from "./cluster.ts";
+import { startEmbedded } from "./embedded/embedded.ts";
 import { connectReal, findAssets } from "./real.ts";
 
 /**
  * Gives a test an API server: the real one where KUBEBUILDER_ASSETS says where it is, shared by all tests of the
- * process (the first to ask waits about 5 s for it).
+ * process (the first to ask waits about 5 s for it), else an embedded one for this test alone.
  *
- * @throws {Error} when there is none
+ * @throws {Error} when it can't be started, or when REQUIRE_REAL_SERVERS=1 and there is no real one
  */
-export async function startCluster(kind: ClusterBackend["kind"] = "real"): Promise<Cluster> {
+export async function startCluster(kind?: ClusterBackend["kind"]): Promise<Cluster> {
   const assets = findAssets();
-  if (kind !== "real" || "problem" in assets) {
-    throw new Error(`Cannot start the API server: ${"problem" in assets ? assets.problem : kind}`);
+  if (kind === "embedded") return new Cluster(await startEmbedded());
+  if ("folder" in assets) return new Cluster(await connectReal(assets.folder));
+  if (kind === "real" || requiresRealServers()) {
+    throw new Error(`Cannot start the API server: ${assets.problem}`);
   }
-  return new Cluster(await connectReal(assets.folder));
+  return new Cluster(await startEmbedded());
+}
+
+/** The kinds that this machine can run, for tests that run over all of them. */
+export function availableKinds(): readonly ClusterBackend["kind"][] {
+  return "folder" in findAssets() || requiresRealServers() ? ["real", "embedded"] : ["embedded"];
+}
+
+function requiresRealServers(): boolean {
+  return Deno.env.get("REQUIRE_REAL_SERVERS") === "1";
 }

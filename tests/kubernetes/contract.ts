@@ -1,0 +1,137 @@
+import type { Api, ApiAnswer, ApiRequest } from "./api.ts";
+import type { Cluster } from "./cluster.ts";
+
+/** Who asks in a contract. */
+export type Asker = "admin" | "agent" | "minter" | "stranger" | "nobody";
+
+/** One request of a contract, and the status of its answer. */
+export interface Step extends ApiRequest {
+  /** Says the rule; unique. */
+  readonly name: string;
+  readonly as: Asker;
+  readonly status: number;
+  /** What the answer's text has to hold. */
+  readonly says?: string;
+  /** Fields that only the real server fills in or leaves out are not compared: the answer's status is, and these. */
+  readonly compare?: readonly (readonly string[])[] | "status";
+}
+
+/** Where a contract is played. */
+export interface ContractScene {
+  readonly cluster: Cluster;
+  readonly namespace: string;
+  readonly askers: Readonly<Record<Asker, Api>>;
+  /** Names that differ from run to run, each with what stands for it. */
+  readonly names: Readonly<Record<string, string>>;
+}
+
+/** An answer with what differs from run to run taken out. */
+export interface ComparableAnswer {
+  readonly step: string;
+  readonly status: number;
+  readonly answer: unknown;
+}
+
+/** Makes the accounts of a contract: an agent with a few rights, and the minter of its tokens. */
+export async function setContractScene(cluster: Cluster): Promise<ContractScene> {
+  const namespace = await cluster.createNamespace("shop");
+  const agent = await cluster.createAccount(namespace, "agent");
+  await cluster.grantRole(agent, [
+    { apiGroups: [""], resources: ["pods", "pods/log", "configmaps"], verbs: ["get", "list"] },
+    { apiGroups: [""], resources: ["secrets"], verbs: ["get"], resourceNames: ["one"] },
+    { apiGroups: ["apps"], resources: ["*"], verbs: ["*"] },
+  ]);
+  const minter = await cluster.createMinter(namespace, [agent], { leases: true });
+  await cluster.runPod({ namespace, name: "web", containers: { app: "one\ntwo\nthree\n" } });
+  await cluster.runPod({ namespace, name: "pair", containers: { app: "one\n", side: "beside\n" } });
+  return {
+    cluster,
+    namespace,
+    askers: {
+      admin: cluster.admin,
+      agent: await cluster.connectAs(agent),
+      minter: await cluster.connectAs(minter),
+      stranger: cluster.connect({ token: "x.y.z" }),
+      nobody: cluster.connect(),
+    },
+    names: { [minter.name]: "MINTER", [namespace]: "NAMESPACE" },
+  };
+}
+
+/** Plays steps one after the other; `<ns>` and `<value of a former answer>` in them are filled in. */
+export async function play(
+  scene: ContractScene,
+  steps: readonly Step[],
+): Promise<readonly ComparableAnswer[]> {
+  const played: ComparableAnswer[] = [];
+  const values: Record<string, string> = { ns: scene.namespace };
+  const fill = (text: string) => text.replace(/<([a-zA-Z]+)>/g, (whole, key) => values[key] ?? whole);
+  for (const step of steps) {
+    const { name, as, status, says, compare, path, body, ...request } = step;
+    const filled = body === undefined
+      ? {}
+      : { body: fill(typeof body === "string" ? body : JSON.stringify(body)) };
+    const answer = await scene.askers[as].ask({ ...request, path: fill(path), ...filled });
+    if (answer.status !== status || (says !== undefined && !answer.text.includes(fill(says)))) {
+      throw new Error(`${scene.cluster.kind}: ${name}: ${answer.status} ${answer.text}`);
+    }
+    Object.assign(values, remembered(answer));
+    played.push({ step: name, status, answer: comparable(scene, answer, compare) });
+  }
+  return played;
+}
+
+/** What later steps may ask for: `<uid>`, `<token>` and `<continue>` of the last answer that had one. */
+function remembered({ text }: ApiAnswer): Record<string, string> {
+  const [, uid] = /"uid":"([^"]+)"/.exec(text) ?? [];
+  const [, next] = /"continue":"([^"]+)"/.exec(text) ?? [];
+  return { ...(uid === undefined ? {} : { uid }), ...(next === undefined ? {} : { continue: next }) };
+}
+
+function comparable({ names }: ContractScene, { text }: ApiAnswer, compare: Step["compare"]): unknown {
+  if (compare === "status") return undefined;
+  let named = text;
+  for (const [name, placeholder] of Object.entries(names)) named = named.replaceAll(name, placeholder);
+  if (!named.startsWith("{")) return named;
+  const object: unknown = JSON.parse(named, (key, value) => settled(key, value));
+  if (compare === undefined) return object;
+  return compare.map((path) =>
+    path.reduce<unknown>((value, key) => (value as Record<string, unknown>)?.[key], object)
+  );
+}
+
+/** A value as every run has it. */
+function settled(key: string, value: unknown): unknown {
+  switch (key) {
+    case "uid":
+    case "resourceVersion":
+    case "continue":
+    case "token":
+      return key;
+    case "creationTimestamp":
+    case "deletionTimestamp":
+    case "expirationTimestamp":
+    case "time":
+      return "time";
+    case "authentication.kubernetes.io/credential-id":
+      return "id";
+    case "reason":
+      // Names of roles and bindings are random.
+      return typeof value === "string" ? value.replaceAll(/-[0-9a-f]{8}\b/g, "-x") : value;
+    case "nonResourceRules":
+      // The real server has no order of its own for those of several ClusterRoles.
+      return (value as readonly unknown[]).map((rule) => JSON.stringify(rule)).toSorted();
+    case "generation":
+      return undefined;
+    case "managedFields": {
+      // Which maps an update owns as a whole follows from schemas that the embedded server does not have.
+      // They stand by time, in seconds.
+      const entries = value as readonly { readonly operation: string; readonly manager: string }[];
+      const applied = entries.filter(({ operation }) => operation === "Apply")
+        .toSorted((a, b) => a.manager < b.manager ? -1 : 1);
+      return applied.length === 0 ? undefined : applied;
+    }
+    default:
+      return value;
+  }
+}

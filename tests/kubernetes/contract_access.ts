@@ -1,0 +1,214 @@
+import type { Step } from "./contract.ts";
+
+const NS = "/api/v1/namespaces/<ns>";
+const TOKEN = `${NS}/serviceaccounts/agent/token`;
+
+const tokenRequest = (spec: unknown) => ({
+  apiVersion: "authentication.k8s.io/v1",
+  kind: "TokenRequest",
+  spec,
+});
+
+const boundTo = (boundObjectRef: unknown) => tokenRequest({ expirationSeconds: 600, boundObjectRef });
+
+const review = (group: string, kind: string, spec?: unknown) => ({
+  apiVersion: `${group}/v1`,
+  kind,
+  ...(spec === undefined ? {} : { spec }),
+});
+
+/** Who is let in, and what RBAC says. */
+export const ACCESS: readonly Step[] = [
+  { name: "nobody is anonymous", as: "nobody", path: `${NS}/pods`, status: 403, says: "system:anonymous" },
+  { name: "a token of somebody else is refused", as: "stranger", path: `${NS}/pods`, status: 401 },
+  { name: "a right of a Role", as: "agent", path: `${NS}/configmaps`, status: 200 },
+  {
+    name: "a Role ends with its namespace",
+    as: "agent",
+    path: "/api/v1/pods",
+    status: 403,
+    says: "at the cluster scope",
+  },
+  { name: "a resource without a namespace", as: "agent", path: "/api/v1/nodes", status: 403 },
+  { name: "an object that is not there", as: "agent", path: `${NS}/pods/none`, status: 404 },
+  { name: "a resource without a rule", as: "agent", path: `${NS}/secrets`, status: 403 },
+  { name: "a name that a rule has", as: "agent", path: `${NS}/secrets/one`, status: 404 },
+  { name: "a name that no rule has", as: "agent", path: `${NS}/secrets/two`, status: 403 },
+  { name: "a verb without a rule", as: "agent", method: "DELETE", path: `${NS}/pods/web`, status: 403 },
+  {
+    name: "a group in words",
+    as: "agent",
+    path: "/apis/apps/v1/namespaces/<ns>/deployments/none",
+    status: 404,
+  },
+  { name: "a group that is not there", as: "agent", path: "/apis/nosuch/v1/namespaces/<ns>/x", status: 403 },
+  { name: "a group that is not there, for who may all", as: "admin", path: "/apis/nosuch/v1/x", status: 404 },
+  { name: "a slash in a name, encoded", as: "admin", path: `${NS}/pods/web%2Fnosuch`, status: 404 },
+  { name: "a slash in a name, for who may not", as: "agent", path: `${NS}/pods/web%2Fnosuch`, status: 403 },
+  { name: "a path that is no resource", as: "agent", path: "/nosuch", status: 403 },
+  { name: "a path that is no resource, for who may all", as: "admin", path: "/nosuch", status: 404 },
+  { name: "everybody may ask whether it is ready", as: "nobody", path: "/readyz", status: 200, says: "ok" },
+  {
+    name: "everybody may ask for the version",
+    as: "nobody",
+    path: "/version",
+    status: 200,
+    says: "v1.36.3",
+    compare: [["gitVersion"]],
+  },
+  {
+    name: "a namespace is seen in its own scope",
+    as: "agent",
+    path: NS,
+    status: 403,
+    says: "in the namespace",
+  },
+  {
+    name: "who am I",
+    as: "agent",
+    method: "POST",
+    path: "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+    body: review("authentication.k8s.io", "SelfSubjectReview"),
+    status: 201,
+  },
+  {
+    name: "may I, with a yes",
+    as: "agent",
+    method: "POST",
+    path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+    body: review("authorization.k8s.io", "SelfSubjectAccessReview", {
+      resourceAttributes: { namespace: "<ns>", verb: "get", resource: "pods", subresource: "log" },
+    }),
+    status: 201,
+    compare: [["spec"], ["status"]],
+  },
+  {
+    name: "may I, with a no",
+    as: "agent",
+    method: "POST",
+    path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+    body: review("authorization.k8s.io", "SelfSubjectAccessReview", {
+      resourceAttributes: { namespace: "<ns>", verb: "create", resource: "pods", subresource: "exec" },
+    }),
+    status: 201,
+    compare: [["spec"], ["status"]],
+  },
+  {
+    name: "what may I",
+    as: "agent",
+    method: "POST",
+    path: "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews",
+    body: review("authorization.k8s.io", "SelfSubjectRulesReview", { namespace: "<ns>" }),
+    status: 201,
+  },
+  {
+    name: "what may I nowhere",
+    as: "agent",
+    method: "POST",
+    path: "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews",
+    body: review("authorization.k8s.io", "SelfSubjectRulesReview", {}),
+    status: 400,
+  },
+  {
+    name: "nobody may not ask who it is",
+    as: "nobody",
+    method: "POST",
+    path: "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+    body: review("authentication.k8s.io", "SelfSubjectReview"),
+    status: 403,
+  },
+];
+
+/** Tokens of ServiceAccounts. */
+export const TOKENS: readonly Step[] = [
+  ...[
+    { name: "599 s are too short", spec: { expirationSeconds: 599 }, status: 422 },
+    { name: "more than 2^32 s are too long", spec: { expirationSeconds: 2 ** 32 + 1 }, status: 422 },
+    { name: "600 s are enough", spec: { expirationSeconds: 600 }, status: 201 },
+    { name: "an hour where nothing is said", spec: {}, status: 201, says: '"expirationSeconds":3600' },
+    { name: "another audience", spec: { expirationSeconds: 600, audiences: ["other"] }, status: 201 },
+  ].map(({ spec, ...step }) => minting({ ...step, body: tokenRequest(spec) })),
+  minting({ name: "no JSON", body: "not json", status: 400, compare: "status" }),
+  minting({
+    name: "an account that the minter has no right to",
+    path: `${NS}/serviceaccounts/other/token`,
+    body: tokenRequest({ expirationSeconds: 600 }),
+    status: 403,
+  }),
+  minting({
+    name: "an account that is not there",
+    as: "admin",
+    path: `${NS}/serviceaccounts/other/token`,
+    body: tokenRequest({ expirationSeconds: 600 }),
+    status: 404,
+  }),
+  minting({
+    name: "bound to a Secret that is not there",
+    body: boundTo({ apiVersion: "v1", kind: "Secret", name: "lease" }),
+    status: 404,
+  }),
+  {
+    name: "a minter makes a lease",
+    as: "minter",
+    method: "POST",
+    path: `${NS}/secrets`,
+    body: { apiVersion: "v1", kind: "Secret", metadata: { name: "lease" }, type: "Opaque" },
+    status: 201,
+  },
+  minting({
+    name: "bound to a Secret and its uid",
+    body: boundTo({ apiVersion: "v1", kind: "Secret", name: "lease", uid: "<uid>" }),
+    status: 201,
+  }),
+  minting({
+    name: "bound to a Secret by name alone",
+    body: boundTo({ apiVersion: "v1", kind: "Secret", name: "lease" }),
+    status: 201,
+  }),
+  minting({
+    name: "bound to a Secret that was replaced",
+    body: boundTo({
+      apiVersion: "v1",
+      kind: "Secret",
+      name: "lease",
+      uid: "11111111-1111-1111-1111-111111111111",
+    }),
+    status: 409,
+    compare: [["message"], ["reason"]],
+  }),
+  minting({
+    name: "bound to what can't be bound to",
+    body: boundTo({ apiVersion: "v1", kind: "ConfigMap", name: "lease" }),
+    status: 400,
+  }),
+  minting({ name: "bound to no name", body: boundTo({ apiVersion: "v1", kind: "Secret" }), status: 400 }),
+  {
+    name: "a lease that is there already",
+    as: "minter",
+    method: "POST",
+    path: `${NS}/secrets`,
+    body: { apiVersion: "v1", kind: "Secret", metadata: { name: "lease" } },
+    status: 409,
+  },
+  { name: "a minter may not read leases", as: "minter", path: `${NS}/secrets/lease`, status: 403 },
+  { name: "a minter may not list leases", as: "minter", path: `${NS}/secrets`, status: 403 },
+  {
+    name: "a minter deletes a lease",
+    as: "minter",
+    method: "DELETE",
+    path: `${NS}/secrets/lease`,
+    status: 200,
+  },
+  { name: "a lease that is gone", as: "minter", method: "DELETE", path: `${NS}/secrets/lease`, status: 404 },
+];
+
+function minting(step: Omit<Step, "as" | "path"> & Partial<Pick<Step, "as" | "path">>): Step {
+  return {
+    as: "minter",
+    path: TOKEN,
+    compare: [["spec"], ["status"], ["metadata", "name"], ["message"], ["details"]],
+    ...step,
+    method: "POST",
+    name: `token: ${step.name}`,
+  };
+}

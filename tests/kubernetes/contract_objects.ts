@@ -1,0 +1,250 @@
+import type { Step } from "./contract.ts";
+
+const NS = "/api/v1/namespaces/<ns>";
+const CONFIG_MAPS = `${NS}/configmaps`;
+const APPLY = `${CONFIG_MAPS}/x?fieldManager=gateway`;
+
+const configMap = (name: string, data?: unknown, metadata: object = {}) => ({
+  apiVersion: "v1",
+  kind: "ConfigMap",
+  metadata: { name, ...metadata },
+  ...(data === undefined ? {} : { data }),
+});
+
+/** Server-side apply. */
+export const APPLIES: readonly Step[] = [
+  applying({
+    name: "an apply that is dry",
+    query: "&dryRun=All",
+    body: configMap("x", { a: "1" }),
+    status: 201,
+  }),
+  { name: "a dry apply leaves nothing", as: "admin", path: `${CONFIG_MAPS}/x`, status: 404 },
+  applying({ name: "an apply makes", body: configMap("x", { a: "1", b: "2" }), status: 201 }),
+  applying({ name: "an apply of the same", body: configMap("x", { a: "1", b: "2" }), status: 200 }),
+  applying({ name: "another's field", by: "other", body: configMap("x", { a: "9", c: "3" }), status: 409 }),
+  applying({
+    name: "another's field, as it is",
+    by: "other",
+    body: configMap("x", { a: "1", c: "3" }),
+    status: 200,
+  }),
+  applying({ name: "both have it", body: configMap("x", { a: "5", c: "5" }), status: 409 }),
+  applying({
+    name: "another's field by force",
+    by: "other",
+    query: "&force=true",
+    body: configMap("x", { a: "9", c: "3" }),
+    status: 200,
+  }),
+  applying({ name: "what is no longer named goes", body: configMap("x", { d: "4" }), status: 200 }),
+  applying({ name: "a dry change", query: "&dryRun=All", body: configMap("x", { d: "5" }), status: 200 }),
+  {
+    name: "a dry change changes nothing",
+    as: "admin",
+    path: `${CONFIG_MAPS}/x`,
+    status: 200,
+    says: '"d":"4"',
+  },
+  applying({ name: "two conflicts", body: configMap("x", { a: "0", c: "0" }), status: 409 }),
+  {
+    name: "an apply needs a manager",
+    ...patch(`${CONFIG_MAPS}/x`, configMap("x")),
+    as: "admin",
+    status: 422,
+  },
+  applying({ name: "dryRun is All or nothing", query: "&dryRun=Some", body: configMap("x"), status: 422 }),
+  applying({ name: "another name", body: configMap("y", { d: "4" }), status: 400 }),
+  applying({
+    name: "another namespace",
+    body: configMap("x", { d: "4" }, { namespace: "other" }),
+    status: 400,
+  }),
+  applying({ name: "another kind", body: { ...configMap("x"), kind: "Secret" }, status: 400 }),
+  applying({ name: "another version", body: { ...configMap("x"), apiVersion: "apps/v1" }, status: 400 }),
+  applying({ name: "no kind", body: { metadata: { name: "x" } }, status: 400 }),
+  applying({
+    name: "no name is the path's",
+    body: { ...configMap("x", { d: "4" }), metadata: {} },
+    status: 200,
+  }),
+  applying({ name: "an unknown field", body: { ...configMap("x"), nosuch: 1 }, status: 500 }),
+  applying({ name: "a number for a text", body: configMap("x", { a: 1 }), status: 500, compare: "status" }),
+  applying({ name: "an array", body: "[]", status: 400 }),
+  applying({ name: "broken text", body: "{not json", status: 400, compare: "status" }),
+  applying({
+    name: "two documents, of which the first counts",
+    body: "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: x\ndata:\n  d: '4'\n---\nkind: Secret\n",
+    status: 200,
+  }),
+  applying({ name: "managedFields", body: configMap("x", {}, { managedFields: [] }), status: 400 }),
+  {
+    name: "a name in capitals",
+    ...patch(`${CONFIG_MAPS}/Bad_Name?fieldManager=gateway`, configMap("Bad_Name")),
+    as: "admin",
+    status: 422,
+  },
+  {
+    name: "a name of 254 letters",
+    ...patch(`${CONFIG_MAPS}/${"a".repeat(254)}?fieldManager=gateway`, configMap("a".repeat(254))),
+    as: "admin",
+    status: 422,
+  },
+  {
+    name: "a namespace that is not there",
+    ...patch("/api/v1/namespaces/none/configmaps/x?fieldManager=gateway", configMap("x")),
+    as: "admin",
+    status: 404,
+  },
+  { name: "an apply without the right", ...patch(APPLY, configMap("x")), as: "agent", status: 403 },
+  {
+    name: "a dry apply without the right",
+    ...patch(`${APPLY}&dryRun=All`, configMap("x")),
+    as: "agent",
+    status: 403,
+  },
+  {
+    name: "an object that was made without apply",
+    as: "admin",
+    method: "POST",
+    path: CONFIG_MAPS,
+    body: configMap("made", { a: "1" }),
+    status: 201,
+  },
+  {
+    name: "its fields are its maker's",
+    ...patch(`${CONFIG_MAPS}/made?fieldManager=gateway`, configMap("made", { a: "2" })),
+    as: "admin",
+    status: 409,
+  },
+  {
+    name: "a list is merged by its keys",
+    ...patch("/apis/apps/v1/namespaces/<ns>/deployments/web?fieldManager=gateway", deployment("app:1")),
+    as: "agent",
+    status: 201,
+    compare: "status",
+  },
+  {
+    name: "a conflict inside a list",
+    ...patch("/apis/apps/v1/namespaces/<ns>/deployments/web?fieldManager=other", deployment("app:2")),
+    as: "agent",
+    status: 409,
+  },
+];
+
+/** Lists, in parts and by selectors. */
+export const LISTS: readonly Step[] = [
+  ...["b", "c", "d", "e", "f"].map((name): Step => ({
+    name: `there is ${name}`,
+    as: "admin",
+    method: "POST",
+    path: CONFIG_MAPS,
+    body: configMap(name, { v: name }, { labels: { app: name === "e" ? "e" : "x" } }),
+    status: 201,
+  })),
+  ...[
+    { name: "the first two", query: "limit=2", status: 200, says: '"remainingItemCount":3' },
+    {
+      name: "the next two",
+      query: "limit=2&continue=<continue>",
+      status: 200,
+      says: '"remainingItemCount":1',
+    },
+    { name: "the last one", query: "limit=2&continue=<continue>", status: 200 },
+    { name: "a continue that is none", query: "continue=abc", status: 400, compare: "status" as const },
+    { name: "a limit that is none", query: "limit=x", status: 400 },
+    { name: "a limit below zero", query: "limit=-1", status: 200 },
+    { name: "a label", query: "labelSelector=app%3De", status: 200 },
+    { name: "the first of a label", query: "limit=1&labelSelector=app%3Dx", status: 200 },
+    { name: "the rest of a label", query: "labelSelector=app%3Dx&continue=<continue>", status: 200 },
+    { name: "not in a set", query: "labelSelector=app+notin+(x),app", status: 200 },
+    { name: "another than a label", query: "labelSelector=app!%3Dx", status: 200 },
+    { name: "without a label", query: "labelSelector=!app", status: 200 },
+    { name: "a selector that is none", query: "labelSelector=%3D%3D", status: 400 },
+    { name: "a field", query: "fieldSelector=metadata.name%3Db", status: 200 },
+    { name: "a field that can't be chosen by", query: "fieldSelector=data.v%3Db", status: 400 },
+  ].map(({ query, ...step }): Step => ({
+    ...step,
+    name: `list: ${step.name}`,
+    as: "agent",
+    path: `${CONFIG_MAPS}?${query}`,
+  })),
+  {
+    name: "list: pods by phase",
+    as: "agent",
+    path: `${NS}/pods?fieldSelector=status.phase%3DPending`,
+    status: 200,
+  },
+  { name: "a dry delete", as: "admin", method: "DELETE", path: `${CONFIG_MAPS}/b?dryRun=All`, status: 200 },
+  { name: "a delete", as: "admin", method: "DELETE", path: `${CONFIG_MAPS}/b`, status: 200 },
+  { name: "a second delete", as: "admin", method: "DELETE", path: `${CONFIG_MAPS}/b`, status: 404 },
+];
+
+/** Logs of containers. */
+export const LOGS: readonly Step[] = [
+  ...[
+    { name: "all", query: "", says: "one\ntwo\nthree\n", status: 200 },
+    { name: "the last line", query: "?tailLines=1", says: "three\n", status: 200 },
+    { name: "the first bytes", query: "?limitBytes=5", says: "one\nt", status: 200 },
+    { name: "fewer than no lines", query: "?tailLines=-1", status: 422 },
+    { name: "since no time", query: "?sinceSeconds=0", status: 422 },
+    { name: "lines that are no number", query: "?tailLines=x", status: 400 },
+    { name: "a container that is not there", query: "?container=no", status: 400 },
+    { name: "one of several, unnamed", pod: "pair", query: "", status: 400 },
+    { name: "one of several", pod: "pair", query: "?container=side", says: "beside\n", status: 200 },
+    { name: "a pod that is not there", pod: "none", query: "", status: 404 },
+  ].map(({ pod = "web", query, ...step }): Step => ({
+    ...step,
+    name: `log: ${step.name}`,
+    as: "agent",
+    path: `${NS}/pods/${pod}/log${query}`,
+  })),
+  { name: "log: without the right", as: "minter", path: `${NS}/pods/web/log`, status: 403 },
+];
+
+/** What goes away slowly. */
+export const ENDINGS: readonly Step[] = [
+  {
+    name: "a pod on a node is asked to end",
+    as: "admin",
+    method: "DELETE",
+    path: `${NS}/pods/web`,
+    status: 200,
+    compare: [["metadata", "deletionGracePeriodSeconds"], ["metadata", "name"], ["status", "phase"]],
+  },
+  { name: "and is still there", as: "admin", path: `${NS}/pods/web`, status: 200, compare: "status" },
+  { name: "a namespace is asked to end", as: "admin", method: "DELETE", path: NS, status: 200 },
+  {
+    name: "nothing new in a namespace that ends",
+    ...patch(`${CONFIG_MAPS}/new?fieldManager=gateway`, configMap("new")),
+    as: "admin",
+    status: 403,
+  },
+];
+
+function applying(
+  { query = "", by = "gateway", name, ...step }: Omit<Step, "as" | "path"> & {
+    readonly query?: string;
+    readonly by?: string;
+  },
+): Step {
+  const path = `${CONFIG_MAPS}/x?fieldManager=${by}${query}`;
+  return { ...step, as: "admin", method: "PATCH", path, name: `apply: ${name}` };
+}
+
+function patch(path: string, body: unknown) {
+  return { method: "PATCH", path, body };
+}
+
+function deployment(image: string) {
+  const labels = { app: "web" };
+  return {
+    apiVersion: "apps/v1",
+    kind: "Deployment",
+    metadata: { name: "web" },
+    spec: {
+      selector: { matchLabels: labels },
+      template: { metadata: { labels }, spec: { containers: [{ name: "app", image }] } },
+    },
+  };
+}

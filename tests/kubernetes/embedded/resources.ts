@@ -1,0 +1,84 @@
+/** A kind of object that the server keeps, or that is only asked about. */
+export interface Resource {
+  readonly group: string;
+  readonly version: string;
+  readonly plural: string;
+  readonly kind: string;
+  readonly namespaced: boolean;
+  /** The fields beside `apiVersion`, `kind` and `metadata`. */
+  readonly fields: readonly string[];
+}
+
+const OBJECT = ["spec", "status"];
+
+const TABLE: Readonly<Record<string, readonly [plural: string, kind: string, fields?: readonly string[]][]>> =
+  {
+    "/v1": [
+      ["pods", "Pod"],
+      ["services", "Service"],
+      ["configmaps", "ConfigMap", ["data", "binaryData", "immutable"]],
+      ["secrets", "Secret", ["data", "stringData", "type", "immutable"]],
+      ["serviceaccounts", "ServiceAccount", ["secrets", "imagePullSecrets", "automountServiceAccountToken"]],
+      ["events", "Event", ["involvedObject", "reason", "message", "type", "count", "source"]],
+      ["persistentvolumeclaims", "PersistentVolumeClaim"],
+    ],
+    "apps/v1": [
+      ["deployments", "Deployment"],
+      ["statefulsets", "StatefulSet"],
+      ["daemonsets", "DaemonSet"],
+      ["replicasets", "ReplicaSet"],
+    ],
+    "batch/v1": [["jobs", "Job"], ["cronjobs", "CronJob"]],
+    "networking.k8s.io/v1": [["ingresses", "Ingress"]],
+    "rbac.authorization.k8s.io/v1": [
+      ["roles", "Role", ["rules"]],
+      ["rolebindings", "RoleBinding", ["roleRef", "subjects"]],
+    ],
+  };
+
+const CLUSTER_SCOPED: typeof TABLE = {
+  "/v1": [["namespaces", "Namespace"], ["nodes", "Node"], ["persistentvolumes", "PersistentVolume"]],
+  "rbac.authorization.k8s.io/v1": [
+    ["clusterroles", "ClusterRole", ["rules"]],
+    ["clusterrolebindings", "ClusterRoleBinding", ["roleRef", "subjects"]],
+  ],
+};
+
+/** All that the server keeps. */
+export const RESOURCES: readonly Resource[] = [
+  ...resourcesOf(TABLE, true),
+  ...resourcesOf(CLUSTER_SCOPED, false),
+];
+
+/** The resource of a path, if the server has it. */
+export function findResource(group: string, version: string, plural: string): Resource | undefined {
+  return RESOURCES.find((entry) =>
+    entry.group === group && entry.version === version && entry.plural === plural
+  );
+}
+
+/** A resource that the server is sure to have. */
+export function resource(plural: string): Resource {
+  const found = RESOURCES.find((entry) => entry.plural === plural);
+  if (found === undefined) throw new TypeError(`no resource ${plural}`);
+  return found;
+}
+
+/** `v1`, `apps/v1`. */
+export function apiVersionOf({ group, version }: Pick<Resource, "group" | "version">): string {
+  return group === "" ? version : `${group}/${version}`;
+}
+
+function resourcesOf(table: typeof TABLE, namespaced: boolean): readonly Resource[] {
+  return Object.entries(table).flatMap(([groupVersion, rows]) => {
+    const [group = "", version = ""] = groupVersion.split("/");
+    return rows.map(([plural, kind, fields = OBJECT]) => ({
+      group,
+      version,
+      plural,
+      kind,
+      namespaced,
+      fields,
+    }));
+  });
+}
