@@ -7,6 +7,9 @@ import { addRepair } from "./commands/audit_repair.ts";
 import { addShow } from "./commands/audit_show.ts";
 import { addTail } from "./commands/audit_tail.ts";
 import { addVerify } from "./commands/audit_verify.ts";
+import { addCluster } from "./commands/cluster.ts";
+import { addCheck } from "./commands/cluster_check.ts";
+import { addEnrol } from "./commands/cluster_enrol.ts";
 import { addFreeze } from "./commands/freeze.ts";
 import { addHost } from "./commands/host.ts";
 import { addInit } from "./commands/init.ts";
@@ -30,6 +33,7 @@ const BOOLEANS: ReadonlySet<string> = new Set([
   "help",
   "json",
   "learn",
+  "print",
   "pty",
   "remote",
   "sudo",
@@ -57,6 +61,7 @@ const COMMANDS: readonly AddCommand[] = [
   addInit,
   addPermissions,
   addHost,
+  group("cluster", "See, change, enrol and check Kubernetes clusters.", [addCluster, addEnrol, addCheck]),
   group("policy", "Explain and change what may run where.", [addExplain, addRules, addGrants]),
   addApproval,
   addFreeze,

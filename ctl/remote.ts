@@ -10,7 +10,7 @@ import {
 } from "@gateway/shared/http/json_client";
 import { quoteText } from "@gateway/shared/quote";
 import { once } from "./arguments.ts";
-import type { ClientParameters, ClientService } from "./client_config.ts";
+import type { ClientParameters, ClientSection, ClientService } from "./client_config.ts";
 import { adviseOnContact } from "./contact_advice.ts";
 import type { Environment } from "./context.ts";
 import { findClient, type RemoteFlags } from "./find_client.ts";
@@ -98,6 +98,14 @@ export function addRemoteOptions(command: Command, service: ClientService = "sig
     .option("--cert <file>", "your certificate", once)
     .option("--key <file>", "your private key", once)
     .option("--ca <file>", `the CA of the ${name}'s certificate`, once);
+}
+
+/** @throws {AppError} `invalid_request` for a flag that says whom to ask when nobody is asked */
+export function refuseRemoteFlags(flags: ClientSection): void {
+  for (const name of ["url", "cert", "key", "ca"] as const) {
+    if (flags[name] === undefined) continue;
+    throw new AppError("invalid_request", `Option '--${name}' means nothing to 'list' without --remote`);
+  }
 }
 
 /**

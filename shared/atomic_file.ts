@@ -23,6 +23,8 @@ import { systemRandom } from "./random.ts";
 export interface WriteFileAtomicOptions {
   /** Permission bits; absent: those of the file replaced, or 0600 for a new one. */
   readonly mode?: number | undefined;
+  /** The new file belongs to the owner and group of the one that it replaces, which may take a right to change them. */
+  readonly keepOwner?: boolean | undefined;
 }
 
 /**
@@ -37,11 +39,13 @@ export async function writeFileAtomic(
   options: WriteFileAtomicOptions = {},
 ): Promise<void> {
   const target = await resolveLink(path);
-  const mode = options.mode ?? await modeOf(target) ?? 0o600;
+  const replaced = await ifThere(Deno.stat(target));
+  const mode = options.mode ?? modeOf(replaced) ?? 0o600;
   const folder = dirname(target);
   const temporary = join(folder, `.${basename(target)}.${randomName()}`);
   try {
     await writeDurably(temporary, bytes, mode);
+    if (options.keepOwner === true && replaced !== undefined) await giveTo(temporary, replaced);
     await Deno.rename(temporary, target);
   } catch (error) {
     await Deno.remove(temporary).catch(() => {});
@@ -60,9 +64,17 @@ async function writeDurably(path: string, bytes: Uint8Array, mode: number): Prom
   await file.sync();
 }
 
-async function modeOf(path: string): Promise<number | undefined> {
-  const mode = (await ifThere(Deno.stat(path)))?.mode;
+function modeOf(file: Deno.FileInfo | undefined): number | undefined {
+  const mode = file?.mode;
   return typeof mode === "number" ? mode & 0o7777 : undefined;
+}
+
+async function giveTo(path: string, { uid, gid, mode }: Deno.FileInfo): Promise<void> {
+  const own = await Deno.stat(path);
+  if (own.uid === uid && own.gid === gid) return;
+  await Deno.chown(path, uid, gid);
+  // chown(2) takes set-user-ID bits away.
+  if (mode !== null) await Deno.chmod(path, mode & 0o7777);
 }
 
 async function resolveLink(path: string): Promise<string> {

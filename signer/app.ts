@@ -1,6 +1,7 @@
 import type { Peer, PeerHandler } from "@gateway/shared/http/mtls_server";
 import { createRouter, routesFor } from "@gateway/shared/http/routes";
 import { handleFreeze, handleRevocations, handleUnfreeze } from "./handlers/freeze.ts";
+import { handleClusters } from "./handlers/clusters.ts";
 import { handleCreateGrant, handleListGrants, handleRevokeGrant } from "./handlers/grants.ts";
 import { handleHosts } from "./handlers/hosts.ts";
 import { handleAllowEdit, handlePolicyRead } from "./handlers/policy.ts";
@@ -13,6 +14,7 @@ export const SIGNER_ROUTES = routesFor<SignerPorts, { readonly peer: Peer }>()({
   "/v1/sign": {
     POST: (ports, { request, peer }) => ports.timings.sign.measure(() => handleSign(ports, request, peer)),
   },
+  "/v1/clusters": { GET: (ports, { request, peer }) => handleClusters(ports, request, peer) },
   "/v1/hosts": { GET: (ports, { request, peer }) => handleHosts(ports, request, peer) },
   "/v1/reload": { POST: (ports, { peer }) => handleReload(ports, peer) },
   "/v1/policy/hosts": { GET: (ports, { peer }) => handlePolicyRead(ports, peer) },

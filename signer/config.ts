@@ -23,6 +23,7 @@ import {
   hostPolicy,
   MAX_TTL_SECONDS,
 } from "@gateway/shared/policy/model";
+import { type KubernetesConfig, kubernetesConfig } from "@gateway/shared/policy/cluster_model";
 import { type EndUserOidcConfig, endUserOidcConfig } from "@gateway/shared/oidc/model";
 import { type RedactConfig, redactConfig } from "@gateway/shared/redact/model";
 
@@ -54,6 +55,7 @@ export interface SignerConfig {
   readonly callers: Readonly<Record<string, CallerPolicy>>;
   readonly command_policies: Readonly<Record<string, CommandPolicy>>;
   readonly group_command_policies: Readonly<Record<string, readonly string[]>>;
+  readonly kubernetes?: KubernetesConfig;
 }
 
 const path = z.string().min(1);
@@ -115,6 +117,7 @@ export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
   command_policies: z.record(z.string(), commandPolicy).default({}).describe("command policies by name"),
   group_command_policies: z.record(z.string(), z.array(z.string())).default({})
     .describe("host group to names of command policies; _default applies to every host"),
+  kubernetes: kubernetesConfig.exactOptional().describe("Kubernetes clusters; absent means hosts alone"),
 });
 
 /** Where the new text of the config is written before it takes the old one's place. */
@@ -126,6 +129,4 @@ export function editPath(configPath: string): string {
 export const LARGE_SIGNER_KEYS: Readonly<Record<string, z.ZodType>> = { hosts };
 
 /** Keys of the specification that this version does not act on yet, and refuses rather than ignore. */
-export const UNSUPPORTED_SIGNER_KEYS: readonly string[] = [
-  "kubernetes",
-];
+export const UNSUPPORTED_SIGNER_KEYS: readonly string[] = [];

@@ -27,6 +27,7 @@ import { listenPermissions, urlPermissions } from "@gateway/shared/permissions/a
 import { filePermissions, stateFilePermissions } from "@gateway/shared/permissions/files";
 import type { UsedFile } from "@gateway/shared/exposed_files";
 import { caKeyFiles, caKeyHolders, caKeyPermissions } from "@gateway/shared/permissions/ca_keys";
+import type { ClusterPolicy } from "@gateway/shared/policy/cluster_model";
 import {
   mergeSets,
   type PermissionSet,
@@ -45,8 +46,8 @@ export const SIGNER_RUN_OPTIONS: RunOptions = { heapGrowingPercent: 50 };
 /**
  * The files the config names, read-only; the audit log's folder; the state database; the listeners. Where admins
  * may edit the policy over HTTP also the config file itself and the file that replaces it. Where a CA key is in an
- * agent or a vault, that one's address; where end users' tokens are verified, their issuer's. No other outbound
- * connection, no child process, no environment.
+ * agent or a vault, that one's address; where end users' tokens are verified, their issuer's; the API servers of
+ * clusters, and the files for them. No other outbound connection, no child process, no environment.
  *
  * @throws {AppError} `invalid_config` when the config names what no exact permission can be given for
  */
@@ -63,10 +64,12 @@ export function signerPermissions(config: SignerConfig, location: ServiceLocatio
         audit_key: config.audit_key,
         envelope_key: config.envelope_key,
         ...caKeyFiles(config),
+        ...clusterFiles(config),
       },
     }),
     caKeyPermissions(config, location.workingFolder),
     endUsers(config),
+    clusters(config),
     stateFilePermissions(config.state_db, location.workingFolder),
     configEdits(config, location),
     { net: [...listenPermissions(config.listen), ...listenPermissions(config.monitor_listen)] },
@@ -85,7 +88,30 @@ export function signerUsedFiles(config: SignerConfig, configPath: string): reado
     { key: "envelope_key", path: config.envelope_key, use: "secret" },
     { key: "audit_log", path: config.audit_log, use: "relied_on" },
     { key: "state_db", path: config.state_db, use: "relied_on" },
+    ...clustersOf(config).flatMap(({ token_file, ca_cert }): readonly UsedFile[] => [
+      { key: "token_file", path: token_file, use: "secret" },
+      { key: "ca_cert", path: ca_cert, use: "relied_on" },
+    ]),
   ];
+}
+
+function clustersOf({ kubernetes }: SignerConfig): readonly ClusterPolicy[] {
+  return Object.values(kubernetes?.clusters ?? {});
+}
+
+/** What is no URL, the policy refuses by its key. */
+function clusters(config: SignerConfig): PermissionSet {
+  const urls = clustersOf(config).map(({ api_server }) => api_server).filter((url) => URL.canParse(url));
+  return { net: urls.flatMap(urlPermissions) };
+}
+
+function clusterFiles(config: SignerConfig): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    clustersOf(config).flatMap(({ ca_cert, token_file }, index) => [
+      [`ca_cert of cluster ${index}`, ca_cert],
+      [`token_file of cluster ${index}`, token_file],
+    ]),
+  );
 }
 
 function configEdits({ reload_callers }: SignerConfig, location: ServiceLocation): PermissionSet {

@@ -9,8 +9,8 @@ import { readNamedFile } from "@gateway/shared/files";
 import type { EndUserVerifier } from "@gateway/shared/oidc/verifier";
 import { type CompiledPolicy, compilePolicySteps } from "@gateway/shared/policy/compile";
 import { quoteText } from "@gateway/shared/quote";
-import { formatKeyPath } from "@gateway/shared/key_path";
 import { finish, finishInSlices, type Steps } from "@gateway/shared/steps";
+import { loadClusterFiles } from "./kubernetes/cluster_files.ts";
 import { HostLists } from "./host_lists.ts";
 import { LARGE_SIGNER_KEYS, type SignerConfig, signerConfig, UNSUPPORTED_SIGNER_KEYS } from "./config.ts";
 
@@ -26,6 +26,8 @@ export interface Snapshot {
   readonly caKeys: CaKeyRing<CaKey>;
   /** Absent without `envelope_key`. */
   readonly envelopeKey: EnvelopeKey | undefined;
+  /** The text of each cluster's `ca_cert`, by the cluster's name. */
+  readonly clusterCas: ReadonlyMap<string, string>;
   /** Absent without `end_user_oidc`: callers that need it are refused. */
   readonly endUsers: EndUserVerifier | undefined;
   readonly reloadCallers: ReadonlySet<string>;
@@ -38,7 +40,7 @@ export interface SnapshotPorts extends CaKeyPorts {
 }
 
 /** The parts of a snapshot that are not in its config's text. */
-export type LoadedParts = Pick<Snapshot, "caKeys" | "endUsers" | "envelopeKey">;
+export type LoadedParts = Pick<Snapshot, "caKeys" | "clusterCas" | "endUsers" | "envelopeKey">;
 
 /**
  * Checks the text of a `signer.json` key by key.
@@ -58,7 +60,7 @@ export function parseSignerConfig(text: string, source: string): Steps<SignerCon
 }
 
 /**
- * Loads what a config names: CA keys, the envelope key, and the verifier of end users, which is kept from the snapshot before as
+ * Loads what a config names: CA keys, the CAs of clusters, the envelope key, and the verifier of end users, which is kept from the snapshot before as
  * long as its settings are the same.
  *
  * @throws {AppError} `invalid_config`
@@ -76,8 +78,10 @@ export async function loadSnapshot(
   const endUsers = oidc === undefined || isSame ? previous?.endUsers : await loadEndUsers(oidc, ports);
   const caKeys = await loadCaKeys(config, { ...ports, what: "signer config" });
   const envelopeKey = await loadEnvelopeKey(config.envelope_key);
+  const clusterCas = await loadClusterFiles(policy.clusters);
   return createSnapshot(config, policy, {
     caKeys,
+    clusterCas,
     envelopeKey,
     endUsers: oidc === undefined ? undefined : endUsers,
   });
@@ -122,17 +126,8 @@ function createSnapshot(config: SignerConfig, policy: CompiledPolicy, parts: Loa
 
 function* compile(config: SignerConfig, previous?: CompiledPolicy): Steps<CompiledPolicy> {
   const compiled = yield* compilePolicySteps(config, previous);
-  const unsealable = findHostsWithoutKey(config);
-  if (compiled.kind === "ok" && unsealable.length === 0) return compiled.policy;
-  const problems = [...(compiled.kind === "ok" ? [] : compiled.problems), ...unsealable];
-  throw new AppError("invalid_config", `Cannot use signer config: ${problems.join("\n  ")}`);
-}
-
-function findHostsWithoutKey({ hosts, envelope_key }: SignerConfig): readonly string[] {
-  if (envelope_key !== "") return [];
-  return Object.entries(hosts).filter(([, host]) => host.sealed_exec === true).map(([name]) =>
-    `${formatKeyPath(["hosts", name, "sealed_exec"])}: needs envelope_key, the key that signs the commands`
-  );
+  if (compiled.kind === "ok") return compiled.policy;
+  throw new AppError("invalid_config", `Cannot use signer config: ${compiled.problems.join("\n  ")}`);
 }
 
 /** An empty string in a list of CNs matches nobody: no caller has an empty CN, and none shall by accident. */

@@ -115,6 +115,9 @@ export class LocalAuthority implements Authority {
 function decide(policy: CompiledPolicy, body: CertificateRequest): Decided {
   const request = signRequest.parse(body);
   checkSignFields(request);
+  if (request.target_type === "k8s") {
+    throw new AppError("not_supported", 'target_type "k8s" is not supported yet');
+  }
   const publicKey = parseEd25519PublicKey(request.public_key);
   return { request, publicKey, decision: decideSsh(policy, intentOf(request, LOCAL_CALLER)) };
 }

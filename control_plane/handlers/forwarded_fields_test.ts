@@ -32,6 +32,7 @@ const EVERYTHING: SignRequest = {
   k8s_group: "apps",
   k8s_namespace: "prod",
   k8s_name: "web-1",
+  k8s_manifest: "{}",
   session_max_seconds: 1800,
   reason: "ticket 42",
   content_sha256: "aa".repeat(32),

@@ -1,8 +1,7 @@
-import { AppError } from "@gateway/shared/errors";
 import type { ClientSection } from "../client_config.ts";
 import type { AddCommand } from "../context.ts";
 import { formatHosts, hostSummaries } from "../host_table.ts";
-import { addRemoteOptions, askSigner, REMOTE_HELP } from "../remote.ts";
+import { addRemoteOptions, askSigner, refuseRemoteFlags, REMOTE_HELP } from "../remote.ts";
 import { loadSignerFile } from "../signer_file.ts";
 
 interface ListFlags extends ClientSection {
@@ -48,11 +47,3 @@ export const addHost: AddCommand = (program, context) => {
       });
     });
 };
-
-/** @throws {AppError} `invalid_request` for a flag that says whom to ask when nobody is asked */
-function refuseRemoteFlags(flags: ListFlags): void {
-  for (const name of ["url", "cert", "key", "ca"] as const) {
-    if (flags[name] === undefined) continue;
-    throw new AppError("invalid_request", `Option '--${name}' means nothing to 'list' without --remote`);
-  }
-}

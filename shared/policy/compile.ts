@@ -21,15 +21,14 @@
 import { formatKeyPath } from "../key_path.ts";
 import { quoteText } from "../quote.ts";
 import { finish, type Steps } from "../steps.ts";
+import { compileCluster, type CompiledCluster } from "./compile_cluster.ts";
 import { compileCommandLibrary } from "./compile_command.ts";
 import { type CompiledHost, compileHost, findHostProblems } from "./compile_host.ts";
 import { type HostPolicy, MAX_TTL_SECONDS, type PolicyConfig } from "./model.ts";
 import { type Pattern, reusePatterns } from "./pattern.ts";
-import { findUnsharedPrincipals } from "./shared_principal.ts";
 
 export { findInertPolicies } from "./compile_command.ts";
-export type { CompiledHost, HostSeal } from "./compile_host.ts";
-export { describeSharedPrincipals, type PrincipalHosts } from "./shared_principal.ts";
+export type { CompiledHost } from "./compile_host.ts";
 
 /** One row of the callers table. */
 export interface CompiledCaller {
@@ -47,6 +46,8 @@ export interface CompiledCaller {
 export interface CompiledPolicy {
   /** Hosts by logical name. */
   readonly hosts: ReadonlyMap<string, CompiledHost>;
+  /** Clusters by logical name; none is a host's. */
+  readonly clusters: ReadonlyMap<string, CompiledCluster>;
   /** Empty: no restriction by groups. The row `_default` holds for every caller without one. */
   readonly callers: ReadonlyMap<string, CompiledCaller>;
   /** The cap of hosts that set none, in seconds. */
@@ -92,10 +93,16 @@ export function* compilePolicySteps(
     hosts.set(name, compileHost({ name, host, path, library, maxTtlSeconds }, problems));
     yield;
   }
-  problems.push(...findUnsharedPrincipals(config.hosts));
+  const clusters = new Map<string, CompiledCluster>();
+  for (const [name, cluster] of Object.entries(config.kubernetes?.clusters ?? {})) {
+    const path = formatKeyPath(["kubernetes", "clusters", name]);
+    if (Object.hasOwn(config.hosts, name)) problems.push(`${path}: there is a host of this name`);
+    clusters.set(name, compileCluster({ name, cluster, path, compile: reuse.compile }, problems));
+    yield;
+  }
   if (problems.length > 0) return { kind: "invalid", problems };
   const callers = compileCallers(config);
-  return { kind: "ok", policy: { hosts, callers, maxTtlSeconds, patterns: reuse.patterns } };
+  return { kind: "ok", policy: { hosts, clusters, callers, maxTtlSeconds, patterns: reuse.patterns } };
 }
 
 function compileCallers(config: PolicyConfig): ReadonlyMap<string, CompiledCaller> {

@@ -29,9 +29,13 @@ const NO_GROUPS: ReadonlySet<string> = new Set();
  * from the host. An unknown host then answers the same, so that its name tells nothing.
  */
 export function mayUseHost(policy: CompiledPolicy, caller: string, host: string): "ok" | "group" {
-  const groups = findGroups(policy, caller);
-  if (groups === undefined) return "ok";
-  return policy.hosts.get(host)?.groups.some((group) => groups.has(group)) === true ? "ok" : "group";
+  return isInGroups(policy, caller, policy.hosts.get(host)?.groups ?? []) ? "ok" : "group";
+}
+
+/** Whether the callers table lets a caller at what is in these groups; without a table anybody. */
+export function isInGroups(policy: CompiledPolicy, caller: string, groups: readonly string[]): boolean {
+  const allowed = findGroups(policy, caller);
+  return allowed === undefined || groups.some((group) => allowed.has(group));
 }
 
 /**

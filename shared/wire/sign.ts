@@ -14,6 +14,9 @@
  * @module
  */
 import { z } from "@zod/zod";
+import { type K8sDiff, k8sDiff } from "./k8s_diff.ts";
+
+export type { K8sDiff, K8sDiffKind, K8sFieldChange } from "./k8s_diff.ts";
 
 /** What the certificate is for: the host itself, or a hop on the way to it. */
 export const ROLES = ["target", "bastion"] as const;
@@ -95,6 +98,11 @@ export interface SignRequest {
   readonly k8s_namespace: string;
   /** Name of the object; `""` for a list. */
   readonly k8s_name: string;
+  /**
+   * Of an apply: the JSON document that is to be sent, byte for byte, at most {@linkcode MAX_K8S_MANIFEST_BYTES};
+   * `""` where it is not said, which leaves an approver without it.
+   */
+  readonly k8s_manifest: string;
   /** Of a session: after how many seconds the broker closes it, as it says; 0: not said. */
   readonly session_max_seconds: number;
   /** Why it is asked for, in the words of whoever asks: untrusted text, at most {@linkcode MAX_REASON_CHARACTERS}. */
@@ -112,6 +120,15 @@ export const MAX_REASON_CHARACTERS = 500;
 
 /** The longest `content_head`, in UTF-16 units. */
 export const MAX_CONTENT_HEAD_LENGTH = 2000;
+
+/** The longest `k8s_manifest`, in bytes of UTF-8. */
+export const MAX_K8S_MANIFEST_BYTES: number = 64 * 1024;
+
+/** The longest body of `POST /v1/sign`, in bytes: with and without a manifest in it. */
+export const MAX_SIGN_BODY_BYTES: { readonly ssh: number; readonly k8s: number } = {
+  ssh: 64 * 1024,
+  k8s: 256 * 1024,
+};
 
 const text = z.string().default("");
 const flag = z.boolean().default(false);
@@ -145,6 +162,7 @@ export const signRequest: z.ZodType<SignRequest> = z.object({
   k8s_group: text,
   k8s_namespace: text,
   k8s_name: text,
+  k8s_manifest: text,
   session_max_seconds: z.int().min(0).default(0),
   reason: text,
   content_sha256: text,
@@ -184,9 +202,11 @@ export interface WireDecision {
   readonly would_deny?: boolean | undefined;
   /** Enforcement would have asked a human. */
   readonly would_require_approval?: boolean | undefined;
+  /** Of a cluster: values of Secrets may be shown to whoever asked; absent: they are masked. */
+  readonly reveal?: boolean | undefined;
 }
 
-/** The answer to a sign request. Certificate and serial are absent in a dry run or when approval is needed. */
+/** The answer to a sign request. Credential and serial are absent in a dry run or when approval is needed. */
 export interface SignResponse {
   /** One authorized_keys line without comment, with its newline. */
   readonly certificate?: string | undefined;
@@ -194,6 +214,12 @@ export interface SignResponse {
   readonly serial?: bigint | undefined;
   /** What the broker puts before the commands of an elevated session. */
   readonly elevation_prefix?: string | undefined;
+  /** Of a cluster: a token of the ServiceAccount that the action is done as, a secret. */
+  readonly k8s_token?: string | undefined;
+  /** When the token ends, RFC 3339. */
+  readonly k8s_token_expiry?: string | undefined;
+  /** What an apply would change, for the approver of a control plane: only where a human has to approve. */
+  readonly k8s_diff?: K8sDiff | undefined;
   /** How the policy came to its answer. */
   readonly decision?: WireDecision | undefined;
   /** The sealed command for a sealed host, to be passed on as it is. */
@@ -222,6 +248,7 @@ const wireDecision = z.object({
   warning: z.string().optional(),
   would_deny: z.boolean().optional(),
   would_require_approval: z.boolean().optional(),
+  reveal: z.boolean().optional(),
 });
 
 /** Decodes a {@linkcode SignResponse}. A small serial arrives as a number, a large one as a bigint. */
@@ -229,6 +256,9 @@ export const signResponse: z.ZodType<SignResponse> = z.object({
   certificate: z.string().optional(),
   serial: z.union([z.bigint(), z.int()]).transform((serial) => BigInt(serial)).optional(),
   elevation_prefix: z.string().optional(),
+  k8s_token: z.string().optional(),
+  k8s_token_expiry: z.string().optional(),
+  k8s_diff: k8sDiff.optional(),
   decision: wireDecision.optional(),
   envelope: z.unknown().optional(),
   target: z.object({ user: z.string(), addr: z.string() }).optional(),

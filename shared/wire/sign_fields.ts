@@ -17,7 +17,12 @@
  */
 import { isUnsafe } from "../characters.ts";
 import { AppError } from "../errors.ts";
-import { MAX_CONTENT_HEAD_LENGTH, MAX_REASON_CHARACTERS, type SignRequest } from "./sign.ts";
+import {
+  MAX_CONTENT_HEAD_LENGTH,
+  MAX_K8S_MANIFEST_BYTES,
+  MAX_REASON_CHARACTERS,
+  type SignRequest,
+} from "./sign.ts";
 
 /** These become tokens of the KeyId and of audit records: a blank or a control character would forge others. */
 const TOKEN_FIELDS = [
@@ -50,7 +55,7 @@ export function checkSignFields(request: SignRequest): void {
   if (request.command.includes("\0")) {
     throw new AppError("invalid_request", "invalid command: NUL not allowed");
   }
-  if (request.target_type !== "" && request.target_type !== "ssh") {
+  if (!isTargetType(request.target_type)) {
     throw new AppError(
       "not_supported",
       `target_type ${JSON.stringify(request.target_type)} is not supported yet`,
@@ -62,6 +67,12 @@ export function checkSignFields(request: SignRequest): void {
   for (const field of ["learn_approver", "learn_approval_id"] as const) {
     if (isUnsafe(request[field])) throw unsafe(field);
   }
+  if (byteLength(request.k8s_manifest) > MAX_K8S_MANIFEST_BYTES) {
+    throw new AppError(
+      "invalid_request",
+      `invalid k8s_manifest: longer than ${MAX_K8S_MANIFEST_BYTES} bytes`,
+    );
+  }
   checkReason(request.reason, "reason");
   if (!/^(?:[0-9a-f]{64})?$/.test(request.content_sha256)) {
     throw new AppError("invalid_request", "invalid content_sha256: must be 64 lowercase hex digits");
@@ -69,6 +80,14 @@ export function checkSignFields(request: SignRequest): void {
   if (request.content_head.length > MAX_CONTENT_HEAD_LENGTH) {
     throw new AppError("invalid_request", `invalid content_head: longer than ${MAX_CONTENT_HEAD_LENGTH}`);
   }
+}
+
+function isTargetType(text: string): boolean {
+  return text === "" || text === "ssh" || text === "k8s";
+}
+
+function byteLength(text: string): number {
+  return new TextEncoder().encode(text).length;
 }
 
 /**

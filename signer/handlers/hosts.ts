@@ -14,11 +14,12 @@ export const SUBJECT_IS_FROZEN = "subject is frozen";
 export const DIRECT_NOT_ALLOWED = "direct requests not allowed for this caller";
 
 /**
- * `GET /v1/hosts`: the hosts that the caller, or the broker a trusted forwarder names, may use; with
- * `?policy=true&host=…` only those that are named, with their rules. Whether it may have them is decided first, also
- * where it has them already.
+ * Whom a listing is for: the caller, or the broker that a trusted forwarder names. Whether it may have one at all is
+ * decided first, also where it has it already.
+ *
+ * @throws {AppError} `forbidden` and `invalid_request` for the header, `frozen`, `denied`
  */
-export async function handleHosts(ports: SignerPorts, request: Request, peer: Peer): Promise<Response> {
+export async function identifyReader(ports: SignerPorts, request: Request, peer: Peer): Promise<string> {
   const snapshot = ports.state.current;
   const onBehalfOf = request.headers.get("x-on-behalf-of") ?? "";
   if (onBehalfOf !== "" && !snapshot.trustedForwarders.has(peer.caller)) {
@@ -42,6 +43,16 @@ export async function handleHosts(ports: SignerPorts, request: Request, peer: Pe
     await ports.gate.bestEffort({ caller, outcome: "denied", err: DIRECT_NOT_ALLOWED });
     throw new AppError("denied", DIRECT_NOT_ALLOWED);
   }
+  return caller;
+}
+
+/**
+ * `GET /v1/hosts`: the hosts that the caller, or the broker a trusted forwarder names, may use; with
+ * `?policy=true&host=…` only those that are named, with their rules.
+ */
+export async function handleHosts(ports: SignerPorts, request: Request, peer: Peer): Promise<Response> {
+  const caller = await identifyReader(ports, request, peer);
+  const snapshot = ports.state.current;
   const named = readRulesHosts(request);
   if (named !== undefined) return Response.json(visibleRules(snapshot.policy, caller, named));
   return snapshot.hostLists.answer(caller, request.headers.get("if-none-match"));

@@ -74,3 +74,23 @@ Deno.test("writeFileAtomic() survives concurrent writers: one content wins whole
   assert.ok(contents.includes(Deno.readTextFileSync(folder.file)));
   assert.deepEqual(folder.names(), ["config.json"]);
 });
+
+Deno.test({
+  name: "writeFileAtomic() keeps the owner of the file it replaces (as root)",
+  ignore: Deno.uid() !== 0,
+  fn: async () => {
+    await using folder = new Folder();
+    Deno.writeTextFileSync(folder.file, "old");
+    Deno.chmodSync(folder.file, 0o640);
+    Deno.chownSync(folder.file, 1234, 1235);
+    await writeFileAtomic(folder.file, bytes("new"), { keepOwner: true });
+    const { uid, gid } = Deno.statSync(folder.file);
+    assert.deepEqual([Deno.readTextFileSync(folder.file), uid, gid, folder.mode()], [
+      "new",
+      1234,
+      1235,
+      0o640,
+    ]);
+    assert.deepEqual(folder.names(), ["config.json"]);
+  },
+});

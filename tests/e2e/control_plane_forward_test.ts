@@ -34,6 +34,7 @@ const EVERYTHING = {
   k8s_group: "apps",
   k8s_namespace: "prod",
   k8s_name: "web-1",
+  k8s_manifest: "{}",
 };
 
 const CLAIMS = {

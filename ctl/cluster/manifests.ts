@@ -1,0 +1,111 @@
+import type { ClusterPolicy } from "@gateway/shared/policy/cluster_model";
+import { type RbacRule, toRbacRules } from "./rbac_rule.ts";
+import { neededRights, type Right } from "./rights.ts";
+
+/** A ServiceAccount. */
+export interface AccountName {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** An object as `kubectl apply` takes it. */
+export interface Manifest {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly namespace?: string };
+  readonly [key: string]: unknown;
+}
+
+/** Whose objects are asked for. */
+export interface EnrolledCluster {
+  /** The logical name; the names of roles begin with `gateway-` and it. */
+  readonly name: string;
+  readonly cluster: ClusterPolicy;
+  /** Whose token is in `token_file`. */
+  readonly minter: AccountName;
+}
+
+const RBAC = "rbac.authorization.k8s.io";
+
+/** What a cluster has to have for a config, and no more: accounts, and the rights of the minter and of the others. */
+export function enrolManifests({ name, cluster, minter }: EnrolledCluster): readonly Manifest[] {
+  const accounts = boundAccounts(cluster);
+  const lease = cluster.token_binding?.namespace;
+  const rights = Map.groupBy(neededRights(cluster), ({ namespace }) => namespace);
+  const namespaces = [...rights.keys()].flatMap((namespace) => namespace === undefined ? [] : [namespace])
+    .sort();
+  return [
+    ...(lease === undefined ? [] : [namespaceManifest(lease)]),
+    ...[minter, ...accounts].map(accountManifest),
+    ...mintingRights(cluster).flatMap(([namespace, rights]) =>
+      grant({ name: `gateway-${name}-mint`, namespace, rules: toRbacRules(rights), accounts: [minter] })
+    ),
+    ...[undefined, ...namespaces].flatMap((namespace) => {
+      const rules = toRbacRules(rights.get(namespace) ?? []);
+      return rules.length === 0 ? [] : grant({ name: `gateway-${name}-act`, namespace, rules, accounts });
+    }),
+  ];
+}
+
+/** The ServiceAccounts of a cluster's bindings, each once. */
+export function boundAccounts({ sa_bindings }: ClusterPolicy): readonly AccountName[] {
+  const accounts = new Map(
+    sa_bindings.map(({ namespace, service_account: name }) => [`${namespace}/${name}`, { namespace, name }]),
+  );
+  return [...accounts.values()];
+}
+
+/** What the minter of a cluster has to be allowed, by namespace. */
+export function mintingRights(cluster: ClusterPolicy): readonly (readonly [string, readonly Right[]])[] {
+  const lease = cluster.token_binding?.namespace;
+  const byNamespace = Map.groupBy(boundAccounts(cluster), ({ namespace }) => namespace);
+  return [...byNamespace].map(([namespace, accounts]) => {
+    const right = { namespace, group: "" };
+    return [namespace, [
+      ...accounts.map(({ name }) => ({ ...right, resource: "serviceaccounts/token", verb: "create", name })),
+      ...(namespace !== lease ? [] : ["create", "delete"].map((verb) => ({
+        ...right,
+        resource: "secrets",
+        verb,
+        name: undefined,
+      }))),
+    ]];
+  });
+}
+
+function namespaceManifest(name: string): Manifest {
+  return { apiVersion: "v1", kind: "Namespace", metadata: { name } };
+}
+
+function accountManifest({ namespace, name }: AccountName): Manifest {
+  return {
+    apiVersion: "v1",
+    kind: "ServiceAccount",
+    metadata: { name, namespace },
+    // Its tokens are made one by one; a pod that runs as it shall not get one by itself.
+    automountServiceAccountToken: false,
+  };
+}
+
+interface Grant {
+  readonly name: string;
+  /** Undefined: everywhere. */
+  readonly namespace: string | undefined;
+  readonly rules: readonly RbacRule[];
+  readonly accounts: readonly AccountName[];
+}
+
+function grant({ name, namespace, rules, accounts }: Grant): readonly Manifest[] {
+  const metadata = { name, ...(namespace === undefined ? {} : { namespace }) };
+  const kind = namespace === undefined ? "ClusterRole" : "Role";
+  return [
+    { apiVersion: `${RBAC}/v1`, kind, metadata, rules },
+    {
+      apiVersion: `${RBAC}/v1`,
+      kind: `${kind}Binding`,
+      metadata,
+      roleRef: { apiGroup: RBAC, kind, name },
+      subjects: accounts.map(({ namespace, name }) => ({ kind: "ServiceAccount", name, namespace })),
+    },
+  ];
+}

@@ -1,0 +1,145 @@
+import assert from "node:assert/strict";
+import type { ClusterPolicy, ClusterRule } from "@gateway/shared/policy/cluster_model";
+import { formatRbacRule, toRbacRules } from "./rbac_rule.ts";
+import { neededRights } from "./rights.ts";
+
+function clusterOf(...rules: readonly ClusterRule[]): ClusterPolicy {
+  return {
+    api_server: "https://10.0.0.5:6443",
+    ca_cert: "ca.crt",
+    token_file: "token",
+    sa_bindings: [{ namespace: "gateway", service_account: "agent" }],
+    rules,
+    extra_resources: [{
+      resource: "widgets",
+      group: "example.com",
+      version: "v1",
+      kind: "Widget",
+      namespaced: true,
+    }],
+  };
+}
+
+/** The rules of RBAC by where they hold. */
+function rolesFor(cluster: ClusterPolicy): Record<string, readonly string[]> {
+  const rights = Map.groupBy(neededRights(cluster), ({ namespace }) => namespace ?? "everywhere");
+  return Object.fromEntries(
+    [...rights].map(([where, rights]) => [where, toRbacRules(rights).map(formatRbacRule)]),
+  );
+}
+
+const allow = { effect: "allow" } as const;
+const deny = { effect: "deny" } as const;
+
+Deno.test.each<{ name: string; rules: readonly ClusterRule[]; roles: Record<string, readonly string[]> }>([
+  {
+    name: "reading in a namespace is a role there",
+    rules: [{ ...allow, verbs: ["get", "list"], resources: ["pods", "services"], namespaces: ["prod"] }],
+    roles: { prod: [`{apiGroups: [""], resources: ["pods", "services"], verbs: ["get", "list"]}`] },
+  },
+  {
+    name: "logs are a subresource of pods, and of nothing else",
+    rules: [{ ...allow, verbs: ["logs"], namespaces: ["prod"] }],
+    roles: { prod: [`{apiGroups: [""], resources: ["pods/log"], verbs: ["get"]}`] },
+  },
+  {
+    name: "an apply creates, reads and patches, by name where the rule has one",
+    rules: [{ ...allow, verbs: ["apply"], resources: ["deployments"], namespaces: ["prod"], names: ["api"] }],
+    roles: {
+      prod: [
+        `{apiGroups: ["apps"], resources: ["deployments"], resourceNames: ["api"], verbs: ["create", "get", "patch"]}`,
+      ],
+    },
+  },
+  {
+    name: "a delete of certain objects is for those",
+    rules: [{ ...allow, verbs: ["delete"], resources: ["widgets"], namespaces: ["prod"], names: ["b", "a"] }],
+    roles: {
+      prod: [
+        `{apiGroups: ["example.com"], resources: ["widgets"], resourceNames: ["a", "b"], verbs: ["delete"]}`,
+      ],
+    },
+  },
+  {
+    name: "a list has no name: a rule with names allows none",
+    rules: [{
+      ...allow,
+      verbs: ["get", "list"],
+      resources: ["pods"],
+      namespaces: ["prod"],
+      names: ["web-1"],
+    }],
+    roles: { prod: [`{apiGroups: [""], resources: ["pods"], resourceNames: ["web-1"], verbs: ["get"]}`] },
+  },
+  {
+    name: "a rule with - for a name allows the list alone",
+    rules: [{ ...allow, resources: ["secrets"], namespaces: ["prod"], names: ["-"] }],
+    roles: { prod: [`{apiGroups: [""], resources: ["secrets"], verbs: ["list"]}`] },
+  },
+  {
+    name: "what has no namespace is for the whole cluster, and a rule for a namespace is not about it",
+    rules: [
+      { ...allow, verbs: ["get"], resources: ["nodes"] },
+      { ...allow, verbs: ["get"], resources: ["namespaces", "configmaps"], namespaces: ["prod"] },
+      { ...allow, verbs: ["get"], resources: ["persistentvolumes"], namespaces: ["-"] },
+    ],
+    roles: {
+      everywhere: [`{apiGroups: [""], resources: ["nodes", "persistentvolumes"], verbs: ["get"]}`],
+      prod: [`{apiGroups: [""], resources: ["configmaps"], verbs: ["get"]}`],
+    },
+  },
+  {
+    name: "a list of all namespaces is for the whole cluster, and other verbs need a namespace",
+    rules: [{ ...allow, verbs: ["get", "list"], resources: ["pods"], namespaces: ["-"] }],
+    roles: { everywhere: [`{apiGroups: [""], resources: ["pods"], verbs: ["list"]}`] },
+  },
+  {
+    name: "what is needed everywhere is not asked for again in a namespace",
+    rules: [
+      { ...allow, verbs: ["get"], resources: ["pods"] },
+      { ...allow, verbs: ["get", "delete"], resources: ["pods"], namespaces: ["prod"], names: ["web-1"] },
+    ],
+    roles: {
+      everywhere: [`{apiGroups: [""], resources: ["pods"], verbs: ["get"]}`],
+      prod: [`{apiGroups: [""], resources: ["pods"], resourceNames: ["web-1"], verbs: ["delete"]}`],
+    },
+  },
+  {
+    name: "what waits for a human is needed as well",
+    rules: [{ effect: "require_approval", verbs: ["delete"], resources: ["pods"], namespaces: ["prod"] }],
+    roles: { prod: [`{apiGroups: [""], resources: ["pods"], verbs: ["delete"]}`] },
+  },
+  {
+    name: "what is denied altogether is left out",
+    rules: [
+      { ...allow, resources: ["secrets", "configmaps"], namespaces: ["prod"] },
+      { ...deny, resources: ["secrets"] },
+      { ...deny, verbs: ["delete", "apply"], namespaces: ["prod"] },
+    ],
+    roles: { prod: [`{apiGroups: [""], resources: ["configmaps"], verbs: ["get", "list"]}`] },
+  },
+  {
+    name: "what is denied in part stays",
+    rules: [
+      { ...allow, verbs: ["get"], resources: ["pods"] },
+      { ...deny, verbs: ["get"], resources: ["pods"], namespaces: ["kube-system"] },
+      { ...deny, verbs: ["get"], resources: ["pods"], names: ["web-1"] },
+    ],
+    roles: { everywhere: [`{apiGroups: [""], resources: ["pods"], verbs: ["get"]}`] },
+  },
+  {
+    name: "everything is each resource by its name, never a wildcard",
+    rules: [{ ...allow, verbs: ["list"], namespaces: ["prod"] }],
+    roles: {
+      prod: [
+        `{apiGroups: [""], resources: ["configmaps", "events", "persistentvolumeclaims", "pods", "secrets", "serviceaccounts", "services"], verbs: ["list"]}`,
+        `{apiGroups: ["apps"], resources: ["daemonsets", "deployments", "replicasets", "statefulsets"], verbs: ["list"]}`,
+        `{apiGroups: ["batch"], resources: ["cronjobs", "jobs"], verbs: ["list"]}`,
+        `{apiGroups: ["example.com"], resources: ["widgets"], verbs: ["list"]}`,
+        `{apiGroups: ["networking.k8s.io"], resources: ["ingresses"], verbs: ["list"]}`,
+      ],
+    },
+  },
+])("neededRights(): $name", ({ rules, roles }) => {
+  assert.deepEqual(rolesFor(clusterOf(...rules)), roles);
+});

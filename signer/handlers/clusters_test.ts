@@ -1,0 +1,77 @@
+import assert from "node:assert/strict";
+import { sampleCluster } from "@gateway/shared/testing/sample_cluster";
+import { clustersResponse } from "@gateway/shared/wire/cluster";
+import { get, post, startSigner } from "../testing/memory_signer.ts";
+
+const CA = "-----BEGIN CERTIFICATE-----\n";
+const EXTRA = { resource: "widgets", group: "a.example", version: "v1", kind: "Widget", namespaced: true };
+const CLUSTERS = {
+  clusters: {
+    prod: sampleCluster({
+      groups: ["web"],
+      token_ttl_seconds: 900,
+      extra_resources: [EXTRA],
+      token_binding: { namespace: "gateway" },
+    }),
+    db: sampleCluster({ groups: ["db"] }),
+    mine: sampleCluster({ groups: ["web"], allowed_callers: ["broker-1"] }),
+  },
+};
+const SEEN = {
+  prod: {
+    api_server: "https://10.0.0.5:6443",
+    ca_cert_pem: CA,
+    groups: ["web"],
+    extra_resources: [EXTRA],
+  },
+  mine: { api_server: "https://10.0.0.5:6443", ca_cert_pem: "", groups: ["web"] },
+};
+
+const start = () => startSigner({ kubernetes: CLUSTERS });
+
+Deno.test("GET /v1/clusters shows what the caller may use and nothing of the policy", async () => {
+  const { status, body } = await (await start()).send(get("/v1/clusters"));
+  assert.equal(status, 200);
+  assert.deepEqual(body, SEEN);
+  clustersResponse.parse(body);
+});
+
+Deno.test.each<{ name: string; config: Record<string, unknown> }>([
+  { name: "without kubernetes", config: {} },
+  { name: "without clusters", config: { kubernetes: {} } },
+])("GET /v1/clusters $name is an empty object", async ({ config }) => {
+  const { status, body } = await (await startSigner(config)).send(get("/v1/clusters"));
+  assert.deepEqual([status, body], [200, {}]);
+});
+
+Deno.test.each<{ name: string; caller: string; onBehalfOf?: string; seen: readonly string[] }>([
+  { name: "a caller in no group", caller: "stranger", seen: [] },
+  { name: "a caller that allowed_callers lacks", caller: "approver-broker", seen: ["prod"] },
+  {
+    name: "the broker that a forwarder names",
+    caller: "control-plane",
+    onBehalfOf: "broker-1",
+    seen: ["mine", "prod"],
+  },
+  { name: "a forwarder as itself", caller: "control-plane", onBehalfOf: "", seen: [] },
+])("GET /v1/clusters is that of $name", async ({ caller, onBehalfOf, seen }) => {
+  const headers: Record<string, string> = onBehalfOf === undefined ? {} : { "x-on-behalf-of": onBehalfOf };
+  const { body } = await (await start()).send(get("/v1/clusters", headers), caller);
+  assert.deepEqual(Object.keys(body), seen);
+});
+
+Deno.test("GET /v1/clusters shows every cluster where there is no callers table", async () => {
+  const { body } = await (await startSigner({ kubernetes: CLUSTERS, callers: {} })).send(get("/v1/clusters"));
+  assert.deepEqual(Object.keys(body), ["db", "mine", "prod"]);
+});
+
+Deno.test("GET /v1/clusters refuses an X-On-Behalf-Of from others, and who is frozen", async () => {
+  const signer = await start();
+  const headers = { "x-on-behalf-of": "broker-1" };
+  assert.equal((await signer.send(get("/v1/clusters", headers), "approver-broker")).status, 403);
+  const freeze = { kind: "caller", value: "broker-1", allow_volatile: true };
+  assert.equal((await signer.send(post("/v1/freeze", freeze), "operator")).status, 200);
+  const frozen = await signer.send(get("/v1/clusters"));
+  assert.deepEqual([frozen.status, frozen.body.code], [403, "frozen"]);
+  assert.equal((await signer.send(get("/v1/clusters", headers), "control-plane")).status, 403);
+});

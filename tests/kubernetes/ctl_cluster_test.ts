@@ -1,0 +1,208 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { parseAllDocuments } from "yaml";
+import { createFolder, run } from "../adapters/ctl_fixture.ts";
+import type { Cluster } from "./cluster.ts";
+import { findAssets } from "./real.ts";
+import { startCluster } from "./start.ts";
+
+const ignore = "problem" in findAssets() && Deno.env.get("REQUIRE_REAL_SERVERS") !== "1";
+
+const CONFIG = `{
+  // made by an operator
+  "server_cert": "x",
+  "server_key": "x",
+  "client_ca": "x",
+  "ca_key": "x",
+  "audit_log": "x",
+  "audit_key": "x"
+}
+`;
+
+/** A signer's config with one cluster, which has been enrolled as `broker-ctl` says. */
+async function enrol(cluster: Cluster) {
+  const folder = await createFolder();
+  const [gateway, web] = [await cluster.createNamespace("gateway"), await cluster.createNamespace("web")];
+  const name = cluster.uniqueName("prod");
+  await Deno.writeTextFile(join(folder.path, "signer.json"), CONFIG);
+  await Deno.writeTextFile(join(folder.path, "ca.crt"), cluster.caPem);
+  const ctl = (...args: string[]) => run(folder.path, "cluster", ...args);
+  const added = await ctl(
+    ...["add", name, "--api-server", cluster.apiServer, "--ca-cert", "ca.crt", "--token-file", "token"],
+    ...["--service-account", `${gateway}/agent`, "--token-binding", gateway],
+    ...[
+      "--rule",
+      `allow get,list,logs pods ${web}`,
+      "--rule",
+      `require_approval apply configmaps ${web}/shop`,
+    ],
+    ...["--rule", "allow get nodes"],
+  );
+  assert.deepEqual([added.err, added.exit], ["", 0]);
+  const { out } = await ctl("enrol", name, "--print");
+  for (const document of parseAllDocuments(out)) {
+    await apply(cluster, document.toJSON());
+  }
+  await Deno.writeTextFile(
+    join(folder.path, "token"),
+    `${await cluster.mintToken({ namespace: gateway, name: "gateway-minter" }, {
+      expirationSeconds: 8 * 86_400,
+    })}\n`,
+  );
+  const agent = { namespace: gateway, name: "agent" };
+  return {
+    name,
+    gateway,
+    web,
+    agent,
+    folder,
+    ctl,
+    [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
+  };
+}
+
+interface Manifest {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly namespace?: string };
+}
+
+/** Server-side apply, as kubectl has it. */
+async function apply(cluster: Cluster, manifest: Manifest): Promise<void> {
+  const { apiVersion, kind, metadata: { name, namespace } } = manifest;
+  const base = apiVersion === "v1" ? "/api/v1" : `/apis/${apiVersion}`;
+  const place = namespace === undefined ? "" : `/namespaces/${namespace}`;
+  await cluster.admin.must({
+    method: "PATCH",
+    path: `${base}${place}/${kind.toLowerCase()}s/${name}?fieldManager=admin&force=true`,
+    body: manifest,
+  });
+}
+
+Deno.test({
+  name: "cluster enrol --print gives the accounts exactly what the rules need, and cluster check says so",
+  ignore,
+  fn: async () => {
+    await using cluster = await startCluster();
+    await using enrolled = await enrol(cluster);
+    const { out, err, exit } = await enrolled.ctl("check", enrolled.name);
+    assert.deepEqual([err, exit], ["", 0], out);
+    const lines = out.trim().split("\n");
+    assert.ok(lines.every((line) => line.startsWith("ok: ")), out);
+    assert.equal(lines.at(-1), `ok: ${enrolled.gateway}/agent may do what the rules allow, and nothing else`);
+
+    const api = await cluster.connectAs(enrolled.agent);
+    const configMap = (name: string) => ({
+      method: "PATCH",
+      path: `/api/v1/namespaces/${enrolled.web}/configmaps/${name}?fieldManager=gateway`,
+      body: { apiVersion: "v1", kind: "ConfigMap", metadata: { name }, data: { a: "1" } },
+    });
+    const statuses = [
+      configMap("shop"),
+      configMap("other"),
+      { path: `/api/v1/namespaces/${enrolled.web}/pods` },
+      { path: `/api/v1/namespaces/${enrolled.gateway}/pods` },
+      { path: `/api/v1/namespaces/${enrolled.web}/secrets` },
+      { path: "/api/v1/nodes/absent" },
+      { path: "/api/v1/nodes" },
+    ].map(async (request) => (await api.ask(request)).status);
+    assert.deepEqual(await Promise.all(statuses), [201, 403, 200, 403, 403, 404, 403]);
+  },
+});
+
+Deno.test({
+  name: "cluster check lists the rights beyond the rules, with the role that gives them",
+  ignore,
+  fn: async () => {
+    await using cluster = await startCluster();
+    await using enrolled = await enrol(cluster);
+    const { agent, gateway, web, name } = enrolled;
+    await cluster.grantClusterRole(agent, [{
+      apiGroups: [""],
+      resources: ["secrets"],
+      verbs: ["get", "list"],
+    }]);
+    await cluster.grantRole(agent, [{ apiGroups: [""], resources: ["pods"], verbs: ["delete"] }], web);
+    const minter = { namespace: gateway, name: "gateway-minter" };
+    await cluster.grantRole(minter, [{ apiGroups: [""], resources: ["secrets"], verbs: ["list"] }]);
+
+    const { out, exit } = await enrolled.ctl("check", name, "--json");
+    assert.equal(exit, 1);
+    const { ok, findings } = JSON.parse(out);
+    const warnings: { level: string; text: string; details: string[] }[] = findings.filter(
+      ({ level }: { level: string }) => level !== "ok",
+    );
+    assert.equal(ok, false);
+    assert.deepEqual(warnings.map(({ level, text }) => [level, text]).sort(), [
+      [
+        "warning",
+        `${gateway}/agent may delete pods in ${web}: no rule calls for it`,
+      ],
+      [
+        "warning",
+        `${gateway}/agent may get, list secrets in ${web}, ${gateway}, default, kube-system: no rule calls for it`,
+      ],
+      [
+        "warning",
+        `system:serviceaccount:${gateway}:gateway-minter may list secrets in ${gateway}: making tokens does not call for it`,
+      ],
+    ]);
+    const details = warnings.flatMap(({ details }) => details).join("\n");
+    assert.match(details, /ClusterRoleBinding "agent-\w+" of ClusterRole "agent-\w+"/);
+    assert.match(
+      details,
+      /take away \{apiGroups: \[""\], resources: \["secrets"\], verbs: \["get", "list"\]\}/,
+    );
+  },
+});
+
+Deno.test({
+  name: "cluster check says what the cluster refuses although a rule allows it",
+  ignore,
+  fn: async () => {
+    await using cluster = await startCluster();
+    await using enrolled = await enrol(cluster);
+    const { gateway, web, name } = enrolled;
+    const remove = (path: string) =>
+      cluster.admin.must({ method: "DELETE", path: `/apis/rbac.authorization.k8s.io/v1/${path}` });
+    await remove(`namespaces/${web}/rolebindings/gateway-${name}-act`);
+    const act = await enrolled.ctl("check", name);
+    assert.match(
+      act.out,
+      new RegExp(`WARNING: ${gateway}/agent may not get, list pods in ${web}\\n {4}the rules allow`),
+    );
+    await remove(`namespaces/${gateway}/rolebindings/gateway-${name}-mint`);
+    const mint = await enrolled.ctl("check", name);
+    assert.match(
+      mint.out,
+      new RegExp(
+        `ERROR: system:.*:gateway-minter may not create serviceaccounts/token agent in ${gateway}\\n`,
+      ),
+    );
+    assert.deepEqual([act.exit, mint.exit], [1, 1]);
+    assert.doesNotMatch(mint.out, /a token was made/);
+  },
+});
+
+Deno.test({
+  name: "cluster check says what is wrong with the credential, the CA or the address",
+  ignore,
+  fn: async () => {
+    await using cluster = await startCluster();
+    await using enrolled = await enrol(cluster);
+    const { name, folder } = enrolled;
+    const check = async () => (await enrolled.ctl("check", name)).out;
+    await Deno.writeTextFile(join(folder.path, "token"), "eyJhbGciOiJub25lIn0.e30.x");
+    assert.match(
+      await check(),
+      /^ERROR: https:.*does not take the token \(HTTP 401\).*\n +renew the token in token_file\n$/,
+    );
+    await Deno.writeTextFile(join(folder.path, "token"), "two tokens");
+    assert.match((await enrolled.ctl("check", name)).err, /expected one token and nothing else/);
+    await Deno.remove(join(folder.path, "token"));
+    assert.match(
+      (await enrolled.ctl("check", name)).err,
+      /Cannot read token_file .*no such file\nhint: broker-ctl cluster enrol/,
+    );
+  },
+});
