@@ -59,11 +59,15 @@ export async function startEmbedded({ now = Date.now }: EmbeddedOptions = {}): P
   };
 }
 
-async function readRequest(request: IncomingMessage): Promise<IncomingRequest> {
+/** Reads a whole request. */
+export async function readRequest(request: IncomingMessage): Promise<IncomingRequest> {
   const chunks: Uint8Array[] = [];
   for await (const chunk of request) chunks.push(chunk);
   const socket = request.socket as TLSSocket;
-  const { CN, O } = socket.authorized ? socket.getPeerCertificate().subject : {} as Record<string, undefined>;
+  const subject: { readonly CN?: unknown; readonly O?: unknown } | undefined = socket.authorized
+    ? socket.getPeerCertificate().subject
+    : undefined;
+  const { CN, O } = subject ?? {};
   return {
     method: request.method ?? "GET",
     url: new URL(request.url ?? "/", "https://kubernetes"),
