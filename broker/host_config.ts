@@ -31,6 +31,7 @@ export interface BrokerHost {
   readonly allow_pty?: boolean;
   readonly allow_file_transfer?: boolean;
   readonly stop_on_disconnect?: boolean;
+  readonly shared_principal?: boolean;
   readonly groups?: readonly string[];
   readonly command_policy?: CommandPolicy;
 }
@@ -64,6 +65,9 @@ export const brokerHost: z.ZodType<BrokerHost> = z.strictObject({
   allow_file_transfer: flag.exactOptional().describe("local mode: files may be read and written"),
   stop_on_disconnect: flag.exactOptional().describe(
     "local mode: one-shot commands, and those of exec sessions, end with their connection; see hosts.<name>.stop_on_disconnect of signer.json",
+  ),
+  shared_principal: flag.exactOptional().describe(
+    "local mode: the principal may be another host's too, which says the same: a certificate for one then opens the other",
   ),
   groups: strings.exactOptional().describe("groups for access control, group policies and CA keys"),
   command_policy: commandPolicy.exactOptional().describe("local mode: rules for this host alone"),

@@ -13,7 +13,8 @@ function hastyClock() {
 }
 
 Deno.test("a config file is read and compiled in slices: many hosts don't keep requests waiting", async () => {
-  const hosts = Object.fromEntries(Array.from({ length: 200 }, (_, n) => [`host-${n}`, CONFIG.hosts.open01]));
+  const hostOf = (n: number) => [`host-${n}`, { ...CONFIG.hosts.open01, principal: `host:${n}` }];
+  const hosts = Object.fromEntries(Array.from({ length: 200 }, (_, n) => hostOf(n)));
   const hasty = hastyClock();
   const file = openConfigFile("signer.json", { clock: hasty.clock, fetch, readEnv: () => undefined });
   const config = await file.parse(JSON.stringify({ ...CONFIG, hosts }));

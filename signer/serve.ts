@@ -17,7 +17,7 @@ import { LiveState } from "./live_state.ts";
 import { signerUsedFiles } from "./permissions.ts";
 import { SignLimit } from "./sign_limit.ts";
 import type { Snapshot } from "./snapshot.ts";
-import { SignerState, snapshotWarnings } from "./state.ts";
+import { logEnvelopeKey, SignerState, snapshotWarnings } from "./state.ts";
 import { MemoryStore } from "./state/memory.ts";
 import { openSqliteStore } from "./state/sqlite.ts";
 import type { StateStore } from "./state/store.ts";
@@ -61,6 +61,7 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
   const initial = await configFile.compile(await configFile.read());
   const { config } = initial;
   for (const warning of snapshotWarnings(initial)) logger.warn(warning);
+  logEnvelopeKey(initial, logger);
   for (const exposed of await findExposedFiles(signerUsedFiles(config, configPath))) logger.warn(exposed);
   const tls = await loadListenerTls(config);
   const metrics = createMetrics();

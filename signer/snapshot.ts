@@ -9,6 +9,7 @@ import { readNamedFile } from "@gateway/shared/files";
 import type { EndUserVerifier } from "@gateway/shared/oidc/verifier";
 import { type CompiledPolicy, compilePolicySteps } from "@gateway/shared/policy/compile";
 import { quoteText } from "@gateway/shared/quote";
+import { formatKeyPath } from "@gateway/shared/key_path";
 import { finish, finishInSlices, type Steps } from "@gateway/shared/steps";
 import { loadClusterFiles } from "./kubernetes/cluster_files.ts";
 import { HostLists } from "./host_lists.ts";
@@ -126,8 +127,17 @@ function createSnapshot(config: SignerConfig, policy: CompiledPolicy, parts: Loa
 
 function* compile(config: SignerConfig, previous?: CompiledPolicy): Steps<CompiledPolicy> {
   const compiled = yield* compilePolicySteps(config, previous);
-  if (compiled.kind === "ok") return compiled.policy;
-  throw new AppError("invalid_config", `Cannot use signer config: ${compiled.problems.join("\n  ")}`);
+  const unsealable = findHostsWithoutKey(config);
+  if (compiled.kind === "ok" && unsealable.length === 0) return compiled.policy;
+  const problems = [...(compiled.kind === "ok" ? [] : compiled.problems), ...unsealable];
+  throw new AppError("invalid_config", `Cannot use signer config: ${problems.join("\n  ")}`);
+}
+
+function findHostsWithoutKey({ hosts, envelope_key }: SignerConfig): readonly string[] {
+  if (envelope_key !== "") return [];
+  return Object.entries(hosts).filter(([, host]) => host.sealed_exec === true).map(([name]) =>
+    `${formatKeyPath(["hosts", name, "sealed_exec"])}: needs envelope_key, the key that signs the commands`
+  );
 }
 
 /** An empty string in a list of CNs matches nobody: no caller has an empty CN, and none shall by accident. */

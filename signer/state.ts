@@ -2,8 +2,10 @@ import type { AuditEntry } from "@gateway/shared/audit/entry";
 import type { AuditGate } from "@gateway/shared/audit/gate";
 import { ChangeLock } from "@gateway/shared/change_lock";
 import { AppError, errorText } from "@gateway/shared/errors";
+import { ENVELOPE_NAMESPACE } from "@gateway/shared/envelope/envelope";
+import { allowedSignersLine, envelopePublicKeyText } from "@gateway/shared/envelope/key";
 import type { ServiceLogger } from "@gateway/shared/log";
-import { findInertPolicies } from "@gateway/shared/policy/compile";
+import { describeSharedPrincipals, findInertPolicies } from "@gateway/shared/policy/compile";
 import { findUnprovedShells } from "@gateway/shared/policy/login_shell";
 import type { Snapshot } from "./snapshot.ts";
 
@@ -99,6 +101,7 @@ export class SignerState {
       const hosts = snapshot.policy.hosts.size;
       this.#options.onReload?.(true);
       logger.info("config reloaded", { caller, hosts });
+      logEnvelopeKey(snapshot, logger);
       for (const warning of snapshotWarnings(snapshot)) logger.warn(warning);
       return hosts;
     } catch (error) {
@@ -109,6 +112,18 @@ export class SignerState {
       throw error instanceof AppError ? error : new AppError("internal", "reload failed", { cause: error });
     }
   }
+}
+
+/** Tells operators the key that the shims of sealed hosts have to know. */
+export function logEnvelopeKey(
+  { envelopeKey, policy }: Snapshot,
+  logger: Pick<ServiceLogger, "info">,
+): void {
+  if (envelopeKey === undefined || ![...policy.hosts.values()].some(({ seal }) => seal !== undefined)) return;
+  logger.info("envelope public key", {
+    envelope_public_key: envelopePublicKeyText(envelopeKey),
+    envelope_signers: allowedSignersLine(envelopeKey, [ENVELOPE_NAMESPACE]),
+  });
 }
 
 /** What an operator should know of a config that is valid and yet weak. */
@@ -142,6 +157,7 @@ export function snapshotWarnings(snapshot: Snapshot): readonly string[] {
   for (const path of findInertPolicies(config)) {
     warnings.push(`${path}: mode is "off", so that its allow and deny patterns have no effect`);
   }
+  warnings.push(...describeSharedPrincipals(config.hosts));
   warnings.push(...findUnprovedShells(config.hosts, policy.hosts));
   return warnings;
 }

@@ -26,9 +26,11 @@ import { compileCommandLibrary } from "./compile_command.ts";
 import { type CompiledHost, compileHost, findHostProblems } from "./compile_host.ts";
 import { type HostPolicy, MAX_TTL_SECONDS, type PolicyConfig } from "./model.ts";
 import { type Pattern, reusePatterns } from "./pattern.ts";
+import { findUnsharedPrincipals } from "./shared_principal.ts";
 
 export { findInertPolicies } from "./compile_command.ts";
-export type { CompiledHost } from "./compile_host.ts";
+export type { CompiledHost, HostSeal } from "./compile_host.ts";
+export { describeSharedPrincipals, type PrincipalHosts } from "./shared_principal.ts";
 
 /** One row of the callers table. */
 export interface CompiledCaller {
@@ -100,6 +102,7 @@ export function* compilePolicySteps(
     clusters.set(name, compileCluster({ name, cluster, path, compile: reuse.compile }, problems));
     yield;
   }
+  problems.push(...findUnsharedPrincipals(config.hosts));
   if (problems.length > 0) return { kind: "invalid", problems };
   const callers = compileCallers(config);
   return { kind: "ok", policy: { hosts, clusters, callers, maxTtlSeconds, patterns: reuse.patterns } };

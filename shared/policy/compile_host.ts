@@ -13,6 +13,7 @@
  * @module
  */
 import { isUnsafe } from "../characters.ts";
+import { ENVELOPE_DOMAIN, type EnvelopeFormat } from "../envelope/envelope.ts";
 import { AppError } from "../errors.ts";
 import { quoteText } from "../quote.ts";
 import { parsePublicKey } from "../ssh/public_key.ts";
@@ -20,7 +21,7 @@ import { findAddrFault, findSourceAddressFault } from "./address.ts";
 import { composePolicies, isRestricting, type PolicySet } from "./command.ts";
 import { type CommandLibrary, compileCommandPolicy } from "./compile_command.ts";
 import { isSudoUser } from "./elevation.ts";
-import type { HostPolicy } from "./model.ts";
+import { type HostPolicy, SHIM_COMMAND } from "./model.ts";
 
 /** A host ready to decide. Absent keys of the config are empty or false here. */
 export interface CompiledHost {
@@ -54,10 +55,20 @@ export interface CompiledHost {
   readonly allowFileTransfer: boolean;
   /** Commands without a terminal end with their connection. */
   readonly stopOnDisconnect: boolean;
+  /** Sessions run nothing but what is in an envelope; `undefined`: the host does not ask for one. */
+  readonly seal: HostSeal | undefined;
   /** In the order of the config. */
   readonly groups: readonly string[];
   /** All command policies that hold for the host. */
   readonly commands: PolicySet;
+}
+
+/** How the sessions of a host are sealed. */
+export interface HostSeal {
+  /** What the certificates of its sessions are locked to: the shim, and for which host it speaks. */
+  readonly forceCommand: string;
+  /** What the shim understands. */
+  readonly format: EnvelopeFormat;
 }
 
 /** What {@linkcode compileHost} works on. */
@@ -85,6 +96,12 @@ export function findHostProblems(name: string, host: HostPolicy, path: string): 
   report(".user", host.user === "" || isUnsafe(host.user) ? "is empty or contains blanks" : undefined);
   report(".host_key", findHostKeyFault(host.host_key));
   report(".principal", findPrincipalFault(host.principal ?? ""));
+  // It stands in a force-command, which the account's shell reads, and in every envelope.
+  report("", host.sealed_exec === true && !SEALABLE_NAME.test(name) ? UNSEALABLE_NAME : undefined);
+  report(
+    ".envelope_domain",
+    host.envelope_domain !== undefined && host.envelope !== "v1" ? "belongs to envelope v1 alone" : undefined,
+  );
   const source = host.source_address ?? "";
   report(".source_address", source === "" ? undefined : findSourceAddressFault(source));
   for (const [index, user] of (host.allowed_sudo_users ?? []).entries()) {
@@ -95,6 +112,10 @@ export function findHostProblems(name: string, host: HostPolicy, path: string): 
   }
   return problems;
 }
+
+const SEALABLE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
+const UNSEALABLE_NAME =
+  "the name of a sealed host has 1 to 64 letters, digits and . _ -, and begins with a letter or digit";
 
 /** A comma makes two of one where sshd reads a list (`principals="…"` of authorized_keys), and a star matches all. */
 function findPrincipalFault(principal: string): string | undefined {
@@ -126,8 +147,19 @@ export function compileHost(source: HostSource, problems: string[]): CompiledHos
     allowPty: host.allow_pty ?? false,
     allowFileTransfer: host.allow_file_transfer ?? false,
     stopOnDisconnect: host.stop_on_disconnect ?? false,
+    seal: compileSeal(name, host),
     groups: host.groups ?? [],
     commands,
+  };
+}
+
+function compileSeal(name: string, host: HostPolicy): HostSeal | undefined {
+  if (host.sealed_exec !== true) return undefined;
+  return {
+    forceCommand: `${host.shim_command ?? SHIM_COMMAND} ${name}`,
+    format: host.envelope === "v1"
+      ? { version: "v1", domain: host.envelope_domain ?? ENVELOPE_DOMAIN }
+      : { version: "v2" },
   };
 }
 

@@ -13,6 +13,8 @@
  * @module
  */
 import { z } from "@zod/zod";
+import { hasUnseen } from "../characters.ts";
+import { ENVELOPE_DOMAIN, ENVELOPE_VERSIONS, type EnvelopeVersion } from "../envelope/envelope.ts";
 import type { Enforcement } from "../wire/sign.ts";
 import type { KubernetesConfig } from "./cluster_model.ts";
 
@@ -67,6 +69,16 @@ export interface HostPolicy {
   readonly stop_on_disconnect?: boolean;
   /** The account's login shell, an absolute path; nothing is decided by it. */
   readonly login_shell?: string;
+  /** Sessions run nothing but what comes in an envelope of the signer; needs a shim on the host. */
+  readonly sealed_exec?: boolean;
+  /** What the host's shim understands; absent: `v2`. */
+  readonly envelope?: EnvelopeVersion;
+  /** What v1 signs before the envelope's fields; absent: {@linkcode ENVELOPE_DOMAIN}. */
+  readonly envelope_domain?: string;
+  /** The shim on the host; absent: {@linkcode SHIM_COMMAND}. */
+  readonly shim_command?: string;
+  /** Another host may have the same principal, if that one says so too. */
+  readonly shared_principal?: boolean;
   /** Groups for access control and group policies. */
   readonly groups?: readonly string[];
   /** Rules for this host alone. */
@@ -103,6 +115,9 @@ export interface PolicyConfig {
 
 /** The longest life of any certificate, in seconds. */
 export const MAX_TTL_SECONDS = 900;
+
+/** The shim that certificates of sealed hosts are locked to, a program on sshd's default PATH. */
+export const SHIM_COMMAND = "gateway-shim";
 
 const strings = z.array(z.string());
 const ttlSeconds = z.int().min(0).max(MAX_TTL_SECONDS);
@@ -150,6 +165,25 @@ export const hostPolicy: z.ZodType<HostPolicy> = z.strictObject({
       "the account's login shell, as in /etc/passwd, for whoever reads the config: a warning tells where command " +
         "rules are not proved for it; nothing is decided by it",
     ),
+  sealed_exec: z.boolean().exactOptional().describe(
+    "sessions run nothing but commands that the signer has put into an envelope, one by one; needs envelope_key and " +
+      "a shim on the host",
+  ),
+  envelope: z.enum(ENVELOPE_VERSIONS).exactOptional().describe(
+    "format that the host's shim understands: v2 (if absent) is checked with ssh-keygen, v1 is JSON",
+  ),
+  envelope_domain: z.string().min(1).refine((text) => !hasUnseen(text), "must not have control characters")
+    .exactOptional()
+    .describe(`with envelope v1: the domain that another build's shim expects; if absent ${ENVELOPE_DOMAIN}`),
+  shim_command: z.string().regex(
+    /^[A-Za-z0-9_./][A-Za-z0-9_./+-]*$/,
+    "is one word of letters, digits and _ . / + -, for the account's shell reads it",
+  ).exactOptional().describe(
+    `the shim on the host, a name on sshd's PATH or a path; if absent ${SHIM_COMMAND}`,
+  ),
+  shared_principal: z.boolean().exactOptional().describe(
+    "the principal may be another host's too, which says the same: a certificate for one then opens the other",
+  ),
   groups: strings.exactOptional().describe("groups for access control and group policies"),
   command_policy: commandPolicy.exactOptional().describe("rules for this host alone"),
 });

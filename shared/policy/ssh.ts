@@ -130,6 +130,9 @@ function allow({ host, intent, elevation, verdict }: {
     host,
     role: isTarget ? "target" : "bastion",
     forceCommand: bakeForceCommand(host, intent, sudoPrefix),
+    sealedCommand: isTarget && !isOneshot && host.seal !== undefined && intent.command !== ""
+      ? bakeCommand(host, intent, sudoPrefix)
+      : "",
     elevationPrefix: isOneshot ? "" : sudoPrefix,
     sudoPrefix,
     elevation: elevationLabel(elevation !== undefined, elevation?.user),
@@ -145,10 +148,13 @@ function allow({ host, intent, elevation, verdict }: {
   };
 }
 
-/** What the certificate is locked to; nothing for a session, whose commands come later, each decided for itself. */
+/**
+ * What the certificate is locked to. The commands of a session come later, each decided for itself: it is locked to
+ * the shim of a sealed host, and on others to nothing.
+ */
 function bakeForceCommand(host: CompiledHost, intent: SshIntent, sudoPrefix: string): string {
-  if (intent.role !== "target") return BASTION_COMMAND;
-  return intent.purpose === "oneshot" ? bakeCommand(host, intent, sudoPrefix) : "";
+  if (intent.role !== "target") return host.seal?.forceCommand ?? BASTION_COMMAND;
+  return intent.purpose === "oneshot" ? bakeCommand(host, intent, sudoPrefix) : host.seal?.forceCommand ?? "";
 }
 
 /** The text that the host is to run. */

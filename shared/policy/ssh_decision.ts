@@ -30,6 +30,8 @@ export interface AllowedSsh {
   readonly role: Role;
   /** Elevated where sudo was asked for; empty: none. */
   readonly forceCommand: string;
+  /** On a sealed host, the command of a session as its envelope has it, elevated where asked for; else empty. */
+  readonly sealedCommand: string;
   /** The prefix that the broker puts before the commands of a session; empty for a one-shot command. */
   readonly elevationPrefix: string;
   /** The prefix for the KeyId, one-shot commands included; empty: not elevated. */

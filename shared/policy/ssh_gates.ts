@@ -28,6 +28,7 @@ type Gate = (host: CompiledHost, intent: SshIntent) => string | undefined;
 const EARLY_GATES: readonly Gate[] = [
   (_host, { role }) => isOneOf(ROLES, role) ? undefined : `unknown role: ${quoteText(role)}`,
   (_host, { purpose }) => isOneOf(PURPOSES, purpose) ? undefined : `unknown purpose: ${quoteText(purpose)}`,
+  checkSealedSession,
   checkSessionMode,
   checkIdentities,
   checkCommandText,
@@ -74,6 +75,16 @@ function firstDenial(gates: readonly Gate[], host: CompiledHost, intent: SshInte
   return undefined;
 }
 
+/** A shell takes its commands from whoever is connected, where no envelope can be asked for. */
+function checkSealedSession(
+  host: CompiledHost,
+  { role, purpose, sessionMode }: SshIntent,
+): string | undefined {
+  return host.seal !== undefined && role === "target" && purpose === "session" && sessionMode !== "exec"
+    ? `host ${quoteText(host.name)} has sealed_exec: sessions require mode="exec"`
+    : undefined;
+}
+
 function checkSessionMode(
   _host: CompiledHost,
   { role, purpose, sessionMode }: SshIntent,
@@ -91,10 +102,11 @@ function checkIdentities(_host: CompiledHost, { caller, endUser }: SshIntent): s
 }
 
 function checkCommandText(host: CompiledHost, { purpose, command }: SshIntent): string | undefined {
-  if (purpose !== "oneshot" && !host.commands.restricts) return undefined;
-  if (/[\n\r]/.test(command)) return "command must not contain newline or carriage return";
-  // The host's shell would be given the text up to the NUL, and the rules saw all of it.
-  return command.includes("\0") ? "command must not contain NUL" : undefined;
+  const isRuled = purpose === "oneshot" || host.commands.restricts;
+  if (isRuled && /[\n\r]/.test(command)) return "command must not contain newline or carriage return";
+  // The host's shell would be given the text up to the NUL, and the rules, or who signs an envelope, saw all of it.
+  const isBound = isRuled || host.seal !== undefined;
+  return isBound && command.includes("\0") ? "command must not contain NUL" : undefined;
 }
 
 // Without a command the certificate would have no force-command, and so be a free shell.

@@ -39,6 +39,8 @@ export function sampleHost(keys: Partial<HostPolicy> = {}): HostPolicy {
     user: "deploy",
     host_key: SAMPLE_HOST_KEY,
     principal: "host:web01",
+    // Tests with several such hosts are about other keys.
+    shared_principal: true,
     ...keys,
   };
 }

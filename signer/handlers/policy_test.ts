@@ -92,7 +92,11 @@ Deno.test("…/allow is for admins, and audited when it is not one", async () =>
 Deno.test("…/allow fails as a whole on a denylist, whose new config would not load", async () => {
   const hosts = {
     ...CONFIG.hosts,
-    deny01: { ...CONFIG.hosts.open01, command_policy: { mode: "denylist", deny: ["rm"] } },
+    deny01: {
+      ...CONFIG.hosts.open01,
+      principal: "host:deny01",
+      command_policy: { mode: "denylist", deny: ["rm"] },
+    },
   };
   const signer = await startSigner({ hosts });
   const before = signer.file.text;

@@ -22,6 +22,7 @@ import type { SignSource } from "../sign_limit.ts";
 import type { Snapshot } from "../snapshot.ts";
 import { DIRECT_NOT_ALLOWED, SUBJECT_IS_FROZEN } from "./hosts.ts";
 import { learnWaiver } from "./learn.ts";
+import { sealCommand } from "./seal_command.ts";
 import { needsVerifiedEndUser, verifyEndUser, withoutToken } from "./verified_end_user.ts";
 import type { Allowed, SignContext } from "./sign_context.ts";
 
@@ -161,8 +162,12 @@ async function deny(
 }
 
 async function answerDryRun(context: SignContext, decision: Allowed): Promise<Response> {
+  const envelope = sealCommand(context, decision);
   await context.ports.recordOutcome(allowedEntry(context, decision, { outcome: "dry_run_allowed" }));
-  return respond({ decision: toWireDecision(decision), target: targetOf(context, decision) });
+  // A command that runs without another question: what holds for certificates holds for it.
+  const frozen = envelope === undefined ? undefined : findFreeze(context);
+  if (frozen !== undefined) return await refuseFrozen(context, frozen);
+  return respond({ decision: toWireDecision(decision), envelope, target: targetOf(context, decision) });
 }
 
 async function askApproval(context: SignContext, decision: Allowed): Promise<Response> {

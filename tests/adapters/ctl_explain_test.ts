@@ -3,7 +3,13 @@ import { join } from "node:path";
 import { SAMPLE_HOST_KEY } from "@gateway/shared/testing/sample_policy";
 import { createFolder, run } from "./ctl_fixture.ts";
 
-const HOST = { addr: "10.0.0.1:22", user: "deploy", host_key: SAMPLE_HOST_KEY, principal: "host:x" };
+const HOST = {
+  addr: "10.0.0.1:22",
+  user: "deploy",
+  host_key: SAMPLE_HOST_KEY,
+  principal: "host:x",
+  shared_principal: true,
+};
 
 const CONFIG = {
   server_cert: "x",

@@ -48,6 +48,7 @@ const host = fc.record({
   addr: "10.0.0.1:22",
   user: "deploy",
   host_key: HOST_KEY,
+  shared_principal: true,
   ...keys,
 }));
 

@@ -149,12 +149,14 @@ Deno.test({
 });
 
 Deno.test("a broker in local mode goes through a bastion that only a jump makes one", async () => {
-  await using scene = await LocalScene.create({ jump: "hop" });
+  await using scene = await LocalScene.create({ jump: "hop", shared_principal: true });
   const hop = {
     addr: `127.0.0.1:${scene.target.port}`,
     user: scene.target.user,
     host_key: scene.target.hostKeyLine,
     principal: PRINCIPAL,
+    // One machine behind both names.
+    shared_principal: true,
   };
   await editConfig(scene.configPath, [{ path: ["hosts", "hop"], value: hop }]);
   await using mcp = new McpProcess(await scene.command("serve-mcp"));

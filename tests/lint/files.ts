@@ -31,7 +31,7 @@ const SHARED_TOPICS: Readonly<Record<string, readonly string[]>> = {
   http: [],
   audit: ["redact"],
   // The policy pins host keys, and does not take one that nobody can read.
-  policy: ["wire", "ssh"],
+  policy: ["wire", "ssh", "envelope"],
   ca: ["ssh", "policy"],
   permissions: ["ca", "http"],
   kubernetes: ["http"],
