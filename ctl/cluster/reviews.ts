@@ -73,9 +73,9 @@ const failure = z.object({ message: z.string() });
 
 /** Asks an API server what tokens are and may do; each answer is about the token that it is asked with. */
 export class Reviews {
-  readonly #server: ApiServer;
+  readonly #server: Pick<ApiServer, "request">;
 
-  constructor(server: ApiServer) {
+  constructor(server: Pick<ApiServer, "request">) {
     this.#server = server;
   }
 

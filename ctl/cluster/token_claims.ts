@@ -5,13 +5,13 @@ import { parseJson } from "@gateway/shared/json";
 export interface TokenClaims {
   /** Its id; empty for none. */
   readonly jti: string;
-  /** When it ends, in seconds since the epoch; undefined: never. */
-  readonly exp: number | undefined;
+  /** When it ends, in seconds since the epoch; absent: never. */
+  readonly exp?: number | undefined;
 }
 
 const claims: z.ZodType<TokenClaims> = z.object({
   jti: z.string().default(""),
-  exp: z.number().optional().transform((seconds) => seconds),
+  exp: z.number().optional(),
 });
 
 /** Reads a token; undefined for what is not a JSON Web Token. */

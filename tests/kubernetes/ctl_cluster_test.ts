@@ -2,11 +2,12 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { parseAllDocuments } from "yaml";
 import { createFolder, run } from "../adapters/ctl_fixture.ts";
+import { foreignCa } from "../adapters/mtls_fixture.ts";
+import { freePort } from "../stage/free_port.ts";
 import type { Cluster } from "./cluster.ts";
-import { findAssets } from "./real.ts";
-import { startCluster } from "./start.ts";
+import { availableKinds, startCluster } from "./start.ts";
 
-const ignore = "problem" in findAssets() && Deno.env.get("REQUIRE_REAL_SERVERS") !== "1";
+const KINDS = availableKinds().map((kind) => ({ kind }));
 
 const CONFIG = `{
   // made by an operator
@@ -79,11 +80,10 @@ async function apply(cluster: Cluster, manifest: Manifest): Promise<void> {
   });
 }
 
-Deno.test({
-  name: "cluster enrol --print gives the accounts exactly what the rules need, and cluster check says so",
-  ignore,
-  fn: async () => {
-    await using cluster = await startCluster();
+Deno.test.each(KINDS)(
+  "cluster enrol --print gives the accounts exactly what the rules need, and cluster check says so ($kind)",
+  async ({ kind }) => {
+    await using cluster = await startCluster(kind);
     await using enrolled = await enrol(cluster);
     const { out, err, exit } = await enrolled.ctl("check", enrolled.name);
     assert.deepEqual([err, exit], ["", 0], out);
@@ -108,13 +108,12 @@ Deno.test({
     ].map(async (request) => (await api.ask(request)).status);
     assert.deepEqual(await Promise.all(statuses), [201, 403, 200, 403, 403, 404, 403]);
   },
-});
+);
 
-Deno.test({
-  name: "cluster check lists the rights beyond the rules, with the role that gives them",
-  ignore,
-  fn: async () => {
-    await using cluster = await startCluster();
+Deno.test.each(KINDS)(
+  "cluster check lists the rights beyond the rules, with the role that gives them ($kind)",
+  async ({ kind }) => {
+    await using cluster = await startCluster(kind);
     await using enrolled = await enrol(cluster);
     const { agent, gateway, web, name } = enrolled;
     await cluster.grantClusterRole(agent, [{
@@ -154,13 +153,12 @@ Deno.test({
       /take away \{apiGroups: \[""\], resources: \["secrets"\], verbs: \["get", "list"\]\}/,
     );
   },
-});
+);
 
-Deno.test({
-  name: "cluster check says what the cluster refuses although a rule allows it",
-  ignore,
-  fn: async () => {
-    await using cluster = await startCluster();
+Deno.test.each(KINDS)(
+  "cluster check says what the cluster refuses although a rule allows it ($kind)",
+  async ({ kind }) => {
+    await using cluster = await startCluster(kind);
     await using enrolled = await enrol(cluster);
     const { gateway, web, name } = enrolled;
     const remove = (path: string) =>
@@ -182,13 +180,12 @@ Deno.test({
     assert.deepEqual([act.exit, mint.exit], [1, 1]);
     assert.doesNotMatch(mint.out, /a token was made/);
   },
-});
+);
 
-Deno.test({
-  name: "cluster check says what is wrong with the credential, the CA or the address",
-  ignore,
-  fn: async () => {
-    await using cluster = await startCluster();
+Deno.test.each(KINDS)(
+  "cluster check says what is wrong with the credential, the CA or the address ($kind)",
+  async ({ kind }) => {
+    await using cluster = await startCluster(kind);
     await using enrolled = await enrol(cluster);
     const { name, folder } = enrolled;
     const check = async () => (await enrolled.ctl("check", name)).out;
@@ -204,5 +201,11 @@ Deno.test({
       (await enrolled.ctl("check", name)).err,
       /Cannot read token_file .*no such file\nhint: broker-ctl cluster enrol/,
     );
+    await Deno.writeTextFile(join(folder.path, "token"), "t");
+    await Deno.writeTextFile(join(folder.path, "ca.crt"), foreignCa);
+    assert.match(await check(), /^ERROR: https:.*: its certificate is not from a CA of ca_cert/);
+    await Deno.writeTextFile(join(folder.path, "ca.crt"), cluster.caPem);
+    await enrolled.ctl("add", name, "--force", "--api-server", `https://127.0.0.1:${freePort()}`);
+    assert.match(await check(), /^ERROR: https:.*: it can't be reached/);
   },
-});
+);
