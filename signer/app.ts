@@ -1,3 +1,4 @@
+import { AppError } from "@gateway/shared/errors";
 import type { Peer, PeerHandler } from "@gateway/shared/http/mtls_server";
 import { createRouter, routesFor } from "@gateway/shared/http/routes";
 import { handleFreeze, handleRevocations, handleUnfreeze } from "./handlers/freeze.ts";
@@ -7,6 +8,8 @@ import { handleHosts } from "./handlers/hosts.ts";
 import { handleAllowEdit, handlePolicyRead } from "./handlers/policy.ts";
 import { handleReload } from "./handlers/reload.ts";
 import { handleSign } from "./handlers/sign.ts";
+import { handleKrl, handleKrlSignature, handleKrlStatus, READS_ONLY } from "./handlers/krl.ts";
+import { handleRevokeKeyIds, handleRevokeSerials } from "./handlers/revoke.ts";
 import type { SignerOptions, SignerPorts } from "./ports.ts";
 
 /** The signer's routes. */
@@ -34,6 +37,15 @@ export const SIGNER_ROUTES = routesFor<SignerPorts, { readonly peer: Peer }>()({
   "/v1/freeze": { POST: (ports, { request, peer }) => handleFreeze(ports, request, peer) },
   "/v1/unfreeze": { POST: (ports, { request, peer }) => handleUnfreeze(ports, request, peer) },
   "/v1/revocations": { GET: (ports, { peer }) => handleRevocations(ports, peer) },
+  "/v1/revocations/serials": {
+    POST: (ports, { request, peer }) => handleRevokeSerials(ports, request, peer),
+  },
+  "/v1/revocations/key-ids": {
+    POST: (ports, { request, peer }) => handleRevokeKeyIds(ports, request, peer),
+  },
+  "/v1/krl": { GET: (ports, { request, peer }) => handleKrl(ports, request, peer), HEAD: "refused" },
+  "/v1/krl.sig": { GET: (ports, { request, peer }) => handleKrlSignature(ports, request, peer) },
+  "/v1/krl/hosts": { GET: (ports, { peer }) => handleKrlStatus(ports, peer) },
 });
 
 /** The signer's routes behind the mTLS listener. */
@@ -63,5 +75,15 @@ export function createSignerApp(options: SignerOptions): PeerHandler {
     },
   };
   const answer = createRouter(SIGNER_ROUTES, ports, { noRoute: "no such route" });
-  return (request, peer) => answer(request, { peer });
+  return (request, peer) => {
+    // A host's identity lies on that host: it must not be good for anything else.
+    if (options.state.current.krlCallers.has(peer.caller) && !isKrlPath(new URL(request.url).pathname)) {
+      throw new AppError("forbidden", READS_ONLY);
+    }
+    return answer(request, { peer });
+  };
+}
+
+function isKrlPath(path: string): boolean {
+  return path === "/v1/krl" || path === "/v1/krl.sig";
 }

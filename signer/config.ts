@@ -50,6 +50,8 @@ export interface SignerConfig {
   readonly redact?: RedactConfig;
   readonly end_user_oidc?: EndUserOidcConfig;
   readonly reload_callers: readonly string[];
+  /** Hosts by the CN of what fetches the revocation list for them. */
+  readonly krl_callers: Readonly<Record<string, readonly string[]>>;
   readonly trusted_forwarders: readonly string[];
   readonly hosts: Readonly<Record<string, HostPolicy>>;
   readonly callers: Readonly<Record<string, CallerPolicy>>;
@@ -106,6 +108,10 @@ export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
   reload_callers: z.array(z.string()).default([]).describe(
     "caller CNs that may use the admin routes; empty means none",
   ),
+  krl_callers: z.record(z.string().min(1), z.array(z.string())).default({}).describe(
+    "who fetches the key revocation list: the CN of a host's own identity, and the logical names of the hosts that it " +
+      "installs the list on; these CNs may do nothing else, and need envelope_key",
+  ),
   trusted_forwarders: z.array(z.string()).default([]).describe(
     "caller CNs that may act on behalf of a broker",
   ),
@@ -118,7 +124,24 @@ export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
   group_command_policies: z.record(z.string(), z.array(z.string())).default({})
     .describe("host group to names of command policies; _default applies to every host"),
   kubernetes: kubernetesConfig.exactOptional().describe("Kubernetes clusters; absent means hosts alone"),
-});
+}).check(checkKrlCallers);
+
+/** The identity of a host must not be good for anything but the list, and nobody can check a list without a key. */
+function checkKrlCallers({ value, issues }: z.core.ParsePayload<SignerConfig>): void {
+  const { krl_callers, envelope_key, callers, reload_callers, trusted_forwarders } = value;
+  const refuse = (path: readonly string[], message: string) =>
+    issues.push({ code: "custom", path: [...path], message, input: value });
+  const names = Object.keys(krl_callers);
+  if (names.length > 0 && envelope_key === "") {
+    refuse(["krl_callers"], "needs envelope_key, which signs the list");
+  }
+  for (const name of names) {
+    if (!Object.hasOwn(callers, name) && ![...reload_callers, ...trusted_forwarders].includes(name)) continue;
+    const elsewhere =
+      "is in callers, reload_callers or trusted_forwarders as well: a host's identity must not be";
+    refuse(["krl_callers", name], elsewhere);
+  }
+}
 
 /** Where the new text of the config is written before it takes the old one's place. */
 export function editPath(configPath: string): string {

@@ -6,6 +6,8 @@ import type { Histogram, Metrics } from "@gateway/shared/metrics";
 import type { Random } from "@gateway/shared/random";
 import type { ConfigFile } from "./config_file.ts";
 import type { KnownSubjects } from "./known_subjects.ts";
+import type { KrlReaders } from "./krl/readers.ts";
+import type { RevocationList } from "./krl/revocation_list.ts";
 import type { LiveState } from "./live_state.ts";
 import type { SignLimit } from "./sign_limit.ts";
 import type { SignerState } from "./state.ts";
@@ -16,6 +18,9 @@ export interface SignerOptions {
   readonly live: LiveState;
   readonly configFile: ConfigFile;
   readonly gate: AuditGate;
+  /** The certificates that are valid, and the list of those that are revoked. */
+  readonly krl: RevocationList;
+  readonly krlReaders: KrlReaders;
   readonly signLimit: SignLimit;
   readonly knownSubjects: KnownSubjects;
   readonly metrics: Metrics;

@@ -13,6 +13,8 @@ import type { Random } from "@gateway/shared/random";
 import { createSignerApp } from "./app.ts";
 import { openConfigFile } from "./config_file.ts";
 import { KnownSubjects } from "./known_subjects.ts";
+import { KrlReaders } from "./krl/readers.ts";
+import { RevocationList } from "./krl/revocation_list.ts";
 import { LiveState } from "./live_state.ts";
 import { signerUsedFiles } from "./permissions.ts";
 import { SignLimit } from "./sign_limit.ts";
@@ -28,6 +30,9 @@ const PURGE_SECONDS = 300;
 
 /** The pause between attempts to store a freeze that the store could not take. */
 const STORE_FREEZES_SECONDS = 10;
+
+/** The pause between sweeps of the revocation list: each that drops something is a new version for every host. */
+const SWEEP_SECONDS = 60;
 
 /** What a running signer is made of from outside. */
 export interface SignerEnvironment {
@@ -74,15 +79,12 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
     "statedb_errors_total",
     "Changes that the state database could not make",
   );
-  const live = await LiveState.open({
-    store: openStore(config.state_db, logger),
-    clock,
-    random,
-    logger,
-    lock,
-    onStoreError: () => storeErrors.inc(),
-  });
+  const store = openStore(config.state_db, logger);
+  const onStoreError = () => storeErrors.inc();
+  const live = await LiveState.open({ store, clock, random, logger, lock, onStoreError });
   opened.defer(() => live.close());
+  const krl = await RevocationList.open({ store, clock, logger, onStoreError }, live.view.freezes);
+  opened.defer(() => krl.close());
   const load = async (previous: Snapshot) => await configFile.compile(await configFile.read(), previous);
   const reloads = addReloadMetrics(metrics, clock);
   const state = new SignerState({ initial, load, gate, logger, lock, onReload: reloads });
@@ -93,6 +95,7 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
       { clock, seconds: STORE_FREEZES_SECONDS, signal: background.signal },
       () => live.storeFreezes(),
     ),
+    every({ clock, seconds: SWEEP_SECONDS, signal: background.signal }, () => krl.sweep()),
     ...(config.auto_reload_seconds > 0
       ? [watchConfig(configPath, state, { clock, background, config, logger, seen })]
       : []),
@@ -116,6 +119,8 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
   const handler = createSignerApp({
     state,
     live,
+    krl,
+    krlReaders: new KrlReaders(),
     configFile,
     gate,
     metrics,
@@ -136,6 +141,8 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
   });
   traffic.watch(server);
   opened.defer(() => server.close());
+  // Before it: the readers of the list would hold it up.
+  opened.defer(() => krl.release());
   ready = true;
   const closing = opened.move();
   return {

@@ -33,6 +33,7 @@ export interface Snapshot {
   readonly endUsers: EndUserVerifier | undefined;
   readonly reloadCallers: ReadonlySet<string>;
   readonly trustedForwarders: ReadonlySet<string>;
+  readonly krlCallers: ReadonlySet<string>;
 }
 
 /** What a {@linkcode Snapshot} is loaded with. */
@@ -122,6 +123,7 @@ function createSnapshot(config: SignerConfig, policy: CompiledPolicy, parts: Loa
     ...parts,
     reloadCallers: namedCallers(config.reload_callers),
     trustedForwarders: namedCallers(config.trusted_forwarders),
+    krlCallers: namedCallers(Object.keys(config.krl_callers)),
   };
 }
 

@@ -29,7 +29,7 @@ import { AppError } from "../errors.ts";
 import type { AllowedSsh } from "../policy/ssh.ts";
 import { type Random, randomSerial } from "../random.ts";
 import { formatCertificate, issueCertificate } from "../ssh/certificate.ts";
-import { formatKeyId } from "../ssh/key_id.ts";
+import { formatKeyId, type KeyIdParts } from "../ssh/key_id.ts";
 import { userCertificate } from "../ssh/user_certificate.ts";
 import type { CaKey } from "./custody.ts";
 import { type CaKeyRing, selectCaKey } from "./model.ts";
@@ -62,6 +62,10 @@ export interface IssuedCertificate {
   readonly certificate: string;
   /** Unsigned, 64 bits. */
   readonly serial: bigint;
+  /** What the KeyId tells. */
+  readonly keyId: Required<KeyIdParts>;
+  /** No longer valid at this second since the epoch. */
+  readonly validBefore: number;
 }
 
 /**
@@ -76,19 +80,20 @@ export async function issueUserCertificate(
   const { host, role, pty } = decision;
   const serial = randomSerial(random);
   const nowMs = clock.now();
+  const keyId: Required<KeyIdParts> = {
+    caller,
+    host: host.name,
+    role,
+    issuedAt: Math.floor(nowMs / 1000),
+    endUser,
+    elevationPrefix: decision.sudoPrefix,
+    pty,
+  };
   const fields = userCertificate({
     publicKey,
     nonce: random.bytes(32),
     serial,
-    keyId: formatKeyId({
-      caller,
-      host: host.name,
-      role,
-      issuedAt: Math.floor(nowMs / 1000),
-      endUser,
-      elevationPrefix: decision.sudoPrefix,
-      pty,
-    }),
+    keyId: formatKeyId(keyId),
     principal: host.principal,
     sourceAddress: host.sourceAddress,
     forceCommand: decision.forceCommand,
@@ -99,7 +104,7 @@ export async function issueUserCertificate(
   });
   try {
     const signed = await issueCertificate(fields, selectCaKey(caKeys, host.groups));
-    return { certificate: formatCertificate(signed), serial };
+    return { certificate: formatCertificate(signed), serial, keyId, validBefore: fields.validBefore };
   } catch (cause) {
     throw new AppError("upstream_failure", "the CA key could not sign", { cause });
   }

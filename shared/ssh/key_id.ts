@@ -20,6 +20,7 @@ export interface KeyIdParts {
   readonly caller: string;
   /** Logical name of the host. */
   readonly host: string;
+  /** What the host is to the caller: `target` or `bastion`. */
   readonly role: string;
   /** Whole seconds since the epoch. */
   readonly issuedAt: number;

@@ -60,6 +60,10 @@ export interface FreezeResponse {
   readonly newly_frozen: boolean;
   /** How many active grants and waivers of the subject are gone. */
   readonly grants_revoked: number;
+  /** How many certificates that are still valid are revoked with it; absent without a list that hosts fetch. */
+  readonly certificates_revoked?: number | undefined;
+  /** The version of the revocation list that has them. */
+  readonly krl_version?: number | undefined;
   /** False: in force, but `state_db` could not take it, and a restart of the signer undoes it. Absent: all is well. */
   readonly persisted?: boolean | undefined;
   /** That no request has named the subject, and which ones were: it may be misspelt. */
@@ -71,6 +75,8 @@ export const freezeResponse: z.ZodType<FreezeResponse> = z.object({
   status: z.string(),
   newly_frozen: z.boolean(),
   grants_revoked: z.int(),
+  certificates_revoked: z.int().optional(),
+  krl_version: z.int().optional(),
   persisted: z.boolean().optional(),
   warning: z.string().optional(),
 });

@@ -31,6 +31,9 @@ export async function handleFreeze(ports: SignerPorts, request: Request, peer: P
         err: `in force, but a restart undoes it: ${describeFault(error)}`,
       }),
   });
+  const revocation = body.kind === "session_id"
+    ? undefined
+    : await ports.krl.revoke([{ kind: body.kind, value }]);
   if (outcome.kept === "uncertain") {
     throw new AppError(
       "internal",
@@ -41,7 +44,9 @@ export async function handleFreeze(ports: SignerPorts, request: Request, peer: P
     status: "ok",
     newly_frozen: outcome.newlyFrozen,
     grants_revoked: outcome.grantsRevoked,
-    persisted: outcome.kept === "memory" ? false : undefined,
+    ...(revocation !== undefined && ports.state.current.envelopeKey !== undefined &&
+      { certificates_revoked: revocation.revoked, krl_version: revocation.version }),
+    persisted: outcome.kept === "memory" || revocation?.persisted === false ? false : undefined,
     warning: ports.knownSubjects.warningFor(body),
   });
 }

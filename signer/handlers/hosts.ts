@@ -1,11 +1,10 @@
-import { isUnsafe } from "@gateway/shared/characters";
 import { AppError } from "@gateway/shared/errors";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import { formatSubject } from "../freezes.ts";
 import { mayComeFrom, visibleRules } from "@gateway/shared/policy/ssh";
-import { quoteText } from "@gateway/shared/quote";
 import { readRulesHosts } from "@gateway/shared/wire/host_rules";
 import type { SignerPorts } from "../ports.ts";
+import { readEffectiveCaller } from "./on_behalf_of.ts";
 
 /** What a frozen caller is told; why is nobody's business but the admins'. */
 export const SUBJECT_IS_FROZEN = "subject is frozen";
@@ -21,17 +20,7 @@ export const DIRECT_NOT_ALLOWED = "direct requests not allowed for this caller";
  */
 export async function identifyReader(ports: SignerPorts, request: Request, peer: Peer): Promise<string> {
   const snapshot = ports.state.current;
-  const onBehalfOf = request.headers.get("x-on-behalf-of") ?? "";
-  if (onBehalfOf !== "" && !snapshot.trustedForwarders.has(peer.caller)) {
-    throw new AppError("forbidden", "X-On-Behalf-Of not allowed for this caller");
-  }
-  if (isUnsafe(onBehalfOf)) {
-    throw new AppError(
-      "invalid_request",
-      `X-On-Behalf-Of ${quoteText(onBehalfOf)} contains disallowed characters`,
-    );
-  }
-  const caller = onBehalfOf === "" ? peer.caller : onBehalfOf;
+  const caller = readEffectiveCaller(snapshot, request, peer);
   ports.knownSubjects.add("caller", caller);
   const freeze = ports.live.findFreeze({ caller, endUser: "", peer: peer.caller });
   if (freeze !== undefined) {

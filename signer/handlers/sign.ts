@@ -182,6 +182,12 @@ function targetOf(context: SignContext, { host: { user, addr } }: Allowed): Sign
 
 async function issue(context: SignContext, decision: Allowed, publicKey: Uint8Array): Promise<Response> {
   const { ports, snapshot, request, caller } = context;
+  if (!ports.krl.hasRoomFor(caller)) {
+    ports.countOutcome("rate-limited");
+    throw new AppError("rate_limited", "too many certificates of this caller are still valid", {
+      retryAfterSeconds: 30,
+    });
+  }
   let issued: IssuedCertificate;
   try {
     const { caKeys } = snapshot;
@@ -195,6 +201,9 @@ async function issue(context: SignContext, decision: Allowed, publicKey: Uint8Ar
   }
   const { certificate, serial } = issued;
   await ports.recordOutcome(allowedEntry(context, decision, { outcome: "issued", serial }));
+  const { keyId: { issuedAt, ...holder }, validBefore } = issued;
+  // Before the last look at the freezes: one that comes later finds it here.
+  ports.krl.add({ ...holder, peer: context.peer.caller }, { serial, issuedAt, validBefore });
   // A freeze that was acknowledged while the record was written: nothing leaves after it.
   const frozen = findFreeze(context);
   if (frozen !== undefined) return await refuseFrozen(context, frozen);

@@ -15,6 +15,8 @@ import { type Freeze, isSameSubject, isScopedTo } from "../freezes.ts";
 import type { Grant } from "@gateway/shared/policy/grants";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
 import { checkStorable } from "@gateway/shared/state/columns";
+import type { IssuedBatch } from "../krl/issued.ts";
+import { CLOCK_SKEW_SECONDS, type KeptRevocation, REVOCATION_SECONDS } from "../krl/revocations.ts";
 import type { StateStore } from "./store.ts";
 
 /** A {@linkcode StateStore} in memory. */
@@ -22,6 +24,9 @@ export class MemoryStore implements StateStore {
   readonly survivesRestart = false;
   readonly #grants = new Map<string, Grant>();
   #freezes: readonly Freeze[] = [];
+  #certificates: readonly IssuedBatch[] = [];
+  #revocations: readonly KeptRevocation[] = [];
+  #krlVersion = 0;
   #closed = false;
 
   loadGrants(now: number): Promise<readonly Grant[]> {
@@ -54,7 +59,13 @@ export class MemoryStore implements StateStore {
   }
 
   purgeExpired(now: number): Promise<number> {
-    return this.#run(() => this.#deleteGrants(({ expiresAt }) => expiresAt <= now));
+    return this.#run(() => {
+      this.#certificates = this.#certificates.filter((batch) => isBelieved(batch, now));
+      this.#revocations = this.#revocations.filter(({ revokedAt }) =>
+        revokedAt > now - REVOCATION_SECONDS * 1000
+      );
+      return this.#deleteGrants(({ expiresAt }) => expiresAt <= now);
+    });
   }
 
   loadFreezes(): Promise<readonly Freeze[]> {
@@ -78,6 +89,39 @@ export class MemoryStore implements StateStore {
       this.#deleteGrants((grant) => isScopedTo(grant, subject));
       return true;
     });
+  }
+
+  loadCertificates(now: number): Promise<readonly IssuedBatch[]> {
+    return this.#run(() => this.#certificates.filter((batch) => isBelieved(batch, now)));
+  }
+
+  addCertificates(batches: readonly IssuedBatch[]): Promise<void> {
+    return this.#run(() => {
+      for (const { holder } of batches) {
+        checkStorable(Object.values(holder).filter((value) => typeof value === "string"));
+      }
+      this.#certificates = [...this.#certificates, ...batches];
+    });
+  }
+
+  loadRevocations(since: number): Promise<readonly KeptRevocation[]> {
+    return this.#run(() => this.#revocations.filter(({ revokedAt }) => revokedAt > since));
+  }
+
+  putRevocations(revocations: readonly KeptRevocation[], version: number): Promise<void> {
+    return this.#run(() => {
+      checkStorable(revocations.map(({ value }) => value));
+      for (const revocation of revocations) {
+        const { kind, value, revokedAt } = revocation;
+        const others = this.#revocations.filter((other) => other.kind !== kind || other.value !== value);
+        this.#revocations = [...others, { kind, value, revokedAt: wholeSeconds(revokedAt) }];
+      }
+      this.#krlVersion = version;
+    });
+  }
+
+  loadKrlVersion(): Promise<number> {
+    return this.#run(() => this.#krlVersion);
   }
 
   checkpoint(): Promise<void> {
@@ -112,6 +156,10 @@ function textsOf(grant: Grant): readonly string[] {
     grant.approver,
     grant.approvalId,
   ];
+}
+
+function isBelieved({ validBefore }: IssuedBatch, now: number): boolean {
+  return (validBefore + CLOCK_SKEW_SECONDS) * 1000 > now;
 }
 
 function wholeSeconds(ms: number): number {

@@ -39,6 +39,26 @@ export const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (kind, value)
   );`,
   "ALTER TABLE grants ADD COLUMN content_sha256 TEXT NOT NULL DEFAULT '';",
+  `CREATE TABLE certificates (
+    peer TEXT NOT NULL,
+    caller TEXT NOT NULL,
+    end_user TEXT NOT NULL DEFAULT '',
+    host TEXT NOT NULL,
+    role TEXT NOT NULL,
+    elevation TEXT NOT NULL DEFAULT '',
+    pty INTEGER NOT NULL DEFAULT 0,
+    issued_at INTEGER NOT NULL,
+    valid_before INTEGER NOT NULL,
+    serials TEXT NOT NULL
+  );
+  CREATE INDEX certificates_valid ON certificates (valid_before);
+  CREATE TABLE revocations (
+    kind TEXT NOT NULL,
+    value TEXT NOT NULL,
+    revoked_at INTEGER NOT NULL,
+    PRIMARY KEY (kind, value)
+  );
+  CREATE TABLE krl (version INTEGER NOT NULL);`,
 ];
 
 /** The signer's state database. */

@@ -14,12 +14,15 @@
  */
 import type { Freeze } from "../freezes.ts";
 import type { Grant } from "@gateway/shared/policy/grants";
+import type { IssuedBatch } from "../krl/issued.ts";
+import { type KeptRevocation, readSerial, REVOCABLE_KINDS } from "../krl/revocations.ts";
 import { quoteText } from "@gateway/shared/quote";
 import { FREEZE_KINDS, type FreezeKind } from "@gateway/shared/wire/freeze";
 import {
   checkStorable,
   type Parameters,
   readFlag,
+  readInteger,
   readStrings,
   readText,
   readTime,
@@ -45,6 +48,23 @@ export const GRANT_INTEGERS = ["sudo", "granted_at", "expires_at"] as const;
 export const FREEZE_TEXTS = ["kind", "value", "reason", "frozen_by"] as const;
 /** The integer columns of `freezes`. */
 export const FREEZE_INTEGERS = ["frozen_at"] as const;
+
+/** The text columns of `certificates`. */
+export const CERTIFICATE_TEXTS = [
+  "peer",
+  "caller",
+  "end_user",
+  "host",
+  "role",
+  "elevation",
+  "serials",
+] as const;
+/** The integer columns of `certificates`. */
+export const CERTIFICATE_INTEGERS = ["pty", "issued_at", "valid_before"] as const;
+/** The text columns of `revocations`. */
+export const REVOCATION_TEXTS = ["kind", "value"] as const;
+/** The integer columns of `revocations`. */
+export const REVOCATION_INTEGERS = ["revoked_at"] as const;
 
 /** The times in it are in seconds. */
 const SECOND_MS = 1000;
@@ -123,6 +143,76 @@ export function decodeFreeze(row: Row): Freeze {
     frozenBy: readText(row, "frozen_by"),
     frozenAt: readTime(row, "frozen_at", SECOND_MS),
   };
+}
+
+/**
+ * The columns of certificates of one kind.
+ *
+ * @throws {AppError} `internal` when a text can't be kept as it is
+ */
+export function encodeCertificates({ holder, issuedAt, validBefore, serials }: IssuedBatch): Parameters {
+  const row = {
+    peer: holder.peer,
+    caller: holder.caller,
+    end_user: holder.endUser,
+    host: holder.host,
+    role: holder.role,
+    elevation: holder.elevationPrefix,
+    pty: holder.pty ? 1 : 0,
+    issued_at: issuedAt,
+    valid_before: validBefore,
+    serials: serials.join(" "),
+  };
+  checkStorable(CERTIFICATE_TEXTS.map((column) => row[column]));
+  return row;
+}
+
+/**
+ * Certificates from their row.
+ *
+ * @throws {TypeError} saying which column can't be read
+ */
+export function decodeCertificates(row: Row): IssuedBatch {
+  return {
+    holder: {
+      peer: readText(row, "peer"),
+      caller: readText(row, "caller"),
+      endUser: readText(row, "end_user"),
+      host: readText(row, "host"),
+      role: readText(row, "role"),
+      elevationPrefix: readText(row, "elevation"),
+      pty: readFlag(row, "pty"),
+    },
+    issuedAt: readInteger(row, "issued_at"),
+    validBefore: readInteger(row, "valid_before"),
+    serials: readText(row, "serials").split(" ").map((text) => {
+      const serial = readSerial(text);
+      if (serial === undefined) throw new TypeError("column serials is not a list of serials");
+      return serial;
+    }),
+  };
+}
+
+/**
+ * The columns of a revocation.
+ *
+ * @throws {AppError} `internal` when a text can't be kept as it is
+ */
+export function encodeRevocation({ kind, value, revokedAt }: KeptRevocation): Parameters {
+  checkStorable([value]);
+  return { kind, value, revoked_at: toSeconds(revokedAt) };
+}
+
+/**
+ * A revocation from its row.
+ *
+ * @throws {TypeError} saying which column can't be read
+ */
+export function decodeRevocation(row: Row): KeptRevocation {
+  const text = readText(row, "kind");
+  const kind = REVOCABLE_KINDS.find((known) => known === text);
+  if (kind === undefined) throw new TypeError(`unknown kind ${quoteText(text)}`);
+  return { kind, value: readText(row, "value"), revokedAt: readTime(row, "revoked_at", SECOND_MS) };
 }
 
 function isFreezeKind(kind: string): kind is FreezeKind {

@@ -13,18 +13,28 @@
 import { type Freeze, isSameSubject, isScopedTo } from "../freezes.ts";
 import type { Grant } from "@gateway/shared/policy/grants";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
-import { insertInto, selectColumns, showText } from "@gateway/shared/state/columns";
+import type { IssuedBatch } from "../krl/issued.ts";
+import { CLOCK_SKEW_SECONDS, type KeptRevocation, REVOCATION_SECONDS } from "../krl/revocations.ts";
+import { insertInto, readInteger, type Row, selectColumns, showText } from "@gateway/shared/state/columns";
 import { type RowReader, SqliteAccess, type StateFile } from "@gateway/shared/state/sqlite_access";
 import { SCHEMA } from "./migrations.ts";
 import {
+  CERTIFICATE_INTEGERS,
+  CERTIFICATE_TEXTS,
+  decodeCertificates,
   decodeFreeze,
   decodeGrant,
+  decodeRevocation,
+  encodeCertificates,
   encodeFreeze,
   encodeGrant,
+  encodeRevocation,
   FREEZE_INTEGERS,
   FREEZE_TEXTS,
   GRANT_INTEGERS,
   GRANT_TEXTS,
+  REVOCATION_INTEGERS,
+  REVOCATION_TEXTS,
 } from "./rows.ts";
 import type { StateStore } from "./store.ts";
 
@@ -43,6 +53,16 @@ const SELECT_GRANTS = `SELECT ${selectColumns(GRANT_TEXTS, GRANT_INTEGERS)} FROM
 const SELECT_FREEZES = `SELECT ${selectColumns(FREEZE_TEXTS, FREEZE_INTEGERS)} FROM freezes`;
 const INSERT_GRANT = insertInto("grants", [...GRANT_TEXTS, ...GRANT_INTEGERS]);
 const INSERT_FREEZE = insertInto("freezes", [...FREEZE_TEXTS, ...FREEZE_INTEGERS]);
+
+const SELECT_CERTIFICATES = `SELECT ${
+  selectColumns(CERTIFICATE_TEXTS, CERTIFICATE_INTEGERS)
+} FROM certificates
+  WHERE valid_before > :believed OR typeof(valid_before) <> 'integer'`;
+const INSERT_CERTIFICATES = insertInto("certificates", [...CERTIFICATE_TEXTS, ...CERTIFICATE_INTEGERS]);
+const SELECT_REVOCATIONS = `SELECT ${selectColumns(REVOCATION_TEXTS, REVOCATION_INTEGERS)} FROM revocations
+  WHERE revoked_at > :since OR typeof(revoked_at) <> 'integer'`;
+const INSERT_REVOCATION = insertInto("revocations", [...REVOCATION_TEXTS, ...REVOCATION_INTEGERS]);
+const DELETE_REVOCATION = "DELETE FROM revocations WHERE kind = :kind AND value = :value";
 
 /** What names their subjects; a database can't fold names as we do. */
 const SELECT_SCOPES = `SELECT ${selectColumns(["id", "caller", "end_user"], [])} FROM grants
@@ -84,19 +104,20 @@ class SqliteStore implements StateStore {
 
   purgeExpired(now: number): Promise<number> {
     const seconds = Math.floor(now / 1000);
-    return this.#database.change(() =>
-      this.#database.run("DELETE FROM grants WHERE expires_at <= :now", { now: seconds })
-    );
+    return this.#database.change(() => {
+      this.#database.run("DELETE FROM certificates WHERE valid_before <= :believed", {
+        believed: lastEnd(now),
+      });
+      this.#database.run("DELETE FROM revocations WHERE revoked_at <= :since", {
+        since: seconds - REVOCATION_SECONDS,
+      });
+      return this.#database.run("DELETE FROM grants WHERE expires_at <= :now", { now: seconds });
+    });
   }
 
   loadFreezes(): Promise<readonly Freeze[]> {
     return this.#database.read(() => {
-      const rows = this.#database.rows(SELECT_FREEZES);
-      try {
-        return rows.map(decodeFreeze);
-      } catch (error) {
-        throw this.#database.unreadable("a freeze", error);
-      }
+      return this.#decoded(this.#database.rows(SELECT_FREEZES), "a freeze", decodeFreeze);
     });
   }
 
@@ -116,12 +137,65 @@ class SqliteStore implements StateStore {
     });
   }
 
+  loadCertificates(now: number): Promise<readonly IssuedBatch[]> {
+    return this.#database.read(() => {
+      const rows = this.#database.rows(SELECT_CERTIFICATES, { believed: lastEnd(now) });
+      return this.#decoded(rows, "a certificate that was issued", decodeCertificates);
+    });
+  }
+
+  addCertificates(batches: readonly IssuedBatch[]): Promise<void> {
+    return this.#database.change(() => {
+      for (const batch of batches) this.#database.run(INSERT_CERTIFICATES, encodeCertificates(batch));
+    });
+  }
+
+  loadRevocations(since: number): Promise<readonly KeptRevocation[]> {
+    return this.#database.read(() => {
+      const rows = this.#database.rows(SELECT_REVOCATIONS, { since: Math.floor(since / 1000) });
+      return this.#decoded(rows, "a revocation", decodeRevocation);
+    });
+  }
+
+  putRevocations(revocations: readonly KeptRevocation[], version: number): Promise<void> {
+    return this.#database.change(() => {
+      for (const revocation of revocations) {
+        const { kind, value } = revocation;
+        this.#database.run(DELETE_REVOCATION, { kind, value });
+        this.#database.run(INSERT_REVOCATION, encodeRevocation(revocation));
+      }
+      this.#database.run("DELETE FROM krl", {});
+      this.#database.run("INSERT INTO krl (version) VALUES (:version)", { version });
+    });
+  }
+
+  loadKrlVersion(): Promise<number> {
+    return this.#database.read(() => {
+      const rows = this.#database.rows("SELECT version FROM krl");
+      const versions = this.#decoded(
+        rows,
+        "the revocation list's version",
+        (row) => readInteger(row, "version"),
+      );
+      return Math.max(0, ...versions);
+    });
+  }
+
   checkpoint(): Promise<void> {
     return this.#database.checkpoint();
   }
 
   close(): Promise<void> {
     return this.#database.close();
+  }
+
+  /** What is left out of a deny would pass. */
+  #decoded<T>(rows: readonly Row[], what: string, decode: (row: Row) => T): readonly T[] {
+    try {
+      return rows.map(decode);
+    } catch (error) {
+      throw this.#database.unreadable(what, error);
+    }
   }
 
   #deleteGrant(id: string): number {
@@ -142,4 +216,9 @@ class SqliteStore implements StateStore {
       .map((value) => this.#database.run(DELETE_FREEZE, { kind, value }))
       .reduce((sum, deleted) => sum + deleted, 0);
   }
+}
+
+/** The second at which a certificate ended that no host believes now; in seconds. */
+function lastEnd(now: number): number {
+  return Math.floor(now / 1000) - CLOCK_SKEW_SECONDS;
 }

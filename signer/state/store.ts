@@ -1,5 +1,5 @@
 /**
- * What has to survive a restart: runtime grants, learned waivers and freezes. One interface, asynchronous, so
+ * What has to survive a restart: runtime grants, learned waivers, freezes, and which certificates are revoked. One interface, asynchronous, so
  * that a store on another machine fits it; decisions are made from memory and never wait for it.
  *
  * ```ts
@@ -16,10 +16,12 @@
  */
 import type { Freeze } from "../freezes.ts";
 import type { Grant } from "@gateway/shared/policy/grants";
+import type { IssuedBatch } from "../krl/issued.ts";
+import type { KeptRevocation } from "../krl/revocations.ts";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
 
 /**
- * Keeps grants and freezes. Every change is all or nothing, and committed when its promise resolves: a process
+ * Keeps grants, freezes and revocations. Every change is all or nothing, and committed when its promise resolves: a process
  * killed later does not lose it. A change that rejects has not been made, as far as the store can tell. Times
  * are kept in whole seconds, rounded down.
  */
@@ -44,7 +46,10 @@ export interface StateStore {
    */
   deleteGrant(id: string): Promise<boolean>;
 
-  /** Removes the grants that expire at `now` or before; gives their number. */
+  /**
+   * Removes the grants that expire at `now` or before, and what is known of certificates that no host believes any
+   * more; gives the number of the grants.
+   */
   purgeExpired(now: number): Promise<number>;
 
   /**
@@ -69,6 +74,34 @@ export interface StateStore {
    * @throws {AppError} `internal` when it may still be frozen
    */
   deleteFreeze(subject: FreezeSubject): Promise<boolean>;
+
+  /** The certificates that a host may still believe; in batches, as they were added. */
+  loadCertificates(now: number): Promise<readonly IssuedBatch[]>;
+
+  /**
+   * Keeps certificates that were issued.
+   *
+   * @throws {AppError} `internal` when none of them was kept
+   */
+  addCertificates(batches: readonly IssuedBatch[]): Promise<void>;
+
+  /**
+   * What was revoked after `since`.
+   *
+   * @throws {AppError} `invalid_config` when one can't be read: a deny is never left out
+   */
+  loadRevocations(since: number): Promise<readonly KeptRevocation[]>;
+
+  /**
+   * Keeps revocations, each in the place of an older one of the same subject, and the version of the list that has
+   * them.
+   *
+   * @throws {AppError} `internal` when nothing has changed
+   */
+  putRevocations(revocations: readonly KeptRevocation[], version: number): Promise<void>;
+
+  /** The last version that was kept; 0 when there is none. */
+  loadKrlVersion(): Promise<number>;
 
   /**
    * Resolves when every change so far is where a loss of power can't reach it.

@@ -2,6 +2,8 @@ import { AppError } from "@gateway/shared/errors";
 import type { Freeze } from "../freezes.ts";
 import type { Grant } from "@gateway/shared/policy/grants";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
+import type { IssuedBatch } from "../krl/issued.ts";
+import type { KeptRevocation } from "../krl/revocations.ts";
 import { MemoryStore } from "../state/memory.ts";
 import type { StateStore } from "../state/store.ts";
 
@@ -12,6 +14,8 @@ export type StoreMethod =
   | "purgeExpired"
   | "putFreeze"
   | "deleteFreeze"
+  | "addCertificates"
+  | "putRevocations"
   | "checkpoint";
 
 /** A store over memory whose disk fails, or is slow, where a test says so. */
@@ -55,6 +59,26 @@ export class FailingStore implements StateStore {
 
   deleteFreeze(subject: FreezeSubject): Promise<boolean> {
     return this.#run("deleteFreeze", () => this.#store.deleteFreeze(subject));
+  }
+
+  loadCertificates(now: number): Promise<readonly IssuedBatch[]> {
+    return this.#store.loadCertificates(now);
+  }
+
+  addCertificates(batches: readonly IssuedBatch[]): Promise<void> {
+    return this.#run("addCertificates", () => this.#store.addCertificates(batches));
+  }
+
+  loadRevocations(since: number): Promise<readonly KeptRevocation[]> {
+    return this.#store.loadRevocations(since);
+  }
+
+  putRevocations(revocations: readonly KeptRevocation[], version: number): Promise<void> {
+    return this.#run("putRevocations", () => this.#store.putRevocations(revocations, version));
+  }
+
+  loadKrlVersion(): Promise<number> {
+    return this.#store.loadKrlVersion();
   }
 
   checkpoint(): Promise<void> {

@@ -15,6 +15,8 @@ import { createSignerApp } from "../app.ts";
 import { type SignerConfig, signerConfig } from "../config.ts";
 import type { ConfigFile } from "../config_file.ts";
 import { KnownSubjects } from "../known_subjects.ts";
+import { KrlReaders } from "../krl/readers.ts";
+import { RevocationList } from "../krl/revocation_list.ts";
 import { LiveState } from "../live_state.ts";
 import { SignLimit } from "../sign_limit.ts";
 import { compileSnapshot, type LoadedParts, parseSignerConfig, type Snapshot } from "../snapshot.ts";
@@ -119,6 +121,10 @@ export async function startSigner(
     lock,
     onStoreError: () => counts.store++,
   });
+  const krl = await RevocationList.open(
+    { store, clock, logger, onStoreError: () => counts.store++ },
+    live.view.freezes,
+  );
   const file = { text: JSON.stringify({ ...CONFIG, ...changes }, null, 2) };
   const configFile: ConfigFile = {
     read: () => Promise.resolve(file.text),
@@ -140,17 +146,21 @@ export async function startSigner(
     knownSubjects: new KnownSubjects(),
     random,
     live,
+    krl,
+    krlReaders: new KrlReaders(),
     configFile,
   });
-  const send = async (request: Request, cn = "broker-1") => {
+  const fetch = async (request: Request, cn = "broker-1") => {
     const caller = callerFromCertificate(true, cn);
     assert.ok(caller);
-    let response: Response;
     try {
-      response = await handler(request, { caller });
+      return await handler(request, { caller });
     } catch (error) {
-      response = problemResponse(error);
+      return problemResponse(error);
     }
+  };
+  const send = async (request: Request, cn?: string) => {
+    const response = await fetch(request, cn);
     const text = await response.text();
     // HEAD has none.
     const body = (text === "" ? {} : parseJson(text)) as Body;
@@ -163,7 +173,9 @@ export async function startSigner(
     counts,
     state,
     live,
+    krl,
     file,
+    fetch,
     send,
     setNext: (load: () => Promise<Snapshot>) => next = load,
     sign: (changes: Record<string, unknown>, cn?: string) =>

@@ -2,6 +2,7 @@
 import { DatabaseSync } from "node:sqlite";
 import { errorText } from "@gateway/shared/errors";
 import type { Freeze } from "../../signer/freezes.ts";
+import type { IssuedBatch } from "../../signer/krl/issued.ts";
 import type { Grant } from "@gateway/shared/policy/grants";
 import { openSqliteStore } from "../../signer/state/sqlite.ts";
 import type { StateStore } from "../../signer/state/store.ts";
@@ -34,6 +35,24 @@ export function freezeOf(fields: Partial<Freeze> = {}): Freeze {
     reason: "INC-42",
     frozenBy: "operator",
     frozenAt: NOW,
+    ...fields,
+  };
+}
+
+export function batchOf(fields: Partial<IssuedBatch> = {}): IssuedBatch {
+  return {
+    holder: {
+      peer: "control-plane",
+      caller: "broker-1",
+      endUser: "alice@example.com",
+      host: "web01",
+      role: "target",
+      elevationPrefix: "sudo -n -u db",
+      pty: true,
+    },
+    issuedAt: NOW / 1000,
+    validBefore: NOW / 1000 + 300,
+    serials: [1n, 2n ** 64n - 1n],
     ...fields,
   };
 }

@@ -3,7 +3,7 @@ import type { Freeze } from "../../signer/freezes.ts";
 import type { Grant } from "@gateway/shared/policy/grants";
 import { MemoryStore } from "../../signer/state/memory.ts";
 import type { StateStore } from "../../signer/state/store.ts";
-import { freezeOf, grantOf, NOW, StateFolder } from "./state_fixture.ts";
+import { batchOf, freezeOf, grantOf, NOW, StateFolder } from "./state_fixture.ts";
 
 type Check = (store: StateStore) => Promise<void>;
 
@@ -15,6 +15,45 @@ const CONTRACT: Readonly<Record<string, Check>> = {
     assert.equal(await store.deleteFreeze(freezeOf()), false);
     assert.equal(await store.purgeExpired(NOW), 0);
     await store.checkpoint();
+  },
+
+  async "certificates come back as they were added, until no host believes them"(store) {
+    const [batch, other] = [batchOf(), batchOf({ serials: [5n], validBefore: NOW / 1000 + 1 })];
+    await store.addCertificates([batch, other]);
+    await store.addCertificates([]);
+    assert.deepEqual(await store.loadCertificates(NOW), [batch, other]);
+    assert.deepEqual(await store.loadCertificates(NOW + 60_999), [batch, other]);
+    assert.deepEqual(await store.loadCertificates(NOW + 61_000), [batch]);
+    await store.purgeExpired(NOW + 61_000);
+    assert.deepEqual(await store.loadCertificates(0), [batch]);
+  },
+
+  async "a certificate whose text can't be kept is refused, and none of its batch is kept"(store) {
+    const bad = batchOf({ holder: { ...batchOf().holder, endUser: "a\0b" } });
+    await assert.rejects(store.addCertificates([batchOf(), bad]), /not storable/);
+    assert.deepEqual(await store.loadCertificates(NOW), []);
+  },
+
+  async "revocations come back the last of each subject, until no host believes what they are of"(store) {
+    await store.putRevocations([{ kind: "caller", value: "a", revokedAt: NOW }], 5);
+    const kept = [{ kind: "caller", value: "a", revokedAt: NOW + 9_000 }, {
+      kind: "key_id",
+      value: "a ä",
+      revokedAt: NOW,
+    }] as const;
+    await store.putRevocations(kept, 6);
+    const byKind = async (since: number) =>
+      (await store.loadRevocations(since)).toSorted((left, right) => left.kind < right.kind ? -1 : 1);
+    assert.deepEqual(await byKind(0), kept);
+    assert.deepEqual(await byKind(NOW), [kept[0]]);
+    await store.purgeExpired(NOW + 960_000);
+    assert.deepEqual(await byKind(0), [kept[0]]);
+  },
+
+  async "the version of the list is the last that was kept, 0 at first"(store) {
+    assert.equal(await store.loadKrlVersion(), 0);
+    await store.putRevocations([], 1_700_000_000_123);
+    assert.equal(await store.loadKrlVersion(), 1_700_000_000_123);
   },
 
   async "a grant comes back as it was given"(store) {

@@ -1,0 +1,118 @@
+/**
+ * Revocation of certificates where they are believed: `GET /v1/krl`, `GET /v1/krl.sig`, `GET /v1/krl/hosts`,
+ * `POST /v1/revocations/serials` and `POST /v1/revocations/key-ids`.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { revokeSerialsRequest } from "./krl.ts";
+ *
+ * assert.deepEqual(revokeSerialsRequest.parse({ serials: [7] }), { serials: [7n], reason: "" });
+ * assert.equal(revokeSerialsRequest.safeParse({ serials: [0] }).success, false);
+ * ```
+ *
+ * @module
+ */
+import { z } from "@zod/zod";
+import { hasUnseen, isUnsafe } from "../characters.ts";
+
+/** What a list is signed for: the domain of the detached signature and the namespace of the SSHSIG. */
+export const KRL_NAMESPACE = "gateway-krl-v1";
+/** Names the version of the list in the body. */
+export const KRL_VERSION_HEADER = "x-krl-version";
+/** Base64 of an Ed25519 signature over {@linkcode KRL_NAMESPACE}, a NUL, and the body. */
+export const KRL_SIGNATURE_HEADER = "x-krl-signature";
+
+/** The most that one request revokes. */
+export const MAX_REVOKED = 100;
+
+/** A decoded request to revoke certificates by serial. */
+export interface RevokeSerialsRequest {
+  /** Unsigned, 64 bits, not 0. */
+  readonly serials: readonly bigint[];
+  /** One word, such as a ticket's number. Empty: none. */
+  readonly reason: string;
+}
+
+/** A decoded request to revoke certificates by key id. */
+export interface RevokeKeyIdsRequest {
+  /** Each stands for every certificate that has it. */
+  readonly key_ids: readonly string[];
+  /** One word, such as a ticket's number. Empty: none. */
+  readonly reason: string;
+}
+
+const serial = z.union([z.bigint(), z.int()]).transform((number) => BigInt(number))
+  .refine((number) => number > 0n && number < 2n ** 64n, "not a serial: 1 to 2^64-1");
+const keyId = z.string().min(1).max(1024).refine(
+  (text) => !hasUnseen(text),
+  "control characters not allowed",
+);
+// It stands in audit records, whose fields are divided by blanks.
+const reason = z.string().max(200).refine(
+  (text) => !isUnsafe(text),
+  "blanks and control characters not allowed",
+)
+  .default("");
+
+/** Decodes a {@linkcode RevokeSerialsRequest}; a small serial comes as a number, a large one as a bigint. */
+export const revokeSerialsRequest: z.ZodType<RevokeSerialsRequest> = z.object({
+  serials: z.array(serial).min(1).max(MAX_REVOKED),
+  reason,
+});
+
+/** Decodes a {@linkcode RevokeKeyIdsRequest}. */
+export const revokeKeyIdsRequest: z.ZodType<RevokeKeyIdsRequest> = z.object({
+  key_ids: z.array(keyId).min(1).max(MAX_REVOKED),
+  reason,
+});
+
+/** The answer to a revocation. */
+export interface RevokeResponse {
+  /** Always `ok`. */
+  readonly status: string;
+  /** How many certificates that are still valid are revoked by it and were not before. */
+  readonly revoked: number;
+  /** The version of the list that has them. */
+  readonly krl_version: number;
+  /** False: in force, but `state_db` could not take it, and a restart of the signer undoes it. Absent: all is well. */
+  readonly persisted?: boolean | undefined;
+}
+
+/** Decodes a {@linkcode RevokeResponse}. */
+export const revokeResponse: z.ZodType<RevokeResponse> = z.object({
+  status: z.string(),
+  revoked: z.int(),
+  krl_version: z.int(),
+  persisted: z.boolean().optional(),
+});
+
+/** What is known of one reader of the list. */
+export interface KrlReader {
+  /** The CN of its certificate. */
+  readonly caller: string;
+  /** The hosts that it fetches the list for. */
+  readonly hosts: readonly string[];
+  /** What it has installed; absent: it has not asked since the signer's start. */
+  readonly version?: number | undefined;
+  /** When it asked last, RFC 3339; absent as `version`. */
+  readonly seen_at?: string | undefined;
+}
+
+/** Where the list is installed. */
+export interface KrlStatus {
+  /** The version of the list in force. */
+  readonly version: number;
+  /** By CN. */
+  readonly readers: readonly KrlReader[];
+}
+
+/** Decodes a {@linkcode KrlStatus}. */
+export const krlStatus: z.ZodType<KrlStatus> = z.object({
+  version: z.int(),
+  readers: z.array(z.object({
+    caller: z.string(),
+    hosts: z.array(z.string()),
+    version: z.int().optional(),
+    seen_at: z.string().optional(),
+  })),
+});

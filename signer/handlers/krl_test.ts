@@ -1,0 +1,160 @@
+import assert from "node:assert/strict";
+import { createPublicKey, verify } from "node:crypto";
+import { createEnvelopeKey } from "@gateway/shared/envelope/key";
+import { type Body, get, post, startSigner } from "../testing/memory_signer.ts";
+
+const KEY = createEnvelopeKey(new Uint8Array(32).fill(5));
+const KRL_CALLERS = { "web01.krl": ["web01"], "db.krl": ["db01", "db02"] };
+const NEVER = "9007199254740991";
+
+const start = (changes: object = {}, envelopeKey: typeof KEY | undefined = KEY) =>
+  startSigner({ envelope_key: "seed", krl_callers: KRL_CALLERS, ...changes }, { parts: { envelopeKey } });
+
+type Signer = Awaited<ReturnType<typeof startSigner>>;
+
+const fetchList = (signer: Signer, query = "", cn = "web01.krl") => signer.fetch(get(`/v1/krl${query}`), cn);
+
+/** Freezes a caller; the broker's certificates are revoked with it. */
+async function freeze(signer: Signer, value = "broker-1"): Promise<Body> {
+  const subject = { kind: "caller", value, allow_volatile: true };
+  return (await signer.send(post("/v1/freeze", subject), "operator")).body;
+}
+
+Deno.test("GET /v1/krl answers with the list, its version, and an Ed25519 signature over domain, NUL, list", async () => {
+  const signer = await start();
+  const response = await fetchList(signer);
+  assert.equal(response.status, 200);
+  assert.equal(response.headers.get("x-krl-version"), String(signer.krl.current.version));
+  const list = new Uint8Array(await response.arrayBuffer());
+  assert.deepEqual(list, signer.krl.current.bytes);
+  const signed = new Uint8Array([...new TextEncoder().encode("gateway-krl-v1\0"), ...list]);
+  const x = KEY.publicKey.toBase64({ alphabet: "base64url", omitPadding: true });
+  const publicKey = createPublicKey({ format: "jwk", key: { kty: "OKP", crv: "Ed25519", x } });
+  const signature = Uint8Array.fromBase64(response.headers.get("x-krl-signature") ?? "");
+  assert.ok(verify(null, signed, publicKey, signature));
+});
+
+Deno.test("GET /v1/krl answers who waits as soon as a freeze has revoked something, and 304 after 25 s without news", async () => {
+  const signer = await start();
+  const { version } = signer.krl.current;
+  const { serial } = (await signer.sign({})).body;
+  const waiting = fetchList(signer, `?after=${version}`);
+  const { certificates_revoked, krl_version } = await freeze(signer);
+  assert.deepEqual([certificates_revoked, krl_version], [1, signer.krl.current.version]);
+  const news = await waiting;
+  assert.equal(news.headers.get("x-krl-version"), String(krl_version));
+  const list = new Uint8Array(await news.arrayBuffer());
+  assert.ok(list.toHex().includes(serial?.toString(16).padStart(16, "0") ?? "none"));
+  const later = fetchList(signer, `?after=${krl_version}`);
+  await signer.clock.advance(25_000);
+  const none = await later;
+  assert.deepEqual([none.status, await none.text()], [304, ""]);
+});
+
+Deno.test("POST /v1/freeze tells of no list where the signer has no envelope_key, and revokes all the same", async () => {
+  const signer = await startSigner();
+  await signer.sign({});
+  assert.deepEqual(Object.keys(await freeze(signer)), ["status", "newly_frozen", "grants_revoked"]);
+  assert.equal(
+    (await signer.krl.revoke([{ kind: "caller", value: "broker-1" }])).revoked,
+    0,
+    "listed already",
+  );
+});
+
+Deno.test("a frozen forwarder's certificates are revoked, whomever it asked for; an unfreeze brings none back", async () => {
+  const signer = await start();
+  await signer.sign({ on_behalf_of: "broker-1" }, "control-plane");
+  assert.equal((await freeze(signer, "control-plane"))["certificates_revoked"], 1);
+  const { bytes } = signer.krl.current;
+  await signer.send(post("/v1/unfreeze", { kind: "caller", value: "control-plane" }), "operator");
+  assert.equal(signer.krl.current.bytes, bytes);
+});
+
+Deno.test.each([
+  "?after=",
+  "?after=-1",
+  "?after=1.0",
+  "?after=1e3",
+  "?after=0x10",
+  "?after=1&after=2",
+  "?after=99999999999999999",
+  "?after=%20",
+])(
+  "GET /v1/krl%s is not understood",
+  async (query) => {
+    const signer = await start();
+    assert.deepEqual([(await fetchList(signer, query)).status], [400]);
+  },
+);
+
+Deno.test.each<{ name: string; cn: string; path: string; status: number }>([
+  { name: "a broker", cn: "broker-1", path: "/v1/krl", status: 403 },
+  { name: "a broker, for the signature", cn: "broker-1", path: "/v1/krl.sig?version=1", status: 403 },
+  { name: "a forwarder", cn: "control-plane", path: "/v1/krl", status: 403 },
+  { name: "an admin", cn: "operator", path: "/v1/krl", status: 200 },
+  { name: "a reader, for who else reads", cn: "web01.krl", path: "/v1/krl/hosts", status: 403 },
+  { name: "a broker, for who reads", cn: "broker-1", path: "/v1/krl/hosts", status: 403 },
+  { name: "an admin, for who reads", cn: "operator", path: "/v1/krl/hosts", status: 200 },
+  { name: "a reader, for the hosts", cn: "web01.krl", path: "/v1/hosts", status: 403 },
+  { name: "a reader, for what is frozen", cn: "web01.krl", path: "/v1/revocations", status: 403 },
+  {
+    name: "a reader, for a path that only looks like the list's",
+    cn: "web01.krl",
+    path: "/v1/krl/../hosts",
+    status: 403,
+  },
+])("GET of $path by $name: $status", async ({ cn, path, status }) => {
+  const signer = await start();
+  assert.equal((await signer.fetch(get(path), cn)).status, status);
+});
+
+Deno.test("a host's identity gets no certificate, also where callers are not restricted", async () => {
+  const signer = await start({ callers: {} });
+  assert.equal((await signer.sign({ host: "open01" }, "web01.krl")).status, 403);
+  assert.equal((await signer.sign({ host: "db01" }, "somebody")).status, 200, "everybody else would");
+});
+
+Deno.test("a frozen reader still gets the list: it holds nothing but denials", async () => {
+  const signer = await start();
+  await freeze(signer, "web01.krl");
+  assert.equal((await fetchList(signer)).status, 200);
+});
+
+Deno.test("without envelope_key there is no list: 409 says what is missing", async () => {
+  const signer = await startSigner({ envelope_key: "seed", krl_callers: KRL_CALLERS });
+  const { status, body } = await signer.send(get("/v1/krl"), "web01.krl");
+  assert.deepEqual([status, body.detail], [
+    409,
+    "The revocation list is not signed: the signer has no envelope_key",
+  ]);
+});
+
+Deno.test("GET /v1/krl.sig gives the SSHSIG of a version in force, 410 of one that is not, 400 without one", async () => {
+  const signer = await start();
+  const { version } = signer.krl.current;
+  const signature = await signer.fetch(get(`/v1/krl.sig?version=${version}`), "web01.krl");
+  assert.match(await signature.text(), /^-----BEGIN SSH SIGNATURE-----\n/);
+  await signer.sign({});
+  await freeze(signer);
+  assert.equal((await signer.fetch(get(`/v1/krl.sig?version=${version}`), "web01.krl")).status, 200);
+  assert.equal((await signer.fetch(get(`/v1/krl.sig?version=${NEVER}`), "web01.krl")).status, 410);
+  assert.equal((await signer.fetch(get("/v1/krl.sig"), "web01.krl")).status, 400);
+});
+
+Deno.test("GET /v1/krl/hosts tells what each reader has installed: what it asks for news after", async () => {
+  const signer = await start();
+  const { version } = signer.krl.current;
+  const asking = fetchList(signer, `?after=${version}`);
+  await fetchList(signer, `?after=0`, "operator");
+  const { body } = await signer.send(get("/v1/krl/hosts"), "operator");
+  assert.deepEqual(body, {
+    version,
+    readers: [
+      { caller: "db.krl", hosts: ["db01", "db02"] },
+      { caller: "web01.krl", hosts: ["web01"], version, seen_at: "2023-11-14T22:13:20Z" },
+    ],
+  });
+  await signer.clock.advance(25_000);
+  await asking;
+});

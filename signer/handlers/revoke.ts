@@ -1,0 +1,72 @@
+import { readJsonBody } from "@gateway/shared/http/body";
+import type { Peer } from "@gateway/shared/http/mtls_server";
+import { revokeKeyIdsRequest, type RevokeResponse, revokeSerialsRequest } from "@gateway/shared/wire/krl";
+import type { CertificateSubject } from "../krl/revocations.ts";
+import type { SignerPorts } from "../ports.ts";
+import { answer, requireAdmin } from "./admin.ts";
+import { readEffectiveCaller } from "./on_behalf_of.ts";
+
+/** Of 100 key ids of 1 KiB. */
+const MAX_BODY_BYTES = 128 * 1024;
+
+/**
+ * `POST /v1/revocations/serials`: any for an admin; for a broker, and for one that a trusted forwarder names, those of
+ * its own certificates, as when it ends a session that was frozen. Others are passed over: they may have expired.
+ */
+export async function handleRevokeSerials(
+  ports: SignerPorts,
+  request: Request,
+  peer: Peer,
+): Promise<Response> {
+  const caller = readEffectiveCaller(ports.state.current, request, peer);
+  const { serials, reason } = await readJsonBody(request, {
+    maxBytes: MAX_BODY_BYTES,
+    schema: revokeSerialsRequest,
+  });
+  const isAdmin = ports.state.current.reloadCallers.has(caller) && caller === peer.caller;
+  const revoked = isAdmin ? serials : ports.krl.findOwn(caller, serials);
+  await Promise.all(
+    revoked.map((serial) =>
+      ports.gate.require({
+        caller,
+        serial,
+        command: describe("serial", serial.toString(), reason),
+        outcome: "revoked",
+      })
+    ),
+  );
+  return await revoke(ports, revoked.map((serial) => ({ kind: "serial", value: serial.toString() })));
+}
+
+/** `POST /v1/revocations/key-ids`: every certificate that has one of them, also those of other callers. */
+export async function handleRevokeKeyIds(
+  ports: SignerPorts,
+  request: Request,
+  peer: Peer,
+): Promise<Response> {
+  await requireAdmin(ports, peer, { command: "revoke", outcome: "policy-denied" });
+  const body = await readJsonBody(request, { maxBytes: MAX_BODY_BYTES, schema: revokeKeyIdsRequest });
+  await Promise.all(body.key_ids.map((keyId) =>
+    ports.gate.require({
+      caller: peer.caller,
+      command: describe("key_id", JSON.stringify(keyId), body.reason),
+      outcome: "revoked",
+    })
+  ));
+  return await revoke(ports, body.key_ids.map((value) => ({ kind: "key_id", value })));
+}
+
+async function revoke(ports: SignerPorts, subjects: readonly CertificateSubject[]): Promise<Response> {
+  const { revoked, version, persisted } = await ports.krl.revoke(subjects);
+  const body: RevokeResponse = {
+    status: "ok",
+    revoked,
+    krl_version: version,
+    persisted: persisted ? undefined : false,
+  };
+  return answer(body);
+}
+
+function describe(kind: string, value: string, reason: string): string {
+  return `revoked ${kind}=${value}${reason === "" ? "" : ` reason=${reason}`}`;
+}

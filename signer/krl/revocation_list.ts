@@ -1,0 +1,289 @@
+import { ChangeLock } from "@gateway/shared/change_lock";
+import type { Clock } from "@gateway/shared/clock";
+import type { ServiceLogger } from "@gateway/shared/log";
+import { encodeKrl } from "@gateway/shared/ssh/krl";
+import { within } from "@gateway/shared/within";
+import type { FreezeSet } from "../freezes.ts";
+import type { StateStore } from "../state/store.ts";
+import {
+  addToBatches,
+  type CertificateHolder,
+  IssuedCertificates,
+  type IssuedFacts,
+  type OpenBatches,
+} from "./issued.ts";
+import { PublishedList } from "./published.ts";
+import {
+  type CertificateSubject,
+  CLOCK_SKEW_SECONDS,
+  type KeptRevocation,
+  readSerial,
+  REVOCATION_SECONDS,
+} from "./revocations.ts";
+
+/** What a {@linkcode RevocationList} works with. */
+export interface RevocationListOptions {
+  readonly store: StateStore;
+  readonly clock: Clock;
+  readonly logger: ServiceLogger;
+  /** Called for every change that the store could not make (`statedb_errors_total`). */
+  readonly onStoreError: () => void;
+}
+
+/** What a revocation did. */
+export interface RevocationOutcome {
+  /** How many certificates that are still valid are listed now and were not before. */
+  readonly revoked: number;
+  /** The list that has them. */
+  readonly version: number;
+  /** False: in force, but the store could not take it, and a restart may undo it. */
+  readonly persisted: boolean;
+}
+
+/** How long a certificate may wait to be stored: what a killed process forgets. */
+const STORE_DELAY_MS = 250;
+/** How long a reader waits for news. */
+const POLL_MS = 25_000;
+/** Who has fetched a list asks for its signature next, and a new version may come between. */
+const KEPT_VERSIONS = 4;
+
+/**
+ * The certificates that are still valid, which of them are revoked, and the list of those for sshd. Certificates are
+ * remembered without a wait; what is revoked is stored before it is published.
+ */
+export class RevocationList {
+  readonly #options: RevocationListOptions;
+  readonly #issued = new IssuedCertificates();
+  readonly #lock = new ChangeLock();
+  readonly #waiting = new Set<() => void>();
+  readonly #closing = new AbortController();
+  /** Issued, and not in the store yet. */
+  #unstored: OpenBatches = new Map();
+  #storing: Promise<void> | undefined;
+  /** In force, and not in the store. */
+  #unstoredRevocations: readonly KeptRevocation[] = [];
+  #isStoreBroken = false;
+  /** What is listed, by when it can be forgotten, in seconds since the epoch. */
+  readonly #serials = new Map<bigint, number>();
+  readonly #keyIds = new Map<string, number>();
+  #versions: readonly [PublishedList, ...PublishedList[]];
+
+  private constructor(options: RevocationListOptions, version: number) {
+    this.#options = options;
+    this.#versions = [new PublishedList(version, this.#encode(version))];
+  }
+
+  /**
+   * Loads what the store holds; what is frozen is revoked, also where the store had only its freeze.
+   *
+   * @throws {AppError} `invalid_config` when a revocation or a certificate can't be read
+   */
+  static async open(options: RevocationListOptions, freezes: FreezeSet): Promise<RevocationList> {
+    const { store, clock } = options;
+    const now = clock.now();
+    const list = new RevocationList(options, nextVersion(await store.loadKrlVersion(), now));
+    for (const { holder, issuedAt, validBefore, serials } of await store.loadCertificates(now)) {
+      for (const serial of serials) list.#issued.add(holder, { serial, issuedAt, validBefore });
+    }
+    for (const revocation of await store.loadRevocations(now - REVOCATION_SECONDS * 1000)) {
+      list.#list(revocation);
+    }
+    for (const { kind, value, frozenAt } of Object.values(freezes).flatMap((of) => [...of.values()])) {
+      if (kind === "session_id") continue;
+      // Of a caller or user also what is younger than the freeze: there should be none.
+      if (kind !== "serial") list.#list({ kind, value, revokedAt: now });
+      else if (frozenAt > now - REVOCATION_SECONDS * 1000) list.#list({ kind, value, revokedAt: frozenAt });
+    }
+    const { version } = list.current;
+    list.#versions = [new PublishedList(version, list.#encode(version))];
+    await list.#store([], version);
+    return list;
+  }
+
+  /** The list in force. */
+  get current(): PublishedList {
+    return this.#versions[0];
+  }
+
+  /** A version that was in force a moment ago, or is. */
+  version(version: number): PublishedList | undefined {
+    return this.#versions.find((list) => list.version === version);
+  }
+
+  /** Whether another certificate of a caller can be remembered; one that is not could not be revoked. */
+  hasRoomFor(caller: string): boolean {
+    return this.#issued.hasRoomFor(caller);
+  }
+
+  /** Remembers a certificate. Call it before the certificate is released, and before the last look at the freezes. */
+  add(holder: CertificateHolder, facts: IssuedFacts): void {
+    this.#issued.add(holder, facts);
+    if (!this.#options.store.survivesRestart) return;
+    addToBatches(this.#unstored, holder, facts);
+    this.#storing ??= this.#storeSoon();
+  }
+
+  /** Those of a list of serials that were issued to a caller and are still valid. */
+  findOwn(caller: string, serials: readonly bigint[]): readonly bigint[] {
+    return this.#issued.findOwn(caller, serials);
+  }
+
+  /** Revokes the certificates of subjects; once it resolves, they are listed. It can't be undone. */
+  revoke(subjects: readonly CertificateSubject[]): Promise<RevocationOutcome> {
+    return this.#lock.run(async () => {
+      const revokedAt = this.#options.clock.now();
+      const before = this.#serials.size + this.#keyIds.size;
+      const kept = subjects.map(({ kind, value }) => ({ kind, value, revokedAt }));
+      const revoked = kept.reduce((sum, revocation) => sum + this.#list(revocation), 0);
+      if (this.#serials.size + this.#keyIds.size === before) {
+        const persisted = this.#unstoredRevocations.length === 0;
+        return { revoked, version: this.current.version, persisted };
+      }
+      const version = nextVersion(this.current.version, revokedAt);
+      const persisted = await this.#store(kept, version);
+      this.#publish(version);
+      return { revoked, version, persisted };
+    });
+  }
+
+  /** The list when it is newer than a version, at once or within 25 s; `undefined` when there is no news. */
+  async newerThan(version: number, signal?: AbortSignal): Promise<PublishedList | undefined> {
+    if (this.current.version > version) return this.current;
+    if (this.#closing.signal.aborted) return undefined;
+    const news = Promise.withResolvers<void>();
+    this.#waiting.add(news.resolve);
+    try {
+      await within({ clock: this.#options.clock, ms: POLL_MS, signal }, () => news.promise);
+    } catch {
+      return undefined;
+    } finally {
+      this.#waiting.delete(news.resolve);
+    }
+    return this.current.version > version ? this.current : undefined;
+  }
+
+  /** Forgets what no host believes any more, and stores again what could not be stored; for a periodic call. */
+  sweep(): Promise<void> {
+    return this.#lock.run(async () => {
+      const now = this.#options.clock.now();
+      const seconds = Math.floor(now / 1000);
+      this.#issued.forget(seconds);
+      const dropped = drop(this.#serials, seconds) + drop(this.#keyIds, seconds);
+      if (dropped === 0 && this.#unstoredRevocations.length === 0) return;
+      const version = dropped === 0 ? this.current.version : nextVersion(this.current.version, now);
+      await this.#store([], version);
+      if (dropped > 0) this.#publish(version);
+    });
+  }
+
+  /** Ends every wait for news: there is nothing more to come. */
+  release(): void {
+    this.#closing.abort();
+    for (const tell of this.#waiting) tell();
+  }
+
+  /** Stores what is not stored yet. The store stays open. */
+  async close(): Promise<void> {
+    this.release();
+    await this.#lock.run(() => this.#storeCertificates().catch(this.#notStored));
+  }
+
+  /** Lists the certificates of a revocation; gives how many of those that are known were not listed before. */
+  #list({ kind, value, revokedAt }: KeptRevocation): number {
+    const until = Math.floor(revokedAt / 1000);
+    let listed = 0;
+    for (const { serial, validBefore } of this.#issued.find({ kind, value }, until)) {
+      if (serial === 0n || this.#serials.has(serial)) continue;
+      listed += kind === "key_id" ? 0 : 1;
+      if (kind !== "key_id") this.#serials.set(serial, validBefore + CLOCK_SKEW_SECONDS);
+    }
+    // Also where this signer does not know it: whoever names one knows why.
+    if (kind === "key_id") {
+      listed = this.#keyIds.has(value) ? 0 : this.#issued.find({ kind, value }, until).length;
+      this.#keyIds.set(value, until + REVOCATION_SECONDS);
+    }
+    const serial = kind === "serial" ? readSerial(value) : undefined;
+    if (serial !== undefined && !this.#serials.has(serial)) {
+      this.#serials.set(serial, until + REVOCATION_SECONDS);
+    }
+    return listed;
+  }
+
+  #publish(version: number): void {
+    const list = new PublishedList(version, this.#encode(version));
+    this.#versions = [list, ...this.#versions.slice(0, KEPT_VERSIONS - 1)];
+    for (const tell of this.#waiting) tell();
+  }
+
+  #encode(version: number): Uint8Array<ArrayBuffer> {
+    return encodeKrl({
+      version: BigInt(version),
+      generatedAt: Math.floor(this.#options.clock.now() / 1000),
+      comment: "gateway",
+      serials: this.#serials.keys(),
+      keyIds: this.#keyIds.keys(),
+    });
+  }
+
+  async #storeSoon(): Promise<void> {
+    try {
+      await this.#options.clock.sleep(STORE_DELAY_MS, this.#closing.signal);
+    } catch {
+      // close() stores the rest.
+      return;
+    }
+    this.#storing = undefined;
+    await this.#lock.run(() => this.#storeCertificates().catch(this.#notStored));
+  }
+
+  /** @throws {AppError} when the store can't take them: they wait for the next time */
+  async #storeCertificates(): Promise<void> {
+    const batches = this.#unstored;
+    if (batches.size === 0) return;
+    this.#unstored = new Map();
+    try {
+      await this.#options.store.addCertificates([...batches.values()]);
+    } catch (error) {
+      const now = Math.floor(this.#options.clock.now() / 1000);
+      for (const { holder, serials, ...times } of batches.values()) {
+        if (times.validBefore + CLOCK_SKEW_SECONDS <= now) continue;
+        for (const serial of serials) addToBatches(this.#unstored, holder, { serial, ...times });
+      }
+      throw error;
+    }
+  }
+
+  /** Stores revocations, those that wait for it too, and before them the certificates that they are of. */
+  async #store(revocations: readonly KeptRevocation[], version: number): Promise<boolean> {
+    const all = [...this.#unstoredRevocations, ...revocations];
+    try {
+      await this.#storeCertificates();
+      await this.#options.store.putRevocations(all, version);
+      this.#unstoredRevocations = [];
+      this.#isStoreBroken = false;
+      return true;
+    } catch (error) {
+      this.#unstoredRevocations = all;
+      this.#notStored(error);
+      return false;
+    }
+  }
+
+  readonly #notStored = (error: unknown): void => {
+    this.#options.onStoreError();
+    if (this.#isStoreBroken) return;
+    this.#isStoreBroken = true;
+    this.#options.logger.error("what was issued or revoked is in force, but not stored", { error });
+  };
+}
+
+/** Grows also where the clock was set back, and where the store is gone. */
+function nextVersion(last: number, nowMs: number): number {
+  return Math.max(last + 1, Math.floor(nowMs));
+}
+
+function drop(listed: Map<unknown, number>, nowSeconds: number): number {
+  const before = listed.size;
+  for (const [name, until] of listed) if (until <= nowSeconds) listed.delete(name);
+  return before - listed.size;
+}

@@ -1,0 +1,45 @@
+/**
+ * What a revocation says, and for how long it has to be said.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { readSerial } from "./revocations.ts";
+ *
+ * assert.equal(readSerial("18446744073709551615"), 2n ** 64n - 1n);
+ * assert.equal(readSerial("0"), undefined);
+ * ```
+ *
+ * @module
+ */
+import { MAX_TTL_SECONDS } from "@gateway/shared/policy/model";
+
+/** What certificates are revoked by. */
+export const REVOCABLE_KINDS = ["caller", "end_user", "serial", "key_id"] as const;
+
+/** Whose certificates, or which. */
+export interface CertificateSubject {
+  readonly kind: (typeof REVOCABLE_KINDS)[number];
+  /** A CN, a user name, a serial in decimal digits, a key id. */
+  readonly value: string;
+}
+
+/** A revocation as it is kept: of the certificates of a subject that were issued until then. */
+export interface KeptRevocation extends CertificateSubject {
+  /** Milliseconds since the epoch. */
+  readonly revokedAt: number;
+}
+
+/**
+ * A host whose clock is behind believes a certificate so much longer, in seconds. One that is further behind takes
+ * none of the signer's certificates: they begin 30 seconds before they are issued.
+ */
+export const CLOCK_SKEW_SECONDS = 60;
+
+/** After so many seconds no host believes any certificate that was issued before. */
+export const REVOCATION_SECONDS: number = MAX_TTL_SECONDS + CLOCK_SKEW_SECONDS;
+
+/** The serial of decimal digits; `undefined` where a certificate can't have it, or a list of revocations not hold it. */
+export function readSerial(text: string): bigint | undefined {
+  const serial = /^\d{1,20}$/.test(text) ? BigInt(text) : 0n;
+  return serial > 0n && serial < 2n ** 64n ? serial : undefined;
+}
