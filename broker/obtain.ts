@@ -69,6 +69,8 @@ export interface RouteAuthority {
   readonly decision: WireDecision | undefined;
   /** The prefix for the commands of an elevated session; empty for none. */
   readonly elevationPrefix: string;
+  /** Of a session on a sealed host: the shim that the target's certificate is locked to. */
+  readonly shim: string | undefined;
 }
 
 /**
@@ -128,12 +130,13 @@ export async function obtainRoute(
   const answer = await obtain(ports.authority, request, options);
   if (answer.kind === "needs_approval") return answer;
   if (answer.kind === "decided") throw noCertificate();
-  const { certificate, serial, decision, elevationPrefix, waited } = answer;
+  const { certificate, serial, decision, elevationPrefix, shim, waited } = answer;
   const route = waited ? routeTo(await refreshHosts(ports, options.signal), name) : known;
   const bastions = waited ? await obtainBastions(ports, { route, intent }, options) : early;
   const target = loginOf(targetOf(route), certificate, key);
   const [first, ...others] = [...bastions, target];
-  return { kind: "issued", route, hops: [first ?? target, ...others], serial, decision, elevationPrefix };
+  const hops: HopLogins = [first ?? target, ...others];
+  return { kind: "issued", route, hops, serial, decision, elevationPrefix, shim };
 }
 
 async function obtainBastions(

@@ -45,6 +45,8 @@ export type SignAnswer =
     readonly decision: WireDecision | undefined;
     /** The prefix for the commands of an elevated session; empty for none. */
     readonly elevationPrefix: string;
+    /** Of a session on a sealed host: the shim that its certificate is locked to, as the host calls it. */
+    readonly shim?: string;
     /** It came after a wait for a human: what was known of the host before is old. */
     readonly waited: boolean;
   }

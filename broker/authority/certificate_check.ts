@@ -12,6 +12,14 @@ export interface ExpectedCertificate {
   readonly serial: bigint;
   /** What it was asked for: one command, the commands of a session, or to pass through to another host. */
   readonly use: "command" | "session" | "forwarding";
+  /** The host's logical name. */
+  readonly host: string;
+}
+
+/** What a certificate says that its answer does not. */
+export interface CheckedCertificate {
+  /** The shim that the commands of a session go through, as the host calls it; `undefined`: they go through none. */
+  readonly shim: string | undefined;
 }
 
 /**
@@ -21,27 +29,33 @@ export interface ExpectedCertificate {
  *
  * @throws {AppError} `upstream_failure` naming the first thing that differs
  */
-export function checkCertificate(line: string, expected: ExpectedCertificate): void {
+export function checkCertificate(line: string, expected: ExpectedCertificate): CheckedCertificate {
   const certificate = parse(line);
   if (certificate.kind !== "user") throw refused("another kind");
   if (!isEqual(certificate.publicKey, parseEd25519PublicKey(expected.publicKey))) {
     throw refused("another public key");
   }
   if (certificate.serial !== expected.serial) throw refused("another serial");
-  const forced = Boolean(certificate.criticalOptions["force-command"]);
+  const forced = certificate.criticalOptions["force-command"] ?? "";
   switch (expected.use) {
     case "command":
-      if (!forced) throw refused("no force-command");
-      break;
+      if (forced === "") throw refused("no force-command");
+      return { shim: undefined };
     case "session":
-      if (forced) throw refused("a force-command for a session");
-      break;
+      return { shim: forced === "" ? undefined : shimOf(forced, expected.host) };
     case "forwarding":
       if (certificate.extensions.join() !== FORWARDING) throw refused("other permissions than a bastion's");
-      break;
+      return { shim: undefined };
     default:
-      expected.use satisfies never;
+      return expected.use satisfies never;
   }
+}
+
+/** The session of a sealed host is locked to a shim that speaks for that host, and to nothing else. */
+function shimOf(forced: string, host: string): string {
+  const [shim = "", named, ...rest] = forced.split(" ");
+  if (shim === "" || named !== host || rest.length > 0) throw refused("a force-command for a session");
+  return shim;
 }
 
 function parse(line: string): ReturnType<typeof parseCertificate> {

@@ -27,7 +27,7 @@ async function issue(changes: Partial<CertificateFields> = {}): Promise<string> 
   return formatCertificate(blob);
 }
 
-const expected = { publicKey: key.publicKeyLine, serial: SERIAL, use: "command" } as const;
+const expected = { publicKey: key.publicKeyLine, serial: SERIAL, use: "command", host: "web01" } as const;
 
 Deno.test("checkCertificate() accepts the certificate that was asked for", async () => {
   checkCertificate(await issue(), expected);
@@ -65,6 +65,23 @@ Deno.test.each([
   });
 });
 
+Deno.test.each([
+  { name: "no shim", criticalOptions: {}, shim: undefined },
+  {
+    name: "the shim of its host",
+    criticalOptions: { "force-command": "gateway-shim web01" },
+    shim: "gateway-shim",
+  },
+  {
+    name: "another build's shim",
+    criticalOptions: { "force-command": "/opt/x/shim web01" },
+    shim: "/opt/x/shim",
+  },
+])("checkCertificate() finds $name in a session's certificate", async ({ criticalOptions, shim }) => {
+  const line = await issue({ criticalOptions });
+  assert.deepEqual(checkCertificate(line, { ...expected, use: "session" }), { shim });
+});
+
 Deno.test.each(
   [
     { name: "of a session without force-command", use: "session", changes: { criticalOptions: {} } },
@@ -86,6 +103,14 @@ Deno.test.each(
       changes: {},
       what: "a force-command for a session",
     },
+    ...["gateway-shim", "gateway-shim web02", "gateway-shim web01 id", "sh -c web01", " web01"].map((
+      forced,
+    ) => ({
+      name: `of a session that is locked to '${forced}'`,
+      use: "session" as const,
+      changes: { criticalOptions: { "force-command": forced } },
+      what: "a force-command for a session",
+    })),
     {
       name: "of a bastion that permits nothing",
       use: "forwarding",

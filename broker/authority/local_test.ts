@@ -96,7 +96,9 @@ Deno.test("LocalAuthority.sign() issues a certificate locked to the command, and
   const { sign, log } = createAuthority();
   const answer = await sign({ ttl_seconds: 60 });
   assert.ok(answer.kind === "issued");
-  checkCertificate(answer.certificate, { publicKey: SAMPLE_HOST_KEY, serial: answer.serial, use: "command" });
+  checkCertificate(answer.certificate, {
+    ...{ publicKey: SAMPLE_HOST_KEY, serial: answer.serial, use: "command", host: "web01" },
+  });
   const certificate = parseCertificate(answer.certificate);
   assert.ok(verifyCertificateSignature(certificate));
   assert.deepEqual(certificate.principals, ["host:web01"]);

@@ -135,8 +135,12 @@ function readAnswer(
     throw new AppError("upstream_failure", "signing service returned a denial as an answer");
   }
   if (certificate !== undefined && serial !== undefined) {
-    checkCertificate(certificate, { publicKey: request.public_key, serial, use: useOf(request) });
-    return { kind: "issued", certificate, serial, decision, elevationPrefix, waited };
+    const { public_key: publicKey, host } = request;
+    const { shim } = checkCertificate(certificate, { publicKey, serial, host, use: useOf(request) });
+    return {
+      ...{ kind: "issued", certificate, serial, decision, elevationPrefix, waited },
+      ...(shim === undefined ? {} : { shim }),
+    };
   }
   // Not after a wait: a human has approved already, and asking once more would never end.
   if (decision?.require_approval === true && !waited) {

@@ -1,12 +1,14 @@
 import { stopOnDisconnect } from "@gateway/shared/policy/stop_on_disconnect";
+import { quoteText } from "@gateway/shared/quote";
 import { AppError } from "@gateway/shared/errors";
-import type { Events } from "../events.ts";
 import type { KeptBytes, Output } from "../ssh/output_buffer.ts";
 import type { CommandResult } from "../ssh/run_command.ts";
 import { audited, canceledBy } from "../audited.ts";
-import { type Cleared, preflight, type PreflightPorts } from "./preflight.ts";
-import type { SessionRegistry } from "./registry.ts";
+import type { OpenPorts } from "./open.ts";
+import { type Cleared, ONE_SHOT_INSTEAD, preflight } from "./preflight.ts";
+import { reopenSession } from "./reopen.ts";
 import type { Asker, Session, SessionInfo } from "./session.ts";
+import { explainShimRefusal } from "./shim_refusal.ts";
 
 /** One command in an open session. */
 export interface ExecRequest extends Asker {
@@ -27,51 +29,96 @@ export interface Executed {
   readonly warnings: readonly string[];
 }
 
-/** What it takes to run a command in a session. */
-export interface ExecPorts extends PreflightPorts {
-  readonly registry: SessionRegistry;
-  readonly events: Events;
-}
-
 /**
  * Runs a command in a session, after asking again whether it may. Whose session it is comes before anything else.
  *
  * @throws {AppError} with a text that a caller may see
  */
 export async function execInSession(
-  ports: ExecPorts,
+  ports: OpenPorts,
   request: ExecRequest,
   signal: AbortSignal,
 ): Promise<Executed> {
   const { registry, events } = ports;
+  const { command } = request;
   const session = registry.findForUse(request.sessionId, request.caller);
-  checkCommand(session.info, request.command);
-  const entry = { ...session.entry, command: request.command };
+  checkCommand(session.info, command);
+  const recorded = <T>(outcome: string, signal: AbortSignal, step: () => Promise<T>) =>
+    audited(events, { entry: { ...session.entry, command, outcome }, signal }, step);
   return await session.use(signal, async (signal) => {
-    const step = { entry: { ...entry, outcome: "error" }, signal };
-    await audited(events, step, () => checkLink(session));
-    const cleared = await audited(
-      events,
-      { entry: { ...entry, outcome: "session_exec_denied" }, signal },
-      () => preflight(ports, { session: session.info, asker: request, command: request.command }, signal),
-    );
+    await recorded("error", signal, () => checkLink(session));
+    const clear = () =>
+      recorded(
+        "session_exec_denied",
+        signal,
+        () => preflight(ports, { session: session.info, asker: request, command }, signal),
+      );
+    let cleared = await clear();
+    if (!fits(session.info, cleared)) {
+      const { route } = cleared;
+      await recorded("error", signal, async () => {
+        refuseApproved(session.info, cleared);
+        await reopenSession(ports, { session, asker: request, route }, signal);
+      });
+      // The envelope is good for seconds, and to connect may have taken them.
+      cleared = await clear();
+    }
+    const { info, link, recorder } = session;
+    const result = await recorded("error", signal, () => {
+      refuseMismatch(info, cleared);
+      return run({ info, link, recorder }, { cleared, request }, signal);
+    });
     const { decision } = cleared;
-    const result = await audited(events, step, () => run(session, { cleared, request }, signal));
+    const refusal = info.shim === undefined ? undefined : explainShimRefusal(result, info.shim);
+    const warnings = [decision.warning ?? "", refusal ?? ""].filter((text) => text !== "");
     await events.require({
-      ...entry,
+      ...session.entry,
+      command,
+      serial: info.serial,
       outcome: "session_exec",
       exit_code: result.exitCode,
       policy_rule: decision.matched_rule ?? "",
-      warning: decision.warning ?? "",
+      warning: warnings.join("; "),
     });
     return {
       stdout: result.stdout,
       stderr: result.stderr,
       exitCode: result.exitCode,
-      serial: session.info.serial,
-      warnings: decision.warning ? [decision.warning] : [],
+      serial: info.serial,
+      warnings,
     };
   });
+}
+
+/** Whether the signer's answer is for a session like this: a plain shell must not be sent an envelope. */
+function fits({ mode, shim }: SessionInfo, { envelope }: Cleared): boolean {
+  return mode !== "exec" || (shim !== undefined) === (envelope !== undefined);
+}
+
+/** What a human has approved comes without an envelope, so that it would run once at most where it was asked for. */
+function refuseApproved({ shim }: SessionInfo, { waited }: Cleared): void {
+  if (shim === undefined || !waited) return;
+  throw new AppError(
+    "approval_required",
+    `the host is sealed: what a human has approved does not run in its sessions; ${ONE_SHOT_INSTEAD}`,
+  );
+}
+
+/** After a session has been opened anew, something between it and the signer is at fault. */
+function refuseMismatch(info: SessionInfo, cleared: Cleared): void {
+  if (fits(info, cleared)) return;
+  refuseApproved(info, cleared);
+  throw new AppError(
+    "upstream_failure",
+    info.shim === undefined
+      ? `session execution: the signer sent an envelope for ${
+        quoteText(info.host)
+      }, whose certificates it does not seal`
+      : `session execution: ${
+        quoteText(info.host)
+      } is sealed, but the signer's answer has no envelope; a control ` +
+        "plane that does not pass envelopes on has to be upgraded",
+  );
 }
 
 function checkCommand({ mode }: SessionInfo, command: string): void {
@@ -89,7 +136,7 @@ function checkLink({ link }: Session): Promise<void> {
 }
 
 async function run(
-  { info, link, recorder }: Session,
+  { info, link, recorder }: Pick<Session, "info" | "link" | "recorder">,
   { cleared, request }: { readonly cleared: Cleared; readonly request: ExecRequest },
   signal: AbortSignal,
 ): Promise<CommandResult> {
@@ -110,8 +157,8 @@ async function run(
 }
 
 /** Whether the command watches its standard input, as the signer has it for one-shots of such a host. */
-function isStopped({ mode }: SessionInfo, { envelope, host }: Cleared): boolean {
-  return mode === "exec" && envelope === undefined && host.stop_on_disconnect === true;
+function isStopped({ mode }: SessionInfo, { host }: Cleared): boolean {
+  return mode === "exec" && host.stop_on_disconnect === true;
 }
 
 /** A sealed host opens the envelope itself, elevation included; a shell has been elevated as a whole. */

@@ -267,44 +267,32 @@ Deno.test.each([
 });
 
 Deno.test.each([
-  { name: "holds", mode: "exec", flag: true, sudo: false, sealed: false, held: true, prefix: "" },
+  { name: "holds", mode: "exec", flag: true, sudo: false, held: true, prefix: "" },
   {
     name: "holds, elevated,",
     mode: "exec",
     flag: true,
     sudo: true,
-    sealed: false,
     held: true,
     prefix: "sudo -n",
   },
-  { name: "does not hold", mode: "exec", flag: false, sudo: false, sealed: false, held: false, prefix: "" },
-  {
-    name: "does not hold, sealed,",
-    mode: "exec",
-    flag: true,
-    sudo: false,
-    sealed: true,
-    held: false,
-    prefix: "",
-  },
+  { name: "does not hold", mode: "exec", flag: false, sudo: false, held: false, prefix: "" },
   {
     name: "does not hold, in a shell,",
     mode: "shell",
     flag: true,
     sudo: false,
-    sealed: false,
     held: false,
     prefix: "",
   },
 ])(
   "a session $name a command's stdin open where stop_on_disconnect is $flag (K16)",
-  async ({ mode, flag, sudo, sealed, held, prefix }) => {
+  async ({ mode, flag, sudo, held, prefix }) => {
     const broker = new SessionFixture();
     const { answer } = broker.authority;
     broker.authority.answer = async (...args) => {
       const given = await answer(...args);
-      if (given.kind === "issued") return { ...given, elevationPrefix: prefix };
-      return sealed ? { ...decided({ allowed: true }), envelope: "SEALED" } as SignAnswer : given;
+      return given.kind === "issued" ? { ...given, elevationPrefix: prefix } : given;
     };
     const id = await broker.open({ mode, sudo });
     // The policy of now counts, not that of when the session was opened.
@@ -315,26 +303,11 @@ Deno.test.each([
       return printed("");
     };
     await broker.exec(id, { command: "id -u" });
-    const line = held ? stopOnDisconnect(prefix, "id -u") : sealed ? "SEALED" : "id -u";
+    const line = held ? stopOnDisconnect(prefix, "id -u") : "id -u";
     assert.deepEqual([isHeld, broker.links[0]?.runs], [held, [line]]);
     assert.equal(broker.log.entries.at(-1)?.command, "id -u");
   },
 );
-
-Deno.test("a sealed host gets the envelope as it is, and the log the command", async () => {
-  const broker = new SessionFixture();
-  const { answer } = broker.authority;
-  broker.authority.answer = async (...args) => {
-    const given = await answer(...args);
-    return given.kind === "issued"
-      ? { ...given, elevationPrefix: "sudo -n" }
-      : { ...decided({ allowed: true }), envelope: "SEALED" } as SignAnswer;
-  };
-  const id = await broker.open({ sudo: true });
-  await broker.exec(id, { command: "id" });
-  assert.deepEqual(broker.links[0]?.runs, ["SEALED"]);
-  assert.equal(broker.log.entries.at(-1)?.command, "id");
-});
 
 Deno.test("output is withheld when the command can't be recorded", async () => {
   const broker = new SessionFixture();

@@ -118,7 +118,7 @@ async function establish(
   signal: AbortSignal,
 ): Promise<Session> {
   const { events, clock } = ports;
-  const { route, hops, serial, elevationPrefix } = await audited(
+  const { route, hops, serial, elevationPrefix, shim } = await audited(
     events,
     { entry: { ...asked, outcome: "error" }, signal },
     () => obtainSession(ports, { request, mode, route: known }, signal),
@@ -126,7 +126,7 @@ async function establish(
   const id = ports.random.bytes(ID_BYTES).toHex();
   const { caller, host, sudo, sudoUser } = request;
   const info: SessionInfo = {
-    ...{ id, caller, host, mode, serial, sudo, sudoUser, elevationPrefix },
+    ...{ id, caller, host, mode, serial, sudo, sudoUser, elevationPrefix, shim },
     routeSignature: routeSignature(route),
   };
   const entry = { ...describe(request, mode, targetOf(route).host), session_id: id, serial };
@@ -144,7 +144,12 @@ async function establish(
   });
 }
 
-async function obtainSession(
+/**
+ * Gets the certificates of a session.
+ *
+ * @throws {AppError} with a text that a caller may see
+ */
+export async function obtainSession(
   ports: OpenPorts,
   { request, mode, route }: {
     readonly request: OpenRequest;

@@ -21,7 +21,14 @@ export interface Cleared {
   readonly envelope: string | undefined;
   /** The host as it is now. */
   readonly host: HostInfo;
+  /** The way to it, which is that of the session. */
+  readonly route: Route;
+  /** It came after a wait for a human. */
+  readonly waited: boolean;
 }
+
+/** What to do with a command that a human has to approve. */
+export const ONE_SHOT_INSTEAD = "use ssh_execute for approval-gated commands";
 
 const REOPEN = "close this session and open a new one";
 
@@ -55,7 +62,7 @@ export async function preflight(
   const cleared = checkTarget(await ask(targetOf(route), "session command policy preflight"));
   // A human took their time: the way to the host may be another by now.
   if (waited) route = await currentRoute(ports, session, signal);
-  return { ...cleared, host: targetOf(route).host };
+  return { ...cleared, host: targetOf(route).host, route, waited };
 }
 
 async function currentRoute(
@@ -116,9 +123,8 @@ function checkBastion(name: string, answer: SignAnswer): void {
   if (decision.require_approval) throw new AppError("approval_required", gated);
 }
 
-function checkTarget(answer: SignAnswer): Omit<Cleared, "host"> {
-  const gated = (rule: string) =>
-    `session command requires human approval (${rule}); use ssh_execute for approval-gated commands`;
+function checkTarget(answer: SignAnswer): Pick<Cleared, "decision" | "envelope"> {
+  const gated = (rule: string) => `session command requires human approval (${rule}); ${ONE_SHOT_INSTEAD}`;
   const { decision, envelope } = decisionOf(answer, { failed: "session command policy preflight", gated });
   const { allowed, reason = "", matched_rule: rule = "" } = decision;
   if (!allowed) {

@@ -124,7 +124,7 @@ export class SessionRegistry {
     this.#sessions.delete(id);
     this.leave(caller);
     session.end();
-    await session.link.close().catch(() => {});
+    await session.close();
     return await session.recorder?.close();
   }
 

@@ -18,7 +18,7 @@ export interface Asker {
   readonly reason?: string | undefined;
 }
 
-/** What a session is, and stays. */
+/** What a session is. What its certificate says is another's after {@linkcode Session.renew}. */
 export interface SessionInfo {
   /** 24 hexadecimal digits. */
   readonly id: string;
@@ -34,8 +34,15 @@ export interface SessionInfo {
   readonly sudoUser: string;
   /** What the signer put before elevated commands; empty for none. */
   readonly elevationPrefix: string;
+  /** The shim that the certificate is locked to on a sealed host; `undefined`: commands run as they are sent. */
+  readonly shim: string | undefined;
   /** Of the route that it was opened on. */
   readonly routeSignature: string;
+}
+
+/** A connection, and what the certificate that it was made with says. */
+export interface Renewal extends Pick<SessionInfo, "serial" | "elevationPrefix" | "shim"> {
+  readonly link: SessionLink;
 }
 
 /** What a {@linkcode Session} is made of. */
@@ -56,11 +63,14 @@ export const MAX_COMMANDS_WAITING = 32;
 
 /** An open session. */
 export class Session {
-  readonly info: SessionInfo;
-  readonly link: SessionLink;
   readonly recorder: Recorder | undefined;
-  readonly entry: Omit<AuditEntry, "outcome">;
   readonly openedAt: number;
+  #info: SessionInfo;
+  #link: SessionLink;
+  readonly #entry: Omit<AuditEntry, "outcome">;
+  /** Earlier connections, on which commands may still run. */
+  readonly #replaced: SessionLink[] = [];
+  #renewing: Promise<void> | undefined;
   readonly #clock: Clock;
   readonly #turns: Turns;
   readonly #ended = new AbortController();
@@ -68,16 +78,29 @@ export class Session {
   #lastUsed: number;
 
   constructor({ info, link, recorder, entry, clock }: SessionParts) {
-    this.info = info;
-    this.link = link;
+    this.#info = info;
+    this.#link = link;
     this.recorder = recorder;
-    this.entry = entry;
+    this.#entry = entry;
     this.#clock = clock;
     this.openedAt = clock.now();
     this.#lastUsed = this.openedAt;
     // A shell does one thing after the other.
     const atOnce = info.mode === "exec" ? MAX_COMMANDS_AT_ONCE : 1;
     this.#turns = new Turns({ atOnce, waiting: MAX_COMMANDS_WAITING });
+  }
+
+  get info(): SessionInfo {
+    return this.#info;
+  }
+
+  get link(): SessionLink {
+    return this.#link;
+  }
+
+  /** What every record of it says, with the serial of its certificate. */
+  get entry(): Omit<AuditEntry, "outcome"> {
+    return { ...this.#entry, serial: this.#info.serial };
   }
 
   /** Aborted when the session has been closed, killed or reaped. */
@@ -102,6 +125,36 @@ export class Session {
   }
 
   /**
+   * Puts another connection in the place of one that does not fit the host any more. What runs on the old one ends
+   * there. Commands that come at the same time share one.
+   *
+   * @param seen the connection that does not fit
+   * @param connect gives the new one; its signal is aborted with the session
+   */
+  async renew(seen: SessionLink, connect: (signal: AbortSignal) => Promise<Renewal>): Promise<void> {
+    if (this.#link !== seen) return;
+    this.#renewing ??= this.#replace(connect).finally(() => this.#renewing = undefined);
+    await this.#renewing;
+  }
+
+  async #replace(connect: (signal: AbortSignal) => Promise<Renewal>): Promise<void> {
+    const { link, ...certified } = await connect(this.ended);
+    if (this.ended.aborted) {
+      await link.close();
+      throw this.ended.reason;
+    }
+    this.#replaced.push(this.#link);
+    this.#link = link;
+    this.#info = { ...this.#info, ...certified };
+  }
+
+  /** Closes its connections, whatever runs on them. */
+  async close(): Promise<void> {
+    const links = [this.#link, ...this.#replaced.splice(0)];
+    await Promise.all(links.map((link) => link.close().catch(() => {})));
+  }
+
+  /**
    * Runs a step when its turn has come; the session is busy from the call on. The step's signal is aborted with the
    * given one and with the session.
    *
@@ -117,6 +170,7 @@ export class Session {
     } finally {
       this.#inUse -= 1;
       this.#lastUsed = this.#clock.now();
+      if (!this.isBusy) { for (const link of this.#replaced.splice(0)) link.close().catch(() => {}); }
     }
   }
 }

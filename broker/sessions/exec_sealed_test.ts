@@ -1,0 +1,247 @@
+import assert from "node:assert/strict";
+import type { SignAnswer } from "../authority/authority.ts";
+import { HOSTS, ISSUED_UPTIME, SERIAL } from "../testing/fake_authority.ts";
+import { FakeLink } from "../testing/fake_link.ts";
+import { printed } from "../testing/fake_runner.ts";
+import { SessionFixture } from "../testing/session_fixture.ts";
+import { explainShimRefusal } from "./shim_refusal.ts";
+
+/** A broker and a signer that seals web01 or does not, as `host` says at the moment. */
+function sealable(host: { sealed: boolean; envelopes?: boolean; prefix?: string; waited?: boolean }) {
+  const broker = new SessionFixture();
+  let count = 0;
+  broker.authority.answer = (request): SignAnswer => {
+    count += 1;
+    if (request.dry_run !== true) {
+      const elevationPrefix = host.prefix ?? "";
+      const serial = SERIAL - BigInt(broker.links.length);
+      const shim = host.sealed ? { shim: "gateway-shim" } : {};
+      return { ...ISSUED_UPTIME, serial, elevationPrefix, ...shim };
+    }
+    const envelope = host.envelopes ?? host.sealed ? { envelope: `SEALED${count}` } : {};
+    const waited = host.waited === true ? { waited: true } : {};
+    return { kind: "decided", decision: { allowed: true, matched_rule: "" }, ...envelope, ...waited };
+  };
+  return broker;
+}
+
+Deno.test("a sealed host gets the envelope as it is, and the log the command", async () => {
+  const broker = sealable({ sealed: true, prefix: "sudo -n" });
+  const id = await broker.open({ sudo: true });
+  await broker.exec(id, { command: "id" });
+  assert.deepEqual(broker.links[0]?.runs, ["SEALED2"]);
+  assert.equal(broker.log.entries.at(-1)?.command, "id");
+});
+
+Deno.test("the stdin of a sealed command is held open, too, where stop_on_disconnect is true", async () => {
+  const broker = sealable({ sealed: true });
+  const id = await broker.open();
+  broker.authority.list = () => ({ web01: { ...HOSTS["web01"]!, stop_on_disconnect: true } });
+  let isHeld: boolean | undefined;
+  broker.links[0]!.answer = (_command, { stopsAtStdinEnd }) => {
+    isHeld = stopsAtStdinEnd;
+    return printed("");
+  };
+  await broker.exec(id);
+  assert.deepEqual([isHeld, broker.links[0]?.runs], [true, ["SEALED2"]]);
+});
+
+Deno.test.each([
+  { name: "before its host was sealed", sealed: true, words: "sealed now", run: /^SEALED\d$/ },
+  { name: "while its host was sealed", sealed: false, words: "not sealed any more", run: /^id$/ },
+])("a session that was opened $name is opened anew, and its old connection closed", async (row) => {
+  const host = { sealed: !row.sealed };
+  const broker = sealable(host);
+  const id = await broker.open();
+  host.sealed = row.sealed;
+  const result = await broker.exec(id, { command: "id" });
+  assert.equal(result.serial, SERIAL - 1n);
+  const [old, current] = broker.links;
+  assert.deepEqual([old?.runs, old?.closed, current?.closed], [[], true, false]);
+  assert.match(current?.runs.join() ?? "", row.run);
+  assert.deepEqual(
+    broker.log.entries.map((
+      { outcome, serial, session_id, warning },
+    ) => [outcome, serial, session_id, warning]),
+    [
+      ["session_open", SERIAL, id, ""],
+      ["session_open", SERIAL - 1n, id, `opened anew: the host is ${row.words}`],
+      ["session_exec", SERIAL - 1n, id, ""],
+    ],
+  );
+  await broker.exec(id, { command: "id" });
+  assert.equal(broker.links.length, 2, "once is enough");
+  assert.equal(broker.registry.size, 1);
+});
+
+Deno.test("an envelope that was made before the connection is not used after it", async () => {
+  const host = { sealed: false };
+  const broker = sealable(host);
+  const id = await broker.open();
+  host.sealed = true;
+  await broker.exec(id, { command: "id" });
+  const asked = broker.authority.requests.map(({ dry_run }) => dry_run === true ? "preflight" : "open");
+  assert.deepEqual(asked, ["open", "preflight", "open", "preflight"]);
+  assert.deepEqual(broker.links[1]?.runs, ["SEALED4"]);
+});
+
+Deno.test("commands at the same time share one new connection, and what runs on the old one ends there", async () => {
+  const host = { sealed: false };
+  const broker = sealable(host);
+  const id = await broker.open();
+  const slow = Promise.withResolvers<ReturnType<typeof printed>>();
+  broker.links[0]!.answer = () => slow.promise;
+  const before = broker.exec(id, { command: "before" });
+  await broker.clock.advance(0);
+  host.sealed = true;
+  await Promise.all([broker.exec(id), broker.exec(id), broker.exec(id)]);
+  assert.deepEqual([broker.links.length, broker.links[0]?.closed], [2, false]);
+  slow.resolve(printed("late\n"));
+  assert.equal((await before).serial, SERIAL);
+  assert.equal(broker.links[0]?.closed, true);
+  await broker.close(id);
+  assert.equal(broker.links[1]?.closed, true);
+});
+
+Deno.test("a session that ends closes the connections of before, too", async () => {
+  const host = { sealed: false };
+  const broker = sealable(host);
+  const id = await broker.open();
+  broker.links[0]!.answer = () => new Promise(() => {});
+  const before = broker.exec(id);
+  await broker.clock.advance(0);
+  host.sealed = true;
+  await broker.exec(id);
+  await broker.close(id);
+  await assert.rejects(before);
+  assert.deepEqual(broker.links.map(({ closed }) => closed), [true, true]);
+});
+
+Deno.test("a session that ends while it is opened anew leaves no connection", async () => {
+  const host = { sealed: false };
+  const broker = sealable(host);
+  const id = await broker.open();
+  host.sealed = true;
+  const connected = Promise.withResolvers<FakeLink>();
+  broker.connect = () => connected.promise;
+  const running = broker.exec(id);
+  const refused = assert.rejects(running);
+  while (broker.connects.length < 2) await broker.clock.advance(0);
+  await broker.close(id);
+  connected.resolve(new FakeLink());
+  await refused;
+  await broker.clock.advance(0);
+  assert.deepEqual(broker.links.map(({ closed }) => closed), [true, true]);
+});
+
+Deno.test.each([
+  {
+    name: "where the signer's envelopes are lost on the way",
+    host: { sealed: true, envelopes: false },
+    message:
+      'session execution: "web01" is sealed, but the signer\'s answer has no envelope; a control plane that ' +
+      "does not pass envelopes on has to be upgraded",
+  },
+  {
+    name: "where certificates are not sealed and commands are",
+    host: { sealed: false, envelopes: true },
+    message:
+      'session execution: the signer sent an envelope for "web01", whose certificates it does not seal',
+  },
+  {
+    name: "that a human has approved for a session",
+    host: { sealed: true, envelopes: false, waited: true },
+    message:
+      "the host is sealed: what a human has approved does not run in its sessions; use ssh_execute for " +
+      "approval-gated commands",
+  },
+])("nothing runs $name, and the session stays", async ({ host, message }) => {
+  const broker = sealable(host);
+  const id = await broker.open();
+  await assert.rejects(broker.exec(id, { command: "id" }), { message });
+  assert.deepEqual(broker.links.flatMap(({ runs }) => runs), []);
+  assert.equal(broker.outcomes.at(-1), "error");
+  assert.equal(broker.registry.size, 1);
+});
+
+Deno.test("what can't be opened anew stays as it was, and nothing runs", async () => {
+  const host = { sealed: false };
+  const broker = sealable(host);
+  const id = await broker.open();
+  host.sealed = true;
+  broker.connect = () => Promise.reject(new Error("no route"));
+  await assert.rejects(broker.exec(id, { command: "id" }), /no route/);
+  assert.deepEqual(broker.links.map(({ runs, closed }) => [runs, closed]), [[[], false]]);
+  broker.connect = () => new FakeLink();
+  broker.log.failing = true;
+  await assert.rejects(broker.exec(id, { command: "id" }), { code: "audit_unavailable" });
+  assert.deepEqual(broker.links[1]?.closed, true, "an unrecorded certificate is not used");
+  broker.log.failing = false;
+  assert.equal((await broker.exec(id, { command: "id" })).exitCode, 0);
+});
+
+Deno.test("a refusal of the shim is a result that says so, to the agent and in the log", async () => {
+  const broker = sealable({ sealed: true });
+  const id = await broker.open();
+  const stderr = "gateway-shim: refused: the signature is not of a pinned key\n";
+  broker.links[0]!.answer = () => printed("", { stderr, exitCode: 126 });
+  const { exitCode, warnings } = await broker.exec(id, { command: "id" });
+  assert.equal(exitCode, 126);
+  const warning = "the sealed host refused the command, which did not run, with the words " +
+    '"the signature is not of a pinned key"; an operator has to give the host the signer\'s key ' +
+    "(broker-ctl envelope pubkey)";
+  assert.deepEqual(warnings, [warning]);
+  assert.equal(broker.log.entries.at(-1)?.warning, warning);
+});
+
+Deno.test("on a host that is not sealed the same words are output and nothing else", async () => {
+  const broker = new SessionFixture();
+  const id = await broker.open();
+  broker.links[0]!.answer = () => printed("", { stderr: "gateway-shim: refused: x\n", exitCode: 126 });
+  assert.deepEqual((await broker.exec(id)).warnings, []);
+});
+
+Deno.test.each([
+  { says: "gateway-shim: refused: envelope already used (replay)\n", remedy: /send the command again/ },
+  { says: "gateway-shim: refused: the envelope has expired", remedy: /clocks of signer and host/ },
+  { says: "other-shim: refused: clock skew\n", remedy: /clocks of signer and host/ },
+  { says: "gateway-shim: refused: cannot record the use in /var/lib/x\n", remedy: /store of used envelopes/ },
+  { says: "gateway-shim: refused: no key in /etc/gateway/envelope_signers\n", remedy: /envelope pubkey/ },
+  { says: "gateway-shim: refused: the envelope is for another host\n", remedy: /name two hosts/ },
+  { says: "gateway-shim: refused: the envelope is malformed\n", remedy: /envelope_domain/ },
+  { says: "bash: warning: setlocale\ngateway-shim: refused: x\n", remedy: /with the words "x"/ },
+])("explainShimRefusal() of $says", ({ says, remedy }) => {
+  assert.match(
+    explainShimRefusal(printed("", { stderr: says, exitCode: 126 }), "gateway-shim") ?? "",
+    remedy,
+  );
+});
+
+Deno.test("explainShimRefusal() says that the shim is missing", () => {
+  const missing = printed("", { stderr: "sh: 1: gateway-shim: not found\n", exitCode: 127 });
+  assert.match(
+    explainShimRefusal(missing, "gateway-shim") ?? "",
+    /does not find "gateway-shim": no command ran/,
+  );
+});
+
+Deno.test.each([
+  { name: "another exit code", result: printed("", { stderr: "gateway-shim: refused: x\n", exitCode: 1 }) },
+  { name: "output", result: printed("out", { stderr: "gateway-shim: refused: x\n", exitCode: 126 }) },
+  { name: "other words", result: printed("", { stderr: "sh: 1: ./x: Permission denied\n", exitCode: 126 }) },
+  {
+    name: "another program that is missing",
+    result: printed("", { stderr: "sh: 1: foo: not found", exitCode: 127 }),
+  },
+  { name: "words in the middle", result: printed("", { stderr: "a: refused: x\nmore\n", exitCode: 126 }) },
+])("explainShimRefusal() takes $name for the command's own", ({ result }) => {
+  assert.equal(explainShimRefusal(result, "gateway-shim"), undefined);
+});
+
+Deno.test("explainShimRefusal() shows control characters of a host's words, and not too many of them", () => {
+  const stderr = `gateway-shim: refused: \x1b[2J${"x".repeat(1000)}\n`;
+  const text = explainShimRefusal(printed("", { stderr, exitCode: 126 }), "gateway-shim") ?? "";
+  // deno-lint-ignore no-control-regex
+  assert.doesNotMatch(text, /\x1b/);
+  assert.ok(text.length < 600);
+});
