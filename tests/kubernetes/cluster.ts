@@ -212,6 +212,15 @@ export class Cluster implements AsyncDisposable {
     return await this.admin.must({ method: "POST", path, body: object });
   }
 
+  /** Applies an object as the administrator, as `kubectl apply --server-side` does. */
+  async apply(manifest: KubernetesObject): Promise<KubernetesObject> {
+    const { apiVersion = "v1", kind = "", metadata: { name, namespace } = {} } = manifest;
+    const base = apiVersion === "v1" ? "/api/v1" : `/apis/${apiVersion}`;
+    const place = namespace === undefined ? "" : `/namespaces/${namespace}`;
+    const path = `${base}${place}/${kind.toLowerCase()}s/${name}?fieldManager=admin&force=true`;
+    return await this.admin.must({ method: "PATCH", path, body: manifest });
+  }
+
   /** The events of the API server's audit log so far. */
   async auditEvents(): Promise<readonly KubernetesObject[]> {
     const lines = (await Deno.readTextFile(this.auditLog)).split("\n");

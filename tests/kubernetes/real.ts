@@ -61,7 +61,7 @@ export function findAssets(): { readonly folder: string } | { readonly problem: 
 
 /** The API server that all tests of this process share: the first who asks starts it, and it ends with the process. */
 export async function connectReal(assets: string): Promise<ClusterBackend> {
-  const folder = `${Deno.env.get("TMPDIR") ?? "/tmp"}/gateway-kubernetes-${Deno.uid()}-${await processKey()}`;
+  const folder = await sharedFolder();
   try {
     await Deno.mkdir(folder, { mode: 0o700 });
   } catch (error) {
@@ -69,6 +69,14 @@ export async function connectReal(assets: string): Promise<ClusterBackend> {
     return connect(folder, await waitForSettings(folder));
   }
   return connect(folder, await start(folder, assets));
+}
+
+/** Ends the API server of this process, for programs that go on or must leave nothing behind; it may not be there. */
+export async function stopReal(): Promise<void> {
+  const folder = await sharedFolder();
+  if (!await isThere(folder)) return;
+  await Deno.writeTextFile(`${folder}/stop`, "");
+  await poll(async () => !await isThere(folder), { what: "the API server to end" });
 }
 
 async function start(folder: string, assets: string): Promise<Settings> {
@@ -193,11 +201,11 @@ async function createNode(api: Api, port: number): Promise<string> {
   return name;
 }
 
-/** Names this process also among later ones with the same number: the time of its start stands in proc_pid_stat(5). */
-async function processKey(): Promise<string> {
+/** The server's folder. The time of a process's start (proc_pid_stat(5)) tells it from later ones with its number. */
+async function sharedFolder(): Promise<string> {
   const stat = await readProcFile(`/proc/${Deno.pid}/stat`);
   const started = stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19];
-  return `${Deno.pid}-${started}`;
+  return `${Deno.env.get("TMPDIR") ?? "/tmp"}/gateway-kubernetes-${Deno.uid()}-${Deno.pid}-${started}`;
 }
 
 async function isThere(path: string): Promise<boolean> {

@@ -1,0 +1,69 @@
+import type { ClusterRule } from "@gateway/shared/policy/cluster_model";
+import { editConfig, runBrokerCtl, type Stage } from "../stage/stage.ts";
+import type { KubernetesObject } from "./api.ts";
+import type { Account, Cluster } from "./cluster.ts";
+
+/** The name that a cluster has in the signer's config. */
+export const CLUSTER = "prod";
+
+/** How a cluster is to be enrolled. */
+export interface EnrolOptions {
+  /** What the signer lets agents do; `<ns>` in namespaces is the one that agents act in. */
+  readonly rules: readonly ClusterRule[];
+  /** By default the one of the cluster. */
+  readonly apiServer?: string;
+  readonly caPem?: string;
+  /** Tokens are bound to a Secret that a freeze deletes; default true. */
+  readonly bindTokens?: boolean;
+}
+
+/** A cluster that is in the signer's config, with the accounts that `broker-ctl` prints. */
+export interface EnrolledCluster {
+  readonly cluster: Cluster;
+  /** Where agents act. */
+  readonly namespace: string;
+  /** Whose rights they act with. */
+  readonly agent: Account;
+  /** Whose token mints theirs. */
+  readonly minter: Account;
+  readonly tokenFile: string;
+  /** What `broker-ctl` printed, and was applied. */
+  readonly manifests: readonly KubernetesObject[];
+}
+
+/** Enrols a cluster as an operator does, before the signer starts: the config, the accounts, the minting token. */
+export async function enrolCluster(
+  { init }: Stage,
+  cluster: Cluster,
+  { rules, apiServer = cluster.apiServer, caPem = cluster.caPem, bindTokens = true }: EnrolOptions,
+): Promise<EnrolledCluster> {
+  const [namespace, home] = [await cluster.createNamespace("shop"), await cluster.createNamespace("gateway")];
+  const [caFile, tokenFile] = [`${init.folder}/cluster.ca.crt`, `${init.folder}/cluster.token`];
+  await Deno.writeTextFile(caFile, caPem);
+  await editConfig(init.signer_config, [{
+    path: ["kubernetes", "clusters", CLUSTER],
+    value: {
+      api_server: apiServer,
+      ca_cert: caFile,
+      token_file: tokenFile,
+      groups: ["local"],
+      sa_bindings: [{ namespace: home, service_account: "agent" }],
+      ...(bindTokens ? { token_binding: { namespace: home } } : {}),
+      rules: rules.map((rule) => ({
+        ...rule,
+        ...(rule.namespaces === undefined
+          ? {}
+          : { namespaces: rule.namespaces.map((name) => name.replace("<ns>", namespace)) }),
+      })),
+    },
+  }]);
+  const enrol = ["cluster", "enrol", CLUSTER, "--print", "--json", "--config", init.signer_config];
+  const printed = await runBrokerCtl(enrol, init.folder);
+  if (!printed.success) throw new Error(new TextDecoder().decode(printed.stderr));
+  const { items: manifests } = JSON.parse(new TextDecoder().decode(printed.stdout));
+  for (const manifest of manifests) await cluster.apply(manifest);
+  const minter = { namespace: home, name: "gateway-minter" };
+  const token = await cluster.mintToken(minter, { expirationSeconds: 8 * 86_400 });
+  await Deno.writeTextFile(tokenFile, `${token}\n`, { mode: 0o600 });
+  return { cluster, namespace, agent: { namespace: home, name: "agent" }, minter, tokenFile, manifests };
+}
