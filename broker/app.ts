@@ -9,7 +9,8 @@ import type { AuthorityPorts } from "./authority/open_authority.ts";
 import type { BrokerConfig } from "./config.ts";
 import { countEvents, type Events } from "./events.ts";
 import { type Execute, execute } from "./execute.ts";
-import { type Hosts, HostsView } from "./hosts_view.ts";
+import type { Hosts, HostsView } from "./hosts_view.ts";
+import { Inventory } from "./inventory.ts";
 import { runOneShot } from "./one_shot.ts";
 import { trackRuns } from "./runs.ts";
 import type { Sessions } from "./sessions/sessions.ts";
@@ -70,7 +71,7 @@ export async function createBroker(config: BrokerConfig, ports: BrokerPorts): Pr
   const opened = openAuthority(events);
   const timings = createTimings(metrics);
   const authority = timeAuthority(opened.authority, timings);
-  const hosts = new HostsView(() => authority.hosts());
+  const hosts = new Inventory(() => authority.hosts());
   const { max_ttl_seconds: maxTtlSeconds } = config;
   const oneShot = {
     authority,

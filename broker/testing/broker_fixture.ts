@@ -4,7 +4,7 @@ import { FixedRandom } from "@gateway/shared/testing/fixed_random";
 import { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";
 import { countEvents, type Events } from "../events.ts";
 import { type Execute, execute, type ExecuteRequest } from "../execute.ts";
-import { HostsView } from "../hosts_view.ts";
+import { Inventory } from "../inventory.ts";
 import { runOneShot } from "../one_shot.ts";
 import { type GetFile, getFile } from "../transfer/get.ts";
 import { type PutFile, putFile } from "../transfer/put.ts";
@@ -45,7 +45,7 @@ export class BrokerFixture {
   readonly authority = new FakeAuthority();
   readonly runner = new FakeRunner();
   readonly log = new MemoryAuditLog();
-  readonly hosts = new HostsView(() => this.authority.hosts());
+  readonly hosts = new Inventory(() => this.authority.hosts());
   /** The outcomes that were counted, in order. */
   readonly counted: string[] = [];
   blocked = 0;

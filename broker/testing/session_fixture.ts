@@ -6,7 +6,7 @@ import type { Random } from "@gateway/shared/random";
 import type { SignAnswer } from "../authority/authority.ts";
 import type { Recorder } from "../recording/recorder.ts";
 import { countEvents } from "../events.ts";
-import { HostsView } from "../hosts_view.ts";
+import { Inventory } from "../inventory.ts";
 import { type Runs, trackRuns } from "../runs.ts";
 import type { ConnectSessionOptions } from "../sessions/connect_session.ts";
 import type { ExecRequest } from "../sessions/exec.ts";
@@ -29,7 +29,7 @@ export class SessionFixture {
   readonly authority = new FakeAuthority();
   readonly log = new MemoryAuditLog();
   readonly clock = new FakeClock();
-  readonly hosts = new HostsView(() => this.authority.hosts());
+  readonly hosts = new Inventory(() => this.authority.hosts());
   readonly registry: SessionRegistry;
   readonly runs: Runs = trackRuns();
   readonly sessions: Sessions;

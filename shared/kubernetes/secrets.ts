@@ -55,7 +55,8 @@ export function maskText(text: string, options: MaskOptions = {}): string | unde
   try {
     return stringifyJson(maskObject(parseJson(text), options));
   } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
+    // Too deep for whoever writes it again.
+    if (error instanceof SyntaxError || error instanceof RangeError) return undefined;
     throw error;
   }
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import type { HostsResponse } from "@gateway/shared/wire/host";
-import { HostsView } from "./hosts_view.ts";
+import { Inventory } from "./inventory.ts";
 
 const host = { addr: "10.0.0.1:22", user: "deploy", host_key: "k" };
 
@@ -26,18 +26,18 @@ class ScriptedFetch {
   }
 }
 
-Deno.test("HostsView.refresh() shares the fetch under way among calls that overlap", async () => {
+Deno.test("Inventory.refresh() shares the fetch under way among calls that overlap", async () => {
   const source = new ScriptedFetch();
-  const view = new HostsView(source.fetch);
+  const view = new Inventory(source.fetch);
   const refreshes = [view.refresh(), view.refresh(), view.refresh()];
   source.answer({ web01: host });
   for (const hosts of await Promise.all(refreshes)) assert.deepEqual([...hosts.keys()], ["web01"]);
   assert.equal(source.calls, 1);
 });
 
-Deno.test("HostsView.refreshAnew() does not take what was asked for before, and shares what comes next", async () => {
+Deno.test("Inventory.refreshAnew() does not take what was asked for before, and shares what comes next", async () => {
   const source = new ScriptedFetch();
-  const view = new HostsView(source.fetch);
+  const view = new Inventory(source.fetch);
   const before = view.refresh();
   const anew = [view.refreshAnew(), view.refreshAnew()];
   source.answer({ web01: host });
@@ -48,9 +48,9 @@ Deno.test("HostsView.refreshAnew() does not take what was asked for before, and 
   assert.equal(source.calls, 2);
 });
 
-Deno.test("HostsView.refresh() fetches again once the last fetch has ended", async () => {
+Deno.test("Inventory.refresh() fetches again once the last fetch has ended", async () => {
   const source = new ScriptedFetch();
-  const view = new HostsView(source.fetch);
+  const view = new Inventory(source.fetch);
   const first = view.refresh();
   source.answer({ web01: host });
   await first;
@@ -60,19 +60,19 @@ Deno.test("HostsView.refresh() fetches again once the last fetch has ended", asy
   assert.equal(source.calls, 2);
 });
 
-Deno.test("HostsView.refresh() is the same map for the same list", async () => {
+Deno.test("Inventory.refresh() is the same map for the same list", async () => {
   const list = { web01: host };
   const lists: HostsResponse[] = [list, list, { web02: host }, list];
-  const view = new HostsView(() => Promise.resolve(lists.shift() ?? {}));
+  const view = new Inventory(() => Promise.resolve(lists.shift() ?? {}));
   const first = await view.refresh();
   assert.equal(await view.refresh(), first);
   assert.deepEqual([...(await view.refresh()).keys()], ["web02"]);
   assert.deepEqual([...(await view.refresh()).keys()], ["web01"]);
 });
 
-Deno.test("HostsView.refresh() fails every call that shares a failed fetch, and the view stays", async () => {
+Deno.test("Inventory.refresh() fails every call that shares a failed fetch, and the view stays", async () => {
   const source = new ScriptedFetch();
-  const view = new HostsView(source.fetch);
+  const view = new Inventory(source.fetch);
   const first = view.refresh();
   source.answer({ web01: host });
   await first;
@@ -85,9 +85,9 @@ Deno.test("HostsView.refresh() fails every call that shares a failed fetch, and 
   assert.equal((await retry).size, 0);
 });
 
-Deno.test("HostsView.current() waits for the first list, and asks no more after it", async () => {
+Deno.test("Inventory.current() waits for the first list, and asks no more after it", async () => {
   const source = new ScriptedFetch();
-  const view = new HostsView(source.fetch);
+  const view = new Inventory(source.fetch);
   const current = view.current();
   source.answer({ web01: host });
   assert.equal((await current).size, 1);
@@ -95,12 +95,12 @@ Deno.test("HostsView.current() waits for the first list, and asks no more after 
   assert.equal(source.calls, 1);
 });
 
-Deno.test("HostsView.refreshEvery() refreshes after each pause and survives a failure", async () => {
+Deno.test("Inventory.refreshEvery() refreshes after each pause and survives a failure", async () => {
   const clock = new FakeClock();
   const stop = new AbortController();
   const errors: unknown[] = [];
   let fetches = 0;
-  const view = new HostsView(() => {
+  const view = new Inventory(() => {
     fetches += 1;
     return fetches === 2 ? Promise.reject(new Error("down")) : Promise.resolve({ [`web0${fetches}`]: host });
   });

@@ -1,0 +1,165 @@
+import assert from "node:assert/strict";
+import { AppError } from "@gateway/shared/errors";
+import type { ApiOutcome } from "@gateway/shared/kubernetes/api_server";
+import type { ClusterAction } from "@gateway/shared/policy/kubernetes";
+import { createRedactor } from "@gateway/shared/redact/redact";
+import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { ACTIONS, answered, FakeConnection } from "../testing/fake_cluster.ts";
+import { act } from "./act.ts";
+import type { ActionOptions } from "./request.ts";
+
+const MAX = 1000;
+const TOKEN = "token-1";
+
+interface Scene {
+  readonly action?: ClusterAction;
+  readonly options?: ActionOptions;
+  readonly reveal?: boolean;
+  readonly maxOutputBytes?: number;
+}
+
+function run(answer: FakeConnection["answer"], scene: Scene = {}) {
+  const connection = new FakeConnection();
+  connection.answer = answer;
+  const clock = new FakeClock();
+  const { action = ACTIONS.getPod, options = {}, reveal = false, maxOutputBytes = MAX } = scene;
+  const result = act(
+    { clock, redact: createRedactor(undefined), maxOutputBytes },
+    { connection, token: TOKEN, action, options, reveal },
+    new AbortController().signal,
+  );
+  return { connection, clock, result };
+}
+
+Deno.test("act() gives an object as the API server wrote it, to the byte", async () => {
+  const text = '{ "kind":"Pod",  "n": 18446744073709551615 }\n';
+  const { result, connection } = run(() => answered(text));
+  assert.deepEqual(await result, { output: text, warnings: [] });
+  const [request] = connection.requests;
+  assert.equal(request?.token, TOKEN);
+  assert.equal(request?.timeoutMs, 30_000);
+  assert.equal(request?.maxBytes, MAX);
+});
+
+Deno.test("act() tells what the API server warns of", async () => {
+  const headers = { warning: '299 - "unknown field \\"spec.foo\\"", 299 - "deprecated"' };
+  const { result } = run(() => answered({}, { headers }));
+  assert.deepEqual((await result).warnings, ['unknown field "spec.foo"', "deprecated"]);
+});
+
+const PATH = "k8s: GET /api/v1/namespaces/prod/pods/web-1";
+const status = (code: number, message: string) => answered({ kind: "Status", message }, { status: code });
+
+Deno.test.each<{ name: string; outcome: ApiOutcome; message: string; code?: string; action?: ClusterAction }>(
+  [
+    {
+      name: "what the account may not do",
+      outcome: status(403, 'pods "web-1" is forbidden: cannot get resource'),
+      message: `${PATH}: 403 pods "web-1" is forbidden: cannot get resource`,
+    },
+    { name: "what is not there", outcome: status(404, "not found"), message: `${PATH}: 404 not found` },
+    {
+      name: "a token that is good no more",
+      outcome: status(401, "Unauthorized"),
+      message: `${PATH}: 401 Unauthorized ` +
+        "(the token has ended or was taken back: call again, or ask who has frozen it)",
+    },
+    {
+      name: "HTML",
+      outcome: answered("<html>oops</html>\n", { status: 500 }),
+      message: `${PATH}: 500 <html>oops</html>`,
+    },
+    {
+      name: "a long text",
+      outcome: answered("x".repeat(5000), { status: 503 }),
+      message: `${PATH}: 503 ${"x".repeat(1000)}…`,
+    },
+    {
+      name: "a redirect",
+      outcome: answered("", { status: 307, headers: { location: "https://elsewhere" } }),
+      message: `${PATH}: 307 redirects are not followed`,
+    },
+    {
+      name: "HTML that says it is well",
+      outcome: answered("<html>"),
+      message: `${PATH}: the answer is not JSON`,
+    },
+    {
+      name: "a list for an object",
+      outcome: answered("[]"),
+      message: `${PATH}: the answer is not a JSON object`,
+    },
+    { name: "nothing at all", outcome: { kind: "timed_out" }, message: `${PATH}: request timed out` },
+    {
+      name: "a canceled request",
+      outcome: { kind: "canceled" },
+      message: `${PATH}: request canceled`,
+      code: "canceled",
+    },
+    {
+      name: "no connection",
+      outcome: { kind: "unreachable", cause: new Error("connect ECONNREFUSED 10.0.0.5:6443") },
+      message: `${PATH}: could not reach the API server`,
+    },
+    {
+      name: "a certificate of somebody else",
+      outcome: { kind: "untrusted", cause: new Error("10.0.0.5") },
+      message: `${PATH}: the API server's certificate is not one of the cluster's CA ` +
+        "(ca_cert of the cluster in the signer's config)",
+    },
+    {
+      name: "too much",
+      outcome: { kind: "too_large" },
+      message: `${PATH}: response exceeds ${MAX}-byte limit`,
+    },
+    {
+      name: "too much of a log",
+      action: ACTIONS.logs,
+      outcome: { kind: "too_large" },
+      message:
+        `${PATH}/log: response exceeds ${MAX}-byte limit; narrow it with tail_lines, since_seconds or container`,
+    },
+  ],
+)("act() says what is wrong with $name", async ({ outcome, message, code = "upstream_failure", action }) => {
+  const { result } = run(() => outcome, action && { action });
+  await assert.rejects(result, (error) => {
+    assert.ok(error instanceof AppError, String(error));
+    assert.deepEqual([error.code, error.message], [code, message]);
+    return true;
+  });
+});
+
+Deno.test("act() masks secrets in logs, and takes no more than the specification's limit of them", async () => {
+  const log = "started with --password=hunter2\n";
+  const { result, connection } = run(() => answered(log), {
+    action: ACTIONS.logs,
+    maxOutputBytes: 10_485_760,
+  });
+  assert.equal((await result).output, "started with --password=[REDACTED:flag-password]\n");
+  assert.equal(connection.requests[0]?.maxBytes, 524_288);
+  assert.match(connection.requests[0]?.path ?? "", /limitBytes=524289$/);
+});
+
+const SECRET = { kind: "Secret", metadata: { name: "db" }, data: { password: "aHVudGVyMg==" } };
+
+Deno.test("act() masks the values of Secrets, unless the rule reveals them", async () => {
+  for (const verb of ["get", "apply", "delete"] as const) {
+    const action = { ...ACTIONS.getSecret, verb };
+    const masked = await run(() => answered(SECRET), { action }).result;
+    assert.deepEqual(JSON.parse(masked.output).data, { password: "[masked: 7 bytes]" });
+    const shown = await run(() => answered(SECRET), { action, reveal: true }).result;
+    assert.deepEqual(JSON.parse(shown.output), SECRET);
+  }
+});
+
+Deno.test("act() withholds a Secret that can't be read", async () => {
+  const { result } = run(() => answered('{"data":{"password":"aHVudGVyMg=="}'), {
+    action: ACTIONS.getSecret,
+  });
+  await assert.rejects(result, /its values can't be masked$/);
+});
+
+Deno.test("act() measures a Secret as it is shown", async () => {
+  const big = { kind: "Secret", data: { key: "x".repeat(5000) } };
+  assert.match((await run(() => answered(big), { action: ACTIONS.getSecret }).result).output, /masked/);
+});

@@ -1,0 +1,145 @@
+import type { Clock } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
+import { parseJson } from "@gateway/shared/json";
+import type { ApiOutcome, ApiRequest } from "@gateway/shared/kubernetes/api_server";
+import { cutText, shortenText } from "@gateway/shared/visible";
+import type { KubernetesRequest } from "./request.ts";
+
+/** How long an action may take, all of its requests together, in milliseconds. */
+export const ACTION_MS = 30_000;
+
+/** As much of what an API server says to a failure, or as a warning, as a text repeats, in characters. */
+const MAX_DETAIL = 1000;
+const MAX_WARNINGS = 20;
+
+/** The part of a connection to an API server that is used here. */
+export interface ApiConnection {
+  request(request: ApiRequest): Promise<ApiOutcome>;
+}
+
+/** What the requests of one action have in common. */
+export interface Asking {
+  readonly connection: ApiConnection;
+  /** A secret. */
+  readonly token: string;
+  readonly clock: Clock;
+  /** When the action has to be over, by the clock. */
+  readonly endsAt: number;
+  readonly signal: AbortSignal;
+}
+
+/** An answer of the API server that says that it has done what was asked. */
+export interface Answer {
+  readonly text: string;
+  /** What the API server warns of, such as a field that it does not know. */
+  readonly warnings: readonly string[];
+}
+
+/**
+ * Sends a request.
+ *
+ * @returns `undefined` when the answer is larger than allowed
+ * @throws {AppError} `upstream_failure` when the API server refuses, or there is no whole answer; `canceled`
+ */
+export async function ask(
+  { connection, token, clock, endsAt, signal }: Asking,
+  request: KubernetesRequest,
+  { maxBytes, accept }: { readonly maxBytes: number; readonly accept?: string },
+): Promise<Answer | undefined> {
+  const { method, path, query, body } = request;
+  const outcome = await connection.request({
+    method,
+    path: `${path}${query}`,
+    token,
+    ...(body === undefined ? {} : { body }),
+    ...(accept === undefined ? {} : { accept }),
+    timeoutMs: Math.max(1, endsAt - clock.now()),
+    maxBytes,
+    signal,
+  });
+  switch (outcome.kind) {
+    case "answered":
+      if (outcome.status < 200 || outcome.status >= 300) {
+        throw failure(request, describeRefusal(outcome.status, outcome.text));
+      }
+      return { text: outcome.text, warnings: readWarnings(outcome.headers["warning"]) };
+    case "too_large":
+      return undefined;
+    case "timed_out":
+      throw failure(request, "request timed out");
+    case "canceled":
+      throw new AppError("canceled", failure(request, "request canceled").message);
+    case "untrusted":
+      throw failure(
+        request,
+        "the API server's certificate is not one of the cluster's CA (ca_cert of the cluster in the signer's config)",
+        outcome.cause,
+      );
+    case "unreachable":
+      throw failure(request, "could not reach the API server", outcome.cause);
+    default:
+      return outcome satisfies never;
+  }
+}
+
+/** What to say of a request that came to nothing. */
+export function failure(
+  { method, path }: Pick<KubernetesRequest, "method" | "path">,
+  what: string,
+  cause?: unknown,
+): AppError {
+  return new AppError("upstream_failure", `k8s: ${method} ${path}: ${what}`, { cause });
+}
+
+/**
+ * An answer as the JSON object that it has to be.
+ *
+ * @throws {AppError} `upstream_failure`
+ */
+export function readObject(
+  request: Pick<KubernetesRequest, "method" | "path">,
+  text: string,
+): Readonly<Record<string, unknown>> {
+  let value: unknown;
+  try {
+    value = parseJson(text);
+  } catch (cause) {
+    if (!(cause instanceof SyntaxError)) throw cause;
+    throw failure(request, "the answer is not JSON", cause);
+  }
+  if (isObject(value)) return value;
+  throw failure(request, "the answer is not a JSON object");
+}
+
+/** Whether a value is an object of JSON, and no array. */
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function describeRefusal(status: number, text: string): string {
+  if (status < 400) return `${status} redirects are not followed`;
+  const said = shortenText(messageOf(text) ?? text.trim(), MAX_DETAIL);
+  const hint = status === 401
+    ? " (the token has ended or was taken back: call again, or ask who has frozen it)"
+    : "";
+  return `${status} ${said}${hint}`;
+}
+
+/** The message of a Status object. */
+function messageOf(text: string): string | undefined {
+  try {
+    const status = parseJson(text);
+    if (isObject(status) && typeof status["message"] === "string") return status["message"];
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+  }
+  return undefined;
+}
+
+/** The texts of a `Warning` header (RFC 7234 section 5.5). */
+function readWarnings(header = ""): readonly string[] {
+  const texts = [...header.matchAll(/299 \S+ "((?:[^"\\]|\\.)*)"/g)];
+  return texts.slice(0, MAX_WARNINGS).map(([, text = ""]) =>
+    cutText(text.replaceAll(/\\(.)/g, "$1"), MAX_DETAIL)
+  );
+}

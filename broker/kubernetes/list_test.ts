@@ -1,0 +1,130 @@
+import assert from "node:assert/strict";
+import type { ApiRequest } from "@gateway/shared/kubernetes/api_server";
+import type { ClusterAction } from "@gateway/shared/policy/kubernetes";
+import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { ACTIONS, answered, FakeConnection } from "../testing/fake_cluster.ts";
+import { list, type ListWish } from "./list.ts";
+
+/** An API server with so many pods, each of which takes so many bytes. */
+class Pods extends FakeConnection {
+  constructor(count: number, itemOf: (index: number) => unknown = (index) => ({ name: `p${index}` })) {
+    super();
+    this.answer = ({ path, maxBytes }: ApiRequest) => {
+      const query = new URLSearchParams(path.split("?")[1]);
+      const from = Number(query.get("continue") ?? 0);
+      const to = Math.min(count, from + Number(query.get("limit")));
+      const items = Array.from({ length: to - from }, (_, index) => itemOf(from + index));
+      const metadata = {
+        resourceVersion: "7",
+        ...(to < count && { continue: String(to), remainingItemCount: count - to }),
+      };
+      const page = answered({ kind: "PodList", apiVersion: "v1", metadata, items });
+      return page.kind === "answered" && page.text.length > maxBytes ? { kind: "too_large" } : page;
+    };
+  }
+}
+
+const run = (
+  connection: FakeConnection,
+  wish: Partial<ListWish> = {},
+  action: ClusterAction = ACTIONS.listPods,
+) => {
+  const clock = new FakeClock();
+  const { signal } = new AbortController();
+  const asking = { connection, token: "t", clock, endsAt: clock.now() + 30_000, signal };
+  return list(asking, action, { maxBytes: 1 << 20, isMasked: false, ...wish });
+};
+
+Deno.test("list() gives a list of one page as the API server wrote it", async () => {
+  const connection = new Pods(3);
+  const { output, warnings } = await run(connection);
+  assert.equal(JSON.parse(output).items.length, 3);
+  assert.match(output, /^\{"kind":"PodList"/);
+  assert.deepEqual([warnings, connection.requests.length], [[], 1]);
+});
+
+Deno.test("list() follows the pages to the end, as one list that goes on nowhere", async () => {
+  const connection = new Pods(250);
+  const { output, warnings } = await run(connection);
+  const whole = JSON.parse(output);
+  assert.deepEqual(
+    whole.items.map(({ name }: { name: string }) => name),
+    Array.from({ length: 250 }, (_, i) => `p${i}`),
+  );
+  assert.deepEqual(whole.metadata, { resourceVersion: "7" });
+  assert.deepEqual([warnings, connection.requests.length], [[], 3]);
+});
+
+Deno.test.each([
+  { limit: 2, count: 250, shown: 2, warnings: ["the list stops at the limit of 2; 248 more remain"] },
+  { limit: 150, count: 250, shown: 150, warnings: ["the list stops at the limit of 150; 100 more remain"] },
+  { limit: 250, count: 250, shown: 250, warnings: [] },
+  { limit: 3, count: 2, shown: 2, warnings: [] },
+  { limit: 0, count: 101, shown: 101, warnings: [] },
+  { limit: -1, count: 101, shown: 101, warnings: [] },
+])("list() of $count with the limit $limit shows $shown and says whether more remain", async (row) => {
+  const connection = new Pods(row.count);
+  const { output, warnings } = await run(connection, { limit: row.limit });
+  assert.equal(JSON.parse(output).items.length, row.shown);
+  assert.deepEqual(warnings, row.warnings);
+});
+
+Deno.test("list() shows no more than the limit of an API server that does not heed it", async () => {
+  const connection = new FakeConnection();
+  connection.answer = () =>
+    answered({ kind: "PodList", metadata: {}, items: [{ a: 1 }, { a: 2 }, { a: 3 }] });
+  const { output, warnings } = await run(connection, { limit: 2 });
+  assert.deepEqual(JSON.parse(output).items, [{ a: 1 }, { a: 2 }]);
+  assert.deepEqual(warnings, ["the list stops at the limit of 2; 1 more remain"]);
+});
+
+Deno.test("list() stops where the output is full, and says so", async () => {
+  const { output, warnings } = await run(new Pods(250, () => ({ name: "x".repeat(1000) })), {
+    maxBytes: 120_000,
+  });
+  assert.equal(JSON.parse(output).items.length, 118);
+  assert.ok(output.length <= 120_000);
+  assert.deepEqual(warnings, [
+    "the list stops after 118 items, at 120000 bytes; 132 more remain: " +
+    "narrow it with namespace, label_selector or field_selector",
+  ]);
+});
+
+Deno.test("list() asks for fewer items where a page is too large to be read", async () => {
+  const connection = new Pods(8, () => ({ name: "x".repeat(1 << 20) }));
+  const { output } = await run(connection, { maxBytes: 10 << 20 });
+  assert.equal(JSON.parse(output).items.length, 8);
+  const limits = connection.requests.map(({ path }) => new URLSearchParams(path.split("?")[1]).get("limit"));
+  assert.deepEqual(limits, ["100", "25", "6", "1", "1", "1", "1", "1", "1", "1", "1"]);
+});
+
+Deno.test.each([
+  { name: "to be read", size: 5 << 20, maxBytes: 10 << 20 },
+  { name: "for the output", size: 2000, maxBytes: 1000 },
+])("list() refuses an item that is too large $name", async ({ size, maxBytes }) => {
+  await assert.rejects(
+    run(new Pods(1, () => ({ name: "x".repeat(size) })), { maxBytes }),
+    new RegExp(`^AppError: k8s: GET /api/v1/pods: response exceeds ${maxBytes}-byte limit; narrow it with`),
+  );
+});
+
+Deno.test("list() masks each item of a list of Secrets, on every page", async () => {
+  const connection = new Pods(
+    150,
+    (index) => ({ metadata: { name: `s${index}` }, data: { key: "aHVudGVyMg==" } }),
+  );
+  const { output } = await run(connection, { isMasked: true }, ACTIONS.listSecrets);
+  const { items } = JSON.parse(output);
+  assert.equal(items.length, 150);
+  assert.ok(!output.includes("aHVudGVyMg"));
+  assert.deepEqual(items[149], { metadata: { name: "s149" }, data: { key: "[masked: 7 bytes]" } });
+});
+
+Deno.test.each([
+  { name: "no items", body: { kind: "PodList" } },
+  { name: "items that are no array", body: { items: {} } },
+])("list() refuses an answer with $name", async ({ body }) => {
+  const connection = new FakeConnection();
+  connection.answer = () => answered(body);
+  await assert.rejects(run(connection), /the answer is not a list$/);
+});
