@@ -61,11 +61,19 @@ function readAll<T>(
   return values?.length === 1 && values[0] === "" ? [] : values?.map(read);
 }
 
-/** `allow get,list pods prod/web-1`: effect, verbs, resources, namespaces, names. */
-function readRule(text: string): ClusterRule {
+/**
+ * Reads `allow get,list pods prod/web-1`: effect, verbs, resources, namespaces, names.
+ *
+ * @throws {AppError} `invalid_request` for anything else
+ */
+export function readRule(text: string): ClusterRule {
   const [effect = "", verbs = "", resources = "", place = "*", ...rest] = text.trim().split(/\s+/);
   const [namespaces = "", names = "*", ...more] = place.split("/");
-  if (!isEffect(effect) || verbs === "" || resources === "" || rest.length > 0 || more.length > 0) {
+  // An empty list would mean everything.
+  const isWhole = [verbs, resources, namespaces, names].every((part) =>
+    part.split(",").every((one) => one !== "")
+  );
+  if (!isEffect(effect) || !isWhole || rest.length > 0 || more.length > 0) {
     throw new AppError(
       "invalid_request",
       `Cannot read rule ${quoteText(text)}: expected "<${CLUSTER_EFFECTS.join("|")}> <verbs> <resources> ` +
@@ -108,7 +116,7 @@ function readResource(text: string, namespaced: boolean): ExtraResource {
 }
 
 function split(text: string): readonly string[] {
-  return text.split(",").map((part) => part.trim()).filter((part) => part !== "");
+  return text.split(",").map((part) => part.trim());
 }
 
 function isEffect(text: string): text is ClusterEffect {

@@ -86,6 +86,21 @@ Deno.test.each<{ name: string; flags: ClusterFlags; error: RegExp }>([
   },
   { name: "a rule with two names", flags: { rule: ["allow get pods prod/a/b"] }, error: /Cannot read rule/ },
   {
+    name: "a rule whose verbs would be all",
+    flags: { rule: ["allow , pods prod"] },
+    error: /Cannot read rule/,
+  },
+  {
+    name: "a rule whose names would be all",
+    flags: { rule: ["allow get pods prod/"] },
+    error: /Cannot read rule/,
+  },
+  {
+    name: "a rule with an empty namespace",
+    flags: { rule: ["allow get pods prod,"] },
+    error: /Cannot read rule/,
+  },
+  {
     name: "an empty rule among others",
     flags: { rule: ["", "allow get pods"] },
     error: /Cannot read rule ""/,
