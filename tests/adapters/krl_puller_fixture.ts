@@ -1,0 +1,135 @@
+/** What the tests of the list's puller share: a signer's stand-in that says what it is told, and a host's folder. */
+import { allowedSignersLine, createEnvelopeKey, type EnvelopeKey } from "@gateway/shared/envelope/key";
+import type { MtlsServer } from "@gateway/shared/http/mtls_server";
+import { encodeKrl } from "@gateway/shared/ssh/krl";
+import { KRL_NAMESPACE } from "@gateway/shared/wire/krl";
+import { PublishedList } from "../../signer/krl/published.ts";
+import { ca, issue, startServer } from "./mtls_fixture.ts";
+
+export const KEY: EnvelopeKey = createEnvelopeKey(new Uint8Array(32).fill(5));
+const SCRIPT = new URL("../../shim/gateway-krl", import.meta.url).pathname;
+const client = await issue({ subject: "CN=web01.krl", usage: "client" });
+
+/** A list with a serial that tells its version. */
+export function listOf(version: number): PublishedList {
+  const serials = [BigInt(version)];
+  return new PublishedList(
+    version,
+    encodeKrl({
+      version: BigInt(version),
+      generatedAt: 1_700_000_000,
+      comment: "gateway",
+      serials,
+      keyIds: [],
+    }),
+  );
+}
+
+/** What a stand-in answers; each part can be made wrong. */
+export interface Answers {
+  list: PublishedList;
+  /** In the place of the list's bytes. */
+  body?: Uint8Array<ArrayBuffer> | undefined;
+  /** In the place of the signature. */
+  signature?: string | undefined;
+  status?: number | undefined;
+  key?: EnvelopeKey | undefined;
+}
+
+/** What a puller did. */
+export interface Pulled {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+/** A host: its settings, its list, and the signer that it asks. */
+export class PullerHost implements AsyncDisposable {
+  readonly answers: Answers = { list: listOf(1) };
+  /** What it asked for. */
+  readonly asked: string[] = [];
+  readonly #dir: string;
+  readonly #server: MtlsServer;
+
+  private constructor(dir: string, answers: Answers, asked: string[], server: MtlsServer) {
+    this.#dir = dir;
+    this.answers = answers;
+    this.asked = asked;
+    this.#server = server;
+  }
+
+  static async create(): Promise<PullerHost> {
+    const dir = await Deno.makeTempDir({ prefix: "krl-host-" });
+    const answers: Answers = { list: listOf(1) };
+    const asked: string[] = [];
+    const { server } = await startServer((request) => {
+      const { pathname, search, searchParams } = new URL(request.url);
+      asked.push(pathname + search);
+      const { list, body, signature, status = 200, key = KEY } = answers;
+      if (pathname === "/v1/krl.sig") return new Response(signature ?? list.armoredSignature(key));
+      if (status === 200 && Number(searchParams.get("after")) === list.version) {
+        return new Response(null, { status: 304 });
+      }
+      return new Response(body ?? list.bytes, { status });
+    });
+    await Deno.mkdir(`${dir}/conf`);
+    await Deno.mkdir(`${dir}/state`);
+    await Deno.writeTextFile(`${dir}/conf/ca.crt`, ca);
+    await Deno.writeTextFile(`${dir}/conf/client.crt`, client.cert);
+    await Deno.writeTextFile(`${dir}/conf/client.key`, client.key, { mode: 0o600 });
+    await Deno.writeTextFile(`${dir}/conf/krl_signers`, `${allowedSignersLine(KEY, [KRL_NAMESPACE])}\n`);
+    return new PullerHost(dir, answers, asked, server);
+  }
+
+  /** The folder that the puller may write to. */
+  get state(): string {
+    return `${this.#dir}/state`;
+  }
+
+  /** The file that sshd reads. */
+  get list(): string {
+    return `${this.state}/revoked_keys`;
+  }
+
+  get signers(): string {
+    return `${this.#dir}/conf/krl_signers`;
+  }
+
+  /** What is installed, byte by byte; `undefined` when there is no file. */
+  installed(): Uint8Array | undefined {
+    try {
+      return Deno.readFileSync(this.list);
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** A puller that ends after one request, started by the words before it. */
+  command(before: readonly string[] = [], env: Record<string, string> = {}): Deno.Command {
+    const [program = "", ...args] = [...before, SCRIPT, "--once"];
+    const settings = {
+      GATEWAY_KRL_SIGNER: `https://127.0.0.1:${this.#server.address.port}`,
+      GATEWAY_KRL_CONF: `${this.#dir}/conf`,
+      GATEWAY_KRL_DIR: this.state,
+    };
+    return new Deno.Command(program, {
+      args,
+      env: { ...settings, ...env },
+      stdin: "null",
+      stdout: "piped",
+      stderr: "piped",
+    });
+  }
+
+  /** Pulls once. */
+  async pull(before?: readonly string[], env?: Record<string, string>): Promise<Pulled> {
+    const { code, stdout, stderr } = await this.command(before, env).output();
+    const decoder = new TextDecoder();
+    return { code, out: decoder.decode(stdout), err: decoder.decode(stderr) };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#server.close();
+    await Deno.remove(this.#dir, { recursive: true });
+  }
+}

@@ -1,0 +1,184 @@
+import assert from "node:assert/strict";
+import { createEnvelopeKey } from "@gateway/shared/envelope/key";
+import { armorSshsig, signSshsig } from "@gateway/shared/ssh/sshsig";
+import { type Answers, KEY, listOf, type Pulled, PullerHost } from "./krl_puller_fixture.ts";
+
+const required = Deno.env.get("REQUIRE_REAL_SERVERS") === "1";
+const ignore = !required && !["curl", "ssh-keygen"].every((program) => isThere(`/usr/bin/${program}`));
+const FOREIGN = createEnvelopeKey(new Uint8Array(32).fill(6));
+const bytes = (text: string) => new TextEncoder().encode(text);
+
+function isThere(path: string): boolean {
+  try {
+    return Deno.statSync(path).isFile;
+  } catch {
+    return false;
+  }
+}
+
+for (const [name, shell] of Object.entries({ sh: [], bash: ["bash"], "busybox sh": ["busybox", "sh"] })) {
+  Deno.test({
+    name: `${name}: a newer list is installed, and reported by asking for what comes after it`,
+    ignore,
+  }, async () => {
+    await using host = await PullerHost.create();
+    assert.deepEqual(await host.pull(shell), { code: 0, out: "gateway-krl: installed version 1\n", err: "" });
+    assert.deepEqual(host.installed(), host.answers.list.bytes);
+    assert.deepEqual(await host.pull(shell), { code: 0, out: "", err: "" }, "no news");
+    host.answers.list = listOf(1_700_000_000_123);
+    assert.equal((await host.pull(shell)).out, "gateway-krl: installed version 1700000000123\n");
+    assert.deepEqual(host.asked, [
+      "/v1/krl?after=0",
+      "/v1/krl.sig?version=1",
+      "/v1/krl?after=1",
+      "/v1/krl?after=1",
+      "/v1/krl.sig?version=1700000000123",
+    ]);
+    assert.equal((Deno.statSync(host.list).mode ?? 0) & 0o777, 0o644);
+  });
+}
+
+interface Refusal {
+  readonly name: string;
+  readonly wrong: Omit<Partial<Answers>, "list"> & { readonly list?: Answers["list"] };
+  readonly err: RegExp;
+}
+
+const newer = listOf(9);
+
+Deno.test.each<Refusal>([
+  { name: "an older version", wrong: { list: listOf(3) }, err: /refused: version 3, and 5 is installed/ },
+  {
+    name: "another list of the same version",
+    wrong: { status: 200, body: listOf(5).bytes, list: newer },
+    err: /refused: version 5, and 5 is installed/,
+  },
+  { name: "an empty list", wrong: { list: newer, body: bytes("") }, err: /refused: the list is empty/ },
+  {
+    name: "garbage",
+    wrong: { list: newer, body: bytes("x".repeat(500)) },
+    err: /refused: not a list that ssh-keygen reads/,
+  },
+  {
+    name: "a list that is cut off",
+    wrong: { list: newer, body: newer.bytes.slice(0, -3) },
+    err: /refused: not a list/,
+  },
+  {
+    name: "a list of keys in text, which sshd reads too",
+    wrong: { list: newer, body: bytes("# KRL version 9\nserial: 1\n") },
+    err: /refused: (not a list|the signature)/,
+  },
+  {
+    name: "a list that was changed",
+    wrong: { list: newer, body: listOf(10).bytes },
+    err: /refused: the signature is not of a key in/,
+  },
+  {
+    name: "bytes after the list",
+    wrong: { list: newer, body: new Uint8Array([...newer.bytes, 0]) },
+    err: /refused: /,
+  },
+  {
+    name: "the signature of another key: a wrong signer",
+    wrong: { list: newer, key: FOREIGN },
+    err: /refused: the signature is not of a key in/,
+  },
+  {
+    name: "a signature for another namespace",
+    wrong: {
+      list: newer,
+      signature: armorSshsig(signSshsig(KEY.ssh, "gateway-sealed-exec-v2", newer.bytes)),
+    },
+    err: /refused: the signature is not of a key in/,
+  },
+  {
+    name: "no signature",
+    wrong: { list: newer, signature: "" },
+    err: /refused: the signature is not of a key in/,
+  },
+  { name: "a signer that fails", wrong: { list: newer, status: 500 }, err: /the signer answers 500/ },
+  {
+    name: "a signer that sends elsewhere",
+    wrong: { list: newer, status: 302 },
+    err: /the signer answers 302/,
+  },
+])("the puller refuses $name, and keeps what it has", async ({ wrong, err }) => {
+  if (ignore) return;
+  await using host = await PullerHost.create();
+  host.answers.list = listOf(5);
+  assert.equal((await host.pull()).code, 0);
+  const before = host.installed();
+  Object.assign(host.answers, wrong);
+  const pulled: Pulled = await host.pull();
+  assert.match(pulled.err, err);
+  assert.equal(pulled.code, 1);
+  assert.deepEqual(host.installed(), before);
+});
+
+Deno.test({
+  name: "the puller replaces a broken list, trusts no environment, and needs its settings",
+  ignore,
+}, async () => {
+  await using host = await PullerHost.create();
+  await Deno.writeTextFile(host.list, "");
+  const hostile = { https_proxy: "http://127.0.0.1:1", CURL_HOME: host.state, TMPDIR: "/nowhere" };
+  await Deno.writeTextFile(`${host.state}/.curlrc`, "insecure\nurl = https://127.0.0.1:1\n");
+  assert.equal((await host.pull([], hostile)).code, 0, "an empty list is replaced");
+  assert.deepEqual(host.installed(), host.answers.list.bytes);
+  assert.equal((await host.pull([], { GATEWAY_KRL_SIGNER: "" })).code, 2);
+  assert.match(
+    (await host.pull([], { GATEWAY_KRL_SIGNER: "http://127.0.0.1:1" })).err,
+    /cannot reach the signer/,
+  );
+  await Deno.remove(host.signers);
+  host.answers.list = newer;
+  assert.match((await host.pull()).err, /refused: the signature/);
+});
+
+Deno.test({ name: "a disk that is full while the list is written leaves the old list", ignore }, async () => {
+  await using host = await PullerHost.create();
+  await host.pull();
+  const before = host.installed();
+  host.answers.list = newer;
+  // The writes of the puller and of its children end after 512 bytes, as they do on a full disk.
+  host.answers.body = new Uint8Array(4096);
+  const pulled = await host.pull(["sh", "-c", 'ulimit -f 1; exec sh "$@"', "sh"]);
+  assert.equal(pulled.code, 1, pulled.err);
+  assert.deepEqual(host.installed(), before);
+});
+
+Deno.test(
+  { name: "100 times kill -9 at random: the list is the old or the new one, whole", ignore },
+  async () => {
+    await using host = await PullerHost.create();
+    host.answers.list = listOf(1);
+    const started = performance.now();
+    await host.pull();
+    const usualMs = performance.now() - started;
+    let installed = 1;
+    let kills = 0;
+    for (let round = 2; round <= 101; round++) {
+      host.answers.list = listOf(round);
+      const process = host.command(["setsid"]).spawn();
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * usualMs * 1.1));
+      try {
+        Deno.kill(-process.pid, "SIGKILL");
+      } catch {
+        // It has ended.
+      }
+      if (!(await process.output()).success) kills += 1;
+      const now = [installed, round].find((version) => equal(host.installed(), listOf(version).bytes));
+      assert.ok(now !== undefined, `round ${round}: neither the old list nor the new one`);
+      installed = now;
+    }
+    assert.ok(kills > 20, `${kills} kills`);
+    host.answers.list = listOf(200);
+    assert.equal((await host.pull()).code, 0, "what a killed one left behind is in nobody's way");
+  },
+);
+
+function equal(left: Uint8Array | undefined, right: Uint8Array): boolean {
+  return left !== undefined && left.length === right.length &&
+    left.every((byte, index) => byte === right[index]);
+}
