@@ -1,18 +1,12 @@
-import { dirname, join, resolve } from "node:path";
-import { MAX_LINE_BYTES } from "@gateway/shared/audit/record";
-import { AppError } from "@gateway/shared/errors";
-import { ifThere } from "@gateway/shared/files";
-import { quoteText } from "@gateway/shared/quote";
-import { splitLines } from "@gateway/shared/audit/lines";
-import { listSegments } from "@gateway/shared/audit/segments";
-import { countOf, once } from "../arguments.ts";
-import { listLogSet } from "../audit/list_log_set.ts";
+import { resolve } from "node:path";
+import { countOf, once, repeated } from "../arguments.ts";
 import { createFilter, type FilterFlags } from "../audit/filter.ts";
-import { mergeByTime } from "../audit/merge_by_time.ts";
-import { type LogRecord, readRecord } from "../audit/record.ts";
+import { readLogs } from "../audit/read_logs.ts";
+import type { LogRecord } from "../audit/record.ts";
 import { createRecordTable } from "../audit/record_table.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
 import type { LineWriter } from "../output.ts";
+import { joinAudits } from "./audit_join.ts";
 
 interface ShowFlags extends FilterFlags {
   readonly log: string;
@@ -20,6 +14,7 @@ interface ShowFlags extends FilterFlags {
   readonly set?: boolean;
   readonly full?: boolean;
   readonly limit?: number;
+  readonly join?: readonly string[];
 }
 
 const MAX_LIMIT = 100_000;
@@ -31,12 +26,18 @@ Examples:
   broker-ctl audit show --log log/control-plane/audit.log --all --outcome approval-granted
   broker-ctl audit show --log log/broker/audit.log --serial 9223372036854775808 --json
   broker-ctl audit show --log log/signer/audit.log --request 0b9b35a2-3cd5-4b7e-9a2f-6f0a3c1d2e4f
+  broker-ctl audit show --log log/signer/audit.log --all --join /var/log/kubernetes/audit.log
 
 One file, or with --all the rotated ones before it, oldest first. --set is for a broker over stdio, of which several
 processes may run, each with a log of its own (audit-2.log, audit-3.log …). Nothing is verified: that is
 broker-ctl audit verify.
 Control characters are shown as text, and commands of more than 400 characters are cut, which their end says;
 --full shows all of them, --json gives the records one a line.
+
+--join reads the audit log of a cluster's API server beside the signer's: of each record of a token it shows what the
+cluster did with that token, told by its id, and then what was done as the same ServiceAccounts, or issued for them,
+without any record of ours. All of the log's records explain, not only those that are shown: give --all. Exit code 1
+where a token was used for something else than it was issued for, or something is unexplained. --json is one object.
 `;
 
 /** `audit show`: the records of a log, chosen by what is in them. */
@@ -54,10 +55,14 @@ export const addShow: AddCommand = (audit, context) => {
     .option("--since <time>", "records from this time on, RFC 3339 or a day (UTC)", once)
     .option("--limit <count>", "how many of the newest (default: all)", countOf(1, MAX_LIMIT))
     .option("--full", "long commands and messages whole")
+    .option("--join <file>", "a Kubernetes API server's audit log; repeat for more", repeated)
     .addHelpText("after", EXAMPLES)
-    .action((flags: ShowFlags, command) =>
-      context.stream(command, [], (writer) => show(flags, writer, context))
-    );
+    .action((flags: ShowFlags, command) => {
+      const { join } = flags;
+      if (join === undefined) return context.stream(command, [], (writer) => show(flags, writer, context));
+      const matches = createFilter(flags);
+      return context.run(command, [], () => joinAudits({ ...flags, join, matches }, context));
+    });
 };
 
 async function show(flags: ShowFlags, writer: LineWriter, context: CommandContext): Promise<void> {
@@ -73,10 +78,7 @@ async function show(flags: ShowFlags, writer: LineWriter, context: CommandContex
   const ring: LogRecord[] = [];
   let matched = 0;
   const { limit } = flags;
-  const path = resolve(context.workingFolder, flags.log);
-  const readLog = async (log: string) => flags.all === true ? readAll(log) : readFile(await openLog(log));
-  const logs = await Promise.all((flags.set === true ? await listLogSet(path) : [path]).map(readLog));
-  for await (const record of mergeByTime(logs)) {
+  for await (const record of readLogs(resolve(context.workingFolder, flags.log), flags)) {
     if (record === undefined) malformed++;
     else if (!matches(record.record)) continue;
     else if (limit === undefined) write(record);
@@ -86,41 +88,4 @@ async function show(flags: ShowFlags, writer: LineWriter, context: CommandContex
   for (const record of [...ring.slice(oldest), ...ring.slice(0, oldest)]) write(record);
   if (shown === 0) writer.note("(no matching entries)");
   if (malformed > 0) writer.note(`${malformed} malformed line(s) skipped; see broker-ctl audit verify`);
-}
-
-/** The records of a log and of what was rotated away from it, oldest first. */
-async function* readAll(path: string): AsyncGenerator<LogRecord | undefined> {
-  // The log first: when it is rotated away after this, it is among the rotated files too, and told by that.
-  const log = await ifThere(Deno.open(path, { read: true }));
-  const identity = log && await identify(log);
-  const names = await ifThere(listSegments(path)) ?? [];
-  if (log === undefined && names.length === 0) throw missing(path);
-  for (const { name } of names) {
-    const segment = await openLog(join(dirname(path), name));
-    if (await identify(segment) === identity) segment.close();
-    else yield* readFile(segment);
-  }
-  if (log !== undefined) yield* readFile(log);
-}
-
-/** Each line as a record, or undefined when it is not one. */
-async function* readFile(file: Deno.FsFile): AsyncGenerator<LogRecord | undefined> {
-  for await (const { bytes, tooLong } of splitLines(file.readable, MAX_LINE_BYTES)) {
-    if (bytes.length > 0) yield tooLong ? undefined : readRecord(bytes);
-  }
-}
-
-async function openLog(path: string): Promise<Deno.FsFile> {
-  const file = await ifThere(Deno.open(path, { read: true }));
-  if (file === undefined) throw missing(path);
-  return file;
-}
-
-async function identify(file: Deno.FsFile): Promise<string> {
-  const { dev, ino } = await file.stat();
-  return `${dev}:${ino}`;
-}
-
-function missing(path: string): AppError {
-  return new AppError("not_found", `Cannot read audit log ${quoteText(path)}: no such file`);
 }

@@ -1,0 +1,68 @@
+import { dirname, join } from "node:path";
+import { MAX_LINE_BYTES } from "@gateway/shared/audit/record";
+import { AppError } from "@gateway/shared/errors";
+import { ifThere } from "@gateway/shared/files";
+import { quoteText } from "@gateway/shared/quote";
+import { splitLines } from "@gateway/shared/audit/lines";
+import { listSegments } from "@gateway/shared/audit/segments";
+import { listLogSet } from "./list_log_set.ts";
+import { mergeByTime } from "./merge_by_time.ts";
+import { type LogRecord, readRecord } from "./record.ts";
+
+/** Which files are read beside the log. */
+export interface LogChoice {
+  /** Those that were rotated away. */
+  readonly all?: boolean;
+  /** Those of further processes. */
+  readonly set?: boolean;
+}
+
+/**
+ * The records of a log, and of those beside it by time; undefined stands for a line that is not a record.
+ *
+ * @throws {AppError} `not_found` when there is no such log
+ */
+export async function* readLogs(
+  path: string,
+  { all, set }: LogChoice,
+): AsyncGenerator<LogRecord | undefined> {
+  const readLog = async (log: string) => all === true ? readAll(log) : readFile(await openLog(log));
+  yield* mergeByTime(await Promise.all((set === true ? await listLogSet(path) : [path]).map(readLog)));
+}
+
+/** The records of a log and of what was rotated away from it, oldest first. */
+async function* readAll(path: string): AsyncGenerator<LogRecord | undefined> {
+  // The log first: when it is rotated away after this, it is among the rotated files too, and told by that.
+  const log = await ifThere(Deno.open(path, { read: true }));
+  const identity = log && await identify(log);
+  const names = await ifThere(listSegments(path)) ?? [];
+  if (log === undefined && names.length === 0) throw missing(path);
+  for (const { name } of names) {
+    const segment = await openLog(join(dirname(path), name));
+    if (await identify(segment) === identity) segment.close();
+    else yield* readFile(segment);
+  }
+  if (log !== undefined) yield* readFile(log);
+}
+
+/** Each line as a record, or undefined when it is not one. */
+async function* readFile(file: Deno.FsFile): AsyncGenerator<LogRecord | undefined> {
+  for await (const { bytes, tooLong } of splitLines(file.readable, MAX_LINE_BYTES)) {
+    if (bytes.length > 0) yield tooLong ? undefined : readRecord(bytes);
+  }
+}
+
+async function openLog(path: string): Promise<Deno.FsFile> {
+  const file = await ifThere(Deno.open(path, { read: true }));
+  if (file === undefined) throw missing(path);
+  return file;
+}
+
+async function identify(file: Deno.FsFile): Promise<string> {
+  const { dev, ino } = await file.stat();
+  return `${dev}:${ino}`;
+}
+
+function missing(path: string): AppError {
+  return new AppError("not_found", `Cannot read audit log ${quoteText(path)}: no such file`);
+}

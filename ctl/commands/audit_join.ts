@@ -1,0 +1,109 @@
+import { resolve } from "node:path";
+import { parseJson } from "@gateway/shared/json";
+import { readLogs } from "../audit/read_logs.ts";
+import type { LogRecord, ShownRecord } from "../audit/record.ts";
+import { createRecordTable } from "../audit/record_table.ts";
+import type { CommandContext } from "../context.ts";
+import type { ApiEvent } from "../join/api_event.ts";
+import { formatUnexplained, formatUses } from "../join/format.ts";
+import { readApiLogs } from "../join/read_api_logs.ts";
+import { readToken, type RecordedToken } from "../join/recorded_token.ts";
+import { TokenSearch } from "../join/token_uses.ts";
+import type { CommandResult } from "../output.ts";
+
+/** What is joined. */
+export interface JoinRequest {
+  readonly log: string;
+  readonly all?: boolean;
+  readonly set?: boolean;
+  readonly full?: boolean;
+  readonly limit?: number;
+  /** The audit logs of API servers. */
+  readonly join: readonly string[];
+  /** Chooses the records that are shown. */
+  readonly matches: (record: ShownRecord) => boolean;
+}
+
+interface TokenOfRecord {
+  readonly line: LogRecord;
+  readonly token: RecordedToken;
+}
+
+/** Shows the records of tokens of clusters, each with what the API server's own audit log says of its token. */
+export async function joinAudits(request: JoinRequest, context: CommandContext): Promise<CommandResult> {
+  const { workingFolder } = context;
+  const { tokens, chosen, malformed } = await readTokens(request, workingFolder);
+  const search = new TokenSearch(tokens);
+  await readApiLogs(request.join, workingFolder, (event) => search.learn(event));
+  const read = await readApiLogs(request.join, workingFolder, (event) => search.take(event));
+  const joined = chosen.map((one) => ({ ...one, ...search.find(one.token.jti) }));
+  const isBeyond = joined.some(({ used }) => used.some(({ asRecorded }) => !asRecorded));
+  const table = createRecordTable({ columns: context.terminal.columns, full: request.full === true });
+  const notes = describeReading({ ourMalformed: malformed, theirMalformed: read.malformed, tokens, search });
+  return {
+    json: {
+      records: joined.map(({ line, token, issued, used, isCut }) => ({
+        record: parseJson(line.text),
+        jti: token.jti,
+        issued: issued.map(describeEvent),
+        used: used.map(({ event, asRecorded }) => ({ ...describeEvent(event), as_recorded: asRecorded })),
+        cut: isCut,
+      })),
+      unexplained: search.unexplained.map(describeEvent),
+      unexplained_cut: search.isCut,
+      notes,
+    },
+    lines: [
+      ...(joined.length === 0 ? ["(no matching entries)"] : [table.heading]),
+      ...joined.flatMap(({ line, token, ...uses }) => [
+        ...table.format(line.record),
+        ...formatUses(token, uses),
+      ]),
+      ...formatUnexplained(search.unexplained, search.isCut),
+      ...notes,
+    ],
+    failed: isBeyond || search.unexplained.length > 0,
+  };
+}
+
+/** All tokens that the log tells of, and the records among them that are asked for. */
+async function readTokens(request: JoinRequest, workingFolder: string) {
+  const tokens = new Map<string, RecordedToken>();
+  const chosen: TokenOfRecord[] = [];
+  let malformed = 0;
+  for await (const line of readLogs(resolve(workingFolder, request.log), request)) {
+    if (line === undefined) malformed++;
+    const token = line && readToken(line.record.command);
+    if (line === undefined || token === undefined) continue;
+    tokens.set(token.jti, token);
+    if (!request.matches(line.record)) continue;
+    chosen.push({ line, token });
+    if (request.limit !== undefined && chosen.length > request.limit) chosen.shift();
+  }
+  return { tokens, chosen, malformed };
+}
+
+/** An event for programs. */
+function describeEvent({ auditId, issuedJti, ...event }: ApiEvent) {
+  return { ...event, audit_id: auditId, issued_jti: issuedJti };
+}
+
+interface Reading {
+  readonly ourMalformed: number;
+  readonly theirMalformed: number;
+  readonly tokens: ReadonlyMap<string, RecordedToken>;
+  readonly search: TokenSearch;
+}
+
+function describeReading({ ourMalformed, theirMalformed, tokens, search }: Reading): readonly string[] {
+  return [
+    ...(ourMalformed === 0
+      ? []
+      : [`${ourMalformed} malformed line(s) of our log skipped; see broker-ctl audit verify`]),
+    ...(theirMalformed === 0 ? [] : [`${theirMalformed} line(s) of the API server's log not understood`]),
+    ...(tokens.size === 0 || search.found > 0 ? [] : [
+      "none of the tokens is in the API server's log: is it that cluster's, of that time, and does its audit " +
+      "policy have these requests? Kubernetes before 1.30 writes no ids of tokens",
+    ]),
+  ];
+}

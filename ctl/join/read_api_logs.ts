@@ -1,0 +1,59 @@
+import { resolve } from "node:path";
+import { splitLines } from "@gateway/shared/audit/lines";
+import { AppError } from "@gateway/shared/errors";
+import { describeReadFailure } from "@gateway/shared/files";
+import { quoteText } from "@gateway/shared/quote";
+import { type ApiEvent, readApiLine } from "./api_event.ts";
+
+/** A record with the bodies of request and response; an object has up to 1.5 MiB. */
+const MAX_LINE_BYTES = 16 * 1024 * 1024;
+
+/** What a reading of the logs came across. */
+export interface ApiLogSummary {
+  /** Lines that are no records. */
+  readonly malformed: number;
+}
+
+/**
+ * Reads the audit logs of API servers, one after the other.
+ *
+ * @throws {AppError} `not_found` or `invalid_config` for a file that can't be read, or is no such log at all
+ */
+export async function readApiLogs(
+  paths: readonly string[],
+  workingFolder: string,
+  onEvent: (event: ApiEvent) => void,
+): Promise<ApiLogSummary> {
+  const decoder = new TextDecoder();
+  let malformed = 0;
+  for (const path of paths) {
+    let [records, faults] = [0, 0];
+    const file = await open(resolve(workingFolder, path));
+    for await (const { bytes, tooLong } of splitLines(file.readable, MAX_LINE_BYTES)) {
+      if (bytes.length === 0) continue;
+      const line = tooLong ? { kind: "malformed" } as const : readApiLine(decoder.decode(bytes));
+      if (line.kind === "malformed") faults++;
+      else records++;
+      if (line.kind === "event") onEvent(line.event);
+    }
+    if (records === 0 && faults > 0) throw foreign(path);
+    malformed += faults;
+  }
+  return { malformed };
+}
+
+async function open(path: string): Promise<Deno.FsFile> {
+  try {
+    return await Deno.open(path, { read: true });
+  } catch (cause) {
+    const code = cause instanceof Deno.errors.NotFound ? "not_found" : "invalid_config";
+    const why = describeReadFailure(cause);
+    throw new AppError(code, `Cannot read audit log of an API server ${quoteText(path)}: ${why}`, { cause });
+  }
+}
+
+function foreign(path: string): AppError {
+  const message = `Cannot join ${quoteText(path)}: expected the audit log of a Kubernetes API server, ` +
+    "one audit.k8s.io Event as JSON a line";
+  return new AppError("invalid_config", message);
+}

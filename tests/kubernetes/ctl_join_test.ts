@@ -1,0 +1,162 @@
+import assert from "node:assert/strict";
+import { LogFolder } from "../adapters/audit_fixture.ts";
+import { run } from "../adapters/ctl_fixture.ts";
+import { poll } from "../stage/poll.ts";
+import type { Account, Cluster } from "./cluster.ts";
+import { availableKinds, startCluster } from "./start.ts";
+
+const KINDS = availableKinds().map((kind) => ({ kind }));
+
+/** A minter, an account that may read and delete pods, and a log of ours that tells of tokens. */
+async function setScene(cluster: Cluster) {
+  const namespace = await cluster.createNamespace("web");
+  const agent = await cluster.createAccount(namespace, "agent");
+  await cluster.grantRole(agent, [{ apiGroups: [""], resources: ["pods"], verbs: ["get", "list"] }]);
+  const minter = await cluster.createMinter(namespace, [agent]);
+  const minting = await cluster.connectAs(minter);
+  const mint = async ({ namespace, name }: Account) => {
+    const { status } = await minting.must({
+      method: "POST",
+      path: `/api/v1/namespaces/${namespace}/serviceaccounts/${name}/token`,
+      body: {
+        apiVersion: "authentication.k8s.io/v1",
+        kind: "TokenRequest",
+        spec: { expirationSeconds: 600 },
+      },
+    });
+    const { token } = status as { readonly token: string };
+    const payload = Uint8Array.fromBase64(token.split(".")[1] ?? "", { alphabet: "base64url" });
+    const { jti } = JSON.parse(new TextDecoder().decode(payload)) as { readonly jti: string };
+    return { jti, api: cluster.connect({ token }) };
+  };
+  const log = new LogFolder();
+  const record = async (action: string, jti: string) => {
+    const [verb, resource, place] = action.split(" ");
+    const [ns, name] = (place ?? "").split("/");
+    const fields = `target=k8s verb=${verb} resource=${resource} ns=${ns} name=${name} user=ann jti=${jti}`;
+    const file = await log.open();
+    const about = { caller: "broker-1", host: cluster.apiServer, target_type: "k8s", request_id: "r-1" };
+    await file.append({ ...about, outcome: "issued", serial: 7n, command: fields, asked_command: action });
+    await file.close();
+  };
+  const join = (...args: string[]) =>
+    run(log.folder, "audit", "show", "--log", "audit.log", "--join", cluster.auditLog, ...args);
+  const seen = (text: string) =>
+    poll(async () => (await Deno.readTextFile(cluster.auditLog)).includes(text), { what: text });
+  const pods = `/api/v1/namespaces/${namespace}/pods`;
+  return {
+    namespace,
+    agent,
+    mint,
+    record,
+    join,
+    seen,
+    pods,
+    log,
+    [Symbol.asyncDispose]: () => log[Symbol.asyncDispose](),
+  };
+}
+
+Deno.test.each(KINDS)(
+  "audit show --join tells what the cluster did with each token ($kind)",
+  async ({ kind }) => {
+    await using cluster = await startCluster(kind);
+    await using scene = await setScene(cluster);
+    const { namespace, pods, agent } = scene;
+    const [used, unused] = [await scene.mint(agent), await scene.mint(agent)];
+    await scene.record(`get pods ${namespace}/shop-1`, used.jti);
+    await scene.record(`list pods ${namespace}/-`, unused.jti);
+    assert.equal((await used.api.ask({ path: `${pods}/shop-1` })).status, 404);
+    await scene.seen(`${pods}/shop-1`);
+    const { out, err, exit } = await scene.join();
+    assert.deepEqual([err, exit], ["", 0], out);
+    const lines = out.split("\n");
+    assert.match(lines[0] ?? "", /^TIME +SEQ +CALLER/);
+    assert.match(lines[2] ?? "", new RegExp(`^ {4}token ${used.jti}: issued 20\\S+Z; used once$`));
+    assert.match(lines[3] ?? "", new RegExp(`^ {6}20\\S+Z {2}get 404 ${pods}/shop-1 from 127\\.0\\.0\\.1$`));
+    assert.match(lines[5] ?? "", new RegExp(`^ {4}token ${unused.jti}: issued 20\\S+Z; never used$`));
+    assert.deepEqual(lines.slice(6), [""]);
+  },
+);
+
+Deno.test.each(KINDS)("audit show --join marks what a token was not issued for ($kind)", async ({ kind }) => {
+  await using cluster = await startCluster(kind);
+  await using scene = await setScene(cluster);
+  const { namespace, pods, agent } = scene;
+  const { jti, api } = await scene.mint(agent);
+  await scene.record(`get pods ${namespace}/shop-1`, jti);
+  await api.ask({ path: `${pods}/shop-1` });
+  await api.ask({ path: pods });
+  await api.ask({ path: `/api/v1/namespaces/${namespace}/secrets/shop` });
+  await scene.seen(`/namespaces/${namespace}/secrets/shop`);
+  const { out, exit } = await scene.join("--json", "--serial", "7");
+  assert.equal(exit, 1);
+  const { records, unexplained } = JSON.parse(out);
+  assert.deepEqual(unexplained, []);
+  assert.deepEqual(
+    records[0].used.map((use: Record<string, unknown>) => [use["verb"], use["status"], use["as_recorded"]]),
+    [["get", 404, true], ["list", 200, false], ["get", 403, false]],
+  );
+  assert.equal((await scene.join()).out.match(/NOT WHAT IT WAS ISSUED FOR$/gm)?.length, 2);
+});
+
+Deno.test.each(KINDS)("audit show --join marks what no record explains ($kind)", async ({ kind }) => {
+  await using cluster = await startCluster(kind);
+  await using scene = await setScene(cluster);
+  const { namespace, pods, agent } = scene;
+  const ours = await scene.mint(agent);
+  await scene.record(`list pods ${namespace}/-`, ours.jti);
+  await ours.api.ask({ path: pods });
+  // Made by the signer's account, and by an administrator: neither left a record.
+  const foreign = await scene.mint(agent);
+  await foreign.api.ask({ path: `${pods}/shop-1` });
+  const stolen = await cluster.connectAs(agent);
+  await stolen.ask({ path: `${pods}/shop-2` });
+  await scene.seen(`${pods}/shop-2`);
+  const { out, exit } = await scene.join();
+  assert.equal(exit, 1);
+  const [, unexplained = ""] = out.split("Of these no record tells:\n");
+  const user = `system:serviceaccount:${namespace}:agent`;
+  const lines = unexplained.trimEnd().split("\n");
+  assert.equal(lines.length, 4, out);
+  assert.match(
+    lines[0] ?? "",
+    new RegExp(`create 201 .*/agent/token .*minter-\\w+ .*issued token ${foreign.jti}$`),
+  );
+  assert.match(lines[1] ?? "", new RegExp(`get 404 ${pods}/shop-1 .* by ${user} with token ${foreign.jti}$`));
+  assert.match(lines[2] ?? "", /create 201 .*\/agent\/token .* by admin .*issued token/);
+  assert.match(lines[3] ?? "", new RegExp(`get 404 ${pods}/shop-2 .* by ${user} with token `));
+  // Records that are not shown explain as well.
+  const other = await scene.join("--serial", "8");
+  assert.match(other.out, /^\(no matching entries\)\n\nOf these no record tells:\n/);
+  assert.equal(other.out.includes(ours.jti), false);
+});
+
+Deno.test("audit show --join refuses a file that is no log of an API server", async () => {
+  await using log = new LogFolder();
+  await log.write("issued");
+  const join = (path: string) => run(log.folder, "audit", "show", "--log", "audit.log", "--join", path);
+  const foreign = await join("audit.log");
+  assert.match(
+    foreign.err,
+    /^error: Cannot join "audit\.log": expected the audit log of a Kubernetes API server/,
+  );
+  const absent = await join("nowhere.log");
+  assert.match(absent.err, /Cannot read audit log of an API server .*: no such file/);
+  assert.deepEqual([foreign.exit, absent.exit], [1, 1]);
+});
+
+Deno.test("audit show --join says when the API server knows none of the tokens, and what it could not read", async () => {
+  await using log = new LogFolder();
+  const file = await log.open();
+  const command = "target=k8s verb=get resource=pods ns=web name=shop-1 jti=4e72bbd2";
+  await file.append({ outcome: "issued", command });
+  await file.close();
+  const event = '{"kind":"Event","apiVersion":"audit.k8s.io/v1","auditID":"1","user":{"username":"admin"}}';
+  await Deno.writeTextFile(`${log.folder}/api.log`, `${event}\n${event.slice(0, 40)}\n`);
+  const { out, exit } = await run(log.folder, "audit", "show", "--log", "audit.log", "--join", "api.log");
+  assert.equal(exit, 0);
+  assert.match(out, /token 4e72bbd2: the cluster's log does not say when it was issued; never used\n/);
+  assert.match(out, /1 line\(s\) of the API server's log not understood\n/);
+  assert.match(out, /none of the tokens is in the API server's log/);
+});
