@@ -1,3 +1,4 @@
+import { poll } from "../stage/poll.ts";
 import { Api, type ApiCredential, type KubernetesObject } from "./api.ts";
 import type { ClusterBackend } from "./backend.ts";
 
@@ -205,6 +206,28 @@ export class Cluster implements AsyncDisposable {
     text: string,
   ): void {
     this.#logs.set(`${pod.namespace}/${pod.name}/${container}`, text);
+  }
+
+  /** Makes a custom resource, `widgets` in a group of its own, and gives the group once the server has it. */
+  async createCustomResource(plural: string, kind: string): Promise<string> {
+    const group = `${this.uniqueName("test")}.example`;
+    const schema = { type: "object", "x-kubernetes-preserve-unknown-fields": true };
+    await this.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", {
+      apiVersion: "apiextensions.k8s.io/v1",
+      kind: "CustomResourceDefinition",
+      metadata: { name: `${plural}.${group}` },
+      spec: {
+        group,
+        names: { plural, kind, singular: kind.toLowerCase(), listKind: `${kind}List` },
+        scope: "Namespaced",
+        versions: [{ name: "v1", served: true, storage: true, schema: { openAPIV3Schema: schema } }],
+      },
+    });
+    await poll(async () => (await this.admin.ask({ path: `/apis/${group}/v1/${plural}` })).status === 200, {
+      what: `the API server to have ${plural}`,
+      intervalMs: 50,
+    });
+    return group;
   }
 
   /** Makes an object as the administrator. */

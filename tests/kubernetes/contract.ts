@@ -21,6 +21,8 @@ export interface ContractScene {
   readonly cluster: Cluster;
   readonly namespace: string;
   readonly askers: Readonly<Record<Asker, Api>>;
+  /** Of the custom resource `widgets`. */
+  readonly group: string;
   /** Names that differ from run to run, each with what stands for it. */
   readonly names: Readonly<Record<string, string>>;
 }
@@ -33,7 +35,7 @@ export interface ComparableAnswer {
 }
 
 /** Makes the accounts of a contract: an agent with a few rights, and the minter of its tokens. */
-export async function setContractScene(cluster: Cluster): Promise<ContractScene> {
+export async function setContractScene(cluster: Cluster, steps: readonly Step[]): Promise<ContractScene> {
   const namespace = await cluster.createNamespace("shop");
   const agent = await cluster.createAccount(namespace, "agent");
   await cluster.grantRole(agent, [
@@ -44,9 +46,12 @@ export async function setContractScene(cluster: Cluster): Promise<ContractScene>
   const minter = await cluster.createMinter(namespace, [agent], { leases: true });
   await cluster.runPod({ namespace, name: "web", containers: { app: "one\ntwo\nthree\n" } });
   await cluster.runPod({ namespace, name: "pair", containers: { app: "one\n", side: "beside\n" } });
+  const isCustom = steps.some(({ path }) => path.includes("<group>"));
+  const group = isCustom ? await cluster.createCustomResource("widgets", "Widget") : "none.example";
   return {
     cluster,
     namespace,
+    group,
     askers: {
       admin: cluster.admin,
       agent: await cluster.connectAs(agent),
@@ -54,17 +59,17 @@ export async function setContractScene(cluster: Cluster): Promise<ContractScene>
       stranger: cluster.connect({ token: "x.y.z" }),
       nobody: cluster.connect(),
     },
-    names: { [minter.name]: "MINTER", [namespace]: "NAMESPACE" },
+    names: { [minter.name]: "MINTER", [namespace]: "NAMESPACE", [group]: "GROUP" },
   };
 }
 
-/** Plays steps one after the other; `<ns>` and `<value of a former answer>` in them are filled in. */
+/** Plays steps one after the other; `<ns>`, `<group>` and values of former answers in them are filled in. */
 export async function play(
   scene: ContractScene,
   steps: readonly Step[],
 ): Promise<readonly ComparableAnswer[]> {
   const played: ComparableAnswer[] = [];
-  const values: Record<string, string> = { ns: scene.namespace };
+  const values: Record<string, string> = { ns: scene.namespace, group: scene.group };
   const fill = (text: string) => text.replace(/<([a-zA-Z]+)>/g, (whole, key) => values[key] ?? whole);
   for (const step of steps) {
     const { name, as, status, says, compare, path, body, ...request } = step;
@@ -121,6 +126,8 @@ function settled(key: string, value: unknown): unknown {
     case "nonResourceRules":
       // The real server has no order of its own for those of several ClusterRoles.
       return (value as readonly unknown[]).map((rule) => JSON.stringify(rule)).toSorted();
+    case ".":
+      // Whether a map is a field of its own follows from the schema.
     case "generation":
       return undefined;
     case "managedFields": {

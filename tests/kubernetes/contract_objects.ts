@@ -2,6 +2,7 @@ import type { Step } from "./contract.ts";
 
 const NS = "/api/v1/namespaces/<ns>";
 const CONFIG_MAPS = `${NS}/configmaps`;
+const WIDGETS = "/apis/<group>/v1/namespaces/<ns>/widgets";
 const APPLY = `${CONFIG_MAPS}/x?fieldManager=gateway`;
 
 const configMap = (name: string, data?: unknown, metadata: object = {}) => ({
@@ -200,6 +201,36 @@ export const LOGS: readonly Step[] = [
     path: `${NS}/pods/${pod}/log${query}`,
   })),
   { name: "log: without the right", as: "minter", path: `${NS}/pods/web/log`, status: 403 },
+];
+
+/** A custom resource: known by its definition alone. */
+export const CUSTOM: readonly Step[] = [
+  ...[
+    { name: "is made", query: "fieldManager=gateway", size: 1, status: 201 },
+    { name: "is changed", query: "fieldManager=gateway", size: 2, status: 200 },
+    { name: "has managers", query: "fieldManager=other", size: 3, status: 409 },
+  ].map(({ query, size, ...step }): Step => ({
+    ...step,
+    ...patch(`${WIDGETS}/w?${query}`, {
+      apiVersion: "<group>/v1",
+      kind: "Widget",
+      metadata: { name: "w" },
+      spec: { size, parts: [{ name: "a" }] },
+    }),
+    as: "admin",
+    name: `custom: ${step.name}`,
+  })),
+  { name: "custom: is there", as: "admin", path: `${WIDGETS}/w`, status: 200 },
+  { name: "custom: is listed", as: "admin", path: WIDGETS, status: 200 },
+  { name: "custom: without the right", as: "agent", path: WIDGETS, status: 403 },
+  {
+    name: "custom: another kind",
+    ...patch(`${WIDGETS}/w?fieldManager=gateway`, configMap("w")),
+    as: "admin",
+    status: 400,
+  },
+  { name: "custom: another version", as: "admin", path: "/apis/<group>/v2/widgets", status: 404 },
+  { name: "custom: is deleted", as: "admin", method: "DELETE", path: `${WIDGETS}/w`, status: 200 },
 ];
 
 /** What goes away slowly. */

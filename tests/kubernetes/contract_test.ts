@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { play, setContractScene } from "./contract.ts";
 import { ACCESS, TOKENS } from "./contract_access.ts";
-import { APPLIES, ENDINGS, LISTS, LOGS } from "./contract_objects.ts";
+import { APPLIES, CUSTOM, ENDINGS, LISTS, LOGS } from "./contract_objects.ts";
 import { availableKinds, startCluster } from "./start.ts";
 
 const PARTS = {
@@ -10,6 +10,7 @@ const PARTS = {
   applies: APPLIES,
   lists: LISTS,
   logs: LOGS,
+  "custom resources": CUSTOM,
   endings: ENDINGS,
 };
 
@@ -19,7 +20,7 @@ Deno.test.each(Object.entries(PARTS).map(([name, steps]) => ({ name, steps })))(
     const answers = [];
     for (const kind of availableKinds()) {
       await using cluster = await startCluster(kind);
-      answers.push(await play(await setContractScene(cluster), steps));
+      answers.push(await play(await setContractScene(cluster, steps), steps));
     }
     const [first, ...others] = answers;
     for (const other of others) {

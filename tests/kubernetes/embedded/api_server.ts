@@ -5,7 +5,7 @@ import { Objects } from "./objects.ts";
 import { readPodLog } from "./pod_log.ts";
 import { type Authorization, authorize, mayRead, type User } from "./rbac.ts";
 import { type ApiTarget, parseTarget } from "./request.ts";
-import { findResource } from "./resources.ts";
+import { findResource } from "./find_resource.ts";
 import { REVIEWS } from "./reviews.ts";
 import { ApiFailure, methodNotAllowed, qualified, unauthorized } from "./status.ts";
 import { Store } from "./store.ts";
@@ -94,7 +94,7 @@ export class ApiServer {
         review(this.#store, user, parseBody(request.body, { kind: target.plural }), this.#options.now()),
       );
     }
-    const resource = findResource(target.group, target.version, target.plural);
+    const resource = findResource(this.#store, target.group, target.version, target.plural);
     if (resource === undefined) return { status: 404, contentType: PLAIN, body: "404 page not found\n" };
     const objectRequest = { ...request, target, resource, user, query: url.searchParams };
     switch (`${target.plural}/${target.subresource}`) {

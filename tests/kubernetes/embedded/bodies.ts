@@ -59,6 +59,7 @@ export function checkFields(type: Resource, manifest: Json): void {
         groupKind(apiVersionOf(type), type.kind)
       }): ${problem}`,
     );
+  if (type.fields === undefined) return;
   for (const key of Object.keys(manifest)) {
     if (!["apiVersion", "kind", "metadata", ...type.fields].includes(key)) {
       throw refuse(`.${key}: field not declared in schema`);

@@ -42,7 +42,8 @@ export function listObjects(store: Store, { resource: type, target, query }: Lis
       ...(isCut ? { continue: encodeContinue({ rv: version, start: placeOf(last) }) } : {}),
       ...(isCut && !isChosen ? { remainingItemCount: matching.length - items.length } : {}),
     },
-    items: items.map(({ apiVersion: _, kind: __, ...item }) => item),
+    // Of what it has a schema for, the server does not say the kind of each.
+    items: type.fields === undefined ? items : items.map(({ apiVersion: _, kind: __, ...item }) => item),
   };
 }
 

@@ -5,8 +5,8 @@ export interface Resource {
   readonly plural: string;
   readonly kind: string;
   readonly namespaced: boolean;
-  /** The fields beside `apiVersion`, `kind` and `metadata`. */
-  readonly fields: readonly string[];
+  /** The fields beside `apiVersion`, `kind` and `metadata`; absent: any, as those of custom resources here. */
+  readonly fields?: readonly string[];
 }
 
 const OBJECT = ["spec", "status"];
@@ -42,20 +42,14 @@ const CLUSTER_SCOPED: typeof TABLE = {
     ["clusterroles", "ClusterRole", ["rules"]],
     ["clusterrolebindings", "ClusterRoleBinding", ["roleRef", "subjects"]],
   ],
+  "apiextensions.k8s.io/v1": [["customresourcedefinitions", "CustomResourceDefinition"]],
 };
 
-/** All that the server keeps. */
+/** All that the server keeps without being told. */
 export const RESOURCES: readonly Resource[] = [
   ...resourcesOf(TABLE, true),
   ...resourcesOf(CLUSTER_SCOPED, false),
 ];
-
-/** The resource of a path, if the server has it. */
-export function findResource(group: string, version: string, plural: string): Resource | undefined {
-  return RESOURCES.find((entry) =>
-    entry.group === group && entry.version === version && entry.plural === plural
-  );
-}
 
 /** A resource that the server is sure to have. */
 export function resource(plural: string): Resource {
