@@ -4,7 +4,12 @@ import { parseConfig, readConfigText } from "@gateway/shared/config/load";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { compilePolicy } from "@gateway/shared/policy/compile";
 import { quoteText } from "@gateway/shared/quote";
-import { type SignerConfig, signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
+import {
+  findHostsWithoutKey,
+  type SignerConfig,
+  signerConfig,
+  UNSUPPORTED_SIGNER_KEYS,
+} from "@gateway/signer/config";
 import { hintMissingConfig } from "./missing_config.ts";
 
 /** An edit of the signer's config. */
@@ -54,6 +59,7 @@ function check(text: string, source: string): SignerConfig {
     unsupported: UNSUPPORTED_SIGNER_KEYS,
   });
   const compiled = compilePolicy(config);
-  if (compiled.kind === "ok") return config;
-  throw new AppError("invalid_config", `Cannot use signer config: ${compiled.problems.join("\n  ")}`);
+  const problems = [...(compiled.kind === "ok" ? [] : compiled.problems), ...findHostsWithoutKey(config)];
+  if (problems.length === 0) return config;
+  throw new AppError("invalid_config", `Cannot use signer config: ${problems.join("\n  ")}`);
 }

@@ -27,6 +27,8 @@ export interface HostSummary {
   readonly allow_file_transfer?: boolean | undefined;
   readonly allow_as_bastion?: boolean | undefined;
   readonly login_shell?: string | undefined;
+  readonly sealed_exec?: boolean | undefined;
+  readonly envelope?: string | undefined;
   readonly groups?: readonly string[] | null | undefined;
   readonly allowed_callers?: readonly string[] | null | undefined;
   readonly command_policy?: PolicySummary | null | undefined;
@@ -52,6 +54,8 @@ export const hostSummaries: z.ZodType<Readonly<Record<string, HostSummary>>> = z
     allow_file_transfer: flag,
     allow_as_bastion: flag,
     login_shell: text,
+    sealed_exec: flag,
+    envelope: text,
     groups: strings,
     allowed_callers: strings,
     command_policy: z.object({
@@ -79,7 +83,23 @@ export function formatHosts(
     const host = hosts[name];
     return host === undefined ? [] : [formatHost(name, host)];
   });
-  return [...formatTable(HEADING.split(" "), rows, columns), ...shellNotes(names, hosts)];
+  return [
+    ...formatTable(HEADING.split(" "), rows, columns),
+    ...sealNotes(names, hosts),
+    ...shellNotes(names, hosts),
+  ];
+}
+
+/** One line for each format of envelopes: the table's columns are fixed. */
+function sealNotes(
+  names: readonly string[],
+  hosts: Readonly<Record<string, HostSummary>>,
+): readonly string[] {
+  const sealed = Map.groupBy(
+    names.filter((name) => hosts[name]?.sealed_exec === true),
+    (name) => hosts[name]?.envelope ?? "v2",
+  );
+  return [...sealed].map(([format, named]) => `sealed, envelope ${format}: ${joinNames(named)}`);
 }
 
 /** One line for each login shell that the config names: the table's columns are fixed. */

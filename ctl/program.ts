@@ -10,6 +10,7 @@ import { addVerify } from "./commands/audit_verify.ts";
 import { addCluster } from "./commands/cluster.ts";
 import { addCheck } from "./commands/cluster_check.ts";
 import { addEnrol } from "./commands/cluster_enrol.ts";
+import { addEnvelope } from "./commands/envelope.ts";
 import { addFreeze } from "./commands/freeze.ts";
 import { addHost } from "./commands/host.ts";
 import { addInit } from "./commands/init.ts";
@@ -36,6 +37,7 @@ const BOOLEANS: ReadonlySet<string> = new Set([
   "print",
   "pty",
   "remote",
+  "signers",
   "sudo",
   "verbose",
   "version",
@@ -65,6 +67,7 @@ const COMMANDS: readonly AddCommand[] = [
   group("policy", "Explain and change what may run where.", [addExplain, addRules, addGrants]),
   addApproval,
   addFreeze,
+  addEnvelope,
   group("audit", "Read, check and mend audit logs.", [addTail, addShow, addVerify, addRepair]),
   addReload,
   addVersion,

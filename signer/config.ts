@@ -13,6 +13,7 @@
  * @module
  */
 import { z } from "@zod/zod";
+import { formatKeyPath } from "@gateway/shared/key_path";
 import { type CaKeyConfig, caKeyConfig } from "@gateway/shared/ca/model";
 import {
   type CallerPolicy,
@@ -141,6 +142,16 @@ function checkKrlCallers({ value, issues }: z.core.ParsePayload<SignerConfig>): 
       "is in callers, reload_callers or trusted_forwarders as well: a host's identity must not be";
     refuse(["krl_callers", name], elsewhere);
   }
+}
+
+/** The hosts that are sealed without a key for it, each with its key path: such a config is not loaded. */
+export function findHostsWithoutKey(
+  { hosts, envelope_key }: Pick<SignerConfig, "hosts" | "envelope_key">,
+): readonly string[] {
+  if (envelope_key !== "") return [];
+  return Object.entries(hosts).filter(([, host]) => host.sealed_exec === true).map(([name]) =>
+    `${formatKeyPath(["hosts", name, "sealed_exec"])}: needs envelope_key, the key that signs the commands`
+  );
 }
 
 /** Where the new text of the config is written before it takes the old one's place. */

@@ -9,11 +9,16 @@ import { readNamedFile } from "@gateway/shared/files";
 import type { EndUserVerifier } from "@gateway/shared/oidc/verifier";
 import { type CompiledPolicy, compilePolicySteps } from "@gateway/shared/policy/compile";
 import { quoteText } from "@gateway/shared/quote";
-import { formatKeyPath } from "@gateway/shared/key_path";
 import { finish, finishInSlices, type Steps } from "@gateway/shared/steps";
 import { loadClusterFiles } from "./kubernetes/cluster_files.ts";
 import { HostLists } from "./host_lists.ts";
-import { LARGE_SIGNER_KEYS, type SignerConfig, signerConfig, UNSUPPORTED_SIGNER_KEYS } from "./config.ts";
+import {
+  findHostsWithoutKey,
+  LARGE_SIGNER_KEYS,
+  type SignerConfig,
+  signerConfig,
+  UNSUPPORTED_SIGNER_KEYS,
+} from "./config.ts";
 
 /**
  * Everything that decides a request, compiled and checked as a whole. A request reads it once; a reload
@@ -133,13 +138,6 @@ function* compile(config: SignerConfig, previous?: CompiledPolicy): Steps<Compil
   if (compiled.kind === "ok" && unsealable.length === 0) return compiled.policy;
   const problems = [...(compiled.kind === "ok" ? [] : compiled.problems), ...unsealable];
   throw new AppError("invalid_config", `Cannot use signer config: ${problems.join("\n  ")}`);
-}
-
-function findHostsWithoutKey({ hosts, envelope_key }: SignerConfig): readonly string[] {
-  if (envelope_key !== "") return [];
-  return Object.entries(hosts).filter(([, host]) => host.sealed_exec === true).map(([name]) =>
-    `${formatKeyPath(["hosts", name, "sealed_exec"])}: needs envelope_key, the key that signs the commands`
-  );
 }
 
 /** An empty string in a list of CNs matches nobody: no caller has an empty CN, and none shall by accident. */

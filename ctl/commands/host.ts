@@ -3,6 +3,7 @@ import type { AddCommand } from "../context.ts";
 import { formatHosts, hostSummaries } from "../host_table.ts";
 import { addRemoteOptions, askSigner, refuseRemoteFlags, REMOTE_HELP } from "../remote.ts";
 import { loadSignerFile } from "../signer_file.ts";
+import { addSeal } from "./host_seal.ts";
 
 interface ListFlags extends ClientSection {
   readonly remote?: boolean;
@@ -19,9 +20,10 @@ POLICY is the host's own; broker-ctl policy explain shows those of its groups to
 table gets a paragraph for each host; --json has all of a long list of names.
 ${REMOTE_HELP}`;
 
-/** `host list`: the hosts and what is allowed on them. */
+/** `host`: the hosts, what is allowed on them, and how they are sealed. */
 export const addHost: AddCommand = (program, context) => {
-  const host = program.command("host").description("See the hosts.");
+  const host = program.command("host").description("See the hosts, and seal them.");
+  addSeal(host, context);
   addRemoteOptions(
     host.command("list").option("--remote", "ask the running signer instead of reading its config"),
   )

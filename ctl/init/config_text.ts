@@ -47,6 +47,9 @@ export function formatSignerConfig(layout: Layout, { route, listeners, hosts }: 
   // The key that hosts trust. A file is for labs.
   "ca_key": ${quote(layout.sshCa)},
 
+  // Signs the commands of sealed hosts (broker-ctl host seal), and the list of revoked certificates.
+  "envelope_key": ${quote(layout.envelopeKey)},
+
   "audit_log": ${quote(layout.signerAuditLog)},
   "audit_key": ${quote(layout.signerAuditKey)},
   "audit_fail_mode": "closed",

@@ -21,6 +21,8 @@ export interface Layout {
   readonly controlPlaneAuditKey: string;
   readonly brokerAuditKey: string;
   readonly mcpAuditKey: string;
+  /** Signs what hosts take from the signer itself. */
+  readonly envelopeKey: string;
   readonly signerAuditLog: string;
   /** What the operator sets at run time: grants and freezes. */
   readonly signerState: string;
@@ -100,6 +102,7 @@ export function createLayout(folder: string): Layout {
     controlPlaneAuditKey: join(pki, "control_plane_audit.seed"),
     brokerAuditKey: join(pki, "broker_audit.seed"),
     mcpAuditKey: join(pki, "mcp_audit.seed"),
+    envelopeKey: join(pki, "envelope.seed"),
     signerState: join(folder, "state", "signer.db"),
     controlPlaneState: join(folder, "state", "control-plane.db"),
     controlPlaneAuditLog: join(folder, "log", "control-plane", "audit.log"),
@@ -143,6 +146,7 @@ export function describeLayout(layout: Layout) {
     broker_audit_key: layout.brokerAuditKey,
     mcp_audit_log: layout.mcpAuditLog,
     mcp_audit_key: layout.mcpAuditKey,
+    envelope_key: layout.envelopeKey,
     operator: pair("operator"),
     approver: pair("approver"),
     approver_bundle: layout.approverBundle,

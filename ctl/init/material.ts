@@ -20,6 +20,7 @@ export interface KeyMaterial {
   readonly controlPlaneAuditSeed: Uint8Array;
   readonly brokerAuditSeed: Uint8Array;
   readonly mcpAuditSeed: Uint8Array;
+  readonly envelopeSeed: Uint8Array;
 }
 
 const SEED_BYTES = 32;
@@ -61,5 +62,6 @@ export async function createKeyMaterial(random: Random): Promise<KeyMaterial> {
     controlPlaneAuditSeed: random.bytes(SEED_BYTES),
     brokerAuditSeed: random.bytes(SEED_BYTES),
     mcpAuditSeed: random.bytes(SEED_BYTES),
+    envelopeSeed: random.bytes(SEED_BYTES),
   };
 }

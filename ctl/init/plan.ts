@@ -65,6 +65,7 @@ export function planSetUp(
     file(layout.controlPlaneAuditKey, SECRET_MODE, material.controlPlaneAuditSeed),
     file(layout.brokerAuditKey, SECRET_MODE, material.brokerAuditSeed),
     file(layout.mcpAuditKey, SECRET_MODE, material.mcpAuditSeed),
+    file(layout.envelopeKey, SECRET_MODE, material.envelopeSeed),
     file(layout.clientConfig, CONFIG_MODE, formatClientConfig(layout, choices)),
     file(layout.brokerConfig, CONFIG_MODE, formatBrokerConfig(layout, choices)),
     file(layout.mcpConfig, CONFIG_MODE, formatMcpConfig(layout, choices)),

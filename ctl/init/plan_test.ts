@@ -89,6 +89,7 @@ Deno.test("planSetUp() gives every entry its exact mode", () => {
     "pki/control_plane_audit.seed": "600",
     "pki/broker_audit.seed": "600",
     "pki/mcp_audit.seed": "600",
+    "pki/envelope.seed": "600",
     "broker-ctl.json": "640",
     "config.json": "640",
     "mcp.json": "640",
@@ -107,7 +108,7 @@ Deno.test("planSetUp() keeps private keys out of what others may read", () => {
 Deno.test("planSetUp() writes only absolute paths into configs", () => {
   const files = new Set(plan().map(({ path }) => `/srv/gate way/${path}`));
   const paths = strings(configs()).filter((text) => /\.(?:crt|key|seed|log|json|pub)$|ssh_ca/.test(text));
-  assert.equal(paths.length, 33);
+  assert.equal(paths.length, 34);
   for (const path of paths) {
     assert.ok(files.has(path) || path.endsWith("/audit.log"), path);
   }
@@ -213,8 +214,9 @@ Deno.test("createKeyMaterial() makes keys that belong together, and new ones eac
     material.controlPlaneAuditSeed,
     material.brokerAuditSeed,
     material.mcpAuditSeed,
+    material.envelopeSeed,
   ];
-  assert.equal(new Set(seeds.map((seed) => seed.toHex())).size, 4);
+  assert.equal(new Set(seeds.map((seed) => seed.toHex())).size, 5);
   const other = await createKeyMaterial(systemRandom);
   assert.notEqual(other.sshCa, material.sshCa);
   assert.notEqual(other.mtlsCa.keyPem, material.mtlsCa.keyPem);

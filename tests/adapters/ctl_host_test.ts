@@ -114,7 +114,8 @@ Deno.test("host list --remote asks the signer for its policy", async () => {
     web01: { ...HOSTS.web01, sealed_exec: true },
     bastion: { ...HOSTS.bastion, allowed_callers: null },
   });
-  assert.deepEqual(await signer.run("host", "list", "--remote"), { out: TABLE, err: "", exit: 0 });
+  const table = `${TABLE}sealed, envelope v2: web01\n`;
+  assert.deepEqual(await signer.run("host", "list", "--remote"), { out: table, err: "", exit: 0 });
   assert.deepEqual(signer.requests.map(({ method, path }) => [method, path]), [["GET", "/v1/policy/hosts"]]);
   const { out } = await signer.run("host", "list", "--remote", "--json");
   assert.equal(JSON.parse(out).web01.sealed_exec, true);

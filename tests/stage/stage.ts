@@ -36,6 +36,7 @@ export interface InitReport {
   readonly broker_audit_key: string;
   readonly mcp_audit_log: string;
   readonly mcp_audit_key: string;
+  readonly envelope_key: string;
   readonly operator: Pair;
   readonly approver: Pair;
   readonly approver_bundle: string;

@@ -1,0 +1,148 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { SAMPLE_HOST_KEY } from "@gateway/shared/testing/sample_policy";
+import { createFolder, run } from "./ctl_fixture.ts";
+
+const HOST = `"addr": "10.0.0.1:22", "user": "deploy", "host_key": "${SAMPLE_HOST_KEY}"`;
+
+function configWith(web01: string, keys = `"envelope_key": "pki/envelope.seed",`): string {
+  return `{
+  // what the operator wrote
+  "server_cert": "x", "server_key": "x", "client_ca": "x", "ca_key": "x",
+  "audit_log": "x", "audit_key": "x", ${keys}
+  "hosts": {
+    "web01": { ${HOST}, "principal": "host:web01"${web01} }, // in the cellar
+    "web02": { ${HOST}, "principal": "host:web02" }
+  }
+}
+`;
+}
+
+async function withConfig(text: string) {
+  const folder = await createFolder();
+  const path = join(folder.path, "signer.json");
+  await Deno.writeTextFile(path, text);
+  return {
+    folder: folder.path,
+    ctl: (...args: string[]) => run(folder.path, ...args),
+    read: () => Deno.readTextFile(path),
+    [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
+  };
+}
+
+Deno.test.each([
+  { name: "in v2", flags: [], from: "", to: `, "sealed_exec": true` },
+  {
+    name: "with another build's shim",
+    flags: ["--envelope", "v1", "--domain", "other v1", "--shim", "/opt/other/shim"],
+    from: "",
+    to:
+      `, "sealed_exec": true, "envelope": "v1", "envelope_domain": "other v1", "shim_command": "/opt/other/shim"`,
+  },
+  { name: "again", flags: [], from: `, "sealed_exec": false`, to: `, "sealed_exec": true` },
+  {
+    name: "in the format that it has",
+    flags: [],
+    from: `, "envelope": "v1", "envelope_domain": "d"`,
+    to: `, "envelope": "v1", "envelope_domain": "d", "sealed_exec": true`,
+  },
+  {
+    name: "in v2 after v1",
+    flags: ["--envelope", "v2"],
+    from: `, "sealed_exec": true, "envelope": "v1", "envelope_domain": "d"`,
+    to: `, "sealed_exec": true, "envelope": "v2"`,
+  },
+])("host seal seals a host $name, and leaves all else as it is", async ({ flags, from, to }) => {
+  await using config = await withConfig(configWith(from));
+  const { exit, out, err } = await config.ctl("host", "seal", "web01", ...flags);
+  assert.deepEqual([exit, err], [0, ""], err);
+  assert.match(out, /^host "web01" sealed \(envelope v[12]\); next: broker-ctl reload\n/);
+  assert.equal(await config.read(), configWith(to));
+});
+
+Deno.test.each([
+  {
+    name: "an unknown host",
+    args: ["web03"],
+    keys: undefined,
+    err: /There is no host "web03" in the config/,
+  },
+  {
+    name: "a member of every object",
+    args: ["constructor"],
+    keys: undefined,
+    err: /There is no host "constructor"/,
+  },
+  {
+    name: "without a key, and says how to make one",
+    args: ["web01"],
+    keys: "",
+    err: /hosts\.web01\.sealed_exec: needs envelope_key[^]*head -c 32 \/dev\/urandom > pki\/envelope\.seed/,
+  },
+  {
+    name: "a domain for v2",
+    args: ["web01", "--domain", "d"],
+    keys: undefined,
+    err: /envelope_domain: belongs to envelope v1 alone/,
+  },
+  {
+    name: "a shim with a blank",
+    args: ["web01", "--shim", "a b"],
+    keys: undefined,
+    err: /shim_command: is one word/,
+  },
+  { name: "another format", args: ["web01", "--envelope", "v3"], keys: undefined, err: /v3/ },
+])("host seal refuses $name, and writes nothing", async ({ args, keys, err: expected }) => {
+  const text = configWith("", keys);
+  await using config = await withConfig(text);
+  const { exit, err } = await config.ctl("host", "seal", ...args);
+  assert.notEqual(exit, 0);
+  assert.match(err, expected);
+  assert.equal(await config.read(), text);
+});
+
+Deno.test("host unseal takes the seal off, and keeps how it was sealed", async () => {
+  await using config = await withConfig(configWith(`, "sealed_exec": true, "envelope": "v1"`));
+  const { exit, out } = await config.ctl("host", "unseal", "web01");
+  assert.deepEqual([exit, out], [0, 'host "web01" unsealed; next: broker-ctl reload\n']);
+  const unsealed = configWith(`, "sealed_exec": false, "envelope": "v1"`);
+  assert.equal(await config.read(), unsealed);
+  const again = await config.ctl("host", "unseal", "web01", "--json");
+  assert.deepEqual(JSON.parse(again.out), { name: "web01", sealed: false, changed: false });
+  assert.equal(await config.read(), unsealed);
+});
+
+Deno.test("host list says which hosts are sealed", async () => {
+  await using config = await withConfig(configWith(`, "sealed_exec": true`));
+  assert.match((await config.ctl("host", "list")).out, /\nsealed, envelope v2: web01\n$/);
+});
+
+Deno.test("envelope pubkey prints what hosts have to know", async () => {
+  await using config = await withConfig("");
+  await Deno.writeFile(join(config.folder, "seed"), new Uint8Array(32).fill(1));
+  const v1 = "iojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1w=";
+  const v2 = 'signer namespaces="gateway-sealed-exec-v2" ssh-ed25519 ' +
+    "AAAAC3NzaC1lZDI1NTE5AAAAIIqI4910CfGV/VLbLTy6XXLKZwm/HZQSG/N0iAG0D29c";
+  const pubkey = (...args: string[]) => config.ctl("envelope", "pubkey", ...args);
+  assert.equal((await pubkey("--seed", "seed")).out, `${v1}\n`);
+  assert.equal((await pubkey("-seed", "seed", "--signers")).out, `${v2}\n`);
+  assert.deepEqual(JSON.parse((await pubkey("--seed=seed", "--json")).out), {
+    public_key: v1,
+    envelope_signers: v2,
+  });
+});
+
+Deno.test.each([
+  { name: "without --seed", args: [], exit: 2, err: /--seed/ },
+  { name: "with a seed that is too short", args: ["--seed", "short"], exit: 1, err: /exactly 32/ },
+  { name: "with a seed that is too long", args: ["--seed", "long"], exit: 1, err: /exactly 32/ },
+  { name: "with no file", args: ["--seed", "none"], exit: 1, err: /Cannot read the seed .*no such file/ },
+])("envelope pubkey fails $name, and shows nothing of it", async ({ args, exit, err: expected }) => {
+  await using config = await withConfig("");
+  await Deno.writeFile(join(config.folder, "short"), new Uint8Array(31).fill(65));
+  await Deno.writeFile(join(config.folder, "long"), new Uint8Array(33).fill(65));
+  const result = await config.ctl("envelope", "pubkey", ...args);
+  assert.deepEqual([result.exit, result.out], [exit, ""]);
+  assert.match(result.err, expected);
+  assert.doesNotMatch(result.err, /AAAAAAAA/);
+});
