@@ -191,7 +191,7 @@ Deno.test.each<{ name: string; draft: Partial<WaiverDraft>; reason: string }>([
   {
     name: "that writes a file, nobody says with what content",
     draft: { fileTransfer: true },
-    reason: "a file transfer without the digest of its content",
+    reason: "a file transfer or an apply without the digest of its content",
   },
   { name: "of a frozen caller (A13)", draft: { caller: "frozen" }, reason: "subject is frozen" },
   { name: "of a frozen end user (A13)", draft: { endUser: "frozen" }, reason: "subject is frozen" },

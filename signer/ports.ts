@@ -3,6 +3,7 @@ import type { AuditGate } from "@gateway/shared/audit/gate";
 import type { Clock } from "@gateway/shared/clock";
 import type { ServiceLogger } from "@gateway/shared/log";
 import type { Histogram, Metrics } from "@gateway/shared/metrics";
+import type { CompiledBinding, CompiledCluster } from "@gateway/shared/policy/clusters";
 import type { Random } from "@gateway/shared/random";
 import type { ConfigFile } from "./config_file.ts";
 import type { KnownSubjects } from "./known_subjects.ts";
@@ -11,6 +12,43 @@ import type { RevocationList } from "./krl/revocation_list.ts";
 import type { LiveState } from "./live_state.ts";
 import type { SignLimit } from "./sign_limit.ts";
 import type { SignerState } from "./state.ts";
+
+/** What a token of a cluster is for. */
+export interface TokenWish {
+  readonly cluster: CompiledCluster;
+  /** The cluster's CAs, PEM. */
+  readonly ca: string;
+  /** The ServiceAccount. */
+  readonly account: Pick<CompiledBinding, "namespace" | "serviceAccount">;
+  /** Whose freeze has to reach it. */
+  readonly holder: TokenHolder;
+}
+
+/** Who gets a token. */
+export interface TokenHolder {
+  /** The effective caller. */
+  readonly caller: string;
+  /** Empty: none. */
+  readonly endUser: string;
+  /** The CN of the connection. */
+  readonly peer: string;
+}
+
+/** A token of a cluster. */
+export interface IssuedToken {
+  /** A secret. */
+  readonly token: string;
+  /** When it ends, RFC 3339. */
+  readonly expiry: string;
+  /** Its id in the API server's log; empty: it has none. */
+  readonly jti: string;
+}
+
+/** Makes tokens of clusters' ServiceAccounts. */
+export interface TokenIssuer {
+  /** @throws {AppError} `denied` where the API server refuses, `upstream_failure` where it can't be had */
+  issue(wish: TokenWish): Promise<IssuedToken>;
+}
 
 /** What the signer's routes are given from outside. */
 export interface SignerOptions {
@@ -22,6 +60,7 @@ export interface SignerOptions {
   readonly krl: RevocationList;
   readonly krlReaders: KrlReaders;
   readonly signLimit: SignLimit;
+  readonly tokens: TokenIssuer;
   readonly knownSubjects: KnownSubjects;
   readonly metrics: Metrics;
   readonly clock: Clock;

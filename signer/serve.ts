@@ -12,6 +12,8 @@ import { createMetrics, type Metrics } from "@gateway/shared/metrics";
 import type { Random } from "@gateway/shared/random";
 import { createSignerApp } from "./app.ts";
 import { openConfigFile } from "./config_file.ts";
+import { connectClusters } from "./kubernetes/cluster_api.ts";
+import { ApiTokenIssuer } from "./kubernetes/token_issuer.ts";
 import { KnownSubjects } from "./known_subjects.ts";
 import { KrlReaders } from "./krl/readers.ts";
 import { RevocationList } from "./krl/revocation_list.ts";
@@ -116,6 +118,8 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
     });
     opened.defer(() => monitor?.close());
   }
+  const clusters = connectClusters({ clock });
+  opened.defer(() => clusters.close());
   const handler = createSignerApp({
     state,
     live,
@@ -129,6 +133,7 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
     logger,
     signLimit: new SignLimit({ clock }),
     knownSubjects: new KnownSubjects(),
+    tokens: new ApiTokenIssuer({ api: clusters, logger }),
   });
   const traffic = new ListenerMetrics(metrics);
   const server = await startMtlsServer({

@@ -31,6 +31,11 @@ export interface JsonBodyOptions<T> {
   readonly maxBytes: number;
   /** What it must look like. */
   readonly schema: z.ZodType<T>;
+  /** What may be larger than that, and how large, as its content says. */
+  readonly larger?: {
+    readonly maxBytes: number;
+    readonly mayBe: (value: T) => boolean;
+  };
 }
 
 /**
@@ -45,8 +50,21 @@ export async function readJsonBody<T>(request: Request, options: JsonBodyOptions
   if (contentType !== "application/json" && !isJson(contentType)) {
     throw new AppError("unsupported_media_type", "Request body must have content type application/json");
   }
-  const value = parseBody(await readBodyBytes(request, options.maxBytes));
-  const result = options.schema.safeParse(value);
+  const { maxBytes, larger } = options;
+  const bytes = await readBodyBytes(request, larger?.maxBytes ?? maxBytes);
+  if (bytes.length <= maxBytes) return decodeBody(bytes, options.schema);
+  let value: T;
+  try {
+    value = decodeBody(bytes, options.schema);
+  } catch (cause) {
+    throw tooLarge(maxBytes, cause);
+  }
+  if (larger?.mayBe(value) !== true) throw tooLarge(maxBytes);
+  return value;
+}
+
+function decodeBody<T>(bytes: Uint8Array, schema: z.ZodType<T>): T {
+  const result = schema.safeParse(parseBody(bytes));
   if (result.success) return result.data;
   const issue = result.error.issues[0];
   const key = issue === undefined || issue.path.length === 0 ? "request body" : formatKeyPath(issue.path);
@@ -135,8 +153,8 @@ async function readStream(body: Request["body"], maxBytes: number): Promise<read
   }
 }
 
-function tooLarge(maxBytes: number): AppError {
-  return new AppError("payload_too_large", `Request body is larger than ${maxBytes} bytes`);
+function tooLarge(maxBytes: number, cause?: unknown): AppError {
+  return new AppError("payload_too_large", `Request body is larger than ${maxBytes} bytes`, { cause });
 }
 
 function brokeOff(cause?: unknown): AppError {

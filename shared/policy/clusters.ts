@@ -22,20 +22,35 @@
  */
 import type { ClusterInfo, ClustersResponse } from "../wire/cluster.ts";
 import type { CompiledPolicy } from "./compile.ts";
+import { isAllowedClusterCaller } from "./cluster_decision.ts";
 import type { CompiledCluster } from "./compile_cluster.ts";
 import { isInGroups } from "./rbac.ts";
 
+export {
+  type AllowedCluster,
+  type ClusterDecision,
+  type ClusterIntent,
+  clusterIntentOf,
+  decideCluster,
+  type DeniedCluster,
+  toWireClusterDecision,
+} from "./cluster_decision.ts";
 export type { CompiledBinding, CompiledCluster } from "./compile_cluster.ts";
 export type { ClusterResource, ResourceTable } from "./kubernetes.ts";
 
-/** Whether a caller may use the cluster as far as its groups go. */
-export function mayUseCluster(policy: CompiledPolicy, caller: string, cluster: CompiledCluster): boolean {
-  return isInGroups(policy, caller, cluster.groups);
-}
+/** What the gate in front of all other policy says. */
+export type ClusterGate =
+  | { readonly kind: "ok"; readonly cluster: CompiledCluster }
+  /** There is no such cluster, or the callers table keeps the caller from it; the reason is for people. */
+  | { readonly kind: "closed"; readonly reason: string };
 
-/** Whether the cluster's own list admits the caller. */
-export function isAllowedClusterCaller({ allowedCallers }: CompiledCluster, caller: string): boolean {
-  return allowedCallers.size === 0 || allowedCallers.has(caller);
+/** Finds a cluster for a caller (the effective one). */
+export function findCluster(policy: CompiledPolicy, caller: string, name: string): ClusterGate {
+  const cluster = policy.clusters.get(name);
+  if (cluster === undefined) return { kind: "closed", reason: "unknown cluster" };
+  return isInGroups(policy, caller, cluster.groups)
+    ? { kind: "ok", cluster }
+    : { kind: "closed", reason: "cluster not authorised" };
 }
 
 /**
@@ -51,7 +66,7 @@ export function visibleClusters(
   const entries: [string, ClusterInfo][] = [];
   for (const name of [...policy.clusters.keys()].sort()) {
     const cluster = policy.clusters.get(name);
-    if (cluster === undefined || !mayUseCluster(policy, caller, cluster)) continue;
+    if (cluster === undefined || !isInGroups(policy, caller, cluster.groups)) continue;
     if (!isAllowedClusterCaller(cluster, caller)) continue;
     entries.push([name, toClusterInfo(cluster, caPems.get(name) ?? "")]);
   }

@@ -51,3 +51,24 @@ export function describeSignRequest(request: SignRequest): string {
   if (request.reason !== "") tokens.push(`reason=${quoteText(request.reason)}`);
   return tokens.join(" ");
 }
+
+/**
+ * A request for a cluster in the audit log, from its fields and never from its command.
+ *
+ * @param jti the id of the token that it got; empty: none
+ */
+export function describeClusterRequest(request: SignRequest, jti: string): string {
+  const { k8s_verb, k8s_resource, k8s_group, k8s_namespace, k8s_name } = request;
+  const tokens = [
+    "target=k8s",
+    `verb=${k8s_verb}`,
+    `resource=${k8s_group === "" ? k8s_resource : `${k8s_resource}.${k8s_group}`}`,
+    `ns=${k8s_namespace || "-"}`,
+    `name=${k8s_name || "-"}`,
+  ];
+  if (request.end_user !== "") tokens.push(`user=${request.end_user}`);
+  if (jti !== "") tokens.push(`jti=${jti}`);
+  // Last, for it is free text.
+  if (request.reason !== "") tokens.push(`reason=${quoteText(request.reason)}`);
+  return tokens.join(" ");
+}

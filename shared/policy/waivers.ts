@@ -28,9 +28,9 @@ export interface GatedCommand {
   readonly sudoUser: string;
   /** As it was asked for, without its sudo prefix. */
   readonly command: string;
-  /** It moves a file. */
+  /** It moves a file, or applies a manifest: what it does is not in the command alone. */
   readonly fileTransfer: boolean;
-  /** SHA-256 of what a transfer writes; empty: not said, or nothing is written. */
+  /** SHA-256 of what is written or applied; empty: not said, or nothing is written. */
   readonly contentSha256: string;
 }
 
@@ -56,7 +56,9 @@ export function waiverScope(gated: GatedCommand): WaiverScope {
 
 /** Why no waiver can be learned from a command; `undefined` when one can. */
 export function unlearnable(gated: Pick<GatedCommand, "fileTransfer" | "contentSha256">): string | undefined {
-  return contentOf(gated) === undefined ? "a file transfer without the digest of its content" : undefined;
+  return contentOf(gated) === undefined
+    ? "a file transfer or an apply without the digest of its content"
+    : undefined;
 }
 
 /**

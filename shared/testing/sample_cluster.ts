@@ -10,7 +10,11 @@
  *
  * @module
  */
+import assert from "node:assert/strict";
+import type { ClusterIntent } from "../policy/cluster_decision.ts";
 import type { ClusterPolicy } from "../policy/cluster_model.ts";
+import type { CompiledCluster } from "../policy/compile_cluster.ts";
+import { compileSample, sampleConfig } from "./sample_policy.ts";
 
 /** Reading in `web`, applying and deleting there with approval, never a Secret's deletion; with keys changed. */
 export function sampleCluster(keys: Partial<ClusterPolicy> = {}): ClusterPolicy {
@@ -25,5 +29,36 @@ export function sampleCluster(keys: Partial<ClusterPolicy> = {}): ClusterPolicy 
       { verbs: ["delete"], resources: ["secrets"], effect: "deny" },
     ],
     ...keys,
+  };
+}
+/** Compiles {@linkcode sampleCluster} under the name `prod`. */
+export function compileSampleCluster(keys: Partial<ClusterPolicy> = {}): CompiledCluster {
+  const { clusters } = compileSample({
+    ...sampleConfig(),
+    kubernetes: { clusters: { prod: sampleCluster(keys) } },
+  });
+  const cluster = clusters.get("prod");
+  assert(cluster !== undefined);
+  return cluster;
+}
+
+/** What `broker-1` may want, in its canonical form as far as there is one for built-in resources without a group. */
+export function sampleAction(
+  verb: string,
+  resource: string,
+  namespace = "",
+  name = "",
+): ClusterIntent {
+  return {
+    caller: "broker-1",
+    endUser: "",
+    endUserGroups: null,
+    command: `${verb} ${resource} ${namespace || "-"}/${name || "-"}`,
+    manifestSha256: "",
+    verb,
+    resource,
+    group: "",
+    namespace,
+    name,
   };
 }

@@ -67,6 +67,9 @@ export function checkSignFields(request: SignRequest): void {
   for (const field of ["learn_approver", "learn_approval_id"] as const) {
     if (isUnsafe(request[field])) throw unsafe(field);
   }
+  if (request.target_type === "k8s" && request.k8s_manifest !== "" && request.k8s_verb !== "apply") {
+    throw new AppError("invalid_request", "invalid k8s_manifest: it goes with the verb apply alone");
+  }
   if (byteLength(request.k8s_manifest) > MAX_K8S_MANIFEST_BYTES) {
     throw new AppError(
       "invalid_request",

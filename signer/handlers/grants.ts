@@ -32,7 +32,7 @@ export async function handleCreateGrant(
   if (cap > 0 && body.ttl_seconds > cap) {
     await refuse(new AppError("invalid_request", `ttl_seconds is above the cap of ${cap}`));
   }
-  const target = policy.hosts.get(host);
+  const target = policy.hosts.get(host) ?? policy.clusters.get(host);
   if (target === undefined) {
     return await refuse(new AppError("not_found", `unknown host: ${quoteText(host)}`));
   }

@@ -1,10 +1,12 @@
 import { describeFault } from "@gateway/shared/errors";
-import type { Allowed, SignContext } from "./sign_context.ts";
+import type { GatedCommand } from "@gateway/shared/policy/waivers";
+import type { SignContext } from "./sign_context.ts";
 
-/** Approve-and-learn: the certificate stands whatever becomes of the waiver, and the log says what became of it. */
+/** Approve-and-learn: what was issued stands whatever becomes of the waiver, and the log says what became of it. */
 export async function learnWaiver(
   { ports, snapshot, peer, request, caller }: SignContext,
-  decision: Allowed,
+  decision: { readonly requireApproval: boolean; readonly approvalWaived: boolean },
+  gated: GatedCommand,
 ): Promise<void> {
   const facts = {
     caller,
@@ -15,14 +17,14 @@ export async function learnWaiver(
   let recorded = "";
   try {
     const outcome = await ports.live.learnWaiver({
-      host: request.host,
-      caller,
-      endUser: request.end_user,
-      sudo: request.sudo,
-      sudoUser: request.sudo_user,
-      command: request.command,
-      fileTransfer: request.file_transfer,
-      contentSha256: request.content_sha256,
+      host: gated.host,
+      caller: gated.caller,
+      endUser: gated.endUser,
+      sudo: gated.sudo,
+      sudoUser: gated.sudoUser,
+      command: gated.command,
+      fileTransfer: gated.fileTransfer,
+      contentSha256: gated.contentSha256,
       peer: peer.caller,
       gate: decision.requireApproval ? "approved" : decision.approvalWaived ? "waived" : "none",
       ttlSeconds: request.learn_ttl_seconds,

@@ -3,8 +3,6 @@ import { AppError } from "@gateway/shared/errors";
 import { type IssuedCertificate, issueUserCertificate } from "@gateway/shared/ca/issue";
 import { readJsonBody } from "@gateway/shared/http/body";
 import type { Peer } from "@gateway/shared/http/mtls_server";
-import { stringifyJson } from "@gateway/shared/json";
-import { formatSubject, type Freeze } from "../freezes.ts";
 import { describeSignRequest, intentOf } from "@gateway/shared/policy/sign_request";
 import {
   decideSsh,
@@ -15,18 +13,30 @@ import {
 } from "@gateway/shared/policy/ssh";
 import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
 import type { TakeResult } from "@gateway/shared/token_bucket";
-import { type SignRequest, signRequest, type SignResponse, type SignTarget } from "@gateway/shared/wire/sign";
+import {
+  MAX_SIGN_BODY_BYTES,
+  type SignRequest,
+  signRequest,
+  type SignTarget,
+} from "@gateway/shared/wire/sign";
 import { checkCaller, checkSignFields } from "@gateway/shared/wire/sign_fields";
 import type { SignerPorts } from "../ports.ts";
 import type { SignSource } from "../sign_limit.ts";
 import type { Snapshot } from "../snapshot.ts";
-import { DIRECT_NOT_ALLOWED, SUBJECT_IS_FROZEN } from "./hosts.ts";
+import { DIRECT_NOT_ALLOWED } from "./hosts.ts";
 import { learnWaiver } from "./learn.ts";
 import { sealCommand } from "./seal_command.ts";
 import { needsVerifiedEndUser, verifyEndUser, withoutToken } from "./verified_end_user.ts";
-import type { Allowed, SignContext } from "./sign_context.ts";
-
-const MAX_BODY_BYTES = 64 * 1024;
+import { describeAskedAction, handleClusterSign, refuseAction } from "./sign_cluster.ts";
+import {
+  type Allowed,
+  findFreeze,
+  isApproved,
+  isForwarder,
+  refuseFrozen,
+  respond,
+  type SignContext,
+} from "./sign_context.ts";
 
 /** `POST /v1/sign`. */
 export async function handleSign(ports: SignerPorts, httpRequest: Request, peer: Peer): Promise<Response> {
@@ -37,9 +47,6 @@ export async function handleSign(ports: SignerPorts, httpRequest: Request, peer:
     perMinute: snapshot.config.sign_rate_limit_per_min,
   });
   checkSignFields(received);
-  if (received.target_type === "k8s") {
-    throw new AppError("not_supported", 'target_type "k8s" is not supported yet');
-  }
   const caller = received.on_behalf_of === ""
     ? peer.caller
     : await effectiveCaller(ports, snapshot, received, peer);
@@ -54,9 +61,12 @@ export async function handleSign(ports: SignerPorts, httpRequest: Request, peer:
   const frozen = findFreeze(context);
   if (frozen !== undefined) return await refuseFrozen(context, frozen);
   if (!mayComeFrom(snapshot.policy, caller, peer.caller)) {
-    await refuse(context, { outcome: "denied", err: DIRECT_NOT_ALLOWED });
+    if (request.target_type === "k8s") {
+      await refuseAction(context, { outcome: "denied", err: DIRECT_NOT_ALLOWED });
+    } else await refuse(context, { outcome: "denied", err: DIRECT_NOT_ALLOWED });
     throw new AppError("denied", DIRECT_NOT_ALLOWED);
   }
+  if (request.target_type === "k8s") return await handleClusterSign(context);
   const publicKey = parseEd25519PublicKey(request.public_key);
   if (mayUseHost(snapshot.policy, caller, request.host) !== "ok") {
     await refuse(context, { outcome: "denied", err: "host not authorised" });
@@ -76,7 +86,11 @@ async function readLimited(ports: SignerPorts, request: Request, source: SignSou
   requireToken(ports, source, ports.signLimit.check(source));
   let received: SignRequest;
   try {
-    received = await readJsonBody(request, { maxBytes: MAX_BODY_BYTES, schema: signRequest });
+    received = await readJsonBody(request, {
+      maxBytes: MAX_SIGN_BODY_BYTES.ssh,
+      schema: signRequest,
+      larger: { maxBytes: MAX_SIGN_BODY_BYTES.k8s, mayBe: ({ target_type }) => target_type === "k8s" },
+    });
   } catch (error) {
     requireToken(ports, source, ports.signLimit.takeUnread(source));
     throw error;
@@ -104,43 +118,11 @@ async function effectiveCaller(
   await ports.recordOutcome({
     caller: peer.caller,
     host: request.host,
-    ...describeAsked(request),
+    ...(request.target_type === "k8s" ? describeAskedAction(request) : describeAsked(request)),
     outcome: "denied",
     err,
   });
   throw new AppError("denied", err);
-}
-
-/** The effective caller, the end user, and the peer: freezing a forwarder stops all that it forwards (K6). */
-function findFreeze({ ports, request, peer, caller }: SignContext): Freeze | undefined {
-  return ports.live.findFreeze({ caller, endUser: request.end_user, peer: peer.caller });
-}
-
-async function refuseFrozen(context: SignContext, freeze: Freeze): Promise<never> {
-  const { ports, request, caller } = context;
-  const entry = {
-    caller,
-    host: request.host,
-    asked_command: request.command,
-    outcome: "frozen_denied",
-    err: `frozen: ${formatSubject(freeze)}`,
-  };
-  await ports.recordOutcome(entry, "frozen-denied");
-  throw new AppError("frozen", SUBJECT_IS_FROZEN);
-}
-
-/** `approved` counts only from a forwarder, or from a caller that is listed by its own name as self-approving. */
-function isApproved(context: SignContext): boolean {
-  return context.request.approved && (isForwarder(context) || isSelfApproving(context));
-}
-
-function isForwarder({ snapshot, peer }: SignContext): boolean {
-  return snapshot.trustedForwarders.has(peer.caller);
-}
-
-function isSelfApproving({ snapshot, peer }: SignContext): boolean {
-  // Never inherited: `_default` would waive four-eyes for everyone.
-  return peer.caller !== "_default" && snapshot.policy.callers.get(peer.caller)?.selfApprove === true;
 }
 
 async function deny(
@@ -210,7 +192,9 @@ async function issue(context: SignContext, decision: Allowed, publicKey: Uint8Ar
   if (decision.requireApproval && !isForwarder(context)) {
     await ports.gate.bestEffort({ caller, host: request.host, serial, outcome: "self_approved" });
   }
-  if (request.learn_ttl_seconds > 0 && isForwarder(context)) await learnWaiver(context, decision);
+  if (request.learn_ttl_seconds > 0 && isForwarder(context)) {
+    await learnWaiver(context, decision, intentOf(request, caller));
+  }
   return respond({
     certificate,
     serial,
@@ -263,8 +247,4 @@ function allowedEntry(
 /** What every record says of a request; the command itself as well, for nothing else here shows what was certified. */
 function describeAsked(request: SignRequest): Pick<AuditEntry, "command" | "asked_command"> {
   return { command: describeSignRequest(request), asked_command: request.command };
-}
-
-function respond(body: SignResponse): Response {
-  return new Response(stringifyJson(body) + "\n", { headers: { "content-type": "application/json" } });
 }

@@ -1,8 +1,12 @@
+import { AppError } from "@gateway/shared/errors";
 import type { Peer } from "@gateway/shared/http/mtls_server";
+import { stringifyJson } from "@gateway/shared/json";
 import type { AllowedSsh } from "@gateway/shared/policy/ssh";
-import type { SignRequest } from "@gateway/shared/wire/sign";
+import type { SignRequest, SignResponse } from "@gateway/shared/wire/sign";
+import { formatSubject, type Freeze } from "../freezes.ts";
 import type { SignerPorts } from "../ports.ts";
 import type { Snapshot } from "../snapshot.ts";
+import { SUBJECT_IS_FROZEN } from "./hosts.ts";
 
 /** A decision that a certificate can be made of. */
 export type Allowed = AllowedSsh;
@@ -15,4 +19,43 @@ export interface SignContext {
   readonly request: SignRequest;
   /** The broker this is for: the peer, or whom a trusted forwarder names. */
   readonly caller: string;
+}
+
+/** The effective caller, the end user, and the peer: freezing a forwarder stops all that it forwards (K6). */
+export function findFreeze({ ports, request, peer, caller }: SignContext): Freeze | undefined {
+  return ports.live.findFreeze({ caller, endUser: request.end_user, peer: peer.caller });
+}
+
+/** @throws {AppError} `frozen`, once that is recorded */
+export async function refuseFrozen(context: SignContext, freeze: Freeze): Promise<never> {
+  const { ports, request, caller } = context;
+  const entry = {
+    caller,
+    host: request.host,
+    asked_command: request.command,
+    outcome: "frozen_denied",
+    err: `frozen: ${formatSubject(freeze)}`,
+  };
+  await ports.recordOutcome(entry, "frozen-denied");
+  throw new AppError("frozen", SUBJECT_IS_FROZEN);
+}
+
+/** `approved` counts only from a forwarder, or from a caller that is listed by its own name as self-approving. */
+export function isApproved(context: SignContext): boolean {
+  return context.request.approved && (isForwarder(context) || isSelfApproving(context));
+}
+
+/** Whether what the peer says of others is believed. */
+export function isForwarder({ snapshot, peer }: SignContext): boolean {
+  return snapshot.trustedForwarders.has(peer.caller);
+}
+
+function isSelfApproving({ snapshot, peer }: SignContext): boolean {
+  // Never inherited: `_default` would waive four-eyes for everyone.
+  return peer.caller !== "_default" && snapshot.policy.callers.get(peer.caller)?.selfApprove === true;
+}
+
+/** Status 200. */
+export function respond(body: SignResponse): Response {
+  return new Response(stringifyJson(body) + "\n", { headers: { "content-type": "application/json" } });
 }

@@ -166,8 +166,8 @@ Deno.test.each([
     code: "denied",
   },
   {
-    name: "a Kubernetes target",
-    body: { ...ONE_SHOT, target_type: "k8s" },
+    name: "a target of an unknown type",
+    body: { ...ONE_SHOT, target_type: "vm" },
     status: 400,
     code: "not_supported",
   },

@@ -14,6 +14,8 @@ import { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";
 import { createSignerApp } from "../app.ts";
 import { type SignerConfig, signerConfig } from "../config.ts";
 import type { ConfigFile } from "../config_file.ts";
+import type { ClusterApi } from "../kubernetes/cluster_api.ts";
+import { ApiTokenIssuer } from "../kubernetes/token_issuer.ts";
 import { KnownSubjects } from "../known_subjects.ts";
 import { KrlReaders } from "../krl/readers.ts";
 import { RevocationList } from "../krl/revocation_list.ts";
@@ -89,6 +91,8 @@ export interface MemorySignerOptions {
   readonly parts?: Partial<LoadedParts>;
   /** Repeated for ever; each serial and id is cut from it. */
   readonly randomBytes?: readonly number[];
+  /** What API servers answer; by default there are none. */
+  readonly clusterApi?: ClusterApi["request"];
 }
 
 /** A signer's routes over memory, with the errors that its listener would turn into answers. */
@@ -144,6 +148,14 @@ export async function startSigner(
     logger,
     signLimit: new SignLimit({ clock }),
     knownSubjects: new KnownSubjects(),
+    tokens: new ApiTokenIssuer({
+      logger,
+      api: {
+        request: options.clusterApi ??
+          (() => Promise.resolve({ kind: "unreachable", cause: "no API server" })),
+        close() {},
+      },
+    }),
     random,
     live,
     krl,

@@ -82,7 +82,7 @@ const request = fc.record({
   approved: fc.boolean(),
   end_user: mostly("alice", "", "eve user=x"),
   end_user_groups: mostly<string[] | null>(null, [], ["web"], ["db", "web"]),
-  target_type: mostly("", "ssh", "k8s"),
+  target_type: mostly("", "ssh", "vm"),
 }, { requiredKeys: ["host", "role", "purpose", "public_key", "end_user_groups", "command"] });
 
 /** What can be compared: the serials and signatures of the two are their own. */

@@ -39,6 +39,7 @@ export const ADAPTERS: readonly string[] = [
   "shared/state/sqlite_database.ts",
   "shared/version.ts",
   "signer/config_file.ts",
+  "signer/kubernetes/cluster_api.ts",
   "signer/kubernetes/cluster_files.ts",
   "signer/snapshot.ts",
   "signer/state/sqlite.ts",

@@ -1,0 +1,191 @@
+import { createHash } from "node:crypto";
+import type { AuditEntry } from "@gateway/shared/audit/entry";
+import { AppError } from "@gateway/shared/errors";
+import {
+  type AllowedCluster,
+  clusterIntentOf,
+  type CompiledCluster,
+  decideCluster,
+  type DeniedCluster,
+  findCluster,
+  toWireClusterDecision,
+} from "@gateway/shared/policy/clusters";
+import { describeClusterRequest } from "@gateway/shared/policy/sign_request";
+import { randomSerial } from "@gateway/shared/random";
+import type { SignRequest } from "@gateway/shared/wire/sign";
+import type { IssuedToken } from "../ports.ts";
+import { learnWaiver } from "./learn.ts";
+import {
+  findFreeze,
+  isApproved,
+  isForwarder,
+  refuseFrozen,
+  respond,
+  type SignContext,
+} from "./sign_context.ts";
+
+/** A decision that a token can be made of, and where. */
+interface AllowedAction {
+  readonly cluster: CompiledCluster;
+  readonly decision: AllowedCluster;
+}
+
+/** `POST /v1/sign` for a cluster, from the point where caller and end user are known and not frozen. */
+export async function handleClusterSign(context: SignContext): Promise<Response> {
+  const { ports, snapshot, request, caller } = context;
+  const gate = findCluster(snapshot.policy, caller, request.host);
+  if (gate.kind === "closed") {
+    await refuseAction(context, { outcome: "denied", err: gate.reason });
+    throw new AppError("denied", gate.reason);
+  }
+  const { cluster } = gate;
+  const decided = ports.timings.decision.start();
+  const intent = clusterIntentOf(request, caller, manifestDigest(request));
+  const decision = decideCluster(cluster, intent, ports.live.grants);
+  decided(decision.kind);
+  switch (decision.kind) {
+    case "mismatch":
+      throw new AppError("invalid_request", "command is not the canonical form of the k8s action");
+    case "denied":
+      return await deny(context, cluster, decision);
+    case "allowed":
+      break;
+    default:
+      return decision satisfies never;
+  }
+  const allowed: AllowedAction = { cluster, decision };
+  if (request.dry_run) {
+    await ports.recordOutcome(entryOf(context, allowed, { outcome: "dry_run_allowed" }));
+    return respond({ decision: toWireClusterDecision(decision) });
+  }
+  if (decision.requireApproval && !isApproved(context)) return await askApproval(context, allowed);
+  return await issue(context, allowed);
+}
+
+async function deny(
+  context: SignContext,
+  cluster: CompiledCluster,
+  decision: DeniedCluster,
+): Promise<Response> {
+  const isDryRun = context.request.dry_run;
+  await refuseAction(context, {
+    outcome: isDryRun ? "dry_run_denied" : "denied",
+    err: decision.reason,
+    // The caller is not told: without it here nobody could explain the denial.
+    rule: decision.matchedRule,
+    cluster,
+  });
+  if (isDryRun) return respond({ decision: toWireClusterDecision(decision) });
+  throw new AppError("denied", decision.reason);
+}
+
+async function askApproval(context: SignContext, allowed: AllowedAction): Promise<Response> {
+  await context.ports.recordOutcome(entryOf(context, allowed, { outcome: "approval-required" }));
+  return respond({ decision: toWireClusterDecision(allowed.decision) });
+}
+
+async function issue(context: SignContext, allowed: AllowedAction): Promise<Response> {
+  const { ports, request, caller } = context;
+  const { decision } = allowed;
+  const issued = await mint(context, allowed);
+  const serial = randomSerial(ports.random);
+  await ports.recordOutcome(entryOf(context, allowed, { outcome: "issued", serial, jti: issued.jti }));
+  // A freeze that was acknowledged while the token was made: nothing leaves after it.
+  const frozen = findFreeze(context);
+  if (frozen !== undefined) return await refuseFrozen(context, frozen);
+  if (decision.requireApproval && !isForwarder(context)) {
+    await ports.gate.bestEffort({ caller, host: request.host, serial, outcome: "self_approved" });
+  }
+  if (request.learn_ttl_seconds > 0 && isForwarder(context)) {
+    await learnWaiver(context, decision, decision.gated);
+  }
+  return respond({
+    k8s_token: issued.token,
+    k8s_token_expiry: issued.expiry,
+    serial,
+    decision: toWireClusterDecision(decision),
+  });
+}
+
+/** @throws {AppError} once that is recorded: `denied` where the API server refuses, `upstream_failure` else */
+async function mint(context: SignContext, { cluster, decision }: AllowedAction): Promise<IssuedToken> {
+  const { ports, snapshot, request, caller, peer } = context;
+  try {
+    return await ports.tokens.issue({
+      cluster,
+      ca: snapshot.clusterCas.get(cluster.name) ?? "",
+      account: decision.binding,
+      holder: { caller, endUser: request.end_user, peer: peer.caller },
+    });
+  } catch (error) {
+    if (error instanceof AppError) {
+      await refuseAction(context, {
+        outcome: "denied",
+        err: error.message,
+        rule: decision.matchedRule,
+        cluster,
+      });
+    }
+    throw error;
+  }
+}
+
+/** Records a refusal; where there is such a cluster, its API server replaces the requested name. */
+export function refuseAction(
+  { ports, request, caller }: SignContext,
+  { outcome, err, rule = "", cluster }: {
+    readonly outcome: string;
+    readonly err: string;
+    readonly rule?: string;
+    readonly cluster?: CompiledCluster;
+  },
+): Promise<void> {
+  return ports.recordOutcome({
+    caller,
+    host: cluster?.apiServer ?? request.host,
+    ...describeAskedAction(request),
+    outcome,
+    err,
+    policy_rule: rule,
+  });
+}
+
+function entryOf(
+  { request, caller }: SignContext,
+  { cluster, decision }: AllowedAction,
+  { jti, ...facts }: { readonly outcome: string; readonly serial?: bigint; readonly jti?: string },
+): AuditEntry {
+  return {
+    caller,
+    host: cluster.apiServer,
+    ...describeAskedAction(
+      // As the API server names it, also where the caller left the group to us.
+      { ...request, k8s_group: decision.action.resource.group, k8s_namespace: decision.action.namespace },
+      jti,
+    ),
+    policy_rule: decision.matchedRule,
+    ...facts,
+  };
+}
+
+/**
+ * What every record says of an action.
+ *
+ * @param jti the id of the token: the API server's own log has it at each use
+ */
+export function describeAskedAction(
+  request: SignRequest,
+  jti = "",
+): Pick<AuditEntry, "command" | "asked_command" | "target_type" | "body_sha256"> {
+  const digest = manifestDigest(request);
+  return {
+    command: describeClusterRequest(request, jti),
+    asked_command: request.command,
+    target_type: "k8s",
+    ...(digest !== "" && { body_sha256: digest }),
+  };
+}
+
+function manifestDigest({ k8s_manifest }: SignRequest): string {
+  return k8s_manifest === "" ? "" : createHash("sha256").update(k8s_manifest, "utf8").digest("hex");
+}

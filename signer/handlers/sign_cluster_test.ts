@@ -1,0 +1,420 @@
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import type { ApiAnswer } from "../kubernetes/api_answer.ts";
+import { answered, EXPIRY, MINTED, startClusterSigner, TOKEN } from "../testing/cluster_scene.ts";
+import { post } from "../testing/memory_signer.ts";
+
+const GET = "get pods web/web-1";
+const APPLY = "apply deployments.apps web/api";
+const MANIFEST = '{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"api"}}';
+const DIGEST = createHash("sha256").update(MANIFEST).digest("hex");
+const GET_RULE = "allow:^(?:get|list|logs) (?:[^ ]+) (?:web)/(?:[^ ]+)$";
+const APPLY_RULE = "require_approval:^(?:apply|delete) (?:[^ ]+) (?:web)/(?:[^ ]+)$";
+
+Deno.test("POST /v1/sign for a cluster gives a token, made for the bound account, and records its id", async () => {
+  const signer = await startClusterSigner();
+  const { status, body } = await signer.act(GET, { end_user: "alice", reason: "ticket 42" });
+  assert.equal(status, 200);
+  assert.deepEqual(body, {
+    serial: 0xfefefefefefefefen,
+    k8s_token: TOKEN,
+    k8s_token_expiry: EXPIRY,
+    decision: { allowed: true, matched_rule: GET_RULE, ttl_seconds: 600, enforcement: "enforce" },
+  });
+  assert.deepEqual(signer.asked, [{
+    cluster: "prod",
+    method: "POST",
+    path: "/api/v1/namespaces/gateway/serviceaccounts/agent/token",
+    token: undefined,
+    body: {
+      apiVersion: "authentication.k8s.io/v1",
+      kind: "TokenRequest",
+      spec: { expirationSeconds: 600 },
+    },
+  }]);
+  assert.deepEqual(signer.log.entries, [{
+    caller: "broker-1",
+    host: "https://10.0.0.5:6443",
+    command: 'target=k8s verb=get resource=pods ns=web name=web-1 user=alice jti=id-1 reason="ticket 42"',
+    asked_command: GET,
+    target_type: "k8s",
+    policy_rule: GET_RULE,
+    outcome: "issued",
+    serial: 0xfefefefefefefefen,
+  }]);
+});
+
+Deno.test("POST /v1/sign for a cluster ignores what is for hosts, and the client's word about the group", async () => {
+  const signer = await startClusterSigner();
+  const noise = { role: "x", purpose: "x", session_mode: "x", sudo: true, pty: true, file_transfer: true };
+  const { status } = await signer.act("get deployments.apps web/api", { ...noise, k8s_group: "" });
+  assert.equal(status, 200);
+  assert.match(String(signer.log.entries[0]?.command), / resource=deployments\.apps /);
+});
+
+Deno.test("POST /v1/sign drops the namespace of what has none before anything is compared", async () => {
+  const rules = [{ verbs: ["get"], resources: ["nodes"], effect: "allow" as const }];
+  const signer = await startClusterSigner({ cluster: { rules } });
+  assert.equal((await signer.act("get nodes -/node-1", { k8s_namespace: "web" })).status, 200);
+  assert.equal((await signer.act("get nodes web/node-1")).status, 400);
+});
+
+Deno.test.each<
+  { name: string; action?: string; changes?: Record<string, unknown>; cn?: string; detail: string }
+>([
+  { name: "an unknown cluster", changes: { host: "gone" }, detail: "unknown cluster" },
+  { name: "a caller without its group", cn: "stranger", detail: "cluster not authorised" },
+  { name: "an unknown verb", action: "exec pods web/web-1", detail: 'unknown k8s verb "exec"' },
+  {
+    name: "an upper-case resource",
+    action: "get Pods web/web-1",
+    detail: 'invalid k8s resource "Pods" (lowercase RFC 1123 label)',
+  },
+  {
+    name: "a resource with a slash",
+    changes: { k8s_resource: "pods/exec" },
+    detail: 'invalid k8s resource "pods/exec" (lowercase RFC 1123 label)',
+  },
+  { name: "a name with ..", changes: { k8s_name: "a..b" }, detail: 'invalid k8s object name "a..b"' },
+  { name: "a name that is a path", changes: { k8s_name: "../x" }, detail: 'invalid k8s object name "../x"' },
+  {
+    name: "a name with a percent sign",
+    changes: { k8s_name: "a%2fb" },
+    detail: 'invalid k8s object name "a%2fb"',
+  },
+  {
+    name: "a name of 254 characters",
+    changes: { k8s_name: "a".repeat(254) },
+    detail: `invalid k8s object name "${"a".repeat(254)}"`,
+  },
+  {
+    name: "a namespace with a dot",
+    changes: { k8s_namespace: "a.b" },
+    detail: 'invalid k8s namespace "a.b"',
+  },
+  {
+    name: "a group that is a path",
+    changes: { k8s_group: "apps/v1" },
+    detail: 'invalid k8s api group "apps/v1"',
+  },
+  {
+    name: "a list with a name",
+    action: "list pods web/web-1",
+    detail: 'k8s list takes no object name (got "web-1")',
+  },
+  { name: "a get without a name", action: "get pods web/-", detail: "k8s get requires an object name" },
+  { name: "logs without a namespace", action: "logs pods -/web-1", detail: "k8s logs requires a namespace" },
+  {
+    name: "logs of what has none",
+    action: "logs deployments.apps web/api",
+    detail: 'k8s logs are of pods, not of "deployments"',
+  },
+  {
+    name: "an unknown resource",
+    action: "get widgets web/w",
+    detail: `unknown k8s resource "widgets": not in the core table nor this cluster's extra_resources`,
+  },
+  {
+    name: "a resource of another group",
+    action: "get pods.apps web/web-1",
+    detail: 'k8s resource "pods" belongs to group "", not "apps"',
+  },
+  {
+    name: "a user in none of the cluster's groups",
+    changes: { end_user: "alice", end_user_groups: [] },
+    detail: 'user "alice" not authorised for "prod" (groups)',
+  },
+  { name: "what no rule allows", action: "get pods db/db-1", detail: "not allowed by cluster policy" },
+  { name: "what a rule denies", action: "delete secrets web/key", detail: "not allowed by cluster policy" },
+])("POST /v1/sign for a cluster refuses $name", async ({ action = GET, changes, cn, detail }) => {
+  const signer = await startClusterSigner();
+  const denied = await signer.act(action, changes, cn);
+  assert.deepEqual([denied.status, denied.body.code, denied.body.detail], [403, "denied", detail]);
+  assert.deepEqual(signer.asked, []);
+  assert.deepEqual(signer.log.entries.map(({ outcome, err, target_type }) => [outcome, err, target_type]), [
+    ["denied", detail, "k8s"],
+  ]);
+});
+
+Deno.test.each<{ name: string; changes: Record<string, unknown>; detail: RegExp }>([
+  { name: "another action", changes: { command: "list pods web/-" }, detail: /not the canonical form/ },
+  { name: "the action without its group", changes: { command: "" }, detail: /not the canonical form/ },
+  { name: "a blank more", changes: { command: `${GET} ` }, detail: /not the canonical form/ },
+  { name: "a manifest for a get", changes: { k8s_manifest: "{}" }, detail: /goes with the verb apply alone/ },
+  { name: "a blank in a field", changes: { k8s_name: "a b" }, detail: /^invalid k8s_name: / },
+])("POST /v1/sign with $name is 400, in a dry run too", async ({ changes, detail }) => {
+  for (const dry_run of [false, true]) {
+    const signer = await startClusterSigner();
+    const { status, body } = await signer.act(GET, { ...changes, dry_run });
+    assert.equal(status, 400);
+    assert.match(String(body.detail), detail);
+    assert.deepEqual(signer.asked, []);
+  }
+});
+
+Deno.test("a dry run for a cluster decides and makes no token", async () => {
+  const signer = await startClusterSigner();
+  const { body } = await signer.act(APPLY, { dry_run: true, approved: true }, "control-plane");
+  assert.equal(body.code, "denied", "a forwarder as itself has no group");
+  const gated = await signer.act(
+    APPLY,
+    { dry_run: true, on_behalf_of: "broker-1", approved: true },
+    "control-plane",
+  );
+  assert.deepEqual(gated.body, {
+    decision: {
+      allowed: true,
+      require_approval: true,
+      matched_rule: APPLY_RULE,
+      ttl_seconds: 600,
+      enforcement: "enforce",
+    },
+  });
+  assert.deepEqual(signer.asked, []);
+  assert.equal(signer.log.entries.at(-1)?.outcome, "dry_run_allowed");
+});
+
+Deno.test.each<{ name: string; action: string; decision: Record<string, unknown> }>([
+  {
+    name: "where no rule matches",
+    action: "get pods db/db-1",
+    decision: {
+      reason: "not allowed by cluster policy",
+      matched_rule: "allowlist:no-match",
+      enforcement: "enforce",
+    },
+  },
+  {
+    name: "where a rule denies, without its pattern",
+    action: "delete secrets web/key",
+    decision: { reason: "not allowed by cluster policy", enforcement: "enforce" },
+  },
+  {
+    name: "where no rule is asked",
+    action: "exec pods web/x",
+    decision: { reason: 'unknown k8s verb "exec"' },
+  },
+])("a dry run for a cluster is denied $name, with status 200", async ({ action, decision }) => {
+  const signer = await startClusterSigner();
+  const { status, body } = await signer.act(action, { dry_run: true });
+  assert.deepEqual([status, body], [200, { decision: { allowed: false, ...decision } }]);
+  assert.equal(signer.log.entries[0]?.outcome, "dry_run_denied");
+});
+
+Deno.test("a dry run does not open what the callers table keeps closed", async () => {
+  const signer = await startClusterSigner();
+  assert.equal((await signer.act(GET, { dry_run: true }, "stranger")).status, 403);
+  assert.equal((await signer.act(GET, { dry_run: true, host: "gone" })).status, 403);
+});
+
+Deno.test.each<{ name: string; groups: readonly string[] | null; account: string | undefined }>([
+  { name: "no groups at all, null", groups: null, account: "everybody" },
+  { name: "a group of the first", groups: ["web", "ops"], account: "ops" },
+  { name: "no group of the first", groups: ["web"], account: "everybody" },
+])("sa_bindings: $name", async ({ groups, account }) => {
+  const signer = await startClusterSigner({
+    cluster: {
+      sa_bindings: [
+        { groups: ["ops"], namespace: "gateway", service_account: "ops" },
+        { namespace: "gateway", service_account: "everybody" },
+      ],
+    },
+  });
+  await signer.act(GET, { end_user: "alice", end_user_groups: groups });
+  assert.equal(signer.asked[0]?.path.split("/")[6], account);
+});
+
+Deno.test("sa_bindings: who is in no group of any entry is refused before a human is asked", async () => {
+  const sa_bindings = [{ groups: ["ops"], namespace: "gateway", service_account: "ops" }];
+  const signer = await startClusterSigner({ cluster: { sa_bindings } });
+  for (const end_user_groups of [null, ["web"]]) {
+    const { status, body } = await signer.act(APPLY, { end_user_groups });
+    assert.deepEqual([status, body.detail], [
+      403,
+      `no ServiceAccount of cluster "prod" is for the end user's groups`,
+    ]);
+  }
+  assert.deepEqual(signer.asked, []);
+});
+
+const FORWARDED = { on_behalf_of: "broker-1", end_user: "alice" };
+
+Deno.test("an apply needs its approval from who may give it", async () => {
+  const signer = await startClusterSigner();
+  const asks = [
+    signer.act(APPLY, { k8s_manifest: MANIFEST }),
+    signer.act(APPLY, { k8s_manifest: MANIFEST, approved: true }),
+  ];
+  for (const { status, body } of await Promise.all(asks)) {
+    assert.deepEqual([status, body.k8s_token, body.decision?.["require_approval"]], [200, undefined, true]);
+  }
+  assert.deepEqual(signer.asked, []);
+  assert.deepEqual(signer.log.entries.map(({ outcome, body_sha256 }) => [outcome, body_sha256]), [
+    ["approval-required", DIGEST],
+    ["approval-required", DIGEST],
+  ]);
+  const approved = { ...FORWARDED, k8s_manifest: MANIFEST, approved: true };
+  assert.equal((await signer.act(APPLY, approved, "control-plane")).body["k8s_token"], TOKEN);
+  const self = await signer.act(APPLY, { k8s_manifest: MANIFEST, approved: true }, "approver-broker");
+  assert.equal(self.body["k8s_token"], TOKEN);
+  assert.deepEqual(signer.log.entries.slice(-2).map(({ outcome }) => outcome), ["issued", "self_approved"]);
+});
+
+Deno.test("a learned waiver of an apply is for its manifest, and without one nothing is learned", async () => {
+  const signer = await startClusterSigner();
+  const learn = { ...FORWARDED, approved: true, learn_ttl_seconds: 60 };
+  await signer.act(APPLY, learn, "control-plane");
+  assert.equal(
+    signer.log.entries.at(-1)?.err,
+    "a file transfer or an apply without the digest of its content",
+  );
+  await signer.act(APPLY, { ...learn, k8s_manifest: MANIFEST }, "control-plane");
+  const made = signer.log.entries.at(-1);
+  assert.deepEqual([made?.outcome, made?.body_sha256], ["approval-waiver-created", DIGEST]);
+  const of = async (k8s_manifest: string, end_user = "alice") => {
+    const { body } = await signer.act(APPLY, { ...FORWARDED, end_user, k8s_manifest }, "control-plane");
+    return body["k8s_token"] === TOKEN;
+  };
+  assert.deepEqual(
+    [await of(MANIFEST), await of(`${MANIFEST} `), await of(""), await of(MANIFEST, "bob")],
+    [true, false, false, false],
+  );
+});
+
+Deno.test("a grant on a cluster adds what rules do not deny, and never shows Secrets", async () => {
+  const signer = await startClusterSigner({
+    cluster: {
+      rules: [
+        { verbs: ["get"], namespaces: ["web"], effect: "allow", reveal: true },
+        { verbs: ["delete"], effect: "deny" },
+      ],
+    },
+  });
+  const path = "/v1/policy/hosts/prod/grants";
+  const grant = { allow: ["^(get|delete) secrets db/"], ttl_seconds: 60 };
+  assert.equal((await signer.send(post(path, grant), "operator")).status, 201);
+  const db = await signer.act("get secrets db/key");
+  assert.deepEqual([db.status, db.body.decision?.["reveal"]], [200, undefined]);
+  assert.equal((await signer.act("get secrets web/key")).body.decision?.["reveal"], true);
+  assert.equal((await signer.act("delete secrets db/key")).status, 403);
+  await signer.clock.advance(60_000);
+  assert.equal((await signer.act("get secrets db/key")).status, 403);
+});
+
+Deno.test("who is frozen gets no token, also where the freeze comes while one is made", async () => {
+  const signer = await startClusterSigner({
+    reply: async () => {
+      const freeze = { kind: "end_user", value: "Alice", allow_volatile: true };
+      assert.equal((await signer.send(post("/v1/freeze", freeze), "operator")).status, 200);
+      return MINTED;
+    },
+  });
+  for (const _ of ["while it is made", "after that"]) {
+    const { status, body } = await signer.act(GET, { end_user: "alice" });
+    assert.deepEqual([status, body.code, body["k8s_token"]], [403, "frozen", undefined]);
+  }
+  assert.equal(signer.asked.length, 1);
+});
+
+Deno.test("a token whose record can't be written is withheld", async () => {
+  const signer = await startClusterSigner();
+  signer.log.failing = true;
+  const { status, body } = await signer.act(GET);
+  assert.deepEqual([status, body.detail, body["k8s_token"]], [500, "audit unavailable", undefined]);
+});
+
+Deno.test.each<{ name: string; reply: ApiAnswer; status: number; detail: RegExp }>([
+  {
+    name: "401",
+    reply: answered(401, { kind: "Status", message: "Unauthorized" }),
+    status: 403,
+    detail: /: the API server refuses the credential in token_file; renew it$/,
+  },
+  {
+    name: "403",
+    reply: answered(403, { kind: "Status", message: 'serviceaccounts "agent" is forbidden: no create' }),
+    status: 403,
+    detail: /: 403 serviceaccounts "agent" is forbidden: no create$/,
+  },
+  {
+    name: "a message with addresses and controls",
+    reply: answered(422, {
+      kind: "Status",
+      message: "webhook https://10.1.2.3:443/x at 10.1.2.3:443, [::1]:8443\x1b",
+    }),
+    status: 403,
+    detail: /: 422 webhook \[address\] at \[address\], \[address\]\\x1b$/,
+  },
+  { name: "500 in HTML", reply: answered(500, "<h1>10.1.2.3</h1>"), status: 502, detail: /: 500$/ },
+  { name: "429", reply: answered(429, ""), status: 502, detail: /: 429$/ },
+  { name: "a redirect", reply: answered(302, ""), status: 502, detail: /: 302$/ },
+  { name: "HTML", reply: answered(200, "<h1>"), status: 502, detail: /answer is not JSON$/ },
+  { name: "no token", reply: answered(200, { status: {} }), status: 502, detail: /there is no token/ },
+  {
+    name: "an empty token",
+    reply: answered(201, { status: { token: "", expirationTimestamp: EXPIRY } }),
+    status: 502,
+    detail: /there is no token/,
+  },
+  {
+    name: "a token of two lines",
+    reply: answered(201, { status: { token: "a\r\nb", expirationTimestamp: EXPIRY } }),
+    status: 502,
+    detail: /there is no token/,
+  },
+  {
+    name: "an expiry that is no time",
+    reply: answered(201, { status: { token: TOKEN, expirationTimestamp: "soon" } }),
+    status: 502,
+    detail: /there is no token/,
+  },
+  { name: "nothing in time", reply: { kind: "timed_out" }, status: 502, detail: /did not answer in time$/ },
+  { name: "too much", reply: { kind: "too_large" }, status: 502, detail: /answer is too large$/ },
+  {
+    name: "no connection",
+    reply: { kind: "unreachable", cause: new Error("connect ECONNREFUSED 10.0.0.5:6443") },
+    status: 502,
+    detail: /: could not reach the API server$/,
+  },
+  {
+    name: "a foreign certificate",
+    reply: { kind: "untrusted", cause: new Error("x") },
+    status: 502,
+    detail: /certificate does not come from ca_cert$/,
+  },
+  {
+    name: "no credential of our own",
+    reply: { kind: "no_credential", cause: new Error("/etc/gateway/x: no such file") },
+    status: 502,
+    detail: /: the signer can't read its token_file$/,
+  },
+])("a token that the API server answers with $name for is refused, named and recorded", async (row) => {
+  const signer = await startClusterSigner({ reply: () => row.reply });
+  const { status, body } = await signer.act(GET);
+  assert.equal(status, row.status);
+  assert.match(String(body.detail), row.detail);
+  assert.match(String(body.detail), /^minting token for gateway\/agent on "prod": /);
+  assert.deepEqual(signer.log.entries.map(({ outcome, err }) => [outcome, err]), [["denied", body.detail]]);
+});
+
+Deno.test("a token without an id is issued, and its record has none", async () => {
+  const reply = () => answered(201, { status: { token: "opaque", expirationTimestamp: EXPIRY } });
+  const signer = await startClusterSigner({ reply });
+  assert.equal((await signer.act(GET)).body["k8s_token"], "opaque");
+  assert.doesNotMatch(String(signer.log.entries[0]?.command), /jti/);
+});
+
+Deno.test("POST /v1/sign takes 256 KiB for a cluster, 64 KiB else, and of that a manifest of 64 KiB", async () => {
+  const signer = await startClusterSigner();
+  const manifest = `{"a":"${"\u0001".repeat(10_000)}"}`;
+  const large = { k8s_manifest: manifest };
+  assert.ok(JSON.stringify(large).length > 60_000);
+  const pad = { reason: "", padding: "x".repeat(20_000) };
+  assert.equal((await signer.act(APPLY, { ...large, ...pad })).status, 200);
+  const host = await signer.sign({ padding: "x".repeat(70_000) });
+  assert.deepEqual([host.status, host.body.detail], [413, "Request body is larger than 65536 bytes"]);
+  assert.equal((await signer.act(APPLY, { padding: "x".repeat(256 * 1024) })).status, 413);
+  const of = async (bytes: number) =>
+    (await signer.act(APPLY, { k8s_manifest: `"${"x".repeat(bytes - 2)}"` })).status;
+  assert.deepEqual([await of(65_536), await of(65_537)], [200, 400]);
+});

@@ -1,0 +1,63 @@
+import { readNamedText } from "@gateway/shared/files";
+import type { Clock } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
+import { type ApiRequest, ApiServer } from "@gateway/shared/kubernetes/api_server";
+import type { CompiledCluster } from "@gateway/shared/policy/clusters";
+import { quoteText } from "@gateway/shared/quote";
+import type { ApiAnswer } from "./api_answer.ts";
+
+/** The API server of one cluster, as a config describes it. */
+export interface ClusterAddress {
+  readonly cluster: Pick<CompiledCluster, "name" | "apiServer" | "tokenFile">;
+  /** PEM. */
+  readonly ca: string;
+}
+
+/** Asks API servers of clusters. */
+export interface ClusterApi {
+  /** Sends a request with the credential of `token_file`, read anew, or with a token that was made. */
+  request(
+    at: ClusterAddress,
+    request: Omit<ApiRequest, "token"> & { readonly token?: string },
+  ): Promise<ApiAnswer>;
+  /** Closes all connections. */
+  close(): void;
+}
+
+/** A visible token, in one line: what else is in the file would become a header. */
+const CREDENTIAL = /^[\x21-\x7e]+$/;
+
+/** API servers over the network; connections are kept for as long as a cluster's address and CAs are the same. */
+export function connectClusters({ clock }: { readonly clock: Clock }): ClusterApi {
+  const servers = new Map<string, { readonly key: string; readonly server: ApiServer }>();
+  const serverOf = ({ cluster, ca }: ClusterAddress): ApiServer => {
+    const key = JSON.stringify([cluster.apiServer, ca]);
+    const kept = servers.get(cluster.name);
+    if (kept?.key === key) return kept.server;
+    // The old one may be in use: its connections close when they have been idle.
+    const server = new ApiServer({ url: cluster.apiServer, ca, clock });
+    servers.set(cluster.name, { key, server });
+    return server;
+  };
+  return {
+    async request(at, { token, ...request }) {
+      let bearer = token;
+      if (bearer === undefined) {
+        const { name, tokenFile } = at.cluster;
+        const key = `kubernetes.clusters.${name}.token_file`;
+        try {
+          bearer = (await readNamedText(key, tokenFile)).trim();
+          if (!CREDENTIAL.test(bearer)) {
+            throw new AppError("invalid_config", `Cannot use ${key} ${quoteText(tokenFile)}: not a token`);
+          }
+        } catch (cause) {
+          return { kind: "no_credential", cause };
+        }
+      }
+      return await serverOf(at).request({ ...request, token: bearer });
+    },
+    close() {
+      for (const { server } of servers.values()) server.close();
+    },
+  };
+}
