@@ -47,6 +47,13 @@ export const EXECUTABLES: readonly Executable[] = [
   },
   { name: "broker-ctl", purpose: "the operator's tool", member: "ctl", permissionSet: "broker-ctl" },
   { name: "debate", purpose: "diagnoses incidents by a debate", member: "debate", permissionSet: "run" },
+  {
+    name: "gateway-shim-verify",
+    purpose: "checks the envelopes of a sealed host for shim/gateway-shim-v1",
+    member: "shim",
+    permissionSet: "gateway-shim",
+    arguments: ["/etc/gateway/envelope.pub", "/var/lib/gateway-shim/nonces"],
+  },
   // Deprecated names, kept for the client entries and unit files that start them.
   {
     name: "broker",

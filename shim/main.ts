@@ -1,8 +1,72 @@
 /**
- * The host-side shim (`gateway-shim`) will live here: the force-command of sealed hosts, which runs a command
- * only when it arrives in an envelope signed by the signer. Nothing of it is built yet; sealed hosts are
- * refused in the signer's config.
+ * The verifier of the host-side shim for envelopes of format v1, which `gateway-shim-v1` starts: it prints the command
+ * that may run, and a dot behind it, or refuses with exit code 126.
  *
  * @module
  */
-export {};
+import "@gateway/shared/no_storage";
+import { writeAllSync } from "@gateway/shared/bytes";
+import { errorName } from "@gateway/shared/errors";
+import { checkEnvelope, isHostName, type VerifySignature } from "./check.ts";
+import { claimNonce } from "./nonce_store.ts";
+import { parsePinnedKeys } from "./pinned_keys.ts";
+
+/** The exit code of a shell for a command that must not run. */
+const REFUSED = 126;
+
+/** A refusal, in words for whoever asked and for the operator. */
+class Refusal extends Error {}
+
+/** Gives the command of the envelope, whose use is then recorded. */
+async function open([keyFile = "", store = "", ...args]: readonly string[]): Promise<string> {
+  const [host = ""] = args;
+  if (args.length !== 1) throw new Refusal("expected one argument, the name of this host");
+  if (!isHostName(host)) throw new Refusal("the argument is not the name of a host");
+  const wire = (Deno.env.get("SSH_ORIGINAL_COMMAND") ?? "").trim();
+  if (wire === "") throw new Refusal("no envelope: this host runs only commands that the signer has sealed");
+  const verify = await readKeys(keyFile);
+  const now = Date.now();
+  const check = await checkEnvelope(wire, { host, verify, now });
+  if (check.kind === "refused") throw new Refusal(check.reason);
+  const claim = await claimNonce(store, check.nonce, now);
+  switch (claim) {
+    case "claimed":
+      return check.command;
+    case "used":
+      throw new Refusal("envelope already used (replay)");
+    case "failed":
+      throw new Refusal(`cannot record the envelope's use in ${store}`);
+    default:
+      return claim satisfies never;
+  }
+}
+
+/** Reads the pinned keys, each time anew: a rotation needs no restart of anything. */
+async function readKeys(path: string): Promise<VerifySignature> {
+  const text = await Deno.readTextFile(path).catch(() => undefined);
+  if (text === undefined) throw new Refusal(`cannot read ${path}`);
+  const pinned = parsePinnedKeys(text, path);
+  if (pinned.kind === "unusable") throw new Refusal(pinned.reason);
+  const keys = await Promise.all(
+    pinned.keys.map((key) => crypto.subtle.importKey("raw", key, "Ed25519", false, ["verify"])),
+  );
+  return async (data, signature) => {
+    const results = await Promise.all(
+      keys.map((key) => crypto.subtle.verify("Ed25519", key, signature, data)),
+    );
+    return results.includes(true);
+  };
+}
+
+async function main(args: readonly string[]): Promise<number> {
+  try {
+    writeAllSync(Deno.stdout, `${await open(args)}.`);
+    return 0;
+  } catch (error) {
+    const reason = error instanceof Refusal ? error.message : `the verifier failed (${errorName(error)})`;
+    writeAllSync(Deno.stderr, `gateway-shim: refused: ${reason}\n`);
+    return REFUSED;
+  }
+}
+
+if (import.meta.main) Deno.exitCode = await main(Deno.args);

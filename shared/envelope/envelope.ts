@@ -28,8 +28,8 @@
  */
 import type { Random } from "../random.ts";
 import { signSshsig } from "../ssh/sshsig.ts";
-import { SshWriter } from "../ssh/wire_format.ts";
 import type { EnvelopeKey } from "./key.ts";
+import { signedBytesV1 } from "./signed_bytes.ts";
 
 /** The formats that a host's shim may understand. */
 export const ENVELOPE_VERSIONS = ["v1", "v2"] as const;
@@ -126,12 +126,8 @@ export function isSealable(command: string): boolean {
 }
 
 function encodeV1({ nonce, host, command, expiresAt }: Envelope, key: EnvelopeKey, domain: string): string {
-  const writer = new SshWriter().raw(encoder.encode(`${domain}\0`));
-  for (const field of [nonce, host, command, String(expiresAt)]) {
-    const bytes = encoder.encode(field);
-    writer.u64(BigInt(bytes.length)).raw(bytes);
-  }
-  const signature = key.sign(writer.bytes()).toBase64();
+  const signed = signedBytesV1({ nonce, host, command, expiry: String(expiresAt) }, domain);
+  const signature = key.sign(signed).toBase64();
   return base64url(encoder.encode(
     JSON.stringify({ n: nonce, h: host, c: command, e: expiresAt, s: signature }),
   ));

@@ -118,6 +118,7 @@ export const ADAPTERS: readonly string[] = [
   "debate/web/settings_handlers.ts",
   "debate/web/start_server.ts",
   "deploy/",
+  "shim/nonce_store.ts",
 ];
 
 /** Where the files of a member are joined to a program. */

@@ -1,0 +1,71 @@
+/**
+ * Envelopes that the signer would never make: what a test wants signed is signed, however wrong.
+ *
+ * @module
+ */
+import { Buffer } from "node:buffer";
+import { ENVELOPE_DOMAIN, ENVELOPE_NAMESPACE } from "@gateway/shared/envelope/envelope";
+import { createEnvelopeKey, type EnvelopeKey } from "@gateway/shared/envelope/key";
+import { signSshsig } from "../../shared/ssh/sshsig.ts";
+
+/** What an envelope says; every part as its text. */
+export interface EnvelopeFields {
+  readonly nonce: string;
+  readonly host: string;
+  readonly command: string;
+  readonly expiry: string;
+}
+
+/** The key of a seed of 32 equal bytes. */
+export function envelopeKey(byte: number): EnvelopeKey {
+  return createEnvelopeKey(new Uint8Array(32).fill(byte));
+}
+
+/** An envelope of format v2 around any message. */
+export function sealMessage(
+  message: string | Buffer,
+  key: EnvelopeKey,
+  namespace = ENVELOPE_NAMESPACE,
+): string {
+  const bytes = Buffer.from(message);
+  const signature = Buffer.from(signSshsig(key.ssh, namespace, bytes));
+  return `${bytes.toString("base64url")}.${signature.toString("base64url")}`;
+}
+
+/** An envelope of format v2. */
+export function sealV2({ nonce, host, expiry, command }: EnvelopeFields, key: EnvelopeKey): string {
+  return sealMessage([nonce, host, expiry, command].join("\n"), key);
+}
+
+/** The members of the JSON of format v1, in order, each as it is written there. */
+export function membersV1(
+  fields: EnvelopeFields,
+  key: EnvelopeKey,
+  domain: string = ENVELOPE_DOMAIN,
+): readonly (readonly [string, string])[] {
+  const { nonce, host, command, expiry } = fields;
+  const parts = [nonce, host, command, expiry].flatMap((part) => {
+    const length = Buffer.alloc(8);
+    length.writeBigUInt64BE(BigInt(Buffer.byteLength(part)));
+    return [length, Buffer.from(part)];
+  });
+  const signature = key.sign(Buffer.concat([Buffer.from(`${domain}\0`), ...parts])).toBase64();
+  return [
+    ["n", JSON.stringify(nonce)],
+    ["h", JSON.stringify(host)],
+    ["c", JSON.stringify(command)],
+    ["e", expiry],
+    ["s", JSON.stringify(signature)],
+  ];
+}
+
+/** The wire form of members that may come in any order and twice. */
+export function sealMembers(members: readonly (readonly [string, string])[]): string {
+  const json = `{${members.map(([name, value]) => `"${name}":${value}`).join(",")}}`;
+  return Buffer.from(json).toString("base64url");
+}
+
+/** An envelope of format v1. */
+export function sealV1(fields: EnvelopeFields, key: EnvelopeKey, domain?: string): string {
+  return sealMembers(membersV1(fields, key, domain));
+}

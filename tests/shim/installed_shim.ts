@@ -1,0 +1,166 @@
+import { allowedSignersLine, type EnvelopeKey, envelopePublicKeyText } from "@gateway/shared/envelope/key";
+import { type EnvelopeFields, envelopeKey, sealV1, sealV2 } from "./envelopes.ts";
+
+/** The name of the host that the shims of the tests stand on. */
+export const HOST = "web01";
+/** The signer's key, and one that is nobody's. */
+export const SIGNER_KEY: EnvelopeKey = envelopeKey(1);
+/** Another key of the same signer, before or after a rotation. */
+export const NEXT_KEY: EnvelopeKey = envelopeKey(2);
+/** A key that no host has been told of. */
+export const FOREIGN_KEY: EnvelopeKey = envelopeKey(3);
+
+const ROOT = new URL("../../", import.meta.url).pathname;
+
+/** One of the two shims, and how its envelopes and keys are written. */
+export interface ShimFormat {
+  readonly name: "v1" | "v2";
+  /** The file in `shim/`. */
+  readonly program: string;
+  /** Where it reads its keys when it is installed. */
+  readonly keyPath: string;
+  keyLine(key: EnvelopeKey): string;
+  seal(fields: EnvelopeFields, key: EnvelopeKey): string;
+}
+
+/** Both, under the names by which a test picks one. */
+export const FORMATS = {
+  v1: {
+    name: "v1",
+    program: "gateway-shim-v1",
+    keyPath: "/etc/gateway/envelope.pub",
+    keyLine: envelopePublicKeyText,
+    seal: sealV1,
+  },
+  v2: {
+    name: "v2",
+    program: "gateway-shim",
+    keyPath: "/etc/gateway/envelope_signers",
+    keyLine: (key) => allowedSignersLine(key, ["gateway-sealed-exec-v2"]),
+    seal: sealV2,
+  },
+} as const satisfies Record<string, ShimFormat>;
+
+/** What a run is given beside the envelope. */
+export interface RunOptions {
+  /** The arguments; the host's name when absent. */
+  readonly args?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  readonly stdin?: string;
+  /** Shell commands that run first in the process that becomes the shim. */
+  readonly before?: string;
+}
+
+/** What came of a run. */
+export interface RunResult {
+  readonly code: number;
+  readonly signal: Deno.Signal | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** A shim as it is installed on a host, but that its files lie in a temporary folder. */
+export class InstalledShim implements AsyncDisposable {
+  readonly format: ShimFormat;
+  readonly folder: string;
+  /** The words that start it. */
+  readonly words: readonly string[];
+
+  /** The folder of used nonces. */
+  readonly store: string;
+
+  private constructor(format: ShimFormat, folder: string, shell: readonly string[], store: string) {
+    this.format = format;
+    this.store = store;
+    this.folder = folder;
+    this.words = [...shell, `${folder}/gateway-shim`];
+  }
+
+  /**
+   * @param shell the words of the shell that interprets it
+   * @param disk where it keeps used nonces; beside it when absent
+   */
+  static async create(
+    format: ShimFormat,
+    shell: readonly string[] = ["sh"],
+    disk?: string,
+  ): Promise<InstalledShim> {
+    const folder = await Deno.makeTempDir({ prefix: "shim-" });
+    const shim = new InstalledShim(format, folder, shell, `${disk ?? folder}/nonces`);
+    // The paths are fixed on purpose: nothing but another text of the program changes them.
+    const paths: Readonly<Record<string, string>> = {
+      [format.keyPath]: shim.keyFile,
+      "/var/lib/gateway-shim/nonces": shim.store,
+      "$folder/main.ts": `${ROOT}shim/main.ts`,
+      "PATH=/usr/local/bin:": `PATH=${Deno.execPath().replace(/\/[^/]*$/, "")}:/usr/local/bin:`,
+    };
+    let text = await Deno.readTextFile(`${ROOT}shim/${format.program}`);
+    for (const [path, own] of Object.entries(paths)) text = text.replaceAll(path, own);
+    await Deno.writeTextFile(`${folder}/gateway-shim`, text, { mode: 0o755 });
+    await Deno.mkdir(shim.store);
+    await shim.writeKeys(format.keyLine(SIGNER_KEY));
+    return shim;
+  }
+
+  get keyFile(): string {
+    return `${this.folder}/keys`;
+  }
+
+  /** Pins what these lines say, instead of what was pinned. */
+  async writeKeys(...lines: readonly string[]): Promise<void> {
+    await Deno.writeTextFile(this.keyFile, lines.map((line) => `${line}\n`).join(""));
+  }
+
+  /** An envelope for this host, fresh and good for half a minute, but for what is given. */
+  seal(fields: Partial<EnvelopeFields> = {}, key: EnvelopeKey = SIGNER_KEY): string {
+    return this.format.seal(freshFields(fields), key);
+  }
+
+  async run(envelope: string | undefined, options: RunOptions = {}): Promise<RunResult> {
+    const { args = [HOST], env = {}, stdin = "", before = ":" } = options;
+    const process = new Deno.Command("sh", {
+      args: ["-c", `${before}; exec "$@"`, "sh", ...this.words, ...args],
+      clearEnv: true,
+      env: {
+        PATH: "/usr/bin:/bin",
+        ...env,
+        ...envelope === undefined ? {} : { SSH_ORIGINAL_COMMAND: envelope },
+      },
+      stdin: "piped",
+      stdout: "piped",
+      stderr: "piped",
+    }).spawn();
+    const writer = process.stdin.getWriter();
+    // A refusal does not read it.
+    await writer.write(new TextEncoder().encode(stdin)).catch(() => undefined);
+    await writer.close().catch(() => undefined);
+    const { code, signal, stdout, stderr } = await process.output();
+    const decoder = new TextDecoder();
+    return { code, signal, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
+  }
+
+  /** The names of the nonces that are taken for used. */
+  claims(): string[] {
+    return [...Deno.readDirSync(this.store)].map(({ name }) => name);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Deno.remove(this.folder, { recursive: true });
+  }
+}
+
+/** Fields of an envelope that is good now, but for what is given. */
+export function freshFields(fields: Partial<EnvelopeFields> = {}): EnvelopeFields {
+  return {
+    nonce: crypto.getRandomValues(new Uint8Array(16)).toHex(),
+    host: HOST,
+    command: "echo done",
+    expiry: secondsFromNow(30),
+    ...fields,
+  };
+}
+
+/** A time as envelopes hold it. */
+export function secondsFromNow(seconds: number): string {
+  return String(Math.floor(Date.now() / 1000) + seconds);
+}

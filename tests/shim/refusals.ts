@@ -1,0 +1,480 @@
+import { Buffer } from "node:buffer";
+import {
+  FOREIGN_KEY,
+  FORMATS,
+  freshFields,
+  type InstalledShim,
+  secondsFromNow,
+  SIGNER_KEY,
+} from "./installed_shim.ts";
+import { membersV1, sealMembers, sealMessage } from "./envelopes.ts";
+import type { RunOptions } from "./installed_shim.ts";
+
+/** Something that a shim must not run. */
+export interface RefusedCase {
+  readonly name: string;
+  /** Where it applies; both when absent. */
+  readonly only?: "v1" | "v2";
+  /** What the broker sends; a good envelope when absent. */
+  envelope?(shim: InstalledShim): string | undefined;
+  /** What is done to the host before. */
+  arrange?(shim: InstalledShim): Promise<void>;
+  readonly options?: RunOptions;
+  /** What the shim says; `KEYS` and `STORE` stand for its files. */
+  readonly reason: string;
+}
+
+const MALFORMED = "the envelope is malformed";
+const FORGED = "the signature is not of a pinned key";
+const NO_ENVELOPE = "no envelope: this host runs only commands that the signer has sealed";
+const BAD_NAME = "the argument is not the name of a host";
+const ONE_ARGUMENT = "expected one argument, the name of this host";
+const EXPIRED = "the envelope has expired";
+const TOO_FAR = "the envelope expires too far in the future: does a clock go wrong?";
+const BAD_NONCE = "the nonce is malformed";
+const NO_RECORD = "cannot record the envelope's use in STORE";
+
+/** A message of format v2 that the signer's key has signed. */
+function message(...parts: readonly string[]): string {
+  return sealMessage(parts.join("\n"), SIGNER_KEY);
+}
+
+/** The members of a good envelope of format v1, changed. */
+function members(change: (all: [string, string][]) => [string, string][]): string {
+  return sealMembers(change(membersV1(freshFields(), SIGNER_KEY).map(([name, value]) => [name, value])));
+}
+
+/** The JSON of a good envelope of format v1, changed. */
+function json(change: (text: string) => string): string {
+  const text = Buffer.from(sealMembers(membersV1(freshFields(), SIGNER_KEY)), "base64url").toString();
+  return Buffer.from(change(text)).toString("base64url");
+}
+
+function flipped(envelope: string, at: number): string {
+  const index = at < 0 ? envelope.length + at : at;
+  return `${envelope.slice(0, index)}${envelope[index] === "A" ? "B" : "A"}${envelope.slice(index + 1)}`;
+}
+
+const INPUT: readonly RefusedCase[] = [
+  {
+    name: "no envelope, which is what a login shell asks for",
+    envelope: () => undefined,
+    reason: NO_ENVELOPE,
+  },
+  { name: "an empty envelope", envelope: () => "", reason: NO_ENVELOPE },
+  { name: "blanks for an envelope", envelope: () => " \t\n ", reason: NO_ENVELOPE },
+  { name: "a plain command", envelope: () => "uptime", reason: MALFORMED },
+  { name: "a plain command with blanks", envelope: () => "cat /etc/passwd", reason: MALFORMED },
+  { name: "a file server's name", envelope: () => "/usr/lib/openssh/sftp-server", reason: MALFORMED },
+  { name: "not base64", envelope: (shim) => `${shim.seal()}!`, reason: MALFORMED },
+  { name: "standard base64 padding", envelope: (shim) => `${shim.seal()}=`, reason: MALFORMED },
+  { name: "a length that base64 can't have", envelope: () => "AAAAA", reason: MALFORMED },
+  { name: "a pattern of file names", envelope: () => "*", reason: MALFORMED },
+  { name: "two envelopes", envelope: (shim) => `${shim.seal()} ${shim.seal()}`, reason: MALFORMED },
+  { name: "a word behind the envelope", envelope: (shim) => `${shim.seal()}\nid`, reason: MALFORMED },
+  { name: "ten words behind it", envelope: (shim) => `${shim.seal()}${" a".repeat(10)}`, reason: MALFORMED },
+  {
+    name: "a broker's own JSON",
+    only: "v1",
+    envelope: () => Buffer.from("{}").toString("base64url"),
+    reason: MALFORMED,
+  },
+  {
+    name: "an envelope of the other format",
+    only: "v1",
+    envelope: () => FORMATS.v2.seal(freshFields(), SIGNER_KEY),
+    reason: MALFORMED,
+  },
+  {
+    name: "an envelope of the other format",
+    only: "v2",
+    envelope: () => FORMATS.v1.seal(freshFields(), SIGNER_KEY),
+    reason: MALFORMED,
+  },
+  {
+    name: "no signature",
+    only: "v2",
+    envelope: (shim) => shim.seal().replace(/\..*/, ""),
+    reason: MALFORMED,
+  },
+  {
+    name: "an empty signature",
+    only: "v2",
+    envelope: (shim) => shim.seal().replace(/\..*/, "."),
+    reason: MALFORMED,
+  },
+  {
+    name: "an empty message",
+    only: "v2",
+    envelope: (shim) => shim.seal().replace(/.*\./, "."),
+    reason: FORGED,
+  },
+  { name: "three parts", only: "v2", envelope: (shim) => `${shim.seal()}.AAAA`, reason: MALFORMED },
+  {
+    name: "a message of too few lines",
+    only: "v2",
+    envelope: () => message("00", "web01", "1"),
+    reason: MALFORMED,
+  },
+  { name: "a message of one line", only: "v2", envelope: () => message("web01"), reason: MALFORMED },
+];
+
+const JSON_FORM: readonly RefusedCase[] = [
+  {
+    name: "members in another order",
+    envelope: () => members(([n, h, c, e, s]) => [h!, n!, c!, e!, s!]),
+    reason: MALFORMED,
+  },
+  { name: "the signature first", envelope: () => members((all) => all.toReversed()), reason: MALFORMED },
+  {
+    name: "a member twice",
+    envelope: () => members(([n, h, c, e, s]) => [n!, h!, c!, ["c", '"id"'], e!, s!]),
+    reason: MALFORMED,
+  },
+  {
+    name: "a member twice, at the end",
+    envelope: () => members((all) => [...all, ["c", '"id"']]),
+    reason: MALFORMED,
+  },
+  { name: "a member too many", envelope: () => members((all) => [...all, ["x", "1"]]), reason: MALFORMED },
+  { name: "a member too few", envelope: () => members((all) => all.slice(1)), reason: MALFORMED },
+  {
+    name: "a key with an escape",
+    envelope: () => json((text) => text.replace('"c":', '"\\u0063":')),
+    reason: MALFORMED,
+  },
+  {
+    name: "a key in capitals",
+    envelope: () => json((text) => text.replace('"c":', '"C":')),
+    reason: MALFORMED,
+  },
+  { name: "trailing bytes", envelope: () => json((text) => `${text}{}`), reason: MALFORMED },
+  { name: "a list around it", envelope: () => json((text) => `[${text}]`), reason: MALFORMED },
+  {
+    name: "a number for a command",
+    envelope: () => json((text) => text.replace(/"c":"[^"]*"/, '"c":1')),
+    reason: MALFORMED,
+  },
+  {
+    name: "null for a command",
+    envelope: () => json((text) => text.replace(/"c":"[^"]*"/, '"c":null')),
+    reason: MALFORMED,
+  },
+  {
+    name: "a text for an expiry",
+    envelope: () => json((text) => text.replace(/"e":(\d+)/, '"e":"$1"')),
+    reason: MALFORMED,
+  },
+  {
+    name: "an expiry with an exponent",
+    envelope: () => json((text) => text.replace(/"e":(\d+)/, '"e":$1e0')),
+    reason: MALFORMED,
+  },
+  {
+    name: "bytes that are not UTF-8",
+    envelope: () => Buffer.from('{"n":"\xff"}', "latin1").toString("base64url"),
+    reason: MALFORMED,
+  },
+  {
+    name: "half a surrogate pair",
+    envelope: () => json((text) => text.replace("echo", "\\ud800")),
+    reason: MALFORMED,
+  },
+  {
+    name: "a signature that is too short",
+    envelope: () => json((text) => text.replace(/"s":"..../, '"s":"')),
+    reason: MALFORMED,
+  },
+].map((row) => ({ ...row, only: "v1" }));
+
+const SIGNATURE: readonly RefusedCase[] = [
+  { name: "an envelope of a foreign key", envelope: (shim) => shim.seal({}, FOREIGN_KEY), reason: FORGED },
+  {
+    name: "a changed message",
+    only: "v2",
+    envelope: (shim) => flipped(shim.seal(), 12),
+    reason: FORGED,
+  },
+  {
+    name: "a changed command",
+    only: "v1",
+    envelope: () => json((text) => text.replace("echo", "exec")),
+    reason: FORGED,
+  },
+  { name: "a changed signature", only: "v2", envelope: (shim) => flipped(shim.seal(), -20), reason: FORGED },
+  {
+    name: "a foreign key and another host, in this order",
+    envelope: (shim) => shim.seal({ host: "web02" }, FOREIGN_KEY),
+    reason: FORGED,
+  },
+  {
+    name: "another domain",
+    only: "v1",
+    envelope: () => sealMembers(membersV1(freshFields(), SIGNER_KEY, "gateway-sealed-exec-v2")),
+    reason: FORGED,
+  },
+  {
+    name: "another namespace",
+    only: "v2",
+    envelope: () => sealMessage(messageNow(), SIGNER_KEY, "gateway-krl-v1"),
+    reason: FORGED,
+  },
+  {
+    name: "the signature of another message",
+    only: "v2",
+    envelope: (shim) => `${shim.seal().replace(/\..*/, "")}.${shim.seal().replace(/.*\./, "")}`,
+    reason: FORGED,
+  },
+  {
+    name: "a signature of no format",
+    only: "v2",
+    envelope: (shim) => shim.seal().replace(/\..*/, ".AAAA"),
+    reason: FORGED,
+  },
+  {
+    name: "a signed NUL",
+    only: "v2",
+    envelope: (shim) => shim.seal({ command: "echo do\0ne" }),
+    reason: FORGED,
+  },
+  {
+    name: "a NUL at the end",
+    only: "v2",
+    envelope: (shim) => shim.seal({ command: "echo done\0" }),
+    reason: FORGED,
+  },
+  {
+    name: "a signed NUL",
+    only: "v1",
+    envelope: (shim) => shim.seal({ command: "echo do\0ne" }),
+    reason: "the command has a NUL",
+  },
+];
+
+function messageNow(): string {
+  const { nonce, host, expiry, command } = freshFields();
+  return [nonce, host, expiry, command].join("\n");
+}
+
+const FIELDS: readonly RefusedCase[] = [
+  {
+    name: "an envelope for another host",
+    envelope: (shim) => shim.seal({ host: "web02" }),
+    reason: "the envelope is for another host",
+  },
+  {
+    name: "an envelope for a host that begins alike",
+    envelope: (shim) => shim.seal({ host: "web011" }),
+    reason: "the envelope is for another host",
+  },
+  {
+    name: "an empty host",
+    envelope: (shim) => shim.seal({ host: "" }),
+    reason: "the envelope is for another host",
+  },
+  {
+    name: "a pattern for a host",
+    envelope: (shim) => shim.seal({ host: "*" }),
+    reason: "the envelope is for another host",
+  },
+  {
+    name: "an empty nonce",
+    envelope: (shim) => shim.seal({ nonce: "" }),
+    reason: "the envelope has no nonce",
+  },
+  {
+    name: "an empty command",
+    envelope: (shim) => shim.seal({ command: "" }),
+    reason: "the envelope has no command",
+  },
+  {
+    name: "an expiry that has passed",
+    envelope: (shim) => shim.seal({ expiry: secondsFromNow(-2) }),
+    reason: EXPIRED,
+  },
+  { name: "the expiry 1", envelope: (shim) => shim.seal({ expiry: "1" }), reason: EXPIRED },
+  {
+    name: "a clock that is ten minutes ahead",
+    envelope: (shim) => shim.seal({ expiry: secondsFromNow(600) }),
+    reason: TOO_FAR,
+  },
+  {
+    name: "an expiry beyond 32 bits",
+    envelope: (shim) => shim.seal({ expiry: "4294967297" }),
+    reason: TOO_FAR,
+  },
+  {
+    name: "an expiry beyond 64 bits",
+    envelope: (shim) => shim.seal({ expiry: "18446744073709551617" }),
+    reason: TOO_FAR,
+  },
+  {
+    name: "an expiry of 400 digits",
+    envelope: (shim) => shim.seal({ expiry: "9".repeat(400) }),
+    reason: TOO_FAR,
+  },
+  {
+    name: "a nonce of capitals",
+    envelope: (shim) => shim.seal({ nonce: "A".repeat(32) }),
+    reason: BAD_NONCE,
+  },
+  {
+    name: "a nonce of 15 digits",
+    envelope: (shim) => shim.seal({ nonce: "a".repeat(15) }),
+    reason: BAD_NONCE,
+  },
+  {
+    name: "a nonce of 65 digits",
+    envelope: (shim) => shim.seal({ nonce: "a".repeat(65) }),
+    reason: BAD_NONCE,
+  },
+  {
+    name: "a path for a nonce",
+    envelope: (shim) => shim.seal({ nonce: "../../../../etc/cron.d/aaaa" }),
+    reason: BAD_NONCE,
+  },
+];
+
+const EXPIRY_FORM: readonly RefusedCase[] = [
+  { name: "an expiry with a leading zero", expiry: `0${secondsFromNow(30)}` },
+  { name: "an octal expiry", expiry: "08" },
+  { name: "an empty expiry", expiry: "" },
+  { name: "a negative expiry", expiry: "-1" },
+  { name: "an expiry with a sign", expiry: `+${secondsFromNow(30)}` },
+  { name: "a fraction", expiry: `${secondsFromNow(30)}.5` },
+  { name: "a hexadecimal expiry", expiry: "0x7fffffff" },
+  { name: "a variable for an expiry", expiry: "now" },
+  { name: "an assignment for an expiry", expiry: "now=1" },
+].flatMap(({ name, expiry }): RefusedCase[] => [
+  { name, only: "v1", envelope: (shim) => shim.seal({ expiry }), reason: MALFORMED },
+  { name, only: "v2", envelope: (shim) => shim.seal({ expiry }), reason: "the expiry is not a time" },
+]);
+
+const ARGUMENTS: readonly RefusedCase[] = [
+  { name: "no argument", options: { args: [] }, reason: ONE_ARGUMENT },
+  { name: "two arguments", options: { args: ["web01", "web02"] }, reason: ONE_ARGUMENT },
+  { name: "an empty argument", options: { args: [""] }, reason: BAD_NAME },
+  { name: "an option", options: { args: ["--help"] }, reason: BAD_NAME },
+  { name: "the version and a word", options: { args: ["--version", "x"] }, reason: ONE_ARGUMENT },
+  { name: "a name with a line feed", options: { args: ["web01\nx"] }, reason: BAD_NAME },
+  { name: "a name of 65 letters", options: { args: ["a".repeat(65)] }, reason: BAD_NAME },
+];
+
+const KEY_FILE: readonly RefusedCase[] = [
+  { name: "no key file", arrange: (shim) => Deno.remove(shim.keyFile), reason: "cannot read KEYS" },
+  { name: "a folder for a key file", arrange: replaceKeysByFolder, reason: "cannot read KEYS" },
+  { name: "an empty key file", arrange: (shim) => shim.writeKeys(), reason: "no key in KEYS" },
+  {
+    name: "only comments",
+    arrange: (shim) => shim.writeKeys("# nothing", "", "  # here"),
+    reason: "no key in KEYS",
+  },
+  {
+    name: "a bad line behind a good one",
+    arrange: (shim) => shim.writeKeys(good(shim), "x"),
+    reason: badLine(2),
+  },
+  {
+    name: "a bad line before a good one",
+    arrange: (shim) => shim.writeKeys("", "x", good(shim)),
+    reason: badLine(2),
+  },
+  {
+    name: "a key that is cut short",
+    arrange: (shim) => shim.writeKeys(good(shim).slice(0, -1)),
+    reason: badLine(1),
+  },
+  { name: "a key that is too long", arrange: (shim) => shim.writeKeys(`${good(shim)}A`), reason: badLine(1) },
+  {
+    name: "a key with a letter that base64 has not",
+    arrange: (shim) => shim.writeKeys(good(shim).replace(/.{5}$/, "-AAA=")),
+    reason: badLine(1),
+  },
+  {
+    name: "a bad last line without its end",
+    arrange: (shim) => Deno.writeTextFile(shim.keyFile, `${good(shim)}\nx`),
+    reason: badLine(2),
+  },
+  {
+    name: "two keys on a line",
+    only: "v1",
+    arrange: (shim) => shim.writeKeys(`${good(shim)} ${good(shim)}`),
+    reason: badLine(1),
+  },
+  {
+    name: "a key of the other format",
+    only: "v1",
+    arrange: (shim) => shim.writeKeys(FORMATS.v2.keyLine(SIGNER_KEY)),
+    reason: badLine(1),
+  },
+  {
+    name: "a key of the other format",
+    only: "v2",
+    arrange: (shim) => shim.writeKeys(FORMATS.v1.keyLine(SIGNER_KEY)),
+    reason: badLine(1),
+  },
+  {
+    name: "a key for every principal",
+    only: "v2",
+    arrange: (shim) => shim.writeKeys(good(shim).replace("signer", "*")),
+    reason: badLine(1),
+  },
+  {
+    name: "a key for any namespace",
+    only: "v2",
+    arrange: (shim) => shim.writeKeys(good(shim).replace(/ namespaces=\S*/, "")),
+    reason: badLine(1),
+  },
+  {
+    name: "a key for another namespace",
+    only: "v2",
+    arrange: (shim) => shim.writeKeys(good(shim).replace("exec", "x")),
+    reason: badLine(1),
+  },
+  {
+    name: "an authority instead of a key",
+    only: "v2",
+    arrange: (shim) => shim.writeKeys(good(shim).replace(" n", " cert-authority,n")),
+    reason: badLine(1),
+  },
+];
+
+const STORE: readonly RefusedCase[] = [
+  { name: "a file for a store", arrange: replaceStoreByFile, reason: NO_RECORD },
+  { name: "a store that points nowhere", arrange: replaceStoreByLink, reason: NO_RECORD },
+];
+
+function good({ format }: InstalledShim): string {
+  return format.keyLine(SIGNER_KEY);
+}
+
+function badLine(number: number): string {
+  return `line ${number} of KEYS is not a key of the signer`;
+}
+
+async function replaceKeysByFolder({ keyFile }: InstalledShim): Promise<void> {
+  await Deno.remove(keyFile);
+  await Deno.mkdir(keyFile);
+}
+
+async function replaceStoreByFile({ store }: InstalledShim): Promise<void> {
+  await Deno.remove(store);
+  await Deno.writeTextFile(store, "");
+}
+
+async function replaceStoreByLink({ store }: InstalledShim): Promise<void> {
+  await Deno.remove(store);
+  await Deno.symlink("/proc/none", store);
+}
+
+/** All that both shims, or one, must refuse without taking the envelope for used. */
+export const REFUSED_CASES: readonly RefusedCase[] = [
+  ...INPUT,
+  ...JSON_FORM,
+  ...SIGNATURE,
+  ...FIELDS,
+  ...EXPIRY_FORM,
+  ...ARGUMENTS,
+  ...KEY_FILE,
+  ...STORE,
+];
