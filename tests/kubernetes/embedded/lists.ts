@@ -34,12 +34,14 @@ export function listObjects(store: Store, { resource: type, target, query }: Lis
   const isCut = items.length < matching.length && last !== undefined;
   if (isCut) store.keepList(version, all);
   const isChosen = (query.get("labelSelector") ?? "") !== "" || (query.get("fieldSelector") ?? "") !== "";
+  // Of custom resources, it is there and empty after the last part.
+  const noMore = type.fields === undefined ? { continue: "" } : {};
   return {
     kind: `${type.kind}List`,
     apiVersion: apiVersionOf(type),
     metadata: {
       resourceVersion: String(version),
-      ...(isCut ? { continue: encodeContinue({ rv: version, start: placeOf(last) }) } : {}),
+      ...(isCut ? { continue: encodeContinue({ rv: version, start: placeOf(last) }) } : noMore),
       ...(isCut && !isChosen ? { remainingItemCount: matching.length - items.length } : {}),
     },
     // Of what it has a schema for, the server does not say the kind of each.
