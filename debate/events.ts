@@ -82,6 +82,8 @@ export interface AgentCompletedEvent {
   readonly content: string;
   /** The run ended while the agent was speaking; this is the text so far. */
   readonly partial?: true;
+  /** Of the run so far; absent if it ended here. */
+  readonly total_tokens?: number;
 }
 
 /** An agent was skipped because of the moderator's previous directive. */
@@ -148,6 +150,8 @@ export interface ModeratorDecisionEvent {
   readonly decision: Decision;
   /** The next round if there is one, otherwise this one. */
   readonly round: number;
+  /** Of the run so far. */
+  readonly total_tokens: number;
   /** Diagnostic agent and moderator agree to end early. */
   readonly early_out_confirmed: boolean;
   /** The moderator's text, if no decision could be read from it. */

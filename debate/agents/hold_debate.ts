@@ -87,7 +87,8 @@ async function takeStep(
       const { node } = step;
       const turn = await takeTurn(debate, state, node);
       const after = afterAgent(state, node, turn);
-      emit({ type: "agent_completed", node, role: ROLES[node], content: turn.text });
+      const { total_tokens } = debate.meter.totals().total;
+      emit({ type: "agent_completed", node, role: ROLES[node], content: turn.text, total_tokens });
       tellHypotheses(debate, state, after, node);
       return after;
     }
@@ -105,6 +106,7 @@ async function takeStep(
         node: "moderator_agent",
         decision: after.decision ?? decision,
         round: Math.min(after.round, state.task.maxRounds),
+        total_tokens: debate.meter.totals().total.total_tokens,
         early_out_confirmed: after.earlyOutConfirmed,
         ...(raw === undefined ? {} : { raw }),
       });

@@ -32,6 +32,7 @@ function decide(status: Decision["status"]): RunEvent {
     node: "moderator_agent",
     decision,
     round: 1,
+    total_tokens: 0,
     early_out_confirmed: false,
   };
 }

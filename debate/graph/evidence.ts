@@ -115,9 +115,11 @@ export const CAPS = { none: 0.6, partial: 0.85, full: null } as const satisfies 
 export function groundingOf({ evidence }: Pick<Hypothesis, "evidence">): Grounding {
   const latest = Math.max(...evidence.map(({ round }) => round));
   const counting = evidence.filter(({ status }) => status === "grounded");
-  const broken = evidence.filter(({ status, round }) => status !== "grounded" && round === latest);
+  const broken = evidence.filter(({ status, round }) =>
+    status !== "grounded" && (round === latest || counting.length === 0)
+  );
   const results = new Set(counting.flatMap(({ call_ids }) => call_ids)).size;
   const level = counting.length === 0 ? "none" : broken.length > 0 || results < 2 ? "partial" : "full";
-  const failed = evidence.filter(({ status }) => status === "failed_call").length;
+  const failed = broken.filter(({ status }) => status === "failed_call").length;
   return { level, grounded: counting.length, cited: counting.length + broken.length, results, failed };
 }

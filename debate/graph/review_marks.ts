@@ -203,8 +203,17 @@ function readDenial(segment: string): { readonly verdict: Verdict; readonly rest
 
 function findReason(segment: string, rest: string): string {
   const label = REASON.exec(segment);
-  const text = label === null ? rest : segment.slice(label.index + label[0].length);
-  const end = text.search(label === null ? /\n/ : /\n[ \t]*\n/);
-  const reason = withoutProbability(end < 0 ? text : text.slice(0, end));
-  return cut(oneLine(reason.slice(0, 4 * MAX_REASON).replace(/^[\s\]*_:|,.;–—=>)-]{1,20}/, "")), MAX_REASON);
+  if (label !== null) {
+    const text = segment.slice(label.index + label[0].length);
+    const end = text.search(/\n[ \t]*\n|\n[^\n]{0,12}\[tool:/i);
+    return cleanReason(end < 0 ? text : text.slice(0, end));
+  }
+  // Behind the verdict, or else on the next line.
+  const [first = "", second = ""] = linesOf(rest.slice(0, 4 * MAX_REASON));
+  return cleanReason(first) || (/^\s{0,3}[\p{L}\p{N}]/u.test(second) ? cleanReason(second) : "");
+}
+
+function cleanReason(text: string): string {
+  const reason = withoutProbability(text.slice(0, 4 * MAX_REASON));
+  return cut(oneLine(reason.replace(/^[\s\]*_:|,.;–—=>)-]{1,20}/, "")), MAX_REASON);
 }

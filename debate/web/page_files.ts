@@ -5,12 +5,19 @@
  */
 import { ODD } from "@gateway/shared/visible";
 import markdownItScript from "markdown-it/browser" with { type: "text" };
+import answerScript from "./page/answer.js" with { type: "text" };
+import boardScript from "./page/board.js" with { type: "text" };
+import drawingScript from "./page/drawing.js" with { type: "text" };
+import evidenceScript from "./page/evidence.js" with { type: "text" };
+import summaryScript from "./page/summary.js" with { type: "text" };
+import waitsScript from "./page/waits.js" with { type: "text" };
 import apiScript from "./page/api.js" with { type: "text" };
 import appScript from "./page/app.js" with { type: "text" };
 import cardsScript from "./page/cards.js" with { type: "text" };
 import icon from "./page/icon.svg" with { type: "text" };
 import markdownScript from "./page/markdown.js" with { type: "text" };
 import page from "./page/index.html" with { type: "text" };
+import runStyle from "./page/run.css" with { type: "text" };
 import runScript from "./page/run.js" with { type: "text" };
 import runsScript from "./page/runs.js" with { type: "text" };
 import style from "./page/style.css" with { type: "text" };
@@ -28,7 +35,14 @@ const script = (text: string): PageFile => ({ type: "text/javascript; charset=ut
 export const PAGE_FILES: ReadonlyMap<string, PageFile> = new Map([
   ["/", { type: "text/html; charset=utf-8", text: page }],
   ["/static/icon.svg", { type: "image/svg+xml", text: icon }],
+  ["/static/run.css", { type: "text/css; charset=utf-8", text: runStyle }],
   ["/static/style.css", { type: "text/css; charset=utf-8", text: style }],
+  ["/static/answer.js", script(answerScript)],
+  ["/static/board.js", script(boardScript)],
+  ["/static/drawing.js", script(drawingScript)],
+  ["/static/evidence.js", script(evidenceScript)],
+  ["/static/summary.js", script(summaryScript)],
+  ["/static/waits.js", script(waitsScript)],
   ["/static/api.js", script(apiScript)],
   ["/static/app.js", script(appScript)],
   ["/static/cards.js", script(cardsScript)],

@@ -70,7 +70,7 @@ browserTest(
       await using browser = await TestBrowser.start();
       const killed = await DebateProcess.start(env);
       const page = await (await browser.plainSession(killed.url)).newPage();
-      const card = page.locator("#thread > .card", { hasText: "asks to use" });
+      const card = page.locator(".card", { hasText: "asks to use" });
       let runId: string;
       try {
         runId = await killed.run({ topic: "memory grows" });

@@ -1,4 +1,5 @@
 import { make } from "./api.js";
+import { percent } from "./drawing.js";
 import { renderMarkdown } from "./markdown.js";
 import { visible } from "./visible.js";
 
@@ -19,17 +20,23 @@ export function note(text, className = "note") {
 
 /** A tool call and its result. */
 export function toolCard(event) {
-  const { tool_name, agent_role, args, result, error, approval, duration_ms } = event;
+  const { call_id, number, tool_name, agent_role, args, result, error, approval, duration_ms } = event;
   const how = [error ? "failed" : approval, duration_ms === null ? "" : `${duration_ms} ms`].filter((each) =>
     each
   );
   return make(
     "li",
-    { className: "card" },
+    { className: "card", id: `call-${call_id}` },
     make(
       "details",
       {},
-      make("summary", {}, ...visible(tool_name), `, for ${agent_role} (${how.join(", ")})`),
+      make(
+        "summary",
+        {},
+        ...visible(tool_name),
+        number === undefined ? "" : ` #${number}`,
+        `, for ${agent_role} (${how.join(", ")})`,
+      ),
       make("p", { className: "note" }, "Arguments"),
       argumentsOf(args),
       make("p", { className: "note" }, "Result"),
@@ -87,7 +94,7 @@ export function decisionCard({ decision }) {
     decision;
   const facts = [
     ["Status", status?.replaceAll("_", " ")],
-    ["Confidence", typeof confidence === "number" ? `${Math.round(confidence * 100)}%` : ""],
+    ["Confidence", typeof confidence === "number" ? `${percent(confidence)}${limitOf(decision)}` : ""],
     ["Risk", risk_level],
     ["Leading hypothesis", leading_hypothesis],
     ["Next step", next_step],
@@ -101,12 +108,10 @@ export function decisionCard({ decision }) {
   return card("Moderator decision", factList(facts));
 }
 
-/** The table of hypotheses. */
-export function hypothesesCard({ hypotheses }) {
-  const list = hypotheses.map(({ id, text, state, probability }) =>
-    make("li", {}, `${id} [${state}${typeof probability === "number" ? `, P ${probability}` : ""}] ${text}`)
-  );
-  return card("Hypotheses", make("ul", {}, ...list));
+function limitOf({ confidence, grounding }) {
+  if (grounding === undefined) return "";
+  const { stated_confidence: stated, reason } = grounding;
+  return ` (${stated > confidence ? `${percent(stated)} was stated; ` : ""}${reason})`;
 }
 
 /** Names and values; empty ones are left out, and an array becomes a list. */

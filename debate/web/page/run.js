@@ -1,15 +1,9 @@
+import { showAnswer } from "./answer.js";
 import { announce, ask, attempt, complain, formatDuration, get, make, send, sendForm } from "./api.js";
-import {
-  approvalCard,
-  card,
-  decisionCard,
-  factList,
-  hypothesesCard,
-  note,
-  runningCard,
-  textCard,
-  toolCard,
-} from "./cards.js";
+import { showBoard } from "./board.js";
+import { card, decisionCard, factList, note, runningCard, textCard, toolCard } from "./cards.js";
+import { beginSummary, endSummary, tell, titleOf } from "./summary.js";
+import { addApproval, endApprovals, resolveApproval, showBar } from "./waits.js";
 
 let shown;
 
@@ -25,19 +19,29 @@ export async function showRun(runId) {
     tools: new Map(),
     round: 0,
     isOver: false,
+    status: undefined,
+    title: "",
+    record: undefined,
+    settings: undefined,
+    summary: beginSummary(),
+    frame: undefined,
+    timer: undefined,
+    add: (element) => get("thread").append(element),
   };
   shown = run;
-  get("thread").replaceChildren();
+  for (const id of ["thread", "asked-list", "answer", "board-list"]) get(id).replaceChildren();
   get("report").href = `/api/runs/${runId}/report`;
   const record = await ask(`/api/runs/${runId}`);
   if (shown !== run) return;
-  get("run-title").textContent = record.topic || "Run without a topic";
-  document.title = `${record.topic} – Diagnosis debate`;
-  showFacts(record);
+  run.title = titleOf(record.topic) || "Run without a topic";
+  get("run-title").textContent = run.title;
+  get("run-topic").textContent = record.topic ?? "";
+  showFacts(run, record);
   const settings = await ask("/api/settings");
   if (shown !== run) return;
+  run.settings = settings;
   run.isOver = record.status !== "running";
-  showStatus(record.status);
+  showStatus(run, record.status);
   get("opt-pause").checked = false;
   get("opt-approval").checked = settings.tool_approval_required;
   if (record.status === "running") {
@@ -55,21 +59,27 @@ export async function showRun(runId) {
 
 /** Stops following. */
 export function leaveRun() {
-  shown?.source?.close();
-  if (shown !== undefined) endTools(shown);
+  if (shown !== undefined) {
+    shown.source?.close();
+    clearInterval(shown.timer);
+    endTools(shown);
+  }
   shown = undefined;
 }
 
 function follow(run) {
   const source = new EventSource(`/api/runs/${run.id}/events`);
   run.source = source;
+  run.timer = setInterval(() => showBar(run), 1000);
   source.onopen = () => get("run-note").textContent = "";
   source.onmessage = ({ data, lastEventId }) => {
     if (shown !== run || !isLater(lastEventId, run.lastId)) return;
     run.lastId = lastEventId;
-    const isNearEnd = innerHeight + scrollY > document.body.scrollHeight - 200;
+    // Whoever reads the end of the conversation stays there; others stay where they are, at first with the answer.
+    const isAtEnd = !run.isOver && scrollY > innerHeight / 2 &&
+      innerHeight + scrollY > document.body.scrollHeight - 100;
     apply(run, JSON.parse(data));
-    if (isNearEnd && run.isLive) scrollTo({ top: document.body.scrollHeight });
+    if (isAtEnd) scrollTo({ top: document.body.scrollHeight });
   };
   source.onerror = () => {
     if (shown !== run) return;
@@ -84,10 +94,21 @@ function isLater(id, than) {
   return left[0] > right[0] || (left[0] === right[0] && (left[1] ?? 0) > (right[1] ?? 0));
 }
 
+/** The answer is drawn once for all events that come together. */
+function drawSoon(run) {
+  run.frame ??= requestAnimationFrame(() => {
+    run.frame = undefined;
+    if (shown !== run) return;
+    showAnswer(run.summary, run.status, run.record);
+    showBoard(run.summary);
+    showBar(run);
+  });
+}
+
 function apply(run, event) {
-  const thread = get("thread");
-  const add = (element) => thread.append(element);
-  run.isLive = event.type !== "run_finished" && get("cancel").hidden === false;
+  const { add } = run;
+  tell(run.summary, event);
+  if (event.type !== "agent_delta") drawSoon(run);
   switch (event.type) {
     case "run_resumed":
       add(note(`Continues run ${event.parent_run_id}.`));
@@ -116,9 +137,6 @@ function apply(run, event) {
     case "agent_skipped":
       add(note(`${event.agent_role} was skipped: ${event.rationale}`));
       break;
-    case "hypothesis_update":
-      add(hypothesesCard(event));
-      break;
     case "tool_approval_request":
       addApproval(run, event);
       break;
@@ -141,14 +159,9 @@ function apply(run, event) {
       add(note(`Summary of the rounds so far: ${event.summary}`));
       break;
     case "awaiting_user_input":
-      if (run.isOver) break;
-      get("comment-form").hidden = false;
-      showStatus("running", "waiting for your comment");
-      announce("The debate waits for your comment.");
+      if (!run.isOver) announce("The debate waits for your comment.");
       break;
     case "user_comment":
-      get("comment-form").hidden = true;
-      if (!run.isOver) showStatus("running");
       if (event.content !== "") add(textCard("Operator", event.content));
       break;
     case "reasoning_effort_ignored":
@@ -180,36 +193,7 @@ function showRound(run, round, maxRounds) {
   run.maxRounds = maxRounds;
   if (round === run.round) return;
   run.round = round;
-  get("run-round").textContent = `Round ${round} of ${maxRounds}`;
-  get("thread").append(note(`Round ${round}`, "round"));
-}
-
-function addApproval(run, event) {
-  const element = approvalCard(
-    event,
-    (button, approved) =>
-      attempt(button, () => send(`/api/runs/${run.id}/approval`, { call_id: event.call_id, approved })),
-  );
-  run.approvals.set(event.call_id, element);
-  get("thread").append(element);
-  if (run.isOver) return endApproval(element, UNANSWERED);
-  showStatus("running", "waiting for your approval");
-  announce(`${event.agent_role} asks for approval to use ${event.tool_name}.`);
-}
-
-function resolveApproval(run, { call_id, resolution }) {
-  const element = run.approvals.get(call_id);
-  run.approvals.delete(call_id);
-  if (element !== undefined) endApproval(element, resolution);
-  if (run.approvals.size === 0 && !run.isOver) showStatus("running");
-}
-
-/** A call that nobody decided on before its run ended, for example because the server was killed. */
-const UNANSWERED = "ended: the run is over, and no answer was recorded";
-
-function endApproval(element, text) {
-  element.classList.remove("wait");
-  element.querySelector(".actions").replaceChildren(make("b", {}, text));
+  run.add(note(`Round ${round}`, "round"));
 }
 
 function startTool(run, event) {
@@ -246,35 +230,35 @@ function endTools(run) {
 async function finish(run) {
   run.source.close();
   run.isOver = true;
+  clearInterval(run.timer);
   dropLive(run);
-  for (const element of run.approvals.values()) endApproval(element, UNANSWERED);
-  run.approvals.clear();
+  endApprovals(run);
+  endSummary(run.summary);
   endTools(run);
   try {
     const record = await ask(`/api/runs/${run.id}`);
     if (shown !== run) return;
-    showFacts(record);
-    showStatus(record.status);
+    showFacts(run, record);
+    showStatus(run, record.status);
     announce(`The run has ended: ${record.status}.`);
   } catch (error) {
     if (shown === run) complain(error.message);
   }
 }
 
-function showStatus(status, waiting = "") {
+function showStatus(run, status) {
+  run.status = status;
   const isLive = status === "running";
-  const pill = get("run-status");
-  pill.textContent = waiting || (status ?? "unknown");
-  pill.className = `status status-${waiting === "" ? status : "waiting"}`;
   get("cancel").hidden = !isLive;
   get("options").hidden = !isLive;
   get("delete").hidden = isLive;
   get("resume-form").hidden = isLive;
-  if (!isLive) get("comment-form").hidden = true;
   if (!isLive) get("run-note").textContent = "";
+  drawSoon(run);
 }
 
-function showFacts(record) {
+function showFacts(run, record) {
+  run.record = record;
   const { models = {}, token_totals, cost_estimate } = record;
   get("run-facts").replaceChildren(
     ...factList([

@@ -1,0 +1,138 @@
+import { formatDuration, get, make } from "./api.js";
+import { evidenceItems, missingItem, reviewItems } from "./evidence.js";
+import { drawing, percent } from "./drawing.js";
+import { causeOf, leadOf, verdictOf } from "./summary.js";
+import { visible } from "./visible.js";
+
+const MAX_SHOWN = 3;
+
+/** Shows the answer: verdict, cause, certainty and why, risk, what is next, what speaks for and against it. */
+export function showAnswer(summary, status, record) {
+  const { decision, calls } = summary;
+  const { tone, title } = verdictOf(summary, status);
+  const lead = leadOf(summary);
+  const panel = get("answer");
+  panel.className = `answer tone-${tone}`;
+  const cause = causeOf(summary);
+  const isSure = decision?.grounding?.outcome === "cause";
+  const weight = isSure ? "" : status === "running" ? "Leads so far, " : "Best candidate, ";
+  const label = lead === undefined ? "" : `${weight}${lead.id}: `;
+  panel.replaceChildren(
+    make(
+      "div",
+      { className: "main" },
+      make("h2", { id: "answer-title", className: "verdict" }, title),
+      cause === ""
+        ? make("p", { className: "cause" }, "No hypothesis leads.")
+        : make("p", { className: "cause" }, make("b", {}, label), ...visible(cause)),
+      ...certainty(decision),
+      ...next(decision, isSure),
+    ),
+    make("div", { className: "proof" }, ...proof(lead, decision, calls)),
+    make("p", { className: "note costs" }, costs(summary, record)),
+  );
+}
+
+function certainty(decision) {
+  if (decision === undefined) return [];
+  const { confidence, grounding, risk_level } = decision;
+  const { cap = null, stated_confidence: stated, reason } = grounding ?? {};
+  const isLimited = typeof stated === "number" && stated > confidence;
+  const why = grounding === undefined
+    ? "The run is from before evidence was checked."
+    : `${
+      isLimited ? `The moderator stated ${percent(stated)}; limited to ${percent(cap)} because ` : ""
+    }${reason}.`;
+  return [
+    make(
+      "p",
+      { className: "sure" },
+      make("b", { className: "figure" }, percent(confidence)),
+      " confidence ",
+      make("span", { className: `risk risk-${risk_level}` }, `${risk_level} risk`),
+    ),
+    meter(confidence, cap),
+    make("p", { className: "reason" }, isLimited ? why : why.charAt(0).toUpperCase() + why.slice(1)),
+  ];
+}
+
+/** The confidence as a bar, with a line where the evidence limits it. */
+function meter(confidence, cap) {
+  const label = `Confidence ${percent(confidence)}${cap === null ? "" : `, at most ${percent(cap)}`}`;
+  const parts = [["rect", { class: "track", width: 100, height: 6 }], [
+    "rect",
+    { class: "fill", width: Math.round(confidence * 100), height: 6 },
+  ]];
+  if (cap !== null) parts.push(["rect", { class: "cap", x: cap * 100 - .5, width: 1, height: 6 }]);
+  return drawing({
+    viewBox: "0 0 100 6",
+    class: "meter",
+    preserveAspectRatio: "none",
+    role: "img",
+    "aria-label": label,
+  }, parts);
+}
+
+function next(decision, isSure) {
+  if (decision === undefined) return [];
+  const { next_step, recommended_fix, status } = decision;
+  const isOver = decision.grounding?.outcome !== null || status !== "continue";
+  return [
+    next_step ? make("p", { className: "next" }, make("b", {}, "Next: "), ...visible(next_step)) : "",
+    recommended_fix && isOver
+      ? make(
+        "p",
+        { className: "next" },
+        make("b", {}, isSure ? "Fix: " : "Fix, if this is the cause: "),
+        ...visible(recommended_fix),
+      )
+      : "",
+  ];
+}
+
+function proof(lead, decision, calls) {
+  const pro = lead === undefined ? [] : evidenceItems(lead, calls);
+  // What a reviewer said last counts.
+  const reviews = [...new Map((lead?.reviews ?? []).map((review) => [review.agent, review])).values()];
+  const agreed = reviews.find(({ verdict }) => verdict === "accepted");
+  const against = [
+    ...reviews.filter(({ verdict }) => verdict !== "accepted").flatMap((review) =>
+      reviewItems(review, calls)
+    ),
+    ...(decision?.missing_evidence ?? []).map(missingItem),
+  ];
+  return [
+    ...list("Evidence for it", pro, "None."),
+    agreed === undefined ? "" : make(
+      "p",
+      { className: "note" },
+      agreed.new_evidence
+        ? "The skeptic agrees, with evidence of its own."
+        : "The skeptic agrees, without new evidence.",
+    ),
+    ...list("Against it, or missing", against, "Nothing."),
+  ];
+}
+
+function list(title, items, none) {
+  const more = items.length - MAX_SHOWN;
+  return [
+    make("h3", {}, title),
+    items.length === 0
+      ? make("p", { className: "note" }, none)
+      : make("ul", { className: "lines" }, ...items.slice(0, MAX_SHOWN)),
+    more > 0 ? make("p", { className: "note" }, `${more} more below`) : "",
+  ];
+}
+
+function costs({ round, maxRounds, tokens, doing }, record) {
+  const usd = record?.cost_estimate?.total_usd;
+  const total = record?.token_totals?.total?.total_tokens ?? tokens;
+  return [
+    doing,
+    round > 0 && maxRounds !== undefined ? `round ${Math.min(round, maxRounds)} of ${maxRounds}` : "",
+    typeof record?.duration_seconds === "number" ? formatDuration(record.duration_seconds) : "",
+    typeof total === "number" ? `${total.toLocaleString("en")} tokens` : "",
+    typeof usd === "number" ? `$${usd.toFixed(4)}` : record?.finished_at ? "price unknown" : "",
+  ].filter((each) => each !== "").join(" · ");
+}

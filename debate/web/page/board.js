@@ -1,0 +1,95 @@
+import { get, make } from "./api.js";
+import { agentName, evidenceItems, reviewItems } from "./evidence.js";
+import { drawing, percent } from "./drawing.js";
+import { leadOf, ranked } from "./summary.js";
+import { visible } from "./visible.js";
+
+/** Shows a card for each hypothesis. */
+export function showBoard(summary) {
+  const open = new Set([...document.querySelectorAll("#board-list details[open]")].map(({ id }) => id));
+  const lead = leadOf(summary);
+  get("board").hidden = summary.hypotheses.length === 0;
+  get("board-list").replaceChildren(
+    ...ranked(summary).map((hypothesis) => hypothesisCard(hypothesis, summary, hypothesis === lead)),
+  );
+  for (const id of open) {
+    const details = get(id);
+    if (details !== null) details.open = true;
+  }
+}
+
+function hypothesisCard(hypothesis, { shares, calls }, leads) {
+  const { id, text, state, probability, proposer, round, rejected_reason, reviews = [], transitions = [] } =
+    hypothesis;
+  const since = round === 0 ? "the run before" : `round ${round}`;
+  const points = shares.get(id) ?? [];
+  return make(
+    "li",
+    { className: `hypothesis state-${state}${leads ? " leads" : ""}` },
+    make(
+      "p",
+      { className: "head" },
+      make("b", {}, ...visible(id)),
+      make("span", { className: "state" }, leads ? `${state}, leads` : state),
+      typeof probability === "number"
+        ? make("span", { className: "note" }, `the agents say ${percent(probability)}`)
+        : "",
+    ),
+    make("p", {}, ...visible(text)),
+    points.length > 1 ? chart(points) : "",
+    rejected_reason ? make("p", {}, make("b", {}, "Rejected: "), ...visible(rejected_reason)) : "",
+    ...section("Evidence", evidenceItems(hypothesis, calls)),
+    ...section("Reviews", reviews.flatMap((review) => reviewItems(review, calls))),
+    make(
+      "details",
+      { id: `history-${id}`, className: "history" },
+      make("summary", {}, `Proposed by ${agentName(proposer)} in ${since}`),
+      make(
+        "ul",
+        {},
+        ...transitions.map(({ round, from, to, agent, note }) =>
+          make(
+            "li",
+            {},
+            `Round ${round}, ${agentName(agent)}: ${from === null ? "" : `${from} → `}${to}. `,
+            ...visible(note),
+          )
+        ),
+      ),
+    ),
+  );
+}
+
+function section(title, items) {
+  return items.length === 0 ? [] : [make("h3", {}, title), make("ul", { className: "lines" }, ...items)];
+}
+
+const [WIDTH, HEIGHT] = [200, 40];
+
+/** The probability over the debate, with its numbers for those who do not see it. */
+function chart(points) {
+  const places = points.map(({ share }, index) => [
+    4 + (index * (WIDTH - 8)) / (points.length - 1),
+    4 + (1 - share) * (HEIGHT - 8),
+  ]);
+  const said = points.map(({ round, node, share }) =>
+    `${agentName(node)} in round ${round}: ${percent(share)}`
+  );
+  const svg = drawing({
+    viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+    class: "chart",
+    role: "img",
+    "aria-label": `Probability over time: ${said.join(", ")}`,
+  }, [
+    ["line", { class: "axis", x1: 0, y1: HEIGHT - 4, x2: WIDTH, y2: HEIGHT - 4 }],
+    ["polyline", { class: "line", points: places.map((place) => place.join(",")).join(" ") }],
+    ...places.map(([cx, cy]) => ["circle", { class: "dot", cx, cy, r: 3 }]),
+  ]);
+  const [first, last] = [points[0], points.at(-1)];
+  return make(
+    "p",
+    { className: "trend note" },
+    svg,
+    ` ${percent(first.share)} in round ${first.round}, ${percent(last.share)} in round ${last.round}`,
+  );
+}

@@ -1,0 +1,19 @@
+const SVG = "http://www.w3.org/2000/svg";
+
+/** A picture of its parts, each a name with attributes. The policy of the page allows no styles, so colours are classes. */
+export function drawing(attributes, parts) {
+  const svg = element("svg", attributes);
+  for (const [name, own] of parts) svg.append(element(name, own));
+  return svg;
+}
+
+function element(name, attributes) {
+  const made = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
+  return made;
+}
+
+/** `93 %`. */
+export function percent(share) {
+  return typeof share === "number" ? `${Math.round(share * 100)} %` : "unknown";
+}

@@ -1,0 +1,110 @@
+import { get, make } from "./api.js";
+import { visible } from "./visible.js";
+
+const WHY = {
+  uncited: "it cites no tool call",
+  unquoted: "it quotes nothing from the result",
+  no_such_call: "there is no such tool call",
+  failed_call: "the call failed or was not run",
+  not_in_result: "the result does not hold the quote",
+  too_little: "the quote is too short, or repeats what the tool was asked",
+};
+
+/** The evidence of a hypothesis as list items; of runs of before the check, its lines as they are. */
+export function evidenceItems({ evidence = [], supporting_evidence = [] }, calls) {
+  if (evidence.length > 0) return evidence.map((line) => evidenceItem(line, calls));
+  return supporting_evidence.map((text) => item("–", "Not checked: ", "", ...coded(text)));
+}
+
+/** One line of evidence, with links to the calls that it cites. */
+export function evidenceItem({ text, status, call_ids }, calls) {
+  const counts = status === "grounded";
+  const links = call_ids.flatMap((id) => [callLink(id, calls), " "]);
+  const said = text.replace(/\[tool:[^\]\n]{0,80}\]\s*/g, "").trim();
+  const why = counts
+    ? []
+    : [make("span", { className: "why" }, ` Does not count: ${WHY[status] ?? status}.`)];
+  return item(
+    counts ? "✓" : "✗",
+    counts ? "Counts: " : "",
+    counts ? "ok" : "no",
+    ...links,
+    ...coded(said),
+    ...why,
+  );
+}
+
+/** A text whose parts between backticks are code. */
+function coded(text) {
+  return text.split(/`([^`]+)`/).flatMap((part, index) =>
+    index % 2 === 0 ? visible(part) : make("code", {}, ...visible(part))
+  );
+}
+
+/** What nobody could find out. */
+export function missingItem(text) {
+  return item("?", "Missing: ", "", ...visible(text));
+}
+
+function item(mark, meaning, className, ...content) {
+  return make(
+    "li",
+    { className: `evidence ${className}` },
+    make("span", { className: "mark", attributes: { "aria-hidden": "true" } }, mark),
+    make("span", {}, make("span", { className: "unseen" }, meaning), ...content),
+  );
+}
+
+function callLink(id, calls) {
+  const call = calls.get(id);
+  if (call === undefined) return make("span", { className: "note" }, "an earlier run");
+  const link = make(
+    "button",
+    { type: "button", className: "link" },
+    ...visible(call.tool_name),
+    call.number === undefined ? "" : ` #${call.number}`,
+  );
+  link.addEventListener("click", () => showCall(id));
+  return link;
+}
+
+function showCall(id) {
+  const card = get(`call-${id}`);
+  const details = card?.querySelector("details");
+  if (details === null || details === undefined) return;
+  details.open = true;
+  card.scrollIntoView({ block: "start" });
+  details.querySelector("summary").focus({ preventScroll: true });
+}
+
+/** What a reviewer said, as list items: the reason, and its evidence. */
+export function reviewItems({ round, agent, verdict, reason, evidence, new_evidence }, calls) {
+  const accepts = verdict === "accepted";
+  const mark = accepts ? "+" : verdict === "rejected" ? "−" : "?";
+  const who = REVIEWERS[agent] ?? agent;
+  const words = `${who}, round ${round}, ${verdict.replaceAll("_", " ")}`;
+  const note = accepts && !new_evidence ? ", agreement without new evidence" : "";
+  return [
+    item(
+      mark,
+      "",
+      accepts ? "ok" : "no",
+      make("b", {}, `${words}${note}`),
+      reason === "" ? "" : ": ",
+      ...visible(reason),
+    ),
+    ...evidence.map((line) => evidenceItem(line, calls)),
+  ];
+}
+
+const REVIEWERS = {
+  skeptic_agent: "Skeptic",
+  diagnostic_rebuttal_agent: "Rebuttal",
+  diagnostic_agent: "Diagnosis",
+  moderator_agent: "Moderator",
+};
+
+/** An agent's name in short. */
+export function agentName(node) {
+  return REVIEWERS[node] ?? node;
+}

@@ -1,0 +1,157 @@
+/** What a run amounts to so far: folded from its events, so that the page can show the answer first. */
+export function beginSummary() {
+  return {
+    round: 0,
+    maxRounds: undefined,
+    threshold: undefined,
+    hypotheses: [],
+    /** The probability of each hypothesis over time, by id. */
+    shares: new Map(),
+    decision: undefined,
+    calls: new Map(),
+    /** The calls that wait for approval, by id, with the time of their request. */
+    approvals: new Map(),
+    /** When a comment was asked for. */
+    pausedAt: undefined,
+    doing: "",
+    tokens: undefined,
+    problem: "",
+  };
+}
+
+/** Takes an event into account. */
+export function tell(summary, event) {
+  if (typeof event.total_tokens === "number") summary.tokens = event.total_tokens;
+  switch (event.type) {
+    case "run_started":
+      Object.assign(summary, {
+        round: event.round,
+        maxRounds: event.max_rounds,
+        threshold: event.confidence_threshold,
+      });
+      break;
+    case "agent_turn_started":
+      summary.doing = `${event.agent_role} is thinking`;
+      break;
+    case "agent_completed":
+      summary.doing = "";
+      break;
+    case "tool_approval_request":
+      summary.approvals.set(event.call_id, event);
+      break;
+    case "tool_approval_resolved":
+      summary.approvals.delete(event.call_id);
+      break;
+    case "tool_call_started":
+      summary.doing = `${event.tool_name} is running`;
+      break;
+    case "tool_call":
+      summary.calls.set(event.call_id, event);
+      break;
+    case "hypothesis_update":
+      tellHypotheses(summary, event);
+      break;
+    case "moderator_decision":
+      Object.assign(summary, { decision: event.decision, round: event.round, doing: "" });
+      break;
+    case "awaiting_user_input":
+      summary.pausedAt = event.timestamp;
+      break;
+    case "user_comment":
+      summary.pausedAt = undefined;
+      break;
+    case "error":
+      summary.problem = event.message;
+      break;
+    case "run_finished":
+      endSummary(summary);
+      break;
+  }
+}
+
+/** Nothing is asked of anybody once a run is over. */
+export function endSummary(summary) {
+  summary.approvals.clear();
+  Object.assign(summary, { pausedAt: undefined, doing: "" });
+}
+
+function tellHypotheses(summary, { hypotheses, round, node }) {
+  summary.hypotheses = hypotheses;
+  for (const { id, probability } of hypotheses) {
+    const shares = summary.shares.get(id) ?? [];
+    const last = shares.at(-1);
+    if (typeof probability !== "number" || (last?.share === probability && last.round === round)) continue;
+    summary.shares.set(id, [...shares, { round, node, share: probability }]);
+  }
+}
+
+const VERDICTS = {
+  cause: ["good", "Cause found"],
+  no_confident_cause: ["warn", "No confident cause"],
+};
+const STOPPED = {
+  error: ["bad", "The run failed"],
+  cancelled: ["warn", "The run was stopped"],
+  interrupted: ["warn", "The server stopped during the run"],
+};
+
+/** The verdict in a few words, and how to colour it. */
+export function verdictOf({ decision, problem }, status) {
+  const outcome = VERDICTS[decision?.grounding?.outcome];
+  if (outcome !== undefined) return { tone: outcome[0], title: outcome[1] };
+  const stopped = STOPPED[status];
+  if (stopped !== undefined) return { tone: stopped[0], title: problem === "" ? stopped[1] : problem };
+  if (status === "running") {
+    return { tone: "open", title: decision === undefined ? "No cause yet" : "Undecided so far" };
+  }
+  if (decision === undefined) return { tone: "warn", title: "The run came to no decision" };
+  return { tone: "warn", title: "Stated by the moderator; the evidence was not checked" };
+}
+
+/** The hypothesis that leads: the moderator's, or else the likeliest one that is not rejected. */
+export function leadOf({ decision, hypotheses }) {
+  if (decision?.grounding !== undefined) {
+    return hypotheses.find(({ id }) => id === decision.grounding.hypothesis_id);
+  }
+  if (decision !== undefined) {
+    return hypotheses.find(({ id }) => decision.leading_hypothesis?.startsWith(id));
+  }
+  return hypotheses.filter(({ state }) => state !== "rejected")
+    .toSorted((a, b) => (b.probability ?? -1) - (a.probability ?? -1))[0];
+}
+
+const MAX_CAUSE = 260;
+
+/** The cause in one sentence: that of the hypothesis whose evidence was checked. */
+export function causeOf(summary) {
+  const text = (leadOf(summary)?.text ?? summary.decision?.leading_hypothesis ?? "").trim();
+  const end = text.search(/[.!?](?:\s|$)/);
+  const sentence = end < 0 ? text : text.slice(0, end + 1);
+  return sentence.length <= MAX_CAUSE ? sentence : `${sentence.slice(0, MAX_CAUSE).replace(/\s+\S*$/, "")} …`;
+}
+
+/** The hypotheses in the order of their weight: the lead, confirmed ones, open ones by probability, rejected ones. */
+export function ranked(summary) {
+  const lead = leadOf(summary);
+  const rank = (each) => each === lead ? 0 : each.state === "confirmed" ? 1 : each.state === "active" ? 2 : 3;
+  return summary.hypotheses.toSorted((a, b) =>
+    rank(a) - rank(b) || (b.probability ?? -1) - (a.probability ?? -1)
+  );
+}
+
+const MAX_TITLE = 90;
+
+/** The first line of a topic, short. */
+export function titleOf(topic) {
+  const line = (topic ?? "").split("\n").map((each) => each.replace(/^[#\s>*-]+/, "").trim())
+    .find((each) => each !== "") ?? "";
+  return line.length <= MAX_TITLE ? line : `${line.slice(0, MAX_TITLE).replace(/\s+\S*$/, "")} …`;
+}
+
+/** The milliseconds that are left of a wait; `undefined` when its start is not known. */
+export function timeLeft(since, seconds, now) {
+  const begun = Date.parse(since ?? "");
+  return Number.isNaN(begun) || typeof seconds !== "number"
+    ? undefined
+    : Math.max(0, begun + seconds * 1000 - now);
+}

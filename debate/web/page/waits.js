@@ -1,0 +1,88 @@
+import { announce, attempt, get, make, send } from "./api.js";
+import { approvalCard } from "./cards.js";
+import { percent } from "./drawing.js";
+import { timeLeft, verdictOf } from "./summary.js";
+
+/** A call that nobody decided on before its run ended, for example because the server was killed. */
+const UNANSWERED = "ended: the run is over, and no answer was recorded";
+
+/** Shows a call that waits for approval, above everything else. */
+export function addApproval(run, event) {
+  const element = approvalCard(
+    event,
+    (button, approved) =>
+      attempt(button, () => send(`/api/runs/${run.id}/approval`, { call_id: event.call_id, approved })),
+  );
+  run.approvals.set(event.call_id, element);
+  if (run.isOver) return endApproval(run, element, UNANSWERED);
+  get("asked-list").append(element);
+  announce(`${event.agent_role} asks for approval to use ${event.tool_name}.`);
+}
+
+/** Moves a call that was decided on to where it belongs in the conversation. */
+export function resolveApproval(run, { call_id, resolution }) {
+  const element = run.approvals.get(call_id);
+  run.approvals.delete(call_id);
+  if (element !== undefined) endApproval(run, element, resolution);
+}
+
+/** No answer to these calls will come any more. */
+export function endApprovals(run) {
+  for (const element of run.approvals.values()) endApproval(run, element, UNANSWERED);
+  run.approvals.clear();
+}
+
+function endApproval(run, element, text) {
+  element.classList.remove("wait");
+  element.querySelector(".actions").replaceChildren(make("b", {}, text));
+  run.add(element);
+}
+
+/** What the operator is asked for, with the time that is left for it; `undefined` for nothing. */
+export function waitOf({ approvals, pausedAt }, settings, now) {
+  const [first] = approvals.values();
+  if (first !== undefined) {
+    const left = timeLeft(first.timestamp, settings?.approval_timeout_seconds, now);
+    const others = approvals.size > 1 ? ` and ${approvals.size - 1} more` : "";
+    return { kind: "approval", text: `Decide on ${first.tool_name}${others}`, left };
+  }
+  if (pausedAt === undefined) return undefined;
+  return {
+    kind: "comment",
+    text: "Comment, or continue",
+    left: timeLeft(pausedAt, settings?.comment_timeout_seconds, now),
+  };
+}
+
+/** Shows in one line, which stays in view, how the run is and what it waits for. */
+export function showBar(run) {
+  const { summary, status, isOver } = run;
+  const wait = isOver ? undefined : waitOf(summary, run.settings, Date.now());
+  const pill = get("run-status");
+  pill.textContent = status ?? "unknown";
+  pill.className = `status status-${status}`;
+  const { decision } = summary;
+  get("run-sure").textContent = decision === undefined
+    ? ""
+    : `${verdictOf(summary, status).title}, ${percent(decision.confidence)}`;
+  get("run-asked").hidden = wait === undefined;
+  get("comment-form").hidden = wait?.kind !== "comment";
+  get("asked").hidden = wait?.kind !== "approval";
+  document.title = `${wait === undefined ? "" : "Waiting for you: "}${run.title} – Diagnosis debate`;
+  if (wait === undefined) return;
+  get("run-asked").textContent = wait.left === undefined
+    ? wait.text
+    : `${wait.text}: ${clock(wait.left)} left`;
+}
+
+function clock(ms) {
+  const seconds = Math.ceil(ms / 1000);
+  return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
+}
+
+get("run-asked").addEventListener("click", () => {
+  const form = get("comment-form");
+  const target = form.hidden ? get("asked").querySelector("button") : form.elements.comment;
+  target?.scrollIntoView({ block: "center" });
+  target?.focus({ preventScroll: true });
+});

@@ -1,0 +1,109 @@
+import assert from "node:assert/strict";
+// The page's own module; it needs no browser.
+import { beginSummary, causeOf, leadOf, ranked, tell, timeLeft, titleOf, verdictOf } from "./page/summary.js";
+
+const POOL = { id: "H-1", text: "The pool leaks. More.", state: "active", probability: 0.4 };
+const DISK = { id: "H-2", text: "The disk is full", state: "active", probability: 0.7 };
+const CACHE = { id: "H-3", text: "The cache", state: "rejected", probability: 0.9 };
+
+function summaryOf(...events: readonly object[]) {
+  const summary = beginSummary();
+  for (const event of events) tell(summary, event);
+  return summary;
+}
+
+const update = (round: number, ...hypotheses: readonly object[]) => ({
+  type: "hypothesis_update",
+  node: "diagnostic_agent",
+  round,
+  hypotheses,
+});
+const decide = (grounding: object | undefined, leading_hypothesis = "H-1: pool") => ({
+  type: "moderator_decision",
+  round: 1,
+  decision: { status: "final_diagnosis", confidence: 0.6, leading_hypothesis, grounding },
+});
+
+Deno.test.each([
+  { name: "nothing said", events: [], status: "running", title: "No cause yet", tone: "open" },
+  {
+    name: "undecided",
+    events: [decide({ outcome: null })],
+    status: "running",
+    title: "Undecided so far",
+    tone: "open",
+  },
+  {
+    name: "found",
+    events: [decide({ outcome: "cause" })],
+    status: "completed",
+    title: "Cause found",
+    tone: "good",
+  },
+  {
+    name: "not sure",
+    events: [decide({ outcome: "no_confident_cause" })],
+    status: "completed",
+    title: "No confident cause",
+    tone: "warn",
+  },
+  {
+    name: "from before the check",
+    events: [decide(undefined)],
+    status: "completed",
+    title: "Stated by the moderator; the evidence was not checked",
+    tone: "warn",
+  },
+  {
+    name: "failed",
+    events: [{ type: "error", message: "The model is gone" }],
+    status: "error",
+    title: "The model is gone",
+    tone: "bad",
+  },
+  {
+    name: "stopped",
+    events: [decide({ outcome: null })],
+    status: "cancelled",
+    title: "The run was stopped",
+    tone: "warn",
+  },
+])("the verdict of a run: $name", ({ events, status, title, tone }) => {
+  assert.deepEqual(verdictOf(summaryOf(...events), status), { title, tone });
+});
+
+Deno.test("the lead is the moderator's, and before that the likeliest that is not rejected", () => {
+  const early = summaryOf(update(1, POOL, DISK, CACHE));
+  assert.equal(leadOf(early).id, "H-2");
+  assert.equal(causeOf(early), "The disk is full");
+  tell(early, decide({ hypothesis_id: "H-1", outcome: null }));
+  assert.equal(causeOf(early), "The pool leaks.");
+  assert.deepEqual(ranked(early).map(({ id }: { id: string }) => id), ["H-1", "H-2", "H-3"]);
+  tell(early, decide({ hypothesis_id: null, outcome: "no_confident_cause" }, "gremlins"));
+  assert.equal(leadOf(early), undefined);
+  assert.equal(causeOf(early), "gremlins");
+});
+
+Deno.test("probabilities are kept over the debate, once for each change", () => {
+  const again = summaryOf(update(1, POOL), update(1, POOL), update(2, { ...POOL, probability: 0.9 }));
+  assert.deepEqual(again.shares.get("H-1").map(({ share }: { share: number }) => share), [0.4, 0.9]);
+});
+
+Deno.test("what waits is forgotten when it was decided, or the run is over", () => {
+  const waiting = summaryOf(
+    { type: "tool_approval_request", call_id: "a" },
+    { type: "tool_approval_request", call_id: "b" },
+    { type: "tool_approval_resolved", call_id: "a" },
+    { type: "awaiting_user_input", timestamp: "2026-01-02T03:04:05Z" },
+  );
+  assert.deepEqual([[...waiting.approvals.keys()], waiting.pausedAt], [["b"], "2026-01-02T03:04:05Z"]);
+  tell(waiting, { type: "run_finished" });
+  assert.deepEqual([waiting.approvals.size, waiting.pausedAt], [0, undefined]);
+});
+
+Deno.test("titles are the first line, short; a wait has an end only where its start is known", () => {
+  assert.equal(titleOf("\n# Payments fail\nsince noon"), "Payments fail");
+  assert.ok(titleOf("long word ".repeat(30)).length <= 92);
+  assert.equal(timeLeft("2026-01-02T03:04:05Z", 300, Date.parse("2026-01-02T03:05:05Z")), 240_000);
+  assert.equal(timeLeft(undefined, 300, 0), undefined);
+});

@@ -1,0 +1,128 @@
+import type { BrowserContextOptions, Page } from "playwright-core";
+import { startScenario } from "../debate/scenario_fixture.ts";
+import { poll } from "../stage/poll.ts";
+import { TestBrowser } from "./chromium.ts";
+import { DebateProcess, sceneEnv, withHome } from "./debate_scene.ts";
+
+/** The widths and themes in which every state is looked at. */
+export const VIEWS = [1280, 390].flatMap((width) =>
+  (["light", "dark"] as const).map((colorScheme) => ({
+    width,
+    height: width === 390 ? 844 : 800,
+    colorScheme,
+  }))
+);
+
+/** A state of the page of a run. */
+export interface Screen {
+  readonly name: "found" | "unsure" | "waiting" | "stopped" | "old";
+  /** The path of the page. */
+  readonly path: string;
+}
+
+const OLD_ID = "ab".repeat(16);
+const OLD_RECORD = {
+  run_id: OLD_ID,
+  topic: "slow checkout",
+  timestamp: "2026-01-02T03:04:05.000Z",
+  status: "completed",
+  context: "",
+  events: [
+    { type: "run_started", round: 1, topic: "slow checkout", max_rounds: 1, confidence_threshold: 0.8 },
+    {
+      type: "moderator_decision",
+      round: 1,
+      decision: {
+        status: "final_diagnosis",
+        confidence: 0.9,
+        leading_hypothesis: "H-1: the pool",
+        risk_level: "low",
+      },
+    },
+    { type: "run_finished", status: "completed" },
+  ],
+};
+
+/** Plays runs of every state on one server, and lets a browser look at each. */
+export async function lookAtScreens(look: (screen: Screen, open: OpenPage) => Promise<void>): Promise<void> {
+  await withHome(async (home) => {
+    await using world = await startScenario("memory_leak", `${home}/project`);
+    await Deno.mkdir(`${home}/runs`);
+    await Deno.writeTextFile(`${home}/runs/${OLD_ID}.json`, JSON.stringify(OLD_RECORD));
+    await using server = await DebateProcess.start(sceneEnv(home, world.settings));
+    await using browser = await TestBrowser.start();
+    const ended = (id: string) =>
+      poll(async () => (await server.json(`/api/runs/${id}`)).status !== "running", {
+        what: "the run to end",
+        timeoutMs: 60_000,
+      });
+    const found = await server.run({ topic: world.incident, require_approval: "false" });
+    const unsure = await server.run({ topic: "checkout-api runs out of memory", require_approval: "false" });
+    const waiting = await server.run({ topic: world.incident, require_approval: "true" });
+    const stopped = await server.run({ topic: world.incident, require_approval: "true" });
+    await Promise.all([ended(found), ended(unsure), server.event(waiting, "tool_approval_request")]);
+    await server.event(stopped, "tool_approval_request");
+    await (await fetch(`${server.url}/api/runs/${stopped}`, { method: "DELETE" })).body?.cancel();
+    await ended(stopped);
+    const states = { found, unsure, waiting, stopped, old: OLD_ID };
+    const open: OpenPage = async (path, options) => {
+      const page = await (await browser.plainSession(server.url, options)).newPage();
+      await page.goto(path);
+      return page;
+    };
+    for (const [name, id] of Object.entries(states)) {
+      await look({ name: name as Screen["name"], path: `/#/runs/${id}` }, open);
+    }
+  });
+}
+
+/** Opens a page in a session of its own. */
+export type OpenPage = (path: string, options: BrowserContextOptions) => Promise<Page>;
+
+/** What the answer says in each state. */
+const SAID: Readonly<Record<Screen["name"], readonly RegExp[]>> = {
+  found: [
+    /Cause found/,
+    /H-1: The price cache/,
+    /93 % confidence/,
+    /low risk/,
+    /Next: Set PRICE_CACHE/,
+    /47,185 tokens/,
+  ],
+  unsure: [
+    /No confident cause/,
+    /Best candidate, H-1/,
+    /60 % confidence/,
+    /The moderator stated 93 %; limited to 60 % because no evidence of H-1 counts: 3 of 3 cited tool calls failed/,
+    /agrees, without new evidence/,
+  ],
+  waiting: [/No cause yet/, /Leads so far, H-1/],
+  stopped: [/The run was stopped/, /Best candidate, H-1/],
+  old: [/the evidence was not checked/, /90 % confidence/],
+};
+
+/** Waits until the answer of a state is drawn. */
+export async function drawn(page: Page, name: Screen["name"]): Promise<void> {
+  let text = "";
+  await poll(async () => {
+    text = (await page.locator("#answer").innerText()).replace(/\s+/g, " ");
+    return SAID[name].every((said) => said.test(text));
+  }, { what: `the answer of "${name}"` }).catch((error) => {
+    throw new Error(`the answer of "${name}" is: ${text}`, { cause: error });
+  });
+}
+
+if (import.meta.main) {
+  const [folder = "."] = Deno.args;
+  await lookAtScreens(async ({ name, path }, open) => {
+    for (const { width, height, colorScheme } of VIEWS) {
+      const page = await open(path, { viewport: { width, height }, colorScheme });
+      await drawn(page, name);
+      await page.screenshot({ path: `${folder}/${name}-${width}-${colorScheme}.png` });
+      if (colorScheme === "light") {
+        await page.screenshot({ path: `${folder}/${name}-${width}-full.png`, fullPage: true });
+      }
+      await page.context().close();
+    }
+  });
+}

@@ -1,0 +1,66 @@
+import assert from "node:assert/strict";
+import axe from "axe-core";
+import type { Page } from "playwright-core";
+import { poll } from "../stage/poll.ts";
+import { browserTest } from "./chromium.ts";
+import { drawn, lookAtScreens, VIEWS } from "./debate_screens.ts";
+
+/** What must be in sight without scrolling, at every width. */
+const IN_SIGHT = ["#run-status", "#answer .verdict", "#answer .cause"];
+const IN_SIGHT_AT_THE_END = [...IN_SIGHT, "#answer .figure", "#answer .reason"];
+
+async function violationsOf(page: Page): Promise<unknown> {
+  // Not as a script of the page: its policy runs none but its own.
+  await page.evaluate(axe.source);
+  return await page.evaluate(
+    `axe.run(document).then(({ violations }) => violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]))`,
+  );
+}
+
+browserTest("the page of a run shows the answer first, in every state, width and theme", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    await lookAtScreens(async ({ name, path }, open) => {
+      for (const { width, height, colorScheme } of VIEWS) {
+        // The states that look alike are not looked at in every way.
+        const isRare = name === "stopped" || name === "old";
+        if (isRare && (width === 390) !== (colorScheme === "dark")) continue;
+        const what = `${name}, ${width} pixels wide, ${colorScheme}`;
+        const page = await open(path, { viewport: { width, height }, colorScheme });
+        await drawn(page, name);
+        const selectors = ["found", "unsure", "old"].includes(name) ? IN_SIGHT_AT_THE_END : IN_SIGHT;
+        for (const selector of selectors) {
+          await poll(async () => {
+            const box = await page.locator(selector).first().boundingBox();
+            return box !== null && box.y >= 0 && box.y + box.height <= height;
+          }, { what: `${selector} to be in sight: ${what}` });
+        }
+        assert.equal(await page.evaluate("document.documentElement.scrollWidth > innerWidth"), false, what);
+        if (name === "waiting") {
+          assert.match(
+            await page.locator("#run-asked").innerText(),
+            /^Decide on run_local_command: [1-5]:\d\d left$/,
+          );
+          assert.match(await page.title(), /^Waiting for you: /);
+          assert.ok(await page.getByRole("button", { name: "Approve" }).isVisible());
+        }
+        if (width === 390) assert.deepEqual(await violationsOf(page), [], what);
+        await page.screenshot({ path: `${folder}/${name}-${width}-${colorScheme}.png` });
+        if (name === "found") await followEvidence(page);
+        await page.context().close();
+      }
+    });
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+/** Evidence leads to the tool call that it cites, and the bar stays in view. */
+async function followEvidence(page: Page): Promise<void> {
+  await page.locator("#answer").getByRole("button", { name: "http_get #2" }).click();
+  const call = page.locator("#thread .card", { hasText: "http_get #2" }).first();
+  assert.ok(await call.locator("details").getAttribute("open") !== null);
+  assert.match(await call.locator("pre").last().innerText(), /"entries": 15212/);
+  const box = await page.locator("#run-bar").boundingBox();
+  assert.ok(box !== null && box.y >= -1 && box.y < 5, `the bar is at ${box?.y}`);
+}
