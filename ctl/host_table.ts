@@ -2,6 +2,7 @@ import { z } from "@zod/zod";
 import { findLoginShellRisk } from "@gateway/shared/policy/login_shell";
 import { joinNames } from "./shorten.ts";
 import { EMPTY_CELL, formatTable } from "./table.ts";
+import { type HostKrl, hostKrl } from "@gateway/shared/wire/krl";
 
 /** A command policy as far as a label tells of it. */
 export interface PolicySummary {
@@ -29,6 +30,7 @@ export interface HostSummary {
   readonly login_shell?: string | undefined;
   readonly sealed_exec?: boolean | undefined;
   readonly envelope?: string | undefined;
+  readonly krl?: HostKrl | undefined;
   readonly groups?: readonly string[] | null | undefined;
   readonly allowed_callers?: readonly string[] | null | undefined;
   readonly command_policy?: PolicySummary | null | undefined;
@@ -56,6 +58,7 @@ export const hostSummaries: z.ZodType<Readonly<Record<string, HostSummary>>> = z
     login_shell: text,
     sealed_exec: flag,
     envelope: text,
+    krl: hostKrl.optional(),
     groups: strings,
     allowed_callers: strings,
     command_policy: z.object({
@@ -87,6 +90,7 @@ export function formatHosts(
     ...formatTable(HEADING.split(" "), rows, columns),
     ...sealNotes(names, hosts),
     ...shellNotes(names, hosts),
+    ...krlNotes(names, hosts),
   ];
 }
 
@@ -100,6 +104,24 @@ function sealNotes(
     (name) => hosts[name]?.envelope ?? "v2",
   );
   return [...sealed].map(([format, named]) => `sealed, envelope ${format}: ${joinNames(named)}`);
+}
+
+/** One line for each host that fetches the revocation list. */
+function krlNotes(
+  names: readonly string[],
+  hosts: Readonly<Record<string, HostSummary>>,
+): readonly string[] {
+  return names.flatMap((name) => {
+    const krl = hosts[name]?.krl;
+    if (krl === undefined) return [];
+    if (krl.version === undefined) {
+      return [`revocation list of ${name}: not asked for since the signer's start`];
+    }
+    const state = krl.current ? "in force" : "BEHIND";
+    return [
+      `revocation list of ${name}: version ${krl.version}, ${state}, asked ${krl.age_seconds ?? "?"} s ago`,
+    ];
+  });
 }
 
 /** One line for each login shell that the config names: the table's columns are fixed. */

@@ -19,6 +19,7 @@ import { addExplain } from "./commands/policy_explain.ts";
 import { addGrants } from "./commands/policy_grants.ts";
 import { addRules } from "./commands/policy_rules.ts";
 import { addReload } from "./commands/reload.ts";
+import { addRevoke } from "./commands/revoke.ts";
 import { addVersion } from "./commands/version.ts";
 import type { AddCommand, CommandContext, Environment, GlobalOption } from "./context.ts";
 import { EXIT_CODES, type ExitCode, exitCodeOf } from "./exit_code.ts";
@@ -42,6 +43,7 @@ const BOOLEANS: ReadonlySet<string> = new Set([
   "verbose",
   "version",
   "volatile",
+  "wait",
 ]);
 
 const LONGEST_HELP_LINE = 100;
@@ -68,6 +70,7 @@ const COMMANDS: readonly AddCommand[] = [
   addApproval,
   addFreeze,
   addEnvelope,
+  addRevoke,
   group("audit", "Read, check and mend audit logs.", [addTail, addShow, addVerify, addRepair]),
   addReload,
   addVersion,

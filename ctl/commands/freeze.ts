@@ -15,20 +15,25 @@ import { readSubject, type SubjectFlags } from "../freeze_subject.ts";
 import type { CommandResult } from "../output.ts";
 import { addRemoteOptions, askSigner, REMOTE_HELP } from "../remote.ts";
 import { EMPTY_CELL, formatTable } from "../table.ts";
+import { waitForHosts } from "../wait_for_hosts.ts";
 
 interface FreezeFlags {
   readonly reason?: string;
   readonly volatile?: boolean;
+  readonly wait?: boolean;
 }
 
 const FREEZE_EXAMPLES = `
 Examples:
   broker-ctl freeze --caller agent-7 --reason INC-42
-  broker-ctl freeze --end-user ann
+  broker-ctl freeze --end-user ann --wait
   broker-ctl freeze --serial 9223372036854775808 --volatile
 
 A frozen caller or end user gets no certificate any more, sees no hosts, and loses its grants; brokers close
 matching sessions when they look next. A session or a serial is closed where it runs, and stops nothing else.
+Hosts that fetch the signer's revocation list (krl_callers) refuse the certificates of a frozen caller, end user or
+serial that are still valid; an unfreeze does not bring those back. --wait waits up to 30 s until every host has the
+list, and says which are behind (exit code 1). A session's certificate is listed by the broker that ends it.
 Without state_db a signer forgets a freeze when it restarts, and wants --volatile for it. Where state_db can't
 take a freeze it is in force all the same: the answer says that a restart undoes it, and the exit code is 1.
 ${REMOTE_HELP}`;
@@ -67,6 +72,7 @@ export const addFreeze: AddCommand = (program, context) => {
     .description("Stop a caller, an end user, a session or a certificate at once.")
     .option("--reason <word>", "why, in one word such as a ticket's number", once)
     .option("--volatile", VOLATILE)
+    .option("--wait", "say on which hosts it holds")
     .addHelpText("after", FREEZE_EXAMPLES)
     .action((flags: SubjectFlags & FreezeFlags, command) =>
       run(
@@ -117,7 +123,10 @@ async function freeze(
   context: CommandContext,
   wish: FreezeSubject & FreezeFlags & { readonly what: string },
 ): Promise<CommandResult> {
-  const { kind, value, reason = "", volatile = false, what } = wish;
+  const { kind, value, reason = "", volatile = false, wait = false, what } = wish;
+  if (wait && kind === "session_id") {
+    throw new AppError("invalid_request", "Cannot wait for a session: freeze its --serial, or its --caller");
+  }
   const { data: request } = freezeRequest.safeParse({ kind, value, reason, allow_volatile: volatile });
   if (request === undefined) {
     throw new AppError("invalid_request", "Cannot freeze: --reason must be one word, without blanks");
@@ -135,15 +144,19 @@ async function freeze(
   const done = data.newly_frozen ? "frozen" : "already frozen (refreshed)";
   const warning = data.warning === undefined ? [] : [`warning: ${data.warning}`];
   const failed = data.persisted === false;
-  return {
+  const listed = data.certificates_revoked === undefined
+    ? ""
+    : `, certificates revoked: ${data.certificates_revoked}`;
+  const result = {
     json: body,
     lines: [
-      `${done} ${describe(wish)} (grants revoked: ${data.grants_revoked})`,
+      `${done} ${describe(wish)} (grants revoked: ${data.grants_revoked}${listed})`,
       ...(failed ? [NOT_PERSISTED] : []),
       ...warning,
     ],
     failed,
   };
+  return wait ? await waitForHosts(command, context, { result, version: data.krl_version }) : result;
 }
 
 async function unfreeze(

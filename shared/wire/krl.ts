@@ -98,6 +98,23 @@ export interface KrlReader {
   readonly seen_at?: string | undefined;
 }
 
+/** What a host has installed, as the list of hosts tells admins. */
+export interface HostKrl {
+  /** Absent: it has not asked since the signer's start. */
+  readonly version?: number | undefined;
+  /** How long ago it asked; absent as `version`. */
+  readonly age_seconds?: number | undefined;
+  /** Whether it is the version in force. */
+  readonly current: boolean;
+}
+
+/** Decodes a {@linkcode HostKrl}. */
+export const hostKrl: z.ZodType<HostKrl> = z.object({
+  version: z.int().optional(),
+  age_seconds: z.int().optional(),
+  current: z.boolean(),
+});
+
 /** Where the list is installed. */
 export interface KrlStatus {
   /** The version of the list in force. */

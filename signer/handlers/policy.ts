@@ -68,7 +68,15 @@ export async function handlePolicyRead(ports: SignerPorts, peer: Peer): Promise<
     command: `policy-hosts-read hosts=${count}`,
     outcome: "policy-read",
   });
-  return answer(Object.fromEntries(Object.entries(hosts).map(([name, host]) => [name, describeHost(host)])));
+  const krl = ports.krlReaders.byHost(ports.state.current.config.krl_callers, {
+    version: ports.krl.current.version,
+    now: ports.clock.now(),
+  });
+  return answer(
+    Object.fromEntries(
+      Object.entries(hosts).map(([name, host]) => [name, { ...describeHost(host), krl: krl.get(name) }]),
+    ),
+  );
 }
 
 function describeHost(host: HostPolicy): HostPolicy {

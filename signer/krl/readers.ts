@@ -12,7 +12,7 @@
  *
  * @module
  */
-import type { KrlReader } from "@gateway/shared/wire/krl";
+import type { HostKrl, KrlReader } from "@gateway/shared/wire/krl";
 import { formatTimestamp } from "@gateway/shared/wire/timestamp";
 
 /** What a reader said last. */
@@ -30,6 +30,24 @@ export class KrlReaders {
   /** Keeps a report. Call it for configured readers only. */
   saw(caller: string, report: ReaderReport): void {
     this.#reports.set(caller, report);
+  }
+
+  /** What each host of a config has installed. */
+  byHost(
+    readers: Readonly<Record<string, readonly string[]>>,
+    { version, now }: { readonly version: number; readonly now: number },
+  ): ReadonlyMap<string, HostKrl> {
+    return new Map(
+      Object.entries(readers).flatMap(([caller, hosts]) => {
+        const report = this.#reports.get(caller);
+        const krl: HostKrl = report === undefined ? { current: false } : {
+          version: report.version,
+          age_seconds: Math.max(0, Math.floor((now - report.at) / 1000)),
+          current: report.version === version,
+        };
+        return hosts.map((host) => [host, krl] as const);
+      }),
+    );
   }
 
   /** All readers of a config. */

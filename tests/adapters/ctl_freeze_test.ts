@@ -84,6 +84,92 @@ Deno.test("freeze says that the signer could not store it, with exit code 1", as
   assert.deepEqual([JSON.parse(json.out), json.exit], [answer, 1]);
 });
 
+const READERS = [
+  { caller: "db.krl", hosts: ["db01", "db02"], version: 9, seen_at: "2026-01-02T03:04:05Z" },
+  { caller: "web01.krl", hosts: ["web01"], version: 9, seen_at: "2026-01-02T03:04:05Z" },
+];
+
+Deno.test("freeze --wait says on which hosts the revocation holds", async () => {
+  const answer = { ...FROZEN, certificates_revoked: 3, krl_version: 9, version: 9, readers: READERS };
+  await using signer = await FakeService.start(answer);
+  const { out, exit } = await signer.run("freeze", "--caller", "x", "--wait");
+  assert.deepEqual(out.split("\n"), [
+    "frozen caller=x (grants revoked: 2, certificates revoked: 3)",
+    "revocation list 9: installed by 2 of 2",
+    "holds: db01,db02 (db.krl)",
+    "holds: web01 (web01.krl)",
+    "",
+  ]);
+  assert.equal(exit, 0);
+  assert.deepEqual(signer.requests.map(({ path }) => path), ["/v1/freeze", "/v1/krl/hosts"]);
+});
+
+Deno.test.each<{ name: string; answer: object; text: RegExp }>([
+  {
+    name: "the signer publishes no list",
+    answer: FROZEN,
+    text: /hosts fetch no revocation list: .*envelope_key/,
+  },
+  {
+    name: "no host fetches the list",
+    answer: { ...FROZEN, krl_version: 9, version: 9, readers: [] },
+    text: /no host fetches it: krl_callers .* is empty/,
+  },
+])("freeze --wait says that it holds nowhere where $name, with exit code 1", async ({ answer, text }) => {
+  await using signer = await FakeService.start(answer);
+  const { out, exit } = await signer.run("freeze", "--caller", "x", "--wait");
+  assert.match(out, text);
+  assert.equal(exit, 1);
+});
+
+Deno.test("freeze --wait of a session is refused before anything is asked: the signer does not know its certificate", async () => {
+  await using signer = await FakeService.start(FROZEN);
+  const { err, exit } = await signer.run("freeze", "--session-id", "s", "--wait");
+  assert.match(err, /freeze its --serial/);
+  assert.deepEqual([exit, signer.requests], [2, []]);
+});
+
+Deno.test.each<{ args: string[]; path: string; body: unknown; text: string }>([
+  {
+    args: ["--serial", "18446744073709551615", "--reason", "INC-7"],
+    path: "/v1/revocations/serials",
+    body: { serials: [Number(18446744073709551615n)], reason: "INC-7" },
+    text: "listed serial=18446744073709551615 in revocation list 9; certificates revoked: 1\n",
+  },
+  {
+    args: ["--key-id", "agent=a host=b role=target t=1"],
+    path: "/v1/revocations/key-ids",
+    body: { key_ids: ["agent=a host=b role=target t=1"], reason: "" },
+    text: 'listed key_id="agent=a host=b role=target t=1" in revocation list 9; certificates revoked: 1\n',
+  },
+])("revoke $args asks the signer and says what is done", async ({ args, path, body, text }) => {
+  await using signer = await FakeService.start({
+    status: "ok",
+    revoked: 1,
+    krl_version: 9,
+    version: 9,
+    readers: READERS,
+  });
+  assert.deepEqual(await signer.run("revoke", ...args), { out: text, err: "", exit: 0 });
+  assert.deepEqual(signer.requests, [{ method: "POST", path, body, caller: "operator-local" }]);
+  assert.match((await signer.run("revoke", ...args, "--wait")).out, /installed by 2 of 2/);
+});
+
+Deno.test.each<{ args: string[]; text: RegExp }>([
+  { args: [], text: /Name one: --serial or --key-id/ },
+  { args: ["--serial", "1", "--key-id", "a"], text: /Name one/ },
+  { args: ["--serial", "0"], text: /expected a number from 1/ },
+  { args: ["--serial", "18446744073709551616"], text: /expected a number from 1/ },
+  { args: ["--serial", "1", "--reason", "a b"], text: /--reason must be one word/ },
+  { args: ["--key-id", "a\nb"], text: /--key-id is empty, too long or has control characters/ },
+  { args: ["--key-id", "a", "--reason", "a b"], text: /--reason must be one word/ },
+])("revoke $args is not understood", async ({ args, text }) => {
+  await using signer = await FakeService.start({});
+  const { err, exit } = await signer.run("revoke", ...args);
+  assert.match(err, text);
+  assert.deepEqual([exit, signer.requests], [2, []]);
+});
+
 Deno.test("revocations lists what is frozen, by kind and value", async () => {
   await using signer = await FakeService.start([
     { kind: "serial", value: "7", frozen_at: "2026-01-02T03:04:05Z" },

@@ -57,6 +57,23 @@ async function createConfig(hosts: unknown) {
   return folder;
 }
 
+Deno.test("host list --remote tells of each host that fetches the revocation list what it has", async () => {
+  const krl = { version: 9, age_seconds: 3, current: true };
+  await using signer = await FakeService.start({
+    web01: { ...HOSTS.web01, krl },
+    web02: { ...HOSTS.web01, krl: { ...krl, current: false } },
+    web03: { ...HOSTS.web01, krl: { current: false } },
+    web04: HOSTS.web01,
+  });
+  const { out } = await signer.run("host", "list", "--remote");
+  assert.deepEqual(out.split("\n").slice(5), [
+    "revocation list of web01: version 9, in force, asked 3 s ago",
+    "revocation list of web02: version 9, BEHIND, asked 3 s ago",
+    "revocation list of web03: not asked for since the signer's start",
+    "",
+  ]);
+});
+
 Deno.test("host list gives a terminal that is too narrow for the table a paragraph for each host", async () => {
   await using folder = await createConfig({ ...HOSTS, web01: { ...HOSTS.web01, allowed_callers: MANY } });
   const inTerminal = async (columns: number) =>

@@ -79,6 +79,7 @@ export const ADAPTERS: readonly string[] = [
   "ctl/remote.ts",
   "ctl/service_permissions.ts",
   "ctl/signer_file.ts",
+  "ctl/wait_for_hosts.ts",
   "debate/cli/benchmark_command.ts",
   "debate/cli/environment.ts",
   "debate/cli/login_command.ts",

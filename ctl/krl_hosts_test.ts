@@ -1,0 +1,16 @@
+import assert from "node:assert/strict";
+import { describeSpread, spreadOf } from "./krl_hosts.ts";
+
+Deno.test("describeSpread() names the hosts that are behind first, and what they have", () => {
+  const readers = [
+    { caller: "a.krl", hosts: ["a"], version: 10, seen_at: "2026-01-02T03:04:05Z" },
+    { caller: "b.krl", hosts: ["b", "c"], version: 8, seen_at: "2026-01-02T03:04:05Z" },
+    { caller: "d.krl", hosts: [] },
+  ];
+  assert.deepEqual(describeSpread(spreadOf({ version: 10, readers }, 9), 9), [
+    "revocation list 9: installed by 1 of 3",
+    "behind: b,c (b.krl) has version 8, asked at 2026-01-02T03:04:05Z",
+    "behind: d.krl has not asked since the signer's start",
+    "holds: a (a.krl)",
+  ]);
+});

@@ -1,0 +1,58 @@
+import type { Command } from "commander";
+import { AppError } from "@gateway/shared/errors";
+import { systemClock } from "@gateway/shared/clock";
+import { type KrlStatus, krlStatus } from "@gateway/shared/wire/krl";
+import type { CommandContext } from "./context.ts";
+import { describeSpread, spreadOf } from "./krl_hosts.ts";
+import type { CommandResult } from "./output.ts";
+import { askSigner } from "./remote.ts";
+
+/** How long hosts may take: a poll of theirs, and some more. */
+const WAIT_MS = 30_000;
+const PAUSE_MS = 200;
+
+/**
+ * Adds to the result of a revocation on which hosts it holds, once it holds on all of them or the time is up; failed
+ * where one is behind.
+ *
+ * @param version of the list that has it; `undefined` where the signer publishes none
+ */
+export async function waitForHosts(
+  command: Command,
+  context: CommandContext,
+  { result, version }: { readonly result: CommandResult; readonly version: number | undefined },
+): Promise<CommandResult> {
+  if (version === undefined) {
+    const why = "hosts fetch no revocation list: the signer's config has no envelope_key";
+    return { ...result, lines: [...result.lines, why], failed: true };
+  }
+  const status = await pollStatus(command, context, version);
+  const spread = spreadOf(status, version);
+  const none = status.readers.length === 0
+    ? ["no host fetches it: krl_callers of the signer's config is empty"]
+    : [];
+  return {
+    json: { ...asObject(result.json), krl_hosts: status },
+    lines: [...result.lines, ...describeSpread(spread, version), ...none],
+    failed: result.failed === true || spread.behind.length > 0 || none.length > 0,
+  };
+}
+
+async function pollStatus(command: Command, context: CommandContext, version: number): Promise<KrlStatus> {
+  const until = systemClock.now() + WAIT_MS;
+  for (;;) {
+    const { data } = await askSigner(command, context, {
+      what: "wait for hosts",
+      method: "GET",
+      path: "/v1/krl/hosts",
+      schema: krlStatus,
+    });
+    if (spreadOf(data, version).behind.length === 0 || systemClock.now() >= until) return data;
+    await systemClock.sleep(PAUSE_MS, context.signal);
+  }
+}
+
+function asObject(json: unknown): object {
+  if (typeof json === "object" && json !== null) return json;
+  throw new AppError("upstream_failure", "The signer's answer is not an object");
+}
