@@ -56,9 +56,9 @@ export interface McpHttp {
   /**
    * Answers one request. What it throws is for the listener to answer.
    *
-   * @param trust called when its token is found to be good
+   * @param trust called with the name of the end user when its token is found to be good
    */
-  fetch(request: Request, trust?: () => void): Promise<Response>;
+  fetch(request: Request, trust?: (name: string) => void): Promise<Response>;
   /** Takes no more requests, and ends the streams on which nobody waits for an answer: a listener can close. */
   drain(): void;
   /** Ends all sessions; what runs is cancelled, and has ended when this resolves. */
@@ -182,7 +182,7 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
       checkOrigin(request.headers, hostnames);
       const endUser = await authenticate(request);
       if (endUser instanceof Response) return endUser;
-      trust?.();
+      trust?.(endUser.name);
       const end = exchanges.begin(endUser.name);
       const answers = new RequestAnswers(room, endUser.name);
       answersOf.set(endUser, answers);

@@ -6,11 +6,16 @@
  */
 import ipaddr from "ipaddr.js";
 
-/**
- * How well a peer is known: `reserved` peers are those for whom room is kept beyond the others, such as operators
- * who have to reach a service that everybody else keeps busy.
- */
-export type Standing = "stranger" | "known" | "reserved";
+/** A peer that has proved who it is. */
+export interface KnownPeer {
+  /** `reserved`: room is kept for it beyond the others, as for operators of a service that others keep busy. */
+  readonly kind: "known" | "reserved";
+  /** Whose connections count as one peer's; absent: nobody's in particular. */
+  readonly name?: string;
+}
+
+/** How well a peer is known. */
+export type Standing = { readonly kind: "stranger" } | KnownPeer;
 
 /** Connections of a listener at a time. */
 export interface ConnectionLimits {
@@ -41,7 +46,9 @@ export class ConnectionRoom<Connection> {
   /** Strangers by where they come from, the longest unidentified first. */
   readonly #sources = new Map<string, Set<Connection>>();
   readonly #sourceOf = new Map<Connection, string>();
-  readonly #known = new Set<Connection>();
+  readonly #known = new Map<Connection, string | undefined>();
+  /** Connections by the name of a known peer. */
+  readonly #shares = new Map<string, number>();
 
   constructor(limits: ConnectionLimits) {
     this.#limits = limits;
@@ -70,13 +77,21 @@ export class ConnectionRoom<Connection> {
     return oldest;
   }
 
-  /** Makes a stranger known; false when there is no room for that, and it remains a stranger. */
-  admit(connection: Connection, standing: Exclude<Standing, "stranger">): boolean {
-    const { known, reserved } = this.#limits;
+  /**
+   * Makes a stranger known; false when there is no room for that, and it remains a stranger.
+   *
+   * A peer gets one more connection while it has fewer than there are free ones (the dynamic threshold of Choudhury
+   * and Hahne, 1998): one alone may have half of them, two a third each, and there is room for whoever comes next.
+   */
+  admit(connection: Connection, { kind, name }: KnownPeer): boolean {
     if (!this.#sourceOf.has(connection)) return this.#known.has(connection);
-    if (this.#known.size >= known + (standing === "reserved" ? reserved : 0)) return false;
+    const { known, reserved } = this.#limits;
+    const free = known + (kind === "reserved" ? reserved : 0) - this.#known.size;
+    const own = name === undefined || kind === "reserved" ? 0 : this.#shares.get(name) ?? 0;
+    if (own >= free) return false;
     this.leave(connection);
-    this.#known.add(connection);
+    this.#known.set(connection, name);
+    if (name !== undefined) this.#shares.set(name, (this.#shares.get(name) ?? 0) + 1);
     return true;
   }
 
@@ -92,6 +107,7 @@ export class ConnectionRoom<Connection> {
 
   /** Forgets a connection. */
   leave(connection: Connection): void {
+    this.#leaveShare(this.#known.get(connection));
     this.#known.delete(connection);
     const source = this.#sourceOf.get(connection);
     if (source === undefined) return;
@@ -99,6 +115,13 @@ export class ConnectionRoom<Connection> {
     const peers = this.#sources.get(source);
     peers?.delete(connection);
     if (peers?.size === 0) this.#sources.delete(source);
+  }
+
+  #leaveShare(name: string | undefined): void {
+    if (name === undefined) return;
+    const own = (this.#shares.get(name) ?? 0) - 1;
+    if (own > 0) this.#shares.set(name, own);
+    else this.#shares.delete(name);
   }
 
   #largestSource(): Set<Connection> | undefined {

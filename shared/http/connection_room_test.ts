@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { type ConnectionLimits, ConnectionRoom, DEFAULT_LIMITS } from "./connection_room.ts";
 
 const LIMITS: ConnectionLimits = { strangers: 4, strangersPerSource: 2, known: 2, reserved: 1 };
+const KNOWN = { kind: "known" } as const;
 
 function enterAll(room: ConnectionRoom<number>, addresses: readonly string[]) {
   return addresses.map((address, index) => room.enter(index, address));
@@ -51,7 +52,7 @@ Deno.test.each<
 Deno.test("ConnectionRoom: strangers never push out who is known, and have their places back", () => {
   const room = new ConnectionRoom<string>(LIMITS);
   assert.equal(room.enter("broker", "192.0.2.1"), undefined);
-  assert.equal(room.admit("broker", "known"), true);
+  assert.equal(room.admit("broker", KNOWN), true);
   for (let index = 0; index < 100; index++) {
     assert.notEqual(room.enter(`stranger ${index}`, `192.0.2.${index % 10}`), "broker");
   }
@@ -62,29 +63,62 @@ Deno.test("ConnectionRoom: strangers never push out who is known, and have their
 Deno.test("ConnectionRoom.admit() keeps room for reserved peers that the known can't take", () => {
   const room = new ConnectionRoom<string>({ ...LIMITS, strangersPerSource: 4 });
   for (const name of ["a", "b", "c", "operator"]) room.enter(name, "192.0.2.1");
-  assert.equal(room.admit("a", "known"), true);
-  assert.equal(room.admit("b", "known"), true);
-  assert.equal(room.admit("c", "known"), false);
+  assert.equal(room.admit("a", KNOWN), true);
+  assert.equal(room.admit("b", KNOWN), true);
+  assert.equal(room.admit("c", KNOWN), false);
   assert.equal(room.isKnown("c"), false);
-  assert.equal(room.admit("operator", "reserved"), true);
-  assert.equal(room.admit("c", "reserved"), false);
+  assert.equal(room.admit("operator", { kind: "reserved" }), true);
+  assert.equal(room.admit("c", { kind: "reserved" }), false);
   room.leave("operator");
   room.leave("b");
-  assert.equal(room.admit("c", "known"), true);
+  assert.equal(room.admit("c", KNOWN), true);
 });
 
 Deno.test("ConnectionRoom.admit() counts a connection once, and none that has left", () => {
   const room = new ConnectionRoom<string>({ ...LIMITS, known: 1, reserved: 0 });
   room.enter("a", "192.0.2.1");
-  assert.equal(room.admit("a", "known"), true);
-  assert.equal(room.admit("a", "known"), true);
+  assert.equal(room.admit("a", KNOWN), true);
+  assert.equal(room.admit("a", KNOWN), true);
   room.leave("a");
-  assert.equal(room.admit("a", "known"), false);
+  assert.equal(room.admit("a", KNOWN), false);
   room.enter("b", "192.0.2.1");
-  assert.equal(room.admit("b", "known"), true);
+  assert.equal(room.admit("b", KNOWN), true);
 });
 
 Deno.test("the limits of a listener together are what a process may have open by default", () => {
   const { strangers, known, reserved } = DEFAULT_LIMITS;
   assert.equal(strangers + known + reserved, 1024);
+});
+
+Deno.test("ConnectionRoom.admit(): one known peer leaves room for every other", () => {
+  const room = new ConnectionRoom<string>({
+    strangers: 1000,
+    strangersPerSource: 1000,
+    known: 100,
+    reserved: 8,
+  });
+  const take = (name: string, wanted: number, kind: "known" | "reserved" = "known") => {
+    let got = 0;
+    for (let index = 0; index < wanted; index++) {
+      const connection = `${name} ${crypto.randomUUID()}`;
+      room.enter(connection, "192.0.2.1");
+      if (room.admit(connection, { kind, name })) got += 1;
+    }
+    return got;
+  };
+  assert.equal(take("greedy", 200), 50);
+  assert.equal(take("second", 200), 25);
+  for (let caller = 0; caller < 20; caller++) assert.equal(take(`modest ${caller}`, 1), 1);
+  assert.equal(take("operator", 10, "reserved"), 10);
+});
+
+Deno.test("ConnectionRoom: a known peer that leaves has its share back", () => {
+  const room = new ConnectionRoom<number>({ ...LIMITS, strangersPerSource: 4 });
+  for (const connection of [0, 1, 2]) room.enter(connection, "192.0.2.1");
+  assert.equal(room.admit(0, { kind: "known", name: "broker" }), true);
+  assert.equal(room.admit(1, { kind: "known", name: "broker" }), false);
+  room.leave(0);
+  room.leave(0);
+  assert.equal(room.admit(1, { kind: "known", name: "broker" }), true);
+  assert.equal(room.admit(2, { kind: "known", name: "broker" }), false);
 });

@@ -91,13 +91,17 @@ export class Connections {
   }
 
   /** Makes the peer of a connection a known one; where there is no room for that its next answer is its last. */
-  trust(socket: object): void {
+  trust(socket: object, name?: string): void {
     const connection = this.#begun.get(socket);
-    if (connection !== undefined) this.#admit(connection, "known");
+    if (connection !== undefined) {
+      this.#admit(connection, { kind: "known", ...(name !== undefined && { name }) });
+    }
   }
 
   #admit(connection: Connection, standing: Standing): void {
-    if (standing !== "stranger" && this.#room.admit(connection, standing)) connection.identified.abort(OVER);
+    if (standing.kind !== "stranger" && this.#room.admit(connection, standing)) {
+      connection.identified.abort(OVER);
+    }
   }
 
   /**

@@ -75,9 +75,9 @@ class CertifiedPeers implements Peers<Peer> {
 
   begin(socket: Socket): Standing {
     const peer = socket instanceof TLSSocket ? this.#certificates.identify(socket) : undefined;
-    if (peer === undefined) return "stranger";
+    if (peer === undefined) return { kind: "stranger" };
     this.#peers.set(socket, peer);
-    return this.#isReserved(peer.caller) ? "reserved" : "known";
+    return { kind: this.#isReserved(peer.caller) ? "reserved" : "known", name: peer.caller };
   }
 
   identify(socket: Duplex): Peer {

@@ -15,9 +15,10 @@ export interface UnknownPeer {
   readonly address: string;
   /**
    * To be called when a request has proved who sends it: its connection then stays open, for as long as other peers
-   * of whom that is known leave room. Without it each connection ends after its first answer.
+   * of whom that is known leave room. Without it each connection ends after its first answer. Under a name it counts
+   * as one of those that this sender has.
    */
-  readonly trust: () => void;
+  readonly trust: (name?: string) => void;
 }
 
 /** Takes everybody in as a stranger. */
@@ -26,10 +27,10 @@ export class UnknownPeers implements Peers<UnknownPeer> {
 
   begin(socket: Socket): Standing {
     this.#addresses.set(socket, socket.remoteAddress ?? "");
-    return "stranger";
+    return { kind: "stranger" };
   }
 
   identify(socket: Duplex, connections: Connections): UnknownPeer {
-    return { address: this.#addresses.get(socket) ?? "", trust: () => connections.trust(socket) };
+    return { address: this.#addresses.get(socket) ?? "", trust: (name) => connections.trust(socket, name) };
   }
 }

@@ -172,6 +172,22 @@ Deno.test("beyond the room of known peers a connection has one answer, and reser
   for (const connection of connections) connection[Symbol.dispose]();
 });
 
+Deno.test("one caller's connections leave room for the other callers", async () => {
+  await using server = await startServer(hello, { timeouts: PATIENT, limits: { known: 6, reserved: 0 } });
+  await using opened = new AsyncDisposableStack();
+  const staysOpen = async (identity: typeof broker) => {
+    const connection = opened.use(await RawConnection.open(server.port, identity));
+    await connection.write(GET);
+    const answer = await connection.read("hello");
+    assert.match(answer, /^HTTP\/1\.1 200 /);
+    return !CLOSES.test(answer);
+  };
+  const greedy = [];
+  for (let count = 0; count < 8; count++) greedy.push(await staysOpen(broker));
+  assert.equal(greedy.filter(Boolean).length, 3);
+  assert.equal(await staysOpen(operator), true);
+});
+
 const LISTENERS = [
   { kind: "plain", start: startPlainServer, exchange: exchangePlain },
   {
