@@ -3,9 +3,10 @@ import type { Command } from "commander";
 import { removeMember, setValue } from "@gateway/shared/config/edit";
 import { AppError } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
-import { MAX_TOKEN_TTL_SECONDS } from "@gateway/shared/policy/cluster_model";
+import { type ClusterPolicy, MAX_TOKEN_TTL_SECONDS } from "@gateway/shared/policy/cluster_model";
 import { quoteText } from "@gateway/shared/quote";
 import { clustersResponse } from "@gateway/shared/wire/cluster";
+import type { SignerConfig } from "@gateway/signer/config";
 import { countOf, once, repeated } from "../arguments.ts";
 import type { ClientSection } from "../client_config.ts";
 import { formatClusterInfos, formatClusters, labelRules } from "../cluster/cluster_table.ts";
@@ -143,7 +144,13 @@ async function add(name: string, flags: AddFlags, { workingFolder }: CommandCont
     workingFolder,
     edit: (text, { kubernetes }) => {
       isNew = !Object.hasOwn(kubernetes?.clusters ?? {}, name);
-      if (isNew) return setValue(text, pathOf(name), { sa_bindings: [], rules: [], ...entry });
+      if (isNew) {
+        return setValue(text, pathOf(name), {
+          ...entry,
+          sa_bindings: entry.sa_bindings ?? [],
+          rules: entry.rules ?? [],
+        });
+      }
       if (flags.force !== true) {
         throw new AppError(
           "conflict",
@@ -164,6 +171,9 @@ async function add(name: string, flags: AddFlags, { workingFolder }: CommandCont
     json: { name, added: isNew, cluster, absent },
     lines: [
       `${done} (api_server=${cluster.api_server}, rules=${labelRules(cluster.rules)})`,
+      ...(hasUser(config, cluster)
+        ? []
+        : ["none of the config's callers may use it: it has none of their groups (--group)"]),
       ...absent.map((key) =>
         `${key} ${quoteText(cluster[key])} is not there yet: until it is, the signer refuses this config`
       ),
@@ -185,6 +195,13 @@ async function remove(
     },
   });
   return { json: { name, removed: true }, lines: [`cluster ${quoteText(name)} removed`] };
+}
+
+/** Whether the groups of any caller let it at a cluster; without a table of callers they do. */
+function hasUser({ callers }: SignerConfig, { groups = [] }: ClusterPolicy): boolean {
+  const rows = Object.values(callers);
+  return rows.length === 0 ||
+    rows.some(({ allowed_groups = [] }) => groups.some((group) => allowed_groups.includes(group)));
 }
 
 function pathOf(name: string): readonly string[] {

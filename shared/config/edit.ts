@@ -61,6 +61,9 @@ export function removeMember(text: string, path: ValuePath): string {
   return removeItem(text, inside, inside.items.indexOf(member));
 }
 
+/** Of what is added; the file's own lines are its author's. */
+const LONGEST_LINE = 90;
+
 /** A list or object in a text, between its brackets. */
 interface Inside extends Range {
   readonly items: readonly Node[];
@@ -188,8 +191,22 @@ function lineBreakOf(text: string): string {
   return text.match(/\r\n|\r|\n/)?.[0] ?? "\n";
 }
 
+/** JSON over several lines, but for lists and objects of plain values that are short. */
 function format(value: unknown): string {
-  return JSON.stringify(value, null, 2);
+  if (typeof value !== "object" || value === null) return JSON.stringify(value);
+  const isList = Array.isArray(value);
+  const members = isList
+    ? value.map(format)
+    : Object.entries(value).map(([key, member]) => `${JSON.stringify(key)}: ${format(member)}`);
+  const [open, close] = isList ? "[]" : "{}";
+  const line = members.length === 0
+    ? `${open}${close}`
+    : isList
+    ? `[${members.join(", ")}]`
+    : `{ ${members.join(", ")} }`;
+  const isPlain = !line.includes("\n") && (isList ? !line.includes("{") : true);
+  if (isPlain && line.length <= LONGEST_LINE) return line;
+  return `${open}\n  ${members.map((member) => indented(member, "  ", "\n")).join(",\n  ")}\n${close}`;
 }
 
 /** Lines of ours as lines of the text; a break in a string is an escape. */

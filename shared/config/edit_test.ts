@@ -78,8 +78,7 @@ Deno.test.each<Row & { readonly path: readonly string[]; readonly value: unknown
     path: ["a", "policy", "allow"],
     value: ["x"],
     text: '{\n  "a": {\n    "addr": "y"\n  }\n}',
-    expected:
-      '{\n  "a": {\n    "addr": "y",\n    "policy": {\n      "allow": [\n        "x"\n      ]\n    }\n  }\n}',
+    expected: '{\n  "a": {\n    "addr": "y",\n    "policy": { "allow": ["x"] }\n  }\n}',
   },
   {
     name: "in an empty object",
@@ -93,7 +92,16 @@ Deno.test.each<Row & { readonly path: readonly string[]; readonly value: unknown
     path: ["a", "allow"],
     value: "x",
     text: '{ "a": null }',
-    expected: '{ "a": {\n  "allow": "x"\n} }',
+    expected: '{ "a": { "allow": "x" } }',
+  },
+  {
+    name: "that is too long for a line over several lines",
+    path: ["a"],
+    value: { rules: [{ verbs: ["get"] }], text: "x".repeat(80) },
+    text: '{\n\t"b": 1\n}',
+    expected: `{\n\t"b": 1,\n\t"a": {\n\t  "rules": [\n\t    { "verbs": ["get"] }\n\t  ],\n\t  "text": "${
+      "x".repeat(80)
+    }"\n\t}\n}`,
   },
   {
     name: "by a key that is written with escapes",
