@@ -11,10 +11,13 @@ import { formatDecision, formatHost, nameVerdict } from "../explain/format.ts";
 import { listContributions } from "../explain/policies.ts";
 import { type CommandResult, HintedError } from "../output.ts";
 import { loadSignerFile } from "../signer_file.ts";
+import { explainCluster } from "./explain_cluster.ts";
 
 interface ExplainFlags {
   readonly config?: string;
-  readonly host: string;
+  readonly host?: string;
+  readonly cluster?: string;
+  readonly action?: string;
   readonly command?: string;
   readonly sessionMode?: SessionMode;
   readonly caller?: string;
@@ -25,6 +28,16 @@ interface ExplainFlags {
   readonly pty?: boolean;
   readonly fileTransfer?: boolean;
 }
+
+/** What a cluster knows nothing of. */
+const HOST_FLAGS = {
+  command: "--command",
+  sessionMode: "--session-mode",
+  sudo: "--sudo",
+  sudoUser: "--sudo-user",
+  pty: "--pty",
+  fileTransfer: "--file-transfer",
+} as const satisfies Partial<Record<keyof ExplainFlags, string>>;
 
 /** What only matters to a decision. */
 const INTENT_FLAGS = {
@@ -43,9 +56,12 @@ Examples:
   broker-ctl policy explain --host web01 --command "systemctl restart nginx" --sudo
   broker-ctl policy explain --host web01 --command "ps aux | grep nginx" --caller broker-1 --end-user-groups web,db
   broker-ctl policy explain --host web01 --session-mode shell
+  broker-ctl policy explain --cluster prod --action "delete pods web/shop-1" --end-user-groups ops
 
 Reads the signer's config and asks nobody: grants, waivers and freezes of a running signer are not in it.
 Without --caller it takes a caller that may use the host; --end-user-groups "" is a user in no group.
+An action on a cluster is a verb, a resource in its plural with its group or without, and <namespace>/<name>; a list
+has no name, and - stands for the namespace of what has none.
 Exit code 0 whatever the decision; a script reads decision.allowed of --json.
 `;
 
@@ -53,8 +69,10 @@ Exit code 0 whatever the decision; a script reads decision.allowed of --json.
 export const addExplain: AddCommand = (policy, context) => {
   policy.command("explain")
     .description("Say what the signer would decide, and by which rule.")
-    .requiredOption("--host <name>", "the host", once)
+    .option("--host <name>", "the host", once)
+    .option("--cluster <name>", "the cluster, in the place of a host", once)
     .option("--command <text>", "the command to decide", once)
+    .option("--action <text>", "the action on the cluster to decide", once)
     .addOption(
       new Option("--session-mode <mode>", "as a session, not one command; without --command: opening it")
         .choices(SESSION_MODES),
@@ -73,14 +91,23 @@ export const addExplain: AddCommand = (policy, context) => {
 };
 
 async function explain(flags: ExplainFlags, context: CommandContext): Promise<CommandResult> {
-  const intent = readIntent(flags);
+  const target = readTarget(flags);
+  if (target.kind === "cluster") {
+    refuseFlags(flags, HOST_FLAGS, "to a cluster");
+    if (flags.action === undefined) refuseFlags(flags, INTENT_FLAGS, "without --action");
+    const { action, caller, endUser = "", config } = flags;
+    const endUserGroups = readGroups(flags.endUserGroups);
+    const question = { cluster: target.name, action, caller, endUser, endUserGroups };
+    return await explainCluster(question, { config, workingFolder: context.workingFolder });
+  }
+  const intent = readIntent(flags, target.name);
   const config = await loadSignerFile(flags.config, context.workingFolder);
   const compiled = compilePolicy(config);
   if (compiled.kind === "invalid") {
     const problems = compiled.problems.join("\n  ");
     throw new AppError("invalid_config", `Cannot use signer config: ${problems}`);
   }
-  const host = findHost(compiled.policy, flags.host);
+  const host = findHost(compiled.policy, target.name);
   const source = config.hosts[host.name];
   const contributions = source === undefined ? [] : listContributions(config, source);
   const about = {
@@ -107,15 +134,27 @@ async function explain(flags: ExplainFlags, context: CommandContext): Promise<Co
   };
 }
 
+/** @throws {AppError} `invalid_request` for none or both, and an action on a host */
+function readTarget({ host, cluster, action }: ExplainFlags): { kind: "host" | "cluster"; name: string } {
+  if (cluster !== undefined && host === undefined) return { kind: "cluster", name: cluster };
+  if (host === undefined || cluster !== undefined) {
+    throw new AppError("invalid_request", "Name one target: --host or --cluster");
+  }
+  if (action !== undefined) {
+    throw new AppError("invalid_request", "Option '--action' means nothing to a host");
+  }
+  return { kind: "host", name: host };
+}
+
 /**
  * The intent that the flags describe, or nothing when they ask about the host alone.
  *
  * @throws {AppError} `invalid_request` for flags that would have no effect
  */
-function readIntent(flags: ExplainFlags): OpenIntent | undefined {
+function readIntent(flags: ExplainFlags, host: string): OpenIntent | undefined {
   const { command, sessionMode } = flags;
   if (command === undefined && sessionMode === undefined) {
-    refuseIntentFlags(flags);
+    refuseFlags(flags, INTENT_FLAGS, "without --command");
     return undefined;
   }
   if (command === "") throw new AppError("invalid_request", "Cannot explain an empty command");
@@ -126,7 +165,7 @@ function readIntent(flags: ExplainFlags): OpenIntent | undefined {
     ...(flags.caller !== undefined && { caller: flags.caller }),
     endUser: flags.endUser ?? "",
     endUserGroups: readGroups(flags.endUserGroups),
-    host: flags.host,
+    host,
     role: "target",
     purpose: sessionMode === undefined ? "oneshot" : "session",
     sessionMode: sessionMode ?? "",
@@ -140,10 +179,14 @@ function readIntent(flags: ExplainFlags): OpenIntent | undefined {
   };
 }
 
-function refuseIntentFlags(flags: ExplainFlags): void {
-  for (const [key, flag] of Object.entries(INTENT_FLAGS) as [keyof typeof INTENT_FLAGS, string][]) {
+function refuseFlags(
+  flags: ExplainFlags,
+  names: Partial<Record<keyof ExplainFlags, string>>,
+  where: string,
+): void {
+  for (const [key, flag] of Object.entries(names) as [keyof ExplainFlags, string][]) {
     if (flags[key] === undefined) continue;
-    throw new AppError("invalid_request", `Option '${flag}' means nothing without --command`);
+    throw new AppError("invalid_request", `Option '${flag}' means nothing ${where}`);
   }
 }
 

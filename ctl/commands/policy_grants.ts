@@ -13,6 +13,7 @@ import {
 } from "@gateway/shared/wire/grant";
 import { once, repeated } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
+import { actionPattern } from "../cluster/action_pattern.ts";
 import { parseDuration } from "../duration.ts";
 import type { CommandResult } from "../output.ts";
 import { addRemoteOptions, askSigner, joinPath, REMOTE_HELP } from "../remote.ts";
@@ -24,8 +25,10 @@ interface ListFlags {
 }
 
 interface GrantFlags {
-  readonly host: string;
-  readonly allow: readonly string[];
+  readonly host?: string;
+  readonly cluster?: string;
+  readonly allow?: readonly string[];
+  readonly action?: readonly string[];
   readonly ttl: string;
   readonly caller?: string;
   readonly endUser?: string;
@@ -36,9 +39,12 @@ Examples:
   broker-ctl policy grant --host web01 --allow '^systemctl restart nginx$' --ttl 2h
   broker-ctl policy grant --host db01 --allow '^pg_dump ' --allow '^du -sh /var/lib/postgresql$' \\
       --ttl 1h30m --caller broker-1 --end-user ann
+  broker-ctl policy grant --cluster prod --action 'delete pods web/shop-1' --ttl 15m
 
 A grant adds allow patterns to a host that has an allowlist, for a time. It overrides no deny rule and takes no
-approval away. Without --caller and --end-user it holds for everybody.
+approval away. Without --caller and --end-user it holds for everybody. An action on a cluster is verbs, resources and
+<namespaces>/<names>, several with commas, * for all; --allow takes a pattern of what records say there:
+"delete pods web/shop-1".
 ${REMOTE_HELP}`;
 
 const LIST_EXAMPLES = `
@@ -61,8 +67,10 @@ ${REMOTE_HELP}`;
 export const addGrants: AddCommand = (policy, context) => {
   addRemoteOptions(policy.command("grant"))
     .description("Allow more on a host for a time.")
-    .requiredOption("--host <name>", "the host", once)
-    .requiredOption("--allow <pattern>", "an RE2 pattern; repeat for more", repeated)
+    .option("--host <name>", "the host", once)
+    .option("--cluster <name>", "the cluster, in the place of a host", once)
+    .option("--allow <pattern>", "an RE2 pattern; repeat for more", repeated)
+    .option("--action <action>", "<verbs> <resources> <namespaces>/<names> on a cluster; repeat", repeated)
     .option("--ttl <duration>", "for how long, such as 30m or 1h30m (default: 1h)", once)
     .option("--caller <cn>", "for this caller only", once)
     .option("--end-user <user>", "for this end user only", once)
@@ -85,16 +93,17 @@ function run(command: Command, context: CommandContext, action: () => Promise<Co
 }
 
 async function grant(command: Command, context: CommandContext, flags: GrantFlags): Promise<CommandResult> {
+  const target = readTarget(flags);
   const wish = readWish(flags);
   const { body, data } = await askSigner(command, context, {
     what: "policy grant",
     method: "POST",
-    path: joinPath("v1", "policy", "hosts", flags.host, "grants"),
+    path: joinPath("v1", "policy", "hosts", target, "grants"),
     body: wish,
     schema: grantCreated,
     advice: {
       400: "the patterns must be RE2, the duration within max_grant_ttl_seconds of the signer's config",
-      404: "broker-ctl host list --remote shows the hosts",
+      404: "broker-ctl host list --remote shows the hosts, broker-ctl cluster list --remote the clusters",
       409: "a grant adds to an allowlist only, and to nobody who is frozen (broker-ctl revocations)",
     },
   });
@@ -110,8 +119,25 @@ async function grant(command: Command, context: CommandContext, flags: GrantFlag
   };
 }
 
+/** @throws {AppError} `invalid_request` for none or both, and for an action on a host */
+function readTarget({ host, cluster, action }: GrantFlags): string {
+  if (host !== undefined && cluster === undefined) {
+    if (action !== undefined) {
+      throw new AppError("invalid_request", "Option '--action' means nothing to a host");
+    }
+    return host;
+  }
+  if (host === undefined && cluster !== undefined) return cluster;
+  throw new AppError("invalid_request", "Name one target: --host or --cluster");
+}
+
 /** @throws {AppError} `invalid_request` for what no signer would take */
-function readWish({ allow, ttl = "1h", caller = "", endUser = "" }: GrantFlags): GrantRequest {
+function readWish(flags: GrantFlags): GrantRequest {
+  const { ttl = "1h", caller = "", endUser = "" } = flags;
+  const allow = [...flags.allow ?? [], ...(flags.action ?? []).map(actionPattern)];
+  if (allow.length === 0) {
+    throw new AppError("invalid_request", "Name what is granted: --allow, or --action of a cluster");
+  }
   const wish = { allow, ttl_seconds: parseDuration(ttl), caller, end_user: endUser };
   const { data, error } = grantRequest.safeParse(wish);
   if (data !== undefined) return data;

@@ -35,7 +35,7 @@ export {
   type DeniedCluster,
   toWireClusterDecision,
 } from "./cluster_decision.ts";
-export type { CompiledBinding, CompiledCluster } from "./compile_cluster.ts";
+export { type CompiledBinding, type CompiledCluster, rulePattern } from "./compile_cluster.ts";
 export type { ClusterResource, ResourceTable } from "./kubernetes.ts";
 
 /** What the gate in front of all other policy says. */

@@ -60,6 +60,25 @@ Deno.test.each<Row>([
     text: `granted on web 01/ü: allow "^a$" for 1h0m0s (id ${ID}, expires 2026-01-02T05:04:05Z)\n`,
   },
   {
+    name: "policy grant for a cluster",
+    args: ["policy", "grant", "--cluster", "prod", "--action", "get,delete deployments web/*"].concat(
+      ["--allow", "^list pods web/-$", "--ttl", "15m"],
+    ),
+    answer: { ...CREATED, host: "prod" },
+    status: 201,
+    method: "POST",
+    path: "/v1/policy/hosts/prod/grants",
+    body: {
+      allow: ["^list pods web/-$", "^(?:get|delete) (?:deployments\\.apps) (?:web)/(?:[^ ]+)$"],
+      ttl_seconds: 900,
+      caller: "",
+      end_user: "",
+    },
+    text:
+      'granted on prod: allow "^list pods web/-$", "^(?:get|delete) (?:deployments\\\\.apps) (?:web)/(?:[^ ]+)$" ' +
+      `for 15m0s (id ${ID}, expires 2026-01-02T05:04:05Z)\n`,
+  },
+  {
     name: "policy revoke",
     args: ["policy", "revoke", ID],
     answer: { status: "ok", id: ID },
@@ -245,7 +264,19 @@ Deno.test.each<{ name: string; args: string[]; error: RegExp }>([
   { name: "an argument of another command", args: [...GRANTS, ID], error: /Too many arguments/ },
   { name: "two ids", args: [...REVOKE, ID], error: /Too many arguments/ },
   { name: "no id", args: ["policy", "revoke"], error: /Missing required argument 'id'/ },
-  { name: "no host", args: ["policy", "grant", "--allow", "x"], error: /--host/ },
+  { name: "no host", args: ["policy", "grant", "--allow", "x"], error: /--host or --cluster/ },
+  { name: "a host and a cluster", args: [...GRANT, "--cluster", "prod"], error: /one target/ },
+  {
+    name: "an action on a host",
+    args: [...GRANT, "--action", "get pods web/a"],
+    error: /'--action' means nothing/,
+  },
+  { name: "nothing to grant", args: ["policy", "grant", "--cluster", "prod"], error: /Name what is granted/ },
+  {
+    name: "an action everywhere",
+    args: ["policy", "grant", "--cluster", "prod", "--action", "get pods"],
+    error: /Cannot read action/,
+  },
 ])("policy refuses $name without asking, with exit code 2", async ({ args, error }) => {
   await using signer = await FakeService.start({});
   const result = await signer.run(...args);
