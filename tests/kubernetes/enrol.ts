@@ -67,3 +67,27 @@ export async function enrolCluster(
   await Deno.writeTextFile(tokenFile, `${token}\n`, { mode: 0o600 });
   return { cluster, namespace, agent: { namespace: home, name: "agent" }, minter, tokenFile, manifests };
 }
+
+/** The body of `POST /v1/sign` with which a broker asks for a token. */
+export function signRequest(
+  { verb, resource, namespace = "", name = "" }: {
+    readonly verb: string;
+    readonly resource: string;
+    readonly namespace?: string;
+    readonly name?: string;
+  },
+): unknown {
+  return {
+    target_type: "k8s",
+    host: CLUSTER,
+    role: "target",
+    purpose: "oneshot",
+    command: `${verb} ${resource} ${namespace || "-"}/${name || "-"}`,
+    k8s_verb: verb,
+    k8s_resource: resource,
+    k8s_namespace: namespace,
+    k8s_name: name,
+    end_user: "test",
+    end_user_groups: null,
+  };
+}
