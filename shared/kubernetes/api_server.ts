@@ -60,7 +60,7 @@ export type ApiOutcome =
     readonly status: number;
     /** By lowercase name. */
     readonly headers: Readonly<Record<string, string>>;
-    /** What is not UTF-8 is U+FFFD. */
+    /** What is not UTF-8 is U+FFFD, and the token of the request is `[token]`. */
     readonly text: string;
   }
   | { readonly kind: "too_large" }
@@ -77,6 +77,9 @@ const IDLE_MS = 30_000;
 const TARGET = /^\/[\x21-\x7e]*$/;
 const HEADER_VALUE = /^[\x20-\x7e]*$/;
 const TOKEN = /^[\x21-\x7e]+$/;
+
+/** Shorter ones guard nothing, and may be words of the answer. */
+const MIN_TOKEN_LENGTH = 16;
 
 const TIMED_OUT = new Error("timed out");
 const CANCELED = new Error("canceled");
@@ -126,7 +129,7 @@ export class ApiServer implements Disposable {
         ended.addEventListener("abort", () => exchange.end(ended.reason), { once: true });
         return exchange.answer;
       });
-      return { kind: "answered", status, headers, text: decoder.decode(body) };
+      return { kind: "answered", status, headers, text: withoutToken(decoder.decode(body), request.token) };
     } catch (cause) {
       if (cause === TIMED_OUT) return { kind: "timed_out" };
       if (cause === CANCELED) return { kind: "canceled" };
@@ -162,6 +165,11 @@ export class ApiServer implements Disposable {
       body.bytes,
     ]);
   }
+}
+
+/** Answers go to agents, errors and logs: also one of a balancer that repeats what it was sent. */
+function withoutToken(text: string, token: string): string {
+  return token.length < MIN_TOKEN_LENGTH ? text : text.replaceAll(token, "[token]");
 }
 
 /** How the runtime's TLS says that it does not believe the other side. */

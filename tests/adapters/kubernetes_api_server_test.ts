@@ -31,6 +31,16 @@ Deno.test("ApiServer shows the token and no certificate, and sends a body as it 
   assert.equal(upstream.connections(), 1);
 });
 
+Deno.test("ApiServer gives nobody the token that an answer repeats", async () => {
+  await using upstream = await startUpstream((request, response) => {
+    response.statusCode = 400;
+    response.end(`you sent: ${request.headers.authorization}`);
+  });
+  using server = open(upstream.url);
+  const outcome = await server.request({ ...GET, token: "eyJhbGciOiJFUzI1NiJ9.e30.c2ln" });
+  assert.equal(outcome.kind === "answered" && outcome.text, "you sent: Bearer [token]");
+});
+
 Deno.test("ApiServer gives a redirect back and does not follow it", async () => {
   let requests = 0;
   await using upstream = await startUpstream((_request, response) => {
