@@ -3,6 +3,7 @@ import type { AddCommand } from "../context.ts";
 import { formatHosts, hostSummaries } from "../host_table.ts";
 import { addRemoteOptions, askSigner, refuseRemoteFlags, REMOTE_HELP } from "../remote.ts";
 import { loadSignerFile } from "../signer_file.ts";
+import { addHostKrl } from "./host_krl.ts";
 import { addSeal } from "./host_seal.ts";
 
 interface ListFlags extends ClientSection {
@@ -24,6 +25,7 @@ ${REMOTE_HELP}`;
 export const addHost: AddCommand = (program, context) => {
   const host = program.command("host").description("See the hosts, and seal them.");
   addSeal(host, context);
+  addHostKrl(host, context);
   addRemoteOptions(
     host.command("list").option("--remote", "ask the running signer instead of reading its config"),
   )

@@ -1,6 +1,7 @@
 // The decorators in @peculiar/x509's dependencies need this polyfill, and need it first.
 import "reflect-metadata";
 import * as x509 from "@peculiar/x509";
+import { AppError } from "@gateway/shared/errors";
 import { systemClock } from "@gateway/shared/clock";
 import { type Random, systemRandom } from "@gateway/shared/random";
 import { encodeDer, implicit, sequence } from "./der.ts";
@@ -82,6 +83,33 @@ export async function createCertificateAuthority(options: AuthorityOptions): Pro
     ],
   });
   return { ...await toPem(certificate, keys), certificate, signingKey: keys.privateKey };
+}
+
+/**
+ * An authority of this program's, as its files have it.
+ *
+ * @throws {AppError} `invalid_config` when they can't be read, or do not belong together
+ */
+export async function loadAuthority(certPem: string, keyPem: string): Promise<X509Authority> {
+  try {
+    const certificate = new x509.X509Certificate(certPem);
+    const [der] = x509.PemConverter.decode(keyPem);
+    if (der === undefined) throw new TypeError("no PEM text");
+    const signingKey = await crypto.subtle.importKey("pkcs8", der, KEY_ALGORITHM, false, ["sign"]);
+    const trial = new Uint8Array(32);
+    const signature = await crypto.subtle.sign(SIGNING_ALGORITHM, signingKey, trial);
+    const publicKey = await certificate.publicKey.export(KEY_ALGORITHM, ["verify"]);
+    if (await crypto.subtle.verify(SIGNING_ALGORITHM, publicKey, signature, trial)) {
+      return { certPem, keyPem, certificate, signingKey };
+    }
+  } catch {
+    // What a library says could quote the key.
+    throw new AppError(
+      "invalid_config",
+      "Cannot use the CA: its certificate or its key is not ECDSA P-256 in PEM",
+    );
+  }
+  throw new AppError("invalid_config", "Cannot use the CA: its key does not belong to its certificate");
 }
 
 /** Makes a fresh key and a certificate for it. */
