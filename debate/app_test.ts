@@ -220,14 +220,19 @@ Deno.test("a run whose model cannot be had ends in error, with a message", async
   assert.equal(status, "error");
   assert.deepEqual(events.map(({ type }: Typed) => type), ["error", "run_finished"]);
   assert.equal(events[0].message, "There is no token: set HUB_TOKEN");
+  assert.deepEqual(web.failures, [`run ${runId} failed: There is no token: set HUB_TOKEN`]);
 });
 
 Deno.test("what is unexpected is told to the operator alone", async () => {
   const web = await WebFixture.open({ model: new TypeError("secret inside") });
   const { events } = await web.record(await web.startAndEnd());
   assert.equal(events[0].message, "The run failed unexpectedly");
-  assert.deepEqual(web.warnings.length, 1);
-  assert.doesNotMatch(web.warnings.join(), /secret inside/);
+  assert.deepEqual(web.warnings, []);
+  assert.match(
+    web.failures.join("\n"),
+    /^run [0-9a-f]{32} failed: TypeError\nrun [0-9a-f]{32} failed: The run failed unexpectedly$/,
+  );
+  assert.doesNotMatch(web.failures.join(), /secret inside/);
 });
 
 const LOGIN = { WEB_USERNAME: "ann", WEB_PASSWORD: "se:cret ü" };

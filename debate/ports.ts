@@ -126,6 +126,8 @@ export interface DebatePorts {
   audit(line: AuditLine): void | Promise<void>;
   /** Writes to the operator's log; is never given secrets. */
   warn?(message: string): void;
+  /** The same, for what ends the run. */
+  fail?(message: string): void;
   readonly clock: Clock;
   /** A fresh id of 12 hexadecimal digits, for tool calls. */
   newId(): string;

@@ -81,6 +81,7 @@ export async function startDebateServer(environment: DebateEnvironment): Promise
     redact,
     estimateCost: (totals, models) => estimateCost(totals, models, prices),
     warn,
+    fail: log.ERROR,
   });
   const stopping = new AbortController();
   opened.defer(() => manager.close());
@@ -98,6 +99,7 @@ export async function startDebateServer(environment: DebateEnvironment): Promise
         allowedRoots: settings.ALLOWED_PROJECT_ROOTS,
       }),
     addEvidence: (context, evidence) => addEvidence(context, evidence, { redact: redactor, clock }),
+    redact,
     loadTemplates: () => loadTemplates(settings.PROMPTS_DIR, builtinTemplates),
     models: providers.catalogue,
     providers: {

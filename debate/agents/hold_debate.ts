@@ -169,7 +169,7 @@ function toTask(setup: DebateSetup): DebateTask {
 
 function describeError(debate: Debate, error: unknown): string {
   if (error instanceof ModelError || error instanceof AppError) return error.message;
-  debate.ports.warn?.(
+  debate.ports.fail?.(
     `run ${debate.setup.runId} failed: ${errorName(error)}`,
   );
   return "The run failed unexpectedly";

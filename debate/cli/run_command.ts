@@ -47,15 +47,16 @@ export async function runCommand(
     EARLY_OUT_THRESHOLD: flags.earlyOutThreshold?.toString(),
     COMPRESS_HISTORY: flags.compressHistory ? undefined : "false",
   });
-  const topic = readTopic(words, flags, settings.PROMPT_LANGUAGE);
+  const said = readTopic(words, flags, settings.PROMPT_LANGUAGE);
   const template = await readTemplate(settings, environment);
   const redact = openRedactor(settings);
+  const topic = flags.redactContext ? redact(said).text : said;
   const context = await readContext(flags, settings, { redact, clock });
   const prices = await loadPrices(settings.MODEL_PRICES_FILE);
   const tools = await openTools(settings, environment, redact);
   const audit = await openAudit(settings, redact);
   const view = new RunView(terminal);
-  const warn = writersFrom(settings.LOG_LEVEL, view.note).WARNING;
+  const { WARNING: warn, ERROR: fail } = writersFrom(settings.LOG_LEVEL, view.note);
   const setup: DebateSetup = {
     runId: randomBytes(RUN_ID_BYTES).toHex(),
     topic,
@@ -71,6 +72,7 @@ export async function runCommand(
     isRedacted: flags.redactContext,
     tools: tools.length,
   }, terminal));
+  if (topic !== said) note("what looks like a secret was masked in the topic");
   for (const text of [...context.notes, ...describeRedactions(context.redactions)]) note(text);
 
   const events: RunEvent[] = [];
@@ -87,6 +89,7 @@ export async function runCommand(
     waitForComment: () => Promise.resolve(""),
     audit: (line) => audit.append(line),
     warn,
+    fail,
     clock,
     newId: () => newCallId(environment),
     signal,

@@ -34,6 +34,9 @@ export interface ChatEndpoint {
 /** The longest answer to one HTTP request. A stream has about 50 times the bytes of its text. */
 const MAX_BYTES = 32 * 1024 * 1024;
 
+/** How many times longer than a stream an answer in one piece may be silent before it begins. */
+const WHOLE_FACTOR = 2;
+
 /** What bounds a call with all of its requests. */
 export interface CallBounds {
   readonly clock: Clock;
@@ -66,19 +69,20 @@ export function exchangeFor(endpoint: ChatEndpoint, bounds: CallBounds, sent: Se
       "content-type": "application/json",
       authorization: `Bearer ${token}`,
     };
-    const late = () => {
+    // What is not a stream is sent once it is whole, and a model that thinks for long may need a while for it.
+    const silentMs = isStream ? bounds.idleMs : WHOLE_FACTOR * bounds.idleMs;
+    const lateAfter = (ms: number) => () => {
       sent.isUnanswered = true;
-      return new ModelError("timeout", `the provider sent nothing within ${bounds.idleMs / 1000} s`);
+      return new ModelError("timeout", `the provider sent nothing within ${ms / 1000} s`);
     };
     const send = (signal: AbortSignal) =>
       // A redirect would carry token and prompts to wherever it points.
       endpoint.fetch(input, { ...init, headers, redirect: "manual", signal });
-    // What is not a stream is sent once it is whole, which may take as long as the call.
     const response = await within({
       clock: bounds.clock,
       signal: init.signal ?? bounds.signal,
-      ms: isStream ? bounds.idleMs : undefined,
-      late,
+      ms: silentMs,
+      late: lateAfter(silentMs),
       release: ({ body }) => body?.cancel(),
     }, send);
     if (isStream && response.ok && /^(?:application\/json|text\/html)\b/i.test(contentType(response))) {
@@ -87,7 +91,9 @@ export function exchangeFor(endpoint: ChatEndpoint, bounds: CallBounds, sent: Se
     }
     if (response.body === null) return response;
     const { status, headers: answered } = response;
-    const body = watch(response.body, bounds, late).pipeThrough(plainBody(isStream && response.ok));
+    const body = watch(response.body, bounds, lateAfter(bounds.idleMs)).pipeThrough(
+      plainBody(isStream && response.ok),
+    );
     return new Response(body, { status, headers: answered });
   };
 }

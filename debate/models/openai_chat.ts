@@ -31,7 +31,7 @@ export interface OpenAiChatOptions extends ChatEndpoint {
   warn(message: string): void;
   /** How long a call may take with its retries, in milliseconds. */
   readonly timeoutMs: number;
-  /** The longest silence before and inside a stream, in milliseconds. */
+  /** The longest silence before and inside a stream, in milliseconds; twice as long before an answer in one piece. */
   readonly idleMs: number;
 }
 

@@ -43,14 +43,28 @@ Deno.test("OpenAiChat streams text in order and takes the usage of the last chun
 
 Deno.test("OpenAiChat ends a call that takes too long", async () => {
   const never = () => new Promise<Response>(() => {});
-  const { model, clock, requests } = modelOf([never]);
+  const { model, clock, requests } = modelOf([never], { timeoutMs: 200_000 });
   const failed = failureOf(model.complete(requestOf()));
   await until(() => requests.length === 1);
-  await clock.advance(600_000);
+  await clock.advance(200_000);
   const error = await failed;
   assert.equal(error.kind, "timeout");
-  assert.equal(error.message, 'Model "hub/some-model" gave no reply within 600 s');
+  assert.equal(error.message, 'Model "hub/some-model" gave no reply within 200 s');
   assert.equal(clock.sleeping, 0);
+});
+
+Deno.test("OpenAiChat asks once more for an answer in one piece that does not begin, and not for ever", async () => {
+  const mute = modelOf([() => new Promise<Response>(() => {})]);
+  const failed = failureOf(mute.model.complete(requestOf()));
+  for (const asked of [1, 2]) {
+    await until(() => mute.requests.length === asked && mute.clock.sleeping === 2);
+    await mute.clock.advance(239_999);
+    assert.equal(mute.requests.length, asked);
+    await mute.clock.advance(1);
+  }
+  const error = await failed;
+  assert.deepEqual([error.kind, mute.requests.length, mute.clock.sleeping], ["timeout", 2, 0]);
+  assert.match(error.message, /the provider sent nothing within 240 s$/);
 });
 
 Deno.test.each([

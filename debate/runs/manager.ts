@@ -42,10 +42,12 @@ export interface RunPorts {
   /** The tools of one run. */
   readonly openTools: () => readonly Tool[];
   readonly audit: DebatePorts["audit"];
-  /** Masks secrets in what the operator writes during a run. */
+  /** Masks secrets in what the operator writes. */
   readonly redact: (text: string) => string;
   readonly estimateCost: (totals: TokenTotals, models: RoleModels) => CostEstimate | null;
   readonly warn: (message: string) => void;
+  /** Tells what went wrong for good. */
+  readonly fail: (message: string) => void;
 }
 
 /** A run to start. */
@@ -147,6 +149,9 @@ export class RunManager {
       run.emit({ type: "run_resumed", parent_run_id: parent.runId, parent_topic: parent.topic });
     }
     const outcome = await this.#debate(run, request);
+    if (outcome.status === "error") {
+      this.#ports.fail(`run ${run.header.run_id} failed: ${outcome.error ?? ""}`);
+    }
     await run.settle();
     // Stopped by the server, not by an operator.
     if (this.#isClosing && outcome.status === "cancelled") return run.log.end();
@@ -157,7 +162,7 @@ export class RunManager {
   }
 
   async #debate(run: LiveRun, request: RunRequest): Promise<Outcome> {
-    const { openTools, audit, redact, clock, newCallId, warn } = this.#ports;
+    const { openTools, audit, redact, clock, newCallId, warn, fail } = this.#ports;
     try {
       const setup = await this.#toSetup(run.header.run_id, request);
       return await holdDebate(setup, {
@@ -168,6 +173,7 @@ export class RunManager {
         waitForComment: async () => redact(await run.waitForComment()),
         audit,
         warn,
+        fail,
         clock,
         newId: newCallId,
         signal: run.signal,
@@ -176,7 +182,7 @@ export class RunManager {
       if (run.signal.aborted) return { status: "cancelled" };
       const isKnown = error instanceof ModelError || error instanceof AppError;
       if (!isKnown) {
-        warn(`run ${run.header.run_id} failed: ${errorName(error)}`);
+        fail(`run ${run.header.run_id} failed: ${errorName(error)}`);
       }
       return { status: "error", error: isKnown ? error.message : "The run failed unexpectedly" };
     }
@@ -216,13 +222,13 @@ export class RunManager {
 
   /** Stores the record with its last events, and returns these events. */
   async #store(run: LiveRun, request: RunRequest, outcome: Outcome): Promise<readonly StoredEvent[]> {
-    const { store, warn } = this.#ports;
+    const { store, fail } = this.#ports;
     const record = this.#conclude(run, request, outcome);
     try {
       await store.finish(record);
       return record.events.slice(run.events.length);
     } catch (error) {
-      warn(
+      fail(
         `cannot store run ${run.header.run_id}: ${errorText(error)}`,
       );
       const told: RunEvent = { type: "error", message: UNSAVED };

@@ -38,6 +38,7 @@ export class WebFixture {
   readonly manager: RunManager;
   readonly stopping = new AbortController();
   readonly warnings: string[] = [];
+  readonly failures: string[] = [];
   readonly errors: unknown[] = [];
   /** Headers of every request that has none of its own. */
   readonly headers: Record<string, string> = { host: "127.0.0.1:8000" };
@@ -72,6 +73,7 @@ export class WebFixture {
       redact: (text) => redactor(text).text,
       estimateCost: () => null,
       warn,
+      fail: (message) => this.failures.push(message),
     });
     const catalogue = {
       models: [{ id: "replay/script", name: "script", provider: "replay" as const }],
@@ -90,6 +92,7 @@ export class WebFixture {
         }),
       addEvidence: (context, evidence) =>
         addEvidence(context, evidence, { redact: redactor, clock: this.clock }),
+      redact: (text) => redactor(text).text,
       loadTemplates: () => Promise.resolve(collectTemplates([])),
       models: { list: () => Promise.resolve(catalogue), refresh: () => Promise.resolve(catalogue) },
       providers: {

@@ -40,6 +40,8 @@ export interface WebPorts {
   readonly collectContext: (request: ContextRequest, redact: boolean) => Promise<CollectedContext>;
   /** The context followed by new evidence, whose secrets are masked. */
   readonly addEvidence: (context: string, evidence: Evidence) => Promise<CollectedContext>;
+  /** Masks secrets in a topic. */
+  readonly redact: (text: string) => string;
   /** The templates; read each time, since an operator may be editing one. */
   readonly loadTemplates: () => Promise<TemplateSet>;
   readonly models: { list(): Promise<Catalogue>; refresh(): Promise<Catalogue> };

@@ -24,9 +24,10 @@ export async function handleListRuns({ store }: WebPorts): Promise<Response> {
 
 /** `POST /api/runs`: a form. */
 export async function handleStartRun(ports: WebPorts, request: Request): Promise<Response> {
-  const { settings, manager, collectContext, loadTemplates } = ports;
+  const { settings, manager, collectContext, redact, loadTemplates } = ports;
   const form = readRunForm(await readForm(request, { maxFileBytes: settings.MAX_UPLOAD_BYTES }), settings);
-  const { topic, models, efforts, template: templateName, language, options } = form;
+  const { models, efforts, template: templateName, language, options } = form;
+  const topic = form.redact ? redact(form.topic) : form.topic;
   const template = selectTemplate(await loadTemplates(), templateName, language);
   const context = await collectContext(form.context, form.redact);
   return started(

@@ -177,6 +177,30 @@ Deno.test("secrets in a comment are masked for the models, the record, the strea
   }
 });
 
+Deno.test.each([
+  { name: "masked for the models, the record and the report", fields: {}, isMasked: true },
+  {
+    name: "sent as they are where the operator says so",
+    fields: { no_redact_context: "true" },
+    isMasked: false,
+  },
+])("secrets in a topic are $name", async ({ fields, isMasked }) => {
+  const model = twoRounds();
+  const web = await WebFixture.open({ model });
+  const topic = "checkout is slow, log in with password=hunter2hunter2";
+  const runId = await web.startAndEnd({ topic, ...fields });
+  const told = [
+    JSON.stringify(model.requests.map(({ messages }) => messages)),
+    JSON.stringify(await web.record(runId)),
+    await (await web.get("/api/runs")).text(),
+    await (await web.get(`/api/runs/${runId}/report`)).text(),
+  ];
+  for (const text of told) {
+    assert.match(text, /checkout is slow/);
+    assert.equal(text.includes("hunter2"), !isMasked);
+  }
+});
+
 Deno.test("a pause ends without a comment when its time is over, or when it is turned off", async () => {
   for (
     const act of [

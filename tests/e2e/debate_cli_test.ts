@@ -76,14 +76,18 @@ Deno.test("debate plays a scenario with its real tools: result on stdout, the wa
 
 Deno.test("debate run --json prints the record, and debate benchmark judges it", () =>
   inFolder(async (folder) => {
-    const { code, out, err } = await debate(["run", "The memory grows", "--json"], folder, {
-      ...REPLAY,
-      TOOLS_ENABLED: "false",
-    });
+    const { code, out, err } = await debate(
+      ["run", "The memory grows, token=hunter2hunter2", "--json"],
+      folder,
+      {
+        ...REPLAY,
+        TOOLS_ENABLED: "false",
+      },
+    );
     assert.equal(code, 0, err);
     const record = JSON.parse(out);
     assert.equal(record.status, "completed");
-    assert.equal(record.topic, "The memory grows");
+    assert.equal(record.topic, "The memory grows, token=[REDACTED]");
     assert.equal(record.events.at(-1).type, "run_finished");
     assert.ok(record.events.every(({ type }: { type: string }) => type !== "agent_delta"));
     await Deno.writeTextFile(`${folder}/run.json`, out);

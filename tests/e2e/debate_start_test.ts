@@ -5,7 +5,7 @@ import { freePort } from "../stage/free_port.ts";
 import { poll } from "../stage/poll.ts";
 import { commandOf, readProcFile } from "../stage/proc_file.ts";
 import { ROOT } from "../stage/service_command.ts";
-import { sceneEnv, withHome } from "./debate_scene.ts";
+import { DebateProcess, sceneEnv, withHome } from "./debate_scene.ts";
 
 function start(home: string, env: Readonly<Record<string, string>>, args: readonly string[] = []) {
   return new Deno.Command(`${ROOT}debate/start.sh`, {
@@ -72,6 +72,13 @@ Deno.test.each([
       child.kill("SIGTERM");
     }
     assert.match(await log, says);
+  }));
+
+Deno.test("the server logs a run that fails, also where only errors are logged", () =>
+  withHome(async (home) => {
+    await using server = await DebateProcess.start(sceneEnv(home, { LOG_LEVEL: "ERROR" }));
+    const runId = await server.run({ topic: "slow", diagnostic_model: "replay/gone" });
+    await poll(() => server.log.includes(`run ${runId} failed: `), { what: "the failure in the log" });
   }));
 
 Deno.test("debate/start.sh starts nothing with settings that are wrong, and says which", () =>
