@@ -1,0 +1,310 @@
+import assert from "node:assert/strict";
+import { createEnvelopeKey } from "@gateway/shared/envelope/key";
+import { parseCertificate } from "@gateway/shared/ssh/certificate";
+import { FORMATS, InstalledShim, type ShimFormat } from "../shim/installed_shim.ts";
+import { availableKinds } from "../ssh_target/target.ts";
+import { type ConfigEdit, HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";
+import { withStage } from "../stage/with_stage.ts";
+import { McpProcess } from "./mcp_process.ts";
+import { SessionClient } from "./session_client.ts";
+import { OPEN_POLICY, type SessionScene, withSessions } from "./session_scene.ts";
+
+const ignore = !availableKinds().includes("openssh");
+const ONE_SHOT_INSTEAD = /requires human approval \(require_approval:\^reboot\); use ssh_execute/;
+
+/** Keys of the host in the signer's config. */
+function hostKeys(keys: Readonly<Record<string, unknown>>): ConfigEdit[] {
+  return Object.entries(keys).map(([key, value]) => ({ path: ["hosts", HOST, key], value }));
+}
+
+/** How the signer seals for a shim that is installed. */
+function sealedBy(shim: InstalledShim): ConfigEdit[] {
+  const { name } = shim.format;
+  return hostKeys({ sealed_exec: true, envelope: name, shim_command: `${shim.folder}/gateway-shim` });
+}
+
+async function trustSigner(shim: InstalledShim, stage: Stage): Promise<void> {
+  await shim.writeKeys(shim.format.keyLine(createEnvelopeKey(await Deno.readFile(stage.init.envelope_key))));
+}
+
+/** A real sshd whose sessions are sealed, behind a signer and a broker over stdio. */
+async function withSealed(
+  format: ShimFormat,
+  { sealed = true, keys = {} }: {
+    readonly sealed?: boolean;
+    readonly keys?: Readonly<Record<string, unknown>>;
+  },
+  test: (scene: SessionScene & { readonly shim: InstalledShim }) => Promise<void>,
+): Promise<void> {
+  await using shim = await InstalledShim.create(format);
+  const signer = [...(sealed ? sealedBy(shim) : []), ...hostKeys(keys)];
+  await withSessions(
+    { targetKind: "openssh", signer, prepare: (stage) => trustSigner(shim, stage) },
+    (scene) => test({ ...scene, shim }),
+  );
+}
+
+async function reload(stage: Stage): Promise<void> {
+  const operator = await stage.signerClient("operator");
+  assert.equal((await operator.request({ method: "POST", path: "/v1/reload" })).status, 200);
+}
+
+Deno.test.each([FORMATS.v2, FORMATS.v1])(
+  "a session on a sealed host runs what the signer has signed, through gateway-shim $name",
+  { ignore },
+  (format) =>
+    withSealed(format, {}, async ({ client, records, shim, signer }) => {
+      assert.match(signer.log, /envelope public key/);
+      const id = await client.open();
+      const first = await client.exec(id, "echo out; echo err >&2; exit 3");
+      assert.deepEqual(
+        [first.structured["stdout"], first.structured["stderr"], first.structured["exit_code"]],
+        ["out\n", "err\n", 3],
+        first.text,
+      );
+      const second = await client.exec(id, 'printf "%s\n" "${SSH_ORIGINAL_COMMAND-none}" "a\'b"');
+      assert.equal(second.structured["stdout"], "none\na'b\n", second.text);
+      const together = await Promise.all(Array.from({ length: 4 }, (_, n) => client.exec(id, `echo ${n}`)));
+      assert.deepEqual(together.map(({ structured }) => structured["stdout"]), ["0\n", "1\n", "2\n", "3\n"]);
+      assert.equal(shim.claims().length, 6, "one nonce each");
+      const commands = (await records()).filter(({ outcome }) => outcome === "session_exec")
+        .map(({ command }) => String(command).split(" sha256=")[0]?.split(" rid=")[0]);
+      assert.ok(commands.includes("echo out; echo err >&2; exit 3"), JSON.stringify(commands));
+    }),
+);
+
+Deno.test(
+  "a session that was opened before its host was sealed is opened anew, and so back",
+  { ignore },
+  () =>
+    withSealed(FORMATS.v2, { sealed: false }, async ({ client, records, shim, stage }) => {
+      const id = await client.open();
+      const before = await client.exec(id, "echo plain");
+      assert.equal(before.structured["stdout"], "plain\n");
+      const seal = await runBrokerCtl([
+        ...["--config", stage.init.signer_config, "host", "seal", HOST],
+        ...["--shim", `${shim.folder}/gateway-shim`],
+      ], stage.init.folder);
+      assert.equal(seal.code, 0, new TextDecoder().decode(seal.stderr));
+      await reload(stage);
+      const sealed = await client.exec(id, "echo sealed");
+      assert.equal(sealed.structured["stdout"], "sealed\n", sealed.text);
+      assert.equal(shim.claims().length, 1);
+      const unseal = await runBrokerCtl(
+        ["--config", stage.init.signer_config, "host", "unseal", HOST],
+        stage.init.folder,
+      );
+      assert.equal(unseal.code, 0);
+      await reload(stage);
+      const after = await client.exec(id, "echo plain again");
+      assert.equal(after.structured["stdout"], "plain again\n", after.text);
+      assert.equal(shim.claims().length, 1);
+      const opened = (await records()).filter(({ outcome }) => outcome === "session_open");
+      assert.deepEqual(opened.map(({ session_id }) => session_id), [id, id, id]);
+      assert.equal(new Set(opened.map(({ serial }) => serial)).size, 3);
+    }),
+);
+
+Deno.test(
+  "a sealed host takes no shell, no terminal and no command that waits for a human",
+  { ignore },
+  () =>
+    withSealed(
+      FORMATS.v2,
+      { keys: { allow_pty: true, command_policy: { mode: "off", require_approval: ["^reboot"] } } },
+      async ({ client, shim }) => {
+        for (const mode of ["shell", "pty"]) {
+          const { isError, text } = await client.call("ssh_session_open", { server: HOST, mode });
+          assert.equal(isError, true);
+          assert.match(text, /has sealed_exec: sessions require mode="exec"/);
+        }
+        const id = await client.open();
+        const gated = await client.exec(id, "reboot --dry");
+        assert.equal(gated.isError, true);
+        assert.match(gated.text, ONE_SHOT_INSTEAD);
+        assert.deepEqual(shim.claims(), []);
+        const oneShot = await client.call("ssh_execute", { server: HOST, command: "echo once" });
+        assert.equal(oneShot.structured["stdout"], "once\n", oneShot.text);
+        assert.deepEqual(shim.claims(), [], "locked to its command, as on every host");
+      },
+    ),
+);
+
+Deno.test(
+  "while the key is changed, a session says why it is refused, and goes on",
+  { ignore },
+  () =>
+    withSealed(FORMATS.v2, {}, async ({ client, records, shim, stage }) => {
+      const id = await client.open();
+      assert.equal((await client.exec(id, "echo old")).structured["stdout"], "old\n");
+      const seed = new Uint8Array(32).fill(9);
+      await Deno.writeFile(stage.init.envelope_key, seed, { mode: 0o600 });
+      const old = await Deno.readTextFile(shim.keyFile);
+      await reload(stage);
+      const refused = await client.exec(id, "echo unknown");
+      assert.equal(refused.structured["exit_code"], 126);
+      assert.match(
+        refused.text,
+        /\[warning\] the sealed host refused the command, which did not run, .*pinned key.*envelope pubkey/,
+      );
+      assert.match(String((await records()).at(-1)?.["warning"]), /the sealed host refused the command/);
+      await shim.writeKeys(old.trim(), shim.format.keyLine(createEnvelopeKey(seed)));
+      assert.equal((await client.exec(id, "echo new")).structured["stdout"], "new\n");
+    }),
+);
+
+Deno.test(
+  "stop_on_disconnect holds for sealed commands: one that is canceled ends",
+  { ignore },
+  () =>
+    withSealed(FORMATS.v2, { keys: { stop_on_disconnect: true } }, async ({ client, shim }) => {
+      const id = await client.open();
+      const ran = await client.exec(id, "read x; echo read $?");
+      assert.equal(ran.structured["exit_code"], 0, ran.text);
+      const file = `${shim.folder}/pid`;
+      const endless = client.exec(id, `echo $$ > ${file}; while :; do sleep 0.1; done`);
+      while (await Deno.readTextFile(file).catch(() => "") === "") await pause();
+      const pid = (await Deno.readTextFile(file)).trim();
+      assert.equal((await client.call("ssh_session_close", { session_id: id })).isError, false);
+      assert.equal((await endless).isError, true);
+      while (await Deno.stat(`/proc/${pid}`).then(() => true, () => false)) await pause();
+    }),
+);
+
+Deno.test("a stolen session certificate of a sealed host is no shell, and an envelope is good once", {
+  ignore,
+}, () =>
+  withSealed(FORMATS.v2, { keys: { allow_pty: true } }, async ({ stage, shim }) => {
+    const thief = await Thief.create(stage, { pty: true });
+    assert.equal(thief.forceCommand, `${shim.folder}/gateway-shim ${HOST}`);
+    // A shell, a terminal, a command, what a shell would read otherwise: all of it gets to the shim and no further.
+    for (const command of [undefined, "id", "$(id)", "x; id", "a.b", "a=b.c", "--version"]) {
+      for (const options of [[], ["-tt"]]) {
+        const { code, stderr, stdout } = await thief.ssh(command, options);
+        assert.equal(code, 126, `${command} ${options}: ${stderr}`);
+        assert.match(stderr + stdout, /gateway-shim: refused: /);
+        assert.doesNotMatch(stdout, /uid=/);
+      }
+    }
+    const { code, stderr } = await thief.ssh(undefined, ["-W", `127.0.0.1:${stage.target.port}`]);
+    assert.notEqual(code, 0);
+    assert.match(stderr, /forwarding failed/);
+    const envelope = await thief.envelope("echo ran");
+    assert.equal((await thief.ssh(envelope)).stdout, "ran\n");
+    const replayed = await thief.ssh(envelope);
+    assert.deepEqual([replayed.code, replayed.stdout], [126, ""]);
+    assert.match(replayed.stderr, /replay/);
+    assert.equal(shim.claims().length, 1);
+  }));
+
+Deno.test(
+  "sixteen that deliver one envelope at once have one winner",
+  { ignore },
+  () =>
+    withSealed(FORMATS.v2, {}, async ({ stage, shim }) => {
+      const thief = await Thief.create(stage);
+      const envelope = await thief.envelope("echo ran");
+      const answers = await Promise.all(Array.from({ length: 16 }, () => thief.ssh(envelope)));
+      assert.deepEqual(answers.filter(({ stdout }) => stdout === "ran\n").length, 1);
+      assert.equal(shim.claims().length, 1);
+    }),
+);
+
+Deno.test("a control plane passes envelopes on", { ignore }, async () => {
+  await using shim = await InstalledShim.create(FORMATS.v2);
+  await withStage({
+    controlPlane: true,
+    targetKind: "openssh",
+    signer: [
+      ...OPEN_POLICY,
+      ...sealedBy(shim),
+      ...hostKeys({ command_policy: { mode: "off", require_approval: ["^reboot"] } }),
+    ],
+  }, async (stage) => {
+    await trustSigner(shim, stage);
+    await stage.startSigner();
+    await stage.startControlPlane();
+    await using mcp = new McpProcess(await stage.mcpCommand());
+    await mcp.initialize();
+    const client = new SessionClient(mcp);
+    const id = await client.open();
+    const ran = await client.exec(id, "echo behind");
+    assert.equal(ran.structured["stdout"], "behind\n", ran.text);
+    assert.match((await client.exec(id, "reboot --dry")).text, ONE_SHOT_INSTEAD);
+    assert.equal(shim.claims().length, 1);
+    assert.equal(await mcp.end(), 0);
+  });
+});
+
+/** Somebody with a broker's identity, who speaks to signer and sshd without a broker. */
+class Thief {
+  readonly forceCommand: string;
+  readonly #stage: Stage;
+  readonly #dir: string;
+
+  private constructor(stage: Stage, dir: string, forceCommand: string) {
+    this.#stage = stage;
+    this.#dir = dir;
+    this.forceCommand = forceCommand;
+  }
+
+  static async create(stage: Stage, { pty = false } = {}): Promise<Thief> {
+    const dir = `${stage.init.folder}/thief`;
+    await Deno.mkdir(dir);
+    const made = await new Deno.Command("ssh-keygen", {
+      args: ["-q", "-t", "ed25519", "-N", "", "-f", `${dir}/key`],
+    }).output();
+    assert.ok(made.success);
+    const broker = await stage.signerClient("broker");
+    const { body, text } = await broker.request({
+      method: "POST",
+      path: "/v1/sign",
+      body: {
+        ...{ host: HOST, role: "target", purpose: "session", session_mode: "exec", pty },
+        public_key: await Deno.readTextFile(`${dir}/key.pub`),
+      },
+    });
+    const { certificate } = body as { readonly certificate?: string };
+    assert.equal(typeof certificate, "string", text);
+    await Deno.writeTextFile(`${dir}/key-cert.pub`, String(certificate));
+    const options = parseCertificate(String(certificate)).criticalOptions;
+    return new Thief(stage, dir, options["force-command"] ?? "");
+  }
+
+  /** The envelope that the signer gives for a command. */
+  async envelope(command: string): Promise<string> {
+    const broker = await this.#stage.signerClient("broker");
+    const { body } = await broker.request({
+      method: "POST",
+      path: "/v1/sign",
+      body: {
+        ...{ host: HOST, role: "target", purpose: "session", session_mode: "exec", command },
+        ...{ dry_run: true, preflight: true },
+        public_key: await Deno.readTextFile(`${this.#dir}/key.pub`),
+      },
+    });
+    return String((body as { readonly envelope?: string }).envelope);
+  }
+
+  /** Logs in and sends a command, or asks for a shell. */
+  async ssh(command?: string, options: readonly string[] = []) {
+    const { port, user } = this.#stage.target;
+    const { code, stdout, stderr } = await new Deno.Command("ssh", {
+      args: [
+        ...["-F", "none", "-i", `${this.#dir}/key`, "-o", `CertificateFile=${this.#dir}/key-cert.pub`],
+        ...["-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes", "-o", "LogLevel=ERROR"],
+        ...["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-p", String(port)],
+        ...[...options, `${user}@127.0.0.1`, ...(command === undefined ? [] : ["--", command])],
+      ],
+      stdin: "null",
+      stdout: "piped",
+      stderr: "piped",
+    }).output();
+    const decoder = new TextDecoder();
+    return { code, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
+  }
+}
+
+function pause(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, 20));
+}
