@@ -49,7 +49,7 @@ export async function createOpensshTarget(
   let problem = "";
   for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
     const port = freePort();
-    await writeConfig(sshd, dir, port);
+    await writeConfig(sshd, dir, port, options.revokedKeys);
     const started = await start([...launcher, sshd], dir);
     if (typeof started !== "string") {
       return { kind: "openssh", port, hostKeyLine: hostKey.line, user, close: () => stop(started) };
@@ -59,7 +59,7 @@ export async function createOpensshTarget(
   throw new Error(`Cannot start the SSH target: ${problem.trim()}`);
 }
 
-async function writeConfig(sshd: string, dir: string, port: number): Promise<void> {
+async function writeConfig(sshd: string, dir: string, port: number, revokedKeys?: string): Promise<void> {
   const lines = [
     "ListenAddress 127.0.0.1",
     `Port ${port}`,
@@ -78,6 +78,7 @@ async function writeConfig(sshd: string, dir: string, port: number): Promise<voi
     "PrintLastLog no",
     "MaxStartups 100",
     "LogLevel VERBOSE",
+    ...(revokedKeys === undefined ? [] : [`RevokedKeys ${revokedKeys}`]),
   ];
   const path = `${dir}/sshd_config`;
   await Deno.writeTextFile(path, [...lines, NO_PENALTIES, ""].join("\n"));

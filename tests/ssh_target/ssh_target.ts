@@ -19,6 +19,8 @@ export interface SshTargetOptions {
   readonly principals: Readonly<Record<string, readonly string[]>>;
   /** A folder for the server's own files. */
   readonly dir: string;
+  /** A file of revoked keys, which the system's sshd looks at and the embedded server does not. */
+  readonly revokedKeys?: string;
   /** One kind only; without it the system's sshd where it can be used, else the embedded server. */
   readonly forceKind?: SshTarget["kind"];
 }

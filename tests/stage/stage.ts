@@ -67,6 +67,8 @@ export interface StageOptions {
   /** Changes to `config.json`. */
   readonly broker?: readonly ConfigEdit[];
   readonly targetKind?: SshTargetOptions["forceKind"];
+  /** The target's sshd looks at {@linkcode revokedKeysIn}, and refuses everybody until that is there. */
+  readonly revokedKeys?: boolean;
 }
 
 /** A value at a key path of a config. */
@@ -99,6 +101,7 @@ export class Stage implements AsyncDisposable {
       principals: { [currentUser()]: [`host:${HOST}`] },
       dir: sshDir,
       ...(options.targetKind === undefined ? {} : { forceKind: options.targetKind }),
+      ...(options.revokedKeys === true ? { revokedKeys: revokedKeysIn(options.dir) } : {}),
     });
     resources.defer(() => target.close());
     const host = {
@@ -185,6 +188,11 @@ export class Stage implements AsyncDisposable {
     this.#resources.defer(() => client.close());
     return client;
   }
+}
+
+/** Where the target of a set-up in a folder looks for revoked keys. */
+export function revokedKeysIn(dir: string): string {
+  return `${dir}/krl/revoked_keys`;
 }
 
 /** Changes values of a JSONC file, comments kept. */
