@@ -1,6 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import type { ClusterPolicy } from "@gateway/shared/policy/cluster_model";
-import { compareRights, type GrantedRule } from "./compare_rights.ts";
+import { compareRights, excessPaths, type GrantedRule } from "./compare_rights.ts";
 import { type AccountName, boundAccounts, mintingRights } from "./manifests.ts";
 import { formatRbacRule, type RbacRule, toRbacRules } from "./rbac_rule.ts";
 import type { Reviews } from "./reviews.ts";
@@ -147,10 +147,12 @@ async function findExcess(
   { namespaces, needed }: { readonly namespaces: readonly string[]; readonly needed: readonly Right[] },
 ): Promise<Excess> {
   const granted = new Map<string, readonly RbacRule[]>();
+  const paths = new Set<string>();
   let isIncomplete = false;
   for (const namespace of new Set([...namespaces, ...ELSEWHERE])) {
-    const { rules, incomplete } = await reviews.rulesIn(token, namespace);
+    const { rules, paths: open, incomplete } = await reviews.rulesIn(token, namespace);
     granted.set(namespace, rules);
+    for (const path of excessPaths(open)) paths.add(path);
     isIncomplete ||= incomplete;
   }
   const { excess, missing } = compareRights(granted, needed);
@@ -162,6 +164,11 @@ async function findExcess(
       text: `${user} may ${describeRule(rule)}: ${purpose}`,
       details: [`${reason === "" ? "" : `${reason}; `}take away ${formatRbacRule(rule)}`],
     });
+  }
+  if (paths.size > 0) {
+    findings.push(
+      problem("warning", `${user} may ${[...paths].join(", ")}, which are no objects: ${purpose}`),
+    );
   }
   if (isIncomplete) {
     findings.push(

@@ -6,6 +6,10 @@ import type { AccessQuestion, Reviews } from "./reviews.ts";
 import { neededRights } from "./rights.ts";
 
 const CLUSTER = sampleCluster();
+const OPEN = [{
+  verbs: ["get"],
+  nonResourceURLs: ["/healthz", "/version/", "/api", "/apis/*", "/openid/v1/jwks"],
+}];
 const NOW = Date.UTC(2026, 0, 2);
 const MINTER = "system:serviceaccount:gateway:minter";
 
@@ -26,7 +30,7 @@ function healthy(more: Partial<Reviews> = {}): Reviews {
     const rules = token === "minter"
       ? (namespace === "gateway" ? minting : [])
       : (namespace === "web" ? acting : []);
-    return Promise.resolve({ rules, incomplete: false });
+    return Promise.resolve({ rules, paths: OPEN, incomplete: false });
   };
   const mint: Reviews["mint"] = () => Promise.resolve({ token: "agent", jti: "4e72" });
   return { whoAmI, mayI, rulesIn, mint, ...more } as Reviews;
@@ -116,7 +120,11 @@ Deno.test("checkCluster() tells of everything at once, and makes no token where 
   const found = await problems(healthy({
     mayI: () => Promise.resolve({ allowed: false, reason: "" }),
     rulesIn: () =>
-      Promise.resolve({ rules: [{ apiGroups: ["*"], resources: ["*"], verbs: ["*"] }], incomplete: false }),
+      Promise.resolve({
+        rules: [{ apiGroups: ["*"], resources: ["*"], verbs: ["*"] }],
+        paths: [],
+        incomplete: false,
+      }),
     mint: () => {
       minted++;
       return Promise.resolve({ token: "agent", jti: "" });
@@ -129,4 +137,16 @@ Deno.test("checkCluster() tells of everything at once, and makes no token where 
   const everything = formatRbacRule({ apiGroups: ["*"], resources: ["*"], verbs: ["*"] });
   assert.deepEqual(found[1]?.details, [`take away ${everything}`]);
   assert.equal(minted, 0);
+});
+
+Deno.test("checkCluster() warns of paths that are no objects", async () => {
+  const rulesIn: Reviews["rulesIn"] = async (token, namespace) => ({
+    ...await healthy().rulesIn(token, namespace),
+    paths: token === "agent"
+      ? [...OPEN, { verbs: ["get", "*"], nonResourceURLs: ["/metrics", "/livez"] }]
+      : OPEN,
+  });
+  assert.deepEqual((await problems(healthy({ rulesIn }))).map(({ text }) => text), [
+    "gateway/agent may get /metrics, * /metrics, * /livez, which are no objects: no rule calls for it",
+  ]);
 });

@@ -102,3 +102,19 @@ function gives({ apiGroups, resources, verbs, resourceNames = [] }: RbacRule, ri
       (subresource !== undefined && resources.includes(`*/${subresource}`))) &&
     (resourceNames.length === 0 || (right.name !== undefined && resourceNames.includes(right.name)));
 }
+
+/** What every account may look at: the versions and kinds of the API, its health, and the keys of its tokens. */
+const OPEN_PATHS =
+  /^\/(?:healthz|livez|readyz|version\/?|apis?(?:\/\*)?|openapi(?:\/\*)?|\.well-known\/openid-configuration\/?|openid\/v1\/jwks\/?)$/;
+
+/** The paths that are no objects' and that nobody needs: `get /metrics`. */
+export function excessPaths(
+  rules: readonly { readonly verbs: readonly string[]; readonly nonResourceURLs: readonly string[] }[],
+): readonly string[] {
+  const found = rules.flatMap(({ verbs, nonResourceURLs }) =>
+    nonResourceURLs.flatMap((path) =>
+      verbs.filter((verb) => verb !== "get" || !OPEN_PATHS.test(path)).map((verb) => `${verb} ${path}`)
+    )
+  );
+  return [...new Set(found)];
+}

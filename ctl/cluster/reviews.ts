@@ -31,9 +31,17 @@ export interface AccessAnswer {
   readonly reason: string;
 }
 
+/** What may be done with paths that are no objects'. */
+export interface PathRule {
+  readonly verbs: readonly string[];
+  readonly nonResourceURLs: readonly string[];
+}
+
 /** What may be done in a namespace. */
 export interface RulesAnswer {
   readonly rules: readonly RbacRule[];
+  /** What may be done with paths that are no objects' (`/metrics`), in any namespace. */
+  readonly paths: readonly PathRule[];
   /** There may be more: something else than RBAC decides too. */
   readonly incomplete: boolean;
 }
@@ -65,6 +73,8 @@ const rulesReview = z.object({
       resources: strings,
       resourceNames: strings,
     })).nullish().transform((rules) => rules ?? []),
+    nonResourceRules: z.array(z.object({ verbs: strings, nonResourceURLs: strings }))
+      .nullish().transform((rules) => rules ?? []),
     incomplete: z.boolean().default(false),
   }),
 });
@@ -115,7 +125,7 @@ export class Reviews {
       },
       schema: rulesReview,
     });
-    return { rules: status.resourceRules, incomplete: status.incomplete };
+    return { rules: status.resourceRules, paths: status.nonResourceRules, incomplete: status.incomplete };
   }
 
   /** Makes a token of an account. @throws {AppError} `upstream_failure` */

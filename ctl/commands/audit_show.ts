@@ -38,6 +38,7 @@ Control characters are shown as text, and commands of more than 400 characters a
 cluster did with that token, told by its id, and then what was done as the same ServiceAccounts, or issued for them,
 without any record of ours. All of the log's records explain, not only those that are shown: give --all. Exit code 1
 where a token was used for something else than it was issued for, or something is unexplained. --json is one object.
+A file whose name ends with .gz is read as such.
 `;
 
 /** `audit show`: the records of a log, chosen by what is in them. */

@@ -28,8 +28,7 @@ export async function readApiLogs(
   let malformed = 0;
   for (const path of paths) {
     let [records, faults] = [0, 0];
-    const file = await open(resolve(workingFolder, path));
-    for await (const { bytes, tooLong } of splitLines(file.readable, MAX_LINE_BYTES)) {
+    for await (const { bytes, tooLong } of splitLines(readLog(path, workingFolder), MAX_LINE_BYTES)) {
       if (bytes.length === 0) continue;
       const line = tooLong ? { kind: "malformed" } as const : readApiLine(decoder.decode(bytes));
       if (line.kind === "malformed") faults++;
@@ -40,6 +39,20 @@ export async function readApiLogs(
     malformed += faults;
   }
   return { malformed };
+}
+
+async function* readLog(path: string, workingFolder: string): AsyncGenerator<Uint8Array> {
+  const { readable } = await open(resolve(workingFolder, path));
+  if (!path.endsWith(".gz")) return yield* readable;
+  try {
+    // As the API server leaves what it rotates with --audit-log-compress.
+    yield* readable.pipeThrough(new DecompressionStream("gzip"));
+  } catch (cause) {
+    const message = `Cannot read audit log of an API server ${
+      quoteText(path)
+    }: it is not whole, or no gzip file`;
+    throw new AppError("invalid_config", message, { cause });
+  }
 }
 
 async function open(path: string): Promise<Deno.FsFile> {

@@ -159,4 +159,15 @@ Deno.test("audit show --join says when the API server knows none of the tokens, 
   assert.match(out, /token 4e72bbd2: the cluster's log does not say when it was issued; never used\n/);
   assert.match(out, /1 line\(s\) of the API server's log not understood\n/);
   assert.match(out, /none of the tokens is in the API server's log/);
+
+  const compressed = new Blob([`${event}\n`]).stream().pipeThrough(new CompressionStream("gzip"));
+  const bytes = await new Response(compressed).bytes();
+  await Deno.writeFile(`${log.folder}/api.log.gz`, bytes);
+  await Deno.writeFile(`${log.folder}/cut.log.gz`, bytes.subarray(0, 40));
+  const join = (file: string) => run(log.folder, "audit", "show", "--log", "audit.log", "--join", file);
+  assert.match((await join("api.log.gz")).out, /none of the tokens/);
+  assert.match(
+    (await join("cut.log.gz")).err,
+    /^error: Cannot read audit log .*: it is not whole, or no gzip file\n$/,
+  );
 });
