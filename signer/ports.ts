@@ -3,9 +3,10 @@ import type { AuditGate } from "@gateway/shared/audit/gate";
 import type { Clock } from "@gateway/shared/clock";
 import type { ServiceLogger } from "@gateway/shared/log";
 import type { Histogram, Metrics } from "@gateway/shared/metrics";
-import type { CompiledBinding, CompiledCluster } from "@gateway/shared/policy/clusters";
 import type { Random } from "@gateway/shared/random";
+import type { FreezeSubject } from "@gateway/shared/wire/freeze";
 import type { ConfigFile } from "./config_file.ts";
+import type { IssuedToken, TokenWish } from "./kubernetes/token_wish.ts";
 import type { KnownSubjects } from "./known_subjects.ts";
 import type { KrlReaders } from "./krl/readers.ts";
 import type { RevocationList } from "./krl/revocation_list.ts";
@@ -13,41 +14,16 @@ import type { LiveState } from "./live_state.ts";
 import type { SignLimit } from "./sign_limit.ts";
 import type { SignerState } from "./state.ts";
 
-/** What a token of a cluster is for. */
-export interface TokenWish {
-  readonly cluster: CompiledCluster;
-  /** The cluster's CAs, PEM. */
-  readonly ca: string;
-  /** The ServiceAccount. */
-  readonly account: Pick<CompiledBinding, "namespace" | "serviceAccount">;
-  /** Whose freeze has to reach it. */
-  readonly holder: TokenHolder;
-}
-
-/** Who gets a token. */
-export interface TokenHolder {
-  /** The effective caller. */
-  readonly caller: string;
-  /** Empty: none. */
-  readonly endUser: string;
-  /** The CN of the connection. */
-  readonly peer: string;
-}
-
-/** A token of a cluster. */
-export interface IssuedToken {
-  /** A secret. */
-  readonly token: string;
-  /** When it ends, RFC 3339. */
-  readonly expiry: string;
-  /** Its id in the API server's log; empty: it has none. */
-  readonly jti: string;
-}
-
 /** Makes tokens of clusters' ServiceAccounts. */
 export interface TokenIssuer {
   /** @throws {AppError} `denied` where the API server refuses, `upstream_failure` where it can't be had */
   issue(wish: TokenWish): Promise<IssuedToken>;
+}
+
+/** Takes tokens of clusters back. */
+export interface TokenRevoker {
+  /** Resolves when it is certain that the subject's tokens will be taken back, and does so by itself. Never rejects. */
+  revoke(subject: FreezeSubject): Promise<void>;
 }
 
 /** What the signer's routes are given from outside. */
@@ -61,6 +37,7 @@ export interface SignerOptions {
   readonly krlReaders: KrlReaders;
   readonly signLimit: SignLimit;
   readonly tokens: TokenIssuer;
+  readonly leases: TokenRevoker;
   readonly knownSubjects: KnownSubjects;
   readonly metrics: Metrics;
   readonly clock: Clock;

@@ -13,6 +13,7 @@ import type { Random } from "@gateway/shared/random";
 import { createSignerApp } from "./app.ts";
 import { openConfigFile } from "./config_file.ts";
 import { connectClusters } from "./kubernetes/cluster_api.ts";
+import { TokenLeases } from "./kubernetes/token_leases.ts";
 import { ApiTokenIssuer } from "./kubernetes/token_issuer.ts";
 import { KnownSubjects } from "./known_subjects.ts";
 import { KrlReaders } from "./krl/readers.ts";
@@ -20,7 +21,7 @@ import { RevocationList } from "./krl/revocation_list.ts";
 import { LiveState } from "./live_state.ts";
 import { signerUsedFiles } from "./permissions.ts";
 import { SignLimit } from "./sign_limit.ts";
-import type { Snapshot } from "./snapshot.ts";
+import { clusterAddress, type Snapshot } from "./snapshot.ts";
 import { logEnvelopeKey, SignerState, snapshotWarnings } from "./state.ts";
 import { MemoryStore } from "./state/memory.ts";
 import { openSqliteStore } from "./state/sqlite.ts";
@@ -35,6 +36,9 @@ const STORE_FREEZES_SECONDS = 10;
 
 /** The pause between sweeps of the revocation list: each that drops something is a new version for every host. */
 const SWEEP_SECONDS = 60;
+
+/** The pause between attempts to take tokens of clusters back that are still good. */
+const SWEEP_LEASES_SECONDS = 5;
 
 /** What a running signer is made of from outside. */
 export interface SignerEnvironment {
@@ -90,6 +94,18 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
   const load = async (previous: Snapshot) => await configFile.compile(await configFile.read(), previous);
   const reloads = addReloadMetrics(metrics, clock);
   const state = new SignerState({ initial, load, gate, logger, lock, onReload: reloads });
+  const clusters = connectClusters({ clock });
+  opened.defer(() => clusters.close());
+  const leases = await TokenLeases.open({
+    store,
+    api: clusters,
+    clock,
+    logger,
+    onStoreError,
+    addressOf: (name) => clusterAddress(state.current, name),
+    isFrozen: (identity) => live.findFreeze(identity) !== undefined,
+  });
+  opened.defer(() => leases.close());
   const background = new AbortController();
   const running = [
     every({ clock, seconds: PURGE_SECONDS, signal: background.signal }, () => live.purgeExpired()),
@@ -98,6 +114,7 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
       () => live.storeFreezes(),
     ),
     every({ clock, seconds: SWEEP_SECONDS, signal: background.signal }, () => krl.sweep()),
+    every({ clock, seconds: SWEEP_LEASES_SECONDS, signal: background.signal }, () => leases.sweep()),
     ...(config.auto_reload_seconds > 0
       ? [watchConfig(configPath, state, { clock, background, config, logger, seen })]
       : []),
@@ -118,8 +135,6 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
     });
     opened.defer(() => monitor?.close());
   }
-  const clusters = connectClusters({ clock });
-  opened.defer(() => clusters.close());
   const handler = createSignerApp({
     state,
     live,
@@ -133,7 +148,8 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
     logger,
     signLimit: new SignLimit({ clock }),
     knownSubjects: new KnownSubjects(),
-    tokens: new ApiTokenIssuer({ api: clusters, logger }),
+    tokens: new ApiTokenIssuer({ api: clusters, leases, clock, logger }),
+    leases,
   });
   const traffic = new ListenerMetrics(metrics);
   const server = await startMtlsServer({

@@ -10,6 +10,7 @@ import type { EndUserVerifier } from "@gateway/shared/oidc/verifier";
 import { type CompiledPolicy, compilePolicySteps } from "@gateway/shared/policy/compile";
 import { quoteText } from "@gateway/shared/quote";
 import { finish, finishInSlices, type Steps } from "@gateway/shared/steps";
+import type { ClusterAddress } from "./kubernetes/cluster_api.ts";
 import { loadClusterFiles } from "./kubernetes/cluster_files.ts";
 import { HostLists } from "./host_lists.ts";
 import {
@@ -143,4 +144,10 @@ function* compile(config: SignerConfig, previous?: CompiledPolicy): Steps<Compil
 /** An empty string in a list of CNs matches nobody: no caller has an empty CN, and none shall by accident. */
 function namedCallers(names: readonly string[]): ReadonlySet<string> {
   return new Set(names.filter((name) => name !== ""));
+}
+
+/** Where a cluster is by a snapshot; `undefined`: it has no such cluster. */
+export function clusterAddress({ policy, clusterCas }: Snapshot, name: string): ClusterAddress | undefined {
+  const cluster = policy.clusters.get(name);
+  return cluster && { cluster, ca: clusterCas.get(name) ?? "" };
 }

@@ -148,6 +148,12 @@ export function snapshotWarnings(snapshot: Snapshot): readonly string[] {
   if (config.state_db === "") {
     warnings.push("state_db is not set: grants and freezes are gone with the process");
   }
+  for (const { name, leaseNamespace } of policy.clusters.values()) {
+    if (leaseNamespace === "" || config.state_db !== "") continue;
+    warnings.push(
+      `kubernetes.clusters.${name}.token_binding without state_db: Secrets of a process that is killed stay in ${leaseNamespace}`,
+    );
+  }
   if (config.sign_rate_limit_per_min === 0) {
     warnings.push("sign_rate_limit_per_min is not set: callers are not limited");
   }

@@ -34,6 +34,7 @@ export async function handleFreeze(ports: SignerPorts, request: Request, peer: P
   const revocation = body.kind === "session_id"
     ? undefined
     : await ports.krl.revoke([{ kind: body.kind, value }]);
+  await ports.leases.revoke(body);
   if (outcome.kept === "uncertain") {
     throw new AppError(
       "internal",

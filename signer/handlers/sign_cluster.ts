@@ -13,7 +13,7 @@ import {
 import { describeClusterRequest } from "@gateway/shared/policy/sign_request";
 import { randomSerial } from "@gateway/shared/random";
 import type { SignRequest } from "@gateway/shared/wire/sign";
-import type { IssuedToken } from "../ports.ts";
+import type { IssuedToken } from "../kubernetes/token_wish.ts";
 import { learnWaiver } from "./learn.ts";
 import {
   findFreeze,

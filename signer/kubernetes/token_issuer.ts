@@ -1,49 +1,72 @@
+import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { stringifyJson } from "@gateway/shared/json";
 import type { ServiceLogger } from "@gateway/shared/log";
 import { quoteText } from "@gateway/shared/quote";
-import type { IssuedToken, TokenIssuer, TokenWish } from "../ports.ts";
+import type { TokenIssuer } from "../ports.ts";
+import type { IssuedToken, TokenWish } from "./token_wish.ts";
+import type { ApiAnswer } from "./api_answer.ts";
 import type { ClusterApi } from "./cluster_api.ts";
-import { readToken, tokenPath, tokenRequest } from "./token_request.ts";
+import type { TokenLeases } from "./token_leases.ts";
+import { type BoundSecret, readToken, tokenPath, tokenRequest } from "./token_request.ts";
 
 /** Less than what control planes and brokers wait for a signer: a token that nobody waits for any more is lost. */
-export const MINT_MS = 8_000;
+const MINT_MS = 8_000;
 const MAX_ANSWER_BYTES = 4 << 20;
+
+/** What an {@linkcode ApiTokenIssuer} works with. */
+export interface TokenIssuerOptions {
+  readonly api: ClusterApi;
+  readonly leases: TokenLeases;
+  readonly clock: Clock;
+  readonly logger: ServiceLogger;
+}
 
 /** Makes tokens by asking the clusters' API servers. */
 export class ApiTokenIssuer implements TokenIssuer {
-  readonly #api: ClusterApi;
-  readonly #logger: ServiceLogger;
+  readonly #options: TokenIssuerOptions;
 
-  constructor({ api, logger }: { readonly api: ClusterApi; readonly logger: ServiceLogger }) {
-    this.#api = api;
-    this.#logger = logger;
+  constructor(options: TokenIssuerOptions) {
+    this.#options = options;
   }
 
   async issue(wish: TokenWish): Promise<IssuedToken> {
-    const { cluster, ca, account } = wish;
+    const { account, cluster } = wish;
     const doing = `minting token for ${account.namespace}/${account.serviceAccount} on ${
       quoteText(cluster.name)
     }`;
-    const answer = await this.#api.request({ cluster, ca }, {
-      method: "POST",
-      path: tokenPath(account),
-      body: jsonBody(tokenRequest(cluster.tokenTtlSeconds)),
-      timeoutMs: MINT_MS,
-      maxBytes: MAX_ANSWER_BYTES,
-    });
+    const deadline = this.#options.clock.now() + MINT_MS;
     try {
-      return readToken(answer, doing);
+      return readToken(await this.#request(wish, doing, deadline), doing);
     } catch (error) {
       // The caller is told no address and no path.
       if (error instanceof AppError && error.cause !== undefined) {
-        this.#logger.warn(error.message, { error: error.cause });
+        this.#options.logger.warn(error.message, { error: error.cause });
       }
       throw error;
     }
   }
-}
 
-function jsonBody(value: unknown): { readonly type: string; readonly bytes: Uint8Array } {
-  return { type: "application/json", bytes: new TextEncoder().encode(stringifyJson(value)) };
+  async #request(wish: TokenWish, doing: string, deadline: number): Promise<ApiAnswer> {
+    if (wish.cluster.leaseNamespace === "") return await this.#ask(wish, deadline);
+    const { leases } = this.#options;
+    const bound = await leases.ensure(wish, doing, { deadline });
+    const answer = await this.#ask(wish, deadline, bound);
+    // Somebody has removed the Secret; or there is no such account, which the second answer says again.
+    if (answer.kind !== "answered" || (answer.status !== 404 && answer.status !== 409)) return answer;
+    return await this.#ask(wish, deadline, await leases.ensure(wish, doing, { deadline, not: bound }));
+  }
+
+  #ask({ cluster, ca, account }: TokenWish, deadline: number, bound?: BoundSecret): Promise<ApiAnswer> {
+    return this.#options.api.request({ cluster, ca }, {
+      method: "POST",
+      path: tokenPath(account),
+      body: {
+        type: "application/json",
+        bytes: new TextEncoder().encode(stringifyJson(tokenRequest(cluster.tokenTtlSeconds, bound))),
+      },
+      timeoutMs: Math.max(1, deadline - this.#options.clock.now()),
+      maxBytes: MAX_ANSWER_BYTES,
+    });
+  }
 }

@@ -16,7 +16,7 @@
 import { z } from "@zod/zod";
 import { AppError } from "@gateway/shared/errors";
 import { parseJson } from "@gateway/shared/json";
-import type { IssuedToken, TokenWish } from "../ports.ts";
+import type { IssuedToken, TokenWish } from "./token_wish.ts";
 import { type ApiAnswer, faultOf } from "./api_answer.ts";
 
 /** The Secret that a token ends with. */

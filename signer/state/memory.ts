@@ -13,6 +13,7 @@
 import { AppError } from "@gateway/shared/errors";
 import { type Freeze, isSameSubject, isScopedTo } from "../freezes.ts";
 import type { Grant } from "@gateway/shared/policy/grants";
+import { type Lease, leaseKey } from "../kubernetes/lease.ts";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
 import { checkStorable } from "@gateway/shared/state/columns";
 import type { IssuedBatch } from "../krl/issued.ts";
@@ -27,6 +28,7 @@ export class MemoryStore implements StateStore {
   #certificates: readonly IssuedBatch[] = [];
   #revocations: readonly KeptRevocation[] = [];
   #krlVersion = 0;
+  readonly #leases = new Map<string, Lease>();
   #closed = false;
 
   loadGrants(now: number): Promise<readonly Grant[]> {
@@ -122,6 +124,22 @@ export class MemoryStore implements StateStore {
 
   loadKrlVersion(): Promise<number> {
     return this.#run(() => this.#krlVersion);
+  }
+
+  loadLeases(): Promise<readonly Lease[]> {
+    return this.#run(() => [...this.#leases.values()]);
+  }
+
+  putLease(lease: Lease): Promise<void> {
+    return this.#run(() => {
+      const { cluster, name, namespace, uid, caller, endUser, peers } = lease;
+      checkStorable([cluster, name, namespace, uid, caller, endUser, ...peers]);
+      this.#leases.set(leaseKey(lease), { ...lease, expiresAt: wholeSeconds(lease.expiresAt) });
+    });
+  }
+
+  deleteLease(lease: Pick<Lease, "cluster" | "name">): Promise<void> {
+    return this.#run(() => void this.#leases.delete(leaseKey(lease)));
   }
 
   checkpoint(): Promise<void> {

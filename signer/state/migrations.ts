@@ -59,6 +59,17 @@ export const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (kind, value)
   );
   CREATE TABLE krl (version INTEGER NOT NULL);`,
+  `CREATE TABLE leases (
+    cluster TEXT NOT NULL,
+    name TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    uid TEXT NOT NULL DEFAULT '',
+    caller TEXT NOT NULL,
+    end_user TEXT NOT NULL DEFAULT '',
+    peers TEXT NOT NULL DEFAULT '[]',
+    expires_at INTEGER NOT NULL,
+    PRIMARY KEY (cluster, name)
+  );`,
 ];
 
 /** The signer's state database. */

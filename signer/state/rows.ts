@@ -14,6 +14,7 @@
  */
 import type { Freeze } from "../freezes.ts";
 import type { Grant } from "@gateway/shared/policy/grants";
+import type { Lease } from "../kubernetes/lease.ts";
 import type { IssuedBatch } from "../krl/issued.ts";
 import { type KeptRevocation, readSerial, REVOCABLE_KINDS } from "../krl/revocations.ts";
 import { quoteText } from "@gateway/shared/quote";
@@ -65,6 +66,11 @@ export const CERTIFICATE_INTEGERS = ["pty", "issued_at", "valid_before"] as cons
 export const REVOCATION_TEXTS = ["kind", "value"] as const;
 /** The integer columns of `revocations`. */
 export const REVOCATION_INTEGERS = ["revoked_at"] as const;
+
+/** The text columns of `leases`. */
+export const LEASE_TEXTS = ["cluster", "name", "namespace", "uid", "caller", "end_user", "peers"] as const;
+/** The integer columns of `leases`. */
+export const LEASE_INTEGERS = ["expires_at"] as const;
 
 /** The times in it are in seconds. */
 const SECOND_MS = 1000;
@@ -213,6 +219,44 @@ export function decodeRevocation(row: Row): KeptRevocation {
   const kind = REVOCABLE_KINDS.find((known) => known === text);
   if (kind === undefined) throw new TypeError(`unknown kind ${quoteText(text)}`);
   return { kind, value: readText(row, "value"), revokedAt: readTime(row, "revoked_at", SECOND_MS) };
+}
+
+/**
+ * The columns of a lease.
+ *
+ * @throws {AppError} `internal` when a text can't be kept as it is
+ */
+export function encodeLease(lease: Lease): Parameters {
+  const row = {
+    cluster: lease.cluster,
+    name: lease.name,
+    namespace: lease.namespace,
+    uid: lease.uid,
+    caller: lease.caller,
+    end_user: lease.endUser,
+    peers: JSON.stringify(lease.peers),
+    expires_at: toSeconds(lease.expiresAt),
+  };
+  checkStorable(LEASE_TEXTS.map((column) => row[column]));
+  return row;
+}
+
+/**
+ * A lease from its row.
+ *
+ * @throws {TypeError} saying which column can't be read
+ */
+export function decodeLease(row: Row): Lease {
+  return {
+    cluster: readText(row, "cluster"),
+    name: readText(row, "name"),
+    namespace: readText(row, "namespace"),
+    uid: readText(row, "uid"),
+    caller: readText(row, "caller"),
+    endUser: readText(row, "end_user"),
+    peers: readStrings(row, "peers"),
+    expiresAt: readTime(row, "expires_at", SECOND_MS),
+  };
 }
 
 function isFreezeKind(kind: string): kind is FreezeKind {

@@ -13,6 +13,7 @@
 import { type Freeze, isSameSubject, isScopedTo } from "../freezes.ts";
 import type { Grant } from "@gateway/shared/policy/grants";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
+import type { Lease } from "../kubernetes/lease.ts";
 import type { IssuedBatch } from "../krl/issued.ts";
 import { CLOCK_SKEW_SECONDS, type KeptRevocation, REVOCATION_SECONDS } from "../krl/revocations.ts";
 import { insertInto, readInteger, type Row, selectColumns, showText } from "@gateway/shared/state/columns";
@@ -24,15 +25,19 @@ import {
   decodeCertificates,
   decodeFreeze,
   decodeGrant,
+  decodeLease,
   decodeRevocation,
   encodeCertificates,
   encodeFreeze,
   encodeGrant,
+  encodeLease,
   encodeRevocation,
   FREEZE_INTEGERS,
   FREEZE_TEXTS,
   GRANT_INTEGERS,
   GRANT_TEXTS,
+  LEASE_INTEGERS,
+  LEASE_TEXTS,
   REVOCATION_INTEGERS,
   REVOCATION_TEXTS,
 } from "./rows.ts";
@@ -63,6 +68,10 @@ const SELECT_REVOCATIONS = `SELECT ${selectColumns(REVOCATION_TEXTS, REVOCATION_
   WHERE revoked_at > :since OR typeof(revoked_at) <> 'integer'`;
 const INSERT_REVOCATION = insertInto("revocations", [...REVOCATION_TEXTS, ...REVOCATION_INTEGERS]);
 const DELETE_REVOCATION = "DELETE FROM revocations WHERE kind = :kind AND value = :value";
+
+const SELECT_LEASES = `SELECT ${selectColumns(LEASE_TEXTS, LEASE_INTEGERS)} FROM leases`;
+const INSERT_LEASE = insertInto("leases", [...LEASE_TEXTS, ...LEASE_INTEGERS]);
+const DELETE_LEASE = "DELETE FROM leases WHERE cluster = :cluster AND name = :name";
 
 /** What names their subjects; a database can't fold names as we do. */
 const SELECT_SCOPES = `SELECT ${selectColumns(["id", "caller", "end_user"], [])} FROM grants
@@ -179,6 +188,24 @@ class SqliteStore implements StateStore {
       );
       return Math.max(0, ...versions);
     });
+  }
+
+  loadLeases(): Promise<readonly Lease[]> {
+    return this.#database.read(() =>
+      this.#decoded(this.#database.rows(SELECT_LEASES), "a Secret that tokens are bound to", decodeLease)
+    );
+  }
+
+  putLease(lease: Lease): Promise<void> {
+    return this.#database.change(() => {
+      const { cluster, name } = lease;
+      this.#database.run(DELETE_LEASE, { cluster, name });
+      this.#database.run(INSERT_LEASE, encodeLease(lease));
+    });
+  }
+
+  deleteLease({ cluster, name }: Pick<Lease, "cluster" | "name">): Promise<void> {
+    return this.#database.change(() => void this.#database.run(DELETE_LEASE, { cluster, name }));
   }
 
   checkpoint(): Promise<void> {

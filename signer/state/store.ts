@@ -18,6 +18,7 @@ import type { Freeze } from "../freezes.ts";
 import type { Grant } from "@gateway/shared/policy/grants";
 import type { IssuedBatch } from "../krl/issued.ts";
 import type { KeptRevocation } from "../krl/revocations.ts";
+import type { Lease } from "../kubernetes/lease.ts";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
 
 /**
@@ -102,6 +103,27 @@ export interface StateStore {
 
   /** The last version that was kept; 0 when there is none. */
   loadKrlVersion(): Promise<number>;
+
+  /**
+   * All leases.
+   *
+   * @throws {AppError} `invalid_config` when one can't be read: its Secret would stay for ever
+   */
+  loadLeases(): Promise<readonly Lease[]>;
+
+  /**
+   * Keeps a lease, in the place of an older one of the same cluster and name.
+   *
+   * @throws {AppError} `internal` when it was not kept
+   */
+  putLease(lease: Lease): Promise<void>;
+
+  /**
+   * Removes a lease.
+   *
+   * @throws {AppError} `internal` when it may still be there
+   */
+  deleteLease(lease: Pick<Lease, "cluster" | "name">): Promise<void>;
 
   /**
    * Resolves when every change so far is where a loss of power can't reach it.

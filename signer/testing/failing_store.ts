@@ -2,6 +2,7 @@ import { AppError } from "@gateway/shared/errors";
 import type { Freeze } from "../freezes.ts";
 import type { Grant } from "@gateway/shared/policy/grants";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
+import type { Lease } from "../kubernetes/lease.ts";
 import type { IssuedBatch } from "../krl/issued.ts";
 import type { KeptRevocation } from "../krl/revocations.ts";
 import { MemoryStore } from "../state/memory.ts";
@@ -16,6 +17,8 @@ export type StoreMethod =
   | "deleteFreeze"
   | "addCertificates"
   | "putRevocations"
+  | "putLease"
+  | "deleteLease"
   | "checkpoint";
 
 /** A store over memory whose disk fails, or is slow, where a test says so. */
@@ -79,6 +82,18 @@ export class FailingStore implements StateStore {
 
   loadKrlVersion(): Promise<number> {
     return this.#store.loadKrlVersion();
+  }
+
+  loadLeases(): Promise<readonly Lease[]> {
+    return this.#store.loadLeases();
+  }
+
+  putLease(lease: Lease): Promise<void> {
+    return this.#run("putLease", () => this.#store.putLease(lease));
+  }
+
+  deleteLease(lease: Pick<Lease, "cluster" | "name">): Promise<void> {
+    return this.#run("deleteLease", () => this.#store.deleteLease(lease));
   }
 
   checkpoint(): Promise<void> {

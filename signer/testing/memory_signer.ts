@@ -15,13 +15,20 @@ import { createSignerApp } from "../app.ts";
 import { type SignerConfig, signerConfig } from "../config.ts";
 import type { ConfigFile } from "../config_file.ts";
 import type { ClusterApi } from "../kubernetes/cluster_api.ts";
+import { TokenLeases } from "../kubernetes/token_leases.ts";
 import { ApiTokenIssuer } from "../kubernetes/token_issuer.ts";
 import { KnownSubjects } from "../known_subjects.ts";
 import { KrlReaders } from "../krl/readers.ts";
 import { RevocationList } from "../krl/revocation_list.ts";
 import { LiveState } from "../live_state.ts";
 import { SignLimit } from "../sign_limit.ts";
-import { compileSnapshot, type LoadedParts, parseSignerConfig, type Snapshot } from "../snapshot.ts";
+import {
+  clusterAddress,
+  compileSnapshot,
+  type LoadedParts,
+  parseSignerConfig,
+  type Snapshot,
+} from "../snapshot.ts";
 import { SignerState } from "../state.ts";
 import { MemoryStore } from "../state/memory.ts";
 import type { StateStore } from "../state/store.ts";
@@ -140,6 +147,19 @@ export async function startSigner(
       return Promise.resolve(true);
     },
   };
+  const api: ClusterApi = {
+    request: options.clusterApi ?? (() => Promise.resolve({ kind: "unreachable", cause: "no API server" })),
+    close() {},
+  };
+  const leases = await TokenLeases.open({
+    store,
+    api,
+    clock,
+    logger,
+    onStoreError: () => counts.store++,
+    addressOf: (name) => clusterAddress(state.current, name),
+    isFrozen: (identity) => live.findFreeze(identity) !== undefined,
+  });
   const handler = createSignerApp({
     state,
     gate,
@@ -148,14 +168,8 @@ export async function startSigner(
     logger,
     signLimit: new SignLimit({ clock }),
     knownSubjects: new KnownSubjects(),
-    tokens: new ApiTokenIssuer({
-      logger,
-      api: {
-        request: options.clusterApi ??
-          (() => Promise.resolve({ kind: "unreachable", cause: "no API server" })),
-        close() {},
-      },
-    }),
+    tokens: new ApiTokenIssuer({ logger, clock, leases, api }),
+    leases,
     random,
     live,
     krl,
@@ -185,6 +199,7 @@ export async function startSigner(
     counts,
     state,
     live,
+    leases,
     krl,
     file,
     fetch,

@@ -2,6 +2,7 @@
 import { DatabaseSync } from "node:sqlite";
 import { errorText } from "@gateway/shared/errors";
 import type { Freeze } from "../../signer/freezes.ts";
+import type { Lease } from "../../signer/kubernetes/lease.ts";
 import type { IssuedBatch } from "../../signer/krl/issued.ts";
 import type { Grant } from "@gateway/shared/policy/grants";
 import { openSqliteStore } from "../../signer/state/sqlite.ts";
@@ -35,6 +36,20 @@ export function freezeOf(fields: Partial<Freeze> = {}): Freeze {
     reason: "INC-42",
     frozenBy: "operator",
     frozenAt: NOW,
+    ...fields,
+  };
+}
+
+export function leaseOf(fields: Partial<Lease> = {}): Lease {
+  return {
+    cluster: "prod",
+    namespace: "gateway",
+    name: "gateway-lease-0123456789abcdef0123456789abcdef",
+    uid: "5a4c8d9e-0000-4000-8000-000000000000",
+    caller: "broker-1",
+    endUser: "alice@example.com",
+    peers: ["control-plane"],
+    expiresAt: NOW + 600_000,
     ...fields,
   };
 }

@@ -14,10 +14,10 @@ async function contents(store: StateStore): Promise<unknown> {
   return contents;
 }
 
-Deno.test("a new database has version 4, exactly the known schema, and is its owner's alone", async () => {
+Deno.test("a new database has version 5, exactly the known schema, and is its owner's alone", async () => {
   using folder = new StateFolder();
   await folder.open().close();
-  assert.deepEqual(folder.query("PRAGMA user_version"), [{ user_version: 4 }]);
+  assert.deepEqual(folder.query("PRAGMA user_version"), [{ user_version: 5 }]);
   assert.deepEqual(folder.query("PRAGMA journal_mode"), [{ journal_mode: "wal" }]);
   const names = folder.query("SELECT name FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name");
   assert.deepEqual(names.map(({ name }) => name), [
@@ -27,6 +27,7 @@ Deno.test("a new database has version 4, exactly the known schema, and is its ow
     "grants",
     "grants_expires",
     "krl",
+    "leases",
     "revocations",
   ]);
   const columns = (table: string) =>
@@ -66,8 +67,8 @@ Deno.test("what was kept is there after the next start (K1)", async () => {
   assert.deepEqual(await contents(folder.open()), [[grantOf()], [freezeOf()]]);
 });
 
-Deno.test.each([0, 1, 2, 3, 4])(
-  "a database of version %d is brought to version 4 with its grants",
+Deno.test.each([0, 1, 2, 3, 4, 5])(
+  "a database of version %d is brought to version 5 with its grants",
   async (version) => {
     using folder = new StateFolder();
     folder.exec(`${MIGRATIONS.slice(0, version).join("\n")} PRAGMA user_version = ${version}`);
@@ -81,7 +82,7 @@ Deno.test.each([0, 1, 2, 3, 4])(
     const store = folder.open();
     await store.putFreeze(freezeOf());
     assert.deepEqual(await contents(store), [kept, [freezeOf()]]);
-    assert.deepEqual(folder.query("PRAGMA user_version"), [{ user_version: 4 }]);
+    assert.deepEqual(folder.query("PRAGMA user_version"), [{ user_version: 5 }]);
   },
 );
 

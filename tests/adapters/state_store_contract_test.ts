@@ -3,7 +3,7 @@ import type { Freeze } from "../../signer/freezes.ts";
 import type { Grant } from "@gateway/shared/policy/grants";
 import { MemoryStore } from "../../signer/state/memory.ts";
 import type { StateStore } from "../../signer/state/store.ts";
-import { batchOf, freezeOf, grantOf, NOW, StateFolder } from "./state_fixture.ts";
+import { batchOf, freezeOf, grantOf, leaseOf, NOW, StateFolder } from "./state_fixture.ts";
 
 type Check = (store: StateStore) => Promise<void>;
 
@@ -48,6 +48,21 @@ const CONTRACT: Readonly<Record<string, Check>> = {
     assert.deepEqual(await byKind(NOW), [kept[0]]);
     await store.purgeExpired(NOW + 960_000);
     assert.deepEqual(await byKind(0), [kept[0]]);
+  },
+
+  async "leases come back the last of each name of a cluster, until they are deleted"(store) {
+    const lease = leaseOf();
+    await store.putLease(leaseOf({ uid: "", peers: [] }));
+    await store.putLease(lease);
+    const other = leaseOf({ cluster: "dev", endUser: "ä b", expiresAt: 0 });
+    await store.putLease(other);
+    const byCluster = async () =>
+      (await store.loadLeases()).toSorted((left, right) => left.cluster < right.cluster ? -1 : 1);
+    assert.deepEqual(await byCluster(), [other, lease]);
+    await store.deleteLease(lease);
+    await store.deleteLease(lease);
+    assert.deepEqual(await byCluster(), [other]);
+    await assert.rejects(store.putLease(leaseOf({ caller: "a\0b" })), /not storable/);
   },
 
   async "the version of the list is the last that was kept, 0 at first"(store) {

@@ -1,0 +1,74 @@
+import { AppError } from "@gateway/shared/errors";
+import type { ApiAnswer } from "../kubernetes/api_answer.ts";
+import { answered, type Asked, MINTED, startClusterSigner } from "./cluster_scene.ts";
+import { post } from "./memory_signer.ts";
+
+type SceneOptions = NonNullable<Parameters<typeof startClusterSigner>[0]>;
+
+/** The Secrets of an API server, which a test may make fail, and the tokens bound to them. */
+export class FakeSecrets {
+  /** Name to uid. */
+  readonly uids = new Map<string, string>();
+  /** Waited for before an answer, by the method and the last part of the path's folder: `POST secrets`. */
+  readonly held = new Map<string, Promise<unknown>>();
+  /** Answers every request, where it is set. */
+  outage: ApiAnswer | undefined;
+  #made = 0;
+
+  readonly reply = async (asked: Asked): Promise<ApiAnswer> => {
+    const { method, path } = asked;
+    const parts = path.split("/");
+    await this.held.get(`${method} ${parts[5]}`);
+    if (this.outage !== undefined) return this.outage;
+    if (parts[5] !== "secrets") return this.#mint(asked);
+    return method === "POST" ? this.#create(asked) : this.#delete(parts[6] ?? "", asked);
+  };
+
+  #create({ body }: Asked): ApiAnswer {
+    const { name } = (body as { metadata: { name: string } }).metadata;
+    if (this.uids.has(name)) return answered(409, { kind: "Status", message: "already exists" });
+    const uid = `uid-${++this.#made}`;
+    this.uids.set(name, uid);
+    return answered(201, { metadata: { name, uid } });
+  }
+
+  #delete(name: string, { body }: Asked): ApiAnswer {
+    const uid = this.uids.get(name);
+    if (uid === undefined) return answered(404, { kind: "Status", message: "not found" });
+    const wanted = (body as { preconditions?: { uid: string } } | undefined)?.preconditions?.uid ?? uid;
+    if (wanted !== uid) return answered(409, { kind: "Status", message: "the UID does not match" });
+    this.uids.delete(name);
+    return answered(200, {});
+  }
+
+  #mint({ body }: Asked): ApiAnswer {
+    const { spec } = body as { spec: { boundObjectRef: { name: string; uid: string } } };
+    const uid = this.uids.get(spec.boundObjectRef.name);
+    if (uid === undefined) return answered(404, { kind: "Status", message: "secrets not found" });
+    return uid === spec.boundObjectRef.uid ? MINTED : answered(409, { kind: "Status", message: "UID" });
+  }
+}
+
+/** A signer whose tokens are bound to Secrets. */
+export async function startLeaseSigner(
+  { secrets = new FakeSecrets(), ...options }: SceneOptions & { readonly secrets?: FakeSecrets } = {},
+) {
+  const signer = await startClusterSigner({
+    ...options,
+    cluster: { token_binding: { namespace: "gateway" }, ...options.cluster },
+    reply: secrets.reply,
+  });
+  const freeze = async (kind: string, value: string) => {
+    const { status } = await signer.send(
+      post("/v1/freeze", { kind, value, allow_volatile: true }),
+      "operator",
+    );
+    if (status !== 200) throw new AppError("internal", `freeze: ${status}`);
+  };
+  const get = (end_user: string, changes: Record<string, unknown> = {}, cn?: string) =>
+    signer.act("get pods web/web-1", { end_user, ...changes }, cn);
+  /** The requests since the last call, as `DELETE secrets`. */
+  const requests = () =>
+    signer.asked.splice(0).map(({ method, path }) => `${method} ${path.split("/").slice(5, 6).join("/")}`);
+  return { ...signer, secrets, freeze, get, requests };
+}
