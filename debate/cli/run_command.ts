@@ -55,7 +55,7 @@ export async function runCommand(
   const prices = await loadPrices(settings.MODEL_PRICES_FILE);
   const tools = await openTools(settings, environment, redact);
   const audit = await openAudit(settings, redact);
-  const view = new RunView(terminal);
+  const view = new RunView(terminal, settings.PROMPT_LANGUAGE);
   const { WARNING: warn, ERROR: fail } = writersFrom(settings.LOG_LEVEL, view.note);
   const setup: DebateSetup = {
     runId: randomBytes(RUN_ID_BYTES).toHex(),
@@ -105,15 +105,17 @@ export async function runCommand(
     summary: summary.id,
   };
   const cost = estimateCost(outcome.usage, ids, prices);
-  if (outcome.usage.total.total_tokens > 0) terminal.err(formatCosts(outcome, cost, finishedAt - startedAt));
+  if (outcome.usage.total.total_tokens > 0) {
+    terminal.err(formatCosts(outcome, cost, finishedAt - startedAt, setup.language));
+  }
   if (flags.json === true) {
     const all = [...events, ...endingEvents(outcome, cost)];
     const record = toRecord({ setup, context, outcome, events: all, cost, startedAt, finishedAt });
     terminal.out(`${JSON.stringify(record, null, 2)}\n`);
   } else if (flags.showHistory === true || outcome.status === "completed") {
     terminal.err("\n");
-    if (flags.showHistory === true) terminal.out(formatHistory(outcome, terminal));
-    if (outcome.status === "completed") terminal.out(formatResult(outcome, terminal));
+    if (flags.showHistory === true) terminal.out(formatHistory(outcome, setup.language, terminal));
+    if (outcome.status === "completed") terminal.out(formatResult(outcome, setup.language, terminal));
   }
   return conclude(outcome, flags, environment);
 }

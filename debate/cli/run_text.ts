@@ -5,7 +5,8 @@
  */
 import type { DebateOutcome, DebateSetup } from "../ports.ts";
 import type { CostEstimate } from "../events.ts";
-import type { HistoryRole } from "../graph/state.ts";
+import { type HistoryRole, ROLES } from "../graph/state.ts";
+import { type Words, wordsFor } from "./words.ts";
 import { createPaint, safeText, type Terminal, wrap } from "./terminal.ts";
 
 /** What the banner shows besides the setup. */
@@ -18,27 +19,30 @@ export interface BannerFacts {
 /** The run in short, in a box. */
 export function formatBanner(setup: DebateSetup, facts: BannerFacts, terminal: Terminal): string {
   const { models, maxRounds, confidenceThreshold, earlyOut, compressHistory, template } = setup;
-  const earlyEnd = earlyOut.enabled ? `early end from ${earlyOut.threshold}` : "no early end";
+  const words = wordsFor(setup.language);
   const context = facts.contextCharacters === 0
-    ? "none"
-    : `${facts.contextCharacters} characters, secrets ${facts.isRedacted ? "masked" : "NOT masked"}`;
+    ? words.noContext
+    : words.contextValue(facts.contextCharacters, facts.isRedacted);
   const rows: readonly (readonly [string, string])[] = [
-    ["Topic", setup.topic],
-    ["Diagnostic", models.diagnostic.id],
-    ["Skeptic", models.skeptic.id],
-    ["Moderator", models.moderator.id],
-    ["Rounds", `at most ${maxRounds}, history ${compressHistory ? "summarised from round 3" : "in full"}`],
-    ["Confidence", `${confidenceThreshold} needed, ${earlyEnd}`],
-    ["Template", `${template.name} (${template.language})`],
-    ["Context", context],
-    ["Tools", facts.tools === 0 ? "none" : `${facts.tools}, run without asking`],
+    [words.topic, setup.topic],
+    [words.diagnostic, models.diagnostic.id],
+    [words.skeptic, models.skeptic.id],
+    [words.moderator, models.moderator.id],
+    [words.rounds, words.roundsValue(maxRounds, compressHistory)],
+    [
+      words.confidence,
+      words.confidenceValue(confidenceThreshold, earlyOut.enabled ? earlyOut.threshold : undefined),
+    ],
+    [words.template, `${template.name} (${template.language})`],
+    [words.context, context],
+    [words.tools, facts.tools === 0 ? words.noTools : words.toolsValue(facts.tools)],
   ];
   const inner = Math.max(30, terminal.width - 4);
   const lines = rows.flatMap(([name, value]) => {
     const wrapped = wrap(safeText(value).replace(/\s+/g, " "), inner - 12);
     return wrapped.map((line, index) => `${(index === 0 ? name : "").padEnd(12)}${line}`);
   });
-  return box("Debate", lines, inner, terminal);
+  return box(words.debate, lines, inner, terminal);
 }
 
 function box(title: string, lines: readonly string[], inner: number, terminal: Terminal): string {
@@ -51,25 +55,33 @@ function box(title: string, lines: readonly string[], inner: number, terminal: T
   return `${[top, ...rows, paint("dim", `╰${"─".repeat(inner + 2)}╯`)].join("\n")}\n`;
 }
 
-const ROLE_TITLES = {
-  diagnostic_agent: "Primary Diagnosis",
-  skeptic_agent: "Skeptical Reviewer",
-  diagnostic_rebuttal: "Rebuttal",
-  moderator: "Moderator",
-  user: "Operator",
-} as const satisfies Record<HistoryRole, string>;
+const HISTORY_ROLES = {
+  diagnostic_agent: ROLES.diagnostic_agent,
+  skeptic_agent: ROLES.skeptic_agent,
+  diagnostic_rebuttal: ROLES.diagnostic_rebuttal_agent,
+  moderator: ROLES.moderator_agent,
+  user: undefined,
+} as const satisfies Record<HistoryRole, string | undefined>;
+
+function roleTitle(role: HistoryRole, { roles, operator }: Words): string {
+  const name = HISTORY_ROLES[role];
+  return name === undefined ? operator : roles[name] ?? name;
+}
 
 /** The whole debate, under headings. */
-export function formatHistory({ history }: DebateOutcome, terminal: Terminal): string {
+export function formatHistory({ history }: DebateOutcome, language: string, terminal: Terminal): string {
+  const words = wordsFor(language);
   return history.map(({ role, round, content }) =>
-    `${title(`Round ${round}: ${ROLE_TITLES[role]}`, terminal)}\n${safeText(content).trim()}\n\n`
+    `${title(`${words.round} ${round}: ${roleTitle(role, words)}`, terminal)}\n${
+      safeText(content).trim()
+    }\n\n`
   ).join("");
 }
 
 /** The result. */
-export function formatResult({ finalText }: DebateOutcome, terminal: Terminal): string {
+export function formatResult({ finalText }: DebateOutcome, language: string, terminal: Terminal): string {
   const lines = wrap(safeText(finalText), terminal.width);
-  return `${title("Final result", terminal)}\n${lines.join("\n")}\n`;
+  return `${title(wordsFor(language).finalResult, terminal)}\n${lines.join("\n")}\n`;
 }
 
 function title(text: string, terminal: Terminal): string {
@@ -81,11 +93,11 @@ export function formatCosts(
   { usage, history }: DebateOutcome,
   { total_usd }: CostEstimate,
   milliseconds: number,
+  language: string,
 ): string {
   const rounds = Math.max(0, ...history.map(({ round }) => round));
   const { input_tokens, output_tokens } = usage.total;
-  const cost = total_usd === null ? "cost unknown" : `about $${total_usd.toFixed(4)}`;
-  const time = `${(milliseconds / 1000).toFixed(1)} s`;
-  return `\n${rounds} ${rounds === 1 ? "round" : "rounds"}, ${time}, ` +
-    `${input_tokens} tokens in and ${output_tokens} out, ${cost}\n`;
+  const seconds = (milliseconds / 1000).toFixed(1);
+  const { costs } = wordsFor(language);
+  return `\n${costs(rounds, seconds, input_tokens, output_tokens, total_usd?.toFixed(4))}\n`;
 }

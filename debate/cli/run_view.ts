@@ -8,6 +8,7 @@ import type { RunEvent, ToolArgs } from "../events.ts";
 import type { Decision, DecisionGrounding, Hypothesis } from "../graph/state.ts";
 import { ROLES } from "../graph/state.ts";
 import { StreamedText } from "./streamed_text.ts";
+import { type Words, wordsFor } from "./words.ts";
 import { createPaint, exactLine, type Paint, safeLine, safeText, type Terminal, wrap } from "./terminal.ts";
 
 const INDENT = "  ";
@@ -18,14 +19,17 @@ const MAX_RESULT_LINES = 6;
 export class RunView {
   readonly #terminal: Terminal;
   readonly #paint: Paint;
+  readonly #words: Words;
   #round = 1;
   #hasRoundTitle = false;
   /** The agent whose title was shown last. */
   #speaker = "";
   #streamed: StreamedText | undefined;
 
-  constructor(terminal: Terminal) {
+  /** @param language of the run */
+  constructor(terminal: Terminal, language: string) {
     this.#terminal = terminal;
+    this.#words = wordsFor(language);
     this.#paint = createPaint(terminal.errColour);
   }
 
@@ -47,7 +51,7 @@ export class RunView {
       case "agent_skipped":
         this.#title(event.role);
         this.#speaker = "";
-        return this.#line("dim", `skipped: ${event.rationale || "the moderator saw nothing for it to do"}`);
+        return this.#line("dim", this.#words.skipped(event.rationale));
       case "tool_call_started":
         this.#endStream();
         this.#title(event.agent_role);
@@ -63,9 +67,9 @@ export class RunView {
         this.#speaker = "";
         return this.#decision(event.decision);
       case "history_compressed":
-        return this.#line("dim", "Older rounds were summarised.");
+        return this.#line("dim", this.#words.summarised);
       case "reasoning_effort_ignored":
-        return this.#line("dim", `${event.model} has no reasoning effort to set.`);
+        return this.#line("dim", this.#words.noEffort(event.model));
       case "run_started":
       case "final_result":
       case "run_resumed":
@@ -84,7 +88,10 @@ export class RunView {
   /** Shows a note in the middle of an agent's text, which then continues. */
   readonly note = (text: string): void => {
     this.#streamed?.interrupt();
-    const lines = wrap(`note: ${safeText(text).replace(/\s+/g, " ")}`, this.#terminal.width - INDENT.length);
+    const lines = wrap(
+      `${this.#words.note}: ${safeText(text).replace(/\s+/g, " ")}`,
+      this.#terminal.width - INDENT.length,
+    );
     this.#write(lines.map((line) => `${INDENT}${this.#paint("yellow", line)}\n`).join(""));
   };
 
@@ -100,11 +107,11 @@ export class RunView {
   #title(role: string): void {
     if (!this.#hasRoundTitle) {
       this.#hasRoundTitle = true;
-      this.#write(`\n${this.#paint("bold", `Round ${this.#round}`)}\n`);
+      this.#write(`\n${this.#paint("bold", `${this.#words.round} ${this.#round}`)}\n`);
     }
     if (this.#speaker === role) return;
     this.#speaker = role;
-    this.#write(`\n${this.#paint("bold", role)}\n`);
+    this.#write(`\n${this.#paint("bold", this.#words.roles[role] ?? role)}\n`);
   }
 
   /** Shows a text that was not already shown piece by piece. */
@@ -130,12 +137,13 @@ export class RunView {
       this.#title(event.agent_role);
       this.#call(event.tool_name, event.args);
     }
-    const time = event.cached ? "cached" : event.duration_ms === null ? "not run" : `${event.duration_ms} ms`;
-    this.#line(event.error ? "red" : "green", `< ${event.error ? "failed" : "ok"}, ${time}`);
+    const { cached, notRun, failed, ok, moreLines } = this.#words;
+    const time = event.cached ? cached : event.duration_ms === null ? notRun : `${event.duration_ms} ms`;
+    this.#line(event.error ? "red" : "green", `< ${event.error ? failed : ok}, ${time}`);
     const lines = event.result.split("\n").filter((line) => line.trim() !== "");
     for (const line of lines.slice(0, MAX_RESULT_LINES)) this.#line("dim", `| ${line}`);
     const more = lines.length - MAX_RESULT_LINES;
-    if (more > 0) this.#line("dim", `| (${more} more ${more === 1 ? "line" : "lines"})`);
+    if (more > 0) this.#line("dim", `| ${moreLines(more)}`);
   }
 
   #call(name: string, args: ToolArgs): void {
@@ -146,14 +154,12 @@ export class RunView {
   }
 
   #table(hypotheses: readonly Hypothesis[]): void {
-    this.#write(`\n${this.#paint("dim", `${INDENT}Hypotheses`)}\n`);
+    this.#write(`\n${this.#paint("dim", `${INDENT}${this.#words.hypotheses}`)}\n`);
     for (const hypothesis of hypotheses) {
       const { id, state, probability, text, evidence } = hypothesis;
       const share = probability === null ? "" : ` P=${probability.toFixed(2)}`;
       const counting = evidence.filter(({ status }) => status === "grounded").length;
-      const shown = evidence.length === 0
-        ? ""
-        : ` (${counting} of ${evidence.length} lines of evidence count)`;
+      const shown = evidence.length === 0 ? "" : ` ${this.#words.counting(counting, evidence.length)}`;
       this.#line(STATE_STYLE[state], `${id} [${state}]${share}${shown} ${text}`);
     }
   }
@@ -163,20 +169,20 @@ export class RunView {
     const isOpen = status === "continue" || grounding?.outcome === "no_confident_cause";
     this.#line(
       isOpen ? "yellow" : "green",
-      `${status}, confidence ${confidence.toFixed(2)}, risk ${risk_level}`,
+      this.#words.decision(status, confidence.toFixed(2), risk_level),
     );
     if (grounding !== undefined) this.#grounding(confidence, grounding);
-    if (leading_hypothesis !== "") this.#paragraph(`Leads: ${leading_hypothesis}`);
-    if (next_step !== "") this.#paragraph(`Next: ${next_step}`);
+    if (leading_hypothesis !== "") this.#paragraph(`${this.#words.leads}: ${leading_hypothesis}`);
+    if (next_step !== "") this.#paragraph(`${this.#words.next}: ${next_step}`);
     if (status !== "continue") return;
     this.#round += 1;
     this.#hasRoundTitle = false;
   }
 
   #grounding(confidence: number, { outcome, stated_confidence: stated, reason }: DecisionGrounding): void {
-    if (outcome === "no_confident_cause") this.#line("yellow", "No confident cause");
-    const limit = stated > confidence ? `${stated.toFixed(2)} was stated: ` : "";
-    this.#paragraph(`Evidence: ${limit}${reason}`);
+    if (outcome === "no_confident_cause") this.#line("yellow", this.#words.noConfidentCause);
+    const limit = stated > confidence ? this.#words.stated(stated.toFixed(2)) : "";
+    this.#paragraph(`${this.#words.evidence}: ${limit}${reason}`);
   }
 
   #paragraph(text: string): void {

@@ -39,7 +39,7 @@ function decide(status: Decision["status"]): RunEvent {
 
 function show(
   events: readonly RunEvent[],
-  options: { readonly isLive: boolean; readonly errColour?: boolean },
+  options: { readonly isLive: boolean; readonly errColour?: boolean; readonly language?: string },
 ) {
   let written = "";
   const view = new RunView({
@@ -49,7 +49,7 @@ function show(
     outColour: false,
     errColour: options.errColour ?? false,
     width: 60,
-  });
+  }, options.language ?? "en");
   for (const event of events) view.show(event);
   view.close();
   return written;
@@ -76,7 +76,7 @@ Deno.test("RunView shows a note on lines of its own, in the middle of what an ag
     outColour: false,
     errColour: false,
     width: 60,
-  });
+  }, "en");
   view.note("before");
   view.show({ type: "agent_turn_started", ...DIAGNOSTIC });
   view.show({ type: "agent_delta", ...DIAGNOSTIC, delta: "It is the di" });
@@ -177,4 +177,27 @@ Deno.test("RunView uses colour only where it may", () => {
   assert.notEqual(coloured, plain);
   // deno-lint-ignore no-control-regex -- the codes of colours are what is taken out
   assert.equal(coloured.replace(/\x1b\[\d+m/g, ""), plain);
+});
+
+Deno.test("RunView speaks the language of the run, and says what limits a confidence", () => {
+  const event = decide("final_diagnosis");
+  assert.ok(event.type === "moderator_decision");
+  const grounding = {
+    hypothesis_id: "H-1",
+    level: "none",
+    stated_confidence: 0.93,
+    cap: 0.6,
+    reason: "H-1 no cita nada",
+    outcome: "no_confident_cause",
+  } as const;
+  const limited = { ...event, decision: { ...event.decision, grounding } };
+  assert.equal(
+    show([COMPLETED, limited], { isLive: false, language: "es" }),
+    [
+      "\nRonda 1\n\nDiagnóstico principal\n  It is the disk.\n\nModerador\n",
+      "  final_diagnosis, confianza 0.50, riesgo low\n  Sin causa segura\n",
+      "  Evidencia: 0.93 según el moderador: H-1 no cita nada\n",
+      "  Principal: H-1: disk\n  Siguiente: Look at the disk\n",
+    ].join(""),
+  );
 });

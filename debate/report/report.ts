@@ -5,28 +5,22 @@
  */
 import { explainEvidence } from "../graph/grounding.ts";
 import type { Evidence, Hypothesis, Review } from "../graph/state.ts";
-import type { ReadRecord, RunStatus } from "../runs/record.ts";
+import type { ReadRecord } from "../runs/record.ts";
 import { inline } from "./markdown_text.ts";
 import { confidenceOf, percent, renderTranscript } from "./transcript.ts";
 import { fieldsOf, numberOf, textOf } from "./values.ts";
+import { type Words, wordsFor } from "./words.ts";
 
-const STATUS_WORDS: Readonly<Record<RunStatus, string>> = {
-  running: "Running",
-  completed: "Completed",
-  cancelled: "Stopped",
-  error: "Error",
-  interrupted: "Interrupted",
-};
-
-/** The whole report. */
+/** The whole report, in the language of the run. */
 export function renderReport(record: ReadRecord): string {
+  const words = wordsFor(record.language ?? "");
   const sections = [
-    `# Diagnosis report: ${inline(record.topic ?? "") || "no topic"}`,
-    renderFacts(record),
-    renderTranscript(record.events),
-    renderTimeline(record.hypotheses),
-    renderSummary(record),
-    renderCost(record),
+    `# ${words.title}: ${inline(record.topic ?? "") || words.noTopic}`,
+    renderFacts(record, words),
+    renderTranscript(record.events, words),
+    renderTimeline(record.hypotheses, words),
+    renderSummary(record, words),
+    renderCost(record, words),
   ];
   return `${sections.filter((section) => section !== "").join("\n\n")}\n`;
 }
@@ -36,21 +30,21 @@ export function reportFileName(runId: string): string {
   return `diagnosis-${runId.slice(0, 8)}.md`;
 }
 
-function renderFacts(record: ReadRecord): string {
+function renderFacts(record: ReadRecord, words: Words): string {
   const { models, reasoning_effort: efforts } = record;
   const thinking = Object.entries(efforts).filter(([, effort]) => effort !== "none" && effort !== "");
   const facts: readonly (readonly [string, string])[] = [
-    ["Run", inline(record.run_id)],
-    ["Started", inline(record.timestamp ?? "")],
-    ["Ended", inline(record.finished_at ?? "")],
-    ["Duration", record.duration_seconds === null ? "" : formatDuration(record.duration_seconds)],
-    ["Status", record.status === null ? "" : STATUS_WORDS[record.status]],
-    ["Resumed from", inline(record.parent_run_id ?? "")],
-    ["Diagnostic model", inline(models?.diagnostic ?? "")],
-    ["Skeptic model", inline(models?.skeptic ?? "")],
-    ["Moderator model", inline(models?.moderator ?? "")],
-    ["Thinking", thinking.map(([role, effort]) => `${role} ${inline(effort)}`).join(", ")],
-    ["Template", `${inline(record.template ?? "")} (${inline(record.language ?? "")})`],
+    [words.run, inline(record.run_id)],
+    [words.started, inline(record.timestamp ?? "")],
+    [words.ended, inline(record.finished_at ?? "")],
+    [words.duration, record.duration_seconds === null ? "" : formatDuration(record.duration_seconds)],
+    [words.status, record.status === null ? "" : words[record.status]],
+    [words.resumedFrom, inline(record.parent_run_id ?? "")],
+    [words.diagnosticModel, inline(models?.diagnostic ?? "")],
+    [words.skepticModel, inline(models?.skeptic ?? "")],
+    [words.moderatorModel, inline(models?.moderator ?? "")],
+    [words.thinking, thinking.map(([role, effort]) => `${role} ${inline(effort)}`).join(", ")],
+    [words.template, `${inline(record.template ?? "")} (${inline(record.language ?? "")})`],
   ];
   return facts.filter(([, value]) => value !== "").map(([name, value]) => `- **${name}:** ${value}`).join(
     "\n",
@@ -66,80 +60,85 @@ export function formatDuration(seconds: number): string {
 }
 
 /** The history of each hypothesis. */
-function renderTimeline(hypotheses: readonly Hypothesis[]): string {
+function renderTimeline(hypotheses: readonly Hypothesis[], words: Words): string {
   if (hypotheses.length === 0) return "";
-  return ["## Hypothesis timeline", ...hypotheses.map(renderHypothesis)].join("\n\n");
+  return [`## ${words.timeline}`, ...hypotheses.map((each) => renderHypothesis(each, words))].join("\n\n");
 }
 
-function renderHypothesis(hypothesis: Hypothesis): string {
+function renderHypothesis(hypothesis: Hypothesis, words: Words): string {
   const { text, state, probability, transitions, supporting_evidence, evidence, reviews, rejected_reason } =
     hypothesis;
-  const chance = probability === null ? "" : `, probability ${percent(probability)}`;
+  const chance = probability === null ? "" : `, ${words.probability} ${percent(probability)}`;
   return [
     `### ${inline(label(hypothesis))}: ${state}${chance}`,
     [
       `- ${inline(text)}`,
       ...transitions.map(({ round, from, to, agent, note }) => {
-        const change = from === null ? `proposed as ${to}` : `${from} → ${to}`;
-        const when = round === 0 ? "Before this run" : `Round ${round}`;
+        const change = from === null ? `${words.proposedAs} ${to}` : `${from} → ${to}`;
+        const when = round === 0 ? words.beforeRun : `${words.round} ${round}`;
         return `- ${when}, ${inline(agent)}: ${change}${note === "" ? "" : ` (${inline(note)})`}`;
       }),
-      ...supporting_evidence.map((line) => `- Evidence: ${inline(line)}${checkOf(line, evidence)}`),
-      ...reviews.map(renderReview),
-      ...(rejected_reason === null ? [] : [`- Rejected because: ${inline(rejected_reason)}`]),
+      ...supporting_evidence.map((line) =>
+        `- ${words.evidence}: ${inline(line)}${checkOf(line, evidence, words)}`
+      ),
+      ...reviews.map((each) => renderReview(each, words)),
+      ...(rejected_reason === null ? [] : [`- ${words.rejectedBecause}: ${inline(rejected_reason)}`]),
     ].join("\n"),
   ].join("\n\n");
 }
 
 /** Whether a line counts; runs of before the check say nothing about it. */
-function checkOf(line: string, evidence: readonly Evidence[]): string {
+function checkOf(line: string, evidence: readonly Evidence[], { language }: Words): string {
   const checked = evidence.find(({ text }) => text === line);
-  return checked === undefined ? "" : ` (${explainEvidence(checked.status, "en")})`;
+  return checked === undefined ? "" : ` (${explainEvidence(checked.status, language)})`;
 }
 
-function renderReview({ round, agent, verdict, reason, evidence, new_evidence }: Review): string {
-  const agreement = verdict === "accepted" && !new_evidence ? ", agreement without new evidence" : "";
-  const lines = evidence.map((line) => `${inline(line.text)} (${explainEvidence(line.status, "en")})`);
+function renderReview(review: Review, words: Words): string {
+  const { round, agent, verdict, reason, evidence, new_evidence } = review;
+  const agreement = verdict === "accepted" && !new_evidence ? `, ${words.agreement}` : "";
+  const lines = evidence.map((line) =>
+    `${inline(line.text)} (${explainEvidence(line.status, words.language)})`
+  );
   const said = [inline(reason), ...lines].filter((each) => each !== "").join("; ");
-  return `- Review, round ${round}, ${inline(agent)}: ${verdict.replace("_", " ")}${agreement}${
-    said === "" ? "" : ` (${said})`
-  }`;
+  return `- ${words.review}, ${words.round.toLowerCase()} ${round}, ${inline(agent)}: ${
+    verdict.replace("_", " ")
+  }${agreement}${said === "" ? "" : ` (${said})`}`;
 }
 
 function label({ id }: Hypothesis): string {
   return /^h-/i.test(id) ? id : `H-${id}`;
 }
 
-const OUTCOMES: Readonly<Record<string, string>> = {
-  cause: "cause found",
-  no_confident_cause: "no confident cause",
-};
-
 /** The last decision, in short. */
-function renderSummary({ events, hypotheses, status }: ReadRecord): string {
+function renderSummary({ events, hypotheses, status }: ReadRecord, words: Words): string {
   const last = events.findLast(({ type }) => type === "moderator_decision");
   const decision = fieldsOf(last?.decision);
   const rounds = events.filter(({ type }) => type === "moderator_decision").length;
   const found = hypotheses.map((each) => `${inline(label(each))} (${each.state}): ${inline(each.text)}`);
   const facts: readonly (readonly [string, string])[] = [
-    ["Final status", inline(textOf(decision.status)) || (status ?? "unknown")],
-    ["Outcome", OUTCOMES[textOf(fieldsOf(decision.grounding).outcome)] ?? ""],
-    ["Confidence", confidenceOf(decision)],
-    ["Risk", inline(textOf(decision.risk_level))],
-    ["Rounds", rounds === 0 ? "" : String(rounds)],
-    ["Leading hypothesis", inline(textOf(decision.leading_hypothesis))],
-    ["Recommended fix", inline(textOf(decision.recommended_fix)) || "none"],
-    ["Next step", inline(textOf(decision.next_step))],
+    [words.finalStatus, inline(textOf(decision.status)) || (status ?? words.unknown)],
+    [words.outcome, outcomeOf(decision, words)],
+    [words.confidence, confidenceOf(decision, words)],
+    [words.risk, inline(textOf(decision.risk_level))],
+    [words.rounds, rounds === 0 ? "" : String(rounds)],
+    [words.leading, inline(textOf(decision.leading_hypothesis))],
+    [words.fix, inline(textOf(decision.recommended_fix)) || words.none],
+    [words.nextStep, inline(textOf(decision.next_step))],
   ];
   const lines = facts.filter(([, value]) => value !== "").map(([name, value]) => `- **${name}:** ${value}`);
-  if (found.length > 0) lines.push(["- **Hypotheses:**", ...found.map((each) => `  - ${each}`)].join("\n"));
-  return `## Executive summary\n\n${last === undefined ? "The run came to no decision.\n\n" : ""}${
-    lines.join("\n")
-  }`;
+  if (found.length > 0) {
+    lines.push([`- **${words.hypotheses}:**`, ...found.map((each) => `  - ${each}`)].join("\n"));
+  }
+  return `## ${words.summary}\n\n${last === undefined ? `${words.noDecision}\n\n` : ""}${lines.join("\n")}`;
+}
+
+function outcomeOf({ grounding }: Readonly<Record<string, unknown>>, words: Words): string {
+  const { outcome } = fieldsOf(grounding);
+  return outcome === "cause" || outcome === "no_confident_cause" ? words[outcome] : "";
 }
 
 /** The tokens of each agent and their cost. */
-function renderCost({ token_totals, cost_estimate }: ReadRecord): string {
+function renderCost({ token_totals, cost_estimate }: ReadRecord, words: Words): string {
   const byNode = fieldsOf(fieldsOf(token_totals).by_node);
   if (Object.keys(byNode).length === 0) return "";
   const cost = fieldsOf(cost_estimate);
@@ -150,18 +149,18 @@ function renderCost({ token_totals, cost_estimate }: ReadRecord): string {
     return `| ${[name, ...numbers, dollars(usd)].join(" | ")} |`;
   };
   const table = [
-    "| Agent | Input | Output | Total | Estimated cost |",
+    `| ${[words.agent, words.input, words.output, words.total, words.cost].join(" | ")} |`,
     "| --- | ---: | ---: | ---: | ---: |",
     ...Object.entries(byNode).map(([node, usage]) =>
       row(inline(node), usage, fieldsOf(costByNode[node]).estimated_usd)
     ),
-    row("**Total**", fieldsOf(token_totals).total, cost.total_usd),
+    row(`**${words.total}**`, fieldsOf(token_totals).total, cost.total_usd),
   ].join("\n");
   const isPriced = Object.keys(byNode).every((node) =>
     numberOf(fieldsOf(costByNode[node]).estimated_usd) !== undefined
   );
-  const note = isPriced ? "" : "\n\n*Some models have no known price; MODEL_PRICES_FILE can give one.*";
-  return `## Token consumption\n\n${table}${note}`;
+  const note = isPriced ? "" : `\n\n*${words.noPrice}*`;
+  return `## ${words.tokens}\n\n${table}${note}`;
 }
 
 function dollars(value: unknown): string {

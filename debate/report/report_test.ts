@@ -150,3 +150,24 @@ Deno.test("renderReport() says what limits the confidence, which evidence counts
     /- Review, round 1, skeptic\\_agent: accepted, agreement without new evidence \(it fits\)/,
   );
 });
+
+Deno.test("renderReport() is in the language of the run", () => {
+  const text = report({ language: "es-MX" });
+  const headings = [...text.matchAll(/^#{1,4} .*$/gm)].map(([line]) => line);
+  assert.deepEqual(headings, [
+    "# Informe de diagnóstico: it hangs",
+    "## Ronda 1",
+    "#### Herramienta: run\\_kubectl (Primary Diagnosis, approved, 12 ms)",
+    "### Primary Diagnosis",
+    "### Decisión del moderador",
+    "## Ronda 2",
+    "### Operador",
+    "### Decisión del moderador",
+    "## Evolución de las hipótesis",
+    "### H-1: confirmed, probabilidad 90%",
+    "## Resumen ejecutivo",
+    "## Consumo de tokens",
+  ]);
+  assert.match(text, /\*\*Estado:\*\* Completada/);
+  assert.doesNotMatch(text, /Round|Confidence|Started|Evidence|Next step/);
+});

@@ -6,81 +6,92 @@
 import type { StoredEvent } from "../runs/record.ts";
 import { embedded, fenced, inline } from "./markdown_text.ts";
 import { fieldsOf, numberOf, textOf, textsOf } from "./values.ts";
+import type { Words } from "./words.ts";
 
 /** What was said and done, round by round. */
-export function renderTranscript(events: readonly StoredEvent[]): string {
+export function renderTranscript(events: readonly StoredEvent[], words: Words): string {
   const decided = resolutions(events);
   const sections: string[] = [];
   let round = 0;
   for (const event of events) {
     // A round begins with what follows the decision to continue.
-    if (round === 0 && event.type === "run_started") sections.push(`## Round ${round = 1}`);
-    sections.push(...renderEvent(event, decided));
+    if (round === 0 && event.type === "run_started") sections.push(`## ${words.round} ${round = 1}`);
+    sections.push(...renderEvent(event, decided, words));
     const next = numberOf(event.round) ?? round;
     const goesOn = event.type === "moderator_decision" && next > round;
-    if (goesOn) sections.push(`## Round ${round = next}`);
+    if (goesOn) sections.push(`## ${words.round} ${round = next}`);
   }
   return sections.join("\n\n");
 }
 
-function renderEvent(event: StoredEvent, decided: ReadonlyMap<string, StoredEvent>): readonly string[] {
+function renderEvent(
+  event: StoredEvent,
+  decided: ReadonlyMap<string, StoredEvent>,
+  words: Words,
+): readonly string[] {
   const { type, content } = event;
   switch (type) {
     case "run_resumed":
-      return [`*Resumes run ${inline(textOf(event.parent_run_id))}.*`];
+      return [`*${words.resumes} ${inline(textOf(event.parent_run_id))}.*`];
     case "run_started":
-      return [renderRules(event)];
+      return [renderRules(event, words)];
     case "agent_reasoning":
-      return [`### ${roleOf(event)}, before using tools`, embedded(textOf(content))];
+      return [`### ${roleOf(event, words)}, ${words.beforeTools}`, embedded(textOf(content))];
     case "agent_completed":
       return [
-        `### ${roleOf(event)}${event.partial === true ? " (broken off)" : ""}`,
+        `### ${roleOf(event, words)}${event.partial === true ? ` (${words.brokenOff})` : ""}`,
         embedded(textOf(content)),
       ];
     case "agent_skipped": {
       const why = inline(textOf(event.rationale));
-      return [`*${roleOf(event)} was skipped${why === "" ? "" : `: ${why}`}.*`];
+      return [`*${roleOf(event, words)} ${words.skipped}${why === "" ? "" : `: ${why}`}.*`];
     }
     case "tool_call":
-      return renderToolCall(event, decided.get(textOf(event.call_id)));
+      return renderToolCall(event, decided.get(textOf(event.call_id)), words);
     case "moderator_decision":
-      return ["### Moderator decision", renderDecision(event)];
+      return [`### ${words.decision}`, renderDecision(event, words)];
     case "history_compressed":
       return [
-        `*The rounds up to ${numberOf(event.round) ?? "here"} were summarised:*`,
+        `*${words.summarised(String(numberOf(event.round) ?? words.here))}*`,
         embedded(textOf(event.summary)),
       ];
     case "user_comment":
-      return textOf(content) === "" ? [] : ["### Operator", embedded(textOf(content))];
+      return textOf(content) === "" ? [] : [`### ${words.operator}`, embedded(textOf(content))];
     case "reasoning_effort_ignored":
-      return [`*${roleOf(event)}: ${inline(textOf(event.model))} has no reasoning effort to set.*`];
+      return [`*${roleOf(event, words)}: ${inline(textOf(event.model))} ${words.noEffort}.*`];
     case "error":
-      return [`**Error:** ${inline(textOf(event.message))}`];
+      return [`**${words.error}:** ${inline(textOf(event.message))}`];
     case "run_cancelled":
-      return ["*The run was stopped by the operator.*"];
+      return [`*${words.stopped}*`];
     default:
       return [];
   }
 }
 
-function renderRules(event: StoredEvent): string {
+function renderRules(event: StoredEvent, words: Words): string {
   const rounds = numberOf(event.max_rounds);
   const confidence = numberOf(event.confidence_threshold);
-  return `> At most ${rounds ?? "?"} rounds; a diagnosis needs a confidence of ${percent(confidence)}.`;
+  return `> ${words.rules(String(rounds ?? "?"), percent(confidence))}`;
 }
 
-function renderToolCall(event: StoredEvent, answer: StoredEvent | undefined): readonly string[] {
+function renderToolCall(
+  event: StoredEvent,
+  answer: StoredEvent | undefined,
+  words: Words,
+): readonly string[] {
   const duration = numberOf(event.duration_ms);
   const notes = [
-    roleOf(event),
-    event.error === true ? "ERROR" : inline(textOf(event.approval)),
+    roleOf(event, words),
+    event.error === true ? words.failed : inline(textOf(event.approval)),
     duration === undefined || event.cached === true ? "" : `${duration} ms`,
   ];
-  const asked = answer === undefined || textOf(answer.timestamp) === ""
-    ? []
-    : [`*Operator: ${inline(textOf(answer.resolution))} at ${inline(textOf(answer.timestamp))}.*`];
+  const asked = answer === undefined || textOf(answer.timestamp) === "" ? [] : [
+    `*${words.operator}: ${inline(textOf(answer.resolution))} ${words.at} ${
+      inline(textOf(answer.timestamp))
+    }.*`,
+  ];
   return [
-    `#### Tool: ${inline(textOf(event.tool_name))}${numberMark(event)} (${
+    `#### ${words.tool}: ${inline(textOf(event.tool_name))}${numberMark(event)} (${
       notes.filter((note) => note !== "").join(", ")
     })`,
     ...asked,
@@ -103,30 +114,30 @@ function resolutions(events: readonly StoredEvent[]): ReadonlyMap<string, Stored
   );
 }
 
-function renderDecision(event: StoredEvent): string {
+function renderDecision(event: StoredEvent, words: Words): string {
   const decision = fieldsOf(event.decision);
   const flow = fieldsOf(decision.flow_directive);
   const skipped = [
-    flow.skip_skeptic === true ? "without the skeptic" : "",
-    flow.skip_rebuttal === true ? "without the rebuttal" : "",
+    flow.skip_skeptic === true ? words.withoutSkeptic : "",
+    flow.skip_rebuttal === true ? words.withoutRebuttal : "",
   ].filter((each) => each !== "");
   const why = inline(textOf(flow.rationale));
   const facts: readonly (readonly [string, string])[] = [
-    ["Status", inline(textOf(decision.status))],
-    ["Confidence", confidenceOf(decision)],
-    ["Risk", inline(textOf(decision.risk_level))],
-    ["Early end", event.early_out_confirmed === true ? "agreed with the diagnostic agent" : ""],
-    ["Next round", skipped.length === 0 ? "" : `${skipped.join(", ")}${why === "" ? "" : ` (${why})`}`],
-    ["Leading hypothesis", inline(textOf(decision.leading_hypothesis))],
-    ["Next step", inline(textOf(decision.next_step))],
-    ["Recommended fix", inline(textOf(decision.recommended_fix))],
-    ["Stop reason", inline(textOf(decision.stop_reason))],
+    [words.status, inline(textOf(decision.status))],
+    [words.confidence, confidenceOf(decision, words)],
+    [words.risk, inline(textOf(decision.risk_level))],
+    [words.earlyEnd, event.early_out_confirmed === true ? words.agreed : ""],
+    [words.nextRound, skipped.length === 0 ? "" : `${skipped.join(", ")}${why === "" ? "" : ` (${why})`}`],
+    [words.leading, inline(textOf(decision.leading_hypothesis))],
+    [words.nextStep, inline(textOf(decision.next_step))],
+    [words.fix, inline(textOf(decision.recommended_fix))],
+    [words.stopReason, inline(textOf(decision.stop_reason))],
   ];
   const lists: readonly (readonly [string, readonly string[]])[] = [
-    ["Evidence", textsOf(decision.evidence)],
-    ["Missing evidence", textsOf(decision.missing_evidence)],
-    ["Rejected hypotheses", textsOf(decision.rejected_hypotheses)],
-    ["Validation", textsOf(decision.validation)],
+    [words.evidence, textsOf(decision.evidence)],
+    [words.missing, textsOf(decision.missing_evidence)],
+    [words.rejected, textsOf(decision.rejected_hypotheses)],
+    [words.validation, textsOf(decision.validation)],
   ];
   return [
     ...facts.filter(([, value]) => value !== "").map(([name, value]) => `- **${name}:** ${value}`),
@@ -137,8 +148,8 @@ function renderDecision(event: StoredEvent): string {
 }
 
 /** The agent's name for itself. */
-function roleOf({ role, agent_role, node, agent_node }: StoredEvent): string {
-  return inline(textOf(role) || textOf(agent_role) || textOf(node) || textOf(agent_node)) || "Agent";
+function roleOf({ role, agent_role, node, agent_node }: StoredEvent, words: Words): string {
+  return inline(textOf(role) || textOf(agent_role) || textOf(node) || textOf(agent_node)) || words.agent;
 }
 
 /** `83%`; empty when the share is not known. */
@@ -147,11 +158,13 @@ export function percent(share: number | undefined): string {
 }
 
 /** The confidence of a decision, with what limits it. */
-export function confidenceOf(decision: Readonly<Record<string, unknown>>): string {
+export function confidenceOf(decision: Readonly<Record<string, unknown>>, words: Words): string {
   const confidence = numberOf(decision.confidence);
   const { stated_confidence, reason } = fieldsOf(decision.grounding);
   const stated = numberOf(stated_confidence);
-  const limited = stated !== undefined && stated > (confidence ?? 1) ? `${percent(stated)} was stated; ` : "";
+  const limited = stated !== undefined && stated > (confidence ?? 1)
+    ? `${percent(stated)} ${words.stated}; `
+    : "";
   const why = `${limited}${inline(textOf(reason))}`;
   return why === "" ? percent(confidence) : `${percent(confidence)} (${why})`;
 }
