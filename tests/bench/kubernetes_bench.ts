@@ -1,0 +1,184 @@
+import type { ClusterRule } from "@gateway/shared/policy/cluster_model";
+import { decideCluster } from "@gateway/shared/policy/clusters";
+import { compilePolicy } from "@gateway/shared/policy/compile";
+import { NO_GRANTS } from "@gateway/shared/policy/grants";
+import { sampleAction, sampleCluster } from "@gateway/shared/testing/sample_cluster";
+import { createCertificateAuthority, issueLeaf } from "../../ctl/init/x509.ts";
+import { CLUSTER, signRequest } from "../kubernetes/enrol.ts";
+import { freePort } from "../stage/free_port.ts";
+import { readProcFile } from "../stage/proc_file.ts";
+import { ROOT } from "../stage/service_command.ts";
+import { editConfig, type Stage } from "../stage/stage.ts";
+import { load } from "./http_load.ts";
+import type { Row } from "./row.ts";
+import { createStage, type SectionContext } from "./section.ts";
+import { signLoad } from "./sign_request.ts";
+import { median } from "./statistics.ts";
+
+const ROUNDS = 5;
+const SECONDS = 1;
+const CONNECTIONS = 16;
+const CLUSTERS = 200;
+const RULES = 20;
+const DECISIONS = 2000;
+
+/** Actions on clusters beside commands on hosts: signing, deciding, and the memory of a signer. */
+export async function benchKubernetes({ dir }: SectionContext): Promise<readonly Row[]> {
+  await using stage = await createStage(dir);
+  const without = await idleBytes(stage);
+  await using _server = await startTokenServer(stage);
+  const memory = await idleBytes(stage) - without;
+  return [...await benchSigning(stage), benchDecision(), {
+    what: "signer with a cluster, idle memory more",
+    measured: `${(memory / 1e6).toFixed(1)} MB`,
+    baseline: `${(without / 1e6).toFixed(1)} MB without`,
+    ratio: "",
+    target: "at most 5 MB",
+    met: memory <= 5e6,
+  }];
+}
+
+/**
+ * Sign requests for a host and for a cluster in turns; a stand-in answers for the API server at once. It runs on the
+ * same processors, as the load does: what counts is what the signer itself needs for one.
+ */
+async function benchSigning(stage: Stage): Promise<readonly Row[]> {
+  await using signer = await stage.startSigner();
+  const common = { ...await signLoad(stage), connections: CONNECTIONS };
+  const action = JSON.stringify(signRequest({ verb: "list", resource: "pods", namespace: "shop" }));
+  const sign = async (body: string) => {
+    const from = await processorMs(signer.pid);
+    const { perSecond, latencies, failures } = await load({ ...common, body, seconds: SECONDS });
+    if (failures > 0) throw new Error(`${failures} sign requests failed`);
+    return { perSecond, ms: (await processorMs(signer.pid) - from) / latencies.length };
+  };
+  for (const body of [common.body, action]) await sign(body);
+  const rounds: Record<"host" | "cluster", Awaited<ReturnType<typeof sign>>>[] = [];
+  for (let round = 0; round < ROUNDS; round++) {
+    rounds.push({ host: await sign(common.body), cluster: await sign(action) });
+  }
+  const ratio = median(rounds.map(({ host, cluster }) => host.ms / cluster.ms));
+  const tell = (what: "host" | "cluster") =>
+    `${median(rounds.map((round) => round[what].ms)).toFixed(2)} ms each, ` +
+    `${median(rounds.map((round) => round[what].perSecond)).toFixed(0)}/s`;
+  return [{
+    what: `sign for a cluster, ${CONNECTIONS} connections, processor time of the signer`,
+    measured: tell("cluster"),
+    baseline: `${tell("host")} for a host`,
+    ratio: ratio.toFixed(2),
+    target: "at least 0.8",
+    met: ratio >= 0.8,
+  }];
+}
+
+/** What a process has computed since its start (proc_pid_stat(5)); a tick is 10 ms. */
+async function processorMs(pid: number): Promise<number> {
+  const stat = await readProcFile(`/proc/${pid}/stat`);
+  const [user = 0, system = 0] = stat.slice(stat.lastIndexOf(")") + 2).split(" ").slice(11, 13).map(Number);
+  return (user + system) * 10;
+}
+
+function benchDecision(): Row {
+  const times = [1, CLUSTERS].map((count) => {
+    const rules: ClusterRule[] = Array.from({ length: RULES }, (_, i) => ({
+      verbs: ["get", "list"],
+      resources: ["pods"],
+      namespaces: [`team-${i}`],
+      effect: "allow",
+    }));
+    const names = Array.from({ length: count }, (_, i) => `cluster-${i}`);
+    const compiled = compilePolicy({
+      hosts: {},
+      callers: {},
+      command_policies: {},
+      group_command_policies: {},
+      max_ttl_seconds: 0,
+      kubernetes: { clusters: Object.fromEntries(names.map((name) => [name, sampleCluster({ rules })])) },
+    });
+    if (compiled.kind === "invalid") throw new Error(compiled.problems.join("\n"));
+    const { clusters } = compiled.policy;
+    const decide = (i: number) => {
+      const cluster = clusters.get(`cluster-${(i * 7919) % count}`);
+      if (cluster === undefined) throw new Error("no cluster");
+      const start = performance.now();
+      const decision = decideCluster(cluster, sampleAction("list", "pods", `team-${i % RULES}`), {
+        grants: NO_GRANTS,
+        now: 0,
+      });
+      const elapsed = performance.now() - start;
+      if (decision.kind !== "allowed") throw new Error(decision.kind);
+      return elapsed;
+    };
+    for (let i = 0; i < DECISIONS; i++) decide(i);
+    return median(Array.from({ length: DECISIONS }, (_, i) => decide(i)));
+  });
+  const [one = 0, many = 0] = times;
+  return {
+    what: `decision, ${CLUSTERS} clusters with ${RULES} rules each, median`,
+    measured: `${(many * 1000).toFixed(1)} us`,
+    baseline: `${(one * 1000).toFixed(1)} us with one cluster`,
+    ratio: (many / one).toFixed(2),
+    target: "at most 1.5",
+    met: many / one <= 1.5,
+  };
+}
+
+/** Puts a cluster into the signer's config, whose API server is a process that gives everybody the same token. */
+async function startTokenServer({ init }: Stage): Promise<AsyncDisposable> {
+  const authority = await createCertificateAuthority({ commonName: "bench cluster CA" });
+  const names = { subject: "CN=kube-apiserver", usage: "server", subjectAltNames: ["127.0.0.1"] } as const;
+  const { certPem, keyPem } = await issueLeaf(authority, names);
+  const [ca, cert, key, token] = ["ca.crt", "server.crt", "server.key", "token"].map((name) =>
+    `${init.folder}/cluster.${name}`
+  );
+  const texts = [authority.certPem, certPem, keyPem, "minting-credential\n"];
+  for (const [index, path] of [ca, cert, key, token].entries()) {
+    await Deno.writeTextFile(path ?? "", texts[index] ?? "");
+  }
+  const port = String(freePort());
+  await editConfig(init.signer_config, [{
+    path: ["kubernetes", "clusters", CLUSTER],
+    value: {
+      api_server: `https://127.0.0.1:${port}`,
+      ca_cert: ca,
+      token_file: token,
+      groups: ["local"],
+      sa_bindings: [{ namespace: "gateway", service_account: "agent" }],
+      rules: [{ verbs: ["list"], resources: ["pods"], effect: "allow" }],
+    },
+  }]);
+  const child = new Deno.Command(Deno.execPath(), {
+    args: [
+      "run",
+      "--no-prompt",
+      "--cached-only",
+      "--ignore-env",
+      "--allow-read",
+      `--allow-net=127.0.0.1:${port}`,
+      `${ROOT}tests/bench/token_server.ts`,
+      port,
+      cert ?? "",
+      key ?? "",
+    ],
+    stdin: "null",
+    stdout: "null",
+    stderr: "null",
+  }).spawn();
+  return {
+    [Symbol.asyncDispose]: async () => {
+      child.kill("SIGKILL");
+      await child.status;
+    },
+  };
+}
+
+/** Of a signer that has started and not been asked for anything, the middle of three. */
+async function idleBytes(stage: Stage): Promise<number> {
+  const bytes: number[] = [];
+  for (let run = 0; run < 3; run++) {
+    await using signer = await stage.startSigner();
+    await new Promise((resolve) => setTimeout(resolve, 1500));
+    bytes.push(await signer.residentBytes());
+  }
+  return median(bytes);
+}
