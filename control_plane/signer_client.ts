@@ -5,6 +5,7 @@ import { readProblem } from "@gateway/shared/http/problem";
 import { type RevocationEntry, revocationList } from "@gateway/shared/wire/freeze";
 import { type HostsResponse, hostsResponse } from "@gateway/shared/wire/host";
 import { rulesPath } from "@gateway/shared/wire/host_rules";
+import { type RevokeResponse, revokeResponse, type RevokeSerialsRequest } from "@gateway/shared/wire/krl";
 import { type SignRequest, type SignResponse, signResponse } from "@gateway/shared/wire/sign";
 import { z } from "@zod/zod";
 
@@ -97,6 +98,12 @@ export class SignerClient {
   /** `GET /v1/revocations`. */
   revocations(): Promise<SignerAnswer<readonly RevocationEntry[]>> {
     return this.#ask(revocationList, { method: "GET", path: "/v1/revocations" });
+  }
+
+  /** `POST /v1/revocations/serials` for the broker, which the signer lets revoke its own. */
+  revokeSerials(caller: string, body: RevokeSerialsRequest): Promise<SignerAnswer<RevokeResponse>> {
+    const path = "/v1/revocations/serials";
+    return this.#ask(revokeResponse, { method: "POST", path, body, headers: onBehalfOf(caller) });
   }
 
   async #ask<T>(schema: z.ZodType<T>, request: JsonClientRequest): Promise<SignerAnswer<T>> {

@@ -3,6 +3,7 @@ import { AppError } from "@gateway/shared/errors";
 import { readProblem } from "@gateway/shared/http/problem";
 import { isSameIdentity } from "@gateway/shared/identity";
 import { type RevocationEntry, revocationList } from "@gateway/shared/wire/freeze";
+import { MAX_REVOKED } from "@gateway/shared/wire/krl";
 import type { SignerClient } from "../authority/signer_client.ts";
 import type { SessionRegistry } from "./registry.ts";
 import type { SessionInfo } from "./session.ts";
@@ -31,20 +32,53 @@ const WHY = "frozen (kill switch)";
 export async function watchRevocations(ports: KillSwitchPorts, signal: AbortSignal): Promise<void> {
   const { clock, seconds, registry, brokerCn } = ports;
   const kills = new Set<Promise<void>>();
+  const untold = new Set<bigint>();
   await every({ clock, seconds, signal }, async () => {
     try {
       const frozen = await fetchFrozen(ports, signal);
+      const ids = new Set(frozen.flatMap(({ kind, value }) => kind === "session_id" ? [value] : []));
       // Not awaited: a connection or a recording that hangs must not keep the next freeze from being seen.
-      const kill = registry.kill((session) => frozen.some((entry) => concerns(entry, session, brokerCn)), WHY)
+      const isFrozen = (session: SessionInfo) => {
+        // Whose certificate it is, the signer does not know: hosts would believe it until its end.
+        if (ids.has(session.id)) untold.add(session.serial);
+        return frozen.some((entry) => concerns(entry, session, brokerCn));
+      };
+      const kill = registry.kill(isFrozen, WHY)
         .then(() => {}, ports.onError)
         .finally(() => kills.delete(kill));
       kills.add(kill);
       ports.onPolled();
+      await tellSigner(ports, untold, signal);
     } catch (error) {
       if (!signal.aborted) ports.onError(error);
     }
   });
   await Promise.all(kills);
+}
+
+/** Has the signer revoke the certificates of sessions that were ended; what it was not told is told next time. */
+async function tellSigner(
+  { signer, onError }: KillSwitchPorts,
+  untold: Set<bigint>,
+  signal: AbortSignal,
+): Promise<void> {
+  const serials = [...untold].slice(0, MAX_REVOKED);
+  if (serials.length === 0) return;
+  const body = { serials, reason: "session-frozen" };
+  const reply = await signer.request({ method: "POST", path: "/v1/revocations/serials", body, signal });
+  if (reply.status >= 500) {
+    throw new AppError(
+      "upstream_failure",
+      `revocation failed (${reply.status}): ${readProblem(reply).detail}`,
+    );
+  }
+  for (const serial of serials) untold.delete(serial);
+  // A signer, or a control plane before it, that knows no such route; asking again changes nothing.
+  if (reply.status !== 200) {
+    onError(
+      new AppError("upstream_failure", `revocation refused (${reply.status}): ${readProblem(reply).detail}`),
+    );
+  }
 }
 
 /** What is frozen now. */

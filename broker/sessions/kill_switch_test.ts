@@ -60,6 +60,9 @@ class Scene {
   polls = 0;
   polled = 0;
   readonly errors: unknown[] = [];
+  /** What the signer was told to revoke. */
+  readonly told: unknown[] = [];
+  toldStatus = 200;
 
   registry: Pick<SessionRegistry, "kill"> = this.broker.registry;
   readonly #stop = new AbortController();
@@ -68,7 +71,11 @@ class Scene {
   async watch(test: (scene: Scene) => Promise<void>): Promise<void> {
     this.#watching = watchRevocations({
       signer: {
-        request: ({ path }) => {
+        request: ({ path, body }) => {
+          if (path === "/v1/revocations/serials") {
+            this.told.push(body);
+            return Promise.resolve({ status: this.toldStatus, body: {}, text: "no" });
+          }
           assert.equal(path, "/v1/revocations");
           this.polls += 1;
           if (this.status === 0) return Promise.reject(new Error("unreachable"));
@@ -105,6 +112,36 @@ Deno.test("the first poll is one interval after the start, the next one interval
     assert.equal(scene.polls, 1);
     await scene.clock.advance(10_000);
     assert.deepEqual([scene.polls, scene.polled], [2, 2]);
+  }));
+
+const TOLD = { serials: [SERIAL], reason: "session-frozen" };
+
+Deno.test.each<{ kind: string; value: (id: string) => string; told: readonly unknown[] }>([
+  { kind: "session_id", value: (id) => id, told: [TOLD] },
+  { kind: "serial", value: () => SERIAL.toString(), told: [] },
+  { kind: "caller", value: () => "broker-1", told: [] },
+])(
+  "the signer is told the certificate of a session frozen by $kind, unless it knows it: once",
+  ({ kind, value, told }) =>
+    new Scene().watch(async (scene) => {
+      const id = await scene.broker.open();
+      scene.freeze(kind, value(id));
+      await scene.clock.advance(10_000);
+      await scene.clock.advance(10_000);
+      assert.deepEqual(scene.told, told);
+    }),
+);
+
+Deno.test("what the signer could not be told is told again; a refusal is reported and not repeated", () =>
+  new Scene().watch(async (scene) => {
+    const id = await scene.broker.open();
+    scene.freeze("session_id", id);
+    scene.toldStatus = 502;
+    await scene.clock.advance(10_000);
+    scene.toldStatus = 404;
+    await scene.clock.advance(10_000);
+    await scene.clock.advance(10_000);
+    assert.deepEqual([scene.told, scene.errors.length], [[TOLD, TOLD], 2]);
   }));
 
 Deno.test("a frozen end user's sessions are killed and recorded, others stay", () =>

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type FakeReply, refusal } from "../testing/fake_signer.ts";
-import { startControlPlane } from "../testing/memory_control_plane.ts";
+import { post, startControlPlane } from "../testing/memory_control_plane.ts";
 
 const WEB01 = {
   addr: "10.0.0.1:22",
@@ -87,6 +87,28 @@ Deno.test("GET /v1/revocations with a kind that is not known is 502: whoever enf
   const plane = await startControlPlane();
   plane.signer.reply = () => ({ body: [{ kind: "host", value: "x", frozen_at: "2026-01-02T03:04:05Z" }] });
   assert.equal((await plane.get("/v1/revocations", "broker-1")).status, 502);
+});
+
+Deno.test("POST /v1/revocations/serials is passed on for the broker that asks, serials exact", async () => {
+  const plane = await startControlPlane();
+  const revoked = { status: "ok", revoked: 1, krl_version: 9 };
+  plane.signer.reply = () => ({ body: revoked });
+  const serials = '{"serials":[18446744073709551615],"reason":"x","on_behalf_of":"broker-2"}';
+  const answer = await plane.send(post("/v1/revocations/serials", serials), "broker-1");
+  assert.deepEqual([answer.status, answer.body], [200, revoked]);
+  const [asked] = plane.signer.requests;
+  assert.deepEqual([asked?.path, asked?.headers], ["/v1/revocations/serials", {
+    "x-on-behalf-of": "broker-1",
+  }]);
+  assert.deepEqual(asked?.body, { serials: [2n ** 64n - 1n], reason: "x" });
+});
+
+Deno.test("POST /v1/revocations/serials by an approver is 403, and what is no serial 400: the signer is not asked", async () => {
+  const plane = await startControlPlane();
+  const send = (body: string, cn: string) => plane.send(post("/v1/revocations/serials", body), cn);
+  assert.equal((await send('{"serials":[1]}', "approver-1")).status, 403);
+  assert.equal((await send('{"serials":[0]}', "broker-1")).status, 400);
+  assert.deepEqual(plane.signer.requests, []);
 });
 
 const ROUTES = ["/v1/hosts", "/v1/clusters", "/v1/revocations"];

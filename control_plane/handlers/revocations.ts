@@ -2,7 +2,11 @@ import type { Peer } from "@gateway/shared/http/mtls_server";
 import type { ControlPlanePorts } from "../ports.ts";
 import { requireSigner } from "../roles.ts";
 import { faultOf } from "../signer_client.ts";
+import { readJsonBody } from "@gateway/shared/http/body";
+import { revokeSerialsRequest } from "@gateway/shared/wire/krl";
 import { answer } from "./answer.ts";
+
+const MAX_BODY_BYTES = 16 * 1024;
 
 /** `GET /v1/revocations`: what is frozen. Who froze it and why is for the signer's admins, also if we are one. */
 export async function handleRevocations(ports: ControlPlanePorts, peer: Peer): Promise<Response> {
@@ -10,4 +14,17 @@ export async function handleRevocations(ports: ControlPlanePorts, peer: Peer): P
   const revocations = await ports.signer.revocations();
   if (revocations.kind !== "answered") throw faultOf(revocations);
   return answer(revocations.value.map(({ kind, value, frozen_at }) => ({ kind, value, frozen_at })));
+}
+
+/** `POST /v1/revocations/serials`: revokes certificates of the broker that asks, and of nobody else. */
+export async function handleRevokeSerials(
+  ports: ControlPlanePorts,
+  request: Request,
+  peer: Peer,
+): Promise<Response> {
+  await requireSigner(ports, peer, "POST /v1/revocations/serials");
+  const body = await readJsonBody(request, { maxBytes: MAX_BODY_BYTES, schema: revokeSerialsRequest });
+  const revoked = await ports.signer.revokeSerials(peer.caller, body);
+  if (revoked.kind !== "answered") throw faultOf(revoked);
+  return answer(revoked.value);
 }

@@ -34,6 +34,13 @@ for (const mode of ["exec", "shell"]) {
         const killed = await running;
         assert.deepEqual([killed.isError, killed.text], [true, `session "${id}" has ended`]);
         await poll(async () => !await isRunning(pid), { what: "the remote command to end" });
+        if (kind === "session_id") {
+          const isRevoked = async () => {
+            const text = await Deno.readTextFile(stage.init.signer_audit_log);
+            return text.includes(`"command":"revoked serial=${serial} reason=session-frozen `);
+          };
+          await poll(isRevoked, { what: "the certificate of the session to be revoked" });
+        }
         await poll(async () => (await records()).some(({ outcome }) => outcome === "session_killed"), {
           what: "the record",
         });
