@@ -54,6 +54,8 @@ Next: broker-ctl cluster enrol prod --print, then broker-ctl cluster check prod,
 
 const REMOVE_EXAMPLES = `
 Examples:
+  broker-ctl cluster enrol prod --print | kubectl delete -f -
+      first, so that nothing is left in the cluster
   broker-ctl cluster remove prod --config /etc/gateway/signer.json
 
 The signer's config is edited in its place, comments and all else kept. The running signer goes on until it reads it
