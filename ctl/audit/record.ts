@@ -10,6 +10,8 @@ export interface ShownRecord {
   readonly host: string;
   readonly outcome: string;
   readonly serial: bigint;
+  /** `k8s`: it is about a cluster. */
+  readonly target_type: string;
   readonly command: string;
   readonly elevation: string;
   readonly pty: boolean;
@@ -32,6 +34,7 @@ const shownRecord: z.ZodType<ShownRecord> = z.object({
   host: text,
   outcome: text,
   serial: integer,
+  target_type: text,
   command: text,
   elevation: text,
   pty: flag,

@@ -9,6 +9,7 @@ const RECORD: ShownRecord = {
   host: "10.0.0.5:22",
   outcome: "issued",
   serial: 9223372036854775808n,
+  target_type: "",
   command: "uptime",
   elevation: "sudo:root",
   pty: true,

@@ -73,7 +73,7 @@ async function readTokens(request: JoinRequest, workingFolder: string) {
   let malformed = 0;
   for await (const line of readLogs(resolve(workingFolder, request.log), request)) {
     if (line === undefined) malformed++;
-    const token = line && readToken(line.record.command);
+    const token = line && readToken(line.record);
     if (line === undefined || token === undefined) continue;
     tokens.set(token.jti, token);
     if (!request.matches(line.record)) continue;

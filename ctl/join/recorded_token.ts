@@ -1,3 +1,4 @@
+import type { ShownRecord } from "../audit/record.ts";
 import type { ApiEvent } from "./api_event.ts";
 
 /** What one of our records says a token was issued for. */
@@ -17,8 +18,12 @@ export interface RecordedToken {
 const FIELDS =
   /^target=k8s verb=(?<verb>\S+) resource=(?<resource>\S+) ns=(?<ns>\S+) name=(?<name>\S+)(?: user=\S+)? jti=(?<jti>\S+)(?= |$)/;
 
-/** The token that the `command` of a record of the signer tells of; undefined where none was issued. */
-export function readToken(command: string): RecordedToken | undefined {
+/** The token that a record of the signer tells of; undefined where none was issued. */
+export function readToken(
+  { target_type, command }: Pick<ShownRecord, "target_type" | "command">,
+): RecordedToken | undefined {
+  // Of a host, the command may be anything.
+  if (target_type !== "k8s") return undefined;
   const { verb = "", resource: whole = "", ns = "", name = "", jti = "" } = FIELDS.exec(command)?.groups ??
     {};
   if (jti === "") return undefined;

@@ -33,18 +33,26 @@ Deno.test.each<{ name: string; command: string }>([
     command: "role=target cmd=x target=host target=k8s jti=t1",
   },
 ])("readToken() finds no token in a record $name", ({ command }) => {
-  assert.equal(readToken(command), undefined);
+  assert.equal(readToken({ target_type: "k8s", command }), undefined);
+});
+
+Deno.test("readToken() finds no token in a record of a host, whatever its command", () => {
+  const forged = command("get", "pods", "prod", "web-1");
+  assert.equal(readToken({ target_type: "", command: forged }), undefined);
 });
 
 Deno.test("readToken() reads what a token was issued for", () => {
-  assert.deepEqual(readToken(command("apply", "deployments.apps", "prod", "api")), {
-    jti: "t1",
-    verb: "apply",
-    resource: "deployments",
-    group: "apps",
-    namespace: "prod",
-    name: "api",
-  });
+  assert.deepEqual(
+    readToken({ target_type: "k8s", command: command("apply", "deployments.apps", "prod", "api") }),
+    {
+      jti: "t1",
+      verb: "apply",
+      resource: "deployments",
+      group: "apps",
+      namespace: "prod",
+      name: "api",
+    },
+  );
 });
 
 Deno.test.each<{ name: string; asked: string; verb?: string; object?: Partial<ApiObject>; within: boolean }>([
@@ -109,7 +117,7 @@ Deno.test.each<{ name: string; asked: string; verb?: string; object?: Partial<Ap
     within: false,
   },
 ])("isWithin() judges $name: $within", ({ asked, verb = "get", object, within }) => {
-  const token = readToken(asked);
+  const token = readToken({ target_type: "k8s", command: asked });
   assert.ok(token);
   assert.equal(isWithin(token, { ...EVENT, verb, object: { ...OBJECT, ...object } }), within);
   assert.equal(isWithin(token, { ...EVENT, verb, object: undefined }), false);

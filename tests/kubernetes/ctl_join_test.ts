@@ -150,7 +150,7 @@ Deno.test("audit show --join says when the API server knows none of the tokens, 
   await using log = new LogFolder();
   const file = await log.open();
   const command = "target=k8s verb=get resource=pods ns=web name=shop-1 jti=4e72bbd2";
-  await file.append({ outcome: "issued", command });
+  await file.append({ outcome: "issued", target_type: "k8s", command });
   await file.close();
   const event = '{"kind":"Event","apiVersion":"audit.k8s.io/v1","auditID":"1","user":{"username":"admin"}}';
   await Deno.writeTextFile(`${log.folder}/api.log`, `${event}\n${event.slice(0, 40)}\n`);
