@@ -4,6 +4,8 @@ import type { Clock } from "@gateway/shared/clock";
 import type { ServiceLogger } from "@gateway/shared/log";
 import type { Histogram, Metrics } from "@gateway/shared/metrics";
 import type { Random } from "@gateway/shared/random";
+import type { ClusterAction, CompiledCluster } from "@gateway/shared/policy/clusters";
+import type { K8sDiff } from "@gateway/shared/wire/sign";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
 import type { ConfigFile } from "./config_file.ts";
 import type { IssuedToken, TokenWish } from "./kubernetes/token_wish.ts";
@@ -18,6 +20,23 @@ import type { SignerState } from "./state.ts";
 export interface TokenIssuer {
   /** @throws {AppError} `denied` where the API server refuses, `upstream_failure` where it can't be had */
   issue(wish: TokenWish): Promise<IssuedToken>;
+}
+
+/** What an apply is, and with whose rights it is looked at. */
+export interface PreviewWish {
+  readonly cluster: CompiledCluster;
+  /** The cluster's CAs, PEM. */
+  readonly ca: string;
+  readonly action: ClusterAction;
+  readonly manifest: string;
+  /** A token of the ServiceAccount that the apply would be done as. */
+  readonly token: string;
+}
+
+/** Finds out what an apply would change. */
+export interface Previewer {
+  /** Never rejects for what an API server answers: it is `unknown` then. */
+  preview(wish: PreviewWish): Promise<K8sDiff>;
 }
 
 /** Takes tokens of clusters back. */
@@ -38,6 +57,7 @@ export interface SignerOptions {
   readonly signLimit: SignLimit;
   readonly tokens: TokenIssuer;
   readonly leases: TokenRevoker;
+  readonly previewer: Previewer;
   readonly knownSubjects: KnownSubjects;
   readonly metrics: Metrics;
   readonly clock: Clock;

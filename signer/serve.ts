@@ -13,6 +13,7 @@ import type { Random } from "@gateway/shared/random";
 import { createSignerApp } from "./app.ts";
 import { openConfigFile } from "./config_file.ts";
 import { connectClusters } from "./kubernetes/cluster_api.ts";
+import { ApiPreviewer } from "./kubernetes/preview.ts";
 import { TokenLeases } from "./kubernetes/token_leases.ts";
 import { ApiTokenIssuer } from "./kubernetes/token_issuer.ts";
 import { KnownSubjects } from "./known_subjects.ts";
@@ -150,6 +151,7 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
     knownSubjects: new KnownSubjects(),
     tokens: new ApiTokenIssuer({ api: clusters, leases, clock, logger }),
     leases,
+    previewer: new ApiPreviewer({ api: clusters, clock }),
   });
   const traffic = new ListenerMetrics(metrics);
   const server = await startMtlsServer({

@@ -1,8 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import type { ClusterAction } from "@gateway/shared/policy/kubernetes";
-
-/** Who a change is written down as in the object's managed fields. */
-export const FIELD_MANAGER = "gateway";
+import { type ClusterAction, FIELD_MANAGER, objectPath } from "@gateway/shared/policy/kubernetes";
 
 /** How many lines of a log there are where nobody says. */
 export const DEFAULT_TAIL_LINES = 200;
@@ -108,19 +105,12 @@ export function positive(number: number | undefined): number | undefined {
   return number !== undefined && number > 0 ? number : undefined;
 }
 
-function pathOf({ verb, resource, namespace, name }: ClusterAction): string {
+function pathOf(action: ClusterAction): string {
+  const { verb, resource, namespace } = action;
   if (resource.namespaced && namespace === "" && verb !== "list") {
     throw new AppError("invalid_request", `k8s ${verb} of ${resource.resource} requires a namespace`);
   }
-  const { group, version } = resource;
-  const root = group === "" ? ["api", version] : ["apis", group, version];
-  const parts = [
-    ...root,
-    ...(namespace === "" ? [] : ["namespaces", namespace]),
-    resource.resource,
-    ...(name === "" ? [] : [name]),
-  ];
-  return parts.map((part) => `/${encodeURIComponent(part)}`).join("");
+  return objectPath(action);
 }
 
 function queryOf(parts: readonly (readonly [key: string, value: string | number | undefined])[]): string {

@@ -36,7 +36,7 @@ export {
   toWireClusterDecision,
 } from "./cluster_decision.ts";
 export { type CompiledBinding, type CompiledCluster, rulePattern } from "./compile_cluster.ts";
-export type { ClusterResource, ResourceTable } from "./kubernetes.ts";
+export type { ClusterAction, ClusterResource, ResourceTable } from "./kubernetes.ts";
 
 /** What the gate in front of all other policy says. */
 export type ClusterGate =

@@ -177,6 +177,21 @@ export function resourceText({ resource, group }: ClusterResource): string {
   return group === "" ? resource : `${resource}.${group}`;
 }
 
+/** Who a change is written down as in the object's managed fields; who previews it must say the same. */
+export const FIELD_MANAGER = "gateway";
+
+/** Where the API server has the object of an action, or the collection of a list. */
+export function objectPath({ resource, namespace, name }: ClusterAction): string {
+  const { group, version } = resource;
+  const parts = [
+    ...(group === "" ? ["api", version] : ["apis", group, version]),
+    ...(namespace === "" ? [] : ["namespaces", namespace]),
+    resource.resource,
+    ...(name === "" ? [] : [name]),
+  ];
+  return parts.map((part) => `/${encodeURIComponent(part)}`).join("");
+}
+
 function findActionFault({ verb, resource, group, namespace, name }: AskedAction): string | undefined {
   if (!isVerb(verb)) return `unknown k8s verb ${quoteText(verb)}`;
   if (!isLabel(resource)) return `invalid k8s resource ${quoteText(resource)} (lowercase RFC 1123 label)`;

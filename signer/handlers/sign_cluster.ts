@@ -12,8 +12,8 @@ import {
 } from "@gateway/shared/policy/clusters";
 import { describeClusterRequest } from "@gateway/shared/policy/sign_request";
 import { randomSerial } from "@gateway/shared/random";
-import type { SignRequest } from "@gateway/shared/wire/sign";
-import type { IssuedToken } from "../kubernetes/token_wish.ts";
+import type { K8sDiff, SignRequest } from "@gateway/shared/wire/sign";
+import type { IssuedToken, TokenWish } from "../kubernetes/token_wish.ts";
 import { learnWaiver } from "./learn.ts";
 import {
   findFreeze,
@@ -23,6 +23,11 @@ import {
   respond,
   type SignContext,
 } from "./sign_context.ts";
+
+/** Less than what control planes and brokers wait for a signer: a token that nobody waits for any more is lost. */
+const ISSUE_MS = 8_000;
+/** With what the preview itself takes at most, no more than that either. */
+const PREVIEW_TOKEN_MS = 4_000;
 
 /** A decision that a token can be made of, and where. */
 interface AllowedAction {
@@ -80,8 +85,31 @@ async function deny(
 }
 
 async function askApproval(context: SignContext, allowed: AllowedAction): Promise<Response> {
-  await context.ports.recordOutcome(entryOf(context, allowed, { outcome: "approval-required" }));
-  return respond({ decision: toWireClusterDecision(allowed.decision) });
+  const previewed = await preview(context, allowed);
+  await context.ports.recordOutcome(
+    entryOf(context, allowed, { outcome: "approval-required", jti: previewed?.jti ?? "" }),
+  );
+  return respond({ decision: toWireClusterDecision(allowed.decision), k8s_diff: previewed?.diff });
+}
+
+/** What an approver of a control plane sees; whoever asks a signer itself gets no further anyway. */
+async function preview(
+  context: SignContext,
+  allowed: AllowedAction,
+): Promise<{ readonly diff: K8sDiff; readonly jti: string } | undefined> {
+  const { ports, snapshot, request } = context;
+  const { cluster, decision: { action } } = allowed;
+  const { k8s_manifest: manifest } = request;
+  if (action.verb !== "apply" || manifest === "" || !isForwarder(context)) return undefined;
+  try {
+    const { token, jti } = await ports.tokens.issue(wishOf(context, allowed, PREVIEW_TOKEN_MS));
+    const ca = snapshot.clusterCas.get(cluster.name) ?? "";
+    return { diff: await ports.previewer.preview({ cluster, ca, action, manifest, token }), jti };
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    // The human may still decide by the manifest; what fails here is told again when the token is made.
+    return { diff: { kind: "unknown", reason: error.message }, jti: "" };
+  }
 }
 
 async function issue(context: SignContext, allowed: AllowedAction): Promise<Response> {
@@ -108,15 +136,10 @@ async function issue(context: SignContext, allowed: AllowedAction): Promise<Resp
 }
 
 /** @throws {AppError} once that is recorded: `denied` where the API server refuses, `upstream_failure` else */
-async function mint(context: SignContext, { cluster, decision }: AllowedAction): Promise<IssuedToken> {
-  const { ports, snapshot, request, caller, peer } = context;
+async function mint(context: SignContext, allowed: AllowedAction): Promise<IssuedToken> {
+  const { cluster, decision } = allowed;
   try {
-    return await ports.tokens.issue({
-      cluster,
-      ca: snapshot.clusterCas.get(cluster.name) ?? "",
-      account: decision.binding,
-      holder: { caller, endUser: request.end_user, peer: peer.caller },
-    });
+    return await context.ports.tokens.issue(wishOf(context, allowed, ISSUE_MS));
   } catch (error) {
     if (error instanceof AppError) {
       await refuseAction(context, {
@@ -128,6 +151,20 @@ async function mint(context: SignContext, { cluster, decision }: AllowedAction):
     }
     throw error;
   }
+}
+
+function wishOf(
+  { snapshot, request, caller, peer }: SignContext,
+  { cluster, decision }: AllowedAction,
+  waitMs: number,
+): TokenWish {
+  return {
+    cluster,
+    ca: snapshot.clusterCas.get(cluster.name) ?? "",
+    account: decision.binding,
+    holder: { caller, endUser: request.end_user, peer: peer.caller },
+    waitMs,
+  };
 }
 
 /** Records a refusal; where there is such a cluster, its API server replaces the requested name. */

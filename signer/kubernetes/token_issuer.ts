@@ -10,8 +10,6 @@ import type { ClusterApi } from "./cluster_api.ts";
 import type { TokenLeases } from "./token_leases.ts";
 import { type BoundSecret, readToken, tokenPath, tokenRequest } from "./token_request.ts";
 
-/** Less than what control planes and brokers wait for a signer: a token that nobody waits for any more is lost. */
-const MINT_MS = 8_000;
 const MAX_ANSWER_BYTES = 4 << 20;
 
 /** What an {@linkcode ApiTokenIssuer} works with. */
@@ -35,7 +33,7 @@ export class ApiTokenIssuer implements TokenIssuer {
     const doing = `minting token for ${account.namespace}/${account.serviceAccount} on ${
       quoteText(cluster.name)
     }`;
-    const deadline = this.#options.clock.now() + MINT_MS;
+    const deadline = this.#options.clock.now() + wish.waitMs;
     try {
       return readToken(await this.#request(wish, doing, deadline), doing);
     } catch (error) {

@@ -9,6 +9,8 @@ export interface TokenWish {
   readonly account: Pick<CompiledBinding, "namespace" | "serviceAccount">;
   /** Whose freeze has to reach it. */
   readonly holder: TokenHolder;
+  /** How long it may take, in milliseconds. */
+  readonly waitMs: number;
 }
 
 /** Who gets a token. */

@@ -15,6 +15,7 @@ import { createSignerApp } from "../app.ts";
 import { type SignerConfig, signerConfig } from "../config.ts";
 import type { ConfigFile } from "../config_file.ts";
 import type { ClusterApi } from "../kubernetes/cluster_api.ts";
+import { ApiPreviewer } from "../kubernetes/preview.ts";
 import { TokenLeases } from "../kubernetes/token_leases.ts";
 import { ApiTokenIssuer } from "../kubernetes/token_issuer.ts";
 import { KnownSubjects } from "../known_subjects.ts";
@@ -170,6 +171,7 @@ export async function startSigner(
     knownSubjects: new KnownSubjects(),
     tokens: new ApiTokenIssuer({ logger, clock, leases, api }),
     leases,
+    previewer: new ApiPreviewer({ api, clock }),
     random,
     live,
     krl,

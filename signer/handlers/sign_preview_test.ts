@@ -1,0 +1,101 @@
+import assert from "node:assert/strict";
+import type { ApiAnswer } from "../kubernetes/api_answer.ts";
+import { answered, type Asked, MINTED, startClusterSigner, TOKEN } from "../testing/cluster_scene.ts";
+
+const APPLY = "apply deployments.apps web/api";
+const MANIFEST = '{ "spec": {"replicas": 3} }';
+const PATH = "/apis/apps/v1/namespaces/web/deployments/api";
+const ASKED = { on_behalf_of: "broker-1", end_user: "alice", k8s_manifest: MANIFEST };
+
+async function ask(
+  get: ApiAnswer,
+  patch: ApiAnswer,
+  changes: Record<string, unknown> = {},
+  cn = "control-plane",
+) {
+  const reply = ({ method, path }: Asked) =>
+    path.endsWith("/token") ? MINTED : method === "GET" ? get : patch;
+  const signer = await startClusterSigner({ reply });
+  const { status, body } = await signer.act(APPLY, { ...ASKED, ...changes }, cn);
+  assert.equal(status, 200);
+  assert.equal(body["k8s_token"], undefined);
+  return { ...signer, diff: body["k8s_diff"], body };
+}
+
+const live = (replicas: number) => answered(200, { kind: "Deployment", spec: { replicas } });
+const refused = (status: number, message: string) => answered(status, { kind: "Status", message });
+
+Deno.test("an approver is sent what an apply would change, found with the account's own rights", async () => {
+  const { diff, asked, log, body } = await ask(live(2), live(3));
+  assert.equal(body.decision?.["require_approval"], true);
+  assert.deepEqual(diff, { kind: "changed", changes: [{ path: "spec.replicas", before: "2", after: "3" }] });
+  assert.deepEqual(asked.slice(1), [
+    { cluster: "prod", method: "GET", path: PATH, token: TOKEN, body: undefined },
+    {
+      cluster: "prod",
+      method: "PATCH",
+      path: `${PATH}?fieldManager=gateway&dryRun=All`,
+      token: TOKEN,
+      body: MANIFEST,
+    },
+  ]);
+  assert.deepEqual(log.entries.map(({ outcome }) => outcome), ["approval-required"]);
+  assert.match(String(log.entries[0]?.command), / jti=id-1$/, "its uses are explained");
+});
+
+Deno.test.each<{ name: string; get: ApiAnswer; patch?: ApiAnswer; diff: unknown }>([
+  {
+    name: "a new object",
+    get: refused(404, "not found"),
+    patch: answered(201, {}),
+    diff: { kind: "created" },
+  },
+  { name: "nothing", get: live(3), patch: live(3), diff: { kind: "unchanged" } },
+  {
+    name: "what the account may not read",
+    get: refused(403, "deployments is forbidden"),
+    diff: { kind: "unknown", reason: "the object can't be read: 403 deployments is forbidden" },
+  },
+  {
+    name: "a conflict",
+    get: live(2),
+    patch: refused(409, 'Apply failed with 1 conflict: conflict with "kubectl": .spec.replicas'),
+    diff: {
+      kind: "unknown",
+      reason:
+        'the apply would fail: 409 Apply failed with 1 conflict: conflict with "kubectl": .spec.replicas',
+    },
+  },
+  {
+    name: "an API server that hangs",
+    get: { kind: "timed_out" },
+    diff: { kind: "unknown", reason: "the API server gave no answer that can be used" },
+  },
+  {
+    name: "an API server that answers HTML",
+    get: answered(200, "<h1>"),
+    patch: answered(200, "<h1>"),
+    diff: { kind: "unknown", reason: "the API server's answer is no object" },
+  },
+])("a difference of $name", async ({ get, patch = live(3), diff }) => {
+  assert.deepEqual((await ask(get, patch)).diff, diff);
+});
+
+Deno.test.each<{ name: string; changes?: Record<string, unknown>; cn?: string }>([
+  { name: "without its manifest", changes: { k8s_manifest: "" } },
+  { name: "of a broker that asks by itself", changes: { on_behalf_of: "" }, cn: "broker-1" },
+])("an apply $name has no difference, and no token is made for one", async ({ changes, cn }) => {
+  const { diff, asked } = await ask(live(2), live(3), changes, cn);
+  assert.deepEqual([diff, asked], [undefined, []]);
+});
+
+Deno.test("an apply that no token can be made for goes to the approver with why", async () => {
+  const signer = await startClusterSigner({ reply: () => refused(401, "Unauthorized") });
+  const { status, body } = await signer.act(APPLY, ASKED, "control-plane");
+  assert.equal(status, 200);
+  assert.deepEqual(body["k8s_diff"], {
+    kind: "unknown",
+    reason:
+      'minting token for gateway/agent on "prod": the API server refuses the credential in token_file; renew it',
+  });
+});

@@ -1,0 +1,85 @@
+import type { Clock } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
+import { parseJson } from "@gateway/shared/json";
+import { FIELD_MANAGER, objectPath } from "@gateway/shared/policy/kubernetes";
+import type { K8sDiff } from "@gateway/shared/wire/sign";
+import type { Previewer, PreviewWish } from "../ports.ts";
+import { type ApiAnswer, readMessage } from "./api_answer.ts";
+import type { ClusterApi } from "./cluster_api.ts";
+import { diffObjects } from "./object_diff.ts";
+
+/** For both requests. An approver without it decides by the manifest, a broker that waits too long gives up. */
+const PREVIEW_MS = 4_000;
+/** The largest object that an API server keeps has 1.5 MB. */
+const MAX_ANSWER_BYTES = 4 << 20;
+
+/** Finds out by the API server itself what an apply would change: it has no effect there. */
+export class ApiPreviewer implements Previewer {
+  readonly #options: { readonly api: ClusterApi; readonly clock: Clock };
+
+  constructor(options: { readonly api: ClusterApi; readonly clock: Clock }) {
+    this.#options = options;
+  }
+
+  async preview(wish: PreviewWish): Promise<K8sDiff> {
+    const deadline = this.#options.clock.now() + PREVIEW_MS;
+    const { action, manifest } = wish;
+    const path = objectPath(action);
+    const current = await this.#ask(wish, { method: "GET", path }, deadline);
+    if (current.kind !== "answered") return unknown("the API server gave no answer that can be used");
+    const exists = current.status === 200;
+    if (!exists && current.status !== 404) {
+      return unknown(`the object can't be read: ${describe(current)}`);
+    }
+    const applied = await this.#ask(wish, {
+      method: "PATCH",
+      path: `${path}?fieldManager=${FIELD_MANAGER}&dryRun=All`,
+      body: { type: "application/apply-patch+yaml", bytes: new TextEncoder().encode(manifest) },
+    }, deadline);
+    if (applied.kind !== "answered") return unknown("the API server gave no answer that can be used");
+    if (applied.status !== 200 && applied.status !== 201) {
+      return unknown(`the apply would fail: ${describe(applied)}`);
+    }
+    if (!exists) return { kind: "created" };
+    try {
+      return diffObjects(readObject(current.text), readObject(applied.text), {
+        isSecret: action.resource.kind === "Secret",
+      });
+    } catch (error) {
+      // What it says of an object goes before people: nothing of what could not be read is shown.
+      if (error instanceof SyntaxError || error instanceof RangeError || error instanceof AppError) {
+        return unknown("the API server's answer is no object");
+      }
+      throw error;
+    }
+  }
+
+  #ask(
+    { cluster, ca, token }: PreviewWish,
+    request: Pick<Parameters<ClusterApi["request"]>[1], "method" | "path" | "body">,
+    deadline: number,
+  ): Promise<ApiAnswer> {
+    const timeoutMs = Math.max(1, deadline - this.#options.clock.now());
+    return this.#options.api.request({ cluster, ca }, {
+      ...request,
+      token,
+      timeoutMs,
+      maxBytes: MAX_ANSWER_BYTES,
+    });
+  }
+}
+
+function readObject(text: string): unknown {
+  const value = parseJson(text);
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
+  throw new SyntaxError("not an object");
+}
+
+function describe({ status, text }: Extract<ApiAnswer, { kind: "answered" }>): string {
+  const message = readMessage(text);
+  return message === "" ? String(status) : `${status} ${message}`;
+}
+
+function unknown(reason: string): K8sDiff {
+  return { kind: "unknown", reason };
+}
