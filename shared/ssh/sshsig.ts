@@ -29,6 +29,8 @@ export interface SshSigner {
 const MAGIC = new TextEncoder().encode("SSHSIG");
 const VERSION = 1;
 const HASH = "sha512";
+/** Room for a signature of Ed25519. */
+const SIGNATURE_BYTES = 320;
 const LABEL = "SSH SIGNATURE";
 /** Where ssh-keygen breaks the lines of an armoured signature. */
 const ARMOR_LINE = /.{1,70}/g;
@@ -43,7 +45,7 @@ export function signSshsig(key: SshSigner, namespace: string, message: Uint8Arra
   if (namespace === "") throw new RangeError("The namespace of a signature is empty");
   const hash = createHash(HASH).update(message).digest();
   const signed = new SshWriter().raw(MAGIC).text(namespace).text("").text(HASH).string(hash).bytes();
-  return new SshWriter().raw(MAGIC).u32(VERSION).string(key.publicKey)
+  return new SshWriter(SIGNATURE_BYTES).raw(MAGIC).u32(VERSION).string(key.publicKey)
     .text(namespace).text("").text(HASH).string(key.sign(signed)).bytes();
 }
 

@@ -1,7 +1,7 @@
 import { openDiskFolder } from "../../debate/runs/disk_folder.ts";
 import { beginRecord, formatRecord, type RunHeader } from "../../debate/runs/record.ts";
 import { RunStore } from "../../debate/runs/store.ts";
-import { readProcFile } from "../stage/proc_file.ts";
+import { cpuSeconds } from "./processor_times.ts";
 import { ROOT } from "../stage/service_command.ts";
 import { benchDebateRuns } from "./debate_runs_bench.ts";
 import { benchDebateUpload } from "./debate_upload_bench.ts";
@@ -13,8 +13,6 @@ const SUBSCRIBERS = 500;
 const EVENTS = 2000;
 const RUNS = 5000;
 const LISTS = 9;
-/** Of USER_HZ (proc(5)). */
-const TICKS_PER_SECOND = 100;
 
 /** The debate's web server: events to many subscribers, many runs at once, and the list of many runs. */
 export async function benchDebateWeb({ dir, say }: SectionContext): Promise<readonly Row[]> {
@@ -84,11 +82,6 @@ async function measure(side: "app" | "bare", events: number, together: number): 
   const missed = (await results).filter((isWhole) => !isWhole).length;
   await child.status;
   return { cpuSeconds: after - before, missed };
-}
-
-async function cpuSeconds(pid: number): Promise<number> {
-  const fields = (await readProcFile(`/proc/${pid}/stat`)).replace(/^.*\) /, "").split(" ");
-  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
 }
 
 async function connect(port: number): Promise<Deno.TcpConn> {

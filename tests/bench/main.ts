@@ -16,6 +16,7 @@ import { benchManySessions } from "./many_sessions_bench.ts";
 import { benchPolicy } from "./policy_bench.ts";
 import { formatTable, type Row } from "./row.ts";
 import { benchScale } from "./scale_bench.ts";
+import { benchSealed } from "./sealed_bench.ts";
 import { createStage, type Section } from "./section.ts";
 import { benchSessions } from "./session_bench.ts";
 import { benchSign } from "./sign_bench.ts";
@@ -42,6 +43,7 @@ const SECTIONS: Readonly<Record<string, Section>> = {
     return [...rows, ...await benchReload(stage)];
   },
   kubernetes: benchKubernetes,
+  sealed: benchSealed,
   ssh_run: benchSshRun,
   async transfer({ dir }) {
     await using stage = await createStage(dir, {

@@ -16,3 +16,12 @@ export async function processorTimes(): Promise<ProcessorTimes> {
   const all = [user, nice, system, idle, disk, ...others].reduce((sum, ticks) => sum + ticks, 0);
   return { all, idle: idle + disk };
 }
+
+/** Of USER_HZ (proc(5)). */
+const TICKS_PER_SECOND = 100;
+
+/** The processor time that a process has used, in seconds. */
+export async function cpuSeconds(pid: number): Promise<number> {
+  const fields = (await readProcFile(`/proc/${pid}/stat`)).replace(/^.*\) /, "").split(" ");
+  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
+}
