@@ -28,6 +28,7 @@ import { createLineWriter, HintedError, writeError, writeResult } from "./output
 const BOOLEANS: ReadonlySet<string> = new Set([
   "all",
   "apply",
+  "check",
   "direct",
   "file-transfer",
   "force",
@@ -35,6 +36,7 @@ const BOOLEANS: ReadonlySet<string> = new Set([
   "help",
   "json",
   "learn",
+  "no-path-symlink",
   "print",
   "pty",
   "remote",

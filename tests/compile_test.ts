@@ -74,8 +74,8 @@ async function expectedPermissions(member: string, name: string): Promise<Record
     allow_net: list(set.net),
     allow_env: list(set.env?.allow),
     ignore_env: list(set.env?.ignore),
-    // The debate's diagnostic tools start programs; no service of the access broker does.
-    allow_run: member === "debate" ? list(set.run) : null,
+    // The debate's diagnostic tools start programs, and the operator's tool ssh; no service of the access broker does.
+    allow_run: member === "debate" || member === "ctl" ? list(set.run) : null,
     allow_ffi: null,
     // Who runs it: init looks at whose folders it makes keys in.
     allow_sys: list(set.sys),

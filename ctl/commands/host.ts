@@ -4,6 +4,7 @@ import { formatHosts, hostSummaries } from "../host_table.ts";
 import { addRemoteOptions, askSigner, refuseRemoteFlags, REMOTE_HELP } from "../remote.ts";
 import { loadSignerFile } from "../signer_file.ts";
 import { addHostKrl } from "./host_krl.ts";
+import { addInstallShim } from "./host_install_shim.ts";
 import { addSeal } from "./host_seal.ts";
 
 interface ListFlags extends ClientSection {
@@ -24,6 +25,7 @@ ${REMOTE_HELP}`;
 /** `host`: the hosts, what is allowed on them, and how they are sealed. */
 export const addHost: AddCommand = (program, context) => {
   const host = program.command("host").description("See the hosts, and seal them.");
+  addInstallShim(host, context);
   addSeal(host, context);
   addHostKrl(host, context);
   addRemoteOptions(

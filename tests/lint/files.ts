@@ -40,7 +40,8 @@ const SHARED_TOPICS: Readonly<Record<string, readonly string[]>> = {
 
 /** The members that work with the services' contracts: they read and write configs, and start processes. */
 const CONTRACTS: Readonly<Record<string, RegExp>> = {
-  ctl: /^@gateway\/(?:signer|control-plane|broker)\/(?:config|permissions)$/,
+  // What is to be brought to a host is the shim's own text.
+  ctl: /^@gateway\/(?:(?:signer|control-plane|broker)\/(?:config|permissions)|shim\/texts)$/,
   deploy: /^@gateway\/(?:signer|control-plane|broker|debate)\/(?:config|permissions)$/,
 };
 

@@ -1,0 +1,211 @@
+import { resolve } from "node:path";
+import { type Command, Option } from "commander";
+import { collectBytes } from "@gateway/shared/bytes";
+import { ENVELOPE_NAMESPACE } from "@gateway/shared/envelope/envelope";
+import { allowedSignersLine, createEnvelopeKey } from "@gateway/shared/envelope/key";
+import { AppError, errorText } from "@gateway/shared/errors";
+import { quoteText } from "@gateway/shared/quote";
+import type { SignerConfig } from "@gateway/signer/config";
+import { once } from "../arguments.ts";
+import type { AddCommand, CommandContext } from "../context.ts";
+import { formatInstallScript, type InstallOptions, parseSignerKeys } from "../install_script.ts";
+import { type CommandResult, HintedError } from "../output.ts";
+import { readOperatorFile } from "../read_file.ts";
+import { loadSignerFile } from "../signer_file.ts";
+import { withHint } from "../with_hint.ts";
+
+interface InstallFlags {
+  readonly config?: string;
+  readonly accounts?: string;
+  readonly pubkey?: string;
+  readonly addPubkey?: string;
+  readonly check?: boolean;
+  readonly over?: "ssh";
+  readonly login?: string;
+  readonly bindir?: string;
+  readonly sshdConfig?: string;
+  readonly pathSymlink: boolean;
+}
+
+type Host = SignerConfig["hosts"][string];
+
+const SHIM_COMMAND = "gateway-shim";
+const MAX_KEYS_BYTES = 100_000;
+
+const EXAMPLES = `
+Examples:
+  broker-ctl host install-shim web01 --config /etc/gateway/signer.json | ssh root@web01 sh
+  broker-ctl host install-shim web01 --over ssh
+  broker-ctl host install-shim web01 --check --over ssh
+  broker-ctl host install-shim web01 --accounts "deploy app" --add-pubkey next.signers --over ssh
+
+Prints a program of sh that installs the shim for envelope v2 and then looks whether all is well, or has root on the
+host run it. It puts there: the shim in /usr/local/bin with a link in /usr/bin, the signer's key in
+/etc/gateway/envelope_signers, the folder of used envelopes, and the group gateway-shim with the accounts in it. --check
+changes nothing, and says of each problem how it is mended; it also looks at sshd, whose own ForceCommand would keep
+the shim from ever running. Without a key among the options the one of envelope_key is installed.
+
+--over ssh uses the ssh of this machine, its agent and its config, and takes no other host key than the signer's config
+has. Another login than root needs sudo without a password.
+`;
+
+/** `host install-shim`: what a host has to have before it is sealed. */
+export const addInstallShim: AddCommand = (host, context) => {
+  host.command("install-shim")
+    .description("Print what installs the shim on a host, or have it done there.")
+    .argument("<name>", "which")
+    .option("--accounts <names>", "the accounts that sessions log in to (default: the host's user)", once)
+    .option("--pubkey <file>", "lines of the signer's keys, in place of those on the host; - is stdin", once)
+    .option("--add-pubkey <file>", "lines of keys to stand beside those on the host; - is stdin", once)
+    .option("--check", "change nothing; say what is to be mended")
+    .addOption(new Option("--over <way>", "carry it out on the host").choices(["ssh"]))
+    .option("--login <account>", "with --over: whom to log in as (default: root)", once)
+    .option("--bindir <folder>", "where the shim goes (default: /usr/local/bin)", once)
+    .option("--sshd-config <file>", "what sshd of the host is started with, if not its own", once)
+    .option("--no-path-symlink", "make no link in /usr/bin")
+    .addHelpText("after", EXAMPLES)
+    .action((name: string, _flags, command: Command) =>
+      context.run(
+        command,
+        ["config"],
+        () => installShim(name, command.optsWithGlobals() as InstallFlags, context),
+      )
+    );
+};
+
+async function installShim(
+  name: string,
+  flags: InstallFlags,
+  context: CommandContext,
+): Promise<CommandResult> {
+  const config = await loadSignerFile(flags.config, context.workingFolder);
+  const host = hostOf(config, name);
+  const keys = flags.check === true ? undefined : await findKeys(flags, config, context);
+  const script = formatInstallScript({
+    accounts: (flags.accounts ?? host.user).split(/\s+/).filter((account) => account !== ""),
+    ...keys === undefined ? {} : { keys },
+    check: flags.check === true,
+    more: [
+      ...flags.bindir === undefined ? [] : ["--bindir", flags.bindir],
+      ...flags.sshdConfig === undefined ? [] : ["--sshd-config", flags.sshdConfig],
+      ...flags.pathSymlink ? [] : ["--no-path-symlink"],
+    ],
+  });
+  if (flags.over === undefined) return { json: { name, script: script.join("\n") }, lines: script };
+  return await runOverSsh(name, host, { script: `${script.join("\n")}\n`, login: flags.login ?? "root" });
+}
+
+/** @throws {AppError} `not_found` for a host that is not there, `not_supported` for one with another shim */
+function hostOf({ hosts }: SignerConfig, name: string): Host {
+  const host = Object.hasOwn(hosts, name) ? hosts[name] : undefined;
+  if (host === undefined) {
+    throw new AppError("not_found", `There is no host ${quoteText(name)} in the config`);
+  }
+  const { envelope = "v2", shim_command = SHIM_COMMAND } = host;
+  if (envelope !== "v2" || shim_command !== SHIM_COMMAND) {
+    throw new AppError(
+      "not_supported",
+      `Host ${quoteText(name)} has envelope ${envelope} and shim_command ${quoteText(shim_command)}: ` +
+        `what is installed here is ${SHIM_COMMAND} for v2`,
+    );
+  }
+  return host;
+}
+
+async function findKeys(
+  { pubkey, addPubkey }: InstallFlags,
+  { envelope_key }: SignerConfig,
+  { workingFolder }: CommandContext,
+): Promise<InstallOptions["keys"]> {
+  if (pubkey !== undefined && addPubkey !== undefined) {
+    throw new AppError("invalid_request", "Options '--pubkey' and '--add-pubkey' exclude each other");
+  }
+  const path = pubkey ?? addPubkey;
+  if (path !== undefined) {
+    const bytes = path === "-"
+      ? await readStdin()
+      : await readOperatorFile(resolve(workingFolder, path), "the keys");
+    const lines = parseSignerKeys(new TextDecoder().decode(bytes));
+    return { how: pubkey === undefined ? "add" : "replace", lines };
+  }
+  const hint =
+    "run it where the seed is, or: --pubkey with the line that broker-ctl envelope pubkey --signers prints";
+  return await withHint({ when: () => true, hint }, async () => {
+    if (envelope_key === "") {
+      throw new AppError("invalid_config", "There is no envelope_key in the signer's config");
+    }
+    const seed = await readOperatorFile(resolve(workingFolder, envelope_key), "envelope_key");
+    return { how: "replace", lines: [allowedSignersLine(createEnvelopeKey(seed), [ENVELOPE_NAMESPACE])] };
+  });
+}
+
+async function readStdin(): Promise<Uint8Array> {
+  const bytes = await collectBytes(Deno.stdin.readable, MAX_KEYS_BYTES);
+  if (bytes === undefined) {
+    throw new AppError("invalid_config", `Cannot use the keys: over ${MAX_KEYS_BYTES} bytes`);
+  }
+  return bytes;
+}
+
+/** Runs a program of sh on the host, as root. */
+async function runOverSsh(
+  name: string,
+  { addr, host_key, jump }: Host,
+  { script, login }: { readonly script: string; readonly login: string },
+): Promise<CommandResult> {
+  if (!/^[A-Za-z_][\w.-]*$/.test(login)) {
+    throw new AppError("invalid_request", `Cannot log in as ${quoteText(login)}: not the name of an account`);
+  }
+  if (jump !== undefined) {
+    throw new AppError(
+      "not_supported",
+      `Host ${quoteText(name)} is behind ${quoteText(jump)}: leave out --over ssh, and pipe what is printed`,
+    );
+  }
+  const { hostname, port } = new URL(`ssh://${addr}`);
+  const knownHosts = await Deno.makeTempFile({ prefix: "known-hosts-" });
+  try {
+    await Deno.writeTextFile(knownHosts, `${name} ${host_key}\n`);
+    const options = {
+      BatchMode: "yes",
+      StrictHostKeyChecking: "yes",
+      HostKeyAlias: name,
+      UserKnownHostsFile: knownHosts,
+      GlobalKnownHostsFile: "none",
+      UpdateHostKeys: "no",
+    };
+    const { code, stdout, stderr } = await runSsh([
+      ...Object.entries(options).flatMap(([key, value]) => ["-o", `${key}=${value}`]),
+      ...["-T", "-p", port === "" ? "22" : port, "-l", login, "--", hostname.replace(/^\[|\]$/g, "")],
+      login === "root" ? "sh -s" : "sudo -n sh -s",
+    ], script);
+    const lines = `${stdout}${stderr}`.split("\n").filter((line) => line !== "");
+    return { json: { name, exit_code: code, output: lines }, lines, failed: code !== 0 };
+  } finally {
+    await Deno.remove(knownHosts);
+  }
+}
+
+async function runSsh(
+  args: readonly string[],
+  input: string,
+): Promise<{ readonly code: number; readonly stdout: string; readonly stderr: string }> {
+  const process = startSsh(args);
+  const writer = process.stdin.getWriter();
+  const written = writer.write(new TextEncoder().encode(input)).then(() => writer.close());
+  // What ends early says itself why.
+  const [{ code, stdout, stderr }] = await Promise.all([process.output(), written.catch(() => undefined)]);
+  const decoder = new TextDecoder();
+  return { code, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
+}
+
+function startSsh(args: readonly string[]): Deno.ChildProcess {
+  try {
+    return new Deno.Command("ssh", { args: [...args], stdin: "piped", stdout: "piped", stderr: "piped" })
+      .spawn();
+  } catch (cause) {
+    const hint = "leave out --over ssh, and pipe what is printed";
+    const fault = new AppError("not_supported", `Cannot start ssh: ${errorText(cause)}`, { cause });
+    throw new HintedError(fault, hint);
+  }
+}

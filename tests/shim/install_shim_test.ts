@@ -1,0 +1,243 @@
+import assert from "node:assert/strict";
+import { allowedSignersLine } from "@gateway/shared/envelope/key";
+import { SAMPLE_HOST_KEY } from "@gateway/shared/testing/sample_policy";
+import { createFolder, run } from "../adapters/ctl_fixture.ts";
+import { NEXT_KEY, SIGNER_KEY } from "./installed_shim.ts";
+import { ACCOUNT, mayNotSeal, SealedHost } from "./sealed_host.ts";
+
+const CLEAN = "gateway-shim is installed, and nothing is to be mended\n";
+const KEYS = "/etc/gateway/envelope_signers";
+const STORE = "/var/lib/gateway-shim/nonces";
+const keyLine = (key: typeof SIGNER_KEY) => allowedSignersLine(key, ["gateway-sealed-exec-v2"]);
+const SSHD_CONFIG = "/etc/ssh/sshd_config";
+const NEEDS = "(needs root, sshd and overlays)";
+
+/** A folder with a signer's config and the seed of its envelope key. */
+async function createConfig(host: Readonly<Record<string, unknown>> = {}) {
+  const folder = await createFolder();
+  await Deno.writeFile(`${folder.path}/envelope.seed`, new Uint8Array(32).fill(1));
+  const files = {
+    server_cert: "x",
+    server_key: "x",
+    client_ca: "x",
+    ca_key: "x",
+    audit_log: "x",
+    audit_key: "x",
+  };
+  await Deno.writeTextFile(`${folder.path}/next`, `# the next one\n${keyLine(NEXT_KEY)}\n`);
+  await Deno.writeTextFile(
+    `${folder.path}/signer.json`,
+    JSON.stringify({
+      ...files,
+      envelope_key: `${folder.path}/envelope.seed`,
+      hosts: {
+        web01: {
+          addr: "10.0.0.1:22",
+          user: ACCOUNT,
+          host_key: SAMPLE_HOST_KEY,
+          principal: "host:web01",
+          command_policy: {},
+          ...host,
+        },
+      },
+    }),
+  );
+  return folder;
+}
+
+async function script(...args: readonly string[]): Promise<string> {
+  await using folder = await createConfig();
+  const { out, err, exit } = await run(folder.path, "host", "install-shim", "web01", ...args);
+  assert.deepEqual({ err, exit }, { err: "", exit: 0 });
+  return out;
+}
+
+Deno.test({
+  name: `broker-ctl host install-shim prints what installs the shim, again and again ${NEEDS}`,
+  ignore: mayNotSeal,
+  async fn() {
+    await using host = await SealedHost.start();
+    // What sshd -T wants before it tells anything.
+    await host.sh("ssh-keygen -A");
+    const install = await script();
+    for (const _ of ["first", "again"]) {
+      const { code, stdout, stderr } = await host.sh("sh", install);
+      assert.deepEqual({ code, stdout, stderr }, { code: 0, stdout: CLEAN, stderr: "" });
+    }
+    const { stdout } = await host.sh(
+      `stat -c '%U:%G %a %n' /usr/local/bin/gateway-shim ${STORE} ${KEYS}; cat ${KEYS}; readlink /usr/bin/gateway-shim`,
+    );
+    assert.equal(
+      stdout,
+      [
+        "root:root 755 /usr/local/bin/gateway-shim",
+        `root:gateway-shim 1770 ${STORE}`,
+        `root:root 644 ${KEYS}`,
+        keyLine(SIGNER_KEY),
+        "/usr/local/bin/gateway-shim",
+        "",
+      ].join("\n"),
+    );
+  },
+});
+
+Deno.test({
+  name: `broker-ctl host install-shim adds a key once, also behind a line without an end ${NEEDS}`,
+  ignore: mayNotSeal,
+  async fn() {
+    await using host = await SealedHost.start();
+    await host.sh(`ssh-keygen -A; mkdir -p /etc/gateway; printf '%s' '${keyLine(SIGNER_KEY)}' >${KEYS}`);
+    const both = `${keyLine(SIGNER_KEY)}\n${keyLine(NEXT_KEY)}\n`;
+    for (const _ of ["first", "again"]) {
+      const { code, stdout } = await host.sh("sh", await script("--add-pubkey", "next"));
+      assert.deepEqual({ code, stdout }, { code: 0, stdout: CLEAN });
+      assert.equal((await host.sh(`cat ${KEYS}`)).stdout, both);
+    }
+    assert.equal((await host.sh("sh", await script("--pubkey", "next"))).stdout, CLEAN);
+    assert.equal((await host.sh(`cat ${KEYS}`)).stdout, `${keyLine(NEXT_KEY)}\n`);
+  },
+});
+
+/** What somebody does to a host, what `--check` says, and how it is mended. */
+const PROBLEMS: readonly { readonly damage: string; readonly problem: RegExp; readonly mend: string }[] = [
+  {
+    damage: "chmod 775 /usr/local/bin/gateway-shim",
+    problem: /gateway-shim is root:root 775, not root:root 755/,
+    mend: "chmod 755 /usr/local/bin/gateway-shim",
+  },
+  {
+    damage: `chown ${ACCOUNT} /usr/local/bin/gateway-shim`,
+    problem: /gateway-shim is gw-sealed:root 755/,
+    mend: "chown root /usr/local/bin/gateway-shim",
+  },
+  {
+    damage: "echo >>/usr/local/bin/gateway-shim",
+    problem: /is another version/,
+    mend: "sed -i '$d' /usr/local/bin/gateway-shim",
+  },
+  {
+    damage: "chmod 777 /etc/gateway",
+    problem: /others than root may replace what is in \/etc\/gateway/,
+    mend: "chmod 755 /etc/gateway",
+  },
+  {
+    damage: `chmod 777 ${STORE}`,
+    problem: /nonces is root:gateway-shim 777, not root:gateway-shim 1770/,
+    mend: `chmod 1770 ${STORE}`,
+  },
+  { damage: `mv ${STORE} ${STORE}-`, problem: /nonces is missing/, mend: `mv ${STORE}- ${STORE}` },
+  {
+    damage: `chmod 600 ${KEYS}`,
+    problem: /envelope_signers is root:root 600[^]*gw-sealed cannot read/,
+    mend: `chmod 644 ${KEYS}`,
+  },
+  {
+    damage: `echo x >>${KEYS}`,
+    problem: /line 2 of \S+ is not a key: the shim refuses every command/,
+    mend: `sed -i '$d' ${KEYS}`,
+  },
+  {
+    damage: `cp ${KEYS} /var/gw-keys; : >${KEYS}`,
+    problem: /there is no key in/,
+    mend: `cp /var/gw-keys ${KEYS}`,
+  },
+  {
+    damage: "rm /usr/bin/gateway-shim",
+    problem: /\/usr\/bin has no gateway-shim/,
+    mend: "ln -s /usr/local/bin/gateway-shim /usr/bin/",
+  },
+  {
+    damage: "echo x >/usr/local/sbin/gateway-shim",
+    problem: /\/usr\/local\/sbin\/gateway-shim is another program/,
+    mend: "rm /usr/local/sbin/gateway-shim",
+  },
+  {
+    damage: `gpasswd -d ${ACCOUNT} gateway-shim`,
+    problem: /gw-sealed cannot write to/,
+    mend: `usermod -aG gateway-shim ${ACCOUNT}`,
+  },
+  {
+    damage: `usermod -s /usr/sbin/nologin ${ACCOUNT}`,
+    problem: /login shell of gw-sealed is \/usr\/sbin\/nologin/,
+    mend: `usermod -s /bin/sh ${ACCOUNT}`,
+  },
+  {
+    damage: `printf 'Match User ${ACCOUNT}\\n ForceCommand internal-sftp\\n' >>${SSHD_CONFIG}`,
+    problem: /sshd has a ForceCommand for gw-sealed: it overrides the certificate's/,
+    mend: `sed -i '/^Match User/,$d' ${SSHD_CONFIG}`,
+  },
+  {
+    damage: `sed -i '1i AcceptEnv BASH_* LC_*' ${SSHD_CONFIG}`,
+    problem: /variables from the broker: AcceptEnv BASH_\*\n/,
+    mend: `sed -i 1d ${SSHD_CONFIG}`,
+  },
+  {
+    damage: `sed -i '1i PermitUserEnvironment yes' ${SSHD_CONFIG}`,
+    problem: /set its own environment/,
+    mend: `sed -i 1d ${SSHD_CONFIG}`,
+  },
+  {
+    damage: `sed -i '1i Nonsense yes' ${SSHD_CONFIG}`,
+    problem: /sshd does not tell its configuration/,
+    mend: `sed -i 1d ${SSHD_CONFIG}`,
+  },
+];
+
+Deno.test({
+  name: `broker-ctl host install-shim --check changes nothing, and says each problem and its mend ${NEEDS}`,
+  ignore: mayNotSeal,
+  async fn() {
+    await using host = await SealedHost.start();
+    const check = await script("--check");
+    const before = await host.sh("sh", check);
+    assert.equal(before.code, 1);
+    assert.match(
+      before.stdout,
+      /problem: \/usr\/local\/bin\/gateway-shim is missing[^]*mend: install the shim again/,
+    );
+    assert.notEqual((await host.sh(`test -e ${STORE}`)).code, 0, "--check has made something");
+    await host.sh("ssh-keygen -A");
+    assert.equal((await host.sh("sh", await script())).stdout, CLEAN);
+    for (const { damage, problem, mend } of PROBLEMS) {
+      assert.equal((await host.sh(damage)).code, 0, damage);
+      const { code, stdout } = await host.sh("sh", check);
+      assert.equal(code, 1, damage);
+      assert.match(stdout, problem);
+      await host.sh(mend);
+      assert.equal((await host.sh("sh", check)).stdout, CLEAN, mend);
+    }
+    const nobody = await host.sh("sh", await script("--check", "--accounts", " "));
+    assert.equal(nobody.code, 1);
+    assert.match(nobody.stdout, /problem: no account was looked at/);
+    const missing = await host.sh("sh", await script("--check", "--accounts", "gw-nobody"));
+    assert.match(missing.stdout, /problem: there is no account gw-nobody/);
+  },
+});
+
+Deno.test("broker-ctl host install-shim refuses a host with another shim", async () => {
+  await using folder = await createConfig({ envelope: "v1" });
+  const { err, exit } = await run(folder.path, "host", "install-shim", "web01");
+  assert.equal(exit, 1);
+  assert.match(err, /Host "web01" has envelope v1 and shim_command "gateway-shim"/);
+});
+
+Deno.test.each([
+  { name: "keys that are none", args: ["--pubkey", "signer.json"], error: /line 1 is none of format v2/ },
+  {
+    name: "two sets of keys",
+    args: ["--pubkey", "next", "--add-pubkey", "next"],
+    error: /exclude each other/,
+  },
+  { name: "another way", args: ["--over", "telnet"], error: /telnet/ },
+  {
+    name: "an option for a login",
+    args: ["--over", "ssh", "--login", "a b"],
+    error: /not the name of an account/,
+  },
+])("broker-ctl host install-shim refuses $name", async ({ args, error }) => {
+  await using folder = await createConfig();
+  const { out, err, exit } = await run(folder.path, "host", "install-shim", "web01", ...args);
+  assert.equal(out, "");
+  assert.notEqual(exit, 0);
+  assert.match(err, error);
+});

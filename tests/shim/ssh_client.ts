@@ -1,0 +1,91 @@
+import type { CertificateFields } from "@gateway/shared/ssh/certificate";
+import { run } from "../stage/run.ts";
+import type { TestCa } from "../ssh_target/certificates.ts";
+import type { SshTarget } from "../ssh_target/ssh_target.ts";
+import type { RunResult } from "./installed_shim.ts";
+
+/** A key in a folder with its certificate beside it, as `ssh` and `ssh-add` look for them. */
+export async function writeIdentity(
+  folder: string,
+  ca: TestCa,
+  fields: Partial<CertificateFields>,
+): Promise<string> {
+  const path = `${folder}/id_ed25519`;
+  await run("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-f", path]);
+  const certificate = await ca.certify(await Deno.readTextFile(`${path}.pub`), fields);
+  await Deno.writeTextFile(`${path}-cert.pub`, `${certificate}\n`);
+  return path;
+}
+
+/** The system's `ssh`, logged in once; commands are channels of that connection. */
+export class SshClient implements AsyncDisposable {
+  readonly #folder: string;
+  readonly #target: SshTarget;
+
+  private constructor(folder: string, target: SshTarget) {
+    this.#folder = folder;
+    this.#target = target;
+  }
+
+  /** @param fields what the certificate says beside the usual */
+  static async logIn(
+    target: SshTarget,
+    ca: TestCa,
+    fields: Partial<CertificateFields>,
+  ): Promise<SshClient> {
+    const folder = await Deno.makeTempDir({ prefix: "ssh-client-" });
+    const client = new SshClient(folder, target);
+    await writeIdentity(folder, ca, fields);
+    await Deno.writeTextFile(`${folder}/known_hosts`, `target ${target.hostKeyLine}\n`);
+    // It goes to the background once the connection stands.
+    await run("ssh", [...client.#options, "-f", "-N", "-M", "127.0.0.1"]);
+    return client;
+  }
+
+  get #options(): string[] {
+    return [
+      ...[
+        "-F",
+        "none",
+        "-S",
+        `${this.#folder}/socket`,
+        "-i",
+        `${this.#folder}/id_ed25519`,
+        "-l",
+        this.#target.user,
+      ],
+      ...["-p", String(this.#target.port), "-o", `UserKnownHostsFile=${this.#folder}/known_hosts`],
+      ...[
+        "-o",
+        "HostKeyAlias=target",
+        "-o",
+        "BatchMode=yes",
+        "-o",
+        "IdentitiesOnly=yes",
+        "-o",
+        "LogLevel=ERROR",
+      ],
+    ];
+  }
+
+  /** Asks for a command, or for a shell when there is none. */
+  async exec(command: string | undefined, options: readonly string[] = [], stdin = ""): Promise<RunResult> {
+    const process = new Deno.Command("ssh", {
+      args: [...this.#options, ...options, "127.0.0.1", ...command === undefined ? [] : [command]],
+      stdin: "piped",
+      stdout: "piped",
+      stderr: "piped",
+    }).spawn();
+    const writer = process.stdin.getWriter();
+    await writer.write(new TextEncoder().encode(stdin)).catch(() => undefined);
+    await writer.close().catch(() => undefined);
+    const { code, signal, stdout, stderr } = await process.output();
+    const decoder = new TextDecoder();
+    return { code, signal, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await run("ssh", [...this.#options, "-O", "exit", "127.0.0.1"]).catch(() => undefined);
+    await Deno.remove(this.#folder, { recursive: true });
+  }
+}

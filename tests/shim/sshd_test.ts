@@ -1,0 +1,152 @@
+import assert from "node:assert/strict";
+import { PRINCIPAL } from "../ssh_target/certificates.ts";
+import { startAgent } from "../stage/ssh_agent.ts";
+import {
+  FORMATS,
+  HOST,
+  InstalledShim,
+  type RunResult,
+  type ShimFormat,
+  SIGNER_KEY,
+} from "./installed_shim.ts";
+import { REFUSED_CASES } from "./refusals.ts";
+import { ACCOUNT, mayNotSeal, SealedHost } from "./sealed_host.ts";
+import { SshClient, writeIdentity } from "./ssh_client.ts";
+import type { SshTarget } from "../ssh_target/ssh_target.ts";
+
+const ROOT = new URL("../../", import.meta.url).pathname;
+const NEEDS = "(needs root, sshd and overlays)";
+const SEALED = { criticalOptions: { "force-command": `gateway-shim ${HOST}` } };
+const EMPTY = {
+  server_cert: "x",
+  server_key: "x",
+  client_ca: "x",
+  ca_key: "x",
+  audit_log: "x",
+  audit_key: "x",
+};
+
+/** Has `broker-ctl`, as an operator starts it, install the shim over a login as root. */
+async function installOverSsh(host: SealedHost, target: SshTarget): Promise<RunResult> {
+  const folder = await Deno.makeTempDir({ prefix: "install-over-ssh-" });
+  try {
+    await using agent = await startAgent(`${folder}/agent`);
+    await agent.add(await writeIdentity(folder, host.ca, { principals: ["root"] }));
+    await Deno.writeFile(`${folder}/seed`, new Uint8Array(32).fill(1));
+    const addr = `127.0.0.1:${target.port}`;
+    const web01 = {
+      addr,
+      user: ACCOUNT,
+      host_key: target.hostKeyLine,
+      principal: PRINCIPAL,
+      command_policy: {},
+    };
+    await Deno.writeTextFile(
+      `${folder}/signer.json`,
+      JSON.stringify({ ...EMPTY, envelope_key: `${folder}/seed`, hosts: { [HOST]: web01 } }),
+    );
+    const { code, signal, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+      args: [
+        ...["run", "--quiet", "--no-prompt", "--cached-only", "-P=broker-ctl", `${ROOT}ctl/main.ts`],
+        ...["host", "install-shim", HOST, "--over", "ssh", "--config", `${folder}/signer.json`],
+      ],
+      env: { SSH_AUTH_SOCK: agent.socket, NO_COLOR: "1" },
+    }).output();
+    const decoder = new TextDecoder();
+    return { code, signal, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+/** The shim of a format on a host with sshd, as it is installed for real. */
+async function withHost(
+  format: ShimFormat,
+  test: (scene: {
+    readonly host: SealedHost;
+    /** A connection whose certificate is locked to the shim. */
+    readonly client: SshClient;
+    /** Seals as the signer of the host does. */
+    readonly shim: InstalledShim;
+  }) => Promise<void>,
+): Promise<void> {
+  await using host = await SealedHost.start();
+  await host.sh("ssh-keygen -A");
+  const target = await host.startSshd();
+  try {
+    if (format.name === "v1") await host.installV1(`${format.keyLine(SIGNER_KEY)}\n`);
+    else {
+      const installed = await installOverSsh(host, target);
+      assert.deepEqual(installed, {
+        code: 0,
+        signal: null,
+        stdout: "gateway-shim is installed, and nothing is to be mended\n",
+        stderr: "",
+      });
+    }
+    await using client = await SshClient.logIn(target, host.ca, SEALED);
+    await using shim = await InstalledShim.create(format);
+    await test({ host, client, shim });
+  } finally {
+    await target.close();
+  }
+}
+
+const STORE = "/var/lib/gateway-shim/nonces";
+
+for (const format of [FORMATS.v2, FORMATS.v1]) {
+  const { name, program } = format;
+
+  Deno.test({
+    name: `sshd runs ${program} for whatever a session asks, and that what is sealed ${NEEDS}`,
+    ignore: mayNotSeal,
+    fn: () =>
+      withHost(format, async ({ host, client, shim }) => {
+        const good = shim.seal({ command: "id -un; cat; exit 7" });
+        const first = await client.exec(good, [], "input\n");
+        assert.deepEqual(first, { code: 7, signal: null, stdout: `${ACCOUNT}\ninput\n`, stderr: "" });
+        const again = await client.exec(good);
+        assert.deepEqual([again.code, again.stdout], [126, ""]);
+        assert.equal(again.stderr, "gateway-shim: refused: envelope already used (replay)\n");
+        for (const command of [undefined, "id", "gateway-shim web01", "/bin/sh -c id"]) {
+          const { code, stdout, stderr } = await client.exec(command);
+          assert.deepEqual([code, stdout], [126, ""], command);
+          assert.match(stderr, /^gateway-shim: refused: /);
+        }
+        const terminal = await client.exec("id", ["-tt"]);
+        assert.deepEqual([terminal.code, /refused/.test(terminal.stdout)], [126, true]);
+        const variable = await client.exec("id", ["-o", "SetEnv=PATH=/tmp SSH_ORIGINAL_COMMAND=x"]);
+        assert.deepEqual([variable.code, variable.stdout], [126, ""]);
+        // More than the kernel takes for a variable: sshd can't start anything.
+        const huge = await client.exec("A".repeat(130_000)).catch(() => ({ code: 255, stdout: "" }));
+        assert.notEqual(huge.code, 0);
+        assert.equal(huge.stdout, "");
+        const ended = await client.exec(shim.seal({ command: "kill -TERM $$" }));
+        assert.notEqual(ended.code, 0);
+        const shown = await client.exec(shim.seal({ command: "tr '\\0' '|' </proc/$PPID/cmdline; umask" }));
+        // Nothing of the shim stays between; the login shell is there for any command, where it does not exec its last.
+        assert.match(shown.stdout, /^(?:sh\|-c\|gateway-shim web01\||sshd: )/);
+        const claims = (await host.sh(`ls ${STORE} | wc -l`)).stdout.trim();
+        assert.equal(claims, "3");
+      }),
+  });
+
+  Deno.test({
+    name: `${program} behind sshd refuses every envelope of the table ${NEEDS}`,
+    ignore: mayNotSeal,
+    fn: () =>
+      withHost(format, async ({ host, client, shim }) => {
+        const rows = REFUSED_CASES.filter(({ only, arrange, options, envelope }) =>
+          (only ?? name) === name && arrange === undefined && options === undefined && envelope !== undefined
+        );
+        assert.ok(rows.length > 40);
+        for (const { name, envelope, reason } of rows) {
+          const sent = envelope?.(shim);
+          const { code, stdout, stderr } = await client.exec(sent === "" ? undefined : sent);
+          const expected = { code: 126, stdout: "", stderr: `gateway-shim: refused: ${reason}\n` };
+          assert.deepEqual({ code, stdout, stderr }, expected, name);
+        }
+        assert.equal((await host.sh(`ls ${STORE}`)).stdout, "");
+      }),
+  });
+}
