@@ -20,8 +20,14 @@ const CONFIG = `{
 }
 `;
 
+const RULES = [
+  "allow get,list,logs pods <web>",
+  "require_approval apply configmaps <web>/shop",
+  "allow get nodes",
+];
+
 /** A signer's config with one cluster, which has been enrolled as `broker-ctl` says. */
-async function enrol(cluster: Cluster) {
+async function enrol(cluster: Cluster, rules: readonly string[] = RULES) {
   const folder = await createFolder();
   const [gateway, web] = [await cluster.createNamespace("gateway"), await cluster.createNamespace("web")];
   const name = cluster.uniqueName("prod");
@@ -31,13 +37,7 @@ async function enrol(cluster: Cluster) {
   const added = await ctl(
     ...["add", name, "--api-server", cluster.apiServer, "--ca-cert", "ca.crt", "--token-file", "token"],
     ...["--service-account", `${gateway}/agent`, "--token-binding", gateway],
-    ...[
-      "--rule",
-      `allow get,list,logs pods ${web}`,
-      "--rule",
-      `require_approval apply configmaps ${web}/shop`,
-    ],
-    ...["--rule", "allow get nodes"],
+    ...rules.flatMap((rule) => ["--rule", rule.replaceAll("<web>", web)]),
   );
   assert.deepEqual([added.err, added.exit], ["", 0]);
   const { out } = await ctl("enrol", name, "--print");
@@ -207,5 +207,59 @@ Deno.test.each(KINDS)(
     await Deno.writeTextFile(join(folder.path, "ca.crt"), cluster.caPem);
     await enrolled.ctl("add", name, "--force", "--api-server", `https://127.0.0.1:${freePort()}`);
     assert.match(await check(), /^ERROR: https:.*: it can't be reached/);
+  },
+);
+
+Deno.test.each(KINDS)(
+  "what cluster enrol --print gives is enough for each verb ($kind)",
+  async ({ kind }) => {
+    await using cluster = await startCluster(kind);
+    await using enrolled = await enrol(cluster, [
+      "allow get,logs pods <web>/shop-1",
+      "allow list configmaps <web>",
+      "allow list services -",
+      "require_approval apply,delete configmaps <web>/shop",
+    ]);
+    const { web, agent } = enrolled;
+    await cluster.runPod({ namespace: web, name: "shop-1", containers: { app: "one\n" } });
+    const api = await cluster.connectAs(agent);
+    const ask = async (method: string, path: string, body?: unknown) =>
+      (await api.ask({ method, path, body })).status;
+    const shop = `/api/v1/namespaces/${web}/configmaps/shop`;
+    const apply = (query: string, value: string) =>
+      ask("PATCH", `${shop}?fieldManager=gateway${query}`, {
+        apiVersion: "v1",
+        kind: "ConfigMap",
+        metadata: { name: "shop" },
+        data: { value },
+      });
+    const pod = `/api/v1/namespaces/${web}/pods/shop-1`;
+    assert.deepEqual({
+      get: await ask("GET", pod),
+      logs: await ask("GET", `${pod}/log`),
+      list: await ask("GET", `/api/v1/namespaces/${web}/configmaps`),
+      listOfAllNamespaces: await ask("GET", "/api/v1/services"),
+      tryApply: await apply("&dryRun=All", "1"),
+      applyNew: await apply("", "1"),
+      applyAgain: await apply("", "2"),
+      lookBeforeApply: await ask("GET", shop),
+      delete: await ask("DELETE", shop),
+      deleteAnother: await ask("DELETE", `${shop}-2`),
+      exec: await ask("POST", `${pod}/exec?command=id`),
+      deleteAll: await ask("DELETE", `/api/v1/namespaces/${web}/configmaps`),
+    }, {
+      get: 200,
+      logs: 200,
+      list: 200,
+      listOfAllNamespaces: 200,
+      tryApply: 201,
+      applyNew: 201,
+      applyAgain: 200,
+      lookBeforeApply: 200,
+      delete: 200,
+      deleteAnother: 403,
+      exec: 403,
+      deleteAll: 403,
+    });
   },
 );
