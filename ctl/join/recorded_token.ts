@@ -12,6 +12,8 @@ export interface RecordedToken {
   readonly namespace: string;
   /** Empty for none. */
   readonly name: string;
+  /** Nobody has approved the apply yet: it is for the signer, which looks at what would change. */
+  readonly isForPreview: boolean;
 }
 
 /** The fields of the signer's own, at the beginning: what follows are words from outside, which may look the same. */
@@ -20,7 +22,7 @@ const FIELDS =
 
 /** The token that a record of the signer tells of; undefined where none was issued. */
 export function readToken(
-  { target_type, command }: Pick<ShownRecord, "target_type" | "command">,
+  { target_type, command, outcome }: Pick<ShownRecord, "target_type" | "command" | "outcome">,
 ): RecordedToken | undefined {
   // Of a host, the command may be anything.
   if (target_type !== "k8s") return undefined;
@@ -28,14 +30,23 @@ export function readToken(
     {};
   if (jti === "") return undefined;
   const [resource = "", ...group] = whole.split(".");
-  return { jti, verb, resource, group: group.join("."), namespace: orNone(ns), name: orNone(name) };
+  const isForPreview = outcome === "approval-required";
+  return {
+    jti,
+    verb,
+    resource,
+    group: group.join("."),
+    namespace: orNone(ns),
+    name: orNone(name),
+    isForPreview,
+  };
 }
 
 /** Whether a request is what a token was issued for, and nothing beyond that. */
-export function isWithin(token: RecordedToken, { verb, object }: ApiEvent): boolean {
-  const { verbs, subresource } = REQUESTS[token.verb] ?? { verbs: [], subresource: "" };
+export function isWithin(token: RecordedToken, { verb, object, uri }: ApiEvent): boolean {
+  const { asked, subresource = "" } = REQUESTS[token.verb] ?? {};
   return object !== undefined &&
-    verbs.includes(verb) &&
+    (token.isForPreview ? isPreview(verb, uri) : verb === asked) &&
     object.subresource === subresource &&
     object.resource === token.resource &&
     object.group === token.group &&
@@ -43,16 +54,21 @@ export function isWithin(token: RecordedToken, { verb, object }: ApiEvent): bool
     object.name === token.name;
 }
 
-/** An action as the API server names it. Before an apply is approved the signer looks at what it would change. */
-const REQUESTS: Readonly<
-  Record<string, { readonly verbs: readonly string[]; readonly subresource: string }>
-> = {
-  get: { verbs: ["get"], subresource: "" },
-  list: { verbs: ["list"], subresource: "" },
-  logs: { verbs: ["get"], subresource: "log" },
-  apply: { verbs: ["patch", "get"], subresource: "" },
-  delete: { verbs: ["delete"], subresource: "" },
+/** An action as the API server names it. */
+const REQUESTS: Readonly<Record<string, { readonly asked: string; readonly subresource?: string }>> = {
+  get: { asked: "get" },
+  list: { asked: "list" },
+  logs: { asked: "get", subresource: "log" },
+  apply: { asked: "patch" },
+  delete: { asked: "delete" },
 };
+
+/** Whether a request reads, or applies without effect. */
+function isPreview(verb: string, uri: string): boolean {
+  if (verb === "get") return true;
+  const query = URL.parse(uri, "https://api")?.searchParams;
+  return verb === "patch" && query?.getAll("dryRun").join() === "All";
+}
 
 function orNone(text: string): string {
   return text === "-" ? "" : text;

@@ -33,17 +33,21 @@ Deno.test.each<{ name: string; command: string }>([
     command: "role=target cmd=x target=host target=k8s jti=t1",
   },
 ])("readToken() finds no token in a record $name", ({ command }) => {
-  assert.equal(readToken({ target_type: "k8s", command }), undefined);
+  assert.equal(readToken({ target_type: "k8s", outcome: "issued", command }), undefined);
 });
 
 Deno.test("readToken() finds no token in a record of a host, whatever its command", () => {
   const forged = command("get", "pods", "prod", "web-1");
-  assert.equal(readToken({ target_type: "", command: forged }), undefined);
+  assert.equal(readToken({ target_type: "", outcome: "issued", command: forged }), undefined);
 });
 
 Deno.test("readToken() reads what a token was issued for", () => {
   assert.deepEqual(
-    readToken({ target_type: "k8s", command: command("apply", "deployments.apps", "prod", "api") }),
+    readToken({
+      target_type: "k8s",
+      outcome: "issued",
+      command: command("apply", "deployments.apps", "prod", "api"),
+    }),
     {
       jti: "t1",
       verb: "apply",
@@ -51,6 +55,7 @@ Deno.test("readToken() reads what a token was issued for", () => {
       group: "apps",
       namespace: "prod",
       name: "api",
+      isForPreview: false,
     },
   );
 });
@@ -110,15 +115,33 @@ Deno.test.each<{ name: string; asked: string; verb?: string; object?: Partial<Ap
     within: false,
   },
   { name: "an apply", asked: command("apply", "pods", "prod", "web-1"), verb: "patch", within: true },
-  { name: "the look before an apply", asked: command("apply", "pods", "prod", "web-1"), within: true },
+  {
+    name: "a get with a token for an apply",
+    asked: command("apply", "pods", "prod", "web-1"),
+    within: false,
+  },
   {
     name: "anything with a verb of a newer version",
     asked: command("scale", "pods", "prod", "web-1"),
     within: false,
   },
 ])("isWithin() judges $name: $within", ({ asked, verb = "get", object, within }) => {
-  const token = readToken({ target_type: "k8s", command: asked });
+  const token = readToken({ target_type: "k8s", outcome: "issued", command: asked });
   assert.ok(token);
   assert.equal(isWithin(token, { ...EVENT, verb, object: { ...OBJECT, ...object } }), within);
   assert.equal(isWithin(token, { ...EVENT, verb, object: undefined }), false);
+});
+
+Deno.test.each<{ name: string; verb: string; uri: string; within: boolean }>([
+  { name: "a look at the object", verb: "get", uri: "/api/v1/namespaces/prod/pods/web-1", within: true },
+  { name: "an apply without effect", verb: "patch", uri: "/x?fieldManager=gateway&dryRun=All", within: true },
+  { name: "an apply", verb: "patch", uri: "/x?fieldManager=gateway", within: false },
+  { name: "an apply that pretends", verb: "patch", uri: "/x?fieldManager=dryRun=All", within: false },
+  { name: "an apply that is asked for twice", verb: "patch", uri: "/x?dryRun=All&dryRun=", within: false },
+  { name: "a delete", verb: "delete", uri: "/x?dryRun=All", within: false },
+])("isWithin() judges $name before somebody has approved: $within", ({ verb, uri, within }) => {
+  const asked = command("apply", "pods", "prod", "web-1");
+  const token = readToken({ target_type: "k8s", outcome: "approval-required", command: asked });
+  assert.ok(token);
+  assert.equal(isWithin(token, { ...EVENT, verb, uri }), within);
 });

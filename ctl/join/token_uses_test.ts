@@ -34,7 +34,14 @@ function issue(auditId: string, issuedJti: string, fields: Partial<ApiEvent> = {
 }
 
 function search(...events: readonly ApiEvent[]): TokenSearch {
-  const token = { verb: "get", resource: "pods", group: "", namespace: "web", name: "a" };
+  const token = {
+    verb: "get",
+    resource: "pods",
+    group: "",
+    namespace: "web",
+    name: "a",
+    isForPreview: false,
+  };
   const found = new TokenSearch(new Map(["ours", "unused"].map((jti) => [jti, { ...token, jti }])));
   for (const event of events) found.learn(event);
   for (const event of events) found.take(event);
