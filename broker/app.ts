@@ -2,6 +2,7 @@ import { openServiceAudit } from "@gateway/shared/audit/service_audit";
 import { AppError, describeFault } from "@gateway/shared/errors";
 import type { UpstreamClient } from "@gateway/shared/http/upstream";
 import type { Random } from "@gateway/shared/random";
+import { createRedactor } from "@gateway/shared/redact/redact";
 import { createMetrics, type Metrics } from "@gateway/shared/metrics";
 import { loadAuthority } from "./authority/load.ts";
 import type { Authority } from "./authority/authority.ts";
@@ -9,6 +10,9 @@ import type { AuthorityPorts } from "./authority/open_authority.ts";
 import type { BrokerConfig } from "./config.ts";
 import { countEvents, type Events } from "./events.ts";
 import { type Execute, execute } from "./execute.ts";
+import { Clusters } from "./kubernetes/clusters.ts";
+import { connectTo } from "./kubernetes/connect.ts";
+import { type RunAction, runAction } from "./kubernetes/run_action.ts";
 import type { Hosts, HostsView } from "./hosts_view.ts";
 import { Inventory } from "./inventory.ts";
 import { runOneShot } from "./one_shot.ts";
@@ -35,6 +39,9 @@ export interface Broker {
   readonly putFile: PutFile;
   readonly getFile: GetFile;
   readonly sessions: Sessions;
+  readonly runAction: RunAction;
+  readonly clusters: Pick<Clusters, "isEmpty" | "watch">;
+  readonly currentClusters: () => ReturnType<Clusters["current"]>;
   readonly currentHosts: () => Promise<Hosts>;
   /** What may be done on hosts, as the authority tells. */
   readonly hostRules: Authority["rules"];
@@ -47,9 +54,9 @@ export interface Broker {
   /** The signer or a control plane in front of it, to be asked whether it answers; nobody in local mode. */
   readonly upstream: UpstreamClient | undefined;
   /**
-   * Fetches the first host list and keeps it fresh from then on.
+   * Fetches the first lists of hosts and clusters and keeps them fresh from then on.
    *
-   * @throws {AppError} `upstream_failure`: without a list there is nothing to serve
+   * @throws {AppError} `upstream_failure`: without a list of hosts there is nothing to serve
    */
   loadHosts(): Promise<Hosts>;
   /** Ends the commands that run and all sessions, waits for their records, and closes the audit log. */
@@ -72,6 +79,7 @@ export async function createBroker(config: BrokerConfig, ports: BrokerPorts): Pr
   const timings = createTimings(metrics);
   const authority = timeAuthority(opened.authority, timings);
   const hosts = new Inventory(() => authority.hosts());
+  const clusters = new Clusters({ clock, fetch: () => authority.clusters(), connect: connectTo(clock) });
   const { max_ttl_seconds: maxTtlSeconds } = config;
   const oneShot = {
     authority,
@@ -87,6 +95,14 @@ export async function createBroker(config: BrokerConfig, ports: BrokerPorts): Pr
     events,
     maxBytes: config.file_transfer_max_bytes,
   };
+  const actions = {
+    authority,
+    clusters,
+    events,
+    clock,
+    redact: createRedactor(config.redact),
+    maxOutputBytes: config.max_output_bytes,
+  };
   const runs = trackRuns();
   const sessions = startSessions(config, {
     ...oneShot,
@@ -98,12 +114,15 @@ export async function createBroker(config: BrokerConfig, ports: BrokerPorts): Pr
   });
 
   const stop = new AbortController();
-  let refreshing: Promise<void> = Promise.resolve();
+  let refreshing: Promise<unknown> = Promise.resolve();
   return {
     execute: runs.track((request, signal) => execute(oneShot, request, signal)),
     putFile: runs.track((request, signal) => putFile(transfer, request, signal)),
     getFile: runs.track((request, signal) => getFile(transfer, request, signal)),
     sessions: sessions.sessions,
+    runAction: runs.track((request, signal) => runAction(actions, request, signal)),
+    clusters,
+    currentClusters: () => clusters.current(),
     currentHosts: () => hosts.current(),
     hostRules: runs.track((names, signal) => authority.rules(names, signal)),
     limits: limitsOf(config),
@@ -114,14 +133,23 @@ export async function createBroker(config: BrokerConfig, ports: BrokerPorts): Pr
     upstream: opened.upstream,
     async loadHosts() {
       const loaded = await loadFirst(hosts);
-      // In local mode the list is the config's: it does not change.
+      // Without them there are hosts to serve: their tools come when the list does.
+      await clusters.refresh().catch((error) => {
+        logger.warn("Cannot load cluster list, there are no clusters until it can be loaded", { error });
+      });
+      // In local mode the lists are the config's: they do not change.
       if (config.signer === undefined) return loaded;
-      refreshing = hosts.refreshEvery({
+      const refresh = (what: string) => ({
         clock,
         seconds: config.hosts_refresh_seconds,
         signal: stop.signal,
-        onError: (error) => logger.warn("Cannot refresh host list, keeping the last one", { error }),
+        onError: (error: unknown) =>
+          logger.warn(`Cannot refresh ${what} list, keeping the last one`, { error }),
       });
+      refreshing = Promise.all([
+        hosts.refreshEvery(refresh("host")),
+        clusters.refreshEvery(refresh("cluster")),
+      ]);
       return loaded;
     },
     async close() {
@@ -129,6 +157,7 @@ export async function createBroker(config: BrokerConfig, ports: BrokerPorts): Pr
       await runs.cancel();
       await sessions.close();
       await refreshing;
+      clusters.close();
       opened.close();
       await gate.close();
     },

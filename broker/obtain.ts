@@ -1,7 +1,14 @@
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
 import type { Purpose, SignRequest, WireDecision } from "@gateway/shared/wire/sign";
-import type { Authority, CertificateRequest, SignAnswer } from "./authority/authority.ts";
+import type {
+  Authority,
+  CertificateRequest,
+  SignAnswer,
+  SignOptions,
+  TokenAnswer,
+  TokenRequest,
+} from "./authority/authority.ts";
 import { type HostsPorts, refreshHosts, routeTo } from "./fresh_hosts.ts";
 import { type Hop, type Route, targetOf } from "./route.ts";
 import type { HopLogin, HopLogins } from "./ssh/connect_route.ts";
@@ -73,41 +80,65 @@ export interface RouteAuthority {
   readonly shim: string | undefined;
 }
 
+/** A token to act on a cluster with, the decision that a dry run asked for, or that a human has to approve first. */
+export type ObtainedToken = Extract<TokenAnswer, { kind: "issued" | "decided" | "needs_approval" }>;
+
 /**
  * Gets one certificate, or the decision about it; waits for a human where one has been asked.
  *
  * @throws {AppError} `denied` when the authority or the human refuses, `approval_required` when the human has
  * not decided, `upstream_failure` when there is no usable answer
  */
-export async function obtain(
-  authority: Authority,
+export function obtain(
+  authority: Pick<Authority, "sign">,
   request: CertificateRequest,
-  { signal, onProgress }: ObtainOptions,
+  options: ObtainOptions,
 ): Promise<Obtained> {
-  const signing = `signing cert for ${quoteText(request.host)}`;
-  let answer: SignAnswer;
+  const what = `signing cert for ${quoteText(request.host)}`;
+  return settle(what, (signing) => authority.sign(request, signing), options);
+}
+
+/**
+ * Gets a token for one action on a cluster, or the decision about it; waits for a human where one has been asked.
+ *
+ * @throws {AppError} as {@linkcode obtain} does
+ */
+export function obtainToken(
+  authority: Pick<Authority, "token">,
+  request: TokenRequest,
+  options: ObtainOptions,
+): Promise<ObtainedToken> {
+  const what = `token for ${quoteText(request.host)}`;
+  return settle(what, (signing) => authority.token(request, signing), options);
+}
+
+/** The answers that leave a caller with nothing. */
+type Refused = Extract<SignAnswer, { kind: "rejected" | "undecided" | "not_granted" }>;
+
+async function settle<Granted extends { readonly kind: "issued" | "decided" | "needs_approval" }>(
+  what: string,
+  ask: (options: SignOptions) => Promise<Granted | Refused>,
+  { signal, onProgress }: ObtainOptions,
+): Promise<Granted> {
+  let answer: Granted | Refused;
   try {
-    answer = await authority.sign(request, {
+    answer = await ask({
       signal,
       onWaiting: (approvalId) => onProgress?.(`waiting for approval ${approvalId}`),
     });
   } catch (cause) {
     if (!(cause instanceof AppError) || cause.code !== "upstream_failure") throw cause;
-    throw new AppError("upstream_failure", `upstream failure: ${signing}: ${cause.message}`, { cause });
+    throw new AppError("upstream_failure", `upstream failure: ${what}: ${cause.message}`, { cause });
   }
   switch (answer.kind) {
-    case "issued":
-    case "decided":
-    case "needs_approval":
-      return answer;
     case "rejected":
-      throw new AppError("denied", `${signing}: signing rejected (${answer.status}): ${answer.detail}`);
+      throw new AppError("denied", `${what}: signing rejected (${answer.status}): ${answer.detail}`);
     case "undecided":
-      throw new AppError("approval_required", `${signing}: ${describeUndecided(answer)}`);
+      throw new AppError("approval_required", `${what}: ${describeUndecided(answer)}`);
     case "not_granted":
-      throw new AppError("denied", `${signing}: approval not granted (${answer.status}): ${answer.detail}`);
+      throw new AppError("denied", `${what}: approval not granted (${answer.status}): ${answer.detail}`);
     default:
-      return answer satisfies never;
+      return answer;
   }
 }
 

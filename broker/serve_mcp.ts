@@ -4,7 +4,7 @@ import { serveMcpStdio } from "./frontends/mcp_stdio.ts";
 import type { StdioStreams } from "./frontends/stdio_transport.ts";
 import { startBrokerMonitor } from "./monitor.ts";
 import { describeTools } from "./tools/instructions.ts";
-import { createSshTools } from "./tools/ssh_tools.ts";
+import { createToolset } from "./tools/toolset.ts";
 
 /** What the stdio frontend needs beside a broker's ports. */
 export interface ServeMcpPorts extends BrokerPorts {
@@ -28,7 +28,7 @@ export async function serveMcp(
     clock: ports.clock,
     random: ports.random,
     askInChat: config.approval_via_elicitation,
-    tools: createSshTools(broker),
+    tools: createToolset(broker),
     instructions: describeTools(broker.limits),
     onError: (error) => logger.warn("Tool call failed", { error }),
     onProtocolError: (error) => logger.warn("MCP message refused", { error: error.message }),

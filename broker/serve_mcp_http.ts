@@ -10,7 +10,7 @@ import type { BrokerConfig } from "./config.ts";
 import { createMcpHttp } from "./frontends/mcp_http.ts";
 import { startBrokerMonitor } from "./monitor.ts";
 import { describeTools } from "./tools/instructions.ts";
-import { createSshTools } from "./tools/ssh_tools.ts";
+import { createToolset } from "./tools/toolset.ts";
 
 /** What the MCP frontend over HTTP needs beside a broker's ports. */
 export interface ServeMcpHttpPorts extends BrokerPorts {
@@ -42,7 +42,7 @@ export async function serveMcpHttp(
     const hosts = await broker.loadHosts();
     const mcp = createMcpHttp({
       ...ports,
-      tools: createSshTools(broker),
+      tools: createToolset(broker),
       instructions: describeTools(broker.limits),
       resource: {
         resourceUrl: config.resource_url,

@@ -1,6 +1,12 @@
 import { AppError } from "@gateway/shared/errors";
 import type { Histogram, Metrics } from "@gateway/shared/metrics";
-import type { Authority, SignAnswer } from "./authority/authority.ts";
+import type {
+  Authority,
+  CertificateRequest,
+  SignAnswer,
+  SignOptions,
+  TokenRequest,
+} from "./authority/authority.ts";
 import type { SshTimings } from "./ssh/timings.ts";
 
 /** How long the parts of a call take. */
@@ -38,25 +44,31 @@ export function createTimings(metrics: Metrics): Timings {
 
 /** An authority whose answers are timed: as an approval from when it is waited for, as signing otherwise. */
 export function timeAuthority(authority: Authority, { sign, approval }: Timings): Authority {
+  const timed = <Request, Answer extends { readonly kind: SignAnswer["kind"] }>(
+    ask: (request: Request, options: SignOptions) => Promise<Answer>,
+  ) =>
+  async (request: Request, options: SignOptions): Promise<Answer> => {
+    let waited: ((result?: string) => void) | undefined;
+    const onWaiting = (id: string) => {
+      waited ??= approval.start();
+      options.onWaiting?.(id);
+    };
+    const signed = sign.start();
+    try {
+      const answer = await ask(request, { ...options, onWaiting });
+      (waited ?? signed)(answer.kind);
+      return answer;
+    } catch (error) {
+      (waited ?? signed)(codeOf(error));
+      throw error;
+    }
+  };
   return {
     hosts: () => authority.hosts(),
     rules: (hosts, signal) => authority.rules(hosts, signal),
-    async sign(request, options) {
-      let waited: ((result?: string) => void) | undefined;
-      const onWaiting = (id: string) => {
-        waited ??= approval.start();
-        options.onWaiting?.(id);
-      };
-      const signed = sign.start();
-      try {
-        const answer = await authority.sign(request, { ...options, onWaiting });
-        (waited ?? signed)(answer.kind satisfies SignAnswer["kind"]);
-        return answer;
-      } catch (error) {
-        (waited ?? signed)(codeOf(error));
-        throw error;
-      }
-    },
+    clusters: () => authority.clusters(),
+    sign: timed((request: CertificateRequest, options) => authority.sign(request, options)),
+    token: timed((request: TokenRequest, options) => authority.token(request, options)),
   };
 }
 

@@ -14,11 +14,12 @@ const REQUEST: CertificateRequest = {
 };
 
 const notAsked = () => Promise.reject(new Error("not asked"));
+const NOT_ASKED = { hosts: notAsked, rules: notAsked, clusters: notAsked, token: notAsked };
 
 /** The series that one answer of an authority leads to. */
 async function counted(sign: Authority["sign"]): Promise<readonly string[]> {
   const metrics = createMetrics();
-  const inner: Authority = { hosts: notAsked, rules: notAsked, sign };
+  const inner: Authority = { ...NOT_ASKED, sign };
   await timeAuthority(inner, createTimings(metrics)).sign(REQUEST, { signal: NEVER }).catch(() => {});
   return (await metrics.text()).match(/^broker_\w+_count\{.*$/gm) ?? [];
 }
@@ -61,7 +62,7 @@ Deno.test("timeAuthority() passes on who waits for what", async () => {
     return Promise.resolve(GRANTED);
   };
   const authority = timeAuthority(
-    { hosts: notAsked, rules: notAsked, sign },
+    { ...NOT_ASKED, sign },
     createTimings(createMetrics()),
   );
   const answer = await authority.sign(REQUEST, { signal: NEVER, onWaiting: (id) => told.push(id) });

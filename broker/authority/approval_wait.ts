@@ -29,7 +29,7 @@ export interface ApprovalWaitPorts {
 /** An approval that somebody has been asked for. */
 export interface ParkedRequest {
   readonly approvalId: string;
-  /** The key that the certificate is to be made for. */
+  /** The key that the certificate is to be made for; `""` where no certificate is asked for. */
   readonly publicKey: string;
   readonly endUser: string;
 }
@@ -100,7 +100,7 @@ export class ApprovalWaits {
     | { readonly kind: "failed"; readonly error: AppError }
   > {
     const query = new URLSearchParams({
-      pubkey: publicKey.trim(),
+      ...(publicKey === "" ? {} : { pubkey: publicKey.trim() }),
       wait: String(Math.min(leftSeconds, HOLD_SECONDS)),
     });
     const path = `/v1/sign/result/${encodeURIComponent(approvalId)}?${query}`;

@@ -1,3 +1,4 @@
+import type { ClustersResponse } from "@gateway/shared/wire/cluster";
 import type { HostsResponse } from "@gateway/shared/wire/host";
 import type { SignRequestBody, WireDecision } from "@gateway/shared/wire/sign";
 
@@ -17,6 +18,18 @@ export interface Authority {
    */
   rules(hosts: readonly string[], signal: AbortSignal): Promise<HostsResponse>;
   /**
+   * The clusters that this broker may use; none is `{}`.
+   *
+   * @throws {AppError} as {@linkcode Authority.hosts} does
+   */
+  clusters(): Promise<ClustersResponse>;
+  /**
+   * Asks for a token to act on a cluster with, or with `dry_run` for the decision alone.
+   *
+   * @throws {AppError} as {@linkcode Authority.sign} does
+   */
+  token(request: TokenRequest, options: SignOptions): Promise<TokenAnswer>;
+  /**
    * Asks for a certificate, or with `dry_run` for the decision alone.
    *
    * @throws {AppError} `upstream_failure` when there is no answer, or one that does not fit the question;
@@ -34,6 +47,22 @@ export interface SignOptions {
 
 /** A sign request for an SSH host: it always carries a key. */
 export type CertificateRequest = SignRequestBody & { readonly public_key: string };
+
+/** A sign request for an action on a cluster: what is done stands in its `k8s_` fields. */
+export type TokenRequest = SignRequestBody & { readonly target_type: "k8s" };
+
+/** How a request for a token ended. */
+export type TokenAnswer =
+  | {
+    readonly kind: "issued";
+    /** A secret, good for minutes and for whatever its ServiceAccount may do. */
+    readonly token: string;
+    readonly serial: bigint;
+    readonly decision: WireDecision | undefined;
+    /** It came after a wait for a human: what was known of the cluster before is old. */
+    readonly waited: boolean;
+  }
+  | Exclude<SignAnswer, { readonly kind: "issued" }>;
 
 /** How a sign request ended. */
 export type SignAnswer =

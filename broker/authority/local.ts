@@ -16,11 +16,12 @@ import {
 } from "@gateway/shared/policy/ssh";
 import type { Random } from "@gateway/shared/random";
 import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
+import type { ClustersResponse } from "@gateway/shared/wire/cluster";
 import type { HostsResponse } from "@gateway/shared/wire/host";
 import { type SignRequest, signRequest } from "@gateway/shared/wire/sign";
 import { checkSignFields } from "@gateway/shared/wire/sign_fields";
 import type { Events } from "../events.ts";
-import type { Authority, CertificateRequest, SignAnswer, SignOptions } from "./authority.ts";
+import type { Authority, CertificateRequest, SignAnswer, SignOptions, TokenAnswer } from "./authority.ts";
 
 /** Who asks for certificates in local mode: the name in their KeyIds, and the caller of policy. */
 export const LOCAL_CALLER = "local";
@@ -61,6 +62,14 @@ export class LocalAuthority implements Authority {
 
   rules(hosts: readonly string[]): Promise<HostsResponse> {
     return Promise.resolve(visibleRules(this.#ports.policy, LOCAL_CALLER, hosts));
+  }
+
+  clusters(): Promise<ClustersResponse> {
+    return Promise.resolve({});
+  }
+
+  token(): Promise<TokenAnswer> {
+    return Promise.resolve({ kind: "rejected", status: STATUS.denied, detail: "unknown cluster" });
   }
 
   async sign(body: CertificateRequest, { signal }: SignOptions): Promise<SignAnswer> {

@@ -1,17 +1,32 @@
 import { AppError, type ErrorCode } from "@gateway/shared/errors";
 import { isStrongEntityTag } from "@gateway/shared/http/entity_tag";
 import { readProblem } from "@gateway/shared/http/problem";
+import { type ClustersResponse, clustersResponse } from "@gateway/shared/wire/cluster";
 import { type HostsResponse, hostsResponse } from "@gateway/shared/wire/host";
 import { rulesPath } from "@gateway/shared/wire/host_rules";
-import { signResponse } from "@gateway/shared/wire/sign";
+import { type SignResponse, signResponse } from "@gateway/shared/wire/sign";
 import { z } from "@zod/zod";
 import type { ApprovalWaits } from "./approval_wait.ts";
-import type { Authority, CertificateRequest, SignAnswer, SignOptions } from "./authority.ts";
+import type {
+  Authority,
+  CertificateRequest,
+  SignAnswer,
+  SignOptions,
+  TokenAnswer,
+  TokenRequest,
+} from "./authority.ts";
 import { checkCertificate, type ExpectedCertificate } from "./certificate_check.ts";
 import type { SignerClient, SignerReply, SignerRequest } from "./signer_client.ts";
 
 // The id becomes a part of a path and of a text that scripts read.
 const parkedResponse = z.object({ approval_id: z.string().regex(/^[\w-]{1,64}$/) });
+
+const TOKEN = /^[\x21-\x7e]{1,65536}$/;
+
+/** What became of a request: a reply that says what was signed or decided, or why there is none. */
+type Submitted =
+  | { readonly kind: "replied"; readonly reply: SignerReply; readonly waited: boolean }
+  | Extract<SignAnswer, { readonly kind: "rejected" | "undecided" | "not_granted" }>;
 
 /** The signer, or a control plane in front of it, over mutual TLS. */
 export class RemoteAuthority implements Authority {
@@ -19,6 +34,9 @@ export class RemoteAuthority implements Authority {
   readonly #waits: ApprovalWaits;
   /** The last list of hosts and its tag: it is not sent again while it holds. */
   #known: { readonly tag: string; readonly hosts: HostsResponse } | undefined;
+
+  /** The last list of clusters as it came: it is not looked through again while it is the same. */
+  #knownClusters: { readonly text: string; readonly clusters: ClustersResponse } | undefined;
 
   constructor(client: SignerClient, waits: ApprovalWaits) {
     this.#client = client;
@@ -41,12 +59,33 @@ export class RemoteAuthority implements Authority {
     return readHosts(await this.#request({ method: "GET", path: rulesPath(hosts), signal }));
   }
 
+  async clusters(): Promise<ClustersResponse> {
+    const reply = await this.#request({ method: "GET", path: "/v1/clusters" });
+    // A signer that knows no clusters has none.
+    if (reply.status === 404) return {};
+    const known = this.#knownClusters;
+    if (reply.status === 200 && reply.text !== "" && reply.text === known?.text) return known.clusters;
+    const clusters = readList(reply, clustersResponse, "cluster list");
+    this.#knownClusters = { text: reply.text, clusters };
+    return clusters;
+  }
+
   async sign(request: CertificateRequest, options: SignOptions): Promise<SignAnswer> {
+    const submitted = await this.#submit(request, options);
+    return submitted.kind === "replied" ? readAnswer(request, submitted.reply, submitted) : submitted;
+  }
+
+  async token(request: TokenRequest, options: SignOptions): Promise<TokenAnswer> {
+    const submitted = await this.#submit(request, options);
+    return submitted.kind === "replied" ? readToken(request, submitted.reply, submitted) : submitted;
+  }
+
+  async #submit(request: CertificateRequest | TokenRequest, options: SignOptions): Promise<Submitted> {
     const { signal } = options;
     const reply = await this.#request({ method: "POST", path: "/v1/sign", body: request, signal });
     switch (reply.status) {
       case 200:
-        return readAnswer(request, reply, { waited: false });
+        return { kind: "replied", reply, waited: false };
       case 202: {
         const { approval_id: approvalId } = decode(parkedResponse, reply.body, "an approval id");
         return await this.#collect(request, approvalId, options);
@@ -56,15 +95,18 @@ export class RemoteAuthority implements Authority {
     }
   }
 
-  async #collect(request: CertificateRequest, approvalId: string, options: SignOptions): Promise<SignAnswer> {
-    const { public_key: publicKey, end_user: endUser = "" } = request;
+  async #collect(
+    { public_key: publicKey = "", end_user: endUser = "" }: CertificateRequest | TokenRequest,
+    approvalId: string,
+    options: SignOptions,
+  ): Promise<Submitted> {
     const collected = await this.#waits.collect({ approvalId, publicKey, endUser }, options);
     if (collected.kind === "undecided") return { kind: "undecided", approvalId, why: collected.why };
     const { reply } = collected;
     if (reply.status !== 200) {
       return { kind: "not_granted", status: reply.status, detail: readProblem(reply).detail };
     }
-    return readAnswer(request, reply, { waited: true });
+    return { kind: "replied", reply, waited: true };
   }
 
   /** Sends a request; a reply of 500 and up is not an answer, whatever was asked. */
@@ -96,15 +138,19 @@ export class RemoteAuthority implements Authority {
 }
 
 function readHosts(reply: SignerReply): HostsResponse {
-  if (reply.status === 200) return decode(hostsResponse, reply.body, "a host list");
+  return readList(reply, hostsResponse, "host list");
+}
+
+function readList<T>(reply: SignerReply, schema: z.ZodType<T>, what: string): T {
+  if (reply.status === 200) return decode(schema, reply.body, `a ${what}`);
   throw new AppError(
-    hostsRefusal(reply),
-    `host list refused (${reply.status}): ${readProblem(reply).detail}`,
+    listRefusal(reply),
+    `${what} refused (${reply.status}): ${readProblem(reply).detail}`,
   );
 }
 
-/** Whoever may not have the list is denied; nothing behind the broker is at fault. */
-function hostsRefusal(reply: SignerReply): ErrorCode {
+/** Whoever may not have a list is denied; nothing behind the broker is at fault. */
+function listRefusal(reply: SignerReply): ErrorCode {
   if (reply.status !== 403) return "upstream_failure";
   return readProblem(reply).code === "frozen" ? "frozen" : "denied";
 }
@@ -119,21 +165,10 @@ function readAnswer(
   reply: SignerReply,
   { waited }: { readonly waited: boolean },
 ): SignAnswer {
-  const { certificate, serial, decision, envelope, elevation_prefix: elevationPrefix = "" } = decode(
-    signResponse,
-    reply.body,
-    "a sign response",
-  );
-  if (request.dry_run === true) {
-    if (decision === undefined) {
-      throw new AppError("upstream_failure", "signing service returned no decision");
-    }
-    return { kind: "decided", decision, ...(waited ? { waited } : {}), ...readEnvelope(envelope) };
-  }
-  // Whatever stands beside it: a signer that says no has not issued anything.
-  if (decision?.allowed === false) {
-    throw new AppError("upstream_failure", "signing service returned a denial as an answer");
-  }
+  const response = readResponse(reply);
+  const { certificate, serial, decision, envelope, elevation_prefix: elevationPrefix = "" } = response;
+  if (request.dry_run === true) return readDecision(response, waited, readEnvelope(envelope));
+  checkAllowed(response);
   if (certificate !== undefined && serial !== undefined) {
     const { public_key: publicKey, host } = request;
     const { shim } = checkCertificate(certificate, { publicKey, serial, host, use: useOf(request) });
@@ -142,11 +177,55 @@ function readAnswer(
       ...(shim === undefined ? {} : { shim }),
     };
   }
-  // Not after a wait: a human has approved already, and asking once more would never end.
-  if (decision?.require_approval === true && !waited) {
-    return { kind: "needs_approval", rule: decision.matched_rule ?? "" };
+  return needsApproval(response, waited) ?? fail("returned no certificate");
+}
+
+function readToken(
+  request: TokenRequest,
+  reply: SignerReply,
+  { waited }: { readonly waited: boolean },
+): TokenAnswer {
+  const response = readResponse(reply);
+  const { k8s_token: token, serial, decision } = response;
+  if (request.dry_run === true) return readDecision(response, waited, {});
+  checkAllowed(response);
+  if (token !== undefined && serial !== undefined) {
+    // It stands in a header.
+    if (!TOKEN.test(token)) fail("returned a token that is not one");
+    return { kind: "issued", token, serial, decision, waited };
   }
-  throw new AppError("upstream_failure", "signing service returned no certificate");
+  return needsApproval(response, waited) ?? fail("returned no token");
+}
+
+function readResponse(reply: SignerReply): SignResponse {
+  return decode(signResponse, reply.body, "a sign response");
+}
+
+function readDecision(
+  { decision }: SignResponse,
+  waited: boolean,
+  envelope: { readonly envelope?: string },
+): Extract<SignAnswer, { readonly kind: "decided" }> {
+  if (decision === undefined) fail("returned no decision");
+  return { kind: "decided", decision, ...(waited ? { waited } : {}), ...envelope };
+}
+
+/** Whatever stands beside it: a signer that says no has not issued anything. */
+function checkAllowed({ decision }: SignResponse): void {
+  if (decision?.allowed === false) fail("returned a denial as an answer");
+}
+
+/** Not after a wait: a human has approved already, and asking once more would never end. */
+function needsApproval(
+  { decision }: SignResponse,
+  waited: boolean,
+): Extract<SignAnswer, { readonly kind: "needs_approval" }> | undefined {
+  if (decision?.require_approval !== true || waited) return undefined;
+  return { kind: "needs_approval", rule: decision.matched_rule ?? "" };
+}
+
+function fail(what: string): never {
+  throw new AppError("upstream_failure", `signing service ${what}`);
 }
 
 /** An envelope that can't be read must not lead to the plain command. */

@@ -16,9 +16,10 @@ import { type BearerRefusal, challengeResponse, readBearer } from "../oauth/bear
 import { AuthenticatedEndUser, callerOf } from "../oauth/end_user.ts";
 import { metadataPaths, metadataUrl, type ProtectedResource, respondToMetadata } from "../oauth/metadata.ts";
 import type { Tool } from "../tools/tool.ts";
+import type { Toolset } from "../tools/toolset.ts";
 import { AnswerRoom, RequestAnswers } from "./answer_room.ts";
 import { accepts, allowedHostnames, checkBatch, checkHost, checkOrigin } from "./http_headers.ts";
-import { createMcpServer, type McpServerOptions } from "./mcp_server.ts";
+import { announceTools, createMcpServer, type McpServerOptions } from "./mcp_server.ts";
 import type { McpSession } from "./mcp_session.ts";
 import { isEventId } from "./kept_events.ts";
 import { McpSessions } from "./mcp_sessions.ts";
@@ -36,7 +37,7 @@ const SESSION_HEADER = "mcp-session-id";
 
 /** What the MCP frontend over HTTP needs. */
 export interface McpHttpOptions {
-  readonly tools: readonly Tool[];
+  readonly tools: Toolset;
   /** What the model is told about all of them. */
   readonly instructions: string;
   readonly resource: ProtectedResource;
@@ -80,7 +81,10 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
   const answersOf = new WeakMap<AuthInfo, RequestAnswers>();
   const calls = new Set<Promise<unknown>>();
   let draining = false;
-  const tools = limitCalls(options.tools).map(withExactNumbers);
+  const tools: Toolset = {
+    ...options.tools,
+    tools: limitCalls(options.tools.tools).map(withExactNumbers),
+  };
   const serverFor = (era: McpServerOptions["era"], onCall?: McpServerOptions["onCall"]) =>
     createMcpServer({
       tools,
@@ -101,11 +105,19 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
         onCall?.(call);
       },
     });
-  const sessions = new McpSessions({ ...options, createServer: (onCall) => serverFor("legacy", onCall) });
+  const sessions = new McpSessions({
+    ...options,
+    createServer(onCall) {
+      const server = serverFor("legacy", onCall);
+      announceTools(server, tools);
+      return server;
+    },
+  });
   const stateless = createMcpHandler(({ era }) => serverFor(era), {
     legacy: "reject",
     onerror: onProtocolError,
   });
+  const endAnnouncing = tools.watch(() => stateless.notify.toolsChanged());
 
   async function authenticate(request: Request): Promise<AuthenticatedEndUser | Response> {
     const refuse = (refusal: BearerRefusal) => {
@@ -197,6 +209,7 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
     },
     async close() {
       draining = true;
+      endAnnouncing();
       await Promise.all([sessions.close(), stateless.close()]);
       await Promise.allSettled(calls);
     },

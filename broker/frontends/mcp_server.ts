@@ -9,12 +9,13 @@ import {
   ProtocolErrorCode,
 } from "@modelcontextprotocol/server";
 import type { Tool } from "../tools/tool.ts";
+import type { Toolset } from "../tools/toolset.ts";
 import { callTool, type CallToolOptions } from "./mcp_call.ts";
 import type { StartedCall } from "./open_requests.ts";
 
 /** What an MCP server serves. */
 export interface McpServerOptions extends CallToolOptions {
-  readonly tools: readonly Tool[];
+  readonly tools: Toolset;
   /** What the model is told about all of them. */
   readonly instructions: string;
   /** Told of every call that begins. */
@@ -37,11 +38,13 @@ const EMPTY_LISTS: Readonly<Record<string, Readonly<Record<string, readonly neve
  * texts for unknown tools and wrong arguments are not the ones that clients of the reference look for.
  */
 export function createMcpServer(options: McpServerOptions): McpServer {
+  const { isOffered } = options.tools;
   const tools = new Map(
-    options.tools.toSorted((left, right) => left.name < right.name ? -1 : 1).map((tool) => [tool.name, tool]),
+    options.tools.tools.toSorted((left, right) => left.name < right.name ? -1 : 1)
+      .map((tool) => [tool.name, tool]),
   );
   const mcp = new McpServer(
-    { name: "gateway", title: "Gateway (SSH, ephemeral credentials)", version: VERSION },
+    { name: "gateway", title: "Gateway (SSH & Kubernetes, ephemeral credentials)", version: VERSION },
     { capabilities: { tools: { listChanged: true } }, instructions: options.instructions },
   );
   const { server } = mcp;
@@ -54,12 +57,12 @@ export function createMcpServer(options: McpServerOptions): McpServer {
   };
   server.setRequestHandler("tools/list", () => {
     requireInitialized("tools/list");
-    return { tools: [...tools.values()].map(describeTool) };
+    return { tools: [...tools.values()].filter(({ name }) => isOffered(name)).map(describeTool) };
   });
   server.setRequestHandler("tools/call", async ({ params }, { mcpReq, http }) => {
     requireInitialized("tools/call");
     const tool = tools.get(params.name);
-    if (tool === undefined) {
+    if (tool === undefined || !isOffered(tool.name)) {
       throw new ProtocolError(
         ProtocolErrorCode.InvalidParams,
         `unknown tool ${quoteText(shortenText(params.name, MAX_SHOWN_NAME))}`,
@@ -83,6 +86,15 @@ export function createMcpServer(options: McpServerOptions): McpServer {
     throw new ProtocolError(ProtocolErrorCode.MethodNotFound, "Method not found");
   };
   return mcp;
+}
+
+/** Tells a client whenever other tools are offered than before, until its connection ends. */
+export function announceTools({ server }: McpServer, tools: Toolset): void {
+  const end = tools.watch(() => {
+    // A client that is gone, or has not begun, asks when it comes.
+    if (server.getNegotiatedProtocolVersion() !== undefined) server.sendToolListChanged().catch(() => {});
+  });
+  server.onclose = end;
 }
 
 function describeTool(tool: Tool): ListToolsResult["tools"][number] {

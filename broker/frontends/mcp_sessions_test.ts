@@ -4,6 +4,7 @@ import { AppError } from "@gateway/shared/errors";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import { AuthenticatedEndUser } from "../oauth/end_user.ts";
 import { initialize, McpHttpFixture, rpc } from "../testing/mcp_http_fixture.ts";
+import { fixedTools } from "../tools/toolset.ts";
 import { createMcpServer } from "./mcp_server.ts";
 import type { McpSession } from "./mcp_session.ts";
 import { type McpSessionLimits, McpSessions } from "./mcp_sessions.ts";
@@ -26,7 +27,7 @@ class Scene implements AsyncDisposable {
       limits: { perUser: 2, total: 3, idleMs: 30 * MINUTE_MS, ...limits },
       createServer: (onCall) =>
         createMcpServer({
-          tools: [],
+          tools: fixedTools([]),
           instructions: "",
           caller: () => ({ caller: "x", callerGroups: null, bearerToken: undefined }),
           era: "legacy",

@@ -1,7 +1,7 @@
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
 import type { Clock } from "@gateway/shared/clock";
 import type { Random } from "@gateway/shared/random";
-import { createMcpServer, type McpServerOptions } from "./mcp_server.ts";
+import { announceTools, createMcpServer, type McpServerOptions } from "./mcp_server.ts";
 import { PausedCalls } from "./paused_calls.ts";
 import { type StdioStreams, StdioTransport } from "./stdio_transport.ts";
 
@@ -35,8 +35,8 @@ export function serveMcpStdio(options: McpStdioOptions): McpStdio {
   const transport = new StdioTransport(options);
   const pausedCalls = new PausedCalls(options);
   const calls = new Set<Promise<unknown>>();
-  const handle = serveStdio(({ era }) =>
-    createMcpServer({
+  const handle = serveStdio(({ era }) => {
+    const server = createMcpServer({
       tools: options.tools,
       instructions: options.instructions,
       caller: () => ({ caller: STDIO_CALLER, callerGroups: null, bearerToken: undefined }),
@@ -51,7 +51,10 @@ export function serveMcpStdio(options: McpStdioOptions): McpStdio {
         ended.then(forget, forget);
       },
       onError: options.onError,
-    }), { transport, onerror: options.onProtocolError });
+    });
+    announceTools(server, options.tools);
+    return server;
+  }, { transport, onerror: options.onProtocolError });
   return {
     ended: transport.ended,
     async close() {

@@ -105,7 +105,8 @@ export function positive(number: number | undefined): number | undefined {
   return number !== undefined && number > 0 ? number : undefined;
 }
 
-function pathOf(action: ClusterAction): string {
+/** @throws {AppError} `invalid_request` for an object without the namespace that it has to be in */
+export function pathOf(action: ClusterAction): string {
   const { verb, resource, namespace } = action;
   if (resource.namespaced && namespace === "" && verb !== "list") {
     throw new AppError("invalid_request", `k8s ${verb} of ${resource.resource} requires a namespace`);

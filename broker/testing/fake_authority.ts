@@ -1,5 +1,13 @@
 import type { HostsResponse } from "@gateway/shared/wire/host";
-import type { Authority, CertificateRequest, SignAnswer, SignOptions } from "../authority/authority.ts";
+import type { ClustersResponse } from "@gateway/shared/wire/cluster";
+import type {
+  Authority,
+  CertificateRequest,
+  SignAnswer,
+  SignOptions,
+  TokenAnswer,
+  TokenRequest,
+} from "../authority/authority.ts";
 
 /** The serial of the certificates of a {@linkcode FakeAuthority}: one that no `number` holds. */
 export const SERIAL = 18446744073709551615n;
@@ -51,6 +59,21 @@ export class FakeAuthority implements Authority {
       ? { kind: "decided", decision: { allowed: true, matched_rule: "allow:^uptime$", ttl_seconds: 120 } }
       : ISSUED_UPTIME;
 
+  readonly tokenRequests: TokenRequest[] = [];
+  clusterList: () => ClustersResponse | Promise<ClustersResponse> = () => ({});
+  tokenAnswer: (request: TokenRequest, options: SignOptions) => TokenAnswer | Promise<TokenAnswer> = (
+    request,
+  ) =>
+    request.dry_run === true
+      ? { kind: "decided", decision: { allowed: true, matched_rule: "allow:^get .*$", ttl_seconds: 600 } }
+      : {
+        kind: "issued",
+        token: "token-1",
+        serial: SERIAL,
+        decision: { allowed: true, matched_rule: "allow:^get .*$" },
+        waited: false,
+      };
+
   async hosts(): Promise<HostsResponse> {
     this.fetches += 1;
     return await this.list();
@@ -59,6 +82,15 @@ export class FakeAuthority implements Authority {
   async rules(hosts: readonly string[]): Promise<HostsResponse> {
     this.rulesAsked.push(hosts);
     return await this.rulesOf(hosts);
+  }
+
+  async clusters(): Promise<ClustersResponse> {
+    return await this.clusterList();
+  }
+
+  async token(request: TokenRequest, options: SignOptions): Promise<TokenAnswer> {
+    this.tokenRequests.push(request);
+    return await this.tokenAnswer(request, options);
   }
 
   async sign(request: CertificateRequest, options: SignOptions): Promise<SignAnswer> {

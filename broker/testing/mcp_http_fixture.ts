@@ -10,6 +10,7 @@ import { describeTools } from "../tools/instructions.ts";
 import { createSshExecuteTool } from "../tools/ssh_execute.ts";
 import { createSshListServersTool } from "../tools/ssh_list_servers.ts";
 import type { Tool } from "../tools/tool.ts";
+import { fixedTools, type Toolset } from "../tools/toolset.ts";
 import { BrokerFixture, TEST_LIMITS } from "./broker_fixture.ts";
 
 /** The URL of the frontend in tests. */
@@ -43,12 +44,21 @@ export class McpHttpFixture implements AsyncDisposable {
   readonly frontend: McpHttp;
   #random = 0;
 
-  constructor(options: { readonly tools?: readonly Tool[]; readonly verifier?: EndUserVerifier } = {}) {
+  constructor(
+    options: {
+      readonly tools?: readonly Tool[];
+      /** Instead of `tools`. */
+      readonly toolset?: Toolset;
+      readonly verifier?: EndUserVerifier;
+    } = {},
+  ) {
     this.frontend = createMcpHttp({
-      tools: options.tools ?? [
-        createSshListServersTool(this.broker),
-        createSshExecuteTool(this.broker),
-      ],
+      tools: options.toolset ?? fixedTools(
+        options.tools ?? [
+          createSshListServersTool(this.broker),
+          createSshExecuteTool(this.broker),
+        ],
+      ),
       instructions: describeTools(TEST_LIMITS),
       resource: { resourceUrl: RESOURCE_URL, issuer: "https://login.example", scopes: ["mcp"] },
       verifier: options.verifier ?? { verify: (token) => Promise.resolve(readTestToken(token)) },

@@ -5,6 +5,7 @@ import { serveMcpStdio } from "../frontends/mcp_stdio.ts";
 import { describeTools } from "../tools/instructions.ts";
 import { createSshExecuteTool } from "../tools/ssh_execute.ts";
 import { createSshListServersTool } from "../tools/ssh_list_servers.ts";
+import { fixedTools, type Toolset } from "../tools/toolset.ts";
 import { BrokerFixture, TEST_LIMITS } from "./broker_fixture.ts";
 import { LinePipe } from "./line_pipe.ts";
 
@@ -17,6 +18,7 @@ export type Generation = (typeof GENERATIONS)[number];
 export interface RawMcpClientOptions {
   readonly capabilities?: object;
   readonly askInChat?: boolean;
+  readonly tools?: Toolset;
 }
 
 /** A client of the stdio frontend that writes and reads raw lines. */
@@ -35,10 +37,10 @@ export class RawMcpClient {
     this.#capabilities = options.capabilities ?? {};
     this.#server = serveMcpStdio({
       ...this.#pipe.streams,
-      tools: [
+      tools: options.tools ?? fixedTools([
         createSshListServersTool(this.broker),
         createSshExecuteTool(this.broker),
-      ],
+      ]),
       instructions: describeTools(TEST_LIMITS),
       clock: this.clock,
       random: systemRandom,

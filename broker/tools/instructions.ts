@@ -13,7 +13,8 @@ export function describeTools(limits: ToolLimits): string {
 }
 
 const USE =
-  "These tools run commands on servers and move files. Each call gets a certificate that is made for it; you " +
+  "These tools run commands on servers and move files; where there are tools whose names begin with k8s_, those read and " +
+  "change objects of Kubernetes clusters: begin with k8s_list_clusters. Each call gets a certificate or token that is made for it; you " +
   "never hold a credential. Begin with ssh_list_servers; with policy: true it also says what you may run on a server, " +
   "so that you need not guess.";
 

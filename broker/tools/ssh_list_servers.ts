@@ -8,7 +8,7 @@ import type { Hosts } from "../hosts_view.ts";
 import { jsonLength } from "./json_length.ts";
 import { READABLE_BYTES, RESULT_BYTES } from "./limits.ts";
 import { describeRules } from "./rules_words.ts";
-import { defineTool, type Tool } from "./tool.ts";
+import { defineTool, isVisible, type Tool } from "./tool.ts";
 
 /** What the tool needs of a broker. */
 export interface ListServersPorts {
@@ -95,11 +95,6 @@ export function createSshListServersTool({ currentHosts, hostRules }: ListServer
       };
     },
   });
-}
-
-/** Whoever has a group list sees only hosts that share a group with it; an empty list sees none. */
-function isVisible(host: HostInfo, callerGroups: readonly string[] | null): boolean {
-  return callerGroups === null || (host.groups ?? []).some((group) => callerGroups.includes(group));
 }
 
 /** A host may be named like a member of every object. */

@@ -42,6 +42,14 @@ export function callerOf({ caller, callerGroups, bearerToken, onProgress }: Tool
   };
 }
 
+/** Whoever has a group list sees only what shares a group with it; an empty list sees nothing. */
+export function isVisible(
+  { groups = [] }: { readonly groups?: readonly string[] | undefined },
+  callerGroups: readonly string[] | null,
+): boolean {
+  return callerGroups === null || groups.some((group) => callerGroups.includes(group));
+}
+
 /** Asks the human at the client to say yes or no. Never rejects: whatever goes wrong is a no. */
 export type AskHuman = (question: string) => Promise<HumanAnswer>;
 

@@ -76,6 +76,7 @@ export class FakeSigner implements AsyncDisposable {
       return this.answer?.() ?? json(this.hosts);
     }
     const { pathname, search } = new URL(request.url);
+    if (pathname === "/v1/clusters") return json({});
     if (pathname.startsWith("/v1/sign/result/")) {
       this.polls.push(pathname + search);
       return this.answer?.() ?? await this.#poll(request);

@@ -49,6 +49,7 @@ export const ADAPTERS: readonly string[] = [
   "broker/authority/load_local.ts",
   "broker/command_line.ts",
   "broker/frontends/mcp_stdio.ts",
+  "broker/kubernetes/connect.ts",
   "broker/monitor.ts",
   "broker/recording/file.ts",
   "broker/sessions/connect_session.ts",

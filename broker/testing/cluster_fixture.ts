@@ -1,0 +1,87 @@
+import { AuditGate } from "@gateway/shared/audit/gate";
+import { createRedactor } from "@gateway/shared/redact/redact";
+import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FixedRandom } from "@gateway/shared/testing/fixed_random";
+import { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";
+import type { ClusterInfo } from "@gateway/shared/wire/cluster";
+import { Clusters } from "../kubernetes/clusters.ts";
+import { type ActionRequest, type RunAction, runAction } from "../kubernetes/run_action.ts";
+import { TEST_LIMITS } from "./broker_fixture.ts";
+import { FakeAuthority } from "./fake_authority.ts";
+import { FakeConnection } from "./fake_cluster.ts";
+
+/** A cluster as a signer would list it. */
+export const CLUSTER: ClusterInfo = {
+  api_server: "https://10.0.0.5:6443",
+  ca_cert_pem: "PEM",
+  groups: ["web"],
+  extra_resources: [{
+    resource: "widgets",
+    group: "example.com",
+    version: "v2",
+    kind: "Widget",
+    namespaced: true,
+  }],
+};
+
+/** What clusters take of a broker, without network and disk. */
+export class ClusterFixture {
+  readonly authority = new FakeAuthority();
+  readonly connection = new FakeConnection();
+  readonly log = new MemoryAuditLog();
+  readonly clock = new FakeClock();
+  /** The clusters that were connected to, and how many connections were closed. */
+  readonly connected: ClusterInfo[] = [];
+  closed = 0;
+  readonly clusters: Clusters;
+  readonly runAction: RunAction;
+  readonly random = new FixedRandom([0xab]);
+  readonly limits = TEST_LIMITS;
+  readonly currentClusters = () => this.clusters.current();
+
+  constructor() {
+    this.authority.clusterList = () => ({ prod: CLUSTER });
+    const { authority, clock, connection } = this;
+    this.clusters = new Clusters({
+      clock,
+      fetch: () => authority.clusters(),
+      connect: (cluster) => {
+        this.connected.push(cluster);
+        return { request: (request) => connection.request(request), close: () => this.closed += 1 };
+      },
+    });
+    const events = new AuditGate({
+      log: this.log,
+      failMode: "closed",
+      onAppendFailure: () => {},
+      onBlocked: () => {},
+    });
+    const ports = {
+      authority,
+      clusters: this.clusters,
+      events,
+      clock,
+      redact: createRedactor(undefined),
+      maxOutputBytes: TEST_LIMITS.maxOutputBytes,
+    };
+    this.runAction = (request, signal) => runAction(ports, request, signal);
+  }
+
+  /** Reads the pod `web-1`, or what differs from that. */
+  run(
+    { asked, ...request }: Omit<Partial<ActionRequest>, "asked"> & {
+      readonly asked?: Partial<ActionRequest["asked"]>;
+    } = {},
+    signal: AbortSignal = new AbortController().signal,
+  ) {
+    return this.runAction({
+      caller: "agent-1",
+      callerGroups: null,
+      cluster: "prod",
+      options: {},
+      dryRun: false,
+      ...request,
+      asked: { verb: "get", resource: "pods", group: "", namespace: "prod", name: "web-1", ...asked },
+    }, signal);
+  }
+}
