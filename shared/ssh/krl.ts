@@ -67,9 +67,13 @@ const INITIAL_BYTES = 256;
 
 /** Each once, the smallest first: equal lists have equal bytes. */
 function sortSerials(serials: Iterable<bigint>): BigUint64Array<ArrayBuffer> {
-  const sorted = BigUint64Array.from([...new Set(serials)]).sort();
+  const sorted = new BigUint64Array([...serials]).sort();
+  let length = 0;
+  for (const serial of sorted) {
+    if (length === 0 || sorted[length - 1] !== serial) sorted[length++] = serial;
+  }
   if (sorted[0] === 0n) throw new RangeError("A revocation list can't hold the serial 0");
-  return sorted;
+  return sorted.subarray(0, length);
 }
 
 function bigEndian(serials: BigUint64Array): Uint8Array {

@@ -8,7 +8,7 @@
  * const holder = { peer: "broker-1", caller: "broker-1", endUser: "", host: "web01", role: "target", elevationPrefix: "", pty: false };
  * const issued = new IssuedCertificates();
  * issued.add(holder, { serial: 7n, issuedAt: 100, validBefore: 400 });
- * assert.deepEqual(issued.find({ kind: "caller", value: "broker-1" }, Infinity), [{ serial: 7n, validBefore: 400 }]);
+ * assert.deepEqual(issued.find({ kind: "caller", value: "broker-1" }, Infinity), [{ serials: [7n], validBefore: 400 }]);
  * ```
  *
  * @module
@@ -38,12 +38,8 @@ export interface IssuedFacts extends Pick<IssuedBatch, "issuedAt" | "validBefore
   readonly serial: bigint;
 }
 
-/** A certificate that was found. */
-export interface FoundCertificate {
-  readonly serial: bigint;
-  /** Seconds since the epoch. */
-  readonly validBefore: number;
-}
+/** Certificates that were found; they end at the same time. */
+export type FoundBatch = Pick<IssuedBatch, "serials" | "validBefore">;
 
 /** How much is remembered at a time; a certificate counts one, and one with facts of its own so much more. */
 export interface IssuedLimits {
@@ -97,14 +93,13 @@ export class IssuedCertificates {
   }
 
   /** Those of a subject that were issued at a second or before. */
-  find(subject: CertificateSubject, issuedUntil: number): readonly FoundCertificate[] {
-    const found: FoundCertificate[] = [];
+  find(subject: CertificateSubject, issuedUntil: number): readonly FoundBatch[] {
+    const found: FoundBatch[] = [];
     for (const batches of this.#byEnd.values()) {
       for (const batch of batches.values()) {
         if (batch.issuedAt > issuedUntil) continue;
-        for (const serial of serialsOf(batch, subject)) {
-          found.push({ serial, validBefore: batch.validBefore });
-        }
+        const serials = serialsOf(batch, subject);
+        if (serials.length > 0) found.push({ serials, validBefore: batch.validBefore });
       }
     }
     return found;

@@ -191,17 +191,22 @@ export class RevocationList {
   /** Lists the certificates of a revocation; gives how many of those that are known were not listed before. */
   #list({ kind, value, revokedAt }: KeptRevocation): number {
     const until = Math.floor(revokedAt / 1000);
-    let listed = 0;
-    for (const { serial, validBefore } of this.#issued.find({ kind, value }, until)) {
-      if (serial === 0n || this.#serials.has(serial)) continue;
-      listed += kind === "key_id" ? 0 : 1;
-      if (kind !== "key_id") this.#serials.set(serial, validBefore + CLOCK_SKEW_SECONDS);
-    }
+    const found = this.#issued.find({ kind, value }, until);
     // Also where this signer does not know it: whoever names one knows why.
     if (kind === "key_id") {
-      listed = this.#keyIds.has(value) ? 0 : this.#issued.find({ kind, value }, until).length;
+      const isNew = !this.#keyIds.has(value);
       this.#keyIds.set(value, until + REVOCATION_SECONDS);
+      return isNew ? found.reduce((sum, { serials }) => sum + serials.length, 0) : 0;
     }
+    const before = this.#serials.size;
+    for (const { serials, validBefore } of found) {
+      for (const serial of serials) {
+        if (serial !== 0n && !this.#serials.has(serial)) {
+          this.#serials.set(serial, validBefore + CLOCK_SKEW_SECONDS);
+        }
+      }
+    }
+    const listed = this.#serials.size - before;
     const serial = kind === "serial" ? readSerial(value) : undefined;
     if (serial !== undefined && !this.#serials.has(serial)) {
       this.#serials.set(serial, until + REVOCATION_SECONDS);

@@ -11,6 +11,7 @@ import { benchDebateWeb } from "./debate_web_bench.ts";
 import { benchFootprint } from "./footprint_bench.ts";
 import { benchFreeze } from "./freeze_bench.ts";
 import { benchGuardrails } from "./guardrails_bench.ts";
+import { benchKrl } from "./krl_bench.ts";
 import { benchKubernetes } from "./kubernetes_bench.ts";
 import { benchManySessions } from "./many_sessions_bench.ts";
 import { benchPolicy } from "./policy_bench.ts";
@@ -42,6 +43,7 @@ const SECTIONS: Readonly<Record<string, Section>> = {
     say("  reloads …");
     return [...rows, ...await benchReload(stage)];
   },
+  krl: benchKrl,
   kubernetes: benchKubernetes,
   sealed: benchSealed,
   ssh_run: benchSshRun,

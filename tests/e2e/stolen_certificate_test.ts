@@ -1,62 +1,12 @@
 import assert from "node:assert/strict";
-import { systemClock } from "@gateway/shared/clock";
-import { signResponse } from "@gateway/shared/wire/sign";
-import { createEphemeralKey, type EphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
-import { runCommand } from "../../broker/ssh/run_command.ts";
-import { PATIENT_LIMITS } from "../ssh_target/patient_limits.ts";
-import { printedBy } from "../ssh_target/printed.ts";
 import { availableKinds } from "../ssh_target/target.ts";
 import { KrlHost } from "../stage/krl_host.ts";
 import { poll } from "../stage/poll.ts";
+import { logIn, LOGIN_REFUSED as REFUSED, steal } from "../stage/leaky_broker.ts";
 import { HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 
 const ignore = !availableKinds().includes("openssh");
-
-/** What a broker that leaks gives away: a session's certificate, and the key that it is for. */
-interface Loot {
-  readonly certificate: string;
-  readonly serial: bigint;
-  readonly key: EphemeralKey;
-}
-
-/** A session certificate for somebody, with its key, from a broker that hands out both. */
-async function steal(stage: Stage, endUser: string): Promise<Loot> {
-  const key = createEphemeralKey();
-  const broker = await stage.signerClient("broker");
-  const body = {
-    host: HOST,
-    role: "target",
-    purpose: "session",
-    session_mode: "exec",
-    end_user: endUser,
-    public_key: key.publicKeyLine,
-  };
-  const { status, text, body: answer } = await broker.request({ method: "POST", path: "/v1/sign", body });
-  assert.equal(status, 200, text);
-  const { certificate, serial } = signResponse.parse(answer);
-  assert.ok(certificate !== undefined && serial !== undefined);
-  return { certificate, serial, key };
-}
-
-/** What a thief's own SSH client gets of the host with it. */
-async function logIn({ target }: Stage, { certificate, key }: Loot): Promise<string> {
-  const login = {
-    name: HOST,
-    addr: `127.0.0.1:${target.port}`,
-    hostKey: target.hostKeyLine,
-    user: target.user,
-  };
-  try {
-    const hops = [{ ...login, certificate, key }] as const;
-    const { stdout } = printedBy(
-      await runCommand({ clock: systemClock, hops, command: "echo in", pty: false, limits: PATIENT_LIMITS }),
-    );
-    return new TextDecoder().decode(stdout).trim();
-  } catch (error) {
-    return error instanceof Error ? error.message : String(error);
-  }
-}
 
 async function ctl({ init }: Stage, ...args: readonly string[]): Promise<string> {
   const output = await runBrokerCtl([...args, "--client-config", init.client_config], init.folder);
@@ -64,8 +14,6 @@ async function ctl({ init }: Stage, ...args: readonly string[]): Promise<string>
   assert.ok(output.success, text);
   return text;
 }
-
-const REFUSED = /^connection: the host refused the certificate$/;
 
 Deno.test({
   name: "a stolen session certificate is refused by sshd after a freeze, and no other one is",
