@@ -40,7 +40,7 @@ export async function watchRevocations(ports: KillSwitchPorts, signal: AbortSign
       // Not awaited: a connection or a recording that hangs must not keep the next freeze from being seen.
       const isFrozen = (session: SessionInfo) => {
         // Whose certificate it is, the signer does not know: hosts would believe it until its end.
-        if (ids.has(session.id)) untold.add(session.serial);
+        if (ids.has(session.id)) { for (const serial of serialsOf(session)) untold.add(serial); }
         return frozen.some((entry) => concerns(entry, session, brokerCn));
       };
       const kill = registry.kill(isFrozen, WHY)
@@ -103,19 +103,26 @@ async function fetchFrozen(
 /** Whether a session is one of what is frozen. */
 export function concerns(
   { kind, value }: Pick<RevocationEntry, "kind" | "value">,
-  { caller, id, serial }: Pick<SessionInfo, "caller" | "id" | "serial">,
+  session: Pick<SessionInfo, "caller" | "id" | "serial" | "earlierSerials">,
   brokerCn: string,
 ): boolean {
   switch (kind) {
     case "caller":
       return isSameIdentity(value, brokerCn);
     case "end_user":
-      return isSameIdentity(value, caller);
+      return isSameIdentity(value, session.caller);
     case "session_id":
-      return value === id;
+      return value === session.id;
     case "serial":
-      return value === serial.toString();
+      return serialsOf(session).some((serial) => value === serial.toString());
     default:
       return kind satisfies never;
   }
+}
+
+/** Of all its certificates: one that was replaced opens the host until it ends. */
+function serialsOf(
+  { serial, earlierSerials }: Pick<SessionInfo, "serial" | "earlierSerials">,
+): readonly bigint[] {
+  return [...earlierSerials, serial];
 }

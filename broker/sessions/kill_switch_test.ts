@@ -7,7 +7,7 @@ import { SessionFixture } from "../testing/session_fixture.ts";
 import type { SessionRegistry } from "./registry.ts";
 import { concerns, watchRevocations } from "./kill_switch.ts";
 
-const SESSION = { caller: "Alice@Example", id: "abc", serial: SERIAL };
+const SESSION = { caller: "Alice@Example", id: "abc", serial: SERIAL, earlierSerials: [5n, 6n] };
 
 Deno.test.each<
   { name: string; kind: "caller" | "end_user" | "session_id" | "serial"; value: string; is: boolean }
@@ -26,6 +26,7 @@ Deno.test.each<
   { name: "another end user", kind: "end_user", value: "bob", is: false },
   { name: "its id", kind: "session_id", value: "abc", is: true },
   { name: "another id", kind: "session_id", value: "abd", is: false },
+  { name: "a serial of before", kind: "serial", value: "5", is: true },
   { name: "its serial", kind: "serial", value: "18446744073709551615", is: true },
   {
     name: "a serial that a number takes for the same",
@@ -131,6 +132,24 @@ Deno.test.each<{ kind: string; value: (id: string) => string; told: readonly unk
       assert.deepEqual(scene.told, told);
     }),
 );
+
+Deno.test("the signer is told the certificates of before, too: they open the host until they end", () =>
+  new Scene().watch(async (scene) => {
+    const { broker } = scene;
+    const { answer } = broker.authority;
+    let shim = {};
+    broker.authority.answer = async (...args) => {
+      const given = await answer(...args);
+      if (given.kind === "issued") return { ...given, ...shim, serial: SERIAL - BigInt(broker.links.length) };
+      return { ...given, ..."shim" in shim ? { envelope: "SEALED" } : {} };
+    };
+    const id = await broker.open();
+    shim = { shim: "gateway-shim" };
+    await broker.exec(id);
+    scene.freeze("session_id", id);
+    await scene.clock.advance(10_000);
+    assert.deepEqual(scene.told, [{ ...TOLD, serials: [SERIAL, SERIAL - 1n] }]);
+  }));
 
 Deno.test("what the signer could not be told is told again; a refusal is reported and not repeated", () =>
   new Scene().watch(async (scene) => {

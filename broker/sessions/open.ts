@@ -127,6 +127,7 @@ async function establish(
   const { caller, host, sudo, sudoUser } = request;
   const info: SessionInfo = {
     ...{ id, caller, host, mode, serial, sudo, sudoUser, elevationPrefix, shim },
+    earlierSerials: [],
     routeSignature: routeSignature(route),
   };
   const entry = { ...describe(request, mode, targetOf(route).host), session_id: id, serial };

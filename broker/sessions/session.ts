@@ -29,6 +29,8 @@ export interface SessionInfo {
   readonly mode: SessionMode;
   /** Of the target's certificate. */
   readonly serial: bigint;
+  /** Of the certificates before, which may still be good; the last of them. */
+  readonly earlierSerials: readonly bigint[];
   readonly sudo: boolean;
   /** Root when empty. */
   readonly sudoUser: string;
@@ -58,6 +60,8 @@ export interface SessionParts {
 
 /** sshd's default for channels on one connection (`MaxSessions`). */
 export const MAX_COMMANDS_AT_ONCE = 10;
+/** More than a host is sealed and unsealed within the life of a certificate. */
+const MAX_EARLIER_SERIALS = 20;
 /** How many more may wait. */
 export const MAX_COMMANDS_WAITING = 32;
 
@@ -145,7 +149,8 @@ export class Session {
     }
     this.#replaced.push(this.#link);
     this.#link = link;
-    this.#info = { ...this.#info, ...certified };
+    const earlierSerials = [...this.#info.earlierSerials, this.#info.serial].slice(-MAX_EARLIER_SERIALS);
+    this.#info = { ...this.#info, ...certified, earlierSerials };
   }
 
   /** Closes its connections, whatever runs on them. */
