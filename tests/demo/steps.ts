@@ -8,7 +8,9 @@ import { SSHD_PROBLEM } from "../ssh_target/sshd_problem.ts";
 import { HOST, runBrokerCtl, Stage } from "../stage/stage.ts";
 import { Agent } from "./agent.ts";
 import { approvalPolicy, createApprovalCommands, createApprovalSteps } from "./approval_steps.ts";
+import { findKrlProblem, KrlHost } from "../stage/krl_host.ts";
 import type { Step, StepResult } from "./reporter.ts";
+import { showStolen } from "./stolen_step.ts";
 
 const DENIED = "cat /etc/shadow";
 const SMUGGLED = "uptime; id";
@@ -32,7 +34,15 @@ export function createSteps(
       name: "init",
       title: "broker-ctl init makes keys, certificates and configs; an SSH host trusts the new CA",
       async run() {
-        stage = resources.use(await Stage.create({ dir, controlPlane: true, ...approvalPolicy(commands) }));
+        stage = resources.use(
+          await Stage.create({
+            dir,
+            controlPlane: true,
+            revokedKeys: findKrlProblem() === "",
+            ...approvalPolicy(commands),
+          }),
+        );
+        if (findKrlProblem() === "") await KrlHost.enrol(stage);
         return showSetUp(stage);
       },
     },
@@ -42,6 +52,8 @@ export function createSteps(
         "Signer, control plane and broker start, each under the permissions that its own config calls for",
       async run() {
         const signer = await stage.startSigner(signal);
+        // Before anybody logs in: without a list sshd refuses all.
+        if (findKrlProblem() === "") resources.use(await KrlHost.start(stage));
         const controlPlane = await stage.startControlPlane(signal);
         const broker = await stage.startBroker(signal);
         http = await stage.brokerClient();
@@ -111,6 +123,11 @@ export function createSteps(
       run: () => showCertificate(stage),
     },
     ...createApprovalSteps({ commands, scene: () => ({ stage, agent, http, approver }), signal }),
+    {
+      name: "stolen",
+      title: "A broker leaks a session's certificate and its key; a freeze reaches the host's sshd",
+      run: () => showStolen(stage),
+    },
     {
       name: "audit",
       title: "broker-ctl audit verify: all logs are complete and unchanged",

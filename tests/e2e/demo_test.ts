@@ -17,6 +17,7 @@ const STEPS = [
   "approval",
   "approval_learned",
   "frozen",
+  "stolen",
   "audit",
 ];
 

@@ -1,8 +1,25 @@
 import assert from "node:assert/strict";
 import { dirname } from "node:path";
+import { SSHD_PROBLEM } from "../ssh_target/sshd_problem.ts";
 import { poll } from "./poll.ts";
 import { ROOT } from "./service_command.ts";
 import { HOST, revokedKeysIn, runBrokerCtl, type Stage } from "./stage.ts";
+
+/** Why a stage's host can't fetch revocation lists here; empty: it can. */
+export function findKrlProblem(): string {
+  const missing = ["curl", "ssh-keygen", "setsid"].filter((program) =>
+    !["/usr/local/bin", "/usr/bin", "/bin"].some((folder) => isFile(`${folder}/${program}`))
+  );
+  return SSHD_PROBLEM === "" && missing.length > 0 ? `there is no ${missing.join(", no ")}` : SSHD_PROBLEM;
+}
+
+function isFile(path: string): boolean {
+  try {
+    return Deno.statSync(path).isFile;
+  } catch {
+    return false;
+  }
+}
 
 /** The puller of a stage's host, as a process of its own. */
 export class KrlHost implements AsyncDisposable {

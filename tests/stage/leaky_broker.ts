@@ -18,9 +18,15 @@ export interface Loot {
 }
 
 /** A session certificate for somebody, with its key, from a broker that hands out both. */
-export async function steal(stage: Stage, endUser: string): Promise<Loot> {
+export async function steal(
+  stage: Stage,
+  endUser: string,
+  through: "signer" | "control_plane" = "signer",
+): Promise<Loot> {
   const key = createEphemeralKey();
-  const broker = await stage.signerClient("broker");
+  const broker = through === "signer"
+    ? await stage.signerClient("broker")
+    : await stage.controlPlaneClient("broker");
   const body = {
     host: HOST,
     role: "target",
