@@ -180,7 +180,9 @@ export class TokenLeases {
       if (!isGone(removed)) throw faultOf(removed, doing);
       answer = await create();
     }
-    if (answer.kind !== "answered" || answer.status !== 201) throw faultOf(answer, doing);
+    if (answer.kind !== "answered" || answer.status < 200 || answer.status > 299) {
+      throw faultOf(answer, doing);
+    }
     try {
       return made.parse(parseJson(answer.text)).metadata.uid;
     } catch (cause) {

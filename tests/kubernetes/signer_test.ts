@@ -1,0 +1,279 @@
+import assert from "node:assert/strict";
+import type { ClusterRule } from "@gateway/shared/policy/cluster_model";
+import { type SignResponse, signResponse } from "@gateway/shared/wire/sign";
+import { poll } from "../stage/poll.ts";
+import { editConfig, Stage } from "../stage/stage.ts";
+import { enrolCluster, type EnrolledCluster, signRequest } from "./enrol.ts";
+import { startHostile, TREATMENTS } from "./hostile.ts";
+import { availableKinds, startCluster } from "./start.ts";
+
+const KINDS = availableKinds().map((kind) => ({ kind }));
+const RULES: readonly ClusterRule[] = [
+  { verbs: ["get", "list"], namespaces: ["<ns>"], resources: ["configmaps", "secrets"], effect: "allow" },
+  {
+    verbs: ["apply"],
+    resources: ["configmaps", "secrets"],
+    namespaces: ["<ns>"],
+    effect: "require_approval",
+  },
+];
+/** Servers cache a good token for 10 s. */
+const CACHED_MS = 10_000;
+
+type Action = Parameters<typeof signRequest>[0];
+
+/** A signer with a cluster, as an operator sets it up. */
+class Scene implements AsyncDisposable {
+  readonly stage: Stage;
+  readonly enrolled: EnrolledCluster;
+  readonly #resources: AsyncDisposableStack;
+
+  private constructor(stage: Stage, enrolled: EnrolledCluster, resources: AsyncDisposableStack) {
+    this.stage = stage;
+    this.enrolled = enrolled;
+    this.#resources = resources;
+  }
+
+  static async start(kind: "real" | "embedded"): Promise<Scene> {
+    await using resources = new AsyncDisposableStack();
+    const dir = await Deno.makeTempDir({ prefix: "k8s-signer-" });
+    resources.defer(() => Deno.remove(dir, { recursive: true }));
+    const cluster = resources.use(await startCluster(kind));
+    const stage = resources.use(await Stage.create({ dir, targetKind: "embedded" }));
+    const enrolled = await enrolCluster(stage, cluster, { rules: RULES });
+    return new Scene(stage, enrolled, resources.move());
+  }
+
+  /** Where agents act. */
+  path(resource: string, name = ""): string {
+    return `/api/v1/namespaces/${this.enrolled.namespace}/${resource}${name === "" ? "" : `/${name}`}`;
+  }
+
+  async sign(
+    action: Action,
+    changes: Readonly<Record<string, unknown>> = {},
+    identity: "broker" | "control_plane_client" = "broker",
+  ): Promise<{ readonly status: number; readonly body: SignResponse; readonly text: string }> {
+    const client = await this.stage.signerClient(identity);
+    const body = { ...signRequest({ namespace: this.enrolled.namespace, ...action }) as object, ...changes };
+    const answer = await client.request({ method: "POST", path: "/v1/sign", body });
+    return {
+      status: answer.status,
+      text: answer.text,
+      body: answer.status === 200 ? signResponse.parse(answer.body) : {},
+    };
+  }
+
+  async freeze(kind: string, value: string): Promise<void> {
+    const operator = await this.stage.signerClient("operator");
+    const { status, text } = await operator.request({
+      method: "POST",
+      path: "/v1/freeze",
+      body: { kind, value },
+    });
+    assert.equal(status, 200, text);
+  }
+
+  /** The Secrets that tokens are bound to. */
+  async leases(): Promise<readonly string[]> {
+    const { cluster, minter } = this.enrolled;
+    const list = await cluster.admin.must({ path: `/api/v1/namespaces/${minter.namespace}/secrets` });
+    return (list["items"] as readonly { metadata: { name: string } }[]).map(({ metadata }) => metadata.name);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#resources.disposeAsync();
+  }
+}
+
+const GET: Action = { verb: "get", resource: "configmaps", name: "shop" };
+const APPLY: Action = { verb: "apply", resource: "configmaps", name: "shop" };
+const configMap = (data: Readonly<Record<string, string>>) => ({
+  apiVersion: "v1",
+  kind: "ConfigMap",
+  metadata: { name: "shop" },
+  data,
+});
+
+Deno.test.each(KINDS)(
+  "an agent's token does what its account may, and ends with a freeze of its end user ($kind)",
+  async ({ kind }) => {
+    await using scene = await Scene.start(kind);
+    const { cluster } = scene.enrolled;
+    await cluster.admin.must({ method: "POST", path: scene.path("configmaps"), body: configMap({ a: "1" }) });
+    await scene.stage.startSigner();
+    const { status, body, text } = await scene.sign(GET);
+    assert.equal(status, 200, text);
+    const minutes = (Date.parse(body.k8s_token_expiry ?? "") - Date.now()) / 60_000;
+    assert.ok(minutes > 9 && minutes < 11, body.k8s_token_expiry);
+    const agent = cluster.connect({ token: body.k8s_token ?? "" });
+    assert.equal((await agent.ask({ path: scene.path("configmaps", "shop") })).status, 200);
+    assert.equal((await agent.ask({ path: scene.path("pods") })).status, 403, "beyond the account's rights");
+    const bob = await scene.sign(GET, { end_user: "bob" });
+    const other = cluster.connect({ token: bob.body.k8s_token ?? "" });
+    assert.equal((await scene.leases()).length, 2);
+
+    const frozenAt = performance.now();
+    await scene.freeze("end_user", "test");
+    await poll(async () => (await agent.ask({ path: scene.path("configmaps", "shop") })).status === 401, {
+      what: "the API server to refuse the token",
+      intervalMs: 100,
+    });
+    const seconds = (performance.now() - frozenAt) / 1000;
+    console.error(`from the freeze to 401 on the ${kind} server: ${seconds.toFixed(1)} s`);
+    // Its cache, and as much again for a machine that is busy.
+    assert.ok(seconds * 1000 < 2 * CACHED_MS, `${seconds} s`);
+    assert.equal(
+      (await other.ask({ path: scene.path("configmaps", "shop") })).status,
+      200,
+      "bob is not frozen",
+    );
+    assert.equal((await scene.leases()).length, 1);
+    assert.equal((await scene.sign(GET)).status, 403);
+  },
+);
+
+Deno.test.each(KINDS)(
+  "an approver sees what an apply would change, and no value of a Secret ($kind)",
+  async ({ kind }) => {
+    await using scene = await Scene.start(kind);
+    const { cluster } = scene.enrolled;
+    await scene.stage.startSigner();
+    const ask = async (
+      manifest: unknown,
+      changes: Readonly<Record<string, unknown>> = {},
+      action = APPLY,
+    ) => {
+      const forwarded = { on_behalf_of: "broker-local", k8s_manifest: JSON.stringify(manifest), ...changes };
+      const answer = await scene.sign(action, forwarded, "control_plane_client");
+      assert.equal(answer.status, 200, answer.text);
+      return answer.body;
+    };
+    const fresh = await ask(configMap({ a: "1" }));
+    assert.deepEqual([fresh.k8s_diff, fresh.k8s_token, fresh.decision?.require_approval], [
+      { kind: "created" },
+      undefined,
+      true,
+    ]);
+    const { k8s_token: token = "" } = await ask(configMap({ a: "1" }), { approved: true });
+    const apply = (manifest: unknown) =>
+      cluster.connect({ token }).ask({
+        method: "PATCH",
+        path: `${scene.path("configmaps", "shop")}?fieldManager=gateway`,
+        body: manifest,
+      });
+    assert.equal((await apply(configMap({ a: "1" }))).status, 201);
+    assert.deepEqual((await ask(configMap({ a: "1" }))).k8s_diff, { kind: "unchanged" });
+    assert.deepEqual((await ask(configMap({ a: "2", b: "3" }))).k8s_diff, {
+      kind: "changed",
+      changes: [{ path: "data.a", before: '"1"', after: '"2"' }, { path: "data.b", after: '"3"' }],
+    });
+    const current = await cluster.admin.must({ path: scene.path("configmaps", "shop") });
+    assert.deepEqual(current["data"], { a: "1" }, "looking has no effect");
+    const wrong = (await ask({ ...configMap({}), metadata: { name: "other" } })).k8s_diff;
+    assert.equal(wrong?.kind, "unknown");
+    assert.match(wrong?.reason ?? "", /^the apply would fail: 400 /);
+
+    const secret = (password: string) => ({
+      apiVersion: "v1",
+      kind: "Secret",
+      metadata: { name: "db" },
+      data: { password: btoa(password) },
+    });
+    await cluster.admin.must({
+      method: "PATCH",
+      path: `${scene.path("secrets", "db")}?fieldManager=gateway`,
+      body: secret("hunter2"),
+    });
+    const masked = await ask(secret("hunter3"), {}, { verb: "apply", resource: "secrets", name: "db" });
+    assert.deepEqual(masked.k8s_diff, {
+      kind: "changed",
+      changes: [{ path: "data.password", before: '"[masked: 7 bytes]"', after: '"[masked: 7 bytes]"' }],
+    });
+  },
+);
+
+Deno.test.each(KINDS.slice(0, 1))(
+  "a signer killed between Secret and token leaves nothing that the next one does not take back ($kind)",
+  async ({ kind }) => {
+    await using scene = await Scene.start(kind);
+    const { cluster } = scene.enrolled;
+    const reached = Promise.withResolvers<void>();
+    await using between = await startHostile({
+      behind: cluster,
+      treat: ({ path }) => {
+        if (!path.endsWith("/token")) return { kind: "pass" };
+        reached.resolve();
+        return { kind: "write", bytes: "", then: "hang" };
+      },
+    });
+    const cas = `${scene.stage.init.folder}/between.ca.crt`;
+    await Deno.writeTextFile(cas, between.caPem);
+    const entry = (key: string) => ["kubernetes", "clusters", "prod", key];
+    const text = await Deno.readTextFile(scene.stage.init.signer_config);
+    await editConfig(scene.stage.init.signer_config, [
+      { path: entry("api_server"), value: between.apiServer },
+      { path: entry("ca_cert"), value: cas },
+    ]);
+    const killed = await scene.stage.startSigner();
+    const asked = scene.sign(GET).catch(() => undefined);
+    await reached.promise;
+    assert.equal((await scene.leases()).length, 1);
+    await killed.stop("SIGKILL");
+    await asked;
+    await Deno.writeTextFile(scene.stage.init.signer_config, text);
+    await scene.stage.startSigner();
+    // It was stored before it was made: a freeze finds it, though no token was ever issued.
+    await scene.freeze("end_user", "test");
+    await poll(async () => (await scene.leases()).length === 0, { what: "the Secret to go" });
+  },
+);
+
+const HOSTILE = [
+  { name: "hangs before the answer", status: 502, detail: /did not answer in time/ },
+  { name: "resets", status: 502, detail: /could not reach the API server/ },
+  { name: "sends HTML", status: 502, detail: /answer is no Secret/ },
+  { name: "fails", status: 502, detail: /500 etcdserver: request timed out, \[address\]/ },
+  { name: "knows no such credential", status: 403, detail: /refuses the credential in token_file; renew it/ },
+  { name: "forbids", status: 403, detail: /403 pods is forbidden/ },
+  { name: "sends elsewhere", status: 502, detail: /: 307/ },
+  { name: "floods", status: 502, detail: /too large/ },
+] as const;
+
+Deno.test("an API server that misbehaves costs an agent its token, and nobody an address", async () => {
+  await using scene = await Scene.start("embedded");
+  let treatment: keyof typeof TREATMENTS = "resets";
+  await using hostile = await startHostile({ treat: () => TREATMENTS[treatment] });
+  const cas = `${scene.stage.init.folder}/hostile.ca.crt`;
+  await Deno.writeTextFile(cas, hostile.caPem);
+  const entry = (key: string) => ["kubernetes", "clusters", "prod", key];
+  await editConfig(scene.stage.init.signer_config, [
+    { path: entry("api_server"), value: hostile.apiServer },
+    { path: entry("ca_cert"), value: cas },
+  ]);
+  await scene.stage.startSigner();
+  for (const { name, status, detail } of HOSTILE) {
+    treatment = name;
+    const answer = await scene.sign(GET);
+    assert.equal(answer.status, status, `${name}: ${answer.text}`);
+    assert.match(answer.text, detail, name);
+    assert.doesNotMatch(answer.text, /127\.0\.0\.1|10\.0\.0|\/tmp/, name);
+  }
+});
+
+Deno.test("an API server with a certificate of a foreign CA gets no credential", async () => {
+  await using scene = await Scene.start("embedded");
+  await using hostile = await startHostile({ treat: () => ({ kind: "pass" }), certificate: "foreign CA" });
+  const cas = `${scene.stage.init.folder}/hostile.ca.crt`;
+  await Deno.writeTextFile(cas, hostile.caPem);
+  const entry = (key: string) => ["kubernetes", "clusters", "prod", key];
+  await editConfig(scene.stage.init.signer_config, [
+    { path: entry("api_server"), value: hostile.apiServer },
+    { path: entry("ca_cert"), value: cas },
+  ]);
+  await scene.stage.startSigner();
+  const { status, text } = await scene.sign(GET);
+  assert.equal(status, 502, text);
+  assert.match(text, /certificate does not come from ca_cert/);
+  assert.deepEqual(hostile.requests, []);
+});
