@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
 import type { PermissionSet } from "@gateway/shared/permissions/set";
+import { sampleCluster } from "@gateway/shared/testing/sample_cluster";
 import { signerConfig } from "./config.ts";
 import { signerPermissions } from "./permissions.ts";
 
@@ -136,4 +137,21 @@ Deno.test("signerPermissions() refuses an agent whose socket only the environmen
 Deno.test("signerPermissions() grants the issuer of end users' tokens", () => {
   const { net } = signer({ end_user_oidc: { issuer: "https://id.example/realm", audience: "a" } });
   assert.ok(Array.isArray(net) && net.includes("id.example:443"));
+});
+
+Deno.test("signerPermissions() grants a cluster's API server, its CA and the credential for tokens, to read", () => {
+  const cluster = sampleCluster({
+    api_server: "https://k8s.example",
+    ca_cert: "/k8s/ca.crt",
+    token_file: "/k8s/token",
+  });
+  const { net, read, write } = signer({ kubernetes: { clusters: { prod: cluster } } });
+  assert.ok(Array.isArray(net) && net.includes("k8s.example:443"));
+  assert.ok(Array.isArray(read) && read.includes("/k8s/ca.crt") && read.includes("/k8s/token"));
+  assert.deepEqual(write, ["/var/log/signer"]);
+});
+
+Deno.test("signerPermissions() leaves an API server that is no URL to the policy, which names it", () => {
+  const clusters = { prod: sampleCluster({ api_server: "10.0.0.5" }) };
+  assert.deepEqual(signer({ kubernetes: { clusters } }).net, signer().net);
 });

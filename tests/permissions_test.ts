@@ -128,10 +128,31 @@ async function strangersFile({ init }: Stage): Promise<string> {
   return path;
 }
 
+/** Names a cluster in the signer's config: where its API server would be, and the credential for tokens. */
+async function addCluster({ init }: Stage): Promise<{ readonly port: number; readonly tokenFile: string }> {
+  const port = freePort();
+  const tokenFile = `${init.folder}/prod.token`;
+  await Deno.writeTextFile(tokenFile, "token", { mode: 0o600 });
+  const value = {
+    api_server: `https://127.0.0.1:${port}`,
+    ca_cert: init.mtls_ca,
+    token_file: tokenFile,
+    groups: ["local"],
+    sa_bindings: [{ namespace: "gateway", service_account: "agent" }],
+    rules: [{ verbs: ["get"], effect: "allow" }],
+  };
+  await editConfig(init.signer_config, [{ path: ["kubernetes", "clusters", "prod"], value }]);
+  return { port, tokenFile };
+}
+
+/** A connection that is let through and finds nobody. */
+const reach = (port: number): Attempt => ({ ...connect(port), refusal: "ConnectionRefused" });
+
 Deno.test("the signer may do what its config says and nothing else", () =>
   withStage({}, async (stage) => {
     const { init } = stage;
     const stranger = await strangersFile(stage);
+    const cluster = await addCluster(stage);
     await assertRefused(await signerCommand(init.signer_config), [
       read(init.broker.key),
       read(init.broker_audit_key),
@@ -140,6 +161,8 @@ Deno.test("the signer may do what its config says and nothing else", () =>
       write(init.mcp_config),
       write(init.ssh_ca),
       write(init.broker_audit_log),
+      write(cluster.tokenFile),
+      reach(cluster.port),
       connect(stage.target.port),
       connect(freePort()),
       listen(freePort()),
@@ -149,14 +172,22 @@ Deno.test("the signer may do what its config says and nothing else", () =>
       NATIVE,
       IMPORT,
       importFile(stranger),
-    ], [read(init.ssh_ca), read(init.signer_audit_key), write(`${init.folder}/log/signer/probe`)]);
+    ], [
+      read(cluster.tokenFile),
+      read(init.ssh_ca),
+      read(init.signer_audit_key),
+      write(`${init.folder}/log/signer/probe`),
+    ]);
   }));
 
 Deno.test("the control plane may do what its config says and nothing else", () =>
   withStage({ controlPlane: true }, async (stage) => {
     const { init } = stage;
     const stranger = await strangersFile(stage);
+    const cluster = await addCluster(stage);
     await assertRefused(await controlPlaneCommand(init.control_plane_config), [
+      read(cluster.tokenFile),
+      connect(cluster.port),
       read(init.ssh_ca),
       read(init.signer_audit_key),
       read(init.signer_config),
@@ -188,6 +219,7 @@ Deno.test("the broker may do what its config says and nothing else (C15)", () =>
   withStage({}, async (stage) => {
     const { init } = stage;
     const stranger = await strangersFile(stage);
+    const { tokenFile } = await addCluster(stage);
     await stage.startSigner();
     await using provider = await OpenIdServer.start({ agents: [], groups: [] });
     await editConfig(init.broker_config, [
@@ -200,6 +232,7 @@ Deno.test("the broker may do what its config says and nothing else (C15)", () =>
         read(init.signer_audit_key),
         read(init.signer_config),
         read(init.operator.key),
+        read(tokenFile),
         read(stranger),
         write(stranger),
         write(init.broker_config),

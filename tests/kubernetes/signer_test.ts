@@ -120,7 +120,8 @@ Deno.test.each(KINDS)(
       intervalMs: 100,
     });
     const seconds = (performance.now() - frozenAt) / 1000;
-    console.error(`from the freeze to 401 on the ${kind} server: ${seconds.toFixed(1)} s`);
+    const told = `from the freeze to 401 on the ${kind} server: ${seconds.toFixed(1)} s\n`;
+    Deno.stdout.writeSync(new TextEncoder().encode(told));
     // Its cache, and as much again for a machine that is busy.
     assert.ok(seconds * 1000 < 2 * CACHED_MS, `${seconds} s`);
     assert.equal(
