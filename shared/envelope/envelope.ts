@@ -29,7 +29,7 @@
 import type { Random } from "../random.ts";
 import { signSshsig } from "../ssh/sshsig.ts";
 import type { EnvelopeKey } from "./key.ts";
-import { signedBytesV1 } from "./signed_bytes.ts";
+import { MAX_ENVELOPE_TTL_SECONDS, signedBytesV1 } from "./signed_bytes.ts";
 
 /** The formats that a host's shim may understand. */
 export const ENVELOPE_VERSIONS = ["v1", "v2"] as const;
@@ -45,17 +45,11 @@ export type EnvelopeFormat =
   }
   | { readonly version: "v2" };
 
-/** The domain of v1, unless a host's shim has another. */
-export const ENVELOPE_DOMAIN = "gateway-sealed-exec-v1";
-
 /** The namespace of v2's signatures. */
 export const ENVELOPE_NAMESPACE = "gateway-sealed-exec-v2";
 
 /** How long an envelope is good for, in seconds. */
 export const ENVELOPE_TTL_SECONDS = 30;
-
-/** The longest time that an envelope can be good for; a shim refuses more. */
-export const MAX_ENVELOPE_TTL_SECONDS = 300;
 
 /** What an envelope holds. */
 export interface Envelope {

@@ -2,13 +2,8 @@ import assert from "node:assert/strict";
 import { createPublicKey, verify } from "node:crypto";
 import { FixedRandom } from "../testing/fixed_random.ts";
 import { SshReader } from "../ssh/wire_format.ts";
-import {
-  encodeEnvelope,
-  ENVELOPE_DOMAIN,
-  type EnvelopeFormat,
-  isSealable,
-  mintEnvelope,
-} from "./envelope.ts";
+import { encodeEnvelope, type EnvelopeFormat, isSealable, mintEnvelope } from "./envelope.ts";
+import { ENVELOPE_DOMAIN } from "./signed_bytes.ts";
 import { allowedSignersLine, createEnvelopeKey, envelopePublicKeyText } from "./key.ts";
 
 const key = createEnvelopeKey(new Uint8Array(32).fill(1));

@@ -1,5 +1,6 @@
 /**
- * What the signature of an envelope of format v1 is over, for who makes it and who checks it.
+ * What the signature of an envelope of format v1 is over, for who makes it and who checks it. The shim, which is started
+ * for every command, loads this and no other part of envelopes.
  *
  * ```ts
  * import assert from "node:assert/strict";
@@ -12,6 +13,12 @@
  * @module
  */
 import { SshWriter } from "../ssh/wire_format.ts";
+
+/** The domain of v1, unless a host's shim has another. */
+export const ENVELOPE_DOMAIN = "gateway-sealed-exec-v1";
+
+/** The longest time that an envelope can be good for; a shim refuses more. */
+export const MAX_ENVELOPE_TTL_SECONDS = 300;
 
 /** The fields that are signed, in this order; the expiry in decimal digits. */
 export interface SignedFieldsV1 {

@@ -13,7 +13,8 @@
  * @module
  */
 import { isUnsafe } from "../characters.ts";
-import { ENVELOPE_DOMAIN, type EnvelopeFormat } from "../envelope/envelope.ts";
+import type { EnvelopeFormat } from "../envelope/envelope.ts";
+import { ENVELOPE_DOMAIN } from "../envelope/signed_bytes.ts";
 import { AppError } from "../errors.ts";
 import { quoteText } from "../quote.ts";
 import { parsePublicKey } from "../ssh/public_key.ts";

@@ -14,7 +14,8 @@
  */
 import { z } from "@zod/zod";
 import { hasUnseen } from "../characters.ts";
-import { ENVELOPE_DOMAIN, ENVELOPE_VERSIONS, type EnvelopeVersion } from "../envelope/envelope.ts";
+import { ENVELOPE_VERSIONS, type EnvelopeVersion } from "../envelope/envelope.ts";
+import { ENVELOPE_DOMAIN } from "../envelope/signed_bytes.ts";
 import type { Enforcement } from "../wire/sign.ts";
 import type { KubernetesConfig } from "./cluster_model.ts";
 

@@ -4,8 +4,9 @@
  * @module
  */
 import { Buffer } from "node:buffer";
-import { ENVELOPE_DOMAIN, ENVELOPE_NAMESPACE } from "@gateway/shared/envelope/envelope";
+import { ENVELOPE_NAMESPACE } from "@gateway/shared/envelope/envelope";
 import { createEnvelopeKey, type EnvelopeKey } from "@gateway/shared/envelope/key";
+import { ENVELOPE_DOMAIN } from "@gateway/shared/envelope/signed_bytes";
 import { signSshsig } from "../../shared/ssh/sshsig.ts";
 
 /** What an envelope says; every part as its text. */

@@ -111,6 +111,13 @@ export class InstalledShim implements AsyncDisposable {
     await Deno.writeTextFile(this.keyFile, lines.map((line) => `${line}\n`).join(""));
   }
 
+  /** Changes the text of the program. */
+  async edit(from: string, to: string): Promise<void> {
+    const path = `${this.folder}/gateway-shim`;
+    const text = await Deno.readTextFile(path);
+    await Deno.writeTextFile(path, text.replaceAll(from, to));
+  }
+
   /** An envelope for this host, fresh and good for half a minute, but for what is given. */
   seal(fields: Partial<EnvelopeFields> = {}, key: EnvelopeKey = SIGNER_KEY): string {
     return this.format.seal(freshFields(fields), key);

@@ -467,6 +467,27 @@ async function replaceStoreByLink({ store }: InstalledShim): Promise<void> {
   await Deno.symlink("/proc/none", store);
 }
 
+const PROGRAMS: readonly RefusedCase[] = [
+  {
+    name: "while there is no ssh-keygen",
+    only: "v2",
+    arrange: (shim) => shim.edit("ssh-keygen -Y", "no-ssh-keygen -Y"),
+    reason: "cannot run ssh-keygen",
+  },
+  {
+    name: "while there is no Deno",
+    only: "v1",
+    arrange: (shim) => shim.edit("deno run", "./no-deno run"),
+    reason: "the verifier did not run",
+  },
+  {
+    name: "while the verifier fails",
+    only: "v1",
+    arrange: (shim) => shim.edit("--no-prompt", "--no-such-option"),
+    reason: "the verifier did not run",
+  },
+];
+
 /** All that both shims, or one, must refuse without taking the envelope for used. */
 export const REFUSED_CASES: readonly RefusedCase[] = [
   ...INPUT,
@@ -477,4 +498,5 @@ export const REFUSED_CASES: readonly RefusedCase[] = [
   ...ARGUMENTS,
   ...KEY_FILE,
   ...STORE,
+  ...PROGRAMS,
 ];
