@@ -63,6 +63,8 @@ export interface BrokerConfig {
   readonly monitor_listen: string;
   readonly redact?: RedactConfig;
   readonly hosts: Readonly<Record<string, BrokerHost>>;
+  /** Remote mode: URLs. */
+  readonly api_servers: readonly string[];
   /** Local mode. */
   readonly command_policies: Readonly<Record<string, CommandPolicy>>;
   /** Local mode. */
@@ -84,6 +86,12 @@ const orDefault = (fallback: number) =>
 /** An https URL that can stand in quotes (RFC 9728 section 1.2). */
 function isResourceUrl(text: string): boolean {
   return isProviderUrl(text) && text.startsWith("https://") && !/[?#\s"\\]/.test(text);
+}
+
+/** Whether a text is a URL that a permission can be made of. */
+function isServerUrl(text: string): boolean {
+  const url = URL.parse(text);
+  return url?.protocol === "https:" && url.hostname !== "";
 }
 
 /** Checks a {@linkcode BrokerConfig}; unknown keys are refused. */
@@ -165,8 +173,12 @@ export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
     "masking of secrets in audit texts; absent means the built-in rules",
   ),
   hosts: z.record(z.string(), brokerHost).default({}).describe(
-    "local mode: hosts by logical name; remote mode: when given, the only addresses the process may connect to, " +
-      "the host list itself is the signer's",
+    "local mode: hosts by logical name; remote mode: where this or api_servers names any, the process may connect to " +
+      "no others, the host list itself is the signer's",
+  ),
+  api_servers: z.array(z.string().refine(isServerUrl, "must be https://host:port")).default([]).describe(
+    "remote mode: API servers of clusters, https://host:port; where this or hosts names any, the process may connect " +
+      "to no others, the list of clusters itself is the signer's",
   ),
   command_policies: z.record(z.string(), commandPolicy).default({}).describe(
     "local mode: command policies by name",

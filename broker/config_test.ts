@@ -76,6 +76,11 @@ Deno.test.each([
     message: 'unknown key "hosts.web01.alow_sudo" (did you mean "allow_sudo"?)',
   },
   {
+    name: "an API server without a scheme",
+    keys: { signer: SIGNER, api_servers: ["10.0.0.6:6443"] },
+    message: "api_servers[0]: must be https://host:port",
+  },
+  {
     name: "a sealed host",
     keys: { ca_key: "ssh_ca", hosts: { web01: { ...HOST, sealed_exec: true } } },
     message: '"hosts.web01.sealed_exec": not supported yet by this version',

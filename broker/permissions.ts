@@ -52,9 +52,9 @@ export interface BrokerLocation extends ServiceLocation {
  *
  * In local mode the CA keys take the signer's place, and the hosts are those of the config: no other address.
  *
- * In remote mode the hosts' addresses come from the signer while the broker runs. When `hosts` in the config
- * names some, the process can connect to those and no other; when it is empty the process may connect to **any**
- * address, and what bounds a subverted broker is the network around it and that no host accepts it without a
+ * In remote mode the addresses of hosts and clusters come from the signer while the broker runs. When `hosts` and
+ * `api_servers` in the config name some, the process can connect to those and no other; when both are empty the
+ * process may connect to **any** address, and what bounds a subverted broker is the network around it and that no host accepts it without a
  * certificate.
  *
  * @throws {AppError} `invalid_config` when the config names what no exact permission can be given for
@@ -119,10 +119,13 @@ export function brokerUsedFiles(
 }
 
 /** In local mode a host behind a bastion is only reached through it. */
-function hosts({ hosts, signer }: BrokerConfig): PermissionSet {
+function hosts({ hosts, api_servers: servers, signer }: BrokerConfig): PermissionSet {
   const reached = Object.values(hosts).filter(({ jump = "" }) => signer !== undefined || jump === "");
-  if (signer !== undefined && reached.length === 0) return { net: "any" };
-  return { net: reached.flatMap(({ addr }) => addressPermissions(addr)) };
+  if (signer === undefined) return { net: reached.flatMap(({ addr }) => addressPermissions(addr)) };
+  if (reached.length === 0 && servers.length === 0) return { net: "any" };
+  return {
+    net: [...reached.flatMap(({ addr }) => addressPermissions(addr)), ...servers.flatMap(urlPermissions)],
+  };
 }
 
 /**

@@ -75,9 +75,25 @@ Deno.test("brokerPermissions() grants the provider to no frontend without tokens
   }
 });
 
-Deno.test("brokerPermissions() grants any address only when the config names no host", () => {
-  assert.equal(broker("serve-mcp").net, "any");
-  assert.notEqual(broker("serve-mcp", { hosts: { a: { addr: "10.0.0.5:22" } } }).net, "any");
+Deno.test.each<{ name: string; changes: object; net: readonly string[] | "any" }>([
+  { name: "any address where the config names none", changes: {}, net: "any" },
+  {
+    name: "no API server where it names hosts alone",
+    changes: { hosts: { a: { addr: "10.0.0.5:22" } } },
+    net: ["10.0.0.5:22", "127.0.0.1:9443"],
+  },
+  {
+    name: "no host where it names API servers alone",
+    changes: { api_servers: ["https://10.0.0.6:6443", "https://[::1]"] },
+    net: ["10.0.0.6:6443", "127.0.0.1:9443", "[::1]:443"],
+  },
+  {
+    name: "the hosts and API servers that it names",
+    changes: { hosts: { a: { addr: "10.0.0.5:22" } }, api_servers: ["https://api.prod.example:6443/x"] },
+    net: ["10.0.0.5:22", "127.0.0.1:9443", "api.prod.example:6443"],
+  },
+])("brokerPermissions() grants $name", ({ changes, net }) => {
+  assert.deepEqual(broker("serve-mcp", changes).net, net);
 });
 
 Deno.test.each([
