@@ -15,11 +15,14 @@ import {
   handleComment,
   handleDeleteRun,
   handleGetRun,
+  handleHtmlReport,
+  handleImport,
   handleListRuns,
   handleOptions,
   handleReport,
   handleResume,
   handleStartRun,
+  handleTitle,
 } from "./web/run_handlers.ts";
 import {
   handleAuthStatus,
@@ -68,6 +71,9 @@ export const DEBATE_ROUTES = routes({
   [`${RUN}/comment`]: { POST: (ports, { request, param }) => handleComment(ports, request, param("id")) },
   [`${RUN}/options`]: { POST: (ports, { request, param }) => handleOptions(ports, request, param("id")) },
   [`${RUN}/events`]: { GET: ({ events }, { request, param }) => events.handle(request, param("id")) },
+  "/api/runs/import": { POST: (ports, { request }) => handleImport(ports, request) },
+  [`${RUN}/title`]: { POST: (ports, { request, param }) => handleTitle(ports, request, param("id")) },
+  [`${RUN}/report.html`]: { GET: (ports, { param }) => handleHtmlReport(ports, param("id")) },
   [`${RUN}/report`]: { GET: (ports, { param }) => handleReport(ports, param("id")) },
 });
 
@@ -129,7 +135,9 @@ const HEADERS = {
 /** Headers of every response, unless the response sets its own. */
 function secure(response: Response): Response {
   const { headers } = response;
-  const isPage = headers.get("content-type")?.startsWith("text/html") === true;
+  // A file to save is no page, and may do nothing if somebody opens it here.
+  const isPage = headers.get("content-type")?.startsWith("text/html") === true &&
+    !headers.has("content-disposition");
   for (const [name, value] of Object.entries(HEADERS)) headers.set(name, value);
   headers.set("content-security-policy", isPage ? PAGE_POLICY : NO_POLICY);
   if (!headers.has("cache-control")) headers.set("cache-control", "no-store");

@@ -30,6 +30,7 @@ Deno.test("POST /api/runs holds a debate and stores its record", async () => {
     "token_totals",
     "cost_estimate",
     "status",
+    "conclusion",
     "schema_version",
     "context",
     "context_redactions",
@@ -59,9 +60,11 @@ Deno.test("GET /api/runs lists runs, newest first, with every field", async () =
   const { runs } = await (await web.get("/api/runs")).json();
   assert.deepEqual(runs.map((run: { run_id: string }) => run.run_id), [second, first]);
   assert.deepEqual(Object.keys(runs[0]).toSorted(), [
+    "conclusion",
     "cost_estimate",
     "duration_seconds",
     "finished_at",
+    "imported",
     "language",
     "models",
     "parent_run_id",
@@ -69,6 +72,7 @@ Deno.test("GET /api/runs lists runs, newest first, with every field", async () =
     "status",
     "template",
     "timestamp",
+    "title",
     "token_totals",
     "topic",
   ]);

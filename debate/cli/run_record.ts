@@ -6,7 +6,7 @@
 import type { DebateOutcome, DebateSetup } from "../ports.ts";
 import { type CostEstimate, EPHEMERAL, type RunEvent } from "../events.ts";
 import type { CollectedContext } from "../context/collect.ts";
-import type { RunRecord } from "../runs/record.ts";
+import { conclusionOf, type RunRecord } from "../runs/record.ts";
 
 /** The parts of a record. */
 export interface RecordParts {
@@ -35,6 +35,7 @@ export function toRecord(
   { setup, context, outcome, events, cost, startedAt, finishedAt }: RecordParts,
 ): RunRecord {
   const { models, efforts } = setup;
+  const conclusion = conclusionOf(outcome.decision, outcome.hypotheses);
   return {
     run_id: setup.runId,
     topic: setup.topic,
@@ -49,6 +50,7 @@ export function toRecord(
     token_totals: outcome.usage,
     cost_estimate: cost,
     status: outcome.status,
+    ...(conclusion !== undefined && { conclusion }),
     schema_version: 1,
     context: context.text,
     context_redactions: context.redactions,

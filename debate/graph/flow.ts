@@ -6,6 +6,7 @@
 import { applyDecision, applyRebuttal, applySkeptic } from "./apply_review.ts";
 import { cut } from "./text.ts";
 import { isEarlyOutConfirmed, NO_EARLY_OUT, parseEarlyOut } from "./early_out.ts";
+import { groundingOf } from "./evidence.ts";
 import { limitConfidence, withOutcome } from "./grounding.ts";
 import { extractHypotheses, fallbackHypothesis } from "./extract_hypotheses.ts";
 import { type Labels, labelsFor } from "./labels.ts";
@@ -119,8 +120,16 @@ export function startState(
 
 function toRoundZero(hypothesis: Hypothesis): Hypothesis {
   const before = <T>(entries: readonly T[]) => entries.map((entry) => ({ ...entry, round: 0 }));
-  const { evidence, reviews } = hypothesis;
-  return { ...hypothesis, round: 0, evidence: before(evidence), reviews: before(reviews) };
+  const { evidence, reviews, state } = hypothesis;
+  // A run of before evidence was checked confirmed by word alone.
+  const isUnproven = state === "confirmed" && groundingOf(hypothesis).level === "none";
+  return {
+    ...hypothesis,
+    state: isUnproven ? "active" : state,
+    round: 0,
+    evidence: before(evidence),
+    reviews: before(reviews),
+  };
 }
 
 /** What an agent's turn gave. */

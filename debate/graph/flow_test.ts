@@ -173,6 +173,13 @@ Deno.test("startState() puts what a resumed run brings along into round 0", () =
   assert.equal(state.decision, undefined);
 });
 
+Deno.test("startState() takes back what was confirmed without evidence that counts", () => {
+  const stateOf = (evidence: typeof FULL_EVIDENCE) =>
+    startState(SAMPLE_TASK, { history: [], hypotheses: [sampleHypothesis({ state: "confirmed", evidence })] })
+      .hypotheses[0]?.state;
+  assert.deepEqual([stateOf([]), stateOf(FULL_EVIDENCE)], ["active", "confirmed"]);
+});
+
 Deno.test("afterAgent() keeps each text once in the history", () => {
   const state = afterAgent(sampleState(), "diagnostic_rebuttal_agent", said("I yield"));
   assert.deepEqual(state.history, [{ role: "diagnostic_rebuttal", content: "I yield", round: 1 }]);

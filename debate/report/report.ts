@@ -34,6 +34,7 @@ function renderFacts(record: ReadRecord, words: Words): string {
   const { models, reasoning_effort: efforts } = record;
   const thinking = Object.entries(efforts).filter(([, effort]) => effort !== "none" && effort !== "");
   const facts: readonly (readonly [string, string])[] = [
+    [words.note, record.imported ? words.imported : ""],
     [words.run, inline(record.run_id)],
     [words.started, inline(record.timestamp ?? "")],
     [words.ended, inline(record.finished_at ?? "")],

@@ -16,6 +16,7 @@ import type { Tool } from "../tools/tool.ts";
 import { LiveRun, type RunOptions } from "./live_run.ts";
 import {
   beginRecord,
+  conclusionOf,
   type RunEfforts,
   type RunHeader,
   type RunModels,
@@ -248,6 +249,7 @@ export class RunManager {
     ending.push({ type: "run_finished", status: outcome.status, token_totals: usage, cost_estimate: cost });
     const { status: _running, schema_version, ...header } = run.header;
     const now = clock.now();
+    const conclusion = conclusionOf(outcome.decision, outcome.hypotheses ?? []);
     const ended: RunHeader = {
       ...header,
       finished_at: new Date(now).toISOString(),
@@ -255,6 +257,7 @@ export class RunManager {
       token_totals: usage,
       cost_estimate: cost,
       status: outcome.status,
+      ...(conclusion !== undefined && { conclusion }),
       schema_version,
     };
     return {

@@ -13,9 +13,15 @@ const ROLE_OF_NODE: Readonly<Record<string, HistoryRole>> = {
   diagnostic_rebuttal_agent: "diagnostic_rebuttal",
 };
 
-/** Rebuilds history and hypotheses from a record. Runs before that one are not included. */
-export function priorRun({ events, hypotheses }: ReadRecord): PriorRun {
-  return { history: events.flatMap((event) => toEntry(event) ?? []), hypotheses };
+/**
+ * Rebuilds history and hypotheses from a record. Runs before that one are not included. What a run from elsewhere says
+ * of its evidence is not trusted.
+ */
+export function priorRun({ events, hypotheses, imported }: ReadRecord): PriorRun {
+  return {
+    history: events.flatMap((event) => toEntry(event) ?? []),
+    hypotheses: imported ? hypotheses.map((each) => ({ ...each, evidence: [], reviews: [] })) : hypotheses,
+  };
 }
 
 function toEntry(event: StoredEvent): PriorEntry | undefined {

@@ -17,6 +17,7 @@ import {
   type RoundLogEntry,
   type ToolLogEntry,
 } from "../graph/state.ts";
+import { cut } from "../graph/text.ts";
 import type { ReasoningEffort } from "../models/model.ts";
 
 /** The status of a run. `interrupted`: the server stopped in the middle of it. */
@@ -38,9 +39,21 @@ export interface StoredEvent {
   readonly [field: string]: unknown;
 }
 
+/** What a run came to, for lists. */
+export interface Conclusion {
+  /** `null` when its evidence was not checked, or it came to no end. */
+  readonly outcome: "cause" | "no_confident_cause" | null;
+  /** 0 to 1. */
+  readonly confidence: number;
+  /** The leading hypothesis; may be empty. */
+  readonly cause: string;
+}
+
 /** The part of a record that a list needs; it is at the beginning of the file. */
 export interface RunHeader {
   readonly run_id: string;
+  /** Given by the operator; otherwise the beginning of the topic serves. */
+  readonly title?: string;
   readonly topic: string;
   /** The time of the start; ISO 8601, UTC. */
   readonly timestamp: string;
@@ -57,6 +70,10 @@ export interface RunHeader {
   readonly token_totals?: TokenTotals;
   readonly cost_estimate?: CostEstimate | null;
   readonly status: RunStatus;
+  /** Absent while it runs, and when it came to no decision. */
+  readonly conclusion?: Conclusion;
+  /** It comes from elsewhere, so nobody here has checked anything in it. */
+  readonly imported?: true;
   readonly schema_version: 1;
 }
 
@@ -89,6 +106,7 @@ export interface ReadRecord extends RunListItem {
 /** One entry of the list; `null` for what the record does not contain. */
 export interface RunListItem {
   readonly run_id: string;
+  readonly title: string | null;
   readonly topic: string | null;
   readonly timestamp: string | null;
   readonly finished_at: string | null;
@@ -100,7 +118,26 @@ export interface RunListItem {
   readonly parent_run_id: string | null;
   readonly token_totals: Readonly<Record<string, unknown>> | null;
   readonly cost_estimate: Readonly<Record<string, unknown>> | null;
+  readonly conclusion: Conclusion | null;
+  readonly imported: boolean;
 }
+
+/** What a decision amounts to; `undefined` when there is none. */
+export function conclusionOf(
+  decision: Decision | null | undefined,
+  hypotheses: readonly Hypothesis[],
+): Conclusion | undefined {
+  if (decision === undefined || decision === null) return undefined;
+  const { grounding, confidence, leading_hypothesis } = decision;
+  const lead = hypotheses.find(({ id }) => id === grounding?.hypothesis_id);
+  return {
+    outcome: grounding?.outcome ?? null,
+    confidence,
+    cause: cut(lead === undefined ? leading_hypothesis : `${lead.id}: ${lead.text}`, MAX_CAUSE),
+  };
+}
+
+const MAX_CAUSE = 300;
 
 /** The record of a run that begins. */
 export function beginRecord(header: RunHeader, { text, redactions, notes }: CollectedContext): RunRecord {
@@ -127,6 +164,7 @@ const byRole = z.object({
 });
 
 const LIST_FIELDS = {
+  title: text,
   topic: text,
   timestamp: text,
   finished_at: text,
@@ -138,6 +176,12 @@ const LIST_FIELDS = {
   parent_run_id: text,
   token_totals: object,
   cost_estimate: object,
+  conclusion: z.object({
+    outcome: z.enum(["cause", "no_confident_cause"]).nullable(),
+    confidence: z.number(),
+    cause: z.string(),
+  }).nullable().catch(null),
+  imported: z.boolean().catch(false),
 };
 
 const listSchema = z.object(LIST_FIELDS);
@@ -240,7 +284,7 @@ export function lastHypotheses(events: readonly StoredEvent[]): readonly unknown
 }
 
 /** A record in the form of its file: indented by two, so that {@linkcode parseHead} can read it. */
-export function formatRecord(record: RunRecord): string {
+export function formatRecord(record: object): string {
   return `${JSON.stringify(record, null, 2)}\n`;
 }
 

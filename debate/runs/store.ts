@@ -8,6 +8,7 @@
  */
 import { AppError, errorName } from "@gateway/shared/errors";
 import { parseStandardJson } from "@gateway/shared/json";
+import { z } from "@zod/zod";
 import type { Folder } from "./folder.ts";
 import { interruptedRecord } from "./interrupted.ts";
 import { type Append, Journal } from "./journal.ts";
@@ -121,6 +122,22 @@ export class RunStore {
     });
   }
 
+  /** Writes a record that comes from elsewhere. */
+  async add(runId: string, record: object): Promise<void> {
+    await this.#folder.write(`${runId}.json`, ENCODER.encode(formatRecord(record)));
+    this.#put(runId, toListItem(runId, record));
+  }
+
+  /** Gives a finished run a title; an empty one takes it away. Returns whether there is such a run. */
+  async rename(runId: string, title: string): Promise<boolean> {
+    const stored = await this.read(runId);
+    if (stored === undefined) return false;
+    const { title: _before, ...rest } = objectSchema.parse(parse(stored.text));
+    // In front, where the list finds it.
+    await this.add(runId, title === "" ? rest : { title, ...rest });
+    return true;
+  }
+
   /** Removes a run; it may be missing. */
   async delete(runId: string): Promise<void> {
     await this.#folder.remove(`${runId}.json`);
@@ -215,6 +232,8 @@ export class RunStore {
     }
   }
 }
+
+const objectSchema = z.record(z.string(), z.unknown());
 
 function parse(text: string): unknown {
   try {

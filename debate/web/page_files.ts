@@ -11,6 +11,7 @@ import drawingScript from "./page/drawing.js" with { type: "text" };
 import evidenceScript from "./page/evidence.js" with { type: "text" };
 import summaryScript from "./page/summary.js" with { type: "text" };
 import waitsScript from "./page/waits.js" with { type: "text" };
+import compareScript from "./page/compare.js" with { type: "text" };
 import apiScript from "./page/api.js" with { type: "text" };
 import appScript from "./page/app.js" with { type: "text" };
 import cardsScript from "./page/cards.js" with { type: "text" };
@@ -43,6 +44,7 @@ export const PAGE_FILES: ReadonlyMap<string, PageFile> = new Map([
   ["/static/evidence.js", script(evidenceScript)],
   ["/static/summary.js", script(summaryScript)],
   ["/static/waits.js", script(waitsScript)],
+  ["/static/compare.js", script(compareScript)],
   ["/static/api.js", script(apiScript)],
   ["/static/app.js", script(appScript)],
   ["/static/cards.js", script(cardsScript)],

@@ -5,7 +5,9 @@ import { z } from "@zod/zod";
 import type { LiveRun } from "../runs/live_run.ts";
 import { priorRun } from "../runs/prior_run.ts";
 import { type ReadRecord, readRecord } from "../runs/record.ts";
+import { htmlFileName, renderHtml } from "../report/html.ts";
 import { renderReport, reportFileName } from "../report/report.ts";
+import { importedRecord } from "../runs/imported.ts";
 import { selectTemplate } from "../prompts/templates.ts";
 import type { RunEfforts } from "../runs/record.ts";
 import { readForm } from "./form.ts";
@@ -93,16 +95,54 @@ export async function handleResume(ports: WebPorts, request: Request, runId: str
 }
 
 /** `GET /api/runs/{run_id}/report`: Markdown; the report of a run in progress covers what has happened so far. */
-export async function handleReport({ manager, store }: WebPorts, runId: string): Promise<Response> {
-  const live = manager.find(runId);
-  const record = live === undefined ? (await store.read(runId))?.record : toReadRecord(live);
-  if (record === undefined) throw new AppError("not_found", NO_RUN);
-  return new Response(renderReport(record), {
+export async function handleReport(ports: WebPorts, runId: string): Promise<Response> {
+  return new Response(renderReport(await findRecord(ports, runId)), {
     headers: {
       "content-type": "text/markdown; charset=utf-8",
       "content-disposition": `attachment; filename="${reportFileName(runId)}"`,
     },
   });
+}
+
+/** `GET /api/runs/{run_id}/report.html`: the same as one HTML file. */
+export async function handleHtmlReport(ports: WebPorts, runId: string): Promise<Response> {
+  return new Response(renderHtml(await findRecord(ports, runId)), {
+    headers: {
+      "content-type": "text/html; charset=utf-8",
+      "content-disposition": `attachment; filename="${htmlFileName(runId)}"`,
+    },
+  });
+}
+
+async function findRecord({ manager, store }: WebPorts, runId: string): Promise<ReadRecord> {
+  const live = manager.find(runId);
+  const record = live === undefined ? (await store.read(runId))?.record : toReadRecord(live);
+  if (record === undefined) throw new AppError("not_found", NO_RUN);
+  return record;
+}
+
+/** `POST /api/runs/import`: the JSON of a run of another server, to look at it here. It gets an id of its own. */
+export async function handleImport(ports: WebPorts, request: Request): Promise<Response> {
+  const { store, settings, clock, randomBytes } = ports;
+  const body = await readJson(request, z.record(z.string(), z.unknown()), settings.MAX_UPLOAD_BYTES);
+  const runId = randomBytes(16).toHex();
+  const read = readRecord(runId, body);
+  const record = read === undefined ? undefined : importedRecord(read, clock.now());
+  if (record === undefined) throw new AppError("unprocessable", "This is not the record of a run");
+  await store.add(runId, record);
+  return started(runId);
+}
+
+/** `POST /api/runs/{run_id}/title`: a title in place of the beginning of the topic; an empty one takes it away. */
+export async function handleTitle(ports: WebPorts, request: Request, runId: string): Promise<Response> {
+  const { title } = await readJson(request, titleBody);
+  if (ports.manager.find(runId) !== undefined) {
+    throw new AppError("conflict", "The run is still in progress: it can be renamed when it has ended");
+  }
+  if (!await ports.store.rename(runId, ports.redact(title.replace(/\s+/g, " ").trim()))) {
+    throw new AppError("not_found", NO_RUN);
+  }
+  return Response.json({ status: "ok" });
 }
 
 function toReadRecord(live: LiveRun): ReadRecord | undefined {
@@ -136,10 +176,14 @@ function toEfforts({ reasoning_effort: efforts }: ReadRecord): RunEfforts {
 }
 
 const MAX_COMMENT = 20_000;
+const MAX_TITLE = 200;
 
 const approvalBody = z.object({ call_id: z.string(), approved: z.boolean() });
 const commentBody = z.object({
   comment: z.string().max(MAX_COMMENT, `must not be longer than ${MAX_COMMENT} characters`).default(""),
+});
+const titleBody = z.object({
+  title: z.string().max(MAX_TITLE, `must not be longer than ${MAX_TITLE} characters`),
 });
 const optionsBody = z.object({
   require_approval: z.boolean().nullish(),
@@ -194,9 +238,9 @@ const MAX_BODY_BYTES = 256 * 1024;
  * @throws {AppError} `unprocessable` when it is not JSON or does not match the schema, which clients expect as
  * status 422; otherwise as `readJsonBody()`
  */
-async function readJson<T>(request: Request, schema: z.ZodType<T>): Promise<T> {
+async function readJson<T>(request: Request, schema: z.ZodType<T>, maxBytes = MAX_BODY_BYTES): Promise<T> {
   try {
-    return await readJsonBody(request, { maxBytes: MAX_BODY_BYTES, schema });
+    return await readJsonBody(request, { maxBytes, schema });
   } catch (error) {
     const isMisshapen = error instanceof AppError && error.code === "invalid_request";
     throw isMisshapen ? new AppError("unprocessable", error.message, { cause: error }) : error;

@@ -1,14 +1,22 @@
 import { announce, ask, attempt, complain, get, make, sendForm } from "./api.js";
 import { factList } from "./cards.js";
+import { showComparison } from "./compare.js";
 import { leaveRun, showRun } from "./run.js";
 import { leaveRuns, showRuns } from "./runs.js";
 
-const VIEWS = ["start", "runs", "run"];
+const VIEWS = ["start", "runs", "run", "compare"];
 const ROLES = [["diagnostic", "Diagnostic agent"], ["skeptic", "Skeptic"], ["moderator", "Moderator"]];
 
 async function navigate() {
   const [, , runId] = /^#\/(runs)(?:\/([0-9a-f]{32}))?$/.exec(location.hash) ?? [];
-  const view = runId !== undefined ? "run" : location.hash === "#/runs" ? "runs" : "start";
+  const [, one, other] = /^#\/compare\/([0-9a-f]{32})\/([0-9a-f]{32})$/.exec(location.hash) ?? [];
+  const view = runId !== undefined
+    ? "run"
+    : one !== undefined
+    ? "compare"
+    : location.hash === "#/runs"
+    ? "runs"
+    : "start";
   leaveRun();
   leaveRuns();
   complain("");
@@ -17,6 +25,7 @@ async function navigate() {
   try {
     if (view === "run") await showRun(runId);
     if (view === "runs") await showRuns();
+    if (view === "compare") await showComparison(one, other);
     if (view === "start") await fillForm();
   } catch (error) {
     complain(error.message);

@@ -30,11 +30,13 @@ export async function showRun(runId) {
   };
   shown = run;
   for (const id of ["thread", "asked-list", "answer", "board-list"]) get(id).replaceChildren();
-  get("report").href = `/api/runs/${runId}/report`;
+  for (const id of ["report", "save-md"]) get(id).href = `/api/runs/${runId}/report`;
+  get("save-html").href = `/api/runs/${runId}/report.html`;
+  get("save-json").href = `/api/runs/${runId}`;
+  get("save-json").download = `run-${runId.slice(0, 8)}.json`;
   const record = await ask(`/api/runs/${runId}`);
   if (shown !== run) return;
-  run.title = titleOf(record.topic) || "Run without a topic";
-  get("run-title").textContent = run.title;
+  showTitle(run, record);
   get("run-topic").textContent = record.topic ?? "";
   showFacts(run, record);
   const settings = await ask("/api/settings");
@@ -92,6 +94,12 @@ function follow(run) {
 function isLater(id, than) {
   const [left, right] = [id, than].map((each) => each.split(".").map(Number));
   return left[0] > right[0] || (left[0] === right[0] && (left[1] ?? 0) > (right[1] ?? 0));
+}
+
+function showTitle(run, { title, topic }) {
+  run.title = title || titleOf(topic) || "Run without a topic";
+  get("run-title").textContent = run.title;
+  get("title-form").elements.title.value = title ?? "";
 }
 
 /** The answer is drawn once for all events that come together. */
@@ -253,6 +261,7 @@ function showStatus(run, status) {
   get("options").hidden = !isLive;
   get("delete").hidden = isLive;
   get("resume-form").hidden = isLive;
+  get("title-form").hidden = isLive;
   if (!isLive) get("run-note").textContent = "";
   drawSoon(run);
 }
@@ -267,6 +276,7 @@ function showFacts(run, record) {
       ["Models", `${models.diagnostic}, ${models.skeptic}, ${models.moderator}`],
       ["Template", `${record.template} (${record.language})`],
       ["Resumes", record.parent_run_id],
+      ["Origin", record.imported ? "imported; nothing in it was checked here" : ""],
       ["Tokens", token_totals?.total?.total_tokens],
       ["Cost", typeof cost_estimate?.total_usd === "number" ? `$${cost_estimate.total_usd}` : ""],
     ]).children,
@@ -301,6 +311,17 @@ get("comment-form").addEventListener("submit", (event) => {
   attempt(submitter ?? form, async () => {
     await send(`/api/runs/${shown.id}/comment`, { comment });
     form.reset();
+  });
+});
+
+get("title-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const { target: form, submitter } = event;
+  attempt(submitter, async () => {
+    await send(`/api/runs/${shown.id}/title`, { title: form.elements.title.value });
+    showTitle(shown, await ask(`/api/runs/${shown.id}`));
+    announce("Renamed.");
+    drawSoon(shown);
   });
 });
 

@@ -1,4 +1,7 @@
 import { announce, ask, attempt, formatDuration, formatTime, get, make } from "./api.js";
+import { percent } from "./drawing.js";
+import { titleOf } from "./summary.js";
+import { visible } from "./visible.js";
 
 /** How often the list is asked for while somebody looks at it, in milliseconds. */
 const REFRESH_MS = 3000;
@@ -47,17 +50,67 @@ async function refresh() {
   const text = JSON.stringify(runs);
   if (text === listed) return;
   listed = text;
-  get("runs-empty").hidden = runs.length > 0;
-  get("runs-table").hidden = runs.length === 0;
-  const focused = document.activeElement;
-  const row = focused?.closest("#runs-list tr")?.id;
-  get("runs-list").replaceChildren(...runs.map(runRow));
-  // Whoever works by keyboard stays where they are.
-  if (row !== undefined) get(row)?.querySelector(focused.tagName)?.focus({ preventScroll: true });
+  all = runs;
+  draw();
 }
 
+/** How many rows are added at a time. */
+const PAGE = 50;
+
+let all = [];
+let room = PAGE;
+/** The runs that are ticked, in their order. */
+let ticked = [];
+
+function draw() {
+  const words = get("runs-search").value.toLowerCase().split(/\s+/).filter((word) => word !== "");
+  const kept = all.filter((run) =>
+    passes(run, get("runs-filter").value) && words.every((word) => textOf(run).includes(word))
+  );
+  ticked = ticked.filter((id) => kept.some(({ run_id }) => run_id === id));
+  get("runs-empty").hidden = all.length > 0;
+  get("runs-none").hidden = all.length === 0 || kept.length > 0;
+  get("runs-table").hidden = kept.length === 0;
+  get("runs-more").hidden = kept.length <= room;
+  const focused = document.activeElement;
+  const row = focused?.closest("#runs-list tr")?.id;
+  get("runs-list").replaceChildren(...kept.slice(0, room).map(runRow));
+  // Whoever works by keyboard stays where they are.
+  if (row !== undefined) get(row)?.querySelector(focused.tagName)?.focus({ preventScroll: true });
+  showTicked();
+}
+
+function textOf({ run_id, title, topic, conclusion, models }) {
+  return [run_id, title, topic, conclusion?.cause, ...Object.values(models ?? {})].join(" ").toLowerCase();
+}
+
+function passes({ status, conclusion, imported }, filter) {
+  switch (filter) {
+    case "":
+      return true;
+    case "stopped":
+      return status === "cancelled" || status === "error" || status === "interrupted";
+    case "imported":
+      return imported;
+    case "running":
+      return status === "running";
+    default:
+      return conclusion?.outcome === filter;
+  }
+}
+
+function showTicked() {
+  get("runs-compare").disabled = ticked.length !== 2;
+  for (const box of get("runs-list").querySelectorAll("input")) {
+    box.checked = ticked.includes(box.value);
+    box.disabled = ticked.length === 2 && !box.checked;
+  }
+}
+
+const OUTCOMES = { cause: "cause found", no_confident_cause: "no confident cause" };
+
 function runRow(run) {
-  const name = run.topic || run.run_id;
+  const name = run.title || titleOf(run.topic) || run.run_id;
   const isLive = run.status === "running";
   const remove = make("button", {
     type: "button",
@@ -72,17 +125,74 @@ function runRow(run) {
       announce("Done.");
     });
   });
-  const duration = run.duration_seconds === null ? "" : formatDuration(run.duration_seconds);
+  const box = make("input", {
+    type: "checkbox",
+    value: run.run_id,
+    attributes: { "aria-label": `Compare: ${name}` },
+  });
+  box.addEventListener("change", () => {
+    ticked = box.checked ? [...ticked, run.run_id] : ticked.filter((id) => id !== run.run_id);
+    showTicked();
+  });
   return make(
     "tr",
     { id: `run-${run.run_id}` },
-    make("td", {}, make("a", { href: `#/runs/${run.run_id}` }, name)),
-    make("td", {}, formatTime(run.timestamp)),
-    make("td", {}, duration),
+    make("td", {}, box),
+    make("td", {}, make("a", { href: `#/runs/${run.run_id}` }, ...visible(name)), ...conclusionOf(run)),
+    make("td", { className: "nowrap" }, formatTime(run.timestamp)),
+    make("td", { className: "nowrap" }, costOf(run)),
     make("td", {}, make("span", { className: `status status-${run.status}` }, run.status ?? "unknown")),
     make("td", {}, remove),
   );
 }
+
+function conclusionOf({ conclusion, imported, parent_run_id: parent }) {
+  const outcome = OUTCOMES[conclusion?.outcome];
+  const said = [
+    imported ? "imported" : "",
+    parent === null ? "" : "resumed",
+    conclusion === null
+      ? ""
+      : `${outcome === undefined ? "" : `${outcome}, `}${percent(conclusion.confidence)}`,
+  ].filter((each) => each !== "").join(" · ");
+  return [
+    said === "" ? "" : make("p", { className: "note" }, said),
+    conclusion === null || conclusion.cause === ""
+      ? ""
+      : make("p", { className: "note" }, ...visible(conclusion.cause)),
+  ];
+}
+
+function costOf({ duration_seconds: seconds, token_totals, cost_estimate }) {
+  const tokens = token_totals?.total?.total_tokens;
+  const usd = cost_estimate?.total_usd;
+  return [
+    typeof seconds === "number" ? formatDuration(seconds) : "",
+    typeof tokens === "number" && tokens > 0 ? `${Math.ceil(tokens / 1000)}k tokens` : "",
+    typeof usd === "number" ? `$${usd.toFixed(2)}` : "",
+  ].filter((each) => each !== "").join(", ");
+}
+
+for (const [id, event] of [["runs-search", "input"], ["runs-filter", "change"]]) {
+  get(id).addEventListener(event, () => {
+    room = PAGE;
+    draw();
+  });
+}
+get("runs-more").addEventListener("click", () => {
+  room += PAGE;
+  draw();
+});
+get("runs-compare").addEventListener("click", () => location.hash = `#/compare/${ticked.join("/")}`);
+get("runs-import").addEventListener("change", ({ target }) =>
+  attempt(target, async () => {
+    const [file] = target.files;
+    if (file === undefined) return;
+    const headers = { "content-type": "application/json" };
+    const { run_id } = await ask("/api/runs/import", { method: "POST", headers, body: await file.text() })
+      .finally(() => target.value = "");
+    location.hash = `#/runs/${run_id}`;
+  }));
 
 document.addEventListener("visibilitychange", () => {
   if (isShown && !document.hidden) refreshQuietly();

@@ -1,0 +1,95 @@
+/**
+ * The report of a run as one HTML file that needs nothing else: the answer first, then the Markdown report, which is
+ * already free of HTML and of anything that would be loaded from elsewhere.
+ *
+ * @module
+ */
+import markdownIt from "markdown-it";
+import type { ReadRecord } from "../runs/record.ts";
+import { percent } from "./transcript.ts";
+import { renderReport } from "./report.ts";
+import { fieldsOf, numberOf, textOf } from "./values.ts";
+import { explainEvidence } from "../graph/grounding.ts";
+import { type Words, wordsFor } from "./words.ts";
+
+const PARSER = markdownIt("commonmark", { maxNesting: 100 }).enable("table").disable([
+  "html_block",
+  "html_inline",
+  "image",
+]);
+
+/** The file name under which a browser saves it. */
+export function htmlFileName(runId: string): string {
+  return `diagnosis-${runId.slice(0, 8)}.html`;
+}
+
+/** The whole file. */
+export function renderHtml(record: ReadRecord): string {
+  const words = wordsFor(record.language ?? "");
+  const title = record.title ?? record.topic ?? words.noTopic;
+  return `<!doctype html>
+<html lang="${words.language}">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="content-security-policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>${escape(title)}</title>
+<style>${STYLE}</style>
+</head>
+<body>
+${renderAnswer(record)}
+<main>
+${PARSER.render(renderReport(record))}</main>
+</body>
+</html>
+`;
+}
+
+function renderAnswer(record: ReadRecord): string {
+  const words = wordsFor(record.language ?? "");
+  const decision = fieldsOf(record.events.findLast(({ type }) => type === "moderator_decision")?.decision);
+  const grounding = fieldsOf(decision.grounding);
+  const lead = record.hypotheses.find(({ id }) => id === grounding.hypothesis_id);
+  const outcome = grounding.outcome === "cause" || grounding.outcome === "no_confident_cause"
+    ? words[grounding.outcome]
+    : words.unknown;
+  const facts: readonly (readonly [string, string])[] = [
+    [words.outcome, outcome],
+    [words.leading, lead === undefined ? textOf(decision.leading_hypothesis) : `${lead.id}: ${lead.text}`],
+    [
+      words.confidence,
+      confidenceText(decision, words),
+    ],
+    [words.risk, textOf(decision.risk_level)],
+    [words.nextStep, textOf(decision.next_step)],
+    [words.fix, textOf(decision.recommended_fix)],
+  ];
+  const evidence = (lead?.evidence ?? []).map(({ text, status }) =>
+    `<li>${escape(text)} <i>(${escape(explainEvidence(status, words.language))})</i></li>`
+  );
+  const rows = facts.filter(([, value]) => value !== "").map(([name, value]) =>
+    `<dt>${escape(name)}</dt><dd>${escape(value)}</dd>`
+  );
+  const list = evidence.length === 0 ? "" : `<h2>${escape(words.evidence)}</h2><ul>${evidence.join("")}</ul>`;
+  const imported = record.imported ? `<p><b>${escape(words.imported)}</b></p>` : "";
+  return `<header>${imported}<dl>${rows.join("")}</dl>${list}</header>`;
+}
+
+function confidenceText(decision: Readonly<Record<string, unknown>>, words: Words): string {
+  const { stated_confidence, reason } = fieldsOf(decision.grounding);
+  const [confidence, stated] = [numberOf(decision.confidence), numberOf(stated_confidence)];
+  const limited = stated !== undefined && stated > (confidence ?? 1)
+    ? `${percent(stated)} ${words.stated}; `
+    : "";
+  return [percent(confidence), `${limited}${textOf(reason)}`].filter((each) => each !== "").join(" – ");
+}
+
+function escape(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+}
+
+const STYLE =
+  `:root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;max-width:60rem;margin:0 auto;padding:1rem;overflow-wrap:anywhere}` +
+  `header{border:1px solid;border-top-width:5px;border-radius:8px;padding:1rem}dl{display:grid;grid-template-columns:max-content 1fr;gap:.25rem 1rem;margin:0}` +
+  `dt{font-weight:600}dd{margin:0}h2{font-size:1.1rem}pre{white-space:pre-wrap;border:1px solid #8888;padding:.75rem}` +
+  `table{border-collapse:collapse}th,td{border:1px solid #8888;padding:.25rem .75rem;text-align:left}blockquote{margin:0;padding-left:.75rem;border-left:3px solid #8888}`;

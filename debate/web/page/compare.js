@@ -1,0 +1,88 @@
+import { ask, formatDuration, get, make } from "./api.js";
+import { evidenceItems } from "./evidence.js";
+import { percent } from "./drawing.js";
+import { beginSummary, causeOf, leadOf, ranked, tell, titleOf, verdictOf } from "./summary.js";
+import { visible } from "./visible.js";
+
+/** Shows two runs side by side. */
+export async function showComparison(one, other) {
+  get("compare-sides").replaceChildren();
+  const sides = (await Promise.all([one, other].map((id) => ask(`/api/runs/${id}`)))).map(sideOf);
+  const row = (name, show) =>
+    make(
+      "tr",
+      {},
+      make("th", { scope: "row" }, name),
+      ...sides.map((side) => make("td", {}, ...[show(side)].flat())),
+    );
+  get("compare-sides").replaceChildren(
+    make(
+      "table",
+      { className: "compare" },
+      make(
+        "thead",
+        {},
+        make(
+          "tr",
+          {},
+          make("td"),
+          ...sides.map(({ record, title }) =>
+            make("th", { scope: "col" }, make("a", { href: `#/runs/${record.run_id}` }, ...visible(title)))
+          ),
+        ),
+      ),
+      make(
+        "tbody",
+        {},
+        row("Outcome", ({ summary, record }) => verdictOf(summary, record.status).title),
+        row("Cause", ({ summary }) => visible(causeOf(summary))),
+        row(
+          "Confidence",
+          ({ summary: { decision } }) => decision === undefined ? "" : percent(decision.confidence),
+        ),
+        row("Why", ({ summary: { decision } }) => decision?.grounding?.reason ?? ""),
+        row("Evidence", ({ summary }) => {
+          const lead = leadOf(summary);
+          return lead === undefined
+            ? ""
+            : make("ul", { className: "lines" }, ...evidenceItems(lead, new Map()));
+        }),
+        row("Hypotheses", ({ summary }) =>
+          make(
+            "ul",
+            {},
+            ...ranked(summary).map(({ id, state, probability, text }) =>
+              make(
+                "li",
+                {},
+                `${id}, ${state}${typeof probability === "number" ? `, ${percent(probability)}` : ""}: `,
+                ...visible(text),
+              )
+            ),
+          )),
+        row("Fix", ({ summary: { decision } }) => visible(decision?.recommended_fix ?? "")),
+        row("Tool calls", ({ summary: { calls } }) => {
+          const failed = [...calls.values()].filter(({ error }) => error).length;
+          return `${calls.size}${failed === 0 ? "" : `, ${failed} failed`}`;
+        }),
+        row("Models", ({ record: { models } }) => Object.values(models ?? {}).join(", ")),
+        row(
+          "Duration",
+          ({ record: { duration_seconds: seconds } }) =>
+            typeof seconds === "number" ? formatDuration(seconds) : "",
+        ),
+        row("Tokens", ({ record }) => record.token_totals?.total?.total_tokens?.toLocaleString("en") ?? ""),
+        row("Price", ({ record }) => {
+          const usd = record.cost_estimate?.total_usd;
+          return typeof usd === "number" ? `$${usd.toFixed(4)}` : "unknown";
+        }),
+      ),
+    ),
+  );
+}
+
+function sideOf(record) {
+  const summary = beginSummary();
+  for (const event of record.events) tell(summary, event);
+  return { record, summary, title: record.title || titleOf(record.topic) || record.run_id };
+}

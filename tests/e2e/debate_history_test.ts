@@ -1,0 +1,172 @@
+import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
+import axe from "axe-core";
+import { poll } from "../stage/poll.ts";
+import { browserTest, TestBrowser } from "./chromium.ts";
+import { DebateProcess, sceneEnv, withHome } from "./debate_scene.ts";
+
+const idOf = (number: number) => number.toString(16).padStart(32, "0");
+
+/** A stored run; every third one has found its cause. */
+function recordOf(number: number) {
+  const outcome = number % 3 === 0 ? "cause" : "no_confident_cause";
+  const hypothesis = {
+    id: "H-1",
+    text: `Cause number ${number} of it all`,
+    state: outcome === "cause" ? "confirmed" : "active",
+    proposer: "diagnostic_agent",
+    round: 1,
+    supporting_evidence: [],
+    evidence: [{
+      text: '[tool:http_get#1] "503 since noon"',
+      round: 1,
+      status: "grounded",
+      call_ids: ["c1"],
+    }],
+    reviews: [],
+    rejected_reason: null,
+    probability: 0.7,
+    transitions: [],
+  };
+  const grounding = {
+    hypothesis_id: "H-1",
+    level: "partial",
+    stated_confidence: 0.9,
+    cap: 0.85,
+    reason: "all evidence of H-1 comes from a single tool result",
+    outcome,
+  };
+  return {
+    run_id: idOf(number),
+    topic: `Incident ${number}: checkout <b>hangs</b>`,
+    timestamp: new Date(Date.UTC(2026, 0, 1, 0, number)).toISOString(),
+    models: { diagnostic: `hub/model-${number % 2}`, skeptic: "hub/s", moderator: "hub/m" },
+    language: "en",
+    parent_run_id: null,
+    finished_at: "2026-01-02T00:00:00.000Z",
+    duration_seconds: 65,
+    token_totals: { by_node: {}, total: { input_tokens: 1000, output_tokens: 500, total_tokens: 1500 } },
+    cost_estimate: { by_node: {}, total_usd: 0.25, has_prices: true },
+    status: "completed",
+    conclusion: { outcome, confidence: 0.85, cause: `H-1: ${hypothesis.text}` },
+    schema_version: 1,
+    context: "",
+    hypotheses: [hypothesis],
+    events: [
+      { type: "run_started", round: 1, topic: "x", max_rounds: 2, confidence_threshold: 0.8 },
+      { type: "hypothesis_update", node: "diagnostic_agent", round: 1, hypotheses: [hypothesis] },
+      {
+        type: "moderator_decision",
+        round: 1,
+        decision: {
+          status: "final_diagnosis",
+          confidence: 0.85,
+          risk_level: "low",
+          leading_hypothesis: "H-1",
+          grounding,
+        },
+      },
+      { type: "run_finished", status: "completed" },
+    ],
+  };
+}
+
+browserTest(
+  "a browser searches, filters and pages runs, compares two, renames, exports and imports one",
+  () =>
+    withHome(async (home) => {
+      await Deno.mkdir(`${home}/runs`);
+      for (let number = 1; number <= 60; number++) {
+        await Deno.writeTextFile(
+          `${home}/runs/${idOf(number)}.json`,
+          JSON.stringify(recordOf(number), null, 2),
+        );
+      }
+      await using server = await DebateProcess.start(sceneEnv(home));
+      await using browser = await TestBrowser.start();
+      const page = await (await browser.plainSession(server.url, {
+        viewport: { width: 390, height: 844 },
+        colorScheme: "dark",
+      })).newPage();
+      const problems: string[] = [];
+      page.on("pageerror", (error) => problems.push(error.message));
+      page.on("console", (message) => message.type() === "error" && problems.push(message.text()));
+      const check = async (what: string) => {
+        await page.evaluate(axe.source);
+        const found = await page.evaluate(
+          `axe.run(document).then(({ violations }) => violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]))`,
+        );
+        assert.deepEqual(found, [], what);
+        assert.equal(await page.evaluate("document.documentElement.scrollWidth > innerWidth"), false, what);
+      };
+      await page.goto("/");
+      await page.getByRole("heading", { level: 1, name: "New run" }).waitFor();
+      await check("the start page");
+      await page.goto("/#/runs");
+      const rows = page.locator("#runs-list tr");
+      const shows = (count: number) =>
+        poll(async () => await rows.count() === count, { what: `${count} rows` });
+      await shows(50);
+      await check("the list");
+      await page.getByRole("button", { name: "Show more" }).click();
+      await shows(60);
+      await page.locator("#runs-filter").selectOption("cause");
+      await shows(20);
+      await page.getByRole("searchbox").fill("incident 3:");
+      await shows(2);
+      assert.match(
+        await rows.last().innerText(),
+        /Incident 3: checkout <b>hangs<\/b>\s+cause found, 85 %\s+H-1: Cause number 3/,
+      );
+      await page.getByRole("searchbox").fill("nothing like it");
+      await page.getByText("No run matches").waitFor();
+
+      await page.locator("#runs-filter").selectOption("");
+      await page.getByRole("searchbox").fill("incident 60:");
+      await shows(1);
+      await page.getByRole("searchbox").fill("incident 6");
+      await page.getByRole("checkbox", { name: "Compare: Incident 60" }).check();
+      await page.getByRole("checkbox", { name: "Compare: Incident 6:" }).check();
+      await page.getByRole("button", { name: "Compare two runs" }).click();
+      const table = page.locator("#compare table");
+      await table.waitFor();
+      for (
+        const said of [
+          /Cause\s+Cause number 60 of it all\s+Cause number 6 of it all/,
+          /Price\s+\$0\.2500\s+\$0\.2500/,
+        ]
+      ) {
+        assert.match((await table.innerText()).replace(/\s+/g, " "), said);
+      }
+      await check("the comparison");
+
+      await table.getByRole("link", { name: "Incident 60" }).click();
+      await page.getByText("About this run").click();
+      await page.locator("#title-form input").fill("The night of the carts");
+      await page.getByRole("button", { name: "Rename" }).click();
+      await page.getByRole("heading", { level: 1, name: "The night of the carts" }).waitFor();
+      await check("a run");
+      for (
+        const [link, name] of [["one HTML file", /\.html$/], ["JSON", /^run-[0-9a-f]{8}\.json$/]] as const
+      ) {
+        const download = page.waitForEvent("download");
+        await page.getByRole("link", { name: link }).click();
+        assert.match((await download).suggestedFilename(), name);
+      }
+      const exported = await (await fetch(`${server.url}/api/runs/${idOf(60)}`)).text();
+      await page.goto("/#/runs");
+      await page.setInputFiles("#runs-import", {
+        name: "run.json",
+        mimeType: "application/json",
+        buffer: Buffer.from(exported),
+      });
+      await page.getByRole("heading", { level: 1, name: "The night of the carts" }).waitFor();
+      assert.doesNotMatch(page.url(), new RegExp(idOf(60)));
+      await page.goto("/#/runs");
+      await page.locator("#runs-filter").selectOption("imported");
+      await page.getByRole("searchbox").fill("");
+      await shows(1);
+      assert.match(await rows.first().innerText(), /The night of the carts\s+imported/);
+      assert.deepEqual(problems, []);
+    }),
+);
