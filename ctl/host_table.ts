@@ -1,4 +1,5 @@
 import { z } from "@zod/zod";
+import { describeSharedPrincipals } from "@gateway/shared/policy/compile";
 import { findLoginShellRisk } from "@gateway/shared/policy/login_shell";
 import { joinNames } from "./shorten.ts";
 import { EMPTY_CELL, formatTable } from "./table.ts";
@@ -89,6 +90,7 @@ export function formatHosts(
   return [
     ...formatTable(HEADING.split(" "), rows, columns),
     ...sealNotes(names, hosts),
+    ...describeSharedPrincipals(hosts),
     ...shellNotes(names, hosts),
     ...krlNotes(names, hosts),
   ];

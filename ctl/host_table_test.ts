@@ -17,6 +17,20 @@ Deno.test.each<{ policy: PolicySummary | undefined; label: string }>([
   assert.equal(labelPolicy(policy), label);
 });
 
+Deno.test("formatHosts() says which hosts are sealed, and which share a principal", () => {
+  const host = { addr: "10.0.0.1:22", user: "deploy", principal: "host:web" };
+  const lines = formatHosts({
+    web01: { ...host, sealed_exec: true },
+    web02: host,
+    web03: { ...host, principal: "host:web03", sealed_exec: true, envelope: "v1" },
+  }, undefined);
+  assert.deepEqual(lines.slice(-3), [
+    "sealed, envelope v2: web01",
+    "sealed, envelope v1: web03",
+    '2 hosts share the principal "host:web" ("web01", "web02"): a certificate for one opens the others',
+  ]);
+});
+
 Deno.test("formatHosts() says which login shells are in use, and for which nothing is proved", () => {
   const host = { addr: "10.0.0.1:22", user: "deploy" };
   const lines = formatHosts({

@@ -16,7 +16,12 @@ import { quoteText } from "../quote.ts";
 import type { HostPolicy } from "./model.ts";
 
 /** Hosts as far as their principals go, by name. */
-export type PrincipalHosts = Readonly<Record<string, Pick<HostPolicy, "principal" | "shared_principal">>>;
+export type PrincipalHosts = Readonly<
+  Record<
+    string,
+    { readonly [Key in "principal" | "shared_principal"]?: HostPolicy[Key] | undefined }
+  >
+>;
 
 /** The hosts that have another's principal and don't say that this is meant, each with its key path. */
 export function findUnsharedPrincipals(hosts: PrincipalHosts): readonly string[] {

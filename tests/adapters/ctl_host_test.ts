@@ -61,9 +61,9 @@ Deno.test("host list --remote tells of each host that fetches the revocation lis
   const krl = { version: 9, age_seconds: 3, current: true };
   await using signer = await FakeService.start({
     web01: { ...HOSTS.web01, krl },
-    web02: { ...HOSTS.web01, krl: { ...krl, current: false } },
-    web03: { ...HOSTS.web01, krl: { current: false } },
-    web04: HOSTS.web01,
+    web02: { ...HOSTS.web01, principal: "host:web02", krl: { ...krl, current: false } },
+    web03: { ...HOSTS.web01, principal: "host:web03", krl: { current: false } },
+    web04: { ...HOSTS.web01, principal: "host:web04" },
   });
   const { out } = await signer.run("host", "list", "--remote");
   assert.deepEqual(out.split("\n").slice(5), [

@@ -3,8 +3,9 @@ import { createEnvelopeKey } from "@gateway/shared/envelope/key";
 import { parseCertificate } from "@gateway/shared/ssh/certificate";
 import { FORMATS, InstalledShim, type ShimFormat } from "../shim/installed_shim.ts";
 import { availableKinds } from "../ssh_target/target.ts";
-import { type ConfigEdit, HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";
+import { type ConfigEdit, editConfig, HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
+import { addHostsToStage } from "./hosts_behind.ts";
 import { McpProcess } from "./mcp_process.ts";
 import { SessionClient } from "./session_client.ts";
 import { OPEN_POLICY, type SessionScene, withSessions } from "./session_scene.ts";
@@ -66,7 +67,9 @@ Deno.test.each([FORMATS.v2, FORMATS.v1])(
       assert.equal(second.structured["stdout"], "none\na'b\n", second.text);
       const together = await Promise.all(Array.from({ length: 4 }, (_, n) => client.exec(id, `echo ${n}`)));
       assert.deepEqual(together.map(({ structured }) => structured["stdout"]), ["0\n", "1\n", "2\n", "3\n"]);
-      assert.equal(shim.claims().length, 6, "one nonce each");
+      const large = await client.exec(id, `: ${"x".repeat(60_000)}; echo large`);
+      assert.equal(large.structured["stdout"], "large\n", large.text);
+      assert.equal(shim.claims().length, 7, "one nonce each");
       const commands = (await records()).filter(({ outcome }) => outcome === "session_exec")
         .map(({ command }) => String(command).split(" sha256=")[0]?.split(" rid=")[0]);
       assert.ok(commands.includes("echo out; echo err >&2; exit 3"), JSON.stringify(commands));
@@ -210,6 +213,36 @@ Deno.test(
     }),
 );
 
+Deno.test("a sealed bastion passes connections on, and is no shell", { ignore }, async () => {
+  const dir = await Deno.makeTempDir({ prefix: "behind-" });
+  await using shim = await InstalledShim.create(FORMATS.v2);
+  const prepare = async (stage: Stage) => {
+    await trustSigner(shim, stage);
+    await addHostsToStage(stage, { dir, names: ["inner01"] });
+    const edits = sealedBy(shim).map(({ path: [, , key = ""], value }) => ({
+      path: ["hosts", "inner01", key],
+      value,
+    }));
+    await editConfig(stage.init.signer_config, edits);
+  };
+  try {
+    await withSessions(
+      { targetKind: "openssh", signer: sealedBy(shim), prepare },
+      async ({ client, stage }) => {
+        const id = await client.open({ server: "inner01" });
+        const ran = await client.exec(id, "echo behind");
+        assert.equal(ran.structured["stdout"], "behind\n", ran.text);
+        assert.equal(shim.claims().length, 1, "a bastion's certificate needs none");
+        const thief = await Thief.create(stage, { role: "bastion" });
+        assert.equal(thief.forceCommand, `${shim.folder}/gateway-shim ${HOST}`);
+        assert.match((await thief.ssh("id")).stderr, /gateway-shim: refused: /);
+      },
+    );
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+});
+
 Deno.test("a control plane passes envelopes on", { ignore }, async () => {
   await using shim = await InstalledShim.create(FORMATS.v2);
   await withStage({
@@ -248,7 +281,7 @@ class Thief {
     this.forceCommand = forceCommand;
   }
 
-  static async create(stage: Stage, { pty = false } = {}): Promise<Thief> {
+  static async create(stage: Stage, { pty = false, role = "target" } = {}): Promise<Thief> {
     const dir = `${stage.init.folder}/thief`;
     await Deno.mkdir(dir);
     const made = await new Deno.Command("ssh-keygen", {
@@ -260,7 +293,7 @@ class Thief {
       method: "POST",
       path: "/v1/sign",
       body: {
-        ...{ host: HOST, role: "target", purpose: "session", session_mode: "exec", pty },
+        ...{ host: HOST, role, purpose: "session", session_mode: "exec", pty },
         public_key: await Deno.readTextFile(`${dir}/key.pub`),
       },
     });
