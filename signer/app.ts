@@ -77,13 +77,16 @@ export function createSignerApp(options: SignerOptions): PeerHandler {
   const answer = createRouter(SIGNER_ROUTES, ports, { noRoute: "no such route" });
   return (request, peer) => {
     // A host's identity lies on that host: it must not be good for anything else.
-    if (options.state.current.krlCallers.has(peer.caller) && !isKrlPath(new URL(request.url).pathname)) {
+    if (options.state.current.krlCallers.has(peer.caller) && !isForList(request.url)) {
       throw new AppError("forbidden", READS_ONLY);
     }
     return answer(request, { peer });
   };
 }
 
-function isKrlPath(path: string): boolean {
-  return path === "/v1/krl" || path === "/v1/krl.sig";
+/** Whether a request is for the list or its signature, spelt as it is routed: no `..` that a URL resolves. */
+function isForList(url: string): boolean {
+  const { origin, pathname } = new URL(url);
+  const isList = pathname === "/v1/krl" || pathname === "/v1/krl.sig";
+  return isList && url.split("?", 1)[0] === origin + pathname;
 }

@@ -77,6 +77,8 @@ export class PullerHost implements AsyncDisposable {
     await Deno.writeTextFile(`${dir}/conf/ca.crt`, ca);
     await Deno.writeTextFile(`${dir}/conf/client.crt`, client.cert);
     await Deno.writeTextFile(`${dir}/conf/client.key`, client.key, { mode: 0o600 });
+    const url = `https://127.0.0.1:${server.address.port}`;
+    await Deno.writeTextFile(`${dir}/conf/signer.env`, `GATEWAY_KRL_SIGNER=${url}\n`);
     await Deno.writeTextFile(`${dir}/conf/krl_signers`, `${allowedSignersLine(KEY, [KRL_NAMESPACE])}\n`);
     return new PullerHost(dir, answers, asked, server);
   }
@@ -104,12 +106,22 @@ export class PullerHost implements AsyncDisposable {
     }
   }
 
+  /** The folder with this host's settings and its identity. */
+  get conf(): string {
+    return `${this.#dir}/conf`;
+  }
+
+  /** The signer that it asks. */
+  get url(): string {
+    return `https://127.0.0.1:${this.#server.address.port}`;
+  }
+
   /** A puller that ends after one request, started by the words before it. */
   command(before: readonly string[] = [], env: Record<string, string> = {}): Deno.Command {
     const [program = "", ...args] = [...before, SCRIPT, "--once"];
     const settings = {
-      GATEWAY_KRL_SIGNER: `https://127.0.0.1:${this.#server.address.port}`,
-      GATEWAY_KRL_CONF: `${this.#dir}/conf`,
+      GATEWAY_KRL_SIGNER: this.url,
+      GATEWAY_KRL_CONF: this.conf,
       GATEWAY_KRL_DIR: this.state,
     };
     return new Deno.Command(program, {

@@ -1,0 +1,164 @@
+import assert from "node:assert/strict";
+import { systemClock } from "@gateway/shared/clock";
+import { createEphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
+import { runCommand } from "../../broker/ssh/run_command.ts";
+import { createTestCa, PRINCIPAL } from "../ssh_target/certificates.ts";
+import { createHostKey } from "../ssh_target/host_key.ts";
+import { PATIENT_LIMITS } from "../ssh_target/patient_limits.ts";
+import { currentUser } from "../ssh_target/target.ts";
+import { findKrlProblem } from "../stage/krl_host.ts";
+import { freePort } from "../stage/free_port.ts";
+import { poll } from "../stage/poll.ts";
+import { listOf, PullerHost } from "./krl_puller_fixture.ts";
+
+const ignore = Deno.uid() !== 0 || findKrlProblem() !== "";
+const SCRIPT = new URL("../../shim/install-gateway-krl", import.meta.url).pathname;
+const ca = createTestCa();
+
+/** A host with an sshd of its own in a folder, which stands for its root. */
+class Host implements AsyncDisposable {
+  readonly puller: PullerHost;
+  readonly root: string;
+  readonly #port = freePort();
+  readonly #hostKey = createHostKey();
+  #sshd: Deno.ChildProcess | undefined;
+
+  private constructor(puller: PullerHost) {
+    this.puller = puller;
+    this.root = `${puller.state}/root`;
+  }
+
+  static async create(include: boolean): Promise<Host> {
+    const host = new Host(await PullerHost.create());
+    await host.#start(include);
+    return host;
+  }
+
+  async #start(include: boolean): Promise<void> {
+    const ssh = `${this.root}/etc/ssh`;
+    await Deno.mkdir(ssh, { recursive: true });
+    await Deno.mkdir("/run/sshd", { recursive: true });
+    await Deno.writeTextFile(`${ssh}/host_key`, this.#hostKey.pem, { mode: 0o600 });
+    await Deno.writeTextFile(`${ssh}/ca.pub`, `${ca.publicKeyLine}\n`);
+    await Deno.writeTextFile(`${ssh}/principals`, `${PRINCIPAL}\n`);
+    const lines = [
+      ...(include ? [`Include ${ssh}/sshd_config.d/*.conf`] : []),
+      "ListenAddress 127.0.0.1",
+      `Port ${this.#port}`,
+      `HostKey ${ssh}/host_key`,
+      `PidFile ${ssh}/sshd.pid`,
+      `TrustedUserCAKeys ${ssh}/ca.pub`,
+      `AuthorizedPrincipalsFile ${ssh}/principals`,
+      "StrictModes no",
+      "UsePAM no",
+    ];
+    await Deno.writeTextFile(`${ssh}/sshd_config`, `${lines.join("\n")}\n`);
+    const args = ["-D", "-f", `${ssh}/sshd_config`, "-E", `${ssh}/log`];
+    this.#sshd = new Deno.Command("/usr/sbin/sshd", { args, stdin: "null", stdout: "null", stderr: "null" })
+      .spawn();
+    await poll(() => isThere(`${ssh}/sshd.pid`), { what: "sshd" });
+  }
+
+  async install(...args: readonly string[]): Promise<{ code: number; text: string }> {
+    const { code, stdout, stderr } = await new Deno.Command(SCRIPT, {
+      args: [...args],
+      env: { GATEWAY_KRL_ROOT: this.root, GATEWAY_KRL_TRIAL_SECONDS: this.trialSeconds },
+      stdin: "null",
+    }).output();
+    const decoder = new TextDecoder();
+    return { code, text: decoder.decode(stdout) + decoder.decode(stderr) };
+  }
+
+  trialSeconds = "600";
+
+  get setting(): string {
+    return `${this.root}/etc/ssh/sshd_config.d/50-gateway-krl.conf`;
+  }
+
+  async mayLogIn(serial: bigint): Promise<boolean> {
+    const key = createEphemeralKey();
+    const certificate = await ca.certify(key.publicKeyLine, { serial });
+    const addr = `127.0.0.1:${this.#port}`;
+    const login = { name: "host", addr, hostKey: this.#hostKey.line, user: currentUser(), certificate, key };
+    try {
+      const options = { clock: systemClock, hops: [login] as const, command: "true", pty: false };
+      return (await runCommand({ ...options, limits: PATIENT_LIMITS })).exitCode === 0;
+    } catch {
+      return false;
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#sshd?.kill("SIGKILL");
+    await this.#sshd?.status;
+    await this.puller[Symbol.asyncDispose]();
+  }
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return await Deno.stat(path).then(() => true, () => false);
+}
+
+Deno.test(
+  { name: "install-gateway-krl has sshd look at the list, and --keep keeps it so (needs root)", ignore },
+  async () => {
+    await using host = await Host.create(true);
+    host.puller.answers.list = listOf(7);
+    assert.equal(await host.mayLogIn(7n), true);
+    const { code, text } = await host.install(host.puller.conf);
+    assert.equal(code, 0, text);
+    assert.match(text, /Stay logged in here, log in once more from elsewhere/);
+    await poll(async () => !await host.mayLogIn(7n), { what: "sshd to look at the list" });
+    assert.equal(await host.mayLogIn(8n), true);
+    assert.equal((await host.install("--keep")).code, 0);
+    assert.match((await host.install("--keep")).text, /nothing is on trial/);
+    assert.equal(await isThere(host.setting), true);
+  },
+);
+
+Deno.test({
+  name: "install-gateway-krl takes the setting back when nobody has said that logins still work (needs root)",
+  ignore,
+}, async () => {
+  await using host = await Host.create(true);
+  host.trialSeconds = "1";
+  assert.equal((await host.install(host.puller.conf)).code, 0);
+  await Deno.writeTextFile(`${host.root}/var/lib/gateway-krl/revoked_keys`, "garbage");
+  await poll(async () => !await isThere(host.setting), { what: "the end of the trial" });
+  await poll(() => host.mayLogIn(1n), { what: "the way in" });
+});
+
+Deno.test.each<{ name: string; include: boolean; break: (host: Host) => void | Promise<void>; text: RegExp }>(
+  [
+    {
+      name: "there is no list",
+      include: true,
+      break: ({ puller }) => void (puller.answers.status = 500),
+      text: /there is no list yet: sshd is left as it is/,
+    },
+    {
+      name: "a file is missing",
+      include: true,
+      break: ({ puller }) => Deno.remove(puller.signers),
+      text: /krl_signers is missing or empty/,
+    },
+    {
+      name: "sshd does not read the setting",
+      include: false,
+      break: () => {},
+      text: /include that folder in sshd_config/,
+    },
+  ],
+)(
+  "install-gateway-krl leaves sshd alone where $name (needs root)",
+  async ({ include, break: spoil, text }) => {
+    if (ignore) return;
+    await using host = await Host.create(include);
+    await spoil(host);
+    const installed = await host.install(host.puller.conf);
+    assert.match(installed.text, text);
+    assert.equal(installed.code, 1);
+    assert.equal(await isThere(host.setting), false);
+    assert.equal(await host.mayLogIn(1n), true);
+  },
+);
