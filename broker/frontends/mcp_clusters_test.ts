@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import type { ClustersResponse } from "@gateway/shared/wire/cluster";
 import { BrokerFixture } from "../testing/broker_fixture.ts";
 import { CLUSTER, ClusterFixture } from "../testing/cluster_fixture.ts";
 import { LIST, McpHttpFixture, statelessHeaders, statelessRpc } from "../testing/mcp_http_fixture.ts";
@@ -12,6 +13,7 @@ const { sessions } = new SessionFixture();
 /** A broker's tools, and what sets the clusters that it knows. */
 function scene() {
   const fixture = new ClusterFixture();
+  fixture.authority.clusterList = () => ({});
   const { clusters, currentClusters, runAction } = fixture;
   const tools = createToolset(
     Object.assign(new BrokerFixture(), { sessions, clusters, currentClusters, runAction }),
@@ -20,7 +22,7 @@ function scene() {
     fixture.authority.clusterList = () => Object.fromEntries(names.map((name) => [name, CLUSTER]));
     await clusters.refresh();
   };
-  return { tools, know };
+  return { tools, know, authority: fixture.authority };
 }
 
 const k8sOf = ({ result }: { result: { tools: readonly { name: string }[] } }) =>
@@ -42,6 +44,21 @@ Deno.test("MCP over stdio has the six tools while there is a cluster, and says w
   await know();
   assert.equal((await client.message()).method, "notifications/tools/list_changed");
   assert.deepEqual(k8sOf(await client.request("tools/list")), []);
+  await client.end();
+});
+
+Deno.test("MCP over stdio answers a client that asks at once when it knows the clusters", async () => {
+  const { tools, authority } = scene();
+  const list = Promise.withResolvers<ClustersResponse>();
+  authority.clusterList = () => list.promise;
+  const client = await RawMcpClient.connect("2025-11-25", { tools });
+  const listed = await client.start("tools/list");
+  const called = await client.start("tools/call", { name: "k8s_list_clusters", arguments: {} });
+  list.resolve({ a: CLUSTER });
+  const messages = [await client.message(), await client.message(), await client.message()];
+  const answerTo = (wanted: number) => messages.find(({ id }) => id === wanted);
+  assert.deepEqual(k8sOf(answerTo(listed)), K8S_TOOLS);
+  assert.deepEqual(answerTo(called).result.structuredContent, { clusters: [{ name: "a" }] });
   await client.end();
 });
 

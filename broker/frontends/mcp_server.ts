@@ -38,7 +38,7 @@ const EMPTY_LISTS: Readonly<Record<string, Readonly<Record<string, readonly neve
  * texts for unknown tools and wrong arguments are not the ones that clients of the reference look for.
  */
 export function createMcpServer(options: McpServerOptions): McpServer {
-  const { isOffered } = options.tools;
+  const { isOffered, settled } = options.tools;
   const tools = new Map(
     options.tools.tools.toSorted((left, right) => left.name < right.name ? -1 : 1)
       .map((tool) => [tool.name, tool]),
@@ -55,13 +55,15 @@ export function createMcpServer(options: McpServerOptions): McpServer {
       `method ${quoteText(method)} is invalid during session initialization`,
     );
   };
-  server.setRequestHandler("tools/list", () => {
+  server.setRequestHandler("tools/list", async () => {
     requireInitialized("tools/list");
+    await settled();
     return { tools: [...tools.values()].filter(({ name }) => isOffered(name)).map(describeTool) };
   });
   server.setRequestHandler("tools/call", async ({ params }, { mcpReq, http }) => {
     requireInitialized("tools/call");
     const tool = tools.get(params.name);
+    if (tool !== undefined && !isOffered(tool.name)) await settled();
     if (tool === undefined || !isOffered(tool.name)) {
       throw new ProtocolError(
         ProtocolErrorCode.InvalidParams,

@@ -7,6 +7,8 @@ import type { Tool } from "./tool.ts";
 export interface Toolset {
   /** All of them. */
   readonly tools: readonly Tool[];
+  /** Resolves when it is known which are offered: clients that ask at once do not all ask again. */
+  readonly settled: () => Promise<void>;
   /** Whether a tool of this name is offered now. */
   readonly isOffered: (name: string) => boolean;
   /** Calls back whenever others are offered than before; the result ends that. */
@@ -24,6 +26,8 @@ export function createToolset(broker: ToolsetPorts): Toolset {
   const names = new Set(forClusters.map(({ name }) => name));
   return {
     tools: [...createSshTools(broker), ...forClusters],
+    // What keeps the first list from coming ends the broker, or is told by the next refresh.
+    settled: () => broker.currentClusters().then(() => {}, () => {}),
     isOffered: (name) => !names.has(name) || !broker.clusters.isEmpty,
     watch: (onChange) => broker.clusters.watch(onChange),
   };
@@ -31,5 +35,5 @@ export function createToolset(broker: ToolsetPorts): Toolset {
 
 /** Tools that are offered always. */
 export function fixedTools(tools: readonly Tool[]): Toolset {
-  return { tools, isOffered: () => true, watch: () => () => {} };
+  return { tools, settled: () => Promise.resolve(), isOffered: () => true, watch: () => () => {} };
 }
