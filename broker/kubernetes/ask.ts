@@ -76,7 +76,13 @@ export async function ask(
         outcome.cause,
       );
     case "unreachable":
-      throw failure(request, "could not reach the API server", outcome.cause);
+      throw failure(
+        request,
+        outcome.cause instanceof Deno.errors.NotCapable
+          ? "the API server is not among those that this broker may connect to (api_servers in its config)"
+          : "could not reach the API server",
+        outcome.cause,
+      );
     default:
       return outcome satisfies never;
   }

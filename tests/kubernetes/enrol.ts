@@ -57,6 +57,9 @@ export async function enrolCluster(
       })),
     },
   }]);
+  for (const config of [init.broker_config, init.mcp_config]) {
+    await editConfig(config, [{ path: ["api_servers"], value: [apiServer] }]);
+  }
   const enrol = ["cluster", "enrol", CLUSTER, "--print", "--json", "--config", init.signer_config];
   const printed = await runBrokerCtl(enrol, init.folder);
   if (!printed.success) throw new Error(new TextDecoder().decode(printed.stderr));
