@@ -1,0 +1,216 @@
+import assert from "node:assert/strict";
+import { Agent } from "../demo/agent.ts";
+import { CLUSTER, enrolCluster } from "../kubernetes/enrol.ts";
+import {
+  failure,
+  type SeenRequest,
+  startHostile,
+  type Treatment,
+  TREATMENTS,
+} from "../kubernetes/hostile.ts";
+import { startCluster } from "../kubernetes/start.ts";
+import { editConfig, runBrokerCtl } from "../stage/stage.ts";
+import { withStage } from "../stage/with_stage.ts";
+
+const RULES = [
+  { verbs: ["get", "list", "logs"], namespaces: ["<ns>"], effect: "allow" },
+  { verbs: ["apply"], resources: ["configmaps"], namespaces: ["<ns>"], effect: "allow" },
+] as const;
+
+/** What an agent reads of an API server that gives no answer that can be used. */
+const FAILURES = {
+  "closes without an answer": /: could not reach the API server$/,
+  "closes in the body": /: could not reach the API server$/,
+  "resets": /: could not reach the API server$/,
+  "resets in a chunk": /: could not reach the API server$/,
+  "speaks no HTTP": /: could not reach the API server$/,
+  "has two lengths": /: could not reach the API server$/,
+  "has a head without end": /: could not reach the API server$/,
+  "sends no JSON": /: the answer is not JSON$/,
+  "sends nothing": /: the answer is not JSON$/,
+  "sends HTML": /: the answer is not JSON$/,
+  "sends HTML with a 502": /: 502 /,
+  "fails": /: 500 etcdserver: request timed out/,
+  "knows no such credential": /: 401 Unauthorized \(the token has ended or was taken back/,
+  "forbids": /: 403 pods is forbidden: User /,
+  "is busy": /: 429 /,
+  "sends elsewhere": /: 307 redirects are not followed$/,
+  "floods": /: response exceeds \d+-byte limit/,
+} as const satisfies Partial<Record<keyof typeof TREATMENTS, RegExp>>;
+
+/** What is refused before anything is asked of anybody. */
+const REFUSED: readonly {
+  readonly name: string;
+  readonly tool: string;
+  readonly args: Record<string, unknown>;
+}[] = [
+  { name: "a slash in a name", tool: "get", args: { resource: "pods", name: "a/b" } },
+  { name: "a way up", tool: "get", args: { resource: "pods", name: ".." } },
+  { name: "a percent sign", tool: "get", args: { resource: "pods", name: "a%2fb" } },
+  { name: "a query in a name", tool: "get", args: { resource: "pods", name: "a?b=c" } },
+  { name: "capitals", tool: "get", args: { resource: "pods", name: "Web" } },
+  { name: "254 letters", tool: "get", args: { resource: "pods", name: "a".repeat(254) } },
+  { name: "a line break", tool: "get", args: { resource: "pods", name: "a\nb" } },
+  { name: "a way up in a namespace", tool: "get", args: { resource: "pods", name: "a", namespace: ".." } },
+  { name: "a subresource", tool: "get", args: { resource: "pods/exec", name: "a" } },
+  { name: "an unknown resource", tool: "get", args: { resource: "widgets", name: "a" } },
+  { name: "another group", tool: "get", args: { resource: "pods", name: "a", group: "apps" } },
+  { name: "no name", tool: "delete", args: { resource: "pods", name: "" } },
+  {
+    name: "YAML",
+    tool: "apply",
+    args: { manifest: "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: settings\n" },
+  },
+  { name: "another name", tool: "apply", args: { manifest: manifest({ name: "other" }) } },
+  {
+    name: "another namespace",
+    tool: "apply",
+    args: { manifest: manifest({ name: "settings", namespace: "kube-system" }) },
+  },
+  {
+    name: "two documents",
+    tool: "apply",
+    args: { manifest: `${manifest({ name: "settings" })}\n---\n${manifest({ name: "settings" })}` },
+  },
+  {
+    name: "a key twice",
+    tool: "apply",
+    args: { manifest: manifest({ name: "settings" }).replace("{", '{"kind":"Secret",') },
+  },
+  {
+    name: "64 KiB and a byte",
+    tool: "apply",
+    args: { manifest: manifest({ name: "settings" }).padEnd(65_537, " ") },
+  },
+];
+
+function manifest(metadata: object): string {
+  return JSON.stringify({ apiVersion: "v1", kind: "ConfigMap", metadata, data: { a: "1" } });
+}
+
+Deno.test("an agent gets no answer of an API server that is none, no address, no token, and nothing is sent twice", () =>
+  withStage({}, async (stage) => {
+    await using cluster = await startCluster("embedded");
+    let treat: (request: SeenRequest) => Treatment | Promise<Treatment> = () => ({ kind: "pass" });
+    await using server = await startHostile({
+      behind: cluster,
+      // Only what the broker asks for.
+      treat: (request) => request.path.includes("/namespaces/gateway-") ? { kind: "pass" } : treat(request),
+    });
+    const { apiServer, caPem } = server;
+    const { namespace } = await enrolCluster(stage, cluster, { rules: RULES, apiServer, caPem });
+    for (const name of ["web-1", "web-2"]) {
+      await cluster.runPod({ namespace, name, containers: { app: "one\n" } });
+    }
+    await stage.startSigner();
+    const agent = await Agent.start(await stage.mcpCommand(), new AbortController().signal);
+    stage.defer(() => agent.close());
+    const call = (tool: string, args: Record<string, unknown>) =>
+      agent.callTool(`k8s_${tool}`, { cluster: CLUSTER, namespace, ...args });
+    const get = () => call("get", { resource: "pods", name: "web-1" });
+    const good = await get();
+    assert.equal(good.isError, false, good.text);
+    const port = new URL(apiServer).port;
+
+    for (const [name, says] of Object.entries(FAILURES)) {
+      treat = () => TREATMENTS[name as keyof typeof FAILURES];
+      const before = server.requests.length;
+      const { isError, text } = await get();
+      assert.equal(isError, true, `${name}: ${text}`);
+      assert.match(text, /^k8s: GET \/api\/v1\/namespaces\/shop-\w+\/pods\/web-1: /, name);
+      assert.match(text, says, name);
+      assert.ok(!text.includes(port), `${name}: ${text}`);
+      const asked = server.requests.slice(before).filter(({ method }) => method === "GET");
+      assert.equal(asked.length, 1, name);
+    }
+
+    treat = ({ token }) => failure(400, "BadRequest", `you sent Bearer ${token}`);
+    assert.match((await get()).text, /: 400 you sent Bearer \[token\]$/);
+
+    // A token that ends while a list is read in parts: half a list is no list.
+    treat = ({ path }) => path.includes("continue=") ? TREATMENTS["knows no such credential"] : listOfOne();
+    const list = await call("list", { resource: "pods" });
+    assert.equal(list.isError, true, list.text);
+    assert.match(list.text, /: 401 Unauthorized \(the token has ended/);
+
+    treat = () => TREATMENTS.floods;
+    const log = await call("logs", { pod: "web-1", tail_lines: 1_000_000 });
+    assert.equal(log.isError, true);
+    assert.match(log.text, /: response exceeds \d+-byte limit.*tail_lines/);
+
+    // Frozen between the token and its use.
+    treat = async () => {
+      await freezeBroker();
+      return { kind: "pass" };
+    };
+    const frozen = await get();
+    assert.equal(frozen.isError, true, frozen.text);
+    assert.match(frozen.text, /: 401 Unauthorized \(the token has ended or was taken back/);
+
+    async function freezeBroker(): Promise<void> {
+      const args = ["freeze", "--caller", "broker-local", "--client-config", stage.init.client_config];
+      assert.ok((await runBrokerCtl(args, stage.init.folder)).success);
+    }
+  }));
+
+Deno.test("what no API server takes is refused before a token is made", () =>
+  withStage({}, async (stage) => {
+    await using cluster = await startCluster("embedded");
+    await using server = await startHostile({ behind: cluster, treat: () => ({ kind: "pass" }) });
+    const { apiServer, caPem } = server;
+    const { namespace } = await enrolCluster(stage, cluster, { rules: RULES, apiServer, caPem });
+    await stage.startSigner();
+    const agent = await Agent.start(await stage.mcpCommand(), new AbortController().signal);
+    stage.defer(() => agent.close());
+    const apply = { resource: "configmaps", name: "settings" };
+    for (const { name, tool, args } of REFUSED) {
+      const { isError, text } = await agent.callTool(`k8s_${tool}`, {
+        cluster: CLUSTER,
+        namespace,
+        ...(tool === "apply" ? apply : {}),
+        ...args,
+      });
+      assert.equal(isError, true, `${name}: ${text}`);
+    }
+    const unknown = await agent.callTool("k8s_get", {
+      cluster: "nosuch",
+      namespace,
+      resource: "pods",
+      name: "a",
+    });
+    assert.match(unknown.text, /^unknown cluster: "nosuch"$/);
+    assert.deepEqual(server.requests, []);
+  }));
+
+function listOfOne(): Treatment {
+  const list = {
+    kind: "PodList",
+    apiVersion: "v1",
+    metadata: { continue: "more" },
+    items: [{ metadata: { name: "a" } }],
+  };
+  return { kind: "answer", status: 200, body: JSON.stringify(list) };
+}
+
+Deno.test("a broker reaches no API server that its config does not name", () =>
+  withStage({}, async (stage) => {
+    await using cluster = await startCluster("embedded");
+    await using server = await startHostile({ behind: cluster, treat: () => ({ kind: "pass" }) });
+    const { apiServer, caPem } = server;
+    const { namespace } = await enrolCluster(stage, cluster, { rules: RULES, apiServer, caPem });
+    await editConfig(stage.init.mcp_config, [{ path: ["api_servers"] }]);
+    await stage.startSigner();
+    const agent = await Agent.start(await stage.mcpCommand(), new AbortController().signal);
+    stage.defer(() => agent.close());
+    const { isError, text } = await agent.callTool("k8s_list", {
+      cluster: CLUSTER,
+      namespace,
+      resource: "pods",
+    });
+    assert.equal(isError, true);
+    assert.match(
+      text,
+      /: the API server is not among those that this broker may connect to \(api_servers in its config\)$/,
+    );
+    assert.deepEqual(server.requests.filter(({ method }) => method === "GET"), []);
+  }));
