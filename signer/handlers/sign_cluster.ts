@@ -59,10 +59,7 @@ export async function handleClusterSign(context: SignContext): Promise<Response>
       return decision satisfies never;
   }
   const allowed: AllowedAction = { cluster, decision };
-  if (request.dry_run) {
-    await ports.recordOutcome(entryOf(context, allowed, { outcome: "dry_run_allowed" }));
-    return respond({ decision: toWireClusterDecision(decision) });
-  }
+  if (request.dry_run) return await answerDryRun(context, allowed);
   if (decision.requireApproval && !isApproved(context)) return await askApproval(context, allowed);
   return await issue(context, allowed);
 }
@@ -82,6 +79,15 @@ async function deny(
   });
   if (isDryRun) return respond({ decision: toWireClusterDecision(decision) });
   throw new AppError("denied", decision.reason);
+}
+
+async function answerDryRun(context: SignContext, allowed: AllowedAction): Promise<Response> {
+  // A preflight: a control plane asks before it asks a human for reasons of its own.
+  const previewed = context.request.preflight ? await preview(context, allowed) : undefined;
+  await context.ports.recordOutcome(
+    entryOf(context, allowed, { outcome: "dry_run_allowed", jti: previewed?.jti ?? "" }),
+  );
+  return respond({ decision: toWireClusterDecision(allowed.decision), k8s_diff: previewed?.diff });
 }
 
 async function askApproval(context: SignContext, allowed: AllowedAction): Promise<Response> {

@@ -81,7 +81,15 @@ Deno.test.each<{ name: string; get: ApiAnswer; patch?: ApiAnswer; diff: unknown 
   assert.deepEqual((await ask(get, patch)).diff, diff);
 });
 
+Deno.test("a control plane that asks a human for reasons of its own has the difference by a preflight", async () => {
+  const { diff, body, log } = await ask(live(2), live(3), { dry_run: true, preflight: true });
+  assert.deepEqual(diff, { kind: "changed", changes: [{ path: "spec.replicas", before: "2", after: "3" }] });
+  assert.equal(body.serial, undefined);
+  assert.deepEqual(log.entries.map(({ outcome }) => outcome), ["dry_run_allowed"]);
+});
+
 Deno.test.each<{ name: string; changes?: Record<string, unknown>; cn?: string }>([
+  { name: "in a dry run", changes: { dry_run: true } },
   { name: "without its manifest", changes: { k8s_manifest: "" } },
   { name: "of a broker that asks by itself", changes: { on_behalf_of: "" }, cn: "broker-1" },
 ])("an apply $name has no difference, and no token is made for one", async ({ changes, cn }) => {

@@ -6,9 +6,10 @@
  * import assert from "node:assert/strict";
  * import { leaseName } from "./lease.ts";
  *
- * const alice = leaseName("prod", { caller: "broker-1", endUser: "alice" });
+ * const place = { cluster: "prod", namespace: "gateway" };
+ * const alice = leaseName(place, { caller: "broker-1", endUser: "alice" });
  * assert.match(alice, /^gateway-lease-[0-9a-f]{32}$/);
- * assert.notEqual(alice, leaseName("prod", { caller: "broker-1", endUser: "bob" }));
+ * assert.notEqual(alice, leaseName(place, { caller: "broker-1", endUser: "bob" }));
  * ```
  *
  * @module
@@ -38,10 +39,12 @@ export interface Lease {
 
 /** The name of the Secret: the same for the same holder, so that what a killed process left is found again. */
 export function leaseName(
-  cluster: string,
+  { cluster, namespace }: Pick<Lease, "cluster" | "namespace">,
   { caller, endUser }: Pick<TokenHolder, "caller" | "endUser">,
 ): string {
-  const digest = createHash("sha256").update(JSON.stringify([cluster, caller, endUser])).digest("hex");
+  // With the namespace, so that it is another lease where that is another.
+  const parts = [cluster, caller, endUser, namespace];
+  const digest = createHash("sha256").update(JSON.stringify(parts)).digest("hex");
   return `gateway-lease-${digest.slice(0, 32)}`;
 }
 

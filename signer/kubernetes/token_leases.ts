@@ -82,7 +82,7 @@ export class TokenLeases {
     { deadline, not }: { readonly deadline: number; readonly not?: BoundSecret },
   ): Promise<BoundSecret> {
     const { cluster, ca, holder } = wish;
-    const name = leaseName(cluster.name, holder);
+    const name = leaseName({ cluster: cluster.name, namespace: cluster.leaseNamespace }, holder);
     this.#addresses.set(cluster.name, { cluster, ca });
     return this.#inTurn(leaseKey({ cluster: cluster.name, name }), async (key) => {
       const known = this.#leases.get(key);

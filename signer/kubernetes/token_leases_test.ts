@@ -5,8 +5,9 @@ import { post, snapshotOf } from "../testing/memory_signer.ts";
 import { MemoryStore } from "../state/memory.ts";
 import { leaseName } from "./lease.ts";
 
-const ALICE = leaseName("prod", { caller: "broker-1", endUser: "alice" });
-const BOB = leaseName("prod", { caller: "broker-1", endUser: "bob" });
+const PLACE = { cluster: "prod", namespace: "gateway" };
+const ALICE = leaseName(PLACE, { caller: "broker-1", endUser: "alice" });
+const BOB = leaseName(PLACE, { caller: "broker-1", endUser: "bob" });
 const VIA = { on_behalf_of: "broker-1" };
 
 /** Lets everything that is ready run. */
@@ -214,6 +215,30 @@ Deno.test("a cluster that is taken out of the config leaves no Secret behind", a
   assert.equal((await signer.get("alice")).status, 403);
   await signer.leases.sweep();
   assert.deepEqual([...signer.secrets.uids.keys()], []);
+});
+
+Deno.test("a binding in another namespace has Secrets of its own, and the old ones are swept", async () => {
+  const signer = await startLeaseSigner();
+  await signer.get("alice");
+  const { config } = signer.state.current;
+  const cluster = config.kubernetes?.clusters["prod"];
+  assert.ok(cluster);
+  const moved = {
+    ...cluster,
+    sa_bindings: [{ namespace: "elsewhere", service_account: "agent" }],
+    token_binding: { namespace: "elsewhere" },
+  };
+  signer.setNext(() => Promise.resolve(snapshotOf({ ...config, kubernetes: { clusters: { prod: moved } } })));
+  await signer.state.reload("operator");
+  assert.equal((await signer.get("alice")).status, 200);
+  assert.equal(signer.secrets.uids.size, 2);
+  await signer.clock.advance(1_200_000);
+  await signer.leases.sweep();
+  assert.equal(signer.secrets.uids.size, 0);
+  assert.deepEqual(
+    signer.asked.filter(({ method }) => method === "DELETE").map(({ path }) => path.split("/")[4]),
+    ["gateway", "elsewhere"],
+  );
 });
 
 Deno.test("a caller that invents end users makes no more than 1,000 Secrets", async () => {
