@@ -22,7 +22,7 @@ async function open([keyFile = "", store = "", ...args]: readonly string[]): Pro
   const [host = ""] = args;
   if (args.length !== 1) throw new Refusal("expected one argument, the name of this host");
   if (!isHostName(host)) throw new Refusal("the argument is not the name of a host");
-  const wire = (Deno.env.get("SSH_ORIGINAL_COMMAND") ?? "").trim();
+  const wire = readEnvelope().trim();
   if (wire === "") throw new Refusal("no envelope: this host runs only commands that the signer has sealed");
   const verify = await readKeys(keyFile);
   const now = Date.now();
@@ -38,6 +38,16 @@ async function open([keyFile = "", store = "", ...args]: readonly string[]): Pro
       throw new Refusal(`cannot record the envelope's use in ${store}`);
     default:
       return claim satisfies never;
+  }
+}
+
+/** What the broker asked for; empty when it asked for a shell. */
+function readEnvelope(): string {
+  try {
+    return Deno.env.get("SSH_ORIGINAL_COMMAND") ?? "";
+  } catch (error) {
+    if (error instanceof Deno.errors.InvalidData) throw new Refusal("the envelope is malformed");
+    throw error;
   }
 }
 

@@ -31,6 +31,8 @@ type Host = SignerConfig["hosts"][string];
 
 const SHIM_COMMAND = "gateway-shim";
 const MAX_KEYS_BYTES = 100_000;
+/** The host need not be what its operator takes it for. */
+const MAX_OUTPUT_BYTES = 1_000_000;
 
 const EXAMPLES = `
 Examples:
@@ -168,6 +170,7 @@ async function runOverSsh(
     await Deno.writeTextFile(knownHosts, `${name} ${host_key}\n`);
     const options = {
       BatchMode: "yes",
+      ConnectTimeout: "20",
       StrictHostKeyChecking: "yes",
       HostKeyAlias: name,
       UserKnownHostsFile: knownHosts,
@@ -194,7 +197,16 @@ async function runSsh(
   const writer = process.stdin.getWriter();
   const written = writer.write(new TextEncoder().encode(input)).then(() => writer.close());
   // What ends early says itself why.
-  const [{ code, stdout, stderr }] = await Promise.all([process.output(), written.catch(() => undefined)]);
+  written.catch(() => undefined);
+  const [stdout, stderr] = await Promise.all([
+    collectBytes(process.stdout, MAX_OUTPUT_BYTES),
+    collectBytes(process.stderr, MAX_OUTPUT_BYTES),
+  ]);
+  // Whoever writes more than is read here ends by that.
+  const { code } = await process.status;
+  if (stdout === undefined || stderr === undefined) {
+    throw new AppError("upstream_failure", `The host answers with more than ${MAX_OUTPUT_BYTES} bytes`);
+  }
   const decoder = new TextDecoder();
   return { code, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
 }

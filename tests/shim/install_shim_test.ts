@@ -10,6 +10,7 @@ const KEYS = "/etc/gateway/envelope_signers";
 const STORE = "/var/lib/gateway-shim/nonces";
 const keyLine = (key: typeof SIGNER_KEY) => allowedSignersLine(key, ["gateway-sealed-exec-v2"]);
 const SSHD_CONFIG = "/etc/ssh/sshd_config";
+const BROKER_CTL = new URL("../../ctl/main.ts", import.meta.url).pathname;
 const NEEDS = "(needs root, sshd and overlays)";
 
 /** A folder with a signer's config and the seed of its envelope key. */
@@ -240,4 +241,26 @@ Deno.test.each([
   assert.equal(out, "");
   assert.notEqual(exit, 0);
   assert.match(err, error);
+});
+
+Deno.test.each([
+  {
+    name: "a host that writes without end",
+    ssh: "exec yes x",
+    error: /The host answers with more than 1000000 bytes/,
+  },
+  { name: "a host that reads nothing", ssh: "exec <&-; echo gone; exit 255", error: /^$/ },
+])("broker-ctl host install-shim --over ssh ends with $name", async ({ ssh, error }) => {
+  await using folder = await createConfig();
+  const program = `${folder.path}/ssh`;
+  await Deno.writeTextFile(program, `#!/bin/sh\n${ssh}\n`, { mode: 0o755 });
+  const { code, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: [
+      ...["run", "--quiet", "--no-prompt", "--cached-only", "-P=broker-ctl", BROKER_CTL],
+      ...["host", "install-shim", "web01", "--over", "ssh", "--config", `${folder.path}/signer.json`],
+    ],
+    env: { PATH: `${folder.path}:/usr/bin:/bin`, NO_COLOR: "1" },
+  }).output();
+  assert.equal(code, 1);
+  assert.match(new TextDecoder().decode(stderr), error);
 });

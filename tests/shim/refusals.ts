@@ -69,6 +69,12 @@ const INPUT: readonly RefusedCase[] = [
   { name: "not base64", envelope: (shim) => `${shim.seal()}!`, reason: MALFORMED },
   { name: "standard base64 padding", envelope: (shim) => `${shim.seal()}=`, reason: MALFORMED },
   { name: "a length that base64 can't have", envelope: () => "AAAAA", reason: MALFORMED },
+  {
+    name: "bytes that are not UTF-8 for an envelope",
+    envelope: () => undefined,
+    options: { before: `export SSH_ORIGINAL_COMMAND="$(printf '\\377\\376AA.BB')"` },
+    reason: MALFORMED,
+  },
   { name: "a pattern of file names", envelope: () => "*", reason: MALFORMED },
   { name: "two envelopes", envelope: (shim) => `${shim.seal()} ${shim.seal()}`, reason: MALFORMED },
   { name: "a word behind the envelope", envelope: (shim) => `${shim.seal()}\nid`, reason: MALFORMED },
