@@ -7,3 +7,8 @@ import { createHash } from "node:crypto";
 export function digestOf(text: string): string {
   return createHash("sha256").update(JSON.stringify(text)).digest("base64url");
 }
+
+/** SHA-256 of a text as UTF-8, 64 lowercase hex digits, as other programs compute it. */
+export function sha256Of(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
+}

@@ -1,4 +1,3 @@
-import { AppError } from "@gateway/shared/errors";
 import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
 import type { SignRequest, SignResponse } from "@gateway/shared/wire/sign";
 import { checkSignFields } from "@gateway/shared/wire/sign_fields";
@@ -9,19 +8,16 @@ import type { ApprovalTarget } from "./approval/approval.ts";
  * say. Of the public key only type and key are kept.
  *
  * @throws {AppError} `invalid_request` for what the signer would refuse unseen, and which must not get into records
- * and before approvers either; `not_supported` for a target other than SSH hosts
+ * and before approvers either; `not_supported` for a target that is neither a host nor a cluster
  */
 export function forwardedRequest(received: SignRequest, caller: string): SignRequest {
-  if (received.target_type !== "" && received.target_type !== "ssh") {
-    throw new AppError(
-      "not_supported",
-      `target_type ${JSON.stringify(received.target_type.slice(0, 64))} is not supported yet`,
-    );
-  }
-  parseEd25519PublicKey(received.public_key);
+  const isForCluster = received.target_type === "k8s";
+  // A target that is neither is refused below, with the other fields.
+  if (!isForCluster) parseEd25519PublicKey(received.public_key);
   const request: SignRequest = {
     ...received,
-    public_key: received.public_key.trimEnd().split(" ", 2).join(" "),
+    // A token is made for no key, and what stood here would be told to approvers as if it were.
+    public_key: isForCluster ? "" : received.public_key.trimEnd().split(" ", 2).join(" "),
     on_behalf_of: caller,
     approved: false,
     learn_ttl_seconds: 0,
@@ -66,7 +62,7 @@ export type Outcome =
 
 /** Reads the signer's answer. A dry run that needs approval is a decision: only a broker that means to run the command has to wait. */
 export function outcomeOf(request: SignRequest, response: SignResponse): Outcome {
-  const { certificate, serial, decision } = response;
+  const { certificate, k8s_token: token, serial, decision } = response;
   if (request.dry_run) {
     if (decision === undefined) return { kind: "broken" };
     return {
@@ -77,8 +73,9 @@ export function outcomeOf(request: SignRequest, response: SignResponse): Outcome
   }
   // Whatever stands beside it: a signer that says no has not issued anything.
   if (decision?.allowed === false) return { kind: "broken" };
-  if (certificate !== undefined && certificate.trim() !== "" && serial !== undefined) {
-    return { kind: "issued", response: passOn(response), serial };
+  const credential = request.target_type === "k8s" ? token : certificate;
+  if (credential !== undefined && credential.trim() !== "" && serial !== undefined) {
+    return { kind: "issued", response: passOn({ ...response, k8s_diff: undefined }), serial };
   }
   if (decision?.require_approval === true) {
     return { kind: "needs_approval", rule: decision.matched_rule ?? "" };

@@ -3,11 +3,12 @@ import { isStrongEntityTag, namesEntityTag } from "@gateway/shared/http/entity_t
 import type { JsonClient, JsonClientRequest, JsonClientResponse } from "@gateway/shared/http/json_client";
 import { readProblem } from "@gateway/shared/http/problem";
 import { type RevocationEntry, revocationList } from "@gateway/shared/wire/freeze";
+import { type ClustersResponse, clustersResponse } from "@gateway/shared/wire/cluster";
 import { type HostsResponse, hostsResponse } from "@gateway/shared/wire/host";
 import { rulesPath } from "@gateway/shared/wire/host_rules";
 import { type RevokeResponse, revokeResponse, type RevokeSerialsRequest } from "@gateway/shared/wire/krl";
 import { type SignRequest, type SignResponse, signResponse } from "@gateway/shared/wire/sign";
-import { z } from "@zod/zod";
+import type { z } from "@zod/zod";
 
 /** What came of asking the signer. */
 export type SignerAnswer<T> =
@@ -41,8 +42,6 @@ const KEPT = { 400: "invalid_request", 403: "denied", 429: "rate_limited" } as c
   number,
   ErrorCode
 >;
-
-const clusters = z.record(z.string(), z.unknown());
 
 /** The signer, asked on behalf of brokers. */
 export class SignerClient {
@@ -91,8 +90,8 @@ export class SignerClient {
   }
 
   /** `GET /v1/clusters` as the broker would see it. */
-  clusters(caller: string): Promise<SignerAnswer<Readonly<Record<string, unknown>>>> {
-    return this.#ask(clusters, { method: "GET", path: "/v1/clusters", headers: onBehalfOf(caller) });
+  clusters(caller: string): Promise<SignerAnswer<ClustersResponse>> {
+    return this.#ask(clustersResponse, { method: "GET", path: "/v1/clusters", headers: onBehalfOf(caller) });
   }
 
   /** `GET /v1/revocations`. */

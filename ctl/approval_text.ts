@@ -5,6 +5,7 @@ import {
   isCommandShown,
 } from "@gateway/shared/policy/approval_words";
 import { formatDuration } from "@gateway/shared/duration";
+import { describeChange, describeDiff } from "@gateway/shared/policy/k8s_diff_words";
 import { elevationLabel } from "@gateway/shared/policy/sudo_user";
 import { quoteText } from "@gateway/shared/quote";
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
@@ -42,7 +43,7 @@ export function formatDetails(approval: ApprovalRecord): readonly string[] {
     ["caller", caller],
     ["end user", end_user],
     ["asks", askedKind(approval) === "command" ? undefined : describeAsked(approval)],
-    ["host", host],
+    [approval.target_type === "k8s" ? "cluster" : "host", host],
     ["address", approval.addr],
     ["account", approval.account],
     ["elevation", describeElevation(approval)],
@@ -50,6 +51,10 @@ export function formatDetails(approval: ApprovalRecord): readonly string[] {
     ["command", quoteText(command)],
     ["writes", describeContent(approval)],
     ["first", approval.content_head === undefined ? undefined : quoteText(approval.content_head)],
+    ["manifest", approval.k8s_manifest === undefined ? undefined : quoteText(approval.k8s_manifest)],
+    ["sha256", approval.k8s_manifest_sha256],
+    ["changes", approval.k8s_diff && describeDiff(approval.k8s_diff)],
+    ...(approval.k8s_diff?.changes ?? []).map((change) => ["", describeChange(change)] as const),
     ["reason", approval.reason === undefined ? undefined : quoteText(approval.reason)],
     ["lives", approval.life_seconds === undefined ? undefined : describeSpan(approval.life_seconds)],
     ["rule", rule],

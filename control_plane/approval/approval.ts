@@ -1,6 +1,6 @@
 import { isSameIdentity } from "@gateway/shared/identity";
 import type { ApprovalStatus } from "@gateway/shared/wire/approval";
-import type { SignRequest } from "@gateway/shared/wire/sign";
+import type { K8sDiff, SignRequest } from "@gateway/shared/wire/sign";
 import { digestOf } from "../digest.ts";
 import type { Asker } from "./pending_count.ts";
 
@@ -65,6 +65,8 @@ export interface Approval {
   readonly request: StoredRequest;
   /** Absent where the signer did not say. */
   readonly target?: ApprovalTarget | undefined;
+  /** What it would change on a cluster, as the signer found it; absent where the signer did not say. */
+  readonly k8sDiff?: K8sDiff | undefined;
   /** The id of the identical request that was first, with which it is decided; absent: it is the first. */
   readonly lead?: string | undefined;
 }
@@ -109,12 +111,20 @@ export function hasAskedFor(
 export function nothingToLearn(
   { rule, request, target }: {
     readonly rule: string;
-    readonly request: Pick<StoredRequest, "dry_run" | "file_transfer" | "content_sha256">;
+    readonly request: Pick<
+      StoredRequest,
+      "dry_run" | "file_transfer" | "content_sha256" | "target_type" | "k8s_verb" | "k8s_manifest"
+    >;
     readonly target?: ApprovalTarget | undefined;
   },
 ): string | undefined {
   if (request.dry_run) return "it is asked whether the command may run, and nothing is signed";
   if (rule === BEHAVIOR_RULE) return "no rule wants it approved, it was only unusual";
+  if (request.target_type === "k8s") {
+    // Learned by its name alone, it would let every later change through.
+    const isUnsaid = request.k8s_verb === "apply" && request.k8s_manifest === "";
+    return isUnsaid ? "it changes an object, and nobody says how" : undefined;
+  }
   if (!request.file_transfer) return undefined;
   // Learned by its path alone, it would let every later content through.
   if (request.content_sha256 === "") return "it moves a file, and nobody says with what content";
@@ -135,10 +145,10 @@ export function askerOf({ caller, request }: Pick<Approval, "caller" | "request"
  * the same reason, for the same cause. Only the key to be certified and the token differ, and they stay each one's own.
  */
 export function identityOf(approval: Omit<ApprovalDraft, "bearerToken">): string {
-  const { caller, endUser, rule, anomalies, target } = approval;
+  const { caller, endUser, rule, anomalies, target, k8sDiff } = approval;
   const { public_key: _key, ...request } = withoutToken(approval.request);
   const asked = Object.entries(request).sort(([a], [b]) => a < b ? -1 : 1);
-  return digestOf(JSON.stringify([caller, endUser, rule, anomalies, target ?? null, asked]));
+  return digestOf(JSON.stringify([caller, endUser, rule, anomalies, target ?? null, k8sDiff ?? null, asked]));
 }
 
 /** A request as it may be kept. Whatever the type says: a token that came along stays behind. */

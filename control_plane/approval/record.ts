@@ -1,5 +1,7 @@
+import { maskText } from "@gateway/shared/kubernetes/secrets";
 import { type ApprovalRecord, UNDECIDED_AT } from "@gateway/shared/wire/approval";
 import { type Approval, expiresAt, statusOf, type StoredRequest } from "./approval.ts";
+import { sha256Of } from "../digest.ts";
 import type { Timing } from "./transitions.ts";
 
 const NANOSECONDS = 1_000_000_000n;
@@ -50,10 +52,30 @@ export function toRecord(
       content_bytes: request.content_bytes,
       ...(request.content_head !== "" && { content_head: request.content_head }),
     }),
+    ...describeAction(approval),
     ...("comment" in state && state.comment !== undefined && { comment: state.comment }),
     ...(others.length > 0 && { joined: others.map(({ id }) => id) }),
     ...(collected > 0 && { collected }),
   };
+}
+
+/** What is asked of a cluster; the manifest as people may see it. */
+function describeAction({ request, k8sDiff }: Approval): Partial<ApprovalRecord> {
+  const { target_type, k8s_resource, k8s_group, k8s_manifest: manifest } = request;
+  if (target_type !== "k8s") return {};
+  const isSecret = k8s_resource === "secrets" && k8s_group === "";
+  return {
+    target_type: "k8s",
+    ...(manifest !== "" && {
+      k8s_manifest: maskText(manifest, { isSecret }) ?? withheld(manifest),
+      k8s_manifest_sha256: sha256Of(manifest),
+    }),
+    ...(k8sDiff !== undefined && { k8s_diff: k8sDiff }),
+  };
+}
+
+function withheld(manifest: string): string {
+  return `[masked: ${new TextEncoder().encode(manifest).length} bytes that can't be read as JSON]`;
 }
 
 /** An empty command looks the same for a bastion and for the shell of a session, which may do anything. */

@@ -5,6 +5,7 @@ import { quoteText } from "@gateway/shared/quote";
 import type { ApprovalDecision, ApprovalRecord } from "@gateway/shared/wire/approval";
 import { checkReason } from "@gateway/shared/wire/sign_fields";
 import type { ControlPlanePorts } from "../ports.ts";
+import { describeTarget } from "./park.ts";
 import { type Approval, nothingToLearn } from "../approval/approval.ts";
 
 /** An approver's decision on one approval. */
@@ -106,6 +107,7 @@ export function entryOf(approval: Approval, approvedBy: string): Omit<AuditEntry
     host: approval.host,
     command: approval.command,
     elevation: elevationLabel(approval.sudo, approval.sudoUser),
+    ...describeTarget(approval.request),
     policy_rule: approval.rule,
     anomaly: approval.anomalies.join(","),
     approval_id: approval.id,

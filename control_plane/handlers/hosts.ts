@@ -1,4 +1,3 @@
-import { AppError } from "@gateway/shared/errors";
 import { readIfNoneMatch } from "@gateway/shared/http/entity_tag";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import { readRulesHosts } from "@gateway/shared/wire/host_rules";
@@ -42,13 +41,11 @@ function keptBy(tag: string): Readonly<Record<string, string>> {
   return { etag: tag, "cache-control": "private, no-cache" };
 }
 
-/** `GET /v1/clusters`: likewise, from a signer that knows clusters. */
+/** `GET /v1/clusters`: likewise; a signer that knows no clusters has none. */
 export async function handleClusters(ports: ControlPlanePorts, peer: Peer): Promise<Response> {
   await requireSigner(ports, peer, "GET /v1/clusters");
   const clusters = await ports.signer.clusters(peer.caller);
-  if (clusters.kind === "unknown_route") {
-    throw new AppError("not_supported", "Kubernetes is not supported yet");
-  }
+  if (clusters.kind === "unknown_route") return answer({});
   if (clusters.kind !== "answered") throw faultOf(clusters);
   return answer(clusters.value);
 }

@@ -2,9 +2,11 @@ import { AppError } from "@gateway/shared/errors";
 import { elevationLabel } from "@gateway/shared/policy/sudo_user";
 import { quoteText } from "@gateway/shared/quote";
 import type { ApprovalParked } from "@gateway/shared/wire/approval";
-import type { SignRequest } from "@gateway/shared/wire/sign";
+import type { AuditEntry } from "@gateway/shared/audit/entry";
+import type { K8sDiff, SignRequest } from "@gateway/shared/wire/sign";
 import type { ControlPlanePorts } from "../ports.ts";
 import type { ApprovalDraft, ApprovalTarget } from "../approval/approval.ts";
+import { sha256Of } from "../digest.ts";
 import { answer } from "./answer.ts";
 
 /** Why a request waits for a human. */
@@ -14,6 +16,8 @@ export interface ParkReason {
   readonly anomalies: readonly string[];
   /** Where it would run, as the signer says. */
   readonly target?: ApprovalTarget | undefined;
+  /** What it would change on a cluster, as the signer says. */
+  readonly k8sDiff?: K8sDiff | undefined;
 }
 
 /** Keeps a request until a human has decided, and tells where to ask: status 202. */
@@ -30,6 +34,7 @@ export async function park(
     host: request.host,
     command: request.command,
     elevation: elevationLabel(request.sudo, request.sudo_user),
+    ...describeTarget(request),
     policy_rule: reason.rule,
     anomaly: reason.anomalies.join(","),
   };
@@ -63,7 +68,7 @@ export async function park(
 function draftOf(
   { config }: Pick<ControlPlanePorts, "config">,
   { caller, request }: { readonly caller: string; readonly request: SignRequest },
-  { rule, anomalies, target }: ParkReason,
+  { rule, anomalies, target, k8sDiff }: ParkReason,
 ): ApprovalDraft {
   // Taken out here: what is in the request is stored.
   const { bearer_token: bearerToken, ...stored } = request;
@@ -80,5 +85,14 @@ function draftOf(
     request: stored,
     bearerToken,
     ...(target !== undefined && { target }),
+    ...(k8sDiff !== undefined && { k8sDiff }),
   };
+}
+
+/** What records say of a request that is for a cluster. */
+export function describeTarget(
+  { target_type, k8s_manifest }: Pick<SignRequest, "target_type" | "k8s_manifest">,
+): Pick<AuditEntry, "target_type" | "body_sha256"> {
+  if (target_type !== "k8s") return {};
+  return { target_type, ...(k8s_manifest === "" ? {} : { body_sha256: sha256Of(k8s_manifest) }) };
 }

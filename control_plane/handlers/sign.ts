@@ -3,7 +3,7 @@ import { AppError } from "@gateway/shared/errors";
 import { readJsonBody } from "@gateway/shared/http/body";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import { elevationLabel } from "@gateway/shared/policy/sudo_user";
-import { type SignRequest, signRequest } from "@gateway/shared/wire/sign";
+import { MAX_SIGN_BODY_BYTES, type SignRequest, signRequest } from "@gateway/shared/wire/sign";
 import type { ControlPlanePorts } from "../ports.ts";
 import { BEHAVIOR_RULE } from "../approval/approval.ts";
 import type { Verdict } from "../behavior/guardrails.ts";
@@ -12,9 +12,7 @@ import { requireSigner } from "../roles.ts";
 import { faultOf, type SignerAnswer } from "../signer_client.ts";
 import { answer } from "./answer.ts";
 import { behaviorOf } from "./behavior.ts";
-import { park } from "./park.ts";
-
-const MAX_BODY_BYTES = 64 * 1024;
+import { describeTarget, park } from "./park.ts";
 
 /** The text that clients know for an answer of the signer that holds nothing. */
 const NO_CREDENTIAL = "signer response missing credential";
@@ -36,7 +34,12 @@ export async function handleSign(
   peer: Peer,
 ): Promise<Response> {
   await requireSigner(ports, peer, "POST /v1/sign");
-  const received = await readJsonBody(httpRequest, { maxBytes: MAX_BODY_BYTES, schema: signRequest });
+  const received = await readJsonBody(httpRequest, {
+    maxBytes: MAX_SIGN_BODY_BYTES.ssh,
+    schema: signRequest,
+    // The manifest of an apply comes along.
+    larger: { maxBytes: MAX_SIGN_BODY_BYTES.k8s, mayBe: ({ target_type }) => target_type === "k8s" },
+  });
   const request = forwardedRequest(received, peer.caller);
   const asked: Asked = { ports, caller: peer.caller, request };
   // Nothing comes of a pure dry run: it is neither judged nor recorded here, but by the signer.
@@ -89,6 +92,7 @@ async function forward(asked: Asked, verdict: Verdict): Promise<Response> {
         rule: outcome.rule,
         anomalies: verdict.kind === "anomalous" ? verdict.anomalies : [],
         target: targetOf(answered.value),
+        k8sDiff: answered.value.k8s_diff,
       });
     case "broken":
       await ports.record({ ...entry, outcome: "error", err: NO_CREDENTIAL });
@@ -152,5 +156,5 @@ function failureOf({ code }: AppError): string {
 /** What all records of a request say. */
 function entryOf({ caller, request }: Asked): Omit<AuditEntry, "outcome"> {
   const { host, command, sudo, sudo_user } = request;
-  return { caller, host, command, elevation: elevationLabel(sudo, sudo_user) };
+  return { caller, host, command, elevation: elevationLabel(sudo, sudo_user), ...describeTarget(request) };
 }

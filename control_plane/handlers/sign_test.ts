@@ -48,7 +48,18 @@ Deno.test.each<{ name: string; body: unknown; status: number; code: string }>([
     status: 413,
     code: "payload_too_large",
   },
-  { name: "Kubernetes", body: { ...ONE_SHOT, target_type: "k8s" }, status: 400, code: "not_supported" },
+  {
+    name: "an unknown target",
+    body: { ...ONE_SHOT, target_type: "sql" },
+    status: 400,
+    code: "not_supported",
+  },
+  {
+    name: "a body over 256 KiB for a cluster",
+    body: { ...ONE_SHOT, target_type: "k8s", x: "x".repeat(262_144) },
+    status: 413,
+    code: "payload_too_large",
+  },
   { name: "NUL", body: { ...ONE_SHOT, command: "a\0b" }, status: 400, code: "invalid_request" },
   {
     name: "a host that would forge a record (L18)",

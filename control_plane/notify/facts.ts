@@ -1,4 +1,5 @@
 import { askedKind, describeAsked, describeSpan } from "@gateway/shared/policy/approval_words";
+import { describeChange, describeDiff } from "@gateway/shared/policy/k8s_diff_words";
 import { canonicalSudoUser } from "@gateway/shared/policy/sudo_user";
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
 import { plainLine } from "./text.ts";
@@ -15,6 +16,13 @@ export const MAX_COMMAND_LENGTH = 2000;
 /** The longest of any other value shown. */
 export const MAX_VALUE_LENGTH = 300;
 
+/** More stand on the approval's page. */
+const MOST_CHANGES = 5;
+
+function changesOf({ k8s_diff }: ApprovalRecord): readonly string[] {
+  return (k8s_diff?.changes ?? []).slice(0, MOST_CHANGES).map(describeChange);
+}
+
 /** The facts of an approval in the order in which they are shown; those that are empty are left out. */
 export function factsOf(record: ApprovalRecord): readonly Fact[] {
   const facts: readonly (readonly [name: string, value: string | undefined])[] = [
@@ -22,7 +30,7 @@ export function factsOf(record: ApprovalRecord): readonly Fact[] {
     ["Status", record.status],
     ["Created", record.created_at.replace(/\.\d+/, "")],
     ["Asks", askedKind(record) === "command" ? undefined : describeAsked(record)],
-    ["Host", record.host],
+    [record.target_type === "k8s" ? "Cluster" : "Host", record.host],
     ["Address", record.addr],
     ["Command", record.command],
     ["Caller (broker)", record.caller],
@@ -40,6 +48,8 @@ export function factsOf(record: ApprovalRecord): readonly Fact[] {
         ? undefined
         : `${record.content_bytes ?? 0} bytes, SHA-256 ${record.content_sha256}`,
     ],
+    ["Manifest", record.k8s_manifest_sha256 && `SHA-256 ${record.k8s_manifest_sha256}`],
+    ["Changes", record.k8s_diff && [describeDiff(record.k8s_diff), ...changesOf(record)].join("; ")],
     ["Policy rule", record.rule],
     ["Anomalies", record.anomalies?.join(", ")],
   ];

@@ -35,6 +35,7 @@ export const MIGRATIONS: readonly string[] = [
   ALTER TABLE approvals ADD COLUMN addr TEXT NOT NULL DEFAULT '';
   ALTER TABLE approvals ADD COLUMN life_seconds INTEGER NOT NULL DEFAULT 0;
   ALTER TABLE approvals ADD COLUMN comment TEXT NOT NULL DEFAULT '';`,
+  `ALTER TABLE approvals ADD COLUMN k8s_diff TEXT NOT NULL DEFAULT '';`,
 ];
 
 /** Before 1973, and as seconds in the year 5138. */

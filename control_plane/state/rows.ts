@@ -9,7 +9,8 @@ import {
   readTime,
   type Row,
 } from "@gateway/shared/state/columns";
-import { signRequest } from "@gateway/shared/wire/sign";
+import { k8sDiff, signRequest } from "@gateway/shared/wire/sign";
+import type { z } from "@zod/zod";
 import {
   type Approval,
   type ApprovalState,
@@ -36,6 +37,7 @@ export const APPROVAL_TEXTS = [
   "account",
   "addr",
   "comment",
+  "k8s_diff",
 ] as const;
 /** The integer columns of `approvals`. */
 export const APPROVAL_INTEGERS = [
@@ -88,6 +90,7 @@ export function encodeApproval(approval: Approval): Parameters {
     account: approval.target?.user ?? "",
     addr: approval.target?.addr ?? "",
     life_seconds: approval.target?.lifeSeconds ?? 0,
+    k8s_diff: approval.k8sDiff === undefined ? "" : JSON.stringify(approval.k8sDiff),
     ...encodeState(approval.state),
   };
 }
@@ -140,6 +143,7 @@ export function decodeApproval(row: Row): Approval {
     state,
     request: readRequest(row),
     ...readTarget(row),
+    ...readDiff(row),
     ...readLead(row),
   };
 }
@@ -151,6 +155,11 @@ function readTarget(row: Row): Pick<Approval, "target"> {
     lifeSeconds: readInteger(row, "life_seconds"),
   };
   return target.addr === "" ? {} : { target };
+}
+
+function readDiff(row: Row): Pick<Approval, "k8sDiff"> {
+  const text = readText(row, "k8s_diff");
+  return text === "" ? {} : { k8sDiff: readJson(text, "k8s_diff", k8sDiff) };
 }
 
 function readLead(row: Row): Pick<Approval, "lead"> {
@@ -179,16 +188,20 @@ function decodeState(row: Row): ApprovalState {
 }
 
 function readRequest(row: Row): StoredRequest {
+  return withoutToken(readJson(readText(row, "request_json"), "request_json", signRequest));
+}
+
+function readJson<T>(text: string, column: string, schema: z.ZodType<T>): T {
   let value: unknown;
   try {
-    value = parseStandardJson(readText(row, "request_json"));
-  } catch (error) {
+    value = parseStandardJson(text);
+  } catch {
     // Not the parser's message: it quotes from the command.
-    throw error instanceof TypeError ? error : new TypeError("column request_json is not JSON");
+    throw new TypeError(`column ${column} is not JSON`);
   }
-  const { success, data } = signRequest.safeParse(value);
-  if (!success) throw new TypeError("column request_json is not a sign request");
-  return withoutToken(data);
+  const { success, data } = schema.safeParse(value);
+  if (!success) throw new TypeError(`column ${column} does not hold what it should`);
+  return data;
 }
 
 /**

@@ -78,6 +78,8 @@ function describeApproval(approval: ApprovalRecord): string {
       return `The broker gets a certificate that is locked to no command${life}; what was opened with it can last longer.${each}`;
     case "passage":
       return `The broker gets a certificate to connect through this host${life}.${each}`;
+    case "action":
+      return `The broker gets a token to do this with${life}, of an account that may do as much as the cluster's own rules let it.${each}`;
     case "question":
     case "transfer":
     case "command":

@@ -2,6 +2,7 @@ import type { ApprovalRecord } from "@gateway/shared/wire/approval";
 import { cutText, visibleText } from "@gateway/shared/visible";
 import { type FormOptions, renderDecisionForm } from "./decision_form.ts";
 import { type Html, markup } from "./html.ts";
+import { renderManifest } from "./request_manifest.ts";
 import { LIST_PATH, renderPage } from "./page.ts";
 import { renderCommand, renderContent } from "./request_command.ts";
 import { renderFacts, renderKeyFacts, type RequestFacts } from "./request_facts.ts";
@@ -54,6 +55,7 @@ export function renderDetailPage(page: DetailPage): string {
 ${reason !== undefined && renderReason(reason)}
 ${renderCommand(approval)}
 ${content_sha256 !== undefined && renderContent(approval)}
+${renderManifest(approval)}
 ${renderKeyFacts(page)}
 <section class="panel brief" aria-labelledby="decision"><h2 id="decision">Decision</h2>
 ${status === "pending" ? renderPending(page) : renderDecided(page)}

@@ -12,7 +12,9 @@ const MOST_KINDS = 12;
 /** The exact command, and what a reader could overlook in it. */
 export function renderCommand(approval: ApprovalRecord): Html {
   const { command } = approval;
-  return markup`<section class="panel brief" aria-labelledby="command"><h2 id="command">Command</h2>
+  return markup`<section class="panel brief" aria-labelledby="command"><h2 id="command">${
+    approval.target_type === "k8s" ? "Action on the cluster" : "Command"
+  }</h2>
 ${renderWarning(command)}${
     command === ""
       ? markup`<p class="muted">None: access is asked for, not a command.</p>`

@@ -33,15 +33,19 @@ export interface RequestFacts {
 
 /** What to decide upon, beside what is asked: as whom, where, for how long, why it waits, and since when. */
 export function renderKeyFacts({ approval, now }: RequestFacts): Html {
-  const { account, addr, created_at, expires_at, status, joined = [], sudo } = approval;
+  const { account, addr, created_at, expires_at, status, joined = [], sudo, target_type } = approval;
   const isElevated = sudo === true;
   return markup`<dl class="facts key">
 ${
     fact(
       "Runs as",
-      markup`${account === undefined ? "the host’s account" : showText(account)}${
-        isElevated && markup`, then ${showElevation(approval)}`
-      }`,
+      markup`${
+        target_type === "k8s"
+          ? "the account that the signer binds to it"
+          : account === undefined
+          ? "the host’s account"
+          : showText(account)
+      }${isElevated && markup`, then ${showElevation(approval)}`}`,
     )
   }
 ${addr !== undefined && fact("Address", showText(addr))}

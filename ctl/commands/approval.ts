@@ -77,10 +77,9 @@ export const addApproval: AddCommand = (program, context) => {
   add(approval, "list")
     .description("List what waits for a decision, and what was decided recently.")
     .addOption(new Option("--status <status>", "only those of this status").choices(APPROVAL_STATUSES))
+    .option("--verbose", "all of each: the manifest of an apply and what it would change, too")
     .addHelpText("after", LIST_EXAMPLES)
-    .action((flags: { readonly status?: ApprovalStatus }, command) =>
-      run(command, context, () => list(command, context, flags.status))
-    );
+    .action((flags: ListFlags, command) => run(command, context, () => list(command, context, flags)));
   add(approval, "show")
     .description("Show all of one request.")
     .argument("<id>", "which")
@@ -108,6 +107,11 @@ export const addApproval: AddCommand = (program, context) => {
     );
 };
 
+interface ListFlags {
+  readonly status?: ApprovalStatus;
+  readonly verbose?: boolean;
+}
+
 function add(family: Command, name: string): Command {
   return addRemoteOptions(family.command(name), "control_plane");
 }
@@ -119,14 +123,18 @@ function run(command: Command, context: CommandContext, action: () => Promise<Co
 async function list(
   command: Command,
   context: CommandContext,
-  status: ApprovalStatus | undefined,
+  { status, verbose = false }: ListFlags,
 ): Promise<CommandResult> {
   const approvals = (await fetchAll(command, context, "approval list"))
     .filter(({ record }) => status === undefined || record.status === status);
   const nothing = `(no ${status ?? "pending"} requests)`;
   return {
     json: approvals.map(({ json }) => json),
-    lines: approvals.length === 0 ? [nothing] : approvals.flatMap(({ record }) => formatSummary(record)),
+    lines: approvals.length === 0
+      ? [nothing]
+      : approvals.flatMap(({ record }, index) =>
+        verbose ? [...(index > 0 ? [""] : []), ...formatDetails(record)] : formatSummary(record)
+      ),
   };
 }
 

@@ -20,9 +20,10 @@ import { visibleText } from "../visible.ts";
 
 /**
  * `passage`: to connect through the host · `shell`, `session`: commands that come later, typed or one by one ·
- * `question`: whether a command may run, nothing is signed · `transfer`: a command that moves a file · `command`.
+ * `question`: whether a command may run, nothing is signed · `transfer`: a command that moves a file · `action`: on a
+ * cluster · `command`.
  */
-export type AskedKind = "passage" | "shell" | "session" | "question" | "transfer" | "command";
+export type AskedKind = "passage" | "shell" | "session" | "question" | "transfer" | "action" | "command";
 
 /** What the words are made of. */
 export type AskedFacts =
@@ -30,7 +31,14 @@ export type AskedFacts =
   & Partial<
     Pick<
       ApprovalRecord,
-      "access" | "dry_run" | "sudo" | "sudo_user" | "account" | "life_seconds" | "session_max_seconds"
+      | "access"
+      | "dry_run"
+      | "target_type"
+      | "sudo"
+      | "sudo_user"
+      | "account"
+      | "life_seconds"
+      | "session_max_seconds"
     >
   >;
 
@@ -40,7 +48,11 @@ export type AskedPart =
   | { readonly kind: "name" | "elevated"; readonly text: string };
 
 /** What kind of access is asked for. A session that is not known to take single commands is taken for a shell. */
-export function askedKind({ access = [], dry_run }: Pick<AskedFacts, "access" | "dry_run">): AskedKind {
+export function askedKind(
+  { access = [], dry_run, target_type }: Pick<AskedFacts, "access" | "dry_run" | "target_type">,
+): AskedKind {
+  // Whatever else its broker says: no token opens a session, and none leads through a host.
+  if (target_type === "k8s") return dry_run === true ? "question" : "action";
   if (access.includes("bastion")) return "passage";
   if (dry_run === true) return "question";
   const session = access.find((each) => each === "session" || each.startsWith("session:"));
@@ -53,10 +65,10 @@ export function askedKind({ access = [], dry_run }: Pick<AskedFacts, "access" | 
 
 /** Whether what will run stands in the request: of a session or a passage nothing does. */
 export function isCommandShown(kind: AskedKind): boolean {
-  return kind === "command" || kind === "transfer" || kind === "question";
+  return kind === "command" || kind === "transfer" || kind === "action" || kind === "question";
 }
 
-const WHAT: Readonly<Record<Exclude<AskedKind, "passage">, string>> = {
+const WHAT: Readonly<Record<Exclude<AskedKind, "passage" | "action">, string>> = {
   shell: "for an interactive shell",
   session: "for a session of commands",
   question: "whether this command may run",
@@ -70,6 +82,7 @@ const HIDDEN: Readonly<Record<AskedKind, string>> = {
   session: "; the commands come later and are not shown to you",
   question: "",
   transfer: "",
+  action: "",
   command: "",
 };
 
@@ -79,6 +92,8 @@ export function askedParts(facts: AskedFacts): readonly AskedPart[] {
   const host = { kind: "name", text: facts.host } as const;
   const place: readonly AskedPart[] = kind === "passage"
     ? ["to connect through ", host, " to other hosts"]
+    : kind === "action"
+    ? ["to do this on the cluster ", host]
     : [WHAT[kind], ...accountParts(facts), " on ", host];
   return [...place, HIDDEN[kind], describeLife(kind, facts)];
 }
@@ -99,6 +114,7 @@ export function askedTitle(kind: AskedKind): string | undefined {
       return "Connect through it";
     case "question":
     case "transfer":
+    case "action":
     case "command":
       return undefined;
     default:

@@ -13,6 +13,7 @@
  * @module
  */
 import { z } from "@zod/zod";
+import { type K8sDiff, k8sDiff } from "./k8s_diff.ts";
 
 /** Where an approval stands. One that was collected stays `approved` until it is purged. */
 export const APPROVAL_STATUSES = ["pending", "approved", "denied", "expired"] as const;
@@ -77,6 +78,14 @@ export interface ApprovalRecord {
   readonly content_bytes?: number | undefined;
   /** The first lines of what is written, where it is text. */
   readonly content_head?: string | undefined;
+  /** Present where it is an action on a cluster: `host` names the cluster then, `command` the action. */
+  readonly target_type?: "k8s" | undefined;
+  /** Of an apply: the object as it is to be, one JSON document; values of Secrets are masked. */
+  readonly k8s_manifest?: string | undefined;
+  /** SHA-256 of the manifest as it is to be sent. */
+  readonly k8s_manifest_sha256?: string | undefined;
+  /** Of an apply: what it would change, as the signer found it when it was asked. */
+  readonly k8s_diff?: K8sDiff | undefined;
   /** What the approver said to it. */
   readonly comment?: string | undefined;
   /** The ids of the identical requests that are decided with this one. */
@@ -114,6 +123,10 @@ export const approvalRecord: z.ZodType<ApprovalRecord> = z.object({
   content_sha256: z.string().optional(),
   content_bytes: z.int().optional(),
   content_head: z.string().optional(),
+  target_type: z.literal("k8s").optional(),
+  k8s_manifest: z.string().optional(),
+  k8s_manifest_sha256: z.string().optional(),
+  k8s_diff: k8sDiff.optional(),
   comment: z.string().optional(),
   joined: z.array(z.string()).optional(),
   collected: z.int().optional(),

@@ -16,7 +16,13 @@
 import { z } from "@zod/zod";
 import { type K8sDiff, k8sDiff } from "./k8s_diff.ts";
 
-export { type K8sDiff, type K8sDiffKind, type K8sFieldChange, MAX_K8S_DIFF_BYTES } from "./k8s_diff.ts";
+export {
+  type K8sDiff,
+  k8sDiff,
+  type K8sDiffKind,
+  type K8sFieldChange,
+  MAX_K8S_DIFF_BYTES,
+} from "./k8s_diff.ts";
 
 /** What the certificate is for: the host itself, or a hop on the way to it. */
 export const ROLES = ["target", "bastion"] as const;

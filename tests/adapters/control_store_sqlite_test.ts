@@ -7,10 +7,10 @@ import { approvalOf, CREATED_AT, draftOf } from "../../control_plane/testing/sam
 import { ControlFolder } from "./control_store_fixture.ts";
 import { fill, makeRoom, mayNotMount, TinyDisk } from "./tiny_disk.ts";
 
-Deno.test("a new database has version 2, exactly the known schema, and is its owner's alone", async () => {
+Deno.test("a new database has version 3, exactly the known schema, and is its owner's alone", async () => {
   using folder = new ControlFolder();
   await folder.open().close();
-  assert.deepEqual(folder.query("PRAGMA user_version"), [{ user_version: 2 }]);
+  assert.deepEqual(folder.query("PRAGMA user_version"), [{ user_version: 3 }]);
   assert.deepEqual(folder.query("PRAGMA journal_mode"), [{ journal_mode: "wal" }]);
   const columns = (table: string) =>
     folder.query(`PRAGMA table_info(${table})`)
@@ -37,6 +37,7 @@ Deno.test("a new database has version 2, exactly the known schema, and is its ow
     "addr TEXT 1 '' 0",
     "life_seconds INTEGER 1 0 0",
     "comment TEXT 1 '' 0",
+    "k8s_diff TEXT 1 '' 0",
   ]);
   assert.deepEqual(columns("baselines"), [
     "subject TEXT 0 null 1",

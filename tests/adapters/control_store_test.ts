@@ -38,6 +38,7 @@ const CONTRACT: Readonly<Record<string, Check>> = {
       anomalies: ["new-host:a\0b", "new-command:\ud800", ""],
       createdAt: CREATED_AT + 123,
       target: { user: "deploy", addr: "10.0.0.1:22", lifeSeconds: 120 },
+      k8sDiff: { kind: "changed", changes: [{ path: "spec.replicas", before: "2", after: "3" }], omitted: 1 },
       lead: "ffeeddccbbaa99887766554433221100",
       request: {
         ...approvalOf().request,
