@@ -37,3 +37,20 @@ Deno.test.each([
   const { stderr } = await shim.run(shim.seal());
   assert.match(stderr, /NotCapable/);
 });
+
+Deno.test("gateway-shim-v1 starts the executable beside it where there is one, with the paths in it", async () => {
+  await using shim = await InstalledShim.create(FORMATS.v1);
+  const main = new URL("../../shim/main.ts", import.meta.url).pathname;
+  // What deno compile makes holds these arguments and permissions; here a shell stands in for it.
+  await Deno.writeTextFile(
+    `${shim.folder}/gateway-shim-verify`,
+    `#!/bin/sh\nexec '${Deno.execPath()}' run --quiet --cached-only -RWE '${main}' '${shim.keyFile}' '${shim.store}' "$@"\n`,
+    { mode: 0o755 },
+  );
+  await shim.edit("deno run", "./no-deno run");
+  assert.equal((await shim.run(shim.seal())).stdout, "done\n");
+  assert.match(
+    (await shim.run(shim.seal({ host: "web02" }))).stderr,
+    /refused: the envelope is for another host/,
+  );
+});
