@@ -247,15 +247,21 @@ const eventSchema: z.ZodType<StoredEvent> = z.looseObject({ type: z.string() });
 /** The list's entry for a header; `undefined` if it is not an object. The id is that of the file. */
 export function toListItem(runId: string, header: unknown): RunListItem | undefined {
   const result = listSchema.safeParse(header);
-  return result.success ? { run_id: runId, ...cutTopic(result.data) } : undefined;
+  if (!result.success) return undefined;
+  const { title, topic, conclusion } = result.data;
+  return {
+    run_id: runId,
+    ...result.data,
+    title: title === null ? null : shorten(title),
+    topic: topic === null ? null : shorten(topic),
+    conclusion: conclusion === null ? null : { ...conclusion, cause: shorten(conclusion.cause) },
+  };
 }
 
-const MAX_LISTED_TOPIC = 500;
+const MAX_LISTED = 500;
 
-function cutTopic<T extends { readonly topic: string | null }>(item: T): T {
-  const { topic } = item;
-  if (topic === null || topic.length <= MAX_LISTED_TOPIC) return item;
-  return { ...item, topic: `${topic.slice(0, MAX_LISTED_TOPIC).toWellFormed()}…` };
+function shorten(text: string): string {
+  return text.length <= MAX_LISTED ? text : `${text.slice(0, MAX_LISTED).toWellFormed()}…`;
 }
 
 /** Reads a record; `undefined` if it is not an object. Malformed hypotheses and events are left out. */

@@ -98,6 +98,22 @@ Deno.test.each([
   assert.deepEqual(await listed(web), []);
 });
 
+Deno.test("a hostile record cannot make the list long, and stops nobody", async () => {
+  const long = "x".repeat(100_000);
+  const web = await WebFixture.open();
+  const deep: { a?: unknown } = {};
+  for (let level = 0, at = deep; level < 5000; level++) at = (at.a = {}) as typeof deep;
+  const body = {
+    topic: long,
+    title: long,
+    conclusion: { outcome: "cause", confidence: 9, cause: long },
+    events: [{ type: "hypothesis_update", hypotheses: 7 }, { type: "moderator_decision", decision: deep }],
+  };
+  assert.equal((await web.post("/api/runs/import", body)).status, 200);
+  assert.ok((await (await web.get("/api/runs")).text()).length < 5000);
+  assert.equal((await web.get("/")).status, 200);
+});
+
 Deno.test("the report as HTML is a file to save, whose policy allows nothing", async () => {
   const { web, runId } = await found();
   const response = await web.get(`/api/runs/${runId}/report.html`);

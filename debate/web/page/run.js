@@ -44,19 +44,52 @@ export async function showRun(runId) {
   run.settings = settings;
   run.isOver = record.status !== "running";
   showStatus(run, record.status);
+  get("resume-form").elements.require_approval.checked = settings.tool_approval_required;
+  if (run.isOver) return await showStored(run, record.events ?? []);
   get("opt-pause").checked = false;
   get("opt-approval").checked = settings.tool_approval_required;
-  if (record.status === "running") {
-    // Changes nothing: this reads the current options.
-    const options = await send(`/api/runs/${runId}/options`, {}).catch(() => undefined);
+  // Changes nothing: this reads the current options.
+  const options = await send(`/api/runs/${runId}/options`, {}).catch(() => undefined);
+  if (shown !== run) return;
+  if (options !== undefined) {
+    get("opt-approval").checked = options.require_approval;
+    get("opt-pause").checked = options.pause_between_rounds;
+  }
+  follow(run);
+}
+
+/** How many events of a stored run are shown before the browser may do something else. */
+const AT_A_TIME = 100;
+
+/** Shows a run that is over: the answer at once, then the conversation. */
+async function showStored(run, events) {
+  each(events, (event) => tell(run.summary, event));
+  endSummary(run.summary);
+  drawSoon(run);
+  let broken = 0;
+  for (let start = 0; start < events.length; start += AT_A_TIME) {
+    await new Promise((resolve) => setTimeout(resolve));
     if (shown !== run) return;
-    if (options !== undefined) {
-      get("opt-approval").checked = options.require_approval;
-      get("opt-pause").checked = options.pause_between_rounds;
+    broken += each(events.slice(start, start + AT_A_TIME), (event) => show(run, event));
+  }
+  if (broken > 0) run.add(note(`Events that cannot be shown: ${broken}`));
+  endRun(run);
+}
+
+/**
+ * A record may be made by hand, or come from elsewhere: what cannot be read hides nothing else. Returns how many events
+ * could not.
+ */
+function each(events, act) {
+  let broken = 0;
+  for (const event of events) {
+    try {
+      act(event);
+    } catch {
+      broken += 1;
     }
   }
-  get("resume-form").elements.require_approval.checked = settings.tool_approval_required;
-  follow(run);
+  return broken;
 }
 
 /** Stops following. */
@@ -114,9 +147,15 @@ function drawSoon(run) {
 }
 
 function apply(run, event) {
-  const { add } = run;
   tell(run.summary, event);
   if (event.type !== "agent_delta") drawSoon(run);
+  show(run, event);
+  if (event.type === "run_finished") finish(run);
+}
+
+/** Adds an event to the conversation. */
+function show(run, event) {
+  const { add } = run;
   switch (event.type) {
     case "run_resumed":
       add(note(`Continues run ${event.parent_run_id}.`));
@@ -186,9 +225,6 @@ function apply(run, event) {
       add(make("li", { className: "card problem" }, event.message));
       announce(`Error: ${event.message}`);
       break;
-    case "run_finished":
-      finish(run);
-      break;
   }
 }
 
@@ -235,14 +271,19 @@ function endTools(run) {
   run.tools.clear();
 }
 
+/** Nothing of this run is awaited any more. */
+function endRun(run) {
+  dropLive(run);
+  endApprovals(run);
+  endTools(run);
+}
+
 async function finish(run) {
   run.source.close();
   run.isOver = true;
   clearInterval(run.timer);
-  dropLive(run);
-  endApprovals(run);
+  endRun(run);
   endSummary(run.summary);
-  endTools(run);
   try {
     const record = await ask(`/api/runs/${run.id}`);
     if (shown !== run) return;
