@@ -112,7 +112,8 @@ async function escalate(asked: Asked, verdict: Anomalous): Promise<Response> {
       retryAfterSeconds: verdict.retryAfterSeconds,
     });
   }
-  const dryRun: SignRequest = { ...request, dry_run: true, preflight: false };
+  // Of a cluster the signer then says what would change: a human is going to be asked.
+  const dryRun: SignRequest = { ...request, dry_run: true, preflight: request.target_type === "k8s" };
   const answered = await ports.signer.sign(dryRun);
   if (answered.kind !== "answered") return await fail(asked, answered, anomaly);
   const outcome = outcomeOf(dryRun, answered.value);
@@ -139,7 +140,12 @@ async function escalate(asked: Asked, verdict: Anomalous): Promise<Response> {
   }
   // One approval serves both: who gives it must not overlook that the policy asks for it too.
   const rule = isGated && matched_rule !== "" ? matched_rule : BEHAVIOR_RULE;
-  return await park(asked, { rule, anomalies: verdict.anomalies, target: targetOf(answered.value) });
+  return await park(asked, {
+    rule,
+    anomalies: verdict.anomalies,
+    target: targetOf(answered.value),
+    k8sDiff: answered.value.k8s_diff,
+  });
 }
 
 async function fail(asked: Asked, answered: NoAnswer, anomaly = ""): Promise<never> {

@@ -153,3 +153,17 @@ Deno.test("an apply whose manifest nobody has said is approved once only, and no
   assert.equal(answer.status, 400);
   assert.match(String(answer.body.detail), /nobody says how/);
 });
+
+Deno.test("an unusual apply that no rule gates is shown with what it changes too", async () => {
+  const plane = await startControlPlane({ behavior: { mode: "enforce" } });
+  plane.signer.reply = ({ body }) => {
+    const { dry_run, preflight } = body as SignRequest;
+    const decision = { allowed: true, matched_rule: "allow:x" };
+    return dry_run ? { body: { decision, ...(preflight && { k8s_diff: DIFF }) } } : issue();
+  };
+  assert.equal((await plane.send(post("/v1/sign", APPLY), "broker-1")).status, 200);
+  const elsewhere = { ...APPLY, host: "dev" };
+  assert.equal((await plane.send(post("/v1/sign", elsewhere), "broker-1")).status, 202);
+  const [record] = await listed(plane);
+  assert.deepEqual([record?.rule, record?.anomalies, record?.k8s_diff], ["behavior", ["new-host:dev"], DIFF]);
+});
