@@ -146,6 +146,18 @@ export class InstalledShim implements AsyncDisposable {
     return { code, signal, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
   }
 
+  /** Puts the verifier of v1 beside the launcher as one file, as one does on a host. */
+  async bundle(): Promise<void> {
+    const { success, stderr } = await new Deno.Command(Deno.execPath(), {
+      args: [
+        ...["bundle", "--quiet", "--platform=deno", "-o", `${this.folder}/gateway-shim-verify.mjs`],
+        `${ROOT}shim/main.ts`,
+      ],
+      stdout: "null",
+    }).output();
+    if (!success) throw new Error(new TextDecoder().decode(stderr));
+  }
+
   /** The names of the nonces that are taken for used. */
   claims(): string[] {
     return [...Deno.readDirSync(this.store)].map(({ name }) => name);
