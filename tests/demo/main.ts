@@ -7,15 +7,18 @@ import { parseArgs } from "node:util";
 import { errorText } from "@gateway/shared/errors";
 import { BUNDLE_PASSWORD } from "../../ctl/init/layout.ts";
 import { brokerCommand } from "../stage/service_command.ts";
+import { createClusterSteps } from "./cluster_steps.ts";
 import { jsonReporter, type Reporter, type Step, terminalReporter } from "./reporter.ts";
 import { createSteps } from "./steps.ts";
 
-const USAGE = `Usage: deno task demo [--json] [--keep]
+const USAGE = `Usage: deno task demo [--kubernetes] [--json] [--keep]
 
 Makes a whole set-up in a temporary folder, plays the main job on it and explains what happens.
 
-  --json   one JSON object for each step: {"step", "ok", ...}
-  --keep   stays up afterwards and prints how to talk to it, until Ctrl-C
+  --kubernetes  on a cluster instead of an SSH host: a real API server where KUBEBUILDER_ASSETS names the folder of
+                kube-apiserver and etcd, else an embedded one
+  --json        one JSON object for each step: {"step", "ok", ...}
+  --keep        stays up afterwards and prints how to talk to it, until Ctrl-C; not with --kubernetes
 
 Exit code 0 only when every step did what it says. Nothing is left behind, also after Ctrl-C.
 `;
@@ -65,11 +68,20 @@ async function readListen(path: string): Promise<string> {
 async function main(args: readonly string[]): Promise<number> {
   const { values } = parseArgs({
     args: [...args],
-    options: { json: { type: "boolean" }, keep: { type: "boolean" }, help: { type: "boolean", short: "h" } },
+    options: {
+      kubernetes: { type: "boolean" },
+      json: { type: "boolean" },
+      keep: { type: "boolean" },
+      help: { type: "boolean", short: "h" },
+    },
   });
   if (values.help) {
     write(USAGE);
     return 0;
+  }
+  if (values.kubernetes && values.keep) {
+    write("--keep is for the demo with an SSH host: it goes without --kubernetes\n");
+    return 2;
   }
   const reporter = values.json ? jsonReporter(write) : terminalReporter(write, { colour: mayColour() });
   const interrupted = Promise.withResolvers<Deno.Signal>();
@@ -80,7 +92,8 @@ async function main(args: readonly string[]): Promise<number> {
   const dir = await Deno.makeTempDir({ prefix: "gateway-demo-" });
   await using resources = new AsyncDisposableStack();
   resources.defer(() => Deno.remove(dir, { recursive: true }));
-  const failed = await play(createSteps(dir, resources, stop.signal), reporter, stop.signal);
+  const create = values.kubernetes ? createClusterSteps : createSteps;
+  const failed = await play(create(dir, resources, stop.signal), reporter, stop.signal);
   if (failed !== undefined) reporter.say(`\nThe demo ends here: step "${failed}" did not do what it says.`);
   if (stop.signal.aborted) return 130;
   if (failed !== undefined) return 1;

@@ -5,8 +5,9 @@ import { describeCertificate } from "../stage/describe_certificate.ts";
 import { formatPublicKey } from "@gateway/shared/ssh/public_key";
 import { signResponse } from "@gateway/shared/wire/sign";
 import { SSHD_PROBLEM } from "../ssh_target/sshd_problem.ts";
-import { HOST, runBrokerCtl, Stage } from "../stage/stage.ts";
+import { HOST, Stage } from "../stage/stage.ts";
 import { Agent } from "./agent.ts";
+import { showAudit } from "./audit_step.ts";
 import { approvalPolicy, createApprovalCommands, createApprovalSteps } from "./approval_steps.ts";
 import { findKrlProblem, KrlHost } from "../stage/krl_host.ts";
 import type { Step, StepResult } from "./reporter.ts";
@@ -134,7 +135,7 @@ export function createSteps(
       async run() {
         // Ends its broker, whose log is then complete.
         await agent.close();
-        return await showAudit(stage);
+        return await showAudit(stage, ["signer", "control_plane", "broker", "mcp"]);
       },
     },
   ];
@@ -226,19 +227,4 @@ async function showCertificate(stage: Stage): Promise<StepResult> {
 function publicKeyBlob(raw: Uint8Array): Uint8Array {
   const algorithm = new TextEncoder().encode("ssh-ed25519");
   return Uint8Array.from([0, 0, 0, algorithm.length, ...algorithm, 0, 0, 0, raw.length, ...raw]);
-}
-
-async function showAudit({ init }: Stage): Promise<StepResult> {
-  const logs = [
-    { name: "signer", log: init.signer_audit_log, key: init.signer_audit_key },
-    { name: "control plane", log: init.control_plane_audit_log, key: init.control_plane_audit_key },
-    { name: "broker (HTTP)", log: init.broker_audit_log, key: init.broker_audit_key },
-    { name: "broker (MCP)", log: init.mcp_audit_log, key: init.mcp_audit_key },
-  ];
-  const checks = await Promise.all(logs.map(async ({ name, log, key }) => {
-    const output = await runBrokerCtl(["audit", "verify", "--all", "--log", log, "--key", key], init.folder);
-    const [found = ""] = new TextDecoder().decode(output.stdout).split("\n");
-    return { ok: output.success, text: `${name}: ${found}` };
-  }));
-  return { ok: checks.every(({ ok }) => ok), shows: checks.map(({ text }) => text).join("\n") };
 }

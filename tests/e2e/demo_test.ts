@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { createFolder, names } from "../adapters/ctl_fixture.ts";
+import { availableKinds as availableServers } from "../kubernetes/start.ts";
 import { availableKinds } from "../ssh_target/target.ts";
 import { ROOT } from "../stage/service_command.ts";
 
@@ -21,11 +22,24 @@ const STEPS = [
   "audit",
 ];
 
+const CLUSTER_STEPS = [
+  "enrol",
+  "start",
+  "list",
+  "logs",
+  "delete_refused",
+  "apply_asked",
+  "apply_approved",
+  "token_frozen",
+  "audit",
+];
+
 /** The demo, whose temporary folder is made in the given one. */
 function startDemo(
   folder: string,
   launcher: readonly string[] = [],
   env: Readonly<Record<string, string>> = {},
+  options: readonly string[] = [],
 ): Deno.ChildProcess {
   const permissions = ["read", "write", "net=127.0.0.1", "run", "env", "sys"].map((name) =>
     `--allow-${name}`
@@ -41,6 +55,7 @@ function startDemo(
       ...permissions,
       `${ROOT}tests/demo/main.ts`,
       "--json",
+      ...options,
     ],
     env: { TMPDIR: folder, ...env },
     stdin: "null",
@@ -63,6 +78,18 @@ Deno.test("deno task demo does what each step says, and leaves nothing behind", 
   const steps = new TextDecoder().decode(stdout).trim().split("\n").map((line) => JSON.parse(line));
   assert.deepEqual(steps.map(({ step, ok, shows }) => ok ? step : `${step}: ${shows}`), STEPS);
   assert.equal(code, 0);
+  assert.deepEqual(await names(folder.path), []);
+  assert.equal(await processesOf(folder.path), "");
+});
+
+Deno.test("deno task demo --kubernetes does what each step says, and leaves nothing behind", async () => {
+  await using folder = await createFolder();
+  const demo = startDemo(folder.path, [], {}, ["--kubernetes"]);
+  const { code, stdout } = await demo.output();
+  const steps = new TextDecoder().decode(stdout).trim().split("\n").map((line) => JSON.parse(line));
+  assert.deepEqual(steps.map(({ step, ok, shows }) => ok ? step : `${step}: ${shows}`), CLUSTER_STEPS);
+  assert.equal(code, 0);
+  assert.equal(steps[0].server, availableServers()[0]);
   assert.deepEqual(await names(folder.path), []);
   assert.equal(await processesOf(folder.path), "");
 });

@@ -1,0 +1,86 @@
+import assert from "node:assert/strict";
+import { approvalList } from "@gateway/shared/wire/approval";
+import { Agent } from "../demo/agent.ts";
+import { outputOf } from "../demo/tool_output.ts";
+import type { KubernetesObject } from "../kubernetes/api.ts";
+import { CLUSTER, enrolCluster } from "../kubernetes/enrol.ts";
+import { startCluster } from "../kubernetes/start.ts";
+import { poll } from "../stage/poll.ts";
+import { runBrokerCtl } from "../stage/stage.ts";
+import { withStage } from "../stage/with_stage.ts";
+
+const RULES = [
+  {
+    verbs: ["get", "list", "logs"],
+    resources: ["pods", "configmaps"],
+    namespaces: ["<ns>"],
+    effect: "allow",
+  },
+  { verbs: ["apply"], resources: ["configmaps"], namespaces: ["<ns>"], effect: "require_approval" },
+] as const;
+
+const LOG = "GET / 200\nGET /cart 500\n";
+
+const settings = (replicas: string) => ({
+  apiVersion: "v1",
+  kind: "ConfigMap",
+  metadata: { name: "settings" },
+  data: { replicas },
+});
+
+Deno.test("an agent acts on a cluster through broker, control plane and signer, until it is frozen", () =>
+  withStage({ controlPlane: true }, async (stage) => {
+    await using cluster = await startCluster();
+    const { namespace } = await enrolCluster(stage, cluster, { rules: RULES });
+    await cluster.runPod({ namespace, name: "web-1", containers: { app: LOG } });
+    const path = `/api/v1/namespaces/${namespace}/configmaps/settings`;
+    await cluster.admin.must({ method: "PATCH", path: `${path}?fieldManager=gateway`, body: settings("2") });
+    await stage.startSigner();
+    await stage.startControlPlane();
+    const mcp = await Agent.start(await stage.mcpCommand(), new AbortController().signal);
+    stage.defer(() => mcp.close());
+    const call = (tool: string, args: Record<string, unknown>) => mcp.callTool(`k8s_${tool}`, args);
+    const there = { cluster: CLUSTER, namespace };
+
+    assert.equal((await call("list_clusters", {})).text, CLUSTER);
+    const list = await call("list", { ...there, resource: "pods" });
+    assert.equal(list.isError, false, list.text);
+    assert.deepEqual(
+      JSON.parse(outputOf(list.text)).items.map(({ metadata }: KubernetesObject) => metadata?.name),
+      [
+        "web-1",
+      ],
+    );
+    const got = await call("get", { ...there, resource: "configmaps", name: "settings" });
+    assert.deepEqual(JSON.parse(outputOf(got.text)).data, { replicas: "2" });
+    const log = await call("logs", { ...there, pod: "web-1", tail_lines: 1 });
+    assert.equal(outputOf(log.text), "GET /cart 500\n");
+
+    const refused = await call("delete", { ...there, resource: "pods", name: "web-1" });
+    assert.equal(refused.isError, true);
+    assert.match(refused.text, /signing rejected \(403\)/);
+
+    const manifest = JSON.stringify(settings("3"));
+    const applied = call("apply", { ...there, resource: "configmaps", name: "settings", manifest });
+    const approver = await stage.controlPlaneClient("approver");
+    const pending = async () => {
+      const { body } = await approver.request({ method: "GET", path: "/v1/approvals" });
+      return approvalList.parse(body).find(({ status }) => status === "pending");
+    };
+    await poll(async () => await pending() !== undefined, { what: "the apply to wait for approval" });
+    const record = await pending();
+    assert.deepEqual(record?.k8s_diff, {
+      kind: "changed",
+      changes: [{ path: "data.replicas", before: '"2"', after: '"3"' }],
+    });
+    assert.deepEqual((await cluster.admin.must({ path })).data, { replicas: "2" });
+    await approver.request({ method: "POST", path: `/v1/approvals/${record?.id}`, body: { approve: true } });
+    const { isError, text } = await applied;
+    assert.equal(isError, false, text);
+    assert.deepEqual((await cluster.admin.must({ path })).data, { replicas: "3" });
+
+    const freeze = ["freeze", "--caller", "broker-local", "--client-config", stage.init.client_config];
+    assert.ok((await runBrokerCtl(freeze, stage.init.folder)).success);
+    const frozen = await call("list", { ...there, resource: "pods" });
+    assert.match(frozen.text, /frozen/);
+  }));
