@@ -145,6 +145,11 @@ export function snapshotWarnings(snapshot: Snapshot): readonly string[] {
       warnings.push(`callers.${cn}.only_via names nobody of trusted_forwarders: it gets no certificate`);
     }
   }
+  for (const [cn, hosts] of Object.entries(config.krl_callers)) {
+    for (const host of hosts.filter((name) => !Object.hasOwn(config.hosts, name))) {
+      warnings.push(`krl_callers.${cn} names ${host}, which is not in hosts`);
+    }
+  }
   if (config.state_db === "") {
     warnings.push("state_db is not set: grants and freezes are gone with the process");
   }

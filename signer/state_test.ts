@@ -106,3 +106,23 @@ Deno.test("login_shell is an absolute path without blanks", () => {
     );
   }
 });
+
+Deno.test("krl_callers that name a host which is not there: a warning, for the host may come back", () => {
+  const config = { ...CONFIG, envelope_key: "seed", krl_callers: { "a.krl": ["web01", "gone"] } };
+  const found = snapshotWarnings(snapshotOf(config)).filter((text) => text.startsWith("krl_callers"));
+  assert.deepEqual(found, ["krl_callers.a.krl names gone, which is not in hosts"]);
+});
+
+Deno.test.each<{ name: string; changes: object; problem: RegExp }>([
+  { name: "no envelope_key", changes: { envelope_key: "" }, problem: /needs envelope_key/ },
+  { name: "a broker", changes: { callers: { "a.krl": {} } }, problem: /a host's identity must not be/ },
+  { name: "an admin", changes: { reload_callers: ["a.krl"] }, problem: /a host's identity must not be/ },
+  {
+    name: "a forwarder",
+    changes: { trusted_forwarders: ["a.krl"] },
+    problem: /a host's identity must not be/,
+  },
+])("krl_callers with $name is refused", ({ changes, problem }) => {
+  const config = { ...CONFIG, envelope_key: "seed", krl_callers: { "a.krl": [] }, ...changes };
+  assert.throws(() => snapshotOf(config), problem);
+});

@@ -89,6 +89,9 @@ class Host implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    // A trial that was not ended.
+    const trial = await Deno.readTextFile(`${this.root}/var/lib/gateway-krl/on_trial`).catch(() => "");
+    if (trial !== "") Deno.kill(-Number(trial), "SIGKILL");
     this.#sshd?.kill("SIGKILL");
     await this.#sshd?.status;
     await this.puller[Symbol.asyncDispose]();

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { createEnvelopeKey } from "@gateway/shared/envelope/key";
+import { allowedSignersLine, createEnvelopeKey } from "@gateway/shared/envelope/key";
 import { armorSshsig, signSshsig } from "@gateway/shared/ssh/sshsig";
 import { type Answers, KEY, listOf, type Pulled, PullerHost } from "./krl_puller_fixture.ts";
 
@@ -37,6 +37,18 @@ for (const [name, shell] of Object.entries({ sh: [], bash: ["bash"], "busybox sh
     assert.equal((Deno.statSync(host.list).mode ?? 0) & 0o777, 0o644);
   });
 }
+
+Deno.test({ name: "while the signer's key is changed, lists of both keys are taken", ignore }, async () => {
+  await using host = await PullerHost.create();
+  await host.pull();
+  await Deno.writeTextFile(host.signers, `${allowedSignersLine(FOREIGN, ["gateway-krl-v1"])}\n`, {
+    append: true,
+  });
+  for (const [version, key] of [[2, FOREIGN], [3, KEY], [4, FOREIGN]] as const) {
+    Object.assign(host.answers, { list: listOf(version), key });
+    assert.equal((await host.pull()).code, 0, `version ${version}`);
+  }
+});
 
 interface Refusal {
   readonly name: string;
