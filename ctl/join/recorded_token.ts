@@ -12,7 +12,7 @@ export interface RecordedToken {
   readonly namespace: string;
   /** Empty for none. */
   readonly name: string;
-  /** Nobody has approved the apply yet: it is for the signer, which looks at what would change. */
+  /** Nothing was issued to anybody: it is for the signer, which looks at what an apply would change. */
   readonly isForPreview: boolean;
 }
 
@@ -30,7 +30,8 @@ export function readToken(
     {};
   if (jti === "") return undefined;
   const [resource = "", ...group] = whole.split(".");
-  const isForPreview = outcome === "approval-required";
+  // Of an apply that waits for a human, and of a dry run.
+  const isForPreview = outcome !== "issued";
   return {
     jti,
     verb,

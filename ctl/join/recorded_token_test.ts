@@ -141,7 +141,9 @@ Deno.test.each<{ name: string; verb: string; uri: string; within: boolean }>([
   { name: "a delete", verb: "delete", uri: "/x?dryRun=All", within: false },
 ])("isWithin() judges $name before somebody has approved: $within", ({ verb, uri, within }) => {
   const asked = command("apply", "pods", "prod", "web-1");
-  const token = readToken({ target_type: "k8s", outcome: "approval-required", command: asked });
-  assert.ok(token);
-  assert.equal(isWithin(token, { ...EVENT, verb, uri }), within);
+  for (const outcome of ["approval-required", "dry_run_allowed"]) {
+    const token = readToken({ target_type: "k8s", outcome, command: asked });
+    assert.ok(token);
+    assert.equal(isWithin(token, { ...EVENT, verb, uri }), within, outcome);
+  }
 });
