@@ -117,6 +117,8 @@ export interface ToolApprovalResolvedEvent {
   readonly call_id: string;
   readonly approved: boolean;
   readonly resolution: "approved" | "rejected" | "timeout";
+  /** Nobody was asked: the operator approved the same call for the whole run before. */
+  readonly remembered?: true;
 }
 
 /** A tool begins. Not emitted for calls that run nothing, because they are cached, unknown or not approved. */

@@ -31,7 +31,7 @@ export class ToolCache {
 
   /** The result of the same call in the same round, if it is not too old. */
   find(tool: string, args: ToolArgs, round: number): CachedResult | undefined {
-    const entry = this.#entries.get(keyOf(tool, args));
+    const entry = this.#entries.get(callKey(tool, args));
     if (entry === undefined || entry.round !== round) return undefined;
     const ageMs = this.#clock.now() - entry.storedAt;
     return ageMs >= 0 && ageMs <= MAX_AGE_MS ? entry : undefined;
@@ -42,11 +42,12 @@ export class ToolCache {
     for (const [key, entry] of this.#entries) {
       if (entry.round !== result.round) this.#entries.delete(key);
     }
-    this.#entries.set(keyOf(tool, args), { ...result, storedAt: this.#clock.now() });
+    this.#entries.set(callKey(tool, args), { ...result, storedAt: this.#clock.now() });
   }
 }
 
-function keyOf(tool: string, args: ToolArgs): string {
+/** What two calls of the same tool with the same arguments have in common. */
+export function callKey(tool: string, args: ToolArgs): string {
   return JSON.stringify([tool, sorted(args)]);
 }
 

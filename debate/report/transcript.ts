@@ -86,9 +86,9 @@ function renderToolCall(
     duration === undefined || event.cached === true ? "" : `${duration} ms`,
   ];
   const asked = answer === undefined || textOf(answer.timestamp) === "" ? [] : [
-    `*${words.operator}: ${inline(textOf(answer.resolution))} ${words.at} ${
-      inline(textOf(answer.timestamp))
-    }.*`,
+    `*${words.operator}: ${inline(textOf(answer.resolution))}${
+      answer.remembered === true ? ` (${words.forRun})` : ""
+    } ${words.at} ${inline(textOf(answer.timestamp))}.*`,
   ];
   return [
     `#### ${words.tool}: ${inline(textOf(event.tool_name))}${numberMark(event)} (${

@@ -6,6 +6,7 @@
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { within } from "@gateway/shared/within";
+import { callKey } from "../agents/tool_cache.ts";
 import type { ApprovalAnswer, ApprovalCall } from "../ports.ts";
 import type { CollectedContext } from "../context/collect.ts";
 import { EPHEMERAL, type RunEvent } from "../events.ts";
@@ -43,6 +44,14 @@ export interface LiveRunSetup {
 
 type Resolution = "approved" | "rejected" | "timeout";
 
+/** What an operator can answer; the last is also for the same call of the same tool later in this run. */
+export type OperatorAnswer = "approved" | "rejected" | "approved_for_run";
+
+interface WaitingCall {
+  readonly key: string;
+  readonly resolve: (resolution: Resolution) => void;
+}
+
 /** A run in progress. */
 export class LiveRun {
   readonly header: RunHeader;
@@ -50,7 +59,9 @@ export class LiveRun {
   readonly log: EventLog;
   readonly #setup: LiveRunSetup;
   readonly #events: StoredEvent[] = [];
-  readonly #approvals = new Map<string, (resolution: Resolution) => void>();
+  readonly #approvals = new Map<string, WaitingCall>();
+  /** The calls that were approved for the whole run. */
+  readonly #allowed = new Set<string>();
   readonly #cancel = new AbortController();
   #answerPause: ((comment: string) => void) | undefined;
   #options: RunOptions;
@@ -120,9 +131,15 @@ export class LiveRun {
     const { call_id, tool_name, args, agent_node, agent_role } = call;
     const { approvalTools, approvalTimeoutMs: ms, clock } = this.#setup;
     if (!this.#options.requireApproval || !approvalTools.has(tool_name)) return "auto";
+    const key = callKey(tool_name, args);
+    if (this.#allowed.has(key)) {
+      const resolution = "approved";
+      this.emit({ type: "tool_approval_resolved", call_id, approved: true, resolution, remembered: true });
+      return resolution;
+    }
     const { signal } = call;
     const answer = Promise.withResolvers<Resolution>();
-    this.#approvals.set(call_id, answer.resolve);
+    this.#approvals.set(call_id, { key, resolve: answer.resolve });
     this.emit({ type: "tool_approval_request", call_id, tool_name, args, agent_node, agent_role });
     const resolution = await within({ clock, ms, signal }, answer.promise)
       .catch(() => signal.aborted ? "rejected" : "timeout");
@@ -137,16 +154,17 @@ export class LiveRun {
    *
    * @throws {AppError} `not_found` when the call is not waiting for it
    */
-  decide(callId: string, isApproved: boolean): void {
-    const resolve = this.#approvals.get(callId);
-    if (resolve === undefined) {
+  decide(callId: string, answer: OperatorAnswer): void {
+    const waiting = this.#approvals.get(callId);
+    if (waiting === undefined) {
       throw new AppError(
         "not_found",
         "No such tool call waits for approval: it has been decided, or its time is over",
       );
     }
     this.#approvals.delete(callId);
-    resolve(isApproved ? "approved" : "rejected");
+    if (answer === "approved_for_run") this.#allowed.add(waiting.key);
+    waiting.resolve(answer === "rejected" ? "rejected" : "approved");
   }
 
   /** Waits for the operator's comment. */
@@ -175,11 +193,15 @@ export class LiveRun {
     answer(text);
   }
 
-  /** Changes options. If one is turned off, whatever waits only because of it continues. */
+  /**
+   * Changes options. If one is turned off, whatever waits only because of it continues. Whoever asks for approvals anew
+   * is also asked about what was approved for the whole run.
+   */
   change(options: Partial<RunOptions>): RunOptions {
     this.#options = { ...this.#options, ...options };
+    if (options.requireApproval) this.#allowed.clear();
     if (!this.#options.requireApproval) {
-      for (const callId of [...this.#approvals.keys()]) this.decide(callId, true);
+      for (const callId of [...this.#approvals.keys()]) this.decide(callId, "approved");
     }
     if (!this.#options.pauseBetweenRounds && this.#answerPause !== undefined) this.comment("");
     return this.#options;

@@ -178,7 +178,11 @@ function toEfforts({ reasoning_effort: efforts }: ReadRecord): RunEfforts {
 const MAX_COMMENT = 20_000;
 const MAX_TITLE = 200;
 
-const approvalBody = z.object({ call_id: z.string(), approved: z.boolean() });
+const approvalBody = z.object({
+  call_id: z.string(),
+  approved: z.boolean(),
+  for_run: z.boolean().default(false),
+});
 const commentBody = z.object({
   comment: z.string().max(MAX_COMMENT, `must not be longer than ${MAX_COMMENT} characters`).default(""),
 });
@@ -192,14 +196,14 @@ const optionsBody = z.object({
 
 /** `POST /api/runs/{run_id}/approval`: the operator's decision about a tool call. */
 export async function handleApproval(ports: WebPorts, request: Request, runId: string): Promise<Response> {
-  const { call_id, approved } = await readJson(request, approvalBody);
+  const { call_id, approved, for_run } = await readJson(request, approvalBody);
   if (ports.manager.find(runId) === undefined && await ports.store.read(runId) !== undefined) {
     throw new AppError(
       "gone",
       "The run has ended: none of its tool calls can be approved or rejected any more",
     );
   }
-  liveRun(ports, runId).decide(call_id, approved);
+  liveRun(ports, runId).decide(call_id, approved ? for_run ? "approved_for_run" : "approved" : "rejected");
   return Response.json({ status: "ok" });
 }
 

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { FixedTool } from "../testing/debate_fixture.ts";
+import { CLOSING, DIAGNOSIS, FixedTool, SHORT_SCRIPT } from "../testing/debate_fixture.ts";
+import { call, ScriptedModel } from "../testing/scripted_model.ts";
 import { MemoryFolder } from "../testing/memory_folder.ts";
 import {
   GUARDED_TOOL,
@@ -99,6 +100,67 @@ Deno.test.each([
     events.find(({ type }: Typed) => type === "tool_approval_resolved").resolution,
     name,
   );
+});
+
+const CONTINUING = '{"status":"continue"}';
+const calls = (...args: readonly object[]) => ({
+  toolCalls: args.map((each, index) => call(GUARDED_TOOL, each, `c${index}`)),
+});
+
+Deno.test("a call that was allowed for the whole run is not asked again; another one is", async () => {
+  const tool = new FixedTool(GUARDED_TOOL);
+  const diagnostic_agent = [
+    calls({ a: 1, b: 2 }),
+    DIAGNOSIS,
+    calls({ b: 2, a: 1 }, { a: 1, b: 3 }),
+    DIAGNOSIS,
+  ];
+  const script = { ...SHORT_SCRIPT, diagnostic_agent, moderator_agent: [CONTINUING, CLOSING] };
+  const web = await WebFixture.open({ model: new ScriptedModel(script), tools: [tool] });
+  const runId = await web.start();
+  const requests = async () =>
+    (await web.record(runId)).events.filter(({ type }: Typed) => type === "tool_approval_request");
+  await web.settle();
+  const [first] = await requests();
+  await web.post(`/api/runs/${runId}/approval`, { call_id: first.call_id, approved: true, for_run: true });
+  await web.settle();
+  const [, second, ...more] = await requests();
+  assert.deepEqual([second.args, more, tool.runs], [{ a: 1, b: 3 }, [], [{ a: 1, b: 2 }, { b: 2, a: 1 }]]);
+  await web.post(`/api/runs/${runId}/approval`, { call_id: second.call_id, approved: false, for_run: true });
+  await web.end(runId);
+  assert.equal(tool.runs.length, 2);
+  const { events } = await web.record(runId);
+  const resolved = events.filter(({ type }: Typed) => type === "tool_approval_resolved");
+  assert.deepEqual(
+    resolved.map((
+      { resolution, remembered }: { resolution: string; remembered?: true },
+    ) => [resolution, remembered]),
+    [["approved", undefined], ["approved", true], ["rejected", undefined]],
+  );
+  assert.match(
+    await (await web.get(`/api/runs/${runId}/report`)).text(),
+    /approved \(for the whole run, before\) at/,
+  );
+});
+
+Deno.test("whoever asks for approvals anew is asked about what was allowed for the whole run, too", async () => {
+  const tool = new FixedTool(GUARDED_TOOL);
+  const diagnostic_agent = [calls({ a: 1 }), DIAGNOSIS, calls({ a: 1 }), DIAGNOSIS];
+  const script = { ...SHORT_SCRIPT, diagnostic_agent, moderator_agent: [CONTINUING, CLOSING] };
+  const web = await WebFixture.open({ model: new ScriptedModel(script), tools: [tool] });
+  const runId = await web.start({ pause_between_rounds: "true" });
+  await web.settle();
+  const asked = (await web.record(runId)).events.find(({ type }: Typed) => type === "tool_approval_request");
+  await web.post(`/api/runs/${runId}/approval`, { call_id: asked.call_id, approved: true, for_run: true });
+  await web.settle();
+  await web.post(`/api/runs/${runId}/options`, { require_approval: true });
+  await web.post(`/api/runs/${runId}/comment`, {});
+  await web.settle();
+  const { events } = await web.record(runId);
+  assert.equal(events.filter(({ type }: Typed) => type === "tool_approval_request").length, 2);
+  assert.equal(tool.runs.length, 1);
+  await web.send("DELETE", `/api/runs/${runId}`);
+  await web.end(runId);
 });
 
 Deno.test("a run that is cancelled while a tool waits does not run it", async () => {

@@ -74,15 +74,21 @@ function argumentsOf(args) {
 
 /** A tool call that waits for the operator. */
 export function approvalCard({ tool_name, agent_role, args }, decide) {
-  const button = (text, isApproved) => {
+  const button = (text, answer) => {
     const element = make("button", { type: "button" }, text);
-    element.addEventListener("click", () => decide(element, isApproved));
+    element.addEventListener("click", () => decide(element, answer));
     return element;
   };
   const element = card(
     `${agent_role} asks to use ${tool_name}`,
     argumentsOf(args),
-    make("p", { className: "actions" }, button("Approve", true), button("Reject", false)),
+    make(
+      "p",
+      { className: "actions" },
+      button("Approve", { approved: true }),
+      button("Reject", { approved: false }),
+      button("Allow this exact call for the whole run", { approved: true, for_run: true }),
+    ),
   );
   element.classList.add("wait");
   return element;

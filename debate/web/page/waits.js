@@ -10,8 +10,8 @@ const UNANSWERED = "ended: the run is over, and no answer was recorded";
 export function addApproval(run, event) {
   const element = approvalCard(
     event,
-    (button, approved) =>
-      attempt(button, () => send(`/api/runs/${run.id}/approval`, { call_id: event.call_id, approved })),
+    (button, answer) =>
+      attempt(button, () => send(`/api/runs/${run.id}/approval`, { call_id: event.call_id, ...answer })),
   );
   run.approvals.set(event.call_id, element);
   if (run.isOver) return endApproval(run, element, UNANSWERED);
