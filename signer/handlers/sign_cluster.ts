@@ -121,8 +121,8 @@ async function preview(
 async function issue(context: SignContext, allowed: AllowedAction): Promise<Response> {
   const { ports, request, caller } = context;
   const { decision } = allowed;
-  const issued = await mint(context, allowed);
   const serial = randomSerial(ports.random);
+  const issued = await mint(context, allowed, serial);
   await ports.recordOutcome(entryOf(context, allowed, { outcome: "issued", serial, jti: issued.jti }));
   // A freeze that was acknowledged while the token was made: nothing leaves after it.
   const frozen = findFreeze(context);
@@ -142,10 +142,10 @@ async function issue(context: SignContext, allowed: AllowedAction): Promise<Resp
 }
 
 /** @throws {AppError} once that is recorded: `denied` where the API server refuses, `upstream_failure` else */
-async function mint(context: SignContext, allowed: AllowedAction): Promise<IssuedToken> {
+async function mint(context: SignContext, allowed: AllowedAction, serial: bigint): Promise<IssuedToken> {
   const { cluster, decision } = allowed;
   try {
-    return await context.ports.tokens.issue(wishOf(context, allowed, ISSUE_MS));
+    return await context.ports.tokens.issue({ ...wishOf(context, allowed, ISSUE_MS), serial });
   } catch (error) {
     if (error instanceof AppError) {
       await refuseAction(context, {

@@ -5,6 +5,7 @@ import { parseJson, stringifyJson } from "@gateway/shared/json";
 import type { ServiceLogger } from "@gateway/shared/log";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
 import type { RequestIdentity } from "../freezes.ts";
+import { readSerial } from "../krl/revocations.ts";
 import type { TokenWish } from "./token_wish.ts";
 import type { StateStore } from "../state/store.ts";
 import { type ApiAnswer, faultOf } from "./api_answer.ts";
@@ -15,6 +16,10 @@ import type { BoundSecret } from "./token_request.ts";
 /** How much longer than its newest token a lease is kept: so often it is written to the store while it is used. */
 const SLACK_MS = 600_000;
 const DELETE_MS = 3_000;
+/** 160 a second for as long as a token lives. */
+const MAX_SERIALS = 100_000;
+/** Between the moment that a token is wished for and the one that it is made. */
+const ISSUING_MS = 60_000;
 const MAX_ANSWER_BYTES = 1 << 20;
 /** Whoever invents end users must not fill a cluster with Secrets. */
 const MAX_LEASES_OF_CALLER = 1_000;
@@ -43,6 +48,8 @@ export class TokenLeases {
   readonly #leases = new Map<string, Lease>();
   /** The last change of each lease: one after another. */
   readonly #turns = new Map<string, Promise<unknown>>();
+  /** Which lease the token of a serial is bound to, for as long as that may be valid. */
+  readonly #serials = new Map<bigint, { readonly key: string; readonly until: number }>();
   /** Clusters that leases are left in, also when they are gone from the config. */
   readonly #addresses = new Map<string, ClusterAddress>();
 
@@ -81,13 +88,14 @@ export class TokenLeases {
     doing: string,
     { deadline, not }: { readonly deadline: number; readonly not?: BoundSecret },
   ): Promise<BoundSecret> {
-    const { cluster, ca, holder } = wish;
+    const { cluster, ca, holder, serial } = wish;
     const name = leaseName({ cluster: cluster.name, namespace: cluster.leaseNamespace }, holder);
     this.#addresses.set(cluster.name, { cluster, ca });
     return this.#inTurn(leaseKey({ cluster: cluster.name, name }), async (key) => {
       const known = this.#leases.get(key);
       const now = this.#options.clock.now();
       const end = now + cluster.tokenTtlSeconds * 1000;
+      if (serial !== undefined) this.#remember(serial, { key, until: end + ISSUING_MS });
       const isUsable = known !== undefined && known.uid !== "" && known.uid !== not?.uid &&
         known.expiresAt > 0 &&
         known.namespace === cluster.leaseNamespace;
@@ -117,8 +125,9 @@ export class TokenLeases {
 
   /** Takes back what was issued to a subject: resolves when that is in the store, and goes on by itself. */
   async revoke(subject: FreezeSubject): Promise<void> {
-    for (const lease of this.#leases.values()) {
-      if (!isHeldBy(lease, subject) || lease.expiresAt === 0) continue;
+    const bySerial = subject.kind === "serial" ? this.#keyOf(subject.value) : undefined;
+    for (const [key, lease] of this.#leases) {
+      if ((!isHeldBy(lease, subject) && key !== bySerial) || lease.expiresAt === 0) continue;
       await this.#doom(lease);
       void this.#remove(leaseKey(lease));
     }
@@ -126,6 +135,8 @@ export class TokenLeases {
 
   /** Removes what no token needs any more, and what could not be removed before; for a periodic call. */
   async sweep(): Promise<void> {
+    const now = this.#options.clock.now();
+    for (const [serial, { until }] of this.#serials) if (until < now) this.#serials.delete(serial);
     const failing = new Set<string>();
     for (const [key, lease] of [...this.#leases]) {
       if (lease.expiresAt > 0 && this.#mustGo(lease)) await this.#doom(lease);
@@ -148,6 +159,17 @@ export class TokenLeases {
   #mustGo({ cluster, caller, endUser, peers }: Lease): boolean {
     if (this.#options.addressOf(cluster) === undefined) return this.#addresses.has(cluster);
     return peers.some((peer) => this.#options.isFrozen({ caller, endUser, peer }));
+  }
+
+  #remember(serial: bigint, held: { readonly key: string; readonly until: number }): void {
+    this.#serials.set(serial, held);
+    const [oldest] = this.#serials.keys();
+    if (this.#serials.size > MAX_SERIALS && oldest !== undefined) this.#serials.delete(oldest);
+  }
+
+  #keyOf(value: string): string | undefined {
+    const serial = readSerial(value);
+    return serial === undefined ? undefined : this.#serials.get(serial)?.key;
   }
 
   #addressOf(cluster: string): ClusterAddress | undefined {

@@ -54,6 +54,19 @@ Deno.test.each<{ name: string; kind: string; value: string; left: readonly strin
   assert.deepEqual([...signer.secrets.uids.keys()], left);
 });
 
+Deno.test("a freeze of a serial takes that token back, with the others of its holder, who may ask for a new one", async () => {
+  const signer = await startLeaseSigner();
+  const { body } = await signer.get("alice");
+  await signer.freeze("serial", "12345");
+  await settle();
+  assert.equal(signer.secrets.uids.get(ALICE), "uid-1");
+  await signer.freeze("serial", String(body.serial));
+  await settle();
+  assert.deepEqual([...signer.secrets.uids.keys()], []);
+  assert.equal((await signer.get("alice")).status, 200);
+  assert.equal(signer.secrets.uids.get(ALICE), "uid-2");
+});
+
 Deno.test("a freeze that can't reach the API server is answered, and the Secret deleted once it can", async () => {
   const signer = await startLeaseSigner();
   await signer.get("alice");

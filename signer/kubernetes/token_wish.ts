@@ -9,6 +9,8 @@ export interface TokenWish {
   readonly account: Pick<CompiledBinding, "namespace" | "serviceAccount">;
   /** Whose freeze has to reach it. */
   readonly holder: TokenHolder;
+  /** By which it can be frozen; absent: nobody is told of it. */
+  readonly serial?: bigint;
   /** How long it may take, in milliseconds. */
   readonly waitMs: number;
 }
