@@ -4,9 +4,10 @@ import { compilePolicy } from "@gateway/shared/policy/compile";
 import { NO_GRANTS } from "@gateway/shared/policy/grants";
 import { sampleAction, sampleCluster } from "@gateway/shared/testing/sample_cluster";
 import { createCertificateAuthority, issueLeaf } from "../../ctl/init/x509.ts";
+import { Agent } from "../demo/agent.ts";
 import { CLUSTER, signRequest } from "../kubernetes/enrol.ts";
 import { freePort } from "../stage/free_port.ts";
-import { readProcFile } from "../stage/proc_file.ts";
+import { readProcFile, residentBytes } from "../stage/proc_file.ts";
 import { ROOT } from "../stage/service_command.ts";
 import { editConfig, type Stage } from "../stage/stage.ts";
 import { load } from "./http_load.ts";
@@ -21,21 +22,75 @@ const CONNECTIONS = 16;
 const CLUSTERS = 200;
 const RULES = 20;
 const DECISIONS = 2000;
+const GETS = 200;
+const STARTS = 3;
+const SETTLE_MS = 1500;
 
 /** Actions on clusters beside commands on hosts: signing, deciding, and the memory of a signer. */
 export async function benchKubernetes({ dir }: SectionContext): Promise<readonly Row[]> {
   await using stage = await createStage(dir);
-  const without = await idleBytes(stage);
-  await using _server = await startTokenServer(stage);
-  const memory = await idleBytes(stage) - without;
-  return [...await benchSigning(stage), benchDecision(), {
-    what: "signer with a cluster, idle memory more",
-    measured: `${(memory / 1e6).toFixed(1)} MB`,
+  const without = { signer: await signerBytes(stage), broker: await brokerBytes(stage) };
+  await using server = await startTokenServer(stage);
+  const more = { signer: await signerBytes(stage), broker: await brokerBytes(stage) };
+  return [
+    ...await benchSigning(stage),
+    await benchGet(stage, server),
+    benchDecision(),
+    memoryRow("signer", more.signer, without.signer),
+    memoryRow("broker (MCP)", more.broker, without.broker),
+  ];
+}
+
+/** A get over MCP, with its signing, and the same request by bare fetch, in turns. */
+async function benchGet(stage: Stage, { apiServer, ca }: TokenServer): Promise<Row> {
+  await using _signer = await stage.startSigner();
+  const agent = await Agent.start(await stage.mcpCommand(), new AbortController().signal);
+  using client = Deno.createHttpClient({ caCerts: [ca] });
+  const bare = async () => {
+    const response = await fetch(`${apiServer}/api/v1/namespaces/shop/pods/web-1`, { client });
+    await response.text();
+  };
+  const get = async () => {
+    const args = { cluster: CLUSTER, namespace: "shop", resource: "pods", name: "web-1" };
+    const { isError, text } = await agent.callTool("k8s_get", args);
+    if (isError) throw new Error(text);
+  };
+  const time = async (act: () => Promise<void>) => {
+    const from = performance.now();
+    await act();
+    return performance.now() - from;
+  };
+  const times: { readonly bare: number; readonly get: number }[] = [];
+  for (let round = 0; round < GETS; round++) {
+    const one = { bare: await time(bare), get: await time(get) };
+    // The first ones connect and compile.
+    if (round >= GETS / 10) times.push(one);
+  }
+  await agent.close();
+  const [whole, share] = [
+    median(times.map((one) => one.get)),
+    median(times.map((one) => one.get - one.bare)),
+  ];
+  return {
+    what: "k8s_get over MCP, without the request itself",
+    measured: `${share.toFixed(1)} ms`,
+    baseline: `${(whole - share).toFixed(1)} ms by bare fetch`,
+    ratio: "",
+    target: "under 10 ms",
+    met: share < 10,
+  };
+}
+
+function memoryRow(name: string, bytes: number, without: number): Row {
+  const more = bytes - without;
+  return {
+    what: `${name} with a cluster, idle memory more`,
+    measured: `${(more / 1e6).toFixed(1)} MB`,
     baseline: `${(without / 1e6).toFixed(1)} MB without`,
     ratio: "",
     target: "at most 5 MB",
-    met: memory <= 5e6,
-  }];
+    met: more <= 5e6,
+  };
 }
 
 /**
@@ -123,8 +178,13 @@ function benchDecision(): Row {
   };
 }
 
+interface TokenServer extends AsyncDisposable {
+  readonly apiServer: string;
+  readonly ca: string;
+}
+
 /** Puts a cluster into the signer's config, whose API server is a process that gives everybody the same token. */
-async function startTokenServer({ init }: Stage): Promise<AsyncDisposable> {
+async function startTokenServer({ init }: Stage): Promise<TokenServer> {
   const authority = await createCertificateAuthority({ commonName: "bench cluster CA" });
   const names = { subject: "CN=kube-apiserver", usage: "server", subjectAltNames: ["127.0.0.1"] } as const;
   const { certPem, keyPem } = await issueLeaf(authority, names);
@@ -136,15 +196,17 @@ async function startTokenServer({ init }: Stage): Promise<AsyncDisposable> {
     await Deno.writeTextFile(path ?? "", texts[index] ?? "");
   }
   const port = String(freePort());
+  const apiServer = `https://127.0.0.1:${port}`;
+  await editConfig(init.mcp_config, [{ path: ["api_servers"], value: [apiServer] }]);
   await editConfig(init.signer_config, [{
     path: ["kubernetes", "clusters", CLUSTER],
     value: {
-      api_server: `https://127.0.0.1:${port}`,
+      api_server: apiServer,
       ca_cert: ca,
       token_file: token,
       groups: ["local"],
       sa_bindings: [{ namespace: "gateway", service_account: "agent" }],
-      rules: [{ verbs: ["list"], resources: ["pods"], effect: "allow" }],
+      rules: [{ verbs: ["get", "list"], resources: ["pods"], effect: "allow" }],
     },
   }]);
   const child = new Deno.Command(Deno.execPath(), {
@@ -165,6 +227,8 @@ async function startTokenServer({ init }: Stage): Promise<AsyncDisposable> {
     stderr: "null",
   }).spawn();
   return {
+    apiServer,
+    ca: authority.certPem,
     [Symbol.asyncDispose]: async () => {
       child.kill("SIGKILL");
       await child.status;
@@ -173,12 +237,29 @@ async function startTokenServer({ init }: Stage): Promise<AsyncDisposable> {
 }
 
 /** Of a signer that has started and not been asked for anything, the middle of three. */
-async function idleBytes(stage: Stage): Promise<number> {
+async function signerBytes(stage: Stage): Promise<number> {
   const bytes: number[] = [];
-  for (let run = 0; run < 3; run++) {
+  for (let run = 0; run < STARTS; run++) {
     await using signer = await stage.startSigner();
-    await new Promise((resolve) => setTimeout(resolve, 1500));
+    await settle();
     bytes.push(await signer.residentBytes());
   }
   return median(bytes);
+}
+
+/** Of a broker over stdio. */
+async function brokerBytes(stage: Stage): Promise<number> {
+  await using _signer = await stage.startSigner();
+  const bytes: number[] = [];
+  for (let run = 0; run < STARTS; run++) {
+    const agent = await Agent.start(await stage.mcpCommand(), new AbortController().signal);
+    await settle();
+    bytes.push(await residentBytes(agent.pid));
+    await agent.close();
+  }
+  return median(bytes);
+}
+
+function settle(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
 }
