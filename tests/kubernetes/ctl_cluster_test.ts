@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { parseAllDocuments } from "yaml";
 import { createFolder, run } from "../adapters/ctl_fixture.ts";
 import { foreignCa } from "../adapters/mtls_fixture.ts";
+import { poll } from "../stage/poll.ts";
 import { freePort } from "../stage/free_port.ts";
 import type { Cluster } from "./cluster.ts";
 import { availableKinds, startCluster } from "./start.ts";
@@ -51,6 +52,17 @@ async function enrol(cluster: Cluster, rules: readonly string[] = RULES) {
     })}\n`,
   );
   const agent = { namespace: gateway, name: "agent" };
+  /** A change of roles is in force a moment later. */
+  const checkUntil = async (isDone: (out: string) => boolean, ...flags: string[]) => {
+    let last = await ctl("check", name, ...flags);
+    await poll(async () => isDone(last.out) || isDone((last = await ctl("check", name, ...flags)).out), {
+      what: "the change of roles",
+      intervalMs: 100,
+      timeoutMs: 20_000,
+    }).catch(() => {});
+    return last;
+  };
+  await checkUntil((out) => out !== "" && !/WARNING|ERROR/.test(out));
   return {
     name,
     gateway,
@@ -58,6 +70,7 @@ async function enrol(cluster: Cluster, rules: readonly string[] = RULES) {
     agent,
     folder,
     ctl,
+    checkUntil,
     [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
   };
 }
@@ -115,7 +128,7 @@ Deno.test.each(KINDS)(
   async ({ kind }) => {
     await using cluster = await startCluster(kind);
     await using enrolled = await enrol(cluster);
-    const { agent, gateway, web, name } = enrolled;
+    const { agent, gateway, web } = enrolled;
     await cluster.grantClusterRole(agent, [{
       apiGroups: [""],
       resources: ["secrets"],
@@ -125,7 +138,10 @@ Deno.test.each(KINDS)(
     const minter = { namespace: gateway, name: "gateway-minter" };
     await cluster.grantRole(minter, [{ apiGroups: [""], resources: ["secrets"], verbs: ["list"] }]);
 
-    const { out, exit } = await enrolled.ctl("check", name, "--json");
+    const { out, exit } = await enrolled.checkUntil(
+      (out) => (out.match(/"level":"warning"/g) ?? []).length === 3,
+      "--json",
+    );
     assert.equal(exit, 1);
     const { ok, findings } = JSON.parse(out);
     const warnings: { level: string; text: string; details: string[] }[] = findings.filter(
@@ -164,13 +180,13 @@ Deno.test.each(KINDS)(
     const remove = (path: string) =>
       cluster.admin.must({ method: "DELETE", path: `/apis/rbac.authorization.k8s.io/v1/${path}` });
     await remove(`namespaces/${web}/rolebindings/gateway-${name}-act`);
-    const act = await enrolled.ctl("check", name);
+    const act = await enrolled.checkUntil((out) => out.includes("may not get, list pods"));
     assert.match(
       act.out,
       new RegExp(`WARNING: ${gateway}/agent may not get, list pods in ${web}\\n {4}the rules allow`),
     );
     await remove(`namespaces/${gateway}/rolebindings/gateway-${name}-mint`);
-    const mint = await enrolled.ctl("check", name);
+    const mint = await enrolled.checkUntil((out) => out.includes("ERROR"));
     assert.match(
       mint.out,
       new RegExp(

@@ -15,7 +15,7 @@ async function setScene(cluster: Cluster) {
   const minter = await cluster.createMinter(namespace, [agent]);
   const minting = await cluster.connectAs(minter);
   const mint = async ({ namespace, name }: Account) => {
-    const { status } = await minting.must({
+    const request = {
       method: "POST",
       path: `/api/v1/namespaces/${namespace}/serviceaccounts/${name}/token`,
       body: {
@@ -23,8 +23,14 @@ async function setScene(cluster: Cluster) {
         kind: "TokenRequest",
         spec: { expirationSeconds: 600 },
       },
+    };
+    let answer = await minting.ask(request);
+    // A role is in force a moment after it is made.
+    await poll(async () => answer.status === 201 || (answer = await minting.ask(request)).status === 201, {
+      what: "a token",
+      intervalMs: 100,
     });
-    const { token } = status as { readonly token: string };
+    const { token } = JSON.parse(answer.text).status as { readonly token: string };
     const payload = Uint8Array.fromBase64(token.split(".")[1] ?? "", { alphabet: "base64url" });
     const { jti } = JSON.parse(new TextDecoder().decode(payload)) as { readonly jti: string };
     return { jti, api: cluster.connect({ token }) };
