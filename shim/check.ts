@@ -79,7 +79,9 @@ export function openEnvelope(wire: string): OpenedEnvelope | undefined {
  */
 export async function checkEnvelope(wire: string, { host, verify, now }: CheckOptions): Promise<Check> {
   const envelope = openEnvelope(wire);
-  if (envelope === undefined) return refused("the envelope is malformed");
+  if (envelope === undefined) {
+    return refused("the envelope is malformed (is the broker too old to pass envelopes on?)");
+  }
   const { nonce, command, expiry, signature } = envelope;
   if (!await verify(signedBytesV1(envelope, ENVELOPE_DOMAIN), signature)) {
     return refused("the signature is not of a pinned key");

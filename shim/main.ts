@@ -46,7 +46,9 @@ function readEnvelope(): string {
   try {
     return Deno.env.get("SSH_ORIGINAL_COMMAND") ?? "";
   } catch (error) {
-    if (error instanceof Deno.errors.InvalidData) throw new Refusal("the envelope is malformed");
+    if (error instanceof Deno.errors.InvalidData) {
+      throw new Refusal("the envelope is malformed (is the broker too old to pass envelopes on?)");
+    }
     throw error;
   }
 }

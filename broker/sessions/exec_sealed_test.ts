@@ -208,7 +208,10 @@ Deno.test.each([
   { says: "gateway-shim: refused: cannot record the use in /var/lib/x\n", remedy: /store of used envelopes/ },
   { says: "gateway-shim: refused: no key in /etc/gateway/envelope_signers\n", remedy: /envelope pubkey/ },
   { says: "gateway-shim: refused: the envelope is for another host\n", remedy: /name two hosts/ },
-  { says: "gateway-shim: refused: the envelope is malformed\n", remedy: /envelope_domain/ },
+  {
+    says: "gateway-shim: refused: the envelope is malformed (is the broker too old to pass envelopes on?)\n",
+    remedy: /envelope_domain/,
+  },
   { says: "bash: warning: setlocale\ngateway-shim: refused: x\n", remedy: /with the words "x"/ },
 ])("explainShimRefusal() of $says", ({ says, remedy }) => {
   assert.match(

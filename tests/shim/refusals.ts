@@ -3,7 +3,7 @@ import { FOREIGN_KEY, FORMATS, freshFields, secondsFromNow, SIGNER_KEY } from ".
 import { HOST_CASES, type RefusedCase } from "./refusals_of_hosts.ts";
 import { membersV1, sealMembers, sealMessage } from "./envelopes.ts";
 
-const MALFORMED = "the envelope is malformed";
+const MALFORMED = "the envelope is malformed (is the broker too old to pass envelopes on?)";
 const FORGED = "the signature is not of a pinned key";
 const NO_ENVELOPE = "no envelope: this host runs only commands that the signer has sealed";
 const EXPIRED = "the envelope has expired";
