@@ -96,6 +96,18 @@ Deno.test("a deletion that comes late does not hit what was made for the subject
   assert.equal(signer.secrets.uids.get(ALICE), "uid-2");
 });
 
+Deno.test("a Secret that another has made under the same name since is another's to delete", async () => {
+  const signer = await startLeaseSigner();
+  await signer.get("alice");
+  signer.secrets.uids.set(ALICE, "another");
+  await signer.freeze("end_user", "alice");
+  await settle();
+  assert.equal(signer.secrets.uids.get(ALICE), "another");
+  signer.requests();
+  await signer.leases.sweep();
+  assert.deepEqual(signer.requests(), [], "ours is gone, and forgotten");
+});
+
 Deno.test("a freeze while the Secret is made deletes it, and no token leaves", async () => {
   const signer = await startLeaseSigner();
   const { promise, resolve } = Promise.withResolvers<void>();
