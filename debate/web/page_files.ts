@@ -22,6 +22,7 @@ import runStyle from "./page/run.css" with { type: "text" };
 import runScript from "./page/run.js" with { type: "text" };
 import runsScript from "./page/runs.js" with { type: "text" };
 import style from "./page/style.css" with { type: "text" };
+import themeScript from "./page/theme.js" with { type: "text" };
 import visibleScript from "./page/visible.js" with { type: "text" };
 
 /** A file as it is sent to a browser. */
@@ -53,6 +54,7 @@ export const PAGE_FILES: ReadonlyMap<string, PageFile> = new Map([
   ["/static/odd.js", script(`export const ODD = ${JSON.stringify(ODD)};\n`)],
   ["/static/run.js", script(runScript)],
   ["/static/runs.js", script(runsScript)],
+  ["/static/theme.js", script(themeScript)],
   ["/static/visible.js", script(visibleScript)],
 ]);
 

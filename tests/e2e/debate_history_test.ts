@@ -102,6 +102,17 @@ browserTest(
       await page.goto("/");
       await page.getByRole("heading", { level: 1, name: "New run" }).waitFor();
       await check("the start page");
+      const background = () => page.evaluate("getComputedStyle(document.body).backgroundColor");
+      const dark = await background();
+      await page.getByLabel("Theme").selectOption("light");
+      const light = await background();
+      assert.notEqual(light, dark);
+      await check("the start page in the other theme");
+      await page.reload();
+      await page.getByRole("heading", { level: 1, name: "New run" }).waitFor();
+      assert.equal(await background(), light, "the theme is remembered");
+      await page.getByLabel("Theme").selectOption("");
+      assert.equal(await background(), dark);
       await page.goto("/#/runs");
       const rows = page.locator("#runs-list tr");
       const shows = (count: number) =>
