@@ -5,7 +5,11 @@ import { AppError, errorText } from "@gateway/shared/errors";
 import { ENVELOPE_NAMESPACE } from "@gateway/shared/envelope/envelope";
 import { allowedSignersLine, envelopePublicKeyText } from "@gateway/shared/envelope/key";
 import type { ServiceLogger } from "@gateway/shared/log";
-import { describeSharedPrincipals, findInertPolicies } from "@gateway/shared/policy/compile";
+import {
+  describeSharedPrincipals,
+  describeUnsealedTwins,
+  findInertPolicies,
+} from "@gateway/shared/policy/compile";
 import { findUnprovedShells } from "@gateway/shared/policy/login_shell";
 import type { Snapshot } from "./snapshot.ts";
 
@@ -168,7 +172,7 @@ export function snapshotWarnings(snapshot: Snapshot): readonly string[] {
   for (const path of findInertPolicies(config)) {
     warnings.push(`${path}: mode is "off", so that its allow and deny patterns have no effect`);
   }
-  warnings.push(...describeSharedPrincipals(config.hosts));
+  warnings.push(...describeSharedPrincipals(config.hosts), ...describeUnsealedTwins(config.hosts));
   warnings.push(...findUnprovedShells(config.hosts, policy.hosts));
   return warnings;
 }

@@ -30,6 +30,7 @@ import { findUnsharedPrincipals } from "./shared_principal.ts";
 
 export { findInertPolicies } from "./compile_command.ts";
 export type { CompiledHost, HostSeal } from "./compile_host.ts";
+export { describeUnsealedTwins } from "./unsealed_twin.ts";
 export { describeSharedPrincipals, type PrincipalHosts } from "./shared_principal.ts";
 
 /** One row of the callers table. */

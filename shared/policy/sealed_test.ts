@@ -3,6 +3,7 @@ import { compileSample, decideSample, sampleConfig, sampleHost } from "../testin
 import { compilePolicy } from "./compile.ts";
 import { type HostPolicy, hostPolicy } from "./model.ts";
 import { describeSharedPrincipals, findUnsharedPrincipals } from "./shared_principal.ts";
+import { describeUnsealedTwins } from "./unsealed_twin.ts";
 import { toWireDecision } from "./ssh.ts";
 
 const SEALED: Partial<HostPolicy> = { sealed_exec: true };
@@ -194,4 +195,23 @@ Deno.test("compilePolicy() refuses hosts with one principal, and takes them wher
   assert(refused.kind === "invalid");
   assert.match(refused.problems.join(), /^hosts\.web02\.principal: "host:web01" is also that of "web01"/);
   assert.equal(compileSample(config(true)).hosts.size, 2);
+});
+
+const account = (addr: string, user: string, sealed_exec?: boolean) => ({
+  ...{ addr, user },
+  ...(sealed_exec !== undefined && { sealed_exec }),
+});
+
+Deno.test.each([
+  { name: "another account", web: account("10.0.0.1:22", "app"), warned: [] },
+  { name: "another address", web: account("10.0.0.2:22", "deploy"), warned: [] },
+  { name: "the same account, sealed", web: account("10.0.0.1:22", "deploy", true), warned: [] },
+  {
+    name: "the same account, not sealed",
+    web: account("10.0.0.1:22", "deploy", false),
+    warned: ["hosts.web"],
+  },
+])("a name of $name beside a sealed host's: warned of $warned", ({ web, warned }) => {
+  const found = describeUnsealedTwins({ web01: account("10.0.0.1:22", "deploy", true), web });
+  assert.deepEqual(found.map((text) => text.split(":")[0]), warned);
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createEnvelopeKey } from "@gateway/shared/envelope/key";
 import { parseCertificate } from "@gateway/shared/ssh/certificate";
-import { logEnvelopeKey } from "../state.ts";
+import { logEnvelopeKey, snapshotWarnings } from "../state.ts";
 import { recorded } from "../testing/live_state_scene.ts";
 import { CONFIG, NOW_MS, snapshotOf, startSigner } from "../testing/memory_signer.ts";
 
@@ -169,6 +169,17 @@ Deno.test("a sealed host without envelope_key is a load error that names the hos
     /hosts\.sealed01\.sealed_exec: needs envelope_key[^]*hosts\.sealed02\.sealed_exec/,
   );
   assert.ok(snapshotOf({ ...CONFIG, hosts: { web01: { ...CONFIG.hosts.web01, sealed_exec: false } } }));
+});
+
+Deno.test("an unsealed name of a sealed account, and principals that are shared, are warned of", () => {
+  const { web01 } = CONFIG.hosts;
+  const hosts = {
+    web01: { ...web01, shared_principal: true },
+    sealed01: { ...web01, shared_principal: true, sealed_exec: true },
+  };
+  const warnings = snapshotWarnings(snapshotOf({ ...CONFIG, hosts, envelope_key: "seed" }, { envelopeKey }));
+  assert.ok(warnings.some((text) => text.startsWith("hosts.web01: is not sealed and is the account of")));
+  assert.ok(warnings.some((text) => text.startsWith('2 hosts share the principal "host:web01"')));
 });
 
 Deno.test("the public key is logged where a host is sealed, and nowhere else", () => {
