@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
-import { approvalList } from "@gateway/shared/wire/approval";
+import { approvalList, type ApprovalRecord } from "@gateway/shared/wire/approval";
 import { Agent } from "../demo/agent.ts";
 import { outputOf } from "../demo/tool_output.ts";
 import type { KubernetesObject } from "../kubernetes/api.ts";
 import { CLUSTER, enrolCluster } from "../kubernetes/enrol.ts";
 import { startCluster } from "../kubernetes/start.ts";
 import { poll } from "../stage/poll.ts";
-import { runBrokerCtl } from "../stage/stage.ts";
+import { editConfig, runBrokerCtl } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 
 const RULES = [
@@ -41,6 +41,11 @@ Deno.test("an agent acts on a cluster through broker, control plane and signer, 
     stage.defer(() => mcp.close());
     const call = (tool: string, args: Record<string, unknown>) => mcp.callTool(`k8s_${tool}`, args);
     const there = { cluster: CLUSTER, namespace };
+    const operator = await stage.signerClient("operator");
+    const reload = async () => {
+      const { status, text } = await operator.request({ method: "POST", path: "/v1/reload" });
+      assert.equal(status, 200, text);
+    };
 
     assert.equal((await call("list_clusters", {})).text, CLUSTER);
     const list = await call("list", { ...there, resource: "pods" });
@@ -60,24 +65,59 @@ Deno.test("an agent acts on a cluster through broker, control plane and signer, 
     assert.equal(refused.isError, true);
     assert.match(refused.text, /signing rejected \(403\)/);
 
-    const manifest = JSON.stringify(settings("3"));
-    const applied = call("apply", { ...there, resource: "configmaps", name: "settings", manifest });
+    const apply = (replicas: string) => {
+      const answer = call("apply", {
+        ...there,
+        resource: "configmaps",
+        name: "settings",
+        manifest: JSON.stringify(settings(replicas)),
+      });
+      // A test that fails before it is awaited must not end in an unhandled rejection.
+      answer.catch(() => {});
+      return answer;
+    };
     const approver = await stage.controlPlaneClient("approver");
     const pending = async () => {
-      const { body } = await approver.request({ method: "GET", path: "/v1/approvals" });
-      return approvalList.parse(body).find(({ status }) => status === "pending");
+      let found: ApprovalRecord | undefined;
+      await poll(async () => {
+        const { body } = await approver.request({ method: "GET", path: "/v1/approvals" });
+        found = approvalList.parse(body).find(({ status }) => status === "pending");
+        return found !== undefined;
+      }, { what: "the apply to wait for approval" });
+      return found;
     };
-    await poll(async () => await pending() !== undefined, { what: "the apply to wait for approval" });
+    const approve = async (record: ApprovalRecord | undefined) => {
+      const path = `/v1/approvals/${record?.id}`;
+      const { status, text } = await approver.request({ method: "POST", path, body: { approve: true } });
+      assert.equal(status, 200, text);
+    };
+    const applied = apply("3");
     const record = await pending();
     assert.deepEqual(record?.k8s_diff, {
       kind: "changed",
       changes: [{ path: "data.replicas", before: '"2"', after: '"3"' }],
     });
     assert.deepEqual((await cluster.admin.must({ path })).data, { replicas: "2" });
-    await approver.request({ method: "POST", path: `/v1/approvals/${record?.id}`, body: { approve: true } });
+    await approve(record);
     const { isError, text } = await applied;
     assert.equal(isError, false, text);
     assert.deepEqual((await cluster.admin.must({ path })).data, { replicas: "3" });
+
+    // A cluster that is taken out while a human decides is not reached, and the approval waits for it.
+    const late = apply("4");
+    const asked = await pending();
+    const config = await Deno.readTextFile(stage.init.signer_config);
+    await editConfig(stage.init.signer_config, [{ path: ["kubernetes"] }]);
+    await reload();
+    await approve(asked);
+    await poll(async () => /unknown cluster/.test(await Deno.readTextFile(stage.init.signer_audit_log)), {
+      what: "the signer to know no such cluster",
+    });
+    assert.deepEqual((await cluster.admin.must({ path })).data, { replicas: "3" });
+    await Deno.writeTextFile(stage.init.signer_config, config);
+    await reload();
+    assert.equal((await late).isError, false);
+    assert.deepEqual((await cluster.admin.must({ path })).data, { replicas: "4" });
 
     const freeze = ["freeze", "--caller", "broker-local", "--client-config", stage.init.client_config];
     assert.ok((await runBrokerCtl(freeze, stage.init.folder)).success);
