@@ -13,6 +13,8 @@
  */
 import { z } from "@zod/zod";
 import { type CaKeyConfig, caKeyConfig, planCaKeys } from "@gateway/shared/ca/model";
+import { type KubernetesConfig, kubernetesConfig } from "@gateway/shared/policy/cluster_model";
+import { quoteText } from "@gateway/shared/quote";
 import { type CommandPolicy, commandPolicy, MAX_TTL_SECONDS } from "@gateway/shared/policy/model";
 import { type RedactConfig, redactConfig } from "@gateway/shared/redact/model";
 import { type EndUserOidcConfig, endUserOidcConfig, isProviderUrl } from "@gateway/shared/oidc/model";
@@ -65,6 +67,8 @@ export interface BrokerConfig {
   readonly hosts: Readonly<Record<string, BrokerHost>>;
   /** Remote mode: URLs. */
   readonly api_servers: readonly string[];
+  /** Local mode: clusters by logical name. */
+  readonly kubernetes?: KubernetesConfig;
   /** Local mode. */
   readonly command_policies: Readonly<Record<string, CommandPolicy>>;
   /** Local mode. */
@@ -180,6 +184,7 @@ export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
     "remote mode: API servers of clusters, https://host:port; where this or hosts names any, the process may connect " +
       "to no others, the list of clusters itself is the signer's",
   ),
+  kubernetes: kubernetesConfig.exactOptional().describe("local mode: clusters and their rules, for labs"),
   command_policies: z.record(z.string(), commandPolicy).default({}).describe(
     "local mode: command policies by name",
   ),
@@ -199,6 +204,13 @@ function findModeProblems(config: BrokerConfig): readonly (readonly [string, str
   if (planCaKeys(config) === undefined) {
     problems.push(["", "names neither signer (remote mode) nor ca_key or ca_keys._default (local mode)"]);
   }
+  for (const [name, { token_binding }] of Object.entries(config.kubernetes?.clusters ?? {})) {
+    if (token_binding === undefined) continue;
+    const problem = `cluster ${
+      quoteText(name)
+    } has token_binding, which needs a signer: here nothing is frozen`;
+    problems.push(["kubernetes", problem]);
+  }
   if (config.max_ttl_seconds > MAX_TTL_SECONDS) {
     const seconds = config.max_ttl_seconds;
     problems.push([
@@ -212,5 +224,4 @@ function findModeProblems(config: BrokerConfig): readonly (readonly [string, str
 /** Keys of the specification that this version does not act on yet, and refuses rather than ignore. */
 export const UNSUPPORTED_BROKER_KEYS: readonly string[] = [
   "hosts.*.sealed_exec",
-  "kubernetes",
 ];

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
+import { sampleCluster } from "@gateway/shared/testing/sample_cluster";
 import { parseConfig } from "@gateway/shared/config/load";
 import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "./config.ts";
 
@@ -86,9 +87,12 @@ Deno.test.each([
     message: '"hosts.web01.sealed_exec": not supported yet by this version',
   },
   {
-    name: "clusters",
-    keys: { ca_key: "ssh_ca", kubernetes: { clusters: {} } },
-    message: '"kubernetes": not supported yet by this version',
+    name: "tokens bound to a Secret, which only a signer deletes",
+    keys: {
+      ca_key: "ssh_ca",
+      kubernetes: { clusters: { prod: { ...sampleCluster(), token_binding: { namespace: "gateway" } } } },
+    },
+    message: 'cluster "prod" has token_binding, which needs a signer',
   },
 ])("brokerConfig refuses $name", ({ keys, message }) => {
   assert.throws(() => parse(keys), (error) => {

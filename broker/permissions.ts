@@ -69,7 +69,7 @@ export function brokerPermissions(config: BrokerConfig, location: BrokerLocation
       auditLog: config.audit_log,
       files: {
         "the config": location.configPath,
-        ...(signer === undefined ? caKeyFiles(config) : {
+        ...(signer === undefined ? { ...caKeyFiles(config), ...clusterFiles(config) } : {
           "signer.client_cert": signer.client_cert,
           "signer.client_key": signer.client_key,
           "signer.ca": signer.ca,
@@ -109,7 +109,7 @@ export function brokerUsedFiles(
       { key: "server_key", path: config.server_key, use: "secret" },
       { key: "client_ca", path: config.client_ca, use: "relied_on" },
     ] as const),
-    ...(signer === undefined ? caKeyHolders(config) : [
+    ...(signer === undefined ? [...caKeyHolders(config), ...clusterHolders(config)] : [
       { key: "signer.client_key", path: signer.client_key, use: "secret" },
       { key: "signer.ca", path: signer.ca, use: "relied_on" },
     ] as const),
@@ -118,10 +118,38 @@ export function brokerUsedFiles(
   ];
 }
 
+function clusterHolders({ kubernetes }: BrokerConfig): readonly UsedFile[] {
+  return Object.entries(kubernetes?.clusters ?? {}).flatMap(([name, { token_file, ca_cert }]) =>
+    [
+      { key: `kubernetes.clusters.${name}.token_file`, path: token_file, use: "secret" },
+      { key: `kubernetes.clusters.${name}.ca_cert`, path: ca_cert, use: "relied_on" },
+    ] as const
+  );
+}
+
+/** The files of clusters: in remote mode those are the signer's. */
+function clusterFiles({ kubernetes }: BrokerConfig): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    Object.values(kubernetes?.clusters ?? {}).flatMap(({ ca_cert, token_file }, index) => [
+      [`ca_cert of cluster ${index}`, ca_cert],
+      [`token_file of cluster ${index}`, token_file],
+    ]),
+  );
+}
+
 /** In local mode a host behind a bastion is only reached through it. */
-function hosts({ hosts, api_servers: servers, signer }: BrokerConfig): PermissionSet {
+function hosts({ hosts, api_servers: servers, kubernetes, signer }: BrokerConfig): PermissionSet {
   const reached = Object.values(hosts).filter(({ jump = "" }) => signer !== undefined || jump === "");
-  if (signer === undefined) return { net: reached.flatMap(({ addr }) => addressPermissions(addr)) };
+  if (signer === undefined) {
+    // What is no URL, the policy refuses by its key.
+    const urls = Object.values(kubernetes?.clusters ?? {}).map(({ api_server }) => api_server);
+    return {
+      net: [
+        ...reached.flatMap(({ addr }) => addressPermissions(addr)),
+        ...urls.filter((url) => URL.canParse(url)).flatMap(urlPermissions),
+      ],
+    };
+  }
   if (reached.length === 0 && servers.length === 0) return { net: "any" };
   return {
     net: [...reached.flatMap(({ addr }) => addressPermissions(addr)), ...servers.flatMap(urlPermissions)],

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
+import { sampleCluster } from "@gateway/shared/testing/sample_cluster";
 import { brokerConfig } from "./config.ts";
 import { brokerPermissions } from "./permissions.ts";
 
@@ -35,6 +36,16 @@ Deno.test("brokerPermissions() in local mode grants the CA key and the hosts, an
 
 Deno.test("brokerPermissions() in local mode grants nothing to connect to where there is no host", () => {
   assert.equal(derive({ hosts: {} }).net, undefined);
+});
+
+Deno.test("brokerPermissions() in local mode grants the clusters' API servers and files; with a signer neither", () => {
+  const kubernetes = { clusters: { prod: sampleCluster() } };
+  const { read, net } = derive({ kubernetes });
+  assert.deepEqual(net, ["10.0.0.5:22", "10.0.0.5:6443"]);
+  for (const file of ["prod.ca.crt", "prod.token"]) assert.ok(read?.includes(`/srv/clusters/${file}`), file);
+  const remote = derive({ kubernetes, signer: SIGNER });
+  assert.deepEqual(remote.net, ["10.0.0.5:22", "127.0.0.1:9443"]);
+  assert.ok(!JSON.stringify(remote.read).includes("clusters"));
 });
 
 Deno.test("brokerPermissions() in local mode grants no address that is reached through a bastion", () => {

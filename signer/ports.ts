@@ -8,7 +8,7 @@ import type { ClusterAction, CompiledCluster } from "@gateway/shared/policy/clus
 import type { K8sDiff } from "@gateway/shared/wire/sign";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
 import type { ConfigFile } from "./config_file.ts";
-import type { IssuedToken, TokenWish } from "./kubernetes/token_wish.ts";
+import type { IssuedToken, TokenWish } from "@gateway/shared/kubernetes/token_wish";
 import type { KnownSubjects } from "./known_subjects.ts";
 import type { KrlReaders } from "./krl/readers.ts";
 import type { RevocationList } from "./krl/revocation_list.ts";

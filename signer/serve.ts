@@ -12,7 +12,7 @@ import { createMetrics, type Metrics } from "@gateway/shared/metrics";
 import type { Random } from "@gateway/shared/random";
 import { createSignerApp } from "./app.ts";
 import { openConfigFile } from "./config_file.ts";
-import { connectClusters } from "./kubernetes/cluster_api.ts";
+import { connectClusters } from "@gateway/shared/kubernetes/cluster_api";
 import { ApiPreviewer } from "./kubernetes/preview.ts";
 import { TokenLeases } from "./kubernetes/token_leases.ts";
 import { ApiTokenIssuer } from "./kubernetes/token_issuer.ts";

@@ -10,8 +10,8 @@ import type { EndUserVerifier } from "@gateway/shared/oidc/verifier";
 import { type CompiledPolicy, compilePolicySteps } from "@gateway/shared/policy/compile";
 import { quoteText } from "@gateway/shared/quote";
 import { finish, finishInSlices, type Steps } from "@gateway/shared/steps";
-import type { ClusterAddress } from "./kubernetes/cluster_api.ts";
-import { loadClusterFiles } from "./kubernetes/cluster_files.ts";
+import type { ClusterAddress } from "@gateway/shared/kubernetes/cluster_api";
+import { loadClusterFiles } from "@gateway/shared/kubernetes/cluster_files";
 import { HostLists } from "./host_lists.ts";
 import {
   findHostsWithoutKey,

@@ -19,6 +19,7 @@ const TOP_LEVEL = [
   "ca_keys",
   "command_policies",
   "group_command_policies",
+  "kubernetes",
   "source_address",
 ] as const satisfies readonly (keyof BrokerConfig)[];
 

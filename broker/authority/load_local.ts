@@ -1,7 +1,10 @@
 import { loadCaKeys } from "@gateway/shared/ca/load";
+import { connectClusters } from "@gateway/shared/kubernetes/cluster_api";
+import { loadClusterFiles } from "@gateway/shared/kubernetes/cluster_files";
 import { findInertPolicies } from "@gateway/shared/policy/compile";
 import type { BrokerConfig } from "../config.ts";
-import { LocalAuthority } from "./local.ts";
+import { LOCAL_CALLER, LocalAuthority } from "./local.ts";
+import { LocalClusters } from "./local_clusters.ts";
 import { compileLocalPolicy } from "./local_policy.ts";
 import type { AuthorityPorts, OpenWith } from "./open_authority.ts";
 
@@ -14,6 +17,7 @@ export async function loadLocal(config: BrokerConfig, ports: AuthorityPorts): Pr
   const { clock, random, logger, readEnv } = ports;
   // Before keys are loaded: a broken policy is told at once.
   const policy = compileLocalPolicy(config);
+  const cas = await loadClusterFiles(policy.clusters);
   const caKeys = await loadCaKeys(config, { what: "broker config", clock, readEnv });
   if ([caKeys.fallback, ...caKeys.byGroup.values()].some(({ backend }) => backend === "pem")) {
     logger.warn(
@@ -24,10 +28,14 @@ export async function loadLocal(config: BrokerConfig, ports: AuthorityPorts): Pr
   for (const path of findInertPolicies(config)) {
     logger.warn(`${path}: mode is "off", so that its allow and deny patterns have no effect`);
   }
-  return (events) => ({
-    authority: new LocalAuthority({ policy, caKeys, clock, random, events }),
-    signer: undefined,
-    upstream: undefined,
-    close() {},
-  });
+  return (events) => {
+    const api = connectClusters({ clock });
+    const clusters = new LocalClusters({ policy, cas, api, clock, random, events, caller: LOCAL_CALLER });
+    return {
+      authority: new LocalAuthority({ policy, caKeys, clusters, clock, random, events }),
+      signer: undefined,
+      upstream: undefined,
+      close: () => api.close(),
+    };
+  };
 }

@@ -21,7 +21,15 @@ import type { HostsResponse } from "@gateway/shared/wire/host";
 import { type SignRequest, signRequest } from "@gateway/shared/wire/sign";
 import { checkSignFields } from "@gateway/shared/wire/sign_fields";
 import type { Events } from "../events.ts";
-import type { Authority, CertificateRequest, SignAnswer, SignOptions, TokenAnswer } from "./authority.ts";
+import type {
+  Authority,
+  CertificateRequest,
+  SignAnswer,
+  SignOptions,
+  TokenAnswer,
+  TokenRequest,
+} from "./authority.ts";
+import type { LocalClusters } from "./local_clusters.ts";
 
 /** Who asks for certificates in local mode: the name in their KeyIds, and the caller of policy. */
 export const LOCAL_CALLER = "local";
@@ -30,6 +38,7 @@ export const LOCAL_CALLER = "local";
 export interface LocalAuthorityPorts {
   readonly policy: CompiledPolicy;
   readonly caKeys: CaKeyRing<CaKey>;
+  readonly clusters: Pick<LocalClusters, "list" | "token">;
   readonly clock: Clock;
   readonly random: Random;
   /** There is no signer's audit log: each certificate is in the broker's before it is released. */
@@ -65,11 +74,11 @@ export class LocalAuthority implements Authority {
   }
 
   clusters(): Promise<ClustersResponse> {
-    return Promise.resolve({});
+    return Promise.resolve(this.#ports.clusters.list());
   }
 
-  token(): Promise<TokenAnswer> {
-    return Promise.resolve({ kind: "rejected", status: STATUS.denied, detail: "unknown cluster" });
+  token(request: TokenRequest, { signal }: SignOptions): Promise<TokenAnswer> {
+    return this.#ports.clusters.token(request, signal);
   }
 
   async sign(body: CertificateRequest, { signal }: SignOptions): Promise<SignAnswer> {

@@ -7,7 +7,12 @@ import type { BrokerHost } from "../host_config.ts";
 /** The part of the config that is the policy in local mode. */
 export type LocalPolicyConfig = Pick<
   BrokerConfig,
-  "hosts" | "command_policies" | "group_command_policies" | "max_ttl_seconds" | "source_address"
+  | "hosts"
+  | "kubernetes"
+  | "command_policies"
+  | "group_command_policies"
+  | "max_ttl_seconds"
+  | "source_address"
 >;
 
 /**
@@ -31,6 +36,7 @@ export function compileLocalPolicy(config: LocalPolicyConfig): CompiledPolicy {
     command_policies,
     group_command_policies,
     max_ttl_seconds,
+    ...(config.kubernetes !== undefined && { kubernetes: config.kubernetes }),
   });
   if (compiled.kind === "ok") return compiled.policy;
   throw new AppError("invalid_config", `Cannot use broker config: ${compiled.problems.join("\n  ")}`);

@@ -62,6 +62,7 @@ function createAuthority(caKeys: CaKeyRing<CaKey> = { fallback: caKey(1), byGrou
       source_address: "10.9.0.0/16",
     }),
     caKeys,
+    clusters: { list: () => ({}), token: () => Promise.reject(new Error("not asked")) },
     clock: new FakeClock(NOW_MS),
     random: new FixedRandom([0xfe]),
     events,

@@ -13,7 +13,7 @@ import {
 import { describeClusterRequest } from "@gateway/shared/policy/sign_request";
 import { randomSerial } from "@gateway/shared/random";
 import type { K8sDiff, SignRequest } from "@gateway/shared/wire/sign";
-import type { IssuedToken, TokenWish } from "../kubernetes/token_wish.ts";
+import type { IssuedToken, TokenWish } from "@gateway/shared/kubernetes/token_wish";
 import { learnWaiver } from "./learn.ts";
 import {
   findFreeze,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import type { ApiAnswer } from "../kubernetes/api_answer.ts";
+import type { ApiAnswer } from "@gateway/shared/kubernetes/api_answer";
 import { answered, EXPIRY, MINTED, startClusterSigner, TOKEN } from "../testing/cluster_scene.ts";
 import { post } from "../testing/memory_signer.ts";
 

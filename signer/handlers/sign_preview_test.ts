@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { ApiAnswer } from "../kubernetes/api_answer.ts";
+import type { ApiAnswer } from "@gateway/shared/kubernetes/api_answer";
 import { answered, type Asked, MINTED, startClusterSigner, TOKEN } from "../testing/cluster_scene.ts";
 
 const APPLY = "apply deployments.apps web/api";

@@ -17,7 +17,7 @@
 import { createHash } from "node:crypto";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
 import { isScopedTo } from "../freezes.ts";
-import type { TokenHolder } from "./token_wish.ts";
+import type { TokenHolder } from "@gateway/shared/kubernetes/token_wish";
 
 /** A Secret that tokens are bound to. */
 export interface Lease {

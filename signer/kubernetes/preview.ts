@@ -4,8 +4,8 @@ import { parseJson } from "@gateway/shared/json";
 import { FIELD_MANAGER, objectPath } from "@gateway/shared/policy/kubernetes";
 import type { K8sDiff } from "@gateway/shared/wire/sign";
 import type { Previewer, PreviewWish } from "../ports.ts";
-import { type ApiAnswer, readMessage } from "./api_answer.ts";
-import type { ClusterApi } from "./cluster_api.ts";
+import { type ApiAnswer, readMessage } from "@gateway/shared/kubernetes/api_answer";
+import type { ClusterApi } from "@gateway/shared/kubernetes/cluster_api";
 import { diffObjects } from "./object_diff.ts";
 
 /** For both requests. An approver without it decides by the manifest, a broker that waits too long gives up. */

@@ -4,11 +4,16 @@ import { stringifyJson } from "@gateway/shared/json";
 import type { ServiceLogger } from "@gateway/shared/log";
 import { quoteText } from "@gateway/shared/quote";
 import type { TokenIssuer } from "../ports.ts";
-import type { IssuedToken, TokenWish } from "./token_wish.ts";
-import type { ApiAnswer } from "./api_answer.ts";
-import type { ClusterApi } from "./cluster_api.ts";
+import type { IssuedToken, TokenWish } from "@gateway/shared/kubernetes/token_wish";
+import type { ApiAnswer } from "@gateway/shared/kubernetes/api_answer";
+import type { ClusterApi } from "@gateway/shared/kubernetes/cluster_api";
 import type { TokenLeases } from "./token_leases.ts";
-import { type BoundSecret, readToken, tokenPath, tokenRequest } from "./token_request.ts";
+import {
+  type BoundSecret,
+  readToken,
+  tokenPath,
+  tokenRequest,
+} from "@gateway/shared/kubernetes/token_request";
 
 const MAX_ANSWER_BYTES = 4 << 20;
 

@@ -6,12 +6,12 @@ import type { ServiceLogger } from "@gateway/shared/log";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
 import type { RequestIdentity } from "../freezes.ts";
 import { readSerial } from "../krl/revocations.ts";
-import type { TokenWish } from "./token_wish.ts";
+import type { TokenWish } from "@gateway/shared/kubernetes/token_wish";
 import type { StateStore } from "../state/store.ts";
-import { type ApiAnswer, faultOf } from "./api_answer.ts";
-import type { ClusterAddress, ClusterApi } from "./cluster_api.ts";
+import { type ApiAnswer, faultOf } from "@gateway/shared/kubernetes/api_answer";
+import type { ClusterAddress, ClusterApi } from "@gateway/shared/kubernetes/cluster_api";
 import { isHeldBy, type Lease, leaseKey, leaseName, leasePath, leaseSecret, leasesPath } from "./lease.ts";
-import type { BoundSecret } from "./token_request.ts";
+import type { BoundSecret } from "@gateway/shared/kubernetes/token_request";
 
 /** How much longer than its newest token a lease is kept: so often it is written to the store while it is used. */
 const SLACK_MS = 600_000;

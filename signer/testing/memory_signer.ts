@@ -14,7 +14,7 @@ import { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";
 import { createSignerApp } from "../app.ts";
 import { type SignerConfig, signerConfig } from "../config.ts";
 import type { ConfigFile } from "../config_file.ts";
-import type { ClusterApi } from "../kubernetes/cluster_api.ts";
+import type { ClusterApi } from "@gateway/shared/kubernetes/cluster_api";
 import { ApiPreviewer } from "../kubernetes/preview.ts";
 import { TokenLeases } from "../kubernetes/token_leases.ts";
 import { ApiTokenIssuer } from "../kubernetes/token_issuer.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { compileSampleCluster } from "@gateway/shared/testing/sample_cluster";
-import { loadClusterFiles } from "../../signer/kubernetes/cluster_files.ts";
+import { loadClusterFiles } from "@gateway/shared/kubernetes/cluster_files";
 import { ca } from "./mtls_fixture.ts";
 
 async function load(files: Readonly<Record<string, string>>) {

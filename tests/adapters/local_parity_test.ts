@@ -156,6 +156,7 @@ Deno.test("a broker in local mode decides and certifies exactly as the signer wo
       const authority = new LocalAuthority({
         policy: compileLocalPolicy(local),
         caKeys: { fallback: caKey, byGroup: new Map() },
+        clusters: { list: () => ({}), token: () => Promise.reject(new Error("not asked")) },
         clock: new FakeClock(NOW_MS),
         random: new FixedRandom([0xfe]),
         events: { require: () => Promise.resolve() },

@@ -34,7 +34,7 @@ const SHARED_TOPICS: Readonly<Record<string, readonly string[]>> = {
   policy: ["wire", "ssh", "envelope"],
   ca: ["ssh", "policy"],
   permissions: ["ca", "http"],
-  kubernetes: ["http"],
+  kubernetes: ["http", "wire", "policy"],
   envelope: ["ssh"],
 };
 

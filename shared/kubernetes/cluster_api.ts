@@ -1,13 +1,26 @@
-import { readNamedText } from "@gateway/shared/files";
-import type { Clock } from "@gateway/shared/clock";
-import { AppError } from "@gateway/shared/errors";
-import { type ApiRequest, ApiServer } from "@gateway/shared/kubernetes/api_server";
-import type { CompiledCluster } from "@gateway/shared/policy/clusters";
-import { quoteText } from "@gateway/shared/quote";
+/**
+ * The API servers of the clusters of a config, with the credentials that it names.
+ *
+ * ```ts ignore
+ * import { connectClusters } from "@gateway/shared/kubernetes/cluster_api";
+ *
+ * const api = connectClusters({ clock });
+ * const answer = await api.request({ cluster, ca }, { method: "GET", path: "/version", timeoutMs: 5000, maxBytes: 65_536 });
+ * ```
+ *
+ * @module
+ */
+import { readNamedText } from "../files.ts";
+import type { Clock } from "../clock.ts";
+import { AppError } from "../errors.ts";
+import { type ApiRequest, ApiServer } from "./api_server.ts";
+import type { CompiledCluster } from "../policy/clusters.ts";
+import { quoteText } from "../quote.ts";
 import type { ApiAnswer } from "./api_answer.ts";
 
 /** The API server of one cluster, as a config describes it. */
 export interface ClusterAddress {
+  /** Where it is, and the file with the credential. */
   readonly cluster: Pick<CompiledCluster, "name" | "apiServer" | "tokenFile">;
   /** PEM. */
   readonly ca: string;

@@ -3,7 +3,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { tokenPath } from "./token_request.ts";
+ * import { tokenPath } from "@gateway/shared/kubernetes/token_request";
  *
  * assert.equal(
  *   tokenPath({ namespace: "gateway", serviceAccount: "reader" }),
@@ -14,14 +14,16 @@
  * @module
  */
 import { z } from "@zod/zod";
-import { AppError } from "@gateway/shared/errors";
-import { parseJson } from "@gateway/shared/json";
+import { AppError } from "../errors.ts";
+import { parseJson } from "../json.ts";
 import type { IssuedToken, TokenWish } from "./token_wish.ts";
 import { type ApiAnswer, faultOf } from "./api_answer.ts";
 
 /** The Secret that a token ends with. */
 export interface BoundSecret {
+  /** In the ServiceAccount's namespace. */
   readonly name: string;
+  /** Another Secret of the name is not it. */
   readonly uid: string;
 }
 

@@ -1,7 +1,19 @@
-import type { CompiledBinding, CompiledCluster } from "@gateway/shared/policy/clusters";
+/**
+ * What a token of a cluster is made for, and what is made.
+ *
+ * ```ts
+ * import type { IssuedToken } from "@gateway/shared/kubernetes/token_wish";
+ *
+ * const issued: IssuedToken = { token: "secret", expiry: "2026-01-02T03:04:05Z", jti: "" };
+ * ```
+ *
+ * @module
+ */
+import type { CompiledBinding, CompiledCluster } from "../policy/clusters.ts";
 
 /** What a token of a cluster is for. */
 export interface TokenWish {
+  /** As its policy says. */
   readonly cluster: CompiledCluster;
   /** The cluster's CAs, PEM. */
   readonly ca: string;

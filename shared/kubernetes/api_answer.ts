@@ -3,7 +3,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { faultOf } from "./api_answer.ts";
+ * import { faultOf } from "@gateway/shared/kubernetes/api_answer";
  *
  * const fault = faultOf({ kind: "timed_out" }, 'minting token for gateway/reader on "prod"');
  * assert.equal(fault.code, "upstream_failure");
@@ -13,10 +13,10 @@
  * @module
  */
 import { z } from "@zod/zod";
-import { AppError } from "@gateway/shared/errors";
-import { parseJson } from "@gateway/shared/json";
-import type { ApiOutcome } from "@gateway/shared/kubernetes/api_server";
-import { shortenText, visibleText } from "@gateway/shared/visible";
+import { AppError } from "../errors.ts";
+import { parseJson } from "../json.ts";
+import type { ApiOutcome } from "./api_server.ts";
+import { shortenText, visibleText } from "../visible.ts";
 
 /** What became of a request to an API server, with a credential from a file. */
 export type ApiAnswer =

@@ -1,8 +1,19 @@
+/**
+ * The files that the clusters of a config name, read when it is loaded.
+ *
+ * ```ts ignore
+ * import { loadClusterFiles } from "@gateway/shared/kubernetes/cluster_files";
+ *
+ * const cas = await loadClusterFiles(policy.clusters);
+ * ```
+ *
+ * @module
+ */
 import { X509Certificate } from "node:crypto";
-import { AppError } from "@gateway/shared/errors";
-import { readNamedFile, readNamedText } from "@gateway/shared/files";
-import type { CompiledCluster } from "@gateway/shared/policy/clusters";
-import { quoteText } from "@gateway/shared/quote";
+import { AppError } from "../errors.ts";
+import { readNamedFile, readNamedText } from "../files.ts";
+import type { CompiledCluster } from "../policy/clusters.ts";
+import { quoteText } from "../quote.ts";
 
 /**
  * The CAs of clusters by their names; that the credential for tokens can be read is checked, but it is not kept: it

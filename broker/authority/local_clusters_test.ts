@@ -1,0 +1,148 @@
+import assert from "node:assert/strict";
+import { AuditGate } from "@gateway/shared/audit/gate";
+import { AppError } from "@gateway/shared/errors";
+import type { ApiAnswer } from "@gateway/shared/kubernetes/api_answer";
+import type { ClusterApi } from "@gateway/shared/kubernetes/cluster_api";
+import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FixedRandom } from "@gateway/shared/testing/fixed_random";
+import { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";
+import { sampleCluster } from "@gateway/shared/testing/sample_cluster";
+import type { TokenRequest } from "./authority.ts";
+import { LocalClusters } from "./local_clusters.ts";
+import { compileLocalPolicy } from "./local_policy.ts";
+
+const SERIAL = 0xfefefefefefefefen;
+const { signal } = new AbortController();
+
+const REQUEST: TokenRequest = {
+  host: "prod",
+  role: "target",
+  purpose: "oneshot",
+  command: "get pods web/web-1",
+  target_type: "k8s",
+  k8s_verb: "get",
+  k8s_resource: "pods",
+  k8s_namespace: "web",
+  k8s_name: "web-1",
+  end_user: "agent-1",
+  end_user_groups: null,
+};
+
+const answered = (status: number, body: unknown): ApiAnswer => ({
+  kind: "answered",
+  status,
+  headers: {},
+  text: JSON.stringify(body),
+});
+const MADE = answered(201, { status: { token: "t", expirationTimestamp: "2026-01-02T03:04:05Z" } });
+
+function createClusters(answer: ApiAnswer = MADE, keys: Parameters<typeof sampleCluster>[0] = {}) {
+  const log = new MemoryAuditLog();
+  const asked: Parameters<ClusterApi["request"]>[] = [];
+  const clusters = new LocalClusters({
+    policy: compileLocalPolicy({
+      hosts: {},
+      kubernetes: { clusters: { prod: sampleCluster(keys) } },
+      command_policies: {},
+      group_command_policies: {},
+      max_ttl_seconds: 300,
+      source_address: "",
+    }),
+    cas: new Map([["prod", "PEM"]]),
+    api: {
+      request: (...args) => {
+        asked.push(args);
+        return Promise.resolve(answer);
+      },
+      close() {},
+    },
+    clock: new FakeClock(),
+    random: new FixedRandom([0xfe]),
+    events: new AuditGate({ log, failMode: "closed", onAppendFailure() {}, onBlocked() {} }),
+    caller: "local",
+  });
+  const token = (changes: Partial<TokenRequest> = {}) => clusters.token({ ...REQUEST, ...changes }, signal);
+  return { clusters, token, asked, log };
+}
+
+Deno.test("LocalClusters lists the clusters of the config, without their policy", () => {
+  assert.deepEqual(createClusters().clusters.list(), {
+    prod: { api_server: "https://10.0.0.5:6443", ca_cert_pem: "PEM" },
+  });
+});
+
+Deno.test("LocalClusters makes a token for what the rules allow, and records it before it is used", async () => {
+  const { token, asked, log } = createClusters();
+  const answer = await token();
+  assert.equal(answer.kind === "issued" && answer.token, "t");
+  assert.equal(answer.kind === "issued" && answer.serial, SERIAL);
+  assert.equal(asked[0]?.[1].path, "/api/v1/namespaces/gateway/serviceaccounts/agent/token");
+  assert.equal(asked[0]?.[1].token, undefined, "with the credential of token_file");
+  const [record] = log.entries;
+  assert.deepEqual(
+    [record?.caller, record?.host, record?.outcome, record?.serial, record?.target_type],
+    ["local", "https://10.0.0.5:6443", "issued", SERIAL, "k8s"],
+  );
+  assert.match(record?.command ?? "", /^target=k8s verb=get resource=pods ns=web name=web-1/);
+});
+
+Deno.test("LocalClusters gives no token that can't be recorded", async () => {
+  const { token, log } = createClusters();
+  log.failing = true;
+  await assert.rejects(token(), (error) => error instanceof AppError && error.code === "audit_unavailable");
+});
+
+Deno.test.each<{ name: string; changes: Partial<TokenRequest>; status: number; detail: RegExp }>([
+  { name: "another cluster", changes: { host: "toString" }, status: 403, detail: /^unknown cluster$/ },
+  {
+    name: "what no rule allows",
+    changes: { command: "get pods db/web-1", k8s_namespace: "db" },
+    status: 403,
+    detail: /^not allowed by cluster policy$/,
+  },
+  {
+    name: "a command that says something else",
+    changes: { command: "get pods web/web-2" },
+    status: 400,
+    detail: /canonical form/,
+  },
+  {
+    name: "a caller who would forge a record",
+    changes: { end_user: "a outcome=issued" },
+    status: 400,
+    detail: /invalid end_user/,
+  },
+])("LocalClusters refuses $name and asks nobody", async ({ changes, status, detail }) => {
+  const { token, asked } = createClusters();
+  const answer = await token(changes);
+  assert.ok(answer.kind === "rejected", answer.kind);
+  assert.equal(answer.status, status);
+  assert.match(answer.detail, detail);
+  assert.deepEqual(asked, []);
+});
+
+Deno.test("LocalClusters has nobody who could approve, whatever the request says", async () => {
+  const { token, asked } = createClusters();
+  const apply = { command: "apply pods web/web-1", k8s_verb: "apply", approved: true } as const;
+  assert.equal((await token(apply)).kind, "needs_approval");
+  assert.deepEqual(asked, []);
+});
+
+Deno.test("LocalClusters decides a dry run, and makes nothing", async () => {
+  const { token, asked, log } = createClusters();
+  const allowed = await token({ dry_run: true });
+  assert.equal(allowed.kind === "decided" && allowed.decision.allowed, true);
+  const denied = await token({ dry_run: true, command: "get pods db/web-1", k8s_namespace: "db" });
+  assert.equal(denied.kind === "decided" && denied.decision.reason, "not allowed by cluster policy");
+  assert.deepEqual([asked, log.entries], [[], []]);
+});
+
+Deno.test("LocalClusters tells what the API server refuses, and what it fails at", async () => {
+  const refused = await createClusters(answered(401, {})).token();
+  assert.match(
+    refused.kind === "rejected" ? refused.detail : "",
+    /refuses the credential in token_file; renew it$/,
+  );
+  await assert.rejects(createClusters({ kind: "timed_out" }).token(), /did not answer in time$/);
+  await assert.rejects(createClusters(answered(201, {})).token(), /there is no token/);
+});
