@@ -117,7 +117,7 @@ Deno.test("a policy edit over HTTP is in force, in the file with its comments, a
     await signer.stop();
     await stage.startSigner();
     assert.equal((await sign()).status, 200);
-    const commented = text.replace('"^echo hello$"', '// "^reboot$"\n"^echo hello$" // INC-7');
+    const commented = text.replace('"^echo hello$"', '// "^reboot$"\n"^echo hello$" // INC-7\n');
     await Deno.writeTextFile(stage.init.signer_config, commented);
     const [again, removed] = [
       await operator.request({ method: "POST", path, body: { pattern: "^id$" } }),
