@@ -127,7 +127,7 @@ Deno.test.each<Row>([
     sql: `PRAGMA user_version = ${
       CONTROL_MIGRATIONS.length + 1
     }; PRAGMA application_id = ${CONTROL_PLANE_ID}`,
-    cause: /its version is 3 and this program knows 2/,
+    cause: /its version is 4 and this program knows 3/,
     remedy: /start the program that wrote it, or a later one; the file is left as it is$/,
   },
   {
