@@ -10,6 +10,7 @@ import {
   describeUnsealedTwins,
   findInertPolicies,
 } from "@gateway/shared/policy/compile";
+import { findListGaps } from "@gateway/shared/policy/clusters";
 import { findUnprovedShells } from "@gateway/shared/policy/login_shell";
 import type { Snapshot } from "./snapshot.ts";
 
@@ -162,6 +163,15 @@ export function snapshotWarnings(snapshot: Snapshot): readonly string[] {
     warnings.push(
       `kubernetes.clusters.${name}.token_binding without state_db: Secrets of a process that is killed stay in ${leaseNamespace}`,
     );
+  }
+  for (const [name, cluster] of Object.entries(config.kubernetes?.clusters ?? {})) {
+    const compiled = policy.clusters.get(name);
+    for (const { index, list } of compiled === undefined ? [] : findListGaps(cluster, compiled)) {
+      warnings.push(
+        `kubernetes.clusters.${name}.rules[${index}] denies what "${list}" shows, which no rule denies: ` +
+          '"-" among its namespaces and names stands for such lists',
+      );
+    }
   }
   if (config.sign_rate_limit_per_min === 0) {
     warnings.push("sign_rate_limit_per_min is not set: callers are not limited");

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
+import { sampleCluster } from "@gateway/shared/testing/sample_cluster";
 import { CONFIG, post, snapshotOf, startSigner } from "./testing/memory_signer.ts";
 import type { Snapshot } from "./snapshot.ts";
 import { snapshotWarnings } from "./state.ts";
@@ -125,4 +126,19 @@ Deno.test.each<{ name: string; changes: object; problem: RegExp }>([
 ])("krl_callers with $name is refused", ({ changes, problem }) => {
   const config = { ...CONFIG, envelope_key: "seed", krl_callers: { "a.krl": [] }, ...changes };
   assert.throws(() => snapshotOf(config), problem);
+});
+
+Deno.test("a denial that a list goes around is warned of", () => {
+  const warningsOf = (namespaces: readonly string[]) => {
+    const rules = [
+      { verbs: ["list"], effect: "allow" },
+      { verbs: ["get", "list"], namespaces, effect: "deny" },
+    ] as const;
+    const clusters = { prod: sampleCluster({ rules }) };
+    return snapshotWarnings(snapshotOf({ ...CONFIG, kubernetes: { clusters } }));
+  };
+  const found = warningsOf(["vault"]).filter((text) => text.includes("rules["));
+  assert.equal(found.length, 1);
+  assert.match(found[0] ?? "", /^kubernetes\.clusters\.prod\.rules\[1\] denies what "list pods -\/-" shows/);
+  assert.equal(warningsOf(["vault", "-"]).some((text) => text.includes("rules[")), false);
 });

@@ -36,6 +36,7 @@ export {
   toWireClusterDecision,
 } from "./cluster_decision.ts";
 export { type CompiledBinding, type CompiledCluster, rulePattern } from "./compile_cluster.ts";
+export { findListGaps, type ListGap } from "./list_gaps.ts";
 export type { ClusterAction, ClusterResource, ResourceTable } from "./kubernetes.ts";
 
 /** What the gate in front of all other policy says. */
