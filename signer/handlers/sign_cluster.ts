@@ -107,14 +107,19 @@ async function preview(
   const { cluster, decision: { action } } = allowed;
   const { k8s_manifest: manifest } = request;
   if (action.verb !== "apply" || manifest === "" || !isForwarder(context)) return undefined;
+  let jti = "";
   try {
-    const { token, jti } = await ports.tokens.issue(wishOf(context, allowed, PREVIEW_TOKEN_MS));
+    const issued = await ports.tokens.issue(wishOf(context, allowed, PREVIEW_TOKEN_MS));
+    jti = issued.jti;
     const ca = snapshot.clusterCas.get(cluster.name) ?? "";
-    return { diff: await ports.previewer.preview({ cluster, ca, action, manifest, token }), jti };
+    return {
+      diff: await ports.previewer.preview({ cluster, ca, action, manifest, token: issued.token }),
+      jti,
+    };
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     // The human may still decide by the manifest; what fails here is told again when the token is made.
-    return { diff: { kind: "unknown", reason: error.message }, jti: "" };
+    return { diff: { kind: "unknown", reason: error.message }, jti };
   }
 }
 

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { AppError } from "@gateway/shared/errors";
 import type { ApiAnswer } from "@gateway/shared/kubernetes/api_answer";
 import { answered, type Asked, MINTED, startClusterSigner, TOKEN } from "../testing/cluster_scene.ts";
 
@@ -106,4 +107,15 @@ Deno.test("an apply that no token can be made for goes to the approver with why"
     reason:
       'minting token for gateway/agent on "prod": the API server refuses the credential in token_file; renew it',
   });
+});
+
+Deno.test("the record of a preview that fails has the id of its token", async () => {
+  const reply = ({ path }: Asked) => {
+    if (path.endsWith("/token")) return MINTED;
+    throw new AppError("canceled", "the signer is stopping");
+  };
+  const { act, log } = await startClusterSigner({ reply });
+  const { body } = await act(APPLY, ASKED, "control-plane");
+  assert.deepEqual(body["k8s_diff"], { kind: "unknown", reason: "the signer is stopping" });
+  assert.match(String(log.entries[0]?.command), / jti=id-1$/);
 });
