@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { formatKeyId } from "@gateway/shared/ssh/key_id";
 import { type CertificateHolder, IssuedCertificates } from "./issued.ts";
-import type { CertificateSubject } from "./revocations.ts";
+import { type CertificateSubject, CLOCK_SKEW_SECONDS } from "./revocations.ts";
 
 const HOLDER: CertificateHolder = {
   peer: "control-plane",
@@ -104,4 +104,15 @@ Deno.test("hasRoomFor() is false for a caller that has its share, and true again
   assert.ok(serial < 200n);
   issued.forget(460);
   for (const caller of ["broker-1", "broker-2", "broker-3"]) assert.equal(issued.hasRoomFor(caller), true);
+});
+
+Deno.test("a caller that is signed for at 5,000 a second has room for as long as its certificates live", () => {
+  const issued = new IssuedCertificates();
+  const seconds = 300 + CLOCK_SKEW_SECONDS;
+  for (let second = 0; second < seconds; second++) {
+    for (let count = 0; count < 5000; count++) {
+      issued.add(HOLDER, { serial: 1n, issuedAt: second, validBefore: second + 300 });
+    }
+  }
+  assert.equal(issued.hasRoomFor(HOLDER.caller), true);
 });

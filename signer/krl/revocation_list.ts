@@ -247,7 +247,9 @@ export class RevocationList {
     if (batches.size === 0) return;
     this.#unstored = new Map();
     try {
-      await this.#options.store.addCertificates([...batches.values()]);
+      await this.#options.store.addCertificates(
+        [...batches.values()].map((batch) => ({ ...batch, serials: [...batch.serials] })),
+      );
     } catch (error) {
       const now = Math.floor(this.#options.clock.now() / 1000);
       for (const { holder, serials, ...times } of batches.values()) {
