@@ -1,7 +1,6 @@
-import { z } from "@zod/zod";
-import { GUARDED_OBJECT, OBJECT_ARGUMENTS } from "./k8s_arguments.ts";
-import { ACTION_RULES, actionOutput, type ActionToolPorts, answerAction } from "./k8s_result.ts";
-import { defineTool, type Tool } from "./tool.ts";
+import { defineObjectTool } from "./k8s_object.ts";
+import { ACTION_RULES, type ActionToolPorts } from "./k8s_result.ts";
+import type { Tool } from "./tool.ts";
 
 const description = [
   "Delete one object of a cluster. A human may have to approve it first; then the call waits, or says so. What belongs",
@@ -12,24 +11,10 @@ const description = [
 
 /** `k8s_delete`: deletes one object. */
 export function createK8sDeleteTool(ports: ActionToolPorts): Tool {
-  return defineTool({
+  return defineObjectTool(ports, "delete", {
     name: "k8s_delete",
     title: "Delete an object of a cluster",
     description,
     annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
-    input: z.strictObject(OBJECT_ARGUMENTS),
-    output: actionOutput,
-    guarded: GUARDED_OBJECT,
-    handle: (
-      { cluster, resource, group = "", namespace = "", name, dry_run: dryRun = false, reason },
-      context,
-    ) =>
-      answerAction(ports, {
-        cluster,
-        asked: { verb: "delete", resource, group, namespace, name },
-        options: {},
-        dryRun,
-        reason,
-      }, context),
   });
 }

@@ -1,7 +1,6 @@
-import { z } from "@zod/zod";
-import { GUARDED_OBJECT, OBJECT_ARGUMENTS } from "./k8s_arguments.ts";
-import { ACTION_RULES, actionOutput, type ActionToolPorts, answerAction } from "./k8s_result.ts";
-import { defineTool, type Tool } from "./tool.ts";
+import { defineObjectTool } from "./k8s_object.ts";
+import { ACTION_RULES, type ActionToolPorts } from "./k8s_result.ts";
+import type { Tool } from "./tool.ts";
 
 const description = [
   "Read one object of a cluster, as JSON. Each call gets a token that is made for it.",
@@ -10,24 +9,10 @@ const description = [
 
 /** `k8s_get`: reads one object. */
 export function createK8sGetTool(ports: ActionToolPorts): Tool {
-  return defineTool({
+  return defineObjectTool(ports, "get", {
     name: "k8s_get",
     title: "Read an object of a cluster",
     description,
     annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: true },
-    input: z.strictObject(OBJECT_ARGUMENTS),
-    output: actionOutput,
-    guarded: GUARDED_OBJECT,
-    handle: (
-      { cluster, resource, group = "", namespace = "", name, dry_run: dryRun = false, reason },
-      context,
-    ) =>
-      answerAction(ports, {
-        cluster,
-        asked: { verb: "get", resource, group, namespace, name },
-        options: {},
-        dryRun,
-        reason,
-      }, context),
   });
 }
