@@ -119,3 +119,24 @@ Deno.test("evidence of the run before still counts, and its numbers do not reach
     [1, "not_in_result"],
   ]);
 });
+
+Deno.test("takeTurn() reopens a rejected hypothesis only with evidence that counts, from a call of this turn", async () => {
+  const again = `${DIAGNOSIS}\n- [tool:http_get#1] "50 of 50 in use"`;
+  const script = {
+    diagnostic_agent: [DIAGNOSIS, { toolCalls: [call("http_get")] }, again],
+    skeptic_agent: ["[hypothesis:1] rejected\nReason: no proof", "hm"],
+    moderator_agent: ['{"status":"continue"}', '{"status":"structured_uncertainty"}'],
+  };
+  const used = new DebateFixture(script, {}, {
+    tools: [new FixedTool("http_get", { ok: true, text: "GET\n50 of 50 in use" })],
+  });
+  const [reopened] = (await used.run()).hypotheses;
+  assert.deepEqual([reopened?.state, reopened?.transitions.map(({ to }) => to)], [
+    "active",
+    ["active", "rejected", "active"],
+  ]);
+  const failing = new DebateFixture(script, {}, {
+    tools: [new FixedTool("http_get", { ok: false, text: "no" })],
+  });
+  assert.deepEqual((await failing.run()).hypotheses[0]?.state, "rejected");
+});

@@ -137,13 +137,7 @@ export class InstalledShim implements AsyncDisposable {
       stdout: "piped",
       stderr: "piped",
     }).spawn();
-    const writer = process.stdin.getWriter();
-    // A refusal does not read it.
-    await writer.write(new TextEncoder().encode(stdin)).catch(() => undefined);
-    await writer.close().catch(() => undefined);
-    const { code, signal, stdout, stderr } = await process.output();
-    const decoder = new TextDecoder();
-    return { code, signal, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
+    return await finish(process, stdin);
   }
 
   /** Puts the verifier of v1 beside the launcher as one file, as one does on a host. */
@@ -182,4 +176,15 @@ export function freshFields(fields: Partial<EnvelopeFields> = {}): EnvelopeField
 /** A time as envelopes hold it. */
 export function secondsFromNow(seconds: number): string {
   return String(Math.floor(Date.now() / 1000) + seconds);
+}
+
+/** Gives a process its input and waits for its end. */
+export async function finish(process: Deno.ChildProcess, stdin: string): Promise<RunResult> {
+  const writer = process.stdin.getWriter();
+  // A refusal does not read it.
+  await writer.write(new TextEncoder().encode(stdin)).catch(() => undefined);
+  await writer.close().catch(() => undefined);
+  const { code, signal, stdout, stderr } = await process.output();
+  const decoder = new TextDecoder();
+  return { code, signal, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
 }

@@ -2,7 +2,7 @@ import type { CertificateFields } from "@gateway/shared/ssh/certificate";
 import { run } from "../stage/run.ts";
 import type { TestCa } from "../ssh_target/certificates.ts";
 import type { SshTarget } from "../ssh_target/ssh_target.ts";
-import type { RunResult } from "./installed_shim.ts";
+import { finish, type RunResult } from "./installed_shim.ts";
 
 /** A key in a folder with its certificate beside it, as `ssh` and `ssh-add` look for them. */
 export async function writeIdentity(
@@ -76,12 +76,7 @@ export class SshClient implements AsyncDisposable {
       stdout: "piped",
       stderr: "piped",
     }).spawn();
-    const writer = process.stdin.getWriter();
-    await writer.write(new TextEncoder().encode(stdin)).catch(() => undefined);
-    await writer.close().catch(() => undefined);
-    const { code, signal, stdout, stderr } = await process.output();
-    const decoder = new TextDecoder();
-    return { code, signal, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
+    return await finish(process, stdin);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,0 +1,31 @@
+import { systemClock } from "@gateway/shared/clock";
+import { ApprovalWaits } from "../authority/approval_wait.ts";
+import { RemoteAuthority } from "../authority/remote.ts";
+import type { SignerClient, SignerReply, SignerRequest } from "../authority/signer_client.ts";
+
+/** A signer that gives one reply to everything, and keeps what it was asked. */
+export class ScriptedSigner {
+  readonly requests: SignerRequest[] = [];
+  readonly #reply: (count: number) => SignerReply;
+
+  /** @param reply told how many requests there were before this one */
+  constructor(reply: (count: number) => SignerReply) {
+    this.#reply = reply;
+  }
+
+  async request(options: SignerRequest): Promise<SignerReply> {
+    this.requests.push(options);
+    return await this.#reply(this.requests.length - 1);
+  }
+}
+
+/** An authority over this client that waits for no approval, or as long as this. */
+export function connect(client: SignerClient, seconds = 0): RemoteAuthority {
+  return new RemoteAuthority(client, new ApprovalWaits({ client, clock: systemClock, seconds }));
+}
+
+/** An authority over a signer that gives this reply to everything. */
+export function replying(status: number, body: unknown, text = JSON.stringify(body) ?? "") {
+  const signer = new ScriptedSigner(() => ({ status, body, text }));
+  return { signer, authority: connect(signer) };
+}
