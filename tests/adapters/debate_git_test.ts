@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { isMissing, realTools, temporaryFolder } from "./debate_tools_fixture.ts";
+import { realTools, temporaryFolder } from "./debate_tools_fixture.ts";
+import { isMissing } from "../stage/is_missing.ts";
 
 const ignore = isMissing("git", ["/usr/bin/git", "/usr/local/bin/git"]);
 

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { explainPostgres } from "../../debate/tools/explain_postgres.ts";
 import { freePort } from "../stage/free_port.ts";
 import { poll } from "../stage/poll.ts";
-import { type CallTool, isMissing, realTools, temporaryFolder } from "./debate_tools_fixture.ts";
+import { type CallTool, realTools, temporaryFolder } from "./debate_tools_fixture.ts";
+import { isMissing } from "../stage/is_missing.ts";
 
 const BIN = findBin();
 const ignore = isMissing("postgresql", [`${BIN}/initdb`]);

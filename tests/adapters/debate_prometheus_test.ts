@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { freePort } from "../stage/free_port.ts";
 import { poll } from "../stage/poll.ts";
-import { isMissing, realTools, temporaryFolder } from "./debate_tools_fixture.ts";
+import { realTools, temporaryFolder } from "./debate_tools_fixture.ts";
+import { isMissing } from "../stage/is_missing.ts";
 
 const ignore = isMissing("prometheus", ["/usr/bin/prometheus", "/usr/local/bin/prometheus"]);
 

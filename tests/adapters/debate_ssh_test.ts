@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { availableKinds, currentUser, startSshTarget } from "../ssh_target/target.ts";
 import { run } from "../stage/run.ts";
-import { type CallTool, isMissing, realTools, temporaryFolder } from "./debate_tools_fixture.ts";
+import { type CallTool, realTools, temporaryFolder } from "./debate_tools_fixture.ts";
+import { isMissing } from "../stage/is_missing.ts";
 
 const ignore = isMissing("ssh", ["/usr/bin/ssh"]) || !availableKinds().includes("openssh");
 

@@ -34,20 +34,6 @@ export async function realTools(
   };
 }
 
-/** Whether a program is missing and tests may do without; tells so once. */
-export function isMissing(program: string, paths: readonly string[]): boolean {
-  const isThere = paths.some((path) => {
-    try {
-      return Deno.statSync(path).isFile;
-    } catch {
-      return false;
-    }
-  });
-  if (isThere || Deno.env.get("REQUIRE_REAL_SERVERS") === "1") return false;
-  Deno.stderr.writeSync(new TextEncoder().encode(`${program} is not installed: its tests are skipped\n`));
-  return true;
-}
-
 /** A temporary folder. */
 export async function temporaryFolder(): Promise<AsyncDisposable & { readonly path: string }> {
   const path = await Deno.realPath(await Deno.makeTempDir({ prefix: "gateway-debate-" }));

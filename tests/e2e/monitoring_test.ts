@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { parse } from "yaml";
 import { createFolder } from "../adapters/ctl_fixture.ts";
-import { isMissing } from "../adapters/debate_tools_fixture.ts";
+import { isMissing } from "../stage/is_missing.ts";
 import dashboard from "../../deploy/monitoring/dashboard.json" with { type: "json" };
 import { HOST } from "../stage/stage.ts";
 import { poll } from "../stage/poll.ts";
