@@ -4,7 +4,7 @@
  * A broker has one bucket, whatever end user it names: it could invent them. Behind a trusted forwarder each end
  * user of each broker has a bucket, so that one of them does not starve the others, and each broker one of
  * {@linkcode FORWARDED_CALLER_SHARE} times as much, so that inventing end users does not help. Pure dry runs
- * draw from buckets of their own: whoever only asks takes nothing from those who act.
+ * draw from buckets of their own: whoever only asks takes nothing from those who act. So do revocations.
  *
  * @module
  */
@@ -68,6 +68,14 @@ export class SignLimit {
     const ofEndUser = this.#endUsers.take(endUserKey, perMinute);
     if (!ofEndUser.ok) this.#callers.giveBack(callerKey);
     return ofEndUser;
+  }
+
+  /**
+   * Takes what it costs that a broker revokes certificates of its own: each time every host may have to fetch a list
+   * anew. From a bucket apart: who was signed for too often may still revoke.
+   */
+  takeRevocation(caller: string, perMinute: number): TakeResult {
+    return this.#callers.take(keyOf("revoke", caller), perMinute);
   }
 
   /** Takes what a request costs whose body could not be read. */

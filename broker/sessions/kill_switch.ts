@@ -66,7 +66,7 @@ async function tellSigner(
   if (serials.length === 0) return;
   const body = { serials, reason: "session-frozen" };
   const reply = await signer.request({ method: "POST", path: "/v1/revocations/serials", body, signal });
-  if (reply.status >= 500) {
+  if (reply.status >= 500 || reply.status === 429) {
     throw new AppError(
       "upstream_failure",
       `revocation failed (${reply.status}): ${readProblem(reply).detail}`,

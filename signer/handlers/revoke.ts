@@ -1,3 +1,4 @@
+import { AppError } from "@gateway/shared/errors";
 import { readJsonBody } from "@gateway/shared/http/body";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import { revokeKeyIdsRequest, type RevokeResponse, revokeSerialsRequest } from "@gateway/shared/wire/krl";
@@ -18,12 +19,14 @@ export async function handleRevokeSerials(
   request: Request,
   peer: Peer,
 ): Promise<Response> {
-  const caller = readEffectiveCaller(ports.state.current, request, peer);
+  const { current } = ports.state;
+  const caller = readEffectiveCaller(current, request, peer);
+  const isAdmin = current.reloadCallers.has(caller) && caller === peer.caller;
+  if (!isAdmin) limitRevocations(ports, caller);
   const { serials, reason } = await readJsonBody(request, {
     maxBytes: MAX_BODY_BYTES,
     schema: revokeSerialsRequest,
   });
-  const isAdmin = ports.state.current.reloadCallers.has(caller) && caller === peer.caller;
   const revoked = isAdmin ? serials : ports.krl.findOwn(caller, serials);
   await Promise.all(
     revoked.map((serial) =>
@@ -36,6 +39,16 @@ export async function handleRevokeSerials(
     ),
   );
   return await revoke(ports, revoked.map((serial) => ({ kind: "serial", value: serial.toString() })));
+}
+
+/** @throws {AppError} `rate_limited` */
+function limitRevocations({ state, signLimit }: SignerPorts, caller: string): void {
+  const { sign_rate_limit_per_min: perMinute } = state.current.config;
+  const taken = signLimit.takeRevocation(caller, perMinute);
+  if (taken.ok) return;
+  throw new AppError("rate_limited", `revocations exceed ${perMinute} a minute`, {
+    retryAfterSeconds: taken.retryAfterSeconds,
+  });
 }
 
 /** `POST /v1/revocations/key-ids`: every certificate that has one of them, also those of other callers. */

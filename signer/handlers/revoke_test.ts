@@ -55,6 +55,22 @@ Deno.test("POST /v1/revocations/serials through a trusted forwarder revokes thos
   assert.equal(listed(signer, serial), true);
 });
 
+Deno.test("POST /v1/revocations/serials is limited for each broker, apart from signing, and never for admins", async () => {
+  const signer = await startSigner({ sign_rate_limit_per_min: 2 });
+  const statuses = async (cn: string, headers?: Record<string, string>) => {
+    const answers = [];
+    for (let count = 0; count < 3; count++) answers.push(await revoke(signer, [7], cn, headers));
+    return answers.map(({ status }) => status);
+  };
+  assert.deepEqual(await statuses("control-plane", BEHALF), [200, 200, 429]);
+  assert.equal((await revoke(signer, [7], "broker-1")).body.detail, "revocations exceed 2 a minute");
+  assert.deepEqual(await statuses("approver-broker"), [200, 200, 429]);
+  assert.deepEqual(await statuses("operator"), [200, 200, 200]);
+  assert.equal((await signer.sign({})).status, 200);
+  await signer.clock.advance(30_000);
+  assert.equal((await revoke(signer, [7], "broker-1")).status, 200);
+});
+
 Deno.test("POST /v1/revocations/serials by an admin revokes any, also unknown ones; a forwarder that names an admin does not", async () => {
   const signer = await start();
   const serial = await issue(signer);
