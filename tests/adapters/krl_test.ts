@@ -2,9 +2,10 @@ import assert from "node:assert/strict";
 import { encodeKrl, type Krl } from "../../shared/ssh/krl.ts";
 import { createTestCa } from "../ssh_target/certificates.ts";
 import { createHostKey } from "../ssh_target/host_key.ts";
+import { mustOrMayUseSshKeygen } from "../stage/ssh_keygen.ts";
 
 const required = Deno.env.get("REQUIRE_REAL_SERVERS") === "1";
-const ignore = !required && !hasSshKeygen();
+const ignore = !required && !mustOrMayUseSshKeygen();
 const LARGEST = 2n ** 64n - 1n;
 const EMPTY: Krl = { version: 9n, generatedAt: 1_700_000_000, comment: "gateway", serials: [], keyIds: [] };
 
@@ -63,14 +64,4 @@ async function keygen(args: readonly string[]): Promise<{ readonly code: number;
     env: { TZ: "UTC" },
   }).output();
   return { code, text: new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr) };
-}
-
-function hasSshKeygen(): boolean {
-  try {
-    new Deno.Command("ssh-keygen", { args: ["-?"], stdout: "null", stderr: "null" }).outputSync();
-    return true;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
-  }
 }
