@@ -40,6 +40,7 @@ export const ERROR_CODES = [
   "invalid_config",
   "audit_unavailable",
   "upstream_failure",
+  "state_stale",
   "canceled",
   "internal",
 ] as const;

@@ -28,6 +28,29 @@ export function selectColumns(texts: readonly string[], integers: readonly strin
   return [...texts.map((name) => `CAST(${name} AS BLOB) AS ${name}`), ...integers].join(", ");
 }
 
+/** Likewise for PostgreSQL. */
+export function selectAsBytes(texts: readonly string[], integers: readonly string[]): string {
+  return [...texts.map((name) => `convert_to(${name}, 'UTF8') AS ${name}`), ...integers].join(", ");
+}
+
+/** A statement with its parameters in order. */
+export interface Statement {
+  /** With `$1` for the first parameter. */
+  readonly text: string;
+  /** What stands for `$1` and so on. */
+  readonly parameters: readonly (string | number)[];
+}
+
+/** An `INSERT` of a row for PostgreSQL. */
+export function insertRow(table: string, row: Parameters): Statement {
+  const names = Object.keys(row);
+  const places = names.map((_, index) => `$${index + 1}`);
+  return {
+    text: `INSERT INTO ${table} (${names.join(", ")}) VALUES (${places.join(", ")})`,
+    parameters: Object.values(row),
+  };
+}
+
 /** An `INSERT` of these columns, each from the parameter of its name. */
 export function insertInto(table: string, names: readonly string[]): string {
   return `INSERT INTO ${table} (${names.join(", ")}) VALUES (${names.map((name) => `:${name}`).join(", ")})`;

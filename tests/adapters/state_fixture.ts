@@ -5,6 +5,9 @@ import type { Freeze } from "../../signer/freezes.ts";
 import type { Lease } from "../../signer/kubernetes/lease.ts";
 import type { IssuedBatch } from "../../signer/krl/issued.ts";
 import type { Grant } from "@gateway/shared/policy/grants";
+import { systemClock } from "@gateway/shared/clock";
+import type { PostgresSettings } from "@gateway/shared/state/postgres_access";
+import { openPostgresStore } from "../../signer/state/postgres.ts";
 import { openSqliteStore } from "../../signer/state/sqlite.ts";
 import type { StateStore } from "../../signer/state/store.ts";
 
@@ -70,6 +73,18 @@ export function batchOf(fields: Partial<IssuedBatch> = {}): IssuedBatch {
     serials: [1n, 2n ** 64n - 1n],
     ...fields,
   };
+}
+
+/** The store in a database server. */
+export function openShared(
+  settings: Partial<PostgresSettings> & Pick<PostgresSettings, "state_db">,
+  warnings: string[] = [],
+) {
+  return openPostgresStore({
+    settings: { state_db_password_file: "", state_db_ca: "", ...settings },
+    clock: systemClock,
+    warn: (message, { id, error }) => void warnings.push(`${message}: ${String(id)}: ${errorText(error)}`),
+  });
 }
 
 /** A database in a temporary folder, gone with it. */

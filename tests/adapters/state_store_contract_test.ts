@@ -3,7 +3,8 @@ import type { Freeze } from "../../signer/freezes.ts";
 import type { Grant } from "@gateway/shared/policy/grants";
 import { MemoryStore } from "../../signer/state/memory.ts";
 import type { StateStore } from "../../signer/state/store.ts";
-import { batchOf, freezeOf, grantOf, leaseOf, NOW, StateFolder } from "./state_fixture.ts";
+import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
+import { batchOf, freezeOf, grantOf, leaseOf, NOW, openShared, StateFolder } from "./state_fixture.ts";
 
 type Check = (store: StateStore) => Promise<void>;
 
@@ -240,3 +241,21 @@ for (const [name, check] of Object.entries(CONTRACT)) {
     assert.deepEqual(folder.warnings, []);
   });
 }
+
+Deno.test({
+  name: "PostgresStore: does what the others do",
+  ignore: isPostgresMissing,
+  async fn(test) {
+    await using server = await PostgresServer.start();
+    for (const [name, check] of Object.entries(CONTRACT)) {
+      await test.step(name, async () => {
+        const warnings: string[] = [];
+        const store = await openShared({ state_db: server.url() }, warnings);
+        await check(store);
+        await store.close();
+        assert.deepEqual(warnings, []);
+        await server.sql("DROP SCHEMA signer CASCADE");
+      });
+    }
+  },
+});

@@ -1,0 +1,249 @@
+/**
+ * Reading and changing the state of a service in a PostgreSQL database, over a connection that is made anew when it
+ * breaks.
+ *
+ * ```ts ignore
+ * import { PostgresAccess } from "@gateway/shared/state/postgres_access";
+ *
+ * const access = await PostgresAccess.open(schema, database);
+ * await access.change((query) => query("INSERT INTO seen VALUES ($1)", ["web01"]));
+ * ```
+ *
+ * @module
+ */
+import postgres from "postgres";
+import { ChangeLock } from "../change_lock.ts";
+import type { Clock } from "../clock.ts";
+import { AppError, errorText } from "../errors.ts";
+import { readNamedText } from "../files.ts";
+import { type Row, showText } from "./columns.ts";
+import { migrate, newerSchema, type PostgresSchema } from "./postgres_schema.ts";
+import { openSession, type PostgresSession } from "./postgres_session.ts";
+import { describeTarget, parsePostgresUrl, type PostgresTarget } from "./postgres_url.ts";
+import type { RowReader, StateWarner } from "./sqlite_access.ts";
+
+export type { PostgresSession } from "./postgres_session.ts";
+
+/** What of a config says where the database is. */
+export interface PostgresSettings {
+  /** The URL of the database. */
+  readonly state_db: string;
+  /** Holds the password; empty: it is in the URL, or there is none. */
+  readonly state_db_password_file: string;
+  /** PEM file with the CAs of the database; empty: those of the machine. */
+  readonly state_db_ca: string;
+}
+
+/** Where a database is, and who hears of it. */
+export interface PostgresDatabase {
+  /** As the config has them. */
+  readonly settings: PostgresSettings;
+  /** Measures what takes too long. */
+  readonly clock: Clock;
+  /** Told of what can't be read and is left out. */
+  readonly warn: StateWarner;
+  /** How long a connection and each statement may take, in milliseconds; default {@linkcode TIMEOUT_MS}. */
+  readonly timeoutMs?: number;
+}
+
+/** Runs a statement, for an action. */
+export type Query = PostgresSession["query"];
+
+/** Shorter than the 3 s within which a caller is to hear that the database is gone. */
+const TIMEOUT_MS = 2_500;
+
+/** Seconds after which a caller may try again. */
+export const RETRY_SECONDS = 1;
+
+/** A service's tables in a database that others use at the same time. */
+export class PostgresAccess {
+  readonly #schema: PostgresSchema;
+  readonly #database: PostgresDatabase;
+  readonly #target: PostgresTarget;
+  readonly #lock = new ChangeLock();
+  #session: PostgresSession | undefined;
+  #isClosed = false;
+
+  private constructor(schema: PostgresSchema, database: PostgresDatabase) {
+    this.#schema = schema;
+    this.#database = database;
+    this.#target = parsePostgresUrl(database.settings.state_db);
+  }
+
+  /**
+   * Connects, and brings the tables to the known schema.
+   *
+   * @throws {AppError} `invalid_config` with cause and remedy
+   */
+  static async open(schema: PostgresSchema, database: PostgresDatabase): Promise<PostgresAccess> {
+    const access = new PostgresAccess(schema, database);
+    try {
+      await access.#run((query) => migrate({ isOpen: true, query, close: () => {} }, schema));
+      return access;
+    } catch (error) {
+      await access.close();
+      if (error instanceof AppError && error.code === "invalid_config") throw error;
+      const cause = error instanceof AppError && error.cause !== undefined ? error.cause : error;
+      throw new AppError(
+        "invalid_config",
+        `Cannot open state_db ${describeTarget(access.#target)}: ${errorText(cause)}`,
+        { cause: error },
+      );
+    }
+  }
+
+  /** The version of the schema that this program knows. */
+  get schemaVersion(): number {
+    return this.#schema.migrations.length;
+  }
+
+  /**
+   * A connection of its own, which is the caller's to close.
+   *
+   * @throws {Error} for the operator, when no server takes it
+   */
+  connect(onNotify?: () => void): Promise<PostgresSession> {
+    const { settings, clock, timeoutMs = TIMEOUT_MS } = this.#database;
+    return openSession({
+      target: this.#target,
+      password: () => readPassword(settings, this.#target),
+      ca: async () =>
+        settings.state_db_ca === "" ? undefined : await readNamedText("state_db_ca", settings.state_db_ca),
+      schema: this.#schema.name,
+      applicationName: `gateway ${this.#schema.owner}`,
+      clock,
+      timeoutMs,
+      ...(onNotify !== undefined && { onNotify }),
+    });
+  }
+
+  /**
+   * Runs an action, which may read, on one state of the database.
+   *
+   * @throws {AppError} `state_stale` when the database can't be used now, `internal` when it refuses
+   */
+  read<T>(action: (query: Query) => Promise<T>): Promise<T> {
+    return this.#run((query) =>
+      inTransaction(query, "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", action)
+    );
+  }
+
+  /**
+   * Runs an action in a transaction: all or nothing of it is there, and durable, when the promise resolves.
+   *
+   * @throws {AppError} `state_stale` when the database can't be used now: the change may have been made where the
+   * connection broke at its very end; `internal` when it was refused
+   */
+  change<T>(action: (query: Query) => Promise<T>): Promise<T> {
+    return this.#run((query) => inTransaction(query, "BEGIN", action));
+  }
+
+  /** The rows of a query as values; one that can't be read is left out with a warning. */
+  readable<T>(rows: readonly Row[], { decode, key, warning }: RowReader<T>): readonly T[] {
+    return rows.flatMap((row) => {
+      try {
+        return [decode(row)];
+      } catch (error) {
+        this.#database.warn(warning, { [key]: showText(row, key), error });
+        return [];
+      }
+    });
+  }
+
+  /** What to throw where a row can't be read and must not be left out. */
+  unreadable(what: string, cause: unknown): AppError {
+    return new AppError(
+      "invalid_config",
+      `Cannot use state_db ${describeTarget(this.#target)}: ${what} can't be read: ${errorText(cause)}`,
+      { cause },
+    );
+  }
+
+  /** What to throw where another program has brought the tables to a version that this one does not know. */
+  tooNew(version: number): AppError {
+    return newerSchema(this.#schema.owner, version, this.schemaVersion);
+  }
+
+  /** Closes the connection after what is under way, also a second time. */
+  close(): Promise<void> {
+    return this.#lock.run(() => {
+      this.#isClosed = true;
+      this.#session?.close();
+      return Promise.resolve();
+    });
+  }
+
+  #run<T>(action: (query: Query) => Promise<T>): Promise<T> {
+    return this.#lock.run(async () => {
+      if (this.#isClosed) throw new AppError("internal", "The state store is closed");
+      const session = await this.#open();
+      try {
+        return await action((text, parameters) => session.query(text, parameters));
+      } catch (error) {
+        if (isRefusal(error) && await rolledBack(session)) {
+          if (error instanceof AppError) throw error;
+          throw new AppError("internal", "The state database refuses the change", { cause: error });
+        }
+        session.close();
+        throw unavailable(error);
+      }
+    });
+  }
+
+  async #open(): Promise<PostgresSession> {
+    if (this.#session?.isOpen === true) return this.#session;
+    try {
+      this.#session = await this.connect();
+    } catch (error) {
+      throw unavailable(error);
+    }
+    return this.#session;
+  }
+}
+
+function unavailable(cause: unknown): AppError {
+  return new AppError("state_stale", "The state database can't be used at the moment", {
+    cause,
+    retryAfterSeconds: RETRY_SECONDS,
+  });
+}
+
+async function inTransaction<T>(
+  query: Query,
+  begin: string,
+  action: (query: Query) => Promise<T>,
+): Promise<T> {
+  await query(begin);
+  const result = await action(query);
+  await query("COMMIT");
+  return result;
+}
+
+async function rolledBack(session: PostgresSession): Promise<boolean> {
+  try {
+    await session.query("ROLLBACK");
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Whether it is the action or the statement that is wrong. What the server says of itself, its connection or its
+ * resources, will be otherwise a moment later, perhaps on another server: read only (25006), too late (57014), shutting
+ * down, out of connections, idle for too long.
+ */
+function isRefusal(error: unknown): boolean {
+  if (error instanceof AppError || error instanceof TypeError) return true;
+  if (!(error instanceof postgres.PostgresError)) return false;
+  return !/^(?:08|25|40|53|55|57|58)/.test(error.code);
+}
+
+async function readPassword(
+  { state_db_password_file }: PostgresSettings,
+  target: PostgresTarget,
+): Promise<string> {
+  if (state_db_password_file === "") return target.password;
+  const text = await readNamedText("state_db_password_file", state_db_password_file);
+  return text.replace(/\r?\n$/, "");
+}

@@ -1,0 +1,278 @@
+/**
+ * State in a PostgreSQL database, shared by several signers.
+ *
+ * ```ts ignore
+ * import { openPostgresStore } from "./postgres.ts";
+ *
+ * const store = await openPostgresStore({ settings: config, clock, warn: console.warn });
+ * ```
+ *
+ * @module
+ */
+import type { Grant } from "@gateway/shared/policy/grants";
+import { insertRow, readInteger, type Row, selectAsBytes, showText } from "@gateway/shared/state/columns";
+import { PostgresAccess, type PostgresDatabase, type Query } from "@gateway/shared/state/postgres_access";
+import type { RowReader } from "@gateway/shared/state/sqlite_access";
+import type { FreezeSubject } from "@gateway/shared/wire/freeze";
+import { type Freeze, isSameSubject, isScopedTo } from "../freezes.ts";
+import type { Lease } from "../kubernetes/lease.ts";
+import type { IssuedBatch } from "../krl/issued.ts";
+import { CLOCK_SKEW_SECONDS, type KeptRevocation, REVOCATION_SECONDS } from "../krl/revocations.ts";
+import { POSTGRES_SCHEMA } from "./postgres_migrations.ts";
+import {
+  CERTIFICATE_INTEGERS,
+  CERTIFICATE_TEXTS,
+  decodeCertificates,
+  decodeFreeze,
+  decodeGrant,
+  decodeLease,
+  decodeRevocation,
+  encodeCertificates,
+  encodeFreeze,
+  encodeGrant,
+  encodeLease,
+  encodeRevocation,
+  FREEZE_INTEGERS,
+  FREEZE_TEXTS,
+  GRANT_INTEGERS,
+  GRANT_TEXTS,
+  LEASE_INTEGERS,
+  LEASE_TEXTS,
+  REVOCATION_INTEGERS,
+  REVOCATION_TEXTS,
+} from "./rows.ts";
+import type { StateStore } from "./store.ts";
+
+/**
+ * Opens the store.
+ *
+ * @throws {AppError} `invalid_config` with cause and remedy when no server takes it, or its tables are not ours
+ */
+export async function openPostgresStore(database: PostgresDatabase): Promise<StateStore> {
+  return new PostgresStore(await PostgresAccess.open(POSTGRES_SCHEMA, database));
+}
+
+const SELECT_GRANTS = `SELECT ${selectAsBytes(GRANT_TEXTS, GRANT_INTEGERS)} FROM grants
+  WHERE expires_at > $1 ORDER BY granted_at, grants.id`;
+const SELECT_FREEZES = `SELECT ${selectAsBytes(FREEZE_TEXTS, FREEZE_INTEGERS)} FROM freezes`;
+const SELECT_CERTIFICATES = `SELECT ${
+  selectAsBytes(CERTIFICATE_TEXTS, CERTIFICATE_INTEGERS)
+} FROM certificates
+  WHERE valid_before > $1 AND epoch > $2 ORDER BY epoch`;
+const SELECT_REVOCATIONS = `SELECT ${selectAsBytes(REVOCATION_TEXTS, REVOCATION_INTEGERS)} FROM revocations
+  WHERE revoked_at > $1`;
+const SELECT_LEASES = `SELECT ${selectAsBytes(LEASE_TEXTS, LEASE_INTEGERS)} FROM leases`;
+
+/** What names their subjects; a database can't fold names as we do. */
+const SELECT_SCOPES = `SELECT ${selectAsBytes(["id", "caller", "end_user"], [])} FROM grants
+  WHERE grants.caller <> '' OR grants.end_user <> ''`;
+const SELECT_SUBJECTS = `SELECT ${selectAsBytes(["value"], [])} FROM freezes WHERE kind = $1`;
+
+const GRANT_READER: RowReader<Grant> = {
+  decode: decodeGrant,
+  key: "id",
+  warning: "A grant in state_db can't be read and has no effect",
+};
+
+class PostgresStore implements StateStore {
+  readonly survivesRestart = true;
+  readonly #access: PostgresAccess;
+
+  constructor(access: PostgresAccess) {
+    this.#access = access;
+  }
+
+  loadGrants(now: number): Promise<readonly Grant[]> {
+    return this.#access.read((query) => this.#grants(query, now));
+  }
+
+  async insertGrant(grant: Grant, replaces: readonly string[] = []): Promise<void> {
+    const { text, parameters } = insertRow("grants", encodeGrant(grant));
+    await this.#change("state", async (query) => {
+      for (const id of replaces) await deleteGrant(query, id);
+      await query(text, parameters);
+    });
+  }
+
+  deleteGrant(id: string): Promise<boolean> {
+    return this.#change("state", (query) => deleteGrant(query, id));
+  }
+
+  purgeExpired(now: number): Promise<number> {
+    const seconds = Math.floor(now / 1000);
+    return this.#access.change(async (query) => {
+      await query("DELETE FROM certificates WHERE valid_before <= $1", [lastEnd(now)]);
+      await query("DELETE FROM revocations WHERE revoked_at <= $1", [seconds - REVOCATION_SECONDS]);
+      return (await query("DELETE FROM grants WHERE expires_at <= $1 RETURNING 1", [seconds])).length;
+    });
+  }
+
+  loadFreezes(): Promise<readonly Freeze[]> {
+    return this.#access.read((query) => this.#freezes(query));
+  }
+
+  async putFreeze(freeze: Freeze): Promise<void> {
+    const { text, parameters } = insertRow("freezes", encodeFreeze(freeze));
+    await this.#change("state", async (query) => {
+      await deleteFreezes(query, freeze);
+      await query(text, parameters);
+      await deleteGrantsOf(query, freeze);
+    });
+  }
+
+  deleteFreeze(subject: FreezeSubject): Promise<boolean> {
+    return this.#change("state", async (query) => {
+      if (!await deleteFreezes(query, subject)) return false;
+      await deleteGrantsOf(query, subject);
+      return true;
+    });
+  }
+
+  loadCertificates(now: number): Promise<readonly IssuedBatch[]> {
+    return this.#access.read((query) => this.#certificates(query, now, 0n));
+  }
+
+  async addCertificates(batches: readonly IssuedBatch[]): Promise<void> {
+    const rows = batches.map(encodeCertificates);
+    if (rows.length === 0) return;
+    await this.#change("certificates", async (query, epoch) => {
+      for (const row of rows) {
+        const { text, parameters } = insertRow("certificates", { ...row, epoch: Number(epoch) });
+        await query(text, parameters);
+      }
+    });
+  }
+
+  loadRevocations(since: number): Promise<readonly KeptRevocation[]> {
+    return this.#access.read((query) => this.#revocations(query, since));
+  }
+
+  async putRevocations(revocations: readonly KeptRevocation[], version: number): Promise<void> {
+    const rows = revocations.map(encodeRevocation);
+    await this.#change("state", async (query) => {
+      for (const row of rows) {
+        const { text, parameters } = insertRow("revocations", row);
+        await query(
+          `${text} ON CONFLICT (kind, value) DO UPDATE SET revoked_at = excluded.revoked_at`,
+          parameters,
+        );
+      }
+      // Another instance may be further.
+      await query("UPDATE krl SET version = greatest(version, $1)", [version]);
+    });
+  }
+
+  loadKrlVersion(): Promise<number> {
+    return this.#access.read((query) => this.#krlVersion(query));
+  }
+
+  loadLeases(): Promise<readonly Lease[]> {
+    return this.#access.read(async (query) =>
+      this.#decoded(await query(SELECT_LEASES), "a Secret that tokens are bound to", decodeLease)
+    );
+  }
+
+  async putLease(lease: Lease): Promise<void> {
+    const { text, parameters } = insertRow("leases", encodeLease(lease));
+    await this.#access.change(async (query) => {
+      await deleteLease(query, lease);
+      await query(text, parameters);
+    });
+  }
+
+  deleteLease(lease: Pick<Lease, "cluster" | "name">): Promise<void> {
+    return this.#access.change((query) => deleteLease(query, lease));
+  }
+
+  /** A commit is on the disk, and on that of a synchronous standby. */
+  checkpoint(): Promise<void> {
+    return this.#access.read(async (query) => void await query("SELECT 1"));
+  }
+
+  close(): Promise<void> {
+    return this.#access.close();
+  }
+
+  /** One change after another, over all instances: each takes the row of its topic first. */
+  #change<T>(
+    topic: "state" | "certificates",
+    action: (query: Query, epoch: bigint) => Promise<T>,
+  ): Promise<T> {
+    return this.#access.change(async (query) => {
+      const [row] = await query("UPDATE epochs SET value = value + 1 WHERE topic = $1 RETURNING value", [
+        topic,
+      ]);
+      const epoch = row?.["value"];
+      if (typeof epoch !== "bigint") throw new TypeError(`there is no epoch of ${topic}`);
+      const result = await action(query, epoch);
+      await query(`NOTIFY ${POSTGRES_SCHEMA.name}`);
+      return result;
+    });
+  }
+
+  async #grants(query: Query, now: number): Promise<readonly Grant[]> {
+    const rows = await query(SELECT_GRANTS, [Math.floor(now / 1000)]);
+    return this.#access.readable(rows, GRANT_READER).filter(({ expiresAt }) => expiresAt > now);
+  }
+
+  async #freezes(query: Query): Promise<readonly Freeze[]> {
+    return this.#decoded(await query(SELECT_FREEZES), "a freeze", decodeFreeze);
+  }
+
+  async #certificates(query: Query, now: number, epoch: bigint): Promise<readonly IssuedBatch[]> {
+    const rows = await query(SELECT_CERTIFICATES, [lastEnd(now), epoch]);
+    return this.#decoded(rows, "a certificate that was issued", decodeCertificates);
+  }
+
+  async #revocations(query: Query, since: number): Promise<readonly KeptRevocation[]> {
+    const rows = await query(SELECT_REVOCATIONS, [Math.floor(since / 1000)]);
+    return this.#decoded(rows, "a revocation", decodeRevocation);
+  }
+
+  async #krlVersion(query: Query): Promise<number> {
+    const versions = this.#decoded(
+      await query("SELECT version FROM krl"),
+      "the revocation list's version",
+      (row) => readInteger(row, "version"),
+    );
+    return Math.max(0, ...versions);
+  }
+
+  /** What is left out of a deny would pass. */
+  #decoded<T>(rows: readonly Row[], what: string, decode: (row: Row) => T): readonly T[] {
+    try {
+      return rows.map(decode);
+    } catch (error) {
+      throw this.#access.unreadable(what, error);
+    }
+  }
+}
+
+async function deleteGrant(query: Query, id: string): Promise<boolean> {
+  return (await query("DELETE FROM grants WHERE id = $1 RETURNING 1", [id])).length > 0;
+}
+
+async function deleteGrantsOf(query: Query, subject: FreezeSubject): Promise<void> {
+  for (const row of await query(SELECT_SCOPES)) {
+    const scope = { caller: showText(row, "caller"), endUser: showText(row, "end_user") };
+    if (isScopedTo(scope, subject)) await deleteGrant(query, showText(row, "id"));
+  }
+}
+
+/** Whether there were any. */
+async function deleteFreezes(query: Query, subject: FreezeSubject): Promise<boolean> {
+  const { kind } = subject;
+  const values = (await query(SELECT_SUBJECTS, [kind])).map((row) => showText(row, "value"));
+  const same = values.filter((value) => isSameSubject({ kind, value }, subject));
+  for (const value of same) await query("DELETE FROM freezes WHERE kind = $1 AND value = $2", [kind, value]);
+  return same.length > 0;
+}
+
+async function deleteLease(query: Query, { cluster, name }: Pick<Lease, "cluster" | "name">): Promise<void> {
+  await query("DELETE FROM leases WHERE cluster = $1 AND name = $2", [cluster, name]);
+}
+
+/** The second at which a certificate ended that no host believes now; in seconds. */
+function lastEnd(now: number): number {
+  return Math.floor(now / 1000) - CLOCK_SKEW_SECONDS;
+}

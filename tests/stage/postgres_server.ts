@@ -1,0 +1,159 @@
+/** PostgreSQL servers of a test's own: Debian's, in temporary folders, reached over loopback and a Unix socket. */
+import assert from "node:assert/strict";
+import { freePort } from "./free_port.ts";
+import { isMissing } from "./is_missing.ts";
+import { poll } from "./poll.ts";
+
+const BIN = findBin();
+
+/** Whether there is none to start; throws where the run requires it. */
+export const isPostgresMissing: boolean = isMissing("postgresql", [`${BIN}/initdb`]);
+
+/** Debian keeps each version's programs in a folder of its own. */
+function findBin(): string {
+  try {
+    const versions = [...Deno.readDirSync("/usr/lib/postgresql")].map(({ name }) => name);
+    return `/usr/lib/postgresql/${versions.toSorted((a, b) => Number(b) - Number(a))[0]}/bin`;
+  } catch {
+    return "/usr/bin";
+  }
+}
+
+const ASYNC = "synchronous_standby_names=";
+
+/** One server, whose only password is {@linkcode PASSWORD}; a standby is another one. */
+export class PostgresServer implements AsyncDisposable {
+  readonly folder: string;
+  readonly port: number = freePort();
+  #process: Deno.ChildProcess | undefined;
+
+  private constructor(folder: string) {
+    this.folder = folder;
+  }
+
+  /** A server with an empty database `gateway` and its owner `gateway`. */
+  static async start(): Promise<PostgresServer> {
+    const server = new PostgresServer(await makeFolder());
+    await run("initdb", [
+      "-D",
+      server.#data,
+      "-U",
+      "gateway",
+      "--auth=trust",
+      "-E",
+      "UTF8",
+      "--no-locale",
+      "-N",
+    ]);
+    await server.run();
+    await server.sql("CREATE DATABASE gateway", "postgres");
+    return server;
+  }
+
+  /** A hot standby that receives what this server commits, and without which it acknowledges nothing. */
+  async startStandby(): Promise<PostgresServer> {
+    const standby = new PostgresServer(await makeFolder());
+    const from = `host=127.0.0.1 port=${this.port} user=gateway application_name=standby`;
+    await run("pg_basebackup", ["-D", standby.#data, "-R", "-X", "stream", "-c", "fast", "-N", "-d", from]);
+    await standby.run();
+    await this.sql("ALTER SYSTEM SET synchronous_standby_names = 'standby'");
+    await this.sql("SELECT pg_reload_conf()");
+    await poll(
+      async () =>
+        await this.sql("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") === "1",
+      {
+        what: "the synchronous standby",
+        intervalMs: 20,
+      },
+    );
+    return standby;
+  }
+
+  /** Runs its programs again, after {@linkcode kill}. */
+  async run(): Promise<void> {
+    const settings = [
+      `port=${this.port}`,
+      "listen_addresses=127.0.0.1",
+      `unix_socket_directories=${this.folder}`,
+    ];
+    const [program = "", ...args] = [
+      ...asPostgres(`${BIN}/postgres`),
+      ...["-D", this.#data],
+      ...[...settings, "fsync=off", "logging_collector=off"].flatMap((setting) => ["-c", setting]),
+    ];
+    this.#process = new Deno.Command(program, {
+      args,
+      cwd: this.folder,
+      stdin: "null",
+      stdout: "null",
+      stderr: "null",
+    }).spawn();
+    const isUp = () => this.sql("SELECT 1", "postgres").then(() => true, () => false);
+    await poll(isUp, { what: "PostgreSQL", intervalMs: 20 });
+  }
+
+  /** Makes a standby the primary; it waits for no standby of its own. */
+  async promote(): Promise<void> {
+    await run("pg_ctl", ["-D", this.#data, "promote", "-w"]);
+    await this.sql(`ALTER SYSTEM SET ${ASYNC}''`);
+    await this.sql("SELECT pg_reload_conf()");
+  }
+
+  /** As when its machine loses power: the postmaster and all it has started. */
+  async kill(): Promise<void> {
+    const process = this.#process;
+    if (process === undefined) return;
+    this.#process = undefined;
+    // Its children end by themselves when it is gone; SIGQUIT lets them go without a word to their clients first.
+    process.kill("SIGQUIT");
+    await process.status;
+  }
+
+  /** `user` may be another role; `more` are parameters. */
+  url({ user = "gateway", more = "" } = {}): string {
+    return `postgres://${user}@127.0.0.1:${this.port}/gateway${more}`;
+  }
+
+  /** By the Unix socket. */
+  get socketUrl(): string {
+    return `postgres://gateway@${encodeURIComponent(this.folder)}:${this.port}/gateway`;
+  }
+
+  /** Runs SQL as the owner; gives the rows, unaligned. */
+  async sql(text: string, database = "gateway"): Promise<string> {
+    return await run("psql", [
+      ...["-XAtq", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-p", `${this.port}`],
+      ...["-U", "gateway", "-d", database, "-c", text],
+    ]);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.kill();
+    await Deno.remove(this.folder, { recursive: true });
+  }
+
+  get #data(): string {
+    return `${this.folder}/data`;
+  }
+}
+
+async function makeFolder(): Promise<string> {
+  // Short: the path of a Unix socket has 107 bytes at most.
+  const folder = await Deno.makeTempDir({ prefix: "pg-" });
+  if (Deno.uid() === 0) await new Deno.Command("chown", { args: ["postgres:postgres", folder] }).output();
+  return folder;
+}
+
+/** It refuses to run as root, so root lends it another account. */
+function asPostgres(program: string): readonly string[] {
+  if (Deno.uid() !== 0) return [program];
+  return ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", program];
+}
+
+async function run(program: string, args: readonly string[]): Promise<string> {
+  const [first = "", ...rest] = asPostgres(`${BIN}/${program}`);
+  const { success, stdout, stderr } = await new Deno.Command(first, { args: [...rest, ...args], cwd: "/" })
+    .output();
+  assert.ok(success, `${program}: ${new TextDecoder().decode(stderr)}`);
+  return new TextDecoder().decode(stdout).trim();
+}
