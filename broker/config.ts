@@ -17,6 +17,7 @@ import { type KubernetesConfig, kubernetesConfig } from "@gateway/shared/policy/
 import { quoteText } from "@gateway/shared/quote";
 import { type CommandPolicy, commandPolicy, MAX_TTL_SECONDS } from "@gateway/shared/policy/model";
 import { type RedactConfig, redactConfig } from "@gateway/shared/redact/model";
+import { isNetwork, NETWORK_FORMS } from "@gateway/shared/permissions/network";
 import { type EndUserOidcConfig, endUserOidcConfig, isProviderUrl } from "@gateway/shared/oidc/model";
 import { SIGNER_CLIENT_SHAPE, type SignerClientConfig } from "@gateway/shared/config/signer_client";
 import { type BrokerHost, brokerHost } from "./host_config.ts";
@@ -65,6 +66,8 @@ export interface BrokerConfig {
   readonly monitor_listen: string;
   readonly redact?: RedactConfig;
   readonly hosts: Readonly<Record<string, BrokerHost>>;
+  /** Remote mode: where hosts and clusters may be that the process is to reach; see `isNetwork`. */
+  readonly networks: readonly string[];
   /** Remote mode: URLs. */
   readonly api_servers: readonly string[];
   /** Local mode: clusters by logical name. */
@@ -177,11 +180,15 @@ export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
     "masking of secrets in audit texts; absent means the built-in rules",
   ),
   hosts: z.record(z.string(), brokerHost).default({}).describe(
-    "local mode: hosts by logical name; remote mode: where this or api_servers names any, the process may connect to " +
-      "no others, the host list itself is the signer's",
+    "local mode: hosts by logical name; remote mode: where this, networks or api_servers names any, the process may " +
+      "connect to no others, the host list itself is the signer's",
+  ),
+  networks: z.array(z.string().refine(isNetwork, `must be ${NETWORK_FORMS}`)).default([]).describe(
+    "remote mode: where hosts may be added that the process can connect to without a restart: " +
+      `${NETWORK_FORMS}; where this, hosts or api_servers names any, it may connect to no others`,
   ),
   api_servers: z.array(z.string().refine(isServerUrl, "must be https://host:port")).default([]).describe(
-    "remote mode: API servers of clusters, https://host:port; where this or hosts names any, the process may connect " +
+    "remote mode: API servers of clusters, https://host:port; where this, hosts or networks names any, the process may connect " +
       "to no others, the list of clusters itself is the signer's",
   ),
   kubernetes: kubernetesConfig.exactOptional().describe("local mode: clusters and their rules, for labs"),

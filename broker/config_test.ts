@@ -77,6 +77,12 @@ Deno.test.each([
     message: 'unknown key "hosts.web01.alow_sudo" (did you mean "allow_sudo"?)',
   },
   {
+    name: "a network without a port",
+    keys: { signer: SIGNER, networks: ["10.0.0.0/8"] },
+    message:
+      "networks[0]: must be 10.0.0.0/8:22, *.example.com:22 or host:port (the runtime knows no IPv6 ranges)",
+  },
+  {
     name: "an API server without a scheme",
     keys: { signer: SIGNER, api_servers: ["10.0.0.6:6443"] },
     message: "api_servers[0]: must be https://host:port",

@@ -52,9 +52,9 @@ export interface BrokerLocation extends ServiceLocation {
  *
  * In local mode the CA keys take the signer's place, and the hosts are those of the config: no other address.
  *
- * In remote mode the addresses of hosts and clusters come from the signer while the broker runs. When `hosts` and
- * `api_servers` in the config name some, the process can connect to those and no other; when both are empty the
- * process may connect to **any** address, and what bounds a subverted broker is the network around it and that no host accepts it without a
+ * In remote mode the addresses of hosts and clusters come from the signer while the broker runs. When `hosts`, `networks`
+ * and `api_servers` in the config name some, the process can connect to those and no other: a host that is added within
+ * `networks` is reached by a process that runs already. When all are empty the process may connect to **any** address, and what bounds a subverted broker is the network around it and that no host accepts it without a
  * certificate.
  *
  * @throws {AppError} `invalid_config` when the config names what no exact permission can be given for
@@ -138,7 +138,7 @@ function clusterFiles({ kubernetes }: BrokerConfig): Readonly<Record<string, str
 }
 
 /** In local mode a host behind a bastion is only reached through it. */
-function hosts({ hosts, api_servers: servers, kubernetes, signer }: BrokerConfig): PermissionSet {
+function hosts({ hosts, networks, api_servers: servers, kubernetes, signer }: BrokerConfig): PermissionSet {
   const reached = Object.values(hosts).filter(({ jump = "" }) => signer !== undefined || jump === "");
   if (signer === undefined) {
     // What is no URL, the policy refuses by its key.
@@ -150,10 +150,12 @@ function hosts({ hosts, api_servers: servers, kubernetes, signer }: BrokerConfig
       ],
     };
   }
-  if (reached.length === 0 && servers.length === 0) return { net: "any" };
-  return {
-    net: [...reached.flatMap(({ addr }) => addressPermissions(addr)), ...servers.flatMap(urlPermissions)],
-  };
+  const named = [
+    ...reached.flatMap(({ addr }) => addressPermissions(addr)),
+    ...networks,
+    ...servers.flatMap(urlPermissions),
+  ];
+  return { net: named.length === 0 ? "any" : named };
 }
 
 /**

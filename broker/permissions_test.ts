@@ -83,6 +83,11 @@ Deno.test.each<{ name: string; changes: object; net: readonly string[] | "any" }
     net: ["10.0.0.5:22", "127.0.0.1:9443"],
   },
   {
+    name: "the networks that it names",
+    changes: { networks: ["10.0.0.0/8:22", "*.prod.example:22"] },
+    net: ["*.prod.example:22", "10.0.0.0/8:22", "127.0.0.1:9443"],
+  },
+  {
     name: "no host where it names API servers alone",
     changes: { api_servers: ["https://10.0.0.6:6443", "https://[::1]"] },
     net: ["10.0.0.6:6443", "127.0.0.1:9443", "[::1]:443"],

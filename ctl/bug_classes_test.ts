@@ -24,7 +24,7 @@ Deno.test("broker-ctl can send no signal, so none that meets whoever has a recor
 Deno.test("init writes no path that depends on the working folder (C12)", async () => {
   const entries = planSetUp(
     createLayout("/srv/gateway"),
-    { route: "control_plane", listeners: DEFAULT_LISTENERS, hosts: [] },
+    { route: "control_plane", listeners: DEFAULT_LISTENERS, networks: [], hosts: [] },
     await createKeyMaterial(systemRandom),
   );
   const texts = entries.flatMap(({ path, content }) => path.endsWith(".json") ? [String(content)] : []);

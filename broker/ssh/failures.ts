@@ -69,7 +69,10 @@ const SOCKET_ERRORS: ReadonlyMap<string, readonly [string, FailureClass]> = new 
 /** Why a socket failed, without saying where it was to lead. */
 export function socketFailure(error: unknown): AppError {
   if (error instanceof Deno.errors.NotCapable) {
-    return connectionFailure("host address is not among those that this broker may connect to", error);
+    return connectionFailure(
+      "host address is not among those that this broker may connect to (hosts and networks in its config)",
+      error,
+    );
   }
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
   const [text, failureClass] = SOCKET_ERRORS.get(code) ?? ["connect failed", "unreachable"];

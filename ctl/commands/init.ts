@@ -13,7 +13,14 @@ import { type ConfigChoices, formatMcpConfig } from "../init/config_text.ts";
 import { enrolmentLines, formatGuide, mcpClientEntry, type Runtime, startCommands } from "../init/guide.ts";
 import { approvalsUrl, createLayout, describeLayout, type Layout } from "../init/layout.ts";
 import { createKeyMaterial } from "../init/material.ts";
-import { DEFAULT_LISTENERS, type InitListeners, parseHosts, parseLoopback } from "../init/options.ts";
+import {
+  DEFAULT_LISTENERS,
+  DEFAULT_NETWORKS,
+  type InitListeners,
+  parseHosts,
+  parseLoopback,
+  parseNetworks,
+} from "../init/options.ts";
 import { planSetUp } from "../init/plan.ts";
 import { checkFree, writeSetUp } from "../init/write.ts";
 import type { CommandResult } from "../output.ts";
@@ -24,6 +31,7 @@ interface InitFlags {
   readonly force?: boolean;
   readonly direct?: boolean;
   readonly host?: readonly string[];
+  readonly network?: readonly string[];
   readonly listenSigner?: string;
   readonly listenControlPlane?: string;
   readonly listenBroker?: string;
@@ -61,6 +69,12 @@ export const addInit: AddCommand = (program, context) => {
     .option("--dir <folder>", "where (default: the working folder)", once)
     .option("--force", "replace a set-up that is there, all keys included; stop its services first")
     .option("--host <host>", "a host, as name=addr,user=account,key=<public key>; repeat for more", repeated)
+    .option(
+      "--network <network>",
+      "where brokers may reach hosts that are added later, as 10.0.0.0/8:22 or *.example.com:22 " +
+        "(default: private addresses, port 22); repeat for more",
+      repeated,
+    )
     .option("--direct", "have the brokers ask the signer, without control plane and approvals")
     .option(...address("listen-signer", "the signer", "signer"), once)
     .option(...address("listen-control-plane", "the control plane", "controlPlane"), once)
@@ -99,6 +113,7 @@ function readChoices(flags: InitFlags): ConfigChoices {
   return {
     route: flags.direct === true ? "signer" : "control_plane",
     hosts: parseHosts(flags.host ?? []),
+    networks: parseNetworks(flags.network ?? DEFAULT_NETWORKS),
     listeners: {
       signer: parseLoopback(flags.listenSigner ?? defaults.signer),
       controlPlane: parseLoopback(flags.listenControlPlane ?? defaults.controlPlane),

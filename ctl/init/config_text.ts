@@ -13,6 +13,8 @@ export interface ConfigChoices {
   readonly route: BrokerRoute;
   readonly listeners: InitListeners;
   readonly hosts: readonly InitHost[];
+  /** Where hosts may be added that running brokers can connect to. */
+  readonly networks: readonly string[];
 }
 
 /** How long brokers wait for an approval, and approvals for a decision. */
@@ -69,7 +71,7 @@ export function formatSignerConfig(layout: Layout, { route, listeners, hosts }: 
 
 ${formatCallers(route)}
 
-  // Add one like this (and its address to "hosts" of config.json and mcp.json, unless those are empty), and enrol it:
+  // Add one with broker-ctl host add, or like this, and enrol it:
   //   "web01": { "addr": "10.0.0.5:22", "user": "deploy", "host_key": "ssh-ed25519 AAAA…",
   //              "principal": "host:web01", "groups": ["local"] }
   "hosts": ${indent(formatHosts(hosts))},
@@ -108,7 +110,7 @@ export function formatBrokerConfig(layout: Layout, choices: ConfigChoices): stri
   "client_ca": ${quote(layout.mtlsCa)},
 ${formatBrokerCommon(layout, choices, { log: layout.brokerAuditLog, key: layout.brokerAuditKey })}
   "monitor_listen": ${quote(choices.listeners.brokerMonitor)},
-${formatAddresses(choices.hosts)}
+${formatAddresses(choices)}
 }
 `,
   );
@@ -127,7 +129,7 @@ export function formatMcpConfig(layout: Layout, choices: ConfigChoices): string 
 // audit-3.log …), which broker-ctl audit verify --set checks together.
 {
 ${formatBrokerCommon(layout, choices, { log: layout.mcpAuditLog, key: layout.mcpAuditKey })}
-${formatAddresses(choices.hosts)}
+${formatAddresses(choices)}
 }
 `,
   );
@@ -221,10 +223,12 @@ function formatHosts(hosts: readonly InitHost[]): string {
   return JSON.stringify(Object.fromEntries(entries), null, 2);
 }
 
-function formatAddresses(hosts: readonly InitHost[]): string {
+function formatAddresses({ hosts, networks }: ConfigChoices): string {
   const addresses = Object.fromEntries(hosts.map(({ name, addr }) => [name, { addr }]));
   return `
-  // The only addresses that the broker's process may connect to; empty is any. The host list is the signer's.
+  // The only addresses that the broker's process may connect to. The host list is the signer's: a host that is added
+  // to it within these networks works at once. Elsewhere it needs a line here, and a new start of the broker.
+  "networks": ${indent(JSON.stringify(networks, null, 2))},
   "hosts": ${indent(JSON.stringify(addresses, null, 2))}`;
 }
 

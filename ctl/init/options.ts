@@ -1,5 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import { parseListenAddress } from "@gateway/shared/http/listen_address";
+import { isNetwork, NETWORK_FORMS } from "@gateway/shared/permissions/network";
 import { formatPublicKey, parsePublicKey } from "@gateway/shared/ssh/public_key";
 
 /** A host that the signer is to know from the start. */
@@ -33,6 +34,30 @@ export const DEFAULT_LISTENERS: InitListeners = {
   controlPlaneMonitor: "127.0.0.1:9170",
   brokerMonitor: "127.0.0.1:9180",
 };
+
+/**
+ * Where hosts may be added later, unless the operator says otherwise: the SSH port of private addresses (RFC 1918,
+ * RFC 6598) and of this machine.
+ */
+export const DEFAULT_NETWORKS: readonly string[] = [
+  "10.0.0.0/8:22",
+  "172.16.0.0/12:22",
+  "192.168.0.0/16:22",
+  "100.64.0.0/10:22",
+  "127.0.0.0/8:22",
+];
+
+/** @throws {AppError} `invalid_request` for a text that is no network with a port */
+export function parseNetworks(texts: readonly string[]): readonly string[] {
+  for (const text of texts) {
+    if (isNetwork(text)) continue;
+    throw new AppError(
+      "invalid_request",
+      `Cannot use network ${JSON.stringify(text)}: expected ${NETWORK_FORMS}`,
+    );
+  }
+  return texts;
+}
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/;
 const USER = /^[A-Za-z_][A-Za-z0-9._-]{0,31}$/;

@@ -14,7 +14,7 @@ import { clientConfig } from "../client_config.ts";
 import type { BrokerRoute } from "./config_text.ts";
 import { createLayout } from "./layout.ts";
 import { createKeyMaterial } from "./material.ts";
-import { DEFAULT_LISTENERS, parseHosts } from "./options.ts";
+import { DEFAULT_LISTENERS, DEFAULT_NETWORKS, parseHosts } from "./options.ts";
 import { type PlannedEntry, planSetUp } from "./plan.ts";
 
 const KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIO0Gnb+kCpVhi8T8PX2F2Vhmcu0T9vqTZy9GlkSGn1JF";
@@ -23,7 +23,12 @@ const material = await createKeyMaterial(systemRandom);
 
 function plan(folder = "/srv/gate way", route: BrokerRoute = "control_plane") {
   const hosts = parseHosts([`web01=10.0.0.5,user=deploy,key=${KEY}`]);
-  return planSetUp(createLayout(folder), { route, listeners: DEFAULT_LISTENERS, hosts }, material);
+  return planSetUp(createLayout(folder), {
+    route,
+    listeners: DEFAULT_LISTENERS,
+    networks: DEFAULT_NETWORKS,
+    hosts,
+  }, material);
 }
 
 function textOf(entries: readonly PlannedEntry[], path: string): string {
@@ -181,7 +186,17 @@ Deno.test("planSetUp() gives the services what their permissions can be derived 
   assert.equal(theirs.denyWrite, undefined);
   const both = (ours.read ?? []).filter((path) => theirs.read?.includes(path));
   assert.deepEqual(both, ["/srv/gate way/pki/mtls_ca.crt"]);
-  assert.deepEqual(theirs.net, ["10.0.0.5:22", "127.0.0.1:7443", "127.0.0.1:8443", "127.0.0.1:9180"]);
+  assert.deepEqual(theirs.net, [
+    "10.0.0.0/8:22",
+    "10.0.0.5:22",
+    "100.64.0.0/10:22",
+    "127.0.0.0/8:22",
+    "127.0.0.1:7443",
+    "127.0.0.1:8443",
+    "127.0.0.1:9180",
+    "172.16.0.0/12:22",
+    "192.168.0.0/16:22",
+  ]);
 });
 
 Deno.test.each<{ name: string; route: BrokerRoute; url: string; wait: number }>([

@@ -229,6 +229,7 @@ Deno.test("init --force twice within a second keeps both former set-ups", async 
   const plan = planSetUp(createLayout(folder.path), {
     route: "control_plane",
     listeners: DEFAULT_LISTENERS,
+    networks: [],
     hosts: [],
   }, material);
   assert.equal((await writeSetUp(plan, { ...options, force: true })).backup, undefined);
@@ -246,6 +247,7 @@ Deno.test("init that fails half-way leaves nothing, and the former set-up where 
   const plan = planSetUp(createLayout(folder.path), {
     route: "control_plane",
     listeners: DEFAULT_LISTENERS,
+    networks: [],
     hosts: [],
   }, material);
   const broken = [...plan.slice(0, -1), { path: "no/such/folder", mode: 0o640, content: "" }];
@@ -306,7 +308,8 @@ Deno.test("init gives one JSON object with paths that are there", async () => {
   assert.equal(json.approvals_url, "https://127.0.0.1:17443/ui/approvals");
   assert.equal(new X509Certificate(await Deno.readTextFile(json.operator.cert)).subject, "CN=operator-local");
   assert.ok(json.enrolment.web01.some((line: string) => line.includes(json.ssh_ca_public_key)));
-  assert.ok(json.mcp_server.args.includes("--allow-net=127.0.0.1:17443,127.0.0.1:2222"));
+  const net = json.mcp_server.args.find((arg: string) => arg.startsWith("--allow-net="));
+  assert.match(net, /^--allow-net=10\.0\.0\.0\/8:22,.*,127\.0\.0\.1:17443,127\.0\.0\.1:2222,/);
 });
 
 Deno.test("init --direct has the brokers ask the signer, and starts no control plane", async () => {

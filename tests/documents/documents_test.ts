@@ -31,7 +31,7 @@ const PATH = /^~\/gateway\/|^(?:[\w.-]+\/)*(?:[\w.-]+\.(?:ts|md|txt|sh)|[\w.-]+\
 /** What `init --dir ~/gateway` makes; documents name its files from the root, and from within. */
 const SET_UP = planSetUp(
   createLayout("~/gateway"),
-  { route: "control_plane", listeners: DEFAULT_LISTENERS, hosts: [] },
+  { route: "control_plane", listeners: DEFAULT_LISTENERS, networks: [], hosts: [] },
   await createKeyMaterial(systemRandom),
 ).map(({ path }) => `~/gateway/${path}`);
 
