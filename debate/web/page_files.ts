@@ -11,10 +11,18 @@ import drawingScript from "./page/drawing.js" with { type: "text" };
 import evidenceScript from "./page/evidence.js" with { type: "text" };
 import summaryScript from "./page/summary.js" with { type: "text" };
 import waitsScript from "./page/waits.js" with { type: "text" };
+import callsScript from "./page/calls.js" with { type: "text" };
+import codeScript from "./page/code.js" with { type: "text" };
+import conversationScript from "./page/conversation.js" with { type: "text" };
+import esScript from "./page/es.js" with { type: "text" };
+import mapScript from "./page/map.js" with { type: "text" };
+import mapLayoutScript from "./page/map_layout.js" with { type: "text" };
+import wordsScript from "./page/words.js" with { type: "text" };
 import compareScript from "./page/compare.js" with { type: "text" };
 import apiScript from "./page/api.js" with { type: "text" };
 import appScript from "./page/app.js" with { type: "text" };
 import cardsScript from "./page/cards.js" with { type: "text" };
+import mapStyle from "./page/map.css" with { type: "text" };
 import icon from "./page/icon.svg" with { type: "text" };
 import markdownScript from "./page/markdown.js" with { type: "text" };
 import page from "./page/index.html" with { type: "text" };
@@ -37,6 +45,7 @@ const script = (text: string): PageFile => ({ type: "text/javascript; charset=ut
 export const PAGE_FILES: ReadonlyMap<string, PageFile> = new Map([
   ["/", { type: "text/html; charset=utf-8", text: page }],
   ["/static/icon.svg", { type: "image/svg+xml", text: icon }],
+  ["/static/map.css", { type: "text/css; charset=utf-8", text: mapStyle }],
   ["/static/run.css", { type: "text/css; charset=utf-8", text: runStyle }],
   ["/static/style.css", { type: "text/css; charset=utf-8", text: style }],
   ["/static/answer.js", script(answerScript)],
@@ -45,6 +54,13 @@ export const PAGE_FILES: ReadonlyMap<string, PageFile> = new Map([
   ["/static/evidence.js", script(evidenceScript)],
   ["/static/summary.js", script(summaryScript)],
   ["/static/waits.js", script(waitsScript)],
+  ["/static/calls.js", script(callsScript)],
+  ["/static/code.js", script(codeScript)],
+  ["/static/conversation.js", script(conversationScript)],
+  ["/static/es.js", script(esScript)],
+  ["/static/map.js", script(mapScript)],
+  ["/static/map_layout.js", script(mapLayoutScript)],
+  ["/static/words.js", script(wordsScript)],
   ["/static/compare.js", script(compareScript)],
   ["/static/api.js", script(apiScript)],
   ["/static/app.js", script(appScript)],

@@ -33,6 +33,8 @@ browserTest(
             cached: false,
             duration_ms: 3,
           },
+          // Nobody decided on this one.
+          { type: "tool_approval_request", ...call, call_id: "cd".repeat(6) },
           { type: "run_finished", status: "completed" },
         ],
       };
@@ -52,7 +54,7 @@ browserTest(
         assert.doesNotMatch(text, /[\u202e\u200b\u3164\u2066]/);
         assert.match(text, /"U\+202Etxt\.U\+200Bx",\s+"U\+3164"/);
       }
-      assert.deepEqual(await cards.last().locator(".odd").allTextContents(), [
+      assert.deepEqual(await cards.first().locator(".odd").allTextContents(), [
         "U+202E",
         "U+200B",
         "U+3164",

@@ -51,11 +51,14 @@ browserTest(
         (route) => route.fulfill({ json: { run_id: RUN_ID, topic: "slow", status: "running", events: [] } }),
       );
       await page.goto(`/#/runs/${RUN_ID}`);
-      const cards = page.locator("#thread > .card");
+      const cards = page.locator("#thread li.card");
       const shows = (index: number, text: RegExp) =>
-        poll(async () => text.test(await cards.nth(index).locator("summary").textContent() ?? ""), {
-          what: `card ${index} to show ${text}`,
-        });
+        poll(
+          async () => text.test(await cards.nth(index).locator("> details > summary").textContent() ?? ""),
+          {
+            what: `card ${index} to show ${text}`,
+          },
+        );
 
       next[0]?.resolve();
       await cards.first().waitFor();
@@ -66,7 +69,7 @@ browserTest(
       next[1]?.resolve();
       await shows(0, /\(auto, 5 ms\)$/);
       next[2]?.resolve();
-      await cards.nth(1).waitFor();
+      await cards.nth(1).waitFor({ state: "attached" });
       await shows(1, /\(running, \d+s\)$/);
       next[3]?.resolve();
       await shows(1, /\(ended without a recorded result\)$/);

@@ -1,4 +1,5 @@
 import { make } from "./api.js";
+import { codeBlock } from "./code.js";
 import { percent } from "./drawing.js";
 import { renderMarkdown } from "./markdown.js";
 import { visible } from "./visible.js";
@@ -40,7 +41,7 @@ export function toolCard(event) {
       make("p", { className: "note" }, "Arguments"),
       argumentsOf(args),
       make("p", { className: "note" }, "Result"),
-      make("pre", { tabIndex: 0 }, ...visible(result)),
+      codeBlock(...visible(result)),
     ),
   );
 }

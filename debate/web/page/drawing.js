@@ -7,7 +7,8 @@ export function drawing(attributes, parts) {
   return svg;
 }
 
-function element(name, attributes) {
+/** An element of a picture. */
+export function element(name, attributes) {
   const made = document.createElementNS(SVG, name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
   return made;

@@ -68,10 +68,13 @@ function callLink(id, calls) {
   return link;
 }
 
-function showCall(id) {
+/** Opens a tool call in the conversation. */
+export function showCall(id) {
   const card = get(`call-${id}`);
   const details = card?.querySelector("details");
   if (details === null || details === undefined) return;
+  const group = card.closest(".tools > details");
+  if (group !== null) group.open = true;
   details.open = true;
   card.scrollIntoView({ block: "start" });
   details.querySelector("summary").focus({ preventScroll: true });

@@ -1,4 +1,5 @@
 import { make } from "./api.js";
+import { codeBlock } from "./code.js";
 import markdownIt from "./markdown-it.js";
 
 const MAX_NESTING = 100;
@@ -14,7 +15,7 @@ export function renderMarkdown(text) {
   const tokens = parser.parse(text, {});
   const fragment = document.createDocumentFragment();
   // The parser ignores what is nested more deeply.
-  if (tokens.some(({ level }) => level >= MAX_NESTING - 1)) fragment.append(code(text));
+  if (tokens.some(({ level }) => level >= MAX_NESTING - 1)) fragment.append(codeBlock(text));
   else fill(fragment, tokens);
   return fragment;
 }
@@ -51,7 +52,7 @@ function leaf({ type, content }) {
   switch (type) {
     case "fence":
     case "code_block":
-      return code(content.replace(/\n$/, ""));
+      return codeBlock(content.replace(/\n$/, ""));
     case "code_inline":
       return make("code", {}, content);
     case "hardbreak":
@@ -63,8 +64,4 @@ function leaf({ type, content }) {
     default:
       return content;
   }
-}
-
-function code(text) {
-  return make("pre", { tabIndex: 0 }, text);
 }

@@ -1,9 +1,12 @@
 import { showAnswer } from "./answer.js";
-import { announce, ask, attempt, complain, formatDuration, get, make, send, sendForm } from "./api.js";
+import { announce, ask, attempt, complain, get, send, sendForm } from "./api.js";
 import { showBoard } from "./board.js";
-import { card, decisionCard, factList, note, runningCard, textCard, toolCard } from "./cards.js";
+import { endTools } from "./calls.js";
+import { factList, note } from "./cards.js";
+import { endConversation, show } from "./conversation.js";
 import { beginSummary, endSummary, tell, titleOf } from "./summary.js";
-import { addApproval, endApprovals, resolveApproval, showBar } from "./waits.js";
+import { beginMap, showMap } from "./map.js";
+import { showBar } from "./waits.js";
 
 let shown;
 
@@ -26,9 +29,16 @@ export async function showRun(runId) {
     summary: beginSummary(),
     frame: undefined,
     timer: undefined,
-    add: (element) => get("thread").append(element),
+    /** The tool calls in a row that are being added to, and that of each call. */
+    group: undefined,
+    groups: new Map(),
+    add: (element) => {
+      run.group = undefined;
+      get("thread").append(element);
+    },
   };
   shown = run;
+  beginMap();
   for (const id of ["thread", "asked-list", "answer", "board-list"]) get(id).replaceChildren();
   for (const id of ["report", "save-md"]) get(id).href = `/api/runs/${runId}/report`;
   get("save-html").href = `/api/runs/${runId}/report.html`;
@@ -73,7 +83,7 @@ async function showStored(run, events) {
     broken += each(events.slice(start, start + AT_A_TIME), (event) => show(run, event));
   }
   if (broken > 0) run.add(note(`Events that cannot be shown: ${broken}`));
-  endRun(run);
+  endConversation(run);
 }
 
 /**
@@ -142,6 +152,7 @@ function drawSoon(run) {
     if (shown !== run) return;
     showAnswer(run.summary, run.status, run.record);
     showBoard(run.summary);
+    showMap(run.summary);
     showBar(run);
   });
 }
@@ -153,136 +164,11 @@ function apply(run, event) {
   if (event.type === "run_finished") finish(run);
 }
 
-/** Adds an event to the conversation. */
-function show(run, event) {
-  const { add } = run;
-  switch (event.type) {
-    case "run_resumed":
-      add(note(`Continues run ${event.parent_run_id}.`));
-      break;
-    case "run_started":
-      showRound(run, event.round, event.max_rounds);
-      break;
-    case "agent_turn_started":
-      dropLive(run);
-      run.live = { element: card(`${event.agent_role} is thinking`), text: document.createTextNode("") };
-      run.live.element.append(make("p", { className: "live" }, run.live.text));
-      add(run.live.element);
-      break;
-    case "agent_delta":
-      run.live?.text.appendData(event.delta);
-      break;
-    case "agent_reasoning":
-      dropLive(run);
-      add(textCard(`${event.agent_role}, before using tools`, event.content));
-      break;
-    case "agent_completed":
-      dropLive(run);
-      add(textCard(event.role, event.content));
-      announce(`${event.role} has spoken.`);
-      break;
-    case "agent_skipped":
-      add(note(`${event.agent_role} was skipped: ${event.rationale}`));
-      break;
-    case "tool_approval_request":
-      addApproval(run, event);
-      break;
-    case "tool_approval_resolved":
-      resolveApproval(run, event);
-      break;
-    case "tool_call_started":
-      startTool(run, event);
-      break;
-    case "tool_call":
-      endTool(run, event);
-      break;
-    case "moderator_decision":
-      dropLive(run);
-      add(decisionCard(event));
-      announce(`The moderator decided: ${event.decision.status}.`);
-      showRound(run, event.round, run.maxRounds);
-      break;
-    case "history_compressed":
-      add(note(`Summary of the rounds so far: ${event.summary}`));
-      break;
-    case "awaiting_user_input":
-      if (!run.isOver) announce("The debate waits for your comment.");
-      break;
-    case "user_comment":
-      if (event.content !== "") add(textCard("Operator", event.content));
-      break;
-    case "reasoning_effort_ignored":
-      add(note(`${event.agent_role}: ${event.model} has no reasoning effort to set.`));
-      break;
-    case "final_result":
-      add(card("Final result", make("pre", { tabIndex: 0 }, event.content)));
-      break;
-    case "run_cancelled":
-      add(note("The run was stopped."));
-      break;
-    case "error":
-      dropLive(run);
-      add(make("li", { className: "card problem" }, event.message));
-      announce(`Error: ${event.message}`);
-      break;
-  }
-}
-
-function dropLive(run) {
-  run.live?.element.remove();
-  run.live = undefined;
-}
-
-function showRound(run, round, maxRounds) {
-  run.maxRounds = maxRounds;
-  if (round === run.round) return;
-  run.round = round;
-  run.add(note(`Round ${round}`, "round"));
-}
-
-function startTool(run, event) {
-  dropLive(run);
-  const element = runningCard(event);
-  const begun = Date.now();
-  const show = () =>
-    element.querySelector(".time").textContent = `running, ${formatDuration((Date.now() - begun) / 1000)}`;
-  show();
-  run.tools.set(event.call_id, { element, timer: setInterval(show, 1000) });
-  get("thread").append(element);
-  announce(`${event.tool_name} is running.`);
-}
-
-/** Puts the result in the place of the running tool; calls that ran nothing have none. */
-function endTool(run, event) {
-  const running = run.tools.get(event.call_id);
-  if (running === undefined) return get("thread").append(toolCard(event));
-  run.tools.delete(event.call_id);
-  clearInterval(running.timer);
-  running.element.replaceWith(toolCard(event));
-}
-
-/** No result of these tools will come any more. */
-function endTools(run) {
-  for (const { element, timer } of run.tools.values()) {
-    clearInterval(timer);
-    element.classList.remove("running");
-    element.querySelector(".time").textContent = "ended without a recorded result";
-  }
-  run.tools.clear();
-}
-
-/** Nothing of this run is awaited any more. */
-function endRun(run) {
-  dropLive(run);
-  endApprovals(run);
-  endTools(run);
-}
-
 async function finish(run) {
   run.source.close();
   run.isOver = true;
   clearInterval(run.timer);
-  endRun(run);
+  endConversation(run);
   endSummary(run.summary);
   try {
     const record = await ask(`/api/runs/${run.id}`);

@@ -1,17 +1,51 @@
-/** What a run amounts to so far: folded from its events, so that the page can show the answer first. */
+// @ts-check
+/** @import { RunEvent, ToolApprovalRequestEvent, ToolCallEvent } from "../../events.ts" */
+/** @import { Decision, Hypothesis } from "../../graph/state.ts" */
+
+/**
+ * An event as it is sent and stored: with its time.
+ *
+ * @typedef {RunEvent & { readonly timestamp?: string }} TimedEvent
+ */
+
+/**
+ * What a run amounts to so far.
+ *
+ * @typedef {object} Summary
+ * @property {number} round
+ * @property {number | undefined} maxRounds
+ * @property {number | undefined} threshold
+ * @property {readonly Hypothesis[]} hypotheses
+ * @property {{ round: number, node: string, hypotheses: readonly Hypothesis[] }[]} frames the hypotheses after each
+ *   change, with when and by whom
+ * @property {Map<string, { round: number, node: string, share: number }[]>} shares the probability of each hypothesis
+ *   over time, by id
+ * @property {Decision | undefined} decision
+ * @property {Map<string, ToolCallEvent>} calls
+ * @property {Map<string, ToolApprovalRequestEvent & { readonly timestamp?: string }>} approvals the calls that wait for
+ *   approval, by id, with the time of their request
+ * @property {string | undefined} pausedAt when a comment was asked for
+ * @property {string} doing
+ * @property {number | undefined} tokens
+ * @property {string} problem
+ */
+
+/**
+ * Folded from its events, so that the page can show the answer first.
+ *
+ * @returns {Summary}
+ */
 export function beginSummary() {
   return {
     round: 0,
     maxRounds: undefined,
     threshold: undefined,
     hypotheses: [],
-    /** The probability of each hypothesis over time, by id. */
+    frames: [],
     shares: new Map(),
     decision: undefined,
     calls: new Map(),
-    /** The calls that wait for approval, by id, with the time of their request. */
     approvals: new Map(),
-    /** When a comment was asked for. */
     pausedAt: undefined,
     doing: "",
     tokens: undefined,
@@ -19,9 +53,14 @@ export function beginSummary() {
   };
 }
 
-/** Takes an event into account. */
+/**
+ * Takes an event into account.
+ *
+ * @param {Summary} summary
+ * @param {TimedEvent} event
+ */
 export function tell(summary, event) {
-  if (typeof event.total_tokens === "number") summary.tokens = event.total_tokens;
+  if ("total_tokens" in event && typeof event.total_tokens === "number") summary.tokens = event.total_tokens;
   switch (event.type) {
     case "run_started":
       Object.assign(summary, {
@@ -69,14 +108,20 @@ export function tell(summary, event) {
   }
 }
 
-/** Nothing is asked of anybody once a run is over. */
+/**
+ * Nothing is asked of anybody once a run is over.
+ *
+ * @param {Summary} summary
+ */
 export function endSummary(summary) {
   summary.approvals.clear();
   Object.assign(summary, { pausedAt: undefined, doing: "" });
 }
 
+/** @param {Summary} summary @param {import("../../events.ts").HypothesisUpdateEvent} event */
 function tellHypotheses(summary, { hypotheses, round, node }) {
   summary.hypotheses = hypotheses;
+  summary.frames.push({ round, node, hypotheses });
   for (const { id, probability } of hypotheses) {
     const shares = summary.shares.get(id) ?? [];
     const last = shares.at(-1);
@@ -85,21 +130,28 @@ function tellHypotheses(summary, { hypotheses, round, node }) {
   }
 }
 
+/** @type {Readonly<Record<string, readonly [string, string]>>} */
 const VERDICTS = {
   cause: ["good", "Cause found"],
   no_confident_cause: ["warn", "No confident cause"],
 };
+/** @type {Readonly<Record<string, readonly [string, string]>>} */
 const STOPPED = {
   error: ["bad", "The run failed"],
   cancelled: ["warn", "The run was stopped"],
   interrupted: ["warn", "The server stopped during the run"],
 };
 
-/** The verdict in a few words, and how to colour it. */
+/**
+ * The verdict in a few words, and how to colour it.
+ *
+ * @param {Pick<Summary, "decision" | "problem">} summary
+ * @param {string | undefined} status
+ */
 export function verdictOf({ decision, problem }, status) {
-  const outcome = VERDICTS[decision?.grounding?.outcome];
+  const outcome = VERDICTS[decision?.grounding?.outcome ?? ""];
   if (outcome !== undefined) return { tone: outcome[0], title: outcome[1] };
-  const stopped = STOPPED[status];
+  const stopped = STOPPED[status ?? ""];
   if (stopped !== undefined) return { tone: stopped[0], title: problem === "" ? stopped[1] : problem };
   if (status === "running") {
     return { tone: "open", title: decision === undefined ? "No cause yet" : "Undecided so far" };
@@ -108,11 +160,14 @@ export function verdictOf({ decision, problem }, status) {
   return { tone: "warn", title: "Stated by the moderator; the evidence was not checked" };
 }
 
-/** The hypothesis that leads: the moderator's, or else the likeliest one that is not rejected. */
+/**
+ * The hypothesis that leads: the moderator's, or else the likeliest one that is not rejected.
+ *
+ * @param {Pick<Summary, "decision" | "hypotheses">} summary
+ */
 export function leadOf({ decision, hypotheses }) {
-  if (decision?.grounding !== undefined) {
-    return hypotheses.find(({ id }) => id === decision.grounding.hypothesis_id);
-  }
+  const grounding = decision?.grounding;
+  if (grounding !== undefined) return hypotheses.find(({ id }) => id === grounding.hypothesis_id);
   if (decision !== undefined) {
     return hypotheses.find(({ id }) => decision.leading_hypothesis?.startsWith(id));
   }
@@ -122,7 +177,11 @@ export function leadOf({ decision, hypotheses }) {
 
 const MAX_CAUSE = 260;
 
-/** The cause in one sentence: that of the hypothesis whose evidence was checked. */
+/**
+ * The cause in one sentence: that of the hypothesis whose evidence was checked.
+ *
+ * @param {Pick<Summary, "decision" | "hypotheses">} summary
+ */
 export function causeOf(summary) {
   const text = (leadOf(summary)?.text ?? summary.decision?.leading_hypothesis ?? "").trim();
   const end = text.search(/[.!?](?:\s|$)/);
@@ -130,10 +189,15 @@ export function causeOf(summary) {
   return sentence.length <= MAX_CAUSE ? sentence : `${sentence.slice(0, MAX_CAUSE).replace(/\s+\S*$/, "")} …`;
 }
 
-/** The hypotheses in the order of their weight: the lead, confirmed ones, open ones by probability, rejected ones. */
+/**
+ * The hypotheses in the order of their weight: the lead, confirmed ones, open ones by probability, rejected ones.
+ *
+ * @param {Pick<Summary, "decision" | "hypotheses">} summary
+ */
 export function ranked(summary) {
   const lead = leadOf(summary);
-  const rank = (each) => each === lead ? 0 : each.state === "confirmed" ? 1 : each.state === "active" ? 2 : 3;
+  const rank = (/** @type {Hypothesis} */ each) =>
+    each === lead ? 0 : each.state === "confirmed" ? 1 : each.state === "active" ? 2 : 3;
   return summary.hypotheses.toSorted((a, b) =>
     rank(a) - rank(b) || (b.probability ?? -1) - (a.probability ?? -1)
   );
@@ -141,14 +205,24 @@ export function ranked(summary) {
 
 const MAX_TITLE = 90;
 
-/** The first line of a topic, short. */
+/**
+ * The first line of a topic, short.
+ *
+ * @param {string | null | undefined} topic
+ */
 export function titleOf(topic) {
   const line = (topic ?? "").split("\n").map((each) => each.replace(/^[#\s>*-]+/, "").trim())
     .find((each) => each !== "") ?? "";
   return line.length <= MAX_TITLE ? line : `${line.slice(0, MAX_TITLE).replace(/\s+\S*$/, "")} …`;
 }
 
-/** The milliseconds that are left of a wait; `undefined` when its start is not known. */
+/**
+ * The milliseconds that are left of a wait; `undefined` when its start is not known.
+ *
+ * @param {string | undefined} since
+ * @param {number | undefined} seconds
+ * @param {number} now
+ */
 export function timeLeft(since, seconds, now) {
   const begun = Date.parse(since ?? "");
   return Number.isNaN(begun) || typeof seconds !== "number"

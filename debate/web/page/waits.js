@@ -19,11 +19,10 @@ export function addApproval(run, event) {
   announce(`${event.agent_role} asks for approval to use ${event.tool_name}.`);
 }
 
-/** Moves a call that was decided on to where it belongs in the conversation. */
-export function resolveApproval(run, { call_id, resolution }) {
-  const element = run.approvals.get(call_id);
+/** Takes away a call that was decided on: what became of it is in the conversation with its result. */
+export function resolveApproval(run, { call_id }) {
+  run.approvals.get(call_id)?.remove();
   run.approvals.delete(call_id);
-  if (element !== undefined) endApproval(run, element, resolution);
 }
 
 /** No answer to these calls will come any more. */

@@ -1,0 +1,28 @@
+import { announce, make } from "./api.js";
+import { t } from "./words.js";
+
+const SHOWN_MS = 2000;
+
+/** Text of programs, with a button that copies it as it is shown. */
+export function codeBlock(...content) {
+  const text = make("pre", { tabIndex: 0 }, ...content);
+  const button = make("button", { type: "button", className: "copy" }, t("Copy"));
+  button.addEventListener("click", async () => {
+    const said = await copy(text) ? t("Copied") : t("Selected: copy it with the keyboard");
+    button.textContent = said;
+    announce(said);
+    setTimeout(() => button.textContent = t("Copy"), SHOWN_MS);
+  });
+  return make("div", { className: "code" }, text, button);
+}
+
+/** Only pages of this machine or of HTTPS have a clipboard; elsewhere the text is selected. */
+async function copy(element) {
+  try {
+    await navigator.clipboard.writeText(element.textContent);
+    return true;
+  } catch {
+    getSelection().selectAllChildren(element);
+    return false;
+  }
+}

@@ -1,0 +1,128 @@
+import { announce, get, make } from "./api.js";
+import { endTool, endTools, startTool } from "./calls.js";
+import { card, decisionCard, note, textCard } from "./cards.js";
+import { codeBlock } from "./code.js";
+import { renderMarkdown } from "./markdown.js";
+import { addApproval, endApprovals, resolveApproval } from "./waits.js";
+import { t } from "./words.js";
+
+/** Adds an event to the conversation. */
+export function show(run, event) {
+  const { add } = run;
+  switch (event.type) {
+    case "run_resumed":
+      add(note(t("Continues run {id}.", { id: event.parent_run_id })));
+      break;
+    case "run_started":
+      showRound(run, event.round, event.max_rounds);
+      break;
+    case "agent_turn_started":
+      dropLive(run);
+      startLive(run, event);
+      break;
+    case "agent_delta":
+      if (run.live !== undefined) {
+        run.live.text += event.delta;
+        drawLiveSoon(run.live);
+      }
+      break;
+    case "agent_reasoning":
+      dropLive(run);
+      add(textCard(t("{role}, before using tools", { role: event.agent_role }), event.content));
+      break;
+    case "agent_completed":
+      dropLive(run);
+      add(textCard(event.role, event.content));
+      announce(t("{role} has spoken.", { role: event.role }));
+      break;
+    case "agent_skipped":
+      add(note(t("{role} was skipped: {why}", { role: event.agent_role, why: event.rationale })));
+      break;
+    case "tool_approval_request":
+      addApproval(run, event);
+      break;
+    case "tool_approval_resolved":
+      resolveApproval(run, event);
+      break;
+    case "tool_call_started":
+      dropLive(run);
+      startTool(run, event);
+      break;
+    case "tool_call":
+      endTool(run, event);
+      break;
+    case "moderator_decision":
+      dropLive(run);
+      add(decisionCard(event));
+      announce(t("The moderator decided: {status}.", { status: t(event.decision.status) }));
+      showRound(run, event.round, run.maxRounds);
+      break;
+    case "history_compressed":
+      add(note(t("Summary of the rounds so far: {summary}", { summary: event.summary })));
+      break;
+    case "awaiting_user_input":
+      if (!run.isOver) announce(t("The debate waits for your comment."));
+      break;
+    case "user_comment":
+      if (event.content !== "") add(textCard(t("Operator"), event.content));
+      break;
+    case "reasoning_effort_ignored":
+      add(note(t("{role}: {model} has no reasoning effort to set.", {
+        role: event.agent_role,
+        model: event.model,
+      })));
+      break;
+    case "final_result":
+      add(card(t("Final result"), codeBlock(event.content)));
+      break;
+    case "run_cancelled":
+      add(note(t("The run was stopped.")));
+      break;
+    case "error":
+      dropLive(run);
+      add(make("li", { className: "card problem" }, event.message));
+      announce(t("Error: {message}", { message: event.message }));
+      break;
+  }
+}
+
+/** Nothing of this run is awaited any more. */
+export function endConversation(run) {
+  dropLive(run);
+  endApprovals(run);
+  endTools(run);
+}
+
+/** How often what an agent writes is laid out anew, in milliseconds. */
+const LIVE_MS = 120;
+
+/** What an agent is writing; it ends no group of tool calls, for it may write nothing. */
+function startLive(run, { agent_role }) {
+  const body = make("div", { className: "live" });
+  const element = card(t("{role} is thinking", { role: agent_role }), body);
+  run.live = { element, body, text: "", timer: undefined, tookMs: 0 };
+  get("thread").append(element);
+}
+
+/** A long text takes longer to lay out, and so is laid out less often. */
+function drawLiveSoon(live) {
+  live.timer ??= setTimeout(() => {
+    const begun = performance.now();
+    live.timer = undefined;
+    live.body.replaceChildren(renderMarkdown(live.text));
+    live.tookMs = performance.now() - begun;
+  }, Math.max(LIVE_MS, 8 * live.tookMs));
+}
+
+function dropLive(run) {
+  clearTimeout(run.live?.timer);
+  run.live?.element.remove();
+  run.live = undefined;
+}
+
+function showRound(run, round, maxRounds) {
+  run.maxRounds = maxRounds;
+  if (round === run.round) return;
+  run.round = round;
+  run.add(note(t("Round {round}", { round }), "round"));
+}

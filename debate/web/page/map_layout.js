@@ -1,0 +1,103 @@
+// @ts-check
+/** @import { Hypothesis } from "../../graph/state.ts" */
+
+/** The size of the map, in units of its drawing. */
+export const SIZE = 480;
+const CENTRE = SIZE / 2;
+const INNER = 78;
+const OUTER = 142;
+const LEAVES = 210;
+/** The most evidence and objections of one hypothesis that are drawn; the cards have them all. */
+const MAX_LEAVES = 6;
+
+/**
+ * @typedef {object} MapNode
+ * @property {string} key
+ * @property {"topic" | "hypothesis" | "evidence" | "objection"} kind
+ * @property {number} x
+ * @property {number} y
+ * @property {readonly number[]} rounds the rounds that it belongs to; none: all
+ * @property {Hypothesis} [hypothesis] the one that it is, or belongs to
+ * @property {string} [callId] of evidence: the tool call
+ * @property {boolean} [counts] of evidence: whether it counts
+ * @property {number} [review] of an objection: its index among the reviews
+ */
+
+/**
+ * Where everything is: the incident in the middle, around it the hypotheses, further out the later they came, and
+ * outside what speaks for and against each.
+ *
+ * @param {readonly Hypothesis[]} hypotheses
+ * @returns {{ nodes: MapNode[], edges: { from: string, to: string, kind: string, rounds: readonly number[] }[] }}
+ */
+export function mapOf(hypotheses) {
+  /** @type {MapNode[]} */
+  const nodes = [{ key: "topic", kind: "topic", x: CENTRE, y: CENTRE, rounds: [] }];
+  /** @type {{ from: string, to: string, kind: string, rounds: readonly number[] }[]} */
+  const edges = [];
+  const rings = [...new Set(hypotheses.map(({ round }) => round))].sort((a, b) => a - b);
+  const wedge = (2 * Math.PI) / Math.max(1, hypotheses.length);
+  for (const [index, hypothesis] of hypotheses.entries()) {
+    const angle = index * wedge - Math.PI / 2;
+    const ring = rings.indexOf(hypothesis.round);
+    const radius = rings.length < 2
+      ? (INNER + OUTER) / 2
+      : INNER + ((OUTER - INNER) * ring) / (rings.length - 1);
+    const key = `h:${hypothesis.id}`;
+    const rounds = roundsOf(hypothesis);
+    nodes.push({ key, kind: "hypothesis", ...at(angle, radius), rounds, hypothesis });
+    edges.push({ from: "topic", to: key, kind: hypothesis.state, rounds });
+    const leaves = leavesOf(hypothesis).slice(0, MAX_LEAVES);
+    const span = Math.min(wedge * .85, leaves.length * .2);
+    for (const [place, leaf] of leaves.entries()) {
+      const own = leaves.length === 1 ? angle : angle - span / 2 + (span * place) / (leaves.length - 1);
+      // A result that speaks for several hypotheses is there once.
+      if (!nodes.some((each) => each.key === leaf.key)) {
+        nodes.push({ ...leaf, ...at(own, LEAVES), hypothesis });
+      }
+      edges.push({
+        from: key,
+        to: leaf.key,
+        kind: leaf.kind === "objection" ? "against" : leaf.counts ? "for" : "void",
+        rounds: leaf.rounds,
+      });
+    }
+  }
+  return { nodes, edges };
+}
+
+/** @param {number} angle @param {number} radius */
+function at(angle, radius) {
+  return { x: CENTRE + radius * Math.cos(angle), y: CENTRE + radius * Math.sin(angle) };
+}
+
+/** @param {Hypothesis} hypothesis */
+function roundsOf({ round, transitions = [], reviews = [] }) {
+  return [
+    ...new Set([round, ...transitions.map((each) => each.round), ...reviews.map((each) => each.round)]),
+  ];
+}
+
+/**
+ * @param {Hypothesis} hypothesis
+ * @returns {Omit<MapNode, "x" | "y">[]}
+ */
+function leavesOf({ id, evidence = [], reviews = [] }) {
+  /** @type {Map<string, Omit<MapNode, "x" | "y">>} */
+  const calls = new Map();
+  for (const { call_ids, status, round } of evidence) {
+    for (const callId of call_ids) {
+      const counts = status === "grounded" || calls.get(callId)?.counts === true;
+      calls.set(callId, { key: `e:${callId}`, kind: "evidence", rounds: [round], callId, counts });
+    }
+  }
+  const objections = reviews.flatMap((review, index) =>
+    review.verdict === "accepted" ? [] : [{
+      key: `o:${id}:${index}`,
+      kind: /** @type {const} */ ("objection"),
+      rounds: [review.round],
+      review: index,
+    }]
+  );
+  return [...calls.values(), ...objections];
+}
