@@ -23,6 +23,7 @@ import {
 } from "./config_shapes.ts";
 import { LOG_LEVELS, type LogLevel } from "./log_level.ts";
 import type { ReasoningEffort } from "./models/model.ts";
+import { RUN_MODES, type RunMode } from "./run_mode.ts";
 
 /** The settings, by the names of their variables. */
 export interface Settings {
@@ -50,6 +51,9 @@ export interface Settings {
   readonly MODEL_TIMEOUT_SECONDS: number;
   readonly MODEL_PRICES_FILE: string;
 
+  readonly DEBATE_MODE: RunMode;
+  readonly SAMPLES: number;
+  readonly SAMPLE_MODEL: string;
   readonly MAX_ROUNDS: number;
   readonly CONFIDENCE_THRESHOLD: number;
   readonly COMPRESS_HISTORY: boolean;
@@ -128,6 +132,13 @@ export const settingsSchema: z.ZodType<Settings> = z.strictObject({
   MODEL_TIMEOUT_SECONDS: whole(1, 3600, 600, "how long one call of a model may take, in seconds"),
   MODEL_PRICES_FILE: text("JSON file of prices in US dollars per million tokens: `{model: {input, output}}`"),
 
+  DEBATE_MODE: z.enum(RUN_MODES).default("debate").describe(
+    "`debate`, or `sample_then_debate`: independent diagnoses first, and a debate only about where they differ",
+  ),
+  SAMPLES: whole(2, 5, 3, "how many independent diagnoses come first"),
+  SAMPLE_MODEL: z.union([z.literal(""), model("", "")]).default("").describe(
+    "model of the independent diagnoses, which may be a cheap one; empty: the diagnostic agent's",
+  ),
   MAX_ROUNDS: whole(1, 10, 4, "rounds of a debate"),
   CONFIDENCE_THRESHOLD: share(0.8, "the confidence that a diagnosis needs, 0 to 1"),
   COMPRESS_HISTORY: flag(true, "whether older rounds are summarised from round 3 on"),

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { SampleComparison } from "./graph/samples.ts";
 import type { AgentNode, AgentRole, CallApproval, Decision, Hypothesis, NodeName } from "./graph/state.ts";
 import type { ReasoningEffort, Usage } from "./models/model.ts";
 
@@ -55,6 +56,8 @@ export interface RunStartedEvent {
   readonly confidence_threshold: number;
   readonly template: string;
   readonly language: string;
+  /** How many independent diagnoses come first; absent in a debate without any. */
+  readonly samples?: number;
 }
 
 /** A model call of an agent begins; a turn with tools has several. Ephemeral. */
@@ -82,11 +85,27 @@ export interface AgentCompletedEvent {
   readonly content: string;
   /** The run ended while the agent was speaking; this is the text so far. */
   readonly partial?: true;
+  /** It is one of the independent diagnoses before the debate, from 1; its ids of hypotheses are its own. */
+  readonly sample?: number;
   /** Of the run so far; absent if it ended here. */
   readonly total_tokens?: number;
 }
 
-/** An agent was skipped because of the moderator's previous directive. */
+/** The independent diagnoses were compared; the debate is about where they differ. */
+export interface SamplesComparedEvent extends SampleComparison {
+  readonly type: "samples_compared";
+  readonly node: "diagnostic_agent";
+  readonly round: 1;
+}
+
+/** Something about the run that weakens its result, in the language of the debate. */
+export interface RunWarningEvent {
+  readonly type: "run_warning";
+  readonly code: "one_model";
+  readonly message: string;
+}
+
+/** An agent was skipped because of the moderator's previous directive, or because the diagnoses agree. */
 export interface AgentSkippedEvent extends AgentFields {
   readonly type: "agent_skipped";
   readonly node: AgentNode;
@@ -226,6 +245,8 @@ export type RunEvent =
   | AgentDeltaEvent
   | AgentReasoningEvent
   | AgentCompletedEvent
+  | SamplesComparedEvent
+  | RunWarningEvent
   | AgentSkippedEvent
   | HypothesisUpdateEvent
   | ToolApprovalRequestEvent

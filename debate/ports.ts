@@ -27,6 +27,16 @@ export interface DebateModels {
   readonly skeptic: Model;
   readonly moderator: Model;
   readonly summary: Model;
+  /** Gives the independent diagnoses; absent: the diagnostic agent's model. */
+  readonly sample?: Model;
+}
+
+/** Independent diagnoses before the debate. */
+export interface Sampling {
+  /** How many. */
+  readonly count: number;
+  /** What follows: a debate about where they differ, or only a vote. */
+  readonly then: "debate" | "vote";
 }
 
 /** How hard each role is asked to think. */
@@ -72,7 +82,9 @@ export interface DebateSetup {
   /** After this many consecutive batches of tool calls with an error, an agent has to answer without tools. */
   readonly maxConsecutiveErrors: number;
   readonly timeouts?: DebateTimeouts;
+  /** A resumed run has none: its diagnoses would not be independent of what it inherits. */
   readonly initial?: PriorRun;
+  readonly sampling?: Sampling;
 }
 
 /** A tool call that waits for permission to run. */

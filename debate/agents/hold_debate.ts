@@ -26,6 +26,7 @@ import type { DebateOutcome, DebatePorts, DebateSetup } from "../ports.ts";
 import { moderate } from "./moderate.ts";
 import { type Debate, openDebate } from "./debate.ts";
 import { summarize } from "./summarize.ts";
+import { samplingOf, takeSamples } from "./take_samples.ts";
 import { takeTurn } from "./turn.ts";
 
 const MAX_COMMENT = 20_000;
@@ -39,6 +40,7 @@ export async function holdDebate(setup: DebateSetup, ports: DebatePorts): Promis
   const late = () => new AppError("timeout", `The run took longer than ${(ms ?? 0) / 1000} s`);
   using deadline = new Deadline({ clock: ports.clock, ms, signal: ports.signal, late });
   const debate = openDebate(setup, ports, deadline.signal);
+  const sampling = samplingOf(setup);
   const progress = { state: startState(toTask(setup), setup.initial) };
   ports.emit({
     type: "run_started",
@@ -48,12 +50,15 @@ export async function holdDebate(setup: DebateSetup, ports: DebatePorts): Promis
     confidence_threshold: setup.confidenceThreshold,
     template: setup.template.name,
     language: setup.language,
+    ...(sampling !== undefined && { samples: sampling.count }),
   });
+  warnOfOneModel(debate);
   const { hypotheses } = progress.state;
   if (hypotheses.length > 0) {
     ports.emit({ type: "hypothesis_update", node: "diagnostic_agent", round: 0, hypotheses });
   }
   try {
+    if (sampling !== undefined) progress.state = await takeSamples(debate, progress.state, sampling);
     await takeSteps(debate, progress);
     return { ...conclude(debate, progress.state), status: "completed" };
   } catch (error) {
@@ -144,6 +149,15 @@ function tellHypotheses(
 ): void {
   if (JSON.stringify(before.hypotheses) === JSON.stringify(hypotheses)) return;
   debate.ports.emit({ type: "hypothesis_update", node, round: before.round, hypotheses });
+}
+
+/** Scripts are no models. */
+function warnOfOneModel({ setup, ports }: Debate): void {
+  const { diagnostic, skeptic, moderator } = setup.models;
+  const isOne = diagnostic.id === skeptic.id && skeptic.id === moderator.id;
+  if (!isOne || diagnostic.id.startsWith("replay/")) return;
+  const message = labelsFor(setup.language).oneModel(diagnostic.id);
+  ports.emit({ type: "run_warning", code: "one_model", message });
 }
 
 function finalText({ decision, hypotheses, task }: DebateState): string {

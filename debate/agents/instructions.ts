@@ -10,6 +10,8 @@ export interface Instructions {
   /** Ends every system message. */
   readonly untrusted: string;
   readonly diagnostic: string;
+  /** Follows {@linkcode diagnostic} in the independent diagnoses, so that these can be compared. */
+  readonly sample: string;
   readonly skeptic: string;
   readonly rebuttal: string;
   readonly moderator: string;
@@ -47,6 +49,10 @@ const ENGLISH: Instructions = {
     "EARLY_OUT_RECOMMENDED: true",
     "EARLY_OUT_CONFIDENCE: <0 to 1>",
     "EARLY_OUT_RATIONALE: <why nothing else is left to examine>",
+  ].join("\n"),
+  sample: [
+    "You are one of several who diagnose this independently; your hypotheses are compared with theirs.",
+    "Begin the Text of each hypothesis with {component: <where the fault lies, named exactly as in the context or a result>; fault: <one of resource_leak, configuration, dependency, data, capacity, change, none>}, unless the context asks for another form.",
   ].join("\n"),
   skeptic: [
     "Try to prove the diagnosis wrong. In at most about 600 words, for each hypothesis a block:",
@@ -109,6 +115,10 @@ const SPANISH: Instructions = {
     "EARLY_OUT_RECOMMENDED: true",
     "EARLY_OUT_CONFIDENCE: <0 a 1>",
     "EARLY_OUT_RATIONALE: <por qué no queda nada que examinar>",
+  ].join("\n"),
+  sample: [
+    "Eres uno de varios que diagnostican esto por separado; tus hipótesis se comparan con las suyas.",
+    "Empieza el Text de cada hipótesis con {component: <dónde está el fallo, con el nombre exacto del contexto o de un resultado>; fault: <uno de resource_leak, configuration, dependency, data, capacity, change, none>}, salvo que el contexto pida otra forma.",
   ].join("\n"),
   skeptic: [
     "Intenta demostrar que el diagnóstico es falso. En unas 600 palabras como máximo, un bloque por hipótesis:",

@@ -52,6 +52,13 @@ export function buildAgentPrompt(
   }
 }
 
+/** The messages for one of the independent diagnoses, which knows of no other. */
+export function buildSamplePrompt(state: DebateState, template: PromptTemplate): readonly ChatMessage[] {
+  const ask = instructionsFor(state.task.language);
+  const task = labelsFor(state.task.language).task;
+  return conversation(state, template.diagnosticSystem, [[task, `${ask.diagnostic}\n${ask.sample}`]]);
+}
+
 /** The messages for a decision. */
 export function buildModeratorPrompt(state: DebateState, template: PromptTemplate): readonly ChatMessage[] {
   const labels = labelsFor(state.task.language);

@@ -7,25 +7,44 @@
 import { type AgentNode, type CalledTool, type DebateState, ROLES } from "../graph/state.ts";
 import type { TurnText } from "../graph/flow.ts";
 import { cut, fence } from "../graph/text.ts";
-import type { ChatMessage, ModelReply, ToolCall, ToolSchema } from "../models/model.ts";
+import type { ChatMessage, Model, ModelReply, ToolCall, ToolSchema } from "../models/model.ts";
 import { callModel, MAX_REPLY } from "./call_model.ts";
 import { type Instructions, instructionsFor } from "./instructions.ts";
-import { buildAgentPrompt } from "./prompt.ts";
+import { buildAgentPrompt, buildSamplePrompt } from "./prompt.ts";
 import { CASTING, type Debate } from "./debate.ts";
 import { type Caller, parseArguments, runTool } from "./run_tool.ts";
 
 /** Lets an agent speak. */
 export async function takeTurn(debate: Debate, state: DebateState, node: AgentNode): Promise<TurnText> {
-  const turn = new Turn(
-    debate,
-    { node, round: state.round },
-    buildAgentPrompt(state, node, debate.setup.template),
-  );
-  return await turn.take();
+  const { setup } = debate;
+  const speaker = { node, model: setup.models[CASTING[node].role], meteredAs: node };
+  return await new Turn(debate, speaker, state.round, buildAgentPrompt(state, node, setup.template)).take();
 }
+
+/** Lets an agent diagnose without knowing of the other diagnoses. */
+export async function takeSample(debate: Debate, state: DebateState): Promise<TurnText> {
+  const { models, template } = debate.setup;
+  const speaker = {
+    node: "diagnostic_agent",
+    model: models.sample ?? models.diagnostic,
+    meteredAs: "sample_agent",
+  } as const;
+  return await new Turn(debate, speaker, state.round, buildSamplePrompt(state, template)).take();
+}
+
+/** Who speaks, with which model, and whose tokens they are. */
+interface Speaker {
+  readonly node: AgentNode;
+  readonly model: Model;
+  readonly meteredAs: AgentNode | "sample_agent";
+}
+
+/** Higher than that of a debate: diagnoses that are the same by construction compare nothing. */
+const SAMPLE_TEMPERATURE = 0.7;
 
 class Turn {
   readonly #debate: Debate;
+  readonly #speaker: Speaker;
   readonly #caller: Caller;
   readonly #ask: Instructions;
   readonly #messages: ChatMessage[];
@@ -35,9 +54,10 @@ class Turn {
   #failedBatches = 0;
   #mayCall: boolean;
 
-  constructor(debate: Debate, caller: Caller, prompt: readonly ChatMessage[]) {
+  constructor(debate: Debate, speaker: Speaker, round: number, prompt: readonly ChatMessage[]) {
     this.#debate = debate;
-    this.#caller = caller;
+    this.#speaker = speaker;
+    this.#caller = { node: speaker.node, round };
     this.#ask = instructionsFor(debate.setup.language);
     this.#messages = [...prompt];
     this.#tools = debate.ports.tools.map(({ name, description, parameters }) => ({
@@ -77,17 +97,18 @@ class Turn {
 
   /** @param begun what the answer continues, which is kept if it breaks off */
   async #call(begun = ""): Promise<ModelReply> {
-    const { setup, ports } = this.#debate;
+    const { ports } = this.#debate;
     const { node, round } = this.#caller;
-    const { role, temperature } = CASTING[node];
+    const { model, meteredAs } = this.#speaker;
+    const temperature = meteredAs === "sample_agent" ? SAMPLE_TEMPERATURE : CASTING[node].temperature;
     const who = { agent_node: node, agent_role: ROLES[node] } as const;
     ports.emit({ type: "agent_turn_started", ...who });
     let streamed = begun;
     try {
       return await callModel(this.#debate, {
-        node,
+        node: meteredAs,
         round,
-        model: setup.models[role],
+        model,
         temperature,
         messages: [...this.#messages],
         tools: this.#tools,

@@ -4,7 +4,7 @@
  * @module
  */
 import { AppError } from "@gateway/shared/errors";
-import { Command, CommanderError } from "commander";
+import { Command, CommanderError, Option } from "commander";
 import { benchmarkCommand, type BenchmarkFlags } from "./benchmark_command.ts";
 import type { Environment } from "./environment.ts";
 import { EXIT_CODES, type ExitCode, exitCodeOf, toUsageError, writeFailure } from "./failure.ts";
@@ -20,6 +20,7 @@ import { loginCommand } from "./login_command.ts";
 import { addJson, countOf, once, repeated, shareOf } from "./options.ts";
 import { promptsCommand, type PromptsFlags } from "./prompts_command.ts";
 import { runCommand, type RunFlags } from "./run_command.ts";
+import { RUN_MODES } from "../run_mode.ts";
 import { serveCommand, type ServeFlags } from "./serve_command.ts";
 
 /**
@@ -118,6 +119,9 @@ function addRun(program: Command): Command {
     .option("--max-chars-per-file <n>", "how many characters of each file", countOf(1, 10_000_000), 12_000)
     .option("--template <name>", "prompt template (PROMPT_TEMPLATE, default)", once)
     .option("--language <code>", "its language (PROMPT_LANGUAGE, en)", once)
+    .addOption(
+      new Option("--mode <mode>", "how to hold it (DEBATE_MODE, debate)").choices(RUN_MODES),
+    )
     .option(
       "--early-out-threshold <n>",
       "confidence to end early, 0 to 1 (EARLY_OUT_THRESHOLD, 0.9)",

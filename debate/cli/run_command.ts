@@ -25,6 +25,7 @@ import { safeText } from "./terminal.ts";
 export interface RunFlags extends InputFlags {
   readonly template?: string;
   readonly language?: string;
+  readonly mode?: string;
   readonly earlyOutThreshold?: number;
   /** `false` with `--no-compress-history`. */
   readonly compressHistory: boolean;
@@ -44,6 +45,7 @@ export async function runCommand(
   const settings = await readSettings(environment, {
     PROMPT_TEMPLATE: flags.template,
     PROMPT_LANGUAGE: flags.language,
+    DEBATE_MODE: flags.mode,
     EARLY_OUT_THRESHOLD: flags.earlyOutThreshold?.toString(),
     COMPRESS_HISTORY: flags.compressHistory ? undefined : "false",
   });
@@ -97,12 +99,13 @@ export async function runCommand(
   view.close();
   await audit.close();
   const finishedAt = clock.now();
-  const { diagnostic, skeptic, moderator, summary } = setup.models;
+  const { diagnostic, skeptic, moderator, summary, sample = diagnostic } = setup.models;
   const ids = {
     diagnostic: diagnostic.id,
     skeptic: skeptic.id,
     moderator: moderator.id,
     summary: summary.id,
+    sample: sample.id,
   };
   const cost = estimateCost(outcome.usage, ids, prices);
   if (outcome.usage.total.total_tokens > 0) {
@@ -156,6 +159,7 @@ async function openModels(settings: Settings, providers: Providers): Promise<Deb
     skeptic: await providers.model(settings.SKEPTIC_MODEL),
     moderator: await providers.model(settings.MODERATOR_MODEL),
     summary: await providers.model(settings.SUMMARY_MODEL || settings.MODERATOR_MODEL),
+    sample: await providers.model(settings.SAMPLE_MODEL || settings.DIAGNOSTIC_MODEL),
   };
 }
 
@@ -171,6 +175,9 @@ function toRules(settings: Settings) {
     confidenceThreshold: settings.CONFIDENCE_THRESHOLD,
     earlyOut: { enabled: settings.EARLY_OUT_ENABLED, threshold: settings.EARLY_OUT_THRESHOLD },
     compressHistory: settings.COMPRESS_HISTORY,
+    ...(settings.DEBATE_MODE === "sample_then_debate" && {
+      sampling: { count: settings.SAMPLES, then: "debate" as const },
+    }),
     toolBudget: settings.MAX_TOOL_CALLS_PER_AGENT,
     maxConsecutiveErrors: settings.MAX_CONSECUTIVE_ERRORS,
     timeouts: {

@@ -44,6 +44,7 @@ export function toRecord(
     reasoning_effort: efforts,
     template: setup.template.name,
     language: setup.language,
+    ...(setup.sampling !== undefined && { mode: "sample_then_debate" as const }),
     parent_run_id: null,
     finished_at: new Date(finishedAt).toISOString(),
     duration_seconds: Math.max(0, Math.round((finishedAt - startedAt) / 100) / 10),

@@ -48,6 +48,12 @@ export class RunView {
         this.#say(event.role, event.content);
         this.#speaker = "";
         return;
+      case "samples_compared":
+        this.#title(ROLES.diagnostic_agent);
+        this.#speaker = "";
+        return this.#line("dim", event.reason);
+      case "run_warning":
+        return this.note(event.message);
       case "agent_skipped":
         this.#title(event.role);
         this.#speaker = "";

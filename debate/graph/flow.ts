@@ -70,9 +70,15 @@ export function nextStep(state: DebateState, isPaused: boolean): Step {
 
 /** A directive is for one round, so only that of the preceding decision in this run counts. */
 function agentOrSkip(state: DebateState, node: SkippableNode): Step {
+  if (isAgreed(state)) return { kind: "skip", node, rationale: state.agreement };
   const directive = state.decision?.flow_directive;
   const isSkipped = node === "skeptic_agent" ? directive?.skip_skeptic : directive?.skip_rebuttal;
   return isSkipped ? { kind: "skip", node, rationale: directive?.rationale ?? "" } : { kind: "agent", node };
+}
+
+/** The diagnoses before the first round agree, so there is nothing to debate in it. */
+function isAgreed({ agreement, round }: DebateState): boolean {
+  return agreement !== "" && round === 1;
 }
 
 function isOver({ decision, earlyOutConfirmed, round, task }: DebateState): boolean {
@@ -108,6 +114,7 @@ export function startState(
     texts: NO_TEXTS,
     earlyOutSignal: NO_EARLY_OUT,
     earlyOutConfirmed: false,
+    agreement: "",
     decision: undefined,
     hypotheses: (prior?.hypotheses ?? []).map(toRoundZero),
     calls: [],
@@ -183,9 +190,20 @@ export function afterSkip(
   node: SkippableNode,
   rationale: string,
 ): DebateState {
-  const labels = labelsFor(state.task.language);
+  return say(state, node, skippedText(node, rationale, state.task.language, isAgreed(state)));
+}
+
+/** What stands in the place of an agent that was skipped. */
+export function skippedText(
+  node: SkippableNode,
+  rationale: string,
+  language: string,
+  isAgreed: boolean,
+): string {
+  if (isAgreed) return `(${rationale})`;
+  const labels = labelsFor(language);
   const what = node === "skeptic_agent" ? labels.skepticSkipped : labels.rebuttalSkipped;
-  return say(state, node, rationale === "" ? `${what})` : `${what}: ${rationale})`);
+  return rationale === "" ? `${what})` : `${what}: ${rationale})`;
 }
 
 function say(state: DebateState, node: AgentNode, text: string): DebateState {

@@ -65,10 +65,18 @@ const ENGLISH = {
   leadConfirmed: "leading hypothesis of the closing decision",
   unusable: "The moderator's reply could not be read as a decision",
   unusableNextStep: "Read the debate, then resume the run, or choose another moderator model",
-} as const;
+  samplesAgree: (diagnoses: number, id: string) =>
+    `All ${diagnoses} independent diagnoses lead with ${id}, and evidence for it counts`,
+  samplesGuess: (diagnoses: number, id: string) =>
+    `All ${diagnoses} independent diagnoses lead with ${id}, but no evidence for it counts: it is debated`,
+  samplesDiffer: (votes: string) =>
+    `The independent diagnoses differ, each leading with its own cause: ${votes}`,
+  oneModel: (model: string) =>
+    `All roles use the model ${model}: it shares its own blind spots, so agreement says little`,
+};
 
 /** The words of one language. */
-export type Labels = Readonly<Record<keyof typeof ENGLISH, string>>;
+export type Labels = Readonly<typeof ENGLISH>;
 
 const SPANISH: Labels = {
   status: "Estado",
@@ -123,6 +131,13 @@ const SPANISH: Labels = {
   leadConfirmed: "hipótesis principal de la decisión de cierre",
   unusable: "La respuesta del moderador no se pudo leer como decisión",
   unusableNextStep: "Lee el debate y reanuda la ejecución, o elige otro modelo de moderador",
+  samplesAgree: (diagnoses, id) =>
+    `Los ${diagnoses} diagnósticos independientes coinciden en ${id}, y hay evidencia que cuenta`,
+  samplesGuess: (diagnoses, id) =>
+    `Los ${diagnoses} diagnósticos independientes coinciden en ${id}, pero ninguna evidencia cuenta: se debate`,
+  samplesDiffer: (votes) => `Los diagnósticos independientes difieren, cada uno con su causa: ${votes}`,
+  oneModel: (model) =>
+    `Todos los papeles usan el modelo ${model}: comparte sus propios puntos ciegos, así que el acuerdo dice poco`,
 };
 
 /** The words for the language of a debate. */

@@ -6,8 +6,9 @@
  * @module
  */
 
-/** The nodes of the graph, in the order of a round. */
+/** The nodes of the graph, in the order of a round; `sample_agent` gives the independent diagnoses before a debate. */
 export const NODES = [
+  "sample_agent",
   "diagnostic_agent",
   "skeptic_agent",
   "diagnostic_rebuttal_agent",
@@ -275,7 +276,7 @@ export interface DebateTask {
 export interface DebateState {
   readonly task: DebateTask;
   /** The node that has just finished; `undefined` at the start. */
-  readonly done: NodeName | undefined;
+  readonly done: Exclude<NodeName, "sample_agent"> | undefined;
   /** From 1; beyond `maxRounds` once the last round ended with `continue`. */
   readonly round: number;
   /** The texts of this round. */
@@ -283,6 +284,8 @@ export interface DebateState {
   /** The proposal in this round's diagnosis. */
   readonly earlyOutSignal: EarlyOutSignal;
   readonly earlyOutConfirmed: boolean;
+  /** Why the first round is not debated: the independent diagnoses before it agree. Empty otherwise. */
+  readonly agreement: string;
   /** The last decision of this run; never that of the run that it resumes. */
   readonly decision: Decision | undefined;
   readonly hypotheses: readonly Hypothesis[];

@@ -19,6 +19,8 @@ export interface RoleModels {
   readonly skeptic: string;
   readonly moderator: string;
   readonly summary: string;
+  /** Absent: the diagnostic agent's. */
+  readonly sample?: string;
 }
 
 const price = z.number().min(0).max(1_000_000);
@@ -68,7 +70,7 @@ export function estimateCost(totals: TokenTotals, models: RoleModels, prices: Pr
   for (const node of NODES) {
     const [role, usage] = [ROLE_OF_NODE[node], totals.by_node[node]];
     if (role === undefined || usage === undefined) continue;
-    const model = models[role];
+    const model = models[role] ?? models.diagnostic;
     const usd = costOf(usage, findPrice(model, prices));
     by_node[node] = { model, ...usage, estimated_usd: usd === undefined ? null : round(usd) };
     if (usd !== undefined) total = (total ?? 0) + usd;
@@ -77,6 +79,7 @@ export function estimateCost(totals: TokenTotals, models: RoleModels, prices: Pr
 }
 
 const ROLE_OF_NODE: Readonly<Partial<Record<NodeName, keyof RoleModels>>> = {
+  sample_agent: "sample",
   diagnostic_agent: "diagnostic",
   skeptic_agent: "skeptic",
   diagnostic_rebuttal_agent: "diagnostic",

@@ -70,11 +70,15 @@ export class ReplayModel implements Model {
     if (round > rounds.length) {
       throw this.#problem(request, `has nothing to say: the script ends after round ${rounds.length}`);
     }
-    const part = isScripted(purpose) ? rounds[round - 1]?.[purpose] : undefined;
+    // A script has no part for independent diagnoses: each plays the first diagnosis from its beginning.
+    const isSample = purpose === "sample_agent";
+    const node = isSample ? "diagnostic_agent" : purpose;
+    const part = isScripted(node) ? rounds[round - 1]?.[node] : undefined;
     if (part === undefined) throw this.#problem(request, "has no part in the script");
     const mayCall = tools.length > 0 && toolChoice !== "none";
     const key = `${round} ${purpose}`;
-    for (let index = this.#given.get(key) ?? 0; index < part.length; index++) {
+    const given = this.#given.get(key) ?? 0;
+    for (let index = isSample ? given % part.length : given; index < part.length; index++) {
       const reply = part[index];
       this.#given.set(key, index + 1);
       if (reply !== undefined && (mayCall || reply.tool_calls.length === 0)) return reply;

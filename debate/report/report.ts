@@ -44,6 +44,7 @@ function renderFacts(record: ReadRecord, words: Words): string {
     [words.diagnosticModel, inline(models?.diagnostic ?? "")],
     [words.skepticModel, inline(models?.skeptic ?? "")],
     [words.moderatorModel, inline(models?.moderator ?? "")],
+    [words.mode, record.mode === "sample_then_debate" ? words.sampleThenDebate : ""],
     [words.thinking, thinking.map(([role, effort]) => `${role} ${inline(effort)}`).join(", ")],
     [words.template, `${inline(record.template ?? "")} (${inline(record.language ?? "")})`],
   ];

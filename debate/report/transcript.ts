@@ -39,9 +39,15 @@ function renderEvent(
       return [`### ${roleOf(event, words)}, ${words.beforeTools}`, embedded(textOf(content))];
     case "agent_completed":
       return [
-        `### ${roleOf(event, words)}${event.partial === true ? ` (${words.brokenOff})` : ""}`,
+        `### ${roleOf(event, words)}${sampleMark(event)}${
+          event.partial === true ? ` (${words.brokenOff})` : ""
+        }`,
         embedded(textOf(content)),
       ];
+    case "samples_compared":
+      return [`*${inline(textOf(event.reason))}.*`];
+    case "run_warning":
+      return [`**${words.note}:** ${inline(textOf(event.message))}`];
     case "agent_skipped": {
       const why = inline(textOf(event.rationale));
       return [`*${roleOf(event, words)} ${words.skipped}${why === "" ? "" : `: ${why}`}.*`];
@@ -104,6 +110,12 @@ function renderToolCall(
 function numberMark({ number }: StoredEvent): string {
   const known = numberOf(number);
   return known === undefined ? "" : ` #${known}`;
+}
+
+/** Which of the independent diagnoses it is. */
+function sampleMark({ sample }: StoredEvent): string {
+  const known = numberOf(sample);
+  return known === undefined ? "" : ` ${known}`;
 }
 
 function resolutions(events: readonly StoredEvent[]): ReadonlyMap<string, StoredEvent> {

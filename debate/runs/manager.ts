@@ -12,6 +12,7 @@ import type { Settings } from "../config.ts";
 import type { CostEstimate, RunEnd, RunEvent, TokenTotals } from "../events.ts";
 import { type Model, ModelError } from "../models/model.ts";
 import type { PromptTemplate } from "../prompts/template.ts";
+import type { RunMode } from "../run_mode.ts";
 import type { Tool } from "../tools/tool.ts";
 import { LiveRun, type RunOptions } from "./live_run.ts";
 import {
@@ -28,6 +29,8 @@ import type { RunStore } from "./store.ts";
 /** The models of a run, by id. */
 export interface RoleModels extends RunModels {
   readonly summary: string;
+  /** Gives the independent diagnoses before a debate. */
+  readonly sample: string;
 }
 
 /** What the manager needs for runs. */
@@ -62,6 +65,7 @@ export interface RunRequest {
   readonly language: string;
   readonly template: PromptTemplate;
   readonly options: RunOptions;
+  readonly mode: RunMode;
   /** The run that it resumes. */
   readonly parent?: { readonly runId: string; readonly topic: string; readonly prior: PriorRun };
 }
@@ -203,7 +207,11 @@ export class RunManager {
         skeptic: await openModel(ids.skeptic),
         moderator: await openModel(ids.moderator),
         summary: await openModel(ids.summary),
+        sample: await openModel(ids.sample),
       },
+      ...(request.mode === "sample_then_debate" && {
+        sampling: { count: settings.SAMPLES, then: "debate" as const },
+      }),
       efforts: request.efforts,
       maxRounds: settings.MAX_ROUNDS,
       confidenceThreshold: settings.CONFIDENCE_THRESHOLD,
@@ -291,7 +299,7 @@ async function begin(store: RunStore, record: RunRecord) {
 }
 
 function toHeader(request: RunRequest, runId: string, now: number): RunHeader {
-  const { topic, models, efforts, templateName, language, parent } = request;
+  const { topic, models, efforts, templateName, language, parent, mode } = request;
   return {
     run_id: runId,
     topic,
@@ -300,6 +308,7 @@ function toHeader(request: RunRequest, runId: string, now: number): RunHeader {
     reasoning_effort: efforts,
     template: templateName,
     language,
+    ...(mode !== "debate" && { mode }),
     parent_run_id: parent?.runId ?? null,
     ...(parent !== undefined && { parent_topic: parent.topic }),
     status: "running",
@@ -307,6 +316,10 @@ function toHeader(request: RunRequest, runId: string, now: number): RunHeader {
   };
 }
 
-function modelIds({ models }: RunRequest, { SUMMARY_MODEL }: Settings): RoleModels {
-  return { ...models, summary: SUMMARY_MODEL || models.moderator };
+function modelIds({ models }: RunRequest, { SUMMARY_MODEL, SAMPLE_MODEL }: Settings): RoleModels {
+  return {
+    ...models,
+    summary: SUMMARY_MODEL || models.moderator,
+    sample: SAMPLE_MODEL || models.diagnostic,
+  };
 }

@@ -25,8 +25,12 @@ export function priorRun({ events, hypotheses, imported }: ReadRecord): PriorRun
 }
 
 function toEntry(event: StoredEvent): PriorEntry | undefined {
-  const { type, node, content, decision } = event;
-  if (type === "agent_completed" && typeof content === "string") {
+  const { type, node, content, decision, sample } = event;
+  // Each diagnosis has ids of its own; what came of them has those of the run.
+  if (type === "samples_compared" && typeof content === "string") {
+    return { role: "diagnostic_agent", content };
+  }
+  if (type === "agent_completed" && sample === undefined && typeof content === "string") {
     const role = ROLE_OF_NODE[String(node)];
     return role === undefined ? undefined : { role, content };
   }

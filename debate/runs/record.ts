@@ -19,6 +19,7 @@ import {
 } from "../graph/state.ts";
 import { cut } from "../graph/text.ts";
 import type { ReasoningEffort } from "../models/model.ts";
+import { RUN_MODES, type RunMode } from "../run_mode.ts";
 
 /** The status of a run. `interrupted`: the server stopped in the middle of it. */
 export type RunStatus = "running" | RunEnd | "interrupted";
@@ -61,6 +62,8 @@ export interface RunHeader {
   readonly reasoning_effort: RunEfforts;
   readonly template: string;
   readonly language: string;
+  /** Absent for a debate. */
+  readonly mode?: RunMode;
   /** The run that this one resumes. */
   readonly parent_run_id: string | null;
   readonly parent_topic?: string;
@@ -97,6 +100,7 @@ export interface RunRecord extends RunHeader {
 /** A record as it was read; missing or malformed fields are absent. */
 export interface ReadRecord extends RunListItem {
   readonly reasoning_effort: Readonly<Partial<Record<keyof RunModels, string>>>;
+  readonly mode: RunMode | null;
   readonly parent_topic: string | null;
   readonly context: string;
   readonly hypotheses: readonly Hypothesis[];
@@ -187,6 +191,7 @@ const LIST_FIELDS = {
 const listSchema = z.object(LIST_FIELDS);
 
 const nodeSchema = z.enum([
+  "sample_agent",
   "diagnostic_agent",
   "skeptic_agent",
   "diagnostic_rebuttal_agent",
@@ -236,6 +241,7 @@ const hypothesisSchema: z.ZodType<Hypothesis> = z.object({
 const recordSchema = z.object({
   ...LIST_FIELDS,
   reasoning_effort: byRole.catch({}),
+  mode: z.enum(RUN_MODES).nullable().catch(null),
   parent_topic: text,
   context: z.string().catch(""),
   hypotheses: z.unknown().optional(),

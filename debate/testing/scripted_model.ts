@@ -22,12 +22,12 @@ export class ScriptedModel implements Model {
   readonly id: string;
   /** The requests so far. */
   readonly requests: ModelRequest[] = [];
-  readonly #script: Script;
+  readonly script: Script;
   readonly #asked = new Map<NodeName, number>();
 
   constructor(script: Script, id = "replay/script") {
     this.id = id;
-    this.#script = script;
+    this.script = script;
   }
 
   complete(request: ModelRequest): Promise<ModelReply> {
@@ -35,7 +35,7 @@ export class ScriptedModel implements Model {
     const { purpose, onDelta } = request;
     const count = this.#asked.get(purpose) ?? 0;
     this.#asked.set(purpose, count + 1);
-    const answers = this.#script[purpose] ?? [];
+    const answers = this.script[purpose] ?? [];
     const answer = answers[Math.min(count, answers.length - 1)] ?? "nothing";
     if (answer instanceof ModelError) return Promise.reject(answer);
     if (typeof answer === "function") return answer(request);

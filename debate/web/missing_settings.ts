@@ -14,14 +14,17 @@ export type ModelSettings = Pick<
   | "SKEPTIC_MODEL"
   | "MODERATOR_MODEL"
   | "SUMMARY_MODEL"
+  | "SAMPLE_MODEL"
   | "HUB_BASE_URL"
   | "ASSIST_BASE_URL"
 >;
 
 /** The names of the settings that the models of the settings need, and that are empty. */
 export function missingSettings(settings: ModelSettings, { hub, assist }: ProviderStatus): readonly string[] {
-  const { DIAGNOSTIC_MODEL, SKEPTIC_MODEL, MODERATOR_MODEL, SUMMARY_MODEL } = settings;
-  const ids = [DIAGNOSTIC_MODEL, SKEPTIC_MODEL, MODERATOR_MODEL, SUMMARY_MODEL].filter((id) => id !== "");
+  const { DIAGNOSTIC_MODEL, SKEPTIC_MODEL, MODERATOR_MODEL, SUMMARY_MODEL, SAMPLE_MODEL } = settings;
+  const ids = [DIAGNOSTIC_MODEL, SKEPTIC_MODEL, MODERATOR_MODEL, SUMMARY_MODEL, SAMPLE_MODEL].filter((id) =>
+    id !== ""
+  );
   const used = new Set(ids.map((id) => parseModelId(id).provider));
   const needed: readonly (readonly [name: string, isMissing: boolean])[] = [
     ["HUB_BASE_URL", used.has("hub") && settings.HUB_BASE_URL === ""],

@@ -6,6 +6,7 @@ const NONE: ModelSettings = {
   SKEPTIC_MODEL: "replay/a",
   MODERATOR_MODEL: "replay/a",
   SUMMARY_MODEL: "",
+  SAMPLE_MODEL: "",
   HUB_BASE_URL: "",
   ASSIST_BASE_URL: "",
 };

@@ -9,6 +9,7 @@ import type { ProjectRequest } from "../context/project.ts";
 import type { Settings } from "../config.ts";
 import { parseModelId } from "../models/model_id.ts";
 import type { RunOptions } from "../runs/live_run.ts";
+import { RUN_MODES, type RunMode } from "../run_mode.ts";
 import type { RunEfforts, RunModels } from "../runs/record.ts";
 import type { Form } from "./form.ts";
 
@@ -20,6 +21,7 @@ export interface RunForm {
   readonly template: string;
   readonly language: string;
   readonly options: RunOptions;
+  readonly mode: RunMode;
   readonly context: ContextRequest;
   /** Whether secrets in it are masked. */
   readonly redact: boolean;
@@ -51,6 +53,7 @@ export function readRunForm(form: Form, settings: Settings): RunForm {
     template: readName(form, "template", settings.PROMPT_TEMPLATE),
     language: readName(form, "language", settings.PROMPT_LANGUAGE),
     options: readOptions(form, settings),
+    mode: readMode(form, settings.DEBATE_MODE),
     context: {
       baseContext: form.files.get("base_context") ?? [],
       incident: readIncident(form),
@@ -100,6 +103,14 @@ function readEffort(form: Form, name: string, fallback: (typeof EFFORTS)[number]
   const effort = EFFORTS.find((each) => each === text);
   if (effort === undefined) throw invalid(name, `must be ${EFFORTS.join(", ")}`);
   return effort;
+}
+
+function readMode(form: Form, fallback: RunMode): RunMode {
+  const text = readText(form, "mode");
+  if (text === "") return fallback;
+  const mode = RUN_MODES.find((each) => each === text);
+  if (mode === undefined) throw invalid("mode", `must be ${RUN_MODES.join(" or ")}`);
+  return mode;
 }
 
 function readName(form: Form, name: string, fallback: string): string {

@@ -28,12 +28,22 @@ export async function handleListRuns({ store }: WebPorts): Promise<Response> {
 export async function handleStartRun(ports: WebPorts, request: Request): Promise<Response> {
   const { settings, manager, collectContext, redact, loadTemplates } = ports;
   const form = readRunForm(await readForm(request, { maxFileBytes: settings.MAX_UPLOAD_BYTES }), settings);
-  const { models, efforts, template: templateName, language, options } = form;
+  const { models, efforts, template: templateName, language, options, mode } = form;
   const topic = form.redact ? redact(form.topic) : form.topic;
   const template = selectTemplate(await loadTemplates(), templateName, language);
   const context = await collectContext(form.context, form.redact);
   return started(
-    await manager.start({ topic, context, models, efforts, templateName, language, template, options }),
+    await manager.start({
+      topic,
+      context,
+      models,
+      efforts,
+      templateName,
+      language,
+      template,
+      options,
+      mode,
+    }),
   );
 }
 
@@ -89,6 +99,7 @@ export async function handleResume(ports: WebPorts, request: Request, runId: str
       language,
       template: selectTemplate(await loadTemplates(), templateName, language),
       options: readOptions(form, settings),
+      mode: "debate",
       parent: { runId, topic, prior: priorRun(record) },
     }),
   );

@@ -19,6 +19,8 @@ export function handleSettings({ settings }: WebPorts): Response {
     diagnostic_reasoning_effort: settings.DIAGNOSTIC_REASONING_EFFORT,
     skeptic_reasoning_effort: settings.SKEPTIC_REASONING_EFFORT,
     moderator_reasoning_effort: settings.MODERATOR_REASONING_EFFORT,
+    mode: settings.DEBATE_MODE,
+    samples: settings.SAMPLES,
     max_rounds: settings.MAX_ROUNDS,
     confidence_threshold: settings.CONFIDENCE_THRESHOLD,
     early_out_threshold: settings.EARLY_OUT_THRESHOLD,

@@ -53,6 +53,7 @@ async function fillForm() {
   const languages = new Set([settings.prompt_language, ...templates.map(({ language }) => language)]);
   form.elements.language.replaceChildren(...[...languages].map((each) => make("option", {}, each)));
   form.elements.language.value = settings.prompt_language;
+  form.elements.mode.value = settings.mode;
   form.elements.require_approval.checked = settings.tool_approval_required;
   get("roles").replaceChildren(...ROLES.flatMap(([role, title]) => roleFields(role, title, settings)));
   form.dataset.maxUpload = settings.max_upload_bytes;

@@ -1,0 +1,117 @@
+/**
+ * What a hypothesis claims, in a form that can be compared without understanding prose: the text of a hypothesis may
+ * begin with `{component: …; fault: …; path: … > …}`.
+ *
+ * @module
+ */
+
+/** The kinds of faults; `none`: nothing is broken. */
+export const FAULT_KINDS = [
+  "resource_leak",
+  "configuration",
+  "dependency",
+  "data",
+  "capacity",
+  "change",
+  "none",
+] as const;
+
+/** One of {@linkcode FAULT_KINDS}. */
+export type FaultKind = (typeof FAULT_KINDS)[number];
+
+/** A claim as it was written. */
+export interface Claim {
+  /** Where the fault lies. */
+  readonly component: string;
+  readonly fault: FaultKind;
+  /** From the cause to what is seen; empty if it is not stated. */
+  readonly path: readonly string[];
+}
+
+/** A claim, or why there is none. */
+export type ClaimReading =
+  | { readonly kind: "claim"; readonly claim: Claim }
+  | { readonly kind: "none"; readonly reason: "absent" | "several" | "denied" | "malformed" };
+
+const MAX_CLAIM = 800;
+const MAX_PATH = 12;
+const HEAD = new RegExp(String.raw`^[\s\x60*_"'>-]{0,6}\{([^{}]{1,${MAX_CLAIM}})\}([^]*)$`);
+/** Another claim further on, or one that is not at the beginning. */
+const CLAIM = /\{[^{}]{0,800}?compon(?:ent|ente)\s{0,3}[:=]/giu;
+/** What takes a claim back right behind it. */
+const DENIAL =
+  /^[\s\x60*_"',.;:–—-]{0,8}(?:(?:this|that|it|which|esto|eso|esta hip[oó]tesis)\s+)?(?:(?:is|was|has been|can be|es|era|fue|ha sido|queda|est[aá])\s+)?(?:not|never|false|wrong|no|nunca|fals[oa]|incorrect[oa]?|disproved?n?|ruled out|rejected|refuted|excluded|descartad[oa]|rechazad[oa]|refutad[oa])(?![\p{L}\p{N}])/iu;
+
+const KEYS: Readonly<Record<string, "component" | "fault" | "path">> = {
+  component: "component",
+  componente: "component",
+  fault: "fault",
+  fallo: "fault",
+  path: "path",
+  camino: "path",
+};
+
+/** Reads the claim at the beginning of a hypothesis. */
+export function readClaim(text: string): ClaimReading {
+  const claims = [...text.slice(0, 20_000).matchAll(CLAIM)].length;
+  if (claims === 0) return { kind: "none", reason: "absent" };
+  if (claims > 1) return { kind: "none", reason: "several" };
+  const [, body, rest = ""] = HEAD.exec(text) ?? [];
+  // Behind other words it may be denied or supposed.
+  if (body === undefined) return { kind: "none", reason: "denied" };
+  if (DENIAL.test(rest.slice(0, 100))) return { kind: "none", reason: "denied" };
+  const claim = readFields(body);
+  return claim === undefined ? { kind: "none", reason: "malformed" } : { kind: "claim", claim };
+}
+
+function readFields(body: string): Claim | undefined {
+  const fields = new Map<string, string>();
+  for (const part of body.split(";")) {
+    const [, name = "", value = ""] = /^\s*([\p{L}]{1,12})\s*[:=]([^]*)$/u.exec(part) ?? [];
+    const key = KEYS[name.toLowerCase()];
+    // What is stated twice is not stated.
+    if (key === undefined || fields.has(key)) return undefined;
+    fields.set(key, value.trim());
+  }
+  const component = fields.get("component") ?? "";
+  const fault = readFault(fields.get("fault") ?? "");
+  if (component === "" || fault === undefined) return undefined;
+  const path = (fields.get("path") ?? "").split(/\s*(?:->|→|>)\s*/).filter((step) => step !== "");
+  return path.length > MAX_PATH ? undefined : { component, fault, path };
+}
+
+/** What names have in common however they are written: no accents, case, signs or articles. */
+export function normalName(text: string): string {
+  return text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase().replace(/[^\p{L}\p{N}]+/gu, " ").trim()
+    .replace(/^(?:the|a|an|el|la|los|las|un|una) (?=.)/, "");
+}
+
+const FAULT_NAMES: Readonly<Record<FaultKind, readonly string[]>> = {
+  resource_leak: ["leak", "memory leak", "connection leak", "fuga", "fuga de recursos", "fuga de memoria"],
+  configuration: ["config", "misconfiguration", "configuration error", "configuracion", "mala configuracion"],
+  dependency: ["dependency failure", "upstream", "dependencia", "fallo de dependencia"],
+  data: ["bad data", "data corruption", "datos", "datos erroneos"],
+  capacity: ["overload", "saturation", "exhaustion", "capacidad", "saturacion", "sobrecarga"],
+  change: ["regression", "deploy", "code change", "release", "cambio", "despliegue", "regresion"],
+  none: ["no fault", "nothing", "ninguno", "ninguna", "nada", "sin fallo"],
+};
+
+const FAULTS: ReadonlyMap<string, FaultKind> = new Map(
+  FAULT_KINDS.flatMap((kind) =>
+    [kind, ...FAULT_NAMES[kind]].map((name) => [normalName(name), kind] as const)
+  ),
+);
+
+/** A kind of fault by its name in English or Spanish, and by nothing else: several kinds are none. */
+export function readFault(text: string): FaultKind | undefined {
+  return FAULTS.get(normalName(text.slice(0, 60)));
+}
+
+/** What two hypotheses that claim the same have in common; `undefined` without a claim that can be compared. */
+export function claimKey(text: string): string | undefined {
+  const reading = readClaim(text);
+  if (reading.kind === "none") return undefined;
+  const { component, fault } = reading.claim;
+  const name = normalName(component);
+  return fault === "none" ? "none" : name === "" ? undefined : `${fault} ${name}`;
+}

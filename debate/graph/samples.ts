@@ -1,0 +1,158 @@
+/**
+ * Independent diagnoses of the same incident, made one table: hypotheses that claim the same are one, and where all
+ * diagnoses lead with the same one there is nothing to debate.
+ *
+ * @module
+ */
+import { claimKey } from "./claim.ts";
+import { groundingOf } from "./evidence.ts";
+import { extractHypotheses, fallbackHypothesis, type FoundHypothesis } from "./extract_hypotheses.ts";
+import { labelsFor } from "./labels.ts";
+import { mergeHypotheses } from "./merge_hypotheses.ts";
+import { limitConfidence, withOutcome } from "./grounding.ts";
+import type { DebateState, Decision, Hypothesis } from "./state.ts";
+import type { TurnText } from "./flow.ts";
+import { cut } from "./text.ts";
+
+/** What the diagnoses have in common. */
+export interface SampleComparison {
+  /** The diagnoses that said something. */
+  readonly diagnoses: number;
+  /** By hypothesis id, most votes first: how many diagnoses lead with it. */
+  readonly votes: readonly { readonly id: string; readonly votes: number }[];
+  /** All lead with the same claim, and evidence for it counts. */
+  readonly agreed: boolean;
+  /** Why it is debated or not, in the language of the debate. */
+  readonly reason: string;
+  /** The hypotheses of all of them, under the ids that they have from now on. */
+  readonly content: string;
+}
+
+interface Group {
+  readonly key: string | undefined;
+  readonly best: FoundHypothesis;
+  readonly evidence: readonly string[];
+  /** One for each diagnosis that names it. */
+  readonly shares: readonly number[];
+  readonly votes: number;
+}
+
+const MAX_EVIDENCE = 10;
+
+/** The state after the diagnoses, as if they were the diagnosis of the first round. */
+export function afterSamples(
+  before: DebateState,
+  turns: readonly TurnText[],
+): { readonly state: DebateState; readonly comparison: SampleComparison } {
+  const { round, task } = before;
+  const labels = labelsFor(task.language);
+  const calls = [...before.calls, ...turns.flatMap((turn) => turn.calls)];
+  const diagnoses = turns.filter((turn) => !turn.isPlaceholder).map((turn) => hypothesesOf(turn, round));
+  const groups = groupClaims(diagnoses);
+  const named = groups.map((group, index) => toFinding(group, `H-${index + 1}`, diagnoses.length));
+  const newCalls = new Set(turns.flatMap((turn) => turn.calls.map(({ call_id }) => call_id)));
+  const origin = { round, agent: "diagnostic_agent", calls, newCalls } as const;
+  const hypotheses = mergeHypotheses(before.hypotheses, named, origin);
+  const votes = groups.flatMap((group, index) =>
+    group.votes === 0 ? [] : [{ id: named[index]?.id ?? "", votes: group.votes }]
+  );
+  const isSame = diagnoses.length > 1 && diagnoses.length === turns.length && votes.length === 1 &&
+    groups[0]?.key !== undefined;
+  // The same guess made three times is still a guess.
+  const counts = isSame && hypotheses[0] !== undefined && groundingOf(hypotheses[0]).level !== "none";
+  const lead = votes[0]?.id ?? "";
+  const reason = counts
+    ? labels.samplesAgree(diagnoses.length, lead)
+    : isSame
+    ? labels.samplesGuess(diagnoses.length, lead)
+    : labels.samplesDiffer(votes.map(({ id, votes }) => `${id} (${votes})`).join(", "));
+  const content = [reason, ...named.map(formatFinding)].join("\n\n");
+  const comparison = { diagnoses: diagnoses.length, votes, agreed: counts, reason, content };
+  return {
+    comparison,
+    state: {
+      ...before,
+      done: "diagnostic_agent",
+      calls,
+      hypotheses,
+      texts: { ...before.texts, diagnostic: content },
+      history: [...before.history, { role: "diagnostic_agent", content, round }],
+      agreement: counts ? reason : "",
+    },
+  };
+}
+
+function hypothesesOf({ text }: TurnText, round: number): readonly FoundHypothesis[] {
+  const found = extractHypotheses(text).filter((each) => each.text !== "");
+  return found.length > 0 ? found : [fallbackHypothesis(text, round)].filter((each) => each !== undefined);
+}
+
+/** The hypotheses of all diagnoses: by votes, then by probability. */
+function groupClaims(diagnoses: readonly (readonly FoundHypothesis[])[]): readonly Group[] {
+  const groups = new Map<string, Group>();
+  for (const [index, found] of diagnoses.entries()) {
+    const lead = leadOf(found);
+    const said = new Set<string>();
+    for (const [place, each] of found.entries()) {
+      const claim = claimKey(each.text);
+      const key = claim ?? `${index} ${place}`;
+      const group = groups.get(key);
+      const share = each.probability ?? 0;
+      groups.set(key, {
+        key: claim,
+        best: group === undefined || share > Math.max(...group.shares) ? each : group.best,
+        evidence: [...new Set([...group?.evidence ?? [], ...each.evidence])].slice(0, MAX_EVIDENCE),
+        // One diagnosis counts once, however often it lists the same claim.
+        shares: said.has(key) ? group?.shares ?? [share] : [...group?.shares ?? [], share],
+        votes: (group?.votes ?? 0) + Number(each === lead),
+      });
+      said.add(key);
+    }
+  }
+  const weight = ({ shares }: Group) => shares.reduce((sum, share) => sum + share, 0);
+  return [...groups.values()].sort((a, b) => b.votes - a.votes || weight(b) - weight(a));
+}
+
+function leadOf(found: readonly FoundHypothesis[]): FoundHypothesis | undefined {
+  return found.toSorted((a, b) => (b.probability ?? 0) - (a.probability ?? 0))[0];
+}
+
+/** Whoever does not name a hypothesis gives it no probability. */
+function toFinding({ best, evidence, shares }: Group, id: string, diagnoses: number): FoundHypothesis {
+  const sum = shares.reduce((total, share) => total + share, 0);
+  const probability = diagnoses === 0 ? null : Math.round(sum / diagnoses * 1000) / 1000;
+  return { ...best, id, evidence, probability };
+}
+
+function formatFinding({ id, text, probability, evidence }: FoundHypothesis): string {
+  const share = probability === null ? "" : ` [P=${probability}]`;
+  return [`### HYPOTHESIS-${id}${share}`, `Text: ${text}`, ...evidence.map((line) => `- ${line}`)].join("\n");
+}
+
+/** The state after a vote instead of a debate: the claim of the most diagnoses wins, a tie has no winner. */
+export function afterVote(state: DebateState, { votes, diagnoses, reason }: SampleComparison): DebateState {
+  const [first, second] = votes;
+  const lead = first === undefined || first.votes === second?.votes ? undefined : first;
+  const hypothesis = state.hypotheses.find(({ id }) => id === lead?.id);
+  const { confidenceThreshold, language } = state.task;
+  const said = limitConfidence(toDecision(hypothesis, diagnoses, reason), state.hypotheses, language);
+  const decision = withOutcome(said, { confidenceThreshold, earlyOutConfirmed: false });
+  return { ...state, done: "moderator_agent", decision };
+}
+
+function toDecision(lead: Hypothesis | undefined, diagnoses: number, reason: string): Decision {
+  return {
+    status: lead === undefined || diagnoses === 0 ? "structured_uncertainty" : "final_diagnosis",
+    confidence: lead?.probability ?? 0,
+    leading_hypothesis: lead === undefined ? "" : cut(`${lead.id}: ${lead.text}`, 1000),
+    evidence: lead?.supporting_evidence ?? [],
+    missing_evidence: [],
+    rejected_hypotheses: [],
+    next_step: "",
+    recommended_fix: null,
+    validation: [],
+    stop_reason: reason,
+    risk_level: "medium",
+    flow_directive: null,
+  };
+}
