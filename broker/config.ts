@@ -34,6 +34,7 @@ export interface BrokerConfig {
   readonly server_cert: string;
   readonly server_key: string;
   readonly client_ca: string;
+  readonly denied_callers: string;
   /** Absent is local mode: the broker holds the CA key and the policy itself. */
   readonly signer?: BrokerSignerConfig;
   /** Local mode; empty where `ca_keys` has a `_default`. */
@@ -110,6 +111,10 @@ export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
   server_key: z.string().default("").describe("PEM file, the HTTP frontend's private key; unused over stdio"),
   client_ca: z.string().default("").describe(
     "PEM file, the CA that signs agents' certificates; unused over stdio",
+  ),
+  denied_callers: z.string().default("").describe(
+    "file with the CNs, one a line, whose certificates are refused although client_ca signed them; looked at every " +
+      "10 seconds; empty means none",
   ),
   signer: z.strictObject({
     ...SIGNER_CLIENT_SHAPE,

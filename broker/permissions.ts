@@ -76,7 +76,8 @@ export function brokerPermissions(config: BrokerConfig, location: BrokerLocation
         }),
         audit_key: config.audit_key,
         ...(listens && { server_cert: config.server_cert, server_key: config.server_key }),
-        ...(frontend === "serve-http" && { client_ca: config.client_ca }),
+        ...(frontend === "serve-http" &&
+          { client_ca: config.client_ca, denied_callers: config.denied_callers }),
       },
       outputFolders: { session_recording_dir: config.session_recording_dir },
     }),
@@ -108,6 +109,7 @@ export function brokerUsedFiles(
     ...(frontend === "serve-mcp" ? [] : [
       { key: "server_key", path: config.server_key, use: "secret" },
       { key: "client_ca", path: config.client_ca, use: "relied_on" },
+      { key: "denied_callers", path: config.denied_callers, use: "relied_on" },
     ] as const),
     ...(signer === undefined ? [...caKeyHolders(config), ...clusterHolders(config)] : [
       { key: "signer.client_key", path: signer.client_key, use: "secret" },

@@ -1,6 +1,7 @@
 import type { EndUserOidcConfig } from "@gateway/shared/oidc/model";
 import { AppError } from "@gateway/shared/errors";
 import { startTlsServer } from "@gateway/shared/http/tls_server";
+import { keepFresh } from "@gateway/shared/http/keep_fresh";
 import { ListenerMetrics } from "@gateway/shared/http/listener_metrics";
 import { loadTlsKeyPair } from "@gateway/shared/http/tls_material";
 import { loadEndUserVerifier } from "@gateway/shared/oidc/verifier";
@@ -32,10 +33,12 @@ export async function serveMcpHttp(
 ): Promise<void> {
   const { logger } = ports;
   const oauth = requireKeys(config);
-  const tls = await loadTlsKeyPair({
-    cert: { key: "server_cert", path: config.server_cert },
-    key: { key: "server_key", path: config.server_key },
-  });
+  const load = () =>
+    loadTlsKeyPair({
+      cert: { key: "server_cert", path: config.server_cert },
+      key: { key: "server_key", path: config.server_key },
+    });
+  const tls = await load();
   const verifier = await loadEndUserVerifier(oauth, ports, "oauth");
   const broker = await createBroker(config, ports);
   try {
@@ -65,10 +68,17 @@ export async function serveMcpHttp(
     });
     traffic.watch(server);
     const monitor = await startBrokerMonitor(config, { ...ports, ...broker, frontend: "serve-mcp-http" });
+    const stop = new AbortController();
+    const fresh = keepFresh(
+      { clock: ports.clock, signal: stop.signal, logger, what: "the listener's certificate", current: tls },
+      { load, take: (tls) => server.renew(tls) },
+    );
     monitor.setReady(true);
     logger.info(`mcp-broker (http) ready; ${hosts.size} hosts configured`, { ...server.address });
     await stopped;
     monitor.setReady(false);
+    stop.abort();
+    await fresh;
     mcp.drain();
     await server.close();
     await mcp.close();

@@ -59,6 +59,7 @@ export interface ControlPlaneConfig {
   readonly server_cert: string;
   readonly server_key: string;
   readonly client_ca: string;
+  readonly denied_callers: string;
   readonly sign_callers: readonly string[];
   readonly signer: SignerClientConfig;
   readonly approval: ApprovalConfig;
@@ -133,6 +134,10 @@ export const controlPlaneConfig: z.ZodType<ControlPlaneConfig> = z.strictObject(
   server_cert: path.describe("PEM file, the listener's certificate"),
   server_key: path.describe("PEM file, the listener's private key"),
   client_ca: path.describe("PEM file, the CA that signs the certificates of brokers and approvers"),
+  denied_callers: z.string().default("").describe(
+    "file with the CNs, one a line, whose certificates are refused although client_ca signed them; looked at every " +
+      "10 seconds; empty means none",
+  ),
   sign_callers: names.describe(
     "CNs of the brokers that may ask for signing; empty means every caller that is not an approver",
   ),

@@ -3,6 +3,7 @@ import type { Clock } from "@gateway/shared/clock";
 import { loadConfig } from "@gateway/shared/config/load";
 import { findExposedFiles } from "@gateway/shared/files";
 import { JsonClient } from "@gateway/shared/http/json_client";
+import { keepFresh } from "@gateway/shared/http/keep_fresh";
 import { ListenerMetrics } from "@gateway/shared/http/listener_metrics";
 import { startServiceMonitor } from "@gateway/shared/http/monitor";
 import { type MtlsServer, startMtlsServer } from "@gateway/shared/http/mtls_server";
@@ -68,7 +69,7 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
   const tls = await loadListenerTls(config);
   const metrics = createMetrics();
   await using opened = new AsyncDisposableStack();
-  const { client, probe } = await openSignerClients(config, clock);
+  const { client, probe, tls: signerTls } = await openSignerClients(config, clock);
   opened.defer(() => client.close());
   opened.defer(() => probe.close());
   const gate = await openServiceAudit({ config, clock, metrics, logger });
@@ -153,6 +154,21 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
   });
   traffic.watch(server);
   opened.defer(() => server.close());
+  const fresh = { clock, signal: stopping.signal, logger };
+  const kept = [
+    keepFresh({ ...fresh, what: "the listener's certificates", current: tls }, {
+      load: () => loadListenerTls(config),
+      take: (tls) => server.renew(tls),
+    }),
+    keepFresh({ ...fresh, what: "the certificates for the signer", current: signerTls }, {
+      load: () => loadSignerTls(config.signer),
+      take: (tls) => [client, probe].forEach((each) => each.renew(tls)),
+    }),
+  ];
+  opened.defer(async () => {
+    stopping.abort();
+    await Promise.all(kept);
+  });
   ready = true;
   const closing = opened.move();
   return {
@@ -176,6 +192,7 @@ async function openSignerClients({ signer }: ControlPlaneConfig, clock: Clock) {
   const tls = await loadSignerTls(signer);
   const service = { clock, what: "the signer", baseUrl: signer.url, ...tls };
   return {
+    tls,
     // A list of 10,000 hosts is about 2 MB.
     client: new JsonClient({ ...service, maxConnections: SIGNER_CONNECTIONS, maxResponseBytes: 8 << 20 }),
     probe: new JsonClient({ ...service, maxConnections: 1 }),

@@ -34,6 +34,7 @@ export interface SignerConfig {
   readonly server_cert: string;
   readonly server_key: string;
   readonly client_ca: string;
+  readonly denied_callers: string;
   /** Empty where `ca_keys` has a `_default`. */
   readonly ca_key: string;
   readonly ca_keys: Readonly<Record<string, CaKeyConfig>>;
@@ -70,6 +71,10 @@ export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
   server_cert: path.describe("PEM file, the listener's certificate"),
   server_key: path.describe("PEM file, the listener's private key"),
   client_ca: path.describe("PEM file, the CA that signs callers' certificates"),
+  denied_callers: z.string().default("").describe(
+    "file with the CNs, one a line, whose certificates are refused although client_ca signed them; looked at every " +
+      "10 seconds; empty means none",
+  ),
   ca_key: z.string().default("").describe(
     "file with the private key of the SSH CA, for labs; ca_keys._default replaces it",
   ),

@@ -2,6 +2,7 @@ import { X509Certificate } from "node:crypto";
 import { AppError } from "@gateway/shared/errors";
 import { callerFromCertificate } from "@gateway/shared/http/caller";
 import { JsonClient } from "@gateway/shared/http/json_client";
+import { keepFresh } from "@gateway/shared/http/keep_fresh";
 import { loadSignerTls } from "@gateway/shared/http/tls_material";
 import type { BrokerConfig, BrokerSignerConfig } from "../config.ts";
 import { ApprovalWaits, MAX_WAITING } from "./approval_wait.ts";
@@ -26,7 +27,7 @@ export async function loadAuthority(config: BrokerConfig, ports: AuthorityPorts)
   return await loadLocal(config, ports);
 }
 
-async function loadRemote(signer: BrokerSignerConfig, { clock }: AuthorityPorts): Promise<OpenWith> {
+async function loadRemote(signer: BrokerSignerConfig, { clock, logger }: AuthorityPorts): Promise<OpenWith> {
   const tls = await loadSignerTls(signer);
   const caller = ownName(tls.cert);
   const service = { what: "the signer", baseUrl: signer.url, ...tls, clock };
@@ -37,11 +38,30 @@ async function loadRemote(signer: BrokerSignerConfig, { clock }: AuthorityPorts)
     const waitingClient = new JsonClient({ ...service, maxConnections: MAX_WAITING });
     const probe = new JsonClient({ ...service, maxConnections: 1 });
     const waits = new ApprovalWaits({ client: waitingClient, clock, seconds: signer.approval_wait_seconds });
+    const stop = new AbortController();
+    void keepFresh(
+      { clock, signal: stop.signal, logger, what: "the certificates for the signer", current: tls },
+      {
+        load: () => loadSignerTls(signer),
+        take(fresh) {
+          const name = ownName(fresh.cert);
+          if (name !== caller) {
+            // The name is what freezes are looked for by.
+            throw new AppError(
+              "invalid_config",
+              `they are of "${name}", not of "${caller}": restart for that`,
+            );
+          }
+          for (const each of [client, waitingClient, probe]) each.renew(fresh);
+        },
+      },
+    );
     return {
       authority: new RemoteAuthority(client, waits),
       signer: { client, caller },
       upstream: probe,
       close() {
+        stop.abort();
         client.close();
         waitingClient.close();
         probe.close();

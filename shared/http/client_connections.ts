@@ -36,7 +36,7 @@ export interface Exchange {
 
 /** The connections of one client. */
 export class ClientConnections {
-  readonly #options: ClientConnectionsOptions;
+  #options: ClientConnectionsOptions;
   readonly #open = new Set<Connection>();
   readonly #idle: Connection[] = [];
   readonly #waiting: PendingExchange[] = [];
@@ -53,6 +53,12 @@ export class ClientConnections {
     else if (this.#open.size < this.#options.maxConnections) this.#connect(pending);
     else this.#waiting.push(pending);
     return pending;
+  }
+
+  /** Shows other credentials from the next connection on; those that are open end with the answer on them. */
+  renew(tls: Pick<ClientConnectionsOptions, "cert" | "key" | "ca">): void {
+    this.#options = { ...this.#options, ...tls };
+    for (const connection of this.#open) connection.retire();
   }
 
   /** Ends all connections and exchanges. */
@@ -132,6 +138,7 @@ class Connection {
   #parser: AnswerParser | undefined;
   #isSecure = false;
   #isOver = false;
+  #isRetired = false;
 
   constructor(options: ClientConnectionsOptions, events: ConnectionEvents) {
     this.#events = events;
@@ -164,6 +171,12 @@ class Connection {
     this.#parser = new AnswerParser(pending.limits);
     this.#socket.ref();
     if (this.#isSecure) this.#socket.write(pending.request);
+  }
+
+  /** Ends the connection, at once or after the answer to what is on it. */
+  retire(): void {
+    this.#isRetired = true;
+    if (this.#pending === undefined) this.fail(new Error("retired"));
   }
 
   /** Ends the connection and what is on it. */
@@ -201,7 +214,9 @@ class Connection {
     this.#parser = undefined;
     pending.connection = undefined;
     pending.succeed(answer);
-    if (!answer.isReusable) return this.fail(new Error("the server closes the connection"));
+    if (!answer.isReusable || this.#isRetired) {
+      return this.fail(new Error("the server closes the connection"));
+    }
     // An unused connection keeps no process alive.
     this.#socket.unref();
     this.#events.onFree();

@@ -25,6 +25,8 @@ interface Connection {
   unanswered: number;
   /** Whether an answer has said that it is the last. */
   isClosing: boolean;
+  /** Whether its next answer is to be the last. */
+  isRetired: boolean;
 }
 
 /**
@@ -73,7 +75,7 @@ export class Connections {
     const key = keyOf(socket);
     const identified = new AbortController();
     this.#destroyAfter(this.#identifyMs, socket, identified);
-    const connection = { socket, identified, unanswered: 0, isClosing: false };
+    const connection = { socket, identified, unanswered: 0, isClosing: false, isRetired: false };
     this.#open.set(key, connection);
     socket.on("close", () => {
       this.#open.delete(key);
@@ -127,7 +129,8 @@ export class Connections {
   /** Whether a connection may stay open for another request. */
   mayStay(socket: object): boolean {
     const connection = this.#begun.get(socket);
-    return connection !== undefined && !connection.isClosing && this.#room.isKnown(connection);
+    return connection !== undefined && !connection.isClosing && !connection.isRetired &&
+      this.#room.isKnown(connection);
   }
 
   /**
@@ -161,6 +164,12 @@ export class Connections {
     for (const { socket, lastAnswer } of this.#open.values()) {
       if (lastAnswer === undefined || lastAnswer.writableFinished) socket.destroy();
     }
+  }
+
+  /** Ends all connections: those that carry a request after the answer to it. */
+  retire(): void {
+    for (const connection of this.#open.values()) connection.isRetired = true;
+    this.closeIdle();
   }
 
   /** Ends all connections. */

@@ -156,6 +156,16 @@ export class JsonClient implements Disposable {
     }
   }
 
+  /**
+   * Shows other credentials, and believes other CAs, from the next connection on.
+   *
+   * @throws {AppError} `invalid_config` when they can't be used; those before stay in force
+   */
+  renew({ cert, key, ca }: Pick<JsonClientOptions, "cert" | "key" | "ca">): void {
+    checkTlsIdentity({ cert, key, ca });
+    this.#connections.renew({ cert, key, ca });
+  }
+
   /** Closes all connections; requests under way fail. */
   close(): void {
     this.#connections.close();

@@ -36,9 +36,23 @@ export interface TlsServerOptions<Peer> extends ListenerOptions<Peer> {
 
 /** What a listener shows of itself, and the CAs that sign peers' certificates, PEM; without: it asks for none. */
 export interface TlsCredentials {
+  /** The certificate chain. */
   readonly cert: string;
+  /** Its private key. */
   readonly key: string;
+  /** The CAs of peers' certificates. */
   readonly clientCa?: string;
+}
+
+/** A running listener of HTTPS. */
+export interface RunningTlsListener extends RunningListener {
+  /**
+   * Takes other credentials, from the next connection on. Open connections go on; where the CAs are others they end
+   * with the answers that are under way, so that nobody stays whom only a former one vouches for.
+   *
+   * @throws {AppError} `invalid_config` when they can't be used; those before stay in force
+   */
+  renew(tls: TlsCredentials): void;
 }
 
 /** How long a client may take, in milliseconds. */
@@ -84,7 +98,7 @@ export async function startListener<Peer>(
   options: ListenerOptions<Peer>,
   peers: Peers<Peer>,
   tls: TlsCredentials | undefined,
-): Promise<RunningListener> {
+): Promise<RunningTlsListener> {
   const timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts };
   const { hostname, port } = parseListenAddress(options.listen);
   const { identifyMs } = timeouts;
@@ -106,26 +120,38 @@ export async function startListener<Peer>(
   server.on("error", (error) => options.onError(error, crypto.randomUUID()));
   const address = server.address();
   const close = () => closeServer(server, connections, timeouts.drainMs);
+  let clientCa = tls?.clientCa;
   return {
     address: { hostname, port: typeof address === "object" ? address?.port ?? port : port },
     connections: () => ({ open: connections.counts, limits }),
+    renew(next) {
+      if (!("setSecureContext" in server)) throw new TypeError("a listener without TLS");
+      server.setSecureContext(secureContext(next));
+      if (next.clientCa === clientCa) return;
+      clientCa = next.clientCa;
+      connections.retire();
+    },
     close,
     [Symbol.asyncDispose]: close,
   };
 }
 
-function createTlsServer({ cert, key, clientCa }: TlsCredentials, timeouts: ListenerTimeouts): Server {
-  checkTlsIdentity({ cert, key, ...(clientCa === undefined ? {} : { ca: clientCa }) });
+function createTlsServer(tls: TlsCredentials, timeouts: ListenerTimeouts) {
   return createServer({
-    cert,
-    key,
+    ...secureContext(tls),
     // Whoever shows no good certificate is told so by an HTTP answer, not by a broken handshake.
-    ...(clientCa === undefined ? {} : { ca: clientCa, requestCert: true, rejectUnauthorized: false }),
-    minVersion: "TLSv1.3",
+    ...(tls.clientCa === undefined ? {} : { requestCert: true, rejectUnauthorized: false }),
     ALPNProtocols: ["http/1.1"],
     handshakeTimeout: timeouts.headersMs,
     ...boundsOf(timeouts),
   });
+}
+
+/** @throws {AppError} `invalid_config` when the credentials can't be used */
+function secureContext({ cert, key, clientCa }: TlsCredentials) {
+  const ca = clientCa === undefined ? {} : { ca: clientCa };
+  checkTlsIdentity({ cert, key, ...ca });
+  return { cert, key, ...ca, minVersion: "TLSv1.3" } as const;
 }
 
 function boundsOf({ headersMs, requestMs, idleMs }: ListenerTimeouts) {

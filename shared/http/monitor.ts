@@ -15,7 +15,7 @@
  *
  * @module
  */
-import type { Clock } from "../clock.ts";
+import { type Clock, every } from "../clock.ts";
 import type { Metrics } from "../metrics.ts";
 import { addProcessMetrics } from "../process_metrics.ts";
 import { addCertificateMetrics } from "./certificate_metrics.ts";
@@ -53,6 +53,9 @@ export interface ServiceMonitorOptions extends Omit<MonitorOptions, "metrics"> {
 /** A running monitor listener. */
 export type Monitor = RunningListener;
 
+/** How often the files of certificates are looked at. */
+const CERTIFICATE_SECONDS = 60;
+
 /** Whoever asks is a stranger: each connection ends after its answer, and few are open at a time. */
 const LIMITS = { strangers: 64, strangersPerSource: 32, known: 0 };
 
@@ -78,10 +81,13 @@ export function startMonitor(options: MonitorOptions): Promise<Monitor> {
  */
 export async function startServiceMonitor(options: ServiceMonitorOptions): Promise<Monitor> {
   const { metrics, upstream, certificates } = options;
-  await addCertificateMetrics(metrics, certificates);
+  const readCertificates = await addCertificateMetrics(metrics, certificates);
   const monitor = await startMonitor({ problem: () => upstream?.problem(), ...options });
   const stop = new AbortController();
-  const running = [addProcessMetrics(metrics, options, stop.signal)];
+  const running = [
+    addProcessMetrics(metrics, options, stop.signal),
+    every({ clock: options.clock, seconds: CERTIFICATE_SECONDS, signal: stop.signal }, readCertificates),
+  ];
   if (upstream !== undefined) {
     metrics.gauge(
       "upstream_silence_seconds",

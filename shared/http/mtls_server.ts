@@ -28,6 +28,7 @@ import type { CallerCn } from "./caller.ts";
 import type { Standing } from "./connection_room.ts";
 import type { ExchangeOptions, Peers } from "./exchange.ts";
 import { type PeerCertificate, PeerCertificates } from "./peer_certificate.ts";
+import type { ListenerTls } from "./tls_material.ts";
 import { type RunningListener, startListener, type TlsServerOptions } from "./listener.ts";
 
 export type { ConnectionCounts, ConnectionLimits } from "./connection_room.ts";
@@ -49,42 +50,88 @@ export interface MtlsServerOptions extends TlsServerOptions<Peer> {
   readonly clientCa: string;
   /** Whether room is kept for a caller's connections beyond everybody else's; asked when a connection begins. */
   readonly isReserved?: (caller: CallerCn) => boolean;
+  /** CNs whose certificates are not believed; nobody's when absent. */
+  readonly denied?: ReadonlySet<string>;
 }
 
 /** A running listener. */
-export type MtlsServer = RunningListener;
+export interface MtlsServer extends RunningListener {
+  /**
+   * Takes other credentials, and another list of callers that are denied. Certificate and key are shown from the next
+   * connection on, and open connections go on; those of callers that are denied now, and all of them when the CAs are
+   * others, end.
+   *
+   * @throws {AppError} `invalid_config` when they can't be used; those before stay in force
+   */
+  renew(tls: ListenerTls): void;
+}
 
 /**
  * Starts the listener; resolves when it accepts connections.
  *
  * @throws {AppError} `invalid_config` when the address, the certificate, the key or the CA cannot be used
  */
-export function startMtlsServer(options: MtlsServerOptions): Promise<MtlsServer> {
-  return startListener(options, new CertifiedPeers(options.isReserved), options);
+export async function startMtlsServer(options: MtlsServerOptions): Promise<MtlsServer> {
+  const peers = new CertifiedPeers(options);
+  const listener = await startListener(options, peers, options);
+  let { clientCa } = options;
+  return {
+    ...listener,
+    renew(tls) {
+      listener.renew(tls);
+      peers.denied = tls.denied;
+      if (tls.clientCa !== clientCa) peers.forget();
+      clientCa = tls.clientCa;
+    },
+  };
 }
 
 /** Peers that prove who they are by a certificate. */
 class CertifiedPeers implements Peers<Peer> {
-  readonly #certificates = new PeerCertificates();
-  readonly #peers = new WeakMap<Duplex, PeerCertificate>();
+  denied: ReadonlySet<string>;
+  #certificates = new PeerCertificates();
+  #peers = new WeakMap<Duplex, PeerCertificate>();
+  /** When the certificates ended of those who came too late. */
+  readonly #expired = new WeakMap<Duplex, number>();
   readonly #isReserved: (caller: CallerCn) => boolean;
 
-  constructor(isReserved: (caller: CallerCn) => boolean = () => false) {
+  constructor({ isReserved = () => false, denied = new Set() }: Omit<MtlsServerOptions, "handler">) {
     this.#isReserved = isReserved;
+    this.denied = denied;
+  }
+
+  /** Nobody is who he proved to be; a session that is resumed proves nothing either. */
+  forget(): void {
+    this.#certificates = new PeerCertificates();
+    this.#peers = new WeakMap();
   }
 
   begin(socket: Socket): Standing {
     const peer = socket instanceof TLSSocket ? this.#certificates.identify(socket) : undefined;
-    if (peer === undefined) return { kind: "stranger" };
+    if (peer === undefined) {
+      // The runtime does not say why it did not believe a certificate.
+      const end = socket instanceof TLSSocket ? Date.parse(socket.getPeerCertificate()?.valid_to) : NaN;
+      if (end < Date.now()) this.#expired.set(socket, end);
+      return { kind: "stranger" };
+    }
     this.#peers.set(socket, peer);
+    if (this.denied.has(peer.caller)) return { kind: "stranger" };
     return { kind: this.#isReserved(peer.caller) ? "reserved" : "known", name: peer.caller };
   }
 
   identify(socket: Duplex): Peer {
     const peer = this.#peers.get(socket);
     const isAuthorized = socket instanceof TLSSocket && socket.authorized === true;
-    if (!isAuthorized || peer === undefined || peer.validUntil < Date.now()) {
+    const end = peer?.validUntil ?? this.#expired.get(socket) ?? Infinity;
+    if (end < Date.now()) {
+      const time = new Date(end).toISOString();
+      throw new AppError("unauthenticated", `The client certificate expired at ${time}: renew it`);
+    }
+    if (!isAuthorized || peer === undefined) {
       throw new AppError("unauthenticated", "A valid client certificate with one common name is required");
+    }
+    if (this.denied.has(peer.caller)) {
+      throw new AppError("unauthenticated", "The certificate of this caller was revoked");
     }
     return { caller: peer.caller };
   }

@@ -14,7 +14,9 @@
  * @module
  */
 import { createPrivateKey, X509Certificate } from "node:crypto";
-import { AppError } from "../errors.ts";
+import { AppError, errorText } from "../errors.ts";
+import { readNamedFile } from "../files.ts";
+import { parseDeniedCallers } from "./denied_callers.ts";
 import { quoteText } from "../quote.ts";
 import { readPemFile } from "./pem_file.ts";
 
@@ -34,6 +36,18 @@ export interface TlsMaterial {
   readonly key: string;
   /** The CAs that the other side's certificate must come from. */
   readonly ca: string;
+}
+
+/** Who a listener is, and whom it believes; PEM. */
+export interface ListenerTls {
+  /** The certificate chain. */
+  readonly cert: string;
+  /** Its private key. */
+  readonly key: string;
+  /** The CAs that callers' certificates must come from. */
+  readonly clientCa: string;
+  /** CNs whose certificates are not believed, whoever signed them. */
+  readonly denied: ReadonlySet<string>;
 }
 
 /**
@@ -80,14 +94,17 @@ export async function loadTlsKeyPair(
  * @throws {AppError} `invalid_config` naming the config key
  */
 export async function loadListenerTls(
-  config: Readonly<Record<"server_cert" | "server_key" | "client_ca", string>>,
-): Promise<{ readonly cert: string; readonly key: string; readonly clientCa: string }> {
-  const { cert, key, ca } = await loadTlsMaterial({
-    cert: { key: "server_cert", path: config.server_cert },
-    key: { key: "server_key", path: config.server_key },
-    ca: { key: "client_ca", path: config.client_ca },
-  });
-  return { cert, key, clientCa: ca };
+  config: Readonly<Record<"server_cert" | "server_key" | "client_ca" | "denied_callers", string>>,
+): Promise<ListenerTls> {
+  const [{ cert, key, ca }, denied] = await Promise.all([
+    loadTlsMaterial({
+      cert: { key: "server_cert", path: config.server_cert },
+      key: { key: "server_key", path: config.server_key },
+      ca: { key: "client_ca", path: config.client_ca },
+    }),
+    loadDeniedCallers(config.denied_callers),
+  ]);
+  return { cert, key, clientCa: ca, denied };
 }
 
 /**
@@ -115,4 +132,16 @@ function parse<T>(file: ConfiguredFile, what: string, read: () => T): T {
 
 function show({ key, path }: ConfiguredFile): string {
   return `${key} ${quoteText(path)}`;
+}
+
+/** An empty path is no list: nobody is denied. */
+async function loadDeniedCallers(path: string): Promise<ReadonlySet<string>> {
+  if (path === "") return new Set();
+  const bytes = await readNamedFile("denied_callers", path);
+  try {
+    return parseDeniedCallers(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+  } catch (cause) {
+    const why = cause instanceof AppError ? errorText(cause) : "the file is not valid UTF-8";
+    throw new AppError("invalid_config", `Cannot use denied_callers ${quoteText(path)}: ${why}`, { cause });
+  }
 }

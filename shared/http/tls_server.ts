@@ -16,12 +16,19 @@
  *
  * @module
  */
-import { type RunningListener, startListener, type TlsServerOptions } from "./listener.ts";
+import { type RunningTlsListener, startListener, type TlsServerOptions } from "./listener.ts";
 import { type UnknownPeer, UnknownPeers } from "./unknown_peers.ts";
 
 export type { ConnectionCounts, ConnectionLimits } from "./connection_room.ts";
 export type { ExchangeOptions } from "./exchange.ts";
-export type { ListenerOptions, ListenerTimeouts, RunningListener, TlsServerOptions } from "./listener.ts";
+export type {
+  ListenerOptions,
+  ListenerTimeouts,
+  RunningListener,
+  RunningTlsListener,
+  TlsCredentials,
+  TlsServerOptions,
+} from "./listener.ts";
 export type { UnknownPeer } from "./unknown_peers.ts";
 
 /**
@@ -29,7 +36,7 @@ export type { UnknownPeer } from "./unknown_peers.ts";
  *
  * @throws {AppError} `invalid_config` when the address, the certificate or the key cannot be used
  */
-export function startTlsServer(options: TlsServerOptions<UnknownPeer>): Promise<RunningListener> {
+export function startTlsServer(options: TlsServerOptions<UnknownPeer>): Promise<RunningTlsListener> {
   const { cert, key } = options;
   return startListener({ isPaced: true, ...options }, new UnknownPeers(), { cert, key });
 }
