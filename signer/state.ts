@@ -2,8 +2,7 @@ import type { AuditEntry } from "@gateway/shared/audit/entry";
 import type { AuditGate } from "@gateway/shared/audit/gate";
 import { ChangeLock } from "@gateway/shared/change_lock";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { ENVELOPE_NAMESPACE } from "@gateway/shared/envelope/envelope";
-import { allowedSignersLine, envelopePublicKeyText } from "@gateway/shared/envelope/key";
+import { allowedSignersLine, ENVELOPE_NAMESPACE, envelopePublicKeyText } from "@gateway/shared/envelope/key";
 import type { ServiceLogger } from "@gateway/shared/log";
 import {
   describeSharedPrincipals,

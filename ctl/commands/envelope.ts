@@ -1,6 +1,10 @@
 import { resolve } from "node:path";
-import { ENVELOPE_NAMESPACE } from "@gateway/shared/envelope/envelope";
-import { allowedSignersLine, createEnvelopeKey, envelopePublicKeyText } from "@gateway/shared/envelope/key";
+import {
+  allowedSignersLine,
+  createEnvelopeKey,
+  ENVELOPE_NAMESPACE,
+  envelopePublicKeyText,
+} from "@gateway/shared/envelope/key";
 import { once } from "../arguments.ts";
 import type { AddCommand } from "../context.ts";
 import { readOperatorFile } from "../read_file.ts";

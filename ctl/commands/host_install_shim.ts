@@ -1,8 +1,7 @@
 import { resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { collectBytes } from "@gateway/shared/bytes";
-import { ENVELOPE_NAMESPACE } from "@gateway/shared/envelope/envelope";
-import { allowedSignersLine, createEnvelopeKey } from "@gateway/shared/envelope/key";
+import { allowedSignersLine, createEnvelopeKey, ENVELOPE_NAMESPACE } from "@gateway/shared/envelope/key";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
 import type { SignerConfig } from "@gateway/signer/config";

@@ -7,7 +7,7 @@
  * `s` signature in standard base64; signed are a domain, NUL, and the four fields, each with its length of 8 bytes
  * before it. **v2** is `base64url(message).base64url(signature)`, both without padding, where the message is nonce,
  * host, expiry and command, each but the last ended by a line feed, and the signature is one that
- * `ssh-keygen -Y verify` checks for the namespace {@linkcode ENVELOPE_NAMESPACE}.
+ * `ssh-keygen -Y verify` checks for the namespace `gateway-sealed-exec-v2`.
  *
  * ```ts
  * import assert from "node:assert/strict";
@@ -27,7 +27,6 @@
  * @module
  */
 import type { Random } from "../random.ts";
-import { signSshsig } from "../ssh/sshsig.ts";
 import type { EnvelopeKey } from "./key.ts";
 import { MAX_ENVELOPE_TTL_SECONDS, signedBytesV1 } from "./signed_bytes.ts";
 
@@ -44,9 +43,6 @@ export type EnvelopeFormat =
     readonly domain: string;
   }
   | { readonly version: "v2" };
-
-/** The namespace of v2's signatures. */
-export const ENVELOPE_NAMESPACE = "gateway-sealed-exec-v2";
 
 /** How long an envelope is good for, in seconds. */
 export const ENVELOPE_TTL_SECONDS = 30;
@@ -129,7 +125,7 @@ function encodeV1({ nonce, host, command, expiresAt }: Envelope, key: EnvelopeKe
 
 function encodeV2({ nonce, host, command, expiresAt }: Envelope, key: EnvelopeKey): string {
   const message = encoder.encode(`${nonce}\n${host}\n${expiresAt}\n${command}`);
-  return `${base64url(message)}.${base64url(signSshsig(key.ssh, ENVELOPE_NAMESPACE, message))}`;
+  return `${base64url(message)}.${base64url(key.signV2(message))}`;
 }
 
 function base64url(bytes: Uint8Array): string {

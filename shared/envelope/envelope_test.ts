@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { createPublicKey, verify } from "node:crypto";
 import { FixedRandom } from "../testing/fixed_random.ts";
+import { signSshsig } from "../ssh/sshsig.ts";
 import { SshReader } from "../ssh/wire_format.ts";
 import { encodeEnvelope, type EnvelopeFormat, isSealable, mintEnvelope } from "./envelope.ts";
 import { ENVELOPE_DOMAIN } from "./signed_bytes.ts";
-import { allowedSignersLine, createEnvelopeKey, envelopePublicKeyText } from "./key.ts";
+import { allowedSignersLine, createEnvelopeKey, ENVELOPE_NAMESPACE, envelopePublicKeyText } from "./key.ts";
 
 const key = createEnvelopeKey(new Uint8Array(32).fill(1));
 const V1: EnvelopeFormat = { version: "v1", domain: ENVELOPE_DOMAIN };
@@ -71,6 +72,14 @@ Deno.test("v2 names its signature's namespace and key", () => {
   assert.equal(reader.text(), "gateway-sealed-exec-v2");
   assert.equal(reader.text(), "");
   assert.equal(reader.text(), "sha512");
+});
+
+Deno.test("signV2() gives every message what signSshsig() gives it, and leaves what it gave before", () => {
+  const messages = ["one", "another", "one"].map((text) => new TextEncoder().encode(text));
+  const signatures = messages.map((message) => key.signV2(message));
+  for (const [index, message] of messages.entries()) {
+    assert.deepEqual(signatures[index], signSshsig(key.ssh, ENVELOPE_NAMESPACE, message));
+  }
 });
 
 Deno.test("mintEnvelope() takes 16 fresh bytes and ends after 30 seconds", () => {

@@ -17,7 +17,7 @@ import { decodeKeyBlob } from "../ssh/key_blob.ts";
 import { ed25519PublicKey, importEd25519Seed } from "../ssh/openssh_key.ts";
 import { formatPublicKey } from "../ssh/public_key.ts";
 import { signData } from "../ssh/signature.ts";
-import type { SshSigner } from "../ssh/sshsig.ts";
+import { fillSshsigHash, signSshsig, type SshSigner, sshsigSignedBytes } from "../ssh/sshsig.ts";
 
 export type { SshSigner } from "../ssh/sshsig.ts";
 
@@ -29,12 +29,19 @@ export interface EnvelopeKey {
   readonly ssh: SshSigner;
   /** 64 bytes. */
   sign(data: Uint8Array): Uint8Array;
+  /** The SSHSIG of a message of v2. */
+  signV2(message: Uint8Array): Uint8Array;
 }
+
+/** The namespace of v2's signatures. */
+export const ENVELOPE_NAMESPACE = "gateway-sealed-exec-v2";
 
 /** The length of a seed file. */
 export const ENVELOPE_SEED_BYTES = 32;
 
 const PUBLIC_KEY_BYTES = 32;
+/** At the end of an SSHSIG of this key. */
+const SIGNATURE_BYTES = 64;
 
 /** The principal that v2's allowed signers file names. */
 export const ENVELOPE_PRINCIPAL = "signer";
@@ -55,10 +62,20 @@ export function createEnvelopeKey(seed: Uint8Array): EnvelopeKey {
   const key = importEd25519Seed(seed);
   const publicKey = ed25519PublicKey(seed);
   const parts = decodeKeyBlob(publicKey);
+  const ssh: SshSigner = { publicKey, sign: (data) => signData(key, parts, data) };
+  // Made once: a preflight has little else to do, and each buffer is work for the garbage collector.
+  const signed = sshsigSignedBytes(ENVELOPE_NAMESPACE);
+  const v2 = signSshsig(ssh, ENVELOPE_NAMESPACE, new Uint8Array());
   return {
     publicKey: publicKey.subarray(-PUBLIC_KEY_BYTES),
-    ssh: { publicKey, sign: (data) => signData(key, parts, data) },
+    ssh,
     sign: (data) => sign(null, data, key),
+    signV2(message) {
+      fillSshsigHash(signed, message);
+      const whole = v2.slice();
+      whole.set(sign(null, signed, key), whole.length - SIGNATURE_BYTES);
+      return whole;
+    },
   };
 }
 

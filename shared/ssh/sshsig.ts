@@ -15,7 +15,7 @@
  *
  * @module
  */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { SshWriter } from "./wire_format.ts";
 
 /** What signs: a private key, or something that asks one. */
@@ -29,6 +29,7 @@ export interface SshSigner {
 const MAGIC = new TextEncoder().encode("SSHSIG");
 const VERSION = 1;
 const HASH = "sha512";
+const HASH_BYTES = 64;
 /** Room for a signature of Ed25519. */
 const SIGNATURE_BYTES = 320;
 const LABEL = "SSH SIGNATURE";
@@ -42,11 +43,25 @@ const ARMOR_LINE = /.{1,70}/g;
  * @returns the binary signature, which {@linkcode armorSshsig} makes a file of
  */
 export function signSshsig(key: SshSigner, namespace: string, message: Uint8Array): Uint8Array<ArrayBuffer> {
-  if (namespace === "") throw new RangeError("The namespace of a signature is empty");
-  const hash = createHash(HASH).update(message).digest();
-  const signed = new SshWriter().raw(MAGIC).text(namespace).text("").text(HASH).string(hash).bytes();
+  const signed = sshsigSignedBytes(namespace);
+  fillSshsigHash(signed, message);
   return new SshWriter(SIGNATURE_BYTES).raw(MAGIC).u32(VERSION).string(key.publicKey)
     .text(namespace).text("").text(HASH).string(key.sign(signed)).bytes();
+}
+
+/**
+ * What a signature for a namespace is over, without the hash of a message at its end: {@linkcode fillSshsigHash} puts it
+ * there. For who signs many messages, and need not write the same bytes each time.
+ */
+export function sshsigSignedBytes(namespace: string): Uint8Array<ArrayBuffer> {
+  if (namespace === "") throw new RangeError("The namespace of a signature is empty");
+  return new SshWriter().raw(MAGIC).text(namespace).text("").text(HASH).string(new Uint8Array(HASH_BYTES))
+    .bytes();
+}
+
+/** Puts the hash of a message where {@linkcode sshsigSignedBytes} has left room for it. */
+export function fillSshsigHash(signed: Uint8Array, message: Uint8Array): void {
+  signed.set(hash(HASH, message, "buffer"), signed.length - HASH_BYTES);
 }
 
 /** A binary signature as the text that `ssh-keygen -Y verify -s` reads, with a line end. */

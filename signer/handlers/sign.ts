@@ -144,8 +144,9 @@ async function deny(
 }
 
 async function answerDryRun(context: SignContext, decision: Allowed): Promise<Response> {
-  const envelope = sealCommand(context, decision);
   await context.ports.recordOutcome(allowedEntry(context, decision, { outcome: "dry_run_allowed" }));
+  // Not before: requests whose records share a write come from it together, and signing at one go is cheaper.
+  const envelope = sealCommand(context, decision);
   // A command that runs without another question: what holds for certificates holds for it.
   const frozen = envelope === undefined ? undefined : findFreeze(context);
   if (frozen !== undefined) return await refuseFrozen(context, frozen);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { ENVELOPE_NAMESPACE, mintEnvelope } from "../../shared/envelope/envelope.ts";
-import { allowedSignersLine, createEnvelopeKey } from "../../shared/envelope/key.ts";
+import { mintEnvelope } from "../../shared/envelope/envelope.ts";
+import { allowedSignersLine, createEnvelopeKey, ENVELOPE_NAMESPACE } from "../../shared/envelope/key.ts";
 import { parsePrivateKey } from "@gateway/shared/ssh/private_key";
 import { formatPublicKey } from "@gateway/shared/ssh/public_key";
 import { armorSshsig, signSshsig } from "../../shared/ssh/sshsig.ts";

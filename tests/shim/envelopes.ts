@@ -4,8 +4,7 @@
  * @module
  */
 import { Buffer } from "node:buffer";
-import { ENVELOPE_NAMESPACE } from "@gateway/shared/envelope/envelope";
-import { createEnvelopeKey, type EnvelopeKey } from "@gateway/shared/envelope/key";
+import { createEnvelopeKey, ENVELOPE_NAMESPACE, type EnvelopeKey } from "@gateway/shared/envelope/key";
 import { ENVELOPE_DOMAIN } from "@gateway/shared/envelope/signed_bytes";
 import { signSshsig } from "../../shared/ssh/sshsig.ts";
 
