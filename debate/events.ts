@@ -116,7 +116,8 @@ export interface AgentSkippedEvent extends AgentFields {
 /** The whole table of hypotheses after a change; at the start of a resumed run, the table that it inherits. */
 export interface HypothesisUpdateEvent {
   readonly type: "hypothesis_update";
-  readonly node: AgentNode | "moderator_agent";
+  /** `user_input_gate`: the operator. */
+  readonly node: AgentNode | "moderator_agent" | "user_input_gate";
   /** 0 for hypotheses of the run that this one resumes. */
   readonly round: number;
   readonly hypotheses: readonly Hypothesis[];
@@ -138,6 +139,8 @@ export interface ToolApprovalResolvedEvent {
   readonly resolution: "approved" | "rejected" | "timeout";
   /** Nobody was asked: the operator approved the same call for the whole run before. */
   readonly remembered?: true;
+  /** What the operator approved in place of what was asked for. */
+  readonly args?: ToolArgs;
 }
 
 /** A tool begins. Not emitted for calls that run nothing, because they are cached, unknown or not approved. */
@@ -156,6 +159,8 @@ export interface ToolCallEvent extends AgentFields {
   readonly number: number;
   readonly tool_name: string;
   readonly args: ToolArgs;
+  /** What the agent asked for, if the operator approved other arguments. */
+  readonly proposed_args?: ToolArgs;
   readonly result: string;
   readonly error: boolean;
   readonly approval: CallApproval;
@@ -197,7 +202,10 @@ export interface AwaitingUserInputEvent {
 /** The operator's comment. */
 export interface UserCommentEvent {
   readonly type: "user_comment";
-  /** Trimmed; empty when the operator had nothing to say or did not answer in time. */
+  /**
+   * Trimmed, with a line for each change of a hypothesis; empty when the operator had nothing to say or did not answer
+   * in time.
+   */
   readonly content: string;
   readonly round: number;
 }

@@ -17,6 +17,7 @@ import type {
   RoundLogEntry,
   ToolLogEntry,
 } from "./graph/state.ts";
+import type { OperatorWord } from "./graph/operator.ts";
 import type { Model, ReasoningEffort } from "./models/model.ts";
 import type { PromptTemplate } from "./prompts/template.ts";
 import type { Tool } from "./tools/tool.ts";
@@ -102,6 +103,12 @@ export interface ApprovalCall {
 /** `auto`: no approval was needed. */
 export type ApprovalAnswer = Exclude<CallApproval, "cached">;
 
+/** An approval of other arguments than those that were asked for. */
+export interface EditedApproval {
+  readonly answer: "approved";
+  readonly args: ToolArgs;
+}
+
 /** One line of the audit log. */
 export interface AuditLine {
   /** ISO 8601, UTC. */
@@ -110,6 +117,8 @@ export interface AuditLine {
   readonly agent: AgentNode;
   readonly tool: string;
   readonly args: ToolArgs;
+  /** What the agent asked for, if the operator approved other arguments. */
+  readonly proposed_args?: ToolArgs;
   /** The first 2000 characters. */
   readonly result: string;
   readonly error: boolean;
@@ -124,16 +133,16 @@ export interface DebatePorts {
    * Asks for approval of a tool call if one is needed. Emits `tool_approval_request` and
    * `tool_approval_resolved` itself.
    */
-  approve(call: ApprovalCall): Promise<ApprovalAnswer>;
+  approve(call: ApprovalCall): Promise<ApprovalAnswer | EditedApproval>;
   /** Asked after each round: whether to wait for the operator. */
   isPaused(): boolean;
   /**
-   * Waits for the operator's comment; empty when there is none, or it did not arrive in time. The debate emits
+   * Waits for the operator's comment and changes of hypotheses; empty when there are none, or they did not arrive in time. The debate emits
    * `awaiting_user_input` right after the call, and `user_comment` with the answer.
    *
    * @param round the upcoming one
    */
-  waitForComment(round: number): Promise<string>;
+  waitForComment(round: number): Promise<OperatorWord>;
   /** Called before a tool's result reaches anybody; when it throws, the run ends in an error. */
   audit(line: AuditLine): void | Promise<void>;
   /** Writes to the operator's log; is never given secrets. */

@@ -21,6 +21,7 @@ import {
   type Step,
   stepLimit,
 } from "../graph/flow.ts";
+import type { HypothesisUpdateEvent } from "../events.ts";
 import { ModelError } from "../models/model.ts";
 import type { DebateOutcome, DebatePorts, DebateSetup } from "../ports.ts";
 import { moderate } from "./moderate.ts";
@@ -131,21 +132,23 @@ async function takeStep(
 async function askOperator(debate: Debate, state: DebateState): Promise<DebateState> {
   const { clock, emit } = debate.ports;
   const { round } = state;
-  const comment = await within({ clock, signal: debate.signal }, () => {
+  const word = await within({ clock, signal: debate.signal }, () => {
     const waiting = debate.ports.waitForComment(round);
     emit({ type: "awaiting_user_input", round });
     return waiting;
   });
-  const content = cut(comment.trim().toWellFormed(), MAX_COMMENT);
+  const comment = cut(word.comment.trim().toWellFormed(), MAX_COMMENT);
+  const { state: after, content } = afterComment(state, { comment, changes: word.changes });
   emit({ type: "user_comment", content, round });
-  return afterComment(state, content);
+  tellHypotheses(debate, state, after, "user_input_gate");
+  return after;
 }
 
 function tellHypotheses(
   debate: Debate,
   before: DebateState,
   { hypotheses }: DebateState,
-  node: "moderator_agent" | keyof typeof ROLES,
+  node: HypothesisUpdateEvent["node"],
 ): void {
   if (JSON.stringify(before.hypotheses) === JSON.stringify(hypotheses)) return;
   debate.ports.emit({ type: "hypothesis_update", node, round: before.round, hypotheses });

@@ -76,7 +76,11 @@ Deno.test("holdDebate() gives the same run for the same answers, byte for byte",
         moderator_agent: [CONTINUE, CONTINUE, CONTINUE, CLOSING],
       },
       {},
-      { tools: [tool], isPaused: () => true, waitForComment: (round) => Promise.resolve(`look at ${round}`) },
+      {
+        tools: [tool],
+        isPaused: () => true,
+        waitForComment: (round) => Promise.resolve({ comment: `look at ${round}`, changes: [] }),
+      },
     );
     const outcome = await fixture.run();
     return JSON.stringify([
@@ -283,7 +287,7 @@ Deno.test("holdDebate() waits for the operator where it is paused", async () => 
     isPaused: () => true,
     waitForComment: (round) => {
       asked.push(round);
-      return Promise.resolve("  check the pool \n");
+      return Promise.resolve({ comment: "  check the pool \n", changes: [] });
     },
   });
   await fixture.run();

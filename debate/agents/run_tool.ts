@@ -34,8 +34,10 @@ export interface CallOutcome {
 
 interface Settled {
   readonly args: ToolArgs;
+  /** What the agent asked for, if the operator approved something else. */
+  readonly proposed?: ToolArgs;
   readonly text: string;
-  /** What a cached call returned then. */
+  /** What the tool itself said, where the text says more. */
   readonly original?: string;
   readonly error: boolean;
   readonly approval: CallApproval;
@@ -77,11 +79,17 @@ async function settle(debate: Debate, caller: Caller, call: ToolCall, callId: st
     return { args, text, original: cached.text, error: false, approval: "cached", durationMs: 0 };
   }
   const approval = await askApproval(debate, caller, tool, args, callId);
+  const ask = instructionsFor(debate.setup.language);
   if (approval === "rejected" || approval === "timeout") {
-    const text = instructionsFor(debate.setup.language).notApproved;
-    return { args, text, error: false, approval, durationMs: null };
+    return { args, text: ask.notApproved, error: false, approval, durationMs: null };
   }
-  return { args, approval, ...await execute(debate, caller, tool, args, callId) };
+  if (typeof approval === "string") {
+    return { args, approval, ...await execute(debate, caller, tool, args, callId) };
+  }
+  // The tool checks these arguments as it checks those of a model: an operator cannot allow what it refuses.
+  const done = await execute(debate, caller, tool, approval.args, callId);
+  const text = `${ask.edited(cut(JSON.stringify(approval.args), MAX_AUDITED_RESULT))}\n${done.text}`;
+  return { ...done, args: approval.args, proposed: args, approval: "approved", text, original: done.text };
 }
 
 /** Only an approval lets a call pass. */
@@ -98,6 +106,9 @@ async function askApproval(debate: Debate, { node }: Caller, tool: Tool, args: T
         signal,
       }),
   );
+  if (typeof answer === "object") {
+    return answer.answer === "approved" && isObject(answer.args) ? answer : "rejected";
+  }
   return answer === "auto" || answer === "approved" || answer === "timeout" ? answer : "rejected";
 }
 
@@ -136,7 +147,8 @@ async function publish(
   callId: string,
   settled: Settled,
 ): Promise<number> {
-  const { args, text, error, approval, durationMs } = settled;
+  const { args, proposed, text, error, approval, durationMs } = settled;
+  const edited = proposed === undefined ? {} : { proposed_args: proposed };
   const tool = cut(name, 64);
   const { clock, emit } = debate.ports;
   try {
@@ -146,6 +158,7 @@ async function publish(
       agent: node,
       tool,
       args,
+      ...edited,
       result: cut(text, MAX_AUDITED_RESULT),
       error,
       approval,
@@ -170,6 +183,7 @@ async function publish(
     agent_role: ROLES[node],
     tool_name: tool,
     args,
+    ...edited,
     result: text,
     error,
     approval,

@@ -91,6 +91,28 @@ Deno.test("takeTurn() asks for the approval with the id of the call", async () =
   assert.deepEqual(asked, [["000000000001", "http_get", { a: 1 }, "diagnostic_agent", "Primary Diagnosis"]]);
 });
 
+Deno.test("takeTurn() runs what the operator approved in place of the call, and says so to all", async () => {
+  const tool = new FixedTool("http_get", { ok: true, text: "503 since noon" });
+  const answer = { answer: "approved", args: { url: "http://b" } } as const;
+  const fixture = diagnose([calling(call("http_get", { url: "http://a" })), DIAGNOSIS], {
+    tools: [tool],
+    approve: () => Promise.resolve(answer),
+  });
+  await fixture.run();
+  assert.deepEqual(tool.runs, [{ url: "http://b" }]);
+  const [event] = fixture.of("tool_call");
+  for (const told of [event, fixture.audit[0]]) {
+    assert.deepEqual(
+      [told?.args, told?.proposed_args, told?.approval],
+      [{ url: "http://b" }, { url: "http://a" }, "approved"],
+    );
+  }
+  assert.match(
+    lastMessages(fixture).at(-1)?.content ?? "",
+    /changed the arguments of this call to \{"url":"http:\/\/b"\}\]\n503 since noon/,
+  );
+});
+
 Deno.test.each([{ approval: "rejected" as const }, { approval: "timeout" as const }])(
   "takeTurn() runs nothing when the approval is $approval, and continues",
   async ({ approval }) => {

@@ -8,6 +8,7 @@ import type { DebateOutcome, DebateSetup } from "../ports.ts";
 import { holdDebate } from "../agents/hold_debate.ts";
 import type { Settings } from "../config.ts";
 import type { RunEvent } from "../events.ts";
+import { NO_WORD } from "../graph/operator.ts";
 import { writersFrom } from "../log_level.ts";
 import { estimateCost, loadPrices } from "../models/prices.ts";
 import type { Providers } from "../models/providers.ts";
@@ -88,7 +89,7 @@ export async function runCommand(
     // The user who started the run is watching it and can stop it.
     approve: () => Promise.resolve("auto"),
     isPaused: () => false,
-    waitForComment: () => Promise.resolve(""),
+    waitForComment: () => Promise.resolve(NO_WORD),
     audit: (line) => audit.append(line),
     warn,
     fail,

@@ -7,7 +7,7 @@ import { cut, oneLine } from "./text.ts";
 import { checkEvidence, groundingOf } from "./evidence.ts";
 import { findAllNamed, findLeading, hypothesisKey } from "./hypothesis_id.ts";
 import type { Labels } from "./labels.ts";
-import { moveTo } from "./merge_hypotheses.ts";
+import { isDropped, moveTo } from "./merge_hypotheses.ts";
 import { parseReview, type ReviewMark } from "./review_marks.ts";
 import type {
   CalledTool,
@@ -92,6 +92,7 @@ function withReview(hypothesis: Hypothesis, review: Review): Hypothesis {
 
 function judge(verdict: Verdict, hypothesis: Hypothesis): HypothesisState {
   const { state: before } = hypothesis;
+  if (isDropped(hypothesis)) return before;
   switch (verdict) {
     case "accepted":
       return groundingOf(hypothesis).level === "none" ? before : "confirmed";

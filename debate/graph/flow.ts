@@ -11,6 +11,7 @@ import { limitConfidence, withOutcome } from "./grounding.ts";
 import { extractHypotheses, fallbackHypothesis } from "./extract_hypotheses.ts";
 import { type Labels, labelsFor } from "./labels.ts";
 import { mergeHypotheses } from "./merge_hypotheses.ts";
+import { applyOperator, type OperatorWord } from "./operator.ts";
 import type {
   AgentNode,
   CalledTool,
@@ -280,14 +281,20 @@ export function afterSummary(state: DebateState): DebateState {
   return { ...state, done: "summarize_history", texts: NO_TEXTS, earlyOutSignal: NO_EARLY_OUT };
 }
 
-/** After the operator was asked for a comment. */
-export function afterComment(state: DebateState, comment: string): DebateState {
-  const entry: HistoryEntry = { role: "user", content: comment, round: state.round };
-  return {
-    ...state,
-    done: "user_input_gate",
-    history: comment === "" ? state.history : [...state.history, entry],
-  };
+/** After the operator was asked for a comment; `content` is what the agents are told. */
+export function afterComment(
+  state: DebateState,
+  { comment, changes }: OperatorWord,
+): { readonly state: DebateState; readonly content: string } {
+  const { round, task, history } = state;
+  const { hypotheses, said } = applyOperator(state.hypotheses, changes, {
+    round,
+    labels: labelsFor(task.language),
+  });
+  const content = [comment, ...said].filter((each) => each !== "").join("\n");
+  const entry: HistoryEntry = { role: "user", content, round };
+  const told = content === "" ? history : [...history, entry];
+  return { state: { ...state, done: "user_input_gate", hypotheses, history: told }, content };
 }
 
 /** After the result was emitted. */

@@ -133,7 +133,7 @@ function play(maxRounds: number, decide: () => ReturnType<typeof sampleDecision>
         state = afterSummary(state);
         break;
       case "ask":
-        state = afterComment(state, "go on");
+        state = afterComment(state, { comment: "go on", changes: [] }).state;
         break;
       case "finalize":
         state = afterFinal(state);
@@ -259,8 +259,10 @@ Deno.test("afterSummary() forgets the texts and the wish to end of the round", (
 });
 
 Deno.test("afterComment() keeps a comment and drops an empty one", () => {
-  assert.deepEqual(afterComment(sampleState({ round: 2 }), "look at x").history, [
+  const say = (comment: string) =>
+    afterComment(sampleState({ round: 2 }), { comment, changes: [] }).state.history;
+  assert.deepEqual(say("look at x"), [
     { role: "user", content: "look at x", round: 2 },
   ]);
-  assert.deepEqual(afterComment(sampleState(), "").history, []);
+  assert.deepEqual(say(""), []);
 });

@@ -63,6 +63,9 @@ const ENGLISH = {
   stated: "stated by the moderator",
   needsEvidence: "needs evidence",
   leadConfirmed: "leading hypothesis of the closing decision",
+  operatorPinned: "the operator wants this examined further",
+  operatorDropped: "dropped by the operator",
+  operatorAdded: "added by the operator",
   unusable: "The moderator's reply could not be read as a decision",
   unusableNextStep: "Read the debate, then resume the run, or choose another moderator model",
   samplesAgree: (diagnoses: number, id: string) =>
@@ -129,6 +132,9 @@ const SPANISH: Labels = {
   stated: "según el moderador",
   needsEvidence: "falta evidencia",
   leadConfirmed: "hipótesis principal de la decisión de cierre",
+  operatorPinned: "el operador quiere que se siga examinando",
+  operatorDropped: "descartada por el operador",
+  operatorAdded: "añadida por el operador",
   unusable: "La respuesta del moderador no se pudo leer como decisión",
   unusableNextStep: "Lee el debate y reanuda la ejecución, o elige otro modelo de moderador",
   samplesAgree: (diagnoses, id) =>

@@ -9,7 +9,8 @@ import type { FoundHypothesis } from "./extract_hypotheses.ts";
 import { hypothesisKey } from "./hypothesis_id.ts";
 import type { CalledTool, Evidence, Hypothesis, HypothesisState, NodeName } from "./state.ts";
 
-const MAX_HYPOTHESES = 60;
+/** The most hypotheses of a debate. */
+export const MAX_HYPOTHESES = 60;
 const MAX_EVIDENCE = 20;
 const MAX_TRANSITIONS = 40;
 
@@ -37,6 +38,14 @@ export function mergeHypotheses(
     else if (finding.text !== "" && table.size < MAX_HYPOTHESES) table.set(key, create(finding, origin));
   }
   return [...table.values()];
+}
+
+/** Who an operator is among the nodes. */
+export const OPERATOR = "user_input_gate" satisfies NodeName;
+
+/** Whether the operator has dropped it: its last change is theirs. */
+export function isDropped({ state, transitions }: Hypothesis): boolean {
+  return state === "rejected" && transitions.at(-1)?.agent === OPERATOR;
 }
 
 /** A hypothesis in another state, with the change recorded in its history. */
@@ -76,7 +85,7 @@ function update(before: Hypothesis, finding: FoundHypothesis, origin: FindingOri
   const proof = stated.find(({ text, status, call_ids }) =>
     fresh.includes(text) && status === "grounded" && call_ids.some((id) => origin.newCalls.has(id))
   );
-  const isReopened = before.state === "rejected" && proof !== undefined;
+  const isReopened = before.state === "rejected" && !isDropped(before) && proof !== undefined;
   const merged: Hypothesis = {
     ...before,
     probability: finding.probability ?? before.probability,

@@ -7,9 +7,10 @@ import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { within } from "@gateway/shared/within";
 import { callKey } from "../agents/tool_cache.ts";
-import type { ApprovalAnswer, ApprovalCall } from "../ports.ts";
+import type { ApprovalAnswer, ApprovalCall, EditedApproval } from "../ports.ts";
+import { NO_WORD, type OperatorWord } from "../graph/operator.ts";
 import type { CollectedContext } from "../context/collect.ts";
-import { EPHEMERAL, type RunEvent } from "../events.ts";
+import { EPHEMERAL, type RunEvent, type ToolArgs } from "../events.ts";
 import { EventLog } from "./event_log.ts";
 import type { Journal } from "./journal.ts";
 import {
@@ -47,9 +48,16 @@ type Resolution = "approved" | "rejected" | "timeout";
 /** What an operator can answer; the last is also for the same call of the same tool later in this run. */
 export type OperatorAnswer = "approved" | "rejected" | "approved_for_run";
 
+interface Answer {
+  readonly resolution: Resolution;
+  /** What is approved in place of what was asked for. */
+  readonly args?: ToolArgs;
+}
+
 interface WaitingCall {
   readonly key: string;
-  readonly resolve: (resolution: Resolution) => void;
+  readonly toolName: string;
+  readonly resolve: (answer: Answer) => void;
 }
 
 /** A run in progress. */
@@ -63,7 +71,7 @@ export class LiveRun {
   /** The calls that were approved for the whole run. */
   readonly #allowed = new Set<string>();
   readonly #cancel = new AbortController();
-  #answerPause: ((comment: string) => void) | undefined;
+  #answerPause: ((word: OperatorWord) => void) | undefined;
   #options: RunOptions;
 
   constructor(setup: LiveRunSetup) {
@@ -127,7 +135,7 @@ export class LiveRun {
   }
 
   /** Asks the operator to approve a tool call if that is required. */
-  async approve(call: ApprovalCall): Promise<ApprovalAnswer> {
+  async approve(call: ApprovalCall): Promise<ApprovalAnswer | EditedApproval> {
     const { call_id, tool_name, args, agent_node, agent_role } = call;
     const { approvalTools, approvalTimeoutMs: ms, clock } = this.#setup;
     if (!this.#options.requireApproval || !approvalTools.has(tool_name)) return "auto";
@@ -138,23 +146,29 @@ export class LiveRun {
       return resolution;
     }
     const { signal } = call;
-    const answer = Promise.withResolvers<Resolution>();
-    this.#approvals.set(call_id, { key, resolve: answer.resolve });
+    const answer = Promise.withResolvers<Answer>();
+    this.#approvals.set(call_id, { key, toolName: tool_name, resolve: answer.resolve });
     this.emit({ type: "tool_approval_request", call_id, tool_name, args, agent_node, agent_role });
-    const resolution = await within({ clock, ms, signal }, answer.promise)
-      .catch(() => signal.aborted ? "rejected" : "timeout");
+    const { resolution, args: edited } = await within({ clock, ms, signal }, answer.promise)
+      .catch((): Answer => ({ resolution: signal.aborted ? "rejected" : "timeout" }));
     this.#approvals.delete(call_id);
     const approved = resolution === "approved";
-    this.emit({ type: "tool_approval_resolved", call_id, approved, resolution });
-    return resolution;
+    const told = { type: "tool_approval_resolved", call_id, approved, resolution } as const;
+    if (!approved || edited === undefined) {
+      this.emit(told);
+      return resolution;
+    }
+    this.emit({ ...told, args: edited });
+    return { answer: "approved", args: edited };
   }
 
   /**
    * Passes on the operator's decision about a tool call. The first one counts.
    *
+   * @param edited what is approved in place of what was asked for; for this call only
    * @throws {AppError} `not_found` when the call is not waiting for it
    */
-  decide(callId: string, answer: OperatorAnswer): void {
+  decide(callId: string, answer: OperatorAnswer, edited?: ToolArgs): void {
     const waiting = this.#approvals.get(callId);
     if (waiting === undefined) {
       throw new AppError(
@@ -163,34 +177,37 @@ export class LiveRun {
       );
     }
     this.#approvals.delete(callId);
+    if (answer === "rejected") return waiting.resolve({ resolution: "rejected" });
+    const isEdited = edited !== undefined && callKey(waiting.toolName, edited) !== waiting.key;
+    if (isEdited) return waiting.resolve({ resolution: "approved", args: edited });
     if (answer === "approved_for_run") this.#allowed.add(waiting.key);
-    waiting.resolve(answer === "rejected" ? "rejected" : "approved");
+    waiting.resolve({ resolution: "approved" });
   }
 
   /** Waits for the operator's comment. */
-  async waitForComment(): Promise<string> {
+  async waitForComment(): Promise<OperatorWord> {
     // The pause may have been turned off in the meantime.
-    if (!this.#options.pauseBetweenRounds) return "";
+    if (!this.#options.pauseBetweenRounds) return NO_WORD;
     const { clock, commentTimeoutMs: ms } = this.#setup;
-    const answer = Promise.withResolvers<string>();
+    const answer = Promise.withResolvers<OperatorWord>();
     this.#answerPause = answer.resolve;
-    const comment = await within({ clock, ms, signal: this.signal }, answer.promise).catch(() => "");
+    const word = await within({ clock, ms, signal: this.signal }, answer.promise).catch(() => NO_WORD);
     this.#answerPause = undefined;
-    return comment;
+    return word;
   }
 
   /**
-   * Passes on the operator's comment; empty for none. The first one counts.
+   * Passes on the operator's comment and changes; empty for none. The first ones count.
    *
    * @throws {AppError} `conflict` when the run does not wait for one
    */
-  comment(text: string): void {
+  comment(word: OperatorWord): void {
     const answer = this.#answerPause;
     if (answer === undefined) {
       throw new AppError("conflict", "The run does not wait for a comment: it pauses only between rounds");
     }
     this.#answerPause = undefined;
-    answer(text);
+    answer(word);
   }
 
   /**
@@ -203,7 +220,7 @@ export class LiveRun {
     if (!this.#options.requireApproval) {
       for (const callId of [...this.#approvals.keys()]) this.decide(callId, "approved");
     }
-    if (!this.#options.pauseBetweenRounds && this.#answerPause !== undefined) this.comment("");
+    if (!this.#options.pauseBetweenRounds && this.#answerPause !== undefined) this.comment(NO_WORD);
     return this.#options;
   }
 

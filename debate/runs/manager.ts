@@ -10,6 +10,7 @@ import type { DebateOutcome, DebatePorts, DebateSetup, PriorRun } from "../ports
 import type { CollectedContext } from "../context/collect.ts";
 import type { Settings } from "../config.ts";
 import type { CostEstimate, RunEnd, RunEvent, TokenTotals } from "../events.ts";
+import type { OperatorWord } from "../graph/operator.ts";
 import { type Model, ModelError } from "../models/model.ts";
 import type { PromptTemplate } from "../prompts/template.ts";
 import type { RunMode } from "../run_mode.ts";
@@ -175,7 +176,7 @@ export class RunManager {
         tools: openTools(),
         approve: (call) => run.approve(call),
         isPaused: () => run.options.pauseBetweenRounds,
-        waitForComment: async () => redact(await run.waitForComment()),
+        waitForComment: async () => maskWord(await run.waitForComment(), redact),
         audit,
         warn,
         fail,
@@ -278,6 +279,11 @@ export class RunManager {
       events: [...run.events, ...ending.map((event) => run.stamp(event))],
     };
   }
+}
+
+function maskWord({ comment, changes }: OperatorWord, redact: (text: string) => string): OperatorWord {
+  const masked = changes.map((each) => each.kind === "add" ? { ...each, text: redact(each.text) } : each);
+  return { comment: redact(comment), changes: masked };
 }
 
 /** The outcome of a run; only its status if it did not get as far as a debate. */

@@ -1,5 +1,6 @@
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import type { AuditLine, DebateOutcome, DebatePorts, DebateSetup } from "../ports.ts";
+import { NO_WORD } from "../graph/operator.ts";
 import { holdDebate } from "../agents/hold_debate.ts";
 import type { RunEvent, RunEventType } from "../events.ts";
 import type { Tool, ToolResult } from "../tools/tool.ts";
@@ -92,7 +93,7 @@ export class DebateFixture {
       tools: [],
       approve: () => Promise.resolve("auto"),
       isPaused: () => false,
-      waitForComment: () => Promise.resolve(""),
+      waitForComment: () => Promise.resolve(NO_WORD),
       audit: (line) => {
         this.audit.push(line);
       },

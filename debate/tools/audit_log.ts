@@ -24,7 +24,13 @@ export function createToolAuditLog(path: string, redact: Redact): ToolAuditLog {
   let last: Promise<void> = Promise.resolve();
   return {
     append(line) {
-      const text = `${JSON.stringify({ ...line, args: redactStrings(line.args, redact) })}\n`;
+      const { args, proposed_args } = line;
+      const masked = {
+        ...line,
+        args: redactStrings(args, redact),
+        ...(proposed_args !== undefined && { proposed_args: redactStrings(proposed_args, redact) }),
+      };
+      const text = `${JSON.stringify(masked)}\n`;
       const written = last.then(() => appendLine(path, text));
       last = written.catch(() => {});
       return written;

@@ -4,7 +4,10 @@ import { within } from "@gateway/shared/within";
 import { z } from "@zod/zod";
 import type { LiveRun } from "../runs/live_run.ts";
 import { priorRun } from "../runs/prior_run.ts";
-import { type ReadRecord, readRecord } from "../runs/record.ts";
+import { lastHypotheses, readHypotheses, type ReadRecord, readRecord } from "../runs/record.ts";
+import { parseArguments } from "../agents/run_tool.ts";
+import type { ToolArgs } from "../events.ts";
+import { findById } from "../graph/hypothesis_id.ts";
 import { htmlFileName, renderHtml } from "../report/html.ts";
 import { renderReport, reportFileName } from "../report/report.ts";
 import { importedRecord } from "../runs/imported.ts";
@@ -193,9 +196,17 @@ const approvalBody = z.object({
   call_id: z.string(),
   approved: z.boolean(),
   for_run: z.boolean().default(false),
+  args: z.record(z.string(), z.unknown()).optional(),
 });
+const MAX_CHANGES = 50;
+const id = z.string().min(1).max(80);
 const commentBody = z.object({
   comment: z.string().max(MAX_COMMENT, `must not be longer than ${MAX_COMMENT} characters`).default(""),
+  changes: z.array(z.discriminatedUnion("kind", [
+    z.object({ kind: z.literal("pin"), id }),
+    z.object({ kind: z.literal("drop"), id }),
+    z.object({ kind: z.literal("add"), text: z.string().trim().min(1).max(2000) }),
+  ])).max(MAX_CHANGES).default([]),
 });
 const titleBody = z.object({
   title: z.string().max(MAX_TITLE, `must not be longer than ${MAX_TITLE} characters`),
@@ -207,22 +218,47 @@ const optionsBody = z.object({
 
 /** `POST /api/runs/{run_id}/approval`: the operator's decision about a tool call. */
 export async function handleApproval(ports: WebPorts, request: Request, runId: string): Promise<Response> {
-  const { call_id, approved, for_run } = await readJson(request, approvalBody);
+  const { call_id, approved, for_run, args } = await readJson(request, approvalBody);
+  if (args !== undefined && (!approved || for_run)) {
+    throw new AppError(
+      "unprocessable",
+      "Field args: other arguments can be approved, and for this call only",
+    );
+  }
+  const edited = args === undefined ? undefined : checkArguments(args);
   if (ports.manager.find(runId) === undefined && await ports.store.read(runId) !== undefined) {
     throw new AppError(
       "gone",
       "The run has ended: none of its tool calls can be approved or rejected any more",
     );
   }
-  liveRun(ports, runId).decide(call_id, approved ? for_run ? "approved_for_run" : "approved" : "rejected");
+  liveRun(ports, runId).decide(
+    call_id,
+    approved ? for_run ? "approved_for_run" : "approved" : "rejected",
+    edited,
+  );
   return Response.json({ status: "ok" });
 }
 
 /** `POST /api/runs/{run_id}/comment`: the operator's comment between two rounds. */
 export async function handleComment(ports: WebPorts, request: Request, runId: string): Promise<Response> {
-  const { comment } = await readJson(request, commentBody);
-  liveRun(ports, runId).comment(comment.trim());
+  const { comment, changes } = await readJson(request, commentBody);
+  const run = liveRun(ports, runId);
+  const known = readHypotheses(lastHypotheses(run.events));
+  for (const change of changes) {
+    if (change.kind !== "add" && findById(known, change.id) === undefined) {
+      throw new AppError("invalid_request", `Field changes: there is no hypothesis "${change.id}"`);
+    }
+  }
+  run.comment({ comment: comment.trim(), changes });
   return Response.json({ status: "ok" });
+}
+
+/** The limits are those for what a model asks for; the tool then checks the rest as for a model. */
+function checkArguments(args: ToolArgs): ToolArgs {
+  const parsed = parseArguments(JSON.stringify(args));
+  if (parsed.kind === "broken") throw new AppError("unprocessable", `Field args: ${parsed.problem}`);
+  return parsed.args;
 }
 
 /** `POST /api/runs/{run_id}/options`: options that are left out stay unchanged. */

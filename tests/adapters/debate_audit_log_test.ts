@@ -19,6 +19,17 @@ async function lines(path: string): Promise<readonly unknown[]> {
   return (await Deno.readTextFile(path)).trimEnd().split("\n").map((line) => JSON.parse(line));
 }
 
+Deno.test("createToolAuditLog() redacts what was asked for as well, where the operator changed it", async () => {
+  await using folder = await temporaryFolder();
+  const path = `${folder.path}/audit.jsonl`;
+  await createToolAuditLog(path, redact).append({
+    ...LINE,
+    args: {},
+    proposed_args: { url: "http://hunter2" },
+  });
+  assert.deepEqual(await lines(path), [{ ...LINE, args: {}, proposed_args: { url: "http://[REDACTED]" } }]);
+});
+
 Deno.test("createToolAuditLog() writes one line for each call, for the owner only, with arguments redacted", async () => {
   await using folder = await temporaryFolder();
   const path = `${folder.path}/audit.jsonl`;

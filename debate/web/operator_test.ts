@@ -1,0 +1,119 @@
+import assert from "node:assert/strict";
+import { CLOSING, CONTINUE, DIAGNOSIS, FixedTool, SHORT_SCRIPT } from "../testing/debate_fixture.ts";
+import { createTools } from "../tools/catalogue.ts";
+import { BARE_SETTINGS, FakePorts } from "../tools/testing/tool_bench.ts";
+import { call, ScriptedModel } from "../testing/scripted_model.ts";
+import {
+  GUARDED_TOOL,
+  OWN_SECRET,
+  problemOf,
+  twoRounds,
+  WebFixture,
+  withTool,
+} from "../testing/web_fixture.ts";
+
+interface Typed {
+  readonly type: string;
+}
+const of = async (web: WebFixture, runId: string, wanted: string) =>
+  (await web.record(runId)).events.filter(({ type }: Typed) => type === wanted);
+
+Deno.test("an operator approves other arguments than those asked for, and only for that call", async () => {
+  const tool = new FixedTool(GUARDED_TOOL);
+  const asks = { toolCalls: [call(GUARDED_TOOL, { args: ["get", "pods"] })] };
+  const script = {
+    ...SHORT_SCRIPT,
+    diagnostic_agent: [asks, DIAGNOSIS, asks, DIAGNOSIS],
+    moderator_agent: [CONTINUE, CLOSING],
+  };
+  const web = await WebFixture.open({ model: new ScriptedModel(script), tools: [tool] });
+  const runId = await web.start();
+  await web.settle();
+  const [asked] = await of(web, runId, "tool_approval_request");
+  const args = { args: ["get", "nodes"] };
+  const path = `/api/runs/${runId}/approval`;
+  assert.equal((await web.post(path, { call_id: asked.call_id, approved: true, args })).status, 200);
+  await web.settle();
+  assert.deepEqual(tool.runs, [args]);
+  const [resolved] = await of(web, runId, "tool_approval_resolved");
+  assert.deepEqual(resolved.args, args);
+  const [called] = await of(web, runId, "tool_call");
+  assert.deepEqual([called.args, called.proposed_args], [args, { args: ["get", "pods"] }]);
+  const [, again] = await of(web, runId, "tool_approval_request");
+  assert.deepEqual(again.args, { args: ["get", "pods"] }, "the same call is asked again");
+  await web.post(path, { call_id: again.call_id, approved: true, args: { args: ["get", "pods"] } });
+  await web.end(runId);
+  const [, unchanged] = await of(web, runId, "tool_call");
+  assert.ok(!("proposed_args" in unchanged), "the same arguments are no change");
+});
+
+Deno.test.each([
+  { name: "a program that is not listed", edited: { command: "rm -rf ." } },
+  { name: "a file of secrets", edited: { command: "cat .env" } },
+  { name: "other arguments than the tool has", edited: { command: "uptime", shell: true } },
+])("an operator cannot allow what the tool itself refuses: $name", async ({ edited }) => {
+  const ports = new FakePorts();
+  ports.files = { "/srv/app/.env": "/srv/app/.env" };
+  const tools = createTools({ ...BARE_SETTINGS }, ports);
+  const asks = { toolCalls: [call("run_local_command", { command: "uptime" })] };
+  const model = new ScriptedModel({ ...SHORT_SCRIPT, diagnostic_agent: [asks, DIAGNOSIS] });
+  const web = await WebFixture.open({ model, tools });
+  const runId = await web.start();
+  await web.settle();
+  const [{ call_id }] = await of(web, runId, "tool_approval_request");
+  await web.post(`/api/runs/${runId}/approval`, { call_id, approved: true, args: edited });
+  await web.end(runId);
+  const [called] = await of(web, runId, "tool_call");
+  assert.deepEqual([called.error, called.args, ports.runs], [true, edited, []]);
+});
+
+const deep = () => JSON.parse(`${'{"a":'.repeat(40)}1${"}".repeat(40)}`);
+
+Deno.test.each([
+  { name: "with a rejection", body: { approved: false, args: {} } },
+  { name: "for the whole run", body: { approved: true, for_run: true, args: {} } },
+  { name: "that nest deeply", body: { approved: true, args: deep() } },
+  { name: "that are a list", body: { approved: true, args: [] } },
+])("other arguments are refused $name, and the call still waits", async ({ body }) => {
+  const tool = new FixedTool(GUARDED_TOOL);
+  const web = await WebFixture.open({ model: withTool(), tools: [tool] });
+  const runId = await web.start();
+  await web.settle();
+  const [{ call_id }] = await of(web, runId, "tool_approval_request");
+  const path = `/api/runs/${runId}/approval`;
+  assert.equal((await problemOf(await web.post(path, { call_id, ...body }))).status, 422);
+  assert.deepEqual([tool.runs, await of(web, runId, "tool_approval_resolved")], [[], []]);
+  assert.equal((await web.post(path, { call_id, approved: false })).status, 200);
+  await web.end(runId);
+});
+
+Deno.test("an operator drops, pins and adds hypotheses between rounds, and the agents are told", async () => {
+  const model = twoRounds();
+  const web = await WebFixture.open({ model });
+  const runId = await web.start({ pause_between_rounds: "true" });
+  await web.settle();
+  const path = `/api/runs/${runId}/comment`;
+  const unknown = await web.post(path, { changes: [{ kind: "drop", id: "H-9" }] });
+  assert.deepEqual((await problemOf(unknown)).detail, 'Field changes: there is no hypothesis "H-9"');
+  assert.equal(
+    (await problemOf(await web.post(path, { changes: [{ kind: "confirm", id: "1" }] }))).status,
+    422,
+  );
+  const changes = [{ kind: "drop", id: "1" }, { kind: "add", text: `the disk of ${OWN_SECRET}` }];
+  assert.equal((await web.post(path, { comment: "look again", changes })).status, 200);
+  await web.end(runId);
+  const [comment] = await of(web, runId, "user_comment");
+  assert.match(
+    comment.content,
+    /^look again\ndropped by the operator: 1\nadded by the operator: H-2: the disk of \[/,
+  );
+  const updates = await of(web, runId, "hypothesis_update");
+  const own = updates.find(({ node }: { readonly node: string }) => node === "user_input_gate");
+  const states = own.hypotheses.map(({ id, state }: { id: string; state: string }) => [id, state]);
+  assert.deepEqual(states, [["1", "rejected"], ["H-2", "active"]]);
+  const told = model.requests.filter(({ round }) => round === 2).map(({ messages }) =>
+    messages.at(-1)?.content
+  );
+  assert.ok(told.every((text) => text?.includes("dropped by the operator: 1")));
+  assert.ok(!told.some((text) => text?.includes(OWN_SECRET)));
+});
