@@ -1,5 +1,6 @@
 import { systemClock } from "@gateway/shared/clock";
 import assert from "node:assert/strict";
+import { NO_WORD } from "../../debate/graph/operator.ts";
 import type { AuditLine, DebateOutcome } from "../../debate/ports.ts";
 import { holdDebate } from "../../debate/agents/hold_debate.ts";
 import { loadSettings } from "../../debate/config.ts";
@@ -66,7 +67,7 @@ async function play(scenario: ShippedScenario, isBroken = false): Promise<Played
       ),
       approve: () => Promise.resolve("auto"),
       isPaused: () => false,
-      waitForComment: () => Promise.resolve(""),
+      waitForComment: () => Promise.resolve(NO_WORD),
       audit: (line) => void audit.push(line),
       clock,
       newId,
