@@ -47,18 +47,11 @@ const OVER = "over";
  */
 export class Deadline implements Disposable {
   readonly #ended = new AbortController();
-  readonly #timer = new AbortController();
-  readonly #bound: Bound;
+  readonly #watch: Watch;
 
   /** Begins to run at once. */
   constructor(bound: Bound) {
-    this.#bound = bound;
-    const { clock, ms, signal, late = tookTooLong } = bound;
-    signal?.addEventListener("abort", this.#abort, { once: true });
-    if (signal?.aborted) this.#abort();
-    else if (ms !== undefined) {
-      clock.sleep(ms, this.#timer.signal).then(() => this.#ended.abort(late()), () => {});
-    }
+    this.#watch = new Watch(bound, (reason) => this.#ended.abort(reason));
   }
 
   /** Its reason is the error of the bound. */
@@ -68,15 +61,8 @@ export class Deadline implements Disposable {
 
   /** Ends timer and listener; the signal stays as it is. */
   [Symbol.dispose](): void {
-    this.#timer.abort(OVER);
-    this.#bound.signal?.removeEventListener("abort", this.#abort);
+    this.#watch.stop();
   }
-
-  readonly #abort = (): void => {
-    const { signal, aborted = (reason) => reason } = this.#bound;
-    this.#timer.abort(OVER);
-    this.#ended.abort(aborted(signal?.reason));
-  };
 }
 
 /**
@@ -91,19 +77,53 @@ export async function within<T>(
   bound: StepBound<T>,
   step: Promise<T> | ((signal: AbortSignal) => Promise<T>),
 ): Promise<T> {
-  using deadline = new Deadline(bound);
-  const { signal } = deadline;
-  if (typeof step === "function") signal.throwIfAborted();
-  const running = typeof step === "function" ? step(signal) : step;
-  return await new Promise<T>((resolve, reject) => {
-    const end = () => reject(signal.reason);
-    signal.addEventListener("abort", end, { once: true });
-    running.then((result) => {
-      if (!signal.aborted) return resolve(result);
-      return bound.release?.(result);
-    }).catch(reject);
-    if (signal.aborted) end();
-  });
+  let watch: Watch | undefined;
+  try {
+    return await new Promise<T>((resolve, reject) => {
+      let ended: AbortController | undefined;
+      let isOver = false;
+      watch = new Watch(bound, (reason) => {
+        isOver = true;
+        ended?.abort(reason);
+        reject(reason);
+      });
+      let running: Promise<T>;
+      if (typeof step !== "function") running = step;
+      else if (isOver) return;
+      // For those alone who use it: it costs as much as all the rest of the wait.
+      else running = step((ended = new AbortController()).signal);
+      running.then((result) => isOver ? bound.release?.(result) : resolve(result)).catch(reject);
+    });
+  } finally {
+    watch?.stop();
+  }
+}
+
+/** Tells once that the time is up, or that the caller's signal is aborted: with the error of the bound. */
+class Watch {
+  readonly #timer = new AbortController();
+  readonly #bound: Bound;
+  readonly #onOver: (reason: unknown) => void;
+
+  constructor(bound: Bound, onOver: (reason: unknown) => void) {
+    this.#bound = bound;
+    this.#onOver = onOver;
+    const { clock, ms, signal, late = tookTooLong } = bound;
+    signal?.addEventListener("abort", this.#abort, { once: true });
+    if (signal?.aborted) this.#abort();
+    else if (ms !== undefined) clock.sleep(ms, this.#timer.signal).then(() => onOver(late()), () => {});
+  }
+
+  stop(): void {
+    this.#timer.abort(OVER);
+    this.#bound.signal?.removeEventListener("abort", this.#abort);
+  }
+
+  readonly #abort = (): void => {
+    const { signal, aborted = (reason) => reason } = this.#bound;
+    this.#timer.abort(OVER);
+    this.#onOver(aborted(signal?.reason));
+  };
 }
 
 function tookTooLong(): DOMException {

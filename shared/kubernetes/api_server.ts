@@ -123,13 +123,21 @@ export class ApiServer implements Disposable {
   async request(request: ApiRequest): Promise<ApiOutcome> {
     const bytes = this.#encode(request);
     const { signal, timeoutMs: ms, maxBytes } = request;
-    const bound = { clock: this.#clock, ms, signal, late: () => TIMED_OUT, aborted: () => CANCELED };
+    if (signal?.aborted) return { kind: "canceled" };
+    const exchange = this.#connections.send(bytes, { maxBytes });
+    const end = (reason: Error) => {
+      exchange.end(reason);
+      return reason;
+    };
+    const bound = {
+      clock: this.#clock,
+      ms,
+      signal,
+      late: () => end(TIMED_OUT),
+      aborted: () => end(CANCELED),
+    };
     try {
-      const { status, headers, body } = await within(bound, (ended) => {
-        const exchange = this.#connections.send(bytes, { maxBytes });
-        ended.addEventListener("abort", () => exchange.end(ended.reason), { once: true });
-        return exchange.answer;
-      });
+      const { status, headers, body } = await within(bound, exchange.answer);
       return { kind: "answered", status, headers, text: withoutToken(decoder.decode(body), request.token) };
     } catch (cause) {
       if (cause === TIMED_OUT) return { kind: "timed_out" };

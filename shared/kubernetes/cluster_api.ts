@@ -42,27 +42,34 @@ const CREDENTIAL = /^[\x21-\x7e]+$/;
 
 /** API servers over the network; connections are kept for as long as a cluster's address and CAs are the same. */
 export function connectClusters({ clock }: { readonly clock: Clock }): ClusterApi {
-  const servers = new Map<string, { readonly key: string; readonly server: ApiServer }>();
-  const serverOf = ({ cluster, ca }: ClusterAddress): ApiServer => {
-    const key = JSON.stringify([cluster.apiServer, ca]);
-    const kept = servers.get(cluster.name);
-    if (kept?.key === key) return kept.server;
+  const servers = new Map<
+    string,
+    { readonly url: string; readonly ca: string; readonly server: ApiServer }
+  >();
+  const serverOf = ({ cluster: { name, apiServer: url }, ca }: ClusterAddress): ApiServer => {
+    const kept = servers.get(name);
+    if (kept?.url === url && kept.ca === ca) return kept.server;
     // The old one may be in use: its connections close when they have been idle.
-    const server = new ApiServer({ url: cluster.apiServer, ca, clock });
-    servers.set(cluster.name, { key, server });
+    const server = new ApiServer({ url, ca, clock });
+    servers.set(name, { url, ca, server });
     return server;
+  };
+  const reading = new Map<string, Promise<string>>();
+  /** Requests that come while the file is being read take what is found in it. */
+  const readCredential = (cluster: ClusterAddress["cluster"]): Promise<string> => {
+    const key = `${cluster.name} ${cluster.tokenFile}`;
+    const underWay = reading.get(key);
+    if (underWay !== undefined) return underWay;
+    const read = readToken(cluster).finally(() => reading.delete(key));
+    reading.set(key, read);
+    return read;
   };
   return {
     async request(at, { token, ...request }) {
       let bearer = token;
       if (bearer === undefined) {
-        const { name, tokenFile } = at.cluster;
-        const key = `kubernetes.clusters.${name}.token_file`;
         try {
-          bearer = (await readNamedText(key, tokenFile)).trim();
-          if (!CREDENTIAL.test(bearer)) {
-            throw new AppError("invalid_config", `Cannot use ${key} ${quoteText(tokenFile)}: not a token`);
-          }
+          bearer = await readCredential(at.cluster);
         } catch (cause) {
           return { kind: "no_credential", cause };
         }
@@ -73,4 +80,16 @@ export function connectClusters({ clock }: { readonly clock: Clock }): ClusterAp
       for (const { server } of servers.values()) server.close();
     },
   };
+}
+
+/** @throws {AppError} `invalid_config` naming cluster, key and file */
+async function readToken(
+  { name, tokenFile }: Pick<CompiledCluster, "name" | "tokenFile">,
+): Promise<string> {
+  const key = `kubernetes.clusters.${name}.token_file`;
+  const token = (await readNamedText(key, tokenFile)).trim();
+  if (!CREDENTIAL.test(token)) {
+    throw new AppError("invalid_config", `Cannot use ${key} ${quoteText(tokenFile)}: not a token`);
+  }
+  return token;
 }

@@ -1,0 +1,50 @@
+import assert from "node:assert/strict";
+import { systemClock } from "@gateway/shared/clock";
+import { connectClusters } from "@gateway/shared/kubernetes/cluster_api";
+import { HANGS_MS, startUpstream } from "./json_client_fixture.ts";
+import { ca } from "./mtls_fixture.ts";
+
+/** What the API server is shown by requests with the credential of a file. */
+async function withTokenFile(
+  test: (scene: { readonly tokenFile: string; readonly ask: () => Promise<string> }) => Promise<void>,
+): Promise<void> {
+  const folder = await Deno.makeTempDir();
+  try {
+    await using upstream = await startUpstream((request, response) => {
+      response.end(request.headers.authorization?.replace("Bearer ", "shown "));
+    });
+    const tokenFile = `${folder}/token`;
+    const api = connectClusters({ clock: systemClock });
+    const at = { cluster: { name: "prod", apiServer: upstream.url, tokenFile }, ca };
+    const ask = async () => {
+      const limits = { timeoutMs: HANGS_MS, maxBytes: 1000 };
+      const answer = await api.request(at, { method: "GET", path: "/", ...limits });
+      return answer.kind === "answered" ? answer.text : answer.kind;
+    };
+    await test({ tokenFile, ask });
+    api.close();
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+Deno.test("connectClusters() reads the credential anew for each request", () =>
+  withTokenFile(async ({ tokenFile, ask }) => {
+    await Deno.writeTextFile(tokenFile, "one\n");
+    assert.equal(await ask(), "shown one");
+    await Deno.writeTextFile(tokenFile, "two\n");
+    assert.equal(await ask(), "shown two");
+    await Deno.remove(tokenFile);
+    assert.equal(await ask(), "no_credential");
+    await Deno.writeTextFile(tokenFile, "three\n");
+    assert.equal(await ask(), "shown three");
+  }));
+
+Deno.test("connectClusters() reads the credential once for the requests that come meanwhile", () =>
+  withTokenFile(async ({ tokenFile, ask }) => {
+    // A second reader of a pipe finds nothing in it.
+    await new Deno.Command("mkfifo", { args: [tokenFile] }).output();
+    const asking = [ask(), ask(), ask()];
+    await Deno.writeTextFile(tokenFile, "one\n");
+    assert.deepEqual(await Promise.all(asking), Array(3).fill("shown one"));
+  }));
