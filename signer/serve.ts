@@ -1,4 +1,5 @@
 import type { AuditGate } from "@gateway/shared/audit/gate";
+import { newestLines } from "@gateway/shared/audit/newest_lines";
 import { openServiceAudit } from "@gateway/shared/audit/service_audit";
 import { ChangeLock } from "@gateway/shared/change_lock";
 import { type Clock, every } from "@gateway/shared/clock";
@@ -19,6 +20,7 @@ import { TokenLeases } from "./kubernetes/token_leases.ts";
 import { ApiTokenIssuer } from "./kubernetes/token_issuer.ts";
 import { KnownSubjects } from "./known_subjects.ts";
 import { KrlReaders } from "./krl/readers.ts";
+import { readIssuedRecords } from "./krl/recorded.ts";
 import { RevocationList } from "./krl/revocation_list.ts";
 import { LiveState } from "./live_state.ts";
 import { signerUsedFiles } from "./permissions.ts";
@@ -41,6 +43,9 @@ const SWEEP_SECONDS = 60;
 
 /** The pause between attempts to take tokens of clusters back that are still good. */
 const SWEEP_LEASES_SECONDS = 5;
+
+/** Half a second's reading; certificates that a freeze should find are at its end. */
+const MAX_READ_BACK_BYTES = 128 * 1024 * 1024;
 
 /** What a running signer is made of from outside. */
 export interface SignerEnvironment {
@@ -91,7 +96,11 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
   const onStoreError = () => storeErrors.inc();
   const live = await LiveState.open({ store, clock, random, logger, lock, onStoreError });
   opened.defer(() => live.close());
-  const krl = await RevocationList.open({ store, clock, logger, onStoreError }, live.view.freezes);
+  const krl = await RevocationList.open({
+    ...{ store, clock, logger, onStoreError },
+    forwarders: config.trusted_forwarders,
+    readRecords: (since) => readIssuedRecords(lastRecords(config.audit_log, logger), since),
+  }, live.view.freezes);
   opened.defer(() => krl.close());
   const load = async (previous: Snapshot) => await configFile.compile(await configFile.read(), previous);
   const reloads = addReloadMetrics(metrics, clock);
@@ -181,6 +190,13 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
       return closing.disposeAsync();
     },
   };
+}
+
+/** The lines of the audit log, the last first. */
+function lastRecords(path: string, logger: ServiceLogger): AsyncIterable<string> {
+  const onCut = () =>
+    logger.warn("the audit log is too large to read back: older certificates are known if they were stored");
+  return newestLines(path, { maxBytes: MAX_READ_BACK_BYTES, onCut });
 }
 
 /** The start counts as a reload that went well. */

@@ -8,11 +8,13 @@ import type { StateStore } from "../state/store.ts";
 import {
   addToBatches,
   type CertificateHolder,
+  type IssuedBatch,
   IssuedCertificates,
   type IssuedFacts,
   type OpenBatches,
 } from "./issued.ts";
 import { PublishedList } from "./published.ts";
+import { type RecordedCertificate, toIssued } from "./recorded.ts";
 import {
   type CertificateSubject,
   CLOCK_SKEW_SECONDS,
@@ -28,6 +30,10 @@ export interface RevocationListOptions {
   readonly logger: ServiceLogger;
   /** Called for every change that the store could not make (`statedb_errors_total`). */
   readonly onStoreError: () => void;
+  /** The certificates that the audit log tells of, back to a time in milliseconds since the epoch; the last first. */
+  readonly readRecords: (since: number) => AsyncIterable<RecordedCertificate>;
+  /** Who may ask for certificates for others. */
+  readonly forwarders: Iterable<string>;
 }
 
 /** What a revocation did. */
@@ -42,6 +48,8 @@ export interface RevocationOutcome {
 
 /** How long a certificate may wait to be stored: what a killed process forgets. */
 const STORE_DELAY_MS = 250;
+/** Records that are so much older than the last stored certificate are of stored ones, also where clocks were set. */
+const RECORDS_OVERLAP_SECONDS = 10;
 /** How long a reader waits for news. */
 const POLL_MS = 25_000;
 /** Who has fetched a list asks for its signature next, and a new version may come between. */
@@ -82,9 +90,11 @@ export class RevocationList {
     const { store, clock } = options;
     const now = clock.now();
     const list = new RevocationList(options, nextVersion(await store.loadKrlVersion(), now));
-    for (const { holder, issuedAt, validBefore, serials } of await store.loadCertificates(now)) {
+    const stored = await store.loadCertificates(now);
+    for (const { holder, issuedAt, validBefore, serials } of stored) {
       for (const serial of serials) list.#issued.add(holder, { serial, issuedAt, validBefore });
     }
+    await list.#addRecorded(stored, now);
     for (const revocation of await store.loadRevocations(now - REVOCATION_SECONDS * 1000)) {
       list.#list(revocation);
     }
@@ -186,6 +196,21 @@ export class RevocationList {
   async close(): Promise<void> {
     this.release();
     await this.#lock.run(() => this.#storeCertificates().catch(this.#notStored));
+  }
+
+  /** Adds what was issued and not stored any more before the process ended: the audit log has it. */
+  async #addRecorded(stored: readonly IssuedBatch[], now: number): Promise<void> {
+    const { readRecords, forwarders } = this.#options;
+    const last = stored.reduce((last, { issuedAt }) => Math.max(last, issuedAt), 0) - RECORDS_OVERLAP_SECONDS;
+    const since = Math.max(last, now / 1000 - REVOCATION_SECONDS);
+    const known = new Set(
+      stored.filter(({ issuedAt }) => issuedAt >= last).flatMap(({ serials }) => serials),
+    );
+    for await (const certificate of readRecords(since * 1000)) {
+      if (known.has(certificate.serial)) continue;
+      const { holders, facts } = toIssued(certificate, forwarders);
+      for (const holder of holders) this.add(holder, facts);
+    }
   }
 
   /** Lists the certificates of a revocation; gives how many of those that are known were not listed before. */

@@ -6,9 +6,10 @@ import { MemoryStore } from "../state/memory.ts";
 import type { StateStore } from "../state/store.ts";
 import { FailingStore } from "../testing/failing_store.ts";
 import type { CertificateHolder } from "./issued.ts";
+import type { RecordedCertificate } from "./recorded.ts";
 import type { PublishedList } from "./published.ts";
 import { RevocationList } from "./revocation_list.ts";
-import type { CertificateSubject } from "./revocations.ts";
+import { type CertificateSubject, REVOCATION_SECONDS } from "./revocations.ts";
 
 const NOW = 1_700_000_000_000;
 const HOLDER: CertificateHolder = {
@@ -24,7 +25,11 @@ const CALLER: CertificateSubject = { kind: "caller", value: "broker-1" };
 
 async function open(
   store: StateStore = new FailingStore(),
-  { now = NOW, freezes = NO_FREEZES }: { now?: number; freezes?: FreezeSet } = {},
+  { now = NOW, freezes = NO_FREEZES, records = [] }: {
+    now?: number;
+    freezes?: FreezeSet;
+    records?: readonly RecordedCertificate[];
+  } = {},
 ) {
   const clock = new FakeClock(now);
   const counts = { errors: 0, logged: 0 };
@@ -33,6 +38,10 @@ async function open(
     clock,
     logger: { info() {}, warn() {}, error: () => counts.logged++ },
     onStoreError: () => counts.errors++,
+    forwarders: ["control-plane"],
+    readRecords: async function* (since) {
+      for (const record of records) if (record.recordedAt >= since) yield record;
+    },
   }, freezes);
   const add = (serial: bigint, changes: Partial<CertificateHolder> = {}, ttl = 300) =>
     list.add({ ...HOLDER, ...changes }, {
@@ -258,4 +267,57 @@ Deno.test("newerThan() does not believe a reader that names a version from the f
   assert.ok(version < NOW + 1000);
   await clock.advance(25_000);
   assert.equal(await waiting, undefined);
+});
+
+const RECORD: RecordedCertificate = {
+  caller: "broker-1",
+  endUser: "alice",
+  host: "10.0.0.1:22",
+  role: "target",
+  serial: 7n,
+  recordedAt: NOW - 1000,
+};
+
+Deno.test.each<{ name: string; subject: CertificateSubject }>([
+  { name: "its caller", subject: CALLER },
+  { name: "its end user", subject: { kind: "end_user", value: "alice" } },
+  {
+    name: "the forwarder that it may have come through",
+    subject: { kind: "caller", value: "control-plane" },
+  },
+])("a certificate that only the audit log tells of is revoked with $name", async ({ subject }) => {
+  const { list } = await open(new FailingStore(), { records: [RECORD] });
+  assert.equal((await list.revoke([subject])).revoked, 1);
+  assert.deepEqual(contentOf(list.current), [7n]);
+});
+
+Deno.test("a certificate that only the audit log tells of is listed at once where its caller is frozen", async () => {
+  const freeze: Freeze = { ...CALLER, kind: "caller", reason: "", frozenBy: "op", frozenAt: NOW - 500 };
+  const { list } = await open(new FailingStore(), {
+    records: [RECORD],
+    freezes: withFreeze(NO_FREEZES, freeze),
+  });
+  assert.deepEqual(contentOf(list.current), [7n]);
+});
+
+Deno.test("what the audit log tells of is stored, and the next start does not add it again", async () => {
+  const store = new FailingStore();
+  await open(store, { records: [RECORD] });
+  const stored = await store.loadCertificates(NOW);
+  assert.deepEqual(stored.map(({ holder: { peer }, serials }) => ({ peer, serials })), [
+    { peer: "broker-1", serials: [7n] },
+    { peer: "control-plane", serials: [7n] },
+  ]);
+  await open(store, { records: [RECORD, { ...RECORD, serial: 8n }] });
+  assert.deepEqual(
+    (await store.loadCertificates(NOW)).flatMap(({ serials }) => serials),
+    [7n, 7n, 8n, 8n],
+  );
+});
+
+Deno.test("records that are older than any certificate are not asked for", async () => {
+  const { list } = await open(new FailingStore(), {
+    records: [{ ...RECORD, recordedAt: NOW - 1000 * REVOCATION_SECONDS - 1 }],
+  });
+  assert.equal((await list.revoke([CALLER])).revoked, 0);
 });

@@ -134,7 +134,10 @@ export async function startSigner(
     onStoreError: () => counts.store++,
   });
   const krl = await RevocationList.open(
-    { store, clock, logger, onStoreError: () => counts.store++ },
+    {
+      ...{ store, clock, logger, onStoreError: () => counts.store++, forwarders: [] },
+      readRecords: async function* () {},
+    },
     live.view.freezes,
   );
   const file = { text: JSON.stringify({ ...CONFIG, ...changes }, null, 2) };

@@ -8,6 +8,7 @@ export const ADAPTERS: readonly string[] = [
   "shared/atomic_file.ts",
   "shared/audit/file_lock.ts",
   "shared/audit/file_log.ts",
+  "shared/audit/newest_lines.ts",
   "shared/audit/put_aside.ts",
   "shared/audit/repair.ts",
   "shared/audit/restore.ts",

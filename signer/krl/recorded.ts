@@ -1,0 +1,101 @@
+/**
+ * Certificates as the audit log tells of them: those that were released in the moment before a signer was killed are
+ * in no store, and yet a freeze has to find them.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { readIssuedRecord } from "./recorded.ts";
+ *
+ * const line = '{"time":"2026-01-01T00:00:00Z","caller":"broker-1","host":"10.0.0.1:22",' +
+ *   '"command":"role=target purpose=session user=alice","serial":7,"outcome":"issued"}';
+ * assert.equal(readIssuedRecord(line)?.endUser, "alice");
+ * ```
+ *
+ * @module
+ */
+import { parseJson } from "@gateway/shared/json";
+import { MAX_TTL_SECONDS } from "@gateway/shared/policy/model";
+import { z } from "@zod/zod";
+import type { CertificateHolder, IssuedFacts } from "./issued.ts";
+
+/** What a record of a certificate says of it, as far as a revocation asks. */
+export interface RecordedCertificate {
+  readonly caller: string;
+  readonly endUser: string;
+  /** The address: the record has no name. */
+  readonly host: string;
+  readonly role: string;
+  readonly serial: bigint;
+  /** Milliseconds since the epoch. */
+  readonly recordedAt: number;
+}
+
+const issuedRecord = z.object({
+  caller: z.string().min(1),
+  host: z.string().min(1),
+  command: z.string(),
+  outcome: z.literal("issued"),
+  serial: z.union([z.int().positive(), z.bigint().positive()]),
+  target_type: z.literal("").optional(),
+});
+
+/** As `describeSignRequest()` begins. */
+const COMMAND = /^role=(\S+) purpose=\S+(?: session_mode=\S+)?(?: user=(\S+))?(?: |$)/;
+/** Nearly every line that is not of a certificate is known by this. */
+const ISSUED = '"outcome":"issued"';
+const TIME = /^\{"time":"([^"]{20,40})"/;
+
+/** When a line of the audit log was written, in milliseconds since the epoch; `undefined` when it does not say. */
+export function readRecordTime(line: string): number | undefined {
+  const ms = Date.parse(TIME.exec(line)?.[1] ?? "");
+  return Number.isNaN(ms) ? undefined : ms;
+}
+
+/** The certificate that a line of the audit log is of; `undefined` when it is of something else. */
+export function readIssuedRecord(line: string): RecordedCertificate | undefined {
+  const recordedAt = readRecordTime(line);
+  if (!line.includes(ISSUED) || recordedAt === undefined) return undefined;
+  let value: unknown;
+  try {
+    value = parseJson(line);
+  } catch {
+    return undefined;
+  }
+  const { success, data } = issuedRecord.safeParse(value);
+  const [, role, endUser = ""] = COMMAND.exec(data?.command ?? "") ?? [];
+  if (!success || role === undefined) return undefined;
+  const { caller, host, serial } = data;
+  return { caller, endUser, host, role, serial: BigInt(serial), recordedAt };
+}
+
+/**
+ * The certificates of a log's lines, the last line first, as far back as lines are as old as `since`.
+ *
+ * @param since milliseconds since the epoch
+ */
+export async function* readIssuedRecords(
+  lines: AsyncIterable<string>,
+  since: number,
+): AsyncGenerator<RecordedCertificate> {
+  for await (const line of lines) {
+    if ((readRecordTime(line) ?? since) < since) return;
+    const certificate = readIssuedRecord(line);
+    if (certificate !== undefined) yield certificate;
+  }
+}
+
+/**
+ * The same as an issued certificate. The record says neither through which forwarder it was asked for, so that it
+ * counts as asked for through each, nor how long it is good for: the longest that any may be.
+ */
+export function toIssued(
+  { caller, endUser, host, role, serial, recordedAt }: RecordedCertificate,
+  forwarders: Iterable<string>,
+): { readonly holders: readonly CertificateHolder[]; readonly facts: IssuedFacts } {
+  const issuedAt = Math.floor(recordedAt / 1000);
+  const holder = { caller, endUser, host, role, elevationPrefix: "", pty: false };
+  return {
+    holders: [...new Set([caller, ...forwarders])].map((peer) => ({ ...holder, peer })),
+    facts: { serial, issuedAt, validBefore: issuedAt + MAX_TTL_SECONDS },
+  };
+}

@@ -1,0 +1,75 @@
+import assert from "node:assert/strict";
+import { encodeBody, formatTime } from "@gateway/shared/audit/record";
+import { describeSignRequest } from "@gateway/shared/policy/sign_request";
+import { signRequest } from "@gateway/shared/wire/sign";
+import { readIssuedRecord, readIssuedRecords, type RecordedCertificate, toIssued } from "./recorded.ts";
+
+const NOW = 1_700_000_000_500;
+const SERIAL = 2n ** 64n - 1n;
+const REQUEST = { host: "web01", role: "target", purpose: "session", session_mode: "exec", command: "" };
+
+function lineOf(request: Record<string, unknown>, entry: Record<string, unknown> = {}, now = NOW): string {
+  const command = describeSignRequest(signRequest.parse({ ...REQUEST, ...request }));
+  const fields = { caller: "broker-1", host: "10.0.0.1:22", serial: SERIAL, outcome: "issued", command };
+  return `${encodeBody({ ...fields, ...entry }, { time: formatTime(now) })},"seq":1,"prev_hash":"","sig":""}`;
+}
+
+const EXPECTED: RecordedCertificate = {
+  caller: "broker-1",
+  endUser: "",
+  host: "10.0.0.1:22",
+  role: "target",
+  serial: SERIAL,
+  recordedAt: NOW,
+};
+
+Deno.test.each<{ name: string; line: string; expected: RecordedCertificate | undefined }>([
+  { name: "a certificate, its serial exact", line: lineOf({}), expected: EXPECTED },
+  {
+    name: "one for an end user",
+    line: lineOf({ end_user: "alice" }),
+    expected: { ...EXPECTED, endUser: "alice" },
+  },
+  {
+    name: "one of a bastion, whose reason names a user",
+    line: lineOf({ role: "bastion", session_mode: "", reason: "for user=root" }),
+    expected: { ...EXPECTED, role: "bastion" },
+  },
+  {
+    name: "one that was issued through elevation",
+    line: lineOf({ end_user: "alice", sudo: true, pty: true, command: "id" }),
+    expected: { ...EXPECTED, endUser: "alice" },
+  },
+  { name: "a refusal", line: lineOf({}, { outcome: "denied" }), expected: undefined },
+  {
+    name: "a command that says it was issued",
+    line: lineOf({}, { outcome: "denied", command: 'role=target purpose=x "outcome":"issued"' }),
+    expected: undefined,
+  },
+  { name: "a token of a cluster", line: lineOf({}, { target_type: "k8s", serial: 0n }), expected: undefined },
+  { name: "half a line", line: lineOf({}).slice(0, 200), expected: undefined },
+  { name: "no JSON", line: "issued", expected: undefined },
+])("readIssuedRecord() of $name", ({ line, expected }) => {
+  assert.deepEqual(readIssuedRecord(line), expected);
+});
+
+Deno.test("readIssuedRecords() goes back as far as it is told to", async () => {
+  const lines = (async function* () {
+    for (const age of [0, 1000, 5000, 20_000, 1]) {
+      yield lineOf({}, { serial: BigInt(age + 1) }, NOW - age);
+      yield "not a record";
+    }
+  })();
+  const found = [];
+  for await (const { serial } of readIssuedRecords(lines, NOW - 5000)) found.push(serial);
+  assert.deepEqual(found, [1n, 1001n, 5001n]);
+});
+
+Deno.test("toIssued() counts a certificate as asked for through any forwarder, and as good for as long as any may be", () => {
+  const { holders, facts } = toIssued({ ...EXPECTED, endUser: "alice" }, ["control-plane"]);
+  assert.deepEqual(holders.map(({ peer, caller, endUser }) => ({ peer, caller, endUser })), [
+    { peer: "broker-1", caller: "broker-1", endUser: "alice" },
+    { peer: "control-plane", caller: "broker-1", endUser: "alice" },
+  ]);
+  assert.deepEqual(facts, { serial: SERIAL, issuedAt: 1_700_000_000, validBefore: 1_700_000_900 });
+});
