@@ -50,6 +50,8 @@ export class TokenLeases {
   readonly #turns = new Map<string, Promise<unknown>>();
   /** Which lease the token of a serial is bound to, for as long as that may be valid. */
   readonly #serials = new Map<bigint, { readonly key: string; readonly until: number }>();
+  /** Leases with tokens of serials that are not known, and until when they may be valid. */
+  readonly #unknown = new Map<string, number>();
   /** Clusters that leases are left in, also when they are gone from the config. */
   readonly #addresses = new Map<string, ClusterAddress>();
 
@@ -57,6 +59,7 @@ export class TokenLeases {
     this.#options = options;
     for (const lease of leases) {
       this.#leases.set(leaseKey(lease), lease);
+      this.#unknown.set(leaseKey(lease), lease.expiresAt);
       if (this.#addressOf(lease.cluster) === undefined) {
         options.logger.warn(
           "a Secret is left in a cluster that the config no longer has; delete it by hand",
@@ -123,11 +126,14 @@ export class TokenLeases {
     });
   }
 
-  /** Takes back what was issued to a subject: resolves when that is in the store, and goes on by itself. */
+  /**
+   * Takes back what was issued to a subject: resolves when that is in the store, and goes on by itself. Serials are not
+   * stored: one that is not known takes back all that a process before this one issued, for it may be among that.
+   */
   async revoke(subject: FreezeSubject): Promise<void> {
-    const bySerial = subject.kind === "serial" ? this.#keyOf(subject.value) : undefined;
+    const bySerial = subject.kind === "serial" ? this.#keysOf(subject.value) : [];
     for (const [key, lease] of this.#leases) {
-      if ((!isHeldBy(lease, subject) && key !== bySerial) || lease.expiresAt === 0) continue;
+      if ((!isHeldBy(lease, subject) && !bySerial.includes(key)) || lease.expiresAt === 0) continue;
       await this.#doom(lease);
       void this.#remove(leaseKey(lease));
     }
@@ -137,6 +143,7 @@ export class TokenLeases {
   async sweep(): Promise<void> {
     const now = this.#options.clock.now();
     for (const [serial, { until }] of this.#serials) if (until < now) this.#serials.delete(serial);
+    for (const [key, until] of this.#unknown) if (until < now) this.#unknown.delete(key);
     const failing = new Set<string>();
     for (const [key, lease] of [...this.#leases]) {
       if (lease.expiresAt > 0 && this.#mustGo(lease)) await this.#doom(lease);
@@ -163,13 +170,19 @@ export class TokenLeases {
 
   #remember(serial: bigint, held: { readonly key: string; readonly until: number }): void {
     this.#serials.set(serial, held);
-    const [oldest] = this.#serials.keys();
-    if (this.#serials.size > MAX_SERIALS && oldest !== undefined) this.#serials.delete(oldest);
+    const [oldest] = this.#serials;
+    if (this.#serials.size <= MAX_SERIALS || oldest === undefined) return;
+    const [forgotten, { key, until }] = oldest;
+    this.#serials.delete(forgotten);
+    this.#unknown.set(key, Math.max(until, this.#unknown.get(key) ?? 0));
   }
 
-  #keyOf(value: string): string | undefined {
+  /** Which leases the token of a serial may be bound to. */
+  #keysOf(value: string): readonly string[] {
     const serial = readSerial(value);
-    return serial === undefined ? undefined : this.#serials.get(serial)?.key;
+    if (serial === undefined) return [];
+    const held = this.#serials.get(serial);
+    return held === undefined ? [...this.#unknown.keys()] : [held.key];
   }
 
   #addressOf(cluster: string): ClusterAddress | undefined {
@@ -238,6 +251,7 @@ export class TokenLeases {
       }
       await this.#stored(this.#options.store.deleteLease(lease));
       this.#leases.delete(key);
+      this.#unknown.delete(key);
       return true;
     }).catch((error) => {
       this.#options.logger.warn("a Secret that tokens were bound to is not forgotten yet", { error });

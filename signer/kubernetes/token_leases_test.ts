@@ -67,6 +67,44 @@ Deno.test("a freeze of a serial takes that token back, with the others of its ho
   assert.equal(signer.secrets.uids.get(ALICE), "uid-2");
 });
 
+Deno.test("a freeze of a serial that an earlier process may have issued takes back all that it issued", async () => {
+  const store = new MemoryStore();
+  const secrets = new FakeSecrets();
+  await (await startLeaseSigner({ store, secrets })).get("alice");
+  const next = await startLeaseSigner({ store, secrets });
+  const { body } = await next.get("bob");
+  await next.freeze("serial", String(body.serial));
+  await settle();
+  assert.deepEqual([...secrets.uids.keys()], [ALICE], "a serial that is known stands for itself");
+  await next.get("bob");
+  await next.freeze("serial", "12345");
+  await settle();
+  assert.deepEqual([...secrets.uids.keys()], [BOB]);
+  await next.get("alice");
+  await next.freeze("serial", "12345");
+  await settle();
+  assert.deepEqual(
+    [...secrets.uids.keys()],
+    [BOB, ALICE],
+    "what was made since then has serials that are known",
+  );
+});
+
+Deno.test("a freeze of a serial that nobody can have issued any more takes nothing back", async () => {
+  const store = new MemoryStore();
+  const secrets = new FakeSecrets();
+  await (await startLeaseSigner({ store, secrets })).get("alice");
+  const next = await startLeaseSigner({ store, secrets });
+  for (let minute = 0; minute < 30; minute++) {
+    await next.get("alice");
+    await next.clock.advance(60_000);
+    await next.leases.sweep();
+  }
+  await next.freeze("serial", "12345");
+  await settle();
+  assert.deepEqual([...secrets.uids.keys()], [ALICE]);
+});
+
 Deno.test("a freeze that can't reach the API server is answered, and the Secret deleted once it can", async () => {
   const signer = await startLeaseSigner();
   await signer.get("alice");
