@@ -39,8 +39,17 @@ const HEAD = new RegExp(String.raw`^[\s\x60*_"'>-]{0,6}\{([^{}]{1,${MAX_CLAIM}})
 /** Another claim further on, or one that is not at the beginning. */
 const CLAIM = /\{[^{}]{0,800}?compon(?:ent|ente)\s{0,3}[:=]/giu;
 /** What takes a claim back right behind it. */
-const DENIAL =
-  /^[\s\x60*_"',.;:–—-]{0,8}(?:(?:this|that|it|which|esto|eso|esta hip[oó]tesis)\s+)?(?:(?:is|was|has been|can be|es|era|fue|ha sido|queda|est[aá])\s+)?(?:not|never|false|wrong|no|nunca|fals[oa]|incorrect[oa]?|disproved?n?|ruled out|rejected|refuted|excluded|descartad[oa]|rechazad[oa]|refutad[oa])(?![\p{L}\p{N}])/iu;
+const DENIAL = new RegExp(
+  [
+    String.raw`^[\s\x60*_"',.;:–—-]{0,8}(?:(?:this|that|it|which|esto|eso|esta hip[oó]tesis)\s+)?(?:`,
+    String
+      .raw`(?:(?:is|was|has been|can be|es|era|fue|ha sido|queda|est[aá])\s+)?(?:false|wrong|untrue|incorrect[oa]?|disproved?n?|ruled out|rejected|refuted|excluded|fals[oa]|descartad[oa]|rechazad[oa]|refutad[oa])`,
+    String.raw`|(?:is|was|has|can)\s+(?:not|never)|isn['’]t|wasn['’]t`,
+    String.raw`|(?:no|nunca|not|never)\s+(?:es|era|fue|est[aá]|the|true|this|la causa|esto|eso)`,
+    String.raw`)(?![\p{L}\p{N}])`,
+  ].join(""),
+  "iu",
+);
 
 const KEYS: Readonly<Record<string, "component" | "fault" | "path">> = {
   component: "component",
