@@ -3,6 +3,33 @@ import { InvalidArgumentError } from "commander";
 const SINGLE_DASH_LONG = /^-[A-Za-z][A-Za-z0-9-]+(?:=|$)/;
 const BOOLEAN = /^--(?<name>[a-z-]+)=(?<value>true|false)$/;
 
+/** What of a command tells which options take no value. */
+export interface CommandOptions {
+  readonly commands: readonly (CommandOptions & { name(): string; aliases(): readonly string[] })[];
+  readonly options: readonly { readonly long?: string | undefined; isBoolean(): boolean }[];
+}
+
+/**
+ * The names of the options without a value, of the program and of the command that arguments lead to. An option whose
+ * value may be left out is none of them: what it is given, it reads itself.
+ */
+export function booleansOf(program: CommandOptions, args: readonly string[]): ReadonlySet<string> {
+  const path: CommandOptions[] = [program];
+  const words = args.filter((arg, index) =>
+    !arg.startsWith("-") && !/^--?(?:client-)?config$/.test(args[index - 1] ?? "")
+  );
+  for (const word of words) {
+    const next = path.at(-1)?.commands.find((command) =>
+      command.name() === word || command.aliases().includes(word)
+    );
+    if (next !== undefined) path.push(next);
+  }
+  const names = path.flatMap(({ options }) =>
+    options.filter((option) => option.isBoolean()).map(({ long = "" }) => long.slice(2))
+  );
+  return new Set([...names, "help"]);
+}
+
 /**
  * Rewrites what other programs' users type to what commander understands: `-config f` as Go programs have it
  * becomes `--config f`; `--force=true` becomes `--force`, and `--force=false` disappears. Whatever follows

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { countOf, normalizeArguments, once, repeated } from "./arguments.ts";
+import { Command } from "commander";
+import { booleansOf, countOf, normalizeArguments, once, repeated } from "./arguments.ts";
 
 const BOOLEANS = new Set(["force", "json"]);
 
@@ -32,4 +33,15 @@ Deno.test("countOf() takes whole numbers within its bounds", () => {
   for (const text of ["0", "21", "-1", "1.5", "1e1", "", " 1", "0x1", "9".repeat(30)]) {
     assert.throws(() => count(text), { message: /from 1 to 20/ }, text);
   }
+});
+
+Deno.test("booleansOf() tells the switches of the command that is meant, and not those that take a value", () => {
+  const program = new Command().option("--json").option("--config <file>");
+  const host = program.command("host");
+  host.command("add").option("--force").option("--sudo [value]");
+  program.command("explain").option("--sudo");
+  const names = (...args: string[]) => [...booleansOf(program, args)].sort();
+  assert.deepEqual(names("--config", "explain", "host", "add", "--sudo=false"), ["force", "help", "json"]);
+  assert.deepEqual(names("-json", "explain", "-sudo=true"), ["help", "json", "sudo"]);
+  assert.deepEqual(names("nothing"), ["help", "json"]);
 });

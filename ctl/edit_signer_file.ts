@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 import { writeFileAtomic } from "@gateway/shared/atomic_file";
+import { tryLockFile } from "@gateway/shared/edit_lock";
 import { parseConfig, readConfigText } from "@gateway/shared/config/load";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { compilePolicy } from "@gateway/shared/policy/compile";
@@ -10,6 +11,7 @@ import {
   signerConfig,
   UNSUPPORTED_SIGNER_KEYS,
 } from "@gateway/signer/config";
+import { diffLines } from "./edit/diff.ts";
 import { hintMissingConfig } from "./missing_config.ts";
 
 /** An edit of the signer's config. */
@@ -19,6 +21,18 @@ export interface SignerFileEdit {
   readonly workingFolder: string;
   /** Gives the new text; it may throw when there is nothing to edit. */
   readonly edit: (text: string, config: SignerConfig) => string;
+  /** Only checks and shows. */
+  readonly dryRun?: boolean;
+}
+
+/** What an edit came to. */
+export interface SignerFileChange {
+  /** The absolute path of the file. */
+  readonly file: string;
+  /** As it is now, or would be. */
+  readonly config: SignerConfig;
+  /** The lines that an edit changes, as `diff -u` shows them; none when it changes nothing. */
+  readonly diff: readonly string[];
 }
 
 /**
@@ -26,38 +40,54 @@ export interface SignerFileEdit {
  *
  * @returns the config as it is now
  * @throws {AppError} `invalid_config` with what is wrong with the file, or would be; `conflict` when somebody else
- * changed it meanwhile; `internal` when it can't be written
+ * edits it, or changed it meanwhile; `internal` when it can't be written
  */
-export async function editSignerFile({ path, workingFolder, edit }: SignerFileEdit): Promise<SignerConfig> {
+export async function editSignerFile(edit: SignerFileEdit): Promise<SignerConfig> {
+  return (await changeSignerFile(edit)).config;
+}
+
+/** {@linkcode editSignerFile}, with what it changes. */
+export async function changeSignerFile(
+  { path, workingFolder, edit, dryRun = false }: SignerFileEdit,
+): Promise<SignerFileChange> {
   const file = resolve(workingFolder, path ?? "signer.json");
   const read = () => hintMissingConfig(() => readConfigText(file, "signer config"));
   const text = await read();
-  const edited = edit(text, check(text, file));
-  const config = check(edited, file);
-  if (await read() !== text) {
-    throw new AppError(
-      "conflict",
-      `${quoteText(file)} was changed meanwhile: nothing was written, try again`,
-    );
-  }
+  using lock = dryRun ? undefined : await lockOrRefuse(file);
+  const edited = edit(text, parse(text, file));
+  const change = { file, config: check(edited, file), diff: diffLines(text, edited, file) };
+  if (lock === undefined || edited === text) return change;
+  if (await read() !== text) throw changedMeanwhile(file);
   try {
     await writeFileAtomic(file, new TextEncoder().encode(edited), { keepOwner: true });
   } catch (cause) {
     const why = errorText(cause);
     throw new AppError("internal", `Cannot write signer config ${quoteText(file)}: ${why}`, { cause });
   }
-  return config;
+  return change;
+}
+
+async function lockOrRefuse(file: string): Promise<Disposable> {
+  const lock = await tryLockFile(file);
+  if (lock !== undefined) return lock;
+  throw new AppError(
+    "conflict",
+    `${quoteText(file)} is being edited by somebody else: nothing was written, try again`,
+  );
+}
+
+function changedMeanwhile(file: string): AppError {
+  return new AppError("conflict", `${quoteText(file)} was changed meanwhile: nothing was written, try again`);
+}
+
+function parse(text: string, source: string): SignerConfig {
+  const kind = { what: "signer config", schema: signerConfig, unsupported: UNSUPPORTED_SIGNER_KEYS };
+  return parseConfig({ ...kind, text, source });
 }
 
 /** Checks a text as the signer does, its policy included. */
 function check(text: string, source: string): SignerConfig {
-  const config = parseConfig({
-    text,
-    source,
-    what: "signer config",
-    schema: signerConfig,
-    unsupported: UNSUPPORTED_SIGNER_KEYS,
-  });
+  const config = parse(text, source);
   const compiled = compilePolicy(config);
   const problems = [...(compiled.kind === "ok" ? [] : compiled.problems), ...findHostsWithoutKey(config)];
   if (problems.length === 0) return config;

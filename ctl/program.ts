@@ -1,7 +1,7 @@
 import { Command, CommanderError } from "commander";
 import { AppError } from "@gateway/shared/errors";
 import { describeVersion } from "@gateway/shared/version";
-import { normalizeArguments, once } from "./arguments.ts";
+import { booleansOf, normalizeArguments, once } from "./arguments.ts";
 import { addApproval } from "./commands/approval.ts";
 import { addRepair } from "./commands/audit_repair.ts";
 import { addShow } from "./commands/audit_show.ts";
@@ -24,29 +24,6 @@ import { addVersion } from "./commands/version.ts";
 import type { AddCommand, CommandContext, Environment, GlobalOption } from "./context.ts";
 import { EXIT_CODES, type ExitCode, exitCodeOf } from "./exit_code.ts";
 import { createLineWriter, HintedError, writeError, writeResult } from "./output.ts";
-
-const BOOLEANS: ReadonlySet<string> = new Set([
-  "all",
-  "apply",
-  "check",
-  "direct",
-  "file-transfer",
-  "force",
-  "full",
-  "help",
-  "json",
-  "learn",
-  "no-path-symlink",
-  "print",
-  "pty",
-  "remote",
-  "signers",
-  "sudo",
-  "verbose",
-  "version",
-  "volatile",
-  "wait",
-]);
 
 const LONGEST_HELP_LINE = 100;
 
@@ -84,6 +61,9 @@ Start here:
       make keys and configs for this machine, in ./gateway
   broker-ctl permissions signer --config gateway/signer.json
       show what the signer's process may do, as flags for deno run
+  broker-ctl host add --config gateway/signer.json --name web02 --addr 10.0.0.6:22 --user deploy \\
+      --groups local --scan
+      add a host; --dry-run shows what would change
   broker-ctl reload --client-config gateway/broker-ctl.json
       have the running signer read its config again
   broker-ctl policy explain --config gateway/signer.json --host web01 --command "systemctl status nginx"
@@ -107,9 +87,8 @@ Options may stand anywhere, with one dash or two. Exit codes: 0 done, 1 failed, 
  */
 export async function runProgram(args: readonly string[], environment: Environment): Promise<ExitCode> {
   const { terminal } = environment;
-  const normalized = normalizeArguments(args, BOOLEANS);
-  const json = normalized.includes("--json");
   let exitCode: ExitCode = EXIT_CODES.ok;
+  let json = false;
   const program = createProgram({
     ...environment,
     run: async (command, uses, action) => {
@@ -123,6 +102,8 @@ export async function runProgram(args: readonly string[], environment: Environme
       await action(createLineWriter(terminal, { json }));
     },
   });
+  const normalized = normalizeArguments(args, booleansOf(program, args));
+  json = normalized.includes("--json");
   try {
     await program.parseAsync(normalized, { from: "user" });
     return exitCode;

@@ -1,5 +1,6 @@
 import { writeAll } from "@gateway/shared/bytes";
 import { readConfigText } from "@gateway/shared/config/load";
+import { tryLockFile } from "@gateway/shared/edit_lock";
 import { ifThere } from "@gateway/shared/files";
 import { AppError } from "@gateway/shared/errors";
 import { finish, finishInSlices } from "@gateway/shared/steps";
@@ -25,7 +26,7 @@ export interface ConfigFile {
   /**
    * Puts a new text in the place of the one that is expected there.
    *
-   * @returns false when the file says something else by now
+   * @returns false when the file says something else by now, or an operator's program is editing it
    * @throws {AppError} `internal` when the file can't be written
    */
   replace(expected: string, text: string): Promise<boolean>;
@@ -44,7 +45,8 @@ export function openConfigFile(path: string, ports: SnapshotPorts): ConfigFile {
       return await loadSnapshot(await parse(text), ports, previous);
     },
     async replace(expected, text) {
-      if (await read() !== expected) return false;
+      using lock = await tryLockFile(path);
+      if (lock === undefined || await read() !== expected) return false;
       await replaceConfigFile(path, text);
       return true;
     },

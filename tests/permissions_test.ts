@@ -29,9 +29,9 @@ const write = (path: string): Attempt => ({
   what: `write ${path}`,
   code: `Deno.writeTextFile(${JSON.stringify(path)}, "x")`,
 });
-const connect = (port: number): Attempt => ({
-  what: `connect to port ${port}`,
-  code: `Deno.connect({ hostname: "127.0.0.1", port: ${port} })`,
+const connect = (port: number, hostname = "127.0.0.1"): Attempt => ({
+  what: `connect to ${hostname === "127.0.0.1" ? "" : `${hostname} `}port ${port}`,
+  code: `Deno.connect({ hostname: "${hostname}", port: ${port} })`,
 });
 const listen = (port: number): Attempt => ({
   what: `listen on port ${port}`,
@@ -222,7 +222,10 @@ Deno.test("the broker may do what its config says and nothing else (C15)", () =>
     const { tokenFile } = await addCluster(stage);
     await stage.startSigner();
     await using provider = await OpenIdServer.start({ agents: [], groups: [] });
+    using inNetwork = Deno.listen({ hostname: "127.0.0.2", port: 0 });
+    const { port } = inNetwork.addr;
     await editConfig(init.broker_config, [
+      { path: ["networks"], value: [`127.0.0.2/31:${port}`] },
       { path: ["resource_url"], value: "https://gateway.example" },
       { path: ["oauth"], value: { issuer: provider.issuer, audience: "https://gateway.example" } },
     ]);
@@ -239,6 +242,10 @@ Deno.test("the broker may do what its config says and nothing else (C15)", () =>
         write(init.broker.key),
         write(init.signer_audit_log),
         connect(freePort()),
+        connect(port),
+        connect(freePort(), "127.0.0.2"),
+        connect(port, "127.0.0.4"),
+        connect(port, "localhost"),
         listen(freePort()),
         SPAWN,
         ...STORAGE,
@@ -246,6 +253,11 @@ Deno.test("the broker may do what its config says and nothing else (C15)", () =>
         NATIVE,
         IMPORT,
         importFile(stranger),
-      ], [read(init.broker.key), write(`${init.folder}/log/broker/probe`), connect(stage.target.port)]);
+      ], [
+        read(init.broker.key),
+        write(`${init.folder}/log/broker/probe`),
+        connect(stage.target.port),
+        connect(port, "127.0.0.2"),
+      ]);
     }
   }));

@@ -3,6 +3,7 @@ import type { AddCommand } from "../context.ts";
 import { formatHosts, hostSummaries } from "../host_table.ts";
 import { addRemoteOptions, askSigner, refuseRemoteFlags, REMOTE_HELP } from "../remote.ts";
 import { loadSignerFile } from "../signer_file.ts";
+import { addHostChanges } from "./host_add.ts";
 import { addHostKrl } from "./host_krl.ts";
 import { addInstallShim } from "./host_install_shim.ts";
 import { addSeal } from "./host_seal.ts";
@@ -24,7 +25,8 @@ ${REMOTE_HELP}`;
 
 /** `host`: the hosts, what is allowed on them, and how they are sealed. */
 export const addHost: AddCommand = (program, context) => {
-  const host = program.command("host").description("See the hosts, and seal them.");
+  const host = program.command("host").description("See, change and seal the hosts.");
+  addHostChanges(host, context);
   addInstallShim(host, context);
   addSeal(host, context);
   addHostKrl(host, context);

@@ -1,6 +1,6 @@
-import { z } from "@zod/zod";
 import type { AddCommand } from "../context.ts";
-import { addRemoteOptions, askSigner, REMOTE_HELP } from "../remote.ts";
+import { addRemoteOptions, REMOTE_HELP } from "../remote.ts";
+import { askReload } from "../signer_change.ts";
 
 const EXAMPLES = `
 Examples:
@@ -14,8 +14,6 @@ started the signer can send it SIGHUP (systemctl kill --signal=HUP, docker kill 
 auto_reload_seconds in its config it looks at the file's time by itself.
 ${REMOTE_HELP}`;
 
-const reloadResponse = z.object({ hosts: z.int(), status: z.string() });
-
 /** `reload`: the signer reads its config again. */
 export const addReload: AddCommand = (program, context) => {
   addRemoteOptions(program.command("reload"))
@@ -23,13 +21,7 @@ export const addReload: AddCommand = (program, context) => {
     .addHelpText("after", EXAMPLES)
     .action((_flags, command) =>
       context.run(command, ["config", "clientConfig"], async () => {
-        const { data } = await askSigner(command, context, {
-          what: "reload",
-          method: "POST",
-          path: "/v1/reload",
-          schema: reloadResponse,
-        });
-        const { hosts, status } = data;
+        const { hosts, status } = await askReload(command, context);
         return { json: { hosts, status }, lines: [`signer reloaded via HTTP (hosts: ${hosts})`] };
       })
     );

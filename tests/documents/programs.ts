@@ -64,7 +64,8 @@ export function findMistake(program: Command, words: readonly string[]): string 
       const [flag = ""] = word.split("=");
       const option = options.find(({ long, short }) => flag === long || flag === short);
       if (option === undefined) return `${command.name()} has no option ${flag}`;
-      if ((option.required || option.optional) && !word.includes("=")) index++;
+      const mayFollow = option.required || (option.optional && words[index + 1]?.startsWith("-") === false);
+      if (mayFollow && !word.includes("=")) index++;
       continue;
     }
     const next = command.commands.find((each) => each.name() === word || each.aliases().includes(word));

@@ -1,0 +1,266 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { SAMPLE_HOST_KEY } from "@gateway/shared/testing/sample_policy";
+import { tryLockFile } from "@gateway/shared/edit_lock";
+import { createFolder, run } from "./ctl_fixture.ts";
+
+const WEB01 = `"web01": {
+      // ann's
+      "addr": "10.0.0.1:22", "user": "deploy", "host_key": "${SAMPLE_HOST_KEY}",
+      "principal": "host:web01", "jump": "web02", "allow_sudo": true, "sealed_exec": true, "groups": ["local"],
+      "command_policy": { "mode": "allowlist", "allow": ["^id$"] }
+    }`;
+const WEB02 = `"web02": { "addr": "10.0.0.2:22", "user": "deploy", "host_key": "${SAMPLE_HOST_KEY}",
+      "principal": "host:web02", "allow_as_bastion": true }`;
+
+function configWith(web01 = WEB01, more = ""): string {
+  return `{
+  // what the operator wrote
+  "server_cert": "x", "server_key": "x", "client_ca": "x", "ca_key": "x", "envelope_key": "e",
+  "audit_log": "x", "audit_key": "x", "callers": { "broker-local": { "allowed_groups": ["local"] } },
+  "hosts": {
+    ${web01}, // in the cellar
+    ${WEB02}${more}
+  }
+}
+`;
+}
+
+async function withConfig(text = configWith()) {
+  const folder = await createFolder();
+  const path = join(folder.path, "signer.json");
+  await Deno.writeTextFile(path, text, { mode: 0o640 });
+  return {
+    folder: folder.path,
+    path,
+    ctl: (...args: string[]) => run(folder.path, ...args),
+    read: () => Deno.readTextFile(path),
+    [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
+  };
+}
+
+const NEW = [
+  "host",
+  "add",
+  "--name",
+  "db01",
+  "--addr",
+  "10.0.0.9:22",
+  "--user",
+  "dba",
+  "--host-key",
+  SAMPLE_HOST_KEY,
+];
+
+Deno.test("host add adds a host with its defaults, and leaves all else as it is", async () => {
+  await using config = await withConfig();
+  const { exit, out, err } = await config.ctl(...NEW, "--groups", "local,db", "--sudo", "--ttl", "60");
+  assert.deepEqual([exit, err], [0, ""]);
+  assert.equal(
+    out,
+    'host "db01" added (addr=10.0.0.9:22, user=dba, principal=host:db01)\n' +
+      "the running signer goes on as before until: broker-ctl reload\n",
+  );
+  const host = {
+    addr: "10.0.0.9:22",
+    user: "dba",
+    host_key: SAMPLE_HOST_KEY,
+    principal: "host:db01",
+    max_ttl_seconds: 60,
+    allow_sudo: true,
+    groups: ["local", "db"],
+  };
+  const [before, added = ""] = (await config.read()).split(',\n    "db01": ');
+  assert.equal(`${before}\n  }\n}\n`, configWith());
+  assert.deepEqual(JSON.parse(added.replace(/\n {2}\}\n\}\n$/, "")), host);
+});
+
+Deno.test.each<{ name: string; flags: string[]; from: string; to: string }>([
+  { name: "one text", flags: ["--user", "app"], from: '"user": "deploy"', to: '"user": "app"' },
+  {
+    name: "a switch that is turned off",
+    flags: ["--sudo=false"],
+    from: '"allow_sudo": true',
+    to: '"allow_sudo": false',
+  },
+  { name: "a text that is cleared", flags: ["--jump", ""], from: ' "jump": "web02",', to: "" },
+  { name: "a list that is cleared", flags: ["--groups", ""], from: ', "groups": ["local"]', to: "" },
+  {
+    name: "one field of the policy",
+    flags: ["--policy-mode", "off"],
+    from: '"mode": "allowlist"',
+    to: '"mode": "off"',
+  },
+  {
+    name: "patterns with commas of their own",
+    flags: ["--allow", "^[a,b]$,^ls$", "--allow", "^w\\,x$"],
+    from: '["^id$"]',
+    to: '["^[a,b]$", "^ls$", "^w\\\\,x$"]',
+  },
+  { name: "nothing", flags: [], from: "", to: "" },
+])(
+  "host add --force changes $name, and no other field, also of those that it has no flag for",
+  async ({ flags, from, to }) => {
+    await using config = await withConfig();
+    const { exit, out, err } = await config.ctl("host", "add", "--name", "web01", "--force", ...flags);
+    assert.deepEqual([exit, err], [0, ""]);
+    assert.match(out, /^host "web01" updated /);
+    assert.equal(await config.read(), configWith(WEB01.replace(from, () => to)));
+  },
+);
+
+Deno.test.each<{ name: string; args: string[]; exit: number; err: RegExp }>([
+  {
+    name: "a name that is there",
+    args: [...NEW, "--name=web01"].filter((arg) => arg !== "--name" && arg !== "db01"),
+    exit: 1,
+    err: /it is there; --force changes it/,
+  },
+  {
+    name: "a new host without a key",
+    args: NEW.slice(0, -2),
+    exit: 2,
+    err: /A new host needs one of --host-key and --scan/,
+  },
+  {
+    name: "a new host without an address",
+    args: ["host", "add", "--name", "a", "--user", "u", "--host-key", "k"],
+    exit: 2,
+    err: /needs --addr/,
+  },
+  { name: "two ways to the key", args: [...NEW, "--scan"], exit: 2, err: /exclude each other/ },
+  {
+    name: "a key that is none",
+    args: [...NEW.slice(0, -1), "ssh-ed25519 AAAA"],
+    exit: 1,
+    err: /hosts\.db01\.host_key/,
+  },
+  {
+    name: "an address that is none",
+    args: [...NEW.map((arg) => arg === "10.0.0.9:22" ? "x y" : arg)],
+    exit: 1,
+    err: /hosts\.db01\.addr/,
+  },
+  {
+    name: "a mode that is none",
+    args: [...NEW, "--policy-mode", "free"],
+    exit: 1,
+    err: /command_policy\.mode/,
+  },
+  { name: "patterns without a mode", args: [...NEW, "--allow", "^id$"], exit: 1, err: /command_policy/ },
+  {
+    name: "a pattern that is none",
+    args: [...NEW, "--policy-mode", "allowlist", "--allow", "^(id$"],
+    exit: 1,
+    err: /command_policy\.allow/,
+  },
+  { name: "a bastion that is not there", args: [...NEW, "--jump", "hop"], exit: 1, err: /hosts\.db01\.jump/ },
+  { name: "a lifetime beyond the cap", args: [...NEW, "--ttl", "901"], exit: 2, err: /from 0 to 900/ },
+  {
+    name: "a switch that is neither",
+    args: [...NEW, "--sudo=maybe"],
+    exit: 2,
+    err: /--sudo=true or --sudo=false/,
+  },
+  {
+    name: "a comma that would make a pattern wider",
+    args: [...NEW, "--policy-mode", "allowlist", "--allow", "^echo a,b$"],
+    exit: 2,
+    err: /repeat the flag/,
+  },
+  {
+    name: "whom to ask without asking",
+    args: [...NEW, "--url", "a:1"],
+    exit: 2,
+    err: /'--url' means nothing without --reload/,
+  },
+  {
+    name: "a preview that takes effect",
+    args: [...NEW, "--dry-run", "--reload"],
+    exit: 2,
+    err: /exclude each other/,
+  },
+  {
+    name: "to remove what is not there",
+    args: ["host", "remove", "db01"],
+    exit: 1,
+    err: /There is no host "db01"/,
+  },
+  {
+    name: "to remove a bastion that is needed",
+    args: ["host", "rm", "web02"],
+    exit: 1,
+    err: /hosts\.web01\.jump/,
+  },
+])("host add and remove refuse $name, and write nothing", async ({ args, exit: expected, err: pattern }) => {
+  await using config = await withConfig();
+  const { exit, out, err } = await config.ctl(...args);
+  assert.deepEqual([exit, out], [expected, ""], err);
+  assert.match(err, pattern);
+  assert.equal(await config.read(), configWith());
+});
+
+Deno.test("host remove takes a host out, and leaves all else as it is", async () => {
+  await using config = await withConfig();
+  assert.equal((await config.ctl("host", "remove", "web01")).out.split("\n")[0], 'host "web01" removed');
+  assert.equal((await config.read()).includes("web01"), false);
+  assert.match(await config.read(), /\/\/ what the operator wrote[\s\S]*\/\/ in the cellar\n {4}"web02"/);
+});
+
+Deno.test("host add --dry-run shows the change as a diff, and writes nothing", async () => {
+  await using config = await withConfig();
+  const { out } = await config.ctl("host", "add", "--name", "web01", "--force", "--user", "app", "--dry-run");
+  assert.match(out, /^--- .*signer\.json\n\+\+\+ .*signer\.json\n@@ -\d+,7 \+\d+,7 @@\n/);
+  assert.match(out, /^-.*"user": "deploy".*\n\+.*"user": "app"/m);
+  assert.match(out, /nothing was written \(--dry-run\)\n$/);
+  assert.equal(await config.read(), configWith());
+  const json = JSON.parse((await config.ctl("host", "remove", "web01", "--dry-run", "--json")).out);
+  assert.deepEqual([json.dry_run, json.diff.length > 5], [true, true]);
+});
+
+Deno.test("host add says which broker beside the config can't connect to the host", async () => {
+  await using config = await withConfig();
+  const broker = (networks: string[]) =>
+    JSON.stringify({
+      signer: { url: "https://127.0.0.1:1", client_cert: "c", client_key: "k", ca: "a" },
+      audit_log: "l",
+      audit_key: "k",
+      networks,
+    });
+  await Deno.writeTextFile(join(config.folder, "config.json"), broker(["10.0.0.0/8:22"]));
+  await Deno.writeTextFile(join(config.folder, "mcp.json"), broker(["192.168.0.0/16:22"]));
+  const { out } = await config.ctl(...NEW);
+  assert.match(
+    out,
+    /the broker of "mcp\.json" may not connect to 10\.0\.0\.9:22: add "10\.0\.0\.9:22" to "networks"/,
+  );
+  assert.doesNotMatch(out, /"config\.json"/);
+});
+
+Deno.test("of two who edit at once one is told so, and nothing is written", async () => {
+  await using config = await withConfig();
+  {
+    using _other = await tryLockFile(config.path);
+    const { exit, err } = await config.ctl(...NEW);
+    assert.equal(exit, 1);
+    assert.match(err, /is being edited by somebody else: nothing was written, try again/);
+    assert.equal(await config.read(), configWith());
+  }
+  assert.equal((await config.ctl(...NEW)).exit, 0);
+});
+
+Deno.test("twenty who edit at once all find their hosts there, or are told that they are not", async () => {
+  await using config = await withConfig();
+  const names = Array.from({ length: 20 }, (_, index) => `many${index}`);
+  const results = await Promise.all(
+    names.map((name) => config.ctl(...NEW.map((arg) => arg === "db01" ? name : arg))),
+  );
+  const text = await config.read();
+  results.forEach(({ exit, err }, index) => {
+    assert.equal(text.includes(`"${names[index]}"`), exit === 0, err);
+    if (exit !== 0) assert.match(err, /being edited by somebody else|changed meanwhile/);
+  });
+  assert.ok(results.some(({ exit }) => exit === 0));
+  const { mode } = await Deno.stat(config.path);
+  assert.equal((mode ?? 0) & 0o777, 0o640);
+});

@@ -1,0 +1,101 @@
+import assert from "node:assert/strict";
+import { scanHostKey } from "../../ctl/scan_host_key.ts";
+import { freePort } from "../stage/free_port.ts";
+import { currentUser, startSshTarget } from "../ssh_target/target.ts";
+import { editConfig, HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";
+import { withStage } from "../stage/with_stage.ts";
+import { McpProcess } from "./mcp_process.ts";
+
+/** Runs `broker-ctl` as an operator, who types the same every day. */
+async function ctl({ init }: Stage, ...args: string[]) {
+  const files = ["--config", init.signer_config, "--client-config", init.client_config];
+  const { code, stdout, stderr } = await runBrokerCtl([...args, ...files], init.folder);
+  const decoder = new TextDecoder();
+  return { code, out: decoder.decode(stdout), err: decoder.decode(stderr) };
+}
+
+/** A second host of the same CA. */
+async function startSecond(stage: Stage, dir: string) {
+  const second = await startSshTarget({
+    caPublicKeyLine: stage.init.ssh_ca_public_key,
+    principals: { [currentUser()]: ["host:web02"] },
+    dir,
+  });
+  stage.defer(() => second.close());
+  return second;
+}
+
+Deno.test("a host is added by one command and works in a session that is open, and is gone by one command", () =>
+  withStage({ controlPlane: true }, async (stage) => {
+    const dir = await Deno.makeTempDir({ dir: stage.init.folder });
+    const second = await startSecond(stage, dir);
+    const networks = { path: ["networks"], value: [`127.0.0.0/8:${second.port}`] };
+    await editConfig(stage.init.mcp_config, [networks]);
+    await stage.startSigner();
+    await stage.startControlPlane();
+    await using mcp = new McpProcess(await stage.mcpCommand());
+    await mcp.initialize();
+    const run = async (server: string) => {
+      const { content, structuredContent } = await mcp.call("ssh_execute", { server, command: "uptime" });
+      return { text: String(content[0].text), exit: structuredContent?.exit_code };
+    };
+    assert.equal((await run(HOST)).exit, 0);
+    assert.match((await run("web02")).text, /unknown host/);
+    const open = await mcp.call("ssh_session_open", { server: HOST });
+    const session = { session_id: open.structuredContent.session_id, command: "uptime" };
+    const files = [stage.init.mcp_config, stage.init.broker_config, stage.init.control_plane_config];
+    const read = () => Promise.all(files.map((file) => Deno.readTextFile(file)));
+    const before = await read();
+
+    const added = await ctl(
+      stage,
+      ...["host", "add", "--name", "web02", "--addr", `127.0.0.1:${second.port}`, "--user", second.user],
+      ...["--host-key", second.hostKeyLine, "--groups", "local", "--reload"],
+    );
+    assert.equal(added.code, 0, added.err);
+    assert.match(added.out, /^host "web02" added .*\n[\s\S]*signer reloaded via HTTP \(hosts: 2\)\n$/);
+    assert.doesNotMatch(added.out, /"mcp\.json" may not connect/);
+    assert.deepEqual([await run("web02"), (await run(HOST)).exit].map((one) => Object(one).exit ?? one), [
+      0,
+      0,
+    ]);
+    assert.equal((await mcp.call("ssh_session_exec", session)).structuredContent?.exit_code, 0);
+    assert.deepEqual(await read(), before, "no file but the signer's config changes");
+
+    // Listed, but at an address that the process was not given: it says which keys to look at.
+    const third = ["host", "add", "--name", "web03", "--user", second.user, "--host-key", second.hostKeyLine];
+    const address = `127.0.0.1:${stage.target.port === 22 ? 23 : 22}`;
+    const beyond = await ctl(stage, ...third, "--addr", address, "--groups", "local", "--reload");
+    assert.match(beyond.out, /the broker of "mcp\.json" may not connect to 127\.0\.0\.1:\d+: add/);
+    assert.match(
+      (await run("web03")).text,
+      /not among those that this broker may connect to \(hosts and networks/,
+    );
+
+    const removed = await ctl(stage, "host", "remove", "web02", "--reload");
+    assert.equal(removed.code, 0, removed.err);
+    assert.match((await run("web02")).text, /unknown host/);
+    assert.equal((await run(HOST)).exit, 0);
+    assert.equal(await mcp.end(), 0);
+  }));
+
+Deno.test("scanHostKey() gives the key that a host shows, and says where there is none", () =>
+  withStage({}, async ({ target }) => {
+    const { line, fingerprint } = await scanHostKey(`127.0.0.1:${target.port}`);
+    assert.equal(target.hostKeyLine.startsWith(line), true);
+    assert.match(fingerprint, /^SHA256:/);
+    await assert.rejects(scanHostKey(`127.0.0.1:${freePort()}`), /^AppError: No Ed25519 host key at "127/);
+    await assert.rejects(scanHostKey("-oProxyCommand=x:22"), /Cannot scan "-oProxyCommand=x:22"/);
+  }));
+
+Deno.test("host add --reload that the signer does not take says what is written", () =>
+  withStage({}, async (stage) => {
+    const { code, out, err } = await ctl(
+      stage,
+      ...["host", "add", "--name", "web02", "--addr", "127.0.0.1:22", "--user", "ann"],
+      ...["--host-key", stage.target.hostKeyLine, "--reload"],
+    );
+    assert.deepEqual([code, out], [1, ""]);
+    assert.match(err, /^error: host "web02" added .*, but the signer did not take it: /);
+    assert.match(await Deno.readTextFile(stage.init.signer_config), /"web02"/);
+  }));
