@@ -7,6 +7,8 @@ import { addRepair } from "./commands/audit_repair.ts";
 import { addShow } from "./commands/audit_show.ts";
 import { addTail } from "./commands/audit_tail.ts";
 import { addVerify } from "./commands/audit_verify.ts";
+import { addCaKeys } from "./commands/ca_keys.ts";
+import { addCallers } from "./commands/callers.ts";
 import { addCluster } from "./commands/cluster.ts";
 import { addCheck } from "./commands/cluster_check.ts";
 import { addEnrol } from "./commands/cluster_enrol.ts";
@@ -44,6 +46,8 @@ const COMMANDS: readonly AddCommand[] = [
   addInit,
   addPermissions,
   addHost,
+  addCallers,
+  addCaKeys,
   group("cluster", "See, change, enrol and check Kubernetes clusters.", [addCluster, addEnrol, addCheck]),
   group("policy", "Explain and change what may run where.", [addExplain, addRules, addGrants]),
   addApproval,

@@ -1,0 +1,176 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { createFolder, run } from "./ctl_fixture.ts";
+
+const CALLERS = `{
+    // the one of the day shift
+    "broker-local": { "allowed_groups": ["local"], "only_via": ["cp"], "require_verified_end_user": true },
+    "agent-7": { "allowed_groups": ["web", "db"] }
+  }`;
+const KEYS = `{
+    // in the safe
+    "prod": { "type": "akv", "vault_url": "https://v.example", "key_name": "ca", "key_version": "a1" },
+    "dev": { "type": "pem", "path": "dev_ca" }
+  }`;
+
+function configWith(callers = CALLERS, keys = KEYS): string {
+  return `{
+  "server_cert": "x", "server_key": "x", "client_ca": "x", "ca_key": "lab_ca", "audit_log": "x", "audit_key": "x",
+  "trusted_forwarders": ["cp"],
+  "callers": ${callers},
+  "ca_keys": ${keys}
+}
+`;
+}
+
+async function withConfig(text = configWith()) {
+  const folder = await createFolder();
+  const path = join(folder.path, "signer.json");
+  await Deno.writeTextFile(path, text);
+  return {
+    ctl: (...args: string[]) => run(folder.path, ...args),
+    read: () => Deno.readTextFile(path),
+    [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
+  };
+}
+
+const VERBS = ["--vault-url", "https://w.example", "--key-name", "k"];
+
+Deno.test.each<
+  { args: string; says: string; callers?: (text: string) => string; keys?: (text: string) => string }
+>([
+  {
+    args: "callers add --name agent-8 --groups web,db",
+    says: 'caller "agent-8" added (groups=web,db)',
+    callers: (text) =>
+      text.replace(/ }\n {2}}$/, ' },\n    "agent-8": { "allowed_groups": ["web", "db"] }\n  }'),
+  },
+  {
+    args: "callers add --name agent-8 --groups ",
+    says: 'caller "agent-8" added (groups=)',
+    callers: (text) => text.replace(/ }\n {2}}$/, ' },\n    "agent-8": { "allowed_groups": [] }\n  }'),
+  },
+  {
+    args: "callers add --name broker-local --groups edge --force",
+    says: 'caller "broker-local" updated (groups=edge)',
+    callers: (text) => text.replace('["local"]', '["edge"]'),
+  },
+  {
+    args: "callers remove agent-7",
+    says: 'caller "agent-7" removed',
+    callers: (text) => text.replace(/,\n {4}"agent-7".*/, ""),
+  },
+  {
+    args: "ca-keys add --name prod --force --key-name next",
+    says: 'ca-key "prod" updated (type=akv)',
+    keys: (text) => text.replace('"key_name": "ca"', '"key_name": "next"'),
+  },
+  {
+    args: "ca-keys add --name dev --force --type agent --public-key-path dev.pub",
+    says: 'ca-key "dev" updated (type=agent)',
+    keys: (text) => text.replace(/"dev": {.*}/, '"dev": { "type": "agent", "public_key_path": "dev.pub" }'),
+  },
+  {
+    args: "ca-keys rm dev",
+    says: 'ca-key "dev" removed',
+    keys: (text) => text.replace(/,\n {4}"dev".*/, ""),
+  },
+])("broker-ctl $args changes what it says and nothing else", async ({ args, says, callers, keys }) => {
+  await using config = await withConfig();
+  const { exit, out, err } = await config.ctl(...args.split(" "));
+  assert.deepEqual([exit, err, out.split("\n")[0]], [0, "", says]);
+  assert.equal(await config.read(), configWith(callers?.(CALLERS), keys?.(KEYS)));
+});
+
+Deno.test.each<{ name: string; args: string[]; exit: number; err: RegExp }>([
+  {
+    name: "a caller that is there",
+    args: ["callers", "add", "--name", "agent-7", "--groups", "x"],
+    exit: 1,
+    err: /it is there; --force/,
+  },
+  {
+    name: "a caller without a word about groups",
+    args: ["callers", "add", "--name", "agent-9"],
+    exit: 2,
+    err: /--groups/,
+  },
+  {
+    name: "to remove a caller that is not there",
+    args: ["callers", "rm", "x"],
+    exit: 1,
+    err: /There is no caller "x"/,
+  },
+  {
+    name: "a key that is there",
+    args: ["ca-keys", "add", "--name", "prod", "--type", "akv", ...VERBS],
+    exit: 1,
+    err: /it is there; --force/,
+  },
+  {
+    name: "a new key without a type",
+    args: ["ca-keys", "add", "--name", "a", "--path", "k"],
+    exit: 2,
+    err: /needs --type/,
+  },
+  {
+    name: "a pem key without a path",
+    args: ["ca-keys", "add", "--name", "a", "--type", "pem"],
+    exit: 1,
+    err: /path.*is missing/,
+  },
+  {
+    name: "an akv key without a name",
+    args: ["ca-keys", "add", "--name", "a", "--type", "akv", "--vault-url", "https://v"],
+    exit: 1,
+    err: /key_name.*is missing/,
+  },
+  {
+    name: "a field of another type",
+    args: ["ca-keys", "add", "--name", "dev", "--force", "--socket", "/s"],
+    exit: 1,
+    err: /belongs to ca_keys of type agent/,
+  },
+  {
+    name: "to remove a key that is not there",
+    args: ["ca-keys", "remove", "x"],
+    exit: 1,
+    err: /There is no CA key "x"/,
+  },
+])("callers and ca-keys refuse $name, and write nothing", async ({ args, exit: expected, err: pattern }) => {
+  await using config = await withConfig();
+  const { exit, out, err } = await config.ctl(...args);
+  assert.deepEqual([exit, out], [expected, ""], err);
+  assert.match(err, pattern);
+  assert.equal(await config.read(), configWith());
+});
+
+Deno.test("callers remove leaves the last one, for without any every caller sees every host", async () => {
+  const text = configWith('{ "a": {} }');
+  await using config = await withConfig(text);
+  const { exit, err } = await config.ctl("callers", "remove", "a");
+  assert.equal(exit, 1);
+  assert.match(err, /it is the last one, and without any every caller sees every host/);
+  assert.equal(await config.read(), text);
+});
+
+Deno.test("callers add says that the first one shuts all others out", async () => {
+  await using config = await withConfig(configWith("{}"));
+  const { out } = await config.ctl("callers", "add", "--name", "a", "--groups", "web");
+  assert.match(out, /it is the only one: every other caller sees nothing from then on/);
+});
+
+Deno.test("callers list and ca-keys list show a table", async () => {
+  await using config = await withConfig();
+  assert.equal(
+    (await config.ctl("callers", "list")).out,
+    "NAME          ALLOWED_GROUPS\nagent-7       web,db\nbroker-local  local\n",
+  );
+  assert.equal(
+    (await config.ctl("ca-keys", "list")).out,
+    "NAME  TYPE  DETAIL\ndev   pem   dev_ca\nprod  akv   https://v.example (key: ca)\nfor all other hosts: ca_key lab_ca\n",
+  );
+  await using empty = await withConfig(configWith("{}", "{}"));
+  assert.equal((await empty.ctl("callers", "list")).out, "(no callers configured)\n");
+  assert.match((await empty.ctl("ca-keys", "list")).out, /^\(no ca-keys configured\)\n/);
+});
