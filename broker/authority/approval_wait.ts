@@ -1,5 +1,6 @@
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
+import { readProblem } from "@gateway/shared/http/problem";
 import type { SignOptions, UndecidedReason } from "./authority.ts";
 import type { SignerClient, SignerReply } from "./signer_client.ts";
 
@@ -14,7 +15,10 @@ const HOLD_SECONDS = 8;
 const POLL_TIMEOUT_MS = 20_000;
 /** Between the starts of polls that were not held, or failed. */
 const PAUSE_MS = 2_000;
-/** The control plane has answered, and signing has failed: it gives the approval back to be collected again. */
+/**
+ * The control plane has answered, and signing has failed: it gives the approval back to be collected again, which is
+ * of no use where the signer has refused.
+ */
 const SIGNING_FAILED = 502;
 
 /** What waiting takes. */
@@ -111,7 +115,8 @@ export class ApprovalWaits {
         signal,
         timeoutMs: POLL_TIMEOUT_MS,
       });
-      if (reply.status === 202 || reply.status === SIGNING_FAILED) return { kind: "waiting" };
+      const hasFailed = reply.status === SIGNING_FAILED && readProblem(reply).code !== "signing_refused";
+      if (reply.status === 202 || hasFailed) return { kind: "waiting" };
       return { kind: "replied", reply };
     } catch (cause) {
       if (signal.aborted) throw cause;

@@ -111,6 +111,18 @@ Deno.test.each([400, 401, 403, 404, 408, 410, 429, 500, 503])(
   },
 );
 
+Deno.test("ApprovalWaits ends where the signer has refused what was approved", async () => {
+  const body = {
+    status: 502,
+    code: "signing_refused",
+    detail: "signing after approval failed: host removed",
+  };
+  const reply = { status: 502, body, text: JSON.stringify(body) };
+  const plane = new ScriptedControlPlane(() => ({ ms: 0, reply }));
+  assert.deepEqual(await finish(plane.clock, collect(plane.waits(120))), { kind: "replied", reply });
+  assert.deepEqual(plane.times, [0]);
+});
+
 Deno.test.each<{ name: string; reply: SignerReply | Error }>([
   { name: "signing has failed (502)", reply: { status: 502, body: undefined, text: "" } },
   {

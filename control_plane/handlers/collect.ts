@@ -64,8 +64,11 @@ async function sign(
   const answered = await ports.signer.sign(request, { signal });
   if (answered.kind !== "answered") {
     const fault = faultOf(answered);
-    // Whatever the signer says: the approval stands, and a later poll may have more luck.
-    throw new AppError("upstream_failure", `${FAILED}: ${fault.message}`, { cause: fault });
+    // Whatever the signer says, the approval stands; but who waits is told whether a later poll may have more luck.
+    const isFinal = answered.kind === "refused" && fault.code !== "rate_limited";
+    throw new AppError(isFinal ? "signing_refused" : "upstream_failure", `${FAILED}: ${fault.message}`, {
+      cause: fault,
+    });
   }
   const outcome = outcomeOf(request, answered.value);
   switch (outcome.kind) {
@@ -73,9 +76,9 @@ async function sign(
       break;
     case "decided":
       if (outcome.allowed) break;
-      throw new AppError("upstream_failure", `${FAILED}: the policy has changed`);
+      throw new AppError("signing_refused", `${FAILED}: the policy has changed`);
     case "needs_approval":
-      throw new AppError("upstream_failure", `${FAILED}: the signer does not accept our approvals`);
+      throw new AppError("signing_refused", `${FAILED}: the signer does not accept our approvals`);
     case "broken":
       throw new AppError("upstream_failure", FAILED);
     default:

@@ -159,8 +159,14 @@ Deno.test("GET /v1/sign/result/{id} of one that nobody collected in time is 408 
 
 const FAILED = "signing after approval failed";
 
-Deno.test.each<{ name: string; reply: FakeReply; err: string }>([
-  { name: "refuses", reply: refusal(403, "denied", "host removed"), err: "host removed" },
+Deno.test.each<{ name: string; reply: FakeReply; err: string; isFinal?: boolean }>([
+  {
+    name: "refuses",
+    reply: refusal(403, "denied", "host removed"),
+    err: "host removed",
+    isFinal: true,
+  },
+  { name: "has frozen it", reply: refusal(403, "frozen", "subject is frozen"), err: "frozen", isFinal: true },
   { name: "is too busy", reply: refusal(429, "rate_limited", "too many"), err: "too many" },
   { name: "fails", reply: refusal(500, "internal", "x"), err: "status 500" },
   { name: "has no audit log", reply: refusal(500, "audit_unavailable", "x"), err: "audit unavailable" },
@@ -177,14 +183,16 @@ Deno.test.each<{ name: string; reply: FakeReply; err: string }>([
     name: "does not accept approvals from here",
     reply: { body: { decision: { allowed: true, require_approval: true } } },
     err: "does not accept our approvals",
+    isFinal: true,
   },
 ])(
   "GET /v1/sign/result/{id} is 502 when the signer $name, and can be collected later (A6)",
-  async ({ reply, err }) => {
+  async ({ reply, err, isFinal = false }) => {
     const { plane, id } = await startApproved();
     plane.signer.reply = () => reply;
     const { status, body } = await plane.poll(id);
     assert.equal(status, 502);
+    assert.equal(body["code"], isFinal ? "signing_refused" : "upstream_failure");
     assert.match(String(body.detail), /^signing after approval failed/);
     assert.equal(plane.log.entries.at(-1)?.outcome, "error");
     assert.ok(plane.log.entries.at(-1)?.err?.includes(err));
