@@ -73,6 +73,8 @@ export interface RouteAuthority {
   readonly hops: HopLogins;
   /** Of the target's certificate. */
   readonly serial: bigint;
+  /** Of the bastions' certificates, those too that were not waited for and are still good. */
+  readonly bastionSerials: readonly bigint[];
   readonly decision: WireDecision | undefined;
   /** The prefix for the commands of an elevated session; empty for none. */
   readonly elevationPrefix: string;
@@ -165,24 +167,25 @@ export async function obtainRoute(
   const route = waited ? routeTo(await refreshHosts(ports, options.signal), name) : known;
   const bastions = waited ? await obtainBastions(ports, { route, intent }, options) : early;
   const target = loginOf(targetOf(route), certificate, key);
-  const [first, ...others] = [...bastions, target];
+  const [first, ...others] = [...bastions.map(({ login }) => login), target];
   const hops: HopLogins = [first ?? target, ...others];
-  return { kind: "issued", route, hops, serial, decision, elevationPrefix, shim };
+  const bastionSerials = [...new Set([...early, ...bastions].map(({ serial }) => serial))];
+  return { kind: "issued", route, hops, serial, bastionSerials, decision, elevationPrefix, shim };
 }
 
 async function obtainBastions(
   { authority, createKey }: ObtainPorts,
   { route, intent }: { readonly route: Route; readonly intent: Intent },
   options: ObtainOptions,
-): Promise<readonly HopLogin[]> {
-  const logins: HopLogin[] = [];
+): Promise<readonly { readonly login: HopLogin; readonly serial: bigint }[]> {
+  const bastions = [];
   for (const hop of route) {
     if (hop.role === "target") continue;
     const key = createKey();
     const answer = await obtain(authority, createSignRequest(hop, intent, key.publicKeyLine), options);
     switch (answer.kind) {
       case "issued":
-        logins.push(loginOf(hop, answer.certificate, key));
+        bastions.push({ login: loginOf(hop, answer.certificate, key), serial: answer.serial });
         break;
       case "needs_approval":
         throw approvalRequired(hop.name, answer.rule);
@@ -192,7 +195,7 @@ async function obtainBastions(
         answer satisfies never;
     }
   }
-  return logins;
+  return bastions;
 }
 
 /** The sign request for one hop. */

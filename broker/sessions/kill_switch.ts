@@ -103,7 +103,7 @@ async function fetchFrozen(
 /** Whether a session is one of what is frozen. */
 export function concerns(
   { kind, value }: Pick<RevocationEntry, "kind" | "value">,
-  session: Pick<SessionInfo, "caller" | "id" | "serial" | "earlierSerials">,
+  session: Pick<SessionInfo, "caller" | "id" | "serial" | "otherSerials">,
   brokerCn: string,
 ): boolean {
   switch (kind) {
@@ -120,9 +120,9 @@ export function concerns(
   }
 }
 
-/** Of all its certificates: one that was replaced opens the host until it ends. */
+/** Of all its certificates: one that was replaced opens the host until it ends, a bastion's the bastion. */
 function serialsOf(
-  { serial, earlierSerials }: Pick<SessionInfo, "serial" | "earlierSerials">,
+  { serial, otherSerials }: Pick<SessionInfo, "serial" | "otherSerials">,
 ): readonly bigint[] {
-  return [...earlierSerials, serial];
+  return [...otherSerials, serial];
 }

@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import { createRedactStreams } from "@gateway/shared/redact/stream";
 import { Recorder } from "../recording/recorder.ts";
-import { SERIAL } from "../testing/fake_authority.ts";
+import { HOSTS, SERIAL } from "../testing/fake_authority.ts";
 import { SessionFixture } from "../testing/session_fixture.ts";
 import type { SessionRegistry } from "./registry.ts";
 import { concerns, watchRevocations } from "./kill_switch.ts";
 
-const SESSION = { caller: "Alice@Example", id: "abc", serial: SERIAL, earlierSerials: [5n, 6n] };
+const SESSION = { caller: "Alice@Example", id: "abc", serial: SERIAL, otherSerials: [5n, 6n] };
 
 Deno.test.each<
   { name: string; kind: "caller" | "end_user" | "session_id" | "serial"; value: string; is: boolean }
@@ -149,6 +149,42 @@ Deno.test("the signer is told the certificates of before, too: they open the hos
     scene.freeze("session_id", id);
     await scene.clock.advance(10_000);
     assert.deepEqual(scene.told, [{ ...TOLD, serials: [SERIAL, SERIAL - 1n] }]);
+  }));
+
+Deno.test("the signer is told the certificates of the bastions on the way, too, those of before as well", () =>
+  new Scene().watch(async (scene) => {
+    const { broker } = scene;
+    const bastion01 = { addr: "10.0.0.9:22", user: "jump", host_key: "k" };
+    broker.authority.list = () => ({ ...HOSTS, bastion01 });
+    let [issued, shim] = [0n, {}];
+    const { answer } = broker.authority;
+    broker.authority.answer = async (...args) => {
+      const given = await answer(...args);
+      if (given.kind !== "issued") return { ...given, ..."shim" in shim ? { envelope: "SEALED" } : {} };
+      return { ...given, ...args[0].role === "target" ? shim : {}, serial: issued += 1n };
+    };
+    const id = await broker.open({ host: "db01" });
+    shim = { shim: "gateway-shim" };
+    await broker.exec(id);
+    scene.freeze("session_id", id);
+    await scene.clock.advance(10_000);
+    assert.deepEqual(scene.told, [{ ...TOLD, serials: [1n, 2n, 3n, 4n] }]);
+  }));
+
+Deno.test("a freeze of a bastion's certificate ends the session that goes through it", () =>
+  new Scene().watch(async (scene) => {
+    const { broker } = scene;
+    const bastion01 = { addr: "10.0.0.9:22", user: "jump", host_key: "k" };
+    broker.authority.list = () => ({ ...HOSTS, bastion01 });
+    const { answer } = broker.authority;
+    broker.authority.answer = async (...args) => {
+      const given = await answer(...args);
+      return given.kind === "issued" && args[0].role === "bastion" ? { ...given, serial: 5n } : given;
+    };
+    await broker.open({ host: "db01" });
+    scene.freeze("serial", "5");
+    await scene.clock.advance(10_000);
+    assert.equal(broker.registry.size, 0);
   }));
 
 Deno.test("what the signer could not be told is told again; a refusal is reported and not repeated", () =>

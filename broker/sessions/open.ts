@@ -118,7 +118,7 @@ async function establish(
   signal: AbortSignal,
 ): Promise<Session> {
   const { events, clock } = ports;
-  const { route, hops, serial, elevationPrefix, shim } = await audited(
+  const { route, hops, serial, bastionSerials, elevationPrefix, shim } = await audited(
     events,
     { entry: { ...asked, outcome: "error" }, signal },
     () => obtainSession(ports, { request, mode, route: known }, signal),
@@ -127,7 +127,7 @@ async function establish(
   const { caller, host, sudo, sudoUser } = request;
   const info: SessionInfo = {
     ...{ id, caller, host, mode, serial, sudo, sudoUser, elevationPrefix, shim },
-    earlierSerials: [],
+    otherSerials: bastionSerials,
     routeSignature: routeSignature(route),
   };
   const entry = { ...describe(request, mode, targetOf(route).host), session_id: id, serial };

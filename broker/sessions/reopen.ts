@@ -33,7 +33,7 @@ async function connectAnew(
   signal: AbortSignal,
 ): Promise<Renewal> {
   const { host, mode, sudo, sudoUser } = info;
-  const { route, hops, serial, elevationPrefix, shim } = await obtainSession(ports, {
+  const { route, hops, serial, bastionSerials, elevationPrefix, shim } = await obtainSession(ports, {
     request: { ...asker, host, mode, ttlSeconds: 0, sudo, sudoUser },
     mode,
     route: known,
@@ -50,5 +50,5 @@ async function connectAnew(
     await link.close();
     throw error;
   }
-  return { link, serial, elevationPrefix, shim };
+  return { link, serial, bastionSerials, elevationPrefix, shim };
 }

@@ -29,8 +29,8 @@ export interface SessionInfo {
   readonly mode: SessionMode;
   /** Of the target's certificate. */
   readonly serial: bigint;
-  /** Of the certificates before, which may still be good; the last of them. */
-  readonly earlierSerials: readonly bigint[];
+  /** Of the bastions' certificates, and of those before, which may still be good; the last of them. */
+  readonly otherSerials: readonly bigint[];
   readonly sudo: boolean;
   /** Root when empty. */
   readonly sudoUser: string;
@@ -45,6 +45,8 @@ export interface SessionInfo {
 /** A connection, and what the certificate that it was made with says. */
 export interface Renewal extends Pick<SessionInfo, "serial" | "elevationPrefix" | "shim"> {
   readonly link: SessionLink;
+  /** Of the bastions' certificates. */
+  readonly bastionSerials: readonly bigint[];
 }
 
 /** What a {@linkcode Session} is made of. */
@@ -60,8 +62,8 @@ export interface SessionParts {
 
 /** sshd's default for channels on one connection (`MaxSessions`). */
 export const MAX_COMMANDS_AT_ONCE = 10;
-/** More than a host is sealed and unsealed within the life of a certificate. */
-const MAX_EARLIER_SERIALS = 20;
+/** More than bastions that a host is behind, times how often it is sealed and unsealed in the life of a certificate. */
+const MAX_OTHER_SERIALS = 80;
 /** How many more may wait. */
 export const MAX_COMMANDS_WAITING = 32;
 
@@ -142,15 +144,16 @@ export class Session {
   }
 
   async #replace(connect: (signal: AbortSignal) => Promise<Renewal>): Promise<void> {
-    const { link, ...certified } = await connect(this.ended);
+    const { link, bastionSerials, ...certified } = await connect(this.ended);
     if (this.ended.aborted) {
       await link.close();
       throw this.ended.reason;
     }
     this.#replaced.push(this.#link);
     this.#link = link;
-    const earlierSerials = [...this.#info.earlierSerials, this.#info.serial].slice(-MAX_EARLIER_SERIALS);
-    this.#info = { ...this.#info, ...certified, earlierSerials };
+    const { otherSerials, serial } = this.#info;
+    const others = [...otherSerials, serial, ...bastionSerials].slice(-MAX_OTHER_SERIALS);
+    this.#info = { ...this.#info, ...certified, otherSerials: others };
   }
 
   /** Closes its connections, whatever runs on them. */

@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
 import { parseJson } from "@gateway/shared/json";
 import { terminalTest } from "../ssh_target/terminals.ts";
+import { poll } from "../stage/poll.ts";
 import { type ConfigEdit, editConfig, HOST, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 import { addHostsToStage } from "./hosts_behind.ts";
 import { McpProcess } from "./mcp_process.ts";
+import { SessionClient } from "./session_client.ts";
 
 async function withBastions(
   test: (scene: { readonly stage: Stage; readonly mcp: McpProcess; readonly dir: string }) => Promise<void>,
@@ -15,6 +17,7 @@ async function withBastions(
     await withStage({}, async (stage) => {
       await addHostsToStage(stage, { dir, names: ["inner01", "db01"] });
       await editConfig(stage.init.signer_config, edits);
+      await editConfig(stage.init.mcp_config, [{ path: ["revocation_poll_seconds"], value: 1 }]);
       await stage.startSigner();
       await using mcp = new McpProcess(await stage.mcpCommand());
       await mcp.initialize();
@@ -52,6 +55,21 @@ Deno.test("broker serve-mcp runs a command behind two bastions that it alone may
     assert.deepEqual(executed.map(({ outcome, serial }) => [outcome, serial]), [
       ["executed", issued[2]?.["serial"]],
     ]);
+  }));
+
+Deno.test("a freeze of a session's id revokes its certificates for the bastions as well", () =>
+  withBastions(async ({ stage, mcp }) => {
+    const id = await new SessionClient(mcp).open({ server: "db01" });
+    const operator = await stage.signerClient("operator");
+    const body = { kind: "session_id", value: id };
+    const { status, text } = await operator.request({ method: "POST", path: "/v1/freeze", body });
+    assert.equal(status, 200, text);
+    const serials = async (outcome: string) =>
+      (await recordsOf(stage.init.signer_audit_log)).filter((record) => record["outcome"] === outcome)
+        .map(({ serial }) => serial);
+    await poll(async () => (await serials("revoked")).length > 0, { what: "the revocation" });
+    assert.deepEqual((await serials("revoked")).toSorted(), (await serials("issued")).toSorted());
+    assert.equal((await serials("issued")).length, 3);
   }));
 
 terminalTest("broker serve-mcp gives a terminal behind two bastions", () =>
