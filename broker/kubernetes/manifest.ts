@@ -7,6 +7,12 @@ import { MAX_K8S_MANIFEST_BYTES } from "@gateway/shared/wire/sign";
 
 type JsonObject = Readonly<Record<string, unknown>>;
 
+/**
+ * Line breaks of YAML, as which the API server reads a manifest, and not of JSON: kube-apiserver 1.36 makes a blank of
+ * the first, and drops the blanks beside the others. As escapes they are left alone.
+ */
+const YAML_BREAK = /[\u0085\u2028\u2029]/;
+
 /** As much of a wrong value as an error repeats, in characters. */
 const MAX_SHOWN = 100;
 
@@ -43,6 +49,11 @@ function parseManifest(text: string): JsonObject {
   if (!isObject(manifest)) throw invalid("the manifest is not a JSON object");
   // The API server reads it as YAML, where a second key of a name may be an error or may be the one that counts.
   if (keysOf(manifest) !== countColons(text)) throw invalid("the manifest has an object with a key twice");
+  if (YAML_BREAK.test(text)) {
+    throw invalid(
+      "the manifest has a line break that YAML reads otherwise: write it as \\u0085, \\u2028 or \\u2029",
+    );
+  }
   return manifest;
 }
 
@@ -69,9 +80,16 @@ function countColons(text: string): number {
 }
 
 function countKeys(value: unknown): number {
+  if (isBeyond64Bits(value)) throw invalid("the manifest has a number beyond 64 bits");
   if (Array.isArray(value)) return value.reduce((sum: number, item) => sum + countKeys(item), 0);
   if (!isObject(value)) return 0;
   return Object.values(value).reduce((sum: number, member) => sum + 1 + countKeys(member), 0);
+}
+
+/** What the API server takes for another number, such as 0. */
+function isBeyond64Bits(value: unknown): boolean {
+  if (typeof value === "bigint") return BigInt.asIntN(64, value) !== value;
+  return typeof value === "number" && Math.abs(value) > 2 ** 63;
 }
 
 function expect(what: string, found: unknown, expected: string): void {

@@ -17,6 +17,14 @@ Deno.test.each([
   { name: "that matches", manifest: text({}) },
   { name: "with blanks and line breaks", manifest: `\n ${JSON.stringify(MANIFEST, null, 2)}\n` },
   { name: "without a namespace, which the request has", manifest: metadata({ namespace: undefined }) },
+  {
+    name: "with line breaks as escapes",
+    manifest: text({}).replace('"spec"', '"note":"\\u0085\\u2028","spec"'),
+  },
+  {
+    name: "with the largest integers",
+    manifest: text({ max: 2 ** 53 }).replace("9007199254740992", "9223372036854775807"),
+  },
   { name: "of exactly the limit", manifest: text({}).padEnd(65_536) },
 ])("checkManifest() takes a manifest $name", ({ manifest }) => {
   checkManifest(manifest, ACTION);
@@ -66,6 +74,16 @@ Deno.test.each([
     manifest: text({}).replace('{"a":1}', '{"a":1,"\\u0061":2}'),
     message: /key twice$/,
   },
+  ...["\u0085", "\u2028", "\u2029"].map((char) => ({
+    name: `a line break of YAML alone, ${JSON.stringify(char)}`,
+    manifest: metadata({ annotations: { run: `rm /tmp${char}/x` } }),
+    message: /has a line break that YAML reads otherwise: write it as \\u0085/,
+  })),
+  ...["12345678901234567890", "-9223372036854775809", "1e19"].map((number) => ({
+    name: `the number ${number}, which would become another`,
+    manifest: text({}).replace('"replicas":2', `"replicas":${number}`),
+    message: /has a number beyond 64 bits$/,
+  })),
   {
     name: "no end of arrays",
     manifest: text({}).replace('"replicas":2', `"replicas":${"[".repeat(30_000)}${"]".repeat(30_000)}`),
