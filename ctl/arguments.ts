@@ -68,6 +68,11 @@ export function repeated(value: string, previous: readonly string[] | undefined)
   return [...previous ?? [], value];
 }
 
+/** A text as a word of an audit record, whose words are divided by blanks. */
+export function asOneWord(text: string): string {
+  return text.trim().replaceAll(/ +/g, "_");
+}
+
 /** Reads a whole number within bounds, given once. @throws {InvalidArgumentError} for anything else */
 export function countOf(min: number, max: number): (value: string) => number {
   return (value) => {

@@ -18,7 +18,7 @@ Deno.test("no client config is taken from the working folder unasked (C6)", () =
 Deno.test("broker-ctl can send no signal, so none that meets whoever has a recorded pid by now (C8)", () => {
   assert.deepEqual(Object.keys(manifest.permissions), ["broker-ctl"]);
   // Deno.kill() takes the right to run everything.
-  assert.deepEqual(manifest.permissions["broker-ctl"].run, ["ssh"]);
+  assert.deepEqual(manifest.permissions["broker-ctl"].run, ["ssh", "ssh-keyscan"]);
 });
 
 Deno.test("init writes no path that depends on the working folder (C12)", async () => {

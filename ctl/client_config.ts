@@ -41,7 +41,7 @@ export interface ClientConfig {
   readonly control_plane?: ClientSection;
 }
 
-const section = z.strictObject({
+const section = z.looseObject({
   url: z.string().exactOptional().describe("host:port or https:// URL of the service"),
   cert: z.string().exactOptional().describe("PEM file, the operator's certificate; relative to this file"),
   key: z.string().exactOptional().describe("PEM file, the operator's private key; relative to this file"),
@@ -50,11 +50,23 @@ const section = z.strictObject({
   ),
 });
 
-/** Checks a {@linkcode ClientConfig}; unknown keys are refused. */
-export const clientConfig: z.ZodType<ClientConfig> = z.strictObject({
+/** Checks a {@linkcode ClientConfig}; unknown keys stay in it: see {@linkcode findUnknownKeys}. */
+export const clientConfig: z.ZodType<ClientConfig> = z.looseObject({
   signer: section.exactOptional().describe("the signer"),
   control_plane: section.exactOptional().describe("the control plane"),
 });
+
+const SECTIONS: readonly string[] = ["signer", "control_plane"];
+const KEYS: readonly string[] = ["url", "cert", "key", "ca"];
+
+/** The keys of a client config that mean nothing here: another program's, or misspelt. */
+export function findUnknownKeys(config: ClientConfig): readonly string[] {
+  return Object.entries(config).flatMap(([name, section]) =>
+    SECTIONS.includes(name)
+      ? Object.keys(section ?? {}).filter((key) => !KEYS.includes(key)).map((key) => `${name}.${key}`)
+      : [name]
+  );
+}
 
 /** A service that `broker-ctl` talks to. */
 export type ClientService = "signer" | "control_plane";
@@ -77,6 +89,8 @@ export interface ClientSources {
   readonly file?: { readonly config: ClientConfig; readonly folder: string };
   /** Where the built-in defaults start when there is no file; absolute. */
   readonly workingFolder: string;
+  /** The default names of certificate and key, where they are not those of a set-up of `init`. */
+  readonly defaultPair?: Pick<ClientParameters, "cert" | "key">;
   /** The URL when nothing else names one. */
   readonly defaultUrl: string;
 }
@@ -87,9 +101,16 @@ const ENV_PREFIX = {
   control_plane: "BROKER_CTL_CP_",
 } as const satisfies Record<ClientService, string>;
 
-const DEFAULTS = {
+/** Where the certificate, the key and the CA are, unless something names them. */
+export const DEFAULTS = {
   signer: { cert: "pki/operator.crt", key: "pki/operator.key", ca: "pki/mtls_ca.crt" },
   control_plane: { cert: "pki/approver.crt", key: "pki/approver.key", ca: "pki/mtls_ca.crt" },
+} as const satisfies Record<ClientService, ClientSection>;
+
+/** What the configs of another build of this program lead to, which `init` there makes. */
+export const FOREIGN_PAIRS = {
+  signer: { cert: "pki/broker.crt", key: "pki/broker.key" },
+  control_plane: { cert: "pki/broker-admin.crt", key: "pki/broker-admin.key" },
 } as const satisfies Record<ClientService, ClientSection>;
 
 /** The environment variables that {@linkcode resolveClient} reads. */
@@ -111,7 +132,7 @@ export function resolveClient(service: ClientService, sources: ClientSources): C
     return sources.flags[name] ?? (variable === "" ? undefined : variable);
   };
   const path = (name: "cert" | "key" | "ca") =>
-    outer(name) ?? resolve(folder, file?.[name] || DEFAULTS[service][name]);
+    outer(name) ?? resolve(folder, file?.[name] || { ...DEFAULTS[service], ...sources.defaultPair }[name]);
   return {
     url: parseServiceUrl(outer("url") ?? (file?.url || sources.defaultUrl)),
     cert: path("cert"),

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import { type ClientSources, resolveClient } from "./client_config.ts";
+import { type ClientSources, findUnknownKeys, FOREIGN_PAIRS, resolveClient } from "./client_config.ts";
 
 const SOURCES: ClientSources = { flags: {}, env: {}, workingFolder: "/work", defaultUrl: "127.0.0.1:9443" };
 const FILE = {
@@ -33,6 +33,11 @@ Deno.test.each<{ name: string; sources: Partial<ClientSources>; expected: Record
     name: "defaults relative to the file when it is silent",
     sources: { file: { config: {}, folder: "/etc/gateway" } },
     expected: { cert: "/etc/gateway/pki/operator.crt", url: "https://127.0.0.1:9443" },
+  },
+  {
+    name: "the default names of another build where they are what is there",
+    sources: { file: { config: {}, folder: "/etc/gateway" }, defaultPair: FOREIGN_PAIRS.signer },
+    expected: { cert: "/etc/gateway/pki/broker.crt", key: "/etc/gateway/pki/broker.key" },
   },
   {
     name: "the environment over the file, as written",
@@ -87,4 +92,10 @@ Deno.test.each([
     () => resolveClient("signer", { ...SOURCES, flags: { url } }),
     (error) => error instanceof AppError && error.code === "invalid_request",
   );
+});
+
+Deno.test("findUnknownKeys() tells what means nothing", () => {
+  const config = { signer: { url: "a:1", urll: "b:2" }, controlplane: {}, comment: "x" };
+  assert.deepEqual(findUnknownKeys(config), ["signer.urll", "controlplane", "comment"]);
+  assert.deepEqual(findUnknownKeys({ signer: {}, control_plane: { ca: "x" } }), []);
 });

@@ -5,6 +5,7 @@ const SECOND = 1_000_000_000n;
 
 /** Nanoseconds of each unit. */
 const UNITS: ReadonlyMap<string, bigint> = new Map([
+  ["d", 86_400n * SECOND],
   ["h", 3600n * SECOND],
   ["m", 60n * SECOND],
   ["s", SECOND],
@@ -14,14 +15,14 @@ const UNITS: ReadonlyMap<string, bigint> = new Map([
   ["ns", 1n],
 ]);
 
-const DURATION = /^(?:(?:\d+\.?\d*|\.\d+)(?:h|ms|m|s|us|µs|ns))+$/u;
-const PART = /(\d*)\.?(\d*)(h|ms|m|s|us|µs|ns)/gu;
+const DURATION = /^(?:(?:\d+\.?\d*|\.\d+)(?:d|h|ms|m|s|us|µs|ns))+$/u;
+const PART = /(\d*)\.?(\d*)(d|h|ms|m|s|us|µs|ns)/gu;
 
 // What a 64-bit count of nanoseconds holds: durations of other programs are kept in one.
 const LONGEST = 2n ** 63n - 1n;
 
 /**
- * Reads a duration such as `2h`, `90s`, `1h30m` or `1.5h`. It has to come to whole seconds, at least one.
+ * Reads a duration such as `2d`, `2h`, `90s`, `1h30m` or `1.5h`; a day has 24 hours. It has to come to whole seconds, at least one.
  *
  * @returns seconds
  * @throws {AppError} `invalid_request` for anything else
@@ -29,7 +30,7 @@ const LONGEST = 2n ** 63n - 1n;
 export function parseDuration(text: string): number {
   const nanoseconds = DURATION.test(text) ? addUp(text) : undefined;
   if (nanoseconds === undefined || nanoseconds > LONGEST) {
-    throw refusal(text, "expected hours, minutes and seconds, such as 1h30m");
+    throw refusal(text, "expected days, hours, minutes and seconds, such as 2d or 1h30m");
   }
   if (nanoseconds === 0n || nanoseconds % SECOND !== 0n) {
     throw refusal(text, "expected whole seconds, at least 1");

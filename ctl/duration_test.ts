@@ -5,6 +5,8 @@ import { parseDuration } from "./duration.ts";
 Deno.test.each<{ text: string; seconds: number; shown: string }>([
   { text: "2h", seconds: 7200, shown: "2h0m0s" },
   { text: "30m", seconds: 1800, shown: "30m0s" },
+  { text: "2d", seconds: 172_800, shown: "48h0m0s" },
+  { text: "1d12h", seconds: 129_600, shown: "36h0m0s" },
   { text: "90s", seconds: 90, shown: "1m30s" },
   { text: "1h30m", seconds: 5400, shown: "1h30m0s" },
   { text: "1.5h", seconds: 5400, shown: "1h30m0s" },
@@ -23,7 +25,7 @@ Deno.test.each<{ name: string; text: string }>([
   { name: "a number without unit", text: "60" },
   { name: "a unit without number", text: "h" },
   { name: "a dot without digits", text: ".h" },
-  { name: "days", text: "1d" },
+  { name: "weeks", text: "1w" },
   { name: "a sign", text: "+1h" },
   { name: "a negative time", text: "-1h" },
   { name: "a blank", text: "1h 30m" },

@@ -2,14 +2,20 @@ import { dirname, join, resolve } from "node:path";
 import { loadConfig } from "@gateway/shared/config/load";
 import { signerConfig } from "@gateway/signer/config";
 import { AppError } from "@gateway/shared/errors";
+import { quoteText } from "@gateway/shared/quote";
+import { visibleText } from "@gateway/shared/visible";
 import { parseListenAddress } from "@gateway/shared/http/listen_address";
 import {
   CLIENT_ENV_NAMES,
+  type ClientConfig,
   clientConfig,
   type ClientParameters,
   type ClientSection,
   type ClientService,
   type ClientSources,
+  DEFAULTS,
+  findUnknownKeys,
+  FOREIGN_PAIRS,
   resolveClient,
 } from "./client_config.ts";
 import type { Environment } from "./context.ts";
@@ -64,10 +70,14 @@ export async function findClient(
 ): Promise<ClientParameters> {
   const { workingFolder, variables } = environment;
   const file = await loadFirst(clientConfigPlaces(flags.clientConfig, environment));
+  if (file !== undefined) warnOfUnknown(file, environment);
+  const folder = file?.folder ?? workingFolder;
+  const defaultPair = await hasForeignPair(service, folder) ? FOREIGN_PAIRS[service] : undefined;
   const sources: ClientSources = {
     flags,
     env: variables,
     ...(file !== undefined && { file }),
+    ...(defaultPair !== undefined && { defaultPair }),
     workingFolder,
     defaultUrl: "127.0.0.1:7443",
   };
@@ -77,11 +87,32 @@ export async function findClient(
   return resolveClient(service, { ...sources, defaultUrl: await signerUrl(flags.config, workingFolder) });
 }
 
-async function loadFirst(places: readonly ClientConfigPlace[]): Promise<ClientSources["file"]> {
+/** A config of another build, or of a newer one, serves; what is misspelt in it must not be missed. */
+function warnOfUnknown({ path, config }: LoadedClientConfig, { terminal }: Environment): void {
+  const unknown = findUnknownKeys(config);
+  if (unknown.length === 0) return;
+  const keys = unknown.map((key) => quoteText(key)).join(", ");
+  terminal.err(`${visibleText(`warning: client config ${quoteText(path)}: ${keys} unknown, and ignored`)}\n`);
+}
+
+/** Only where there is none of ours: never instead of it. */
+async function hasForeignPair(service: ClientService, folder: string): Promise<boolean> {
+  return !await exists(join(folder, DEFAULTS[service].cert)) &&
+    await exists(join(folder, FOREIGN_PAIRS[service].cert));
+}
+
+/** A client config, and where it was found. */
+interface LoadedClientConfig {
+  readonly path: string;
+  readonly config: ClientConfig;
+  readonly folder: string;
+}
+
+async function loadFirst(places: readonly ClientConfigPlace[]): Promise<LoadedClientConfig | undefined> {
   for (const { path, named } of places) {
     if (!named && !await exists(path)) continue;
     const config = await loadConfig({ path, what: "client config", schema: clientConfig });
-    return { config, folder: dirname(path) };
+    return { path, config, folder: dirname(path) };
   }
   return undefined;
 }

@@ -9,7 +9,7 @@ import {
   revocationList,
   unfreezeResponse,
 } from "@gateway/shared/wire/freeze";
-import { once } from "../arguments.ts";
+import { asOneWord, once } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
 import { readSubject, type SubjectFlags } from "../freeze_subject.ts";
 import type { CommandResult } from "../output.ts";
@@ -70,7 +70,7 @@ const VOLATILE = "where there is no state_db: freeze until the signer restarts";
 export const addFreeze: AddCommand = (program, context) => {
   addRemoteOptions(addSubjectOptions(program.command("freeze")))
     .description("Stop a caller, an end user, a session or a certificate at once.")
-    .option("--reason <word>", "why, in one word such as a ticket's number", once)
+    .option("--reason <text>", "why, such as a ticket's number; blanks become _", once)
     .option("--volatile", VOLATILE)
     .option("--wait", "say on which hosts it holds")
     .addHelpText("after", FREEZE_EXAMPLES)
@@ -91,7 +91,7 @@ export const addFreeze: AddCommand = (program, context) => {
   addRemoteOptions(session.command("kill"))
     .description("End a session at once.")
     .argument("<id>", "which")
-    .option("--reason <word>", "why, in one word such as a ticket's number", once)
+    .option("--reason <text>", "why, such as a ticket's number; blanks become _", once)
     .option("--volatile", VOLATILE)
     .addHelpText("after", KILL_EXAMPLES)
     .action((id: string, flags: FreezeFlags, command) =>
@@ -127,9 +127,14 @@ async function freeze(
   if (wait && kind === "session_id") {
     throw new AppError("invalid_request", "Cannot wait for a session: freeze its --serial, or its --caller");
   }
-  const { data: request } = freezeRequest.safeParse({ kind, value, reason, allow_volatile: volatile });
+  const { data: request } = freezeRequest.safeParse({
+    kind,
+    value,
+    reason: asOneWord(reason),
+    allow_volatile: volatile,
+  });
   if (request === undefined) {
-    throw new AppError("invalid_request", "Cannot freeze: --reason must be one word, without blanks");
+    throw new AppError("invalid_request", "Cannot freeze: --reason must have no control characters");
   }
   const { body, data } = await askSigner(command, context, {
     what,

@@ -1,6 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import { revokeKeyIdsRequest, revokeResponse, revokeSerialsRequest } from "@gateway/shared/wire/krl";
-import { once } from "../arguments.ts";
+import { asOneWord, once } from "../arguments.ts";
 import type { AddCommand } from "../context.ts";
 import { parseSerial } from "../freeze_subject.ts";
 import { addRemoteOptions, askSigner, REMOTE_HELP } from "../remote.ts";
@@ -30,7 +30,7 @@ export const addRevoke: AddCommand = (program, context) => {
     .description("Have hosts refuse a certificate before it ends.")
     .option("--serial <number>", "the serial of a certificate", once)
     .option("--key-id <text>", "the key id of certificates, as sshd logs it", once)
-    .option("--reason <word>", "why, in one word such as a ticket's number", once)
+    .option("--reason <text>", "why, such as a ticket's number; blanks become _", once)
     .option("--wait", "say on which hosts it holds")
     .addHelpText("after", EXAMPLES)
     .action((flags: RevokeFlags, command) =>
@@ -68,7 +68,8 @@ interface Wish {
   readonly subject: string;
 }
 
-function readRequest({ serial, keyId, reason = "" }: RevokeFlags): Wish {
+function readRequest({ serial, keyId, reason: text = "" }: RevokeFlags): Wish {
+  const reason = asOneWord(text);
   if ((serial === undefined) === (keyId === undefined)) {
     throw new AppError("invalid_request", "Name one: --serial or --key-id");
   }
@@ -89,5 +90,5 @@ function readRequest({ serial, keyId, reason = "" }: RevokeFlags): Wish {
 }
 
 function badReason(): AppError {
-  return new AppError("invalid_request", "Cannot revoke: --reason must be one word, without blanks");
+  return new AppError("invalid_request", "Cannot revoke: --reason must have no control characters");
 }

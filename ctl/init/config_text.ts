@@ -194,14 +194,14 @@ export function formatClientConfig(layout: Layout, { listeners }: ConfigChoices)
     `// Made by broker-ctl init: how an operator reaches the services. broker-ctl --client-config <this file>
 {
   "signer": {
-    "url": ${quote(`https://${listeners.signer}`)},
+    "url": ${quote(listeners.signer)},
     "cert": ${quote(certificatePath(layout, "operator"))},
     "key": ${quote(keyPath(layout, "operator"))},
     "ca": ${quote(layout.mtlsCa)}
   },
   // For broker-ctl approval, as the approver: nobody decides what it asked for itself.
   "control_plane": {
-    "url": ${quote(`https://${listeners.controlPlane}`)},
+    "url": ${quote(listeners.controlPlane)},
     "cert": ${quote(certificatePath(layout, "approver"))},
     "key": ${quote(keyPath(layout, "approver"))},
     "ca": ${quote(layout.mtlsCa)}
