@@ -88,7 +88,7 @@ Deno.test("reload takes a client config that another build wrote, and says what 
   assert.deepEqual([exit, out], [0, "signer reloaded via HTTP (hosts: 3)\n"], err);
   assert.match(
     err,
-    /^warning: client config ".*client\.json": "version", "signer\.timeout" unknown, and ignored\n$/,
+    /^warning: client config ".*client\.json": "signer\.timeout", "version" unknown, and ignored\n$/,
   );
 });
 
