@@ -121,7 +121,13 @@ async function checkAccount(
   const who = { user, purpose: "no rule calls for it", token };
   const excess = await findExcess(reviews, who, { namespaces: [...named, account.namespace], needed });
   return [
-    ok(`${user}: a token was made for this check${jti === "" ? "" : `, id ${jti}`}`),
+    {
+      ...ok(`${user}: a token was made for this check${jti === "" ? "" : `, id ${jti}`}`),
+      details: [
+        ...(jti === "" ? [] : [`broker-ctl audit show --join takes it for explained with --checked ${jti}`]),
+        `its rights are looked at in ${excess.namespaces.toSorted().join(", ")}; in others it may have more`,
+      ],
+    },
     ...excess.findings,
     ...describeMissing("warning", user, excess.missing, "the rules allow what the cluster refuses"),
     ...summary(excess, `${user} may do what the rules allow, and nothing else`),
@@ -131,6 +137,8 @@ async function checkAccount(
 interface Excess {
   readonly findings: readonly Finding[];
   readonly missing: readonly Right[];
+  /** Where was looked. */
+  readonly namespaces: readonly string[];
 }
 
 /** Whose rights are looked at. */
@@ -180,7 +188,7 @@ async function findExcess(
       }),
     );
   }
-  return { findings, missing: isIncomplete ? [] : missing };
+  return { findings, missing: isIncomplete ? [] : missing, namespaces: [...granted.keys()] };
 }
 
 async function probe(reviews: Reviews, { user, purpose, token }: Holder): Promise<readonly Finding[]> {

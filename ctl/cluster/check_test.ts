@@ -55,6 +55,10 @@ Deno.test("checkCluster() finds nothing amiss where rights and rules are the sam
     "ok: gateway/agent: a token was made for this check, id 4e72",
     "ok: gateway/agent may do what the rules allow, and nothing else",
   ]);
+  assert.deepEqual(findings.flatMap(({ details }) => details), [
+    "broker-ctl audit show --join takes it for explained with --checked 4e72",
+    "its rights are looked at in default, gateway, kube-system, web; in others it may have more",
+  ]);
 });
 
 Deno.test.each<{ name: string; username: string; groups: readonly string[]; text: RegExp }>([

@@ -20,6 +20,8 @@ export interface JoinRequest {
   readonly limit?: number;
   /** The audit logs of API servers. */
   readonly join: readonly string[];
+  /** Ids of tokens of `cluster check`. */
+  readonly checked?: readonly string[];
   /** Chooses the records that are shown. */
   readonly matches: (record: ShownRecord) => boolean;
 }
@@ -33,7 +35,7 @@ interface TokenOfRecord {
 export async function joinAudits(request: JoinRequest, context: CommandContext): Promise<CommandResult> {
   const { workingFolder } = context;
   const { tokens, chosen, malformed } = await readTokens(request, workingFolder);
-  const search = new TokenSearch(tokens);
+  const search = new TokenSearch(tokens, new Set(request.checked));
   await readApiLogs(request.join, workingFolder, (event) => search.learn(event));
   const read = await readApiLogs(request.join, workingFolder, (event) => search.take(event));
   const joined = chosen.map((one) => ({ ...one, ...search.find(one.token.jti) }));

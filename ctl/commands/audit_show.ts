@@ -15,6 +15,7 @@ interface ShowFlags extends FilterFlags {
   readonly full?: boolean;
   readonly limit?: number;
   readonly join?: readonly string[];
+  readonly checked?: readonly string[];
 }
 
 const MAX_LIMIT = 100_000;
@@ -38,6 +39,8 @@ Control characters are shown as text, and commands of more than 400 characters a
 cluster did with that token, told by its id, and then what was done as the same ServiceAccounts, or issued for them,
 without any record of ours. All of the log's records explain, not only those that are shown: give --all. Exit code 1
 where a token was used for something else than it was issued for, or something is unexplained. --json is one object.
+The tokens of broker-ctl cluster check have no record: --checked takes the ids that it told, and then the questions
+that such a token asked about its own rights, and nothing else that it did, are explained.
 A file whose name ends with .gz is read as such.
 `;
 
@@ -57,6 +60,11 @@ export const addShow: AddCommand = (audit, context) => {
     .option("--limit <count>", "how many of the newest (default: all)", countOf(1, MAX_LIMIT))
     .option("--full", "long commands and messages whole")
     .option("--join <file>", "a Kubernetes API server's audit log; repeat for more", repeated)
+    .option(
+      "--checked <id>",
+      "with --join: the id of a token that cluster check has told; repeat for more",
+      repeated,
+    )
     .addHelpText("after", EXAMPLES)
     .action((flags: ShowFlags, command) => {
       const { join } = flags;

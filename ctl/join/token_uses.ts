@@ -29,6 +29,7 @@ const NONE: TokenUses = { issued: [], used: [], isCut: false };
  */
 export class TokenSearch {
   readonly #tokens: ReadonlyMap<string, RecordedToken>;
+  readonly #checked: ReadonlySet<string>;
   /** The users that the tokens speak for. */
   readonly #accounts = new Set<string>();
   /** The users that had them issued. */
@@ -36,9 +37,13 @@ export class TokenSearch {
   readonly #uses = new Map<string, FoundUses>();
   readonly #unexplained = new KeptEvents();
 
-  /** @param tokens all tokens that records of ours tell of, by their ids */
-  constructor(tokens: ReadonlyMap<string, RecordedToken>) {
+  /**
+   * @param tokens all tokens that records of ours tell of, by their ids
+   * @param checked the ids of tokens that somebody knows to be of a `cluster check`, which asks what they may do
+   */
+  constructor(tokens: ReadonlyMap<string, RecordedToken>, checked: ReadonlySet<string> = new Set()) {
     this.#tokens = tokens;
+    this.#checked = checked;
   }
 
   /** The first reading: whose the tokens are. */
@@ -53,6 +58,7 @@ export class TokenSearch {
   /** The second reading: what was done with them, and what without. */
   take(event: ApiEvent): void {
     const { issuedJti, user, impersonated } = event;
+    if (this.#isOfCheck(event)) return;
     const [used, issued] = [this.#tokenOf(event.jti), this.#tokenOf(issuedJti)];
     if (issued !== undefined) this.#usesOf(issued).issued.keep(event);
     else if (issuedJti !== undefined && this.#isOurs(event)) this.#unexplained.keep(event);
@@ -89,6 +95,11 @@ export class TokenSearch {
   /** There was more that nothing explains than is kept. */
   get isCut(): boolean {
     return this.#unexplained.isCut;
+  }
+
+  #isOfCheck(event: ApiEvent): boolean {
+    if (event.issuedJti !== undefined) return this.#checked.has(event.issuedJti);
+    return event.jti !== undefined && this.#checked.has(event.jti) && isReview(event);
   }
 
   #tokenOf(jti: string | undefined): RecordedToken | undefined {
@@ -130,6 +141,12 @@ class KeptEvents {
   get events(): readonly ApiEvent[] {
     return [...this.#events.values()];
   }
+}
+
+/** Whether somebody asks what he himself may do. */
+function isReview({ verb, object }: ApiEvent): boolean {
+  return verb === "create" && object?.group === "authorization.k8s.io" &&
+    ["selfsubjectaccessreviews", "selfsubjectrulesreviews"].includes(object.resource);
 }
 
 function isOneOf(names: ReadonlySet<string>, name: string | undefined): name is string {
