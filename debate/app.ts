@@ -8,6 +8,7 @@ import { describeProblem, problemResponse } from "@gateway/shared/http/problem";
 import { createRouter, routesFor } from "@gateway/shared/http/routes";
 import { createGuard } from "./web/guard.ts";
 import { PAGE_FILES, pageResponse } from "./web/page_files.ts";
+import { handleOpenApi } from "./web/openapi.ts";
 import type { WebPorts } from "./web/ports.ts";
 import { EventStreams } from "./web/event_streams.ts";
 import {
@@ -48,6 +49,7 @@ const routes = routesFor<RoutePorts, object>();
 
 /** The server's routes, other than those of the page's files. */
 export const DEBATE_ROUTES = routes({
+  "/api/openapi.json": { GET: () => handleOpenApi() },
   "/api/settings": { GET: (ports) => handleSettings(ports) },
   "/api/prompts": { GET: (ports) => handlePrompts(ports) },
   "/api/models": { GET: (ports) => handleModels(ports) },

@@ -9,7 +9,7 @@ import type { Settings } from "./config.ts";
 import { addEvidence, collectContext } from "./context/collect.ts";
 import { createContextRedactor, ownSecrets } from "./context/redact_context.ts";
 import type { LogLevel } from "./log_level.ts";
-import { estimateCost, loadPrices } from "./models/prices.ts";
+import { estimateCost, findPrice, loadPrices } from "./models/prices.ts";
 import { Providers } from "./models/providers.ts";
 import { tokenPreview } from "./models/session.ts";
 import { loadTemplates, readBuiltinTemplates } from "./prompts/templates.ts";
@@ -102,6 +102,7 @@ export async function startDebateServer(environment: DebateEnvironment): Promise
     redact,
     loadTemplates: () => loadTemplates(settings.PROMPTS_DIR, builtinTemplates),
     models: providers.catalogue,
+    priceOf: (model) => findPrice(model, prices),
     providers: {
       status: () => describeProviders(settings, providers),
       startLogin: () => providers.deviceFlows.start(),

@@ -95,6 +95,7 @@ export class WebFixture {
       redact: (text) => redactor(text).text,
       loadTemplates: () => Promise.resolve(collectTemplates([])),
       models: { list: () => Promise.resolve(catalogue), refresh: () => Promise.resolve(catalogue) },
+      priceOf: (model) => model === "replay/script" ? { input: 1, output: 2 } : undefined,
       providers: {
         status: () =>
           Promise.resolve({

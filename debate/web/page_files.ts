@@ -18,6 +18,10 @@ import esScript from "./page/es.js" with { type: "text" };
 import mapScript from "./page/map.js" with { type: "text" };
 import mapLayoutScript from "./page/map_layout.js" with { type: "text" };
 import wordsScript from "./page/words.js" with { type: "text" };
+import notifyScript from "./page/notify.js" with { type: "text" };
+import shortcutsScript from "./page/shortcuts.js" with { type: "text" };
+import steerScript from "./page/steer.js" with { type: "text" };
+import modelsScript from "./page/models.js" with { type: "text" };
 import compareScript from "./page/compare.js" with { type: "text" };
 import apiScript from "./page/api.js" with { type: "text" };
 import appScript from "./page/app.js" with { type: "text" };
@@ -61,6 +65,10 @@ export const PAGE_FILES: ReadonlyMap<string, PageFile> = new Map([
   ["/static/map.js", script(mapScript)],
   ["/static/map_layout.js", script(mapLayoutScript)],
   ["/static/words.js", script(wordsScript)],
+  ["/static/notify.js", script(notifyScript)],
+  ["/static/shortcuts.js", script(shortcutsScript)],
+  ["/static/steer.js", script(steerScript)],
+  ["/static/models.js", script(modelsScript)],
   ["/static/compare.js", script(compareScript)],
   ["/static/api.js", script(apiScript)],
   ["/static/app.js", script(appScript)],

@@ -7,6 +7,7 @@ import type { Clock } from "@gateway/shared/clock";
 import type { Settings } from "../config.ts";
 import type { addEvidence, CollectedContext, ContextRequest } from "../context/collect.ts";
 import type { Catalogue } from "../models/catalogue.ts";
+import type { Price } from "../models/list_prices.ts";
 import type { DeviceFlowState } from "../models/device_flow.ts";
 import type { TemplateSet } from "../prompts/templates.ts";
 import type { RunManager } from "../runs/manager.ts";
@@ -45,6 +46,8 @@ export interface WebPorts {
   /** The templates; read each time, since an operator may be editing one. */
   readonly loadTemplates: () => Promise<TemplateSet>;
   readonly models: { list(): Promise<Catalogue>; refresh(): Promise<Catalogue> };
+  /** What a model costs; `undefined` when nobody knows. */
+  readonly priceOf: (model: string) => Price | undefined;
   readonly providers: {
     status(): Promise<ProviderStatus>;
     startLogin(): Promise<DeviceFlowState>;

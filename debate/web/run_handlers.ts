@@ -13,6 +13,7 @@ import { renderReport, reportFileName } from "../report/report.ts";
 import { importedRecord } from "../runs/imported.ts";
 import { selectTemplate } from "../prompts/templates.ts";
 import type { RunEfforts } from "../runs/record.ts";
+import { approvalBody, commentBody, optionsBody, titleBody } from "./bodies.ts";
 import { readForm } from "./form.ts";
 import type { Form } from "./form.ts";
 import type { Evidence, WebPorts } from "./ports.ts";
@@ -188,33 +189,6 @@ function toEfforts({ reasoning_effort: efforts }: ReadRecord): RunEfforts {
     moderator: known(efforts.moderator),
   };
 }
-
-const MAX_COMMENT = 20_000;
-const MAX_TITLE = 200;
-
-const approvalBody = z.object({
-  call_id: z.string(),
-  approved: z.boolean(),
-  for_run: z.boolean().default(false),
-  args: z.record(z.string(), z.unknown()).optional(),
-});
-const MAX_CHANGES = 50;
-const id = z.string().min(1).max(80);
-const commentBody = z.object({
-  comment: z.string().max(MAX_COMMENT, `must not be longer than ${MAX_COMMENT} characters`).default(""),
-  changes: z.array(z.discriminatedUnion("kind", [
-    z.object({ kind: z.literal("pin"), id }),
-    z.object({ kind: z.literal("drop"), id }),
-    z.object({ kind: z.literal("add"), text: z.string().trim().min(1).max(2000) }),
-  ])).max(MAX_CHANGES).default([]),
-});
-const titleBody = z.object({
-  title: z.string().max(MAX_TITLE, `must not be longer than ${MAX_TITLE} characters`),
-});
-const optionsBody = z.object({
-  require_approval: z.boolean().nullish(),
-  pause_between_rounds: z.boolean().nullish(),
-});
 
 /** `POST /api/runs/{run_id}/approval`: the operator's decision about a tool call. */
 export async function handleApproval(ports: WebPorts, request: Request, runId: string): Promise<Response> {

@@ -43,17 +43,20 @@ export async function handlePrompts({ loadTemplates }: WebPorts): Promise<Respon
 }
 
 /** `GET /api/models`. A provider that could not be asked is a problem beside the models of the others. */
-export async function handleModels({ models }: WebPorts): Promise<Response> {
-  return toModels(await models.list());
+export async function handleModels(ports: WebPorts): Promise<Response> {
+  return toModels(await ports.models.list(), ports);
 }
 
 /** `POST /api/models/refresh`: the same, requested anew from the providers. */
-export async function handleRefresh({ models }: WebPorts): Promise<Response> {
-  return toModels(await models.refresh());
+export async function handleRefresh(ports: WebPorts): Promise<Response> {
+  return toModels(await ports.models.refresh(), ports);
 }
 
-function toModels({ models, problems }: Catalogue): Response {
-  return Response.json({ models, problems });
+function toModels({ models, problems }: Catalogue, { priceOf }: WebPorts): Response {
+  return Response.json({
+    models: models.map((each) => ({ ...each, price: priceOf(each.id) ?? null })),
+    problems,
+  });
 }
 
 /** `GET /api/auth/status`. Old clients use these names for the providers. */

@@ -30,7 +30,12 @@ Deno.test("settings, prompts, models and status have their specified fields", as
     ]]
   ) {
     const { models } = await (await web.send(method!, path!)).json();
-    assert.deepEqual(models, [{ id: "replay/script", name: "script", provider: "replay" }]);
+    assert.deepEqual(models, [{
+      id: "replay/script",
+      name: "script",
+      provider: "replay",
+      price: { input: 1, output: 2 },
+    }]);
   }
   const status = await (await web.get("/api/auth/status")).json();
   assert.equal(status.copilot_configured, true);

@@ -49,6 +49,9 @@ browserTest(
         }
         if (await page.locator("#comment-form").isVisible()) {
           await page.getByRole("textbox", { name: "Comment" }).fill("look at the carts");
+          const pick = page.locator("#steer-list select").first();
+          if (!await pick.isVisible()) await page.getByText("Pin, drop or add hypotheses").click();
+          await pick.selectOption("pin");
           await page.getByRole("button", { name: "Send and continue" }).click();
           commented += 1;
         }
@@ -57,6 +60,8 @@ browserTest(
       assert.ok(approved > 0, "no tool was approved");
       assert.ok(commented > 0, "no comment was asked for");
       await page.getByRole("heading", { name: "Final result" }).waitFor();
+      await page.locator("#thread .card", { hasText: "the operator wants this examined further: " }).first()
+        .waitFor();
       assert.equal(await page.locator("#thread img").count(), 0);
 
       const download = page.waitForEvent("download");

@@ -3,6 +3,7 @@ import { evidenceItems, missingItem, reviewItems } from "./evidence.js";
 import { drawing, percent } from "./drawing.js";
 import { causeOf, leadOf, verdictOf } from "./summary.js";
 import { visible } from "./visible.js";
+import { LANGUAGE, t } from "./words.js";
 
 const MAX_SHOWN = 3;
 
@@ -15,15 +16,15 @@ export function showAnswer(summary, status, record) {
   panel.className = `answer tone-${tone}`;
   const cause = causeOf(summary);
   const isSure = decision?.grounding?.outcome === "cause";
-  const weight = isSure ? "" : status === "running" ? "Leads so far, " : "Best candidate, ";
+  const weight = isSure ? "" : status === "running" ? t("Leads so far, ") : t("Best candidate, ");
   const label = lead === undefined ? "" : `${weight}${lead.id}: `;
   panel.replaceChildren(
     make(
       "div",
       { className: "main" },
-      make("h2", { id: "answer-title", className: "verdict" }, title),
+      make("h2", { id: "answer-title", className: "verdict" }, t(title)),
       cause === ""
-        ? make("p", { className: "cause" }, "No hypothesis leads.")
+        ? make("p", { className: "cause" }, t("No hypothesis leads."))
         : make("p", { className: "cause" }, make("b", {}, label), ...visible(cause)),
       ...certainty(decision),
       ...next(decision, isSure),
@@ -39,17 +40,22 @@ function certainty(decision) {
   const { cap = null, stated_confidence: stated, reason } = grounding ?? {};
   const isLimited = typeof stated === "number" && stated > confidence;
   const why = grounding === undefined
-    ? "The run is from before evidence was checked."
+    ? t("The run is from before evidence was checked.")
     : `${
-      isLimited ? `The moderator stated ${percent(stated)}; limited to ${percent(cap)} because ` : ""
+      isLimited
+        ? t("The moderator stated {stated}; limited to {cap} because ", {
+          stated: percent(stated),
+          cap: percent(cap),
+        })
+        : ""
     }${reason}.`;
   return [
     make(
       "p",
       { className: "sure" },
       make("b", { className: "figure" }, percent(confidence)),
-      " confidence ",
-      make("span", { className: `risk risk-${risk_level}` }, `${risk_level} risk`),
+      t(" confidence "),
+      make("span", { className: `risk risk-${risk_level}` }, t("{risk} risk", { risk: t(risk_level) })),
     ),
     meter(confidence, cap),
     make("p", { className: "reason" }, isLimited ? why : why.charAt(0).toUpperCase() + why.slice(1)),
@@ -58,7 +64,9 @@ function certainty(decision) {
 
 /** The confidence as a bar, with a line where the evidence limits it. */
 function meter(confidence, cap) {
-  const label = `Confidence ${percent(confidence)}${cap === null ? "" : `, at most ${percent(cap)}`}`;
+  const label = cap === null
+    ? t("Confidence {share}", { share: percent(confidence) })
+    : t("Confidence {share}, at most {cap}", { share: percent(confidence), cap: percent(cap) });
   const parts = [["rect", { class: "track", width: 100, height: 6 }], [
     "rect",
     { class: "fill", width: Math.round(confidence * 100), height: 6 },
@@ -78,12 +86,12 @@ function next(decision, isSure) {
   const { next_step, recommended_fix, status } = decision;
   const isOver = decision.grounding?.outcome !== null || status !== "continue";
   return [
-    next_step ? make("p", { className: "next" }, make("b", {}, "Next: "), ...visible(next_step)) : "",
+    next_step ? make("p", { className: "next" }, make("b", {}, t("Next: ")), ...visible(next_step)) : "",
     recommended_fix && isOver
       ? make(
         "p",
         { className: "next" },
-        make("b", {}, isSure ? "Fix: " : "Fix, if this is the cause: "),
+        make("b", {}, isSure ? t("Fix: ") : t("Fix, if this is the cause: ")),
         ...visible(recommended_fix),
       )
       : "",
@@ -102,15 +110,15 @@ function proof(lead, decision, calls) {
     ...(decision?.missing_evidence ?? []).map(missingItem),
   ];
   return [
-    ...list("Evidence for it", pro, "None."),
+    ...list(t("Evidence for it"), pro, t("None.")),
     agreed === undefined ? "" : make(
       "p",
       { className: "note" },
       agreed.new_evidence
-        ? "The skeptic agrees, with evidence of its own."
-        : "The skeptic agrees, without new evidence.",
+        ? t("The skeptic agrees, with evidence of its own.")
+        : t("The skeptic agrees, without new evidence."),
     ),
-    ...list("Against it, or missing", against, "Nothing."),
+    ...list(t("Against it, or missing"), against, t("Nothing.")),
   ];
 }
 
@@ -121,7 +129,7 @@ function list(title, items, none) {
     items.length === 0
       ? make("p", { className: "note" }, none)
       : make("ul", { className: "lines" }, ...items.slice(0, MAX_SHOWN)),
-    more > 0 ? make("p", { className: "note" }, `${more} more below`) : "",
+    more > 0 ? make("p", { className: "note" }, t("{count} more below", { count: more })) : "",
   ];
 }
 
@@ -129,10 +137,12 @@ function costs({ round, maxRounds, tokens, doing }, record) {
   const usd = record?.cost_estimate?.total_usd;
   const total = record?.token_totals?.total?.total_tokens ?? tokens;
   return [
-    doing,
-    round > 0 && maxRounds !== undefined ? `round ${Math.min(round, maxRounds)} of ${maxRounds}` : "",
+    doing === undefined ? "" : t(doing.text, { ...doing.values, role: t(doing.values.role ?? "") }),
+    round > 0 && maxRounds !== undefined
+      ? t("round {round} of {most}", { round: Math.min(round, maxRounds), most: maxRounds })
+      : "",
     typeof record?.duration_seconds === "number" ? formatDuration(record.duration_seconds) : "",
-    typeof total === "number" ? `${total.toLocaleString("en")} tokens` : "",
-    typeof usd === "number" ? `$${usd.toFixed(4)}` : record?.finished_at ? "price unknown" : "",
+    typeof total === "number" ? t("{count} tokens", { count: total.toLocaleString(LANGUAGE) }) : "",
+    typeof usd === "number" ? `$${usd.toFixed(4)}` : record?.finished_at ? t("price unknown") : "",
   ].filter((each) => each !== "").join(" · ");
 }

@@ -1,3 +1,5 @@
+import { t } from "./words.js";
+
 /** Sends a request to the server; throws an error whose message is for people. */
 export async function ask(path, options = {}) {
   let response;
@@ -8,7 +10,7 @@ export async function ask(path, options = {}) {
   }
   if (response.ok) return await response.json();
   const problem = await response.json().catch(() => ({}));
-  throw new Error(problem.detail ?? `The server answered ${response.status}`);
+  throw new Error(problem.detail ?? t("The server answered {status}", { status: response.status }));
 }
 
 /** Sends JSON. */
@@ -63,7 +65,7 @@ export async function attempt(control, act) {
   try {
     await act();
   } catch (error) {
-    complain(`Not done: ${error.message}`);
+    complain(t("Not done: {why}", { why: error.message }));
   } finally {
     control.disabled = false;
   }

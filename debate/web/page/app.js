@@ -1,12 +1,15 @@
-import { announce, ask, attempt, complain, get, make, sendForm } from "./api.js";
+import { ask, attempt, complain, get, make, sendForm } from "./api.js";
 import { factList } from "./cards.js";
 import { showComparison } from "./compare.js";
+import { ROLES, setModel, showModels, showRoles } from "./models.js";
 import { leaveRun, showRun } from "./run.js";
+import "./shortcuts.js";
+import { LANGUAGE, speak, t, translatePage } from "./words.js";
 import { leaveRuns, showRuns } from "./runs.js";
 
-const VIEWS = ["start", "runs", "run", "compare"];
-const ROLES = [["diagnostic", "Diagnostic agent"], ["skeptic", "Skeptic"], ["moderator", "Moderator"]];
+translatePage();
 
+const VIEWS = ["start", "runs", "run", "compare"];
 async function navigate() {
   const [, , runId] = /^#\/(runs)(?:\/([0-9a-f]{32}))?$/.exec(location.hash) ?? [];
   const [, one, other] = /^#\/compare\/([0-9a-f]{32})\/([0-9a-f]{32})$/.exec(location.hash) ?? [];
@@ -21,7 +24,7 @@ async function navigate() {
   leaveRuns();
   complain("");
   for (const each of VIEWS) get(each).hidden = each !== view;
-  document.title = "Diagnosis debate";
+  document.title = t("Diagnosis debate");
   try {
     if (view === "run") await showRun(runId);
     if (view === "runs") await showRuns();
@@ -55,7 +58,7 @@ async function fillForm() {
   form.elements.language.value = settings.prompt_language;
   form.elements.mode.value = settings.mode;
   form.elements.require_approval.checked = settings.tool_approval_required;
-  get("roles").replaceChildren(...ROLES.flatMap(([role, title]) => roleFields(role, title, settings)));
+  showRoles(settings);
   form.dataset.maxUpload = settings.max_upload_bytes;
   builtin = settings.builtin_incident;
   // They may be slow; the form does not wait for them.
@@ -63,41 +66,16 @@ async function fillForm() {
   showAccess();
 }
 
-function roleFields(role, title, settings) {
-  const input = make("input", {
-    name: `${role}_model`,
-    placeholder: settings[`${role}_model`],
-    autocomplete: "off",
-    attributes: { list: "models" },
-  });
-  const efforts = ["none", "low", "medium", "high"].map((each) => make("option", {}, each));
-  const select = make("select", { name: `${role}_reasoning_effort` }, ...efforts);
-  select.value = settings[`${role}_reasoning_effort`];
-  return [make("label", {}, title, input), make("label", {}, `${title}: thinking`, select)];
-}
-
-async function showModels(path, options = {}) {
-  try {
-    const { models } = await ask(path, options);
-    get("models").replaceChildren(
-      ...models.map(({ id, name }) => make("option", { value: id }, name === id ? "" : name)),
-    );
-    announce(`${models.length} models.`);
-  } catch {
-    get("models").replaceChildren();
-  }
-}
-
 async function showAccess() {
   const status = await ask("/api/auth/status").catch(() => undefined);
   if (status === undefined) return;
   const facts = factList([
-    ["Provider A", status.github_models_configured ? "token is set" : "no token"],
+    [t("Provider A"), status.github_models_configured ? t("token is set") : t("no token")],
     [
-      "Provider B",
-      status.copilot_session_valid ? "ready" : status.copilot_configured ? "not ready" : "no token",
+      t("Provider B"),
+      status.copilot_session_valid ? t("ready") : status.copilot_configured ? t("not ready") : t("no token"),
     ],
-    ["Problem", status.last_error],
+    [t("Problem"), status.last_error],
   ]);
   get("access-status").replaceChildren(...facts.children);
   const missing = status.missing_settings;
@@ -111,7 +89,7 @@ async function showAccess() {
 get("try").addEventListener("click", () => {
   const form = get("start-form");
   form.elements.topic.value = builtin.topic;
-  for (const [role] of ROLES) form.elements[`${role}_model`].value = builtin.model;
+  for (const [role] of ROLES) setModel(form, role, builtin.model);
   form.requestSubmit(form.querySelector("button.primary"));
 });
 
@@ -127,12 +105,18 @@ async function login() {
     { href: state.verification_uri, target: "_blank", rel: "noreferrer" },
     state.verification_uri,
   );
-  get("login-state").replaceChildren("Open ", link, ` and enter the code ${state.user_code}`);
+  get("login-state").replaceChildren(
+    t("Open "),
+    link,
+    t(" and enter the code {code}", { code: state.user_code }),
+  );
   while (state.status === "pending") {
     await new Promise((resolve) => setTimeout(resolve, state.interval * 1000));
     state = await askLogin({ action: "check", device_code: state.device_code });
   }
-  get("login-state").textContent = state.status === "authorized" ? "Logged in." : state.error ?? state.status;
+  get("login-state").textContent = state.status === "authorized"
+    ? t("Logged in.")
+    : state.error ?? state.status;
   await showAccess();
 }
 
@@ -149,7 +133,9 @@ get("start-form").addEventListener("submit", (event) => {
     for (const input of form.querySelectorAll("input[type=file]")) {
       const file = [...input.files].find(({ size }) => size > Number(form.dataset.maxUpload));
       if (file !== undefined) {
-        throw new Error(`"${file.name}" is larger than ${form.dataset.maxUpload} bytes`);
+        throw new Error(
+          t("“{name}” is larger than {bytes} bytes", { name: file.name, bytes: form.dataset.maxUpload }),
+        );
       }
     }
     const { run_id } = await sendForm("/api/runs", form);
@@ -160,6 +146,16 @@ get("start-form").addEventListener("submit", (event) => {
 get("skip").addEventListener("click", (event) => {
   event.preventDefault();
   get("main").focus();
+});
+
+const language = get("language");
+language.value = LANGUAGE;
+language.addEventListener("change", () => {
+  // The page is loaded anew; what is being written should not be lost by a slip.
+  const isWritten = [...document.querySelectorAll("textarea")].some(({ value }) => value.trim() !== "");
+  if (isWritten && !confirm(t("What you have written on this page will be lost. Go on?"))) {
+    language.value = LANGUAGE;
+  } else speak(language.value);
 });
 
 addEventListener("hashchange", navigate);

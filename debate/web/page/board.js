@@ -3,6 +3,7 @@ import { agentName, evidenceItems, reviewItems } from "./evidence.js";
 import { drawing, percent } from "./drawing.js";
 import { leadOf, ranked } from "./summary.js";
 import { visible } from "./visible.js";
+import { t } from "./words.js";
 
 /** Shows a card for each hypothesis. */
 export function showBoard(summary) {
@@ -21,7 +22,7 @@ export function showBoard(summary) {
 function hypothesisCard(hypothesis, { shares, calls }, leads) {
   const { id, text, state, probability, proposer, round, rejected_reason, reviews = [], transitions = [] } =
     hypothesis;
-  const since = round === 0 ? "the run before" : `round ${round}`;
+  const since = round === 0 ? t("the run before") : t("round {round}", { round });
   const points = shares.get(id) ?? [];
   return make(
     "li",
@@ -30,20 +31,20 @@ function hypothesisCard(hypothesis, { shares, calls }, leads) {
       "p",
       { className: "head" },
       make("b", {}, ...visible(id)),
-      make("span", { className: "state" }, leads ? `${state}, leads` : state),
+      make("span", { className: "state" }, leads ? t("{state}, leads", { state: t(state) }) : t(state)),
       typeof probability === "number"
-        ? make("span", { className: "note" }, `the agents say ${percent(probability)}`)
+        ? make("span", { className: "note" }, t("the agents say {share}", { share: percent(probability) }))
         : "",
     ),
     make("p", {}, ...visible(text)),
     points.length > 1 ? chart(points) : "",
-    rejected_reason ? make("p", {}, make("b", {}, "Rejected: "), ...visible(rejected_reason)) : "",
-    ...section("Evidence", evidenceItems(hypothesis, calls)),
-    ...section("Reviews", reviews.flatMap((review) => reviewItems(review, calls))),
+    rejected_reason ? make("p", {}, make("b", {}, t("Rejected: ")), ...visible(rejected_reason)) : "",
+    ...section(t("Evidence"), evidenceItems(hypothesis, calls)),
+    ...section(t("Reviews"), reviews.flatMap((review) => reviewItems(review, calls))),
     make(
       "details",
       { id: `history-${id}`, className: "history" },
-      make("summary", {}, `Proposed by ${agentName(proposer)} in ${since}`),
+      make("summary", {}, t("Proposed by {agent} in {since}", { agent: agentName(proposer), since })),
       make(
         "ul",
         {},
@@ -51,7 +52,8 @@ function hypothesisCard(hypothesis, { shares, calls }, leads) {
           make(
             "li",
             {},
-            `Round ${round}, ${agentName(agent)}: ${from === null ? "" : `${from} → `}${to}. `,
+            t("Round {round}, {agent}: ", { round, agent: agentName(agent) }),
+            `${from === null ? "" : `${t(from)} → `}${t(to)}. `,
             ...visible(note),
           )
         ),
@@ -73,13 +75,13 @@ function chart(points) {
     4 + (1 - share) * (HEIGHT - 8),
   ]);
   const said = points.map(({ round, node, share }) =>
-    `${agentName(node)} in round ${round}: ${percent(share)}`
+    t("{agent} in round {round}: {share}", { agent: agentName(node), round, share: percent(share) })
   );
   const svg = drawing({
     viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
     class: "chart",
     role: "img",
-    "aria-label": `Probability over time: ${said.join(", ")}`,
+    "aria-label": t("Probability over time: {said}", { said: said.join(", ") }),
   }, [
     ["line", { class: "axis", x1: 0, y1: HEIGHT - 4, x2: WIDTH, y2: HEIGHT - 4 }],
     ["polyline", { class: "line", points: places.map((place) => place.join(",")).join(" ") }],
@@ -90,6 +92,11 @@ function chart(points) {
     "p",
     { className: "trend note" },
     svg,
-    ` ${percent(first.share)} in round ${first.round}, ${percent(last.share)} in round ${last.round}`,
+    t(" {first} in round {begin}, {last} in round {end}", {
+      first: percent(first.share),
+      begin: first.round,
+      last: percent(last.share),
+      end: last.round,
+    }),
   );
 }

@@ -79,7 +79,7 @@ function title({ role, calls, summary }) {
     running > 0 ? t("{count} running", { count: running }) : "",
   ].filter((each) => each !== "");
   const names = [...new Set(events.map(({ tool_name }) => tool_name))].join(", ");
-  const said = t("{count} tool calls for {role}: ", { count: events.length, role });
+  const said = t("{count} tool calls for {role}: ", { count: events.length, role: t(role) });
   summary.replaceChildren(
     said,
     ...visible(names),

@@ -2,7 +2,8 @@ import { make } from "./api.js";
 import { codeBlock } from "./code.js";
 import { percent } from "./drawing.js";
 import { renderMarkdown } from "./markdown.js";
-import { visible } from "./visible.js";
+import { EVERY_ODD, plain, visible } from "./visible.js";
+import { t } from "./words.js";
 
 /** A card of the thread. */
 export function card(title, ...children) {
@@ -22,9 +23,12 @@ export function note(text, className = "note") {
 /** A tool call and its result. */
 export function toolCard(event) {
   const { call_id, number, tool_name, agent_role, args, result, error, approval, duration_ms } = event;
-  const how = [error ? "failed" : approval, duration_ms === null ? "" : `${duration_ms} ms`].filter((each) =>
-    each
-  );
+  const { proposed_args } = event;
+  const how = [
+    error ? t("failed") : t(approval ?? ""),
+    proposed_args === undefined ? "" : t("arguments changed by the operator"),
+    duration_ms === null ? "" : `${duration_ms} ms`,
+  ].filter((each) => each);
   return make(
     "li",
     { className: "card", id: `call-${call_id}` },
@@ -36,11 +40,15 @@ export function toolCard(event) {
         {},
         ...visible(tool_name),
         number === undefined ? "" : ` #${number}`,
-        `, for ${agent_role} (${how.join(", ")})`,
+        `${t(", for {role}", { role: t(agent_role) })} (${how.join(", ")})`,
       ),
-      make("p", { className: "note" }, "Arguments"),
+      ...(proposed_args === undefined ? [] : [
+        make("p", { className: "note" }, t("Asked for by the agent")),
+        argumentsOf(proposed_args),
+      ]),
+      make("p", { className: "note" }, t("Arguments")),
       argumentsOf(args),
-      make("p", { className: "note" }, "Result"),
+      make("p", { className: "note" }, t("Result")),
       codeBlock(...visible(result)),
     ),
   );
@@ -58,11 +66,11 @@ export function runningCard({ tool_name, agent_role, args }) {
         "summary",
         {},
         ...visible(tool_name),
-        `, for ${agent_role} (`,
+        `${t(", for {role}", { role: t(agent_role) })} (`,
         make("span", { className: "time" }),
         ")",
       ),
-      make("p", { className: "note" }, "Arguments"),
+      make("p", { className: "note" }, t("Arguments")),
       argumentsOf(args),
     ),
   );
@@ -81,18 +89,58 @@ export function approvalCard({ tool_name, agent_role, args }, decide) {
     return element;
   };
   const element = card(
-    `${agent_role} asks to use ${tool_name}`,
+    t("{role} asks to use {tool}", { role: t(agent_role), tool: plain(tool_name) }),
     argumentsOf(args),
     make(
       "p",
       { className: "actions" },
-      button("Approve", { approved: true }),
-      button("Reject", { approved: false }),
-      button("Allow this exact call for the whole run", { approved: true, for_run: true }),
+      button(t("Approve"), { approved: true }),
+      button(t("Reject"), { approved: false }),
+      button(t("Allow this exact call for the whole run"), { approved: true, for_run: true }),
     ),
   );
+  element.append(changing(args, decide));
   element.classList.add("wait");
   return element;
+}
+
+/** Other arguments in place of those asked for; what would hide in them is written as an escape. */
+function changing(args, decide) {
+  const shown = JSON.stringify(args, null, 2).replace(
+    EVERY_ODD,
+    (odd) => odd === "\n" ? odd : escapeOdd(odd),
+  );
+  const text = make("textarea", { rows: 4, value: shown, spellcheck: false });
+  const button = make("button", { type: "button" }, t("Approve with these arguments"));
+  button.addEventListener(
+    "click",
+    () => decide(button, () => ({ approved: true, args: readArguments(text.value) })),
+  );
+  return make(
+    "details",
+    { className: "change" },
+    make("summary", {}, t("Change the arguments")),
+    make("label", {}, t("Arguments as JSON; the tool checks them as it checks the agent's"), text),
+    button,
+  );
+}
+
+function escapeOdd(odd) {
+  return Array.from(
+    { length: odd.length },
+    (_, at) => `\\u${odd.charCodeAt(at).toString(16).padStart(4, "0")}`,
+  ).join("");
+}
+
+function readArguments(text) {
+  let value;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    value = undefined;
+  }
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
+  throw new Error(t("the arguments are not a JSON object"));
 }
 
 /** A moderator's decision. */
@@ -100,25 +148,25 @@ export function decisionCard({ decision }) {
   const { status, confidence, risk_level, leading_hypothesis, next_step, recommended_fix, stop_reason } =
     decision;
   const facts = [
-    ["Status", status?.replaceAll("_", " ")],
-    ["Confidence", typeof confidence === "number" ? `${percent(confidence)}${limitOf(decision)}` : ""],
-    ["Risk", risk_level],
-    ["Leading hypothesis", leading_hypothesis],
-    ["Next step", next_step],
-    ["Recommended fix", recommended_fix],
-    ["Stop reason", stop_reason],
-    ["Evidence", decision.evidence],
-    ["Missing evidence", decision.missing_evidence],
-    ["Rejected", decision.rejected_hypotheses],
-    ["Validation", decision.validation],
+    [t("Status"), t(status ?? "")],
+    [t("Confidence"), typeof confidence === "number" ? `${percent(confidence)}${limitOf(decision)}` : ""],
+    [t("Risk"), t(risk_level ?? "")],
+    [t("Leading hypothesis"), leading_hypothesis],
+    [t("Next step"), next_step],
+    [t("Recommended fix"), recommended_fix],
+    [t("Stop reason"), stop_reason],
+    [t("Evidence"), decision.evidence],
+    [t("Missing evidence"), decision.missing_evidence],
+    [t("Rejected"), decision.rejected_hypotheses],
+    [t("Validation"), decision.validation],
   ];
-  return card("Moderator decision", factList(facts));
+  return card(t("Moderator decision"), factList(facts));
 }
 
 function limitOf({ confidence, grounding }) {
   if (grounding === undefined) return "";
   const { stated_confidence: stated, reason } = grounding;
-  return ` (${stated > confidence ? `${percent(stated)} was stated; ` : ""}${reason})`;
+  return ` (${stated > confidence ? t("{stated} was stated; ", { stated: percent(stated) }) : ""}${reason})`;
 }
 
 /** Names and values; empty ones are left out, and an array becomes a list. */

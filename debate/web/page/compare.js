@@ -3,6 +3,7 @@ import { evidenceItems } from "./evidence.js";
 import { percent } from "./drawing.js";
 import { beginSummary, causeOf, leadOf, ranked, tell, titleOf, verdictOf } from "./summary.js";
 import { visible } from "./visible.js";
+import { LANGUAGE, t } from "./words.js";
 
 /** Shows two runs side by side. */
 export async function showComparison(one, other) {
@@ -34,20 +35,20 @@ export async function showComparison(one, other) {
       make(
         "tbody",
         {},
-        row("Outcome", ({ summary, record }) => verdictOf(summary, record.status).title),
-        row("Cause", ({ summary }) => visible(causeOf(summary))),
+        row(t("Outcome"), ({ summary, record }) => t(verdictOf(summary, record.status).title)),
+        row(t("Cause"), ({ summary }) => visible(causeOf(summary))),
         row(
-          "Confidence",
+          t("Confidence"),
           ({ summary: { decision } }) => decision === undefined ? "" : percent(decision.confidence),
         ),
-        row("Why", ({ summary: { decision } }) => decision?.grounding?.reason ?? ""),
-        row("Evidence", ({ summary }) => {
+        row(t("Why"), ({ summary: { decision } }) => decision?.grounding?.reason ?? ""),
+        row(t("Evidence"), ({ summary }) => {
           const lead = leadOf(summary);
           return lead === undefined
             ? ""
             : make("ul", { className: "lines" }, ...evidenceItems(lead, new Map()));
         }),
-        row("Hypotheses", ({ summary }) =>
+        row(t("Hypotheses"), ({ summary }) =>
           make(
             "ul",
             {},
@@ -60,21 +61,24 @@ export async function showComparison(one, other) {
               )
             ),
           )),
-        row("Fix", ({ summary: { decision } }) => visible(decision?.recommended_fix ?? "")),
-        row("Tool calls", ({ summary: { calls } }) => {
+        row(t("Fix"), ({ summary: { decision } }) => visible(decision?.recommended_fix ?? "")),
+        row(t("Tool calls"), ({ summary: { calls } }) => {
           const failed = [...calls.values()].filter(({ error }) => error).length;
-          return `${calls.size}${failed === 0 ? "" : `, ${failed} failed`}`;
+          return `${calls.size}${failed === 0 ? "" : `, ${t("{count} failed", { count: failed })}`}`;
         }),
-        row("Models", ({ record: { models } }) => Object.values(models ?? {}).join(", ")),
+        row(t("Models"), ({ record: { models } }) => Object.values(models ?? {}).join(", ")),
         row(
-          "Duration",
+          t("Duration"),
           ({ record: { duration_seconds: seconds } }) =>
             typeof seconds === "number" ? formatDuration(seconds) : "",
         ),
-        row("Tokens", ({ record }) => record.token_totals?.total?.total_tokens?.toLocaleString("en") ?? ""),
-        row("Price", ({ record }) => {
+        row(
+          t("Tokens"),
+          ({ record }) => record.token_totals?.total?.total_tokens?.toLocaleString(LANGUAGE) ?? "",
+        ),
+        row(t("Price"), ({ record }) => {
           const usd = record.cost_estimate?.total_usd;
-          return typeof usd === "number" ? `$${usd.toFixed(4)}` : "unknown";
+          return typeof usd === "number" ? `$${usd.toFixed(4)}` : t("unknown");
         }),
       ),
     ),

@@ -28,15 +28,15 @@ export function show(run, event) {
       break;
     case "agent_reasoning":
       dropLive(run);
-      add(textCard(t("{role}, before using tools", { role: event.agent_role }), event.content));
+      add(textCard(t("{role}, before using tools", { role: t(event.agent_role) }), event.content));
       break;
     case "agent_completed":
       dropLive(run);
-      add(textCard(event.role, event.content));
-      announce(t("{role} has spoken.", { role: event.role }));
+      add(textCard(t(event.role), event.content));
+      announce(t("{role} has spoken.", { role: t(event.role) }));
       break;
     case "agent_skipped":
-      add(note(t("{role} was skipped: {why}", { role: event.agent_role, why: event.rationale })));
+      add(note(t("{role} was skipped: {why}", { role: t(event.agent_role), why: event.rationale })));
       break;
     case "tool_approval_request":
       addApproval(run, event);
@@ -68,7 +68,7 @@ export function show(run, event) {
       break;
     case "reasoning_effort_ignored":
       add(note(t("{role}: {model} has no reasoning effort to set.", {
-        role: event.agent_role,
+        role: t(event.agent_role),
         model: event.model,
       })));
       break;
@@ -99,7 +99,7 @@ const LIVE_MS = 120;
 /** What an agent is writing; it ends no group of tool calls, for it may write nothing. */
 function startLive(run, { agent_role }) {
   const body = make("div", { className: "live" });
-  const element = card(t("{role} is thinking", { role: agent_role }), body);
+  const element = card(t("{role} is thinking", { role: t(agent_role) }), body);
   run.live = { element, body, text: "", timer: undefined, tookMs: 0 };
   get("thread").append(element);
 }

@@ -1,3 +1,5 @@
+import { t } from "./words.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 /** A picture of its parts, each a name with attributes. The policy of the page allows no styles, so colours are classes. */
@@ -16,5 +18,5 @@ export function element(name, attributes) {
 
 /** `93 %`. */
 export function percent(share) {
-  return typeof share === "number" ? `${Math.round(share * 100)} %` : "unknown";
+  return typeof share === "number" ? `${Math.round(share * 100)} %` : t("unknown");
 }

@@ -1,5 +1,6 @@
 import { get, make } from "./api.js";
 import { visible } from "./visible.js";
+import { t } from "./words.js";
 
 const WHY = {
   uncited: "it cites no tool call",
@@ -13,7 +14,7 @@ const WHY = {
 /** The evidence of a hypothesis as list items; of runs of before the check, its lines as they are. */
 export function evidenceItems({ evidence = [], supporting_evidence = [] }, calls) {
   if (evidence.length > 0) return evidence.map((line) => evidenceItem(line, calls));
-  return supporting_evidence.map((text) => item("–", "Not checked: ", "", ...coded(text)));
+  return supporting_evidence.map((text) => item("–", t("Not checked: "), "", ...coded(text)));
 }
 
 /** One line of evidence, with links to the calls that it cites. */
@@ -23,10 +24,10 @@ export function evidenceItem({ text, status, call_ids }, calls) {
   const said = text.replace(/\[tool:[^\]\n]{0,80}\]\s*/g, "").trim();
   const why = counts
     ? []
-    : [make("span", { className: "why" }, ` Does not count: ${WHY[status] ?? status}.`)];
+    : [make("span", { className: "why" }, t(" Does not count: {why}.", { why: t(WHY[status] ?? status) }))];
   return item(
     counts ? "✓" : "✗",
-    counts ? "Counts: " : "",
+    counts ? t("Counts: ") : "",
     counts ? "ok" : "no",
     ...links,
     ...coded(said),
@@ -43,7 +44,7 @@ function coded(text) {
 
 /** What nobody could find out. */
 export function missingItem(text) {
-  return item("?", "Missing: ", "", ...visible(text));
+  return item("?", t("Missing: "), "", ...visible(text));
 }
 
 function item(mark, meaning, className, ...content) {
@@ -57,7 +58,7 @@ function item(mark, meaning, className, ...content) {
 
 function callLink(id, calls) {
   const call = calls.get(id);
-  if (call === undefined) return make("span", { className: "note" }, "an earlier run");
+  if (call === undefined) return make("span", { className: "note" }, t("an earlier run"));
   const link = make(
     "button",
     { type: "button", className: "link" },
@@ -84,9 +85,9 @@ export function showCall(id) {
 export function reviewItems({ round, agent, verdict, reason, evidence, new_evidence }, calls) {
   const accepts = verdict === "accepted";
   const mark = accepts ? "+" : verdict === "rejected" ? "−" : "?";
-  const who = REVIEWERS[agent] ?? agent;
-  const words = `${who}, round ${round}, ${verdict.replaceAll("_", " ")}`;
-  const note = accepts && !new_evidence ? ", agreement without new evidence" : "";
+  const who = agentName(agent);
+  const words = t("{who}, round {round}, {verdict}", { who, round, verdict: t(verdict) });
+  const note = accepts && !new_evidence ? t(", agreement without new evidence") : "";
   return [
     item(
       mark,
@@ -105,9 +106,10 @@ const REVIEWERS = {
   diagnostic_rebuttal_agent: "Rebuttal",
   diagnostic_agent: "Diagnosis",
   moderator_agent: "Moderator",
+  user_input_gate: "Operator",
 };
 
 /** An agent's name in short. */
 export function agentName(node) {
-  return REVIEWERS[node] ?? node;
+  return t(REVIEWERS[node] ?? node);
 }

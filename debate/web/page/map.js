@@ -2,7 +2,7 @@ import { get, make } from "./api.js";
 import { agentName, evidenceItems, reviewItems, showCall } from "./evidence.js";
 import { element, percent } from "./drawing.js";
 import { mapOf, SIZE } from "./map_layout.js";
-import { visible } from "./visible.js";
+import { plain, visible } from "./visible.js";
 import { t } from "./words.js";
 
 /** How long each moment stays, in milliseconds. */
@@ -157,11 +157,6 @@ function nameOf({ kind, hypothesis, callId, counts, review }) {
         verdict: t(hypothesis.reviews[review].verdict),
       });
   }
-}
-
-/** The text without what would steer how it is shown. */
-function plain(text) {
-  return visible(text).map((part) => typeof part === "string" ? part : part.textContent).join("");
 }
 
 function showDetails(node) {

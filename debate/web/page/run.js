@@ -5,7 +5,10 @@ import { endTools } from "./calls.js";
 import { factList, note } from "./cards.js";
 import { endConversation, show } from "./conversation.js";
 import { beginSummary, endSummary, tell, titleOf } from "./summary.js";
+import { notify } from "./notify.js";
+import { t } from "./words.js";
 import { beginMap, showMap } from "./map.js";
+import { chosenChanges } from "./steer.js";
 import { showBar } from "./waits.js";
 
 let shown;
@@ -82,7 +85,7 @@ async function showStored(run, events) {
     if (shown !== run) return;
     broken += each(events.slice(start, start + AT_A_TIME), (event) => show(run, event));
   }
-  if (broken > 0) run.add(note(`Events that cannot be shown: ${broken}`));
+  if (broken > 0) run.add(note(t("Events that cannot be shown: {count}", { count: broken })));
   endConversation(run);
 }
 
@@ -129,7 +132,7 @@ function follow(run) {
   source.onerror = () => {
     if (shown !== run) return;
     if (source.readyState === EventSource.CLOSED) return finish(run);
-    get("run-note").textContent = "Connection lost; trying again.";
+    get("run-note").textContent = t("Connection lost; trying again.");
   };
 }
 
@@ -140,7 +143,7 @@ function isLater(id, than) {
 }
 
 function showTitle(run, { title, topic }) {
-  run.title = title || titleOf(topic) || "Run without a topic";
+  run.title = title || titleOf(topic) || t("Run without a topic");
   get("run-title").textContent = run.title;
   get("title-form").elements.title.value = title ?? "";
 }
@@ -175,7 +178,9 @@ async function finish(run) {
     if (shown !== run) return;
     showFacts(run, record);
     showStatus(run, record.status);
-    announce(`The run has ended: ${record.status}.`);
+    const said = t("The run has ended: {status}.", { status: t(record.status) });
+    announce(said);
+    notify(run, "end", said);
   } catch (error) {
     if (shown === run) complain(error.message);
   }
@@ -198,14 +203,14 @@ function showFacts(run, record) {
   const { models = {}, token_totals, cost_estimate } = record;
   get("run-facts").replaceChildren(
     ...factList([
-      ["Started", new Date(record.timestamp).toLocaleString()],
-      ["Duration", record.duration_seconds === undefined ? "" : `${record.duration_seconds} s`],
-      ["Models", `${models.diagnostic}, ${models.skeptic}, ${models.moderator}`],
-      ["Template", `${record.template} (${record.language})`],
-      ["Resumes", record.parent_run_id],
-      ["Origin", record.imported ? "imported; nothing in it was checked here" : ""],
-      ["Tokens", token_totals?.total?.total_tokens],
-      ["Cost", typeof cost_estimate?.total_usd === "number" ? `$${cost_estimate.total_usd}` : ""],
+      [t("Started"), new Date(record.timestamp).toLocaleString()],
+      [t("Duration"), record.duration_seconds === undefined ? "" : `${record.duration_seconds} s`],
+      [t("Models"), `${models.diagnostic}, ${models.skeptic}, ${models.moderator}`],
+      [t("Template"), `${record.template} (${record.language})`],
+      [t("Resumes"), record.parent_run_id],
+      [t("Origin"), record.imported ? t("imported; nothing in it was checked here") : ""],
+      [t("Tokens"), token_totals?.total?.total_tokens],
+      [t("Cost"), typeof cost_estimate?.total_usd === "number" ? `$${cost_estimate.total_usd}` : ""],
     ]).children,
   );
 }
@@ -216,7 +221,7 @@ get("cancel").addEventListener(
 );
 
 get("delete").addEventListener("click", ({ target }) => {
-  if (!confirm("Delete this run and its record?")) return;
+  if (!confirm(t("Delete this run and its record?"))) return;
   attempt(target, async () => {
     await ask(`/api/runs/${shown.id}`, { method: "DELETE" });
     location.hash = "#/runs";
@@ -236,7 +241,8 @@ get("comment-form").addEventListener("submit", (event) => {
   const { target: form, submitter } = event;
   const comment = submitter?.value === "skip" ? "" : form.elements.comment.value;
   attempt(submitter ?? form, async () => {
-    await send(`/api/runs/${shown.id}/comment`, { comment });
+    const changes = submitter?.value === "skip" ? [] : chosenChanges(form);
+    await send(`/api/runs/${shown.id}/comment`, { comment, changes });
     form.reset();
   });
 });
@@ -247,7 +253,7 @@ get("title-form").addEventListener("submit", (event) => {
   attempt(submitter, async () => {
     await send(`/api/runs/${shown.id}/title`, { title: form.elements.title.value });
     showTitle(shown, await ask(`/api/runs/${shown.id}`));
-    announce("Renamed.");
+    announce(t("Renamed."));
     drawSoon(shown);
   });
 });

@@ -1,7 +1,8 @@
 import { announce, ask, attempt, formatDuration, formatTime, get, make } from "./api.js";
 import { percent } from "./drawing.js";
 import { titleOf } from "./summary.js";
-import { visible } from "./visible.js";
+import { plain, visible } from "./visible.js";
+import { t } from "./words.js";
 
 /** How often the list is asked for while somebody looks at it, in milliseconds. */
 const REFRESH_MS = 3000;
@@ -37,7 +38,9 @@ async function refreshQuietly() {
   try {
     if (!document.hidden) await refresh();
   } catch (error) {
-    if (isShown) get("runs-note").textContent = `The list may be out of date: ${error.message}.`;
+    if (isShown) {
+      get("runs-note").textContent = t("The list may be out of date: {why}.", { why: error.message });
+    }
   } finally {
     again();
   }
@@ -51,6 +54,7 @@ async function refresh() {
   if (text === listed) return;
   listed = text;
   all = runs;
+  listModels();
   draw();
 }
 
@@ -65,7 +69,8 @@ let ticked = [];
 function draw() {
   const words = get("runs-search").value.toLowerCase().split(/\s+/).filter((word) => word !== "");
   const kept = all.filter((run) =>
-    passes(run, get("runs-filter").value) && words.every((word) => textOf(run).includes(word))
+    passes(run, get("runs-filter").value) && hasModel(run, get("runs-model").value) &&
+    words.every((word) => textOf(run).includes(word))
   );
   ticked = ticked.filter((id) => kept.some(({ run_id }) => run_id === id));
   get("runs-empty").hidden = all.length > 0;
@@ -78,6 +83,22 @@ function draw() {
   // Whoever works by keyboard stays where they are.
   if (row !== undefined) get(row)?.querySelector(focused.tagName)?.focus({ preventScroll: true });
   showTicked();
+}
+
+function hasModel({ models }, model) {
+  return model === "" || Object.values(models ?? {}).includes(model);
+}
+
+/** The models of all runs, to choose from. */
+function listModels() {
+  const select = get("runs-model");
+  const chosen = select.value;
+  const names = [...new Set(all.flatMap(({ models }) => Object.values(models ?? {})))].filter((each) =>
+    each !== ""
+  );
+  const options = names.sort().map((each) => make("option", { value: each }, plain(each)));
+  select.replaceChildren(make("option", { value: "" }, t("any")), ...options);
+  select.value = names.includes(chosen) ? chosen : "";
 }
 
 function textOf({ run_id, title, topic, conclusion, models }) {
@@ -114,21 +135,21 @@ function runRow(run) {
   const isLive = run.status === "running";
   const remove = make("button", {
     type: "button",
-    attributes: { "aria-label": `${isLive ? "Stop" : "Delete"}: ${name}` },
-  }, isLive ? "Stop" : "Delete");
+    attributes: { "aria-label": `${t(isLive ? "Stop" : "Delete")}: ${name}` },
+  }, t(isLive ? "Stop" : "Delete"));
   remove.addEventListener("click", () => {
     // It names the run, since the rows may just have moved.
-    if (!confirm(`${isLive ? "Stop this run" : "Delete this run and its record"}?\n\n${name}`)) return;
+    if (!confirm(`${t(isLive ? "Stop this run?" : "Delete this run and its record?")}\n\n${name}`)) return;
     attempt(remove, async () => {
       await ask(`/api/runs/${run.run_id}`, { method: "DELETE" });
       await refresh();
-      announce("Done.");
+      announce(t("Done."));
     });
   });
   const box = make("input", {
     type: "checkbox",
     value: run.run_id,
-    attributes: { "aria-label": `Compare: ${name}` },
+    attributes: { "aria-label": t("Compare: {name}", { name }) },
   });
   box.addEventListener("change", () => {
     ticked = box.checked ? [...ticked, run.run_id] : ticked.filter((id) => id !== run.run_id);
@@ -141,7 +162,7 @@ function runRow(run) {
     make("td", {}, make("a", { href: `#/runs/${run.run_id}` }, ...visible(name)), ...conclusionOf(run)),
     make("td", { className: "nowrap" }, formatTime(run.timestamp)),
     make("td", { className: "nowrap" }, costOf(run)),
-    make("td", {}, make("span", { className: `status status-${run.status}` }, run.status ?? "unknown")),
+    make("td", {}, make("span", { className: `status status-${run.status}` }, t(run.status ?? "unknown"))),
     make("td", {}, remove),
   );
 }
@@ -149,11 +170,11 @@ function runRow(run) {
 function conclusionOf({ conclusion, imported, parent_run_id: parent }) {
   const outcome = OUTCOMES[conclusion?.outcome];
   const said = [
-    imported ? "imported" : "",
-    parent === null ? "" : "resumed",
+    imported ? t("imported") : "",
+    parent === null ? "" : t("resumed"),
     conclusion === null
       ? ""
-      : `${outcome === undefined ? "" : `${outcome}, `}${percent(conclusion.confidence)}`,
+      : `${outcome === undefined ? "" : `${t(outcome)}, `}${percent(conclusion.confidence)}`,
   ].filter((each) => each !== "").join(" · ");
   return [
     said === "" ? "" : make("p", { className: "note" }, said),
@@ -168,12 +189,12 @@ function costOf({ duration_seconds: seconds, token_totals, cost_estimate }) {
   const usd = cost_estimate?.total_usd;
   return [
     typeof seconds === "number" ? formatDuration(seconds) : "",
-    typeof tokens === "number" && tokens > 0 ? `${Math.ceil(tokens / 1000)}k tokens` : "",
+    typeof tokens === "number" && tokens > 0 ? t("{count}k tokens", { count: Math.ceil(tokens / 1000) }) : "",
     typeof usd === "number" ? `$${usd.toFixed(2)}` : "",
   ].filter((each) => each !== "").join(", ");
 }
 
-for (const [id, event] of [["runs-search", "input"], ["runs-filter", "change"]]) {
+for (const [id, event] of [["runs-search", "input"], ["runs-filter", "change"], ["runs-model", "change"]]) {
   get(id).addEventListener(event, () => {
     room = PAGE;
     draw();

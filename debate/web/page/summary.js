@@ -25,7 +25,7 @@
  * @property {Map<string, ToolApprovalRequestEvent & { readonly timestamp?: string }>} approvals the calls that wait for
  *   approval, by id, with the time of their request
  * @property {string | undefined} pausedAt when a comment was asked for
- * @property {string} doing
+ * @property {{ text: string, values: Record<string, string> } | undefined} doing
  * @property {number | undefined} tokens
  * @property {string} problem
  */
@@ -47,7 +47,7 @@ export function beginSummary() {
     calls: new Map(),
     approvals: new Map(),
     pausedAt: undefined,
-    doing: "",
+    doing: undefined,
     tokens: undefined,
     problem: "",
   };
@@ -70,10 +70,10 @@ export function tell(summary, event) {
       });
       break;
     case "agent_turn_started":
-      summary.doing = `${event.agent_role} is thinking`;
+      summary.doing = { text: "{role} is thinking", values: { role: event.agent_role } };
       break;
     case "agent_completed":
-      summary.doing = "";
+      summary.doing = undefined;
       break;
     case "tool_approval_request":
       summary.approvals.set(event.call_id, event);
@@ -82,7 +82,7 @@ export function tell(summary, event) {
       summary.approvals.delete(event.call_id);
       break;
     case "tool_call_started":
-      summary.doing = `${event.tool_name} is running`;
+      summary.doing = { text: "{tool} is running", values: { tool: event.tool_name } };
       break;
     case "tool_call":
       summary.calls.set(event.call_id, event);
@@ -91,7 +91,7 @@ export function tell(summary, event) {
       tellHypotheses(summary, event);
       break;
     case "moderator_decision":
-      Object.assign(summary, { decision: event.decision, round: event.round, doing: "" });
+      Object.assign(summary, { decision: event.decision, round: event.round, doing: undefined });
       break;
     case "awaiting_user_input":
       summary.pausedAt = event.timestamp;
@@ -115,7 +115,7 @@ export function tell(summary, event) {
  */
 export function endSummary(summary) {
   summary.approvals.clear();
-  Object.assign(summary, { pausedAt: undefined, doing: "" });
+  Object.assign(summary, { pausedAt: undefined, doing: undefined });
 }
 
 /** @param {Summary} summary @param {import("../../events.ts").HypothesisUpdateEvent} event */

@@ -1,7 +1,8 @@
 import { make } from "./api.js";
 import { ODD } from "./odd.js";
 
-const EVERY_ODD = new RegExp(`(${ODD})`, "gu");
+/** Finds each odd character. */
+export const EVERY_ODD = new RegExp(`(${ODD})`, "gu");
 
 /**
  * A text with every character that shows nothing of itself, or steers what is shown, as a box with its code. Lines
@@ -11,6 +12,11 @@ export function visible(text) {
   return splitOdd(text).map((part, index) =>
     index % 2 === 0 ? part : make("span", { className: "odd" }, codeOf(part))
   );
+}
+
+/** The same as text alone, for names. */
+export function plain(text) {
+  return splitOdd(text).map((part, index) => index % 2 === 0 ? part : codeOf(part)).join("");
 }
 
 /** The parts of a text: every second one is a single odd character. */

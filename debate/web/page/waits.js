@@ -1,22 +1,30 @@
 import { announce, attempt, get, make, send } from "./api.js";
 import { approvalCard } from "./cards.js";
+import { notify } from "./notify.js";
+import { showSteering } from "./steer.js";
 import { percent } from "./drawing.js";
 import { timeLeft, verdictOf } from "./summary.js";
+import { t } from "./words.js";
 
 /** A call that nobody decided on before its run ended, for example because the server was killed. */
-const UNANSWERED = "ended: the run is over, and no answer was recorded";
+const UNANSWERED = t("ended: the run is over, and no answer was recorded");
 
 /** Shows a call that waits for approval, above everything else. */
 export function addApproval(run, event) {
   const element = approvalCard(
     event,
     (button, answer) =>
-      attempt(button, () => send(`/api/runs/${run.id}/approval`, { call_id: event.call_id, ...answer })),
+      attempt(button, () => {
+        const said = typeof answer === "function" ? answer() : answer;
+        return send(`/api/runs/${run.id}/approval`, { call_id: event.call_id, ...said });
+      }),
   );
   run.approvals.set(event.call_id, element);
   if (run.isOver) return endApproval(run, element, UNANSWERED);
   get("asked-list").append(element);
-  announce(`${event.agent_role} asks for approval to use ${event.tool_name}.`);
+  announce(
+    t("{role} asks for approval to use {tool}.", { role: t(event.agent_role), tool: event.tool_name }),
+  );
 }
 
 /** Takes away a call that was decided on: what became of it is in the conversation with its result. */
@@ -33,6 +41,7 @@ export function endApprovals(run) {
 
 function endApproval(run, element, text) {
   element.classList.remove("wait");
+  element.querySelector(".change").remove();
   element.querySelector(".actions").replaceChildren(make("b", {}, text));
   run.add(element);
 }
@@ -42,13 +51,19 @@ export function waitOf({ approvals, pausedAt }, settings, now) {
   const [first] = approvals.values();
   if (first !== undefined) {
     const left = timeLeft(first.timestamp, settings?.approval_timeout_seconds, now);
-    const others = approvals.size > 1 ? ` and ${approvals.size - 1} more` : "";
-    return { kind: "approval", text: `Decide on ${first.tool_name}${others}`, left };
+    const others = approvals.size > 1 ? t(" and {count} more", { count: approvals.size - 1 }) : "";
+    return {
+      kind: "approval",
+      key: first.call_id,
+      text: t("Decide on {tool}", { tool: first.tool_name }) + others,
+      left,
+    };
   }
   if (pausedAt === undefined) return undefined;
   return {
     kind: "comment",
-    text: "Comment, or continue",
+    key: pausedAt,
+    text: t("Comment, or continue"),
     left: timeLeft(pausedAt, settings?.comment_timeout_seconds, now),
   };
 }
@@ -58,20 +73,24 @@ export function showBar(run) {
   const { summary, status, isOver } = run;
   const wait = isOver ? undefined : waitOf(summary, run.settings, Date.now());
   const pill = get("run-status");
-  pill.textContent = status ?? "unknown";
+  pill.textContent = t(status ?? "unknown");
   pill.className = `status status-${status}`;
   const { decision } = summary;
   get("run-sure").textContent = decision === undefined
     ? ""
-    : `${verdictOf(summary, status).title}, ${percent(decision.confidence)}`;
+    : `${t(verdictOf(summary, status).title)}, ${percent(decision.confidence)}`;
   get("run-asked").hidden = wait === undefined;
   get("comment-form").hidden = wait?.kind !== "comment";
   get("asked").hidden = wait?.kind !== "approval";
-  document.title = `${wait === undefined ? "" : "Waiting for you: "}${run.title} – Diagnosis debate`;
+  if (wait?.kind === "comment") showSteering(summary);
+  if (wait !== undefined) notify(run, wait.key, wait.text);
+  document.title = `${wait === undefined ? "" : t("Waiting for you: ")}${run.title} – ${
+    t("Diagnosis debate")
+  }`;
   if (wait === undefined) return;
   get("run-asked").textContent = wait.left === undefined
     ? wait.text
-    : `${wait.text}: ${clock(wait.left)} left`;
+    : t("{what}: {time} left", { what: wait.text, time: clock(wait.left) });
 }
 
 function clock(ms) {

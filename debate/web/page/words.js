@@ -1,5 +1,15 @@
 import { SPANISH } from "./es.js";
 
+/** What is stored in one word, as it is said. */
+const NAMES = {
+  final_diagnosis: "final diagnosis",
+  needs_more_data: "needs more data",
+  propose_fix: "propose fix",
+  structured_uncertainty: "structured uncertainty",
+  needs_evidence: "needs evidence",
+  none_effort: "none",
+};
+
 const KEY = "language";
 
 /** Browsers may forbid a page to remember anything; tests have none. */
@@ -21,7 +31,7 @@ export const LANGUAGE = preferred();
 
 /** A text of the page in its language; `{name}` stands for a value. */
 export function t(text, values = {}) {
-  return fill(LANGUAGE === "es" ? SPANISH[text] ?? text : text, values);
+  return fill(LANGUAGE === "es" ? SPANISH[text] ?? text : NAMES[text] ?? text, values);
 }
 
 /** A text with its values. */

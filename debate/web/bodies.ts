@@ -1,0 +1,44 @@
+/**
+ * The JSON bodies of requests.
+ *
+ * @module
+ */
+import { z } from "@zod/zod";
+
+const MAX_COMMENT = 20_000;
+const MAX_TITLE = 200;
+const MAX_CHANGES = 50;
+const MAX_HYPOTHESIS = 2000;
+
+/** An operator's decision about a tool call. */
+export const approvalBody = z.object({
+  call_id: z.string().describe("that of the event tool_approval_request"),
+  approved: z.boolean(),
+  for_run: z.boolean().default(false).describe("the same call is not asked again in this run"),
+  args: z.record(z.string(), z.unknown()).optional().describe(
+    "other arguments in place of those asked for; the tool checks them as it checks an agent's",
+  ),
+});
+
+const id = z.string().min(1).max(80).describe("that of the hypothesis");
+
+/** What an operator says between two rounds. */
+export const commentBody = z.object({
+  comment: z.string().max(MAX_COMMENT, `must not be longer than ${MAX_COMMENT} characters`).default(""),
+  changes: z.array(z.discriminatedUnion("kind", [
+    z.object({ kind: z.literal("pin"), id }),
+    z.object({ kind: z.literal("drop"), id }),
+    z.object({ kind: z.literal("add"), text: z.string().trim().min(1).max(MAX_HYPOTHESIS) }),
+  ])).max(MAX_CHANGES).default([]).describe("hypotheses to examine further, to leave, or to take up"),
+});
+
+/** A title in place of the beginning of the topic. */
+export const titleBody = z.object({
+  title: z.string().max(MAX_TITLE, `must not be longer than ${MAX_TITLE} characters`),
+});
+
+/** Options of a run in progress; what is left out stays as it is. */
+export const optionsBody = z.object({
+  require_approval: z.boolean().nullish().describe("ask before sensitive tools run"),
+  pause_between_rounds: z.boolean().nullish().describe("wait for a comment after each round"),
+});

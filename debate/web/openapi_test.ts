@@ -1,0 +1,42 @@
+import assert from "node:assert/strict";
+import { DEBATE_ROUTES } from "../app.ts";
+import { WebFixture } from "../testing/web_fixture.ts";
+import { OPERATIONS } from "./operations.ts";
+import runForm from "./run_form.ts" with { type: "text" };
+import runHandlers from "./run_handlers.ts" with { type: "text" };
+import settingsHandlers from "./settings_handlers.ts" with { type: "text" };
+
+const methodsOf = (routes: Readonly<Record<string, object>>) =>
+  Object.entries(routes).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => `${method} ${path.replace(/:id\{.*?\}\}/, "{run_id}")}`)
+  ).toSorted();
+
+Deno.test("every route and method of the server is described, and nothing else", () => {
+  assert.deepEqual(methodsOf(OPERATIONS), methodsOf(DEBATE_ROUTES));
+});
+
+Deno.test("every field that a form is read for is described, and nothing else", () => {
+  const read = [runForm, runHandlers, settingsHandlers].flatMap((source) =>
+    [...source.matchAll(/\bread\w+\(form, "(\w+)"|form\.files\.get\("(\w+)"\)/g)].map(([, one, other]) =>
+      one ?? other
+    )
+  );
+  const described = Object.values(OPERATIONS).flatMap((methods) =>
+    Object.values(methods).flatMap(({ form = {} }) => Object.keys(form))
+  );
+  assert.deepEqual([...new Set(described)].toSorted(), [...new Set(read)].toSorted());
+});
+
+Deno.test("GET /api/openapi.json is an OpenAPI 3.1 document whose bodies are those that are checked", async () => {
+  const web = await WebFixture.open();
+  const response = await web.get("/api/openapi.json");
+  assert.equal(response.status, 200);
+  const { openapi, paths } = await response.json();
+  assert.equal(openapi, "3.1.0");
+  const approval = paths["/api/runs/{run_id}/approval"].post;
+  const { schema } = approval.requestBody.content["application/json"];
+  assert.deepEqual(schema.required, ["call_id", "approved"]);
+  assert.deepEqual(Object.keys(approval.responses), ["200", "401", "404", "410", "422", "429"]);
+  const start = paths["/api/runs"].post.requestBody.content["multipart/form-data"].schema;
+  assert.deepEqual(start.required, ["topic"]);
+});

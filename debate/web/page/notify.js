@@ -1,0 +1,40 @@
+import { get } from "./api.js";
+import { t } from "./words.js";
+
+const KEY = "notify";
+let told;
+
+function wanted() {
+  try {
+    return localStorage.getItem(KEY) === "yes";
+  } catch {
+    return false;
+  }
+}
+
+/** Tells somebody who looks elsewhere that a run waits or has ended; each thing once. */
+export function notify(run, what, text) {
+  const key = `${run.id} ${what}`;
+  if (key === told) return;
+  told = key;
+  if (!document.hidden || globalThis.Notification?.permission !== "granted" || !wanted()) return;
+  const notification = new Notification(run.title, { body: text, tag: run.id });
+  notification.onclick = () => {
+    focus();
+    notification.close();
+  };
+}
+
+const box = get("opt-notify");
+box.closest("label").hidden = globalThis.Notification === undefined;
+box.checked = wanted() && globalThis.Notification?.permission === "granted";
+box.addEventListener("change", async () => {
+  const may = box.checked && await Notification.requestPermission() === "granted";
+  get("notify-note").textContent = box.checked && !may ? t("The browser does not allow it.") : "";
+  box.checked = may;
+  try {
+    localStorage.setItem(KEY, may ? "yes" : "no");
+  } catch {
+    // It lasts as long as the page.
+  }
+});

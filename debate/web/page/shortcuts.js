@@ -1,0 +1,81 @@
+import { get, make } from "./api.js";
+import { t } from "./words.js";
+
+const KEY = "shortcuts";
+
+const go = (hash) => () => location.hash = hash;
+const toggle = (id) => () => {
+  const details = get(id);
+  if (details.hidden) return;
+  details.open = !details.open;
+  details.querySelector("summary").focus();
+};
+const focusOn = (id) => () => get(id).focus();
+
+/** Decisions have no key: nobody approves by a slip. */
+const SHORTCUTS = [
+  ["?", "Show this help", () => get("help").showModal()],
+  ["n", "New run", go("#/")],
+  ["r", "List of runs", go("#/runs")],
+  ["/", "Search the runs", () => {
+    location.hash = "#/runs";
+    setTimeout(focusOn("runs-search"), 300);
+  }],
+  ["w", "Go to what waits for me", () => get("run-asked").click()],
+  ["a", "Go to the answer", () => get("answer").scrollIntoView()],
+  ["h", "Go to the hypotheses", () => get("board").scrollIntoView()],
+  ["m", "Open or close the map", toggle("map")],
+  ["c", "Go to the conversation", () => get("thread-title").scrollIntoView()],
+  ["j", "Next card", () => step(1)],
+  ["k", "Previous card", () => step(-1)],
+  ["o", "Open or close the card", () => {
+    const details = document.activeElement?.closest("#thread > li")?.querySelector("details");
+    if (details) details.open = !details.open;
+  }],
+  ["e", "Open or close all groups of tool calls", () => {
+    const groups = [...document.querySelectorAll(".tools > details")];
+    const open = groups.some((each) => !each.open);
+    for (const each of groups) each.open = open;
+  }],
+];
+
+function step(by) {
+  const cards = [...get("thread").querySelectorAll(":scope > .card, :scope > .tools")];
+  const at = cards.indexOf(document.activeElement?.closest("#thread > li"));
+  const card = cards[Math.min(cards.length - 1, Math.max(0, at + by))];
+  if (card === undefined) return;
+  card.tabIndex = -1;
+  card.focus();
+}
+
+function isOn() {
+  try {
+    return localStorage.getItem(KEY) !== "no";
+  } catch {
+    return true;
+  }
+}
+
+document.addEventListener("keydown", (event) => {
+  const { key, target, ctrlKey, metaKey, altKey } = event;
+  const isWriting = target.closest?.("input, textarea, select, dialog") !== null;
+  if (ctrlKey || metaKey || altKey || isWriting || (!isOn() && key !== "?")) return;
+  const act = SHORTCUTS.find(([each]) => each === key)?.[2];
+  if (act === undefined) return;
+  event.preventDefault();
+  act();
+});
+
+get("help-list").replaceChildren(
+  ...SHORTCUTS.flatMap(([key, what]) => [make("dt", {}, make("kbd", {}, key)), make("dd", {}, t(what))]),
+);
+get("help-open").addEventListener("click", () => get("help").showModal());
+const box = get("help-on");
+box.checked = isOn();
+box.addEventListener("change", () => {
+  try {
+    localStorage.setItem(KEY, box.checked ? "yes" : "no");
+  } catch {
+    box.checked = true;
+  }
+});

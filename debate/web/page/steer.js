@@ -1,0 +1,43 @@
+import { get, make } from "./api.js";
+import { visible } from "./visible.js";
+import { t } from "./words.js";
+
+const MAX_SHOWN = 160;
+
+/** The pause that the form was made for. */
+let madeFor;
+
+/** Offers the hypotheses of a run that waits for a comment. */
+export function showSteering({ pausedAt, hypotheses }) {
+  if (pausedAt === madeFor) return;
+  madeFor = pausedAt;
+  get("steer-list").replaceChildren(...hypotheses.map(row));
+  get("steer").hidden = hypotheses.length === 0;
+}
+
+function row({ id, text, state }) {
+  const select = make(
+    "select",
+    { attributes: { "aria-label": t("What becomes of {id}", { id }) } },
+    make("option", { value: "" }, t("leave it to the agents")),
+    make("option", { value: "pin" }, t("pin: examine it further")),
+    make("option", { value: "drop" }, t("drop: do not come back to it")),
+  );
+  select.dataset.id = id;
+  const short = text.length <= MAX_SHOWN ? text : `${text.slice(0, MAX_SHOWN)} …`;
+  return make(
+    "li",
+    {},
+    make("span", {}, make("b", {}, ...visible(id)), ` (${t(state)}) `, ...visible(short)),
+    select,
+  );
+}
+
+/** What the operator chose, as it is sent. */
+export function chosenChanges(form) {
+  const chosen = [...get("steer-list").querySelectorAll("select")].filter(({ value }) => value !== "")
+    .map(({ value, dataset }) => ({ kind: value, id: dataset.id }));
+  const added = form.elements.added.value.split("\n").map((each) => each.trim()).filter((each) => each !== "")
+    .map((text) => ({ kind: "add", text }));
+  return [...chosen, ...added];
+}
