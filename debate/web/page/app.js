@@ -152,7 +152,9 @@ const language = get("language");
 language.value = LANGUAGE;
 language.addEventListener("change", () => {
   // The page is loaded anew; what is being written should not be lost by a slip.
-  const isWritten = [...document.querySelectorAll("textarea")].some(({ value }) => value.trim() !== "");
+  const isWritten = [...document.querySelectorAll("textarea")].some(({ value, defaultValue }) =>
+    value !== defaultValue
+  );
   if (isWritten && !confirm(t("What you have written on this page will be lost. Go on?"))) {
     language.value = LANGUAGE;
   } else speak(language.value);

@@ -110,7 +110,7 @@ function changing(args, decide) {
     EVERY_ODD,
     (odd) => odd === "\n" ? odd : escapeOdd(odd),
   );
-  const text = make("textarea", { rows: 4, value: shown, spellcheck: false });
+  const text = make("textarea", { rows: 4, spellcheck: false }, shown);
   const button = make("button", { type: "button" }, t("Approve with these arguments"));
   button.addEventListener(
     "click",
