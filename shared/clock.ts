@@ -25,6 +25,14 @@ export interface Clock {
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
+/** Milliseconds since some moment: time that nobody can set. It may stand still while the machine sleeps. */
+export type Elapsed = () => number;
+
+/** The machine's. */
+export function systemElapsed(): number {
+  return performance.now();
+}
+
 /** The machine's clock. */
 export const systemClock: Clock = {
   now: () => Date.now(),

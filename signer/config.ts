@@ -26,6 +26,8 @@ import {
 } from "@gateway/shared/policy/model";
 import { type KubernetesConfig, kubernetesConfig } from "@gateway/shared/policy/cluster_model";
 import { type EndUserOidcConfig, endUserOidcConfig } from "@gateway/shared/oidc/model";
+import { findStateProblems } from "@gateway/shared/state/postgres_settings";
+import { isPostgresUrl } from "@gateway/shared/state/postgres_url";
 import { type RedactConfig, redactConfig } from "@gateway/shared/redact/model";
 
 /** The signer's config after defaults. Paths are as written; relative ones are relative to the working directory. */
@@ -48,6 +50,10 @@ export interface SignerConfig {
   readonly auto_reload_seconds: number;
   readonly monitor_listen: string;
   readonly state_db: string;
+  readonly state_db_password_file: string;
+  readonly state_db_ca: string;
+  /** Empty: the host's name. */
+  readonly instance: string;
   readonly max_grant_ttl_seconds: number;
   readonly redact?: RedactConfig;
   readonly end_user_oidc?: EndUserOidcConfig;
@@ -101,8 +107,22 @@ export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
       "how often the config file's modification time is checked, in seconds; a changed file is reloaded; 0 means never",
     ),
   monitor_listen: z.string().default("").describe("address of the monitor listener; empty means none"),
-  state_db: z.string().default("")
-    .describe("SQLite file that keeps grants, waivers and freezes over restarts; empty means memory only"),
+  state_db: z.string().default("").describe(
+    "what keeps grants, waivers, freezes and revocations over restarts: an SQLite file for one signer; or, shared by " +
+      "several, postgres://user@host:5432,host:5432/database, where the host that is no standby is used, with TLS but " +
+      "for loopback and Unix sockets (%2Frun%2Fpostgresql as host) unless it ends in ?sslmode=disable; empty means " +
+      "memory only",
+  ),
+  state_db_password_file: z.string().default("")
+    .describe(
+      "file with the password of the database in state_db, read for each connection; empty means none",
+    ),
+  state_db_ca: z.string().default("")
+    .describe(
+      "PEM file, the CAs that certificates of the database are checked by; empty means the machine's",
+    ),
+  instance: z.string().regex(/^[A-Za-z0-9._-]{0,64}$/).default("")
+    .describe("the name of this one of the signers that share a database; empty means the host's name"),
   max_grant_ttl_seconds: z.int().min(0).default(0).describe(
     "the longest life of a grant, in seconds; 0 means no cap",
   ),
@@ -130,7 +150,22 @@ export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
   group_command_policies: z.record(z.string(), z.array(z.string())).default({})
     .describe("host group to names of command policies; _default applies to every host"),
   kubernetes: kubernetesConfig.exactOptional().describe("Kubernetes clusters; absent means hosts alone"),
-}).check(checkKrlCallers);
+}).check(checkKrlCallers).check(checkState);
+
+/** Secrets that tokens are bound to are kept by each signer for itself. */
+function checkState({ value, issues }: z.core.ParsePayload<SignerConfig>): void {
+  // Not the value: a URL may hold a password.
+  const refuse = (path: readonly string[], message: string) =>
+    issues.push({ code: "custom", path: [...path], message, input: undefined });
+  for (const [key, message] of findStateProblems(value)) refuse([key], message);
+  for (const [name, { token_binding }] of Object.entries(value.kubernetes?.clusters ?? {})) {
+    if (token_binding === undefined || !isPostgresUrl(value.state_db)) continue;
+    refuse(
+      ["kubernetes", "clusters", name, "token_binding"],
+      "is not possible yet with a database in state_db",
+    );
+  }
+}
 
 /** The identity of a host must not be good for anything but the list, and nobody can check a list without a key. */
 function checkKrlCallers({ value, issues }: z.core.ParsePayload<SignerConfig>): void {

@@ -342,3 +342,28 @@ Deno.test("parseConfig() reads what may be any value as JSON.parse does, _ keys 
     assert.equal(JSON.stringify(parsed), text);
   }));
 });
+
+Deno.test.each([
+  {
+    name: "a URL without user",
+    members: `"state_db": "postgres://db/x"`,
+    problem: "state_db: it names no user",
+  },
+  {
+    name: "two passwords",
+    members: `"state_db": "postgres://a:s3cret@db/x", "state_db_password_file": "p"`,
+    problem: "state_db_password_file: is set, and the URL in state_db has a password as well",
+  },
+  {
+    name: "a password for a file",
+    members: `"state_db": "s.db", "state_db_password_file": "p"`,
+    problem: "state_db_password_file: is for a state_db that is a postgres: URL",
+  },
+  {
+    name: "a CA without TLS",
+    members: `"state_db": "postgres://a@localhost/x", "state_db_ca": "p"`,
+    problem: "state_db_ca: is set, and no host of state_db is used with TLS",
+  },
+])("parseConfig() refuses $name, and shows no password", ({ members, problem }) => {
+  assert.deepEqual(problemsOf(() => parseSigner(members)), [problem]);
+});

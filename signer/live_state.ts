@@ -59,6 +59,12 @@ export interface LiveView {
   readonly freezes: FreezeSet;
 }
 
+/** What a store holds of it. */
+export interface Stored {
+  readonly freezes: readonly Freeze[];
+  readonly grants: readonly Grant[];
+}
+
 /**
  * Grants, waivers and freezes: in memory for the decisions, in the store for the next start. Whatever denies
  * is in the store before it is in memory, and what a failed write leaves behind is never wider than before. A
@@ -81,18 +87,22 @@ export class LiveState {
    * @throws {AppError} `invalid_config` when a freeze can't be read
    */
   static async open(options: LiveStateOptions): Promise<LiveState> {
-    const { store, clock, logger } = options;
-    const freezes = (await store.loadFreezes()).reduce(withFreeze, NO_FREEZES);
-    let grants = NO_GRANTS;
-    for (const grant of await store.loadGrants(clock.now())) {
-      const compiled = compileGrant(grant);
-      if (compiled.kind === "invalid") {
-        logger.warn("A grant can't be used and has no effect", { id: grant.id, error: compiled.problem });
-      } else if (findScopeFreeze(freezes, grant) === undefined) {
-        grants = addGrant(grants, compiled.grant);
-      }
-    }
-    return new LiveState(options, { grants, freezes });
+    const { store, clock } = options;
+    const freezes = await store.loadFreezes();
+    return new LiveState(options, viewOf({ freezes, grants: await store.loadGrants(clock.now()) }, options));
+  }
+
+  /**
+   * Takes over what a store holds that others change too. What it loads is what is in force then: no change of this
+   * process comes between.
+   */
+  takeOver<T extends Stored>(load: () => Promise<T>): Promise<T> {
+    return this.#options.lock.run(async () => {
+      const stored = await load();
+      const freezes = [...stored.freezes, ...this.#unstored];
+      this.#view = viewOf({ freezes, grants: stored.grants }, this.#options, this.#view.grants);
+      return stored;
+    });
   }
 
   /** What is in force now. */
@@ -354,4 +364,25 @@ export class LiveState {
       throw error;
     }
   }
+}
+
+/** @param known keeps what is compiled already */
+function viewOf(
+  stored: Stored,
+  { logger }: Pick<LiveStateOptions, "logger">,
+  known: GrantSet = NO_GRANTS,
+): LiveView {
+  const freezes = stored.freezes.reduce(withFreeze, NO_FREEZES);
+  let grants = NO_GRANTS;
+  for (const grant of stored.grants) {
+    const ready = known.byId.get(grant.id);
+    const isSame = ready !== undefined && JSON.stringify(ready.grant) === JSON.stringify(grant);
+    const compiled = isSame ? { kind: "ok", grant: ready } as const : compileGrant(grant);
+    if (compiled.kind === "invalid") {
+      logger.warn("A grant can't be used and has no effect", { id: grant.id, error: compiled.problem });
+    } else if (findScopeFreeze(freezes, grant) === undefined) {
+      grants = addGrant(grants, compiled.grant);
+    }
+  }
+  return { grants, freezes };
 }

@@ -6,7 +6,7 @@
  */
 import "@gateway/shared/no_storage";
 import { writeAllSync } from "@gateway/shared/bytes";
-import { systemClock } from "@gateway/shared/clock";
+import { systemClock, systemElapsed } from "@gateway/shared/clock";
 import { configureLogging, getServiceLogger } from "@gateway/shared/log";
 import { systemRandom } from "@gateway/shared/random";
 import { exitCodeOf, parseServiceArguments, waitForStop } from "@gateway/shared/service";
@@ -36,6 +36,8 @@ async function main(args: readonly string[]): Promise<number> {
   const signer = await startSigner({
     configPath: options.config,
     clock: systemClock,
+    elapsed: systemElapsed,
+    readHostname: () => Deno.hostname(),
     random: systemRandom,
     readEnv: (name) => Deno.env.get(name),
     logger,

@@ -24,7 +24,7 @@
  */
 import { resolve } from "node:path";
 import { listenPermissions, urlPermissions } from "@gateway/shared/permissions/address";
-import { filePermissions, stateFilePermissions } from "@gateway/shared/permissions/files";
+import { filePermissions } from "@gateway/shared/permissions/files";
 import type { UsedFile } from "@gateway/shared/exposed_files";
 import { caKeyFiles, caKeyHolders, caKeyPermissions } from "@gateway/shared/permissions/ca_keys";
 import type { ClusterPolicy } from "@gateway/shared/policy/cluster_model";
@@ -34,6 +34,9 @@ import {
   type RunOptions,
   type ServiceLocation,
 } from "@gateway/shared/permissions/set";
+import { statePermissions } from "@gateway/shared/permissions/state";
+import { stateFiles } from "@gateway/shared/state/postgres_settings";
+import { isPostgresUrl } from "@gateway/shared/state/postgres_url";
 import { editPath, type SignerConfig } from "./config.ts";
 
 /**
@@ -44,7 +47,7 @@ import { editPath, type SignerConfig } from "./config.ts";
 export const SIGNER_RUN_OPTIONS: RunOptions = { heapGrowingPercent: 50 };
 
 /**
- * The files the config names, read-only; the audit log's folder; the state database; the listeners. Where admins
+ * The files the config names, read-only; the audit log's folder; the state database, or its address; the listeners. Where admins
  * may edit the policy over HTTP also the config file itself and the file that replaces it. Where a CA key is in an
  * agent or a vault, that one's address; where end users' tokens are verified, their issuer's; the API servers of
  * clusters, and the files for them. No other outbound connection, no child process, no environment.
@@ -71,7 +74,8 @@ export function signerPermissions(config: SignerConfig, location: ServiceLocatio
     caKeyPermissions(config, location.workingFolder),
     endUsers(config),
     clusters(config),
-    stateFilePermissions(config.state_db, location.workingFolder),
+    statePermissions(config, location.workingFolder),
+    isPostgresUrl(config.state_db) && config.instance === "" ? { sys: ["hostname"] } : {},
     configEdits(config, location),
     { net: [...listenPermissions(config.listen), ...listenPermissions(config.monitor_listen)] },
     { ignoreEnv: "all" },
@@ -89,7 +93,7 @@ export function signerUsedFiles(config: SignerConfig, configPath: string): reado
     { key: "audit_key", path: config.audit_key, use: "secret" },
     { key: "envelope_key", path: config.envelope_key, use: "secret" },
     { key: "audit_log", path: config.audit_log, use: "relied_on" },
-    { key: "state_db", path: config.state_db, use: "relied_on" },
+    ...stateFiles(config),
     ...clustersOf(config).flatMap(({ token_file, ca_cert }): readonly UsedFile[] => [
       { key: "token_file", path: token_file, use: "secret" },
       { key: "ca_cert", path: ca_cert, use: "relied_on" },

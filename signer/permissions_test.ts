@@ -155,3 +155,38 @@ Deno.test("signerPermissions() leaves an API server that is no URL to the policy
   const clusters = { prod: sampleCluster({ api_server: "10.0.0.5" }) };
   assert.deepEqual(signer({ kubernetes: { clusters } }).net, signer().net);
 });
+
+Deno.test.each([
+  {
+    name: "hosts of a database",
+    changes: { state_db: "postgres://a@db1,127.0.0.1:5433,[::1]/gateway", instance: "a" },
+    expected: { net: ["db1:5432", "127.0.0.1:5433", "[::1]:5432"], read: [], write: [], sys: undefined },
+  },
+  {
+    name: "its socket",
+    changes: { state_db: "postgres://a@%2Frun%2Fpostgresql/gateway", instance: "a" },
+    expected: {
+      net: ["unix:/run/postgresql/.s.PGSQL.5432"],
+      read: ["/run/postgresql/.s.PGSQL.5432"],
+      write: ["/run/postgresql/.s.PGSQL.5432"],
+      sys: undefined,
+    },
+  },
+  {
+    name: "files for it, and the machine's name where no other is set",
+    changes: {
+      state_db: "postgres://a@db1/gateway",
+      state_db_password_file: "pw",
+      state_db_ca: "/etc/db.crt",
+    },
+    expected: { net: ["db1:5432"], read: ["/srv/pw", "/etc/db.crt"], write: [], sys: ["hostname"] },
+  },
+])("signerPermissions() grants the $name", ({ changes, expected }) => {
+  const [without, set] = [signer(), signer(changes)];
+  const more = (key: "net" | "read" | "write") =>
+    [...set[key] ?? []].filter((item) => !without[key]?.includes(item));
+  assert.deepEqual(
+    { net: more("net").sort(), read: more("read").sort(), write: more("write"), sys: set.sys },
+    { ...expected, net: expected.net.toSorted(), read: expected.read.toSorted() },
+  );
+});

@@ -9,6 +9,7 @@ import type { K8sDiff } from "@gateway/shared/wire/sign";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
 import type { ConfigFile } from "./config_file.ts";
 import type { IssuedToken, TokenWish } from "@gateway/shared/kubernetes/token_wish";
+import type { InstanceGroup } from "./instances/group.ts";
 import type { KnownSubjects } from "./known_subjects.ts";
 import type { KrlReaders } from "./krl/readers.ts";
 import type { RevocationList } from "./krl/revocation_list.ts";
@@ -49,6 +50,8 @@ export interface TokenRevoker {
 export interface SignerOptions {
   readonly state: SignerState;
   readonly live: LiveState;
+  /** The signers that share the state. */
+  readonly instances: InstanceGroup;
   readonly configFile: ConfigFile;
   readonly gate: AuditGate;
   /** The certificates that are valid, and the list of those that are revoked. */

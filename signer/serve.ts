@@ -2,7 +2,7 @@ import type { AuditGate } from "@gateway/shared/audit/gate";
 import { newestLines } from "@gateway/shared/audit/newest_lines";
 import { openServiceAudit } from "@gateway/shared/audit/service_audit";
 import { ChangeLock } from "@gateway/shared/change_lock";
-import { type Clock, every } from "@gateway/shared/clock";
+import { type Clock, type Elapsed, every } from "@gateway/shared/clock";
 import { findExposedFiles } from "@gateway/shared/files";
 import { keepFresh } from "@gateway/shared/http/keep_fresh";
 import { ListenerMetrics } from "@gateway/shared/http/listener_metrics";
@@ -28,8 +28,14 @@ import { SignLimit } from "./sign_limit.ts";
 import { clusterAddress, type Snapshot } from "./snapshot.ts";
 import { logEnvelopeKey, SignerState, snapshotWarnings } from "./state.ts";
 import { MemoryStore } from "./state/memory.ts";
+import { openPostgresStore } from "./state/postgres.ts";
 import { openSqliteStore } from "./state/sqlite.ts";
 import type { StateStore } from "./state/store.ts";
+import type { StateWarner } from "@gateway/shared/state/sqlite_access";
+import { isPostgresUrl } from "@gateway/shared/state/postgres_url";
+import { VERSION } from "@gateway/shared/version";
+import type { SignerConfig } from "./config.ts";
+import { ALONE, SharedGroup } from "./instances/group.ts";
 import { stampOf, watchConfig } from "./watch_config.ts";
 
 /** The pause between sweeps of expired grants. */
@@ -51,7 +57,10 @@ const MAX_READ_BACK_BYTES = 128 * 1024 * 1024;
 export interface SignerEnvironment {
   readonly configPath: string;
   readonly clock: Clock;
+  readonly elapsed: Elapsed;
   readonly random: Random;
+  /** The machine's name; asked for where signers share a database and the config has no name for this one. */
+  readonly readHostname: () => string;
   /** The value of an environment variable; asked for what the config names. */
   readonly readEnv: (name: string) => string | undefined;
   readonly logger: ServiceLogger;
@@ -92,7 +101,9 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
     "statedb_errors_total",
     "Changes that the state database could not make",
   );
-  const store = openStore(config.state_db, logger);
+  const { store, group } = await openState(config, environment);
+  const instances = group ?? ALONE;
+  opened.defer(() => group?.leave());
   const onStoreError = () => storeErrors.inc();
   const live = await LiveState.open({ store, clock, random, logger, lock, onStoreError });
   opened.defer(() => live.close());
@@ -102,6 +113,12 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
     readRecords: (since) => readIssuedRecords(lastRecords(config.audit_log, logger), since),
   }, live.view.freezes);
   opened.defer(() => krl.close());
+  opened.defer(() => group?.stop());
+  await group?.start(async () => {
+    const content = await live.takeOver(() => group.load(clock.now()));
+    await krl.takeOver(content);
+    return content.epochs;
+  });
   const load = async (previous: Snapshot) => await configFile.compile(await configFile.read(), previous);
   const reloads = addReloadMetrics(metrics, clock);
   const state = new SignerState({ initial, load, gate, logger, lock, onReload: reloads });
@@ -140,6 +157,7 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
       service: "signer",
       listen: config.monitor_listen,
       isReady: () => ready && gate.isOpen,
+      problem: () => instances.problem,
       metrics,
       certificates: { server_cert: config.server_cert, client_ca: config.client_ca },
       clock,
@@ -149,6 +167,7 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
   const handler = createSignerApp({
     state,
     live,
+    instances,
     krl,
     krlReaders: new KrlReaders(),
     configFile,
@@ -217,7 +236,26 @@ function addReloadMetrics(metrics: Metrics, clock: Clock): (succeeded: boolean) 
   return mark;
 }
 
-function openStore(path: string, logger: ServiceLogger): StateStore {
-  if (path === "") return new MemoryStore();
-  return openSqliteStore({ path, warn: (message, fields) => logger.warn(message, fields) });
+/** The state, and the group of those that share it where it is shared. */
+async function openState(
+  config: SignerConfig,
+  { clock, elapsed, random, logger, readHostname }: SignerEnvironment,
+): Promise<{ readonly store: StateStore; readonly group?: SharedGroup }> {
+  const { state_db } = config;
+  const warn: StateWarner = (message, fields) => logger.warn(message, fields);
+  if (state_db === "") return { store: new MemoryStore() };
+  if (!isPostgresUrl(state_db)) return { store: openSqliteStore({ path: state_db, warn }) };
+  const name = config.instance === "" ? readHostname() : config.instance;
+  const store = await openPostgresStore({ settings: config, clock, warn }, name);
+  const newSession = () => random.bytes(16).toHex();
+  try {
+    const group = await SharedGroup.join({
+      ...{ shared: store.shared, name, version: VERSION, newSession },
+      ...{ clock, elapsed, logger },
+    });
+    return { store, group };
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
 }

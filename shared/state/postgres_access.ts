@@ -19,25 +19,16 @@ import { readNamedText } from "../files.ts";
 import { type Row, showText } from "./columns.ts";
 import { migrate, newerSchema, type PostgresSchema } from "./postgres_schema.ts";
 import { openSession, type PostgresSession } from "./postgres_session.ts";
+import type { StateSettings } from "./postgres_settings.ts";
 import { describeTarget, parsePostgresUrl, type PostgresTarget } from "./postgres_url.ts";
 import type { RowReader, StateWarner } from "./sqlite_access.ts";
 
 export type { PostgresSession } from "./postgres_session.ts";
 
-/** What of a config says where the database is. */
-export interface PostgresSettings {
-  /** The URL of the database. */
-  readonly state_db: string;
-  /** Holds the password; empty: it is in the URL, or there is none. */
-  readonly state_db_password_file: string;
-  /** PEM file with the CAs of the database; empty: those of the machine. */
-  readonly state_db_ca: string;
-}
-
 /** Where a database is, and who hears of it. */
 export interface PostgresDatabase {
   /** As the config has them. */
-  readonly settings: PostgresSettings;
+  readonly settings: StateSettings;
   /** Measures what takes too long. */
   readonly clock: Clock;
   /** Told of what can't be read and is left out. */
@@ -240,7 +231,7 @@ function isRefusal(error: unknown): boolean {
 }
 
 async function readPassword(
-  { state_db_password_file }: PostgresSettings,
+  { state_db_password_file }: StateSettings,
   target: PostgresTarget,
 ): Promise<string> {
   if (state_db_password_file === "") return target.password;

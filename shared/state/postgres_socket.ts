@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { createConnection, type Socket } from "node:net";
+import { createConnection, isIP, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import type { PostgresHost } from "./postgres_url.ts";
 
@@ -53,7 +53,8 @@ async function upgrade(socket: Socket, hostname: string, ca: string | undefined)
   const secure = connectTls({
     socket,
     host: hostname,
-    servername: hostname,
+    // For an address there is none, and the certificate is checked for the address.
+    ...(isIP(hostname) === 0 && { servername: hostname }),
     minVersion: "TLSv1.3",
     ...(ca !== undefined && { ca }),
   });

@@ -24,9 +24,11 @@ export type PostgresHost =
 export interface PostgresTarget {
   /** Tried in this order; the one that is no standby is used. */
   readonly hosts: readonly PostgresHost[];
+  /** The account. */
   readonly user: string;
   /** Empty: none, or from a file. */
   readonly password: string;
+  /** Its name on the server. */
   readonly database: string;
 }
 

@@ -31,6 +31,17 @@ export async function handleFreeze(ports: SignerPorts, request: Request, peer: P
         err: `in force, but a restart undoes it: ${describeFault(error)}`,
       }),
   });
+  if (ports.instances.isShared && outcome.kept === "memory") {
+    throw new AppError(
+      "state_stale",
+      `${
+        formatSubject(body)
+      } is frozen at this signer, and not yet at the others: the database could not take it`,
+      { retryAfterSeconds: 1 },
+    );
+  }
+  // Every instance refuses, and has stored what it has issued: all of it is revoked.
+  await ports.instances.settled();
   const revocation = body.kind === "session_id"
     ? undefined
     : await ports.krl.revoke([{ kind: body.kind, value }]);
@@ -71,6 +82,7 @@ export async function handleUnfreeze(ports: SignerPorts, request: Request, peer:
 
 /** `GET /v1/revocations`: what is frozen, for every caller; who froze it and why, for admins. */
 export function handleRevocations(ports: SignerPorts, peer: Peer): Response {
+  ports.instances.requireFresh();
   const isAdmin = ports.state.current.reloadCallers.has(peer.caller);
   return answer(listRevocations(ports.live.view.freezes, isAdmin ? "admin" : "caller"));
 }

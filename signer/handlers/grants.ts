@@ -102,5 +102,6 @@ export async function handleRevokeGrant(ports: SignerPorts, peer: Peer, id: stri
     await ports.gate.bestEffort({ ...record, outcome: "grant-failed", err });
     throw new AppError("not_found", err);
   }
+  await ports.instances.settled();
   return answer({ status: "ok", id });
 }

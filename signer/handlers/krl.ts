@@ -16,6 +16,8 @@ export async function handleKrl(ports: SignerPorts, request: Request, peer: Peer
     ports.krlReaders.saw(peer.caller, { version: after, at: ports.clock.now() });
   }
   const list = await ports.krl.newerThan(after, request.signal);
+  // Its version would be taken for newer than that of a list with more in it.
+  ports.instances.requireFresh();
   if (list === undefined) {
     return new Response(null, { status: 304, headers: { "cache-control": "no-store" } });
   }

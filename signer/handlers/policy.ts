@@ -25,6 +25,12 @@ export async function handleAllowEdit(
 ): Promise<Response> {
   const command = `policy-allow-${edit}`;
   await requireAdmin(ports, peer, { command, outcome: "policy-denied" });
+  if (ports.instances.isShared) {
+    const err =
+      "several signers share the state, and each has a config file of its own: edit and reload them all";
+    await ports.gate.bestEffort({ caller: peer.caller, command, outcome: "policy-failed", err });
+    throw new AppError("conflict", err);
+  }
   const { pattern } = await readJsonBody(request, { maxBytes: MAX_ADMIN_BODY_BYTES, schema: patternBody });
   const entry = {
     caller: peer.caller,

@@ -39,7 +39,19 @@ import {
 } from "./sign_context.ts";
 
 /** `POST /v1/sign`. */
-export async function handleSign(ports: SignerPorts, httpRequest: Request, peer: Peer): Promise<Response> {
+export async function handleSign(ports: SignerPorts, request: Request, peer: Peer): Promise<Response> {
+  try {
+    return await sign(ports, request, peer);
+  } catch (error) {
+    // Also where a certificate was made and recorded: it did not leave.
+    if (error instanceof AppError && error.code === "state_stale") {
+      await ports.recordOutcome({ caller: peer.caller, outcome: "stale_denied", err: error.message });
+    }
+    throw error;
+  }
+}
+
+async function sign(ports: SignerPorts, httpRequest: Request, peer: Peer): Promise<Response> {
   const snapshot = ports.state.current;
   const received = await readLimited(ports, httpRequest, {
     peer: peer.caller,

@@ -21,8 +21,13 @@ export interface SignContext {
   readonly caller: string;
 }
 
-/** The effective caller, the end user, and the peer: freezing a forwarder stops all that it forwards (K6). */
+/**
+ * The effective caller, the end user, and the peer: freezing a forwarder stops all that it forwards (K6).
+ *
+ * @throws {AppError} `state_stale` when that is not known at the moment
+ */
 export function findFreeze({ ports, request, peer, caller }: SignContext): Freeze | undefined {
+  ports.instances.requireFresh();
   return ports.live.findFreeze({ caller, endUser: request.end_user, peer: peer.caller });
 }
 

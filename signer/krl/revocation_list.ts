@@ -4,7 +4,7 @@ import type { ServiceLogger } from "@gateway/shared/log";
 import { encodeKrl } from "@gateway/shared/ssh/krl";
 import { within } from "@gateway/shared/within";
 import type { FreezeSet } from "../freezes.ts";
-import type { StateStore } from "../state/store.ts";
+import type { SharedContent, StateStore } from "../state/store.ts";
 import {
   addToBatches,
   type CertificateHolder,
@@ -35,6 +35,12 @@ export interface RevocationListOptions {
   /** Who may ask for certificates for others. */
   readonly forwarders: Iterable<string>;
 }
+
+/** What other instances have issued and revoked. */
+export type SharedRevocations = Pick<
+  SharedContent,
+  "certificates" | "revocations" | "krlVersion"
+>;
 
 /** What a revocation did. */
 export interface RevocationOutcome {
@@ -74,6 +80,8 @@ export class RevocationList {
   /** What is listed, by when it can be forgotten, in seconds since the epoch. */
   readonly #serials = new Map<bigint, number>();
   readonly #keyIds = new Map<string, number>();
+  /** What others have revoked, and was looked for among the certificates. */
+  #takenOver: ReadonlySet<string> = new Set();
   #versions: readonly [PublishedList, ...PublishedList[]];
 
   private constructor(options: RevocationListOptions, version: number) {
@@ -131,6 +139,38 @@ export class RevocationList {
     if (!this.#options.store.survivesRestart) return;
     addToBatches(this.#unstored, holder, facts);
     this.#storing ??= this.#storeSoon();
+  }
+
+  /**
+   * Takes over what other instances have issued and revoked, and stores what this one has issued: whoever revokes finds
+   * it then.
+   *
+   * @throws {AppError} when the store can't take what was issued
+   */
+  takeOver({ certificates, revocations, krlVersion }: SharedRevocations): Promise<void> {
+    return this.#lock.run(async () => {
+      await this.#storeCertificates();
+      const now = this.#options.clock.now();
+      const added = new IssuedCertificates();
+      for (const { holder, serials, ...times } of certificates) {
+        for (const serial of serials) {
+          this.#issued.add(holder, { serial, ...times });
+          added.add(holder, { serial, ...times });
+        }
+      }
+      const before = this.#serials.size + this.#keyIds.size;
+      // What was looked for before can be only among those that are new.
+      const taken = new Set<string>();
+      for (const revocation of revocations) {
+        const key = `${revocation.kind} ${revocation.value} ${revocation.revokedAt}`;
+        this.#list(revocation, this.#takenOver.has(key) ? added : this.#issued);
+        taken.add(key);
+      }
+      this.#takenOver = taken;
+      const isChanged = this.#serials.size + this.#keyIds.size > before;
+      const version = Math.max(krlVersion, isChanged ? nextVersion(this.current.version, now) : 0);
+      if (version > this.current.version) this.#publish(version);
+    });
   }
 
   /** Those of a list of serials that were issued to a caller and are still valid. */
@@ -214,9 +254,9 @@ export class RevocationList {
   }
 
   /** Lists the certificates of a revocation; gives how many of those that are known were not listed before. */
-  #list({ kind, value, revokedAt }: KeptRevocation): number {
+  #list({ kind, value, revokedAt }: KeptRevocation, among = this.#issued): number {
     const until = Math.floor(revokedAt / 1000);
-    const found = this.#issued.find({ kind, value }, until);
+    const found = among.find({ kind, value }, until);
     // Also where this signer does not know it: whoever names one knows why.
     if (kind === "key_id") {
       const isNew = !this.#keyIds.has(value);

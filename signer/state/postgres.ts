@@ -41,15 +41,20 @@ import {
   REVOCATION_INTEGERS,
   REVOCATION_TEXTS,
 } from "./rows.ts";
-import type { StateStore } from "./store.ts";
+import { PostgresLink, readEpochs } from "./postgres_link.ts";
+import type { SharedContent, SharedState, StateStore } from "./store.ts";
 
 /**
  * Opens the store.
  *
+ * @param instance the name of this one among those that share it
  * @throws {AppError} `invalid_config` with cause and remedy when no server takes it, or its tables are not ours
  */
-export async function openPostgresStore(database: PostgresDatabase): Promise<StateStore> {
-  return new PostgresStore(await PostgresAccess.open(POSTGRES_SCHEMA, database));
+export async function openPostgresStore(
+  database: PostgresDatabase,
+  instance: string,
+): Promise<StateStore & { readonly shared: SharedState }> {
+  return new PostgresStore(await PostgresAccess.open(POSTGRES_SCHEMA, database), instance);
 }
 
 const SELECT_GRANTS = `SELECT ${selectAsBytes(GRANT_TEXTS, GRANT_INTEGERS)} FROM grants
@@ -58,7 +63,9 @@ const SELECT_FREEZES = `SELECT ${selectAsBytes(FREEZE_TEXTS, FREEZE_INTEGERS)} F
 const SELECT_CERTIFICATES = `SELECT ${
   selectAsBytes(CERTIFICATE_TEXTS, CERTIFICATE_INTEGERS)
 } FROM certificates
-  WHERE valid_before > $1 AND epoch > $2 ORDER BY epoch`;
+  WHERE valid_before > $1 AND epoch > $2 AND instance <> $3 ORDER BY epoch`;
+/** No instance has it. */
+const NOBODY = "";
 const SELECT_REVOCATIONS = `SELECT ${selectAsBytes(REVOCATION_TEXTS, REVOCATION_INTEGERS)} FROM revocations
   WHERE revoked_at > $1`;
 const SELECT_LEASES = `SELECT ${selectAsBytes(LEASE_TEXTS, LEASE_INTEGERS)} FROM leases`;
@@ -76,10 +83,18 @@ const GRANT_READER: RowReader<Grant> = {
 
 class PostgresStore implements StateStore {
   readonly survivesRestart = true;
+  readonly shared: SharedState;
   readonly #access: PostgresAccess;
+  readonly #instance: string;
 
-  constructor(access: PostgresAccess) {
+  constructor(access: PostgresAccess, instance: string) {
     this.#access = access;
+    this.#instance = instance;
+    this.shared = {
+      schema: access.schemaVersion,
+      load: (certificatesSince, now) => this.#load(certificatesSince, now),
+      connect: async (onChange) => new PostgresLink(await access.connect(onChange)),
+    };
   }
 
   loadGrants(now: number): Promise<readonly Grant[]> {
@@ -129,7 +144,7 @@ class PostgresStore implements StateStore {
   }
 
   loadCertificates(now: number): Promise<readonly IssuedBatch[]> {
-    return this.#access.read((query) => this.#certificates(query, now, 0n));
+    return this.#access.read((query) => this.#certificates(query, { now, since: 0n, not: NOBODY }));
   }
 
   async addCertificates(batches: readonly IssuedBatch[]): Promise<void> {
@@ -137,7 +152,11 @@ class PostgresStore implements StateStore {
     if (rows.length === 0) return;
     await this.#change("certificates", async (query, epoch) => {
       for (const row of rows) {
-        const { text, parameters } = insertRow("certificates", { ...row, epoch: Number(epoch) });
+        const { text, parameters } = insertRow("certificates", {
+          ...row,
+          instance: this.#instance,
+          epoch: Number(epoch),
+        });
         await query(text, parameters);
       }
     });
@@ -193,6 +212,17 @@ class PostgresStore implements StateStore {
     return this.#access.close();
   }
 
+  #load(since: bigint, now: number): Promise<SharedContent> {
+    return this.#access.read(async (query) => ({
+      epochs: await readEpochs(query),
+      freezes: await this.#freezes(query),
+      grants: await this.#grants(query, now),
+      revocations: await this.#revocations(query, now - REVOCATION_SECONDS * 1000),
+      krlVersion: await this.#krlVersion(query),
+      certificates: await this.#certificates(query, { now, since, not: this.#instance }),
+    }));
+  }
+
   /** One change after another, over all instances: each takes the row of its topic first. */
   #change<T>(
     topic: "state" | "certificates",
@@ -219,8 +249,11 @@ class PostgresStore implements StateStore {
     return this.#decoded(await query(SELECT_FREEZES), "a freeze", decodeFreeze);
   }
 
-  async #certificates(query: Query, now: number, epoch: bigint): Promise<readonly IssuedBatch[]> {
-    const rows = await query(SELECT_CERTIFICATES, [lastEnd(now), epoch]);
+  async #certificates(
+    query: Query,
+    { now, since, not }: { readonly now: number; readonly since: bigint; readonly not: string },
+  ): Promise<readonly IssuedBatch[]> {
+    const rows = await query(SELECT_CERTIFICATES, [lastEnd(now), since, not]);
     return this.#decoded(rows, "a certificate that was issued", decodeCertificates);
   }
 

@@ -57,6 +57,7 @@ export const POSTGRES_SCHEMA: PostgresSchema = {
       issued_at int8 NOT NULL,
       valid_before int8 NOT NULL,
       serials ${TEXT},
+      instance ${TEXT},
       epoch int8 NOT NULL
     );
     CREATE INDEX certificates_epoch ON certificates (epoch);

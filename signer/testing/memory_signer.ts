@@ -21,6 +21,7 @@ import { ApiTokenIssuer } from "../kubernetes/token_issuer.ts";
 import { KnownSubjects } from "../known_subjects.ts";
 import { KrlReaders } from "../krl/readers.ts";
 import { RevocationList } from "../krl/revocation_list.ts";
+import { ALONE, type InstanceGroup } from "../instances/group.ts";
 import { LiveState } from "../live_state.ts";
 import { SignLimit } from "../sign_limit.ts";
 import {
@@ -96,6 +97,7 @@ export const ONE_SHOT = {
 /** What a test replaces. */
 export interface MemorySignerOptions {
   readonly store?: StateStore;
+  readonly instances?: InstanceGroup;
   readonly parts?: Partial<LoadedParts>;
   /** Repeated for ever; each serial and id is cut from it. */
   readonly randomBytes?: readonly number[];
@@ -177,6 +179,7 @@ export async function startSigner(
     previewer: new ApiPreviewer({ api, clock }),
     random,
     live,
+    instances: options.instances ?? ALONE,
     krl,
     krlReaders: new KrlReaders(),
     configFile,

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type Clock, systemClock } from "@gateway/shared/clock";
+import { type Clock, systemClock, systemElapsed } from "@gateway/shared/clock";
 import { systemRandom } from "@gateway/shared/random";
 import { startSigner } from "../../signer/serve.ts";
 import { freePort } from "../stage/free_port.ts";
@@ -52,7 +52,9 @@ async function startWatching(folder: string, onStart: (configPath: string) => vo
   const signer = await startSigner({
     configPath,
     clock,
+    elapsed: systemElapsed,
     random: systemRandom,
+    readHostname: () => "signer",
     readEnv: () => undefined,
     logger: { info: note, warn: note, error: note },
   });

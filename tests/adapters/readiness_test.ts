@@ -1,7 +1,7 @@
 /** Nobody is told that a service is ready before it takes connections, or while the one it depends on is silent. */
 import assert from "node:assert/strict";
 import { Server } from "node:net";
-import { systemClock } from "@gateway/shared/clock";
+import { systemClock, systemElapsed } from "@gateway/shared/clock";
 import { brokerConfig } from "@gateway/broker/config";
 import { loadConfig } from "@gateway/shared/config/load";
 import { systemRandom } from "@gateway/shared/random";
@@ -16,7 +16,9 @@ import { createFolder, run } from "./ctl_fixture.ts";
 const clock = { ...systemClock, aheadMs: 0, now: () => systemClock.now() + clock.aheadMs };
 const ENVIRONMENT = {
   clock,
+  elapsed: systemElapsed,
   random: systemRandom,
+  readHostname: () => "signer",
   readEnv: () => undefined,
   logger: { info() {}, warn() {}, error() {} },
 };

@@ -6,7 +6,7 @@ import type { Lease } from "../../signer/kubernetes/lease.ts";
 import type { IssuedBatch } from "../../signer/krl/issued.ts";
 import type { Grant } from "@gateway/shared/policy/grants";
 import { systemClock } from "@gateway/shared/clock";
-import type { PostgresSettings } from "@gateway/shared/state/postgres_access";
+import type { StateSettings } from "@gateway/shared/state/postgres_settings";
 import { openPostgresStore } from "../../signer/state/postgres.ts";
 import { openSqliteStore } from "../../signer/state/sqlite.ts";
 import type { StateStore } from "../../signer/state/store.ts";
@@ -77,14 +77,14 @@ export function batchOf(fields: Partial<IssuedBatch> = {}): IssuedBatch {
 
 /** The store in a database server. */
 export function openShared(
-  settings: Partial<PostgresSettings> & Pick<PostgresSettings, "state_db">,
+  settings: Partial<StateSettings> & Pick<StateSettings, "state_db">,
   warnings: string[] = [],
 ) {
   return openPostgresStore({
     settings: { state_db_password_file: "", state_db_ca: "", ...settings },
     clock: systemClock,
     warn: (message, { id, error }) => void warnings.push(`${message}: ${String(id)}: ${errorText(error)}`),
-  });
+  }, "signer-1");
 }
 
 /** A database in a temporary folder, gone with it. */

@@ -33,7 +33,7 @@ const SHARED_TOPICS: Readonly<Record<string, readonly string[]>> = {
   // The policy pins host keys, and does not take one that nobody can read.
   policy: ["wire", "ssh", "envelope"],
   ca: ["ssh", "policy"],
-  permissions: ["ca", "http"],
+  permissions: ["ca", "http", "state"],
   kubernetes: ["http", "wire", "policy"],
   envelope: ["ssh"],
 };

@@ -21,11 +21,12 @@ function findBin(): string {
 
 const ASYNC = "synchronous_standby_names=";
 
-/** One server, whose only password is {@linkcode PASSWORD}; a standby is another one. */
+/** One server. Whoever reaches it may use it. A standby is another one. */
 export class PostgresServer implements AsyncDisposable {
   readonly folder: string;
   readonly port: number = freePort();
   #process: Deno.ChildProcess | undefined;
+  #settings: readonly string[] = [];
 
   private constructor(folder: string) {
     this.folder = folder;
@@ -69,6 +70,24 @@ export class PostgresServer implements AsyncDisposable {
     return standby;
   }
 
+  /** Has a certificate, which clients may ask for. */
+  async useTls({ cert, key }: { readonly cert: string; readonly key: string }): Promise<void> {
+    await this.kill();
+    const [certFile, keyFile] = [`${this.folder}/server.crt`, `${this.folder}/server.key`];
+    await Deno.writeTextFile(certFile, cert);
+    await Deno.writeTextFile(keyFile, key, { mode: 0o600 });
+    if (Deno.uid() === 0) await new Deno.Command("chown", { args: ["postgres", keyFile] }).output();
+    this.#settings = ["ssl=on", `ssl_cert_file=${certFile}`, `ssl_key_file=${keyFile}`];
+    await this.run();
+  }
+
+  /** Who may connect how, in the words of pg_hba.conf. */
+  async authenticate(line: string): Promise<void> {
+    const path = `${this.#data}/pg_hba.conf`;
+    await Deno.writeTextFile(path, `local all gateway trust\n${line}\nhost all gateway 127.0.0.1/32 trust\n`);
+    await this.sql("SELECT pg_reload_conf()");
+  }
+
   /** Runs its programs again, after {@linkcode kill}. */
   async run(): Promise<void> {
     const settings = [
@@ -79,7 +98,9 @@ export class PostgresServer implements AsyncDisposable {
     const [program = "", ...args] = [
       ...asPostgres(`${BIN}/postgres`),
       ...["-D", this.#data],
-      ...[...settings, "fsync=off", "logging_collector=off"].flatMap((setting) => ["-c", setting]),
+      ...[...settings, ...this.#settings, "fsync=off", "logging_collector=off"].flatMap((
+        setting,
+      ) => ["-c", setting]),
     ];
     this.#process = new Deno.Command(program, {
       args,

@@ -1,0 +1,333 @@
+/**
+ * The signers that share one state: what one changes, all decide by before it is acknowledged.
+ *
+ * An instance looks at the database at least twice a second, and decides nothing while its last look is more than 2 s
+ * old. So a change holds everywhere as soon as every other instance has said that it has seen it; and at the latest
+ * {@linkcode SILENT_MS} after it was committed, because whoever has not seen it by then has long refused to decide.
+ *
+ * @module
+ */
+import type { Clock, Elapsed } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
+import type { ServiceLogger } from "@gateway/shared/log";
+import { quoteText } from "@gateway/shared/quote";
+import { within } from "@gateway/shared/within";
+import type {
+  Beat,
+  Epochs,
+  InstanceIdentity,
+  InstanceLink,
+  OtherInstance,
+  SharedContent,
+  SharedState,
+} from "../state/store.ts";
+import { Freshness, MAX_AGE_MS } from "./freshness.ts";
+
+/** What handlers ask of the group. */
+export interface InstanceGroup {
+  /** Whether others share the state. */
+  readonly isShared: boolean;
+  /**
+   * Call it before a decision, and again after the last wait before anything is released.
+   *
+   * @throws {AppError} `state_stale` while what is decided by may have been changed elsewhere
+   */
+  requireFresh(): void;
+  /** Resolves when what is committed now holds at every instance. Never rejects. */
+  settled(): Promise<void>;
+  /** Why nothing is decided here; `undefined` when all is well. */
+  readonly problem: string | undefined;
+}
+
+/** One signer with a state of its own. */
+export const ALONE: InstanceGroup = {
+  isShared: false,
+  requireFresh: () => {},
+  settled: () => Promise.resolve(),
+  problem: undefined,
+};
+
+/** What a {@linkcode SharedGroup} works with. */
+export interface GroupOptions {
+  readonly shared: SharedState;
+  readonly name: string;
+  /** The program's. */
+  readonly version: string;
+  /** Makes the id of a session. */
+  readonly newSession: () => string;
+  readonly clock: Clock;
+  readonly elapsed: Elapsed;
+  readonly logger: ServiceLogger;
+}
+
+/** Takes over what others have changed; gives the epochs of what it took over. */
+export type Refresh = () => Promise<Epochs>;
+
+/** Between two looks. */
+const BEAT_MS = 500;
+/** After a connection that failed. */
+const RETRY_MS = 100;
+/** Longer than {@linkcode MAX_AGE_MS}: whoever was silent for so long refuses by itself. */
+const SILENT_MS = MAX_AGE_MS + 500;
+const LOOK_MS = 250;
+/** In a row, while others change what is read. */
+const MAX_LOOKS = 10;
+
+interface Waiter {
+  /** By the time that nobody can set. */
+  readonly since: number;
+  /** What has to be seen; `undefined`: not known yet. */
+  target: bigint | undefined;
+  readonly done: () => void;
+}
+
+/** The group over a shared state. */
+export class SharedGroup implements InstanceGroup {
+  readonly isShared = true;
+  readonly #options: GroupOptions;
+  readonly #freshness: Freshness;
+  readonly #ending = new AbortController();
+  readonly #waiters = new Set<Waiter>();
+  /** The beats of the others, and since when they have not changed. */
+  readonly #beats = new Map<string, { readonly beat: bigint; readonly since: number }>();
+  #self: InstanceIdentity;
+  #link: InstanceLink | undefined;
+  #seen: Epochs;
+  /** The epoch that the others were last told. */
+  #told = 0n;
+  #refresh: Refresh | undefined;
+  #wake: () => void = () => {};
+  #isWoken = false;
+  #running: Promise<void> = Promise.resolve();
+  #problem: string | undefined = "the state is not loaded yet";
+  #isFailing = false;
+
+  private constructor(options: GroupOptions, self: InstanceIdentity, link: InstanceLink, first: Beat) {
+    this.#options = options;
+    this.#freshness = new Freshness(options.clock, options.elapsed);
+    this.#self = self;
+    this.#link = link;
+    // What is loaded from here on has all certificates of before.
+    this.#seen = { state: 0n, certificates: first.certificates };
+  }
+
+  /**
+   * Enters the group. Load the state after that, and {@linkcode start} then.
+   *
+   * @throws {AppError} `invalid_config` when a live instance has the name
+   */
+  static async join(options: GroupOptions): Promise<SharedGroup> {
+    let wake = () => {};
+    const link = await options.shared.connect(() => wake());
+    try {
+      const self = { name: options.name, session: options.newSession() };
+      await enter(options, link, self);
+      const group = new SharedGroup(options, self, link, await link.beat(self, 0n));
+      wake = () => group.#ring();
+      return group;
+    } catch (error) {
+      link.close();
+      throw error;
+    }
+  }
+
+  /** What others have changed. */
+  load(now: number): Promise<SharedContent> {
+    return this.#options.shared.load(this.#seen.certificates, now);
+  }
+
+  /** Takes over what others change, from here on; resolves when that was done once. */
+  async start(refresh: Refresh): Promise<void> {
+    this.#refresh = refresh;
+    await this.#tick();
+    this.#running = this.#run();
+  }
+
+  requireFresh(): void {
+    if (this.#freshness.isFresh) return;
+    throw new AppError("state_stale", "This signer does not know at the moment what others have frozen", {
+      retryAfterSeconds: 1,
+    });
+  }
+
+  get problem(): string | undefined {
+    if (this.#freshness.isFresh) return undefined;
+    return `what is decided by is too old: ${this.#problem ?? "the state database does not answer in time"}`;
+  }
+
+  /** How old what is decided by is, in milliseconds. */
+  get age(): number {
+    return this.#freshness.age;
+  }
+
+  async settled(): Promise<void> {
+    const { clock, elapsed } = this.#options;
+    const news = Promise.withResolvers<void>();
+    const waiter: Waiter = { since: elapsed(), target: undefined, done: news.resolve };
+    this.#waiters.add(waiter);
+    this.#ring();
+    await within({ clock, ms: SILENT_MS }, news.promise).catch(() => {});
+    this.#waiters.delete(waiter);
+    // A timer may be early, and time that was set would make it more so.
+    while (
+      !this.#ending.signal.aborted && waiter.target !== SETTLED && elapsed() - waiter.since < SILENT_MS
+    ) {
+      await clock.sleep(LOOK_MS);
+    }
+  }
+
+  /** Takes over nothing more: what is decided by grows old from here on. */
+  async stop(): Promise<void> {
+    this.#ending.abort();
+    await this.#running;
+  }
+
+  /** Nobody waits for this instance any more. It must have stored what it has issued, and decide nothing after that. */
+  async leave(): Promise<void> {
+    await this.stop();
+    try {
+      this.#link ??= await this.#options.shared.connect(() => {});
+      const own = (await this.#link.list()).find(({ session }) => session === this.#self.session);
+      if (own !== undefined) await this.#link.evict(own);
+    } catch {
+      // The others notice by its silence.
+    }
+    this.#link?.close();
+  }
+
+  #ring(): void {
+    this.#isWoken = true;
+    this.#wake();
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#ending;
+    while (!signal.aborted) {
+      await this.#pause(this.#link === undefined ? RETRY_MS : BEAT_MS);
+      if (!signal.aborted) await this.#tick();
+    }
+  }
+
+  async #pause(ms: number): Promise<void> {
+    const news = Promise.withResolvers<void>();
+    this.#wake = news.resolve;
+    // Without a connection there is no news, and whoever waits would make this a busy loop.
+    if (this.#isWoken && this.#link !== undefined) news.resolve();
+    this.#isWoken = false;
+    await within({ clock: this.#options.clock, ms, signal: this.#ending.signal }, news.promise).catch(
+      () => {},
+    );
+  }
+
+  async #tick(): Promise<void> {
+    try {
+      this.#link ??= await this.#options.shared.connect(() => this.#ring());
+      await this.#look(this.#link);
+      if (this.#isFailing) this.#options.logger.info("the state database answers again");
+      this.#isFailing = false;
+    } catch (error) {
+      this.#link?.close();
+      this.#link = undefined;
+      if (!(error instanceof AppError && error.code === "conflict")) {
+        this.#problem = "the state database can't be used";
+      }
+      if (this.#isFailing || this.#ending.signal.aborted) return;
+      this.#isFailing = true;
+      this.#options.logger.error("the state database can't be used: nothing is decided before it answers", {
+        error,
+      });
+    }
+  }
+
+  async #look(link: InstanceLink): Promise<void> {
+    const waiting = [...this.#waiters];
+    const { logger, shared } = this.#options;
+    for (let attempt = 0; attempt < MAX_LOOKS; attempt++) {
+      const asked = this.#freshness.now();
+      const told = this.#seen.state;
+      const beat = await link.beat(this.#self, told);
+      if (beat.schema > shared.schema) {
+        this.#problem = "a newer version has taken the state database over; upgrade this signer";
+        return;
+      }
+      if (!beat.isMember) {
+        await this.#comeBack(link);
+        continue;
+      }
+      // By the beat alone: what is read elsewhere may be of a server that was replaced.
+      if (beat.state === this.#seen.state) {
+        this.#freshness.heldAt(asked);
+        this.#problem = undefined;
+        if (told !== this.#told && beat.others.length > 0) await link.notify();
+        this.#told = told;
+        await this.#observe(link, beat.others);
+        if (beat.certificates === this.#seen.certificates) {
+          // They have stored what they have issued before they say that they have seen it, and it is known here.
+          for (const waiter of waiting) this.#settle(waiter, beat);
+          return;
+        }
+      }
+      this.#seen = await this.#refresh?.() ?? this.#seen;
+    }
+    logger.warn("the state changes faster than it can be read");
+  }
+
+  /** Silent for too long: others took this instance for gone, and have changed what it does not know. */
+  async #comeBack(link: InstanceLink): Promise<void> {
+    this.#self = { ...this.#self, session: this.#options.newSession() };
+    this.#options.logger.warn("this signer was silent for too long and comes back");
+    if (!await link.enter(this.#self, this.#options.version)) {
+      this.#problem = `another signer has the name ${quoteText(this.#self.name)}`;
+      throw new AppError("conflict", this.#problem);
+    }
+    this.#seen = { ...this.#seen, state: 0n };
+  }
+
+  /** Takes off the list who has long been silent. One that beats at this moment stays. */
+  async #observe(link: InstanceLink, others: readonly OtherInstance[]): Promise<void> {
+    const now = this.#options.elapsed();
+    const sessions = new Set(others.map(({ session }) => session));
+    for (const session of this.#beats.keys()) if (!sessions.has(session)) this.#beats.delete(session);
+    for (const other of others) {
+      const known = this.#beats.get(other.session);
+      if (known?.beat !== other.beat) this.#beats.set(other.session, { beat: other.beat, since: now });
+      else if (now - known.since >= SILENT_MS) {
+        await link.evict(other);
+        this.#options.logger.warn("a signer is silent and no longer waited for", { instance: other.name });
+        this.#ring();
+      }
+    }
+  }
+
+  #settle(waiter: Waiter, { state, others }: Beat): void {
+    waiter.target ??= state;
+    const { target } = waiter;
+    if (others.some(({ seen }) => seen < target)) return;
+    waiter.target = SETTLED;
+    waiter.done();
+  }
+}
+
+/** Every instance has seen it. */
+const SETTLED = -1n;
+
+/** Waits until whoever has the name is silent for so long that it refuses by itself. */
+async function enter(options: GroupOptions, link: InstanceLink, self: InstanceIdentity): Promise<void> {
+  const { name, version, clock, elapsed } = options;
+  let known: (OtherInstance & { readonly since: number }) | undefined;
+  while (!await link.enter(self, version)) {
+    const found = (await link.list()).find((other) => other.name === name);
+    if (found === undefined) continue;
+    const isSame = known?.session === found.session && known.beat === found.beat;
+    if (known !== undefined && !isSame) {
+      throw new AppError(
+        "invalid_config",
+        `Cannot use state_db: a signer with the instance name ${quoteText(name)} is running; ` +
+          "give each its own name in instance",
+      );
+    }
+    known = { ...found, since: known?.since ?? elapsed() };
+    if (elapsed() - known.since >= SILENT_MS) await link.evict(found);
+    else await clock.sleep(LOOK_MS);
+  }
+}

@@ -1,0 +1,158 @@
+import assert from "node:assert/strict";
+import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { MemoryShared } from "../testing/memory_shared.ts";
+import { SharedGroup } from "./group.ts";
+
+const IGNORED = { info() {}, warn() {}, error() {} };
+
+/** Instances over one memory, whose time is a test's. */
+function createScene() {
+  const shared = new MemoryShared();
+  const clock = new FakeClock();
+  let sessions = 0;
+  const join = async (name: string, { elapsed = () => clock.now(), schema = 1 } = {}) => {
+    const options = { name, version: "1", newSession: () => `session-${++sessions}`, clock, elapsed };
+    return await SharedGroup.join({ ...options, shared: shared.of(name, schema), logger: IGNORED });
+  };
+  const start = async (name: string, more = {}) => {
+    const group = await join(name, more);
+    await group.start(() => Promise.resolve(shared.epochs));
+    return group;
+  };
+  /** Whether a promise is kept by now. */
+  const isKept = async (promise: Promise<void>) => {
+    let kept = false;
+    promise.then(() => kept = true);
+    await clock.advance(0);
+    return kept;
+  };
+  return { shared, clock, join, start, isKept };
+}
+
+const isStale = { code: "state_stale" };
+
+Deno.test("SharedGroup decides for 2 s after its last look, and not longer", async () => {
+  const { shared, clock, start } = createScene();
+  const group = await start("a");
+  group.requireFresh();
+  assert.equal(group.problem, undefined);
+  shared.isDown = true;
+  await clock.advance(2_000);
+  group.requireFresh();
+  await clock.advance(1);
+  assert.throws(() => group.requireFresh(), isStale);
+  assert.match(group.problem ?? "", /too old: the state database can't be used/);
+  shared.isDown = false;
+  await clock.advance(200);
+  group.requireFresh();
+  await group.leave();
+});
+
+Deno.test("SharedGroup counts from before it asked: an answer that was slow is old", async () => {
+  const { shared, clock, start } = createScene();
+  const group = await start("a");
+  const answer = Promise.withResolvers<void>();
+  shared.hold = answer.promise;
+  await clock.advance(2_600);
+  assert.throws(() => group.requireFresh(), isStale);
+  answer.resolve();
+  shared.hold = undefined;
+  await clock.advance(0);
+  // Asked 2,100 ms ago.
+  assert.throws(() => group.requireFresh(), isStale);
+  await clock.advance(500);
+  group.requireFresh();
+  await group.leave();
+});
+
+Deno.test("SharedGroup refuses when the clock is put forward, and when it alone runs on", async () => {
+  const { clock, start } = createScene();
+  let stands = clock.now();
+  const group = await start("a", { elapsed: () => stands });
+  group.requireFresh();
+  await clock.advance(0);
+  stands += 2_001;
+  assert.throws(() => group.requireFresh(), isStale);
+  stands -= 2_001;
+  group.requireFresh();
+  await group.leave();
+});
+
+Deno.test("SharedGroup waits until the others have seen a change", async () => {
+  const { shared, clock, start, isKept } = createScene();
+  const [a, b] = [await start("a"), await start("b")];
+  const held = Promise.withResolvers<void>();
+  shared.heldNames.set("b", held.promise);
+  shared.change();
+  const settled = a.settled();
+  await clock.advance(1_000);
+  assert.equal(await isKept(settled), false);
+  held.resolve();
+  shared.heldNames.clear();
+  await clock.advance(1_000);
+  assert.equal(await isKept(settled), true);
+  await a.leave();
+  await b.leave();
+});
+
+Deno.test("SharedGroup waits for one that is silent no longer than that one decides", async () => {
+  const { shared, clock, start, isKept } = createScene();
+  const [a, b] = [await start("a"), await start("b")];
+  const never = new Promise<void>(() => {});
+  shared.heldNames.set("b", never);
+  shared.change();
+  const settled = a.settled();
+  await clock.advance(2_000);
+  assert.equal(await isKept(settled), false);
+  await clock.advance(1_000);
+  assert.throws(() => b.requireFresh(), isStale);
+  assert.equal(await isKept(settled), true);
+  // Off the list, it is not waited for again.
+  assert.deepEqual(shared.names, ["a"]);
+  shared.change();
+  const second = a.settled();
+  await clock.advance(50);
+  assert.equal(await isKept(second), true);
+  await a.leave();
+});
+
+Deno.test("SharedGroup that was taken for gone comes back, with all that it missed", async () => {
+  const { shared, clock, start } = createScene();
+  const [a, b] = [await start("a"), await start("b")];
+  const held = Promise.withResolvers<void>();
+  shared.heldNames.set("b", held.promise);
+  await clock.advance(6_000);
+  assert.deepEqual(shared.names, ["a"]);
+  held.resolve();
+  shared.heldNames.clear();
+  await clock.advance(1_000);
+  b.requireFresh();
+  assert.deepEqual(shared.names, ["a", "b"]);
+  await a.leave();
+  await b.leave();
+  assert.deepEqual(shared.names, []);
+});
+
+Deno.test("SharedGroup does not take the name of one that lives, and that of one that is silent", async () => {
+  const { clock, start, join, shared } = createScene();
+  const living = await start("a");
+  const [refused] = await Promise.allSettled([join("a"), clock.advance(5_000)]);
+  assert.equal(refused.status, "rejected");
+  assert.match(String(refused.reason), /a signer with the instance name "a" is running/);
+  shared.heldNames.set("a", new Promise<void>(() => {}));
+  await clock.advance(500);
+  shared.heldNames.clear();
+  const [taken] = await Promise.allSettled([join("a"), clock.advance(5_000)]);
+  assert.equal(taken.status, "fulfilled");
+  assert.throws(() => living.requireFresh(), isStale);
+});
+
+Deno.test("SharedGroup decides nothing by tables of a newer version", async () => {
+  const { shared, clock, start } = createScene();
+  const group = await start("a");
+  shared.schema = 2;
+  await clock.advance(2_600);
+  assert.throws(() => group.requireFresh(), isStale);
+  assert.match(group.problem ?? "", /a newer version has taken the state database over/);
+  await group.leave();
+});

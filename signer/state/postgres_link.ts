@@ -1,0 +1,92 @@
+import { readInteger, readText, type Row } from "@gateway/shared/state/columns";
+import type { PostgresSession, Query } from "@gateway/shared/state/postgres_access";
+import { POSTGRES_SCHEMA } from "./postgres_migrations.ts";
+import type { Beat, Epochs, InstanceIdentity, InstanceLink, OtherInstance } from "./store.ts";
+
+const OTHERS = "convert_to(i.name, 'UTF8') AS name, convert_to(i.session, 'UTF8') AS session, i.beat, i.seen";
+
+/**
+ * One statement, so that all of it is of one moment, and that this instance still counts is certain at that moment. On
+ * a primary that was replaced without knowing it, the commit waits for a standby that will not come.
+ */
+const BEAT = `WITH mine AS (
+    UPDATE instances SET beat = beat + 1, seen = $3 WHERE name = $1 AND session = $2 RETURNING 1
+  ) SELECT (SELECT count(*) FROM mine) AS mine, (SELECT version FROM schema_version) AS version,
+    (SELECT value FROM epochs WHERE topic = 'state') AS state,
+    (SELECT value FROM epochs WHERE topic = 'certificates') AS certificates, ${OTHERS}
+  FROM (SELECT 1) AS once LEFT JOIN instances i ON i.session <> $2`;
+
+/** The link of one signer to the others, over a connection of its own that also listens. */
+export class PostgresLink implements InstanceLink {
+  readonly #session: PostgresSession;
+
+  constructor(session: PostgresSession) {
+    this.#session = session;
+  }
+
+  async beat({ name, session }: InstanceIdentity, seen: bigint): Promise<Beat> {
+    const rows = await this.#session.query(BEAT, [name, session, seen]);
+    const [row] = rows;
+    if (row === undefined) throw new TypeError("The beat gives no row");
+    return {
+      isMember: readInteger(row, "mine") === 1,
+      schema: readInteger(row, "version"),
+      state: readBigint(row, "state"),
+      certificates: readBigint(row, "certificates"),
+      others: rows.filter((each) => each["name"] !== null).map(readOther),
+    };
+  }
+
+  async notify(): Promise<void> {
+    await this.#session.query(`NOTIFY ${POSTGRES_SCHEMA.name}`);
+  }
+
+  async enter({ name, session }: InstanceIdentity, version: string): Promise<boolean> {
+    const rows = await this.#session.query(
+      "INSERT INTO instances VALUES ($1, $2, $3, 0, 0) ON CONFLICT DO NOTHING RETURNING 1",
+      [name, session, version],
+    );
+    return rows.length === 1;
+  }
+
+  async list(): Promise<readonly OtherInstance[]> {
+    return (await this.#session.query(`SELECT ${OTHERS} FROM instances i`)).map(readOther);
+  }
+
+  async evict({ name, session, beat }: OtherInstance): Promise<void> {
+    await this.#session.query("DELETE FROM instances WHERE name = $1 AND session = $2 AND beat = $3", [
+      name,
+      session,
+      beat,
+    ]);
+  }
+
+  close(): void {
+    this.#session.close();
+  }
+}
+
+/** How often what was changed. */
+export async function readEpochs(query: Query): Promise<Epochs> {
+  const [row] = await query(
+    `SELECT (SELECT value FROM epochs WHERE topic = 'state') AS state,
+      (SELECT value FROM epochs WHERE topic = 'certificates') AS certificates`,
+  );
+  if (row === undefined) throw new TypeError("The epochs are gone");
+  return { state: readBigint(row, "state"), certificates: readBigint(row, "certificates") };
+}
+
+function readOther(row: Row): OtherInstance {
+  return {
+    name: readText(row, "name"),
+    session: readText(row, "session"),
+    beat: readBigint(row, "beat"),
+    seen: readBigint(row, "seen"),
+  };
+}
+
+function readBigint(row: Row, column: string): bigint {
+  const value = row[column];
+  if (typeof value !== "bigint") throw new TypeError(`column ${column} is not an integer`);
+  return value;
+}

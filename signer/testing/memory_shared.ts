@@ -1,0 +1,93 @@
+import type {
+  Beat,
+  Epochs,
+  InstanceIdentity,
+  InstanceLink,
+  OtherInstance,
+  SharedState,
+} from "../state/store.ts";
+
+/** What instances share, in memory; it can be down, or slow for one of them. */
+export class MemoryShared {
+  isDown = false;
+  /** Beats wait for it, after they have read. */
+  hold: Promise<void> | undefined;
+  /** What an instance of a name asks waits for it, before it is done. */
+  readonly heldNames = new Map<string, Promise<void>>();
+  schema = 1;
+  epochs: Epochs = { state: 1n, certificates: 1n };
+  readonly #instances = new Map<string, OtherInstance>();
+  readonly #listeners = new Set<() => void>();
+
+  /** The names of those that are entered. */
+  get names(): readonly string[] {
+    return [...this.#instances.keys()].sort();
+  }
+
+  /** Somebody has changed the state. */
+  change(): void {
+    this.epochs = { ...this.epochs, state: this.epochs.state + 1n };
+    this.#ring();
+  }
+
+  /** As one instance has it, whose program knows a version of the tables. */
+  of(name: string, schema: number): SharedState {
+    return {
+      schema,
+      load: () => Promise.reject(new Error("not used")),
+      connect: async (onChange) => {
+        await this.#reach(name);
+        this.#listeners.add(onChange);
+        return this.#link(name, onChange);
+      },
+    };
+  }
+
+  #link(name: string, onChange: () => void): InstanceLink {
+    return {
+      beat: (self, seen) => this.#beat(self, seen),
+      notify: async () => {
+        await this.#reach(name);
+        this.#ring();
+      },
+      enter: async (self) => {
+        await this.#reach(name);
+        if (this.#instances.has(self.name)) return false;
+        this.#instances.set(self.name, { ...self, beat: 0n, seen: 0n });
+        return true;
+      },
+      list: async () => {
+        await this.#reach(name);
+        return [...this.#instances.values()];
+      },
+      evict: async (silent) => {
+        await this.#reach(name);
+        const found = this.#instances.get(silent.name);
+        if (found?.session === silent.session && found.beat === silent.beat) {
+          this.#instances.delete(silent.name);
+        }
+      },
+      close: () => void this.#listeners.delete(onChange),
+    };
+  }
+
+  async #beat(self: InstanceIdentity, seen: bigint): Promise<Beat> {
+    await this.#reach(self.name);
+    const own = this.#instances.get(self.name);
+    const isMember = own?.session === self.session;
+    if (isMember) this.#instances.set(self.name, { ...own, beat: own.beat + 1n, seen });
+    const others = [...this.#instances.values()].filter(({ session }) => session !== self.session);
+    const beat = { ...this.epochs, isMember, schema: this.schema, others };
+    await this.hold;
+    return beat;
+  }
+
+  async #reach(name: string): Promise<void> {
+    await this.heldNames.get(name);
+    if (this.isDown) throw new Error("the database is down");
+  }
+
+  #ring(): void {
+    for (const listener of this.#listeners) listener();
+  }
+}

@@ -1,0 +1,214 @@
+/** What can be wrong with a PostgreSQL database, and what operators are told of it. */
+import assert from "node:assert/strict";
+import { errorText } from "@gateway/shared/errors";
+import { createCertificateAuthority, issueLeaf } from "../../ctl/init/x509.ts";
+import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
+import { freezeOf, grantOf, NOW, openShared } from "./state_fixture.ts";
+
+const ignore = isPostgresMissing;
+
+/** The words with which a store is not opened. */
+async function refusal(settings: Parameters<typeof openShared>[0]): Promise<string> {
+  try {
+    await (await openShared(settings)).close();
+  } catch (error) {
+    assert.equal((error as { readonly code?: string }).code, "invalid_config", errorText(error));
+    return errorText(error);
+  }
+  throw new Error("it was opened");
+}
+
+Deno.test({
+  name: "a PostgreSQL database that can't be used stops the start, with words and without the password",
+  ignore,
+  async fn(test) {
+    await using server = await PostgresServer.start();
+    await server.sql("CREATE ROLE app LOGIN PASSWORD 's3cret'; GRANT CREATE ON DATABASE gateway TO app");
+    await server.authenticate("host all app 127.0.0.1/32 scram-sha-256");
+    const folder = await Deno.makeTempDir();
+    const passwordFile = `${folder}/password`;
+    const url = server.url({ user: "app" });
+
+    await test.step("a password in the URL, and one in a file", async () => {
+      await (await openShared({ state_db: url.replace("app@", "app:s3cret@") })).close();
+      await Deno.writeTextFile(passwordFile, "s3cret\n");
+      await (await openShared({ state_db: url, state_db_password_file: passwordFile })).close();
+    });
+
+    await test.step("a wrong password is not shown", async () => {
+      await Deno.writeTextFile(passwordFile, "wr0ng\n");
+      for (
+        const settings of [
+          { state_db: url.replace("app@", "app:wr0ng@") },
+          { state_db: url, state_db_password_file: passwordFile },
+        ]
+      ) {
+        const text = await refusal(settings);
+        assert.match(text, /^Cannot open state_db postgres:\/\/app@127\.0\.0\.1:\d+\/gateway: .*28P01/);
+        assert.doesNotMatch(text, /wr0ng/);
+      }
+      assert.match(
+        await refusal({ state_db: url, state_db_password_file: `${folder}/none` }),
+        /Cannot read state_db_password_file ".*none": no such file/,
+      );
+    });
+
+    await test.step("no server, no database, no right to make tables", async () => {
+      assert.match(
+        await refusal({ state_db: "postgres://a@127.0.0.1:1/gateway" }),
+        /127\.0\.0\.1:1: .*REFUSED/,
+      );
+      assert.match(await refusal({ state_db: `${server.url()}x` }), /3D000/);
+      await server.sql("CREATE ROLE poor LOGIN");
+      await server.authenticate("host all poor 127.0.0.1/32 trust");
+      await server.sql("DROP SCHEMA signer CASCADE");
+      assert.match(await refusal({ state_db: server.url({ user: "poor" }) }), /permission denied/);
+    });
+
+    await test.step("a newer version", async () => {
+      await (await openShared({ state_db: server.url() })).close();
+      await server.sql("UPDATE signer.schema_version SET version = 7");
+      assert.match(
+        await refusal({ state_db: server.url() }),
+        /schema of the signer has version 7 and this program knows 1; start the program that wrote it/,
+      );
+      assert.equal(await server.sql("SELECT version FROM signer.schema_version"), "7");
+      await server.sql("UPDATE signer.schema_version SET version = 1");
+    });
+
+    for (
+      const [name, alter, undo, words] of [
+        [
+          "a column more",
+          "ALTER TABLE signer.freezes ADD x int",
+          "ALTER TABLE signer.freezes DROP x",
+          /has freezes\.x integer too much/,
+        ],
+        [
+          "another type",
+          "ALTER TABLE signer.krl ALTER version TYPE int4",
+          "ALTER TABLE signer.krl ALTER version TYPE int8",
+          /lacks krl\.version bigint not null/,
+        ],
+        [
+          "a key less",
+          "ALTER TABLE signer.freezes DROP CONSTRAINT freezes_pkey",
+          "ALTER TABLE signer.freezes ADD PRIMARY KEY (kind, value)",
+          /lacks freezes PRIMARY KEY/,
+        ],
+        [
+          "a rule",
+          "CREATE RULE r AS ON INSERT TO signer.freezes DO INSTEAD NOTHING",
+          "DROP RULE r ON signer.freezes",
+          /has rule r on freezes too much/,
+        ],
+        [
+          "a table less",
+          "ALTER TABLE signer.leases RENAME TO x",
+          "ALTER TABLE signer.x RENAME TO leases",
+          /lacks leases\./,
+        ],
+      ] as const
+    ) {
+      await test.step(`a table altered by hand: ${name}`, async () => {
+        await server.sql(alter);
+        assert.match(await refusal({ state_db: server.url() }), words);
+        await server.sql(undo);
+        await (await openShared({ state_db: server.url() })).close();
+      });
+    }
+
+    await test.step("another program's schema of the name", async () => {
+      await server.sql("DROP SCHEMA signer CASCADE; CREATE SCHEMA signer; CREATE TABLE signer.t (x int)");
+      assert.match(await refusal({ state_db: server.url() }), /its schema signer is another program's/);
+      await server.sql("DROP SCHEMA signer CASCADE");
+    });
+
+    await test.step("many that start at once make the tables once", async () => {
+      const stores = await Promise.all(
+        Array.from({ length: 6 }, () => openShared({ state_db: server.url() })),
+      );
+      await Promise.all(stores.map((store) => store.close()));
+    });
+
+    await test.step("a freeze that can't be read stops the start, a grant is left out", async () => {
+      const warnings: string[] = [];
+      const store = await openShared({ state_db: server.url() }, warnings);
+      await store.insertGrant(grantOf({ id: "a" }));
+      await store.putFreeze(freezeOf());
+      await server.sql("UPDATE signer.grants SET allow = 'x'; UPDATE signer.freezes SET kind = 'host'");
+      assert.deepEqual(await store.loadGrants(NOW), []);
+      assert.match(warnings[0] ?? "", /A grant in state_db can't be read and has no effect: a/);
+      await assert.rejects(store.loadFreezes(), /a freeze can't be read: unknown kind "host"/);
+      await store.close();
+    });
+    await Deno.remove(folder, { recursive: true });
+  },
+});
+
+Deno.test({
+  name: "a PostgreSQL database by TLS is believed for its name alone",
+  ignore,
+  async fn(test) {
+    await using server = await PostgresServer.start();
+    const folder = await Deno.makeTempDir();
+    const verified = server.url({ more: "?sslmode=verify-full" });
+    await test.step("one without TLS is refused", async () => {
+      assert.match(await refusal({ state_db: verified }), /it has no TLS/);
+    });
+    const authority = await createCertificateAuthority({ commonName: "database CA" });
+    const other = await createCertificateAuthority({ commonName: "database CA" });
+    const caOf = async (name: string, { certPem }: { readonly certPem: string }) => {
+      await Deno.writeTextFile(`${folder}/${name}`, certPem);
+      return `${folder}/${name}`;
+    };
+    const [ca, otherCa] = [await caOf("ca", authority), await caOf("other", other)];
+    const leaf = (name: string) =>
+      issueLeaf(authority, { subject: "CN=db", usage: "server", subjectAltNames: [name] });
+    const use = async (name: string) => {
+      const { certPem, keyPem } = await leaf(name);
+      await server.useTls({ cert: certPem, key: keyPem });
+    };
+    await use("127.0.0.1");
+    await test.step("the right CA and name", async () => {
+      const store = await openShared({ state_db: verified, state_db_ca: ca });
+      await store.putFreeze(freezeOf());
+      assert.equal(await server.sql("SELECT count(*) FROM pg_stat_ssl WHERE ssl"), "1");
+      await store.close();
+    });
+    await test.step("another CA", async () => {
+      assert.match(
+        await refusal({ state_db: verified, state_db_ca: otherCa }),
+        /certificate|signature|issuer/i,
+      );
+      assert.match(await refusal({ state_db: verified }), /certificate|issuer/i);
+    });
+    await test.step("another name, or another address", async () => {
+      const byName = verified.replace("127.0.0.1", "localhost");
+      assert.match(await refusal({ state_db: byName, state_db_ca: ca }), /name/i);
+      await use("localhost");
+      await (await openShared({ state_db: byName, state_db_ca: ca })).close();
+      assert.match(await refusal({ state_db: verified, state_db_ca: ca }), /name|address|IP/i);
+    });
+    await Deno.remove(folder, { recursive: true });
+  },
+});
+
+Deno.test({
+  name: "a PostgreSQL standby never counts as writable, and a promoted one does at once",
+  ignore,
+  async fn() {
+    await using primary = await PostgresServer.start();
+    await using standby = await primary.startStandby();
+    const both = `postgres://gateway@127.0.0.1:${standby.port},127.0.0.1:${primary.port}/gateway`;
+    assert.match(await refusal({ state_db: standby.url() }), /it is a standby/);
+    const store = await openShared({ state_db: both });
+    await store.putFreeze(freezeOf({ value: "before" }));
+    await primary.kill();
+    await assert.rejects(store.putFreeze(freezeOf({ value: "between" })), { code: "state_stale" });
+    await standby.promote();
+    await store.putFreeze(freezeOf({ value: "after" }));
+    assert.deepEqual((await store.loadFreezes()).map(({ value }) => value).sort(), ["after", "before"]);
+    await store.close();
+  },
+});

@@ -1,0 +1,97 @@
+/** Several signers that share a database: processes of their own, under their own permissions. */
+import { systemClock } from "@gateway/shared/clock";
+import { JsonClient } from "@gateway/shared/http/json_client";
+import { formatPublicKey } from "@gateway/shared/ssh/public_key";
+import { SshWriter } from "@gateway/shared/ssh/wire_format";
+import { freePort } from "../stage/free_port.ts";
+import { signerCommand } from "../stage/service_command.ts";
+import type { ServiceProcess } from "../stage/service_process.ts";
+import { type ConfigEdit, editConfig, HOST, type Stage } from "../stage/stage.ts";
+
+/** One of them. */
+export interface Member {
+  readonly name: string;
+  readonly configPath: string;
+  readonly auditLog: string;
+  readonly listen: string;
+  readonly monitor: string;
+}
+
+/** Writes the config of one more signer of a stage, with an audit log and a seed of its own. */
+export async function addMember(
+  stage: Stage,
+  { name, state_db, edits = [] }: {
+    readonly name: string;
+    readonly state_db: string;
+    readonly edits?: readonly ConfigEdit[];
+  },
+): Promise<Member> {
+  const folder = `${stage.init.folder}/${name}`;
+  await Deno.mkdir(`${folder}/log`, { recursive: true, mode: 0o700 });
+  await Deno.writeFile(`${folder}/audit.seed`, crypto.getRandomValues(new Uint8Array(32)), { mode: 0o600 });
+  const [listen, monitor] = [`127.0.0.1:${freePort()}`, `127.0.0.1:${freePort()}`];
+  const configPath = `${folder}/signer.json`;
+  await Deno.copyFile(stage.init.signer_config, configPath);
+  const auditLog = `${folder}/log/audit.log`;
+  await editConfig(configPath, [
+    { path: ["instance"], value: name },
+    { path: ["state_db"], value: state_db },
+    { path: ["listen"], value: listen },
+    { path: ["monitor_listen"], value: monitor },
+    { path: ["audit_log"], value: auditLog },
+    { path: ["audit_key"], value: `${folder}/audit.seed` },
+    ...edits,
+  ]);
+  return { name, configPath, auditLog, listen, monitor };
+}
+
+/** Starts one; it ends with the stage. */
+export async function startMember(stage: Stage, { configPath }: Member): Promise<ServiceProcess> {
+  return await stage.start(await signerCommand(configPath));
+}
+
+/** What `GET /readyz` says. */
+export async function readiness({ monitor }: Member): Promise<string> {
+  const response = await fetch(`http://${monitor}/readyz`);
+  return `${response.status} ${(await response.text()).trim()}`;
+}
+
+/** A client of one of them. */
+export async function clientOf(
+  stage: Stage,
+  { listen }: Member,
+  identity: "operator" | "broker",
+  timeoutMs = 10_000,
+): Promise<JsonClient> {
+  const pair = stage.init[identity];
+  const client = new JsonClient({
+    clock: systemClock,
+    baseUrl: `https://${listen}`,
+    cert: await Deno.readTextFile(pair.cert),
+    key: await Deno.readTextFile(pair.key),
+    ca: await Deno.readTextFile(stage.init.mtls_ca),
+    timeoutMs,
+  });
+  stage.defer(() => client.close());
+  return client;
+}
+
+/** A request for a certificate. */
+export const SIGN = {
+  method: "POST",
+  path: "/v1/sign",
+  body: {
+    host: HOST,
+    role: "target",
+    purpose: "oneshot",
+    command: "uptime",
+    public_key: publicKeyLine(),
+  },
+} as const;
+
+function publicKeyLine(): string {
+  const writer = new SshWriter();
+  writer.text("ssh-ed25519");
+  writer.string(new Uint8Array(32).fill(3));
+  return formatPublicKey("ssh-ed25519", writer.bytes());
+}

@@ -1,0 +1,182 @@
+/** Two signers on one PostgreSQL: what one acknowledges, the other decides by. */
+import assert from "node:assert/strict";
+import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
+import { poll } from "../stage/poll.ts";
+import type { Stage } from "../stage/stage.ts";
+import { signerCommand } from "../stage/service_command.ts";
+import { ServiceProcess } from "../stage/service_process.ts";
+import { withStage } from "../stage/with_stage.ts";
+import { addMember, clientOf, type Member, readiness, SIGN, startMember } from "./signers.ts";
+
+const CALLER = "broker-local";
+
+async function freeze(client: Awaited<ReturnType<typeof clientOf>>, to: "freeze" | "unfreeze") {
+  const body = { kind: "caller", value: CALLER, ...(to === "freeze" && { reason: "" }) };
+  return await client.request({ method: "POST", path: `/v1/${to}`, body });
+}
+
+async function withTwo(
+  test: (stage: Stage, server: PostgresServer, members: readonly [Member, Member]) => Promise<void>,
+): Promise<void> {
+  await using server = await PostgresServer.start();
+  await withStage({}, async (stage) => {
+    const members = [
+      await addMember(stage, { name: "signer-a", state_db: server.url() }),
+      await addMember(stage, { name: "signer-b", state_db: server.socketUrl }),
+    ] as const;
+    await test(stage, server, members);
+  });
+}
+
+Deno.test({
+  name: "signers on one database: freezes, grants and silence",
+  ignore: isPostgresMissing,
+  fn: (test) =>
+    withTwo(async (stage, server, [a, b]) => {
+      const first = await startMember(stage, a);
+      let second = await startMember(stage, b);
+      const [operator, broker] = [await clientOf(stage, a, "operator"), await clientOf(stage, b, "broker")];
+      const sign = async () => (await broker.request(SIGN)).status;
+      const passes = () => poll(async () => await sign() === 200, { what: "a certificate", intervalMs: 5 });
+
+      await test.step("a freeze that one acknowledges holds at the other at once", async () => {
+        await passes();
+        for (let round = 0; round < 10; round++) {
+          assert.equal((await freeze(operator, "freeze")).status, 200);
+          assert.equal(await sign(), 403, `round ${round}`);
+          assert.equal((await freeze(operator, "unfreeze")).status, 200);
+          await passes();
+        }
+      });
+
+      await test.step("a certificate of one is revoked by a freeze at the other", async () => {
+        // Revocations are kept by the second: what is issued in that of the last one is revoked as well.
+        const second = Math.floor(Date.now() / 1000);
+        await poll(() => Math.floor(Date.now() / 1000) > second, { what: "the next second" });
+        const { serial } = (await broker.request(SIGN)).body as { readonly serial: bigint };
+        const { body } = await freeze(operator, "freeze");
+        await freeze(operator, "unfreeze");
+        const { certificates_revoked } = body as { readonly certificates_revoked: number };
+        assert.ok(certificates_revoked > 0, JSON.stringify(body));
+        assert.match(
+          await server.sql("SELECT serials FROM signer.certificates"),
+          new RegExp(`\\b${serial}\\b`),
+        );
+        await freeze(operator, "unfreeze");
+        await passes();
+      });
+
+      await test.step("a grant of one is in force at the other, and gone once its end is acknowledged", async () => {
+        const status = { ...SIGN, body: { ...SIGN.body, command: "systemctl status nginx" } };
+        assert.equal((await broker.request(status)).status, 403);
+        const made = await operator.request({
+          method: "POST",
+          path: "/v1/policy/hosts/web01/grants",
+          body: { allow: ["^systemctl status nginx$"], ttl_seconds: 60 },
+        });
+        assert.equal(made.status, 201, JSON.stringify(made.body));
+        await poll(async () => (await broker.request(status)).status === 200, {
+          what: "the grant",
+          timeoutMs: 10_000,
+          intervalMs: 5,
+        });
+        const { id } = made.body as { readonly id: string };
+        assert.equal(
+          (await operator.request({ method: "DELETE", path: `/v1/policy/grants/${id}` })).status,
+          200,
+        );
+        assert.equal((await broker.request(status)).status, 403);
+      });
+
+      await test.step("policy edits are refused, with words", async () => {
+        const edit = {
+          method: "POST",
+          path: "/v1/policy/hosts/web01/allow",
+          body: { pattern: "^x$" },
+        } as const;
+        const { status, body } = await operator.request(edit);
+        assert.equal(status, 409);
+        assert.match((body as { readonly detail: string }).detail, /several signers share the state/);
+      });
+
+      await test.step("a second signer of a name does not start", async () => {
+        const twin = await addMember(stage, {
+          name: "twin",
+          state_db: server.url(),
+          edits: [
+            { path: ["instance"], value: "signer-a" },
+          ],
+        });
+        await using process = ServiceProcess.spawn(await signerCommand(twin.configPath));
+        assert.equal((await process.status).code, 1);
+        assert.match(process.log, /a signer with the instance name "signer-a" is running/);
+        assert.equal(await readiness(a), "200 ready");
+      });
+
+      await test.step("one that was stopped is not waited for longer than it would decide, and then refuses", async () => {
+        second.kill("SIGSTOP");
+        const started = performance.now();
+        assert.equal((await freeze(operator, "freeze")).status, 200);
+        assert.ok(performance.now() - started < 5_000);
+        second.kill("SIGCONT");
+        assert.ok([403, 503].includes(await sign()));
+        await poll(async () => await readiness(b) === "200 ready", { what: "its return", intervalMs: 20 });
+        assert.equal(await sign(), 403);
+        await freeze(operator, "unfreeze");
+        await passes();
+      });
+
+      await test.step("one that was killed comes back under its name", async () => {
+        second.kill("SIGKILL");
+        await second.status;
+        second = await startMember(stage, b);
+        await passes();
+        assert.equal(await server.sql("SELECT count(*) FROM signer.instances"), "2");
+      });
+
+      await test.step("without the database nobody decides, and everybody says so; with it, they do", async () => {
+        await server.kill();
+        await poll(
+          async () => (await readiness(b)).startsWith("503 not ready: what is decided by is too old"),
+          {
+            what: "the end of its view",
+            intervalMs: 20,
+          },
+        );
+        const refused = await broker.request(SIGN);
+        assert.equal(refused.status, 503);
+        assert.equal((refused.body as { readonly code: string }).code, "state_stale");
+        const unmade = await freeze(operator, "freeze");
+        assert.equal(unmade.status, 503);
+        assert.match(
+          (unmade.body as { readonly detail: string }).detail,
+          /frozen at this signer, and not yet/,
+        );
+        await server.run();
+        // What the one could not store, it stores by itself.
+        await poll(async () => await sign() === 403, {
+          what: "the freeze",
+          timeoutMs: 20_000,
+          intervalMs: 50,
+        });
+        await freeze(operator, "unfreeze");
+        await passes();
+      });
+
+      await test.step("a newer program's tables end this one's decisions, with words", async () => {
+        await server.sql("UPDATE signer.schema_version SET version = 99");
+        await poll(async () => /newer version .* upgrade this signer/.test(await readiness(b)), {
+          what: "the refusal",
+          intervalMs: 20,
+        });
+        assert.equal(await sign(), 503);
+      });
+
+      await test.step("one that stops leaves the group, and its log shows what it refused", async () => {
+        await second.stop();
+        assert.equal(await server.sql("SELECT name FROM signer.instances"), "signer-a");
+        assert.match(await Deno.readTextFile(b.auditLog), /"outcome":"stale_denied"/);
+        assert.doesNotMatch(first.log + second.log, /Unexpected|Uncaught/);
+      });
+    }),
+});
