@@ -15,6 +15,7 @@ import { addEnrol } from "./commands/cluster_enrol.ts";
 import { addEnvelope } from "./commands/envelope.ts";
 import { addFreeze } from "./commands/freeze.ts";
 import { addHost } from "./commands/host.ts";
+import { addIdentity } from "./commands/identity.ts";
 import { addInit } from "./commands/init.ts";
 import { addPermissions } from "./commands/permissions.ts";
 import { addExplain } from "./commands/policy_explain.ts";
@@ -48,6 +49,7 @@ const COMMANDS: readonly AddCommand[] = [
   addHost,
   addCallers,
   addCaKeys,
+  addIdentity,
   group("cluster", "See, change, enrol and check Kubernetes clusters.", [addCluster, addEnrol, addCheck]),
   group("policy", "Explain and change what may run where.", [addExplain, addRules, addGrants]),
   addApproval,

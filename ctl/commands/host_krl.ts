@@ -1,4 +1,5 @@
 import { join, resolve } from "node:path";
+import { systemClock } from "@gateway/shared/clock";
 import { setValue } from "@gateway/shared/config/edit";
 import { allowedSignersLine, createEnvelopeKey } from "@gateway/shared/envelope/key";
 import { AppError } from "@gateway/shared/errors";
@@ -10,6 +11,9 @@ import { editSignerFile } from "../edit_signer_file.ts";
 import type { CommandResult } from "../output.ts";
 import { readOperatorFile } from "../read_file.ts";
 import { loadSignerFile } from "../signer_file.ts";
+
+/** How long a host may fetch the list with one identity. */
+const KRL_YEARS = 10;
 
 interface KrlFlags {
   readonly config?: string;
@@ -65,6 +69,8 @@ async function enrol(
   const pair = await issueLeaf(await loadAuthority(text(ca), text(key)), {
     subject: [{ CN: [caller] }],
     usage: "client",
+    // Good for the list alone, and nobody renews it on the host.
+    notAfter: new Date(systemClock.now() + KRL_YEARS * 365 * 86_400_000),
   });
   const signers = allowedSignersLine(createEnvelopeKey(seed), [KRL_NAMESPACE]);
   const folder = at(out);

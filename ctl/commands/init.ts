@@ -4,6 +4,7 @@ import { systemClock } from "@gateway/shared/clock";
 import { brokerConfig } from "@gateway/broker/config";
 import { parseConfig } from "@gateway/shared/config/load";
 import { AppError } from "@gateway/shared/errors";
+import { parseListenAddress } from "@gateway/shared/http/listen_address";
 import { brokerPermissions, brokerRunOptions } from "@gateway/broker/permissions";
 import { formatFlags } from "@gateway/shared/permissions/set";
 import { systemRandom } from "@gateway/shared/random";
@@ -11,17 +12,21 @@ import { once, repeated } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
 import { type ConfigChoices, formatMcpConfig } from "../init/config_text.ts";
 import { enrolmentLines, formatGuide, mcpClientEntry, type Runtime, startCommands } from "../init/guide.ts";
-import { approvalsUrl, createLayout, describeLayout, type Layout } from "../init/layout.ts";
+import { approvalsUrl, createLayout, describeLayout, type Layout, LOCAL_NAMES } from "../init/layout.ts";
 import { createKeyMaterial } from "../init/material.ts";
 import {
   DEFAULT_LISTENERS,
   DEFAULT_NETWORKS,
   type InitListeners,
   parseHosts,
-  parseLoopback,
+  parseListener,
+  parseNames,
   parseNetworks,
+  publicAddress,
+  reachable,
 } from "../init/options.ts";
 import { planSetUp } from "../init/plan.ts";
+import { renewalUnits } from "../init/renewal_units.ts";
 import { checkFree, writeSetUp } from "../init/write.ts";
 import type { CommandResult } from "../output.ts";
 import { type Advice, withHint } from "../with_hint.ts";
@@ -32,6 +37,8 @@ interface InitFlags {
   readonly direct?: boolean;
   readonly host?: readonly string[];
   readonly network?: readonly string[];
+  readonly name?: readonly string[];
+  readonly listen?: string;
   readonly listenSigner?: string;
   readonly listenControlPlane?: string;
   readonly listenBroker?: string;
@@ -45,11 +52,14 @@ Examples:
   broker-ctl init --dir gateway
   broker-ctl init --dir gateway \\
       --host "web01=10.0.0.5:22,user=deploy,key=$(ssh-keyscan -t ed25519 10.0.0.5 | cut -d' ' -f2-)"
+  broker-ctl init --dir gateway --name gw.example.org --listen 0.0.0.0
   broker-ctl init --dir gateway --force     # new keys; the old set-up is kept in gateway/backup-<time>
 
 Makes a certificate authority for SSH and one for the services, a certificate for each of signer, control
 plane, broker, operator, approver and agent, the keys of the audit logs, and the configs. All listen on this
-machine alone. Brokers ask the control plane, where a human approves what the policy says; with --direct they
+machine alone, or with --name gw.example.org --listen 0.0.0.0 for others too; the CA can vouch for those names
+and no others. Certificates end after 90 days: broker-ctl identity renew --due renews them, and gateway/systemd
+has a timer for that. Brokers ask the control plane, where a human approves what the policy says; with --direct they
 ask the signer, and what needs approval is refused.
 The folder, and all that leads to it, must belong to you or root, and be writable for nobody else; a folder in
 /tmp will do, /tmp itself and a link will not.
@@ -76,6 +86,8 @@ export const addInit: AddCommand = (program, context) => {
       repeated,
     )
     .option("--direct", "have the brokers ask the signer, without control plane and approvals")
+    .option("--name <name>", "what it is reached by from other machines; repeat for more", repeated)
+    .option("--listen <address>", "with --name: where the services listen, such as 0.0.0.0", once)
     .option(...address("listen-signer", "the signer", "signer"), once)
     .option(...address("listen-control-plane", "the control plane", "controlPlane"), once)
     .option(...address("listen-broker", "the broker over HTTP", "broker"), once)
@@ -109,20 +121,37 @@ function readFolder(dir: string, workingFolder: string): string {
 }
 
 function readChoices(flags: InitFlags): ConfigChoices {
-  const defaults = DEFAULT_LISTENERS;
+  const defaults = flags.listen === undefined ? DEFAULT_LISTENERS : listenersOn(flags.listen);
+  const names = parseNames(flags.name ?? []);
+  const service = (text: string) => parseListener(text, names);
   return {
+    names,
     route: flags.direct === true ? "signer" : "control_plane",
     hosts: parseHosts(flags.host ?? []),
     networks: parseNetworks(flags.network ?? DEFAULT_NETWORKS),
     listeners: {
-      signer: parseLoopback(flags.listenSigner ?? defaults.signer),
-      controlPlane: parseLoopback(flags.listenControlPlane ?? defaults.controlPlane),
-      broker: parseLoopback(flags.listenBroker ?? defaults.broker),
-      signerMonitor: parseLoopback(flags.monitorSigner ?? defaults.signerMonitor),
-      controlPlaneMonitor: parseLoopback(flags.monitorControlPlane ?? defaults.controlPlaneMonitor),
-      brokerMonitor: parseLoopback(flags.monitorBroker ?? defaults.brokerMonitor),
+      signer: service(flags.listenSigner ?? defaults.signer),
+      controlPlane: service(flags.listenControlPlane ?? defaults.controlPlane),
+      broker: service(flags.listenBroker ?? defaults.broker),
+      signerMonitor: parseListener(flags.monitorSigner ?? defaults.signerMonitor),
+      controlPlaneMonitor: parseListener(flags.monitorControlPlane ?? defaults.controlPlaneMonitor),
+      brokerMonitor: parseListener(flags.monitorBroker ?? defaults.brokerMonitor),
     },
   };
+}
+
+/** All but the monitors, which show what they show to whoever asks. */
+function listenersOn(host: string): InitListeners {
+  const at = (listen: string) => `${host}:${listen.split(":").at(-1)}`;
+  const { signer, controlPlane, broker } = DEFAULT_LISTENERS;
+  return { ...DEFAULT_LISTENERS, signer: at(signer), controlPlane: at(controlPlane), broker: at(broker) };
+}
+
+/** What certificates of listeners are for: the names, and the addresses listened on. */
+function certifiedNames({ names = [], listeners }: ConfigChoices): readonly string[] {
+  const hosts = [listeners.signer, listeners.controlPlane, listeners.broker]
+    .map((listen) => parseListenAddress(reachable(listen)).hostname);
+  return [...new Set([...names, ...hosts])].filter((name) => !LOCAL_NAMES.includes(name));
 }
 
 function deriveMcpFlags(layout: Layout, choices: ConfigChoices): readonly string[] {
@@ -146,17 +175,18 @@ async function init(flags: InitFlags, context: CommandContext): Promise<CommandR
   const mcpFlags = deriveMcpFlags(layout, choices);
   const options = { folder, force: flags.force === true, clock: systemClock, random: systemRandom };
   await withHint(OCCUPIED, () => checkFree(options));
-  const material = await createKeyMaterial(systemRandom);
-  const plan = planSetUp(layout, choices, material);
+  const material = await createKeyMaterial(systemRandom, certifiedNames(choices));
+  const runtime = currentRuntime();
+  const plan = [...renewalUnits(layout, runtime), ...planSetUp(layout, choices, material)];
   const { backup } = await withHint(OCCUPIED, () => writeSetUp(plan, options));
   const { sshCaPublic } = material;
-  const facts = { ...choices, layout, runtime: currentRuntime(), sshCaPublic, mcpFlags, backup };
+  const facts = { ...choices, layout, runtime, sshCaPublic, mcpFlags, backup };
   return {
     json: {
       ...describeLayout(layout),
       backup,
       route: choices.route,
-      approvals_url: approvalsUrl(choices.listeners.controlPlane),
+      approvals_url: approvalsUrl(publicAddress(choices.listeners.controlPlane, choices.names ?? [])),
       ssh_ca_public_key: sshCaPublic,
       enrolment: Object.fromEntries(
         choices.hosts.map((host) => [host.name, enrolmentLines(sshCaPublic, host)]),

@@ -3,7 +3,7 @@ import { parseConfig } from "@gateway/shared/config/load";
 import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
 import { clientConfig } from "../client_config.ts";
 import { certificatePath, keyPath, type Layout } from "./layout.ts";
-import type { InitHost, InitListeners } from "./options.ts";
+import { type InitHost, type InitListeners, reachable } from "./options.ts";
 
 /** Whom brokers ask for certificates: the control plane, or the signer without anyone between. */
 export type BrokerRoute = "control_plane" | "signer";
@@ -15,6 +15,8 @@ export interface ConfigChoices {
   readonly hosts: readonly InitHost[];
   /** Where hosts may be added that running brokers can connect to. */
   readonly networks: readonly string[];
+  /** What the set-up is reached by from elsewhere; without: from this machine alone. */
+  readonly names?: readonly string[];
 }
 
 /** How long brokers wait for an approval, and approvals for a decision. */
@@ -40,11 +42,12 @@ const STARTER_ALLOW = [
 export function formatSignerConfig(layout: Layout, { route, listeners, hosts }: ConfigChoices): string {
   const text = `// Made by broker-ctl init. After a change: broker-ctl reload.
 {
-  // This machine alone; agents never speak to the signer.
+  // Agents never speak to the signer.
   "listen": ${quote(listeners.signer)},
   "server_cert": ${quote(certificatePath(layout, "signer"))},
   "server_key": ${quote(keyPath(layout, "signer"))},
   "client_ca": ${quote(layout.mtlsCa)},
+  "denied_callers": ${quote(layout.deniedCallers)},
 
   // The key that hosts trust. A file is for labs.
   "ca_key": ${quote(layout.sshCa)},
@@ -108,6 +111,7 @@ export function formatBrokerConfig(layout: Layout, choices: ConfigChoices): stri
   "server_cert": ${quote(certificatePath(layout, "brokerServer"))},
   "server_key": ${quote(keyPath(layout, "brokerServer"))},
   "client_ca": ${quote(layout.mtlsCa)},
+  "denied_callers": ${quote(layout.deniedCallers)},
 ${formatBrokerCommon(layout, choices, { log: layout.brokerAuditLog, key: layout.brokerAuditKey })}
   "monitor_listen": ${quote(choices.listeners.brokerMonitor)},
 ${formatAddresses(choices)}
@@ -176,11 +180,11 @@ function formatRoute({ route, listeners }: ConfigChoices): string {
   if (route === "signer") {
     return `  // The signer itself: what needs approval is refused, for nobody could give it.
   "signer": {
-    "url": ${quote(`https://${listeners.signer}`)},`;
+    "url": ${quote(`https://${reachable(listeners.signer)}`)},`;
   }
   return `  // The control plane, which asks the signer, and a human where the policy wants one.
   "signer": {
-    "url": ${quote(`https://${listeners.controlPlane}`)},
+    "url": ${quote(`https://${reachable(listeners.controlPlane)}`)},
     "approval_wait_seconds": ${APPROVAL_WAIT_SECONDS},`;
 }
 
@@ -194,14 +198,14 @@ export function formatClientConfig(layout: Layout, { listeners }: ConfigChoices)
     `// Made by broker-ctl init: how an operator reaches the services. broker-ctl --client-config <this file>
 {
   "signer": {
-    "url": ${quote(listeners.signer)},
+    "url": ${quote(reachable(listeners.signer))},
     "cert": ${quote(certificatePath(layout, "operator"))},
     "key": ${quote(keyPath(layout, "operator"))},
     "ca": ${quote(layout.mtlsCa)}
   },
   // For broker-ctl approval, as the approver: nobody decides what it asked for itself.
   "control_plane": {
-    "url": ${quote(listeners.controlPlane)},
+    "url": ${quote(reachable(listeners.controlPlane))},
     "cert": ${quote(certificatePath(layout, "approver"))},
     "key": ${quote(keyPath(layout, "approver"))},
     "ca": ${quote(layout.mtlsCa)}

@@ -1,6 +1,7 @@
 import { controlPlaneConfig } from "@gateway/control-plane/config";
 import { parseConfig } from "@gateway/shared/config/load";
 import { APPROVAL_WAIT_SECONDS, type ConfigChoices, quote } from "./config_text.ts";
+import { publicAddress, reachable } from "./options.ts";
 import { approvalsUrl, certificatePath, keyPath, type Layout } from "./layout.ts";
 
 /**
@@ -8,18 +9,19 @@ import { approvalsUrl, certificatePath, keyPath, type Layout } from "./layout.ts
  *
  * @throws {AppError} `invalid_config` when it would not load
  */
-export function formatControlPlaneConfig(layout: Layout, { listeners }: ConfigChoices): string {
+export function formatControlPlaneConfig(layout: Layout, { listeners, names = [] }: ConfigChoices): string {
   const text = `// Made by broker-ctl init: the control plane, between the brokers and the signer.
 {
-  // This machine alone. Approvers come here too.
+  // Approvers come here too.
   "listen": ${quote(listeners.controlPlane)},
   "server_cert": ${quote(certificatePath(layout, "controlPlane"))},
   "server_key": ${quote(keyPath(layout, "controlPlane"))},
   "client_ca": ${quote(layout.mtlsCa)},
+  "denied_callers": ${quote(layout.deniedCallers)},
 
   // The signer knows it as a trusted forwarder.
   "signer": {
-    "url": ${quote(`https://${listeners.signer}`)},
+    "url": ${quote(`https://${reachable(listeners.signer)}`)},
     "client_cert": ${quote(certificatePath(layout, "controlPlaneClient"))},
     "client_key": ${quote(keyPath(layout, "controlPlaneClient"))},
     "ca": ${quote(layout.mtlsCa)}
@@ -35,7 +37,7 @@ export function formatControlPlaneConfig(layout: Layout, { listeners }: ConfigCh
     "callers": ["approver-local"],
     "timeout_seconds": ${APPROVAL_WAIT_SECONDS},
     "notifier": "log",
-    "approval_url_template": ${quote(`${approvalsUrl(listeners.controlPlane)}/{id}`)}
+    "approval_url_template": ${quote(`${approvalsUrl(publicAddress(listeners.controlPlane, names))}/{id}`)}
   },
 
   // observe: what is unusual stands in the audit log. enforce: it has to be approved, and too much is refused.

@@ -2,7 +2,7 @@ import { BROKER_FRONTENDS, type BrokerFrontend } from "@gateway/broker/permissio
 import { shellQuote, singleQuote } from "@gateway/shared/shell_quote";
 import type { BrokerRoute } from "./config_text.ts";
 import { approvalsUrl, BUNDLE_PASSWORD, type Layout } from "./layout.ts";
-import type { InitHost, InitListeners } from "./options.ts";
+import { type InitHost, type InitListeners, publicAddress } from "./options.ts";
 
 /** How the services are started here. */
 export interface Runtime {
@@ -24,6 +24,8 @@ export interface GuideFacts {
   readonly route: BrokerRoute;
   readonly listeners: InitListeners;
   readonly hosts: readonly InitHost[];
+  /** What it is reached by from elsewhere. */
+  readonly names?: readonly string[];
   readonly runtime: Runtime;
   /** The contents of `ssh_ca.pub`, without line end. */
   readonly sshCaPublic: string;
@@ -115,6 +117,8 @@ export function formatGuide(facts: GuideFacts & { readonly backup: string | unde
     `   ${startBroker}`,
     "",
     ...approvals,
+    "Certificates end after 90 days. This renews what ends within 30, and a timer for it is in systemd/:",
+    `   ${controlTool} identity renew --due --config ${shellQuote(layout.signerConfig)}`,
     "The client's settings hold the broker's exact permissions: after a change to mcp.json, renew them with",
     `   ${controlTool} permissions broker --frontend ${mcpFrontend} --config ${shellQuote(layout.mcpConfig)}`,
     "pki/ssh_ca is a key in a file, for labs: whoever can read it can log in to every enrolled host.",
@@ -132,14 +136,17 @@ function formatHosts({ layout, hosts, sshCaPublic }: GuideFacts): readonly strin
   ];
 }
 
-function formatApprovals({ layout, listeners }: GuideFacts, controlTool: string): readonly string[] {
+function formatApprovals(
+  { layout, listeners, names = [] }: GuideFacts,
+  controlTool: string,
+): readonly string[] {
   return [
     '4. Have a human approve what "require_approval" of a policy in signer.json names, on a terminal:',
     `   ${controlTool} approval list --client-config ${shellQuote(layout.clientConfig)}`,
     "   or in a browser, once two files of this set-up are imported in its settings for certificates:",
     `   ${layout.mtlsCa} as an authority (it can vouch for this machine alone)`,
     `   ${layout.approverBundle} as your own certificate (password: ${BUNDLE_PASSWORD})`,
-    `   ${approvalsUrl(listeners.controlPlane)}`,
+    `   ${approvalsUrl(publicAddress(listeners.controlPlane, names))}`,
     "",
   ];
 }

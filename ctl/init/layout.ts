@@ -15,6 +15,8 @@ export interface Layout {
   readonly sshCaPublic: string;
   readonly mtlsCa: string;
   readonly mtlsCaKey: string;
+  /** Who is refused although the CA vouches for him. */
+  readonly deniedCallers: string;
   /** The approver's certificate and key for a browser. */
   readonly approverBundle: string;
   readonly signerAuditKey: string;
@@ -43,6 +45,7 @@ export const SET_UP_ENTRIES = [
   "pki",
   "log",
   "state",
+  "systemd",
 ] as const;
 
 /** Who has a certificate, and the file it is in; each a separate identity. */
@@ -97,6 +100,7 @@ export function createLayout(folder: string): Layout {
     sshCaPublic: join(pki, "ssh_ca.pub"),
     mtlsCa: join(pki, "mtls_ca.crt"),
     mtlsCaKey: join(pki, "mtls_ca.key"),
+    deniedCallers: join(pki, "denied_callers"),
     approverBundle: join(pki, "approver.p12"),
     signerAuditKey: join(pki, "signer_audit.seed"),
     controlPlaneAuditKey: join(pki, "control_plane_audit.seed"),

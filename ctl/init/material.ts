@@ -25,12 +25,20 @@ export interface KeyMaterial {
 
 const SEED_BYTES = 32;
 
-/** Makes the keys and certificates of a set-up; no file is touched. */
-export async function createKeyMaterial(random: Random): Promise<KeyMaterial> {
+/**
+ * Makes the keys and certificates of a set-up; no file is touched.
+ *
+ * @param names what the listeners are reached by, beside loopback
+ */
+export async function createKeyMaterial(
+  random: Random,
+  names: readonly string[] = [],
+): Promise<KeyMaterial> {
   const sshCaSeed = random.bytes(SEED_BYTES);
   const authority = await createCertificateAuthority({
     commonName: "gateway local mTLS CA",
     localOnly: true,
+    names,
     random,
   });
   const leaf = (identity: Identity) => {
@@ -39,7 +47,7 @@ export async function createKeyMaterial(random: Random): Promise<KeyMaterial> {
       subject,
       usage,
       random,
-      subjectAltNames: usage === "server" ? LOCAL_NAMES : [],
+      subjectAltNames: usage === "server" ? [...LOCAL_NAMES, ...names] : [],
     });
   };
   const approver = await leaf("approver");

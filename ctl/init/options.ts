@@ -1,3 +1,4 @@
+import ipaddr from "ipaddr.js";
 import { AppError } from "@gateway/shared/errors";
 import { parseListenAddress } from "@gateway/shared/http/listen_address";
 import { isNetwork, NETWORK_FORMS } from "@gateway/shared/permissions/network";
@@ -15,7 +16,7 @@ export interface InitHost {
   readonly hostKey: string;
 }
 
-/** The addresses of a local set-up; all on the loopback interface. */
+/** The addresses of a set-up. */
 export interface InitListeners {
   readonly signer: string;
   readonly controlPlane: string;
@@ -62,6 +63,8 @@ export function parseNetworks(texts: readonly string[]): readonly string[] {
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/;
 const USER = /^[A-Za-z_][A-Za-z0-9._-]{0,31}$/;
 const ADDRESS = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9][A-Za-z0-9.-]*)(?::\d{1,5})?$/;
+const DNS_NAME =
+  /^(?=.{1,253}$)(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$/;
 const LOOPBACK = /^(?:127(?:\.\d{1,3}){3}|::1|localhost)$/;
 
 /**
@@ -112,21 +115,59 @@ export function parseHosts(texts: readonly string[]): readonly InitHost[] {
 }
 
 /**
- * An address for a local set-up as it goes into the configs, with a fixed port.
+ * An address as it goes into the configs, with a fixed port.
  *
- * @throws {AppError} `invalid_request` when it is not on the loopback interface, or its port is 0
+ * @param names what the set-up is reached by; when there is none, it is for this machine alone
+ * @throws {AppError} `invalid_request` when it is not on the loopback interface and nobody could know whom he
+ * reached there, or its port is 0
  */
-export function parseLoopback(text: string): string {
+export function parseListener(text: string, names: readonly string[] = []): string {
   const { hostname, port } = readAddress(text);
-  if (!LOOPBACK.test(hostname) || port === 0) {
+  if (port === 0 || (names.length === 0 && !LOOPBACK.test(hostname))) {
+    const why = port === 0
+      ? "name a port"
+      : "without --name a set-up is for this machine alone, use 127.0.0.1:<port>";
+    throw new AppError("invalid_request", `Cannot listen on ${JSON.stringify(text)}: ${why}`);
+  }
+  return formatAddress(hostname, port);
+}
+
+/**
+ * Names that a set-up is reached by: DNS names and IP addresses.
+ *
+ * @throws {AppError} `invalid_request` for what is neither, or has a wildcard
+ */
+export function parseNames(texts: readonly string[]): readonly string[] {
+  for (const text of texts) {
+    if (DNS_NAME.test(text) && !/^[\d.]+$/.test(text) || isAddress(text)) continue;
     throw new AppError(
       "invalid_request",
-      `Cannot listen on ${
-        JSON.stringify(text)
-      }: init makes a set-up for this machine alone, use 127.0.0.1:<port>`,
+      `Cannot use name ${JSON.stringify(text)}: expected a DNS name or an IP address`,
     );
   }
+  return [...new Set(texts.map((text) => text.toLowerCase()))];
+}
+
+/** A listener's address as processes of the same machine reach it. */
+export function reachable(listen: string): string {
+  const { hostname, port } = parseListenAddress(listen);
+  const wildcards: Readonly<Record<string, string>> = { "0.0.0.0": "127.0.0.1", "::": "::1" };
+  return formatAddress(wildcards[hostname] ?? hostname, port);
+}
+
+/** A listener's address as people reach it: by the first of its names, or on this machine. */
+export function publicAddress(listen: string, names: readonly string[]): string {
+  const { hostname, port } = parseListenAddress(listen);
+  const [name] = names;
+  return name === undefined || LOOPBACK.test(hostname) ? reachable(listen) : formatAddress(name, port);
+}
+
+function formatAddress(hostname: string, port: number): string {
   return hostname.includes(":") ? `[${hostname}]:${port}` : `${hostname}:${port}`;
+}
+
+function isAddress(text: string): boolean {
+  return ipaddr.IPv4.isValidFourPartDecimal(text) || ipaddr.IPv6.isValid(text);
 }
 
 function readAddress(text: string) {

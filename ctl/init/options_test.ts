@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import { type InitHost, parseHost, parseHosts, parseLoopback } from "./options.ts";
+import { type InitHost, parseHost, parseHosts, parseListener } from "./options.ts";
 
 const KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIO0Gnb+kCpVhi8T8PX2F2Vhmcu0T9vqTZy9GlkSGn1JF";
 const isUsage = (error: unknown) => error instanceof AppError && error.code === "invalid_request";
@@ -48,9 +48,9 @@ Deno.test("parseHosts() refuses a name that is there twice", () => {
   assert.equal(parseHosts([text]).length, 1);
 });
 
-Deno.test("parseLoopback() takes addresses of this machine alone", () => {
+Deno.test("parseListener() takes addresses of this machine alone", () => {
   for (const text of ["127.0.0.1:1", "[::1]:65535", "localhost:9443", "127.8.8.8:1"]) {
-    assert.equal(parseLoopback(text), text);
+    assert.equal(parseListener(text), text);
   }
   for (
     const text of [
@@ -63,6 +63,6 @@ Deno.test("parseLoopback() takes addresses of this machine alone", () => {
       "127.0.0.1.example:1",
     ]
   ) {
-    assert.throws(() => parseLoopback(text), isUsage, text);
+    assert.throws(() => parseListener(text), isUsage, text);
   }
 });

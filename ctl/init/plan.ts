@@ -25,6 +25,9 @@ const SECRET_MODE = 0o600;
 const PUBLIC_MODE = 0o644;
 const CONFIG_MODE = 0o640;
 
+const DENIED_CALLERS =
+  "# Whose certificates are refused, one CN a line. Made by broker-ctl identity revoke.\n";
+
 /**
  * Everything that a set-up consists of, folders before what is in them, `signer.json` last: without it there is
  * nothing that looks like a set-up.
@@ -55,6 +58,7 @@ export function planSetUp(
     file(layout.sshCa, SECRET_MODE, material.sshCa),
     file(layout.sshCaPublic, PUBLIC_MODE, `${material.sshCaPublic}\n`),
     file(layout.mtlsCa, PUBLIC_MODE, material.mtlsCa.certPem),
+    file(layout.deniedCallers, PUBLIC_MODE, DENIED_CALLERS),
     file(layout.mtlsCaKey, SECRET_MODE, material.mtlsCa.keyPem),
     ...identities.flatMap((identity) => [
       file(certificatePath(layout, identity), PUBLIC_MODE, material.leaves[identity].certPem),

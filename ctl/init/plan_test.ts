@@ -72,6 +72,7 @@ Deno.test("planSetUp() gives every entry its exact mode", () => {
     "pki/ssh_ca": "600",
     "pki/ssh_ca.pub": "644",
     "pki/mtls_ca.crt": "644",
+    "pki/denied_callers": "644",
     "pki/mtls_ca.key": "600",
     "pki/signer.crt": "644",
     "pki/signer.key": "600",
@@ -185,7 +186,7 @@ Deno.test("planSetUp() gives the services what their permissions can be derived 
   });
   assert.equal(theirs.denyWrite, undefined);
   const both = (ours.read ?? []).filter((path) => theirs.read?.includes(path));
-  assert.deepEqual(both, ["/srv/gate way/pki/mtls_ca.crt"]);
+  assert.deepEqual(both, ["/srv/gate way/pki/denied_callers", "/srv/gate way/pki/mtls_ca.crt"]);
   assert.deepEqual(theirs.net, [
     "10.0.0.0/8:22",
     "10.0.0.5:22",

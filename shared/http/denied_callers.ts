@@ -2,7 +2,7 @@
  * Callers whose certificates are no longer good, though they have not ended: the list that every listener of a
  * set-up reads. A name on it stays on it; whoever lost a key gets a certificate of another name.
  *
- * ```ts ignore
+ * ```ts
  * import assert from "node:assert/strict";
  * import { parseDeniedCallers } from "@gateway/shared/http/denied_callers";
  *

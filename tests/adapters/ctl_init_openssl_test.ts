@@ -42,3 +42,27 @@ Deno.test({ name: "init makes a CA that can vouch for this machine alone", ignor
     assert.equal(await verify("localhost", name), false, name);
   }
 });
+
+Deno.test(
+  { name: "identity add makes a bundle with a password of one's own, as openssl reads it", ignore },
+  async () => {
+    await using folder = await createFolder();
+    await run(folder.path, "init");
+    const at = (name: string) => join(folder.path, name);
+    await Deno.writeTextFile(at("password"), "correct horse battery\n");
+    const add = (name: string, ...flags: string[]) =>
+      run(folder.path, "identity", "add", "approver", name, "--p12", "--json", ...flags);
+    const open = async (name: string, password: string) =>
+      (await openssl("pkcs12", "-in", at(`pki/${name}.p12`), "-passin", `pass:${password}`, "-nodes"))
+        .success;
+    assert.equal((await add("ann", "--password-file", "password")).exit, 0);
+    assert.deepEqual([await open("ann", "correct horse battery"), await open("ann", "gateway")], [
+      true,
+      false,
+    ]);
+    const { password } = JSON.parse((await add("ben")).out);
+    assert.deepEqual([password.length, await open("ben", password)], [20, true]);
+    await Deno.writeTextFile(at("password"), "short\n");
+    assert.match((await add("cy", "--password-file", "password")).err, /12 or more/);
+  },
+);

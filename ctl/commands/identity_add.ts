@@ -1,0 +1,207 @@
+import { join, resolve } from "node:path";
+import { systemClock } from "@gateway/shared/clock";
+import { appendToList } from "@gateway/shared/config/edit";
+import { AppError } from "@gateway/shared/errors";
+import { ifThere } from "@gateway/shared/files";
+import { quoteText } from "@gateway/shared/quote";
+import { systemRandom } from "@gateway/shared/random";
+import { countOf, once, repeated } from "../arguments.ts";
+import type { AddCommand, CommandContext } from "../context.ts";
+import { editSignerFile } from "../edit_signer_file.ts";
+import { checkNames, openAuthority } from "../identity/authority.ts";
+import { bundlePassword } from "../identity/bundle_password.ts";
+import { createFile } from "../identity/folder.ts";
+import { checkName, IDENTITY_KINDS, type IdentityKind, isServer, parseKind } from "../identity/kinds.ts";
+import { addApprover, checkRole, roleOf } from "../identity/roles.ts";
+import { type IdentityFlags, type IdentitySetUp, openSetUp, refuseDenied } from "../identity/set_up.ts";
+import { encodePkcs12 } from "../init/pkcs12.ts";
+import { LEAF_DAYS } from "../identity/certificate_facts.ts";
+import { LOCAL_NAMES } from "../init/layout.ts";
+import type { CommandResult } from "../output.ts";
+import { readOperatorFile } from "../read_file.ts";
+
+interface AddFlags extends IdentityFlags {
+  readonly days?: number;
+  readonly san?: readonly string[];
+  readonly csr?: string;
+  readonly out?: string;
+  readonly p12?: boolean;
+  readonly passwordFile?: string;
+}
+
+const ADD_EXAMPLES = `
+Examples:
+  broker-ctl identity add agent agent-7 --config gateway/signer.json
+  broker-ctl identity add approver ann --p12 --config gateway/signer.json
+  broker-ctl identity add signer signer2 --san gw.example.org --config gateway/signer.json
+  broker-ctl identity add agent agent-8 --csr agent-8.csr --config gateway/signer.json
+
+KIND is one of ${Object.keys(IDENTITY_KINDS).join(", ")}.
+Makes NAME.crt and NAME.key in the folder of client_ca, for ${LEAF_DAYS} days, signed by the CA whose key lies there.
+With --csr the key stays where it is: broker-ctl identity request makes one on the other machine. An operator is added
+to reload_callers and an approver to approval.callers; which hosts a broker may use is up to "callers" of the signer's
+config. --p12 makes NAME.p12 for a browser, with a password that is printed once, or that of --password-file.
+Approvers on other machines need it and mtls_ca.crt.
+`;
+
+/** `identity add`: a certificate for somebody new. */
+export const addIdentityAdd: AddCommand = (identity, context) => {
+  identity.command("add")
+    .description("Issue a certificate for somebody new.")
+    .argument("<kind>", "what it is for")
+    .argument("<name>", "the CN: who its holder is to the services")
+    .option("--days <n>", `how long it is good (default: ${LEAF_DAYS})`, countOf(1, 825))
+    .option("--san <name>", "a name or address that a listener is reached by; repeat for more", repeated)
+    .option("--csr <file>", "a request; the private key stays where that was made", once)
+    .option("--out <folder>", "where the files go (default: the folder of client_ca)", once)
+    .option("--p12", "also a bundle for a browser")
+    .option("--password-file <file>", "with --p12: its password, in the first line", once)
+    .option("--ca-key <file>", "the private key of client_ca (default: beside it)", once)
+    .option("--control-plane <file>", "its config (default: control-plane.json beside the signer's)", once)
+    .addHelpText("after", ADD_EXAMPLES)
+    .action((kind: string, name: string, _flags, command) =>
+      context.run(
+        command,
+        ["config"],
+        () => add(parseKind(kind), checkName(name), command.optsWithGlobals() as AddFlags, context),
+      )
+    );
+};
+
+async function add(
+  kind: IdentityKind,
+  name: string,
+  flags: AddFlags,
+  context: CommandContext,
+): Promise<CommandResult> {
+  const { workingFolder } = context;
+  const setUp = await openSetUp(flags, context);
+  checkFree(kind, name, setUp);
+  if (flags.p12 === true && flags.csr !== undefined) {
+    throw new AppError(
+      "invalid_request",
+      "Options '--p12' and '--csr' exclude each other: the key is not here",
+    );
+  }
+  if (flags.passwordFile !== undefined && flags.p12 !== true) {
+    throw new AppError("invalid_request", "Option '--password-file' means nothing without '--p12'");
+  }
+  if ((flags.san ?? []).length > 0 && !isServer(kind)) {
+    throw new AppError("invalid_request", `Option '--san' means nothing to a ${kind}: nobody connects to it`);
+  }
+  const password = flags.p12 === true
+    ? await bundlePassword(flags.passwordFile, workingFolder, systemRandom)
+    : undefined;
+  const { certify, readPublicKey, readRequestKey, requestCertificate } = await import("../init/x509.ts");
+  const authority = await openAuthority({
+    clientCa: setUp.signer.client_ca,
+    caKey: flags.caKey,
+    workingFolder,
+  });
+  const names = isServer(kind) ? [...LOCAL_NAMES, ...flags.san ?? []] : [];
+  checkNames(authority, names);
+  const request = flags.csr === undefined
+    ? undefined
+    : new TextDecoder().decode(await readOperatorFile(resolve(workingFolder, flags.csr), "the request"));
+  const folder = flags.out === undefined ? setUp.folder : resolve(workingFolder, flags.out);
+  const at = (suffix: string) => join(folder, `${name}.${suffix}`);
+  // A key without its certificate is what an attempt left that was ended half-way.
+  const left = request === undefined ? await ifThere(Deno.readTextFile(at("key"))) : undefined;
+  const keyPem = request === undefined ? left ?? (await requestCertificate(name)).keyPem : undefined;
+  const publicKey = keyPem === undefined ? await readRequestKey(request ?? "") : readPublicKey(keyPem);
+  // Not after the CA, which would be believed no more.
+  const wished = systemClock.now() + (flags.days ?? LEAF_DAYS) * 86_400_000;
+  const notAfter = new Date(Math.min(wished, authority.certificate.notAfter.getTime()));
+  const certPem = await certify(authority, publicKey, {
+    subject: [{ OU: [kind] }, { CN: [name] }],
+    usage: IDENTITY_KINDS[kind].usage,
+    subjectAltNames: names,
+    notAfter,
+  });
+  // The certificate last: without it there is no identity, and the next attempt goes on.
+  if (keyPem !== undefined && left === undefined) await createFile(at("key"), keyPem, 0o600);
+  if (password !== undefined && keyPem !== undefined) {
+    const bundle = encodePkcs12({ certPem, keyPem }, { password: password.text, name, random: systemRandom });
+    await ifThere(Deno.remove(at("p12")));
+    await createFile(at("p12"), bundle, 0o600);
+  }
+  await createFile(at("crt"), certPem, 0o644);
+  // Of one that went elsewhere the list would know nothing, and nobody would renew it.
+  if (folder !== setUp.folder) await createFile(join(setUp.folder, `${name}.crt`), certPem, 0o644);
+  const next = await giveRole(kind, name, setUp, { ...flags, workingFolder });
+  const files = [
+    at("crt"),
+    ...keyPem === undefined ? [] : [at("key")],
+    ...password === undefined ? [] : [at("p12")],
+  ];
+  return {
+    json: {
+      kind,
+      name,
+      files,
+      expires: notAfter.toISOString(),
+      ...(password?.isNew === true && { password: password.text }),
+      next,
+    },
+    lines: [
+      `${kind} ${quoteText(name)} added: ${files.join(", ")}`,
+      ...(password?.isNew === true ? [`the bundle's password, shown this once: ${password.text}`] : []),
+      ...next,
+    ],
+  };
+}
+
+function checkFree(
+  kind: IdentityKind,
+  name: string,
+  { signer, controlPlane, certificates, denied }: IdentitySetUp,
+) {
+  refuseDenied(denied, name);
+  checkRole(kind, name, roleOf(name, signer, controlPlane?.config));
+  const holder = certificates.find((each) =>
+    each.name === name || (each.kind === "ok" && each.facts.commonName === name)
+  );
+  if (holder === undefined) return;
+  throw new AppError(
+    "conflict",
+    `There is ${quoteText(holder.path)} for ${
+      quoteText(name)
+    }; broker-ctl identity renew makes it last longer`,
+  );
+}
+
+/** What the configs say about whoever is new, and what is left to do. */
+async function giveRole(
+  kind: IdentityKind,
+  name: string,
+  { signerFile, controlPlane }: IdentitySetUp,
+  { config, workingFolder }: AddFlags & { readonly workingFolder: string },
+): Promise<readonly string[]> {
+  switch (kind) {
+    case "operator":
+      await editSignerFile({
+        path: config,
+        workingFolder,
+        edit: (text, { reload_callers }) =>
+          reload_callers.includes(name) ? text : appendToList(text, ["reload_callers"], name),
+      });
+      return [`it is in reload_callers of ${signerFile}; next: broker-ctl reload`];
+    case "approver":
+      return [
+        controlPlane === undefined
+          ? `next: add ${quoteText(name)} to approval.callers of the control plane's config, and restart it`
+          : await addApprover(controlPlane, name),
+      ];
+    case "broker":
+      return [
+        `next: broker-ctl callers add, for the hosts that it may use; and sign_callers of the control plane`,
+      ];
+    case "control-plane":
+      return [`next: add ${quoteText(name)} to trusted_forwarders of ${signerFile}`];
+    case "agent":
+    case "signer":
+      return [];
+    default:
+      return kind satisfies never;
+  }
+}

@@ -1,0 +1,123 @@
+import { basename, dirname, join, resolve } from "node:path";
+import type { Command } from "commander";
+import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/broker/config";
+import { systemClock } from "@gateway/shared/clock";
+import { loadConfig } from "@gateway/shared/config/load";
+import { AppError, errorText } from "@gateway/shared/errors";
+import { ifThere } from "@gateway/shared/files";
+import { quoteText } from "@gateway/shared/quote";
+import { freezeRequest, freezeResponse } from "@gateway/shared/wire/freeze";
+import { once } from "../arguments.ts";
+import type { AddCommand, CommandContext } from "../context.ts";
+import { addDenied } from "../identity/denied.ts";
+import { type IdentityFlags, type IdentitySetUp, openSetUp } from "../identity/set_up.ts";
+import { type CommandResult, HintedError } from "../output.ts";
+import { addRemoteOptions, askSigner, REMOTE_HELP } from "../remote.ts";
+
+interface RevokeFlags extends IdentityFlags {
+  readonly reason?: string;
+  readonly freeze: boolean;
+}
+
+const EXAMPLES = `
+Examples:
+  broker-ctl identity revoke agent-7 --reason INC-42 --config gateway/signer.json
+  broker-ctl identity revoke agent-7 --no-freeze --config gateway/signer.json
+
+Puts the CN on the list of denied_callers first, which every listener that names the list takes within 10 seconds,
+open connections included; then freezes it in the signer, as a caller and as an end user (a broker names agents so).
+The list is never shortened by this program. Where a service runs on another machine, take the list there.
+${REMOTE_HELP}`;
+
+/** `identity revoke`: a certificate that is no longer good, though it has not ended. */
+export const addIdentityRevoke: AddCommand = (identity, context) => {
+  addRemoteOptions(identity.command("revoke"))
+    .description("Have a certificate refused from now on.")
+    .argument("<name>", "the CN")
+    .option("--reason <word>", "why, in one word such as a ticket's number", once)
+    .option("--no-freeze", "change the list alone; the signer is not asked")
+    .addHelpText("after", EXAMPLES)
+    .action((name: string, _flags, command: Command) =>
+      context.run(
+        command,
+        ["config", "clientConfig"],
+        () => revoke(name, command, context),
+      )
+    );
+};
+
+async function revoke(name: string, command: Command, context: CommandContext): Promise<CommandResult> {
+  const { reason = "", freeze, ...flags } = command.optsWithGlobals() as RevokeFlags;
+  const requests = (["caller", "end_user"] as const).map((kind) => {
+    const { data } = freezeRequest.safeParse({ kind, value: name, reason, allow_volatile: true });
+    if (data !== undefined) return data;
+    throw new AppError(
+      "invalid_request",
+      "Cannot revoke: name and --reason must be one word each, without blanks",
+    );
+  });
+  const setUp = await openSetUp(flags, context);
+  const { denied } = setUp;
+  if (denied === undefined) {
+    throw new HintedError(
+      new AppError("invalid_config", "Cannot revoke: the signer's config has no denied_callers"),
+      `"denied_callers": ${
+        quoteText(join(setUp.folder, "denied_callers"))
+      } in the config of each service, an empty ` +
+        "file of that name, and a restart",
+    );
+  }
+  const time = new Date(systemClock.now()).toISOString();
+  const isNew = await addDenied(denied, name, `${time} ${reason}`.trimEnd());
+  const others = await findOtherLists(setUp, denied.path);
+  const lines = [
+    `${quoteText(name)} ${isNew ? "is on" : "was already on"} ${denied.path}`,
+    ...others.map((path) =>
+      `warning: ${path} does not name that list: its listener goes on believing ${name}`
+    ),
+  ];
+  if (!freeze) return { json: { name, denied: true, frozen: false, warnings: others }, lines };
+  try {
+    for (const body of requests) {
+      await askSigner(command, context, {
+        what: "freeze",
+        method: "POST",
+        path: "/v1/freeze",
+        body,
+        schema: freezeResponse,
+      });
+    }
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    const failed =
+      `NOT frozen: ${errorText(error)}; sessions may go on until broker-ctl freeze --caller ${name} and ` +
+      `--end-user ${name} succeed`;
+    return {
+      json: { name, denied: true, frozen: false, problem: failed, warnings: others },
+      lines: [...lines, failed],
+      failed: true,
+    };
+  }
+  return {
+    json: { name, denied: true, frozen: true, warnings: others },
+    lines: [...lines, `${quoteText(name)} is frozen in the signer, as a caller and as an end user`],
+  };
+}
+
+/** Configs of listeners in the same folder that name another list, or none. */
+async function findOtherLists(
+  { signerFile, controlPlane }: IdentitySetUp,
+  list: string,
+): Promise<readonly string[]> {
+  const folder = dirname(signerFile);
+  const broker = join(folder, "config.json");
+  const configs: { readonly path: string; readonly denied: string }[] = controlPlane === undefined
+    ? []
+    : [{ path: controlPlane.path, denied: controlPlane.config.denied_callers }];
+  if (await ifThere(Deno.stat(broker)) !== undefined && basename(signerFile) !== "config.json") {
+    const kind = { what: "broker config", schema: brokerConfig, unsupported: UNSUPPORTED_BROKER_KEYS };
+    configs.push({ path: broker, denied: (await loadConfig({ path: broker, ...kind })).denied_callers });
+  }
+  return configs.filter(({ denied, path }) => denied === "" || resolve(dirname(path), denied) !== list)
+    .map(({ path }) => path);
+}

@@ -1,0 +1,24 @@
+import { ifThere } from "@gateway/shared/files";
+import { readRecord } from "../audit/record.ts";
+import { findLastLines } from "../audit/last_lines.ts";
+import { MAX_LINE_BYTES } from "@gateway/shared/audit/record";
+import { splitLines } from "@gateway/shared/audit/lines";
+
+/** So many records of each log are looked at, the newest: a log can have millions. */
+const RECORDS = 20_000;
+
+/** When callers were last heard of, by the newest records of these logs; a log that is not there says nothing. */
+export async function findLastSeen(logs: readonly string[]): Promise<ReadonlyMap<string, string>> {
+  const seen = new Map<string, string>();
+  for (const path of logs) {
+    const file = await ifThere(Deno.open(path, { read: true }));
+    if (file === undefined) continue;
+    await file.seek(await findLastLines(file, RECORDS), Deno.SeekMode.Start);
+    for await (const { bytes, tooLong } of splitLines(file.readable, MAX_LINE_BYTES)) {
+      const record = tooLong || bytes.length === 0 ? undefined : readRecord(bytes)?.record;
+      if (record === undefined || record.caller === "") continue;
+      if ((seen.get(record.caller) ?? "") < record.time) seen.set(record.caller, record.time);
+    }
+  }
+  return seen;
+}

@@ -1,0 +1,208 @@
+import assert from "node:assert/strict";
+import { createPrivateKey, X509Certificate } from "node:crypto";
+import { join } from "node:path";
+import { createFolder, names, run } from "./ctl_fixture.ts";
+
+/** A set-up of init, and `identity` in it. */
+async function setUp(...initFlags: string[]) {
+  const folder = await createFolder();
+  const { exit, err } = await run(folder.path, "init", ...initFlags);
+  assert.deepEqual([exit, err], [0, ""]);
+  const pki = (name: string) => join(folder.path, "pki", name);
+  return {
+    ...folder,
+    pki,
+    identity: (...args: string[]) => run(folder.path, "identity", ...args),
+    cert: async (name: string) => new X509Certificate(await Deno.readTextFile(pki(`${name}.crt`))),
+    read: (path: string) => Deno.readTextFile(join(folder.path, path)),
+    [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
+  };
+}
+
+const DAY_MS = 86_400_000;
+const daysOf = ({ validFrom, validTo }: X509Certificate) =>
+  Math.round((Date.parse(validTo) - Date.parse(validFrom)) / DAY_MS);
+
+Deno.test("init makes certificates of 90 days and a CA of ten years, and units that renew them", async () => {
+  await using it = await setUp();
+  assert.equal(daysOf(await it.cert("broker")), 90);
+  assert.equal(daysOf(await it.cert("mtls_ca")), 3653);
+  assert.match(await it.read("systemd/gateway-renew.service"), /"identity" "renew" "--due" "--config"/);
+});
+
+Deno.test("init --name makes listeners that others reach, and a CA for that name alone", async () => {
+  await using it = await setUp("--name", "gw.example.org", "--listen", "0.0.0.0");
+  assert.match((await it.cert("signer")).subjectAltName ?? "", /DNS:gw\.example\.org/);
+  const [signer, client] = [await it.read("signer.json"), await it.read("broker-ctl.json")];
+  assert.match(signer, /"listen": "0\.0\.0\.0:9443"/);
+  assert.match(signer, /"monitor_listen": "127\.0\.0\.1:9160"/);
+  assert.match(client, /"url": "127\.0\.0\.1:7443"/);
+  assert.match(await it.read("control-plane.json"), /https:\/\/gw\.example\.org:7443\/ui\/approvals/);
+  const { err, exit } = await it.identity("add", "signer", "s2", "--san", "evil.example.org");
+  assert.equal(exit, 2);
+  assert.match(err, /can't vouch for "evil\.example\.org"/);
+  const good = await it.identity("add", "signer", "s2", "--san", "a.gw.example.org");
+  assert.deepEqual([good.err, good.exit], ["", 0]);
+});
+
+Deno.test("init refuses to listen for others when nobody could know whom he reached", async () => {
+  await using folder = await createFolder();
+  const { err, exit } = await run(folder.path, "init", "--listen", "0.0.0.0");
+  assert.match(err, /without --name/);
+  assert.equal(exit, 2);
+});
+
+Deno.test("identity add issues a pair, and list shows it", async () => {
+  await using it = await setUp();
+  const { exit, err } = await it.identity("add", "agent", "agent-7", "--days", "10");
+  assert.deepEqual([exit, err], [0, ""]);
+  const certificate = await it.cert("agent-7");
+  assert.equal(certificate.toLegacyObject().subject?.CN, "agent-7");
+  assert.ok(certificate.verify((await it.cert("mtls_ca")).publicKey));
+  assert.ok(certificate.checkPrivateKey(createPrivateKey(await Deno.readTextFile(it.pki("agent-7.key")))));
+  assert.equal(((await Deno.stat(it.pki("agent-7.key"))).mode ?? 0) & 0o777, 0o600);
+  const rows = JSON.parse((await it.identity("list", "--json")).out);
+  const row = rows.find(({ name }: { name: string }) => name === "agent-7");
+  assert.deepEqual([row.kind, row.cn, row.key_is_here], ["agent", "agent-7", true]);
+  assert.match(row.state, /^expires in 9 days/);
+  assert.equal(rows.find(({ name }: { name: string }) => name === "operator").kind, "operator");
+});
+
+Deno.test("identity add gives operators and approvers their place in the configs", async () => {
+  await using it = await setUp();
+  assert.equal((await it.identity("add", "operator", "olga")).exit, 0);
+  assert.equal((await it.identity("add", "approver", "ann")).exit, 0);
+  assert.match(await it.read("signer.json"), /"reload_callers": \["operator-local", "olga"\]/);
+  assert.match(await it.read("control-plane.json"), /"callers": \["approver-local", "ann"\]/);
+});
+
+Deno.test.each([
+  {
+    name: "the rights of an operator for an agent",
+    args: ["agent", "operator-local"],
+    text: /rights of a operator/,
+  },
+  {
+    name: "the rights of an approver for an operator",
+    args: ["operator", "approver-local"],
+    text: /approver/,
+  },
+  { name: "a name that has a certificate", args: ["agent", "agent-local"], text: /There is .*agent\.crt/ },
+  { name: "a name that is a path", args: ["agent", "../x"], text: /Cannot use the name/ },
+  { name: "a name of a host's", args: ["agent", "web01.krl"], text: /hosts have/ },
+  { name: "another word for a kind", args: ["root", "x"], text: /expected one of agent/ },
+  {
+    name: "names for whom nobody connects to",
+    args: ["agent", "x", "--san", "localhost"],
+    text: /means nothing/,
+  },
+  { name: "a bundle without the key", args: ["agent", "x", "--p12", "--csr", "f"], text: /exclude/ },
+  { name: "a request that is none", args: ["agent", "x", "--csr", "signer.json"], text: /no PKCS #10/ },
+  {
+    name: "a CA key of somebody else",
+    args: ["agent", "x", "--ca-key", "pki/agent.key"],
+    text: /does not belong/,
+  },
+  {
+    name: "a CA key that is not there",
+    args: ["agent", "x", "--ca-key", "no.key"],
+    text: /Cannot read the CA's key/,
+  },
+])("identity add refuses $name, and makes nothing", async ({ args, text }) => {
+  await using it = await setUp();
+  const before = [await names(it.pki(".")), await it.read("signer.json")];
+  const { err, exit } = await it.identity("add", ...args);
+  assert.notEqual(exit, 0);
+  assert.match(err, text);
+  assert.deepEqual([await names(it.pki(".")), await it.read("signer.json")], before);
+});
+
+Deno.test("a private key need not travel: request there, add here", async () => {
+  await using it = await setUp();
+  await using elsewhere = await createFolder();
+  assert.equal((await run(elsewhere.path, "identity", "request", "agent-8")).exit, 0);
+  const csr = join(elsewhere.path, "agent-8.csr");
+  assert.equal((await it.identity("add", "agent", "agent-8", "--csr", csr)).exit, 0);
+  assert.ok(!(await names(it.pki("."))).includes("agent-8.key"));
+  const key = createPrivateKey(await Deno.readTextFile(join(elsewhere.path, "agent-8.key")));
+  assert.ok((await it.cert("agent-8")).checkPrivateKey(key));
+  assert.equal((await it.identity("renew", "agent-8")).exit, 0);
+  assert.ok((await it.cert("agent-8")).checkPrivateKey(key));
+});
+
+Deno.test("identity add goes on where an attempt was ended half-way", async () => {
+  await using it = await setUp();
+  await it.identity("add", "agent", "agent-7");
+  await Deno.remove(it.pki("agent-7.crt"));
+  assert.equal((await it.identity("add", "agent", "agent-7")).exit, 0);
+  const key = createPrivateKey(await Deno.readTextFile(it.pki("agent-7.key")));
+  assert.ok((await it.cert("agent-7")).checkPrivateKey(key));
+});
+
+Deno.test("identity renew --due renews what ends soon, for the same key, name and use", async () => {
+  await using it = await setUp();
+  await it.identity("add", "broker", "b2", "--days", "20");
+  const before = await it.cert("b2");
+  const untouched = await it.read("pki/agent.crt");
+  const { out, err, exit } = await it.identity("renew", "--due");
+  assert.deepEqual([err, exit], ["", 0]);
+  assert.match(out, /^b2 renewed until /);
+  const after = await it.cert("b2");
+  assert.ok(Date.parse(after.validTo) - Date.parse(before.validTo) > 60 * DAY_MS);
+  const facts = ({ subject, subjectAltName, publicKey }: X509Certificate) => [
+    subject,
+    subjectAltName,
+    publicKey.export({ type: "spki", format: "pem" }),
+  ];
+  assert.deepEqual(facts(after), facts(before));
+  assert.equal(await it.read("pki/agent.crt"), untouched);
+  assert.match((await it.identity("renew", "--due")).out, /nothing ends soon/);
+});
+
+Deno.test("identity renew signs nothing that this CA did not sign, and says what is broken", async () => {
+  await using it = await setUp();
+  await using foreign = await setUp();
+  const planted = await foreign.read("pki/operator.crt");
+  await Deno.writeTextFile(it.pki("planted.crt"), planted);
+  await Deno.writeTextFile(it.pki("torn.crt"), planted.slice(0, 200));
+  for (
+    const [name, why] of [["planted", /this CA did not sign it/], ["torn", /it is no certificate/]] as const
+  ) {
+    const before = await Deno.readTextFile(it.pki(`${name}.crt`));
+    const { out, exit } = await it.identity("renew", name);
+    assert.equal(exit, 1);
+    assert.match(out, why);
+    assert.equal(await Deno.readTextFile(it.pki(`${name}.crt`)), before);
+  }
+});
+
+Deno.test("identity revoke puts the name on the list for good", async () => {
+  await using it = await setUp();
+  await it.identity("add", "agent", "agent-7");
+  const { out, exit } = await it.identity("revoke", "agent-7", "--no-freeze", "--reason", "INC-42");
+  assert.deepEqual([exit, out.includes("warning")], [0, false]);
+  assert.match(await it.read("pki/denied_callers"), /^# .*\n# \S+ INC-42\nagent-7\n$/);
+  assert.equal((await it.identity("revoke", "agent-7", "--no-freeze")).exit, 0);
+  for (const args of [["add", "agent", "agent-7"], ["renew", "agent-7"]]) {
+    const refused = await it.identity(...args);
+    assert.match(refused.err, /was revoked/);
+  }
+  const rows = JSON.parse((await it.identity("list", "--json")).out);
+  assert.equal(rows.find(({ name }: { name: string }) => name === "agent-7").state, "revoked");
+});
+
+Deno.test("identity revoke that can't freeze has denied all the same, and says what is left", async () => {
+  await using it = await setUp();
+  const { out, exit } = await it.identity("revoke", "agent-local", "--client-config", "broker-ctl.json");
+  assert.equal(exit, 1);
+  assert.match(out, /is on .*denied_callers/);
+  assert.match(out, /NOT frozen/);
+});
+
+Deno.test("identity revoke refuses a list that was written in part", async () => {
+  await using it = await setUp();
+  await Deno.writeTextFile(it.pki("denied_callers"), "agent-1\nage");
+  const { err, exit } = await it.identity("revoke", "x", "--no-freeze");
+  assert.equal(exit, 1);
+  assert.match(err, /written in part/);
+});
