@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 import { X509Certificate } from "node:crypto";
+import { systemClock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
 import { readOperatorFile } from "../read_file.ts";
@@ -37,7 +38,7 @@ export async function openAuthority(
     try {
       const authority = await loadAuthority(`${block}\n`, keyPem);
       const end = new Date(new X509Certificate(block).validTo);
-      if (end.getTime() < Date.now()) {
+      if (end.getTime() < systemClock.now()) {
         throw new AppError("invalid_config", `Cannot use the CA: it expired at ${end.toISOString()}`);
       }
       return authority;

@@ -1,5 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import { IDENTITY_KINDS, type IdentityKind } from "./kinds.ts";
+import { WARN_DAYS } from "./validity.ts";
 
 /** What a certificate says of itself. */
 export interface CertificateFacts {
@@ -14,15 +15,6 @@ export interface CertificateFacts {
 }
 
 const DAY_MS = 86_400_000;
-
-/** How long a certificate is good for when nobody says otherwise. */
-export const LEAF_DAYS = 90;
-
-/** How long before its end a certificate is warned of. */
-export const WARN_DAYS = 14;
-
-/** How long before its end a certificate is renewed, of those that are due. */
-export const RENEW_DAYS = 30;
 
 /** @throws for what is no certificate */
 export function readCertificateFacts(pem: string): CertificateFacts {

@@ -6,7 +6,7 @@ import type { CommandContext } from "../context.ts";
 import { loadSignerFile } from "../signer_file.ts";
 import { type DeniedList, readDenied } from "./denied.ts";
 import { type FoundCertificate, identityFolder, listCertificates } from "./folder.ts";
-import { type ControlPlaneFile, findControlPlane } from "./roles.ts";
+import { type ControlPlaneFile, findControlPlane } from "./control_plane_file.ts";
 
 /** The flags of all that is done with identities. */
 export interface IdentityFlags {

@@ -5,7 +5,7 @@ import * as x509 from "@peculiar/x509";
 import { AppError } from "@gateway/shared/errors";
 import { systemClock } from "@gateway/shared/clock";
 import { type Random, systemRandom } from "@gateway/shared/random";
-import { LEAF_DAYS } from "../identity/certificate_facts.ts";
+import { LEAF_DAYS } from "../identity/validity.ts";
 import { encodeNameConstraints } from "../identity/name_constraints.ts";
 
 /** A certificate and its private key: both PEM, the key PKCS #8. */
