@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { resolve } from "node:path";
+import { extname, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { BrokerFrontend } from "@gateway/broker/permissions";
 import { writeAllSync } from "@gateway/shared/bytes";
@@ -32,7 +32,9 @@ async function describeCommand(request: StartRequest, workingFolder: string): Pr
   const { flags } = await hintMissingConfig(() =>
     derivePermissions({ service: request.service, configPath, workingFolder, frontend })
   );
-  const main = fileURLToPath(new URL(`../${memberOf(request.service)}/main.ts`, import.meta.url));
+  const main = fileURLToPath(
+    new URL(`../${memberOf(request.service)}/main${extname(import.meta.url)}`, import.meta.url),
+  );
   const words = [
     ...[Deno.execPath(), "run", ...flags, main, ...subcommand(request.service, frontend)],
     ...["--config", configPath, ...request.rest],

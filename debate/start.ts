@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { singleQuote } from "@gateway/shared/shell_quote";
 import { readSettings } from "./cli/environment.ts";
@@ -27,7 +28,7 @@ if (import.meta.main) {
 async function describeCommand(args: readonly string[], workingFolder: string): Promise<string> {
   const variables = Object.fromEntries(ENV_NAMES.map((name) => [name, Deno.env.get(name)]));
   const settings = await readSettings({ variables, workingFolder });
-  const main = fileURLToPath(new URL("main.ts", import.meta.url));
+  const main = fileURLToPath(new URL(`main${extname(import.meta.url)}`, import.meta.url));
   const flags = serveFlags(settings, { workingFolder });
   // Deno permits a program where its own search path has it. Tools look where shims don't come first.
   const search = `PATH=${PROGRAM_PATH}`;

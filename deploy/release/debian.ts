@@ -1,0 +1,124 @@
+import { join } from "node:path";
+import { type Package, THIS_VERSION } from "./packages.ts";
+import { run } from "./run.ts";
+import { write } from "./stage.ts";
+
+/** What {@linkcode buildDebian} is given beside the package. */
+export interface DebianBuild {
+  /** The folder with the package's files, where `DEBIAN/` is added; absolute. */
+  readonly root: string;
+  /** Where the `.deb` goes; absolute. */
+  readonly output: string;
+  readonly version: string;
+  /** What its files are dated with; seconds since the epoch. */
+  readonly epoch: number;
+}
+
+const ARCHITECTURES = { x86_64: "amd64", aarch64: "arm64", x86: "i386" } as const;
+const SCRIPT = 0o755;
+
+/** This machine's architecture as Debian calls it. */
+export function architecture(): string {
+  return ARCHITECTURES[Deno.build.arch as keyof typeof ARCHITECTURES] ?? Deno.build.arch;
+}
+
+/** A version as Debian compares it: `0.2.0-rc.1` comes before `0.2.0`. */
+export function debianVersion(version: string): string {
+  return version.replace("-", "~");
+}
+
+/**
+ * Makes a `.deb`.
+ *
+ * @returns the name of the file
+ */
+export async function buildDebian(packaged: Package, build: DebianBuild): Promise<string> {
+  const { root, version, epoch } = build;
+  const control = join(root, "DEBIAN");
+  await write(join(control, "control"), controlText(packaged, { version, kilobytes: await sizeOf(root) }));
+  for (const [name, text] of Object.entries(maintainerScripts(packaged))) {
+    await write(join(control, name), text, SCRIPT);
+  }
+  const file = `${packaged.name}_${debianVersion(version)}_${architectureOf(packaged)}.deb`;
+  const args = ["--root-owner-group", "-Zgzip", "--build", root, join(build.output, file)];
+  await run("dpkg-deb", args, { cwd: root, env: { SOURCE_DATE_EPOCH: String(epoch) } });
+  return file;
+}
+
+function architectureOf({ native }: Package): string {
+  return native === true ? architecture() : "all";
+}
+
+/** The text of `DEBIAN/control`. */
+export function controlText(
+  packaged: Package,
+  { version, kilobytes }: { readonly version: string; readonly kilobytes: number },
+): string {
+  const { name, summary, description, depends, recommends = [] } = packaged;
+  const list = (packages: readonly string[]) =>
+    packages.join(", ").replaceAll(THIS_VERSION, debianVersion(version));
+  const fields: readonly (readonly [string, string])[] = [
+    ["Package", name],
+    ["Version", debianVersion(version)],
+    ["Architecture", architectureOf(packaged)],
+    ["Maintainer", "The gateway authors <security@gateway.invalid>"],
+    ["Installed-Size", String(kilobytes)],
+    ["Depends", list(depends)],
+    ["Recommends", list(recommends)],
+    ["Section", "admin"],
+    ["Priority", "optional"],
+    ["Description", `${summary}\n ${description}`],
+  ];
+  return fields.filter(([, value]) => value !== "").map(([key, value]) => `${key}: ${value}\n`).join("");
+}
+
+/** The scripts that `dpkg` runs. Nothing is started before it is configured: its unit waits for the config. */
+export function maintainerScripts(packaged: Package): Readonly<Record<string, string>> {
+  const { units = [], files } = packaged;
+  const makes = files.filter(({ to }) => /^usr\/lib\/(?:sysusers|tmpfiles)\.d\//.test(to));
+  const lines = makes.map(({ to }) =>
+    to.includes("/sysusers.d/")
+      ? `  systemd-sysusers ${to.split("/").at(-1)}`
+      : `  systemd-tmpfiles --create ${to.split("/").at(-1)}`
+  );
+  if (units.length === 0 && lines.length === 0) return {};
+  const names = units.join(" ");
+  const isBooted = "[ -d /run/systemd/system ]";
+  const upgrade = units.length === 0 ? [] : [
+    `  if ${isBooted}; then`,
+    "    systemctl daemon-reload",
+    // Only what runs: an operator who has stopped a service finds it stopped.
+    `    [ -z "\${2-}" ] || systemctl try-restart ${names}`,
+    "  fi",
+  ];
+  const removal = units.length === 0 ? {} : {
+    prerm: script([
+      `if [ "$1" = remove ] && ${isBooted}; then systemctl disable --now ${names}; fi`,
+    ]),
+    postrm: script([
+      `if ${isBooted}; then systemctl daemon-reload; fi`,
+    ]),
+  };
+  const purge = lines.length === 0 ? {} : { postrm: script([KEEP_RECORDS]) };
+  return {
+    postinst: script(['if [ "$1" = configure ]; then', ...lines, ...upgrade, "fi"]),
+    ...removal,
+    ...purge,
+  };
+}
+
+/** Keys and audit records are worth more than a tidy disk, and their users must not be given to somebody else. */
+const KEEP_RECORDS = `if [ "$1" = purge ]; then
+  for folder in /etc/gateway /var/lib/gateway /var/lib/gateway-shim /var/log/gateway; do
+    [ ! -d "$folder" ] || echo "$folder is kept: keys, state and audit records are not removed with a package" >&2
+  done
+fi`;
+
+function script(lines: readonly string[]): string {
+  return ["#!/bin/sh", "set -e", ...lines, ""].join("\n");
+}
+
+async function sizeOf(root: string): Promise<number> {
+  const text = await run("du", ["-sk", root], { cwd: root });
+  return Number.parseInt(text, 10);
+}

@@ -1,0 +1,168 @@
+/** A file of a package. */
+export interface PackagedFile {
+  /** Where it comes from: from the sources, or below `bundles/` from the bundles; a folder comes whole. */
+  readonly from: string;
+  /** Where it goes, without a slash before. */
+  readonly to: string;
+  /** Permission bits; 0644 when absent. */
+  readonly mode?: number;
+}
+
+/** A program in `usr/bin`: a line of shell that says which one it is. */
+export interface PackagedCommand {
+  readonly name: string;
+  /** What `usr/lib/gateway/start` is told before the arguments of whoever runs it. */
+  readonly starts: string;
+}
+
+/** A Debian package. */
+export interface Package {
+  readonly name: string;
+  readonly summary: string;
+  /** Further lines of the description. */
+  readonly description: string;
+  /** Whether it holds a program for one architecture; the others are for all. */
+  readonly native?: true;
+  readonly depends: readonly string[];
+  readonly recommends?: readonly string[];
+  readonly files: readonly PackagedFile[];
+  readonly commands?: readonly PackagedCommand[];
+  /** The unit that is started anew when a new version has been put in place. */
+  readonly units?: readonly string[];
+}
+
+const LIB = "usr/lib/gateway";
+const UNITS = "usr/lib/systemd/system";
+const PROGRAM = 0o755;
+
+/** Stands in `depends` for the version that is being released: the launcher and what it starts belong together. */
+export const THIS_VERSION = "THIS_VERSION";
+const COMMON = `gateway-common (= ${THIS_VERSION})`;
+
+function bundle(folder: string): PackagedFile {
+  return { from: `bundles/${folder}`, to: `${LIB}/${folder}` };
+}
+
+function unit(name: string): PackagedFile {
+  return { from: `deploy/systemd/${name}`, to: `${UNITS}/${name}` };
+}
+
+/** The package of the Deno program itself, which is released with each version of Deno and not with ours. */
+export const RUNTIME: Package = {
+  name: "gateway-runtime",
+  summary: "the Deno program that gateway's services run on",
+  description: "It lies in /usr/lib/gateway and not on the PATH.",
+  native: true,
+  depends: ["libc6", "libgcc-s1"],
+  recommends: ["ca-certificates"],
+  files: [],
+};
+
+/** Every package but the runtime. */
+export const PACKAGES: readonly Package[] = [
+  {
+    name: "gateway-common",
+    summary: "users, folders and launcher of the access broker for AI agents",
+    description: "It derives what each service may do from that service's config, and starts it so.",
+    depends: [
+      `gateway-runtime (>= ${Deno.version.deno})`,
+      "systemd | systemd-standalone-sysusers",
+      "systemd | systemd-standalone-tmpfiles",
+    ],
+    files: [
+      bundle("ctl"),
+      { from: "ctl/start.sh", to: `${LIB}/ctl/start.sh`, mode: PROGRAM },
+      { from: "deploy/installed/start", to: `${LIB}/start`, mode: PROGRAM },
+      { from: "deploy/installed/check-health", to: `${LIB}/check-health`, mode: PROGRAM },
+      { from: "deploy/systemd/sysusers.conf", to: "usr/lib/sysusers.d/gateway.conf" },
+      { from: "deploy/systemd/tmpfiles.conf", to: "usr/lib/tmpfiles.d/gateway.conf" },
+      unit("gateway-watch@.service"),
+      unit("gateway-watch@.timer"),
+      { from: "deploy/signer.json", to: "usr/share/doc/gateway/examples/signer.json" },
+      { from: "deploy/control-plane.json", to: "usr/share/doc/gateway/examples/control-plane.json" },
+      { from: "deploy/config.json", to: "usr/share/doc/gateway/examples/config.json" },
+      { from: "deploy/monitoring", to: "usr/share/doc/gateway/monitoring" },
+      { from: "signer/CONFIG.md", to: "usr/share/doc/gateway/signer.md" },
+      { from: "control_plane/CONFIG.md", to: "usr/share/doc/gateway/control-plane.md" },
+      { from: "broker/CONFIG.md", to: "usr/share/doc/gateway/broker.md" },
+      { from: "LICENSE", to: "usr/share/doc/gateway/copyright" },
+    ],
+  },
+  {
+    name: "gateway-signer",
+    summary: "issues SSH certificates that are locked to one command",
+    description: "The signer of the access broker: it holds the SSH CA and decides by policy.",
+    depends: [COMMON],
+    files: [bundle("signer"), unit("gateway-signer.service")],
+    commands: [{ name: "signer", starts: "signer" }],
+    units: ["gateway-signer.service"],
+  },
+  {
+    name: "gateway-control-plane",
+    summary: "has people approve what AI agents ask for",
+    description: "The control plane of the access broker: approvals, guardrails, the approvers' pages.",
+    depends: [COMMON],
+    files: [bundle("control_plane"), unit("gateway-control-plane.service")],
+    commands: [{ name: "control-plane", starts: "control-plane" }],
+    units: ["gateway-control-plane.service"],
+  },
+  {
+    name: "gateway-broker",
+    summary: "what AI agents talk to: commands on hosts, without credentials",
+    description: "The broker with its frontends: HTTP, MCP over the standard streams, MCP over HTTPS.",
+    depends: [COMMON],
+    recommends: ["gateway-ctl"],
+    files: [bundle("broker"), unit("gateway-broker.service"), unit("gateway-mcp-http.service")],
+    commands: [
+      { name: "gateway", starts: "gateway" },
+      // Deprecated names, kept for the client entries and unit files that start them.
+      { name: "broker", starts: "gateway serve-http" },
+      { name: "mcp-broker", starts: "gateway serve-mcp" },
+      { name: "mcp-broker-http", starts: "gateway serve-mcp-http" },
+    ],
+    units: ["gateway-broker.service", "gateway-mcp-http.service"],
+  },
+  {
+    name: "gateway-ctl",
+    summary: "the operator's tool of the access broker for AI agents",
+    description:
+      "broker-ctl sets up and operates it; gateway-setup puts a set-up where the services look for it.",
+    depends: [COMMON],
+    files: [
+      bundle("broker_ctl"),
+      { from: "ctl/deno.json", to: `${LIB}/broker_ctl/deno.json` },
+      { from: "deploy/installed/gateway-setup", to: "usr/sbin/gateway-setup", mode: PROGRAM },
+    ],
+    commands: [{ name: "broker-ctl", starts: "broker-ctl" }],
+  },
+  {
+    name: "gateway-shim",
+    summary: "the force-command of hosts that run only what a signer has signed",
+    description:
+      "Needs a shell and ssh-keygen, no runtime; the accounts to seal join the group gateway-shim.",
+    depends: ["openssh-client"],
+    files: [
+      { from: "shim/gateway-shim", to: "usr/bin/gateway-shim", mode: PROGRAM },
+      { from: "deploy/systemd/shim-sysusers.conf", to: "usr/lib/sysusers.d/gateway-shim.conf" },
+      { from: "deploy/systemd/shim-tmpfiles.conf", to: "usr/lib/tmpfiles.d/gateway-shim.conf" },
+      { from: "shim/README.md", to: "usr/share/doc/gateway-shim/README.md" },
+      { from: "LICENSE", to: "usr/share/doc/gateway-shim/copyright" },
+    ],
+  },
+  {
+    name: "gateway-debate",
+    summary: "diagnoses incidents by a debate between language models",
+    description: "A command line and a web server on loopback; it shares nothing with the access broker.",
+    depends: [COMMON],
+    files: [
+      bundle("debate"),
+      { from: "debate/start.sh", to: `${LIB}/debate/start.sh`, mode: PROGRAM },
+      { from: "debate/deno.json", to: `${LIB}/debate/deno.json` },
+      { from: "debate/CONFIG.md", to: "usr/share/doc/gateway-debate/CONFIG.md" },
+      { from: "LICENSE", to: "usr/share/doc/gateway-debate/copyright" },
+      unit("gateway-debate.service"),
+    ],
+    commands: [{ name: "debate", starts: "debate" }],
+    units: ["gateway-debate.service"],
+  },
+];

@@ -1,0 +1,82 @@
+import { join } from "node:path";
+import { run } from "./run.ts";
+
+/** What is released. */
+export interface Sources {
+  /** A copy of the sources, with the version written into them; absolute. */
+  readonly folder: string;
+  /** The version without `v`, such as `0.1.0`. */
+  readonly version: string;
+  /** The commit, and `-dirty` where files differ from it. */
+  readonly revision: string;
+  /** When it was committed; seconds since the epoch. */
+  readonly epoch: number;
+}
+
+/** What {@linkcode copySources} is asked for. */
+export interface SourceRequest {
+  /** The checkout; absolute. */
+  readonly workspace: string;
+  /** Where the copy goes; absolute, empty. */
+  readonly folder: string;
+  readonly version: string;
+  /** Release what lies there, although it is not committed. */
+  readonly allowDirty: boolean;
+}
+
+/** Where the version and the revision stand, and what stands there until a release. */
+const STAMPS = [
+  { file: "shared/version.ts", before: 'VERSION: string = "', placeholder: "dev", value: "version" },
+  { file: "shared/version.ts", before: 'REVISION: string = "', placeholder: "", value: "revision" },
+  { file: "shim/gateway-shim", before: "gateway-shim ", placeholder: "dev", value: "version" },
+  { file: "shim/gateway-shim-v1", before: "gateway-shim ", placeholder: "dev", value: "version" },
+] as const;
+
+/**
+ * Copies what git knows of a checkout and writes version and revision into the copy.
+ *
+ * @throws when the checkout differs from its commit and that is not allowed, or a line for the version is not there
+ */
+export async function copySources(request: SourceRequest): Promise<Sources> {
+  const { workspace, folder, version, allowDirty } = request;
+  const git = (...args: string[]) => run("git", args, { cwd: workspace });
+  const changed = (await git("status", "--porcelain")).trim();
+  if (changed !== "" && !allowDirty) {
+    throw new Error(`Cannot make a release of a checkout with changes (--allow-dirty does):\n${changed}`);
+  }
+  const commit = (await git("rev-parse", "HEAD")).trim();
+  const revision = changed === "" ? commit : `${commit}-dirty`;
+  const epoch = Number((await git("log", "-1", "--format=%ct")).trim());
+  const files = (await git("ls-files", "-z", "--cached", "--others", "--exclude-standard")).split("\0");
+  await copyFiles(files.filter(isReleased), workspace, folder);
+  await stamp(folder, { version, revision });
+  return { folder, version, revision, epoch };
+}
+
+/** The workspace is not one without the settings of its member for tests; the tests themselves stay behind. */
+function isReleased(file: string): boolean {
+  return file !== "" && (file === "tests/deno.json" || !/^tests\/|_(?:test|bench)\.ts$/.test(file));
+}
+
+async function copyFiles(files: readonly string[], from: string, to: string): Promise<void> {
+  for (const file of files) {
+    const target = join(to, file);
+    await Deno.mkdir(join(target, ".."), { recursive: true });
+    try {
+      await Deno.copyFile(join(from, file), target);
+    } catch (error) {
+      // Deleted, and that not committed.
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+    }
+  }
+}
+
+async function stamp(folder: string, values: Pick<Sources, "version" | "revision">): Promise<void> {
+  for (const { file, before, placeholder, value } of STAMPS) {
+    const path = join(folder, file);
+    const from = `${before}${placeholder}`;
+    const parts = (await Deno.readTextFile(path)).split(from);
+    if (parts.length !== 2) throw new Error(`Cannot write the ${value} into ${file}: expected one ${from}`);
+    await Deno.writeTextFile(path, parts.join(`${before}${values[value]}`));
+  }
+}

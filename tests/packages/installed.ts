@@ -1,0 +1,247 @@
+/**
+ * Packages as an operator has them: made, installed on a Debian that has nothing of ours, set up, started by its
+ * systemd, killed, reloaded, upgraded with their state, removed and purged. `deno task test:packages`
+ *
+ * @module
+ */
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { architecture } from "../../deploy/release/debian.ts";
+import { poll } from "../stage/poll.ts";
+import { type Machine, mustRun, RootFilesystem } from "./machine.ts";
+import { initialize } from "./mcp_client.ts";
+
+const WORKSPACE = new URL("../..", import.meta.url).pathname.replace(/\/$/, "");
+const OLD = "0.1.0";
+const NEW = "0.1.1";
+const SERVICES = ["gateway-signer", "gateway-control-plane", "gateway-broker"] as const;
+const HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIjpS6aFqlhJXpPHWmUm99NVnb1xApjiLkrH3MjJxXm2";
+const VERSIONED = [
+  ["signer", "--version"],
+  ["control-plane", "--version"],
+  ["gateway", "version"],
+  ["broker", "-version"],
+  ["mcp-broker", "-version"],
+  ["mcp-broker-http", "--version"],
+  ["broker-ctl", "--version"],
+] as const;
+const MCP_ENTRY = ["gateway", "serve-mcp", "--config", "/etc/gateway/mcp.json"] as const;
+
+/** Makes packages. */
+async function release(version: string, output: string, ...packages: readonly string[]): Promise<void> {
+  const args = ["task", "--quiet", "release", "--version", version, "--output", output, "--allow-dirty"];
+  await mustRun(Deno.execPath(), ...args, ...packages);
+}
+
+/** When a service answers; it is up before that. */
+async function ready(machine: Machine): Promise<void> {
+  await poll(async () => (await machine.run("broker-ctl", "revocations")).code === 0, {
+    what: "the signer",
+    intervalMs: 200,
+  });
+}
+
+async function active(machine: Machine): Promise<readonly string[]> {
+  const { stdout } = await machine.run("systemctl", "is-active", ...SERVICES);
+  return stdout.trim().split("\n");
+}
+
+Deno.test("packages on a Debian that has nothing of ours", async (t) => {
+  const work = await Deno.makeTempDir({ prefix: "packages-" });
+  try {
+    const path = join(work, "root");
+    const [oldOutput, newOutput] = [join(work, "old"), join(work, "new")];
+    await t.step("are made from a checkout, with bill of materials and checksums", async () => {
+      await Promise.all([release(OLD, oldOutput), RootFilesystem.create(path)]);
+      await mustRun("sh", "-c", `cd ${oldOutput} && sha256sum --check --quiet SHA256SUMS`);
+      const bill = JSON.parse(await Deno.readTextFile(join(oldOutput, `gateway-${OLD}.cdx.json`)));
+      assert.equal(bill.bomFormat, "CycloneDX");
+      const names = bill.components.map(({ name }: { readonly name: string }) => name);
+      for (const name of ["deno", "zod", "ssh2", "hono"]) {
+        assert.ok(names.includes(name), name);
+      }
+      assert.ok(!names.includes("playwright-core"), "what only tests use is not shipped");
+      const names2 = await mustRun(
+        "tar",
+        "-tzf",
+        join(oldOutput, `gateway-${OLD}-linux-${await archOf()}.tar.gz`),
+      );
+      assert.match(names2, /^usr\/lib\/gateway\/deno$/m);
+    });
+    const root = new RootFilesystem(path);
+    const carry = async (from: string) => {
+      await Deno.mkdir(join(path, "packages"), { recursive: true });
+      await mustRun("sh", "-c", `rm -f ${path}/packages/* && cp ${from}/*.deb ${path}/packages`);
+    };
+    await t.step("are installed, and every name says its version", async () => {
+      await carry(oldOutput);
+      const { code, stdout, stderr } = await root.run("sh", "-c", "dpkg -i /packages/*.deb");
+      assert.equal(code, 0, stdout + stderr);
+      for (const command of VERSIONED) {
+        const { stdout } = await root.run(...command);
+        assert.equal(stdout.trim(), OLD, command.join(" "));
+      }
+      assert.equal((await root.run("gateway-shim", "--version")).stdout.trim(), `gateway-shim ${OLD} (v2)`);
+    });
+    await t.step("gateway-setup gives each service its keys and no other's, once", async () => {
+      const host = `web01=127.0.0.1:22,user=deploy,key=${HOST_KEY}`;
+      const { code, stdout, stderr } = await root.run("gateway-setup", "--host", host);
+      assert.equal(code, 0, stdout + stderr);
+      assert.match(stdout, /echo 'ssh-ed25519 .*gateway_ca\.pub/);
+      const again = await root.run("gateway-setup", "--host", host);
+      assert.equal(again.code, 1);
+      assert.match(again.stderr, /this machine is set up/);
+      const mayRead = async (user: string, file: string) =>
+        (await root.run("setpriv", `--reuid=${user}`, "--init-groups", `--regid=${user}`, "cat", file))
+          .code === 0;
+      for (const user of SERVICES) {
+        for (const owner of SERVICES) {
+          const file = `/etc/gateway/pki/${owner.replace("gateway-", "")}/audit.seed`;
+          assert.equal(await mayRead(user, file), user === owner, `${user} reads ${file}`);
+        }
+        assert.ok(!await mayRead(user, "/etc/gateway/pki/admin/operator.key"));
+        assert.ok(!await mayRead(user, "/etc/gateway/pki/admin/mtls_ca.key"));
+        assert.equal(await mayRead(user, "/etc/gateway/pki/signer/ssh_ca"), user === "gateway-signer");
+      }
+    });
+    await using machine = await root.boot();
+    await t.step("units start, each under its own user", async () => {
+      await machine.must("systemctl", "enable", "--now", ...SERVICES);
+      await ready(machine);
+      assert.deepEqual(await active(machine), ["active", "active", "active"]);
+      for (const service of SERVICES) {
+        const pid = await machine.property(service, "MainPID");
+        const user = await machine.must("stat", "-c", "%U", `/proc/${pid}`);
+        assert.equal(user.trim(), service);
+        const status = await machine.must("cat", `/proc/${pid}/status`);
+        assert.match(status, /^CapEff:\t0+$/m);
+        assert.match(status, /^NoNewPrivs:\t1$/m);
+        assert.match(status, /^Seccomp:\t2$/m);
+      }
+    });
+    await t.step("a service that is killed comes back", async () => {
+      const pid = await machine.property("gateway-signer", "MainPID");
+      await machine.must("sh", "-c", `kill -9 ${pid}`);
+      await poll(async () => await machine.property("gateway-signer", "NRestarts") === "1", {
+        what: "a restart",
+        intervalMs: 200,
+      });
+      await ready(machine);
+      assert.notEqual(await machine.property("gateway-signer", "MainPID"), pid);
+    });
+    await t.step(
+      "a service that hangs is started anew by its watch, one that answers is left alone",
+      async () => {
+        const pid = await machine.property("gateway-signer", "MainPID");
+        await machine.must("systemctl", "start", "gateway-watch@signer.service");
+        assert.equal(await machine.property("gateway-signer", "MainPID"), pid);
+        await machine.must("sh", "-c", `kill -STOP ${pid}`);
+        await machine.must("systemctl", "start", "gateway-watch@signer.service");
+        await ready(machine);
+        assert.notEqual(await machine.property("gateway-signer", "MainPID"), pid);
+      },
+    );
+    await t.step(
+      "systemctl reload has the signer read its config again, and the journal says so",
+      async () => {
+        const config = "/var/lib/gateway/signer/signer.json";
+        await machine.must(
+          "sed",
+          "-i",
+          's/"sign_rate_limit_per_min": 600/"sign_rate_limit_per_min": 601/',
+          config,
+        );
+        await machine.must("systemctl", "reload", "gateway-signer");
+        await poll(async () => {
+          const { stdout } = await machine.run(
+            "journalctl",
+            "-u",
+            "gateway-signer",
+            "-o",
+            "cat",
+            "--no-pager",
+          );
+          return stdout.includes('"config reloaded"');
+        }, { what: "the journal", intervalMs: 200 });
+      },
+    );
+    await t.step(
+      "the operator edits the policy over HTTP and in the file; the signer goes on owning it",
+      async () => {
+        await machine.must("broker-ctl", "policy", "add", "--host", "web01", "--pattern", "^id$");
+        await machine.must("broker-ctl", "host", "seal", "web01", "--config", "/etc/gateway/signer.json");
+        await machine.must("broker-ctl", "reload");
+        const text = await machine.must("stat", "-c", "%U %a", "/var/lib/gateway/signer/signer.json");
+        assert.equal(text.trim(), "gateway-signer 640");
+      },
+    );
+    await t.step("the entry of an MCP client starts a broker as a user of the group", async () => {
+      await machine.must("useradd", "--groups", "gateway-mcp", "--create-home", "agent");
+      assert.equal(await initialize(machine, "agent", MCP_ENTRY), OLD);
+    });
+    await t.step(
+      "an upgrade keeps configs, state, audit chain and entry, and starts what ran anew",
+      async () => {
+        await machine.must("broker-ctl", "freeze", "--caller", "agent-7", "--reason", "INC-42");
+        await machine.must("systemctl", "stop", "gateway-control-plane");
+        const before = await machine.must("sh", "-c", "cat /etc/gateway/*.json | sha256sum");
+        await release(NEW, newOutput, ...UPGRADED);
+        await carry(newOutput);
+        await machine.must("sh", "-c", "dpkg -i /packages/*.deb");
+        await ready(machine);
+        assert.deepEqual(
+          await active(machine),
+          ["active", "inactive", "active"],
+          "what was stopped stays stopped",
+        );
+        assert.equal((await machine.must("signer", "--version")).trim(), NEW);
+        assert.equal(await machine.must("sh", "-c", "cat /etc/gateway/*.json | sha256sum"), before);
+        assert.match(await machine.must("broker-ctl", "revocations"), /agent-7/);
+        const key = ["--key", "/etc/gateway/pki/signer/audit.seed"];
+        await machine.must(
+          "broker-ctl",
+          "audit",
+          "verify",
+          "--log",
+          "/var/log/gateway/signer/audit.log",
+          ...key,
+        );
+        assert.equal(await initialize(machine, "agent", MCP_ENTRY), NEW);
+      },
+    );
+    await t.step("stopped, they end cleanly", async () => {
+      await machine.must("systemctl", "stop", ...SERVICES);
+      for (const service of SERVICES) assert.equal(await machine.property(service, "Result"), "success");
+    });
+    await t.step("removed, keys and records stay; purged, too, and it says so", async () => {
+      await machine.must("systemctl", "start", "gateway-signer");
+      const names =
+        "gateway-signer gateway-control-plane gateway-broker gateway-ctl gateway-debate gateway-shim";
+      await machine.must("sh", "-c", `dpkg --remove ${names} gateway-common gateway-runtime`);
+      const { code } = await machine.run("pgrep", "-f", "/usr/lib/gateway");
+      assert.notEqual(code, 0, "nothing of it runs any more");
+      const { stderr } = await machine.run("dpkg", "--purge", "gateway-common", ...names.split(" "));
+      assert.match(stderr, /\/var\/log\/gateway is kept/);
+      await machine.must("test", "-s", "/var/log/gateway/signer/audit.log");
+      await machine.must("test", "-s", "/etc/gateway/pki/signer/ssh_ca");
+      const left = await machine.run(
+        "sh",
+        "-c",
+        "find /usr /lib/systemd -name '*gateway*' -not -path '*/share/doc/*'",
+      );
+      assert.equal(left.stdout.trim(), "");
+    });
+  } finally {
+    await Deno.remove(work, { recursive: true });
+  }
+});
+
+/** The packages that the second version has; they need each other in the same one. */
+const UPGRADED = [
+  "gateway-common",
+  "gateway-signer",
+  "gateway-control-plane",
+  "gateway-broker",
+  "gateway-ctl",
+  "gateway-debate",
+] as const;

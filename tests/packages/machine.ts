@@ -1,0 +1,101 @@
+import { poll } from "../stage/poll.ts";
+
+/** What a program left. */
+export interface Ended {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs a program to its end. */
+export async function runProgram(program: string, ...args: readonly string[]): Promise<Ended> {
+  const { code, stdout, stderr } = await new Deno.Command(program, { args: [...args], stdin: "null" })
+    .output();
+  return { code, stdout: new TextDecoder().decode(stdout), stderr: new TextDecoder().decode(stderr) };
+}
+
+/** As {@linkcode runProgram}, and it has to succeed. */
+export async function mustRun(program: string, ...args: readonly string[]): Promise<string> {
+  const { code, stdout, stderr } = await runProgram(program, ...args);
+  if (code === 0) return stdout;
+  throw new Error(`${[program, ...args].join(" ")} ended with ${code}: ${stdout}${stderr}`);
+}
+
+/** A Debian that is only folders and files: enough for what its packages' scripts do. */
+export class RootFilesystem {
+  readonly path: string;
+
+  constructor(path: string) {
+    this.path = path;
+  }
+
+  /** Makes the least Debian that has systemd. */
+  static async create(path: string): Promise<RootFilesystem> {
+    const packages = "systemd,systemd-sysv,dbus,openssh-client";
+    // Straight into a folder; what only people read is left out.
+    const leftOut = ["/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*"];
+    const options = leftOut.map((pattern) => `--dpkgopt=path-exclude=${pattern}`);
+    const args = ["--quiet", "--variant=minbase", `--include=${packages}`, ...options, "bookworm", path];
+    await mustRun("mmdebstrap", ...args);
+    return new RootFilesystem(path);
+  }
+
+  /** Runs a command in it, without any service running. */
+  async run(...command: readonly string[]): Promise<Ended> {
+    const quiet = ["--quiet", "--register=no", "--keep-unit", "--private-network", "--pipe"];
+    return await runProgram("systemd-nspawn", "-D", this.path, ...quiet, ...command);
+  }
+
+  /** Starts its systemd. */
+  async boot(): Promise<Machine> {
+    const options = ["--quiet", "--register=no", "--keep-unit", "--private-network"];
+    const child = new Deno.Command("systemd-nspawn", {
+      args: ["--boot", "-D", this.path, ...options],
+      stdin: "null",
+      stdout: "null",
+      stderr: "null",
+    }).spawn();
+    const machine = new Machine(child);
+    await poll(async () => {
+      const { stdout } = await machine.run("systemctl", "is-system-running");
+      return stdout.trim() === "running" || stdout.trim() === "degraded";
+    }, { what: "systemd of the machine", intervalMs: 200 });
+    return machine;
+  }
+}
+
+/** A Debian whose systemd runs. */
+export class Machine {
+  readonly #child: Deno.ChildProcess;
+
+  constructor(child: Deno.ChildProcess) {
+    this.#child = child;
+  }
+
+  /** Runs a command beside its services, as root. */
+  async run(...command: readonly string[]): Promise<Ended> {
+    const { stdout } = await runProgram("pgrep", "-P", String(this.#child.pid));
+    const leader = stdout.trim();
+    if (leader === "") return { code: 1, stdout: "", stderr: "not there yet" };
+    const spaces = ["-m", "-u", "-i", "-n", "-p", "-r", "-w"];
+    const environment = ["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"];
+    return await runProgram("nsenter", "-t", leader, ...spaces, "--", ...environment, ...command);
+  }
+
+  /** As {@linkcode Machine.run}, and it has to succeed. */
+  async must(...command: readonly string[]): Promise<string> {
+    const { code, stdout, stderr } = await this.run(...command);
+    if (code === 0) return stdout;
+    throw new Error(`${command.join(" ")} ended with ${code}: ${stdout}${stderr}`);
+  }
+
+  /** A property of a unit, such as `MainPID`. */
+  async property(unit: string, name: string): Promise<string> {
+    return (await this.must("systemctl", "show", "--value", `--property=${name}`, unit)).trim();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.run("systemctl", "poweroff", "--force", "--force");
+    await this.#child.status;
+  }
+}
