@@ -1,14 +1,13 @@
 /**
  * Makes what is shipped, in `dist/`: a Debian package for each role, a tarball, the bill of materials, checksums, and
  * executables where their base is to be had: `deno task release [--version 0.1.0] [--output folder] [--allow-dirty]`.
- * With names of packages, those alone.
  *
  * @module
  */
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { writeAllSync } from "@gateway/shared/bytes";
-import signerManifest from "../signer/deno.json" with { type: "json" };
+import sharedManifest from "../shared/deno.json" with { type: "json" };
 import { bundleAll } from "./release/bundle.ts";
 import { writeChecksums } from "./release/checksums.ts";
 import { architecture, buildDebian } from "./release/debian.ts";
@@ -22,11 +21,10 @@ const VERSION = /^\d+\.\d+\.\d+(?:-[a-z0-9.]+)?$/;
 const PROGRAM_MODE = 0o755;
 
 if (import.meta.main) {
-  const { values, positionals } = parseArgs({
+  const { values } = parseArgs({
     args: Deno.args,
-    allowPositionals: true,
     options: {
-      version: { type: "string", default: signerManifest.version },
+      version: { type: "string", default: sharedManifest.version },
       output: { type: "string", default: "dist" },
       "allow-dirty": { type: "boolean", default: false },
     },
@@ -35,17 +33,13 @@ if (import.meta.main) {
   if (!VERSION.test(version)) {
     throw new TypeError(`Cannot release ${JSON.stringify(version)}: expected x.y.z`);
   }
-  const unknown = positionals.filter((name) => PACKAGES.every((packaged) => packaged.name !== name));
-  if (unknown.length > 0) {
-    throw new TypeError(`Cannot release ${unknown.join(", ")}: there is no such package`);
-  }
   const workspace = new URL("..", import.meta.url).pathname.replace(/\/$/, "");
   const output = resolve(workspace, values.output);
   const work = await Deno.makeTempDir({ prefix: "release-" });
   try {
     const folder = join(work, "sources");
     const request = { workspace, folder, version, allowDirty: values["allow-dirty"] };
-    for (const name of await release(await copySources(request), { work, output, only: positionals })) {
+    for (const name of await release(await copySources(request), { work, output })) {
       writeAllSync(Deno.stdout, `${join(output, name)}\n`);
     }
   } finally {
@@ -58,39 +52,43 @@ interface Wanted {
   /** A folder of its own to work in. */
   readonly work: string;
   readonly output: string;
-  /** The names of packages; empty for everything. */
-  readonly only: readonly string[];
 }
 
 /** Makes every artefact, and gives the names of their files. */
 async function release(
   sources: Sources,
-  { work, output, only }: Wanted,
+  { work, output }: Wanted,
 ): Promise<readonly string[]> {
   const { folder, version, epoch } = sources;
-  const packages = PACKAGES.filter(({ name }) => only.length === 0 || only.includes(name));
   const bundles = join(work, "bundles");
-  const needed = new Set(packages.flatMap(({ files }) => files.map(({ from }) => from)));
-  await bundleAll({ sources: folder, output: bundles, isNeeded: (name) => needed.has(`bundles/${name}`) });
+  await bundleAll({ sources: folder, output: bundles });
   await Deno.mkdir(output, { recursive: true });
   const whole = join(work, "whole");
   const files: string[] = [];
-  for (const packaged of packages) {
+  for (const packaged of PACKAGES) {
     const root = join(work, packaged.name);
     await stage(packaged, { sources: folder, bundles, root });
     await stage(packaged, { sources: folder, bundles, root: whole });
     files.push(await buildDebian(packaged, { root, output, version, epoch }));
   }
-  if (only.length > 0) return [...files, await writeChecksums(output, files)];
   const runtime = join(work, RUNTIME.name);
   for (const root of [runtime, whole]) {
     await write(join(root, "usr/lib/gateway/deno"), await Deno.readFile(Deno.execPath()), PROGRAM_MODE);
   }
   files.push(await buildDebian(RUNTIME, { root: runtime, output, version: Deno.version.deno, epoch }));
   files.push(await pack(`gateway-${version}-linux-${architecture()}.tar.gz`, whole, { output, epoch }));
+  if ((Deno.env.get("DENORT_BIN") ?? "") !== "") files.push(await compileAll(sources, { work, output }));
   await write(join(output, `gateway-${version}.cdx.json`), await describeMaterials(sources));
   files.push(`gateway-${version}.cdx.json`);
   return [...files, await writeChecksums(output, files)];
+}
+
+/** The executables of `deno task compile`, which bring their permission sets with them. */
+async function compileAll({ folder, version, epoch }: Sources, { output }: Wanted): Promise<string> {
+  await run(Deno.execPath(), ["task", "--quiet", "compile"], { cwd: folder });
+  const name = `gateway-${version}-executables-linux-${architecture()}.tar.gz`;
+  await pack(name, join(folder, "dist"), { output, epoch });
+  return name;
 }
 
 /** Everything in one archive, for systems without `dpkg`, the same bytes from the same sources. */
@@ -100,7 +98,7 @@ async function pack(
   { output, epoch }: { readonly output: string; readonly epoch: number },
 ): Promise<string> {
   const order = ["--sort=name", `--mtime=@${epoch}`, "--owner=0", "--group=0", "--numeric-owner"];
-  const args = [...order, "--use-compress-program=gzip -n", "-cf", join(output, name), "-C", root, "usr"];
+  const args = [...order, "--use-compress-program=gzip -n", "-cf", join(output, name), "-C", root, "."];
   await run("tar", args, { cwd: root });
   return name;
 }

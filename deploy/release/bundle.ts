@@ -11,14 +11,11 @@ export interface BundleFolders {
   readonly sources: string;
   /** Where `signer/main.js` and the others go; absolute. */
   readonly output: string;
-  /** Whether the programs of that folder are wanted. */
-  readonly isNeeded: (folder: string) => boolean;
 }
 
-/** Bundles programs. What is loaded only on demand stays in files of its own. */
-export async function bundleAll({ sources, output, isNeeded }: BundleFolders): Promise<void> {
+/** Bundles every program. What is loaded only on demand stays in files of its own. */
+export async function bundleAll({ sources, output }: BundleFolders): Promise<void> {
   for (const [folder, programs] of programsByFolder()) {
-    if (!isNeeded(folder)) continue;
     await run(Deno.execPath(), bundleArguments(programs, join(output, folder)), { cwd: sources });
   }
 }

@@ -148,6 +148,7 @@ const AMBIENT: readonly string[] = [
   "debate/start.ts",
   "deploy/compile.ts",
   "deploy/gateway.ts",
+  "deploy/release.ts",
   "shared/clock.ts",
   "shared/http/exchange.ts",
   "shared/http/mtls_server.ts",

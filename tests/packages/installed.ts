@@ -11,7 +11,6 @@ import { poll } from "../stage/poll.ts";
 import { type Machine, mustRun, RootFilesystem } from "./machine.ts";
 import { initialize } from "./mcp_client.ts";
 
-const WORKSPACE = new URL("../..", import.meta.url).pathname.replace(/\/$/, "");
 const OLD = "0.1.0";
 const NEW = "0.1.1";
 const SERVICES = ["gateway-signer", "gateway-control-plane", "gateway-broker"] as const;
@@ -27,10 +26,23 @@ const VERSIONED = [
 ] as const;
 const MCP_ENTRY = ["gateway", "serve-mcp", "--config", "/etc/gateway/mcp.json"] as const;
 
-/** Makes packages. */
-async function release(version: string, output: string, ...packages: readonly string[]): Promise<void> {
+/** Makes every package. */
+async function release(version: string, output: string): Promise<void> {
   const args = ["task", "--quiet", "release", "--version", version, "--output", output, "--allow-dirty"];
-  await mustRun(Deno.execPath(), ...args, ...packages);
+  await mustRun(Deno.execPath(), ...args);
+}
+
+/** The packages of the next version, which says so and differs in nothing else: made in a fraction of the time. */
+async function releaseNext(oldOutput: string, output: string): Promise<void> {
+  const script = `set -e; mkdir -p "$2"; cd "$2"
+    for file in "$1"/*_${OLD}_*.deb; do
+      dpkg-deb -R "$file" parts
+      sed -i 's/${OLD}/${NEW}/g' parts/DEBIAN/control
+      grep -rlF 'VERSION = "${OLD}"' parts | xargs -r sed -i 's/VERSION = "${OLD}"/VERSION = "${NEW}"/'
+      dpkg-deb --root-owner-group -Znone --build parts "$(basename "$file" | sed 's/${OLD}/${NEW}/')"
+      rm -r parts
+    done`;
+  await mustRun("sh", "-c", script, "sh", oldOutput, output);
 }
 
 /** When a service answers; it is up before that. */
@@ -64,9 +76,9 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
       const names2 = await mustRun(
         "tar",
         "-tzf",
-        join(oldOutput, `gateway-${OLD}-linux-${await archOf()}.tar.gz`),
+        join(oldOutput, `gateway-${OLD}-linux-${architecture()}.tar.gz`),
       );
-      assert.match(names2, /^usr\/lib\/gateway\/deno$/m);
+      assert.match(names2, /^\.\/usr\/lib\/gateway\/deno$/m);
     });
     const root = new RootFilesystem(path);
     const carry = async (from: string) => {
@@ -168,7 +180,7 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
     await t.step(
       "the operator edits the policy over HTTP and in the file; the signer goes on owning it",
       async () => {
-        await machine.must("broker-ctl", "policy", "add", "--host", "web01", "--pattern", "^id$");
+        await machine.must("broker-ctl", "policy", "add", "--host", "web01", "--allow", "^id$");
         await machine.must("broker-ctl", "host", "seal", "web01", "--config", "/etc/gateway/signer.json");
         await machine.must("broker-ctl", "reload");
         const text = await machine.must("stat", "-c", "%U %a", "/var/lib/gateway/signer/signer.json");
@@ -185,7 +197,7 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
         await machine.must("broker-ctl", "freeze", "--caller", "agent-7", "--reason", "INC-42");
         await machine.must("systemctl", "stop", "gateway-control-plane");
         const before = await machine.must("sh", "-c", "cat /etc/gateway/*.json | sha256sum");
-        await release(NEW, newOutput, ...UPGRADED);
+        await releaseNext(oldOutput, newOutput);
         await carry(newOutput);
         await machine.must("sh", "-c", "dpkg -i /packages/*.deb");
         await ready(machine);
@@ -235,13 +247,3 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
     await Deno.remove(work, { recursive: true });
   }
 });
-
-/** The packages that the second version has; they need each other in the same one. */
-const UPGRADED = [
-  "gateway-common",
-  "gateway-signer",
-  "gateway-control-plane",
-  "gateway-broker",
-  "gateway-ctl",
-  "gateway-debate",
-] as const;

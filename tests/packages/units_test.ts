@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { PACKAGES } from "../../deploy/release/packages.ts";
+import { isMissing } from "../stage/is_missing.ts";
+import { runProgram } from "./machine.ts";
+
+const UNITS = new URL("../../deploy/systemd/", import.meta.url).pathname;
+const NAMES = [...Deno.readDirSync(UNITS)].map(({ name }) => name).filter((name) =>
+  name.endsWith(".service")
+);
+const mayNotAnalyze = isMissing("systemd-analyze", ["/usr/bin/systemd-analyze"]);
+
+/** A unit as systemd would have it, but that what it starts need not be installed here. */
+async function withUnit(name: string, test: (path: string) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir({ prefix: "units-" });
+  try {
+    const path = join(folder, name.replace("@.", "@signer."));
+    const text = await Deno.readTextFile(join(UNITS, name));
+    await Deno.writeTextFile(path, text.replaceAll(/^(Exec\w+=)\/usr\/(?:bin|lib)\/\S*/gm, "$1/bin/true"));
+    await test(path);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+Deno.test.each(NAMES.map((name) => ({ name, ignore: mayNotAnalyze })))(
+  "systemd takes $name without a word",
+  ({ name }) =>
+    withUnit(name, async (path) => {
+      assert.deepEqual(await runProgram("systemd-analyze", "verify", "--man=no", path), {
+        code: 0,
+        stdout: "",
+        stderr: "",
+      });
+    }),
+);
+
+Deno.test.each(NAMES.map((name) => ({ name, ignore: mayNotAnalyze })))(
+  "$name is exposed by at most 2.0 of 10",
+  ({ name }) =>
+    withUnit(name, async (path) => {
+      const args = ["security", "--offline=true", "--threshold=20", "--no-pager", path];
+      const { code, stdout, stderr } = await runProgram("systemd-analyze", ...args);
+      assert.equal(code, 0, stdout + stderr);
+    }),
+);
+
+Deno.test.each(NAMES.map((name) => ({ name })))(
+  "$name is in a package, and may execute what V8 writes",
+  async ({ name }) => {
+    const packaged = PACKAGES.flatMap(({ files }) => files.map(({ to }) => to.split("/").at(-1)));
+    assert.ok(packaged.includes(name));
+    assert.doesNotMatch(await Deno.readTextFile(join(UNITS, name)), /^MemoryDenyWriteExecute=/m);
+  },
+);
