@@ -3,30 +3,16 @@ import { createEnvelopeKey } from "@gateway/shared/envelope/key";
 import { parseCertificate } from "@gateway/shared/ssh/certificate";
 import { FORMATS, InstalledShim, type ShimFormat } from "../shim/installed_shim.ts";
 import { availableKinds } from "../ssh_target/target.ts";
-import { type ConfigEdit, editConfig, HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";
+import { editConfig, HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 import { addHostsToStage } from "./hosts_behind.ts";
 import { McpProcess } from "./mcp_process.ts";
+import { hostKeys, sealedBy, trustSigner } from "./sealed_stage.ts";
 import { SessionClient } from "./session_client.ts";
 import { OPEN_POLICY, type SessionScene, withSessions } from "./session_scene.ts";
 
 const ignore = !availableKinds().includes("openssh");
 const ONE_SHOT_INSTEAD = /requires human approval \(require_approval:\^reboot\); use ssh_execute/;
-
-/** Keys of the host in the signer's config. */
-function hostKeys(keys: Readonly<Record<string, unknown>>): ConfigEdit[] {
-  return Object.entries(keys).map(([key, value]) => ({ path: ["hosts", HOST, key], value }));
-}
-
-/** How the signer seals for a shim that is installed. */
-function sealedBy(shim: InstalledShim): ConfigEdit[] {
-  const { name } = shim.format;
-  return hostKeys({ sealed_exec: true, envelope: name, shim_command: `${shim.folder}/gateway-shim` });
-}
-
-async function trustSigner(shim: InstalledShim, stage: Stage): Promise<void> {
-  await shim.writeKeys(shim.format.keyLine(createEnvelopeKey(await Deno.readFile(stage.init.envelope_key))));
-}
 
 /** A real sshd whose sessions are sealed, behind a signer and a broker over stdio. */
 async function withSealed(

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { parseJson } from "@gateway/shared/json";
-import { poll } from "../stage/poll.ts";
-import { editConfig, HOST, type Stage } from "../stage/stage.ts";
+import { editConfig, HOST } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 import { addHostsToStage } from "./hosts_behind.ts";
 import { McpProcess } from "./mcp_process.ts";
+import { decideAll } from "./decide_all.ts";
 import { SessionClient, type ToolAnswer } from "./session_client.ts";
 import { OPEN_POLICY } from "./session_scene.ts";
 
@@ -56,27 +56,6 @@ async function withApprovals(test: (scene: ApprovalScene) => Promise<void>): Pro
   } finally {
     await Deno.remove(dir, { recursive: true });
   }
-}
-
-async function decideAll(
-  stage: Stage,
-  call: Promise<ToolAnswer>,
-  approve: boolean,
-): Promise<readonly string[]> {
-  const approver = await stage.controlPlaneClient("approver");
-  const asked: string[] = [];
-  let isOver = false;
-  call.finally(() => isOver = true);
-  await poll(async () => {
-    const { body } = await approver.request({ method: "GET", path: "/v1/approvals" });
-    for (const { id, host, command, status } of body as readonly Record<string, string>[]) {
-      if (status !== "pending") continue;
-      await approver.request({ method: "POST", path: `/v1/approvals/${id}`, body: { approve } });
-      asked.push(`${host} ${command}`.trim());
-    }
-    return isOver;
-  }, { what: "the call to be answered" });
-  return asked;
 }
 
 Deno.test("a session behind two bastions opens once a human has approved each hop that is new", () =>

@@ -1,0 +1,25 @@
+import { poll } from "../stage/poll.ts";
+import type { Stage } from "../stage/stage.ts";
+import type { ToolAnswer } from "./session_client.ts";
+
+/** Decides what is asked while a call is under way, and gives the hosts and commands that were asked about. */
+export async function decideAll(
+  stage: Stage,
+  call: Promise<ToolAnswer>,
+  approve: boolean,
+): Promise<readonly string[]> {
+  const approver = await stage.controlPlaneClient("approver");
+  const asked: string[] = [];
+  let isOver = false;
+  call.finally(() => isOver = true);
+  await poll(async () => {
+    const { body } = await approver.request({ method: "GET", path: "/v1/approvals" });
+    for (const { id, host, command, status } of body as readonly Record<string, string>[]) {
+      if (status !== "pending") continue;
+      await approver.request({ method: "POST", path: `/v1/approvals/${id}`, body: { approve } });
+      asked.push(`${host} ${command}`.trim());
+    }
+    return isOver;
+  }, { what: "the call to be answered" });
+  return asked;
+}

@@ -1,0 +1,19 @@
+import { createEnvelopeKey } from "@gateway/shared/envelope/key";
+import type { InstalledShim } from "../shim/installed_shim.ts";
+import { type ConfigEdit, HOST, type Stage } from "../stage/stage.ts";
+
+/** Keys of the host in the signer's config. */
+export function hostKeys(keys: Readonly<Record<string, unknown>>): ConfigEdit[] {
+  return Object.entries(keys).map(([key, value]) => ({ path: ["hosts", HOST, key], value }));
+}
+
+/** How the signer seals for a shim that is installed. */
+export function sealedBy(shim: InstalledShim): ConfigEdit[] {
+  const { name } = shim.format;
+  return hostKeys({ sealed_exec: true, envelope: name, shim_command: `${shim.folder}/gateway-shim` });
+}
+
+/** Gives a shim the key of a stage's signer. */
+export async function trustSigner(shim: InstalledShim, stage: Stage): Promise<void> {
+  await shim.writeKeys(shim.format.keyLine(createEnvelopeKey(await Deno.readFile(stage.init.envelope_key))));
+}
