@@ -1,0 +1,40 @@
+import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import assert from "node:assert/strict";
+import { parseEnv } from "node:util";
+import { loadSettings } from "../../debate/config.ts";
+import { collectContext } from "../../debate/context/collect.ts";
+import { createContextRedactor } from "../../debate/context/redact_context.ts";
+import { referencePages } from "./reference_pages.ts";
+
+const file = (path: string) => new URL(`../../debate/${path}`, import.meta.url);
+
+for (const path of ["REFERENCE.md", ".env.example"]) {
+  Deno.test(`debate/${path} is what deno task docs:config writes`, async () => {
+    assert.equal(await Deno.readTextFile(file(path)), (await referencePages())[path]);
+  });
+}
+
+Deno.test("debate/REFERENCE.md has every kind of event, with what it means", async () => {
+  const page = (await referencePages())["REFERENCE.md"] ?? "";
+  const events = await Deno.readTextFile(file("events.ts"));
+  const types = [...events.matchAll(/readonly type: "(\w+)";/g)].map(([, type]) => type);
+  assert.ok(types.length > 20);
+  for (const type of types) assert.match(page, new RegExp(`^### ${type}\n\n\\S`, "m"));
+});
+
+Deno.test("debate/.env.example, with every line in force, is the same as no settings at all", async () => {
+  const text = (await Deno.readTextFile(file(".env.example"))).replace(/^# (?=[A-Z_]+=)/gm, "");
+  const env = { HOME: "/home/ann" };
+  const settings = loadSettings({ env: { ...parseEnv(text), ...env }, workingFolder: "/work" });
+  assert.deepEqual(settings, loadSettings({ env, workingFolder: "/work" }));
+});
+
+Deno.test("debate/examples/base_context.md is read as it is: nothing in it looks like a secret", async () => {
+  const bytes = await Deno.readFile(file("examples/base_context.md"));
+  const rules = { redact: createContextRedactor([]), clock: new FakeClock(), allowedRoots: [] };
+  const { redactions, notes, text } = await collectContext({
+    baseContext: [{ name: "base_context.md", bytes }],
+  }, rules);
+  assert.deepEqual([redactions, notes], [{}, []]);
+  assert.ok(text.includes("checkout-api"));
+});
