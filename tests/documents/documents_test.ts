@@ -13,7 +13,7 @@ const NOT_OURS = new Set(["node_modules", "dist", "coverage"]);
 
 function listFiles(folder = ""): string[] {
   return [...Deno.readDirSync(`${ROOT}${folder}`)].flatMap(({ name, isDirectory }) => {
-    if (name.startsWith(".") || NOT_OURS.has(name)) return [];
+    if ((isDirectory && name.startsWith(".")) || NOT_OURS.has(name)) return [];
     return isDirectory ? listFiles(`${folder}${name}/`) : [`${folder}${name}`];
   });
 }
