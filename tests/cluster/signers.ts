@@ -13,6 +13,7 @@ export interface Member {
   readonly name: string;
   readonly configPath: string;
   readonly auditLog: string;
+  readonly auditKey: string;
   readonly listen: string;
   readonly monitor: string;
 }
@@ -42,7 +43,7 @@ export async function addMember(
     { path: ["audit_key"], value: `${folder}/audit.seed` },
     ...edits,
   ]);
-  return { name, configPath, auditLog, listen, monitor };
+  return { name, configPath, auditLog, auditKey: `${folder}/audit.seed`, listen, monitor };
 }
 
 /** Starts one; it ends with the stage. */
