@@ -27,7 +27,7 @@ class FrozenTool implements Tool {
   constructor(name: string, recorded: readonly RecordedAnswer[]) {
     this.name = name;
     this.#recorded = recorded;
-    this.#answers = new Map(recorded.map((each) => [callKey(name, each.args), each]));
+    this.#answers = new Map(recorded.map((each) => [keyOf(name, each.args), each]));
     this.description = `Gives what ${name} returned during the incident. Recorded arguments: ${this.#list()}`;
     const keys = [...new Set(recorded.flatMap(({ args }) => Object.keys(args)))];
     this.parameters = {
@@ -38,7 +38,7 @@ class FrozenTool implements Tool {
 
   run(args: unknown): Promise<ToolResult> {
     const asked = typeof args === "object" && args !== null && !Array.isArray(args) ? { ...args } : {};
-    const found = this.#answers.get(callKey(this.name, asked));
+    const found = this.#answers.get(keyOf(this.name, asked));
     if (found === undefined) {
       const text = `Tool error: nothing was recorded for these arguments; recorded are ${this.#list()}`;
       return Promise.resolve({ ok: false, text });
@@ -55,4 +55,10 @@ class FrozenTool implements Tool {
     const more = this.#recorded.length - MAX_LISTED;
     return more > 0 ? `${listed} and ${more} more` : listed;
   }
+}
+
+/** Models leave out what is empty. */
+function keyOf(name: string, args: Readonly<Record<string, unknown>>): string {
+  const said = Object.entries(args).filter(([, value]) => value !== "" && value !== null && value !== false);
+  return callKey(name, Object.fromEntries(said));
 }

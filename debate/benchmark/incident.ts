@@ -52,6 +52,8 @@ export interface Incident {
   readonly states: Names;
   readonly tools: readonly RecordedAnswer[];
   readonly truth: Cause;
+  /** The incident comes from elsewhere, where faults have other kinds: any kind is right, but `none`. */
+  readonly anyFault?: true;
   readonly proof: readonly Quote[];
   readonly rivals: readonly Rival[];
 }

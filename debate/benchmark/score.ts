@@ -24,7 +24,7 @@ const NOTHING = { component: false, fault: false, path: false, right: false } as
 /** Compares the text of a hypothesis with the truth of an incident. */
 export function scoreAnswer(
   answer: string,
-  incident: Pick<Incident, "components" | "states" | "truth">,
+  incident: Pick<Incident, "components" | "states" | "truth" | "anyFault">,
 ): Score {
   const reading = readClaim(answer);
   if (reading.kind === "none") return { ...NOTHING, problem: `claim ${reading.reason}` };
@@ -33,7 +33,7 @@ export function scoreAnswer(
   if (truth.fault === "none" || claim.fault === "none") return scoreNoFault(claim, truth);
   const name = resolve(claim.component, incident.components);
   const component = name === truth.component;
-  const fault = claim.fault === truth.fault;
+  const fault = incident.anyFault === true || claim.fault === truth.fault;
   const path = isPath(claim.path.map((state) => resolve(state, incident.states)), truth.path);
   const problem = name === undefined ? "unknown component" : null;
   return { component, fault, path, right: component && fault && path, problem };

@@ -4,8 +4,11 @@
  * @module
  */
 import { AppError } from "@gateway/shared/errors";
-import { Command, CommanderError, Option } from "commander";
+import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
+import { type Arm, ARMS } from "../benchmark/arms.ts";
 import { benchmarkCommand, type BenchmarkFlags } from "./benchmark_command.ts";
+import { comparisonCommand, type ComparisonFlags } from "./comparison_command.ts";
+import { STRENGTHS } from "../benchmark/scripted_agent.ts";
 import type { Environment } from "./environment.ts";
 import { EXIT_CODES, type ExitCode, exitCodeOf, toUsageError, writeFailure } from "./failure.ts";
 import {
@@ -82,16 +85,14 @@ export function createProgram(
     .description("Get an access token of provider B in your browser, and keep it.")
     .addHelpText("after", LOGIN_EXAMPLES)
     .action(async () => end(await loginCommand(environment)));
-  addJson(
-    program.command("benchmark")
-      .description("Compare stored runs with causes that are known. No model is called.")
-      .requiredOption("--cases <file>", "JSON array of {id, ground_truth, run or run_file}", once)
-      .option("--output <file>", "write the whole report there, as JSON", once)
-      .option("--threshold <number>", "similarity that is a match, 0 to 1", shareOf, 0.5),
-    "the report",
-  )
-    .addHelpText("after", BENCHMARK_EXAMPLES)
-    .action(async (flags: BenchmarkFlags) => end(await benchmarkCommand(flags, environment)));
+  addBenchmark(program).action(async (flags: BenchmarkFlags & ComparisonFlags) => {
+    const { cases } = flags;
+    end(
+      cases === undefined
+        ? await comparisonCommand(flags, environment)
+        : await benchmarkCommand({ ...flags, cases }, environment),
+    );
+  });
   addJson(
     program.command("prompts")
       .description("List the prompt templates, and what is wrong with your own.")
@@ -130,6 +131,49 @@ function addRun(program: Command): Command {
     .option("--no-compress-history", "give every agent the whole history")
     .option("--show-history", "print the whole debate before the result");
   return addJson(command, "the whole record of the run").addHelpText("after", RUN_EXAMPLES);
+}
+
+function addBenchmark(program: Command): Command {
+  const command = program.command("benchmark")
+    .description(
+      "Compare ways of diagnosing on recorded incidents; or, with --cases, judge stored runs without any model.",
+    )
+    .option("--run", "with the models of the settings")
+    .addOption(
+      new Option(
+        "--offline [strength]",
+        "scripted agents instead of models; the diagnosis is strong, middling or weak (middling)",
+      ).choices(STRENGTHS),
+    )
+    .option(
+      "--incidents <folder>",
+      "own incidents, or cases of Cloud-OpsBench (default: the built-in 24)",
+      once,
+    )
+    .option("--only <id>", "only this incident (repeatable)", repeated)
+    .addOption(
+      new Option("--arm <arm>", "only this way of diagnosing (repeatable)").choices(ARMS).argParser(armOf),
+    )
+    .option("--runs <n>", "how often each incident is diagnosed in each way", countOf(1, 100), 3)
+    .option(
+      "--budget <tokens>",
+      "tokens of one run, the same for each way",
+      countOf(1000, 100_000_000),
+      150_000,
+    )
+    .option("--register", "run nothing; print the protocol and its hash, to be published first")
+    .option("--expect <sha256>", "run only this registered protocol", once)
+    .option("--report <file>", "write the comparison there, as HTML with plots", once)
+    .option("--cases <file>", "judge stored runs: JSON array of {id, ground_truth, run or run_file}", once)
+    .option("--threshold <number>", "similarity that is a match, 0 to 1, with --cases", shareOf, 0.5)
+    .option("--output <file>", "write the whole result there, as JSON", once);
+  return addJson(command, "the result").addHelpText("after", BENCHMARK_EXAMPLES);
+}
+
+function armOf(value: string, previous: readonly Arm[] | undefined): readonly Arm[] {
+  const arm = ARMS.find((each) => each === value);
+  if (arm === undefined) throw new InvalidArgumentError(`Expected one of ${ARMS.join(", ")}.`);
+  return [...previous ?? [], arm];
 }
 
 /** A misspelt command must not become the topic of a debate, which costs money. */

@@ -1,0 +1,158 @@
+/**
+ * The comparison of arms over all trials.
+ *
+ * @module
+ */
+import { FAULT_KINDS, type FaultKind } from "../graph/claim.ts";
+import { type Arm, ARM_NAMES } from "./arms.ts";
+import type { Incident } from "./incident.ts";
+import type { Protocol } from "./protocol.ts";
+import { scoreAnswer } from "./score.ts";
+import {
+  brierOf,
+  type CalibrationBin,
+  calibrationOf,
+  type Difference,
+  differenceOf,
+  mean,
+  round,
+  type Share,
+  shareOf,
+} from "./statistics.ts";
+import type { Trial } from "./trial.ts";
+
+/** How an arm did. */
+export interface ArmResult {
+  readonly arm: Arm;
+  readonly name: string;
+  readonly trials: number;
+  /** Component, kind and path. */
+  readonly right: Share;
+  readonly component: Share;
+  readonly fault: Share;
+  /** Called the cause, and wrong: the harm that a tool can do. */
+  readonly confidently_wrong: Share;
+  readonly confidently_right: Share;
+  /** Called a cause where nothing is broken; absent without such incidents. */
+  readonly false_alarms?: Share;
+  /** Right where a wrong cause is tempting; absent without such incidents. */
+  readonly tempting?: Share;
+  /** Compared with the first arm on the same incidents; absent for itself. */
+  readonly against_first?: Difference;
+  readonly brier: number | null;
+  readonly calibration: readonly CalibrationBin[];
+  readonly tokens_mean: number;
+  readonly cost_usd: number | null;
+  readonly tool_calls_mean: number;
+  /** Calls whose results the evidence of the answer quotes, of all calls; `null` without calls. */
+  readonly tool_efficiency: number | null;
+  readonly out_of_budget: number;
+  readonly failed: number;
+  readonly by_kind: Readonly<Partial<Record<FaultKind, Share>>>;
+}
+
+/** The whole comparison, in the form of its file. */
+export interface Comparison {
+  /** ISO 8601, UTC. */
+  readonly generated_at: string;
+  readonly protocol: Protocol;
+  readonly incidents: number;
+  readonly incidents_sha256: string;
+  readonly protocol_sha256: string;
+  readonly arms: readonly ArmResult[];
+  /** Answers that are right for another incident's truth; anything but 0 says that the score can be fooled. */
+  readonly right_for_another_incident: number;
+  readonly notes: readonly string[];
+  readonly trials: readonly Trial[];
+}
+
+/** Compares the arms. */
+export function compareArms(
+  trials: readonly Trial[],
+  incidents: readonly Incident[],
+  facts: Pick<Comparison, "generated_at" | "protocol" | "incidents_sha256" | "protocol_sha256" | "notes">,
+): Comparison {
+  const [first] = facts.protocol.arms;
+  const firstTrials = trials.filter(({ arm }) => arm === first);
+  return {
+    ...facts,
+    incidents: incidents.length,
+    arms: facts.protocol.arms.flatMap((arm) => {
+      const own = trials.filter((trial) => trial.arm === arm);
+      if (own.length === 0) return [];
+      const pairs = pairsOf(own, firstTrials);
+      const difference = arm === first ? undefined : differenceOf(pairs);
+      return [{
+        ...toResult(arm, own, incidents),
+        ...(difference !== undefined && { against_first: difference }),
+      }];
+    }),
+    right_for_another_incident: rightForAnother(trials, incidents),
+    trials,
+  };
+}
+
+function toResult(arm: Arm, trials: readonly Trial[], incidents: readonly Incident[]): ArmResult {
+  const share = (holds: (trial: Trial) => boolean, of: readonly Trial[] = trials) =>
+    shareOf([...byIncident(of).values()].map((own) => mean(own.map((trial) => Number(holds(trial))))));
+  const all = (holds: (trial: Trial) => boolean) =>
+    share(holds) ?? { value: 0, low: 0, high: 1, incidents: 0 };
+  const tempting = new Set(
+    incidents.filter(({ rivals }) => rivals.some((rival) => rival.tempting)).map(({ id }) => id),
+  );
+  const isRight = ({ score }: Trial) => score.right;
+  const alarms = share(
+    ({ confident, score }) => confident && !score.right,
+    trials.filter(({ kind }) => kind === "none"),
+  );
+  const tempted = share(isRight, trials.filter(({ incident }) => tempting.has(incident)));
+  const forecasts = trials.map(({ confidence, score }) => ({ confidence, right: score.right }));
+  const calls = trials.reduce((sum, { tool_calls }) => sum + tool_calls, 0);
+  const useful = trials.reduce((sum, { useful_tool_calls }) => sum + useful_tool_calls, 0);
+  const costs = trials.map(({ cost_usd }) => cost_usd).filter((cost) => cost !== null);
+  return {
+    arm,
+    name: ARM_NAMES[arm],
+    trials: trials.length,
+    right: all(isRight),
+    component: all(({ score }) => score.component),
+    fault: all(({ score }) => score.fault),
+    confidently_wrong: all(({ confident, score }) => confident && !score.right),
+    confidently_right: all(({ confident, score }) => confident && score.right),
+    ...(alarms !== undefined && { false_alarms: alarms }),
+    ...(tempted !== undefined && { tempting: tempted }),
+    brier: brierOf(forecasts),
+    calibration: calibrationOf(forecasts),
+    tokens_mean: Math.round(mean(trials.map(({ tokens }) => tokens))),
+    cost_usd: costs.length === 0 ? null : round(costs.reduce((sum, cost) => sum + cost, 0)),
+    tool_calls_mean: round(mean(trials.map(({ tool_calls }) => tool_calls))),
+    tool_efficiency: calls === 0 ? null : round(useful / calls),
+    out_of_budget: trials.filter(({ ending }) => ending === "out_of_budget").length,
+    failed: trials.filter(({ ending }) => ending === "error").length,
+    by_kind: Object.fromEntries(FAULT_KINDS.flatMap((kind) => {
+      const found = share(isRight, trials.filter((trial) => trial.kind === kind));
+      return found === undefined ? [] : [[kind, found]];
+    })),
+  };
+}
+
+function byIncident(trials: readonly Trial[]): ReadonlyMap<string, readonly Trial[]> {
+  return Map.groupBy(trials, ({ incident }) => incident);
+}
+
+function pairsOf(ours: readonly Trial[], theirs: readonly Trial[]): readonly (readonly [number, number])[] {
+  const others = byIncident(theirs);
+  const rate = (trials: readonly Trial[]) => mean(trials.map(({ score }) => Number(score.right)));
+  return [...byIncident(ours)].flatMap(([incident, own]) => {
+    const other = others.get(incident);
+    return other === undefined ? [] : [[rate(own), rate(other)] as const];
+  });
+}
+
+/** A control of the score: the answer to one incident is no answer to another with a fault. */
+function rightForAnother(trials: readonly Trial[], incidents: readonly Incident[]): number {
+  const broken = incidents.filter(({ truth }) => truth.fault !== "none");
+  return trials.filter(({ answer, incident }) =>
+    broken.some((other) => other.id !== incident && scoreAnswer(answer, other).right)
+  ).length;
+}

@@ -1,0 +1,44 @@
+/**
+ * What is compared, and how, fixed before anything is run: whoever changes an incident afterwards changes the hash.
+ *
+ * @module
+ */
+import type { Arm } from "./arms.ts";
+import type { Incident } from "./incident.ts";
+
+/** What a benchmark will do. */
+export interface Protocol {
+  readonly arms: readonly Arm[];
+  readonly runs: number;
+  readonly token_budget: number;
+  readonly max_rounds: number;
+  readonly confidence_threshold: number;
+  readonly template: string;
+  readonly language: string;
+  readonly models: { readonly diagnostic: string; readonly skeptic: string; readonly moderator: string };
+}
+
+/** The SHA-256 of the incidents, in hexadecimal: their order and the order of keys do not matter. */
+export function hashIncidents(incidents: readonly Incident[]): Promise<string> {
+  return hash(incidents.toSorted((a, b) => a.id < b.id ? -1 : 1));
+}
+
+/** The SHA-256 of incidents and protocol, to be published before the first run. */
+export async function hashProtocol(protocol: Protocol, incidents: readonly Incident[]): Promise<string> {
+  return await hash({ protocol, incidents: await hashIncidents(incidents) });
+}
+
+async function hash(value: unknown): Promise<string> {
+  const bytes = new TextEncoder().encode(JSON.stringify(sorted(value)));
+  return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
+}
+
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (typeof value !== "object" || value === null) return value;
+  const entries = Object.entries(value).sort(([a], [b]) => a < b ? -1 : 1);
+  return Object.fromEntries(entries.map(([key, member]) => [key, sorted(member)]));
+}
+
+/** {@linkcode hashIncidents} of the built-in incidents. A new one says that results are not comparable with older ones. */
+export const REGISTERED = "bfc2419dab8d0f480dd46fe26761911817a2aff66370ca0260ff9b4a94897175";

@@ -1,0 +1,217 @@
+/**
+ * `debate benchmark` without stored runs: holds trials of recorded incidents and compares the ways of diagnosing.
+ *
+ * @module
+ */
+import { writeFileAtomic } from "@gateway/shared/atomic_file";
+import { AppError } from "@gateway/shared/errors";
+import { resolve } from "node:path";
+import { type Arm, type ArmModels, ARMS } from "../benchmark/arms.ts";
+import { builtinIncidents } from "../benchmark/builtin_incidents.ts";
+import { compareArms } from "../benchmark/comparison.ts";
+import { renderComparison } from "../benchmark/comparison_html.ts";
+import { formatComparison } from "../benchmark/comparison_text.ts";
+import type { Incident } from "../benchmark/incident.ts";
+import { hashIncidents, hashProtocol, type Protocol, REGISTERED } from "../benchmark/protocol.ts";
+import { ScriptedAgent, type Strength, strengthOf } from "../benchmark/scripted_agent.ts";
+import { holdTrial, type Trial, type TrialRules } from "../benchmark/trial.ts";
+import type { Settings } from "../config.ts";
+import { estimateCost, loadPrices } from "../models/prices.ts";
+import type { Providers } from "../models/providers.ts";
+import { loadTemplates, selectTemplate } from "../prompts/templates.ts";
+import { type Environment, readSettings } from "./environment.ts";
+import { EXIT_CODES, type ExitCode } from "./failure.ts";
+import { loadIncidents } from "./load_incidents.ts";
+import { newCallId, openProviders } from "./machine.ts";
+import { safeText } from "./terminal.ts";
+
+/** The options of a comparison. */
+export interface ComparisonFlags {
+  readonly incidents?: string;
+  readonly only?: readonly string[];
+  readonly arm?: readonly Arm[];
+  readonly runs: number;
+  readonly budget: number;
+  /** The diagnostic agent's strength; `true` if none is named. */
+  readonly offline?: Strength | true;
+  readonly run?: boolean;
+  readonly register?: boolean;
+  readonly expect?: string;
+  readonly output?: string;
+  readonly report?: string;
+  readonly json?: boolean;
+}
+
+/** Holds all trials, one after the other. Bad diagnoses are a result, not a failure. */
+export async function comparisonCommand(flags: ComparisonFlags, environment: Environment): Promise<ExitCode> {
+  const { terminal, clock, workingFolder, signal } = environment;
+  if (flags.offline === undefined && flags.register !== true && flags.run !== true) {
+    // Hundreds of runs of a real model are not started by a slip.
+    throw new AppError(
+      "invalid_request",
+      "Say what to do: --run compares with the models of the settings, --offline with scripted agents, --register prints the protocol, --cases judges stored runs",
+    );
+  }
+  const settings = await readSettings(environment, offlineModels(flags));
+  const incidents = select(await readIncidents(flags, environment), flags.only);
+  const protocol = toProtocol(flags, settings);
+  const hashes = {
+    incidents_sha256: await hashIncidents(incidents),
+    protocol_sha256: await hashProtocol(protocol, incidents),
+  };
+  if (flags.register === true) {
+    terminal.out(`${JSON.stringify({ protocol, ...hashes }, null, 2)}\n`);
+    return EXIT_CODES.ok;
+  }
+  if (flags.expect !== undefined && flags.expect !== hashes.protocol_sha256) {
+    throw new AppError(
+      "invalid_request",
+      `The protocol is not the registered one: its SHA-256 is ${hashes.protocol_sha256}`,
+    );
+  }
+  const rules = await toRules(flags, settings);
+  const providers = await openProviders(settings, environment, (message) => note(environment, message));
+  const trials: Trial[] = [];
+  const planned = incidents.flatMap((incident) =>
+    protocol.arms.flatMap((arm) =>
+      Array.from({ length: protocol.runs }, (_, run) => ({ incident, arm, run: run + 1 }))
+    )
+  );
+  for (const [index, plan] of planned.entries()) {
+    signal.throwIfAborted();
+    const models = await openModels(protocol, providers, plan.incident, plan.run);
+    const ports = { clock, newId: () => newCallId(environment), signal };
+    const trial = await holdTrial({ ...plan, models }, rules, ports);
+    signal.throwIfAborted();
+    trials.push(trial);
+    terminal.err(safeText(
+      `${index + 1}/${planned.length} ${trial.incident} ${trial.arm} ${trial.run}: ${
+        trial.score.right ? "right" : "wrong"
+      } at ${trial.confidence.toFixed(2)}, ${trial.tokens} tokens${
+        trial.problem === null ? "" : `, ${trial.problem}`
+      }\n`,
+    ));
+  }
+  const comparison = compareArms(trials, incidents, {
+    generated_at: new Date(clock.now()).toISOString(),
+    protocol,
+    ...hashes,
+    notes: notesOf(flags, settings, hashes.incidents_sha256),
+  });
+  const json = `${JSON.stringify(comparison, null, 2)}\n`;
+  if (flags.output !== undefined) await write(resolve(workingFolder, flags.output), flags.output, json);
+  if (flags.report !== undefined) {
+    await write(resolve(workingFolder, flags.report), flags.report, renderComparison(comparison));
+  }
+  terminal.out(flags.json === true ? json : `${formatComparison(comparison).map(safeText).join("\n")}\n`);
+  return EXIT_CODES.ok;
+}
+
+/** In debates of three models the others are strong: what they make of the diagnosis is what is shown. */
+function offlineModels({ offline }: ComparisonFlags): Readonly<Record<string, string>> {
+  if (offline === undefined) return {};
+  const strength = offline === true ? "middling" : offline;
+  return {
+    DIAGNOSTIC_MODEL: `replay/${strength}`,
+    SKEPTIC_MODEL: "replay/strong",
+    MODERATOR_MODEL: "replay/strong",
+  };
+}
+
+async function readIncidents({ incidents }: ComparisonFlags, environment: Environment) {
+  return incidents === undefined
+    ? builtinIncidents()
+    : await loadIncidents(incidents, environment.workingFolder);
+}
+
+function select(incidents: readonly Incident[], only: readonly string[] | undefined): readonly Incident[] {
+  if (only === undefined) return incidents;
+  const unknown = only.find((id) => !incidents.some((each) => each.id === id));
+  if (unknown !== undefined) {
+    const known = incidents.slice(0, 60).map(({ id }) => id).join(", ");
+    throw new AppError(
+      "invalid_request",
+      `There is no incident ${JSON.stringify(unknown)}; there are ${known}`,
+    );
+  }
+  return incidents.filter(({ id }) => only.includes(id));
+}
+
+function toProtocol({ arm, runs, budget }: ComparisonFlags, settings: Settings): Protocol {
+  return {
+    arms: ARMS.filter((each) => arm === undefined || arm.includes(each)),
+    runs,
+    token_budget: budget,
+    max_rounds: settings.MAX_ROUNDS,
+    confidence_threshold: settings.CONFIDENCE_THRESHOLD,
+    template: settings.PROMPT_TEMPLATE,
+    language: settings.PROMPT_LANGUAGE,
+    models: {
+      diagnostic: settings.DIAGNOSTIC_MODEL,
+      skeptic: settings.SKEPTIC_MODEL,
+      moderator: settings.MODERATOR_MODEL,
+    },
+  };
+}
+
+async function toRules({ budget }: ComparisonFlags, settings: Settings): Promise<TrialRules> {
+  const { PROMPT_TEMPLATE: name, PROMPT_LANGUAGE: language, PROMPTS_DIR } = settings;
+  const prices = await loadPrices(settings.MODEL_PRICES_FILE);
+  return {
+    template: selectTemplate(await loadTemplates(PROMPTS_DIR), name, language),
+    language,
+    maxRounds: settings.MAX_ROUNDS,
+    confidenceThreshold: settings.CONFIDENCE_THRESHOLD,
+    earlyOut: { enabled: settings.EARLY_OUT_ENABLED, threshold: settings.EARLY_OUT_THRESHOLD },
+    toolBudget: settings.MAX_TOOL_CALLS_PER_AGENT,
+    tokenBudget: budget,
+    costOf: (usage, models) => estimateCost(usage, models, prices).total_usd,
+    timeouts: { modelMs: settings.MODEL_TIMEOUT_SECONDS * 1000 },
+  };
+}
+
+async function openModels(
+  { models }: Protocol,
+  providers: Providers,
+  incident: Incident,
+  run: number,
+): Promise<ArmModels> {
+  const open = async (id: string) => {
+    const strength = strengthOf(id);
+    return strength === undefined ? await providers.model(id) : new ScriptedAgent(strength, incident, run);
+  };
+  return {
+    diagnostic: await open(models.diagnostic),
+    skeptic: await open(models.skeptic),
+    moderator: await open(models.moderator),
+  };
+}
+
+function notesOf(flags: ComparisonFlags, settings: Settings, hash: string): readonly string[] {
+  const { DIAGNOSTIC_MODEL: one, SKEPTIC_MODEL: two, MODERATOR_MODEL: three } = settings;
+  const scripted = [one, two, three].some((id) => strengthOf(id) !== undefined);
+  return [
+    ...(scripted
+      ? [
+        "scripted agents know the incidents: these numbers say what the engine does, and nothing about models",
+      ]
+      : []),
+    ...(one === two && two === three ? ["all roles have one model, so debate_three is debate_one"] : []),
+    ...(flags.runs < 3 ? ["fewer than 3 runs of each incident"] : []),
+    ...(flags.incidents === undefined && flags.only === undefined && hash !== REGISTERED
+      ? ["the built-in incidents are not those that were registered"]
+      : []),
+  ];
+}
+
+function note({ terminal }: Environment, message: string): void {
+  terminal.err(`note: ${safeText(message)}\n`);
+}
+
+async function write(path: string, shown: string, text: string): Promise<void> {
+  try {
+    await writeFileAtomic(path, new TextEncoder().encode(text));
+  } catch (cause) {
+    throw new AppError("invalid_config", `Cannot write ${JSON.stringify(shown)}`, { cause });
+  }
+}
