@@ -2,28 +2,39 @@ import type { KrlReader, KrlStatus } from "@gateway/shared/wire/krl";
 
 /** Where a version of the revocation list holds, and where not yet. */
 export interface KrlSpread {
+  /** The list in force. */
+  readonly current: number;
   readonly holds: readonly KrlReader[];
   readonly behind: readonly KrlReader[];
 }
 
-/** Who has installed a version, or a later one. */
-export function spreadOf({ readers }: KrlStatus, version: number): KrlSpread {
-  const holds = readers.filter((reader) => (reader.version ?? 0) >= version);
-  return { holds, behind: readers.filter((reader) => !holds.includes(reader)) };
+/**
+ * Who has installed a version, or a later one. A later one than there is holds nothing of this signer's: a host never
+ * takes an older list.
+ */
+export function spreadOf({ version: current, readers }: KrlStatus, version: number): KrlSpread {
+  const holds = readers.filter(({ version: has = 0 }) => has >= version && has <= current);
+  return { current, holds, behind: readers.filter((reader) => !holds.includes(reader)) };
 }
 
 /** A line for each host, those that are behind first. */
-export function describeSpread({ holds, behind }: KrlSpread, version: number): readonly string[] {
+export function describeSpread({ current, holds, behind }: KrlSpread, version: number): readonly string[] {
   const count = holds.length + behind.length;
   return [
     `revocation list ${version}: installed by ${holds.length} of ${count}`,
-    ...behind.map((reader) => `behind: ${describeReader(reader)}`),
+    ...behind.map((reader) => `behind: ${describeReader(reader, current)}`),
     ...holds.map((reader) => `holds: ${nameOf(reader)}`),
   ];
 }
 
-function describeReader(reader: KrlReader): string {
+function describeReader(reader: KrlReader, current: number): string {
   if (reader.version === undefined) return `${nameOf(reader)} has not asked since the signer's start`;
+  if (reader.version > current) {
+    return `${
+      nameOf(reader)
+    } has version ${reader.version}, later than any of this signer (now ${current}), and takes ` +
+      "none of its lists: remove its list and run gateway-krl --once there at once";
+  }
   return `${nameOf(reader)} has version ${reader.version}, asked at ${reader.seen_at ?? "?"}`;
 }
 

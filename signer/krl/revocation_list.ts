@@ -54,8 +54,8 @@ export interface RevocationOutcome {
 
 /** How long a certificate may wait to be stored: what a killed process forgets. */
 const STORE_DELAY_MS = 250;
-/** Records that are so much older than the last stored certificate are of stored ones, also where clocks were set. */
-const RECORDS_OVERLAP_SECONDS = 10;
+/** Certificates are stored in the order of their records: behind so many that are stored, all others are. */
+const KNOWN_IN_TURN = 1000;
 /** How long a reader waits for news. */
 const POLL_MS = 25_000;
 /** Who has fetched a list asks for its signature next, and a new version may come between. */
@@ -241,13 +241,14 @@ export class RevocationList {
   /** Adds what was issued and not stored any more before the process ended: the audit log has it. */
   async #addRecorded(stored: readonly IssuedBatch[], now: number): Promise<void> {
     const { readRecords, forwarders } = this.#options;
-    const last = stored.reduce((last, { issuedAt }) => Math.max(last, issuedAt), 0) - RECORDS_OVERLAP_SECONDS;
-    const since = Math.max(last, now / 1000 - REVOCATION_SECONDS);
-    const known = new Set(
-      stored.filter(({ issuedAt }) => issuedAt >= last).flatMap(({ serials }) => serials),
-    );
-    for await (const certificate of readRecords(since * 1000)) {
-      if (known.has(certificate.serial)) continue;
+    const known = new Set(stored.flatMap(({ serials }) => serials));
+    let knownInTurn = 0;
+    for await (const certificate of readRecords(now - REVOCATION_SECONDS * 1000)) {
+      if (known.has(certificate.serial)) {
+        if (++knownInTurn === KNOWN_IN_TURN) break;
+        continue;
+      }
+      knownInTurn = 0;
       const { holders, facts } = toIssued(certificate, forwarders);
       for (const holder of holders) this.add(holder, facts);
     }

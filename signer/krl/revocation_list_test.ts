@@ -315,6 +315,22 @@ Deno.test("what the audit log tells of is stored, and the next start does not ad
   );
 });
 
+Deno.test("records are read back until there are many in turn of stored certificates", async () => {
+  const store = new FailingStore();
+  const record = (serial: number) => ({ ...RECORD, serial: BigInt(serial), recordedAt: NOW - serial });
+  const stored = Array.from({ length: 3000 }, (_, index) => record(index + 1));
+  await open(store, { records: stored.filter(({ serial }) => serial !== 500n && serial !== 2900n) });
+  // Another signer of the same store has issued since: what this one had no time to store is found all the same.
+  await store.addCertificates([{
+    holder: HOLDER,
+    issuedAt: NOW / 1000,
+    validBefore: NOW / 1000 + 60,
+    serials: [1n],
+  }]);
+  const { list } = await open(store, { records: stored });
+  assert.deepEqual(list.findOwn(RECORD.caller, [500n, 2900n]), [500n]);
+});
+
 Deno.test("records that are older than any certificate are not asked for", async () => {
   const { list } = await open(new FailingStore(), {
     records: [{ ...RECORD, recordedAt: NOW - 1000 * REVOCATION_SECONDS - 1 }],
