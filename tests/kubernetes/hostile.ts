@@ -18,6 +18,8 @@ export type Treatment =
   }
   /** Writes bytes that need not be HTTP, and closes, resets, or says nothing more. */
   | { readonly kind: "write"; readonly bytes: string; readonly then: "close" | "reset" | "hang" }
+  /** Answers 200, a byte each second. */
+  | { readonly kind: "drip" }
   /** Answers 200 and never comes to an end. */
   | { readonly kind: "flood"; readonly line: string }
   /** Lets the cluster behind it answer. */
@@ -65,6 +67,7 @@ export const TREATMENTS = {
   "hangs before the answer": { kind: "write", bytes: "", then: "hang" },
   "hangs in the head": { kind: "write", bytes: "HTTP/1.1 200 OK\r\ncontent-", then: "hang" },
   "hangs in the body": { kind: "write", bytes: `${HEAD}content-length: 100\r\n\r\n{"kind":`, then: "hang" },
+  "drips": { kind: "drip" },
   "closes without an answer": { kind: "write", bytes: "", then: "close" },
   "closes in the body": { kind: "write", bytes: `${HEAD}content-length: 100\r\n\r\n{"kind":`, then: "close" },
   "resets": { kind: "write", bytes: "", then: "reset" },
@@ -154,6 +157,12 @@ export async function startHostile({ treat, behind, certificate }: HostileOption
         if (treatment.then === "close") request.socket.end();
         if (treatment.then === "reset") request.socket.destroy();
         return;
+      case "drip": {
+        request.socket.write(`${HEAD}content-length: 1000\r\n\r\n{`);
+        const timer = setInterval(() => request.socket.write(" "), 1000);
+        request.socket.on("close", () => clearInterval(timer));
+        return;
+      }
       case "flood":
         response.writeHead(200, { "content-type": "text/plain" });
         flood(response, treatment.line, (length) => flooded += length);

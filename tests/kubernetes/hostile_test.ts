@@ -19,6 +19,7 @@ const OUTCOMES = {
   "hangs before the answer": "timed_out",
   "hangs in the head": "timed_out",
   "hangs in the body": "timed_out",
+  "drips": "timed_out",
   "closes without an answer": "unreachable",
   "closes in the body": "unreachable",
   "resets": "unreachable",
