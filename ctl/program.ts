@@ -7,6 +7,7 @@ import { addRepair } from "./commands/audit_repair.ts";
 import { addShow } from "./commands/audit_show.ts";
 import { addTail } from "./commands/audit_tail.ts";
 import { addVerify } from "./commands/audit_verify.ts";
+import { addBackup } from "./commands/backup.ts";
 import { addCaKeys } from "./commands/ca_keys.ts";
 import { addCallers } from "./commands/callers.ts";
 import { addCluster } from "./commands/cluster.ts";
@@ -57,6 +58,7 @@ const COMMANDS: readonly AddCommand[] = [
   addEnvelope,
   addRevoke,
   group("audit", "Read, check and mend audit logs.", [addTail, addShow, addVerify, addRepair]),
+  addBackup,
   addReload,
   addVersion,
 ];

@@ -1,0 +1,155 @@
+import { createHash } from "node:crypto";
+import { basename, dirname, join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { listSegments } from "@gateway/shared/audit/segments";
+import { writeAll } from "@gateway/shared/bytes";
+import type { Clock } from "@gateway/shared/clock";
+import { AppError, errorText } from "@gateway/shared/errors";
+import { ifThere } from "@gateway/shared/files";
+import { quoteText } from "@gateway/shared/quote";
+import { listLogSet } from "../audit/list_log_set.ts";
+
+const CHUNK_BYTES = 1024 * 1024;
+/** A service that changes its files faster than they can be copied is somebody's defect. */
+const MAX_ATTEMPTS = 20;
+/** Two changes of a file within this time may leave it with one and the same time. */
+const COARSE_TIME_MS = 50;
+const NEWLINE = 10;
+
+/** SHA-256 of a file, in hexadecimal, and its size. */
+export async function digestFile(path: string): Promise<{ readonly sha256: string; readonly size: number }> {
+  const hash = createHash("sha256");
+  let size = 0;
+  using file = await Deno.open(path, { read: true });
+  for await (const chunk of chunksOf(file)) {
+    hash.update(chunk);
+    size += chunk.length;
+  }
+  return { sha256: hash.digest("hex"), size };
+}
+
+async function* chunksOf(file: Deno.FsFile): AsyncGenerator<Uint8Array> {
+  const buffer = new Uint8Array(CHUNK_BYTES);
+  for (let read = await file.read(buffer); read !== null; read = await file.read(buffer)) {
+    yield buffer.subarray(0, read);
+  }
+}
+
+/** Copies bytes as they are, durably, for the owner alone. */
+export async function copyBytes(from: string, to: string): Promise<void> {
+  using source = await Deno.open(from, { read: true });
+  using target = await Deno.open(to, { write: true, createNew: true, mode: 0o600 });
+  for await (const chunk of chunksOf(source)) await writeAll(target, chunk);
+  await target.sync();
+}
+
+/** All files of a log and of those beside it that other processes of the config write, oldest first. */
+export async function listLogFiles(log: string): Promise<readonly string[]> {
+  const files: string[] = [];
+  if (await ifThere(Deno.stat(dirname(log))) === undefined) return files;
+  for (const path of await listLogSet(log)) {
+    files.push(...(await listSegments(path)).map(({ name }) => join(dirname(path), name)));
+    if (await ifThere(Deno.stat(path)) !== undefined) files.push(path);
+  }
+  return files;
+}
+
+/**
+ * Copies a log while it is being written: whole records, and no file twice that was rotated meanwhile.
+ *
+ * @param nameCopy gives the path of the copy of a file; it is asked again for another attempt
+ */
+export async function copyLog(
+  log: string,
+  nameCopy: (path: string) => string,
+): Promise<readonly { readonly path: string; readonly copy: string }[]> {
+  for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+    const files = await listLogFiles(log);
+    const copies = [];
+    for (const path of files) {
+      const copy = nameCopy(path);
+      if (
+        await ifThere(copyBytes(path, copy)) === undefined && await ifThere(Deno.stat(copy)) === undefined
+      ) break;
+      await cutAfterLastLine(copy);
+      copies.push({ path, copy });
+    }
+    if ((await listLogFiles(log)).join("\n") === files.join("\n") && copies.length === files.length) {
+      return copies;
+    }
+    for (const { copy } of copies) await Deno.remove(copy);
+  }
+  throw new AppError("conflict", `Cannot copy audit log ${quoteText(log)}: it is rotated all the time`);
+}
+
+/** A record that is being written is not there yet. */
+async function cutAfterLastLine(path: string): Promise<void> {
+  using file = await Deno.open(path, { read: true, write: true });
+  const { size } = await file.stat();
+  for (let end = size; end > 0; end = Math.max(0, end - CHUNK_BYTES)) {
+    const start = Math.max(0, end - CHUNK_BYTES);
+    const bytes = new Uint8Array(end - start);
+    await file.seek(start, Deno.SeekMode.Start);
+    for (let read = 0; read < bytes.length;) read += await file.read(bytes.subarray(read)) ?? bytes.length;
+    const last = bytes.lastIndexOf(NEWLINE);
+    if (last !== -1 || start === 0) {
+      await file.truncate(start + last + 1);
+      await file.sync();
+      return;
+    }
+  }
+}
+
+/**
+ * Copies a SQLite database that a running service holds the lock of: no other process can open it, but its files can
+ * be read. The database's own file changes only when the log of changes beside it is taken over; where that happened
+ * meanwhile the copy is made again. The copy is one file, checked as a whole.
+ *
+ * @throws {AppError} `invalid_config` for a database that is damaged
+ */
+export async function copyDatabase(from: string, to: string, clock: Clock): Promise<void> {
+  for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+    const start = clock.now();
+    const before = await stampOf(from);
+    await copyBytes(from, to);
+    if (await ifThere(Deno.stat(`${from}-wal`)) !== undefined) {
+      await ifThere(copyBytes(`${from}-wal`, `${to}-wal`));
+    }
+    if ((await stampOf(from)).text === before.text && before.changed + COARSE_TIME_MS < start) {
+      return settle(from, to);
+    }
+    for (const path of [to, `${to}-wal`]) await ifThere(Deno.remove(path));
+    await clock.sleep(COARSE_TIME_MS);
+  }
+  throw new AppError("conflict", `Cannot copy state_db ${quoteText(from)}: it changes all the time`);
+}
+
+/** What changes when changes are taken over into the database's file, and the log of them begins anew. */
+async function stampOf(path: string): Promise<{ readonly text: string; readonly changed: number }> {
+  const { ino, size, mtime } = await Deno.stat(path);
+  const changed = mtime?.getTime() ?? 0;
+  return { text: [ino, size, changed, await saltOf(`${path}-wal`)].join(" "), changed };
+}
+
+/** The header of a log of changes: its salts are new with each beginning. */
+async function saltOf(path: string): Promise<string> {
+  const file = await ifThere(Deno.open(path, { read: true }));
+  if (file === undefined) return "";
+  using opened = file;
+  const header = new Uint8Array(32);
+  const read = await opened.read(header) ?? 0;
+  return header.subarray(0, read).toHex();
+}
+
+/** Takes the log of changes over into the copy. */
+function settle(from: string, path: string): void {
+  try {
+    using database = new DatabaseSync(path);
+    const [check] = Object.values(database.prepare("PRAGMA integrity_check(1)").get() ?? {});
+    if (check !== "ok") throw new Error(String(check));
+    database.exec("PRAGMA journal_mode = DELETE");
+  } catch (cause) {
+    const why = errorText(cause);
+    throw new AppError("invalid_config", `State ${quoteText(basename(from))} is damaged: ${why}`, { cause });
+  }
+}

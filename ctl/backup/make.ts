@@ -1,0 +1,154 @@
+import { createHash } from "node:crypto";
+import { basename, dirname, join } from "node:path";
+import { logsOfSet } from "@gateway/shared/audit/log_set";
+import { verifyFile } from "@gateway/shared/audit/verify";
+import type { Clock } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
+import { ifThere } from "@gateway/shared/files";
+import { quoteText } from "@gateway/shared/quote";
+import { systemRandom } from "@gateway/shared/random";
+import { writeFileAtomic } from "@gateway/shared/atomic_file";
+import { copyBytes, copyDatabase, copyLog, digestFile } from "./copy.ts";
+import type { BackupFile, BackupHead, BackupKind, BackupManifest } from "./manifest.ts";
+import { findSources } from "./sources.ts";
+import { type TarFile, writeTar } from "./tar.ts";
+
+/** What a backup is to hold. */
+export interface BackupOptions {
+  /** The folder of the configs; absolute. */
+  readonly setUp: string;
+  /** Where it goes; absolute, and not there yet. */
+  readonly target: string;
+  /** Who can read the keys: age recipients; none: they are left out. */
+  readonly recipients: readonly string[];
+  readonly clock: Clock;
+}
+
+/**
+ * Copies a set-up, also while its services run. The folder has its name only when all of it is there and durable.
+ *
+ * @throws {AppError} `conflict` when something of that name is there, `invalid_config` for what can't be copied whole
+ */
+export async function makeBackup(options: BackupOptions): Promise<BackupManifest> {
+  const { target, setUp } = options;
+  if (await ifThere(Deno.lstat(target)) !== undefined) {
+    throw new AppError("conflict", `Cannot make a backup in ${quoteText(target)}: it is there`);
+  }
+  const sources = await findSources(setUp);
+  if (sources.configs.length === 0) {
+    throw new AppError("not_found", `Cannot make a backup: there is no config in ${quoteText(setUp)}`);
+  }
+  const folder = join(dirname(target), `.${basename(target)}.${systemRandom.bytes(8).toHex()}`);
+  await Deno.mkdir(join(folder, "files"), { recursive: true, mode: 0o700 });
+  try {
+    const manifest = await fill(folder, options, sources);
+    await Deno.rename(folder, target);
+    return manifest;
+  } catch (error) {
+    await Deno.remove(folder, { recursive: true }).catch(() => {});
+    throw error;
+  }
+}
+
+async function fill(
+  folder: string,
+  { setUp, recipients, clock }: BackupOptions,
+  sources: Awaited<ReturnType<typeof findSources>>,
+): Promise<BackupManifest> {
+  const made_at = new Date(clock.now()).toISOString();
+  let count = 0;
+  const nextCopy = () => join(folder, "files", String(++count).padStart(4, "0"));
+  const files: BackupFile[] = [];
+  const heads: BackupHead[] = [];
+  const add = async (kind: BackupKind, path: string, copy: string) => {
+    const { mode, uid, gid } = await Deno.stat(path);
+    const stored = `files/${basename(copy)}`;
+    const owner = { mode: (mode ?? 0o600) & 0o777, uid: uid ?? 0, gid: gid ?? 0 };
+    files.push({ kind, path, stored, ...owner, ...await digestFile(copy) });
+  };
+  for (const path of sources.configs) {
+    const copy = nextCopy();
+    await copyBytes(path, copy);
+    await add("config", path, copy);
+  }
+  // First what decides, then the records of it: what is not on record yet is in force nowhere.
+  for (const path of sources.states) {
+    if (await ifThere(Deno.stat(path)) === undefined) continue;
+    const copy = nextCopy();
+    await copyDatabase(path, copy, clock);
+    await add("state", path, copy);
+  }
+  for (const log of sources.auditLogs) {
+    const copies = await copyLog(log, nextCopy);
+    for (const { path, copy } of copies) await add("audit_log", path, copy);
+    heads.push(...await findHeads(log, copies));
+  }
+  const keys = await packKeys(folder, sources.keys, recipients);
+  const manifest: BackupManifest = {
+    format: 1,
+    made_at,
+    set_up: setUp,
+    files,
+    heads,
+    ...(keys !== undefined && { keys }),
+    left_out: sources.leftOut,
+  };
+  await writeFileAtomic(
+    join(folder, "manifest.json"),
+    new TextEncoder().encode(JSON.stringify(manifest, null, 2)),
+  );
+  return manifest;
+}
+
+/** The end of each log of a config: of the file that is written, or of the last one that was rotated away. */
+async function findHeads(
+  log: string,
+  copies: readonly { readonly path: string; readonly copy: string }[],
+): Promise<readonly BackupHead[]> {
+  const heads: BackupHead[] = [];
+  const names = copies.map(({ path }) => basename(path));
+  for (const path of logsOfSet(log, names)) {
+    let head: BackupHead = { path, seq: "0", hash: "" };
+    for (const { copy } of copies.filter((one) => one.path === path || one.path.startsWith(`${path}.`))) {
+      const problems: string[] = [];
+      const onProblem = ({ line, message }: { readonly line: number; readonly message: string }) =>
+        problems.push(`line ${line}: ${message}`);
+      const { head: { seq, hash } } = await verifyFile({ path: copy, onProblem });
+      if (problems.length > 0) {
+        throw new AppError("invalid_config", `Audit log ${quoteText(path)} is not intact: ${problems[0]}`);
+      }
+      if (hash !== "") head = { path, seq: String(seq), hash };
+    }
+    heads.push(head);
+  }
+  return heads;
+}
+
+async function packKeys(
+  folder: string,
+  paths: readonly string[],
+  recipients: readonly string[],
+): Promise<BackupManifest["keys"]> {
+  if (recipients.length === 0) return undefined;
+  const files: TarFile[] = [];
+  for (const path of paths) {
+    const { mode } = await Deno.stat(path);
+    files.push({ path, mode: (mode ?? 0o600) & 0o777, content: await Deno.readFile(path) });
+  }
+  const { Encrypter } = await import("age-encryption");
+  const encrypter = new Encrypter();
+  for (const recipient of recipients) addRecipient(encrypter, recipient);
+  const sealed = await encrypter.encrypt(writeTar(files));
+  await writeFileAtomic(join(folder, "keys.age"), sealed);
+  return { count: files.length, sha256: createHash("sha256").update(sealed).digest("hex") };
+}
+
+function addRecipient(encrypter: { addRecipient(text: string): void }, recipient: string): void {
+  try {
+    encrypter.addRecipient(recipient);
+  } catch (cause) {
+    throw new AppError("invalid_request", `Cannot use recipient ${quoteText(recipient)}: expected age1…`, {
+      cause,
+    });
+  }
+}

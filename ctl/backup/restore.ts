@@ -1,0 +1,207 @@
+import { createHash } from "node:crypto";
+import { basename, dirname, join, relative } from "node:path";
+import { logsOfSet } from "@gateway/shared/audit/log_set";
+import { syncFolder } from "@gateway/shared/audit/segments";
+import { verifyAll } from "@gateway/shared/audit/verify";
+import { writeFileAtomic } from "@gateway/shared/atomic_file";
+import { AppError, errorText } from "@gateway/shared/errors";
+import { ifThere } from "@gateway/shared/files";
+import { quoteText } from "@gateway/shared/quote";
+import { systemRandom } from "@gateway/shared/random";
+import { readOperatorFile } from "../read_file.ts";
+import { copyBytes, digestFile } from "./copy.ts";
+import { type BackupFile, type BackupHead, type BackupManifest, parseManifest } from "./manifest.ts";
+import { findSources } from "./sources.ts";
+import { readTar, type TarFile } from "./tar.ts";
+
+/** What is to be restored. */
+export interface RestoreOptions {
+  /** The backup's folder; absolute. */
+  readonly backup: string;
+  /** Another folder for the set-up; absolute. Absent: all goes where it was. */
+  readonly folder: string | undefined;
+  /** age identities that open the keys; empty: the keys stay where they are. */
+  readonly identities: readonly string[];
+}
+
+/** What was restored, and what is still to be done. */
+export interface Restored {
+  readonly manifest: BackupManifest;
+  /** The folder of the configs. */
+  readonly folder: string;
+  readonly files: number;
+  readonly keys: number;
+  /** What the configs name and is not there. */
+  readonly missing: readonly string[];
+  /** Defects of the audit logs; none means that each ends where it ended in the backup. */
+  readonly problems: readonly string[];
+}
+
+/** A file as it is to be: from bytes, or from a copy that may be too large for memory. */
+interface Written {
+  readonly path: string;
+  readonly mode: number;
+  readonly owner?: { readonly uid: number; readonly gid: number };
+  readonly from: Uint8Array | string;
+  readonly size: number;
+  readonly sha256: string;
+  readonly isConfig: boolean;
+}
+
+/**
+ * Puts a backup back. All of it is checked before anything is written. A file that is there as the backup has it stays,
+ * so that a restore that was killed goes on; any other one is a reason to write nothing. Configs come last.
+ *
+ * @throws {AppError} `invalid_config` for a backup that is damaged, `conflict` when something else is in its place
+ */
+export async function restoreBackup({ backup, folder, identities }: RestoreOptions): Promise<Restored> {
+  const text = new TextDecoder().decode(await readOperatorFile(join(backup, "manifest.json"), "backup"));
+  const manifest = parseManifest(text);
+  const target = folder ?? manifest.set_up;
+  const move = createMove(manifest.set_up, target);
+  const keys = await openKeys(backup, manifest, identities);
+  const files: Written[] = [];
+  for (const file of manifest.files) {
+    const from = await checkStored(backup, file);
+    const { mode, uid, gid, kind } = file;
+    files.push({
+      path: move(file.path),
+      mode,
+      owner: { uid, gid },
+      isConfig: kind === "config",
+      ...(kind === "config"
+        ? describeBytes(rewrite(await Deno.readFile(from), manifest.set_up, target))
+        : { from, size: file.size, sha256: file.sha256 }),
+    });
+  }
+  for (const { path, mode, content } of keys) {
+    files.push({ path: move(path), mode, isConfig: false, ...describeBytes(content) });
+  }
+  const absent = [];
+  for (const file of files) if (!await isThere(file)) absent.push(file);
+  // A service that ran here has changes of its own beside its database: they are not those of this one.
+  for (const { path, kind } of manifest.files) {
+    const changes = `${move(path)}-wal`;
+    if (kind === "state" && await ifThere(Deno.lstat(changes)) !== undefined) throw occupied(changes);
+  }
+  for (const file of absent.toSorted((a, b) => Number(a.isConfig) - Number(b.isConfig))) await write(file);
+  const problems = [];
+  for (const head of manifest.heads) problems.push(...await checkLog(head, move(head.path)));
+  const { leftOut } = await findSources(target);
+  return {
+    manifest,
+    folder: target,
+    files: manifest.files.length,
+    keys: keys.length,
+    missing: leftOut,
+    problems,
+  };
+}
+
+/** Where a path of the backup goes. */
+function createMove(from: string, to: string): (path: string) => string {
+  if (from === to) return (path) => path;
+  return (path) => {
+    if (path.startsWith(`${from}/`)) return join(to, relative(from, path));
+    throw new AppError(
+      "not_supported",
+      `Cannot restore to ${quoteText(to)}: ${quoteText(path)} was outside of the set-up's folder ${
+        quoteText(from)
+      }`,
+    );
+  };
+}
+
+/** A config names its files by absolute paths: those in the folder of the set-up move with it. */
+function rewrite(content: Uint8Array, from: string, to: string): Uint8Array {
+  const inString = (path: string) => JSON.stringify(`${path}/`).slice(0, -1);
+  return new TextEncoder().encode(
+    new TextDecoder().decode(content).replaceAll(inString(from), () => inString(to)),
+  );
+}
+
+function describeBytes(from: Uint8Array) {
+  return { from, size: from.length, sha256: createHash("sha256").update(from).digest("hex") };
+}
+
+/** The path of a copy that is as it was written. */
+async function checkStored(backup: string, { stored, path, sha256, size }: BackupFile): Promise<string> {
+  const file = join(backup, stored);
+  const digest = await ifThere(digestFile(file));
+  if (digest?.sha256 === sha256 && digest.size === size) return file;
+  const why = digest === undefined ? "it is not there" : "it is not what was written";
+  throw new AppError("invalid_config", `The backup's copy of ${quoteText(path)} is damaged: ${why}`);
+}
+
+async function openKeys(
+  backup: string,
+  { keys }: BackupManifest,
+  identities: readonly string[],
+): Promise<readonly TarFile[]> {
+  if (identities.length === 0) return [];
+  if (keys === undefined) {
+    throw new AppError("invalid_request", "The backup holds no keys: it was made without --recipient");
+  }
+  const sealed = await readOperatorFile(join(backup, "keys.age"), "the backup's keys");
+  if (createHash("sha256").update(sealed).digest("hex") !== keys.sha256) {
+    throw new AppError("invalid_config", "The backup's keys are damaged: they are not what was written");
+  }
+  const { Decrypter } = await import("age-encryption");
+  const decrypter = new Decrypter();
+  try {
+    for (const identity of identities) decrypter.addIdentity(identity);
+    const files = readTar(new Uint8Array(await decrypter.decrypt(sealed)));
+    if (files.length !== keys.count) throw new RangeError("the archive has another number of files");
+    return files;
+  } catch (cause) {
+    const why = errorText(cause);
+    throw new AppError("invalid_request", `Cannot open the backup's keys with --identity: ${why}`, { cause });
+  }
+}
+
+/** Whether a file is there as it would be written. */
+async function isThere({ path, size, sha256 }: Written): Promise<boolean> {
+  const info = await ifThere(Deno.lstat(path));
+  if (info === undefined) return false;
+  if (info.isFile && info.size === size && (await digestFile(path)).sha256 === sha256) return true;
+  throw occupied(path);
+}
+
+function occupied(path: string): AppError {
+  return new AppError(
+    "conflict",
+    `Cannot restore: ${quoteText(path)} is there and is not the backup's; nothing was written`,
+  );
+}
+
+/** A file has its name only when all of it is there. */
+async function write({ path, mode, owner, from }: Written): Promise<void> {
+  await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  const temporary = join(dirname(path), `.${basename(path)}.${systemRandom.bytes(8).toHex()}`);
+  try {
+    if (typeof from === "string") await copyBytes(from, temporary);
+    else await writeFileAtomic(temporary, from);
+    if (owner !== undefined && Deno.uid() === 0) await Deno.chown(temporary, owner.uid, owner.gid);
+    await Deno.chmod(temporary, mode);
+    await Deno.rename(temporary, path);
+  } catch (error) {
+    await Deno.remove(temporary).catch(() => {});
+    throw error;
+  }
+  await syncFolder(path);
+}
+
+/** A log has to be whole, and to end where it did. */
+async function checkLog({ seq, hash, path: from }: BackupHead, path: string): Promise<readonly string[]> {
+  const names = await ifThere(Array.fromAsync(Deno.readDir(dirname(path)), ({ name }) => name)) ?? [];
+  if (logsOfSet(path, names).length === 0) return hash === "" ? [] : [`${from} is missing`];
+  const problems: string[] = [];
+  const { head } = await verifyAll({
+    path,
+    onProblem: ({ file, line, message }) => void problems.push(`${file}: line ${line}: ${message}`),
+  });
+  if (head.hash !== hash || String(head.seq) !== seq) {
+    problems.push(`${path} does not end where it did (record ${seq})`);
+  }
+  return problems;
+}

@@ -1,0 +1,107 @@
+import { concatBytes } from "@gateway/shared/bytes";
+
+/** A small file of an archive. */
+export interface TarFile {
+  /** Absolute; the archive has it without the leading slash. */
+  readonly path: string;
+  readonly mode: number;
+  readonly content: Uint8Array<ArrayBuffer>;
+}
+
+const BLOCK = 512;
+/** Where the fields of a header are (POSIX.1-1988 ustar): offset and length. */
+const FIELDS = {
+  name: [0, 100],
+  mode: [100, 8],
+  uid: [108, 8],
+  gid: [116, 8],
+  size: [124, 12],
+  mtime: [136, 12],
+  checksum: [148, 8],
+  type: [156, 1],
+  magic: [257, 8],
+  prefix: [345, 155],
+} as const;
+
+/**
+ * Files as a tar archive, which `tar` and {@linkcode readTar} read.
+ *
+ * @throws {RangeError} for a path too long for the format
+ */
+export function writeTar(files: readonly TarFile[]): Uint8Array<ArrayBuffer> {
+  const parts = files.flatMap(({ content, ...file }) => [
+    writeHeader(file, content.length),
+    content,
+    new Uint8Array((BLOCK - content.length % BLOCK) % BLOCK),
+  ]);
+  return concatBytes([...parts, new Uint8Array(2 * BLOCK)]);
+}
+
+function writeHeader({ path, mode }: Omit<TarFile, "content">, size: number): Uint8Array {
+  const header = new Uint8Array(BLOCK);
+  const put = (field: keyof typeof FIELDS, text: string) =>
+    header.set(new TextEncoder().encode(text), FIELDS[field][0]);
+  const octal = (value: number, digits: number) => `${value.toString(8).padStart(digits, "0")}\0`;
+  const [prefix, name] = splitPath(path.slice(1));
+  put("name", name);
+  put("prefix", prefix);
+  put("mode", octal(mode, 7));
+  put("uid", octal(0, 7));
+  put("gid", octal(0, 7));
+  put("size", octal(size, 11));
+  put("mtime", octal(0, 11));
+  put("type", "0");
+  put("magic", "ustar\x0000");
+  put("checksum", " ".repeat(8));
+  put("checksum", `${octal(header.reduce((sum, byte) => sum + byte, 0), 6)} `);
+  return header;
+}
+
+/** A name has 100 bytes at most, and 155 before its slash. */
+function splitPath(path: string): readonly [prefix: string, name: string] {
+  const length = (text: string) => new TextEncoder().encode(text).length;
+  if (length(path) <= FIELDS.name[1]) return ["", path];
+  for (let slash = path.indexOf("/"); slash !== -1; slash = path.indexOf("/", slash + 1)) {
+    const [prefix, name] = [path.slice(0, slash), path.slice(slash + 1)];
+    if (length(name) <= FIELDS.name[1] && length(prefix) <= FIELDS.prefix[1]) return [prefix, name];
+  }
+  throw new RangeError(`the path ${JSON.stringify(path)} is too long for an archive`);
+}
+
+/**
+ * The files of an archive of {@linkcode writeTar}.
+ *
+ * @throws {RangeError} for anything else
+ */
+export function readTar(archive: Uint8Array<ArrayBuffer>): readonly TarFile[] {
+  const files: TarFile[] = [];
+  let offset = 0;
+  while (offset + BLOCK <= archive.length) {
+    const header = archive.subarray(offset, offset + BLOCK);
+    if (header.every((byte) => byte === 0)) return files;
+    const field = (name: keyof typeof FIELDS) => {
+      const [start, length] = FIELDS[name];
+      return new TextDecoder("utf-8", { fatal: true }).decode(header.subarray(start, start + length)).replace(
+        /\0.*$/s,
+        "",
+      );
+    };
+    const octal = (name: keyof typeof FIELDS) => {
+      const text = field(name).trim();
+      if (!/^[0-7]+$/.test(text)) throw new RangeError("a header of the archive is broken");
+      return Number.parseInt(text, 8);
+    };
+    const sum = header.reduce((sum, byte, at) => sum + (at >= 148 && at < 156 ? 32 : byte), 0);
+    if (sum !== octal("checksum") || field("type") !== "0") {
+      throw new RangeError("a header of the archive is broken");
+    }
+    const start = offset + BLOCK;
+    const end = start + octal("size");
+    if (end > archive.length) throw new RangeError("the archive is cut off");
+    const path = `/${field("prefix") === "" ? "" : `${field("prefix")}/`}${field("name")}`;
+    if (path.split("/").includes("..")) throw new RangeError("a path of the archive climbs");
+    files.push({ path, mode: octal("mode") & 0o777, content: archive.slice(start, end) });
+    offset = start + Math.ceil((end - start) / BLOCK) * BLOCK;
+  }
+  throw new RangeError("the archive is cut off");
+}

@@ -1,0 +1,40 @@
+import assert from "node:assert/strict";
+import { readTar, writeTar } from "./tar.ts";
+
+const FILES = [
+  { path: "/etc/gateway/pki/ssh_ca", mode: 0o600, content: new TextEncoder().encode("secret\n") },
+  { path: `/${"a".repeat(90)}/${"b".repeat(90)}/é`, mode: 0o644, content: new Uint8Array(1024).fill(7) },
+  { path: "/empty", mode: 0o400, content: new Uint8Array() },
+];
+
+Deno.test("readTar() gives what writeTar() was given", () => {
+  const archive = writeTar(FILES);
+  assert.equal(archive.length % 512, 0);
+  assert.deepEqual(readTar(archive), FILES);
+  assert.deepEqual(readTar(writeTar([])), []);
+});
+
+Deno.test("writeTar() refuses a path that is too long", () => {
+  assert.throws(
+    () => writeTar([{ path: `/${"a".repeat(101)}`, mode: 0, content: new Uint8Array() }]),
+    RangeError,
+  );
+});
+
+Deno.test("readTar() refuses what is cut off, and every byte of a header that is another one", () => {
+  const archive = writeTar(FILES);
+  for (const length of [0, 511, 512, 1024, archive.length - 1024]) {
+    assert.throws(() => readTar(archive.slice(0, length)), RangeError, String(length));
+  }
+  // But for the blank behind the checksum, which nobody reads.
+  for (let index = 0; index < 512; index++) {
+    if (index === 155) continue;
+    const changed = archive.slice();
+    changed[index] = (changed[index] ?? 0) ^ 1;
+    assert.throws(() => readTar(changed), Error, String(index));
+  }
+});
+
+Deno.test("readTar() refuses a path that climbs", () => {
+  assert.throws(() => readTar(writeTar([{ path: "/a/../b", mode: 0, content: new Uint8Array() }])), /climbs/);
+});

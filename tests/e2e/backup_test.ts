@@ -1,0 +1,226 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { Decrypter, generateIdentity, identityToRecipient } from "age-encryption";
+import { createFolder, run as runCtl } from "../adapters/ctl_fixture.ts";
+import { FREE } from "./control_plane_scene.ts";
+import { poll } from "../stage/poll.ts";
+import { HOST, type Stage } from "../stage/stage.ts";
+import { brokerCommand, controlPlaneCommand, signerCommand } from "../stage/service_command.ts";
+import { ServiceProcess } from "../stage/service_process.ts";
+import { withStage } from "../stage/with_stage.ts";
+
+async function ctl(...args: string[]) {
+  const { exit, out, err } = await runCtl("/", ...args);
+  return { exit, out, err };
+}
+
+async function runOnce(stage: Stage, command = FREE) {
+  const client = await stage.brokerClient();
+  return await client.request({ method: "POST", path: "/v1/ssh_run", body: { host: HOST, command } });
+}
+
+/** Every file below a folder with its content. */
+async function contentsOf(folder: string): Promise<ReadonlyMap<string, string>> {
+  const found = new Map<string, string>();
+  for await (const { name, isDirectory } of Deno.readDir(folder)) {
+    if (!isDirectory) found.set(name, (await Deno.readFile(join(folder, name))).toHex());
+    else for (const [path, text] of await contentsOf(join(folder, name))) found.set(join(name, path), text);
+  }
+  return found;
+}
+
+Deno.test("a backup of running services, restored into an empty folder, is verified, keeps a freeze and serves", () =>
+  withStage({ controlPlane: true }, async (stage) => {
+    await using spare = await createFolder();
+    const identity = await generateIdentity();
+    await Deno.writeTextFile(join(spare.path, "id.txt"), `# made by a test\n${identity}\n`);
+    const signer = await stage.startSigner();
+    const controlPlane = await stage.startControlPlane();
+    const broker = await stage.startBroker();
+    const operator = await stage.signerClient("operator");
+    assert.equal((await runOnce(stage)).status, 200);
+    const freeze = { kind: "end_user", value: "mallory", reason: "INC-7" };
+    assert.equal((await operator.request({ method: "POST", path: "/v1/freeze", body: freeze })).status, 200);
+
+    // While commands run: what is copied is whole, whatever is being written.
+    const target = join(spare.path, "backup");
+    const recipient = await identityToRecipient(identity);
+    const busy = new AbortController();
+    const running = (async () => {
+      while (!busy.signal.aborted) assert.equal((await runOnce(stage)).status, 200);
+    })();
+    const made = await ctl("backup", target, "--config", stage.init.signer_config, "--recipient", recipient);
+    busy.abort();
+    await running;
+    assert.equal(made.exit, 0, made.err);
+    assert.match(made.out, /: 5 configs, 2 states, 3 files of audit logs, \d+ keys \(encrypted\)\n/);
+    assert.doesNotMatch(made.out, /left out/);
+    const secrets = await Deno.readTextFile(stage.init.ssh_ca);
+    for (const [path, hex] of await contentsOf(target)) {
+      assert.equal(hex.includes(new TextEncoder().encode(secrets.slice(40, 80)).toHex()), false, path);
+    }
+    const opener = new Decrypter();
+    opener.addIdentity(identity);
+    const archive = await opener.decrypt(await Deno.readFile(join(target, "keys.age")));
+    assert.ok(new TextDecoder("latin1").decode(archive).includes(secrets.slice(40, 80)));
+
+    for (const service of [broker, controlPlane, signer]) await service.stop();
+    const folder = join(spare.path, "gateway");
+    const restored = await ctl("restore", target, "--dir", folder, "--identity", join(spare.path, "id.txt"));
+    assert.equal(restored.exit, 0, restored.out + restored.err);
+    assert.match(restored.out, /\d audit logs: intact, and end where they did\n/);
+    assert.match(restored.out, /freeze again who was frozen since then/);
+    assert.doesNotMatch(restored.out, /missing|ERROR/);
+    assert.equal(((await Deno.stat(join(folder, "pki", "ssh_ca"))).mode ?? 0) & 0o777, 0o600);
+    const before = await contentsOf(folder);
+    // As a restore that was killed leaves it.
+    for (const name of ["signer.json", "mcp.json", "log/signer/audit.log"]) {
+      await Deno.remove(join(folder, name));
+    }
+    assert.match((await ctl("restore", target, "--dir", folder)).out, /^restored /, "it goes on");
+    assert.deepEqual(await contentsOf(folder), before);
+
+    await Deno.remove(stage.init.folder, { recursive: true });
+    await using _signer = await ServiceProcess.start(await signerCommand(join(folder, "signer.json")));
+    await using _plane = await ServiceProcess.start(
+      await controlPlaneCommand(join(folder, "control-plane.json")),
+    );
+    await using _broker = await ServiceProcess.start(
+      await brokerCommand(join(folder, "config.json"), "serve-http"),
+    );
+    const client = ["--client-config", join(folder, "broker-ctl.json")];
+    assert.match((await ctl("revocations", ...client)).out, /end_user\s+mallory.*INC-7/);
+    const log = join(folder, "log", "signer", "audit.log");
+    const key = join(folder, "pki", "signer_audit.seed");
+    await poll(
+      async () => /^OK: /.test((await ctl("audit", "verify", "--all", "--log", log, "--key", key)).out),
+      {
+        what: "a log that goes on where it ended",
+      },
+    );
+  }));
+
+/** A set-up of files alone, as a backup sees it. */
+async function backedUp(folder: string, ...more: string[]) {
+  const init = await ctl("init", "--json", "--dir", join(folder, "gateway"));
+  assert.equal(init.exit, 0, init.err);
+  const made = await ctl(
+    "backup",
+    join(folder, "backup"),
+    "--config",
+    join(folder, "gateway", "signer.json"),
+    ...more,
+  );
+  assert.equal(made.exit, 0, made.err);
+  return made;
+}
+
+Deno.test("a backup without recipients holds no key, and a restore says what is missing", async () => {
+  await using spare = await createFolder();
+  assert.match(
+    (await backedUp(spare.path)).out,
+    /no keys\n.*\n?the keys are not in it: --recipient adds them/,
+  );
+  const all = [...(await contentsOf(join(spare.path, "backup"))).values()].join("");
+  assert.equal(all.includes(new TextEncoder().encode("PRIVATE KEY").toHex()), false);
+  const { exit, out } = await ctl("restore", join(spare.path, "backup"), "--dir", join(spare.path, "new"));
+  assert.equal(exit, 0);
+  assert.match(out, /missing: ca_key of signer\.json: .*new\/pki\/ssh_ca is not there/);
+});
+
+Deno.test.each<
+  { name: string; damage: (backup: string, target: string) => Promise<void>; flags?: string[]; err: RegExp }
+>([
+  {
+    name: "with a file that is another one",
+    damage: (backup) => Deno.writeTextFile(join(backup, "files", "0001"), "{}"),
+    err: /copy of ".*" is damaged: it is not what was written/,
+  },
+  {
+    name: "that lacks a file",
+    damage: (backup) => Deno.remove(join(backup, "files", "0002")),
+    err: /copy of ".*" is damaged: it is not there/,
+  },
+  {
+    name: "with a manifest that is cut off",
+    damage: (backup) => Deno.truncate(join(backup, "manifest.json"), 100),
+    err: /manifest\.json is broken, or of a later version/,
+  },
+  {
+    name: "of a later format",
+    async damage(backup) {
+      const path = join(backup, "manifest.json");
+      await Deno.writeTextFile(path, (await Deno.readTextFile(path)).replace('"format": 1', '"format": 2'));
+    },
+    err: /of a later version/,
+  },
+  {
+    name: "with a path that climbs",
+    async damage(backup) {
+      const path = join(backup, "manifest.json");
+      await Deno.writeTextFile(
+        path,
+        (await Deno.readTextFile(path)).replace(/"path": "\/[^"]*\//, "$&../../../"),
+      );
+    },
+    err: /manifest\.json is broken/,
+  },
+  {
+    name: "that is not there",
+    damage: (backup) => Deno.remove(backup, { recursive: true }),
+    err: /no such file/,
+  },
+  {
+    name: "over a file that is another one",
+    async damage(_backup, target) {
+      await Deno.mkdir(target);
+      await Deno.writeTextFile(join(target, "mcp.json"), "{}");
+    },
+    err: /"[^"]*mcp\.json" is there and is not the backup's; nothing was written/,
+  },
+])("restore refuses a backup $name, and writes nothing", async ({ damage, err: expected }) => {
+  await using spare = await createFolder();
+  await backedUp(spare.path);
+  const target = join(spare.path, "new");
+  await damage(join(spare.path, "backup"), target);
+  const { exit, out, err } = await ctl("restore", join(spare.path, "backup"), "--dir", target);
+  assert.deepEqual([exit, out], [1, ""]);
+  assert.match(err, expected);
+  const names = await Array.fromAsync(Deno.readDir(target), ({ name }) => name).catch(() => []);
+  assert.ok(names.length <= 1, names.join());
+});
+
+Deno.test("restore refuses keys that are damaged, and an identity that is another one", async () => {
+  await using spare = await createFolder();
+  const identity = await generateIdentity();
+  await backedUp(spare.path, "--recipient", await identityToRecipient(identity));
+  const file = join(spare.path, "id.txt");
+  const restore = () =>
+    ctl("restore", join(spare.path, "backup"), "--dir", join(spare.path, "new"), "--identity", file);
+  await Deno.writeTextFile(file, await generateIdentity());
+  assert.match((await restore()).err, /Cannot open the backup's keys with --identity: no identity matched/);
+  await Deno.writeTextFile(file, "nonsense");
+  assert.match((await restore()).err, /Cannot open the backup's keys/);
+  await Deno.writeTextFile(file, identity);
+  const sealed = join(spare.path, "backup", "keys.age");
+  await Deno.truncate(sealed, (await Deno.stat(sealed)).size - 1);
+  assert.match((await restore()).err, /keys are damaged/);
+  await assert.rejects(Deno.stat(join(spare.path, "new")));
+});
+
+Deno.test("a backup is refused where something of that name is there, and of a log that is not intact", async () => {
+  await using spare = await createFolder();
+  await backedUp(spare.path);
+  const setUp = join(spare.path, "gateway");
+  const again = (name: string) =>
+    ctl("backup", join(spare.path, name), "--config", join(setUp, "signer.json"));
+  assert.match((await again("backup")).err, /Cannot make a backup in ".*": it is there/);
+  await Deno.writeTextFile(join(setUp, "log", "signer", "audit.log"), '{"seq":1}\n{"seq":7}\n');
+  assert.match((await again("second")).err, /Audit log ".*" is not intact/);
+  const names = await Array.fromAsync(Deno.readDir(spare.path), ({ name }) => name);
+  assert.deepEqual(names.sort(), ["backup", "gateway"], "nothing half is left");
+  assert.match(
+    (await ctl("backup", join(spare.path, "third"), "--config", join(spare.path, "x.json"))).err,
+    /no config in/,
+  );
+});
