@@ -7,7 +7,7 @@ import { errorName } from "@gateway/shared/errors";
 import { within } from "@gateway/shared/within";
 import { cut } from "../graph/text.ts";
 import { type NodeName, ROLES } from "../graph/state.ts";
-import { type Model, ModelError, type ModelReply, type ModelRequest } from "../models/model.ts";
+import { type Model, ModelError, type ModelReply, type ModelRequest, type Usage } from "../models/model.ts";
 import { type Debate, effortFor } from "./debate.ts";
 
 /** The most characters of one reply; a model that writes more is stopped. */
@@ -47,7 +47,7 @@ export async function callModel(debate: Debate, call: ModelCall): Promise<ModelR
         return Promise.race([running, stream.untilFull]);
       },
     );
-    debate.meter.add(node, reply.usage);
+    debate.meter.add(node, reply.usage ?? estimateUsage(call, reply));
     if (reply.effortIgnored) tellIgnoredEffort(debate, call);
     return {
       ...reply,
@@ -65,6 +65,21 @@ export async function callModel(debate: Debate, call: ModelCall): Promise<ModelR
   } finally {
     stream.close();
   }
+}
+
+/** How many characters a token has, about, in English and in what tools print. */
+const CHARACTERS_PER_TOKEN = 4;
+
+function estimateUsage({ messages, tools = [] }: ModelCall, { text, toolCalls }: ModelReply): Usage {
+  const tokens = (texts: readonly string[]) =>
+    Math.ceil(texts.reduce((sum, each) => sum + each.length, 0) / CHARACTERS_PER_TOKEN);
+  const asked = messages.flatMap((
+    { content, toolCalls = [] },
+  ) => [content, ...toolCalls.map((each) => each.arguments)]);
+  const offered = tools.map(({ description, parameters }) => description + JSON.stringify(parameters));
+  const input_tokens = tokens([...asked, ...offered]);
+  const output_tokens = tokens([text, ...toolCalls.map((each) => each.arguments)]);
+  return { input_tokens, output_tokens, total_tokens: input_tokens + output_tokens, estimated: true };
 }
 
 function toRequest(

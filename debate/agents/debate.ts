@@ -76,7 +76,12 @@ export class UsageMeter {
     const total_tokens = Math.max(count(usage.total_tokens), input_tokens + output_tokens);
     this.#byNode.set(
       node,
-      sum(this.#byNode.get(node) ?? NONE, { input_tokens, output_tokens, total_tokens }),
+      sum(this.#byNode.get(node) ?? NONE, {
+        input_tokens,
+        output_tokens,
+        total_tokens,
+        ...(usage.estimated && { estimated: true }),
+      }),
     );
   }
 
@@ -99,5 +104,6 @@ function sum(a: Usage, b: Usage): Usage {
     input_tokens: a.input_tokens + b.input_tokens,
     output_tokens: a.output_tokens + b.output_tokens,
     total_tokens: a.total_tokens + b.total_tokens,
+    ...((a.estimated || b.estimated) && { estimated: true }),
   };
 }

@@ -312,8 +312,29 @@ Deno.test("holdDebate() takes odd token counts for none", async () => {
   const fixture = new DebateFixture({
     diagnostic_agent: [{ text: "x", usage: odd }],
     skeptic_agent: [{ text: "x", usage: noTotal }],
-    moderator_agent: [JSON.stringify(sampleDecision({ status: "propose_fix" }))],
+    diagnostic_rebuttal_agent: [{ text: "x", usage: odd }],
+    moderator_agent: [{ text: JSON.stringify(sampleDecision({ status: "propose_fix" })), usage: odd }],
   });
   const { usage: totals } = await fixture.run();
   assert.deepEqual(totals.total, { input_tokens: 2, output_tokens: 3, total_tokens: 5 });
+});
+
+Deno.test("holdDebate() estimates the tokens of a provider that does not count them, and says so", async () => {
+  const counted = { input_tokens: 100, output_tokens: 10, total_tokens: 110 };
+  const toolCalls = [call("http_get", { url: "a".repeat(4000) })];
+  const fixture = new DebateFixture(
+    {
+      diagnostic_agent: [{ text: "", toolCalls }, "b".repeat(400)],
+      skeptic_agent: [{ text: "x", usage: counted }],
+    },
+    {},
+    { tools: [new FixedTool()] },
+  );
+  const { usage: { by_node, total } } = await fixture.run();
+  assert.deepEqual(by_node.skeptic_agent, counted);
+  const { input_tokens = 0, output_tokens = 0, estimated } = by_node.diagnostic_agent ?? {};
+  // The call is written once, and read once with the rest.
+  assert.ok(output_tokens >= 1100 && output_tokens < 1110, `${output_tokens} tokens of output`);
+  assert.ok(input_tokens > 1000 && input_tokens < 10_000, `${input_tokens} tokens of input`);
+  assert.deepEqual([estimated, total.estimated], [true, true]);
 });

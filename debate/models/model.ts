@@ -65,6 +65,8 @@ export interface Usage {
   readonly input_tokens: number;
   readonly output_tokens: number;
   readonly total_tokens: number;
+  /** The provider said nothing, at least of a part: it is counted by its characters. */
+  readonly estimated?: true;
 }
 
 /** A model's reply. */

@@ -161,8 +161,11 @@ function renderCost({ token_totals, cost_estimate }: ReadRecord, words: Words): 
   const isPriced = Object.keys(byNode).every((node) =>
     numberOf(fieldsOf(costByNode[node]).estimated_usd) !== undefined
   );
-  const note = isPriced ? "" : `\n\n*${words.noPrice}*`;
-  return `## ${words.tokens}\n\n${table}${note}`;
+  const notes = [
+    isPriced ? "" : words.noPrice,
+    fieldsOf(fieldsOf(token_totals).total).estimated === true ? words.estimated : "",
+  ].filter((note) => note !== "").map((note) => `\n\n*${note}*`);
+  return `## ${words.tokens}\n\n${table}${notes.join("")}`;
 }
 
 function dollars(value: unknown): string {

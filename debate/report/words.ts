@@ -86,6 +86,7 @@ const ENGLISH = {
   output: "Output",
   total: "Total",
   cost: "Estimated cost",
+  estimated: "Some providers do not count tokens; theirs are estimated from the length of the texts.",
   noPrice: "Some models have no known price; MODEL_PRICES_FILE can give one.",
 } as const;
 
@@ -174,6 +175,7 @@ const SPANISH: Words = {
   output: "Salida",
   total: "Total",
   cost: "Coste estimado",
+  estimated: "Algunos proveedores no cuentan los tokens; los suyos se estiman por la longitud de los textos.",
   noPrice: "Algunos modelos no tienen precio conocido; MODEL_PRICES_FILE puede darlo.",
 };
 

@@ -117,3 +117,22 @@ Deno.test("an operator drops, pins and adds hypotheses between rounds, and the a
   assert.ok(told.every((text) => text?.includes("dropped by the operator: 1")));
   assert.ok(!told.some((text) => text?.includes(OWN_SECRET)));
 });
+
+Deno.test("a run that is stopped has a report of what there is: hypotheses, decision, and that it was stopped", async () => {
+  const web = await WebFixture.open({ model: twoRounds() });
+  const runId = await web.start({ pause_between_rounds: "true" });
+  await web.settle();
+  await web.send("DELETE", `/api/runs/${runId}`);
+  await web.end(runId);
+  const report = await (await web.get(`/api/runs/${runId}/report`)).text();
+  for (
+    const said of [
+      /\*\*Status:\*\* Stopped/,
+      /stopped by the operator/,
+      /## Moderator|### .*Moderator/,
+      /The connection pool is exhausted/,
+    ]
+  ) {
+    assert.match(report, said);
+  }
+});

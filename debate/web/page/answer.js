@@ -142,7 +142,11 @@ function costs({ round, maxRounds, tokens, doing }, record) {
       ? t("round {round} of {most}", { round: Math.min(round, maxRounds), most: maxRounds })
       : "",
     typeof record?.duration_seconds === "number" ? formatDuration(record.duration_seconds) : "",
-    typeof total === "number" ? t("{count} tokens", { count: total.toLocaleString(LANGUAGE) }) : "",
+    typeof total === "number"
+      ? t(record?.token_totals?.total?.estimated ? "about {count} tokens" : "{count} tokens", {
+        count: total.toLocaleString(LANGUAGE),
+      })
+      : "",
     typeof usd === "number" ? `$${usd.toFixed(4)}` : record?.finished_at ? t("price unknown") : "",
   ].filter((each) => each !== "").join(" · ");
 }

@@ -27,6 +27,7 @@ export const SPANISH = {
   "{count} more below": "{count} más abajo",
   "round {round} of {most}": "ronda {round} de {most}",
   "{count} tokens": "{count} tokens",
+  "about {count} tokens": "unos {count} tokens",
   "{count}k tokens": "{count}k tokens",
   "price unknown": "precio desconocido",
   "Cause found": "Causa encontrada",
