@@ -33,7 +33,7 @@ function describeReader(reader: KrlReader, current: number): string {
     return `${
       nameOf(reader)
     } has version ${reader.version}, later than any of this signer (now ${current}), and takes ` +
-      "none of its lists: remove its list and run gateway-krl --once there at once";
+      "none of its lists: shim/KRL.md says what to do there";
   }
   return `${nameOf(reader)} has version ${reader.version}, asked at ${reader.seen_at ?? "?"}`;
 }

@@ -13,7 +13,7 @@ Deno.test("describeSpread() names the hosts that are behind first, and what they
     "behind: b,c (b.krl) has version 8, asked at 2026-01-02T03:04:05Z",
     "behind: d.krl has not asked since the signer's start",
     "behind: e (e.krl) has version 11, later than any of this signer (now 10), and takes none of its lists: " +
-    "remove its list and run gateway-krl --once there at once",
+    "shim/KRL.md says what to do there",
     "holds: a (a.krl)",
   ]);
 });

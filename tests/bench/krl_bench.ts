@@ -13,6 +13,9 @@ import { median, quantile } from "./statistics.ts";
 const PULLERS = 200;
 const FREEZES = 20;
 const MANY = 100_000;
+/** Signs with and without a list being made, in turns. */
+const TURNS = 12;
+const TURN_SECONDS = 0.5;
 const MB = 1024 * 1024;
 
 /** Revocation lists: how soon a freeze is with 200 hosts, what those cost, and what a very long list costs. */
@@ -181,18 +184,25 @@ async function benchLogin(dir: string): Promise<Row> {
 
 async function benchManySerials(dir: string): Promise<readonly Row[]> {
   await using stage = await createStage(dir);
-  await storeCertificates(`${stage.init.folder}/state/signer.db`, "bulk");
+  const users = Array.from({ length: TURNS }, (_, turn) => `turn-${turn}`);
+  await storeCertificates(`${stage.init.folder}/state/signer.db`, ["bulk", ...users]);
   await stage.startSigner();
-  const options = { ...await signLoad(stage), connections: 8, seconds: 3 };
-  const usual = await load(options);
-  const loading = load(options);
-  await new Promise((resolve) => setTimeout(resolve, 1000));
+  const options = { ...await signLoad(stage), connections: 8, seconds: TURN_SECONDS };
+  await load({ ...options, seconds: 2 });
+  const first = load(options);
   const from = performance.now();
   await freezeUser(stage, "bulk");
   const took = performance.now() - from;
-  const { latencies } = await loading;
-  const [p50, p99] = [quantile(latencies, 0.5), quantile(latencies, 0.99)];
-  const usualP99 = quantile(usual.latencies, 0.99);
+  await first;
+  const [usual, meanwhile]: [number[], number[]] = [[], []];
+  // In turns: other work on the machine slows both. Each freeze makes the whole list anew.
+  for (const user of users) {
+    usual.push(...(await load(options)).latencies);
+    const [{ latencies }] = await Promise.all([load(options), freezeUser(stage, user)]);
+    meanwhile.push(...latencies);
+  }
+  const [p50, p99] = quantiles(meanwhile);
+  const [usualP50, usualP99] = quantiles(usual);
   return [{
     what: `list of ${MANY} serials made, under load`,
     measured: `${took.toFixed(0)} ms`,
@@ -201,34 +211,34 @@ async function benchManySerials(dir: string): Promise<readonly Row[]> {
     target: "< 1000 ms",
     met: took < 1000,
   }, {
-    what: "p99 of sign meanwhile",
+    what: `p99 of sign while such a list is made, ${TURNS} times`,
     measured: `${p99.toFixed(1)} ms`,
-    baseline: `p50 ${p50.toFixed(1)} ms; p99 without ${usualP99.toFixed(1)} ms`,
-    ratio: (p99 / p50).toFixed(1),
+    baseline: `p50 ${p50.toFixed(1)} ms; without: p99 ${usualP99.toFixed(1)}, p50 ${usualP50.toFixed(1)} ms`,
+    ratio: `${(p99 / p50).toFixed(1)}; without ${(usualP99 / usualP50).toFixed(1)}`,
     target: "<= 3",
     met: p99 <= 3 * p50,
   }];
 }
 
-/** Puts valid certificates of an end user where the signer finds them at its start. */
-async function storeCertificates(path: string, endUser: string): Promise<void> {
+function quantiles(times: number[]): readonly [number, number] {
+  times.sort((a, b) => a - b);
+  return [quantile(times, 0.5), quantile(times, 0.99)];
+}
+
+/** Puts valid certificates where the signer finds them at its start: many of the first end user, one of each other. */
+async function storeCertificates(path: string, [endUser = "", ...others]: readonly string[]): Promise<void> {
   const store = openSqliteStore({ path, warn: () => {} });
   const now = Math.floor(Date.now() / 1000);
-  const holder = {
-    peer: "b",
-    caller: "b",
-    endUser,
-    host: "web01",
-    role: "target",
-    elevationPrefix: "",
-    pty: false,
-  };
-  const batches = Array.from({ length: MANY / 1000 }, (_, batch) => ({
-    holder,
+  const holder = { peer: "b", caller: "b", host: "web01", role: "target", elevationPrefix: "", pty: false };
+  const batchOf = (endUser: string, size: number, end: number) => ({
+    holder: { ...holder, endUser },
     issuedAt: now,
-    validBefore: now + 600 + batch % 300,
-    serials: [...crypto.getRandomValues(new BigUint64Array(1000))],
-  }));
-  await store.addCertificates(batches);
+    validBefore: now + 600 + end,
+    serials: [...crypto.getRandomValues(new BigUint64Array(size))],
+  });
+  await store.addCertificates([
+    ...Array.from({ length: MANY / 1000 }, (_, batch) => batchOf(endUser, 1000, batch)),
+    ...others.map((user) => batchOf(user, 1, 0)),
+  ]);
   await store.close();
 }
