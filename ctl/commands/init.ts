@@ -163,7 +163,8 @@ function deriveMcpFlags(layout: Layout, choices: ConfigChoices): readonly string
 }
 
 function currentRuntime(): Runtime {
-  if (Deno.build.standalone) return { deno: undefined, sources: "" };
+  // Compiled, or bundled as packages have it: either way the services are programs by their names.
+  if (Deno.build.standalone || import.meta.url.endsWith(".js")) return { deno: undefined, sources: "" };
   const sources = fileURLToPath(new URL("../..", import.meta.url)).replace(/[/\\]$/, "");
   return { deno: Deno.execPath(), sources };
 }

@@ -132,6 +132,8 @@ export const PACKAGES: readonly Package[] = [
       bundle("broker_ctl"),
       { from: "ctl/deno.json", to: `${LIB}/broker_ctl/deno.json` },
       { from: "deploy/installed/gateway-setup", to: "usr/sbin/gateway-setup", mode: PROGRAM },
+      unit("gateway-renew.service"),
+      unit("gateway-renew.timer"),
     ],
     commands: [{ name: "broker-ctl", starts: "broker-ctl" }],
   },

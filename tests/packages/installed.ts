@@ -106,14 +106,15 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
       const mayRead = async (user: string, file: string) =>
         (await root.run("setpriv", `--reuid=${user}`, "--init-groups", `--regid=${user}`, "cat", file))
           .code === 0;
+      const keys = { signer: "signer", control_plane: "control-plane", broker: "broker" };
       for (const user of SERVICES) {
-        for (const owner of SERVICES) {
-          const file = `/etc/gateway/pki/${owner.replace("gateway-", "")}/audit.seed`;
-          assert.equal(await mayRead(user, file), user === owner, `${user} reads ${file}`);
+        for (const [key, owner] of Object.entries(keys)) {
+          const file = `/etc/gateway/pki/${key}_audit.seed`;
+          assert.equal(await mayRead(user, file), user === `gateway-${owner}`, `${user} reads ${file}`);
         }
-        assert.ok(!await mayRead(user, "/etc/gateway/pki/admin/operator.key"));
-        assert.ok(!await mayRead(user, "/etc/gateway/pki/admin/mtls_ca.key"));
-        assert.equal(await mayRead(user, "/etc/gateway/pki/signer/ssh_ca"), user === "gateway-signer");
+        assert.ok(!await mayRead(user, "/etc/gateway/pki/operator.key"));
+        assert.ok(!await mayRead(user, "/etc/gateway/pki/mtls_ca.key"));
+        assert.equal(await mayRead(user, "/etc/gateway/pki/ssh_ca"), user === "gateway-signer");
       }
     });
     await using machine = await root.boot();
@@ -209,7 +210,7 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
         assert.equal((await machine.must("signer", "--version")).trim(), NEW);
         assert.equal(await machine.must("sh", "-c", "cat /etc/gateway/*.json | sha256sum"), before);
         assert.match(await machine.must("broker-ctl", "revocations"), /agent-7/);
-        const key = ["--key", "/etc/gateway/pki/signer/audit.seed"];
+        const key = ["--key", "/etc/gateway/pki/signer_audit.seed"];
         await machine.must(
           "broker-ctl",
           "audit",
@@ -221,6 +222,13 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
         assert.equal(await initialize(machine, "agent", MCP_ENTRY), NEW);
       },
     );
+    await t.step("certificates are renewed by their timer's service, and stay their owners'", async () => {
+      await machine.must("systemctl", "start", "gateway-renew.service");
+      await machine.must("broker-ctl", "identity", "renew", "signer", "--config", "/etc/gateway/signer.json");
+      await machine.must("broker-ctl", "reload");
+      const owner = await machine.must("stat", "-c", "%U:%G %a", "/etc/gateway/pki/signer.key");
+      assert.equal(owner.trim(), "root:gateway-signer 640");
+    });
     await t.step("stopped, they end cleanly", async () => {
       await machine.must("systemctl", "stop", ...SERVICES);
       for (const service of SERVICES) assert.equal(await machine.property(service, "Result"), "success");
@@ -235,7 +243,7 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
       const { stderr } = await machine.run("dpkg", "--purge", "gateway-common", ...names.split(" "));
       assert.match(stderr, /\/var\/log\/gateway is kept/);
       await machine.must("test", "-s", "/var/log/gateway/signer/audit.log");
-      await machine.must("test", "-s", "/etc/gateway/pki/signer/ssh_ca");
+      await machine.must("test", "-s", "/etc/gateway/pki/ssh_ca");
       const left = await machine.run(
         "sh",
         "-c",
