@@ -24,7 +24,9 @@ const FOLDERS = new Set(
     file.split("/").slice(0, -1).map((_, depth, parts) => `${parts.slice(0, depth + 1).join("/")}/`)
   ),
 );
-const DOCUMENTS = FILES.filter((file) => /(?:^|\/)(?:README|CONTRIBUTING)\.md$/.test(file));
+const DOCUMENTS = FILES.filter((file) =>
+  /(?:^|\/)(?:README|CONTRIBUTING|SECURITY|CHANGELOG)\.md$|^deploy\/docs\/.*\.md$/.test(file)
+);
 const TASKS = Object.keys(manifest.tasks);
 const PATH = /^~\/gateway\/|^(?:[\w.-]+\/)*(?:[\w.-]+\.(?:ts|md|txt|sh)|[\w.-]+\/)$|^[\w-]+\/[\w./-]+$/;
 
@@ -40,6 +42,7 @@ function exists(path: string, document: string): boolean {
   const folder = document.slice(0, document.lastIndexOf("/") + 1);
   if (path.startsWith("~/gateway/")) return SET_UP.includes(path);
   if (SET_UP.includes(`~/gateway/${path}`)) return true;
+  if (path.startsWith("../")) return FILES.includes(new URL(path, `file:///${document}`).pathname.slice(1));
   const names = path.endsWith("/") ? [path] : [path, `${path}.ts`, `${path}/`];
   return [...FILES, ...FOLDERS].some((file) =>
     names.some((name) => file === name || (file.startsWith(folder) && `/${file}`.endsWith(`/${name}`)))
