@@ -7,6 +7,8 @@ export interface Environment {
   /** Absolute. */
   readonly workingFolder: string;
   readonly variables: Readonly<Record<string, string | undefined>>;
+  /** What is typed at a terminal, key by key, until the signal is aborted; absent where there is none. */
+  readonly keys?: ((signal: AbortSignal) => AsyncIterable<string>) | undefined;
   /** Ends what would otherwise run for ever; absent: only the end of the process does. */
   readonly signal?: AbortSignal;
 }

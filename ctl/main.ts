@@ -5,6 +5,7 @@
  */
 import { writeAllSync } from "@gateway/shared/bytes";
 import { ENV_NAMES } from "./find_client.ts";
+import { readKeys } from "./read_keys.ts";
 import { runProgram } from "./program.ts";
 
 if (import.meta.main) {
@@ -15,6 +16,7 @@ if (import.meta.main) {
       // A terminal that says 0 does not know.
       columns: Deno.stdout.isTerminal() && Deno.consoleSize().columns || undefined,
     },
+    keys: Deno.stdin.isTerminal() ? readKeys : undefined,
     workingFolder: Deno.cwd(),
     variables: Object.fromEntries(ENV_NAMES.map((name) => [name, Deno.env.get(name)])),
   });

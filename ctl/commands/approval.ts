@@ -15,6 +15,7 @@ import {
 } from "@gateway/shared/wire/approval";
 import { describeLearnTime, formatDetails, formatSummary } from "../approval_text.ts";
 import { once } from "../arguments.ts";
+import { WATCH_EXAMPLES, watchApprovals, type Watched } from "./approval_watch.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
 import { parseDuration } from "../duration.ts";
 import { type CommandResult, HintedError } from "../output.ts";
@@ -85,6 +86,12 @@ export const addApproval: AddCommand = (program, context) => {
     .argument("<id>", "which")
     .addHelpText("after", SHOW_EXAMPLES)
     .action((id: string, _flags, command) => run(command, context, () => show(command, context, id)));
+  add(approval, "watch")
+    .description("See and decide requests as they come, at a terminal.")
+    .addHelpText("after", `${WATCH_EXAMPLES}${HELP}`)
+    .action((_flags, command) =>
+      context.stream(command, ["clientConfig"], () => watchApprovals(context, watched(command, context)))
+    );
   add(approval, "allow")
     .alias("approve")
     .description("Let the command of a request run.")
@@ -106,6 +113,20 @@ export const addApproval: AddCommand = (program, context) => {
       run(command, context, () => deny(command, context, { id, ...flags }))
     );
 };
+
+function watched(command: Command, context: CommandContext): Watched {
+  return {
+    async pending() {
+      const all = await fetchAll(command, context, "approval watch");
+      return all.map(({ record }) => record).filter(({ status }) => status === "pending");
+    },
+    async decide(id, approve) {
+      const expected = approve ? "approved" : "denied";
+      await decide(command, context, { id, what: "approval watch", body: { approve }, expected });
+      return `request ${id} ${expected}`;
+    },
+  };
+}
 
 interface ListFlags {
   readonly status?: ApprovalStatus;

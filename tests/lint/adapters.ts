@@ -95,6 +95,7 @@ export const ADAPTERS: readonly string[] = [
   "ctl/join/read_api_logs.ts",
   "ctl/program.ts",
   "ctl/read_file.ts",
+  "ctl/read_keys.ts",
   "ctl/remote.ts",
   "ctl/scan_host_key.ts",
   "ctl/service_permissions.ts",

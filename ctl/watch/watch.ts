@@ -1,0 +1,128 @@
+import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import { formatDetails } from "../approval_text.ts";
+
+/** What happens to whoever watches. */
+export type WatchEvent =
+  | { readonly kind: "list"; readonly pending: readonly ApprovalRecord[]; readonly now: number }
+  | { readonly kind: "key"; readonly key: string; readonly now: number }
+  | {
+    readonly kind: "decided";
+    readonly id: string;
+    readonly lines: readonly string[];
+    readonly now: number;
+  };
+
+/** What comes of it, in this order. */
+export interface WatchStep {
+  readonly state: WatchState;
+  readonly lines: readonly string[];
+  readonly action?:
+    | { readonly kind: "decide"; readonly id: string; readonly approve: boolean }
+    | { readonly kind: "quit" };
+}
+
+/** What is on the screen, and what waits behind it. */
+export interface WatchState {
+  /** Oldest first. */
+  readonly pending: readonly ApprovalRecord[];
+  /** The one that keys are about: that which was shown last, until it is decided or gone. */
+  readonly current?: { readonly id: string; readonly shownAt: number; readonly asked?: "allow" | "deny" };
+  readonly skipped: ReadonlySet<string>;
+  readonly isEmptyTold: boolean;
+}
+
+/** Nothing seen yet. */
+export const NOTHING_WATCHED: WatchState = { pending: [], skipped: new Set(), isEmptyTold: false };
+
+/** Nobody reads in less: a key that comes sooner was meant for what stood there before. */
+export const READING_MS = 700;
+
+const KEYS_LINE = "a allow · d deny · s later · q quit";
+
+/**
+ * One step of `approval watch`. A key is about the request that was shown last and about no other: what else arrives
+ * meanwhile waits, and a decision takes a second key.
+ */
+export function watch(state: WatchState, event: WatchEvent): WatchStep {
+  switch (event.kind) {
+    case "list":
+      return takeList(state, event.pending, event.now);
+    case "decided": {
+      const { current: _, ...rest } = state;
+      const pending = state.pending.filter(({ id }) => id !== event.id);
+      return withLines(event.lines, showNext({ ...rest, pending }, event.now));
+    }
+    case "key":
+      return takeKey(state, event.key, event.now);
+    default:
+      return event satisfies never;
+  }
+}
+
+function takeList(state: WatchState, pending: readonly ApprovalRecord[], now: number): WatchStep {
+  const sorted = pending.toSorted((a, b) =>
+    a.created_at < b.created_at ? -1 : a.created_at > b.created_at ? 1 : 0
+  );
+  const known = new Set(state.pending.map(({ id }) => id));
+  const { current } = state;
+  if (current === undefined) return showNext({ ...state, pending: sorted }, now);
+  if (!sorted.some(({ id }) => id === current.id)) {
+    const { current: _, ...rest } = state;
+    const gone = `request ${current.id} waits no longer: it was decided elsewhere, or is over`;
+    return withLines([gone], showNext({ ...rest, pending: sorted }, now));
+  }
+  const more = sorted.filter(({ id }) => !known.has(id)).length;
+  return { state: { ...state, pending: sorted }, lines: more === 0 ? [] : [`${more} more, after this one`] };
+}
+
+function takeKey(state: WatchState, key: string, now: number): WatchStep {
+  // Control-C and control-D, which a terminal in raw mode passes on.
+  if (key === "q" || key === "\x03" || key === "\x04") return { state, lines: [], action: { kind: "quit" } };
+  const { current } = state;
+  if (current === undefined || now - current.shownAt < READING_MS) return { state, lines: [] };
+  const { id, shownAt, asked } = current;
+  if (asked !== undefined) {
+    const unasked = { ...state, current: { id, shownAt } };
+    if (key !== "y") return { state: unasked, lines: ["not decided", KEYS_LINE] };
+    return { state: unasked, lines: [], action: { kind: "decide", id, approve: asked === "allow" } };
+  }
+  switch (key) {
+    case "a":
+      return {
+        state: { ...state, current: { id, shownAt, asked: "allow" } },
+        lines: [`allow ${id}? y does it`],
+      };
+    case "d":
+      return {
+        state: { ...state, current: { id, shownAt, asked: "deny" } },
+        lines: [`deny ${id}? y does it`],
+      };
+    case "s": {
+      const { current: _, ...rest } = state;
+      return withLines(
+        [`later: broker-ctl approval show ${id}`],
+        showNext({ ...rest, skipped: new Set([...state.skipped, id]) }, now),
+      );
+    }
+    default:
+      return { state, lines: [KEYS_LINE] };
+  }
+}
+
+function showNext(state: WatchState, now: number): WatchStep {
+  const next = state.pending.find(({ id }) => !state.skipped.has(id));
+  if (next === undefined) {
+    return {
+      state: { ...state, isEmptyTold: true },
+      lines: state.isEmptyTold ? [] : ["(nothing waits; q quits)"],
+    };
+  }
+  return {
+    state: { ...state, isEmptyTold: false, current: { id: next.id, shownAt: now } },
+    lines: ["", ...formatDetails(next), KEYS_LINE],
+  };
+}
+
+function withLines(lines: readonly string[], step: WatchStep): WatchStep {
+  return { ...step, lines: [...lines, ...step.lines] };
+}

@@ -1,0 +1,105 @@
+import assert from "node:assert/strict";
+import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import { NOTHING_WATCHED, READING_MS, watch, type WatchEvent, type WatchState } from "./watch.ts";
+
+function approval(id: string, minute = 0): ApprovalRecord {
+  const at = (minutes: number) => new Date(Date.UTC(2026, 0, 1, 0, minutes)).toISOString();
+  return {
+    id,
+    status: "pending",
+    caller: "agent-7",
+    host: "web01",
+    command: `restart ${id}`,
+    created_at: at(minute),
+    expires_at: at(minute + 5),
+  } as ApprovalRecord;
+}
+
+const [ONE, TWO] = [approval("one"), approval("two", 1)];
+const list = (now: number, ...pending: ApprovalRecord[]): WatchEvent => ({ kind: "list", pending, now });
+const key = (key: string, now: number): WatchEvent => ({ kind: "key", key, now });
+
+/** Plays events; gives what was shown and done, last state last. */
+function play(...events: WatchEvent[]) {
+  let state: WatchState = NOTHING_WATCHED;
+  const actions: unknown[] = [];
+  const lines: string[] = [];
+  for (const event of events) {
+    const step = watch(state, event);
+    state = step.state;
+    lines.push(...step.lines);
+    if (step.action !== undefined) actions.push(step.action);
+  }
+  return { state, lines: lines.join("\n"), actions };
+}
+
+const LATER = READING_MS + 1;
+
+Deno.test.each<{ name: string; events: WatchEvent[]; actions: unknown[]; says?: RegExp }>([
+  {
+    name: "allows what was shown, after a second key",
+    events: [list(0, ONE), key("a", LATER), key("y", LATER)],
+    actions: [{ kind: "decide", id: "one", approve: true }],
+    says: /restart one[\s\S]*allow one\? y does it/,
+  },
+  {
+    name: "denies what was shown, after a second key",
+    events: [list(0, ONE), key("d", LATER), key("y", LATER)],
+    actions: [{ kind: "decide", id: "one", approve: false }],
+  },
+  { name: "decides nothing by one key", events: [list(0, ONE), key("a", LATER)], actions: [] },
+  {
+    name: "decides nothing where the second key is another",
+    events: [list(0, ONE), key("a", LATER), key("n", LATER), key("y", LATER)],
+    actions: [],
+    says: /not decided/,
+  },
+  {
+    name: "decides nothing by a key that came too soon",
+    events: [list(0, ONE), key("a", 1), key("y", LATER)],
+    actions: [],
+  },
+  {
+    name: "decides nothing where nothing is shown",
+    events: [list(0), key("a", LATER), key("y", LATER)],
+    actions: [],
+  },
+  {
+    name: "decides what was shown although an older one has come",
+    events: [list(0, TWO), key("a", LATER), list(LATER, ONE, TWO), key("y", LATER)],
+    actions: [{ kind: "decide", id: "two", approve: true }],
+    says: /1 more, after this one/,
+  },
+  {
+    name: "does not let a key for one that is gone decide the next",
+    events: [list(0, ONE, TWO), key("a", LATER), list(LATER, TWO), key("y", LATER + 1)],
+    actions: [],
+    says: /request one waits no longer[\s\S]*restart two/,
+  },
+  {
+    name: "shows the next one after a decision",
+    events: [
+      list(0, ONE, TWO),
+      key("d", LATER),
+      key("y", LATER),
+      { kind: "decided", id: "one", lines: ["request one denied"], now: LATER },
+    ],
+    actions: [{ kind: "decide", id: "one", approve: false }],
+    says: /request one denied[\s\S]*restart two/,
+  },
+  {
+    name: "leaves one for later, and does not show it again",
+    events: [list(0, ONE), key("s", LATER), list(LATER, ONE), key("a", 2 * LATER), key("y", 2 * LATER)],
+    actions: [],
+    says: /later: broker-ctl approval show one\n\(nothing waits; q quits\)$/,
+  },
+  {
+    name: "quits",
+    events: [key("q", 0), key("\x03", 0), key("\x04", 0)],
+    actions: Array(3).fill({ kind: "quit" }),
+  },
+])("watch() $name", ({ events, actions, says }) => {
+  const played = play(...events);
+  assert.deepEqual(played.actions, actions);
+  if (says !== undefined) assert.match(played.lines, says);
+});
