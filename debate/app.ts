@@ -8,6 +8,7 @@ import { describeProblem, problemResponse } from "@gateway/shared/http/problem";
 import { createRouter, routesFor } from "@gateway/shared/http/routes";
 import { createGuard } from "./web/guard.ts";
 import { PAGE_FILES, pageResponse } from "./web/page_files.ts";
+import { handlePreview, handleTemplate } from "./web/template_handlers.ts";
 import { handleOpenApi } from "./web/openapi.ts";
 import type { WebPorts } from "./web/ports.ts";
 import { EventStreams } from "./web/event_streams.ts";
@@ -38,6 +39,7 @@ import { Subscribers } from "./web/subscribers.ts";
 /** Answers a request; never rejects. A caller with valid credentials, where they are required, is trusted. */
 export type DebateHandler = (request: Request, peer: UnknownPeer) => Promise<Response>;
 
+const TEMPLATE = "/api/prompts/:name/:language";
 const RUN = "/api/runs/:id{[0-9a-f]{32}}";
 
 /** What the routes work with. */
@@ -52,6 +54,8 @@ export const DEBATE_ROUTES = routes({
   "/api/openapi.json": { GET: () => handleOpenApi() },
   "/api/settings": { GET: (ports) => handleSettings(ports) },
   "/api/prompts": { GET: (ports) => handlePrompts(ports) },
+  "/api/prompts/preview": { POST: (ports, { request }) => handlePreview(ports, request) },
+  [TEMPLATE]: { GET: (ports, { param }) => handleTemplate(ports, param("name"), param("language")) },
   "/api/models": { GET: (ports) => handleModels(ports) },
   // Old clients use GET.
   "/api/models/refresh": { GET: (ports) => handleRefresh(ports), POST: (ports) => handleRefresh(ports) },

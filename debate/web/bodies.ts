@@ -42,3 +42,12 @@ export const optionsBody = z.object({
   require_approval: z.boolean().nullish().describe("ask before sensitive tools run"),
   pause_between_rounds: z.boolean().nullish().describe("wait for a comment after each round"),
 });
+
+const MAX_TEMPLATE = 262_144;
+
+/** The text of a prompt template, to be looked at. */
+export const previewBody = z.object({
+  file: z.string().max(100).describe("the name of its file, `name.language.yaml`"),
+  text: z.string().max(MAX_TEMPLATE),
+  topic: z.string().max(2000).default("…").describe("an incident to show the prompts with"),
+});

@@ -17,12 +17,16 @@ const REFUSALS: Readonly<Record<number, string>> = {
   429: "Too many at a time; see Retry-After",
 };
 const EVERYWHERE = [401, 429];
-const RUN_ID = {
-  name: "run_id",
-  in: "path",
-  required: true,
-  schema: { type: "string", pattern: "^[0-9a-f]{32}$" },
-};
+const PARAMETERS = [
+  ["run_id", { type: "string", pattern: "^[0-9a-f]{32}$" }],
+  ["name", { type: "string" }],
+  ["language", { type: "string" }],
+] as const;
+
+function parametersOf(path: string): readonly object[] {
+  return PARAMETERS.filter(([name]) => path.includes(`{${name}}`))
+    .map(([name, schema]) => ({ name, in: "path", required: true, schema }));
+}
 
 const FIELD_SCHEMAS = {
   text: { type: "string" },
@@ -35,7 +39,7 @@ const FIELD_SCHEMAS = {
 /** OpenAPI 3.1. */
 export function openApi(): object {
   const paths = Object.entries(OPERATIONS).map(([path, methods]) => [path, {
-    ...(path.includes("{run_id}") && { parameters: [RUN_ID] }),
+    ...(path.includes("{") && { parameters: parametersOf(path) }),
     ...Object.fromEntries(
       Object.entries(methods).map(([method, operation]) => [method.toLowerCase(), describe(operation)]),
     ),

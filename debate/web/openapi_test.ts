@@ -8,7 +8,9 @@ import settingsHandlers from "./settings_handlers.ts" with { type: "text" };
 
 const methodsOf = (routes: Readonly<Record<string, object>>) =>
   Object.entries(routes).flatMap(([path, methods]) =>
-    Object.keys(methods).map((method) => `${method} ${path.replace(/:id\{.*?\}\}/, "{run_id}")}`)
+    Object.keys(methods).map((method) =>
+      `${method} ${path.replace(/:id\{.*?\}\}/, "{run_id}").replace(/:(\w+)/g, "{$1}")}`
+    )
   ).toSorted();
 
 Deno.test("every route and method of the server is described, and nothing else", () => {
@@ -33,6 +35,11 @@ Deno.test("GET /api/openapi.json is an OpenAPI 3.1 document whose bodies are tho
   assert.equal(response.status, 200);
   const { openapi, paths } = await response.json();
   assert.equal(openapi, "3.1.0");
+  for (
+    const [path, { parameters = [] }] of Object.entries<{ parameters?: readonly { name: string }[] }>(paths)
+  ) {
+    assert.deepEqual(parameters.map(({ name }) => `{${name}}`), path.match(/\{\w+\}/g) ?? [], path);
+  }
   const approval = paths["/api/runs/{run_id}/approval"].post;
   const { schema } = approval.requestBody.content["application/json"];
   assert.deepEqual(schema.required, ["call_id", "approved"]);

@@ -4,7 +4,7 @@
  * @module
  */
 import type { z } from "@zod/zod";
-import { approvalBody, commentBody, optionsBody, titleBody } from "./bodies.ts";
+import { approvalBody, commentBody, optionsBody, previewBody, titleBody } from "./bodies.ts";
 
 /** A field of a form; files come under the name of the field, as often as it may have some. */
 export interface FormField {
@@ -48,6 +48,21 @@ export const OPERATIONS: Readonly<Record<string, Readonly<Record<string, Operati
     GET: {
       summary: "The prompt templates",
       answer: "`templates`, each with `name`, `language`, `version`, `description`, `source`",
+    },
+  },
+  "/api/prompts/{name}/{language}": {
+    GET: {
+      summary: "A template as the text of a file, to start another one from",
+      answer: "`file`, `source` and `text`",
+      refusals: [404],
+    },
+  },
+  "/api/prompts/preview": {
+    POST: {
+      summary: "Checks a template and shows what the agents would be sent; nothing is stored",
+      json: previewBody,
+      answer: "`problem`, or null, and `prompts`, each with `node` and `messages`",
+      refusals: [400, 413],
     },
   },
   "/api/models": {

@@ -22,6 +22,7 @@ import notifyScript from "./page/notify.js" with { type: "text" };
 import shortcutsScript from "./page/shortcuts.js" with { type: "text" };
 import steerScript from "./page/steer.js" with { type: "text" };
 import modelsScript from "./page/models.js" with { type: "text" };
+import templatesScript from "./page/templates.js" with { type: "text" };
 import compareScript from "./page/compare.js" with { type: "text" };
 import apiScript from "./page/api.js" with { type: "text" };
 import appScript from "./page/app.js" with { type: "text" };
@@ -69,6 +70,7 @@ export const PAGE_FILES: ReadonlyMap<string, PageFile> = new Map([
   ["/static/shortcuts.js", script(shortcutsScript)],
   ["/static/steer.js", script(steerScript)],
   ["/static/models.js", script(modelsScript)],
+  ["/static/templates.js", script(templatesScript)],
   ["/static/compare.js", script(compareScript)],
   ["/static/api.js", script(apiScript)],
   ["/static/app.js", script(appScript)],

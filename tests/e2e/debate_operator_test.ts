@@ -65,6 +65,21 @@ browserTest(
       await page.getByLabel("Diagnostic agent: id of the model").fill("replay/memory_leak");
       assert.deepEqual(await violationsOf(page), []);
 
+      await page.goto("/#/templates");
+      const text = page.locator("#template-text");
+      await page.locator("#template-from").selectOption("errors/en");
+      await page.waitForFunction(`document.querySelector("#template-text").value.includes("name: errors")`);
+      await page.getByRole("button", { name: "Check and preview" }).click();
+      await page.locator("#template-preview summary", { hasText: "Skeptic" }).click();
+      await page.locator("#template-preview pre:visible", { hasText: "DIAGNOSIS OF THIS ROUND" }).waitFor();
+      assert.deepEqual(await violationsOf(page), []);
+      const saved = page.waitForEvent("download");
+      await page.getByRole("button", { name: "Save as a file" }).click();
+      assert.equal((await saved).suggestedFilename(), "errors.en.yaml");
+      await text.fill("name: 1");
+      await page.getByRole("button", { name: "Save as a file" }).click();
+      await page.getByText('key "diagnostic_system" is missing').waitFor();
+
       const spanish = await browser.plainSession(server.url, {
         locale: "es-ES",
         viewport: { width: 390, height: 844 },

@@ -5,11 +5,12 @@ import { ROLES, setModel, showModels, showRoles } from "./models.js";
 import { leaveRun, showRun } from "./run.js";
 import "./shortcuts.js";
 import { LANGUAGE, speak, t, translatePage } from "./words.js";
+import { showTemplates } from "./templates.js";
 import { leaveRuns, showRuns } from "./runs.js";
 
 translatePage();
 
-const VIEWS = ["start", "runs", "run", "compare"];
+const VIEWS = ["start", "runs", "run", "compare", "templates"];
 async function navigate() {
   const [, , runId] = /^#\/(runs)(?:\/([0-9a-f]{32}))?$/.exec(location.hash) ?? [];
   const [, one, other] = /^#\/compare\/([0-9a-f]{32})\/([0-9a-f]{32})$/.exec(location.hash) ?? [];
@@ -19,6 +20,8 @@ async function navigate() {
     ? "compare"
     : location.hash === "#/runs"
     ? "runs"
+    : location.hash === "#/templates"
+    ? "templates"
     : "start";
   leaveRun();
   leaveRuns();
@@ -29,6 +32,7 @@ async function navigate() {
     if (view === "run") await showRun(runId);
     if (view === "runs") await showRuns();
     if (view === "compare") await showComparison(one, other);
+    if (view === "templates") await showTemplates();
     if (view === "start") await fillForm();
   } catch (error) {
     complain(error.message);

@@ -348,6 +348,17 @@ export const SPANISH = {
   Tokens: "Tokens",
   Price: "Precio",
 
+  // Templates
+  Templates: "Plantillas",
+  "What the agents are told of their roles. Begin with a template, look at what comes of it, and save it as a file for the server's folder PROMPTS_DIR: from there it is used without a restart.":
+    "Lo que se dice a los agentes de sus papeles. Empieza por una plantilla, mira qué resulta de ella, y guárdala como archivo para la carpeta PROMPTS_DIR del servidor: desde ahí se usa sin reiniciar.",
+  "Begin with": "Empezar por",
+  "Name of the file": "Nombre del archivo",
+  "Check and preview": "Comprobar y ver",
+  "Save as a file": "Guardar como archivo",
+  "The template can be used.": "La plantilla se puede usar.",
+  "The template cannot be used.": "La plantilla no se puede usar.",
+
   // Keys
   Keys: "Teclas",
   "Keys work on this page": "Las teclas funcionan en esta página",

@@ -1,0 +1,68 @@
+import { announce, ask, attempt, get, make, send } from "./api.js";
+import { codeBlock } from "./code.js";
+import { agentName } from "./evidence.js";
+import { visible } from "./visible.js";
+import { t } from "./words.js";
+
+let isFilled = false;
+
+/** Shows the templates, to start another one from. */
+export async function showTemplates() {
+  if (isFilled) return;
+  const { templates } = await ask("/api/prompts");
+  get("template-from").replaceChildren(
+    ...templates.map(({ name, language, source }) =>
+      make(
+        "option",
+        { value: `${name}/${language}` },
+        `${name}.${language}${source === "custom" ? " *" : ""}`,
+      )
+    ),
+  );
+  isFilled = true;
+  await load();
+}
+
+async function load() {
+  const { file, text } = await ask(`/api/prompts/${get("template-from").value}`);
+  get("template-file").value = file;
+  get("template-text").value = text;
+  get("template-problem").textContent = "";
+  get("template-preview").replaceChildren();
+}
+
+async function preview() {
+  const body = { file: get("template-file").value, text: get("template-text").value };
+  const { problem, prompts } = await send("/api/prompts/preview", body);
+  get("template-problem").replaceChildren(...visible(problem ?? ""));
+  get("template-preview").replaceChildren(
+    ...prompts.map(({ node, messages }) =>
+      make(
+        "details",
+        {},
+        make("summary", {}, agentName(node)),
+        ...messages.flatMap(({ role, content }) => [
+          make("p", { className: "note" }, role),
+          codeBlock(...visible(content)),
+        ]),
+      )
+    ),
+  );
+  announce(problem === null ? t("The template can be used.") : t("The template cannot be used."));
+  return problem === null;
+}
+
+/** The file is for the folder of templates on the server, which the page does not write to. */
+function save() {
+  const url = URL.createObjectURL(new Blob([get("template-text").value], { type: "application/yaml" }));
+  const link = make("a", { href: url, download: get("template-file").value });
+  link.click();
+  URL.revokeObjectURL(url);
+}
+
+get("template-from").addEventListener("change", ({ target }) => attempt(target, load));
+get("template-check").addEventListener("click", ({ target }) => attempt(target, preview));
+get("template-save").addEventListener("click", ({ target }) =>
+  attempt(target, async () => {
+    if (await preview()) save();
+  }));
