@@ -31,8 +31,9 @@ function renderDiff(diff: K8sDiff): Html {
   }>As the signer found it when it was asked, it ${
     diff.kind === "unknown" ? markup`is not known: ${showText(describeDiff(diff))}` : describeDiff(diff)
   }.</p>${
-    changes.length > 0 && markup`<dl class="facts" tabindex="0" role="region" aria-label="Changed fields">
-${changes.map((change) => markup`${renderChange(change)}\n`)}</dl>`
+    changes.length > 0 &&
+    markup`<div class="changes" tabindex="0" role="region" aria-label="Changed fields"><dl class="facts">
+${changes.map((change) => markup`${renderChange(change)}\n`)}</dl></div>`
   }${omitted > 0 && markup`<p class="warning">${formatCount(omitted)} more are not shown.</p>`}`;
 }
 

@@ -58,8 +58,10 @@ code .raw{white-space:pre-wrap}
 .facts dt{color:var(--muted)}
 .facts dd{min-width:0}
 .facts ul{list-style:none}
+.changes{max-height:24rem;overflow:auto}
 .key{gap:.25rem 1.5rem}
 .command.head{max-height:12rem;white-space:pre-wrap}
+details>.command.head{max-height:24rem}
 .key code{word-break:break-all}
 ::placeholder{color:var(--muted);opacity:1}
 .choices{display:flex;flex-wrap:wrap;gap:.75rem 1.5rem}
@@ -121,6 +123,7 @@ h1{font-size:1.25rem}
 .panel.brief>h2{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
 .command{padding:.5rem .625rem;max-height:9rem;line-height:1.45;font-size:.9375rem}
 .command.head{max-height:4rem}
+.changes,details>.command.head{max-height:18rem}
 .key{display:grid;grid-template-columns:max-content 1fr;gap:.125rem .75rem;font-size:.9375rem;line-height:1.4}
 .key>div{display:contents}
 .key dt{font-size:inherit}
@@ -145,7 +148,7 @@ fieldset{padding-top:.625rem;gap:.375rem}
 :root{color-scheme:light;${toCustomProperties(LIGHT)}}
 .bar,.skip,form,.unseen,td.go,th.go{display:none}
 body,.panel,table{background:none}
-.command{max-height:none;overflow:visible}
+.command,.changes{max-height:none;overflow:visible}
 .panel,tr{break-inside:avoid}
 }
 `.replaceAll("\n", "");
