@@ -13,6 +13,7 @@ import { addCallers } from "./commands/callers.ts";
 import { addCluster } from "./commands/cluster.ts";
 import { addCheck } from "./commands/cluster_check.ts";
 import { addEnrol } from "./commands/cluster_enrol.ts";
+import { addCompletion } from "./commands/completion.ts";
 import { addEnvelope } from "./commands/envelope.ts";
 import { addFreeze } from "./commands/freeze.ts";
 import { addHost } from "./commands/host.ts";
@@ -60,6 +61,7 @@ const COMMANDS: readonly AddCommand[] = [
   group("audit", "Read, check and mend audit logs.", [addTail, addShow, addVerify, addRepair]),
   addBackup,
   addReload,
+  addCompletion,
   addVersion,
 ];
 
