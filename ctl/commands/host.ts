@@ -4,6 +4,7 @@ import { formatHosts, hostSummaries } from "../host_table.ts";
 import { addRemoteOptions, askSigner, refuseRemoteFlags, REMOTE_HELP } from "../remote.ts";
 import { loadSignerFile } from "../signer_file.ts";
 import { addHostChanges } from "./host_add.ts";
+import { addHostEnrol } from "./host_enrol.ts";
 import { addHostKrl } from "./host_krl.ts";
 import { addInstallShim } from "./host_install_shim.ts";
 import { addSeal } from "./host_seal.ts";
@@ -27,6 +28,7 @@ ${REMOTE_HELP}`;
 export const addHost: AddCommand = (program, context) => {
   const host = program.command("host").description("See, change and seal the hosts.");
   addHostChanges(host, context);
+  addHostEnrol(host, context);
   addInstallShim(host, context);
   addSeal(host, context);
   addHostKrl(host, context);

@@ -2,13 +2,14 @@ import { resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { collectBytes } from "@gateway/shared/bytes";
 import { allowedSignersLine, createEnvelopeKey, ENVELOPE_NAMESPACE } from "@gateway/shared/envelope/key";
-import { AppError, errorText } from "@gateway/shared/errors";
+import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
 import type { SignerConfig } from "@gateway/signer/config";
 import { once } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
 import { formatInstallScript, type InstallOptions, parseSignerKeys } from "../install_script.ts";
-import { type CommandResult, HintedError } from "../output.ts";
+import type { CommandResult } from "../output.ts";
+import { runOverSsh } from "../over_ssh.ts";
 import { readOperatorFile } from "../read_file.ts";
 import { loadSignerFile } from "../signer_file.ts";
 import { withHint } from "../with_hint.ts";
@@ -30,8 +31,6 @@ type Host = SignerConfig["hosts"][string];
 
 const SHIM_COMMAND = "gateway-shim";
 const MAX_KEYS_BYTES = 100_000;
-/** The host need not be what its operator takes it for. */
-const MAX_OUTPUT_BYTES = 1_000_000;
 
 const EXAMPLES = `
 Examples:
@@ -93,7 +92,11 @@ async function installShim(
     ],
   });
   if (flags.over === undefined) return { json: { name, script: script.join("\n") }, lines: script };
-  return await runOverSsh(name, host, { script: `${script.join("\n")}\n`, login: flags.login ?? "root" });
+  const { code, lines } = await runOverSsh(name, host, {
+    script: `${script.join("\n")}\n`,
+    login: flags.login ?? "root",
+  });
+  return { json: { name, exit_code: code, output: lines }, lines, failed: code !== 0 };
 }
 
 /** @throws {AppError} `not_found` for a host that is not there, `not_supported` for one with another shim */
@@ -146,77 +149,4 @@ async function readStdin(): Promise<Uint8Array> {
     throw new AppError("invalid_config", `Cannot use the keys: over ${MAX_KEYS_BYTES} bytes`);
   }
   return bytes;
-}
-
-/** Runs a program of sh on the host, as root. */
-async function runOverSsh(
-  name: string,
-  { addr, host_key, jump }: Host,
-  { script, login }: { readonly script: string; readonly login: string },
-): Promise<CommandResult> {
-  if (!/^[A-Za-z_][\w.-]*$/.test(login)) {
-    throw new AppError("invalid_request", `Cannot log in as ${quoteText(login)}: not the name of an account`);
-  }
-  if (jump !== undefined) {
-    throw new AppError(
-      "not_supported",
-      `Host ${quoteText(name)} is behind ${quoteText(jump)}: leave out --over ssh, and pipe what is printed`,
-    );
-  }
-  const { hostname, port } = new URL(`ssh://${addr}`);
-  const knownHosts = await Deno.makeTempFile({ prefix: "known-hosts-" });
-  try {
-    await Deno.writeTextFile(knownHosts, `${name} ${host_key}\n`);
-    const options = {
-      BatchMode: "yes",
-      ConnectTimeout: "20",
-      StrictHostKeyChecking: "yes",
-      HostKeyAlias: name,
-      UserKnownHostsFile: knownHosts,
-      GlobalKnownHostsFile: "none",
-      UpdateHostKeys: "no",
-    };
-    const { code, stdout, stderr } = await runSsh([
-      ...Object.entries(options).flatMap(([key, value]) => ["-o", `${key}=${value}`]),
-      ...["-T", "-p", port === "" ? "22" : port, "-l", login, "--", hostname.replace(/^\[|\]$/g, "")],
-      login === "root" ? "sh -s" : "sudo -n sh -s",
-    ], script);
-    const lines = `${stdout}${stderr}`.split("\n").filter((line) => line !== "");
-    return { json: { name, exit_code: code, output: lines }, lines, failed: code !== 0 };
-  } finally {
-    await Deno.remove(knownHosts);
-  }
-}
-
-async function runSsh(
-  args: readonly string[],
-  input: string,
-): Promise<{ readonly code: number; readonly stdout: string; readonly stderr: string }> {
-  const process = startSsh(args);
-  const writer = process.stdin.getWriter();
-  const written = writer.write(new TextEncoder().encode(input)).then(() => writer.close());
-  // What ends early says itself why.
-  written.catch(() => undefined);
-  const [stdout, stderr] = await Promise.all([
-    collectBytes(process.stdout, MAX_OUTPUT_BYTES),
-    collectBytes(process.stderr, MAX_OUTPUT_BYTES),
-  ]);
-  // Whoever writes more than is read here ends by that.
-  const { code } = await process.status;
-  if (stdout === undefined || stderr === undefined) {
-    throw new AppError("upstream_failure", `The host answers with more than ${MAX_OUTPUT_BYTES} bytes`);
-  }
-  const decoder = new TextDecoder();
-  return { code, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
-}
-
-function startSsh(args: readonly string[]): Deno.ChildProcess {
-  try {
-    return new Deno.Command("ssh", { args: [...args], stdin: "piped", stdout: "piped", stderr: "piped" })
-      .spawn();
-  } catch (cause) {
-    const hint = "leave out --over ssh, and pipe what is printed";
-    const fault = new AppError("not_supported", `Cannot start ssh: ${errorText(cause)}`, { cause });
-    throw new HintedError(fault, hint);
-  }
 }

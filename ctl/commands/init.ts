@@ -10,8 +10,9 @@ import { formatFlags } from "@gateway/shared/permissions/set";
 import { systemRandom } from "@gateway/shared/random";
 import { once, repeated } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
+import { formatEnrolScript } from "../enrol/script.ts";
 import { type ConfigChoices, formatMcpConfig } from "../init/config_text.ts";
-import { enrolmentLines, formatGuide, mcpClientEntry, type Runtime, startCommands } from "../init/guide.ts";
+import { formatGuide, mcpClientEntry, type Runtime, startCommands } from "../init/guide.ts";
 import { approvalsUrl, createLayout, describeLayout, type Layout, LOCAL_NAMES } from "../init/layout.ts";
 import { createKeyMaterial } from "../init/material.ts";
 import {
@@ -181,7 +182,7 @@ async function init(flags: InitFlags, context: CommandContext): Promise<CommandR
   const plan = [...renewalUnits(layout, runtime), ...planSetUp(layout, choices, material)];
   const { backup } = await withHint(OCCUPIED, () => writeSetUp(plan, options));
   const { sshCaPublic } = material;
-  const facts = { ...choices, layout, runtime, sshCaPublic, mcpFlags, backup };
+  const facts = { ...choices, layout, runtime, mcpFlags, backup };
   return {
     json: {
       ...describeLayout(layout),
@@ -190,7 +191,16 @@ async function init(flags: InitFlags, context: CommandContext): Promise<CommandR
       approvals_url: approvalsUrl(publicAddress(choices.listeners.controlPlane, choices.names ?? [])),
       ssh_ca_public_key: sshCaPublic,
       enrolment: Object.fromEntries(
-        choices.hosts.map((host) => [host.name, enrolmentLines(sshCaPublic, host)]),
+        choices.hosts.map(({ name, user }) => [
+          name,
+          formatEnrolScript({
+            mode: "add",
+            user,
+            principal: `host:${name}`,
+            ca: [sshCaPublic],
+            sshdConfig: undefined,
+          }),
+        ]),
       ),
       start: startCommands(facts),
       mcp_server: mcpClientEntry(facts),

@@ -1,5 +1,5 @@
 import { BROKER_FRONTENDS, type BrokerFrontend } from "@gateway/broker/permissions";
-import { shellQuote, singleQuote } from "@gateway/shared/shell_quote";
+import { shellQuote } from "@gateway/shared/shell_quote";
 import type { BrokerRoute } from "./config_text.ts";
 import { approvalsUrl, BUNDLE_PASSWORD, type Layout } from "./layout.ts";
 import { type InitHost, type InitListeners, publicAddress } from "./options.ts";
@@ -27,13 +27,9 @@ export interface GuideFacts {
   /** What it is reached by from elsewhere. */
   readonly names?: readonly string[];
   readonly runtime: Runtime;
-  /** The contents of `ssh_ca.pub`, without line end. */
-  readonly sshCaPublic: string;
   /** The exact permission flags of a broker over stdio. */
   readonly mcpFlags: readonly string[];
 }
-
-const CA_PATH = "/etc/ssh/gateway_ca.pub";
 
 /** How an MCP client starts the broker: for the `mcpServers` of its settings. */
 export function mcpClientEntry({ layout, runtime, mcpFlags }: GuideFacts): CommandLine {
@@ -65,26 +61,6 @@ export function startCommands({ layout, route, runtime }: GuideFacts): readonly 
   });
 }
 
-/**
- * What to run as root on a host, so that it trusts the CA and lets a certificate for this host log in as this
- * user. The principal is appended: one account can serve several names of hosts.
- */
-export function enrolmentLines(
-  sshCaPublic: string,
-  host: Pick<InitHost, "name" | "user">,
-): readonly string[] {
-  const principal = singleQuote(`host:${host.name}`);
-  const file = shellQuote(`/etc/ssh/auth_principals/${host.user}`);
-  return [
-    `echo ${singleQuote(sshCaPublic)} > ${CA_PATH}`,
-    "mkdir -p /etc/ssh/auth_principals",
-    `grep -qxF ${principal} ${file} 2>/dev/null || echo ${principal} >> ${file}`,
-    `printf '%s\\n' 'TrustedUserCAKeys ${CA_PATH}' 'AuthorizedPrincipalsFile /etc/ssh/auth_principals/%u' ` +
-    "'LogLevel VERBOSE' > /etc/ssh/sshd_config.d/gateway.conf",
-    "sshd -t && systemctl reload ssh",
-  ];
-}
-
 /** The whole guide, for a terminal. */
 export function formatGuide(facts: GuideFacts & { readonly backup: string | undefined }): readonly string[] {
   const { layout, route, runtime, backup } = facts;
@@ -103,8 +79,8 @@ export function formatGuide(facts: GuideFacts & { readonly backup: string | unde
       "Hosts trust the former CA until they are enrolled again.",
     ]),
     "",
-    "1. Enrol each host: as root, on the host",
-    ...formatHosts(facts),
+    "1. Enrol each host",
+    ...formatHosts(facts, controlTool),
     "",
     `2. Start ${what}`,
     ...servers,
@@ -127,12 +103,16 @@ export function formatGuide(facts: GuideFacts & { readonly backup: string | unde
 
 const mcpFrontend: BrokerFrontend = BROKER_FRONTENDS[1];
 
-function formatHosts({ layout, hosts, sshCaPublic }: GuideFacts): readonly string[] {
-  if (hosts.length > 0) return hosts.flatMap((host) => formatEnrolment(sshCaPublic, host));
+function formatHosts({ layout, hosts }: GuideFacts, controlTool: string): readonly string[] {
+  const names = hosts.length > 0 ? hosts.map(({ name }) => name) : ["NAME"];
   return [
-    ...formatEnrolment(sshCaPublic, { name: "NAME", user: "USER" }),
-    "",
-    `   NAME is the host's name in "hosts" of ${layout.signerConfig}, which is still empty; USER its account.`,
+    ...names.map((name) =>
+      `   ${controlTool} host enrol ${name} --over ssh --config ${shellQuote(layout.signerConfig)}`
+    ),
+    "   That logs in as root; without --over ssh it prints what is to be run there. What sshd trusts already stays.",
+    ...hosts.length > 0 ? [] : [
+      `   NAME is the host's name in "hosts" of ${layout.signerConfig}, which is still empty.`,
+    ],
   ];
 }
 
@@ -149,8 +129,4 @@ function formatApprovals(
     `   ${approvalsUrl(publicAddress(listeners.controlPlane, names))}`,
     "",
   ];
-}
-
-function formatEnrolment(sshCaPublic: string, host: Pick<InitHost, "name" | "user">): readonly string[] {
-  return ["", `   # ${host.name}`, ...enrolmentLines(sshCaPublic, host).map((line) => `   ${line}`)];
 }

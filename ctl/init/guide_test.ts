@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { enrolmentLines, formatGuide, type GuideFacts, mcpClientEntry, startCommands } from "./guide.ts";
+import { formatGuide, type GuideFacts, mcpClientEntry, startCommands } from "./guide.ts";
 import { createLayout } from "./layout.ts";
 import { DEFAULT_LISTENERS } from "./options.ts";
 
@@ -9,28 +9,8 @@ const FACTS: GuideFacts = {
   listeners: DEFAULT_LISTENERS,
   hosts: [{ name: "web01", addr: "10.0.0.5:22", user: "deploy", hostKey: "ssh-ed25519 HOST" }],
   runtime: { deno: "/usr/bin/deno", sources: "/src/gateway" },
-  sshCaPublic: "ssh-ed25519 CA",
   mcpFlags: ["--no-prompt", "--allow-read=/srv/gate way/mcp.json"],
 };
-
-Deno.test("enrolmentLines() appends the principal, and only once", () => {
-  const lines = enrolmentLines("ssh-ed25519 CA", { name: "web01", user: "deploy" });
-  const file = "/etc/ssh/auth_principals/deploy";
-  assert.ok(lines.includes(`grep -qxF 'host:web01' ${file} 2>/dev/null || echo 'host:web01' >> ${file}`));
-  assert.ok(lines.every((line) => !new RegExp(`[^>]> ${file}`).test(line)));
-  assert.match(lines.join("\n"), /TrustedUserCAKeys \/etc\/ssh\/gateway_ca\.pub/);
-});
-
-Deno.test("enrolmentLines() gives the shell the names as they are", () => {
-  const lines = enrolmentLines("ssh-ed25519 CA", { name: "it's", user: "$(id)" });
-  const file = "'/etc/ssh/auth_principals/$(id)'";
-  const principal = String.raw`'host:it'\''s'`;
-  assert.ok(lines.includes(`grep -qxF ${principal} ${file} 2>/dev/null || echo ${principal} >> ${file}`));
-});
-
-Deno.test("enrolmentLines() can be pasted with the indentation that the guide gives them", () => {
-  assert.ok(enrolmentLines("k", { name: "a", user: "b" }).every((line) => !/<<|\n/.test(line)));
-});
 
 Deno.test("mcpClientEntry() starts the broker under its exact permissions, by absolute paths", () => {
   assert.deepEqual(mcpClientEntry(FACTS), {
@@ -79,7 +59,7 @@ Deno.test("formatGuide() says where the former set-up is, and what it means", ()
 
 Deno.test("formatGuide() says what to fill in when there is no host yet", () => {
   const text = formatGuide({ ...FACTS, hosts: [], backup: undefined }).join("\n");
-  assert.match(text, /'host:NAME'[\s\S]*NAME is the host's name in "hosts"/);
+  assert.match(text, /host enrol NAME[\s\S]*NAME is the host's name in "hosts"/);
 });
 
 Deno.test.each<{ name: string; facts: Partial<GuideFacts>; commands: readonly string[] }>([

@@ -1,0 +1,195 @@
+import { resolve } from "node:path";
+import { type Command, Option } from "commander";
+import { systemClock } from "@gateway/shared/clock";
+import { loadCaKeys } from "@gateway/shared/ca/load";
+import type { CaKey } from "@gateway/shared/ca/custody";
+import { planCaKeys, selectCaKey } from "@gateway/shared/ca/model";
+import { AppError, errorText } from "@gateway/shared/errors";
+import { quoteText } from "@gateway/shared/quote";
+import { formatPublicKey, parsePublicKey } from "@gateway/shared/ssh/public_key";
+import type { SignerConfig } from "@gateway/signer/config";
+import { once } from "../arguments.ts";
+import type { AddCommand, CommandContext } from "../context.ts";
+import { type EnrolOptions, formatEnrolScript } from "../enrol/script.ts";
+import { tryLogin } from "../enrol/try_login.ts";
+import type { CommandResult } from "../output.ts";
+import { runOverSsh } from "../over_ssh.ts";
+import { readOperatorFile } from "../read_file.ts";
+import { loadSignerFile } from "../signer_file.ts";
+import { withHint } from "../with_hint.ts";
+
+interface EnrolFlags {
+  readonly config?: string;
+  readonly over?: "ssh";
+  readonly print?: boolean;
+  readonly login?: string;
+  readonly caPub?: string;
+  readonly sshdConfig?: string;
+}
+
+type Host = SignerConfig["hosts"][string];
+
+/** So long a change waits to be kept: whoever is cut off by it can't undo it. */
+const CONFIRM_SECONDS = 120;
+
+const ENROL_EXAMPLES = `
+Examples:
+  broker-ctl host enrol web01 --config /etc/gateway/signer.json --over ssh
+  broker-ctl host enrol web01 --config /etc/gateway/signer.json | ssh root@web01 sh
+
+Has the host's sshd trust the signer's CA beside those that it trusts, and take certificates for this host beside what
+the account takes. It looks first (sshd -T), checks with sshd -t before anything counts, reloads sshd by its unit or by
+a signal, and takes everything back on failure. What a host has, such as its LogLevel, stays.
+--over ssh uses the ssh of this machine and takes no other host key than the signer's config has; then a login is tried
+with a certificate that is good for one echo and two minutes, and unless that succeeds the host takes the change back
+by itself within ${CONFIRM_SECONDS} seconds. It takes the CA key; with --ca-pub nothing is tried. Without --over the program is
+printed. Another login than root needs sudo without a password.
+`;
+
+const UNENROL_EXAMPLES = `
+Examples:
+  broker-ctl host unenrol web01 --config /etc/gateway/signer.json --over ssh
+
+Takes back what host enrol added: certificates for this host are refused from then on, and the CA is trusted no more
+when nothing else was enrolled there by this program. What others had the host trust stays.
+`;
+
+/** `host enrol` and `host unenrol`: have a host accept certificates, and nothing lost by it. */
+export const addHostEnrol: AddCommand = (host, context) => {
+  const add = (name: string, description: string, examples: string, mode: "add" | "remove") =>
+    host.command(name)
+      .description(description)
+      .argument("<name>", "which")
+      .addOption(new Option("--over <way>", "carry it out on the host").choices(["ssh"]))
+      .option("--print", "print what does it, for hands (the default)")
+      .option("--login <account>", "with --over: whom to log in as (default: root)", once)
+      .option("--ca-pub <file>", "public keys of the CA, where its key can't be read", once)
+      .option("--sshd-config <file>", "what sshd of the host is started with, if not its own", once)
+      .addHelpText("after", examples)
+      .action((name: string, _flags, command: Command) =>
+        context.run(
+          command,
+          ["config"],
+          () => enrol(name, mode, command.optsWithGlobals() as EnrolFlags, context),
+        )
+      );
+  add(
+    "enrol",
+    "Have a host accept the signer's certificates, beside what it accepts.",
+    ENROL_EXAMPLES,
+    "add",
+  );
+  add("unenrol", "Have a host accept the signer's certificates no more.", UNENROL_EXAMPLES, "remove");
+};
+
+async function enrol(
+  name: string,
+  mode: "add" | "remove",
+  flags: EnrolFlags,
+  context: CommandContext,
+): Promise<CommandResult> {
+  if (flags.print === true && flags.over !== undefined) {
+    throw new AppError("invalid_request", "Options '--print' and '--over' exclude each other");
+  }
+  const config = await loadSignerFile(flags.config, context.workingFolder);
+  const host = hostOf(config, name);
+  const { lines: ca, key } = await findCa(config, host, flags, context);
+  const options: EnrolOptions = {
+    mode,
+    user: host.user,
+    principal: host.principal,
+    ca,
+    sshdConfig: flags.sshdConfig,
+  };
+  if (flags.over === undefined) {
+    const script = formatEnrolScript(options);
+    return { json: { name, script: script.join("\n") }, lines: script };
+  }
+  const login = flags.login ?? "root";
+  const onHost = (options: EnrolOptions) =>
+    runOverSsh(name, host, { script: `${formatEnrolScript(options).join("\n")}\n`, login });
+  const tries = mode === "add" && key !== undefined;
+  const done = await onHost({ ...options, ...tries && { confirmSeconds: CONFIRM_SECONDS } });
+  if (done.code !== 0) {
+    return { json: { name, enrolled: false, output: done.lines }, lines: done.lines, failed: true };
+  }
+  if (!tries) {
+    const note = mode === "add" ? ["no login was tried: the CA's key is not here"] : [];
+    return {
+      json: { name, enrolled: mode === "add", tried: false, output: done.lines },
+      lines: [...done.lines, ...note],
+    };
+  }
+  try {
+    await tryLogin({ name, host, principal: host.principal, caKey: key });
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    const undone = await onHost({ ...options, mode: "undo" });
+    const problem = errorText(error);
+    const back = undone.code === 0
+      ? "everything was taken back"
+      : `the host takes everything back by itself within ${CONFIRM_SECONDS} seconds`;
+    return {
+      json: { name, enrolled: false, problem, undone: undone.code === 0 },
+      lines: [problem, back],
+      failed: true,
+    };
+  }
+  const kept = await onHost({ ...options, mode: "keep" });
+  return {
+    json: { name, enrolled: kept.code === 0, tried: true, output: [...done.lines, ...kept.lines] },
+    lines: [...done.lines, ...kept.lines, `a certificate for ${host.principal} logged in as ${host.user}`],
+    failed: kept.code !== 0,
+  };
+}
+
+function hostOf({ hosts }: SignerConfig, name: string): Host & { readonly principal: string } {
+  const host = Object.hasOwn(hosts, name) ? hosts[name] : undefined;
+  if (host === undefined) {
+    throw new AppError("not_found", `There is no host ${quoteText(name)} in the config`);
+  }
+  const { principal = "" } = host;
+  if (principal === "") throw new AppError("invalid_config", `Host ${quoteText(name)} has no principal`);
+  return { ...host, principal };
+}
+
+/** The CA of a host, as its group has it. */
+async function findCa(
+  config: SignerConfig,
+  { groups = [] }: Host,
+  { caPub }: EnrolFlags,
+  { workingFolder, variables }: CommandContext,
+): Promise<{ readonly lines: readonly string[]; readonly key: CaKey | undefined }> {
+  if (caPub !== undefined) {
+    const text = new TextDecoder().decode(
+      await readOperatorFile(resolve(workingFolder, caPub), "the CA's public key"),
+    );
+    const lines = text.split("\n").map((line) => line.trim()).filter((line) =>
+      line !== "" && !line.startsWith("#")
+    );
+    return { lines: lines.map(formatLine), key: undefined };
+  }
+  const ring = planCaKeys(config);
+  if (ring === undefined) throw new AppError("invalid_config", "There is no CA key in the signer's config");
+  const chosen = selectCaKey(ring, groups);
+  const own = chosen.type === "pem" ? { ...chosen, path: resolve(workingFolder, chosen.path) } : chosen;
+  const hint = "run it where the CA's key is, or name its public key with --ca-pub";
+  const { fallback } = await withHint(
+    { when: () => true, hint },
+    () =>
+      loadCaKeys({ ca_key: "", ca_keys: { _default: own } }, {
+        what: "signer config",
+        clock: systemClock,
+        readEnv: (name) => variables[name],
+      }),
+  );
+  return {
+    lines: [formatPublicKey(fallback.algorithm, fallback.publicKey, "gateway-ssh-ca")],
+    key: fallback,
+  };
+}
+
+function formatLine(line: string): string {
+  const { algorithm, blob } = parsePublicKey(line);
+  return formatPublicKey(algorithm, blob, "gateway-ssh-ca");
+}

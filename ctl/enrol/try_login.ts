@@ -1,0 +1,71 @@
+import { join } from "node:path";
+import type { CaKey } from "@gateway/shared/ca/custody";
+import { AppError } from "@gateway/shared/errors";
+import { quoteText } from "@gateway/shared/quote";
+import { randomSerial, systemRandom } from "@gateway/shared/random";
+import { CERTIFICATE_ALGORITHM, formatCertificate, issueCertificate } from "@gateway/shared/ssh/certificate";
+import { ed25519PublicKey, encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
+import { systemClock } from "@gateway/shared/clock";
+import { type OwnHost, sshTo } from "../over_ssh.ts";
+
+const SECONDS = 120;
+const SKEW_SECONDS = 30;
+
+/** Whose login is tried. */
+export interface LoginTrial {
+  readonly name: string;
+  readonly host: OwnHost & { readonly user: string; readonly principal?: string };
+  readonly principal: string;
+  readonly caKey: CaKey;
+}
+
+/**
+ * Logs in to a host with a certificate as brokers get them, that is good for two minutes and one command, `echo`.
+ *
+ * @throws {AppError} `upstream_failure` when the host does not let it in
+ */
+export async function tryLogin({ name, host, principal, caKey }: LoginTrial): Promise<void> {
+  const seed = systemRandom.bytes(32);
+  const answer = `gateway-${systemRandom.bytes(8).toHex()}`;
+  const now = Math.floor(systemClock.now() / 1000);
+  const certificate = await issueCertificate({
+    publicKey: ed25519PublicKey(seed).subarray(-32),
+    nonce: systemRandom.bytes(32),
+    serial: randomSerial(systemRandom),
+    keyId: `broker-ctl enrol host=${name}`,
+    principals: [principal],
+    validAfter: now - SKEW_SECONDS,
+    validBefore: now + SECONDS,
+    criticalOptions: { "force-command": `echo ${answer}` },
+    extensions: [],
+  }, caKey);
+  const folder = await Deno.makeTempDir({ prefix: "gateway-enrol-" });
+  try {
+    const [key, cert] = [join(folder, "key"), join(folder, "key-cert.pub")];
+    await Deno.writeTextFile(key, encodeOpensshPrivateKey(seed, "enrol"), { mode: 0o600 });
+    await Deno.writeTextFile(cert, formatCertificate(certificate), { mode: 0o600 });
+    const options = {
+      CertificateFile: cert,
+      IdentitiesOnly: "yes",
+      IdentityAgent: "none",
+      PreferredAuthentications: "publickey",
+      ControlPath: "none",
+    };
+    const { stdout, stderr } = await sshTo(name, host, {
+      login: host.user,
+      words: ["-i", key, ...Object.entries(options).flatMap(([name, value]) => ["-o", `${name}=${value}`])],
+      command: "true",
+      input: "",
+    });
+    if (stdout.includes(answer)) return;
+    const why = stderr.trim().split("\n").at(-1) ?? "";
+    throw new AppError(
+      "upstream_failure",
+      `${quoteText(name)} does not let ${host.user} in with a certificate (${CERTIFICATE_ALGORITHM}): ${
+        why === "" ? "another command ran than its own" : why
+      }`,
+    );
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}

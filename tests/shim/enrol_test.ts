@@ -1,0 +1,236 @@
+import assert from "node:assert/strict";
+import { formatEnrolScript } from "../../ctl/enrol/script.ts";
+import { createFolder, run } from "../adapters/ctl_fixture.ts";
+import { freePort } from "../stage/free_port.ts";
+import { ACCOUNT, mayNotSeal, SealedHost } from "./sealed_host.ts";
+
+const NEEDS = "(needs root, sshd and overlays)";
+const CONFIG = "/etc/ssh/test_config";
+const PRINCIPAL = "host:web01";
+const BROKER_CTL = new URL("../../ctl/main.ts", import.meta.url).pathname;
+
+/** A host whose sshd has a config with these lines, and two CAs: `ours` is new there, `other` may be trusted. */
+class EnrolHost implements AsyncDisposable {
+  readonly port = freePort();
+  readonly #host: SealedHost;
+
+  private constructor(host: SealedHost) {
+    this.#host = host;
+  }
+
+  static async start(lines: string): Promise<EnrolHost> {
+    const sealed = await SealedHost.start();
+    const host = new EnrolHost(sealed);
+    await host.sh(`
+      mkdir -p /run/sshd /var/k /etc/ssh/test.d && cd /var/k && ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/test_key
+      rm -rf /etc/gateway/enrolments /etc/ssh/auth_principals /etc/ssh/gateway_ca.pub
+      for key in ours other user; do ssh-keygen -q -t ed25519 -N '' -f $key; done
+      cat >${CONFIG} <<END
+Port ${host.port}
+ListenAddress 127.0.0.1
+HostKey /etc/ssh/test_key
+PidFile /etc/ssh/test.pid
+UsePAM no
+LogLevel DEBUG1
+StrictModes no
+AuthorizedKeysFile none
+${lines}
+END
+      "$(command -v sshd)" -f ${CONFIG} -E /var/k/log && for i in 1 2 3 4 5 6 7 8 9; do [ -s /etc/ssh/test.pid ] && break; sleep 0.2; done`);
+    return host;
+  }
+
+  get launcher() {
+    return this.#host.launcher;
+  }
+
+  async sh(script: string, stdin = ""): Promise<string> {
+    const { code, stdout, stderr } = await this.#host.sh(script, stdin);
+    assert.equal(code, 0, `${script}\n${stdout}${stderr}`);
+    return stdout;
+  }
+
+  /** Whether a certificate of a CA for a principal logs in. */
+  async mayLogIn(ca: string, principal: string): Promise<boolean> {
+    const { stdout } = await this.#host.sh(
+      `cd /var/k && ssh-keygen -q -s ${ca} -I t -n '${principal}' -V +5m user.pub &&
+      ssh -F none -i user -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o ConnectTimeout=20 \
+        -p ${this.port} ${ACCOUNT}@127.0.0.1 echo in`,
+    );
+    return stdout === "in\n";
+  }
+
+  /** Runs the program that `host enrol` prints. */
+  async enrol(options: Partial<Parameters<typeof formatEnrolScript>[0]> = {}) {
+    const script = formatEnrolScript({
+      mode: "add",
+      user: ACCOUNT,
+      principal: PRINCIPAL,
+      ca: [(await this.sh("cat /var/k/ours.pub")).trim()],
+      sshdConfig: CONFIG,
+      ...options,
+    });
+    return await this.#host.sh("sh", `${script.join("\n")}\n`);
+  }
+
+  /** All that it could have changed. */
+  state(): Promise<string> {
+    return this.sh(
+      "cd /etc && for f in $(find ssh gateway -type f ! -name '*.pid' | sort); do echo \"== $f $(stat -c %a:%u $f)\"; cat $f; done",
+    );
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#host.sh("kill $(cat /etc/ssh/test.pid)");
+    await this.#host[Symbol.asyncDispose]();
+  }
+}
+
+/** How hosts are set up before, what goes on there, and what else has to hold. */
+const HOSTS: readonly {
+  readonly name: string;
+  readonly lines: string;
+  readonly prepare?: string;
+  readonly other?: string;
+}[] = [
+  { name: "trusts nobody", lines: "PasswordAuthentication no" },
+  { name: "trusts nobody and ends in a Match", lines: "Match User nobody\nX11Forwarding no" },
+  { name: "trusts nobody and reads drop-ins", lines: "Include /etc/ssh/test.d/*.conf" },
+  {
+    name: "trusts another CA for the accounts' names",
+    lines: "TrustedUserCAKeys /var/k/other.pub",
+    other: ACCOUNT,
+  },
+  {
+    name: "trusts another CA by files of principals",
+    lines: "TrustedUserCAKeys /etc/ssh/cas\nAuthorizedPrincipalsFile /etc/ssh/who/%u",
+    prepare: `cp /var/k/other.pub /etc/ssh/cas; mkdir -p /etc/ssh/who; printf staff >/etc/ssh/who/${ACCOUNT}`,
+    other: "staff",
+  },
+  {
+    name: "trusts another CA, in drop-ins",
+    lines: "Include /etc/ssh/test.d/*.conf",
+    prepare: "echo 'TrustedUserCAKeys /var/k/other.pub' >/etc/ssh/test.d/10-other.conf",
+    other: ACCOUNT,
+  },
+];
+
+for (const { name, lines, prepare = "true", other } of HOSTS) {
+  Deno.test({
+    name: `a host that ${name} is enrolled and unenrolled, and nothing is lost ${NEEDS}`,
+    ignore: mayNotSeal,
+    async fn() {
+      await using host = await EnrolHost.start(lines);
+      await host.sh(`${prepare}; kill -HUP $(cat /etc/ssh/test.pid); sleep 1`);
+      const others = async () => other === undefined || await host.mayLogIn("other", other);
+      assert.deepEqual([await host.mayLogIn("ours", PRINCIPAL), await others()], [false, true], "before");
+      for (const _ of ["first", "again"]) {
+        const { code, stdout, stderr } = await host.enrol();
+        assert.deepEqual([code, stderr], [0, ""], stdout);
+        assert.deepEqual([await host.mayLogIn("ours", PRINCIPAL), await others()], [true, true], "enrolled");
+      }
+      assert.equal(await host.mayLogIn("ours", "host:web02"), false, "another host's certificate");
+      assert.match(
+        await host.sh(`sshd=$(command -v sshd); $sshd -T -f ${CONFIG} | grep -i loglevel`),
+        /DEBUG/,
+      );
+      const status = await host.enrol({ mode: "status" });
+      assert.match(status.stdout, /^ca: ssh-ed25519 \S+[^]*principal: yes\n$/);
+      const { code, stderr } = await host.enrol({ mode: "remove" });
+      assert.deepEqual([code, stderr], [0, ""]);
+      assert.deepEqual([await host.mayLogIn("ours", PRINCIPAL), await others()], [false, true], "unenrolled");
+    },
+  });
+}
+
+Deno.test({
+  name: `a host takes back what is not kept, and what sshd would not take ${NEEDS}`,
+  ignore: mayNotSeal,
+  async fn() {
+    await using host = await EnrolHost.start("TrustedUserCAKeys /var/k/other.pub");
+    const before = [await host.state(), await host.sh("cat /var/k/other.pub")];
+    const now = async () => [await host.state(), await host.sh("cat /var/k/other.pub")];
+    // Nobody keeps it.
+    assert.equal((await host.enrol({ confirmSeconds: 10 })).code, 0);
+    assert.equal(await host.mayLogIn("ours", PRINCIPAL), true);
+    await host.sh(
+      "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do [ -d /etc/gateway/enrolment.pending ] || exit 0; sleep 1; done; exit 1",
+    );
+    assert.deepEqual(await now(), before);
+    assert.deepEqual([await host.mayLogIn("ours", PRINCIPAL), await host.mayLogIn("other", ACCOUNT)], [
+      false,
+      true,
+    ]);
+    // Somebody says no.
+    assert.equal((await host.enrol({ confirmSeconds: 600 })).code, 0);
+    const second = await host.enrol();
+    assert.match(second.stderr, /another enrolment is under way/);
+    assert.equal((await host.enrol({ mode: "undo" })).code, 0);
+    assert.deepEqual(await now(), before);
+    // sshd would not come back from a reload.
+    await host.sh("echo NoSuchOption yes >>/etc/ssh/test_config");
+    const broken = await now();
+    const refused = await host.enrol();
+    assert.notEqual(refused.code, 0);
+    assert.match(refused.stderr, /bad configuration options/);
+    assert.deepEqual(await now(), broken);
+    assert.equal(await host.mayLogIn("other", ACCOUNT), true);
+  },
+});
+
+Deno.test({
+  name: `root writes no principals into a folder of somebody else's ${NEEDS}`,
+  ignore: mayNotSeal,
+  async fn() {
+    const lines = "TrustedUserCAKeys /var/k/other.pub\nAuthorizedPrincipalsFile %h/.ssh/who";
+    await using host = await EnrolHost.start(lines);
+    const before = [await host.state(), await host.sh("cat /var/k/other.pub")];
+    const { code, stderr } = await host.enrol();
+    assert.notEqual(code, 0);
+    assert.match(stderr, /others than root may write to [^]*everything was taken back/);
+    assert.deepEqual([await host.state(), await host.sh("cat /var/k/other.pub")], before);
+  },
+});
+
+Deno.test({
+  name: `broker-ctl host enrol --over ssh tries a login, and takes everything back where that fails ${NEEDS}`,
+  ignore: mayNotSeal,
+  async fn() {
+    await using host = await EnrolHost.start("TrustedUserCAKeys /var/k/other.pub");
+    await using folder = await createFolder();
+    const hostKey = (await host.sh("cut -d' ' -f1,2 /etc/ssh/test_key.pub")).trim();
+    const added = `web01=127.0.0.1:${host.port},user=${ACCOUNT},key=${hostKey}`;
+    assert.equal((await run(folder.path, "init", "--host", added)).exit, 0);
+    // root's logins are those of this machine; the account's are real.
+    const program = `#!/bin/sh
+case "$*" in *"sh -s") exec ${host.launcher.join(" ")} sh -s ;; esac
+exec /usr/bin/ssh "$@"\n`;
+    await Deno.mkdir(`${folder.path}/bin`);
+    await Deno.writeTextFile(`${folder.path}/bin/ssh`, program, { mode: 0o755 });
+    const enrol = async (verb = "enrol") => {
+      const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+        args: [
+          ...["run", "--quiet", "--no-prompt", "--cached-only", "-P=broker-ctl", BROKER_CTL],
+          ...["host", verb, "web01", "--over", "ssh", "--config", `${folder.path}/signer.json`],
+          ...["--sshd-config", CONFIG],
+        ],
+        env: { PATH: `${folder.path}/bin:/usr/sbin:/usr/bin:/bin`, NO_COLOR: "1" },
+      }).output();
+      const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+      return { code, text: text(stdout) + text(stderr) };
+    };
+    const before = await host.state();
+    const good = await enrol();
+    assert.equal(good.code, 0, good.text);
+    assert.match(good.text, /a certificate for host:web01 logged in as gw-sealed/);
+    assert.equal((await enrol("unenrol")).code, 0);
+    // What enrols is right, and yet nobody gets in.
+    await host.sh(`usermod -s /usr/sbin/nologin ${ACCOUNT}`);
+    const kept = await host.state();
+    const bad = await enrol();
+    assert.equal(bad.code, 1);
+    assert.match(bad.text, /does not let gw-sealed in[^]*everything was taken back/);
+    assert.equal(await host.state(), kept);
+    assert.notEqual(before, "");
+  },
+});
