@@ -85,6 +85,18 @@ not meanings. A case without a usable record counts as wrong, and says why.
 The exit code is 0 even for poor results, 2 for input that cannot be used.
 `;
 
+export const RUNS_EXAMPLES = `
+Examples:
+  debate runs list --search checkout
+  debate runs show 3f2a91c0
+  debate runs compare 3f2a91c0 77b01e5d
+  debate runs resume 3f2a91c0 --evidence "The pool was full at 14:02"
+  debate runs report 3f2a91c0 --html --output report.html
+
+Runs are those in DATA_DIR, of debate serve and of the command line. An id may
+be shortened to what is unique, at least 4 digits.
+`;
+
 export const PROMPTS_EXAMPLES = `
 Examples:
   debate prompts

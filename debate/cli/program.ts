@@ -24,6 +24,7 @@ import { addJson, countOf, once, repeated, shareOf } from "./options.ts";
 import { promptsCommand, type PromptsFlags } from "./prompts_command.ts";
 import { runCommand, type RunFlags } from "./run_command.ts";
 import { RUN_MODES } from "../run_mode.ts";
+import { addRuns } from "./runs_commands.ts";
 import { serveCommand, type ServeFlags } from "./serve_command.ts";
 
 /**
@@ -93,6 +94,7 @@ export function createProgram(
         : await benchmarkCommand({ ...flags, cases }, environment),
     );
   });
+  addRuns(program, environment, end);
   addJson(
     program.command("prompts")
       .description("List the prompt templates, and what is wrong with your own.")

@@ -4,10 +4,13 @@
  * @module
  */
 import { AppError } from "@gateway/shared/errors";
-import type { DebateOutcome, DebateSetup } from "../ports.ts";
+import type { DebateOutcome, DebateSetup, PriorRun } from "../ports.ts";
 import { holdDebate } from "../agents/hold_debate.ts";
 import type { Settings } from "../config.ts";
-import type { RunEvent } from "../events.ts";
+import type { CollectedContext } from "../context/collect.ts";
+import { EPHEMERAL, type RunEvent } from "../events.ts";
+import type { StoredEvent } from "../runs/record.ts";
+import { storeRecord } from "./stored_runs.ts";
 import { NO_WORD } from "../graph/operator.ts";
 import { writersFrom } from "../log_level.ts";
 import { estimateCost, loadPrices } from "../models/prices.ts";
@@ -42,7 +45,6 @@ export async function runCommand(
   flags: RunFlags,
   environment: Environment,
 ): Promise<ExitCode> {
-  const { terminal, clock, randomBytes, signal } = environment;
   const settings = await readSettings(environment, {
     PROMPT_TEMPLATE: flags.template,
     PROMPT_LANGUAGE: flags.language,
@@ -50,11 +52,32 @@ export async function runCommand(
     EARLY_OUT_THRESHOLD: flags.earlyOutThreshold?.toString(),
     COMPRESS_HISTORY: flags.compressHistory ? undefined : "false",
   });
+  const { clock } = environment;
   const said = readTopic(words, flags, settings.PROMPT_LANGUAGE);
-  const template = await readTemplate(settings, environment);
   const redact = openRedactor(settings);
   const topic = flags.redactContext ? redact(said).text : said;
   const context = await readContext(flags, settings, { redact, clock });
+  return await holdOnTerminal({ topic, context, settings, flags, isMasked: topic !== said }, environment);
+}
+
+/** A run to be held while somebody watches. */
+export interface WatchedRun {
+  readonly topic: string;
+  readonly context: CollectedContext;
+  readonly settings: Settings;
+  readonly flags: Pick<RunFlags, "redactContext" | "showHistory" | "json">;
+  /** Whether something of the topic was masked. */
+  readonly isMasked: boolean;
+  /** The run that it resumes. */
+  readonly parent?: { readonly runId: string; readonly topic: string; readonly prior: PriorRun };
+}
+
+/** Holds a run, shows it, and stores its record. */
+export async function holdOnTerminal(run: WatchedRun, environment: Environment): Promise<ExitCode> {
+  const { topic, context, settings, flags, parent } = run;
+  const { terminal, clock, randomBytes, signal } = environment;
+  const template = await readTemplate(settings, environment);
+  const redact = openRedactor(settings);
   const prices = await loadPrices(settings.MODEL_PRICES_FILE);
   const tools = await openTools(settings, environment, redact);
   const audit = await openAudit(settings, redact);
@@ -68,6 +91,7 @@ export async function runCommand(
     ...toRules(settings),
     template,
     language: settings.PROMPT_LANGUAGE,
+    ...(parent !== undefined && { initial: parent.prior }),
   };
   const note = (text: string) => terminal.err(`note: ${safeText(text)}\n`);
   terminal.err(formatBanner(setup, {
@@ -75,16 +99,22 @@ export async function runCommand(
     isRedacted: flags.redactContext,
     tools: tools.length,
   }, terminal));
-  if (topic !== said) note("what looks like a secret was masked in the topic");
+  if (run.isMasked) note("what looks like a secret was masked in the topic");
   for (const text of [...context.notes, ...describeRedactions(context.redactions)]) note(text);
 
-  const events: RunEvent[] = [];
+  const events: StoredEvent[] = [];
+  const emit = (event: RunEvent) => {
+    if (!EPHEMERAL.has(event.type)) {
+      events.push({ ...event, timestamp: new Date(clock.now()).toISOString() });
+    }
+    view.show(event);
+  };
   const startedAt = clock.now();
+  if (parent !== undefined) {
+    emit({ type: "run_resumed", parent_run_id: parent.runId, parent_topic: parent.topic });
+  }
   const outcome = await holdDebate(setup, {
-    emit: (event) => {
-      events.push(event);
-      view.show(event);
-    },
+    emit,
     tools,
     // The user who started the run is watching it and can stop it.
     approve: () => Promise.resolve("auto"),
@@ -112,9 +142,10 @@ export async function runCommand(
   if (outcome.usage.total.total_tokens > 0) {
     terminal.err(formatCosts(outcome, cost, finishedAt - startedAt, setup.language));
   }
+  for (const event of endingEvents(outcome, cost)) emit(event);
+  const record = toRecord({ setup, context, outcome, events, cost, startedAt, finishedAt, parent });
+  await storeRecord(settings.DATA_DIR, record, note);
   if (flags.json === true) {
-    const all = [...events, ...endingEvents(outcome, cost)];
-    const record = toRecord({ setup, context, outcome, events: all, cost, startedAt, finishedAt });
     terminal.out(`${JSON.stringify(record, null, 2)}\n`);
   } else if (flags.showHistory === true || outcome.status === "completed") {
     terminal.err("\n");
@@ -124,7 +155,11 @@ export async function runCommand(
   return conclude(outcome, flags, environment);
 }
 
-function conclude(outcome: DebateOutcome, flags: RunFlags, { terminal }: Environment): ExitCode {
+function conclude(
+  outcome: DebateOutcome,
+  flags: Pick<RunFlags, "json">,
+  { terminal }: Environment,
+): ExitCode {
   switch (outcome.status) {
     case "completed":
       return EXIT_CODES.ok;

@@ -80,7 +80,8 @@ export async function readContext(
   });
 }
 
-async function readFile(path: string): Promise<GivenFile> {
+/** A file that the user names. @throws {AppError} `invalid_request` when it cannot be read */
+export async function readFile(path: string): Promise<GivenFile> {
   try {
     return { name: path, bytes: await Deno.readFile(path) };
   } catch (cause) {

@@ -4,20 +4,22 @@
  * @module
  */
 import type { DebateOutcome, DebateSetup } from "../ports.ts";
-import { type CostEstimate, EPHEMERAL, type RunEvent } from "../events.ts";
+import type { CostEstimate, RunEvent } from "../events.ts";
 import type { CollectedContext } from "../context/collect.ts";
-import { conclusionOf, type RunRecord } from "../runs/record.ts";
+import { conclusionOf, type RunRecord, type StoredEvent } from "../runs/record.ts";
 
 /** The parts of a record. */
 export interface RecordParts {
   readonly setup: DebateSetup;
   readonly context: CollectedContext;
   readonly outcome: DebateOutcome;
-  readonly events: readonly RunEvent[];
+  readonly events: readonly StoredEvent[];
   readonly cost: CostEstimate;
   /** Milliseconds since the epoch. */
   readonly startedAt: number;
   readonly finishedAt: number;
+  /** The run that it resumes. */
+  readonly parent: { readonly runId: string; readonly topic: string } | undefined;
 }
 
 /** The events that end a run. */
@@ -32,7 +34,7 @@ export function endingEvents(outcome: DebateOutcome, cost: CostEstimate): readon
 
 /** The record. */
 export function toRecord(
-  { setup, context, outcome, events, cost, startedAt, finishedAt }: RecordParts,
+  { setup, context, outcome, events, cost, startedAt, finishedAt, parent }: RecordParts,
 ): RunRecord {
   const { models, efforts } = setup;
   const conclusion = conclusionOf(outcome.decision, outcome.hypotheses);
@@ -45,7 +47,8 @@ export function toRecord(
     template: setup.template.name,
     language: setup.language,
     ...(setup.sampling !== undefined && { mode: "sample_then_debate" as const }),
-    parent_run_id: null,
+    parent_run_id: parent?.runId ?? null,
+    ...(parent !== undefined && { parent_topic: parent.topic }),
     finished_at: new Date(finishedAt).toISOString(),
     duration_seconds: Math.max(0, Math.round((finishedAt - startedAt) / 100) / 10),
     token_totals: outcome.usage,
@@ -61,6 +64,6 @@ export function toRecord(
     hypotheses: outcome.hypotheses,
     round_log: outcome.roundLog,
     tool_calls_log: outcome.toolLog,
-    events: events.filter(({ type }) => !EPHEMERAL.has(type)).map((event) => ({ ...event })),
+    events,
   };
 }

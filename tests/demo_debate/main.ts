@@ -13,7 +13,7 @@ const USAGE = `Usage: deno task debate:demo [--scenario <name>] [--serve]
 Plays a debate on the terminal: the models follow a script, the tools really run.
 
   --scenario <name>  ${SHIPPED_SCENARIOS.join(", ")} (default: memory_leak)
-  --serve            the same in a browser: starts the web server, until Ctrl-C
+  --serve            the same in a browser, with the run started: until Ctrl-C
 
 Exit code: that of debate. Nothing is left behind, also after Ctrl-C.
 `;
@@ -46,8 +46,15 @@ async function main(args: readonly string[]): Promise<number> {
   await Deno.writeTextFile(`${dir}/incident.md`, world.incident);
   const env = environmentFor(scenario, world, dir);
   if (values.serve) {
-    say(`${inBrowser(world)}\n`);
-    return await debate(["serve"], env, dir);
+    const port = env["WEB_PORT"] ?? "8000";
+    const server = debate(["serve", "--port", port], { ...env, APPROVAL_TIMEOUT_SECONDS: "3600" }, dir);
+    const runId = await Promise.race([startRun(`http://127.0.0.1:${port}`, world), server]);
+    if (typeof runId === "string") {
+      say(
+        `\nThe incident is being diagnosed: http://127.0.0.1:${port}/#/runs/${runId}\nSome tools wait for your approval there.\n`,
+      );
+    }
+    return await server;
   }
   const code = await debate(["run", titleOf(world), "--file", "incident.md"], env, dir);
   if (code === 0) say(`\nThe same in a browser: deno task debate:demo --serve --scenario ${scenario}\n`);
@@ -100,11 +107,23 @@ function titleOf({ incident }: ScenarioWorld): string {
   return /^# (.+)$/m.exec(incident)?.[1] ?? "";
 }
 
-function inBrowser({ incident }: ScenarioWorld): string {
-  return `Open the address below, give this as the topic, and start a run. Some tools will wait for your approval.
+const MAX_ATTEMPTS = 100;
 
-${incident.trim().replace(/^/gm, "  ")}
-`;
+/** Starts the run as the page's form does, as soon as the server answers; the run's id. */
+async function startRun(url: string, world: ScenarioWorld): Promise<string | undefined> {
+  const form = new FormData();
+  form.set("topic", titleOf(world));
+  form.set("incident_file", new File([world.incident], "incident.md"));
+  for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+    const response = await fetch(`${url}/api/runs`, { method: "POST", body: form }).catch(() => undefined);
+    if (response?.ok) {
+      const { run_id } = await response.json();
+      return typeof run_id === "string" && /^[0-9a-f]{32}$/.test(run_id) ? run_id : undefined;
+    }
+    await response?.body?.cancel();
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  return undefined;
 }
 
 function say(text: string): void {

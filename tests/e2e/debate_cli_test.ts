@@ -264,7 +264,7 @@ Deno.test("Ctrl-C stops a debate in the middle: exit code 130, no result", () =>
 
 Deno.test("debate --help and those of its commands teach, within 80 columns", () =>
   inFolder(async (folder) => {
-    for (const command of ["", "run", "serve", "login", "benchmark", "prompts"]) {
+    for (const command of ["", "run", "serve", "login", "benchmark", "runs", "prompts"]) {
       const { code, out, err } = await debate([...(command === "" ? [] : [command]), "--help"], folder);
       assert.deepEqual([code, err], [0, ""]);
       assert.match(out, command === "" ? /Start here/ : /Examples:|Needs/);

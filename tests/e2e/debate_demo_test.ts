@@ -1,20 +1,20 @@
 import assert from "node:assert/strict";
 import { names } from "../adapters/ctl_fixture.ts";
 import { SHIPPED_SCENARIOS } from "../debate/scenario_fixture.ts";
+import { freePort } from "../stage/free_port.ts";
 import { ROOT } from "../stage/service_command.ts";
+
+const PERMISSIONS = ["read", "write", "net=127.0.0.1", "run", "env", "sys"].map((name) => `--allow-${name}`);
 
 /** The demo, whose temporary folder is made in the given one. */
 async function play(args: readonly string[], folder: string) {
-  const permissions = ["read", "write", "net=127.0.0.1", "run", "env", "sys"].map((name) =>
-    `--allow-${name}`
-  );
   const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: [
       "run",
       "-q",
       "--no-prompt",
       "--cached-only",
-      ...permissions,
+      ...PERMISSIONS,
       `${ROOT}tests/demo_debate/main.ts`,
       ...args,
     ],
@@ -49,6 +49,45 @@ Deno.test("the demo names the scenarios that there are", async () => {
     const { code, err } = await play(["--scenario", "gone"], folder);
     assert.equal(code, 2);
     assert.match(err, /there are certificate_expired, memory_leak, slow_query/);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("the demo in a browser has the run ready, and leaves nothing behind", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const port = freePort();
+    const demo = new Deno.Command(Deno.execPath(), {
+      args: [
+        "run",
+        "-q",
+        "--no-prompt",
+        "--cached-only",
+        ...PERMISSIONS,
+        `${ROOT}tests/demo_debate/main.ts`,
+        "--serve",
+      ],
+      env: { TMPDIR: folder, WEB_PORT: String(port) },
+      stdin: "null",
+      stdout: "piped",
+      stderr: "null",
+    }).spawn();
+    const reader = demo.stdout.pipeThrough(new TextDecoderStream()).getReader();
+    let out = "";
+    const link = /http:\/\/127\.0\.0\.1:\d+\/#\/runs\/([0-9a-f]{32})\n/;
+    while (!link.test(out)) {
+      const { value, done } = await reader.read();
+      assert.equal(done, false, out);
+      out += value ?? "";
+    }
+    const [, id = ""] = link.exec(out) ?? [];
+    const run = await (await fetch(`http://127.0.0.1:${port}/api/runs/${id}`)).json();
+    assert.match(run.topic, /checkout-api|memory/i);
+    demo.kill("SIGTERM");
+    assert.equal((await demo.status).code, 0);
+    await reader.cancel();
+    assert.deepEqual(await names(folder), []);
   } finally {
     await Deno.remove(folder, { recursive: true });
   }

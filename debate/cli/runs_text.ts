@@ -1,0 +1,135 @@
+/**
+ * Stored runs as text. What a record says may come from anywhere, so nothing of it reaches the terminal as it is.
+ *
+ * @module
+ */
+import type { ReadRecord } from "../runs/record.ts";
+import { fieldsOf, numberOf, textOf } from "../report/values.ts";
+import { safeLine, safeText, type Terminal, wrap } from "./terminal.ts";
+
+/** One line for each run. */
+export function formatRuns(records: readonly ReadRecord[], { width }: Terminal): string {
+  const line = (...[id = "", started = "", status = "", sure = "", rest = ""]: readonly string[]) =>
+    `${[id.padEnd(8), started.padEnd(16), status.padEnd(11), sure.padStart(4)].join("  ")}  ${
+      safeLine(rest, Math.max(20, width - 48))
+    }`.trimEnd();
+  return [
+    line("Run", "Started (UTC)", "Status", "Sure", "What it came to"),
+    ...records.map((record) =>
+      line(
+        record.run_id.slice(0, 8),
+        safeLine((record.timestamp ?? "").slice(0, 16).replace("T", " "), 16),
+        record.status ?? "unknown",
+        record.conclusion === null ? "" : percent(record.conclusion.confidence),
+        record.conclusion?.outcome === "cause"
+          ? record.conclusion.cause
+          : `${record.title ?? record.topic ?? ""}`,
+      )
+    ),
+  ].map((each) => `${each}\n`).join("");
+}
+
+/** A run in short: who took part, what it came to, and what is left to do. */
+export function formatRun(record: ReadRecord, { width }: Terminal): string {
+  const result = record.events.findLast(({ type }) => type === "final_result")?.content;
+  const head = factsOf(record).filter(([, value]) => value !== "").map(([name, value]) =>
+    `${name.padEnd(12)}${safeLine(value, Math.max(20, width - 12))}`
+  );
+  const body = textOf(result) || "The run came to no result.";
+  return `${[...head, "", ...wrap(safeText(body), width)].join("\n")}\n`;
+}
+
+/** Two runs side by side. */
+export function formatRunPair(pair: readonly [ReadRecord, ReadRecord], { width }: Terminal): string {
+  const column = Math.max(20, Math.floor((width - 16) / 2));
+  const [left, right] = pair.map((record) => [...factsOf(record), ...hypothesesOf(record)]);
+  const names = [...new Set([...left ?? [], ...right ?? []].map(([name]) => name))];
+  const cellOf = (rows: readonly (readonly [string, string])[] | undefined, name: string) =>
+    wrap(safeLine(rows?.find(([each]) => each === name)?.[1] ?? "", 400), column);
+  const lines = names.flatMap((name) => {
+    const [one, two] = [cellOf(left, name), cellOf(right, name)];
+    return Array.from(
+      { length: Math.max(one.length, two.length) },
+      (_, index) =>
+        `${(index === 0 ? name : "").slice(0, 13).padEnd(14)}${(one[index] ?? "").padEnd(column)}  ${
+          two[index] ?? ""
+        }`
+          .trimEnd(),
+    );
+  });
+  return `${lines.join("\n")}\n`;
+}
+
+/** What of two runs is compared, for programs. */
+export function toComparable(record: ReadRecord): Readonly<Record<string, unknown>> {
+  const { run_id, status, conclusion, models, hypotheses, token_totals, cost_estimate, duration_seconds } =
+    record;
+  return {
+    run_id,
+    status,
+    conclusion,
+    models,
+    rounds: roundsOf(record),
+    duration_seconds,
+    total_tokens: numberOf(fieldsOf(fieldsOf(token_totals).total).total_tokens) ?? null,
+    cost_usd: numberOf(fieldsOf(cost_estimate).total_usd) ?? null,
+    hypotheses: hypotheses.map(({ id, text, state, probability, evidence }) => ({
+      id,
+      text,
+      state,
+      probability,
+      evidence: evidence.length,
+      evidence_that_counts: evidence.filter((each) => each.status === "grounded").length,
+    })),
+  };
+}
+
+function factsOf(record: ReadRecord): readonly (readonly [string, string])[] {
+  const { conclusion, models, token_totals, cost_estimate, duration_seconds } = record;
+  const decision = fieldsOf(record.events.findLast(({ type }) => type === "moderator_decision")?.decision);
+  const tokens = numberOf(fieldsOf(fieldsOf(token_totals).total).total_tokens);
+  const cost = numberOf(fieldsOf(cost_estimate).total_usd);
+  const rounds = roundsOf(record);
+  return [
+    ["Run", record.run_id],
+    ["Topic", record.title ?? record.topic ?? ""],
+    ["Started", record.timestamp ?? ""],
+    [
+      "Status",
+      `${record.status ?? "unknown"}${record.imported ? ", imported: nothing in it was checked here" : ""}`,
+    ],
+    ["Resumes", record.parent_run_id ?? ""],
+    ["Outcome", OUTCOMES[conclusion?.outcome ?? "unknown"]],
+    ["Cause", conclusion?.cause ?? ""],
+    ["Confidence", conclusion === null ? "" : percent(conclusion.confidence)],
+    ["Why", textOf(fieldsOf(decision.grounding).reason)],
+    ["Next step", textOf(decision.next_step)],
+    ["Models", [...new Set(Object.values(models ?? {}))].join(", ")],
+    ["Mode", record.mode ?? "debate"],
+    ["Rounds", rounds === 0 ? "" : String(rounds)],
+    ["Duration", duration_seconds === null ? "" : `${duration_seconds} s`],
+    ["Tokens", tokens === undefined ? "" : String(tokens)],
+    ["Cost", cost === undefined ? "" : `about $${cost.toFixed(4)}`],
+  ];
+}
+
+const OUTCOMES = { cause: "cause found", no_confident_cause: "no confident cause", unknown: "" } as const;
+
+function hypothesesOf({ hypotheses }: ReadRecord): readonly (readonly [string, string])[] {
+  return hypotheses.map(({ text, state, probability, evidence }, index) => {
+    const counting = evidence.filter(({ status }) => status === "grounded").length;
+    const share = probability === null ? "" : ` ${percent(probability)}`;
+    return [
+      `Hypothesis ${index + 1}`,
+      `[${state}${share}, ${counting} of ${evidence.length} lines count] ${text}`,
+    ];
+  });
+}
+
+function roundsOf({ events }: ReadRecord): number {
+  return events.filter(({ type }) => type === "moderator_decision").length;
+}
+
+function percent(share: number): string {
+  return `${Math.round(share * 100)}%`;
+}

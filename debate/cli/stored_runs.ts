@@ -1,0 +1,92 @@
+/**
+ * The records in DATA_DIR, for commands. A server may be using the folder: nothing of it is changed but by adding a record.
+ *
+ * @module
+ */
+import { writeFileAtomic } from "@gateway/shared/atomic_file";
+import { AppError, errorName } from "@gateway/shared/errors";
+import { parseStandardJson } from "@gateway/shared/json";
+import { formatRecord, type ReadRecord, readRecord, type RunRecord } from "../runs/record.ts";
+
+const RECORD = /^([0-9a-f]{32})\.json$/;
+/** So that a slip does not name somebody else's run. */
+const MIN_PREFIX = 4;
+
+/** A stored run. */
+export interface StoredRecord {
+  /** The JSON of its file. */
+  readonly text: string;
+  readonly record: ReadRecord;
+}
+
+/** Adds a record. A disk that is full does not take the result away from whoever sees it. */
+export async function storeRecord(
+  folder: string,
+  record: RunRecord,
+  note: (text: string) => void,
+): Promise<void> {
+  try {
+    await writeFileAtomic(`${folder}/${record.run_id}.json`, new TextEncoder().encode(formatRecord(record)), {
+      mode: 0o600,
+    });
+    note(`stored as ${record.run_id.slice(0, 8)}; debate runs show ${record.run_id.slice(0, 8)}`);
+  } catch (error) {
+    note(`the record could not be stored: ${errorName(error)}`);
+  }
+}
+
+/** The ids of all records. */
+async function listIds(folder: string): Promise<readonly string[]> {
+  const ids: string[] = [];
+  try {
+    for await (const { name, isFile } of Deno.readDir(folder)) {
+      const [, id] = RECORD.exec(name) ?? [];
+      if (isFile && id !== undefined) ids.push(id);
+    }
+  } catch (cause) {
+    if (cause instanceof Deno.errors.NotFound) return [];
+    throw new AppError("invalid_config", `Cannot read DATA_DIR ${JSON.stringify(folder)}`, { cause });
+  }
+  return ids.sort();
+}
+
+/** All runs that can be read, newest first. */
+export async function readRuns(folder: string): Promise<readonly ReadRecord[]> {
+  const records: ReadRecord[] = [];
+  for (const id of await listIds(folder)) {
+    const { record } = await readFile(folder, id) ?? {};
+    if (record !== undefined) records.push(record);
+  }
+  const time = ({ timestamp }: ReadRecord) => Date.parse(timestamp ?? "") || 0;
+  return records.sort((a, b) => time(b) - time(a));
+}
+
+/**
+ * The run whose id begins with a text.
+ *
+ * @throws {AppError} `not_found` when there is none, or more than one
+ */
+export async function readRun(folder: string, prefix: string): Promise<StoredRecord> {
+  const shown = JSON.stringify(prefix.slice(0, 40));
+  if (!/^[0-9a-f]+$/.test(prefix) || prefix.length < MIN_PREFIX) {
+    throw new AppError("invalid_request", `Not the id of a run, or its first ${MIN_PREFIX} digits: ${shown}`);
+  }
+  const [id, other] = (await listIds(folder)).filter((each) => each.startsWith(prefix));
+  if (id === undefined) throw new AppError("not_found", `There is no run ${shown}: see debate runs list`);
+  if (other !== undefined) {
+    throw new AppError("not_found", `Several runs begin with ${shown}: give more of the id`);
+  }
+  const stored = await readFile(folder, id);
+  if (stored !== undefined) return stored;
+  throw new AppError("not_found", `The record of run ${shown} is damaged and cannot be read`);
+}
+
+async function readFile(folder: string, id: string): Promise<StoredRecord | undefined> {
+  try {
+    const text = await Deno.readTextFile(`${folder}/${id}.json`);
+    const record = readRecord(id, parseStandardJson(text));
+    return record === undefined ? undefined : { text, record };
+  } catch {
+    return undefined;
+  }
+}
