@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import events from "../events.ts" with { type: "text" };
 import { SPANISH } from "./page/es.js";
 import { fill } from "./page/words.js";
 import { PAGE_FILES } from "./page_files.ts";
@@ -63,4 +64,12 @@ Deno.test("translations have the same values as what they translate", () => {
 Deno.test("a value is put in as it is, even if it looks like a place for another", () => {
   assert.equal(fill("{a} and {b}", { a: "{b}", b: "$&" }), "{b} and $&");
   assert.equal(fill("{a}{c}", { a: undefined }), "");
+});
+
+Deno.test("every kind of event of the server is shown, or only counted in the answer", () => {
+  const types = [...events.matchAll(/readonly type: "(\w+)";/g)].map(([, type]) => type);
+  const shown = PAGE_FILES.get("/static/conversation.js")?.text ?? "";
+  const counted = PAGE_FILES.get("/static/summary.js")?.text ?? "";
+  assert.ok(types.length > 20);
+  assert.deepEqual(types.filter((type) => !`${shown}${counted}`.includes(`case "${type}":`)), []);
 });

@@ -141,6 +141,27 @@ Deno.test("an endless text is cut, and its connection closed", async () => {
   await poll(() => provider.closed.length === 1, { what: "the end of the connection" });
 });
 
+Deno.test.each([
+  { name: "a line", piece: "x".repeat(65_536) },
+  { name: "comments", piece: `: ${"x".repeat(65_536)}\n\n` },
+])("a stream of $name without end is given up, and its connection closed", async ({ piece }) => {
+  await using provider = await startProvider((_call, response) => {
+    openStream(response);
+    response.write("data: ");
+    const flood = () => {
+      while (!response.destroyed && response.write(piece));
+      if (!response.destroyed) response.once("drain", flood);
+    };
+    flood();
+  });
+  using fixture = providersOf({ HUB_TOKEN: "hub-token", HUB_BASE_URL: provider.url });
+  const error = await failureOf(
+    (await fixture.providers.model("hub/m")).complete(requestOf({ onDelta: () => {} })),
+  );
+  assert.equal(error.kind, "bad_reply", error.message);
+  await poll(() => provider.closed.length >= 1, { what: "the end of the connection" });
+});
+
 Deno.test("an endless answer that is not a stream is refused", async () => {
   await using provider = await startProvider((_call, response) => {
     response.writeHead(200, { "content-type": "application/json" });

@@ -4,6 +4,7 @@ import { card, decisionCard, note, textCard } from "./cards.js";
 import { codeBlock } from "./code.js";
 import { renderMarkdown } from "./markdown.js";
 import { addApproval, endApprovals, resolveApproval } from "./waits.js";
+import { visible } from "./visible.js";
 import { t } from "./words.js";
 
 /** Adds an event to the conversation. */
@@ -32,8 +33,38 @@ export function show(run, event) {
       break;
     case "agent_completed":
       dropLive(run);
-      add(textCard(t(event.role), event.content));
+      add(textCard(
+        event.sample === undefined ? t(event.role) : t("{role}, diagnosis {number}", {
+          role: t(event.role),
+          number: event.sample,
+        }),
+        event.content,
+      ));
       announce(t("{role} has spoken.", { role: t(event.role) }));
+      break;
+    case "samples_compared":
+      dropLive(run);
+      add(card(
+        t("{count} independent diagnoses compared", { count: event.diagnoses }),
+        make("p", {}, ...visible(event.reason)),
+        make(
+          "ul",
+          {},
+          ...event.votes.map(({ id, votes }) =>
+            make(
+              "li",
+              {},
+              ...visible(id),
+              t(": leads in {votes} of {count}", { votes, count: event.diagnoses }),
+            )
+          ),
+        ),
+        renderMarkdown(event.content),
+      ));
+      announce(event.reason);
+      break;
+    case "run_warning":
+      add(make("li", { className: "note" }, t("Note: "), ...visible(event.message)));
       break;
     case "agent_skipped":
       add(note(t("{role} was skipped: {why}", { role: t(event.agent_role), why: event.rationale })));
