@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import axe from "axe-core";
 import type { Page } from "playwright-core";
+import { poll } from "../stage/poll.ts";
 import { browserTest, TestBrowser } from "./chromium.ts";
 import { DebateProcess, sceneEnv, withHome } from "./debate_scene.ts";
 
@@ -68,7 +69,7 @@ browserTest(
       await page.goto("/#/templates");
       const text = page.locator("#template-text");
       await page.locator("#template-from").selectOption("errors/en");
-      await page.waitForFunction(`document.querySelector("#template-text").value.includes("name: errors")`);
+      await poll(async () => (await text.inputValue()).includes("name: errors"), { what: "the template" });
       await page.getByRole("button", { name: "Check and preview" }).click();
       await page.locator("#template-preview summary", { hasText: "Skeptic" }).click();
       await page.locator("#template-preview pre:visible", { hasText: "DIAGNOSIS OF THIS ROUND" }).waitFor();
