@@ -46,9 +46,13 @@ export interface PageFile {
 
 const script = (text: string): PageFile => ({ type: "text/javascript; charset=utf-8", text });
 
-/** The files by path. */
-export const PAGE_FILES: ReadonlyMap<string, PageFile> = new Map([
-  ["/", { type: "text/html; charset=utf-8", text: page }],
+/** Modules are asked for together, not one after the other as each is found to be imported. */
+function preload(html: string, paths: readonly string[]): string {
+  const links = paths.map((path) => `    <link rel="modulepreload" href="${path}">\n`);
+  return html.replace("  </head>", `${links.join("")}  </head>`);
+}
+
+const FILES: readonly (readonly [string, PageFile])[] = [
   ["/static/icon.svg", { type: "image/svg+xml", text: icon }],
   ["/static/map.css", { type: "text/css; charset=utf-8", text: mapStyle }],
   ["/static/run.css", { type: "text/css; charset=utf-8", text: runStyle }],
@@ -82,6 +86,15 @@ export const PAGE_FILES: ReadonlyMap<string, PageFile> = new Map([
   ["/static/runs.js", script(runsScript)],
   ["/static/theme.js", script(themeScript)],
   ["/static/visible.js", script(visibleScript)],
+];
+const MODULES = FILES.map(([path]) => path).filter((path) =>
+  path.endsWith(".js") && !path.endsWith("/theme.js")
+);
+
+/** The files by path. */
+export const PAGE_FILES: ReadonlyMap<string, PageFile> = new Map([
+  ["/", { type: "text/html; charset=utf-8", text: preload(page, MODULES) }],
+  ...FILES,
 ]);
 
 /** The response with a file. Browsers revalidate it each time, since the program may have been updated. */

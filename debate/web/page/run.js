@@ -47,13 +47,11 @@ export async function showRun(runId) {
   get("save-html").href = `/api/runs/${runId}/report.html`;
   get("save-json").href = `/api/runs/${runId}`;
   get("save-json").download = `run-${runId.slice(0, 8)}.json`;
-  const record = await ask(`/api/runs/${runId}`);
+  const [record, settings] = await Promise.all([ask(`/api/runs/${runId}`), ask("/api/settings")]);
   if (shown !== run) return;
   showTitle(run, record);
   get("run-topic").textContent = record.topic ?? "";
   showFacts(run, record);
-  const settings = await ask("/api/settings");
-  if (shown !== run) return;
   run.settings = settings;
   run.isOver = record.status !== "running";
   showStatus(run, record.status);
