@@ -21,6 +21,7 @@ import { addIdentity } from "./commands/identity.ts";
 import { addInit } from "./commands/init.ts";
 import { addPermissions } from "./commands/permissions.ts";
 import { addExplain } from "./commands/policy_explain.ts";
+import { addRecommend } from "./commands/policy_recommend.ts";
 import { addGrants } from "./commands/policy_grants.ts";
 import { addRules } from "./commands/policy_rules.ts";
 import { addReload } from "./commands/reload.ts";
@@ -53,7 +54,7 @@ const COMMANDS: readonly AddCommand[] = [
   addCaKeys,
   addIdentity,
   group("cluster", "See, change, enrol and check Kubernetes clusters.", [addCluster, addEnrol, addCheck]),
-  group("policy", "Explain and change what may run where.", [addExplain, addRules, addGrants]),
+  group("policy", "Explain and change what may run where.", [addExplain, addRecommend, addRules, addGrants]),
   addApproval,
   addFreeze,
   addEnvelope,

@@ -34,7 +34,8 @@ export function explainIntent(policy: CompiledPolicy, host: CompiledHost, intent
   return { decision: decideSsh(policy, { ...intent, caller: caller ?? allowed }), steps };
 }
 
-function listSteps({ commands }: CompiledHost, command: string): readonly StepVerdict[] {
+/** The simple commands in a text, each with what the rules of a host say of it. */
+export function listSteps({ commands }: CompiledHost, command: string): readonly StepVerdict[] {
   if (!commands.restricts || command === "") return [];
   const parsed = commands.parses ? parseCommand(command) : undefined;
   if (parsed === undefined || parsed.kind === "refused") {

@@ -94,6 +94,17 @@ Deno.test("POST /v1/ssh_run refuses what the policy denies and what the caller m
       body: { host: "web02", command: "uptime" },
     });
     assert.equal((unknown.body as RunAnswer).detail, 'unknown host: "web02"');
+
+    const { broker_audit_log: log, signer_config: config, folder } = stage.init;
+    const recommended = await runBrokerCtl(
+      ["policy", "recommend", "--audit", log, "--config", config, "--json"],
+      folder,
+    );
+    const found = JSON.parse(new TextDecoder().decode(recommended.stdout)) as {
+      type: string;
+      pattern: string;
+    }[];
+    assert.ok(found.some(({ type, pattern }) => type === "friction" && pattern === "id"));
   }));
 
 Deno.test({
