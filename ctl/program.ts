@@ -17,6 +17,7 @@ import { addCompletion } from "./commands/completion.ts";
 import { addEnvelope } from "./commands/envelope.ts";
 import { addFreeze } from "./commands/freeze.ts";
 import { addHost } from "./commands/host.ts";
+import { addDoctor } from "./commands/doctor.ts";
 import { addIdentity } from "./commands/identity.ts";
 import { addInit } from "./commands/init.ts";
 import { addPermissions } from "./commands/permissions.ts";
@@ -53,6 +54,7 @@ const COMMANDS: readonly AddCommand[] = [
   addCallers,
   addCaKeys,
   addIdentity,
+  addDoctor,
   group("cluster", "See, change, enrol and check Kubernetes clusters.", [addCluster, addEnrol, addCheck]),
   group("policy", "Explain and change what may run where.", [addExplain, addRecommend, addRules, addGrants]),
   addApproval,

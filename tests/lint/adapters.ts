@@ -79,6 +79,8 @@ export const ADAPTERS: readonly string[] = [
   "ctl/backup/sources.ts",
   "ctl/broker_reach.ts",
   "ctl/commands/",
+  "ctl/doctor/file_checks.ts",
+  "ctl/doctor/live_checks.ts",
   "ctl/edit_signer_file.ts",
   "ctl/enrol/try_login.ts",
   "ctl/find_client.ts",

@@ -1,0 +1,172 @@
+import ipaddr from "ipaddr.js";
+import type { BrokerConfig } from "@gateway/broker/config";
+import type { ControlPlaneConfig } from "@gateway/control-plane/config";
+import { planCaKeys } from "@gateway/shared/ca/model";
+import { parseListenAddress } from "@gateway/shared/http/listen_address";
+import { quoteText } from "@gateway/shared/quote";
+import type { SignerConfig } from "@gateway/signer/config";
+import { fail, type Finding, pass, warn } from "./finding.ts";
+
+/** What any service's config has. */
+type Common = Pick<SignerConfig, "redact" | "monitor_listen" | "denied_callers" | "audit_fail_mode">;
+
+const PRIVATE_RANGES: ReadonlySet<string> = new Set(["loopback", "private", "uniqueLocal", "linkLocal"]);
+/** So many names are shown of a longer list. */
+const SHOWN = 3;
+
+/** What is to be said of a signer's config. */
+export function checkSigner(file: string, config: SignerConfig): readonly Finding[] {
+  return [
+    checkCallers(file, config),
+    ...checkCustody(file, config),
+    config.sign_rate_limit_per_min > 0
+      ? pass(file, "sign_rate_limit_per_min bounds each caller")
+      : warn(file, "sign_rate_limit_per_min is 0: no caller is bounded", "set it, such as 600"),
+    checkState(file, config.state_db, "grants and freezes"),
+    checkPrincipals(file, config),
+    ...config.krl_callers === undefined || Object.keys(config.krl_callers).length > 0 ||
+        Object.keys(config.hosts).length === 0
+      ? [pass(file, "hosts fetch the revocation list")]
+      : [warn(
+        file,
+        "no host fetches the revocation list: it believes a stolen certificate until that ends",
+        "broker-ctl host krl, for each host",
+      )],
+    ...checkCommon(file, config),
+  ];
+}
+
+/** What is to be said of a control plane's config. */
+export function checkControlPlane(file: string, config: ControlPlaneConfig): readonly Finding[] {
+  return [
+    config.approval.callers.length === 0 || config.sign_callers.length > 0
+      ? pass(file, "sign_callers names the brokers")
+      : warn(
+        file,
+        "there are approvers and no sign_callers: every other certificate may ask for signing",
+        "name the brokers in sign_callers",
+      ),
+    checkState(file, config.state_db, "approvals"),
+    ...checkCommon(file, config),
+  ];
+}
+
+/** What is to be said of a broker's config. */
+export function checkBroker(file: string, config: BrokerConfig): readonly Finding[] {
+  const custody = config.signer === undefined ? checkCustody(file, config) : [];
+  return [
+    ...custody,
+    ...checkCommon(file, {
+      ...config,
+      denied_callers: config.client_ca === "" ? "-" : config.denied_callers,
+    }),
+  ];
+}
+
+function checkCallers(file: string, { callers }: SignerConfig): Finding {
+  if (Object.keys(callers).length === 0) {
+    return warn(
+      file,
+      "there are no callers: every certificate of client_ca may use every host",
+      "name the brokers in callers",
+    );
+  }
+  const fallback = Object.hasOwn(callers, "_default") ? callers["_default"] : undefined;
+  // Absent and null: every group. An empty list: none.
+  const groups = fallback?.allowed_groups;
+  return fallback === undefined || (Array.isArray(groups) && groups.length === 0)
+    ? pass(file, "callers names who may use which hosts")
+    : warn(file, "callers._default grants groups to whoever is not named", "set its allowed_groups to []");
+}
+
+function checkCustody(file: string, config: Pick<SignerConfig, "ca_key" | "ca_keys">): readonly Finding[] {
+  const plan = planCaKeys(config);
+  const files = Object.entries(config.ca_keys).filter(([, { type }]) => type === "pem").map(([group]) =>
+    group
+  );
+  const legacy = config.ca_key !== "" && !Object.hasOwn(config.ca_keys, "_default");
+  const findings = [
+    ...files.map((group) =>
+      fail(
+        file,
+        `ca_keys.${group} is a key in a file: whoever reads it logs in everywhere`,
+        "keep it in an agent (agent) or a vault (akv)",
+      )
+    ),
+    ...legacy
+      ? [
+        fail(
+          file,
+          "ca_key is a key in a file: whoever reads it logs in everywhere",
+          "ca_keys._default of type agent or akv",
+        ),
+      ]
+      : [],
+    ...plan === undefined ? [warn(file, "there is no default CA key", "set ca_keys._default")] : [],
+  ];
+  return findings.length > 0 ? findings : [pass(file, "CA keys are in an agent or a vault")];
+}
+
+function checkState(file: string, path: string, what: string): Finding {
+  return path === ""
+    ? warn(file, `state_db is empty: ${what} are lost with a restart`, "name a file")
+    : pass(file, `${what} survive a restart`);
+}
+
+function checkPrincipals(file: string, { hosts }: SignerConfig): Finding {
+  const byPrincipal = Map.groupBy(Object.entries(hosts), ([, { principal }]) => principal ?? "");
+  const shared = [...byPrincipal].filter(([principal, hosts]) => principal !== "" && hosts.length > 1);
+  if (shared.length === 0) return pass(file, "each host has a principal of its own");
+  const shown = shared.slice(0, SHOWN).map(([principal, hosts]) =>
+    `${quoteText(principal)} (${hosts.slice(0, SHOWN).map(([name]) => name).join(", ")}${
+      hosts.length > SHOWN ? ", …" : ""
+    })`
+  );
+  const more = shared.length > SHOWN ? ` and ${shared.length - SHOWN} more` : "";
+  return warn(
+    file,
+    `hosts share principals: a certificate for one opens the others: ${shown.join(", ")}${more}`,
+    "give each host its own, and broker-ctl host enrol it",
+  );
+}
+
+function checkCommon(
+  file: string,
+  { redact, monitor_listen, denied_callers, audit_fail_mode }: Common,
+): readonly Finding[] {
+  const isEmpty = redact?.disable_defaults === true && (redact.patterns ?? []).length === 0;
+  return [
+    isEmpty
+      ? warn(
+        file,
+        "redact has no rule: secrets in commands stay in the audit log",
+        "remove disable_defaults, or name patterns",
+      )
+      : pass(file, "secrets are masked"),
+    isOpen(monitor_listen)
+      ? fail(
+        file,
+        `monitor_listen ${quoteText(monitor_listen)} shows metrics to anybody`,
+        "listen on loopback or a private address",
+      )
+      : pass(file, "the monitor is private"),
+    denied_callers === ""
+      ? warn(
+        file,
+        "there is no denied_callers: a lost certificate is good until it ends",
+        "name the list that broker-ctl identity revoke makes",
+      )
+      : pass(file, "certificates can be revoked"),
+    audit_fail_mode === "open"
+      ? warn(file, "audit_fail_mode is open: what can't be recorded happens all the same", "closed")
+      : pass(file, "nothing happens without its record"),
+  ];
+}
+
+/** Whether an address is reached from where anybody may be. */
+function isOpen(listen: string): boolean {
+  if (listen === "") return false;
+  const { hostname } = parseListenAddress(listen);
+  if (hostname === "localhost") return false;
+  return !ipaddr.isValid(hostname) || !PRIVATE_RANGES.has(ipaddr.process(hostname).range());
+}

@@ -1,0 +1,171 @@
+import assert from "node:assert/strict";
+import { dirname, join } from "node:path";
+import { setValue } from "@gateway/shared/config/edit";
+import { SAMPLE_HOST_KEY } from "@gateway/shared/testing/sample_policy";
+import { createFolder, run } from "./ctl_fixture.ts";
+
+interface Finding {
+  readonly level: string;
+  readonly file: string;
+  readonly check: string;
+  readonly fix: string;
+}
+
+/** A set-up of init, changed, and what doctor finds in it. */
+async function diagnose(
+  change: (at: (name: string) => string) => Promise<unknown> = () => Promise.resolve(),
+  ...args: string[]
+) {
+  await using folder = await createFolder();
+  await run(folder.path, "init");
+  await change((name) => join(folder.path, name));
+  const { out, exit } = await run(folder.path, "doctor", "--json", ...args);
+  const { findings } = JSON.parse(out) as { findings: readonly Finding[] };
+  return { exit, wrong: findings.filter(({ level }) => level !== "pass") };
+}
+
+async function edit(path: string, key: readonly string[], value: unknown) {
+  await Deno.writeTextFile(path, setValue(await Deno.readTextFile(path), key, value));
+}
+
+/** What a fresh set-up has: it is for labs, and no host is in it. */
+const LAB = ["ca_key is a key in a file: whoever reads it logs in everywhere"];
+
+Deno.test("doctor finds nothing in a set-up of init but the CA's key in a file", async () => {
+  const { wrong, exit } = await diagnose();
+  assert.deepEqual(wrong.map(({ check }) => check), LAB);
+  assert.equal(exit, 1);
+  assert.ok(wrong.every(({ fix }) => fix !== ""));
+});
+
+const HOST = { addr: "10.0.0.1:22", user: "a", host_key: SAMPLE_HOST_KEY };
+
+Deno.test.each<{ name: string; change: Parameters<typeof diagnose>[0]; level: string; check: RegExp }>([
+  {
+    name: "callers that name nobody",
+    change: (at) => edit(at("signer.json"), ["callers"], {}),
+    level: "warn",
+    check: /there are no callers/,
+  },
+  {
+    name: "a _default that grants",
+    change: (at) => edit(at("signer.json"), ["callers", "_default"], { allowed_groups: ["local"] }),
+    level: "warn",
+    check: /_default grants/,
+  },
+  {
+    name: "a CA key of a group in a file",
+    change: (at) => edit(at("signer.json"), ["ca_keys"], { web: { type: "pem", path: "x" } }),
+    level: "fail",
+    check: /^ca_keys\.web is a key in a file/,
+  },
+  {
+    name: "no bound of signing",
+    change: (at) => edit(at("signer.json"), ["sign_rate_limit_per_min"], 0),
+    level: "warn",
+    check: /no caller is bounded/,
+  },
+  {
+    name: "a state that is lost",
+    change: (at) => edit(at("control-plane.json"), ["state_db"], ""),
+    level: "warn",
+    check: /state_db is empty/,
+  },
+  {
+    name: "a redactor without rules",
+    change: (at) => edit(at("config.json"), ["redact"], { disable_defaults: true }),
+    level: "warn",
+    check: /redact has no rule/,
+  },
+  ...[":9160", "0.0.0.0:9160", "[::]:9160", "8.8.8.8:9160", "gw.example.org:9160"].map((listen) => ({
+    name: `a monitor at ${listen}`,
+    change: (at: (name: string) => string) => edit(at("signer.json"), ["monitor_listen"], listen),
+    level: "fail",
+    check: /shows metrics to anybody/,
+  })),
+  {
+    name: "approvers without sign_callers",
+    change: (at) => edit(at("control-plane.json"), ["sign_callers"], []),
+    level: "warn",
+    check: /no sign_callers/,
+  },
+  {
+    name: "principals that hosts share",
+    change: (at) =>
+      edit(at("signer.json"), ["hosts"], {
+        a: { ...HOST, principal: "p" },
+        b: { ...HOST, principal: "p" },
+      }),
+    level: "warn",
+    check: /hosts share principals.*"p" \(a, b\)/,
+  },
+  {
+    name: "a certificate that is not of its key",
+    change: (at) => Deno.copyFile(at("pki/agent.key"), at("pki/signer.key")),
+    level: "fail",
+    check: /^server_cert .* is not the certificate of its key/,
+  },
+  {
+    name: "a certificate that was written in part",
+    change: (at) => Deno.writeTextFile(at("pki/broker.crt"), "-----BEGIN CERT"),
+    level: "fail",
+    check: /^signer\.client_cert .* holds no certificate/,
+  },
+  {
+    name: "a key that others may read",
+    change: (at) => Deno.chmod(at("pki/signer.key"), 0o644),
+    level: "warn",
+    check: /server_key/,
+  },
+  {
+    name: "a config that is cut off",
+    change: async (at) =>
+      Deno.writeTextFile(at("mcp.json"), (await Deno.readTextFile(at("mcp.json"))).slice(0, 300)),
+    level: "fail",
+    check: /^the config can't be used/,
+  },
+  {
+    name: "no list of denied callers",
+    change: (at) => edit(at("signer.json"), ["denied_callers"], ""),
+    level: "warn",
+    check: /no denied_callers/,
+  },
+])("doctor finds $name, and says how it is mended", async ({ change, level, check }) => {
+  const { wrong } = await diagnose(change);
+  const found = wrong.find((each) => check.test(each.check));
+  assert.ok(found !== undefined, JSON.stringify(wrong));
+  assert.equal(found.level, level);
+  assert.notEqual(found.fix, "");
+});
+
+Deno.test("doctor --security looks at the configs alone", async () => {
+  const { wrong } = await diagnose((at) => Deno.remove(at("pki/signer.key")), "--security");
+  assert.deepEqual(wrong.map(({ check }) => check), LAB);
+});
+
+Deno.test("doctor warns of a certificate that ends within 14 days", async () => {
+  const { wrong } = await diagnose(async (at) => {
+    const folder = dirname(at("signer.json"));
+    const { exit } = await run(folder, "identity", "renew", "broker", "--days", "5");
+    assert.equal(exit, 0);
+  });
+  assert.ok(
+    wrong.some(({ level, check }) => level === "warn" && /broker\.crt" expires in 4 days, at 20/.test(check)),
+  );
+});
+
+Deno.test("doctor --live says which services and hosts do not answer", async () => {
+  const { wrong } = await diagnose(
+    (at) => edit(at("signer.json"), ["hosts"], { a: { ...HOST, addr: "127.0.0.1:1", principal: "p" } }),
+    "--live",
+  );
+  assert.equal(wrong.filter(({ check }) => check.startsWith("the service does not answer")).length, 3);
+  assert.ok(wrong.some(({ check }) => check.startsWith('host "a" at 127.0.0.1:1 does not answer')));
+});
+
+Deno.test("doctor fails where there is nothing to look at", async () => {
+  await using folder = await createFolder();
+  const { err, exit } = await run(folder.path, "doctor");
+  assert.match(err, /There is no config to look at/);
+  assert.equal(exit, 1);
+});
