@@ -9,7 +9,7 @@ import type { K8sDiff } from "@gateway/shared/wire/sign";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
 import type { ConfigFile } from "./config_file.ts";
 import type { IssuedToken, TokenWish } from "@gateway/shared/kubernetes/token_wish";
-import type { InstanceGroup } from "./instances/group.ts";
+import type { InstanceGroup } from "@gateway/shared/instances/group";
 import type { KnownSubjects } from "./known_subjects.ts";
 import type { KrlReaders } from "./krl/readers.ts";
 import type { RevocationList } from "./krl/revocation_list.ts";

@@ -30,12 +30,12 @@ import { logEnvelopeKey, SignerState, snapshotWarnings } from "./state.ts";
 import { MemoryStore } from "./state/memory.ts";
 import { openPostgresStore } from "./state/postgres.ts";
 import { openSqliteStore } from "./state/sqlite.ts";
-import type { StateStore } from "./state/store.ts";
+import type { SharedState, StateStore } from "./state/store.ts";
 import type { StateWarner } from "@gateway/shared/state/sqlite_access";
 import { isPostgresUrl } from "@gateway/shared/state/postgres_url";
 import { VERSION } from "@gateway/shared/version";
 import type { SignerConfig } from "./config.ts";
-import { ALONE, SharedGroup } from "./instances/group.ts";
+import { ALONE, SharedGroup } from "@gateway/shared/instances/group";
 import { stampOf, watchConfig } from "./watch_config.ts";
 
 /** The pause between sweeps of expired grants. */
@@ -101,7 +101,7 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
     "statedb_errors_total",
     "Changes that the state database could not make",
   );
-  const { store, group } = await openState(config, environment);
+  const { store, group, shared } = await openState(config, environment);
   const instances = group ?? ALONE;
   opened.defer(() => group?.leave());
   const onStoreError = () => storeErrors.inc();
@@ -113,12 +113,14 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
     readRecords: (since) => readIssuedRecords(lastRecords(config.audit_log, logger), since),
   }, live.view.freezes);
   opened.defer(() => krl.close());
-  opened.defer(() => group?.stop());
-  await group?.start(async () => {
-    const content = await live.takeOver(() => group.load(clock.now()));
-    await krl.takeOver(content);
-    return content.epochs;
-  });
+  if (group !== undefined) {
+    opened.defer(() => group.stop());
+    await group.start(async () => {
+      const content = await live.takeOver(() => shared.load(group.seen.certificates, clock.now()));
+      await krl.takeOver(content);
+      return content.epochs;
+    });
+  }
   const load = async (previous: Snapshot) => await configFile.compile(await configFile.read(), previous);
   const reloads = addReloadMetrics(metrics, clock);
   const state = new SignerState({ initial, load, gate, logger, lock, onReload: reloads });
@@ -237,10 +239,14 @@ function addReloadMetrics(metrics: Metrics, clock: Clock): (succeeded: boolean) 
 }
 
 /** The state, and the group of those that share it where it is shared. */
+type OpenState =
+  | { readonly store: StateStore; readonly group?: undefined; readonly shared?: undefined }
+  | { readonly store: StateStore; readonly group: SharedGroup; readonly shared: SharedState };
+
 async function openState(
   config: SignerConfig,
   { clock, elapsed, random, logger, readHostname }: SignerEnvironment,
-): Promise<{ readonly store: StateStore; readonly group?: SharedGroup }> {
+): Promise<OpenState> {
   const { state_db } = config;
   const warn: StateWarner = (message, fields) => logger.warn(message, fields);
   if (state_db === "") return { store: new MemoryStore() };
@@ -250,10 +256,10 @@ async function openState(
   const newSession = () => random.bytes(16).toHex();
   try {
     const group = await SharedGroup.join({
-      ...{ shared: store.shared, name, version: VERSION, newSession },
+      ...{ shared: store.shared, what: "signer", name, version: VERSION, newSession },
       ...{ clock, elapsed, logger },
     });
-    return { store, group };
+    return { store, group, shared: store.shared };
   } catch (error) {
     await store.close();
     throw error;

@@ -10,6 +10,7 @@
  * @module
  */
 import type { Grant } from "@gateway/shared/policy/grants";
+import { inEpoch, PostgresLink, readEpochs } from "@gateway/shared/instances/postgres_link";
 import { insertRow, readInteger, type Row, selectAsBytes, showText } from "@gateway/shared/state/columns";
 import { PostgresAccess, type PostgresDatabase, type Query } from "@gateway/shared/state/postgres_access";
 import type { RowReader } from "@gateway/shared/state/sqlite_access";
@@ -41,7 +42,6 @@ import {
   REVOCATION_INTEGERS,
   REVOCATION_TEXTS,
 } from "./rows.ts";
-import { PostgresLink, readEpochs } from "./postgres_link.ts";
 import type { SharedContent, SharedState, StateStore } from "./store.ts";
 
 /**
@@ -93,7 +93,7 @@ class PostgresStore implements StateStore {
     this.shared = {
       schema: access.schemaVersion,
       load: (certificatesSince, now) => this.#load(certificatesSince, now),
-      connect: async (onChange) => new PostgresLink(await access.connect(onChange)),
+      connect: async (onChange) => new PostgresLink(await access.connect(onChange), POSTGRES_SCHEMA.name),
     };
   }
 
@@ -228,16 +228,9 @@ class PostgresStore implements StateStore {
     topic: "state" | "certificates",
     action: (query: Query, epoch: bigint) => Promise<T>,
   ): Promise<T> {
-    return this.#access.change(async (query) => {
-      const [row] = await query("UPDATE epochs SET value = value + 1 WHERE topic = $1 RETURNING value", [
-        topic,
-      ]);
-      const epoch = row?.["value"];
-      if (typeof epoch !== "bigint") throw new TypeError(`there is no epoch of ${topic}`);
-      const result = await action(query, epoch);
-      await query(`NOTIFY ${POSTGRES_SCHEMA.name}`);
-      return result;
-    });
+    return this.#access.change((query) =>
+      inEpoch(query, { topic, schema: POSTGRES_SCHEMA.name }, (epoch) => action(query, epoch))
+    );
   }
 
   async #grants(query: Query, now: number): Promise<readonly Grant[]> {

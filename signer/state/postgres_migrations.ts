@@ -1,27 +1,16 @@
 /** The schema of the signer in a PostgreSQL database. */
+import { INSTANCE_TABLES } from "@gateway/shared/instances/postgres_link";
 import type { PostgresSchema } from "@gateway/shared/state/postgres_schema";
 
 /** Byte by byte, like everything that is decided by. */
 const TEXT = 'text COLLATE "C" NOT NULL';
 
-/**
- * What several signers share. `epochs` counts the changes of what is decided by, and those of the certificates: the row
- * is taken first in every change, so that changes are committed in the order of their numbers. `instances` has a row
- * for each signer, with the number it has seen.
- */
+/** What several signers share. */
 export const POSTGRES_SCHEMA: PostgresSchema = {
   name: "signer",
   owner: "signer",
   migrations: [
-    `CREATE TABLE epochs (topic ${TEXT} PRIMARY KEY, value int8 NOT NULL);
-    INSERT INTO epochs VALUES ('state', 1), ('certificates', 1);
-    CREATE TABLE instances (
-      name ${TEXT} PRIMARY KEY,
-      session ${TEXT},
-      version ${TEXT},
-      beat int8 NOT NULL,
-      seen int8 NOT NULL
-    );
+    `${INSTANCE_TABLES}
     CREATE TABLE grants (
       id ${TEXT} PRIMARY KEY,
       host ${TEXT},

@@ -21,7 +21,7 @@ import { ApiTokenIssuer } from "../kubernetes/token_issuer.ts";
 import { KnownSubjects } from "../known_subjects.ts";
 import { KrlReaders } from "../krl/readers.ts";
 import { RevocationList } from "../krl/revocation_list.ts";
-import { ALONE, type InstanceGroup } from "../instances/group.ts";
+import { ALONE, type InstanceGroup } from "@gateway/shared/instances/group";
 import { LiveState } from "../live_state.ts";
 import { SignLimit } from "../sign_limit.ts";
 import {

@@ -27,6 +27,7 @@ const SHARED_TOPICS: Readonly<Record<string, readonly string[]>> = {
   config: [],
   redact: [],
   state: [],
+  instances: ["state"],
   oidc: [],
   http: [],
   audit: ["redact"],

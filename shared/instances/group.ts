@@ -1,5 +1,5 @@
 /**
- * The signers that share one state: what one changes, all decide by before it is acknowledged.
+ * The instances of a service that share one state: what one changes, all decide by before it is acknowledged.
  *
  * An instance looks at the database at least twice a second, and decides nothing while its last look is more than 2 s
  * old. So a change holds everywhere as soon as every other instance has said that it has seen it; and at the latest
@@ -7,20 +7,12 @@
  *
  * @module
  */
-import type { Clock, Elapsed } from "@gateway/shared/clock";
-import { AppError } from "@gateway/shared/errors";
-import type { ServiceLogger } from "@gateway/shared/log";
-import { quoteText } from "@gateway/shared/quote";
-import { within } from "@gateway/shared/within";
-import type {
-  Beat,
-  Epochs,
-  InstanceIdentity,
-  InstanceLink,
-  OtherInstance,
-  SharedContent,
-  SharedState,
-} from "../state/store.ts";
+import type { Clock, Elapsed } from "../clock.ts";
+import { AppError } from "../errors.ts";
+import type { ServiceLogger } from "../log.ts";
+import { quoteText } from "../quote.ts";
+import { within } from "../within.ts";
+import type { Beat, Epochs, InstanceIdentity, InstanceLink, OtherInstance, Shared } from "./link.ts";
 import { Freshness, MAX_AGE_MS } from "./freshness.ts";
 
 /** What handlers ask of the group. */
@@ -35,21 +27,26 @@ export interface InstanceGroup {
   requireFresh(): void;
   /** Resolves when what is committed now holds at every instance. Never rejects. */
   settled(): Promise<void>;
+  /** Resolves when what was committed before is decided by here, or can't be had now. Never rejects. */
+  caughtUp(): Promise<void>;
   /** Why nothing is decided here; `undefined` when all is well. */
   readonly problem: string | undefined;
 }
 
-/** One signer with a state of its own. */
+/** One instance with a state of its own. */
 export const ALONE: InstanceGroup = {
   isShared: false,
   requireFresh: () => {},
   settled: () => Promise.resolve(),
+  caughtUp: () => Promise.resolve(),
   problem: undefined,
 };
 
 /** What a {@linkcode SharedGroup} works with. */
 export interface GroupOptions {
-  readonly shared: SharedState;
+  readonly shared: Shared;
+  /** What an instance is called: `signer`. */
+  readonly what: string;
   readonly name: string;
   /** The program's. */
   readonly version: string;
@@ -88,6 +85,7 @@ export class SharedGroup implements InstanceGroup {
   readonly #freshness: Freshness;
   readonly #ending = new AbortController();
   readonly #waiters = new Set<Waiter>();
+  readonly #behind = new Set<() => void>();
   /** The beats of the others, and since when they have not changed. */
   readonly #beats = new Map<string, { readonly beat: bigint; readonly since: number }>();
   #self: InstanceIdentity;
@@ -131,9 +129,9 @@ export class SharedGroup implements InstanceGroup {
     }
   }
 
-  /** What others have changed. */
-  load(now: number): Promise<SharedContent> {
-    return this.#options.shared.load(this.#seen.certificates, now);
+  /** What the state had when it was last taken over. */
+  get seen(): Epochs {
+    return this.#seen;
   }
 
   /** Takes over what others change, from here on; resolves when that was done once. */
@@ -145,9 +143,13 @@ export class SharedGroup implements InstanceGroup {
 
   requireFresh(): void {
     if (this.#freshness.isFresh) return;
-    throw new AppError("state_stale", "This signer does not know at the moment what others have frozen", {
-      retryAfterSeconds: 1,
-    });
+    throw new AppError(
+      "state_stale",
+      `This ${this.#options.what} does not know at the moment what others have changed`,
+      {
+        retryAfterSeconds: 1,
+      },
+    );
   }
 
   get problem(): string | undefined {
@@ -174,6 +176,14 @@ export class SharedGroup implements InstanceGroup {
     ) {
       await clock.sleep(LOOK_MS);
     }
+  }
+
+  async caughtUp(): Promise<void> {
+    const news = Promise.withResolvers<void>();
+    this.#behind.add(news.resolve);
+    this.#ring();
+    await within({ clock: this.#options.clock, ms: SILENT_MS }, news.promise).catch(() => {});
+    this.#behind.delete(news.resolve);
   }
 
   /** Takes over nothing more: what is decided by grows old from here on. */
@@ -241,13 +251,14 @@ export class SharedGroup implements InstanceGroup {
 
   async #look(link: InstanceLink): Promise<void> {
     const waiting = [...this.#waiters];
+    const behind = [...this.#behind];
     const { logger, shared } = this.#options;
     for (let attempt = 0; attempt < MAX_LOOKS; attempt++) {
       const asked = this.#freshness.now();
       const told = this.#seen.state;
       const beat = await link.beat(this.#self, told);
       if (beat.schema > shared.schema) {
-        this.#problem = "a newer version has taken the state database over; upgrade this signer";
+        this.#problem = "a newer version has taken the state database over; upgrade this one";
         return;
       }
       if (!beat.isMember) {
@@ -260,6 +271,7 @@ export class SharedGroup implements InstanceGroup {
         this.#problem = undefined;
         if (told !== this.#told && beat.others.length > 0) await link.notify();
         this.#told = told;
+        for (const tell of behind) tell();
         await this.#observe(link, beat.others);
         if (beat.certificates === this.#seen.certificates) {
           // They have stored what they have issued before they say that they have seen it, and it is known here.
@@ -275,9 +287,9 @@ export class SharedGroup implements InstanceGroup {
   /** Silent for too long: others took this instance for gone, and have changed what it does not know. */
   async #comeBack(link: InstanceLink): Promise<void> {
     this.#self = { ...this.#self, session: this.#options.newSession() };
-    this.#options.logger.warn("this signer was silent for too long and comes back");
+    this.#options.logger.warn("this instance was silent for too long and comes back");
     if (!await link.enter(this.#self, this.#options.version)) {
-      this.#problem = `another signer has the name ${quoteText(this.#self.name)}`;
+      this.#problem = `another ${this.#options.what} has the name ${quoteText(this.#self.name)}`;
       throw new AppError("conflict", this.#problem);
     }
     this.#seen = { ...this.#seen, state: 0n };
@@ -293,7 +305,7 @@ export class SharedGroup implements InstanceGroup {
       if (known?.beat !== other.beat) this.#beats.set(other.session, { beat: other.beat, since: now });
       else if (now - known.since >= SILENT_MS) {
         await link.evict(other);
-        this.#options.logger.warn("a signer is silent and no longer waited for", { instance: other.name });
+        this.#options.logger.warn("an instance is silent and no longer waited for", { instance: other.name });
         this.#ring();
       }
     }
@@ -322,7 +334,7 @@ async function enter(options: GroupOptions, link: InstanceLink, self: InstanceId
     if (known !== undefined && !isSame) {
       throw new AppError(
         "invalid_config",
-        `Cannot use state_db: a signer with the instance name ${quoteText(name)} is running; ` +
+        `Cannot use state_db: a ${options.what} with the instance name ${quoteText(name)} is running; ` +
           "give each its own name in instance",
       );
     }

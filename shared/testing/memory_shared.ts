@@ -1,11 +1,16 @@
+/**
+ * What instances share, in memory.
+ *
+ * @module
+ */
 import type {
   Beat,
   Epochs,
   InstanceIdentity,
   InstanceLink,
   OtherInstance,
-  SharedState,
-} from "../state/store.ts";
+  Shared,
+} from "../instances/link.ts";
 
 /** What instances share, in memory; it can be down, or slow for one of them. */
 export class MemoryShared {
@@ -31,10 +36,9 @@ export class MemoryShared {
   }
 
   /** As one instance has it, whose program knows a version of the tables. */
-  of(name: string, schema: number): SharedState {
+  of(name: string, schema: number): Shared {
     return {
       schema,
-      load: () => Promise.reject(new Error("not used")),
       connect: async (onChange) => {
         await this.#reach(name);
         this.#listeners.add(onChange);

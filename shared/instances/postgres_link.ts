@@ -1,7 +1,11 @@
-import { readInteger, readText, type Row } from "@gateway/shared/state/columns";
-import type { PostgresSession, Query } from "@gateway/shared/state/postgres_access";
-import { POSTGRES_SCHEMA } from "./postgres_migrations.ts";
-import type { Beat, Epochs, InstanceIdentity, InstanceLink, OtherInstance } from "./store.ts";
+/**
+ * What the instances of a service tell each other by PostgreSQL.
+ *
+ * @module
+ */
+import { readInteger, readText, type Row } from "../state/columns.ts";
+import type { PostgresSession, Query } from "../state/postgres_access.ts";
+import type { Beat, Epochs, InstanceIdentity, InstanceLink, OtherInstance } from "./link.ts";
 
 const OTHERS = "convert_to(i.name, 'UTF8') AS name, convert_to(i.session, 'UTF8') AS session, i.beat, i.seen";
 
@@ -16,12 +20,47 @@ const BEAT = `WITH mine AS (
     (SELECT value FROM epochs WHERE topic = 'certificates') AS certificates, ${OTHERS}
   FROM (SELECT 1) AS once LEFT JOIN instances i ON i.session <> $2`;
 
-/** The link of one signer to the others, over a connection of its own that also listens. */
+/** The tables that it needs, for a migration: how often what was changed, and who lives. */
+export const INSTANCE_TABLES: string = `CREATE TABLE epochs (
+      topic text COLLATE "C" NOT NULL PRIMARY KEY,
+      value int8 NOT NULL
+    );
+    INSERT INTO epochs VALUES ('state', 1), ('certificates', 1);
+    CREATE TABLE instances (
+      name text COLLATE "C" NOT NULL PRIMARY KEY,
+      session text COLLATE "C" NOT NULL,
+      version text COLLATE "C" NOT NULL,
+      beat int8 NOT NULL,
+      seen int8 NOT NULL
+    );`;
+
+/**
+ * Runs a change under its number, and wakes all that listen. The number is taken first, so that changes are committed in
+ * the order of their numbers.
+ *
+ * @param schema whose instances are woken
+ */
+export async function inEpoch<T>(
+  query: Query,
+  { topic, schema }: { readonly topic: keyof Epochs; readonly schema: string },
+  action: (epoch: bigint) => Promise<T>,
+): Promise<T> {
+  const [row] = await query("UPDATE epochs SET value = value + 1 WHERE topic = $1 RETURNING value", [topic]);
+  if (row === undefined) throw new TypeError(`there is no epoch of ${topic}`);
+  const result = await action(readBigint(row, "value"));
+  await query(`NOTIFY ${schema}`);
+  return result;
+}
+
+/** The link of one instance to the others, over a connection of its own that also listens. */
 export class PostgresLink implements InstanceLink {
   readonly #session: PostgresSession;
+  readonly #schema: string;
 
-  constructor(session: PostgresSession) {
+  /** @param schema the channel that is listened to */
+  constructor(session: PostgresSession, schema: string) {
     this.#session = session;
+    this.#schema = schema;
   }
 
   async beat({ name, session }: InstanceIdentity, seen: bigint): Promise<Beat> {
@@ -38,7 +77,7 @@ export class PostgresLink implements InstanceLink {
   }
 
   async notify(): Promise<void> {
-    await this.#session.query(`NOTIFY ${POSTGRES_SCHEMA.name}`);
+    await this.#session.query(`NOTIFY ${this.#schema}`);
   }
 
   async enter({ name, session }: InstanceIdentity, version: string): Promise<boolean> {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FakeClock } from "../testing/fake_clock.ts";
 import { MemoryShared } from "../testing/memory_shared.ts";
 import { SharedGroup } from "./group.ts";
 
@@ -12,7 +12,12 @@ function createScene() {
   let sessions = 0;
   const join = async (name: string, { elapsed = () => clock.now(), schema = 1 } = {}) => {
     const options = { name, version: "1", newSession: () => `session-${++sessions}`, clock, elapsed };
-    return await SharedGroup.join({ ...options, shared: shared.of(name, schema), logger: IGNORED });
+    return await SharedGroup.join({
+      ...options,
+      shared: shared.of(name, schema),
+      what: "signer",
+      logger: IGNORED,
+    });
   };
   const start = async (name: string, more = {}) => {
     const group = await join(name, more);

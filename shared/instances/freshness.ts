@@ -1,4 +1,9 @@
-import type { Clock, Elapsed } from "@gateway/shared/clock";
+/**
+ * How old what an instance decides by may be.
+ *
+ * @module
+ */
+import type { Clock, Elapsed } from "../clock.ts";
 
 /** An instance that has not looked for so long decides nothing. */
 export const MAX_AGE_MS = 2_000;

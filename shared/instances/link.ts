@@ -1,0 +1,59 @@
+/**
+ * What the instances of a service that share a database tell each other by it.
+ *
+ * @module
+ */
+
+/** How often something was changed: numbers that only grow. */
+export interface Epochs {
+  /** What is decided by. */
+  readonly state: bigint;
+  /** Certificates that were issued; nothing of a control plane. */
+  readonly certificates: bigint;
+}
+
+/** Who an instance is; `session` is new with each start and each return. */
+export interface InstanceIdentity {
+  readonly name: string;
+  readonly session: string;
+}
+
+/** Another instance, as it was at its last beat. */
+export interface OtherInstance extends InstanceIdentity {
+  /** Grows with each beat. */
+  readonly beat: bigint;
+  /** Decides by everything up to this epoch. */
+  readonly seen: bigint;
+}
+
+/** What a beat learns. All of it was so at one moment after the beat was asked for. */
+export interface Beat extends Epochs {
+  /** False: others take this instance for gone, and no longer wait for it. */
+  readonly isMember: boolean;
+  /** The version of the tables. */
+  readonly schema: number;
+  readonly others: readonly OtherInstance[];
+}
+
+/** A connection of one instance to the others. Each call rejects where it is lost or takes too long. */
+export interface InstanceLink {
+  /** Says that the instance lives, and by what it decides. It is committed as durably as any change. */
+  beat(self: InstanceIdentity, seen: bigint): Promise<Beat>;
+  /** Wakes all that listen. */
+  notify(): Promise<void>;
+  /** Enters a name that nobody has. */
+  enter(self: InstanceIdentity, version: string): Promise<boolean>;
+  /** Those that are entered. */
+  list(): Promise<readonly OtherInstance[]>;
+  /** Takes an instance off the list, unless it has beaten since. */
+  evict(silent: OtherInstance): Promise<void>;
+  close(): void;
+}
+
+/** What instances share, as far as they know of each other by it. */
+export interface Shared {
+  /** The version of the tables that this program knows. */
+  readonly schema: number;
+  /** @param onChange told when somebody has changed something; what it is told of may also get lost */
+  connect(onChange: () => void): Promise<InstanceLink>;
+}
