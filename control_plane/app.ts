@@ -44,8 +44,19 @@ export const CONTROL_PLANE_ROUTES = routesFor<ControlPlanePorts, { readonly peer
 /** The control plane's routes behind the mTLS listener. */
 export function createControlPlaneApp(options: ControlPlaneOptions): PeerHandler {
   const answer = createRouter(CONTROL_PLANE_ROUTES, createPorts(options), { noRoute: "no such route" });
-  return (request, peer) => answer(request, { peer });
+  const { instances } = options;
+  return async (request, peer) => {
+    // Another one may have parked, decided or collected it a moment ago.
+    if (instances.isShared && OF_APPROVALS.test(new URL(request.url).pathname)) {
+      await instances.caughtUp();
+      instances.requireFresh();
+    }
+    return await answer(request, { peer });
+  };
 }
+
+/** What is answered from the approvals. */
+const OF_APPROVALS = /^\/(?:v1\/(?:sign\/result|approvals)|ui)(?:\/|$)/;
 
 /** As long as a record that nobody waits for can be missing after kill -9. */
 const LATE_MS = 20;

@@ -12,6 +12,7 @@
  * @module
  */
 import { z } from "@zod/zod";
+import { findStateProblems } from "@gateway/shared/state/postgres_settings";
 import { type RedactConfig, redactConfig } from "@gateway/shared/redact/model";
 import { type SignerClientConfig, signerClientConfig } from "@gateway/shared/config/signer_client";
 
@@ -71,6 +72,10 @@ export interface ControlPlaneConfig {
   readonly monitor_listen: string;
   readonly redact?: RedactConfig;
   readonly state_db: string;
+  readonly state_db_password_file: string;
+  readonly state_db_ca: string;
+  /** Empty: the host's name. */
+  readonly instance: string;
 }
 
 /** A year: whoever has not decided by then will not. */
@@ -154,9 +159,26 @@ export const controlPlaneConfig: z.ZodType<ControlPlaneConfig> = z.strictObject(
     "masking of secrets in audit texts and notifications; absent means the built-in rules",
   ),
   state_db: z.string().default("").describe(
-    "SQLite file that keeps approvals and baselines over restarts; empty means memory only",
+    "what keeps approvals and baselines over restarts: an SQLite file for one control plane; or, shared by several, " +
+      "postgres://user@host:5432,host:5432/database, where the host that is no standby is used, with TLS but for " +
+      "loopback and Unix sockets (%2Frun%2Fpostgresql as host) unless it ends in ?sslmode=disable; empty means memory " +
+      "only",
   ),
-}).superRefine(({ approval }, context) => {
+  state_db_password_file: z.string().default("")
+    .describe(
+      "file with the password of the database in state_db, read for each connection; empty means none",
+    ),
+  state_db_ca: z.string().default("")
+    .describe(
+      "PEM file, the CAs that certificates of the database are checked by; empty means the machine's",
+    ),
+  instance: z.string().regex(/^[A-Za-z0-9._-]{0,64}$/).default("").describe(
+    "the name of this one of the control planes that share a database; empty means the host's name",
+  ),
+}).superRefine(({ approval, ...settings }, context) => {
+  for (const [key, message] of findStateProblems(settings)) {
+    context.addIssue({ code: "custom", path: [key], message, input: undefined });
+  }
   if (approval.notifier === "log") return;
   const problem = webhookUrlProblem(approval.webhook_url);
   if (problem !== undefined) {

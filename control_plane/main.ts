@@ -6,10 +6,11 @@
  */
 import "@gateway/shared/no_storage";
 import { writeAllSync } from "@gateway/shared/bytes";
-import { systemClock } from "@gateway/shared/clock";
+import { systemClock, systemElapsed } from "@gateway/shared/clock";
 import { configureLogging, getServiceLogger } from "@gateway/shared/log";
 import { systemRandom } from "@gateway/shared/random";
 import { exitCodeOf, parseServiceArguments, waitForStop } from "@gateway/shared/service";
+import { describeStateDb } from "@gateway/shared/state/postgres_settings";
 import { describeVersion } from "@gateway/shared/version";
 import { startControlPlane } from "./serve.ts";
 
@@ -36,6 +37,8 @@ async function main(args: readonly string[]): Promise<number> {
   const controlPlane = await startControlPlane({
     configPath: options.config,
     clock: systemClock,
+    elapsed: systemElapsed,
+    readHostname: () => Deno.hostname(),
     random: systemRandom,
     readEnv: (name) => Deno.env.get(name),
     fetch,
@@ -47,7 +50,8 @@ async function main(args: readonly string[]): Promise<number> {
     signer: config.signer.url,
     approvers: config.approval.callers.length,
     behavior: config.behavior.mode,
-    ...(config.state_db !== "" && { state_db: config.state_db, approvals: controlPlane.restored }),
+    ...(config.state_db !== "" &&
+      { state_db: describeStateDb(config.state_db), approvals: controlPlane.restored }),
   });
   const name = await waitForStop();
   logger.info("control plane stopping", { signal: name });

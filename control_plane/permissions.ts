@@ -24,8 +24,11 @@
  */
 import type { UsedFile } from "@gateway/shared/exposed_files";
 import { listenPermissions, urlPermissions } from "@gateway/shared/permissions/address";
-import { filePermissions, stateFilePermissions } from "@gateway/shared/permissions/files";
+import { filePermissions } from "@gateway/shared/permissions/files";
 import { mergeSets, type PermissionSet, type ServiceLocation } from "@gateway/shared/permissions/set";
+import { statePermissions } from "@gateway/shared/permissions/state";
+import { stateFiles } from "@gateway/shared/state/postgres_settings";
+import { isPostgresUrl } from "@gateway/shared/state/postgres_url";
 import type { ControlPlaneConfig } from "./config.ts";
 
 /**
@@ -56,7 +59,8 @@ export function controlPlanePermissions(
         audit_key: config.audit_key,
       },
     }),
-    stateFilePermissions(config.state_db, location.workingFolder),
+    statePermissions(config, location.workingFolder),
+    isPostgresUrl(config.state_db) && config.instance === "" ? { sys: ["hostname"] } : {},
     notifications(config),
     {
       net: [
@@ -80,7 +84,7 @@ export function controlPlaneUsedFiles(config: ControlPlaneConfig, configPath: st
     { key: "signer.ca", path: config.signer.ca, use: "relied_on" },
     { key: "audit_key", path: config.audit_key, use: "secret" },
     { key: "audit_log", path: config.audit_log, use: "relied_on" },
-    { key: "state_db", path: config.state_db, use: "relied_on" },
+    ...stateFiles(config),
   ];
 }
 

@@ -70,3 +70,18 @@ Deno.test("controlPlanePermissions() grants nothing of a webhook that is not use
   const set = controlPlane({ approval });
   assert.deepEqual([set.net, set.env], [["0.0.0.0:7443", "127.0.0.1:9443"], undefined]);
 });
+
+Deno.test("controlPlanePermissions() grants a database's hosts, or its socket, and the files for it", () => {
+  const shared = controlPlane({
+    state_db: "postgres://a@db1,%2Frun%2Fpg/x",
+    state_db_password_file: "pw",
+    state_db_ca: "/etc/db.crt",
+  });
+  assert.deepEqual(shared.net, ["0.0.0.0:7443", "127.0.0.1:9443", "db1:5432", "unix:/run/pg/.s.PGSQL.5432"]);
+  assert.deepEqual(shared.write, ["/run/pg/.s.PGSQL.5432", "/var/log/control-plane"]);
+  for (const path of ["/srv/pw", "/etc/db.crt", "/run/pg/.s.PGSQL.5432"]) {
+    assert.ok(shared.read?.includes(path), path);
+  }
+  assert.deepEqual(shared.sys, ["hostname"]);
+  assert.equal(controlPlane({ state_db: "postgres://a@db1/x", instance: "cp-1" }).sys, undefined);
+});

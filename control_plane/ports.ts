@@ -1,6 +1,7 @@
 import type { AuditEntry } from "@gateway/shared/audit/entry";
 import type { AuditGate } from "@gateway/shared/audit/gate";
 import type { Clock } from "@gateway/shared/clock";
+import type { InstanceGroup } from "@gateway/shared/instances/group";
 import type { ServiceLogger } from "@gateway/shared/log";
 import type { Histogram, Metrics } from "@gateway/shared/metrics";
 import type { ApprovalRegistry } from "./approval/registry.ts";
@@ -13,6 +14,8 @@ import type { SignerClient } from "./signer_client.ts";
 export interface ControlPlaneOptions {
   readonly config: ControlPlaneConfig;
   readonly registry: ApprovalRegistry;
+  /** The control planes that share the approvals. */
+  readonly instances: InstanceGroup;
   readonly guardrails: Guardrails;
   readonly notifier: Notifier;
   readonly signer: SignerClient;

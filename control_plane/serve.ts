@@ -1,5 +1,5 @@
 import { openServiceAudit } from "@gateway/shared/audit/service_audit";
-import type { Clock } from "@gateway/shared/clock";
+import type { Clock, Elapsed } from "@gateway/shared/clock";
 import { loadConfig } from "@gateway/shared/config/load";
 import { findExposedFiles } from "@gateway/shared/files";
 import { JsonClient } from "@gateway/shared/http/json_client";
@@ -22,14 +22,23 @@ import { createNotifier } from "./notify/notifier.ts";
 import { controlPlaneUsedFiles } from "./permissions.ts";
 import { SignerClient } from "./signer_client.ts";
 import { MemoryControlStore } from "./state/memory.ts";
+import { openPostgresControlStore } from "./state/postgres.ts";
 import { openSqliteControlStore } from "./state/sqlite.ts";
-import type { ControlStore } from "./state/store.ts";
+import type { ControlStore, SharedApprovals } from "./state/store.ts";
+import { ALONE, SharedGroup } from "@gateway/shared/instances/group";
+import type { Epochs } from "@gateway/shared/instances/link";
+import { isPostgresUrl } from "@gateway/shared/state/postgres_url";
+import type { StateWarner } from "@gateway/shared/state/sqlite_access";
+import { VERSION } from "@gateway/shared/version";
 
 /** What a running control plane is made of from outside. */
 export interface ControlPlaneEnvironment {
   readonly configPath: string;
   readonly clock: Clock;
+  readonly elapsed: Elapsed;
   readonly random: Random;
+  /** The machine's name; asked for where control planes share a database and the config has no name for this one. */
+  readonly readHostname: () => string;
   /** The value of an environment variable; asked for what the config names. */
   readonly readEnv: (name: string) => string | undefined;
   readonly fetch: typeof fetch;
@@ -74,8 +83,10 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
   opened.defer(() => probe.close());
   const gate = await openServiceAudit({ config, clock, metrics, logger });
   opened.defer(() => gate.close());
-  const store = openStore(config, logger);
+  const { store, group, shared } = await openState(config, environment);
+  const instances = group ?? ALONE;
   opened.defer(() => store.close());
+  opened.defer(() => group?.leave());
   const storeErrors = metrics.counter(
     "statedb_errors_total",
     "Changes that the state database could not make",
@@ -91,6 +102,18 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
     onStoreError,
   });
   opened.defer(() => registry.close());
+  if (group !== undefined) {
+    opened.defer(() => group.stop());
+    await group.start(async () => {
+      let epochs: Epochs | undefined;
+      await registry.takeOver(async (createdAfter) => {
+        const content = await shared.load(createdAfter);
+        epochs = content.epochs;
+        return content.approvals;
+      });
+      return epochs ?? group.seen;
+    });
+  }
   const restored = registry.list().length;
   const guardrails = await Guardrails.open({ config: config.behavior, store, clock, logger, onStoreError });
   opened.defer(() => guardrails.close());
@@ -108,6 +131,7 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
   const stopping = new AbortController();
   if (config.monitor_listen !== "") {
     const { server_cert, client_ca, signer } = config;
+    const upstream = new UpstreamWatch({ what: "the signer", client: probe, clock });
     const monitor = await startServiceMonitor({
       service: "control-plane",
       listen: config.monitor_listen,
@@ -119,7 +143,8 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
         "signer.client_cert": signer.client_cert,
         "signer.ca": signer.ca,
       },
-      upstream: new UpstreamWatch({ what: "the signer", client: probe, clock }),
+      upstream,
+      problem: () => instances.problem ?? upstream.problem(),
       clock,
     });
     opened.defer(() => monitor.close());
@@ -133,6 +158,7 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
   const handler = createControlPlaneApp({
     config,
     registry,
+    instances,
     guardrails,
     notifier,
     signer: new SignerClient({
@@ -199,9 +225,32 @@ async function openSignerClients({ signer }: ControlPlaneConfig, clock: Clock) {
   };
 }
 
-function openStore({ state_db }: ControlPlaneConfig, logger: ServiceLogger): ControlStore {
-  if (state_db === "") return new MemoryControlStore();
-  return openSqliteControlStore({ path: state_db, warn: (message, fields) => logger.warn(message, fields) });
+/** The state, and the group of those that share it where it is shared. */
+type OpenState =
+  | { readonly store: ControlStore; readonly group?: undefined; readonly shared?: undefined }
+  | { readonly store: ControlStore; readonly group: SharedGroup; readonly shared: SharedApprovals };
+
+async function openState(
+  config: ControlPlaneConfig,
+  { clock, elapsed, random, logger, readHostname }: ControlPlaneEnvironment,
+): Promise<OpenState> {
+  const { state_db } = config;
+  const warn: StateWarner = (message, fields) => logger.warn(message, fields);
+  if (state_db === "") return { store: new MemoryControlStore() };
+  if (!isPostgresUrl(state_db)) return { store: openSqliteControlStore({ path: state_db, warn }) };
+  const name = config.instance === "" ? readHostname() : config.instance;
+  const store = await openPostgresControlStore({ settings: config, clock, warn });
+  const newSession = () => random.bytes(16).toHex();
+  try {
+    const group = await SharedGroup.join({
+      ...{ shared: store.shared, what: "control plane", name, version: VERSION, newSession },
+      ...{ clock, elapsed, logger },
+    });
+    return { store, group, shared: store.shared };
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
 }
 
 function webhookSecret(

@@ -29,6 +29,8 @@ export class ApprovalRegistry {
   readonly #time: SteadyTime;
   readonly #shelf: Shelf;
   readonly #purge: StorePurge;
+  /** The ids of those that are being stored. */
+  readonly #arriving = new Set<string>();
 
   private constructor(options: RegistryOptions) {
     this.#options = options;
@@ -74,13 +76,16 @@ export class ApprovalRegistry {
     // Before the wait: of many at once no more than the limit get through, and one is the first.
     this.#shelf.count(entry);
     this.#shelf.offerLead(entry, now);
+    this.#arriving.add(approval.id);
     try {
       await this.#stored(this.#options.store.insertApproval(approval));
     } catch (error) {
+      this.#arriving.delete(approval.id);
       this.#shelf.settle(entry);
       throw error;
     }
     this.#shelf.add(entry);
+    this.#arriving.delete(approval.id);
     const hasJoined = lead !== undefined && this.#shelf.join(entry, lead, this.#time.now());
     // The other was decided, or failed, while this one was being stored.
     if (!hasJoined) this.#shelf.offerLead(entry, this.#time.now());
@@ -198,6 +203,40 @@ export class ApprovalRegistry {
   async #load(): Promise<void> {
     const now = this.#time.now();
     const approvals = await this.#options.store.loadApprovals(now - 2 * this.#timeoutMs - 1);
+    this.#takeIn(approvals, now);
+    this.#sweep();
+  }
+
+  /**
+   * Takes over what other instances have parked, decided and collected; who waits for it is woken. Nothing goes back: what
+   * was decided here meanwhile stays so.
+   *
+   * @param load gives the approvals created after a time, the oldest first
+   */
+  async takeOver(load: (createdAfter: number) => Promise<readonly Approval[]>): Promise<void> {
+    const approvals = await load(this.#time.now() - 2 * this.#timeoutMs - 1);
+    const now = this.#time.now();
+    const changed: Entry[] = [];
+    const added = approvals.filter((approval) => {
+      const { id, state } = approval;
+      if (this.#arriving.has(id)) return false;
+      const entry = this.#shelf.find(id, now);
+      if (entry === undefined) return true;
+      if (PROGRESS[state.kind] <= PROGRESS[entry.approval.state.kind]) return false;
+      entry.approval = approval;
+      if (state.kind !== "approved") entry.bearerToken = "";
+      changed.push(entry);
+      return false;
+    });
+    this.#takeIn(added, now);
+    this.#shelf.part(now);
+    for (const entry of changed) {
+      this.#shelf.settle(entry);
+      entry.wake();
+    }
+  }
+
+  #takeIn(approvals: readonly Approval[], now: number): void {
     const entries = approvals.map((approval) => {
       // The clock was set back while the process was down: from the future is as from now, not valid for longer.
       const latest = approval.state.kind === "pending" ? approval.createdAt : approval.state.at;
@@ -211,7 +250,6 @@ export class ApprovalRegistry {
     for (const entry of entries) {
       if (entry.isCounted && entry.lead === undefined) this.#shelf.offerLead(entry, now);
     }
-    this.#sweep();
   }
 
   async #decide(
@@ -287,6 +325,9 @@ export class ApprovalRegistry {
     }
   }
 }
+
+/** How far an approval has come. */
+const PROGRESS = { pending: 0, denied: 1, approved: 1, consumed: 2 } as const;
 
 /** Waits for all of them, and then throws what the first one that failed has thrown. */
 async function allOrFirstError(steps: readonly Promise<void>[]): Promise<void> {

@@ -89,6 +89,17 @@ export class Shelf {
     lead.followers.push(entry);
   }
 
+  /** Parts those that are no longer decided as one: another instance has decided the one without the other. */
+  part(now: number): void {
+    for (const entry of this.#byId.values()) {
+      const { lead } = entry;
+      if (lead === undefined || isDecidedAlike(lead.approval.state, entry.approval.state)) continue;
+      lead.followers.splice(lead.followers.indexOf(entry), 1);
+      entry.lead = undefined;
+      if (entry.isCounted) this.offerLead(entry, now);
+    }
+  }
+
   #mayLead(lead: Entry, now: number): boolean {
     return lead.isCounted && !lead.isDeciding && this.statusOf(lead, now) === "pending";
   }

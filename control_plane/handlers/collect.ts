@@ -42,12 +42,27 @@ export async function collect(
     }).catch(async (error) => {
       const err = `withheld, in spite of the record: ${describeFault(error)}`;
       if (isRecorded) await ports.record({ ...entry, outcome: "error", err });
+      await revokeWithheld(ports, response, approval);
       throw error;
     });
     ports.guardrails.learn(behaviorOf(ports.config, { caller: approval.caller, request }));
     return answer(response);
   } finally {
     claim.release();
+  }
+}
+
+/** Another instance was first: nobody gets this certificate. */
+async function revokeWithheld(
+  { signer, instances, logger }: ControlPlanePorts,
+  { serial }: SignResponse,
+  { caller }: Approval,
+): Promise<void> {
+  if (!instances.isShared || serial === undefined) return;
+  const body = { serials: [serial], reason: "collected at another control plane" };
+  const revoked = await signer.revokeSerials(caller, body);
+  if (revoked.kind !== "answered") {
+    logger.warn("a certificate that was withheld is not revoked", { serial: `${serial}` });
   }
 }
 

@@ -42,6 +42,8 @@ export async function park(
     async (cause) => {
       const err = "could not create approval request";
       await ports.record({ ...entry, outcome: "error", err });
+      // Another control plane, or a moment later, may have more luck.
+      if (cause instanceof AppError && cause.code === "state_stale") throw cause;
       throw new AppError("internal", err, { cause });
     },
   );

@@ -1,3 +1,4 @@
+import type { Epochs, Shared } from "@gateway/shared/instances/link";
 import type { Approval } from "../approval/approval.ts";
 
 /** What the guardrails know of one subject. */
@@ -9,6 +10,12 @@ export interface StoredBaseline {
   readonly commands: readonly string[];
 }
 
+/** Approvals that several instances share. */
+export interface SharedApprovals extends Shared {
+  /** Those created after this time, the oldest first, as they were at one moment. */
+  load(createdAfter: number): Promise<{ readonly epochs: Epochs; readonly approvals: readonly Approval[] }>;
+}
+
 /**
  * Keeps approvals and baselines for the next start. Every change is all or nothing, and committed when its
  * promise resolves: a process killed later does not lose it. A change that rejects has not been made, as far
@@ -17,6 +24,9 @@ export interface StoredBaseline {
 export interface ControlStore {
   /** Whether what is kept outlives the process. */
   readonly survivesRestart: boolean;
+
+  /** Present where other instances may change it too: each change of an approval is made by one of them then. */
+  readonly shared?: SharedApprovals;
 
   /**
    * The approvals created after this time, the oldest first; unreadable ones are left out with a warning. Older
@@ -35,7 +45,8 @@ export interface ControlStore {
   /**
    * Keeps the new states of approvals, of all or of none; nothing else of them changes.
    *
-   * @throws {AppError} `internal` when they were not kept, also when there is no approval of such an id
+   * @throws {AppError} `internal` when they were not kept, also when there is no approval of such an id; `conflict`
+   * and `gone` where another instance has decided or collected one of them
    */
   updateApproval(...approvals: readonly Approval[]): Promise<void>;
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { AuditGate } from "@gateway/shared/audit/gate";
 import { callerFromCertificate } from "@gateway/shared/http/caller";
 import { problemResponse } from "@gateway/shared/http/problem";
+import { ALONE } from "@gateway/shared/instances/group";
 import { parseJson } from "@gateway/shared/json";
 import { createMetrics } from "@gateway/shared/metrics";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
@@ -85,6 +86,7 @@ export async function startControlPlane(
   const handler = createControlPlaneApp({
     config,
     registry,
+    instances: ALONE,
     guardrails,
     notifier: { notify: (approval) => void notified.push(approval), close: () => Promise.resolve() },
     signer: new SignerClient(signer),

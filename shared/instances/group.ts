@@ -44,16 +44,21 @@ export const ALONE: InstanceGroup = {
 
 /** What a {@linkcode SharedGroup} works with. */
 export interface GroupOptions {
+  /** The database. */
   readonly shared: Shared;
   /** What an instance is called: `signer`. */
   readonly what: string;
+  /** This one's. */
   readonly name: string;
   /** The program's. */
   readonly version: string;
   /** Makes the id of a session. */
   readonly newSession: () => string;
+  /** Which can be set. */
   readonly clock: Clock;
+  /** Which can't. */
   readonly elapsed: Elapsed;
+  /** Told of what an operator should know. */
   readonly logger: ServiceLogger;
 }
 

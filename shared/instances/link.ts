@@ -14,7 +14,9 @@ export interface Epochs {
 
 /** Who an instance is; `session` is new with each start and each return. */
 export interface InstanceIdentity {
+  /** As in its config. */
   readonly name: string;
+  /** An id that nobody has had before. */
   readonly session: string;
 }
 
@@ -32,6 +34,7 @@ export interface Beat extends Epochs {
   readonly isMember: boolean;
   /** The version of the tables. */
   readonly schema: number;
+  /** All that are entered but this one. */
   readonly others: readonly OtherInstance[];
 }
 
@@ -47,6 +50,7 @@ export interface InstanceLink {
   list(): Promise<readonly OtherInstance[]>;
   /** Takes an instance off the list, unless it has beaten since. */
   evict(silent: OtherInstance): Promise<void>;
+  /** At once, whatever is under way. */
   close(): void;
 }
 
@@ -54,6 +58,10 @@ export interface InstanceLink {
 export interface Shared {
   /** The version of the tables that this program knows. */
   readonly schema: number;
-  /** @param onChange told when somebody has changed something; what it is told of may also get lost */
+  /**
+   * A connection of its own.
+   *
+   * @param onChange told when somebody has changed something; what it is told of may also get lost
+   */
   connect(onChange: () => void): Promise<InstanceLink>;
 }

@@ -57,7 +57,11 @@ export class PostgresLink implements InstanceLink {
   readonly #session: PostgresSession;
   readonly #schema: string;
 
-  /** @param schema the channel that is listened to */
+  /**
+   * Takes a session that listens.
+   *
+   * @param schema the name of the channel that it listens to
+   */
   constructor(session: PostgresSession, schema: string) {
     this.#session = session;
     this.#schema = schema;

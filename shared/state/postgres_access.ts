@@ -192,8 +192,16 @@ export class PostgresAccess {
   }
 }
 
+/** The answer to a COMMIT that never came. */
+class LostCommit extends Error {
+  override readonly name = "LostCommit";
+}
+
 function unavailable(cause: unknown): AppError {
-  return new AppError("state_stale", "The state database can't be used at the moment", {
+  const message = cause instanceof LostCommit
+    ? "The state database did not answer at the end: the change may have been made"
+    : "The state database can't be used at the moment";
+  return new AppError("state_stale", message, {
     cause,
     retryAfterSeconds: RETRY_SECONDS,
   });
@@ -206,7 +214,13 @@ async function inTransaction<T>(
 ): Promise<T> {
   await query(begin);
   const result = await action(query);
-  await query("COMMIT");
+  try {
+    await query("COMMIT");
+  } catch (cause) {
+    // What the server says is certain, but for its own end: it may come after the change is made.
+    if (cause instanceof postgres.PostgresError && !/^(?:08|57|58)/.test(cause.code)) throw cause;
+    throw new LostCommit("no answer to COMMIT", { cause });
+  }
   return result;
 }
 

@@ -13,7 +13,7 @@
  */
 import { AppError } from "../errors.ts";
 import type { UsedFile } from "../exposed_files.ts";
-import { isPostgresUrl, parsePostgresUrl } from "./postgres_url.ts";
+import { describeTarget, isPostgresUrl, parsePostgresUrl } from "./postgres_url.ts";
 
 /** What of a config says where the state is. */
 export interface StateSettings {
@@ -50,6 +50,11 @@ export function findStateProblems(
     if (!(error instanceof AppError)) throw error;
     return [["state_db", error.message.replace(/^Cannot use state_db: /, "")]];
   }
+}
+
+/** What is used, as a log may show it: without a password. */
+export function describeStateDb(stateDb: string): string {
+  return isPostgresUrl(stateDb) ? describeTarget(parsePostgresUrl(stateDb)) : stateDb;
 }
 
 /** Its files that other users of the machine must not read or write. */

@@ -1,7 +1,19 @@
 import { DatabaseSync } from "node:sqlite";
 import { errorText } from "@gateway/shared/errors";
+import { systemClock } from "@gateway/shared/clock";
+import { openPostgresControlStore } from "../../control_plane/state/postgres.ts";
 import { openSqliteControlStore } from "../../control_plane/state/sqlite.ts";
 import type { ControlStore } from "../../control_plane/state/store.ts";
+
+/** The store in a database server. */
+export function openShared(state_db: string, warnings: string[] = []) {
+  return openPostgresControlStore({
+    settings: { state_db, state_db_password_file: "", state_db_ca: "" },
+    clock: systemClock,
+    warn: (message, { id, subject, error }) =>
+      void warnings.push(`${message}: ${String(id ?? subject)}: ${errorText(error)}`),
+  });
+}
 
 /** A control plane's database in a temporary folder, gone with it. */
 export class ControlFolder implements Disposable {

@@ -3,7 +3,8 @@ import type { Approval, ApprovalState } from "../../control_plane/approval/appro
 import { MemoryControlStore } from "../../control_plane/state/memory.ts";
 import type { ControlStore, StoredBaseline } from "../../control_plane/state/store.ts";
 import { approvalOf, CREATED_AT } from "../../control_plane/testing/sample_approval.ts";
-import { ControlFolder } from "./control_store_fixture.ts";
+import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
+import { ControlFolder, openShared } from "./control_store_fixture.ts";
 
 type Check = (store: ControlStore) => Promise<void>;
 
@@ -63,6 +64,12 @@ const CONTRACT: Readonly<Record<string, Check>> = {
     for (const [index, state] of STATES.entries()) {
       await store.insertApproval(approvalOf({ id: `new-${index}`, state }));
       await store.insertApproval(approvalOf({ id: `changed-${index}` }));
+      // Only what was approved is collected.
+      if (state.kind === "consumed") {
+        await store.updateApproval(
+          approvalOf({ id: `changed-${index}`, state: { ...state, kind: "approved" } }),
+        );
+      }
       await store.updateApproval(approvalOf({ id: `changed-${index}`, state }));
     }
     const loaded = new Map((await store.loadApprovals(-Infinity)).map((approval) => [approval.id, approval]));
@@ -215,6 +222,56 @@ for (const [name, check] of Object.entries(CONTRACT)) {
     assert.deepEqual(folder.warnings, []);
   });
 }
+
+Deno.test({
+  name: "PostgresControlStore: does what the others do",
+  ignore: isPostgresMissing,
+  async fn(test) {
+    await using server = await PostgresServer.start();
+    for (const [name, check] of Object.entries(CONTRACT)) {
+      await test.step(name, async () => {
+        await server.sql("DROP SCHEMA IF EXISTS control_plane CASCADE");
+        const warnings: string[] = [];
+        const store = await openShared(server.url(), warnings);
+        await check(store);
+        await store.close();
+        assert.deepEqual(warnings, []);
+      });
+    }
+  },
+});
+
+Deno.test({
+  name: "PostgresControlStore: of two that decide or collect, one does",
+  ignore: isPostgresMissing,
+  async fn() {
+    await using server = await PostgresServer.start();
+    const stores = [await openShared(server.url()), await openShared(server.url())] as const;
+    const race = async (states: readonly ApprovalState[]) => {
+      const ended = await Promise.allSettled(
+        states.map((state, index) => stores[index % 2]?.updateApproval(approvalOf({ id: "a", state }))),
+      );
+      return ended.map((each) => each.status === "rejected" ? (each.reason as { code: string }).code : "done")
+        .sort();
+    };
+    for (let round = 0; round < 20; round++) {
+      await stores[0].insertApproval(approvalOf({ id: "a" }));
+      const approved = { kind: "approved", by: "ann", at: CREATED_AT + 1, learnTtlSeconds: 0 } as const;
+      const denied = { kind: "denied", by: "bob", at: CREATED_AT + 1 } as const;
+      assert.deepEqual(await race([approved, denied, approved, denied]), [
+        "conflict",
+        "conflict",
+        "conflict",
+        "done",
+      ]);
+      await server.sql("UPDATE control_plane.approvals SET status = 'approved', decided_by = 'ann'");
+      const consumed = { ...approved, kind: "consumed" } as const;
+      assert.deepEqual(await race([consumed, consumed, consumed]), ["done", "gone", "gone"]);
+      await stores[1].deleteApprovals(["a"]);
+    }
+    for (const store of stores) await store.close();
+  },
+});
 
 Deno.test("only SQLite outlives the process", async () => {
   using folder = new ControlFolder();

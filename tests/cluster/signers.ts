@@ -1,15 +1,16 @@
-/** Several signers that share a database: processes of their own, under their own permissions. */
+/** Several signers or control planes that share a database: processes of their own, under their own permissions. */
 import { systemClock } from "@gateway/shared/clock";
 import { JsonClient } from "@gateway/shared/http/json_client";
 import { formatPublicKey } from "@gateway/shared/ssh/public_key";
 import { SshWriter } from "@gateway/shared/ssh/wire_format";
 import { freePort } from "../stage/free_port.ts";
-import { signerCommand } from "../stage/service_command.ts";
+import { controlPlaneCommand, signerCommand } from "../stage/service_command.ts";
 import type { ServiceProcess } from "../stage/service_process.ts";
-import { type ConfigEdit, editConfig, HOST, type Stage } from "../stage/stage.ts";
+import { type ConfigEdit, editConfig, HOST, type Stage, type StageIdentity } from "../stage/stage.ts";
 
 /** One of them. */
 export interface Member {
+  readonly service: "signer" | "control-plane";
   readonly name: string;
   readonly configPath: string;
   readonly auditLog: string;
@@ -18,10 +19,11 @@ export interface Member {
   readonly monitor: string;
 }
 
-/** Writes the config of one more signer of a stage, with an audit log and a seed of its own. */
+/** Writes the config of one more signer or control plane of a stage, with an audit log and a seed of its own. */
 export async function addMember(
   stage: Stage,
-  { name, state_db, edits = [] }: {
+  { name, state_db, edits = [], service = "signer" }: {
+    readonly service?: Member["service"];
     readonly name: string;
     readonly state_db: string;
     readonly edits?: readonly ConfigEdit[];
@@ -31,8 +33,9 @@ export async function addMember(
   await Deno.mkdir(`${folder}/log`, { recursive: true, mode: 0o700 });
   await Deno.writeFile(`${folder}/audit.seed`, crypto.getRandomValues(new Uint8Array(32)), { mode: 0o600 });
   const [listen, monitor] = [`127.0.0.1:${freePort()}`, `127.0.0.1:${freePort()}`];
-  const configPath = `${folder}/signer.json`;
-  await Deno.copyFile(stage.init.signer_config, configPath);
+  const configPath = `${folder}/${service}.json`;
+  const { signer_config, control_plane_config } = stage.init;
+  await Deno.copyFile(service === "signer" ? signer_config : control_plane_config, configPath);
   const auditLog = `${folder}/log/audit.log`;
   await editConfig(configPath, [
     { path: ["instance"], value: name },
@@ -43,12 +46,13 @@ export async function addMember(
     { path: ["audit_key"], value: `${folder}/audit.seed` },
     ...edits,
   ]);
-  return { name, configPath, auditLog, auditKey: `${folder}/audit.seed`, listen, monitor };
+  return { service, name, configPath, auditLog, auditKey: `${folder}/audit.seed`, listen, monitor };
 }
 
 /** Starts one; it ends with the stage. */
-export async function startMember(stage: Stage, { configPath }: Member): Promise<ServiceProcess> {
-  return await stage.start(await signerCommand(configPath));
+export async function startMember(stage: Stage, { service, configPath }: Member): Promise<ServiceProcess> {
+  const command = service === "signer" ? signerCommand : controlPlaneCommand;
+  return await stage.start(await command(configPath));
 }
 
 /** What `GET /readyz` says. */
@@ -61,7 +65,7 @@ export async function readiness({ monitor }: Member): Promise<string> {
 export async function clientOf(
   stage: Stage,
   { listen }: Member,
-  identity: "operator" | "broker",
+  identity: StageIdentity,
   timeoutMs = 10_000,
 ): Promise<JsonClient> {
   const pair = stage.init[identity];

@@ -50,6 +50,7 @@ export const ADAPTERS: readonly string[] = [
   "signer/state/postgres.ts",
   "signer/state/sqlite.ts",
   "signer/watch_config.ts",
+  "control_plane/state/postgres.ts",
   "control_plane/state/sqlite.ts",
   "broker/authority/load.ts",
   "broker/authority/load_local.ts",

@@ -1,0 +1,135 @@
+/** Three control planes on one PostgreSQL: parked at one, decided at another, collected at a third, once. */
+import assert from "node:assert/strict";
+import { parseJson } from "@gateway/shared/json";
+import { signBody } from "../bench/sign_request.ts";
+import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
+import { poll } from "../stage/poll.ts";
+import type { ServiceProcess } from "../stage/service_process.ts";
+import { withStage } from "../stage/with_stage.ts";
+import { addMember, clientOf, type Member, readiness, startMember } from "./signers.ts";
+
+const GATED = "hostname";
+const NAMES = ["a", "b", "c"] as const;
+
+Deno.test({
+  name: "control planes on one database: an approval is decided once and collected once, wherever",
+  ignore: isPostgresMissing,
+  async fn(test) {
+    await using server = await PostgresServer.start();
+    const gate = { path: ["command_policies", "starter", "require_approval"], value: [`^${GATED}$`] };
+    await withStage({ controlPlane: true, signer: [gate] }, async (stage) => {
+      await stage.startSigner();
+      const members: Member[] = [];
+      const processes: ServiceProcess[] = [];
+      for (const name of NAMES) {
+        const member = await addMember(stage, { name, state_db: server.url(), service: "control-plane" });
+        members.push(member);
+        processes.push(await startMember(stage, member));
+      }
+      const clients = (who: "broker" | "approver") =>
+        Promise.all(members.map((member) => clientOf(stage, member, who)));
+      const [brokers, approvers] = [await clients("broker"), await clients("approver")];
+      const at = (index: number) => ({ broker: brokers[index % 3], approver: approvers[index % 3] });
+      const park = async (index: number, reason: string = crypto.randomUUID()) => {
+        const body = { ...JSON.parse(signBody()), command: GATED, reason };
+        const parked = await at(index).broker?.request({ method: "POST", path: "/v1/sign", body });
+        assert.equal(parked?.status, 202, parked?.text);
+        return (parked?.body as { readonly approval_id: string }).approval_id;
+      };
+      const decide = (index: number, id: string, approve = true) =>
+        at(index).approver?.request({ method: "POST", path: `/v1/approvals/${id}`, body: { approve } });
+      const collect = (index: number, id: string, query = "") =>
+        at(index).broker?.request({ method: "GET", path: `/v1/sign/result/${id}${query}` });
+
+      await test.step("at once, and whoever waits is woken", async () => {
+        for (let round = 0; round < 6; round++) {
+          const id = await park(round);
+          assert.equal((await collect(round + 1, id))?.status, 202);
+          const waiting = collect(round + 2, id, "?wait=8");
+          const decided = await decide(round + 1, id);
+          assert.equal(decided?.status, 200, decided?.text);
+          const started = performance.now();
+          assert.equal((await waiting)?.status, 200);
+          // Without news it would be told after 8 s, and by looks alone after half a second on average.
+          assert.ok(performance.now() - started < 3_000);
+          for (let index = 0; index < 3; index++) assert.equal((await collect(index, id))?.status, 410);
+          assert.equal((await decide(round + 2, id, false))?.status, 409);
+        }
+      });
+
+      await test.step("of many that decide and collect at the same time, one each", async () => {
+        for (let round = 0; round < 6; round++) {
+          const id = await park(round);
+          const decided = await Promise.all([0, 1, 2, 0, 1, 2].map((index) => decide(index, id)));
+          assert.deepEqual(decided.map((each) => each?.status).sort(), [200, 409, 409, 409, 409, 409]);
+          const collected = await Promise.all([0, 1, 2, 0, 1, 2].map((index) => collect(index, id)));
+          const statuses = collected.map((each) => each?.status);
+          assert.equal(statuses.filter((status) => status === 200).length, 1, `${statuses}`);
+          assert.ok(statuses.every((status) => [200, 202, 410].includes(status ?? 0)), `${statuses}`);
+        }
+      });
+
+      await test.step("a denial holds everywhere, and identical requests are decided as one or alone", async () => {
+        const denied = await park(0);
+        assert.equal((await decide(1, denied, false))?.status, 200);
+        for (let index = 0; index < 3; index++) assert.equal((await collect(index, denied))?.status, 403);
+        const reason = crypto.randomUUID();
+        const twins = await Promise.all([park(0, reason), park(1, reason), park(2, reason)]);
+        // Whatever each instance took for the first of them: none is left that nobody can decide.
+        for (const id of twins) {
+          const { status, text = "" } = await decide(2, id) ?? {};
+          assert.ok(status === 200 || /it is approved/.test(text), text);
+        }
+        for (const [index, id] of twins.entries()) assert.equal((await collect(index + 1, id))?.status, 200);
+      });
+
+      await test.step("what one had parked that was killed is decided and collected elsewhere", async () => {
+        const id = await park(0);
+        processes[0]?.kill("SIGKILL");
+        await processes[0]?.status;
+        assert.equal((await decide(1, id))?.status, 200);
+        assert.equal((await collect(2, id))?.status, 200);
+        processes[0] = await startMember(stage, members[0] as Member);
+        assert.equal((await collect(0, id))?.status, 410);
+      });
+
+      await test.step("without the database: 503 within 3 s to parking, polling and deciding", async () => {
+        const id = await park(0);
+        await server.kill();
+        const started = performance.now();
+        const body = { ...JSON.parse(signBody()), command: GATED };
+        const answers = await Promise.all([
+          brokers[0]?.request({ method: "POST", path: "/v1/sign", body }),
+          collect(1, id),
+          decide(2, id),
+        ]);
+        assert.deepEqual(answers.map((each) => each?.status), [503, 503, 503]);
+        // On a quiet machine 2.5 s.
+        assert.ok(performance.now() - started < 6_000);
+        await poll(async () => (await readiness(members[0] as Member)).startsWith("503"), {
+          what: "its word",
+        });
+        await server.run();
+        await poll(async () => (await readiness(members[1] as Member)) === "200 ready", {
+          what: "its return",
+        });
+        assert.equal((await decide(1, id))?.status, 200);
+        assert.equal((await collect(1, id))?.status, 200);
+      });
+
+      await test.step("each result was released once, and nothing of a password or a URL is in a log", async () => {
+        const released: string[] = [];
+        for (const { auditLog } of members) {
+          for (const line of (await Deno.readTextFile(auditLog)).trimEnd().split("\n")) {
+            const { outcome, approval_id, err = "" } = parseJson(line) as Readonly<Record<string, string>>;
+            if (outcome === "approval-granted") released.push(`${approval_id}`);
+            if (outcome === "error" && err.startsWith("withheld")) {
+              released.splice(released.indexOf(`${approval_id}`), 1);
+            }
+          }
+        }
+        assert.equal(new Set(released).size, released.length);
+      });
+    });
+  },
+});
