@@ -42,6 +42,7 @@ export function createClusterSteps(
   let asked: ApprovalRecord;
   let answer: Promise<ToolAnswer>;
   let serial = "";
+  let checked: string;
   return [
     {
       name: "enrol",
@@ -61,7 +62,9 @@ export function createClusterSteps(
             { verbs: ["apply"], resources: ["configmaps"], namespaces: ["<ns>"], effect: "require_approval" },
           ],
         });
-        return await showEnrolment(stage, enrolled);
+        const shown = await showEnrolment(stage, enrolled);
+        [, checked = ""] = /a token was made for this check, id (\S+)/.exec(shown.shows) ?? [];
+        return shown;
       },
     },
     {
@@ -149,7 +152,7 @@ export function createClusterSteps(
       title: "broker-ctl audit verify, and what the cluster's own audit log says of one of the tokens",
       async run() {
         await scene.agent.close();
-        return await showJoinedAudit(scene, serial);
+        return await showJoinedAudit(scene, { serial, checked });
       },
     },
   ];
@@ -231,7 +234,10 @@ async function showFrozenToken({ stage, enrolled }: ClusterScene, signal: AbortS
   };
 }
 
-async function showJoinedAudit({ stage, enrolled }: ClusterScene, serial: string): Promise<StepResult> {
+async function showJoinedAudit(
+  { stage, enrolled }: ClusterScene,
+  { serial, checked }: { readonly serial: string; readonly checked: string },
+): Promise<StepResult> {
   const verified = await showAudit(stage, ["signer", "control_plane", "mcp"]);
   const { signer_audit_log: log, folder } = stage.init;
   const args = [
@@ -244,13 +250,14 @@ async function showJoinedAudit({ stage, enrolled }: ClusterScene, serial: string
     serial,
     "--join",
     enrolled.cluster.auditLog,
+    "--checked",
+    checked,
   ];
-  const { stdout } = await runBrokerCtl(args, folder);
+  const { stdout, success } = await runBrokerCtl(args, folder);
   const text = new TextDecoder().decode(stdout).trim();
   return {
-    // The program ends with 1, for it shows something that is in no record of the signer's.
-    ok: verified.ok && /: issued \S+; used once\n\s+\S+\s+patch 200 /.test(text),
-    shows: `${verified.shows}\nof the apply's token; what no record tells of is the check of the first step`,
+    ok: verified.ok && success && /: issued \S+; used once\n\s+\S+\s+patch 200 /.test(text),
+    shows: `${verified.shows}\nof the apply's token, with the check of the first step explained`,
     exhibit: text,
   };
 }
