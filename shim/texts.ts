@@ -4,10 +4,14 @@
  * @module
  */
 import installer from "./install" with { type: "text" };
+import shimV1 from "./gateway-shim-v1" with { type: "text" };
 import shim from "./gateway-shim" with { type: "text" };
 
 /** The shim of format v2, a program of sh. */
 export const SHIM_TEXT: string = shim;
 
-/** What puts it in its place, and looks whether all is well: a program of sh, which explains its options itself. */
+/** The launcher of format v1, a program of sh; the verifier is another file. */
+export const SHIM_V1_TEXT: string = shimV1;
+
+/** What puts either in its place, and looks whether all is well: a program of sh, which explains its options itself. */
 export const INSTALLER_TEXT: string = installer;

@@ -1,57 +1,12 @@
 import assert from "node:assert/strict";
-import { allowedSignersLine } from "@gateway/shared/envelope/key";
-import { SAMPLE_HOST_KEY } from "@gateway/shared/testing/sample_policy";
-import { createFolder, run } from "../adapters/ctl_fixture.ts";
+import { run } from "../adapters/ctl_fixture.ts";
+import { CLEAN, createConfig, keyLine, NEEDS, script, STORE } from "./install_scene.ts";
 import { NEXT_KEY, SIGNER_KEY } from "./installed_shim.ts";
 import { ACCOUNT, mayNotSeal, SealedHost } from "./sealed_host.ts";
 
-const CLEAN = "gateway-shim is installed, and nothing is to be mended\n";
 const KEYS = "/etc/gateway/envelope_signers";
-const STORE = "/var/lib/gateway-shim/nonces";
-const keyLine = (key: typeof SIGNER_KEY) => allowedSignersLine(key, ["gateway-sealed-exec-v2"]);
 const SSHD_CONFIG = "/etc/ssh/sshd_config";
 const BROKER_CTL = new URL("../../ctl/main.ts", import.meta.url).pathname;
-const NEEDS = "(needs root, sshd and overlays)";
-
-/** A folder with a signer's config and the seed of its envelope key. */
-async function createConfig(host: Readonly<Record<string, unknown>> = {}) {
-  const folder = await createFolder();
-  await Deno.writeFile(`${folder.path}/envelope.seed`, new Uint8Array(32).fill(1));
-  const files = {
-    server_cert: "x",
-    server_key: "x",
-    client_ca: "x",
-    ca_key: "x",
-    audit_log: "x",
-    audit_key: "x",
-  };
-  await Deno.writeTextFile(`${folder.path}/next`, `# the next one\n${keyLine(NEXT_KEY)}\n`);
-  await Deno.writeTextFile(
-    `${folder.path}/signer.json`,
-    JSON.stringify({
-      ...files,
-      envelope_key: `${folder.path}/envelope.seed`,
-      hosts: {
-        web01: {
-          addr: "10.0.0.1:22",
-          user: ACCOUNT,
-          host_key: SAMPLE_HOST_KEY,
-          principal: "host:web01",
-          command_policy: {},
-          ...host,
-        },
-      },
-    }),
-  );
-  return folder;
-}
-
-async function script(...args: readonly string[]): Promise<string> {
-  await using folder = await createConfig();
-  const { out, err, exit } = await run(folder.path, "host", "install-shim", "web01", ...args);
-  assert.deepEqual({ err, exit }, { err: "", exit: 0 });
-  return out;
-}
 
 Deno.test({
   name: `broker-ctl host install-shim prints what installs the shim, again and again ${NEEDS}`,
@@ -216,10 +171,15 @@ Deno.test({
 });
 
 Deno.test("broker-ctl host install-shim refuses a host with another shim", async () => {
-  await using folder = await createConfig({ envelope: "v1" });
-  const { err, exit } = await run(folder.path, "host", "install-shim", "web01");
-  assert.equal(exit, 1);
-  assert.match(err, /Host "web01" has envelope v1 and shim_command "gateway-shim"/);
+  for (const other of [{ envelope: "v1", envelope_domain: "other-v1" }, { shim_command: "other-shim" }]) {
+    await using folder = await createConfig({ sealed_exec: true, ...other });
+    const { err, exit } = await run(folder.path, "host", "install-shim", "web01");
+    assert.equal(exit, 1);
+    assert.match(
+      err,
+      /Host "web01" has envelope_domain "\S+" and shim_command "\S+": what is installed here is/,
+    );
+  }
 });
 
 Deno.test.each([
@@ -228,6 +188,11 @@ Deno.test.each([
     name: "two sets of keys",
     args: ["--pubkey", "next", "--add-pubkey", "next"],
     error: /exclude each other/,
+  },
+  {
+    name: "a verifier where none is needed",
+    args: ["--verifier", "next"],
+    error: /is for hosts with envelope v1/,
   },
   { name: "another way", args: ["--over", "telnet"], error: /telnet/ },
   {

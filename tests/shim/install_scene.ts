@@ -1,0 +1,64 @@
+import assert from "node:assert/strict";
+import { allowedSignersLine } from "@gateway/shared/envelope/key";
+import { SAMPLE_HOST_KEY } from "@gateway/shared/testing/sample_policy";
+import { createFolder, run } from "../adapters/ctl_fixture.ts";
+import { NEXT_KEY, type SIGNER_KEY } from "./installed_shim.ts";
+import { ACCOUNT } from "./sealed_host.ts";
+
+/** What the installer says when all is well. */
+export const CLEAN = "gateway-shim is installed, and nothing is to be mended\n";
+/** Where used nonces are. */
+export const STORE = "/var/lib/gateway-shim/nonces";
+/** A key as shims of format v2 have it. */
+export const keyLine = (key: typeof SIGNER_KEY) => allowedSignersLine(key, ["gateway-sealed-exec-v2"]);
+/** What a host of its own takes. */
+export const NEEDS = "(needs root, sshd and overlays)";
+
+/** A folder with a signer's config and the seed of its envelope key. */
+export async function createConfig(host: Readonly<Record<string, unknown>> = {}) {
+  const folder = await createFolder();
+  await Deno.writeFile(`${folder.path}/envelope.seed`, new Uint8Array(32).fill(1));
+  const files = {
+    server_cert: "x",
+    server_key: "x",
+    client_ca: "x",
+    ca_key: "x",
+    audit_log: "x",
+    audit_key: "x",
+  };
+  await Deno.writeTextFile(`${folder.path}/next`, `# the next one\n${keyLine(NEXT_KEY)}\n`);
+  await Deno.writeTextFile(
+    `${folder.path}/signer.json`,
+    JSON.stringify({
+      ...files,
+      envelope_key: `${folder.path}/envelope.seed`,
+      hosts: {
+        web01: {
+          addr: "10.0.0.1:22",
+          user: ACCOUNT,
+          host_key: SAMPLE_HOST_KEY,
+          principal: "host:web01",
+          command_policy: {},
+          ...host,
+        },
+      },
+    }),
+  );
+  return folder;
+}
+
+/** What `host install-shim` prints for a host. */
+export async function script(...args: readonly string[]): Promise<string> {
+  return await scriptFor({}, ...args);
+}
+
+/** The same for a host whose config has more. */
+export async function scriptFor(
+  host: Readonly<Record<string, unknown>>,
+  ...args: readonly string[]
+): Promise<string> {
+  await using folder = await createConfig(host);
+  const { out, err, exit } = await run(folder.path, "host", "install-shim", "web01", ...args);
+  assert.deepEqual({ err, exit }, { err: "", exit: 0 });
+  return out;
+}
