@@ -7,6 +7,7 @@
 import { benchApprovals } from "./approval_bench.ts";
 import { benchAudit } from "./audit_bench.ts";
 import { benchDebateEngine } from "./debate_engine_bench.ts";
+import { benchDebatePage } from "./debate_page_bench.ts";
 import { benchDebateWeb } from "./debate_web_bench.ts";
 import { benchFootprint } from "./footprint_bench.ts";
 import { benchFreeze } from "./freeze_bench.ts";
@@ -81,6 +82,7 @@ const SECTIONS: Readonly<Record<string, Section>> = {
   guardrails: () => benchGuardrails(),
   debate_engine: () => benchDebateEngine(),
   debate_web: benchDebateWeb,
+  debate_page: benchDebatePage,
 };
 
 function say(text: string): void {

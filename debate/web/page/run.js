@@ -21,6 +21,9 @@ export async function showRun(runId) {
     source: undefined,
     live: undefined,
     lastId: "0",
+    /** Events that have come and are not shown yet. */
+    queue: [],
+    draining: undefined,
     approvals: new Map(),
     tools: new Map(),
     round: 0,
@@ -76,7 +79,7 @@ const AT_A_TIME = 100;
 async function showStored(run, events) {
   each(events, (event) => tell(run.summary, event));
   endSummary(run.summary);
-  drawSoon(run);
+  draw(run);
   let broken = 0;
   for (let start = 0; start < events.length; start += AT_A_TIME) {
     await new Promise((resolve) => setTimeout(resolve));
@@ -121,17 +124,40 @@ function follow(run) {
   source.onmessage = ({ data, lastEventId }) => {
     if (shown !== run || !isLater(lastEventId, run.lastId)) return;
     run.lastId = lastEventId;
-    // Whoever reads the end of the conversation stays there; others stay where they are, at first with the answer.
-    const isAtEnd = !run.isOver && scrollY > innerHeight / 2 &&
-      innerHeight + scrollY > document.body.scrollHeight - 100;
-    apply(run, JSON.parse(data));
-    if (isAtEnd) scrollTo({ top: document.body.scrollHeight });
+    run.queue.push(data);
+    // Not with the next frame, which a page that nobody looks at does not have.
+    run.draining ??= setTimeout(() => drain(run, BUSY_MS));
   };
   source.onerror = () => {
     if (shown !== run) return;
-    if (source.readyState === EventSource.CLOSED) return finish(run);
+    if (source.readyState === EventSource.CLOSED) {
+      drain(run, Infinity);
+      return run.isOver ? undefined : finish(run);
+    }
     get("run-note").textContent = t("Connection lost; trying again.");
   };
+}
+
+/** How long events are shown before the browser may do something else, in milliseconds. */
+const BUSY_MS = 30;
+
+/** Shows events that have come; what is read of the page's layout is read once for all of them. */
+function drain(run, ms) {
+  clearTimeout(run.draining);
+  run.draining = undefined;
+  if (shown !== run) return;
+  // Whoever reads the end of the conversation stays there; others stay where they are, at first with the answer.
+  const isAtEnd = !run.isOver && scrollY > innerHeight / 2 &&
+    innerHeight + scrollY > document.body.scrollHeight - 100;
+  const end = performance.now() + ms;
+  let shownSo = 0;
+  while (shownSo < run.queue.length && performance.now() < end) {
+    each([run.queue[shownSo]], (data) => apply(run, JSON.parse(data)));
+    shownSo += 1;
+  }
+  run.queue.splice(0, shownSo);
+  if (isAtEnd) scrollTo({ top: document.body.scrollHeight });
+  if (run.queue.length > 0) run.draining = setTimeout(() => drain(run, BUSY_MS));
 }
 
 /** Ids are `12`, or `12.3` for events that are not stored. */
@@ -150,12 +176,15 @@ function showTitle(run, { title, topic }) {
 function drawSoon(run) {
   run.frame ??= requestAnimationFrame(() => {
     run.frame = undefined;
-    if (shown !== run) return;
-    showAnswer(run.summary, run.status, run.record);
-    showBoard(run.summary);
-    showMap(run.summary);
-    showBar(run);
+    if (shown === run) draw(run);
   });
+}
+
+function draw(run) {
+  showAnswer(run.summary, run.status, run.record);
+  showBoard(run.summary);
+  showMap(run.summary);
+  showBar(run);
 }
 
 function apply(run, event) {
