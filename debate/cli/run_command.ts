@@ -143,7 +143,7 @@ export async function holdOnTerminal(run: WatchedRun, environment: Environment):
     terminal.err(formatCosts(outcome, cost, finishedAt - startedAt, setup.language));
   }
   for (const event of endingEvents(outcome, cost)) emit(event);
-  const record = toRecord({ setup, context, outcome, events, cost, startedAt, finishedAt, parent });
+  const record = toRecord({ setup, context, events, startedAt, parent });
   await storeRecord(settings.DATA_DIR, record, note);
   if (flags.json === true) {
     terminal.out(`${JSON.stringify(record, null, 2)}\n`);

@@ -6,18 +6,16 @@
 import type { DebateOutcome, DebateSetup } from "../ports.ts";
 import type { CostEstimate, RunEvent } from "../events.ts";
 import type { CollectedContext } from "../context/collect.ts";
-import { conclusionOf, type RunRecord, type StoredEvent } from "../runs/record.ts";
+import { recordOf } from "../runs/fold.ts";
+import { beginRecord, type RunHeader, type RunRecord, type StoredEvent } from "../runs/record.ts";
 
 /** The parts of a record. */
 export interface RecordParts {
   readonly setup: DebateSetup;
   readonly context: CollectedContext;
-  readonly outcome: DebateOutcome;
   readonly events: readonly StoredEvent[];
-  readonly cost: CostEstimate;
   /** Milliseconds since the epoch. */
   readonly startedAt: number;
-  readonly finishedAt: number;
   /** The run that it resumes. */
   readonly parent: { readonly runId: string; readonly topic: string } | undefined;
 }
@@ -34,11 +32,10 @@ export function endingEvents(outcome: DebateOutcome, cost: CostEstimate): readon
 
 /** The record. */
 export function toRecord(
-  { setup, context, outcome, events, cost, startedAt, finishedAt, parent }: RecordParts,
+  { setup, context, events, startedAt, parent }: RecordParts,
 ): RunRecord {
   const { models, efforts } = setup;
-  const conclusion = conclusionOf(outcome.decision, outcome.hypotheses);
-  return {
+  const header: RunHeader = {
     run_id: setup.runId,
     topic: setup.topic,
     timestamp: new Date(startedAt).toISOString(),
@@ -49,21 +46,8 @@ export function toRecord(
     ...(setup.sampling !== undefined && { mode: "sample_then_debate" as const }),
     parent_run_id: parent?.runId ?? null,
     ...(parent !== undefined && { parent_topic: parent.topic }),
-    finished_at: new Date(finishedAt).toISOString(),
-    duration_seconds: Math.max(0, Math.round((finishedAt - startedAt) / 100) / 10),
-    token_totals: outcome.usage,
-    cost_estimate: cost,
-    status: outcome.status,
-    ...(conclusion !== undefined && { conclusion }),
+    status: "running",
     schema_version: 1,
-    context: context.text,
-    context_redactions: context.redactions,
-    context_notes: context.notes,
-    final_result: outcome.finalText || null,
-    decision: outcome.decision ?? null,
-    hypotheses: outcome.hypotheses,
-    round_log: outcome.roundLog,
-    tool_calls_log: outcome.toolLog,
-    events,
   };
+  return recordOf(beginRecord(header, context), events);
 }

@@ -38,6 +38,7 @@ interface Group {
 }
 
 const MAX_EVIDENCE = 10;
+const MAX_LOGGED_TEXT = 500;
 
 /** The state after the diagnoses, as if they were the diagnosis of the first round. */
 export function afterSamples(
@@ -137,7 +138,9 @@ export function afterVote(state: DebateState, { votes, diagnoses, reason }: Samp
   const { confidenceThreshold, language } = state.task;
   const said = limitConfidence(toDecision(hypothesis, diagnoses, reason), state.hypotheses, language);
   const decision = withOutcome(said, { confidenceThreshold, earlyOutConfirmed: false });
-  return { ...state, done: "moderator_agent", decision };
+  const { round, texts } = state;
+  const logged = { ...texts, round, diagnostic: cut(texts.diagnostic, MAX_LOGGED_TEXT), moderator: decision };
+  return { ...state, done: "moderator_agent", decision, roundLog: [...state.roundLog, logged] };
 }
 
 function toDecision(lead: Hypothesis | undefined, diagnoses: number, reason: string): Decision {

@@ -3,8 +3,9 @@
  *
  * @module
  */
+import { toldBy } from "./fold.ts";
 import { readJournal } from "./journal.ts";
-import { lastHypotheses, readEvents, type StoredEvent } from "./record.ts";
+import { readEvents, type StoredEvent } from "./record.ts";
 
 const NO_TOKENS = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
 
@@ -23,13 +24,8 @@ export function interruptedRecord(record: unknown, journal: string): Readonly<Re
   const told = before.length > 0 ? before : readJournal(journal);
   const isEnded = told.some(({ type }) => type === "run_finished");
   const events = isEnded ? told : [...told, ...END];
-  return {
-    ...record,
-    status: "interrupted",
-    hypotheses: lastHypotheses(told),
-    tool_calls_log: toolCalls(told),
-    events,
-  };
+  const language = "language" in record && typeof record.language === "string" ? record.language : "";
+  return { ...record, status: "interrupted", ...toldBy(events, language) };
 }
 
 const END: readonly StoredEvent[] = [
@@ -41,11 +37,3 @@ const END: readonly StoredEvent[] = [
     cost_estimate: null,
   },
 ];
-
-function toolCalls(events: readonly StoredEvent[]): readonly Readonly<Record<string, unknown>>[] {
-  return events.filter(({ type }) => type === "tool_call").map(
-    ({ agent_node, tool_name, args, result, error, approval }) => (
-      { agent: agent_node, tool_name, args, result, error, approval }
-    ),
-  );
-}

@@ -12,15 +12,9 @@ import { NO_WORD, type OperatorWord } from "../graph/operator.ts";
 import type { CollectedContext } from "../context/collect.ts";
 import { EPHEMERAL, type RunEvent, type ToolArgs } from "../events.ts";
 import { EventLog } from "./event_log.ts";
+import { recordOf } from "./fold.ts";
 import type { Journal } from "./journal.ts";
-import {
-  beginRecord,
-  lastHypotheses,
-  readHypotheses,
-  type RunHeader,
-  type RunRecord,
-  type StoredEvent,
-} from "./record.ts";
+import { beginRecord, type RunHeader, type RunRecord, type StoredEvent } from "./record.ts";
 
 /** What an operator may change during a run. */
 export interface RunOptions {
@@ -127,11 +121,7 @@ export class LiveRun {
 
   /** The record as it is now. */
   toRecord(): RunRecord {
-    return {
-      ...beginRecord(this.header, this.context),
-      hypotheses: readHypotheses(lastHypotheses(this.#events)),
-      events: this.#events,
-    };
+    return recordOf(beginRecord(this.header, this.context), this.#events);
   }
 
   /** Asks the operator to approve a tool call if that is required. */

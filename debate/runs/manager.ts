@@ -15,10 +15,10 @@ import { type Model, ModelError } from "../models/model.ts";
 import type { PromptTemplate } from "../prompts/template.ts";
 import type { RunMode } from "../run_mode.ts";
 import type { Tool } from "../tools/tool.ts";
+import { recordOf } from "./fold.ts";
 import { LiveRun, type RunOptions } from "./live_run.ts";
 import {
   beginRecord,
-  conclusionOf,
   type RunEfforts,
   type RunHeader,
   type RunModels,
@@ -247,7 +247,7 @@ export class RunManager {
   }
 
   #conclude(run: LiveRun, request: RunRequest, outcome: Outcome): RunRecord {
-    const { clock, estimateCost } = this.#ports;
+    const { estimateCost } = this.#ports;
     const usage = outcome.usage ?? NO_TOKENS;
     const cost = estimateCost(usage, modelIds(request, this.#settings));
     const ending: RunEvent[] = [];
@@ -256,28 +256,10 @@ export class RunManager {
       ending.push({ type: "error", message: outcome.error ?? "The run failed" });
     }
     ending.push({ type: "run_finished", status: outcome.status, token_totals: usage, cost_estimate: cost });
-    const { status: _running, schema_version, ...header } = run.header;
-    const now = clock.now();
-    const conclusion = conclusionOf(outcome.decision, outcome.hypotheses ?? []);
-    const ended: RunHeader = {
-      ...header,
-      finished_at: new Date(now).toISOString(),
-      duration_seconds: Math.max(0, Math.round((now - Date.parse(header.timestamp)) / 100) / 10),
-      token_totals: usage,
-      cost_estimate: cost,
-      status: outcome.status,
-      ...(conclusion !== undefined && { conclusion }),
-      schema_version,
-    };
-    return {
-      ...beginRecord(ended, run.context),
-      final_result: outcome.finalText || null,
-      decision: outcome.decision ?? null,
-      hypotheses: outcome.hypotheses ?? [],
-      round_log: outcome.roundLog ?? [],
-      tool_calls_log: outcome.toolLog ?? [],
-      events: [...run.events, ...ending.map((event) => run.stamp(event))],
-    };
+    return recordOf(
+      beginRecord(run.header, run.context),
+      [...run.events, ...ending.map((event) => run.stamp(event))],
+    );
   }
 }
 

@@ -8,21 +8,19 @@ import { parseStandardJson } from "@gateway/shared/json";
 import { z } from "@zod/zod";
 import type { CollectedContext } from "../context/collect.ts";
 import type { RedactionCounts } from "../context/redact_context.ts";
-import type { CostEstimate, RunEnd, TokenTotals } from "../events.ts";
-import {
-  type Decision,
-  type Evidence,
-  EVIDENCE_STATUSES,
-  type Hypothesis,
-  type RoundLogEntry,
-  type ToolLogEntry,
-} from "../graph/state.ts";
+import { type Evidence, EVIDENCE_STATUSES, type Hypothesis } from "../graph/state.ts";
 import { cut } from "../graph/text.ts";
 import type { ReasoningEffort } from "../models/model.ts";
 import { RUN_MODES, type RunMode } from "../run_mode.ts";
 
+/** Every status of a run. */
+export const RUN_STATUSES = ["running", "completed", "cancelled", "error", "interrupted"] as const;
+
 /** The status of a run. `interrupted`: the server stopped in the middle of it. */
-export type RunStatus = "running" | RunEnd | "interrupted";
+export type RunStatus = (typeof RUN_STATUSES)[number];
+
+/** What the events say, in the form in which they say it. */
+type Fields = Readonly<Record<string, unknown>>;
 
 /** The three debaters' models, by id. */
 export interface RunModels {
@@ -70,8 +68,10 @@ export interface RunHeader {
   readonly finished_at?: string;
   /** With one decimal. */
   readonly duration_seconds?: number;
-  readonly token_totals?: TokenTotals;
-  readonly cost_estimate?: CostEstimate | null;
+  /** Tokens by node, and in total. */
+  readonly token_totals?: Fields;
+  /** Cost by node, and in total. */
+  readonly cost_estimate?: Fields | null;
   readonly status: RunStatus;
   /** Absent while it runs, and when it came to no decision. */
   readonly conclusion?: Conclusion;
@@ -89,10 +89,13 @@ export interface RunRecord extends RunHeader {
   /** What was left out of the context, and why. */
   readonly context_notes: readonly string[];
   readonly final_result: string | null;
-  readonly decision: Decision | null;
+  /** The last decision. */
+  readonly decision: Fields | null;
   readonly hypotheses: readonly Hypothesis[];
-  readonly round_log: readonly RoundLogEntry[];
-  readonly tool_calls_log: readonly ToolLogEntry[];
+  /** What was said in each round, in short, and the decision. */
+  readonly round_log: readonly Fields[];
+  /** Every tool call and its result. */
+  readonly tool_calls_log: readonly Fields[];
   /** Does not include ephemeral events. */
   readonly events: readonly StoredEvent[];
 }
@@ -128,18 +131,22 @@ export interface RunListItem {
 
 /** What a decision amounts to; `undefined` when there is none. */
 export function conclusionOf(
-  decision: Decision | null | undefined,
+  decision: Fields | null,
   hypotheses: readonly Hypothesis[],
 ): Conclusion | undefined {
-  if (decision === undefined || decision === null) return undefined;
+  if (decision === null) return undefined;
   const { grounding, confidence, leading_hypothesis } = decision;
-  const lead = hypotheses.find(({ id }) => id === grounding?.hypothesis_id);
+  const { hypothesis_id, outcome } = objectSchema.safeParse(grounding).data ?? {};
+  const lead = hypotheses.find(({ id }) => id === hypothesis_id);
+  const said = typeof leading_hypothesis === "string" ? leading_hypothesis : "";
   return {
-    outcome: grounding?.outcome ?? null,
-    confidence,
-    cause: cut(lead === undefined ? leading_hypothesis : `${lead.id}: ${lead.text}`, MAX_CAUSE),
+    outcome: outcome === "cause" || outcome === "no_confident_cause" ? outcome : null,
+    confidence: typeof confidence === "number" ? confidence : 0,
+    cause: cut(lead === undefined ? said : `${lead.id}: ${lead.text}`, MAX_CAUSE),
   };
 }
+
+const objectSchema = z.record(z.string(), z.unknown());
 
 const MAX_CAUSE = 300;
 
@@ -173,7 +180,7 @@ const LIST_FIELDS = {
   timestamp: text,
   finished_at: text,
   duration_seconds: z.number().nullable().catch(null),
-  status: z.enum(["running", "completed", "cancelled", "error", "interrupted"]).nullable().catch(null),
+  status: z.enum(RUN_STATUSES).nullable().catch(null),
   models: byRole.nullable().catch(null),
   template: text,
   language: text,

@@ -1,0 +1,152 @@
+import assert from "node:assert/strict";
+import { endingEvents } from "../cli/run_record.ts";
+import { EPHEMERAL } from "../events.ts";
+import type { DebateSetup } from "../ports.ts";
+import { CLOSING, CONTINUE, DebateFixture, FixedTool } from "../testing/debate_fixture.ts";
+import { call, type Script } from "../testing/scripted_model.ts";
+import { hanging, twoRounds, WebFixture } from "../testing/web_fixture.ts";
+import { ModelError } from "../models/model.ts";
+import { recordOf } from "./fold.ts";
+import { interruptedRecord } from "./interrupted.ts";
+import { beginRecord, type RunHeader, type StoredEvent } from "./record.ts";
+
+const HEADER: RunHeader = {
+  run_id: "a".repeat(32),
+  topic: "checkout answers slowly",
+  timestamp: "2026-01-02T03:04:05.000Z",
+  models: { diagnostic: "hub/a", skeptic: "hub/b", moderator: "hub/c" },
+  reasoning_effort: { diagnostic: "none", skeptic: "none", moderator: "none" },
+  template: "default",
+  language: "en",
+  parent_run_id: null,
+  status: "running",
+  schema_version: 1,
+};
+const BEGUN = beginRecord(HEADER, { text: "", redactions: {}, notes: [] });
+const LOOK = [{ toolCalls: [call("http_get", { url: "http://pool" })] }];
+const SAYS =
+  '### HYPOTHESIS-H-1 [P=0.9]\nText: {component: pool; fault: resource_leak} Full.\n- [tool:http_get] "20 of 20 connections in use"';
+const TOOLS = [
+  new FixedTool("http_get", { ok: true, text: "GET http://pool: 200 OK\n20 of 20 connections in use" }),
+];
+const SKIPPING = CONTINUE.replace(
+  '"flow_directive":null',
+  '"flow_directive":{"skip_skeptic":true,"skip_rebuttal":true,"rationale":"nothing new"}',
+);
+
+const RUNS: readonly {
+  readonly name: string;
+  readonly script: Script;
+  readonly setup?: Partial<DebateSetup>;
+}[] = [
+  { name: "a short run", script: {} },
+  { name: "a run with tools", script: { diagnostic_agent: [...LOOK, SAYS] } },
+  { name: "a run of several rounds", script: { moderator_agent: [CONTINUE, CONTINUE, CONTINUE, CLOSING] } },
+  { name: "a run that leaves agents out", script: { moderator_agent: [SKIPPING, CLOSING] } },
+  {
+    name: "a run in Spanish that leaves agents out",
+    script: { moderator_agent: [SKIPPING, CLOSING] },
+    setup: { language: "es" },
+  },
+  {
+    name: "a run whose diagnoses agree",
+    script: { sample_agent: [...LOOK, SAYS, SAYS] },
+    setup: { sampling: { count: 2, then: "debate" } },
+  },
+  {
+    name: "a run whose diagnoses differ",
+    script: { sample_agent: [SAYS, SAYS.replace("pool;", "cache;")] },
+    setup: { sampling: { count: 2, then: "debate" } },
+  },
+  {
+    name: "a vote",
+    script: { sample_agent: [...LOOK, SAYS] },
+    setup: { sampling: { count: 1, then: "vote" } },
+  },
+  { name: "a silent agent", script: { skeptic_agent: [""], diagnostic_agent: ["", "", ""] } },
+  { name: "a moderator that writes nothing of use", script: { moderator_agent: ["no idea"] } },
+  { name: "a run that fails", script: { skeptic_agent: [new ModelError("server", "down")] } },
+];
+
+Deno.test.each(RUNS)("the events of $name say all that its outcome does", async ({ script, setup, name }) => {
+  const fixture = new DebateFixture(script, setup ?? {}, { tools: TOOLS });
+  const outcome = await fixture.run();
+  const events: StoredEvent[] = [
+    ...fixture.events,
+    ...endingEvents(outcome, { by_node: {}, total_usd: null, has_prices: false }),
+  ]
+    .filter(({ type }) => !EPHEMERAL.has(type))
+    .map((event) => ({ ...event, timestamp: "2026-01-02T03:04:09.000Z" }));
+  const language = name.includes("Spanish") ? "es" : "en";
+  const record = recordOf({ ...BEGUN, language }, JSON.parse(JSON.stringify(events)));
+  const plain = (value: unknown) => JSON.parse(JSON.stringify(value ?? null));
+  assert.deepEqual(plain(record.decision), plain(outcome.decision));
+  assert.deepEqual(plain(record.hypotheses), plain(outcome.hypotheses));
+  assert.deepEqual(plain(record.round_log), plain(outcome.roundLog));
+  assert.deepEqual(plain(record.tool_calls_log), plain(outcome.toolLog));
+  assert.equal(record.final_result, outcome.finalText || null);
+  assert.deepEqual([record.status, record.duration_seconds], [outcome.status, 4]);
+  assert.deepEqual(plain(record.token_totals), plain(outcome.usage));
+});
+
+/** What a record of the same run had at its start. */
+function begunOf(record: Record<string, unknown>) {
+  const {
+    finished_at: _1,
+    duration_seconds: _2,
+    token_totals: _3,
+    cost_estimate: _4,
+    conclusion: _5,
+    ...rest
+  } = record;
+  return { ...BEGUN, ...rest, ...BEGUN_PARTS };
+}
+
+const BEGUN_PARTS = {
+  status: "running" as const,
+  final_result: null,
+  decision: null,
+  hypotheses: [],
+  round_log: [],
+  tool_calls_log: [],
+  events: [],
+};
+
+Deno.test("every stored run is what its events say, byte for byte", async () => {
+  const web = await WebFixture.open({ model: twoRounds() });
+  const ids = [await web.startAndEnd(), await web.startAndEnd({ language: "es" })];
+  const cancelled = await WebFixture.open({ model: hanging() });
+  const stopped = await cancelled.start();
+  await cancelled.send("DELETE", `/api/runs/${stopped}`);
+  await cancelled.end(stopped);
+  const texts = [
+    ...await Promise.all(ids.map(async (id) => await (await web.get(`/api/runs/${id}`)).text())),
+    await (await cancelled.get(`/api/runs/${stopped}`)).text(),
+  ];
+  for (const text of texts) {
+    const record = JSON.parse(text);
+    assert.equal(`${JSON.stringify(recordOf(begunOf(record), record.events), null, 2)}\n`, text);
+  }
+});
+
+Deno.test("a run that was interrupted is what its journal says", () => {
+  const events: StoredEvent[] = [
+    { type: "run_started", timestamp: "2026-01-02T03:04:06.000Z" },
+    { type: "moderator_decision", decision: { status: "continue", confidence: 0.4 } },
+    {
+      type: "tool_call",
+      call_id: "c",
+      agent_node: "skeptic_agent",
+      tool_name: "http_get",
+      args: {},
+      result: "x",
+    },
+  ];
+  const journal = events.map((event) => JSON.stringify(event)).join("\n");
+  const interrupted = interruptedRecord(BEGUN, journal);
+  const told = interrupted["events"];
+  assert.ok(Array.isArray(told));
+  assert.deepEqual(recordOf(BEGUN, told), interrupted);
+  assert.deepEqual(interrupted["decision"], { status: "continue", confidence: 0.4 });
+  assert.equal(interrupted["finished_at"], undefined);
+});
