@@ -33,14 +33,13 @@ interface Place {
   readonly shown: Sides;
 }
 
-/** The API server's own bookkeeping. */
-const UNINTERESTING: ReadonlySet<string> = new Set([
-  "metadata.managedFields",
-  "metadata.resourceVersion",
-  "metadata.generation",
-  "metadata.uid",
-  "metadata.creationTimestamp",
-  "status",
+/** The API server's own bookkeeping, in `metadata`. */
+const UNINTERESTING: ReadonlySet<PropertyKey> = new Set([
+  "managedFields",
+  "resourceVersion",
+  "generation",
+  "uid",
+  "creationTimestamp",
 ]);
 const MAX_VALUE_LENGTH = 1_000;
 /** Deeper than any object of Kubernetes; what is below is compared as one text. */
@@ -64,7 +63,7 @@ export function diffObjects(
 }
 
 function* findChanges({ path, real, shown }: Place): Generator<K8sFieldChange> {
-  if (UNINTERESTING.has(path.join(".")) || isEqual(real.before, real.after)) return;
+  if (isUninteresting(path) || isEqual(real.before, real.after)) return;
   if (path.length < MAX_DEPTH) {
     if (isObject(real.before) && isObject(real.after) && isObject(shown.before) && isObject(shown.after)) {
       const keys = new Set([...Object.keys(real.before), ...Object.keys(real.after)]);
@@ -81,6 +80,8 @@ function* findChanges({ path, real, shown }: Place): Generator<K8sFieldChange> {
       Array.isArray(real.before) && Array.isArray(real.after) && Array.isArray(shown.before) &&
       Array.isArray(shown.after)
     ) {
+      const order = orderOf(real.before, real.after);
+      if (order !== undefined) yield { path: `${formatKeyPath(path)} (order)`, ...order };
       for (const [left, right] of pairs(real.before, real.after)) {
         const index = right ?? left ?? 0;
         yield* findChanges({
@@ -97,6 +98,23 @@ function* findChanges({ path, real, shown }: Place): Generator<K8sFieldChange> {
     ...(real.before !== undefined && { before: show(shown.before) }),
     ...(real.after !== undefined && { after: show(shown.after) }),
   };
+}
+
+function isUninteresting([first, second, ...others]: readonly PropertyKey[]): boolean {
+  if (second === undefined) return first === "status";
+  return first === "metadata" && UNINTERESTING.has(second) && others.length === 0;
+}
+
+/** How the items stand that are in both lists by their names, where that is not the same: some are run in order. */
+function orderOf(
+  before: readonly unknown[],
+  after: readonly unknown[],
+): Pick<K8sFieldChange, "before" | "after"> | undefined {
+  const [left, right] = [namesOf(before), namesOf(after)];
+  if (left === undefined || right === undefined) return undefined;
+  const was = [...left.keys()].filter((name) => right.has(name));
+  const is = [...right.keys()].filter((name) => left.has(name));
+  return was.every((name, index) => name === is[index]) ? undefined : { before: show(was), after: show(is) };
 }
 
 /** Which items belong together: those of one name where each has one, such as containers, else those of one place. */

@@ -34,6 +34,26 @@ Deno.test.each<{ name: string; before: unknown; after: unknown; changes: readonl
     ],
   },
   {
+    name: "items of the same names in another order, in which they may run",
+    before: { initContainers: containers("check:1", "load:1", "old:1") },
+    after: { initContainers: containers("load:2", "check:1") },
+    changes: [
+      { path: "initContainers (order)", before: '["check","load"]', after: '["load","check"]' },
+      { path: "initContainers[0].image", before: '"load:1"', after: '"load:2"' },
+      { path: "initContainers[2]", before: '{"name":"old","image":"old:1"}' },
+    ],
+  },
+  {
+    name: "a key that reads like a path of what is left out",
+    before: { "metadata.uid": 1, spec: { status: 1 } },
+    after: { "metadata.uid": 2, spec: { status: 2 } },
+    changes: [{ path: '["metadata.uid"]', before: "1", after: "2" }, {
+      path: "spec.status",
+      before: "1",
+      after: "2",
+    }],
+  },
+  {
     name: "items without names by their places",
     before: { args: ["-a", "-b"] },
     after: { args: ["-a", "-c", "-d"] },
