@@ -1,4 +1,4 @@
-import { resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { systemClock } from "@gateway/shared/clock";
 import { brokerConfig } from "@gateway/broker/config";
@@ -14,10 +14,12 @@ import { formatEnrolScript } from "../enrol/script.ts";
 import { type ConfigChoices, formatMcpConfig } from "../init/config_text.ts";
 import { formatGuide, mcpClientEntry, type Runtime, startCommands } from "../init/guide.ts";
 import { approvalsUrl, createLayout, describeLayout, type Layout, LOCAL_NAMES } from "../init/layout.ts";
+import { type ImportedHosts, importSshConfig } from "../init/import_ssh_config.ts";
 import { createKeyMaterial } from "../init/material.ts";
 import {
   DEFAULT_LISTENERS,
   DEFAULT_NETWORKS,
+  type InitHost,
   type InitListeners,
   parseHosts,
   parseListener,
@@ -38,6 +40,7 @@ interface InitFlags {
   readonly direct?: boolean;
   readonly host?: readonly string[];
   readonly network?: readonly string[];
+  readonly importSshConfig?: true | string;
   readonly name?: readonly string[];
   readonly listen?: string;
   readonly listenSigner?: string;
@@ -54,6 +57,7 @@ Examples:
   broker-ctl init --dir gateway \\
       --host "web01=10.0.0.5:22,user=deploy,key=$(ssh-keyscan -t ed25519 10.0.0.5 | cut -d' ' -f2-)"
   broker-ctl init --dir gateway --name gw.example.org --listen 0.0.0.0
+  broker-ctl init --dir gateway --import-ssh-config      # the hosts that you log in to already
   broker-ctl init --dir gateway --force     # new keys; the old set-up is kept in gateway/backup-<time>
 
 Makes a certificate authority for SSH and one for the services, a certificate for each of signer, control
@@ -86,6 +90,7 @@ export const addInit: AddCommand = (program, context) => {
         "(default: private addresses, port 22); repeat for more",
       repeated,
     )
+    .option("--import-ssh-config [file]", "the hosts of your ssh config, too (default: ~/.ssh/config)")
     .option("--direct", "have the brokers ask the signer, without control plane and approvals")
     .option("--name <name>", "what it is reached by from other machines; repeat for more", repeated)
     .option("--listen <address>", "with --name: where the services listen, such as 0.0.0.0", once)
@@ -121,14 +126,27 @@ function readFolder(dir: string, workingFolder: string): string {
   return folder;
 }
 
-function readChoices(flags: InitFlags): ConfigChoices {
+/** @throws {AppError} `invalid_request` where nobody knows whose config is meant */
+async function importHosts(
+  { importSshConfig: file }: InitFlags,
+  { workingFolder, variables }: CommandContext,
+): Promise<ImportedHosts> {
+  if (file === undefined) return { hosts: [], notes: [] };
+  const home = variables["HOME"];
+  if (file !== true) return await importSshConfig(resolve(workingFolder, file));
+  if (home) return await importSshConfig(join(home, ".ssh", "config"));
+  throw new AppError("invalid_request", "There is no HOME: name the file, --import-ssh-config <file>");
+}
+
+function readChoices(flags: InitFlags, imported: readonly InitHost[]): ConfigChoices {
+  const named = parseHosts(flags.host ?? []);
   const defaults = flags.listen === undefined ? DEFAULT_LISTENERS : listenersOn(flags.listen);
   const names = parseNames(flags.name ?? []);
   const service = (text: string) => parseListener(text, names);
   return {
     names,
     route: flags.direct === true ? "signer" : "control_plane",
-    hosts: parseHosts(flags.host ?? []),
+    hosts: [...named, ...imported.filter(({ name }) => !named.some((host) => host.name === name))],
     networks: parseNetworks(flags.network ?? DEFAULT_NETWORKS),
     listeners: {
       signer: service(flags.listenSigner ?? defaults.signer),
@@ -173,7 +191,8 @@ function currentRuntime(): Runtime {
 async function init(flags: InitFlags, context: CommandContext): Promise<CommandResult> {
   const folder = readFolder(flags.dir ?? ".", context.workingFolder);
   const layout = createLayout(folder);
-  const choices = readChoices(flags);
+  const { hosts, notes } = await importHosts(flags, context);
+  const choices = readChoices(flags, hosts);
   const mcpFlags = deriveMcpFlags(layout, choices);
   const options = { folder, force: flags.force === true, clock: systemClock, random: systemRandom };
   await withHint(OCCUPIED, () => checkFree(options));
@@ -187,6 +206,8 @@ async function init(flags: InitFlags, context: CommandContext): Promise<CommandR
     json: {
       ...describeLayout(layout),
       backup,
+      ...(flags.importSshConfig !== undefined &&
+        { hosts: choices.hosts.map(({ name }) => name), left_out: notes }),
       route: choices.route,
       approvals_url: approvalsUrl(publicAddress(choices.listeners.controlPlane, choices.names ?? [])),
       ssh_ca_public_key: sshCaPublic,
@@ -205,6 +226,6 @@ async function init(flags: InitFlags, context: CommandContext): Promise<CommandR
       start: startCommands(facts),
       mcp_server: mcpClientEntry(facts),
     },
-    lines: formatGuide(facts),
+    lines: [...notes, ...(notes.length > 0 ? [""] : []), ...formatGuide(facts)],
   };
 }

@@ -93,6 +93,7 @@ export const ADAPTERS: readonly string[] = [
   "ctl/identity/last_seen.ts",
   "ctl/identity/set_up.ts",
   "ctl/init/check_folder.ts",
+  "ctl/init/import_ssh_config.ts",
   "ctl/init/material.ts",
   "ctl/init/write.ts",
   "ctl/init/x509.ts",
