@@ -9,6 +9,8 @@ export interface Environment {
   readonly variables: Readonly<Record<string, string | undefined>>;
   /** What is typed at a terminal, key by key, until the signal is aborted; absent where there is none. */
   readonly keys?: ((signal: AbortSignal) => AsyncIterable<string>) | undefined;
+  /** Gives up the right to start programs, before a command that starts none; absent where there is none to give up. */
+  readonly dropPrograms?: () => void;
   /** Ends what would otherwise run for ever; absent: only the end of the process does. */
   readonly signal?: AbortSignal;
 }

@@ -17,6 +17,7 @@ if (import.meta.main) {
       columns: Deno.stdout.isTerminal() && Deno.consoleSize().columns || undefined,
     },
     keys: Deno.stdin.isTerminal() ? readKeys : undefined,
+    dropPrograms: () => void Deno.permissions.revokeSync({ name: "run" }),
     workingFolder: Deno.cwd(),
     variables: Object.fromEntries(ENV_NAMES.map((name) => [name, Deno.env.get(name)])),
   });

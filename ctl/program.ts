@@ -68,6 +68,9 @@ const COMMANDS: readonly AddCommand[] = [
   addVersion,
 ];
 
+/** The commands that may have to start `ssh` or `ssh-keyscan`. */
+const STARTS_PROGRAMS: ReadonlySet<string> = new Set(["host add", "host enrol", "host install-shim"]);
+
 const EXAMPLES = `
 Start here:
   broker-ctl init --dir gateway
@@ -115,6 +118,9 @@ export async function runProgram(args: readonly string[], environment: Environme
       await action(createLineWriter(terminal, { json }));
     },
   });
+  program.hook("preAction", (_, command) => {
+    if (!STARTS_PROGRAMS.has(pathOf(command))) environment.dropPrograms?.();
+  });
   const normalized = normalizeArguments(args, booleansOf(program, args));
   json = normalized.includes("--json");
   try {
@@ -132,6 +138,12 @@ export async function runProgram(args: readonly string[], environment: Environme
     writeError(terminal, { json }, shown);
     return exitCodeOf(shown);
   }
+}
+
+/** The words of a command. */
+function pathOf(command: Command): string {
+  const { parent } = command;
+  return parent?.parent ? `${pathOf(parent)} ${command.name()}` : command.name();
 }
 
 /** The whole command tree; what a command is asked to do goes to `context`. */

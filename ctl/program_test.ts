@@ -2,10 +2,14 @@ import assert from "node:assert/strict";
 import { VERSION } from "@gateway/shared/version";
 import { runProgram } from "./program.ts";
 
+/** The commands before which the right to start programs was given up. */
+const dropped: (readonly string[])[] = [];
+
 async function run(...args: string[]) {
   const result = { out: "", err: "" };
   const exit = await runProgram(args, {
     terminal: { out: (text) => void (result.out += text), err: (text) => void (result.err += text) },
+    dropPrograms: () => void dropped.push(args),
     workingFolder: "/nowhere",
     variables: {},
   });
@@ -119,6 +123,23 @@ Deno.test.each<{ name: string; args: string[]; text: RegExp }>([
   assert.match(result.out, text);
   assert.deepEqual([result.exit, result.err], [0, ""]);
 });
+
+Deno.test.each([
+  { args: ["version"], drops: 1 },
+  { args: ["host", "list"], drops: 1 },
+  { args: ["cluster", "add", "prod"], drops: 1 },
+  { args: ["cluster", "enrol", "prod"], drops: 1 },
+  { args: ["host", "install-shim", "web01"], drops: 0 },
+  { args: ["host", "enrol", "web01"], drops: 0 },
+  { args: ["host", "add", "--name", "web02"], drops: 0 },
+])(
+  "runProgram() keeps the right to start programs for $args only where it may be needed: $drops",
+  async ({ args, drops }) => {
+    dropped.length = 0;
+    await run(...args);
+    assert.equal(dropped.length, drops);
+  },
+);
 
 Deno.test("runProgram() without arguments explains itself and fails", async () => {
   const result = await run();
