@@ -90,6 +90,7 @@ export interface Settings {
   readonly MAX_UPLOAD_BYTES: number;
   readonly ALLOWED_PROJECT_ROOTS: readonly string[];
   readonly DATA_DIR: string;
+  readonly RETENTION_DAYS: number;
   readonly REQUESTS_CA_BUNDLE: string;
   readonly SSL_CERT_FILE: string;
   readonly LOG_LEVEL: LogLevel;
@@ -207,6 +208,12 @@ export const settingsSchema: z.ZodType<Settings> = z.strictObject({
   MAX_UPLOAD_BYTES: whole(1, 1_073_741_824, 10_485_760, "largest uploaded file, in bytes"),
   ALLOWED_PROJECT_ROOTS: list("folders that project context may be read from; empty: the current folder"),
   DATA_DIR: text("folder of run records and audit.jsonl; empty: a folder in the user's data folder"),
+  RETENTION_DAYS: whole(
+    0,
+    36_500,
+    0,
+    "days after which the server deletes stored runs, by the time at which they ended; audit.jsonl stays; 0: never",
+  ),
   REQUESTS_CA_BUNDLE: text("PEM file of CAs that models and tools trust"),
   SSL_CERT_FILE: text("the same, used if REQUESTS_CA_BUNDLE is empty"),
   LOG_LEVEL: z.enum(LOG_LEVELS).default("INFO").describe(

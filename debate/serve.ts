@@ -15,6 +15,7 @@ import { tokenPreview } from "./models/session.ts";
 import { loadTemplates, readBuiltinTemplates } from "./prompts/templates.ts";
 import { openDiskFolder } from "./runs/disk_folder.ts";
 import { RunManager } from "./runs/manager.ts";
+import { retain } from "./runs/retention.ts";
 import { RunStore } from "./runs/store.ts";
 import { createToolAuditLog } from "./tools/audit_log.ts";
 import { createTools } from "./tools/catalogue.ts";
@@ -120,6 +121,9 @@ export async function startDebateServer(environment: DebateEnvironment): Promise
   };
   const server = await startServer(settings, handler, { clock, onError });
   opened.defer(() => server.close());
+  const { RETENTION_DAYS: days } = settings;
+  const retained = retain({ store, days, clock, signal: stopping.signal, tell: log.INFO });
+  opened.defer(() => retained);
   const closing = opened.move();
   return {
     url: server.url,

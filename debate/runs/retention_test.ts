@@ -1,0 +1,88 @@
+import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import assert from "node:assert/strict";
+import { MemoryFolder } from "../testing/memory_folder.ts";
+import { beginRecord, formatRecord, type RunHeader } from "./record.ts";
+import { retain } from "./retention.ts";
+import { RunStore } from "./store.ts";
+
+const DAY_MS = 86_400_000;
+const NOW = Date.UTC(2026, 0, 31);
+
+function record(digit: string, ageDays: number, fields: Partial<RunHeader> = {}) {
+  const time = new Date(NOW - ageDays * DAY_MS).toISOString();
+  const header: RunHeader = {
+    run_id: digit.repeat(32),
+    topic: "it hangs",
+    timestamp: time,
+    models: { diagnostic: "hub/a", skeptic: "hub/b", moderator: "hub/c" },
+    reasoning_effort: { diagnostic: "none", skeptic: "none", moderator: "none" },
+    template: "default",
+    language: "en",
+    parent_run_id: null,
+    status: "completed",
+    schema_version: 1,
+    ...fields,
+  };
+  return [
+    `${header.run_id}.json`,
+    formatRecord(beginRecord(header, { text: "", redactions: {}, notes: [] })),
+  ] as const;
+}
+
+async function keeping(days: number, records: readonly (readonly [string, string])[]) {
+  const folder = new MemoryFolder({ ...Object.fromEntries(records), "audit.jsonl": "{}" });
+  const store = await RunStore.open({ folder, warn: () => {} });
+  const [clock, stop, told] = [new FakeClock(NOW), new AbortController(), [] as string[]];
+  const done = retain({ store, days, clock, signal: stop.signal, tell: (message) => told.push(message) });
+  await clock.advance(0);
+  const kept = () => [...folder.files.keys()].map((name) => name[0]).sort().join("");
+  return { clock, stop, told, done, kept, folder, store };
+}
+
+Deno.test("runs that are too old are deleted at the start and every hour; the log of tool calls stays", async () => {
+  const { clock, stop, told, done, kept } = await keeping(30, [
+    record("1", 31),
+    record("2", 29.99),
+    record("3", 40, { status: "error" }),
+    record("4", 40, { finished_at: new Date(NOW - DAY_MS).toISOString() }),
+  ]);
+  assert.equal(kept(), "24a");
+  assert.deepEqual(told, ["deleted 2 runs older than 30 days"]);
+  await clock.advance(DAY_MS / 24);
+  assert.equal(kept(), "4a");
+  stop.abort();
+  await done;
+});
+
+Deno.test("without a limit, and of runs that do not say when they were, nothing is deleted", async () => {
+  const all = [record("1", 4000), record("2", 4000, { timestamp: "yesterday" })];
+  const unlimited = await keeping(0, all);
+  await unlimited.done;
+  assert.equal(unlimited.kept(), "12a");
+  const { kept, stop, done } = await keeping(1, all);
+  assert.equal(kept(), "2a");
+  stop.abort();
+  await done;
+});
+
+Deno.test("a run in progress is kept, however long it takes", async () => {
+  const { clock, store, kept, stop, done } = await keeping(1, []);
+  const [, text] = record("5", 10, { status: "running" });
+  await store.begin(JSON.parse(text));
+  await clock.advance(DAY_MS);
+  assert.equal(kept(), "5a");
+  stop.abort();
+  await done;
+});
+
+Deno.test("a folder that refuses is told of, and does not end the server", async () => {
+  const told: string[] = [];
+  const stop = new AbortController();
+  const clock = new FakeClock(NOW);
+  const store = { list: () => Promise.reject(new Error("gone")), delete: () => Promise.resolve() };
+  const done = retain({ store, days: 1, clock, signal: stop.signal, tell: (message) => told.push(message) });
+  await clock.advance(DAY_MS / 24);
+  assert.deepEqual(told, ["cannot delete old runs: Error", "cannot delete old runs: Error"]);
+  stop.abort();
+  await done;
+});
