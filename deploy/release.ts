@@ -11,6 +11,7 @@ import sharedManifest from "../shared/deno.json" with { type: "json" };
 import { bundleAll } from "./release/bundle.ts";
 import { writeChecksums } from "./release/checksums.ts";
 import { architecture, buildDebian } from "./release/debian.ts";
+import { prepareImages } from "./release/image.ts";
 import { PACKAGES, RUNTIME } from "./release/packages.ts";
 import { run } from "./release/run.ts";
 import { describeMaterials } from "./release/sbom.ts";
@@ -80,6 +81,7 @@ async function release(
   if ((Deno.env.get("DENORT_BIN") ?? "") !== "") files.push(await compileAll(sources, { work, output }));
   await write(join(output, `gateway-${version}.cdx.json`), await describeMaterials(sources));
   files.push(`gateway-${version}.cdx.json`);
+  await prepareImages(sources, { work, output });
   return [...files, await writeChecksums(output, files)];
 }
 

@@ -5,11 +5,11 @@ import { run } from "./run.ts";
 /** Native code that `ssh2` would use where it is there, and does not need: it would end the sandbox. */
 const OPTIONAL_NATIVE = ["cpu-features", "*.node"] as const;
 
-/** Where {@linkcode bundleAll} reads and writes. */
+/** Where bundles come from and go to. */
 export interface BundleFolders {
   /** The sources to release; absolute. */
   readonly sources: string;
-  /** Where `signer/main.js` and the others go; absolute. */
+  /** The folder where `signer/main.js` and the others go, or the one file; absolute. */
   readonly output: string;
 }
 
@@ -20,16 +20,25 @@ export async function bundleAll({ sources, output }: BundleFolders): Promise<voi
   }
 }
 
+/** Bundles a program into one file. */
+export async function bundleOne(
+  { entry, member }: Pick<Program, "entry" | "member">,
+  { sources, output }: BundleFolders,
+): Promise<void> {
+  await run(Deno.execPath(), [...options(member), `--output=${output}`, entry], { cwd: sources });
+}
+
 function bundleArguments(programs: readonly Program[], outdir: string): readonly string[] {
-  const config = programs[0]?.member ?? "";
+  const entries = programs.map(({ entry }) => entry);
+  return [...options(programs[0]?.member ?? ""), "--code-splitting", `--outdir=${outdir}`, ...entries];
+}
+
+function options(member: string): readonly string[] {
   return [
     "bundle",
     "--quiet",
     "--platform=deno",
-    "--code-splitting",
     ...OPTIONAL_NATIVE.map((name) => `--external=${name}`),
-    `--config=${config}/deno.json`,
-    `--outdir=${outdir}`,
-    ...programs.map(({ entry }) => entry),
+    `--config=${member}/deno.json`,
   ];
 }

@@ -42,6 +42,8 @@ function exists(path: string, document: string): boolean {
   const folder = document.slice(0, document.lastIndexOf("/") + 1);
   if (path.startsWith("~/gateway/")) return SET_UP.includes(path);
   if (SET_UP.includes(`~/gateway/${path}`)) return true;
+  // What a release makes there, it makes of this.
+  if (path.startsWith("dist/image")) return exists(path.replace("dist/", "deploy/"), document);
   if (path.startsWith("../")) return FILES.includes(new URL(path, `file:///${document}`).pathname.slice(1));
   const names = path.endsWith("/") ? [path] : [path, `${path}.ts`, `${path}/`];
   return [...FILES, ...FOLDERS].some((file) =>

@@ -26,6 +26,13 @@ const VERSIONED = [
 ] as const;
 const MCP_ENTRY = ["gateway", "serve-mcp", "--config", "/etc/gateway/mcp.json"] as const;
 
+/** The broker listens once it has the signer's hosts. */
+const HEALTHY = [
+  "sh",
+  "-c",
+  "journalctl -u gateway-broker -o cat --no-pager | tail -1 | grep -q ready",
+] as const;
+
 /** Makes every package. */
 async function release(version: string, output: string): Promise<void> {
   const args = ["task", "--quiet", "release", "--version", version, "--output", output, "--allow-dirty"];
@@ -196,7 +203,6 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
       "an upgrade keeps configs, state, audit chain and entry, and starts what ran anew",
       async () => {
         await machine.must("broker-ctl", "freeze", "--caller", "agent-7", "--reason", "INC-42");
-        await machine.must("systemctl", "stop", "gateway-control-plane");
         const before = await machine.must("sh", "-c", "cat /etc/gateway/*.json | sha256sum");
         await releaseNext(oldOutput, newOutput);
         await carry(newOutput);
@@ -230,6 +236,10 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
       assert.equal(owner.trim(), "root:gateway-signer 640");
     });
     await t.step("stopped, they end cleanly", async () => {
+      await poll(async () => (await machine.run(...HEALTHY)).code === 0, {
+        what: "the broker",
+        intervalMs: 500,
+      });
       await machine.must("systemctl", "stop", ...SERVICES);
       for (const service of SERVICES) assert.equal(await machine.property(service, "Result"), "success");
     });

@@ -1,0 +1,108 @@
+import { join } from "node:path";
+import { parseStandardJson } from "@gateway/shared/json";
+import { bundleOne } from "./bundle.ts";
+import { run } from "./run.ts";
+import type { Sources } from "./sources.ts";
+import { write } from "./stage.ts";
+
+/** A program of an image: one file that the kernel starts with Deno, under the permission set of the name. */
+interface ImageProgram {
+  readonly name: string;
+  readonly member: string;
+  readonly permissionSet: string;
+  /** A module of the sources; or the text of one, for what has no module of its own. */
+  readonly entry: string | { readonly text: string };
+}
+
+const DENO = "usr/lib/gateway/deno";
+const BIN = "usr/local/bin";
+const PROGRAM_MODE = 0o755;
+const HEALTH = "http://127.0.0.1:8000/healthz";
+
+/** The broker under a name that says which frontend it is. */
+function frontend(name: string, permissionSet: string, verb: string): ImageProgram {
+  const text = `import { runGateway } from "../broker/main.ts";\n` +
+    `Deno.exit(await runGateway([${JSON.stringify(verb)}, ...Deno.args]));\n`;
+  return { name, member: "broker", permissionSet, entry: { text } };
+}
+
+const IMAGES: Readonly<Record<"root" | "debate", readonly ImageProgram[]>> = {
+  root: [
+    { name: "gateway", member: "broker", permissionSet: "gateway", entry: "deploy/gateway.ts" },
+    { name: "signer", member: "signer", permissionSet: "signer", entry: "signer/main.ts" },
+    {
+      name: "control-plane",
+      member: "control_plane",
+      permissionSet: "control-plane",
+      entry: "control_plane/main.ts",
+    },
+    { name: "broker-ctl", member: "ctl", permissionSet: "broker-ctl", entry: "ctl/main.ts" },
+    frontend("broker", "broker", "serve-http"),
+    frontend("mcp-broker", "broker-mcp", "serve-mcp"),
+    frontend("mcp-broker-http", "broker-mcp-http", "serve-mcp-http"),
+  ],
+  debate: [
+    { name: "debate", member: "debate", permissionSet: "serve", entry: "debate/main.ts" },
+    {
+      name: "debate-healthy",
+      member: "debate",
+      permissionSet: "healthy",
+      entry: { text: `Deno.exit(await fetch("${HEALTH}").then(({ ok }) => ok ? 0 : 1, () => 1));\n` },
+    },
+  ],
+};
+
+/** Makes the folder that both images are built in: their files, each in an archive, and the Containerfiles. */
+export async function prepareImages(
+  { folder, epoch }: Sources,
+  { work, output }: { readonly work: string; readonly output: string },
+): Promise<void> {
+  const context = join(output, "image");
+  for (const [image, programs] of Object.entries(IMAGES)) {
+    const root = join(work, `image-${image}`);
+    await write(join(root, DENO), await Deno.readFile(Deno.execPath()), PROGRAM_MODE);
+    const sets: Record<string, unknown> = { healthy: { net: ["127.0.0.1:8000"] } };
+    for (const program of programs) {
+      sets[program.permissionSet] ??= await readSet(folder, program);
+      const text = await bundleText(program, { folder, work });
+      const start = `#!/${DENO} -P=${program.permissionSet}\n`;
+      await write(join(root, BIN, program.name), `${start}${text}`, PROGRAM_MODE);
+    }
+    await write(join(root, BIN, "deno.json"), JSON.stringify({ permissions: sets }, null, 2));
+    await write(
+      join(context, "Containerfile"),
+      await Deno.readFile(join(folder, "deploy/image/Containerfile")),
+    );
+    const archive = join(context, `${image}.tar`);
+    const order = ["--sort=name", `--mtime=@${epoch}`, "--owner=0", "--group=0", "--numeric-owner"];
+    await run("tar", [...order, "-cf", archive, "-C", root, "usr"], { cwd: root });
+  }
+  await write(join(context, "data/.keep"), "");
+  const debate = await Deno.readFile(join(folder, "deploy/image/Containerfile.debate"));
+  await write(join(context, "Containerfile.debate"), debate);
+}
+
+async function readSet(folder: string, { member, permissionSet }: ImageProgram): Promise<unknown> {
+  const manifest = parseStandardJson(await Deno.readTextFile(join(folder, member, "deno.json")));
+  const set =
+    (manifest as { readonly permissions: Readonly<Record<string, unknown>> }).permissions[permissionSet];
+  if (set === undefined) {
+    throw new Error(`Cannot make an image: ${member} has no permission set ${permissionSet}`);
+  }
+  return set;
+}
+
+async function bundleText(
+  { name, member, entry }: ImageProgram,
+  { folder, work }: { readonly folder: string; readonly work: string },
+): Promise<string> {
+  let module = entry;
+  if (typeof module !== "string") {
+    const path = `deploy/image_${name.replaceAll("-", "_")}.ts`;
+    await Deno.writeTextFile(join(folder, path), module.text);
+    module = path;
+  }
+  const bundled = join(work, `${name}.js`);
+  await bundleOne({ entry: module, member }, { sources: folder, output: bundled });
+  return await Deno.readTextFile(bundled);
+}
