@@ -239,11 +239,12 @@ function findRuleFaults(
     values: readonly string[],
     isKnown: (value: string) => boolean,
     what: string,
+    hint: (value: string) => string = () => "",
   ) =>
     values.flatMap((value, index) =>
       value === "*" || isKnown(value)
         ? []
-        : [{ key: `${part}[${index}]`, fault: `${quoteText(value)} is not ${what}` }]
+        : [{ key: `${part}[${index}]`, fault: `${quoteText(value)} is not ${what}${hint(value)}` }]
     );
   return [
     ...check("verbs", verbs, (verb) => (K8S_VERBS as readonly string[]).includes(verb), "a verb"),
@@ -252,6 +253,13 @@ function findRuleFaults(
       resources,
       (resource) => table.has(resource),
       "a resource of the core table nor of extra_resources",
+      (resource) => {
+        // As kubectl has them: singular, or with the group.
+        const meant = [`${resource}s`, `${resource}es`, resource.replace(/\..*/, "")].find((name) =>
+          table.has(name)
+        );
+        return meant === undefined ? "" : ` (did you mean ${quoteText(meant)}?)`;
+      },
     ),
     ...check(
       "namespaces",

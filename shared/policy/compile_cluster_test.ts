@@ -106,7 +106,13 @@ Deno.test.each<{ name: string; cluster?: Record<string, unknown>; at?: string; p
     name: "a resource with its group",
     cluster: { rules: [{ resources: ["deployments.apps"], effect: "allow" }] },
     problem:
-      'kubernetes.clusters.prod.rules[0].resources[0]: "deployments.apps" is not a resource of the core table nor of extra_resources',
+      'kubernetes.clusters.prod.rules[0].resources[0]: "deployments.apps" is not a resource of the core table nor of extra_resources (did you mean "deployments"?)',
+  },
+  {
+    name: "a resource in the singular",
+    cluster: { rules: [{ resources: ["ingress"], effect: "allow" }] },
+    problem:
+      'kubernetes.clusters.prod.rules[0].resources[0]: "ingress" is not a resource of the core table nor of extra_resources (did you mean "ingresses"?)',
   },
   {
     name: "a namespace with a slash",
