@@ -5,6 +5,16 @@ import { poll } from "../stage/poll.ts";
 import { browserTest, TestBrowser } from "./chromium.ts";
 import { DebateProcess, sceneEnv, withHome } from "./debate_scene.ts";
 
+/** A page that nobody looks at, in a browser that may notify. */
+const LOOKS_ELSEWHERE = `
+  localStorage.setItem("notify", "yes");
+  Object.defineProperty(document, "hidden", { get: () => true });
+  globalThis.told = [];
+  globalThis.Notification = class {
+    static permission = "granted";
+    constructor(title, { body }) { told.push([title, body]); }
+  };`;
+
 async function violationsOf(page: Page): Promise<unknown> {
   await page.evaluate(axe.source);
   return await page.evaluate(
@@ -80,6 +90,17 @@ browserTest(
       await text.fill("name: 1");
       await page.getByRole("button", { name: "Save as a file" }).click();
       await page.getByText('key "diagnostic_system" is missing').waitFor();
+
+      const away = await english.newPage();
+      await away.addInitScript(LOOKS_ELSEWHERE);
+      await away.goto(`/#/runs/${runId}`);
+      await poll(async () => (await away.evaluate("told.length")) > 0, { what: "a notification" });
+      await away.locator("#run-asked").getByText(/left$/).waitFor();
+      assert.deepEqual(
+        await away.evaluate("told"),
+        [["memory grows", "Decide on run_local_command"]],
+        "once",
+      );
 
       const spanish = await browser.plainSession(server.url, {
         locale: "es-ES",

@@ -1,4 +1,5 @@
 import { announce, ask, get, make } from "./api.js";
+import { plain } from "./visible.js";
 import { t } from "./words.js";
 
 /** The roles that a model is chosen for. */
@@ -73,7 +74,7 @@ function fill(pick, models) {
         "optgroup",
         { label: nameOf(provider) },
         ...models.filter((each) => each.provider === provider).map((each) =>
-          make("option", { value: each.id }, `${each.name}${priceOf(each)}`)
+          make("option", { value: each.id }, `${plain(each.name)}${priceOf(each)}`)
         ),
       )
     ),
