@@ -94,7 +94,7 @@ browserTest(
       const away = await english.newPage();
       await away.addInitScript(LOOKS_ELSEWHERE);
       await away.goto(`/#/runs/${runId}`);
-      await poll(async () => (await away.evaluate("told.length")) > 0, { what: "a notification" });
+      await poll(async () => await away.evaluate("told.length > 0") === true, { what: "a notification" });
       await away.locator("#run-asked").getByText(/left$/).waitFor();
       assert.deepEqual(
         await away.evaluate("told"),

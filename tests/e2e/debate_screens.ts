@@ -15,7 +15,7 @@ export const VIEWS = [1280, 390].flatMap((width) =>
 
 /** A state of the page of a run. */
 export interface Screen {
-  readonly name: "found" | "unsure" | "waiting" | "stopped" | "old";
+  readonly name: "found" | "unsure" | "waiting" | "paused" | "stopped" | "old";
   /** The path of the page. */
   readonly path: string;
 }
@@ -59,12 +59,18 @@ export async function lookAtScreens(look: (screen: Screen, open: OpenPage) => Pr
     const found = await server.run({ topic: world.incident, require_approval: "false" });
     const unsure = await server.run({ topic: "checkout-api runs out of memory", require_approval: "false" });
     const waiting = await server.run({ topic: world.incident, require_approval: "true" });
+    const paused = await server.run({
+      topic: world.incident,
+      require_approval: "false",
+      pause_between_rounds: "true",
+    });
     const stopped = await server.run({ topic: world.incident, require_approval: "true" });
     await Promise.all([ended(found), ended(unsure), server.event(waiting, "tool_approval_request")]);
+    await server.event(paused, "awaiting_user_input");
     await server.event(stopped, "tool_approval_request");
     await (await fetch(`${server.url}/api/runs/${stopped}`, { method: "DELETE" })).body?.cancel();
     await ended(stopped);
-    const states = { found, unsure, waiting, stopped, old: OLD_ID };
+    const states = { found, unsure, waiting, paused, stopped, old: OLD_ID };
     const open: OpenPage = async (path, options) => {
       const page = await (await browser.plainSession(server.url, options)).newPage();
       await page.goto(path);
@@ -97,6 +103,7 @@ const SAID: Readonly<Record<Screen["name"], readonly RegExp[]>> = {
     /agrees, without new evidence/,
   ],
   waiting: [/No cause yet/, /Leads so far, H-1/],
+  paused: [/Undecided so far/, /Leads so far, H-1/, /round 2 of 4/],
   stopped: [/The run was stopped/, /Best candidate, H-1/],
   old: [/the evidence was not checked/, /90 % confidence/],
 };

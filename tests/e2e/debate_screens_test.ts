@@ -23,7 +23,7 @@ browserTest("the page of a run shows the answer first, in every state, width and
     await lookAtScreens(async ({ name, path }, open) => {
       for (const { width, height, colorScheme } of VIEWS) {
         // The states that look alike are not looked at in every way.
-        const isRare = name === "stopped" || name === "old";
+        const isRare = name === "paused" || name === "stopped" || name === "old";
         if (isRare && (width === 390) !== (colorScheme === "dark")) continue;
         const what = `${name}, ${width} pixels wide, ${colorScheme}`;
         const page = await open(path, { viewport: { width, height }, colorScheme });
@@ -44,9 +44,17 @@ browserTest("the page of a run shows the answer first, in every state, width and
           assert.match(await page.title(), /^Waiting for you: /);
           assert.ok(await page.getByRole("button", { name: "Approve" }).isVisible());
         }
+        if (name === "paused") await page.getByText("Pin, drop or add hypotheses").click();
         if (width === 390) assert.deepEqual(await violationsOf(page), [], what);
         await page.screenshot({ path: `${folder}/${name}-${width}-${colorScheme}.png` });
-        if (name === "found") await followEvidence(page);
+        if (name === "found") {
+          await page.locator("#map > summary").click();
+          await page.locator("#map [data-key]").last().click();
+          await page.locator("#map").scrollIntoViewIfNeeded();
+          await page.screenshot({ path: `${folder}/map-${width}-${colorScheme}.png` });
+          if (width === 390) assert.deepEqual(await violationsOf(page), [], `the map, ${what}`);
+          await followEvidence(page);
+        }
         await page.context().close();
       }
     });
