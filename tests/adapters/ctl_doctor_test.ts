@@ -169,3 +169,17 @@ Deno.test("doctor fails where there is nothing to look at", async () => {
   assert.match(err, /There is no config to look at/);
   assert.equal(exit, 1);
 });
+
+Deno.test("doctor works under the permissions that broker-ctl has", async () => {
+  await using folder = await createFolder();
+  await run(folder.path, "init");
+  const main = new URL("../../ctl/main.ts", import.meta.url).pathname;
+  const { stdout } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "--quiet", "--no-prompt", "--cached-only", "-P=broker-ctl", main, "doctor", "--json", "--live"],
+    cwd: folder.path,
+    env: { NO_COLOR: "1" },
+  }).output();
+  const { findings } = JSON.parse(new TextDecoder().decode(stdout)) as { findings: readonly Finding[] };
+  assert.ok(findings.some(({ check }) => check === "there is room for records"));
+  assert.ok(!findings.some(({ check }) => /Requires|NotCapable/.test(check)), JSON.stringify(findings));
+});
