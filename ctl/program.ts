@@ -8,6 +8,7 @@ import { addShow } from "./commands/audit_show.ts";
 import { addTail } from "./commands/audit_tail.ts";
 import { addVerify } from "./commands/audit_verify.ts";
 import { addBackup } from "./commands/backup.ts";
+import { addCa } from "./commands/ca.ts";
 import { addCaKeys } from "./commands/ca_keys.ts";
 import { addCallers } from "./commands/callers.ts";
 import { addCluster } from "./commands/cluster.ts";
@@ -53,6 +54,7 @@ const COMMANDS: readonly AddCommand[] = [
   addHost,
   addCallers,
   addCaKeys,
+  addCa,
   addIdentity,
   addDoctor,
   group("cluster", "See, change, enrol and check Kubernetes clusters.", [addCluster, addEnrol, addCheck]),

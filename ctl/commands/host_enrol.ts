@@ -4,16 +4,16 @@ import { systemClock } from "@gateway/shared/clock";
 import { loadCaKeys } from "@gateway/shared/ca/load";
 import type { CaKey } from "@gateway/shared/ca/custody";
 import { planCaKeys, selectCaKey } from "@gateway/shared/ca/model";
-import { AppError, errorText } from "@gateway/shared/errors";
+import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
 import { formatPublicKey, parsePublicKey } from "@gateway/shared/ssh/public_key";
 import type { SignerConfig } from "@gateway/signer/config";
 import { once } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
+import { carryOut, CONFIRM_SECONDS } from "../enrol/carry_out.ts";
 import { type EnrolOptions, formatEnrolScript } from "../enrol/script.ts";
-import { tryLogin } from "../enrol/try_login.ts";
+import { caLine, readCaKey, rotationFiles } from "../enrol/next_ca.ts";
 import type { CommandResult } from "../output.ts";
-import { runOverSsh } from "../over_ssh.ts";
 import { readOperatorFile } from "../read_file.ts";
 import { loadSignerFile } from "../signer_file.ts";
 import { withHint } from "../with_hint.ts";
@@ -28,9 +28,6 @@ interface EnrolFlags {
 }
 
 type Host = SignerConfig["hosts"][string];
-
-/** So long a change waits to be kept: whoever is cut off by it can't undo it. */
-const CONFIRM_SECONDS = 120;
 
 const ENROL_EXAMPLES = `
 Examples:
@@ -105,41 +102,12 @@ async function enrol(
     const script = formatEnrolScript(options);
     return { json: { name, script: script.join("\n") }, lines: script };
   }
-  const login = flags.login ?? "root";
-  const onHost = (options: EnrolOptions) =>
-    runOverSsh(name, host, { script: `${formatEnrolScript(options).join("\n")}\n`, login });
-  const tries = mode === "add" && key !== undefined;
-  const done = await onHost({ ...options, ...tries && { confirmSeconds: CONFIRM_SECONDS } });
-  if (done.code !== 0) {
-    return { json: { name, enrolled: false, output: done.lines }, lines: done.lines, failed: true };
-  }
-  if (!tries) {
-    const note = mode === "add" ? ["no login was tried: the CA's key is not here"] : [];
-    return {
-      json: { name, enrolled: mode === "add", tried: false, output: done.lines },
-      lines: [...done.lines, ...note],
-    };
-  }
-  try {
-    await tryLogin({ name, host, principal: host.principal, caKey: key });
-  } catch (error) {
-    if (!(error instanceof AppError)) throw error;
-    const undone = await onHost({ ...options, mode: "undo" });
-    const problem = errorText(error);
-    const back = undone.code === 0
-      ? "everything was taken back"
-      : `the host takes everything back by itself within ${CONFIRM_SECONDS} seconds`;
-    return {
-      json: { name, enrolled: false, problem, undone: undone.code === 0 },
-      lines: [problem, back],
-      failed: true,
-    };
-  }
-  const kept = await onHost({ ...options, mode: "keep" });
+  const { done, tried, lines } = await carryOut({ name, host, options, key, login: flags.login ?? "root" });
+  const untried = mode === "add" && key === undefined ? ["no login was tried: the CA's key is not here"] : [];
   return {
-    json: { name, enrolled: kept.code === 0, tried: true, output: [...done.lines, ...kept.lines] },
-    lines: [...done.lines, ...kept.lines, `a certificate for ${host.principal} logged in as ${host.user}`],
-    failed: kept.code !== 0,
+    json: { name, enrolled: mode === "add" ? done : !done, tried, output: lines },
+    lines: [...lines, ...untried],
+    failed: !done,
   };
 }
 
@@ -183,10 +151,9 @@ async function findCa(
         readEnv: (name) => variables[name],
       }),
   );
-  return {
-    lines: [formatPublicKey(fallback.algorithm, fallback.publicKey, "gateway-ssh-ca")],
-    key: fallback,
-  };
+  // Who comes in the middle of a rotation trusts both.
+  const next = own.type === "pem" ? await readCaKey(rotationFiles(own.path).next) : undefined;
+  return { lines: [fallback, ...next === undefined ? [] : [next]].map(caLine), key: fallback };
 }
 
 function formatLine(line: string): string {

@@ -83,6 +83,8 @@ export const ADAPTERS: readonly string[] = [
   "ctl/doctor/file_checks.ts",
   "ctl/doctor/live_checks.ts",
   "ctl/edit_signer_file.ts",
+  "ctl/enrol/carry_out.ts",
+  "ctl/enrol/next_ca.ts",
   "ctl/enrol/try_login.ts",
   "ctl/find_client.ts",
   "ctl/identity/authority.ts",

@@ -1,90 +1,9 @@
 import assert from "node:assert/strict";
-import { formatEnrolScript } from "../../ctl/enrol/script.ts";
 import { createFolder, run } from "../adapters/ctl_fixture.ts";
-import { freePort } from "../stage/free_port.ts";
-import { ACCOUNT, mayNotSeal, SealedHost } from "./sealed_host.ts";
+import { CONFIG, EnrolHost, PRINCIPAL, runOverSshTo } from "./enrol_host.ts";
+import { ACCOUNT, mayNotSeal } from "./sealed_host.ts";
 
 const NEEDS = "(needs root, sshd and overlays)";
-const CONFIG = "/etc/ssh/test_config";
-const PRINCIPAL = "host:web01";
-const BROKER_CTL = new URL("../../ctl/main.ts", import.meta.url).pathname;
-
-/** A host whose sshd has a config with these lines, and two CAs: `ours` is new there, `other` may be trusted. */
-class EnrolHost implements AsyncDisposable {
-  readonly port = freePort();
-  readonly #host: SealedHost;
-
-  private constructor(host: SealedHost) {
-    this.#host = host;
-  }
-
-  static async start(lines: string): Promise<EnrolHost> {
-    const sealed = await SealedHost.start();
-    const host = new EnrolHost(sealed);
-    await host.sh(`
-      mkdir -p /run/sshd /var/k /etc/ssh/test.d && cd /var/k && ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/test_key
-      rm -rf /etc/gateway/enrolments /etc/ssh/auth_principals /etc/ssh/gateway_ca.pub
-      for key in ours other user; do ssh-keygen -q -t ed25519 -N '' -f $key; done
-      cat >${CONFIG} <<END
-Port ${host.port}
-ListenAddress 127.0.0.1
-HostKey /etc/ssh/test_key
-PidFile /etc/ssh/test.pid
-UsePAM no
-LogLevel DEBUG1
-StrictModes no
-AuthorizedKeysFile none
-${lines}
-END
-      "$(command -v sshd)" -f ${CONFIG} -E /var/k/log && for i in 1 2 3 4 5 6 7 8 9; do [ -s /etc/ssh/test.pid ] && break; sleep 0.2; done`);
-    return host;
-  }
-
-  get launcher() {
-    return this.#host.launcher;
-  }
-
-  async sh(script: string, stdin = ""): Promise<string> {
-    const { code, stdout, stderr } = await this.#host.sh(script, stdin);
-    assert.equal(code, 0, `${script}\n${stdout}${stderr}`);
-    return stdout;
-  }
-
-  /** Whether a certificate of a CA for a principal logs in. */
-  async mayLogIn(ca: string, principal: string): Promise<boolean> {
-    const { stdout } = await this.#host.sh(
-      `cd /var/k && ssh-keygen -q -s ${ca} -I t -n '${principal}' -V +5m user.pub &&
-      ssh -F none -i user -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o ConnectTimeout=20 \
-        -p ${this.port} ${ACCOUNT}@127.0.0.1 echo in`,
-    );
-    return stdout === "in\n";
-  }
-
-  /** Runs the program that `host enrol` prints. */
-  async enrol(options: Partial<Parameters<typeof formatEnrolScript>[0]> = {}) {
-    const script = formatEnrolScript({
-      mode: "add",
-      user: ACCOUNT,
-      principal: PRINCIPAL,
-      ca: [(await this.sh("cat /var/k/ours.pub")).trim()],
-      sshdConfig: CONFIG,
-      ...options,
-    });
-    return await this.#host.sh("sh", `${script.join("\n")}\n`);
-  }
-
-  /** All that it could have changed. */
-  state(): Promise<string> {
-    return this.sh(
-      "cd /etc && for f in $(find ssh gateway -type f ! -name '*.pid' | sort); do echo \"== $f $(stat -c %a:%u $f)\"; cat $f; done",
-    );
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#host.sh("kill $(cat /etc/ssh/test.pid)");
-    await this.#host[Symbol.asyncDispose]();
-  }
-}
 
 /** How hosts are set up before, what goes on there, and what else has to hold. */
 const HOSTS: readonly {
@@ -201,24 +120,7 @@ Deno.test({
     const hostKey = (await host.sh("cut -d' ' -f1,2 /etc/ssh/test_key.pub")).trim();
     const added = `web01=127.0.0.1:${host.port},user=${ACCOUNT},key=${hostKey}`;
     assert.equal((await run(folder.path, "init", "--host", added)).exit, 0);
-    // root's logins are those of this machine; the account's are real.
-    const program = `#!/bin/sh
-case "$*" in *"sh -s") exec ${host.launcher.join(" ")} sh -s ;; esac
-exec /usr/bin/ssh "$@"\n`;
-    await Deno.mkdir(`${folder.path}/bin`);
-    await Deno.writeTextFile(`${folder.path}/bin/ssh`, program, { mode: 0o755 });
-    const enrol = async (verb = "enrol") => {
-      const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-        args: [
-          ...["run", "--quiet", "--no-prompt", "--cached-only", "-P=broker-ctl", BROKER_CTL],
-          ...["host", verb, "web01", "--over", "ssh", "--config", `${folder.path}/signer.json`],
-          ...["--sshd-config", CONFIG],
-        ],
-        env: { PATH: `${folder.path}/bin:/usr/sbin:/usr/bin:/bin`, NO_COLOR: "1" },
-      }).output();
-      const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
-      return { code, text: text(stdout) + text(stderr) };
-    };
+    const enrol = (verb = "enrol") => runOverSshTo(host, folder.path, "host", verb, "web01");
     const before = await host.state();
     const good = await enrol();
     assert.equal(good.code, 0, good.text);

@@ -1,0 +1,297 @@
+import { resolve } from "node:path";
+import { type Command, Option } from "commander";
+import { z } from "@zod/zod";
+import { planCaKeys, selectCaKey } from "@gateway/shared/ca/model";
+import { systemClock } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
+import { ifThere } from "@gateway/shared/files";
+import { quoteText } from "@gateway/shared/quote";
+import { systemRandom } from "@gateway/shared/random";
+import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
+import type { SignerConfig } from "@gateway/signer/config";
+import { once } from "../arguments.ts";
+import type { AddCommand, CommandContext } from "../context.ts";
+import { carryOut } from "../enrol/carry_out.ts";
+import { caLine, readCaKey, rotationFiles } from "../enrol/next_ca.ts";
+import { type EnrolOptions, formatEnrolScript } from "../enrol/script.ts";
+import { createFile } from "../identity/folder.ts";
+import type { CommandResult } from "../output.ts";
+import { runOverSsh } from "../over_ssh.ts";
+import { addRemoteOptions, askSigner } from "../remote.ts";
+import { loadSignerFile } from "../signer_file.ts";
+
+interface RotateFlags {
+  readonly config?: string;
+  readonly over?: "ssh";
+  readonly login?: string;
+  readonly sshdConfig?: string;
+}
+
+const EXAMPLES = `
+Examples:
+  broker-ctl ca rotate begin --over ssh --config gateway/signer.json
+  broker-ctl ca rotate status --over ssh --config gateway/signer.json
+  broker-ctl ca rotate finish --over ssh --config gateway/signer.json --client-config gateway/broker-ctl.json
+
+For a CA key in a file (ca_key, or ca_keys._default of type pem), whose certificates go on throughout:
+begin makes the next key beside it, and has each host trust both. finish refuses unless every host does; then the signer
+signs with the next one, by a reload. Certificates of the former one are good for up to 15 minutes: finish again after
+that takes it from the hosts, each after a login with a new certificate. Each step can be run again where it was ended.
+Hosts behind a bastion: broker-ctl host enrol prints what is to be run there.
+`;
+
+/** Longer than any certificate lives. */
+const OVERLAP_MS = 16 * 60_000;
+const AT_A_TIME = 8;
+
+/** `ca rotate`: another SSH CA, without a moment in which hosts refuse certificates. */
+export const addCa: AddCommand = (program, context) => {
+  const rotate = program.command("ca").description("Change the key that hosts trust.")
+    .command("rotate").description("Change it in steps, while certificates go on.").addHelpText(
+      "after",
+      EXAMPLES,
+    );
+  const add = (
+    name: string,
+    description: string,
+    action: (rotation: Rotation, command: Command, context: CommandContext) => Promise<CommandResult>,
+  ) =>
+    addRemoteOptions(rotate.command(name))
+      .description(description)
+      .addOption(new Option("--over <way>", "do it on the hosts too").choices(["ssh"]))
+      .option("--login <account>", "with --over: whom to log in as (default: root)", once)
+      .option("--sshd-config <file>", "what sshd of the hosts is started with, if not its own", once)
+      .addHelpText("after", EXAMPLES)
+      .action((_flags, command: Command) =>
+        context.run(command, ["config", "clientConfig"], async () =>
+          await action(await open(command.optsWithGlobals() as RotateFlags, context), command, context))
+      );
+  add("begin", "Make the next key, and have hosts trust both.", begin);
+  add("status", "Say which hosts trust which key.", status);
+  add("finish", "Sign with the next key, and later have hosts trust it alone.", finish);
+};
+
+interface Rotation {
+  readonly flags: RotateFlags;
+  /** The key that signs. */
+  readonly path: string;
+  readonly hosts: readonly (readonly [name: string, host: Host])[];
+}
+
+type Host = SignerConfig["hosts"][string] & { readonly principal: string };
+
+async function open(flags: RotateFlags, { workingFolder }: CommandContext): Promise<Rotation> {
+  const config = await loadSignerFile(flags.config, workingFolder);
+  const ring = planCaKeys(config);
+  if (ring?.fallback.type !== "pem") {
+    throw new AppError("not_supported", "Cannot rotate: the default CA key is not in a file");
+  }
+  const { fallback } = ring;
+  // Hosts of a group with a key of its own are not concerned.
+  const hosts = Object.entries(config.hosts).filter(([, { groups = [] }]) =>
+    selectCaKey(ring, groups) === fallback
+  )
+    .map(([name, host]) => [name, { ...host, principal: host.principal ?? "" }] as const);
+  return { flags, path: resolve(workingFolder, fallback.path), hosts };
+}
+
+async function begin({ flags, path, hosts }: Rotation): Promise<CommandResult> {
+  const { next, old } = rotationFiles(path);
+  if (await readCaKey(old) !== undefined) {
+    throw new AppError("conflict", "The rotation before is not over: broker-ctl ca rotate finish");
+  }
+  const current = await mustRead(path);
+  if (await readCaKey(next) === undefined) {
+    await createFile(next, encodeOpensshPrivateKey(systemRandom.bytes(32), "gateway-ssh-ca"), 0o600);
+  }
+  const nextKey = await mustRead(next);
+  const ca = [current, nextKey].map(caLine);
+  const results = await onHosts(hosts, flags, (name, host) =>
+    carryOut({
+      name,
+      host,
+      login: flags.login ?? "root",
+      options: optionsOf(host, flags, { mode: "add", ca }),
+      key: nextKey,
+    }));
+  return report(results, { step: "begin", next: caLine(nextKey) }, [
+    `the next CA is in ${next}: ${caLine(nextKey)}`,
+    ...flags.over === undefined
+      ? ["next: broker-ctl host enrol for each host, or this again with --over ssh"]
+      : [],
+  ]);
+}
+
+async function status({ flags, path, hosts }: Rotation): Promise<CommandResult> {
+  const { next, old, switched } = rotationFiles(path);
+  const step = await readCaKey(next) !== undefined
+    ? "begun: the former key signs"
+    : await readCaKey(old) === undefined
+    ? "no rotation is under way"
+    : `the next key signs, since ${
+      await ifThere(Deno.readTextFile(switched)) ?? "its reload, which is still to be done"
+    }`;
+  const results = await onHosts(hosts, flags, (name, host) => trustOf(name, host, flags, path));
+  return report(results, { step }, [step]);
+}
+
+async function finish(
+  { flags, path, hosts }: Rotation,
+  command: Command,
+  context: CommandContext,
+): Promise<CommandResult> {
+  if (flags.over === undefined) {
+    throw new AppError("invalid_request", "Cannot finish without looking at the hosts: --over ssh");
+  }
+  const { next, old, switched } = rotationFiles(path);
+  const nextKey = await readCaKey(next);
+  if (nextKey === undefined && await readCaKey(old) === undefined) {
+    throw new AppError("conflict", "No rotation is under way: broker-ctl ca rotate begin");
+  }
+  if (nextKey !== undefined) {
+    const results = await onHosts(hosts, flags, (name, host) => trustOf(name, host, flags, path));
+    const behind = results.filter(({ trustsNext }) => trustsNext !== true);
+    if (behind.length > 0) {
+      return report(behind.map((each) => ({ ...each, done: false })), { step: "begin" }, [
+        "nothing was changed: these hosts do not trust the next key, and would refuse its certificates",
+      ]);
+    }
+    await switchKeys(path, next, old);
+  }
+  if (await ifThere(Deno.stat(switched)) === undefined) {
+    await askSigner(command, context, {
+      what: "reload",
+      method: "POST",
+      path: "/v1/reload",
+      schema: z.unknown(),
+    });
+    await createFile(switched, new Date(systemClock.now()).toISOString(), 0o644);
+  }
+  const since = Date.parse(await Deno.readTextFile(switched));
+  const minutes = Math.ceil((since + OVERLAP_MS - systemClock.now()) / 60_000);
+  // A time that can't be read is no time that has passed.
+  if (!(minutes <= 0)) {
+    const line =
+      `the next key signs; certificates of the former one are good for up to ${minutes} minutes: finish again then`;
+    return { json: { step: "switched", minutes }, lines: [line] };
+  }
+  const [current, former] = [await mustRead(path), await mustRead(old)];
+  const results = await onHosts(hosts, flags, (name, host) =>
+    carryOut({
+      name,
+      host,
+      login: flags.login ?? "root",
+      options: optionsOf(host, flags, { mode: "add", ca: [caLine(current)], dropCa: [caLine(former)] }),
+      key: current,
+    }));
+  if (results.every(({ done }) => done)) {
+    await Deno.remove(switched);
+    await Deno.rename(old, `${path}.retired-${systemRandom.bytes(4).toHex()}`);
+  }
+  return report(results, { step: "finished" }, [`hosts trust ${caLine(current)}`]);
+}
+
+/** The former key is kept under another name before the next one takes its place, in one step. */
+async function switchKeys(path: string, next: string, old: string): Promise<void> {
+  const text = await Deno.readTextFile(path);
+  const kept = await ifThere(Deno.readTextFile(old));
+  if (kept === undefined) await createFile(old, text, 0o600);
+  else if (kept !== text) {
+    throw new AppError("conflict", `${quoteText(old)} is another key: put it away first`);
+  }
+  const key = await mustRead(next);
+  const info = await Deno.stat(path);
+  // The signer has to be able to read it as it could read the former one.
+  if (info.uid !== null && info.gid !== null && Deno.uid() === 0) await Deno.chown(next, info.uid, info.gid);
+  if (info.mode !== null) await Deno.chmod(next, info.mode & 0o777);
+  await Deno.rename(next, path);
+  const pub = `${path}.pub`;
+  if (await ifThere(Deno.stat(pub)) !== undefined) await Deno.writeTextFile(pub, `${caLine(key)}\n`);
+}
+
+interface HostResult {
+  readonly name: string;
+  readonly done: boolean;
+  readonly lines: readonly string[];
+  readonly trustsNext?: boolean;
+}
+
+/** What a host trusts, of the key that signs and the one that comes or went. */
+async function trustOf(
+  name: string,
+  host: Host,
+  flags: RotateFlags,
+  path: string,
+): Promise<Omit<HostResult, "name">> {
+  const script = formatEnrolScript(optionsOf(host, flags, { mode: "status", ca: [] }));
+  const { code, lines } = await runOverSsh(name, host, {
+    script: `${script.join("\n")}\n`,
+    login: flags.login ?? "root",
+  });
+  if (code !== 0) return { done: false, lines };
+  const { next, old } = rotationFiles(path);
+  const trusts = async (file: string) => {
+    const key = await readCaKey(file);
+    if (key === undefined) return undefined;
+    const blob = caLine(key).split(" ")[1] ?? "";
+    return lines.some((line) => line.startsWith("ca: ") && line.includes(blob));
+  };
+  const [current, coming, former] = [await trusts(path), await trusts(next), await trusts(old)];
+  const words = { "the key that signs": current, "the next key": coming, "the former key": former };
+  const said = Object.entries(words).flatMap(([what, isTrusted]) =>
+    isTrusted === undefined ? [] : [`${isTrusted ? "trusts" : "does NOT trust"} ${what}`]
+  );
+  return { done: current === true && coming !== false, lines: said, trustsNext: coming === true };
+}
+
+function optionsOf(
+  { user, principal }: Host,
+  { sshdConfig }: RotateFlags,
+  rest: Pick<EnrolOptions, "mode" | "ca" | "dropCa">,
+): EnrolOptions {
+  return { user, principal, sshdConfig, ...rest };
+}
+
+/** One host that fails does not keep the others from their turn; names of one machine take turns on it. */
+async function onHosts(
+  hosts: Rotation["hosts"],
+  { over }: RotateFlags,
+  action: (name: string, host: Host) => Promise<Omit<HostResult, "name">>,
+): Promise<readonly HostResult[]> {
+  if (over === undefined) return [];
+  const machines = [...Map.groupBy(hosts, ([, { addr }]) => addr).values()];
+  const results: HostResult[] = [];
+  for (let start = 0; start < machines.length; start += AT_A_TIME) {
+    await Promise.all(
+      machines.slice(start, start + AT_A_TIME).map(async (names) => {
+        for (const [name, host] of names) {
+          try {
+            results.push({ name, ...await action(name, host) });
+          } catch (error) {
+            if (!(error instanceof AppError)) throw error;
+            results.push({ name, done: false, lines: [error.message] });
+          }
+        }
+      }),
+    );
+  }
+  return results;
+}
+
+function report(results: readonly HostResult[], json: object, lines: readonly string[]): CommandResult {
+  const failed = results.some(({ done }) => !done);
+  return {
+    json: { ...json, hosts: results },
+    lines: [
+      ...lines,
+      ...results.map(({ name, done, lines }) => `${done ? "ok  " : "FAIL"} ${name}: ${lines.join("; ")}`),
+    ],
+    failed,
+  };
+}
+
+async function mustRead(path: string) {
+  const key = await readCaKey(path);
+  if (key === undefined) throw new AppError("not_found", `There is no key ${quoteText(path)}`);
+  return key;
+}

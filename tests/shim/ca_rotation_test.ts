@@ -1,0 +1,124 @@
+import assert from "node:assert/strict";
+import { systemClock } from "@gateway/shared/clock";
+import { JsonClient } from "@gateway/shared/http/json_client";
+import { createFolder, run } from "../adapters/ctl_fixture.ts";
+import { freePort } from "../stage/free_port.ts";
+import { signerCommand } from "../stage/service_command.ts";
+import { ServiceProcess } from "../stage/service_process.ts";
+import { EnrolHost, runOverSshTo } from "./enrol_host.ts";
+import { ACCOUNT, mayNotSeal } from "./sealed_host.ts";
+
+const NEEDS = "(needs root, sshd and overlays)";
+
+Deno.test({
+  name: `ca rotate changes the key that hosts trust, and certificates go on throughout ${NEEDS}`,
+  ignore: mayNotSeal,
+  async fn() {
+    await using host = await EnrolHost.start("LogLevel VERBOSE");
+    await using folder = await createFolder();
+    const hostKey = (await host.sh("cut -d' ' -f1,2 /etc/ssh/test_key.pub")).trim();
+    const signer = `127.0.0.1:${freePort()}`;
+    const made = await run(
+      folder.path,
+      ...["init", "--direct", "--listen-signer", signer, "--monitor-signer", `127.0.0.1:${freePort()}`],
+      ...["--host", `web01=127.0.0.1:${host.port},user=${ACCOUNT},key=${hostKey}`],
+    );
+    assert.equal(made.exit, 0, made.err);
+    const at = (name: string) => `${folder.path}/${name}`;
+    const read = (name: string) => Deno.readTextFile(at(name));
+    assert.equal((await runOverSshTo(host, folder.path, "host", "enrol", "web01")).code, 0);
+    await using _signer = await ServiceProcess.start(await signerCommand(at("signer.json")));
+    using client = new JsonClient({
+      clock: systemClock,
+      baseUrl: `https://${signer}`,
+      cert: await read("pki/broker.crt"),
+      key: await read("pki/broker.key"),
+      ca: await read("pki/mtls_ca.crt"),
+    });
+    const publicKey = (await host.sh("cut -d' ' -f1,2 /var/k/user.pub")).trim();
+    /** A certificate of the signer's. */
+    const sign = async () => {
+      const { status, body, text } = await client.request({
+        method: "POST",
+        path: "/v1/sign",
+        body: {
+          ...{
+            host: "web01",
+            role: "target",
+            purpose: "oneshot",
+            command: "hostname",
+            public_key: publicKey,
+          },
+          ...{ ttl_seconds: 120, end_user: "", end_user_groups: null },
+        },
+      });
+      assert.equal(status, 200, text);
+      return (body as { readonly certificate: string }).certificate;
+    };
+    const logIn = (certificate: string, file = "u2") =>
+      host.sh(
+        `cd /var/k && cp user ${file} && cat >${file}-cert.pub && ssh -F none -i ${file} -o BatchMode=yes -o StrictHostKeyChecking=no \
+          -o UserKnownHostsFile=/dev/null -o ConnectTimeout=20 -p ${host.port} ${ACCOUNT}@127.0.0.1 true`,
+        certificate,
+      ).then(() => true, () => false);
+    const rotate = (step: string) =>
+      runOverSshTo(host, folder.path, "ca", "rotate", step, "--client-config", at("broker-ctl.json"));
+    let [isOver, logins] = [false, 0];
+    const throughout = (async () => {
+      while (!isOver) {
+        assert.ok(await logIn(await sign()), `login ${logins}`);
+        logins++;
+      }
+    })();
+    const steps = (async () => {
+      try {
+        const former = await read("pki/ssh_ca");
+        assert.match((await rotate("finish")).text, /No rotation is under way/);
+        for (const _ of ["first", "again"]) {
+          const { code, text } = await rotate("begin");
+          assert.deepEqual([code, /^ok {3}web01/m.test(text)], [0, true], text);
+        }
+        assert.match((await rotate("status")).text, /web01: trusts the key that signs; trusts the next key/);
+        assert.equal(await read("pki/ssh_ca"), former);
+        const old = await sign();
+        const switched = await rotate("finish");
+        assert.deepEqual(
+          [switched.code, /good for up to 16 minutes/.test(switched.text)],
+          [0, true],
+          switched.text,
+        );
+        assert.notEqual(await read("pki/ssh_ca"), former);
+        assert.ok(await logIn(old, "u3"), "a certificate of the former key, before it ends");
+        assert.match((await rotate("begin")).text, /The rotation before is not over/);
+        await Deno.writeTextFile(at("pki/ssh_ca.switched"), "torn");
+        assert.match((await rotate("finish")).text, /finish again then/);
+        await Deno.writeTextFile(at("pki/ssh_ca.switched"), "2020-01-01T00:00:00Z");
+        const finished = await rotate("finish");
+        assert.equal(finished.code, 0, finished.text);
+        assert.equal(await logIn(old, "u3"), false, "a certificate of the former key, afterwards");
+        assert.match((await rotate("status")).text, /no rotation is under way/);
+      } finally {
+        isOver = true;
+      }
+    })();
+    await Promise.all([throughout, steps]);
+    assert.ok(logins > 3, `${logins} logins`);
+  },
+});
+
+Deno.test({
+  name: `ca rotate finish changes nothing where a host does not trust the next key ${NEEDS}`,
+  ignore: mayNotSeal,
+  async fn() {
+    await using host = await EnrolHost.start("LogLevel VERBOSE");
+    await using folder = await createFolder();
+    const hostKey = (await host.sh("cut -d' ' -f1,2 /etc/ssh/test_key.pub")).trim();
+    await run(folder.path, "init", "--host", `web01=127.0.0.1:${host.port},user=${ACCOUNT},key=${hostKey}`);
+    assert.equal((await run(folder.path, "ca", "rotate", "begin")).exit, 0);
+    const before = await Deno.readTextFile(`${folder.path}/pki/ssh_ca`);
+    const { code, text } = await runOverSshTo(host, folder.path, "ca", "rotate", "finish");
+    assert.equal(code, 1);
+    assert.match(text, /nothing was changed[^]*FAIL web01: does NOT trust the key that signs/);
+    assert.equal(await Deno.readTextFile(`${folder.path}/pki/ssh_ca`), before);
+  },
+});
