@@ -175,7 +175,17 @@ Deno.test("doctor works under the permissions that broker-ctl has", async () => 
   await run(folder.path, "init");
   const main = new URL("../../ctl/main.ts", import.meta.url).pathname;
   const { stdout } = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "--quiet", "--no-prompt", "--cached-only", "-P=broker-ctl", main, "doctor", "--json", "--live"],
+    args: [
+      "run",
+      "--quiet",
+      "--no-prompt",
+      "--cached-only",
+      "-P=broker-ctl",
+      main,
+      "doctor",
+      "--json",
+      "--live",
+    ],
     cwd: folder.path,
     env: { NO_COLOR: "1" },
   }).output();
