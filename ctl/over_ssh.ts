@@ -29,7 +29,7 @@ export async function runOverSsh(
     command: login === "root" ? "sh -s" : "sudo -n sh -s",
     input: script,
   });
-  return { code, lines: `${stdout}${stderr}`.split("\n").filter((line) => line !== "") };
+  return { code, lines: `${stdout}${stderr}`.split(/\r?\n/).filter((line) => line !== "") };
 }
 
 /** How a host is logged in to. */

@@ -214,12 +214,17 @@ Deno.test.each([
     ssh: "exec yes x",
     error: /The host answers with more than 1000000 bytes/,
   },
+  {
+    name: "a host that is not there, in ssh's lines",
+    ssh: "printf 'refused\\r\\n' >&2; exit 255",
+    error: /^$/,
+  },
   { name: "a host that reads nothing", ssh: "exec <&-; echo gone; exit 255", error: /^$/ },
 ])("broker-ctl host install-shim --over ssh ends with $name", async ({ ssh, error }) => {
   await using folder = await createConfig();
   const program = `${folder.path}/ssh`;
   await Deno.writeTextFile(program, `#!/bin/sh\n${ssh}\n`, { mode: 0o755 });
-  const { code, stderr } = await new Deno.Command(Deno.execPath(), {
+  const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: [
       ...["run", "--quiet", "--no-prompt", "--cached-only", "-P=broker-ctl", BROKER_CTL],
       ...["host", "install-shim", "web01", "--over", "ssh", "--config", `${folder.path}/signer.json`],
@@ -228,4 +233,5 @@ Deno.test.each([
   }).output();
   assert.equal(code, 1);
   assert.match(new TextDecoder().decode(stderr), error);
+  assert.doesNotMatch(new TextDecoder().decode(stdout), /\\x0d/);
 });
