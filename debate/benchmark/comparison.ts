@@ -39,6 +39,8 @@ export interface ArmResult {
   readonly tempting?: Share;
   /** Compared with the first arm on the same incidents; absent for itself. */
   readonly against_first?: Difference;
+  /** The same for answers that are called the cause and wrong: more is worse. */
+  readonly harm_against_first?: Difference;
   readonly brier: number | null;
   readonly calibration: readonly CalibrationBin[];
   readonly tokens_mean: number;
@@ -80,12 +82,14 @@ export function compareArms(
     arms: facts.protocol.arms.flatMap((arm) => {
       const own = trials.filter((trial) => trial.arm === arm);
       if (own.length === 0) return [];
-      const pairs = pairsOf(own, firstTrials);
-      const difference = arm === first ? undefined : differenceOf(pairs);
-      return [{
-        ...toResult(arm, own, incidents),
-        ...(difference !== undefined && { against_first: difference }),
-      }];
+      const result = toResult(arm, own, incidents);
+      const against = differenceOf(pairsOf(own, firstTrials, ({ score }) => score.right));
+      const harm = differenceOf(
+        pairsOf(own, firstTrials, ({ confident, score }) => confident && !score.right),
+      );
+      return arm === first || against === undefined || harm === undefined
+        ? [result]
+        : [{ ...result, against_first: against, harm_against_first: harm }];
     }),
     right_for_another_incident: rightForAnother(trials, incidents),
     trials,
@@ -140,9 +144,13 @@ function byIncident(trials: readonly Trial[]): ReadonlyMap<string, readonly Tria
   return Map.groupBy(trials, ({ incident }) => incident);
 }
 
-function pairsOf(ours: readonly Trial[], theirs: readonly Trial[]): readonly (readonly [number, number])[] {
+function pairsOf(
+  ours: readonly Trial[],
+  theirs: readonly Trial[],
+  holds: (trial: Trial) => boolean,
+): readonly (readonly [number, number])[] {
   const others = byIncident(theirs);
-  const rate = (trials: readonly Trial[]) => mean(trials.map(({ score }) => Number(score.right)));
+  const rate = (trials: readonly Trial[]) => mean(trials.map((trial) => Number(holds(trial))));
   return [...byIncident(ours)].flatMap(([incident, own]) => {
     const other = others.get(incident);
     return other === undefined ? [] : [[rate(own), rate(other)] as const];

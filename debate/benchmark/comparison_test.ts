@@ -96,8 +96,20 @@ Deno.test("the text says no when the difference shows nothing", async () => {
     trial(index, "debate_one", index % 2 === 1),
   ]);
   const lines = formatComparison(await compare(same)).join("\n");
-  assert.match(lines, /debate_one against single: 0 points \(-\d+ to \+?\d+\), no difference shown/);
+  assert.match(lines, /debate_one against single: right 0 points \(-\d+ to \+?\d+\), no difference shown/);
   assert.ok(lines.split("\n").every((line) => line.length <= 100));
+});
+
+Deno.test("the text tells of an arm that is surer and wrong", async () => {
+  const careless = INCIDENTS.flatMap((_, index) => [
+    trial(index, "single", false, { confident: false }),
+    trial(index, "debate_one", false),
+  ]);
+  const text = formatComparison(await compare(careless)).join("\n");
+  assert.match(text, /right 0 points \(0 to 0\), no difference shown/);
+  assert.match(text, /debate_one against single: sure and wrong \+100 points \(\+100 to \+100\), worse/);
+  const cured = careless.map((each) => ({ ...each, confident: !each.confident }));
+  assert.match(formatComparison(await compare(cured)).join("\n"), /sure and wrong -100 points .*, better/);
 });
 
 Deno.test("more runs of the same incidents make no interval narrower", async () => {

@@ -36,11 +36,16 @@ export function formatComparison(comparison: Comparison): readonly string[] {
 /** What the numbers allow to be said. */
 export function verdictsOf({ arms, right_for_another_incident: other }: Comparison): readonly string[] {
   const [first] = arms;
-  const verdicts = arms.flatMap(({ arm, against_first: difference }) =>
-    difference === undefined || arm === "blind" || first === undefined
-      ? []
-      : [`${arm} against ${first.arm}: ${points(difference)}, ${meaning(difference)}`]
-  );
+  const verdicts = arms.flatMap(({ arm, against_first: right, harm_against_first: harm }) => {
+    if (right === undefined || arm === "blind" || first === undefined) return [];
+    const head = `${arm} against ${first.arm}:`;
+    const told = [`${head} right ${points(right)}, ${meaning(right)}`];
+    // Nobody is helped by answers that are surer and wrong.
+    const isHarm = harm !== undefined && (harm.low > 0 || harm.high < 0);
+    return isHarm
+      ? [...told, `${head} sure and wrong ${points(harm)}, ${harm.low > 0 ? "worse" : "better"}`]
+      : told;
+  });
   return [
     ...verdicts,
     ...arms.flatMap((arm) => controlsOf(arm)),

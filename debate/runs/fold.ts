@@ -5,7 +5,7 @@
  */
 import { skippedText } from "../graph/flow.ts";
 import { cut } from "../graph/text.ts";
-import { fieldsOf, numberOf, textOf } from "../report/values.ts";
+import { fieldsOf, textOf } from "../report/values.ts";
 import {
   conclusionOf,
   lastHypotheses,
@@ -109,13 +109,13 @@ function roundsOf(events: readonly StoredEvent[], language: string): RunRecord["
   for (const event of events) {
     const key = TEXT_KEYS[textOf(event.node)];
     switch (event.type) {
+      // It follows the diagnoses that it compares, and stands in their place.
       case "samples_compared":
         texts.diagnostic = cut(textOf(event.content), MAX_LOGGED_TEXT);
         isAgreed = event.agreed === true;
         break;
       case "agent_completed":
-        // One of several diagnoses is not that of the round.
-        if (key === undefined || numberOf(event.sample) !== undefined) break;
+        if (key === undefined) break;
         texts[key] = cut(textOf(event.content), MAX_LOGGED_TEXT);
         break;
       case "agent_skipped": {

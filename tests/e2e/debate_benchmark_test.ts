@@ -42,7 +42,7 @@ Deno.test("debate benchmark --offline compares, says no where there is nothing t
     );
     assert.equal(code, 0, err);
     assert.match(out, /^2 incidents, 1 runs each/);
-    assert.match(out, /debate_three against single: 0 points \(0 to 0\), no difference shown/);
+    assert.match(out, /debate_three against single: right 0 points \(0 to 0\), no difference shown/);
     assert.match(out, /scripted agents know the incidents/);
     assert.match(err, /\n12\/12 public_holiday blind 1: wrong at 0\.60/);
     assert.match(
