@@ -10,6 +10,7 @@ import { describeOutOfReach } from "../broker_reach.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
 import { type Fields, writeFields } from "../edit/entry.ts";
 import { type HostFlags, readHostFields } from "../edit/host_fields.ts";
+import { isPlainName } from "../init/options.ts";
 import { scanHostKey } from "../scan_host_key.ts";
 import {
   addChangeOptions,
@@ -116,7 +117,7 @@ function addition(
       if (!isNew && !force) {
         throw new AppError("conflict", `Cannot add host ${quoteText(name)}: it is there; --force changes it`);
       }
-      if (isNew) requireFields(fields);
+      if (isNew) requireFields(name, fields);
       const defaults = { principal: `host:${name}`, max_ttl_seconds: DEFAULT_TTL_SECONDS };
       return writeFields(
         text,
@@ -133,7 +134,11 @@ function withDefaults(fields: Fields, defaults: Fields): Fields {
   return Object.fromEntries(Object.entries(fields).map(([key, value]) => [key, value ?? defaults[key]]));
 }
 
-function requireFields({ addr, user, host_key: key }: Fields): void {
+function requireFields(name: string, { addr, user, host_key: key }: Fields): void {
+  if (!isPlainName(name)) {
+    const may = "the name of a new host may hold letters, digits, dots, dashes and underscores";
+    throw new AppError("invalid_request", `Cannot add host ${quoteText(name)}: ${may}`);
+  }
   const missing = [
     ...(addr ? [] : ["--addr"]),
     ...(user ? [] : ["--user"]),

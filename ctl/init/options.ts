@@ -67,6 +67,11 @@ const DNS_NAME =
   /^(?=.{1,253}$)(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$/;
 const LOOPBACK = /^(?:127(?:\.\d{1,3}){3}|::1|localhost)$/;
 
+/** Whether a text is a logical name that is safe in a shell, a file name and a principal. */
+export function isPlainName(text: string): boolean {
+  return NAME.test(text);
+}
+
 /**
  * Reads `name=addr,user=account,key=ssh-ed25519 AAAA…`; the key comes last, because its comment may hold anything.
  *
@@ -83,7 +88,7 @@ export function parseHost(text: string): InitHost {
       }: ${reason}; expected name=addr,user=account,key=<public key of the host>`,
     );
   if (match === null) throw refuse("it does not have that form");
-  if (!NAME.test(name)) throw refuse("the name may hold letters, digits, dots, dashes and underscores");
+  if (!isPlainName(name)) throw refuse("the name may hold letters, digits, dots, dashes and underscores");
   if (!USER.test(user)) throw refuse("the user is not an account name");
   if (!ADDRESS.test(addr)) throw refuse("the address is not a host:port");
   return { name, user, addr: /:\d+$/.test(addr) ? addr : `${addr}:22`, hostKey: readHostKey(key, refuse) };

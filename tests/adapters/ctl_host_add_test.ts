@@ -128,6 +128,12 @@ Deno.test.each<{ name: string; args: string[]; exit: number; err: RegExp }>([
     exit: 2,
     err: /needs --addr/,
   },
+  {
+    name: "a name that leads out of a folder",
+    args: NEW.map((arg) => arg === "db01" ? "../x" : arg),
+    exit: 2,
+    err: /the name of a new host may hold letters/,
+  },
   { name: "two ways to the key", args: [...NEW, "--scan"], exit: 2, err: /exclude each other/ },
   {
     name: "a key that is none",
