@@ -105,6 +105,22 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
       }
       assert.equal((await root.run("gateway-shim", "--version")).stdout.trim(), `gateway-shim ${OLD} (v2)`);
     });
+    await t.step(
+      "gateway-setup takes over what init made, whole and at rest, or leaves nothing",
+      async () => {
+        const inUse = "broker-ctl init --dir /srv/old && echo x >/srv/old/state/signer.db-wal";
+        const refused = await root.run("sh", "-c", `${inUse} && gateway-setup --from /srv/old`);
+        assert.equal(refused.code, 1, refused.stdout + refused.stderr);
+        assert.match(refused.stderr, /signer\.db is in use/);
+        const taken = `set -e; test -z "$(find /etc/gateway -type f)"; rm /srv/old/state/signer.db-wal
+        gateway-setup --from /srv/old
+        cmp /srv/old/pki/ssh_ca /etc/gateway/pki/ssh_ca
+        test -z "$(grep -l /srv/old /etc/gateway/*.json)"
+        rm -r /etc/gateway /var/lib/gateway /var/log/gateway`;
+        const { code, stdout, stderr } = await root.run("sh", "-c", taken);
+        assert.equal(code, 0, stdout + stderr);
+      },
+    );
     await t.step("gateway-setup gives each service its keys and no other's, once", async () => {
       const host = `web01=127.0.0.1:22,user=deploy,key=${HOST_KEY}`;
       const { code, stdout, stderr } = await root.run("gateway-setup", "--host", host);
