@@ -1,4 +1,6 @@
+import { resolve } from "node:path";
 import { Command, CommanderError } from "commander";
+import { visibleText } from "@gateway/shared/visible";
 import { AppError } from "@gateway/shared/errors";
 import { describeVersion } from "@gateway/shared/version";
 import { booleansOf, normalizeArguments, once } from "./arguments.ts";
@@ -30,6 +32,8 @@ import { addReload } from "./commands/reload.ts";
 import { addRevoke } from "./commands/revoke.ts";
 import { addVersion } from "./commands/version.ts";
 import type { AddCommand, CommandContext, Environment, GlobalOption } from "./context.ts";
+import { clientConfigPlaces } from "./find_client.ts";
+import { warningsOfEnds } from "./identity/ends_soon.ts";
 import { EXIT_CODES, type ExitCode, exitCodeOf } from "./exit_code.ts";
 import { createLineWriter, HintedError, writeError, writeResult } from "./output.ts";
 
@@ -71,7 +75,15 @@ const COMMANDS: readonly AddCommand[] = [
 ];
 
 /** The commands that may have to start `ssh` or `ssh-keyscan`. */
-const STARTS_PROGRAMS: ReadonlySet<string> = new Set(["host add", "host enrol", "host install-shim"]);
+const STARTS_PROGRAMS: ReadonlySet<string> = new Set([
+  "host add",
+  "host enrol",
+  "host install-shim",
+  "host unenrol",
+  "ca rotate begin",
+  "ca rotate status",
+  "ca rotate finish",
+]);
 
 const EXAMPLES = `
 Start here:
@@ -114,6 +126,7 @@ export async function runProgram(args: readonly string[], environment: Environme
       const result = await action();
       writeResult(terminal, { json }, result);
       if (result.failed === true) exitCode = EXIT_CODES.failed;
+      await warnOfEnds(command, uses, environment);
     },
     stream: async (command, uses, action) => {
       refuseUnused(command, uses);
@@ -178,6 +191,25 @@ export function createProgram(context: CommandContext): Command {
     .helpCommand("help [command]", "explain the program or a command");
   for (const add of COMMANDS) add(program, context);
   return program;
+}
+
+/** On standard error, after what the command has to say. */
+async function warnOfEnds(
+  command: Command,
+  uses: readonly GlobalOption[],
+  environment: Environment,
+): Promise<void> {
+  const { workingFolder, terminal } = environment;
+  const { config, clientConfig }: Partial<Record<GlobalOption, string>> = command.optsWithGlobals();
+  const configs = [
+    ...uses.includes("config") ? [resolve(workingFolder, config ?? "signer.json")] : [],
+    ...uses.includes("clientConfig")
+      ? clientConfigPlaces(clientConfig, environment).map(({ path }) => path)
+      : [],
+  ];
+  for (const warning of await warningsOfEnds(configs, workingFolder)) {
+    terminal.err(`${visibleText(warning)}\n`);
+  }
 }
 
 /** @throws {AppError} `invalid_request` for a program-wide option that the command would not look at */

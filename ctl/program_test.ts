@@ -131,6 +131,10 @@ Deno.test.each([
   { args: ["cluster", "enrol", "prod"], drops: 1 },
   { args: ["host", "install-shim", "web01"], drops: 0 },
   { args: ["host", "enrol", "web01"], drops: 0 },
+  { args: ["host", "unenrol", "web01"], drops: 0 },
+  { args: ["ca", "rotate", "begin"], drops: 0 },
+  { args: ["ca", "rotate", "status"], drops: 0 },
+  { args: ["ca", "rotate", "finish"], drops: 0 },
   { args: ["host", "add", "--name", "web02"], drops: 0 },
 ])(
   "runProgram() keeps the right to start programs for $args only where it may be needed: $drops",

@@ -206,3 +206,16 @@ Deno.test("identity revoke refuses a list that was written in part", async () =>
   assert.equal(exit, 1);
   assert.match(err, /written in part/);
 });
+
+Deno.test("every command that reads a config warns of a certificate that ends within 14 days", async () => {
+  await using it = await setUp();
+  const quiet = await run(it.path, "host", "list");
+  assert.equal(quiet.err, "");
+  await it.identity("renew", "signer", "--days", "5");
+  const { out, err, exit } = await run(it.path, "host", "list");
+  assert.deepEqual([out, exit], [quiet.out, 0]);
+  assert.match(
+    err,
+    /^warning: certificate ".*signer\.crt" expires in 4 days, at 20.*: broker-ctl identity renew\n$/,
+  );
+});

@@ -91,6 +91,7 @@ export const ADAPTERS: readonly string[] = [
   "ctl/identity/bundle_password.ts",
   "ctl/identity/control_plane_file.ts",
   "ctl/identity/denied.ts",
+  "ctl/identity/ends_soon.ts",
   "ctl/identity/folder.ts",
   "ctl/identity/last_seen.ts",
   "ctl/identity/set_up.ts",
