@@ -104,10 +104,11 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
   opened.defer(() => registry.close());
   if (group !== undefined) {
     opened.defer(() => group.stop());
-    await group.start(async () => {
+    await group.start(async (link, confirm) => {
       let epochs: Epochs | undefined;
       await registry.takeOver(async (createdAfter) => {
-        const content = await shared.load(createdAfter);
+        const content = await shared.load(link, createdAfter);
+        await confirm();
         epochs = content.epochs;
         return content.approvals;
       });

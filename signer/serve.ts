@@ -115,8 +115,13 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
   opened.defer(() => krl.close());
   if (group !== undefined) {
     opened.defer(() => group.stop());
-    await group.start(async () => {
-      const content = await live.takeOver(() => shared.load(group.seen.certificates, clock.now()));
+    await group.start(async (link, confirm) => {
+      const certificatesSince = group.seen.certificates;
+      const content = await live.takeOver(async () => {
+        const content = await shared.load(link, { certificatesSince, now: clock.now() });
+        await confirm();
+        return content;
+      });
       await krl.takeOver(content);
       return content.epochs;
     });

@@ -87,8 +87,8 @@ class PostgresControlStore implements ControlStore {
     this.shared = {
       schema: access.schemaVersion,
       connect: async (onChange) => new PostgresLink(await access.connect(onChange), POSTGRES_SCHEMA.name),
-      load: (createdAfter) =>
-        access.read(async (query) => ({
+      load: (link, createdAfter) =>
+        link.read(async (query) => ({
           epochs: await readEpochs(query),
           approvals: await this.#approvals(query, createdAfter),
         })),

@@ -1,4 +1,4 @@
-import type { Epochs, Shared } from "@gateway/shared/instances/link";
+import type { Epochs, InstanceLink, Shared } from "@gateway/shared/instances/link";
 import type { Approval } from "../approval/approval.ts";
 
 /** What the guardrails know of one subject. */
@@ -13,7 +13,10 @@ export interface StoredBaseline {
 /** Approvals that several instances share. */
 export interface SharedApprovals extends Shared {
   /** Those created after this time, the oldest first, as they were at one moment. */
-  load(createdAfter: number): Promise<{ readonly epochs: Epochs; readonly approvals: readonly Approval[] }>;
+  load(
+    link: InstanceLink,
+    createdAfter: number,
+  ): Promise<{ readonly epochs: Epochs; readonly approvals: readonly Approval[] }>;
 }
 
 /**

@@ -13,7 +13,7 @@ import type { ServiceLogger } from "../log.ts";
 import { quoteText } from "../quote.ts";
 import { within } from "../within.ts";
 import type { Beat, Epochs, InstanceIdentity, InstanceLink, OtherInstance, Shared } from "./link.ts";
-import { Freshness, MAX_AGE_MS } from "./freshness.ts";
+import { Freshness, MAX_AGE_MS, type Moment } from "./freshness.ts";
 
 /** What handlers ask of the group. */
 export interface InstanceGroup {
@@ -62,8 +62,11 @@ export interface GroupOptions {
   readonly logger: ServiceLogger;
 }
 
-/** Takes over what others have changed; gives the epochs of what it took over. */
-export type Refresh = () => Promise<Epochs>;
+/**
+ * Takes over what others have changed; gives the epochs of what it took over. What it has read it keeps only after
+ * `confirm` resolves: a server that was replaced without knowing it has less than what is decided by already.
+ */
+export type Refresh = (link: InstanceLink, confirm: () => Promise<void>) => Promise<Epochs>;
 
 /** Between two looks. */
 const BEAT_MS = 500;
@@ -73,13 +76,15 @@ const RETRY_MS = 100;
 const SILENT_MS = MAX_AGE_MS + 500;
 const LOOK_MS = 250;
 /** In a row, while others change what is read. */
-const MAX_LOOKS = 10;
+const MAX_LOOKS = 4;
 
 interface Waiter {
   /** By the time that nobody can set. */
   readonly since: number;
   /** What has to be seen; `undefined`: not known yet. */
   target: bigint | undefined;
+  /** The certificates that there were when all had seen it. */
+  certificates?: bigint;
   readonly done: () => void;
 }
 
@@ -255,38 +260,44 @@ export class SharedGroup implements InstanceGroup {
   }
 
   async #look(link: InstanceLink): Promise<void> {
-    const waiting = [...this.#waiters];
-    const behind = [...this.#behind];
-    const { logger, shared } = this.#options;
+    const [waiting, behind] = [[...this.#waiters], [...this.#behind]];
+    /** When what is decided by was read, in this look. */
+    let readAt: Moment | undefined;
     for (let attempt = 0; attempt < MAX_LOOKS; attempt++) {
       const asked = this.#freshness.now();
       const told = this.#seen.state;
       const beat = await link.beat(this.#self, told);
-      if (beat.schema > shared.schema) {
+      if (beat.schema > this.#options.shared.schema) {
         this.#problem = "a newer version has taken the state database over; upgrade this one";
         return;
       }
       if (!beat.isMember) {
         await this.#comeBack(link);
+        readAt = undefined;
         continue;
       }
-      // By the beat alone: what is read elsewhere may be of a server that was replaced.
-      if (beat.state === this.#seen.state) {
-        this.#freshness.heldAt(asked);
+      const isCurrent = beat.state === this.#seen.state;
+      // Others may change it all the time: what was read then held then, on a server that still takes commits.
+      const heldAt = isCurrent ? asked : readAt;
+      if (heldAt !== undefined) {
+        this.#freshness.heldAt(heldAt);
         this.#problem = undefined;
-        if (told !== this.#told && beat.others.length > 0) await link.notify();
-        this.#told = told;
         for (const tell of behind) tell();
-        await this.#observe(link, beat.others);
-        if (beat.certificates === this.#seen.certificates) {
-          // They have stored what they have issued before they say that they have seen it, and it is known here.
-          for (const waiter of waiting) this.#settle(waiter, beat);
-          return;
-        }
       }
-      this.#seen = await this.#refresh?.() ?? this.#seen;
+      if (told !== this.#told && beat.others.length > 0) await link.notify();
+      this.#told = told;
+      await this.#observe(link, beat.others);
+      for (const waiter of waiting) this.#settle(waiter, beat);
+      if (isCurrent && beat.certificates === this.#seen.certificates) return;
+      readAt = this.#freshness.now();
+      this.#seen = await this.#refresh?.(link, () => this.#confirm(link, told)) ?? this.#seen;
     }
-    logger.warn("the state changes faster than it can be read");
+    this.#ring();
+  }
+
+  async #confirm(link: InstanceLink, told: bigint): Promise<void> {
+    const { isMember } = await link.beat(this.#self, told);
+    if (!isMember) throw new Error("the others take this instance for gone");
   }
 
   /** Silent for too long: others took this instance for gone, and have changed what it does not know. */
@@ -316,10 +327,13 @@ export class SharedGroup implements InstanceGroup {
     }
   }
 
-  #settle(waiter: Waiter, { state, others }: Beat): void {
+  #settle(waiter: Waiter, { state, certificates, others }: Beat): void {
     waiter.target ??= state;
     const { target } = waiter;
-    if (others.some(({ seen }) => seen < target)) return;
+    if (target === SETTLED || others.some(({ seen }) => seen < target)) return;
+    // What they have issued they have stored before they said so: it has to be known here.
+    waiter.certificates ??= certificates;
+    if (this.#seen.certificates < waiter.certificates) return;
     waiter.target = SETTLED;
     waiter.done();
   }

@@ -152,6 +152,44 @@ Deno.test("SharedGroup does not take the name of one that lives, and that of one
   assert.throws(() => living.requireFresh(), isStale);
 });
 
+Deno.test("SharedGroup decides though others change the state all the time", async () => {
+  const { shared, clock, join } = createScene();
+  const group = await join("a");
+  const started = group.start(async (_link, confirm) => {
+    const { epochs } = shared;
+    await clock.sleep(20);
+    shared.change();
+    await confirm();
+    return epochs;
+  });
+  await Promise.all([started, clock.advance(500)]);
+  for (let round = 0; round < 20; round++) {
+    await clock.advance(500);
+    group.requireFresh();
+  }
+  await Promise.all([group.leave(), clock.advance(1_000)]);
+});
+
+Deno.test("SharedGroup keeps nothing that it has read from a server that takes no commit any more", async () => {
+  const { shared, clock, join } = createScene();
+  const group = await join("a");
+  let kept = 0;
+  await group.start(async (_link, confirm) => {
+    const { epochs } = shared;
+    if (shared.epochs.state > 1n) shared.isDown = true;
+    await confirm();
+    kept += 1;
+    return epochs;
+  });
+  assert.equal(kept, 1);
+  shared.change();
+  await clock.advance(3_000);
+  assert.equal(kept, 1);
+  assert.throws(() => group.requireFresh(), isStale);
+  shared.isDown = false;
+  await group.leave();
+});
+
 Deno.test("SharedGroup decides nothing by tables of a newer version", async () => {
   const { shared, clock, start } = createScene();
   const group = await start("a");

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Query } from "../state/postgres_access.ts";
 
 /** How often something was changed: numbers that only grow. */
 export interface Epochs {
@@ -42,6 +43,10 @@ export interface Beat extends Epochs {
 export interface InstanceLink {
   /** Says that the instance lives, and by what it decides. It is committed as durably as any change. */
   beat(self: InstanceIdentity, seen: bigint): Promise<Beat>;
+  /**
+   * Reads at one moment, from the server that the beats are of: what it holds is in force, if a later beat succeeds.
+   */
+  read<T>(action: (query: Query) => Promise<T>): Promise<T>;
   /** Wakes all that listen. */
   notify(): Promise<void>;
   /** Enters a name that nobody has. */

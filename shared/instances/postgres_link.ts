@@ -80,6 +80,13 @@ export class PostgresLink implements InstanceLink {
     };
   }
 
+  async read<T>(action: (query: Query) => Promise<T>): Promise<T> {
+    await this.#session.query("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY");
+    const result = await action((text, parameters) => this.#session.query(text, parameters));
+    await this.#session.query("COMMIT");
+    return result;
+  }
+
   async notify(): Promise<void> {
     await this.#session.query(`NOTIFY ${this.#schema}`);
   }

@@ -50,6 +50,7 @@ export class MemoryShared {
   #link(name: string, onChange: () => void): InstanceLink {
     return {
       beat: (self, seen) => this.#beat(self, seen),
+      read: () => Promise.reject(new Error("not used")),
       notify: async () => {
         await this.#reach(name);
         this.#ring();

@@ -42,7 +42,7 @@ import {
   REVOCATION_INTEGERS,
   REVOCATION_TEXTS,
 } from "./rows.ts";
-import type { SharedContent, SharedState, StateStore } from "./store.ts";
+import type { SharedState, StateStore } from "./store.ts";
 
 /**
  * Opens the store.
@@ -92,7 +92,15 @@ class PostgresStore implements StateStore {
     this.#instance = instance;
     this.shared = {
       schema: access.schemaVersion,
-      load: (certificatesSince, now) => this.#load(certificatesSince, now),
+      load: (link, { certificatesSince: since, now }) =>
+        link.read(async (query) => ({
+          epochs: await readEpochs(query),
+          freezes: await this.#freezes(query),
+          grants: await this.#grants(query, now),
+          revocations: await this.#revocations(query, now - REVOCATION_SECONDS * 1000),
+          krlVersion: await this.#krlVersion(query),
+          certificates: await this.#certificates(query, { now, since, not: this.#instance }),
+        })),
       connect: async (onChange) => new PostgresLink(await access.connect(onChange), POSTGRES_SCHEMA.name),
     };
   }
@@ -210,17 +218,6 @@ class PostgresStore implements StateStore {
 
   close(): Promise<void> {
     return this.#access.close();
-  }
-
-  #load(since: bigint, now: number): Promise<SharedContent> {
-    return this.#access.read(async (query) => ({
-      epochs: await readEpochs(query),
-      freezes: await this.#freezes(query),
-      grants: await this.#grants(query, now),
-      revocations: await this.#revocations(query, now - REVOCATION_SECONDS * 1000),
-      krlVersion: await this.#krlVersion(query),
-      certificates: await this.#certificates(query, { now, since, not: this.#instance }),
-    }));
   }
 
   /** One change after another, over all instances: each takes the row of its topic first. */

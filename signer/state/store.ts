@@ -14,7 +14,7 @@
  *
  * @module
  */
-import type { Epochs, Shared } from "@gateway/shared/instances/link";
+import type { Epochs, InstanceLink, Shared } from "@gateway/shared/instances/link";
 import type { Freeze } from "../freezes.ts";
 import type { Grant } from "@gateway/shared/policy/grants";
 import type { IssuedBatch } from "../krl/issued.ts";
@@ -36,7 +36,10 @@ export interface SharedContent {
 /** A store that several instances share. */
 export interface SharedState extends Shared {
   /** Others' certificates that were added after an epoch, and the rest whole. */
-  load(certificatesSince: bigint, now: number): Promise<SharedContent>;
+  load(
+    link: InstanceLink,
+    wanted: { readonly certificatesSince: bigint; readonly now: number },
+  ): Promise<SharedContent>;
 }
 
 /**
