@@ -74,7 +74,7 @@ const COMMANDS: readonly AddCommand[] = [
   addVersion,
 ];
 
-/** The commands that may have to start `ssh` or `ssh-keyscan`. */
+/** The commands that may have to start `ssh` or `ssh-keyscan`, besides `init` where it reads an ssh config. */
 const STARTS_PROGRAMS: ReadonlySet<string> = new Set([
   "host add",
   "host enrol",
@@ -134,7 +134,7 @@ export async function runProgram(args: readonly string[], environment: Environme
     },
   });
   program.hook("preAction", (_, command) => {
-    if (!STARTS_PROGRAMS.has(pathOf(command))) environment.dropPrograms?.();
+    if (!mayStartPrograms(command)) environment.dropPrograms?.();
   });
   const normalized = normalizeArguments(args, booleansOf(program, args));
   json = normalized.includes("--json");
@@ -153,6 +153,11 @@ export async function runProgram(args: readonly string[], environment: Environme
     writeError(terminal, { json }, shown);
     return exitCodeOf(shown);
   }
+}
+
+function mayStartPrograms(command: Command): boolean {
+  const path = pathOf(command);
+  return STARTS_PROGRAMS.has(path) || path === "init" && "importSshConfig" in command.opts();
 }
 
 /** The words of a command. */

@@ -127,6 +127,9 @@ Deno.test.each<{ name: string; args: string[]; text: RegExp }>([
 Deno.test.each([
   { args: ["version"], drops: 1 },
   { args: ["host", "list"], drops: 1 },
+  { args: ["init", "--dir", "g"], drops: 1 },
+  { args: ["init", "--import-ssh-config"], drops: 0 },
+  { args: ["init", "--import-ssh-config", "config"], drops: 0 },
   { args: ["cluster", "add", "prod"], drops: 1 },
   { args: ["cluster", "enrol", "prod"], drops: 1 },
   { args: ["host", "install-shim", "web01"], drops: 0 },
