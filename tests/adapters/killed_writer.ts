@@ -14,7 +14,7 @@ export async function runUntilKilled(
   { module, path, args }: Writer,
   count: number,
 ): Promise<readonly string[]> {
-  const permissions = [`--allow-read=${path}`, `--allow-write=${path}`];
+  const permissions = ["--ignore-env", `--allow-read=${path}`, `--allow-write=${path}`];
   const writer = new Deno.Command(Deno.execPath(), {
     args: ["run", "--no-prompt", "--quiet", "--cached-only", ...permissions, module, ...args],
     stdout: "piped",

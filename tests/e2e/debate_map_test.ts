@@ -115,6 +115,8 @@ browserTest(
       const map = page.locator("#map");
       await map.locator("summary").click();
       const nodes = map.locator("[data-key]");
+      // It is drawn when it has been opened, which the page hears of later.
+      await nodes.first().waitFor();
       assert.deepEqual(
         await page.evaluate(
           `[...document.querySelectorAll("#map [data-key]")].map((each) => each.getAttribute("aria-label"))`,
