@@ -27,8 +27,14 @@ export function generatePolicy(size: PolicySize, all: string): PolicyConfig {
   const hosts = Object.fromEntries(
     Array.from({ length: size.hosts }, (_, n) => [hostName(n), host(n, size)]),
   );
+  const bastion = {
+    ...host(0, size),
+    principal: "host:bastion",
+    groups: ["bastions"],
+    allow_as_bastion: true,
+  };
   return {
-    hosts: { ...hosts, bastion: { ...host(0, size), groups: ["bastions"], allow_as_bastion: true } },
+    hosts: { ...hosts, bastion },
     callers: {
       ...Object.fromEntries(
         Array.from({ length: size.callers - 1 }, (_, n): [string, CallerPolicy] => [`broker-${n}`, {
