@@ -12,7 +12,7 @@
  * @module
  */
 import { z } from "@zod/zod";
-import { findStateProblems } from "@gateway/shared/state/postgres_settings";
+import { DATABASE_ACCESS_SHAPE, findStateProblems } from "@gateway/shared/state/postgres_settings";
 import { type RedactConfig, redactConfig } from "@gateway/shared/redact/model";
 import { type SignerClientConfig, signerClientConfig } from "@gateway/shared/config/signer_client";
 
@@ -164,14 +164,7 @@ export const controlPlaneConfig: z.ZodType<ControlPlaneConfig> = z.strictObject(
       "loopback and Unix sockets (%2Frun%2Fpostgresql as host) unless it ends in ?sslmode=disable; empty means memory " +
       "only",
   ),
-  state_db_password_file: z.string().default("")
-    .describe(
-      "file with the password of the database in state_db, read for each connection; empty means none",
-    ),
-  state_db_ca: z.string().default("")
-    .describe(
-      "PEM file, the CAs that certificates of the database are checked by; empty means the machine's",
-    ),
+  ...DATABASE_ACCESS_SHAPE,
   instance: z.string().regex(/^[A-Za-z0-9._-]{0,64}$/).default("").describe(
     "the name of this one of the control planes that share a database; empty means the host's name",
   ),

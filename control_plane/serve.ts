@@ -28,7 +28,7 @@ import type { ControlStore, SharedApprovals } from "./state/store.ts";
 import { ALONE, SharedGroup } from "@gateway/shared/instances/group";
 import type { Epochs } from "@gateway/shared/instances/link";
 import { isPostgresUrl } from "@gateway/shared/state/postgres_url";
-import type { StateWarner } from "@gateway/shared/state/sqlite_access";
+import type { StateWarner } from "@gateway/shared/state/columns";
 import { VERSION } from "@gateway/shared/version";
 
 /** What a running control plane is made of from outside. */

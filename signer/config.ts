@@ -26,7 +26,7 @@ import {
 } from "@gateway/shared/policy/model";
 import { type KubernetesConfig, kubernetesConfig } from "@gateway/shared/policy/cluster_model";
 import { type EndUserOidcConfig, endUserOidcConfig } from "@gateway/shared/oidc/model";
-import { findStateProblems } from "@gateway/shared/state/postgres_settings";
+import { DATABASE_ACCESS_SHAPE, findStateProblems } from "@gateway/shared/state/postgres_settings";
 import { isPostgresUrl } from "@gateway/shared/state/postgres_url";
 import { type RedactConfig, redactConfig } from "@gateway/shared/redact/model";
 
@@ -113,14 +113,7 @@ export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
       "for loopback and Unix sockets (%2Frun%2Fpostgresql as host) unless it ends in ?sslmode=disable; empty means " +
       "memory only",
   ),
-  state_db_password_file: z.string().default("")
-    .describe(
-      "file with the password of the database in state_db, read for each connection; empty means none",
-    ),
-  state_db_ca: z.string().default("")
-    .describe(
-      "PEM file, the CAs that certificates of the database are checked by; empty means the machine's",
-    ),
+  ...DATABASE_ACCESS_SHAPE,
   instance: z.string().regex(/^[A-Za-z0-9._-]{0,64}$/).default("")
     .describe("the name of this one of the signers that share a database; empty means the host's name"),
   max_grant_ttl_seconds: z.int().min(0).default(0).describe(

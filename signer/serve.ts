@@ -31,7 +31,7 @@ import { MemoryStore } from "./state/memory.ts";
 import { openPostgresStore } from "./state/postgres.ts";
 import { openSqliteStore } from "./state/sqlite.ts";
 import type { SharedState, StateStore } from "./state/store.ts";
-import type { StateWarner } from "@gateway/shared/state/sqlite_access";
+import type { StateWarner } from "@gateway/shared/state/columns";
 import { isPostgresUrl } from "@gateway/shared/state/postgres_url";
 import { VERSION } from "@gateway/shared/version";
 import type { SignerConfig } from "./config.ts";

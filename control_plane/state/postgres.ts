@@ -4,18 +4,17 @@ import { inEpoch, INSTANCE_TABLES, PostgresLink, readEpochs } from "@gateway/sha
 import { insertRow, selectAsBytes } from "@gateway/shared/state/columns";
 import { PostgresAccess, type PostgresDatabase, type Query } from "@gateway/shared/state/postgres_access";
 import type { PostgresSchema } from "@gateway/shared/state/postgres_schema";
-import type { RowReader } from "@gateway/shared/state/sqlite_access";
 import type { Approval } from "../approval/approval.ts";
 import {
   APPROVAL_INTEGERS,
+  APPROVAL_READER,
   APPROVAL_TEXTS,
   BASELINE_INTEGERS,
+  BASELINE_READER,
   BASELINE_TEXTS,
   checkApproval,
   checkBaseline,
   checkState,
-  decodeApproval,
-  decodeBaseline,
   encodeApproval,
   encodeBaseline,
   encodeState,
@@ -65,17 +64,6 @@ const UPDATE_APPROVAL = `UPDATE approvals SET ${
   STATE_COLUMNS.map((name, index) => `${name} = $${index + 4}`).join(", ")
 } WHERE id = $1 AND status = $2 AND consumed = $3 RETURNING 1`;
 const SELECT_BASELINES = `SELECT ${selectAsBytes(BASELINE_TEXTS, BASELINE_INTEGERS)} FROM baselines`;
-
-const APPROVAL_READER: RowReader<Approval> = {
-  decode: decodeApproval,
-  key: "id",
-  warning: "An approval in state_db can't be read and is left out",
-};
-const BASELINE_READER: RowReader<StoredBaseline> = {
-  decode: decodeBaseline,
-  key: "subject",
-  warning: "A baseline in state_db can't be read and is left out",
-};
 
 class PostgresControlStore implements ControlStore {
   readonly survivesRestart = true;

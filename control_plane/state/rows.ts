@@ -8,6 +8,7 @@ import {
   readText,
   readTime,
   type Row,
+  type RowReader,
 } from "@gateway/shared/state/columns";
 import { k8sDiff, signRequest } from "@gateway/shared/wire/sign";
 import type { z } from "@zod/zod";
@@ -231,3 +232,17 @@ export function decodeBaseline(row: Row): StoredBaseline {
     commands: readStrings(row, "commands"),
   };
 }
+
+/** How approvals are read. */
+export const APPROVAL_READER: RowReader<Approval> = {
+  decode: decodeApproval,
+  key: "id",
+  warning: "An approval in state_db can't be read and is left out",
+};
+
+/** How baselines are read. */
+export const BASELINE_READER: RowReader<StoredBaseline> = {
+  decode: decodeBaseline,
+  key: "subject",
+  warning: "A baseline in state_db can't be read and is left out",
+};

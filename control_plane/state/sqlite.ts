@@ -1,18 +1,18 @@
 import { AppError } from "@gateway/shared/errors";
 import { insertInto, selectColumns } from "@gateway/shared/state/columns";
-import { type RowReader, SqliteAccess, type StateFile } from "@gateway/shared/state/sqlite_access";
+import { SqliteAccess, type StateFile } from "@gateway/shared/state/sqlite_access";
 import type { Approval } from "../approval/approval.ts";
 import { SCHEMA } from "./migrations.ts";
 import {
   APPROVAL_INTEGERS,
+  APPROVAL_READER,
   APPROVAL_TEXTS,
   BASELINE_INTEGERS,
+  BASELINE_READER,
   BASELINE_TEXTS,
   checkApproval,
   checkBaseline,
   checkState,
-  decodeApproval,
-  decodeBaseline,
   encodeApproval,
   encodeBaseline,
   encodeState,
@@ -41,17 +41,6 @@ const SELECT_BASELINES = `SELECT ${selectColumns(BASELINE_TEXTS, BASELINE_INTEGE
 const PUT_BASELINE = `${insertInto("baselines", [...BASELINE_TEXTS, ...BASELINE_INTEGERS])}
   ON CONFLICT (subject) DO UPDATE SET last_seen = :last_seen, hosts = :hosts, commands = :commands`;
 const DELETE_BASELINES = "DELETE FROM baselines WHERE subject IN (SELECT value FROM json_each(:subjects))";
-
-const APPROVAL_READER: RowReader<Approval> = {
-  decode: decodeApproval,
-  key: "id",
-  warning: "An approval in state_db can't be read and is left out",
-};
-const BASELINE_READER: RowReader<StoredBaseline> = {
-  decode: decodeBaseline,
-  key: "subject",
-  warning: "A baseline in state_db can't be read and is left out",
-};
 
 class SqliteControlStore implements ControlStore {
   readonly survivesRestart = true;

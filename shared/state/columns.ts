@@ -146,3 +146,32 @@ export function showText(row: Row, column: string): string {
   const bytes = row[column];
   return bytes instanceof Uint8Array ? new TextDecoder().decode(bytes) : "";
 }
+
+/** How rows become values. */
+export interface RowReader<T> {
+  /** Throws when the row can't be read. */
+  readonly decode: (row: Row) => T;
+  /** The column that names a row in a warning. */
+  readonly key: string;
+  /** Of a row that can't be read. */
+  readonly warning: string;
+}
+
+/** Told of what can't be read and is left out. */
+export type StateWarner = (message: string, fields: Readonly<Record<string, unknown>>) => void;
+
+/** Rows as values; one that can't be read is left out with a warning. */
+export function readRows<T>(
+  rows: readonly Row[],
+  { decode, key, warning }: RowReader<T>,
+  warn: StateWarner,
+): readonly T[] {
+  return rows.flatMap((row) => {
+    try {
+      return [decode(row)];
+    } catch (error) {
+      warn(warning, { [key]: showText(row, key), error });
+      return [];
+    }
+  });
+}

@@ -16,12 +16,11 @@ import { ChangeLock } from "../change_lock.ts";
 import type { Clock } from "../clock.ts";
 import { AppError, errorText } from "../errors.ts";
 import { readNamedText } from "../files.ts";
-import { type Row, showText } from "./columns.ts";
+import { readRows, type Row, type RowReader, type StateWarner } from "./columns.ts";
 import { migrate, newerSchema, type PostgresSchema } from "./postgres_schema.ts";
 import { openSession, type PostgresSession } from "./postgres_session.ts";
 import type { StateSettings } from "./postgres_settings.ts";
 import { describeTarget, parsePostgresUrl, type PostgresTarget } from "./postgres_url.ts";
-import type { RowReader, StateWarner } from "./sqlite_access.ts";
 
 export type { PostgresSession } from "./postgres_session.ts";
 
@@ -130,15 +129,8 @@ export class PostgresAccess {
   }
 
   /** The rows of a query as values; one that can't be read is left out with a warning. */
-  readable<T>(rows: readonly Row[], { decode, key, warning }: RowReader<T>): readonly T[] {
-    return rows.flatMap((row) => {
-      try {
-        return [decode(row)];
-      } catch (error) {
-        this.#database.warn(warning, { [key]: showText(row, key), error });
-        return [];
-      }
-    });
+  readable<T>(rows: readonly Row[], reader: RowReader<T>): readonly T[] {
+    return readRows(rows, reader, this.#database.warn);
   }
 
   /** What to throw where a row can't be read and must not be left out. */

@@ -11,6 +11,7 @@
  *
  * @module
  */
+import { z } from "@zod/zod";
 import { AppError } from "../errors.ts";
 import type { UsedFile } from "../exposed_files.ts";
 import { describeTarget, isPostgresUrl, parsePostgresUrl } from "./postgres_url.ts";
@@ -24,6 +25,18 @@ export interface StateSettings {
   /** PEM file with the CAs of the database; empty: those of the machine. */
   readonly state_db_ca: string;
 }
+
+/** Members of a config's schema: how a database in `state_db` is used. */
+export const DATABASE_ACCESS_SHAPE: Readonly<
+  Record<"state_db_password_file" | "state_db_ca", z.ZodType<string>>
+> = {
+  state_db_password_file: z.string().default("").describe(
+    "file with the password of the database in state_db, read for each connection; empty means none",
+  ),
+  state_db_ca: z.string().default("").describe(
+    "PEM file, the CAs that certificates of the database are checked by; empty means the machine's",
+  ),
+};
 
 /** What is wrong with such keys, by key; nothing of a URL is repeated. */
 export function findStateProblems(

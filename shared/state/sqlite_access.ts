@@ -14,12 +14,9 @@
 import type { DatabaseSync } from "node:sqlite";
 import { AppError, errorText } from "../errors.ts";
 import { quoteText } from "../quote.ts";
-import { type Parameters, type Row, showText } from "./columns.ts";
+import { type Parameters, readRows, type Row, type RowReader, type StateWarner } from "./columns.ts";
 import type { StateSchema } from "./schema.ts";
 import { damageRemedy, openDatabase } from "./sqlite_database.ts";
-
-/** Told of what can't be read and is left out. */
-export type StateWarner = (message: string, fields: Readonly<Record<string, unknown>>) => void;
 
 /** Where a database is, and who hears of it. */
 export interface StateFile {
@@ -29,16 +26,6 @@ export interface StateFile {
   readonly warn: StateWarner;
   /** How long to wait for another process that holds the file, in milliseconds; by default 5000. */
   readonly lockWaitMs?: number | undefined;
-}
-
-/** How rows become values; see {@linkcode SqliteAccess.readable}. */
-export interface RowReader<T> {
-  /** Throws when the row can't be read. */
-  readonly decode: (row: Row) => T;
-  /** The column that names a row in a warning. */
-  readonly key: string;
-  /** Of a row that can't be read. */
-  readonly warning: string;
 }
 
 /** A database that is this process's alone until it is closed. */
@@ -106,15 +93,8 @@ export class SqliteAccess {
   }
 
   /** The rows of a query as values, for an action; one that can't be read is left out with a warning. */
-  readable<T>(rows: readonly Row[], { decode, key, warning }: RowReader<T>): readonly T[] {
-    return rows.flatMap((row) => {
-      try {
-        return [decode(row)];
-      } catch (error) {
-        this.#file.warn(warning, { [key]: showText(row, key), error });
-        return [];
-      }
-    });
+  readable<T>(rows: readonly Row[], reader: RowReader<T>): readonly T[] {
+    return readRows(rows, reader, this.#file.warn);
   }
 
   /** What to throw where a row can't be read and must not be left out. */

@@ -13,7 +13,6 @@ import type { Grant } from "@gateway/shared/policy/grants";
 import { inEpoch, PostgresLink, readEpochs } from "@gateway/shared/instances/postgres_link";
 import { insertRow, readInteger, type Row, selectAsBytes, showText } from "@gateway/shared/state/columns";
 import { PostgresAccess, type PostgresDatabase, type Query } from "@gateway/shared/state/postgres_access";
-import type { RowReader } from "@gateway/shared/state/sqlite_access";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
 import { type Freeze, isSameSubject, isScopedTo } from "../freezes.ts";
 import type { Lease } from "../kubernetes/lease.ts";
@@ -25,7 +24,6 @@ import {
   CERTIFICATE_TEXTS,
   decodeCertificates,
   decodeFreeze,
-  decodeGrant,
   decodeLease,
   decodeRevocation,
   encodeCertificates,
@@ -36,6 +34,7 @@ import {
   FREEZE_INTEGERS,
   FREEZE_TEXTS,
   GRANT_INTEGERS,
+  GRANT_READER,
   GRANT_TEXTS,
   LEASE_INTEGERS,
   LEASE_TEXTS,
@@ -74,12 +73,6 @@ const SELECT_LEASES = `SELECT ${selectAsBytes(LEASE_TEXTS, LEASE_INTEGERS)} FROM
 const SELECT_SCOPES = `SELECT ${selectAsBytes(["id", "caller", "end_user"], [])} FROM grants
   WHERE grants.caller <> '' OR grants.end_user <> ''`;
 const SELECT_SUBJECTS = `SELECT ${selectAsBytes(["value"], [])} FROM freezes WHERE kind = $1`;
-
-const GRANT_READER: RowReader<Grant> = {
-  decode: decodeGrant,
-  key: "id",
-  warning: "A grant in state_db can't be read and has no effect",
-};
 
 class PostgresStore implements StateStore {
   readonly survivesRestart = true;

@@ -28,6 +28,7 @@ import {
   readText,
   readTime,
   type Row,
+  type RowReader,
 } from "@gateway/shared/state/columns";
 
 /** The text columns of `grants`. */
@@ -266,3 +267,10 @@ function isFreezeKind(kind: string): kind is FreezeKind {
 function toSeconds(ms: number): number {
   return Math.floor(ms / SECOND_MS);
 }
+
+/** How grants are read: one that can't be read grants nothing. */
+export const GRANT_READER: RowReader<Grant> = {
+  decode: decodeGrant,
+  key: "id",
+  warning: "A grant in state_db can't be read and has no effect",
+};

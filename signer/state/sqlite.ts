@@ -17,14 +17,13 @@ import type { Lease } from "../kubernetes/lease.ts";
 import type { IssuedBatch } from "../krl/issued.ts";
 import { CLOCK_SKEW_SECONDS, type KeptRevocation, REVOCATION_SECONDS } from "../krl/revocations.ts";
 import { insertInto, readInteger, type Row, selectColumns, showText } from "@gateway/shared/state/columns";
-import { type RowReader, SqliteAccess, type StateFile } from "@gateway/shared/state/sqlite_access";
+import { SqliteAccess, type StateFile } from "@gateway/shared/state/sqlite_access";
 import { SCHEMA } from "./migrations.ts";
 import {
   CERTIFICATE_INTEGERS,
   CERTIFICATE_TEXTS,
   decodeCertificates,
   decodeFreeze,
-  decodeGrant,
   decodeLease,
   decodeRevocation,
   encodeCertificates,
@@ -35,6 +34,7 @@ import {
   FREEZE_INTEGERS,
   FREEZE_TEXTS,
   GRANT_INTEGERS,
+  GRANT_READER,
   GRANT_TEXTS,
   LEASE_INTEGERS,
   LEASE_TEXTS,
@@ -78,12 +78,6 @@ const SELECT_SCOPES = `SELECT ${selectColumns(["id", "caller", "end_user"], [])}
   WHERE caller <> '' OR end_user <> ''`;
 const SELECT_SUBJECTS = `SELECT ${selectColumns(["value"], [])} FROM freezes WHERE kind = :kind`;
 const DELETE_FREEZE = "DELETE FROM freezes WHERE kind = :kind AND value = :value";
-
-const GRANT_READER: RowReader<Grant> = {
-  decode: decodeGrant,
-  key: "id",
-  warning: "A grant in state_db can't be read and has no effect",
-};
 
 class SqliteStore implements StateStore {
   readonly survivesRestart = true;

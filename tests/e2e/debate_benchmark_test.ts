@@ -1,36 +1,7 @@
 import assert from "node:assert/strict";
-import { ROOT } from "../stage/service_command.ts";
-import { denoDir } from "../stage/deno_dir.ts";
+import { inFolder, runDebate } from "./debate_program.ts";
 
-/** `debate benchmark`, with nothing of this machine's settings. */
-async function benchmark(args: readonly string[], folder: string) {
-  const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: [
-      "run",
-      "-q",
-      "--no-prompt",
-      "--cached-only",
-      "-P=run",
-      `${ROOT}debate/main.ts`,
-      "benchmark",
-      ...args,
-    ],
-    clearEnv: true,
-    env: { PATH: Deno.env.get("PATH") ?? "", HOME: folder, DENO_DIR: denoDir() },
-    cwd: folder,
-    stdin: "null",
-  }).output();
-  return { code, out: new TextDecoder().decode(stdout), err: new TextDecoder().decode(stderr) };
-}
-
-async function inFolder(test: (folder: string) => Promise<void>): Promise<void> {
-  const folder = await Deno.makeTempDir();
-  try {
-    await test(folder);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
-}
+const benchmark = (args: readonly string[], folder: string) => runDebate(["benchmark", ...args], folder);
 
 const SHORT = ["--offline", "weak", "--runs", "1", "--only", "public_holiday", "--only", "poison_message"];
 

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { startScenario } from "../debate/scenario_fixture.ts";
-import { ROOT } from "../stage/service_command.ts";
-import { denoDir } from "../stage/deno_dir.ts";
 import { poll } from "../stage/poll.ts";
 import { freePort } from "../stage/free_port.ts";
+import { inFolder, runDebate, spawnDebate } from "./debate_program.ts";
 
 const REPLAY = {
   DIAGNOSTIC_MODEL: "replay/memory_leak",
@@ -11,39 +10,12 @@ const REPLAY = {
   MODERATOR_MODEL: "replay/memory_leak",
 };
 
-/** The program as its users start it, with nothing of this machine's settings. */
-function spawn(args: readonly string[], folder: string, env: Readonly<Record<string, string>> = {}) {
-  return new Deno.Command(Deno.execPath(), {
-    args: ["run", "-q", "--no-prompt", "--cached-only", "-P=run", `${ROOT}debate/main.ts`, ...args],
-    clearEnv: true,
-    env: {
-      PATH: Deno.env.get("PATH") ?? "",
-      HOME: Deno.env.get("HOME") ?? "",
-      DENO_DIR: denoDir(),
-      XDG_DATA_HOME: `${folder}/data`,
-      XDG_CONFIG_HOME: `${folder}/config`,
-      ...env,
-    },
-    cwd: folder,
-    stdin: "null",
-    stdout: "piped",
-    stderr: "piped",
-  }).spawn();
-}
-
-async function debate(args: readonly string[], folder: string, env: Readonly<Record<string, string>> = {}) {
-  const { code, stdout, stderr } = await spawn(args, folder, env).output();
-  return { code, out: new TextDecoder().decode(stdout), err: new TextDecoder().decode(stderr) };
-}
-
-async function inFolder(test: (folder: string) => Promise<void>): Promise<void> {
-  const folder = await Deno.makeTempDir();
-  try {
-    await test(folder);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
-}
+const inHome = (folder: string) => ({
+  XDG_DATA_HOME: `${folder}/data`,
+  XDG_CONFIG_HOME: `${folder}/config`,
+});
+const debate = (args: readonly string[], folder: string, env: Readonly<Record<string, string>> = {}) =>
+  runDebate(args, folder, { ...inHome(folder), ...env });
 
 Deno.test("debate plays a scenario with its real tools: result on stdout, the way there on stderr", () =>
   inFolder(async (folder) => {
@@ -243,7 +215,8 @@ Deno.test("Ctrl-C stops a debate in the middle: exit code 130, no result", () =>
     const scenario = { rounds: [{ diagnostic_agent: [{ text: "Let me think.", delay_ms: 600_000 }] }] };
     await Deno.writeTextFile(`${folder}/scenarios/slow.json`, JSON.stringify(scenario));
     const model = "replay/slow";
-    const child = spawn(["It hangs here"], folder, {
+    const child = spawnDebate(["It hangs here"], folder, {
+      ...inHome(folder),
       REPLAY_DIR: `${folder}/scenarios`,
       DIAGNOSTIC_MODEL: model,
       SKEPTIC_MODEL: model,
@@ -274,7 +247,7 @@ Deno.test("debate --help and those of its commands teach, within 80 columns", ()
 
 Deno.test("debate serve answers until Ctrl-C, then ends with exit code 0", () =>
   inFolder(async (folder) => {
-    const child = spawn(["serve", "--port", String(freePort())], folder);
+    const child = spawnDebate(["serve", "--port", String(freePort())], folder, inHome(folder));
     let err = "";
     const read = child.stderr.pipeThrough(new TextDecoderStream()).pipeTo(
       new WritableStream({ write: (text) => void (err += text) }),

@@ -1,0 +1,35 @@
+import { ROOT } from "../stage/service_command.ts";
+import { denoDir } from "../stage/deno_dir.ts";
+
+/** Starts the debate's program as its users do, with nothing of this machine's settings. */
+export function spawnDebate(
+  args: readonly string[],
+  folder: string,
+  env: Readonly<Record<string, string>> = {},
+): Deno.ChildProcess {
+  return new Deno.Command(Deno.execPath(), {
+    args: ["run", "-q", "--no-prompt", "--cached-only", "-P=run", `${ROOT}debate/main.ts`, ...args],
+    clearEnv: true,
+    env: { PATH: Deno.env.get("PATH") ?? "", HOME: folder, DENO_DIR: denoDir(), ...env },
+    cwd: folder,
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+}
+
+/** Runs it to its end. */
+export async function runDebate(...given: Parameters<typeof spawnDebate>) {
+  const { code, stdout, stderr } = await spawnDebate(...given).output();
+  return { code, out: new TextDecoder().decode(stdout), err: new TextDecoder().decode(stderr) };
+}
+
+/** Runs a test in a folder that is gone afterwards. */
+export async function inFolder(test: (folder: string) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir();
+  try {
+    await test(folder);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
