@@ -6,6 +6,7 @@ import { describeVersion } from "@gateway/shared/version";
 import { booleansOf, normalizeArguments, once } from "./arguments.ts";
 import { addApproval } from "./commands/approval.ts";
 import { addRepair } from "./commands/audit_repair.ts";
+import { addPublicKey } from "./commands/audit_public_key.ts";
 import { addShow } from "./commands/audit_show.ts";
 import { addTail } from "./commands/audit_tail.ts";
 import { addVerify } from "./commands/audit_verify.ts";
@@ -67,7 +68,7 @@ const COMMANDS: readonly AddCommand[] = [
   addFreeze,
   addEnvelope,
   addRevoke,
-  group("audit", "Read, check and mend audit logs.", [addTail, addShow, addVerify, addRepair]),
+  group("audit", "Read, check and mend audit logs.", [addTail, addShow, addVerify, addPublicKey, addRepair]),
   addBackup,
   addReload,
   addCompletion,

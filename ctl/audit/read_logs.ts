@@ -5,6 +5,7 @@ import { ifThere } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/quote";
 import { splitLines } from "@gateway/shared/audit/lines";
 import { listSegments } from "@gateway/shared/audit/segments";
+import { listDeploymentLogs, LOG_NAME } from "./deployment_logs.ts";
 import { listLogSet } from "./list_log_set.ts";
 import { mergeByTime } from "./merge_by_time.ts";
 import { type LogRecord, readRecord } from "./record.ts";
@@ -13,8 +14,8 @@ import { type LogRecord, readRecord } from "./record.ts";
 export interface LogChoice {
   /** Those that were rotated away. */
   readonly all?: boolean;
-  /** Those of further processes. */
-  readonly set?: boolean;
+  /** Those of further processes; or the path is of a folder with the logs of all instances. */
+  readonly set?: boolean | "instances";
 }
 
 /**
@@ -27,7 +28,22 @@ export async function* readLogs(
   { all, set }: LogChoice,
 ): AsyncGenerator<LogRecord | undefined> {
   const readLog = async (log: string) => all === true ? readAll(log) : readFile(await openLog(log));
-  yield* mergeByTime(await Promise.all((set === true ? await listLogSet(path) : [path]).map(readLog)));
+  if (set === "instances") {
+    const logs = await listDeploymentLogs(path);
+    if (logs.length === 0) throw missing(join(path, "*", LOG_NAME));
+    yield* mergeByTime(
+      await Promise.all(logs.map(async (log) => named(await readLog(log.path), log.instance))),
+    );
+  } else {
+    yield* mergeByTime(await Promise.all((set === true ? await listLogSet(path) : [path]).map(readLog)));
+  }
+}
+
+async function* named(
+  records: AsyncIterable<LogRecord | undefined>,
+  instance: string,
+): AsyncGenerator<LogRecord | undefined> {
+  for await (const record of records) yield record && { ...record, instance };
 }
 
 /** The records of a log and of what was rotated away from it, oldest first. */

@@ -53,6 +53,8 @@ export interface LogRecord {
   /** The line as it stands. */
   readonly text: string;
   readonly record: ShownRecord;
+  /** Whose log it stands in, where several instances' are read. */
+  readonly instance?: string;
 }
 
 /** Reads a line without its newline; undefined when it is not a record. Signatures are not checked. */

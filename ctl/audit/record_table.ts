@@ -8,25 +8,42 @@ export interface RecordTableOptions {
   readonly columns: number | undefined;
   /** Long commands and messages are not cut. */
   readonly full: boolean;
+  /** Records are of several instances, whose names stand first. */
+  readonly instances?: boolean;
 }
 
 /** Records as rows of a table, one after the other: its columns fit most records. */
 export interface RecordTable {
   readonly heading: string;
   /** One line; two where the terminal is too narrow to put the detail beside the rest. */
-  readonly format: (record: ShownRecord) => readonly string[];
+  readonly format: (record: ShownRecord, instance?: string) => readonly string[];
 }
 
 const TITLES = ["TIME", "SEQ", "CALLER", "HOST", "OUTCOME", "SERIAL", "DETAIL"];
 const WIDTHS = [20, 6, 14, 20, 14, 20];
 // The host last: it alone can be long, and nothing stands behind it that it could push aside.
 const NARROW_TITLES = ["TIME", "SEQ", "OUTCOME", "CALLER", "HOST"];
+const INSTANCE_WIDTH = 16;
 const NARROW_WIDTHS = [20, 6, 14, 14];
 /** With less than this the detail would be broken into pieces of a few characters. */
 const ENOUGH_COLUMNS = 160;
 
 /** The table for a terminal. */
-export function createRecordTable({ columns = Infinity, full }: RecordTableOptions): RecordTable {
+export function createRecordTable({ instances = false, ...options }: RecordTableOptions): RecordTable {
+  if (!instances) return createTable(options);
+  const { columns } = options;
+  const table = createTable({ ...options, columns: columns && columns - INSTANCE_WIDTH });
+  const named = (name: string, line: string) => formatRow([name, line], [INSTANCE_WIDTH - 2]);
+  return {
+    heading: named("INSTANCE", table.heading),
+    format: (record, instance = "") => {
+      const [first = "", ...more] = table.format(record);
+      return [named(orDash(instance), first), ...more];
+    },
+  };
+}
+
+function createTable({ columns = Infinity, full }: RecordTableOptions): RecordTable {
   const show = full ? (text: string) => text : shortenText;
   if (columns < ENOUGH_COLUMNS) {
     return {

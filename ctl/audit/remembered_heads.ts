@@ -61,3 +61,15 @@ export async function writeHeads(path: string, heads: readonly RememberedHead[])
     );
   }
 }
+
+/** What became of a file of heads, for people. */
+export function describeHeadFile(
+  path: string,
+  { ok, isNew }: { readonly ok: boolean; readonly isNew: boolean },
+): string {
+  const file = quoteText(path);
+  if (!ok) return isNew ? `${file} was not written` : `${file} was left as it is`;
+  return isNew
+    ? `${file} is new and remembers this end: from the next run on it shows when anything is taken away`
+    : `${file} remembers this end now`;
+}

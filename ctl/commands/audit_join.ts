@@ -15,7 +15,7 @@ import type { CommandResult } from "../output.ts";
 export interface JoinRequest {
   readonly log: string;
   readonly all?: boolean;
-  readonly set?: boolean;
+  readonly set?: boolean | "instances";
   readonly full?: boolean;
   readonly limit?: number;
   /** The audit logs of API servers. */
@@ -40,7 +40,11 @@ export async function joinAudits(request: JoinRequest, context: CommandContext):
   const read = await readApiLogs(request.join, workingFolder, (event) => search.take(event));
   const joined = chosen.map((one) => ({ ...one, ...search.find(one.token.jti) }));
   const isBeyond = joined.some(({ used }) => used.some(({ asRecorded }) => !asRecorded));
-  const table = createRecordTable({ columns: context.terminal.columns, full: request.full === true });
+  const table = createRecordTable({
+    columns: context.terminal.columns,
+    full: request.full === true,
+    instances: request.set === "instances",
+  });
   const notes = describeReading({ ourMalformed: malformed, theirMalformed: read.malformed, tokens, search });
   return {
     json: {
@@ -58,7 +62,7 @@ export async function joinAudits(request: JoinRequest, context: CommandContext):
     lines: [
       ...(joined.length === 0 ? ["(no matching entries)"] : [table.heading]),
       ...joined.flatMap(({ line, token, ...uses }) => [
-        ...table.format(line.record),
+        ...table.format(line.record, line.instance),
         ...formatUses(token, uses),
       ]),
       ...formatUnexplained(search.unexplained, search.isCut),

@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import { AppError } from "@gateway/shared/errors";
 import { countOf, once, repeated } from "../arguments.ts";
 import { createFilter, type FilterFlags } from "../audit/filter.ts";
 import { readLogs } from "../audit/read_logs.ts";
@@ -9,9 +10,10 @@ import type { LineWriter } from "../output.ts";
 import { joinAudits } from "./audit_join.ts";
 
 interface ShowFlags extends FilterFlags {
-  readonly log: string;
+  readonly log?: string;
   readonly all?: boolean;
-  readonly set?: boolean;
+  /** A folder: the logs of all instances. */
+  readonly set?: boolean | string;
   readonly full?: boolean;
   readonly limit?: number;
   readonly join?: readonly string[];
@@ -26,14 +28,16 @@ Examples:
   broker-ctl audit show --log log/signer/audit.log --outcome denied --limit 20
   broker-ctl audit show --log log/control-plane/audit.log --all --outcome approval-granted
   broker-ctl audit show --log log/broker/audit.log --serial 9223372036854775808 --json
+  broker-ctl audit show --set logs --serial 9223372036854775808
   broker-ctl audit show --log log/signer/audit.log --request 0b9b35a2-3cd5-4b7e-9a2f-6f0a3c1d2e4f
   broker-ctl audit show --log log/signer/audit.log --all --join /var/log/kubernetes/audit.log
 
 One file, or with --all the rotated ones before it, oldest first. --set is for a broker over stdio, of which several
-processes may run, each with a log of its own (audit-2.log, audit-3.log …). Nothing is verified: that is
-broker-ctl audit verify.
+processes may run, each with a log of its own (audit-2.log, audit-3.log …). --set <folder> is for a deployment of
+several instances, with <folder>/<instance>/audit.log of each: by time, as far as their clocks agree, and the records of
+each in its own order. Nothing is verified: that is broker-ctl audit verify.
 Control characters are shown as text, and commands of more than 400 characters are cut, which their end says;
---full shows all of them, --json gives the records one a line.
+--full shows all of them, --json gives the records one a line; of several instances {"instance":…,"record":…}.
 
 --join reads the audit log of a cluster's API server beside the signer's: of each record of a token it shows what the
 cluster did with that token, told by its id, and then what was done as the same ServiceAccounts, or issued for them,
@@ -48,9 +52,13 @@ A file whose name ends with .gz is read as such.
 export const addShow: AddCommand = (audit, context) => {
   audit.command("show")
     .description("Show the records of an audit log.")
-    .requiredOption("--log <file>", "the audit log", once)
+    .option("--log <file>", "the audit log", once)
     .option("--all", "the rotated files too")
-    .option("--set", "the logs of further processes beside it too, by time")
+    .option(
+      "--set [folder]",
+      "the logs of further processes beside it too, by time; or those of all instances",
+      once,
+    )
     .option("--host <text>", "records whose host contains this", once)
     .option("--caller <text>", "records whose caller contains this", once)
     .option("--outcome <outcome>", "records of this outcome", once)
@@ -69,25 +77,42 @@ export const addShow: AddCommand = (audit, context) => {
     .action((flags: ShowFlags, command) => {
       const { join } = flags;
       if (join === undefined) return context.stream(command, [], (writer) => show(flags, writer, context));
-      const matches = createFilter(flags);
-      return context.run(command, [], () => joinAudits({ ...flags, join, matches }, context));
+      return context.run(command, [], async () => {
+        const matches = createFilter(flags);
+        return await joinAudits({ ...flags, ...chooseLogs(flags), join, matches }, context);
+      });
     });
 };
 
+/** Which logs are read: the path, and what is read beside it. */
+function chooseLogs({ log, set }: ShowFlags): { readonly log: string; readonly set: boolean | "instances" } {
+  if (typeof set === "string") {
+    if (log === undefined) return { log: set, set: "instances" };
+    throw new AppError("invalid_request", "--set <folder> is of all instances: --log does not go with it");
+  }
+  if (log === undefined) throw new AppError("invalid_request", "--log <file> or --set <folder> is needed");
+  return { log, set: set === true };
+}
+
 async function show(flags: ShowFlags, writer: LineWriter, context: CommandContext): Promise<void> {
   const matches = createFilter(flags);
-  const table = createRecordTable({ columns: context.terminal.columns, full: flags.full === true });
+  const { log, set } = chooseLogs(flags);
+  const instances = set === "instances";
+  const { columns } = context.terminal;
+  const table = createRecordTable({ columns, full: flags.full === true, instances });
   let [shown, malformed] = [0, 0];
-  const write = ({ text, record }: LogRecord) => {
+  const write = ({ text, record, instance }: LogRecord) => {
     if (!writer.json && shown === 0) writer.line(table.heading);
     shown++;
-    for (const line of writer.json ? [text] : table.format(record)) writer.line(line);
+    // The record stays as it was signed.
+    const json = instances ? `{"instance":${JSON.stringify(instance)},"record":${text}}` : text;
+    for (const line of writer.json ? [json] : table.format(record, instance)) writer.line(line);
   };
   // With a limit, a ring: the newest that matches takes the place of the oldest.
   const ring: LogRecord[] = [];
   let matched = 0;
   const { limit } = flags;
-  for await (const record of readLogs(resolve(context.workingFolder, flags.log), flags)) {
+  for await (const record of readLogs(resolve(context.workingFolder, log), { ...flags, set })) {
     if (record === undefined) malformed++;
     else if (!matches(record.record)) continue;
     else if (limit === undefined) write(record);

@@ -1,33 +1,24 @@
 import { basename, resolve } from "node:path";
-import type { AuditPublicKey } from "@gateway/shared/audit/chain";
-import { type LogProblem, verifyAll, verifyFile, verifyKept } from "@gateway/shared/audit/verify";
-import { systemClock } from "@gateway/shared/clock";
-import { quoteText } from "@gateway/shared/quote";
+import { AppError } from "@gateway/shared/errors";
 import { once } from "../arguments.ts";
 import { loadAuditKey } from "../audit/key.ts";
 import { listLogSet } from "../audit/list_log_set.ts";
-import { readHeads, type RememberedHead, writeHeads } from "../audit/remembered_heads.ts";
-import {
-  describeVerified,
-  findOpenQuestions,
-  hasLostHead,
-  isIntact,
-  type VerifiedLog,
-  type VerifyMethod,
-} from "../audit/verified_log.ts";
+import { describeHeadFile, readHeads, writeHeads } from "../audit/remembered_heads.ts";
+import { verifyDeployment } from "../audit/verify_deployment.ts";
+import { describeForPrograms, headOf, verifyLog } from "../audit/verify_log.ts";
+import { describeVerified, isIntact, type VerifiedLog } from "../audit/verified_log.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
 import type { CommandResult } from "../output.ts";
 
 interface VerifyFlags {
-  readonly log: string;
+  readonly log?: string;
   readonly key?: string;
   readonly all?: boolean;
-  readonly set?: boolean;
+  /** A folder: the logs of a deployment. */
+  readonly set?: boolean | string;
+  readonly keys?: string;
   readonly since?: string;
 }
-
-/** A log broken in every line must not fill the memory of who looks at it. */
-const MAX_REPORTED = 1000;
 
 const EXAMPLES = `
 Examples:
@@ -35,6 +26,7 @@ Examples:
   broker-ctl audit verify --log log/broker/audit.log --key pki/broker_audit.seed --all
   broker-ctl audit verify --log log/signer/audit.log --key pki/signer_audit.seed --since ~/heads/signer.json
   broker-ctl audit verify --log log/mcp/audit.log --key pki/mcp_audit.seed --set
+  broker-ctl audit verify --set logs --keys ~/keys/instances --since ~/heads/deployment.json
 
 Each record names the hash of the one before it and is signed. Without --key only the hashes are checked:
 that finds a record changed or taken out, but not a log rewritten from end to end.
@@ -44,16 +36,25 @@ what the file remembers, and renews it only when all is well. It looks through r
 oldest may be gone. Keep the file where the service's account can't write.
 --set is for a broker over stdio, of which several processes may run: audit.log and, beside it, audit-2.log,
 audit-3.log and so on, each a chain of its own.
+--set <folder> is for a deployment of several instances, with <folder>/<instance>/audit.log of each and the rotated
+files beside it. --keys names who has to have a log, and by what key: a line of broker-ctl audit public-key for each,
+in a file that none of them can write. It fails where one is missing, empty or unknown, where a serial was
+issued twice, and where a control plane or broker was given one that no signer's log has. Links are not followed.
 `;
 
 /** `audit verify`: what a log proves, and what it does not. */
 export const addVerify: AddCommand = (audit, context) => {
   audit.command("verify")
     .description("Say what an audit log proves: that it is whole and unchanged. Exit code 1 when it is not.")
-    .requiredOption("--log <file>", "the audit log", once)
+    .option("--log <file>", "the audit log", once)
     .option("--key <file>", "the seed file that the service signs with (its audit_key)", once)
     .option("--all", "the rotated files too, from the first record ever")
-    .option("--set", "also the logs of further processes next to it")
+    .option(
+      "--set [folder]",
+      "also the logs of further processes next to it; or those of all instances",
+      once,
+    )
+    .option("--keys <file>", "with --set <folder>: the instances and their public keys", once)
     .option(
       "--since <file>",
       "compare it with the end that this file remembers, and remember the new one",
@@ -64,6 +65,27 @@ export const addVerify: AddCommand = (audit, context) => {
 };
 
 async function verify(flags: VerifyFlags, context: CommandContext): Promise<CommandResult> {
+  const { log, key, keys, set, all = false, since } = flags;
+  if (typeof set !== "string") {
+    if (keys !== undefined) throw usage("--keys goes with --set <folder>; the key of one log is --key");
+    if (log === undefined) throw usage("--log <file> or --set <folder> is needed");
+    return await verifyOne({ ...flags, log }, context);
+  }
+  if (log !== undefined || key !== undefined) {
+    throw usage("--set <folder> is of all instances: neither --log nor --key goes with it");
+  }
+  if (keys === undefined) throw usage("--set <folder> needs --keys, which says whose logs have to be there");
+  return await verifyDeployment({ folder: set, keys, all, since }, context);
+}
+
+function usage(message: string): AppError {
+  return new AppError("invalid_request", message);
+}
+
+async function verifyOne(
+  flags: VerifyFlags & { readonly log: string },
+  context: CommandContext,
+): Promise<CommandResult> {
   const inFolder = (path: string) => resolve(context.workingFolder, path);
   const path = inFolder(flags.log);
   const publicKey = await loadAuditKey(flags.key, context.workingFolder);
@@ -94,59 +116,4 @@ async function verify(flags: VerifyFlags, context: CommandContext): Promise<Comm
     ],
     failed: !ok,
   };
-}
-
-async function verifyLog(
-  path: string,
-  { all, since }: VerifyMethod,
-  { publicKey, remembered }: {
-    readonly publicKey: AuditPublicKey | undefined;
-    readonly remembered: RememberedHead | undefined;
-  },
-): Promise<VerifiedLog> {
-  const problems: LogProblem[] = [];
-  const check = all ? verifyAll : since ? verifyKept : verifyFile;
-  const result = await check({
-    path,
-    publicKey,
-    since: remembered?.hash,
-    onProblem(problem) {
-      if (problems.length < MAX_REPORTED) problems.push(problem);
-    },
-  });
-  return { name: basename(path), result, problems, remembered };
-}
-
-function headOf({ name, result: { head } }: VerifiedLog): RememberedHead {
-  const verified_at = new Date(systemClock.now()).toISOString().replace(/\.\d+/, "");
-  return { log: name, ...head, verified_at };
-}
-
-function describeForPrograms(log: VerifiedLog, method: VerifyMethod) {
-  const { name, result, problems, remembered } = log;
-  const ok = isIntact(log);
-  return {
-    log: name,
-    ok,
-    entries: result.entries,
-    problem_count: result.problems,
-    signatures: method.withKey,
-    problems,
-    head: result.head,
-    since: remembered === undefined
-      ? null
-      : { ...remembered, contained: !hasLostHead(log), entries_since: result.entriesSince ?? null },
-    not_proved: ok ? findOpenQuestions(log, method) : [],
-  };
-}
-
-function describeHeadFile(
-  path: string,
-  { ok, isNew }: { readonly ok: boolean; readonly isNew: boolean },
-): string {
-  const file = quoteText(path);
-  if (!ok) return isNew ? `${file} was not written` : `${file} was left as it is`;
-  return isNew
-    ? `${file} is new and remembers this end: from the next run on it shows when anything is taken away`
-    : `${file} remembers this end now`;
 }

@@ -32,6 +32,8 @@ export interface CheckOptions {
   /** The hash of a line to look for. */
   readonly since?: string | undefined;
   readonly onProblem: (problem: ChainProblem) => void;
+  /** Called with each line that is not blank or too long, before its defects; its bytes are its own. */
+  readonly onLine?: ((line: Uint8Array) => void) | undefined;
 }
 
 /** What {@linkcode checkLog} found. */
@@ -86,6 +88,7 @@ class ChainCheck {
       this.#lastSeq = this.#expectedHash = undefined;
       return;
     }
+    this.#options.onLine?.(line.bytes);
     const record = parseLine(line.bytes);
     if (record === undefined) {
       this.#report("malformed", `malformed JSON${line.terminated ? "" : ": the last line is cut off"}`);

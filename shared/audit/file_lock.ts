@@ -17,7 +17,8 @@ export async function lockLog(logPath: string): Promise<Disposable> {
   if (lock !== undefined) return lock;
   throw new AppError(
     "invalid_config",
-    `Cannot open audit log ${quoteText(logPath)}: it is in use by another process`,
+    `Cannot open audit log ${quoteText(logPath)}: it is in use by another process; each has to have an ` +
+      "audit_log of its own",
   );
 }
 

@@ -50,6 +50,8 @@ export interface VerifyOptions {
   readonly since?: string | undefined;
   /** Called for each defect, in the order of the lines. */
   readonly onProblem: (problem: LogProblem) => void;
+  /** Called with each line that is not blank or too long. */
+  readonly onLine?: ((line: Uint8Array) => void) | undefined;
 }
 
 /** The end of a log that was looked at, for whoever looks again. */
@@ -137,13 +139,14 @@ async function verifyFiles(
 async function checkFile(
   path: string,
   expectedHash: string | undefined,
-  { publicKey, since, onProblem }: VerifyOptions,
+  { publicKey, since, onProblem, onLine }: VerifyOptions,
 ): Promise<CheckResult> {
   const file = await readable(path, () => Deno.open(path, { read: true }));
   return await checkLog(file.readable, {
     publicKey,
     expectedHash,
     since,
+    onLine,
     onProblem: (problem) => onProblem({ ...problem, file: path }),
   });
 }

@@ -70,10 +70,10 @@ Deno.test("openFileAuditLog() rejects one bad entry and takes the next", async (
 Deno.test("openFileAuditLog() refuses a log that is open already, and takes it when it is closed", async () => {
   await using folder = new LogFolder();
   const first = await folder.open({ maxFileBytes: 1 });
-  await assertRefused(folder, /in use by another process$/);
+  await assertRefused(folder, /in use by another process; each has to have an audit_log of its own$/);
   // The lock holds also after a rotation.
   for (const outcome of ["a", "b"]) await first.append({ outcome });
-  await assertRefused(folder, /in use by another process$/);
+  await assertRefused(folder, /in use by another process; each has to have an audit_log of its own$/);
   await first.close();
   await folder.write("c");
   assert.deepEqual(await folder.problems(), []);
