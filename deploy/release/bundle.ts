@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { mendCommonJs } from "./common_js.ts";
 import { type Program, programsByFolder } from "./programs.ts";
 import { run } from "./run.ts";
 
@@ -16,7 +17,9 @@ export interface BundleFolders {
 /** Bundles every program. What is loaded only on demand stays in files of its own. */
 export async function bundleAll({ sources, output }: BundleFolders): Promise<void> {
   for (const [folder, programs] of programsByFolder()) {
-    await run(Deno.execPath(), bundleArguments(programs, join(output, folder)), { cwd: sources });
+    const target = join(output, folder);
+    await run(Deno.execPath(), bundleArguments(programs, target), { cwd: sources });
+    await mend(await Array.fromAsync(Deno.readDir(target), ({ name }) => join(target, name)));
   }
 }
 
@@ -26,6 +29,16 @@ export async function bundleOne(
   { sources, output }: BundleFolders,
 ): Promise<void> {
   await run(Deno.execPath(), [...options(member), `--output=${output}`, entry], { cwd: sources });
+  await mend([output]);
+}
+
+/** A bundle is ES modules, also where what is in it is not. */
+async function mend(paths: readonly string[]): Promise<void> {
+  const files = new Map<string, string>();
+  for (const path of paths) files.set(path, await Deno.readTextFile(path));
+  for (const [path, text] of mendCommonJs(files)) {
+    if (text !== files.get(path)) await Deno.writeTextFile(path, text);
+  }
 }
 
 function bundleArguments(programs: readonly Program[], outdir: string): readonly string[] {
