@@ -71,6 +71,8 @@ export async function handleRevokeKeyIds(
 
 async function revoke(ports: SignerPorts, subjects: readonly CertificateSubject[]): Promise<Response> {
   const { revoked, version, persisted } = await ports.krl.revoke(subjects);
+  // In every instance's list.
+  await ports.instances.settled();
   const body: RevokeResponse = {
     status: "ok",
     revoked,

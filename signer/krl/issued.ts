@@ -135,6 +135,19 @@ export class IssuedCertificates {
     return found;
   }
 
+  /** When the last one of a subject was issued, in seconds since the epoch; 0 for none. */
+  lastIssue(subject: CertificateSubject): number {
+    let last = 0;
+    for (const batches of this.#byEnd.values()) {
+      for (const batch of batches.values()) {
+        if (batch.issuedAt <= last) continue;
+        const [first] = serialsOf(batch, subject);
+        if (first !== undefined) last = batch.issuedAt;
+      }
+    }
+    return last;
+  }
+
   /** Those of a list of serials that were issued to a caller, directly or through a forwarder. */
   findOwn(caller: string, serials: readonly bigint[]): readonly bigint[] {
     const own = new Set<bigint>();

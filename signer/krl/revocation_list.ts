@@ -106,15 +106,19 @@ export class RevocationList {
     for (const revocation of await store.loadRevocations(now - REVOCATION_SECONDS * 1000)) {
       list.#list(revocation);
     }
+    const found: KeptRevocation[] = [];
     for (const { kind, value, frozenAt } of Object.values(freezes).flatMap((of) => [...of.values()])) {
       if (kind === "session_id") continue;
       // Of a caller or user also what is younger than the freeze: there should be none.
-      if (kind !== "serial") list.#list({ kind, value, revokedAt: now });
-      else if (frozenAt > now - REVOCATION_SECONDS * 1000) list.#list({ kind, value, revokedAt: frozenAt });
+      const revokedAt = kind === "serial" ? frozenAt : now;
+      if (revokedAt <= now - REVOCATION_SECONDS * 1000) continue;
+      const before = list.#serials.size;
+      list.#list({ kind, value, revokedAt });
+      if (list.#serials.size > before) found.push({ kind, value, revokedAt });
     }
-    const { version } = list.current;
+    // Others that share the store know by it what they will hear of later.
+    const version = await list.#store(found, list.current.version) ?? list.current.version;
     list.#versions = [new PublishedList(version, list.#encode(version))];
-    await list.#store([], version);
     return list;
   }
 
@@ -168,7 +172,10 @@ export class RevocationList {
       }
       this.#takenOver = taken;
       const isChanged = this.#serials.size + this.#keyIds.size > before;
-      const version = Math.max(krlVersion, isChanged ? nextVersion(this.current.version, now) : 0);
+      // A list of other content needs another version than any that another instance has made.
+      const version = isChanged && krlVersion <= this.current.version
+        ? await this.#options.store.putRevocations([], nextVersion(this.current.version, now))
+        : krlVersion;
       if (version > this.current.version) this.#publish(version);
     });
   }
@@ -181,18 +188,19 @@ export class RevocationList {
   /** Revokes the certificates of subjects; once it resolves, they are listed. It can't be undone. */
   revoke(subjects: readonly CertificateSubject[]): Promise<RevocationOutcome> {
     return this.#lock.run(async () => {
-      const revokedAt = this.#options.clock.now();
+      const now = this.#options.clock.now();
       const before = this.#serials.size + this.#keyIds.size;
-      const kept = subjects.map(({ kind, value }) => ({ kind, value, revokedAt }));
+      const kept = subjects.map(({ kind, value }) => {
+        // What is known is revoked, also what was issued by a clock that was ahead of this one.
+        const revokedAt = Math.max(now, this.#issued.lastIssue({ kind, value }) * 1000);
+        return { kind, value, revokedAt };
+      });
       const revoked = kept.reduce((sum, revocation) => sum + this.#list(revocation), 0);
-      if (this.#serials.size + this.#keyIds.size === before) {
-        const persisted = this.#unstoredRevocations.length === 0;
-        return { revoked, version: this.current.version, persisted };
-      }
-      const version = nextVersion(this.current.version, revokedAt);
-      const persisted = await this.#store(kept, version);
-      this.#publish(version);
-      return { revoked, version, persisted };
+      const isChanged = this.#serials.size + this.#keyIds.size > before;
+      // Also where none is known: one that was issued before, elsewhere, may show up.
+      const version = await this.#store(kept, isChanged ? nextVersion(this.current.version, now) : undefined);
+      if (isChanged) this.#publish(version ?? nextVersion(this.current.version, now));
+      return { revoked, version: this.current.version, persisted: version !== undefined };
     });
   }
 
@@ -220,9 +228,9 @@ export class RevocationList {
       this.#issued.forget(seconds);
       const dropped = drop(this.#serials, seconds) + drop(this.#keyIds, seconds);
       if (dropped === 0 && this.#unstoredRevocations.length === 0) return;
-      const version = dropped === 0 ? this.current.version : nextVersion(this.current.version, now);
-      await this.#store([], version);
-      if (dropped > 0) this.#publish(version);
+      const next = nextVersion(this.current.version, now);
+      const version = await this.#store([], dropped === 0 ? undefined : next);
+      if (dropped > 0) this.#publish(version ?? next);
     });
   }
 
@@ -326,19 +334,24 @@ export class RevocationList {
     }
   }
 
-  /** Stores revocations, those that wait for it too, and before them the certificates that they are of. */
-  async #store(revocations: readonly KeptRevocation[], version: number): Promise<boolean> {
+  /**
+   * Stores revocations, those that wait for it too, and before them the certificates that they are of.
+   *
+   * @param next what the version is to be at least; `undefined`: it stays
+   * @returns the version that the store has then; `undefined` where it could not take them
+   */
+  async #store(revocations: readonly KeptRevocation[], next?: number): Promise<number | undefined> {
     const all = [...this.#unstoredRevocations, ...revocations];
     try {
       await this.#storeCertificates();
-      await this.#options.store.putRevocations(all, version);
+      const version = await this.#options.store.putRevocations(all, next);
       this.#unstoredRevocations = [];
       this.#isStoreBroken = false;
-      return true;
+      return version;
     } catch (error) {
       this.#unstoredRevocations = all;
       this.#notStored(error);
-      return false;
+      return undefined;
     }
   }
 

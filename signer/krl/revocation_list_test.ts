@@ -22,6 +22,7 @@ const HOLDER: CertificateHolder = {
   pty: false,
 };
 const CALLER: CertificateSubject = { kind: "caller", value: "broker-1" };
+const CALLER_FREEZE = { kind: "caller", value: "broker-1", reason: "", frozenBy: "operator" } as const;
 
 async function open(
   store: StateStore = new FailingStore(),
@@ -230,6 +231,57 @@ Deno.test("a revocation that the store can't take is in force, says so, and is s
   store.failing.clear();
   await list.sweep();
   assert.deepEqual(contentOf((await open(store)).list.current), [7n, 8n]);
+});
+
+/** What another instance has issued, at a second of its own clock. */
+const issuedElsewhere = (serial: bigint, issuedAt: number) => ({
+  certificates: [{ holder: HOLDER, issuedAt, validBefore: issuedAt + 300, serials: [serial] }],
+});
+
+Deno.test("a caller's revocation holds for what was issued before and shows up later, at another signer too", async () => {
+  const store = new MemoryStore();
+  const { list } = await open(store);
+  await list.revoke([CALLER]);
+  const revocations = await store.loadRevocations(0);
+  assert.deepEqual(revocations, [{ ...CALLER, revokedAt: NOW }]);
+  const other = await open(store);
+  const krlVersion = await store.loadKrlVersion();
+  await other.list.takeOver({ ...issuedElsewhere(7n, NOW / 1000), revocations, krlVersion });
+  assert.deepEqual(contentOf(other.list.current), [7n]);
+});
+
+Deno.test("revoke() finds what was issued by a clock that is ahead, and so do others", async () => {
+  const store = new MemoryStore();
+  const { list } = await open(store);
+  const ahead = issuedElsewhere(7n, NOW / 1000 + 20);
+  await list.takeOver({ ...ahead, revocations: [], krlVersion: 0 });
+  assert.equal((await list.revoke([CALLER])).revoked, 1);
+  const other = await open(store);
+  await other.list.takeOver({ ...ahead, revocations: await store.loadRevocations(0), krlVersion: 0 });
+  assert.deepEqual(contentOf(other.list.current), [7n]);
+});
+
+Deno.test("what a killed signer finds in its audit log, of a caller that is frozen, is revoked for others as well", async () => {
+  const store = new MemoryStore();
+  const freezes = withFreeze(NO_FREEZES, { ...CALLER_FREEZE, frozenAt: NOW });
+  const recorded = { caller: "broker-1", endUser: "", host: "10.0.0.1:22", role: "target", serial: 7n };
+  await open(store, { freezes, records: [{ ...recorded, recordedAt: NOW }] });
+  assert.deepEqual(await store.loadRevocations(0), [{ ...CALLER, revokedAt: NOW }]);
+});
+
+Deno.test("a list that changes by what others have issued has a version that no other list has", async () => {
+  const store = new MemoryStore();
+  const { list } = await open(store);
+  await list.revoke([CALLER]);
+  const revocations = await store.loadRevocations(0);
+  // The other signers are ahead: what their lists are called must not be taken for this one.
+  await store.putRevocations([], NOW + 60_000);
+  await list.takeOver({ certificates: [], revocations, krlVersion: NOW + 60_000 });
+  assert.equal(list.current.version, NOW + 60_000);
+  await store.putRevocations([], NOW + 70_000);
+  await list.takeOver({ ...issuedElsewhere(7n, NOW / 1000), revocations, krlVersion: NOW + 60_000 });
+  assert.equal(list.current.version, NOW + 70_001);
+  assert.equal(await store.loadKrlVersion(), NOW + 70_001);
 });
 
 Deno.test("newerThan() answers at once with what is newer, else when there is news", async () => {

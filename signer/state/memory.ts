@@ -110,15 +110,20 @@ export class MemoryStore implements StateStore {
     return this.#run(() => this.#revocations.filter(({ revokedAt }) => revokedAt > since));
   }
 
-  putRevocations(revocations: readonly KeptRevocation[], version: number): Promise<void> {
+  putRevocations(revocations: readonly KeptRevocation[], version?: number): Promise<number> {
     return this.#run(() => {
       checkStorable(revocations.map(({ value }) => value));
-      for (const revocation of revocations) {
-        const { kind, value, revokedAt } = revocation;
-        const others = this.#revocations.filter((other) => other.kind !== kind || other.value !== value);
-        this.#revocations = [...others, { kind, value, revokedAt: wholeSeconds(revokedAt) }];
+      for (const { kind, value, revokedAt } of revocations) {
+        const isSame = (other: KeptRevocation) => other.kind === kind && other.value === value;
+        const later = Math.max(
+          wholeSeconds(revokedAt),
+          this.#revocations.find(isSame)?.revokedAt ?? -Infinity,
+        );
+        const others = this.#revocations.filter((other) => !isSame(other));
+        this.#revocations = [...others, { kind, value, revokedAt: later }];
       }
-      this.#krlVersion = version;
+      if (version !== undefined) this.#krlVersion = Math.max(this.#krlVersion + 1, version);
+      return this.#krlVersion;
     });
   }
 

@@ -12,6 +12,7 @@
 import type { Grant } from "@gateway/shared/policy/grants";
 import { inEpoch, PostgresLink, readEpochs } from "@gateway/shared/instances/postgres_link";
 import { insertRow, readInteger, type Row, selectAsBytes, showText } from "@gateway/shared/state/columns";
+import { insertRows } from "@gateway/shared/state/postgres_rows";
 import { PostgresAccess, type PostgresDatabase, type Query } from "@gateway/shared/state/postgres_access";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
 import { type Freeze, isSameSubject, isScopedTo } from "../freezes.ts";
@@ -63,6 +64,9 @@ const SELECT_CERTIFICATES = `SELECT ${
   selectAsBytes(CERTIFICATE_TEXTS, CERTIFICATE_INTEGERS)
 } FROM certificates
   WHERE valid_before > $1 AND epoch > $2 AND instance <> $3 ORDER BY epoch`;
+/** Whoever writes last may have revoked first: what was revoked until then stays so. */
+const LATER_REVOCATION = `ON CONFLICT (kind, value)
+  DO UPDATE SET revoked_at = greatest(revocations.revoked_at, excluded.revoked_at)`;
 /** No instance has it. */
 const NOBODY = "";
 const SELECT_REVOCATIONS = `SELECT ${selectAsBytes(REVOCATION_TEXTS, REVOCATION_INTEGERS)} FROM revocations
@@ -149,36 +153,27 @@ class PostgresStore implements StateStore {
   }
 
   async addCertificates(batches: readonly IssuedBatch[]): Promise<void> {
+    const instance = this.#instance;
     const rows = batches.map(encodeCertificates);
     if (rows.length === 0) return;
-    await this.#change("certificates", async (query, epoch) => {
-      for (const row of rows) {
-        const { text, parameters } = insertRow("certificates", {
-          ...row,
-          instance: this.#instance,
-          epoch: Number(epoch),
-        });
-        await query(text, parameters);
-      }
-    });
+    await this.#change(
+      "certificates",
+      (query, epoch) =>
+        insertRows(query, "certificates", rows.map((row) => ({ ...row, instance, epoch: Number(epoch) }))),
+    );
   }
 
   loadRevocations(since: number): Promise<readonly KeptRevocation[]> {
     return this.#access.read((query) => this.#revocations(query, since));
   }
 
-  async putRevocations(revocations: readonly KeptRevocation[], version: number): Promise<void> {
-    const rows = revocations.map(encodeRevocation);
-    await this.#change("state", async (query) => {
-      for (const row of rows) {
-        const { text, parameters } = insertRow("revocations", row);
-        await query(
-          `${text} ON CONFLICT (kind, value) DO UPDATE SET revoked_at = excluded.revoked_at`,
-          parameters,
-        );
-      }
+  async putRevocations(revocations: readonly KeptRevocation[], version?: number): Promise<number> {
+    const rows = latestOf(revocations).map(encodeRevocation);
+    return await this.#change("state", async (query) => {
+      await insertRows(query, "revocations", rows, LATER_REVOCATION);
       // Another instance may be further.
-      await query("UPDATE krl SET version = greatest(version, $1)", [version]);
+      if (version !== undefined) await query("UPDATE krl SET version = greatest(version + 1, $1)", [version]);
+      return await this.#krlVersion(query);
     });
   }
 
@@ -286,6 +281,16 @@ async function deleteFreezes(query: Query, subject: FreezeSubject): Promise<bool
 
 async function deleteLease(query: Query, { cluster, name }: Pick<Lease, "cluster" | "name">): Promise<void> {
   await query("DELETE FROM leases WHERE cluster = $1 AND name = $2", [cluster, name]);
+}
+
+/** One of each subject: a statement can't change a row twice. */
+function latestOf(revocations: readonly KeptRevocation[]): readonly KeptRevocation[] {
+  const latest = new Map<string, KeptRevocation>();
+  for (const revocation of revocations) {
+    const key = `${revocation.kind} ${revocation.value}`;
+    if (revocation.revokedAt > (latest.get(key)?.revokedAt ?? -Infinity)) latest.set(key, revocation);
+  }
+  return [...latest.values()];
 }
 
 /** The second at which a certificate ended that no host believes now; in seconds. */

@@ -66,8 +66,9 @@ const SELECT_CERTIFICATES = `SELECT ${
 const INSERT_CERTIFICATES = insertInto("certificates", [...CERTIFICATE_TEXTS, ...CERTIFICATE_INTEGERS]);
 const SELECT_REVOCATIONS = `SELECT ${selectColumns(REVOCATION_TEXTS, REVOCATION_INTEGERS)} FROM revocations
   WHERE revoked_at > :since OR typeof(revoked_at) <> 'integer'`;
-const INSERT_REVOCATION = insertInto("revocations", [...REVOCATION_TEXTS, ...REVOCATION_INTEGERS]);
-const DELETE_REVOCATION = "DELETE FROM revocations WHERE kind = :kind AND value = :value";
+/** Whoever writes last may have revoked first: what was revoked until then stays so. */
+const PUT_REVOCATION = `${insertInto("revocations", [...REVOCATION_TEXTS, ...REVOCATION_INTEGERS])}
+  ON CONFLICT (kind, value) DO UPDATE SET revoked_at = max(revoked_at, excluded.revoked_at)`;
 
 const SELECT_LEASES = `SELECT ${selectColumns(LEASE_TEXTS, LEASE_INTEGERS)} FROM leases`;
 const INSERT_LEASE = insertInto("leases", [...LEASE_TEXTS, ...LEASE_INTEGERS]);
@@ -160,28 +161,22 @@ class SqliteStore implements StateStore {
     });
   }
 
-  putRevocations(revocations: readonly KeptRevocation[], version: number): Promise<void> {
+  putRevocations(revocations: readonly KeptRevocation[], version?: number): Promise<number> {
     return this.#database.change(() => {
       for (const revocation of revocations) {
-        const { kind, value } = revocation;
-        this.#database.run(DELETE_REVOCATION, { kind, value });
-        this.#database.run(INSERT_REVOCATION, encodeRevocation(revocation));
+        this.#database.run(PUT_REVOCATION, encodeRevocation(revocation));
       }
+      const last = this.#krlVersion();
+      if (version === undefined) return last;
+      const next = Math.max(last + 1, version);
       this.#database.run("DELETE FROM krl", {});
-      this.#database.run("INSERT INTO krl (version) VALUES (:version)", { version });
+      this.#database.run("INSERT INTO krl (version) VALUES (:next)", { next });
+      return next;
     });
   }
 
   loadKrlVersion(): Promise<number> {
-    return this.#database.read(() => {
-      const rows = this.#database.rows("SELECT version FROM krl");
-      const versions = this.#decoded(
-        rows,
-        "the revocation list's version",
-        (row) => readInteger(row, "version"),
-      );
-      return Math.max(0, ...versions);
-    });
+    return this.#database.read(() => this.#krlVersion());
   }
 
   loadLeases(): Promise<readonly Lease[]> {
@@ -208,6 +203,12 @@ class SqliteStore implements StateStore {
 
   close(): Promise<void> {
     return this.#database.close();
+  }
+
+  #krlVersion(): number {
+    const rows = this.#database.rows("SELECT version FROM krl");
+    const read = (row: Row) => readInteger(row, "version");
+    return Math.max(0, ...this.#decoded(rows, "the revocation list's version", read));
   }
 
   /** What is left out of a deny would pass. */

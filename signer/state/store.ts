@@ -118,12 +118,13 @@ export interface StateStore {
   loadRevocations(since: number): Promise<readonly KeptRevocation[]>;
 
   /**
-   * Keeps revocations, each in the place of an older one of the same subject, and the version of the list that has
-   * them.
+   * Keeps revocations, the later one of each subject.
    *
+   * @param version where the list changes, what its next version has to be at least
+   * @returns the version of the list; a changed one has another than every list before, whichever instance made it
    * @throws {AppError} `internal` when nothing has changed
    */
-  putRevocations(revocations: readonly KeptRevocation[], version: number): Promise<void>;
+  putRevocations(revocations: readonly KeptRevocation[], version?: number): Promise<number>;
 
   /** The last version that was kept; 0 when there is none. */
   loadKrlVersion(): Promise<number>;

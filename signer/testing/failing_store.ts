@@ -76,7 +76,7 @@ export class FailingStore implements StateStore {
     return this.#store.loadRevocations(since);
   }
 
-  putRevocations(revocations: readonly KeptRevocation[], version: number): Promise<void> {
+  putRevocations(revocations: readonly KeptRevocation[], version?: number): Promise<number> {
     return this.#run("putRevocations", () => this.#store.putRevocations(revocations, version));
   }
 

@@ -51,6 +51,30 @@ const CONTRACT: Readonly<Record<string, Check>> = {
     assert.deepEqual(await byKind(0), [kept[0]]);
   },
 
+  async "a revocation that is written later and was made earlier takes nothing back"(store) {
+    await store.putRevocations([{ kind: "caller", value: "a", revokedAt: NOW + 9_000 }]);
+    const kept = [{ kind: "caller", value: "a", revokedAt: NOW + 9_000 }];
+    await store.putRevocations([{ kind: "caller", value: "a", revokedAt: NOW }]);
+    assert.deepEqual(await store.loadRevocations(0), kept);
+    const both = [NOW + 1_000, NOW + 20_000, NOW].map((revokedAt) =>
+      ({ kind: "caller", value: "a", revokedAt }) as const
+    );
+    await store.putRevocations(both);
+    assert.deepEqual(await store.loadRevocations(0), [both[1]]);
+  },
+
+  async "a thousand revocations are one change"(store) {
+    const kept = Array.from(
+      { length: 1000 },
+      (_, index) => ({ kind: "serial", value: `${index + 1}`, revokedAt: NOW }) as const,
+    );
+    await store.putRevocations(kept, 7);
+    assert.equal((await store.loadRevocations(0)).length, 1000);
+    const bad = { kind: "caller", value: "a\0b", revokedAt: NOW } as const;
+    await assert.rejects(store.putRevocations([{ ...bad, value: "fine" }, bad]), /not storable/);
+    assert.equal((await store.loadRevocations(0)).length, 1000);
+  },
+
   async "leases come back the last of each name of a cluster, until they are deleted"(store) {
     const lease = leaseOf();
     await store.putLease(leaseOf({ uid: "", peers: [] }));
@@ -66,10 +90,13 @@ const CONTRACT: Readonly<Record<string, Check>> = {
     await assert.rejects(store.putLease(leaseOf({ caller: "a\0b" })), /not storable/);
   },
 
-  async "the version of the list is the last that was kept, 0 at first"(store) {
+  async "each change of the list has a version of its own, whatever the clock of whoever makes it"(store) {
     assert.equal(await store.loadKrlVersion(), 0);
-    await store.putRevocations([], 1_700_000_000_123);
-    assert.equal(await store.loadKrlVersion(), 1_700_000_000_123);
+    assert.equal(await store.putRevocations([], 1_700_000_000_123), 1_700_000_000_123);
+    assert.equal(await store.putRevocations([], 1_700_000_000_123), 1_700_000_000_124);
+    assert.equal(await store.putRevocations([], 5), 1_700_000_000_125);
+    assert.equal(await store.putRevocations([]), 1_700_000_000_125);
+    assert.equal(await store.loadKrlVersion(), 1_700_000_000_125);
   },
 
   async "a grant comes back as it was given"(store) {
