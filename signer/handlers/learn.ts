@@ -16,6 +16,8 @@ export async function learnWaiver(
   };
   let recorded = "";
   try {
+    // A freeze that another signer has acknowledged takes the subject's waivers away for good.
+    ports.instances.requireFresh();
     const outcome = await ports.live.learnWaiver({
       host: gated.host,
       caller: gated.caller,

@@ -30,10 +30,12 @@ import { needsVerifiedEndUser, verifyEndUser, withoutToken } from "./verified_en
 import { describeAskedAction, handleClusterSign, refuseAction } from "./sign_cluster.ts";
 import {
   type Allowed,
+  describeFreeze,
   findFreeze,
   isApproved,
   isForwarder,
   refuseFrozen,
+  release,
   respond,
   type SignContext,
 } from "./sign_context.ts";
@@ -71,7 +73,7 @@ async function sign(ports: SignerPorts, httpRequest: Request, peer: Peer): Promi
   if (caller !== peer.caller) ports.knownSubjects.add("caller", caller);
   ports.knownSubjects.add("end_user", request.end_user);
   const frozen = findFreeze(context);
-  if (frozen !== undefined) return await refuseFrozen(context, frozen);
+  if (frozen !== undefined) return await refuseFrozen(context, { why: describeFreeze(frozen) });
   if (!mayComeFrom(snapshot.policy, caller, peer.caller)) {
     if (request.target_type === "k8s") {
       await refuseAction(context, { outcome: "denied", err: DIRECT_NOT_ALLOWED });
@@ -159,15 +161,17 @@ async function answerDryRun(context: SignContext, decision: Allowed): Promise<Re
   await context.ports.recordOutcome(allowedEntry(context, decision, { outcome: "dry_run_allowed" }));
   // Not before: requests whose records share a write come from it together, and signing at one go is cheaper.
   const envelope = sealCommand(context, decision);
-  // A command that runs without another question: what holds for certificates holds for it.
-  const frozen = envelope === undefined ? undefined : findFreeze(context);
-  if (frozen !== undefined) return await refuseFrozen(context, frozen);
-  return respond({ decision: toWireDecision(decision), envelope, target: targetOf(context, decision) });
+  // A preflight's command runs without another question: what holds for certificates holds for it.
+  return await release(context, {
+    decision: toWireDecision(decision),
+    envelope,
+    target: targetOf(context, decision),
+  });
 }
 
 async function askApproval(context: SignContext, decision: Allowed): Promise<Response> {
   await context.ports.recordOutcome(allowedEntry(context, decision, { outcome: "approval-required" }));
-  return respond({ decision: toWireDecision(decision), target: targetOf(context, decision) });
+  return await release(context, { decision: toWireDecision(decision), target: targetOf(context, decision) });
 }
 
 /** What an approver has to know; who asks a signer itself has it from the list of hosts. */
@@ -194,26 +198,27 @@ async function issue(context: SignContext, decision: Allowed, publicKey: Uint8Ar
     if (error instanceof AppError) await refuse(context, { outcome: "denied", err: error.message });
     throw error;
   }
-  const { certificate, serial } = issued;
+  const { certificate, serial, keyId } = issued;
   await ports.recordOutcome(allowedEntry(context, decision, { outcome: "issued", serial }));
-  const { keyId: { issuedAt, ...holder }, validBefore } = issued;
+  const { issuedAt, ...holder } = keyId;
   // Before the last look at the freezes: one that comes later finds it here.
-  ports.krl.add({ ...holder, peer: context.peer.caller }, { serial, issuedAt, validBefore });
-  // A freeze that was acknowledged while the record was written: nothing leaves after it.
-  const frozen = findFreeze(context);
-  if (frozen !== undefined) return await refuseFrozen(context, frozen);
+  ports.krl.add({ ...holder, peer: context.peer.caller }, {
+    serial,
+    issuedAt,
+    validBefore: issued.validBefore,
+  });
   if (decision.requireApproval && !isForwarder(context)) {
     await ports.gate.bestEffort({ caller, host: request.host, serial, outcome: "self_approved" });
   }
   if (request.learn_ttl_seconds > 0 && isForwarder(context)) {
     await learnWaiver(context, decision, intentOf(request, caller));
   }
-  return respond({
+  return await release(context, {
     certificate,
     serial,
     elevation_prefix: decision.elevationPrefix === "" ? undefined : decision.elevationPrefix,
     decision: toWireDecision(decision),
-  });
+  }, { serial, keyId, takeBack: () => ports.krl.revoke([{ kind: "serial", value: serial.toString() }]) });
 }
 
 /** Records a refusal; where the decision found the host, its address replaces the requested name. */

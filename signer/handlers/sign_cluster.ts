@@ -15,14 +15,7 @@ import { randomSerial } from "@gateway/shared/random";
 import type { K8sDiff, SignRequest } from "@gateway/shared/wire/sign";
 import type { IssuedToken, TokenWish } from "@gateway/shared/kubernetes/token_wish";
 import { learnWaiver } from "./learn.ts";
-import {
-  findFreeze,
-  isApproved,
-  isForwarder,
-  refuseFrozen,
-  respond,
-  type SignContext,
-} from "./sign_context.ts";
+import { isApproved, isForwarder, release, respond, type SignContext } from "./sign_context.ts";
 
 /** Less than what control planes and brokers wait for a signer: a token that nobody waits for any more is lost. */
 const ISSUE_MS = 8_000;
@@ -87,7 +80,10 @@ async function answerDryRun(context: SignContext, allowed: AllowedAction): Promi
   await context.ports.recordOutcome(
     entryOf(context, allowed, { outcome: "dry_run_allowed", jti: previewed?.jti ?? "" }),
   );
-  return respond({ decision: toWireClusterDecision(allowed.decision), k8s_diff: previewed?.diff });
+  return await release(context, {
+    decision: toWireClusterDecision(allowed.decision),
+    k8s_diff: previewed?.diff,
+  });
 }
 
 async function askApproval(context: SignContext, allowed: AllowedAction): Promise<Response> {
@@ -95,7 +91,10 @@ async function askApproval(context: SignContext, allowed: AllowedAction): Promis
   await context.ports.recordOutcome(
     entryOf(context, allowed, { outcome: "approval-required", jti: previewed?.jti ?? "" }),
   );
-  return respond({ decision: toWireClusterDecision(allowed.decision), k8s_diff: previewed?.diff });
+  return await release(context, {
+    decision: toWireClusterDecision(allowed.decision),
+    k8s_diff: previewed?.diff,
+  });
 }
 
 /** What an approver of a control plane sees; whoever asks a signer itself gets no further anyway. */
@@ -129,21 +128,18 @@ async function issue(context: SignContext, allowed: AllowedAction): Promise<Resp
   const serial = randomSerial(ports.random);
   const issued = await mint(context, allowed, serial);
   await ports.recordOutcome(entryOf(context, allowed, { outcome: "issued", serial, jti: issued.jti }));
-  // A freeze that was acknowledged while the token was made: nothing leaves after it.
-  const frozen = findFreeze(context);
-  if (frozen !== undefined) return await refuseFrozen(context, frozen);
   if (decision.requireApproval && !isForwarder(context)) {
     await ports.gate.bestEffort({ caller, host: request.host, serial, outcome: "self_approved" });
   }
   if (request.learn_ttl_seconds > 0 && isForwarder(context)) {
     await learnWaiver(context, decision, decision.gated);
   }
-  return respond({
+  return await release(context, {
     k8s_token: issued.token,
     k8s_token_expiry: issued.expiry,
     serial,
     decision: toWireClusterDecision(decision),
-  });
+  }, { serial, takeBack: () => ports.leases.revoke({ kind: "serial", value: serial.toString() }) });
 }
 
 /** @throws {AppError} once that is recorded: `denied` where the API server refuses, `upstream_failure` else */

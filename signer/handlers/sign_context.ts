@@ -4,6 +4,7 @@ import { stringifyJson } from "@gateway/shared/json";
 import type { AllowedSsh } from "@gateway/shared/policy/ssh";
 import type { SignRequest, SignResponse } from "@gateway/shared/wire/sign";
 import { formatSubject, type Freeze } from "../freezes.ts";
+import type { CertificateNames } from "../krl/revocation_list.ts";
 import type { SignerPorts } from "../ports.ts";
 import type { Snapshot } from "../snapshot.ts";
 import { SUBJECT_IS_FROZEN } from "./hosts.ts";
@@ -32,17 +33,55 @@ export function findFreeze({ ports, request, peer, caller }: SignContext): Freez
 }
 
 /** @throws {AppError} `frozen`, once that is recorded */
-export async function refuseFrozen(context: SignContext, freeze: Freeze): Promise<never> {
-  const { ports, request, caller } = context;
+export async function refuseFrozen(
+  { ports, request, caller }: SignContext,
+  { why, serial }: { readonly why: string; readonly serial?: bigint | undefined },
+): Promise<never> {
   const entry = {
     caller,
     host: request.host,
     asked_command: request.command,
     outcome: "frozen_denied",
-    err: `frozen: ${formatSubject(freeze)}`,
+    err: why,
+    ...(serial !== undefined && { serial }),
   };
   await ports.recordOutcome(entry, "frozen-denied");
   throw new AppError("frozen", SUBJECT_IS_FROZEN);
+}
+
+/** Why nothing is done for a frozen subject, for the audit log. */
+export function describeFreeze(freeze: Freeze): string {
+  return `frozen: ${formatSubject(freeze)}`;
+}
+
+/** What was made for a request and has not left yet. */
+export interface Made extends CertificateNames {
+  /** Makes it worthless: it will not leave. Never rejects. */
+  readonly takeBack: () => Promise<unknown>;
+}
+
+/**
+ * The answer that lets something happen, after a last look: a freeze or revocation may have been acknowledged while
+ * records were written. Wait for nothing between it and the end of the handler.
+ *
+ * @throws {AppError} `frozen` or `state_stale`, once what was made is taken back
+ */
+export async function release(context: SignContext, body: SignResponse, made?: Made): Promise<Response> {
+  try {
+    const why = whyWithheld(context, made);
+    if (why !== undefined) return await refuseFrozen(context, { why, serial: made?.serial });
+    return respond(body);
+  } catch (error) {
+    await made?.takeBack();
+    throw error;
+  }
+}
+
+function whyWithheld(context: SignContext, made: Made | undefined): string | undefined {
+  const frozen = findFreeze(context);
+  if (frozen !== undefined) return describeFreeze(frozen);
+  // By its serial or key id, or with a caller that is no longer frozen: what is listed stays so.
+  return made !== undefined && context.ports.krl.isListed(made) ? "revoked before it left" : undefined;
 }
 
 /** `approved` counts only from a forwarder, or from a caller that is listed by its own name as self-approving. */
@@ -60,7 +99,7 @@ function isSelfApproving({ snapshot, peer }: SignContext): boolean {
   return peer.caller !== "_default" && snapshot.policy.callers.get(peer.caller)?.selfApprove === true;
 }
 
-/** Status 200. */
+/** Status 200, of what lets nothing happen: what does goes through {@linkcode release}. */
 export function respond(body: SignResponse): Response {
   return new Response(stringifyJson(body) + "\n", { headers: { "content-type": "application/json" } });
 }

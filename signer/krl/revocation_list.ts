@@ -1,6 +1,7 @@
 import { ChangeLock } from "@gateway/shared/change_lock";
 import type { Clock } from "@gateway/shared/clock";
 import type { ServiceLogger } from "@gateway/shared/log";
+import { formatKeyId, type KeyIdParts } from "@gateway/shared/ssh/key_id";
 import { encodeKrl } from "@gateway/shared/ssh/krl";
 import { within } from "@gateway/shared/within";
 import type { FreezeSet } from "../freezes.ts";
@@ -41,6 +42,13 @@ export type SharedRevocations = Pick<
   SharedContent,
   "certificates" | "revocations" | "krlVersion"
 >;
+
+/** What a certificate, or a token, can be revoked by. */
+export interface CertificateNames {
+  readonly serial: bigint;
+  /** A token has none. */
+  readonly keyId?: KeyIdParts;
+}
 
 /** What a revocation did. */
 export interface RevocationOutcome {
@@ -183,6 +191,12 @@ export class RevocationList {
   /** Those of a list of serials that were issued to a caller and are still valid. */
   findOwn(caller: string, serials: readonly bigint[]): readonly bigint[] {
     return this.#issued.findOwn(caller, serials);
+  }
+
+  /** Whether it is revoked by one of its names. */
+  isListed({ serial, keyId }: CertificateNames): boolean {
+    if (this.#serials.has(serial)) return true;
+    return keyId !== undefined && this.#keyIds.size > 0 && this.#keyIds.has(formatKeyId(keyId));
   }
 
   /** Revokes the certificates of subjects; once it resolves, they are listed. It can't be undone. */

@@ -13,6 +13,9 @@ const VIA = { on_behalf_of: "broker-1" };
 /** Lets everything that is ready run. */
 const settle = () => new Promise<void>((resolve) => setImmediate(resolve));
 
+/** Of which each token gets a serial of its own. */
+const VARIED = Array.from({ length: 251 }, (_, index) => index + 1);
+
 Deno.test("a token is bound to a Secret of its holder, which is made once", async () => {
   const signer = await startLeaseSigner();
   assert.equal((await signer.get("alice")).status, 200);
@@ -55,7 +58,7 @@ Deno.test.each<{ name: string; kind: string; value: string; left: readonly strin
 });
 
 Deno.test("a freeze of a serial takes that token back, with the others of its holder, who may ask for a new one", async () => {
-  const signer = await startLeaseSigner();
+  const signer = await startLeaseSigner({ randomBytes: VARIED });
   const { body } = await signer.get("alice");
   await signer.freeze("serial", "12345");
   await settle();
@@ -71,7 +74,7 @@ Deno.test("a freeze of a serial that an earlier process may have issued takes ba
   const store = new MemoryStore();
   const secrets = new FakeSecrets();
   await (await startLeaseSigner({ store, secrets })).get("alice");
-  const next = await startLeaseSigner({ store, secrets });
+  const next = await startLeaseSigner({ store, secrets, randomBytes: VARIED });
   const { body } = await next.get("bob");
   await next.freeze("serial", String(body.serial));
   await settle();
