@@ -107,6 +107,8 @@ export type ApprovalAnswer = Exclude<CallApproval, "cached">;
 export interface EditedApproval {
   readonly answer: "approved";
   readonly args: ToolArgs;
+  /** The same with secrets masked, for everybody but the tool. */
+  readonly shown: ToolArgs;
 }
 
 /** One line of the audit log. */

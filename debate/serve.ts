@@ -8,6 +8,7 @@ import { createDebateApp, type DebateHandler } from "./app.ts";
 import type { Settings } from "./config.ts";
 import { addEvidence, collectContext } from "./context/collect.ts";
 import { createContextRedactor, ownSecrets } from "./context/redact_context.ts";
+import { redactLargeValue } from "./context/redact_value.ts";
 import type { LogLevel } from "./log_level.ts";
 import { estimateCost, findPrice, loadPrices } from "./models/prices.ts";
 import { Providers } from "./models/providers.ts";
@@ -101,6 +102,7 @@ export async function startDebateServer(environment: DebateEnvironment): Promise
       }),
     addEvidence: (context, evidence) => addEvidence(context, evidence, { redact: redactor, clock }),
     redact,
+    redactAll: (value) => redactLargeValue(value, redactor, clock),
     loadTemplates: () => loadTemplates(settings.PROMPTS_DIR, builtinTemplates),
     models: providers.catalogue,
     priceOf: (model) => findPrice(model, prices),

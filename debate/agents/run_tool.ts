@@ -84,12 +84,13 @@ async function settle(debate: Debate, caller: Caller, call: ToolCall, callId: st
     return { args, text: ask.notApproved, error: false, approval, durationMs: null };
   }
   if (typeof approval === "string") {
-    return { args, approval, ...await execute(debate, caller, tool, args, callId) };
+    return { args, approval, ...await execute(debate, caller, tool, { args, shown: args }, callId) };
   }
   // The tool checks these arguments as it checks those of a model: an operator cannot allow what it refuses.
-  const done = await execute(debate, caller, tool, approval.args, callId);
-  const text = `${ask.edited(cut(JSON.stringify(approval.args), MAX_AUDITED_RESULT))}\n${done.text}`;
-  return { ...done, args: approval.args, proposed: args, approval: "approved", text, original: done.text };
+  const done = await execute(debate, caller, tool, approval, callId);
+  const { shown } = approval;
+  const text = `${ask.edited(cut(JSON.stringify(shown), MAX_AUDITED_RESULT))}\n${done.text}`;
+  return { ...done, args: shown, proposed: args, approval: "approved", text, original: done.text };
 }
 
 /** Only an approval lets a call pass. */
@@ -107,16 +108,23 @@ async function askApproval(debate: Debate, { node }: Caller, tool: Tool, args: T
       }),
   );
   if (typeof answer === "object") {
-    return answer.answer === "approved" && isObject(answer.args) ? answer : "rejected";
+    const { args, shown } = answer;
+    return answer.answer === "approved" && isObject(args) && isObject(shown) ? answer : "rejected";
   }
   return answer === "auto" || answer === "approved" || answer === "timeout" ? answer : "rejected";
 }
 
 /** The result of a cancelled call says so. It is reported and audited, since the call may have had an effect. */
-async function execute(debate: Debate, { node, round }: Caller, tool: Tool, args: ToolArgs, callId: string) {
+async function execute(
+  debate: Debate,
+  { node, round }: Caller,
+  tool: Tool,
+  { args, shown }: { readonly args: ToolArgs; readonly shown: ToolArgs },
+  callId: string,
+) {
   const { clock, emit } = debate.ports;
   const who = { agent_node: node, agent_role: ROLES[node] };
-  emit({ type: "tool_call_started", call_id: callId, ...who, tool_name: tool.name, args });
+  emit({ type: "tool_call_started", call_id: callId, ...who, tool_name: tool.name, args: shown });
   const startedAt = clock.now();
   const tooLate = new Error("late");
   const bound = { clock, signal: debate.signal, ms: debate.toolMs, late: () => tooLate };

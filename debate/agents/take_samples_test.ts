@@ -8,8 +8,10 @@ const TOOLS = [
     ok: true,
     text: "GET /pool: 200 OK\n20 of 20 connections in use, 431 waiting",
   }),
+  new FixedTool("query_loki", { ok: true, text: "1 line\nconnection never returned by worker 7" }),
 ];
-const PROOF = '- [tool:http_get] "20 of 20 connections in use"';
+const IN_PART = '- [tool:http_get] "20 of 20 connections in use"';
+const PROOF = `${IN_PART}\n- [tool:query_loki] "connection never returned"`;
 
 function diagnosis(component: string, share: number, line = ""): string {
   return `### HYPOTHESIS-H-1 [P=${share}]\nText: {component: ${component}; fault: resource_leak} It leaks.\n${line}`;
@@ -17,7 +19,7 @@ function diagnosis(component: string, share: number, line = ""): string {
 
 /** A run that begins with one diagnosis for each text; each looks once. */
 function sampled(texts: readonly string[], setup: Partial<DebateSetup> = {}) {
-  const ask = { toolCalls: [call("http_get", { url: "http://pool" })] };
+  const ask = { toolCalls: [call("http_get", { url: "http://pool" }), call("query_loki", {}, "c2")] };
   return new DebateFixture(
     { sample_agent: texts.flatMap((text) => [ask, text]) },
     { sampling: { count: texts.length, then: "debate" }, ...setup },
@@ -27,7 +29,7 @@ function sampled(texts: readonly string[], setup: Partial<DebateSetup> = {}) {
 
 const AGREEING = [diagnosis("pool", 0.9, PROOF), diagnosis("The Pool", 0.7, PROOF), diagnosis("pool", 0.8)];
 
-Deno.test("diagnoses that agree, with evidence that counts, are not debated: the moderator decides at once", async () => {
+Deno.test("diagnoses that agree, with evidence that all counts, are not debated: the moderator decides at once", async () => {
   const fixture = sampled(AGREEING);
   const { hypotheses, status } = await fixture.run();
   assert.equal(status, "completed");
@@ -65,12 +67,23 @@ Deno.test("diagnoses that differ are debated, each under an id of the whole run"
   );
 });
 
-Deno.test("the same guess made three times is debated", async () => {
-  const fixture = sampled([diagnosis("pool", 0.9), diagnosis("pool", 0.9), diagnosis("pool", 0.9)]);
+Deno.test.each([
+  { name: "the same guess", line: "" },
+  { name: "the same claim with evidence from a single result", line: IN_PART },
+  {
+    name: "the same claim with a line that does not count",
+    line: `${PROOF}\n- [tool:http_get] "nobody said it"`,
+  },
+])("$name made three times is debated", async ({ line }) => {
+  const fixture = sampled([
+    diagnosis("pool", 0.9, line),
+    diagnosis("pool", 0.9, line),
+    diagnosis("pool", 0.9),
+  ]);
   await fixture.run();
   const [compared] = fixture.of("samples_compared");
   assert.equal(compared?.agreed, false);
-  assert.match(compared?.reason ?? "", /no evidence for it counts/);
+  assert.match(compared?.reason ?? "", /not enough evidence for it counts/);
   assert.equal(fixture.of("agent_skipped").length, 0);
 });
 

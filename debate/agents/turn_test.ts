@@ -93,7 +93,11 @@ Deno.test("takeTurn() asks for the approval with the id of the call", async () =
 
 Deno.test("takeTurn() runs what the operator approved in place of the call, and says so to all", async () => {
   const tool = new FixedTool("http_get", { ok: true, text: "503 since noon" });
-  const answer = { answer: "approved", args: { url: "http://b" } } as const;
+  const answer = {
+    answer: "approved",
+    args: { url: "http://b" },
+    shown: { url: "http://b?masked" },
+  } as const;
   const fixture = diagnose([calling(call("http_get", { url: "http://a" })), DIAGNOSIS], {
     tools: [tool],
     approve: () => Promise.resolve(answer),
@@ -104,12 +108,12 @@ Deno.test("takeTurn() runs what the operator approved in place of the call, and 
   for (const told of [event, fixture.audit[0]]) {
     assert.deepEqual(
       [told?.args, told?.proposed_args, told?.approval],
-      [{ url: "http://b" }, { url: "http://a" }, "approved"],
+      [{ url: "http://b?masked" }, { url: "http://a" }, "approved"],
     );
   }
   assert.match(
     lastMessages(fixture).at(-1)?.content ?? "",
-    /changed the arguments of this call to \{"url":"http:\/\/b"\}\]\n503 since noon/,
+    /changed the arguments of this call to \{"url":"http:\/\/b\?masked"\}\]\n503 since noon/,
   );
 });
 

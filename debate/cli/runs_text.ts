@@ -23,7 +23,7 @@ export function formatRuns(records: readonly ReadRecord[], { width }: Terminal):
         record.conclusion === null ? "" : percent(record.conclusion.confidence),
         record.conclusion?.outcome === "cause"
           ? record.conclusion.cause
-          : `${record.title ?? record.topic ?? ""}`,
+          : `${record.imported ? "(imported) " : ""}${record.title ?? record.topic ?? ""}`,
       )
     ),
   ].map((each) => `${each}\n`).join("");
@@ -62,10 +62,20 @@ export function formatRunPair(pair: readonly [ReadRecord, ReadRecord], { width }
 
 /** What of two runs is compared, for programs. */
 export function toComparable(record: ReadRecord): Readonly<Record<string, unknown>> {
-  const { run_id, status, conclusion, models, hypotheses, token_totals, cost_estimate, duration_seconds } =
-    record;
+  const {
+    run_id,
+    imported,
+    status,
+    conclusion,
+    models,
+    hypotheses,
+    token_totals,
+    cost_estimate,
+    duration_seconds,
+  } = record;
   return {
     run_id,
+    imported,
     status,
     conclusion,
     models,

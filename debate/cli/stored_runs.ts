@@ -5,19 +5,12 @@
  */
 import { writeFileAtomic } from "@gateway/shared/atomic_file";
 import { AppError, errorName } from "@gateway/shared/errors";
-import { parseStandardJson } from "@gateway/shared/json";
-import { formatRecord, type ReadRecord, readRecord, type RunRecord } from "../runs/record.ts";
+import { formatRecord, type ReadRecord, type RunRecord } from "../runs/record.ts";
+import { readStoredRun, type StoredRun } from "../runs/stored_run.ts";
 
 const RECORD = /^([0-9a-f]{32})\.json$/;
 /** So that a slip does not name somebody else's run. */
 const MIN_PREFIX = 4;
-
-/** A stored run. */
-export interface StoredRecord {
-  /** The JSON of its file. */
-  readonly text: string;
-  readonly record: ReadRecord;
-}
 
 /** Adds a record. A disk that is full does not take the result away from whoever sees it. */
 export async function storeRecord(
@@ -66,7 +59,7 @@ export async function readRuns(folder: string): Promise<readonly ReadRecord[]> {
  *
  * @throws {AppError} `not_found` when there is none, or more than one
  */
-export async function readRun(folder: string, prefix: string): Promise<StoredRecord> {
+export async function readRun(folder: string, prefix: string): Promise<StoredRun> {
   const shown = JSON.stringify(prefix.slice(0, 40));
   if (!/^[0-9a-f]+$/.test(prefix) || prefix.length < MIN_PREFIX) {
     throw new AppError("invalid_request", `Not the id of a run, or its first ${MIN_PREFIX} digits: ${shown}`);
@@ -81,11 +74,9 @@ export async function readRun(folder: string, prefix: string): Promise<StoredRec
   throw new AppError("not_found", `The record of run ${shown} is damaged and cannot be read`);
 }
 
-async function readFile(folder: string, id: string): Promise<StoredRecord | undefined> {
+async function readFile(folder: string, id: string): Promise<StoredRun | undefined> {
   try {
-    const text = await Deno.readTextFile(`${folder}/${id}.json`);
-    const record = readRecord(id, parseStandardJson(text));
-    return record === undefined ? undefined : { text, record };
+    return readStoredRun(id, await Deno.readTextFile(`${folder}/${id}.json`));
   } catch {
     return undefined;
   }

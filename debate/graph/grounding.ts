@@ -108,6 +108,7 @@ const EXPLAINED: Readonly<Record<"en" | "es", Readonly<Record<EvidenceStatus, st
     failed_call: "does not count: the cited call failed or was not run",
     not_in_result: "does not count: the cited result does not hold the quote",
     too_little: "does not count: the quote is too short, or repeats what the tool was asked",
+    unchecked: "not checked here: the run was imported",
   },
   es: {
     grounded: "cuenta",
@@ -117,5 +118,6 @@ const EXPLAINED: Readonly<Record<"en" | "es", Readonly<Record<EvidenceStatus, st
     failed_call: "no cuenta: la llamada citada falló o no se ejecutó",
     not_in_result: "no cuenta: el resultado citado no contiene la cita",
     too_little: "no cuenta: la cita es demasiado corta o repite lo que se preguntó",
+    unchecked: "aquí no se ha comprobado: la ejecución fue importada",
   },
 };

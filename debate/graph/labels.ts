@@ -69,9 +69,9 @@ const ENGLISH = {
   unusable: "The moderator's reply could not be read as a decision",
   unusableNextStep: "Read the debate, then resume the run, or choose another moderator model",
   samplesAgree: (diagnoses: number, id: string) =>
-    `All ${diagnoses} independent diagnoses lead with ${id}, and evidence for it counts`,
+    `All ${diagnoses} independent diagnoses lead with ${id}, and all evidence for it counts`,
   samplesGuess: (diagnoses: number, id: string) =>
-    `All ${diagnoses} independent diagnoses lead with ${id}, but no evidence for it counts: it is debated`,
+    `All ${diagnoses} independent diagnoses lead with ${id}, but not enough evidence for it counts: it is debated`,
   samplesDiffer: (votes: string) =>
     `The independent diagnoses differ, each leading with its own cause: ${votes}`,
   oneModel: (model: string) =>
@@ -138,9 +138,9 @@ const SPANISH: Labels = {
   unusable: "La respuesta del moderador no se pudo leer como decisión",
   unusableNextStep: "Lee el debate y reanuda la ejecución, o elige otro modelo de moderador",
   samplesAgree: (diagnoses, id) =>
-    `Los ${diagnoses} diagnósticos independientes coinciden en ${id}, y hay evidencia que cuenta`,
+    `Los ${diagnoses} diagnósticos independientes coinciden en ${id}, y toda su evidencia cuenta`,
   samplesGuess: (diagnoses, id) =>
-    `Los ${diagnoses} diagnósticos independientes coinciden en ${id}, pero ninguna evidencia cuenta: se debate`,
+    `Los ${diagnoses} diagnósticos independientes coinciden en ${id}, pero no cuenta bastante evidencia: se debate`,
   samplesDiffer: (votes) => `Los diagnósticos independientes difieren, cada uno con su causa: ${votes}`,
   oneModel: (model) =>
     `Todos los papeles usan el modelo ${model}: comparte sus propios puntos ciegos, así que el acuerdo dice poco`,

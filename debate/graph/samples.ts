@@ -20,7 +20,7 @@ export interface SampleComparison {
   readonly diagnoses: number;
   /** By hypothesis id, most votes first: how many diagnoses lead with it. */
   readonly votes: readonly { readonly id: string; readonly votes: number }[];
-  /** All lead with the same claim, and evidence for it counts. */
+  /** All lead with the same claim, and its evidence sets no limit to the confidence. */
   readonly agreed: boolean;
   /** Why it is debated or not, in the language of the debate. */
   readonly reason: string;
@@ -59,8 +59,8 @@ export function afterSamples(
   );
   const isSame = diagnoses.length > 1 && diagnoses.length === turns.length && votes.length === 1 &&
     groups[0]?.key !== undefined;
-  // The same guess made three times is still a guess.
-  const counts = isSame && hypotheses[0] !== undefined && groundingOf(hypotheses[0]).level !== "none";
+  // The same guess made three times is still a guess, and one that is proven in part would be limited anyway.
+  const counts = isSame && hypotheses[0] !== undefined && groundingOf(hypotheses[0]).level === "full";
   const lead = votes[0]?.id ?? "";
   const reason = counts
     ? labels.samplesAgree(diagnoses.length, lead)

@@ -64,6 +64,8 @@ export const EVIDENCE_STATUSES = [
   "not_in_result",
   /** The quotes are too short, or repeat what the tool was asked. */
   "too_little",
+  /** The run comes from elsewhere. */
+  "unchecked",
 ] as const;
 
 /** One of {@linkcode EVIDENCE_STATUSES}. */

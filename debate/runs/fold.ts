@@ -75,7 +75,8 @@ export function toldBy(
   };
 }
 
-function lastDecision(events: readonly StoredEvent[]): RunRecord["decision"] {
+/** The last decision in the events. */
+export function lastDecision(events: readonly StoredEvent[]): RunRecord["decision"] {
   const decision = events.findLast(({ type }) => type === "moderator_decision")?.decision;
   return decision === undefined || decision === null ? null : fieldsOf(decision);
 }

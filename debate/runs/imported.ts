@@ -3,15 +3,43 @@
  *
  * @module
  */
-import type { ReadRecord } from "./record.ts";
+import { fieldsOf } from "../report/values.ts";
+import { lastDecision } from "./fold.ts";
+import { withoutForeignClaims } from "./foreign.ts";
+import { conclusionOf, type ReadRecord } from "./record.ts";
+
+/** More than any run has; a page has to draw them. */
+const MAX_EVENTS = 20_000;
+const MAX_TABLE = 200;
+const MAX_DEPTH = 64;
+
+/** Whether a JSON value is small enough in every way to be looked at. */
+export function isPresentable(value: unknown): boolean {
+  return isShallow(value, MAX_DEPTH) && !hasLongTable(fieldsOf(value));
+}
+
+function hasLongTable({ events, hypotheses }: Readonly<Record<string, unknown>>): boolean {
+  if (isLonger(events, MAX_EVENTS) || isLonger(hypotheses, MAX_TABLE)) return true;
+  return Array.isArray(events) && events.some((event) => isLonger(fieldsOf(event).hypotheses, MAX_TABLE));
+}
+
+function isLonger(value: unknown, most: number): boolean {
+  return Array.isArray(value) && value.length > most;
+}
+
+function isShallow(value: unknown, depth: number): boolean {
+  if (typeof value !== "object" || value === null) return true;
+  return depth > 0 && Object.values(value).every((member) => isShallow(member, depth - 1));
+}
 
 /** A record as it is stored; `undefined` when there is nothing of a run in it. */
 export function importedRecord(record: ReadRecord, now: number): object | undefined {
-  const { run_id, topic, events, context, hypotheses, ...header } = record;
+  const { run_id, topic, events, context, hypotheses, conclusion: _told, ...header } = record;
   if (topic === null || events.length === 0) return undefined;
-  const decision = events.findLast(({ type }) => type === "moderator_decision")?.decision ?? null;
+  const decision = lastDecision(events);
   const final = events.findLast(({ type }) => type === "final_result")?.content ?? null;
-  return {
+  const conclusion = conclusionOf(decision, hypotheses);
+  return withoutForeignClaims({
     run_id,
     topic,
     ...header,
@@ -21,7 +49,9 @@ export function importedRecord(record: ReadRecord, now: number): object | undefi
     // Nobody continues it here, and its parent is not here either.
     status: header.status === "running" || header.status === null ? "interrupted" : header.status,
     parent_run_id: null,
+    ...(conclusion !== undefined && { conclusion }),
     imported: true,
+    imported_at: new Date(now).toISOString(),
     schema_version: 1,
     context,
     context_redactions: {},
@@ -32,5 +62,5 @@ export function importedRecord(record: ReadRecord, now: number): object | undefi
     round_log: [],
     tool_calls_log: [],
     events,
-  };
+  });
 }

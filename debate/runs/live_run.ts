@@ -6,6 +6,8 @@
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { within } from "@gateway/shared/within";
+import { redactValue } from "../context/redact_value.ts";
+import { isObject } from "../graph/json_objects.ts";
 import { callKey } from "../agents/tool_cache.ts";
 import type { ApprovalAnswer, ApprovalCall, EditedApproval } from "../ports.ts";
 import { NO_WORD, type OperatorWord } from "../graph/operator.ts";
@@ -35,6 +37,8 @@ export interface LiveRunSetup {
   readonly approvalTools: ReadonlySet<string>;
   readonly approvalTimeoutMs: number;
   readonly commentTimeoutMs: number;
+  /** Masks secrets in what the operator writes. */
+  readonly redact: (text: string) => string;
 }
 
 type Resolution = "approved" | "rejected" | "timeout";
@@ -127,7 +131,7 @@ export class LiveRun {
   /** Asks the operator to approve a tool call if that is required. */
   async approve(call: ApprovalCall): Promise<ApprovalAnswer | EditedApproval> {
     const { call_id, tool_name, args, agent_node, agent_role } = call;
-    const { approvalTools, approvalTimeoutMs: ms, clock } = this.#setup;
+    const { approvalTools, approvalTimeoutMs: ms, clock, redact } = this.#setup;
     if (!this.#options.requireApproval || !approvalTools.has(tool_name)) return "auto";
     const key = callKey(tool_name, args);
     if (this.#allowed.has(key)) {
@@ -148,8 +152,10 @@ export class LiveRun {
       this.emit(told);
       return resolution;
     }
-    this.emit({ ...told, args: edited });
-    return { answer: "approved", args: edited };
+    const masked = redactValue(edited, redact);
+    const shown = isObject(masked) ? masked : {};
+    this.emit({ ...told, args: shown });
+    return { answer: "approved", args: edited, shown };
   }
 
   /**

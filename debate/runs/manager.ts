@@ -132,7 +132,7 @@ export class RunManager {
   }
 
   async #open(request: RunRequest): Promise<LiveRun> {
-    const { clock, store, newRunId } = this.#ports;
+    const { clock, store, newRunId, redact } = this.#ports;
     const { APPROVAL_REQUIRED_TOOLS, APPROVAL_TIMEOUT_SECONDS, COMMENT_TIMEOUT_SECONDS } = this.#settings;
     const header = toHeader(request, newRunId(), clock.now());
     const { context, options } = request;
@@ -146,6 +146,7 @@ export class RunManager {
       approvalTools: new Set(APPROVAL_REQUIRED_TOOLS),
       approvalTimeoutMs: APPROVAL_TIMEOUT_SECONDS * MS,
       commentTimeoutMs: COMMENT_TIMEOUT_SECONDS * MS,
+      redact,
     });
   }
 

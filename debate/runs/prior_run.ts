@@ -4,7 +4,8 @@
  * @module
  */
 import type { PriorRun } from "../ports.ts";
-import type { HistoryRole, PriorEntry } from "../graph/state.ts";
+import { OPERATOR } from "../graph/merge_hypotheses.ts";
+import type { HistoryRole, Hypothesis, PriorEntry } from "../graph/state.ts";
 import type { ReadRecord, StoredEvent } from "./record.ts";
 
 const ROLE_OF_NODE: Readonly<Record<string, HistoryRole>> = {
@@ -14,13 +15,25 @@ const ROLE_OF_NODE: Readonly<Record<string, HistoryRole>> = {
 };
 
 /**
- * Rebuilds history and hypotheses from a record. Runs before that one are not included. What a run from elsewhere says
- * of its evidence is not trusted.
+ * Rebuilds history and hypotheses from a record. Runs before that one are not included. Of a run from elsewhere, neither
+ * its evidence counts nor the word of its operator.
  */
 export function priorRun({ events, hypotheses, imported }: ReadRecord): PriorRun {
+  const known = imported ? events.filter(({ type }) => type !== "user_comment") : events;
   return {
-    history: events.flatMap((event) => toEntry(event) ?? []),
-    hypotheses: imported ? hypotheses.map((each) => ({ ...each, evidence: [], reviews: [] })) : hypotheses,
+    history: known.flatMap((event) => toEntry(event) ?? []),
+    hypotheses: imported ? hypotheses.map(fromElsewhere) : hypotheses,
+  };
+}
+
+function fromElsewhere(hypothesis: Hypothesis): Hypothesis {
+  const { proposer, transitions } = hypothesis;
+  return {
+    ...hypothesis,
+    proposer: proposer === OPERATOR ? "diagnostic_agent" : proposer,
+    transitions: transitions.filter(({ agent }) => agent !== OPERATOR),
+    evidence: [],
+    reviews: [],
   };
 }
 

@@ -8,8 +8,10 @@ import { parseStandardJson } from "@gateway/shared/json";
 import { z } from "@zod/zod";
 import type { CollectedContext } from "../context/collect.ts";
 import type { RedactionCounts } from "../context/redact_context.ts";
+import { isObject } from "../graph/json_objects.ts";
 import { type Evidence, EVIDENCE_STATUSES, type Hypothesis } from "../graph/state.ts";
 import { cut } from "../graph/text.ts";
+import { withoutForeignClaims, withoutOutcome } from "./foreign.ts";
 import type { ReasoningEffort } from "../models/model.ts";
 import { RUN_MODES, type RunMode } from "../run_mode.ts";
 
@@ -77,6 +79,8 @@ export interface RunHeader {
   readonly conclusion?: Conclusion;
   /** It comes from elsewhere, so nobody here has checked anything in it. */
   readonly imported?: true;
+  /** When it came; absent in imports of before this was kept. */
+  readonly imported_at?: string;
   readonly schema_version: 1;
 }
 
@@ -127,6 +131,7 @@ export interface RunListItem {
   readonly cost_estimate: Readonly<Record<string, unknown>> | null;
   readonly conclusion: Conclusion | null;
   readonly imported: boolean;
+  readonly imported_at: string | null;
 }
 
 /** What a decision amounts to; `undefined` when there is none. */
@@ -136,7 +141,7 @@ export function conclusionOf(
 ): Conclusion | undefined {
   if (decision === null) return undefined;
   const { grounding, confidence, leading_hypothesis } = decision;
-  const { hypothesis_id, outcome } = objectSchema.safeParse(grounding).data ?? {};
+  const { hypothesis_id, outcome }: Fields = isObject(grounding) ? grounding : {};
   const lead = hypotheses.find(({ id }) => id === hypothesis_id);
   const said = typeof leading_hypothesis === "string" ? leading_hypothesis : "";
   return {
@@ -145,8 +150,6 @@ export function conclusionOf(
     cause: cut(lead === undefined ? said : `${lead.id}: ${lead.text}`, MAX_CAUSE),
   };
 }
-
-const objectSchema = z.record(z.string(), z.unknown());
 
 const MAX_CAUSE = 300;
 
@@ -193,6 +196,7 @@ const LIST_FIELDS = {
     cause: z.string(),
   }).nullable().catch(null),
   imported: z.boolean().catch(false),
+  imported_at: text,
 };
 
 const listSchema = z.object(LIST_FIELDS);
@@ -261,7 +265,8 @@ const eventSchema: z.ZodType<StoredEvent> = z.looseObject({ type: z.string() });
 export function toListItem(runId: string, header: unknown): RunListItem | undefined {
   const result = listSchema.safeParse(header);
   if (!result.success) return undefined;
-  const { title, topic, conclusion } = result.data;
+  const { title, topic, conclusion: told, imported } = result.data;
+  const conclusion = told !== null && imported ? withoutOutcome(told) : told;
   return {
     run_id: runId,
     ...result.data,
@@ -279,7 +284,8 @@ function shorten(text: string): string {
 
 /** Reads a record; `undefined` if it is not an object. Malformed hypotheses and events are left out. */
 export function readRecord(runId: string, value: unknown): ReadRecord | undefined {
-  const result = recordSchema.safeParse(value);
+  if (!isObject(value)) return undefined;
+  const result = recordSchema.safeParse(withoutForeignClaims(value));
   if (!result.success) return undefined;
   const events = readEvents(result.data.events);
   const listed = Array.isArray(result.data.hypotheses) ? result.data.hypotheses : lastHypotheses(events);

@@ -9,7 +9,7 @@ import type { RunStore } from "./store.ts";
 
 /** What is kept, and how that is looked after. */
 export interface Retention {
-  readonly store: Pick<RunStore, "list" | "delete">;
+  readonly store: Pick<RunStore, "list" | "expire">;
   /** 0: everything is kept. */
   readonly days: number;
   readonly clock: Clock;
@@ -29,20 +29,27 @@ export async function retain(retention: Retention): Promise<void> {
   await every({ clock, seconds: HOUR_SECONDS, signal }, () => expire(retention));
 }
 
-/** A run that is in progress, or does not say when it was, is kept. */
+/** A run that cannot be removed keeps none of the others. */
 async function expire({ store, days, clock, signal, tell }: Retention): Promise<void> {
   let deleted = 0;
-  try {
-    const oldest = clock.now() - days * DAY_MS;
-    for (const { run_id, status, finished_at, timestamp } of await store.list()) {
-      if (signal.aborted) return;
-      const time = Date.parse(finished_at ?? timestamp ?? "");
-      if (status === "running" || status === null || !(time < oldest)) continue;
-      await store.delete(run_id);
-      deleted += 1;
+  const failures = new Map<string, number>();
+  const failed = (error: unknown) =>
+    failures.set(errorName(error), (failures.get(errorName(error)) ?? 0) + 1);
+  const before = clock.now() - days * DAY_MS;
+  const runs = await store.list().catch((error) => {
+    failed(error);
+    return [];
+  });
+  for (const { run_id } of runs) {
+    if (signal.aborted) return;
+    try {
+      if (await store.expire(run_id, before)) deleted += 1;
+    } catch (error) {
+      failed(error);
     }
-  } catch (error) {
-    tell(`cannot delete old runs: ${errorName(error)}`);
+  }
+  for (const [name, count] of failures) {
+    tell(`cannot delete old runs: ${name}${count === 1 ? "" : ` (${count} times)`}`);
   }
   if (deleted > 0) tell(`deleted ${deleted} ${deleted === 1 ? "run" : "runs"} older than ${days} days`);
 }

@@ -79,10 +79,55 @@ Deno.test("a folder that refuses is told of, and does not end the server", async
   const told: string[] = [];
   const stop = new AbortController();
   const clock = new FakeClock(NOW);
-  const store = { list: () => Promise.reject(new Error("gone")), delete: () => Promise.resolve() };
+  const store = { list: () => Promise.reject(new Error("gone")), expire: () => Promise.resolve(false) };
   const done = retain({ store, days: 1, clock, signal: stop.signal, tell: (message) => told.push(message) });
   await clock.advance(DAY_MS / 24);
   assert.deepEqual(told, ["cannot delete old runs: Error", "cannot delete old runs: Error"]);
+  stop.abort();
+  await done;
+});
+
+Deno.test("a run that cannot be deleted keeps no other one, and is told of", async () => {
+  const folder = new MemoryFolder(Object.fromEntries([record("1", 31), record("2", 32), record("3", 33)]));
+  const store = await RunStore.open({ folder, warn: () => {} });
+  const remove = folder.remove.bind(folder);
+  folder.remove = (name) =>
+    name.startsWith("2") ? Promise.reject(new Deno.errors.PermissionDenied()) : remove(name);
+  const [stop, told, clock] = [new AbortController(), [] as string[], new FakeClock(NOW)];
+  const done = retain({ store, days: 30, clock, signal: stop.signal, tell: (message) => told.push(message) });
+  await clock.advance(0);
+  assert.deepEqual([...folder.files.keys()].map((name) => name[0]), ["2"]);
+  assert.deepEqual(told, ["cannot delete old runs: PermissionDenied", "deleted 2 runs older than 30 days"]);
+  stop.abort();
+  await done;
+});
+
+Deno.test("a run that somebody is resuming or renaming is kept until they are done", async () => {
+  const { clock, store, kept, stop, done } = await keeping(30, [record("6", 29.99)]);
+  const work = Promise.withResolvers<void>();
+  const both = [
+    store.hold("6".repeat(32), () => work.promise),
+    store.hold("6".repeat(32), () => work.promise),
+  ];
+  await clock.advance(DAY_MS);
+  assert.equal(kept(), "6a");
+  work.resolve();
+  await Promise.all(both);
+  await clock.advance(DAY_MS / 24);
+  assert.equal(kept(), "a");
+  stop.abort();
+  await done;
+});
+
+Deno.test("an imported run is as old as its import", async () => {
+  const imported_at = new Date(NOW - DAY_MS).toISOString();
+  const { clock, kept, stop, done } = await keeping(2, [
+    record("7", 400, { imported: true, imported_at }),
+    record("8", -9999, { imported: true, imported_at }),
+  ]);
+  assert.equal(kept(), "78a");
+  await clock.advance(2 * DAY_MS);
+  assert.equal(kept(), "a");
   stop.abort();
   await done;
 });

@@ -7,33 +7,18 @@
  * @module
  */
 import { AppError, errorName } from "@gateway/shared/errors";
-import { parseStandardJson } from "@gateway/shared/json";
 import { z } from "@zod/zod";
 import type { Folder } from "./folder.ts";
 import { interruptedRecord } from "./interrupted.ts";
 import { type Append, Journal } from "./journal.ts";
-import {
-  formatRecord,
-  parseHead,
-  type ReadRecord,
-  readRecord,
-  type RunListItem,
-  type RunRecord,
-  toListItem,
-} from "./record.ts";
+import { formatRecord, parseHead, type RunListItem, type RunRecord, toListItem } from "./record.ts";
+import { parseJson, readStoredRun, type StoredRun } from "./stored_run.ts";
 
 /** What the store needs. */
 export interface RunStoreOptions {
   readonly folder: Folder;
   /** Writes to the operator's log. */
   readonly warn: (message: string) => void;
-}
-
-/** A stored record. */
-export interface StoredRun {
-  /** The JSON of the file. */
-  readonly text: string;
-  readonly record: ReadRecord;
 }
 
 /** Enough for the header of all but the most talkative topics. */
@@ -57,6 +42,8 @@ export class RunStore {
   /** By run id; `undefined` for a file that is not a record. */
   readonly #index = new Map<string, RunListItem | undefined>();
   readonly #unsaved = new Map<string, string>();
+  /** How often each run is held. */
+  readonly #held = new Map<string, number>();
   #sorted: readonly RunListItem[] | undefined;
 
   private constructor({ folder, warn }: RunStoreOptions) {
@@ -93,8 +80,8 @@ export class RunStore {
     const bytes = unsaved === undefined ? await this.#folder.read(`${runId}.json`) : undefined;
     const text = unsaved ?? (bytes === undefined ? undefined : DECODER.decode(bytes));
     if (text === undefined) return undefined;
-    const record = readRecord(runId, parse(text));
-    if (record !== undefined) return { text, record };
+    const stored = readStoredRun(runId, text);
+    if (stored !== undefined) return stored;
     throw new AppError("not_found", "The record of this run is damaged and cannot be read");
   }
 
@@ -129,12 +116,40 @@ export class RunStore {
   }
 
   /** Gives a finished run a title; an empty one takes it away. Returns whether there is such a run. */
-  async rename(runId: string, title: string): Promise<boolean> {
-    const stored = await this.read(runId);
-    if (stored === undefined) return false;
-    const { title: _before, ...rest } = objectSchema.parse(parse(stored.text));
-    // In front, where the list finds it.
-    await this.add(runId, title === "" ? rest : { title, ...rest });
+  rename(runId: string, title: string): Promise<boolean> {
+    return this.hold(runId, async () => {
+      const stored = await this.read(runId);
+      if (stored === undefined) return false;
+      const { title: _before, ...rest } = objectSchema.parse(parseJson(stored.text));
+      // In front, where the list finds it.
+      await this.add(runId, title === "" ? rest : { title, ...rest });
+      return true;
+    });
+  }
+
+  /** Keeps a run from being removed for its age while somebody works with it. */
+  async hold<T>(runId: string, work: () => Promise<T>): Promise<T> {
+    this.#held.set(runId, (this.#held.get(runId) ?? 0) + 1);
+    try {
+      return await work();
+    } finally {
+      const left = (this.#held.get(runId) ?? 1) - 1;
+      if (left > 0) this.#held.set(runId, left);
+      else this.#held.delete(runId);
+    }
+  }
+
+  /**
+   * Removes a run that ended before a time, and returns whether it did. One that is in progress, that somebody works
+   * with, or that does not say when it was, is kept.
+   */
+  async expire(runId: string, before: number): Promise<boolean> {
+    const item = this.#index.get(runId);
+    if (item === undefined || this.#held.has(runId)) return false;
+    const { status, finished_at, imported_at, timestamp } = item;
+    const time = Date.parse(imported_at ?? finished_at ?? timestamp ?? "");
+    if (status === "running" || status === null || !(time < before)) return false;
+    await this.delete(runId);
     return true;
   }
 
@@ -199,7 +214,7 @@ export class RunStore {
       const isWhole = DECODER.decode(ends.tail).trimEnd().endsWith("}");
       const header = isWhole ? parseHead(DECODER.decode(ends.head)) : undefined;
       if (header !== undefined) return toListItem(runId, header);
-      const item = toListItem(runId, parse(DECODER.decode(await this.#folder.read(name))));
+      const item = toListItem(runId, parseJson(DECODER.decode(await this.#folder.read(name))));
       if (item === undefined) this.#warn(`${name} in DATA_DIR is damaged, or not the record of a run`);
       return item;
     } catch (error) {
@@ -212,7 +227,7 @@ export class RunStore {
     try {
       const stored = await this.#folder.read(`${runId}.json`);
       const journal = await this.#folder.read(`${runId}.events.jsonl`);
-      const record = interruptedRecord(parse(DECODER.decode(stored)), DECODER.decode(journal));
+      const record = interruptedRecord(parseJson(DECODER.decode(stored)), DECODER.decode(journal));
       await this.#folder.write(`${runId}.json`, ENCODER.encode(`${JSON.stringify(record, null, 2)}\n`));
       this.#put(runId, toListItem(runId, record));
     } catch (error) {
@@ -234,14 +249,6 @@ export class RunStore {
 }
 
 const objectSchema = z.record(z.string(), z.unknown());
-
-function parse(text: string): unknown {
-  try {
-    return parseStandardJson(text);
-  } catch {
-    return undefined;
-  }
-}
 
 function byTime(a: RunListItem, b: RunListItem): number {
   const [left, right] = [Date.parse(a.timestamp ?? "") || 0, Date.parse(b.timestamp ?? "") || 0];

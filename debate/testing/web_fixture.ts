@@ -4,9 +4,11 @@ import { createDebateApp, type DebateHandler } from "../app.ts";
 import { loadSettings } from "../config.ts";
 import { addEvidence, collectContext } from "../context/collect.ts";
 import { createContextRedactor } from "../context/redact_context.ts";
+import { redactLargeValue } from "../context/redact_value.ts";
 import type { DeviceFlowState } from "../models/device_flow.ts";
 import type { Model } from "../models/model.ts";
 import { collectTemplates } from "../prompts/templates.ts";
+import type { AuditLine } from "../ports.ts";
 import { RunManager } from "../runs/manager.ts";
 import { RunStore } from "../runs/store.ts";
 import type { Tool } from "../tools/tool.ts";
@@ -36,8 +38,10 @@ export class WebFixture {
   readonly clock: FakeClock;
   readonly folder: MemoryFolder;
   readonly manager: RunManager;
+  readonly store: RunStore;
   readonly stopping = new AbortController();
   readonly warnings: string[] = [];
+  readonly audited: AuditLine[] = [];
   readonly failures: string[] = [];
   readonly errors: unknown[] = [];
   /** Headers of every request that has none of its own. */
@@ -52,6 +56,7 @@ export class WebFixture {
     options: Required<Omit<WebFixtureOptions, "login">>,
     login?: DeviceFlowState,
   ) {
+    this.store = store;
     this.clock = options.clock;
     this.folder = options.folder;
     const settings = loadSettings({ env: { HOME: "/home/ann", ...options.env }, workingFolder: "/work" });
@@ -69,7 +74,7 @@ export class WebFixture {
         return options.model;
       },
       openTools: () => options.tools,
-      audit: () => {},
+      audit: (line) => void this.audited.push(line),
       redact: (text) => redactor(text).text,
       estimateCost: () => null,
       warn,
@@ -93,6 +98,7 @@ export class WebFixture {
       addEvidence: (context, evidence) =>
         addEvidence(context, evidence, { redact: redactor, clock: this.clock }),
       redact: (text) => redactor(text).text,
+      redactAll: (value) => redactLargeValue(value, redactor, this.clock),
       loadTemplates: () => Promise.resolve(collectTemplates([])),
       models: { list: () => Promise.resolve(catalogue), refresh: () => Promise.resolve(catalogue) },
       priceOf: (model) => model === "replay/script" ? { input: 1, output: 2 } : undefined,

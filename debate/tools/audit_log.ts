@@ -4,6 +4,7 @@
  * @module
  */
 import { AppError, AUDIT_UNAVAILABLE } from "@gateway/shared/errors";
+import { redactValue } from "../context/redact_value.ts";
 import type { AuditLine } from "../ports.ts";
 import type { Redact } from "./present.ts";
 
@@ -27,8 +28,8 @@ export function createToolAuditLog(path: string, redact: Redact): ToolAuditLog {
       const { args, proposed_args } = line;
       const masked = {
         ...line,
-        args: redactStrings(args, redact),
-        ...(proposed_args !== undefined && { proposed_args: redactStrings(proposed_args, redact) }),
+        args: redactValue(args, redact),
+        ...(proposed_args !== undefined && { proposed_args: redactValue(proposed_args, redact) }),
       };
       const text = `${JSON.stringify(masked)}\n`;
       const written = last.then(() => appendLine(path, text));
@@ -68,14 +69,4 @@ async function endsInLine(file: Deno.FsFile): Promise<boolean> {
   const byte = new Uint8Array(1);
   await file.read(byte);
   return byte[0] === 0x0a;
-}
-
-/** Redacts keys as well, since they also come from the model. */
-function redactStrings(value: unknown, redact: Redact): unknown {
-  if (typeof value === "string") return redact(value);
-  if (Array.isArray(value)) return value.map((member) => redactStrings(member, redact));
-  if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(
-    Object.entries(value).map(([key, member]) => [redact(key), redactStrings(member, redact)]),
-  );
 }

@@ -55,65 +55,6 @@ Deno.test("a run in progress cannot be renamed", async () => {
   assert.equal((await web.post(`/api/runs/${runId}/title`, { title: "x" })).status, 409);
 });
 
-Deno.test("an exported run is imported under an id of its own, marked, and what it says of its evidence is not trusted", async () => {
-  const { web, runId } = await found();
-  const exported = await web.record(runId);
-  const other = await WebFixture.open();
-  const answer = await other.post("/api/runs/import", {
-    ...exported,
-    run_id: "../../etc/passwd",
-    status: "running",
-  });
-  assert.equal(answer.status, 200);
-  const { run_id } = await answer.json();
-  assert.match(run_id, /^[0-9a-f]{32}$/);
-  const [item] = await listed(other);
-  assert.deepEqual([item.run_id, item.imported, item.status, item.topic], [
-    run_id,
-    true,
-    "interrupted",
-    "checkout is slow",
-  ]);
-  const record = await other.record(run_id);
-  assert.deepEqual(record.events, exported.events);
-  assert.match(await (await other.get(`/api/runs/${run_id}/report`)).text(), /Imported from elsewhere/);
-  const resumed = await other.form(`/api/runs/${run_id}/resume`, { new_evidence: "more" });
-  const child = (await resumed.json()).run_id;
-  await other.end(child);
-  const first = (await other.record(child)).events.find(({ type }: { type: string }) =>
-    type === "hypothesis_update"
-  );
-  assert.deepEqual([first.hypotheses[0].state, first.hypotheses[0].evidence], ["active", []]);
-});
-
-Deno.test.each([
-  { name: "a list", body: [] },
-  { name: "nothing", body: {} },
-  { name: "no events", body: { topic: "x", events: [] } },
-  { name: "no topic", body: { events: [{ type: "run_started" }] } },
-  { name: "events of no type", body: { topic: "x", events: [1, { a: 1 }] } },
-])("what is not the record of a run is not imported: $name", async ({ body }) => {
-  const web = await WebFixture.open();
-  assert.equal((await web.post("/api/runs/import", body)).status, 422);
-  assert.deepEqual(await listed(web), []);
-});
-
-Deno.test("a hostile record cannot make the list long, and stops nobody", async () => {
-  const long = "x".repeat(100_000);
-  const web = await WebFixture.open();
-  const deep: { a?: unknown } = {};
-  for (let level = 0, at = deep; level < 5000; level++) at = (at.a = {}) as typeof deep;
-  const body = {
-    topic: long,
-    title: long,
-    conclusion: { outcome: "cause", confidence: 9, cause: long },
-    events: [{ type: "hypothesis_update", hypotheses: 7 }, { type: "moderator_decision", decision: deep }],
-  };
-  assert.equal((await web.post("/api/runs/import", body)).status, 200);
-  assert.ok((await (await web.get("/api/runs")).text()).length < 5000);
-  assert.equal((await web.get("/")).status, 200);
-});
-
 Deno.test("the report as HTML is a file to save, whose policy allows nothing", async () => {
   const { web, runId } = await found();
   const response = await web.get(`/api/runs/${runId}/report.html`);

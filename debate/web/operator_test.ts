@@ -47,6 +47,27 @@ Deno.test("an operator approves other arguments than those asked for, and only f
   assert.ok(!("proposed_args" in unchanged), "the same arguments are no change");
 });
 
+Deno.test("what an operator writes into arguments is masked for everybody but the tool", async () => {
+  const tool = new FixedTool(GUARDED_TOOL);
+  const model = withTool();
+  const web = await WebFixture.open({ model, tools: [tool] });
+  const runId = await web.start();
+  await web.settle();
+  const [{ call_id }] = await of(web, runId, "tool_approval_request");
+  const args = { args: ["get", OWN_SECRET], header: { password: "hunter2pass" } };
+  await web.post(`/api/runs/${runId}/approval`, { call_id, approved: true, args });
+  await web.end(runId);
+  assert.deepEqual(tool.runs, [args]);
+  const shown = { args: ["get", "[REDACTED]"], header: { password: "[REDACTED]" } };
+  for (const type of ["tool_approval_resolved", "tool_call_started", "tool_call"]) {
+    assert.deepEqual((await of(web, runId, type))[0].args, shown, type);
+  }
+  assert.deepEqual(web.audited.map((line) => line.args), [shown]);
+  const stored = web.folder.text(`${runId}.json`);
+  const told = JSON.stringify(model.requests.map(({ messages }) => messages));
+  for (const text of [stored, told]) assert.doesNotMatch(text, /hunter2pass|correct-horse/);
+});
+
 Deno.test.each([
   { name: "a program that is not listed", edited: { command: "rm -rf ." } },
   { name: "a file of secrets", edited: { command: "cat .env" } },

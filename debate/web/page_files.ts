@@ -12,6 +12,7 @@ import evidenceScript from "./page/evidence.js" with { type: "text" };
 import summaryScript from "./page/summary.js" with { type: "text" };
 import waitsScript from "./page/waits.js" with { type: "text" };
 import callsScript from "./page/calls.js" with { type: "text" };
+import partsScript from "./page/parts.js" with { type: "text" };
 import codeScript from "./page/code.js" with { type: "text" };
 import conversationScript from "./page/conversation.js" with { type: "text" };
 import esScript from "./page/es.js" with { type: "text" };
@@ -64,6 +65,7 @@ const FILES: readonly (readonly [string, PageFile])[] = [
   ["/static/summary.js", script(summaryScript)],
   ["/static/waits.js", script(waitsScript)],
   ["/static/calls.js", script(callsScript)],
+  ["/static/parts.js", script(partsScript)],
   ["/static/code.js", script(codeScript)],
   ["/static/conversation.js", script(conversationScript)],
   ["/static/es.js", script(esScript)],

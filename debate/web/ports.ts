@@ -43,6 +43,8 @@ export interface WebPorts {
   readonly addEvidence: (context: string, evidence: Evidence) => Promise<CollectedContext>;
   /** Masks secrets in a topic. */
   readonly redact: (text: string) => string;
+  /** Masks secrets in all texts of a JSON value; others are served meanwhile. */
+  readonly redactAll: (value: unknown) => Promise<unknown>;
   /** The templates; read each time, since an operator may be editing one. */
   readonly loadTemplates: () => Promise<TemplateSet>;
   readonly models: { list(): Promise<Catalogue>; refresh(): Promise<Catalogue> };

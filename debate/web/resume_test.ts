@@ -63,3 +63,19 @@ Deno.test("two runs with the same evidence at once are two runs", async () => {
   for (const id of [one, two]) assert.equal((await web.record(id)).status, "completed");
   assert.equal((await (await web.get("/api/runs")).json()).runs.length, 3);
 });
+
+Deno.test("a run does not expire while it is being resumed", async () => {
+  const web = await WebFixture.open();
+  const parent = await web.startAndEnd();
+  const { folder, store } = web;
+  const read = folder.read.bind(folder);
+  const tried: boolean[] = [];
+  folder.read = async (name) => {
+    tried.push(await store.expire(parent, Infinity));
+    return await read(name);
+  };
+  const response = await web.form(`/api/runs/${parent}/resume`, { new_evidence: "more" });
+  await web.end((await response.json()).run_id);
+  assert.deepEqual([response.status, tried], [200, [false]]);
+  assert.equal(await store.expire(parent, Infinity), true);
+});

@@ -10,7 +10,7 @@ import type { ToolArgs } from "../events.ts";
 import { findById } from "../graph/hypothesis_id.ts";
 import { htmlFileName, renderHtml } from "../report/html.ts";
 import { renderReport, reportFileName } from "../report/report.ts";
-import { importedRecord } from "../runs/imported.ts";
+import { importedRecord, isPresentable } from "../runs/imported.ts";
 import { selectTemplate } from "../prompts/templates.ts";
 import type { RunEfforts } from "../runs/record.ts";
 import { approvalBody, commentBody, optionsBody, titleBody } from "./bodies.ts";
@@ -78,6 +78,10 @@ export async function handleDeleteRun({ manager, store }: WebPorts, runId: strin
 
 /** `POST /api/runs/{run_id}/resume`: a form with `new_evidence` or files `evidence_file`. */
 export async function handleResume(ports: WebPorts, request: Request, runId: string): Promise<Response> {
+  return await ports.store.hold(runId, () => resume(ports, request, runId));
+}
+
+async function resume(ports: WebPorts, request: Request, runId: string): Promise<Response> {
   const { manager, store, settings, loadTemplates, addEvidence } = ports;
   if (manager.find(runId) !== undefined) {
     throw new AppError("conflict", "The run is still in progress: wait until it ends, or cancel it");
@@ -138,10 +142,13 @@ async function findRecord({ manager, store }: WebPorts, runId: string): Promise<
 
 /** `POST /api/runs/import`: the JSON of a run of another server, to look at it here. It gets an id of its own. */
 export async function handleImport(ports: WebPorts, request: Request): Promise<Response> {
-  const { store, settings, clock, randomBytes } = ports;
+  const { store, settings, clock, randomBytes, redactAll } = ports;
   const body = await readJson(request, z.record(z.string(), z.unknown()), settings.MAX_UPLOAD_BYTES);
+  if (!isPresentable(body)) {
+    throw new AppError("unprocessable", "The record nests deeper, or has more in it, than that of any run");
+  }
   const runId = randomBytes(16).toHex();
-  const read = readRecord(runId, body);
+  const read = readRecord(runId, await redactAll(body));
   const record = read === undefined ? undefined : importedRecord(read, clock.now());
   if (record === undefined) throw new AppError("unprocessable", "This is not the record of a run");
   await store.add(runId, record);

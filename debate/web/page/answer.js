@@ -16,7 +16,11 @@ export function showAnswer(summary, status, record) {
   panel.className = `answer tone-${tone}`;
   const cause = causeOf(summary);
   const isSure = decision?.grounding?.outcome === "cause";
-  const weight = isSure ? "" : status === "running" ? t("Leads so far, ") : t("Best candidate, ");
+  const weight = isSure || summary.imported
+    ? ""
+    : status === "running"
+    ? t("Leads so far, ")
+    : t("Best candidate, ");
   const label = lead === undefined ? "" : `${weight}${lead.id}: `;
   panel.replaceChildren(
     make(
@@ -26,7 +30,7 @@ export function showAnswer(summary, status, record) {
       cause === ""
         ? make("p", { className: "cause" }, t("No hypothesis leads."))
         : make("p", { className: "cause" }, make("b", {}, label), ...visible(cause)),
-      ...certainty(decision),
+      ...certainty(decision, summary.imported),
       ...next(decision, isSure),
     ),
     make("div", { className: "proof" }, ...proof(lead, decision, calls)),
@@ -34,7 +38,7 @@ export function showAnswer(summary, status, record) {
   );
 }
 
-function certainty(decision) {
+function certainty(decision, imported) {
   if (decision === undefined) return [];
   const { confidence, grounding, risk_level } = decision;
   const { cap = null, stated_confidence: stated, reason } = grounding ?? {};
@@ -54,7 +58,7 @@ function certainty(decision) {
       "p",
       { className: "sure" },
       make("b", { className: "figure" }, percent(confidence)),
-      t(" confidence "),
+      imported ? t(" stated elsewhere ") : t(" confidence "),
       make("span", { className: `risk risk-${risk_level}` }, t("{risk} risk", { risk: t(risk_level) })),
     ),
     meter(confidence, cap),

@@ -81,47 +81,70 @@ function argumentsOf(args) {
   return make("pre", { tabIndex: 0 }, ...visible(JSON.stringify(args, null, 2)));
 }
 
-/** A tool call that waits for the operator. */
+/** A tool call that waits for the operator: what is shown is what is approved. */
 export function approvalCard({ tool_name, agent_role, args }, decide) {
+  let isEdited = false;
   const button = (text, answer) => {
     const element = make("button", { type: "button" }, text);
-    element.addEventListener("click", () => decide(element, answer));
+    element.addEventListener("click", () => !(answer.approved && isEdited) && decide(element, answer));
     return element;
   };
+  const asIs = [
+    button(t("Approve"), { approved: true }),
+    button(t("Allow this exact call for the whole run"), { approved: true, for_run: true }),
+  ];
+  const reject = button(t("Reject"), { approved: false });
   const element = card(
     t("{role} asks to use {tool}", { role: t(agent_role), tool: plain(tool_name) }),
     argumentsOf(args),
-    make(
-      "p",
-      { className: "actions" },
-      button(t("Approve"), { approved: true }),
-      button(t("Reject"), { approved: false }),
-      button(t("Allow this exact call for the whole run"), { approved: true, for_run: true }),
-    ),
+    make("p", { className: "actions" }, asIs[0], reject, asIs[1]),
   );
-  element.append(changing(args, decide));
+  element.append(changing(args, decide, (isChanged) => {
+    isEdited = isChanged;
+    for (const each of asIs) each.disabled = isChanged;
+  }));
   element.classList.add("wait");
   return element;
 }
 
-/** Other arguments in place of those asked for; what would hide in them is written as an escape. */
-function changing(args, decide) {
-  const shown = JSON.stringify(args, null, 2).replace(
+/**
+ * Other arguments in place of those asked for; what would hide in them is written as an escape. While there are some,
+ * only they can be approved, and only if they can be read.
+ */
+function changing(args, decide, tell) {
+  const asked = JSON.stringify(args, null, 2).replace(
     EVERY_ODD,
     (odd) => odd === "\n" ? odd : escapeOdd(odd),
   );
-  const text = make("textarea", { rows: 4, spellcheck: false }, shown);
-  const button = make("button", { type: "button" }, t("Approve with these arguments"));
-  button.addEventListener(
-    "click",
-    () => decide(button, () => ({ approved: true, args: readArguments(text.value) })),
-  );
+  const text = make("textarea", { rows: 4, spellcheck: false }, asked);
+  const problem = make("p", { className: "note", role: "status" });
+  const approve = make("button", { type: "button", disabled: true }, t("Approve with these arguments"));
+  const undo = make("button", { type: "button", disabled: true }, t("Undo the changes"));
+  const look = () => {
+    const isChanged = text.value !== asked;
+    const isReadable = readArguments(text.value) !== undefined;
+    tell(isChanged);
+    approve.disabled = !isChanged || !isReadable;
+    undo.disabled = !isChanged;
+    problem.textContent = isReadable ? "" : t("the arguments are not a JSON object");
+  };
+  text.addEventListener("input", look);
+  undo.addEventListener("click", () => {
+    text.value = asked;
+    look();
+    text.focus();
+  });
+  approve.addEventListener("click", () => {
+    const args = readArguments(text.value);
+    if (args !== undefined && text.value !== asked) decide(approve, { approved: true, args });
+  });
   return make(
     "details",
     { className: "change" },
     make("summary", {}, t("Change the arguments")),
     make("label", {}, t("Arguments as JSON; the tool checks them as it checks the agent's"), text),
-    button,
+    problem,
+    make("p", { className: "actions" }, approve, undo),
   );
 }
 
@@ -132,15 +155,14 @@ function escapeOdd(odd) {
   ).join("");
 }
 
+/** The arguments; `undefined` if they are not a JSON object. */
 function readArguments(text) {
-  let value;
   try {
-    value = JSON.parse(text);
+    const value = JSON.parse(text);
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? value : undefined;
   } catch {
-    value = undefined;
+    return undefined;
   }
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
-  throw new Error(t("the arguments are not a JSON object"));
 }
 
 /** A moderator's decision. */

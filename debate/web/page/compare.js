@@ -1,6 +1,7 @@
 import { ask, formatDuration, get, make } from "./api.js";
 import { evidenceItems } from "./evidence.js";
 import { percent } from "./drawing.js";
+import { doEach } from "./parts.js";
 import { beginSummary, causeOf, leadOf, ranked, tell, titleOf, verdictOf } from "./summary.js";
 import { visible } from "./visible.js";
 import { LANGUAGE, t } from "./words.js";
@@ -39,7 +40,10 @@ export async function showComparison(one, other) {
         row(t("Cause"), ({ summary }) => visible(causeOf(summary))),
         row(
           t("Confidence"),
-          ({ summary: { decision } }) => decision === undefined ? "" : percent(decision.confidence),
+          ({ summary: { decision, imported } }) =>
+            decision === undefined
+              ? ""
+              : `${percent(decision.confidence)}${imported ? t(" stated elsewhere ").trimEnd() : ""}`,
         ),
         row(t("Why"), ({ summary: { decision } }) => decision?.grounding?.reason ?? ""),
         row(t("Evidence"), ({ summary }) => {
@@ -86,7 +90,7 @@ export async function showComparison(one, other) {
 }
 
 function sideOf(record) {
-  const summary = beginSummary();
-  for (const event of record.events) tell(summary, event);
+  const summary = beginSummary(record.imported === true);
+  for (const event of record.events ?? []) doEach(() => tell(summary, event));
   return { record, summary, title: record.title || titleOf(record.topic) || record.run_id };
 }

@@ -8,6 +8,7 @@ const WHY = {
   no_such_call: "there is no such tool call",
   failed_call: "the call failed or was not run",
   not_in_result: "the result does not hold the quote",
+  unchecked: "the run was imported and not checked here",
   too_little: "the quote is too short, or repeats what the tool was asked",
 };
 

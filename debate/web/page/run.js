@@ -1,6 +1,7 @@
 import { showAnswer } from "./answer.js";
-import { announce, ask, attempt, complain, get, send, sendForm } from "./api.js";
+import { announce, ask, attempt, complain, formatTime, get, send, sendForm } from "./api.js";
 import { showBoard } from "./board.js";
+import { doEach } from "./parts.js";
 import { endTools } from "./calls.js";
 import { factList, note } from "./cards.js";
 import { endConversation, show } from "./conversation.js";
@@ -32,7 +33,7 @@ export async function showRun(runId) {
     title: "",
     record: undefined,
     settings: undefined,
-    summary: beginSummary(),
+    summary: undefined,
     frame: undefined,
     timer: undefined,
     /** The tool calls in a row that are being added to, and that of each call. */
@@ -52,6 +53,7 @@ export async function showRun(runId) {
   get("save-json").download = `run-${runId.slice(0, 8)}.json`;
   const [record, settings] = await Promise.all([ask(`/api/runs/${runId}`), ask("/api/settings")]);
   if (shown !== run) return;
+  run.summary = beginSummary(record.imported === true);
   showTitle(run, record);
   get("run-topic").textContent = record.topic ?? "";
   showFacts(run, record);
@@ -77,33 +79,17 @@ const AT_A_TIME = 100;
 
 /** Shows a run that is over: the answer at once, then the conversation. */
 async function showStored(run, events) {
-  each(events, (event) => tell(run.summary, event));
+  for (const event of events) doEach(() => tell(run.summary, event));
   endSummary(run.summary);
   draw(run);
   let broken = 0;
   for (let start = 0; start < events.length; start += AT_A_TIME) {
     await new Promise((resolve) => setTimeout(resolve));
     if (shown !== run) return;
-    broken += each(events.slice(start, start + AT_A_TIME), (event) => show(run, event));
+    for (const event of events.slice(start, start + AT_A_TIME)) broken += doEach(() => show(run, event));
   }
   if (broken > 0) run.add(note(t("Events that cannot be shown: {count}", { count: broken })));
-  endConversation(run);
-}
-
-/**
- * A record may be made by hand, or come from elsewhere: what cannot be read hides nothing else. Returns how many events
- * could not.
- */
-function each(events, act) {
-  let broken = 0;
-  for (const event of events) {
-    try {
-      act(event);
-    } catch {
-      broken += 1;
-    }
-  }
-  return broken;
+  doEach(() => endConversation(run));
 }
 
 /** Stops following. */
@@ -152,7 +138,7 @@ function drain(run, ms) {
   const end = performance.now() + ms;
   let shownSo = 0;
   while (shownSo < run.queue.length && performance.now() < end) {
-    each([run.queue[shownSo]], (data) => apply(run, JSON.parse(data)));
+    doEach(() => apply(run, JSON.parse(run.queue[shownSo])));
     shownSo += 1;
   }
   run.queue.splice(0, shownSo);
@@ -180,17 +166,19 @@ function drawSoon(run) {
   });
 }
 
+/** What somebody is asked for comes first, and is there whatever becomes of the rest. */
 function draw(run) {
-  showAnswer(run.summary, run.status, run.record);
-  showBoard(run.summary);
-  showMap(run.summary);
-  showBar(run);
+  doEach(
+    () => showBar(run),
+    () => showAnswer(run.summary, run.status, run.record),
+    () => showBoard(run.summary),
+    () => showMap(run.summary),
+  );
 }
 
 function apply(run, event) {
-  tell(run.summary, event);
+  doEach(() => tell(run.summary, event), () => show(run, event));
   if (event.type !== "agent_delta") drawSoon(run);
-  show(run, event);
   if (event.type === "run_finished") finish(run);
 }
 
@@ -198,8 +186,7 @@ async function finish(run) {
   run.source.close();
   run.isOver = true;
   clearInterval(run.timer);
-  endConversation(run);
-  endSummary(run.summary);
+  doEach(() => endConversation(run), () => endSummary(run.summary));
   try {
     const record = await ask(`/api/runs/${run.id}`);
     if (shown !== run) return;
@@ -235,7 +222,12 @@ function showFacts(run, record) {
       [t("Models"), `${models.diagnostic}, ${models.skeptic}, ${models.moderator}`],
       [t("Template"), `${record.template} (${record.language})`],
       [t("Resumes"), record.parent_run_id],
-      [t("Origin"), record.imported ? t("imported; nothing in it was checked here") : ""],
+      [
+        t("Origin"),
+        record.imported
+          ? `${t("imported; nothing in it was checked here")} ${formatTime(record.imported_at)}`.trimEnd()
+          : "",
+      ],
       [t("Tokens"), token_totals?.total?.total_tokens],
       [t("Cost"), typeof cost_estimate?.total_usd === "number" ? `$${cost_estimate.total_usd}` : ""],
     ]).children,

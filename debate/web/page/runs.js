@@ -170,7 +170,7 @@ function runRow(run) {
 function conclusionOf({ conclusion, imported, parent_run_id: parent }) {
   const outcome = OUTCOMES[conclusion?.outcome];
   const said = [
-    imported ? t("imported") : "",
+    imported ? t("imported, not checked here") : "",
     parent === null ? "" : t("resumed"),
     conclusion === null
       ? ""

@@ -28,14 +28,16 @@
  * @property {{ text: string, values: Record<string, string> } | undefined} doing
  * @property {number | undefined} tokens
  * @property {string} problem
+ * @property {boolean} imported it comes from elsewhere, so nothing in it was checked here
  */
 
 /**
  * Folded from its events, so that the page can show the answer first.
  *
+ * @param {boolean} [imported]
  * @returns {Summary}
  */
-export function beginSummary() {
+export function beginSummary(imported = false) {
   return {
     round: 0,
     maxRounds: undefined,
@@ -50,6 +52,7 @@ export function beginSummary() {
     doing: undefined,
     tokens: undefined,
     problem: "",
+    imported,
   };
 }
 
@@ -145,10 +148,11 @@ const STOPPED = {
 /**
  * The verdict in a few words, and how to colour it.
  *
- * @param {Pick<Summary, "decision" | "problem">} summary
+ * @param {Pick<Summary, "decision" | "problem" | "imported">} summary
  * @param {string | undefined} status
  */
-export function verdictOf({ decision, problem }, status) {
+export function verdictOf({ decision, problem, imported }, status) {
+  if (imported) return { tone: "warn", title: "Imported; nothing in it was checked here" };
   const outcome = VERDICTS[decision?.grounding?.outcome ?? ""];
   if (outcome !== undefined) return { tone: outcome[0], title: outcome[1] };
   const stopped = STOPPED[status ?? ""];
@@ -169,10 +173,16 @@ export function leadOf({ decision, hypotheses }) {
   const grounding = decision?.grounding;
   if (grounding !== undefined) return hypotheses.find(({ id }) => id === grounding.hypothesis_id);
   if (decision !== undefined) {
-    return hypotheses.find(({ id }) => decision.leading_hypothesis?.startsWith(id));
+    const named = decision.leading_hypothesis ?? "";
+    return hypotheses.find(({ id }) => named === id || /^[^\w-]/.test(afterStart(named, id) ?? ""));
   }
   return hypotheses.filter(({ state }) => state !== "rejected")
     .toSorted((a, b) => (b.probability ?? -1) - (a.probability ?? -1))[0];
+}
+
+/** @param {string} text @param {string} start */
+function afterStart(text, start) {
+  return text.startsWith(start) ? text.slice(start.length) : undefined;
 }
 
 const MAX_CAUSE = 260;

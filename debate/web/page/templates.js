@@ -1,4 +1,4 @@
-import { announce, ask, attempt, get, make, send } from "./api.js";
+import { announce, ask, attempt, complain, get, make, send } from "./api.js";
 import { codeBlock } from "./code.js";
 import { agentName } from "./evidence.js";
 import { visible } from "./visible.js";
@@ -23,8 +23,13 @@ export async function showTemplates() {
   await load();
 }
 
+/** Counts what has been asked for and written since: an answer that comes late is of no use any more. */
+let turn = 0;
+
 async function load() {
+  const mine = ++turn;
   const { file, text } = await ask(`/api/prompts/${get("template-from").value}`);
+  if (mine !== turn) return;
   get("template-file").value = file;
   get("template-text").value = text;
   get("template-problem").textContent = "";
@@ -32,8 +37,11 @@ async function load() {
 }
 
 async function preview() {
+  const mine = turn;
   const body = { file: get("template-file").value, text: get("template-text").value };
   const { problem, prompts } = await send("/api/prompts/preview", body);
+  // What was checked is not what is there now.
+  if (mine !== turn) return await preview();
   get("template-problem").replaceChildren(...visible(problem ?? ""));
   get("template-preview").replaceChildren(
     ...prompts.map(({ node, messages }) =>
@@ -60,7 +68,9 @@ function save() {
   URL.revokeObjectURL(url);
 }
 
-get("template-from").addEventListener("change", ({ target }) => attempt(target, load));
+for (const id of ["template-file", "template-text"]) get(id).addEventListener("input", () => turn += 1);
+// Not once at a time: who chooses another one meanwhile wants that one.
+get("template-from").addEventListener("change", () => load().catch(({ message }) => complain(message)));
 get("template-check").addEventListener("click", ({ target }) => attempt(target, preview));
 get("template-save").addEventListener("click", ({ target }) =>
   attempt(target, async () => {

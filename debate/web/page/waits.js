@@ -1,5 +1,6 @@
 import { announce, attempt, get, make, send } from "./api.js";
 import { approvalCard } from "./cards.js";
+import { doEach } from "./parts.js";
 import { notify } from "./notify.js";
 import { showSteering } from "./steer.js";
 import { percent } from "./drawing.js";
@@ -14,10 +15,7 @@ export function addApproval(run, event) {
   const element = approvalCard(
     event,
     (button, answer) =>
-      attempt(button, () => {
-        const said = typeof answer === "function" ? answer() : answer;
-        return send(`/api/runs/${run.id}/approval`, { call_id: event.call_id, ...said });
-      }),
+      attempt(button, () => send(`/api/runs/${run.id}/approval`, { call_id: event.call_id, ...answer })),
   );
   run.approvals.set(event.call_id, element);
   if (run.isOver) return endApproval(run, element, UNANSWERED);
@@ -70,8 +68,10 @@ export function waitOf({ approvals, pausedAt }, settings, now) {
 
 /** Shows in one line, which stays in view, how the run is and what it waits for. */
 export function showBar(run) {
-  const { summary, status, isOver } = run;
-  const wait = isOver ? undefined : waitOf(summary, run.settings, Date.now());
+  doEach(() => showWait(run), () => showSure(run));
+}
+
+function showSure({ summary, status }) {
   const pill = get("run-status");
   pill.textContent = t(status ?? "unknown");
   pill.className = `status status-${status}`;
@@ -79,11 +79,14 @@ export function showBar(run) {
   get("run-sure").textContent = decision === undefined
     ? ""
     : `${t(verdictOf(summary, status).title)}, ${percent(decision.confidence)}`;
+}
+
+function showWait(run) {
+  const { summary, isOver } = run;
+  const wait = isOver ? undefined : waitOf(summary, run.settings, Date.now());
   get("run-asked").hidden = wait === undefined;
   get("comment-form").hidden = wait?.kind !== "comment";
   get("asked").hidden = wait?.kind !== "approval";
-  if (wait?.kind === "comment") showSteering(summary);
-  if (wait !== undefined) notify(run, wait.key, wait.text);
   document.title = `${wait === undefined ? "" : t("Waiting for you: ")}${run.title} – ${
     t("Diagnosis debate")
   }`;
@@ -91,6 +94,8 @@ export function showBar(run) {
   get("run-asked").textContent = wait.left === undefined
     ? wait.text
     : t("{what}: {time} left", { what: wait.text, time: clock(wait.left) });
+  notify(run, wait.key, wait.text);
+  if (wait.kind === "comment") showSteering(summary);
 }
 
 function clock(ms) {

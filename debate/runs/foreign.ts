@@ -1,0 +1,97 @@
+/**
+ * A record from elsewhere without what only this server can know: which evidence counts, and so what is confirmed and
+ * found. It is what everybody is shown, also of records that were imported before this was done.
+ *
+ * @module
+ */
+import { labelLanguage } from "../graph/labels.ts";
+import { fieldsOf, numberOf, textOf } from "../report/values.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const NOT_CHECKED = {
+  en: "the run was imported: nothing in it was checked here",
+  es: "la ejecución fue importada: aquí no se ha comprobado nada",
+} as const;
+
+/** The record as it is shown; one of this server's own is unchanged. */
+export function withoutForeignClaims<T extends Fields>(record: T): T {
+  if (record.imported !== true) return record;
+  const reason = NOT_CHECKED[labelLanguage(textOf(record.language))];
+  const { conclusion, decision, hypotheses, events, final_result: final } = record;
+  return {
+    ...record,
+    ...(isFields(conclusion) && { conclusion: withoutOutcome(conclusion) }),
+    ...(typeof final === "string" && { final_result: withReason(final, reason) }),
+    ...(isFields(decision) && { decision: undecided(decision, reason) }),
+    ...(Array.isArray(hypotheses) && { hypotheses: hypotheses.map(unchecked) }),
+    ...(Array.isArray(events) && { events: events.map((event) => unclaimed(event, reason)) }),
+  };
+}
+
+/** What a list shows of it. */
+export function withoutOutcome<T extends Fields>(conclusion: T): T & { outcome: null; confidence: number } {
+  return { ...conclusion, outcome: null, confidence: share(conclusion.confidence) };
+}
+
+function unclaimed(event: unknown, reason: string): unknown {
+  if (!isFields(event)) return event;
+  if (event.type === "moderator_decision") {
+    return { ...event, decision: undecided(fieldsOf(event.decision), reason) };
+  }
+  if (event.type === "final_result" && typeof event.content === "string") {
+    return { ...event, content: withReason(event.content, reason) };
+  }
+  if (event.type === "hypothesis_update" && Array.isArray(event.hypotheses)) {
+    return { ...event, hypotheses: event.hypotheses.map(unchecked) };
+  }
+  return event;
+}
+
+function undecided(decision: Fields, reason: string): Fields {
+  const confidence = share(decision.confidence);
+  const { hypothesis_id } = fieldsOf(decision.grounding);
+  const grounding = {
+    hypothesis_id: textOf(hypothesis_id) || null,
+    level: "none",
+    stated_confidence: confidence,
+    cap: null,
+    reason,
+    outcome: null,
+  };
+  return { ...decision, confidence, grounding };
+}
+
+function unchecked(hypothesis: unknown): unknown {
+  if (!isFields(hypothesis)) return hypothesis;
+  const { state, evidence, reviews } = hypothesis;
+  return {
+    ...hypothesis,
+    ...(state === "confirmed" && { state: "active" }),
+    ...(Array.isArray(evidence) && { evidence: evidence.map(uncheckedLine) }),
+    ...(Array.isArray(reviews) && { reviews: reviews.map(uncheckedReview) }),
+  };
+}
+
+function uncheckedReview(review: unknown): unknown {
+  if (!isFields(review)) return review;
+  const { evidence } = review;
+  const lines = Array.isArray(evidence) ? evidence.map(uncheckedLine) : [];
+  return { ...review, new_evidence: false, evidence: lines };
+}
+
+function uncheckedLine(line: unknown): unknown {
+  return isFields(line) ? { ...line, status: "unchecked" } : line;
+}
+
+function withReason(text: string, reason: string): string {
+  return text.startsWith(`(${reason})`) ? text : `(${reason})\n\n${text}`;
+}
+
+function share(value: unknown): number {
+  return Math.min(1, Math.max(0, numberOf(value) ?? 0));
+}
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,113 @@
+import assert from "node:assert/strict";
+import { poll } from "../stage/poll.ts";
+import { browserTest, TestBrowser } from "./chromium.ts";
+import { DebateProcess, sceneEnv, withHome } from "./debate_scene.ts";
+
+const RUN = "ab".repeat(16);
+const CALL = {
+  call_id: "cd".repeat(6),
+  tool_name: "run_local_command",
+  agent_node: "diagnostic_agent",
+  agent_role: "Primary Diagnosis",
+  args: { command: "uptime" },
+};
+/** A run in progress as a newer, or a broken, server would send it. */
+const SENT = [
+  { type: "run_started", round: 1, topic: "it hangs", max_rounds: 2, confidence_threshold: 0.8 },
+  { type: "of_tomorrow", what: {} },
+  { type: "hypothesis_update", node: "diagnostic_agent", round: 1, hypotheses: [{ id: "H-1" }] },
+  { type: "samples_compared", votes: 7 },
+  { type: "moderator_decision", decision: null },
+  { type: "hypothesis_update", hypotheses: 7 },
+  { type: "tool_approval_request", ...CALL, timestamp: "2026-01-02T03:04:05.000Z" },
+];
+
+browserTest(
+  "a part of the page that fails, or an event that it does not know, stops no other part",
+  () =>
+    withHome(async (home) => {
+      await using server = await DebateProcess.start(sceneEnv(home));
+      await using browser = await TestBrowser.start();
+      const page = await (await browser.plainSession(server.url)).newPage();
+      const decided: unknown[] = [];
+      const json = (body: unknown) => ({ contentType: "application/json", body: JSON.stringify(body) });
+      await page.route(
+        `**/api/runs/${RUN}`,
+        (route) =>
+          route.fulfill(json({ run_id: RUN, topic: "it hangs", status: "running", models: {}, events: [] })),
+      );
+      await page.route(
+        `**/api/runs/${RUN}/options`,
+        (route) => route.fulfill(json({ require_approval: true, pause_between_rounds: false })),
+      );
+      await page.route(`**/api/runs/${RUN}/approval`, (route) => {
+        decided.push(route.request().postDataJSON());
+        return route.fulfill({ ...json({ detail: "not now" }), status: 409 });
+      });
+      await page.route(`**/api/runs/${RUN}/events`, (route) =>
+        route.fulfill({
+          contentType: "text/event-stream",
+          body: `retry: 600000\n\n${
+            SENT.map((event, index) => `id: ${index + 1}\nevent: message\ndata: ${JSON.stringify(event)}\n\n`)
+              .join("")
+          }`,
+        }));
+      await page.goto(`/#/runs/${RUN}`);
+      await page.locator("#run-asked").getByText("Decide on run_local_command").waitFor();
+      const card = page.locator("#asked-list .card");
+
+      // What is approved is what is shown.
+      const [approve, forRun] = ["Approve", "Allow this exact call for the whole run"].map((name) =>
+        card.getByRole("button", { name, exact: true })
+      );
+      const edited = card.getByRole("button", { name: "Approve with these arguments" });
+      const mayDo = async () =>
+        await Promise.all([approve, forRun, edited].map((button) => button?.isEnabled()));
+      await card.getByText("Change the arguments").click();
+      assert.deepEqual(await mayDo(), [true, true, false]);
+      const text = card.getByRole("textbox");
+      await text.fill("[1]");
+      await card.getByText("the arguments are not a JSON object").waitFor();
+      assert.deepEqual(await mayDo(), [false, false, false]);
+      await text.fill('{"command":"df"}');
+      assert.deepEqual(await mayDo(), [false, false, true]);
+      await edited.click();
+      await page.getByText("Not done: not now").waitFor();
+      assert.deepEqual(await mayDo(), [false, false, true], "also after an answer that failed");
+      await card.getByRole("button", { name: "Undo the changes" }).click();
+      assert.deepEqual(await mayDo(), [true, true, false]);
+      await approve?.click();
+      await poll(() => decided.length === 2, { what: "the second answer" });
+      const { call_id } = CALL;
+      assert.deepEqual(decided, [
+        { call_id, approved: true, args: { command: "df" } },
+        { call_id, approved: true },
+      ]);
+    }),
+);
+
+browserTest("a template that comes late writes over nothing", () =>
+  withHome(async (home) => {
+    await using server = await DebateProcess.start(sceneEnv(home));
+    await using browser = await TestBrowser.start();
+    const page = await (await browser.plainSession(server.url)).newPage();
+    const gate = Promise.withResolvers<void>();
+    await page.route("**/api/prompts/errors/en", async (route) => {
+      await gate.promise;
+      await route.continue();
+    });
+    await page.goto("/#/templates");
+    const text = page.locator("#template-text");
+    await poll(async () => (await text.inputValue()).includes("name: default"), {
+      what: "the first template",
+    });
+    const late = page.waitForResponse(/errors\/en$/);
+    await page.locator("#template-from").selectOption("errors/en");
+    await page.locator("#template-from").selectOption("data/en");
+    await poll(async () => (await text.inputValue()).includes("name: data"), { what: "the one chosen last" });
+    await text.fill("mine");
+    gate.resolve();
+    await (await late).finished();
+    await page.evaluate("new Promise((done) => setTimeout(done))");
+    assert.equal(await text.inputValue(), "mine");
+  }));
