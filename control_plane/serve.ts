@@ -85,6 +85,15 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
   opened.defer(() => gate.close());
   const { store, group, shared } = await openState(config, environment);
   const instances = group ?? ALONE;
+  // What instances compare is of one clock.
+  const time = group?.clock ?? clock;
+  if (group !== undefined) {
+    metrics.gauge(
+      "state_clock_offset_seconds",
+      "By how much this machine's clock is ahead of the state database's",
+      () => group.clock.offset / 1000,
+    );
+  }
   opened.defer(() => store.close());
   opened.defer(() => group?.leave());
   const storeErrors = metrics.counter(
@@ -94,7 +103,7 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
   const onStoreError = () => storeErrors.inc();
   const registry = await ApprovalRegistry.open({
     store,
-    clock,
+    clock: time,
     random,
     logger,
     timeoutSeconds: config.approval.timeout_seconds,
@@ -116,7 +125,13 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
     });
   }
   const restored = registry.list().length;
-  const guardrails = await Guardrails.open({ config: config.behavior, store, clock, logger, onStoreError });
+  const guardrails = await Guardrails.open({
+    config: config.behavior,
+    store,
+    clock: time,
+    logger,
+    onStoreError,
+  });
   opened.defer(() => guardrails.close());
   const notifier = createNotifier({
     config: config.approval,
@@ -167,7 +182,7 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
     }),
     gate,
     metrics,
-    clock,
+    clock: time,
     logger,
     stopping: stopping.signal,
   });

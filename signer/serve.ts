@@ -103,14 +103,27 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
   );
   const { store, group, shared } = await openState(config, environment);
   const instances = group ?? ALONE;
+  // What instances compare is of one clock.
+  const time = group?.clock ?? clock;
+  if (group !== undefined) {
+    metrics.gauge(
+      "state_clock_offset_seconds",
+      "By how much this machine's clock is ahead of the state database's",
+      () => group.clock.offset / 1000,
+    );
+  }
   opened.defer(() => group?.leave());
   const onStoreError = () => storeErrors.inc();
-  const live = await LiveState.open({ store, clock, random, logger, lock, onStoreError });
+  const live = await LiveState.open({ store, clock: time, random, logger, lock, onStoreError });
   opened.defer(() => live.close());
   const krl = await RevocationList.open({
-    ...{ store, clock, logger, onStoreError },
+    ...{ store, clock: time, logger, onStoreError },
     forwarders: config.trusted_forwarders,
-    readRecords: (since) => readIssuedRecords(lastRecords(config.audit_log, logger), since),
+    async *readRecords(since) {
+      const ahead = group?.clock.offset ?? 0;
+      const records = readIssuedRecords(lastRecords(config.audit_log, logger), since + ahead);
+      for await (const record of records) yield { ...record, recordedAt: record.recordedAt - ahead };
+    },
   }, live.view.freezes);
   opened.defer(() => krl.close());
   if (group !== undefined) {
@@ -118,7 +131,7 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
     await group.start(async (link, confirm) => {
       const certificatesSince = group.seen.certificates;
       const content = await live.takeOver(async () => {
-        const content = await shared.load(link, { certificatesSince, now: clock.now() });
+        const content = await shared.load(link, { certificatesSince, now: time.now() });
         await confirm();
         return content;
       });
@@ -180,7 +193,7 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
     configFile,
     gate,
     metrics,
-    clock,
+    clock: time,
     random,
     logger,
     signLimit: new SignLimit({ clock }),

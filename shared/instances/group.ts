@@ -12,8 +12,17 @@ import { AppError } from "../errors.ts";
 import type { ServiceLogger } from "../log.ts";
 import { quoteText } from "../quote.ts";
 import { within } from "../within.ts";
-import type { Beat, Epochs, InstanceIdentity, InstanceLink, OtherInstance, Shared } from "./link.ts";
+import type {
+  Beat,
+  Epochs,
+  InstanceClock,
+  InstanceIdentity,
+  InstanceLink,
+  OtherInstance,
+  Shared,
+} from "./link.ts";
 import { Freshness, MAX_AGE_MS, type Moment } from "./freshness.ts";
+import { describeOffset, type Reading, SharedClock, WARN_OFFSET_MS } from "./shared_clock.ts";
 
 /** What handlers ask of the group. */
 export interface InstanceGroup {
@@ -92,6 +101,7 @@ interface Waiter {
 export class SharedGroup implements InstanceGroup {
   readonly isShared = true;
   readonly #options: GroupOptions;
+  readonly #time: SharedClock;
   readonly #freshness: Freshness;
   readonly #ending = new AbortController();
   readonly #waiters = new Set<Waiter>();
@@ -109,10 +119,18 @@ export class SharedGroup implements InstanceGroup {
   #running: Promise<void> = Promise.resolve();
   #problem: string | undefined = "the state is not loaded yet";
   #isFailing = false;
+  #isOff = false;
 
-  private constructor(options: GroupOptions, self: InstanceIdentity, link: InstanceLink, first: Beat) {
+  private constructor(
+    options: GroupOptions,
+    self: InstanceIdentity,
+    link: InstanceLink,
+    first: Beat & Pick<Reading, "asked" | "answered">,
+  ) {
     this.#options = options;
     this.#freshness = new Freshness(options.clock, options.elapsed);
+    this.#time = new SharedClock(options.clock, options.elapsed);
+    this.#hear(first);
     this.#self = self;
     this.#link = link;
     // What is loaded from here on has all certificates of before.
@@ -130,13 +148,21 @@ export class SharedGroup implements InstanceGroup {
     try {
       const self = { name: options.name, session: options.newSession() };
       await enter(options, link, self);
-      const group = new SharedGroup(options, self, link, await link.beat(self, 0n));
+      const here = new Freshness(options.clock, options.elapsed);
+      const asked = here.now();
+      const first = await link.beat(self, 0n);
+      const group = new SharedGroup(options, self, link, { ...first, asked, answered: here.now() });
       wake = () => group.#ring();
       return group;
     } catch (error) {
       link.close();
       throw error;
     }
+  }
+
+  /** What times that instances compare are of. */
+  get clock(): InstanceClock {
+    return this.#time;
   }
 
   /** What the state had when it was last taken over. */
@@ -152,17 +178,14 @@ export class SharedGroup implements InstanceGroup {
   }
 
   requireFresh(): void {
+    const off = this.#time.problem;
+    if (off !== undefined) throw stale(`This ${this.#options.what} decides nothing: ${off}`);
     if (this.#freshness.isFresh) return;
-    throw new AppError(
-      "state_stale",
-      `This ${this.#options.what} does not know at the moment what others have changed`,
-      {
-        retryAfterSeconds: 1,
-      },
-    );
+    throw stale(`This ${this.#options.what} does not know at the moment what others have changed`);
   }
 
   get problem(): string | undefined {
+    if (this.#time.problem !== undefined) return this.#time.problem;
     if (this.#freshness.isFresh) return undefined;
     return `what is decided by is too old: ${this.#problem ?? "the state database does not answer in time"}`;
   }
@@ -267,6 +290,7 @@ export class SharedGroup implements InstanceGroup {
       const asked = this.#freshness.now();
       const told = this.#seen.state;
       const beat = await link.beat(this.#self, told);
+      this.#hear({ ...beat, asked, answered: this.#freshness.now() });
       if (beat.schema > this.#options.shared.schema) {
         this.#problem = "a newer version has taken the state database over; upgrade this one";
         return;
@@ -293,6 +317,14 @@ export class SharedGroup implements InstanceGroup {
       this.#seen = await this.#refresh?.(link, () => this.#confirm(link, told)) ?? this.#seen;
     }
     this.#ring();
+  }
+
+  #hear({ now, asked, answered }: Pick<Beat, "now"> & Pick<Reading, "asked" | "answered">): void {
+    this.#time.heard({ shown: now, asked, answered });
+    const { offset } = this.#time;
+    const isOff = Math.abs(offset) > WARN_OFFSET_MS;
+    if (isOff && !this.#isOff) this.#options.logger.warn(describeOffset(offset));
+    this.#isOff = isOff;
   }
 
   async #confirm(link: InstanceLink, told: bigint): Promise<void> {
@@ -341,6 +373,10 @@ export class SharedGroup implements InstanceGroup {
 
 /** Every instance has seen it. */
 const SETTLED = -1n;
+
+function stale(message: string): AppError {
+  return new AppError("state_stale", message, { retryAfterSeconds: 1 });
+}
 
 /** Waits until whoever has the name is silent for so long that it refuses by itself. */
 async function enter(options: GroupOptions, link: InstanceLink, self: InstanceIdentity): Promise<void> {

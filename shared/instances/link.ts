@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Clock } from "../clock.ts";
 import type { Query } from "../state/postgres_access.ts";
 
 /** How often something was changed: numbers that only grow. */
@@ -11,6 +12,12 @@ export interface Epochs {
   readonly state: bigint;
   /** Certificates that were issued; nothing of a control plane. */
   readonly certificates: bigint;
+}
+
+/** The time of the database, as an instance knows it between its looks. */
+export interface InstanceClock extends Clock {
+  /** By how much this machine's clock is certainly ahead of it, or behind it: negative. In milliseconds. */
+  readonly offset: number;
 }
 
 /** Who an instance is; `session` is new with each start and each return. */
@@ -35,6 +42,8 @@ export interface Beat extends Epochs {
   readonly isMember: boolean;
   /** The version of the tables. */
   readonly schema: number;
+  /** What the database's clock showed; milliseconds since the epoch. */
+  readonly now: number;
   /** All that are entered but this one. */
   readonly others: readonly OtherInstance[];
 }

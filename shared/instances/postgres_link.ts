@@ -16,6 +16,7 @@ const OTHERS = "convert_to(i.name, 'UTF8') AS name, convert_to(i.session, 'UTF8'
 const BEAT = `WITH mine AS (
     UPDATE instances SET beat = beat + 1, seen = $3 WHERE name = $1 AND session = $2 RETURNING 1
   ) SELECT (SELECT count(*) FROM mine) AS mine, (SELECT version FROM schema_version) AS version,
+    (extract(epoch FROM clock_timestamp()) * 1000)::int8 AS now,
     (SELECT value FROM epochs WHERE topic = 'state') AS state,
     (SELECT value FROM epochs WHERE topic = 'certificates') AS certificates, ${OTHERS}
   FROM (SELECT 1) AS once LEFT JOIN instances i ON i.session <> $2`;
@@ -74,6 +75,7 @@ export class PostgresLink implements InstanceLink {
     return {
       isMember: readInteger(row, "mine") === 1,
       schema: readInteger(row, "version"),
+      now: readInteger(row, "now"),
       state: readBigint(row, "state"),
       certificates: readBigint(row, "certificates"),
       others: rows.filter((each) => each["name"] !== null).map(readOther),

@@ -20,6 +20,8 @@ export class MemoryShared {
   /** What an instance of a name asks waits for it, before it is done. */
   readonly heldNames = new Map<string, Promise<void>>();
   schema = 1;
+  /** What the clock of the database shows. */
+  readClock: () => number = () => 0;
   epochs: Epochs = { state: 1n, certificates: 1n };
   readonly #instances = new Map<string, OtherInstance>();
   readonly #listeners = new Set<() => void>();
@@ -82,7 +84,7 @@ export class MemoryShared {
     const isMember = own?.session === self.session;
     if (isMember) this.#instances.set(self.name, { ...own, beat: own.beat + 1n, seen });
     const others = [...this.#instances.values()].filter(({ session }) => session !== self.session);
-    const beat = { ...this.epochs, isMember, schema: this.schema, others };
+    const beat = { ...this.epochs, isMember, schema: this.schema, now: this.readClock(), others };
     await this.hold;
     return beat;
   }
