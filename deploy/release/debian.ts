@@ -74,7 +74,7 @@ export function controlText(
 
 /** The scripts that `dpkg` runs. Nothing is started before it is configured: its unit waits for the config. */
 export function maintainerScripts(packaged: Package): Readonly<Record<string, string>> {
-  const { units = [], files } = packaged;
+  const { units = [], folders = [], files } = packaged;
   const makes = files.filter(({ to }) => /^usr\/lib\/(?:sysusers|tmpfiles)\.d\//.test(to));
   const lines = makes.map(({ to }) =>
     to.includes("/sysusers.d/")
@@ -91,28 +91,34 @@ export function maintainerScripts(packaged: Package): Readonly<Record<string, st
     `    [ -z "\${2-}" ] || systemctl try-restart ${names}`,
     "  fi",
   ];
-  const removal = units.length === 0 ? {} : {
-    prerm: script([
-      `if [ "$1" = remove ] && ${isBooted}; then systemctl disable --now ${names}; fi`,
-    ]),
-    postrm: script([
-      `if ${isBooted}; then systemctl daemon-reload; fi`,
-    ]),
-  };
-  const purge = lines.length === 0 ? {} : { postrm: script([KEEP_RECORDS]) };
   return {
     postinst: script(['if [ "$1" = configure ]; then', ...lines, ...upgrade, "fi"]),
-    ...removal,
-    ...purge,
+    ...(units.length > 0 && {
+      prerm: script([
+        'if [ "$1" = remove ]; then',
+        `  if ${isBooted}; then systemctl disable --now ${names}; else systemctl disable ${names}; fi`,
+        "fi",
+      ]),
+    }),
+    postrm: script([
+      `if ${isBooted}; then systemctl daemon-reload; fi`,
+      ...(folders.length === 0 ? [] : [purge(folders)]),
+    ]),
   };
 }
 
-/** Keys and audit records are worth more than a tidy disk, and their users must not be given to somebody else. */
-const KEEP_RECORDS = `if [ "$1" = purge ]; then
-  for folder in /etc/gateway /var/lib/gateway /var/lib/gateway-shim /var/log/gateway; do
-    [ ! -d "$folder" ] || echo "$folder is kept: keys, state and audit records are not removed with a package" >&2
+/**
+ * What it has made goes, which is folders, and whatever is in them stays: keys and audit records are worth more than a
+ * tidy disk, and their users must not be given to somebody else.
+ */
+function purge(folders: readonly string[]): string {
+  return `if [ "$1" = purge ]; then
+  for folder in ${folders.toReversed().join(" ")}; do
+    [ ! -d "$folder" ] || rmdir "$folder" 2>/dev/null ||
+      echo "$folder is kept: keys, state and audit records are not removed with a package" >&2
   done
 fi`;
+}
 
 function script(lines: readonly string[]): string {
   return ["#!/bin/sh", "set -e", ...lines, ""].join("\n");

@@ -36,3 +36,16 @@ Deno.test.each(PACKAGES.map(({ name }) => ({ name })))(
     }
   },
 );
+
+Deno.test.each([
+  { name: "gateway-common", unit: "gateway-watch@signer.timer" },
+  { name: "gateway-ctl", unit: "gateway-renew.timer" },
+  { name: "gateway-ctl", unit: "gateway-backup.timer" },
+  { name: "gateway-debate", unit: "gateway-debate.service" },
+])("maintainerScripts() of $name end $unit when it is removed, booted or not", ({ name, unit }) => {
+  const { prerm = "" } = maintainerScripts(packageOf(name));
+  assert.match(
+    prerm,
+    new RegExp(`then systemctl disable --now .*${unit}.*; else systemctl disable .*${unit}`),
+  );
+});

@@ -27,8 +27,10 @@ export interface Package {
   readonly recommends?: readonly string[];
   readonly files: readonly PackagedFile[];
   readonly commands?: readonly PackagedCommand[];
-  /** The unit that is started anew when a new version has been put in place. */
+  /** What is started anew, where it runs, when a new version is in place, and ended and disabled when it is removed. */
   readonly units?: readonly string[];
+  /** The folders that its `tmpfiles.d` makes, those around others first; empty ones go with the package's configuration. */
+  readonly folders?: readonly string[];
 }
 
 const LIB = "usr/lib/gateway";
@@ -87,6 +89,17 @@ export const PACKAGES: readonly Package[] = [
       { from: "broker/CONFIG.md", to: "usr/share/doc/gateway/broker.md" },
       { from: "LICENSE", to: "usr/share/doc/gateway/copyright" },
     ],
+    units: ["signer", "control-plane", "broker", "mcp-http"].map((name) => `gateway-watch@${name}.timer`),
+    folders: [
+      "/etc/gateway",
+      "/etc/gateway/pki",
+      "/var/lib/gateway",
+      ...["signer", "control-plane", "broker", "debate"].map((name) => `/var/lib/gateway/${name}`),
+      "/var/log/gateway",
+      ...["signer", "control-plane", "broker", "mcp-http", "mcp", "debate"].map((name) =>
+        `/var/log/gateway/${name}`
+      ),
+    ],
   },
   {
     name: "gateway-signer",
@@ -134,8 +147,12 @@ export const PACKAGES: readonly Package[] = [
       { from: "deploy/installed/gateway-setup", to: "usr/sbin/gateway-setup", mode: PROGRAM },
       unit("gateway-renew.service"),
       unit("gateway-renew.timer"),
+      { from: "deploy/installed/make-backup", to: `${LIB}/make-backup`, mode: PROGRAM },
+      unit("gateway-backup.service"),
+      unit("gateway-backup.timer"),
     ],
     commands: [{ name: "broker-ctl", starts: "broker-ctl" }],
+    units: ["gateway-renew.timer", "gateway-backup.timer"],
   },
   {
     name: "gateway-shim",
@@ -150,6 +167,7 @@ export const PACKAGES: readonly Package[] = [
       { from: "shim/README.md", to: "usr/share/doc/gateway-shim/README.md" },
       { from: "LICENSE", to: "usr/share/doc/gateway-shim/copyright" },
     ],
+    folders: ["/var/lib/gateway-shim", "/var/lib/gateway-shim/nonces"],
   },
   {
     name: "gateway-debate",

@@ -14,6 +14,7 @@ import { initialize } from "./mcp_client.ts";
 const OLD = "0.1.0";
 const NEW = "0.1.1";
 const SERVICES = ["gateway-signer", "gateway-control-plane", "gateway-broker"] as const;
+const TIMERS = ["gateway-renew.timer", "gateway-backup.timer", "gateway-watch@signer.timer"] as const;
 const HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIjpS6aFqlhJXpPHWmUm99NVnb1xApjiLkrH3MjJxXm2";
 const VERSIONED = [
   ["signer", "--version"],
@@ -108,15 +109,30 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
     await t.step(
       "gateway-setup takes over what init made, whole and at rest, or leaves nothing",
       async () => {
-        const inUse = "broker-ctl init --dir /srv/old && echo x >/srv/old/state/signer.db-wal";
-        const refused = await root.run("sh", "-c", `${inUse} && gateway-setup --from /srv/old`);
+        const inUse = "broker-ctl init --dir /srv/old && echo x >/srv/old/state/control-plane.db-wal";
+        const state = "echo state >/srv/old/state/signer.db";
+        const refused = await root.run("sh", "-c", `${inUse} && ${state} && gateway-setup --from /srv/old`);
         assert.equal(refused.code, 1, refused.stdout + refused.stderr);
-        assert.match(refused.stderr, /signer\.db is in use/);
-        const taken = `set -e; test -z "$(find /etc/gateway -type f)"; rm /srv/old/state/signer.db-wal
+        assert.match(refused.stderr, /control-plane\.db is in use/);
+        const nothing = 'test -z "$(find /etc/gateway /var/lib/gateway /var/log/gateway ! -type d)"';
+        const taken = `set -e; ${nothing}; rm /srv/old/state/control-plane.db-wal
+        echo mine >/var/log/gateway/signer/audit.log
+        if gateway-setup --from /srv/old 2>/tmp/said; then exit 3; fi
+        grep -q 'audit.log is there' /tmp/said; rm /var/log/gateway/signer/audit.log; ${nothing}
+        ln -s /nowhere /srv/old/pki/strange
+        if gateway-setup --from /srv/old 2>/tmp/said; then exit 4; fi
+        grep -q 'strange is none' /tmp/said; rm /srv/old/pki/strange; ${nothing}
         gateway-setup --from /srv/old
         cmp /srv/old/pki/ssh_ca /etc/gateway/pki/ssh_ca
+        cmp /srv/old/state/signer.db /var/lib/gateway/signer/state.db
         test -z "$(grep -l /srv/old /etc/gateway/*.json)"
-        rm -r /etc/gateway /var/lib/gateway /var/log/gateway`;
+        # What one leaves that is killed: the next one takes it back, and nothing else.
+        mkdir /etc/gateway/.setup-killed
+        printf '%s\\n' /etc/gateway/pki/ssh_ca /etc/gateway/signer.json >/etc/gateway/.setup-killed/placed
+        rm /var/lib/gateway/signer/signer.json
+        if gateway-setup --from /srv/old 2>/tmp/said; then exit 5; fi
+        test ! -e /etc/gateway/pki/ssh_ca; test -e /etc/gateway/pki/ssh_ca.pub
+        rm -r /etc/gateway /var/lib/gateway /var/log/gateway /srv/old`;
         const { code, stdout, stderr } = await root.run("sh", "-c", taken);
         assert.equal(code, 0, stdout + stderr);
       },
@@ -252,6 +268,13 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
       const owner = await machine.must("stat", "-c", "%U:%G %a", "/etc/gateway/pki/signer.key");
       assert.equal(owner.trim(), "root:gateway-signer 640");
     });
+    await t.step("a backup is made by its timer's service, once a day", async () => {
+      await machine.must("systemctl", "start", "gateway-backup.service");
+      await machine.must("systemctl", "start", "gateway-backup.service");
+      const made = await machine.must("find", "/var/backups/gateway", "-name", "manifest.json");
+      assert.match(made, /^\/var\/backups\/gateway\/\d{4}-\d\d-\d\d\/manifest\.json\n$/);
+      await machine.must("systemctl", "enable", "--now", ...TIMERS);
+    });
     await t.step("stopped, they end cleanly", async () => {
       await allActive(machine);
       await machine.must("systemctl", "stop", ...SERVICES);
@@ -266,6 +289,10 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
       assert.notEqual(code, 0, "nothing of it runs any more");
       const { stderr } = await machine.run("dpkg", "--purge", "gateway-common", ...names.split(" "));
       assert.match(stderr, /\/var\/log\/gateway is kept/);
+      const empty = ["/var/lib/gateway/debate", "/var/log/gateway/debate"];
+      for (const folder of empty) assert.notEqual((await machine.run("test", "-e", folder)).code, 0, folder);
+      const enabled = await machine.must("find", "/etc/systemd/system", "-name", "gateway-*");
+      assert.equal(enabled, "", "what was enabled is not any more");
       await machine.must("test", "-s", "/var/log/gateway/signer/audit.log");
       await machine.must("test", "-s", "/etc/gateway/pki/ssh_ca");
       const left = await machine.run(

@@ -53,3 +53,16 @@ Deno.test.each(NAMES.map((name) => ({ name })))(
     assert.doesNotMatch(await Deno.readTextFile(join(UNITS, name)), /^MemoryDenyWriteExecute=/m);
   },
 );
+
+Deno.test.each(PACKAGES.map((packaged) => ({ packaged, name: packaged.name })))(
+  "$name knows the folders that it makes",
+  async ({ packaged: { files, folders = [] } }) => {
+    const made: string[] = [];
+    for (const { from, to } of files) {
+      if (!to.startsWith("usr/lib/tmpfiles.d/")) continue;
+      const text = await Deno.readTextFile(new URL(`../../${from}`, import.meta.url));
+      made.push(...[...text.matchAll(/^d (\S+)/gm)].map(([, path = ""]) => path));
+    }
+    assert.deepEqual(folders, made);
+  },
+);
