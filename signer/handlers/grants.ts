@@ -41,6 +41,8 @@ export async function handleCreateGrant(
       new AppError("conflict", `host ${quoteText(host)} has no allowlist that a grant could add to`),
     );
   }
+  // Its scope may be frozen elsewhere.
+  ports.instances.requireFresh();
   const outcome = await ports.live.createGrant({
     host,
     allow: body.allow,
@@ -79,6 +81,7 @@ export async function handleCreateGrant(
 /** `GET /v1/policy/grants`: the active grants and waivers. */
 export async function handleListGrants(ports: SignerPorts, peer: Peer): Promise<Response> {
   await requireAdmin(ports, peer, { command: "grants-read", outcome: "policy-read-denied" });
+  ports.instances.requireFresh();
   return answer(ports.live.listGrants().map(toGrantInfo));
 }
 
@@ -88,6 +91,8 @@ export async function handleRevokeGrant(ports: SignerPorts, peer: Peer, id: stri
   const command = `grant ${id}`;
   await requireAdmin(ports, peer, { command, outcome: "grant-denied" });
   const record = { caller: peer.caller, command };
+  // It may have been made elsewhere a moment ago.
+  await ports.instances.caughtUp();
   const wasActive = await ports.live.revokeGrant(id, {
     made: () => ports.gate.require({ ...record, outcome: "grant-revoked" }),
     notStored: (_, error) =>

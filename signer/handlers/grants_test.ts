@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { AppError } from "@gateway/shared/errors";
+import type { InstanceGroup } from "@gateway/shared/instances/group";
 import { FailingStore } from "../testing/failing_store.ts";
 import { CONFIG, get, NOW_MS, post, startSigner } from "../testing/memory_signer.ts";
 
@@ -67,6 +69,68 @@ Deno.test("a grant, a waiver and a revocation that the store can't take are take
     [learned, "approval-waiver-created", ""],
     [learned, "approval-waiver-failed", why],
   ]);
+});
+
+/** Does something once the record of an issued certificate is durable, before it leaves. */
+function beforeRelease(signer: Signer, act: () => Promise<{ readonly status: number }>): void {
+  const append = signer.log.append.bind(signer.log);
+  signer.log.append = async (entry) => {
+    await append(entry);
+    if (entry.outcome !== "issued") return;
+    signer.log.append = append;
+    assert.equal((await act()).status, 200);
+  };
+}
+
+Deno.test("what a grant allowed does not leave once its end is acknowledged", async () => {
+  const signer = await start();
+  const id = String((await grant(signer, HOUR)).body["id"]);
+  beforeRelease(signer, () => revoke(signer, id));
+  const { status, body } = await signer.sign({ command: "id" });
+  assert.deepEqual([status, body.code, body.certificate], [403, "denied", undefined]);
+  const [issued, , denied] = signer.log.entries.slice(-3);
+  assert.deepEqual([issued?.outcome, denied?.outcome, denied?.serial], ["issued", "denied", issued?.serial]);
+  assert.ok(signer.krl.isListed({ serial: issued?.serial ?? 0n }));
+});
+
+Deno.test("what a rule allowed does not leave once its removal is acknowledged", async () => {
+  const signer = await start();
+  const removal = new Request("https://signer/v1/policy/hosts/web01/allow", {
+    method: "DELETE",
+    body: JSON.stringify({ pattern: "^uptime$" }),
+    headers: { "content-type": "application/json" },
+  });
+  beforeRelease(signer, () => signer.send(removal, "operator"));
+  const { status, body } = await signer.sign({});
+  assert.deepEqual([status, body.certificate], [403, undefined]);
+});
+
+Deno.test("an edit that has nothing to do with it lets a certificate leave", async () => {
+  const signer = await start();
+  beforeRelease(signer, async () => ({ status: (await grant(signer, HOUR)).status - 1 }));
+  assert.equal((await signer.sign({})).status, 200);
+});
+
+Deno.test("a signer that shares its state looks for a grant that was made elsewhere, and is stale for all", async () => {
+  const steps: string[] = [];
+  const stale = new AppError("state_stale", "stale", { retryAfterSeconds: 1 });
+  const instances: InstanceGroup = {
+    isShared: true,
+    requireFresh() {
+      throw stale;
+    },
+    settled: () => Promise.resolve(void steps.push("settled")),
+    caughtUp: () => Promise.resolve(void steps.push("caught up")),
+    problem: "stale",
+  };
+  const signer = await startSigner({}, { instances });
+  assert.equal((await revoke(signer, "x")).status, 404);
+  assert.deepEqual(steps, ["caught up"]);
+  for (
+    const request of [() => grant(signer, HOUR), () => list(signer), () => signer.send(get("/v1/hosts"))]
+  ) {
+    assert.equal((await request()).status, 503);
+  }
 });
 
 Deno.test("a grant ends with its time", async () => {

@@ -22,6 +22,7 @@ export async function identifyReader(ports: SignerPorts, request: Request, peer:
   const snapshot = ports.state.current;
   const caller = readEffectiveCaller(snapshot, request, peer);
   ports.knownSubjects.add("caller", caller);
+  ports.instances.requireFresh();
   const freeze = ports.live.findFreeze({ caller, endUser: "", peer: peer.caller });
   if (freeze !== undefined) {
     const err = `frozen: ${formatSubject(freeze)}`;

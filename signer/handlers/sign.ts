@@ -27,13 +27,14 @@ import { DIRECT_NOT_ALLOWED } from "./hosts.ts";
 import { learnWaiver } from "./learn.ts";
 import { sealCommand } from "./seal_command.ts";
 import { needsVerifiedEndUser, verifyEndUser, withoutToken } from "./verified_end_user.ts";
-import { describeAskedAction, handleClusterSign, refuseAction } from "./sign_cluster.ts";
+import { describeAskedAction, findActionDenial, handleClusterSign, refuseAction } from "./sign_cluster.ts";
 import {
   type Allowed,
   describeFreeze,
   findFreeze,
   isApproved,
   isForwarder,
+  NEEDS_APPROVAL_NOW,
   refuseFrozen,
   release,
   respond,
@@ -66,9 +67,14 @@ async function sign(ports: SignerPorts, httpRequest: Request, peer: Peer): Promi
     : await effectiveCaller(ports, snapshot, received, peer);
   // A certificate may name a caller with a blank, who then reads what it may and gets no certificate.
   checkCaller(caller);
-  const asked: SignContext = { ports, snapshot, peer, request: received, caller };
+  const { grants } = ports.live.view;
+  const whyDeniedNow = (): string | undefined => {
+    const isSame = ports.live.view.grants === grants && ports.state.current === snapshot;
+    return isSame ? undefined : findDenial({ ...context, snapshot: ports.state.current });
+  };
+  const asked: SignContext = { ports, snapshot, peer, request: received, caller, whyDeniedNow };
   const request = needsVerifiedEndUser(asked) ? await verifyEndUser(asked) : withoutToken(received);
-  const context: SignContext = { ports, snapshot, peer, request, caller };
+  const context: SignContext = { ...asked, request };
   ports.knownSubjects.add("caller", peer.caller);
   if (caller !== peer.caller) ports.knownSubjects.add("caller", caller);
   ports.knownSubjects.add("end_user", request.end_user);
@@ -93,6 +99,17 @@ async function sign(ports: SignerPorts, httpRequest: Request, peer: Peer): Promi
   if (request.dry_run) return await answerDryRun(context, decision);
   if (decision.requireApproval && !isApproved(context)) return await askApproval(context, decision);
   return await issue(context, decision, publicKey);
+}
+
+/** Decides again on what was allowed: policy and grants may have been changed, and that acknowledged, meanwhile. */
+function findDenial(context: SignContext): string | undefined {
+  const { ports, snapshot: { policy }, peer, request, caller } = context;
+  if (!mayComeFrom(policy, caller, peer.caller)) return DIRECT_NOT_ALLOWED;
+  if (request.target_type === "k8s") return findActionDenial(context);
+  if (mayUseHost(policy, caller, request.host) !== "ok") return "host not authorised";
+  const decision = decideSsh(policy, intentOf(request, caller), ports.live.grants);
+  if (decision.kind === "denied") return decision.reason;
+  return decision.requireApproval && !isApproved(context) ? NEEDS_APPROVAL_NOW : undefined;
 }
 
 /** The request, within the limits of whom it counts for; what can't be granted any more is not read at all. */

@@ -15,7 +15,14 @@ import { randomSerial } from "@gateway/shared/random";
 import type { K8sDiff, SignRequest } from "@gateway/shared/wire/sign";
 import type { IssuedToken, TokenWish } from "@gateway/shared/kubernetes/token_wish";
 import { learnWaiver } from "./learn.ts";
-import { isApproved, isForwarder, release, respond, type SignContext } from "./sign_context.ts";
+import {
+  isApproved,
+  isForwarder,
+  NEEDS_APPROVAL_NOW,
+  release,
+  respond,
+  type SignContext,
+} from "./sign_context.ts";
 
 /** Less than what control planes and brokers wait for a signer: a token that nobody waits for any more is lost. */
 const ISSUE_MS = 8_000;
@@ -55,6 +62,25 @@ export async function handleClusterSign(context: SignContext): Promise<Response>
   if (request.dry_run) return await answerDryRun(context, allowed);
   if (decision.requireApproval && !isApproved(context)) return await askApproval(context, allowed);
   return await issue(context, allowed);
+}
+
+/** Decides again on an action that was allowed. */
+export function findActionDenial(context: SignContext): string | undefined {
+  const { ports, snapshot, request, caller } = context;
+  const gate = findCluster(snapshot.policy, caller, request.host);
+  if (gate.kind === "closed") return gate.reason;
+  const intent = clusterIntentOf(request, caller, manifestDigest(request));
+  const decision = decideCluster(gate.cluster, intent, ports.live.grants);
+  switch (decision.kind) {
+    case "mismatch":
+      return "command is not the canonical form of the k8s action";
+    case "denied":
+      return decision.reason;
+    case "allowed":
+      return decision.requireApproval && !isApproved(context) ? NEEDS_APPROVAL_NOW : undefined;
+    default:
+      return decision satisfies never;
+  }
 }
 
 async function deny(

@@ -20,6 +20,8 @@ export interface SignContext {
   readonly request: SignRequest;
   /** The broker this is for: the peer, or whom a trusted forwarder names. */
   readonly caller: string;
+  /** Why policy and grants as they are by now don't allow what they did; `undefined` when they do. */
+  readonly whyDeniedNow: () => string | undefined;
 }
 
 /**
@@ -64,17 +66,32 @@ export interface Made extends CertificateNames {
  * The answer that lets something happen, after a last look: a freeze or revocation may have been acknowledged while
  * records were written. Wait for nothing between it and the end of the handler.
  *
- * @throws {AppError} `frozen` or `state_stale`, once what was made is taken back
+ * @throws {AppError} `frozen`, `denied` or `state_stale`, once what was made is taken back
  */
 export async function release(context: SignContext, body: SignResponse, made?: Made): Promise<Response> {
   try {
     const why = whyWithheld(context, made);
     if (why !== undefined) return await refuseFrozen(context, { why, serial: made?.serial });
+    const letsSomethingHappen = made !== undefined || body.envelope !== undefined;
+    const denied = letsSomethingHappen ? context.whyDeniedNow() : undefined;
+    if (denied !== undefined) return await refuseMeanwhile(context, denied, made?.serial);
     return respond(body);
   } catch (error) {
     await made?.takeBack();
     throw error;
   }
+}
+
+async function refuseMeanwhile(
+  { ports, request, caller }: SignContext,
+  err: string,
+  serial: bigint | undefined,
+): Promise<never> {
+  await ports.recordOutcome({
+    ...{ caller, host: request.host, asked_command: request.command, outcome: "denied", err },
+    ...(serial !== undefined && { serial }),
+  });
+  throw new AppError("denied", err);
 }
 
 function whyWithheld(context: SignContext, made: Made | undefined): string | undefined {
@@ -83,6 +100,9 @@ function whyWithheld(context: SignContext, made: Made | undefined): string | und
   // By its serial or key id, or with a caller that is no longer frozen: what is listed stays so.
   return made !== undefined && context.ports.krl.isListed(made) ? "revoked before it left" : undefined;
 }
+
+/** What was waived is not any more. */
+export const NEEDS_APPROVAL_NOW = "it needs an approval now";
 
 /** `approved` counts only from a forwarder, or from a caller that is listed by its own name as self-approving. */
 export function isApproved(context: SignContext): boolean {
