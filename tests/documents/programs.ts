@@ -32,11 +32,14 @@ export const PROGRAMS: Readonly<Record<string, Command>> = {
 export const EXAMPLES: readonly { readonly command: string; readonly help: string }[] = Object.values(
   PROGRAMS,
 )
-  .flatMap(withCommands).map((command) => {
-    written = "";
-    command.outputHelp();
-    return { command: command.name(), help: written };
-  });
+  .flatMap(withCommands).map((command) => ({ command: command.name(), help: helpOf(command) }));
+
+/** What `--help` prints for a command of these programs. */
+export function helpOf(command: Command): string {
+  written = "";
+  command.outputHelp();
+  return written;
+}
 
 function withCommands(command: Command): readonly Command[] {
   return [command, ...command.commands.flatMap(withCommands)];
