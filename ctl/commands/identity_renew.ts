@@ -4,12 +4,11 @@ import { AppError, errorText } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
 import { countOf, once } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
-import { isSignedBy, openAuthority } from "../identity/authority.ts";
+import { checkNames, isTrusted, openAuthority, type TrustedAuthority } from "../identity/authority.ts";
 import { endsWithin, readCertificateFacts } from "../identity/certificate_facts.ts";
 import { LEAF_DAYS, RENEW_DAYS } from "../identity/validity.ts";
 import { type FoundCertificate, replaceFile } from "../identity/folder.ts";
 import { type IdentityFlags, openSetUp, refuseDenied } from "../identity/set_up.ts";
-import type { X509Authority } from "../init/x509.ts";
 import type { CommandResult } from "../output.ts";
 import { readOperatorFile } from "../read_file.ts";
 
@@ -27,7 +26,8 @@ Examples:
 Issues the next certificate for the same key, name and use, and puts it in the place of the one there is. With --due
 it renews what ends within ${RENEW_DAYS} days, or within --within. Services take it within 10 seconds, connections that
 are open go on; a certificate whose key is elsewhere has to be taken there, and a browser needs the bundle anew. What
-this CA did not sign, and whoever is revoked, is left alone.
+no CA of client_ca signed, and whoever is revoked, is left alone. Where client_ca holds a next CA too, --ca-key names
+its key, and it signs what the former one signed.
 `;
 
 /** `identity renew`: the next certificate, for the same key. */
@@ -97,14 +97,15 @@ async function renew(
 }
 
 /** @returns when the new one ends */
-async function renewOne(found: FoundCertificate, authority: X509Authority, days: number): Promise<string> {
+async function renewOne(found: FoundCertificate, authority: TrustedAuthority, days: number): Promise<string> {
   if (found.kind === "broken") throw new AppError("invalid_config", found.problem);
   const { path, pem, facts, hasKey } = found;
   if (facts.isAuthority) throw new AppError("invalid_request", "it is a CA, which is not renewed by this");
   // Otherwise whoever may write to the folder could have anything signed.
-  if (!isSignedBy(pem, authority)) throw new AppError("invalid_config", "this CA did not sign it");
+  if (!isTrusted(pem, authority)) throw new AppError("invalid_config", "no CA of client_ca signed it");
   const { certify, readLeaf, readPublicKey } = await import("../init/x509.ts");
   const { publicKey: known, ...leaf } = readLeaf(pem);
+  checkNames(authority, leaf.subjectAltNames ?? []);
   const keyPem = hasKey
     ? new TextDecoder().decode(await readOperatorFile(resolve(path.replace(/\.crt$/, ".key")), "the key"))
     : undefined;

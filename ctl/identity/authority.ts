@@ -19,10 +19,16 @@ export interface AuthorityFiles {
   readonly workingFolder: string;
 }
 
+/** The CA that a key belongs to, and all that are trusted beside it. */
+export interface TrustedAuthority extends X509Authority {
+  /** The certificates of `client_ca`, its own among them: PEM, one each. */
+  readonly trusted: readonly string[];
+}
+
 /** @throws {AppError} `not_found` or `invalid_config`, with the path and why */
 export async function openAuthority(
   { clientCa, caKey, workingFolder }: AuthorityFiles,
-): Promise<X509Authority> {
+): Promise<TrustedAuthority> {
   const ca = resolve(workingFolder, clientCa);
   const key = caKey === undefined ? ca.replace(/(?:\.crt|\.pem)?$/, ".key") : resolve(workingFolder, caKey);
   const [certs, keyPem] = (await Promise.all([
@@ -41,7 +47,7 @@ export async function openAuthority(
       if (end.getTime() < systemClock.now()) {
         throw new AppError("invalid_config", `Cannot use the CA: it expired at ${end.toISOString()}`);
       }
-      return authority;
+      return { ...authority, trusted: blocks };
     } catch (error) {
       failure = error;
     }
@@ -64,7 +70,8 @@ export function checkNames({ certificate }: X509Authority, names: readonly strin
   );
 }
 
-/** Whether a certificate was signed by a CA, and not only names it. */
-export function isSignedBy(certificatePem: string, { certPem }: X509Authority): boolean {
-  return new X509Certificate(certificatePem).verify(new X509Certificate(certPem).publicKey);
+/** Whether a certificate was signed by a CA that is trusted, and does not only name it. */
+export function isTrusted(certificatePem: string, { trusted }: TrustedAuthority): boolean {
+  const certificate = new X509Certificate(certificatePem);
+  return trusted.some((ca) => certificate.verify(new X509Certificate(ca).publicKey));
 }

@@ -166,7 +166,10 @@ Deno.test("identity renew signs nothing that this CA did not sign, and says what
   await Deno.writeTextFile(it.pki("planted.crt"), planted);
   await Deno.writeTextFile(it.pki("torn.crt"), planted.slice(0, 200));
   for (
-    const [name, why] of [["planted", /this CA did not sign it/], ["torn", /it is no certificate/]] as const
+    const [name, why] of [["planted", /no CA of client_ca signed it/], [
+      "torn",
+      /it is no certificate/,
+    ]] as const
   ) {
     const before = await Deno.readTextFile(it.pki(`${name}.crt`));
     const { out, exit } = await it.identity("renew", name);
@@ -174,6 +177,32 @@ Deno.test("identity renew signs nothing that this CA did not sign, and says what
     assert.match(out, why);
     assert.equal(await Deno.readTextFile(it.pki(`${name}.crt`)), before);
   }
+});
+
+Deno.test("identity renew goes over to a next CA that client_ca holds too, within what that may vouch for", async () => {
+  await using it = await setUp("--name", "gw.example.org");
+  await using next = await setUp("--name", "gw.example.org");
+  await using other = await setUp("--name", "other.example.org");
+  const former = await it.read("pki/mtls_ca.crt");
+  const renewWith = (folder: typeof next) =>
+    it.identity("renew", "signer", "broker", "--ca-key", folder.pki("mtls_ca.key"));
+
+  assert.match((await renewWith(next)).err, /the CA/);
+  await Deno.writeTextFile(it.pki("mtls_ca.crt"), former + await next.read("pki/mtls_ca.crt"));
+  const { err, exit } = await renewWith(next);
+  assert.deepEqual([err, exit], ["", 0]);
+  for (const name of ["signer", "broker"]) {
+    const [cert, key] = [await it.cert(name), createPrivateKey(await it.read(`pki/${name}.key`))];
+    assert.ok(cert.verify((await next.cert("mtls_ca")).publicKey), name);
+    assert.ok(cert.checkPrivateKey(key), name);
+  }
+  await Deno.writeTextFile(it.pki("mtls_ca.crt"), former + await other.read("pki/mtls_ca.crt"));
+  assert.match(
+    (await it.identity("renew", "signer", "--ca-key", other.pki("mtls_ca.key"))).out,
+    /no CA of client_ca/,
+  );
+  const { out } = await it.identity("renew", "broker-server", "--ca-key", other.pki("mtls_ca.key"));
+  assert.match(out, /can't vouch for "gw\.example\.org"/);
 });
 
 Deno.test("identity revoke puts the name on the list for good", async () => {
