@@ -1,6 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import { startMtlsServer } from "@gateway/shared/http/mtls_server";
-import { keepFresh } from "@gateway/shared/http/keep_fresh";
+import { keepListenerFresh } from "@gateway/shared/http/keep_listener_fresh";
 import { ListenerMetrics } from "@gateway/shared/http/listener_metrics";
 import { loadListenerTls } from "@gateway/shared/http/tls_material";
 import { type BrokerPorts, createBroker } from "./app.ts";
@@ -31,9 +31,10 @@ export async function serveHttp(
     traffic.watch(server);
     const monitor = await startBrokerMonitor(config, { ...ports, ...broker, frontend: "serve-http" });
     const stop = new AbortController();
-    const fresh = keepFresh(
-      { clock: ports.clock, signal: stop.signal, logger, what: "the listener's certificates", current: tls },
-      { load: () => loadListenerTls(config), take: (tls) => server.renew(tls) },
+    const fresh = keepListenerFresh(
+      { clock: ports.clock, signal: stop.signal, logger, current: tls },
+      config,
+      server,
     );
     monitor.setReady(true);
     logger.info(`broker (http) ready; ${hosts.size} hosts configured`, { ...server.address });

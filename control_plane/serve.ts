@@ -4,6 +4,7 @@ import { loadConfig } from "@gateway/shared/config/load";
 import { findExposedFiles } from "@gateway/shared/files";
 import { JsonClient } from "@gateway/shared/http/json_client";
 import { keepFresh } from "@gateway/shared/http/keep_fresh";
+import { keepListenerFresh } from "@gateway/shared/http/keep_listener_fresh";
 import { ListenerMetrics } from "@gateway/shared/http/listener_metrics";
 import { startServiceMonitor } from "@gateway/shared/http/monitor";
 import { type MtlsServer, startMtlsServer } from "@gateway/shared/http/mtls_server";
@@ -198,10 +199,7 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
   opened.defer(() => server.close());
   const fresh = { clock, signal: stopping.signal, logger };
   const kept = [
-    keepFresh({ ...fresh, what: "the listener's certificates", current: tls }, {
-      load: () => loadListenerTls(config),
-      take: (tls) => server.renew(tls),
-    }),
+    keepListenerFresh({ ...fresh, current: tls }, config, server),
     keepFresh({ ...fresh, what: "the certificates for the signer", current: signerTls }, {
       load: () => loadSignerTls(config.signer),
       take: (tls) => [client, probe].forEach((each) => each.renew(tls)),

@@ -4,7 +4,7 @@ import { openServiceAudit } from "@gateway/shared/audit/service_audit";
 import { ChangeLock } from "@gateway/shared/change_lock";
 import { type Clock, type Elapsed, every } from "@gateway/shared/clock";
 import { findExposedFiles } from "@gateway/shared/files";
-import { keepFresh } from "@gateway/shared/http/keep_fresh";
+import { keepListenerFresh } from "@gateway/shared/http/keep_listener_fresh";
 import { ListenerMetrics } from "@gateway/shared/http/listener_metrics";
 import { type Monitor, startServiceMonitor } from "@gateway/shared/http/monitor";
 import { type MtlsServer, startMtlsServer } from "@gateway/shared/http/mtls_server";
@@ -212,10 +212,7 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
     onError: (error, requestId) => logger.error("request failed", { error, request_id: requestId }),
   });
   traffic.watch(server);
-  running.push(keepFresh(
-    { clock, signal: background.signal, logger, what: "the listener's certificates", current: tls },
-    { load: () => loadListenerTls(config), take: (fresh) => server.renew(fresh) },
-  ));
+  running.push(keepListenerFresh({ clock, signal: background.signal, logger, current: tls }, config, server));
   opened.defer(() => server.close());
   // Before it: the readers of the list would hold it up.
   opened.defer(() => krl.release());

@@ -28,7 +28,7 @@ import type { CallerCn } from "./caller.ts";
 import type { Standing } from "./connection_room.ts";
 import type { ExchangeOptions, Peers } from "./exchange.ts";
 import { type PeerCertificate, PeerCertificates } from "./peer_certificate.ts";
-import type { ListenerTls } from "./tls_material.ts";
+import type { ListenerCredentials } from "./tls_material.ts";
 import { type RunningListener, startListener, type TlsServerOptions } from "./listener.ts";
 
 export type { ConnectionCounts, ConnectionLimits } from "./connection_room.ts";
@@ -57,13 +57,14 @@ export interface MtlsServerOptions extends TlsServerOptions<Peer> {
 /** A running listener. */
 export interface MtlsServer extends RunningListener {
   /**
-   * Takes other credentials, and another list of callers that are denied. Certificate and key are shown from the next
-   * connection on, and open connections go on; those of callers that are denied now, and all of them when the CAs are
-   * others, end.
+   * Takes other credentials. Certificate and key are shown from the next connection on, and open connections go on; all
+   * of them end when the CAs are others.
    *
    * @throws {AppError} `invalid_config` when they can't be used; those before stay in force
    */
-  renew(tls: ListenerTls): void;
+  renew(tls: ListenerCredentials): void;
+  /** Takes another list of callers that are denied. Their connections end at once, whatever is under way on them. */
+  deny(callers: ReadonlySet<string>): void;
 }
 
 /**
@@ -79,16 +80,17 @@ export async function startMtlsServer(options: MtlsServerOptions): Promise<MtlsS
     ...listener,
     renew(tls) {
       listener.renew(tls);
-      peers.denied = tls.denied;
       if (tls.clientCa !== clientCa) peers.forget();
       clientCa = tls.clientCa;
     },
+    deny: (callers) => peers.deny(callers),
   };
 }
 
 /** Peers that prove who they are by a certificate. */
 class CertifiedPeers implements Peers<Peer> {
-  denied: ReadonlySet<string>;
+  #denied: ReadonlySet<string>;
+  readonly #open = new Map<Socket, CallerCn>();
   #certificates = new PeerCertificates();
   #peers = new WeakMap<Duplex, PeerCertificate>();
   /** When the certificates ended of those who came too late. */
@@ -97,7 +99,12 @@ class CertifiedPeers implements Peers<Peer> {
 
   constructor({ isReserved = () => false, denied = new Set() }: Omit<MtlsServerOptions, "handler">) {
     this.#isReserved = isReserved;
-    this.denied = denied;
+    this.#denied = denied;
+  }
+
+  deny(callers: ReadonlySet<string>): void {
+    this.#denied = callers;
+    for (const [socket, caller] of this.#open) if (callers.has(caller)) socket.destroy();
   }
 
   /** Nobody is who he proved to be; a session that is resumed proves nothing either. */
@@ -115,7 +122,9 @@ class CertifiedPeers implements Peers<Peer> {
       return { kind: "stranger" };
     }
     this.#peers.set(socket, peer);
-    if (this.denied.has(peer.caller)) return { kind: "stranger" };
+    this.#open.set(socket, peer.caller);
+    socket.on("close", () => this.#open.delete(socket));
+    if (this.#denied.has(peer.caller)) return { kind: "stranger" };
     return { kind: this.#isReserved(peer.caller) ? "reserved" : "known", name: peer.caller };
   }
 
@@ -130,7 +139,7 @@ class CertifiedPeers implements Peers<Peer> {
     if (!isAuthorized || peer === undefined) {
       throw new AppError("unauthenticated", "A valid client certificate with one common name is required");
     }
-    if (this.denied.has(peer.caller)) {
+    if (this.#denied.has(peer.caller)) {
       throw new AppError("unauthenticated", "The certificate of this caller was revoked");
     }
     return { caller: peer.caller };

@@ -38,14 +38,18 @@ export interface TlsMaterial {
   readonly ca: string;
 }
 
-/** Who a listener is, and whom it believes; PEM. */
-export interface ListenerTls {
+/** Who a listener is, and the CAs that it believes; PEM. */
+export interface ListenerCredentials {
   /** The certificate chain. */
   readonly cert: string;
   /** Its private key. */
   readonly key: string;
   /** The CAs that callers' certificates must come from. */
   readonly clientCa: string;
+}
+
+/** All that a listener which asks for certificates starts with. */
+export interface ListenerTls extends ListenerCredentials {
   /** CNs whose certificates are not believed, whoever signed them. */
   readonly denied: ReadonlySet<string>;
 }
@@ -96,15 +100,27 @@ export async function loadTlsKeyPair(
 export async function loadListenerTls(
   config: Readonly<Record<"server_cert" | "server_key" | "client_ca" | "denied_callers", string>>,
 ): Promise<ListenerTls> {
-  const [{ cert, key, ca }, denied] = await Promise.all([
-    loadTlsMaterial({
-      cert: { key: "server_cert", path: config.server_cert },
-      key: { key: "server_key", path: config.server_key },
-      ca: { key: "client_ca", path: config.client_ca },
-    }),
+  const [credentials, denied] = await Promise.all([
+    loadListenerCredentials(config),
     loadDeniedCallers(config.denied_callers),
   ]);
-  return { cert, key, clientCa: ca, denied };
+  return { ...credentials, denied };
+}
+
+/**
+ * The part of it that is renewed.
+ *
+ * @throws {AppError} `invalid_config` naming the config key
+ */
+export async function loadListenerCredentials(
+  config: Readonly<Record<"server_cert" | "server_key" | "client_ca", string>>,
+): Promise<ListenerCredentials> {
+  const { cert, key, ca } = await loadTlsMaterial({
+    cert: { key: "server_cert", path: config.server_cert },
+    key: { key: "server_key", path: config.server_key },
+    ca: { key: "client_ca", path: config.client_ca },
+  });
+  return { cert, key, clientCa: ca };
 }
 
 /**
@@ -134,8 +150,12 @@ function show({ key, path }: ConfiguredFile): string {
   return `${key} ${quoteText(path)}`;
 }
 
-/** An empty path is no list: nobody is denied. */
-async function loadDeniedCallers(path: string): Promise<ReadonlySet<string>> {
+/**
+ * The CNs whose certificates are not believed. An empty path is no list: nobody is denied.
+ *
+ * @throws {AppError} `invalid_config` for a list that can't be read, or is not whole
+ */
+export async function loadDeniedCallers(path: string): Promise<ReadonlySet<string>> {
   if (path === "") return new Set();
   const bytes = await readNamedFile("denied_callers", path);
   try {
