@@ -4,7 +4,7 @@ import { stringifyJson } from "@gateway/shared/json";
 import type { AllowedSsh } from "@gateway/shared/policy/ssh";
 import type { SignRequest, SignResponse } from "@gateway/shared/wire/sign";
 import { formatSubject, type Freeze } from "../freezes.ts";
-import type { CertificateNames } from "../krl/revocation_list.ts";
+import type { CertificateNames } from "../krl/listed.ts";
 import type { SignerPorts } from "../ports.ts";
 import type { Snapshot } from "../snapshot.ts";
 import { SUBJECT_IS_FROZEN } from "./hosts.ts";

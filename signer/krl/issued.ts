@@ -8,7 +8,8 @@
  * const holder = { peer: "broker-1", caller: "broker-1", endUser: "", host: "web01", role: "target", elevationPrefix: "", pty: false };
  * const issued = new IssuedCertificates();
  * issued.add(holder, { serial: 7n, issuedAt: 100, validBefore: 400 });
- * assert.deepEqual(issued.find({ kind: "caller", value: "broker-1" }, Infinity), [{ serials: [7n], validBefore: 400 }]);
+ * const found = issued.find({ kind: "caller", value: "broker-1" }, Infinity);
+ * assert.deepEqual([...found], [{ serials: [7n], validBefore: 400 }]);
  * ```
  *
  * @module
@@ -38,7 +39,7 @@ export interface IssuedFacts extends Pick<IssuedBatch, "issuedAt" | "validBefore
   readonly serial: bigint;
 }
 
-/** Certificates that were found; they end at the same time. */
+/** Certificates that were found, a few thousand at most; they end at the same time. */
 export type FoundBatch = Pick<IssuedBatch, "serials" | "validBefore">;
 
 /** How much is remembered at a time, in units of 8 bytes: a certificate is one, and one with facts of its own so much more. */
@@ -50,6 +51,8 @@ export interface IssuedLimits {
 const LIMITS: IssuedLimits = { total: 4_000_000, perCaller: 2_000_000 };
 /** A batch takes as much memory as so many serials. */
 const BATCH_COST = 64;
+/** The most that are found at a time: what is done with them takes about a millisecond. */
+const FOUND_AT_ONCE = 2000;
 
 /** Serials in 8 bytes each, where a bigint of an array takes 32. */
 class Serials {
@@ -74,6 +77,7 @@ class Serials {
     return this.#values.subarray(0, this.#length).includes(serial);
   }
 
+  /** Those of now, also where others come meanwhile. */
   [Symbol.iterator](): IterableIterator<bigint> {
     return this.#values.subarray(0, this.#length).values();
   }
@@ -122,17 +126,19 @@ export class IssuedCertificates {
     this.#charge(holder.caller, addToBatches(batches, holder, facts) ? 1 + BATCH_COST : 1);
   }
 
-  /** Those of a subject that were issued at a second or before. */
-  find(subject: CertificateSubject, issuedUntil: number): readonly FoundBatch[] {
-    const found: FoundBatch[] = [];
+  /**
+   * Those of a subject that were issued at a second or before, a part at a time; others may be added meanwhile. Parts can
+   * be empty: what there is of others is looked through as well.
+   */
+  *find(subject: CertificateSubject, issuedUntil: number): Generator<FoundBatch> {
     for (const batches of this.#byEnd.values()) {
       for (const batch of batches.values()) {
         if (batch.issuedAt > issuedUntil) continue;
-        const serials = [...serialsOf(batch, subject)];
-        if (serials.length > 0) found.push({ serials, validBefore: batch.validBefore });
+        for (const serials of inParts(serialsOf(batch, subject))) {
+          yield { serials, validBefore: batch.validBefore };
+        }
       }
     }
-    return found;
   }
 
   /** When the last one of a subject was issued, in seconds since the epoch; 0 for none. */
@@ -201,6 +207,18 @@ function serialsOf(
     default:
       return kind satisfies never;
   }
+}
+
+function* inParts(serials: Iterable<bigint>): Generator<readonly bigint[]> {
+  let part: bigint[] = [];
+  for (const serial of serials) {
+    if (part.length === FOUND_AT_ONCE) {
+      yield part;
+      part = [];
+    }
+    part.push(serial);
+  }
+  yield part;
 }
 
 /** None of the texts can hold a line feed. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { formatKeyId } from "@gateway/shared/ssh/key_id";
-import { type CertificateHolder, IssuedCertificates } from "./issued.ts";
+import { type CertificateHolder, type FoundBatch, IssuedCertificates } from "./issued.ts";
 import { type CertificateSubject, CLOCK_SKEW_SECONDS } from "./revocations.ts";
 
 const HOLDER: CertificateHolder = {
@@ -13,6 +13,10 @@ const HOLDER: CertificateHolder = {
   pty: true,
 };
 const KEY_ID = formatKeyId({ ...HOLDER, issuedAt: 100 });
+
+function serialsIn(found: Iterable<FoundBatch>): readonly bigint[] {
+  return [...found].flatMap(({ serials }) => serials);
+}
 
 /** Two of the holder in one second, one a second later, one of somebody else. */
 function sample(): IssuedCertificates {
@@ -59,12 +63,27 @@ Deno.test.each<{ name: string; subject: CertificateSubject; expected: readonly b
   },
   { name: "nobody", subject: { kind: "end_user", value: "bob" }, expected: [] },
 ])("find() gives the certificates of $name", ({ subject, expected }) => {
-  assert.deepEqual(sample().find(subject, Infinity).flatMap(({ serials }) => serials), expected);
+  assert.deepEqual(serialsIn(sample().find(subject, Infinity)), expected);
 });
 
 Deno.test("find() leaves out what was issued later", () => {
   const found = sample().find({ kind: "caller", value: "broker-1" }, 100);
-  assert.deepEqual(found.flatMap(({ serials }) => serials), [1n, 2n ** 64n - 1n]);
+  assert.deepEqual(serialsIn(found), [1n, 2n ** 64n - 1n]);
+});
+
+Deno.test("find() gives many a part at a time, and goes on where others are added between", () => {
+  const issued = new IssuedCertificates();
+  const add = (serial: number) =>
+    issued.add(HOLDER, { serial: BigInt(serial), issuedAt: 100, validBefore: 400 });
+  const serials = Array.from({ length: 9000 }, (_, index) => index + 1);
+  serials.forEach(add);
+  const found = [];
+  for (const batch of issued.find({ kind: "caller", value: HOLDER.caller }, Infinity)) {
+    assert.ok(batch.serials.length <= 2000);
+    found.push(batch);
+    add(10_000 + found.length);
+  }
+  assert.deepEqual(serialsIn(found).map(Number), serials);
 });
 
 Deno.test("findOwn() gives a caller its own certificates, exactly by name, and no forwarder those of its brokers", () => {
@@ -77,8 +96,7 @@ Deno.test("findOwn() gives a caller its own certificates, exactly by name, and n
 
 Deno.test("forget() keeps what a host whose clock is 60 s behind still believes", () => {
   const issued = sample();
-  const left = () =>
-    issued.find({ kind: "caller", value: "broker-1" }, Infinity).flatMap(({ serials }) => serials);
+  const left = () => serialsIn(issued.find({ kind: "caller", value: "broker-1" }, Infinity));
   issued.forget(459);
   assert.equal(left().length, 3);
   issued.forget(460);
@@ -128,11 +146,11 @@ Deno.test("serials are looked for without taking each one out: many of them hold
       work();
       return performance.now() - from;
     }));
-  const list = least(() => issued.find({ kind: "caller", value: HOLDER.caller }, Infinity));
+  const list = least(() => [...issued.find({ kind: "caller", value: HOLDER.caller }, Infinity)]);
   const serials = Array.from({ length: 20 }, (_, index) => 199_000n + BigInt(index));
   const own = least(() => issued.findOwn(HOLDER.caller, serials));
   const found = least(() =>
-    serials.map((serial) => issued.find({ kind: "serial", value: `${serial}` }, Infinity))
+    serials.map((serial) => [...issued.find({ kind: "serial", value: `${serial}` }, Infinity)])
   );
   assert.ok(own + found < 2 * list, `${own} and ${found} ms, beside ${list} ms for all`);
 });

@@ -1,8 +1,6 @@
 import { ChangeLock } from "@gateway/shared/change_lock";
 import type { Clock } from "@gateway/shared/clock";
 import type { ServiceLogger } from "@gateway/shared/log";
-import { formatKeyId, type KeyIdParts } from "@gateway/shared/ssh/key_id";
-import { encodeKrl } from "@gateway/shared/ssh/krl";
 import { within } from "@gateway/shared/within";
 import type { FreezeSet } from "../freezes.ts";
 import type { SharedContent, StateStore } from "../state/store.ts";
@@ -14,13 +12,13 @@ import {
   type IssuedFacts,
   type OpenBatches,
 } from "./issued.ts";
+import { type CertificateNames, ListedNames } from "./listed.ts";
 import { PublishedList } from "./published.ts";
 import { type RecordedCertificate, toIssued } from "./recorded.ts";
 import {
   type CertificateSubject,
   CLOCK_SKEW_SECONDS,
   type KeptRevocation,
-  readSerial,
   REVOCATION_SECONDS,
 } from "./revocations.ts";
 
@@ -42,13 +40,6 @@ export type SharedRevocations = Pick<
   SharedContent,
   "certificates" | "revocations" | "krlVersion"
 >;
-
-/** What a certificate, or a token, can be revoked by. */
-export interface CertificateNames {
-  readonly serial: bigint;
-  /** A token has none. */
-  readonly keyId?: KeyIdParts;
-}
 
 /** What a revocation did. */
 export interface RevocationOutcome {
@@ -85,16 +76,15 @@ export class RevocationList {
   /** In force, and not in the store. */
   #unstoredRevocations: readonly KeptRevocation[] = [];
   #isStoreBroken = false;
-  /** What is listed, by when it can be forgotten, in seconds since the epoch. */
-  readonly #serials = new Map<bigint, number>();
-  readonly #keyIds = new Map<string, number>();
+  readonly #listed: ListedNames;
   /** What others have revoked, and was looked for among the certificates. */
   #takenOver: ReadonlySet<string> = new Set();
   #versions: readonly [PublishedList, ...PublishedList[]];
 
   private constructor(options: RevocationListOptions, version: number) {
     this.#options = options;
-    this.#versions = [new PublishedList(version, this.#encode(version))];
+    this.#listed = new ListedNames(options.clock);
+    this.#versions = [new PublishedList(version, this.#listed.encode(version))];
   }
 
   /**
@@ -112,7 +102,7 @@ export class RevocationList {
     }
     await list.#addRecorded(stored, now);
     for (const revocation of await store.loadRevocations(now - REVOCATION_SECONDS * 1000)) {
-      list.#list(revocation);
+      await list.#listed.add(revocation, list.#issued);
     }
     const found: KeptRevocation[] = [];
     for (const { kind, value, frozenAt } of Object.values(freezes).flatMap((of) => [...of.values()])) {
@@ -120,13 +110,13 @@ export class RevocationList {
       // Of a caller or user also what is younger than the freeze: there should be none.
       const revokedAt = kind === "serial" ? frozenAt : now;
       if (revokedAt <= now - REVOCATION_SECONDS * 1000) continue;
-      const before = list.#serials.size;
-      list.#list({ kind, value, revokedAt });
-      if (list.#serials.size > before) found.push({ kind, value, revokedAt });
+      const before = list.#listed.size;
+      await list.#listed.add({ kind, value, revokedAt }, list.#issued);
+      if (list.#listed.size > before) found.push({ kind, value, revokedAt });
     }
     // Others that share the store know by it what they will hear of later.
     const version = await list.#store(found, list.current.version) ?? list.current.version;
-    list.#versions = [new PublishedList(version, list.#encode(version))];
+    list.#versions = [new PublishedList(version, list.#listed.encode(version))];
     return list;
   }
 
@@ -170,16 +160,16 @@ export class RevocationList {
           added.add(holder, { serial, ...times });
         }
       }
-      const before = this.#serials.size + this.#keyIds.size;
+      const before = this.#listed.size;
       // What was looked for before can be only among those that are new.
       const taken = new Set<string>();
       for (const revocation of revocations) {
         const key = `${revocation.kind} ${revocation.value} ${revocation.revokedAt}`;
-        this.#list(revocation, this.#takenOver.has(key) ? added : this.#issued);
+        await this.#listed.add(revocation, this.#takenOver.has(key) ? added : this.#issued);
         taken.add(key);
       }
       this.#takenOver = taken;
-      const isChanged = this.#serials.size + this.#keyIds.size > before;
+      const isChanged = this.#listed.size > before;
       // A list of other content needs another version than any that another instance has made.
       const version = isChanged && krlVersion <= this.current.version
         ? await this.#options.store.putRevocations([], nextVersion(this.current.version, now))
@@ -194,23 +184,23 @@ export class RevocationList {
   }
 
   /** Whether it is revoked by one of its names. */
-  isListed({ serial, keyId }: CertificateNames): boolean {
-    if (this.#serials.has(serial)) return true;
-    return keyId !== undefined && this.#keyIds.size > 0 && this.#keyIds.has(formatKeyId(keyId));
+  isListed(names: CertificateNames): boolean {
+    return this.#listed.has(names);
   }
 
   /** Revokes the certificates of subjects; once it resolves, they are listed. It can't be undone. */
   revoke(subjects: readonly CertificateSubject[]): Promise<RevocationOutcome> {
     return this.#lock.run(async () => {
       const now = this.#options.clock.now();
-      const before = this.#serials.size + this.#keyIds.size;
+      const before = this.#listed.size;
       const kept = subjects.map(({ kind, value }) => {
         // What is known is revoked, also what was issued by a clock that was ahead of this one.
         const revokedAt = Math.max(now, this.#issued.lastIssue({ kind, value }) * 1000);
         return { kind, value, revokedAt };
       });
-      const revoked = kept.reduce((sum, revocation) => sum + this.#list(revocation), 0);
-      const isChanged = this.#serials.size + this.#keyIds.size > before;
+      let revoked = 0;
+      for (const revocation of kept) revoked += await this.#listed.add(revocation, this.#issued);
+      const isChanged = this.#listed.size > before;
       // Also where none is known: one that was issued before, elsewhere, may show up.
       const version = await this.#store(kept, isChanged ? nextVersion(this.current.version, now) : undefined);
       if (isChanged) this.#publish(version ?? nextVersion(this.current.version, now));
@@ -240,7 +230,7 @@ export class RevocationList {
       const now = this.#options.clock.now();
       const seconds = Math.floor(now / 1000);
       this.#issued.forget(seconds);
-      const dropped = drop(this.#serials, seconds) + drop(this.#keyIds, seconds);
+      const dropped = this.#listed.forget(seconds);
       if (dropped === 0 && this.#unstoredRevocations.length === 0) return;
       const next = nextVersion(this.current.version, now);
       const version = await this.#store([], dropped === 0 ? undefined : next);
@@ -276,46 +266,10 @@ export class RevocationList {
     }
   }
 
-  /** Lists the certificates of a revocation; gives how many of those that are known were not listed before. */
-  #list({ kind, value, revokedAt }: KeptRevocation, among = this.#issued): number {
-    const until = Math.floor(revokedAt / 1000);
-    const found = among.find({ kind, value }, until);
-    // Also where this signer does not know it: whoever names one knows why.
-    if (kind === "key_id") {
-      const isNew = !this.#keyIds.has(value);
-      this.#keyIds.set(value, until + REVOCATION_SECONDS);
-      return isNew ? found.reduce((sum, { serials }) => sum + serials.length, 0) : 0;
-    }
-    const before = this.#serials.size;
-    for (const { serials, validBefore } of found) {
-      for (const serial of serials) {
-        if (serial !== 0n && !this.#serials.has(serial)) {
-          this.#serials.set(serial, validBefore + CLOCK_SKEW_SECONDS);
-        }
-      }
-    }
-    const listed = this.#serials.size - before;
-    const serial = kind === "serial" ? readSerial(value) : undefined;
-    if (serial !== undefined && !this.#serials.has(serial)) {
-      this.#serials.set(serial, until + REVOCATION_SECONDS);
-    }
-    return listed;
-  }
-
   #publish(version: number): void {
-    const list = new PublishedList(version, this.#encode(version));
+    const list = new PublishedList(version, this.#listed.encode(version));
     this.#versions = [list, ...this.#versions.slice(0, KEPT_VERSIONS - 1)];
     for (const tell of this.#waiting) tell();
-  }
-
-  #encode(version: number): Uint8Array<ArrayBuffer> {
-    return encodeKrl({
-      version: BigInt(version),
-      generatedAt: Math.floor(this.#options.clock.now() / 1000),
-      comment: "gateway",
-      serials: this.#serials.keys(),
-      keyIds: this.#keyIds.keys(),
-    });
   }
 
   async #storeSoon(): Promise<void> {
@@ -380,10 +334,4 @@ export class RevocationList {
 /** Grows also where the clock was set back, and where the store is gone. */
 function nextVersion(last: number, nowMs: number): number {
   return Math.max(last + 1, Math.floor(nowMs));
-}
-
-function drop(listed: Map<unknown, number>, nowSeconds: number): number {
-  const before = listed.size;
-  for (const [name, until] of listed) if (until <= nowSeconds) listed.delete(name);
-  return before - listed.size;
 }

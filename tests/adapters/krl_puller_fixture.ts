@@ -2,6 +2,7 @@
 import { allowedSignersLine, createEnvelopeKey, type EnvelopeKey } from "@gateway/shared/envelope/key";
 import type { MtlsServer } from "@gateway/shared/http/mtls_server";
 import { encodeKrl } from "@gateway/shared/ssh/krl";
+import { SerialSet } from "@gateway/shared/ssh/serial_set";
 import { KRL_NAMESPACE } from "@gateway/shared/wire/krl";
 import { PublishedList } from "../../signer/krl/published.ts";
 import { ca, issue, startServer } from "./mtls_fixture.ts";
@@ -12,7 +13,7 @@ const client = await issue({ subject: "CN=web01.krl", usage: "client" });
 
 /** A list with a serial that tells its version. */
 export function listOf(version: number): PublishedList {
-  const serials = [BigInt(version)];
+  const serials = SerialSet.of([BigInt(version)]);
   return new PublishedList(
     version,
     encodeKrl({

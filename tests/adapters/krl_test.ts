@@ -1,12 +1,19 @@
 import assert from "node:assert/strict";
 import { encodeKrl, type Krl } from "../../shared/ssh/krl.ts";
+import { SerialSet } from "../../shared/ssh/serial_set.ts";
 import { createTestCa } from "../ssh_target/certificates.ts";
 import { createHostKey } from "../ssh_target/host_key.ts";
 import { mustOrMayUseSshKeygen } from "../stage/ssh_keygen.ts";
 
 const ignore = !mustOrMayUseSshKeygen();
 const LARGEST = 2n ** 64n - 1n;
-const EMPTY: Krl = { version: 9n, generatedAt: 1_700_000_000, comment: "gateway", serials: [], keyIds: [] };
+const EMPTY: Krl = {
+  version: 9n,
+  generatedAt: 1_700_000_000,
+  comment: "gateway",
+  serials: new SerialSet(),
+  keyIds: [],
+};
 
 Deno.test({ name: "ssh-keygen -Q finds exactly what encodeKrl() revokes", ignore }, async () => {
   const dir = await Deno.makeTempDir({ prefix: "krl-" });
@@ -26,11 +33,11 @@ Deno.test({ name: "ssh-keygen -Q finds exactly what encodeKrl() revokes", ignore
       return names.filter((_, index) => results[index]);
     };
     assert.deepEqual(await revokedBy(EMPTY), []);
-    assert.deepEqual(await revokedBy({ ...EMPTY, serials: [LARGEST, 1n] }), ["one", "largest"]);
+    assert.deepEqual(await revokedBy({ ...EMPTY, serials: SerialSet.of([LARGEST, 1n]) }), ["one", "largest"]);
     assert.deepEqual(
       await revokedBy({
         ...EMPTY,
-        serials: [1n],
+        serials: SerialSet.of([1n]),
         keyIds: ["agent=ä host=web01 role=target t=3 elev=sudo -n"],
       }),
       [
@@ -39,7 +46,7 @@ Deno.test({ name: "ssh-keygen -Q finds exactly what encodeKrl() revokes", ignore
       ],
     );
     const many = Array.from({ length: 100_000 }, (_, index) => BigInt(index) * 2n + 8n);
-    assert.deepEqual(await revokedBy({ ...EMPTY, serials: [...many, LARGEST] }), ["largest"]);
+    assert.deepEqual(await revokedBy({ ...EMPTY, serials: SerialSet.of([...many, LARGEST]) }), ["largest"]);
     const shown = await keygen(["-Q", "-l", "-f", `${dir}/krl`]);
     assert.match(shown.text, /^# KRL version 9$/m);
     assert.match(shown.text, /^# Generated at 20231114T\d{6}$/m);
