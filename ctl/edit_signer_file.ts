@@ -7,6 +7,7 @@ import { compilePolicy } from "@gateway/shared/policy/compile";
 import { quoteText } from "@gateway/shared/quote";
 import {
   findHostsWithoutKey,
+  findMisplacedHosts,
   type SignerConfig,
   signerConfig,
   UNSUPPORTED_SIGNER_KEYS,
@@ -90,6 +91,8 @@ function check(text: string, source: string): SignerConfig {
   const config = parse(text, source);
   const compiled = compilePolicy(config);
   const problems = [...(compiled.kind === "ok" ? [] : compiled.problems), ...findHostsWithoutKey(config)];
+  const misplaced = findMisplacedHosts(config);
+  if (misplaced !== undefined) problems.push(misplaced);
   if (problems.length === 0) return config;
   throw new AppError("invalid_config", `Cannot use signer config: ${problems.join("\n  ")}`);
 }

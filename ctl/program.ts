@@ -25,6 +25,7 @@ import { addDoctor } from "./commands/doctor.ts";
 import { addIdentity } from "./commands/identity.ts";
 import { addInit } from "./commands/init.ts";
 import { addPermissions } from "./commands/permissions.ts";
+import { addVersions } from "./commands/policy_versions.ts";
 import { addExplain } from "./commands/policy_explain.ts";
 import { addRecommend } from "./commands/policy_recommend.ts";
 import { addGrants } from "./commands/policy_grants.ts";
@@ -63,7 +64,13 @@ const COMMANDS: readonly AddCommand[] = [
   addIdentity,
   addDoctor,
   group("cluster", "See, change, enrol and check Kubernetes clusters.", [addCluster, addEnrol, addCheck]),
-  group("policy", "Explain and change what may run where.", [addExplain, addRecommend, addRules, addGrants]),
+  group("policy", "Explain and change what may run where.", [
+    addExplain,
+    addRecommend,
+    addRules,
+    addVersions,
+    addGrants,
+  ]),
   addApproval,
   addFreeze,
   addEnvelope,

@@ -1,6 +1,7 @@
 import { resolve } from "node:path";
 import { loadConfig } from "@gateway/shared/config/load";
 import { type SignerConfig, signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
+import { AppError } from "@gateway/shared/errors";
 import { hintMissingConfig } from "./missing_config.ts";
 
 /**
@@ -17,5 +18,23 @@ export async function loadSignerFile(path: string | undefined, workingFolder: st
       schema: signerConfig,
       unsupported: UNSUPPORTED_SIGNER_KEYS,
     })
+  );
+}
+
+/**
+ * Likewise, for a question about the hosts in it.
+ *
+ * @throws {AppError} `invalid_config` when it is broken, `conflict` when the hosts are in the signers' database
+ */
+export async function loadSignerHosts(
+  path: string | undefined,
+  workingFolder: string,
+): Promise<SignerConfig> {
+  const config = await loadSignerFile(path, workingFolder);
+  if (config.policy_source === "file") return config;
+  throw new AppError(
+    "conflict",
+    'the hosts are in the database (policy_source "database"), not in this file: broker-ctl policy export shows them, ' +
+      "broker-ctl host list --remote asks a signer",
   );
 }

@@ -6,6 +6,7 @@ import { handleClusters } from "./handlers/clusters.ts";
 import { handleCreateGrant, handleListGrants, handleRevokeGrant } from "./handlers/grants.ts";
 import { handleHosts } from "./handlers/hosts.ts";
 import { handleAllowEdit, handlePolicyRead } from "./handlers/policy.ts";
+import { handlePolicyChange, handlePolicyVersion, handlePolicyVersions } from "./handlers/policy_versions.ts";
 import { handleReload } from "./handlers/reload.ts";
 import { handleSign } from "./handlers/sign.ts";
 import { handleKrl, handleKrlSignature, handleKrlStatus, READS_ONLY } from "./handlers/krl.ts";
@@ -21,6 +22,13 @@ export const SIGNER_ROUTES = routesFor<SignerPorts, { readonly peer: Peer }>()({
   "/v1/hosts": { GET: (ports, { request, peer }) => handleHosts(ports, request, peer) },
   "/v1/reload": { POST: (ports, { peer }) => handleReload(ports, peer) },
   "/v1/policy/hosts": { GET: (ports, { peer }) => handlePolicyRead(ports, peer) },
+  "/v1/policy/versions": {
+    GET: (ports, { peer }) => handlePolicyVersions(ports, peer),
+    POST: (ports, { request, peer }) => handlePolicyChange(ports, request, peer),
+  },
+  "/v1/policy/versions/:version": {
+    GET: (ports, { peer, param }) => handlePolicyVersion(ports, peer, param("version")),
+  },
   "/v1/policy/hosts/:host/allow": {
     POST: (ports, { request, peer, param }) =>
       handleAllowEdit(ports, request, peer, { host: param("host"), edit: "add" }),

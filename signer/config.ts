@@ -54,6 +54,7 @@ export interface SignerConfig {
   readonly state_db_ca: string;
   /** Empty: the host's name. */
   readonly instance: string;
+  readonly policy_source: "file" | "database";
   readonly max_grant_ttl_seconds: number;
   readonly redact?: RedactConfig;
   readonly end_user_oidc?: EndUserOidcConfig;
@@ -116,6 +117,10 @@ export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
   ...DATABASE_ACCESS_SHAPE,
   instance: z.string().regex(/^[A-Za-z0-9._-]{0,64}$/).default("")
     .describe("the name of this one of the signers that share a database; empty means the host's name"),
+  policy_source: z.enum(["file", "database"]).default("file").describe(
+    "where hosts are: file, in this one; database, in state_db, which has to be PostgreSQL, for all signers that share " +
+      "it: broker-ctl policy import puts them there, and this file has none then. Read at start only",
+  ),
   max_grant_ttl_seconds: z.int().min(0).default(0).describe(
     "the longest life of a grant, in seconds; 0 means no cap",
   ),
@@ -151,6 +156,9 @@ function checkState({ value, issues }: z.core.ParsePayload<SignerConfig>): void 
   const refuse = (path: readonly string[], message: string) =>
     issues.push({ code: "custom", path: [...path], message, input: undefined });
   for (const [key, message] of findStateProblems(value)) refuse([key], message);
+  if (value.policy_source === "database" && !isPostgresUrl(value.state_db)) {
+    refuse(["policy_source"], "needs a PostgreSQL database in state_db");
+  }
   for (const [name, { token_binding }] of Object.entries(value.kubernetes?.clusters ?? {})) {
     if (token_binding === undefined || !isPostgresUrl(value.state_db)) continue;
     refuse(
@@ -175,6 +183,15 @@ function checkKrlCallers({ value, issues }: z.core.ParsePayload<SignerConfig>): 
       "is in callers, reload_callers or trusted_forwarders as well: a host's identity must not be";
     refuse(["krl_callers", name], elsewhere);
   }
+}
+
+/** Why hosts may not stand where they do; `undefined`: they may. Neither the file nor the database overrides the other. */
+export function findMisplacedHosts(
+  { hosts, policy_source }: Pick<SignerConfig, "hosts" | "policy_source">,
+): string | undefined {
+  if (policy_source === "file" || Object.keys(hosts).length === 0) return undefined;
+  return 'hosts: the file has some, and policy_source is "database": put them there with broker-ctl policy import, and ' +
+    "take them out of the file";
 }
 
 /** The hosts that are sealed without a key for it, each with its key path: such a config is not loaded. */

@@ -12,6 +12,7 @@ import type { IssuedToken, TokenWish } from "@gateway/shared/kubernetes/token_wi
 import type { InstanceGroup } from "@gateway/shared/instances/group";
 import type { KnownSubjects } from "./known_subjects.ts";
 import type { KrlReaders } from "./krl/readers.ts";
+import type { PolicySource } from "./policy_source.ts";
 import type { RevocationList } from "./krl/revocation_list.ts";
 import type { LiveState } from "./live_state.ts";
 import type { SignLimit } from "./sign_limit.ts";
@@ -53,6 +54,8 @@ export interface SignerOptions {
   /** The signers that share the state. */
   readonly instances: InstanceGroup;
   readonly configFile: ConfigFile;
+  /** Where the hosts are. */
+  readonly policySource: PolicySource;
   readonly gate: AuditGate;
   /** The certificates that are valid, and the list of those that are revoked. */
   readonly krl: RevocationList;

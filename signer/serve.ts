@@ -3,6 +3,7 @@ import { newestLines } from "@gateway/shared/audit/newest_lines";
 import { openServiceAudit } from "@gateway/shared/audit/service_audit";
 import { ChangeLock } from "@gateway/shared/change_lock";
 import { type Clock, type Elapsed, every } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
 import { findExposedFiles } from "@gateway/shared/files";
 import { keepListenerFresh } from "@gateway/shared/http/keep_listener_fresh";
 import { ListenerMetrics } from "@gateway/shared/http/listener_metrics";
@@ -24,11 +25,13 @@ import { readIssuedRecords } from "./krl/recorded.ts";
 import { RevocationList } from "./krl/revocation_list.ts";
 import { LiveState } from "./live_state.ts";
 import { signerUsedFiles } from "./permissions.ts";
+import { PolicySource } from "./policy_source.ts";
 import { SignLimit } from "./sign_limit.ts";
 import { clusterAddress, type Snapshot } from "./snapshot.ts";
 import { logEnvelopeKey, SignerState, snapshotWarnings } from "./state.ts";
 import { MemoryStore } from "./state/memory.ts";
 import { openPostgresStore } from "./state/postgres.ts";
+import { digestOf } from "./state/postgres_policy.ts";
 import { openSqliteStore } from "./state/sqlite.ts";
 import type { SharedState, StateStore } from "./state/store.ts";
 import type { StateWarner } from "@gateway/shared/state/columns";
@@ -49,6 +52,9 @@ const SWEEP_SECONDS = 60;
 
 /** The pause between attempts to take tokens of clusters back that are still good. */
 const SWEEP_LEASES_SECONDS = 5;
+
+/** The pause between attempts to put a version of the hosts in force that could not be recorded. */
+const RETRY_POLICY_SECONDS = 5;
 
 /** Half a second's reading; certificates that a freeze should find are at its end. */
 const MAX_READ_BACK_BYTES = 128 * 1024 * 1024;
@@ -126,22 +132,30 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
     },
   }, live.view.freezes);
   opened.defer(() => krl.close());
+  const policySource = new PolicySource({
+    ...{ from: config.policy_source, configFile, versions: shared?.policy, digest: digestOf },
+  });
+  policySource.checkFile(config);
+  const onReload = addReloadMetrics(metrics, clock);
+  const load = (previous: Snapshot) => policySource.load(previous);
+  const state = new SignerState({ initial, load, gate, logger, lock, onReload });
   if (group !== undefined) {
     opened.defer(() => group.stop());
     await group.start(async (link, confirm) => {
       const certificatesSince = group.seen.certificates;
+      const knownPolicy = policySource.newest?.sha256 ?? "";
       const content = await live.takeOver(async () => {
-        const content = await shared.load(link, { certificatesSince, now: time.now() });
+        const content = await shared.load(link, { certificatesSince, now: time.now(), knownPolicy });
         await confirm();
         return content;
       });
       await krl.takeOver(content);
+      // What can't be used is not decided by: the others need not wait for this one.
+      if (policySource.learn(content.policy)) await reloadPolicy(state, policySource);
       return content.epochs;
     });
+    refuseTwoPolicies(policySource);
   }
-  const load = async (previous: Snapshot) => await configFile.compile(await configFile.read(), previous);
-  const reloads = addReloadMetrics(metrics, clock);
-  const state = new SignerState({ initial, load, gate, logger, lock, onReload: reloads });
   const clusters = connectClusters({ clock });
   opened.defer(() => clusters.close());
   const leases = await TokenLeases.open({
@@ -162,6 +176,9 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
       () => live.storeFreezes(),
     ),
     every({ clock, seconds: SWEEP_SECONDS, signal: background.signal }, () => krl.sweep()),
+    every({ clock, seconds: RETRY_POLICY_SECONDS, signal: background.signal }, async () => {
+      if (policySource.isWaiting(state.current)) await reloadPolicy(state, policySource);
+    }),
     every({ clock, seconds: SWEEP_LEASES_SECONDS, signal: background.signal }, () => leases.sweep()),
     ...(config.auto_reload_seconds > 0
       ? [watchConfig(configPath, state, { clock, background, config, logger, seen })]
@@ -177,7 +194,7 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
       service: "signer",
       listen: config.monitor_listen,
       isReady: () => ready && gate.isOpen,
-      problem: () => instances.problem,
+      problem: () => instances.problem ?? policySource.problemOf(state.current),
       metrics,
       certificates: { server_cert: config.server_cert, client_ca: config.client_ca },
       clock,
@@ -191,6 +208,7 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
     krl,
     krlReaders: new KrlReaders(),
     configFile,
+    policySource,
     gate,
     metrics,
     clock: time,
@@ -226,6 +244,21 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
       return closing.disposeAsync();
     },
   };
+}
+
+/** Puts the newest hosts in force; why it can't, is logged and recorded, and nothing is decided then. */
+async function reloadPolicy(state: SignerState, { from }: PolicySource): Promise<void> {
+  if (from === "database") await state.reload("policy-source").catch(() => {});
+}
+
+/** @throws {AppError} `invalid_config` when hosts are in the file and in the database */
+function refuseTwoPolicies({ from, newest }: PolicySource): void {
+  if (from === "database" || newest === undefined) return;
+  throw new AppError(
+    "invalid_config",
+    `Cannot use signer config: the database has hosts (version ${newest.version}) as well as the file: take them out ` +
+      'of the file and set policy_source to "database", or name another database in state_db',
+  );
 }
 
 /** The lines of the audit log, the last first. */

@@ -28,6 +28,8 @@ import {
 export interface Snapshot {
   readonly config: SignerConfig;
   readonly policy: CompiledPolicy;
+  /** The version of the hosts in the database; absent where they are in the file, or there is none yet. */
+  readonly policyVersion?: { readonly version: number };
   /** What callers see of the policy's hosts. */
   readonly hostLists: HostLists;
   readonly caKeys: CaKeyRing<CaKey>;

@@ -99,7 +99,9 @@ export class SignerState {
     try {
       const snapshot = await this.apply(async () => {
         const snapshot = await load(this.#current);
-        const command = `reload hosts=${snapshot.policy.hosts.size}`;
+        const { policy, policyVersion } = snapshot;
+        const version = policyVersion === undefined ? "" : ` policy=${policyVersion.version}`;
+        const command = `reload hosts=${policy.hosts.size}${version}`;
         return { snapshot, entry: { caller, command, outcome: "reloaded" } };
       });
       const hosts = snapshot.policy.hosts.size;

@@ -2,7 +2,7 @@ import type { ClientSection } from "../client_config.ts";
 import type { AddCommand } from "../context.ts";
 import { formatHosts, hostSummaries } from "../host_table.ts";
 import { addRemoteOptions, askSigner, refuseRemoteFlags, REMOTE_HELP } from "../remote.ts";
-import { loadSignerFile } from "../signer_file.ts";
+import { loadSignerHosts } from "../signer_file.ts";
 import { addHostChanges } from "./host_add.ts";
 import { addHostEnrol } from "./host_enrol.ts";
 import { addHostKrl } from "./host_krl.ts";
@@ -42,7 +42,7 @@ export const addHost: AddCommand = (program, context) => {
         return context.run(command, ["config"], async () => {
           refuseRemoteFlags(flags);
           const { config } = command.optsWithGlobals() as { readonly config?: string };
-          const { hosts } = await loadSignerFile(config, context.workingFolder);
+          const { hosts } = await loadSignerHosts(config, context.workingFolder);
           return { json: hosts, lines: formatHosts(hosts, context.terminal.columns) };
         });
       }

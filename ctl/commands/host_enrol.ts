@@ -15,7 +15,7 @@ import { type EnrolOptions, formatEnrolScript } from "../enrol/script.ts";
 import { caLine, readCaKey, rotationFiles } from "../enrol/next_ca.ts";
 import type { CommandResult } from "../output.ts";
 import { readOperatorFile } from "../read_file.ts";
-import { loadSignerFile } from "../signer_file.ts";
+import { loadSignerHosts } from "../signer_file.ts";
 import { withHint } from "../with_hint.ts";
 
 interface EnrolFlags {
@@ -88,7 +88,7 @@ async function enrol(
   if (flags.print === true && flags.over !== undefined) {
     throw new AppError("invalid_request", "Options '--print' and '--over' exclude each other");
   }
-  const config = await loadSignerFile(flags.config, context.workingFolder);
+  const config = await loadSignerHosts(flags.config, context.workingFolder);
   const host = hostOf(config, name);
   const { lines: ca, key } = await findCa(config, host, flags, context);
   const options: EnrolOptions = {

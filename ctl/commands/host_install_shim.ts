@@ -19,7 +19,7 @@ import { formatInstallScript, type InstallOptions, parseSignerKeys } from "../in
 import { type CommandResult, HintedError } from "../output.ts";
 import { runOverSsh } from "../over_ssh.ts";
 import { readOperatorFile } from "../read_file.ts";
-import { loadSignerFile } from "../signer_file.ts";
+import { loadSignerHosts } from "../signer_file.ts";
 import { withHint } from "../with_hint.ts";
 
 interface InstallFlags {
@@ -97,7 +97,7 @@ async function installShim(
   flags: InstallFlags,
   context: CommandContext,
 ): Promise<CommandResult> {
-  const config = await loadSignerFile(flags.config, context.workingFolder);
+  const config = await loadSignerHosts(flags.config, context.workingFolder);
   const host = hostOf(config, name);
   const { envelope: format = "v2" } = host;
   const keys = flags.check === true ? undefined : await findKeys(format, { flags, config, context });

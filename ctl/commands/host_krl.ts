@@ -10,7 +10,7 @@ import type { AddCommand, CommandContext } from "../context.ts";
 import { editSignerFile } from "../edit_signer_file.ts";
 import type { CommandResult } from "../output.ts";
 import { readOperatorFile } from "../read_file.ts";
-import { loadSignerFile } from "../signer_file.ts";
+import { loadSignerHosts } from "../signer_file.ts";
 
 /** How long a host may fetch the list with one identity. */
 const KRL_YEARS = 10;
@@ -51,7 +51,7 @@ async function enrol(
   { config: path, url, caKey, out = `krl-${name}` }: KrlFlags,
   { workingFolder }: CommandContext,
 ): Promise<CommandResult> {
-  const config = await loadSignerFile(path, workingFolder);
+  const config = await loadSignerHosts(path, workingFolder);
   if (!Object.hasOwn(config.hosts, name)) throw new AppError("not_found", `unknown host: ${quoteText(name)}`);
   if (config.envelope_key === "") {
     throw new AppError("invalid_config", "Cannot sign a list: the signer's config has no envelope_key");

@@ -10,7 +10,7 @@ import { explainIntent, type OpenIntent } from "../explain/decide.ts";
 import { formatDecision, formatHost, nameVerdict } from "../explain/format.ts";
 import { listContributions } from "../explain/policies.ts";
 import { type CommandResult, HintedError } from "../output.ts";
-import { loadSignerFile } from "../signer_file.ts";
+import { loadSignerHosts } from "../signer_file.ts";
 import { explainCluster } from "./explain_cluster.ts";
 
 interface ExplainFlags {
@@ -101,7 +101,7 @@ async function explain(flags: ExplainFlags, context: CommandContext): Promise<Co
     return await explainCluster(question, { config, workingFolder: context.workingFolder });
   }
   const intent = readIntent(flags, target.name);
-  const config = await loadSignerFile(flags.config, context.workingFolder);
+  const config = await loadSignerHosts(flags.config, context.workingFolder);
   const compiled = compilePolicy(config);
   if (compiled.kind === "invalid") {
     const problems = compiled.problems.join("\n  ");

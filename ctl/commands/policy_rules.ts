@@ -34,7 +34,8 @@ const REMOVE: RuleChange = {
 };
 
 const NOTE = `
-The signer rewrites its signer.json, comments and all else kept, and applies it at once. Patterns are RE2 and
+The signer rewrites its signer.json, comments and all else kept, and applies it at once; with policy_source
+"database" it is a new version of the hosts, in force at all signers. Patterns are RE2 and
 match anywhere in a command: anchor them with ^ and $. The first rule makes the host an allowlist; an allowlist
 without rules denies everything. Only the host's own policy is changed, not those of its groups.
 ${REMOTE_HELP}`;

@@ -20,6 +20,7 @@ export const DIRECT_NOT_ALLOWED = "direct requests not allowed for this caller";
  */
 export async function identifyReader(ports: SignerPorts, request: Request, peer: Peer): Promise<string> {
   const snapshot = ports.state.current;
+  ports.policySource.requireCurrent(snapshot);
   const caller = readEffectiveCaller(snapshot, request, peer);
   ports.knownSubjects.add("caller", caller);
   ports.instances.requireFresh();

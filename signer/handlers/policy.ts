@@ -7,6 +7,7 @@ import type { Peer } from "@gateway/shared/http/mtls_server";
 import type { HostPolicy } from "@gateway/shared/policy/model";
 import { compilePattern } from "@gateway/shared/policy/pattern";
 import { quoteText } from "@gateway/shared/quote";
+import { changePolicy, requireNewest } from "../change_policy.ts";
 import type { SignerPorts } from "../ports.ts";
 import type { SignerConfig } from "../config.ts";
 import { answer, MAX_ADMIN_BODY_BYTES, requireAdmin } from "./admin.ts";
@@ -25,9 +26,11 @@ export async function handleAllowEdit(
 ): Promise<Response> {
   const command = `policy-allow-${edit}`;
   await requireAdmin(ports, peer, { command, outcome: "policy-denied" });
-  if (ports.instances.isShared) {
+  const { policySource } = ports;
+  if (policySource.from === "file" && ports.instances.isShared) {
     const err =
-      "several signers share the state, and each has a config file of its own: edit and reload them all";
+      "several signers share the state, and each has a config file of its own: edit and reload them all, or have the " +
+      'hosts in the database: policy_source "database"';
     await ports.gate.bestEffort({ caller: peer.caller, command, outcome: "policy-failed", err });
     throw new AppError("conflict", err);
   }
@@ -40,6 +43,14 @@ export async function handleAllowEdit(
   };
   try {
     checkPattern(pattern);
+    if (policySource.from === "database") {
+      const base = requireNewest(policySource);
+      const { hosts } = await policySource.parse(base.document);
+      const document = edited(base.document, { host, policy: hostOf({ hosts }, host), pattern, edit });
+      const change = `${edit} ${host} ${pattern}`;
+      const made = await changePolicy(ports, { base, document, by: peer.caller, change, entry });
+      return answer({ status: "ok", host, ...made });
+    }
     const snapshot = await ports.state.apply(async () => {
       const text = await ports.configFile.read();
       // What the file says counts, not what is in force: it may have been edited since it was loaded.
@@ -89,7 +100,7 @@ function describeHost(host: HostPolicy): HostPolicy {
   return { principal: "", command_policy: {}, ...host };
 }
 
-function hostOf({ hosts }: SignerConfig, name: string): HostPolicy {
+function hostOf({ hosts }: Pick<SignerConfig, "hosts">, name: string): HostPolicy {
   const host = Object.hasOwn(hosts, name) ? hosts[name] : undefined;
   if (host === undefined) throw new AppError("not_found", `unknown host: ${quoteText(name)}`);
   return host;

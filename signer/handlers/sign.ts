@@ -149,7 +149,7 @@ async function effectiveCaller(
   await ports.recordOutcome({
     caller: peer.caller,
     host: request.host,
-    ...(request.target_type === "k8s" ? describeAskedAction(request) : describeAsked(request)),
+    ...(request.target_type === "k8s" ? describeAskedAction(request) : describeAsked(request, snapshot)),
     outcome: "denied",
     err,
   });
@@ -240,7 +240,7 @@ async function issue(context: SignContext, decision: Allowed, publicKey: Uint8Ar
 
 /** Records a refusal; where the decision found the host, its address replaces the requested name. */
 function refuse(
-  { ports, request, caller }: SignContext,
+  { ports, snapshot, request, caller }: SignContext,
   facts: {
     readonly outcome: string;
     readonly err: string;
@@ -255,7 +255,7 @@ function refuse(
     host: facts.host ?? request.host,
     user: facts.user ?? "",
     principal: facts.principal ?? "",
-    ...describeAsked(request),
+    ...describeAsked(request, snapshot),
     outcome: facts.outcome,
     err: facts.err,
     policy_rule: facts.rule ?? "",
@@ -263,7 +263,7 @@ function refuse(
 }
 
 function allowedEntry(
-  { request, caller }: SignContext,
+  { request, snapshot, caller }: SignContext,
   decision: Allowed,
   facts: { readonly outcome: string; readonly serial?: bigint },
 ): AuditEntry {
@@ -272,14 +272,21 @@ function allowedEntry(
     host: decision.host.addr,
     user: decision.host.user,
     principal: decision.host.principal,
-    ...describeAsked(request),
+    ...describeAsked(request, snapshot),
     policy_rule: decision.matchedRule,
     warning: decision.warning,
     ...facts,
   };
 }
 
-/** What every record says of a request; the command itself as well, for nothing else here shows what was certified. */
-function describeAsked(request: SignRequest): Pick<AuditEntry, "command" | "asked_command"> {
-  return { command: describeSignRequest(request), asked_command: request.command };
+/**
+ * What every record says of a request; the command itself as well, for nothing else here shows what was certified. Of
+ * hosts in a database also the version that decided.
+ */
+function describeAsked(
+  request: SignRequest,
+  { policyVersion }: Snapshot,
+): Pick<AuditEntry, "command" | "asked_command"> {
+  const version = policyVersion === undefined ? "" : ` policy=${policyVersion.version}`;
+  return { command: describeSignRequest(request) + version, asked_command: request.command };
 }

@@ -42,6 +42,7 @@ import {
   REVOCATION_INTEGERS,
   REVOCATION_TEXTS,
 } from "./rows.ts";
+import { PostgresPolicyVersions, readNewestPolicy } from "./postgres_policy.ts";
 import type { SharedState, StateStore } from "./store.ts";
 
 /**
@@ -89,7 +90,8 @@ class PostgresStore implements StateStore {
     this.#instance = instance;
     this.shared = {
       schema: access.schemaVersion,
-      load: (link, { certificatesSince: since, now }) =>
+      policy: new PostgresPolicyVersions(access),
+      load: (link, { certificatesSince: since, now, knownPolicy }) =>
         link.read(async (query) => ({
           epochs: await readEpochs(query),
           freezes: await this.#freezes(query),
@@ -97,6 +99,7 @@ class PostgresStore implements StateStore {
           revocations: await this.#revocations(query, now - REVOCATION_SECONDS * 1000),
           krlVersion: await this.#krlVersion(query),
           certificates: await this.#certificates(query, { now, since, not: this.#instance }),
+          ...await readNewestPolicy(query, knownPolicy),
         })),
       connect: async (onChange) => new PostgresLink(await access.connect(onChange), POSTGRES_SCHEMA.name),
     };

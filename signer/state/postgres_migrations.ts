@@ -70,5 +70,13 @@ export const POSTGRES_SCHEMA: PostgresSchema = {
       expires_at int8 NOT NULL,
       PRIMARY KEY (cluster, name)
     );`,
+    `CREATE TABLE policy_versions (
+      version int8 NOT NULL PRIMARY KEY,
+      document ${TEXT},
+      sha256 ${TEXT},
+      made_by ${TEXT},
+      change ${TEXT},
+      made_at int8 NOT NULL
+    );`,
   ],
 };

@@ -31,15 +31,60 @@ export interface SharedContent {
   readonly krlVersion: number;
   /** Those that other instances have issued since. */
   readonly certificates: readonly IssuedBatch[];
+  /** The newest version of the hosts that are in the database; absent: there is none. */
+  readonly policy?: StoredPolicy;
+}
+
+/** The newest version of the hosts. */
+export interface StoredPolicy {
+  readonly version: number;
+  /** SHA-256 of the document, as it was written with it; lower-case hex. */
+  readonly sha256: string;
+  /** JSON; absent when the reader has the document of this SHA-256 already. */
+  readonly document?: string;
+}
+
+/** What is told of a version of the hosts without them. */
+export interface PolicyChange {
+  readonly version: number;
+  /** The CN of whoever made it. */
+  readonly madeBy: string;
+  /** What was done, such as `import`. */
+  readonly change: string;
+  /** Milliseconds since the epoch, in whole seconds. */
+  readonly madeAt: number;
+}
+
+/** The versions of the hosts that several signers share: none is ever changed or removed. */
+export interface PolicyVersions {
+  /** The newest first. */
+  list(): Promise<readonly PolicyChange[]>;
+  /** One of them, whole; `undefined` when there is none of this number. */
+  find(version: number): Promise<(PolicyChange & { readonly document: string }) | undefined>;
+  /**
+   * Adds the version after `base`, the first where there is none; false when `base` is not the newest.
+   *
+   * @throws {AppError} `internal` when it was not kept, `state_stale` when that is not certain
+   */
+  add(
+    next: Omit<PolicyChange, "version"> & {
+      readonly document: string;
+      readonly base: Pick<StoredPolicy, "version" | "sha256"> | undefined;
+    },
+  ): Promise<boolean>;
 }
 
 /** A store that several instances share. */
 export interface SharedState extends Shared {
-  /** Others' certificates that were added after an epoch, and the rest whole. */
+  /**
+   * Others' certificates that were added after an epoch, the hosts unless they are of a known SHA-256, and the rest
+   * whole.
+   */
   load(
     link: InstanceLink,
-    wanted: { readonly certificatesSince: bigint; readonly now: number },
+    wanted: { readonly certificatesSince: bigint; readonly now: number; readonly knownPolicy: string },
   ): Promise<SharedContent>;
+  readonly policy: PolicyVersions;
 }
 
 /**

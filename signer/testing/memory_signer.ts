@@ -20,6 +20,7 @@ import { TokenLeases } from "../kubernetes/token_leases.ts";
 import { ApiTokenIssuer } from "../kubernetes/token_issuer.ts";
 import { KnownSubjects } from "../known_subjects.ts";
 import { KrlReaders } from "../krl/readers.ts";
+import { PolicySource } from "../policy_source.ts";
 import { RevocationList } from "../krl/revocation_list.ts";
 import { ALONE, type InstanceGroup } from "@gateway/shared/instances/group";
 import { LiveState } from "../live_state.ts";
@@ -183,6 +184,7 @@ export async function startSigner(
     krl,
     krlReaders: new KrlReaders(),
     configFile,
+    policySource: new PolicySource({ from: "file", configFile }),
   });
   const fetch = async (request: Request, cn = "broker-1") => {
     const caller = callerFromCertificate(true, cn);

@@ -73,7 +73,7 @@ Deno.test({
         /schema of the signer has version 7 and this program knows 1; start the program that wrote it/,
       );
       assert.equal(await server.sql("SELECT version FROM signer.schema_version"), "7");
-      await server.sql("UPDATE signer.schema_version SET version = 1");
+      await server.sql("UPDATE signer.schema_version SET version = 2");
     });
 
     for (

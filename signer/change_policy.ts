@@ -1,0 +1,73 @@
+import type { AuditEntry } from "@gateway/shared/audit/entry";
+import { AppError } from "@gateway/shared/errors";
+import type { SignerPorts } from "./ports.ts";
+import type { PolicySource } from "./policy_source.ts";
+
+/** The newest version as a signer knows it. */
+export type Newest = NonNullable<PolicySource["newest"]>;
+
+/** A change of the hosts in the database. */
+export interface PolicyEdit {
+  /** What it was made on; `undefined`: there is none. */
+  readonly base: Newest | undefined;
+  readonly document: string;
+  /** The CN of whoever asks. */
+  readonly by: string;
+  /** What is done, for the history. */
+  readonly change: string;
+  /** The record of it, without outcome. */
+  readonly entry: Omit<AuditEntry, "outcome">;
+}
+
+/** What became of a change. */
+export interface MadeChange {
+  readonly version: number;
+  /** How many hosts there are now. */
+  readonly hosts: number;
+}
+
+/** @throws {AppError} `conflict` when the database has no hosts yet */
+export function requireNewest({ newest }: PolicySource): Newest {
+  if (newest !== undefined) return newest;
+  throw new AppError("conflict", "the database has no hosts yet: broker-ctl policy import");
+}
+
+/**
+ * Makes a version of the hosts, whole or not at all, and puts it in force at every signer. The record is durable before
+ * the version is there.
+ *
+ * @throws {AppError} `invalid_config` when the hosts can't be used, `conflict` when another version came first,
+ * `audit_unavailable`: nothing has changed then; `state_stale` where it is not certain that it is in force
+ */
+export async function changePolicy(
+  ports: SignerPorts,
+  { base, document, by, change, entry }: PolicyEdit,
+): Promise<MadeChange> {
+  const { policySource, instances, gate, clock, state } = ports;
+  const { versions } = policySource;
+  if (versions === undefined) {
+    throw new AppError("conflict", "the hosts are in the config file, which has no versions");
+  }
+  const { policy } = await policySource.compile(document, state.current);
+  const version = (base?.version ?? 0) + 1;
+  const made = { version, hosts: policy.hosts.size };
+  await gate.require({ ...entry, command: `${entry.command} policy=${version}`, outcome: "policy-changed" });
+  if (!await versions.add({ base, document, madeBy: by, change, madeAt: clock.now() })) {
+    throw new AppError(
+      "conflict",
+      `the policy was changed meanwhile, by somebody else: nothing is changed; look at the newest version and try again`,
+    );
+  }
+  await Promise.all([instances.caughtUp(), instances.settled()]);
+  if (policySource.from === "file") return made;
+  // It may also be that another one came after it, and is in force already.
+  const inForce = state.current.policyVersion?.version ?? 0;
+  if (inForce >= version && policySource.problemOf(state.current) === undefined) return made;
+  throw new AppError(
+    "state_stale",
+    `version ${version} of the policy is made, and not in force at this signer yet`,
+    {
+      retryAfterSeconds: 1,
+    },
+  );
+}

@@ -1,0 +1,188 @@
+/**
+ * Where the hosts are: in the config file, or, for several signers, in their database. There each change is a version
+ * of all hosts, and a document of the shape `{"hosts": {…}}`; the rest of the config is each signer's own.
+ *
+ * @module
+ */
+import { setValue } from "@gateway/shared/config/edit";
+import { AppError, errorText } from "@gateway/shared/errors";
+import { parseJson } from "@gateway/shared/json";
+import { z } from "@zod/zod";
+import { findMisplacedHosts, type SignerConfig } from "./config.ts";
+import type { ConfigFile } from "./config_file.ts";
+import type { Snapshot } from "./snapshot.ts";
+import type { PolicyVersions, StoredPolicy } from "./state/store.ts";
+
+/** What a {@linkcode PolicySource} works with. */
+export interface PolicySourceOptions {
+  readonly from: SignerConfig["policy_source"];
+  readonly configFile: ConfigFile;
+  /** Present where the state is in a database that others may share. */
+  readonly versions?: PolicyVersions | undefined;
+  /** SHA-256 of a text, lower-case hex. */
+  readonly digest?: (document: string) => string;
+}
+
+/** The newest version, whole. */
+type Newest = StoredPolicy & { readonly document: string };
+
+const documentShape = z.strictObject({ hosts: z.record(z.string(), z.unknown()) });
+
+/** The document of some hosts. */
+export function writeDocument(hosts: unknown): string {
+  return JSON.stringify({ hosts }, null, 1);
+}
+
+/**
+ * The hosts of a document, as they are written.
+ *
+ * @throws {AppError} `invalid_config` when it is something else
+ */
+export function readDocument(document: string): Readonly<Record<string, unknown>> {
+  try {
+    return documentShape.parse(parseJson(document)).hosts;
+  } catch (cause) {
+    throw new AppError("invalid_config", 'not a JSON object with "hosts" alone', { cause });
+  }
+}
+
+/** Knows the version that is to be decided by, and whether it is. */
+export class PolicySource {
+  readonly #options: PolicySourceOptions;
+  #newest: Newest | undefined;
+  /** What is wrong with the newest version, if that can be mended by nothing but another version or config. */
+  #fault: string | undefined;
+
+  constructor(options: PolicySourceOptions) {
+    this.#options = options;
+  }
+
+  /** Where the versions are; absent without a database. */
+  get versions(): PolicyVersions | undefined {
+    return this.#options.versions;
+  }
+
+  get from(): SignerConfig["policy_source"] {
+    return this.#options.from;
+  }
+
+  /** The newest version that is known here, in force or not. */
+  get newest(): Newest | undefined {
+    return this.#newest;
+  }
+
+  /** Takes note of the newest version; whether it is another one than before. */
+  learn(stored: StoredPolicy | undefined): boolean {
+    const known = this.#newest;
+    if (stored?.version === known?.version && stored?.sha256 === known?.sha256) return false;
+    const document = stored?.document ?? known?.document;
+    this.#newest = stored && document !== undefined ? { ...stored, document } : undefined;
+    this.#fault = undefined;
+    return true;
+  }
+
+  /** Why nothing is decided by a snapshot; `undefined`: it is decided by. */
+  problemOf({ policyVersion }: Pick<Snapshot, "policyVersion">): string | undefined {
+    const newest = this.#newest;
+    if (this.from === "file") {
+      // The first version is the file's own hosts, put there before the signers read them from there.
+      if (newest === undefined || newest.version === 1) return undefined;
+      return `the hosts are in the database (version ${newest.version}), and policy_source is "file"`;
+    }
+    if (newest === undefined) return "the database has no hosts yet: broker-ctl policy import";
+    if (policyVersion === newest) return undefined;
+    const fault = this.#fault === undefined ? "is not in force yet" : `can't be used: ${this.#fault}`;
+    return `version ${newest.version} of the policy ${fault}`;
+  }
+
+  /** Whether the newest version may come into force by another attempt alone. */
+  isWaiting(current: Snapshot): boolean {
+    return this.from === "database" && this.#newest !== undefined && this.#fault === undefined &&
+      current.policyVersion !== this.#newest;
+  }
+
+  /**
+   * Call it before a decision, and again after the last wait before anything is released: what one signer acknowledged
+   * holds at all.
+   *
+   * @throws {AppError} `state_stale` when a snapshot is not the one to decide by
+   */
+  requireCurrent(snapshot: Snapshot): void {
+    if (this.problemOf(snapshot) === undefined) return;
+    throw new AppError("state_stale", "This signer does not decide by the newest policy at the moment", {
+      retryAfterSeconds: 1,
+    });
+  }
+
+  /**
+   * Reads the config anew, with the newest hosts.
+   *
+   * @throws {AppError} `invalid_config`
+   */
+  async load(previous: Snapshot): Promise<Snapshot> {
+    const newest = this.#newest;
+    if (this.from === "file") return this.#checked(await this.#compileFile(previous));
+    try {
+      const snapshot = newest === undefined
+        ? await this.#compileFile(previous)
+        : { ...await this.compile(newest.document, previous, newest.sha256), policyVersion: newest };
+      return this.#checked(snapshot);
+    } catch (error) {
+      if (newest === undefined || newest !== this.#newest) throw error;
+      this.#fault = errorText(error);
+      throw new AppError(
+        error instanceof AppError ? error.code : "internal",
+        `version ${newest.version} of the policy can't be used: ${this.#fault}`,
+        { cause: error },
+      );
+    }
+  }
+
+  /**
+   * What the config is with the hosts of a document.
+   *
+   * @param sha256 what the document is known by, where it comes from the database
+   * @throws {AppError} `invalid_config`
+   */
+  async compile(document: string, previous: Snapshot, sha256?: string): Promise<Snapshot> {
+    const { configFile, digest } = this.#options;
+    if (sha256 !== undefined && digest?.(document) !== sha256) {
+      throw new AppError(
+        "invalid_config",
+        "it was changed by hand: it has another SHA-256 than it was written with",
+      );
+    }
+    const hosts = readDocument(document);
+    const text = await configFile.read();
+    this.checkFile(await configFile.parse(text));
+    return await configFile.compile(setValue(text, ["hosts"], hosts), previous);
+  }
+
+  /**
+   * The config with the hosts of a document, checked key by key.
+   *
+   * @throws {AppError} `invalid_config`
+   */
+  async parse(document: string): Promise<SignerConfig> {
+    const { configFile } = this.#options;
+    return await configFile.parse(setValue(await configFile.read(), ["hosts"], readDocument(document)));
+  }
+
+  /** @throws {AppError} `invalid_config` when the file has hosts that are not decided by */
+  checkFile(config: SignerConfig): void {
+    const problem = findMisplacedHosts(config);
+    if (problem !== undefined) throw new AppError("invalid_config", `Cannot use signer config: ${problem}`);
+  }
+
+  async #compileFile(previous: Snapshot): Promise<Snapshot> {
+    const { configFile } = this.#options;
+    const snapshot = await configFile.compile(await configFile.read(), previous);
+    this.checkFile(snapshot.config);
+    return snapshot;
+  }
+
+  #checked(snapshot: Snapshot): Snapshot {
+    if (snapshot.config.policy_source === this.from) return snapshot;
+    throw new AppError("invalid_config", "policy_source is read at start only: restart the signer");
+  }
+}
