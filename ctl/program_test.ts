@@ -25,7 +25,7 @@ Deno.test.each<{ name: string; args: string[]; error: RegExp }>([
   { name: "an option for a value", args: ["init", "--dir", "--force"], error: /A value is missing/ },
   { name: "an option twice", args: ["init", "--dir", "a", "--dir=b"], error: /given twice/ },
   { name: "an argument too many", args: ["init", "here"], error: /Too many arguments/ },
-  { name: "a required option left out", args: ["audit", "verify"], error: /'--log <file>' not specified/ },
+  { name: "a required option left out", args: ["audit", "repair"], error: /'--log <file>' not specified/ },
   {
     name: "an unknown service",
     args: ["permissions", "shim"],

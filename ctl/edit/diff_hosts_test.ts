@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
 import { diffHosts } from "./diff_hosts.ts";
 
-Deno.test.each([
+Deno.test.each<{
+  name: string;
+  before: Record<string, unknown>;
+  after: Record<string, unknown>;
+  lines: readonly string[];
+}>([
   {
     name: "the same, in another order",
     before: { a: { x: 1, y: [2] } },

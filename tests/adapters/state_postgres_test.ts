@@ -70,7 +70,7 @@ Deno.test({
       await server.sql("UPDATE signer.schema_version SET version = 7");
       assert.match(
         await refusal({ state_db: server.url() }),
-        /schema of the signer has version 7 and this program knows 1; start the program that wrote it/,
+        /schema of the signer has version 7 and this program knows 2; start the program that wrote it/,
       );
       assert.equal(await server.sql("SELECT version FROM signer.schema_version"), "7");
       await server.sql("UPDATE signer.schema_version SET version = 2");

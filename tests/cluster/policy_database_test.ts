@@ -1,0 +1,288 @@
+/** The hosts of several signers in their database: each change a version, in force everywhere when it is acknowledged. */
+import assert from "node:assert/strict";
+import { run } from "../adapters/ctl_fixture.ts";
+import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
+import { poll } from "../stage/poll.ts";
+import { signerCommand } from "../stage/service_command.ts";
+import { ServiceProcess } from "../stage/service_process.ts";
+import { type ConfigEdit, editConfig, HOST, type Stage } from "../stage/stage.ts";
+import { withStage } from "../stage/with_stage.ts";
+import { addMember, clientOf, type Member, readiness, SIGN, startMember } from "./signers.ts";
+
+const ALLOW = { path: `/v1/policy/hosts/${HOST}/allow`, body: { pattern: "^systemctl status nginx$" } };
+const STATUS = { ...SIGN, body: { ...SIGN.body, command: "systemctl status nginx" } } as const;
+const FROM_DATABASE: readonly ConfigEdit[] = [
+  { path: ["policy_source"], value: "database" },
+  { path: ["hosts"] },
+];
+
+function ctl(stage: Stage, { listen }: Member, ...args: readonly string[]) {
+  const { cert, key } = stage.init.operator;
+  const reach = ["--url", `https://${listen}`, "--cert", cert, "--key", key, "--ca", stage.init.mtls_ca];
+  return run(stage.init.folder, ...args, ...reach);
+}
+
+async function refusesToStart({ configPath }: Member, says: RegExp): Promise<void> {
+  await using process = ServiceProcess.spawn(await signerCommand(configPath));
+  assert.equal((await process.status).code, 1);
+  assert.match(process.log, says);
+}
+
+Deno.test({
+  name: "signers whose hosts are in their database",
+  ignore: isPostgresMissing,
+  async fn(test) {
+    await using server = await PostgresServer.start();
+    await withStage({}, async (stage) => {
+      const [a, b] = [
+        await addMember(stage, { name: "signer-a", state_db: server.url() }),
+        await addMember(stage, { name: "signer-b", state_db: server.socketUrl }),
+      ];
+      const first = await startMember(stage, a);
+      let second = await startMember(stage, b);
+      const [atA, atB] = [await clientOf(stage, a, "operator"), await clientOf(stage, b, "operator")];
+      const [brokerAtA, brokerAtB] = [await clientOf(stage, a, "broker"), await clientOf(stage, b, "broker")];
+      /** A machine that stands still for seconds makes a signer refuse to decide, as it should. */
+      const decided = async (client: typeof brokerAtA, request: Parameters<typeof atA.request>[0] = SIGN) => {
+        let status = 503;
+        const isDecided = async () => (status = (await client.request(request)).status) !== 503;
+        await poll(isDecided, { what: "a decision", intervalMs: 5 });
+        return status;
+      };
+      const detailOf = ({ body }: { readonly body: unknown }) => (body as { readonly detail: string }).detail;
+      const isReady = (member: Member) =>
+        poll(async () => await readiness(member) === "200 ready", { what: "readiness", intervalMs: 20 });
+
+      await test.step("are imported while they are decided by from the files", async () => {
+        const preview = await ctl(stage, a, "policy", "import", a.configPath, "--dry-run");
+        assert.equal(preview.exit, 0, preview.err);
+        assert.match(preview.out, /^\+ {2}"addr": /m);
+        assert.match(preview.out, /it would be version 1 with 1 hosts$/m);
+        assert.equal(await server.sql("SELECT count(*) FROM signer.policy_versions"), "0");
+        const { out, err, exit } = await ctl(stage, a, "policy", "import", a.configPath);
+        assert.equal(exit, 0, err);
+        assert.match(out, /are in the database: version 1, 1 hosts, in force at all signers/);
+        assert.equal(await decided(brokerAtB), 200);
+      });
+
+      await test.step("have one place: who has hosts in the file as well does not start", async () => {
+        await first.stop();
+        await refusesToStart(a, /the database has hosts \(version 1\) as well as the file/);
+        await editConfig(a.configPath, FROM_DATABASE.slice(0, 1));
+        await refusesToStart(a, /hosts: the file has some, and policy_source is "database"/);
+        await editConfig(a.configPath, FROM_DATABASE);
+      });
+
+      let process = await startMember(stage, a);
+      await test.step("a signer that still has its file refuses once they are changed in the database", async () => {
+        assert.equal(await decided(brokerAtA), 200);
+        assert.equal((await atA.request({ method: "POST", ...ALLOW })).status, 200);
+        assert.equal(await decided(brokerAtA, STATUS), 200);
+        assert.match(
+          await readiness(b),
+          /the hosts are in the database \(version 2\), and policy_source is "file"/,
+        );
+        assert.equal((await brokerAtB.request(SIGN)).status, 503);
+        await editConfig(b.configPath, FROM_DATABASE);
+        await second.stop();
+        second = await startMember(stage, b);
+        assert.equal(await decided(brokerAtB, STATUS), 200);
+      });
+
+      await test.step("what one acknowledges, the other decides by; its records say by which version", async () => {
+        for (let round = 0; round < 5; round++) {
+          const [here, there] = round % 2 === 0 ? [atA, brokerAtB] : [atB, brokerAtA];
+          assert.equal((await here.request({ method: "DELETE", ...ALLOW })).status, 200);
+          assert.equal(await decided(there, STATUS), 403, `round ${round}`);
+          assert.equal((await here.request({ method: "POST", ...ALLOW })).status, 200);
+          assert.equal(await decided(there, STATUS), 200, `round ${round}`);
+        }
+        const log = await Deno.readTextFile(b.auditLog);
+        assert.match(log, /"command":"role=target purpose=oneshot policy=12 .*"outcome":"issued"/);
+        assert.match(log, /"command":"reload hosts=1 policy=12".*"outcome":"reloaded"/);
+        assert.match(
+          await Deno.readTextFile(a.auditLog),
+          /"caller":"operator-local".*"command":"policy-allow-remove policy=3 .*"outcome":"policy-changed"/,
+        );
+      });
+
+      await test.step("of two changes at once one loses, with words, and nothing of it is there", async () => {
+        const patterns = Array.from({ length: 8 }, (_, index) => `^race ${index}$`);
+        const answers = await Promise.all(
+          patterns.map((pattern, index) =>
+            (index % 2 === 0 ? atA : atB).request({ method: "POST", path: ALLOW.path, body: { pattern } })
+          ),
+        );
+        const won = patterns.filter((_, index) => answers[index]?.status === 200);
+        assert.ok(won.length >= 1);
+        for (const answer of answers) {
+          if (answer.status === 200) continue;
+          assert.equal(answer.status, 409);
+          assert.match(
+            detailOf(answer),
+            /the policy was changed meanwhile, by somebody else: nothing is changed/,
+          );
+        }
+        const { out } = await ctl(stage, b, "policy", "export");
+        const kept = JSON.parse(out).hosts[HOST].command_policy.allow as readonly string[];
+        assert.deepEqual(kept.filter((pattern) => pattern.startsWith("^race")).toSorted(), won.toSorted());
+        const versions = await server.sql("SELECT count(*), max(version) FROM signer.policy_versions");
+        assert.equal(versions, `${12 + won.length}|${12 + won.length}`);
+      });
+
+      await test.step("history, difference and rollback, which is a new version", async () => {
+        const history = await ctl(stage, b, "policy", "history");
+        assert.match(history.out, /^2 +2\S+Z +operator-local +add web01 \^systemctl status nginx\$$/m);
+        assert.match(history.out, /^1 +2\S+Z +operator-local +import$/m);
+        const diff = await ctl(stage, b, "policy", "diff", "1", "2");
+        assert.match(diff.out, /^--- hosts\.web01$/m);
+        assert.match(diff.out, /^\+ +"\^systemctl status nginx\$"/m);
+        const preview = await ctl(stage, b, "policy", "rollback", "1", "--dry-run");
+        assert.match(preview.out, /^- +"\^systemctl status nginx\$"/m);
+        assert.equal(await decided(brokerAtA, STATUS), 200, "nothing was changed");
+        const back = await ctl(stage, b, "policy", "rollback", "1");
+        assert.match(back.out, /version 1 is in force again: version \d+, 1 hosts/, back.err);
+        assert.equal(await decided(brokerAtA, STATUS), 403);
+        assert.match(
+          await Deno.readTextFile(b.auditLog),
+          /"command":"policy-rollback-to-1 policy=\d+ .*"policy-changed"/,
+        );
+        assert.match(
+          (await ctl(stage, b, "policy", "rollback", "999")).err,
+          /unknown version of the policy: 999/,
+        );
+      });
+
+      await test.step("an import does not replace what is there, unless it says so, and nobody but an admin does", async () => {
+        const { out } = await ctl(stage, a, "policy", "export");
+        const path = `${stage.init.folder}/hosts.json`;
+        await Deno.writeTextFile(path, out);
+        assert.match(
+          (await ctl(stage, a, "policy", "import", path)).out,
+          /has these hosts: nothing to change/,
+        );
+        await Deno.writeTextFile(path, out.replace('"groups"', '"allow_pty": true, "groups"'));
+        const refused = await ctl(stage, a, "policy", "import", path);
+        assert.match(
+          refused.err,
+          /the database has other hosts already \(version \d+\): nothing was changed/,
+        );
+        assert.equal(refused.exit, 1);
+        assert.equal((await ctl(stage, a, "policy", "import", path, "--replace")).exit, 0);
+        await Deno.writeTextFile(path, out.replace('"groups"', '"grops"'));
+        const broken = await ctl(stage, a, "policy", "import", path, "--replace");
+        assert.match(broken.err, /HTTP 400.*grops/);
+        const outside = {
+          method: "POST",
+          path: "/v1/policy/versions",
+          body: { base_version: 1, hosts: {} },
+        } as const;
+        assert.equal((await brokerAtA.request(outside)).status, 403);
+        assert.equal((await brokerAtA.request({ method: "GET", path: "/v1/policy/versions" })).status, 403);
+        assert.equal((await atA.request(outside)).status, 409);
+        const edited = await run(stage.init.folder, "host", "list", "--config", a.configPath);
+        assert.match(edited.err, /the hosts are in the database.*policy export/);
+      });
+
+      const byHand = async (
+        document: string,
+        digest = "encode(sha256(convert_to(document, 'UTF8')), 'hex')",
+      ) => {
+        const newest = Number(await server.sql("SELECT max(version) FROM signer.policy_versions"));
+        await server.sql(
+          `BEGIN; UPDATE signer.epochs SET value = value + 1 WHERE topic = 'state';
+           INSERT INTO signer.policy_versions SELECT ${
+            newest + 1
+          }, document, ${digest}, 'somebody', 'by hand', 0
+             FROM (VALUES ('${document}')) AS made (document); NOTIFY signer; COMMIT`,
+        );
+        return newest + 1;
+      };
+      for (
+        const [name, document, says] of [
+          ["is no JSON", "{", /not a JSON object with "hosts" alone/],
+          ["has an unknown key", '{"hosts": {"web01": {"adr": "x"}}}', /unknown key "hosts\.web01\.adr"/],
+          [
+            "is more than hosts",
+            '{"hosts": {}, "reload_callers": ["broker-local"]}',
+            /not a JSON object with "hosts" alone/,
+          ],
+        ] as const
+      ) {
+        await test.step(`a version that ${name} ends all decisions until there is another, and is named`, async () => {
+          const bad = await byHand(document);
+          await poll(
+            async () => (await readiness(a)).includes(`version ${bad} of the policy can't be used`),
+            {
+              what: "the refusal",
+              intervalMs: 20,
+            },
+          );
+          assert.match(await readiness(a), says);
+          assert.equal((await brokerAtA.request(SIGN)).status, 503);
+          assert.equal((await brokerAtA.request({ method: "GET", path: "/v1/hosts" })).status, 503);
+          assert.equal((await ctl(stage, a, "policy", "rollback", "1")).exit, 0);
+          await Promise.all([isReady(a), isReady(b)]);
+          assert.equal(await decided(brokerAtB), 200);
+        });
+      }
+
+      await test.step("a version whose hosts were altered in its place is not decided by", async () => {
+        const bad = await byHand('{"hosts": {}}', "'00'");
+        await poll(async () => (await readiness(b)).includes("it was changed by hand"), {
+          what: "it",
+          intervalMs: 20,
+        });
+        // Also at a start, and there it can be rolled back too.
+        await process.stop();
+        process = ServiceProcess.spawn(await signerCommand(a.configPath));
+        const starting = process;
+        stage.defer(() => starting[Symbol.asyncDispose]());
+        await poll(() => starting.log.includes("signer ready"), { what: "the start" });
+        assert.match(await readiness(a), new RegExp(`version ${bad} of the policy can't be used`));
+        assert.equal((await ctl(stage, a, "policy", "rollback", "1")).exit, 0);
+        await Promise.all([isReady(a), isReady(b)]);
+      });
+
+      await test.step("a signer killed between a version and its effect comes back with it", async () => {
+        second.kill("SIGSTOP");
+        const adding = atA.request({ method: "POST", ...ALLOW }).catch(() => {});
+        await poll(
+          async () =>
+            /add web01/.test(
+              await server.sql("SELECT change FROM signer.policy_versions ORDER BY version DESC LIMIT 1"),
+            ),
+          {
+            what: "the version",
+            intervalMs: 10,
+          },
+        );
+        process.kill("SIGKILL");
+        await Promise.all([adding, process.status]);
+        second.kill("SIGCONT");
+        // Nobody has acknowledged it: this one may decide by what it knew for as long as that is fresh.
+        await poll(async () => (await brokerAtB.request(STATUS)).status === 200, {
+          what: "it",
+          intervalMs: 20,
+        });
+        process = await startMember(stage, a);
+        await isReady(a);
+        assert.equal(await decided(brokerAtA, STATUS), 200);
+        assert.doesNotMatch(process.log + second.log, /Unexpected|Uncaught/);
+      });
+
+      await test.step("a signer that can't see the database decides nothing and changes nothing", async () => {
+        await server.kill();
+        await poll(async () => (await brokerAtA.request(SIGN)).status === 503, {
+          what: "the refusal",
+          intervalMs: 20,
+        });
+        const unmade = await atA.request({ method: "DELETE", ...ALLOW });
+        assert.equal(unmade.status, 503, JSON.stringify(unmade.body));
+        await server.run();
+        await isReady(b);
+        assert.equal(await decided(brokerAtB, STATUS), 200, "nothing was removed");
+      });
+    });
+  },
+});
