@@ -102,13 +102,13 @@ export class PolicySource {
   }
 
   /**
-   * Call it before a decision, and again after the last wait before anything is released: what one signer acknowledged
-   * holds at all.
+   * Call it before a decision, and again after the last wait before anything is released.
    *
-   * @throws {AppError} `state_stale` when a snapshot is not the one to decide by
+   * @param current the snapshot in force
+   * @throws {AppError} `state_stale` when it has not the newest hosts
    */
-  requireCurrent(snapshot: Snapshot): void {
-    if (this.problemOf(snapshot) === undefined) return;
+  requireCurrent(current: Snapshot): void {
+    if (this.problemOf(current) === undefined) return;
     throw new AppError("state_stale", "This signer does not decide by the newest policy at the moment", {
       retryAfterSeconds: 1,
     });

@@ -29,9 +29,9 @@ export interface SignContext {
  *
  * @throws {AppError} `state_stale` when that is not known at the moment
  */
-export function findFreeze({ ports, snapshot, request, peer, caller }: SignContext): Freeze | undefined {
+export function findFreeze({ ports, request, peer, caller }: SignContext): Freeze | undefined {
   ports.instances.requireFresh();
-  ports.policySource.requireCurrent(snapshot);
+  ports.policySource.requireCurrent(ports.state.current);
   return ports.live.findFreeze({ caller, endUser: request.end_user, peer: peer.caller });
 }
 
