@@ -216,6 +216,14 @@ function findModeProblems(config: BrokerConfig): readonly (readonly [string, str
   if (planCaKeys(config) === undefined) {
     problems.push(["", "names neither signer (remote mode) nor ca_key or ca_keys._default (local mode)"]);
   }
+  const elsewhere = {
+    networks: "the process may connect to hosts alone",
+    api_servers: "name the clusters in kubernetes",
+  };
+  for (const key of ["networks", "api_servers"] as const) {
+    if (config[key].length === 0) continue;
+    problems.push([key, `has no effect in local mode (no signer): ${elsewhere[key]}`]);
+  }
   for (const [name, { token_binding }] of Object.entries(config.kubernetes?.clusters ?? {})) {
     if (token_binding === undefined) continue;
     const problem = `cluster ${

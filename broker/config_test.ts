@@ -88,6 +88,16 @@ Deno.test.each([
     message: "api_servers[0]: must be https://host:port",
   },
   {
+    name: "networks in local mode",
+    keys: { networks: ["10.0.0.0/8:22"] },
+    message: "networks: has no effect in local mode (no signer): the process may connect to hosts alone",
+  },
+  {
+    name: "API servers in local mode",
+    keys: { api_servers: ["https://10.0.0.6:6443"] },
+    message: "api_servers: has no effect in local mode (no signer): name the clusters in kubernetes",
+  },
+  {
     name: "a sealed host",
     keys: { ca_key: "ssh_ca", hosts: { web01: { ...HOST, sealed_exec: true } } },
     message: '"hosts.web01.sealed_exec": not supported yet by this version',
