@@ -78,7 +78,7 @@ export class ApprovalRegistry {
     this.#shelf.offerLead(entry, now);
     this.#arriving.add(approval.id);
     try {
-      await this.#stored(this.#options.store.insertApproval(approval));
+      await this.#stored(this.#options.store.insertApproval(approval, createdAt + 2 * this.#timeoutMs));
     } catch (error) {
       this.#arriving.delete(approval.id);
       this.#shelf.settle(entry);

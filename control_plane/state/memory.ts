@@ -20,7 +20,7 @@ export class MemoryControlStore implements ControlStore {
     });
   }
 
-  insertApproval(approval: Approval): Promise<void> {
+  insertApproval(approval: Approval, _keptUntil?: number): Promise<void> {
     return this.#run(() => {
       checkApproval(approval);
       checkState(approval.state);

@@ -44,6 +44,10 @@ export const POSTGRES_SCHEMA: PostgresSchema = {
       ${columns(BASELINE_TEXTS, BASELINE_INTEGERS)},
       PRIMARY KEY (subject)
     );`,
+    // Nobody knows any more for how long they were to wait: 30 days, in milliseconds.
+    `ALTER TABLE approvals ADD kept_until int8;
+    UPDATE approvals SET kept_until = created_at + 2592000000;
+    ALTER TABLE approvals ALTER kept_until SET NOT NULL;`,
   ],
 };
 
@@ -63,6 +67,8 @@ const SELECT_APPROVALS = `SELECT ${selectAsBytes(APPROVAL_TEXTS, APPROVAL_INTEGE
 const UPDATE_APPROVAL = `UPDATE approvals SET ${
   STATE_COLUMNS.map((name, index) => `${name} = $${index + 4}`).join(", ")
 } WHERE id = $1 AND status = $2 AND consumed = $3 RETURNING 1`;
+/** Another instance may let requests wait for longer than this one. By the one clock that they have in common. */
+const UNWANTED = "kept_until < extract(epoch FROM clock_timestamp()) * 1000";
 const SELECT_BASELINES = `SELECT ${selectAsBytes(BASELINE_TEXTS, BASELINE_INTEGERS)} FROM baselines`;
 
 class PostgresControlStore implements ControlStore {
@@ -85,15 +91,18 @@ class PostgresControlStore implements ControlStore {
 
   loadApprovals(createdAfter: number): Promise<readonly Approval[]> {
     return this.#access.change(async (query) => {
-      await query("DELETE FROM approvals WHERE created_at <= $1", [toInteger(createdAfter)]);
+      await query(`DELETE FROM approvals WHERE created_at <= $1 AND ${UNWANTED}`, [toInteger(createdAfter)]);
       return await this.#approvals(query, createdAfter);
     });
   }
 
-  async insertApproval(approval: Approval): Promise<void> {
+  async insertApproval(approval: Approval, keptUntil = approval.createdAt): Promise<void> {
     checkApproval(approval);
     checkState(approval.state);
-    const { text, parameters } = insertRow("approvals", encodeApproval(approval));
+    const { text, parameters } = insertRow("approvals", {
+      ...encodeApproval(approval),
+      kept_until: toInteger(keptUntil),
+    });
     await this.#change((query) => query(text, parameters));
   }
 
@@ -116,7 +125,10 @@ class PostgresControlStore implements ControlStore {
 
   deleteApprovals(ids: readonly string[]): Promise<void> {
     return this.#access.change(async (query) => {
-      for (const id of ids) await query("DELETE FROM approvals WHERE id = $1", [id]);
+      await query(
+        `DELETE FROM approvals WHERE ${UNWANTED} AND id IN (SELECT json_array_elements_text($1::text::json))`,
+        [JSON.stringify(ids)],
+      );
     });
   }
 

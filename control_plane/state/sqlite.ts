@@ -57,7 +57,7 @@ class SqliteControlStore implements ControlStore {
     });
   }
 
-  insertApproval(approval: Approval): Promise<void> {
+  insertApproval(approval: Approval, _keptUntil?: number): Promise<void> {
     return this.#database.change(() => {
       checkApproval(approval);
       checkState(approval.state);

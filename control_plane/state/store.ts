@@ -40,10 +40,11 @@ export interface ControlStore {
   /**
    * Keeps a new approval.
    *
+   * @param keptUntil where others share the store, none of them removes it before; milliseconds since the epoch
    * @throws {AppError} `internal` when it was not kept, also when there is one of its id, or when a text in it
    * could come back shorter than it was
    */
-  insertApproval(approval: Approval): Promise<void>;
+  insertApproval(approval: Approval, keptUntil?: number): Promise<void>;
 
   /**
    * Keeps the new states of approvals, of all or of none; nothing else of them changes.
@@ -53,7 +54,7 @@ export interface ControlStore {
    */
   updateApproval(...approvals: readonly Approval[]): Promise<void>;
 
-  /** Removes the approvals of these ids, in one change. */
+  /** Removes the approvals of these ids that nobody wants kept, in one change. */
   deleteApprovals(ids: readonly string[]): Promise<void>;
 
   /** All baselines; unreadable ones are left out with a warning. */

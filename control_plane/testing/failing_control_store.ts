@@ -27,8 +27,8 @@ export class FailingControlStore implements ControlStore {
     return this.#store.loadApprovals(createdAfter);
   }
 
-  insertApproval(approval: Approval): Promise<void> {
-    return this.#run("insertApproval", () => this.#store.insertApproval(approval));
+  insertApproval(approval: Approval, keptUntil?: number): Promise<void> {
+    return this.#run("insertApproval", () => this.#store.insertApproval(approval, keptUntil));
   }
 
   updateApproval(...approvals: readonly Approval[]): Promise<void> {

@@ -1,5 +1,12 @@
 import assert from "node:assert/strict";
 import type { Approval, ApprovalState } from "../../control_plane/approval/approval.ts";
+import { systemClock } from "@gateway/shared/clock";
+import { insertRow } from "@gateway/shared/state/columns";
+import { PostgresAccess } from "@gateway/shared/state/postgres_access";
+import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { POSTGRES_SCHEMA } from "../../control_plane/state/postgres.ts";
+import { encodeApproval } from "../../control_plane/state/rows.ts";
+import { park, RegistryScene } from "../../control_plane/testing/registry_scene.ts";
 import { MemoryControlStore } from "../../control_plane/state/memory.ts";
 import type { ControlStore, StoredBaseline } from "../../control_plane/state/store.ts";
 import { approvalOf, CREATED_AT } from "../../control_plane/testing/sample_approval.ts";
@@ -238,6 +245,54 @@ Deno.test({
         assert.deepEqual(warnings, []);
       });
     }
+  },
+});
+
+Deno.test({
+  name: "PostgresControlStore: a control plane that waits for less long removes nothing of others",
+  ignore: isPostgresMissing,
+  async fn() {
+    await using server = await PostgresServer.start();
+    const [patient, hasty] = [await openShared(server.url()), await openShared(server.url())];
+    const clock = new FakeClock(Date.now());
+    const registry = (store: ControlStore, timeoutSeconds: number) =>
+      new RegistryScene().open({ store, clock, timeoutSeconds });
+    const [slow, quick] = [await registry(patient, 3_600), await registry(hasty, 1)];
+    const parked = await park(slow);
+    await quick.takeOver((after) => hasty.loadApprovals(after));
+    assert.equal(quick.pendingCount(), 1);
+    // By the database's clock, with which it will agree, it is not yet time.
+    await clock.advance(60_000);
+    assert.equal(quick.pendingCount(), 0);
+    await quick.close();
+    await registry(hasty, 1);
+    assert.deepEqual(ids(await patient.loadApprovals(-Infinity)), [parked.id]);
+    assert.equal(slow.pendingCount(), 1);
+    await server.sql("UPDATE control_plane.approvals SET kept_until = 1");
+    await registry(hasty, 1);
+    assert.deepEqual(await patient.loadApprovals(-Infinity), []);
+    for (const store of [patient, hasty]) await store.close();
+  },
+});
+
+Deno.test({
+  name: "PostgresControlStore: approvals of version 1 of the tables are there in version 2",
+  ignore: isPostgresMissing,
+  async fn() {
+    await using server = await PostgresServer.start();
+    const first = { ...POSTGRES_SCHEMA, migrations: POSTGRES_SCHEMA.migrations.slice(0, 1) };
+    const settings = { state_db: server.url(), state_db_password_file: "", state_db_ca: "" };
+    const access = await PostgresAccess.open(first, { settings, clock: systemClock, warn() {} });
+    const { text, parameters } = insertRow("approvals", encodeApproval(approvalOf()));
+    await access.change((query) => query(text, parameters));
+    await access.close();
+    const store = await openShared(server.url());
+    assert.equal(await server.sql("SELECT version FROM control_plane.schema_version"), "2");
+    assert.deepEqual(await store.loadApprovals(-Infinity), [approvalOf()]);
+    await store.close();
+    const again = await openShared(server.url());
+    assert.deepEqual(await again.loadApprovals(-Infinity), [approvalOf()]);
+    await again.close();
   },
 });
 
