@@ -46,17 +46,17 @@ interface ReadCase {
  */
 export function importCloudCases(cases: readonly CloudCase[]): readonly Incident[] {
   const read = cases.map(readCase);
-  const components = namesOf(read.map(({ component }) => component));
-  const states = namesOf(read.map(({ cause }) => cause));
+  const components = new Spellings(read.map(({ component }) => component));
+  const states = new Spellings(read.map(({ cause }) => cause));
   return read.map(({ id, query, namespace, component, cause, tools }) => ({
     id,
     topic: query,
     context: `A Kubernetes cluster; the application runs in the namespace ${namespace}.`,
-    components,
-    states,
+    components: components.names,
+    states: states.names,
     tools,
     // Its kinds of faults are others; the state says what happened.
-    truth: { component, fault: "configuration", path: [cause] },
+    truth: { component: components.of(component), fault: "configuration", path: [states.of(cause)] },
     anyFault: true,
     proof: [],
     rivals: [],
@@ -95,11 +95,21 @@ function readAnswer(key: string, answer: unknown): RecordedAnswer | undefined {
   return { tool, args: { ...args }, result: typeof answer === "string" ? answer : JSON.stringify(answer) };
 }
 
-/** What is written in two ways is one thing. */
-function namesOf(all: readonly string[]): Names {
-  const byName = new Map<string, string>();
-  for (const each of all) byName.set(normalName(each), byName.get(normalName(each)) ?? each);
-  return Object.fromEntries([...byName.values()].map((each) => [each, []]));
+/** What is written in two ways is one thing, under the name that came first. */
+class Spellings {
+  readonly #first = new Map<string, string>();
+
+  constructor(all: readonly string[]) {
+    for (const each of all) this.#first.set(normalName(each), this.of(each));
+  }
+
+  get names(): Names {
+    return Object.fromEntries([...this.#first.values()].map((each) => [each, []]));
+  }
+
+  of(name: string): string {
+    return this.#first.get(normalName(name)) ?? name;
+  }
 }
 
 function parse(text: string, path: string): unknown {

@@ -73,6 +73,20 @@ Deno.test("a frozen tool answers nothing that was not recorded, and says what wa
   }
 });
 
+Deno.test("what two cases write in different ways is one thing, and right for both", () => {
+  const twins = importCloudCases([
+    cloudCase("a/1", "app/AdService", "Missing_Service_Account"),
+    cloudCase("a/2", "app/adservice", "missing service account"),
+  ]);
+  const claim = formatClaim({
+    component: "app/adservice",
+    fault: "dependency",
+    path: ["missing_service_account"],
+  });
+  assert.deepEqual(twins.map((twin) => scoreAnswer(claim, twin).right), [true, true]);
+  assert.deepEqual(Object.keys(twins[0]?.components ?? {}), ["app/AdService"]);
+});
+
 Deno.test("an answer to such a case needs the component and the cause, in whatever kind of ours", () => {
   const claim = (component: string, cause: string) =>
     scoreAnswer(formatClaim({ component, fault: "dependency", path: [cause] }), FIRST).right;

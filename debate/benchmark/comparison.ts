@@ -5,7 +5,7 @@
  */
 import { FAULT_KINDS, type FaultKind } from "../graph/claim.ts";
 import { type Arm, ARM_NAMES } from "./arms.ts";
-import type { Incident } from "./incident.ts";
+import type { Cause, Incident } from "./incident.ts";
 import type { Protocol } from "./protocol.ts";
 import { scoreAnswer } from "./score.ts";
 import {
@@ -157,10 +157,19 @@ function pairsOf(
   });
 }
 
-/** A control of the score: the answer to one incident is no answer to another with a fault. */
+/** A control of the score: the answer to one incident is no answer to another with a fault, unless both had the same. */
 function rightForAnother(trials: readonly Trial[], incidents: readonly Incident[]): number {
   const broken = incidents.filter(({ truth }) => truth.fault !== "none");
-  return trials.filter(({ answer, incident }) =>
-    broken.some((other) => other.id !== incident && scoreAnswer(answer, other).right)
-  ).length;
+  return trials.filter(({ answer, incident }) => {
+    const own = incidents.find(({ id }) => id === incident);
+    return broken.some((other) =>
+      other.id !== incident && !(own !== undefined && isSame(own.truth, other.truth)) &&
+      scoreAnswer(answer, other).right
+    );
+  }).length;
+}
+
+function isSame(one: Cause, other: Cause): boolean {
+  const key = ({ component, fault, path }: Cause) => JSON.stringify([component, fault, path].flat());
+  return key(one) === key(other);
 }

@@ -92,7 +92,10 @@ ${
       ["Incidents", `${incidents}, SHA-256 ${comparison.incidents_sha256}`],
       ["Protocol", `SHA-256 ${comparison.protocol_sha256}`],
       ["Runs of each incident", String(protocol.runs)],
-      ["Budget", `${protocol.token_budget} tokens a run, ${protocol.max_rounds} rounds`],
+      [
+        "Budget",
+        `${protocol.token_budget} tokens a run, ${protocol.max_rounds} rounds, ${protocol.tool_budget} tool calls a turn`,
+      ],
       ["Sure from", String(protocol.confidence_threshold)],
       ["Models", Object.entries(protocol.models).map(([role, id]) => `${role} ${id}`).join(", ")],
       ["Template", `${protocol.template} (${protocol.language})`],

@@ -5,7 +5,8 @@ import { compareArms } from "./comparison.ts";
 import { renderComparison } from "./comparison_html.ts";
 import { formatComparison } from "./comparison_text.ts";
 import type { Arm } from "./arms.ts";
-import { hashIncidents, hashProtocol, REGISTERED } from "./protocol.ts";
+import { collectTemplates, selectTemplate } from "../prompts/templates.ts";
+import { hashIncidents, hashProtocol, REGISTERED, withPrompts } from "./protocol.ts";
 import { scoreAnswer } from "./score.ts";
 import { brierOf, calibrationOf, differenceOf, shareOf } from "./statistics.ts";
 import type { Trial } from "./trial.ts";
@@ -15,10 +16,14 @@ const PROTOCOL = {
   arms: ["single", "debate_one"] as const,
   runs: 1,
   token_budget: 1000,
+  tool_budget: 8,
   max_rounds: 4,
   confidence_threshold: 0.8,
+  early_out: { enabled: true, threshold: 0.9 },
+  model_timeout_seconds: 600,
   template: "default",
   language: "en",
+  prompts_sha256: "0",
   models: { diagnostic: "hub/a", skeptic: "hub/b", moderator: "hub/<img src=x onerror=alert(1)>" },
 };
 
@@ -72,6 +77,31 @@ Deno.test("the hash of a protocol changes with whatever is agreed", async () => 
   const hash = await hashProtocol(PROTOCOL, INCIDENTS);
   assert.notEqual(await hashProtocol({ ...PROTOCOL, runs: 2 }, INCIDENTS), hash);
   assert.notEqual(await hashProtocol(PROTOCOL, INCIDENTS.slice(1)), hash);
+});
+
+Deno.test.each([
+  { name: "the system text of the moderator", template: { moderatorSystem: "decide" } },
+  { name: "the system text of the diagnosis", template: { diagnosticSystem: "guess" } },
+  { name: "the early end", protocol: { early_out: { enabled: true, threshold: 0.5 } } },
+  { name: "the language", protocol: { language: "es" } },
+])("the hash of the prompts changes with $name", async ({ template = {}, protocol = {} }) => {
+  const usual = selectTemplate(collectTemplates([]), "default", "en");
+  const { prompts_sha256: before } = await withPrompts(PROTOCOL, usual);
+  assert.match(before, /^[0-9a-f]{64}$/);
+  assert.equal((await withPrompts(PROTOCOL, { ...usual })).prompts_sha256, before);
+  const after = await withPrompts({ ...PROTOCOL, ...protocol }, { ...usual, ...template });
+  assert.notEqual(after.prompts_sha256, before);
+});
+
+Deno.test("two incidents with the same truth are answered by the same answer", async () => {
+  const [first = assert.fail()] = INCIDENTS;
+  const twin = { ...first, id: "twin" };
+  const facts = { ...await compare(TRIALS) };
+  const [answered = assert.fail()] = TRIALS;
+  const { right_for_another_incident } = compareArms([answered], [first, twin], facts);
+  assert.equal(right_for_another_incident, 0);
+  const lax = { ...twin, anyFault: true as const, truth: { ...first.truth, fault: "data" as const } };
+  assert.equal(compareArms([answered], [first, lax], facts).right_for_another_incident, 1);
 });
 
 Deno.test("compareArms() tells what each arm did, and what the difference allows to say", async () => {

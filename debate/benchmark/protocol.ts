@@ -3,6 +3,9 @@
  *
  * @module
  */
+import { allFirstPrompts } from "../agents/first_prompts.ts";
+import type { PromptTemplate } from "../prompts/template.ts";
+import { contextOf } from "./answer_form.ts";
 import type { Arm } from "./arms.ts";
 import type { Incident } from "./incident.ts";
 
@@ -11,10 +14,16 @@ export interface Protocol {
   readonly arms: readonly Arm[];
   readonly runs: number;
   readonly token_budget: number;
+  /** Tool calls of one agent in one round. */
+  readonly tool_budget: number;
   readonly max_rounds: number;
   readonly confidence_threshold: number;
+  readonly early_out: { readonly enabled: boolean; readonly threshold: number };
+  readonly model_timeout_seconds: number;
   readonly template: string;
   readonly language: string;
+  /** Of what the agents are sent: the text of the template, and what the program adds to it. */
+  readonly prompts_sha256: string;
   readonly models: { readonly diagnostic: string; readonly skeptic: string; readonly moderator: string };
 }
 
@@ -25,7 +34,25 @@ export function hashIncidents(incidents: readonly Incident[]): Promise<string> {
 
 /** The SHA-256 of incidents and protocol, to be published before the first run. */
 export async function hashProtocol(protocol: Protocol, incidents: readonly Incident[]): Promise<string> {
-  return await hash({ protocol, incidents: await hashIncidents(incidents) });
+  const forms = Object.fromEntries(incidents.map((each) => [each.id, contextOf(each)]));
+  return await hash({ protocol, incidents: await hashIncidents(incidents), forms });
+}
+
+/** A protocol with the hash of its prompts. */
+export async function withPrompts(
+  protocol: Omit<Protocol, "prompts_sha256">,
+  template: PromptTemplate,
+): Promise<Protocol> {
+  const prompts = allFirstPrompts({
+    topic: "",
+    context: "",
+    maxRounds: protocol.max_rounds,
+    confidenceThreshold: protocol.confidence_threshold,
+    earlyOut: protocol.early_out,
+    compressHistory: true,
+    language: protocol.language,
+  }, template);
+  return { ...protocol, prompts_sha256: await hash(prompts) };
 }
 
 async function hash(value: unknown): Promise<string> {

@@ -12,12 +12,19 @@ import { compareArms } from "../benchmark/comparison.ts";
 import { renderComparison } from "../benchmark/comparison_html.ts";
 import { formatComparison } from "../benchmark/comparison_text.ts";
 import type { Incident } from "../benchmark/incident.ts";
-import { hashIncidents, hashProtocol, type Protocol, REGISTERED } from "../benchmark/protocol.ts";
+import {
+  hashIncidents,
+  hashProtocol,
+  type Protocol,
+  REGISTERED,
+  withPrompts,
+} from "../benchmark/protocol.ts";
 import { ScriptedAgent, type Strength, strengthOf } from "../benchmark/scripted_agent.ts";
 import { holdTrial, type Trial, type TrialRules } from "../benchmark/trial.ts";
 import type { Settings } from "../config.ts";
 import { estimateCost, loadPrices } from "../models/prices.ts";
 import type { Providers } from "../models/providers.ts";
+import type { PromptTemplate } from "../prompts/template.ts";
 import { loadTemplates, selectTemplate } from "../prompts/templates.ts";
 import { type Environment, readSettings } from "./environment.ts";
 import { EXIT_CODES, type ExitCode } from "./failure.ts";
@@ -54,7 +61,9 @@ export async function comparisonCommand(flags: ComparisonFlags, environment: Env
   }
   const settings = await readSettings(environment, offlineModels(flags));
   const incidents = select(await readIncidents(flags, environment), flags.only);
-  const protocol = toProtocol(flags, settings);
+  const { PROMPT_TEMPLATE, PROMPT_LANGUAGE, PROMPTS_DIR } = settings;
+  const template = selectTemplate(await loadTemplates(PROMPTS_DIR), PROMPT_TEMPLATE, PROMPT_LANGUAGE);
+  const protocol = await toProtocol(flags, settings, template);
   const hashes = {
     incidents_sha256: await hashIncidents(incidents),
     protocol_sha256: await hashProtocol(protocol, incidents),
@@ -69,7 +78,7 @@ export async function comparisonCommand(flags: ComparisonFlags, environment: Env
       `The protocol is not the registered one: its SHA-256 is ${hashes.protocol_sha256}`,
     );
   }
-  const rules = await toRules(flags, settings);
+  const rules = await toRules(protocol, template, settings);
   const providers = await openProviders(settings, environment, (message) => note(environment, message));
   const trials: Trial[] = [];
   const planned = incidents.flatMap((incident) =>
@@ -137,13 +146,20 @@ function select(incidents: readonly Incident[], only: readonly string[] | undefi
   return incidents.filter(({ id }) => only.includes(id));
 }
 
-function toProtocol({ arm, runs, budget }: ComparisonFlags, settings: Settings): Protocol {
-  return {
+async function toProtocol(
+  { arm, runs, budget }: ComparisonFlags,
+  settings: Settings,
+  template: PromptTemplate,
+): Promise<Protocol> {
+  return await withPrompts({
     arms: ARMS.filter((each) => arm === undefined || arm.includes(each)),
     runs,
     token_budget: budget,
+    tool_budget: settings.MAX_TOOL_CALLS_PER_AGENT,
     max_rounds: settings.MAX_ROUNDS,
     confidence_threshold: settings.CONFIDENCE_THRESHOLD,
+    early_out: { enabled: settings.EARLY_OUT_ENABLED, threshold: settings.EARLY_OUT_THRESHOLD },
+    model_timeout_seconds: settings.MODEL_TIMEOUT_SECONDS,
     template: settings.PROMPT_TEMPLATE,
     language: settings.PROMPT_LANGUAGE,
     models: {
@@ -151,22 +167,26 @@ function toProtocol({ arm, runs, budget }: ComparisonFlags, settings: Settings):
       skeptic: settings.SKEPTIC_MODEL,
       moderator: settings.MODERATOR_MODEL,
     },
-  };
+  }, template);
 }
 
-async function toRules({ budget }: ComparisonFlags, settings: Settings): Promise<TrialRules> {
-  const { PROMPT_TEMPLATE: name, PROMPT_LANGUAGE: language, PROMPTS_DIR } = settings;
-  const prices = await loadPrices(settings.MODEL_PRICES_FILE);
+/** What trials go by is what was registered. */
+async function toRules(
+  protocol: Protocol,
+  template: PromptTemplate,
+  { MODEL_PRICES_FILE }: Settings,
+): Promise<TrialRules> {
+  const prices = await loadPrices(MODEL_PRICES_FILE);
   return {
-    template: selectTemplate(await loadTemplates(PROMPTS_DIR), name, language),
-    language,
-    maxRounds: settings.MAX_ROUNDS,
-    confidenceThreshold: settings.CONFIDENCE_THRESHOLD,
-    earlyOut: { enabled: settings.EARLY_OUT_ENABLED, threshold: settings.EARLY_OUT_THRESHOLD },
-    toolBudget: settings.MAX_TOOL_CALLS_PER_AGENT,
-    tokenBudget: budget,
+    template,
+    language: protocol.language,
+    maxRounds: protocol.max_rounds,
+    confidenceThreshold: protocol.confidence_threshold,
+    earlyOut: protocol.early_out,
+    toolBudget: protocol.tool_budget,
+    tokenBudget: protocol.token_budget,
     costOf: (usage, models) => estimateCost(usage, models, prices).total_usd,
-    timeouts: { modelMs: settings.MODEL_TIMEOUT_SECONDS * 1000 },
+    timeouts: { modelMs: protocol.model_timeout_seconds * 1000 },
   };
 }
 

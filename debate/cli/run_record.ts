@@ -7,7 +7,8 @@ import type { DebateOutcome, DebateSetup } from "../ports.ts";
 import type { CostEstimate, RunEvent } from "../events.ts";
 import type { CollectedContext } from "../context/collect.ts";
 import { recordOf } from "../runs/fold.ts";
-import { beginRecord, type RunHeader, type RunRecord, type StoredEvent } from "../runs/record.ts";
+import { beginHeader } from "../runs/header.ts";
+import { beginRecord, type RunRecord, type StoredEvent } from "../runs/record.ts";
 
 /** The parts of a record. */
 export interface RecordParts {
@@ -35,19 +36,16 @@ export function toRecord(
   { setup, context, events, startedAt, parent }: RecordParts,
 ): RunRecord {
   const { models, efforts } = setup;
-  const header: RunHeader = {
-    run_id: setup.runId,
+  const header = beginHeader({
+    runId: setup.runId,
     topic: setup.topic,
-    timestamp: new Date(startedAt).toISOString(),
+    startedAt,
     models: { diagnostic: models.diagnostic.id, skeptic: models.skeptic.id, moderator: models.moderator.id },
-    reasoning_effort: efforts,
+    efforts,
     template: setup.template.name,
     language: setup.language,
-    ...(setup.sampling !== undefined && { mode: "sample_then_debate" as const }),
-    parent_run_id: parent?.runId ?? null,
-    ...(parent !== undefined && { parent_topic: parent.topic }),
-    status: "running",
-    schema_version: 1,
-  };
+    isSampled: setup.sampling !== undefined,
+    parent,
+  });
   return recordOf(beginRecord(header, context), events);
 }

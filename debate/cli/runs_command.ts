@@ -10,7 +10,7 @@ import { addEvidence } from "../context/collect.ts";
 import { renderHtml } from "../report/html.ts";
 import { renderReport } from "../report/report.ts";
 import { priorRun } from "../runs/prior_run.ts";
-import type { ReadRecord } from "../runs/record.ts";
+import type { RunListItem } from "../runs/record.ts";
 import { type Environment, readSettings } from "./environment.ts";
 import { EXIT_CODES, type ExitCode } from "./failure.ts";
 import { openRedactor } from "./machine.ts";
@@ -34,10 +34,7 @@ export async function listRuns(flags: ListFlags, environment: Environment): Prom
   const all = (await readRuns(DATA_DIR)).filter((record) => isFound(record, flags.search));
   const shown = all.slice(0, flags.limit);
   if (flags.json === true) {
-    const runs = shown.map(({ events: _events, context: _context, hypotheses: _hypotheses, ...item }) =>
-      item
-    );
-    terminal.out(`${JSON.stringify({ runs })}\n`);
+    terminal.out(`${JSON.stringify({ runs: shown })}\n`);
     return EXIT_CODES.ok;
   }
   if (shown.length > 0) terminal.out(formatRuns(shown, terminal));
@@ -47,7 +44,7 @@ export async function listRuns(flags: ListFlags, environment: Environment): Prom
   return EXIT_CODES.ok;
 }
 
-function isFound({ run_id, title, topic, conclusion }: ReadRecord, search: string | undefined): boolean {
+function isFound({ run_id, title, topic, conclusion }: RunListItem, search: string | undefined): boolean {
   const wanted = search?.toLowerCase() ?? "";
   return [run_id, title, topic, conclusion?.cause].some((each) =>
     each?.toLowerCase().includes(wanted) === true

@@ -3,12 +3,12 @@
  *
  * @module
  */
-import type { ReadRecord } from "../runs/record.ts";
+import type { ReadRecord, RunListItem } from "../runs/record.ts";
 import { fieldsOf, numberOf, textOf } from "../report/values.ts";
 import { safeLine, safeText, type Terminal, wrap } from "./terminal.ts";
 
 /** One line for each run. */
-export function formatRuns(records: readonly ReadRecord[], { width }: Terminal): string {
+export function formatRuns(records: readonly RunListItem[], { width }: Terminal): string {
   const line = (...[id = "", started = "", status = "", sure = "", rest = ""]: readonly string[]) =>
     `${[id.padEnd(8), started.padEnd(16), status.padEnd(11), sure.padStart(4)].join("  ")}  ${
       safeLine(rest, Math.max(20, width - 48))

@@ -5,7 +5,9 @@
  */
 import { writeFileAtomic } from "@gateway/shared/atomic_file";
 import { AppError, errorName } from "@gateway/shared/errors";
-import { formatRecord, type ReadRecord, type RunRecord } from "../runs/record.ts";
+import { openToRead } from "../runs/disk_folder.ts";
+import { readListItem } from "../runs/list_item.ts";
+import { byTime, formatRecord, type RunListItem, type RunRecord } from "../runs/record.ts";
 import { readStoredRun, type StoredRun } from "../runs/stored_run.ts";
 
 const RECORD = /^([0-9a-f]{32})\.json$/;
@@ -43,15 +45,15 @@ async function listIds(folder: string): Promise<readonly string[]> {
   return ids.sort();
 }
 
-/** All runs that can be read, newest first. */
-export async function readRuns(folder: string): Promise<readonly ReadRecord[]> {
-  const records: ReadRecord[] = [];
+/** All runs that can be read, newest first; of each file only the beginning is read. */
+export async function readRuns(folder: string): Promise<readonly RunListItem[]> {
+  const items: RunListItem[] = [];
+  const files = openToRead(folder);
   for (const id of await listIds(folder)) {
-    const { record } = await readFile(folder, id) ?? {};
-    if (record !== undefined) records.push(record);
+    const item = await readListItem(files, id).catch(() => undefined);
+    if (item !== undefined && item !== "missing") items.push(item);
   }
-  const time = ({ timestamp }: ReadRecord) => Date.parse(timestamp ?? "") || 0;
-  return records.sort((a, b) => time(b) - time(a));
+  return items.sort(byTime);
 }
 
 /**

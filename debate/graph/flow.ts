@@ -4,7 +4,7 @@
  * @module
  */
 import { applyDecision, applyRebuttal, applySkeptic } from "./apply_review.ts";
-import { cut } from "./text.ts";
+import { loggedTexts, NO_TEXTS, TEXT_KEYS } from "./round_log.ts";
 import { isEarlyOutConfirmed, NO_EARLY_OUT, parseEarlyOut } from "./early_out.ts";
 import { groundingOf } from "./evidence.ts";
 import { limitConfidence, withOutcome } from "./grounding.ts";
@@ -22,7 +22,6 @@ import type {
   HistoryRole,
   Hypothesis,
   PriorEntry,
-  RoundTexts,
 } from "./state.ts";
 
 /** A node that a directive can leave out. */
@@ -87,21 +86,12 @@ function isOver({ decision, earlyOutConfirmed, round, task }: DebateState): bool
     round > task.maxRounds;
 }
 
-const MAX_LOGGED_TEXT = 500;
-const NO_TEXTS: RoundTexts = { diagnostic: "", skeptic: "", rebuttal: "" };
-
 /** The agents' names in the history. */
 const HISTORY_ROLES = {
   diagnostic_agent: "diagnostic_agent",
   skeptic_agent: "skeptic_agent",
   diagnostic_rebuttal_agent: "diagnostic_rebuttal",
 } as const satisfies Record<AgentNode, HistoryRole>;
-
-const TEXT_KEYS = {
-  diagnostic_agent: "diagnostic",
-  skeptic_agent: "skeptic",
-  diagnostic_rebuttal_agent: "rebuttal",
-} as const satisfies Record<AgentNode, keyof RoundTexts>;
 
 /** A debate that has not begun. What a resumed run inherits belongs to round 0. */
 export function startState(
@@ -238,14 +228,7 @@ export function afterModerator(state: DebateState, said: Decision): DebateState 
   const goesOn = continues && !earlyOutConfirmed && round < task.maxRounds;
   const { confidenceThreshold } = task;
   const decision = goesOn ? reasoned : withOutcome(reasoned, { confidenceThreshold, earlyOutConfirmed });
-  const { texts } = state;
-  const logged = {
-    round,
-    diagnostic: cut(texts.diagnostic, MAX_LOGGED_TEXT),
-    skeptic: cut(texts.skeptic, MAX_LOGGED_TEXT),
-    rebuttal: cut(texts.rebuttal, MAX_LOGGED_TEXT),
-    moderator: decision,
-  };
+  const logged = { round, ...loggedTexts(state.texts), moderator: decision };
   const entry: HistoryEntry = { role: "moderator", content: JSON.stringify(decision, null, 2), round };
   return {
     ...state,

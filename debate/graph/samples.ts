@@ -11,6 +11,7 @@ import { labelsFor } from "./labels.ts";
 import { mergeHypotheses } from "./merge_hypotheses.ts";
 import { limitConfidence, withOutcome } from "./grounding.ts";
 import type { DebateState, Decision, Hypothesis } from "./state.ts";
+import { loggedTexts } from "./round_log.ts";
 import type { TurnText } from "./flow.ts";
 import { cut } from "./text.ts";
 
@@ -38,7 +39,6 @@ interface Group {
 }
 
 const MAX_EVIDENCE = 10;
-const MAX_LOGGED_TEXT = 500;
 
 /** The state after the diagnoses, as if they were the diagnosis of the first round. */
 export function afterSamples(
@@ -139,7 +139,7 @@ export function afterVote(state: DebateState, { votes, diagnoses, reason }: Samp
   const said = limitConfidence(toDecision(hypothesis, diagnoses, reason), state.hypotheses, language);
   const decision = withOutcome(said, { confidenceThreshold, earlyOutConfirmed: false });
   const { round, texts } = state;
-  const logged = { ...texts, round, diagnostic: cut(texts.diagnostic, MAX_LOGGED_TEXT), moderator: decision };
+  const logged = { ...loggedTexts(texts), round, moderator: decision };
   return { ...state, done: "moderator_agent", decision, roundLog: [...state.roundLog, logged] };
 }
 

@@ -45,19 +45,28 @@ async function takeLock(path: string): Promise<Deno.FsFile> {
   );
 }
 
-function createFolder(path: string, lock: Deno.FsFile): Folder {
-  const at = (name: string) => {
-    if (name === "" || name.includes("/") || name === "..") throw new TypeError("Not the name of a file");
-    return join(path, name);
-  };
+/** A folder that another process may be writing to. */
+export function openToRead(path: string): Pick<Folder, "names" | "read" | "readEnds"> {
   return {
     async names() {
       const names: string[] = [];
       for await (const entry of Deno.readDir(path)) if (entry.isFile) names.push(entry.name);
       return names;
     },
-    read: (name) => unlessMissing(() => Deno.readFile(at(name))),
-    readEnds: (name, headBytes) => unlessMissing(() => readEnds(at(name), headBytes)),
+    read: (name) => unlessMissing(() => Deno.readFile(fileIn(path, name))),
+    readEnds: (name, headBytes) => unlessMissing(() => readEnds(fileIn(path, name), headBytes)),
+  };
+}
+
+function fileIn(path: string, name: string): string {
+  if (name === "" || name.includes("/") || name === "..") throw new TypeError("Not the name of a file");
+  return join(path, name);
+}
+
+function createFolder(path: string, lock: Deno.FsFile): Folder {
+  const at = (name: string) => fileIn(path, name);
+  return {
+    ...openToRead(path),
     write: (name, bytes) => writeFileAtomic(at(name), bytes, { mode: 0o600 }),
     append: (name, bytes) => Deno.writeFile(at(name), bytes, { append: true, mode: 0o600 }),
     async remove(name) {

@@ -4,7 +4,7 @@
  * @module
  */
 import { skippedText } from "../graph/flow.ts";
-import { cut } from "../graph/text.ts";
+import { logged, NO_TEXTS, TEXT_KEYS } from "../graph/round_log.ts";
 import { fieldsOf, textOf } from "../report/values.ts";
 import {
   conclusionOf,
@@ -95,40 +95,38 @@ function endOf(startedAt: string, finished: StoredEvent | undefined): Partial<Ru
   };
 }
 
-const MAX_LOGGED_TEXT = 500;
-const TEXT_KEYS: Readonly<Record<string, "diagnostic" | "skeptic" | "rebuttal">> = {
-  diagnostic_agent: "diagnostic",
-  skeptic_agent: "skeptic",
-  diagnostic_rebuttal_agent: "rebuttal",
-};
+/** The place of an agent's text. */
+function keyOf(node: string) {
+  return Object.entries(TEXT_KEYS).find(([each]) => each === node)?.[1];
+}
 
 /** The rounds that a decision ended. */
 function roundsOf(events: readonly StoredEvent[], language: string): RunRecord["round_log"] {
   const rounds: Readonly<Record<string, unknown>>[] = [];
-  let texts = { diagnostic: "", skeptic: "", rebuttal: "" };
+  let texts = { ...NO_TEXTS };
   let isAgreed = false;
   for (const event of events) {
-    const key = TEXT_KEYS[textOf(event.node)];
+    const key = keyOf(textOf(event.node));
     switch (event.type) {
       // It follows the diagnoses that it compares, and stands in their place.
       case "samples_compared":
-        texts.diagnostic = cut(textOf(event.content), MAX_LOGGED_TEXT);
+        texts.diagnostic = logged(textOf(event.content));
         isAgreed = event.agreed === true;
         break;
       case "agent_completed":
         if (key === undefined) break;
-        texts[key] = cut(textOf(event.content), MAX_LOGGED_TEXT);
+        texts[key] = logged(textOf(event.content));
         break;
       case "agent_skipped": {
         if (key !== "skeptic" && key !== "rebuttal") break;
         const node = key === "skeptic" ? "skeptic_agent" : "diagnostic_rebuttal_agent";
         const said = skippedText(node, textOf(event.rationale), language, isAgreed && rounds.length === 0);
-        texts[key] = cut(said, MAX_LOGGED_TEXT);
+        texts[key] = logged(said);
         break;
       }
       case "moderator_decision":
         rounds.push({ round: rounds.length + 1, ...texts, moderator: fieldsOf(event.decision) });
-        texts = { diagnostic: "", skeptic: "", rebuttal: "" };
+        texts = { ...NO_TEXTS };
         break;
     }
   }

@@ -16,6 +16,7 @@ import type { PromptTemplate } from "../prompts/template.ts";
 import type { RunMode } from "../run_mode.ts";
 import type { Tool } from "../tools/tool.ts";
 import { recordOf } from "./fold.ts";
+import { beginHeader } from "./header.ts";
 import { LiveRun, type RunOptions } from "./live_run.ts";
 import {
   beginRecord,
@@ -287,22 +288,16 @@ async function begin(store: RunStore, record: RunRecord) {
   }
 }
 
-function toHeader(request: RunRequest, runId: string, now: number): RunHeader {
-  const { topic, models, efforts, templateName, language, parent, mode } = request;
-  return {
-    run_id: runId,
-    topic,
-    timestamp: new Date(now).toISOString(),
-    models,
-    reasoning_effort: efforts,
-    template: templateName,
-    language,
-    ...(mode !== "debate" && { mode }),
-    parent_run_id: parent?.runId ?? null,
-    ...(parent !== undefined && { parent_topic: parent.topic }),
-    status: "running",
-    schema_version: 1,
-  };
+function toHeader(request: RunRequest, runId: string, startedAt: number): RunHeader {
+  const { templateName: template, mode, parent } = request;
+  return beginHeader({
+    ...request,
+    parent,
+    runId,
+    startedAt,
+    template,
+    isSampled: mode === "sample_then_debate",
+  });
 }
 
 function modelIds({ models }: RunRequest, { SUMMARY_MODEL, SAMPLE_MODEL }: Settings): RoleModels {

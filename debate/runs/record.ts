@@ -330,3 +330,9 @@ export function parseHead(head: string): unknown {
     return undefined;
   }
 }
+
+/** Newest first; those of the same time in the order of their ids. */
+export function byTime(a: RunListItem, b: RunListItem): number {
+  const [left, right] = [Date.parse(a.timestamp ?? "") || 0, Date.parse(b.timestamp ?? "") || 0];
+  return right - left || (a.run_id < b.run_id ? -1 : 1);
+}

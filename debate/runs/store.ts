@@ -11,7 +11,8 @@ import { z } from "@zod/zod";
 import type { Folder } from "./folder.ts";
 import { interruptedRecord } from "./interrupted.ts";
 import { type Append, Journal } from "./journal.ts";
-import { formatRecord, parseHead, type RunListItem, type RunRecord, toListItem } from "./record.ts";
+import { readListItem } from "./list_item.ts";
+import { byTime, formatRecord, type RunListItem, type RunRecord, toListItem } from "./record.ts";
 import { parseJson, readStoredRun, type StoredRun } from "./stored_run.ts";
 
 /** What the store needs. */
@@ -21,8 +22,6 @@ export interface RunStoreOptions {
   readonly warn: (message: string) => void;
 }
 
-/** Enough for the header of all but the most talkative topics. */
-const HEAD_BYTES = 8192;
 /** How many files are read at the same time. */
 const LOOKS = 32;
 /** Records kept in memory because they could not be written. */
@@ -209,14 +208,9 @@ export class RunStore {
   async #readItem(runId: string): Promise<RunListItem | undefined> {
     const name = `${runId}.json`;
     try {
-      const ends = await this.#folder.readEnds(name, HEAD_BYTES);
-      if (ends === undefined) return undefined;
-      const isWhole = DECODER.decode(ends.tail).trimEnd().endsWith("}");
-      const header = isWhole ? parseHead(DECODER.decode(ends.head)) : undefined;
-      if (header !== undefined) return toListItem(runId, header);
-      const item = toListItem(runId, parseJson(DECODER.decode(await this.#folder.read(name))));
+      const item = await readListItem(this.#folder, runId);
       if (item === undefined) this.#warn(`${name} in DATA_DIR is damaged, or not the record of a run`);
-      return item;
+      return item === "missing" ? undefined : item;
     } catch (error) {
       this.#warn(`cannot read ${name} in DATA_DIR: ${errorName(error)}`);
       return undefined;
@@ -249,8 +243,3 @@ export class RunStore {
 }
 
 const objectSchema = z.record(z.string(), z.unknown());
-
-function byTime(a: RunListItem, b: RunListItem): number {
-  const [left, right] = [Date.parse(a.timestamp ?? "") || 0, Date.parse(b.timestamp ?? "") || 0];
-  return right - left || (a.run_id < b.run_id ? -1 : 1);
-}

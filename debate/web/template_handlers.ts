@@ -1,9 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
 import { readJsonBody } from "@gateway/shared/http/body";
 import { stringify } from "yaml";
-import { buildAgentPrompt, buildModeratorPrompt } from "../agents/prompt.ts";
-import { startState } from "../graph/flow.ts";
-import type { ChatMessage } from "../models/model.ts";
+import { firstPrompts } from "../agents/first_prompts.ts";
 import { parseTemplate } from "../prompts/parse_template.ts";
 import type { PromptTemplate } from "../prompts/template.ts";
 import { previewBody } from "./bodies.ts";
@@ -44,7 +42,7 @@ export async function handlePreview({ settings }: WebPorts, request: Request): P
   const { file, text, topic } = await readJsonBody(request, { maxBytes: MAX_BYTES, schema: previewBody });
   const template = read(file, text);
   if (template instanceof AppError) return Response.json({ problem: template.message, prompts: [] });
-  const state = startState({
+  const prompts = firstPrompts({
     topic,
     context: "",
     maxRounds: settings.MAX_ROUNDS,
@@ -52,14 +50,8 @@ export async function handlePreview({ settings }: WebPorts, request: Request): P
     earlyOut: { enabled: settings.EARLY_OUT_ENABLED, threshold: settings.EARLY_OUT_THRESHOLD },
     compressHistory: settings.COMPRESS_HISTORY,
     language: template.language,
-  }, undefined);
-  const prompts: readonly (readonly [string, readonly ChatMessage[]])[] = [
-    ["diagnostic_agent", buildAgentPrompt(state, "diagnostic_agent", template)],
-    ["skeptic_agent", buildAgentPrompt(state, "skeptic_agent", template)],
-    ["diagnostic_rebuttal_agent", buildAgentPrompt(state, "diagnostic_rebuttal_agent", template)],
-    ["moderator_agent", buildModeratorPrompt(state, template)],
-  ];
-  return Response.json({ problem: null, prompts: prompts.map(([node, messages]) => ({ node, messages })) });
+  }, template);
+  return Response.json({ problem: null, prompts });
 }
 
 function read(file: string, text: string): PromptTemplate | AppError {

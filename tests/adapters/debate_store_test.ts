@@ -1,5 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import assert from "node:assert/strict";
+import { readRuns } from "../../debate/cli/stored_runs.ts";
 import { openDiskFolder } from "../../debate/runs/disk_folder.ts";
 
 async function withFolder(test: (path: string) => Promise<void>): Promise<void> {
@@ -70,4 +71,20 @@ Deno.test("a folder that cannot be used is said", () =>
       openDiskFolder(`${path}/file/runs`),
       (error) => error instanceof AppError && /^Cannot use DATA_DIR ".*": /.test(error.message),
     );
+  }));
+
+Deno.test("the list of the command line reads the beginning of a file, and no more", () =>
+  withFolder(async (path) => {
+    const [early, late] = ["a", "b"].map((digit) => digit.repeat(32));
+    const head = (time: string) =>
+      `{\n  "topic": "it hangs",\n  "timestamp": "${time}",\n  "status": "completed"`;
+    // Whoever reads on finds that it is damaged.
+    await Deno.writeTextFile(`${path}/${early}.json`, `${head("2026-01-01T00:00:00Z")},\n  "context": "…}`);
+    await Deno.writeTextFile(`${path}/${late}.json`, `${head("2026-01-02T00:00:00Z")}\n}\n`);
+    await Deno.writeTextFile(`${path}/${"c".repeat(32)}.json`, "{");
+    const runs = await readRuns(path);
+    assert.deepEqual(runs.map(({ run_id, topic, status }) => [run_id, topic, status]), [
+      [late, "it hangs", "completed"],
+      [early, "it hangs", "completed"],
+    ]);
   }));

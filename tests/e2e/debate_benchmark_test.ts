@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { inFolder, runDebate } from "./debate_program.ts";
 
-const benchmark = (args: readonly string[], folder: string) => runDebate(["benchmark", ...args], folder);
+const benchmark = (args: readonly string[], folder: string, env: Readonly<Record<string, string>> = {}) =>
+  runDebate(["benchmark", ...args], folder, env);
 
 const SHORT = ["--offline", "weak", "--runs", "1", "--only", "public_holiday", "--only", "poison_message"];
 
@@ -33,6 +34,8 @@ Deno.test("debate benchmark runs a registered protocol and no other", () =>
     assert.equal(registered.err, "");
     assert.equal((await benchmark([...SHORT, "--arm", "single", "--expect", hash], folder)).code, 2);
     assert.equal((await benchmark([...SHORT, "--expect", hash], folder)).code, 0);
+    const other = await benchmark([...SHORT, "--expect", hash], folder, { MAX_TOOL_CALLS_PER_AGENT: "3" });
+    assert.match(other.err, /The protocol is not the registered one/);
   }));
 
 Deno.test("debate benchmark reads a folder of Cloud-OpsBench", () =>

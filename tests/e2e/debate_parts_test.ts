@@ -111,3 +111,34 @@ browserTest("a template that comes late writes over nothing", () =>
     await page.evaluate("new Promise((done) => setTimeout(done))");
     assert.equal(await text.inputValue(), "mine");
   }));
+
+browserTest(
+  "the model that is shown is the one that is sent, also when a provider no longer lists it",
+  () =>
+    withHome(async (home) => {
+      await using server = await DebateProcess.start(sceneEnv(home));
+      await using browser = await TestBrowser.start();
+      const page = await (await browser.plainSession(server.url)).newPage();
+      const models = (ids: readonly string[]) => ({
+        contentType: "application/json",
+        body: JSON.stringify({
+          models: ids.map((id) => ({ id, name: id, provider: "hub", price: null })),
+          problems: [],
+        }),
+      });
+      await page.route("**/api/models", (route) => route.fulfill(models(["hub/one", "hub/two"])));
+      await page.route("**/api/models/refresh", (route) => route.fulfill(models(["hub/two"])));
+      await page.goto("/");
+      await page.locator("summary", { hasText: /^Models$/ }).click();
+      const pick = page.locator("select.pick").first();
+      const field = page.getByLabel("Diagnostic agent: id of the model");
+      const shown = async () => [await pick.inputValue(), await field.isVisible(), await field.inputValue()];
+      await pick.selectOption("hub/one");
+      assert.deepEqual(await shown(), ["hub/one", false, "hub/one"]);
+      await page.getByRole("button", { name: "Look for models again" }).click();
+      await poll(async () => await field.isVisible(), { what: "the field" });
+      assert.deepEqual(await shown(), ["other", true, "hub/one"]);
+      await pick.selectOption("");
+      assert.deepEqual(await shown(), ["", false, ""]);
+    }),
+);

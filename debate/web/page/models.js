@@ -32,21 +32,32 @@ function fields(role, title, settings) {
     input.value = pick.value === OTHER ? "" : pick.value;
     if (!input.hidden) input.focus();
   });
-  fill(pick, []);
   const efforts = ["none", "low", "medium", "high"].map((each) =>
     make("option", { value: each }, t(each === "none" ? "none_effort" : each))
   );
   const effort = make("select", { name: `${role}_reasoning_effort` }, ...efforts);
   effort.value = settings[`${role}_reasoning_effort`];
+  const choice = make("div", {}, make("label", {}, t(title), pick), input);
+  fill(pick, []);
   return [
-    make("div", {}, make("label", {}, t(title), pick), input),
+    choice,
     make("label", {}, t("{role}: thinking", { role: t(title) }), effort),
   ];
 }
 
-/** Puts a model into the form, also one that no provider lists. */
+/** Puts a model into the form, also one that no provider lists. What is shown is what is sent. */
 export function setModel(form, role, id) {
-  form.elements[`${role}_model`].value = id;
+  const input = form.elements[`${role}_model`];
+  input.value = id;
+  choose(input.closest("div").querySelector(".pick"));
+}
+
+/** Shows in the list what the field has; the field itself where the list does not have it. */
+function choose(pick) {
+  const input = pick.closest("div").querySelector("input");
+  const isListed = [...pick.options].some(({ value }) => value === input.value && value !== OTHER);
+  pick.value = isListed ? input.value : OTHER;
+  input.hidden = isListed;
 }
 
 /** Asks for the models, and lets each role choose from them, by provider and with what they cost. */
@@ -65,7 +76,7 @@ export async function showModels(path, options = {}) {
 }
 
 function fill(pick, models) {
-  const chosen = pick.value;
+  const wantsOther = pick.value === OTHER;
   const providers = [...new Set(models.map(({ provider }) => provider))];
   pick.replaceChildren(
     make("option", { value: "" }, t("of the settings: {model}", { model: pick.dataset.preset })),
@@ -80,7 +91,8 @@ function fill(pick, models) {
     ),
     make("option", { value: OTHER }, t("another one …")),
   );
-  if ([...pick.options].some(({ value }) => value === chosen)) pick.value = chosen;
+  if (wantsOther) pick.value = OTHER;
+  else choose(pick);
 }
 
 function nameOf(provider) {
