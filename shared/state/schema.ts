@@ -13,6 +13,8 @@ export const APPLICATION_IDS = {
   signer: 0x67536967,
   /** `gCpl` */
   "control plane": 0x6743706c,
+  /** `gBrg` */
+  "approval bridge": 0x67427267,
 } as const;
 
 /** A service that keeps a state database. */

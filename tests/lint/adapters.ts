@@ -82,6 +82,13 @@ export const ADAPTERS: readonly string[] = [
   "ctl/backup/make.ts",
   "ctl/backup/restore.ts",
   "ctl/backup/sources.ts",
+  "ctl/bridge/main.ts",
+  "ctl/bridge/mattermost.ts",
+  "ctl/bridge/plane.ts",
+  "ctl/bridge/slack.ts",
+  "ctl/bridge/start.ts",
+  "ctl/bridge/start_bridge.ts",
+  "ctl/bridge/store.ts",
   "ctl/broker_reach.ts",
   "ctl/commands/",
   "ctl/doctor/file_checks.ts",
@@ -167,6 +174,8 @@ const JOINTS = /^\w+\/(?:main|app|start|serve(?:_\w+)?)\.ts$/;
 
 /** Where time, chance, the environment and the end of the process come from, beside every `main.ts`. */
 const AMBIENT: readonly string[] = [
+  "ctl/bridge/main.ts",
+  "ctl/bridge/start.ts",
   "ctl/start.ts",
   "debate/start.ts",
   "deploy/compile.ts",

@@ -1,0 +1,255 @@
+import { type Clock, every } from "@gateway/shared/clock";
+import { AppError, errorText } from "@gateway/shared/errors";
+import type { ServiceLogger } from "@gateway/shared/log";
+import type { Redactor } from "@gateway/shared/redact/redact";
+import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import { type Card, cardDigest, contentDigest, makeCard, makeLostCard } from "./card.ts";
+import type { Chat, Click } from "./chat.ts";
+import { describeClicker, findObjection, type IdentityMap } from "./guard.ts";
+import type { Plane } from "./plane.ts";
+import type { BridgeStore, Posted } from "./store.ts";
+
+/** What a bridge works with. */
+export interface BridgePorts {
+  readonly plane: Plane;
+  readonly chat: Chat;
+  readonly store: BridgeStore;
+  readonly clock: Clock;
+  readonly logger: ServiceLogger;
+  readonly redact: Redactor;
+  readonly pageOf: (approval: string) => string;
+  /** Read for each click. @throws {AppError} when it can't be: then nobody approves */
+  readonly readIdentities: () => Promise<IdentityMap>;
+  /** What no one can guess. */
+  readonly makeNonce: () => string;
+}
+
+const CLICKS_KEPT_MS = 7 * 86_400_000;
+/** How long before a message was begun its like is looked for: clocks differ. */
+const FIND_SLACK_MS = 60_000;
+/** What is said below messages is said once to each user; a chat is not to be filled by clicking. */
+const MOST_SAID = 1_000;
+
+/**
+ * Shows in a chat what waits for approval, and takes decisions from there. One thing at a time: a click is decided on
+ * the list as it is then.
+ */
+export class Bridge {
+  readonly #ports: BridgePorts;
+  readonly #said = new Set<string>();
+  #turn: Promise<unknown> = Promise.resolve();
+  #notBefore = 0;
+  /** What failed in this turn and in the one before: the same is logged once. */
+  #failures = new Set<string>();
+  #formerFailures = new Set<string>();
+
+  /** Does nothing by itself. */
+  constructor(ports: BridgePorts) {
+    this.#ports = ports;
+  }
+
+  /** Works until the signal is aborted; what was clicked before the last end comes first. */
+  async run(
+    { signal, pollSeconds }: { readonly signal: AbortSignal; readonly pollSeconds: number },
+  ): Promise<void> {
+    const { chat, clock, store } = this.#ports;
+    for (const click of await store.undone()) await this.#inTurn(() => this.#decide(click));
+    await this.poll();
+    await Promise.all([
+      chat.listen((click) => this.take(click), signal),
+      every({ clock, seconds: pollSeconds, signal }, () => this.poll()),
+    ]);
+    await this.#turn;
+  }
+
+  /** Brings the chat to where the control plane is. Never rejects. */
+  poll(): Promise<void> {
+    return this.#inTurn(async () => {
+      const { clock, store } = this.#ports;
+      if (clock.now() < this.#notBefore) return;
+      this.#formerFailures = this.#failures;
+      this.#failures = new Set();
+      await store.forgetClicks(clock.now() - CLICKS_KEPT_MS);
+      const records = new Map((await this.#ports.plane.list()).map((record) => [record.id, record]));
+      const posted = new Map((await store.posted()).map((each) => [each.approval, each]));
+      for (const each of posted.values()) {
+        await this.#apart(() => this.#refresh(each, records.get(each.approval)));
+      }
+      const waiting = [...records.values()].filter(({ id, status }) =>
+        status === "pending" && !posted.has(id)
+      );
+      for (const record of waiting.sort((a, b) => a.created_at < b.created_at ? -1 : 1)) {
+        await this.#apart(() => this.#post(record));
+      }
+    });
+  }
+
+  /** Takes a click; resolves when it can't be lost any more, before it is decided. */
+  async take(click: Click): Promise<void> {
+    const { clock, store } = this.#ports;
+    if (!await store.take(click, clock.now())) return;
+    void this.#inTurn(() => this.#decide(click)).then(() => this.poll());
+  }
+
+  /** One after another; a failure is logged, once while it stays the same, and ends nothing. */
+  #inTurn(action: () => Promise<void>): Promise<void> {
+    const next = this.#turn.then(action).catch((error) => this.#explain(error));
+    this.#turn = next;
+    return next;
+  }
+
+  /** A message that the chat does not take must not keep the others back; only a chat that wants a pause does. */
+  async #apart(action: () => Promise<void>): Promise<void> {
+    try {
+      await action();
+    } catch (error) {
+      if (!(error instanceof AppError) || error.code === "rate_limited") throw error;
+      this.#explain(error);
+    }
+  }
+
+  #explain(error: unknown): void {
+    const { clock, logger } = this.#ports;
+    if (error instanceof AppError && error.code === "rate_limited") {
+      this.#notBefore = clock.now() + (error.retryAfterSeconds ?? 1) * 1000;
+    }
+    const failure = errorText(error);
+    const isKnown = this.#failures.has(failure) || this.#formerFailures.has(failure);
+    this.#failures.add(failure);
+    if (!isKnown) logger.warn("the chat does not show how things are", { error });
+  }
+
+  async #refresh(posted: Posted, record: ApprovalRecord | undefined): Promise<void> {
+    const { chat, store } = this.#ports;
+    const card = this.#cardOf(posted, record);
+    let { message, shown } = posted;
+    if (message === "") {
+      // The last attempt to post it ended without an answer: it may be there.
+      message = await this.#find(card, posted.begunAt) ?? "";
+      shown = "";
+      if (message === "") {
+        await store.forget(posted.approval);
+        if (record?.status === "pending") await this.#post(record);
+        return;
+      }
+      await store.show(posted.approval, message, shown);
+    }
+    const look = cardDigest(card);
+    if (look !== shown) {
+      try {
+        await chat.update(message, card);
+      } catch (error) {
+        // A message that was taken away can't be changed; what still waits is posted anew.
+        if (!(error instanceof AppError && error.code === "not_found")) throw error;
+        await store.forget(posted.approval);
+        return;
+      }
+      await store.show(posted.approval, message, look);
+    }
+    if (record === undefined) await store.forget(posted.approval);
+  }
+
+  /** Where the bridge may not look, a request is rather shown twice than not at all. */
+  async #find(card: Card, begunAt: number): Promise<string | undefined> {
+    try {
+      return await this.#ports.chat.find(card, begunAt - FIND_SLACK_MS);
+    } catch (error) {
+      if (!(error instanceof AppError && error.code === "invalid_request")) throw error;
+      this.#explain(error);
+      return undefined;
+    }
+  }
+
+  async #post(record: ApprovalRecord): Promise<void> {
+    const { chat, clock, store, makeNonce, logger } = this.#ports;
+    const approval = record.id;
+    const nonce = makeNonce();
+    const card = this.#cardOf({ approval, nonce }, record);
+    // First: who is killed between the two looks for it instead of posting it again.
+    await store.begin({ approval, nonce, content: contentDigest(record), begunAt: clock.now() });
+    let message;
+    try {
+      message = await chat.post(card);
+    } catch (error) {
+      const isNotThere = error instanceof AppError &&
+        (error.code === "rate_limited" || error.code === "invalid_request");
+      if (isNotThere) await store.forget(approval);
+      throw error;
+    }
+    await store.show(approval, message, cardDigest(card));
+    logger.info("posted", { approval });
+  }
+
+  #cardOf({ approval, nonce }: Pick<Posted, "approval" | "nonce">, record: ApprovalRecord | undefined): Card {
+    const { redact, pageOf } = this.#ports;
+    if (record === undefined) return makeLostCard(approval, { nonce, pageOf });
+    return makeCard(record, { nonce, redact, pageOf });
+  }
+
+  async #decide(click: Click): Promise<void> {
+    const { store, logger } = this.#ports;
+    try {
+      await this.#judge(click);
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error;
+      logger.warn("not decided", { user: click.user, error });
+      const isUnknown = error.code === "upstream_failure" || error.code === "timeout";
+      const what = isUnknown ? "it is not known whether this was decided" : "not decided";
+      await this.#say(click, `${click.user}: ${what}: ${error.message}; its page shows how it stands`);
+    } finally {
+      await store.done(click.key);
+    }
+  }
+
+  async #judge(click: Click): Promise<void> {
+    const { plane, chat, store, logger, readIdentities } = this.#ports;
+    const refuse = (why: string) => {
+      logger.warn("click refused", { user: click.user, verb: click.verb.kind, message: click.message, why });
+      return this.#say(click, `${click.user}: not decided: ${why}`);
+    };
+    const posted = (await store.posted()).find(({ message }) => message === click.message);
+    // Not said below it: the message is none of the bridge's.
+    if (posted === undefined) return logger.warn("click on an unknown message", { user: click.user });
+    if (click.nonce !== undefined && click.nonce !== posted.nonce) {
+      return await refuse("the button is not this message's");
+    }
+    const record = (await plane.list()).find(({ id }) => id === posted.approval);
+    // What became of it, the message itself will say.
+    if (record?.status !== "pending") return;
+    if (contentDigest(record) !== posted.content) {
+      return await refuse("what is asked is not what is shown here");
+    }
+    const isOffered = this.#cardOf(posted, record).verbs.includes(click.verb.kind);
+    if (!isOffered) return await refuse("not all of it is shown here; approve it on its page");
+    const identities = await readIdentities().catch((error) => {
+      logger.error("nobody can approve", { error });
+      throw new AppError("invalid_config", "the bridge's identity map can't be read");
+    });
+    const member = await chat.member(click.user);
+    const objection = findObjection({ click, record, member, identities });
+    if (objection !== undefined) return await refuse(objection);
+    const { verb, user } = click;
+    const isLearned = verb.kind === "learn";
+    await plane.decide(record.id, {
+      approve: verb.kind !== "deny",
+      learn: isLearned,
+      ttl_seconds: isLearned ? verb.ttlSeconds : 0,
+      comment: describeClicker({ chat: chat.name, user, identities }),
+    });
+    logger.info("decided", { approval: record.id, verb: verb.kind, user });
+  }
+
+  /** A decision that failed is said, or else it would pass for one that counts. Once: chats can be flooded. */
+  async #say({ message, user }: Click, text: string): Promise<void> {
+    const key = JSON.stringify([message, user, text]);
+    if (this.#said.has(key)) return;
+    if (this.#said.size >= MOST_SAID) this.#said.clear();
+    this.#said.add(key);
+    try {
+      await this.#ports.chat.say(message, text);
+    } catch (error) {
+      this.#said.delete(key);
+      this.#explain(error);
+    }
+  }
+}

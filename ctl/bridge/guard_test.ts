@@ -1,0 +1,67 @@
+import assert from "node:assert/strict";
+import { findObjection, type IdentityMap } from "./guard.ts";
+import type { Member } from "./chat.ts";
+import type { Verb } from "./card.ts";
+
+const MAP: IdentityMap = new Map([["U1", "ann@example.com"], ["U2", "broker-1"]]);
+
+interface Row {
+  readonly name: string;
+  readonly user?: string;
+  readonly verb?: Verb;
+  readonly endUser?: string | undefined;
+  readonly member?: Member;
+  readonly identities?: IdentityMap;
+  readonly objection?: RegExp;
+}
+
+const LEARN = { kind: "learn", ttlSeconds: 60 } as const;
+const DENY = { kind: "deny" } as const;
+
+Deno.test.each<Row>([
+  { name: "approve what somebody else asks for" },
+  { name: "learn from what somebody else asks for", verb: LEARN },
+  { name: "approve what he asks for", endUser: "ann@example.com", objection: /whoever asks/ },
+  { name: "learn from what he asks for", endUser: "ann@example.com", verb: LEARN, objection: /whoever asks/ },
+  { name: "approve what he asks for in capitals", endUser: "ANN@EXAMPLE.COM", objection: /whoever asks/ },
+  { name: "approve what he asks for with a dot", endUser: "ann@example.com.", objection: /whoever asks/ },
+  {
+    name: "approve what he asks for in wide letters",
+    endUser: "\uff41nn@example.com",
+    objection: /whoever asks/,
+  },
+  { name: "approve as the broker that asks", user: "U2", objection: /whoever asks/ },
+  { name: "approve when he is not in the map", user: "U3", objection: /identity map does not say/ },
+  { name: "approve by the name of a prototype", user: "constructor", objection: /identity map does not say/ },
+  { name: "approve for nobody", endUser: undefined, objection: /for whom it is asked is not known/ },
+  { name: "approve for the empty name", endUser: "", objection: /for whom it is asked is not known/ },
+  { name: "deny when he is not in the map", user: "U3", verb: DENY },
+  { name: "deny what he asks for", endUser: "ann@example.com", verb: DENY },
+  { name: "approve with the guard off", user: "U3", endUser: "", identities: undefined },
+  { name: "deny as a program", member: "program", verb: DENY, objection: /programs/ },
+  {
+    name: "approve as a program with the guard off",
+    member: "program",
+    identities: undefined,
+    objection: /programs/,
+  },
+  {
+    name: "approve from elsewhere with the guard off",
+    member: "outsider",
+    identities: undefined,
+    objection: /another/,
+  },
+  { name: "approve by a closed account", member: "gone", objection: /closed/ },
+])("findObjection(): whether somebody may $name", (row) => {
+  const { user = "U1", verb = { kind: "approve" }, member = "person", objection } = row;
+  const endUser = "endUser" in row ? row.endUser : "bob@example.com";
+  const identities = "identities" in row ? row.identities : MAP;
+  const found = findObjection({
+    click: { user, verb },
+    record: { caller: "Broker-1", end_user: endUser },
+    member,
+    identities,
+  });
+  if (objection === undefined) assert.equal(found, undefined);
+  else assert.match(found ?? "", objection);
+});

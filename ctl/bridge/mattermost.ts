@@ -1,0 +1,193 @@
+import { z } from "@zod/zod";
+import type { Clock } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
+import { parseJson } from "@gateway/shared/json";
+import type { ServiceLogger } from "@gateway/shared/log";
+import { within } from "@gateway/shared/within";
+import { boundedFetch } from "./bounded_fetch.ts";
+import type { Card } from "./card.ts";
+import type { Chat, Click, Member } from "./chat.ts";
+import { keepConnected } from "./keep_connected.ts";
+import { readMattermostClick } from "./mattermost_click.ts";
+import { fenced, messageOf } from "./mattermost_text.ts";
+
+/** What {@linkcode MattermostChat} needs. */
+export interface MattermostOptions {
+  readonly url: string;
+  readonly channel: string;
+  /** The bot's. */
+  readonly token: string;
+  readonly clock: Clock;
+  readonly logger: ServiceLogger;
+  readonly fetch: typeof fetch;
+  /** Ends every request. */
+  readonly signal: AbortSignal;
+}
+
+const TIMEOUT_MS = 15_000;
+/** A socket that is silent for so long is taken for dead. */
+const SILENT_MS = 60_000;
+
+const user = z.object({
+  id: z.string().min(1),
+  is_bot: z.boolean().default(false),
+  delete_at: z.int().default(0),
+  remote_id: z.string().nullish(),
+});
+const post = z.object({ id: z.string().min(1) });
+const posts = z.object({
+  posts: z.record(
+    z.string(),
+    z.object({ user_id: z.string(), props: z.record(z.string(), z.unknown()).nullish() }),
+  ),
+});
+
+/**
+ * A channel of Mattermost, for a bot. Its buttons would need a server that Mattermost can reach, so people decide by
+ * answering below the message, in words.
+ */
+export class MattermostChat implements Chat {
+  readonly name = "Mattermost";
+  readonly #options: MattermostOptions;
+  readonly #fetch: typeof fetch;
+  #self = "";
+
+  /** Connects with the first request. */
+  constructor(options: MattermostOptions) {
+    this.#options = options;
+    this.#fetch = boundedFetch(options.fetch, options.signal);
+  }
+
+  async connect(): Promise<string> {
+    this.#self = (await this.#ask("GET", "/users/me", user)).id;
+    return this.#self;
+  }
+
+  async listen(take: (click: Click) => Promise<void>, signal: AbortSignal): Promise<void> {
+    const { clock, logger } = this.#options;
+    await keepConnected({ clock, logger, signal }, (connected) => this.#hold(take, connected, signal));
+  }
+
+  async post(card: Card): Promise<string> {
+    const { id } = await this.#ask("POST", "/posts", post, {
+      channel_id: this.#options.channel,
+      message: messageOf(card),
+      props: { gateway_nonce: card.nonce },
+    });
+    return id;
+  }
+
+  async find({ nonce }: Card, since: number): Promise<string | undefined> {
+    if (this.#self === "") await this.connect();
+    const path = `/channels/${this.#options.channel}/posts?since=${Math.floor(since)}`;
+    const found = Object.entries((await this.#ask("GET", path, posts)).posts);
+    return found.find(([, { user_id, props }]) =>
+      user_id === this.#self && props?.["gateway_nonce"] === nonce
+    )?.[0];
+  }
+
+  async update(message: string, card: Card): Promise<void> {
+    await this.#ask("PUT", `/posts/${encodeURIComponent(message)}/patch`, z.object({}), {
+      message: messageOf(card),
+    });
+  }
+
+  async say(message: string, text: string): Promise<void> {
+    const body = { channel_id: this.#options.channel, root_id: message, message: fenced(text) };
+    await this.#ask("POST", "/posts", post, body);
+  }
+
+  async member(id: string): Promise<Member> {
+    const { is_bot, delete_at, remote_id } = await this.#ask("GET", `/users/${encodeURIComponent(id)}`, user);
+    if (is_bot) return "program";
+    if (delete_at !== 0) return "gone";
+    return remote_id ? "outsider" : "person";
+  }
+
+  async #hold(
+    take: (click: Click) => Promise<void>,
+    connected: () => void,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { url, channel, token, clock, logger } = this.#options;
+    await this.connect();
+    const socket = new WebSocket(`${url.replace(/^http/, "ws")}/api/v4/websocket`);
+    let heardAt = clock.now();
+    const over = new Promise<void>((resolve) => {
+      socket.onclose = () => resolve();
+      socket.onerror = () => resolve();
+    });
+    socket.onopen = () =>
+      socket.send(JSON.stringify({ seq: 1, action: "authentication_challenge", data: { token } }));
+    socket.onmessage = ({ data }) => {
+      heardAt = clock.now();
+      const event = typeof data === "string" ? parse(data) : undefined;
+      if (isHello(event)) connected();
+      const click = readMattermostClick(event, { channel, self: this.#self });
+      if (click !== undefined) {
+        take(click).catch((error) => logger.warn("an answer was not taken", { error }));
+      }
+    };
+    try {
+      for (let seq = 2;; seq++) {
+        const ms = SILENT_MS / 2;
+        const late = () => undefined;
+        const isOver = await within({ clock, ms, signal, late }, over).then(() => true, (reason) => {
+          if (reason === undefined) return false;
+          throw reason;
+        });
+        if (isOver) return;
+        if (clock.now() - heardAt > SILENT_MS) {
+          throw new AppError("upstream_failure", "Mattermost's socket is silent");
+        }
+        socket.send(JSON.stringify({ seq, action: "ping" }));
+      }
+    } finally {
+      socket.close();
+    }
+  }
+
+  async #ask<T>(method: string, path: string, schema: z.ZodType<T>, body?: unknown): Promise<T> {
+    const { url, token, clock, signal } = this.#options;
+    const response = await within(
+      { clock, ms: TIMEOUT_MS, signal },
+      (ended) =>
+        this.#fetch(`${url}/api/v4${path}`, {
+          method,
+          headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+          signal: ended,
+          ...(body !== undefined && { body: JSON.stringify(body) }),
+        }),
+    ).catch(() => {
+      throw new AppError("upstream_failure", "Mattermost did not answer");
+    });
+    if (!response.ok) throw refusalOf(response);
+    const { data } = schema.safeParse(parse(await response.text()));
+    if (data === undefined) throw new AppError("upstream_failure", "Mattermost did not answer as it should");
+    return data;
+  }
+}
+
+function refusalOf({ status, headers }: Response): AppError {
+  if (status === 429) {
+    const seconds = Number(headers.get("retry-after") ?? headers.get("x-ratelimit-reset"));
+    const retryAfterSeconds = seconds > 0 && seconds < 3600 ? seconds : 1;
+    return new AppError("rate_limited", "Mattermost wants a pause", { retryAfterSeconds });
+  }
+  if (status === 404) return new AppError("not_found", "Mattermost knows no such thing");
+  const code = status >= 400 && status < 500 ? "invalid_request" : "upstream_failure";
+  return new AppError(code, `Mattermost answered ${status}`);
+}
+
+function isHello(event: unknown): boolean {
+  return typeof event === "object" && event !== null && "event" in event && event.event === "hello";
+}
+
+function parse(text: string): unknown {
+  try {
+    return parseJson(text);
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,30 @@
+import { urlPermissions } from "@gateway/shared/permissions/address";
+import { mergeSets, type PermissionSet } from "@gateway/shared/permissions/set";
+import { type BridgeSettings, ENV_NAMES, SECRETS } from "./settings.ts";
+
+/**
+ * The files that the settings name, and of those only the state is written; the control plane; the chat; variables by
+ * name. No listener, no program.
+ */
+export function bridgePermissions(settings: BridgeSettings): PermissionSet {
+  const { cert, key, ca, state, identityMap, cpUrl, chat } = settings;
+  return mergeSets(
+    { read: [cert, key, ca, state, ...(identityMap === undefined ? [] : [identityMap])] },
+    {
+      write: [state],
+      net: urlPermissions(cpUrl),
+      env: [...ENV_NAMES, ...SECRETS[chat.kind]],
+      ignoreEnv: "all",
+    },
+    chat.kind === "slack"
+      // Slack's library looks at the system's version when it is loaded.
+      ? { net: slackAddresses(chat.apiUrl), sys: ["osRelease"] }
+      : { net: urlPermissions(chat.url) },
+  );
+}
+
+/** Slack says anew each time where its socket is: below the domain of its API. */
+function slackAddresses(apiUrl: string): readonly string[] {
+  const [address = ""] = urlPermissions(apiUrl);
+  return /^[a-z]/.test(address) && !address.startsWith("localhost:") ? [address, `*.${address}`] : [address];
+}

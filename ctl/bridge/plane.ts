@@ -1,0 +1,33 @@
+import { AppError } from "@gateway/shared/errors";
+import type { JsonClient } from "@gateway/shared/http/json_client";
+import { readProblem } from "@gateway/shared/http/problem";
+import { type ApprovalDecision, approvalList, type ApprovalRecord } from "@gateway/shared/wire/approval";
+import { joinPath } from "../remote.ts";
+
+/** What the bridge asks of the control plane, as an approver. */
+export interface Plane {
+  /** @throws {AppError} when it can't be asked */
+  list(): Promise<readonly ApprovalRecord[]>;
+  /** @throws {AppError} when it refuses, or when nobody knows whether it was decided */
+  decide(id: string, decision: ApprovalDecision): Promise<void>;
+}
+
+/** The control plane behind a client. */
+export function createPlane(client: Pick<JsonClient, "request">): Plane {
+  const ask = async (request: Parameters<JsonClient["request"]>[0]) => {
+    const reply = await client.request(request);
+    if (reply.status === 200) return reply;
+    const { detail, code = "upstream_failure" } = readProblem(reply);
+    throw new AppError(code, `the control plane answered ${reply.status}: ${detail}`);
+  };
+  return {
+    async list() {
+      const { data } = approvalList.safeParse((await ask({ method: "GET", path: "/v1/approvals" })).body);
+      if (data === undefined) throw new AppError("upstream_failure", "the answer is not a control plane's");
+      return data;
+    },
+    async decide(id, body) {
+      await ask({ method: "POST", path: joinPath("v1", "approvals", id), body });
+    },
+  };
+}

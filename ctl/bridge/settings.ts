@@ -1,0 +1,188 @@
+import { resolve } from "node:path";
+import { AppError } from "@gateway/shared/errors";
+import { quoteText } from "@gateway/shared/quote";
+import { parseDuration } from "../duration.ts";
+
+/** How the bridge reaches a chat, but for its secrets. */
+export type ChatSettings =
+  | { readonly kind: "slack"; readonly channel: string; readonly apiUrl: string }
+  | { readonly kind: "mattermost"; readonly channel: string; readonly url: string };
+
+/** What the bridge is told on the command line and by its environment; paths are absolute. */
+export interface BridgeSettings {
+  /** `https://host:port` */
+  readonly cpUrl: string;
+  readonly cert: string;
+  readonly key: string;
+  readonly ca: string;
+  readonly state: string;
+  /** `undefined`: without a guard. */
+  readonly identityMap: string | undefined;
+  readonly pollSeconds: number;
+  /** Every `{id}` becomes the approval's. */
+  readonly pageUrl: string;
+  readonly chat: ChatSettings;
+  readonly action: "run" | "check" | "version" | "help";
+}
+
+interface Option {
+  readonly variable?: string;
+  readonly fallback?: string;
+}
+
+const OPTIONS: Readonly<Record<string, Option>> = {
+  "cp-url": { variable: "BRIDGE_CP_URL" },
+  cert: { variable: "BRIDGE_CERT", fallback: "pki/approver.crt" },
+  key: { variable: "BRIDGE_KEY", fallback: "pki/approver.key" },
+  ca: { variable: "BRIDGE_CA", fallback: "pki/mtls_ca.crt" },
+  state: { variable: "BRIDGE_STATE", fallback: "state/approval-bridge.db" },
+  "identity-map": { variable: "BRIDGE_IDENTITY_MAP" },
+  poll: { fallback: "5s" },
+  "page-url": { variable: "BRIDGE_PAGE_URL" },
+  chat: { variable: "BRIDGE_CHAT", fallback: "slack" },
+  "slack-channel": { variable: "SLACK_CHANNEL" },
+  "slack-api-url": { variable: "SLACK_API_URL", fallback: "https://slack.com/api/" },
+  "mattermost-url": { variable: "MATTERMOST_URL" },
+  "mattermost-channel": { variable: "MATTERMOST_CHANNEL" },
+};
+
+const SWITCHES = ["no-identity-guard", "check", "version", "help", "h"] as const;
+
+/** The variables with secrets, by chat. There is no option for them: command lines are seen by everybody. */
+export const SECRETS = {
+  slack: ["SLACK_BOT_TOKEN", "SLACK_APP_TOKEN"],
+  mattermost: ["MATTERMOST_TOKEN"],
+} as const;
+
+/** The variables that stand for options. */
+export const ENV_NAMES: readonly string[] = Object.values(OPTIONS).flatMap(({ variable = [] }) => variable);
+
+/** Where {@linkcode readSettings} looks beside the command line. */
+export interface SettingsSources {
+  readonly variables: Readonly<Record<string, string | undefined>>;
+  /** Absolute. */
+  readonly workingFolder: string;
+}
+
+/**
+ * Reads the command line; what is not on it comes from the environment.
+ *
+ * @throws {AppError} `invalid_request` for what can't be used, and without an identity map unless that is wished
+ */
+export function readSettings(
+  args: readonly string[],
+  { variables, workingFolder }: SettingsSources,
+): BridgeSettings {
+  const { values, switches } = parse(args);
+  const read = (name: string) => {
+    const { variable = "", fallback = "" } = OPTIONS[name] ?? {};
+    return values.get(name) ?? (variables[variable] || fallback);
+  };
+  const action = actionOf(switches);
+  const isPrinted = action === "version" || action === "help";
+  const need = (name: string) => {
+    const value = read(name);
+    if (value !== "" || isPrinted) return value;
+    throw refusal(`--${name} is missing (or ${OPTIONS[name]?.variable} in the environment)`);
+  };
+  const path = (name: string) => resolve(workingFolder, read(name));
+  const cpUrl = isPrinted ? "https://127.0.0.1:7443" : readUrl("cp-url", need("cp-url"), "https://");
+  const identityMap = read("identity-map");
+  const hasGuard = !switches.has("no-identity-guard");
+  if (hasGuard && identityMap === "" && !isPrinted) {
+    throw refusal(
+      "--identity-map says who the users of the chat are, so that nobody approves what he asked for himself; " +
+        "--no-identity-guard lets everybody in the channel approve",
+    );
+  }
+  if (!hasGuard && identityMap !== "") {
+    throw refusal("--identity-map and --no-identity-guard exclude each other");
+  }
+  return {
+    cpUrl,
+    cert: path("cert"),
+    key: path("key"),
+    ca: path("ca"),
+    state: path("state"),
+    identityMap: hasGuard ? resolve(workingFolder, identityMap) : undefined,
+    pollSeconds: readPoll(read("poll")),
+    pageUrl: readPage(read("page-url") || `${cpUrl}/ui/approvals/{id}`),
+    chat: isPrinted ? { kind: "slack", channel: "", apiUrl: "" } : readChat(read, need),
+    action,
+  };
+}
+
+function parse(args: readonly string[]) {
+  const values = new Map<string, string>();
+  const switches = new Set<string>();
+  const rest = args.values();
+  for (const argument of rest) {
+    const { name = "", value } = /^--?(?<name>[a-z][a-z-]*)(?:=(?<value>.*))?$/s.exec(argument)?.groups ?? {};
+    if ((SWITCHES as readonly string[]).includes(name) && value === undefined) {
+      switches.add(name);
+      continue;
+    }
+    if (!Object.hasOwn(OPTIONS, name)) {
+      throw refusal(`${quoteText(argument)} is no argument of it; --help names them`);
+    }
+    const given = value ?? rest.next().value ?? "";
+    if (given === "" || given.startsWith("--")) throw refusal(`--${name} wants a value`);
+    if (values.has(name)) throw refusal(`--${name} is given twice`);
+    values.set(name, given);
+  }
+  return { values, switches };
+}
+
+function actionOf(switches: ReadonlySet<string>): BridgeSettings["action"] {
+  if (switches.has("help") || switches.has("h")) return "help";
+  if (switches.has("version")) return "version";
+  return switches.has("check") ? "check" : "run";
+}
+
+function readChat(read: (name: string) => string, need: (name: string) => string): ChatSettings {
+  const kind = read("chat");
+  switch (kind) {
+    case "slack": {
+      const channel = readId("slack-channel", need("slack-channel"), /^[CG][A-Z0-9]{1,30}$/, "C0123456789");
+      return { kind, channel, apiUrl: `${readUrl("slack-api-url", need("slack-api-url"))}/` };
+    }
+    case "mattermost": {
+      const name = "mattermost-channel";
+      const channel = readId(name, need(name), /^[a-z0-9]{26}$/, "26 letters and digits");
+      return { kind, channel, url: readUrl("mattermost-url", need("mattermost-url")) };
+    }
+    default:
+      throw refusal(`--chat ${quoteText(kind)}: expected slack or mattermost`);
+  }
+}
+
+/** A name would lead elsewhere once the channel is renamed. */
+function readId(option: string, value: string, form: RegExp, like: string): string {
+  if (form.test(value) || value === "") return value;
+  throw refusal(`--${option} ${quoteText(value)}: expected the channel's id, such as ${like}`);
+}
+
+function readUrl(option: string, value: string, prefix = ""): string {
+  const url = URL.parse(value.includes("://") ? value : `${prefix}${value}`);
+  const isLoopback = /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/.test(url?.hostname ?? "");
+  const isSecure = url?.protocol === "https:" || (prefix === "" && url?.protocol === "http:" && isLoopback);
+  if (url === null || !isSecure || `${url.username}${url.password}${url.search}${url.hash}` !== "") {
+    throw refusal(`--${option} ${quoteText(value)}: expected https://host:port`);
+  }
+  return url.href.replace(/\/+$/, "");
+}
+
+function readPage(template: string): string {
+  const url = URL.parse(template.replaceAll("{id}", "0"));
+  if (url?.protocol === "https:" && template.includes("{id}") && !/[\s<>|"]/.test(template)) return template;
+  throw refusal(`--page-url ${quoteText(template)}: expected https://… with {id} in it`);
+}
+
+/** Nothing, and less, is what it is by default, as existing scripts expect. */
+function readPoll(text: string): number {
+  return /^(?:-.*|0[a-z]*)$/.test(text) ? 5 : parseDuration(text);
+}
+
+function refusal(problem: string): AppError {
+  return new AppError("invalid_request", `Cannot start the approval bridge: ${problem}`);
+}

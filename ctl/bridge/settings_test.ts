@@ -1,0 +1,108 @@
+import assert from "node:assert/strict";
+import { bridgePermissions } from "./permissions.ts";
+import { readSettings } from "./settings.ts";
+
+const SLACK = ["--cp-url", "gw.example:7443", "--slack-channel", "C0123", "--identity-map=map.json"];
+
+function read(args: readonly string[], variables: Readonly<Record<string, string>> = {}) {
+  return readSettings(args, { variables, workingFolder: "/srv" });
+}
+
+Deno.test("readSettings() has a default for all but three, and takes the dash of Go's programs", () => {
+  assert.deepEqual(
+    read(["-cp-url=gw.example:7443", "-slack-channel", "C0123", "-identity-map", "/etc/map.json"]),
+    {
+      cpUrl: "https://gw.example:7443",
+      cert: "/srv/pki/approver.crt",
+      key: "/srv/pki/approver.key",
+      ca: "/srv/pki/mtls_ca.crt",
+      state: "/srv/state/approval-bridge.db",
+      identityMap: "/etc/map.json",
+      pollSeconds: 5,
+      pageUrl: "https://gw.example:7443/ui/approvals/{id}",
+      chat: { kind: "slack", channel: "C0123", apiUrl: "https://slack.com/api/" },
+      action: "run",
+    },
+  );
+});
+
+Deno.test("readSettings() takes the command line before the environment, and that before its defaults", () => {
+  const variables = { BRIDGE_CP_URL: "https://a:1", BRIDGE_CERT: "/a.crt", BRIDGE_CA: "" };
+  const { cpUrl, cert, ca, pollSeconds } = read([...SLACK, "--poll", "1m"], variables);
+  assert.deepEqual([cpUrl, cert, ca, pollSeconds], [
+    "https://gw.example:7443",
+    "/a.crt",
+    "/srv/pki/mtls_ca.crt",
+    60,
+  ]);
+  assert.equal(read([...SLACK, "--poll", "0s"]).pollSeconds, 5);
+  assert.equal(read(SLACK.slice(2), variables).cpUrl, "https://a:1");
+});
+
+Deno.test.each<{ name: string; args: readonly string[]; problem: RegExp }>([
+  { name: "without an identity map", args: SLACK.slice(0, 4), problem: /--no-identity-guard lets everybody/ },
+  { name: "with a map and no guard", args: [...SLACK, "--no-identity-guard"], problem: /exclude each other/ },
+  {
+    name: "without a control plane",
+    args: SLACK.slice(2),
+    problem: /--cp-url is missing \(or BRIDGE_CP_URL/,
+  },
+  {
+    name: "without a channel",
+    args: ["--cp-url=a:1", "--identity-map=m"],
+    problem: /--slack-channel is missing/,
+  },
+  {
+    name: "with a channel's name",
+    args: [...SLACK.slice(0, 3), "#ops", "--identity-map=m"],
+    problem: /expected the channel's id/,
+  },
+  { name: "with an unknown option", args: [...SLACK, "--token=x"], problem: /"--token=x" is no argument/ },
+  { name: "with a word", args: [...SLACK, "run"], problem: /"run" is no argument/ },
+  { name: "with an option twice", args: [...SLACK, "--cp-url=b:1"], problem: /--cp-url is given twice/ },
+  {
+    name: "with an option without value",
+    args: [...SLACK, "--cert", "--check"],
+    problem: /--cert wants a value/,
+  },
+  {
+    name: "with an unknown chat",
+    args: [...SLACK, "--chat", "irc"],
+    problem: /expected slack or mattermost/,
+  },
+  {
+    name: "with a chat in the clear",
+    args: [...SLACK, "--slack-api-url=http://slack.com/api"],
+    problem: /https/,
+  },
+  { name: "with a control plane in the clear", args: ["--cp-url=http://127.0.0.1:1"], problem: /https/ },
+  { name: "with a page without id", args: [...SLACK, "--page-url=https://a/"], problem: /with \{id\} in it/ },
+  {
+    name: "with a page that ends its link",
+    args: [...SLACK, "--page-url=https://a/{id}|x>"],
+    problem: /--page-url/,
+  },
+  { name: "with a wrong time", args: [...SLACK, "--poll", "soon"], problem: /Cannot read duration "soon"/ },
+])("readSettings() refuses to start $name", ({ args, problem }) => {
+  assert.throws(() => read(args), problem);
+});
+
+Deno.test("readSettings() wants nothing where something is only printed", () => {
+  assert.equal(read(["--help"]).action, "help");
+  assert.equal(read(["--version"]).action, "version");
+});
+
+Deno.test("bridgePermissions() reach the control plane and the chat alone, and write the state alone", () => {
+  const set = bridgePermissions(read(SLACK));
+  assert.deepEqual(set.net, ["*.slack.com:443", "gw.example:7443", "slack.com:443"]);
+  assert.deepEqual(set.write, ["/srv/state/approval-bridge.db"]);
+  assert.deepEqual(set.sys, ["osRelease"]);
+  assert.ok(set.env?.includes("SLACK_BOT_TOKEN") && !set.env.includes("MATTERMOST_TOKEN"));
+  const channel = "abcdefghijklmnopqrstuvwxyz";
+  const mattermost = bridgePermissions(read([
+    ...["--cp-url=gw.example:7443", "--no-identity-guard", "--chat=mattermost"],
+    ...["--mattermost-url=https://chat.example", `--mattermost-channel=${channel}`],
+  ]));
+  assert.deepEqual(mattermost.net, ["chat.example:443", "gw.example:7443"]);
+  assert.deepEqual([mattermost.sys, mattermost.env?.includes("SLACK_BOT_TOKEN")], [undefined, false]);
+});

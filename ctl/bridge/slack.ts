@@ -1,0 +1,223 @@
+import { SocketModeClient } from "@slack/socket-mode";
+import {
+  LogLevel,
+  WebAPIPlatformError,
+  WebAPIRateLimitedError,
+  WebClient,
+  type WebClientOptions,
+} from "@slack/web-api";
+import { z } from "@zod/zod";
+import type { Clock } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
+import type { ServiceLogger } from "@gateway/shared/log";
+import { within } from "@gateway/shared/within";
+import { boundedFetch } from "./bounded_fetch.ts";
+import type { Card } from "./card.ts";
+import type { Chat, Click, Member } from "./chat.ts";
+import { keepConnected } from "./keep_connected.ts";
+import { blocksOf, plainText, summaryOf } from "./slack_blocks.ts";
+import { readSlackClick } from "./slack_click.ts";
+
+/** What {@linkcode SlackChat} needs. */
+export interface SlackOptions {
+  readonly apiUrl: string;
+  readonly channel: string;
+  readonly botToken: string;
+  readonly appToken: string;
+  readonly clock: Clock;
+  readonly logger: ServiceLogger;
+  readonly fetch: typeof fetch;
+  /** Ends every request. */
+  readonly signal: AbortSignal;
+}
+
+const TIMEOUT_MS = 15_000;
+const START_MS = 30_000;
+/** By which a message is found again; the app sees it, people don't. */
+const EVENT_TYPE = "gateway_approval";
+/** Slack says these of a message that is not there any more. */
+const GONE: readonly string[] = ["message_not_found", "cant_update_message", "thread_not_found"];
+
+const auth = z.object({
+  team_id: z.string().min(1),
+  user_id: z.string().min(1),
+  bot_id: z.string().optional(),
+});
+const postedMessage = z.object({ ts: z.string().min(1) });
+const history = z.object({
+  messages: z.array(z.object({
+    ts: z.string(),
+    bot_id: z.string().optional(),
+    metadata: z.object({ event_type: z.string(), event_payload: z.record(z.string(), z.unknown()) })
+      .optional(),
+  })),
+});
+const userInfo = z.object({
+  user: z.object({
+    team_id: z.string().optional(),
+    is_bot: z.boolean().optional(),
+    is_stranger: z.boolean().optional(),
+    deleted: z.boolean().optional(),
+  }),
+});
+
+/** The libraries' own log could tell tokens and what others wrote; what fails is thrown as well. */
+const SILENT = {
+  debug() {},
+  info() {},
+  warn() {},
+  error() {},
+  setLevel() {},
+  getLevel: () => LogLevel.ERROR,
+  setName() {},
+};
+
+/** A channel of Slack: the Web API, and Socket Mode for clicks, so that nothing of the bridge's is open to the internet. */
+export class SlackChat implements Chat {
+  readonly name = "Slack";
+  readonly #options: SlackOptions;
+  readonly #clientOptions: WebClientOptions;
+  readonly #web: WebClient;
+  #home: Promise<z.infer<typeof auth>> | undefined;
+
+  /** Connects with the first request. */
+  constructor(options: SlackOptions) {
+    this.#options = options;
+    this.#clientOptions = {
+      slackApiUrl: options.apiUrl,
+      fetch: boundedFetch(options.fetch, options.signal),
+      timeout: TIMEOUT_MS,
+      // Whether and when something is tried again, the bridge decides.
+      retryConfig: { retries: 0 },
+      rejectRateLimitedCalls: true,
+      allowAbsoluteUrls: false,
+    };
+    this.#web = new WebClient(options.botToken, { ...this.#clientOptions, logger: SILENT });
+  }
+
+  async connect(): Promise<string> {
+    const { team_id, user_id } = await this.#whoAmI();
+    // Asked for here, so that it fails at the start where the app may not ask it.
+    await this.#ask("users.info", { user: user_id }, userInfo);
+    return `${user_id} in ${team_id}`;
+  }
+
+  async listen(take: (click: Click) => Promise<void>, signal: AbortSignal): Promise<void> {
+    const { clock, logger } = this.#options;
+    await keepConnected({ clock, logger, signal }, (connected) => this.#hold(take, connected, signal));
+  }
+
+  async post(card: Card): Promise<string> {
+    const { ts } = await this.#ask("chat.postMessage", {
+      ...this.#message(card),
+      metadata: { event_type: EVENT_TYPE, event_payload: { nonce: card.nonce } },
+      unfurl_links: false,
+      unfurl_media: false,
+    }, postedMessage);
+    return ts;
+  }
+
+  async find({ nonce }: Card, since: number): Promise<string | undefined> {
+    const { bot_id } = await this.#whoAmI();
+    const { messages } = await this.#ask("conversations.history", {
+      channel: this.#options.channel,
+      oldest: String(since / 1000),
+      limit: 200,
+      include_all_metadata: true,
+    }, history);
+    return messages.find(({ bot_id: author, metadata }) =>
+      author !== undefined && author === bot_id && metadata?.event_type === EVENT_TYPE &&
+      metadata.event_payload["nonce"] === nonce
+    )?.ts;
+  }
+
+  async update(message: string, card: Card): Promise<void> {
+    await this.#ask("chat.update", { ...this.#message(card), ts: message }, z.object({}));
+  }
+
+  async say(message: string, text: string): Promise<void> {
+    await this.#ask("chat.postMessage", {
+      channel: this.#options.channel,
+      thread_ts: message,
+      text: "About this request",
+      blocks: [{ type: "section", text: plainText(text) }],
+    }, z.object({}));
+  }
+
+  async member(user: string): Promise<Member> {
+    const { team_id } = await this.#whoAmI();
+    const { user: found } = await this.#ask("users.info", { user }, userInfo);
+    if (found.is_bot === true) return "program";
+    if (found.deleted === true) return "gone";
+    return found.is_stranger === true || found.team_id !== team_id ? "outsider" : "person";
+  }
+
+  #message(card: Card) {
+    return { channel: this.#options.channel, text: summaryOf(card), blocks: blocksOf(card) };
+  }
+
+  async #hold(
+    take: (click: Click) => Promise<void>,
+    connected: () => void,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { channel, appToken, clock, logger } = this.#options;
+    const { team_id: team } = await this.#whoAmI();
+    const client = new SocketModeClient({
+      appToken,
+      logger: SILENT,
+      // Its own way to connect again gives up, by an error that ends the process, where Slack answers nonsense.
+      autoReconnectEnabled: false,
+      clientOptions: this.#clientOptions,
+    });
+    const over = new Promise<void>((resolve) => client.once("disconnected", () => resolve()));
+    client.on("slack_event", ({ ack, type, body }) => {
+      void (async () => {
+        const click = type === "interactive" ? readSlackClick(body, { team, channel }) : undefined;
+        if (click !== undefined) await take(click);
+        else if (type === "interactive") logger.warn("an interaction that is none of this channel's buttons");
+        await ack();
+        // Slack delivers it again where nothing was acknowledged.
+      })().catch((error) => logger.warn("an interaction was not acknowledged", { error }));
+    });
+    try {
+      const late = () => new AppError("upstream_failure", "Slack's socket did not open in time");
+      await within({ clock, ms: START_MS, signal, late }, client.start().then(() => {}, fail));
+      connected();
+      await within({ clock, signal }, over);
+    } finally {
+      await Promise.race([client.disconnect(), clock.sleep(1_000)]).catch(() => {});
+    }
+  }
+
+  /** Asked once; what fails is asked again. */
+  #whoAmI(): Promise<z.infer<typeof auth>> {
+    this.#home ??= this.#ask("auth.test", {}, auth).catch((error) => {
+      this.#home = undefined;
+      throw error;
+    });
+    return this.#home;
+  }
+
+  async #ask<T>(method: string, body: Record<string, unknown>, schema: z.ZodType<T>): Promise<T> {
+    const answer = await this.#web.apiCall(method, body).catch(fail);
+    const { data } = schema.safeParse(answer);
+    if (data === undefined) {
+      throw new AppError("upstream_failure", `Slack's answer to ${method} is not one that it gives`);
+    }
+    return data;
+  }
+}
+
+/** What went wrong, without the body of the answer, and without the causes, which hold addresses with tickets. */
+function fail(error: unknown): never {
+  if (error instanceof AppError) throw error;
+  if (error instanceof WebAPIRateLimitedError) {
+    throw new AppError("rate_limited", "Slack wants a pause", { retryAfterSeconds: error.retryAfter });
+  }
+  if (error instanceof WebAPIPlatformError && /^[a-z_]{1,60}$/.test(error.data.error)) {
+    const code = GONE.includes(error.data.error) ? "not_found" : "invalid_request";
+    throw new AppError(code, `Slack refuses: ${error.data.error}`);
+  }
+  throw new AppError("upstream_failure", "Slack did not answer as it should");
+}

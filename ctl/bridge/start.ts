@@ -1,0 +1,28 @@
+/**
+ * Prints the command that starts the bridge under exactly the permissions that its settings call for, for `start.sh`:
+ * Deno can't become another program, a shell can.
+ *
+ * @module
+ */
+import { extname } from "node:path";
+import { fileURLToPath } from "node:url";
+import { writeAllSync } from "@gateway/shared/bytes";
+import { formatFlags } from "@gateway/shared/permissions/set";
+import { exitCodeOf } from "@gateway/shared/service";
+import { singleQuote } from "@gateway/shared/shell_quote";
+import { bridgePermissions } from "./permissions.ts";
+import { ENV_NAMES, readSettings } from "./settings.ts";
+
+function describeCommand(args: readonly string[]): string {
+  const variables = Object.fromEntries(ENV_NAMES.map((name) => [name, Deno.env.get(name)]));
+  const settings = readSettings(args, { variables, workingFolder: Deno.cwd() });
+  const isPrinted = settings.action === "help" || settings.action === "version";
+  const flags = isPrinted ? ["--no-prompt", "--ignore-env"] : formatFlags(bridgePermissions(settings));
+  const main = fileURLToPath(new URL(`main${extname(import.meta.url)}`, import.meta.url));
+  return [Deno.execPath(), "run", "--quiet", ...flags, main, ...args].map(singleQuote).join(" ");
+}
+
+if (import.meta.main) {
+  // deno-lint-ignore require-await -- what it throws is told like a service's failure
+  Deno.exitCode = await exitCodeOf(async () => writeAllSync(Deno.stdout, describeCommand(Deno.args)));
+}
