@@ -1,0 +1,127 @@
+import assert from "node:assert/strict";
+import { MattermostChat } from "../../ctl/bridge/mattermost.ts";
+import { poll } from "../stage/poll.ts";
+import { type BridgeScene, FakePlane, ID, impatientClock, withBridge } from "./bridge_fixture.ts";
+import { BOT, FakeMattermost, type FakePost, HOME } from "./fake_mattermost.ts";
+
+async function withMattermost(
+  test: (scene: BridgeScene & { readonly chat: FakeMattermost; readonly first: FakePost }) => Promise<void>,
+  prepare: (chat: FakeMattermost, plane: FakePlane) => void = () => {},
+): Promise<void> {
+  await using chat = new FakeMattermost();
+  const plane = new FakePlane();
+  prepare(chat, plane);
+  const { url, token } = chat;
+  await withBridge({
+    plane,
+    chat: (signal, logger) =>
+      new MattermostChat({ url, token, channel: HOME, clock: impatientClock, logger, fetch, signal }),
+  }, async (scene) => {
+    await poll(() => chat.posted.length > 0, { what: "the first message" });
+    await chat.connected();
+    await test({ ...scene, chat, first: chat.posted[0]! });
+    assert.doesNotMatch(scene.log.join("\n"), /mattermost-secret/);
+  });
+}
+
+Deno.test("bridge to Mattermost: an answer below the message decides, and the message shows it", async () => {
+  await withMattermost(async ({ chat, plane, first }) => {
+    assert.match(first.message, /^\*\*Approval required\*\*\n\n```text\nid {9}[^]*"systemctl restart nginx"/);
+    chat.answer(first, " Learn 2h ");
+    await poll(() => /^\*\*Approved\*\*/.test(chat.posted[0]!.message), { what: "the decision" });
+    assert.deepEqual(plane.decisions, [{
+      id: ID,
+      approve: true,
+      learn: true,
+      ttl_seconds: 7200,
+      comment:
+        "the chat bridge says: Mattermost user bobbobbobbobbobbobbobbobbo, bob@example.com by its identity map",
+    }]);
+  });
+});
+
+const REFUSED: readonly { name: string; changes: Partial<FakePost>; words?: string; said?: RegExp }[] = [
+  {
+    name: "by who asked",
+    changes: { user_id: "annannannannannannannannan" },
+    said: /whoever asks does not approve/,
+  },
+  {
+    name: "by somebody unknown",
+    changes: { user_id: "eveeveeveeveeveeveeveeveev" },
+    said: /identity map does not say/,
+  },
+  {
+    name: "by another bot",
+    changes: { user_id: "carcarcarcarcarcarcarcarca" },
+    said: /programs do not decide/,
+  },
+  {
+    name: "by a user of another server",
+    changes: { user_id: "farfarfarfarfarfarfarfarfa" },
+    said: /another workspace/,
+  },
+  { name: "by a webhook", changes: { props: { from_webhook: "true" } } },
+  { name: "by the bridge", changes: { user_id: BOT, props: {} } },
+  { name: "in another channel", changes: { channel_id: "otherotherotherotherotherot" } },
+  { name: "of the server itself", changes: { type: "system_join_channel" } },
+  { name: "below no message", changes: { root_id: "" } },
+  { name: "below a message that is not the bridge's", changes: { root_id: "foreignforeignforeignforei" } },
+  { name: "with more words", changes: {}, words: "approve, but not on Friday" },
+  { name: "with a wrong time", changes: {}, words: "learn forever" },
+  { name: "with a time beyond all bounds", changes: {}, words: "learn 99999999999h" },
+  { name: "with a time where there is none", changes: {}, words: "approve 2h" },
+];
+
+Deno.test("bridge to Mattermost: refuses every answer that is not what it seems, and goes on", async () => {
+  await withMattermost(async ({ chat, plane, first }) => {
+    chat.send("garbage");
+    for (const { name, changes, words = "approve", said } of REFUSED) {
+      const before = chat.said.length;
+      chat.answer(first, words, changes);
+      if (said === undefined) continue;
+      await poll(() => chat.said.slice(before).some((text) => said.test(text)), {
+        what: `the refusal ${name}`,
+      });
+    }
+    assert.deepEqual(plane.decisions, []);
+    // They are taken in order: when this one is decided, none of those before was.
+    chat.answer(first, "deny");
+    await poll(() => plane.decisions.length > 0, { what: "the decision" });
+    assert.deepEqual(plane.decisions.map(({ approve }) => approve), [false]);
+  }, ({ users }) => {
+    users.set("carcarcarcarcarcarcarcarca", { is_bot: true });
+    users.set("farfarfarfarfarfarfarfarfa", { remote_id: "r" });
+  });
+});
+
+Deno.test("bridge to Mattermost: posts once, whatever it answers at first, and connects again", async () => {
+  await withMattermost(async ({ chat, plane, log }) => {
+    const connections = () => log.filter((line) => line.startsWith("connected")).length;
+    await poll(() => connections() === 1, { what: "the connection" });
+    chat.cut();
+    await poll(() => connections() === 2, { what: "another connection" });
+    chat.answer(chat.posted[0]!, "approve");
+    await poll(() => plane.decisions.length === 1, { what: "the decision" });
+    assert.equal(chat.posted.length, 1);
+  }, ({ faults }) => {
+    faults.push(
+      () => new Response("", { status: 500 }),
+      () => new Response("garbage"),
+      () => new Response("", { status: 403 }),
+      () => new Response("", { status: 429, headers: { "x-ratelimit-reset": "1" } }),
+    );
+  });
+});
+
+Deno.test("bridge to Mattermost: text of others is a block of code, out of which nothing leads", async () => {
+  await withMattermost(({ first }) => {
+    const fence = /^(`{3,})text$/m.exec(first.message)?.[1] ?? "";
+    assert.equal(fence.length, 5);
+    assert.equal(first.message.split(`\n${fence}`).length, 3, "the fence is there twice");
+    return Promise.resolve();
+  }, (_chat, plane) => {
+    plane.records.clear();
+    plane.add({ host: "@channel", command: "echo ````\n```` @all" });
+  });
+});

@@ -1,0 +1,173 @@
+import assert from "node:assert/strict";
+import { BridgeStore } from "../../ctl/bridge/store.ts";
+import { SlackChat } from "../../ctl/bridge/slack.ts";
+import { poll } from "../stage/poll.ts";
+import { type BridgeScene, FakePlane, ID, impatientClock, withBridge } from "./bridge_fixture.ts";
+import { CHANNEL, clickOn, FakeSlack, type Fault, textOf } from "./fake_slack.ts";
+
+async function withSlack(
+  slack: FakeSlack,
+  plane: FakePlane,
+  test: (scene: BridgeScene) => Promise<void>,
+): Promise<void> {
+  await withBridge({
+    plane,
+    chat: (signal, logger) =>
+      new SlackChat({
+        apiUrl: slack.apiUrl,
+        channel: CHANNEL,
+        botToken: "xoxb-secret",
+        appToken: "xapp-secret",
+        clock: impatientClock,
+        logger,
+        fetch,
+        signal,
+      }),
+  }, test);
+}
+
+const limited: Fault = () => new Response("", { status: 429, headers: { "retry-after": "1" } });
+const broken: Fault = () => new Response("<html>xoxb-secret</html>", { status: 500 });
+const garbage: Fault = () => new Response('{"ok":tru', { headers: { "content-type": "application/json" } });
+const nonsense: Fault = () => Response.json([]);
+const refused: Fault = () => Response.json({ ok: false, error: "not_in_channel" });
+const huge: Fault = () => new Response(`{"ok":true,"x":"${"x".repeat(5 << 20)}"}`);
+
+const standing = (slack: FakeSlack, start: RegExp) =>
+  poll(() => slack.posted.length > 0 && start.test(textOf(slack.posted[0]!)), { what: `${start}` });
+
+Deno.test("bridge to Slack: posts once and decides, whatever Slack answers at first", async () => {
+  await using slack = new FakeSlack();
+  slack.fail("auth.test", garbage, broken);
+  slack.fail("apps.connections.open", limited, broken);
+  slack.fail("chat.postMessage", refused, broken, limited, garbage, nonsense, huge);
+  await withSlack(slack, new FakePlane(), async ({ log, plane }) => {
+    await poll(() => slack.posted.length > 0, { what: "the message" });
+    await slack.connected();
+    slack.fail("chat.update", broken, limited, refused);
+    slack.fail("users.info", broken);
+    slack.send(clickOn(slack.posted[0]!, "approve"));
+    await poll(() => slack.said.length === 1, { what: "that the decision failed" });
+    assert.match(
+      slack.said[0]!,
+      /it is not known whether this was decided: Slack did not answer as it should/,
+    );
+    slack.send(clickOn(slack.posted[0]!, "approve"));
+    await standing(slack, /^Approved/);
+    assert.deepEqual([plane.decisions.length, slack.posted.length], [1, 1]);
+    assert.doesNotMatch(log.join("\n"), /xoxb-secret|xapp-secret|secret-ticket/);
+  });
+});
+
+Deno.test("bridge to Slack: a message whose answer was lost is found again, and not posted twice", async () => {
+  await using slack = new FakeSlack();
+  // Slack has taken the message, and says nothing of it.
+  slack.fail("chat.postMessage", () => {
+    const blocks = JSON.stringify([]);
+    const form = new URLSearchParams({ text: "Approval required", blocks, metadata: slack.lastMetadata });
+    slack.answer("chat.postMessage", form);
+    return new Response("", { status: 502 });
+  });
+  await withSlack(slack, new FakePlane(), async () => {
+    await standing(slack, /^Approval required/);
+    assert.equal(slack.posted.length, 1);
+  });
+});
+
+Deno.test("bridge to Slack: where it may not look for a lost message, it posts again rather than never", async () => {
+  await using slack = new FakeSlack();
+  slack.fail("chat.postMessage", broken);
+  slack.fail("conversations.history", () => Response.json({ ok: false, error: "missing_scope" }));
+  await withSlack(slack, new FakePlane(), async () => {
+    await poll(() => slack.posted.length > 0, { what: "the message" });
+  });
+});
+
+Deno.test("bridge to Slack: connects again after a refresh, a cut and an end, and takes clicks then", async () => {
+  await using slack = new FakeSlack();
+  await withSlack(slack, new FakePlane(), async ({ plane, log }) => {
+    await poll(() => slack.posted.length > 0, { what: "the message" });
+    await slack.connected();
+    const connections = () => log.filter((line) => line.startsWith("connected")).length;
+    slack.sendText(JSON.stringify({ type: "disconnect", reason: "refresh_requested" }));
+    await poll(() => connections() === 2, { what: "the connection after a refresh" });
+    slack.cut();
+    await poll(() => connections() === 3, { what: "the connection after a cut" });
+    slack.send(clickOn(slack.posted[0]!, "approve"));
+    await poll(() => plane.decisions.length === 1, { what: "the decision" });
+  });
+});
+
+Deno.test("bridge to Slack: started again, it posts nothing twice, and knows the buttons of before", async () => {
+  await using slack = new FakeSlack();
+  await withSlack(slack, new FakePlane(), async ({ plane, restart, stop }) => {
+    await poll(() => slack.posted.length > 0, { what: "the message" });
+    const message = slack.posted[0]!;
+    await restart();
+    plane.add({ command: "reboot" });
+    await poll(() => slack.posted.length === 2, { what: "the second message" });
+    await slack.connected();
+    slack.send(clickOn(message, "approve"));
+    await standing(slack, /^Approved/);
+    await stop();
+    plane.records.delete(ID);
+    await restart();
+    await standing(slack, /^Over: the control plane knows it no longer/);
+    assert.equal(slack.posted.length, 2);
+  });
+});
+
+Deno.test("bridge to Slack: what was clicked and acknowledged before a kill is decided after it, once", async () => {
+  await using slack = new FakeSlack();
+  await withSlack(slack, new FakePlane(), async ({ plane, restart, stop, statePath }) => {
+    await poll(() => slack.posted.length > 0, { what: "the message" });
+    await stop();
+    const store = BridgeStore.open({ path: statePath, warn() {} });
+    const [posted] = await store.posted();
+    const { message, nonce } = posted!;
+    await store.take(
+      { key: "k", message, nonce, user: "U0BOB", verb: { kind: "learn", ttlSeconds: 3600 } },
+      1,
+    );
+    await store.close();
+    await restart();
+    await standing(slack, /^Approved/);
+    await restart();
+    const id = plane.add({ command: "reboot" });
+    await poll(() => slack.posted.length === 2, { what: `the message of ${id}` });
+    assert.deepEqual(plane.decisions.map(({ learn, ttl_seconds }) => [learn, ttl_seconds]), [[true, 3600]]);
+    assert.deepEqual(slack.said, []);
+  });
+});
+
+Deno.test("bridge to Slack: shows what was decided elsewhere, expired, or waits behind a control plane that was away", async () => {
+  await using slack = new FakeSlack();
+  const plane = new FakePlane();
+  plane.isDown = true;
+  await withSlack(slack, plane, async ({ log }) => {
+    await slack.connected();
+    await poll(() => log.some((line) => /Failed contacting the control plane/.test(line)), {
+      what: "the failure",
+    });
+    plane.isDown = false;
+    await standing(slack, /^Approval required/);
+    plane.isDown = true;
+    slack.send(clickOn(slack.posted[0]!, "approve"));
+    await poll(() => slack.said.length === 1, { what: "that it was not decided" });
+    assert.match(slack.said[0]!, /Failed contacting the control plane; its page shows how it stands/);
+    plane.isDown = false;
+    plane.records.set(ID, { ...plane.records.get(ID)!, status: "expired" });
+    await standing(slack, /^Expired: nothing ran/);
+    assert.deepEqual(plane.decisions, []);
+  });
+});
+
+Deno.test("bridge to Slack: what still waits is posted again when its message is taken away", async () => {
+  await using slack = new FakeSlack();
+  await withSlack(slack, new FakePlane(), async ({ plane }) => {
+    await poll(() => slack.posted.length > 0, { what: "the message" });
+    slack.messages.clear();
+    plane.records.set(ID, { ...plane.records.get(ID)!, reason: "a look that makes it change the message" });
+    await poll(() => slack.posted.length === 1, { what: "the message" });
+  });
+});

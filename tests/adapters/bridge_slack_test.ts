@@ -1,0 +1,281 @@
+import assert from "node:assert/strict";
+import { systemClock } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
+import { SlackChat } from "../../ctl/bridge/slack.ts";
+import { poll } from "../stage/poll.ts";
+import {
+  type BridgeOptions,
+  type BridgeScene,
+  FakePlane,
+  ID,
+  PENDING,
+  withBridge,
+} from "./bridge_fixture.ts";
+import { CHANNEL, clickOn, elementsOf, type FakeMessage, FakeSlack, textOf } from "./fake_slack.ts";
+
+/** A bridge at a fake Slack, once both are there and the first message stands. */
+async function withSlack(
+  test: (scene: BridgeScene & { readonly slack: FakeSlack; readonly first: FakeMessage }) => Promise<void>,
+  options: Partial<BridgeOptions> & { readonly prepare?: (slack: FakeSlack) => void } = {},
+): Promise<void> {
+  await using slack = new FakeSlack();
+  options.prepare?.(slack);
+  const chat: BridgeOptions["chat"] = (signal, logger) =>
+    new SlackChat({
+      apiUrl: slack.apiUrl,
+      channel: CHANNEL,
+      botToken: "xoxb-secret",
+      appToken: "xapp-secret",
+      clock: systemClock,
+      logger,
+      fetch,
+      signal,
+    });
+  await withBridge({ ...options, chat }, async (scene) => {
+    await poll(() => slack.posted.length > 0, { what: "the first message" });
+    await slack.connected();
+    await test({ ...scene, slack, first: slack.posted[0]! });
+    const log = scene.log.join("\n");
+    assert.doesNotMatch(log, /xoxb-secret|xapp-secret|secret-ticket/);
+  });
+}
+
+/** Waits until a click was acknowledged and all that comes of it has come. */
+async function settle(slack: FakeSlack, envelope: string, isDone: () => boolean): Promise<void> {
+  await poll(() => slack.acknowledged.includes(envelope), { what: "the acknowledgement" });
+  await poll(isDone, { what: "what comes of the click" });
+}
+
+Deno.test("bridge to Slack: a click decides, under the clicker's name, and the message shows it", async () => {
+  await withSlack(async ({ slack, plane, first }) => {
+    assert.match(
+      textOf(first),
+      /^Approval required\n[^]*end user {3}ann@example\.com\n[^]*command {4}"systemctl restart nginx"/,
+    );
+    assert.deepEqual(elementsOf(first).map(({ action_id }) => action_id), [
+      "gateway_approve",
+      "gateway_deny",
+      "gateway_learn",
+    ]);
+    assert.equal(first.text, "Approval required", "what notifications show is read as markup");
+    await settle(
+      slack,
+      slack.send(clickOn(first, "approve")),
+      () => /^Approved/.test(textOf(slack.posted[0]!)),
+    );
+    assert.deepEqual(plane.decisions, [{
+      id: ID,
+      approve: true,
+      learn: false,
+      ttl_seconds: 0,
+      comment: "the chat bridge says: Slack user U0BOB, bob@example.com by its identity map",
+    }]);
+    assert.deepEqual(elementsOf(slack.posted[0]!), []);
+    assert.deepEqual(slack.said, []);
+  });
+});
+
+Deno.test("bridge to Slack: learns for the time that was chosen, and says it where the control plane refuses", async () => {
+  await withSlack(async ({ slack, plane, first }) => {
+    plane.refusal = new AppError(
+      "invalid_request",
+      "nothing to learn: it was only unusual; approve it without learn",
+    );
+    await settle(slack, slack.send(clickOn(first, "learn")), () => slack.said.length === 1);
+    assert.match(slack.said[0]!, /^U0BOB: not decided: nothing to learn/);
+    await settle(slack, slack.send(clickOn(first, "learn")), () => plane.decisions.length === 1);
+    assert.deepEqual([plane.decisions[0]?.learn, plane.decisions[0]?.ttl_seconds], [true, 3600]);
+  });
+});
+
+Deno.test("bridge to Slack: an envelope that comes twice, and another with the same click, decide once", async () => {
+  await withSlack(async ({ slack, plane, first }) => {
+    const click = clickOn(first, "deny");
+    const envelope = slack.send(click);
+    slack.send(click, envelope);
+    const second = slack.send(click);
+    await settle(slack, second, () => plane.decisions.length > 0 && /^Denied/.test(textOf(slack.posted[0]!)));
+    assert.equal(plane.decisions.length, 1);
+    assert.deepEqual(slack.said, []);
+  });
+});
+
+interface Forgery {
+  readonly name: string;
+  readonly forge: (click: Record<string, unknown>, other: FakeMessage) => Record<string, unknown>;
+  /** Below the message; absent: nothing, for it is not the bridge's. */
+  readonly said?: RegExp;
+}
+
+const withAction = (click: Record<string, unknown>, changes: object) => ({
+  ...click,
+  actions: [{ ...(click["actions"] as readonly object[])[0], ...changes }],
+});
+const withUser = (click: Record<string, unknown>, changes: object) => ({
+  ...click,
+  user: { ...(click["user"] as object), ...changes },
+});
+
+const FORGERIES: readonly Forgery[] = [
+  {
+    name: "with the button of another message",
+    forge: (click, other) => withAction(click, { value: elementsOf(other)[0]?.value }),
+    said: /the button is not this message's/,
+  },
+  {
+    name: "with the id of another approval alone",
+    forge: (click, other) => withAction(click, { value: elementsOf(other)[0]?.value?.split(".")[0] }),
+  },
+  {
+    name: "with a made-up button",
+    forge: (click) => withAction(withUser(click, { id: "U0TOM" }), { value: `${ID}.0` }),
+    said: /not this message's/,
+  },
+  {
+    name: "on a message that the bridge did not post",
+    forge: (click) => ({ ...click, container: { ...(click["container"] as object), message_ts: "1.2" } }),
+  },
+  {
+    name: "by who asked",
+    forge: (click) => withUser(click, { id: "U0ANN" }),
+    said: /whoever asks does not approve/,
+  },
+  {
+    name: "by somebody unknown",
+    forge: (click) => withUser(click, { id: "U0EVE" }),
+    said: /identity map does not say/,
+  },
+  {
+    name: "by a program",
+    forge: (click) => withUser(click, { id: "U0BOT" }),
+    said: /programs do not decide/,
+  },
+  {
+    name: "by a closed account",
+    forge: (click) => withUser(click, { id: "U0GONE" }),
+    said: /account is closed/,
+  },
+  { name: "by a guest of Slack Connect", forge: (click) => withUser(click, { team_id: "T0OTHER" }) },
+  {
+    name: "by somebody whom Slack knows in another workspace",
+    forge: (click) => withUser(click, { id: "U0FAR", team_id: undefined }),
+    said: /another workspace/,
+  },
+  { name: "from another workspace", forge: (click) => ({ ...click, team: { id: "T0OTHER" } }) },
+  {
+    name: "from another channel",
+    forge: (click) => ({ ...click, container: { ...(click["container"] as object), channel_id: "C0OTHER" } }),
+  },
+  { name: "in a dialog", forge: (click) => ({ ...click, type: "view_submission" }) },
+  {
+    name: "that learns for a time which is not offered",
+    forge: (click) =>
+      withAction(click, { action_id: "gateway_learn", selected_option: { value: `${ID}.x.999999999` } }),
+  },
+  { name: "of a megabyte", forge: (click) => withAction(click, { value: "x".repeat(1 << 20) }) },
+  { name: "that is garbage", forge: () => ({ type: "block_actions", actions: "x" }) },
+];
+
+Deno.test("bridge to Slack: refuses every click that is not what it seems, and goes on", async (t) => {
+  const plane = new FakePlane();
+  await withSlack(async ({ slack, first, log }) => {
+    plane.add({ command: "reboot" });
+    await poll(() => slack.posted.length === 2, { what: "the second message" });
+    const other = slack.posted[1]!;
+    for (const { name, forge, said } of FORGERIES) {
+      await t.step(`a click ${name}`, async () => {
+        const [saidBefore, loggedBefore] = [slack.said.length, log.length];
+        const envelope = slack.send(forge(clickOn(first, "approve"), other));
+        await settle(
+          slack,
+          envelope,
+          () => log.length > loggedBefore && (!said || slack.said.length > saidBefore),
+        );
+        assert.deepEqual(plane.decisions, []);
+        assert.equal(slack.said.length, saidBefore + (said === undefined ? 0 : 1));
+        if (said !== undefined) assert.match(slack.said.at(-1)!, said);
+      });
+    }
+    slack.sendText("garbage");
+    slack.send(null, "other", "slash_commands");
+    await settle(slack, slack.send(clickOn(first, "approve")), () => plane.decisions.length === 1);
+  }, {
+    plane,
+    prepare: ({ users }) => {
+      users.set("U0BOT", { is_bot: true });
+      users.set("U0GONE", { deleted: true });
+      users.set("U0FAR", { team_id: "T0OTHER" });
+    },
+  });
+});
+
+Deno.test("bridge to Slack: does not decide what has changed since it was shown, nor what is decided", async () => {
+  await withSlack(async ({ slack, plane, first }) => {
+    plane.records.set(ID, { ...PENDING, command: "systemctl restart nginx; rm -rf /" });
+    await settle(slack, slack.send(clickOn(first, "approve")), () => slack.said.length === 1);
+    assert.match(slack.said[0]!, /what is asked is not what is shown here/);
+    plane.records.set(ID, PENDING);
+    plane.decideElsewhere(ID, false);
+    await poll(() => /^Denied[^]*by approver-1/.test(textOf(slack.posted[0]!)), {
+      what: "the decision in the message",
+    });
+    const envelope = slack.send(clickOn(first, "approve"));
+    const late = slack.send({ ...clickOn(first, "approve"), type: "x" });
+    await settle(slack, late, () => slack.acknowledged.includes(envelope));
+    assert.deepEqual(plane.decisions, []);
+  });
+});
+
+Deno.test("bridge to Slack: without a known end user nobody approves, and everybody denies", async () => {
+  const plane = new FakePlane();
+  const { end_user: _, ...unknown } = PENDING;
+  plane.records.set(ID, unknown);
+  await withSlack(async ({ slack, first }) => {
+    await settle(slack, slack.send(clickOn(first, "approve")), () => slack.said.length === 1);
+    assert.match(slack.said[0]!, /for whom it is asked is not known/);
+    await settle(slack, slack.send(clickOn(first, "deny", "U0EVE")), () => plane.decisions.length === 1);
+    assert.equal(plane.decisions[0]?.approve, false);
+  }, { plane });
+});
+
+Deno.test("bridge to Slack: with the guard off, who is in the channel approves, and the record says so", async () => {
+  await withSlack(async ({ slack, plane, first }) => {
+    await settle(slack, slack.send(clickOn(first, "approve", "U0EVE")), () => plane.decisions.length === 1);
+    assert.equal(plane.decisions[0]?.comment, "the chat bridge says: Slack user U0EVE, identity guard off");
+  }, { identities: undefined });
+});
+
+Deno.test("bridge to Slack: text of others is plain text in which nothing hides, secrets are masked, and what is cut is not approved here", async () => {
+  const plane = new FakePlane();
+  plane.records.clear();
+  plane.add({ host: "<!channel>", command: "echo *x* `y` <https://evil.example|ok> \u202egnp\u200b :tada:" });
+  await withSlack(async ({ slack, first }) => {
+    assert.match(textOf(first), /host {7}<!channel>\n/);
+    assert.ok(
+      textOf(first).includes(
+        String.raw`"echo *x* ${"`y`"} <https://evil.example|ok> \u202egnp\u200b :tada:"`,
+      ),
+    );
+    for (const { type, text } of first.blocks) {
+      if (type === "section") {
+        assert.deepEqual([text?.type, (text as { emoji?: boolean }).emoji], ["plain_text", false]);
+      }
+    }
+    plane.add({ command: "mysql --password=hunter2hunter2", created_at: "2026-02-02T03:04:05Z" });
+    plane.add({ command: `echo ${"x".repeat(60_000)}; rm -rf /`, created_at: "2026-03-02T03:04:05Z" });
+    await poll(() => slack.posted.length === 3, { what: "three messages" });
+    const [, masked, cut] = slack.posted;
+    assert.doesNotMatch(JSON.stringify(masked), /hunter2/);
+    assert.match(textOf(cut!), /\[CUT: 2000 of/);
+    for (const message of [masked!, cut!]) {
+      assert.deepEqual(elementsOf(message).map(({ action_id }) => action_id), ["gateway_deny"]);
+      assert.match(textOf(message), /approve it on its page/);
+      const forged = clickOn(message, "deny");
+      const action = { ...(forged["actions"] as readonly object[])[0], action_id: "gateway_approve" };
+      const said = slack.said.length;
+      await settle(slack, slack.send({ ...forged, actions: [action] }), () => slack.said.length > said);
+      assert.match(slack.said.at(-1)!, /not all of it is shown here/);
+    }
+    assert.deepEqual(plane.decisions, []);
+  }, { plane });
+});
