@@ -11,7 +11,9 @@ import { Bridge } from "./bridge.ts";
 import type { Chat } from "./chat.ts";
 import type { IdentityMap } from "./guard.ts";
 import { parseIdentityMap } from "./identity_map.ts";
+import { MattermostChat } from "./mattermost.ts";
 import { createPlane } from "./plane.ts";
+import { SlackChat } from "./slack.ts";
 import { type BridgeSettings, SECRETS } from "./settings.ts";
 import { BridgeStore } from "./store.ts";
 
@@ -44,7 +46,7 @@ export async function runBridge(settings: BridgeSettings, process: BridgeProcess
   const { clock, logger, signal } = process;
   const readIdentities = identityReader(settings);
   await readIdentities();
-  const chat = await createChat(settings, process);
+  const chat = createChat(settings, process);
   const tls = await loadTls(settings);
   using client = new JsonClient({
     what: "the control plane",
@@ -92,7 +94,7 @@ export async function runBridge(settings: BridgeSettings, process: BridgeProcess
   }
 }
 
-async function createChat({ chat }: BridgeSettings, process: BridgeProcess): Promise<Chat> {
+function createChat({ chat }: BridgeSettings, process: BridgeProcess): Chat {
   const { clock, logger, fetch, signal } = process;
   const [first, second] = SECRETS[chat.kind].map((name) => {
     const value = process.readEnv(name) ?? "";
@@ -100,12 +102,9 @@ async function createChat({ chat }: BridgeSettings, process: BridgeProcess): Pro
     throw new AppError("invalid_config", `Cannot use the variable ${name}: it has to hold the chat's token`);
   });
   const common = { channel: chat.channel, clock, logger, fetch, signal };
-  // Only the one that is used is loaded: Slack's libraries are large.
   if (chat.kind === "slack") {
-    const { SlackChat } = await import("./slack.ts");
     return new SlackChat({ ...common, apiUrl: chat.apiUrl, botToken: first ?? "", appToken: second ?? "" });
   }
-  const { MattermostChat } = await import("./mattermost.ts");
   return new MattermostChat({ ...common, url: chat.url, token: first ?? "" });
 }
 
