@@ -112,6 +112,11 @@ export class PullerHost implements AsyncDisposable {
     return `${this.#dir}/conf`;
   }
 
+  /** The puller. */
+  get script(): string {
+    return SCRIPT;
+  }
+
   /** The signer that it asks. */
   get url(): string {
     return `https://127.0.0.1:${this.#server.address.port}`;

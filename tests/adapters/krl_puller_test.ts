@@ -191,6 +191,31 @@ Deno.test(
   },
 );
 
+Deno.test({ name: "a list from the future is replaced by the commands of KRL.md", ignore }, async () => {
+  await using host = await PullerHost.create();
+  host.answers.list = listOf(9_000_000_000_000);
+  assert.equal((await host.pull()).code, 0);
+  host.answers.list = listOf(1_700_000_000_000);
+  assert.match((await host.pull()).err, /refused: version 1700000000000, and 9000000000000 is installed/);
+  const guide = await Deno.readTextFile(new URL("../../shim/KRL.md", import.meta.url));
+  const [commands = ""] = guide.match(/(?<=```sh\n)\. [^`]+(?=```)/) ?? [];
+  const here = commands.replaceAll("/etc/gateway/krl", host.conf).replaceAll(
+    "/var/lib/gateway-krl",
+    host.state,
+  )
+    .replace(/gateway-krl(?= --once)/, host.script);
+  const { code, stderr } = await new Deno.Command("sh", {
+    args: ["-c", here],
+    env: { GATEWAY_KRL_CONF: host.conf },
+    stdout: "null",
+    stderr: "piped",
+  }).output();
+  assert.equal(code, 0, `${here}\n${new TextDecoder().decode(stderr)}`);
+  assert.deepEqual(host.installed(), host.answers.list.bytes);
+  host.answers.list = listOf(1_700_000_000_001);
+  assert.equal((await host.pull()).code, 0, "the puller goes on from it");
+});
+
 function equal(left: Uint8Array | undefined, right: Uint8Array): boolean {
   return left !== undefined && left.length === right.length &&
     left.every((byte, index) => byte === right[index]);
