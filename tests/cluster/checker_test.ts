@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { type Attempt, findContradictions } from "./checker.ts";
+import { findContradictions } from "./checker.ts";
+import type { Attempt } from "./history.ts";
 
 const at = (asked: number, ended: number, result: Attempt["result"] = "done", subject = "u"): Attempt => ({
   ...{ subject, asked, ended, result },

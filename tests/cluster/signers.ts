@@ -50,9 +50,13 @@ export async function addMember(
 }
 
 /** Starts one; it ends with the stage. */
-export async function startMember(stage: Stage, { service, configPath }: Member): Promise<ServiceProcess> {
+export async function startMember(
+  stage: Stage,
+  { service, configPath }: Member,
+  env: Readonly<Record<string, string>> = {},
+): Promise<ServiceProcess> {
   const command = service === "signer" ? signerCommand : controlPlaneCommand;
-  return await stage.start(await command(configPath));
+  return await stage.start({ ...await command(configPath), env });
 }
 
 /** What `GET /readyz` says. */
@@ -64,7 +68,7 @@ export async function readiness({ monitor }: Member): Promise<string> {
 /** A client of one of them. */
 export async function clientOf(
   stage: Stage,
-  { listen }: Member,
+  { listen }: Pick<Member, "listen">,
   identity: StageIdentity,
   timeoutMs = 10_000,
 ): Promise<JsonClient> {

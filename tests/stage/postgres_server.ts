@@ -121,12 +121,12 @@ export class PostgresServer implements AsyncDisposable {
   }
 
   /** As when its machine loses power: the postmaster and all it has started. */
-  async kill(): Promise<void> {
+  async kill(signal: "SIGQUIT" | "SIGKILL" = "SIGQUIT"): Promise<void> {
     const process = this.#process;
     if (process === undefined) return;
     this.#process = undefined;
     // Its children end by themselves when it is gone; SIGQUIT lets them go without a word to their clients first.
-    process.kill("SIGQUIT");
+    process.kill(signal);
     await process.status;
   }
 

@@ -1,0 +1,210 @@
+/** Two signers, two control planes and two PostgreSQL servers, with a wire between each two that talk. */
+import { PostgresServer } from "../stage/postgres_server.ts";
+import { poll } from "../stage/poll.ts";
+import type { ServiceProcess } from "../stage/service_process.ts";
+import type { Stage, StageIdentity } from "../stage/stage.ts";
+import { addMember, clientOf, type Member, readiness, startMember } from "./signers.ts";
+import { Wire } from "./wire.ts";
+import { type Clients, GATED } from "./workload.ts";
+
+/** Reads the time that a process sees from a file; Debian's package `libfaketime`. */
+const CLOCK_LIBRARY = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
+
+/** What one ends with at the start when the database does not answer. */
+const NO_DATABASE =
+  /ended with status 1:[^]*(?:Cannot open state_db|state database|connection|does not answer)/;
+
+/** Longer than a freeze waits for an instance that is silent. */
+const CLIENT_TIMEOUT_MS = 6_000;
+
+/** What a stage needs so that one command is decided by an approver. */
+export const GATE = {
+  path: ["command_policies", "starter", "require_approval"],
+  value: [`^${GATED}$`],
+} as const;
+
+/** Whether clocks can be set. */
+export function hasClocks(): boolean {
+  try {
+    return Deno.statSync(CLOCK_LIBRARY).isFile;
+  } catch {
+    return false;
+  }
+}
+
+/** One signer or control plane, and its wires. */
+export interface Instance {
+  readonly member: Member;
+  /** From whoever uses it. */
+  readonly clients: Wire;
+  /** To each of the two servers. */
+  readonly database: readonly [Wire, Wire];
+  /** Of a control plane: to its signer. */
+  readonly signer?: Wire;
+  /** What its clock is ahead, for `libfaketime`. */
+  readonly clockFile: string;
+  process: ServiceProcess | undefined;
+}
+
+/** All of it. */
+export class Cluster implements AsyncDisposable {
+  readonly signers: Instance[] = [];
+  readonly controlPlanes: Instance[] = [];
+  readonly #stage: Stage;
+  readonly #resources = new AsyncDisposableStack();
+  /** By the slot in the instances' URLs. */
+  readonly #servers: [PostgresServer, PostgresServer];
+  #primary: 0 | 1 = 0;
+
+  private constructor(stage: Stage, servers: [PostgresServer, PostgresServer]) {
+    this.#stage = stage;
+    this.#servers = servers;
+  }
+
+  /** Starts everything. */
+  static async start(stage: Stage): Promise<Cluster> {
+    const primary = await PostgresServer.start();
+    const cluster = new Cluster(stage, [primary, await primary.startStandby()]);
+    try {
+      for (const name of ["signer-a", "signer-b"]) {
+        cluster.signers.push(await cluster.#add(name, "signer"));
+      }
+      for (const [index, name] of ["control-a", "control-b"].entries()) {
+        cluster.controlPlanes.push(await cluster.#add(name, "control-plane", cluster.signers[index]));
+      }
+      await Promise.all(cluster.instances.map((instance) => cluster.startProcess(instance)));
+      return cluster;
+    } catch (error) {
+      await cluster[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  get instances(): readonly Instance[] {
+    return [...this.signers, ...this.controlPlanes];
+  }
+
+  /** Every wire, by what it joins. */
+  get wires(): readonly { readonly name: string; readonly wires: readonly Wire[] }[] {
+    return this.instances.flatMap(({ clients, database, signer }) => [
+      { name: "clients", wires: [clients] },
+      { name: "database", wires: database },
+      ...(signer === undefined ? [] : [{ name: "signer", wires: [signer] }]),
+    ]);
+  }
+
+  /** Clients of all, by the wires. */
+  async clients(): Promise<Clients> {
+    const of = (instances: readonly Instance[], who: StageIdentity) =>
+      Promise.all(
+        instances.map(({ clients }) =>
+          clientOf(this.#stage, { listen: `127.0.0.1:${clients.port}` }, who, CLIENT_TIMEOUT_MS)
+        ),
+      );
+    return {
+      operators: await of(this.signers, "operator"),
+      brokers: await of(this.signers, "broker"),
+      agents: await of(this.controlPlanes, "broker"),
+      approvers: await of(this.controlPlanes, "approver"),
+    };
+  }
+
+  /** Starts one that does not run. */
+  async startProcess(instance: Instance): Promise<void> {
+    const clock = hasClocks()
+      ? {
+        LD_PRELOAD: CLOCK_LIBRARY,
+        FAKETIME_TIMESTAMP_FILE: instance.clockFile,
+        FAKETIME_CACHE_DURATION: "1",
+        FAKETIME_DONT_FAKE_MONOTONIC: "1",
+        FAKETIME_DONT_RESET: "1",
+      }
+      : undefined;
+    for (;;) {
+      try {
+        instance.process = await startMember(this.#stage, instance.member, clock);
+        return;
+      } catch (error) {
+        // Without a database that answers it ends, and is started anew by whoever watches over it.
+        if (!NO_DATABASE.test(`${error}`)) throw error;
+      }
+    }
+  }
+
+  /** `kill -9`, and a start. */
+  async restart(instance: Instance): Promise<void> {
+    instance.process?.kill("SIGKILL");
+    await instance.process?.status;
+    await this.startProcess(instance);
+  }
+
+  /** Within a second its clock is so much ahead of what it was set to before. */
+  async setClock({ clockFile }: Instance, seconds: number): Promise<void> {
+    await setClock(clockFile, seconds);
+  }
+
+  /** Waits until it decides again. */
+  async isReady({ member }: Instance): Promise<void> {
+    const isReady = () => readiness(member).then((text) => text === "200 ready", () => false);
+    await poll(isReady, { what: `${member.name} to be ready`, intervalMs: 20 });
+  }
+
+  /** The primary is gone at once, or lives on for those who still reach it; the standby takes its place. */
+  async failOver({ lingersMs }: { readonly lingersMs: number }): Promise<void> {
+    const old = this.#servers[this.#primary];
+    const slot = this.#primary === 0 ? 1 : 0;
+    if (lingersMs === 0) await old.kill("SIGKILL");
+    await this.#servers[slot].promote();
+    await new Promise((resolve) => setTimeout(resolve, lingersMs));
+    await old.kill("SIGKILL");
+    const standby = await this.#servers[slot].startStandby();
+    for (const { database } of this.instances) database[this.#primary].target = standby.port;
+    this.#servers[this.#primary] = standby;
+    this.#primary = slot;
+    await old[Symbol.asyncDispose]();
+  }
+
+  /** Commits wait meanwhile. */
+  async withoutStandby(ms: number): Promise<void> {
+    const standby = this.#servers[this.#primary === 0 ? 1 : 0];
+    await standby.kill("SIGKILL");
+    await new Promise((resolve) => setTimeout(resolve, ms));
+    await standby.run();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    // What is broken would keep the processes from ending.
+    for (const { wires } of this.wires) for (const wire of wires) wire.mend();
+    await Promise.all(this.instances.map(({ process }) => process?.stop("SIGKILL")));
+    await this.#resources.disposeAsync();
+    for (const server of this.#servers) await server[Symbol.asyncDispose]();
+  }
+
+  async #add(name: string, service: Member["service"], upstream?: Instance): Promise<Instance> {
+    const open = async (port: number) => this.#resources.use(await Wire.open(port));
+    const database = [await open(this.#servers[0].port), await open(this.#servers[1].port)] as const;
+    const state_db = `postgres://gateway@${database.map(({ port }) => `127.0.0.1:${port}`).join()}/gateway`;
+    const signer = upstream && await open(Number(upstream.member.listen.split(":")[1]));
+    const edits = signer === undefined ? [{ path: ["sign_rate_limit_per_min"] }] : [
+      { path: ["signer", "url"], value: `https://127.0.0.1:${signer.port}` },
+      // Clocks jump by an hour.
+      { path: ["approval", "timeout_seconds"], value: 86_400 },
+      { path: ["approval", "max_pending_per_caller"], value: 100_000 },
+      { path: ["behavior", "mode"], value: "off" },
+    ];
+    const member = await addMember(this.#stage, { name, state_db, service, edits });
+    const clockFile = `${this.#stage.init.folder}/${name}/clock`;
+    await setClock(clockFile, 0);
+    return {
+      ...{ member, database, clockFile, process: undefined },
+      clients: await open(Number(member.listen.split(":")[1])),
+      ...(signer && { signer }),
+    };
+  }
+}
+
+/** By a rename: it is read at any time. */
+async function setClock(path: string, seconds: number): Promise<void> {
+  await Deno.writeTextFile(`${path}.new`, `${seconds < 0 ? "" : "+"}${seconds}\n`);
+  await Deno.rename(`${path}.new`, path);
+}
