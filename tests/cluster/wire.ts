@@ -1,5 +1,5 @@
 /** A TCP connection that breaks as networks do: bytes that stop, in one direction or both, late ones, and resets. */
-import { Buffer } from "node:buffer";
+import type { Buffer } from "node:buffer";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { freePort } from "../stage/free_port.ts";
 

@@ -105,7 +105,13 @@ export class Workload implements History {
         value,
         () => ask("/v1/freeze", { ...subject, reason }),
       );
-      if (frozen?.status === 200) this.reasons.push(reason);
+      if (frozen?.status === 200) {
+        this.reasons.push(reason);
+        const { brokers, agents } = this.#clients;
+        await Promise.all(
+          [...brokers, ...agents].map((broker) => this.#sign(broker, value, { end_user: value })),
+        );
+      }
       await pause(Math.random() * (Math.random() < 0.1 ? 4_000 : 60));
       const lifted = await this.#attempt(this.unfreezes, value, () => ask("/v1/unfreeze", subject));
       if (lifted === undefined || lifted.status >= 500) return;
