@@ -27,6 +27,7 @@ import { openPostgresControlStore } from "./state/postgres.ts";
 import { openSqliteControlStore } from "./state/sqlite.ts";
 import type { ControlStore, SharedApprovals } from "./state/store.ts";
 import { ALONE, SharedGroup } from "@gateway/shared/instances/group";
+import { addInstanceMetrics } from "@gateway/shared/instances/instance_metrics";
 import type { Epochs } from "@gateway/shared/instances/link";
 import { isPostgresUrl } from "@gateway/shared/state/postgres_url";
 import type { StateWarner } from "@gateway/shared/state/columns";
@@ -88,13 +89,7 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
   const instances = group ?? ALONE;
   // What instances compare is of one clock.
   const time = group?.clock ?? clock;
-  if (group !== undefined) {
-    metrics.gauge(
-      "state_clock_offset_seconds",
-      "By how much this machine's clock is ahead of the state database's",
-      () => group.clock.offset / 1000,
-    );
-  }
+  addInstanceMetrics(metrics, group);
   opened.defer(() => store.close());
   opened.defer(() => group?.leave());
   const storeErrors = metrics.counter(

@@ -39,6 +39,7 @@ import { isPostgresUrl } from "@gateway/shared/state/postgres_url";
 import { VERSION } from "@gateway/shared/version";
 import type { SignerConfig } from "./config.ts";
 import { ALONE, SharedGroup } from "@gateway/shared/instances/group";
+import { addInstanceMetrics } from "@gateway/shared/instances/instance_metrics";
 import { stampOf, watchConfig } from "./watch_config.ts";
 
 /** The pause between sweeps of expired grants. */
@@ -111,13 +112,7 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
   const instances = group ?? ALONE;
   // What instances compare is of one clock.
   const time = group?.clock ?? clock;
-  if (group !== undefined) {
-    metrics.gauge(
-      "state_clock_offset_seconds",
-      "By how much this machine's clock is ahead of the state database's",
-      () => group.clock.offset / 1000,
-    );
-  }
+  addInstanceMetrics(metrics, group);
   opened.defer(() => group?.leave());
   const onStoreError = () => storeErrors.inc();
   const live = await LiveState.open({ store, clock: time, random, logger, lock, onStoreError });
@@ -132,6 +127,7 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
     },
   }, live.view.freezes);
   opened.defer(() => krl.close());
+  metrics.gauge("krl_version", "The version of the list of revoked certificates", () => krl.current.version);
   const policySource = new PolicySource({
     ...{ from: config.policy_source, configFile, versions: shared?.policy, digest: digestOf },
   });

@@ -21,6 +21,8 @@ import type {
   OtherInstance,
   Shared,
 } from "./link.ts";
+import { enter } from "./enter.ts";
+import { Peers } from "./peers.ts";
 import { Freshness, MAX_AGE_MS, type Moment } from "./freshness.ts";
 import { describeOffset, type Reading, SharedClock, WARN_OFFSET_MS } from "./shared_clock.ts";
 
@@ -106,8 +108,7 @@ export class SharedGroup implements InstanceGroup {
   readonly #ending = new AbortController();
   readonly #waiters = new Set<Waiter>();
   readonly #behind = new Set<() => void>();
-  /** The beats of the others, and since when they have not changed. */
-  readonly #beats = new Map<string, { readonly beat: bigint; readonly since: number }>();
+  readonly #peers = new Peers();
   #self: InstanceIdentity;
   #link: InstanceLink | undefined;
   #seen: Epochs;
@@ -147,7 +148,7 @@ export class SharedGroup implements InstanceGroup {
     const link = await options.shared.connect(() => wake());
     try {
       const self = { name: options.name, session: options.newSession() };
-      await enter(options, link, self);
+      await enter({ ...options, silentMs: SILENT_MS }, link, self);
       const here = new Freshness(options.clock, options.elapsed);
       const asked = here.now();
       const first = await link.beat(self, 0n);
@@ -188,6 +189,21 @@ export class SharedGroup implements InstanceGroup {
     if (this.#time.problem !== undefined) return this.#time.problem;
     if (this.#freshness.isFresh) return undefined;
     return `what is decided by is too old: ${this.#problem ?? "the state database does not answer in time"}`;
+  }
+
+  /** What this one is called. */
+  get name(): string {
+    return this.#self.name;
+  }
+
+  /** The names of all that live, this one's first. */
+  get members(): readonly string[] {
+    return [this.#self.name, ...this.#peers.names];
+  }
+
+  /** The database server in use; empty while there is none. */
+  get server(): string {
+    return this.#link?.server ?? "";
   }
 
   /** How old what is decided by is, in milliseconds. */
@@ -345,17 +361,10 @@ export class SharedGroup implements InstanceGroup {
 
   /** Takes off the list who has long been silent. One that beats at this moment stays. */
   async #observe(link: InstanceLink, others: readonly OtherInstance[]): Promise<void> {
-    const now = this.#options.elapsed();
-    const sessions = new Set(others.map(({ session }) => session));
-    for (const session of this.#beats.keys()) if (!sessions.has(session)) this.#beats.delete(session);
-    for (const other of others) {
-      const known = this.#beats.get(other.session);
-      if (known?.beat !== other.beat) this.#beats.set(other.session, { beat: other.beat, since: now });
-      else if (now - known.since >= SILENT_MS) {
-        await link.evict(other);
-        this.#options.logger.warn("an instance is silent and no longer waited for", { instance: other.name });
-        this.#ring();
-      }
+    for (const other of this.#peers.silent(others, { now: this.#options.elapsed(), ms: SILENT_MS })) {
+      await link.evict(other);
+      this.#options.logger.warn("an instance is silent and no longer waited for", { instance: other.name });
+      this.#ring();
     }
   }
 
@@ -376,25 +385,4 @@ const SETTLED = -1n;
 
 function stale(message: string): AppError {
   return new AppError("state_stale", message, { retryAfterSeconds: 1 });
-}
-
-/** Waits until whoever has the name is silent for so long that it refuses by itself. */
-async function enter(options: GroupOptions, link: InstanceLink, self: InstanceIdentity): Promise<void> {
-  const { name, version, clock, elapsed } = options;
-  let known: (OtherInstance & { readonly since: number }) | undefined;
-  while (!await link.enter(self, version)) {
-    const found = (await link.list()).find((other) => other.name === name);
-    if (found === undefined) continue;
-    const isSame = known?.session === found.session && known.beat === found.beat;
-    if (known !== undefined && !isSame) {
-      throw new AppError(
-        "invalid_config",
-        `Cannot use state_db: a ${options.what} with the instance name ${quoteText(name)} is running; ` +
-          "give each its own name in instance",
-      );
-    }
-    known = { ...found, since: known?.since ?? elapsed() };
-    if (elapsed() - known.since >= SILENT_MS) await link.evict(found);
-    else await clock.sleep(LOOK_MS);
-  }
 }

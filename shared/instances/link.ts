@@ -50,6 +50,8 @@ export interface Beat extends Epochs {
 
 /** A connection of one instance to the others. Each call rejects where it is lost or takes too long. */
 export interface InstanceLink {
+  /** Which server it is to, for the operator. */
+  readonly server: string;
   /** Says that the instance lives, and by what it decides. It is committed as durably as any change. */
   beat(self: InstanceIdentity, seen: bigint): Promise<Beat>;
   /**

@@ -68,6 +68,10 @@ export class PostgresLink implements InstanceLink {
     this.#schema = schema;
   }
 
+  get server(): string {
+    return this.#session.server;
+  }
+
   async beat({ name, session }: InstanceIdentity, seen: bigint): Promise<Beat> {
     const rows = await this.#session.query(BEAT, [name, session, seen]);
     const [row] = rows;

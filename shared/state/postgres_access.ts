@@ -68,7 +68,7 @@ export class PostgresAccess {
   static async open(schema: PostgresSchema, database: PostgresDatabase): Promise<PostgresAccess> {
     const access = new PostgresAccess(schema, database);
     try {
-      await access.#run((query) => migrate({ isOpen: true, query, close: () => {} }, schema));
+      await access.#run((query) => migrate({ server: "", isOpen: true, query, close: () => {} }, schema));
       return access;
     } catch (error) {
       await access.close();

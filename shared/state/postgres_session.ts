@@ -36,6 +36,8 @@ export class NoServerError extends Error {
 
 /** One connection. */
 export interface PostgresSession {
+  /** Which server it is to, for the operator. */
+  readonly server: string;
   /** Whether a statement can be tried. */
   readonly isOpen: boolean;
   /**
@@ -78,6 +80,7 @@ async function openOn(host: PostgresHost, options: SessionOptions): Promise<Post
     return await within({ clock, ms: timeoutMs, late }, async () => {
       const [password, ca] = [await options.password(), await options.ca()];
       const session = new Session(options, {
+        server: describeHost(host),
         password,
         connect: () => connectSocket(host, { ca, signal: opening.signal }),
       });
@@ -105,6 +108,7 @@ function describeCause(error: unknown): string {
 }
 
 interface SessionPlug {
+  readonly server: string;
   readonly password: string;
   readonly connect: () => ReturnType<typeof connectSocket>;
 }
@@ -118,13 +122,15 @@ type DriverOptions = postgres.Options<{ bigint: postgres.PostgresType<bigint> }>
 };
 
 class Session implements PostgresSession {
+  readonly server: string;
   readonly #sql: postgres.Sql<{ bigint: bigint }>;
   readonly #options: SessionOptions;
   #isOpen = true;
 
-  constructor(options: SessionOptions, { password, connect }: SessionPlug) {
+  constructor(options: SessionOptions, { server, password, connect }: SessionPlug) {
     const { target: { user, database }, schema, applicationName, timeoutMs, onNotify } = options;
     this.#options = options;
+    this.server = server;
     let connected = false;
     // Every key that the driver would look for in the environment otherwise.
     const driver: DriverOptions = {

@@ -51,6 +51,7 @@ export class MemoryShared {
 
   #link(name: string, onChange: () => void): InstanceLink {
     return {
+      server: "memory",
       beat: (self, seen) => this.#beat(self, seen),
       read: () => Promise.reject(new Error("not used")),
       notify: async () => {
