@@ -9,7 +9,7 @@ import { quoteText } from "@gateway/shared/quote";
 import { systemRandom } from "@gateway/shared/random";
 import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
 import type { SignerConfig } from "@gateway/signer/config";
-import { once } from "../arguments.ts";
+import { once, repeated } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
 import { carryOut } from "../enrol/carry_out.ts";
 import { caLine, readCaKey, rotationFiles } from "../enrol/next_ca.ts";
@@ -25,6 +25,7 @@ interface RotateFlags {
   readonly over?: "ssh";
   readonly login?: string;
   readonly sshdConfig?: string;
+  readonly except?: readonly string[];
 }
 
 const EXAMPLES = `
@@ -37,7 +38,9 @@ For a CA key in a file (ca_key, or ca_keys._default of type pem), whose certific
 begin makes the next key beside it, and has each host trust both. finish refuses unless every host does; then the signer
 signs with the next one, by a reload. Certificates of the former one are good for up to 15 minutes: finish again after
 that takes it from the hosts, each after a login with a new certificate. Each step can be run again where it was ended.
-Hosts behind a bastion: broker-ctl host enrol prints what is to be run there.
+Hosts behind a bastion: broker-ctl host enrol prints what is to be run there. --except names a host that is given up, or
+was looked at by hand, and is neither asked nor waited for; each is noted in a file beside the key, for it may go on to
+trust the former key, or refuse certificates of the next one.
 `;
 
 /** Longer than any certificate lives. */
@@ -61,6 +64,7 @@ export const addCa: AddCommand = (program, context) => {
       .addOption(new Option("--over <way>", "do it on the hosts too").choices(["ssh"]))
       .option("--login <account>", "with --over: whom to log in as (default: root)", once)
       .option("--sshd-config <file>", "what sshd of the hosts is started with, if not its own", once)
+      .option("--except <host>", "leave this host out; repeat for more", repeated)
       .addHelpText("after", EXAMPLES)
       .action((_flags, command: Command) =>
         context.run(command, ["config", "clientConfig"], async () =>
@@ -76,6 +80,8 @@ interface Rotation {
   /** The key that signs. */
   readonly path: string;
   readonly hosts: readonly (readonly [name: string, host: Host])[];
+  /** Those of them that are left out. */
+  readonly except: readonly string[];
 }
 
 type Host = SignerConfig["hosts"][string] & { readonly principal: string };
@@ -92,7 +98,17 @@ async function open(flags: RotateFlags, { workingFolder }: CommandContext): Prom
     selectCaKey(ring, groups) === fallback
   )
     .map(([name, host]) => [name, { ...host, principal: host.principal ?? "" }] as const);
-  return { flags, path: resolve(workingFolder, fallback.path), hosts };
+  const { except = [] } = flags;
+  const unknown = except.find((name) => !hosts.some(([known]) => known === name));
+  if (unknown !== undefined) {
+    throw new AppError("not_found", `Option '--except': no host ${quoteText(unknown)} trusts that key`);
+  }
+  return {
+    flags,
+    path: resolve(workingFolder, fallback.path),
+    hosts: hosts.filter(([name]) => !except.includes(name)),
+    except,
+  };
 }
 
 async function begin({ flags, path, hosts }: Rotation): Promise<CommandResult> {
@@ -136,7 +152,7 @@ async function status({ flags, path, hosts }: Rotation): Promise<CommandResult> 
 }
 
 async function finish(
-  { flags, path, hosts }: Rotation,
+  { flags, path, hosts, except }: Rotation,
   command: Command,
   context: CommandContext,
 ): Promise<CommandResult> {
@@ -156,6 +172,7 @@ async function finish(
         "nothing was changed: these hosts do not trust the next key, and would refuse its certificates",
       ]);
     }
+    await noteExcepted(path, except, "was not asked whether it trusts the next key");
     await switchKeys(path, next, old);
   }
   if (await ifThere(Deno.stat(switched)) === undefined) {
@@ -185,10 +202,21 @@ async function finish(
       key: current,
     }));
   if (results.every(({ done }) => done)) {
+    await noteExcepted(path, except, "may still trust the former key");
     await Deno.remove(switched);
     await Deno.rename(old, `${path}.retired-${systemRandom.bytes(4).toHex()}`);
   }
-  return report(results, { step: "finished" }, [`hosts trust ${caLine(current)}`]);
+  return report(results, { step: "finished", except }, [
+    `hosts trust ${caLine(current)}`,
+    ...except.map((name) => `${name} was left out: until it is enrolled anew it may trust the former key`),
+  ]);
+}
+
+/** What nobody looked at is to be known after the former key is gone. */
+async function noteExcepted(path: string, except: readonly string[], what: string): Promise<void> {
+  const time = new Date(systemClock.now()).toISOString();
+  const lines = except.map((name) => `${time} ${name} ${what}\n`).join("");
+  if (lines !== "") await Deno.writeTextFile(`${path}.excepted`, lines, { append: true, mode: 0o600 });
 }
 
 /** The former key is kept under another name before the next one takes its place, in one step. */
@@ -233,8 +261,8 @@ async function trustOf(
   const trusts = async (file: string) => {
     const key = await readCaKey(file);
     if (key === undefined) return undefined;
-    const blob = caLine(key).split(" ")[1] ?? "";
-    return lines.some((line) => line.startsWith("ca: ") && line.includes(blob));
+    const [algorithm = "", blob = ""] = caLine(key).split(" ");
+    return lines.includes(`ca: ${algorithm} ${blob}`);
   };
   const [current, coming, former] = [await trusts(path), await trusts(next), await trusts(old)];
   const words = { "the key that signs": current, "the next key": coming, "the former key": former };

@@ -120,5 +120,11 @@ Deno.test({
     assert.equal(code, 1);
     assert.match(text, /nothing was changed[^]*FAIL web01: does NOT trust the key that signs/);
     assert.equal(await Deno.readTextFile(`${folder.path}/pki/ssh_ca`), before);
+    const finish = (...more: string[]) => runOverSshTo(host, folder.path, "ca", "rotate", "finish", ...more);
+    assert.match((await finish("--except", "web02")).text, /no host "web02" trusts that key/);
+    assert.equal(await Deno.readTextFile(`${folder.path}/pki/ssh_ca`), before);
+    await finish("--except", "web01");
+    assert.notEqual(await Deno.readTextFile(`${folder.path}/pki/ssh_ca`), before);
+    assert.match(await Deno.readTextFile(`${folder.path}/pki/ssh_ca.excepted`), / web01 was not asked/);
   },
 });
