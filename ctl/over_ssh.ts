@@ -1,7 +1,9 @@
 import { collectBytes } from "@gateway/shared/bytes";
+import { type Clock, systemClock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
 import type { SignerConfig } from "@gateway/signer/config";
+import { Deadline } from "@gateway/shared/within";
 import { HintedError } from "./output.ts";
 
 /** A host as the signer's config has it. */
@@ -9,6 +11,11 @@ export type OwnHost = Pick<SignerConfig["hosts"][string], "addr" | "host_key" | 
 
 /** The host need not be what its operator takes it for. */
 const MAX_OUTPUT_BYTES = 1_000_000;
+/** So long a program on a host may take. */
+export const MAX_SECONDS = 180;
+
+/** How `ssh` itself ends when it fails. */
+const SSH_FAILED = 255;
 
 /** What came of a program on a host. */
 export interface HostOutput {
@@ -39,7 +46,30 @@ export interface SshLogin {
   readonly words: readonly string[];
   readonly command: string;
   readonly input: string;
+  /** Whose time counts; by default the system's. */
+  readonly clock?: Clock;
 }
+
+/** What the host's key is looked for by: a name of the config could be a pattern. */
+const ALIAS = "host-of-the-signers-config";
+
+/**
+ * Whatever the config of this machine's ssh says: another host key doesn't count by way of a connection that is open
+ * already, the DNS or a program, and the host gets nothing but its command.
+ */
+const NOTHING_ELSE = {
+  UpdateHostKeys: "no",
+  VerifyHostKeyDNS: "no",
+  KnownHostsCommand: "none",
+  ControlMaster: "no",
+  ControlPath: "none",
+  ForwardAgent: "no",
+  ForwardX11: "no",
+  ClearAllForwardings: "yes",
+  Tunnel: "no",
+  PermitLocalCommand: "no",
+  ServerAliveInterval: "15",
+} as const;
 
 /**
  * Logs in to a host and runs a command there. No other host key counts than that of the signer's config.
@@ -50,7 +80,7 @@ export interface SshLogin {
 export async function sshTo(
   name: string,
   { addr, host_key, jump }: OwnHost,
-  { login, words, command, input }: SshLogin,
+  { login, words, command, input, clock = systemClock }: SshLogin,
 ): Promise<{ readonly code: number; readonly stdout: string; readonly stderr: string }> {
   if (!/^[A-Za-z_][\w.-]*$/.test(login)) {
     throw new AppError("invalid_request", `Cannot log in as ${quoteText(login)}: not the name of an account`);
@@ -62,24 +92,28 @@ export async function sshTo(
     );
   }
   const { hostname, port } = new URL(`ssh://${addr}`);
+  const host = hostname.replace(/^\[|\]$/g, "");
+  if (!/^[A-Za-z0-9:][A-Za-z0-9_.:-]*$/.test(host)) {
+    throw new AppError("invalid_request", `Cannot log in to ${quoteText(addr)}: not the address of a host`);
+  }
   const knownHosts = await Deno.makeTempFile({ prefix: "known-hosts-" });
   try {
-    await Deno.writeTextFile(knownHosts, `${name} ${host_key}\n`);
+    await Deno.writeTextFile(knownHosts, `${ALIAS} ${host_key}\n`);
     const options = {
       BatchMode: "yes",
       ConnectTimeout: "20",
       StrictHostKeyChecking: "yes",
-      HostKeyAlias: name,
+      HostKeyAlias: ALIAS,
       UserKnownHostsFile: knownHosts,
       GlobalKnownHostsFile: "none",
-      UpdateHostKeys: "no",
+      ...NOTHING_ELSE,
     };
     return await runSsh([
       ...Object.entries(options).flatMap(([key, value]) => ["-o", `${key}=${value}`]),
       ...words,
-      ...["-T", "-p", port === "" ? "22" : port, "-l", login, "--", hostname.replace(/^\[|\]$/g, "")],
+      ...["-T", "-p", port === "" ? "22" : port, "-l", login, "--", host],
       command,
-    ], input);
+    ], { input, clock });
   } finally {
     await Deno.remove(knownHosts);
   }
@@ -87,9 +121,10 @@ export async function sshTo(
 
 async function runSsh(
   args: readonly string[],
-  input: string,
+  { input, clock }: { readonly input: string; readonly clock: Clock },
 ): Promise<{ readonly code: number; readonly stdout: string; readonly stderr: string }> {
-  const process = startSsh(args);
+  using deadline = new Deadline({ clock, ms: MAX_SECONDS * 1000 });
+  const process = startSsh(args, deadline.signal);
   const writer = process.stdin.getWriter();
   const written = writer.write(new TextEncoder().encode(input)).then(() => writer.close());
   // What ends early says itself why.
@@ -100,17 +135,35 @@ async function runSsh(
   ]);
   // Whoever writes more than is read here ends by that.
   const { code } = await process.status;
+  if (deadline.signal.aborted) {
+    throw new AppError(
+      "upstream_failure",
+      `The host did not answer within ${MAX_SECONDS} seconds: what was begun there may go on, look at it`,
+    );
+  }
   if (stdout === undefined || stderr === undefined) {
     throw new AppError("upstream_failure", `The host answers with more than ${MAX_OUTPUT_BYTES} bytes`);
   }
   const decoder = new TextDecoder();
-  return { code, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
+  const text = decoder.decode(stderr);
+  if (code === SSH_FAILED && /Bad configuration option/i.test(text)) {
+    throw new AppError(
+      "not_supported",
+      `The ssh of this machine is too old, --over ssh needs OpenSSH 8.5 or later: ${text.trim()}`,
+    );
+  }
+  return { code, stdout: decoder.decode(stdout), stderr: text };
 }
 
-function startSsh(args: readonly string[]): Deno.ChildProcess {
+function startSsh(args: readonly string[], signal: AbortSignal): Deno.ChildProcess {
   try {
-    return new Deno.Command("ssh", { args: [...args], stdin: "piped", stdout: "piped", stderr: "piped" })
-      .spawn();
+    return new Deno.Command("ssh", {
+      args: [...args],
+      stdin: "piped",
+      stdout: "piped",
+      stderr: "piped",
+      signal,
+    }).spawn();
   } catch (cause) {
     const hint = "leave out --over ssh, and pipe what is printed";
     const fault = new AppError("not_supported", `Cannot start ssh: ${errorText(cause)}`, { cause });

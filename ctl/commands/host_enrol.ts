@@ -14,6 +14,7 @@ import { carryOut, CONFIRM_SECONDS } from "../enrol/carry_out.ts";
 import { type EnrolOptions, formatEnrolScript } from "../enrol/script.ts";
 import { caLine, readCaKey, rotationFiles } from "../enrol/next_ca.ts";
 import type { CommandResult } from "../output.ts";
+import { MAX_SECONDS } from "../over_ssh.ts";
 import { readOperatorFile } from "../read_file.ts";
 import { loadSignerHosts } from "../signer_file.ts";
 import { withHint } from "../with_hint.ts";
@@ -39,8 +40,9 @@ the account takes. It looks first (sshd -T), checks with sshd -t before anything
 a signal, and takes everything back on failure. What a host has, such as its LogLevel, stays.
 --over ssh uses the ssh of this machine and takes no other host key than the signer's config has; then a login is tried
 with a certificate that is good for one echo and two minutes, and unless that succeeds the host takes the change back
-by itself within ${CONFIRM_SECONDS} seconds. It takes the CA key; with --ca-pub nothing is tried. Without --over the program is
-printed. Another login than root needs sudo without a password.
+by itself within ${CONFIRM_SECONDS} seconds. It takes the CA key; with --ca-pub nothing is tried. ssh has to be of OpenSSH
+8.5 or later, and may take ${MAX_SECONDS} seconds. Without --over the program is printed. Another login than root needs
+sudo without a password.
 `;
 
 const UNENROL_EXAMPLES = `

@@ -49,7 +49,6 @@ export async function tryLogin({ name, host, principal, caKey }: LoginTrial): Pr
       IdentitiesOnly: "yes",
       IdentityAgent: "none",
       PreferredAuthentications: "publickey",
-      ControlPath: "none",
     };
     const { stdout, stderr } = await sshTo(name, host, {
       login: host.user,
