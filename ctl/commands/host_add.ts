@@ -3,6 +3,7 @@ import { collectBytes } from "@gateway/shared/bytes";
 import { AppError } from "@gateway/shared/errors";
 import { MAX_TTL_SECONDS } from "@gateway/shared/policy/model";
 import { quoteText } from "@gateway/shared/quote";
+import { fingerprint, parsePublicKey } from "@gateway/shared/ssh/public_key";
 import type { SignerConfig } from "@gateway/signer/config";
 import { removeMember } from "@gateway/shared/config/edit";
 import { countOf, once, repeated } from "../arguments.ts";
@@ -10,6 +11,7 @@ import { describeOutOfReach } from "../broker_reach.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
 import { type Fields, writeFields } from "../edit/entry.ts";
 import { type HostFlags, readHostFields } from "../edit/host_fields.ts";
+import { HintedError } from "../output.ts";
 import { isPlainName } from "../init/options.ts";
 import { scanHostKey } from "../scan_host_key.ts";
 import {
@@ -26,6 +28,7 @@ interface AddFlags extends HostFlags, ChangeFlags {
   readonly name: string;
   readonly hostKey?: string;
   readonly scan?: boolean;
+  readonly newKey?: string;
   readonly force?: boolean;
 }
 
@@ -41,7 +44,9 @@ Examples:
   broker-ctl host add --name web02 --force --sudo=false --jump ''
 
 --force changes a host that is there, by what is given alone; '' clears a field, and a list takes the place of the old
-one. Lists have commas, or repeat the flag. --scan takes the key that the network shows: compare its fingerprint.
+one. Lists have commas, or repeat the flag. --scan takes the key that the network shows: compare its fingerprint. Where
+the config has another key for the host, it takes the scanned one only with --new-key and its fingerprint, as the host
+itself shows it (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub): it could be that of somebody in between.
 Then the host has to be enrolled: it must trust the CA, and let its principal in (broker-ctl init prints how).
 ${CHANGE_HELP}`;
 
@@ -63,6 +68,7 @@ export const addHostChanges: AddCommand = (host, context) => {
     .option("--user <account>", "the account on the host", once)
     .option("--host-key <key>", "its public key, one line; - reads it from standard input", once)
     .option("--scan", "ask the host itself for its key")
+    .option("--new-key <fingerprint>", "with --scan: the key that it must be, SHA256:…", once)
     .option("--principal <text>", "of the certificate (default: host:<name>)", once)
     .option(
       "--ttl <seconds>",
@@ -102,13 +108,13 @@ export const addHostChanges: AddCommand = (host, context) => {
 async function add(flags: AddFlags, command: Command, context: CommandContext) {
   const key = await readKey(flags);
   const fields = readHostFields(flags, key?.line);
-  return await runChange(command, context, addition(flags, fields, key?.note));
+  return await runChange(command, context, addition(flags, fields, key));
 }
 
 function addition(
-  { name, force = false, scan }: AddFlags,
+  { name, force = false, newKey }: AddFlags,
   fields: Fields,
-  note: string | undefined,
+  key: GivenKey | undefined,
 ): SignerChange {
   let isNew = true;
   return {
@@ -118,6 +124,7 @@ function addition(
         throw new AppError("conflict", `Cannot add host ${quoteText(name)}: it is there; --force changes it`);
       }
       if (isNew) requireFields(name, fields);
+      else if (newKey === undefined) refuseOtherKey(name, hosts[name]?.host_key, key);
       const defaults = { principal: `host:${name}`, max_ttl_seconds: DEFAULT_TTL_SECONDS };
       return writeFields(
         text,
@@ -125,7 +132,7 @@ function addition(
         isNew ? withDefaults(fields, defaults) : fields,
       );
     },
-    describe: (config, file) => describeAdded(config, { name, isNew, file, note: scan ? note : undefined }),
+    describe: (config, file) => describeAdded(config, { name, isNew, file, note: key?.note }),
   };
 }
 
@@ -178,17 +185,47 @@ async function describeAdded(
 }
 
 /** The key that the flags give, and what to say of it. */
+interface GivenKey {
+  readonly line: string;
+  /** Of one that the network shows. */
+  readonly fingerprint?: string;
+  readonly note?: string;
+}
+
+/** Whoever stands between would be believed from then on. */
+function refuseOtherKey(name: string, former: string | undefined, key: GivenKey | undefined): void {
+  if (former === undefined || former === "" || key?.fingerprint === undefined) return;
+  const known = fingerprint(parsePublicKey(former).blob);
+  if (known === key.fingerprint) return;
+  throw new HintedError(
+    new AppError(
+      "conflict",
+      `The network shows the key ${key.fingerprint} for host ${
+        quoteText(name)
+      }, the config has ${known}: somebody may stand in between`,
+    ),
+    `look at the key on the host itself; if it is new there: --new-key and its fingerprint`,
+  );
+}
+
 async function readKey(
-  { hostKey, scan = false, addr }: AddFlags,
-): Promise<{ readonly line: string; readonly note?: string } | undefined> {
+  { hostKey, scan = false, newKey, addr }: AddFlags,
+): Promise<GivenKey | undefined> {
+  if (newKey !== undefined && !scan) {
+    throw new AppError("invalid_request", "Option '--new-key' means nothing without --scan");
+  }
   if (hostKey !== undefined && scan) {
     throw new AppError("invalid_request", "Options '--host-key' and '--scan' exclude each other");
   }
   if (scan) {
     if (addr === undefined) throw new AppError("invalid_request", "Option '--scan' needs --addr");
     const { line, fingerprint } = await scanHostKey(addr);
+    if (newKey !== undefined && newKey !== fingerprint) {
+      throw new AppError("conflict", `The network shows the key ${fingerprint}, not ${quoteText(newKey)}`);
+    }
     return {
       line,
+      fingerprint,
       note: `its key is ${fingerprint}, as the network shows it: compare it with the host's own`,
     };
   }

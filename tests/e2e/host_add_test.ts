@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { SAMPLE_HOST_KEY } from "@gateway/shared/testing/sample_policy";
+import { createFolder, run } from "../adapters/ctl_fixture.ts";
 import { scanHostKey } from "../../ctl/scan_host_key.ts";
 import { freePort } from "../stage/free_port.ts";
 import { currentUser, startSshTarget } from "../ssh_target/target.ts";
@@ -86,6 +88,33 @@ Deno.test("scanHostKey() gives the key that a host shows, and says where there i
     assert.match(fingerprint, /^SHA256:/);
     await assert.rejects(scanHostKey(`127.0.0.1:${freePort()}`), /^AppError: No Ed25519 host key at "127/);
     await assert.rejects(scanHostKey("-oProxyCommand=x:22"), /Cannot scan "-oProxyCommand=x:22"/);
+  }));
+
+Deno.test("host add --scan takes no other key than the config has, unless its fingerprint is given", () =>
+  withStage({}, async ({ target }) => {
+    await using folder = await createFolder();
+    const addr = `127.0.0.1:${target.port}`;
+    const init = await run(folder.path, "init", "--host", `web01=${addr},user=ann,key=${SAMPLE_HOST_KEY}`);
+    assert.equal(init.exit, 0, init.err);
+    const path = `${folder.path}/signer.json`;
+    const before = await Deno.readTextFile(path);
+    const { fingerprint, line } = await scanHostKey(addr);
+    const scan = (...more: string[]) =>
+      run(
+        folder.path,
+        ...["host", "add", "--name", "web01", "--addr", addr, "--force", "--scan", "--config", path],
+        ...more,
+      );
+    const refused = await scan();
+    assert.equal(refused.exit, 1);
+    assert.match(refused.err, /somebody may stand in between\nhint: .*--new-key/);
+    const known = "SHA256:AAAA";
+    assert.match((await scan("--new-key", known)).err, /not "SHA256:AAAA"/);
+    assert.equal(await Deno.readTextFile(path), before);
+    const taken = await scan("--new-key", fingerprint);
+    assert.equal(taken.exit, 0, taken.err);
+    assert.ok((await Deno.readTextFile(path)).includes(line));
+    assert.equal((await scan()).exit, 0, "the key that the config has");
   }));
 
 Deno.test("host add --reload that the signer does not take says what is written", () =>
