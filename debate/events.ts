@@ -139,8 +139,19 @@ export interface ToolApprovalResolvedEvent {
   readonly resolution: "approved" | "rejected" | "timeout";
   /** Nobody was asked: the operator approved the same call for the whole run before. */
   readonly remembered?: true;
+  /** The same call is allowed for the rest of the run, until that is taken back. */
+  readonly for_run?: true;
   /** What the operator approved in place of what was asked for. */
   readonly args?: ToolArgs;
+}
+
+/** The operator asks again about a call that was allowed for the whole run. Emitted by the approver. */
+export interface ToolApprovalRevokedEvent {
+  readonly type: "tool_approval_revoked";
+  /** That of the call whose approval was for the whole run. */
+  readonly call_id: string;
+  readonly tool_name: string;
+  readonly args: ToolArgs;
 }
 
 /** A tool begins. Not emitted for calls that run nothing, because they are cached, unknown or not approved. */
@@ -259,6 +270,7 @@ export type RunEvent =
   | HypothesisUpdateEvent
   | ToolApprovalRequestEvent
   | ToolApprovalResolvedEvent
+  | ToolApprovalRevokedEvent
   | ToolCallStartedEvent
   | ToolCallEvent
   | ModeratorDecisionEvent

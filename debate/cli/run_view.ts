@@ -81,6 +81,7 @@ export class RunView {
       case "run_resumed":
       case "tool_approval_request":
       case "tool_approval_resolved":
+      case "tool_approval_revoked":
       case "awaiting_user_input":
       case "user_comment":
       case "run_cancelled":

@@ -43,11 +43,13 @@ export interface LiveRunSetup {
 
 type Resolution = "approved" | "rejected" | "timeout";
 
-/** What an operator can answer; the last is also for the same call of the same tool later in this run. */
-export type OperatorAnswer = "approved" | "rejected" | "approved_for_run";
+/** What an operator can answer; `…_for_run` is also about the same call of the same tool later in this run. */
+export type OperatorAnswer = "approved" | "rejected" | "approved_for_run" | "rejected_for_run";
 
 interface Answer {
   readonly resolution: Resolution;
+  /** Also for the same call later in this run. */
+  readonly forRun?: true;
   /** What is approved in place of what was asked for. */
   readonly args?: ToolArgs;
 }
@@ -55,6 +57,7 @@ interface Answer {
 interface WaitingCall {
   readonly key: string;
   readonly toolName: string;
+  readonly args: ToolArgs;
   readonly resolve: (answer: Answer) => void;
 }
 
@@ -66,8 +69,8 @@ export class LiveRun {
   readonly #setup: LiveRunSetup;
   readonly #events: StoredEvent[] = [];
   readonly #approvals = new Map<string, WaitingCall>();
-  /** The calls that were approved for the whole run. */
-  readonly #allowed = new Set<string>();
+  /** The calls that were approved for the whole run, by what they call. */
+  readonly #allowed = new Map<string, Pick<ApprovalCall, "call_id" | "tool_name" | "args">>();
   readonly #cancel = new AbortController();
   #answerPause: ((word: OperatorWord) => void) | undefined;
   #options: RunOptions;
@@ -141,13 +144,14 @@ export class LiveRun {
     }
     const { signal } = call;
     const answer = Promise.withResolvers<Answer>();
-    this.#approvals.set(call_id, { key, toolName: tool_name, resolve: answer.resolve });
+    this.#approvals.set(call_id, { key, toolName: tool_name, args, resolve: answer.resolve });
     this.emit({ type: "tool_approval_request", call_id, tool_name, args, agent_node, agent_role });
-    const { resolution, args: edited } = await within({ clock, ms, signal }, answer.promise)
+    const { resolution, args: edited, forRun } = await within({ clock, ms, signal }, answer.promise)
       .catch((): Answer => ({ resolution: signal.aborted ? "rejected" : "timeout" }));
     this.#approvals.delete(call_id);
     const approved = resolution === "approved";
-    const told = { type: "tool_approval_resolved", call_id, approved, resolution } as const;
+    const remembers = forRun === undefined ? {} : { for_run: forRun };
+    const told = { type: "tool_approval_resolved", call_id, approved, resolution, ...remembers } as const;
     if (!approved || edited === undefined) {
       this.emit(told);
       return resolution;
@@ -159,13 +163,15 @@ export class LiveRun {
   }
 
   /**
-   * Passes on the operator's decision about a tool call. The first one counts.
+   * Passes on the operator's decision about a tool call. The first one counts, but an approval for the whole run can be
+   * taken back.
    *
    * @param edited what is approved in place of what was asked for; for this call only
    * @throws {AppError} `not_found` when the call is not waiting for it
    */
   decide(callId: string, answer: OperatorAnswer, edited?: ToolArgs): void {
     const waiting = this.#approvals.get(callId);
+    if (waiting === undefined && answer === "rejected_for_run") return this.#revoke(callId);
     if (waiting === undefined) {
       throw new AppError(
         "not_found",
@@ -173,11 +179,30 @@ export class LiveRun {
       );
     }
     this.#approvals.delete(callId);
-    if (answer === "rejected") return waiting.resolve({ resolution: "rejected" });
+    if (answer === "rejected" || answer === "rejected_for_run") {
+      return waiting.resolve({ resolution: "rejected" });
+    }
     const isEdited = edited !== undefined && callKey(waiting.toolName, edited) !== waiting.key;
     if (isEdited) return waiting.resolve({ resolution: "approved", args: edited });
-    if (answer === "approved_for_run") this.#allowed.add(waiting.key);
-    waiting.resolve({ resolution: "approved" });
+    if (answer !== "approved_for_run") return waiting.resolve({ resolution: "approved" });
+    this.#allowed.set(waiting.key, { call_id: callId, tool_name: waiting.toolName, args: waiting.args });
+    waiting.resolve({ resolution: "approved", forRun: true });
+  }
+
+  /** Asks again about a call that was approved for the whole run; the id is that of the call with which it was. */
+  #revoke(callId: string): void {
+    const [key] = [...this.#allowed].find(([, { call_id }]) => call_id === callId) ?? [];
+    if (key === undefined) {
+      throw new AppError("not_found", "No such tool call is allowed for the whole run");
+    }
+    this.#forget(key);
+  }
+
+  #forget(key: string): void {
+    const call = this.#allowed.get(key);
+    if (call === undefined) return;
+    this.#allowed.delete(key);
+    this.emit({ type: "tool_approval_revoked", ...call });
   }
 
   /** Waits for the operator's comment. */
@@ -212,7 +237,7 @@ export class LiveRun {
    */
   change(options: Partial<RunOptions>): RunOptions {
     this.#options = { ...this.#options, ...options };
-    if (options.requireApproval) this.#allowed.clear();
+    if (options.requireApproval) { for (const key of [...this.#allowed.keys()]) this.#forget(key); }
     if (!this.#options.requireApproval) {
       for (const callId of [...this.#approvals.keys()]) this.decide(callId, "approved");
     }

@@ -14,7 +14,9 @@ const MAX_HYPOTHESIS = 2000;
 export const approvalBody = z.object({
   call_id: z.string().describe("that of the event tool_approval_request"),
   approved: z.boolean(),
-  for_run: z.boolean().default(false).describe("the same call is not asked again in this run"),
+  for_run: z.boolean().default(false).describe(
+    "the same call is not asked again in this run; with `approved: false`, it is asked again from now on",
+  ),
   args: z.record(z.string(), z.unknown()).optional().describe(
     "other arguments in place of those asked for; the tool checks them as it checks an agent's",
   ),

@@ -88,6 +88,49 @@ Deno.test.each([
   assert.deepEqual([called.error, called.args, ports.runs], [true, edited, []]);
 });
 
+Deno.test("an approval for the whole run is of exactly one call, is told, and can be taken back", async () => {
+  const tool = new FixedTool(GUARDED_TOOL, { ok: false, text: "not now" });
+  const asks = (args: object) => ({ toolCalls: [call(GUARDED_TOOL, args)] });
+  const pods = { args: ["get", "pods"] };
+  const script = {
+    ...SHORT_SCRIPT,
+    diagnostic_agent: [asks(pods), asks(pods), asks({ args: ["get", "pods", "-A"] }), asks(pods), DIAGNOSIS],
+  };
+  const web = await WebFixture.open({
+    model: new ScriptedModel(script),
+    tools: [tool],
+    env: { MAX_CONSECUTIVE_ERRORS: "10" },
+  });
+  const runId = await web.start();
+  await web.settle();
+  const answer = (body: object) => web.post(`/api/runs/${runId}/approval`, body);
+  const asked = async () => await of(web, runId, "tool_approval_request");
+  const [{ call_id }] = await asked();
+  assert.equal((await answer({ call_id, approved: true, for_run: true })).status, 200);
+  await web.settle();
+  assert.equal(tool.runs.length, 2, "the same call is not asked again");
+  const [first, second] = await of(web, runId, "tool_approval_resolved");
+  assert.deepEqual([first.for_run, first.remembered, second.for_run, second.remembered], [
+    true,
+    undefined,
+    undefined,
+    true,
+  ]);
+  const [, wider] = await asked();
+  assert.deepEqual(wider.args, { args: ["get", "pods", "-A"] });
+  assert.equal((await answer({ call_id: "unknown", approved: false, for_run: true })).status, 404);
+  assert.equal((await answer({ call_id, approved: false, for_run: true })).status, 200);
+  assert.equal((await answer({ call_id, approved: false, for_run: true })).status, 404, "only once");
+  const [revoked] = await of(web, runId, "tool_approval_revoked");
+  assert.deepEqual([revoked.call_id, revoked.tool_name, revoked.args], [call_id, GUARDED_TOOL, pods]);
+  assert.equal((await answer({ call_id: wider.call_id, approved: false })).status, 200);
+  await web.settle();
+  const [, , again] = await asked();
+  assert.deepEqual([again.args, tool.runs.length], [pods, 2], "it is asked again");
+  await answer({ call_id: again.call_id, approved: false });
+  await web.end(runId);
+});
+
 const deep = () => JSON.parse(`${'{"a":'.repeat(40)}1${"}".repeat(40)}`);
 
 Deno.test.each([

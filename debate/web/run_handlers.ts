@@ -215,7 +215,7 @@ export async function handleApproval(ports: WebPorts, request: Request, runId: s
   }
   liveRun(ports, runId).decide(
     call_id,
-    approved ? for_run ? "approved_for_run" : "approved" : "rejected",
+    `${approved ? "approved" : "rejected"}${for_run ? "_for_run" : ""}`,
     edited,
   );
   return Response.json({ status: "ok" });

@@ -142,3 +142,40 @@ browserTest(
       assert.deepEqual(await shown(), ["", false, ""]);
     }),
 );
+
+browserTest(
+  "by keyboard: a call is allowed for the whole run, and asked about again; a missing login is asked for",
+  () =>
+    withHome(async (home) => {
+      await using server = await DebateProcess.start(sceneEnv(home));
+      await using browser = await TestBrowser.start();
+      const page = await (await browser.plainSession(server.url)).newPage();
+      const runId = await server.run({ topic: "memory grows", require_approval: "true" });
+      await page.goto(`/#/runs/${runId}`);
+      const forRun = page.getByRole("button", { name: "Allow this exact call for the whole run" }).first();
+      await forRun.focus();
+      await page.keyboard.press("Enter");
+      const again = page.locator("#allowed-list").getByRole("button", { name: /^Ask me again about / });
+      await again.focus();
+      await page.keyboard.press("Enter");
+      await page.locator("#thread").getByText("is asked about again").waitFor();
+      assert.equal(await page.locator("#allowed").isVisible(), false);
+
+      const failed = {
+        run_id: RUN,
+        topic: "it hangs",
+        status: "error",
+        models: { diagnostic: "assist/x" },
+        events: [],
+      };
+      const json = (body: unknown) => ({ contentType: "application/json", body: JSON.stringify(body) });
+      await page.route(`**/api/runs/${RUN}`, (route) => route.fulfill(json(failed)));
+      await page.goto(`/#/runs/${RUN}`);
+      await page.locator("#run-asked").getByText("Log in at provider B").focus();
+      await page.keyboard.press("Enter");
+      await page.getByRole("button", { name: "Log in to provider B" }).waitFor();
+      await poll(async () => await page.evaluate("document.activeElement?.id") === "login", {
+        what: "the button",
+      });
+    }),
+);

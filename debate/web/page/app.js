@@ -38,7 +38,10 @@ async function navigate() {
     complain(error.message);
     return;
   }
-  get(`${view}-title`).focus();
+  if (location.hash !== "#/login") return get(`${view}-title`).focus();
+  const access = get("login").closest("details");
+  if (access !== null) access.open = true;
+  get("login").focus();
 }
 
 let isFilled = false;

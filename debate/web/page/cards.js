@@ -81,6 +81,20 @@ function argumentsOf(args) {
   return make("pre", { tabIndex: 0 }, ...visible(JSON.stringify(args, null, 2)));
 }
 
+/** A tool call that is allowed for the whole run, and a button that takes this back. */
+export function allowedItem({ tool_name, args }, revoke) {
+  const button = make(
+    "button",
+    {
+      type: "button",
+      attributes: { "aria-label": t("Ask me again about {tool}", { tool: plain(tool_name) }) },
+    },
+    t("Ask me again"),
+  );
+  button.addEventListener("click", () => revoke(button));
+  return make("li", {}, ...visible(tool_name), argumentsOf(args), button);
+}
+
 /** A tool call that waits for the operator: what is shown is what is approved. */
 export function approvalCard({ tool_name, agent_role, args }, decide) {
   let isEdited = false;

@@ -75,6 +75,9 @@ export function show(run, event) {
     case "tool_approval_resolved":
       resolveApproval(run, event);
       break;
+    case "tool_approval_revoked":
+      add(note(t("{tool} is asked about again.", { tool: event.tool_name })));
+      break;
     case "tool_call_started":
       dropLive(run);
       startTool(run, event);

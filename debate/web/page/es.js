@@ -207,6 +207,11 @@ export const SPANISH = {
   "Change the arguments": "Cambiar los argumentos",
   "Arguments as JSON; the tool checks them as it checks the agent's":
     "Argumentos en JSON; la herramienta los comprueba como los del agente",
+  "Allowed for this run": "Permitido en esta ejecución",
+  "Ask me again": "Volver a preguntar",
+  "Ask me again about {tool}": "Volver a preguntar por {tool}",
+  "{tool} is asked about again.": "Se vuelve a preguntar por {tool}.",
+  "Log in at provider B": "Iniciar sesión en el proveedor B",
   "Undo the changes": "Deshacer los cambios",
   "the arguments are not a JSON object": "los argumentos no son un objeto JSON",
   Status: "Estado",

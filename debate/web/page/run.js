@@ -10,7 +10,7 @@ import { notify } from "./notify.js";
 import { t } from "./words.js";
 import { beginMap, showMap } from "./map.js";
 import { chosenChanges } from "./steer.js";
-import { showBar } from "./waits.js";
+import { showAllowed, showBar } from "./waits.js";
 
 let shown;
 
@@ -34,6 +34,8 @@ export async function showRun(runId) {
     record: undefined,
     settings: undefined,
     summary: undefined,
+    /** A model of the run needs a login that is missing. */
+    needsLogin: false,
     frame: undefined,
     timer: undefined,
     /** The tool calls in a row that are being added to, and that of each call. */
@@ -59,6 +61,7 @@ export async function showRun(runId) {
   showFacts(run, record);
   run.settings = settings;
   run.isOver = record.status !== "running";
+  if (record.status === "running" || record.status === "error") checkLogin(run, record);
   showStatus(run, record.status);
   get("resume-form").elements.require_approval.checked = settings.tool_approval_required;
   if (run.isOver) return await showStored(run, record.events ?? []);
@@ -72,6 +75,15 @@ export async function showRun(runId) {
     get("opt-pause").checked = options.pause_between_rounds;
   }
   follow(run);
+}
+
+/** Provider B may have to be logged in at. */
+async function checkLogin(run, { models }) {
+  if (!Object.values(models ?? {}).some((id) => id.startsWith("assist/"))) return;
+  const status = await ask("/api/auth/status").catch(() => undefined);
+  if (status === undefined || shown !== run) return;
+  run.needsLogin = !status.copilot_configured || !status.copilot_session_valid;
+  showBar(run);
 }
 
 /** How many events of a stored run are shown before the browser may do something else. */
@@ -171,6 +183,7 @@ function draw(run) {
   doEach(
     () => showBar(run),
     () => showAnswer(run.summary, run.status, run.record),
+    () => showAllowed(run),
     () => showBoard(run.summary),
     () => showMap(run.summary),
   );
@@ -192,6 +205,7 @@ async function finish(run) {
     if (shown !== run) return;
     showFacts(run, record);
     showStatus(run, record.status);
+    if (record.status === "error") checkLogin(run, record);
     const said = t("The run has ended: {status}.", { status: t(record.status) });
     announce(said);
     notify(run, "end", said);

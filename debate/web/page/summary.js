@@ -24,6 +24,8 @@
  * @property {Map<string, ToolCallEvent>} calls
  * @property {Map<string, ToolApprovalRequestEvent & { readonly timestamp?: string }>} approvals the calls that wait for
  *   approval, by id, with the time of their request
+ * @property {Map<string, Pick<ToolApprovalRequestEvent, "call_id" | "tool_name" | "args">>} allowed the calls that are
+ *   allowed for the whole run, by the id of the first
  * @property {string | undefined} pausedAt when a comment was asked for
  * @property {{ text: string, values: Record<string, string> } | undefined} doing
  * @property {number | undefined} tokens
@@ -48,6 +50,7 @@ export function beginSummary(imported = false) {
     decision: undefined,
     calls: new Map(),
     approvals: new Map(),
+    allowed: new Map(),
     pausedAt: undefined,
     doing: undefined,
     tokens: undefined,
@@ -81,8 +84,14 @@ export function tell(summary, event) {
     case "tool_approval_request":
       summary.approvals.set(event.call_id, event);
       break;
-    case "tool_approval_resolved":
+    case "tool_approval_resolved": {
+      const asked = summary.approvals.get(event.call_id);
       summary.approvals.delete(event.call_id);
+      if (event.for_run && asked !== undefined) summary.allowed.set(event.call_id, asked);
+      break;
+    }
+    case "tool_approval_revoked":
+      summary.allowed.delete(event.call_id);
       break;
     case "tool_call_started":
       summary.doing = { text: "{tool} is running", values: { tool: event.tool_name } };
@@ -118,6 +127,7 @@ export function tell(summary, event) {
  */
 export function endSummary(summary) {
   summary.approvals.clear();
+  summary.allowed.clear();
   Object.assign(summary, { pausedAt: undefined, doing: undefined });
 }
 

@@ -1,5 +1,5 @@
 import { announce, attempt, get, make, send } from "./api.js";
-import { approvalCard } from "./cards.js";
+import { allowedItem, approvalCard } from "./cards.js";
 import { doEach } from "./parts.js";
 import { notify } from "./notify.js";
 import { showSteering } from "./steer.js";
@@ -44,8 +44,28 @@ function endApproval(run, element, text) {
   run.add(element);
 }
 
+/** Shows what is allowed for the whole run; nothing is drawn anew under the hand of somebody. */
+export function showAllowed(run) {
+  const allowed = [...run.summary.allowed.values()];
+  const list = get("allowed-list");
+  const shown = allowed.map(({ call_id }) => call_id).join(" ");
+  get("allowed").hidden = allowed.length === 0;
+  if (list.dataset.shown === shown) return;
+  list.dataset.shown = shown;
+  list.replaceChildren(
+    ...allowed.map((call) =>
+      allowedItem(
+        call,
+        (button) =>
+          attempt(button, () =>
+            send(`/api/runs/${run.id}/approval`, { call_id: call.call_id, approved: false, for_run: true })),
+      )
+    ),
+  );
+}
+
 /** What the operator is asked for, with the time that is left for it; `undefined` for nothing. */
-export function waitOf({ approvals, pausedAt }, settings, now) {
+export function waitOf({ approvals, pausedAt }, settings, now, needsLogin = false) {
   const [first] = approvals.values();
   if (first !== undefined) {
     const left = timeLeft(first.timestamp, settings?.approval_timeout_seconds, now);
@@ -57,7 +77,11 @@ export function waitOf({ approvals, pausedAt }, settings, now) {
       left,
     };
   }
-  if (pausedAt === undefined) return undefined;
+  if (pausedAt === undefined) {
+    return needsLogin
+      ? { kind: "login", key: "login", text: t("Log in at provider B"), left: undefined }
+      : undefined;
+  }
   return {
     kind: "comment",
     key: pausedAt,
@@ -81,9 +105,12 @@ function showSure({ summary, status }) {
     : `${t(verdictOf(summary, status).title)}, ${percent(decision.confidence)}`;
 }
 
+const NOTHING = { approvals: new Map(), pausedAt: undefined };
+
 function showWait(run) {
   const { summary, isOver } = run;
-  const wait = isOver ? undefined : waitOf(summary, run.settings, Date.now());
+  const open = isOver ? NOTHING : summary;
+  const wait = waitOf(open, run.settings, Date.now(), run.needsLogin);
   get("run-asked").hidden = wait === undefined;
   get("comment-form").hidden = wait?.kind !== "comment";
   get("asked").hidden = wait?.kind !== "approval";
@@ -91,6 +118,7 @@ function showWait(run) {
     t("Diagnosis debate")
   }`;
   if (wait === undefined) return;
+  get("run-asked").dataset.kind = wait.kind;
   get("run-asked").textContent = wait.left === undefined
     ? wait.text
     : t("{what}: {time} left", { what: wait.text, time: clock(wait.left) });
@@ -103,7 +131,8 @@ function clock(ms) {
   return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
 }
 
-get("run-asked").addEventListener("click", () => {
+get("run-asked").addEventListener("click", ({ currentTarget }) => {
+  if (currentTarget.dataset.kind === "login") return location.hash = "#/login";
   const form = get("comment-form");
   const target = form.hidden ? get("asked").querySelector("button") : form.elements.comment;
   target?.scrollIntoView({ block: "center" });
