@@ -32,6 +32,7 @@ import { addGrants } from "./commands/policy_grants.ts";
 import { addRules } from "./commands/policy_rules.ts";
 import { addReload } from "./commands/reload.ts";
 import { addRevoke } from "./commands/revoke.ts";
+import { addStatus } from "./commands/status.ts";
 import { addVersion } from "./commands/version.ts";
 import type { AddCommand, CommandContext, Environment, GlobalOption } from "./context.ts";
 import { clientConfigPlaces } from "./find_client.ts";
@@ -63,6 +64,7 @@ const COMMANDS: readonly AddCommand[] = [
   addCa,
   addIdentity,
   addDoctor,
+  addStatus,
   group("cluster", "See, change, enrol and check Kubernetes clusters.", [addCluster, addEnrol, addCheck]),
   group("policy", "Explain and change what may run where.", [
     addExplain,

@@ -8,7 +8,7 @@
  * @module
  */
 import type { Clock, Elapsed } from "../clock.ts";
-import { AppError } from "../errors.ts";
+import { AppError, errorText } from "../errors.ts";
 import type { ServiceLogger } from "../log.ts";
 import { quoteText } from "../quote.ts";
 import { within } from "../within.ts";
@@ -141,12 +141,13 @@ export class SharedGroup implements InstanceGroup {
   /**
    * Enters the group. Load the state after that, and {@linkcode start} then.
    *
-   * @throws {AppError} `invalid_config` when a live instance has the name
+   * @throws {AppError} `invalid_config` when a live instance has the name, or the database can't be used
    */
   static async join(options: GroupOptions): Promise<SharedGroup> {
     let wake = () => {};
-    const link = await options.shared.connect(() => wake());
+    let link: InstanceLink | undefined;
     try {
+      link = await options.shared.connect(() => wake());
       const self = { name: options.name, session: options.newSession() };
       await enter({ ...options, silentMs: SILENT_MS }, link, self);
       const here = new Freshness(options.clock, options.elapsed);
@@ -156,8 +157,9 @@ export class SharedGroup implements InstanceGroup {
       wake = () => group.#ring();
       return group;
     } catch (error) {
-      link.close();
-      throw error;
+      link?.close();
+      if (error instanceof AppError) throw error;
+      throw new AppError("invalid_config", `Cannot use state_db: ${errorText(error)}`, { cause: error });
     }
   }
 

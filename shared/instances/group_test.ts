@@ -265,3 +265,11 @@ Deno.test("SharedGroup decides nothing by tables of a newer version", async () =
   assert.match(group.problem ?? "", /a newer version has taken the state database over/);
   await group.leave();
 });
+
+Deno.test("SharedGroup.join() says that the database can't be used, where it can't", async () => {
+  const { shared, join } = createScene();
+  shared.isDown = true;
+  await assert.rejects(join("a"), { code: "invalid_config", message: /^Cannot use state_db: / });
+  shared.isDown = false;
+  await (await join("a")).leave();
+});

@@ -11,8 +11,7 @@ import { type Clients, GATED } from "./workload.ts";
 const CLOCK_LIBRARY = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
 
 /** What one ends with at the start when the database does not answer. */
-const NO_DATABASE =
-  /ended with status 1:[^]*(?:Cannot open state_db|state database|connection|does not answer)/;
+const NO_DATABASE = /ended with status 1:[^]*(?:Cannot (?:open|use) state_db|state database)/;
 
 /** Longer than a freeze waits for an instance that is silent. */
 const CLIENT_TIMEOUT_MS = 6_000;

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
 import { poll } from "../stage/poll.ts";
-import type { Stage } from "../stage/stage.ts";
+import { runBrokerCtl, type Stage } from "../stage/stage.ts";
 import { signerCommand } from "../stage/service_command.ts";
 import { ServiceProcess } from "../stage/service_process.ts";
 import { withStage } from "../stage/with_stage.ts";
@@ -118,6 +118,25 @@ Deno.test({
         assert.equal((await process.status).code, 1);
         assert.match(process.log, /a signer with the instance name "signer-a" is running/);
         assert.equal(await readiness(a), "200 ready");
+      });
+
+      await test.step("broker-ctl status shows both, and what is wrong", async () => {
+        const status = async (...monitors: readonly string[]) => {
+          const { code, stdout } = await runBrokerCtl(["status", "--json", ...monitors], stage.init.folder);
+          return { code, shown: JSON.parse(new TextDecoder().decode(stdout)) };
+        };
+        const both = await status(a.monitor, b.monitor);
+        assert.deepEqual([both.code, both.shown.problems, both.shown.notes], [0, [], []]);
+        for (const [index, name] of ["signer-a", "signer-b"].entries()) {
+          const { instance, members, stateAgeSeconds, database, krlVersion } = both.shown.services[index];
+          assert.deepEqual({ instance, members }, { instance: name, members: ["signer-a", "signer-b"] });
+          assert.ok(stateAgeSeconds < 2 && krlVersion > 0, JSON.stringify(both));
+          assert.match(database, / primary$/);
+        }
+        const alone = await status(a.monitor, "127.0.0.1:1");
+        assert.equal(alone.code, 1);
+        assert.match(alone.shown.problems.join(), /^127\.0\.0\.1:1: it does not answer/);
+        assert.deepEqual(alone.shown.notes, ['signer: "signer-b" lives too, and was not asked']);
       });
 
       await test.step("one that was stopped is not waited for longer than it would decide, and then refuses", async () => {

@@ -121,6 +121,7 @@ export const ADAPTERS: readonly string[] = [
   "ctl/service_permissions.ts",
   "ctl/signer_change.ts",
   "ctl/signer_file.ts",
+  "ctl/status/read_monitor.ts",
   "ctl/wait_for_hosts.ts",
   "debate/cli/benchmark_command.ts",
   "debate/cli/comparison_command.ts",
