@@ -109,7 +109,7 @@ Deno.test("bridge to Mattermost: posts once, whatever it answers at first, and c
       () => new Response("", { status: 500 }),
       () => new Response("garbage"),
       () => new Response("", { status: 403 }),
-      () => new Response("", { status: 429, headers: { "x-ratelimit-reset": "1" } }),
+      () => new Response("", { status: 429, headers: { "x-ratelimit-reset": "0.05" } }),
     );
   });
 });

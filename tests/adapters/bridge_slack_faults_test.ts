@@ -27,7 +27,7 @@ async function withSlack(
   }, test);
 }
 
-const limited: Fault = () => new Response("", { status: 429, headers: { "retry-after": "1" } });
+const limited: Fault = () => new Response("", { status: 429, headers: { "retry-after": "0.05" } });
 const broken: Fault = () => new Response("<html>xoxb-secret</html>", { status: 500 });
 const garbage: Fault = () => new Response('{"ok":tru', { headers: { "content-type": "application/json" } });
 const nonsense: Fault = () => Response.json([]);
