@@ -46,6 +46,14 @@ export const EXECUTABLES: readonly Executable[] = [
     runOptions: brokerRunOptions("serve-http"),
   },
   { name: "broker-ctl", purpose: "the operator's tool", member: "ctl", permissionSet: "broker-ctl" },
+  {
+    name: "approval-bridge",
+    purpose: "has people approve in a chat",
+    member: "ctl",
+    entry: "ctl/bridge/main.ts",
+    permissionSet: "approval-bridge",
+    runOptions: {},
+  },
   { name: "debate", purpose: "diagnoses incidents by a debate", member: "debate", permissionSet: "run" },
   {
     name: "gateway-shim-verify",

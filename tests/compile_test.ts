@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { derivePermissions, type ServiceProcess } from "../ctl/service_permissions.ts";
+import { formatV8Flags } from "@gateway/shared/permissions/set";
 import { compileArguments, EXECUTABLES } from "../deploy/executables.ts";
 import { findNpmExcludes } from "../deploy/npm_excludes.ts";
 
@@ -51,6 +52,8 @@ const CONFIGS = { "signer": "signer.json", "control-plane": "control-plane.json"
 
 /** What V8 is told of its memory when the service of that name runs from source; nothing for what is not a service. */
 async function memoryFlags(name: string): Promise<readonly string[]> {
+  // Has settings instead of a config; ctl/bridge/start.ts tells it this.
+  if (name === "approval-bridge") return formatV8Flags({}).slice("--v8-flags=".length).split(",");
   const process = FROM_SOURCE[name];
   if (process === undefined) return [];
   const configPath = `${WORKSPACE}/deploy/${CONFIGS[process.service]}`;

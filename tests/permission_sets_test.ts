@@ -10,6 +10,9 @@ import { signerPermissions } from "@gateway/signer/permissions";
 import { compilePolicy } from "@gateway/shared/policy/compile";
 import { compileLocalPolicy } from "../broker/authority/local_policy.ts";
 import brokerManifest from "../broker/deno.json" with { type: "json" };
+import { bridgePermissions } from "../ctl/bridge/permissions.ts";
+import { readSettings } from "../ctl/bridge/settings.ts";
+import ctlManifest from "../ctl/deno.json" with { type: "json" };
 import controlPlaneManifest from "../control_plane/deno.json" with { type: "json" };
 import signerManifest from "../signer/deno.json" with { type: "json" };
 
@@ -57,6 +60,15 @@ Deno.test("broker/deno.json holds exactly the permissions that the installed con
     "broker-mcp-http": formatJson(derive("serve-mcp-http")),
     gateway: formatJson(mergeSets(...BROKER_FRONTENDS.map(derive))),
   });
+});
+
+Deno.test("ctl/deno.json holds exactly the permissions that the installed approval bridge needs", async () => {
+  const unit = await Deno.readTextFile(sample("systemd/gateway-approval-bridge.service"));
+  const variables = Object.fromEntries(
+    [...unit.matchAll(/^Environment=(BRIDGE_\w+)=(.+)$/gm)].map(([, name, value]) => [name, value]),
+  );
+  const settings = readSettings(["--slack-channel=C0"], { variables, workingFolder });
+  assert.deepEqual(ctlManifest.permissions["approval-bridge"], formatJson(bridgePermissions(settings)));
 });
 
 Deno.test("the sample of local mode can be used", async () => {

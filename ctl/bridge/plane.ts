@@ -2,7 +2,9 @@ import { AppError } from "@gateway/shared/errors";
 import type { JsonClient } from "@gateway/shared/http/json_client";
 import { readProblem } from "@gateway/shared/http/problem";
 import { type ApprovalDecision, approvalList, type ApprovalRecord } from "@gateway/shared/wire/approval";
-import { joinPath } from "../remote.ts";
+
+/** It becomes part of addresses, and of what buttons carry. */
+const APPROVAL_ID = /^[0-9a-f]{32}$/;
 
 /** What the bridge asks of the control plane, as an approver. */
 export interface Plane {
@@ -23,11 +25,13 @@ export function createPlane(client: Pick<JsonClient, "request">): Plane {
   return {
     async list() {
       const { data } = approvalList.safeParse((await ask({ method: "GET", path: "/v1/approvals" })).body);
-      if (data === undefined) throw new AppError("upstream_failure", "the answer is not a control plane's");
+      if (data === undefined || !data.every(({ id }) => APPROVAL_ID.test(id))) {
+        throw new AppError("upstream_failure", "the answer is not a control plane's");
+      }
       return data;
     },
     async decide(id, body) {
-      await ask({ method: "POST", path: joinPath("v1", "approvals", id), body });
+      await ask({ method: "POST", path: `/v1/approvals/${encodeURIComponent(id)}`, body });
     },
   };
 }

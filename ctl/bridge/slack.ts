@@ -173,6 +173,7 @@ export class SlackChat implements Chat {
       void receive(String(data)).catch((error) => logger.warn("a click was not taken", { error }));
     const close = () => socket.close();
     signal.addEventListener("abort", close, { once: true });
+    over.then(() => signal.removeEventListener("abort", close));
     try {
       const late = () => new AppError("upstream_failure", "Slack's socket did not open in time");
       const closed = over.then(() => {

@@ -41,6 +41,7 @@ Deno.test.each([
   { name: "gateway-common", unit: "gateway-watch@signer.timer" },
   { name: "gateway-ctl", unit: "gateway-renew.timer" },
   { name: "gateway-ctl", unit: "gateway-backup.timer" },
+  { name: "gateway-approval-bridge", unit: "gateway-approval-bridge.service" },
   { name: "gateway-debate", unit: "gateway-debate.service" },
 ])("maintainerScripts() of $name end $unit when it is removed, booted or not", ({ name, unit }) => {
   const { prerm = "" } = maintainerScripts(packageOf(name));

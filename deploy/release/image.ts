@@ -26,7 +26,7 @@ function frontend(name: string, permissionSet: string, verb: string): ImageProgr
   return { name, member: "broker", permissionSet, entry: { text } };
 }
 
-const IMAGES: Readonly<Record<"root" | "debate", readonly ImageProgram[]>> = {
+const IMAGES: Readonly<Record<"root" | "bridge" | "debate", readonly ImageProgram[]>> = {
   root: [
     { name: "gateway", member: "broker", permissionSet: "gateway", entry: "deploy/gateway.ts" },
     { name: "signer", member: "signer", permissionSet: "signer", entry: "signer/main.ts" },
@@ -41,6 +41,14 @@ const IMAGES: Readonly<Record<"root" | "debate", readonly ImageProgram[]>> = {
     frontend("mcp-broker", "broker-mcp", "serve-mcp"),
     frontend("mcp-broker-http", "broker-mcp-http", "serve-mcp-http"),
   ],
+  bridge: [
+    {
+      name: "approval-bridge",
+      member: "ctl",
+      permissionSet: "approval-bridge",
+      entry: "ctl/bridge/main.ts",
+    },
+  ],
   debate: [
     { name: "debate", member: "debate", permissionSet: "serve", entry: "debate/main.ts" },
     {
@@ -52,7 +60,7 @@ const IMAGES: Readonly<Record<"root" | "debate", readonly ImageProgram[]>> = {
   ],
 };
 
-/** Makes the folder that both images are built in: their files, each in an archive, and the Containerfiles. */
+/** Makes the folder that the images are built in: their files, each in an archive, and the Containerfiles. */
 export async function prepareImages(
   { folder, epoch }: Sources,
   { work, output }: { readonly work: string; readonly output: string },
@@ -69,17 +77,13 @@ export async function prepareImages(
       await write(join(root, BIN, program.name), `${start}${text}`, PROGRAM_MODE);
     }
     await write(join(root, BIN, "deno.json"), JSON.stringify({ permissions: sets }, null, 2));
-    await write(
-      join(context, "Containerfile"),
-      await Deno.readFile(join(folder, "deploy/image/Containerfile")),
-    );
+    const file = image === "root" ? "Containerfile" : `Containerfile.${image}`;
+    await write(join(context, file), await Deno.readFile(join(folder, "deploy/image", file)));
     const archive = join(context, `${image}.tar`);
     const order = ["--sort=name", `--mtime=@${epoch}`, "--owner=0", "--group=0", "--numeric-owner"];
     await run("tar", [...order, "-cf", archive, "-C", root, "usr"], { cwd: root });
   }
   await write(join(context, "data/.keep"), "");
-  const debate = await Deno.readFile(join(folder, "deploy/image/Containerfile.debate"));
-  await write(join(context, "Containerfile.debate"), debate);
 }
 
 async function readSet(folder: string, { member, permissionSet }: ImageProgram): Promise<unknown> {

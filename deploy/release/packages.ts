@@ -94,7 +94,9 @@ export const PACKAGES: readonly Package[] = [
       "/etc/gateway",
       "/etc/gateway/pki",
       "/var/lib/gateway",
-      ...["signer", "control-plane", "broker", "debate"].map((name) => `/var/lib/gateway/${name}`),
+      ...["signer", "control-plane", "broker", "approval-bridge", "debate"].map((name) =>
+        `/var/lib/gateway/${name}`
+      ),
       "/var/log/gateway",
       ...["signer", "control-plane", "broker", "mcp-http", "mcp", "debate"].map((name) =>
         `/var/log/gateway/${name}`
@@ -153,6 +155,20 @@ export const PACKAGES: readonly Package[] = [
     ],
     commands: [{ name: "broker-ctl", starts: "broker-ctl" }],
     units: ["gateway-renew.timer", "gateway-backup.timer"],
+  },
+  {
+    name: "gateway-approval-bridge",
+    summary: "has people approve in a chat what AI agents ask for",
+    description: "It connects to Slack or Mattermost and to the control plane, and listens nowhere.",
+    depends: [COMMON],
+    files: [
+      bundle("approval_bridge"),
+      { from: "ctl/bridge/start.sh", to: `${LIB}/approval_bridge/start.sh`, mode: PROGRAM },
+      { from: "LICENSE", to: "usr/share/doc/gateway-approval-bridge/copyright" },
+      unit("gateway-approval-bridge.service"),
+    ],
+    commands: [{ name: "approval-bridge", starts: "approval-bridge" }],
+    units: ["gateway-approval-bridge.service"],
   },
   {
     name: "gateway-shim",

@@ -15,6 +15,8 @@ export const PROGRAMS: readonly Program[] = [
   { entry: "broker/main.ts", folder: "broker", member: "broker" },
   { entry: "ctl/main.ts", folder: "broker_ctl", member: "ctl" },
   { entry: "ctl/start.ts", folder: "ctl", member: "ctl" },
+  { entry: "ctl/bridge/main.ts", folder: "approval_bridge", member: "ctl" },
+  { entry: "ctl/bridge/start.ts", folder: "approval_bridge", member: "ctl" },
   { entry: "debate/main.ts", folder: "debate", member: "debate" },
   { entry: "debate/start.ts", folder: "debate", member: "debate" },
 ];

@@ -84,7 +84,6 @@ export const ADAPTERS: readonly string[] = [
   "ctl/backup/sources.ts",
   "ctl/bridge/main.ts",
   "ctl/bridge/mattermost.ts",
-  "ctl/bridge/plane.ts",
   "ctl/bridge/slack.ts",
   "ctl/bridge/start.ts",
   "ctl/bridge/start_bridge.ts",

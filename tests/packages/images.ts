@@ -75,7 +75,14 @@ Deno.test("images", async (t) => {
       await mustRun("buildah", "add", "--quiet", container, base, "/");
       await mustRun("buildah", "commit", "--quiet", container, "localhost/base");
       await build(join(output, "image"), "Containerfile", "gateway");
+      await build(join(output, "image"), "Containerfile.bridge", "bridge");
       await build(join(output, "image"), "Containerfile.debate", "debate");
+    });
+    await t.step("the bridge is in an image of its own, and says what it lacks", async () => {
+      const printed = await mustRun("podman", "run", "--rm", ...LOCKED, "bridge", "--version");
+      assert.match(printed, new RegExp(`^${VERSION.replaceAll(".", "\\.")}\\b`));
+      const { code, stderr } = await runProgram("podman", "run", "--rm", ...LOCKED, "bridge");
+      assert.deepEqual([code, /--slack-channel is missing/.test(stderr)], [2, true], stderr);
     });
     await t.step("every program is there under its name", async () => {
       for (const name of NAMES) {
