@@ -150,7 +150,7 @@ export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
   kubernetes: kubernetesConfig.exactOptional().describe("Kubernetes clusters; absent means hosts alone"),
 }).check(checkKrlCallers).check(checkState);
 
-/** Secrets that tokens are bound to are kept by each signer for itself. */
+/** What the state is kept in, and what needs it. */
 function checkState({ value, issues }: z.core.ParsePayload<SignerConfig>): void {
   // Not the value: a URL may hold a password.
   const refuse = (path: readonly string[], message: string) =>
@@ -158,13 +158,6 @@ function checkState({ value, issues }: z.core.ParsePayload<SignerConfig>): void 
   for (const [key, message] of findStateProblems(value)) refuse([key], message);
   if (value.policy_source === "database" && !isPostgresUrl(value.state_db)) {
     refuse(["policy_source"], "needs a PostgreSQL database in state_db");
-  }
-  for (const [name, { token_binding }] of Object.entries(value.kubernetes?.clusters ?? {})) {
-    if (token_binding === undefined || !isPostgresUrl(value.state_db)) continue;
-    refuse(
-      ["kubernetes", "clusters", name, "token_binding"],
-      "is not possible yet with a database in state_db",
-    );
   }
 }
 

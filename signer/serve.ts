@@ -135,6 +135,25 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
   const onReload = addReloadMetrics(metrics, clock);
   const load = (previous: Snapshot) => policySource.load(previous);
   const state = new SignerState({ initial, load, gate, logger, lock, onReload });
+  const clusters = connectClusters({ clock });
+  opened.defer(() => clusters.close());
+  const leases = await TokenLeases.open({
+    store,
+    api: clusters,
+    clock: time,
+    logger,
+    onStoreError,
+    addressOf: (name) => clusterAddress(state.current, name),
+    isFrozen: (identity) => live.findFreeze(identity) !== undefined,
+    ...(shared !== undefined && {
+      shared: {
+        instance: instanceName(config, environment),
+        adopt: () => shared.adoptLeases(),
+        freezes: () => Object.values(live.view.freezes).flatMap((each) => [...each.values()]),
+      },
+    }),
+  });
+  opened.defer(() => leases.close());
   if (group !== undefined) {
     opened.defer(() => group.stop());
     await group.start(async (link, confirm) => {
@@ -146,24 +165,14 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
         return content;
       });
       await krl.takeOver(content);
+      // Before this signer says that it has seen a freeze, it is certain that its tokens of the subject go.
+      await leases.revokeNew(content.freezes);
       // What can't be used is not decided by: the others need not wait for this one.
       if (policySource.learn(content.policy)) await reloadPolicy(state, policySource);
       return content.epochs;
     });
     refuseTwoPolicies(policySource);
   }
-  const clusters = connectClusters({ clock });
-  opened.defer(() => clusters.close());
-  const leases = await TokenLeases.open({
-    store,
-    api: clusters,
-    clock,
-    logger,
-    onStoreError,
-    addressOf: (name) => clusterAddress(state.current, name),
-    isFrozen: (identity) => live.findFreeze(identity) !== undefined,
-  });
-  opened.defer(() => leases.close());
   const background = new AbortController();
   const running = [
     every({ clock, seconds: PURGE_SECONDS, signal: background.signal }, () => live.purgeExpired()),
@@ -212,7 +221,7 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
     logger,
     signLimit: new SignLimit({ clock }),
     knownSubjects: new KnownSubjects(),
-    tokens: new ApiTokenIssuer({ api: clusters, leases, clock, logger }),
+    tokens: new ApiTokenIssuer({ api: clusters, leases, clock: time, logger }),
     leases,
     previewer: new ApiPreviewer({ api: clusters, clock }),
   });
@@ -282,6 +291,10 @@ function addReloadMetrics(metrics: Metrics, clock: Clock): (succeeded: boolean) 
   return mark;
 }
 
+function instanceName({ instance }: SignerConfig, { readHostname }: SignerEnvironment): string {
+  return instance === "" ? readHostname() : instance;
+}
+
 /** The state, and the group of those that share it where it is shared. */
 type OpenState =
   | { readonly store: StateStore; readonly group?: undefined; readonly shared?: undefined }
@@ -289,13 +302,14 @@ type OpenState =
 
 async function openState(
   config: SignerConfig,
-  { clock, elapsed, random, logger, readHostname }: SignerEnvironment,
+  environment: SignerEnvironment,
 ): Promise<OpenState> {
+  const { clock, elapsed, random, logger } = environment;
   const { state_db } = config;
   const warn: StateWarner = (message, fields) => logger.warn(message, fields);
   if (state_db === "") return { store: new MemoryStore() };
   if (!isPostgresUrl(state_db)) return { store: openSqliteStore({ path: state_db, warn }) };
-  const name = config.instance === "" ? readHostname() : config.instance;
+  const name = instanceName(config, environment);
   const store = await openPostgresStore({ settings: config, clock, warn }, name);
   const newSession = () => random.bytes(16).toHex();
   try {

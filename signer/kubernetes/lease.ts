@@ -37,13 +37,18 @@ export interface Lease {
   readonly expiresAt: number;
 }
 
-/** The name of the Secret: the same for the same holder, so that what a killed process left is found again. */
+/**
+ * The name of the Secret: the same for the same holder, so that what a killed process left is found again.
+ *
+ * @param instance the signer that makes it, where several do: each has Secrets of its own; empty: there is one
+ */
 export function leaseName(
   { cluster, namespace }: Pick<Lease, "cluster" | "namespace">,
   { caller, endUser }: Pick<TokenHolder, "caller" | "endUser">,
+  instance = "",
 ): string {
   // With the namespace, so that it is another lease where that is another.
-  const parts = [cluster, caller, endUser, namespace];
+  const parts = [cluster, caller, endUser, namespace, ...(instance === "" ? [] : [instance])];
   const digest = createHash("sha256").update(JSON.stringify(parts)).digest("hex");
   return `gateway-lease-${digest.slice(0, 32)}`;
 }

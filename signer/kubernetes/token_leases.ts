@@ -4,7 +4,7 @@ import { AppError } from "@gateway/shared/errors";
 import { parseJson, stringifyJson } from "@gateway/shared/json";
 import type { ServiceLogger } from "@gateway/shared/log";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
-import type { RequestIdentity } from "../freezes.ts";
+import type { Freeze, RequestIdentity } from "../freezes.ts";
 import { readSerial } from "../krl/revocations.ts";
 import type { TokenWish } from "@gateway/shared/kubernetes/token_wish";
 import type { StateStore } from "../state/store.ts";
@@ -35,6 +35,18 @@ export interface TokenLeasesOptions {
   /** Where a cluster is by the config in force; `undefined`: it is in it no more. */
   readonly addressOf: (cluster: string) => ClusterAddress | undefined;
   readonly isFrozen: (identity: RequestIdentity) => boolean;
+  /** Present where several signers share the store. */
+  readonly shared?: SharedLeases;
+}
+
+/** What a signer does about the Secrets of others. */
+export interface SharedLeases {
+  /** The name of this one. */
+  readonly instance: string;
+  /** Takes over those of signers that are gone. */
+  readonly adopt: () => Promise<readonly Lease[]>;
+  /** What is frozen at present. */
+  readonly freezes: () => readonly FreezeSubject[];
 }
 
 const made = z.object({ metadata: z.object({ uid: z.string().min(1).max(128) }) });
@@ -52,16 +64,23 @@ export class TokenLeases {
   readonly #serials = new Map<bigint, { readonly key: string; readonly until: number }>();
   /** Leases with tokens of serials that are not known, and until when they may be valid. */
   readonly #unknown = new Map<string, number>();
+  /** The freezes that were last seen, of whichever signer. */
+  #revoked: ReadonlySet<string> = new Set();
   /** Clusters that leases are left in, also when they are gone from the config. */
   readonly #addresses = new Map<string, ClusterAddress>();
 
   private constructor(options: TokenLeasesOptions, leases: readonly Lease[]) {
     this.#options = options;
+    this.#take(leases);
+  }
+
+  /** Leases with tokens that others have made. */
+  #take(leases: readonly Lease[]): void {
     for (const lease of leases) {
       this.#leases.set(leaseKey(lease), lease);
       this.#unknown.set(leaseKey(lease), lease.expiresAt);
       if (this.#addressOf(lease.cluster) === undefined) {
-        options.logger.warn(
+        this.#options.logger.warn(
           "a Secret is left in a cluster that the config no longer has; delete it by hand",
           {
             cluster: lease.cluster,
@@ -92,7 +111,8 @@ export class TokenLeases {
     { deadline, not }: { readonly deadline: number; readonly not?: BoundSecret },
   ): Promise<BoundSecret> {
     const { cluster, ca, holder, serial } = wish;
-    const name = leaseName({ cluster: cluster.name, namespace: cluster.leaseNamespace }, holder);
+    const place = { cluster: cluster.name, namespace: cluster.leaseNamespace };
+    const name = leaseName(place, holder, this.#options.shared?.instance);
     this.#addresses.set(cluster.name, { cluster, ca });
     return this.#inTurn(leaseKey({ cluster: cluster.name, name }), async (key) => {
       const known = this.#leases.get(key);
@@ -139,8 +159,19 @@ export class TokenLeases {
     }
   }
 
+  /** Likewise for each freeze that was not there at the last call. */
+  async revokeNew(freezes: readonly Freeze[]): Promise<void> {
+    const keys = freezes.map((freeze) => JSON.stringify(freeze));
+    const known = this.#revoked;
+    this.#revoked = new Set(keys);
+    for (const [index, freeze] of freezes.entries()) {
+      if (!known.has(keys[index] ?? "")) await this.revoke(freeze);
+    }
+  }
+
   /** Removes what no token needs any more, and what could not be removed before; for a periodic call. */
   async sweep(): Promise<void> {
+    await this.#adopt();
     const now = this.#options.clock.now();
     for (const [serial, { until }] of this.#serials) if (until < now) this.#serials.delete(serial);
     for (const [key, until] of this.#unknown) if (until < now) this.#unknown.delete(key);
@@ -160,6 +191,21 @@ export class TokenLeases {
       await this.sweep();
     }
     await Promise.allSettled(this.#turns.values());
+  }
+
+  /** What a signer left that is gone has to end like its own: a freeze may have come after its end. */
+  async #adopt(): Promise<void> {
+    const { shared, logger, onStoreError } = this.#options;
+    if (shared === undefined) return;
+    try {
+      const adopted = await shared.adopt();
+      if (adopted.length === 0) return;
+      this.#take(adopted);
+      for (const subject of shared.freezes()) await this.revoke(subject);
+    } catch (error) {
+      onStoreError();
+      logger.warn("Secrets of signers that are gone are not taken over yet", { error });
+    }
   }
 
   /** A cluster that was taken out of the config, and whoever is frozen whatever came between. */

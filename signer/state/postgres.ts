@@ -9,6 +9,7 @@
  *
  * @module
  */
+import { AppError } from "@gateway/shared/errors";
 import type { Grant } from "@gateway/shared/policy/grants";
 import { inEpoch, PostgresLink, readEpochs } from "@gateway/shared/instances/postgres_link";
 import { insertRow, readInteger, type Row, selectAsBytes, showText } from "@gateway/shared/state/columns";
@@ -72,7 +73,19 @@ const LATER_REVOCATION = `ON CONFLICT (kind, value)
 const NOBODY = "";
 const SELECT_REVOCATIONS = `SELECT ${selectAsBytes(REVOCATION_TEXTS, REVOCATION_INTEGERS)} FROM revocations
   WHERE revoked_at > $1`;
-const SELECT_LEASES = `SELECT ${selectAsBytes(LEASE_TEXTS, LEASE_INTEGERS)} FROM leases`;
+const SELECT_LEASES = `SELECT ${selectAsBytes(LEASE_TEXTS, LEASE_INTEGERS)} FROM leases WHERE instance = $1`;
+const ADOPT_LEASES = `UPDATE leases SET instance = $1
+  WHERE instance <> $1 AND instance NOT IN (SELECT name FROM instances)
+  RETURNING ${selectAsBytes(LEASE_TEXTS, LEASE_INTEGERS)}`;
+/**
+ * Whoever makes a Secret has its name from there on; who took the lease over while its owner was silent, or has it
+ * still, writes to it only while it is of the same Secret.
+ */
+const OR_REPLACE_LEASE = `ON CONFLICT (cluster, name) DO UPDATE SET
+    (namespace, uid, caller, end_user, peers, expires_at, instance) = (excluded.namespace, excluded.uid,
+      excluded.caller, excluded.end_user, excluded.peers, excluded.expires_at, excluded.instance)
+  WHERE leases.instance = excluded.instance OR excluded.uid = '' OR leases.uid = excluded.uid
+  RETURNING 1`;
 
 /** What names their subjects; a database can't fold names as we do. */
 const SELECT_SCOPES = `SELECT ${selectAsBytes(["id", "caller", "end_user"], [])} FROM grants
@@ -91,6 +104,7 @@ class PostgresStore implements StateStore {
     this.shared = {
       schema: access.schemaVersion,
       policy: new PostgresPolicyVersions(access),
+      adoptLeases: () => access.change((query) => this.#leases(query, ADOPT_LEASES)),
       load: (link, { certificatesSince: since, now, knownPolicy }) =>
         link.read(async (query) => ({
           epochs: await readEpochs(query),
@@ -185,21 +199,20 @@ class PostgresStore implements StateStore {
   }
 
   loadLeases(): Promise<readonly Lease[]> {
-    return this.#access.read(async (query) =>
-      this.#decoded(await query(SELECT_LEASES), "a Secret that tokens are bound to", decodeLease)
-    );
+    return this.#access.read((query) => this.#leases(query, SELECT_LEASES));
   }
 
   async putLease(lease: Lease): Promise<void> {
-    const { text, parameters } = insertRow("leases", encodeLease(lease));
-    await this.#access.change(async (query) => {
-      await deleteLease(query, lease);
-      await query(text, parameters);
-    });
+    const { text, parameters } = insertRow("leases", { ...encodeLease(lease), instance: this.#instance });
+    const replaced = await this.#access.change((query) => query(`${text} ${OR_REPLACE_LEASE}`, parameters));
+    if (replaced.length === 0) {
+      throw new AppError("conflict", "another signer has made the Secret of this name anew");
+    }
   }
 
-  deleteLease(lease: Pick<Lease, "cluster" | "name">): Promise<void> {
-    return this.#access.change((query) => deleteLease(query, lease));
+  async deleteLease({ cluster, name }: Pick<Lease, "cluster" | "name">): Promise<void> {
+    const text = "DELETE FROM leases WHERE cluster = $1 AND name = $2 AND instance = $3";
+    await this.#access.change((query) => query(text, [cluster, name, this.#instance]));
   }
 
   /** A commit is on the disk, and on that of a synchronous standby. */
@@ -243,6 +256,11 @@ class PostgresStore implements StateStore {
     return this.#decoded(rows, "a revocation", decodeRevocation);
   }
 
+  async #leases(query: Query, text: string): Promise<readonly Lease[]> {
+    const rows = await query(text, [this.#instance]);
+    return this.#decoded(rows, "a Secret that tokens are bound to", decodeLease);
+  }
+
   async #krlVersion(query: Query): Promise<number> {
     const versions = this.#decoded(
       await query("SELECT version FROM krl"),
@@ -280,10 +298,6 @@ async function deleteFreezes(query: Query, subject: FreezeSubject): Promise<bool
   const same = values.filter((value) => isSameSubject({ kind, value }, subject));
   for (const value of same) await query("DELETE FROM freezes WHERE kind = $1 AND value = $2", [kind, value]);
   return same.length > 0;
-}
-
-async function deleteLease(query: Query, { cluster, name }: Pick<Lease, "cluster" | "name">): Promise<void> {
-  await query("DELETE FROM leases WHERE cluster = $1 AND name = $2", [cluster, name]);
 }
 
 /** One of each subject: a statement can't change a row twice. */

@@ -78,5 +78,6 @@ export const POSTGRES_SCHEMA: PostgresSchema = {
       change ${TEXT},
       made_at int8 NOT NULL
     );`,
+    `ALTER TABLE leases ADD COLUMN instance ${TEXT} DEFAULT '';`,
   ],
 };

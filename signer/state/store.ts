@@ -85,6 +85,8 @@ export interface SharedState extends Shared {
     wanted: { readonly certificatesSince: bigint; readonly now: number; readonly knownPolicy: string },
   ): Promise<SharedContent>;
   readonly policy: PolicyVersions;
+  /** Takes over the leases of instances that are gone; each goes to one that asks. */
+  adoptLeases(): Promise<readonly Lease[]>;
 }
 
 /**
@@ -175,7 +177,7 @@ export interface StateStore {
   loadKrlVersion(): Promise<number>;
 
   /**
-   * All leases.
+   * All leases, of this instance.
    *
    * @throws {AppError} `invalid_config` when one can't be read: its Secret would stay for ever
    */
@@ -184,7 +186,7 @@ export interface StateStore {
   /**
    * Keeps a lease, in the place of an older one of the same cluster and name.
    *
-   * @throws {AppError} `internal` when it was not kept
+   * @throws {AppError} `internal` when it was not kept; `conflict` when another instance has its name for another Secret
    */
   putLease(lease: Lease): Promise<void>;
 

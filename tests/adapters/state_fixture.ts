@@ -79,12 +79,13 @@ export function batchOf(fields: Partial<IssuedBatch> = {}): IssuedBatch {
 export function openShared(
   settings: Partial<StateSettings> & Pick<StateSettings, "state_db">,
   warnings: string[] = [],
+  instance = "signer-1",
 ) {
   return openPostgresStore({
     settings: { state_db_password_file: "", state_db_ca: "", ...settings },
     clock: systemClock,
     warn: (message, { id, error }) => void warnings.push(`${message}: ${String(id)}: ${errorText(error)}`),
-  }, "signer-1");
+  }, instance);
 }
 
 /** A database in a temporary folder, gone with it. */

@@ -1,0 +1,177 @@
+/** Secrets that tokens are bound to, of several signers on one PostgreSQL. */
+import assert from "node:assert/strict";
+import type { ClusterApi } from "@gateway/shared/kubernetes/cluster_api";
+import type { TokenWish } from "@gateway/shared/kubernetes/token_wish";
+import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import type { Freeze } from "../../signer/freezes.ts";
+import { leaseName } from "../../signer/kubernetes/lease.ts";
+import { TokenLeases } from "../../signer/kubernetes/token_leases.ts";
+import { FakeSecrets } from "../../signer/testing/lease_scene.ts";
+import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
+import { freezeOf, NOW, openShared } from "./state_fixture.ts";
+
+const PLACE = { cluster: "prod", namespace: "gateway" };
+const TTL_SECONDS = 600;
+
+function wishOf(endUser: string, serial?: bigint): TokenWish {
+  const cluster = { name: "prod", leaseNamespace: "gateway", tokenTtlSeconds: TTL_SECONDS };
+  const holder = { caller: "broker-1", endUser, peer: "broker-1" };
+  return { cluster, ca: "", holder, ...(serial !== undefined && { serial }) } as unknown as TokenWish;
+}
+
+/** One database, one cluster, and signers that come and go. */
+class Scene implements AsyncDisposable {
+  readonly secrets = new FakeSecrets();
+  readonly clock = new FakeClock(NOW);
+  readonly server: PostgresServer;
+  readonly #open = new AsyncDisposableStack();
+  frozen: readonly Freeze[] = [];
+
+  constructor(server: PostgresServer) {
+    this.server = server;
+    this.#open.defer(async () => void await server.sql("DROP SCHEMA signer CASCADE"));
+  }
+
+  async signer(instance: string): Promise<TokenLeases> {
+    const store = await openShared({ state_db: this.server.url() }, [], instance);
+    this.#open.defer(() => store.close());
+    await this.server.sql(
+      `INSERT INTO signer.instances VALUES ('${instance}', '${instance}', 'v', 0, 0) ON CONFLICT DO NOTHING`,
+    );
+    const api: ClusterApi = {
+      request: async (_at, { method, path, body }) =>
+        await this.secrets.reply({
+          ...{ cluster: "prod", method, path, token: undefined },
+          body: body === undefined ? undefined : JSON.parse(new TextDecoder().decode(body.bytes)),
+        }),
+      close() {},
+    };
+    return await TokenLeases.open({
+      ...{ store, api, clock: this.clock, onStoreError() {} },
+      logger: { info() {}, warn() {}, error() {} },
+      addressOf: () => ({ cluster: wishOf("").cluster, ca: "" }),
+      isFrozen: ({ endUser }) =>
+        this.frozen.some(({ kind, value }) => kind === "end_user" && value === endUser),
+      shared: { instance, adopt: () => store.shared.adoptLeases(), freezes: () => this.frozen },
+    });
+  }
+
+  /** It is taken off the list, as one that was silent for too long. */
+  gone(instance: string): Promise<string> {
+    return this.server.sql(`DELETE FROM signer.instances WHERE name = '${instance}'`);
+  }
+
+  ensure(leases: TokenLeases, endUser: string, serial?: bigint) {
+    return leases.ensure(wishOf(endUser, serial), "minting", { deadline: this.clock.now() + 1_000 });
+  }
+
+  rows(): Promise<string> {
+    return this.server.sql(
+      "SELECT string_agg(instance || ' ' || end_user || ' ' || (expires_at = 0), ', ' ORDER BY instance, end_user) FROM signer.leases",
+    );
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#open.disposeAsync();
+  }
+}
+
+const nameOf = (endUser: string, instance: string) =>
+  leaseName(PLACE, { caller: "broker-1", endUser }, instance);
+
+Deno.test({
+  name: "Secrets of several signers",
+  ignore: isPostgresMissing,
+  async fn(test) {
+    await using server = await PostgresServer.start();
+    await test.step("are each signer's own, and a freeze made elsewhere takes a signer's back before it says so", async () => {
+      await using scene = new Scene(server);
+      const [one, two] = [await scene.signer("one"), await scene.signer("two")];
+      await scene.ensure(one, "alice");
+      await scene.ensure(two, "alice");
+      await scene.ensure(two, "bob");
+      assert.deepEqual(
+        [...scene.secrets.uids.keys()].toSorted(),
+        [nameOf("alice", "one"), nameOf("alice", "two"), nameOf("bob", "two")].toSorted(),
+      );
+      await two.sweep();
+      assert.equal(
+        await scene.rows(),
+        "one alice false, two alice false, two bob false",
+        "who lives keeps its own",
+      );
+      // The cluster can't be reached: what is acknowledged is that it goes by itself.
+      scene.secrets.outage = { kind: "unreachable", cause: "away" };
+      scene.frozen = [freezeOf({ kind: "end_user", value: "alice" })];
+      await two.revokeNew(scene.frozen);
+      assert.equal(await scene.rows(), "one alice false, two alice true, two bob false");
+      await one.revokeNew(scene.frozen);
+      scene.secrets.outage = undefined;
+      await Promise.all([one.sweep(), two.sweep()]);
+      assert.deepEqual([...scene.secrets.uids.keys()], [nameOf("bob", "two")]);
+      await scene.ensure(two, "bob");
+      await two.revokeNew(scene.frozen);
+      assert.equal(await scene.rows(), "two bob false", "a freeze counts once");
+    });
+
+    await test.step("of a signer that is gone are taken over by one other, and end as its own do", async () => {
+      await using scene = new Scene(server);
+      const [one, two, three] = [
+        await scene.signer("one"),
+        await scene.signer("two"),
+        await scene.signer("three"),
+      ];
+      for (const endUser of ["alice", "bob"]) await scene.ensure(one, endUser);
+      await scene.gone("one");
+      scene.frozen = [freezeOf({ kind: "end_user", value: "alice" })];
+      await Promise.all([two.sweep(), three.sweep()]);
+      const [left, ...others] = (await scene.rows()).split(", ");
+      assert.match(left ?? "", /^(?:two|three) bob false$/);
+      assert.deepEqual(others, []);
+      assert.deepEqual([...scene.secrets.uids.keys()], [nameOf("bob", "one")]);
+      await scene.clock.advance((TTL_SECONDS + 601) * 1000);
+      await Promise.all([two.sweep(), three.sweep()]);
+      assert.equal(scene.secrets.uids.size, 0);
+      assert.equal(await scene.rows(), "");
+    });
+
+    await test.step("of a signer that is gone go when any serial is frozen: whose it is, nobody knows", async () => {
+      await using scene = new Scene(server);
+      const [one, two] = [await scene.signer("one"), await scene.signer("two")];
+      await scene.ensure(one, "alice", 7n);
+      await scene.ensure(two, "bob", 8n);
+      await scene.gone("one");
+      scene.frozen = [freezeOf({ kind: "serial", value: "7" })];
+      await two.sweep();
+      await two.sweep();
+      assert.deepEqual([...scene.secrets.uids.keys()], [nameOf("bob", "two")]);
+    });
+
+    await test.step("that were taken over from a signer that comes back are its own again, and not deleted under it", async () => {
+      await using scene = new Scene(server);
+      const [one, two] = [await scene.signer("one"), await scene.signer("two")];
+      await scene.ensure(one, "alice");
+      await scene.gone("one");
+      await two.sweep();
+      assert.equal(await scene.rows(), "two alice false");
+      // Started anew under its name, it knows of no Secret, finds one of that name, and makes another.
+      const again = await scene.signer("one");
+      const made = await scene.ensure(again, "alice");
+      assert.equal(await scene.rows(), "one alice false");
+      await two.revoke({ kind: "end_user", value: "alice" });
+      await two.sweep();
+      assert.equal(scene.secrets.uids.get(made.name), made.uid);
+      assert.equal(await scene.rows(), "one alice false");
+      // It was only silent: what it has in memory it goes on to use, and it writes to it.
+      await scene.gone("one");
+      await two.sweep();
+      assert.equal(await scene.rows(), "two alice false");
+      await scene.clock.advance(601_000);
+      assert.deepEqual(await scene.ensure(again, "alice"), {
+        ...made,
+        expiresAt: scene.clock.now() + 1_200_000,
+      });
+      assert.equal(await scene.rows(), "one alice false");
+    });
+  },
+});
