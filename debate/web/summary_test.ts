@@ -126,3 +126,40 @@ Deno.test("titles are the first line, short; a wait has an end only where its st
   assert.equal(timeLeft("2026-01-02T03:04:05Z", 300, Date.parse("2026-01-02T03:05:05Z")), 240_000);
   assert.equal(timeLeft(undefined, 300, 0), undefined);
 });
+
+Deno.test("the cause is a sentence for people: the claim for machines before it is left out, unless it is all", () => {
+  const claim = "{component: pool; fault: resource_leak; path: a > b}";
+  const cause = (text: string) => causeOf(summaryOf(update(1, { ...POOL, text })));
+  assert.equal(cause(`${claim} The pool leaks. More.`), "The pool leaks.");
+  assert.equal(cause(claim), claim);
+});
+
+Deno.test("an agent that waits for an approval does not think", () => {
+  const summary = summaryOf(
+    { type: "agent_turn_started", agent_role: "Skeptic" },
+    { type: "tool_approval_request", call_id: "c", tool_name: "http_get", args: {} },
+  );
+  assert.equal(summary.doing, undefined);
+});
+
+Deno.test("what is allowed for the whole run is known until it is taken back, or the run ends", () => {
+  const asked = (call_id: string) => ({ type: "tool_approval_request", call_id, tool_name: "x", args: {} });
+  const answered = (call_id: string) => ({
+    type: "tool_approval_resolved",
+    call_id,
+    approved: true,
+    for_run: true,
+  });
+  const summary = summaryOf(asked("a"), answered("a"), asked("b"), answered("b"), answered("unknown"));
+  assert.deepEqual([...summary.allowed.keys()], ["a", "b"]);
+  tell(summary, { type: "tool_approval_revoked", call_id: "a" });
+  assert.deepEqual([...summary.allowed.keys()], ["b"]);
+  tell(summary, { type: "run_finished", status: "completed" });
+  assert.equal(summary.allowed.size, 0);
+});
+
+Deno.test("an imported run is called imported, whatever it says of itself", () => {
+  const summary = beginSummary(true);
+  tell(summary, decide({ outcome: "cause" }));
+  assert.match(verdictOf(summary, "completed").title, /^Imported/);
+});

@@ -33,7 +33,9 @@ export function showAnswer(summary, status, record) {
       ...certainty(decision, summary.imported),
       ...next(decision, isSure),
     ),
-    make("div", { className: "proof" }, ...proof(lead, decision, calls)),
+    lead === undefined && decision === undefined
+      ? ""
+      : make("div", { className: "proof" }, ...proof(lead, decision, calls)),
     make("p", { className: "note costs" }, costs(summary, record)),
   );
 }

@@ -50,7 +50,7 @@ export async function showComparison(one, other) {
           const lead = leadOf(summary);
           return lead === undefined
             ? ""
-            : make("ul", { className: "lines" }, ...evidenceItems(lead, new Map()));
+            : make("ul", { className: "lines" }, ...evidenceItems(lead, summary.calls, false));
         }),
         row(t("Hypotheses"), ({ summary }) =>
           make(

@@ -12,16 +12,19 @@ const WHY = {
   too_little: "the quote is too short, or repeats what the tool was asked",
 };
 
-/** The evidence of a hypothesis as list items; of runs of before the check, its lines as they are. */
-export function evidenceItems({ evidence = [], supporting_evidence = [] }, calls) {
-  if (evidence.length > 0) return evidence.map((line) => evidenceItem(line, calls));
+/**
+ * The evidence of a hypothesis as list items; of runs of before the check, its lines as they are. Links lead to calls that
+ * are on the page.
+ */
+export function evidenceItems({ evidence = [], supporting_evidence = [] }, calls, isLinked = true) {
+  if (evidence.length > 0) return evidence.map((line) => evidenceItem(line, calls, isLinked));
   return supporting_evidence.map((text) => item("–", t("Not checked: "), "", ...coded(text)));
 }
 
 /** One line of evidence, with links to the calls that it cites. */
-export function evidenceItem({ text, status, call_ids }, calls) {
+export function evidenceItem({ text, status, call_ids }, calls, isLinked = true) {
   const counts = status === "grounded";
-  const links = call_ids.flatMap((id) => [callLink(id, calls), " "]);
+  const links = call_ids.flatMap((id) => [callLink(id, calls, isLinked), " "]);
   const said = text.replace(/\[tool:[^\]\n]{0,80}\]\s*/g, "").trim();
   const why = counts
     ? []
@@ -57,15 +60,12 @@ function item(mark, meaning, className, ...content) {
   );
 }
 
-function callLink(id, calls) {
+function callLink(id, calls, isLinked) {
   const call = calls.get(id);
   if (call === undefined) return make("span", { className: "note" }, t("an earlier run"));
-  const link = make(
-    "button",
-    { type: "button", className: "link" },
-    ...visible(call.tool_name),
-    call.number === undefined ? "" : ` #${call.number}`,
-  );
+  const name = [...visible(call.tool_name), call.number === undefined ? "" : ` #${call.number}`];
+  if (!isLinked) return make("span", { className: "note" }, ...name);
+  const link = make("button", { type: "button", className: "link" }, ...name);
   link.addEventListener("click", () => showCall(id));
   return link;
 }

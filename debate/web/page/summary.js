@@ -83,6 +83,8 @@ export function tell(summary, event) {
       break;
     case "tool_approval_request":
       summary.approvals.set(event.call_id, event);
+      // It is not thinking: it waits for somebody.
+      summary.doing = undefined;
       break;
     case "tool_approval_resolved": {
       const asked = summary.approvals.get(event.call_id);
@@ -203,7 +205,9 @@ const MAX_CAUSE = 260;
  * @param {Pick<Summary, "decision" | "hypotheses">} summary
  */
 export function causeOf(summary) {
-  const text = (leadOf(summary)?.text ?? summary.decision?.leading_hypothesis ?? "").trim();
+  const said = (leadOf(summary)?.text ?? summary.decision?.leading_hypothesis ?? "").trim();
+  // A claim for machines stands before the sentence for people.
+  const text = said.replace(/^\{\s*component:[^{}]*\}\s*(?=\S)/i, "");
   const end = text.search(/[.!?](?:\s|$)/);
   const sentence = end < 0 ? text : text.slice(0, end + 1);
   return sentence.length <= MAX_CAUSE ? sentence : `${sentence.slice(0, MAX_CAUSE).replace(/\s+\S*$/, "")} …`;

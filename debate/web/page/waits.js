@@ -102,7 +102,9 @@ function showSure({ summary, status }) {
   const { decision } = summary;
   get("run-sure").textContent = decision === undefined
     ? ""
-    : `${t(verdictOf(summary, status).title)}, ${percent(decision.confidence)}`;
+    : `${t(verdictOf(summary, status).title)}, ${percent(decision.confidence)}${
+      summary.imported ? t(" stated elsewhere ").trimEnd() : ""
+    }`;
 }
 
 const NOTHING = { approvals: new Map(), pausedAt: undefined };
