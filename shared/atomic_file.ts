@@ -14,10 +14,12 @@
  *
  * @module
  */
+import { open } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { writeAll } from "./bytes.ts";
 import { ifThere } from "./files.ts";
 import { systemRandom } from "./random.ts";
+
+const ROOT = 0;
 
 /** How {@linkcode writeFileAtomic} creates the file. */
 export interface WriteFileAtomicOptions {
@@ -29,7 +31,9 @@ export interface WriteFileAtomicOptions {
 
 /**
  * Writes a temporary file in the same folder, makes it durable and renames it over the path. A symbolic link
- * at the path is followed, so that its target is what changes. The folder needs write permission.
+ * at the path is followed, so that its target is what changes, unless somebody made it who is neither root nor the
+ * target's owner. The folder needs write permission; who else may write there gains nothing by it: mode and owner are
+ * set on the file that was opened, whatever lies under its name by then.
  *
  * @throws what the operating system reports; the old file is then still in place and the temporary one gone
  */
@@ -39,13 +43,13 @@ export async function writeFileAtomic(
   options: WriteFileAtomicOptions = {},
 ): Promise<void> {
   const target = await resolveLink(path);
-  const replaced = await ifThere(Deno.stat(target));
+  const replaced = await ifThere(Deno.lstat(target));
   const mode = options.mode ?? modeOf(replaced) ?? 0o600;
   const folder = dirname(target);
   const temporary = join(folder, `.${basename(target)}.${randomName()}`);
+  const owner = options.keepOwner === true ? replaced : undefined;
   try {
-    await writeDurably(temporary, bytes, mode);
-    if (options.keepOwner === true && replaced !== undefined) await giveTo(temporary, replaced);
+    await writeDurably(temporary, bytes, { mode, owner });
     await Deno.rename(temporary, target);
   } catch (error) {
     await Deno.remove(temporary).catch(() => {});
@@ -55,13 +59,24 @@ export async function writeFileAtomic(
   await opened.sync();
 }
 
-async function writeDurably(path: string, bytes: Uint8Array, mode: number): Promise<void> {
+async function writeDurably(
+  path: string,
+  bytes: Uint8Array,
+  { mode, owner }: { readonly mode: number; readonly owner: Deno.FileInfo | undefined },
+): Promise<void> {
   // Created for the owner alone: others may be let in only when the content is whole.
-  using file = await Deno.open(path, { write: true, createNew: true, mode: 0o600 });
-  await writeAll(file, bytes);
-  // Also past the umask, which holds back bits that were asked for.
-  await Deno.chmod(path, mode);
-  await file.sync();
+  const file = await open(path, "wx", 0o600);
+  try {
+    await file.writeFile(bytes);
+    const own = await file.stat();
+    const { uid, gid } = owner ?? own;
+    if (uid !== null && gid !== null && (uid !== own.uid || gid !== own.gid)) await file.chown(uid, gid);
+    // Also past the umask, which holds back bits that were asked for, and after chown(2), which takes some away.
+    await file.chmod(mode);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
 }
 
 function modeOf(file: Deno.FileInfo | undefined): number | undefined {
@@ -69,16 +84,13 @@ function modeOf(file: Deno.FileInfo | undefined): number | undefined {
   return typeof mode === "number" ? mode & 0o7777 : undefined;
 }
 
-async function giveTo(path: string, { uid, gid, mode }: Deno.FileInfo): Promise<void> {
-  const own = await Deno.stat(path);
-  if (own.uid === uid && own.gid === gid) return;
-  await Deno.chown(path, uid, gid);
-  // chown(2) takes set-user-ID bits away.
-  if (mode !== null) await Deno.chmod(path, mode & 0o7777);
-}
-
 async function resolveLink(path: string): Promise<string> {
-  return await ifThere(Deno.realPath(path)) ?? path;
+  const link = await ifThere(Deno.lstat(path));
+  if (link?.isSymlink !== true) return path;
+  const target = await Deno.realPath(path);
+  // As protected_symlinks of Linux does: root must not write where another user points.
+  if (link.uid === ROOT || link.uid === (await Deno.lstat(target)).uid) return target;
+  throw new Deno.errors.PermissionDenied("it is a symbolic link of another user's");
 }
 
 function randomName(): string {

@@ -36,6 +36,7 @@ export const addIdentity: AddCommand = (program, context) => {
   addIdentityAdd(identity, context);
   identity.command("list")
     .description("Show who has certificates, what for, until when, and when they were last seen.")
+    .option("--pki <folder>", "the folder that client_ca must be in, whatever the config says", once)
     .option("--control-plane <file>", "its config (default: control-plane.json beside the signer's)", once)
     .addHelpText("after", LIST_EXAMPLES)
     .action((_flags, command) =>

@@ -10,11 +10,13 @@ import type { AddCommand, CommandContext } from "../context.ts";
 import { editSignerFile } from "../edit_signer_file.ts";
 import { checkNames, openAuthority } from "../identity/authority.ts";
 import { bundlePassword } from "../identity/bundle_password.ts";
-import { createFile } from "../identity/folder.ts";
+import { readCertificateFacts } from "../identity/certificate_facts.ts";
+import { createFile, type FoundCertificate } from "../identity/folder.ts";
+import { findIssued } from "../identity/issued.ts";
 import { checkName, IDENTITY_KINDS, type IdentityKind, isServer, parseKind } from "../identity/kinds.ts";
 import { addApprover } from "../identity/control_plane_file.ts";
 import { checkRole, roleOf } from "../identity/roles.ts";
-import { type IdentityFlags, type IdentitySetUp, openSetUp, refuseDenied } from "../identity/set_up.ts";
+import { type IdentityFlags, type IdentitySetUp, openOwnSetUp, refuseDenied } from "../identity/set_up.ts";
 import { encodePkcs12 } from "../init/pkcs12.ts";
 import { LEAF_DAYS } from "../identity/validity.ts";
 import { LOCAL_NAMES } from "../init/layout.ts";
@@ -42,7 +44,8 @@ Makes NAME.crt and NAME.key in the folder of client_ca, for ${LEAF_DAYS} days, s
 With --csr the key stays where it is: broker-ctl identity request makes one on the other machine. An operator is added
 to reload_callers and an approver to approval.callers; which hosts a broker may use is up to "callers" of the signer's
 config. --p12 makes NAME.p12 for a browser, with a password that is printed once, or that of --password-file.
-Approvers on other machines need it and mtls_ca.crt.
+Approvers on other machines need it and mtls_ca.crt. What was ended half-way goes on when it is run again. Root works in
+no folder that another user may write to, and with --pki in no other than that one.
 `;
 
 /** `identity add`: a certificate for somebody new. */
@@ -57,6 +60,7 @@ export const addIdentityAdd: AddCommand = (identity, context) => {
     .option("--out <folder>", "where the files go (default: the folder of client_ca)", once)
     .option("--p12", "also a bundle for a browser")
     .option("--password-file <file>", "with --p12: its password, in the first line", once)
+    .option("--pki <folder>", "the folder that client_ca must be in, whatever the config says", once)
     .option("--ca-key <file>", "the private key of client_ca (default: beside it)", once)
     .option("--control-plane <file>", "its config (default: control-plane.json beside the signer's)", once)
     .addHelpText("after", ADD_EXAMPLES)
@@ -76,8 +80,8 @@ async function add(
   context: CommandContext,
 ): Promise<CommandResult> {
   const { workingFolder } = context;
-  const setUp = await openSetUp(flags, context);
-  checkFree(kind, name, setUp);
+  const setUp = await openOwnSetUp(flags, context);
+  const holder = checkFree(kind, name, setUp);
   if (flags.p12 === true && flags.csr !== undefined) {
     throw new AppError(
       "invalid_request",
@@ -110,10 +114,18 @@ async function add(
   const left = request === undefined ? await ifThere(Deno.readTextFile(at("key"))) : undefined;
   const keyPem = request === undefined ? left ?? (await requestCertificate(name)).keyPem : undefined;
   const publicKey = keyPem === undefined ? await readRequestKey(request ?? "") : readPublicKey(keyPem);
+  const own = join(setUp.folder, `${name}.crt`);
+  const issued = await findIssued([at("crt"), own], { kind, name, authority, publicKey });
+  if (holder !== undefined) {
+    const isWhole = !lacksRole(kind, name, setUp) && await ifThere(Deno.lstat(at("crt"))) !== undefined;
+    if (issued === undefined || isWhole) throw alreadyThere(holder.path, name);
+  }
   // Not after the CA, which would be believed no more.
   const wished = systemClock.now() + (flags.days ?? LEAF_DAYS) * 86_400_000;
-  const notAfter = new Date(Math.min(wished, authority.certificate.notAfter.getTime()));
-  const certPem = await certify(authority, publicKey, {
+  const notAfter = issued === undefined
+    ? new Date(Math.min(wished, authority.certificate.notAfter.getTime()))
+    : readCertificateFacts(issued).notAfter;
+  const certPem = issued ?? await certify(authority, publicKey, {
     subject: [{ OU: [kind] }, { CN: [name] }],
     usage: IDENTITY_KINDS[kind].usage,
     subjectAltNames: names,
@@ -126,9 +138,10 @@ async function add(
     await ifThere(Deno.remove(at("p12")));
     await createFile(at("p12"), bundle, 0o600);
   }
-  await createFile(at("crt"), certPem, 0o644);
   // Of one that went elsewhere the list would know nothing, and nobody would renew it.
-  if (folder !== setUp.folder) await createFile(join(setUp.folder, `${name}.crt`), certPem, 0o644);
+  for (const path of new Set([at("crt"), own])) {
+    if (await ifThere(Deno.lstat(path)) === undefined) await createFile(path, certPem, 0o644);
+  }
   const next = await giveRole(kind, name, setUp, { ...flags, workingFolder });
   const files = [
     at("crt"),
@@ -152,23 +165,32 @@ async function add(
   };
 }
 
+/** @returns what an attempt may have left that was ended half-way */
 function checkFree(
   kind: IdentityKind,
   name: string,
   { signer, controlPlane, certificates, denied }: IdentitySetUp,
-) {
+): FoundCertificate | undefined {
   refuseDenied(denied, name);
   checkRole(kind, name, roleOf(name, signer, controlPlane?.config));
   const holder = certificates.find((each) =>
     each.name === name || (each.kind === "ok" && each.facts.commonName === name)
   );
-  if (holder === undefined) return;
-  throw new AppError(
+  if (holder !== undefined && holder.name !== name) throw alreadyThere(holder.path, name);
+  return holder;
+}
+
+function alreadyThere(path: string, name: string): AppError {
+  return new AppError(
     "conflict",
-    `There is ${quoteText(holder.path)} for ${
-      quoteText(name)
-    }; broker-ctl identity renew makes it last longer`,
+    `There is ${quoteText(path)} for ${quoteText(name)}; broker-ctl identity renew makes it last longer`,
   );
+}
+
+/** Whether a config is still to be told of somebody. */
+function lacksRole(kind: IdentityKind, name: string, { signer, controlPlane }: IdentitySetUp): boolean {
+  if (kind === "operator") return !signer.reload_callers.includes(name);
+  return kind === "approver" && controlPlane?.config.approval.callers.includes(name) === false;
 }
 
 /** What the configs say about whoever is new, and what is left to do. */

@@ -8,7 +8,7 @@ import { checkNames, isTrusted, openAuthority, type TrustedAuthority } from "../
 import { endsWithin, readCertificateFacts } from "../identity/certificate_facts.ts";
 import { LEAF_DAYS, RENEW_DAYS } from "../identity/validity.ts";
 import { type FoundCertificate, replaceFile } from "../identity/folder.ts";
-import { type IdentityFlags, openSetUp, refuseDenied } from "../identity/set_up.ts";
+import { type IdentityFlags, openOwnSetUp, refuseDenied } from "../identity/set_up.ts";
 import type { CommandResult } from "../output.ts";
 import { readOperatorFile } from "../read_file.ts";
 
@@ -38,6 +38,7 @@ export const addIdentityRenew: AddCommand = (identity, context) => {
     .option("--due", "all that end soon")
     .option("--within <days>", `with --due: what is soon (default: ${RENEW_DAYS})`, countOf(1, 3650))
     .option("--days <n>", `how long it is good (default: ${LEAF_DAYS})`, countOf(1, 825))
+    .option("--pki <folder>", "the folder that client_ca must be in, whatever the config says", once)
     .option("--ca-key <file>", "the private key of client_ca (default: beside it)", once)
     .addHelpText("after", EXAMPLES)
     .action((names: readonly string[], _flags, command) =>
@@ -53,7 +54,7 @@ async function renew(
   if ((names.length > 0) === (flags.due === true)) {
     throw new AppError("invalid_request", "Name whose certificates to renew, or --due for all that end soon");
   }
-  const setUp = await openSetUp(flags, context);
+  const setUp = await openOwnSetUp(flags, context);
   const { signer, certificates, denied } = setUp;
   const now = systemClock.now();
   const chosen = flags.due === true

@@ -6,11 +6,11 @@ import { loadConfig } from "@gateway/shared/config/load";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/quote";
-import { freezeRequest, freezeResponse } from "@gateway/shared/wire/freeze";
+import { type FreezeRequest, freezeRequest, freezeResponse } from "@gateway/shared/wire/freeze";
 import { once } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
 import { addDenied } from "../identity/denied.ts";
-import { type IdentityFlags, type IdentitySetUp, openSetUp } from "../identity/set_up.ts";
+import { type IdentityFlags, type IdentitySetUp, openOwnSetUp } from "../identity/set_up.ts";
 import { type CommandResult, HintedError } from "../output.ts";
 import { addRemoteOptions, askSigner, REMOTE_HELP } from "../remote.ts";
 
@@ -24,8 +24,9 @@ Examples:
   broker-ctl identity revoke agent-7 --reason INC-42 --config gateway/signer.json
   broker-ctl identity revoke agent-7 --no-freeze --config gateway/signer.json
 
-Puts the CN on the list of denied_callers first, which every listener that names the list takes within 10 seconds,
-open connections included; then freezes it in the signer, as a caller and as an end user (a broker names agents so).
+Freezes the CN in the signer at once, as a caller and as an end user (a broker names agents so); then puts it on the list
+of denied_callers, which every listener that names the list takes within 10 seconds, and ends its open connections.
+What fails of the two is said with what to do; the other is done all the same.
 The list is never shortened by this program. Where a service runs on another machine, take the list there.
 ${REMOTE_HELP}`;
 
@@ -35,6 +36,7 @@ export const addIdentityRevoke: AddCommand = (identity, context) => {
     .description("Have a certificate refused from now on.")
     .argument("<name>", "the CN")
     .option("--reason <word>", "why, in one word such as a ticket's number", once)
+    .option("--pki <folder>", "the folder that client_ca must be in, whatever the config says", once)
     .option("--no-freeze", "change the list alone; the signer is not asked")
     .addHelpText("after", EXAMPLES)
     .action((name: string, _flags, command: Command) =>
@@ -56,7 +58,7 @@ async function revoke(name: string, command: Command, context: CommandContext): 
       "Cannot revoke: name and --reason must be one word each, without blanks",
     );
   });
-  const setUp = await openSetUp(flags, context);
+  const setUp = await openOwnSetUp(flags, context);
   const { denied } = setUp;
   if (denied === undefined) {
     throw new HintedError(
@@ -67,41 +69,75 @@ async function revoke(name: string, command: Command, context: CommandContext): 
         "file of that name, and a restart",
     );
   }
+  const frozen = freeze ? await attempt(() => freezeAll(command, context, requests)) : undefined;
   const time = new Date(systemClock.now()).toISOString();
-  const isNew = await addDenied(denied, name, `${time} ${reason}`.trimEnd());
+  const listed = await attempt(() => addDenied(denied, name, `${time} ${reason}`.trimEnd()));
   const others = await findOtherLists(setUp, denied.path);
-  const lines = [
-    `${quoteText(name)} ${isNew ? "is on" : "was already on"} ${denied.path}`,
-    ...others.map((path) =>
-      `warning: ${path} does not name that list: its listener goes on believing ${name}`
-    ),
+  const problems = [
+    ...frozen?.kind === "failed"
+      ? [
+        `NOT frozen: ${frozen.why}; sessions may go on until broker-ctl freeze --caller ${name} and ` +
+        `--end-user ${name} succeed`,
+      ]
+      : [],
+    ...listed.kind === "failed"
+      ? [
+        `NOT on ${denied.path}: ${listed.why}; its certificate is believed until broker-ctl identity revoke ` +
+        `${name} succeeds`,
+      ]
+      : [],
   ];
-  if (!freeze) return { json: { name, denied: true, frozen: false, warnings: others }, lines };
-  try {
-    for (const body of requests) {
-      await askSigner(command, context, {
-        what: "freeze",
-        method: "POST",
-        path: "/v1/freeze",
-        body,
-        schema: freezeResponse,
-      });
-    }
-  } catch (error) {
-    if (!(error instanceof AppError)) throw error;
-    const failed =
-      `NOT frozen: ${errorText(error)}; sessions may go on until broker-ctl freeze --caller ${name} and ` +
-      `--end-user ${name} succeed`;
-    return {
-      json: { name, denied: true, frozen: false, problem: failed, warnings: others },
-      lines: [...lines, failed],
-      failed: true,
-    };
-  }
+  const isFrozen = frozen?.kind === "done";
   return {
-    json: { name, denied: true, frozen: true, warnings: others },
-    lines: [...lines, `${quoteText(name)} is frozen in the signer, as a caller and as an end user`],
+    json: {
+      name,
+      denied: listed.kind === "done",
+      frozen: isFrozen,
+      ...(problems.length > 0 && { problem: problems.join("; ") }),
+      warnings: others,
+    },
+    lines: [
+      ...(isFrozen ? [`${quoteText(name)} is frozen in the signer, as a caller and as an end user`] : []),
+      ...listed.kind === "done"
+        ? [`${quoteText(name)} ${listed.result ? "is on" : "was already on"} ${denied.path}`]
+        : [],
+      ...others.map((path) =>
+        `warning: ${path} does not name that list: its listener goes on believing ${name}`
+      ),
+      ...problems,
+    ],
+    failed: problems.length > 0,
   };
+}
+
+type Attempt<T> = { readonly kind: "done"; readonly result: T } | {
+  readonly kind: "failed";
+  readonly why: string;
+};
+
+/** One half that fails must not keep the other from being done. */
+async function attempt<T>(half: () => Promise<T>): Promise<Attempt<T>> {
+  try {
+    return { kind: "done", result: await half() };
+  } catch (error) {
+    return { kind: "failed", why: errorText(error) };
+  }
+}
+
+async function freezeAll(
+  command: Command,
+  context: CommandContext,
+  requests: readonly FreezeRequest[],
+): Promise<void> {
+  for (const body of requests) {
+    await askSigner(command, context, {
+      what: "freeze",
+      method: "POST",
+      path: "/v1/freeze",
+      body,
+      schema: freezeResponse,
+    });
+  }
 }
 
 /** Configs of listeners in the same folder that name another list, or none. */

@@ -2,9 +2,11 @@ import { resolve } from "node:path";
 import { X509Certificate } from "node:crypto";
 import { systemClock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
+import { ifThere } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/quote";
 import { readOperatorFile } from "../read_file.ts";
 import { loadAuthority, type X509Authority } from "../init/x509.ts";
+import { requireOwn } from "./own_folder.ts";
 import { permits } from "./name_constraints.ts";
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
@@ -31,6 +33,7 @@ export async function openAuthority(
 ): Promise<TrustedAuthority> {
   const ca = resolve(workingFolder, clientCa);
   const key = caKey === undefined ? ca.replace(/(?:\.crt|\.pem)?$/, ".key") : resolve(workingFolder, caKey);
+  if (await ifThere(Deno.stat(key)) !== undefined) await requireOwn(key);
   const [certs, keyPem] = (await Promise.all([
     readOperatorFile(ca, "client_ca"),
     readOperatorFile(key, "the CA's key (--ca-key names it)"),

@@ -1,11 +1,9 @@
 import { dirname, join, resolve } from "node:path";
 import { type ControlPlaneConfig, controlPlaneConfig } from "@gateway/control-plane/config";
-import { writeFileAtomic } from "@gateway/shared/atomic_file";
 import { appendToList } from "@gateway/shared/config/edit";
-import { loadConfig, parseConfig, readConfigText } from "@gateway/shared/config/load";
-import { AppError, errorText } from "@gateway/shared/errors";
+import { loadConfig, parseConfig } from "@gateway/shared/config/load";
 import { ifThere } from "@gateway/shared/files";
-import { quoteText } from "@gateway/shared/quote";
+import { editLocked } from "../edit/locked_text.ts";
 
 /** A control plane's config and where it is. */
 export interface ControlPlaneFile {
@@ -41,22 +39,14 @@ export async function findControlPlane(
  */
 export async function addApprover({ path, config }: ControlPlaneFile, name: string): Promise<string> {
   if (!config.approval.callers.includes(name)) {
-    const what = "control plane config";
-    const text = await readConfigText(path, what);
-    const edited = appendToList(text, ["approval", "callers"], name);
-    parseConfig({ text: edited, source: path, what, schema: controlPlaneConfig });
-    if (await readConfigText(path, what) !== text) {
-      throw new AppError(
-        "conflict",
-        `${quoteText(path)} was changed meanwhile: nothing was written, try again`,
-      );
-    }
-    try {
-      await writeFileAtomic(path, new TextEncoder().encode(edited), { keepOwner: true });
-    } catch (cause) {
-      const message = `Cannot write ${what} ${quoteText(path)}: ${errorText(cause)}`;
-      throw new AppError("internal", message, { cause });
-    }
+    const kind = { source: path, what: "control plane config", schema: controlPlaneConfig };
+    await editLocked(path, kind.what, (text) => {
+      const { approval } = parseConfig({ text, ...kind });
+      if (approval.callers.includes(name)) return text;
+      const edited = appendToList(text, ["approval", "callers"], name);
+      parseConfig({ text: edited, ...kind });
+      return edited;
+    });
   }
   return `it is in approval.callers of ${path}; next: restart the control plane`;
 }

@@ -1,14 +1,13 @@
 import { resolve } from "node:path";
-import { writeFileAtomic } from "@gateway/shared/atomic_file";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { parseDeniedCallers } from "@gateway/shared/http/denied_callers";
 import { quoteText } from "@gateway/shared/quote";
+import { editLocked } from "../edit/locked_text.ts";
 import { readOperatorFile } from "../read_file.ts";
 
 /** The list of callers that listeners refuse, as the signer's config names it. */
 export interface DeniedList {
   readonly path: string;
-  readonly text: string;
   readonly names: ReadonlySet<string>;
 }
 
@@ -27,7 +26,7 @@ export async function readDenied(
   const bytes = await readOperatorFile(path, "denied_callers");
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-    return { path, text, names: parseDeniedCallers(text) };
+    return { path, names: parseDeniedCallers(text) };
   } catch (cause) {
     const message = `Cannot use denied_callers ${quoteText(path)}: ${errorText(cause)}`;
     throw new AppError("invalid_config", message, { cause });
@@ -38,25 +37,13 @@ export async function readDenied(
  * Adds a name to the list, durably.
  *
  * @returns whether it was not there before
- * @throws {AppError} `conflict` when somebody else changed the list meanwhile, `internal` when it can't be written
+ * @throws {AppError} `conflict` when somebody else edits the list, `internal` when it can't be written
  */
-export async function addDenied(
-  { path, text, names }: DeniedList,
-  name: string,
-  note: string,
-): Promise<boolean> {
-  if (names.has(name)) return false;
-  if (await Deno.readTextFile(path) !== text) {
-    throw new AppError(
-      "conflict",
-      `${quoteText(path)} was changed meanwhile: nothing was written, try again`,
-    );
-  }
-  try {
-    const longer = `${text}# ${note}\n${name}\n`;
-    await writeFileAtomic(path, new TextEncoder().encode(longer), { keepOwner: true });
-  } catch (cause) {
-    throw new AppError("internal", `Cannot write ${quoteText(path)}: ${errorText(cause)}`, { cause });
-  }
-  return true;
+export async function addDenied({ path }: DeniedList, name: string, note: string): Promise<boolean> {
+  let isNew = false;
+  await editLocked(path, "denied_callers", (text) => {
+    isNew = !parseDeniedCallers(text).has(name);
+    return isNew ? `${text}# ${note}\n${name}\n` : text;
+  });
+  return isNew;
 }
