@@ -19,7 +19,11 @@ import { type CommandPolicy, commandPolicy, MAX_TTL_SECONDS } from "@gateway/sha
 import { type RedactConfig, redactConfig } from "@gateway/shared/redact/model";
 import { isNetwork, NETWORK_FORMS } from "@gateway/shared/permissions/network";
 import { type EndUserOidcConfig, endUserOidcConfig, isProviderUrl } from "@gateway/shared/oidc/model";
-import { SIGNER_CLIENT_SHAPE, type SignerClientConfig } from "@gateway/shared/config/signer_client";
+import {
+  findUrlProblems,
+  SIGNER_CLIENT_SHAPE,
+  type SignerClientConfig,
+} from "@gateway/shared/config/signer_client";
 import { type BrokerHost, brokerHost } from "./host_config.ts";
 
 /** How the broker reaches the signer, or a control plane in front of it. */
@@ -205,13 +209,17 @@ export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
   ),
 }).superRefine((config, context) => {
   for (const [key, message] of findModeProblems(config)) {
-    context.addIssue({ code: "custom", path: key === "" ? [] : [key], message });
+    context.addIssue({ code: "custom", path: key === "" ? [] : key.split("."), message });
   }
 });
 
 /** What only the mode of a config makes wrong: each with its key, empty for the config as a whole. */
 function findModeProblems(config: BrokerConfig): readonly (readonly [string, string])[] {
-  if (config.signer !== undefined) return [];
+  if (config.signer !== undefined) {
+    return findUrlProblems(config.signer).map((
+      [key, message],
+    ) => [key === "" ? "signer" : `signer.${key}`, message]);
+  }
   const problems: [string, string][] = [];
   if (planCaKeys(config) === undefined) {
     problems.push(["", "names neither signer (remote mode) nor ca_key or ca_keys._default (local mode)"]);

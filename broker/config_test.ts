@@ -54,7 +54,22 @@ Deno.test.each([
   {
     name: "an empty signer block",
     keys: { signer: {}, ca_key: "ssh_ca" },
-    message: 'missing key "signer.url"',
+    message: 'missing key "signer.client_cert"',
+  },
+  {
+    name: "a signer without a URL",
+    keys: { signer: { ...SIGNER, url: undefined } },
+    message: "signer: names neither url nor urls",
+  },
+  {
+    name: "a signer with one URL and several",
+    keys: { signer: { ...SIGNER, urls: ["https://b:1"] } },
+    message: "signer.urls: stands beside url: name all in urls",
+  },
+  {
+    name: "the same signer twice",
+    keys: { signer: { ...SIGNER, url: undefined, urls: ["https://b:1", "https://b:1/"] } },
+    message: "signer.urls: names one of them twice",
   },
   {
     name: "files that the capture of output would cut off",

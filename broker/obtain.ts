@@ -111,7 +111,35 @@ export function obtainToken(
   options: ObtainOptions,
 ): Promise<ObtainedToken> {
   const what = `token for ${quoteText(request.host)}`;
-  return settle(what, (signing) => authority.token(request, signing), options);
+  return askAnew(() => settle(what, (signing) => authority.token(request, signing), options));
+}
+
+/** One may be lost with each of two instances that end one after the other. */
+const MAX_ATTEMPTS = 3;
+
+/** Asks anew where nobody has the answer: what may have been signed then is for a key that is gone. */
+async function askAnew<T>(ask: () => Promise<T>): Promise<T> {
+  for (let attempt = 1;; attempt++) {
+    try {
+      return await ask();
+    } catch (cause) {
+      if (!(cause instanceof AppError) || cause.code !== "answer_lost") throw cause;
+      if (attempt === MAX_ATTEMPTS) throw new AppError("upstream_failure", cause.message, { cause });
+    }
+  }
+}
+
+/** The certificate, or the decision about it, and the key that it is for. */
+function obtainForKey(
+  { authority, createKey }: Pick<ObtainPorts, "authority" | "createKey">,
+  { hop, intent }: { readonly hop: Pick<Hop, "name" | "role">; readonly intent: Intent },
+  options: ObtainOptions,
+): Promise<{ readonly answer: Obtained; readonly key: EphemeralKey }> {
+  return askAnew(async () => {
+    const key = createKey();
+    const request = createSignRequest(hop, intent, key.publicKeyLine);
+    return { answer: await obtain(authority, request, options), key };
+  });
 }
 
 /** The answers that leave a caller with nothing. */
@@ -129,8 +157,10 @@ async function settle<Granted extends { readonly kind: "issued" | "decided" | "n
       onWaiting: (approvalId) => onProgress?.(`waiting for approval ${approvalId}`),
     });
   } catch (cause) {
-    if (!(cause instanceof AppError) || cause.code !== "upstream_failure") throw cause;
-    throw new AppError("upstream_failure", `upstream failure: ${what}: ${cause.message}`, { cause });
+    if (!(cause instanceof AppError) || !["upstream_failure", "answer_lost"].includes(cause.code)) {
+      throw cause;
+    }
+    throw new AppError(cause.code, `upstream failure: ${what}: ${cause.message}`, { cause });
   }
   switch (answer.kind) {
     case "rejected":
@@ -158,9 +188,11 @@ export async function obtainRoute(
 ): Promise<RouteAuthority | Extract<Obtained, { kind: "needs_approval" }>> {
   const early = await obtainBastions(ports, { route: known, intent }, options);
   const { name } = targetOf(known);
-  const key = ports.createKey();
-  const request = createSignRequest({ name, role: "target" }, intent, key.publicKeyLine);
-  const answer = await obtain(ports.authority, request, options);
+  const { answer, key } = await obtainForKey(
+    ports,
+    { hop: { name, role: "target" }, intent },
+    options,
+  );
   if (answer.kind === "needs_approval") return answer;
   if (answer.kind === "decided") throw noCertificate();
   const { certificate, serial, decision, elevationPrefix, shim, waited } = answer;
@@ -174,15 +206,14 @@ export async function obtainRoute(
 }
 
 async function obtainBastions(
-  { authority, createKey }: ObtainPorts,
+  ports: ObtainPorts,
   { route, intent }: { readonly route: Route; readonly intent: Intent },
   options: ObtainOptions,
 ): Promise<readonly { readonly login: HopLogin; readonly serial: bigint }[]> {
   const bastions = [];
   for (const hop of route) {
     if (hop.role === "target") continue;
-    const key = createKey();
-    const answer = await obtain(authority, createSignRequest(hop, intent, key.publicKeyLine), options);
+    const { answer, key } = await obtainForKey(ports, { hop, intent }, options);
     switch (answer.kind) {
       case "issued":
         bastions.push({ login: loginOf(hop, answer.certificate, key), serial: answer.serial });

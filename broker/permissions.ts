@@ -21,6 +21,7 @@
  *
  * @module
  */
+import { signerUrls } from "@gateway/shared/config/signer_client";
 import type { UsedFile } from "@gateway/shared/exposed_files";
 import { addressPermissions, listenPermissions, urlPermissions } from "@gateway/shared/permissions/address";
 import { filePermissions } from "@gateway/shared/permissions/files";
@@ -82,7 +83,7 @@ export function brokerPermissions(config: BrokerConfig, location: BrokerLocation
       outputFolders: { session_recording_dir: config.session_recording_dir },
     }),
     signer === undefined ? caKeyPermissions(config, location.workingFolder) : {
-      net: urlPermissions(signer.url),
+      net: signerUrls(signer).flatMap(urlPermissions),
     },
     {
       net: [

@@ -42,6 +42,15 @@ Deno.test("brokerPermissions() over HTTP grants the listener and its certificate
   });
 });
 
+Deno.test("brokerPermissions() grants each of several signers, and no other", () => {
+  const { url: _one, ...signer } = BROKER.signer;
+  const { net } = broker("serve-mcp", {
+    signer: { ...signer, urls: ["https://10.0.0.1:9443", "https://s2:9443"] },
+    hosts: { web01: { addr: "10.0.0.5:22" } },
+  });
+  assert.deepEqual(net, ["10.0.0.1:9443", "10.0.0.5:22", "s2:9443"]);
+});
+
 Deno.test("brokerPermissions() over stdio grants no listener and no server key", () => {
   const set = broker("serve-mcp", {
     hosts: { web01: { addr: "10.0.0.5:22" } },

@@ -7,6 +7,7 @@
 import "@gateway/shared/no_storage";
 import { writeAllSync } from "@gateway/shared/bytes";
 import { systemClock, systemElapsed } from "@gateway/shared/clock";
+import { signerUrls } from "@gateway/shared/config/signer_client";
 import { configureLogging, getServiceLogger } from "@gateway/shared/log";
 import { systemRandom } from "@gateway/shared/random";
 import { exitCodeOf, parseServiceArguments, waitForStop } from "@gateway/shared/service";
@@ -47,7 +48,7 @@ async function main(args: readonly string[]): Promise<number> {
   const { address, config } = controlPlane;
   logger.info("control plane ready", {
     listen: `${address.hostname}:${address.port}`,
-    signer: config.signer.url,
+    signer: signerUrls(config.signer).join(" "),
     approvers: config.approval.callers.length,
     behavior: config.behavior.mode,
     ...(config.state_db !== "" &&

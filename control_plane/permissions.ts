@@ -22,6 +22,7 @@
  *
  * @module
  */
+import { signerUrls } from "@gateway/shared/config/signer_client";
 import type { UsedFile } from "@gateway/shared/exposed_files";
 import { listenPermissions, urlPermissions } from "@gateway/shared/permissions/address";
 import { filePermissions } from "@gateway/shared/permissions/files";
@@ -66,7 +67,7 @@ export function controlPlanePermissions(
       net: [
         ...listenPermissions(config.listen),
         ...listenPermissions(config.monitor_listen),
-        ...urlPermissions(signer.url),
+        ...signerUrls(signer).flatMap(urlPermissions),
       ],
     },
     { ignoreEnv: "all" },

@@ -41,6 +41,12 @@ Deno.test("controlPlanePermissions() grants the files of the config, its log fol
   });
 });
 
+Deno.test("controlPlanePermissions() grants each of several signers, and no other", () => {
+  const { url: _one, ...signer } = CONTROL_PLANE.signer;
+  const { net } = controlPlane({ signer: { ...signer, urls: ["https://10.0.0.1:9443", "https://s2:9443"] } });
+  assert.deepEqual(net, ["0.0.0.0:7443", "10.0.0.1:9443", "s2:9443"]);
+});
+
 Deno.test("controlPlanePermissions() grants the state database alone, and the monitor's listener", () => {
   const { read, write, net } = controlPlane({ state_db: "state/cp.db", monitor_listen: "127.0.0.1:9170" });
   assert.deepEqual(write, ["/srv/state/cp.db", "/var/log/control-plane"]);

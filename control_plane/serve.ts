@@ -2,13 +2,14 @@ import { openServiceAudit } from "@gateway/shared/audit/service_audit";
 import type { Clock, Elapsed } from "@gateway/shared/clock";
 import { loadConfig } from "@gateway/shared/config/load";
 import { findExposedFiles } from "@gateway/shared/files";
-import { JsonClient } from "@gateway/shared/http/json_client";
+import { signerUrls } from "@gateway/shared/config/signer_client";
 import { keepFresh } from "@gateway/shared/http/keep_fresh";
 import { keepListenerFresh } from "@gateway/shared/http/keep_listener_fresh";
 import { ListenerMetrics } from "@gateway/shared/http/listener_metrics";
 import { startServiceMonitor } from "@gateway/shared/http/monitor";
 import { type MtlsServer, startMtlsServer } from "@gateway/shared/http/mtls_server";
 import { UpstreamWatch } from "@gateway/shared/http/upstream";
+import { openUpstreams } from "@gateway/shared/http/upstreams";
 import { loadListenerTls, loadSignerTls } from "@gateway/shared/http/tls_material";
 import type { ServiceLogger } from "@gateway/shared/log";
 import { createMetrics } from "@gateway/shared/metrics";
@@ -80,9 +81,14 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
   const tls = await loadListenerTls(config);
   const metrics = createMetrics();
   await using opened = new AsyncDisposableStack();
-  const { client, probe, tls: signerTls } = await openSignerClients(config, clock);
-  opened.defer(() => client.close());
-  opened.defer(() => probe.close());
+  const signerTls = await loadSignerTls(config.signer);
+  const signers = openUpstreams({
+    ...{ clock, what: "the signer", urls: signerUrls(config.signer), ...signerTls, random },
+  });
+  opened.defer(() => signers.close());
+  // A list of 10,000 hosts is about 2 MB.
+  const client = signers.client({ maxConnections: SIGNER_CONNECTIONS, maxResponseBytes: 8 << 20 });
+  const probe = signers.client({ maxConnections: 1 });
   const gate = await openServiceAudit({ config, clock, metrics, logger });
   opened.defer(() => gate.close());
   const { store, group, shared } = await openState(config, environment);
@@ -197,7 +203,7 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
     keepListenerFresh({ ...fresh, current: tls }, config, server),
     keepFresh({ ...fresh, what: "the certificates for the signer", current: signerTls }, {
       load: () => loadSignerTls(config.signer),
-      take: (tls) => [client, probe].forEach((each) => each.renew(tls)),
+      take: (tls) => signers.renew(tls),
     }),
   ];
   opened.defer(async () => {
@@ -221,17 +227,6 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
 function resultOf(status: number): string {
   if (status >= 500) return "failed";
   return status >= 400 ? "refused" : "ok";
-}
-
-async function openSignerClients({ signer }: ControlPlaneConfig, clock: Clock) {
-  const tls = await loadSignerTls(signer);
-  const service = { clock, what: "the signer", baseUrl: signer.url, ...tls };
-  return {
-    tls,
-    // A list of 10,000 hosts is about 2 MB.
-    client: new JsonClient({ ...service, maxConnections: SIGNER_CONNECTIONS, maxResponseBytes: 8 << 20 }),
-    probe: new JsonClient({ ...service, maxConnections: 1 }),
-  };
 }
 
 /** The state, and the group of those that share it where it is shared. */

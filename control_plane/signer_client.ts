@@ -115,6 +115,10 @@ export class SignerClient {
       return { kind: "replied", reply: await this.#client.request(request) };
     } catch (cause) {
       if (cause instanceof AppError && cause.code === "canceled") throw cause;
+      if (cause instanceof AppError && cause.code === "answer_lost") {
+        // The broker asks anew, for another key.
+        return { kind: "unreachable", error: new AppError(cause.code, cause.message, { cause }) };
+      }
       return unreachable("the signer could not be reached", cause);
     }
   }

@@ -40,6 +40,7 @@ export const ERROR_CODES = [
   "invalid_config",
   "audit_unavailable",
   "upstream_failure",
+  "answer_lost",
   "signing_refused",
   "state_stale",
   "canceled",

@@ -1,9 +1,10 @@
 import { X509Certificate } from "node:crypto";
 import { AppError } from "@gateway/shared/errors";
 import { callerFromCertificate } from "@gateway/shared/http/caller";
-import { JsonClient } from "@gateway/shared/http/json_client";
+import { signerUrls } from "@gateway/shared/config/signer_client";
 import { keepFresh } from "@gateway/shared/http/keep_fresh";
 import { loadSignerTls } from "@gateway/shared/http/tls_material";
+import { openUpstreams } from "@gateway/shared/http/upstreams";
 import type { BrokerConfig, BrokerSignerConfig } from "../config.ts";
 import { ApprovalWaits, MAX_WAITING } from "./approval_wait.ts";
 import { describeIgnoredKeys } from "./ignored_keys.ts";
@@ -27,16 +28,19 @@ export async function loadAuthority(config: BrokerConfig, ports: AuthorityPorts)
   return await loadLocal(config, ports);
 }
 
-async function loadRemote(signer: BrokerSignerConfig, { clock, logger }: AuthorityPorts): Promise<OpenWith> {
+async function loadRemote(
+  signer: BrokerSignerConfig,
+  { clock, random, logger }: AuthorityPorts,
+): Promise<OpenWith> {
   const tls = await loadSignerTls(signer);
   const caller = ownName(tls.cert);
-  const service = { what: "the signer", baseUrl: signer.url, ...tls, clock };
   return () => {
+    const upstreams = openUpstreams({ what: "the signer", urls: signerUrls(signer), ...tls, clock, random });
     // A list of 10,000 hosts is about 2 MB.
-    const client = new JsonClient({ ...service, maxResponseBytes: 8 << 20 });
+    const client = upstreams.client({ maxResponseBytes: 8 << 20 });
     // Those who wait for a human must not hold the connections of those who do not.
-    const waitingClient = new JsonClient({ ...service, maxConnections: MAX_WAITING });
-    const probe = new JsonClient({ ...service, maxConnections: 1 });
+    const waitingClient = upstreams.client({ maxConnections: MAX_WAITING });
+    const probe = upstreams.client({ maxConnections: 1 });
     const waits = new ApprovalWaits({ client: waitingClient, clock, seconds: signer.approval_wait_seconds });
     const stop = new AbortController();
     void keepFresh(
@@ -52,7 +56,7 @@ async function loadRemote(signer: BrokerSignerConfig, { clock, logger }: Authori
               `they are of "${name}", not of "${caller}": restart for that`,
             );
           }
-          for (const each of [client, waitingClient, probe]) each.renew(fresh);
+          upstreams.renew(fresh);
         },
       },
     );
@@ -62,9 +66,7 @@ async function loadRemote(signer: BrokerSignerConfig, { clock, logger }: Authori
       upstream: probe,
       close() {
         stop.abort();
-        client.close();
-        waitingClient.close();
-        probe.close();
+        upstreams.close();
       },
     };
   };

@@ -114,7 +114,7 @@ export class RemoteAuthority implements Authority {
     const reply = await this.#send(options);
     if (reply.status >= 500) {
       throw new AppError(
-        "upstream_failure",
+        readProblem(reply).code === "answer_lost" ? "answer_lost" : "upstream_failure",
         `signing service unavailable (${reply.status}): ${readProblem(reply).detail}`,
       );
     }
@@ -129,7 +129,7 @@ export class RemoteAuthority implements Authority {
       // A text that the client did not mean for others may name the signer's address.
       const why = cause instanceof AppError ? cause.message : "failed";
       throw new AppError(
-        "upstream_failure",
+        cause instanceof AppError && cause.code === "answer_lost" ? "answer_lost" : "upstream_failure",
         `signing service unavailable: contacting signing service: ${why}`,
         { cause },
       );

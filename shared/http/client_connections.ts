@@ -30,6 +30,8 @@ export interface ClientConnectionsOptions extends AnswerLimits, Partial<TlsIdent
 export interface Exchange {
   /** @throws when there is no answer: it was ended, or the connection was, or what came is not an answer */
   readonly answer: Promise<Answer>;
+  /** Whether the other side may have got any of it. */
+  readonly isSent: boolean;
   /** Ends it; nothing is sent again. */
   end(error: Error): void;
 }
@@ -99,6 +101,7 @@ class PendingExchange implements Exchange {
   readonly answer: Promise<Answer>;
   /** The connection that it is on. */
   connection: Connection | undefined;
+  isSent = false;
   readonly #result = Promise.withResolvers<Answer>();
   readonly #onEnd: (pending: PendingExchange) => void;
 
@@ -170,7 +173,7 @@ class Connection {
     pending.connection = this;
     this.#parser = new AnswerParser(pending.limits);
     this.#socket.ref();
-    if (this.#isSecure) this.#socket.write(pending.request);
+    if (this.#isSecure) this.#write(pending);
   }
 
   /** Ends the connection, at once or after the answer to what is on it. */
@@ -195,7 +198,13 @@ class Connection {
       return this.fail(new Error("the server's certificate was not verified"));
     }
     this.#isSecure = true;
-    if (this.#pending !== undefined) this.#socket.write(this.#pending.request);
+    if (this.#pending !== undefined) this.#write(this.#pending);
+  }
+
+  #write(pending: PendingExchange): void {
+    // Before it is: what is written may arrive whatever is told of it.
+    pending.isSent = true;
+    this.#socket.write(pending.request);
   }
 
   #onData(bytes: Uint8Array): void {

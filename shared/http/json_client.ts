@@ -18,7 +18,7 @@ import { parseJson, stringifyJson } from "../json.ts";
 import { askingService } from "../request_context.ts";
 import { within } from "../within.ts";
 import { type Answer, AnswerTooLarge } from "./answer_parser.ts";
-import { ClientConnections } from "./client_connections.ts";
+import { ClientConnections, type Exchange } from "./client_connections.ts";
 import { checkTlsIdentity } from "./tls_identity.ts";
 
 /** What {@linkcode JsonClient} needs. */
@@ -70,6 +70,9 @@ export interface JsonClientResponse {
   /** The parsed text when the answer says that it is JSON, otherwise `undefined`. */
   readonly body: unknown;
 }
+
+/** There is no answer, and the other side certainly has not got the request. */
+export class UnsentError extends AppError {}
 
 /** Half the time after which our servers close a connection that nobody uses: what is sent then would be lost. */
 const IDLE_MS = 30_000;
@@ -140,14 +143,19 @@ export class JsonClient implements Disposable {
     const { signal, timeoutMs: ms = this.#timeoutMs } = request;
     const late = () => this.#failure(`Timed out contacting ${this.#what}`);
     const aborted = () => new AppError("canceled", `Contacting ${this.#what} was canceled`);
+    let exchange: Exchange | undefined;
     try {
       const answer = await within({ clock: this.#clock, ms, signal, late, aborted }, (ended) => {
-        const exchange = this.#connections.send(this.#encode(request, passedOn));
-        ended.addEventListener("abort", () => exchange.end(ended.reason), { once: true });
-        return exchange.answer;
+        const sent = exchange = this.#connections.send(this.#encode(request, passedOn));
+        ended.addEventListener("abort", () => sent.end(ended.reason), { once: true });
+        return sent.answer;
       });
       return this.#decode(answer);
     } catch (cause) {
+      if (exchange?.isSent === false && !(cause instanceof AppError && cause.code === "canceled")) {
+        const message = cause instanceof AppError ? cause.message : `Failed contacting ${this.#what}`;
+        throw new UnsentError("upstream_failure", message, { cause });
+      }
       if (cause instanceof AppError) throw cause;
       if (cause instanceof AnswerTooLarge) {
         throw this.#failure(`The answer of ${this.#what} is larger than ${this.#maxBytes} bytes`, cause);

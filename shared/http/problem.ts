@@ -44,6 +44,8 @@ export const STATUS = {
   audit_unavailable: 500,
   invalid_config: 500,
   upstream_failure: 502,
+  // It may have been carried out: whoever wants it asks anew, for another key.
+  answer_lost: 502,
   // After an approval: the specification has one status for this and for a signer that is away.
   signing_refused: 502,
   // What other instances decide is not known here for the moment: another instance may answer.

@@ -26,6 +26,7 @@ export const ADAPTERS: readonly string[] = [
   "shared/http/certificate_metrics.ts",
   "shared/http/client_connections.ts",
   "shared/http/json_client.ts",
+  "shared/http/upstreams.ts",
   "shared/http/keep_listener_fresh.ts",
   "shared/http/monitor.ts",
   "shared/http/pem_file.ts",

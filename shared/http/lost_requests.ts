@@ -1,0 +1,85 @@
+/**
+ * Requests for signatures whose answers nobody has: what came of them is named to the signers, which revoke it as soon
+ * as it shows up, be it when one that was killed reads its log again.
+ *
+ * @module
+ */
+import type { Clock } from "../clock.ts";
+import { REQUEST_ID_HEADER } from "../request_context.ts";
+import type { JsonClient, JsonClientRequest } from "./json_client.ts";
+
+/** Afterwards no host believes what was signed. */
+const TRIED_FOR_MS = 15 * 60_000;
+const PAUSE_MS = 1_000;
+/** The most that one request may name. */
+const BATCH = 100;
+/** At a time; of more a signer could do nothing either. */
+const MOST = 1_000;
+
+/** What {@linkcode LostRequests} needs. */
+export interface LostRequestsOptions {
+  readonly client: Pick<JsonClient, "request">;
+  readonly clock: Clock;
+  /** Ends the attempts. */
+  readonly signal: AbortSignal;
+}
+
+interface Lost {
+  readonly id: string;
+  /** Whom it was asked for; empty: for whoever asked. */
+  readonly onBehalfOf: string;
+  readonly since: number;
+}
+
+/** Names lost requests until a signer has heard of them. */
+export class LostRequests {
+  readonly #options: LostRequestsOptions;
+  #waiting: readonly Lost[] = [];
+  #running: Promise<void> | undefined;
+
+  constructor(options: LostRequestsOptions) {
+    this.#options = options;
+  }
+
+  /** Takes a request that may have been carried out; it has an id of its own. */
+  add({ headers = {}, body }: JsonClientRequest): void {
+    const id = headers[REQUEST_ID_HEADER];
+    if (id === undefined || this.#waiting.length >= MOST) return;
+    const named = typeof body === "object" && body !== null && "on_behalf_of" in body
+      ? body.on_behalf_of
+      : "";
+    const onBehalfOf = typeof named === "string" ? named : "";
+    this.#waiting = [...this.#waiting, { id, onBehalfOf, since: this.#options.clock.now() }];
+    this.#running ??= this.#run().finally(() => this.#running = undefined);
+  }
+
+  async #run(): Promise<void> {
+    const { clock, signal } = this.#options;
+    while (!signal.aborted && this.#waiting.length > 0) {
+      const now = clock.now();
+      this.#waiting = this.#waiting.filter(({ since }) => now - since < TRIED_FOR_MS);
+      const [first] = this.#waiting;
+      if (first === undefined) return;
+      const named = this.#waiting.filter(({ onBehalfOf }) => onBehalfOf === first.onBehalfOf).slice(0, BATCH);
+      if (await this.#tell(first.onBehalfOf, named.map(({ id }) => id))) {
+        this.#waiting = this.#waiting.filter((each) => !named.includes(each));
+      } else await clock.sleep(PAUSE_MS, signal).catch(() => {});
+    }
+  }
+
+  async #tell(onBehalfOf: string, ids: readonly string[]): Promise<boolean> {
+    try {
+      const { status } = await this.#options.client.request({
+        method: "POST",
+        path: "/v1/revocations/requests",
+        body: { request_ids: ids, reason: "answer-lost" },
+        headers: onBehalfOf === "" ? {} : { "x-on-behalf-of": onBehalfOf },
+        signal: this.#options.signal,
+      });
+      // A refusal is for good; who is too busy or away may do it later.
+      return status < 500 && status !== 429;
+    } catch {
+      return false;
+    }
+  }
+}
