@@ -48,7 +48,7 @@ export async function changePolicy(
   if (versions === undefined) {
     throw new AppError("conflict", "the hosts are in the config file, which has no versions");
   }
-  const { policy } = await policySource.compile(document, state.current);
+  const { policy } = await policySource.prepare(document, state.current);
   const version = (base?.version ?? 0) + 1;
   const made = { version, hosts: policy.hosts.size };
   await gate.require({ ...entry, command: `${entry.command} policy=${version}`, outcome: "policy-changed" });
