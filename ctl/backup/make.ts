@@ -9,7 +9,7 @@ import { quoteText } from "@gateway/shared/quote";
 import { systemRandom } from "@gateway/shared/random";
 import { writeFileAtomic } from "@gateway/shared/atomic_file";
 import { copyBytes, copyDatabase, copyLog, digestFile } from "./copy.ts";
-import type { BackupFile, BackupHead, BackupKind, BackupManifest } from "./manifest.ts";
+import type { BackupFile, BackupFolder, BackupHead, BackupKind, BackupManifest } from "./manifest.ts";
 import { findSources } from "./sources.ts";
 import { type TarFile, writeTar } from "./tar.ts";
 
@@ -64,12 +64,19 @@ async function fill(
     const { mode, uid, gid } = await Deno.stat(path);
     const stored = `files/${basename(copy)}`;
     const owner = { mode: (mode ?? 0o600) & 0o777, uid: uid ?? 0, gid: gid ?? 0 };
-    files.push({ kind, path, stored, ...owner, ...await digestFile(copy) });
+    const real = await Deno.realPath(path);
+    const isLink = (await Deno.lstat(path)).isSymlink;
+    files.push({ kind, path, ...isLink && { link: real }, stored, ...owner, ...await digestFile(copy) });
   };
   for (const path of sources.configs) {
     const copy = nextCopy();
     await copyBytes(path, copy);
     await add("config", path, copy);
+  }
+  for (const path of sources.deniedCallers) {
+    const copy = nextCopy();
+    await copyBytes(path, copy);
+    await add("denied_callers", path, copy);
   }
   // First what decides, then the records of it: what is not on record yet is in force nowhere.
   for (const path of sources.states) {
@@ -89,6 +96,10 @@ async function fill(
     made_at,
     set_up: setUp,
     files,
+    folders: await describeFolders([
+      ...files.map(({ link, path }) => link ?? path),
+      ...(keys === undefined ? [] : sources.keys),
+    ]),
     heads,
     ...(keys !== undefined && { keys }),
     left_out: sources.leftOut,
@@ -98,6 +109,15 @@ async function fill(
     new TextEncoder().encode(JSON.stringify(manifest, null, 2)),
   );
   return manifest;
+}
+
+/** The folders of these files. */
+async function describeFolders(paths: readonly string[]): Promise<readonly BackupFolder[]> {
+  const folders = [...new Set(paths.map((path) => dirname(path)))].sort();
+  return await Promise.all(folders.map(async (path) => {
+    const { mode, uid, gid } = await Deno.stat(path);
+    return { path, mode: (mode ?? 0o700) & 0o7777, uid: uid ?? 0, gid: gid ?? 0 };
+  }));
 }
 
 /** The end of each log of a config: of the file that is written, or of the last one that was rotated away. */
@@ -132,8 +152,14 @@ async function packKeys(
   if (recipients.length === 0) return undefined;
   const files: TarFile[] = [];
   for (const path of paths) {
-    const { mode } = await Deno.stat(path);
-    files.push({ path, mode: (mode ?? 0o600) & 0o777, content: await Deno.readFile(path) });
+    const { mode, uid, gid } = await Deno.stat(path);
+    files.push({
+      path,
+      mode: (mode ?? 0o600) & 0o777,
+      uid: uid ?? 0,
+      gid: gid ?? 0,
+      content: await Deno.readFile(path),
+    });
   }
   const { Encrypter } = await import("age-encryption");
   const encrypter = new Encrypter();

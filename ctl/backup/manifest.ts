@@ -3,7 +3,7 @@ import { AppError } from "@gateway/shared/errors";
 import { parseJson } from "@gateway/shared/json";
 
 /** What a file of a backup is. */
-export const BACKUP_KINDS = ["config", "audit_log", "state"] as const;
+export const BACKUP_KINDS = ["config", "audit_log", "state", "denied_callers"] as const;
 
 /** One of {@linkcode BACKUP_KINDS}. */
 export type BackupKind = (typeof BACKUP_KINDS)[number];
@@ -13,6 +13,8 @@ export interface BackupFile {
   readonly kind: BackupKind;
   /** Where it was; absolute. */
   readonly path: string;
+  /** Where it really is, when a symbolic link is at the path; absolute. */
+  readonly link?: string;
   /** Where its content is, below the backup's folder. */
   readonly stored: string;
   readonly mode: number;
@@ -21,6 +23,15 @@ export interface BackupFile {
   readonly size: number;
   /** In hexadecimal. */
   readonly sha256: string;
+}
+
+/** A folder, which is made where it is not there. */
+export interface BackupFolder {
+  /** Absolute. */
+  readonly path: string;
+  readonly mode: number;
+  readonly uid: number;
+  readonly gid: number;
 }
 
 /** The end of an audit log when it was copied. */
@@ -41,6 +52,8 @@ export interface BackupManifest {
   /** The folder of the configs; absolute. */
   readonly set_up: string;
   readonly files: readonly BackupFile[];
+  /** The folders that files and keys were in; absent in backups of earlier versions. */
+  readonly folders?: readonly BackupFolder[];
   readonly heads: readonly BackupHead[];
   /** How many files `keys.age` holds, and its SHA-256; absent: none were asked for. */
   readonly keys?: { readonly count: number; readonly sha256: string };
@@ -59,6 +72,7 @@ const manifest: z.ZodType<BackupManifest> = z.strictObject({
   files: z.array(z.strictObject({
     kind: z.enum(BACKUP_KINDS),
     path,
+    link: path.exactOptional(),
     stored: z.string().regex(/^files\/\d{4}$/),
     mode: z.int().min(0).max(0o777),
     uid: id,
@@ -66,6 +80,8 @@ const manifest: z.ZodType<BackupManifest> = z.strictObject({
     size: z.int().min(0),
     sha256,
   })),
+  folders: z.array(z.strictObject({ path, mode: z.int().min(0).max(0o7777), uid: id, gid: id }))
+    .exactOptional(),
   heads: z.array(z.strictObject({ path, seq: z.string().regex(/^\d{1,20}$/), hash: z.string() })),
   keys: z.strictObject({ count: z.int().min(0), sha256 }).exactOptional(),
   left_out: z.array(z.string()),

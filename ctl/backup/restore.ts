@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
-import { basename, dirname, join, relative } from "node:path";
+import { constants, open } from "node:fs/promises";
+import { basename, dirname, join, relative, resolve } from "node:path";
 import { logsOfSet } from "@gateway/shared/audit/log_set";
 import { syncFolder } from "@gateway/shared/audit/segments";
 import { verifyAll } from "@gateway/shared/audit/verify";
@@ -10,7 +11,13 @@ import { quoteText } from "@gateway/shared/quote";
 import { systemRandom } from "@gateway/shared/random";
 import { readOperatorFile } from "../read_file.ts";
 import { copyBytes, digestFile } from "./copy.ts";
-import { type BackupFile, type BackupHead, type BackupManifest, parseManifest } from "./manifest.ts";
+import {
+  type BackupFile,
+  type BackupFolder,
+  type BackupHead,
+  type BackupManifest,
+  parseManifest,
+} from "./manifest.ts";
 import { findSources } from "./sources.ts";
 import { readTar, type TarFile } from "./tar.ts";
 
@@ -61,11 +68,14 @@ export async function restoreBackup({ backup, folder, identities }: RestoreOptio
   const move = createMove(manifest.set_up, target);
   const keys = await openKeys(backup, manifest, identities);
   const files: Written[] = [];
+  const links: (readonly [path: string, to: string])[] = [];
   for (const file of manifest.files) {
     const from = await checkStored(backup, file);
-    const { mode, uid, gid, kind } = file;
+    const { mode, uid, gid, kind, link } = file;
+    // Elsewhere it is a file like the others.
+    if (link !== undefined && folder === undefined) links.push([file.path, link]);
     files.push({
-      path: move(file.path),
+      path: folder === undefined ? link ?? file.path : move(file.path),
       mode,
       owner: { uid, gid },
       isConfig: kind === "config",
@@ -74,9 +84,11 @@ export async function restoreBackup({ backup, folder, identities }: RestoreOptio
         : { from, size: file.size, sha256: file.sha256 }),
     });
   }
-  for (const { path, mode, content } of keys) {
-    files.push({ path: move(path), mode, isConfig: false, ...describeBytes(content) });
+  for (const { path, mode, uid, gid, content } of keys) {
+    files.push({ path: move(path), mode, owner: { uid, gid }, isConfig: false, ...describeBytes(content) });
   }
+  if (folder !== undefined) { for (const { path } of files) await refuseLinks(folder, path); }
+  for (const [path, to] of links) await checkLink(path, to);
   const absent = [];
   for (const file of files) if (!await isThere(file)) absent.push(file);
   // A service that ran here has changes of its own beside its database: they are not those of this one.
@@ -84,7 +96,19 @@ export async function restoreBackup({ backup, folder, identities }: RestoreOptio
     const changes = `${move(path)}-wal`;
     if (kind === "state" && await ifThere(Deno.lstat(changes)) !== undefined) throw occupied(changes);
   }
+  await makeFolders(
+    (manifest.folders ?? []).flatMap((each) => {
+      if (folder === undefined) return [each];
+      const isInside = `${each.path}/`.startsWith(`${manifest.set_up}/`);
+      return isInside ? [{ ...each, path: join(folder, relative(manifest.set_up, each.path)) }] : [];
+    }),
+    absent.map(({ path }) => path),
+  );
   for (const file of absent.toSorted((a, b) => Number(a.isConfig) - Number(b.isConfig))) await write(file);
+  for (const [path, to] of links) {
+    await Deno.mkdir(dirname(path), { recursive: true, mode: 0o755 });
+    if (await ifThere(Deno.lstat(path)) === undefined) await Deno.symlink(to, path);
+  }
   const problems = [];
   for (const head of manifest.heads) problems.push(...await checkLog(head, move(head.path)));
   const { leftOut } = await findSources(target);
@@ -127,6 +151,10 @@ function describeBytes(from: Uint8Array) {
 /** The path of a copy that is as it was written. */
 async function checkStored(backup: string, { stored, path, sha256, size }: BackupFile): Promise<string> {
   const file = join(backup, stored);
+  const info = await ifThere(Deno.lstat(file));
+  if (info !== undefined && !info.isFile) {
+    throw new AppError("invalid_config", `The backup's copy of ${quoteText(path)} is no file of its own`);
+  }
   const digest = await ifThere(digestFile(file));
   if (digest?.sha256 === sha256 && digest.size === size) return file;
   const why = digest === undefined ? "it is not there" : "it is not what was written";
@@ -181,14 +209,65 @@ async function write({ path, mode, owner, from }: Written): Promise<void> {
   try {
     if (typeof from === "string") await copyBytes(from, temporary);
     else await writeFileAtomic(temporary, from);
-    if (owner !== undefined && Deno.uid() === 0) await Deno.chown(temporary, owner.uid, owner.gid);
-    await Deno.chmod(temporary, mode);
+    await give(temporary, { mode, owner });
     await Deno.rename(temporary, path);
   } catch (error) {
     await Deno.remove(temporary).catch(() => {});
     throw error;
   }
   await syncFolder(path);
+}
+
+/** The mode and, for root, the owner of a file or folder that was just made; of nothing that a link leads to. */
+async function give(
+  path: string,
+  { mode, owner }: {
+    readonly mode: number;
+    readonly owner: { readonly uid: number; readonly gid: number } | undefined;
+  },
+): Promise<void> {
+  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW);
+  try {
+    if (owner !== undefined && Deno.uid() === 0) await file.chown(owner.uid, owner.gid);
+    await file.chmod(mode);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+/** Folders that are not there, as they were; a folder above all of them is for its owner alone. */
+async function makeFolders(folders: readonly BackupFolder[], files: readonly string[]): Promise<void> {
+  const wanted = new Set(files.map((path) => dirname(path)));
+  for (const { path, mode, uid, gid } of folders.toSorted((a, b) => a.path.length - b.path.length)) {
+    if (!wanted.has(path) || await ifThere(Deno.lstat(path)) !== undefined) continue;
+    await Deno.mkdir(path, { recursive: true, mode: 0o700 });
+    await give(path, { mode, owner: { uid, gid } });
+  }
+}
+
+/** Below the folder that was named nothing may lead out of it. */
+async function refuseLinks(folder: string, path: string): Promise<void> {
+  for (let at = dirname(path); at.length > folder.length; at = dirname(at)) {
+    if ((await ifThere(Deno.lstat(at)))?.isSymlink === true) {
+      throw new AppError(
+        "conflict",
+        `Cannot restore: ${quoteText(at)} is a symbolic link; nothing was written`,
+      );
+    }
+  }
+}
+
+/** What is in the place of a link has to be that link. */
+async function checkLink(path: string, to: string): Promise<void> {
+  const info = await ifThere(Deno.lstat(path));
+  if (info === undefined) return;
+  if (
+    info.isSymlink && await ifThere(Deno.readLink(path).then((link) => resolve(dirname(path), link))) === to
+  ) {
+    return;
+  }
+  throw occupied(path);
 }
 
 /** A log has to be whole, and to end where it did. */

@@ -12,6 +12,8 @@ export interface SetUpSources {
   readonly auditLogs: readonly string[];
   /** SQLite files. */
   readonly states: readonly string[];
+  /** Lists of callers whose certificates are not believed; no secrets. */
+  readonly deniedCallers: readonly string[];
   /** Keys, certificates and tokens. */
   readonly keys: readonly string[];
   /** What the configs name and is not there, or can't be copied from here. */
@@ -37,13 +39,12 @@ const KEY_FOLDER = "pki";
  * @throws {AppError} `invalid_config` for a config that is broken: what it names can't be told
  */
 export async function findSources(folder: string): Promise<SetUpSources> {
-  const [configs, auditLogs, states, keys, leftOut]: [string[], string[], string[], string[], string[]] = [
-    [],
-    [],
-    [],
-    [],
-    [],
-  ];
+  const configs: string[] = [];
+  const auditLogs: string[] = [];
+  const states: string[] = [];
+  const deniedCallers: string[] = [];
+  const keys: string[] = [];
+  const leftOut: string[] = [];
   for (const [name, load] of Object.entries(LOADERS)) {
     const path = join(folder, name);
     if (await ifThere(Deno.stat(path)) === undefined) continue;
@@ -56,8 +57,8 @@ export async function findSources(folder: string): Promise<SetUpSources> {
       else if (key === "state_db" && /^postgres(?:ql)?:/.test(value)) {
         leftOut.push(`state of ${name}: it is in PostgreSQL`);
       } else if (key === "state_db") states.push(named);
-      else if (FILE_KEY.test(key)) {
-        if (await isFile(named)) keys.push(named);
+      else if (key === "denied_callers" || FILE_KEY.test(key)) {
+        if (await isFile(named)) (key === "denied_callers" ? deniedCallers : keys).push(named);
         else if (isPath(value)) leftOut.push(`${key} of ${name}: ${named} is not there`);
       }
     }
@@ -68,7 +69,8 @@ export async function findSources(folder: string): Promise<SetUpSources> {
     configs,
     auditLogs: once(auditLogs),
     states: once(states),
-    keys: once(keys),
+    deniedCallers: once(deniedCallers),
+    keys: once(keys.filter((path) => !deniedCallers.includes(path))),
     leftOut: once(leftOut),
   };
 }

@@ -5,6 +5,8 @@ export interface TarFile {
   /** Absolute; the archive has it without the leading slash. */
   readonly path: string;
   readonly mode: number;
+  readonly uid: number;
+  readonly gid: number;
   readonly content: Uint8Array<ArrayBuffer>;
 }
 
@@ -37,7 +39,7 @@ export function writeTar(files: readonly TarFile[]): Uint8Array<ArrayBuffer> {
   return concatBytes([...parts, new Uint8Array(2 * BLOCK)]);
 }
 
-function writeHeader({ path, mode }: Omit<TarFile, "content">, size: number): Uint8Array {
+function writeHeader({ path, mode, uid, gid }: Omit<TarFile, "content">, size: number): Uint8Array {
   const header = new Uint8Array(BLOCK);
   const put = (field: keyof typeof FIELDS, text: string) =>
     header.set(new TextEncoder().encode(text), FIELDS[field][0]);
@@ -46,8 +48,8 @@ function writeHeader({ path, mode }: Omit<TarFile, "content">, size: number): Ui
   put("name", name);
   put("prefix", prefix);
   put("mode", octal(mode, 7));
-  put("uid", octal(0, 7));
-  put("gid", octal(0, 7));
+  put("uid", octal(uid, 7));
+  put("gid", octal(gid, 7));
   put("size", octal(size, 11));
   put("mtime", octal(0, 11));
   put("type", "0");
@@ -100,7 +102,13 @@ export function readTar(archive: Uint8Array<ArrayBuffer>): readonly TarFile[] {
     if (end > archive.length) throw new RangeError("the archive is cut off");
     const path = `/${field("prefix") === "" ? "" : `${field("prefix")}/`}${field("name")}`;
     if (path.split("/").includes("..")) throw new RangeError("a path of the archive climbs");
-    files.push({ path, mode: octal("mode") & 0o777, content: archive.slice(start, end) });
+    files.push({
+      path,
+      mode: octal("mode") & 0o777,
+      uid: octal("uid"),
+      gid: octal("gid"),
+      content: archive.slice(start, end),
+    });
     offset = start + Math.ceil((end - start) / BLOCK) * BLOCK;
   }
   throw new RangeError("the archive is cut off");

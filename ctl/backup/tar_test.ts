@@ -2,9 +2,21 @@ import assert from "node:assert/strict";
 import { readTar, writeTar } from "./tar.ts";
 
 const FILES = [
-  { path: "/etc/gateway/pki/ssh_ca", mode: 0o600, content: new TextEncoder().encode("secret\n") },
-  { path: `/${"a".repeat(90)}/${"b".repeat(90)}/é`, mode: 0o644, content: new Uint8Array(1024).fill(7) },
-  { path: "/empty", mode: 0o400, content: new Uint8Array() },
+  {
+    path: "/etc/gateway/pki/ssh_ca",
+    mode: 0o600,
+    uid: 0,
+    gid: 107,
+    content: new TextEncoder().encode("secret\n"),
+  },
+  {
+    path: `/${"a".repeat(90)}/${"b".repeat(90)}/é`,
+    mode: 0o644,
+    uid: 1000,
+    gid: 1000,
+    content: new Uint8Array(1024).fill(7),
+  },
+  { path: "/empty", mode: 0o400, uid: 0, gid: 0, content: new Uint8Array() },
 ];
 
 Deno.test("readTar() gives what writeTar() was given", () => {
@@ -16,7 +28,7 @@ Deno.test("readTar() gives what writeTar() was given", () => {
 
 Deno.test("writeTar() refuses a path that is too long", () => {
   assert.throws(
-    () => writeTar([{ path: `/${"a".repeat(101)}`, mode: 0, content: new Uint8Array() }]),
+    () => writeTar([{ path: `/${"a".repeat(101)}`, mode: 0, uid: 0, gid: 0, content: new Uint8Array() }]),
     RangeError,
   );
 });
@@ -36,5 +48,8 @@ Deno.test("readTar() refuses what is cut off, and every byte of a header that is
 });
 
 Deno.test("readTar() refuses a path that climbs", () => {
-  assert.throws(() => readTar(writeTar([{ path: "/a/../b", mode: 0, content: new Uint8Array() }])), /climbs/);
+  assert.throws(
+    () => readTar(writeTar([{ path: "/a/../b", mode: 0, uid: 0, gid: 0, content: new Uint8Array() }])),
+    /climbs/,
+  );
 });

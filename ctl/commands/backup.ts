@@ -22,9 +22,10 @@ Examples:
   broker-ctl backup /mnt/backup/monday --config /etc/gateway/signer.json
   broker-ctl backup /mnt/backup/monday --recipient age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p
 
-Copies the configs beside the signer's, the state of signer and control plane, and the audit logs with all rotated files,
-while the services run. Keys, certificates and tokens only with --recipient, encrypted in the format of age
-(age-keygen -o identity.txt makes a pair); without it, keep pki/ elsewhere: a set-up does not start without its keys.
+Copies the configs beside the signer's, the lists of denied callers, the state of signer and control plane, and the audit
+logs with all rotated files, while the services run. Keys, certificates and tokens only with --recipient, encrypted in
+the format of age (age-keygen -o identity.txt makes a pair); without it, keep pki/ elsewhere: a set-up does not start
+without its keys.
 Run it as who may read all that, root for an installation of packages. Whoever can write the backup can take freezes and
 revocations out of it: keep it where the services can't write. State in PostgreSQL is that server's to back up.
 `;
@@ -34,9 +35,11 @@ Examples:
   broker-ctl restore /mnt/backup/monday --identity identity.txt
   broker-ctl restore /mnt/backup/monday --identity identity.txt --dir ~/gateway
 
-Stop the services first, and restore no backup that somebody else could write: it says which files are made. All goes where it was, or with --dir into another folder, and then the configs name their files
-there. A file that is there as the backup has it stays, so that a restore that was interrupted goes on when it is run
-again; any other one is a reason to write nothing. The audit logs are verified, and must end where they ended.
+Stop the services first, and restore no backup that somebody else could write: it says which files are made. All goes
+where it was, with its mode and, for root, its owner; or with --dir into another folder, where the configs then name
+their files, and outside of which nothing is written. A file that is there as the backup has it stays, so that a restore
+that was interrupted goes on when it is run again; any other one is a reason to write nothing. The audit logs are
+verified, and must end where they ended.
 Freezes, revocations, grants and approvals since the backup are gone: freeze again who was frozen since then.
 `;
 
@@ -75,6 +78,7 @@ async function backup(
     json: { folder: target, ...manifest },
     lines: [
       `backup of ${setUp} in ${target}: ${count("config")} configs, ${count("state")} states, ` +
+      `${count("denied_callers")} lists of denied callers, ` +
       `${count("audit_log")} files of audit logs, ${
         keys === undefined ? "no keys" : `${keys.count} keys (encrypted)`
       }`,

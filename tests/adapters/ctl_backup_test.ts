@@ -1,0 +1,130 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { generateIdentity, identityToRecipient } from "age-encryption";
+import { createFolder, run } from "./ctl_fixture.ts";
+
+/** A set-up of init with somebody revoked, and what backs it up and restores it. */
+async function setUp() {
+  const folder = await createFolder();
+  const at = (path: string) => join(folder.path, path);
+  const config = ["--config", at("gateway/signer.json")];
+  assert.equal((await run(folder.path, "init", "--dir", "gateway")).exit, 0);
+  await Deno.writeTextFile(at("gateway/pki/denied_callers"), "mallory\n", { append: true });
+  return {
+    at,
+    backup: async (...more: string[]) => {
+      const { exit, err } = await run(folder.path, "backup", "backup", ...config, ...more);
+      assert.equal(exit, 0, err);
+    },
+    restore: (...more: string[]) => run(folder.path, "restore", "backup", ...more),
+    editManifest: async (edit: (text: string) => string) =>
+      await Deno.writeTextFile(
+        at("backup/manifest.json"),
+        edit(await Deno.readTextFile(at("backup/manifest.json"))),
+      ),
+    [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
+  };
+}
+
+Deno.test("a backup without keys has who is denied, and a restore has them refused again", async () => {
+  await using it = await setUp();
+  await it.backup();
+  const { exit, err } = await it.restore("--dir", "new");
+  assert.equal(exit, 0, err);
+  assert.match(await Deno.readTextFile(it.at("new/pki/denied_callers")), /^mallory$/m);
+});
+
+Deno.test("a config that is a link is backed up, and restored to where it really is", async () => {
+  await using it = await setUp();
+  await Deno.mkdir(it.at("lib"), { mode: 0o750 });
+  await Deno.rename(it.at("gateway/signer.json"), it.at("lib/signer.json"));
+  await Deno.symlink(it.at("lib/signer.json"), it.at("gateway/signer.json"));
+  const before = await Deno.readTextFile(it.at("lib/signer.json"));
+  await it.backup();
+  await Deno.remove(it.at("lib"), { recursive: true });
+  await Deno.remove(it.at("gateway"), { recursive: true });
+  for (const attempt of ["first", "again"]) {
+    const { exit, err } = await it.restore();
+    assert.deepEqual([exit, err], [0, ""], attempt);
+    assert.equal(await Deno.readLink(it.at("gateway/signer.json")), it.at("lib/signer.json"));
+    assert.equal(await Deno.readTextFile(it.at("lib/signer.json")), before);
+    assert.equal(((await Deno.stat(it.at("lib"))).mode ?? 0) & 0o777, 0o750);
+  }
+  assert.equal((await it.restore("--dir", "new")).exit, 0);
+  assert.equal((await Deno.lstat(it.at("new/signer.json"))).isFile, true);
+  // Another file in the place of the link.
+  await Deno.remove(it.at("gateway/signer.json"));
+  await Deno.writeTextFile(it.at("gateway/signer.json"), "{}");
+  assert.match((await it.restore()).err, /signer\.json" is there and is not the backup's/);
+});
+
+Deno.test.each<
+  { name: string; spoil: (it: Awaited<ReturnType<typeof setUp>>) => Promise<void>; err: RegExp }
+>([
+  {
+    name: "a folder below it is a link",
+    async spoil({ at }) {
+      await Deno.mkdir(at("new"));
+      await Deno.mkdir(at("elsewhere"));
+      await Deno.symlink(at("elsewhere"), at("new/pki"));
+    },
+    err: /"[^"]*new\/pki" is a symbolic link; nothing was written/,
+  },
+  {
+    name: "the backup has a path that is elsewhere",
+    spoil: ({ at, editManifest }) =>
+      editManifest((text) => text.replace(at("gateway/signer.json"), at("elsewhere/signer.json"))),
+    err: /elsewhere\/signer\.json" was outside of the set-up's folder/,
+  },
+  {
+    name: "the backup has a folder that climbs",
+    spoil: ({ at, editManifest }) =>
+      editManifest((text) => text.replaceAll(at("gateway/pki"), `${at("gateway")}/../elsewhere`)),
+    err: /manifest\.json is broken/,
+  },
+  {
+    name: "the backup's copy is a link to another file",
+    async spoil({ at }) {
+      await Deno.rename(at("backup/files/0001"), at("secret"));
+      await Deno.symlink(at("secret"), at("backup/files/0001"));
+    },
+    err: /is no file of its own/,
+  },
+])("restore --dir writes nothing outside, nor inside, when $name", async ({ spoil, err: expected }) => {
+  await using it = await setUp();
+  await it.backup();
+  await spoil(it);
+  const { exit, err } = await it.restore("--dir", "new");
+  assert.equal(exit, 1);
+  assert.match(err, expected);
+  for (const folder of ["elsewhere", "new"]) {
+    const names = await Array.fromAsync(Deno.readDir(it.at(folder)), ({ name }) => name).catch(() => []);
+    assert.deepEqual(names.filter((name) => name !== "pki"), []);
+  }
+});
+
+Deno.test({
+  name: "restore gives files, keys and folders their modes and owners (as root)",
+  ignore: Deno.uid() !== 0,
+  async fn() {
+    await using it = await setUp();
+    const identity = await generateIdentity();
+    await Deno.writeTextFile(it.at("id.txt"), identity);
+    const files = ["gateway/signer.json", "gateway/pki", "gateway/pki/ssh_ca", "gateway/pki/denied_callers"];
+    const state = () =>
+      Promise.all(files.map(async (path) => {
+        const { mode, uid, gid } = await Deno.stat(it.at(path));
+        return [path, (mode ?? 0) & 0o777, uid, gid];
+      }));
+    await Deno.chown(it.at("gateway/pki/ssh_ca"), 0, 1235);
+    await Deno.chmod(it.at("gateway/pki/ssh_ca"), 0o640);
+    await Deno.chown(it.at("gateway/signer.json"), 1234, 1235);
+    await Deno.chown(it.at("gateway/pki"), 0, 1236);
+    await Deno.chmod(it.at("gateway/pki"), 0o751);
+    const before = await state();
+    await it.backup("--recipient", await identityToRecipient(identity));
+    await Deno.remove(it.at("gateway"), { recursive: true });
+    assert.equal((await it.restore("--identity", "id.txt")).exit, 0);
+    assert.deepEqual(await state(), before);
+  },
+});
