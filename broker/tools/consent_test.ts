@@ -161,7 +161,7 @@ Deno.test.each([
 ])("ssh_execute's question shows $name", async ({ args, shows }) => {
   const chat = new Chat({ kind: "approved" });
   await chat.call(args);
-  assert.ok(chat.questions[0]?.includes(shows), chat.questions[0]);
+  assert.ok(chat.questions[0]?.includes(shows), `${chat.questions[0]}`);
 });
 
 Deno.test("ssh_execute's question shows a command of 60 KiB to its end", async () => {

@@ -76,7 +76,7 @@ Deno.test.each<{ name: string; body: unknown; status: number; code: string }>([
 ])("POST /v1/sign refuses $name and asks nobody", async ({ body, status, code }) => {
   const plane = await startControlPlane();
   const answer = await plane.send(post("/v1/sign", body), "broker-1");
-  assert.deepEqual([answer.status, answer.body.code], [status, code], answer.body.detail);
+  assert.deepEqual([answer.status, answer.body.code], [status, code], `${answer.body.detail}`);
   assert.deepEqual(plane.signer.requests, []);
 });
 

@@ -323,7 +323,7 @@ Deno.test("renderDetailPage() labels every field, and names every part", () => {
   for (const { attributes } of elements) {
     for (const name of ["aria-labelledby", "aria-describedby"]) {
       const reference = attributes[name];
-      assert.ok(reference === undefined || ids.includes(reference), reference);
+      assert.ok(reference === undefined || ids.includes(reference), `${reference}`);
     }
   }
 });

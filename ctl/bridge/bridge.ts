@@ -30,13 +30,6 @@ const FIND_SLACK_MS = 60_000;
 /** What is said below messages is said once to each user; a chat is not to be filled by clicking. */
 const MOST_SAID = 1_000;
 
-/** The control plane was told, and has not said what came of it. */
-class UnknownOutcome extends AppError {
-  constructor(cause: AppError) {
-    super(cause.code, cause.message, { cause });
-  }
-}
-
 /**
  * Shows in a chat what waits for approval, and takes decisions from there. One thing at a time: a click is decided on
  * the list as it is then.
@@ -200,9 +193,8 @@ export class Bridge {
     } catch (error) {
       if (!(error instanceof AppError)) throw error;
       logger.warn("not decided", { user: click.user, error });
-      const what = error instanceof UnknownOutcome
-        ? "it is not known whether this was decided"
-        : "not decided";
+      const isUnknown = error.code === "upstream_failure" || error.code === "timeout";
+      const what = isUnknown ? "it is not known whether this was decided" : "not decided";
       await this.#say(click, `${click.user}: ${what}: ${error.message}; its page shows how it stands`);
     } finally {
       await store.done(click.key);
@@ -243,10 +235,6 @@ export class Bridge {
       learn: isLearned,
       ttl_seconds: isLearned ? verb.ttlSeconds : 0,
       comment: describeClicker({ chat: chat.name, user, identities }),
-    }).catch((error) => {
-      throw error instanceof AppError && error.code === "upstream_failure"
-        ? new UnknownOutcome(error)
-        : error;
     });
     logger.info("decided", { approval: record.id, verb: verb.kind, user });
   }

@@ -16,7 +16,10 @@ export function bridgePermissions(settings: BridgeSettings): PermissionSet {
       env: [...ENV_NAMES, ...SECRETS[chat.kind]],
       ignoreEnv: "all",
     },
-    { net: chat.kind === "slack" ? slackAddresses(chat.apiUrl) : urlPermissions(chat.url) },
+    chat.kind === "slack"
+      // Slack's library looks at the system's version when it is loaded.
+      ? { net: slackAddresses(chat.apiUrl), sys: ["osRelease"] }
+      : { net: urlPermissions(chat.url) },
   );
 }
 

@@ -96,7 +96,7 @@ Deno.test("bridgePermissions() reach the control plane and the chat alone, and w
   const set = bridgePermissions(read(SLACK));
   assert.deepEqual(set.net, ["*.slack.com:443", "gw.example:7443", "slack.com:443"]);
   assert.deepEqual(set.write, ["/srv/state/approval-bridge.db"]);
-  assert.equal(set.sys, undefined);
+  assert.deepEqual(set.sys, ["osRelease"]);
   assert.ok(set.env?.includes("SLACK_BOT_TOKEN") && !set.env.includes("MATTERMOST_TOKEN"));
   const channel = "abcdefghijklmnopqrstuvwxyz";
   const mattermost = bridgePermissions(read([
@@ -104,5 +104,5 @@ Deno.test("bridgePermissions() reach the control plane and the chat alone, and w
     ...["--mattermost-url=https://chat.example", `--mattermost-channel=${channel}`],
   ]));
   assert.deepEqual(mattermost.net, ["chat.example:443", "gw.example:7443"]);
-  assert.equal(mattermost.env?.includes("SLACK_BOT_TOKEN"), false);
+  assert.deepEqual([mattermost.sys, mattermost.env?.includes("SLACK_BOT_TOKEN")], [undefined, false]);
 });

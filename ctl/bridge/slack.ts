@@ -1,7 +1,14 @@
+import { SocketModeClient } from "@slack/socket-mode";
+import {
+  LogLevel,
+  WebAPIPlatformError,
+  WebAPIRateLimitedError,
+  WebClient,
+  type WebClientOptions,
+} from "@slack/web-api";
 import { z } from "@zod/zod";
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { parseJson } from "@gateway/shared/json";
 import type { ServiceLogger } from "@gateway/shared/log";
 import { within } from "@gateway/shared/within";
 import { boundedFetch } from "./bounded_fetch.ts";
@@ -26,24 +33,11 @@ export interface SlackOptions {
 
 const TIMEOUT_MS = 15_000;
 const START_MS = 30_000;
-/**
- * How long a socket is relied on. One whose other end has vanished can't be told from one that is silent, for Slack
- * pings without the program seeing it; so the next one is opened in good time, and takes over before the last ends.
- */
-const LIFE_MS = 5 * 60_000;
-const OVERLAP_MS = 10_000;
 /** By which a message is found again; the app sees it, people don't. */
 const EVENT_TYPE = "gateway_approval";
 /** Slack says these of a message that is not there any more. */
 const GONE: readonly string[] = ["message_not_found", "cant_update_message", "thread_not_found"];
 
-const socketAddress = z.object({ url: z.string() });
-const envelope = z.object({
-  type: z.string(),
-  envelope_id: z.string().max(200).optional(),
-  payload: z.unknown().optional(),
-});
-const verdict = z.object({ ok: z.boolean(), error: z.string().optional() });
 const auth = z.object({
   team_id: z.string().min(1),
   user_id: z.string().min(1),
@@ -67,17 +61,38 @@ const userInfo = z.object({
   }),
 });
 
+/** The libraries' own log could tell tokens and what others wrote; what fails is thrown as well. */
+const SILENT = {
+  debug() {},
+  info() {},
+  warn() {},
+  error() {},
+  setLevel() {},
+  getLevel: () => LogLevel.ERROR,
+  setName() {},
+};
+
 /** A channel of Slack: the Web API, and Socket Mode for clicks, so that nothing of the bridge's is open to the internet. */
 export class SlackChat implements Chat {
   readonly name = "Slack";
   readonly #options: SlackOptions;
-  readonly #fetch: typeof fetch;
+  readonly #clientOptions: WebClientOptions;
+  readonly #web: WebClient;
   #home: Promise<z.infer<typeof auth>> | undefined;
 
   /** Connects with the first request. */
   constructor(options: SlackOptions) {
     this.#options = options;
-    this.#fetch = boundedFetch(options.fetch, options.signal);
+    this.#clientOptions = {
+      slackApiUrl: options.apiUrl,
+      fetch: boundedFetch(options.fetch, options.signal),
+      timeout: TIMEOUT_MS,
+      // Whether and when something is tried again, the bridge decides.
+      retryConfig: { retries: 0 },
+      rejectRateLimitedCalls: true,
+      allowAbsoluteUrls: false,
+    };
+    this.#web = new WebClient(options.botToken, { ...this.#clientOptions, logger: SILENT });
   }
 
   async connect(): Promise<string> {
@@ -146,60 +161,33 @@ export class SlackChat implements Chat {
     connected: () => void,
     signal: AbortSignal,
   ): Promise<void> {
-    const { channel, clock, appToken, logger } = this.#options;
+    const { channel, appToken, clock, logger } = this.#options;
     const { team_id: team } = await this.#whoAmI();
-    const { url } = await this.#ask("apps.connections.open", {}, socketAddress, appToken);
-    const socket = new WebSocket(this.#checkAddress(url));
-    let greet = () => {};
-    const greeted = new Promise<void>((resolve) => greet = resolve);
-    const over = new Promise<void>((resolve) => {
-      socket.onclose = () => resolve();
-      socket.onerror = () => resolve();
+    const client = new SocketModeClient({
+      appToken,
+      logger: SILENT,
+      // Its own way to connect again gives up, by an error that ends the process, where Slack answers nonsense.
+      autoReconnectEnabled: false,
+      clientOptions: this.#clientOptions,
     });
-    const receive = async (text: string) => {
-      const { data } = envelope.safeParse(parse(text));
-      if (data?.type === "hello") greet();
-      if (data?.type === "disconnect") socket.close();
-      if (data?.envelope_id === undefined) return;
-      const click = data.type === "interactive" ? readSlackClick(data.payload, { team, channel }) : undefined;
-      if (click !== undefined) await take(click);
-      else logger.warn("what came from Slack is none of this channel's buttons");
-      // Slack delivers again what is not acknowledged.
-      if (socket.readyState === WebSocket.OPEN) {
-        socket.send(JSON.stringify({ envelope_id: data.envelope_id }));
-      }
-    };
-    socket.onmessage = ({ data }) =>
-      void receive(String(data)).catch((error) => logger.warn("a click was not taken", { error }));
-    const close = () => socket.close();
-    signal.addEventListener("abort", close, { once: true });
-    over.then(() => signal.removeEventListener("abort", close));
+    const over = new Promise<void>((resolve) => client.once("disconnected", () => resolve()));
+    client.on("slack_event", ({ ack, type, body }) => {
+      void (async () => {
+        const click = type === "interactive" ? readSlackClick(body, { team, channel }) : undefined;
+        if (click !== undefined) await take(click);
+        else logger.warn("what came from Slack is none of this channel's buttons");
+        await ack();
+        // Slack delivers it again where nothing was acknowledged.
+      })().catch((error) => logger.warn("a click was not taken", { error }));
+    });
     try {
       const late = () => new AppError("upstream_failure", "Slack's socket did not open in time");
-      const closed = over.then(() => {
-        throw new AppError("upstream_failure", "Slack's socket did not open");
-      });
-      await within({ clock, ms: START_MS, signal, late }, Promise.race([greeted, closed]));
-    } catch (error) {
-      close();
-      throw error;
+      await within({ clock, ms: START_MS, signal, late }, client.start().then(() => {}, fail));
+      connected();
+      await within({ clock, signal }, over);
+    } finally {
+      await Promise.race([client.disconnect(), clock.sleep(1_000)]).catch(() => {});
     }
-    connected();
-    const life = new AbortController();
-    await Promise.race([over, clock.sleep(LIFE_MS, life.signal).catch(() => {})]);
-    life.abort();
-    void Promise.race([over, clock.sleep(OVERLAP_MS, signal).catch(() => {})]).then(close);
-  }
-
-  /** Whoever could answer in Slack's place must not have clicks come in the clear. */
-  #checkAddress(text: string): URL {
-    const url = URL.parse(text);
-    const isExpected = url?.protocol === new URL(this.#options.apiUrl).protocol.replace("http", "ws");
-    if (url !== null && isExpected) return url;
-    throw new AppError(
-      "upstream_failure",
-      "Slack's answer to apps.connections.open is not one that it gives",
-    );
   }
 
   /** Asked once; what fails is asked again. */
@@ -211,59 +199,25 @@ export class SlackChat implements Chat {
     return this.#home;
   }
 
-  async #ask<T>(
-    method: string,
-    body: Readonly<Record<string, unknown>>,
-    schema: z.ZodType<T>,
-    token: string = this.#options.botToken,
-  ): Promise<T> {
-    const { apiUrl, clock, signal } = this.#options;
-    const form = Object.entries(body).map(([name, value]) => [
-      name,
-      typeof value === "string" ? value : JSON.stringify(value),
-    ]);
-    const response = await within(
-      { clock, ms: TIMEOUT_MS, signal },
-      (ended) =>
-        this.#fetch(`${apiUrl}${method}`, {
-          method: "POST",
-          headers: { authorization: `Bearer ${token}` },
-          body: new URLSearchParams(form),
-          signal: ended,
-        }),
-    ).catch(() => {
-      throw new AppError("upstream_failure", "Slack did not answer");
-    });
-    const answer = await readAnswer(response);
+  async #ask<T>(method: string, body: Record<string, unknown>, schema: z.ZodType<T>): Promise<T> {
+    const answer = await this.#web.apiCall(method, body).catch(fail);
     const { data } = schema.safeParse(answer);
-    if (data !== undefined) return data;
-    throw new AppError("upstream_failure", `Slack's answer to ${method} is not one that it gives`);
+    if (data === undefined) {
+      throw new AppError("upstream_failure", `Slack's answer to ${method} is not one that it gives`);
+    }
+    return data;
   }
 }
 
-/** An answer that is well. What a body says beside Slack's short words of failure goes into no message. */
-async function readAnswer(response: Response): Promise<unknown> {
-  if (response.status === 429) {
-    const seconds = Number(response.headers.get("retry-after"));
-    const retryAfterSeconds = seconds > 0 && seconds < 3600 ? seconds : 30;
-    throw new AppError("rate_limited", "Slack wants a pause", { retryAfterSeconds });
+/** What went wrong, without the body of the answer, and without the causes, which hold addresses with tickets. */
+function fail(error: unknown): never {
+  if (error instanceof AppError) throw error;
+  if (error instanceof WebAPIRateLimitedError) {
+    throw new AppError("rate_limited", "Slack wants a pause", { retryAfterSeconds: error.retryAfter });
   }
-  if (response.status !== 200) throw new AppError("upstream_failure", `Slack answered ${response.status}`);
-  const answer = parse(await response.text());
-  const { data } = verdict.safeParse(answer);
-  if (data?.ok === true) return answer;
-  const word = data?.error ?? "";
-  if (!/^[a-z_]{1,60}$/.test(word)) {
-    throw new AppError("upstream_failure", "Slack did not answer as it should");
+  if (error instanceof WebAPIPlatformError && /^[a-z_]{1,60}$/.test(error.data.error)) {
+    const code = GONE.includes(error.data.error) ? "not_found" : "invalid_request";
+    throw new AppError(code, `Slack refuses: ${error.data.error}`);
   }
-  throw new AppError(GONE.includes(word) ? "not_found" : "invalid_request", `Slack refuses: ${word}`);
-}
-
-function parse(text: string): unknown {
-  try {
-    return parseJson(text);
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
-  }
+  throw new AppError("upstream_failure", "Slack did not answer as it should");
 }

@@ -11,9 +11,7 @@ import { Bridge } from "./bridge.ts";
 import type { Chat } from "./chat.ts";
 import type { IdentityMap } from "./guard.ts";
 import { parseIdentityMap } from "./identity_map.ts";
-import { MattermostChat } from "./mattermost.ts";
 import { createPlane } from "./plane.ts";
-import { SlackChat } from "./slack.ts";
 import { type BridgeSettings, SECRETS } from "./settings.ts";
 import { BridgeStore } from "./store.ts";
 
@@ -46,7 +44,7 @@ export async function runBridge(settings: BridgeSettings, process: BridgeProcess
   const { clock, logger, signal } = process;
   const readIdentities = identityReader(settings);
   await readIdentities();
-  const chat = createChat(settings, process);
+  const chat = await createChat(settings, process);
   const tls = await loadTls(settings);
   using client = new JsonClient({
     what: "the control plane",
@@ -94,7 +92,7 @@ export async function runBridge(settings: BridgeSettings, process: BridgeProcess
   }
 }
 
-function createChat({ chat }: BridgeSettings, process: BridgeProcess): Chat {
+async function createChat({ chat }: BridgeSettings, process: BridgeProcess): Promise<Chat> {
   const { clock, logger, fetch, signal } = process;
   const [first, second] = SECRETS[chat.kind].map((name) => {
     const value = process.readEnv(name) ?? "";
@@ -102,9 +100,12 @@ function createChat({ chat }: BridgeSettings, process: BridgeProcess): Chat {
     throw new AppError("invalid_config", `Cannot use the variable ${name}: it has to hold the chat's token`);
   });
   const common = { channel: chat.channel, clock, logger, fetch, signal };
+  // Only the one that is used is loaded: Slack's libraries are large.
   if (chat.kind === "slack") {
+    const { SlackChat } = await import("./slack.ts");
     return new SlackChat({ ...common, apiUrl: chat.apiUrl, botToken: first ?? "", appToken: second ?? "" });
   }
+  const { MattermostChat } = await import("./mattermost.ts");
   return new MattermostChat({ ...common, url: chat.url, token: first ?? "" });
 }
 

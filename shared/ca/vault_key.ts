@@ -12,7 +12,7 @@
  *
  * @module
  */
-import { createPublicKey, type JsonWebKey } from "node:crypto";
+import { createPublicKey } from "node:crypto";
 import { AppError } from "../errors.ts";
 import { ECDSA_CURVES, keyAlgorithm, type KeyParts, RSA_BITS } from "../ssh/key_blob.ts";
 import { SshWriter } from "../ssh/wire_format.ts";

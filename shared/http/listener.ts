@@ -125,7 +125,9 @@ export async function startListener<Peer>(
     address: { hostname, port: typeof address === "object" ? address?.port ?? port : port },
     connections: () => ({ open: connections.counts, limits }),
     renew(next) {
-      if (!("setSecureContext" in server)) throw new TypeError("a listener without TLS");
+      if (!("setSecureContext" in server) || typeof server.setSecureContext !== "function") {
+        throw new TypeError("a listener without TLS");
+      }
       server.setSecureContext(secureContext(next));
       if (next.clientCa === clientCa) return;
       clientCa = next.clientCa;

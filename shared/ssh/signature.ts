@@ -16,7 +16,7 @@
  * @module
  */
 
-import { createPublicKey, type JsonWebKey, type KeyObject, sign, verify } from "node:crypto";
+import { createPublicKey, type KeyObject, sign, verify } from "node:crypto";
 import { AppError } from "../errors.ts";
 import { decodeKeyBlob, type EcdsaCurve, keyAlgorithm, type KeyParts } from "./key_blob.ts";
 import { SshReader, SshWriter } from "./wire_format.ts";
@@ -59,7 +59,8 @@ export type AsideSigner = (data: Uint8Array<ArrayBuffer>) => Promise<Uint8Array<
  */
 export function createAsideSigner(key: KeyObject, parts: KeyParts): AsideSigner {
   const { importing, signing } = webAlgorithms(parts);
-  const webKey = key.toCryptoKey(importing, false, ["sign"]);
+  // Node's types know more usages than those of the web.
+  const webKey = key.toCryptoKey(importing, false, ["sign"]) as CryptoKey;
   return async (data) =>
     encodeSignature(parts, new Uint8Array(await crypto.subtle.sign(signing, webKey, data)));
 }

@@ -1,4 +1,11 @@
-import { exportJWK, generateKeyPair, type JWK, type JWTHeaderParameters, SignJWT } from "@panva/jose";
+import {
+  exportJWK,
+  generateKeyPair,
+  type GenerateKeyPairResult,
+  type JWK,
+  type JWTHeaderParameters,
+  SignJWT,
+} from "@panva/jose";
 
 /** A signing key of a {@linkcode TokenIssuer}. */
 export interface IssuerKey {
@@ -7,7 +14,7 @@ export interface IssuerKey {
   /** As in the `alg` of a token (RFC 7518). */
   readonly algorithm: string;
   /** Signs tokens. */
-  readonly privateKey: CryptoKey;
+  readonly privateKey: GenerateKeyPairResult["privateKey"];
   /** The public key, as a key set has it. */
   readonly jwk: JWK;
 }

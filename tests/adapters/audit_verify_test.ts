@@ -33,7 +33,7 @@ Deno.test.each([
   Deno.removeSync(`${folder.folder}/${file}`);
   const problems = await folder.problems();
   assert.equal(problems.length, 1);
-  assert.ok(problems[0]?.startsWith(problem), problems[0]);
+  assert.ok(problems[0]?.startsWith(problem), `${problems[0]}`);
 });
 
 Deno.test("verifyAll() notices a record cut from the end of a rotated file", async () => {

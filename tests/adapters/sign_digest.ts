@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { constants, generateKeyPairSync, type JsonWebKey, type KeyObject, privateEncrypt } from "node:crypto";
+import { constants, generateKeyPairSync, type KeyObject, privateEncrypt } from "node:crypto";
 
 /** What stands before a SHA-256 digest in an RSA signature (RFC 8017 section 9.2, note 1). */
 const SHA256_INFO = Uint8Array.fromHex("3031300d060960864801650304020105000420");

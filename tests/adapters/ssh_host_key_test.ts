@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { generateKeyPairSync } from "node:crypto";
+import { generateKeyPairSync, type KeyObject } from "node:crypto";
 // @ts-types="../ssh_target/ssh2_server.d.ts"
 import ssh2 from "ssh2";
 import { createHostKey, type HostKey } from "../ssh_target/host_key.ts";
 import { onExec, runOn, withSshServer } from "../ssh_target/hostile.ts";
 
-function pemKey(key: ReturnType<typeof generateKeyPairSync>["privateKey"], type: "pkcs1" | "sec1"): HostKey {
+function pemKey(key: KeyObject, type: "pkcs1" | "sec1"): HostKey {
   const pem = key.export({ format: "pem", type }).toString();
   const parsed = ssh2.utils.parseKey(pem);
   if (parsed instanceof Error) throw parsed;

@@ -33,7 +33,7 @@ Deno.test({
       const park = async (index: number, reason: string = crypto.randomUUID()) => {
         const body = { ...JSON.parse(signBody()), command: GATED, reason };
         const parked = await at(index).broker?.request({ method: "POST", path: "/v1/sign", body });
-        assert.equal(parked?.status, 202, parked?.text);
+        assert.equal(parked?.status, 202, `${parked?.text}`);
         return (parked?.body as { readonly approval_id: string }).approval_id;
       };
       const decide = (index: number, id: string, approve = true) =>
@@ -47,7 +47,7 @@ Deno.test({
           assert.equal((await collect(round + 1, id))?.status, 202);
           const waiting = collect(round + 2, id, "?wait=25");
           const decided = await decide(round + 1, id);
-          assert.equal(decided?.status, 200, decided?.text);
+          assert.equal(decided?.status, 200, `${decided?.text}`);
           const started = performance.now();
           assert.equal((await waiting)?.status, 200);
           // Without news it would be told after 25 s; also a busy machine is sooner.

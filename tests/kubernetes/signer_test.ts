@@ -105,7 +105,7 @@ Deno.test.each(KINDS.slice(0, 1))(
     const { status, body, text } = await scene.sign(GET);
     assert.equal(status, 200, text);
     const minutes = (Date.parse(body.k8s_token_expiry ?? "") - Date.now()) / 60_000;
-    assert.ok(minutes > 9 && minutes < 11, body.k8s_token_expiry);
+    assert.ok(minutes > 9 && minutes < 11, `${body.k8s_token_expiry}`);
     const agent = cluster.connect({ token: body.k8s_token ?? "" });
     assert.equal((await agent.ask({ path: scene.path("configmaps", "shop") })).status, 200);
     assert.equal((await agent.ask({ path: scene.path("pods") })).status, 403, "beyond the account's rights");

@@ -114,7 +114,7 @@ for (const format of [FORMATS.v2, FORMATS.v1]) {
         assert.equal(again.stderr, "gateway-shim: refused: envelope already used (replay)\n");
         for (const command of [undefined, "id", "gateway-shim web01", "/bin/sh -c id"]) {
           const { code, stdout, stderr } = await client.exec(command);
-          assert.deepEqual([code, stdout], [126, ""], command);
+          assert.deepEqual([code, stdout], [126, ""], `${command}`);
           assert.match(stderr, /^gateway-shim: refused: /);
         }
         const terminal = await client.exec("id", ["-tt"]);
