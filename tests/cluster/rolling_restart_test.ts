@@ -95,7 +95,7 @@ Deno.test({
       await more();
       for (const [index, member] of members.entries()) {
         const stopped = await processes[index]?.stop("SIGTERM");
-        assert.equal(stopped?.code, 0, processes[index]?.log);
+        assert.equal(stopped?.code, 0, `${processes[index]?.log}`);
         await more();
         processes[index] = await startMember(stage, member);
         await more();
