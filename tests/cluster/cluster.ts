@@ -166,7 +166,8 @@ export class Cluster implements AsyncDisposable {
   /** Commits wait meanwhile. */
   async withoutStandby(ms: number): Promise<void> {
     const standby = this.#servers[this.#primary === 0 ? 1 : 0];
-    await standby.kill("SIGKILL");
+    // With all its processes: one that is left would keep it from starting again.
+    await standby.kill();
     await new Promise((resolve) => setTimeout(resolve, ms));
     await standby.run();
   }

@@ -109,6 +109,6 @@ function serverFaults(cluster: Cluster): readonly Fault[] {
       weight: 2,
       run: () => cluster.failOver({ lingersMs: LONGEST_MS }),
     },
-    { name: "standby: kill -9", weight: 1, run: () => cluster.withoutStandby(shortTime()) },
+    { name: "standby: killed, and back", weight: 1, run: () => cluster.withoutStandby(shortTime()) },
   ];
 }

@@ -28,7 +28,9 @@ export class ServiceProcess implements AsyncDisposable {
       await poll(() => service.#isReady(), { what: `${command.name} to be ready`, signal });
     } catch (error) {
       await service[Symbol.asyncDispose]();
-      throw error;
+      // The log of one that has ended is in it already.
+      if (service.log === "" || `${error}`.includes(service.log)) throw error;
+      throw new Error(`${error}:\n${service.log}`, { cause: error });
     }
     return service;
   }
