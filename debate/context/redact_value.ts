@@ -8,6 +8,8 @@ import { finish, finishInSlices, type Steps } from "@gateway/shared/steps";
 import type { ContextRedactor } from "./redact_context.ts";
 
 const MARK = "[REDACTED]";
+/** What is shorter is no secret by itself. */
+const MIN_SECRET = 6;
 /** A longer text says by itself what it is; the name that it stands under adds nothing. */
 const MAX_NAMED = 500;
 
@@ -28,7 +30,7 @@ export function redactLargeValue(value: unknown, redactor: ContextRedactor, cloc
 }
 
 function* inSteps(value: unknown, mask: (text: string) => Steps<string>): Steps<unknown> {
-  if (typeof value === "string") return yield* mask(value);
+  if (typeof value === "string") return value.length < MIN_SECRET ? value : yield* mask(value);
   yield;
   if (Array.isArray(value)) {
     const members: unknown[] = [];
@@ -47,7 +49,7 @@ function* inSteps(value: unknown, mask: (text: string) => Steps<string>): Steps<
 }
 
 function* maskNamed(name: string, text: string, mask: (text: string) => Steps<string>): Steps<string> {
-  const masked = yield* mask(text);
+  const masked = text.length < MIN_SECRET ? text : yield* mask(text);
   if (masked !== text || text.length > MAX_NAMED) return masked;
   const pair = JSON.stringify({ [name]: text });
   return (yield* mask(pair)) === pair ? text : MARK;

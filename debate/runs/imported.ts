@@ -12,10 +12,11 @@ import { conclusionOf, type ReadRecord } from "./record.ts";
 const MAX_EVENTS = 20_000;
 const MAX_TABLE = 200;
 const MAX_DEPTH = 64;
+const MAX_VALUES = 300_000;
 
 /** Whether a JSON value is small enough in every way to be looked at. */
 export function isPresentable(value: unknown): boolean {
-  return isShallow(value, MAX_DEPTH) && !hasLongTable(fieldsOf(value));
+  return isShallow(value, MAX_DEPTH) && isSmall(value) && !hasLongTable(fieldsOf(value));
 }
 
 function hasLongTable({ events, hypotheses }: Readonly<Record<string, unknown>>): boolean {
@@ -30,6 +31,18 @@ function isLonger(value: unknown, most: number): boolean {
 function isShallow(value: unknown, depth: number): boolean {
   if (typeof value !== "object" || value === null) return true;
   return depth > 0 && Object.values(value).every((member) => isShallow(member, depth - 1));
+}
+
+function isSmall(value: unknown): boolean {
+  const waiting = [value];
+  for (let seen = 1; waiting.length > 0; seen++) {
+    if (seen > MAX_VALUES) return false;
+    const next = waiting.pop();
+    if (typeof next === "object" && next !== null) {
+      for (const each of Object.values(next)) waiting.push(each);
+    }
+  }
+  return true;
 }
 
 /** A record as it is stored; `undefined` when there is nothing of a run in it. */

@@ -181,6 +181,7 @@ Deno.test.each([
     name: "what nests too deeply",
     body: { topic: "x", events: [{ type: "moderator_decision", decision: deep }] },
   },
+  { name: "too many values", body: { topic: "x", events: [{ type: "x", all: Array(300_000).fill(0) }] } },
   { name: "too many events", body: { topic: "x", events: Array(20_001).fill({ type: "run_started" }) } },
   {
     name: "too many hypotheses",
