@@ -1,3 +1,7 @@
+// @ts-check
+/** @import { Decision, Hypothesis } from "../../graph/state.ts" */
+/** @import { Summary } from "./summary.js" */
+
 import { formatDuration, get, make } from "./api.js";
 import { evidenceItems, missingItem, reviewItems } from "./evidence.js";
 import { drawing, percent } from "./drawing.js";
@@ -7,7 +11,13 @@ import { LANGUAGE, t } from "./words.js";
 
 const MAX_SHOWN = 3;
 
-/** Shows the answer: verdict, cause, certainty and why, risk, what is next, what speaks for and against it. */
+/**
+ * Shows the answer: verdict, cause, certainty and why, risk, what is next, what speaks for and against it.
+ *
+ * @param {Summary} summary
+ * @param {string | undefined} status
+ * @param {any} record
+ */
 export function showAnswer(summary, status, record) {
   const { decision, calls } = summary;
   const { tone, title } = verdictOf(summary, status);
@@ -40,6 +50,7 @@ export function showAnswer(summary, status, record) {
   );
 }
 
+/** @param {Decision | undefined} decision @param {boolean} imported */
 function certainty(decision, imported) {
   if (decision === undefined) return [];
   const { confidence, grounding, risk_level } = decision;
@@ -69,10 +80,12 @@ function certainty(decision, imported) {
 }
 
 /** The confidence as a bar, with a line where the evidence limits it. */
+/** @param {number} confidence @param {number | null} cap */
 function meter(confidence, cap) {
   const label = cap === null
     ? t("Confidence {share}", { share: percent(confidence) })
     : t("Confidence {share}, at most {cap}", { share: percent(confidence), cap: percent(cap) });
+  /** @type {[string, object][]} */
   const parts = [["rect", { class: "track", width: 100, height: 6 }], [
     "rect",
     { class: "fill", width: Math.round(confidence * 100), height: 6 },
@@ -87,6 +100,7 @@ function meter(confidence, cap) {
   }, parts);
 }
 
+/** @param {Decision | undefined} decision @param {boolean} isSure */
 function next(decision, isSure) {
   if (decision === undefined) return [];
   const { next_step, recommended_fix, status } = decision;
@@ -104,6 +118,7 @@ function next(decision, isSure) {
   ];
 }
 
+/** @param {Hypothesis | undefined} lead @param {Decision | undefined} decision @param {Summary["calls"]} calls */
 function proof(lead, decision, calls) {
   const pro = lead === undefined ? [] : evidenceItems(lead, calls);
   // What a reviewer said last counts.
@@ -128,6 +143,7 @@ function proof(lead, decision, calls) {
   ];
 }
 
+/** @param {string} title @param {readonly unknown[]} items @param {string} none */
 function list(title, items, none) {
   const more = items.length - MAX_SHOWN;
   return [
@@ -139,6 +155,7 @@ function list(title, items, none) {
   ];
 }
 
+/** @param {Summary} summary @param {any} record */
 function costs({ round, maxRounds, tokens, doing }, record) {
   const usd = record?.cost_estimate?.total_usd;
   const total = record?.token_totals?.total?.total_tokens ?? tokens;

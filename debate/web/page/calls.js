@@ -1,12 +1,31 @@
+// @ts-check
+/** @import { ToolCallEvent, ToolCallStartedEvent } from "../../events.ts" */
+
+/**
+ * Calls in a row.
+ *
+ * @typedef {object} Group
+ * @property {string} role
+ * @property {Map<string, { event: Partial<ToolCallEvent>, element: any }>} calls
+ * @property {any} summary
+ * @property {any} list
+ */
+
 import { announce, formatDuration, get, make } from "./api.js";
 import { runningCard, toolCard } from "./cards.js";
 import { visible } from "./visible.js";
 import { t } from "./words.js";
 
-/** Shows a tool that runs. */
+/**
+ * Shows a tool that runs.
+ *
+ * @param {any} run
+ * @param {ToolCallStartedEvent} event
+ */
 export function startTool(run, event) {
   const element = runningCard(event);
   const begun = Date.now();
+  /** @type {{ event: ToolCallStartedEvent, element: any, timer: any }} */
   const entry = { event, element, timer: undefined };
   const show = () => {
     const seconds = formatDuration((Date.now() - begun) / 1000);
@@ -19,7 +38,12 @@ export function startTool(run, event) {
   announce(t("{tool} is running.", { tool: event.tool_name }));
 }
 
-/** Puts the result in the place of the running tool; calls that ran nothing have none. */
+/**
+ * Puts the result in the place of the running tool; calls that ran nothing have none.
+ *
+ * @param {any} run
+ * @param {ToolCallEvent} event
+ */
 export function endTool(run, event) {
   const running = run.tools.get(event.call_id);
   if (running === undefined) return addCall(run, event, toolCard(event));
@@ -32,7 +56,11 @@ export function endTool(run, event) {
   title(group);
 }
 
-/** No result of these tools will come any more. */
+/**
+ * No result of these tools will come any more.
+ *
+ * @param {any} run
+ */
 export function endTools(run) {
   for (const { event, element, timer } of run.tools.values()) {
     clearInterval(timer);
@@ -45,7 +73,13 @@ export function endTools(run) {
   run.tools.clear();
 }
 
-/** Calls in a row of the same agent are one group, which is folded. */
+/**
+ * Calls in a row of the same agent are one group, which is folded.
+ *
+ * @param {any} run
+ * @param {ToolCallEvent | ToolCallStartedEvent} event
+ * @param {any} element
+ */
 function addCall(run, event, element) {
   if (run.group?.role !== event.agent_role) {
     run.group = { role: event.agent_role, calls: new Map(), summary: undefined, list: undefined };
@@ -60,6 +94,7 @@ function addCall(run, event, element) {
   title(group);
 }
 
+/** @param {Group} group @param {any} first */
 function wrap(group, first) {
   group.summary = make("summary");
   group.list = make("ol");
@@ -68,7 +103,11 @@ function wrap(group, first) {
   group.list.append(first);
 }
 
-/** `3 tool calls for Rebuttal: http_get, query_loki (1 failed, 1 running)`. */
+/**
+ * `3 tool calls for Rebuttal: http_get, query_loki (1 failed, 1 running)`.
+ *
+ * @param {Group} group
+ */
 function title({ role, calls, summary }) {
   if (summary === undefined) return;
   const events = [...calls.values()].map(({ event }) => event);

@@ -1,3 +1,6 @@
+// @ts-check
+/** @import { TimedEvent } from "./summary.js" */
+
 import { announce, get, make } from "./api.js";
 import { endTool, endTools, startTool } from "./calls.js";
 import { card, decisionCard, note, textCard } from "./cards.js";
@@ -7,7 +10,12 @@ import { addApproval, endApprovals, resolveApproval } from "./waits.js";
 import { visible } from "./visible.js";
 import { t } from "./words.js";
 
-/** Adds an event to the conversation. */
+/**
+ * Adds an event to the conversation.
+ *
+ * @param {any} run
+ * @param {TimedEvent} event
+ */
 export function show(run, event) {
   const { add } = run;
   switch (event.type) {
@@ -120,7 +128,11 @@ export function show(run, event) {
   }
 }
 
-/** Nothing of this run is awaited any more. */
+/**
+ * Nothing of this run is awaited any more.
+ *
+ * @param {any} run
+ */
 export function endConversation(run) {
   dropLive(run);
   endApprovals(run);
@@ -130,7 +142,12 @@ export function endConversation(run) {
 /** How often what an agent writes is laid out anew, in milliseconds. */
 const LIVE_MS = 120;
 
-/** What an agent is writing; it ends no group of tool calls, for it may write nothing. */
+/**
+ * What an agent is writing; it ends no group of tool calls, for it may write nothing.
+ *
+ * @param {any} run
+ * @param {import("../../events.ts").AgentTurnStartedEvent} event
+ */
 function startLive(run, { agent_role }) {
   const body = make("div", { className: "live" });
   const element = card(t("{role} is thinking", { role: t(agent_role) }), body);
@@ -138,7 +155,11 @@ function startLive(run, { agent_role }) {
   get("thread").append(element);
 }
 
-/** A long text takes longer to lay out, and so is laid out less often. */
+/**
+ * A long text takes longer to lay out, and so is laid out less often.
+ *
+ * @param {any} live
+ */
 function drawLiveSoon(live) {
   live.timer ??= setTimeout(() => {
     const begun = performance.now();
@@ -148,12 +169,14 @@ function drawLiveSoon(live) {
   }, Math.max(LIVE_MS, 8 * live.tookMs));
 }
 
+/** @param {any} run */
 function dropLive(run) {
   clearTimeout(run.live?.timer);
   run.live?.element.remove();
   run.live = undefined;
 }
 
+/** @param {any} run @param {number} round @param {number} maxRounds */
 function showRound(run, round, maxRounds) {
   run.maxRounds = maxRounds;
   if (round === run.round) return;

@@ -1,7 +1,12 @@
+// @ts-check
+/** @import { Evidence, EvidenceStatus, Hypothesis, Review } from "../../graph/state.ts" */
+/** @import { Summary } from "./summary.js" */
+
 import { get, make } from "./api.js";
 import { visible } from "./visible.js";
 import { t } from "./words.js";
 
+/** @type {Readonly<Record<Exclude<EvidenceStatus, "grounded">, string>>} */
 const WHY = {
   uncited: "it cites no tool call",
   unquoted: "it quotes nothing from the result",
@@ -15,13 +20,21 @@ const WHY = {
 /**
  * The evidence of a hypothesis as list items; of runs of before the check, its lines as they are. Links lead to calls that
  * are on the page.
+ *
+ * @param {Partial<Pick<Hypothesis, "evidence" | "supporting_evidence">>} hypothesis
+ * @param {Summary["calls"]} calls
  */
 export function evidenceItems({ evidence = [], supporting_evidence = [] }, calls, isLinked = true) {
   if (evidence.length > 0) return evidence.map((line) => evidenceItem(line, calls, isLinked));
   return supporting_evidence.map((text) => item("–", t("Not checked: "), "", ...coded(text)));
 }
 
-/** One line of evidence, with links to the calls that it cites. */
+/**
+ * One line of evidence, with links to the calls that it cites.
+ *
+ * @param {Evidence} line
+ * @param {Summary["calls"]} calls
+ */
 export function evidenceItem({ text, status, call_ids }, calls, isLinked = true) {
   const counts = status === "grounded";
   const links = call_ids.flatMap((id) => [callLink(id, calls, isLinked), " "]);
@@ -39,18 +52,27 @@ export function evidenceItem({ text, status, call_ids }, calls, isLinked = true)
   );
 }
 
-/** A text whose parts between backticks are code. */
+/**
+ * A text whose parts between backticks are code.
+ *
+ * @param {string} text
+ */
 function coded(text) {
   return text.split(/`([^`]+)`/).flatMap((part, index) =>
     index % 2 === 0 ? visible(part) : make("code", {}, ...visible(part))
   );
 }
 
-/** What nobody could find out. */
+/**
+ * What nobody could find out.
+ *
+ * @param {string} text
+ */
 export function missingItem(text) {
   return item("?", t("Missing: "), "", ...visible(text));
 }
 
+/** @param {string} mark @param {string} meaning @param {string} className @param {readonly unknown[]} content */
 function item(mark, meaning, className, ...content) {
   return make(
     "li",
@@ -60,6 +82,7 @@ function item(mark, meaning, className, ...content) {
   );
 }
 
+/** @param {string} id @param {Summary["calls"]} calls @param {boolean} isLinked */
 function callLink(id, calls, isLinked) {
   const call = calls.get(id);
   if (call === undefined) return make("span", { className: "note" }, t("an earlier run"));
@@ -70,7 +93,11 @@ function callLink(id, calls, isLinked) {
   return link;
 }
 
-/** Opens a tool call in the conversation. */
+/**
+ * Opens a tool call in the conversation.
+ *
+ * @param {string} id
+ */
 export function showCall(id) {
   const card = get(`call-${id}`);
   const details = card?.querySelector("details");
@@ -82,7 +109,12 @@ export function showCall(id) {
   details.querySelector("summary").focus({ preventScroll: true });
 }
 
-/** What a reviewer said, as list items: the reason, and its evidence. */
+/**
+ * What a reviewer said, as list items: the reason, and its evidence.
+ *
+ * @param {Review} review
+ * @param {Summary["calls"]} calls
+ */
 export function reviewItems({ round, agent, verdict, reason, evidence, new_evidence }, calls) {
   const accepts = verdict === "accepted";
   const mark = accepts ? "+" : verdict === "rejected" ? "−" : "?";
@@ -102,6 +134,7 @@ export function reviewItems({ round, agent, verdict, reason, evidence, new_evide
   ];
 }
 
+/** @type {Readonly<Record<string, string>>} */
 const REVIEWERS = {
   skeptic_agent: "Skeptic",
   diagnostic_rebuttal_agent: "Rebuttal",
@@ -110,7 +143,11 @@ const REVIEWERS = {
   user_input_gate: "Operator",
 };
 
-/** An agent's name in short. */
+/**
+ * An agent's name in short.
+ *
+ * @param {string} node
+ */
 export function agentName(node) {
   return t(REVIEWERS[node] ?? node);
 }
