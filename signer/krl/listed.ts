@@ -1,7 +1,7 @@
-import type { Clock } from "@gateway/shared/clock";
 import { formatKeyId, type KeyIdParts } from "@gateway/shared/ssh/key_id";
 import { encodeKrl } from "@gateway/shared/ssh/krl";
 import { SerialSet } from "@gateway/shared/ssh/serial_set";
+import type { Steps } from "@gateway/shared/steps";
 import type { IssuedCertificates } from "./issued.ts";
 import { CLOCK_SKEW_SECONDS, type KeptRevocation, readSerial, REVOCATION_SECONDS } from "./revocations.ts";
 
@@ -12,21 +12,14 @@ export interface CertificateNames {
   readonly keyId?: KeyIdParts;
 }
 
-/** Serials listed at a time, about a millisecond's: requests are answered then. */
-const WORK_AT_ONCE = 2000;
-/** What looking at a batch takes, in serials. */
-const BATCH_WORK = 4;
+/** Serials listed at a time: all that is larger is moved for a few as for many. */
+const AT_ONCE = 1000;
 
 /** The serials and key ids that are revoked, each until no host believes a certificate that has it. */
 export class ListedNames {
   readonly #serials = new SerialSet();
   /** Until when, in seconds since the epoch. */
   readonly #keyIds = new Map<string, number>();
-  readonly #clock: Clock;
-
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
 
   /** How many there are. */
   get size(): number {
@@ -39,29 +32,25 @@ export class ListedNames {
   }
 
   /**
-   * Lists what a revocation is of; gives how many certificates of those that are known were not listed before. It takes
-   * turns with other work: one after another, and nothing is to be published between.
+   * Lists what a revocation is of; gives how many certificates of those that are known were not listed before. Certificates
+   * may be issued between the steps; do nothing else with the list then.
    */
-  async add({ kind, value, revokedAt }: KeptRevocation, among: IssuedCertificates): Promise<number> {
+  *add({ kind, value, revokedAt }: KeptRevocation, among: IssuedCertificates): Steps<number> {
     const until = Math.floor(revokedAt / 1000);
     // Also where this signer does not know it: whoever names one knows why.
     const isNewKeyId = kind === "key_id" && !this.#keyIds.has(value);
     if (kind === "key_id") this.#keyIds.set(value, until + REVOCATION_SECONDS);
     let listed = 0;
-    let part = new Map<bigint, number>();
-    let work = 0;
+    const part = new Map<bigint, number>();
     for (const { serials, validBefore } of among.find({ kind, value }, until)) {
       if (kind === "key_id") listed += isNewKeyId ? serials.length : 0;
       else for (const serial of serials) part.set(serial, validBefore + CLOCK_SKEW_SECONDS);
-      work += BATCH_WORK + serials.length;
-      if (work < WORK_AT_ONCE) continue;
-      listed += this.#addSerials(part);
-      [part, work] = [new Map(), 0];
-      await this.#clock.sleep(0);
+      if (part.size >= AT_ONCE) listed += this.#take(part);
+      yield;
     }
-    listed += this.#addSerials(part);
+    listed += this.#take(part);
     const serial = kind === "serial" ? readSerial(value) : undefined;
-    if (serial !== undefined) this.#addSerials(new Map([[serial, until + REVOCATION_SECONDS]]));
+    if (serial !== undefined) this.#take(new Map([[serial, until + REVOCATION_SECONDS]]));
     return listed;
   }
 
@@ -74,19 +63,21 @@ export class ListedNames {
   }
 
   /** All of them as sshd reads them. */
-  encode(version: number): Uint8Array<ArrayBuffer> {
+  encode(version: number, nowMs: number): Uint8Array<ArrayBuffer> {
     return encodeKrl({
       version: BigInt(version),
-      generatedAt: Math.floor(this.#clock.now() / 1000),
+      generatedAt: Math.floor(nowMs / 1000),
       comment: "gateway",
       serials: this.#serials,
       keyIds: this.#keyIds.keys(),
     });
   }
 
-  /** Gives how many of them were not listed before. No list can hold a 0. */
-  #addSerials(serials: Map<bigint, number>): number {
+  /** Empties the map; gives how many were not listed before. No list can hold a 0. */
+  #take(serials: Map<bigint, number>): number {
     serials.delete(0n);
-    return serials.size === 0 ? 0 : this.#serials.add(serials);
+    const added = serials.size === 0 ? 0 : this.#serials.add(serials);
+    serials.clear();
+    return added;
   }
 }

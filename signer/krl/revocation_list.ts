@@ -1,6 +1,7 @@
 import { ChangeLock } from "@gateway/shared/change_lock";
 import type { Clock } from "@gateway/shared/clock";
 import type { ServiceLogger } from "@gateway/shared/log";
+import { finish, finishInSlices } from "@gateway/shared/steps";
 import { within } from "@gateway/shared/within";
 import type { FreezeSet } from "../freezes.ts";
 import type { SharedContent, StateStore } from "../state/store.ts";
@@ -76,15 +77,14 @@ export class RevocationList {
   /** In force, and not in the store. */
   #unstoredRevocations: readonly KeptRevocation[] = [];
   #isStoreBroken = false;
-  readonly #listed: ListedNames;
+  readonly #listed = new ListedNames();
   /** What others have revoked, and was looked for among the certificates. */
   #takenOver: ReadonlySet<string> = new Set();
   #versions: readonly [PublishedList, ...PublishedList[]];
 
   private constructor(options: RevocationListOptions, version: number) {
     this.#options = options;
-    this.#listed = new ListedNames(options.clock);
-    this.#versions = [new PublishedList(version, this.#listed.encode(version))];
+    this.#versions = [this.#made(version)];
   }
 
   /**
@@ -102,7 +102,7 @@ export class RevocationList {
     }
     await list.#addRecorded(stored, now);
     for (const revocation of await store.loadRevocations(now - REVOCATION_SECONDS * 1000)) {
-      await list.#listed.add(revocation, list.#issued);
+      finish(list.#listed.add(revocation, list.#issued));
     }
     const found: KeptRevocation[] = [];
     for (const { kind, value, frozenAt } of Object.values(freezes).flatMap((of) => [...of.values()])) {
@@ -111,12 +111,12 @@ export class RevocationList {
       const revokedAt = kind === "serial" ? frozenAt : now;
       if (revokedAt <= now - REVOCATION_SECONDS * 1000) continue;
       const before = list.#listed.size;
-      await list.#listed.add({ kind, value, revokedAt }, list.#issued);
+      finish(list.#listed.add({ kind, value, revokedAt }, list.#issued));
       if (list.#listed.size > before) found.push({ kind, value, revokedAt });
     }
     // Others that share the store know by it what they will hear of later.
     const version = await list.#store(found, list.current.version) ?? list.current.version;
-    list.#versions = [new PublishedList(version, list.#listed.encode(version))];
+    list.#versions = [list.#made(version)];
     return list;
   }
 
@@ -165,7 +165,7 @@ export class RevocationList {
       const taken = new Set<string>();
       for (const revocation of revocations) {
         const key = `${revocation.kind} ${revocation.value} ${revocation.revokedAt}`;
-        await this.#listed.add(revocation, this.#takenOver.has(key) ? added : this.#issued);
+        await this.#list(revocation, this.#takenOver.has(key) ? added : this.#issued);
         taken.add(key);
       }
       this.#takenOver = taken;
@@ -199,7 +199,7 @@ export class RevocationList {
         return { kind, value, revokedAt };
       });
       let revoked = 0;
-      for (const revocation of kept) revoked += await this.#listed.add(revocation, this.#issued);
+      for (const revocation of kept) revoked += await this.#list(revocation);
       const isChanged = this.#listed.size > before;
       // Also where none is known: one that was issued before, elsewhere, may show up.
       const version = await this.#store(kept, isChanged ? nextVersion(this.current.version, now) : undefined);
@@ -266,10 +266,18 @@ export class RevocationList {
     }
   }
 
+  /** Requests are answered meanwhile, and the list in force stays as it is. */
+  #list(revocation: KeptRevocation, among = this.#issued): Promise<number> {
+    return finishInSlices(this.#listed.add(revocation, among), this.#options.clock);
+  }
+
   #publish(version: number): void {
-    const list = new PublishedList(version, this.#listed.encode(version));
-    this.#versions = [list, ...this.#versions.slice(0, KEPT_VERSIONS - 1)];
+    this.#versions = [this.#made(version), ...this.#versions.slice(0, KEPT_VERSIONS - 1)];
     for (const tell of this.#waiting) tell();
+  }
+
+  #made(version: number): PublishedList {
+    return new PublishedList(version, this.#listed.encode(version, this.#options.clock.now()));
   }
 
   async #storeSoon(): Promise<void> {
