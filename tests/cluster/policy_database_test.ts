@@ -49,6 +49,18 @@ Deno.test({
         await poll(isDecided, { what: "a decision", intervalMs: 5 });
         return status;
       };
+      /** What is acknowledged at one holds at the other. A change that a slow machine can't acknowledge comes later. */
+      const edit = async (
+        here: typeof atA,
+        method: "POST" | "DELETE",
+        there: typeof brokerAtA,
+        then: 200 | 403,
+      ) => {
+        const { status } = await here.request({ method, ...ALLOW });
+        if (status === 200) return assert.equal(await decided(there, STATUS), then);
+        assert.equal(status, 503);
+        await poll(async () => (await there.request(STATUS)).status === then, { what: "it", intervalMs: 5 });
+      };
       const detailOf = ({ body }: { readonly body: unknown }) => (body as { readonly detail: string }).detail;
       const isReady = (member: Member) =>
         poll(async () => await readiness(member) === "200 ready", { what: "readiness", intervalMs: 20 });
@@ -76,8 +88,7 @@ Deno.test({
       let process = await startMember(stage, a);
       await test.step("a signer that still has its file refuses once they are changed in the database", async () => {
         assert.equal(await decided(brokerAtA), 200);
-        assert.equal((await atA.request({ method: "POST", ...ALLOW })).status, 200);
-        assert.equal(await decided(brokerAtA, STATUS), 200);
+        await edit(atA, "POST", brokerAtA, 200);
         assert.match(
           await readiness(b),
           /the hosts are in the database \(version 2\), and policy_source is "file"/,
@@ -92,10 +103,8 @@ Deno.test({
       await test.step("what one acknowledges, the other decides by; its records say by which version", async () => {
         for (let round = 0; round < 5; round++) {
           const [here, there] = round % 2 === 0 ? [atA, brokerAtB] : [atB, brokerAtA];
-          assert.equal((await here.request({ method: "DELETE", ...ALLOW })).status, 200);
-          assert.equal(await decided(there, STATUS), 403, `round ${round}`);
-          assert.equal((await here.request({ method: "POST", ...ALLOW })).status, 200);
-          assert.equal(await decided(there, STATUS), 200, `round ${round}`);
+          await edit(here, "DELETE", there, 403);
+          await edit(here, "POST", there, 200);
         }
         const log = await Deno.readTextFile(b.auditLog);
         assert.match(log, /"command":"role=target purpose=oneshot policy=12 .*"outcome":"issued"/);
@@ -113,21 +122,29 @@ Deno.test({
             (index % 2 === 0 ? atA : atB).request({ method: "POST", path: ALLOW.path, body: { pattern } })
           ),
         );
-        const won = patterns.filter((_, index) => answers[index]?.status === 200);
-        assert.ok(won.length >= 1);
+        const withStatus = (status: number) =>
+          patterns.filter((_, index) => answers[index]?.status === status);
+        const [won, lost, late] = [withStatus(200), withStatus(409), withStatus(503)];
+        assert.equal(won.length + lost.length + late.length, patterns.length);
         for (const answer of answers) {
-          if (answer.status === 200) continue;
-          assert.equal(answer.status, 409);
+          if (answer.status !== 409) continue;
           assert.match(
             detailOf(answer),
             /the policy was changed meanwhile, by somebody else: nothing is changed/,
           );
         }
         const { out } = await ctl(stage, b, "policy", "export");
-        const kept = JSON.parse(out).hosts[HOST].command_policy.allow as readonly string[];
-        assert.deepEqual(kept.filter((pattern) => pattern.startsWith("^race")).toSorted(), won.toSorted());
+        const { allow } = JSON.parse(out).hosts[HOST].command_policy as { readonly allow: readonly string[] };
+        const kept = allow.filter((pattern) => pattern.startsWith("^race"));
+        assert.ok(kept.length >= 1);
+        assert.deepEqual(
+          won.filter((pattern) => !kept.includes(pattern)),
+          [],
+          "what is acknowledged is there",
+        );
+        assert.deepEqual(lost.filter((pattern) => kept.includes(pattern)), [], "what is refused is not");
         const versions = await server.sql("SELECT count(*), max(version) FROM signer.policy_versions");
-        assert.equal(versions, `${12 + won.length}|${12 + won.length}`);
+        assert.equal(versions, `${12 + kept.length}|${12 + kept.length}`);
       });
 
       await test.step("history, difference and rollback, which is a new version", async () => {
