@@ -1,6 +1,7 @@
 /**
  * Makes what is shipped, in `dist/`: a Debian package for each role, a tarball, the bill of materials, checksums, and
- * executables where their base is to be had: `deno task release [--version 0.1.0] [--output folder] [--allow-dirty]`.
+ * executables where their base is to be had: `deno task release [--version 0.1.0] [--output folder] [--allow-dirty]`;
+ * with `--mcp-name org.example/gateway --image registry.example.org/namespace/gateway` also the entry of the MCP registry.
  *
  * @module
  */
@@ -16,6 +17,7 @@ import { PACKAGES, RUNTIME } from "./release/packages.ts";
 import { run } from "./release/run.ts";
 import { describeMaterials } from "./release/sbom.ts";
 import { copySources, type Sources } from "./release/sources.ts";
+import { describeServer } from "./release/server_json.ts";
 import { stage, write } from "./release/stage.ts";
 
 const VERSION = /^\d+\.\d+\.\d+(?:-[a-z0-9.]+)?$/;
@@ -28,19 +30,25 @@ if (import.meta.main) {
       version: { type: "string", default: sharedManifest.version },
       output: { type: "string", default: "dist" },
       "allow-dirty": { type: "boolean", default: false },
+      "mcp-name": { type: "string" },
+      image: { type: "string" },
     },
   });
   const { version } = values;
   if (!VERSION.test(version)) {
     throw new TypeError(`Cannot release ${JSON.stringify(version)}: expected x.y.z`);
   }
+  const { "mcp-name": name, image } = values;
+  const entry = name === undefined && image === undefined
+    ? undefined
+    : describeServer({ name: name ?? "", image: image ?? "" }, version);
   const workspace = new URL("..", import.meta.url).pathname.replace(/\/$/, "");
   const output = resolve(workspace, values.output);
   const work = await Deno.makeTempDir({ prefix: "release-" });
   try {
     const folder = join(work, "sources");
     const request = { workspace, folder, version, allowDirty: values["allow-dirty"] };
-    for (const name of await release(await copySources(request), { work, output })) {
+    for (const name of await release(await copySources(request), { work, output, entry })) {
       writeAllSync(Deno.stdout, `${join(output, name)}\n`);
     }
   } finally {
@@ -53,12 +61,14 @@ interface Wanted {
   /** A folder of its own to work in. */
   readonly work: string;
   readonly output: string;
+  /** `server.json`, where it is published. */
+  readonly entry: string | undefined;
 }
 
 /** Makes every artefact, and gives the names of their files. */
 async function release(
   sources: Sources,
-  { work, output }: Wanted,
+  { work, output, entry }: Wanted,
 ): Promise<readonly string[]> {
   const { folder, version, epoch } = sources;
   const bundles = join(work, "bundles");
@@ -78,15 +88,22 @@ async function release(
   }
   files.push(await buildDebian(RUNTIME, { root: runtime, output, version: Deno.version.deno, epoch }));
   files.push(await pack(`gateway-${version}-linux-${architecture()}.tar.gz`, whole, { output, epoch }));
-  if ((Deno.env.get("DENORT_BIN") ?? "") !== "") files.push(await compileAll(sources, { work, output }));
+  if ((Deno.env.get("DENORT_BIN") ?? "") !== "") files.push(await compileAll(sources, { output }));
   await write(join(output, `gateway-${version}.cdx.json`), await describeMaterials(sources));
   files.push(`gateway-${version}.cdx.json`);
+  if (entry !== undefined) {
+    await write(join(output, "server.json"), entry);
+    files.push("server.json");
+  }
   await prepareImages(sources, { work, output });
   return [...files, await writeChecksums(output, files)];
 }
 
 /** The executables of `deno task compile`, which bring their permission sets with them. */
-async function compileAll({ folder, version, epoch }: Sources, { output }: Wanted): Promise<string> {
+async function compileAll(
+  { folder, version, epoch }: Sources,
+  { output }: Pick<Wanted, "output">,
+): Promise<string> {
   await run(Deno.execPath(), ["task", "--quiet", "compile"], { cwd: folder });
   const name = `gateway-${version}-executables-linux-${architecture()}.tar.gz`;
   await pack(name, join(folder, "dist"), { output, epoch });

@@ -66,3 +66,9 @@ Deno.test.each(PACKAGES.map((packaged) => ({ packaged, name: packaged.name })))(
     assert.deepEqual(folders, made);
   },
 );
+
+Deno.test("the image has the label that proves whose it is", async () => {
+  const text = await Deno.readTextFile(new URL("../../deploy/image/Containerfile", import.meta.url));
+  assert.match(text, /^ARG MCP_NAME$/m);
+  assert.match(text, /io\.modelcontextprotocol\.server\.name="\$\{MCP_NAME\}"/);
+});
