@@ -152,6 +152,10 @@ export const PACKAGES: readonly Package[] = [
       { from: "deploy/installed/make-backup", to: `${LIB}/make-backup`, mode: PROGRAM },
       unit("gateway-backup.service"),
       unit("gateway-backup.timer"),
+      // Carried to hosts, beside what broker-ctl host krl makes.
+      { from: "shim/gateway-krl", to: "usr/share/gateway/krl/gateway-krl", mode: PROGRAM },
+      { from: "shim/gateway-krl.service", to: "usr/share/gateway/krl/gateway-krl.service" },
+      { from: "shim/install-gateway-krl", to: "usr/share/gateway/krl/install-gateway-krl", mode: PROGRAM },
     ],
     commands: [{ name: "broker-ctl", starts: "broker-ctl" }],
     units: ["gateway-renew.timer", "gateway-backup.timer"],
