@@ -65,6 +65,7 @@ Deno.test("GET /api/runs lists runs, newest first, with every field", async () =
     "duration_seconds",
     "finished_at",
     "imported",
+    "imported_at",
     "language",
     "models",
     "parent_run_id",
