@@ -31,13 +31,16 @@ const FIND_SLACK_MS = 60_000;
 const MOST_SAID = 1_000;
 
 /**
- * Shows in a chat what waits for approval, and takes decisions from there. One thing at a time: a click is decided on
- * the list as it is then.
+ * Shows in a chat what waits for approval, and takes decisions from there. Clicks are decided one after another, each on
+ * the list as it is then, and wait for no message: who has a thousand requests posted keeps nobody from denying them.
  */
 export class Bridge {
   readonly #ports: BridgePorts;
   readonly #said = new Set<string>();
-  #turn: Promise<unknown> = Promise.resolve();
+  #deciding: Promise<void> = Promise.resolve();
+  #polling: Promise<void> = Promise.resolve();
+  /** The poll that has not begun yet: one is enough for all who want one. */
+  #nextPoll: Promise<void> | undefined;
   #notBefore = 0;
   /** What failed in this turn and in the one before: the same is logged once. */
   #failures = new Set<string>();
@@ -53,49 +56,52 @@ export class Bridge {
     { signal, pollSeconds }: { readonly signal: AbortSignal; readonly pollSeconds: number },
   ): Promise<void> {
     const { chat, clock, store } = this.#ports;
-    for (const click of await store.undone()) await this.#inTurn(() => this.#decide(click));
-    await this.poll();
+    for (const click of await store.undone()) await this.#decideInTurn(click);
     await Promise.all([
       chat.listen((click) => this.take(click), signal),
-      every({ clock, seconds: pollSeconds, signal }, () => this.poll()),
+      this.poll().then(() => every({ clock, seconds: pollSeconds, signal }, () => this.poll())),
     ]);
-    await this.#turn;
+    await this.#deciding;
+    await this.#polling;
   }
 
   /** Brings the chat to where the control plane is. Never rejects. */
   poll(): Promise<void> {
-    return this.#inTurn(async () => {
-      const { clock, store } = this.#ports;
-      if (clock.now() < this.#notBefore) return;
-      this.#formerFailures = this.#failures;
-      this.#failures = new Set();
-      await store.forgetClicks(clock.now() - CLICKS_KEPT_MS);
-      const records = new Map((await this.#ports.plane.list()).map((record) => [record.id, record]));
-      const posted = new Map((await store.posted()).map((each) => [each.approval, each]));
-      for (const each of posted.values()) {
-        await this.#apart(() => this.#refresh(each, records.get(each.approval)));
-      }
-      const waiting = [...records.values()].filter(({ id, status }) =>
-        status === "pending" && !posted.has(id)
-      );
-      for (const record of waiting.sort((a, b) => a.created_at < b.created_at ? -1 : 1)) {
-        await this.#apart(() => this.#post(record));
-      }
-    });
+    this.#nextPoll ??= this.#polling = this.#polling.then(() => {
+      this.#nextPoll = undefined;
+      return this.#bringUp();
+    }).catch((error) => this.#explain(error));
+    return this.#nextPoll;
+  }
+
+  async #bringUp(): Promise<void> {
+    const { clock, store } = this.#ports;
+    if (clock.now() < this.#notBefore) return;
+    this.#formerFailures = this.#failures;
+    this.#failures = new Set();
+    await store.forgetClicks(clock.now() - CLICKS_KEPT_MS);
+    const records = new Map((await this.#ports.plane.list()).map((record) => [record.id, record]));
+    const posted = new Map((await store.posted()).map((each) => [each.approval, each]));
+    for (const each of posted.values()) {
+      await this.#apart(() => this.#refresh(each, records.get(each.approval)));
+    }
+    const waiting = [...records.values()].filter(({ id, status }) => status === "pending" && !posted.has(id));
+    for (const record of waiting.sort((a, b) => a.created_at < b.created_at ? -1 : 1)) {
+      await this.#apart(() => this.#post(record));
+    }
   }
 
   /** Takes a click; resolves when it can't be lost any more, before it is decided. */
   async take(click: Click): Promise<void> {
     const { clock, store } = this.#ports;
     if (!await store.take(click, clock.now())) return;
-    void this.#inTurn(() => this.#decide(click)).then(() => this.poll());
+    void this.#decideInTurn(click);
   }
 
-  /** One after another; a failure is logged, once while it stays the same, and ends nothing. */
-  #inTurn(action: () => Promise<void>): Promise<void> {
-    const next = this.#turn.then(action).catch((error) => this.#explain(error));
-    this.#turn = next;
-    return next;
+  #decideInTurn(click: Click): Promise<void> {
+    this.#deciding = this.#deciding.then(() => this.#decide(click)).catch((error) => this.#explain(error))
+      .then(() => void this.poll());
+    return this.#deciding;
   }
 
   /** A message that the chat does not take must not keep the others back; only a chat that wants a pause does. */
@@ -202,12 +208,12 @@ export class Bridge {
   }
 
   async #judge(click: Click): Promise<void> {
-    const { plane, chat, store, logger, readIdentities } = this.#ports;
+    const { plane, chat, logger, readIdentities } = this.#ports;
     const refuse = (why: string) => {
       logger.warn("click refused", { user: click.user, verb: click.verb.kind, message: click.message, why });
       return this.#say(click, `${click.user}: not decided: ${why}`);
     };
-    const posted = (await store.posted()).find(({ message }) => message === click.message);
+    const posted = await this.#findPosted(click);
     // Not said below it: the message is none of the bridge's.
     if (posted === undefined) return logger.warn("click on an unknown message", { user: click.user });
     if (click.nonce !== undefined && click.nonce !== posted.nonce) {
@@ -237,6 +243,18 @@ export class Bridge {
       comment: describeClicker({ chat: chat.name, user, identities }),
     });
     logger.info("decided", { approval: record.id, verb: verb.kind, user });
+  }
+
+  /** The chat's answer, with the message's name, may still be under way when somebody clicks on it. */
+  async #findPosted({ message: clicked, nonce: carried }: Click): Promise<Posted | undefined> {
+    const look = async () =>
+      (await this.#ports.store.posted()).find(({ message, nonce }) =>
+        message === "" ? nonce === carried : message === clicked
+      );
+    const found = await look();
+    if (found !== undefined) return found;
+    await this.#polling;
+    return await look();
   }
 
   /** A decision that failed is said, or else it would pass for one that counts. Once: chats can be flooded. */

@@ -1,3 +1,4 @@
+import type { UsedFile } from "@gateway/shared/exposed_files";
 import { urlPermissions } from "@gateway/shared/permissions/address";
 import { mergeSets, type PermissionSet } from "@gateway/shared/permissions/set";
 import { type BridgeSettings, ENV_NAMES, SECRETS } from "./settings.ts";
@@ -21,6 +22,16 @@ export function bridgePermissions(settings: BridgeSettings): PermissionSet {
       ? { net: slackAddresses(chat.apiUrl), sys: ["osRelease"] }
       : { net: urlPermissions(chat.url) },
   );
+}
+
+/** What other users of the machine must not write, and mostly not read either: who is in the map may approve. */
+export function bridgeUsedFiles({ key, ca, identityMap = "", state }: BridgeSettings): readonly UsedFile[] {
+  return [
+    { key: "--key", path: key, use: "secret" },
+    { key: "--ca", path: ca, use: "relied_on" },
+    { key: "--identity-map", path: identityMap, use: "relied_on" },
+    { key: "--state", path: state, use: "secret" },
+  ];
 }
 
 /** Slack says anew each time where its socket is: below the domain of its API. */

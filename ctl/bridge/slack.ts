@@ -33,8 +33,6 @@ export interface SlackOptions {
 
 const TIMEOUT_MS = 15_000;
 const START_MS = 30_000;
-/** By which a message is found again; the app sees it, people don't. */
-const EVENT_TYPE = "gateway_approval";
 /** Slack says these of a message that is not there any more. */
 const GONE: readonly string[] = ["message_not_found", "cant_update_message", "thread_not_found"];
 
@@ -45,12 +43,9 @@ const auth = z.object({
 });
 const postedMessage = z.object({ ts: z.string().min(1) });
 const history = z.object({
-  messages: z.array(z.object({
-    ts: z.string(),
-    bot_id: z.string().optional(),
-    metadata: z.object({ event_type: z.string(), event_payload: z.record(z.string(), z.unknown()) })
-      .optional(),
-  })),
+  messages: z.array(
+    z.object({ ts: z.string(), bot_id: z.string().optional(), blocks: z.unknown().optional() }),
+  ),
 });
 const userInfo = z.object({
   user: z.object({
@@ -110,7 +105,6 @@ export class SlackChat implements Chat {
   async post(card: Card): Promise<string> {
     const { ts } = await this.#ask("chat.postMessage", {
       ...this.#message(card),
-      metadata: { event_type: EVENT_TYPE, event_payload: { nonce: card.nonce } },
       unfurl_links: false,
       unfurl_media: false,
     }, postedMessage);
@@ -123,11 +117,10 @@ export class SlackChat implements Chat {
       channel: this.#options.channel,
       oldest: String(since / 1000),
       limit: 200,
-      include_all_metadata: true,
     }, history);
-    return messages.find(({ bot_id: author, metadata }) =>
-      author !== undefined && author === bot_id && metadata?.event_type === EVENT_TYPE &&
-      metadata.event_payload["nonce"] === nonce
+    // Its buttons tell: nobody else knows what they carry.
+    return messages.find(({ bot_id: author, blocks }) =>
+      author !== undefined && author === bot_id && JSON.stringify(blocks ?? []).includes(`.${nonce}`)
     )?.ts;
   }
 

@@ -1,6 +1,7 @@
 import type { Clock } from "@gateway/shared/clock";
 import { readConfigText } from "@gateway/shared/config/load";
 import { AppError } from "@gateway/shared/errors";
+import { findExposedFiles } from "@gateway/shared/files";
 import { JsonClient } from "@gateway/shared/http/json_client";
 import { keepFresh } from "@gateway/shared/http/keep_fresh";
 import { loadTlsMaterial, type TlsMaterial } from "@gateway/shared/http/tls_material";
@@ -11,6 +12,7 @@ import { Bridge } from "./bridge.ts";
 import type { Chat } from "./chat.ts";
 import type { IdentityMap } from "./guard.ts";
 import { parseIdentityMap } from "./identity_map.ts";
+import { bridgeUsedFiles } from "./permissions.ts";
 import { createPlane } from "./plane.ts";
 import { type BridgeSettings, SECRETS } from "./settings.ts";
 import { BridgeStore } from "./store.ts";
@@ -42,6 +44,7 @@ const USER_ID = { slack: /^[UW][A-Z0-9]{2,30}$/, mattermost: /^[a-z0-9]{26}$/ } 
  */
 export async function runBridge(settings: BridgeSettings, process: BridgeProcess): Promise<void> {
   const { clock, logger, signal } = process;
+  for (const exposed of await findExposedFiles(bridgeUsedFiles(settings))) logger.warn(exposed);
   const readIdentities = identityReader(settings);
   await readIdentities();
   const chat = await createChat(settings, process);

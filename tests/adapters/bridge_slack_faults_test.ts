@@ -63,9 +63,7 @@ Deno.test("bridge to Slack: a message whose answer was lost is found again, and 
   await using slack = new FakeSlack();
   // Slack has taken the message, and says nothing of it.
   slack.fail("chat.postMessage", () => {
-    const blocks = JSON.stringify([]);
-    const form = new URLSearchParams({ text: "Approval required", blocks, metadata: slack.lastMetadata });
-    slack.answer("chat.postMessage", form);
+    slack.answer("chat.postMessage", slack.lastForm);
     return new Response("", { status: 502 });
   });
   await withSlack(slack, new FakePlane(), async () => {
@@ -80,6 +78,23 @@ Deno.test("bridge to Slack: where it may not look for a lost message, it posts a
   slack.fail("conversations.history", () => Response.json({ ok: false, error: "missing_scope" }));
   await withSlack(slack, new FakePlane(), async () => {
     await poll(() => slack.posted.length > 0, { what: "the message" });
+  });
+});
+
+Deno.test("bridge to Slack: a click waits for no message", async () => {
+  await using slack = new FakeSlack();
+  await withSlack(slack, new FakePlane(), async ({ plane }) => {
+    await poll(() => slack.posted.length > 0, { what: "the message" });
+    await slack.connected();
+    const held = Promise.withResolvers<Response>();
+    slack.fail("chat.postMessage", () => held.promise);
+    const calls = slack.calls.length;
+    plane.add({ command: "reboot" });
+    await poll(() => slack.calls.slice(calls).includes("chat.postMessage"), { what: "the second message" });
+    slack.send(clickOn(slack.posted[0]!, "deny"));
+    await poll(() => plane.decisions.length === 1, { what: "the decision" });
+    held.resolve(new Response("", { status: 500 }));
+    await standing(slack, /^Denied/);
   });
 });
 

@@ -6,7 +6,6 @@ export interface FakeMessage {
   readonly thread: string;
   readonly text: string;
   readonly blocks: readonly FakeBlock[];
-  readonly metadata: unknown;
 }
 
 interface FakeBlock {
@@ -38,8 +37,8 @@ export class FakeSlack implements AsyncDisposable {
   /** What a method answers next, first in first out. */
   readonly faults = new Map<string, Fault[]>();
   readonly users = new Map<string, Readonly<Record<string, unknown>>>();
-  /** Of the message that was to be posted last. */
-  lastMetadata = "";
+  /** What was asked last. */
+  lastForm = new URLSearchParams();
   #sockets: WebSocket[] = [];
   #count = 0;
   readonly #server: Deno.HttpServer<Deno.NetAddr>;
@@ -103,7 +102,7 @@ export class FakeSlack implements AsyncDisposable {
     const method = pathname.slice("/api/".length);
     const form = new URLSearchParams(await request.text());
     this.calls.push(method);
-    this.lastMetadata = form.get("metadata") ?? this.lastMetadata;
+    this.lastForm = form;
     const fault = this.faults.get(method)?.shift();
     if (fault !== undefined) return await fault();
     return Response.json(this.answer(method, form));
@@ -136,7 +135,6 @@ export class FakeSlack implements AsyncDisposable {
           thread: form.get("thread_ts") ?? "",
           text: form.get("text") ?? "",
           blocks: parse("blocks", []),
-          metadata: parse("metadata", null),
         });
         return { ok: true, ts, channel: CHANNEL };
       default:
