@@ -14,6 +14,7 @@ import { checkBroker, checkControlPlane, checkSigner } from "../doctor/config_ch
 import {
   checkBackup,
   checkCertificates,
+  checkDenied,
   checkExposure,
   checkRoom,
   type NamedCertificate,
@@ -42,7 +43,8 @@ Examples:
 Looks at configs, certificates, file modes and room for records, and says of each thing that is wrong how it is mended.
 Without names of configs: the signer's, and control-plane.json, config.json and mcp.json beside it. --security looks at
 what the configs say alone. --live asks the monitors of the services (ready? which version? which time?) and each host
-that is not behind another for its SSH server. What is well is counted only; --json has all. Exit code 1: something fails.
+that is not behind another for its SSH server. What is well is counted only; --json has all. Exit code 1: something fails,
+or could not be looked at (unknown), such as files that only root may read.
 `;
 
 /** `doctor`: what is wrong with a set-up, and how it is mended. */
@@ -73,7 +75,11 @@ async function diagnose(flags: DoctorFlags, context: CommandContext): Promise<Co
     findings.push(await checkBackup(resolve(workingFolder, flags.backup), MANIFEST));
   }
   const counts = countFindings(findings);
-  return { json: { findings, ...counts }, lines: formatFindings(findings), failed: counts.fail > 0 };
+  return {
+    json: { findings, ...counts },
+    lines: formatFindings(findings),
+    failed: counts.fail + counts.unknown > 0,
+  };
 }
 
 interface Part {
@@ -120,6 +126,7 @@ interface Facts {
   readonly certificates: readonly NamedCertificate[];
   readonly used: Parameters<typeof checkExposure>[1];
   readonly auditLog: string;
+  readonly deniedCallers: string;
   readonly monitor: string;
   readonly hosts: SignerConfig["hosts"];
 }
@@ -147,6 +154,7 @@ async function diagnosePart(
     ...facts.config,
     ...await checkCertificates(part.path, facts.certificates, workingFolder),
     ...await checkExposure(part.path, facts.used, workingFolder),
+    ...await checkDenied(part.path, facts.deniedCallers, workingFolder),
     await checkRoom(part.path, facts.auditLog, workingFolder),
     ...live === true && (part.kind !== "broker" || facts.monitor !== "")
       ? await checkService(part.path, facts.monitor)
@@ -170,6 +178,7 @@ async function loadPart({ kind, path }: Part): Promise<Facts> {
         certificates: listenerOf(config),
         used: signerUsedFiles(config, path),
         auditLog: config.audit_log,
+        deniedCallers: config.denied_callers,
         monitor: config.monitor_listen,
         hosts: config.hosts,
       };
@@ -185,6 +194,7 @@ async function loadPart({ kind, path }: Part): Promise<Facts> {
         certificates: [...listenerOf(config), ...clientOf(config.signer)],
         used: controlPlaneUsedFiles(config, path),
         auditLog: config.audit_log,
+        deniedCallers: config.denied_callers,
         monitor: config.monitor_listen,
         hosts: {},
       };
@@ -203,6 +213,7 @@ async function loadPart({ kind, path }: Part): Promise<Facts> {
         certificates: [...listenerOf(config), ...config.signer === undefined ? [] : clientOf(config.signer)],
         used: brokerUsedFiles(config, { configPath: path, frontend }),
         auditLog: config.audit_log,
+        deniedCallers: config.denied_callers,
         monitor: config.monitor_listen,
         hosts: {},
       };

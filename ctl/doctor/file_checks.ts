@@ -2,12 +2,14 @@ import { createPrivateKey, X509Certificate } from "node:crypto";
 import { statfs } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
-import { errorText } from "@gateway/shared/errors";
+import { AppError, errorText } from "@gateway/shared/errors";
 import type { UsedFile } from "@gateway/shared/exposed_files";
-import { describeReadFailure, findExposedFiles } from "@gateway/shared/files";
+import { describeReadFailure, findExposedFiles, ifThere } from "@gateway/shared/files";
+import { parseDeniedCallers } from "@gateway/shared/http/denied_callers";
 import { quoteText } from "@gateway/shared/quote";
 import { describeEnd, readCertificateFacts } from "../identity/certificate_facts.ts";
-import { fail, type Finding, pass, warn } from "./finding.ts";
+import { parseManifest } from "../backup/manifest.ts";
+import { fail, type Finding, pass, unknown, warn } from "./finding.ts";
 
 /** A certificate that a config names, and its key. */
 export interface NamedCertificate {
@@ -35,10 +37,10 @@ export async function checkCertificates(
     try {
       blocks = (await Deno.readTextFile(at)).match(CERTIFICATE) ?? [];
     } catch (error) {
-      return fail(
+      return unseen(error)(
         file,
         `${shown} can't be read: ${describeReadFailure(error)}`,
-        "put it there, for the service to read",
+        "put it there, for the service to read; run this as who may read it",
       );
     }
     try {
@@ -64,10 +66,10 @@ export async function checkCertificates(
         "broker-ctl identity renew, with the name of the file",
       );
     } catch (error) {
-      return fail(
+      return unseen(error)(
         file,
         `${shown} or its key can't be used: ${errorText(error)}`,
-        "broker-ctl identity renew, or add",
+        "broker-ctl identity renew, or add; run this as who may read the key",
       );
     }
   }));
@@ -84,9 +86,49 @@ export async function checkExposure(
     path: each.path === "" ? "" : resolve(workingFolder, each.path),
   }));
   const exposed = await findExposedFiles(at);
-  return exposed.length === 0
-    ? [pass(file, "its files are its own")]
-    : exposed.map((text) => warn(file, text, "chmod and chown as it says"));
+  const hidden = (await Promise.all(at.map(async ({ key, path }) => {
+    try {
+      if (path !== "") await ifThere(Deno.stat(path));
+      return [];
+    } catch (error) {
+      return [`${key} ${quoteText(path)} can't be looked at: ${describeReadFailure(error)}`];
+    }
+  }))).flat();
+  if (exposed.length + hidden.length === 0) return [pass(file, "its files are its own")];
+  return [
+    ...exposed.map((text) => warn(file, text, "chmod and chown as it says")),
+    ...hidden.map((text) => unknown(file, text, "run this as who may look at it")),
+  ];
+}
+
+/** Whether the list of callers that are denied is there and whole. */
+export async function checkDenied(
+  file: string,
+  deniedCallers: string,
+  workingFolder: string,
+): Promise<readonly Finding[]> {
+  if (deniedCallers === "") return [];
+  const at = resolve(workingFolder, deniedCallers);
+  const shown = `denied_callers ${quoteText(at)}`;
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(await Deno.readFile(at));
+    const { size } = parseDeniedCallers(text);
+    return [pass(file, `${shown} denies ${size}`)];
+  } catch (error) {
+    const why = error instanceof AppError ? errorText(error) : describeReadFailure(error);
+    return [
+      unseen(error)(
+        file,
+        `${shown} can't be used: ${why}`,
+        "put a whole list there, a CN a line; the service goes on with its last one until a restart",
+      ),
+    ];
+  }
+}
+
+/** What this user may not read can be as good as ever. */
+function unseen(error: unknown): typeof fail {
+  return error instanceof Deno.errors.PermissionDenied ? unknown : fail;
 }
 
 /** Whether there is room for records. */
@@ -115,12 +157,14 @@ export async function checkRoom(file: string, auditLog: string, workingFolder: s
 export async function checkBackup(folder: string, manifest: string): Promise<Finding> {
   const path = resolve(folder, manifest);
   try {
-    const { mtime } = await Deno.stat(path);
-    const days = Math.floor((systemClock.now() - (mtime?.getTime() ?? 0)) / 86_400_000);
+    const { made_at } = parseManifest(await Deno.readTextFile(path));
+    const days = Math.floor((systemClock.now() - Date.parse(made_at)) / 86_400_000);
+    if (days < 0) return fail(folder, `the backup is of ${made_at}, which is to come`, "look at the clocks");
     return days <= 7
       ? pass(folder, "the backup is of this week")
       : warn(folder, `the backup is ${days} days old`, "broker-ctl backup");
   } catch (error) {
-    return fail(folder, `there is no whole backup: ${describeReadFailure(error)}`, "broker-ctl backup");
+    const why = error instanceof AppError ? errorText(error) : describeReadFailure(error);
+    return unseen(error)(folder, `there is no whole backup: ${why}`, "broker-ctl backup");
   }
 }

@@ -6,7 +6,7 @@ import { quoteText } from "@gateway/shared/quote";
 import { within } from "@gateway/shared/within";
 import type { SignerConfig } from "@gateway/signer/config";
 import { reachable } from "../init/options.ts";
-import { fail, type Finding, pass, warn } from "./finding.ts";
+import { fail, type Finding, pass, unknown, warn } from "./finding.ts";
 
 const WAIT_MS = 5_000;
 const AT_A_TIME = 32;
@@ -32,13 +32,25 @@ export async function checkService(file: string, monitorListen: string): Promise
       ask(`http://${address}/readyz`),
       ask(`http://${address}/metrics`),
     ]);
-    const version = /^gateway_build_info\{[^}]*version="([^"]*)"/m.exec(metrics.text)?.[1] ?? "unknown";
-    const skew = ready.date === null ? 0 : Math.abs(Date.parse(ready.date) - systemClock.now()) / 1000;
+    const version = /^gateway_build_info\{[^}]*version="([^"]*)"/m.exec(metrics.text)?.[1];
+    const skew = Math.abs(Date.parse(ready.date ?? "") - systemClock.now()) / 1000;
     return [
-      ready.ok
+      ready.ok && version === undefined
+        ? unknown(
+          file,
+          `what answers at ${address} does not say which version of the service it is`,
+          "look at what listens there",
+        )
+        : ready.ok
         ? pass(file, `ready, version ${version}`)
         : fail(file, `the service is there and not ready: ${ready.text.slice(0, 200)}`, "its log says more"),
-      skew <= MOST_SKEW_SECONDS
+      Number.isNaN(skew)
+        ? unknown(
+          file,
+          `what answers at ${address} does not say which time it is`,
+          "look at what listens there",
+        )
+        : skew <= MOST_SKEW_SECONDS
         ? pass(file, "its clock is right")
         : fail(file, `its clock is ${Math.round(skew)} s off this machine's`, "run a time service on both"),
     ];
@@ -67,7 +79,14 @@ interface Answer {
 /** Whether sshd answers on each host; those behind a bastion can't be reached from here. */
 export async function checkHosts(file: string, hosts: SignerConfig["hosts"]): Promise<readonly Finding[]> {
   const reached = Object.entries(hosts).filter(([, { jump = "" }]) => jump === "");
-  const findings: Finding[] = [];
+  const behind = Object.keys(hosts).length - reached.length;
+  const findings: Finding[] = behind === 0 ? [] : [
+    warn(
+      file,
+      `${behind} ${behind === 1 ? "host is" : "hosts are"} behind others, and not looked at`,
+      "run a command there, such as uptime, through a broker",
+    ),
+  ];
   for (let start = 0; start < reached.length; start += AT_A_TIME) {
     findings.push(
       ...await Promise.all(

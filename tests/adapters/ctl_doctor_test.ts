@@ -125,6 +125,27 @@ Deno.test.each<{ name: string; change: Parameters<typeof diagnose>[0]; level: st
     check: /^the config can't be used/,
   },
   {
+    name: "a file that can't be looked at",
+    change: async (at) => {
+      await Deno.remove(at("pki/signer.key"));
+      await Deno.symlink("signer.key", at("pki/signer.key"));
+    },
+    level: "unknown",
+    check: /^server_key .* can't be looked at/,
+  },
+  {
+    name: "a list of denied callers that is gone",
+    change: (at) => Deno.remove(at("pki/denied_callers")),
+    level: "fail",
+    check: /^denied_callers .* can't be used: no such file/,
+  },
+  {
+    name: "a list of denied callers that was written in part",
+    change: (at) => Deno.writeTextFile(at("pki/denied_callers"), "mall"),
+    level: "fail",
+    check: /^denied_callers .* can't be used: .*written in part/,
+  },
+  {
     name: "no list of denied callers",
     change: (at) => edit(at("signer.json"), ["denied_callers"], ""),
     level: "warn",
@@ -192,4 +213,72 @@ Deno.test("doctor works under the permissions that broker-ctl has", async () => 
   const { findings } = JSON.parse(new TextDecoder().decode(stdout)) as { findings: readonly Finding[] };
   assert.ok(findings.some(({ check }) => check === "there is room for records"));
   assert.ok(!findings.some(({ check }) => /Requires|NotCapable/.test(check)), JSON.stringify(findings));
+});
+
+/** Something that listens and says what it likes. */
+function startPretender(headers: Record<string, string>) {
+  const server = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const text = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`).join("");
+  const running = (async () => {
+    for await (const connection of server) {
+      await connection.read(new Uint8Array(4096)).catch(() => null);
+      await connection.write(
+        new TextEncoder().encode(
+          `HTTP/1.1 200 OK\r\n${text}content-length: 2\r\nconnection: close\r\n\r\nok`,
+        ),
+      ).catch(() => 0);
+      connection.close();
+    }
+  })();
+  return {
+    port: (server.addr as Deno.NetAddr).port,
+    async [Symbol.asyncDispose]() {
+      server.close();
+      await running;
+    },
+  };
+}
+
+Deno.test("doctor --live does not know what a listener is that says no version and no time, and exits with 1", async () => {
+  await using pretender = startPretender({});
+  const { wrong } = await diagnose(
+    (at) => edit(at("signer.json"), ["monitor_listen"], `127.0.0.1:${pretender.port}`),
+    "--live",
+  );
+  const unknown = wrong.filter(({ level }) => level === "unknown").map(({ check }) => check);
+  assert.equal(unknown.length, 2, JSON.stringify(wrong));
+  assert.match(unknown.join(), /does not say which version[^]*does not say which time/);
+});
+
+Deno.test("doctor --live says of hosts behind others that it does not look at them", async () => {
+  const jump = { ...HOST, addr: "127.0.0.1:1", allow_as_bastion: true, principal: "j" };
+  const { wrong } = await diagnose(
+    (at) => edit(at("signer.json"), ["hosts"], { j: jump, b: { ...HOST, principal: "b", jump: "j" } }),
+    "--live",
+  );
+  assert.ok(wrong.some(({ check }) => check === "1 host is behind others, and not looked at"));
+});
+
+Deno.test.each([
+  { name: "is whole and of today", edit: (text: string) => text, level: "pass" },
+  { name: "is cut off", edit: (text: string) => text.slice(0, 100), level: "fail" },
+  {
+    name: "is old, though its files were touched",
+    edit: (text: string) => text.replace(/"made_at": "[^"]*"/, '"made_at": "2020-01-01T00:00:00.000Z"'),
+    level: "warn",
+  },
+  {
+    name: "is of a time to come",
+    edit: (text: string) => text.replace(/"made_at": "[^"]*"/, '"made_at": "2999-01-01T00:00:00.000Z"'),
+    level: "fail",
+  },
+])("doctor --backup looks into a backup that $name", async (row) => {
+  await using folder = await createFolder();
+  await run(folder.path, "init");
+  assert.equal((await run(folder.path, "backup", "saved")).exit, 0);
+  const manifest = join(folder.path, "saved", "manifest.json");
+  await Deno.writeTextFile(manifest, row.edit(await Deno.readTextFile(manifest)));
+  const { out } = await run(folder.path, "doctor", "--json", "--backup", "saved");
+  const { findings } = JSON.parse(out) as { findings: readonly Finding[] };
+  assert.equal(findings.find(({ file }) => file.endsWith("/saved"))?.level, row.level);
 });
