@@ -10,8 +10,10 @@ import { type Clients, GATED } from "./workload.ts";
 /** Reads the time that a process sees from a file; Debian's package `libfaketime`. */
 const CLOCK_LIBRARY = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
 
-/** What one ends with at the start when the database does not answer. */
-const NO_DATABASE = /ended with status 1:[^]*(?:Cannot (?:open|use) state_db|state database)/;
+/** What one ends with at the start when the database does not answer, or how long it is not ready then. */
+const NO_DATABASE =
+  /ended with status 1:[^]*(?:Cannot (?:open|use) state_db|state database)|waited \d+ ms for/;
+const MOST_STARTS = 20;
 
 /** Longer than a freeze waits for an instance that is silent. */
 const CLIENT_TIMEOUT_MS = 6_000;
@@ -119,13 +121,13 @@ export class Cluster implements AsyncDisposable {
         FAKETIME_DONT_RESET: "1",
       }
       : undefined;
-    for (;;) {
+    for (let attempt = 1;; attempt++) {
       try {
         instance.process = await startMember(this.#stage, instance.member, clock);
         return;
       } catch (error) {
         // Without a database that answers it ends, and is started anew by whoever watches over it.
-        if (!NO_DATABASE.test(`${error}`)) throw error;
+        if (!NO_DATABASE.test(`${error}`) || attempt === MOST_STARTS) throw error;
       }
     }
   }
