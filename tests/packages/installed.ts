@@ -10,9 +10,8 @@ import { architecture } from "../../deploy/release/debian.ts";
 import { poll } from "../stage/poll.ts";
 import { type Machine, mustRun, RootFilesystem } from "./machine.ts";
 import { initialize } from "./mcp_client.ts";
+import { NEW, OLD, release, releaseNext } from "./two_releases.ts";
 
-const OLD = "0.1.0";
-const NEW = "0.1.1";
 const SERVICES = ["gateway-signer", "gateway-control-plane", "gateway-broker"] as const;
 const TIMERS = ["gateway-renew.timer", "gateway-backup.timer", "gateway-watch@signer.timer"] as const;
 const HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIjpS6aFqlhJXpPHWmUm99NVnb1xApjiLkrH3MjJxXm2";
@@ -33,25 +32,6 @@ const LISTENING = [
   "-c",
   "journalctl -u gateway-broker -o cat --no-pager | tail -1 | grep -q ready",
 ] as const;
-
-/** Makes every package. */
-async function release(version: string, output: string): Promise<void> {
-  const args = ["task", "--quiet", "release", "--version", version, "--output", output, "--allow-dirty"];
-  await mustRun(Deno.execPath(), ...args);
-}
-
-/** The packages of the next version, which says so and differs in nothing else: made in a fraction of the time. */
-async function releaseNext(oldOutput: string, output: string): Promise<void> {
-  const script = `set -e; mkdir -p "$2"; cd "$2"
-    for file in "$1"/*_${OLD}_*.deb; do
-      dpkg-deb -R "$file" parts
-      sed -i 's/${OLD}/${NEW}/g' parts/DEBIAN/control
-      grep -rlF 'VERSION = "${OLD}"' parts | xargs -r sed -i 's/VERSION = "${OLD}"/VERSION = "${NEW}"/'
-      dpkg-deb --root-owner-group -Znone --build parts "$(basename "$file" | sed 's/${OLD}/${NEW}/')"
-      rm -r parts
-    done`;
-  await mustRun("sh", "-c", script, "sh", oldOutput, output);
-}
 
 /** When a service answers; it is up before that. */
 async function ready(machine: Machine): Promise<void> {

@@ -29,9 +29,9 @@ export class RootFilesystem {
     this.path = path;
   }
 
-  /** Makes the least Debian that has systemd. */
-  static async create(path: string): Promise<RootFilesystem> {
-    const packages = "systemd,systemd-sysv,dbus,openssh-client";
+  /** Makes the least Debian that has systemd, and what else is named. */
+  static async create(path: string, more: readonly string[] = []): Promise<RootFilesystem> {
+    const packages = ["systemd", "systemd-sysv", "dbus", "openssh-client", ...more].join(",");
     // Straight into a folder; what only people read is left out.
     const leftOut = ["/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*"];
     const options = leftOut.map((pattern) => `--dpkgopt=path-exclude=${pattern}`);
@@ -46,9 +46,12 @@ export class RootFilesystem {
     return await runProgram("systemd-nspawn", "-D", this.path, ...quiet, ...command);
   }
 
-  /** Starts its systemd. */
-  async boot(): Promise<Machine> {
-    const options = ["--quiet", "--register=no", "--keep-unit", "--private-network"];
+  /** Starts its systemd; in a network namespace that is there, or in one without network. */
+  async boot(namespace?: string): Promise<Machine> {
+    const network = namespace === undefined
+      ? "--private-network"
+      : `--network-namespace-path=/run/netns/${namespace}`;
+    const options = ["--quiet", "--register=no", "--keep-unit", network];
     const child = new Deno.Command("systemd-nspawn", {
       args: ["--boot", "-D", this.path, ...options],
       stdin: "null",

@@ -1,0 +1,63 @@
+import assert from "node:assert/strict";
+import { writeAllSync } from "@gateway/shared/bytes";
+import type { Ended, Machine } from "./machine.ts";
+
+const LONGEST = 12;
+
+/** What people type on their machines, and what they are told: printed, with times, and checked. */
+export class Transcript {
+  readonly #start = performance.now();
+
+  /** A line of its own. */
+  say(text: string): void {
+    const seconds = ((performance.now() - this.#start) / 1000).toFixed(1).padStart(6);
+    writeAllSync(Deno.stdout, `${seconds} s  ${text}\n`);
+  }
+
+  /** Somebody at a machine. */
+  at(name: string, machine: Machine): Person {
+    return new Person(this, name, machine);
+  }
+}
+
+/** Somebody who types commands on a machine, as root. */
+export class Person {
+  readonly #transcript: Transcript;
+  readonly #name: string;
+  readonly machine: Machine;
+
+  constructor(transcript: Transcript, name: string, machine: Machine) {
+    this.#transcript = transcript;
+    this.#name = name;
+    this.machine = machine;
+  }
+
+  /** Types a line; what becomes of it is up to the caller. */
+  async tries(line: string): Promise<Ended> {
+    const start = performance.now();
+    const ended = await this.machine.run("sh", "-c", line);
+    const ms = Math.round(performance.now() - start);
+    this.#transcript.say(
+      `[${this.#name}]# ${line}   (${ms} ms${ended.code === 0 ? "" : `, exit ${ended.code}`})`,
+    );
+    const lines = `${ended.stdout}${ended.stderr}`.trimEnd().split("\n").filter((text) => text !== "");
+    for (const text of lines.slice(0, LONGEST)) this.#transcript.say(`    ${text}`);
+    if (lines.length > LONGEST) this.#transcript.say(`    … ${lines.length - LONGEST} more lines`);
+    return ended;
+  }
+
+  /** Types a line that has to succeed, and reads what it says. */
+  async does(line: string, says: RegExp = /^/): Promise<string> {
+    const { code, stdout, stderr } = await this.tries(line);
+    assert.equal(code, 0, `${line}: ${stdout}${stderr}`);
+    assert.match(`${stdout}${stderr}`, says, line);
+    return stdout;
+  }
+
+  /** Types a line that has to be refused, with words. */
+  async isRefused(line: string, says: RegExp): Promise<void> {
+    const { code, stdout, stderr } = await this.tries(line);
+    assert.notEqual(code, 0, line);
+    assert.match(`${stdout}${stderr}`, says, line);
+  }
+}
