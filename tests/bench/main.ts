@@ -7,6 +7,7 @@
 import { benchApprovals } from "./approval_bench.ts";
 import { benchAudit } from "./audit_bench.ts";
 import { benchCluster } from "./cluster_bench.ts";
+import { benchClusterSign } from "./cluster_sign_bench.ts";
 import { benchDebateEngine } from "./debate_engine_bench.ts";
 import { benchDebatePage } from "./debate_page_bench.ts";
 import { benchDebateWeb } from "./debate_web_bench.ts";
@@ -80,6 +81,7 @@ const SECTIONS: Readonly<Record<string, Section>> = {
   audit: benchAudit,
   freeze: benchFreeze,
   cluster: benchCluster,
+  cluster_sign: benchClusterSign,
   approvals: benchApprovals,
   guardrails: () => benchGuardrails(),
   debate_engine: () => benchDebateEngine(),
