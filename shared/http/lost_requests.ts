@@ -1,6 +1,6 @@
 /**
- * Requests for signatures whose answers nobody has: what came of them is named to the signers, which revoke it as soon
- * as it shows up, be it when one that was killed reads its log again.
+ * Requests for signatures whose answers nobody has: what came of them is named to the signers, which may revoke it. Those
+ * of this version have no such route yet: they answer 404, and that ends it.
  *
  * @module
  */
