@@ -7,6 +7,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { architecture } from "../../deploy/release/debian.ts";
+import { PACKAGES } from "../../deploy/release/packages.ts";
 import { poll } from "../stage/poll.ts";
 import { type Machine, mustRun, RootFilesystem } from "./machine.ts";
 import { initialize } from "./mcp_client.ts";
@@ -262,8 +263,7 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
     });
     await t.step("removed, keys and records stay; purged, too, and it says so", async () => {
       await machine.must("systemctl", "start", "gateway-signer");
-      const names =
-        "gateway-signer gateway-control-plane gateway-broker gateway-ctl gateway-debate gateway-shim";
+      const names = PACKAGES.map(({ name }) => name).filter((name) => name !== "gateway-common").join(" ");
       await machine.must("sh", "-c", `dpkg --remove ${names} gateway-common gateway-runtime`);
       const { code } = await machine.run("pgrep", "-f", "/usr/lib/gateway");
       assert.notEqual(code, 0, "nothing of it runs any more");
