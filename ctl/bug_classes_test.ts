@@ -16,7 +16,8 @@ Deno.test("no client config is taken from the working folder unasked (C6)", () =
 });
 
 Deno.test("broker-ctl can send no signal, so none that meets whoever has a recorded pid by now (C8)", () => {
-  assert.deepEqual(Object.keys(manifest.permissions), ["broker-ctl"]);
+  assert.deepEqual(Object.keys(manifest.permissions), ["broker-ctl", "approval-bridge"]);
+  assert.ok(!("run" in manifest.permissions["approval-bridge"]));
   // Deno.kill() takes the right to run everything.
   assert.deepEqual(manifest.permissions["broker-ctl"].run, ["ssh", "ssh-keyscan"]);
 });

@@ -184,10 +184,16 @@ async function finish(
     });
     await createFile(switched, new Date(systemClock.now()).toISOString(), 0o644);
   }
-  const since = Date.parse(await Deno.readTextFile(switched));
+  const since = Date.parse((await Deno.readTextFile(switched)).trim());
   const minutes = Math.ceil((since + OVERLAP_MS - systemClock.now()) / 60_000);
   // A time that can't be read is no time that has passed.
   if (!(minutes <= 0)) {
+    if (Number.isNaN(minutes)) {
+      throw new AppError(
+        "invalid_config",
+        `Cannot read ${quoteText(switched)}: it says no time when the next key began to sign`,
+      );
+    }
     const line =
       `the next key signs; certificates of the former one are good for up to ${minutes} minutes: finish again then`;
     return { json: { step: "switched", minutes }, lines: [line] };

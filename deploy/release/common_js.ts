@@ -23,6 +23,7 @@ export function mendCommonJs(files: ReadonlyMap<string, string>): ReadonlyMap<st
 }
 
 function withDirname(text: string): string {
-  const isFree = /\b__dirname\b/.test(text) && !/^(?:var|let|const) __dirname\b/m.test(text);
-  return isFree ? `const __dirname = import.meta.dirname;\n${text}` : text;
+  const isFree = /\b__dirname\b/.test(text) && !/^(?:let|const) __dirname\b/m.test(text);
+  // A package may have one of its own in the same scope, also among others: `var` may be said twice.
+  return isFree ? `var __dirname = import.meta.dirname;\n${text}` : text;
 }

@@ -14,9 +14,14 @@ Deno.test.each([
   {
     name: "gives CommonJS the folder that it is in",
     text: "f(__dirname);\n",
-    expected: "const __dirname = import.meta.dirname;\nf(__dirname);\n",
+    expected: "var __dirname = import.meta.dirname;\nf(__dirname);\n",
   },
-  { name: "leaves a file that has one", text: "var __dirname = d();\nf(__dirname);\n" },
+  {
+    name: "gives it beside a package's own, which is there once that is loaded",
+    text: "var a, __dirname, b;\nf(__dirname);\n",
+    expected: "var __dirname = import.meta.dirname;\nvar a, __dirname, b;\nf(__dirname);\n",
+  },
+  { name: "leaves a file that has one", text: "const __dirname = d();\nf(__dirname);\n" },
   { name: "leaves a file that needs none", text: "f(import.meta.dirname);\n" },
   {
     name: "gives what is loaded on demand its exports by their names",

@@ -107,7 +107,7 @@ function ecdsaKeyOf({ crv, x = new Uint8Array(), y = new Uint8Array() }: VaultPu
 
 function checkKey(key: JsonWebKey): { readonly modulusLength?: number | undefined } {
   try {
-    return createPublicKey({ format: "jwk", key }).asymmetricKeyDetails ?? {};
+    return createPublicKey({ format: "jwk", key: { ...key } }).asymmetricKeyDetails ?? {};
   } catch (cause) {
     throw unusable("its numbers do not form a key", cause);
   }

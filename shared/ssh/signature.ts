@@ -159,7 +159,7 @@ function readEcdsaNumbers(value: Uint8Array, { coordinateBytes }: EcdsaCurve): U
 /** @throws {AppError} `invalid_request` when the numbers make no key, such as a point beside its curve */
 function publicKeyOf(parts: KeyParts): KeyObject {
   try {
-    return createPublicKey({ format: "jwk", key: webKey(parts) });
+    return createPublicKey({ format: "jwk", key: { ...webKey(parts) } });
   } catch (cause) {
     throw new AppError("invalid_request", `Cannot use ${keyAlgorithm(parts)} key: not a valid key`, {
       cause,

@@ -171,7 +171,7 @@ function createKey(kind: FakeKeyKind): Omit<Version, "name"> {
   const { privateKey, publicKey } = typeof kind === "number"
     ? generateKeyPairSync("rsa", { modulusLength: kind })
     : generateKeyPairSync("ec", { namedCurve: kind });
-  return { privateKey, jwk: publicKey.export({ format: "jwk" }) };
+  return { privateKey, jwk: publicKey.export({ format: "jwk" }) as JsonWebKey };
 }
 
 function signWith({ privateKey }: Version, algorithm: string, digest: Uint8Array): Uint8Array {

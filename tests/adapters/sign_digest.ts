@@ -25,7 +25,7 @@ export function signDigest(key: KeyObject, digest: Uint8Array): Uint8Array {
       Uint8Array.of(...SHA256_INFO, ...digest),
     );
   }
-  return signEc(key.export({ format: "jwk" }), digest);
+  return signEc(key.export({ format: "jwk" }) as JsonWebKey, digest);
 }
 
 /** FIPS 186-5 section 6.4.1. */
@@ -36,7 +36,9 @@ function signEc({ crv = "", d }: JsonWebKey, digest: Uint8Array): Uint8Array {
   // No digest here is longer than the order of its curve.
   assert.ok(digest.length <= length);
   // A key pair is a random number and its product with the base point.
-  const nonce = generateKeyPairSync("ec", { namedCurve: crv }).privateKey.export({ format: "jwk" });
+  const nonce = generateKeyPairSync("ec", { namedCurve: crv }).privateKey.export({
+    format: "jwk",
+  }) as JsonWebKey;
   const r = fromBase64(nonce.x) % n;
   const s = power(fromBase64(nonce.d), n - 2n, n) * (fromBytes(digest) + r * fromBase64(d)) % n;
   return Uint8Array.of(...toBytes(r, length), ...toBytes(s, length));
