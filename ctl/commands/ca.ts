@@ -14,7 +14,7 @@ import type { AddCommand, CommandContext } from "../context.ts";
 import { carryOut } from "../enrol/carry_out.ts";
 import { caLine, readCaKey, rotationFiles } from "../enrol/next_ca.ts";
 import { type EnrolOptions, formatEnrolScript } from "../enrol/script.ts";
-import { createFile } from "../identity/folder.ts";
+import { createFile, replaceFile } from "../identity/folder.ts";
 import type { CommandResult } from "../output.ts";
 import { runOverSsh } from "../over_ssh.ts";
 import { addRemoteOptions, askSigner } from "../remote.ts";
@@ -184,16 +184,14 @@ async function finish(
     });
     await createFile(switched, new Date(systemClock.now()).toISOString(), 0o644);
   }
-  const since = Date.parse((await Deno.readTextFile(switched)).trim());
+  let since = Date.parse((await Deno.readTextFile(switched)).trim());
+  if (Number.isNaN(since)) {
+    // A time that can't be read is no time that has passed: the wait begins anew.
+    since = systemClock.now();
+    await replaceFile(switched, new Date(since).toISOString());
+  }
   const minutes = Math.ceil((since + OVERLAP_MS - systemClock.now()) / 60_000);
-  // A time that can't be read is no time that has passed.
-  if (!(minutes <= 0)) {
-    if (Number.isNaN(minutes)) {
-      throw new AppError(
-        "invalid_config",
-        `Cannot read ${quoteText(switched)}: it says no time when the next key began to sign`,
-      );
-    }
+  if (minutes > 0) {
     const line =
       `the next key signs; certificates of the former one are good for up to ${minutes} minutes: finish again then`;
     return { json: { step: "switched", minutes }, lines: [line] };

@@ -91,8 +91,8 @@ Deno.test({
         assert.ok(await logIn(old, "u3"), "a certificate of the former key, before it ends");
         assert.match((await rotate("begin")).text, /The rotation before is not over/);
         await Deno.writeTextFile(at("pki/ssh_ca.switched"), "torn");
-        assert.match((await rotate("finish")).text, /finish again then/);
-        await Deno.writeTextFile(at("pki/ssh_ca.switched"), "2020-01-01T00:00:00Z");
+        assert.match((await rotate("finish")).text, /good for up to 16 minutes: finish again then/);
+        await Deno.writeTextFile(at("pki/ssh_ca.switched"), "2020-01-01T00:00:00Z\n");
         const finished = await rotate("finish");
         assert.equal(finished.code, 0, finished.text);
         assert.equal(await logIn(old, "u3"), false, "a certificate of the former key, afterwards");
