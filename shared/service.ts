@@ -109,7 +109,7 @@ export function waitForStop(signals: readonly Deno.Signal[] = STOP_SIGNALS): Pro
  * @param tell shows a text to the operator, by default on stderr
  */
 export async function exitCodeOf(
-  run: () => Promise<number | void>,
+  run: () => Promise<number | void> | number | void,
   tell: (text: string) => void = writeToStderr,
 ): Promise<number> {
   try {

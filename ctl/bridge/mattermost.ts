@@ -1,14 +1,13 @@
 import { z } from "@zod/zod";
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { parseJson } from "@gateway/shared/json";
 import type { ServiceLogger } from "@gateway/shared/log";
 import { within } from "@gateway/shared/within";
 import { boundedFetch } from "./bounded_fetch.ts";
 import type { Card } from "./card.ts";
 import type { Chat, Click, Member } from "./chat.ts";
 import { keepConnected } from "./keep_connected.ts";
-import { readMattermostClick } from "./mattermost_click.ts";
+import { parseText, readMattermostClick } from "./mattermost_click.ts";
 import { fenced, messageOf } from "./mattermost_text.ts";
 
 /** What {@linkcode MattermostChat} needs. */
@@ -121,7 +120,7 @@ export class MattermostChat implements Chat {
       socket.send(JSON.stringify({ seq: 1, action: "authentication_challenge", data: { token } }));
     socket.onmessage = ({ data }) => {
       heardAt = clock.now();
-      const event = typeof data === "string" ? parse(data) : undefined;
+      const event = typeof data === "string" ? parseText(data) : undefined;
       if (isHello(event)) connected();
       const click = readMattermostClick(event, { channel, self: this.#self });
       if (click !== undefined) {
@@ -162,7 +161,7 @@ export class MattermostChat implements Chat {
       throw new AppError("upstream_failure", "Mattermost did not answer");
     });
     if (!response.ok) throw refusalOf(response);
-    const { data } = schema.safeParse(parse(await response.text()));
+    const { data } = schema.safeParse(parseText(await response.text()));
     if (data === undefined) throw new AppError("upstream_failure", "Mattermost did not answer as it should");
     return data;
   }
@@ -181,13 +180,4 @@ function refusalOf({ status, headers }: Response): AppError {
 
 function isHello(event: unknown): boolean {
   return typeof event === "object" && event !== null && "event" in event && event.event === "hello";
-}
-
-function parse(text: string): unknown {
-  try {
-    return parseJson(text);
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
-  }
 }

@@ -33,7 +33,7 @@ export interface MattermostHome {
 /** The decision in an answer below a message: `approve`, `deny` or `learn 2h`, and nothing else in it. */
 export function readMattermostClick(event: unknown, { channel, self }: MattermostHome): Click | undefined {
   const text = posted.safeParse(event).data?.data.post;
-  const { data } = answer.safeParse(text === undefined ? undefined : parse(text));
+  const { data } = answer.safeParse(text === undefined ? undefined : parseText(text));
   if (data === undefined || data.channel_id !== channel || data.user_id === self) return undefined;
   if (NOT_IN_PERSON.some((name) => data.props?.[name] !== undefined)) return undefined;
   const { word, time } = WORDS.exec(data.message.trim().toLowerCase())?.groups ?? {};
@@ -54,7 +54,8 @@ function verbOf(word: string | undefined, time: string | undefined): Verb | unde
   }
 }
 
-function parse(text: string): unknown {
+/** What a text of the chat says; nothing when it is no JSON. */
+export function parseText(text: string): unknown {
   try {
     return parseJson(text);
   } catch (error) {

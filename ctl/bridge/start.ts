@@ -23,6 +23,5 @@ function describeCommand(args: readonly string[]): string {
 }
 
 if (import.meta.main) {
-  // deno-lint-ignore require-await -- what it throws is told like a service's failure
-  Deno.exitCode = await exitCodeOf(async () => writeAllSync(Deno.stdout, describeCommand(Deno.args)));
+  Deno.exitCode = await exitCodeOf(() => writeAllSync(Deno.stdout, describeCommand(Deno.args)));
 }

@@ -38,25 +38,41 @@ async function imported(
 
 const listed = async (web: WebFixture) => (await (await web.get("/api/runs")).json()).runs;
 
-// deno-lint-ignore no-explicit-any
-function assertUnchecked(record: any) {
-  const decision =
-    record.events.findLast(({ type }: { type: string }) => type === "moderator_decision").decision;
+/** What is looked at of a record, and of its events. */
+interface Judged {
+  readonly type?: string;
+  readonly decision?: {
+    readonly grounding: {
+      readonly level: string;
+      readonly outcome: string | null;
+      readonly hypothesis_id: string;
+      readonly reason: string;
+    };
+  };
+  readonly hypotheses?: readonly {
+    readonly state: string;
+    readonly evidence: readonly { readonly status: string }[];
+    readonly reviews: readonly { readonly new_evidence: boolean }[];
+  }[];
+}
+
+function assertUnchecked(record: Judged & { readonly events: readonly Judged[] }) {
+  const { decision } = record.events.findLast(({ type }) => type === "moderator_decision") ?? {};
+  assert.ok(decision);
   for (const { grounding } of [decision, ...record.decision === undefined ? [] : [record.decision]]) {
     assert.deepEqual([grounding.level, grounding.outcome, grounding.hypothesis_id], ["none", null, "1"]);
     assert.match(grounding.reason, /imported.* nothing .* checked here/);
   }
-  const tables = record.events.filter(({ type }: { type: string }) => type === "hypothesis_update");
   for (
-    const hypotheses of [
-      record.hypotheses,
-      ...tables.map((each: { hypotheses: unknown }) => each.hypotheses),
+    const { hypotheses } of [
+      record,
+      ...record.events.filter(({ type }) => type === "hypothesis_update"),
     ]
   ) {
-    const [{ state, evidence, reviews }] = hypotheses;
-    assert.equal(state, "active");
-    assert.deepEqual(evidence.map(({ status }: { status: string }) => status), ["unchecked"]);
-    assert.equal(reviews.some((each: { new_evidence: boolean }) => each.new_evidence), false);
+    const [first] = hypotheses ?? [];
+    assert.equal(first?.state, "active");
+    assert.deepEqual(first.evidence.map(({ status }) => status), ["unchecked"]);
+    assert.equal(first.reviews.some((each) => each.new_evidence), false);
   }
 }
 
