@@ -187,16 +187,20 @@ class Session implements PostgresSession {
       this.close();
       return new Error("the database does not answer");
     };
-    return await within(
-      { clock, ms: timeoutMs, late },
-      this.#sql.unsafe(text, [...parameters] as string[], { prepare: parameters.length > 0 }),
-    );
+    const answer = this.#sql.unsafe(text, [...parameters] as string[], { prepare: parameters.length > 0 });
+    return await within({ clock, ms: timeoutMs, late }, answer.catch(failPlainly));
   }
 
   close(): void {
     this.#isOpen = false;
     void this.#sql.end({ timeout: 0 }).catch(() => {});
   }
+}
+
+/** The driver's words for a connection that ended name the host that it was told in place of the real one. */
+function failPlainly(error: unknown): never {
+  const code = error instanceof Error && "code" in error ? String(error.code) : "";
+  throw code.startsWith("CONNECTION_") ? new Error("the connection is lost") : error;
 }
 
 let isSwallowing = false;

@@ -67,6 +67,23 @@ Deno.test({
       assert.match(await refusal({ state_db: server.url({ user: "poor" }) }), /permission denied/);
     });
 
+    await test.step("one that hangs up when it is asked", async () => {
+      using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+      const [welcome, buffer] = [[82, 0, 0, 0, 8, 0, 0, 0, 0, 90, 0, 0, 0, 5, 73], new Uint8Array(1024)];
+      void (async () => {
+        for await (const connection of listener) {
+          await connection.read(buffer);
+          await connection.write(Uint8Array.from(welcome));
+          await connection.read(buffer);
+          connection.close();
+        }
+      })().catch(() => {});
+      const at = `127.0.0.1:${listener.addr.port}`;
+      const words = await refusal({ state_db: `postgres://a@${at}/gateway` });
+      // The driver would name a host that is none.
+      assert.match(words, new RegExp(`${at}.*: the connection is lost$`));
+    });
+
     await test.step("a newer version", async () => {
       await (await openShared({ state_db: server.url() })).close();
       await server.sql("UPDATE signer.schema_version SET version = 99");
