@@ -4,6 +4,7 @@ import { controlPlaneConfig } from "@gateway/control-plane/config";
 import { loadConfig } from "@gateway/shared/config/load";
 import { ifThere } from "@gateway/shared/files";
 import { signerConfig } from "@gateway/signer/config";
+import { z } from "@zod/zod";
 import { clientConfig } from "../client_config.ts";
 
 /** What a set-up consists of; all paths are absolute. */
@@ -20,6 +21,8 @@ export interface SetUpSources {
   readonly leftOut: readonly string[];
 }
 
+const identityMap = z.record(z.string(), z.string());
+
 /** The configs of a set-up by the names that `init` and the packages give them. */
 const LOADERS: Readonly<Record<string, (path: string) => Promise<object>>> = {
   "signer.json": (path) => loadConfig({ path, what: "signer config", schema: signerConfig }),
@@ -27,11 +30,15 @@ const LOADERS: Readonly<Record<string, (path: string) => Promise<object>>> = {
     loadConfig({ path, what: "control plane config", schema: controlPlaneConfig }),
   "config.json": (path) => loadConfig({ path, what: "broker config", schema: brokerConfig }),
   "mcp.json": (path) => loadConfig({ path, what: "broker config", schema: brokerConfig }),
+  "mcp-http.json": (path) => loadConfig({ path, what: "broker config", schema: brokerConfig }),
   "broker-ctl.json": (path) => loadConfig({ path, what: "client config", schema: clientConfig }),
+  "approval-bridge.json": (path) => loadConfig({ path, what: "identity map", schema: identityMap }),
 };
 
 const FILE_KEY = /(?:^|_)(?:cert|key|ca|file|path)$/;
 const KEY_FOLDER = "pki";
+/** Variables of the services' units, a chat's tokens among them. */
+const VARIABLES = /^[a-z][a-z-]*\.env$/;
 
 /**
  * Looks at the configs in a folder, and at what they name. Relative paths are those from this folder.
@@ -64,6 +71,7 @@ export async function findSources(folder: string): Promise<SetUpSources> {
     }
   }
   keys.push(...await filesIn(join(folder, KEY_FOLDER)));
+  keys.push(...(await filesIn(folder)).filter((path) => VARIABLES.test(basename(path))));
   const once = (paths: readonly string[]) => [...new Set(paths)].sort();
   return {
     configs,

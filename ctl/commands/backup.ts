@@ -23,9 +23,9 @@ Examples:
   broker-ctl backup /mnt/backup/monday --recipient age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p
 
 Copies the configs beside the signer's, the lists of denied callers, the state of signer and control plane, and the audit
-logs with all rotated files, while the services run. Keys, certificates and tokens only with --recipient, encrypted in
-the format of age (age-keygen -o identity.txt makes a pair); without it, keep pki/ elsewhere: a set-up does not start
-without its keys.
+logs with all rotated files, while the services run. Keys, certificates, tokens and the services' .env files only with
+--recipient, encrypted in the format of age (age-keygen -o identity.txt makes a pair); without it, keep pki/ elsewhere: a
+set-up does not start without its keys.
 Run it as who may read all that, root for an installation of packages. Whoever can write the backup can take freezes and
 revocations out of it: keep it where the services can't write. State in PostgreSQL is that server's to back up.
 `;

@@ -128,3 +128,28 @@ Deno.test({
     assert.deepEqual(await state(), before);
   },
 });
+
+Deno.test("a backup has the other broker's records, and what the chat bridge and units are told", async () => {
+  await using it = await setUp();
+  const mcp = await Deno.readTextFile(it.at("gateway/mcp.json"));
+  const log = it.at("gateway/log/mcp-http/audit.log");
+  await Deno.writeTextFile(
+    it.at("gateway/mcp-http.json"),
+    mcp.replace(it.at("gateway/log/mcp/audit.log"), log),
+  );
+  await Deno.mkdir(it.at("gateway/log/mcp-http"), { recursive: true });
+  await Deno.writeTextFile(log, "");
+  await Deno.writeTextFile(it.at("gateway/approval-bridge.json"), '{ "U0BOB": "bob@example.org" }');
+  await Deno.writeTextFile(it.at("gateway/approval-bridge.env"), "SLACK_BOT_TOKEN=xoxb-secret\n");
+  const identity = await generateIdentity();
+  await Deno.writeTextFile(it.at("id.txt"), identity);
+  await it.backup("--recipient", await identityToRecipient(identity));
+  assert.doesNotMatch(await Deno.readTextFile(it.at("backup/manifest.json")), /\.env/, "a token is a secret");
+  const { exit, err } = await it.restore("--dir", "new", "--identity", "id.txt");
+  assert.equal(exit, 0, err);
+  for (
+    const file of ["mcp-http.json", "log/mcp-http/audit.log", "approval-bridge.json", "approval-bridge.env"]
+  ) {
+    assert.equal((await Deno.lstat(it.at(`new/${file}`))).isFile, true, file);
+  }
+});
