@@ -38,6 +38,11 @@ export class Company {
     return join(this.#folder, name);
   }
 
+  /** The namespace of a machine's network. */
+  networkOf(name: Name): string {
+    return this.#lan.nameOf(name);
+  }
+
   machine(name: Name): Machine {
     const machine = this.#machines.get(name);
     if (machine === undefined) throw new TypeError(`no machine ${name}`);

@@ -8,6 +8,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { poll } from "../stage/poll.ts";
 import { playAttacks } from "./attacks.ts";
+import { Chat, setBridgeUp } from "./chat.ts";
 import { Company } from "./company.ts";
 import { mustRun } from "./machine.ts";
 import { NEW, OLD, release, releaseNext } from "./two_releases.ts";
@@ -131,7 +132,6 @@ Deno.test("a new operator's first weeks", async (t) => {
     const approval = (who: string, rest: string) =>
       `cd /root && broker-ctl approval ${rest} --url gw.example.org:7443 --cert pki/${who}.crt --key pki/${who}.key ` +
       "--ca pki/mtls_ca.crt";
-    // The place of the bridge to chat: what ann types here she clicks there.
     await chapter("approve", async () => {
       await gateway.does(
         `broker-ctl host add ${CONFIG} --name web01 --force --allow '^id$,^touch /tmp/[a-z]+$' ` +
@@ -143,6 +143,26 @@ Deno.test("a new operator's first weeks", async (t) => {
       await desk.does(approval("ann", `allow ${pending} --reason 'INC-42 by phone'`), /approved/);
       assert.match(await asked, /"exit_code":0.* 200$/);
       await company.machine("web01").must("test", "-e", "/tmp/proof");
+    });
+    await using chat = await Chat.open(transcript, company.networkOf("gw"));
+    const askInChat = async (file: string) => {
+      const asked = ask(desk, "agent-1", "web01", `touch /tmp/${file}`);
+      await chat.read(new RegExp(`agent-1[^]*touch /tmp/${file}`));
+      await chat.clicks("U0ANN", /whoever asks does not approve/);
+      await assert.rejects(company.machine("web01").must("test", "-e", `/tmp/${file}`));
+      await chat.clicks("U0BOB", /^Approved[^]*by approval-bridge/);
+      assert.match(await asked, /"exit_code":0.* 200$/);
+      await company.machine("web01").must("test", "-e", `/tmp/${file}`);
+    };
+    await chapter("approve in a chat", async () => {
+      await setBridgeUp(gateway, chat);
+      await whole(gateway);
+      await askInChat("chatted");
+      const log = "/var/log/gateway/control-plane/audit.log";
+      await gateway.does(
+        `broker-ctl audit show --log ${log} --full --json | grep approval-decision-allow | tail -1`,
+        /U0BOB, bob@example.org by its identity map/,
+      );
     });
     await chapter(
       "attacks by way of a prompt",
@@ -181,6 +201,7 @@ Deno.test("a new operator's first weeks", async (t) => {
       await whole(gateway);
       await gateway.does("signer --version", new RegExp(`^${NEW}$`, "m"));
       assert.match(await ask(desk, "agent-1", "web01", "id"), / 200$/);
+      await askInChat("upgraded");
     });
     await chapter("back up; the machine breaks; restore on another one", async () => {
       await desk.does("age-keygen -o /root/identity.txt", /age1/);
@@ -204,6 +225,8 @@ Deno.test("a new operator's first weeks", async (t) => {
         /end where they did/,
       );
       await gateway.does("rm /root/identity.txt");
+      const bridge = "cd /etc/gateway && stat -c '%n %U:%G %a' approval-bridge.json approval-bridge.env";
+      await gateway.does(bridge, /json root:gateway-approval-bridge 640[^]*env root:root 600/);
       await gateway.does(`systemctl enable --now ${SERVICES} gateway-renew.timer gateway-backup.timer`);
       await whole(gateway);
       assert.match(await ask(desk, "agent-1", "web01", "id"), / 200$/);

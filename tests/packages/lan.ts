@@ -17,11 +17,19 @@ export class Lan {
     return lan;
   }
 
+  /** Of the network of a machine, by which `ip netns` knows it. */
+  nameOf(name: string): string {
+    return `${this.#prefix}-${name}`;
+  }
+
   /** Gives a machine an address in it; the name of its namespace. */
   async join(name: string, address: string): Promise<string> {
-    const [hub, namespace] = [`${this.#prefix}-hub`, await this.#add(name)];
+    const [hub, namespace] = [this.nameOf("hub"), await this.#add(name)];
     const peer = ["peer", "name", name, "netns", hub];
-    await mustRun("ip", "link", "add", "eth0", "netns", namespace, "type", "veth", ...peer);
+    // Who takes an address over is found by it at once, as if it had said so.
+    const mac = ["02", "00", ...address.split(".").map((part) => Number(part).toString(16).padStart(2, "0"))];
+    const link = ["eth0", "address", mac.join(":"), "netns", namespace];
+    await mustRun("ip", "link", "add", ...link, "type", "veth", ...peer);
     await mustRun("ip", "-n", hub, "link", "set", name, "master", "br0", "up");
     await mustRun("ip", "-n", namespace, "addr", "add", `${address}/24`, "dev", "eth0");
     for (const link of ["eth0", "lo"]) await mustRun("ip", "-n", namespace, "link", "set", link, "up");
@@ -30,11 +38,11 @@ export class Lan {
 
   /** Takes a machine's cable away, which frees its address. */
   async leave(name: string): Promise<void> {
-    await mustRun("ip", "-n", `${this.#prefix}-hub`, "link", "del", name);
+    await mustRun("ip", "-n", this.nameOf("hub"), "link", "del", name);
   }
 
   async #add(name: string): Promise<string> {
-    const namespace = `${this.#prefix}-${name}`;
+    const namespace = this.nameOf(name);
     await mustRun("ip", "netns", "add", namespace);
     this.#made.push(namespace);
     return namespace;
