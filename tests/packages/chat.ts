@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
-import type { ReadableStream } from "node:stream/web";
 import type { Person, Transcript } from "./transcript.ts";
 
 const PROGRAM = new URL("chat_main.ts", import.meta.url).pathname;
@@ -19,7 +18,7 @@ export class Chat implements AsyncDisposable {
     this.#transcript = transcript;
     this.#child = child;
     this.#input = child.stdin.getWriter();
-    const input = Readable.fromWeb(child.stdout as ReadableStream<Uint8Array>);
+    const input = Readable.from(child.stdout.pipeThrough(new TextDecoderStream()));
     this.#lines = createInterface({ input })[Symbol.asyncIterator]();
   }
 
