@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
 import type { InstanceGroup } from "@gateway/shared/instances/group";
 import { FailingStore } from "../testing/failing_store.ts";
-import { CONFIG, get, NOW_MS, post, startSigner } from "../testing/memory_signer.ts";
+import { CONFIG, get, NOW_MS, post, snapshotOf, startSigner } from "../testing/memory_signer.ts";
 
 type Signer = Awaited<ReturnType<typeof startSigner>>;
 
@@ -103,6 +103,17 @@ Deno.test("what a rule allowed does not leave once its removal is acknowledged",
   beforeRelease(signer, () => signer.send(removal, "operator"));
   const { status, body } = await signer.sign({});
   assert.deepEqual([status, body.certificate], [403, undefined]);
+});
+
+Deno.test("what a forwarder asked for does not leave once it is acknowledged that it is none any more", async () => {
+  const signer = await start();
+  signer.setNext(() => Promise.resolve(snapshotOf({ ...CONFIG, trusted_forwarders: [] })));
+  beforeRelease(signer, () => signer.send(post("/v1/reload", {}), "operator"));
+  const { status, body } = await signer.sign({ on_behalf_of: "broker-1" }, "control-plane");
+  assert.deepEqual([status, body.certificate], [403, undefined]);
+  const [issued, , denied] = signer.log.entries.slice(-3);
+  assert.deepEqual([denied?.caller, denied?.err], ["broker-1", "on_behalf_of not allowed for this caller"]);
+  assert.ok(signer.krl.isListed({ serial: issued?.serial ?? 0n }));
 });
 
 Deno.test("an edit that has nothing to do with it lets a certificate leave", async () => {

@@ -41,6 +41,8 @@ import {
   type SignContext,
 } from "./sign_context.ts";
 
+const NO_FORWARDER = "on_behalf_of not allowed for this caller";
+
 /** `POST /v1/sign`. */
 export async function handleSign(ports: SignerPorts, request: Request, peer: Peer): Promise<Response> {
   try {
@@ -104,6 +106,7 @@ async function sign(ports: SignerPorts, httpRequest: Request, peer: Peer): Promi
 /** Decides again on what was allowed: policy and grants may have been changed, and that acknowledged, meanwhile. */
 function findDenial(context: SignContext): string | undefined {
   const { ports, snapshot: { policy }, peer, request, caller } = context;
+  if (caller !== peer.caller && !isForwarder(context)) return NO_FORWARDER;
   if (!mayComeFrom(policy, caller, peer.caller)) return DIRECT_NOT_ALLOWED;
   if (request.target_type === "k8s") return findActionDenial(context);
   if (mayUseHost(policy, caller, request.host) !== "ok") return "host not authorised";
@@ -145,7 +148,7 @@ async function effectiveCaller(
   peer: Peer,
 ): Promise<string> {
   if (snapshot.trustedForwarders.has(peer.caller)) return request.on_behalf_of;
-  const err = "on_behalf_of not allowed for this caller";
+  const err = NO_FORWARDER;
   await ports.recordOutcome({
     caller: peer.caller,
     host: request.host,
