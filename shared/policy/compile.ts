@@ -96,7 +96,6 @@ export function* compilePolicySteps(
     hosts.set(name, compileHost({ name, host, path, library, maxTtlSeconds }, problems));
     yield;
   }
-  problems.push(...findUnsharedPrincipals(config.hosts));
   const clusters = new Map<string, CompiledCluster>();
   for (const [name, cluster] of Object.entries(config.kubernetes?.clusters ?? {})) {
     const path = formatKeyPath(["kubernetes", "clusters", name]);

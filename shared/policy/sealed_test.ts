@@ -193,6 +193,7 @@ Deno.test("compilePolicy() refuses hosts with one principal, and takes them wher
   });
   const refused = compilePolicy(config(false));
   assert(refused.kind === "invalid");
+  assert.equal(refused.problems.length, 1);
   assert.match(refused.problems.join(), /^hosts\.web02\.principal: "host:web01" is also that of "web01"/);
   assert.equal(compileSample(config(true)).hosts.size, 2);
 });
