@@ -71,8 +71,24 @@ export class SqliteAccess {
    * @throws {AppError} `internal` when it could not be committed
    */
   change<T>(action: () => T): Promise<T> {
+    return this.#commit("FULL", action);
+  }
+
+  /**
+   * As {@linkcode change}, but without the wait for the disk, which would hold up everything else in this process: there
+   * when the promise resolves, also after this process was killed; a loss of power takes it away until a later change
+   * is durable, or a checkpoint. What is lost so is always the last.
+   *
+   * @throws {AppError} `internal` when it could not be committed
+   */
+  changeUnsynced<T>(action: () => T): Promise<T> {
+    return this.#commit("NORMAL", action);
+  }
+
+  #commit<T>(synchronous: "FULL" | "NORMAL", action: () => T): Promise<T> {
     return this.read(() => {
-      this.#database.exec("BEGIN IMMEDIATE");
+      // Of no effect within a transaction.
+      this.#database.exec(`PRAGMA synchronous = ${synchronous}; BEGIN IMMEDIATE`);
       try {
         const result = action();
         this.#database.exec("COMMIT");

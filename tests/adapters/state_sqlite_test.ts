@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { SqliteAccess } from "@gateway/shared/state/sqlite_access";
 import { MIGRATIONS } from "../../signer/state/migrations.ts";
 import { openSqliteStore } from "../../signer/state/sqlite.ts";
 import type { StateStore } from "../../signer/state/store.ts";
@@ -56,6 +57,19 @@ Deno.test("a new database has version 5, exactly the known schema, and is its ow
     "frozen_at INTEGER 1 null 0",
   ]);
   assert.equal((Deno.statSync(folder.path).mode ?? 0) & 0o777, 0o600);
+});
+
+Deno.test("a change is durable when it is acknowledged, also after one that need not be", async () => {
+  using folder = new StateFolder();
+  const schema = { owner: "signer", migrations: MIGRATIONS, loss: "" } as const;
+  const access = SqliteAccess.open(schema, { path: folder.path, warn: () => {} });
+  const synchronous = () => access.rows("PRAGMA synchronous")[0]?.["synchronous"];
+  const [NORMAL, FULL] = [1n, 2n];
+  assert.equal(await access.change(synchronous), FULL);
+  assert.equal(await access.changeUnsynced(synchronous), NORMAL);
+  await assert.rejects(access.changeUnsynced(() => access.run("no SQL", {})));
+  assert.equal(await access.change(synchronous), FULL);
+  await access.close();
 });
 
 Deno.test("what was kept is there after the next start (K1)", async () => {
