@@ -35,14 +35,15 @@ export interface ConfigFile {
 /** The config file at a path. */
 export function openConfigFile(path: string, ports: SnapshotPorts): ConfigFile {
   const read = () => readConfigText(path, "signer config");
-  const parse = (text: string) => finishInSlices(parseSignerConfig(text, path), ports.clock);
+  const parse = (text: string, previous?: SignerConfig) =>
+    finishInSlices(parseSignerConfig(text, path, previous), ports.clock);
   return {
     read,
     parse,
     async compile(text, previous) {
       // At the start nobody waits for an answer.
       if (previous === undefined) return await loadSnapshot(finish(parseSignerConfig(text, path)), ports);
-      return await loadSnapshot(await parse(text), ports, previous);
+      return await loadSnapshot(await parse(text, previous.config), ports, previous);
     },
     async replace(expected, text) {
       using lock = await tryLockFile(path);

@@ -56,12 +56,18 @@ export type LoadedParts = Pick<Snapshot, "caKeys" | "clusterCas" | "endUsers" | 
  * Checks the text of a `signer.json` key by key.
  *
  * @param source the file's name, for messages
+ * @param previous the config that is replaced: hosts that are written as before are taken over
  * @throws {AppError} `invalid_config` with every problem found, one a line
  */
-export function parseSignerConfig(text: string, source: string): Steps<SignerConfig> {
+export function parseSignerConfig(
+  text: string,
+  source: string,
+  previous?: SignerConfig,
+): Steps<SignerConfig> {
   return parseConfigSteps({
     text,
     source,
+    previous,
     what: "signer config",
     schema: signerConfig,
     unsupported: UNSUPPORTED_SIGNER_KEYS,

@@ -22,8 +22,19 @@ export type JsoncResult =
   }
   | { readonly kind: "malformed"; readonly problem: string };
 
-/** Takes an entry of a large map, also of a text that turns out to be malformed further on. */
-export type EntryTaker = (name: string, entry: unknown) => void;
+/** From where to where something stands in a text. */
+export interface TextRange {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Takes the entries of a large map, also of a text that turns out to be malformed further on. */
+export interface EntryTaker {
+  /** @param range absent where it is no object */
+  take(name: string, entry: unknown, range?: TextRange): void;
+  /** Takes the object that begins there unread, where it is known; gives its end then. */
+  takeKnown?(name: string, start: number): number | undefined;
+}
 
 /** How many tokens are read in one step: fewer than a host has, whose check takes longest. */
 const TOKENS_A_STEP = 16;
@@ -76,6 +87,8 @@ class MalformedText extends Error {}
 /** An object or list whose end is still to come. */
 interface Container {
   readonly value: ConfigObject | unknown[];
+  /** Where it begins. */
+  readonly start: number;
   /** In an object: the newest key. */
   key: string;
 }
@@ -127,7 +140,7 @@ class ConfigReader {
         if (token === mark) throw this.#malformed("invalid symbol");
         return true;
       case "{":
-        this.#begin(mark, createConfigObject());
+        if (!this.#passKnown(mark)) this.#begin(mark, createConfigObject());
         return true;
       case "[":
         this.#begin(mark, []);
@@ -184,7 +197,7 @@ class ConfigReader {
       this.#open.map(({ value, key }) => Array.isArray(value) ? value.length - 1 : key),
     );
     if (isRepeated) {
-      this.problems.push(`duplicate key "${path}" in line ${this.#scanner.getTokenStartLine() + 1}`);
+      this.problems.push(`duplicate key "${path}" in line ${this.#place().line}`);
     }
     // Assigned by libraries to ordinary objects it would change their prototype.
     if (key === "__proto__") this.problems.push(`key "${path}" is not allowed`);
@@ -192,14 +205,32 @@ class ConfigReader {
 
   #begin(mark: string, value: ConfigObject | unknown[]): void {
     this.#add(mark, value);
-    if (this.#open.push({ value, key: "" }) > MAX_DEPTH) throw new MalformedText("nested too deeply");
+    const start = this.#scanner.getTokenOffset();
+    if (this.#open.push({ value, start, key: "" }) > MAX_DEPTH) throw new MalformedText("nested too deeply");
     this.#expected = "first";
   }
 
   #end(mark: "}" | "]"): void {
     const isFitting = isConfigObject(this.#top?.value) === (mark === "}");
     if (!isFitting || !this.#mayBeMember && this.#expected !== "comma") throw this.#unexpected(mark);
-    this.#complete(this.#open.pop()?.value);
+    const ended = this.#open.pop();
+    const end = this.#scanner.getTokenOffset() + mark.length;
+    this.#complete(
+      ended?.value,
+      mark === "}" && ended !== undefined ? { start: ended.start, end } : undefined,
+    );
+  }
+
+  /** Passes over an entry of a large map that is known. */
+  #passKnown(mark: string): boolean {
+    const name = this.#top?.key;
+    if (this.#expected !== "value" || name === undefined) return false;
+    const end = this.#taker?.takeKnown?.(name, this.#scanner.getTokenOffset());
+    if (end === undefined) return false;
+    this.#add(mark, undefined);
+    this.#scanner.setPosition(end);
+    this.#expected = "comma";
+    return true;
   }
 
   /** Puts a value that has begun where it belongs. */
@@ -215,10 +246,10 @@ class ConfigReader {
   }
 
   /** Continues behind a value. */
-  #complete(value: unknown): void {
+  #complete(value: unknown, range?: TextRange): void {
     this.#expected = this.#open.length === 0 ? "nothing" : "comma";
     const name = this.#top?.key;
-    if (name !== undefined && name !== "__proto__") this.#taker?.(name, value);
+    if (name !== undefined && name !== "__proto__") this.#taker?.take(name, value, range);
   }
 
   /** Who takes what stands at this place: an entry of a large map. */
@@ -252,8 +283,13 @@ class ConfigReader {
   }
 
   #malformed(what: string): MalformedText {
-    const line = this.#scanner.getTokenStartLine() + 1;
-    const column = this.#scanner.getTokenStartCharacter() + 1;
+    const { line, column } = this.#place();
     return new MalformedText(`line ${line}, column ${column}: ${what}`);
+  }
+
+  /** Where the token begins; the scanner has not counted the lines that were passed over. */
+  #place(): { readonly line: number; readonly column: number } {
+    const lines = this.#text.slice(0, this.#scanner.getTokenOffset()).split(/\r\n|\r|\n/);
+    return { line: lines.length, column: (lines.at(-1) ?? "").length + 1 };
   }
 }

@@ -13,7 +13,7 @@ function read(text: string) {
     isMap = true;
     hosts[name] = entry;
   };
-  const result = finish(parseJsonc(text, new Map([["hosts", take]])));
+  const result = finish(parseJsonc(text, new Map([["hosts", { take }]])));
   if (result.kind === "ok" && isMap) result.value["hosts"] = hosts;
   return result;
 }

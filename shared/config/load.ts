@@ -25,7 +25,8 @@ import { formatKeyPath, type KeyPath } from "../key_path.ts";
 import { finish, type Steps } from "../steps.ts";
 import { withoutComments } from "./comment_keys.ts";
 import { type ConfigObject, createConfigObject, isConfigObject } from "./config_object.ts";
-import { type EntryTaker, parseJsonc } from "./jsonc.ts";
+import { parseJsonc } from "./jsonc.ts";
+import { LargeMap, type WrittenMap } from "./large_map.ts";
 import { describeIssue } from "./problems.ts";
 import { type Shape, shapeOf } from "./shape.ts";
 
@@ -53,6 +54,8 @@ export interface ConfigText<T extends object> extends ConfigKind<T> {
   readonly text: string;
   /** The file's name as messages show it. */
   readonly source: string;
+  /** The config that this one replaces: entries of large maps that are written as in its text are taken over. */
+  readonly previous?: T | undefined;
 }
 
 /** A config's file. */
@@ -77,20 +80,38 @@ export function parseConfig<T extends object>(config: ConfigText<T>): T {
  * @throws {AppError} `invalid_config` with every problem and its key path, one a line when there are several
  */
 export function* parseConfigSteps<T extends object>(config: ConfigText<T>): Steps<T> {
-  const checks = { ...config, shape: shapeOf(config.schema), problems: [] };
-  const maps: ConfigObject = {};
+  const { text, schema, previous } = config;
+  const checks = { ...config, shape: shapeOf(schema), problems: [] };
+  const before = previous && WRITTEN.get(previous);
   const inMaps: string[] = [];
-  const large = Object.entries(config.large ?? {}).map(([key, schema]) => {
-    const ofMap = { ...checks, schema: z.strictObject({ [key]: schema }), problems: inMaps };
-    return [key, checkEntries(ofMap, key, maps)] as const;
-  });
-  const parsed = yield* parseJsonc(config.text, new Map(large));
+  const large = new Map(
+    Object.entries(config.large ?? {}).map(([key, ofMap]) => {
+      const inMap = { ...checks, schema: z.strictObject({ [key]: ofMap }), problems: inMaps };
+      const checkEntry = (name: string, entry: unknown) => checkOne(inMap, key, name, entry);
+      const known = before?.schema === schema ? before.maps.get(key) : undefined;
+      return [key, new LargeMap({ text, check: checkEntry, before: known })];
+    }),
+  );
+  const parsed = yield* parseJsonc(text, large);
   if (parsed.kind === "malformed") throw invalid(config, [parsed.problem]);
   const head = check(checks, parsed.value);
   const problems = [...parsed.problems, ...checks.problems, ...inMaps];
   if (problems.length > 0 || head === undefined) throw invalid(config, problems);
-  return Object.assign(head, maps);
+  const maps = new Map<string, WrittenMap>();
+  for (const [key, { written }] of large) {
+    if (written === undefined) continue;
+    maps.set(key, written);
+    Object.assign(head, { [key]: written.entries });
+  }
+  if (maps.size > 0) WRITTEN.set(head, { schema, maps });
+  return head;
 }
+
+/** How the large maps of configs were written, for as long as somebody has the config. */
+const WRITTEN = new WeakMap<
+  object,
+  { readonly schema: z.ZodType; readonly maps: ReadonlyMap<string, WrittenMap> }
+>();
 
 /** What a config, or a part of one, is checked by. */
 interface Checks<T extends object> extends ConfigKind<T> {
@@ -100,19 +121,17 @@ interface Checks<T extends object> extends ConfigKind<T> {
   readonly problems: string[];
 }
 
-/** Checks the entries of a map at the top of a config one by one, and puts them into that map of `maps`. */
-function checkEntries(
+/** Checks an entry of a map at the top of a config; the map has nothing else then, or nothing after problems. */
+function checkOne(
   checks: Checks<Record<string, unknown>>,
   key: string,
-  maps: ConfigObject,
-): EntryTaker {
-  const checked = createConfigObject();
-  return (name, entry) => {
-    const part = createConfigObject();
-    part[name] = entry;
-    Object.assign(checked, check(checks, { [key]: part })?.[key]);
-    maps[key] = checked;
-  };
+  name: string,
+  entry: unknown,
+): ConfigObject {
+  const part = createConfigObject();
+  part[name] = entry;
+  const checked = check(checks, { [key]: part })?.[key];
+  return isConfigObject(checked) ? checked : createConfigObject();
 }
 
 /** The value of a config or of a part, with defaults; `undefined` after problems. */

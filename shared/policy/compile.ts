@@ -55,7 +55,9 @@ export interface CompiledPolicy {
   readonly callers: ReadonlyMap<string, CompiledCaller>;
   /** The cap of hosts that set none, in seconds. */
   readonly maxTtlSeconds: number;
-  /** Every pattern of the policy by its source, for the policy that replaces this one. */
+  /** What it was compiled from, for the policy that replaces this one. */
+  readonly config: PolicyConfig;
+  /** Every pattern of the policy by its source, likewise. */
   readonly patterns: ReadonlyMap<string, Pattern>;
 }
 
@@ -71,7 +73,8 @@ export const DEFAULT_TTL_SECONDS = 300;
 /**
  * Checks and compiles a policy, whole or not at all.
  *
- * @param previous the policy that is replaced; its patterns are taken over, because compiling them is most of the work
+ * @param previous the policy that is replaced; its patterns are taken over, because compiling them is most of the work,
+ *   and so are hosts that are the same object in both configs
  */
 export function compilePolicy(config: PolicyConfig, previous?: CompiledPolicy): PolicyCompilation {
   return finish(compilePolicySteps(config, previous));
@@ -88,7 +91,16 @@ export function* compilePolicySteps(
   const reuse = reusePatterns(previous?.patterns);
   const library = yield* compileCommandLibrary(config, problems, reuse.compile);
   const hosts = new Map<string, CompiledHost>();
+  const known = previous !== undefined && isSameForHosts(config, previous.config) ? previous : undefined;
   for (const [name, host] of Object.entries(config.hosts)) {
+    const compiled = known?.config.hosts[name] === host ? known.hosts.get(name) : undefined;
+    // The patterns of a host's own rules have to be asked for again: otherwise the next policy would not know them.
+    if (compiled !== undefined && host.command_policy === undefined) {
+      checkJump(name, host, config, problems);
+      hosts.set(name, compiled);
+      yield;
+      continue;
+    }
     const path = formatKeyPath(["hosts", name]);
     problems.push(...findHostProblems(name, host, path));
     checkTtl(host.max_ttl_seconds ?? 0, `${path}.max_ttl_seconds`, problems);
@@ -106,7 +118,15 @@ export function* compilePolicySteps(
   problems.push(...findUnsharedPrincipals(config.hosts));
   if (problems.length > 0) return { kind: "invalid", problems };
   const callers = compileCallers(config);
-  return { kind: "ok", policy: { hosts, clusters, callers, maxTtlSeconds, patterns: reuse.patterns } };
+  const { patterns } = reuse;
+  return { kind: "ok", policy: { hosts, clusters, callers, maxTtlSeconds, config, patterns } };
+}
+
+/** Whether all that a host is compiled with besides itself is the same. */
+function isSameForHosts(config: PolicyConfig, previous: PolicyConfig): boolean {
+  const write = ({ command_policies, group_command_policies, max_ttl_seconds }: PolicyConfig) =>
+    JSON.stringify([command_policies, group_command_policies, max_ttl_seconds]);
+  return write(config) === write(previous);
 }
 
 function compileCallers(config: PolicyConfig): ReadonlyMap<string, CompiledCaller> {
