@@ -7,6 +7,7 @@ import { createLayout } from "./init/layout.ts";
 import { createKeyMaterial } from "./init/material.ts";
 import { DEFAULT_LISTENERS } from "./init/options.ts";
 import { planSetUp } from "./init/plan.ts";
+import { isSignerOf } from "./signal_signer.ts";
 
 Deno.test("no client config is taken from the working folder unasked (C6)", () => {
   for (const variables of [{}, { HOME: "/home/ann" }, { HOME: "", XDG_CONFIG_HOME: "" }]) {
@@ -15,11 +16,31 @@ Deno.test("no client config is taken from the working folder unasked (C6)", () =
   }
 });
 
-Deno.test("broker-ctl can send no signal, so none that meets whoever has a recorded pid by now (C8)", () => {
-  assert.deepEqual(Object.keys(manifest.permissions), ["broker-ctl", "approval-bridge"]);
-  assert.ok(!("run" in manifest.permissions["approval-bridge"]));
+Deno.test("no signal meets whoever has a recorded pid by now (C8)", () => {
   // Deno.kill() takes the right to run everything.
-  assert.deepEqual(manifest.permissions["broker-ctl"].run, ["ssh", "ssh-keyscan"]);
+  const run = ["claude", "kill", "ps", "ssh", "ssh-keyscan"];
+  assert.deepEqual(manifest.permissions["broker-ctl"].run, run);
+  assert.ok(!("run" in manifest.permissions["approval-bridge"]));
+  const own = "/srv/gw/signer.json";
+  for (
+    const args of [
+      `/usr/bin/signer --config ${own}`,
+      `deno run --no-prompt --config=/x/deno.json /srv/signer/main.ts --config ${own}`,
+      `/usr/lib/gateway/deno run /usr/lib/gateway/signer/main.js --config=${own} --log-level debug`,
+    ]
+  ) assert.ok(isSignerOf(args, own), args);
+  for (
+    const args of [
+      `/usr/bin/signer --config ${own}.old`,
+      `/usr/bin/signer --config /srv/other.json`,
+      `/usr/bin/my-signer --config ${own}`,
+      `/usr/bin/signer-proxy --config ${own}`,
+      `deno run /srv/control_plane/main.ts --config ${own}`,
+      `vim ${own}`,
+      `signer`,
+      "",
+    ]
+  ) assert.ok(!isSignerOf(args, own), args);
 });
 
 Deno.test("init writes no path that depends on the working folder (C12)", async () => {

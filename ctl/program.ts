@@ -84,7 +84,7 @@ const COMMANDS: readonly AddCommand[] = [
   addVersion,
 ];
 
-/** The commands that may have to start `ssh` or `ssh-keyscan`, besides `init` where it reads an ssh config. */
+/** The commands that may have to start `ssh` or `ssh-keyscan`, whatever their options. */
 const STARTS_PROGRAMS: ReadonlySet<string> = new Set([
   "host add",
   "host enrol",
@@ -94,6 +94,12 @@ const STARTS_PROGRAMS: ReadonlySet<string> = new Set([
   "ca rotate status",
   "ca rotate finish",
 ]);
+
+/** Options for which a command has to start a program. */
+const STARTING_OPTIONS: Readonly<Record<string, readonly string[]>> = {
+  init: ["importSshConfig", "registerMcp"],
+  reload: ["pidFile"],
+};
 
 const EXAMPLES = `
 Start here:
@@ -167,7 +173,8 @@ export async function runProgram(args: readonly string[], environment: Environme
 
 function mayStartPrograms(command: Command): boolean {
   const path = pathOf(command);
-  return STARTS_PROGRAMS.has(path) || path === "init" && "importSshConfig" in command.opts();
+  const starting = STARTING_OPTIONS[path] ?? [];
+  return STARTS_PROGRAMS.has(path) || starting.some((option) => option in command.opts());
 }
 
 /** The words of a command. */

@@ -19,7 +19,6 @@ async function run(...args: string[]) {
 Deno.test.each<{ name: string; args: string[]; error: RegExp }>([
   { name: "an unknown command", args: ["bogus"], error: /^error: Unknown command 'bogus'\nhint: .*--help/ },
   { name: "an unknown option", args: ["init", "--bogus"], error: /Unknown option '--bogus'/ },
-  { name: "a pid file (C8)", args: ["reload", "--pid-file", "x"], error: /Unknown option '--pid-file'/ },
   { name: "an unknown option of one dash", args: ["init", "-bogus"], error: /Unknown option '--bogus'/ },
   { name: "an option without value", args: ["init", "--dir"], error: /argument missing/ },
   { name: "an option for a value", args: ["init", "--dir", "--force"], error: /A value is missing/ },
@@ -130,6 +129,9 @@ Deno.test.each([
   { args: ["init", "--dir", "g"], drops: 1 },
   { args: ["init", "--import-ssh-config"], drops: 0 },
   { args: ["init", "--import-ssh-config", "config"], drops: 0 },
+  { args: ["init", "--import-ssh-config", "--register-mcp"], drops: 0 },
+  { args: ["reload"], drops: 1 },
+  { args: ["reload", "--pid-file", "signer.pid"], drops: 0 },
   { args: ["cluster", "add", "prod"], drops: 1 },
   { args: ["cluster", "enrol", "prod"], drops: 1 },
   { args: ["host", "install-shim", "web01"], drops: 0 },

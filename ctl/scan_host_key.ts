@@ -1,6 +1,7 @@
-import { AppError, errorText } from "@gateway/shared/errors";
+import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
 import { fingerprint, formatPublicKey, parsePublicKey } from "@gateway/shared/ssh/public_key";
+import { runToEnd } from "./run_program.ts";
 
 /** A host's key as it was seen on the network, and what to compare it by. */
 export interface ScannedKey {
@@ -25,7 +26,7 @@ export async function scanHostKey(addr: string): Promise<ScannedKey> {
     throw new AppError("invalid_request", `Cannot scan ${quoteText(addr)}: expected host:port`);
   }
   const args = ["-T", String(TIMEOUT_SECONDS), "-p", port, "-t", "ed25519", "--", host];
-  const { stdout, stderr } = await runKeyscan(args);
+  const { stdout, stderr } = await runToEnd("ssh-keyscan", args);
   const key = stdout.split("\n").map(readLine).find((key) => key !== undefined);
   if (key !== undefined) return key;
   const why = stderr.split("\n").findLast((line) => line !== "" && !line.startsWith("#"));
@@ -44,16 +45,5 @@ function readLine(line: string): ScannedKey | undefined {
     return { line: formatPublicKey(algorithm, blob).trim(), fingerprint: fingerprint(blob) };
   } catch {
     return undefined;
-  }
-}
-
-async function runKeyscan(args: readonly string[]) {
-  try {
-    const { stdout, stderr } = await new Deno.Command("ssh-keyscan", { args: [...args], stdin: "null" })
-      .output();
-    const decoder = new TextDecoder();
-    return { stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
-  } catch (cause) {
-    throw new AppError("not_supported", `Cannot start ssh-keyscan: ${errorText(cause)}`, { cause });
   }
 }

@@ -29,6 +29,7 @@ import {
   reachable,
 } from "../init/options.ts";
 import { planSetUp } from "../init/plan.ts";
+import { registerMcp } from "../init/register_mcp.ts";
 import { renewalUnits } from "../init/renewal_units.ts";
 import { checkFree, writeSetUp } from "../init/write.ts";
 import type { CommandResult } from "../output.ts";
@@ -41,6 +42,7 @@ interface InitFlags {
   readonly host?: readonly string[];
   readonly network?: readonly string[];
   readonly importSshConfig?: true | string;
+  readonly registerMcp?: boolean;
   readonly name?: readonly string[];
   readonly listen?: string;
   readonly listenSigner?: string;
@@ -58,6 +60,7 @@ Examples:
       --host "web01=10.0.0.5:22,user=deploy,key=$(ssh-keyscan -t ed25519 10.0.0.5 | cut -d' ' -f2-)"
   broker-ctl init --dir gateway --name gw.example.org --listen 0.0.0.0
   broker-ctl init --dir gateway --import-ssh-config      # the hosts that you log in to already
+  broker-ctl init --dir gateway --register-mcp           # and have claude take the broker as an MCP server
   broker-ctl init --dir gateway --force     # new keys; the old set-up is kept in gateway/backup-<time>
 
 Makes a certificate authority for SSH and one for the services, a certificate for each of signer, control
@@ -91,6 +94,7 @@ export const addInit: AddCommand = (program, context) => {
       repeated,
     )
     .option("--import-ssh-config [file]", "the hosts of your ssh config, too (default: ~/.ssh/config)")
+    .option("--register-mcp", "have claude take the broker up, as by claude mcp add")
     .option("--direct", "have the brokers ask the signer, without control plane and approvals")
     .option("--name <name>", "what it is reached by from other machines; repeat for more", repeated)
     .option("--listen <address>", "with --name: where the services listen, such as 0.0.0.0", once)
@@ -202,6 +206,7 @@ async function init(flags: InitFlags, context: CommandContext): Promise<CommandR
   const { backup } = await withHint(OCCUPIED, () => writeSetUp(plan, options));
   const { sshCaPublic } = material;
   const facts = { ...choices, layout, runtime, mcpFlags, backup };
+  const registration = flags.registerMcp === true ? await registerMcp(mcpClientEntry(facts)) : undefined;
   return {
     json: {
       ...describeLayout(layout),
@@ -225,7 +230,13 @@ async function init(flags: InitFlags, context: CommandContext): Promise<CommandR
       ),
       start: startCommands(facts),
       mcp_server: mcpClientEntry(facts),
+      ...(registration !== undefined && { mcp_registered: registration.registered }),
     },
-    lines: [...notes, ...(notes.length > 0 ? [""] : []), ...formatGuide(facts)],
+    lines: [
+      ...notes,
+      ...(notes.length > 0 ? [""] : []),
+      ...formatGuide(facts),
+      ...(registration === undefined ? [] : ["", ...registration.lines]),
+    ],
   };
 }

@@ -1,7 +1,8 @@
-import { AppError, errorText } from "@gateway/shared/errors";
+import { AppError } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/quote";
 import { readOperatorFile } from "../read_file.ts";
+import { runToEnd } from "../run_program.ts";
 import { findHostKey } from "./known_hosts.ts";
 import { type InitHost, parseHost } from "./options.ts";
 import { listAliases, nameOfAlias, parseSshFacts, type SshTargetFacts } from "./ssh_config.ts";
@@ -61,16 +62,7 @@ async function findKey({ hostname, port, hostKeyAlias, knownHostsFiles }: SshTar
 }
 
 async function askSsh(path: string, alias: string): Promise<string> {
-  try {
-    const { success, stdout, stderr } = await new Deno.Command("ssh", {
-      args: ["-G", "-F", path, "--", alias],
-      stdin: "null",
-    }).output();
-    if (success) return new TextDecoder().decode(stdout);
-    const why = new TextDecoder().decode(stderr).trim();
-    throw new AppError("invalid_config", `Cannot read ssh config ${quoteText(path)}: ${why}`);
-  } catch (cause) {
-    if (cause instanceof AppError) throw cause;
-    throw new AppError("not_supported", `Cannot start ssh: ${errorText(cause)}`, { cause });
-  }
+  const { success, stdout, stderr } = await runToEnd("ssh", ["-G", "-F", path, "--", alias]);
+  if (success) return stdout;
+  throw new AppError("invalid_config", `Cannot read ssh config ${quoteText(path)}: ${stderr.trim()}`);
 }

@@ -143,6 +143,7 @@ export const PACKAGES: readonly Package[] = [
     description:
       "broker-ctl sets up and operates it; gateway-setup puts a set-up where the services look for it.",
     depends: [COMMON],
+    recommends: ["openssh-client", "procps"],
     files: [
       bundle("broker_ctl"),
       { from: "ctl/deno.json", to: `${LIB}/broker_ctl/deno.json` },

@@ -1,0 +1,24 @@
+import { AppError, errorText } from "@gateway/shared/errors";
+
+/** How a program ended, and what it wrote. */
+export interface ProgramOutput {
+  readonly success: boolean;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/**
+ * Runs a program of this machine to its end, without input.
+ *
+ * @throws {AppError} `not_supported` where there is no such program
+ */
+export async function runToEnd(name: string, args: readonly string[]): Promise<ProgramOutput> {
+  try {
+    const command = new Deno.Command(name, { args: [...args], stdin: "null" });
+    const { success, stdout, stderr } = await command.output();
+    const decoder = new TextDecoder();
+    return { success, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
+  } catch (cause) {
+    throw new AppError("not_supported", `Cannot start ${name}: ${errorText(cause)}`, { cause });
+  }
+}
