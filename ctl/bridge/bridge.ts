@@ -2,9 +2,10 @@ import { type Clock, every } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import type { ServiceLogger } from "@gateway/shared/log";
 import type { Redactor } from "@gateway/shared/redact/redact";
+import { shortenText, visibleText } from "@gateway/shared/visible";
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
 import { type Card, cardDigest, contentDigest, makeCard, makeLostCard } from "./card.ts";
-import type { Chat, Click } from "./chat.ts";
+import { type Chat, type Click, wantedPauseMs } from "./chat.ts";
 import { describeClicker, findObjection, type IdentityMap } from "./guard.ts";
 import type { Plane } from "./plane.ts";
 import type { BridgeStore, Posted } from "./store.ts";
@@ -29,6 +30,8 @@ const CLICKS_KEPT_MS = 7 * 86_400_000;
 const FIND_SLACK_MS = 60_000;
 /** What is said below messages is said once to each user; a chat is not to be filled by clicking. */
 const MOST_SAID = 1_000;
+/** Part of it can be another's words. */
+const LONGEST_SAID = 1_000;
 
 /**
  * Shows in a chat what waits for approval, and takes decisions from there. Clicks are decided one after another, each on
@@ -39,6 +42,8 @@ export class Bridge {
   readonly #said = new Set<string>();
   #deciding: Promise<void> = Promise.resolve();
   #polling: Promise<void> = Promise.resolve();
+  /** The message that is on its way to the chat. */
+  #posting: Promise<void> = Promise.resolve();
   /** The poll that has not begun yet: one is enough for all who want one. */
   #nextPoll: Promise<void> | undefined;
   #notBefore = 0;
@@ -116,9 +121,8 @@ export class Bridge {
 
   #explain(error: unknown): void {
     const { clock, logger } = this.#ports;
-    if (error instanceof AppError && error.code === "rate_limited") {
-      this.#notBefore = clock.now() + (error.retryAfterSeconds ?? 1) * 1000;
-    }
+    const pauseMs = wantedPauseMs(error);
+    if (pauseMs > 0) this.#notBefore = clock.now() + pauseMs;
     const failure = errorText(error);
     const isKnown = this.#failures.has(failure) || this.#formerFailures.has(failure);
     this.#failures.add(failure);
@@ -173,16 +177,16 @@ export class Bridge {
     const card = this.#cardOf({ approval, nonce }, record);
     // First: who is killed between the two looks for it instead of posting it again.
     await store.begin({ approval, nonce, content: contentDigest(record), begunAt: clock.now() });
-    let message;
+    const posting = chat.post(card).then((message) => store.show(approval, message, cardDigest(card)));
+    this.#posting = posting.catch(() => {});
     try {
-      message = await chat.post(card);
+      await posting;
     } catch (error) {
       const isNotThere = error instanceof AppError &&
         (error.code === "rate_limited" || error.code === "invalid_request");
       if (isNotThere) await store.forget(approval);
       throw error;
     }
-    await store.show(approval, message, cardDigest(card));
     logger.info("posted", { approval });
   }
 
@@ -245,15 +249,15 @@ export class Bridge {
     logger.info("decided", { approval: record.id, verb: verb.kind, user });
   }
 
-  /** The chat's answer, with the message's name, may still be under way when somebody clicks on it. */
+  /** The chat's answer, with the message's name, may still be under way when somebody clicks on it: a nonce tells then. */
   async #findPosted({ message: clicked, nonce: carried }: Click): Promise<Posted | undefined> {
     const look = async () =>
       (await this.#ports.store.posted()).find(({ message, nonce }) =>
         message === "" ? nonce === carried : message === clicked
       );
     const found = await look();
-    if (found !== undefined) return found;
-    await this.#polling;
+    if (found !== undefined || carried !== undefined) return found;
+    await this.#posting;
     return await look();
   }
 
@@ -264,7 +268,7 @@ export class Bridge {
     if (this.#said.size >= MOST_SAID) this.#said.clear();
     this.#said.add(key);
     try {
-      await this.#ports.chat.say(message, text);
+      await this.#ports.chat.say(message, shortenText(visibleText(text), LONGEST_SAID));
     } catch (error) {
       this.#said.delete(key);
       this.#explain(error);

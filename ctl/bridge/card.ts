@@ -36,6 +36,8 @@ export interface CardContext {
 export const LONGEST_COMMAND = 2_000;
 const LONGEST_LINE = 600;
 const MOST_LINES = 40;
+/** How long all lines are, in UTF-16 units. Mattermost takes 16,383 characters, markup and broken lines included. */
+export const LONGEST_CARD = 9_000;
 
 const NOT_WHOLE = "Not all of it can be shown here: approve it on its page, where it stands whole.";
 
@@ -100,8 +102,8 @@ function linesOf(
   const all = formatDetails(shown).map(visibleText);
   // Masked before it is quoted too: a quote's backslashes could part what a rule looks for.
   const masked = formatDetails(maskTexts(shown, redact)).map((line) => redact(visibleText(line)));
-  const lines = masked.slice(0, MOST_LINES).map((line) =>
-    cutLine(line, line.startsWith("command ") ? LONGEST_COMMAND : LONGEST_LINE)
+  const lines = cutLines(
+    masked.map((line) => cutLine(line, line.startsWith("command ") ? LONGEST_COMMAND : LONGEST_LINE)),
   );
   const isWhole = content_head === undefined && k8s_manifest === undefined && lines.length === all.length &&
     lines.every((line, index) => line === all[index]);
@@ -119,6 +121,14 @@ function maskTexts(record: ApprovalRecord, redact: Redactor): ApprovalRecord {
     end_user: mask(record.end_user),
     anomalies: record.anomalies?.map(redact),
   };
+}
+
+function cutLines(lines: readonly string[]): readonly string[] {
+  let length = 0;
+  const isTooMuch = (line: string, index: number) =>
+    (length += line.length + 1) > LONGEST_CARD || index >= MOST_LINES;
+  const end = lines.findIndex(isTooMuch);
+  return end < 0 ? lines : [...lines.slice(0, end), `[CUT: ${end} of ${lines.length} lines]`];
 }
 
 function cutLine(line: string, longest: number): string {

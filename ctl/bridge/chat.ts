@@ -1,3 +1,4 @@
+import { AppError } from "@gateway/shared/errors";
 import type { Card, Verb } from "./card.ts";
 
 /** A decision that somebody in the chat has made. */
@@ -48,4 +49,12 @@ export interface Chat {
   say(message: string, text: string): Promise<void>;
   /** Who a user is. */
   member(user: string): Promise<Member>;
+}
+
+const LONGEST_PAUSE_SECONDS = 300;
+
+/** How long a chat is left alone after a failure, in milliseconds: as long as it wants, within reason. */
+export function wantedPauseMs(error: unknown): number {
+  if (!(error instanceof AppError) || error.code !== "rate_limited") return 0;
+  return Math.min(Math.max(error.retryAfterSeconds ?? 1, 0), LONGEST_PAUSE_SECONDS) * 1000;
 }

@@ -1,6 +1,7 @@
 import type { Clock } from "@gateway/shared/clock";
-import { AppError, errorText } from "@gateway/shared/errors";
+import { errorText } from "@gateway/shared/errors";
 import type { ServiceLogger } from "@gateway/shared/log";
+import { wantedPauseMs } from "./chat.ts";
 
 /** What {@linkcode keepConnected} needs. */
 export interface KeepConnectedOptions {
@@ -33,7 +34,7 @@ export async function keepConnected(
       });
     } catch (error) {
       if (signal.aborted) return;
-      if (error instanceof AppError) wantedMs = (error.retryAfterSeconds ?? 0) * 1000;
+      wantedMs = wantedPauseMs(error);
       const failure = errorText(error);
       if (failure !== lastFailure) logger.warn("no connection to the chat; trying on", { error });
       lastFailure = failure;

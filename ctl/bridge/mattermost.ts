@@ -58,7 +58,13 @@ export class MattermostChat implements Chat {
   }
 
   async connect(): Promise<string> {
-    this.#self = (await this.#ask("GET", "/users/me", user)).id;
+    const self = await this.#whoAmI();
+    await this.#ask("GET", `/channels/${this.#options.channel}/members/${self}`, z.object({}));
+    return self;
+  }
+
+  async #whoAmI(): Promise<string> {
+    this.#self ||= (await this.#ask("GET", "/users/me", user)).id;
     return this.#self;
   }
 
@@ -77,12 +83,11 @@ export class MattermostChat implements Chat {
   }
 
   async find({ nonce }: Card, since: number): Promise<string | undefined> {
-    if (this.#self === "") await this.connect();
+    const self = await this.#whoAmI();
     const path = `/channels/${this.#options.channel}/posts?since=${Math.floor(since)}`;
     const found = Object.entries((await this.#ask("GET", path, posts)).posts);
-    return found.find(([, { user_id, props }]) =>
-      user_id === this.#self && props?.["gateway_nonce"] === nonce
-    )?.[0];
+    return found.find(([, { user_id, props }]) => user_id === self && props?.["gateway_nonce"] === nonce)
+      ?.[0];
   }
 
   async update(message: string, card: Card): Promise<void> {
@@ -109,7 +114,7 @@ export class MattermostChat implements Chat {
     signal: AbortSignal,
   ): Promise<void> {
     const { url, channel, token, clock, logger } = this.#options;
-    await this.connect();
+    const self = await this.#whoAmI();
     const socket = new WebSocket(`${url.replace(/^http/, "ws")}/api/v4/websocket`);
     let heardAt = clock.now();
     const over = new Promise<void>((resolve) => {
@@ -122,7 +127,7 @@ export class MattermostChat implements Chat {
       heardAt = clock.now();
       const event = typeof data === "string" ? parseText(data) : undefined;
       if (isHello(event)) connected();
-      const click = readMattermostClick(event, { channel, self: this.#self });
+      const click = readMattermostClick(event, { channel, self });
       if (click !== undefined) {
         take(click).catch((error) => logger.warn("an answer was not taken", { error }));
       }
@@ -173,9 +178,16 @@ function refusalOf({ status, headers }: Response): AppError {
     const retryAfterSeconds = seconds > 0 && seconds < 3600 ? seconds : 1;
     return new AppError("rate_limited", "Mattermost wants a pause", { retryAfterSeconds });
   }
-  if (status === 404) return new AppError("not_found", "Mattermost knows no such thing");
+  if (status === 404) {
+    return new AppError("not_found", "Mattermost knows no such thing, or the bot is not in the channel");
+  }
   const code = status >= 400 && status < 500 ? "invalid_request" : "upstream_failure";
-  return new AppError(code, `Mattermost answered ${status}`);
+  const mend = status === 401
+    ? ": MATTERMOST_TOKEN is none that it knows"
+    : status === 403
+    ? ": the bot is not in the channel, or may not do this"
+    : "";
+  return new AppError(code, `Mattermost answered ${status}${mend}`);
 }
 
 function isHello(event: unknown): boolean {

@@ -178,9 +178,13 @@ function readPage(template: string): string {
   throw refusal(`--page-url ${quoteText(template)}: expected https://… with {id} in it`);
 }
 
+const LONGEST_POLL_SECONDS = 3600;
+
 /** Nothing, and less, is what it is by default, as existing scripts expect. */
 function readPoll(text: string): number {
-  return /^(?:-.*|0[a-z]*)$/.test(text) ? 5 : parseDuration(text);
+  const seconds = /^(?:-.*|0[a-z]*)$/.test(text) ? 5 : parseDuration(text);
+  if (seconds <= LONGEST_POLL_SECONDS) return seconds;
+  throw refusal(`--poll ${quoteText(text)}: expected an hour at most`);
 }
 
 function refusal(problem: string): AppError {

@@ -8,14 +8,14 @@ import {
 } from "@slack/web-api";
 import { z } from "@zod/zod";
 import type { Clock } from "@gateway/shared/clock";
-import { AppError } from "@gateway/shared/errors";
+import { AppError, errorText } from "@gateway/shared/errors";
 import type { ServiceLogger } from "@gateway/shared/log";
 import { within } from "@gateway/shared/within";
 import { boundedFetch } from "./bounded_fetch.ts";
 import type { Card } from "./card.ts";
 import type { Chat, Click, Member } from "./chat.ts";
 import { keepConnected } from "./keep_connected.ts";
-import { blocksOf, plainText, summaryOf } from "./slack_blocks.ts";
+import { blocksOf, sectionOf, summaryOf } from "./slack_blocks.ts";
 import { readSlackClick } from "./slack_click.ts";
 
 /** What {@linkcode SlackChat} needs. */
@@ -35,6 +35,9 @@ const TIMEOUT_MS = 15_000;
 const START_MS = 30_000;
 /** Slack says these of a message that is not there any more. */
 const GONE: readonly string[] = ["message_not_found", "cant_update_message", "thread_not_found"];
+
+/** Asked with the token of the app; everything else is with the bot's. */
+const OPEN = "apps.connections.open";
 
 const auth = z.object({
   team_id: z.string().min(1),
@@ -91,9 +94,17 @@ export class SlackChat implements Chat {
   }
 
   async connect(): Promise<string> {
+    const { channel, appToken: token, logger } = this.#options;
     const { team_id, user_id } = await this.#whoAmI();
-    // Asked for here, so that it fails at the start where the app may not ask it.
+    // All that is asked later is asked once here, so that it fails at the start where the app may not ask it.
     await this.#ask("users.info", { user: user_id }, userInfo);
+    await this.#ask(OPEN, { token }, z.object({}));
+    await this.#ask("conversations.history", { channel, limit: 1 }, history).catch((error) => {
+      if (!/: missing_scope:/.test(errorText(error))) throw error;
+      logger.warn("the app may not read the channel: a message whose answer is lost is posted twice", {
+        error,
+      });
+    });
     return `${user_id} in ${team_id}`;
   }
 
@@ -133,7 +144,7 @@ export class SlackChat implements Chat {
       channel: this.#options.channel,
       thread_ts: message,
       text: "About this request",
-      blocks: [{ type: "section", text: plainText(text) }],
+      blocks: [sectionOf(text)],
     }, z.object({}));
   }
 
@@ -175,7 +186,10 @@ export class SlackChat implements Chat {
     });
     try {
       const late = () => new AppError("upstream_failure", "Slack's socket did not open in time");
-      await within({ clock, ms: START_MS, signal, late }, client.start().then(() => {}, fail));
+      await within(
+        { clock, ms: START_MS, signal, late },
+        client.start().then(() => {}, (error) => fail(error, OPEN)),
+      );
       connected();
       await within({ clock, signal }, over);
     } finally {
@@ -193,7 +207,7 @@ export class SlackChat implements Chat {
   }
 
   async #ask<T>(method: string, body: Record<string, unknown>, schema: z.ZodType<T>): Promise<T> {
-    const answer = await this.#web.apiCall(method, body).catch(fail);
+    const answer = await this.#web.apiCall(method, body).catch((error) => fail(error, method));
     const { data } = schema.safeParse(answer);
     if (data === undefined) {
       throw new AppError("upstream_failure", `Slack's answer to ${method} is not one that it gives`);
@@ -203,14 +217,35 @@ export class SlackChat implements Chat {
 }
 
 /** What went wrong, without the body of the answer, and without the causes, which hold addresses with tickets. */
-function fail(error: unknown): never {
+function fail(error: unknown, method: string): never {
   if (error instanceof AppError) throw error;
   if (error instanceof WebAPIRateLimitedError) {
     throw new AppError("rate_limited", "Slack wants a pause", { retryAfterSeconds: error.retryAfter });
   }
   if (error instanceof WebAPIPlatformError && /^[a-z_]{1,60}$/.test(error.data.error)) {
-    const code = GONE.includes(error.data.error) ? "not_found" : "invalid_request";
-    throw new AppError(code, `Slack refuses: ${error.data.error}`);
+    const { error: problem } = error.data;
+    const code = GONE.includes(problem) ? "not_found" : "invalid_request";
+    const mend = mendOf(problem, method === OPEN ? "SLACK_APP_TOKEN (xapp-…)" : "SLACK_BOT_TOKEN (xoxb-…)");
+    throw new AppError(code, `Slack refuses ${method}: ${problem}${mend}`);
   }
   throw new AppError("upstream_failure", "Slack did not answer as it should");
+}
+
+function mendOf(problem: string, token: string): string {
+  switch (problem) {
+    case "invalid_auth":
+    case "not_authed":
+    case "token_revoked":
+    case "token_expired":
+    case "account_inactive":
+    case "not_allowed_token_type":
+      return `: ${token} is not one that serves; take it anew from the app's settings`;
+    case "missing_scope":
+      return ": give the app the scopes that ctl/README.md names, and install it again";
+    case "not_in_channel":
+    case "channel_not_found":
+      return ": invite the bot to the channel, whose id is --slack-channel";
+    default:
+      return "";
+  }
 }

@@ -11,16 +11,21 @@ export const ACTIONS = { approve: "gateway_approve", deny: "gateway_deny", learn
 const LONGEST_TEXT = 2_900;
 
 /** A text of others: as `plain_text` Slack neither looks for mentions, links or formats in it, nor for emoji. */
-export function plainText(text: string): Readonly<Record<string, unknown>> {
+function plainText(text: string): Readonly<Record<string, unknown>> {
   return { type: "plain_text", text, emoji: false };
+}
+
+/** A text that Slack shows whole: by default it hides what is long behind "see more", and the buttons not. */
+export function sectionOf(text: string): Block {
+  return { type: "section", text: plainText(text), expand: true };
 }
 
 /** A card's message. */
 export function blocksOf(card: Card): readonly Block[] {
   return [
     { type: "header", text: plainText(card.title) },
-    ...packLines(card.lines).map((text) => ({ type: "section", text: plainText(text) })),
-    ...(card.note === "" ? [] : [{ type: "section", text: plainText(card.note) }]),
+    ...packLines(card.lines).map(sectionOf),
+    ...(card.note === "" ? [] : [sectionOf(card.note)]),
     // A link is markup; the address is the operator's, with an id of hex digits.
     {
       type: "context",

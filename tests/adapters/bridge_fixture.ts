@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import { type Clock, systemClock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { createRedactor } from "@gateway/shared/redact/redact";
@@ -6,6 +7,7 @@ import { Bridge } from "../../ctl/bridge/bridge.ts";
 import type { Chat } from "../../ctl/bridge/chat.ts";
 import type { IdentityMap } from "../../ctl/bridge/guard.ts";
 import { BridgeStore } from "../../ctl/bridge/store.ts";
+import { poll } from "../stage/poll.ts";
 
 export const ID = "0123456789abcdef0123456789abcdef";
 
@@ -75,6 +77,7 @@ export interface BridgeScene {
 export interface BridgeOptions {
   readonly plane?: FakePlane;
   readonly identities?: IdentityMap;
+  readonly clock?: Clock;
   readonly chat: (signal: AbortSignal, logger: ReturnType<typeof memoryLogger>) => Chat;
 }
 
@@ -83,6 +86,16 @@ export const impatientClock: Clock = {
   now: systemClock.now,
   sleep: (ms, signal) => systemClock.sleep(ms < 10_000 ? 10 : ms, signal),
 };
+
+/** Waits for what is to be said or shown where nothing may be decided: a decision ends the wait at once. */
+export async function pollUndecided(
+  plane: FakePlane,
+  isDone: () => boolean,
+  options: { readonly what: string },
+): Promise<void> {
+  await poll(() => plane.decisions.length > 0 || isDone(), options);
+  assert.deepEqual(plane.decisions, [], `decided, in the place of ${options.what}`);
+}
 
 /** Bob may approve; Ann asks. */
 export const IDENTITIES: ReadonlyMap<string, string> = new Map([
@@ -102,7 +115,7 @@ export function memoryLogger(log: string[]) {
 
 /** Runs a test beside a bridge on a state of its own. */
 export async function withBridge(
-  { plane = new FakePlane(), chat, ...options }: BridgeOptions,
+  { plane = new FakePlane(), clock = systemClock, chat, ...options }: BridgeOptions,
   test: (scene: BridgeScene) => Promise<void>,
 ): Promise<void> {
   const folder = await Deno.makeTempDir({ prefix: "gateway-bridge-" });
@@ -117,7 +130,7 @@ export async function withBridge(
       plane,
       chat: chat(stop.signal, logger),
       store,
-      clock: systemClock,
+      clock,
       logger,
       redact: createRedactor(undefined),
       pageOf: (id) => `https://gw.example/ui/approvals/${id}`,

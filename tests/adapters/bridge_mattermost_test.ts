@@ -1,7 +1,15 @@
 import assert from "node:assert/strict";
 import { MattermostChat } from "../../ctl/bridge/mattermost.ts";
 import { poll } from "../stage/poll.ts";
-import { type BridgeScene, FakePlane, ID, impatientClock, withBridge } from "./bridge_fixture.ts";
+import {
+  type BridgeScene,
+  FakePlane,
+  ID,
+  impatientClock,
+  memoryLogger,
+  pollUndecided,
+  withBridge,
+} from "./bridge_fixture.ts";
 import { BOT, FakeMattermost, type FakePost, HOME } from "./fake_mattermost.ts";
 
 async function withMattermost(
@@ -80,7 +88,7 @@ Deno.test("bridge to Mattermost: refuses every answer that is not what it seems,
       const before = chat.said.length;
       chat.answer(first, words, changes);
       if (said === undefined) continue;
-      await poll(() => chat.said.slice(before).some((text) => said.test(text)), {
+      await pollUndecided(plane, () => chat.said.slice(before).some((text) => said.test(text)), {
         what: `the refusal ${name}`,
       });
     }
@@ -124,4 +132,17 @@ Deno.test("bridge to Mattermost: text of others is a block of code, out of which
     plane.records.clear();
     plane.add({ host: "@channel", command: "echo ````\n```` @all" });
   });
+});
+
+Deno.test("bridge to Mattermost: --check finds a token that does not serve, and a channel without the bot", async () => {
+  await using chat = new FakeMattermost();
+  const { signal } = new AbortController();
+  const connect = (token: string, channel = HOME) =>
+    new MattermostChat({
+      ...{ url: chat.url, token, channel },
+      ...{ clock: impatientClock, logger: memoryLogger([]), fetch, signal },
+    }).connect();
+  assert.equal(await connect(chat.token), BOT);
+  await assert.rejects(connect("other"), /answered 401: MATTERMOST_TOKEN is none/);
+  await assert.rejects(connect(chat.token, "otherotherotherotherotherot"), /the bot is not in the channel/);
 });

@@ -1,29 +1,43 @@
 import assert from "node:assert/strict";
+import { type Clock, systemClock } from "@gateway/shared/clock";
 import { BridgeStore } from "../../ctl/bridge/store.ts";
 import { SlackChat } from "../../ctl/bridge/slack.ts";
 import { poll } from "../stage/poll.ts";
-import { type BridgeScene, FakePlane, ID, impatientClock, withBridge } from "./bridge_fixture.ts";
+import {
+  type BridgeScene,
+  FakePlane,
+  ID,
+  impatientClock,
+  memoryLogger,
+  pollUndecided,
+  withBridge,
+} from "./bridge_fixture.ts";
 import { CHANNEL, clickOn, FakeSlack, type Fault, textOf } from "./fake_slack.ts";
 
 async function withSlack(
   slack: FakeSlack,
   plane: FakePlane,
   test: (scene: BridgeScene) => Promise<void>,
+  clock: Clock = systemClock,
 ): Promise<void> {
-  await withBridge({
-    plane,
-    chat: (signal, logger) =>
-      new SlackChat({
-        apiUrl: slack.apiUrl,
-        channel: CHANNEL,
-        botToken: "xoxb-secret",
-        appToken: "xapp-secret",
-        clock: impatientClock,
-        logger,
-        fetch,
-        signal,
-      }),
-  }, test);
+  await withBridge({ plane, clock, chat: (signal, logger) => slackChat(slack, signal, logger) }, test);
+}
+
+function slackChat(
+  slack: FakeSlack,
+  signal: AbortSignal,
+  logger: ReturnType<typeof memoryLogger>,
+): SlackChat {
+  return new SlackChat({
+    apiUrl: slack.apiUrl,
+    channel: CHANNEL,
+    botToken: "xoxb-secret",
+    appToken: "xapp-secret",
+    clock: impatientClock,
+    logger,
+    fetch,
+    signal,
+  });
 }
 
 const limited: Fault = () => new Response("", { status: 429, headers: { "retry-after": "0.05" } });
@@ -83,7 +97,7 @@ Deno.test("bridge to Slack: where it may not look for a lost message, it posts a
 
 Deno.test("bridge to Slack: a click waits for no message", async () => {
   await using slack = new FakeSlack();
-  await withSlack(slack, new FakePlane(), async ({ plane }) => {
+  await withSlack(slack, new FakePlane(), async ({ plane, log }) => {
     await poll(() => slack.posted.length > 0, { what: "the message" });
     await slack.connected();
     const held = Promise.withResolvers<Response>();
@@ -91,8 +105,11 @@ Deno.test("bridge to Slack: a click waits for no message", async () => {
     const calls = slack.calls.length;
     plane.add({ command: "reboot" });
     await poll(() => slack.calls.slice(calls).includes("chat.postMessage"), { what: "the second message" });
+    // Nor does one on a message that is long forgotten hold those up that come after it.
+    slack.send(clickOn({ ...slack.posted[0]!, ts: "1.2" }, "approve"));
     slack.send(clickOn(slack.posted[0]!, "deny"));
     await poll(() => plane.decisions.length === 1, { what: "the decision" });
+    assert.ok(!log.some((line) => /did not answer/.test(line)), "decided before the message was given up");
     held.resolve(new Response("", { status: 500 }));
     await standing(slack, /^Denied/);
   });
@@ -168,7 +185,7 @@ Deno.test("bridge to Slack: shows what was decided elsewhere, expired, or waits 
     await standing(slack, /^Approval required/);
     plane.isDown = true;
     slack.send(clickOn(slack.posted[0]!, "approve"));
-    await poll(() => slack.said.length === 1, { what: "that it was not decided" });
+    await pollUndecided(plane, () => slack.said.length === 1, { what: "that it was not decided" });
     assert.match(slack.said[0]!, /Failed contacting the control plane; its page shows how it stands/);
     plane.isDown = false;
     plane.records.set(ID, { ...plane.records.get(ID)!, status: "expired" });
@@ -184,5 +201,58 @@ Deno.test("bridge to Slack: what still waits is posted again when its message is
     slack.messages.clear();
     plane.records.set(ID, { ...plane.records.get(ID)!, reason: "a look that makes it change the message" });
     await poll(() => slack.posted.length === 1, { what: "the message" });
+  });
+});
+
+Deno.test("bridge to Slack: a pause of years that Slack wants is one of minutes", async () => {
+  await using slack = new FakeSlack();
+  const years: Fault = () => new Response("", { status: 429, headers: { "retry-after": "999999999" } });
+  slack.fail("chat.postMessage", years);
+  const plane = new FakePlane();
+  let [ahead, looks] = [0, 0];
+  const now = () => {
+    looks++;
+    return impatientClock.now() + ahead;
+  };
+  await withSlack(slack, plane, async ({ log }) => {
+    await poll(() => log.some((line) => /Slack wants a pause/.test(line)), { what: "the pause" });
+    ahead = 10 * 60_000;
+    const before = looks;
+    await poll(() => slack.posted.length > 0 || looks > before + 10, { what: "the message, or many a poll" });
+    assert.equal(slack.posted.length, 1);
+  }, { ...impatientClock, now });
+});
+
+Deno.test("bridge to Slack: --check finds each token that does not serve, and a channel without the bot", async (t) => {
+  await using slack = new FakeSlack();
+  const refuse = (error: string): Fault => () => Response.json({ ok: false, error });
+  const connect = (log: string[] = []) => {
+    const { signal } = new AbortController();
+    return slackChat(slack, signal, memoryLogger(log)).connect();
+  };
+  assert.equal(await connect(), "U0BRIDGE in T0TEAM");
+  for (
+    const { method, error, said } of [
+      { method: "auth.test", error: "invalid_auth", said: /auth\.test: invalid_auth: SLACK_BOT_TOKEN/ },
+      { method: "users.info", error: "missing_scope", said: /users\.info: missing_scope: give the app/ },
+      {
+        method: "apps.connections.open",
+        error: "not_allowed_token_type",
+        said: /connections\.open: not_allowed_token_type: SLACK_APP_TOKEN/,
+      },
+      { method: "conversations.history", error: "not_in_channel", said: /not_in_channel: invite the bot/ },
+      { method: "conversations.history", error: "channel_not_found", said: /channel_not_found: invite/ },
+    ]
+  ) {
+    await t.step(`${method}: ${error}`, async () => {
+      slack.fail(method, refuse(error));
+      await assert.rejects(connect(), said);
+    });
+  }
+  await t.step("without the right to look for lost messages, which it can do without", async () => {
+    slack.fail("conversations.history", refuse("missing_scope"));
+    const log: string[] = [];
+    assert.equal(await connect(log), "U0BRIDGE in T0TEAM");
+    assert.match(log.join("\n"), /a message whose answer is lost is posted twice/);
   });
 });

@@ -9,6 +9,7 @@ import {
   FakePlane,
   ID,
   PENDING,
+  pollUndecided,
   withBridge,
 } from "./bridge_fixture.ts";
 import { CHANNEL, clickOn, elementsOf, type FakeMessage, FakeSlack, textOf } from "./fake_slack.ts";
@@ -42,8 +43,22 @@ async function withSlack(
 
 /** Waits until a click was acknowledged and all that comes of it has come. */
 async function settle(slack: FakeSlack, envelope: string, isDone: () => boolean): Promise<void> {
-  await poll(() => slack.acknowledged.includes(envelope), { what: "the acknowledgement" });
+  await acknowledged(slack, envelope);
   await poll(isDone, { what: "what comes of the click" });
+}
+
+/** The same of a click that must not decide. */
+async function settleUndecided(
+  { slack, plane }: { readonly slack: FakeSlack; readonly plane: FakePlane },
+  envelope: string,
+  isDone: () => boolean,
+): Promise<void> {
+  await acknowledged(slack, envelope);
+  await pollUndecided(plane, isDone, { what: "what comes of the click" });
+}
+
+async function acknowledged(slack: FakeSlack, envelope: string): Promise<void> {
+  await poll(() => slack.acknowledged.includes(envelope), { what: "the acknowledgement" });
 }
 
 Deno.test("bridge to Slack: a click decides, under the clicker's name, and the message shows it", async () => {
@@ -88,15 +103,20 @@ Deno.test("bridge to Slack: learns for the time that was chosen, and says it whe
   });
 });
 
-Deno.test("bridge to Slack: an envelope that comes twice, and another with the same click, decide once", async () => {
+Deno.test("bridge to Slack: an envelope that comes twice, and another with the same click, count once", async () => {
   await withSlack(async ({ slack, plane, first }) => {
-    const click = clickOn(first, "deny");
+    // What failed would succeed the second time, if there was one.
+    plane.refusal = new AppError("audit_unavailable", "no record, no decision");
+    const click = clickOn(first, "approve");
     const envelope = slack.send(click);
     slack.send(click, envelope);
-    const second = slack.send(click);
-    await settle(slack, second, () => plane.decisions.length > 0 && /^Denied/.test(textOf(slack.posted[0]!)));
-    assert.equal(plane.decisions.length, 1);
-    assert.deepEqual(slack.said, []);
+    slack.send(click);
+    // Clicks are decided in turn: what comes of this one comes after all that could come of those.
+    slack.send(clickOn(first, "deny"));
+    await poll(() => plane.decisions.length > 0, { what: "a decision" });
+    assert.deepEqual(plane.decisions.map(({ approve }) => approve), [false]);
+    assert.equal(slack.said.length, 1);
+    assert.match(slack.said[0]!, /no record, no decision/);
   });
 });
 
@@ -186,12 +206,11 @@ Deno.test("bridge to Slack: refuses every click that is not what it seems, and g
       await t.step(`a click ${name}`, async () => {
         const [saidBefore, loggedBefore] = [slack.said.length, log.length];
         const envelope = slack.send(forge(clickOn(first, "approve"), other));
-        await settle(
-          slack,
+        await settleUndecided(
+          { slack, plane },
           envelope,
           () => log.length > loggedBefore && (!said || slack.said.length > saidBefore),
         );
-        assert.deepEqual(plane.decisions, []);
         assert.equal(slack.said.length, saidBefore + (said === undefined ? 0 : 1));
         if (said !== undefined) assert.match(slack.said.at(-1)!, said);
       });
@@ -212,7 +231,11 @@ Deno.test("bridge to Slack: refuses every click that is not what it seems, and g
 Deno.test("bridge to Slack: does not decide what has changed since it was shown, nor what is decided", async () => {
   await withSlack(async ({ slack, plane, first }) => {
     plane.records.set(ID, { ...PENDING, command: "systemctl restart nginx; rm -rf /" });
-    await settle(slack, slack.send(clickOn(first, "approve")), () => slack.said.length === 1);
+    await settleUndecided(
+      { slack, plane },
+      slack.send(clickOn(first, "approve")),
+      () => slack.said.length === 1,
+    );
     assert.match(slack.said[0]!, /what is asked is not what is shown here/);
     plane.records.set(ID, PENDING);
     plane.decideElsewhere(ID, false);
@@ -231,7 +254,11 @@ Deno.test("bridge to Slack: without a known end user nobody approves, and everyb
   const { end_user: _, ...unknown } = PENDING;
   plane.records.set(ID, unknown);
   await withSlack(async ({ slack, first }) => {
-    await settle(slack, slack.send(clickOn(first, "approve")), () => slack.said.length === 1);
+    await settleUndecided(
+      { slack, plane },
+      slack.send(clickOn(first, "approve")),
+      () => slack.said.length === 1,
+    );
     assert.match(slack.said[0]!, /for whom it is asked is not known/);
     await settle(slack, slack.send(clickOn(first, "deny", "U0EVE")), () => plane.decisions.length === 1);
     assert.equal(plane.decisions[0]?.approve, false);
@@ -273,7 +300,11 @@ Deno.test("bridge to Slack: text of others is plain text in which nothing hides,
       const forged = clickOn(message, "deny");
       const action = { ...(forged["actions"] as readonly object[])[0], action_id: "gateway_approve" };
       const said = slack.said.length;
-      await settle(slack, slack.send({ ...forged, actions: [action] }), () => slack.said.length > said);
+      await settleUndecided(
+        { slack, plane },
+        slack.send({ ...forged, actions: [action] }),
+        () => slack.said.length > said,
+      );
       assert.match(slack.said.at(-1)!, /not all of it is shown here/);
     }
     assert.deepEqual(plane.decisions, []);

@@ -110,6 +110,7 @@ export class FakeMattermost implements AsyncDisposable {
       const user = id === "me" ? BOT : id;
       return Response.json({ id: user, delete_at: 0, ...this.users.get(user) });
     }
+    if (kind === "channels" && id !== HOME) return new Response("", { status: 403 });
     if (kind === "channels") return Response.json({ posts: Object.fromEntries(this.posts) });
     if (request.method === "POST") return Response.json(this.#store(body), { status: 201 });
     const post = this.posts.get(id);

@@ -105,6 +105,10 @@ export class FakeSlack implements AsyncDisposable {
     this.lastForm = form;
     const fault = this.faults.get(method)?.shift();
     if (fault !== undefined) return await fault();
+    const token = method === "apps.connections.open" ? "xapp-secret" : "xoxb-secret";
+    if (request.headers.get("authorization") !== `Bearer ${token}`) {
+      return Response.json({ ok: false, error: "not_allowed_token_type" });
+    }
     return Response.json(this.answer(method, form));
   }
 
