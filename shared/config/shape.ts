@@ -26,9 +26,14 @@ export interface Shape {
   readonly anyOf?: readonly Shape[];
 }
 
-/** The shape of what a schema accepts, before its transforms. */
+const SHAPES = new WeakMap<z.ZodType, Shape>();
+
+/** The shape of what a schema accepts, before its transforms; made once. */
 export function shapeOf(schema: z.ZodType): Shape {
+  const known = SHAPES.get(schema);
+  if (known !== undefined) return known;
   const shape: object = z.toJSONSchema(schema, { io: "input", unrepresentable: "any" });
+  SHAPES.set(schema, shape);
   return shape;
 }
 
