@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { createFolder, names, run } from "../adapters/ctl_fixture.ts";
 import { freePort } from "../stage/free_port.ts";
 import { poll } from "../stage/poll.ts";
-import { commandOf } from "../stage/proc_file.ts";
-import { ROOT } from "../stage/service_command.ts";
+import { commandOf, readProcFile } from "../stage/proc_file.ts";
+import { ROOT, START_ENV } from "../stage/service_command.ts";
 import { derivePermissions } from "../../ctl/service_permissions.ts";
 import { McpProcess } from "./mcp_process.ts";
 
@@ -63,6 +63,10 @@ Deno.test("ctl/start.sh becomes the signer, which gets its signals and ends with
       await commandOf(child.pid),
       [Deno.execPath(), "run", ...flags, `${ROOT}signer/main.ts`, "--config", configPath],
     );
+    const environment = (await readProcFile(`/proc/${child.pid}/environ`)).split("\0");
+    for (const [name, value] of Object.entries(START_ENV)) {
+      assert.ok(environment.includes(`${name}=${value}`));
+    }
     const client = `${folder.path}/broker-ctl.json`;
     assert.equal((await run("/", "reload", "--client-config", client)).exit, 0);
   } finally {

@@ -10,6 +10,9 @@ import { SIGNER_RUN_OPTIONS, signerPermissions } from "@gateway/signer/permissio
 /** The folder that holds the workspace's members. */
 export const ROOT = new URL("../../", import.meta.url).pathname;
 
+/** What `ctl/start.sh` sets for every service. */
+export const START_ENV: Readonly<Record<string, string>> = { MALLOC_ARENA_MAX: "2" };
+
 /** How to run one service: its permissions, and the monitor it reports to. */
 export interface ServiceCommand {
   readonly name: "signer" | "control-plane" | BrokerFrontend;
@@ -41,6 +44,7 @@ export async function signerCommand(configPath: string): Promise<ServiceCommand>
       "--config",
       configPath,
     ],
+    env: START_ENV,
     monitor: config.monitor_listen,
   };
 }
@@ -57,6 +61,7 @@ export async function controlPlaneCommand(configPath: string): Promise<ServiceCo
     name: "control-plane",
     permissions,
     args: ["run", ...formatFlags(permissions), `${ROOT}control_plane/main.ts`, "--config", configPath],
+    env: START_ENV,
     monitor: config.monitor_listen,
   };
 }
@@ -81,6 +86,7 @@ export async function brokerCommand(configPath: string, frontend: BrokerFrontend
       "--config",
       configPath,
     ],
+    env: START_ENV,
     monitor: config.monitor_listen,
   };
 }
