@@ -3,17 +3,26 @@ import { InvalidArgumentError } from "commander";
 const SINGLE_DASH_LONG = /^-[A-Za-z][A-Za-z0-9-]+(?:=|$)/;
 const BOOLEAN = /^--(?<name>[a-z-]+)=(?<value>true|false)$/;
 
-/** What of a command tells which options take no value. */
+/** What of a command tells which options take no value, and how many words it wants beside them. */
 export interface CommandOptions {
   readonly commands: readonly (CommandOptions & { name(): string; aliases(): readonly string[] })[];
   readonly options: readonly { readonly long?: string | undefined; isBoolean(): boolean }[];
+  readonly registeredArguments: readonly unknown[];
 }
 
-/**
- * The names of the options without a value, of the program and of the command that arguments lead to. An option whose
- * value may be left out is none of them: what it is given, it reads itself.
- */
-export function booleansOf(program: CommandOptions, args: readonly string[]): ReadonlySet<string> {
+/** What the program is to take arguments for. */
+export interface ArgumentRules {
+  /**
+   * The names of the options without a value, of the program and of the command that the arguments lead to. An option
+   * whose value may be left out is none of them: what it is given, it reads itself.
+   */
+  readonly booleans: ReadonlySet<string>;
+  /** How many words stand beside the options: those that lead to the command, and what it wants. */
+  readonly words: number;
+}
+
+/** What holds for the command that arguments lead to. */
+export function rulesOf(program: CommandOptions, args: readonly string[]): ArgumentRules {
   const path: CommandOptions[] = [program];
   const words = args.filter((arg, index) =>
     !arg.startsWith("-") && !/^--?(?:client-)?config$/.test(args[index - 1] ?? "")
@@ -27,17 +36,18 @@ export function booleansOf(program: CommandOptions, args: readonly string[]): Re
   const names = path.flatMap(({ options }) =>
     options.filter((option) => option.isBoolean()).map(({ long = "" }) => long.slice(2))
   );
-  return new Set([...names, "help"]);
+  return {
+    booleans: new Set([...names, "help"]),
+    words: path.length - 1 + (path.at(-1)?.registeredArguments.length ?? 0),
+  };
 }
 
 /**
  * Rewrites what other programs' users type to what commander understands: `-config f` as Go programs have it
- * becomes `--config f`; `--force=true` becomes `--force`, and `--force=false` disappears. Whatever follows
- * `--` is left alone.
- *
- * @param booleans names of the options that take no value
+ * becomes `--config f`; `--force=true` becomes `--force`, and `--force=false` disappears; a `--reason` of several words
+ * needs no quotes. Whatever follows `--` is left alone.
  */
-export function normalizeArguments(args: readonly string[], booleans: ReadonlySet<string>): string[] {
+export function normalizeArguments(args: readonly string[], { booleans, words }: ArgumentRules): string[] {
   const end = args.indexOf("--");
   const [flags, rest] = end === -1 ? [args, []] : [args.slice(0, end), args.slice(end)];
   const normalized = flags
@@ -47,7 +57,27 @@ export function normalizeArguments(args: readonly string[], booleans: ReadonlySe
       if (name === undefined || !booleans.has(name)) return [arg];
       return value === "true" ? [`--${name}`] : [];
     });
-  return [...normalized, ...rest];
+  return [...joinReason(normalized, { booleans, words }), ...rest];
+}
+
+/** Takes as many of the words after `--reason` into it as the command has no other use for. */
+function joinReason(args: readonly string[], { booleans, words }: ArgumentRules): string[] {
+  const start = args.indexOf("--reason") + 1;
+  if (start === 0) return [...args];
+  const length = args.slice(start).findIndex((arg) => arg.startsWith("-"));
+  const text = length === -1 ? args.slice(start) : args.slice(start, start + length);
+  const others = [...args.slice(0, start - 1), ...args.slice(start + text.length)];
+  const isValue = (index: number) => {
+    const before = others[index - 1] ?? "";
+    return before.startsWith("--") && !before.includes("=") && !booleans.has(before.slice(2));
+  };
+  const given = others.filter((arg, index) => !arg.startsWith("-") && !isValue(index)).length;
+  const kept = Math.max(text.length - Math.max(words - given, 0), Math.min(text.length, 1));
+  return [
+    ...args.slice(0, start),
+    ...(kept > 0 ? [text.slice(0, kept).join(" ")] : []),
+    ...args.slice(start + kept),
+  ];
 }
 
 /**

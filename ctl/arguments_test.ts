@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { Command } from "commander";
-import { booleansOf, countOf, normalizeArguments, once, repeated } from "./arguments.ts";
+import { countOf, normalizeArguments, once, repeated, rulesOf } from "./arguments.ts";
 
 const BOOLEANS = new Set(["force", "json"]);
 
@@ -13,8 +13,43 @@ Deno.test.each<{ name: string; args: string[]; expected: string[] }>([
   { name: "a text option that looks boolean, as it is", args: ["--log=true"], expected: ["--log=true"] },
   { name: "nothing after two dashes", args: ["-json", "--", "-json"], expected: ["--json", "--", "-json"] },
 ])("normalizeArguments() takes $name", ({ args, expected }) => {
-  assert.deepEqual(normalizeArguments(args, BOOLEANS), expected);
+  assert.deepEqual(normalizeArguments(args, { booleans: BOOLEANS, words: 1 }), expected);
 });
+
+Deno.test.each<{ args: string[]; words: number; expected: string[] }>([
+  {
+    args: ["freeze", "--reason", "INC", "42", "it", "leaks"],
+    words: 1,
+    expected: ["freeze", "--reason", "INC 42 it leaks"],
+  },
+  {
+    args: ["freeze", "-reason", "a", "b", "--caller", "x"],
+    words: 1,
+    expected: ["freeze", "--reason", "a b", "--caller", "x"],
+  },
+  { args: ["deny", "ID", "--reason", "a", "b"], words: 2, expected: ["deny", "ID", "--reason", "a b"] },
+  { args: ["deny", "--reason", "a", "b", "ID"], words: 2, expected: ["deny", "--reason", "a b", "ID"] },
+  { args: ["deny", "--reason", "a", "ID"], words: 2, expected: ["deny", "--reason", "a", "ID"] },
+  { args: ["deny", "--reason", "ID"], words: 2, expected: ["deny", "--reason", "ID"] },
+  {
+    args: ["deny", "--reason", "a b", "ID", "--url", "u"],
+    words: 2,
+    expected: ["deny", "--reason", "a b", "ID", "--url", "u"],
+  },
+  {
+    args: ["deny", "--url", "u", "--json", "ID", "--reason", "a", "b"],
+    words: 2,
+    expected: ["deny", "--url", "u", "--json", "ID", "--reason", "a b"],
+  },
+  { args: ["freeze", "--reason", "--wait"], words: 1, expected: ["freeze", "--reason", "--wait"] },
+  { args: ["freeze", "--reason"], words: 1, expected: ["freeze", "--reason"] },
+  { args: ["freeze", "--reason=a", "b"], words: 1, expected: ["freeze", "--reason=a", "b"] },
+])(
+  "normalizeArguments() makes $args a reason of several words where the command wants no more",
+  ({ args, words, expected }) => {
+    assert.deepEqual(normalizeArguments(args, { booleans: BOOLEANS, words }), expected);
+  },
+);
 
 Deno.test("once() and repeated() refuse an option where a value belongs", () => {
   assert.throws(() => once("--force", undefined));
@@ -35,13 +70,19 @@ Deno.test("countOf() takes whole numbers within its bounds", () => {
   }
 });
 
-Deno.test("booleansOf() tells the switches of the command that is meant, and not those that take a value", () => {
+Deno.test("rulesOf() tells the switches of the command that is meant, and how many words it wants", () => {
   const program = new Command().option("--json").option("--config <file>");
   const host = program.command("host");
   host.command("add").option("--force").option("--sudo [value]");
-  program.command("explain").option("--sudo");
-  const names = (...args: string[]) => [...booleansOf(program, args)].sort();
-  assert.deepEqual(names("--config", "explain", "host", "add", "--sudo=false"), ["force", "help", "json"]);
-  assert.deepEqual(names("-json", "explain", "-sudo=true"), ["help", "json", "sudo"]);
-  assert.deepEqual(names("nothing"), ["help", "json"]);
+  program.command("explain").option("--sudo").argument("<id>", "which");
+  const rules = (...args: string[]) => {
+    const { booleans, words } = rulesOf(program, args);
+    return [[...booleans].sort(), words];
+  };
+  assert.deepEqual(rules("--config", "explain", "host", "add", "--sudo=false"), [
+    ["force", "help", "json"],
+    2,
+  ]);
+  assert.deepEqual(rules("-json", "explain", "-sudo=true"), [["help", "json", "sudo"], 2]);
+  assert.deepEqual(rules("nothing"), [["help", "json"], 0]);
 });

@@ -22,8 +22,8 @@ export async function describeOutOfReach(signerConfig: string, addr: string): Pr
     lines.push(
       `the broker of ${quoteText(basename(path))} may not connect to ${addr}: add ${
         quoteText(addr)
-      } to "networks" ` +
-        "there, and start it again with what broker-ctl permissions broker prints",
+      } to "networks" there, ` +
+        "and start it again; a client's entry that lists permissions is renewed by broker-ctl permissions broker",
     );
   }
   return lines;

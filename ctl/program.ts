@@ -3,7 +3,7 @@ import { Command, CommanderError } from "commander";
 import { visibleText } from "@gateway/shared/visible";
 import { AppError } from "@gateway/shared/errors";
 import { describeVersion } from "@gateway/shared/version";
-import { booleansOf, normalizeArguments, once } from "./arguments.ts";
+import { normalizeArguments, once, rulesOf } from "./arguments.ts";
 import { addApproval } from "./commands/approval.ts";
 import { addRepair } from "./commands/audit_repair.ts";
 import { addPublicKey } from "./commands/audit_public_key.ts";
@@ -116,8 +116,8 @@ Start here:
       say what the signer would decide, and by which rule
   broker-ctl approval list --status pending
       see what waits for a second human; broker-ctl approval allow <id> lets it run
-  broker-ctl freeze --caller agent-7 --reason INC-42
-      stop a caller at once
+  broker-ctl freeze --end-user agent-7 --reason INC-42
+      stop an agent at once
   broker-ctl audit tail --log gateway/log/signer/audit.log
       watch what happens
   broker-ctl audit verify --log gateway/log/signer/audit.log --key gateway/pki/signer_audit.seed
@@ -152,7 +152,7 @@ export async function runProgram(args: readonly string[], environment: Environme
   program.hook("preAction", (_, command) => {
     if (!mayStartPrograms(command)) environment.dropPrograms?.();
   });
-  const normalized = normalizeArguments(args, booleansOf(program, args));
+  const normalized = normalizeArguments(args, rulesOf(program, args));
   json = normalized.includes("--json");
   try {
     await program.parseAsync(normalized, { from: "user" });

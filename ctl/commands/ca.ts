@@ -223,22 +223,22 @@ async function noteExcepted(path: string, except: readonly string[], what: strin
   if (lines !== "") await Deno.writeTextFile(`${path}.excepted`, lines, { append: true, mode: 0o600 });
 }
 
-/** The former key is kept under another name before the next one takes its place, in one step. */
+/** The former key is kept under another name before the next one takes its place; goes on where it was ended halfway. */
 async function switchKeys(path: string, next: string, old: string): Promise<void> {
-  const text = await Deno.readTextFile(path);
-  const kept = await ifThere(Deno.readTextFile(old));
-  if (kept === undefined) await createFile(old, text, 0o600);
-  else if (kept !== text) {
-    throw new AppError("conflict", `${quoteText(old)} is another key: put it away first`);
-  }
+  const [text, nextText] = [await Deno.readTextFile(path), await Deno.readTextFile(next)];
   const key = await mustRead(next);
-  const info = await Deno.stat(path);
-  // The signer has to be able to read it as it could read the former one.
-  if (info.uid !== null && info.gid !== null && Deno.uid() === 0) await Deno.chown(next, info.uid, info.gid);
-  if (info.mode !== null) await Deno.chmod(next, info.mode & 0o777);
-  await Deno.rename(next, path);
+  if (text !== nextText) {
+    const kept = await ifThere(Deno.readTextFile(old));
+    if (kept === undefined) await createFile(old, text, 0o600);
+    else if (kept !== text) {
+      throw new AppError("conflict", `${quoteText(old)} is another key: put it away first`);
+    }
+    // Owner and mode stay: the signer can read it as it could read the former one.
+    await replaceFile(path, nextText);
+  }
   const pub = `${path}.pub`;
-  if (await ifThere(Deno.stat(pub)) !== undefined) await Deno.writeTextFile(pub, `${caLine(key)}\n`);
+  if (await ifThere(Deno.stat(pub)) !== undefined) await replaceFile(pub, `${caLine(key)}\n`);
+  await Deno.remove(next);
 }
 
 interface HostResult {

@@ -25,12 +25,14 @@ interface FreezeFlags {
 
 const FREEZE_EXAMPLES = `
 Examples:
-  broker-ctl freeze --caller agent-7 --reason INC-42
-  broker-ctl freeze --end-user ann --wait
+  broker-ctl freeze --end-user agent-7 --reason INC-42   # an agent, or a person: for whom a broker asks
+  broker-ctl freeze --caller broker-2                    # a broker, with all that ask through it
+  broker-ctl freeze --end-user ann@example.com --wait
   broker-ctl freeze --serial 9223372036854775808 --volatile
 
-A frozen caller or end user gets no certificate any more, sees no hosts, and loses its grants; brokers close
-matching sessions when they look next. A session or a serial is closed where it runs, and stops nothing else.
+The signer's log says of each request who asked (caller) and for whom (user=). Who is frozen gets no certificate any
+more, sees no hosts, and loses its grants; brokers close matching sessions when they look next. A session or a serial
+is closed where it runs, and stops nothing else.
 Hosts that fetch the signer's revocation list (krl_callers) refuse the certificates of a frozen caller, end user or
 serial that are still valid; an unfreeze does not bring those back. --wait waits up to 30 s until every host has the
 list, and says which are behind (exit code 1). A session's certificate is listed by the broker that ends it.
@@ -40,7 +42,7 @@ ${REMOTE_HELP}`;
 
 const UNFREEZE_EXAMPLES = `
 Examples:
-  broker-ctl unfreeze --caller agent-7
+  broker-ctl unfreeze --end-user agent-7
 
 What was revoked with the freeze stays revoked.
 ${REMOTE_HELP}`;
@@ -108,8 +110,8 @@ export const addFreeze: AddCommand = (program, context) => {
 
 function addSubjectOptions(command: Command): Command {
   return command
-    .option("--caller <cn>", "the CN of a caller's certificate", once)
-    .option("--end-user <user>", "the end user", once)
+    .option("--caller <cn>", "who asks the signer: the CN of a broker", once)
+    .option("--end-user <user>", "for whom a broker asks: an agent's CN, or a person", once)
     .option("--session-id <id>", "a session", once)
     .option("--serial <number>", "the serial of a certificate", once);
 }

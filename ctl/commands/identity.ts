@@ -109,6 +109,7 @@ async function request(name: string, folder: string): Promise<CommandResult> {
   const { requestCertificate } = await import("../init/x509.ts");
   const { requestPem, keyPem } = await requestCertificate(name);
   const at = (suffix: string) => join(folder, `${name}.${suffix}`);
+  await Deno.mkdir(folder, { recursive: true, mode: 0o700 });
   await createFile(at("key"), keyPem, 0o600);
   await createFile(at("csr"), requestPem, 0o644);
   return {

@@ -7,7 +7,7 @@ import { AppError, errorText } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/quote";
 import { type FreezeRequest, freezeRequest, freezeResponse } from "@gateway/shared/wire/freeze";
-import { once } from "../arguments.ts";
+import { asOneWord, once } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
 import { addDenied } from "../identity/denied.ts";
 import { type IdentityFlags, type IdentitySetUp, openOwnSetUp } from "../identity/set_up.ts";
@@ -35,7 +35,7 @@ export const addIdentityRevoke: AddCommand = (identity, context) => {
   addRemoteOptions(identity.command("revoke"))
     .description("Have a certificate refused from now on.")
     .argument("<name>", "the CN")
-    .option("--reason <word>", "why, in one word such as a ticket's number", once)
+    .option("--reason <text>", "why, such as a ticket's number; blanks become _", once)
     .option("--pki <folder>", "the folder that client_ca must be in, whatever the config says", once)
     .option("--no-freeze", "change the list alone; the signer is not asked")
     .addHelpText("after", EXAMPLES)
@@ -49,13 +49,14 @@ export const addIdentityRevoke: AddCommand = (identity, context) => {
 };
 
 async function revoke(name: string, command: Command, context: CommandContext): Promise<CommandResult> {
-  const { reason = "", freeze, ...flags } = command.optsWithGlobals() as RevokeFlags;
+  const { reason: text = "", freeze, ...flags } = command.optsWithGlobals() as RevokeFlags;
+  const reason = asOneWord(text);
   const requests = (["caller", "end_user"] as const).map((kind) => {
     const { data } = freezeRequest.safeParse({ kind, value: name, reason, allow_volatile: true });
     if (data !== undefined) return data;
     throw new AppError(
       "invalid_request",
-      "Cannot revoke: name and --reason must be one word each, without blanks",
+      "Cannot revoke: the name must be one word, and --reason have no control characters",
     );
   });
   const setUp = await openOwnSetUp(flags, context);

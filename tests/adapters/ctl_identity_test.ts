@@ -120,11 +120,11 @@ Deno.test.each([
 Deno.test("a private key need not travel: request there, add here", async () => {
   await using it = await setUp();
   await using elsewhere = await createFolder();
-  assert.equal((await run(elsewhere.path, "identity", "request", "agent-8")).exit, 0);
-  const csr = join(elsewhere.path, "agent-8.csr");
+  assert.equal((await run(elsewhere.path, "identity", "request", "agent-8", "--out", "its/own")).exit, 0);
+  const csr = join(elsewhere.path, "its/own/agent-8.csr");
   assert.equal((await it.identity("add", "agent", "agent-8", "--csr", csr)).exit, 0);
   assert.ok(!(await names(it.pki("."))).includes("agent-8.key"));
-  const key = createPrivateKey(await Deno.readTextFile(join(elsewhere.path, "agent-8.key")));
+  const key = createPrivateKey(await Deno.readTextFile(join(elsewhere.path, "its/own/agent-8.key")));
   assert.ok((await it.cert("agent-8")).checkPrivateKey(key));
   assert.equal((await it.identity("renew", "agent-8")).exit, 0);
   assert.ok((await it.cert("agent-8")).checkPrivateKey(key));

@@ -126,5 +126,17 @@ Deno.test({
     await finish("--except", "web01");
     assert.notEqual(await Deno.readTextFile(`${folder.path}/pki/ssh_ca`), before);
     assert.match(await Deno.readTextFile(`${folder.path}/pki/ssh_ca.excepted`), / web01 was not asked/);
+    // As it is when it was killed after the key had been put in its place.
+    const keys = await Promise.all(
+      ["", ".pub"].map((end) => Deno.readTextFile(`${folder.path}/pki/ssh_ca${end}`)),
+    );
+    await Deno.writeTextFile(`${folder.path}/pki/ssh_ca.next`, keys[0]!);
+    await Deno.writeTextFile(`${folder.path}/pki/ssh_ca.pub`, "the former");
+    await finish("--except", "web01");
+    assert.deepEqual(
+      await Promise.all(["", ".pub"].map((end) => Deno.readTextFile(`${folder.path}/pki/ssh_ca${end}`))),
+      keys,
+    );
+    await assert.rejects(Deno.stat(`${folder.path}/pki/ssh_ca.next`), Deno.errors.NotFound);
   },
 });
