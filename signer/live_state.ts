@@ -93,15 +93,16 @@ export class LiveState {
   }
 
   /**
-   * Takes over what a store holds that others change too. What it loads is what is in force then: no change of this
-   * process comes between.
+   * Takes over what a store holds that others change too, where it was changed. What it loads is what is in force then:
+   * no change of this process comes between.
    */
-  takeOver<T extends Stored>(load: () => Promise<T>): Promise<T> {
+  takeOver<T extends { readonly state?: Stored }>(load: () => Promise<T>): Promise<T> {
     return this.#options.lock.run(async () => {
-      const stored = await load();
-      const freezes = [...stored.freezes, ...this.#unstored];
-      this.#view = viewOf({ freezes, grants: stored.grants }, this.#options, this.#view.grants);
-      return stored;
+      const content = await load();
+      if (content.state === undefined) return content;
+      const freezes = [...content.state.freezes, ...this.#unstored];
+      this.#view = viewOf({ freezes, grants: content.state.grants }, this.#options, this.#view.grants);
+      return content;
     });
   }
 

@@ -157,18 +157,19 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
   if (group !== undefined) {
     opened.defer(() => group.stop());
     await group.start(async (link, confirm) => {
-      const certificatesSince = group.seen.certificates;
+      const { seen } = group;
       const knownPolicy = policySource.newest?.sha256 ?? "";
       const content = await live.takeOver(async () => {
-        const content = await shared.load(link, { certificatesSince, now: time.now(), knownPolicy });
+        const content = await shared.load(link, { seen, now: time.now(), knownPolicy });
         await confirm();
         return content;
       });
       await krl.takeOver(content);
+      if (content.state === undefined) return content.epochs;
       // Before this signer says that it has seen a freeze, it is certain that its tokens of the subject go.
-      await leases.revokeNew(content.freezes);
+      await leases.revokeNew(content.state.freezes);
       // What can't be used is not decided by: the others need not wait for this one.
-      if (policySource.learn(content.policy)) await reloadPolicy(state, policySource);
+      if (policySource.learn(content.state.policy)) await reloadPolicy(state, policySource);
       return content.epochs;
     });
     refuseTwoPolicies(policySource);

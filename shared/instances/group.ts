@@ -282,7 +282,7 @@ export class SharedGroup implements InstanceGroup {
 
   async #tick(): Promise<void> {
     try {
-      this.#link ??= await this.#options.shared.connect(() => this.#ring());
+      this.#link ??= await this.#reconnect();
       await this.#look(this.#link);
       if (this.#isFailing) this.#options.logger.info("the state database answers again");
       this.#isFailing = false;
@@ -298,6 +298,13 @@ export class SharedGroup implements InstanceGroup {
         error,
       });
     }
+  }
+
+  /** Another server may have lost what was never acknowledged, and counted on from there: everything is read anew. */
+  async #reconnect(): Promise<InstanceLink> {
+    const link = await this.#options.shared.connect(() => this.#ring());
+    this.#seen = { ...this.#seen, state: 0n };
+    return link;
   }
 
   async #look(link: InstanceLink): Promise<void> {
@@ -333,6 +340,8 @@ export class SharedGroup implements InstanceGroup {
       if (isCurrent && beat.certificates === this.#seen.certificates) return;
       readAt = this.#freshness.now();
       this.#seen = await this.#refresh?.(link, () => this.#confirm(link, told)) ?? this.#seen;
+      // There are always more certificates: who waits for some looks again, and nobody else.
+      if (isCurrent && this.#seen.state === beat.state && waiting.length === 0) return;
     }
     this.#ring();
   }

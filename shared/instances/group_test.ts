@@ -273,3 +273,48 @@ Deno.test("SharedGroup.join() says that the database can't be used, where it can
   shared.isDown = false;
   await (await join("a")).leave();
 });
+
+Deno.test("SharedGroup looks for certificates twice a second, though there are always more, and at once for who waits", async () => {
+  const { shared, clock, join } = createScene();
+  const group = await join("a");
+  let looks = 0;
+  const issue = () => {
+    shared.epochs = { ...shared.epochs, certificates: shared.epochs.certificates + 1n };
+  };
+  await group.start(async (_link, confirm) => {
+    const { epochs } = shared;
+    looks += 1;
+    // It ends also where the looks do not.
+    if (looks < 100) issue();
+    await confirm();
+    return epochs;
+  });
+  looks = 0;
+  await clock.advance(5_000);
+  assert.ok(looks >= 9 && looks <= 10, `${looks} looks`);
+  issue();
+  const { certificates } = shared.epochs;
+  const settled = group.settled();
+  await clock.advance(0);
+  await settled;
+  assert.ok(group.seen.certificates >= certificates, "what was issued before is known");
+  await group.leave();
+});
+
+Deno.test("SharedGroup reads everything anew from another connection, also where the numbers are the same", async () => {
+  const { shared, clock, join } = createScene();
+  const group = await join("a");
+  const known: bigint[] = [];
+  await group.start(async (_link, confirm) => {
+    known.push(group.seen.state);
+    await confirm();
+    return shared.epochs;
+  });
+  shared.isDown = true;
+  await clock.advance(600);
+  shared.isDown = false;
+  await clock.advance(600);
+  assert.deepEqual(known, [0n, 0n]);
+  group.requireFresh();
+  await group.leave();
+});

@@ -36,8 +36,9 @@ export const INSTANCE_TABLES: string = `CREATE TABLE epochs (
     );`;
 
 /**
- * Runs a change under its number, and wakes all that listen. The number is taken first, so that changes are committed in
- * the order of their numbers.
+ * Runs a change under its number, and wakes all that listen; not for certificates, of which there may be hundreds a
+ * second: who waits for them looks for them. The number is taken first, so that changes are committed in the order of
+ * their numbers.
  *
  * @param schema whose instances are woken
  */
@@ -49,7 +50,7 @@ export async function inEpoch<T>(
   const [row] = await query("UPDATE epochs SET value = value + 1 WHERE topic = $1 RETURNING value", [topic]);
   if (row === undefined) throw new TypeError(`there is no epoch of ${topic}`);
   const result = await action(readBigint(row, "value"));
-  await query(`NOTIFY ${schema}`);
+  if (topic === "state") await query(`NOTIFY ${schema}`);
   return result;
 }
 

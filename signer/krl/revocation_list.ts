@@ -4,7 +4,7 @@ import type { ServiceLogger } from "@gateway/shared/log";
 import { finish, finishInSlices } from "@gateway/shared/steps";
 import { within } from "@gateway/shared/within";
 import type { FreezeSet } from "../freezes.ts";
-import type { SharedContent, StateStore } from "../state/store.ts";
+import type { SharedContent, SharedDecisions, StateStore } from "../state/store.ts";
 import {
   addToBatches,
   type CertificateHolder,
@@ -37,10 +37,10 @@ export interface RevocationListOptions {
 }
 
 /** What other instances have issued and revoked. */
-export type SharedRevocations = Pick<
-  SharedContent,
-  "certificates" | "revocations" | "krlVersion"
->;
+export type SharedRevocations = Pick<SharedContent, "certificates"> & {
+  /** Absent where it is as it was taken over last. */
+  readonly state?: Pick<SharedDecisions, "revocations" | "krlVersion">;
+};
 
 /** What a revocation did. */
 export interface RevocationOutcome {
@@ -79,7 +79,7 @@ export class RevocationList {
   #isStoreBroken = false;
   readonly #listed = new ListedNames();
   /** What others have revoked, and was looked for among the certificates. */
-  #takenOver: ReadonlySet<string> = new Set();
+  #takenOver: ReadonlyMap<string, KeptRevocation> = new Map();
   #versions: readonly [PublishedList, ...PublishedList[]];
 
   private constructor(options: RevocationListOptions, version: number) {
@@ -144,14 +144,15 @@ export class RevocationList {
   }
 
   /**
-   * Takes over what other instances have issued and revoked, and stores what this one has issued: whoever revokes finds
-   * it then.
+   * Takes over what other instances have issued and revoked. Where others have changed what is decided by, it stores
+   * what this one has issued: whoever revokes finds it then.
    *
    * @throws {AppError} when the store can't take what was issued
    */
-  takeOver({ certificates, revocations, krlVersion }: SharedRevocations): Promise<void> {
+  takeOver({ certificates, state }: SharedRevocations): Promise<void> {
     return this.#lock.run(async () => {
-      await this.#storeCertificates();
+      if (state !== undefined) await this.#storeCertificates();
+      else if (certificates.length === 0) return;
       const now = this.#options.clock.now();
       const added = new IssuedCertificates();
       for (const { holder, serials, ...times } of certificates) {
@@ -162,15 +163,16 @@ export class RevocationList {
       }
       const before = this.#listed.size;
       // What was looked for before can be only among those that are new.
-      const taken = new Set<string>();
-      for (const revocation of revocations) {
+      const taken = new Map<string, KeptRevocation>();
+      for (const revocation of state?.revocations ?? this.#takenOver.values()) {
         const key = `${revocation.kind} ${revocation.value} ${revocation.revokedAt}`;
         await this.#list(revocation, this.#takenOver.has(key) ? added : this.#issued);
-        taken.add(key);
+        taken.set(key, revocation);
       }
       this.#takenOver = taken;
       const isChanged = this.#listed.size > before;
       // A list of other content needs another version than any that another instance has made.
+      const krlVersion = state?.krlVersion ?? this.current.version;
       const version = isChanged && krlVersion <= this.current.version
         ? await this.#options.store.putRevocations([], nextVersion(this.current.version, now))
         : krlVersion;

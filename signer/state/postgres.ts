@@ -44,7 +44,7 @@ import {
   REVOCATION_TEXTS,
 } from "./rows.ts";
 import { PostgresPolicyVersions, readNewestPolicy } from "./postgres_policy.ts";
-import type { SharedState, StateStore } from "./store.ts";
+import type { SharedDecisions, SharedState, StateStore } from "./store.ts";
 
 /**
  * Opens the store.
@@ -105,16 +105,14 @@ class PostgresStore implements StateStore {
       schema: access.schemaVersion,
       policy: new PostgresPolicyVersions(access),
       adoptLeases: () => access.change((query) => this.#leases(query, ADOPT_LEASES)),
-      load: (link, { certificatesSince: since, now, knownPolicy }) =>
-        link.read(async (query) => ({
-          epochs: await readEpochs(query),
-          freezes: await this.#freezes(query),
-          grants: await this.#grants(query, now),
-          revocations: await this.#revocations(query, now - REVOCATION_SECONDS * 1000),
-          krlVersion: await this.#krlVersion(query),
-          certificates: await this.#certificates(query, { now, since, not: this.#instance }),
-          ...await readNewestPolicy(query, knownPolicy),
-        })),
+      load: (link, { seen, now, knownPolicy }) =>
+        link.read(async (query) => {
+          const epochs = await readEpochs(query);
+          const since = seen.certificates;
+          const certificates = await this.#certificates(query, { now, since, not: this.#instance });
+          if (epochs.state === seen.state) return { epochs, certificates };
+          return { epochs, certificates, state: await this.#decisions(query, { now, knownPolicy }) };
+        }),
       connect: async (onChange) => new PostgresLink(await access.connect(onChange), POSTGRES_SCHEMA.name),
     };
   }
@@ -232,6 +230,19 @@ class PostgresStore implements StateStore {
     return this.#access.change((query) =>
       inEpoch(query, { topic, schema: POSTGRES_SCHEMA.name }, (epoch) => action(query, epoch))
     );
+  }
+
+  async #decisions(
+    query: Query,
+    { now, knownPolicy }: { readonly now: number; readonly knownPolicy: string },
+  ): Promise<SharedDecisions> {
+    return {
+      freezes: await this.#freezes(query),
+      grants: await this.#grants(query, now),
+      revocations: await this.#revocations(query, now - REVOCATION_SECONDS * 1000),
+      krlVersion: await this.#krlVersion(query),
+      ...await readNewestPolicy(query, knownPolicy),
+    };
   }
 
   async #grants(query: Query, now: number): Promise<readonly Grant[]> {

@@ -12,7 +12,7 @@ import {
 } from "@gateway/shared/state/columns";
 import type { PostgresAccess, Query } from "@gateway/shared/state/postgres_access";
 import { POSTGRES_SCHEMA } from "./postgres_migrations.ts";
-import type { PolicyChange, PolicyVersions, SharedContent } from "./store.ts";
+import type { PolicyChange, PolicyVersions, SharedDecisions } from "./store.ts";
 
 const CHANGE = selectAsBytes(["made_by", "change"], ["version", "made_at"]);
 /** The document last: it is sent only where it is another than the reader knows. */
@@ -26,7 +26,10 @@ export function digestOf(document: string): string {
 }
 
 /** The newest version, without its document where that is known. */
-export async function readNewestPolicy(query: Query, known: string): Promise<Pick<SharedContent, "policy">> {
+export async function readNewestPolicy(
+  query: Query,
+  known: string,
+): Promise<Pick<SharedDecisions, "policy">> {
   const [row] = await query(NEWEST, [known]);
   if (row === undefined) return {};
   const [version, sha256] = [readInteger(row, "version"), readText(row, "sha256")];

@@ -22,15 +22,21 @@ import type { KeptRevocation } from "../krl/revocations.ts";
 import type { Lease } from "../kubernetes/lease.ts";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
 
-/** Everything that an instance takes over from others, as it was at one moment. */
+/** What an instance takes over from others, as it was at one moment. */
 export interface SharedContent {
   readonly epochs: Epochs;
+  /** Those that other instances have issued since. */
+  readonly certificates: readonly IssuedBatch[];
+  /** Absent where nothing of it was changed since: its epoch is the one that is known. */
+  readonly state?: SharedDecisions;
+}
+
+/** What all instances decide by, whole. */
+export interface SharedDecisions {
   readonly freezes: readonly Freeze[];
   readonly grants: readonly Grant[];
   readonly revocations: readonly KeptRevocation[];
   readonly krlVersion: number;
-  /** Those that other instances have issued since. */
-  readonly certificates: readonly IssuedBatch[];
   /** The newest version of the hosts that are in the database; absent: there is none. */
   readonly policy?: StoredPolicy;
 }
@@ -77,12 +83,12 @@ export interface PolicyVersions {
 /** A store that several instances share. */
 export interface SharedState extends Shared {
   /**
-   * Others' certificates that were added after an epoch, the hosts unless they are of a known SHA-256, and the rest
-   * whole.
+   * Others' certificates that were added since, and what is decided by where its epoch is another; the hosts unless
+   * they are of a known SHA-256.
    */
   load(
     link: InstanceLink,
-    wanted: { readonly certificatesSince: bigint; readonly now: number; readonly knownPolicy: string },
+    wanted: { readonly seen: Epochs; readonly now: number; readonly knownPolicy: string },
   ): Promise<SharedContent>;
   readonly policy: PolicyVersions;
   /** Takes over the leases of instances that are gone; each goes to one that asks. */
