@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { type Clock, systemClock } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
 import { BridgeStore } from "../../ctl/bridge/store.ts";
 import { SlackChat } from "../../ctl/bridge/slack.ts";
 import { poll } from "../stage/poll.ts";
@@ -169,6 +170,22 @@ Deno.test("bridge to Slack: what was clicked and acknowledged before a kill is d
     await poll(() => slack.posted.length === 2, { what: `the message of ${id}` });
     assert.deepEqual(plane.decisions.map(({ learn, ttl_seconds }) => [learn, ttl_seconds]), [[true, 3600]]);
     assert.deepEqual(slack.said, []);
+  });
+});
+
+Deno.test("bridge to Slack: a click that failed, and was said to have failed, does not count after a start", async () => {
+  await using slack = new FakeSlack();
+  await withSlack(slack, new FakePlane(), async ({ plane, restart }) => {
+    await poll(() => slack.posted.length > 0, { what: "the message" });
+    await slack.connected();
+    plane.refusal = new AppError("audit_unavailable", "no record, no decision");
+    slack.send(clickOn(slack.posted[0]!, "approve"));
+    await pollUndecided(plane, () => slack.said.length === 1, { what: "that it failed" });
+    await restart();
+    await slack.connected();
+    slack.send(clickOn(slack.posted[0]!, "deny"));
+    await poll(() => plane.decisions.length > 0, { what: "a decision" });
+    assert.deepEqual(plane.decisions.map(({ approve }) => approve), [false]);
   });
 });
 

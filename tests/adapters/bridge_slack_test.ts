@@ -246,6 +246,13 @@ Deno.test("bridge to Slack: does not decide what has changed since it was shown,
     const late = slack.send({ ...clickOn(first, "approve"), type: "x" });
     await settle(slack, late, () => slack.acknowledged.includes(envelope));
     assert.deepEqual(plane.decisions, []);
+    const other = plane.add({ command: "reboot" });
+    await poll(() => slack.posted.length === 2, { what: "another message" });
+    slack.send(clickOn(slack.posted[1]!, "deny"));
+    // In turn: what was to be said of the click before has been said.
+    await poll(() => plane.decisions.length > 0, { what: "its decision" });
+    assert.deepEqual(plane.decisions.map(({ id }) => id), [other]);
+    assert.equal(slack.said.length, 1, "what became of a request its message says");
   });
 });
 

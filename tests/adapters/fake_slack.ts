@@ -41,6 +41,7 @@ export class FakeSlack implements AsyncDisposable {
   lastForm = new URLSearchParams();
   #sockets: WebSocket[] = [];
   #count = 0;
+  readonly #closed = Promise.withResolvers<void>();
   readonly #server: Deno.HttpServer<Deno.NetAddr>;
 
   constructor() {
@@ -93,6 +94,8 @@ export class FakeSlack implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.cut();
+    // What a test that failed still holds back: the server waits for it.
+    this.#closed.resolve();
     await this.#server.shutdown();
   }
 
@@ -104,7 +107,7 @@ export class FakeSlack implements AsyncDisposable {
     this.calls.push(method);
     this.lastForm = form;
     const fault = this.faults.get(method)?.shift();
-    if (fault !== undefined) return await fault();
+    if (fault !== undefined) return await Promise.race([fault(), this.#closed.promise.then(unavailable)]);
     const token = method === "apps.connections.open" ? "xapp-secret" : "xoxb-secret";
     if (request.headers.get("authorization") !== `Bearer ${token}`) {
       return Response.json({ ok: false, error: "not_allowed_token_type" });
@@ -155,6 +158,10 @@ export class FakeSlack implements AsyncDisposable {
     socket.onmessage = ({ data }) => this.acknowledged.push(JSON.parse(data).envelope_id);
     return response;
   }
+}
+
+function unavailable(): Response {
+  return new Response("", { status: 503 });
 }
 
 /** All that a message shows. */
