@@ -1,7 +1,11 @@
 import { AppError } from "@gateway/shared/errors";
 import type { JsonClient } from "@gateway/shared/http/json_client";
+import { quoteText } from "@gateway/shared/quote";
 import { readProblem } from "@gateway/shared/http/problem";
 import { type ApprovalDecision, approvalList, type ApprovalRecord } from "@gateway/shared/wire/approval";
+
+import { adviseOnContact } from "../contact_advice.ts";
+import type { BridgeSettings } from "./settings.ts";
 
 /** It becomes part of addresses, and of what buttons carry. */
 const APPROVAL_ID = /^[0-9a-f]{32}$/;
@@ -34,4 +38,17 @@ export function createPlane(client: Pick<JsonClient, "request">): Plane {
       await ask({ method: "POST", path: `/v1/approvals/${encodeURIComponent(id)}`, body });
     },
   };
+}
+
+/** The same failure, with what to mend; for the operator alone, as it names files. */
+export function explainPlaneFailure(
+  error: unknown,
+  { cpUrl: url, ca, cert }: Pick<BridgeSettings, "cpUrl" | "ca" | "cert">,
+): unknown {
+  if (!(error instanceof AppError)) return error;
+  const advice = error.code === "forbidden"
+    ? `the CN of ${quoteText(cert)} has to be in its approval.callers, and is so once it is started anew`
+    : adviseOnContact(error.cause, { name: "control plane", parameters: { url, ca } });
+  if (advice === undefined) return error;
+  return new AppError(error.code, `${error.message} at ${url}: ${advice}`, { cause: error });
 }

@@ -13,7 +13,7 @@ import type { Chat } from "./chat.ts";
 import type { IdentityMap } from "./guard.ts";
 import { parseIdentityMap } from "./identity_map.ts";
 import { bridgeUsedFiles } from "./permissions.ts";
-import { createPlane } from "./plane.ts";
+import { createPlane, explainPlaneFailure } from "./plane.ts";
 import { type BridgeSettings, SECRETS } from "./settings.ts";
 import { BridgeStore } from "./store.ts";
 
@@ -59,7 +59,9 @@ export async function runBridge(settings: BridgeSettings, process: BridgeProcess
   });
   const plane = createPlane(client);
   if (settings.action === "check") {
-    await plane.list();
+    await plane.list().catch((error) => {
+      throw explainPlaneFailure(error, settings);
+    });
     logger.info("the control plane takes this for an approver", { control_plane: settings.cpUrl });
     logger.info("the chat takes the tokens", { chat: chat.name, as: await chat.connect(signal) });
     return;
