@@ -1,4 +1,3 @@
-import { resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { z } from "@zod/zod";
 import { planCaKeys, selectCaKey } from "@gateway/shared/ca/model";
@@ -7,12 +6,11 @@ import { AppError } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/quote";
 import { systemRandom } from "@gateway/shared/random";
-import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
 import type { SignerConfig } from "@gateway/signer/config";
 import { once, repeated } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
 import { carryOut } from "../enrol/carry_out.ts";
-import { caLine, readCaKey, rotationFiles } from "../enrol/next_ca.ts";
+import { caLine, type PublicHalf, type RotatedKeys, rotatedKeys, rotationFiles } from "../enrol/next_ca.ts";
 import { type EnrolOptions, formatEnrolScript } from "../enrol/script.ts";
 import { createFile, replaceFile } from "../identity/folder.ts";
 import type { CommandResult } from "../output.ts";
@@ -34,8 +32,10 @@ Examples:
   broker-ctl ca rotate status --over ssh --config gateway/signer.json
   broker-ctl ca rotate finish --over ssh --config gateway/signer.json --client-config gateway/broker-ctl.json
 
-For a CA key in a file (ca_key, or ca_keys._default of type pem), whose certificates go on throughout:
-begin makes the next key beside it, and has each host trust both. finish refuses unless every host does; then the signer
+For the default CA key, in a file or in an ssh-agent, whose certificates go on throughout:
+begin makes the next key beside it, and has each host trust both. For a key in an agent, first add the next one to the
+same agent, and put its public key beside public_key_path, with .next behind its name; take the former one out of the
+agent at the end. finish refuses unless every host does; then the signer
 signs with the next one, by a reload. Certificates of the former one are good for up to 15 minutes: finish again after
 that takes it from the hosts, each after a login with a new certificate. Each step can be run again where it was ended.
 Hosts behind a bastion: broker-ctl host enrol prints what is to be run there. --except names a host that is given up, or
@@ -77,8 +77,7 @@ export const addCa: AddCommand = (program, context) => {
 
 interface Rotation {
   readonly flags: RotateFlags;
-  /** The key that signs. */
-  readonly path: string;
+  readonly keys: RotatedKeys;
   readonly hosts: readonly (readonly [name: string, host: Host])[];
   /** Those of them that are left out. */
   readonly except: readonly string[];
@@ -86,13 +85,18 @@ interface Rotation {
 
 type Host = SignerConfig["hosts"][string] & { readonly principal: string };
 
-async function open(flags: RotateFlags, { workingFolder }: CommandContext): Promise<Rotation> {
-  const config = await loadSignerFile(flags.config, workingFolder);
+async function open(flags: RotateFlags, context: CommandContext): Promise<Rotation> {
+  const config = await loadSignerFile(flags.config, context.workingFolder);
   const ring = planCaKeys(config);
-  if (ring?.fallback.type !== "pem") {
-    throw new AppError("not_supported", "Cannot rotate: the default CA key is not in a file");
-  }
+  if (ring === undefined) throw new AppError("invalid_config", "There is no CA key in the signer's config");
   const { fallback } = ring;
+  const keys = rotatedKeys(fallback, context);
+  if (keys === undefined) {
+    throw new AppError(
+      "not_supported",
+      "Cannot rotate: the default CA key is neither in a file nor in an agent",
+    );
+  }
   // Hosts of a group with a key of its own are not concerned.
   const hosts = Object.entries(config.hosts).filter(([, { groups = [] }]) =>
     selectCaKey(ring, groups) === fallback
@@ -105,23 +109,25 @@ async function open(flags: RotateFlags, { workingFolder }: CommandContext): Prom
   }
   return {
     flags,
-    path: resolve(workingFolder, fallback.path),
+    keys,
     hosts: hosts.filter(([name]) => !except.includes(name)),
     except,
   };
 }
 
-async function begin({ flags, path, hosts }: Rotation): Promise<CommandResult> {
-  const { next, old } = rotationFiles(path);
-  if (await readCaKey(old) !== undefined) {
+async function begin({ flags, keys, hosts }: Rotation): Promise<CommandResult> {
+  const { next, old } = rotationFiles(keys.path);
+  if (await keys.readPublic(old) !== undefined) {
     throw new AppError("conflict", "The rotation before is not over: broker-ctl ca rotate finish");
   }
-  const current = await mustRead(path);
-  if (await readCaKey(next) === undefined) {
-    await createFile(next, encodeOpensshPrivateKey(systemRandom.bytes(32), "gateway-ssh-ca"), 0o600);
-  }
-  const nextKey = await mustRead(next);
+  const current = await mustRead(keys, keys.path);
+  if (await keys.readPublic(next) === undefined) await keys.make(next);
+  const nextKey = await keys.load(next);
   const ca = [current, nextKey].map(caLine);
+  // At the end hosts are told to trust the former key no more.
+  if (ca[0] === ca[1]) {
+    throw new AppError("conflict", `${quoteText(next)} is the key that signs now: put another one there`);
+  }
   const results = await onHosts(hosts, flags, (name, host) =>
     carryOut({
       name,
@@ -138,34 +144,37 @@ async function begin({ flags, path, hosts }: Rotation): Promise<CommandResult> {
   ]);
 }
 
-async function status({ flags, path, hosts }: Rotation): Promise<CommandResult> {
-  const { next, old, switched } = rotationFiles(path);
-  const step = await readCaKey(next) !== undefined
+async function status({ flags, keys, hosts }: Rotation): Promise<CommandResult> {
+  const { next, old, switched } = rotationFiles(keys.path);
+  const step = await keys.readPublic(next) !== undefined
     ? "begun: the former key signs"
-    : await readCaKey(old) === undefined
+    : await keys.readPublic(old) === undefined
     ? "no rotation is under way"
     : `the next key signs, since ${
       await ifThere(Deno.readTextFile(switched)) ?? "its reload, which is still to be done"
     }`;
-  const results = await onHosts(hosts, flags, (name, host) => trustOf(name, host, flags, path));
+  const results = await onHosts(hosts, flags, (name, host) => trustOf(name, host, flags, keys));
   return report(results, { step }, [step]);
 }
 
 async function finish(
-  { flags, path, hosts, except }: Rotation,
+  { flags, keys, hosts, except }: Rotation,
   command: Command,
   context: CommandContext,
 ): Promise<CommandResult> {
   if (flags.over === undefined) {
     throw new AppError("invalid_request", "Cannot finish without looking at the hosts: --over ssh");
   }
+  const { path } = keys;
   const { next, old, switched } = rotationFiles(path);
-  const nextKey = await readCaKey(next);
-  if (nextKey === undefined && await readCaKey(old) === undefined) {
+  const nextKey = await keys.readPublic(next);
+  if (nextKey === undefined && await keys.readPublic(old) === undefined) {
     throw new AppError("conflict", "No rotation is under way: broker-ctl ca rotate begin");
   }
   if (nextKey !== undefined) {
-    const results = await onHosts(hosts, flags, (name, host) => trustOf(name, host, flags, path));
+    // An agent may have lost it since.
+    await keys.load(next);
+    const results = await onHosts(hosts, flags, (name, host) => trustOf(name, host, flags, keys));
     const behind = results.filter(({ trustsNext }) => trustsNext !== true);
     if (behind.length > 0) {
       return report(behind.map((each) => ({ ...each, done: false })), { step: "begin" }, [
@@ -173,7 +182,7 @@ async function finish(
       ]);
     }
     await noteExcepted(path, except, "was not asked whether it trusts the next key");
-    await switchKeys(path, next, old);
+    await switchKeys(path, { next, old, nextKey });
   }
   if (await ifThere(Deno.stat(switched)) === undefined) {
     await askSigner(command, context, {
@@ -196,7 +205,7 @@ async function finish(
       `the next key signs; certificates of the former one are good for up to ${minutes} minutes: finish again then`;
     return { json: { step: "switched", minutes }, lines: [line] };
   }
-  const [current, former] = [await mustRead(path), await mustRead(old)];
+  const [current, former] = [await keys.load(path), await mustRead(keys, old)];
   const results = await onHosts(hosts, flags, (name, host) =>
     carryOut({
       name,
@@ -224,9 +233,11 @@ async function noteExcepted(path: string, except: readonly string[], what: strin
 }
 
 /** The former key is kept under another name before the next one takes its place; goes on where it was ended halfway. */
-async function switchKeys(path: string, next: string, old: string): Promise<void> {
+async function switchKeys(
+  path: string,
+  { next, old, nextKey }: { readonly next: string; readonly old: string; readonly nextKey: PublicHalf },
+): Promise<void> {
   const [text, nextText] = [await Deno.readTextFile(path), await Deno.readTextFile(next)];
-  const key = await mustRead(next);
   if (text !== nextText) {
     const kept = await ifThere(Deno.readTextFile(old));
     if (kept === undefined) await createFile(old, text, 0o600);
@@ -237,7 +248,7 @@ async function switchKeys(path: string, next: string, old: string): Promise<void
     await replaceFile(path, nextText);
   }
   const pub = `${path}.pub`;
-  if (await ifThere(Deno.stat(pub)) !== undefined) await replaceFile(pub, `${caLine(key)}\n`);
+  if (await ifThere(Deno.stat(pub)) !== undefined) await replaceFile(pub, `${caLine(nextKey)}\n`);
   await Deno.remove(next);
 }
 
@@ -253,7 +264,7 @@ async function trustOf(
   name: string,
   host: Host,
   flags: RotateFlags,
-  path: string,
+  { path, readPublic }: RotatedKeys,
 ): Promise<Omit<HostResult, "name">> {
   const script = formatEnrolScript(optionsOf(host, flags, { mode: "status", ca: [] }));
   const { code, lines } = await runOverSsh(name, host, {
@@ -263,7 +274,7 @@ async function trustOf(
   if (code !== 0) return { done: false, lines };
   const { next, old } = rotationFiles(path);
   const trusts = async (file: string) => {
-    const key = await readCaKey(file);
+    const key = await readPublic(file);
     if (key === undefined) return undefined;
     const [algorithm = "", blob = ""] = caLine(key).split(" ");
     return lines.includes(`ca: ${algorithm} ${blob}`);
@@ -322,8 +333,8 @@ function report(results: readonly HostResult[], json: object, lines: readonly st
   };
 }
 
-async function mustRead(path: string) {
-  const key = await readCaKey(path);
+async function mustRead({ readPublic }: RotatedKeys, path: string): Promise<PublicHalf> {
+  const key = await readPublic(path);
   if (key === undefined) throw new AppError("not_found", `There is no key ${quoteText(path)}`);
   return key;
 }

@@ -12,7 +12,7 @@ import { once } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
 import { carryOut, CONFIRM_SECONDS } from "../enrol/carry_out.ts";
 import { type EnrolOptions, formatEnrolScript } from "../enrol/script.ts";
-import { caLine, readCaKey, rotationFiles } from "../enrol/next_ca.ts";
+import { caLine, rotatedKeys, rotationFiles } from "../enrol/next_ca.ts";
 import type { CommandResult } from "../output.ts";
 import { MAX_SECONDS } from "../over_ssh.ts";
 import { readOperatorFile } from "../read_file.ts";
@@ -128,8 +128,9 @@ async function findCa(
   config: SignerConfig,
   { groups = [] }: Host,
   { caPub }: EnrolFlags,
-  { workingFolder, variables }: CommandContext,
+  context: CommandContext,
 ): Promise<{ readonly lines: readonly string[]; readonly key: CaKey | undefined }> {
+  const { workingFolder, variables } = context;
   if (caPub !== undefined) {
     const text = new TextDecoder().decode(
       await readOperatorFile(resolve(workingFolder, caPub), "the CA's public key"),
@@ -154,7 +155,8 @@ async function findCa(
       }),
   );
   // Who comes in the middle of a rotation trusts both.
-  const next = own.type === "pem" ? await readCaKey(rotationFiles(own.path).next) : undefined;
+  const keys = rotatedKeys(own, context);
+  const next = await keys?.readPublic(rotationFiles(keys.path).next);
   return { lines: [fallback, ...next === undefined ? [] : [next]].map(caLine), key: fallback };
 }
 

@@ -90,7 +90,7 @@ function checkCustody(file: string, config: Pick<SignerConfig, "ca_key" | "ca_ke
       fail(
         file,
         `ca_keys.${group} is a key in a file: whoever reads it logs in everywhere`,
-        "keep it in an agent (agent) or a vault (akv)",
+        "have an agent or a vault keep it: broker-ctl ca-keys add, with --force",
       )
     ),
     ...legacy
@@ -98,7 +98,7 @@ function checkCustody(file: string, config: Pick<SignerConfig, "ca_key" | "ca_ke
         fail(
           file,
           "ca_key is a key in a file: whoever reads it logs in everywhere",
-          "ca_keys._default of type agent or akv",
+          "have an agent or a vault keep it: broker-ctl ca-keys add --name _default",
         ),
       ]
       : [],

@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import { systemClock } from "@gateway/shared/clock";
 import { JsonClient } from "@gateway/shared/http/json_client";
 import { createFolder, run } from "../adapters/ctl_fixture.ts";
+import { run as runProgram } from "../stage/run.ts";
+import { startAgent } from "../stage/ssh_agent.ts";
 import { freePort } from "../stage/free_port.ts";
 import { signerCommand } from "../stage/service_command.ts";
 import { ServiceProcess } from "../stage/service_process.ts";
@@ -138,5 +140,51 @@ Deno.test({
       keys,
     );
     await assert.rejects(Deno.stat(`${folder.path}/pki/ssh_ca.next`), Deno.errors.NotFound);
+  },
+});
+
+Deno.test({
+  name: `ca rotate changes a key that is in an agent ${NEEDS}`,
+  ignore: mayNotSeal,
+  async fn() {
+    await using host = await EnrolHost.start("LogLevel VERBOSE");
+    await using folder = await createFolder();
+    const at = (name: string) => `${folder.path}/${name}`;
+    await using agent = await startAgent(at("agent.sock"));
+    const hostKey = (await host.sh("cut -d' ' -f1,2 /etc/ssh/test_key.pub")).trim();
+    await run(
+      folder.path,
+      ...["init", "--direct", "--listen-signer", `127.0.0.1:${freePort()}`, "--monitor-signer"],
+      ...[`127.0.0.1:${freePort()}`, "--host", `web01=127.0.0.1:${host.port},user=${ACCOUNT},key=${hostKey}`],
+    );
+    for (const name of ["ca", "ca2"]) {
+      await runProgram("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-C", "", "-f", at(name)]);
+      await agent.add(at(name));
+      await Deno.remove(at(name));
+    }
+    const named = ["--name", "_default", "--type", "agent", "--socket", agent.socket];
+    const kept = await run(folder.path, "ca-keys", "add", ...named, "--public-key-path", at("ca.pub"));
+    assert.equal(kept.exit, 0, kept.err);
+    await using _signer = await ServiceProcess.start(await signerCommand(at("signer.json")));
+    const rotate = async (step: string, expected: { readonly code: number; readonly says: RegExp }) => {
+      const args = ["ca", "rotate", step, "--client-config", at("broker-ctl.json")];
+      const { code, text } = await runOverSshTo(host, folder.path, ...args);
+      assert.equal(code, expected.code, text);
+      assert.match(text, expected.says);
+    };
+    const trusts = async (key: string) => (await host.sh("cat /etc/ssh/gateway_ca.pub")).includes(key.trim());
+    const [first, second] = [await Deno.readTextFile(at("ca.pub")), await Deno.readTextFile(at("ca2.pub"))];
+
+    await rotate("begin", { code: 1, says: /There is no ".*ca\.pub\.next": add the next key to the agent/ });
+    await Deno.writeTextFile(at("ca.pub.next"), first);
+    await rotate("begin", { code: 1, says: /is the key that signs now/ });
+    await Deno.writeTextFile(at("ca.pub.next"), second);
+    await rotate("begin", { code: 0, says: /^ok {3}web01/m });
+    assert.deepEqual([await trusts(first), await trusts(second)], [true, true]);
+    await rotate("finish", { code: 0, says: /good for up to 16 minutes/ });
+    assert.equal(await Deno.readTextFile(at("ca.pub")), second);
+    await Deno.writeTextFile(at("ca.pub.switched"), "2020-01-01T00:00:00Z\n");
+    await rotate("finish", { code: 0, says: /web01: .*logged in/ });
+    assert.deepEqual([await trusts(first), await trusts(second)], [false, true]);
   },
 });
