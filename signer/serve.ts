@@ -134,7 +134,7 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
   policySource.checkFile(config);
   const onReload = addReloadMetrics(metrics, clock);
   const load = (previous: Snapshot) => policySource.load(previous);
-  const state = new SignerState({ initial, load, gate, logger, lock, onReload });
+  const state = new SignerState({ initial, load, gate, logger, clock, lock, onReload });
   const clusters = connectClusters({ clock });
   opened.defer(() => clusters.close());
   const leases = await TokenLeases.open({

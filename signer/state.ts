@@ -3,6 +3,7 @@ import type { AuditGate } from "@gateway/shared/audit/gate";
 import { ChangeLock } from "@gateway/shared/change_lock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { allowedSignersLine, ENVELOPE_NAMESPACE, envelopePublicKeyText } from "@gateway/shared/envelope/key";
+import type { Clock } from "@gateway/shared/clock";
 import type { ServiceLogger } from "@gateway/shared/log";
 import {
   describeSharedPrincipals,
@@ -11,6 +12,7 @@ import {
 } from "@gateway/shared/policy/compile";
 import { findListGaps } from "@gateway/shared/policy/clusters";
 import { findUnprovedShells } from "@gateway/shared/policy/login_shell";
+import { finish, finishInSlices, type Steps } from "@gateway/shared/steps";
 import type { Snapshot } from "./snapshot.ts";
 
 /** What a {@linkcode SignerState} works with. */
@@ -20,6 +22,7 @@ export interface SignerStateOptions {
   readonly load: (previous: Snapshot) => Promise<Snapshot>;
   readonly gate: AuditGate;
   readonly logger: ServiceLogger;
+  readonly clock: Clock;
   /** The lock of all changes to what is decided by. */
   readonly lock: ChangeLock;
   /** Told of each reload, for metrics. */
@@ -95,7 +98,7 @@ export class SignerState {
   }
 
   async #reload(caller: string): Promise<number> {
-    const { load, gate, logger } = this.#options;
+    const { load, gate, logger, clock } = this.#options;
     try {
       const snapshot = await this.apply(async () => {
         const snapshot = await load(this.#current);
@@ -108,7 +111,7 @@ export class SignerState {
       this.#options.onReload?.(true);
       logger.info("config reloaded", { caller, hosts });
       logEnvelopeKey(snapshot, logger);
-      for (const warning of snapshotWarnings(snapshot)) logger.warn(warning);
+      for (const warning of await finishInSlices(findWarnings(snapshot), clock)) logger.warn(warning);
       return hosts;
     } catch (error) {
       const err = errorText(error);
@@ -134,6 +137,11 @@ export function logEnvelopeKey(
 
 /** What an operator should know of a config that is valid and yet weak. */
 export function snapshotWarnings(snapshot: Snapshot): readonly string[] {
+  return finish(findWarnings(snapshot));
+}
+
+/** In steps, for a service that answers requests meanwhile: some look at every host. */
+function* findWarnings(snapshot: Snapshot): Steps<readonly string[]> {
   const { config, caKeys, policy } = snapshot;
   const warnings: string[] = [];
   if ([caKeys.fallback, ...caKeys.byGroup.values()].some(({ backend }) => backend === "pem")) {
@@ -180,10 +188,15 @@ export function snapshotWarnings(snapshot: Snapshot): readonly string[] {
   if (Object.keys(config.callers).length === 0) {
     warnings.push("callers is empty: every certificate of client_ca may use every host");
   }
+  yield;
   for (const path of findInertPolicies(config)) {
     warnings.push(`${path}: mode is "off", so that its allow and deny patterns have no effect`);
   }
-  warnings.push(...describeSharedPrincipals(config.hosts), ...describeUnsealedTwins(config.hosts));
+  yield;
+  warnings.push(...describeSharedPrincipals(config.hosts));
+  yield;
+  warnings.push(...describeUnsealedTwins(config.hosts));
+  yield;
   warnings.push(...findUnprovedShells(config.hosts, policy.hosts));
   return warnings;
 }

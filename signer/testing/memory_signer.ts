@@ -125,7 +125,7 @@ export async function startSigner(
   });
   let next: () => Promise<Snapshot> = () => Promise.resolve(snapshot);
   const lock = new ChangeLock();
-  const state = new SignerState({ initial: snapshot, load: () => next(), gate, logger, lock });
+  const state = new SignerState({ initial: snapshot, load: () => next(), gate, logger, clock, lock });
   const random = new FixedRandom(options.randomBytes ?? [0xfe]);
   const store = options.store ?? new MemoryStore();
   const live = await LiveState.open({
