@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { architecture } from "../../deploy/release/debian.ts";
 import { PACKAGES } from "../../deploy/release/packages.ts";
 import { poll } from "../stage/poll.ts";
+import { followGuide, readGuide } from "./guides.ts";
 import { type Machine, mustRun, RootFilesystem } from "./machine.ts";
 import { initialize } from "./mcp_client.ts";
 import { NEW, OLD, release, releaseNext } from "./two_releases.ts";
@@ -56,7 +57,7 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
     const path = join(work, "root");
     const [oldOutput, newOutput] = [join(work, "old"), join(work, "new")];
     await t.step("are made from a checkout, with bill of materials and checksums", async () => {
-      await Promise.all([release(OLD, oldOutput), RootFilesystem.create(path)]);
+      await Promise.all([release(OLD, oldOutput), RootFilesystem.create(path, ["age"])]);
       await mustRun("sh", "-c", `cd ${oldOutput} && sha256sum --check --quiet SHA256SUMS`);
       const bill = JSON.parse(await Deno.readTextFile(join(oldOutput, `gateway-${OLD}.cdx.json`)));
       assert.equal(bill.bomFormat, "CycloneDX");
@@ -250,11 +251,29 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
       assert.equal(owner.trim(), "root:gateway-signer 640");
     });
     await t.step("a backup is made by its timer's service, once a day", async () => {
+      const killed = "/var/backups/gateway/.2026-01-31.0123456789abcdef";
+      await machine.must("mkdir", "-p", killed);
       await machine.must("systemctl", "start", "gateway-backup.service");
       await machine.must("systemctl", "start", "gateway-backup.service");
       const made = await machine.must("find", "/var/backups/gateway", "-name", "manifest.json");
       assert.match(made, /^\/var\/backups\/gateway\/\d{4}-\d\d-\d\d\/manifest\.json\n$/);
+      assert.notEqual((await machine.run("test", "-e", killed)).code, 0, "what a killed one left is gone");
       await machine.must("systemctl", "enable", "--now", ...TIMERS);
+    });
+    await t.step("the guides can be followed as they stand", async () => {
+      const fleet = `web03 127.0.0.3:22 ${HOST_KEY.replace("IjpS", "IjpT")}\n`;
+      await Deno.writeTextFile(join(path, "root/fleet"), fleet);
+      const add = [
+        "--name=web02",
+        "--addr=127.0.0.2:22",
+        "--user=deploy",
+        "--groups=web",
+        "--host-key",
+        HOST_KEY,
+      ];
+      await machine.must("broker-ctl", "host", "add", "--config=/etc/gateway/signer.json", ...add);
+      const guide = await Deno.readTextFile(new URL("../../deploy/docs/how_to.md", import.meta.url));
+      await followGuide(machine, readGuide(guide));
     });
     await t.step("stopped, they end cleanly", async () => {
       await allActive(machine);
