@@ -31,7 +31,9 @@ export function findObjection({ click, record, member, identities }: Question): 
   const identity = identities.get(click.user);
   if (identity === undefined) return "who this account is, the bridge's identity map does not say";
   const { caller, end_user: endUser = "" } = record;
-  if (endUser === "") return "for whom it is asked is not known, so it can't be told from who approves";
+  if (endUser === "") {
+    return "for whom it is asked is not known, so it can't be told from who approves; its page takes an approval";
+  }
   if (isSameIdentity(identity, endUser) || isSameIdentity(identity, caller)) {
     return "whoever asks does not approve";
   }

@@ -71,7 +71,7 @@ const REFUSED: readonly { name: string; changes: Partial<FakePost>; words?: stri
   },
   { name: "by a webhook", changes: { props: { from_webhook: "true" } } },
   { name: "by the bridge", changes: { user_id: BOT, props: {} } },
-  { name: "in another channel", changes: { channel_id: "otherotherotherotherotherot" } },
+  { name: "in another channel", changes: { channel_id: "otherotherotherotherothero" } },
   { name: "of the server itself", changes: { type: "system_join_channel" } },
   { name: "below no message", changes: { root_id: "" } },
   { name: "below a message that is not the bridge's", changes: { root_id: "foreignforeignforeignforei" } },
@@ -96,6 +96,8 @@ Deno.test("bridge to Mattermost: refuses every answer that is not what it seems,
     chat.answer(first, "deny");
     await poll(() => plane.decisions.length > 0, { what: "the decision" });
     assert.deepEqual(plane.decisions.map(({ approve }) => approve), [false]);
+    const refusals = chat.said.filter((text) => /not decided/.test(text));
+    assert.equal(refusals.length, REFUSED.filter(({ said }) => said !== undefined).length);
   }, ({ users }) => {
     users.set("carcarcarcarcarcarcarcarca", { is_bot: true });
     users.set("farfarfarfarfarfarfarfarfa", { remote_id: "r" });
@@ -143,5 +145,5 @@ Deno.test("bridge to Mattermost: --check finds a token that does not serve, and 
     }).connect();
   assert.equal(await connect(chat.token), BOT);
   await assert.rejects(connect("other"), /answered 401: MATTERMOST_TOKEN is none/);
-  await assert.rejects(connect(chat.token, "otherotherotherotherotherot"), /the bot is not in the channel/);
+  await assert.rejects(connect(chat.token, "otherotherotherotherothero"), /the bot is not in the channel/);
 });

@@ -48,6 +48,8 @@ const nonsense: Fault = () => Response.json([]);
 const refused: Fault = () => Response.json({ ok: false, error: "not_in_channel" });
 const huge: Fault = () => new Response(`{"ok":true,"x":"${"x".repeat(5 << 20)}"}`);
 
+const BUTTON = { action_id: "gateway_approve", value: `${ID}.nonce` };
+
 const standing = (slack: FakeSlack, start: RegExp) =>
   poll(() => slack.posted.length > 0 && start.test(textOf(slack.posted[0]!)), { what: `${start}` });
 
@@ -163,14 +165,37 @@ Deno.test("bridge to Slack: what was clicked and acknowledged before a kill is d
       1,
     );
     await store.close();
-    await restart();
-    await standing(slack, /^Approved/);
-    await restart();
-    const id = plane.add({ command: "reboot" });
-    await poll(() => slack.posted.length === 2, { what: `the message of ${id}` });
+    const restarted = async (count: number) => {
+      await restart();
+      plane.add({ command: "reboot" });
+      await poll(() => slack.posted.length === count, { what: "another message, which comes after clicks" });
+    };
+    await restarted(2);
+    await restarted(3);
     assert.deepEqual(plane.decisions.map(({ learn, ttl_seconds }) => [learn, ttl_seconds]), [[true, 3600]]);
     assert.deepEqual(slack.said, []);
   });
+});
+
+Deno.test("SlackChat tells Slack that a click has arrived when it can't be lost any more, and not before", async () => {
+  await using slack = new FakeSlack();
+  const stop = new AbortController();
+  const chat = slackChat(slack, stop.signal, memoryLogger([]));
+  const noted = Promise.withResolvers<void>();
+  const listening = chat.listen(() => noted.promise, stop.signal);
+  try {
+    await slack.connected();
+    const posted = { ts: "1.2", thread: "", text: "", blocks: [{ type: "actions", elements: [BUTTON] }] };
+    const click = slack.send(clickOn(posted, "approve"));
+    const other = slack.send({}, "other", "slash_commands");
+    await poll(() => slack.acknowledged.includes(other), { what: "what is no click, and came later" });
+    assert.ok(!slack.acknowledged.includes(click));
+    noted.resolve();
+    await poll(() => slack.acknowledged.includes(click), { what: "the acknowledgement" });
+  } finally {
+    stop.abort();
+    await listening;
+  }
 });
 
 Deno.test("bridge to Slack: a click that failed, and was said to have failed, does not count after a start", async () => {
