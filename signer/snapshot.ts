@@ -143,6 +143,7 @@ function createSnapshot(config: SignerConfig, policy: CompiledPolicy, parts: Loa
 
 function* compile(config: SignerConfig, previous?: CompiledPolicy): Steps<CompiledPolicy> {
   const compiled = yield* compilePolicySteps(config, previous);
+  yield;
   const unsealable = findHostsWithoutKey(config);
   if (compiled.kind === "ok" && unsealable.length === 0) return compiled.policy;
   const problems = [...(compiled.kind === "ok" ? [] : compiled.problems), ...unsealable];

@@ -115,7 +115,9 @@ export function* compilePolicySteps(
     clusters.set(name, compileCluster({ name, cluster, path, compile: reuse.compile }, problems));
     yield;
   }
+  yield;
   problems.push(...findUnsharedPrincipals(config.hosts));
+  yield;
   if (problems.length > 0) return { kind: "invalid", problems };
   const callers = compileCallers(config);
   const { patterns } = reuse;
