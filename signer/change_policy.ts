@@ -1,6 +1,7 @@
 import type { AuditEntry } from "@gateway/shared/audit/entry";
 import { AppError } from "@gateway/shared/errors";
 import type { SignerPorts } from "./ports.ts";
+import { changedMeanwhile, prepareElsewhere } from "./policy_preparation.ts";
 import type { PolicySource } from "./policy_source.ts";
 
 /** The newest version as a signer knows it. */
@@ -49,14 +50,14 @@ export async function changePolicy(
     throw new AppError("conflict", "the hosts are in the config file, which has no versions");
   }
   const { policy } = await policySource.prepare(document, state.current);
+  if (policySource.from === "database" && instances.isShared) {
+    await prepareElsewhere(versions, { document, sha256: policySource.digest(document), clock });
+  }
   const version = (base?.version ?? 0) + 1;
   const made = { version, hosts: policy.hosts.size };
   await gate.require({ ...entry, command: `${entry.command} policy=${version}`, outcome: "policy-changed" });
   if (!await versions.add({ base, document, madeBy: by, change, madeAt: clock.now() })) {
-    throw new AppError(
-      "conflict",
-      `the policy was changed meanwhile, by somebody else: nothing is changed; look at the newest version and try again`,
-    );
+    throw changedMeanwhile();
   }
   await Promise.all([instances.caughtUp(), instances.settled()]);
   if (policySource.from === "file") return made;

@@ -11,7 +11,7 @@ import { z } from "@zod/zod";
 import { findMisplacedHosts, type SignerConfig } from "./config.ts";
 import type { ConfigFile } from "./config_file.ts";
 import type { Snapshot } from "./snapshot.ts";
-import type { PolicyVersions, StoredPolicy } from "./state/store.ts";
+import type { PolicyVersions, StoredDocument, StoredPolicy } from "./state/store.ts";
 
 /** What a {@linkcode PolicySource} works with. */
 export interface PolicySourceOptions {
@@ -25,6 +25,7 @@ export interface PolicySourceOptions {
 
 /** The newest version, whole. */
 type Newest = StoredPolicy & { readonly document: string };
+type Proposal = Required<StoredDocument>;
 
 const documentShape = z.strictObject({ hosts: z.record(z.string(), z.unknown()) });
 
@@ -52,11 +53,20 @@ export class PolicySource {
   #newest: Newest | undefined;
   /** What was compiled to be checked, and comes into force next: thousands of hosts are not compiled twice. */
   #prepared: { readonly document: string; readonly text: string; readonly snapshot: Snapshot } | undefined;
+  /** What may come into force next, as far as it is known here. */
+  #proposal: Proposal | undefined;
+  /** What is compiled at the moment, before it is in force. */
+  #preparing: { readonly document: string; readonly done: Promise<unknown> } | undefined;
   /** What is wrong with the newest version, if that can be mended by nothing but another version or config. */
   #fault: string | undefined;
 
   constructor(options: PolicySourceOptions) {
     this.#options = options;
+  }
+
+  /** What a document is known by. */
+  digest(document: string): string {
+    return this.#options.digest?.(document) ?? "";
   }
 
   /** Where the versions are; absent without a database. */
@@ -77,10 +87,37 @@ export class PolicySource {
   learn(stored: StoredPolicy | undefined): boolean {
     const known = this.#newest;
     if (stored?.version === known?.version && stored?.sha256 === known?.sha256) return false;
-    const document = stored?.document ?? known?.document;
+    const document = stored && this.#documentOf(stored);
     this.#newest = stored && document !== undefined ? { ...stored, document } : undefined;
     this.#fault = undefined;
     return true;
+  }
+
+  /** SHA-256 of the documents that need not be read again. */
+  get known(): readonly string[] {
+    return [this.#newest, this.#proposal].flatMap((known) => known === undefined ? [] : [known.sha256]);
+  }
+
+  /** Takes note of what may come into force next; gives it where it is news. */
+  learnProposal(stored: StoredDocument | undefined): Proposal | undefined {
+    const document = stored && this.#documentOf(stored);
+    const isNews = stored !== undefined && stored.sha256 !== this.#proposal?.sha256;
+    this.#proposal = stored && document !== undefined ? { sha256: stored.sha256, document } : undefined;
+    return isNews ? this.#proposal : undefined;
+  }
+
+  /** Whether it is proposed still. */
+  isProposed(sha256: string): boolean {
+    return this.#proposal?.sha256 === sha256;
+  }
+
+  /** Whether it is compiled here, or is being. */
+  hasPrepared(document: string): boolean {
+    return this.#prepared?.document === document || this.#preparing?.document === document;
+  }
+
+  #documentOf({ sha256, document }: StoredDocument): string | undefined {
+    return document ?? [this.#newest, this.#proposal].find((known) => known?.sha256 === sha256)?.document;
   }
 
   /** Why nothing is decided by a snapshot; `undefined`: it is decided by. */
@@ -122,8 +159,10 @@ export class PolicySource {
    * @throws {AppError} `invalid_config`
    */
   async load(previous: Snapshot): Promise<Snapshot> {
-    const newest = this.#newest;
     if (this.from === "file") return this.#checked(await this.#compileFile(previous));
+    const newest = this.#newest;
+    // It is sooner done than done again.
+    if (newest?.document === this.#preparing?.document) await this.#preparing?.done.catch(() => {});
     try {
       const snapshot = newest === undefined
         ? await this.#compileFile(previous)
@@ -147,8 +186,7 @@ export class PolicySource {
    * @throws {AppError} `invalid_config`
    */
   async compile(document: string, previous: Snapshot, sha256?: string): Promise<Snapshot> {
-    const { digest } = this.#options;
-    if (sha256 !== undefined && digest?.(document) !== sha256) {
+    if (sha256 !== undefined && this.digest(document) !== sha256) {
       throw new AppError(
         "invalid_config",
         "it was changed by hand: it has another SHA-256 than it was written with",
@@ -164,9 +202,16 @@ export class PolicySource {
    */
   async prepare(document: string, previous: Snapshot): Promise<Snapshot> {
     this.#prepared = undefined;
-    const { text, snapshot } = await this.#compile(document, previous);
-    this.#prepared = { document, text, snapshot };
-    return snapshot;
+    const compiled = this.#compile(document, previous);
+    const preparing = { document, done: compiled };
+    this.#preparing = preparing;
+    try {
+      const { text, snapshot } = await compiled;
+      this.#prepared = { document, text, snapshot };
+      return snapshot;
+    } finally {
+      if (this.#preparing === preparing) this.#preparing = undefined;
+    }
   }
 
   async #compile(

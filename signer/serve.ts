@@ -25,6 +25,7 @@ import { readIssuedRecords } from "./krl/recorded.ts";
 import { RevocationList } from "./krl/revocation_list.ts";
 import { LiveState } from "./live_state.ts";
 import { signerUsedFiles } from "./permissions.ts";
+import { PolicyPreparation } from "./policy_preparation.ts";
 import { PolicySource } from "./policy_source.ts";
 import { SignLimit } from "./sign_limit.ts";
 import { clusterAddress, type Snapshot } from "./snapshot.ts";
@@ -155,12 +156,14 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
   });
   opened.defer(() => leases.close());
   if (group !== undefined) {
+    const preparation = new PolicyPreparation({ policySource, state, logger, versions: shared.policy });
+    opened.defer(() => preparation.ended());
     opened.defer(() => group.stop());
     await group.start(async (link, confirm) => {
       const { seen } = group;
-      const knownPolicy = policySource.newest?.sha256 ?? "";
+      const knownPolicies = policySource.known;
       const content = await live.takeOver(async () => {
-        const content = await shared.load(link, { seen, now: time.now(), knownPolicy });
+        const content = await shared.load(link, { seen, now: time.now(), knownPolicies });
         await confirm();
         return content;
       });
@@ -170,6 +173,7 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
       await leases.revokeNew(content.state.freezes);
       // What can't be used is not decided by: the others need not wait for this one.
       if (policySource.learn(content.state.policy)) await reloadPolicy(state, policySource);
+      preparation.learn(content.state.proposal);
       return content.epochs;
     });
     refuseTwoPolicies(policySource);

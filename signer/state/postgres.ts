@@ -43,7 +43,7 @@ import {
   REVOCATION_INTEGERS,
   REVOCATION_TEXTS,
 } from "./rows.ts";
-import { PostgresPolicyVersions, readNewestPolicy } from "./postgres_policy.ts";
+import { PostgresPolicyVersions, readPolicies } from "./postgres_policy.ts";
 import type { SharedDecisions, SharedState, StateStore } from "./store.ts";
 
 /**
@@ -103,15 +103,15 @@ class PostgresStore implements StateStore {
     this.#instance = instance;
     this.shared = {
       schema: access.schemaVersion,
-      policy: new PostgresPolicyVersions(access),
+      policy: new PostgresPolicyVersions(access, instance),
       adoptLeases: () => access.change((query) => this.#leases(query, ADOPT_LEASES)),
-      load: (link, { seen, now, knownPolicy }) =>
+      load: (link, { seen, now, knownPolicies }) =>
         link.read(async (query) => {
           const epochs = await readEpochs(query);
           const since = seen.certificates;
           const certificates = await this.#certificates(query, { now, since, not: this.#instance });
           if (epochs.state === seen.state) return { epochs, certificates };
-          return { epochs, certificates, state: await this.#decisions(query, { now, knownPolicy }) };
+          return { epochs, certificates, state: await this.#decisions(query, { now, knownPolicies }) };
         }),
       connect: async (onChange) => new PostgresLink(await access.connect(onChange), POSTGRES_SCHEMA.name),
     };
@@ -234,14 +234,14 @@ class PostgresStore implements StateStore {
 
   async #decisions(
     query: Query,
-    { now, knownPolicy }: { readonly now: number; readonly knownPolicy: string },
+    { now, knownPolicies }: { readonly now: number; readonly knownPolicies: readonly string[] },
   ): Promise<SharedDecisions> {
     return {
       freezes: await this.#freezes(query),
       grants: await this.#grants(query, now),
       revocations: await this.#revocations(query, now - REVOCATION_SECONDS * 1000),
       krlVersion: await this.#krlVersion(query),
-      ...await readNewestPolicy(query, knownPolicy),
+      ...await readPolicies(query, knownPolicies),
     };
   }
 

@@ -79,5 +79,10 @@ export const POSTGRES_SCHEMA: PostgresSchema = {
       made_at int8 NOT NULL
     );`,
     `ALTER TABLE leases ADD COLUMN instance ${TEXT} DEFAULT '';`,
+    `CREATE TABLE policy_proposals (
+      document ${TEXT},
+      sha256 ${TEXT} PRIMARY KEY
+    );
+    ALTER TABLE instances ADD COLUMN prepared ${TEXT} DEFAULT '';`,
   ],
 };

@@ -39,11 +39,17 @@ export interface SharedDecisions {
   readonly krlVersion: number;
   /** The newest version of the hosts that are in the database; absent: there is none. */
   readonly policy?: StoredPolicy;
+  /** What may become the next version; absent: nothing is proposed. */
+  readonly proposal?: StoredDocument;
 }
 
 /** The newest version of the hosts. */
-export interface StoredPolicy {
+export interface StoredPolicy extends StoredDocument {
   readonly version: number;
+}
+
+/** Hosts, as the database has them. */
+export interface StoredDocument {
   /** SHA-256 of the document, as it was written with it; lower-case hex. */
   readonly sha256: string;
   /** JSON; absent when the reader has the document of this SHA-256 already. */
@@ -78,6 +84,15 @@ export interface PolicyVersions {
       readonly base: Pick<StoredPolicy, "version" | "sha256"> | undefined;
     },
   ): Promise<boolean>;
+  /**
+   * Shows all instances what may become the next version, in the place of what was shown before, so that they compile
+   * it while the newest version is in force. Nothing is decided by it.
+   */
+  propose(document: string): Promise<void>;
+  /** This instance has done what it can to put a proposal in force quickly. */
+  announcePrepared(sha256: string): Promise<void>;
+  /** Whether the others wait for nothing but the version: `replaced` where another proposal came after it. */
+  findPrepared(sha256: string): Promise<"all" | "some" | "replaced">;
 }
 
 /** A store that several instances share. */
@@ -88,7 +103,7 @@ export interface SharedState extends Shared {
    */
   load(
     link: InstanceLink,
-    wanted: { readonly seen: Epochs; readonly now: number; readonly knownPolicy: string },
+    wanted: { readonly seen: Epochs; readonly now: number; readonly knownPolicies: readonly string[] },
   ): Promise<SharedContent>;
   readonly policy: PolicyVersions;
   /** Takes over the leases of instances that are gone; each goes to one that asks. */

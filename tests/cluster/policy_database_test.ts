@@ -102,11 +102,22 @@ Deno.test({
       });
 
       await test.step("what one acknowledges, the other decides by; its records say by which version", async () => {
+        // What a signer that was killed has proposed is decided by nowhere, and is in nobody's way.
+        await server.sql(
+          `BEGIN; INSERT INTO signer.policy_proposals VALUES ('{"hosts":{}}', '00');
+           UPDATE signer.epochs SET value = value + 1 WHERE topic = 'state'; NOTIFY signer; COMMIT`,
+        );
+        const prepared = "SELECT count(*) FROM signer.instances WHERE prepared =";
+        await poll(async () => await server.sql(`${prepared} '00'`) === "2", { what: "it", intervalMs: 10 });
+        assert.deepEqual([await decided(brokerAtA), await decided(brokerAtB)], [200, 200]);
         for (let round = 0; round < 5; round++) {
           const [here, there] = round % 2 === 0 ? [atA, brokerAtB] : [atB, brokerAtA];
           await edit(here, "DELETE", there, 403);
           await edit(here, "POST", there, 200);
         }
+        const newest = "SELECT sha256 FROM signer.policy_versions ORDER BY version DESC LIMIT 1";
+        assert.notEqual(await server.sql(`${prepared} (${newest})`), "0", "the other one was ready for it");
+        assert.equal(await server.sql("SELECT count(*) FROM signer.policy_proposals"), "0");
         const log = await Deno.readTextFile(b.auditLog);
         assert.match(log, /"command":"role=target purpose=oneshot policy=12 .*"outcome":"issued"/);
         assert.match(log, /"command":"reload hosts=1 policy=12".*"outcome":"reloaded"/);
