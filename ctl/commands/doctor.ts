@@ -1,11 +1,14 @@
 import { dirname, join, resolve } from "node:path";
+import { Option } from "commander";
 import { type BrokerConfig, brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/broker/config";
 import { brokerUsedFiles } from "@gateway/broker/permissions";
 import { type ControlPlaneConfig, controlPlaneConfig } from "@gateway/control-plane/config";
 import { controlPlaneUsedFiles } from "@gateway/control-plane/permissions";
+import { planCaKeys, selectCaKey } from "@gateway/shared/ca/model";
 import { loadConfig } from "@gateway/shared/config/load";
 import { AppError } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
+import { describeVersion } from "@gateway/shared/version";
 import { type SignerConfig, signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
 import { signerUsedFiles } from "@gateway/signer/permissions";
 import { once, repeated } from "../arguments.ts";
@@ -20,7 +23,8 @@ import {
   type NamedCertificate,
 } from "../doctor/file_checks.ts";
 import { countFindings, fail, type Finding, formatFindings } from "../doctor/finding.ts";
-import { checkHosts, checkService } from "../doctor/live_checks.ts";
+import { checkHosts, checkHostSettings, checkService } from "../doctor/live_checks.ts";
+import { rotatedKeys } from "../enrol/next_ca.ts";
 import type { CommandResult } from "../output.ts";
 
 interface DoctorFlags {
@@ -31,19 +35,25 @@ interface DoctorFlags {
   readonly backup?: string;
   readonly security?: boolean;
   readonly live?: boolean;
+  readonly over?: "ssh";
+  readonly login?: string;
+  readonly sshdConfig?: string;
 }
 
 const EXAMPLES = `
 Examples:
   broker-ctl doctor --config gateway/signer.json
   broker-ctl doctor --live --config gateway/signer.json
+  broker-ctl doctor --live --over ssh --config gateway/signer.json
   broker-ctl doctor --security --signer signer.json --broker config.json
   broker-ctl doctor --backup /var/backups/gateway --config gateway/signer.json
 
 Looks at configs, certificates, file modes and room for records, and says of each thing that is wrong how it is mended.
 Without names of configs: the signer's, and control-plane.json, config.json and mcp.json beside it. --security looks at
 what the configs say alone. --live asks the monitors of the services (ready? which version? which time?) and each host
-that is not behind another for its SSH server. What is well is counted only; --json has all. Exit code 1: something fails,
+that is not behind another for its SSH server. With --over ssh it logs in to each, as root or --login with sudo, and
+changes nothing: does the host trust the CA, does sshd have a setting that defeats a certificate's promise, which login
+shell does the account have, is the clock right? What is well is counted only; --json has all. Exit code 1: something fails,
 or could not be looked at (unknown), such as files that only root may read.
 `;
 
@@ -53,6 +63,9 @@ export const addDoctor: AddCommand = (program, context) => {
     .description("Find what is wrong with a set-up, and how it is mended.")
     .option("--security", "look at what the configs say, and nothing else")
     .option("--live", "ask the running services and hosts too")
+    .addOption(new Option("--over <way>", "with --live: ask hosts from within").choices(["ssh"]))
+    .option("--login <account>", "with --over: whom to log in as (default: root)", once)
+    .option("--sshd-config <file>", "what sshd of the hosts is started with, if not its own", once)
     .option("--signer <file>", "the signer's config", once)
     .option("--control-plane <file>", "the control plane's config", once)
     .option("--broker <file>", "a broker's config; repeat for more", repeated)
@@ -67,9 +80,12 @@ const MANIFEST = "manifest.json";
 
 async function diagnose(flags: DoctorFlags, context: CommandContext): Promise<CommandResult> {
   const { workingFolder } = context;
+  if (flags.over !== undefined && flags.live !== true) {
+    throw new AppError("invalid_request", "Option '--over' goes with --live");
+  }
   const findings: Finding[] = [];
   for (const part of await findParts(flags, workingFolder)) {
-    findings.push(...await diagnosePart(part, flags, workingFolder));
+    findings.push(...await diagnosePart(part, flags, context));
   }
   if (flags.backup !== undefined) {
     findings.push(await checkBackup(resolve(workingFolder, flags.backup), MANIFEST));
@@ -129,13 +145,16 @@ interface Facts {
   readonly deniedCallers: string;
   readonly monitor: string;
   readonly hosts: SignerConfig["hosts"];
+  /** The keys that hosts have to trust. */
+  readonly ring?: ReturnType<typeof planCaKeys>;
 }
 
 async function diagnosePart(
   part: Part,
-  { security, live }: DoctorFlags,
-  workingFolder: string,
+  { security, live, over, login = "root", sshdConfig }: DoctorFlags,
+  context: CommandContext,
 ): Promise<readonly Finding[]> {
+  const { workingFolder } = context;
   let facts: Facts;
   try {
     facts = await loadPart(part);
@@ -157,9 +176,16 @@ async function diagnosePart(
     ...await checkDenied(part.path, facts.deniedCallers, workingFolder),
     await checkRoom(part.path, facts.auditLog, workingFolder),
     ...live === true && (part.kind !== "broker" || facts.monitor !== "")
-      ? await checkService(part.path, facts.monitor)
+      ? await checkService(part.path, facts.monitor, describeVersion({ verbose: false }))
       : [],
     ...live === true ? await checkHosts(part.path, facts.hosts) : [],
+    ...over === undefined ? [] : await checkHostSettings(part.path, facts.hosts, {
+      ...{ login, sshdConfig },
+      caOf: async ({ groups = [] }) => {
+        const keys = facts.ring && rotatedKeys(selectCaKey(facts.ring, groups), context);
+        return await keys?.readPublic(keys.path);
+      },
+    }),
   ];
 }
 
@@ -181,6 +207,7 @@ async function loadPart({ kind, path }: Part): Promise<Facts> {
         deniedCallers: config.denied_callers,
         monitor: config.monitor_listen,
         hosts: config.hosts,
+        ring: planCaKeys(config),
       };
     }
     case "control_plane": {

@@ -5,17 +5,32 @@ import { parseListenAddress } from "@gateway/shared/http/listen_address";
 import { quoteText } from "@gateway/shared/quote";
 import { within } from "@gateway/shared/within";
 import type { SignerConfig } from "@gateway/signer/config";
+import { caLine, type PublicHalf } from "../enrol/next_ca.ts";
+import { formatEnrolScript } from "../enrol/script.ts";
 import { reachable } from "../init/options.ts";
+import { runOverSsh } from "../over_ssh.ts";
+import { readStatus } from "../status/service_status.ts";
 import { fail, type Finding, pass, unknown, warn } from "./finding.ts";
+import { judgeHost } from "./host_settings.ts";
 
 const WAIT_MS = 5_000;
 const AT_A_TIME = 32;
 /** Certificates begin 30 seconds before they are issued. */
 const MOST_SKEW_SECONDS = 20;
 const MAX_BANNER_BYTES = 1_000;
+/** Above that, services that share a state decide nothing. */
+const MOST_STATE_AGE_SECONDS = 2;
+const LOGINS_AT_A_TIME = 8;
 
-/** What a service's monitor says: whether it is ready, what version runs, and what its clock shows. */
-export async function checkService(file: string, monitorListen: string): Promise<readonly Finding[]> {
+/**
+ * What a service's monitor says: whether it is ready, whether it is of this program's version, how old the state is
+ * that it decides by, and what its clock shows.
+ */
+export async function checkService(
+  file: string,
+  monitorListen: string,
+  ownVersion: string,
+): Promise<readonly Finding[]> {
   if (monitorListen === "") {
     return [
       warn(
@@ -32,7 +47,7 @@ export async function checkService(file: string, monitorListen: string): Promise
       ask(`http://${address}/readyz`),
       ask(`http://${address}/metrics`),
     ]);
-    const version = /^gateway_build_info\{[^}]*version="([^"]*)"/m.exec(metrics.text)?.[1];
+    const { version, stateAgeSeconds } = readStatus({ address, ready, metrics: metrics.text });
     const skew = Math.abs(Date.parse(ready.date ?? "") - systemClock.now()) / 1000;
     return [
       ready.ok && version === undefined
@@ -44,6 +59,18 @@ export async function checkService(file: string, monitorListen: string): Promise
         : ready.ok
         ? pass(file, `ready, version ${version}`)
         : fail(file, `the service is there and not ready: ${ready.text.slice(0, 200)}`, "its log says more"),
+      ...version === undefined || version === ownVersion ? [] : [warn(
+        file,
+        `the service is of version ${quoteText(version)}, this program of ${quoteText(ownVersion)}`,
+        "restart the service after an upgrade, and have the same version everywhere",
+      )],
+      ...stateAgeSeconds === undefined ? [] : [
+        stateAgeSeconds <= MOST_STATE_AGE_SECONDS ? pass(file, "what it decides by is fresh") : fail(
+          file,
+          `what it decides by is ${stateAgeSeconds} s old: it decides nothing`,
+          "look at the database and the network to it",
+        ),
+      ],
       Number.isNaN(skew)
         ? unknown(
           file,
@@ -107,6 +134,51 @@ export async function checkHosts(file: string, hosts: SignerConfig["hosts"]): Pr
         }),
       ),
     );
+  }
+  return findings;
+}
+
+/** Where hosts are asked over ssh, and by whose login. */
+export interface LookOverSsh {
+  readonly login: string;
+  readonly sshdConfig: string | undefined;
+  /** The public half of the key that signs for a host; undefined where that is not to be had here. */
+  readonly caOf: (host: SignerConfig["hosts"][string]) => Promise<PublicHalf | undefined>;
+}
+
+/** What sshd of each host is set to, as root there is told; those behind others are left out. */
+export async function checkHostSettings(
+  file: string,
+  hosts: SignerConfig["hosts"],
+  { login, sshdConfig, caOf }: LookOverSsh,
+): Promise<readonly Finding[]> {
+  const reached = Object.entries(hosts).filter(([, { jump = "" }]) => jump === "");
+  const findings: Finding[] = [];
+  const look = async (name: string, host: SignerConfig["hosts"][string]): Promise<readonly Finding[]> => {
+    const { user, principal = "" } = host;
+    const script = formatEnrolScript({ mode: "status", user, principal, ca: [], sshdConfig }).join("\n");
+    try {
+      const asked = systemClock.now() / 1000;
+      const { code, lines } = await runOverSsh(name, host, { script: `${script}\n`, login });
+      const answered = systemClock.now() / 1000;
+      if (code !== 0) throw new Error(lines.at(-1)?.slice(0, 200) ?? `exit code ${code}`);
+      const key = await caOf(host);
+      const ca = key && caLine(key).split(" ", 2).join(" ");
+      // The host's seconds are whole ones, cut off.
+      return judgeHost({ file, name, ca, lines, asked: asked - 1, answered });
+    } catch (error) {
+      return [
+        unknown(
+          file,
+          `host ${quoteText(name)} can't be asked over ssh: ${errorText(error)}`,
+          `see that you may log in there as ${login}`,
+        ),
+      ];
+    }
+  };
+  for (let start = 0; start < reached.length; start += LOGINS_AT_A_TIME) {
+    const some = reached.slice(start, start + LOGINS_AT_A_TIME);
+    findings.push(...(await Promise.all(some.map(([name, host]) => look(name, host)))).flat());
   }
   return findings;
 }

@@ -38,6 +38,7 @@ Deno.test("commands that start ssh can do so under their own permissions", async
       ["host", "unenrol", "web01", ...config, "--over", "ssh"],
       ["host", "install-shim", "web01", ...config, "--over", "ssh"],
       ["ca", "rotate", "status", ...config, "--over", "ssh"],
+      ["doctor", ...config, "--live", "--over", "ssh"],
     ]
   ) {
     const { text } = await brokerCtl(cwd, args);

@@ -7,7 +7,7 @@ import { startAgent } from "../stage/ssh_agent.ts";
 import { freePort } from "../stage/free_port.ts";
 import { signerCommand } from "../stage/service_command.ts";
 import { ServiceProcess } from "../stage/service_process.ts";
-import { EnrolHost, runOverSshTo } from "./enrol_host.ts";
+import { CONFIG, EnrolHost, runOverSshTo } from "./enrol_host.ts";
 import { ACCOUNT, mayNotSeal } from "./sealed_host.ts";
 
 const NEEDS = "(needs root, sshd and overlays)";
@@ -144,7 +144,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: `ca rotate changes a key that is in an agent ${NEEDS}`,
+  name: `ca rotate changes a key that is in an agent, and doctor sees what a host trusts ${NEEDS}`,
   ignore: mayNotSeal,
   async fn() {
     await using host = await EnrolHost.start("LogLevel VERBOSE");
@@ -186,5 +186,15 @@ Deno.test({
     await Deno.writeTextFile(at("ca.pub.switched"), "2020-01-01T00:00:00Z\n");
     await rotate("finish", { code: 0, says: /web01: .*logged in/ });
     assert.deepEqual([await trusts(first), await trusts(second)], [false, true]);
+
+    const diagnose = async () => (await runOverSshTo(host, folder.path, "doctor", "--live")).text;
+    const wrong = (text: string) => text.split("\n").filter((line) => line.includes('host "web01"'));
+    const [line = "", ...more] = wrong(await diagnose());
+    assert.match(line, /^\[WARN\] .*has no RevokedKeys/);
+    assert.deepEqual(more, []);
+    await host.sh(`sed -i '1i ForceCommand /bin/true' ${CONFIG}; echo >/etc/ssh/gateway_ca.pub`);
+    const [trust = "", force = ""] = wrong(await diagnose());
+    assert.match(trust, /^\[FAIL\] .*does not trust the CA that signs/);
+    assert.match(force, /^\[FAIL\] .*ForceCommand "\/bin\/true"/);
   },
 });
