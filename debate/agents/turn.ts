@@ -102,7 +102,8 @@ class Turn {
     const { model, meteredAs } = this.#speaker;
     const temperature = meteredAs === "sample_agent" ? SAMPLE_TEMPERATURE : CASTING[node].temperature;
     const who = { agent_node: node, agent_role: ROLES[node] } as const;
-    ports.emit({ type: "agent_turn_started", ...who });
+    // What goes on is the same turn: who watches keeps what was said so far.
+    if (begun === "") ports.emit({ type: "agent_turn_started", ...who });
     let streamed = begun;
     try {
       return await callModel(this.#debate, {

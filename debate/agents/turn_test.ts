@@ -171,6 +171,10 @@ Deno.test("takeTurn() has an answer that was cut continued, without tools", asyn
   const fixture = diagnose([half, DIAGNOSIS.slice(30)]);
   await fixture.run();
   assert.equal(fixture.of("agent_completed")[0]?.content, DIAGNOSIS);
+  const started = fixture.of("agent_turn_started").filter(({ agent_node }) =>
+    agent_node === "diagnostic_agent"
+  );
+  assert.equal(started.length, 1, "its first part is not dropped from where it is shown");
   assert.deepEqual(turnsOf(fixture).map(({ toolChoice }) => toolChoice), [undefined, "none"]);
   const [answer, request] = lastMessages(fixture).slice(-2);
   assert.deepEqual(answer, { role: "assistant", content: half.text });
