@@ -90,11 +90,15 @@ Deno.test("the same result from the cache is not a second one, and its heading i
   assert.equal(heading.outcome.decision?.grounding?.level, "none");
 });
 
-Deno.test("a cause that quotes one result is confirmed, with what is left of the confidence", async () => {
+Deno.test("a cause that quotes one result is the best candidate and not confirmed, though all agree", async () => {
   const { outcome } = await agreeOn([QUOTE]);
-  assert.deepEqual(outcome.hypotheses.map(({ state }) => state), ["confirmed"]);
-  assert.deepEqual([outcome.decision?.confidence, outcome.decision?.grounding?.outcome], [0.85, "cause"]);
-  assert.match(outcome.hypotheses[0]?.transitions.at(-1)?.note ?? "", /agreement without new evidence/);
+  assert.deepEqual(outcome.hypotheses.map(({ state }) => state), ["active"]);
+  const { confidence, grounding } = outcome.decision ?? {};
+  assert.deepEqual([confidence, grounding?.outcome], [0.85, "no_confident_cause"]);
+  assert.match(
+    outcome.finalText,
+    /Outcome: No confident cause\n\nConfidence: 0\.85 .*a second one is missing/,
+  );
 });
 
 Deno.test("agents are told which results count and which lines do not", async () => {

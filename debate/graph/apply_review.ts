@@ -38,7 +38,8 @@ export interface ReviewOrigin {
 
 /**
  * The skeptic may reject and confirm hypotheses and change their probability. The last verdict on each one
- * counts; one that asks for evidence takes a confirmation back. Nobody's word confirms what cites no evidence that counts.
+ * counts; one that asks for evidence takes a confirmation back. Nobody's word confirms what
+ * is not fully grounded.
  */
 export function applySkeptic(
   hypotheses: readonly Hypothesis[],
@@ -95,7 +96,7 @@ function judge(verdict: Verdict, hypothesis: Hypothesis): HypothesisState {
   if (isDropped(hypothesis)) return before;
   switch (verdict) {
     case "accepted":
-      return groundingOf(hypothesis).level === "none" ? before : "confirmed";
+      return groundingOf(hypothesis).level === "full" ? "confirmed" : before;
     case "rejected":
       return "rejected";
     case "needs_evidence":
@@ -121,8 +122,8 @@ export function applyRebuttal(
 }
 
 /**
- * Rejects what the moderator lists, and confirms its leading hypothesis if it closes with enough confidence and the
- * evidence counts.
+ * Rejects what the moderator lists, and confirms its leading hypothesis if it closes with enough confidence and is
+ * fully grounded.
  */
 export function applyDecision(
   hypotheses: readonly Hypothesis[],
@@ -141,7 +142,7 @@ export function applyDecision(
   );
   const closes = decision.status === "final_diagnosis" || decision.status === "propose_fix";
   const confirms = closes && decision.confidence >= confidenceThreshold && lead !== undefined &&
-    groundingOf(lead).level !== "none";
+    groundingOf(lead).level === "full";
   const by = { round, agent: "moderator_agent" } as const;
   return hypotheses.map((hypothesis) => {
     const note = rejected.get(hypothesis);

@@ -144,7 +144,13 @@ Deno.test.each([
     evidence: [sampleEvidence("c1", { status: "failed_call" })],
     state: "active",
   },
-  { name: "some that counts", evidence: [sampleEvidence()], state: "confirmed" },
+  { name: "from a single result", evidence: [sampleEvidence()], state: "active" },
+  {
+    name: "some that does not count",
+    evidence: [...FULL_EVIDENCE, sampleEvidence("c3", { status: "not_in_result" })],
+    state: "active",
+  },
+  { name: "all that counts", evidence: FULL_EVIDENCE, state: "confirmed" },
 ])("nobody's word confirms a hypothesis beyond its evidence: $name", ({ evidence, state }) => {
   const table = [sampleHypothesis({ evidence })];
   assert.deepEqual(states(applySkeptic(table, "[hypothesis:1] accepted [P=0.99]", on(2))), [state]);

@@ -4,6 +4,7 @@
  * @module
  */
 import { cut, linesOf, oneLine } from "./text.ts";
+import { groundingOf } from "./evidence.ts";
 import { findLeading } from "./hypothesis_id.ts";
 import { parseShare } from "./probability.ts";
 import type { Decision, EarlyOutRule, EarlyOutSignal, Hypothesis } from "./state.ts";
@@ -49,7 +50,7 @@ export function parseEarlyOut(text: string): EarlyOutSignal {
 
 /**
  * Whether the debate ends early. The diagnostic agent alone cannot end it: the moderator's confidence of the
- * same round must also reach the threshold, and its leading hypothesis must not be rejected.
+ * same round must also reach the threshold, and its leading hypothesis must be fully grounded and not rejected.
  */
 export function isEarlyOutConfirmed(
   rule: EarlyOutRule,
@@ -61,5 +62,5 @@ export function isEarlyOutConfirmed(
   if (!(signal.confidence >= rule.threshold && signal.confidence <= 1)) return false;
   if (decision.confidence < rule.threshold) return false;
   const lead = findLeading(hypotheses, decision.leading_hypothesis);
-  return lead !== undefined && lead.state !== "rejected";
+  return lead !== undefined && lead.state !== "rejected" && groundingOf(lead).level === "full";
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { assertFast, HOSTILE_TEXTS } from "../testing/linear_time.ts";
-import { sampleDecision, sampleHypothesis } from "../testing/sample_state.ts";
+import { FULL_EVIDENCE, sampleDecision, sampleEvidence, sampleHypothesis } from "../testing/sample_state.ts";
 import { isEarlyOutConfirmed, parseEarlyOut } from "./early_out.ts";
 
 Deno.test("parseEarlyOut() reads the three lines", () => {
@@ -37,7 +37,7 @@ Deno.test.each([
 const RULE = { enabled: true, threshold: 0.9 };
 const SIGNAL = { recommended: true, confidence: 0.95, rationale: "" };
 const DECISION = sampleDecision({ confidence: 0.92 });
-const TABLE = [sampleHypothesis()];
+const TABLE = [sampleHypothesis({ evidence: FULL_EVIDENCE })];
 
 Deno.test("isEarlyOutConfirmed() when both agree on a hypothesis that stands", () => {
   assert.equal(isEarlyOutConfirmed(RULE, SIGNAL, DECISION, TABLE), true);
@@ -50,7 +50,8 @@ Deno.test.each([
   { name: "the agent's confidence is not a share", signal: { ...SIGNAL, confidence: 7 } },
   { name: "the agent's confidence is not a number", signal: { ...SIGNAL, confidence: NaN } },
   { name: "the moderator is not sure enough", decision: { ...DECISION, confidence: 0.89 } },
-  { name: "the lead is rejected", table: [sampleHypothesis({ state: "rejected" })] },
+  { name: "the lead is rejected", table: [sampleHypothesis({ state: "rejected", evidence: FULL_EVIDENCE })] },
+  { name: "one result is all there is", table: [sampleHypothesis({ evidence: [sampleEvidence()] })] },
   { name: "the lead is unknown", decision: { ...DECISION, leading_hypothesis: "a cosmic ray" } },
   { name: "there is no leading hypothesis", decision: { ...DECISION, leading_hypothesis: "" } },
 ])(

@@ -119,8 +119,8 @@ export function startState(
 function toRoundZero(hypothesis: Hypothesis): Hypothesis {
   const before = <T>(entries: readonly T[]) => entries.map((entry) => ({ ...entry, round: 0 }));
   const { evidence, reviews, state } = hypothesis;
-  // A run of before evidence was checked confirmed by word alone.
-  const isUnproven = state === "confirmed" && groundingOf(hypothesis).level === "none";
+  // A run of before evidence was checked confirmed by word alone, or by one result.
+  const isUnproven = state === "confirmed" && groundingOf(hypothesis).level !== "full";
   return {
     ...hypothesis,
     state: isUnproven ? "active" : state,

@@ -248,7 +248,10 @@ Deno.test("afterModerator() ends early only when the moderator agrees", () => {
 });
 
 Deno.test("afterModerator() does not end early on a hypothesis that the same decision rejects", () => {
-  const table = [sampleHypothesis(), sampleHypothesis({ id: "2", text: "The cache", state: "rejected" })];
+  const table = [
+    sampleHypothesis(),
+    sampleHypothesis({ id: "2", text: "The cache", state: "rejected", evidence: FULL_EVIDENCE }),
+  ];
   const decision = sampleDecision({ confidence: 0.95, leading_hypothesis: "2: the cache" });
   assert.equal(afterModerator(earlyState({ hypotheses: table }), decision).earlyOutConfirmed, false);
 });

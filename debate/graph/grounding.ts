@@ -38,7 +38,7 @@ export function limitConfidence(
   };
 }
 
-/** The decision that ends a debate, with what it amounts to. */
+/** The decision that ends a debate, with what it amounts to: a number alone is no verdict, a cause is fully grounded. */
 export function withOutcome<T extends Decision & { readonly grounding: DecisionGrounding }>(
   decision: T,
   { confidenceThreshold, earlyOutConfirmed }: {
@@ -48,7 +48,7 @@ export function withOutcome<T extends Decision & { readonly grounding: DecisionG
 ): T {
   const { status, confidence, grounding } = decision;
   const names = status === "final_diagnosis" || status === "propose_fix" || earlyOutConfirmed;
-  const isSure = names && grounding.level !== "none" && confidence >= confidenceThreshold;
+  const isSure = names && grounding.level === "full" && confidence >= confidenceThreshold;
   return { ...decision, grounding: { ...grounding, outcome: isSure ? "cause" : "no_confident_cause" } };
 }
 
@@ -72,7 +72,7 @@ const WORDS: Readonly<Record<"en" | "es", Words>> = {
     partial: (id, { grounded, cited }) =>
       grounded < cited
         ? `only ${grounded} of ${cited} lines of evidence of ${id} are in the tool results that they cite`
-        : `all evidence of ${id} comes from a single tool result`,
+        : `all evidence of ${id} comes from a single tool result, a second one is missing`,
     full: (id, { grounded, results }) =>
       `all evidence of ${id} is in the tool results that it cites (lines: ${grounded}, results: ${results})`,
   },
@@ -88,7 +88,7 @@ const WORDS: Readonly<Record<"en" | "es", Words>> = {
     partial: (id, { grounded, cited }) =>
       grounded < cited
         ? `solo ${grounded} de ${cited} líneas de evidencia de ${id} están en los resultados que citan`
-        : `toda la evidencia de ${id} sale de un solo resultado`,
+        : `toda la evidencia de ${id} sale de un solo resultado, falta un segundo`,
     full: (id, { grounded, results }) =>
       `toda la evidencia de ${id} está en los resultados que cita (líneas: ${grounded}, resultados: ${results})`,
   },

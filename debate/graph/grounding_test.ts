@@ -38,15 +38,15 @@ Deno.test.each([
     name: "with one result",
     evidence: [sampleEvidence()],
     confidence: 0.85,
-    reason: "all evidence of 1 comes from a single tool result",
-    outcome: "cause",
+    reason: "all evidence of 1 comes from a single tool result, a second one is missing",
+    outcome: "no_confident_cause",
   },
   {
     name: "with a line that does not count",
     evidence: [...FULL_EVIDENCE, failed],
     confidence: 0.85,
     reason: "only 2 of 3 lines of evidence of 1 are in the tool results that they cite",
-    outcome: "cause",
+    outcome: "no_confident_cause",
   },
   {
     name: "with everything in two results",
@@ -104,13 +104,17 @@ Deno.test("low confidence stays as stated, and the outcome is told only at the e
 
 Deno.test("an early end needs evidence", () => {
   const eager = { recommended: true, confidence: 1, rationale: "seen" };
-  const at = (evidence: typeof FULL_EVIDENCE) =>
+  const at = (evidence: typeof FULL_EVIDENCE, threshold = 0.9) =>
     afterModerator(
-      sampleState({ hypotheses: [sampleHypothesis({ evidence })], earlyOutSignal: eager }),
+      {
+        ...sampleState({ hypotheses: [sampleHypothesis({ evidence })], earlyOutSignal: eager }),
+        task: { ...sampleState().task, earlyOut: { enabled: true, threshold } },
+      },
       sampleDecision({ confidence: 0.95 }),
     );
   assert.equal(at([]).earlyOutConfirmed, false);
   assert.equal(at([sampleEvidence()]).earlyOutConfirmed, false, "0.85 is below the threshold of 0.9");
+  assert.equal(at([sampleEvidence()], 0.8).earlyOutConfirmed, false, "one result establishes nothing");
   assert.equal(at(FULL_EVIDENCE).earlyOutConfirmed, true);
   assert.equal(at(FULL_EVIDENCE).decision?.grounding?.outcome, "cause");
 });

@@ -5,16 +5,21 @@ import { call } from "../testing/scripted_model.ts";
 import { OWN_SECRET, WebFixture } from "../testing/web_fixture.ts";
 
 const FOUND = new FixedTool("http_get", { ok: true, text: "GET http://pool\n20 of 20 connections in use" });
-const PROVEN = `${DIAGNOSIS}\n- [tool:http_get#1] "20 of 20 connections in use"`;
+const GREW = new FixedTool("query_loki", { ok: true, text: "pool\n431 requests are waiting" });
+const PROVEN = [
+  DIAGNOSIS,
+  '- [tool:http_get#1] "20 of 20 connections in use"',
+  '- [tool:query_loki#2] "431 requests are waiting"',
+].join("\n");
 
 /** A run that has found its cause. */
 async function found() {
   const script = {
     ...SHORT_SCRIPT,
-    diagnostic_agent: [{ toolCalls: [call("http_get")] }, PROVEN],
+    diagnostic_agent: [{ toolCalls: [call("http_get"), call("query_loki", {}, "c2")] }, PROVEN],
     moderator_agent: [CLOSING],
   };
-  const web = await WebFixture.open({ model: new ScriptedModel(script), tools: [FOUND] });
+  const web = await WebFixture.open({ model: new ScriptedModel(script), tools: [FOUND, GREW] });
   const runId = await web.startAndEnd({ topic: "checkout is slow", require_approval: "no" });
   return { web, runId };
 }
@@ -26,7 +31,7 @@ Deno.test("the list tells what a run came to", async () => {
   const [run] = await listed(web);
   assert.deepEqual(run.conclusion, {
     outcome: "cause",
-    confidence: 0.85,
+    confidence: 0.9,
     cause: "1: The connection pool is exhausted",
   });
   assert.deepEqual([run.title, run.imported], [null, false]);
