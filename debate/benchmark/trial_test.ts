@@ -86,6 +86,12 @@ Deno.test("a wrong first guess with real evidence is refuted by a strong skeptic
   assert.equal(alone.filter(({ score }) => score.right).length, 0);
 });
 
+Deno.test("a wrong first guess with one real quote is not called the cause, though careless reviewers agree", async () => {
+  for (const trial of await all("debate_three", ["middling", "weak", "weak"])) {
+    assert.deepEqual([trial.score.right, trial.confident], [false, false], trial.incident);
+  }
+});
+
 Deno.test("whoever sees no result of a tool calls nothing the cause", async () => {
   for (const trial of await all("blind", ["strong", "strong", "strong"])) {
     assert.deepEqual([trial.tool_calls, trial.confident], [0, false]);
