@@ -134,7 +134,11 @@ class Failover implements JsonService {
         health.avoid(place, seconds);
         stale = reply;
       } catch (error) {
-        if (error instanceof AppError && error.code === "canceled") throw error;
+        if (error instanceof AppError && error.code === "canceled") {
+          // It may be on its way, and what comes of it nobody takes.
+          if (!isRepeatable(request)) this.#options.lost?.add(named);
+          throw error;
+        }
         health.failed(place);
         failure = error;
         if (error instanceof UnsentError || isRepeatable(request)) continue;

@@ -114,6 +114,29 @@ Deno.test("a signature whose answer is lost is asked of nobody else, and is name
   assert.notEqual(second.asked.at(-1)?.id, id);
 });
 
+Deno.test("a signature that nobody waits for any more is named too; a dry run signs nothing, and is not", async () => {
+  const signHangs: Behaviour = (request, response) => {
+    if (request.url !== SIGN.path) answers(request, response);
+  };
+  await using first = await Service.start(signHangs);
+  await using second = await Service.start(answers);
+  using upstreams = open([first.url, second.url]);
+  const client = upstreams.client({});
+  for (const body of [{ dry_run: true }, SIGN.body]) {
+    const [caller, before] = [new AbortController(), first.asked.length];
+    const asking = client.request({ ...SIGN, body, signal: caller.signal });
+    await poll(() => first.asked.length > before, { what: "the request" });
+    caller.abort();
+    await assert.rejects(asking, { code: "canceled" });
+  }
+  const id = first.asked.at(-1)?.id;
+  const reports = () => [...first.asked, ...second.asked].filter(({ path }) => path === REPORT);
+  await poll(() => reports().length > 0, { what: "the report" });
+  const named = reports().map(({ text }) => JSON.parse(text));
+  assert.deepEqual(named, [{ request_ids: [id], reason: "answer-lost" }]);
+  assert.equal(second.asked.filter(({ path }) => path === SIGN.path).length, 0, "asked of nobody else");
+});
+
 Deno.test("what can be done twice is asked of the next also when its answer is lost", async () => {
   await using first = await Service.start(dies);
   await using second = await Service.start(answers);
