@@ -61,9 +61,11 @@ export class LostRequests {
       const [first] = this.#waiting;
       if (first === undefined) return;
       const named = this.#waiting.filter(({ onBehalfOf }) => onBehalfOf === first.onBehalfOf).slice(0, BATCH);
-      if (await this.#tell(first.onBehalfOf, named.map(({ id }) => id))) {
-        this.#waiting = this.#waiting.filter((each) => !named.includes(each));
-      } else await clock.sleep(PAUSE_MS, signal).catch(() => {});
+      const isTold = await this.#tell(first.onBehalfOf, named.map(({ id }) => id));
+      const others = this.#waiting.filter((each) => !named.includes(each));
+      // Whoever is put off waits behind the others: one broker's limit must not hold up all.
+      this.#waiting = isTold ? others : [...others, ...named];
+      if (!isTold) await clock.sleep(PAUSE_MS, signal).catch(() => {});
     }
   }
 
