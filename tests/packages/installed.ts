@@ -32,7 +32,7 @@ const MCP_ENTRY = ["gateway", "serve-mcp", "--config", "/etc/gateway/mcp.json"] 
 const LISTENING = [
   "sh",
   "-c",
-  "journalctl -u gateway-broker -o cat --no-pager | tail -1 | grep -q ready",
+  "journalctl -u gateway-broker -o cat --no-pager | grep -E '^Started|ready' | tail -1 | grep -q ready",
 ] as const;
 
 /** When a service answers; it is up before that. */
