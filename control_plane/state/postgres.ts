@@ -69,12 +69,20 @@ const UPDATE_APPROVAL = `UPDATE approvals SET ${
 } WHERE id = $1 AND status = $2 AND consumed = $3 RETURNING 1`;
 /** Another instance may let requests wait for longer than this one. By the one clock that they have in common. */
 const UNWANTED = "kept_until < extract(epoch FROM clock_timestamp()) * 1000";
-const SELECT_BASELINES = `SELECT ${selectAsBytes(BASELINE_TEXTS, BASELINE_INTEGERS)} FROM baselines`;
+const BASELINE_COLUMNS = selectAsBytes(BASELINE_TEXTS, BASELINE_INTEGERS);
+const SELECT_BASELINES = `SELECT ${BASELINE_COLUMNS} FROM baselines`;
+const LOCK_BASELINE = "ON CONFLICT (subject) DO UPDATE SET last_seen = baselines.last_seen";
+const UPDATE_BASELINE = "UPDATE baselines SET last_seen = $2, hosts = $3, commands = $4 WHERE subject = $1";
 
 class PostgresControlStore implements ControlStore {
   readonly survivesRestart = true;
   readonly shared: SharedApprovals;
   readonly #access: PostgresAccess;
+  /**
+   * The last sight of each baseline as this instance has read or written it, and whether there is more in it than this
+   * instance knows. A later one is of another instance.
+   */
+  readonly #left = new Map<string, { readonly lastSeen: number; readonly isShared: boolean }>();
 
   constructor(access: PostgresAccess) {
     this.#access = access;
@@ -132,27 +140,40 @@ class PostgresControlStore implements ControlStore {
     });
   }
 
-  loadBaselines(): Promise<readonly StoredBaseline[]> {
-    return this.#access.read(async (query) =>
+  async loadBaselines(): Promise<readonly StoredBaseline[]> {
+    const baselines = await this.#access.read(async (query) =>
       this.#access.readable(await query(SELECT_BASELINES), BASELINE_READER)
     );
+    for (const { subject, lastSeen } of baselines) this.#left.set(subject, { lastSeen, isShared: false });
+    return baselines;
   }
 
   async putBaseline(baseline: StoredBaseline): Promise<void> {
     checkBaseline(baseline);
-    const { text, parameters } = insertRow("baselines", encodeBaseline(baseline));
-    const replaced = ["last_seen", "hosts", "commands"].map((name) => `${name} = excluded.${name}`).join(
-      ", ",
-    );
-    await this.#access.change((query) =>
-      query(`${text} ON CONFLICT (subject) DO UPDATE SET ${replaced}`, parameters)
-    );
+    const left = this.#left.get(baseline.subject);
+    const written = await this.#access.change(async (query) => {
+      // Locks the row, also one that is new: of two that write at the same time the second adds to the first.
+      const { text, parameters } = insertRow("baselines", encodeBaseline(baseline));
+      const found = await query(`${text} ${LOCK_BASELINE} RETURNING ${BASELINE_COLUMNS}`, parameters);
+      const [stored = baseline] = this.#access.readable(found, BASELINE_READER);
+      const isShared = left === undefined || left.isShared || left.lastSeen !== stored.lastSeen;
+      const kept = isShared ? merged(stored, baseline) : baseline;
+      const { subject, last_seen, hosts, commands } = encodeBaseline(kept);
+      await query(UPDATE_BASELINE, [subject ?? "", last_seen ?? 0, hosts ?? "", commands ?? ""]);
+      // What this instance has put alone it may replace.
+      return { lastSeen: kept.lastSeen, isShared: isShared && !isEqual(kept, baseline) };
+    });
+    this.#left.set(baseline.subject, written);
   }
 
-  deleteBaselines(subjects: readonly string[]): Promise<void> {
-    return this.#access.change(async (query) => {
-      for (const subject of subjects) await query("DELETE FROM baselines WHERE subject = $1", [subject]);
+  async deleteBaselines(subjects: readonly string[]): Promise<void> {
+    await this.#access.change(async (query) => {
+      for (const subject of subjects) {
+        const lastSeen = this.#left.get(subject)?.lastSeen ?? Number.MIN_SAFE_INTEGER;
+        await query("DELETE FROM baselines WHERE subject = $1 AND last_seen <= $2", [subject, lastSeen]);
+      }
     });
+    for (const subject of subjects) this.#left.delete(subject);
   }
 
   close(): Promise<void> {
@@ -173,6 +194,25 @@ class PostgresControlStore implements ControlStore {
 /** What an approval has to be for a change: of two that decide or collect, in whatever instances, one finds it so. */
 function stateBefore({ state }: Approval): { readonly status: string; readonly consumed: number } {
   return { status: state.kind === "consumed" ? "approved" : "pending", consumed: 0 };
+}
+
+/** What two instances know of a subject. Neither forgets for the other: of what is not known nothing is unusual. */
+function merged(
+  stored: StoredBaseline,
+  { subject, lastSeen, hosts, commands }: StoredBaseline,
+): StoredBaseline {
+  return {
+    subject,
+    lastSeen: Math.max(stored.lastSeen, lastSeen),
+    hosts: [...new Set([...stored.hosts, ...hosts])],
+    commands: [...new Set([...stored.commands, ...commands])],
+  };
+}
+
+/** Whether the one that holds the other holds nothing more. */
+function isEqual(whole: StoredBaseline, part: StoredBaseline): boolean {
+  return whole.lastSeen === part.lastSeen && whole.hosts.length === part.hosts.length &&
+    whole.commands.length === part.commands.length;
 }
 
 async function lost(query: Query, { id, state }: Approval): Promise<AppError> {

@@ -61,13 +61,13 @@ export interface ControlStore {
   loadBaselines(): Promise<readonly StoredBaseline[]>;
 
   /**
-   * Keeps a baseline, in the place of an older one of its subject.
+   * Keeps a baseline, in the place of an older one of its subject; what another instance has put since is kept with it.
    *
    * @throws {AppError} `internal` when it was not kept
    */
   putBaseline(baseline: StoredBaseline): Promise<void>;
 
-  /** Removes the baselines of these subjects, in one change. */
+  /** Removes the baselines of these subjects, in one change, unless another instance has put one since. */
   deleteBaselines(subjects: readonly string[]): Promise<void>;
 
   /** Releases the store; it can't be used any more. */

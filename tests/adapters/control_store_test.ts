@@ -276,6 +276,34 @@ Deno.test({
 });
 
 Deno.test({
+  name: "PostgresControlStore: no instance forgets what another has learned of a subject",
+  ignore: isPostgresMissing,
+  async fn() {
+    await using server = await PostgresServer.start();
+    const [a, b] = [await openShared(server.url()), await openShared(server.url())];
+    const put = (store: ControlStore, lastSeen: number, ...hosts: readonly string[]) =>
+      store.putBaseline(baselineOf({ lastSeen, hosts }));
+    const stored = async () => (await a.loadBaselines()).map(({ lastSeen, hosts }) => [lastSeen, ...hosts]);
+    await put(b, 10, "web01", "web02");
+    await put(b, 20, "web02");
+    assert.deepEqual(await stored(), [[20, "web02"]], "its own it replaces");
+    const c = await openShared(server.url());
+    await put(c, 15, "db01");
+    await put(b, 30, "web02");
+    await put(c, 31, "db01", "db02");
+    // It was not asked for that long; others were.
+    await a.deleteBaselines(["a"]);
+    assert.deepEqual(await stored(), [[31, "web02", "db01", "db02"]]);
+    await a.deleteBaselines(["a"]);
+    assert.deepEqual(await stored(), [], "what nobody has used since");
+    await Promise.all([put(a, 40, "one"), put(b, 41, "two"), put(c, 42, "three")]);
+    const [[lastSeen, ...hosts] = []] = await stored();
+    assert.deepEqual([lastSeen, ...hosts.sort()], [42, "one", "three", "two"]);
+    for (const store of [a, b, c]) await store.close();
+  },
+});
+
+Deno.test({
   name: "PostgresControlStore: approvals of version 1 of the tables are there in version 2",
   ignore: isPostgresMissing,
   async fn() {
