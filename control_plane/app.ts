@@ -4,7 +4,7 @@ import { createRouter, routesFor } from "@gateway/shared/http/routes";
 import { handleDecide, handleListApprovals } from "./handlers/approvals.ts";
 import { handleClusters, handleHosts } from "./handlers/hosts.ts";
 import { handleResult } from "./handlers/result.ts";
-import { handleRevocations, handleRevokeSerials } from "./handlers/revocations.ts";
+import { handleRevocations, handleRevokeRequests, handleRevokeSerials } from "./handlers/revocations.ts";
 import { handleSign } from "./handlers/sign.ts";
 import { handleUiDecide, handleUiDetail, handleUiList, leadToList } from "./handlers/ui.ts";
 import { LateRecords } from "./late_records.ts";
@@ -25,6 +25,9 @@ export const CONTROL_PLANE_ROUTES = routesFor<ControlPlanePorts, { readonly peer
   "/v1/revocations": { GET: (ports, { peer }) => handleRevocations(ports, peer) },
   "/v1/revocations/serials": {
     POST: (ports, { request, peer }) => handleRevokeSerials(ports, request, peer),
+  },
+  "/v1/revocations/requests": {
+    POST: (ports, { request, peer }) => handleRevokeRequests(ports, request, peer),
   },
   "/v1/approvals": { GET: (ports, { peer }) => handleListApprovals(ports, peer) },
   "/v1/approvals/:id": {

@@ -6,7 +6,12 @@ import { type RevocationEntry, revocationList } from "@gateway/shared/wire/freez
 import { type ClustersResponse, clustersResponse } from "@gateway/shared/wire/cluster";
 import { type HostsResponse, hostsResponse } from "@gateway/shared/wire/host";
 import { rulesPath } from "@gateway/shared/wire/host_rules";
-import { type RevokeResponse, revokeResponse, type RevokeSerialsRequest } from "@gateway/shared/wire/krl";
+import {
+  type RevokeRequestsRequest,
+  type RevokeResponse,
+  revokeResponse,
+  type RevokeSerialsRequest,
+} from "@gateway/shared/wire/krl";
 import { type SignRequest, type SignResponse, signResponse } from "@gateway/shared/wire/sign";
 import type { z } from "@zod/zod";
 
@@ -102,6 +107,12 @@ export class SignerClient {
   /** `POST /v1/revocations/serials` for the broker, which the signer lets revoke its own. */
   revokeSerials(caller: string, body: RevokeSerialsRequest): Promise<SignerAnswer<RevokeResponse>> {
     const path = "/v1/revocations/serials";
+    return this.#ask(revokeResponse, { method: "POST", path, body, headers: onBehalfOf(caller) });
+  }
+
+  /** `POST /v1/revocations/requests` for the broker, which may name its own. */
+  revokeRequests(caller: string, body: RevokeRequestsRequest): Promise<SignerAnswer<RevokeResponse>> {
+    const path = "/v1/revocations/requests";
     return this.#ask(revokeResponse, { method: "POST", path, body, headers: onBehalfOf(caller) });
   }
 

@@ -55,6 +55,11 @@ const telemetry = Symbol.for("opentelemetry.js.api.1") in globalThis
   ? await import("@opentelemetry/api")
   : undefined;
 
+/** Whether a text can be the id of a request. */
+export function isRequestId(text: string): boolean {
+  return ID.test(text);
+}
+
 /** The id of the request that this happens for, if any. */
 export function currentRequestId(): string | undefined {
   return requests.getStore()?.id;

@@ -10,7 +10,7 @@ import { handlePolicyChange, handlePolicyVersion, handlePolicyVersions } from ".
 import { handleReload } from "./handlers/reload.ts";
 import { handleSign } from "./handlers/sign.ts";
 import { handleKrl, handleKrlSignature, handleKrlStatus, READS_ONLY } from "./handlers/krl.ts";
-import { handleRevokeKeyIds, handleRevokeSerials } from "./handlers/revoke.ts";
+import { handleRevokeKeyIds, handleRevokeRequests, handleRevokeSerials } from "./handlers/revoke.ts";
 import type { SignerOptions, SignerPorts } from "./ports.ts";
 
 /** The signer's routes. */
@@ -47,6 +47,9 @@ export const SIGNER_ROUTES = routesFor<SignerPorts, { readonly peer: Peer }>()({
   "/v1/revocations": { GET: (ports, { peer }) => handleRevocations(ports, peer) },
   "/v1/revocations/serials": {
     POST: (ports, { request, peer }) => handleRevokeSerials(ports, request, peer),
+  },
+  "/v1/revocations/requests": {
+    POST: (ports, { request, peer }) => handleRevokeRequests(ports, request, peer),
   },
   "/v1/revocations/key-ids": {
     POST: (ports, { request, peer }) => handleRevokeKeyIds(ports, request, peer),

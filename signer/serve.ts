@@ -21,7 +21,7 @@ import { TokenLeases } from "./kubernetes/token_leases.ts";
 import { ApiTokenIssuer } from "./kubernetes/token_issuer.ts";
 import { KnownSubjects } from "./known_subjects.ts";
 import { KrlReaders } from "./krl/readers.ts";
-import { readIssuedRecords } from "./krl/recorded.ts";
+import { findAnswers, readIssuedRecords } from "./krl/recorded.ts";
 import { RevocationList } from "./krl/revocation_list.ts";
 import { LiveState } from "./live_state.ts";
 import { signerUsedFiles } from "./permissions.ts";
@@ -126,6 +126,15 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
       const records = readIssuedRecords(lastRecords(config.audit_log, logger), since + ahead);
       for await (const record of records) yield { ...record, recordedAt: record.recordedAt - ahead };
     },
+    findAnswers: (requests, since) =>
+      findAnswers(lastRecords(config.audit_log, logger), requests, since + (group?.clock.offset ?? 0)),
+    async onLost(answers) {
+      for (const { caller, serial, isToken } of answers) {
+        const command = `revoked serial=${serial} reason=answer-lost`;
+        await gate.bestEffort({ caller, serial, command, outcome: "revoked" });
+        if (isToken) await leases.revoke({ kind: "serial", value: serial.toString() });
+      }
+    },
   }, live.view.freezes);
   opened.defer(() => krl.close());
   metrics.gauge("krl_version", "The version of the list of revoked certificates", () => krl.current.version);
@@ -155,6 +164,7 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
     }),
   });
   opened.defer(() => leases.close());
+  await krl.seekGivenUp();
   if (group !== undefined) {
     const preparation = new PolicyPreparation({ policySource, state, logger, versions: shared.policy });
     opened.defer(() => preparation.ended());

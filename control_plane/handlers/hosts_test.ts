@@ -116,6 +116,25 @@ Deno.test("POST /v1/revocations/serials by an approver is 403, and what is no se
   assert.deepEqual(plane.signer.requests, []);
 });
 
+Deno.test("POST /v1/revocations/requests is passed on for the broker that asks, and for nobody that it names", async () => {
+  const plane = await startControlPlane();
+  const revoked = { status: "ok", revoked: 1, krl_version: 9 };
+  plane.signer.reply = () => ({ body: revoked });
+  const path = "/v1/revocations/requests";
+  const named = { request_ids: ["r-1", "r-2"], reason: "answer-lost" };
+  const answer = await plane.send(post(path, { ...named, on_behalf_of: "broker-2" }), "broker-1");
+  assert.deepEqual([answer.status, answer.body], [200, revoked]);
+  const [asked] = plane.signer.requests;
+  assert.deepEqual([asked?.path, asked?.headers, asked?.body], [
+    path,
+    { "x-on-behalf-of": "broker-1" },
+    named,
+  ]);
+  assert.equal((await plane.send(post(path, named), "approver-1")).status, 403);
+  assert.equal((await plane.send(post(path, { request_ids: ["a b"] }), "broker-1")).status, 400);
+  assert.equal(plane.signer.requests.length, 1);
+});
+
 const ROUTES = ["/v1/hosts", "/v1/clusters", "/v1/revocations"];
 
 Deno.test.each<{ name: string; reply: FakeReply; status: number }>([

@@ -3,7 +3,7 @@ import type { ControlPlanePorts } from "../ports.ts";
 import { requireSigner } from "../roles.ts";
 import { faultOf } from "../signer_client.ts";
 import { readJsonBody } from "@gateway/shared/http/body";
-import { revokeSerialsRequest } from "@gateway/shared/wire/krl";
+import { revokeRequestsRequest, revokeSerialsRequest } from "@gateway/shared/wire/krl";
 import { answer } from "./answer.ts";
 
 const MAX_BODY_BYTES = 16 * 1024;
@@ -25,6 +25,19 @@ export async function handleRevokeSerials(
   await requireSigner(ports, peer, "POST /v1/revocations/serials");
   const body = await readJsonBody(request, { maxBytes: MAX_BODY_BYTES, schema: revokeSerialsRequest });
   const revoked = await ports.signer.revokeSerials(peer.caller, body);
+  if (revoked.kind !== "answered") throw faultOf(revoked);
+  return answer(revoked.value);
+}
+
+/** `POST /v1/revocations/requests`: what came of requests of the broker that asks, whose answers it does not have. */
+export async function handleRevokeRequests(
+  ports: ControlPlanePorts,
+  request: Request,
+  peer: Peer,
+): Promise<Response> {
+  await requireSigner(ports, peer, "POST /v1/revocations/requests");
+  const body = await readJsonBody(request, { maxBytes: MAX_BODY_BYTES, schema: revokeRequestsRequest });
+  const revoked = await ports.signer.revokeRequests(peer.caller, body);
   if (revoked.kind !== "answered") throw faultOf(revoked);
   return answer(revoked.value);
 }

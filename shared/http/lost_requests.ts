@@ -1,6 +1,6 @@
 /**
- * Requests for signatures whose answers nobody has: what came of them is named to the signers, which may revoke it. Those
- * of this version have no such route yet: they answer 404, and that ends it.
+ * Requests for signatures whose answers nobody has: they are named to the signers, which revoke what came of
+ * them, and let nothing come of them any more (`POST /v1/revocations/requests`).
  *
  * @module
  */

@@ -1,6 +1,6 @@
 /**
  * Revocation of certificates where they are believed: `GET /v1/krl`, `GET /v1/krl.sig`, `GET /v1/krl/hosts`,
- * `POST /v1/revocations/serials` and `POST /v1/revocations/key-ids`.
+ * `POST /v1/revocations/serials`, `POST /v1/revocations/requests` and `POST /v1/revocations/key-ids`.
  *
  * ```ts
  * import assert from "node:assert/strict";
@@ -14,6 +14,7 @@
  */
 import { z } from "@zod/zod";
 import { hasUnseen, isUnsafe } from "../characters.ts";
+import { isRequestId } from "../request_context.ts";
 
 /** What a list is signed for: the domain of the detached signature and the namespace of the SSHSIG. */
 export const KRL_NAMESPACE = "gateway-krl-v1";
@@ -30,6 +31,14 @@ export interface RevokeSerialsRequest {
   /** Unsigned, 64 bits, not 0. */
   readonly serials: readonly bigint[];
   /** One word, such as a ticket's number. Empty: none. */
+  readonly reason: string;
+}
+
+/** A decoded request to revoke what came of requests whose answers nobody has. */
+export interface RevokeRequestsRequest {
+  /** As the requests had them in their `x-request-id`. */
+  readonly request_ids: readonly string[];
+  /** One word. Empty: none. */
   readonly reason: string;
 }
 
@@ -57,6 +66,12 @@ const reason = z.string().max(200).refine(
 /** Decodes a {@linkcode RevokeSerialsRequest}; a small serial comes as a number, a large one as a bigint. */
 export const revokeSerialsRequest: z.ZodType<RevokeSerialsRequest> = z.object({
   serials: z.array(serial).min(1).max(MAX_REVOKED),
+  reason,
+});
+
+/** Decodes a {@linkcode RevokeRequestsRequest}. */
+export const revokeRequestsRequest: z.ZodType<RevokeRequestsRequest> = z.object({
+  request_ids: z.array(z.string().refine(isRequestId, "not the id of a request")).min(1).max(MAX_REVOKED),
   reason,
 });
 

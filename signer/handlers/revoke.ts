@@ -1,8 +1,13 @@
 import { AppError } from "@gateway/shared/errors";
 import { readJsonBody } from "@gateway/shared/http/body";
 import type { Peer } from "@gateway/shared/http/mtls_server";
-import { revokeKeyIdsRequest, type RevokeResponse, revokeSerialsRequest } from "@gateway/shared/wire/krl";
-import type { CertificateSubject } from "../krl/revocations.ts";
+import {
+  revokeKeyIdsRequest,
+  revokeRequestsRequest,
+  type RevokeResponse,
+  revokeSerialsRequest,
+} from "@gateway/shared/wire/krl";
+import type { RevocationOutcome } from "../krl/revocation_list.ts";
 import type { SignerPorts } from "../ports.ts";
 import { answer, requireAdmin } from "./admin.ts";
 import { readEffectiveCaller } from "./on_behalf_of.ts";
@@ -38,7 +43,31 @@ export async function handleRevokeSerials(
       })
     ),
   );
-  return await revoke(ports, revoked.map((serial) => ({ kind: "serial", value: serial.toString() })));
+  const subjects = revoked.map((serial) => ({ kind: "serial" as const, value: serial.toString() }));
+  return await settle(ports, await ports.krl.revoke(subjects));
+}
+
+/**
+ * `POST /v1/revocations/requests`: what came, or is still to come, of requests for signatures whose answers nobody has. A
+ * caller names its own and nobody else's, directly or through a trusted forwarder; what it names may be unknown.
+ */
+export async function handleRevokeRequests(
+  ports: SignerPorts,
+  request: Request,
+  peer: Peer,
+): Promise<Response> {
+  const caller = readEffectiveCaller(ports.state.current, request, peer);
+  limitRevocations(ports, caller);
+  const { request_ids, reason } = await readJsonBody(request, {
+    maxBytes: MAX_BODY_BYTES,
+    schema: revokeRequestsRequest,
+  });
+  await Promise.all(
+    request_ids.map((id) =>
+      ports.gate.require({ caller, command: describe("request", id, reason), outcome: "revoked" })
+    ),
+  );
+  return await settle(ports, await ports.krl.giveUp(caller, request_ids));
 }
 
 /** @throws {AppError} `rate_limited` */
@@ -66,11 +95,14 @@ export async function handleRevokeKeyIds(
       outcome: "revoked",
     })
   ));
-  return await revoke(ports, body.key_ids.map((value) => ({ kind: "key_id", value })));
+  const subjects = body.key_ids.map((value) => ({ kind: "key_id" as const, value }));
+  return await settle(ports, await ports.krl.revoke(subjects));
 }
 
-async function revoke(ports: SignerPorts, subjects: readonly CertificateSubject[]): Promise<Response> {
-  const { revoked, version, persisted } = await ports.krl.revoke(subjects);
+async function settle(
+  ports: SignerPorts,
+  { revoked, version, persisted }: RevocationOutcome,
+): Promise<Response> {
   // In every instance's list.
   await ports.instances.settled();
   const body: RevokeResponse = {

@@ -100,6 +100,10 @@ Deno.test.each<{ name: string; path: string; body: string }>([
   { name: "no serials", path: "serials", body: '{"serials":[]}' },
   { name: "101 serials", path: "serials", body: JSON.stringify({ serials: Array(101).fill(1) }) },
   { name: "a reason of two words", path: "serials", body: '{"serials":[7],"reason":"a b"}' },
+  { name: "the id of a request with a blank", path: "requests", body: '{"request_ids":["a b"]}' },
+  { name: "an empty id of a request", path: "requests", body: '{"request_ids":[""]}' },
+  { name: "no requests", path: "requests", body: '{"request_ids":[]}' },
+  { name: "101 requests", path: "requests", body: JSON.stringify({ request_ids: Array(101).fill("r") }) },
   { name: "an empty key id", path: "key-ids", body: '{"key_ids":[""]}' },
   { name: "a key id with a line feed", path: "key-ids", body: '{"key_ids":["a\\nb"]}' },
 ])("POST /v1/revocations/$path refuses $name", async ({ path, body }) => {

@@ -1,4 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
+import { currentRequestId } from "@gateway/shared/request_context";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import { stringifyJson } from "@gateway/shared/json";
 import type { AllowedSsh } from "@gateway/shared/policy/ssh";
@@ -73,6 +74,8 @@ export async function release(context: SignContext, body: SignResponse, made?: M
   try {
     const why = whyWithheld(context, made);
     if (why !== undefined) return await refuseFrozen(context, { why, serial: made?.serial });
+    const isGivenUp = context.ports.krl.isGivenUp(context.caller, currentRequestId());
+    if (isGivenUp) return await refuseMeanwhile(context, "nobody waits for it any more", made?.serial);
     const letsSomethingHappen = made !== undefined || body.envelope !== undefined;
     const denied = letsSomethingHappen ? context.whyDeniedNow() : undefined;
     if (denied !== undefined) return await refuseMeanwhile(context, denied, made?.serial);

@@ -204,6 +204,9 @@ function serialsOf(
       return value.includes(` t=${issuedAt}`) && formatKeyId({ ...holder, issuedAt }) === value
         ? serials
         : [];
+    case "request":
+      // The audit log has it.
+      return [];
     default:
       return kind satisfies never;
   }

@@ -15,13 +15,18 @@ export interface CertificateNames {
 /** Serials listed at a time: all that is larger is moved for a few as for many. */
 const AT_ONCE = 1000;
 
-/** The serials and key ids that are revoked, each until no host believes a certificate that has it. */
+/**
+ * The serials and key ids that are revoked, each until no host believes a certificate that has it; and the requests that
+ * nothing may come of any more, which no list for hosts can hold.
+ */
 export class ListedNames {
   readonly #serials = new SerialSet();
   /** Until when, in seconds since the epoch. */
   readonly #keyIds = new Map<string, number>();
 
-  /** How many there are. */
+  readonly #requests = new Map<string, number>();
+
+  /** How many a list for hosts has. */
   get size(): number {
     return this.#serials.size + this.#keyIds.size;
   }
@@ -31,12 +36,21 @@ export class ListedNames {
     return keyId !== undefined && this.#keyIds.size > 0 && this.#keyIds.has(formatKeyId(keyId));
   }
 
+  /** Whether nobody has the answer to a request any more; its name is made only where there are such. */
+  hasRequest(name: () => string): boolean {
+    return this.#requests.size > 0 && this.#requests.has(name());
+  }
+
   /**
    * Lists what a revocation is of; gives how many certificates of those that are known were not listed before. Certificates
    * may be issued between the steps; do nothing else with the list then.
    */
   *add({ kind, value, revokedAt }: KeptRevocation, among: IssuedCertificates): Steps<number> {
     const until = Math.floor(revokedAt / 1000);
+    if (kind === "request") {
+      this.#requests.set(value, until + REVOCATION_SECONDS);
+      return 0;
+    }
     // Also where this signer does not know it: whoever names one knows why.
     const isNewKeyId = kind === "key_id" && !this.#keyIds.has(value);
     if (kind === "key_id") this.#keyIds.set(value, until + REVOCATION_SECONDS);
@@ -59,6 +73,7 @@ export class ListedNames {
     const before = this.size;
     this.#serials.forget(nowSeconds);
     for (const [keyId, until] of this.#keyIds) if (until <= nowSeconds) this.#keyIds.delete(keyId);
+    for (const [request, until] of this.#requests) if (until <= nowSeconds) this.#requests.delete(request);
     return before - this.size;
   }
 

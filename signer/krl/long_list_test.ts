@@ -30,6 +30,8 @@ async function open() {
     onStoreError() {},
     forwarders: [],
     readRecords: async function* () {},
+    findAnswers: async function* () {},
+    onLost: () => Promise.resolve(),
   }, NO_FREEZES);
   const add = (serial: number, caller: string) =>
     list.add(

@@ -17,6 +17,7 @@ import { parseJson } from "@gateway/shared/json";
 import { MAX_TTL_SECONDS } from "@gateway/shared/policy/model";
 import { z } from "@zod/zod";
 import type { CertificateHolder, IssuedFacts } from "./issued.ts";
+import { nameRequest } from "./revocations.ts";
 
 /** What a record of a certificate says of it, as far as a revocation asks. */
 export interface RecordedCertificate {
@@ -39,6 +40,23 @@ const issuedRecord = z.object({
   target_type: z.literal("").optional(),
 });
 
+const answeredRecord = z.object({
+  caller: z.string().min(1),
+  command: z.string(),
+  outcome: z.literal("issued"),
+  serial: z.union([z.int().positive(), z.bigint().positive()]),
+  target_type: z.string().default(""),
+});
+
+/** What came of a request: a certificate or a token. */
+export interface RecordedAnswer {
+  readonly caller: string;
+  readonly serial: bigint;
+  readonly isToken: boolean;
+}
+
+/** It stands last: no command can pretend to have another one. */
+const REQUEST_ID = / rid=([A-Za-z0-9._-]{1,64})$/;
 /** As `describeSignRequest()` begins. */
 const COMMAND = /^role=(\S+) purpose=\S+(?: session_mode=\S+)?(?: user=(\S+))?(?: |$)/;
 /** Nearly every line that is not of a certificate is known by this. */
@@ -55,13 +73,7 @@ export function readRecordTime(line: string): number | undefined {
 export function readIssuedRecord(line: string): RecordedCertificate | undefined {
   const recordedAt = readRecordTime(line);
   if (!line.includes(ISSUED) || recordedAt === undefined) return undefined;
-  let value: unknown;
-  try {
-    value = parseJson(line);
-  } catch {
-    return undefined;
-  }
-  const { success, data } = issuedRecord.safeParse(value);
+  const { success, data } = issuedRecord.safeParse(readLine(line));
   const [, role, endUser = ""] = COMMAND.exec(data?.command ?? "") ?? [];
   if (!success || role === undefined) return undefined;
   const { caller, host, serial } = data;
@@ -81,6 +93,35 @@ export async function* readIssuedRecords(
     if ((readRecordTime(line) ?? since) < since) return;
     const certificate = readIssuedRecord(line);
     if (certificate !== undefined) yield certificate;
+  }
+}
+
+/**
+ * What came of requests, as a log's lines tell, the last line first.
+ *
+ * @param wanted as `nameRequest()` names them
+ * @param since milliseconds since the epoch
+ */
+export async function* findAnswers(
+  lines: AsyncIterable<string>,
+  wanted: ReadonlySet<string>,
+  since: number,
+): AsyncGenerator<RecordedAnswer> {
+  for await (const line of lines) {
+    if ((readRecordTime(line) ?? since) < since) return;
+    if (!line.includes(ISSUED)) continue;
+    const { success, data } = answeredRecord.safeParse(readLine(line));
+    const [, id] = REQUEST_ID.exec(data?.command ?? "") ?? [];
+    if (!success || id === undefined || !wanted.has(nameRequest(data.caller, id))) continue;
+    yield { caller: data.caller, serial: BigInt(data.serial), isToken: data.target_type === "k8s" };
+  }
+}
+
+function readLine(line: string): unknown {
+  try {
+    return parseJson(line);
+  } catch {
+    return undefined;
   }
 }
 

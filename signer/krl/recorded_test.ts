@@ -2,7 +2,13 @@ import assert from "node:assert/strict";
 import { encodeBody, formatTime } from "@gateway/shared/audit/record";
 import { describeSignRequest } from "@gateway/shared/policy/sign_request";
 import { signRequest } from "@gateway/shared/wire/sign";
-import { readIssuedRecord, readIssuedRecords, type RecordedCertificate, toIssued } from "./recorded.ts";
+import {
+  findAnswers,
+  readIssuedRecord,
+  readIssuedRecords,
+  type RecordedCertificate,
+  toIssued,
+} from "./recorded.ts";
 
 const NOW = 1_700_000_000_500;
 const SERIAL = 2n ** 64n - 1n;
@@ -72,4 +78,31 @@ Deno.test("toIssued() counts a certificate as asked for through any forwarder, a
     { peer: "control-plane", caller: "broker-1", endUser: "alice" },
   ]);
   assert.deepEqual(facts, { serial: SERIAL, issuedAt: 1_700_000_000, validBefore: 1_700_000_900 });
+});
+
+Deno.test("findAnswers() finds what came of a caller's requests by their ids, which no command can forge", async () => {
+  const of = (request_id: string, entry: Record<string, unknown> = {}) =>
+    lineOf({}, { request_id, ...entry });
+  const lines = [
+    of("r-1", { serial: 1n }),
+    of("r-1", { serial: 2n, target_type: "k8s" }),
+    of("r-1", { serial: 3n, caller: "broker-2" }),
+    of("r-1", { serial: 4n, outcome: "frozen_denied" }),
+    of("r-2", { serial: 5n }),
+    of("r-2", { serial: 6n, asked_command: "echo rid=r-1" }),
+    of("r-11", { serial: 7n }),
+    lineOf({}, { serial: 8n, asked_command: "echo rid=r-1x" }),
+    of("r-1", { serial: 9n, command: "", asked_command: "" }),
+    `not a record rid=r-1 "outcome":"issued"`,
+    lineOf({}, { request_id: "r-1", serial: 10n }, NOW - 60_000),
+    of("r-1", { serial: 11n }),
+  ];
+  const find = (...wanted: string[]) =>
+    Array.fromAsync(findAnswers(ReadableStream.from(lines), new Set(wanted), NOW - 1000));
+  assert.deepEqual(await find("r-1 broker-1"), [
+    { caller: "broker-1", serial: 1n, isToken: false },
+    { caller: "broker-1", serial: 2n, isToken: true },
+    { caller: "broker-1", serial: 9n, isToken: false },
+  ]);
+  assert.deepEqual(await find("r-1 broker-3", "x"), []);
 });

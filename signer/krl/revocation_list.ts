@@ -15,11 +15,12 @@ import {
 } from "./issued.ts";
 import { type CertificateNames, ListedNames } from "./listed.ts";
 import { PublishedList } from "./published.ts";
-import { type RecordedCertificate, toIssued } from "./recorded.ts";
+import { type RecordedAnswer, type RecordedCertificate, toIssued } from "./recorded.ts";
 import {
   type CertificateSubject,
   CLOCK_SKEW_SECONDS,
   type KeptRevocation,
+  nameRequest,
   REVOCATION_SECONDS,
 } from "./revocations.ts";
 
@@ -32,6 +33,10 @@ export interface RevocationListOptions {
   readonly onStoreError: () => void;
   /** The certificates that the audit log tells of, back to a time in milliseconds since the epoch; the last first. */
   readonly readRecords: (since: number) => AsyncIterable<RecordedCertificate>;
+  /** What the audit log tells of requests, as `nameRequest()` names them, back to a time. */
+  readonly findAnswers: (requests: ReadonlySet<string>, since: number) => AsyncIterable<RecordedAnswer>;
+  /** Called with what came of requests whose answers nobody has, before it is revoked. */
+  readonly onLost: (answers: readonly RecordedAnswer[]) => Promise<void>;
   /** Who may ask for certificates for others. */
   readonly forwarders: Iterable<string>;
 }
@@ -80,6 +85,9 @@ export class RevocationList {
   readonly #listed = new ListedNames();
   /** What others have revoked, and was looked for among the certificates. */
   #takenOver: ReadonlyMap<string, KeptRevocation> = new Map();
+  /** The requests that are to be looked for, and what looks for them. */
+  #wanted: ReadonlySet<string> = new Set();
+  #seeking: Promise<number> | undefined;
   #versions: readonly [PublishedList, ...PublishedList[]];
 
   private constructor(options: RevocationListOptions, version: number) {
@@ -101,9 +109,8 @@ export class RevocationList {
       for (const serial of serials) list.#issued.add(holder, { serial, issuedAt, validBefore });
     }
     await list.#addRecorded(stored, now);
-    for (const revocation of await store.loadRevocations(now - REVOCATION_SECONDS * 1000)) {
-      finish(list.#listed.add(revocation, list.#issued));
-    }
+    const revocations = await store.loadRevocations(now - REVOCATION_SECONDS * 1000);
+    for (const revocation of revocations) finish(list.#listed.add(revocation, list.#issued));
     const found: KeptRevocation[] = [];
     for (const { kind, value, frozenAt } of Object.values(freezes).flatMap((of) => [...of.values()])) {
       if (kind === "session_id") continue;
@@ -117,6 +124,7 @@ export class RevocationList {
     // Others that share the store know by it what they will hear of later.
     const version = await list.#store(found, list.current.version) ?? list.current.version;
     list.#versions = [list.#made(version)];
+    list.#wanted = new Set(requestsOf(revocations));
     return list;
   }
 
@@ -162,6 +170,9 @@ export class RevocationList {
         }
       }
       const before = this.#listed.size;
+      const lost = requestsOf(state?.revocations ?? []).filter((name) =>
+        !this.#listed.hasRequest(() => name)
+      );
       // What was looked for before can be only among those that are new.
       const taken = new Map<string, KeptRevocation>();
       for (const revocation of state?.revocations ?? this.#takenOver.values()) {
@@ -177,7 +188,30 @@ export class RevocationList {
         ? await this.#options.store.putRevocations([], nextVersion(this.current.version, now))
         : krlVersion;
       if (version > this.current.version) this.#publish(version);
+      // Not waited for: what reads the log holds up nothing that is decided by.
+      void this.#seek(lost);
     });
+  }
+
+  /**
+   * Lets nothing come of requests whose answers nobody has: what was signed for them is revoked, here or at the instance
+   * that has it in its log, and what is still to be signed does not leave.
+   */
+  async giveUp(caller: string, requestIds: readonly string[]): Promise<RevocationOutcome> {
+    const names = requestIds.map((id) => nameRequest(caller, id));
+    const outcome = await this.revoke(names.map((value) => ({ kind: "request", value })));
+    const revoked = await this.#seek(names);
+    return { ...outcome, revoked, version: this.current.version };
+  }
+
+  /** Looks for what was given up before the start, and may stand in this signer's log: it was killed. */
+  async seekGivenUp(): Promise<void> {
+    await this.#seek([...this.#wanted]);
+  }
+
+  /** Whether nobody has the answer to a request any more. */
+  isGivenUp(caller: string, requestId: string | undefined): boolean {
+    return requestId !== undefined && this.#listed.hasRequest(() => nameRequest(caller, requestId));
   }
 
   /** Those of a list of serials that were issued to a caller and are still valid. */
@@ -249,6 +283,7 @@ export class RevocationList {
   /** Stores what is not stored yet. The store stays open. */
   async close(): Promise<void> {
     this.release();
+    await this.#seeking;
     await this.#lock.run(() => this.#storeCertificates().catch(this.#notStored));
   }
 
@@ -265,6 +300,33 @@ export class RevocationList {
       knownInTurn = 0;
       const { holders, facts } = toIssued(certificate, forwarders);
       for (const holder of holders) this.add(holder, facts);
+    }
+  }
+
+  /** Revokes what came of requests; resolves with how much that was. One reads the log for all that ask meanwhile. */
+  async #seek(requests: readonly string[]): Promise<number> {
+    if (requests.length === 0) return 0;
+    this.#wanted = new Set([...this.#wanted, ...requests]);
+    const before = this.#seeking ?? Promise.resolve(0);
+    return await (this.#seeking = before.then(() => this.#seekWanted()));
+  }
+
+  async #seekWanted(): Promise<number> {
+    const wanted = this.#wanted;
+    if (wanted.size === 0) return 0;
+    this.#wanted = new Set();
+    const since = this.#options.clock.now() - REVOCATION_SECONDS * 1000;
+    try {
+      const answers = await Array.fromAsync(this.#options.findAnswers(wanted, since));
+      if (answers.length === 0) return 0;
+      await this.#options.onLost(answers);
+      const subjects = answers.map(({ serial }) => ({ kind: "serial" as const, value: serial.toString() }));
+      return (await this.revoke(subjects)).revoked;
+    } catch (error) {
+      this.#options.logger.error("what came of requests whose answers were lost could not be revoked", {
+        error,
+      });
+      return 0;
     }
   }
 
@@ -339,6 +401,10 @@ export class RevocationList {
     this.#isStoreBroken = true;
     this.#options.logger.error("what was issued or revoked is in force, but not stored", { error });
   };
+}
+
+function requestsOf(revocations: readonly KeptRevocation[]): readonly string[] {
+  return revocations.filter(({ kind }) => kind === "request").map(({ value }) => value);
 }
 
 /** Grows also where the clock was set back, and where the store is gone. */

@@ -43,6 +43,8 @@ async function open(
     readRecords: async function* (since) {
       for (const record of records) if (record.recordedAt >= since) yield record;
     },
+    findAnswers: async function* () {},
+    onLost: () => Promise.resolve(),
   }, freezes);
   const add = (serial: bigint, changes: Partial<CertificateHolder> = {}, ttl = 300) =>
     list.add({ ...HOLDER, ...changes }, {

@@ -14,13 +14,22 @@
 import { MAX_TTL_SECONDS } from "@gateway/shared/policy/model";
 
 /** What certificates are revoked by. */
-export const REVOCABLE_KINDS = ["caller", "end_user", "serial", "key_id"] as const;
+export const REVOCABLE_KINDS = ["caller", "end_user", "serial", "key_id", "request"] as const;
 
 /** Whose certificates, or which. */
 export interface CertificateSubject {
   readonly kind: (typeof REVOCABLE_KINDS)[number];
-  /** A CN, a user name, a serial in decimal digits, a key id. */
+  /** A CN, a user name, a serial in decimal digits, a key id, a request as {@linkcode nameRequest} has it. */
   readonly value: string;
+}
+
+/**
+ * A caller's request. Whoever names another's id names another request.
+ *
+ * @param id has no blank
+ */
+export function nameRequest(caller: string, id: string): string {
+  return `${id} ${caller}`;
 }
 
 /** A revocation as it is kept: of the certificates of a subject that were issued until then. */

@@ -70,6 +70,8 @@ export const MIGRATIONS: readonly string[] = [
     expires_at INTEGER NOT NULL,
     PRIMARY KEY (cluster, name)
   );`,
+  // An older program knows no revocations of requests.
+  "/* revocations.kind may be 'request' */",
 ];
 
 /** The signer's state database. */

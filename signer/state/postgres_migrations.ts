@@ -84,5 +84,6 @@ export const POSTGRES_SCHEMA: PostgresSchema = {
       sha256 ${TEXT} PRIMARY KEY
     );
     ALTER TABLE instances ADD COLUMN prepared ${TEXT} DEFAULT '';`,
+    "COMMENT ON COLUMN revocations.kind IS 'caller, end_user, serial, key_id, request';",
   ],
 };

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { AuditGate } from "@gateway/shared/audit/gate";
+import { encodeBody, formatTime } from "@gateway/shared/audit/record";
 import { parsePemCaKey } from "@gateway/shared/ca/pem";
 import { ChangeLock } from "@gateway/shared/change_lock";
 import { callerFromCertificate } from "@gateway/shared/http/caller";
@@ -21,6 +22,7 @@ import { ApiTokenIssuer } from "../kubernetes/token_issuer.ts";
 import { KnownSubjects } from "../known_subjects.ts";
 import { KrlReaders } from "../krl/readers.ts";
 import { PolicySource } from "../policy_source.ts";
+import { findAnswers } from "../krl/recorded.ts";
 import { RevocationList } from "../krl/revocation_list.ts";
 import { ALONE, type InstanceGroup } from "@gateway/shared/instances/group";
 import { LiveState } from "../live_state.ts";
@@ -140,6 +142,16 @@ export async function startSigner(
     {
       ...{ store, clock, logger, onStoreError: () => counts.store++, forwarders: [] },
       readRecords: async function* () {},
+      async *findAnswers(requests) {
+        const time = formatTime(clock.now());
+        const lines = ReadableStream.from(log.entries.map((entry) => `${encodeBody(entry, { time })}}`));
+        yield* findAnswers(lines, requests, 0);
+      },
+      async onLost(answers) {
+        for (const { serial, isToken } of answers) {
+          if (isToken) await leases.revoke({ kind: "serial", value: serial.toString() });
+        }
+      },
     },
     live.view.freezes,
   );

@@ -118,7 +118,7 @@ Deno.test.each<Row>([
     name: "of a later version of the signer",
     opener: "signer",
     sql: `PRAGMA user_version = ${MIGRATIONS.length + 1}; PRAGMA application_id = ${SIGNER_ID}`,
-    cause: /its version is 6 and this program knows 5/,
+    cause: /its version is 7 and this program knows 6/,
     remedy: /start the program that wrote it, or a later one; the file is left as it is$/,
   },
   {

@@ -15,10 +15,10 @@ async function contents(store: StateStore): Promise<unknown> {
   return contents;
 }
 
-Deno.test("a new database has version 5, exactly the known schema, and is its owner's alone", async () => {
+Deno.test("a new database has version 6, exactly the known schema, and is its owner's alone", async () => {
   using folder = new StateFolder();
   await folder.open().close();
-  assert.deepEqual(folder.query("PRAGMA user_version"), [{ user_version: 5 }]);
+  assert.deepEqual(folder.query("PRAGMA user_version"), [{ user_version: 6 }]);
   assert.deepEqual(folder.query("PRAGMA journal_mode"), [{ journal_mode: "wal" }]);
   const names = folder.query("SELECT name FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name");
   assert.deepEqual(names.map(({ name }) => name), [
@@ -82,7 +82,7 @@ Deno.test("what was kept is there after the next start (K1)", async () => {
 });
 
 Deno.test.each([0, 1, 2, 3, 4, 5])(
-  "a database of version %d is brought to version 5 with its grants",
+  "a database of version %d is brought to version 6 with its grants",
   async (version) => {
     using folder = new StateFolder();
     folder.exec(`${MIGRATIONS.slice(0, version).join("\n")} PRAGMA user_version = ${version}`);
@@ -96,7 +96,7 @@ Deno.test.each([0, 1, 2, 3, 4, 5])(
     const store = folder.open();
     await store.putFreeze(freezeOf());
     assert.deepEqual(await contents(store), [kept, [freezeOf()]]);
-    assert.deepEqual(folder.query("PRAGMA user_version"), [{ user_version: 5 }]);
+    assert.deepEqual(folder.query("PRAGMA user_version"), [{ user_version: 6 }]);
   },
 );
 
