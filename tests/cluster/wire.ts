@@ -83,7 +83,12 @@ export class Wire implements AsyncDisposable {
   }
 
   async #hold(held: WireFault): Promise<void> {
-    if (this.#fault === "is slow") await new Promise((resolve) => setTimeout(resolve, this.#delayMs));
+    if (this.#fault === "is slow") {
+      let timer: ReturnType<typeof setTimeout> | undefined;
+      const late = new Promise<void>((resolve) => timer = setTimeout(resolve, this.#delayMs));
+      await Promise.race([late, this.#mended.promise]);
+      clearTimeout(timer);
+    }
     while (this.#fault === held || this.#fault === "holds both") await this.#mended.promise;
   }
 }
