@@ -78,6 +78,11 @@ export class SignLimit {
     return this.#callers.take(keyOf("revoke", caller), perMinute);
   }
 
+  /** The same for what it has given up, which agents can have it do: that leaves the end of sessions what it needs. */
+  takeGivenUp(caller: string, perMinute: number): TakeResult {
+    return this.#callers.take(keyOf("give up", caller), perMinute);
+  }
+
   /** Takes what a request costs whose body could not be read. */
   takeUnread(source: SignSource): TakeResult {
     return this.take(source, { on_behalf_of: "", end_user: "", dry_run: false, preflight: false });

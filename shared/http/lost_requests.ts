@@ -78,8 +78,8 @@ export class LostRequests {
         headers: onBehalfOf === "" ? {} : { "x-on-behalf-of": onBehalfOf },
         signal: this.#options.signal,
       });
-      // A refusal is for good; who is too busy or away may do it later.
-      return status < 500 && status !== 429;
+      // A refusal is for good; who is too busy or away, or of an older version, may leave it to another.
+      return status < 500 && status !== 429 && status !== 404;
     } catch {
       return false;
     }

@@ -9,6 +9,19 @@ const lostOne = (id: string, broker: string): JsonClientRequest => ({
   headers: { [REQUEST_ID_HEADER]: id },
 });
 
+Deno.test("a signer of an older version leaves it to another", async () => {
+  const statuses = [404, 404, 200];
+  const clock = new FakeClock();
+  const client = {
+    request: () =>
+      Promise.resolve({ status: statuses.shift() ?? 500, headers: {}, text: "", body: undefined }),
+  };
+  const lost = new LostRequests({ client, clock, signal: new AbortController().signal });
+  lost.add(lostOne("a", "broker-1"));
+  for (let second = 0; second < 9; second++) await clock.advance(1_000);
+  assert.deepEqual(statuses, []);
+});
+
 Deno.test("a broker whose requests the signers put off does not hold up what others have lost", async () => {
   const told: string[] = [];
   const clock = new FakeClock();

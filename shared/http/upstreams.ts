@@ -54,9 +54,10 @@ export interface Upstreams {
 const SIGN = "/v1/sign";
 /** Of a control plane: it gives a result out once. */
 const RESULT = "/v1/sign/result/";
-const OWN_ID = /\.[0-9a-f]{12}$/;
-/** As long as an id may be, without the end that makes it one's own. */
-const LONGEST_BASE = 64 - 13;
+/** What makes an id a broker's own, or a control plane's behind it. */
+const OWN_END = /\.[0-9a-f]{12}$/;
+/** As long as an id may be, without one such end, or two. */
+const [BEFORE_ONE, BEFORE_TWO] = [64 - 13, 64 - 26];
 
 /**
  * Connects with the first request. More than one are looked at in the background from the beginning.
@@ -172,11 +173,14 @@ function isQuestion(body: unknown): boolean {
   return dry_run === true && preflight !== true;
 }
 
-/** Each request for a signature has an id that no other has: by it, what came of one whose answer is lost is found. */
+/**
+ * Each request for a signature has an id that no other has, whatever id it came with: by it, what came of one whose answer
+ * is lost is found. The id that it came with stays the beginning, so that a broker's finds what its control plane asked for.
+ */
 function withOwnId(request: JsonClientRequest, random: Random): JsonClientRequest {
   const id = currentRequestId() ?? random.bytes(16).toHex();
-  if (OWN_ID.test(id)) return { ...request, headers: { ...request.headers, [REQUEST_ID_HEADER]: id } };
-  const own = `${id.slice(0, LONGEST_BASE)}.${random.bytes(6).toHex()}`;
+  const base = id.slice(0, OWN_END.test(id) ? BEFORE_ONE : BEFORE_TWO);
+  const own = `${base}.${random.bytes(6).toHex()}`;
   return { ...request, headers: { ...request.headers, [REQUEST_ID_HEADER]: own } };
 }
 

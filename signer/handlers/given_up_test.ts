@@ -1,5 +1,6 @@
 /** Requests whose answers nobody has: `POST /v1/revocations/requests`. */
 import assert from "node:assert/strict";
+import { stringifyJson } from "@gateway/shared/json";
 import { inRequest } from "@gateway/shared/request_context";
 import { actionFields } from "../testing/cluster_scene.ts";
 import { FakeSecrets, startLeaseSigner } from "../testing/lease_scene.ts";
@@ -92,4 +93,7 @@ Deno.test("giving up is limited for each broker, and nothing is revoked that cou
   assert.equal(listed(signer, serial), false);
   const { status, headers } = await giveUp(signer, ["r-1"], "broker-1");
   assert.deepEqual([status, headers.get("retry-after") !== null], [429, true]);
+  // An agent that hangs up again and again has its broker do this.
+  const ofSession = post("/v1/revocations/serials", stringifyJson({ serials: [serial], reason: "" }));
+  assert.equal((await signer.send(ofSession, "broker-1")).body["revoked"], 1);
 });

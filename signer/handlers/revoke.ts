@@ -7,6 +7,7 @@ import {
   type RevokeResponse,
   revokeSerialsRequest,
 } from "@gateway/shared/wire/krl";
+import type { TakeResult } from "@gateway/shared/token_bucket";
 import type { RevocationOutcome } from "../krl/revocation_list.ts";
 import type { SignerPorts } from "../ports.ts";
 import { answer, requireAdmin } from "./admin.ts";
@@ -27,7 +28,7 @@ export async function handleRevokeSerials(
   const { current } = ports.state;
   const caller = readEffectiveCaller(current, request, peer);
   const isAdmin = current.reloadCallers.has(caller) && caller === peer.caller;
-  if (!isAdmin) limitRevocations(ports, caller);
+  if (!isAdmin) limit(ports, (perMinute) => ports.signLimit.takeRevocation(caller, perMinute));
   const { serials, reason } = await readJsonBody(request, {
     maxBytes: MAX_BODY_BYTES,
     schema: revokeSerialsRequest,
@@ -57,7 +58,7 @@ export async function handleRevokeRequests(
   peer: Peer,
 ): Promise<Response> {
   const caller = readEffectiveCaller(ports.state.current, request, peer);
-  limitRevocations(ports, caller);
+  limit(ports, (perMinute) => ports.signLimit.takeGivenUp(caller, perMinute));
   const { request_ids, reason } = await readJsonBody(request, {
     maxBytes: MAX_BODY_BYTES,
     schema: revokeRequestsRequest,
@@ -71,9 +72,9 @@ export async function handleRevokeRequests(
 }
 
 /** @throws {AppError} `rate_limited` */
-function limitRevocations({ state, signLimit }: SignerPorts, caller: string): void {
+function limit({ state }: SignerPorts, take: (perMinute: number) => TakeResult): void {
   const { sign_rate_limit_per_min: perMinute } = state.current.config;
-  const taken = signLimit.takeRevocation(caller, perMinute);
+  const taken = take(perMinute);
   if (taken.ok) return;
   throw new AppError("rate_limited", `revocations exceed ${perMinute} a minute`, {
     retryAfterSeconds: taken.retryAfterSeconds,

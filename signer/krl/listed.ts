@@ -36,9 +36,14 @@ export class ListedNames {
     return keyId !== undefined && this.#keyIds.size > 0 && this.#keyIds.has(formatKeyId(keyId));
   }
 
-  /** Whether nobody has the answer to a request any more; its name is made only where there are such. */
-  hasRequest(name: () => string): boolean {
-    return this.#requests.size > 0 && this.#requests.has(name());
+  /** Whether nobody has the answer to a request any more, by one of its names; they are made only where there are such. */
+  hasRequest(names: () => readonly string[]): boolean {
+    return this.#requests.size > 0 && names().some((name) => this.#requests.has(name));
+  }
+
+  /** How many requests of a caller have been given up, as far as that is remembered. */
+  requestsOf(caller: string): number {
+    return this.#requests.keys().reduce((sum, name) => name.endsWith(` ${caller}`) ? sum + 1 : sum, 0);
   }
 
   /**

@@ -76,15 +76,47 @@ Deno.test("what is given up while the log is read is looked for next, all of it 
   await list.close();
 });
 
-Deno.test("a log that can't be read takes nothing from what is given up, which is forgotten when no host believes it", async () => {
-  const { list, seen, clock } = await open({});
+Deno.test("where the log can't be read, whoever gives up is told, and it is looked for again", async () => {
+  const { list, seen } = await open({ "r-1 broker-1": answer(7n) });
   seen.held = Promise.reject(new AppError("internal", "no log"));
-  assert.equal((await list.giveUp("broker-1", ["r-1"])).revoked, 0);
+  await assert.rejects(list.giveUp("broker-1", ["r-1"]), { code: "internal" });
   assert.ok(list.isGivenUp("broker-1", "r-1"));
+  await list.sweep();
+  assert.equal(list.isListed({ serial: 7n }), false);
+  delete seen.held;
+  await list.sweep();
+  assert.equal(list.isListed({ serial: 7n }), true);
+  await list.close();
+});
+
+Deno.test("what was given up is forgotten when no host believes it, and hosts hear nothing of it", async () => {
+  const { list, clock } = await open({});
+  await list.giveUp("broker-1", ["r-1"]);
   const { version } = list.current;
   await clock.advance((REVOCATION_SECONDS + 1) * 1000);
   await list.sweep();
   assert.ok(!list.isGivenUp("broker-1", "r-1"));
-  assert.equal(list.current.version, version, "hosts have no request in their list");
+  assert.equal(list.current.version, version);
+  await list.close();
+});
+
+Deno.test("a caller gives up so many requests and no more, and takes nothing from others", async () => {
+  const { list } = await open({});
+  for (let batch = 0; batch < 100; batch++) {
+    await list.giveUp("broker-1", Array.from({ length: 100 }, (_, index) => `r-${batch}-${index}`));
+  }
+  await assert.rejects(list.giveUp("broker-1", ["one-more"]), { code: "rate_limited" });
+  await list.giveUp("1", ["r-1"]);
+  assert.ok(list.isGivenUp("1", "r-1"));
+  await list.close();
+});
+
+Deno.test("a broker's id finds what its control plane asked for under a longer one", async () => {
+  const { list } = await open({});
+  await list.giveUp("broker-1", ["call.0123456789ab"]);
+  assert.ok(list.isGivenUp("broker-1", "call.0123456789ab.ba9876543210"));
+  for (const id of ["call", "call.ba9876543210", "call.0123456789ab.x", "xcall.0123456789ab"]) {
+    assert.ok(!list.isGivenUp("broker-1", id), id);
+  }
   await list.close();
 });

@@ -17,7 +17,7 @@ import { parseJson } from "@gateway/shared/json";
 import { MAX_TTL_SECONDS } from "@gateway/shared/policy/model";
 import { z } from "@zod/zod";
 import type { CertificateHolder, IssuedFacts } from "./issued.ts";
-import { nameRequest } from "./revocations.ts";
+import { namesOfRequest } from "./revocations.ts";
 
 /** What a record of a certificate says of it, as far as a revocation asks. */
 export interface RecordedCertificate {
@@ -112,7 +112,8 @@ export async function* findAnswers(
     if (!line.includes(ISSUED)) continue;
     const { success, data } = answeredRecord.safeParse(readLine(line));
     const [, id] = REQUEST_ID.exec(data?.command ?? "") ?? [];
-    if (!success || id === undefined || !wanted.has(nameRequest(data.caller, id))) continue;
+    if (!success || id === undefined) continue;
+    if (!namesOfRequest(data.caller, id).some((name) => wanted.has(name))) continue;
     yield { caller: data.caller, serial: BigInt(data.serial), isToken: data.target_type === "k8s" };
   }
 }

@@ -93,6 +93,7 @@ Deno.test("findAnswers() finds what came of a caller's requests by their ids, wh
     of("r-11", { serial: 7n }),
     lineOf({}, { serial: 8n, asked_command: "echo rid=r-1x" }),
     of("r-1", { serial: 9n, command: "", asked_command: "" }),
+    of("r-1.0123456789ab", { serial: 12n }),
     `not a record rid=r-1 "outcome":"issued"`,
     lineOf({}, { request_id: "r-1", serial: 10n }, NOW - 60_000),
     of("r-1", { serial: 11n }),
@@ -103,6 +104,7 @@ Deno.test("findAnswers() finds what came of a caller's requests by their ids, wh
     { caller: "broker-1", serial: 1n, isToken: false },
     { caller: "broker-1", serial: 2n, isToken: true },
     { caller: "broker-1", serial: 9n, isToken: false },
+    { caller: "broker-1", serial: 12n, isToken: false },
   ]);
   assert.deepEqual(await find("r-1 broker-3", "x"), []);
 });

@@ -1,5 +1,6 @@
 import { ChangeLock } from "@gateway/shared/change_lock";
 import type { Clock } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
 import type { ServiceLogger } from "@gateway/shared/log";
 import { finish, finishInSlices } from "@gateway/shared/steps";
 import { within } from "@gateway/shared/within";
@@ -21,6 +22,7 @@ import {
   CLOCK_SKEW_SECONDS,
   type KeptRevocation,
   nameRequest,
+  namesOfRequest,
   REVOCATION_SECONDS,
 } from "./revocations.ts";
 
@@ -61,6 +63,8 @@ export interface RevocationOutcome {
 const STORE_DELAY_MS = 250;
 /** Certificates are stored in the order of their records: behind so many that are stored, all others are. */
 const KNOWN_IN_TURN = 1000;
+/** The most requests that one caller may have given up, of those that are remembered. */
+const MAX_GIVEN_UP = 10_000;
 /** How long a reader waits for news. */
 const POLL_MS = 25_000;
 /** Who has fetched a list asks for its signature next, and a new version may come between. */
@@ -171,7 +175,7 @@ export class RevocationList {
       }
       const before = this.#listed.size;
       const lost = requestsOf(state?.revocations ?? []).filter((name) =>
-        !this.#listed.hasRequest(() => name)
+        !this.#listed.hasRequest(() => [name])
       );
       // What was looked for before can be only among those that are new.
       const taken = new Map<string, KeptRevocation>();
@@ -189,15 +193,22 @@ export class RevocationList {
         : krlVersion;
       if (version > this.current.version) this.#publish(version);
       // Not waited for: what reads the log holds up nothing that is decided by.
-      void this.#seek(lost);
+      this.#seek(lost).catch(this.#notSought);
     });
   }
 
   /**
    * Lets nothing come of requests whose answers nobody has: what was signed for them is revoked, here or at the instance
    * that has it in its log, and what is still to be signed does not leave.
+   *
+   * @throws {AppError} `rate_limited` when a caller has given up too many; what it is when the log can't be read
    */
   async giveUp(caller: string, requestIds: readonly string[]): Promise<RevocationOutcome> {
+    if (this.#listed.requestsOf(caller) + requestIds.length > MAX_GIVEN_UP) {
+      throw new AppError("rate_limited", `${caller} has given up too many requests`, {
+        retryAfterSeconds: 60,
+      });
+    }
     const names = requestIds.map((id) => nameRequest(caller, id));
     const outcome = await this.revoke(names.map((value) => ({ kind: "request", value })));
     const revoked = await this.#seek(names);
@@ -206,12 +217,12 @@ export class RevocationList {
 
   /** Looks for what was given up before the start, and may stand in this signer's log: it was killed. */
   async seekGivenUp(): Promise<void> {
-    await this.#seek([...this.#wanted]);
+    await this.#seek([...this.#wanted]).catch(this.#notSought);
   }
 
   /** Whether nobody has the answer to a request any more. */
   isGivenUp(caller: string, requestId: string | undefined): boolean {
-    return requestId !== undefined && this.#listed.hasRequest(() => nameRequest(caller, requestId));
+    return requestId !== undefined && this.#listed.hasRequest(() => namesOfRequest(caller, requestId));
   }
 
   /** Those of a list of serials that were issued to a caller and are still valid. */
@@ -261,8 +272,9 @@ export class RevocationList {
   }
 
   /** Forgets what no host believes any more, and stores again what could not be stored; for a periodic call. */
-  sweep(): Promise<void> {
-    return this.#lock.run(async () => {
+  async sweep(): Promise<void> {
+    await this.seekGivenUp();
+    await this.#lock.run(async () => {
       const now = this.#options.clock.now();
       const seconds = Math.floor(now / 1000);
       this.#issued.forget(seconds);
@@ -283,7 +295,7 @@ export class RevocationList {
   /** Stores what is not stored yet. The store stays open. */
   async close(): Promise<void> {
     this.release();
-    await this.#seeking;
+    await this.#seeking?.catch(() => {});
     await this.#lock.run(() => this.#storeCertificates().catch(this.#notStored));
   }
 
@@ -307,12 +319,12 @@ export class RevocationList {
   async #seek(requests: readonly string[]): Promise<number> {
     if (requests.length === 0) return 0;
     this.#wanted = new Set([...this.#wanted, ...requests]);
-    const before = this.#seeking ?? Promise.resolve(0);
+    const before = this.#seeking?.catch(() => {}) ?? Promise.resolve();
     return await (this.#seeking = before.then(() => this.#seekWanted()));
   }
 
   async #seekWanted(): Promise<number> {
-    const wanted = this.#wanted;
+    const wanted = new Set(this.#wanted.values().filter((name) => this.#listed.hasRequest(() => [name])));
     if (wanted.size === 0) return 0;
     this.#wanted = new Set();
     const since = this.#options.clock.now() - REVOCATION_SECONDS * 1000;
@@ -323,12 +335,15 @@ export class RevocationList {
       const subjects = answers.map(({ serial }) => ({ kind: "serial" as const, value: serial.toString() }));
       return (await this.revoke(subjects)).revoked;
     } catch (error) {
-      this.#options.logger.error("what came of requests whose answers were lost could not be revoked", {
-        error,
-      });
-      return 0;
+      // The next sweep looks for them again.
+      this.#wanted = new Set([...wanted, ...this.#wanted]);
+      throw error;
     }
   }
+
+  readonly #notSought = (error: unknown): void => {
+    this.#options.logger.error("what came of requests whose answers were lost is not revoked yet", { error });
+  };
 
   /** Requests are answered meanwhile, and the list in force stays as it is. */
   #list(revocation: KeptRevocation, among = this.#issued): Promise<number> {

@@ -32,6 +32,15 @@ export function nameRequest(caller: string, id: string): string {
   return `${id} ${caller}`;
 }
 
+/** What a control plane with several signers puts behind the id that a broker gave a request. */
+const FORWARDERS_END = /\.[0-9a-f]{12}$/;
+
+/** The names that a request with this id can have been given up by. */
+export function namesOfRequest(caller: string, id: string): readonly string[] {
+  const brokers = id.replace(FORWARDERS_END, "");
+  return brokers === id ? [nameRequest(caller, id)] : [nameRequest(caller, id), nameRequest(caller, brokers)];
+}
+
 /** A revocation as it is kept: of the certificates of a subject that were issued until then. */
 export interface KeptRevocation extends CertificateSubject {
   /** Milliseconds since the epoch. */

@@ -97,6 +97,24 @@ Deno.test("what can't be sent to one is asked of the next at once, under the sam
   assert.match(second.asked[0]?.id ?? "", /^call-1\.[0-9a-f]{12}$/);
 });
 
+Deno.test("no caller chooses the id of a request to sign, and a broker's stays the beginning of it", async () => {
+  await using first = await Service.start(answers);
+  using upstreams = open([first.url, `https://127.0.0.1:${freePort()}`]);
+  const client = upstreams.client({});
+  const long = "x".repeat(51);
+  for (const id of ["call.0123456789ab", "call.0123456789ab", `${long}.0123456789ab`, "y".repeat(64)]) {
+    await inRequest({ name: "POST", id }, () => client.request(SIGN));
+  }
+  const ids = first.asked.map(({ id }) => id ?? "");
+  assert.equal(new Set(ids).size, 4);
+  assert.deepEqual(ids.map((id) => id.slice(0, -13)), [
+    "call.0123456789ab",
+    "call.0123456789ab",
+    long,
+    "y".repeat(38),
+  ]);
+});
+
 Deno.test("a signature whose answer is lost is asked of nobody else, and is named to those who can revoke it", async () => {
   await using first = await Service.start(dies);
   await using second = await Service.start(answers);

@@ -1,0 +1,134 @@
+/** A signer is killed, or stands still, under load: what it signed and nobody got ends on the list of each signer. */
+import assert from "node:assert/strict";
+import { systemClock } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
+import { openUpstreams } from "@gateway/shared/http/upstreams";
+import { systemRandom } from "@gateway/shared/random";
+import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
+import { poll } from "../stage/poll.ts";
+import type { ServiceProcess } from "../stage/service_process.ts";
+import type { Stage } from "../stage/stage.ts";
+import { withStage } from "../stage/with_stage.ts";
+import { addMember, type Member, SIGN, startMember } from "./signers.ts";
+
+const CLIENTS = 16;
+/** So many answers between two steps. */
+const ENOUGH = 200;
+/** After so long a client takes an answer for lost; a signer that stands still is told by it. */
+const TIMEOUT_MS = 1_000;
+
+async function tlsOf({ init }: Stage, identity: "broker" | "operator") {
+  const { cert, key } = init[identity];
+  const [pem, keyPem, ca] = await Promise.all(
+    [cert, key, init.mtls_ca].map((path) => Deno.readTextFile(path)),
+  );
+  return { cert: pem!, key: keyPem!, ca: ca! };
+}
+
+/** Asks two signers as a broker does, without end: what is lost is asked anew. */
+class Load {
+  /** The serials that were answered. */
+  readonly received = new Set<string>();
+  readonly refusals: string[] = [];
+  lost = 0;
+  isOver = false;
+
+  async run(client: ReturnType<ReturnType<typeof openUpstreams>["client"]>): Promise<void> {
+    while (!this.isOver) {
+      try {
+        const { status, body } = await client.request(SIGN);
+        if (status === 200) this.received.add(String((body as { serial: bigint | number }).serial));
+        else this.refusals.push(`${status} ${JSON.stringify(body)}`);
+      } catch (error) {
+        if (!(error instanceof AppError) || error.code !== "answer_lost") throw error;
+        this.lost++;
+      }
+    }
+  }
+}
+
+/** The serials of a signer's log. */
+async function issuedBy({ auditLog }: Member): Promise<readonly string[]> {
+  const text = await Deno.readTextFile(auditLog);
+  return text.split("\n").flatMap((line) =>
+    line.includes('"outcome":"issued"') ? /"serial":(\d+)/.exec(line)?.slice(1) ?? [] : []
+  );
+}
+
+async function busiestFirst(members: readonly Member[]): Promise<readonly [Member, Member]> {
+  const [a, b] = members;
+  assert.ok(a !== undefined && b !== undefined);
+  return (await issuedBy(a)).length > (await issuedBy(b)).length ? [a, b] : [b, a];
+}
+
+Deno.test({
+  name:
+    "what a signer has signed that is killed or stands still, and nobody got, is on the list of each signer",
+  ignore: isPostgresMissing,
+  async fn() {
+    await using server = await PostgresServer.start();
+    await withStage({}, async (stage) => {
+      const edits = [{ path: ["sign_rate_limit_per_min"] }];
+      const members: Member[] = [];
+      const processes = new Map<Member, ServiceProcess>();
+      for (const name of ["signer-a", "signer-b"]) {
+        const member = await addMember(stage, { name, state_db: server.url(), edits });
+        members.push(member);
+        processes.set(member, await startMember(stage, member));
+      }
+      const urls = members.map(({ listen }) => `https://${listen}`);
+      const upstreams = openUpstreams({
+        ...await tlsOf(stage, "broker"),
+        ...{ urls, clock: systemClock, random: systemRandom, what: "the signer", timeoutMs: TIMEOUT_MS },
+      });
+      stage.defer(() => upstreams.close());
+      const { cert, key, ca } = await tlsOf(stage, "operator");
+      using operator = Deno.createHttpClient({ cert, key, caCerts: [ca] });
+      const listOf = async ({ listen }: Member) => {
+        const reply = await fetch(`https://${listen}/v1/krl?after=0`, { client: operator });
+        return reply.status === 200 ? (await reply.bytes()).toHex() : await reply.text();
+      };
+      const load = new Load();
+      const client = upstreams.client({ maxConnections: CLIENTS });
+      const running = Promise.all(Array.from({ length: CLIENTS }, () => load.run(client)));
+      const more = () => {
+        const from = load.received.size;
+        const isEnough = () => load.received.size >= from + ENOUGH;
+        return Promise.race([
+          poll(isEnough, { what: "answers" }),
+          running.then(() => assert.fail("the load has ended")),
+        ]);
+      };
+      await more();
+      // One is asked as long as it answers.
+      const [first, second] = await busiestFirst(members);
+      await processes.get(first)?.stop("SIGKILL");
+      await more();
+      processes.set(first, await startMember(stage, first));
+      const lostBefore = load.lost;
+      processes.get(second)?.kill("SIGSTOP");
+      await poll(() => load.lost > lostBefore, { what: "requests that nobody answers" });
+      await more();
+      processes.get(second)?.kill("SIGCONT");
+      await more();
+      load.isOver = true;
+      await running;
+      assert.deepEqual(load.refusals, []);
+      assert.ok(load.lost > 0);
+      const issued = (await Promise.all(members.map(issuedBy))).flat();
+      assert.equal(new Set(issued).size, issued.length, "no serial twice");
+      const nobodys = issued.filter((serial) => !load.received.has(serial));
+      for (const member of members) {
+        await poll(async () => {
+          const list = await listOf(member);
+          return nobodys.every((serial) => list.includes(BigInt(serial).toString(16).padStart(16, "0")));
+        }, { what: `${nobodys.length} certificates that nobody has on the list of ${member.name}` });
+        const list = await listOf(member);
+        const had = [...load.received].filter((serial) =>
+          list.includes(BigInt(serial).toString(16).padStart(16, "0"))
+        );
+        assert.deepEqual(had, [], "none that somebody has");
+      }
+    });
+  },
+});
