@@ -96,6 +96,25 @@ export async function* readIssuedRecords(
   }
 }
 
+/** Certificates are stored in the order of their records: behind so many that are stored, all others are. */
+const KNOWN_IN_TURN = 1000;
+
+/** Those of a log that are not stored, the last first. */
+export async function* withoutKnown(
+  records: AsyncIterable<RecordedCertificate>,
+  known: ReadonlySet<bigint>,
+): AsyncGenerator<RecordedCertificate> {
+  let knownInTurn = 0;
+  for await (const certificate of records) {
+    if (known.has(certificate.serial)) {
+      if (++knownInTurn === KNOWN_IN_TURN) return;
+      continue;
+    }
+    knownInTurn = 0;
+    yield certificate;
+  }
+}
+
 /**
  * What came of requests, as a log's lines tell, the last line first.
  *

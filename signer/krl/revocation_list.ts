@@ -6,6 +6,7 @@ import { finish, finishInSlices } from "@gateway/shared/steps";
 import { within } from "@gateway/shared/within";
 import type { FreezeSet } from "../freezes.ts";
 import type { SharedContent, SharedDecisions, StateStore } from "../state/store.ts";
+import { AnswerSearch, type AnswerSearchOptions } from "./answer_search.ts";
 import {
   addToBatches,
   type CertificateHolder,
@@ -16,18 +17,20 @@ import {
 } from "./issued.ts";
 import { type CertificateNames, ListedNames } from "./listed.ts";
 import { PublishedList } from "./published.ts";
-import { type RecordedAnswer, type RecordedCertificate, toIssued } from "./recorded.ts";
+import { type RecordedAnswer, type RecordedCertificate, toIssued, withoutKnown } from "./recorded.ts";
 import {
   type CertificateSubject,
   CLOCK_SKEW_SECONDS,
   type KeptRevocation,
   nameRequest,
   namesOfRequest,
+  nextVersion,
+  requestsOf,
   REVOCATION_SECONDS,
 } from "./revocations.ts";
 
 /** What a {@linkcode RevocationList} works with. */
-export interface RevocationListOptions {
+export interface RevocationListOptions extends Pick<AnswerSearchOptions, "findAnswers"> {
   readonly store: StateStore;
   readonly clock: Clock;
   readonly logger: ServiceLogger;
@@ -35,8 +38,6 @@ export interface RevocationListOptions {
   readonly onStoreError: () => void;
   /** The certificates that the audit log tells of, back to a time in milliseconds since the epoch; the last first. */
   readonly readRecords: (since: number) => AsyncIterable<RecordedCertificate>;
-  /** What the audit log tells of requests, as `nameRequest()` names them, back to a time. */
-  readonly findAnswers: (requests: ReadonlySet<string>, since: number) => AsyncIterable<RecordedAnswer>;
   /** Called with what came of requests whose answers nobody has, before it is revoked. */
   readonly onLost: (answers: readonly RecordedAnswer[]) => Promise<void>;
   /** Who may ask for certificates for others. */
@@ -61,8 +62,6 @@ export interface RevocationOutcome {
 
 /** How long a certificate may wait to be stored: what a killed process forgets. */
 const STORE_DELAY_MS = 250;
-/** Certificates are stored in the order of their records: behind so many that are stored, all others are. */
-const KNOWN_IN_TURN = 1000;
 /** The most requests that one caller may have given up, of those that are remembered. */
 const MAX_GIVEN_UP = 10_000;
 /** How long a reader waits for news. */
@@ -89,13 +88,17 @@ export class RevocationList {
   readonly #listed = new ListedNames();
   /** What others have revoked, and was looked for among the certificates. */
   #takenOver: ReadonlyMap<string, KeptRevocation> = new Map();
-  /** The requests that are to be looked for, and what looks for them. */
-  #wanted: ReadonlySet<string> = new Set();
-  #seeking: Promise<number> | undefined;
+  readonly #search: AnswerSearch;
   #versions: readonly [PublishedList, ...PublishedList[]];
 
   private constructor(options: RevocationListOptions, version: number) {
     this.#options = options;
+    this.#search = new AnswerSearch({
+      clock: options.clock,
+      findAnswers: options.findAnswers,
+      isGivenUp: (request) => this.#listed.hasRequest(() => [request]),
+      revoke: (answers) => this.#revokeAnswers(answers),
+    });
     this.#versions = [this.#made(version)];
   }
 
@@ -128,7 +131,7 @@ export class RevocationList {
     // Others that share the store know by it what they will hear of later.
     const version = await list.#store(found, list.current.version) ?? list.current.version;
     list.#versions = [list.#made(version)];
-    list.#wanted = new Set(requestsOf(revocations));
+    list.#search.keep(requestsOf(revocations));
     return list;
   }
 
@@ -193,7 +196,8 @@ export class RevocationList {
         : krlVersion;
       if (version > this.current.version) this.#publish(version);
       // Not waited for: what reads the log holds up nothing that is decided by.
-      this.#seek(lost).catch(this.#notSought);
+      this.#search.keep(lost);
+      void this.seekGivenUp();
     });
   }
 
@@ -211,13 +215,20 @@ export class RevocationList {
     }
     const names = requestIds.map((id) => nameRequest(caller, id));
     const outcome = await this.revoke(names.map((value) => ({ kind: "request", value })));
-    const revoked = await this.#seek(names);
+    this.#search.keep(names);
+    const revoked = await this.#search.search();
     return { ...outcome, revoked, version: this.current.version };
   }
 
-  /** Looks for what was given up before the start, and may stand in this signer's log: it was killed. */
+  /** Looks for what was given up and is not found yet: before the start, elsewhere, or while the log could not be read. */
   async seekGivenUp(): Promise<void> {
-    await this.#seek([...this.#wanted]).catch(this.#notSought);
+    try {
+      await this.#search.search();
+    } catch (error) {
+      this.#options.logger.error("what came of requests whose answers were lost is not revoked yet", {
+        error,
+      });
+    }
   }
 
   /** Whether nobody has the answer to a request any more. */
@@ -295,7 +306,7 @@ export class RevocationList {
   /** Stores what is not stored yet. The store stays open. */
   async close(): Promise<void> {
     this.release();
-    await this.#seeking?.catch(() => {});
+    await this.#search.settled();
     await this.#lock.run(() => this.#storeCertificates().catch(this.#notStored));
   }
 
@@ -303,47 +314,17 @@ export class RevocationList {
   async #addRecorded(stored: readonly IssuedBatch[], now: number): Promise<void> {
     const { readRecords, forwarders } = this.#options;
     const known = new Set(stored.flatMap(({ serials }) => serials));
-    let knownInTurn = 0;
-    for await (const certificate of readRecords(now - REVOCATION_SECONDS * 1000)) {
-      if (known.has(certificate.serial)) {
-        if (++knownInTurn === KNOWN_IN_TURN) break;
-        continue;
-      }
-      knownInTurn = 0;
+    for await (const certificate of withoutKnown(readRecords(now - REVOCATION_SECONDS * 1000), known)) {
       const { holders, facts } = toIssued(certificate, forwarders);
       for (const holder of holders) this.add(holder, facts);
     }
   }
 
-  /** Revokes what came of requests; resolves with how much that was. One reads the log for all that ask meanwhile. */
-  async #seek(requests: readonly string[]): Promise<number> {
-    if (requests.length === 0) return 0;
-    this.#wanted = new Set([...this.#wanted, ...requests]);
-    const before = this.#seeking?.catch(() => {}) ?? Promise.resolve();
-    return await (this.#seeking = before.then(() => this.#seekWanted()));
+  async #revokeAnswers(answers: readonly RecordedAnswer[]): Promise<number> {
+    await this.#options.onLost(answers);
+    const subjects = answers.map(({ serial }) => ({ kind: "serial" as const, value: serial.toString() }));
+    return (await this.revoke(subjects)).revoked;
   }
-
-  async #seekWanted(): Promise<number> {
-    const wanted = new Set(this.#wanted.values().filter((name) => this.#listed.hasRequest(() => [name])));
-    if (wanted.size === 0) return 0;
-    this.#wanted = new Set();
-    const since = this.#options.clock.now() - REVOCATION_SECONDS * 1000;
-    try {
-      const answers = await Array.fromAsync(this.#options.findAnswers(wanted, since));
-      if (answers.length === 0) return 0;
-      await this.#options.onLost(answers);
-      const subjects = answers.map(({ serial }) => ({ kind: "serial" as const, value: serial.toString() }));
-      return (await this.revoke(subjects)).revoked;
-    } catch (error) {
-      // The next sweep looks for them again.
-      this.#wanted = new Set([...wanted, ...this.#wanted]);
-      throw error;
-    }
-  }
-
-  readonly #notSought = (error: unknown): void => {
-    this.#options.logger.error("what came of requests whose answers were lost is not revoked yet", { error });
-  };
 
   /** Requests are answered meanwhile, and the list in force stays as it is. */
   #list(revocation: KeptRevocation, among = this.#issued): Promise<number> {
@@ -416,13 +397,4 @@ export class RevocationList {
     this.#isStoreBroken = true;
     this.#options.logger.error("what was issued or revoked is in force, but not stored", { error });
   };
-}
-
-function requestsOf(revocations: readonly KeptRevocation[]): readonly string[] {
-  return revocations.filter(({ kind }) => kind === "request").map(({ value }) => value);
-}
-
-/** Grows also where the clock was set back, and where the store is gone. */
-function nextVersion(last: number, nowMs: number): number {
-  return Math.max(last + 1, Math.floor(nowMs));
 }

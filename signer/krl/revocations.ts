@@ -61,3 +61,13 @@ export function readSerial(text: string): bigint | undefined {
   const serial = /^\d{1,20}$/.test(text) ? BigInt(text) : 0n;
   return serial > 0n && serial < 2n ** 64n ? serial : undefined;
 }
+
+/** The requests among revocations. */
+export function requestsOf(revocations: readonly KeptRevocation[]): readonly string[] {
+  return revocations.filter(({ kind }) => kind === "request").map(({ value }) => value);
+}
+
+/** The version of a list after another. It grows also where the clock was set back, and where the store is gone. */
+export function nextVersion(last: number, nowMs: number): number {
+  return Math.max(last + 1, Math.floor(nowMs));
+}
