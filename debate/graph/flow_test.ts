@@ -173,11 +173,15 @@ Deno.test("startState() puts what a resumed run brings along into round 0", () =
   assert.equal(state.decision, undefined);
 });
 
-Deno.test("startState() takes back what was confirmed without evidence that counts", () => {
+Deno.test("startState() takes back what was confirmed without full evidence", () => {
   const stateOf = (evidence: typeof FULL_EVIDENCE) =>
     startState(SAMPLE_TASK, { history: [], hypotheses: [sampleHypothesis({ state: "confirmed", evidence })] })
       .hypotheses[0]?.state;
-  assert.deepEqual([stateOf([]), stateOf(FULL_EVIDENCE)], ["active", "confirmed"]);
+  assert.deepEqual([[], FULL_EVIDENCE.slice(0, 1), FULL_EVIDENCE].map(stateOf), [
+    "active",
+    "active",
+    "confirmed",
+  ]);
 });
 
 Deno.test("afterAgent() keeps each text once in the history", () => {
