@@ -4,7 +4,10 @@ import { outsideRequests } from "@gateway/shared/request_context";
 import type { ControlStore, StoredBaseline } from "../state/store.ts";
 
 /** The part of the store that keeps baselines. */
-export type BaselineStore = Pick<ControlStore, "loadBaselines" | "putBaseline" | "deleteBaselines">;
+export type BaselineStore = Pick<
+  ControlStore,
+  "loadBaselines" | "findBaseline" | "putBaseline" | "deleteBaselines"
+>;
 
 /** What a {@linkcode BaselineWriter} needs. */
 export interface BaselineWriterOptions {

@@ -41,6 +41,8 @@ interface Watch {
   readonly time: SteadyTime;
   readonly tracker: Tracker;
   readonly writer: BaselineWriter;
+  readonly store: BaselineStore;
+  readonly idleMs: number;
 }
 
 /**
@@ -79,14 +81,35 @@ export class Guardrails {
       idleMs,
       maxDistinct: config.max_distinct_per_subject,
     }, (subject) => writer.forgotten(subject));
-    const guardrails = new Guardrails({ mode: config.mode, time, tracker, writer });
-    guardrails.#restore(await store.loadBaselines(), idleMs);
+    const guardrails = new Guardrails({ mode: config.mode, time, tracker, writer, store, idleMs });
+    guardrails.#restore(await store.loadBaselines());
     return guardrails;
   }
 
   /** How many subjects are remembered. */
   get subjects(): number {
     return this.#watch?.tracker.size ?? 0;
+  }
+
+  /**
+   * Learns of a subject that is not known here what another control plane has written of it: without that its first
+   * request would be compared with nothing. Wait for it before {@linkcode check}.
+   *
+   * @throws what the store throws, in enforce
+   */
+  async meet({ subject }: BehaviorRequest): Promise<void> {
+    if (this.#watch === undefined) return;
+    const { mode, time, tracker, writer, store, idleMs } = this.#watch;
+    if (store.findBaseline === undefined || tracker.baseline(subject) !== undefined) return;
+    try {
+      const found = await store.findBaseline(subject);
+      const now = time.now();
+      if (found === undefined || now - time.at(found.lastSeen) > idleMs) return;
+      writer.loaded([found]);
+      tracker.adopt(found, now);
+    } catch (error) {
+      if (mode === "enforce") throw error;
+    }
   }
 
   /** Judges a request and counts it towards the rate of its subject, whatever becomes of it. */
@@ -122,9 +145,9 @@ export class Guardrails {
     if (tracker.learnUsual(request, time.now())) writer.changed(request.subject);
   }
 
-  #restore(stored: readonly StoredBaseline[], idleMs: number): void {
+  #restore(stored: readonly StoredBaseline[]): void {
     if (this.#watch === undefined) return;
-    const { time, tracker, writer } = this.#watch;
+    const { time, tracker, writer, idleMs } = this.#watch;
     const now = time.now();
     writer.loaded(stored);
     const kept: Baseline[] = [];

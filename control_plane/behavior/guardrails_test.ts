@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
+import { AppError } from "@gateway/shared/errors";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import type { BehaviorConfig, BehaviorMode } from "../config.ts";
+import type { StoredBaseline } from "../state/store.ts";
 import { FakeBaselineStore } from "../testing/baseline_store.ts";
 import { Guardrails } from "./guardrails.ts";
 import { subjectOf } from "./subject.ts";
@@ -323,4 +325,53 @@ Deno.test("a baseline of the future, of a clock that was wrong, counts as seen a
   await clock.advance(DAY_MS + 1);
   assert.equal(check(UNUSUAL).kind, "normal", "and is idle as early as any other");
   await guardrails.close();
+});
+
+/** A store that other control planes write to. */
+class SharedBaselineStore extends FakeBaselineStore {
+  readonly asked: string[] = [];
+  isDown = false;
+
+  findBaseline(subject: string): Promise<StoredBaseline | undefined> {
+    this.asked.push(subject);
+    if (this.isDown) return Promise.reject(new AppError("internal", "no database"));
+    return Promise.resolve(this.rows.get(subject));
+  }
+}
+
+const theirs = (lastSeen: number) => ({ subject: SUBJECT, lastSeen, hosts: ["web01"], commands: ["uptime"] });
+
+Deno.test("a subject that another control plane has learned is not unknown here, and is read once", async () => {
+  const store = new SharedBaselineStore();
+  const { guardrails, anomaliesOf, clock, check } = await start({}, store);
+  await guardrails.meet(UNUSUAL);
+  assert.deepEqual(anomaliesOf(UNUSUAL), [], "nobody knows it");
+  store.rows.set(SUBJECT, theirs(clock.now()));
+  await Promise.all([guardrails.meet(UNUSUAL), guardrails.meet(USUAL)]);
+  assert.deepEqual(anomaliesOf(UNUSUAL), ["new-host:db01", "new-command:psql"]);
+  assert.deepEqual(anomaliesOf(USUAL), []);
+  await guardrails.meet(UNUSUAL);
+  assert.equal(store.asked.length, 3);
+  assert.equal(check(USUAL).kind, "normal");
+});
+
+Deno.test("what another has not seen for too long is forgotten, here too", async () => {
+  const store = new SharedBaselineStore();
+  const clock = new FakeClock(10 * DAY_MS);
+  const { guardrails, anomaliesOf } = await start({}, store, clock);
+  store.rows.set(SUBJECT, theirs(clock.now() - 2 * DAY_MS));
+  await guardrails.meet(UNUSUAL);
+  assert.deepEqual(anomaliesOf(UNUSUAL), []);
+});
+
+Deno.test("where nobody can tell what others have learned, enforce lets nothing pass; observe goes on", async () => {
+  const store = new SharedBaselineStore();
+  store.isDown = true;
+  const enforcing = await start({}, store);
+  await assert.rejects(enforcing.guardrails.meet(USUAL), { code: "internal" });
+  enforcing.check().learn();
+  await enforcing.guardrails.meet(USUAL);
+  const observing = await start({ mode: "observe" }, store);
+  await observing.guardrails.meet(USUAL);
+  await (await start({ mode: "off" }, store)).guardrails.meet(USUAL);
 });

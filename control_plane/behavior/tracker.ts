@@ -126,6 +126,16 @@ export class Tracker {
     })));
   }
 
+  /** Takes in what another process has learned of a subject, unless something was learned of it here. */
+  adopt({ subject, hosts, commands }: Omit<Baseline, "lastSeen">, now: number): void {
+    const { value: habits } = this.#see(subject, now);
+    if (habits.learned > 0) return;
+    for (const host of hosts.slice(0, this.#limits.maxDistinct)) habits.hosts.add(host);
+    for (const command of commands.slice(0, this.#limits.maxDistinct)) habits.commands.add(command);
+    habits.learned = ESTABLISHED_AFTER;
+    this.#table.promote(subject, now);
+  }
+
   #see(subject: string, now: number): Member<Habits> {
     const member = this.#table.find(subject, now);
     if (member === undefined) {

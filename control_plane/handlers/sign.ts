@@ -44,7 +44,9 @@ export async function handleSign(
   const asked: Asked = { ports, caller: peer.caller, request };
   // Nothing comes of a pure dry run: it is neither judged nor recorded here, but by the signer.
   if (request.dry_run && !request.preflight) return await answerDryRun(asked);
-  const verdict = ports.guardrails.check(behaviorOf(ports.config, asked));
+  const behavior = behaviorOf(ports.config, asked);
+  await ports.guardrails.meet(behavior);
+  const verdict = ports.guardrails.check(behavior);
   if (verdict.kind === "anomalous") {
     if (ports.config.behavior.mode === "enforce") return await escalate(asked, verdict);
     await ports.record({ ...entryOf(asked), outcome: "anomaly", anomaly: verdict.anomalies.join(",") });

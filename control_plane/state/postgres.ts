@@ -148,6 +148,14 @@ class PostgresControlStore implements ControlStore {
     return baselines;
   }
 
+  async findBaseline(subject: string): Promise<StoredBaseline | undefined> {
+    const [baseline] = await this.#access.read(async (query) =>
+      this.#access.readable(await query(`${SELECT_BASELINES} WHERE subject = $1`, [subject]), BASELINE_READER)
+    );
+    if (baseline !== undefined) this.#left.set(subject, { lastSeen: baseline.lastSeen, isShared: false });
+    return baseline;
+  }
+
   async putBaseline(baseline: StoredBaseline): Promise<void> {
     checkBaseline(baseline);
     const left = this.#left.get(baseline.subject);

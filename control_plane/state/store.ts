@@ -60,6 +60,9 @@ export interface ControlStore {
   /** All baselines; unreadable ones are left out with a warning. */
   loadBaselines(): Promise<readonly StoredBaseline[]>;
 
+  /** The baseline of a subject that another process may have put; absent where no other shares the store. */
+  findBaseline?(subject: string): Promise<StoredBaseline | undefined>;
+
   /**
    * Keeps a baseline, in the place of an older one of its subject; what another instance has put since is kept with it.
    *

@@ -294,6 +294,8 @@ Deno.test({
     // It was not asked for that long; others were.
     await a.deleteBaselines(["a"]);
     assert.deepEqual(await stored(), [[31, "web02", "db01", "db02"]]);
+    assert.deepEqual((await b.findBaseline?.("a"))?.hosts, ["web02", "db01", "db02"]);
+    assert.equal(await b.findBaseline?.("b"), undefined);
     await a.deleteBaselines(["a"]);
     assert.deepEqual(await stored(), [], "what nobody has used since");
     await Promise.all([put(a, 40, "one"), put(b, 41, "two"), put(c, 42, "three")]);
