@@ -61,6 +61,11 @@ export interface Approval {
   readonly anomalies: readonly string[];
   /** In milliseconds since the epoch. */
   readonly createdAt: number;
+  /**
+   * How long it waits for its decision, and a decision for its collection, as the control plane that parked it says;
+   * absent where an earlier version parked it: as long as the instance that answers says.
+   */
+  readonly timeoutMs?: number | undefined;
   readonly state: ApprovalState;
   readonly request: StoredRequest;
   /** Absent where the signer did not say. */
@@ -72,7 +77,7 @@ export interface Approval {
 }
 
 /** What an approval is made of. */
-export type ApprovalDraft = Omit<Approval, "id" | "createdAt" | "state" | "lead"> & {
+export type ApprovalDraft = Omit<Approval, "id" | "createdAt" | "timeoutMs" | "state" | "lead"> & {
   /** The end user's token for the signer, or empty: kept in memory only, never stored and never listed. */
   readonly bearerToken: string;
 };

@@ -7,6 +7,8 @@ export interface EntryOptions {
   readonly bearerToken: string;
   /** How far the registry's clock was ahead of the one that the approval's times are of, in milliseconds. */
   readonly skew: number;
+  /** How long it waits where the approval does not say it. */
+  readonly timeoutMs: number;
 }
 
 /** One approval in the registry, with what lives only as long as the process. */
@@ -33,19 +35,27 @@ export class Entry {
   readonly decisions: ChangeLock = new ChangeLock();
   /** How far the registry's clock was ahead of the one that the approval's times are of, in milliseconds. */
   readonly skew: number;
+  /** How long it waits for its decision, and a decision for its collection. */
+  readonly timeoutMs: number;
   #heldAt: number | undefined;
   readonly #waiters = new Set<() => void>();
 
-  constructor({ approval, bearerToken, skew }: EntryOptions) {
+  constructor({ approval, bearerToken, skew, timeoutMs }: EntryOptions) {
     this.approval = approval;
     this.bearerToken = bearerToken;
     this.skew = skew;
+    this.timeoutMs = approval.timeoutMs ?? timeoutMs;
     this.identity = identityOf(approval);
   }
 
-  /** When it was created, by the registry's clock. */
-  get bornAt(): number {
-    return this.approval.createdAt + this.skew;
+  /** The last moment at which it can be decided, by the registry's clock. */
+  get decidableUntil(): number {
+    return this.approval.createdAt + this.skew + this.timeoutMs;
+  }
+
+  /** The last moment at which it is known, by the registry's clock. */
+  get knownUntil(): number {
+    return this.decidableUntil + this.timeoutMs;
   }
 
   /** All that are decided with it, itself included, the first of them first. */

@@ -16,7 +16,7 @@ import type {
 import { toRecord } from "./record.ts";
 import { Shelf } from "./shelf.ts";
 import { StorePurge } from "./store_purge.ts";
-import { consume, decide, type Verdict } from "./transitions.ts";
+import { consume, decide, type Timing, type Verdict } from "./transitions.ts";
 
 /**
  * The approvals of this control plane: in memory for every answer, in the store for the next start. What is
@@ -36,7 +36,7 @@ export class ApprovalRegistry {
     this.#options = options;
     this.#timeoutMs = options.timeoutSeconds * 1000;
     this.#time = new SteadyTime(options.clock);
-    this.#shelf = new Shelf(this.#timeoutMs);
+    this.#shelf = new Shelf();
     this.#purge = new StorePurge({
       remove: (ids) => this.#stored(options.store.deleteApprovals(ids)),
       everyMs: this.#timeoutMs / 4,
@@ -63,22 +63,29 @@ export class ApprovalRegistry {
     if (tooMany !== undefined) return { kind: "too_many", ...tooMany };
     const lead = this.#shelf.findLead(identityOf(draft), now);
     // What is decided as one expires as one.
-    const createdAt = lead?.approval.createdAt ?? this.#time.onClock(now);
+    const { createdAt, timeoutMs } = lead?.approval ??
+      { createdAt: this.#time.onClock(now), timeoutMs: this.#timeoutMs };
     const approval: Approval = {
       ...draft,
       id: this.#options.random.bytes(16).toHex(),
       createdAt,
+      ...(timeoutMs !== undefined && { timeoutMs }),
       state: { kind: "pending" },
       request: withoutToken(draft.request),
       ...(lead !== undefined && { lead: lead.approval.id }),
     };
-    const entry = new Entry({ approval, bearerToken, skew: lead?.skew ?? now - createdAt });
+    const entry = new Entry({
+      approval,
+      bearerToken,
+      skew: lead?.skew ?? now - createdAt,
+      timeoutMs: this.#timeoutMs,
+    });
     // Before the wait: of many at once no more than the limit get through, and one is the first.
     this.#shelf.count(entry);
     this.#shelf.offerLead(entry, now);
     this.#arriving.add(approval.id);
     try {
-      await this.#stored(this.#options.store.insertApproval(approval, createdAt + 2 * this.#timeoutMs));
+      await this.#stored(this.#options.store.insertApproval(approval, createdAt + 2 * entry.timeoutMs));
     } catch (error) {
       this.#arriving.delete(approval.id);
       this.#shelf.settle(entry);
@@ -115,7 +122,7 @@ export class ApprovalRegistry {
     const entry = this.#shelf.find(approval.id, now);
     const time = entry?.timeAt(now) ?? this.#time.onClock(now);
     const others = entry?.group.filter((each) => each !== entry).map((each) => each.approval) ?? [];
-    return toRecord(approval, { now: time, timeoutMs: this.#timeoutMs }, others);
+    return toRecord(approval, { now: time, timeoutMs: approval.timeoutMs ?? this.#timeoutMs }, others);
   }
 
   /**
@@ -180,7 +187,7 @@ export class ApprovalRegistry {
     const woken = Promise.withResolvers<void>();
     entry.addWaiter(woken.resolve);
     // What is held does not expire; at the timeout itself it is still valid.
-    const left = entry.isHeld ? Infinity : entry.bornAt + this.#timeoutMs + 1 - now;
+    const left = entry.isHeld ? Infinity : entry.decidableUntil + 1 - now;
     const { clock } = this.#options;
     await within({ clock, ms: Math.min(ms, left), signal }, woken.promise).catch(() => {});
     entry.removeWaiter(woken.resolve);
@@ -202,7 +209,7 @@ export class ApprovalRegistry {
 
   async #load(): Promise<void> {
     const now = this.#time.now();
-    const approvals = await this.#options.store.loadApprovals(now - 2 * this.#timeoutMs - 1);
+    const approvals = await this.#options.store.loadApprovals({ now, timeoutMs: this.#timeoutMs });
     this.#takeIn(approvals, now);
     this.#sweep();
   }
@@ -211,10 +218,10 @@ export class ApprovalRegistry {
    * Takes over what other instances have parked, decided and collected; who waits for it is woken. Nothing goes back: what
    * was decided here meanwhile stays so.
    *
-   * @param load gives the approvals created after a time, the oldest first
+   * @param load gives the approvals that are not purgeable, the oldest first
    */
-  async takeOver(load: (createdAfter: number) => Promise<readonly Approval[]>): Promise<void> {
-    const approvals = await load(this.#time.now() - 2 * this.#timeoutMs - 1);
+  async takeOver(load: (timing: Timing) => Promise<readonly Approval[]>): Promise<void> {
+    const approvals = await load({ now: this.#time.now(), timeoutMs: this.#timeoutMs });
     const now = this.#time.now();
     const changed: Entry[] = [];
     const added = approvals.filter((approval) => {
@@ -240,7 +247,8 @@ export class ApprovalRegistry {
     const entries = approvals.map((approval) => {
       // The clock was set back while the process was down: from the future is as from now, not valid for longer.
       const latest = approval.state.kind === "pending" ? approval.createdAt : approval.state.at;
-      return new Entry({ approval, bearerToken: "", skew: Math.min(0, now - latest) });
+      const skew = Math.min(0, now - latest);
+      return new Entry({ approval, bearerToken: "", skew, timeoutMs: this.#timeoutMs });
     });
     for (const entry of entries) {
       if (entry.approval.state.kind === "pending") this.#shelf.count(entry);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { gate, park, poll, RegistryScene, take, TIMEOUT_MS } from "../testing/registry_scene.ts";
-import { draftOf, PUBLIC_KEY } from "../testing/sample_approval.ts";
+import { draftOf, EVER, PUBLIC_KEY } from "../testing/sample_approval.ts";
 import type { Approval } from "./approval.ts";
 import type { ApprovalRegistry } from "./registry.ts";
 
@@ -21,7 +21,7 @@ Deno.test("an approval is collected once: claimed, consumed, then gone", async (
   claim.release();
   assert.equal(poll(registry, approval), "consumed");
   assert.equal(registry.describe(claim.approval).status, "approved");
-  assert.equal((await scene.store.loadApprovals(-Infinity))[0]?.state.kind, "consumed");
+  assert.equal((await scene.store.loadApprovals(EVER))[0]?.state.kind, "consumed");
 });
 
 Deno.test("of many polls at once exactly one collects, the others are told that it is being issued", async () => {
@@ -119,7 +119,7 @@ Deno.test("consume() audits, then stores, then uses it up", async () => {
   assert.equal(registry.claim(approval.id, { caller: "broker-1" }).kind, "issuing");
   disk.open();
   await consumed;
-  assert.equal((await scene.store.loadApprovals(-Infinity))[0]?.state.kind, "consumed");
+  assert.equal((await scene.store.loadApprovals(EVER))[0]?.state.kind, "consumed");
 });
 
 Deno.test("nothing is used up when the audit fails, and the store is not touched", async () => {
@@ -130,7 +130,7 @@ Deno.test("nothing is used up when the audit fails, and the store is not touched
   await assert.rejects(claim.consume(() => Promise.reject(new Error("full"))), { message: "full" });
   assert.equal(registry.claim(approval.id, { caller: "broker-1" }).kind, "issuing");
   claim.release();
-  assert.equal((await scene.store.loadApprovals(-Infinity))[0]?.state.kind, "approved");
+  assert.equal((await scene.store.loadApprovals(EVER))[0]?.state.kind, "approved");
   await take(registry, approval).consume(scene.granted);
 });
 
@@ -209,7 +209,7 @@ Deno.test("neither the list nor the store has the end user's token, wherever it 
     approval,
     registry.list(),
     registry.find(approval.id),
-    await scene.store.loadApprovals(-Infinity),
+    await scene.store.loadApprovals(EVER),
   ];
   assert.ok(!JSON.stringify(kept).includes("secret"));
 });

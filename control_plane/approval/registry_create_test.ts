@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { FixedRandom } from "@gateway/shared/testing/fixed_random";
 import { gate, park, poll, RegistryScene, TIMEOUT_MS } from "../testing/registry_scene.ts";
-import { CREATED_AT, draftOf } from "../testing/sample_approval.ts";
+import { CREATED_AT, draftOf, EVER } from "../testing/sample_approval.ts";
 
 Deno.test("create() parks a request under 16 random bytes, with the time and without the token", async () => {
   const registry = await new RegistryScene().open({ random: new FixedRandom() });
@@ -11,6 +11,7 @@ Deno.test("create() parks a request under 16 random bytes, with the time and wit
     ...draft,
     id: "000102030405060708090a0b0c0d0e0f",
     createdAt: CREATED_AT,
+    timeoutMs: 120_000,
     state: { kind: "pending" },
   });
   assert.equal(registry.find(approval.id), approval);
@@ -28,7 +29,7 @@ Deno.test("create() is durable before anyone sees the approval", async () => {
   disk.open();
   await created;
   assert.equal(registry.list().length, 1);
-  assert.equal((await scene.store.loadApprovals(-Infinity)).length, 1);
+  assert.equal((await scene.store.loadApprovals(EVER)).length, 1);
 });
 
 Deno.test("create() that can't be stored leaves nothing, and takes no place", async () => {

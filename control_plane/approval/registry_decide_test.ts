@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { gate, park, parkApart, poll, RegistryScene, take, TIMEOUT_MS } from "../testing/registry_scene.ts";
+import { EVER } from "../testing/sample_approval.ts";
 
 const ALICE = { approver: "alice", approve: true, learnTtlSeconds: 0 };
 
@@ -12,7 +13,7 @@ Deno.test("decide() approves, in memory and in the store", async () => {
   const decided = await scene.decide(registry, approval, { learnTtlSeconds: 7200 });
   assert.deepEqual(decided, { kind: "decided", approval: { ...approval, state } });
   assert.deepEqual(registry.find(approval.id), { ...approval, state });
-  assert.deepEqual(await scene.store.loadApprovals(-Infinity), [{ ...approval, state }]);
+  assert.deepEqual(await scene.store.loadApprovals(EVER), [{ ...approval, state }]);
 });
 
 Deno.test("decide() denies, for good", async () => {
@@ -69,7 +70,7 @@ Deno.test("decide() changes nothing when the audit fails (A11)", async () => {
     await assert.rejects(failing, { message: "full" });
   }
   assert.deepEqual([poll(registry, approval), registry.pendingCount()], ["pending", 1]);
-  assert.deepEqual(await scene.store.loadApprovals(-Infinity), [approval]);
+  assert.deepEqual(await scene.store.loadApprovals(EVER), [approval]);
   assert.equal((await scene.decide(registry, approval)).kind, "decided");
 });
 
@@ -144,7 +145,7 @@ Deno.test.each([
   assert.deepEqual(await decided, { kind: "not_pending", status: "expired" });
   assert.notEqual(poll(registry, approval), "claimed");
   assert.deepEqual(
-    (await scene.store.loadApprovals(-Infinity)).filter(({ state }) => state.kind !== "pending"),
+    (await scene.store.loadApprovals(EVER)).filter(({ state }) => state.kind !== "pending"),
     [],
   );
 });

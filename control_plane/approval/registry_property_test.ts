@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { park, RegistryScene, TIMEOUT_MS } from "../testing/registry_scene.ts";
-import { draftOf } from "../testing/sample_approval.ts";
+import { draftOf, EVER } from "../testing/sample_approval.ts";
 import type { ClaimOutcome } from "./outcomes.ts";
 
 const APPROVALS = 3;
@@ -174,7 +174,7 @@ async function play(scheduler: fc.Scheduler, steps: readonly Step[], storeFailur
   scene.store.before = () => Promise.resolve();
 
   // Now that all is quiet: memory is what the store has, and so is the count.
-  const stored = await scene.store.loadApprovals(-Infinity);
+  const stored = await scene.store.loadApprovals(EVER);
   const known = stored.flatMap(({ id }) => registry.find(id) ?? []);
   for (const listed of registry.list()) assert.ok(known.includes(listed));
   for (const approval of known) assert.deepEqual(stored.find(({ id }) => id === approval.id), approval);

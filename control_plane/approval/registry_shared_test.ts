@@ -1,6 +1,7 @@
 /** What a registry takes over from others that share its store. */
 import assert from "node:assert/strict";
 import { gate, park, parkApart, poll, RegistryScene, take } from "../testing/registry_scene.ts";
+import { approvalOf, EVER } from "../testing/sample_approval.ts";
 import type { Approval } from "./approval.ts";
 import type { ApprovalRegistry } from "./registry.ts";
 
@@ -8,7 +9,8 @@ import type { ApprovalRegistry } from "./registry.ts";
 async function openTwo() {
   const scene = new RegistryScene();
   const [a, b] = [await scene.open(), await scene.open()];
-  const look = (registry: ApprovalRegistry) => registry.takeOver((after) => scene.store.loadApprovals(after));
+  const look = (registry: ApprovalRegistry) =>
+    registry.takeOver((timing) => scene.store.loadApprovals(timing));
   return { scene, a, b, look };
 }
 
@@ -45,7 +47,7 @@ Deno.test("takeOver() takes in what others have decided and collected, and wakes
 Deno.test("takeOver() never goes back: what it has read may be older than what was done here", async () => {
   const { scene, a, b } = await openTwo();
   const approval = await parkApart(a);
-  const before = await scene.store.loadApprovals(0);
+  const before = await scene.store.loadApprovals(EVER);
   await scene.decide(a, approval);
   await a.takeOver(() => Promise.resolve(before));
   assert.equal(statusOf(a, approval), "approved");
@@ -59,7 +61,7 @@ Deno.test("takeOver() leaves alone what is being parked here", async () => {
   scene.store.held.set("insertApproval", opened);
   const parking = parkApart(a);
   open();
-  const [approval] = await Promise.all([parking, a.takeOver((after) => scene.store.loadApprovals(after))]);
+  const [approval] = await Promise.all([parking, a.takeOver((timing) => scene.store.loadApprovals(timing))]);
   assert.deepEqual([a.pendingCount(), poll(a, approval)], [1, "pending"]);
 });
 
@@ -75,4 +77,53 @@ Deno.test("takeOver() parts a request from one that was decided elsewhere withou
   assert.deepEqual(a.list().map(({ id }) => id), [second.id, first.id]);
   await scene.decide(a, second);
   assert.equal(poll(a, second), "claimed");
+});
+
+Deno.test("takeOver() leaves each approval its own timeout, whatever that of the instance that answers", async () => {
+  const scene = new RegistryScene();
+  const [quick, slow] = [
+    await scene.open({ timeoutSeconds: 60 }),
+    await scene.open({ timeoutSeconds: 3600 }),
+  ];
+  const both = [quick, slow];
+  const look = () => Promise.all(both.map((each) => each.takeOver((all) => scene.store.loadApprovals(all))));
+  const [short, approved, long] = [await parkApart(quick), await parkApart(quick), await parkApart(slow)];
+  await look();
+  await scene.decide(slow, approved);
+  await look();
+  const seen = (approval: Approval) => both.map((each) => statusOf(each, approval));
+  const ends = (approval: Approval) => both.map((each) => each.describe(approval).expires_at);
+  assert.deepEqual(ends(short), [60_000, 60_000].map((ms) => new Date(short.createdAt + ms).toISOString()));
+  assert.equal(new Set(ends(approved)).size, 1);
+  const waiting = slow.waitForDecision(short.id, { ms: 100_000, signal: new AbortController().signal });
+  await scene.clock.advance(60_000);
+  assert.deepEqual([seen(short), seen(approved)], [["pending", "pending"], ["approved", "approved"]]);
+  await scene.clock.advance(1);
+  await waiting;
+  assert.deepEqual([seen(short), seen(approved)], [["expired", "expired"], ["expired", "expired"]]);
+  assert.deepEqual(both.map((each) => each.pendingCount()), [1, 1]);
+  assert.equal((await scene.decide(slow, short)).kind, "not_pending");
+  assert.equal(poll(slow, approved), "expired");
+  await scene.clock.advance(60_000);
+  assert.deepEqual([seen(short), seen(long)], [[undefined, undefined], ["pending", "pending"]]);
+  // One that starts now sees it too, and what is decided together ends together.
+  both.push(await scene.open({ timeoutSeconds: 1 }));
+  const joined = await park(both[2] ?? quick, { command: long.command });
+  await look();
+  assert.deepEqual([seen(long), seen(joined)], [Array(3).fill("pending"), Array(3).fill("pending")]);
+  assert.deepEqual([joined.lead, joined.timeoutMs], [long.id, 3_600_000]);
+  await scene.decide(quick, long);
+  await look();
+  assert.equal(poll(slow, joined), "claimed");
+});
+
+Deno.test("an approval without a timeout of its own has that of the instance that answers", async () => {
+  const scene = new RegistryScene();
+  await scene.store.insertApproval(approvalOf({ createdAt: scene.clock.now() }));
+  const [quick, slow] = [
+    await scene.open({ timeoutSeconds: 60 }),
+    await scene.open({ timeoutSeconds: 3600 }),
+  ];
+  await scene.clock.advance(60_001);
+  assert.deepEqual([statusOf(quick, approvalOf()), statusOf(slow, approvalOf())], ["expired", "pending"]);
 });

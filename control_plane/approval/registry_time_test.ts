@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { park, parkApart, poll, RegistryScene, take, TIMEOUT_MS } from "../testing/registry_scene.ts";
+import { EVER } from "../testing/sample_approval.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -73,7 +74,7 @@ Deno.test("what is decided and never collected, because its broker is gone, take
   await scene.clock.advance(3 * TIMEOUT_MS);
   assert.equal(registry.list().length, 0);
   await registry.close();
-  assert.deepEqual(await scene.store.loadApprovals(-Infinity), []);
+  assert.deepEqual(await scene.store.loadApprovals(EVER), []);
 });
 
 Deno.test("the store is purged too, now and then", async () => {
@@ -85,7 +86,7 @@ Deno.test("the store is purged too, now and then", async () => {
   }
   await registry.close();
   // Two timeouts of approvals, and what is due since the last purge.
-  const { length } = await scene.store.loadApprovals(-Infinity);
+  const { length } = await scene.store.loadApprovals(EVER);
   assert.ok(length >= 20 && length <= 24, `${length}`);
   const purges = scene.store.calls.filter((call) => call === "deleteApprovals").length;
   assert.ok(purges >= 20 && purges <= 41, `${purges}`);
@@ -104,7 +105,7 @@ Deno.test("a purge of many is done in parts, and requests come in between", asyn
   const closed = registry.close();
   await scene.clock.advance(0);
   await closed;
-  assert.deepEqual([purges(), (await scene.store.loadApprovals(-Infinity)).length], [3, 1]);
+  assert.deepEqual([purges(), (await scene.store.loadApprovals(EVER)).length], [3, 1]);
 });
 
 Deno.test("a purge that fails is logged and counted, and the registry keeps working", async () => {
@@ -128,7 +129,7 @@ Deno.test("what is being collected is not purged from the store either", async (
   await park(registry);
   await registry.close();
   await claim.consume(scene.granted);
-  assert.equal((await scene.store.loadApprovals(-Infinity))[0]?.state.kind, "consumed");
+  assert.equal((await scene.store.loadApprovals(EVER))[0]?.state.kind, "consumed");
 });
 
 Deno.test("a clock set back brings nothing back that has expired", async () => {
@@ -195,7 +196,7 @@ Deno.test("a clock set back many times still lets approvals be forgotten, in the
   await scene.clock.advance(3 * TIMEOUT_MS);
   assert.deepEqual(registry.list(), []);
   await registry.close();
-  assert.deepEqual(await scene.store.loadApprovals(-Infinity), []);
+  assert.deepEqual(await scene.store.loadApprovals(EVER), []);
 });
 
 Deno.test("a clock set forward by mistake and back again: what expired stays so, what is new lives", async () => {

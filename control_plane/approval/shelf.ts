@@ -1,28 +1,23 @@
 import type { ApprovalStatus } from "@gateway/shared/wire/approval";
-import { AgeQueue } from "./age_queue.ts";
 import { type ApprovalState, askerOf, statusOf } from "./approval.ts";
+import { EndQueue } from "./end_queue.ts";
 import type { Entry } from "./entry.ts";
 import { type Asker, type FullLimit, PendingCount } from "./pending_count.ts";
 import { isPurgeable, type Timing } from "./transitions.ts";
 
 /**
- * The entries of a registry: by id, by age, and the count of the pending ones. Times are those of the
+ * The entries of a registry: by id, by their ends, and the count of the pending ones. Times are those of the
  * registry's clock. Nothing here looks at every entry but {@linkcode Shelf.entries}.
  */
 export class Shelf {
-  readonly #timeoutMs: number;
   readonly #byId = new Map<string, Entry>();
   /** Pending ones that identical requests can be decided with, by their identity. */
   readonly #leads = new Map<string, Entry>();
   /** Those that may still be pending, and those that may still be known. */
-  readonly #undecided = new AgeQueue<Entry>();
-  readonly #known = new AgeQueue<Entry>();
+  readonly #undecided = new EndQueue<Entry>((entry) => entry.decidableUntil);
+  readonly #known = new EndQueue<Entry>((entry) => entry.knownUntil);
   readonly #pending = new PendingCount();
   #forgotten: string[] = [];
-
-  constructor(timeoutMs: number) {
-    this.#timeoutMs = timeoutMs;
-  }
 
   /** How many are pending. */
   get pendingTotal(): number {
@@ -46,11 +41,11 @@ export class Shelf {
   }
 
   statusOf(entry: Entry, now: number): ApprovalStatus {
-    return statusOf(entry.approval, entry.timeAt(now), this.#timeoutMs);
+    return statusOf(entry.approval, entry.timeAt(now), entry.timeoutMs);
   }
 
   timing(entry: Entry, now: number): Timing {
-    return { now: entry.timeAt(now), timeoutMs: this.#timeoutMs };
+    return { now: entry.timeAt(now), timeoutMs: entry.timeoutMs };
   }
 
   /** Counts an entry as pending, also before it is added. */
@@ -129,10 +124,10 @@ export class Shelf {
 
   /** Counts off what has expired and forgets what is old, each entry once. */
   sweep(now: number): void {
-    for (const entry of this.#undecided.takeBornBefore(now - this.#timeoutMs)) {
+    for (const entry of this.#undecided.takeEndedBefore(now)) {
       if (!entry.isHeld) this.settle(entry);
     }
-    for (const entry of this.#known.takeBornBefore(now - 2 * this.#timeoutMs)) {
+    for (const entry of this.#known.takeEndedBefore(now)) {
       if (!entry.isHeld) this.#forget(entry);
     }
   }

@@ -1,5 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import type { Approval } from "../approval/approval.ts";
+import { isPurgeable, type Timing } from "../approval/transitions.ts";
 import { checkApproval, checkBaseline, checkState } from "./rows.ts";
 import type { ControlStore, StoredBaseline } from "./store.ts";
 
@@ -10,11 +11,12 @@ export class MemoryControlStore implements ControlStore {
   readonly #baselines = new Map<string, StoredBaseline>();
   #isClosed = false;
 
-  loadApprovals(createdAfter: number): Promise<readonly Approval[]> {
+  loadApprovals(timing: Timing): Promise<readonly Approval[]> {
     return this.#run(() => {
       const all = [...this.#approvals.values()];
-      for (const { id } of all.filter(({ createdAt }) => createdAt <= createdAfter)) {
-        this.#approvals.delete(id);
+      for (const approval of all) {
+        const timeoutMs = approval.timeoutMs ?? timing.timeoutMs;
+        if (isPurgeable(approval, { now: timing.now, timeoutMs })) this.#approvals.delete(approval.id);
       }
       return [...this.#approvals.values()].sort((a, b) => a.createdAt - b.createdAt);
     });

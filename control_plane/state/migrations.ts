@@ -36,6 +36,8 @@ export const MIGRATIONS: readonly string[] = [
   ALTER TABLE approvals ADD COLUMN life_seconds INTEGER NOT NULL DEFAULT 0;
   ALTER TABLE approvals ADD COLUMN comment TEXT NOT NULL DEFAULT '';`,
   `ALTER TABLE approvals ADD COLUMN k8s_diff TEXT NOT NULL DEFAULT '';`,
+  // 0: nobody has said, and the control plane that has the file says it.
+  `ALTER TABLE approvals ADD COLUMN timeout_ms INTEGER NOT NULL DEFAULT 0;`,
 ];
 
 /** Before 1973, and as seconds in the year 5138. */

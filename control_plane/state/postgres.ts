@@ -5,6 +5,7 @@ import { insertRow, selectAsBytes } from "@gateway/shared/state/columns";
 import { PostgresAccess, type PostgresDatabase, type Query } from "@gateway/shared/state/postgres_access";
 import type { PostgresSchema } from "@gateway/shared/state/postgres_schema";
 import type { Approval } from "../approval/approval.ts";
+import type { Timing } from "../approval/transitions.ts";
 import {
   APPROVAL_INTEGERS,
   APPROVAL_READER,
@@ -18,7 +19,11 @@ import {
   encodeApproval,
   encodeBaseline,
   encodeState,
+  FIRST_APPROVAL_INTEGERS,
+  isKept,
+  keptAt,
   STATE_COLUMNS,
+  toInteger,
 } from "./rows.ts";
 import type { ControlStore, SharedApprovals, StoredBaseline } from "./store.ts";
 
@@ -36,7 +41,7 @@ export const POSTGRES_SCHEMA: PostgresSchema = {
     `${INSTANCE_TABLES}
     CREATE TABLE approvals (
       place int8 GENERATED ALWAYS AS IDENTITY,
-      ${columns(APPROVAL_TEXTS, APPROVAL_INTEGERS)},
+      ${columns(APPROVAL_TEXTS, FIRST_APPROVAL_INTEGERS)},
       PRIMARY KEY (id)
     );
     CREATE INDEX approvals_created ON approvals (created_at);
@@ -48,6 +53,8 @@ export const POSTGRES_SCHEMA: PostgresSchema = {
     `ALTER TABLE approvals ADD kept_until int8;
     UPDATE approvals SET kept_until = created_at + 2592000000;
     ALTER TABLE approvals ALTER kept_until SET NOT NULL;`,
+    // 0: nobody has said, and each control plane says it for itself.
+    `ALTER TABLE approvals ADD timeout_ms int8 NOT NULL DEFAULT 0;`,
   ],
 };
 
@@ -62,8 +69,9 @@ export async function openPostgresControlStore(
   return new PostgresControlStore(await PostgresAccess.open(POSTGRES_SCHEMA, database));
 }
 
+const IS_KEPT = isKept("$1::int8", "$2::int8");
 const SELECT_APPROVALS = `SELECT ${selectAsBytes(APPROVAL_TEXTS, APPROVAL_INTEGERS)} FROM approvals
-  WHERE approvals.created_at > $1 ORDER BY approvals.created_at, place`;
+  WHERE ${IS_KEPT} ORDER BY approvals.created_at, place`;
 const UPDATE_APPROVAL = `UPDATE approvals SET ${
   STATE_COLUMNS.map((name, index) => `${name} = $${index + 4}`).join(", ")
 } WHERE id = $1 AND status = $2 AND consumed = $3 RETURNING 1`;
@@ -89,18 +97,19 @@ class PostgresControlStore implements ControlStore {
     this.shared = {
       schema: access.schemaVersion,
       connect: async (onChange) => new PostgresLink(await access.connect(onChange), POSTGRES_SCHEMA.name),
-      load: (link, createdAfter) =>
+      load: (link, timing) =>
         link.read(async (query) => ({
           epochs: await readEpochs(query),
-          approvals: await this.#approvals(query, createdAfter),
+          approvals: await this.#approvals(query, timing),
         })),
     };
   }
 
-  loadApprovals(createdAfter: number): Promise<readonly Approval[]> {
+  loadApprovals(timing: Timing): Promise<readonly Approval[]> {
     return this.#access.change(async (query) => {
-      await query(`DELETE FROM approvals WHERE created_at <= $1 AND ${UNWANTED}`, [toInteger(createdAfter)]);
-      return await this.#approvals(query, createdAfter);
+      const { now, createdFrom } = keptAt(timing);
+      await query(`DELETE FROM approvals WHERE NOT ${IS_KEPT} AND ${UNWANTED}`, [now, createdFrom]);
+      return await this.#approvals(query, timing);
     });
   }
 
@@ -194,8 +203,9 @@ class PostgresControlStore implements ControlStore {
     );
   }
 
-  async #approvals(query: Query, createdAfter: number): Promise<readonly Approval[]> {
-    return this.#access.readable(await query(SELECT_APPROVALS, [toInteger(createdAfter)]), APPROVAL_READER);
+  async #approvals(query: Query, timing: Timing): Promise<readonly Approval[]> {
+    const { now, createdFrom } = keptAt(timing);
+    return this.#access.readable(await query(SELECT_APPROVALS, [now, createdFrom]), APPROVAL_READER);
   }
 }
 
@@ -228,9 +238,4 @@ async function lost(query: Query, { id, state }: Approval): Promise<AppError> {
   if (found.length === 0) return new AppError("internal", "There is no approval with this id");
   if (state.kind === "consumed") return new AppError("gone", "approval already used");
   return new AppError("conflict", "approval already decided");
-}
-
-/** Of a time that may be before all times. */
-function toInteger(time: number): number {
-  return Math.max(Number.MIN_SAFE_INTEGER, Math.floor(time));
 }

@@ -19,6 +19,7 @@ import {
   type StoredRequest,
   withoutToken,
 } from "../approval/approval.ts";
+import type { Timing } from "../approval/transitions.ts";
 import type { StoredBaseline } from "./store.ts";
 
 /** The text columns of `approvals`. */
@@ -40,8 +41,8 @@ export const APPROVAL_TEXTS = [
   "comment",
   "k8s_diff",
 ] as const;
-/** The integer columns of `approvals`. */
-export const APPROVAL_INTEGERS = [
+/** The integer columns that `approvals` of a PostgreSQL database were made with. */
+export const FIRST_APPROVAL_INTEGERS = [
   "sudo",
   "consumed",
   "created_at",
@@ -49,6 +50,8 @@ export const APPROVAL_INTEGERS = [
   "learn_ttl_seconds",
   "life_seconds",
 ] as const;
+/** The integer columns of `approvals`. */
+export const APPROVAL_INTEGERS = [...FIRST_APPROVAL_INTEGERS, "timeout_ms"] as const;
 /** The columns of `approvals` that a change of state changes. */
 export const STATE_COLUMNS = [
   "status",
@@ -86,6 +89,7 @@ export function encodeApproval(approval: Approval): Parameters {
     rule: approval.rule,
     anomalies: JSON.stringify(approval.anomalies),
     created_at: approval.createdAt,
+    timeout_ms: approval.timeoutMs ?? 0,
     request_json: JSON.stringify(withoutToken(approval.request)),
     lead: approval.lead ?? "",
     account: approval.target?.user ?? "",
@@ -141,12 +145,19 @@ export function decodeApproval(row: Row): Approval {
     rule: readText(row, "rule"),
     anomalies: readStrings(row, "anomalies"),
     createdAt: readTime(row, "created_at", 1),
+    ...readTimeout(row),
     state,
     request: readRequest(row),
     ...readTarget(row),
     ...readDiff(row),
     ...readLead(row),
   };
+}
+
+function readTimeout(row: Row): Pick<Approval, "timeoutMs"> {
+  const timeoutMs = readInteger(row, "timeout_ms");
+  if (timeoutMs < 0) throw new TypeError("column timeout_ms is negative");
+  return timeoutMs === 0 ? {} : { timeoutMs };
 }
 
 function readTarget(row: Row): Pick<Approval, "target"> {
@@ -231,6 +242,26 @@ export function decodeBaseline(row: Row): StoredBaseline {
     hosts: readStrings(row, "hosts"),
     commands: readStrings(row, "commands"),
   };
+}
+
+/**
+ * A condition in SQL: the approval is not purgeable, as `isPurgeable()` has it.
+ *
+ * @param now how the statement names {@linkcode keptAt}'s first
+ * @param createdFrom how it names the second
+ */
+export function isKept(now: string, createdFrom: string): string {
+  return `CASE WHEN timeout_ms = 0 THEN created_at >= ${createdFrom} ELSE created_at + 2 * timeout_ms >= ${now} END`;
+}
+
+/** The values for {@linkcode isKept}: the time, and when the oldest one that has no timeout of its own was created. */
+export function keptAt({ now, timeoutMs }: Timing): { readonly now: number; readonly createdFrom: number } {
+  return { now: toInteger(now), createdFrom: toInteger(now - 2 * timeoutMs) };
+}
+
+/** Of a time that may be before all times. */
+export function toInteger(time: number): number {
+  return Math.max(Number.MIN_SAFE_INTEGER, Math.floor(time));
 }
 
 /** How approvals are read. */

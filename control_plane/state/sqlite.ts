@@ -2,6 +2,7 @@ import { AppError } from "@gateway/shared/errors";
 import { insertInto, selectColumns } from "@gateway/shared/state/columns";
 import { SqliteAccess, type StateFile } from "@gateway/shared/state/sqlite_access";
 import type { Approval } from "../approval/approval.ts";
+import type { Timing } from "../approval/transitions.ts";
 import { SCHEMA } from "./migrations.ts";
 import {
   APPROVAL_INTEGERS,
@@ -16,6 +17,8 @@ import {
   encodeApproval,
   encodeBaseline,
   encodeState,
+  isKept,
+  keptAt,
   STATE_COLUMNS,
 } from "./rows.ts";
 import type { ControlStore, StoredBaseline } from "./store.ts";
@@ -35,7 +38,7 @@ const SELECT_APPROVALS = `SELECT ${selectColumns(APPROVAL_TEXTS, APPROVAL_INTEGE
 const INSERT_APPROVAL = insertInto("approvals", [...APPROVAL_TEXTS, ...APPROVAL_INTEGERS]);
 const UPDATE_APPROVAL = `UPDATE approvals SET ${STATE_COLUMNS.map((name) => `${name} = :${name}`).join(", ")}
   WHERE id = :id`;
-const DELETE_OLD_APPROVALS = "DELETE FROM approvals WHERE created_at <= :after";
+const DELETE_OLD_APPROVALS = `DELETE FROM approvals WHERE NOT ${isKept(":now", ":createdFrom")}`;
 const DELETE_APPROVALS = "DELETE FROM approvals WHERE id IN (SELECT value FROM json_each(:ids))";
 const SELECT_BASELINES = `SELECT ${selectColumns(BASELINE_TEXTS, BASELINE_INTEGERS)} FROM baselines`;
 const PUT_BASELINE = `${insertInto("baselines", [...BASELINE_TEXTS, ...BASELINE_INTEGERS])}
@@ -50,9 +53,9 @@ class SqliteControlStore implements ControlStore {
     this.#database = database;
   }
 
-  loadApprovals(createdAfter: number): Promise<readonly Approval[]> {
+  loadApprovals(timing: Timing): Promise<readonly Approval[]> {
     return this.#database.change(() => {
-      this.#database.run(DELETE_OLD_APPROVALS, { after: createdAfter });
+      this.#database.run(DELETE_OLD_APPROVALS, { ...keptAt(timing) });
       return this.#database.readable(this.#database.rows(SELECT_APPROVALS), APPROVAL_READER);
     });
   }

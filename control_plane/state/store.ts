@@ -1,5 +1,6 @@
 import type { Epochs, InstanceLink, Shared } from "@gateway/shared/instances/link";
 import type { Approval } from "../approval/approval.ts";
+import type { Timing } from "../approval/transitions.ts";
 
 /** What the guardrails know of one subject. */
 export interface StoredBaseline {
@@ -12,10 +13,10 @@ export interface StoredBaseline {
 
 /** Approvals that several instances share. */
 export interface SharedApprovals extends Shared {
-  /** Those created after this time, the oldest first, as they were at one moment. */
+  /** Those that are not purgeable, the oldest first, as they were at one moment. */
   load(
     link: InstanceLink,
-    createdAfter: number,
+    timing: Timing,
   ): Promise<{ readonly epochs: Epochs; readonly approvals: readonly Approval[] }>;
 }
 
@@ -32,10 +33,10 @@ export interface ControlStore {
   readonly shared?: SharedApprovals;
 
   /**
-   * The approvals created after this time, the oldest first; unreadable ones are left out with a warning. Older
-   * ones are removed: call it before anything else.
+   * The approvals that are not purgeable, the oldest first; unreadable ones are left out with a warning. The others
+   * are removed: call it before anything else. Each has its own timeout; the given one is for those that have none.
    */
-  loadApprovals(createdAfter: number): Promise<readonly Approval[]>;
+  loadApprovals(timing: Timing): Promise<readonly Approval[]>;
 
   /**
    * Keeps a new approval.

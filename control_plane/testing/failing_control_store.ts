@@ -1,5 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import type { Approval } from "../approval/approval.ts";
+import type { Timing } from "../approval/transitions.ts";
 import { MemoryControlStore } from "../state/memory.ts";
 import type { ControlStore, StoredBaseline } from "../state/store.ts";
 
@@ -23,8 +24,8 @@ export class FailingControlStore implements ControlStore {
     this.#store = store;
   }
 
-  loadApprovals(createdAfter: number): Promise<readonly Approval[]> {
-    return this.#store.loadApprovals(createdAfter);
+  loadApprovals(timing: Timing): Promise<readonly Approval[]> {
+    return this.#store.loadApprovals(timing);
   }
 
   insertApproval(approval: Approval, keptUntil?: number): Promise<void> {

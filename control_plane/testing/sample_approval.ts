@@ -1,8 +1,12 @@
 import { signRequest } from "@gateway/shared/wire/sign";
 import { type Approval, type ApprovalDraft, withoutToken } from "../approval/approval.ts";
+import type { Timing } from "../approval/transitions.ts";
 
 /** When sample approvals are created: the time at which a `FakeClock` starts. */
 export const CREATED_AT = Date.UTC(2026, 0, 2, 3, 4, 5);
+
+/** When every approval is still known. */
+export const EVER: Timing = { now: -Infinity, timeoutMs: 0 };
 
 /** An Ed25519 key to be certified. */
 export const PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIqI4910CfGV/VLbLTy6XXLKZwm/HZQSG/N0iAG0D29c";

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import type { ApprovalState } from "../../control_plane/approval/approval.ts";
 import { ControlFolder } from "./control_store_fixture.ts";
 import { runUntilKilled } from "./killed_writer.ts";
+import { EVER } from "../../control_plane/testing/sample_approval.ts";
 
 const MODULE = new URL("control_store_writer.ts", import.meta.url).href;
 
@@ -14,7 +15,7 @@ Deno.test("kill -9 at any point: nothing acknowledged is lost, nothing is approv
   const about = (what: string) =>
     said.filter((line) => line.startsWith(`${what} `)).map((line) => line.slice(what.length + 1));
   const store = folder.open();
-  const states = new Map((await store.loadApprovals(-Infinity)).map(({ id, state }) => [id, state]));
+  const states = new Map((await store.loadApprovals(EVER)).map(({ id, state }) => [id, state]));
   await store.close();
   const are = (ids: readonly string[], ...kinds: readonly (ApprovalState["kind"] | undefined)[]) =>
     assert.deepEqual(

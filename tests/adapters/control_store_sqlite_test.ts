@@ -3,14 +3,14 @@ import { systemClock } from "@gateway/shared/clock";
 import { systemRandom } from "@gateway/shared/random";
 import { ApprovalRegistry } from "../../control_plane/approval/registry.ts";
 import { openSqliteControlStore } from "../../control_plane/state/sqlite.ts";
-import { approvalOf, CREATED_AT, draftOf } from "../../control_plane/testing/sample_approval.ts";
+import { approvalOf, CREATED_AT, draftOf, EVER } from "../../control_plane/testing/sample_approval.ts";
 import { ControlFolder } from "./control_store_fixture.ts";
 import { fill, makeRoom, mayNotMount, TinyDisk } from "./tiny_disk.ts";
 
-Deno.test("a new database has version 3, exactly the known schema, and is its owner's alone", async () => {
+Deno.test("a new database has version 4, exactly the known schema, and is its owner's alone", async () => {
   using folder = new ControlFolder();
   await folder.open().close();
-  assert.deepEqual(folder.query("PRAGMA user_version"), [{ user_version: 3 }]);
+  assert.deepEqual(folder.query("PRAGMA user_version"), [{ user_version: 4 }]);
   assert.deepEqual(folder.query("PRAGMA journal_mode"), [{ journal_mode: "wal" }]);
   const columns = (table: string) =>
     folder.query(`PRAGMA table_info(${table})`)
@@ -38,6 +38,7 @@ Deno.test("a new database has version 3, exactly the known schema, and is its ow
     "life_seconds INTEGER 1 0 0",
     "comment TEXT 1 '' 0",
     "k8s_diff TEXT 1 '' 0",
+    "timeout_ms INTEGER 1 0 0",
   ]);
   assert.deepEqual(columns("baselines"), [
     "subject TEXT 0 null 1",
@@ -55,7 +56,7 @@ Deno.test("what was kept is there after the next start", async () => {
   await first.putBaseline({ subject: "a", lastSeen: 1, hosts: [], commands: ["ls"] });
   await first.close();
   const second = folder.open();
-  assert.deepEqual(await second.loadApprovals(-Infinity), [approvalOf()]);
+  assert.deepEqual(await second.loadApprovals(EVER), [approvalOf()]);
   assert.equal((await second.loadBaselines()).length, 1);
   await second.close();
 });
@@ -145,7 +146,7 @@ Deno.test.each([
   await first.close();
   folder.exec(`UPDATE approvals SET ${set} WHERE id = 'bad'`);
   const store = folder.open();
-  assert.deepEqual(await store.loadApprovals(-Infinity), [approvalOf({ id: "good" })]);
+  assert.deepEqual(await store.loadApprovals(EVER), [approvalOf({ id: "good" })]);
   await store.close();
   assert.equal(folder.warnings.length, 1);
   assert.match(folder.warnings[0]!, /^An approval in state_db can't be read and is left out: bad: column /);
@@ -177,7 +178,7 @@ Deno.test("a token that another program put into a request is not loaded", async
   await first.close();
   folder.exec("UPDATE approvals SET request_json = json_set(request_json, '$.bearer_token', 'secret')");
   const store = folder.open();
-  assert.ok(!JSON.stringify(await store.loadApprovals(-Infinity)).includes("secret"));
+  assert.ok(!JSON.stringify(await store.loadApprovals(EVER)).includes("secret"));
   await store.close();
 });
 
@@ -192,11 +193,11 @@ Deno.test({
     fill(`${disk.folder}/ballast`);
     const large = approvalOf({ id: "large", command: "x".repeat(60 * 1024) });
     await assert.rejects(store.insertApproval(large), { code: "internal" });
-    assert.deepEqual(await store.loadApprovals(-Infinity), [approvalOf()]);
+    assert.deepEqual(await store.loadApprovals(EVER), [approvalOf()]);
     makeRoom(`${disk.folder}/ballast`);
     const state = { kind: "denied", by: "alice", at: CREATED_AT } as const;
     await store.updateApproval(approvalOf({ state }));
-    assert.deepEqual(await store.loadApprovals(-Infinity), [approvalOf({ state })]);
+    assert.deepEqual(await store.loadApprovals(EVER), [approvalOf({ state })]);
     await store.close();
   },
 });

@@ -9,7 +9,7 @@ import { encodeApproval } from "../../control_plane/state/rows.ts";
 import { park, RegistryScene } from "../../control_plane/testing/registry_scene.ts";
 import { MemoryControlStore } from "../../control_plane/state/memory.ts";
 import type { ControlStore, StoredBaseline } from "../../control_plane/state/store.ts";
-import { approvalOf, CREATED_AT } from "../../control_plane/testing/sample_approval.ts";
+import { approvalOf, CREATED_AT, EVER } from "../../control_plane/testing/sample_approval.ts";
 import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
 import { ControlFolder, openShared } from "./control_store_fixture.ts";
 
@@ -29,7 +29,7 @@ const STATES: readonly ApprovalState[] = [
 /** What every implementation does alike. */
 const CONTRACT: Readonly<Record<string, Check>> = {
   async "an empty store has nothing"(store) {
-    assert.deepEqual([await store.loadApprovals(-Infinity), await store.loadBaselines()], [[], []]);
+    assert.deepEqual([await store.loadApprovals(EVER), await store.loadBaselines()], [[], []]);
     await store.deleteApprovals([]);
     await store.deleteApprovals(["none"]);
     await store.deleteBaselines(["none"]);
@@ -45,6 +45,7 @@ const CONTRACT: Readonly<Record<string, Check>> = {
       rule: "require_approval:^echo",
       anomalies: ["new-host:a\0b", "new-command:\ud800", ""],
       createdAt: CREATED_AT + 123,
+      timeoutMs: 60_000,
       target: { user: "deploy", addr: "10.0.0.1:22", lifeSeconds: 120 },
       k8sDiff: { kind: "changed", changes: [{ path: "spec.replicas", before: "2", after: "3" }], omitted: 1 },
       lead: "ffeeddccbbaa99887766554433221100",
@@ -56,14 +57,14 @@ const CONTRACT: Readonly<Record<string, Check>> = {
       },
     });
     await store.insertApproval(approval);
-    assert.deepEqual(await store.loadApprovals(-Infinity), [approval]);
+    assert.deepEqual(await store.loadApprovals(EVER), [approval]);
   },
 
   async "no groups and absent groups are not the same"(store) {
     const { request } = approvalOf();
     await store.insertApproval(approvalOf({ id: "a", request: { ...request, end_user_groups: [] } }));
     await store.insertApproval(approvalOf({ id: "b", request: { ...request, end_user_groups: null } }));
-    const loaded = await store.loadApprovals(-Infinity);
+    const loaded = await store.loadApprovals(EVER);
     assert.deepEqual(loaded.map((approval) => approval.request.end_user_groups), [[], null]);
   },
 
@@ -79,7 +80,7 @@ const CONTRACT: Readonly<Record<string, Check>> = {
       }
       await store.updateApproval(approvalOf({ id: `changed-${index}`, state }));
     }
-    const loaded = new Map((await store.loadApprovals(-Infinity)).map((approval) => [approval.id, approval]));
+    const loaded = new Map((await store.loadApprovals(EVER)).map((approval) => [approval.id, approval]));
     for (const [index, state] of STATES.entries()) {
       assert.deepEqual(loaded.get(`new-${index}`)?.state, state);
       assert.deepEqual(loaded.get(`changed-${index}`)?.state, state);
@@ -92,7 +93,7 @@ const CONTRACT: Readonly<Record<string, Check>> = {
     await store.updateApproval(
       approvalOf({ id: "a", host: "db01", command: "rm", sudo: true, state: APPROVED }),
     );
-    assert.deepEqual(await store.loadApprovals(-Infinity), [
+    assert.deepEqual(await store.loadApprovals(EVER), [
       approvalOf({ id: "a", state: APPROVED }),
       approvalOf({ id: "b" }),
     ]);
@@ -103,7 +104,7 @@ const CONTRACT: Readonly<Record<string, Check>> = {
     const [a, b, c] = ["a", "b", "c"].map((id) => approvalOf({ id, state: APPROVED }));
     assert(a && b && c);
     await assert.rejects(store.updateApproval(a, b, c), { code: "internal" });
-    const kinds = async () => (await store.loadApprovals(-Infinity)).map(({ state }) => state.kind);
+    const kinds = async () => (await store.loadApprovals(EVER)).map(({ state }) => state.kind);
     assert.deepEqual(await kinds(), ["pending", "pending"]);
     await store.updateApproval(a, b);
     assert.deepEqual(await kinds(), ["approved", "approved"]);
@@ -111,34 +112,46 @@ const CONTRACT: Readonly<Record<string, Check>> = {
 
   async "a change of what is not there is refused"(store) {
     await assert.rejects(store.updateApproval(approvalOf({ state: APPROVED })), { code: "internal" });
-    assert.deepEqual(await store.loadApprovals(-Infinity), []);
+    assert.deepEqual(await store.loadApprovals(EVER), []);
   },
 
   async "a second approval of an id is refused, and the first one stays"(store) {
     await store.insertApproval(approvalOf());
     await assert.rejects(store.insertApproval(approvalOf({ command: "rm" })), { code: "internal" });
-    assert.deepEqual(await store.loadApprovals(-Infinity), [approvalOf()]);
+    assert.deepEqual(await store.loadApprovals(EVER), [approvalOf()]);
   },
 
   async "approvals come back the oldest first, those of one millisecond in their order"(store) {
     for (const [id, ms] of [["d", 5], ["c", 0], ["a", 5], ["b", 2]] as const) {
       await store.insertApproval(approvalOf({ id, createdAt: CREATED_AT + ms }));
     }
-    assert.deepEqual(ids(await store.loadApprovals(-Infinity)), ["c", "b", "d", "a"]);
+    assert.deepEqual(ids(await store.loadApprovals(EVER)), ["c", "b", "d", "a"]);
   },
 
   async "loading removes what is as old, and older (A7)"(store) {
     for (const ms of [-1, 0, 1]) {
       await store.insertApproval(approvalOf({ id: `${ms}`, createdAt: CREATED_AT + ms }));
     }
-    assert.deepEqual(ids(await store.loadApprovals(CREATED_AT)), ["1"]);
-    assert.deepEqual(ids(await store.loadApprovals(-Infinity)), ["1"]);
+    assert.deepEqual(ids(await store.loadApprovals({ now: CREATED_AT + 1, timeoutMs: 0 })), ["1"]);
+    assert.deepEqual(ids(await store.loadApprovals(EVER)), ["1"]);
+  },
+
+  async "loading goes by the timeout of each, where it has one"(store) {
+    for (const [id, timeoutMs] of [["long", 60_000], ["short", 1], ["none", undefined]] as const) {
+      await store.insertApproval(approvalOf({ id, ...(timeoutMs !== undefined && { timeoutMs }) }));
+    }
+    const loaded = async (ms: number, timeoutMs: number) =>
+      ids(await store.loadApprovals({ now: CREATED_AT + ms, timeoutMs })).sort();
+    assert.deepEqual(await loaded(2, 1), ["long", "none", "short"]);
+    assert.deepEqual(await loaded(3, 10), ["long", "none"]);
+    assert.deepEqual(await loaded(120_000, 10), ["long"]);
+    assert.deepEqual(await loaded(120_001, 1_000_000), []);
   },
 
   async "what is deleted is gone, and nothing else (A7)"(store) {
     for (const id of ["a", "b", "c", "d"]) await store.insertApproval(approvalOf({ id }));
     await store.deleteApprovals(["b", "none", "d"]);
-    assert.deepEqual(ids(await store.loadApprovals(-Infinity)), ["a", "c"]);
+    assert.deepEqual(ids(await store.loadApprovals(EVER)), ["a", "c"]);
     await assert.rejects(store.updateApproval(approvalOf({ id: "b", state: APPROVED })), {
       code: "internal",
     });
@@ -157,7 +170,7 @@ const CONTRACT: Readonly<Record<string, Check>> = {
       await assert.rejects(store.updateApproval(approvalOf({ state })), { code: "internal" });
       await assert.rejects(store.putBaseline(baselineOf({ subject: by })), { code: "internal" });
     }
-    assert.deepEqual([await store.loadApprovals(-Infinity), await store.loadBaselines()], [
+    assert.deepEqual([await store.loadApprovals(EVER), await store.loadBaselines()], [
       [approvalOf()],
       [],
     ]);
@@ -167,7 +180,7 @@ const CONTRACT: Readonly<Record<string, Check>> = {
     const command = "é".repeat(30 * 1024);
     const approval = approvalOf({ command, request: { ...approvalOf().request, command } });
     await store.insertApproval(approval);
-    assert.deepEqual(await store.loadApprovals(-Infinity), [approval]);
+    assert.deepEqual(await store.loadApprovals(EVER), [approval]);
   },
 
   async "a baseline comes back as it was put, the last one of its subject"(store) {
@@ -195,7 +208,7 @@ const CONTRACT: Readonly<Record<string, Check>> = {
     await store.insertApproval(approvalOf({ id: text, caller: text, command: text }));
     await store.putBaseline(baselineOf({ subject: text, hosts: [text] }));
     await store.deleteApprovals([`${text}2`, '"]']);
-    assert.deepEqual(ids(await store.loadApprovals(-Infinity)), [text]);
+    assert.deepEqual(ids(await store.loadApprovals(EVER)), [text]);
     assert.deepEqual(await store.loadBaselines(), [baselineOf({ subject: text, hosts: [text] })]);
   },
 
@@ -203,7 +216,7 @@ const CONTRACT: Readonly<Record<string, Check>> = {
     await store.close();
     await store.close();
     const uses = [
-      () => store.loadApprovals(0),
+      () => store.loadApprovals(EVER),
       () => store.insertApproval(approvalOf()),
       () => store.deleteApprovals(["a"]),
       () => store.putBaseline(baselineOf()),
@@ -259,18 +272,18 @@ Deno.test({
       new RegistryScene().open({ store, clock, timeoutSeconds });
     const [slow, quick] = [await registry(patient, 3_600), await registry(hasty, 1)];
     const parked = await park(slow);
-    await quick.takeOver((after) => hasty.loadApprovals(after));
+    await quick.takeOver((timing) => hasty.loadApprovals(timing));
     assert.equal(quick.pendingCount(), 1);
-    // By the database's clock, with which it will agree, it is not yet time.
+    // It lives as long as the one that parked it says, here too.
     await clock.advance(60_000);
-    assert.equal(quick.pendingCount(), 0);
+    assert.equal(quick.pendingCount(), 1);
     await quick.close();
     await registry(hasty, 1);
-    assert.deepEqual(ids(await patient.loadApprovals(-Infinity)), [parked.id]);
+    assert.deepEqual(ids(await patient.loadApprovals(EVER)), [parked.id]);
     assert.equal(slow.pendingCount(), 1);
-    await server.sql("UPDATE control_plane.approvals SET kept_until = 1");
+    await server.sql("UPDATE control_plane.approvals SET kept_until = 1, timeout_ms = 1000");
     await registry(hasty, 1);
-    assert.deepEqual(await patient.loadApprovals(-Infinity), []);
+    assert.deepEqual(await patient.loadApprovals(EVER), []);
     for (const store of [patient, hasty]) await store.close();
   },
 });
@@ -306,22 +319,23 @@ Deno.test({
 });
 
 Deno.test({
-  name: "PostgresControlStore: approvals of version 1 of the tables are there in version 2",
+  name: "PostgresControlStore: approvals of version 1 of the tables are there in the version of today",
   ignore: isPostgresMissing,
   async fn() {
     await using server = await PostgresServer.start();
     const first = { ...POSTGRES_SCHEMA, migrations: POSTGRES_SCHEMA.migrations.slice(0, 1) };
     const settings = { state_db: server.url(), state_db_password_file: "", state_db_ca: "" };
     const access = await PostgresAccess.open(first, { settings, clock: systemClock, warn() {} });
-    const { text, parameters } = insertRow("approvals", encodeApproval(approvalOf()));
+    const { timeout_ms: _later, ...row } = encodeApproval(approvalOf());
+    const { text, parameters } = insertRow("approvals", row);
     await access.change((query) => query(text, parameters));
     await access.close();
     const store = await openShared(server.url());
-    assert.equal(await server.sql("SELECT version FROM control_plane.schema_version"), "2");
-    assert.deepEqual(await store.loadApprovals(-Infinity), [approvalOf()]);
+    assert.equal(await server.sql("SELECT version FROM control_plane.schema_version"), "3");
+    assert.deepEqual(await store.loadApprovals(EVER), [approvalOf()]);
     await store.close();
     const again = await openShared(server.url());
-    assert.deepEqual(await again.loadApprovals(-Infinity), [approvalOf()]);
+    assert.deepEqual(await again.loadApprovals(EVER), [approvalOf()]);
     await again.close();
   },
 });
