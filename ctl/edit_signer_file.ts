@@ -8,6 +8,7 @@ import { quoteText } from "@gateway/shared/quote";
 import {
   findHostsWithoutKey,
   findMisplacedHosts,
+  LARGE_SIGNER_KEYS,
   type SignerConfig,
   signerConfig,
   UNSUPPORTED_SIGNER_KEYS,
@@ -55,8 +56,9 @@ export async function changeSignerFile(
   const read = () => hintMissingConfig(() => readConfigText(file, "signer config"));
   const text = await read();
   using lock = dryRun ? undefined : await lockOrRefuse(file);
-  const edited = edit(text, parse(text, file));
-  const change = { file, config: check(edited, file), diff: diffLines(text, edited, file) };
+  const before = parse(text, file);
+  const edited = edit(text, before);
+  const change = { file, config: check(edited, file, before), diff: diffLines(text, edited, file) };
   if (lock === undefined || edited === text) return change;
   if (await read() !== text) throw changedMeanwhile(file);
   try {
@@ -81,14 +83,17 @@ function changedMeanwhile(file: string): AppError {
   return new AppError("conflict", `${quoteText(file)} was changed meanwhile: nothing was written, try again`);
 }
 
-function parse(text: string, source: string): SignerConfig {
-  const kind = { what: "signer config", schema: signerConfig, unsupported: UNSUPPORTED_SIGNER_KEYS };
-  return parseConfig({ ...kind, text, source });
+/** @param previous hosts that are written as in it are not checked again */
+function parse(text: string, source: string, previous?: SignerConfig): SignerConfig {
+  return parseConfig({
+    ...{ text, source, previous, what: "signer config" },
+    ...{ schema: signerConfig, unsupported: UNSUPPORTED_SIGNER_KEYS, large: LARGE_SIGNER_KEYS },
+  });
 }
 
 /** Checks a text as the signer does, its policy included. */
-function check(text: string, source: string): SignerConfig {
-  const config = parse(text, source);
+function check(text: string, source: string, previous: SignerConfig): SignerConfig {
+  const config = parse(text, source, previous);
   const compiled = compilePolicy(config);
   const problems = [...(compiled.kind === "ok" ? [] : compiled.problems), ...findHostsWithoutKey(config)];
   const misplaced = findMisplacedHosts(config);
