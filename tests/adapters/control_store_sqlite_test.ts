@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { systemClock } from "@gateway/shared/clock";
 import { systemRandom } from "@gateway/shared/random";
 import { ApprovalRegistry } from "../../control_plane/approval/registry.ts";
+import { MIGRATIONS } from "../../control_plane/state/migrations.ts";
 import { openSqliteControlStore } from "../../control_plane/state/sqlite.ts";
 import { approvalOf, CREATED_AT, draftOf, EVER } from "../../control_plane/testing/sample_approval.ts";
 import { ControlFolder } from "./control_store_fixture.ts";
@@ -47,6 +48,22 @@ Deno.test("a new database has version 4, exactly the known schema, and is its ow
     "commands TEXT 1 '[]' 0",
   ]);
   assert.equal((Deno.statSync(folder.path).mode ?? 0) & 0o777, 0o600);
+});
+
+Deno.test("what version 3 has kept has no timeout of its own; what is kept from then on has, after the next start too", async () => {
+  using folder = new ControlFolder();
+  const request = JSON.stringify(approvalOf().request).replaceAll("'", "''");
+  folder.exec(`${MIGRATIONS.slice(0, 3).join("\n")} PRAGMA user_version = 3;
+    INSERT INTO approvals (id, caller, host, command, rule, status, created_at, request_json)
+    VALUES ('old', 'broker-1', 'web01', 'ls', '', 'pending', ${CREATED_AT}, '${request}')`);
+  const first = folder.open();
+  await first.insertApproval(approvalOf({ id: "new", timeoutMs: 60_000 }));
+  await first.close();
+  const second = folder.open();
+  const timeouts = (await second.loadApprovals(EVER)).map(({ id, timeoutMs }) => [id, timeoutMs]);
+  assert.deepEqual(timeouts, [["old", undefined], ["new", 60_000]]);
+  await second.close();
+  assert.deepEqual(folder.warnings, []);
 });
 
 Deno.test("what was kept is there after the next start", async () => {
