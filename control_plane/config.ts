@@ -103,7 +103,7 @@ const approvalConfig: z.ZodType<ApprovalConfig> = z.strictObject({
   timeout_seconds: z.int().max(LONGEST_TIMEOUT_SECONDS).default(120).transform((value) =>
     value > 0 ? value : 120
   ).describe(
-    "how long a request waits for a decision, and a decision for its collection, in seconds",
+    "how long a request waits for a decision, and a decision for its collection, in seconds; what waits already keeps its own",
   ),
   callers: names.describe("CNs of those who may decide; empty means nobody"),
   teams_format: z.enum(["", ...TEAMS_FORMATS]).default("workflow").transform((name) =>
