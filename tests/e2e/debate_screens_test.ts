@@ -36,6 +36,15 @@ browserTest("the page of a run shows the answer first, in every state, width and
           }, { what: `${selector} to be in sight: ${what}` });
         }
         assert.equal(await page.evaluate("document.documentElement.scrollWidth > innerWidth"), false, what);
+        if (name === "found" || name === "unsure") {
+          const colorOf = (selector: string) =>
+            page.evaluate<string>(`getComputedStyle(document.querySelector("${selector}")).color`);
+          await poll(async () => await page.locator("#run-sure").innerText() !== "", {
+            what: "the bar's verdict",
+          });
+          const [status, sure, plain] = await Promise.all(["#run-status", "#run-sure", "body"].map(colorOf));
+          assert.deepEqual([status === plain, sure === plain], [true, name === "unsure"], `${what}: ${sure}`);
+        }
         if (name === "waiting") {
           assert.match(
             await page.locator("#run-asked").innerText(),

@@ -100,9 +100,13 @@ function showSure({ summary, status }) {
   pill.textContent = t(status ?? "unknown");
   pill.className = `status status-${status}`;
   const { decision } = summary;
-  get("run-sure").textContent = decision === undefined
+  const { tone, title } = verdictOf(summary, status);
+  const sure = get("run-sure");
+  // That a run has ended is neither good nor bad; what it found is.
+  sure.className = decision !== undefined && tone === "good" ? "sure-good" : "";
+  sure.textContent = decision === undefined
     ? ""
-    : `${t(verdictOf(summary, status).title)}, ${percent(decision.confidence)}${
+    : `${t(title)}, ${percent(decision.confidence)}${
       summary.imported ? t(" stated elsewhere ").trimEnd() : ""
     }`;
 }
