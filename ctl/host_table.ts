@@ -1,5 +1,6 @@
 import { z } from "@zod/zod";
 import { describeSharedPrincipals } from "@gateway/shared/policy/compile";
+import { finish } from "@gateway/shared/steps";
 import { findLoginShellRisk } from "@gateway/shared/policy/login_shell";
 import { joinNames } from "./shorten.ts";
 import { EMPTY_CELL, formatTable } from "./table.ts";
@@ -90,7 +91,7 @@ export function formatHosts(
   return [
     ...formatTable(HEADING.split(" "), rows, columns),
     ...sealNotes(names, hosts),
-    ...describeSharedPrincipals(hosts),
+    ...finish(describeSharedPrincipals(hosts)),
     ...shellNotes(names, hosts),
     ...krlNotes(names, hosts),
   ];

@@ -71,6 +71,7 @@ export interface SignerConfig {
 
 const path = z.string().min(1);
 const hosts = z.record(z.string(), hostPolicy);
+const commandPolicies = z.record(z.string(), commandPolicy);
 
 /** Checks a {@linkcode SignerConfig}; unknown keys are refused. */
 export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
@@ -144,7 +145,7 @@ export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
     .describe(
       "callers by CN; empty means no restriction by groups, otherwise callers that are not listed see nothing",
     ),
-  command_policies: z.record(z.string(), commandPolicy).default({}).describe("command policies by name"),
+  command_policies: commandPolicies.default({}).describe("command policies by name"),
   group_command_policies: z.record(z.string(), z.array(z.string())).default({})
     .describe("host group to names of command policies; _default applies to every host"),
   kubernetes: kubernetesConfig.exactOptional().describe("Kubernetes clusters; absent means hosts alone"),
@@ -202,8 +203,11 @@ export function editPath(configPath: string): string {
   return `${configPath}.new`;
 }
 
-/** The keys whose maps have an entry for every host, for `parseConfigSteps()`. */
-export const LARGE_SIGNER_KEYS: Readonly<Record<string, z.ZodType>> = { hosts };
+/** The keys whose maps have an entry for every host or every kind of host, for `parseConfigSteps()`. */
+export const LARGE_SIGNER_KEYS: Readonly<Record<string, z.ZodType>> = {
+  hosts,
+  command_policies: commandPolicies,
+};
 
 /** Keys of the specification that this version does not act on yet, and refuses rather than ignore. */
 export const UNSUPPORTED_SIGNER_KEYS: readonly string[] = [];

@@ -40,6 +40,13 @@ Deno.test.each([
   { name: "a wrong value deep in a host", members: `"hosts":{"a":{${HOST},"command_policy":{"mode":"x"}}}` },
   { name: "a host that stands twice (C3)", members: `"hosts":{"a":{${HOST}},"a":{${HOST}}}` },
   { name: "a host's key that stands twice (C3)", members: `"hosts":{"a":{${HOST},"user":"root"}}` },
+  { name: "command policies", members: `"command_policies":{"a":{"mode":"off"},"_c":{"mode":"x"},"b":{}}` },
+  { name: "command policies that are a list", members: `"command_policies":[]` },
+  {
+    name: "a typo in a command policy (C1)",
+    members: `"command_policies":{"a.b":{"alow":[]},"c":{"mode":1}}`,
+  },
+  { name: "a command policy that stands twice (C3)", members: `"command_policies":{"a":{},"a":{}}` },
   { name: "problems everywhere", members: `"listn":1,"kubernetes":{},"hosts":{"a":{},"b":{${HOST},"x":1}}` },
 ])("parseConfigSteps() reads $name entry by entry as it does at once", ({ members }) => {
   assert.deepEqual(outcome(members, LARGE_SIGNER_KEYS), outcome(members, {}));

@@ -188,15 +188,11 @@ function* findWarnings(snapshot: Snapshot): Steps<readonly string[]> {
   if (Object.keys(config.callers).length === 0) {
     warnings.push("callers is empty: every certificate of client_ca may use every host");
   }
-  yield;
-  for (const path of findInertPolicies(config)) {
+  for (const path of yield* findInertPolicies(config)) {
     warnings.push(`${path}: mode is "off", so that its allow and deny patterns have no effect`);
   }
-  yield;
-  warnings.push(...describeSharedPrincipals(config.hosts));
-  yield;
-  warnings.push(...describeUnsealedTwins(config.hosts));
-  yield;
-  warnings.push(...findUnprovedShells(config.hosts, policy.hosts));
+  warnings.push(...yield* describeSharedPrincipals(config.hosts));
+  warnings.push(...yield* describeUnsealedTwins(config.hosts));
+  warnings.push(...yield* findUnprovedShells(config.hosts, policy.hosts));
   return warnings;
 }

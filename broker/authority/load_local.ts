@@ -2,6 +2,7 @@ import { loadCaKeys } from "@gateway/shared/ca/load";
 import { connectClusters } from "@gateway/shared/kubernetes/cluster_api";
 import { loadClusterFiles } from "@gateway/shared/kubernetes/cluster_files";
 import { findInertPolicies } from "@gateway/shared/policy/compile";
+import { finish } from "@gateway/shared/steps";
 import type { BrokerConfig } from "../config.ts";
 import { LOCAL_CALLER, LocalAuthority } from "./local.ts";
 import { LocalClusters } from "./local_clusters.ts";
@@ -25,7 +26,7 @@ export async function loadLocal(config: BrokerConfig, ports: AuthorityPorts): Pr
         "production keeps it in a signer, an agent or a vault",
     );
   }
-  for (const path of findInertPolicies(config)) {
+  for (const path of finish(findInertPolicies(config))) {
     logger.warn(`${path}: mode is "off", so that its allow and deny patterns have no effect`);
   }
   return (events) => {

@@ -91,8 +91,11 @@ export function* compilePolicySteps(
   const reuse = reusePatterns(previous?.patterns);
   const library = yield* compileCommandLibrary(config, problems, reuse.compile);
   const hosts = new Map<string, CompiledHost>();
-  const known = previous !== undefined && isSameForHosts(config, previous.config) ? previous : undefined;
-  for (const [name, host] of Object.entries(config.hosts)) {
+  const isSame = previous !== undefined && (yield* isSameForHosts(config, previous.config));
+  const known = isSame ? previous : undefined;
+  for (const name of Object.keys(config.hosts)) {
+    const host = config.hosts[name];
+    if (host === undefined) continue;
     const compiled = known?.config.hosts[name] === host ? known.hosts.get(name) : undefined;
     // The patterns of a host's own rules have to be asked for again: otherwise the next policy would not know them.
     if (compiled !== undefined && host.command_policy === undefined) {
@@ -115,9 +118,7 @@ export function* compilePolicySteps(
     clusters.set(name, compileCluster({ name, cluster, path, compile: reuse.compile }, problems));
     yield;
   }
-  yield;
-  problems.push(...findUnsharedPrincipals(config.hosts));
-  yield;
+  problems.push(...yield* findUnsharedPrincipals(config.hosts));
   if (problems.length > 0) return { kind: "invalid", problems };
   const callers = compileCallers(config);
   const { patterns } = reuse;
@@ -125,10 +126,18 @@ export function* compilePolicySteps(
 }
 
 /** Whether all that a host is compiled with besides itself is the same. */
-function isSameForHosts(config: PolicyConfig, previous: PolicyConfig): boolean {
-  const write = ({ command_policies, group_command_policies, max_ttl_seconds }: PolicyConfig) =>
-    JSON.stringify([command_policies, group_command_policies, max_ttl_seconds]);
-  return write(config) === write(previous);
+function* isSameForHosts(config: PolicyConfig, previous: PolicyConfig): Steps<boolean> {
+  const write = ({ group_command_policies, max_ttl_seconds }: PolicyConfig) =>
+    JSON.stringify([group_command_policies, max_ttl_seconds]);
+  if (write(config) !== write(previous)) return false;
+  const [names, before] = [Object.keys(config.command_policies), Object.keys(previous.command_policies)];
+  if (JSON.stringify(names) !== JSON.stringify(before)) return false;
+  for (const name of names) {
+    yield;
+    const [policy, known] = [config.command_policies[name], previous.command_policies[name]];
+    if (policy !== known && JSON.stringify(policy) !== JSON.stringify(known)) return false;
+  }
+  return true;
 }
 
 function compileCallers(config: PolicyConfig): ReadonlyMap<string, CompiledCaller> {

@@ -126,17 +126,19 @@ function compilePatterns(
 }
 
 /** The command policies of a config whose patterns are switched off on purpose: each as a key path. */
-export function findInertPolicies(
+export function* findInertPolicies(
   { hosts, command_policies }: {
     readonly hosts: Readonly<Record<string, { readonly command_policy?: CommandPolicy }>>;
     readonly command_policies: Readonly<Record<string, CommandPolicy>>;
   },
-): readonly string[] {
+): Steps<readonly string[]> {
   const inert: string[] = [];
   for (const [name, policy] of Object.entries(command_policies)) {
     if (isInert(policy)) inert.push(formatKeyPath(["command_policies", name]));
   }
-  for (const [name, { command_policy: policy }] of Object.entries(hosts)) {
+  for (const name of Object.keys(hosts)) {
+    yield;
+    const policy = hosts[name]?.command_policy;
     if (policy !== undefined && isInert(policy)) {
       inert.push(formatKeyPath(["hosts", name, "command_policy"]));
     }

@@ -1,3 +1,4 @@
+import { finish } from "../steps.ts";
 import assert from "node:assert/strict";
 import { compileSample, sampleConfig, sampleHost } from "../testing/sample_policy.ts";
 import { compilePolicy, findInertPolicies } from "./compile.ts";
@@ -210,7 +211,10 @@ Deno.test("findInertPolicies() names policies whose patterns are switched off, a
   const approval = { mode: "off", require_approval: ["^reboot$"] } as const;
   const config = sampleConfig({ command_policy: off }, { command_policies: { base: off, approval } });
   compileSample(config);
-  assert.deepEqual(findInertPolicies(config), ["command_policies.base", "hosts.web01.command_policy"]);
+  assert.deepEqual(finish(findInertPolicies(config)), [
+    "command_policies.base",
+    "hosts.web01.command_policy",
+  ]);
 });
 
 Deno.test("compilePolicy() accepts deny rules beside an allowlist", () => {

@@ -12,8 +12,8 @@
  *
  * @module
  */
-
 import { formatKeyPath } from "../key_path.ts";
+import type { Steps } from "../steps.ts";
 
 const PROVED = ["sh", "bash", "dash", "ash", "busybox", "ksh", "ksh93", "mksh", "yash", "zsh"];
 
@@ -26,13 +26,17 @@ export function findLoginShellRisk(loginShell: string): string | undefined {
 }
 
 /** The hosts with command rules whose login shell is not proved: each key path of a config, and why. */
-export function findUnprovedShells(
+export function* findUnprovedShells(
   hosts: Readonly<Record<string, { readonly login_shell?: string }>>,
   compiled: ReadonlyMap<string, { readonly commands: { readonly restricts: boolean } }>,
-): readonly string[] {
-  return Object.entries(hosts).flatMap(([name, { login_shell }]) => {
-    const risk = login_shell === undefined ? undefined : findLoginShellRisk(login_shell);
-    if (risk === undefined || compiled.get(name)?.commands.restricts !== true) return [];
-    return [`${formatKeyPath(["hosts", name, "login_shell"])}: ${risk}`];
-  });
+): Steps<readonly string[]> {
+  const texts: string[] = [];
+  for (const name of Object.keys(hosts)) {
+    yield;
+    const shell = hosts[name]?.login_shell;
+    const risk = shell === undefined ? undefined : findLoginShellRisk(shell);
+    if (risk === undefined || compiled.get(name)?.commands.restricts !== true) continue;
+    texts.push(`${formatKeyPath(["hosts", name, "login_shell"])}: ${risk}`);
+  }
+  return texts;
 }

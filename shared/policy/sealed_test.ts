@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { compileSample, decideSample, sampleConfig, sampleHost } from "../testing/sample_policy.ts";
 import { compilePolicy } from "./compile.ts";
 import { type HostPolicy, hostPolicy } from "./model.ts";
+import { finish } from "../steps.ts";
 import { describeSharedPrincipals, findUnsharedPrincipals } from "./shared_principal.ts";
 import { describeUnsealedTwins } from "./unsealed_twin.ts";
 import { toWireDecision } from "./ssh.ts";
@@ -175,12 +176,12 @@ Deno.test.each([
   },
   { name: "one but for its case", hosts: { a: owned("p"), b: owned("P") }, paths: [], warnings: 0 },
 ])("hosts whose principals are $name", ({ hosts, paths, warnings }) => {
-  const problems = findUnsharedPrincipals(hosts);
+  const problems = finish(findUnsharedPrincipals(hosts));
   assert.deepEqual(
     problems.map((problem) => problem.split(":")[0]),
     paths.map((name) => `hosts.${name}.principal`),
   );
-  assert.equal(describeSharedPrincipals(hosts).length, warnings);
+  assert.equal(finish(describeSharedPrincipals(hosts)).length, warnings);
 });
 
 Deno.test("compilePolicy() refuses hosts with one principal, and takes them where both say so", () => {
@@ -213,6 +214,6 @@ Deno.test.each([
     warned: ["hosts.web"],
   },
 ])("a name of $name beside a sealed host's: warned of $warned", ({ web, warned }) => {
-  const found = describeUnsealedTwins({ web01: account("10.0.0.1:22", "deploy", true), web });
+  const found = finish(describeUnsealedTwins({ web01: account("10.0.0.1:22", "deploy", true), web }));
   assert.deepEqual(found.map((text) => text.split(":")[0]), warned);
 });

@@ -3,36 +3,45 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
+ * import { finish } from "../steps.ts";
  * import { describeUnsealedTwins } from "./unsealed_twin.ts";
  *
  * const account = { addr: "10.0.0.1:22", user: "deploy" };
- * assert.equal(describeUnsealedTwins({ web01: { ...account, sealed_exec: true }, web: account }).length, 1);
+ * const hosts = { web01: { ...account, sealed_exec: true }, web: account };
+ * assert.equal(finish(describeUnsealedTwins(hosts)).length, 1);
  * ```
  *
  * @module
  */
 import { formatKeyPath } from "../key_path.ts";
 import { quoteText } from "../quote.ts";
+import type { Steps } from "../steps.ts";
 import type { HostPolicy } from "./model.ts";
 
 /** What an operator should know of hosts that are the account of a sealed one, each with its key path. */
-export function describeUnsealedTwins(
+export function* describeUnsealedTwins(
   hosts: Readonly<Record<string, Pick<HostPolicy, "addr" | "user" | "sealed_exec">>>,
-): readonly string[] {
+): Steps<readonly string[]> {
   const accountOf = (name: string) => JSON.stringify([hosts[name]?.addr, hosts[name]?.user]);
   const names = Object.keys(hosts);
-  const sealed = new Map(
-    names.filter((name) => hosts[name]?.sealed_exec === true).map((name) => [accountOf(name), name]),
-  );
+  const sealed = new Map<string, string>();
+  for (const name of names) {
+    yield;
+    if (hosts[name]?.sealed_exec === true) sealed.set(accountOf(name), name);
+  }
   if (sealed.size === 0) return [];
-  return names.flatMap((name) => {
+  const texts: string[] = [];
+  for (const name of names) {
+    yield;
+    if (hosts[name]?.sealed_exec === true) continue;
     const twin = sealed.get(accountOf(name));
-    if (twin === undefined || hosts[name]?.sealed_exec === true) return [];
-    return [
+    if (twin === undefined) continue;
+    texts.push(
       `${formatKeyPath(["hosts", name])}: is not sealed and is the account of ${
         quoteText(twin)
       }, which is: ` +
-      "sessions under this name go round the seal",
-    ];
-  });
+        "sessions under this name go round the seal",
+    );
+  }
+  return texts;
 }
