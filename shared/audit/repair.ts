@@ -16,6 +16,7 @@
  *
  * @module
  */
+import { type FileHandle, open } from "node:fs/promises";
 import { AppError } from "../errors.ts";
 import { ifThere } from "../files.ts";
 import { quoteText } from "../quote.ts";
@@ -80,7 +81,7 @@ export async function planRepair(options: RepairOptions): Promise<RepairPlan> {
   using file = await openLog(options.path, { read: true });
   // A log without lock file has no writer; creating one would make it the property of whoever looks.
   const isLocked = await ifThere(Deno.stat(`${options.path}.lock`)) !== undefined;
-  using _lock = isLocked ? await takeLock(options.path) : undefined;
+  using _lock = isLocked ? await takeLock(options.path, file) : undefined;
   return await inspect(file, options);
 }
 
@@ -94,7 +95,7 @@ export async function planRepair(options: RepairOptions): Promise<RepairPlan> {
 export async function repairLog(options: RepairOptions, now: number): Promise<RepairOutcome> {
   const { path } = options;
   using file = await openLog(path, { read: true, write: true });
-  using _lock = await takeLock(path);
+  using _lock = await takeLock(path, file);
   const plan = await inspect(file, options);
   if (plan.kind !== "torn") return plan;
   const { records, lastSeq, keptBytes, tailBytes } = plan;
@@ -177,25 +178,31 @@ async function* readRange(file: Deno.FsFile, start: number, end: number): AsyncG
 }
 
 /** The log's lock; a lock file that this creates belongs to whom the log belongs, who has to open it. */
-async function takeLock(path: string): Promise<Disposable> {
-  const isNew = await ifThere(Deno.stat(`${path}.lock`)) === undefined;
-  let lock: Disposable;
+async function takeLock(path: string, log: Deno.FsFile): Promise<Disposable> {
+  await createLock(`${path}.lock`, await log.stat());
   try {
-    lock = await lockLog(path);
+    return await lockLog(path);
   } catch (cause) {
     if (!(cause instanceof AppError)) throw cause;
     throw new AppError("conflict", `Cannot repair audit log ${quoteText(path)}: a service is writing it`, {
       cause,
     });
   }
-  if (!isNew) return lock;
+}
+
+/** Its owner is set on the file that was made, whatever lies under its name by then: the folder is not root's. */
+async function createLock(path: string, { uid, gid }: Deno.FileInfo): Promise<void> {
+  let file: FileHandle;
   try {
-    const { uid, gid } = await Deno.stat(path);
-    await Deno.chown(`${path}.lock`, uid, gid);
-    return lock;
+    file = await open(path, "wx", 0o600);
   } catch (error) {
-    lock[Symbol.dispose]();
+    if (error instanceof Error && "code" in error && error.code === "EEXIST") return;
     throw error;
+  }
+  try {
+    if (uid !== null && gid !== null) await file.chown(uid, gid);
+  } finally {
+    await file.close();
   }
 }
 

@@ -217,6 +217,17 @@ Deno.test("audit repair leaves no lock behind by looking, and one that the servi
   await log.write("four");
 });
 
+Deno.test("audit repair, which root may run, makes no file where a link in the place of the lock leads", async () => {
+  await using log = await createLog(`${TORN}\n`);
+  const before = await Deno.readFile(log.path);
+  await Deno.remove(`${log.path}.lock`);
+  // The folder is the service's: whoever has taken that over makes such a link, and a torn end.
+  await Deno.symlink(`${log.folder}/elsewhere`, `${log.path}.lock`);
+  assert.equal((await repair(log, "--apply")).exit, 1);
+  assert.throws(() => Deno.lstatSync(`${log.folder}/elsewhere`), Deno.errors.NotFound);
+  assert.deepEqual(await Deno.readFile(log.path), before);
+});
+
 Deno.test("repairLog() takes another name where that of the tail is taken", async () => {
   await using log = await createLog("first\n");
   const movedTo: string[] = [];

@@ -1,6 +1,6 @@
 import { isAmbient, isPure, mayTime } from "./adapters.ts";
 import { isBound } from "./bindings.ts";
-import { relativePath } from "./files.ts";
+import { isTest, relativePath } from "./files.ts";
 
 /** Members of globals that say what time it is, give chance, or reach the process. */
 const AMBIENT: Readonly<Record<string, readonly string[]>> = {
@@ -76,6 +76,20 @@ export const timers: Deno.lint.Rule = {
         if (/^(?:node:)?timers(?:\/|$)/.test(node.source.value)) report(node, node.source.value);
       },
     };
+  },
+};
+
+/** Who may write to the folder puts a link in the place of a file before root gives it to him: the link's target is his then. */
+export const owners: Deno.lint.Rule = {
+  create(context) {
+    const path = relativePath(context.filename);
+    if (path === undefined || isTest(path)) return {};
+    return usesOf({ Deno: ["chown", "chownSync"] }, (node, what) =>
+      context.report({
+        node,
+        message:
+          `${what} gives away what lies under the name by then; use chown() of the FileHandle that was opened`,
+      }));
   },
 };
 

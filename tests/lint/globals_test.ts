@@ -146,3 +146,8 @@ Deno.test.each<Row>([
     source: "socket.setTimeout(1, end); a.timeout(1);",
   },
 ])("gateway/timers lets $name be", check);
+
+Deno.test.each<Row>([
+  { name: "by its path", file: "ctl/commands/a.ts", source: 'await Deno.chown("x", 1, 1);', rule: "owners" },
+  { name: "at once", file: "shared/files.ts", source: `${MODULE}Deno.chownSync("x", 1, 1);`, rule: "owners" },
+])("a file must not be given away $name", check);
