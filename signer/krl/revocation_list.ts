@@ -86,6 +86,8 @@ export class RevocationList {
   #unstoredRevocations: readonly KeptRevocation[] = [];
   #isStoreBroken = false;
   readonly #listed = new ListedNames();
+  /** It has more than the list in force: the store could not take the next one's version yet. */
+  #isUnpublished = false;
   /** What others have revoked, and was looked for among the certificates. */
   #takenOver: ReadonlyMap<string, KeptRevocation> = new Map();
   readonly #search: AnswerSearch;
@@ -168,7 +170,6 @@ export class RevocationList {
     return this.#lock.run(async () => {
       if (state !== undefined) await this.#storeCertificates();
       else if (certificates.length === 0) return;
-      const now = this.#options.clock.now();
       const added = new IssuedCertificates();
       for (const { holder, serials, ...times } of certificates) {
         for (const serial of serials) {
@@ -188,15 +189,17 @@ export class RevocationList {
         taken.set(key, revocation);
       }
       this.#takenOver = taken;
-      const isChanged = this.#listed.size > before;
+      // They are no news when this is done again after a failure.
+      this.#search.keep(lost);
+      this.#isUnpublished ||= this.#listed.size > before;
+      const { store, clock } = this.#options;
       // A list of other content needs another version than any that another instance has made.
       const krlVersion = state?.krlVersion ?? this.current.version;
-      const version = isChanged && krlVersion <= this.current.version
-        ? await this.#options.store.putRevocations([], nextVersion(this.current.version, now))
+      const version = this.#isUnpublished && krlVersion <= this.current.version
+        ? await store.putRevocations([], nextVersion(this.current.version, clock.now()))
         : krlVersion;
       if (version > this.current.version) this.#publish(version);
       // Not waited for: what reads the log holds up nothing that is decided by.
-      this.#search.keep(lost);
       void this.seekGivenUp();
     });
   }
@@ -216,8 +219,7 @@ export class RevocationList {
     const names = requestIds.map((id) => nameRequest(caller, id));
     const outcome = await this.revoke(names.map((value) => ({ kind: "request", value })));
     this.#search.keep(names);
-    const revoked = await this.#search.search();
-    return { ...outcome, revoked, version: this.current.version };
+    return { ...outcome, revoked: await this.#search.search(), version: this.current.version };
   }
 
   /** Looks for what was given up and is not found yet: before the start, elsewhere, or while the log could not be read. */
@@ -258,10 +260,10 @@ export class RevocationList {
       });
       let revoked = 0;
       for (const revocation of kept) revoked += await this.#list(revocation);
-      const isChanged = this.#listed.size > before;
+      const next = this.#listed.size > before ? nextVersion(this.current.version, now) : undefined;
       // Also where none is known: one that was issued before, elsewhere, may show up.
-      const version = await this.#store(kept, isChanged ? nextVersion(this.current.version, now) : undefined);
-      if (isChanged) this.#publish(version ?? nextVersion(this.current.version, now));
+      const version = await this.#store(kept, next);
+      if (next !== undefined) this.#publish(version ?? next);
       return { revoked, version: this.current.version, persisted: version !== undefined };
     });
   }
@@ -332,6 +334,7 @@ export class RevocationList {
   }
 
   #publish(version: number): void {
+    this.#isUnpublished = false;
     this.#versions = [this.#made(version), ...this.#versions.slice(0, KEPT_VERSIONS - 1)];
     for (const tell of this.#waiting) tell();
   }
@@ -341,12 +344,9 @@ export class RevocationList {
   }
 
   async #storeSoon(): Promise<void> {
-    try {
-      await this.#options.clock.sleep(STORE_DELAY_MS, this.#closing.signal);
-    } catch {
-      // close() stores the rest.
-      return;
-    }
+    const { clock } = this.#options;
+    // close() stores the rest.
+    if (!await clock.sleep(STORE_DELAY_MS, this.#closing.signal).then(() => true, () => false)) return;
     this.#storing = undefined;
     await this.#lock.run(() => this.#storeCertificates().catch(this.#notStored));
   }
