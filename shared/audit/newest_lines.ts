@@ -32,11 +32,8 @@ export async function* newestLines(
   { maxBytes, onCut }: NewestLinesOptions,
 ): AsyncGenerator<string> {
   const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
-  const segments = (await listSegments(logPath)).map(({ name }) => join(dirname(logPath), name));
   let left = maxBytes;
-  for (const path of [logPath, ...segments.toReversed()]) {
-    using file = await ifThere(Deno.open(path, { read: true }));
-    if (file === undefined) continue;
+  for await (const file of newestFiles(logPath)) {
     // What follows the last newline was never acknowledged.
     let tail: Uint8Array | undefined;
     for (let end = (await file.stat()).size; end > 0;) {
@@ -54,6 +51,20 @@ export async function* newestLines(
       end = start;
     }
     if (tail !== undefined) yield decoder.decode(tail);
+  }
+}
+
+/** A log and its rotated files, the newest first; each is closed behind its use. */
+async function* newestFiles(logPath: string): AsyncGenerator<Deno.FsFile> {
+  // The log first: when it is rotated away after this, it is among the rotated files too, and told by that.
+  using log = await ifThere(Deno.open(logPath, { read: true }));
+  const known = await log?.stat();
+  const segments = await listSegments(logPath);
+  if (log !== undefined) yield log;
+  for (const { name } of segments.toReversed()) {
+    using file = await ifThere(Deno.open(join(dirname(logPath), name), { read: true }));
+    const info = await file?.stat();
+    if (file !== undefined && (info?.ino !== known?.ino || info?.dev !== known?.dev)) yield file;
   }
 }
 

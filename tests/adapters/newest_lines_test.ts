@@ -47,3 +47,22 @@ Deno.test("newestLines() reads no more than it is told to, and says so", async (
   const { lines, cuts } = await readBack({ "audit.log": "new\n", "audit.log.20260101T000000Z": "old\n" }, 5);
   assert.deepEqual({ lines, cuts }, { lines: ["new"], cuts: 1 });
 });
+
+Deno.test("newestLines() misses no line of a log that is rotated meanwhile, and has none twice", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const path = `${folder}/audit.log`;
+    for (let round = 0; round < 100; round++) {
+      await Deno.writeTextFile(path, "line\n");
+      const reading = Array.fromAsync(newestLines(path, { maxBytes: MAX_BYTES }));
+      // Each round somewhat later.
+      for (let turn = 0; turn < round % 10; turn++) await Deno.stat(folder);
+      await Deno.rename(path, `${path}.20260101T000000Z`);
+      await Deno.writeTextFile(path, "");
+      assert.deepEqual(await reading, ["line"], `round ${round}`);
+      await Deno.remove(`${path}.20260101T000000Z`);
+    }
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
