@@ -79,6 +79,21 @@ Deno.test("a version that comes while it is compiled waits for that, and is not 
   await preparation.ended();
 });
 
+Deno.test("what was compiled before a reload is not decided by after it: the reload may be for the sake of a new key", async () => {
+  const { preparation, policySource, current, compiled, compiling } = await createScene();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  compiling.gate = promise;
+  preparation.learn(proposalOf(DOCUMENT));
+  while (compiled.length === 0) await Promise.resolve();
+  compiling.gate = Promise.resolve();
+  const reloaded = await policySource.load(current);
+  resolve();
+  await preparation.ended();
+  policySource.learn({ version: 2, sha256: digestOf(DOCUMENT) });
+  policySource.requireCurrent(await policySource.load(reloaded));
+  assert.deepEqual(compiled, [DOCUMENT, OTHER, DOCUMENT]);
+});
+
 Deno.test("a proposal that another one replaced is neither compiled nor decided by", async () => {
   const { preparation, policySource, current, announced, compiled } = await createScene();
   preparation.learn(proposalOf(DOCUMENT));

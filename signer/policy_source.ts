@@ -57,6 +57,8 @@ export class PolicySource {
   #proposal: Proposal | undefined;
   /** What is compiled at the moment, before it is in force. */
   #preparing: { readonly document: string; readonly done: Promise<unknown> } | undefined;
+  /** Counts what was loaded: it may have read other keys than what is being compiled meanwhile. */
+  #loads = 0;
   /** What is wrong with the newest version, if that can be mended by nothing but another version or config. */
   #fault: string | undefined;
 
@@ -163,6 +165,7 @@ export class PolicySource {
     const newest = this.#newest;
     // It is sooner done than done again.
     if (newest?.document === this.#preparing?.document) await this.#preparing?.done.catch(() => {});
+    this.#loads++;
     try {
       const snapshot = newest === undefined
         ? await this.#compileFile(previous)
@@ -202,12 +205,13 @@ export class PolicySource {
    */
   async prepare(document: string, previous: Snapshot): Promise<Snapshot> {
     this.#prepared = undefined;
+    const loads = this.#loads;
     const compiled = this.#compile(document, previous);
     const preparing = { document, done: compiled };
     this.#preparing = preparing;
     try {
       const { text, snapshot } = await compiled;
-      this.#prepared = { document, text, snapshot };
+      if (loads === this.#loads) this.#prepared = { document, text, snapshot };
       return snapshot;
     } finally {
       if (this.#preparing === preparing) this.#preparing = undefined;
