@@ -37,13 +37,17 @@ export async function readDenied(
  * Adds a name to the list, durably.
  *
  * @returns whether it was not there before
- * @throws {AppError} `conflict` when somebody else edits the list, `internal` when it can't be written
+ * @throws {AppError} `conflict` when somebody else edits the list, `internal` when it can't be written, `invalid_request`
+ * or `invalid_config` for a name that the list can't hold
  */
 export async function addDenied({ path }: DeniedList, name: string, note: string): Promise<boolean> {
   let isNew = false;
   await editLocked(path, "denied_callers", (text) => {
     isNew = !parseDeniedCallers(text).has(name);
-    return isNew ? `${text}# ${note}\n${name}\n` : text;
+    const edited = isNew ? `${text}# ${note}\n${name}\n` : text;
+    // A name that begins with # would be a comment, and its holder believed on.
+    if (parseDeniedCallers(edited).has(name)) return edited;
+    throw new AppError("invalid_request", `${quoteText(name)} can't be on the list`);
   });
   return isNew;
 }

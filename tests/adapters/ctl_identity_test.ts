@@ -228,6 +228,16 @@ Deno.test("identity revoke that can't freeze has denied all the same, and says w
   assert.match(out, /NOT frozen/);
 });
 
+Deno.test("identity revoke says of nobody that he is on the list whom the list can't name", async () => {
+  await using it = await setUp();
+  const before = await it.read("pki/denied_callers");
+  // A comment, to whoever reads the list.
+  const { out, exit } = await it.identity("revoke", "#agent-7", "--no-freeze");
+  assert.equal(exit, 1);
+  assert.match(out, /NOT on .*"#agent-7" can't be on the list/);
+  assert.equal(await it.read("pki/denied_callers"), before);
+});
+
 Deno.test("identity revoke refuses a list that was written in part", async () => {
   await using it = await setUp();
   await Deno.writeTextFile(it.pki("denied_callers"), "agent-1\nage");
