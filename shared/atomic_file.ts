@@ -42,7 +42,7 @@ export async function writeFileAtomic(
   bytes: Uint8Array,
   options: WriteFileAtomicOptions = {},
 ): Promise<void> {
-  const target = await resolveLink(path);
+  const target = await followLink(path);
   const replaced = await ifThere(Deno.lstat(target));
   const mode = options.mode ?? modeOf(replaced) ?? 0o600;
   const folder = dirname(target);
@@ -84,7 +84,12 @@ function modeOf(file: Deno.FileInfo | undefined): number | undefined {
   return typeof mode === "number" ? mode & 0o7777 : undefined;
 }
 
-async function resolveLink(path: string): Promise<string> {
+/**
+ * Where a symbolic link leads; the path itself where there is none.
+ *
+ * @throws {Deno.errors.PermissionDenied} when somebody made it who is neither root nor the target's owner
+ */
+export async function followLink(path: string): Promise<string> {
   const link = await ifThere(Deno.lstat(path));
   if (link?.isSymlink !== true) return path;
   const target = await Deno.realPath(path);

@@ -1,6 +1,8 @@
 import { createHash } from "node:crypto";
+import { constants, type FileHandle, open } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { followLink } from "@gateway/shared/atomic_file";
 import { listSegments } from "@gateway/shared/audit/segments";
 import { writeAll } from "@gateway/shared/bytes";
 import type { Clock } from "@gateway/shared/clock";
@@ -9,6 +11,7 @@ import { ifThere } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/quote";
 import { listLogSet } from "../audit/list_log_set.ts";
 
+const ROOT = 0;
 const CHUNK_BYTES = 1024 * 1024;
 /** A service that changes its files faster than they can be copied is somebody's defect. */
 const MAX_ATTEMPTS = 20;
@@ -28,19 +31,57 @@ export async function digestFile(path: string): Promise<{ readonly sha256: strin
   return { sha256: hash.digest("hex"), size };
 }
 
-async function* chunksOf(file: Deno.FsFile): AsyncGenerator<Uint8Array> {
+async function* chunksOf(
+  file: { read(buffer: Uint8Array): Promise<number | null> },
+): AsyncGenerator<Uint8Array> {
   const buffer = new Uint8Array(CHUNK_BYTES);
   for (let read = await file.read(buffer); read !== null; read = await file.read(buffer)) {
     yield buffer.subarray(0, read);
   }
 }
 
-/** Copies bytes as they are, durably, for the owner alone. */
-export async function copyBytes(from: string, to: string): Promise<void> {
-  using source = await Deno.open(from, { read: true });
-  using target = await Deno.open(to, { write: true, createNew: true, mode: 0o600 });
-  for await (const chunk of chunksOf(source)) await writeAll(target, chunk);
-  await target.sync();
+/** A file as it was when it was copied: what has its name may be another one by now. */
+export interface CopiedFile {
+  readonly mode: number;
+  readonly uid: number;
+  readonly gid: number;
+  /** Where it really is, when a symbolic link is at the path; absolute. */
+  readonly link?: string;
+}
+
+/** Copies bytes as they are, durably, for the owner alone. @throws {AppError} `invalid_config` for what is no file */
+export async function copyBytes(from: string, to: string): Promise<CopiedFile> {
+  const { file, real } = await openSource(from);
+  try {
+    const read = async (buffer: Uint8Array) => (await file.read(buffer, 0, buffer.length)).bytesRead || null;
+    using target = await Deno.open(to, { write: true, createNew: true, mode: 0o600 });
+    for await (const chunk of chunksOf({ read })) await writeAll(target, chunk);
+    await target.sync();
+    const { mode, uid, gid } = await file.stat();
+    return { mode: mode & 0o777, uid, gid, ...(real !== from && { link: real }) };
+  } finally {
+    await file.close();
+  }
+}
+
+/** Services own folders that root backs up: no link of theirs leads to a file of others, and no pipe is waited for. */
+async function openSource(path: string): Promise<{ readonly file: FileHandle; readonly real: string }> {
+  const refuse = (why: string) => new AppError("invalid_config", `Cannot copy ${quoteText(path)}: ${why}`);
+  const { isSymlink } = await Deno.lstat(path);
+  const real = !isSymlink
+    ? path
+    : Deno.uid() !== ROOT
+    ? await Deno.realPath(path)
+    : await followLink(path).catch((error) => {
+      throw error instanceof Deno.errors.PermissionDenied ? refuse(error.message) : error;
+    });
+  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+  const file = await open(real, flags).catch((cause) => {
+    throw cause.code === "ENOENT" ? new Deno.errors.NotFound(path, { cause }) : cause;
+  });
+  if ((await file.stat()).isFile()) return { file, real };
+  await file.close();
+  throw refuse("it is no file");
 }
 
 /** All files of a log and of those beside it that other processes of the config write, oldest first. */
@@ -54,6 +95,13 @@ export async function listLogFiles(log: string): Promise<readonly string[]> {
   return files;
 }
 
+/** A file of a log, and its copy. */
+interface LogCopy {
+  readonly path: string;
+  readonly copy: string;
+  readonly copied: CopiedFile;
+}
+
 /**
  * Copies a log while it is being written: whole records, and no file twice that was rotated meanwhile.
  *
@@ -62,17 +110,16 @@ export async function listLogFiles(log: string): Promise<readonly string[]> {
 export async function copyLog(
   log: string,
   nameCopy: (path: string) => string,
-): Promise<readonly { readonly path: string; readonly copy: string }[]> {
+): Promise<readonly LogCopy[]> {
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
     const files = await listLogFiles(log);
-    const copies = [];
+    const copies: LogCopy[] = [];
     for (const path of files) {
       const copy = nameCopy(path);
-      if (
-        await ifThere(copyBytes(path, copy)) === undefined && await ifThere(Deno.stat(copy)) === undefined
-      ) break;
+      const copied = await ifThere(copyBytes(path, copy));
+      if (copied === undefined) break;
       await cutAfterLastLine(copy);
-      copies.push({ path, copy });
+      copies.push({ path, copy, copied });
     }
     if ((await listLogFiles(log)).join("\n") === files.join("\n") && copies.length === files.length) {
       return copies;
@@ -107,16 +154,15 @@ async function cutAfterLastLine(path: string): Promise<void> {
  *
  * @throws {AppError} `invalid_config` for a database that is damaged
  */
-export async function copyDatabase(from: string, to: string, clock: Clock): Promise<void> {
+export async function copyDatabase(from: string, to: string, clock: Clock): Promise<CopiedFile> {
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
     const start = clock.now();
     const before = await stampOf(from);
-    await copyBytes(from, to);
-    if (await ifThere(Deno.stat(`${from}-wal`)) !== undefined) {
-      await ifThere(copyBytes(`${from}-wal`, `${to}-wal`));
-    }
+    const copied = await copyBytes(from, to);
+    await ifThere(copyBytes(`${from}-wal`, `${to}-wal`));
     if ((await stampOf(from)).text === before.text && before.changed + COARSE_TIME_MS < start) {
-      return settle(from, to);
+      settle(from, to);
+      return copied;
     }
     for (const path of [to, `${to}-wal`]) await ifThere(Deno.remove(path));
     await clock.sleep(COARSE_TIME_MS);
@@ -133,12 +179,11 @@ async function stampOf(path: string): Promise<{ readonly text: string; readonly 
 
 /** The header of a log of changes: its salts are new with each beginning. */
 async function saltOf(path: string): Promise<string> {
-  const file = await ifThere(Deno.open(path, { read: true }));
-  if (file === undefined) return "";
-  using opened = file;
+  const source = await ifThere(openSource(path));
+  if (source === undefined) return "";
   const header = new Uint8Array(32);
-  const read = await opened.read(header) ?? 0;
-  return header.subarray(0, read).toHex();
+  const { bytesRead } = await source.file.read(header, 0, header.length).finally(() => source.file.close());
+  return header.subarray(0, bytesRead).toHex();
 }
 
 /** Takes the log of changes over into the copy. */

@@ -8,7 +8,7 @@ import { ifThere } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/quote";
 import { systemRandom } from "@gateway/shared/random";
 import { writeFileAtomic } from "@gateway/shared/atomic_file";
-import { copyBytes, copyDatabase, copyLog, digestFile } from "./copy.ts";
+import { type CopiedFile, copyBytes, copyDatabase, copyLog, digestFile } from "./copy.ts";
 import type { BackupFile, BackupFolder, BackupHead, BackupKind, BackupManifest } from "./manifest.ts";
 import { findSources } from "./sources.ts";
 import { type TarFile, writeTar } from "./tar.ts";
@@ -60,34 +60,26 @@ async function fill(
   const nextCopy = () => join(folder, "files", String(++count).padStart(4, "0"));
   const files: BackupFile[] = [];
   const heads: BackupHead[] = [];
-  const add = async (kind: BackupKind, path: string, copy: string) => {
-    const { mode, uid, gid } = await Deno.stat(path);
-    const stored = `files/${basename(copy)}`;
-    const owner = { mode: (mode ?? 0o600) & 0o777, uid: uid ?? 0, gid: gid ?? 0 };
-    const real = await Deno.realPath(path);
-    const isLink = (await Deno.lstat(path)).isSymlink;
-    files.push({ kind, path, ...isLink && { link: real }, stored, ...owner, ...await digestFile(copy) });
+  const add = async (kind: BackupKind, path: string, copy: string, copied: CopiedFile) => {
+    files.push({ kind, path, stored: `files/${basename(copy)}`, ...copied, ...await digestFile(copy) });
   };
   for (const path of sources.configs) {
     const copy = nextCopy();
-    await copyBytes(path, copy);
-    await add("config", path, copy);
+    await add("config", path, copy, await copyBytes(path, copy));
   }
   for (const path of sources.deniedCallers) {
     const copy = nextCopy();
-    await copyBytes(path, copy);
-    await add("denied_callers", path, copy);
+    await add("denied_callers", path, copy, await copyBytes(path, copy));
   }
   // First what decides, then the records of it: what is not on record yet is in force nowhere.
   for (const path of sources.states) {
     if (await ifThere(Deno.stat(path)) === undefined) continue;
     const copy = nextCopy();
-    await copyDatabase(path, copy, clock);
-    await add("state", path, copy);
+    await add("state", path, copy, await copyDatabase(path, copy, clock));
   }
   for (const log of sources.auditLogs) {
     const copies = await copyLog(log, nextCopy);
-    for (const { path, copy } of copies) await add("audit_log", path, copy);
+    for (const { path, copy, copied } of copies) await add("audit_log", path, copy, copied);
     heads.push(...await findHeads(log, copies));
   }
   const keys = await packKeys(folder, sources.keys, recipients);

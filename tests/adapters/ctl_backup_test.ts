@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { lchown } from "node:fs/promises";
 import { join } from "node:path";
 import { generateIdentity, identityToRecipient } from "age-encryption";
 import { createFolder, run } from "./ctl_fixture.ts";
@@ -16,6 +17,7 @@ async function setUp() {
       const { exit, err } = await run(folder.path, "backup", "backup", ...config, ...more);
       assert.equal(exit, 0, err);
     },
+    tryBackup: () => run(folder.path, "backup", "backup", ...config),
     restore: (...more: string[]) => run(folder.path, "restore", "backup", ...more),
     editManifest: async (edit: (text: string) => string) =>
       await Deno.writeTextFile(
@@ -126,6 +128,31 @@ Deno.test({
     await Deno.remove(it.at("gateway"), { recursive: true });
     assert.equal((await it.restore("--identity", "id.txt")).exit, 0);
     assert.deepEqual(await state(), before);
+  },
+});
+
+Deno.test("a backup waits for no pipe in the place of a file", async () => {
+  await using it = await setUp();
+  await new Deno.Command("mkfifo", { args: [it.at("gateway/log/signer/audit.log")] }).output();
+  const { exit, err } = await it.tryBackup();
+  assert.equal(exit, 1);
+  assert.match(err, /Cannot copy ".*audit\.log": it is no file/);
+});
+
+Deno.test({
+  name: "a backup of root follows no link of a service to another's file",
+  ignore: Deno.uid() !== 0,
+  async fn() {
+    await using it = await setUp();
+    await Deno.writeTextFile(it.at("shadow"), "root:secret\n");
+    const log = it.at("gateway/log/signer/audit.log");
+    await Deno.symlink(it.at("shadow"), log);
+    await lchown(log, 1234, 1234);
+    const { exit, err } = await it.tryBackup();
+    assert.equal(exit, 1);
+    assert.match(err, /Cannot copy ".*audit\.log": it is a symbolic link of another user's/);
+    await Deno.chown(it.at("shadow"), 1234, 1234);
+    assert.match((await it.tryBackup()).err, /is not intact/);
   },
 });
 
