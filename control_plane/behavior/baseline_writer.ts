@@ -54,9 +54,13 @@ export class BaselineWriter {
     return this.#puts.size + this.#deletes.size;
   }
 
-  /** Notes what the store has, before anything else. */
+  /** Notes what the store has, before it is remembered. */
   loaded(baselines: readonly StoredBaseline[]): void {
-    for (const { subject, lastSeen } of baselines) this.#stored.set(subject, lastSeen);
+    for (const { subject, lastSeen } of baselines) {
+      this.#stored.set(subject, lastSeen);
+      // It is remembered again, and its removal may be under way.
+      if (this.#deletes.has(subject)) this.changed(subject);
+    }
   }
 
   /** A baseline is new or has changed. */

@@ -114,6 +114,15 @@ Deno.test("a subject that is back before it was removed stays", async () => {
   assert.deepEqual(store.rows.get("a")?.hosts, ["db01"]);
 });
 
+Deno.test("a subject that is met again in the store before it was removed there stays", async () => {
+  const { store, clock, writer, live, forget } = start([baselineOf("a")]);
+  forget("a");
+  writer.loaded([baselineOf("a")]);
+  live.set("a", baselineOf("a"));
+  await clock.advance(60_000);
+  assert.deepEqual([...store.rows.keys()], ["a"]);
+});
+
 Deno.test("a subject that is back while it is being removed is written again", async () => {
   const { store, clock, change, forget } = start([baselineOf("a")]);
   const gate = Promise.withResolvers<void>();
