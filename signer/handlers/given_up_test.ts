@@ -97,3 +97,12 @@ Deno.test("giving up is limited for each broker, and nothing is revoked that cou
   const ofSession = post("/v1/revocations/serials", stringifyJson({ serials: [serial], reason: "" }));
   assert.equal((await signer.send(ofSession, "broker-1")).body["revoked"], 1);
 });
+
+Deno.test("who has given up too many requests is told so, and none of it is recorded as revoked", async () => {
+  const signer = await start();
+  signer.krl.mayGiveUp = (caller, count) => caller !== "broker-1" && count === 1;
+  const { status, headers } = await giveUp(signer, ["r-1"], "broker-1");
+  assert.deepEqual([status, headers.get("retry-after")], [429, "60"]);
+  assert.deepEqual(signer.log.entries.filter(({ outcome }) => outcome === "revoked"), []);
+  assert.equal((await giveUp(signer, ["r-1"], "approver-broker")).status, 200);
+});

@@ -63,6 +63,9 @@ export async function handleRevokeRequests(
     maxBytes: MAX_BODY_BYTES,
     schema: revokeRequestsRequest,
   });
+  if (!ports.krl.mayGiveUp(caller, request_ids.length)) {
+    throw new AppError("rate_limited", `${caller} has given up too many requests`, { retryAfterSeconds: 60 });
+  }
   await Promise.all(
     request_ids.map((id) =>
       ports.gate.require({ caller, command: describe("request", id, reason), outcome: "revoked" })

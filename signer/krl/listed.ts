@@ -43,7 +43,8 @@ export class ListedNames {
 
   /** How many requests of a caller have been given up, as far as that is remembered. */
   requestsOf(caller: string): number {
-    return this.#requests.keys().reduce((sum, name) => name.endsWith(` ${caller}`) ? sum + 1 : sum, 0);
+    const isOf = (name: string) => name.slice(name.indexOf(" ") + 1) === caller;
+    return this.#requests.keys().reduce((sum, name) => isOf(name) ? sum + 1 : sum, 0);
   }
 
   /**

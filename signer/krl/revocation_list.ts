@@ -1,6 +1,5 @@
 import { ChangeLock } from "@gateway/shared/change_lock";
 import type { Clock } from "@gateway/shared/clock";
-import { AppError } from "@gateway/shared/errors";
 import type { ServiceLogger } from "@gateway/shared/log";
 import { finish, finishInSlices } from "@gateway/shared/steps";
 import { within } from "@gateway/shared/within";
@@ -208,18 +207,18 @@ export class RevocationList {
    * Lets nothing come of requests whose answers nobody has: what was signed for them is revoked, here or at the instance
    * that has it in its log, and what is still to be signed does not leave.
    *
-   * @throws {AppError} `rate_limited` when a caller has given up too many; what it is when the log can't be read
+   * @throws what it is when the log can't be read
    */
   async giveUp(caller: string, requestIds: readonly string[]): Promise<RevocationOutcome> {
-    if (this.#listed.requestsOf(caller) + requestIds.length > MAX_GIVEN_UP) {
-      throw new AppError("rate_limited", `${caller} has given up too many requests`, {
-        retryAfterSeconds: 60,
-      });
-    }
     const names = requestIds.map((id) => nameRequest(caller, id));
     const outcome = await this.revoke(names.map((value) => ({ kind: "request", value })));
     this.#search.keep(names);
     return { ...outcome, revoked: await this.#search.search(), version: this.current.version };
+  }
+
+  /** Whether a caller may give up so many requests more. */
+  mayGiveUp(caller: string, count: number): boolean {
+    return this.#listed.requestsOf(caller) + count <= MAX_GIVEN_UP;
   }
 
   /** Looks for what was given up and is not found yet: before the start, elsewhere, or while the log could not be read. */
