@@ -107,8 +107,8 @@ Deno.test("a caller gives up so many requests and no more, and takes nothing fro
   }
   assert.deepEqual([list.mayGiveUp("broker-1", 1), list.mayGiveUp("1", 1)], [false, true]);
   // A caller can have a blank in its name.
-  await list.giveUp("x 1", Array.from({ length: 10_000 }, (_, index) => `r-${index}`));
-  assert.ok(list.mayGiveUp("1", 1));
+  await list.giveUp("x 1", ["r-1"]);
+  assert.ok(list.mayGiveUp("1", 10_000));
   await list.giveUp("1", ["r-1"]);
   assert.ok(list.isGivenUp("1", "r-1"));
   await list.close();
