@@ -96,10 +96,16 @@ export async function listLogFiles(log: string): Promise<readonly string[]> {
 }
 
 /** A file of a log, and its copy. */
-interface LogCopy {
+export interface LogCopy {
   readonly path: string;
   readonly copy: string;
   readonly copied: CopiedFile;
+}
+
+/** The files of a log that could be copied, and why others could not. */
+export interface LogCopies {
+  readonly copies: readonly LogCopy[];
+  readonly problems: readonly string[];
 }
 
 /**
@@ -110,23 +116,28 @@ interface LogCopy {
 export async function copyLog(
   log: string,
   nameCopy: (path: string) => string,
-): Promise<readonly LogCopy[]> {
+): Promise<LogCopies> {
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
     const files = await listLogFiles(log);
     const copies: LogCopy[] = [];
+    const problems: string[] = [];
     for (const path of files) {
       const copy = nameCopy(path);
-      const copied = await ifThere(copyBytes(path, copy));
-      if (copied === undefined) break;
-      await cutAfterLastLine(copy);
-      copies.push({ path, copy, copied });
+      try {
+        const copied = await ifThere(copyBytes(path, copy));
+        if (copied === undefined) break;
+        await cutAfterLastLine(copy);
+        copies.push({ path, copy, copied });
+      } catch (error) {
+        if (!(error instanceof AppError)) throw error;
+        problems.push(error.message);
+      }
     }
-    if ((await listLogFiles(log)).join("\n") === files.join("\n") && copies.length === files.length) {
-      return copies;
-    }
+    const isAll = copies.length + problems.length === files.length;
+    if (isAll && (await listLogFiles(log)).join("\n") === files.join("\n")) return { copies, problems };
     for (const { copy } of copies) await Deno.remove(copy);
   }
-  throw new AppError("conflict", `Cannot copy audit log ${quoteText(log)}: it is rotated all the time`);
+  return { copies: [], problems: [`Cannot copy audit log ${quoteText(log)}: it is rotated all the time`] };
 }
 
 /** A record that is being written is not there yet. */

@@ -8,7 +8,7 @@ import { ifThere } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/quote";
 import { systemRandom } from "@gateway/shared/random";
 import { writeFileAtomic } from "@gateway/shared/atomic_file";
-import { type CopiedFile, copyBytes, copyDatabase, copyLog, digestFile } from "./copy.ts";
+import { type CopiedFile, copyBytes, copyDatabase, copyLog, digestFile, type LogCopy } from "./copy.ts";
 import type { BackupFile, BackupFolder, BackupHead, BackupKind, BackupManifest } from "./manifest.ts";
 import { findSources } from "./sources.ts";
 import { type TarFile, writeTar } from "./tar.ts";
@@ -77,10 +77,13 @@ async function fill(
     const copy = nextCopy();
     await add("state", path, copy, await copyDatabase(path, copy, clock));
   }
+  const problems: string[] = [];
   for (const log of sources.auditLogs) {
-    const copies = await copyLog(log, nextCopy);
-    for (const { path, copy, copied } of copies) await add("audit_log", path, copy, copied);
-    heads.push(...await findHeads(log, copies));
+    // Users of a machine write some of them: what they do to theirs must not keep the others from being backed up.
+    const logs = await copyLog(log, nextCopy);
+    problems.push(...logs.problems);
+    for (const { path, copy, copied } of logs.copies) await add("audit_log", path, copy, copied);
+    heads.push(...await findHeads(log, logs.copies, problems));
   }
   const keys = await packKeys(folder, sources.keys, recipients);
   const manifest: BackupManifest = {
@@ -95,6 +98,7 @@ async function fill(
     heads,
     ...(keys !== undefined && { keys }),
     left_out: sources.leftOut,
+    ...(problems.length > 0 && { problems }),
   };
   await writeFileAtomic(
     join(folder, "manifest.json"),
@@ -112,26 +116,29 @@ async function describeFolders(paths: readonly string[]): Promise<readonly Backu
   }));
 }
 
-/** The end of each log of a config: of the file that is written, or of the last one that was rotated away. */
+/**
+ * The end of each log of a config: of the file that is written, or of the last one that was rotated away.
+ *
+ * @param problems is told of logs that are not intact; they have no end
+ */
 async function findHeads(
   log: string,
-  copies: readonly { readonly path: string; readonly copy: string }[],
+  copies: readonly LogCopy[],
+  problems: string[],
 ): Promise<readonly BackupHead[]> {
   const heads: BackupHead[] = [];
   const names = copies.map(({ path }) => basename(path));
   for (const path of logsOfSet(log, names)) {
     let head: BackupHead = { path, seq: "0", hash: "" };
+    let problem: string | undefined;
     for (const { copy } of copies.filter((one) => one.path === path || one.path.startsWith(`${path}.`))) {
-      const problems: string[] = [];
       const onProblem = ({ line, message }: { readonly line: number; readonly message: string }) =>
-        problems.push(`line ${line}: ${message}`);
+        void (problem ??= `Audit log ${quoteText(path)} is not intact: line ${line}: ${message}`);
       const { head: { seq, hash } } = await verifyFile({ path: copy, onProblem });
-      if (problems.length > 0) {
-        throw new AppError("invalid_config", `Audit log ${quoteText(path)} is not intact: ${problems[0]}`);
-      }
       if (hash !== "") head = { path, seq: String(seq), hash };
     }
-    heads.push(head);
+    if (problem === undefined) heads.push(head);
+    else problems.push(problem);
   }
   return heads;
 }

@@ -59,6 +59,8 @@ export interface BackupManifest {
   readonly keys?: { readonly count: number; readonly sha256: string };
   /** What the configs name and is not here. */
   readonly left_out: readonly string[];
+  /** Of which logs it has not all, or not what they were; absent: of none. */
+  readonly problems?: readonly string[];
 }
 
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
@@ -73,7 +75,7 @@ const manifest: z.ZodType<BackupManifest> = z.strictObject({
     kind: z.enum(BACKUP_KINDS),
     path,
     link: path.exactOptional(),
-    stored: z.string().regex(/^files\/\d{4}$/),
+    stored: z.string().regex(/^files\/\d{4,9}$/),
     mode: z.int().min(0).max(0o777),
     uid: id,
     gid: id,
@@ -85,6 +87,7 @@ const manifest: z.ZodType<BackupManifest> = z.strictObject({
   heads: z.array(z.strictObject({ path, seq: z.string().regex(/^\d{1,20}$/), hash: z.string() })),
   keys: z.strictObject({ count: z.int().min(0), sha256 }).exactOptional(),
   left_out: z.array(z.string()),
+  problems: z.array(z.string()).exactOptional(),
 });
 
 /** @throws {AppError} `invalid_config` for what is no manifest, or one of a later format */

@@ -38,7 +38,7 @@ export interface Restored {
   readonly folder: string;
   readonly files: number;
   readonly keys: number;
-  /** What the configs name and is not there. */
+  /** What the configs name and is not there, and what the backup has not as it was. */
   readonly missing: readonly string[];
   /** Defects of the audit logs; none means that each ends where it ended in the backup. */
   readonly problems: readonly string[];
@@ -117,7 +117,7 @@ export async function restoreBackup({ backup, folder, identities }: RestoreOptio
     folder: target,
     files: manifest.files.length,
     keys: keys.length,
-    missing: leftOut,
+    missing: [...leftOut, ...manifest.problems ?? []],
     problems,
   };
 }

@@ -26,6 +26,7 @@ Copies the configs beside the signer's, the lists of denied callers, the state o
 logs with all rotated files, while the services run. Keys, certificates, tokens and the services' .env files only with
 --recipient, encrypted in the format of age (age-keygen -o identity.txt makes a pair); without it, keep pki/ elsewhere: a
 set-up does not start without its keys.
+A log that is not intact is copied as it is, and said with exit code 1.
 Run it as who may read all that, root for an installation of packages. Whoever can write the backup can take freezes and
 revocations out of it: keep it where the services can't write. State in PostgreSQL is that server's to back up.
 `;
@@ -73,7 +74,7 @@ async function backup(
   const setUp = dirname(resolve(workingFolder, config ?? "signer.json"));
   const manifest = await makeBackup({ setUp, target, recipients: recipient, clock: systemClock });
   const count = (kind: string) => manifest.files.filter((file) => file.kind === kind).length;
-  const { keys, left_out: leftOut, heads } = manifest;
+  const { keys, left_out: leftOut, heads, problems = [] } = manifest;
   return {
     json: { folder: target, ...manifest },
     lines: [
@@ -87,7 +88,9 @@ async function backup(
       ),
       ...(keys === undefined ? ["the keys are not in it: --recipient adds them, encrypted"] : []),
       ...leftOut.map((what) => `left out: ${what}`),
+      ...problems.map((problem) => `ERROR: ${problem}`),
     ],
+    failed: problems.length > 0,
   };
 }
 

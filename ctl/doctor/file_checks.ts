@@ -157,9 +157,12 @@ export async function checkRoom(file: string, auditLog: string, workingFolder: s
 export async function checkBackup(folder: string, manifest: string): Promise<Finding> {
   const path = resolve(folder, manifest);
   try {
-    const { made_at } = parseManifest(await Deno.readTextFile(path));
+    const { made_at, problems: [problem] = [] } = parseManifest(await Deno.readTextFile(path));
     const days = Math.floor((systemClock.now() - Date.parse(made_at)) / 86_400_000);
     if (days < 0) return fail(folder, `the backup is of ${made_at}, which is to come`, "look at the clocks");
+    if (problem !== undefined) {
+      return warn(folder, `the backup has not all: ${problem}`, "mend that, then broker-ctl backup");
+    }
     return days <= 7
       ? pass(folder, "the backup is of this week")
       : warn(folder, `the backup is ${days} days old`, "broker-ctl backup");

@@ -18,6 +18,7 @@ async function setUp() {
       assert.equal(exit, 0, err);
     },
     tryBackup: () => run(folder.path, "backup", "backup", ...config),
+    doctor: () => run(folder.path, "doctor", "--backup", "backup", ...config),
     restore: (...more: string[]) => run(folder.path, "restore", "backup", ...more),
     editManifest: async (edit: (text: string) => string) =>
       await Deno.writeTextFile(
@@ -131,12 +132,34 @@ Deno.test({
   },
 });
 
-Deno.test("a backup waits for no pipe in the place of a file", async () => {
+Deno.test("what users of the machine do to logs of theirs keeps nothing else from being backed up", async () => {
   await using it = await setUp();
-  await new Deno.Command("mkfifo", { args: [it.at("gateway/log/signer/audit.log")] }).output();
-  const { exit, err } = await it.tryBackup();
-  assert.equal(exit, 1);
-  assert.match(err, /Cannot copy ".*audit\.log": it is no file/);
+  // All who may start a broker over stdio write to this folder.
+  const log = (name: string) => it.at(`gateway/log/mcp/${name}`);
+  await Deno.writeTextFile(log("audit-2.log"), "nonsense\n");
+  await new Deno.Command("mkfifo", { args: [log("audit-3.log")] }).output();
+  await Deno.mkdir(log("audit-4.log"));
+  const { exit, out } = await it.tryBackup();
+  assert.equal(exit, 1, "it is said");
+  assert.match(out, /ERROR: Audit log ".*audit-2\.log" is not intact: line 1/);
+  for (const name of ["audit-3", "audit-4"]) {
+    assert.match(out, new RegExp(`ERROR: Cannot copy ".*${name}\\.log": it is no file`));
+  }
+  assert.match((await it.doctor()).out, /the backup has not all: /);
+  const { exit: code, out: restored, err } = await it.restore("--dir", "new");
+  assert.equal(code, 0, err);
+  assert.match(restored, /missing: Audit log ".*audit-2\.log" is not intact/);
+  assert.match(await Deno.readTextFile(it.at("new/pki/denied_callers")), /^mallory$/m);
+  assert.equal(await Deno.readTextFile(it.at("new/log/mcp/audit-2.log")), "nonsense\n");
+});
+
+Deno.test("a backup of very many files can be restored", async () => {
+  await using it = await setUp();
+  await it.backup();
+  await Deno.rename(it.at("backup/files/0001"), it.at("backup/files/10000"));
+  await it.editManifest((text) => text.replace('"files/0001"', '"files/10000"'));
+  const { exit, err } = await it.restore("--dir", "new");
+  assert.equal(exit, 0, err);
 });
 
 Deno.test({
@@ -148,11 +171,12 @@ Deno.test({
     const log = it.at("gateway/log/signer/audit.log");
     await Deno.symlink(it.at("shadow"), log);
     await lchown(log, 1234, 1234);
-    const { exit, err } = await it.tryBackup();
+    const { exit, out } = await it.tryBackup();
     assert.equal(exit, 1);
-    assert.match(err, /Cannot copy ".*audit\.log": it is a symbolic link of another user's/);
-    await Deno.chown(it.at("shadow"), 1234, 1234);
-    assert.match((await it.tryBackup()).err, /is not intact/);
+    assert.match(out, /Cannot copy ".*audit\.log": it is a symbolic link of another user's/);
+    for await (const { name } of Deno.readDir(it.at("backup/files"))) {
+      assert.doesNotMatch(await Deno.readTextFile(it.at(`backup/files/${name}`)), /root:secret/);
+    }
   },
 });
 

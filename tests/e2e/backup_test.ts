@@ -211,7 +211,7 @@ Deno.test("restore refuses keys that are damaged, and an identity that is anothe
   await assert.rejects(Deno.stat(join(spare.path, "new")));
 });
 
-Deno.test("a backup is refused where something of that name is there, and of a log that is not intact", async () => {
+Deno.test("a backup is refused where something of that name is there, and says of a log that it is not intact", async () => {
   await using spare = await createFolder();
   await backedUp(spare.path);
   const setUp = join(spare.path, "gateway");
@@ -219,9 +219,11 @@ Deno.test("a backup is refused where something of that name is there, and of a l
     ctl("backup", join(spare.path, name), "--config", join(setUp, "signer.json"));
   assert.match((await again("backup")).err, /Cannot make a backup in ".*": it is there/);
   await Deno.writeTextFile(join(setUp, "log", "signer", "audit.log"), '{"seq":1}\n{"seq":7}\n');
-  assert.match((await again("second")).err, /Audit log ".*" is not intact/);
+  const { exit, out } = await again("second");
+  assert.match(out, /ERROR: Audit log ".*" is not intact/);
+  assert.equal(exit, 1);
   const names = await Array.fromAsync(Deno.readDir(spare.path), ({ name }) => name);
-  assert.deepEqual(names.sort(), ["backup", "gateway"], "nothing half is left");
+  assert.deepEqual(names.sort(), ["backup", "gateway", "second"], "nothing half is left");
   assert.match(
     (await ctl("backup", join(spare.path, "third"), "--config", join(spare.path, "x.json"))).err,
     /no config in/,
