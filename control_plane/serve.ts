@@ -20,7 +20,7 @@ import { ApprovalRegistry } from "./approval/registry.ts";
 import { Guardrails } from "./behavior/guardrails.ts";
 import { type ControlPlaneConfig, controlPlaneConfig } from "./config.ts";
 import { configWarnings } from "./config_warnings.ts";
-import { createNotifier } from "./notify/notifier.ts";
+import { createNotifier, notificationMs } from "./notify/notifier.ts";
 import { controlPlaneUsedFiles } from "./permissions.ts";
 import { SignerClient } from "./signer_client.ts";
 import { MemoryControlStore } from "./state/memory.ts";
@@ -110,6 +110,7 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
     logger,
     timeoutSeconds: config.approval.timeout_seconds,
     maxPendingPerCaller: config.approval.max_pending_per_caller,
+    notifyMs: notificationMs(config.approval),
     onStoreError,
   });
   opened.defer(() => registry.close());
@@ -138,8 +139,13 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
   const notifier = createNotifier({
     config: config.approval,
     redact: createRedactor(config.redact),
+    store,
+    find(id) {
+      const approval = registry.find(id);
+      return approval && registry.describe(approval);
+    },
     fetch: environment.fetch,
-    clock,
+    clock: time,
     logger,
     metrics,
     secret: webhookSecret(config, environment.readEnv),

@@ -17,6 +17,8 @@ export interface RegistryOptions {
   readonly timeoutSeconds: number;
   /** One end user of a caller may have a quarter of it. */
   readonly maxPendingPerCaller: number;
+  /** How long this process has to tell approvers of a new request, before others may; 0: nobody has to be told. */
+  readonly notifyMs?: number;
   readonly logger: ServiceLogger;
   /** Called for every change that the store could not make (`statedb_errors_total`). */
   readonly onStoreError: () => void;
@@ -29,6 +31,8 @@ export type CreateOutcome =
     readonly approval: Approval;
     /** An identical request waits already, and both are decided as one: nobody has to be told of this one. */
     readonly hasJoined: boolean;
+    /** Until when this process sees to it that approvers are told, in milliseconds since the epoch. */
+    readonly notifyUntil?: number;
   }
   | ({ readonly kind: "too_many" } & FullLimit);
 

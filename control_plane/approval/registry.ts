@@ -84,8 +84,14 @@ export class ApprovalRegistry {
     this.#shelf.count(entry);
     this.#shelf.offerLead(entry, now);
     this.#arriving.add(approval.id);
+    const { notifyMs = 0 } = this.#options;
+    const keeping = {
+      keptUntil: createdAt + 2 * entry.timeoutMs,
+      // Whoever was told of the first decides this one with it.
+      ...(notifyMs > 0 && lead === undefined && { notifyUntil: this.#time.onClock(now) + notifyMs }),
+    };
     try {
-      await this.#stored(this.#options.store.insertApproval(approval, createdAt + 2 * entry.timeoutMs));
+      await this.#stored(this.#options.store.insertApproval(approval, keeping));
     } catch (error) {
       this.#arriving.delete(approval.id);
       this.#shelf.settle(entry);
@@ -96,7 +102,7 @@ export class ApprovalRegistry {
     const hasJoined = lead !== undefined && this.#shelf.join(entry, lead, this.#time.now());
     // The other was decided, or failed, while this one was being stored.
     if (!hasJoined) this.#shelf.offerLead(entry, this.#time.now());
-    return { kind: "parked", approval, hasJoined };
+    return { kind: "parked", approval, hasJoined, ...keeping };
   }
 
   /** All that are known, pending ones first, then the newest first; of those decided as one, the first alone. */

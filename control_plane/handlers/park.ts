@@ -52,7 +52,7 @@ export async function park(
     await ports.record({ ...entry, outcome: "rate-limited", err });
     throw new AppError("rate_limited", err, { retryAfterSeconds: ports.config.approval.timeout_seconds });
   }
-  const { approval, hasJoined } = created;
+  const { approval, hasJoined, notifyUntil } = created;
   await ports.record({
     ...entry,
     outcome: "approval-required",
@@ -63,7 +63,7 @@ export async function park(
     ].join(" "),
   });
   // Whoever was told of the first decides this one with it.
-  if (!hasJoined) ports.notifier.notify(ports.registry.describe(approval));
+  if (!hasJoined) ports.notifier.notify(ports.registry.describe(approval), notifyUntil);
   return answer({ approval_id: approval.id, status: "pending" } satisfies ApprovalParked, 202);
 }
 

@@ -8,7 +8,7 @@ import type { ApprovalRecord } from "@gateway/shared/wire/approval";
 import { type ApprovalConfig, webhookUrlProblem } from "../config.ts";
 import { createApprovalLink } from "./approval_link.ts";
 import { pendingLine } from "./log_line.ts";
-import { type NotificationResult, Outbox } from "./outbox.ts";
+import { CLAIM_MS, type NotificationResult, type NotificationStore, Outbox } from "./outbox.ts";
 import { postJson } from "./post.ts";
 import { createWebhookSigner, type WebhookSigner } from "./signature.ts";
 import { teamsMessageCard } from "./teams_message_card.ts";
@@ -16,8 +16,12 @@ import { teamsWorkflowMessage } from "./teams_workflow.ts";
 
 /** Tells approvers that a request waits for them. */
 export interface Notifier {
-  /** Returns at once and never throws; what goes wrong is logged and counted. */
-  notify(approval: ApprovalRecord): void;
+  /**
+   * Returns at once and never throws; what goes wrong is logged and counted.
+   *
+   * @param until until when nobody else tells of it, as the store knows, in milliseconds since the epoch
+   */
+  notify(approval: ApprovalRecord, until?: number): void;
   /** Waits a bounded time for what is under way. */
   close(): Promise<void>;
 }
@@ -26,7 +30,12 @@ export interface Notifier {
 export interface NotifierOptions {
   readonly config: ApprovalConfig;
   readonly redact: Redactor;
+  /** Where it is kept what is to be sent. */
+  readonly store: NotificationStore;
+  /** An approval as approvers see it now; `undefined`: this process does not know it. */
+  readonly find: (id: string) => ApprovalRecord | undefined;
   readonly fetch: typeof fetch;
+  /** The one that processes with the same store go by. */
   readonly clock: Clock;
   readonly logger: ServiceLogger;
   /** Gets `controlplane_notifications_total`. */
@@ -63,6 +72,12 @@ export function createNotifier(options: NotifierOptions): Notifier {
   }
 }
 
+/** How long a process has to send a notification before others may, in milliseconds; 0: nothing is sent. */
+export function notificationMs({ notifier }: ApprovalConfig): number {
+  // A line of its own log, written at once.
+  return notifier === "log" ? 0 : CLAIM_MS;
+}
+
 function logNotifier(
   { redact, logger }: NotifierOptions,
   count: (result: NotificationResult) => void,
@@ -86,10 +101,12 @@ function postNotifier(
   count: (result: NotificationResult) => void,
   writeBody: BodyWriter,
 ): Notifier {
-  const { config, redact, fetch, clock, logger } = options;
+  const { config, redact, fetch, clock, logger, store, find } = options;
   const url = webhookTarget(config.webhook_url);
   const sign = createSigner(options);
   const outbox = new Outbox({
+    store,
+    find,
     clock,
     logger,
     count,
@@ -102,7 +119,8 @@ function postNotifier(
       };
     },
   });
-  return { notify: (approval) => outbox.add(approval), close: () => outbox.close() };
+  outbox.start();
+  return { notify: (approval, until) => outbox.add(approval, until), close: () => outbox.close() };
 }
 
 function teamsWriter({ teams_format, approval_url_template }: ApprovalConfig): BodyWriter {

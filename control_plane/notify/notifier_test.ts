@@ -8,6 +8,7 @@ import { createRedactor } from "@gateway/shared/redact/redact";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
 import { type ApprovalConfig, controlPlaneConfig } from "../config.ts";
+import { MemoryControlStore } from "../state/memory.ts";
 import { createNotifier } from "./notifier.ts";
 import { HOSTILE_TEXTS } from "./testing/hostile_text.ts";
 import { RecordingLogger } from "./testing/recording_logger.ts";
@@ -40,7 +41,8 @@ function scene(config: ApprovalConfig, { secret, status = 200 }: { secret?: stri
     return Promise.resolve(new Response(null, { status }));
   };
   const redact = createRedactor(undefined);
-  const notifier = createNotifier({ config, redact, fetch, clock, logger, metrics, secret });
+  const kept = { store: new MemoryControlStore(), find: () => undefined };
+  const notifier = createNotifier({ config, redact, ...kept, fetch, clock, logger, metrics, secret });
   /** Notifies, waits, and gives what was posted last. */
   const bodyOf = async (record: ApprovalRecord): Promise<unknown> => {
     notifier.notify(record);
@@ -267,6 +269,8 @@ Deno.test.each([...POSTING, { name: "log", block: { notifier: "log" } }])(
       redact: () => {
         throw new Error("hunter2");
       },
+      store: new MemoryControlStore(),
+      find: () => undefined,
       fetch: () => Promise.reject(new Error("unused")),
       clock: new FakeClock(),
       logger,

@@ -4,62 +4,101 @@ import type { ServiceLogger } from "@gateway/shared/log";
 import { outsideRequests } from "@gateway/shared/request_context";
 import { within } from "@gateway/shared/within";
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import type { ControlStore } from "../state/store.ts";
 import type { Attempt } from "./post.ts";
 
-/** What becomes of a notification. */
-export type NotificationResult = "sent" | "failed" | "dropped";
+/** What becomes of a notification; what is postponed is tried again. */
+export type NotificationResult = "sent" | "failed" | "dropped" | "postponed";
 
 /** Tries once to deliver a notification; bounded in time, also by the signal. */
 export type Delivery = (signal: AbortSignal) => Promise<Attempt>;
 
+/** Where it is kept which notifications are to be sent, and by whom. */
+export type NotificationStore = Pick<
+  ControlStore,
+  "claimNotifications" | "endNotification" | "survivesRestart" | "shared"
+>;
+
 /** What an {@linkcode Outbox} needs. */
 export interface OutboxOptions {
+  readonly store: NotificationStore;
+  /** An approval as approvers see it now; `undefined`: this process does not know it, or not yet. */
+  readonly find: (id: string) => ApprovalRecord | undefined;
   /** Makes the notification of a record, once for all attempts. */
   readonly prepare: (record: ApprovalRecord) => Delivery;
+  /** The one that claims are compared by. */
   readonly clock: Clock;
   readonly logger: ServiceLogger;
   readonly count: (result: NotificationResult) => void;
 }
 
+/** How long a process has for a notification that it parked or claimed, in milliseconds. */
+export const CLAIM_MS = 40_000;
+
+/** At the end of a claim nobody begins what may take as long: three attempts of 5 s, and the pauses. */
+const SENDING_MS = 21_000;
+const CLAIM_EVERY_MS = 5_000;
+const MAX_CLAIMED = 32;
 const MAX_WAITING = 256;
 const MAX_AT_A_TIME = 4;
 /** Before each attempt; the third is the last. */
 const PAUSES_MS: readonly number[] = [0, 1000, 4000];
 const CLOSING_GRACE_MS = 2000;
 
+interface Waiting {
+  readonly record: ApprovalRecord;
+  /** Until then nobody else sends it; absent: nobody else knows of it. */
+  readonly until: number | undefined;
+}
+
 /**
- * Notifications on their way out. Adding never waits; a receiver that hangs delays and at last loses
- * notifications, nothing else. What waits is lost with the process: approvers see all requests in their list.
+ * Notifications on their way out. Adding never waits; a receiver that hangs delays notifications, nothing else.
+ *
+ * Each is kept with its approval before anybody hears of that, and one process has it at a time, for a while: what a
+ * killed process, a full queue or a receiver that is down has left over is claimed again, by any process that shares
+ * the store, until somebody has decided or the request has expired. Of a process that is killed after a post was
+ * accepted and before that was noted, the receiver gets a second one of the same id.
  */
 export class Outbox {
   readonly #options: OutboxOptions;
-  readonly #waiting: ApprovalRecord[] = [];
+  readonly #waiting: Waiting[] = [];
   readonly #running = new Set<Promise<void>>();
   readonly #closing = new AbortController();
+  #claiming: Promise<void> = Promise.resolve();
   #isClosed = false;
 
   constructor(options: OutboxOptions) {
     this.#options = options;
   }
 
-  /** Sends a record when its turn comes. When too many wait, the one that has waited longest is dropped. */
-  add(record: ApprovalRecord): void {
-    if (this.#isClosed) return this.#drop(record, "shutting down");
-    this.#waiting.push(record);
+  /** Begins to claim what others, or this program before its last end, have left over. */
+  start(): void {
+    this.#claiming = outsideRequests(() => this.#claimOn());
+  }
+
+  /**
+   * Sends a record when its turn comes. When too many wait, the one that has waited longest is left for later.
+   *
+   * @param until until when nobody else sends it, as the store knows
+   */
+  add(record: ApprovalRecord, until?: number): void {
+    if (this.#isClosed) return this.#leave({ record, until }, "shutting down");
+    this.#waiting.push({ record, until });
     this.#startNext();
     if (this.#waiting.length <= MAX_WAITING) return;
     const oldest = this.#waiting.shift();
-    if (oldest !== undefined) this.#drop(oldest, `more than ${MAX_WAITING} are waiting`);
+    if (oldest !== undefined) this.#leave(oldest, `more than ${MAX_WAITING} are waiting`);
   }
 
-  /** Gives what is under way and what waits a short time to get out, and drops the rest. */
+  /** Gives what is under way and what waits a short time to get out, and leaves the rest. */
   async close(): Promise<void> {
     this.#isClosed = true;
     const { clock } = this.#options;
     await within({ clock, ms: CLOSING_GRACE_MS }, this.#drained()).catch(() => {});
-    for (const record of this.#waiting.splice(0)) this.#drop(record, "shutting down");
+    for (const left of this.#waiting.splice(0)) this.#leave(left, "shutting down");
     this.#closing.abort();
     await this.#drained();
+    await this.#claiming;
   }
 
   async #drained(): Promise<void> {
@@ -68,9 +107,9 @@ export class Outbox {
 
   #startNext(): void {
     while (this.#running.size < MAX_AT_A_TIME) {
-      const record = this.#waiting.shift();
-      if (record === undefined) return;
-      const run = outsideRequests(() => this.#send(record)).finally(() => {
+      const next = this.#waiting.shift();
+      if (next === undefined) return;
+      const run = outsideRequests(() => this.#send(next)).finally(() => {
         this.#running.delete(run);
         this.#startNext();
       });
@@ -78,8 +117,9 @@ export class Outbox {
     }
   }
 
-  async #send(record: ApprovalRecord): Promise<void> {
-    const { clock, count, logger } = this.#options;
+  async #send(next: Waiting): Promise<void> {
+    const { clock, find } = this.#options;
+    const { record, until = Infinity } = next;
     const signal = this.#closing.signal;
     let failure = "";
     try {
@@ -88,27 +128,89 @@ export class Outbox {
         if (pauseMs > 0) await clock.sleep(pauseMs, signal);
         // A receiver that was down must not get a pile of requests that nobody can decide any more.
         if (hasExpired(record, clock.now())) {
-          if (failure === "") return this.#drop(record, "expired meanwhile");
+          if (failure === "") return await this.#end(record, "dropped", "expired meanwhile");
           break;
         }
+        if ((find(record.id) ?? record).status !== "pending") {
+          return await this.#end(record, "dropped", "decided meanwhile");
+        }
+        // Another may have it by the time that the receiver has answered.
+        if (failure === "" && clock.now() > until - SENDING_MS) return this.#leave(next, "waited too long");
         const attempt = await deliver(signal);
-        if (attempt.kind === "sent") return count("sent");
+        if (attempt.kind === "sent") return await this.#end(record, "sent");
         failure = attempt.reason;
-        if (!attempt.mayRetry) break;
+        if (!attempt.mayRetry) return await this.#end(record, "failed", failure);
       }
     } catch (error) {
-      if (signal.aborted) return this.#drop(record, "shutting down");
+      if (signal.aborted) return this.#leave(next, "shutting down");
       // Only the name: the message may quote the address or the record.
-      failure = `internal error: ${errorName(error)}`;
+      return await this.#end(record, "failed", `internal error: ${errorName(error)}`);
     }
-    count("failed");
-    logger.warn("Cannot send approval notification", { approval: record.id, reason: failure });
+    if (hasExpired(record, clock.now()) || next.until === undefined) {
+      return await this.#end(record, "failed", failure);
+    }
+    this.#leave(next, failure);
   }
 
-  #drop({ id }: ApprovalRecord, reason: string): void {
-    const { count, logger } = this.#options;
-    count("dropped");
-    logger.warn("Dropped approval notification", { approval: id, reason });
+  /** Nobody has to see to this one any more. */
+  async #end({ id }: ApprovalRecord, result: NotificationResult, reason = ""): Promise<void> {
+    const { store, count, logger } = this.#options;
+    count(result);
+    if (result === "failed") logger.warn("Cannot send approval notification", { approval: id, reason });
+    if (result === "dropped") logger.warn("Dropped approval notification", { approval: id, reason });
+    try {
+      await store.endNotification(id);
+    } catch (error) {
+      logger.warn("Cannot note that an approval notification has ended: it may come again", {
+        approval: id,
+        error,
+      });
+    }
+  }
+
+  /** Whoever claims it next sends it; where nobody can, it is lost. */
+  #leave({ record: { id }, until }: Waiting, reason: string): void {
+    const { store, count, logger } = this.#options;
+    const isKept = until !== undefined && (store.survivesRestart || !this.#isClosed);
+    count(isKept ? "postponed" : "dropped");
+    logger.warn(isKept ? "Postponed approval notification" : "Dropped approval notification", {
+      approval: id,
+      reason,
+    });
+  }
+
+  async #claimOn(): Promise<void> {
+    const { store, clock, logger } = this.#options;
+    const signal = this.#closing.signal;
+    // What is in a store of this process alone was left over by one that has ended.
+    let isLeftOver = store.shared === undefined;
+    let isFailing = false;
+    while (!signal.aborted) {
+      const now = isLeftOver ? Number.MAX_SAFE_INTEGER : clock.now();
+      isLeftOver = false;
+      try {
+        await this.#claim(now);
+        isFailing = false;
+      } catch (error) {
+        if (!isFailing) logger.warn("Cannot look for approval notifications that are left over", { error });
+        isFailing = true;
+      }
+      await clock.sleep(CLAIM_EVERY_MS, signal).catch(() => {});
+    }
+  }
+
+  async #claim(now: number): Promise<void> {
+    const { store, clock, find } = this.#options;
+    const limit = Math.min(MAX_CLAIMED, MAX_WAITING - this.#waiting.length);
+    if (this.#isClosed || limit <= 0) return;
+    const until = clock.now() + CLAIM_MS;
+    for (const id of await store.claimNotifications({ now, until, limit })) {
+      const record = find(id);
+      // Not known here: it is another's, which this process will hear of before it claims it again.
+      if (record === undefined) continue;
+      if (record.status === "pending") this.add(record, until);
+      else await store.endNotification(id);
+    }
   }
 }
 

@@ -1,6 +1,11 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
-import { type Delivery, type NotificationResult, Outbox } from "./outbox.ts";
+import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import { MemoryControlStore } from "../state/memory.ts";
+import type { ControlStore } from "../state/store.ts";
+import { FailingControlStore } from "../testing/failing_control_store.ts";
+import { approvalOf } from "../testing/sample_approval.ts";
+import { CLAIM_MS, type Delivery, type NotificationResult, Outbox } from "./outbox.ts";
 import type { Attempt } from "./post.ts";
 import { RecordingLogger } from "./testing/recording_logger.ts";
 import { sampleApproval } from "./testing/sample_approval.ts";
@@ -9,13 +14,20 @@ const SENT: Attempt = { kind: "sent" };
 const DOWN: Attempt = { kind: "failed", reason: "answered 503", mayRetry: true };
 const REFUSED: Attempt = { kind: "failed", reason: "answered 404", mayRetry: false };
 
-function scene(deliver: (id: string, signal: AbortSignal) => Promise<Attempt>) {
+function scene(
+  deliver: (id: string, signal: AbortSignal) => Promise<Attempt>,
+  store: ControlStore = new MemoryControlStore(),
+) {
+  /** What the registry knows. */
+  const known = new Map<string, ApprovalRecord>();
   const clock = new FakeClock();
   const logger = new RecordingLogger();
   const results: NotificationResult[] = [];
   const attempts: string[] = [];
   let prepared = 0;
   const outbox = new Outbox({
+    store,
+    find: (id) => known.get(id),
     clock,
     logger,
     count: (result) => results.push(result),
@@ -28,7 +40,28 @@ function scene(deliver: (id: string, signal: AbortSignal) => Promise<Attempt>) {
     },
   });
   const add = (id: string, change = {}) => outbox.add(sampleApproval({ id, ...change }));
-  return { outbox, clock, logger, results, attempts, add, prepared: () => prepared };
+  /** Parks it as the registry does, for this process to send until then. */
+  const park = async (id: string, notifyUntil = clock.now() + CLAIM_MS) => {
+    await store.insertApproval(approvalOf({ id }), { notifyUntil });
+    known.set(id, sampleApproval({ id }));
+    return { until: notifyUntil, send: () => outbox.add(sampleApproval({ id }), notifyUntil) };
+  };
+  /** What would be claimed at the end of all claims. */
+  const left = () =>
+    store.claimNotifications({ now: Number.MAX_SAFE_INTEGER, until: Number.MAX_SAFE_INTEGER, limit: 999 });
+  return {
+    outbox,
+    clock,
+    logger,
+    results,
+    attempts,
+    add,
+    park,
+    left,
+    known,
+    store,
+    prepared: () => prepared,
+  };
 }
 
 /** Answers with these, one after the other. */
@@ -181,4 +214,137 @@ Deno.test("Outbox takes nothing after close()", async () => {
   add("a");
   await outbox.close();
   assert.deepEqual([attempts, results], [[], ["dropped"]]);
+});
+
+Deno.test("Outbox notes what it has sent, and what is refused for good: nobody sends it again", async () => {
+  const { outbox, park, left, results } = scene(answers(SENT, REFUSED));
+  for (const id of ["a", "b"]) (await park(id)).send();
+  await outbox.close();
+  assert.deepEqual([results, await left()], [["sent", "failed"], []]);
+});
+
+Deno.test("Outbox claims again what a receiver that is down did not take, until it does", async () => {
+  const { outbox, park, left, clock, attempts, results, logger } = scene(answers(DOWN, DOWN, DOWN, SENT));
+  outbox.start();
+  (await park("a")).send();
+  await clock.advance(5000);
+  assert.deepEqual(results, ["postponed"]);
+  await clock.advance(34_999);
+  assert.equal(attempts.length, 3, "its claim still runs");
+  await clock.advance(5001);
+  assert.deepEqual([attempts.length, results], [4, ["postponed", "sent"]]);
+  assert.deepEqual(await left(), []);
+  assert.deepEqual(logger.calls.map(({ message, fields }) => [message, fields]), [
+    ["Postponed approval notification", { approval: "a", reason: "answered 503" }],
+  ]);
+  await outbox.close();
+  assert.equal(clock.sleeping, 0);
+});
+
+Deno.test("Outbox sends what a killed process of the same store had left over, at once", async () => {
+  const { outbox, park, left, clock, attempts, results } = scene(answers(SENT));
+  await park("a");
+  outbox.start();
+  await clock.advance(0);
+  assert.deepEqual([attempts, results, await left()], [["a"], ["sent"], []]);
+  await outbox.close();
+});
+
+Deno.test("Outbox leaves to others of a shared store what they have, until their time is over", async () => {
+  const memory = new MemoryControlStore();
+  const shared = Object.assign(memory, {
+    shared: { schema: 0, connect: () => Promise.reject(), load: () => Promise.reject() },
+  });
+  const { outbox, park, clock, attempts } = scene(answers(SENT), shared);
+  await park("a");
+  outbox.start();
+  await clock.advance(CLAIM_MS);
+  assert.deepEqual(attempts, []);
+  await clock.advance(5000);
+  assert.deepEqual(attempts, ["a"]);
+  await outbox.close();
+});
+
+Deno.test.each([
+  { name: "decided", change: { status: "approved" } as const },
+  { name: "expired", change: { status: "expired" } as const },
+])("Outbox does not announce what was $name before it was claimed, and nobody will", async ({ change }) => {
+  const { outbox, park, left, clock, known, attempts } = scene(answers(SENT));
+  await park("a");
+  known.set("a", sampleApproval({ id: "a", ...change }));
+  outbox.start();
+  await clock.advance(0);
+  assert.deepEqual([attempts, await left()], [[], []]);
+  await outbox.close();
+});
+
+Deno.test("Outbox leaves alone what it does not know: another process does", async () => {
+  const { outbox, park, left, clock, known, attempts } = scene(answers(SENT));
+  await park("a");
+  known.clear();
+  outbox.start();
+  await clock.advance(0);
+  assert.deepEqual([attempts, await left()], [[], ["a"]]);
+  await outbox.close();
+});
+
+Deno.test("Outbox does not announce what is decided while it waits", async () => {
+  const { outbox, park, known, attempts, results, logger } = scene(answers(SENT));
+  const { send } = await park("a");
+  known.set("a", sampleApproval({ id: "a", status: "denied" }));
+  send();
+  await outbox.close();
+  assert.deepEqual([attempts, results], [[], ["dropped"]]);
+  assert.deepEqual(logger.calls[0]?.fields, { approval: "a", reason: "decided meanwhile" });
+});
+
+Deno.test("Outbox begins nothing that would outlast its claim: of two processes one sends", async () => {
+  const { outbox, park, left, clock, attempts, results } = scene(answers(SENT));
+  const { send } = await park("a", clock.now() + 20_999);
+  send();
+  await outbox.close();
+  assert.deepEqual([attempts, results, await left()], [[], ["postponed"], ["a"]]);
+});
+
+Deno.test("Outbox leaves for the next start what does not get out in time", async () => {
+  const { outbox, park, left, clock, results } = scene(hang, new FailingControlStore());
+  for (let index = 0; index < 5; index++) (await park(`${index}`)).send();
+  await Promise.all([outbox.close(), clock.advance(2000)]);
+  (await park("late")).send();
+  assert.deepEqual(results, Array(6).fill("postponed"));
+  assert.equal((await left()).length, 6);
+});
+
+Deno.test("Outbox leaves for later what it has no room for", async () => {
+  const { outbox, park, left, clock, results } = scene(hang);
+  for (let index = 0; index < 4 + 256 + 1; index++) (await park(`${index}`)).send();
+  assert.deepEqual(results, ["postponed"]);
+  assert.equal((await left()).length, 4 + 256 + 1);
+  await Promise.all([outbox.close(), clock.advance(2000)]);
+});
+
+Deno.test("Outbox says once that it can't look at the store, and looks on", async () => {
+  const store = new FailingControlStore();
+  store.failing.add("claimNotifications");
+  const { outbox, park, clock, attempts, logger } = scene(answers(SENT), store);
+  await park("a");
+  outbox.start();
+  await clock.advance(20_000);
+  assert.deepEqual(logger.calls.map(({ message }) => message), [
+    "Cannot look for approval notifications that are left over",
+  ]);
+  store.failing.clear();
+  await clock.advance(CLAIM_MS);
+  assert.deepEqual(attempts, ["a"]);
+  await outbox.close();
+});
+
+Deno.test("Outbox says that a notification may come again when it can't note that it was sent", async () => {
+  const store = new FailingControlStore();
+  store.failing.add("endNotification");
+  const { outbox, park, results, logger } = scene(answers(SENT), store);
+  (await park("a")).send();
+  await outbox.close();
+  assert.deepEqual(results, ["sent"]);
+  assert.match(logger.calls[0]?.message ?? "", /may come again/);
 });

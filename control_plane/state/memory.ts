@@ -2,12 +2,14 @@ import { AppError } from "@gateway/shared/errors";
 import type { Approval } from "../approval/approval.ts";
 import { isPurgeable, type Timing } from "../approval/transitions.ts";
 import { checkApproval, checkBaseline, checkState } from "./rows.ts";
-import type { ControlStore, StoredBaseline } from "./store.ts";
+import type { ControlStore, Keeping, NotificationClaim, StoredBaseline } from "./store.ts";
 
 /** A {@linkcode ControlStore} in memory: what the control plane uses without `state_db`. */
 export class MemoryControlStore implements ControlStore {
   readonly survivesRestart = false;
   readonly #approvals = new Map<string, Approval>();
+  /** Until when who inserted or claimed it tells approvers of an approval, by its id. */
+  readonly #notifyUntil = new Map<string, number>();
   readonly #baselines = new Map<string, StoredBaseline>();
   #isClosed = false;
 
@@ -16,13 +18,13 @@ export class MemoryControlStore implements ControlStore {
       const all = [...this.#approvals.values()];
       for (const approval of all) {
         const timeoutMs = approval.timeoutMs ?? timing.timeoutMs;
-        if (isPurgeable(approval, { now: timing.now, timeoutMs })) this.#approvals.delete(approval.id);
+        if (isPurgeable(approval, { now: timing.now, timeoutMs })) this.#delete(approval.id);
       }
       return [...this.#approvals.values()].sort((a, b) => a.createdAt - b.createdAt);
     });
   }
 
-  insertApproval(approval: Approval, _keptUntil?: number): Promise<void> {
+  insertApproval(approval: Approval, { notifyUntil }: Keeping = {}): Promise<void> {
     return this.#run(() => {
       checkApproval(approval);
       checkState(approval.state);
@@ -30,6 +32,7 @@ export class MemoryControlStore implements ControlStore {
         throw new AppError("internal", "There is already an approval with this id");
       }
       this.#approvals.set(approval.id, approval);
+      if (notifyUntil !== undefined) this.#notifyUntil.set(approval.id, notifyUntil);
     });
   }
 
@@ -47,8 +50,23 @@ export class MemoryControlStore implements ControlStore {
 
   deleteApprovals(ids: readonly string[]): Promise<void> {
     return this.#run(() => {
-      for (const id of ids) this.#approvals.delete(id);
+      for (const id of ids) this.#delete(id);
     });
+  }
+
+  claimNotifications({ now, until, limit }: NotificationClaim): Promise<readonly string[]> {
+    return this.#run(() => {
+      const due = [...this.#notifyUntil].filter(([id, claimed]) =>
+        claimed < now && this.#approvals.get(id)?.state.kind === "pending"
+      );
+      const ids = due.sort(([, a], [, b]) => a - b).slice(0, limit).map(([id]) => id);
+      for (const id of ids) this.#notifyUntil.set(id, until);
+      return ids;
+    });
+  }
+
+  endNotification(id: string): Promise<void> {
+    return this.#run(() => void this.#notifyUntil.delete(id));
   }
 
   loadBaselines(): Promise<readonly StoredBaseline[]> {
@@ -71,6 +89,11 @@ export class MemoryControlStore implements ControlStore {
   close(): Promise<void> {
     this.#isClosed = true;
     return Promise.resolve();
+  }
+
+  #delete(id: string): void {
+    this.#approvals.delete(id);
+    this.#notifyUntil.delete(id);
   }
 
   // deno-lint-ignore require-await -- what the action throws becomes a rejection

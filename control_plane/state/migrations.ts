@@ -38,6 +38,9 @@ export const MIGRATIONS: readonly string[] = [
   `ALTER TABLE approvals ADD COLUMN k8s_diff TEXT NOT NULL DEFAULT '';`,
   // 0: nobody has said, and the control plane that has the file says it.
   `ALTER TABLE approvals ADD COLUMN timeout_ms INTEGER NOT NULL DEFAULT 0;`,
+  // Until when who inserted or claimed it tells approvers of it. 0: they were told, or don't have to be.
+  `ALTER TABLE approvals ADD COLUMN notify_until INTEGER NOT NULL DEFAULT 0;
+  CREATE INDEX approvals_notify ON approvals (notify_until) WHERE notify_until > 0;`,
 ];
 
 /** Before 1973, and as seconds in the year 5138. */

@@ -1,7 +1,7 @@
 /** State in a PostgreSQL database, shared by several control planes. */
 import { AppError } from "@gateway/shared/errors";
 import { inEpoch, INSTANCE_TABLES, PostgresLink, readEpochs } from "@gateway/shared/instances/postgres_link";
-import { insertRow, selectAsBytes } from "@gateway/shared/state/columns";
+import { insertRow, readText, selectAsBytes } from "@gateway/shared/state/columns";
 import { PostgresAccess, type PostgresDatabase, type Query } from "@gateway/shared/state/postgres_access";
 import type { PostgresSchema } from "@gateway/shared/state/postgres_schema";
 import type { Approval } from "../approval/approval.ts";
@@ -16,8 +16,9 @@ import {
   checkApproval,
   checkBaseline,
   checkState,
-  encodeApproval,
+  claimStatement,
   encodeBaseline,
+  encodeKept,
   encodeState,
   FIRST_APPROVAL_INTEGERS,
   isKept,
@@ -25,7 +26,7 @@ import {
   STATE_COLUMNS,
   toInteger,
 } from "./rows.ts";
-import type { ControlStore, SharedApprovals, StoredBaseline } from "./store.ts";
+import type { ControlStore, Keeping, NotificationClaim, SharedApprovals, StoredBaseline } from "./store.ts";
 
 const columns = (texts: readonly string[], integers: readonly string[]) =>
   [
@@ -55,6 +56,9 @@ export const POSTGRES_SCHEMA: PostgresSchema = {
     ALTER TABLE approvals ALTER kept_until SET NOT NULL;`,
     // 0: nobody has said, and each control plane says it for itself.
     `ALTER TABLE approvals ADD timeout_ms int8 NOT NULL DEFAULT 0;`,
+    // Until when who inserted or claimed it tells approvers of it. 0: they were told, or don't have to be.
+    `ALTER TABLE approvals ADD notify_until int8 NOT NULL DEFAULT 0;
+    CREATE INDEX approvals_notify ON approvals (notify_until) WHERE notify_until > 0;`,
   ],
 };
 
@@ -75,6 +79,10 @@ const SELECT_APPROVALS = `SELECT ${selectAsBytes(APPROVAL_TEXTS, APPROVAL_INTEGE
 const UPDATE_APPROVAL = `UPDATE approvals SET ${
   STATE_COLUMNS.map((name, index) => `${name} = $${index + 4}`).join(", ")
 } WHERE id = $1 AND status = $2 AND consumed = $3 RETURNING 1`;
+const CLAIM_NOTIFICATIONS = claimStatement({
+  ...{ now: "$1::int8", until: "$2::int8", limit: "$3::int8" },
+  ...{ ids: selectAsBytes(["id"], []), lock: "FOR UPDATE SKIP LOCKED" },
+});
 /** Another instance may let requests wait for longer than this one. By the one clock that they have in common. */
 const UNWANTED = "kept_until < extract(epoch FROM clock_timestamp()) * 1000";
 const BASELINE_COLUMNS = selectAsBytes(BASELINE_TEXTS, BASELINE_INTEGERS);
@@ -113,12 +121,12 @@ class PostgresControlStore implements ControlStore {
     });
   }
 
-  async insertApproval(approval: Approval, keptUntil = approval.createdAt): Promise<void> {
+  async insertApproval(approval: Approval, { keptUntil, notifyUntil }: Keeping = {}): Promise<void> {
     checkApproval(approval);
     checkState(approval.state);
     const { text, parameters } = insertRow("approvals", {
-      ...encodeApproval(approval),
-      kept_until: toInteger(keptUntil),
+      ...encodeKept(approval, notifyUntil),
+      kept_until: toInteger(keptUntil ?? approval.createdAt),
     });
     await this.#change((query) => query(text, parameters));
   }
@@ -146,6 +154,19 @@ class PostgresControlStore implements ControlStore {
         `DELETE FROM approvals WHERE ${UNWANTED} AND id IN (SELECT json_array_elements_text($1::text::json))`,
         [JSON.stringify(ids)],
       );
+    });
+  }
+
+  claimNotifications({ now, until, limit }: NotificationClaim): Promise<readonly string[]> {
+    return this.#access.change(async (query) => {
+      const claimed = await query(CLAIM_NOTIFICATIONS, [toInteger(now), toInteger(until), limit]);
+      return claimed.map((row) => readText(row, "id"));
+    });
+  }
+
+  endNotification(id: string): Promise<void> {
+    return this.#access.change(async (query) => {
+      await query("UPDATE approvals SET notify_until = 0 WHERE id = $1", [id]);
     });
   }
 

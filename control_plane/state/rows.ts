@@ -100,6 +100,28 @@ export function encodeApproval(approval: Approval): Parameters {
   };
 }
 
+/** An approval's row, with what the store alone knows of it. */
+export function encodeKept(approval: Approval, notifyUntil: number | undefined): Parameters {
+  return {
+    ...encodeApproval(approval),
+    notify_until: notifyUntil === undefined ? 0 : toInteger(notifyUntil),
+  };
+}
+
+/**
+ * A statement that takes over notifications: of pending approvals, those that have waited longest first.
+ *
+ * How it names the time, the new end, how many, and the ids it gives; and how it keeps several apart that
+ *   run at the same time
+ */
+export function claimStatement(
+  { now, until, limit, ids, lock }: Readonly<Record<"now" | "until" | "limit" | "ids" | "lock", string>>,
+): string {
+  return `UPDATE approvals SET notify_until = ${until} WHERE id IN (
+    SELECT id FROM approvals WHERE notify_until > 0 AND notify_until < ${now} AND status = 'pending'
+    ORDER BY notify_until LIMIT ${limit} ${lock}) RETURNING ${ids}`;
+}
+
 /**
  * Refuses a state with a text that can't be kept as it is.
  *

@@ -1,5 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import { insertInto, selectColumns } from "@gateway/shared/state/columns";
+import { insertInto, readText, selectColumns } from "@gateway/shared/state/columns";
 import { SqliteAccess, type StateFile } from "@gateway/shared/state/sqlite_access";
 import type { Approval } from "../approval/approval.ts";
 import type { Timing } from "../approval/transitions.ts";
@@ -14,14 +14,15 @@ import {
   checkApproval,
   checkBaseline,
   checkState,
-  encodeApproval,
+  claimStatement,
   encodeBaseline,
+  encodeKept,
   encodeState,
   isKept,
   keptAt,
   STATE_COLUMNS,
 } from "./rows.ts";
-import type { ControlStore, StoredBaseline } from "./store.ts";
+import type { ControlStore, Keeping, NotificationClaim, StoredBaseline } from "./store.ts";
 
 /**
  * Opens the store, for this process alone until it is closed.
@@ -35,11 +36,15 @@ export function openSqliteControlStore(file: StateFile): ControlStore {
 
 const SELECT_APPROVALS = `SELECT ${selectColumns(APPROVAL_TEXTS, APPROVAL_INTEGERS)} FROM approvals
   ORDER BY created_at, rowid`;
-const INSERT_APPROVAL = insertInto("approvals", [...APPROVAL_TEXTS, ...APPROVAL_INTEGERS]);
+const INSERT_APPROVAL = insertInto("approvals", [...APPROVAL_TEXTS, ...APPROVAL_INTEGERS, "notify_until"]);
 const UPDATE_APPROVAL = `UPDATE approvals SET ${STATE_COLUMNS.map((name) => `${name} = :${name}`).join(", ")}
   WHERE id = :id`;
 const DELETE_OLD_APPROVALS = `DELETE FROM approvals WHERE NOT ${isKept(":now", ":createdFrom")}`;
 const DELETE_APPROVALS = "DELETE FROM approvals WHERE id IN (SELECT value FROM json_each(:ids))";
+const CLAIM_NOTIFICATIONS = claimStatement({
+  ...{ now: ":now", until: ":until", limit: ":limit", ids: selectColumns(["id"], []), lock: "" },
+});
+const END_NOTIFICATION = "UPDATE approvals SET notify_until = 0 WHERE id = :id";
 const SELECT_BASELINES = `SELECT ${selectColumns(BASELINE_TEXTS, BASELINE_INTEGERS)} FROM baselines`;
 const PUT_BASELINE = `${insertInto("baselines", [...BASELINE_TEXTS, ...BASELINE_INTEGERS])}
   ON CONFLICT (subject) DO UPDATE SET last_seen = :last_seen, hosts = :hosts, commands = :commands`;
@@ -60,11 +65,11 @@ class SqliteControlStore implements ControlStore {
     });
   }
 
-  insertApproval(approval: Approval, _keptUntil?: number): Promise<void> {
+  insertApproval(approval: Approval, { notifyUntil }: Keeping = {}): Promise<void> {
     return this.#database.change(() => {
       checkApproval(approval);
       checkState(approval.state);
-      this.#database.run(INSERT_APPROVAL, encodeApproval(approval));
+      this.#database.run(INSERT_APPROVAL, encodeKept(approval, notifyUntil));
     });
   }
 
@@ -82,6 +87,16 @@ class SqliteControlStore implements ControlStore {
     return this.#database.change(() => {
       this.#database.run(DELETE_APPROVALS, { ids: JSON.stringify(ids) });
     });
+  }
+
+  claimNotifications(claim: NotificationClaim): Promise<readonly string[]> {
+    return this.#database.change(() =>
+      this.#database.rows(CLAIM_NOTIFICATIONS, { ...claim }).map((row) => readText(row, "id"))
+    );
+  }
+
+  endNotification(id: string): Promise<void> {
+    return this.#database.change(() => void this.#database.run(END_NOTIFICATION, { id }));
   }
 
   loadBaselines(): Promise<readonly StoredBaseline[]> {

@@ -11,6 +11,27 @@ export interface StoredBaseline {
   readonly commands: readonly string[];
 }
 
+/** How a new approval is kept. */
+export interface Keeping {
+  /** Where others share the store, none of them removes it before; milliseconds since the epoch. */
+  readonly keptUntil?: number;
+  /**
+   * Approvers are to be told of it: until then whoever inserts it sees to that, later anybody who claims it;
+   * milliseconds since the epoch. Absent: nobody has to be told.
+   */
+  readonly notifyUntil?: number;
+}
+
+/** Which notifications an instance takes over. */
+export interface NotificationClaim {
+  /** Those that somebody was to send before now, in milliseconds since the epoch. */
+  readonly now: number;
+  /** Until then nobody else sends them. */
+  readonly until: number;
+  /** How many at most, those that have waited longest. */
+  readonly limit: number;
+}
+
 /** Approvals that several instances share. */
 export interface SharedApprovals extends Shared {
   /** Those that are not purgeable, the oldest first, as they were at one moment. */
@@ -41,11 +62,10 @@ export interface ControlStore {
   /**
    * Keeps a new approval.
    *
-   * @param keptUntil where others share the store, none of them removes it before; milliseconds since the epoch
    * @throws {AppError} `internal` when it was not kept, also when there is one of its id, or when a text in it
    * could come back shorter than it was
    */
-  insertApproval(approval: Approval, keptUntil?: number): Promise<void>;
+  insertApproval(approval: Approval, keeping?: Keeping): Promise<void>;
 
   /**
    * Keeps the new states of approvals, of all or of none; nothing else of them changes.
@@ -57,6 +77,17 @@ export interface ControlStore {
 
   /** Removes the approvals of these ids that nobody wants kept, in one change. */
   deleteApprovals(ids: readonly string[]): Promise<void>;
+
+  /**
+   * Takes over notifications of pending approvals that nobody sends any more, each for one of those that ask at the
+   * same time.
+   *
+   * @returns their ids
+   */
+  claimNotifications(claim: NotificationClaim): Promise<readonly string[]>;
+
+  /** Notes that approvers were told of an approval, or that this is given up. */
+  endNotification(id: string): Promise<void>;
 
   /** All baselines; unreadable ones are left out with a warning. */
   loadBaselines(): Promise<readonly StoredBaseline[]>;

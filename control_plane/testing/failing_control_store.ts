@@ -2,10 +2,15 @@ import { AppError } from "@gateway/shared/errors";
 import type { Approval } from "../approval/approval.ts";
 import type { Timing } from "../approval/transitions.ts";
 import { MemoryControlStore } from "../state/memory.ts";
-import type { ControlStore, StoredBaseline } from "../state/store.ts";
+import type { ControlStore, Keeping, NotificationClaim, StoredBaseline } from "../state/store.ts";
 
 /** A change of approvals that a test can make fail or wait. */
-export type ApprovalChange = "insertApproval" | "updateApproval" | "deleteApprovals";
+export type ApprovalChange =
+  | "insertApproval"
+  | "updateApproval"
+  | "deleteApprovals"
+  | "claimNotifications"
+  | "endNotification";
 
 /** A store over memory whose disk fails, or is slow, where a test says so. */
 export class FailingControlStore implements ControlStore {
@@ -28,8 +33,8 @@ export class FailingControlStore implements ControlStore {
     return this.#store.loadApprovals(timing);
   }
 
-  insertApproval(approval: Approval, keptUntil?: number): Promise<void> {
-    return this.#run("insertApproval", () => this.#store.insertApproval(approval, keptUntil));
+  insertApproval(approval: Approval, keeping?: Keeping): Promise<void> {
+    return this.#run("insertApproval", () => this.#store.insertApproval(approval, keeping));
   }
 
   updateApproval(...approvals: readonly Approval[]): Promise<void> {
@@ -38,6 +43,14 @@ export class FailingControlStore implements ControlStore {
 
   deleteApprovals(ids: readonly string[]): Promise<void> {
     return this.#run("deleteApprovals", () => this.#store.deleteApprovals(ids));
+  }
+
+  claimNotifications(claim: NotificationClaim): Promise<readonly string[]> {
+    return this.#run("claimNotifications", () => this.#store.claimNotifications(claim));
+  }
+
+  endNotification(id: string): Promise<void> {
+    return this.#run("endNotification", () => this.#store.endNotification(id));
   }
 
   loadBaselines(): Promise<readonly StoredBaseline[]> {

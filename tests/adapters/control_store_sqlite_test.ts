@@ -8,10 +8,10 @@ import { approvalOf, CREATED_AT, draftOf, EVER } from "../../control_plane/testi
 import { ControlFolder } from "./control_store_fixture.ts";
 import { fill, makeRoom, mayNotMount, TinyDisk } from "./tiny_disk.ts";
 
-Deno.test("a new database has version 4, exactly the known schema, and is its owner's alone", async () => {
+Deno.test("a new database has version 5, exactly the known schema, and is its owner's alone", async () => {
   using folder = new ControlFolder();
   await folder.open().close();
-  assert.deepEqual(folder.query("PRAGMA user_version"), [{ user_version: 4 }]);
+  assert.deepEqual(folder.query("PRAGMA user_version"), [{ user_version: 5 }]);
   assert.deepEqual(folder.query("PRAGMA journal_mode"), [{ journal_mode: "wal" }]);
   const columns = (table: string) =>
     folder.query(`PRAGMA table_info(${table})`)
@@ -40,6 +40,7 @@ Deno.test("a new database has version 4, exactly the known schema, and is its ow
     "comment TEXT 1 '' 0",
     "k8s_diff TEXT 1 '' 0",
     "timeout_ms INTEGER 1 0 0",
+    "notify_until INTEGER 1 0 0",
   ]);
   assert.deepEqual(columns("baselines"), [
     "subject TEXT 0 null 1",

@@ -121,6 +121,26 @@ const CONTRACT: Readonly<Record<string, Check>> = {
     assert.deepEqual(await store.loadApprovals(EVER), [approvalOf()]);
   },
 
+  async "a notification is claimed when the time of who has it is over, by one, until it is ended"(store) {
+    const claim = (now: number, until = now + 10, limit = 9) =>
+      store.claimNotifications({ now: CREATED_AT + now, until: CREATED_AT + until, limit });
+    for (const [id, ms] of [["b", 20], ["a", 10], ["c", 30]] as const) {
+      await store.insertApproval(approvalOf({ id }), { notifyUntil: CREATED_AT + ms });
+    }
+    await store.insertApproval(approvalOf({ id: "quiet" }));
+    await store.insertApproval(approvalOf({ id: "decided" }), { notifyUntil: CREATED_AT });
+    await store.updateApproval(approvalOf({ id: "decided", state: APPROVED }));
+    assert.deepEqual(await claim(10), [], "its last millisecond is its own");
+    assert.deepEqual((await claim(25)).toSorted(), ["a", "b"]);
+    assert.deepEqual(await claim(25), []);
+    await store.endNotification("a");
+    assert.deepEqual(await claim(99, 100, 1), ["c"], "the one that has waited longest");
+    assert.deepEqual((await Promise.all([claim(101), claim(101)])).flat().toSorted(), ["b", "c"]);
+    await store.deleteApprovals(["b"]);
+    await store.endNotification("none");
+    assert.deepEqual(ids(await store.loadApprovals(EVER)).includes("c"), true);
+  },
+
   async "approvals come back the oldest first, those of one millisecond in their order"(store) {
     for (const [id, ms] of [["d", 5], ["c", 0], ["a", 5], ["b", 2]] as const) {
       await store.insertApproval(approvalOf({ id, createdAt: CREATED_AT + ms }));
@@ -331,7 +351,7 @@ Deno.test({
     await access.change((query) => query(text, parameters));
     await access.close();
     const store = await openShared(server.url());
-    assert.equal(await server.sql("SELECT version FROM control_plane.schema_version"), "3");
+    assert.equal(await server.sql("SELECT version FROM control_plane.schema_version"), "4");
     assert.deepEqual(await store.loadApprovals(EVER), [approvalOf()]);
     await store.close();
     const again = await openShared(server.url());
@@ -368,6 +388,24 @@ Deno.test({
       assert.deepEqual(await race([consumed, consumed, consumed]), ["done", "gone", "gone"]);
       await stores[1].deleteApprovals(["a"]);
     }
+    for (const store of stores) await store.close();
+  },
+});
+
+Deno.test({
+  name: "PostgresControlStore: each notification is claimed by one of those that ask at the same time",
+  ignore: isPostgresMissing,
+  async fn() {
+    await using server = await PostgresServer.start();
+    const stores = await Promise.all([1, 2, 3, 4].map(() => openShared(server.url())));
+    const wanted = Array.from({ length: 60 }, (_, n) => `a${n}`).sort();
+    for (const id of wanted) await stores[0]?.insertApproval(approvalOf({ id }), { notifyUntil: CREATED_AT });
+    const claim = { now: CREATED_AT + 1, until: CREATED_AT + 9, limit: 7 };
+    const claimed: string[] = [];
+    for (let round = 0; round < 20 && claimed.length < wanted.length; round++) {
+      claimed.push(...(await Promise.all(stores.map((store) => store.claimNotifications(claim)))).flat());
+    }
+    assert.deepEqual(claimed.sort(), wanted);
     for (const store of stores) await store.close();
   },
 });

@@ -5,6 +5,7 @@ import type { ApprovalConfig, NotifierName } from "@gateway/control-plane/config
 import { createMetrics, type Metrics } from "@gateway/shared/metrics";
 import { createRedactor } from "@gateway/shared/redact/redact";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { MemoryControlStore } from "../../control_plane/state/memory.ts";
 import { createNotifier, type Notifier } from "../../control_plane/notify/notifier.ts";
 import { createWebhookSigner } from "../../control_plane/notify/signature.ts";
 import { RecordingLogger } from "../../control_plane/notify/testing/recording_logger.ts";
@@ -79,8 +80,9 @@ function notifierFor(
   const logger = new RecordingLogger();
   const metrics = createMetrics();
   const redact = createRedactor(undefined);
+  const kept = { store: new MemoryControlStore(), find: () => undefined };
   return {
-    notifier: createNotifier({ config, redact, fetch, clock, logger, metrics, secret: SECRET }),
+    notifier: createNotifier({ config, redact, ...kept, fetch, clock, logger, metrics, secret: SECRET }),
     logger,
     results: () => readResults(metrics),
   };

@@ -127,7 +127,7 @@ Deno.test.each<Row>([
     sql: `PRAGMA user_version = ${
       CONTROL_MIGRATIONS.length + 1
     }; PRAGMA application_id = ${CONTROL_PLANE_ID}`,
-    cause: /its version is 5 and this program knows 4/,
+    cause: /its version is 6 and this program knows 5/,
     remedy: /start the program that wrote it, or a later one; the file is left as it is$/,
   },
   {
