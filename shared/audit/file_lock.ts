@@ -4,6 +4,7 @@
  * @module
  */
 import { AppError } from "../errors.ts";
+import { ifThere } from "../files.ts";
 import { quoteText } from "../quote.ts";
 
 /**
@@ -24,7 +25,10 @@ export async function lockLog(logPath: string): Promise<Disposable> {
 
 /** Likewise; undefined when another holder has it. */
 export async function tryLockLog(logPath: string): Promise<Disposable | undefined> {
-  const file = await Deno.open(`${logPath}.lock`, { write: true, create: true, mode: 0o600 });
+  const path = `${logPath}.lock`;
+  // What is there is opened without O_CREAT, which Linux refuses root for users' files in a sticky folder of a group.
+  const file = await ifThere(Deno.open(path, { write: true })) ??
+    await Deno.open(path, { write: true, create: true, mode: 0o600 });
   try {
     if (await file.tryLock(true)) return { [Symbol.dispose]: () => release(file) };
   } catch (error) {
