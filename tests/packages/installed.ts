@@ -104,7 +104,11 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
         ln -s /nowhere /srv/old/pki/strange
         if gateway-setup --from /srv/old 2>/tmp/said; then exit 4; fi
         grep -q 'strange is none' /tmp/said; rm /srv/old/pki/strange; ${nothing}
+        echo '{}' >/srv/old/log/mcp/audit.log; touch /srv/old/log/mcp/audit.log.lock
         gateway-setup --from /srv/old
+        # Nobody knows yet who goes on with it: he can read it, and make the file that it had the name of.
+        cd /var/log/gateway/mcp; test "$(stat -c '%a %G' -- *)" = '640 gateway-mcp'
+        expr "$(echo *)" : 'audit\\.log\\.20[0-9]*T[0-9]*Z$' >/dev/null; cd /
         cmp /srv/old/pki/ssh_ca /etc/gateway/pki/ssh_ca
         cmp /srv/old/state/signer.db /var/lib/gateway/signer/state.db
         test -z "$(grep -l /srv/old /etc/gateway/*.json)"
