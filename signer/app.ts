@@ -11,6 +11,7 @@ import { handleReload } from "./handlers/reload.ts";
 import { handleSign } from "./handlers/sign.ts";
 import { handleKrl, handleKrlSignature, handleKrlStatus, READS_ONLY } from "./handlers/krl.ts";
 import { handleRevokeKeyIds, handleRevokeRequests, handleRevokeSerials } from "./handlers/revoke.ts";
+import { isHostIdentity } from "@gateway/shared/wire/krl";
 import type { SignerOptions, SignerPorts } from "./ports.ts";
 
 /** The signer's routes. */
@@ -88,7 +89,8 @@ export function createSignerApp(options: SignerOptions): PeerHandler {
   const answer = createRouter(SIGNER_ROUTES, ports, { noRoute: "no such route" });
   return (request, peer) => {
     // A host's identity lies on that host: it must not be good for anything else.
-    if (options.state.current.krlCallers.has(peer.caller) && !isForList(request.url)) {
+    const isHost = options.state.current.krlCallers.has(peer.caller) || isHostIdentity(peer.caller);
+    if (isHost && !isForList(request.url)) {
       throw new AppError("forbidden", READS_ONLY);
     }
     return answer(request, { peer });

@@ -3,6 +3,7 @@ import { readJsonBody } from "@gateway/shared/http/body";
 import type { Peer, PeerHandler } from "@gateway/shared/http/mtls_server";
 import { createRouter, routesFor } from "@gateway/shared/http/routes";
 import { stringifyJson } from "@gateway/shared/json";
+import { isHostIdentity, LIST_ONLY } from "@gateway/shared/wire/krl";
 import { checkReason } from "@gateway/shared/wire/sign_fields";
 import { sshRunRequest, type SshRunResponse } from "./ssh_run.ts";
 import type { Execute, ExecuteResult } from "../execute.ts";
@@ -23,7 +24,10 @@ export const BROKER_ROUTES = routesFor<Execute, { readonly peer: Peer }>()({
 /** The plain HTTP frontend: `POST /v1/ssh_run` for agents with a client certificate. */
 export function createHttpFrontend(execute: Execute): PeerHandler {
   const answer = createRouter(BROKER_ROUTES, execute, { noRoute: "not found" });
-  return (request, peer) => answer(request, { peer });
+  return (request, peer) => {
+    if (isHostIdentity(peer.caller)) throw new AppError("forbidden", LIST_ONLY);
+    return answer(request, { peer });
+  };
 }
 
 async function handleRun(execute: Execute, request: Request, { caller }: Peer): Promise<Response> {

@@ -4,7 +4,7 @@ import { setValue } from "@gateway/shared/config/edit";
 import { allowedSignersLine, createEnvelopeKey } from "@gateway/shared/envelope/key";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
-import { KRL_NAMESPACE } from "@gateway/shared/wire/krl";
+import { HOST_IDENTITY_SUFFIX, KRL_NAMESPACE } from "@gateway/shared/wire/krl";
 import { once } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
 import { editSignerFile } from "../edit_signer_file.ts";
@@ -63,7 +63,7 @@ async function enrol(
     readOperatorFile(at(config.envelope_key), "envelope_key"),
   ]);
   const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
-  const caller = `${name}.krl`;
+  const caller = name + HOST_IDENTITY_SUFFIX;
   // Some commands never need the library for certificates.
   const { issueLeaf, loadAuthority } = await import("../init/x509.ts");
   const pair = await issueLeaf(await loadAuthority(text(ca), text(key)), {

@@ -1,5 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import { hasUnseen } from "@gateway/shared/characters";
+import { HOST_IDENTITY_SUFFIX, isHostIdentity } from "@gateway/shared/wire/krl";
 import { quoteText } from "@gateway/shared/quote";
 import type { LeafUsage } from "../init/x509.ts";
 
@@ -17,8 +18,6 @@ export const IDENTITY_KINDS = {
 export type IdentityKind = keyof typeof IDENTITY_KINDS;
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$/;
-/** `host krl` gives them to hosts. */
-const HOST_SUFFIX = ".krl";
 
 /** @throws {AppError} `invalid_request` for another word */
 export function parseKind(text: string): IdentityKind {
@@ -29,11 +28,11 @@ export function parseKind(text: string): IdentityKind {
 
 /** @throws {AppError} `invalid_request` for what is no good name of a file, a caller and a word of a shell */
 export function checkName(name: string): string {
-  if (NAME.test(name) && !name.endsWith(HOST_SUFFIX) && !hasUnseen(name)) return name;
+  if (NAME.test(name) && !isHostIdentity(name) && !hasUnseen(name)) return name;
   throw new AppError(
     "invalid_request",
     `Cannot use the name ${quoteText(name)}: expected letters, digits, dots, dashes, underscores and @, ` +
-      `and not ${HOST_SUFFIX} at the end, which hosts have`,
+      `and not ${HOST_IDENTITY_SUFFIX} at the end, which hosts have`,
   );
 }
 

@@ -23,6 +23,20 @@ export const KRL_VERSION_HEADER = "x-krl-version";
 /** Base64 of an Ed25519 signature over {@linkcode KRL_NAMESPACE}, a NUL, and the body. */
 export const KRL_SIGNATURE_HEADER = "x-krl-signature";
 
+/** How the names of hosts end that fetch the list. */
+export const HOST_IDENTITY_SUFFIX = ".krl";
+
+/** What a service that is not asked for the list tells a host. */
+export const LIST_ONLY = "a host's identity is for the revocation list alone";
+
+/**
+ * Whether a CN is that of a host. Its certificate lies on that host for years and is of the CA of all others: whoever
+ * takes the host over must not be a caller by it.
+ */
+export function isHostIdentity(caller: string): boolean {
+  return caller.endsWith(HOST_IDENTITY_SUFFIX);
+}
+
 /** The most that one request revokes. */
 export const MAX_REVOKED = 100;
 

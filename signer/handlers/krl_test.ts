@@ -121,6 +121,15 @@ Deno.test("a frozen reader still gets the list: it holds nothing but denials", a
   assert.equal((await fetchList(signer)).status, 200);
 });
 
+Deno.test("a host that is in krl_callers no more, or not yet, is no caller by its identity", async () => {
+  const signer = await start({ krl_callers: {}, callers: {} });
+  assert.equal((await signer.sign({ host: "web01" }, "web02.krl")).status, 403);
+  for (const path of ["/v1/hosts", "/v1/krl", "/v1/revocations"]) {
+    assert.equal((await signer.send(get(path), "web02.krl")).status, 403, path);
+  }
+  assert.equal((await signer.send(get("/v1/hosts"), "web02.krlx")).status, 200);
+});
+
 Deno.test("without envelope_key there is no list: 409 says what is missing", async () => {
   const signer = await startSigner({ envelope_key: "seed", krl_callers: KRL_CALLERS });
   const { status, body } = await signer.send(get("/v1/krl"), "web01.krl");

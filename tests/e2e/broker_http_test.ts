@@ -35,6 +35,17 @@ function run(
   });
 }
 
+Deno.test("broker serve-http runs nothing for a host: its identity is for the revocation list, and lies there", async () => {
+  await using scene = await BrokerScene.create();
+  await using broker = await ServiceProcess.start(await scene.command("serve-http"));
+  using host = await agent(scene, "CN=web01.krl");
+  const { status, body } = await run(host, "echo out");
+  assert.equal(status, 403);
+  assert.match(JSON.stringify(body), /a host's identity is for the revocation list alone/);
+  assert.deepEqual(scene.signer.requests, []);
+  assert.equal((await broker.stop()).code, 0);
+});
+
 Deno.test("broker serve-http runs commands for agents with a certificate", async () => {
   await using scene = await BrokerScene.create();
   await using broker = await ServiceProcess.start(await scene.command("serve-http"));
