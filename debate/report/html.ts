@@ -37,12 +37,16 @@ export function renderHtml(record: ReadRecord): string {
 <style>${STYLE}</style>
 </head>
 <body>
-${renderAnswer(record)}
 <main>
-${PARSER.render(renderReport(record))}</main>
+${withAnswer(PARSER.render(renderReport(record)), renderAnswer(record))}</main>
 </body>
 </html>
 `;
+}
+
+/** The answer comes right after the title, with which every report begins. */
+function withAnswer(report: string, answer: string): string {
+  return report.replace("</h1>", (end) => `${end}\n${answer}`);
 }
 
 function renderAnswer(record: ReadRecord): string {
@@ -72,7 +76,7 @@ function renderAnswer(record: ReadRecord): string {
   );
   const list = evidence.length === 0 ? "" : `<h2>${escape(words.evidence)}</h2><ul>${evidence.join("")}</ul>`;
   const imported = record.imported ? `<p><b>${escape(words.imported)}</b></p>` : "";
-  return `<header>${imported}<dl>${rows.join("")}</dl>${list}</header>`;
+  return `<section class="answer">${imported}<dl>${rows.join("")}</dl>${list}</section>`;
 }
 
 function confidenceText(decision: Readonly<Record<string, unknown>>, words: Words): string {
@@ -90,6 +94,7 @@ function escape(text: string): string {
 
 const STYLE =
   `:root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;max-width:60rem;margin:0 auto;padding:1rem;overflow-wrap:anywhere}` +
-  `header{border:1px solid;border-top-width:5px;border-radius:8px;padding:1rem}dl{display:grid;grid-template-columns:max-content 1fr;gap:.25rem 1rem;margin:0}` +
+  `h1{font-size:1.5rem}.answer dd:first-of-type{font-weight:600}.answer dd:nth-of-type(2){font-size:1.2rem}@media(max-width:40rem){dl{display:block!important}}` +
+  `.answer{border:1px solid;border-top-width:5px;border-radius:8px;padding:1rem}dl{display:grid;grid-template-columns:max-content 1fr;gap:.25rem 1rem;margin:0}` +
   `dt{font-weight:600}dd{margin:0}h2{font-size:1.1rem}pre{white-space:pre-wrap;border:1px solid #8888;padding:.75rem}` +
   `table{border-collapse:collapse}th,td{border:1px solid #8888;padding:.25rem .75rem;text-align:left}blockquote{margin:0;padding-left:.75rem;border-left:3px solid #8888}`;

@@ -56,10 +56,10 @@ Deno.test("renderHtml() says the answer first, in the language of the run", () =
   const text = html();
   assert.match(
     text,
-    /<header><dl><dt>Outcome<\/dt><dd>no confident cause<\/dd><dt>Leading hypothesis<\/dt><dd>H-1: /,
+    /<h1>[^\n]*<\/h1>\n<section class="answer"><dl><dt>Outcome<\/dt><dd>no confident cause<\/dd><dt>Leading hypothesis<\/dt><dd>H-1: /,
   );
   assert.match(text, /<dt>Confidence<\/dt><dd>60% – 93% was stated; /);
-  assert.ok(text.indexOf("<header>") < text.indexOf("<main>"));
+  assert.equal(text.indexOf("</h1>"), text.indexOf('\n<section class="answer">') - "</h1>".length);
   assert.match(html("es"), /<html lang="es">[^]*<dt>Resultado<\/dt><dd>sin causa segura<\/dd>/);
   assert.equal(htmlFileName("0123456789abcdef"), "diagnosis-01234567.html");
 });
