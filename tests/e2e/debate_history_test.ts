@@ -48,7 +48,12 @@ function recordOf(number: number) {
     token_totals: { by_node: {}, total: { input_tokens: 1000, output_tokens: 500, total_tokens: 1500 } },
     cost_estimate: { by_node: {}, total_usd: 0.25, has_prices: true },
     status: "completed",
-    conclusion: { outcome, confidence: 0.85, cause: `H-1: ${hypothesis.text}` },
+    conclusion: {
+      outcome,
+      confidence: 0.85,
+      cause:
+        `H-1: ${hypothesis.text}, which nobody looked at as long as checkout was only slow and not yet down`,
+    },
     schema_version: 1,
     context: "",
     hypotheses: [hypothesis],
@@ -119,6 +124,19 @@ browserTest(
         poll(async () => await rows.count() === count, { what: `${count} rows` });
       await shows(50);
       await check("the list");
+      await page.setViewportSize({ width: 1280, height: 800 });
+      assert.deepEqual(
+        await page.evaluate(
+          `[...document.querySelectorAll("#runs-list :is(.status, button)")].flatMap((each) => {
+            const range = document.createRange();
+            range.selectNodeContents(each);
+            return new Set([...range.getClientRects()].map(({ y }) => y)).size > 1 ? [each.innerText] : [];
+          })`,
+        ),
+        [],
+        "words that are broken",
+      );
+      await page.setViewportSize({ width: 390, height: 844 });
       await page.getByRole("button", { name: "Show more" }).click();
       await shows(60);
       await page.locator("#runs-filter").selectOption("cause");
@@ -150,6 +168,8 @@ browserTest(
         assert.match((await table.innerText()).replace(/\s+/g, " "), said);
       }
       await check("the comparison");
+      const box = await table.getByRole("link", { name: "Incident 6:" }).boundingBox();
+      assert.ok(box !== null && box.x + box.width <= 390, "both runs are in sight");
 
       await table.getByRole("link", { name: "Incident 60" }).click();
       await page.getByText("About this run").click();

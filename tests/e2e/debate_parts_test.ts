@@ -159,7 +159,30 @@ browserTest(
       await again.focus();
       await page.keyboard.press("Enter");
       await page.locator("#thread").getByText("is asked about again").waitFor();
-      assert.equal(await page.locator("#allowed").isVisible(), false);
+      await page.locator("#allowed").waitFor({ state: "hidden" });
+
+      // Keys also work while a box has the focus, and whoever reads evidence stays there when the answer changes.
+      const focused = () => page.evaluate("document.activeElement?.id");
+      await page.locator("#opt-notify").focus();
+      await page.keyboard.press("?");
+      await page.locator("#help").waitFor();
+      await page.keyboard.press("Escape");
+      await page.keyboard.press("h");
+      assert.equal(await focused(), "board");
+      const link = page.locator("#answer button.link").first();
+      await link.focus();
+      await page.locator("#asked-list .card").waitFor();
+      const { events } = await server.json(`/api/runs/${runId}`);
+      const { call_id } = events.findLast(({ type }: { type: string }) => type === "tool_approval_request");
+      await server.json(`/api/runs/${runId}/approval`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ call_id, approved: false }),
+      });
+      await poll(async () => await page.locator("#board").getByText("Skeptic, round 1").count() > 0, {
+        what: "the review",
+      });
+      assert.equal(await page.evaluate("document.activeElement?.textContent"), "http_get #2");
 
       const failed = {
         run_id: RUN,

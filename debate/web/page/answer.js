@@ -139,7 +139,11 @@ function proof(lead, decision, calls) {
         ? t("The skeptic agrees, with evidence of its own.")
         : t("The skeptic agrees, without new evidence."),
     ),
-    ...list(t("Against it, or missing"), against, t("Nothing.")),
+    ...list(
+      t("Against it, or missing"),
+      against,
+      reviews.length === 0 ? t("Nobody has reviewed it.") : t("Nothing was named."),
+    ),
   ];
 }
 

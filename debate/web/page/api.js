@@ -6,7 +6,7 @@ export async function ask(path, options = {}) {
   try {
     response = await fetch(path, options);
   } catch {
-    throw new Error("The server did not answer");
+    throw new Error(t("The server did not answer"));
   }
   if (response.ok) return await response.json();
   const problem = await response.json().catch(() => ({}));
@@ -83,4 +83,14 @@ export function formatDuration(seconds) {
 export function formatTime(text) {
   const time = new Date(text ?? "");
   return Number.isNaN(time.getTime()) ? "" : time.toLocaleString();
+}
+
+/** Draws a part of the page anew, and leaves the focus where it was if that is still there. */
+export function keepFocus(part, draw) {
+  const links = () => [...part.querySelectorAll("button, summary")];
+  const focused = document.activeElement;
+  const place = links().indexOf(focused);
+  draw();
+  const again = links()[place];
+  if (again?.textContent === focused?.textContent) again?.focus({ preventScroll: true });
 }

@@ -92,11 +92,16 @@ function chart(points) {
     "p",
     { className: "trend note" },
     svg,
-    t(" {first} in round {begin}, {last} in round {end}", {
-      first: percent(first.share),
-      begin: first.round,
-      last: percent(last.share),
-      end: last.round,
-    }),
+    t(
+      first.round === last.round
+        ? " {first}, then {last} in round {end}"
+        : " {first} in round {begin}, {last} in round {end}",
+      {
+        first: percent(first.share),
+        begin: first.round,
+        last: percent(last.share),
+        end: last.round,
+      },
+    ),
   );
 }

@@ -2,7 +2,7 @@ import { ask, formatDuration, get, make } from "./api.js";
 import { evidenceItems } from "./evidence.js";
 import { percent } from "./drawing.js";
 import { doEach } from "./parts.js";
-import { beginSummary, causeOf, leadOf, ranked, tell, titleOf, verdictOf } from "./summary.js";
+import { beginSummary, causeOf, leadOf, modelsOf, ranked, tell, titleOf, verdictOf } from "./summary.js";
 import { visible } from "./visible.js";
 import { LANGUAGE, t } from "./words.js";
 
@@ -70,7 +70,7 @@ export async function showComparison(one, other) {
           const failed = [...calls.values()].filter(({ error }) => error).length;
           return `${calls.size}${failed === 0 ? "" : `, ${t("{count} failed", { count: failed })}`}`;
         }),
-        row(t("Models"), ({ record: { models } }) => Object.values(models ?? {}).join(", ")),
+        row(t("Models"), ({ record: { models } }) => modelsOf(models)),
         row(
           t("Duration"),
           ({ record: { duration_seconds: seconds } }) =>

@@ -23,7 +23,8 @@ export const SPANISH = {
   "The skeptic agrees, with evidence of its own.": "El escéptico está de acuerdo, con evidencia propia.",
   "The skeptic agrees, without new evidence.": "El escéptico está de acuerdo, sin evidencia nueva.",
   "Against it, or missing": "En contra, o por comprobar",
-  "Nothing.": "Nada.",
+  "Nobody has reviewed it.": "Nadie la ha revisado.",
+  "Nothing was named.": "No se ha indicado nada.",
   "{count} more below": "{count} más abajo",
   "round {round} of {most}": "ronda {round} de {most}",
   "{count} tokens": "{count} tokens",
@@ -77,6 +78,7 @@ export const SPANISH = {
   Operator: "Operador",
 
   // Requests
+  "The server did not answer": "El servidor no respondió",
   "The server answered {status}": "El servidor respondió {status}",
   "Not done: {why}": "No se hizo: {why}",
 
@@ -169,6 +171,7 @@ export const SPANISH = {
   "Round {round}, {agent}: ": "Ronda {round}, {agent}: ",
   "{agent} in round {round}: {share}": "{agent} en la ronda {round}: {share}",
   "Probability over time: {said}": "Probabilidad en el tiempo: {said}",
+  " {first}, then {last} in round {end}": " {first}, luego {last} en la ronda {end}",
   " {first} in round {begin}, {last} in round {end}":
     " {first} en la ronda {begin}, {last} en la ronda {end}",
   "Not checked: ": "Sin comprobar: ",
@@ -312,7 +315,7 @@ export const SPANISH = {
   "While it runs": "Durante la ejecución",
   "Notify me when it waits or ends": "Avisarme cuando espere o termine",
   "The browser does not allow it.": "El navegador no lo permite.",
-  "About this run": "Sobre esta ejecución",
+  "About this run: share, rename": "Sobre esta ejecución: compartir, renombrar",
   "Save as": "Guardar como",
   Markdown: "Markdown",
   "one HTML file": "un archivo HTML",

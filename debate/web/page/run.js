@@ -1,13 +1,24 @@
 import { showAnswer } from "./answer.js";
-import { announce, ask, attempt, complain, formatTime, get, send, sendForm } from "./api.js";
+import {
+  announce,
+  ask,
+  attempt,
+  complain,
+  formatDuration,
+  formatTime,
+  get,
+  keepFocus,
+  send,
+  sendForm,
+} from "./api.js";
 import { showBoard } from "./board.js";
 import { doEach } from "./parts.js";
 import { endTools } from "./calls.js";
 import { factList, note } from "./cards.js";
 import { endConversation, show } from "./conversation.js";
-import { beginSummary, endSummary, tell, titleOf } from "./summary.js";
+import { beginSummary, endSummary, modelsOf, tell, titleOf } from "./summary.js";
 import { notify } from "./notify.js";
-import { t } from "./words.js";
+import { LANGUAGE, t } from "./words.js";
 import { beginMap, showMap } from "./map.js";
 import { chosenChanges } from "./steer.js";
 import { showAllowed, showBar } from "./waits.js";
@@ -182,9 +193,9 @@ function drawSoon(run) {
 function draw(run) {
   doEach(
     () => showBar(run),
-    () => showAnswer(run.summary, run.status, run.record),
+    () => keepFocus(get("answer"), () => showAnswer(run.summary, run.status, run.record)),
     () => showAllowed(run),
-    () => showBoard(run.summary),
+    () => keepFocus(get("board"), () => showBoard(run.summary)),
     () => showMap(run.summary),
   );
 }
@@ -232,8 +243,8 @@ function showFacts(run, record) {
   get("run-facts").replaceChildren(
     ...factList([
       [t("Started"), new Date(record.timestamp).toLocaleString()],
-      [t("Duration"), record.duration_seconds === undefined ? "" : `${record.duration_seconds} s`],
-      [t("Models"), `${models.diagnostic}, ${models.skeptic}, ${models.moderator}`],
+      [t("Duration"), record.duration_seconds === undefined ? "" : formatDuration(record.duration_seconds)],
+      [t("Models"), modelsOf(models)],
       [t("Template"), `${record.template} (${record.language})`],
       [t("Resumes"), record.parent_run_id],
       [
@@ -242,7 +253,7 @@ function showFacts(run, record) {
           ? `${t("imported; nothing in it was checked here")} ${formatTime(record.imported_at)}`.trimEnd()
           : "",
       ],
-      [t("Tokens"), token_totals?.total?.total_tokens],
+      [t("Tokens"), token_totals?.total?.total_tokens?.toLocaleString(LANGUAGE)],
       [t("Cost"), typeof cost_estimate?.total_usd === "number" ? `$${cost_estimate.total_usd}` : ""],
     ]).children,
   );

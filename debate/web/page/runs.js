@@ -1,6 +1,6 @@
 import { announce, ask, attempt, formatDuration, formatTime, get, make } from "./api.js";
 import { percent } from "./drawing.js";
-import { titleOf } from "./summary.js";
+import { modelsOf, titleOf } from "./summary.js";
 import { plain, visible } from "./visible.js";
 import { t } from "./words.js";
 
@@ -160,7 +160,12 @@ function runRow(run) {
     { id: `run-${run.run_id}` },
     make("td", {}, box),
     make("td", {}, make("a", { href: `#/runs/${run.run_id}` }, ...visible(name)), ...conclusionOf(run)),
-    make("td", { className: "nowrap" }, formatTime(run.timestamp)),
+    make(
+      "td",
+      {},
+      make("span", { className: "nowrap" }, formatTime(run.timestamp)),
+      make("p", { className: "note" }, ...visible(modelsOf(run.models))),
+    ),
     make("td", { className: "nowrap" }, costOf(run)),
     make("td", {}, make("span", { className: `status status-${run.status}` }, t(run.status ?? "unknown"))),
     make("td", {}, remove),

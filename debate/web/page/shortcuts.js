@@ -11,6 +11,13 @@ const toggle = (id) => () => {
   details.querySelector("summary").focus();
 };
 const focusOn = (id) => () => get(id).focus();
+/** Who goes somewhere continues from there, also with the tab key. */
+const goTo = (id) => () => {
+  const place = get(id);
+  place.tabIndex = -1;
+  place.focus({ preventScroll: true });
+  place.scrollIntoView();
+};
 
 /** Decisions have no key: nobody approves by a slip. */
 const SHORTCUTS = [
@@ -22,10 +29,10 @@ const SHORTCUTS = [
     setTimeout(focusOn("runs-search"), 300);
   }],
   ["w", "Go to what waits for me", () => get("run-asked").click()],
-  ["a", "Go to the answer", () => get("answer").scrollIntoView()],
-  ["h", "Go to the hypotheses", () => get("board").scrollIntoView()],
+  ["a", "Go to the answer", goTo("answer")],
+  ["h", "Go to the hypotheses", goTo("board")],
   ["m", "Open or close the map", toggle("map")],
-  ["c", "Go to the conversation", () => get("thread-title").scrollIntoView()],
+  ["c", "Go to the conversation", goTo("thread-title")],
   ["j", "Next card", () => step(1)],
   ["k", "Previous card", () => step(-1)],
   ["o", "Open or close the card", () => {
@@ -58,7 +65,7 @@ function isOn() {
 
 document.addEventListener("keydown", (event) => {
   const { key, target, ctrlKey, metaKey, altKey } = event;
-  const isWriting = target.closest?.("input, textarea, select, dialog") !== null;
+  const isWriting = target.closest?.("input:not([type=checkbox]), textarea, select, dialog") !== null;
   if (ctrlKey || metaKey || altKey || isWriting || (!isOn() && key !== "?")) return;
   const act = SHORTCUTS.find(([each]) => each === key)?.[2];
   if (act === undefined) return;

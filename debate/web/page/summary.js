@@ -241,6 +241,15 @@ export function titleOf(topic) {
 }
 
 /**
+ * The models of a run, each once.
+ *
+ * @param {Readonly<Record<string, string>> | null | undefined} models
+ */
+export function modelsOf(models) {
+  return [...new Set(Object.values(models ?? {}))].filter((each) => each !== "").join(", ");
+}
+
+/**
  * The milliseconds that are left of a wait; `undefined` when its start is not known.
  *
  * @param {string | undefined} since
