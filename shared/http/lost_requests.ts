@@ -35,7 +35,7 @@ interface Lost {
 export class LostRequests {
   readonly #options: LostRequestsOptions;
   #waiting: readonly Lost[] = [];
-  #running: Promise<void> | undefined;
+  #isRunning = false;
 
   constructor(options: LostRequestsOptions) {
     this.#options = options;
@@ -50,7 +50,9 @@ export class LostRequests {
       : "";
     const onBehalfOf = typeof named === "string" ? named : "";
     this.#waiting = [...this.#waiting, { id, onBehalfOf, since: this.#options.clock.now() }];
-    this.#running ??= this.#run().finally(() => this.#running = undefined);
+    if (this.#isRunning) return;
+    this.#isRunning = true;
+    void this.#run();
   }
 
   async #run(): Promise<void> {
@@ -59,7 +61,7 @@ export class LostRequests {
       const now = clock.now();
       this.#waiting = this.#waiting.filter(({ since }) => now - since < TRIED_FOR_MS);
       const [first] = this.#waiting;
-      if (first === undefined) return;
+      if (first === undefined) break;
       const named = this.#waiting.filter(({ onBehalfOf }) => onBehalfOf === first.onBehalfOf).slice(0, BATCH);
       const isTold = await this.#tell(first.onBehalfOf, named.map(({ id }) => id));
       const others = this.#waiting.filter((each) => !named.includes(each));
@@ -67,6 +69,8 @@ export class LostRequests {
       this.#waiting = isTold ? others : [...others, ...named];
       if (!isTold) await clock.sleep(PAUSE_MS, signal).catch(() => {});
     }
+    // At once: whoever adds something after the last look starts it anew.
+    this.#isRunning = false;
   }
 
   async #tell(onBehalfOf: string, ids: readonly string[]): Promise<boolean> {

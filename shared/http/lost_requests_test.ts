@@ -46,3 +46,21 @@ Deno.test("a broker whose requests the signers put off does not hold up what oth
   assert.deepEqual(told.slice(0, 4), ["busy", "broker-1", "broker-2", "busy"]);
   stop.abort();
 });
+
+Deno.test("what is lost just when all else has been told is told as well", async () => {
+  for (let turns = 0; turns < 20; turns++) {
+    const told: string[] = [];
+    const client = {
+      request({ headers = {} }: JsonClientRequest) {
+        told.push(headers["x-on-behalf-of"] ?? "");
+        return Promise.resolve({ status: 200, headers: {}, text: "", body: undefined });
+      },
+    };
+    const lost = new LostRequests({ client, clock: new FakeClock(), signal: new AbortController().signal });
+    lost.add(lostOne("a", "broker-1"));
+    for (let turn = 0; turn < turns; turn++) await Promise.resolve();
+    lost.add(lostOne("b", "broker-2"));
+    for (let turn = 0; turn < 40; turn++) await Promise.resolve();
+    assert.deepEqual(told, ["broker-1", "broker-2"], `after ${turns} turns`);
+  }
+});
