@@ -13,6 +13,8 @@ import {
 import { findListGaps } from "@gateway/shared/policy/clusters";
 import { findUnprovedShells } from "@gateway/shared/policy/login_shell";
 import { finish, finishInSlices, type Steps } from "@gateway/shared/steps";
+import { quoteText } from "@gateway/shared/quote";
+import { isHostIdentity } from "@gateway/shared/wire/krl";
 import type { Snapshot } from "./snapshot.ts";
 
 /** What a {@linkcode SignerState} works with. */
@@ -187,6 +189,13 @@ function* findWarnings(snapshot: Snapshot): Steps<readonly string[]> {
   }
   if (Object.keys(config.callers).length === 0) {
     warnings.push("callers is empty: every certificate of client_ca may use every host");
+  }
+  for (const name of Object.keys(config.krl_callers).filter((name) => !isHostIdentity(name))) {
+    warnings.push(
+      `krl_callers: ${
+        quoteText(name)
+      } does not end with ".krl": to a broker (serve-http) its holder is an agent`,
+    );
   }
   for (const path of yield* findInertPolicies(config)) {
     warnings.push(`${path}: mode is "off", so that its allow and deny patterns have no effect`);

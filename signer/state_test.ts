@@ -29,6 +29,14 @@ Deno.test.each([
   assert.throws(() => snapshotOf({ ...CONFIG, callers: { "broker-1": { only_via: [] } } }), /only_via/);
 });
 
+Deno.test("a host whose identity a broker takes for an agent's is warned of", () => {
+  const krl_callers = { "web01.krl": ["web01"], db01: ["web01"] };
+  const warnings = snapshotWarnings(snapshotOf({ ...CONFIG, krl_callers, envelope_key: "seed" }));
+  assert.deepEqual(warnings.filter((text) => text.startsWith("krl_callers")), [
+    'krl_callers: "db01" does not end with ".krl": to a broker (serve-http) its holder is an agent',
+  ]);
+});
+
 Deno.test.each([
   { name: "a caller that is not listed", reload_callers: ["operator"] },
   { name: "everyone when the list is empty", reload_callers: [] },
