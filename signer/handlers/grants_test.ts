@@ -116,6 +116,16 @@ Deno.test("what a forwarder asked for does not leave once it is acknowledged tha
   assert.ok(signer.krl.isListed({ serial: issued?.serial ?? 0n }));
 });
 
+Deno.test("what was asked for on a broker's word does not leave once its users have to be verified", async () => {
+  const signer = await start();
+  const callers = { "broker-1": { allowed_groups: ["web"], require_verified_end_user: true } };
+  signer.setNext(() => Promise.resolve(snapshotOf({ ...CONFIG, callers })));
+  beforeRelease(signer, () => signer.send(post("/v1/reload", {}), "operator"));
+  const { status, body } = await signer.sign({ end_user: "alice" });
+  assert.deepEqual([status, body.certificate], [403, undefined]);
+  assert.match(signer.log.entries.at(-1)?.err ?? "", /verified/);
+});
+
 Deno.test("an edit that has nothing to do with it lets a certificate leave", async () => {
   const signer = await start();
   beforeRelease(signer, async () => ({ status: (await grant(signer, HOUR)).status - 1 }));

@@ -41,6 +41,7 @@ import {
   type SignContext,
 } from "./sign_context.ts";
 
+const NOT_VERIFIED = "its end users have to be verified now";
 const NO_FORWARDER = "on_behalf_of not allowed for this caller";
 
 /** `POST /v1/sign`. */
@@ -72,7 +73,10 @@ async function sign(ports: SignerPorts, httpRequest: Request, peer: Peer): Promi
   const { grants } = ports.live.view;
   const whyDeniedNow = (): string | undefined => {
     const isSame = ports.live.view.grants === grants && ports.state.current === snapshot;
-    return isSame ? undefined : findDenial({ ...context, snapshot: ports.state.current });
+    if (isSame) return undefined;
+    const now = { ...context, snapshot: ports.state.current };
+    if (needsVerifiedEndUser(now) && !needsVerifiedEndUser(asked)) return NOT_VERIFIED;
+    return findDenial(now);
   };
   const asked: SignContext = { ports, snapshot, peer, request: received, caller, whyDeniedNow };
   const request = needsVerifiedEndUser(asked) ? await verifyEndUser(asked) : withoutToken(received);
