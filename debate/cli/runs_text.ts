@@ -29,11 +29,17 @@ export function formatRuns(records: readonly RunListItem[], { width }: Terminal)
   ].map((each) => `${each}\n`).join("");
 }
 
+/** The most characters of a fact that are shown. */
+const MAX_FACT = 400;
+
 /** A run in short: who took part, what it came to, and what is left to do. */
-export function formatRun(record: ReadRecord, { width }: Terminal): string {
+export function formatRun(record: ReadRecord, { width }: Pick<Terminal, "width">): string {
   const result = record.events.findLast(({ type }) => type === "final_result")?.content;
-  const head = factsOf(record).filter(([, value]) => value !== "").map(([name, value]) =>
-    `${name.padEnd(12)}${safeLine(value, Math.max(20, width - 12))}`
+  const column = Math.max(20, width - 12);
+  const head = factsOf(record).filter(([, value]) => value !== "").flatMap(([name, value]) =>
+    wrap(safeLine(value, MAX_FACT), column).map((line, index) =>
+      `${(index === 0 ? name : "").padEnd(12)}${line}`
+    )
   );
   const body = textOf(result) || "The run came to no result.";
   return `${[...head, "", ...wrap(safeText(body), width)].join("\n")}\n`;
@@ -45,7 +51,7 @@ export function formatRunPair(pair: readonly [ReadRecord, ReadRecord], { width }
   const [left, right] = pair.map((record) => [...factsOf(record), ...hypothesesOf(record)]);
   const names = [...new Set([...left ?? [], ...right ?? []].map(([name]) => name))];
   const cellOf = (rows: readonly (readonly [string, string])[] | undefined, name: string) =>
-    wrap(safeLine(rows?.find(([each]) => each === name)?.[1] ?? "", 400), column);
+    wrap(safeLine(rows?.find(([each]) => each === name)?.[1] ?? "", MAX_FACT), column);
   const lines = names.flatMap((name) => {
     const [one, two] = [cellOf(left, name), cellOf(right, name)];
     return Array.from(
@@ -110,7 +116,7 @@ function factsOf(record: ReadRecord): readonly (readonly [string, string])[] {
     ],
     ["Resumes", record.parent_run_id ?? ""],
     ["Outcome", OUTCOMES[conclusion?.outcome ?? "unknown"]],
-    ["Cause", conclusion?.cause ?? ""],
+    [conclusion?.outcome === "cause" ? "Cause" : "Candidate", conclusion?.cause ?? ""],
     ["Confidence", conclusion === null ? "" : percent(conclusion.confidence)],
     ["Why", textOf(fieldsOf(decision.grounding).reason)],
     ["Next step", textOf(decision.next_step)],
