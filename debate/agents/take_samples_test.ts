@@ -96,6 +96,14 @@ Deno.test.each([
   assert.equal(fixture.of("samples_compared")[0]?.agreed, false);
 });
 
+Deno.test("the same words without a claim are one hypothesis, and no agreement", async () => {
+  const said = diagnosis("", 0.6).replace(/\{[^}]*\}/, "The pool is exhausted");
+  const fixture = sampled([said, said.replace("The pool", "the  Pool"), said]);
+  await fixture.run();
+  const [compared] = fixture.of("samples_compared");
+  assert.deepEqual([compared?.votes, compared?.agreed], [[{ id: "H-1", votes: 3 }], false]);
+});
+
 Deno.test("agreement counts for one round: a moderator that goes on gets a whole debate", async () => {
   const fixture = sampled(AGREEING);
   const going = new DebateFixture(

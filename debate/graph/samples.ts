@@ -13,7 +13,7 @@ import { limitConfidence, withOutcome } from "./grounding.ts";
 import type { DebateState, Decision, Hypothesis } from "./state.ts";
 import { loggedTexts } from "./round_log.ts";
 import type { TurnText } from "./flow.ts";
-import { cut } from "./text.ts";
+import { cut, oneLine } from "./text.ts";
 
 /** What the diagnoses have in common. */
 export interface SampleComparison {
@@ -91,12 +91,13 @@ function hypothesesOf({ text }: TurnText, round: number): readonly FoundHypothes
 /** The hypotheses of all diagnoses: by votes, then by probability. */
 function groupClaims(diagnoses: readonly (readonly FoundHypothesis[])[]): readonly Group[] {
   const groups = new Map<string, Group>();
-  for (const [index, found] of diagnoses.entries()) {
+  for (const found of diagnoses) {
     const lead = leadOf(found);
     const said = new Set<string>();
-    for (const [place, each] of found.entries()) {
+    for (const each of found) {
       const claim = claimKey(each.text);
-      const key = claim ?? `${index} ${place}`;
+      // The same words are the same hypothesis, though nothing says that they mean the same.
+      const key = claim ?? `text ${oneLine(each.text).toLowerCase()}`;
       const group = groups.get(key);
       const share = each.probability ?? 0;
       groups.set(key, {
