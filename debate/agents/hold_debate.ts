@@ -164,7 +164,7 @@ function warnOfOneModel({ setup, ports }: Debate): void {
 }
 
 function finalText({ decision, hypotheses, task }: DebateState): string {
-  return decision === undefined ? "" : formatFinalText(decision, hypotheses, labelsFor(task.language));
+  return decision === undefined ? "" : formatFinalText(decision, hypotheses, task.language);
 }
 
 function conclude(debate: Debate, state: DebateState): Omit<DebateOutcome, "status" | "error"> {

@@ -3,15 +3,20 @@
  *
  * @module
  */
-import type { Labels } from "./labels.ts";
+import { explainEvidence } from "./grounding.ts";
+import { findLeading } from "./hypothesis_id.ts";
+import { type Labels, labelsFor } from "./labels.ts";
 import type { Decision, DecisionGrounding, Hypothesis } from "./state.ts";
 
 /** Blocks of a label and what it says, with a blank line between them. */
 export function formatFinalText(
   decision: Decision,
   hypotheses: readonly Hypothesis[],
-  labels: Labels,
+  language: string,
 ): string {
+  const labels = labelsFor(language);
+  const lead = findLeading(hypotheses, decision.leading_hypothesis);
+  const checked = lead?.evidence.map(({ text, status }) => `${text} (${explainEvidence(status, language)})`);
   const list = (entries: readonly string[]) =>
     (entries.length > 0 ? entries : [labels.none]).map((entry) => `- ${entry}`);
   return [
@@ -21,7 +26,8 @@ export function formatFinalText(
     `${labels.risk}: ${decision.risk_level}`,
     [`${labels.leading}:`, decision.leading_hypothesis || labels.notDetermined],
     [`${labels.underDebate}:`, ...list(hypotheses.map(({ id, state, text }) => `${id} [${state}]: ${text}`))],
-    [`${labels.evidence}:`, ...list(decision.evidence)],
+    [`${labels.evidence}:`, ...list(checked ?? [])],
+    [`${labels.statedEvidence}:`, ...list(decision.evidence)],
     [`${labels.missingEvidence}:`, ...list(decision.missing_evidence)],
     [`${labels.rejected}:`, ...list(decision.rejected_hypotheses)],
     [`${labels.nextStep}:`, decision.next_step || labels.notDetermined],

@@ -146,7 +146,7 @@ function renderDecision(event: StoredEvent, words: Words): string {
     [words.stopReason, inline(textOf(decision.stop_reason))],
   ];
   const lists: readonly (readonly [string, readonly string[]])[] = [
-    [words.evidence, textsOf(decision.evidence)],
+    [words.statedEvidence, textsOf(decision.evidence)],
     [words.missing, textsOf(decision.missing_evidence)],
     [words.rejected, textsOf(decision.rejected_hypotheses)],
     [words.validation, textsOf(decision.validation)],

@@ -191,7 +191,7 @@ export function decisionCard({ decision }) {
     [t("Next step"), next_step],
     [t("Recommended fix"), recommended_fix],
     [t("Stop reason"), stop_reason],
-    [t("Evidence"), decision.evidence],
+    [t("Evidence, as the moderator states it"), decision.evidence],
     [t("Missing evidence"), decision.missing_evidence],
     [t("Rejected"), decision.rejected_hypotheses],
     [t("Validation"), decision.validation],

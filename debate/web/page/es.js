@@ -227,6 +227,7 @@ export const SPANISH = {
   "Missing evidence": "Evidencia que falta",
   Rejected: "Rechazadas",
   Validation: "Validación",
+  "Evidence, as the moderator states it": "Evidencia, según el moderador",
   "Moderator decision": "Decisión del moderador",
   "{stated} was stated; ": "se declaró {stated}; ",
   Copy: "Copiar",
