@@ -8,7 +8,7 @@ import { fieldsOf, numberOf, textOf } from "../report/values.ts";
 import { safeLine, safeText, type Terminal, wrap } from "./terminal.ts";
 
 /** One line for each run. */
-export function formatRuns(records: readonly RunListItem[], { width }: Terminal): string {
+export function formatRuns(records: readonly RunListItem[], { width }: Pick<Terminal, "width">): string {
   const line = (...[id = "", started = "", status = "", sure = "", rest = ""]: readonly string[]) =>
     `${[id.padEnd(8), started.padEnd(16), status.padEnd(11), sure.padStart(4)].join("  ")}  ${
       safeLine(rest, Math.max(20, width - 48))
@@ -46,7 +46,10 @@ export function formatRun(record: ReadRecord, { width }: Pick<Terminal, "width">
 }
 
 /** Two runs side by side. */
-export function formatRunPair(pair: readonly [ReadRecord, ReadRecord], { width }: Terminal): string {
+export function formatRunPair(
+  pair: readonly [ReadRecord, ReadRecord],
+  { width }: Pick<Terminal, "width">,
+): string {
   const column = Math.max(20, Math.floor((width - 16) / 2));
   const [left, right] = pair.map((record) => [...factsOf(record), ...hypothesesOf(record)]);
   const names = [...new Set([...left ?? [], ...right ?? []].map(([name]) => name))];
