@@ -34,23 +34,25 @@ export async function* newestLines(
   const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   let left = maxBytes;
   for await (const file of newestFiles(logPath)) {
-    // What follows the last newline was never acknowledged.
-    let tail: Uint8Array | undefined;
+    /** The end of a line whose beginning is still to be read; what follows the last newline was never acknowledged. */
+    let tail: Uint8Array<ArrayBuffer> | undefined;
     for (let end = (await file.stat()).size; end > 0;) {
       const start = Math.max(0, end - CHUNK_BYTES);
       if (end - start > left) return onCut?.();
       left -= end - start;
-      let chunk = await readAt(file, start, end - start);
-      for (let at = chunk.lastIndexOf(NEWLINE); at >= 0; at = chunk.lastIndexOf(NEWLINE)) {
-        const line = chunk.subarray(at + 1);
-        if (tail !== undefined) yield decoder.decode(concatBytes([line, tail]));
-        tail = new Uint8Array();
-        chunk = chunk.subarray(0, at);
-      }
-      if (tail !== undefined) tail = concatBytes([chunk, tail]);
+      const chunk = await readAt(file, start, end - start);
       end = start;
+      const whole = tail === undefined ? chunk.lastIndexOf(NEWLINE) : chunk.length;
+      if (whole < 0) continue;
+      const bytes = concatBytes([chunk.subarray(0, whole), ...(tail === undefined ? [] : [tail])]);
+      const first = start === 0 ? -1 : bytes.indexOf(NEWLINE);
+      if (start > 0 && first < 0) tail = bytes;
+      else {
+        // All of them at a time: each by itself takes several times as long.
+        yield* decoder.decode(bytes.subarray(first + 1)).split("\n").reverse();
+        tail = bytes.subarray(0, first < 0 ? 0 : first);
+      }
     }
-    if (tail !== undefined) yield decoder.decode(tail);
   }
 }
 

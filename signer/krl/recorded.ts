@@ -57,6 +57,8 @@ export interface RecordedAnswer {
 
 /** It stands last: no command can pretend to have another one. */
 const REQUEST_ID = / rid=([A-Za-z0-9._-]{1,64})$/;
+/** Likewise, and what a command or a message calls so. */
+const ANY_ID = / rid=([A-Za-z0-9._-]{1,64})(?![A-Za-z0-9._-])/g;
 /** As `describeSignRequest()` begins. */
 const COMMAND = /^role=(\S+) purpose=\S+(?: session_mode=\S+)?(?: user=(\S+))?(?: |$)/;
 /** Nearly every line that is not of a certificate is known by this. */
@@ -126,15 +128,24 @@ export async function* findAnswers(
   wanted: ReadonlySet<string>,
   since: number,
 ): AsyncGenerator<RecordedAnswer> {
+  const ids = new Set(wanted.values().map((name) => name.slice(0, name.indexOf(" "))));
   for await (const line of lines) {
     if ((readRecordTime(line) ?? since) < since) return;
-    if (!line.includes(ISSUED)) continue;
+    // A log has hundreds of thousands of records: others are not taken apart.
+    if (!line.includes(ISSUED) || !mentions(line, ids)) continue;
     const { success, data } = answeredRecord.safeParse(readLine(line));
     const [, id] = REQUEST_ID.exec(data?.command ?? "") ?? [];
     if (!success || id === undefined) continue;
     if (!namesOfRequest(data.caller, id).some((name) => wanted.has(name))) continue;
     yield { caller: data.caller, serial: BigInt(data.serial), isToken: data.target_type === "k8s" };
   }
+}
+
+/** Whether one of these ids may be a record's. */
+function mentions(line: string, ids: ReadonlySet<string>): boolean {
+  return line.matchAll(ANY_ID).some(([, id = ""]) =>
+    namesOfRequest("", id).some((name) => ids.has(name.slice(0, -1)))
+  );
 }
 
 function readLine(line: string): unknown {
