@@ -57,7 +57,7 @@ export function applySkeptic(
     if (verdict === undefined) return weighed;
     const review = toReview(hypothesis, verdict, agent, origin);
     const reviewed = withReview(weighed, { ...review, probability: probability ?? null });
-    const to = judge(review.verdict, hypothesis);
+    const to = judge(review.verdict, reviewed);
     if (to === hypothesis.state) return reviewed;
     const reason = review.reason || labels[UNSTATED[to]];
     const note = to === "confirmed" && !review.new_evidence ? `${reason} (${labels.noNewEvidence})` : reason;

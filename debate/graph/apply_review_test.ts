@@ -158,6 +158,15 @@ Deno.test.each([
   assert.deepEqual(states(applyDecision(table, closing, AT)), [state]);
 });
 
+Deno.test("who objected by a result and accepts later confirms, by the new word", () => {
+  const table = [sampleHypothesis({ evidence: [sampleEvidence("c1"), sampleEvidence("c2")] })];
+  const against = '- [tool:http_get#3] "20 of 20 connections are in use"';
+  const objected = applySkeptic(table, `[hypothesis:1] needs_evidence\nReason: why?\n${against}`, on(1));
+  const closing = sampleDecision({ status: "final_diagnosis", confidence: 0.99 });
+  assert.deepEqual(states(applyDecision(objected, closing, AT)), ["active"]);
+  assert.deepEqual(states(applySkeptic(objected, "[hypothesis:1] accepted", on(2))), ["confirmed"]);
+});
+
 Deno.test.each([
   { name: "words alone", line: "- it fits", isNew: false },
   {

@@ -110,16 +110,39 @@ export const CAPS = { none: 0.6, partial: 0.85, full: null } as const satisfies 
 
 /**
  * How well the evidence of a hypothesis stands. It is full when everything that the hypothesis last stated counts, from at
- * least two results: one measurement can mislead, and a line that does not hold casts doubt on the rest.
+ * least two results: one measurement can mislead, and a line that does not hold casts doubt on the rest. Nor is it full
+ * while the skeptic's last word holds a result against it that none of its lines that count cites.
  */
-export function groundingOf({ evidence }: Pick<Hypothesis, "evidence">): Grounding {
+export function groundingOf(hypothesis: Pick<Hypothesis, "evidence" | "reviews">): Grounding {
+  const { evidence } = hypothesis;
   const latest = Math.max(...evidence.map(({ round }) => round));
   const counting = evidence.filter(({ status }) => status === "grounded");
   const broken = evidence.filter(({ status, round }) =>
     status !== "grounded" && (round === latest || counting.length === 0)
   );
-  const results = new Set(counting.flatMap(({ call_ids }) => call_ids)).size;
-  const level = counting.length === 0 ? "none" : broken.length > 0 || results < 2 ? "partial" : "full";
+  const used = resultsOf(counting);
+  const results = used.size;
+  const contrary = [...contraryResults(hypothesis)].filter((id) => !used.has(id)).length;
+  const isPartial = broken.length > 0 || results < 2 || contrary > 0;
+  const level = counting.length === 0 ? "none" : isPartial ? "partial" : "full";
   const failed = broken.filter(({ status }) => status === "failed_call").length;
-  return { level, grounded: counting.length, cited: counting.length + broken.length, results, failed };
+  return {
+    level,
+    grounded: counting.length,
+    cited: counting.length + broken.length,
+    results,
+    contrary,
+    failed,
+  };
+}
+
+/** The results of the skeptic's last word, unless it accepts; an objection in words alone holds nothing. */
+function contraryResults({ reviews }: Pick<Hypothesis, "reviews">): ReadonlySet<string> {
+  const last = reviews.findLast(({ agent }) => agent === "skeptic_agent");
+  if (last === undefined || last.verdict === "accepted") return new Set();
+  return resultsOf(last.evidence.filter(({ status }) => status === "grounded"));
+}
+
+function resultsOf(lines: readonly Evidence[]): ReadonlySet<string> {
+  return new Set(lines.flatMap(({ call_ids }) => call_ids));
 }

@@ -185,7 +185,7 @@ Deno.test.each([
     level: "full",
   },
 ])("groundingOf() calls it $level: $name", ({ evidence, level }) => {
-  assert.equal(groundingOf({ evidence }).level, level);
+  assert.equal(groundingOf({ evidence, reviews: [] }).level, level);
 });
 
 Deno.test("citedTools() finds every tool of a line", () => {

@@ -52,7 +52,7 @@ export function withOutcome<T extends Decision & { readonly grounding: DecisionG
   return { ...decision, grounding: { ...grounding, outcome: isSure ? "cause" : "no_confident_cause" } };
 }
 
-const NO_GROUNDING: Grounding = { level: "none", grounded: 0, cited: 0, results: 0, failed: 0 };
+const NO_GROUNDING: Grounding = { level: "none", grounded: 0, cited: 0, results: 0, contrary: 0, failed: 0 };
 
 interface Words extends Record<Grounding["level"], (id: string, found: Grounding) => string> {
   readonly noLead: string;
@@ -69,9 +69,11 @@ const WORDS: Readonly<Record<"en" | "es", Words>> = {
         : cited > 0
         ? `no evidence of ${id} counts: what it cites is not in the tool results`
         : `${id} cites no tool result`,
-    partial: (id, { grounded, cited }) =>
+    partial: (id, { grounded, cited, results }) =>
       grounded < cited
         ? `only ${grounded} of ${cited} lines of evidence of ${id} are in the tool results that they cite`
+        : results > 1
+        ? `the skeptic holds a tool result against ${id} that its evidence does not account for`
         : `all evidence of ${id} comes from a single tool result, a second one is missing`,
     full: (id, { grounded, results }) =>
       `all evidence of ${id} is in the tool results that it cites (lines: ${grounded}, results: ${results})`,
@@ -85,9 +87,11 @@ const WORDS: Readonly<Record<"en" | "es", Words>> = {
         : cited > 0
         ? `ninguna evidencia de ${id} cuenta: lo que cita no está en los resultados`
         : `${id} no cita ningún resultado de herramientas`,
-    partial: (id, { grounded, cited }) =>
+    partial: (id, { grounded, cited, results }) =>
       grounded < cited
         ? `solo ${grounded} de ${cited} líneas de evidencia de ${id} están en los resultados que citan`
+        : results > 1
+        ? `el escéptico opone a ${id} un resultado que su evidencia no tiene en cuenta`
         : `toda la evidencia de ${id} sale de un solo resultado, falta un segundo`,
     full: (id, { grounded, results }) =>
       `toda la evidencia de ${id} está en los resultados que cita (líneas: ${grounded}, resultados: ${results})`,

@@ -8,6 +8,7 @@ import {
 } from "../testing/sample_state.ts";
 import { afterModerator } from "./flow.ts";
 import { parseDecision } from "./decision.ts";
+import type { Evidence, Review } from "./state.ts";
 
 const SURE = sampleDecision({ status: "final_diagnosis", confidence: 0.93 });
 const failed = sampleEvidence("c1", { status: "failed_call" });
@@ -63,6 +64,76 @@ Deno.test.each([
   assert.equal(decision?.grounding?.outcome, outcome);
   assert.equal(hypotheses[0]?.state, outcome === "cause" ? "confirmed" : "active");
 });
+
+const OBJECTION = {
+  round: 1,
+  agent: "skeptic_agent",
+  verdict: "needs_evidence",
+  probability: 0.2,
+  reason: "the pool was idle at that time",
+  evidence: [sampleEvidence("c9")],
+  new_evidence: true,
+} as const satisfies Review;
+const ACCOUNTS_FOR = [
+  ...FULL_EVIDENCE,
+  sampleEvidence("c9", { round: 2, text: "[tool:http_get] an hour later" }),
+];
+
+Deno.test.each<{ name: string; reviews: readonly Review[]; evidence: readonly Evidence[]; isCause: boolean }>(
+  [
+    { name: "holds a result against it", reviews: [OBJECTION], evidence: FULL_EVIDENCE, isCause: false },
+    {
+      name: "rejected it by a result before it was reopened",
+      reviews: [{ ...OBJECTION, verdict: "rejected" }],
+      evidence: FULL_EVIDENCE,
+      isCause: false,
+    },
+    {
+      name: "holds a result against it that a failed line cites",
+      reviews: [OBJECTION],
+      evidence: [sampleEvidence("c9", { status: "not_in_result", round: 0 }), ...FULL_EVIDENCE],
+      isCause: false,
+    },
+    {
+      name: "holds a result that it accounts for",
+      reviews: [OBJECTION],
+      evidence: ACCOUNTS_FOR,
+      isCause: true,
+    },
+    {
+      name: "accepts it in the end",
+      reviews: [OBJECTION, { ...OBJECTION, round: 2, verdict: "accepted", evidence: [] }],
+      evidence: FULL_EVIDENCE,
+      isCause: true,
+    },
+    {
+      name: "objects with words alone",
+      reviews: [{ ...OBJECTION, evidence: [], new_evidence: false }],
+      evidence: FULL_EVIDENCE,
+      isCause: true,
+    },
+    {
+      name: "objects with what nobody returned",
+      reviews: [{ ...OBJECTION, evidence: [sampleEvidence("c9", { status: "not_in_result" })] }],
+      evidence: FULL_EVIDENCE,
+      isCause: true,
+    },
+  ],
+)(
+  "the moderator alone does not overrule a measured objection: the skeptic $name",
+  ({ reviews, evidence, isCause }) => {
+    const state = sampleState({ hypotheses: [sampleHypothesis({ evidence, reviews })] });
+    const { decision, hypotheses } = afterModerator(state, SURE);
+    assert.equal(decision?.confidence, isCause ? 0.93 : 0.85);
+    assert.equal(decision?.grounding?.outcome, isCause ? "cause" : "no_confident_cause");
+    assert.equal(hypotheses[0]?.state, isCause ? "confirmed" : "active");
+    assert.equal(
+      decision?.grounding?.reason.startsWith("the skeptic holds a tool result against 1 "),
+      !isCause,
+      decision?.grounding?.reason,
+    );
+  },
+);
 
 Deno.test("a low threshold does not let a cause without evidence count as found", () => {
   const state = sampleState({ hypotheses: [sampleHypothesis()] });

@@ -90,6 +90,8 @@ export interface Grounding {
   readonly cited: number;
   /** The distinct results behind the lines that count. */
   readonly results: number;
+  /** The results that the skeptic holds against it and that its lines do not cite. */
+  readonly contrary: number;
   /** The lines that cite a failed call. */
   readonly failed: number;
 }
