@@ -141,7 +141,7 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
     redact: createRedactor(config.redact),
     store,
     find(id) {
-      const approval = registry.find(id);
+      const approval = registry.findFirst(id);
       return approval && registry.describe(approval);
     },
     fetch: environment.fetch,

@@ -87,8 +87,8 @@ export class ApprovalRegistry {
     const { notifyMs = 0 } = this.#options;
     const keeping = {
       keptUntil: createdAt + 2 * entry.timeoutMs,
-      // Whoever was told of the first decides this one with it.
-      ...(notifyMs > 0 && lead === undefined && { notifyUntil: this.#time.onClock(now) + notifyMs }),
+      // Also when there is a first, with which this one is decided: it may be decided alone before this one is stored.
+      ...(notifyMs > 0 && { notifyUntil: this.#time.onClock(now) + notifyMs }),
     };
     try {
       await this.#stored(this.#options.store.insertApproval(approval, keeping));
@@ -120,6 +120,12 @@ export class ApprovalRegistry {
   /** The approval of an id; `undefined` when there is none, or it has been forgotten. */
   find(id: string): Approval | undefined {
     return this.#shelf.find(id, this.#time.now())?.approval;
+  }
+
+  /** Likewise, unless it is decided with another, the first of them. */
+  findFirst(id: string): Approval | undefined {
+    const entry = this.#shelf.find(id, this.#time.now());
+    return entry?.lead === undefined ? entry?.approval : undefined;
   }
 
   /** An approval as approvers see it at this moment. */

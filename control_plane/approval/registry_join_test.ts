@@ -173,7 +173,7 @@ Deno.test("a request that comes while an identical one is being decided is not d
 
 Deno.test("a request that is stored only after an identical one was decided is not decided with it", async () => {
   const scene = new RegistryScene();
-  const registry = await scene.open();
+  const registry = await scene.open({ notifyMs: 1000 });
   const first = await park(registry);
   const disk = gate();
   scene.store.held.set("insertApproval", disk.opened);
@@ -182,6 +182,7 @@ Deno.test("a request that is stored only after an identical one was decided is n
   disk.open();
   const second = await creating;
   assert.ok(second.kind === "parked" && !second.hasJoined);
+  assert.equal(second.notifyUntil, scene.clock.now() + 1000, "it is kept that it is to be announced");
   assert.deepEqual([poll(registry, first), poll(registry, second.approval)], ["claimed", "pending"]);
   assert.deepEqual(new Set(registry.list().map(({ id }) => id)), new Set([first.id, second.approval.id]));
   const restarted = await scene.open();
@@ -224,6 +225,18 @@ Deno.test("identical requests are one approval after a restart too, before and a
     "consumed",
     "claimed",
   ]);
+});
+
+Deno.test("of identical requests the first is announced, and the second once it is decided alone", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open({ notifyMs: 1 });
+  const two = await parkTwo(registry);
+  const [first, second] = two;
+  const announced = (by: ApprovalRegistry) => two.map(({ id }) => by.findFirst(id)?.id);
+  assert.deepEqual(announced(registry), [first.id, undefined]);
+  assert.deepEqual(announced(await scene.open()), [first.id, undefined], "nor after a restart");
+  const claim = { now: Number.MAX_SAFE_INTEGER, until: Number.MAX_SAFE_INTEGER, limit: 9 };
+  assert.deepEqual(new Set(await scene.store.claimNotifications(claim)), new Set([first.id, second.id]));
 });
 
 Deno.test("each of identical requests counts towards the limit", async () => {

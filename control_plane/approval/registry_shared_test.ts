@@ -71,9 +71,11 @@ Deno.test("takeOver() parts a request from one that was decided elsewhere withou
   await look(b);
   // The other does not know of the second when it decides the first.
   const second = await park(a);
+  assert.equal(a.findFirst(second.id), undefined, "it is announced with the first");
   await scene.decide(b, first);
   await look(a);
   assert.deepEqual([statusOf(a, first), statusOf(a, second)], ["approved", "pending"]);
+  assert.equal(a.findFirst(second.id), second, "it is announced by itself");
   assert.deepEqual(a.list().map(({ id }) => id), [second.id, first.id]);
   await scene.decide(a, second);
   assert.equal(poll(a, second), "claimed");
