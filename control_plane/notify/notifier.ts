@@ -32,7 +32,7 @@ export interface NotifierOptions {
   readonly redact: Redactor;
   /** Where it is kept what is to be sent. */
   readonly store: NotificationStore;
-  /** An approval as approvers see it now; `undefined`: this process does not know it. */
+  /** An approval as approvers see it now; `undefined`: this process does not know it, or tells of it with another. */
   readonly find: (id: string) => ApprovalRecord | undefined;
   readonly fetch: typeof fetch;
   /** The one that processes with the same store go by. */
@@ -114,7 +114,8 @@ function postNotifier(
       const { id } = approval;
       const body = writeBody(redactRecord(approval, redact));
       return (signal) => {
-        const headers = sign?.({ id, sentAt: clock.now(), body }) ?? {};
+        // Also unsigned: it may come twice, and the card of Teams has no field for it.
+        const headers = { "webhook-id": id, ...sign?.({ id, sentAt: clock.now(), body }) };
         return postJson({ fetch, clock, url, headers, body, signal });
       };
     },

@@ -170,11 +170,13 @@ Deno.test.each(POSTING)(
   },
 );
 
-Deno.test("createNotifier() sends no signature without a secret", async () => {
+Deno.test("createNotifier() sends no signature without a secret, but the id by which a second one is known", async () => {
   const { notifier, clock, posts } = scene(approvalConfig({ notifier: "webhook" }));
   notifier.notify(sampleApproval());
   await clock.advance(0);
-  assert.deepEqual([...posts[0]?.headers.keys() ?? []], ["content-type"]);
+  const { headers = new Headers() } = posts[0] ?? {};
+  assert.deepEqual([...headers.keys()], ["content-type", "webhook-id"]);
+  assert.equal(headers.get("webhook-id"), APPROVAL_ID);
 });
 
 Deno.test.each([

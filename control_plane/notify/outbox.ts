@@ -22,7 +22,7 @@ export type NotificationStore = Pick<
 /** What an {@linkcode Outbox} needs. */
 export interface OutboxOptions {
   readonly store: NotificationStore;
-  /** An approval as approvers see it now; `undefined`: this process does not know it, or not yet. */
+  /** An approval as approvers see it now; `undefined`: this process does not know it, or tells of it with another. */
   readonly find: (id: string) => ApprovalRecord | undefined;
   /** Makes the notification of a record, once for all attempts. */
   readonly prepare: (record: ApprovalRecord) => Delivery;
@@ -206,10 +206,15 @@ export class Outbox {
     const until = clock.now() + CLAIM_MS;
     for (const id of await store.claimNotifications({ now, until, limit })) {
       const record = find(id);
-      // Not known here: it is another's, which this process will hear of before it claims it again.
+      // Another's, which this process will hear of before it claims it again; or decided with one that was announced,
+      // and to be announced should they be parted.
       if (record === undefined) continue;
       if (record.status === "pending") this.add(record, until);
-      else await store.endNotification(id);
+      else {await this.#end(
+          record,
+          "dropped",
+          `${record.status === "expired" ? "expired" : "decided"} meanwhile`,
+        );}
     }
   }
 }

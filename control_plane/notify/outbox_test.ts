@@ -266,15 +266,16 @@ Deno.test("Outbox leaves to others of a shared store what they have, until their
 });
 
 Deno.test.each([
-  { name: "decided", change: { status: "approved" } as const },
-  { name: "expired", change: { status: "expired" } as const },
-])("Outbox does not announce what was $name before it was claimed, and nobody will", async ({ change }) => {
-  const { outbox, park, left, clock, known, attempts } = scene(answers(SENT));
+  { status: "approved" as const, reason: "decided meanwhile" },
+  { status: "expired" as const, reason: "expired meanwhile" },
+])("Outbox does not announce what is $status when it is claimed, and says that nobody will", async (row) => {
+  const { outbox, park, left, clock, known, attempts, results, logger } = scene(answers(SENT));
   await park("a");
-  known.set("a", sampleApproval({ id: "a", ...change }));
+  known.set("a", sampleApproval({ id: "a", status: row.status }));
   outbox.start();
   await clock.advance(0);
-  assert.deepEqual([attempts, await left()], [[], []]);
+  assert.deepEqual([attempts, results, await left()], [[], ["dropped"], []]);
+  assert.deepEqual(logger.calls.map(({ fields }) => fields), [{ approval: "a", reason: row.reason }]);
   await outbox.close();
 });
 
