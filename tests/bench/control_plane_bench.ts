@@ -1,3 +1,6 @@
+import type { JsonClient } from "@gateway/shared/http/json_client";
+import { addMember, clientOf, startMember } from "../cluster/signers.ts";
+import { PostgresServer } from "../stage/postgres_server.ts";
 import type { Stage } from "../stage/stage.ts";
 import { load, loadByAgent, type LoadOptions, type LoadResult } from "./http_load.ts";
 import type { Row } from "./row.ts";
@@ -42,7 +45,15 @@ export async function benchControlPlane({ dir, say }: SectionContext): Promise<r
   const rows = await benchForwarding(stage);
   say(`  (control plane after the load: ${((await controlPlane.residentBytes()) / 1e6).toFixed(0)} MB)`);
   say("  decisions …");
-  return [...rows, await benchDecision(stage)];
+  const one = {
+    broker: await stage.controlPlaneClient("broker"),
+    approver: await stage.controlPlaneClient("approver"),
+  };
+  return [
+    ...rows,
+    await benchDecision(one, "decision to the answer of a waiting poll"),
+    await benchDecisionElsewhere(stage),
+  ];
 }
 
 async function benchForwarding(stage: Stage): Promise<readonly Row[]> {
@@ -86,10 +97,28 @@ function describe(results: readonly LoadResult[]): string {
   return `p50 ${p50.toFixed(1)} ms, ${perSecond.toFixed(0)}/s`;
 }
 
+/** The same with two control planes on one database: parked and polled at one, decided at the other. */
+async function benchDecisionElsewhere(stage: Stage): Promise<Row> {
+  await using server = await PostgresServer.start();
+  const start = async (name: string) => {
+    const member = await addMember(stage, { name, state_db: server.url(), service: "control-plane" });
+    return { member, process: await startMember(stage, member) };
+  };
+  const [one, other] = [await start("one"), await start("other")];
+  const row = await benchDecision({
+    broker: await clientOf(stage, one.member, "broker"),
+    approver: await clientOf(stage, other.member, "approver"),
+  }, "decision at another instance to the answer of a waiting poll");
+  // Before the database.
+  await Promise.all([one.process.stop(), other.process.stop()]);
+  return row;
+}
+
 /** From the approver's click to the certificate in the hands of a broker whose poll is held. */
-async function benchDecision(stage: Stage): Promise<Row> {
-  const broker = await stage.controlPlaneClient("broker");
-  const approver = await stage.controlPlaneClient("approver");
+async function benchDecision(
+  { broker, approver }: Readonly<Record<"broker" | "approver", JsonClient>>,
+  what: string,
+): Promise<Row> {
   const body = { ...JSON.parse(signBody()), command: "reboot" };
   const times: number[] = [];
   for (let count = 0; count < DECISIONS; count++) {
@@ -111,7 +140,7 @@ async function benchDecision(stage: Stage): Promise<Row> {
   times.sort((a, b) => a - b);
   const longest = times.at(-1) ?? NaN;
   return {
-    what: `decision to the answer of a waiting poll, ${DECISIONS} approvals`,
+    what: `${what}, ${DECISIONS} approvals`,
     measured: `${longest.toFixed(0)} ms at most`,
     baseline: `${median(times).toFixed(0)} ms, median`,
     ratio: "",
