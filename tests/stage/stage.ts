@@ -3,56 +3,17 @@ import { systemClock } from "@gateway/shared/clock";
 import { JsonClient } from "@gateway/shared/http/json_client";
 import type { SshTarget, SshTargetOptions } from "../ssh_target/ssh_target.ts";
 import { currentUser, startSshTarget } from "../ssh_target/target.ts";
-import { freePort } from "./free_port.ts";
-import {
-  brokerCommand,
-  controlPlaneCommand,
-  ROOT,
-  type ServiceCommand,
-  signerCommand,
-} from "./service_command.ts";
+import { brokerCommand, controlPlaneCommand, type ServiceCommand, signerCommand } from "./service_command.ts";
 import { ServiceProcess } from "./service_process.ts";
+import { type InitReport, makeSetUp } from "./set_up.ts";
+
+export { runBrokerCtl } from "./broker_ctl.ts";
 
 /** The name the target has in the signer's config. */
 export const HOST = "web01";
 
-/** The paths that `broker-ctl init --json` reports. */
-export interface InitReport {
-  readonly folder: string;
-  readonly signer_config: string;
-  readonly control_plane_config: string;
-  readonly broker_config: string;
-  readonly mcp_config: string;
-  readonly client_config: string;
-  readonly ssh_ca: string;
-  readonly ssh_ca_public: string;
-  readonly ssh_ca_public_key: string;
-  readonly mtls_ca: string;
-  readonly signer_audit_log: string;
-  readonly signer_audit_key: string;
-  readonly control_plane_audit_log: string;
-  readonly control_plane_audit_key: string;
-  readonly broker_audit_log: string;
-  readonly broker_audit_key: string;
-  readonly mcp_audit_log: string;
-  readonly mcp_audit_key: string;
-  readonly envelope_key: string;
-  readonly operator: Pair;
-  readonly approver: Pair;
-  readonly approver_bundle: string;
-  readonly approvals_url: string;
-  readonly agent: Pair;
-  readonly broker: Pair;
-  readonly control_plane_client: Pair;
-}
-
 /** Who has a certificate in a set-up. */
 export type StageIdentity = "operator" | "approver" | "agent" | "broker" | "control_plane_client";
-
-interface Pair {
-  readonly cert: string;
-  readonly key: string;
-}
 
 /** What a {@linkcode Stage} is to look like. */
 export interface StageOptions {
@@ -90,10 +51,10 @@ export class Stage implements AsyncDisposable {
     this.#resources = resources;
   }
 
-  /** Runs `init`, starts the target, and names it in the signer's config. */
+  /** Has what `init` makes, starts the target, and names it in the signer's config. */
   static async create(options: StageOptions): Promise<Stage> {
     await using resources = new AsyncDisposableStack();
-    const init = await runInit(`${options.dir}/gateway`, options.controlPlane === true ? [] : ["--direct"]);
+    const init = await makeSetUp(`${options.dir}/gateway`, options.controlPlane === true ? [] : ["--direct"]);
     const sshDir = `${options.dir}/ssh`;
     await Deno.mkdir(sshDir);
     const target = await startSshTarget({
@@ -205,39 +166,4 @@ export async function editConfig(path: string, edits: readonly ConfigEdit[]): Pr
     );
   }
   await Deno.writeTextFile(path, text);
-}
-
-/** Runs `broker-ctl` from source, with no more than it needs. */
-export async function runBrokerCtl(args: readonly string[], folder: string): Promise<Deno.CommandOutput> {
-  return await new Deno.Command(Deno.execPath(), {
-    args: [
-      "run",
-      "--no-prompt",
-      "--cached-only",
-      "--ignore-env",
-      // init looks at all that leads to the folder, and at who owns it.
-      "--allow-read",
-      "--allow-sys=uid",
-      `--allow-write=${folder}`,
-      "--allow-net=127.0.0.1",
-      `${ROOT}ctl/main.ts`,
-      ...args,
-    ],
-    stdin: "null",
-    env: { NO_COLOR: "1" },
-  }).output();
-}
-
-/** The listeners that get a free port each. */
-const LISTENERS = ["signer", "control-plane", "broker"].flatMap((name) => [
-  `--listen-${name}`,
-  `--monitor-${name}`,
-]);
-
-async function runInit(folder: string, flags: readonly string[]): Promise<InitReport> {
-  await Deno.mkdir(folder, { mode: 0o700 });
-  const listeners = LISTENERS.map((flag) => `${flag}=127.0.0.1:${freePort()}`);
-  const output = await runBrokerCtl(["init", "--json", "--dir", folder, ...listeners, ...flags], folder);
-  if (!output.success) throw new Error(`broker-ctl init failed:\n${new TextDecoder().decode(output.stderr)}`);
-  return JSON.parse(new TextDecoder().decode(output.stdout));
 }
