@@ -1,5 +1,5 @@
-/** Connections that an attacker holds, or tries to, in each way. */
-export const STRANGERS = 2000;
+/** Connections that an attacker holds, or tries to, in each way: more than a listener takes of all peers together. */
+export const STRANGERS = 1100;
 /** At a time: an attacker who has to wait for nobody. */
 const WORKERS = 50;
 const REQUEST = "GET /v1/hosts HTTP/1.1\r\nHost: x\r\nConnection: keep-alive\r\n";
