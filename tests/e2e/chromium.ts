@@ -20,9 +20,13 @@ const FLAGS = [
 
 /** The name for a test that needs a browser, saying so where it is left out. */
 export function browserTest(name: string, test: () => Promise<void>): void {
-  const isMissing = !isInstalled() && Deno.env.get("REQUIRE_REAL_SERVERS") !== "1";
+  const isMissing = !isInstalled() && !isRequired();
   const shown = isMissing ? `${name} (left out: ${PROGRAM} is not installed)` : name;
   Deno.test({ name: shown, ignore: isMissing, fn: test });
+}
+
+function isRequired(): boolean {
+  return Deno.env.get("REQUIRE_REAL_SERVERS") === "1";
 }
 
 function isInstalled(): boolean {
@@ -34,9 +38,34 @@ function isInstalled(): boolean {
   }
 }
 
-/** A browser without profile; it ends with the scope. */
+let shared: Browser | undefined;
+
+if (isInstalled() || isRequired()) {
+  // Starting it costs more than most tests that need it.
+  Deno.test.beforeAll(async () => {
+    shared = await launch();
+  });
+  Deno.test.afterAll(async () => {
+    await shared?.close();
+    shared = undefined;
+  });
+}
+
+async function launch(): Promise<Browser> {
+  const chromium = await loadChromium();
+  // As root Chromium has no sandbox; it sees our own pages only.
+  return await chromium.launch({
+    executablePath: PROGRAM,
+    chromiumSandbox: false,
+    args: FLAGS,
+    timeout: HANGS_MS,
+  });
+}
+
+/** Sessions that end with the scope, of a browser without profile; the tests of a file have one browser. */
 export class TestBrowser implements AsyncDisposable {
   readonly #browser: Browser;
+  readonly #contexts: BrowserContext[] = [];
 
   private constructor(browser: Browser) {
     this.#browser = browser;
@@ -44,16 +73,7 @@ export class TestBrowser implements AsyncDisposable {
 
   /** @throws {Error} when Chromium is not installed */
   static async start(): Promise<TestBrowser> {
-    const chromium = await loadChromium();
-    return new TestBrowser(
-      // As root Chromium has no sandbox; it sees our own pages only.
-      await chromium.launch({
-        executablePath: PROGRAM,
-        chromiumSandbox: false,
-        args: FLAGS,
-        timeout: HANGS_MS,
-      }),
-    );
+    return new TestBrowser(shared ?? await launch());
   }
 
   /** A fresh session that shows a certificate to one origin. */
@@ -70,6 +90,7 @@ export class TestBrowser implements AsyncDisposable {
       ...options,
     });
     context.setDefaultTimeout(HANGS_MS);
+    this.#contexts.push(context);
     return context;
   }
 
@@ -77,11 +98,13 @@ export class TestBrowser implements AsyncDisposable {
   async plainSession(origin: string, options: BrowserContextOptions = {}): Promise<BrowserContext> {
     const context = await this.#browser.newContext({ baseURL: origin, ...options });
     context.setDefaultTimeout(HANGS_MS);
+    this.#contexts.push(context);
     return context;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#browser.close();
+    if (this.#browser !== shared) return await this.#browser.close();
+    await Promise.all(this.#contexts.map((context) => context.close()));
   }
 }
 
