@@ -205,6 +205,12 @@ export class LiveRun {
     this.emit({ type: "tool_approval_revoked", ...call });
   }
 
+  /** What the operator is asked for now. */
+  get waitsFor(): "approval" | "comment" | undefined {
+    if (this.#approvals.size > 0) return "approval";
+    return this.#answerPause === undefined ? undefined : "comment";
+  }
+
   /** Waits for the operator's comment. */
   async waitForComment(): Promise<OperatorWord> {
     // The pause may have been turned off in the meantime.

@@ -92,7 +92,10 @@ export const OPERATIONS: Readonly<Record<string, Readonly<Record<string, Operati
     },
   },
   "/api/runs": {
-    GET: { summary: "The runs, newest first", answer: "`runs`, a list of their headers" },
+    GET: {
+      summary: "The runs, newest first",
+      answer: "`runs`, a list of their headers, with `waits_for`: `approval`, `comment` or null",
+    },
     POST: {
       summary: "Starts a run",
       form: {

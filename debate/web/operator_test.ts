@@ -156,6 +156,8 @@ Deno.test("an operator drops, pins and adds hypotheses between rounds, and the a
   const web = await WebFixture.open({ model });
   const runId = await web.start({ pause_between_rounds: "true" });
   await web.settle();
+  const waitsFor = async () => (await (await web.get("/api/runs")).json()).runs[0].waits_for;
+  assert.equal(await waitsFor(), "comment");
   const path = `/api/runs/${runId}/comment`;
   const unknown = await web.post(path, { changes: [{ kind: "drop", id: "H-9" }] });
   assert.deepEqual((await problemOf(unknown)).detail, 'Field changes: there is no hypothesis "H-9"');
@@ -166,6 +168,7 @@ Deno.test("an operator drops, pins and adds hypotheses between rounds, and the a
   const changes = [{ kind: "drop", id: "1" }, { kind: "add", text: `the disk of ${OWN_SECRET}` }];
   assert.equal((await web.post(path, { comment: "look again", changes })).status, 200);
   await web.end(runId);
+  assert.equal(await waitsFor(), null);
   const [comment] = await of(web, runId, "user_comment");
   assert.match(
     comment.content,

@@ -23,9 +23,12 @@ const NO_RUN = "There is no such run";
 /** How long a run's journal may take to be written before the run is shown without it. */
 const JOURNAL_MS = 2_000;
 
-/** `GET /api/runs`: newest first. */
-export async function handleListRuns({ store }: WebPorts): Promise<Response> {
-  return Response.json({ runs: await store.list() });
+/** `GET /api/runs`: newest first, with what each waits for. */
+export async function handleListRuns({ manager, store }: WebPorts): Promise<Response> {
+  const runs = await store.list();
+  return Response.json({
+    runs: runs.map((run) => ({ ...run, waits_for: manager.find(run.run_id)?.waitsFor ?? null })),
+  });
 }
 
 /** `POST /api/runs`: a form. */

@@ -26,19 +26,19 @@ browserTest(
 
       const first = await server.run({ topic: "memory grows" });
       await server.event(first, "tool_approval_request");
-      await shows(["memory grows", "running"]);
+      await shows(["memory grows", "waits for you"]);
       await page.getByRole("button", { name: "Stop: memory grows" }).focus();
       const second = await server.run({ topic: "disk is full" });
       await server.event(second, "tool_approval_request");
-      await shows(["disk is full", "running"], ["memory grows", "running"]);
+      await shows(["disk is full", "waits for you"], ["memory grows", "waits for you"]);
       const focused = () => page.evaluate("document.activeElement.getAttribute('aria-label')");
       assert.equal(await focused(), "Stop: memory grows");
 
       await (await fetch(`${server.url}/api/runs/${first}`, { method: "DELETE" })).body?.cancel();
-      await shows(["disk is full", "running"], ["memory grows", "cancelled"]);
+      await shows(["disk is full", "waits for you"], ["memory grows", "cancelled"]);
       assert.equal(await focused(), "Delete: memory grows");
       await page.keyboard.press("Enter");
-      await shows(["disk is full", "running"]);
+      await shows(["disk is full", "waits for you"]);
       assert.match(asked.join(), /^Delete this run and its record\?\s+memory grows$/);
 
       await server.stop("SIGKILL");

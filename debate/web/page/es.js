@@ -46,6 +46,7 @@ export const SPANISH = {
 
   // What is stored in one word
   running: "en curso",
+  "waits for you": "te espera",
   completed: "terminada",
   cancelled: "detenida",
   interrupted: "interrumpida",

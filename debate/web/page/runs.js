@@ -133,6 +133,8 @@ const OUTCOMES = { cause: "cause found", no_confident_cause: "no confident cause
 function runRow(run) {
   const name = run.title || titleOf(run.topic) || run.run_id;
   const isLive = run.status === "running";
+  const waits = isLive && typeof run.waits_for === "string";
+  const [state, shown] = waits ? ["waiting", "waits for you"] : [run.status, run.status ?? "unknown"];
   const remove = make("button", {
     type: "button",
     attributes: { "aria-label": `${t(isLive ? "Stop" : "Delete")}: ${name}` },
@@ -167,7 +169,7 @@ function runRow(run) {
       make("p", { className: "note" }, ...visible(modelsOf(run.models))),
     ),
     make("td", { className: "nowrap" }, costOf(run)),
-    make("td", {}, make("span", { className: `status status-${run.status}` }, t(run.status ?? "unknown"))),
+    make("td", {}, make("span", { className: `status status-${state}` }, t(shown))),
     make("td", {}, remove),
   );
 }
