@@ -40,6 +40,7 @@ browserTest(
 
       // Every tool that asks is approved, every pause gets its comment, until the run has ended.
       const status = page.locator("#run-status");
+      const comments = page.locator("#thread .card", { hasText: "look at the carts" });
       let [approved, commented] = [0, 0];
       await poll(async () => {
         const approve = page.getByRole("button", { name: "Approve" }).first();
@@ -54,6 +55,10 @@ browserTest(
           await pick.selectOption("pin");
           await page.getByRole("button", { name: "Send and continue" }).click();
           commented += 1;
+          // Until then the form is still there, for a pause that is over.
+          await poll(async () => await comments.count() >= commented, {
+            what: "the comment to be in the thread",
+          });
         }
         return await status.textContent() === "completed";
       }, { what: "the run to end", timeoutMs: 600_000, intervalMs: 100 });
