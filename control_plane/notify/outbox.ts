@@ -201,7 +201,9 @@ export class Outbox {
 
   async #claim(now: number): Promise<void> {
     const { store, clock, find } = this.#options;
-    const limit = Math.min(MAX_CLAIMED, MAX_WAITING - this.#waiting.length);
+    const room = MAX_WAITING - this.#waiting.length;
+    // Others that share the store send some as well.
+    const limit = store.shared === undefined ? room : Math.min(MAX_CLAIMED, room);
     if (this.#isClosed || limit <= 0) return;
     const until = clock.now() + CLAIM_MS;
     for (const id of await store.claimNotifications({ now, until, limit })) {

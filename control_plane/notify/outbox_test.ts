@@ -250,6 +250,15 @@ Deno.test("Outbox sends what a killed process of the same store had left over, a
   await outbox.close();
 });
 
+Deno.test("Outbox sends at once all that was left over, as far as there is room", async () => {
+  const { outbox, park, left, clock, attempts } = scene(answers());
+  for (let index = 0; index < 256 + 1; index++) await park(`${index}`);
+  outbox.start();
+  await clock.advance(0);
+  await outbox.close();
+  assert.deepEqual([attempts.length, await left()], [256, ["256"]]);
+});
+
 Deno.test("Outbox leaves to others of a shared store what they have, until their time is over", async () => {
   const memory = new MemoryControlStore();
   const shared = Object.assign(memory, {
