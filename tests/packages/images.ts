@@ -20,6 +20,9 @@ const NAMES = [
   "mcp-broker-http",
 ] as const;
 const LOCKED = ["--read-only", "--network=none", "--cap-drop=all"] as const;
+const DEMO = new URL("../../deploy/demo/", import.meta.url).pathname;
+/** How many lines the demo prints. */
+const DEMO_CHECKS = 9;
 const BASE_PACKAGES = "base-files,libc6,libgcc-s1,ca-certificates";
 
 const CONTAINERS = `[containers]
@@ -40,8 +43,23 @@ async function useStorage(folder: string): Promise<void> {
   Deno.env.set("CONTAINERS_CONF", join(folder, "containers.conf"));
 }
 
-async function build(context: string, file: string, name: string): Promise<void> {
-  const options = ["--isolation=chroot", "--quiet", "--format=docker", "--build-arg=BASE=localhost/base"];
+/** Makes an image that is the least Debian with some packages. */
+async function makeBase(
+  { name, variant, packages, work }: Readonly<Record<"name" | "variant" | "packages" | "work", string>>,
+): Promise<void> {
+  const archive = join(work, `${name}.tar`);
+  await mustRun(
+    "mmdebstrap",
+    ...["--quiet", `--variant=${variant}`, `--include=${packages}`, "bookworm", archive],
+  );
+  const container = (await mustRun("buildah", "from", "scratch")).trim();
+  await mustRun("buildah", "add", "--quiet", container, archive, "/");
+  await mustRun("buildah", "commit", "--quiet", container, `localhost/${name}`);
+  await mustRun("buildah", "rm", container);
+}
+
+async function build(context: string, file: string, name: string, base = "base"): Promise<void> {
+  const options = ["--isolation=chroot", "--quiet", "--format=docker", `--build-arg=BASE=localhost/${base}`];
   await mustRun("buildah", "build", ...options, `--tag=${name}`, `--file=${join(context, file)}`, context);
 }
 
@@ -61,19 +79,8 @@ Deno.test("images", async (t) => {
         output,
         "--allow-dirty",
       ];
-      const base = join(work, "base.tar");
       await mustRun(Deno.execPath(), ...release);
-      await mustRun(
-        "mmdebstrap",
-        "--quiet",
-        "--variant=extract",
-        `--include=${BASE_PACKAGES}`,
-        "bookworm",
-        base,
-      );
-      const container = (await mustRun("buildah", "from", "scratch")).trim();
-      await mustRun("buildah", "add", "--quiet", container, base, "/");
-      await mustRun("buildah", "commit", "--quiet", container, "localhost/base");
+      await makeBase({ name: "base", variant: "extract", packages: BASE_PACKAGES, work });
       await build(join(output, "image"), "Containerfile", "gateway");
       await build(join(output, "image"), "Containerfile.bridge", "bridge");
       await build(join(output, "image"), "Containerfile.debate", "debate");
@@ -160,6 +167,14 @@ Deno.test("images", async (t) => {
         }
       },
     );
+    await t.step("the compose demo refuses an agent what a text on a host told it to", async () => {
+      await makeBase({ name: "debian", variant: "minbase", packages: "openssh-server", work });
+      await build(DEMO, "Containerfile", "gateway-demo-host", "debian");
+      const { code, stdout, stderr } = await runProgram(join(DEMO, "run"));
+      assert.equal(code, 0, `${stdout}${stderr}`);
+      assert.equal(stdout.match(/^OK /gm)?.length, DEMO_CHECKS, stdout);
+      assert.equal(await mustRun("podman", "ps", "--all", "--quiet"), "", "it takes everything down");
+    });
   } finally {
     await Deno.remove(work, { recursive: true });
   }
