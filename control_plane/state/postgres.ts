@@ -104,7 +104,7 @@ class PostgresControlStore implements ControlStore {
     this.#access = access;
     this.shared = {
       schema: access.schemaVersion,
-      connect: async (onChange) => new PostgresLink(await access.connect(onChange), POSTGRES_SCHEMA.name),
+      connect: (onNews) => PostgresLink.connect(access, POSTGRES_SCHEMA.name, onNews),
       load: (link, timing) =>
         link.read(async (query) => ({
           epochs: await readEpochs(query),

@@ -18,6 +18,7 @@ import type {
   InstanceClock,
   InstanceIdentity,
   InstanceLink,
+  News,
   OtherInstance,
   Shared,
 } from "./link.ts";
@@ -112,8 +113,6 @@ export class SharedGroup implements InstanceGroup {
   #self: InstanceIdentity;
   #link: InstanceLink | undefined;
   #seen: Epochs;
-  /** The epoch that the others were last told. */
-  #told = 0n;
   #refresh: Refresh | undefined;
   #wake: () => void = () => {};
   #isWoken = false;
@@ -144,17 +143,17 @@ export class SharedGroup implements InstanceGroup {
    * @throws {AppError} `invalid_config` when a live instance has the name, or the database can't be used
    */
   static async join(options: GroupOptions): Promise<SharedGroup> {
-    let wake = () => {};
+    let hear: (news: News) => void = () => {};
     let link: InstanceLink | undefined;
     try {
-      link = await options.shared.connect(() => wake());
+      link = await options.shared.connect((news) => hear(news));
       const self = { name: options.name, session: options.newSession() };
       await enter({ ...options, silentMs: SILENT_MS }, link, self);
       const here = new Freshness(options.clock, options.elapsed);
       const asked = here.now();
       const first = await link.beat(self, 0n);
       const group = new SharedGroup(options, self, link, { ...first, asked, answered: here.now() });
-      wake = () => group.#ring();
+      hear = (news) => group.#heed(news);
       return group;
     } catch (error) {
       link?.close();
@@ -256,6 +255,11 @@ export class SharedGroup implements InstanceGroup {
     this.#link?.close();
   }
 
+  /** What another has seen is of use to those that wait for it alone; who begins to wait looks by itself. */
+  #heed(news: News): void {
+    if (news === "change" || this.#waiters.size > 0) this.#ring();
+  }
+
   #ring(): void {
     this.#isWoken = true;
     this.#wake();
@@ -302,7 +306,7 @@ export class SharedGroup implements InstanceGroup {
 
   /** Another server may have lost what was never acknowledged, and counted on from there: everything is read anew. */
   async #reconnect(): Promise<InstanceLink> {
-    const link = await this.#options.shared.connect(() => this.#ring());
+    const link = await this.#options.shared.connect((news) => this.#heed(news));
     this.#seen = { ...this.#seen, state: 0n };
     return link;
   }
@@ -333,8 +337,6 @@ export class SharedGroup implements InstanceGroup {
         this.#problem = undefined;
         for (const tell of behind) tell();
       }
-      if (told !== this.#told && beat.others.length > 0) await link.notify();
-      this.#told = told;
       await this.#observe(link, beat.others);
       for (const waiter of waiting) this.#settle(waiter, beat);
       if (isCurrent && beat.certificates === this.#seen.certificates) return;

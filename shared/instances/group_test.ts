@@ -166,6 +166,22 @@ Deno.test("SharedGroup waits until the others have seen a change", async () => {
   await b.leave();
 });
 
+Deno.test("SharedGroup hears at once what others have seen where it waits for it, and looks for nothing otherwise", async () => {
+  const { shared, start, isKept } = createScene();
+  const [a, b, c] = [await start("a"), await start("b"), await start("c")];
+  const held = Promise.withResolvers<void>();
+  shared.heldNames.set("b", held.promise);
+  shared.change();
+  const settled = a.settled();
+  assert.equal(await isKept(settled), false);
+  const looks = shared.looks.get("c");
+  held.resolve();
+  shared.heldNames.clear();
+  assert.equal(await isKept(settled), true);
+  assert.equal(shared.looks.get("c"), looks, "it waits for nobody");
+  for (const group of [a, b, c]) await group.leave();
+});
+
 Deno.test("SharedGroup waits for one that is silent no longer than that one decides", async () => {
   const { shared, clock, start, isKept } = createScene();
   const [a, b] = [await start("a"), await start("b")];

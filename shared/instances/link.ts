@@ -52,14 +52,15 @@ export interface Beat extends Epochs {
 export interface InstanceLink {
   /** Which server it is to, for the operator. */
   readonly server: string;
-  /** Says that the instance lives, and by what it decides. It is committed as durably as any change. */
+  /**
+   * Says that the instance lives, and by what it decides; those who wait for that hear of it where it is another state
+   * than at the last beat. It is committed as durably as any change.
+   */
   beat(self: InstanceIdentity, seen: bigint): Promise<Beat>;
   /**
    * Reads at one moment, from the server that the beats are of: what it holds is in force, if a later beat succeeds.
    */
   read<T>(action: (query: Query) => Promise<T>): Promise<T>;
-  /** Wakes all that listen. */
-  notify(): Promise<void>;
   /** Enters a name that nobody has. */
   enter(self: InstanceIdentity, version: string): Promise<boolean>;
   /** Those that are entered. */
@@ -70,6 +71,9 @@ export interface InstanceLink {
   close(): void;
 }
 
+/** What wakes an instance: the state has changed, or another instance decides by a change. */
+export type News = "change" | "seen";
+
 /** What instances share, as far as they know of each other by it. */
 export interface Shared {
   /** The version of the tables that this program knows. */
@@ -77,7 +81,7 @@ export interface Shared {
   /**
    * A connection of its own.
    *
-   * @param onChange told when somebody has changed something; what it is told of may also get lost
+   * @param onNews told of what others do; it may also get lost
    */
-  connect(onChange: () => void): Promise<InstanceLink>;
+  connect(onNews: (news: News) => void): Promise<InstanceLink>;
 }

@@ -4,9 +4,11 @@
  * @module
  */
 import { readInteger, readText, type Row } from "../state/columns.ts";
-import type { PostgresSession, Query } from "../state/postgres_access.ts";
-import type { Beat, Epochs, InstanceIdentity, InstanceLink, OtherInstance } from "./link.ts";
+import type { PostgresAccess, PostgresSession, Query } from "../state/postgres_access.ts";
+import type { Beat, Epochs, InstanceIdentity, InstanceLink, News, OtherInstance } from "./link.ts";
 
+/** In a notification: an instance decides by a change. Any other is of a change. */
+const SEEN = "seen";
 const OTHERS = "convert_to(i.name, 'UTF8') AS name, convert_to(i.session, 'UTF8') AS session, i.beat, i.seen";
 
 /**
@@ -18,7 +20,9 @@ const BEAT = `WITH mine AS (
   ) SELECT (SELECT count(*) FROM mine) AS mine, (SELECT version FROM schema_version) AS version,
     (extract(epoch FROM clock_timestamp()) * 1000)::int8 AS now,
     (SELECT value FROM epochs WHERE topic = 'state') AS state,
-    (SELECT value FROM epochs WHERE topic = 'certificates') AS certificates, ${OTHERS}
+    (SELECT value FROM epochs WHERE topic = 'certificates') AS certificates,
+    (SELECT count(pg_notify($4, '${SEEN}')) FROM mine
+      WHERE $5 = 1 AND EXISTS (SELECT FROM instances WHERE session <> $2)) AS told, ${OTHERS}
   FROM (SELECT 1) AS once LEFT JOIN instances i ON i.session <> $2`;
 
 /** The tables that it needs, for a migration: how often what was changed, and who lives. */
@@ -58,13 +62,26 @@ export async function inEpoch<T>(
 export class PostgresLink implements InstanceLink {
   readonly #session: PostgresSession;
   readonly #schema: string;
+  /** The epoch that the others were last told. */
+  #told = 0n;
 
   /**
-   * Takes a session that listens.
+   * Connects.
    *
-   * @param schema the name of the channel that it listens to
+   * @param schema whose instances they are
+   * @param onNews told of what others do
+   * @throws {NoServerError}
    */
-  constructor(session: PostgresSession, schema: string) {
+  static async connect(
+    access: PostgresAccess,
+    schema: string,
+    onNews: (news: News) => void,
+  ): Promise<PostgresLink> {
+    const session = await access.connect((payload) => onNews(payload === SEEN ? "seen" : "change"));
+    return new PostgresLink(session, schema);
+  }
+
+  private constructor(session: PostgresSession, schema: string) {
     this.#session = session;
     this.#schema = schema;
   }
@@ -74,7 +91,9 @@ export class PostgresLink implements InstanceLink {
   }
 
   async beat({ name, session }: InstanceIdentity, seen: bigint): Promise<Beat> {
-    const rows = await this.#session.query(BEAT, [name, session, seen]);
+    const isNews = seen === this.#told ? 0 : 1;
+    const rows = await this.#session.query(BEAT, [name, session, seen, this.#schema, isNews]);
+    this.#told = seen;
     const [row] = rows;
     if (row === undefined) throw new TypeError("The beat gives no row");
     return {
@@ -92,10 +111,6 @@ export class PostgresLink implements InstanceLink {
     const result = await action((text, parameters) => this.#session.query(text, parameters));
     await this.#session.query("COMMIT");
     return result;
-  }
-
-  async notify(): Promise<void> {
-    await this.#session.query(`NOTIFY ${this.#schema}`);
   }
 
   async enter({ name, session }: InstanceIdentity, version: string): Promise<boolean> {

@@ -92,7 +92,7 @@ export class PostgresAccess {
    *
    * @throws {Error} for the operator, when no server takes it
    */
-  connect(onNotify?: () => void): Promise<PostgresSession> {
+  connect(onNotify?: (payload: string) => void): Promise<PostgresSession> {
     const { settings, clock, timeoutMs = TIMEOUT_MS } = this.#database;
     return openSession({
       target: this.#target,

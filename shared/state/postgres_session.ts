@@ -26,7 +26,7 @@ export interface SessionOptions {
   /** How long a connection and each statement may take, in milliseconds. */
   readonly timeoutMs: number;
   /** Told of notifications on the channel of the schema's name. */
-  readonly onNotify?: () => void;
+  readonly onNotify?: (payload: string) => void;
 }
 
 /** No server took the connection, for the reasons in its message, which is for the operator. */
@@ -116,7 +116,7 @@ interface SessionPlug {
 /** With what the driver's types leave out. */
 type DriverOptions = postgres.Options<{ bigint: postgres.PostgresType<bigint> }> & {
   readonly socket: SessionPlug["connect"];
-  readonly onnotify: () => void;
+  readonly onnotify: (channel: string, payload: string) => void;
   readonly sslnegotiation: null;
   readonly max_pipeline: number;
 };
@@ -161,7 +161,7 @@ class Session implements PostgresSession {
         connected = true;
         return connect();
       },
-      onnotify: () => onNotify?.(),
+      onnotify: (_channel, payload) => onNotify?.(payload),
       connection: {
         application_name: applicationName,
         search_path: schema,

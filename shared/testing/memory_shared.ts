@@ -8,6 +8,7 @@ import type {
   Epochs,
   InstanceIdentity,
   InstanceLink,
+  News,
   OtherInstance,
   Shared,
 } from "../instances/link.ts";
@@ -24,7 +25,9 @@ export class MemoryShared {
   readClock: () => number = () => 0;
   epochs: Epochs = { state: 1n, certificates: 1n };
   readonly #instances = new Map<string, OtherInstance>();
-  readonly #listeners = new Set<() => void>();
+  readonly #listeners = new Set<(news: News) => void>();
+  /** How many looks there were, by the name of who looks. */
+  readonly looks = new Map<string, number>();
 
   /** The names of those that are entered. */
   get names(): readonly string[] {
@@ -34,30 +37,26 @@ export class MemoryShared {
   /** Somebody has changed the state. */
   change(): void {
     this.epochs = { ...this.epochs, state: this.epochs.state + 1n };
-    this.#ring();
+    this.#ring("change");
   }
 
   /** As one instance has it, whose program knows a version of the tables. */
   of(name: string, schema: number): Shared {
     return {
       schema,
-      connect: async (onChange) => {
+      connect: async (onNews) => {
         await this.#reach(name);
-        this.#listeners.add(onChange);
-        return this.#link(name, onChange);
+        this.#listeners.add(onNews);
+        return this.#link(name, onNews);
       },
     };
   }
 
-  #link(name: string, onChange: () => void): InstanceLink {
+  #link(name: string, onNews: (news: News) => void): InstanceLink {
     return {
       server: "memory",
       beat: (self, seen) => this.#beat(self, seen),
       read: () => Promise.reject(new Error("not used")),
-      notify: async () => {
-        await this.#reach(name);
-        this.#ring();
-      },
       enter: async (self) => {
         await this.#reach(name);
         if (this.#instances.has(self.name)) return false;
@@ -75,7 +74,7 @@ export class MemoryShared {
           this.#instances.delete(silent.name);
         }
       },
-      close: () => void this.#listeners.delete(onChange),
+      close: () => void this.#listeners.delete(onNews),
     };
   }
 
@@ -87,6 +86,8 @@ export class MemoryShared {
     const others = [...this.#instances.values()].filter(({ session }) => session !== self.session);
     const beat = { ...this.epochs, isMember, schema: this.schema, now: this.readClock(), others };
     await this.hold;
+    this.looks.set(self.name, (this.looks.get(self.name) ?? 0) + 1);
+    if (isMember && own.seen !== seen) this.#ring("seen");
     return beat;
   }
 
@@ -95,7 +96,7 @@ export class MemoryShared {
     if (this.isDown) throw new Error("the database is down");
   }
 
-  #ring(): void {
-    for (const listener of this.#listeners) listener();
+  #ring(news: News): void {
+    for (const listener of this.#listeners) listener(news);
   }
 }

@@ -113,7 +113,7 @@ class PostgresStore implements StateStore {
           if (epochs.state === seen.state) return { epochs, certificates };
           return { epochs, certificates, state: await this.#decisions(query, { now, knownPolicies }) };
         }),
-      connect: async (onChange) => new PostgresLink(await access.connect(onChange), POSTGRES_SCHEMA.name),
+      connect: (onNews) => PostgresLink.connect(access, POSTGRES_SCHEMA.name, onNews),
     };
   }
 

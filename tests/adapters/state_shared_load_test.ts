@@ -1,5 +1,7 @@
 /** What a signer reads of what others have changed: no more than that, and nothing of it is missed. */
 import assert from "node:assert/strict";
+import type { News } from "@gateway/shared/instances/link";
+import { poll } from "../stage/poll.ts";
 import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
 import { batchOf, freezeOf, grantOf, NOW, openShared } from "./state_fixture.ts";
 
@@ -44,5 +46,30 @@ Deno.test({
     assert.equal((await look()).state?.proposal?.document, "{}");
     link.close();
     await Promise.all([here.close(), other.close()]);
+  },
+});
+
+Deno.test({
+  name: "a look at a PostgreSQL state tells the others once what it has seen, and nobody where it is alone",
+  ignore: isPostgresMissing,
+  async fn() {
+    await using server = await PostgresServer.start();
+    const here = await openShared({ state_db: server.url() }, [], "signer-1");
+    const other = await openShared({ state_db: server.url() }, [], "signer-2");
+    const news: News[] = [];
+    const link = await here.shared.connect((heard) => news.push(heard));
+    const otherLink = await other.shared.connect(() => {});
+    const self = { name: "signer-2", session: "2" };
+    await otherLink.enter(self, "1");
+    await otherLink.beat(self, 5n);
+    await link.enter({ name: "signer-1", session: "1" }, "1");
+    await otherLink.beat({ ...self, session: "of one that is gone" }, 6n);
+    await otherLink.beat(self, 7n);
+    await otherLink.beat(self, 7n);
+    await other.insertGrant(grantOf({ id: "a" }));
+    await poll(() => Promise.resolve(news.includes("change")), { what: "news of a change" });
+    assert.deepEqual(news, ["seen", "change"]);
+    for (const each of [link, otherLink]) each.close();
+    for (const store of [here, other]) await store.close();
   },
 });
