@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { controlPlaneConfig } from "@gateway/control-plane/config";
 import { controlPlanePermissions } from "@gateway/control-plane/permissions";
 import { loadConfig } from "@gateway/shared/config/load";
-import { formatJson, mergeSets } from "@gateway/shared/permissions/set";
+import { formatJson } from "@gateway/shared/permissions/set";
 import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
 import { signerPermissions } from "@gateway/signer/permissions";
 import { parse } from "yaml";
@@ -19,17 +19,16 @@ Deno.test("permissions.json of the compose file holds exactly what its configs n
   const path = `${FOLDER}control-plane.json`;
   const controlPlane = await loadConfig({ path, what: "control plane config", schema: controlPlaneConfig });
   const workingFolder = "/";
-  const ofPlane = (url: string) =>
-    controlPlanePermissions({ ...controlPlane, signer: { ...controlPlane.signer, url } }, {
-      ...{ configPath: "/etc/gateway/control-plane.json", workingFolder },
-    });
   assert.deepEqual(JSON.parse(await Deno.readTextFile(`${FOLDER}permissions.json`)), {
     permissions: {
       signer: formatJson(
         signerPermissions(signer, { configPath: "/etc/gateway/signer.json", workingFolder }),
       ),
       "control-plane": formatJson(
-        mergeSets(ofPlane("https://signer-1:9443"), ofPlane("https://signer-2:9443")),
+        controlPlanePermissions(controlPlane, {
+          configPath: "/etc/gateway/control-plane.json",
+          workingFolder,
+        }),
       ),
     },
   });

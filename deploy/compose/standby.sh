@@ -11,5 +11,7 @@ if [ ! -s "$PGDATA/PG_VERSION" ]; then
     sleep 1
   done
   chmod 700 "$PGDATA"
+  # Copied with the rest: promoted, it would wait for a standby that there is not.
+  sed -i '/^synchronous_standby_names/d' "$PGDATA/postgresql.auto.conf"
 fi
 exec postgres
