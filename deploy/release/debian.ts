@@ -74,7 +74,7 @@ export function controlText(
 
 /** The scripts that `dpkg` runs. Nothing is started before it is configured: its unit waits for the config. */
 export function maintainerScripts(packaged: Package): Readonly<Record<string, string>> {
-  const { units = [], folders = [], files } = packaged;
+  const { units = [], lastingUnits = [], folders = [], files } = packaged;
   const makes = files.filter(({ to }) => /^usr\/lib\/(?:sysusers|tmpfiles)\.d\//.test(to));
   const lines = makes.map(({ to }) =>
     to.includes("/sysusers.d/")
@@ -82,13 +82,13 @@ export function maintainerScripts(packaged: Package): Readonly<Record<string, st
       : `  systemd-tmpfiles --create ${to.split("/").at(-1)}`
   );
   if (units.length === 0 && lines.length === 0) return {};
-  const names = units.join(" ");
+  const names = [...units, ...lastingUnits].join(" ");
   const isBooted = "[ -d /run/systemd/system ]";
   const upgrade = units.length === 0 ? [] : [
     `  if ${isBooted}; then`,
     "    systemctl daemon-reload",
     // Only what runs: an operator who has stopped a service finds it stopped.
-    `    [ -z "\${2-}" ] || systemctl try-restart ${names}`,
+    `    [ -z "\${2-}" ] || systemctl try-restart ${units.join(" ")}`,
     "  fi",
   ];
   return {

@@ -16,7 +16,7 @@ Deno.test.each([
 });
 
 Deno.test("controlText() has a service depend on the launcher of its own version, and on nothing of Debian's older", () => {
-  const text = controlText(packageOf("gateway-signer"), { version: "0.2.0-rc.1", kilobytes: 7 });
+  const text = controlText(packageOf("gateway-control-plane"), { version: "0.2.0-rc.1", kilobytes: 7 });
   assert.match(text, /^Version: 0\.2\.0~rc\.1$/m);
   assert.match(text, /^Depends: gateway-common \(= 0\.2\.0~rc\.1\)$/m);
   assert.doesNotMatch(text, /^Recommends:/m);
@@ -43,10 +43,16 @@ Deno.test.each([
   { name: "gateway-ctl", unit: "gateway-backup.timer" },
   { name: "gateway-approval-bridge", unit: "gateway-approval-bridge.service" },
   { name: "gateway-debate", unit: "gateway-debate.service" },
+  { name: "gateway-signer", unit: "gateway-ca-agent.service" },
 ])("maintainerScripts() of $name end $unit when it is removed, booted or not", ({ name, unit }) => {
   const { prerm = "" } = maintainerScripts(packageOf(name));
   assert.match(
     prerm,
     new RegExp(`then systemctl disable --now .*${unit}.*; else systemctl disable .*${unit}`),
   );
+});
+
+Deno.test("maintainerScripts() leave the CA's agent alone in an upgrade: it would forget the key", () => {
+  const { postinst = "" } = maintainerScripts(packageOf("gateway-signer"));
+  assert.match(postinst, /try-restart gateway-signer\.service$/m);
 });

@@ -29,6 +29,8 @@ export interface Package {
   readonly commands?: readonly PackagedCommand[];
   /** What is started anew, where it runs, when a new version is in place, and ended and disabled when it is removed. */
   readonly units?: readonly string[];
+  /** What goes on running then, for it would forget what nobody else has; ended and disabled when it is removed. */
+  readonly lastingUnits?: readonly string[];
   /** The folders that its `tmpfiles.d` makes, those around others first; empty ones go with the package's configuration. */
   readonly folders?: readonly string[];
 }
@@ -108,9 +110,11 @@ export const PACKAGES: readonly Package[] = [
     summary: "issues SSH certificates that are locked to one command",
     description: "The signer of the access broker: it holds the SSH CA and decides by policy.",
     depends: [COMMON],
-    files: [bundle("signer"), unit("gateway-signer.service")],
+    recommends: ["openssh-client"],
+    files: [bundle("signer"), unit("gateway-signer.service"), unit("gateway-ca-agent.service")],
     commands: [{ name: "signer", starts: "signer" }],
     units: ["gateway-signer.service"],
+    lastingUnits: ["gateway-ca-agent.service"],
   },
   {
     name: "gateway-control-plane",
