@@ -76,6 +76,7 @@ Deno.test("GET /api/runs lists runs, newest first, with every field", async () =
     "title",
     "token_totals",
     "topic",
+    "waits_for",
   ]);
 });
 
