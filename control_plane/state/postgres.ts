@@ -106,10 +106,10 @@ class PostgresControlStore implements ControlStore {
       schema: access.schemaVersion,
       connect: (onNews) => PostgresLink.connect(access, POSTGRES_SCHEMA.name, onNews),
       load: (link, timing) =>
-        link.read(async (query) => ({
-          epochs: await readEpochs(query),
-          approvals: await this.#approvals(query, timing),
-        })),
+        link.read(async (query) => {
+          const [epochs, approvals] = await Promise.all([readEpochs(query), this.#approvals(query, timing)]);
+          return { epochs, approvals };
+        }),
     };
   }
 

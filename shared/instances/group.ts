@@ -23,9 +23,11 @@ import type {
   Shared,
 } from "./link.ts";
 import { enter } from "./enter.ts";
+import { Bell } from "./bell.ts";
 import { Peers } from "./peers.ts";
 import { Freshness, MAX_AGE_MS, type Moment } from "./freshness.ts";
 import { describeOffset, type Reading, SharedClock, WARN_OFFSET_MS } from "./shared_clock.ts";
+import { Waiter } from "./waiters.ts";
 
 /** What handlers ask of the group. */
 export interface InstanceGroup {
@@ -90,16 +92,6 @@ const LOOK_MS = 250;
 /** In a row, while others change what is read. */
 const MAX_LOOKS = 4;
 
-interface Waiter {
-  /** By the time that nobody can set. */
-  readonly since: number;
-  /** What has to be seen; `undefined`: not known yet. */
-  target: bigint | undefined;
-  /** The certificates that there were when all had seen it. */
-  certificates?: bigint;
-  readonly done: () => void;
-}
-
 /** The group over a shared state. */
 export class SharedGroup implements InstanceGroup {
   readonly isShared = true;
@@ -114,8 +106,9 @@ export class SharedGroup implements InstanceGroup {
   #link: InstanceLink | undefined;
   #seen: Epochs;
   #refresh: Refresh | undefined;
-  #wake: () => void = () => {};
-  #isWoken = false;
+  readonly #bell = new Bell();
+  /** When the last look ended, by the time that nobody can set. */
+  #lookedAt = -Infinity;
   #running: Promise<void> = Promise.resolve();
   #problem: string | undefined = "the state is not loaded yet";
   #isFailing = false;
@@ -214,16 +207,14 @@ export class SharedGroup implements InstanceGroup {
 
   async settled(): Promise<void> {
     const { clock, elapsed } = this.#options;
-    const news = Promise.withResolvers<void>();
-    const waiter: Waiter = { since: elapsed(), target: undefined, done: news.resolve };
+    const since = elapsed();
+    const waiter = new Waiter();
     this.#waiters.add(waiter);
-    this.#ring();
-    await within({ clock, ms: SILENT_MS }, news.promise).catch(() => {});
+    this.#bell.ring();
+    await within({ clock, ms: SILENT_MS }, waiter.done).catch(() => {});
     this.#waiters.delete(waiter);
     // A timer may be early, and time that was set would make it more so.
-    while (
-      !this.#ending.signal.aborted && waiter.target !== SETTLED && elapsed() - waiter.since < SILENT_MS
-    ) {
+    while (!this.#ending.signal.aborted && !waiter.isSettled && elapsed() - since < SILENT_MS) {
       await clock.sleep(LOOK_MS);
     }
   }
@@ -231,7 +222,7 @@ export class SharedGroup implements InstanceGroup {
   async caughtUp(): Promise<void> {
     const news = Promise.withResolvers<void>();
     this.#behind.add(news.resolve);
-    this.#ring();
+    this.#bell.ring();
     await within({ clock: this.#options.clock, ms: SILENT_MS }, news.promise).catch(() => {});
     this.#behind.delete(news.resolve);
   }
@@ -257,37 +248,35 @@ export class SharedGroup implements InstanceGroup {
 
   /** What another has seen is of use to those that wait for it alone; who begins to wait looks by itself. */
   #heed(news: News): void {
-    if (news === "change" || this.#waiters.size > 0) this.#ring();
-  }
-
-  #ring(): void {
-    this.#isWoken = true;
-    this.#wake();
+    if (news === "seen") {
+      if (this.#waiters.size > 0) this.#bell.seen();
+    } else this.#bell.change();
   }
 
   async #run(): Promise<void> {
     const { signal } = this.#ending;
     while (!signal.aborted) {
-      await this.#pause(this.#link === undefined ? RETRY_MS : BEAT_MS);
+      const isDeaf = this.#link === undefined;
+      // Without a connection there is no news, and whoever waits would make this a busy loop.
+      const ms = isDeaf ? RETRY_MS : this.#untilLook;
+      await this.#bell.pause({ clock: this.#options.clock, ms, signal, isDeaf });
       if (!signal.aborted) await this.#tick();
     }
   }
 
-  async #pause(ms: number): Promise<void> {
-    const news = Promise.withResolvers<void>();
-    this.#wake = news.resolve;
-    // Without a connection there is no news, and whoever waits would make this a busy loop.
-    if (this.#isWoken && this.#link !== undefined) news.resolve();
-    this.#isWoken = false;
-    await within({ clock: this.#options.clock, ms, signal: this.#ending.signal }, news.promise).catch(
-      () => {},
-    );
+  get #untilLook(): number {
+    return Math.max(0, BEAT_MS - (this.#options.elapsed() - this.#lookedAt));
   }
 
   async #tick(): Promise<void> {
     try {
+      if (this.#link !== undefined && this.#bell.isOnlySeen && this.#untilLook > 0) {
+        await this.#ask(this.#link);
+        return;
+      }
       this.#link ??= await this.#reconnect();
       await this.#look(this.#link);
+      this.#lookedAt = this.#options.elapsed();
       if (this.#isFailing) this.#options.logger.info("the state database answers again");
       this.#isFailing = false;
     } catch (error) {
@@ -311,13 +300,32 @@ export class SharedGroup implements InstanceGroup {
     return link;
   }
 
+  /** Whether those that are waited for have seen it. */
+  async #ask(link: InstanceLink): Promise<void> {
+    this.#bell.isSeen = false;
+    // Not those that come meanwhile.
+    const waiting = [...this.#waiters];
+    const answer = await link.look(this.#self);
+    for (const waiter of waiting) {
+      waiter.hear(answer, this.#seen.certificates);
+      if (waiter.wantsCertificates) this.#bell.ring();
+    }
+  }
+
   async #look(link: InstanceLink): Promise<void> {
+    this.#bell.answer();
     const [waiting, behind] = [[...this.#waiters], [...this.#behind]];
     /** When what is decided by was read, in this look. */
     let readAt: Moment | undefined;
+    // Who was told of a change, and whom the others certainly count, need not ask first whether there is one.
+    if (this.#bell.isChanged && this.#freshness.isFresh) {
+      readAt = this.#freshness.now();
+      await this.#takeOver(link);
+    }
     for (let attempt = 0; attempt < MAX_LOOKS; attempt++) {
       const asked = this.#freshness.now();
       const told = this.#seen.state;
+      this.#bell.isChanged = false;
       const beat = await link.beat(this.#self, told);
       this.#hear({ ...beat, asked, answered: this.#freshness.now() });
       if (beat.schema > this.#options.shared.schema) {
@@ -338,14 +346,20 @@ export class SharedGroup implements InstanceGroup {
         for (const tell of behind) tell();
       }
       await this.#observe(link, beat.others);
-      for (const waiter of waiting) this.#settle(waiter, beat);
+      for (const waiter of waiting) waiter.hear(beat, this.#seen.certificates);
       if (isCurrent && beat.certificates === this.#seen.certificates) return;
       readAt = this.#freshness.now();
-      this.#seen = await this.#refresh?.(link, () => this.#confirm(link, told)) ?? this.#seen;
+      await this.#takeOver(link);
       // There are always more certificates: who waits for some looks again, and nobody else.
       if (isCurrent && this.#seen.state === beat.state && waiting.length === 0) return;
     }
-    this.#ring();
+    this.#bell.ring();
+  }
+
+  async #takeOver(link: InstanceLink): Promise<void> {
+    this.#bell.isChanged = false;
+    const told = this.#seen.state;
+    this.#seen = await this.#refresh?.(link, () => this.#confirm(link, told)) ?? this.#seen;
   }
 
   #hear({ now, asked, answered }: Pick<Beat, "now"> & Pick<Reading, "asked" | "answered">): void {
@@ -357,8 +371,9 @@ export class SharedGroup implements InstanceGroup {
   }
 
   async #confirm(link: InstanceLink, told: bigint): Promise<void> {
-    const { isMember } = await link.beat(this.#self, told);
+    const { isMember, schema } = await link.beat(this.#self, told);
     if (!isMember) throw new Error("the others take this instance for gone");
+    if (schema > this.#options.shared.schema) throw new Error("a newer version has taken the tables over");
   }
 
   /** Silent for too long: others took this instance for gone, and have changed what it does not know. */
@@ -377,24 +392,10 @@ export class SharedGroup implements InstanceGroup {
     for (const other of this.#peers.silent(others, { now: this.#options.elapsed(), ms: SILENT_MS })) {
       await link.evict(other);
       this.#options.logger.warn("an instance is silent and no longer waited for", { instance: other.name });
-      this.#ring();
+      this.#bell.ring();
     }
   }
-
-  #settle(waiter: Waiter, { state, certificates, others }: Beat): void {
-    waiter.target ??= state;
-    const { target } = waiter;
-    if (target === SETTLED || others.some(({ seen }) => seen < target)) return;
-    // What they have issued they have stored before they said so: it has to be known here.
-    waiter.certificates ??= certificates;
-    if (this.#seen.certificates < waiter.certificates) return;
-    waiter.target = SETTLED;
-    waiter.done();
-  }
 }
-
-/** Every instance has seen it. */
-const SETTLED = -1n;
 
 function stale(message: string): AppError {
   return new AppError("state_stale", message, { retryAfterSeconds: 1 });

@@ -182,6 +182,72 @@ Deno.test("SharedGroup hears at once what others have seen where it waits for it
   for (const group of [a, b, c]) await group.leave();
 });
 
+Deno.test("SharedGroup does not take an answer of before a change for one of after it", async () => {
+  const { shared, clock, start, isKept } = createScene();
+  const [a, b] = [await start("a"), await start("b")];
+  const heldB = Promise.withResolvers<void>();
+  shared.heldNames.set("b", heldB.promise);
+  shared.change();
+  const first = a.settled();
+  await clock.advance(0);
+  // What a asks when b has seen the first change is answered late: a second change comes before the answer.
+  const heldA = Promise.withResolvers<void>();
+  shared.holdLooks = heldA.promise;
+  heldB.resolve();
+  shared.heldNames.clear();
+  await clock.advance(0);
+  shared.heldNames.set("b", new Promise<void>(() => {}));
+  shared.change();
+  const second = a.settled();
+  heldA.resolve();
+  assert.equal(await isKept(first), true);
+  assert.equal(await isKept(second), false, "b has not seen it");
+  shared.heldNames.clear();
+  await clock.advance(5_000);
+  await a.leave();
+  void b;
+});
+
+Deno.test("SharedGroup that is told of a change takes it over before it asks anything else", async () => {
+  const { shared, clock, join } = createScene();
+  const group = await join("a");
+  const asked: (number | undefined)[] = [];
+  await group.start(async (_link, confirm) => {
+    asked.push(shared.looks.get("a"));
+    const { epochs } = shared;
+    await confirm();
+    return epochs;
+  });
+  const before = shared.looks.get("a");
+  shared.change();
+  await clock.advance(0);
+  assert.deepEqual(asked.slice(1), [before]);
+  assert.equal(group.seen.state, shared.epochs.state);
+  // Two more: one makes sure of it, one says that it is decided by.
+  assert.equal(shared.looks.get("a"), (before ?? 0) + 2);
+  await clock.advance(400);
+  assert.equal(shared.looks.get("a"), (before ?? 0) + 2, "it is done");
+  await group.leave();
+});
+
+Deno.test("SharedGroup keeps nothing that a newer version has brought it", async () => {
+  const { shared, clock, join } = createScene();
+  const group = await join("a");
+  let kept = 0;
+  await group.start(async (_link, confirm) => {
+    const { epochs } = shared;
+    await confirm();
+    kept += 1;
+    return epochs;
+  });
+  shared.schema = 2;
+  shared.change();
+  await clock.advance(3_000);
+  assert.equal(kept, 1);
+  assert.match(group.problem ?? "", /a newer version has taken the state database over/);
+  await group.leave();
+});
+
 Deno.test("SharedGroup waits for one that is silent no longer than that one decides", async () => {
   const { shared, clock, start, isKept } = createScene();
   const [a, b] = [await start("a"), await start("b")];

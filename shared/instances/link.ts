@@ -36,16 +36,20 @@ export interface OtherInstance extends InstanceIdentity {
   readonly seen: bigint;
 }
 
-/** What a beat learns. All of it was so at one moment after the beat was asked for. */
-export interface Beat extends Epochs {
+/** Who has seen what. All of it was so at one moment after it was asked for. */
+export interface Seen extends Epochs {
+  /** All that are entered but this one. */
+  readonly others: readonly OtherInstance[];
+}
+
+/** What a beat learns. */
+export interface Beat extends Seen {
   /** False: others take this instance for gone, and no longer wait for it. */
   readonly isMember: boolean;
   /** The version of the tables. */
   readonly schema: number;
   /** What the database's clock showed; milliseconds since the epoch. */
   readonly now: number;
-  /** All that are entered but this one. */
-  readonly others: readonly OtherInstance[];
 }
 
 /** A connection of one instance to the others. Each call rejects where it is lost or takes too long. */
@@ -57,6 +61,8 @@ export interface InstanceLink {
    * than at the last beat. It is committed as durably as any change.
    */
   beat(self: InstanceIdentity, seen: bigint): Promise<Beat>;
+  /** Who has seen what. It says nothing of whether what this instance decides by still holds. */
+  look(self: InstanceIdentity): Promise<Seen>;
   /**
    * Reads at one moment, from the server that the beats are of: what it holds is in force, if a later beat succeeds.
    */

@@ -5,7 +5,7 @@
  */
 import { readInteger, readText, type Row } from "../state/columns.ts";
 import type { PostgresAccess, PostgresSession, Query } from "../state/postgres_access.ts";
-import type { Beat, Epochs, InstanceIdentity, InstanceLink, News, OtherInstance } from "./link.ts";
+import type { Beat, Epochs, InstanceIdentity, InstanceLink, News, OtherInstance, Seen } from "./link.ts";
 
 /** In a notification: an instance decides by a change. Any other is of a change. */
 const SEEN = "seen";
@@ -24,6 +24,11 @@ const BEAT = `WITH mine AS (
     (SELECT count(pg_notify($4, '${SEEN}')) FROM mine
       WHERE $5 = 1 AND EXISTS (SELECT FROM instances WHERE session <> $2)) AS told, ${OTHERS}
   FROM (SELECT 1) AS once LEFT JOIN instances i ON i.session <> $2`;
+
+/** Likewise, without a word of its own. */
+const LOOK = `SELECT (SELECT value FROM epochs WHERE topic = 'state') AS state,
+    (SELECT value FROM epochs WHERE topic = 'certificates') AS certificates, ${OTHERS}
+  FROM (SELECT 1) AS once LEFT JOIN instances i ON i.session <> $1`;
 
 /** The tables that it needs, for a migration: how often what was changed, and who lives. */
 export const INSTANCE_TABLES: string = `CREATE TABLE epochs (
@@ -53,8 +58,11 @@ export async function inEpoch<T>(
 ): Promise<T> {
   const [row] = await query("UPDATE epochs SET value = value + 1 WHERE topic = $1 RETURNING value", [topic]);
   if (row === undefined) throw new TypeError(`there is no epoch of ${topic}`);
-  const result = await action(readBigint(row, "value"));
-  if (topic === "state") await query(`NOTIFY ${schema}`);
+  // Nobody hears of it before the commit.
+  const [result] = await Promise.all([
+    action(readBigint(row, "value")),
+    ...(topic === "state" ? [query(`NOTIFY ${schema}`)] : []),
+  ]);
   return result;
 }
 
@@ -100,10 +108,12 @@ export class PostgresLink implements InstanceLink {
       isMember: readInteger(row, "mine") === 1,
       schema: readInteger(row, "version"),
       now: readInteger(row, "now"),
-      state: readBigint(row, "state"),
-      certificates: readBigint(row, "certificates"),
-      others: rows.filter((each) => each["name"] !== null).map(readOther),
+      ...readSeen(rows),
     };
+  }
+
+  async look({ session }: InstanceIdentity): Promise<Seen> {
+    return readSeen(await this.#session.query(LOOK, [session]));
   }
 
   async read<T>(action: (query: Query) => Promise<T>): Promise<T> {
@@ -146,6 +156,15 @@ export async function readEpochs(query: Query): Promise<Epochs> {
   );
   if (row === undefined) throw new TypeError("The epochs are gone");
   return { state: readBigint(row, "state"), certificates: readBigint(row, "certificates") };
+}
+
+function readSeen(rows: readonly Row[]): Seen {
+  const [row = {}] = rows;
+  return {
+    state: readBigint(row, "state"),
+    certificates: readBigint(row, "certificates"),
+    others: rows.filter((each) => each["name"] !== null).map(readOther),
+  };
 }
 
 function readOther(row: Row): OtherInstance {

@@ -128,6 +128,15 @@ export class PostgresAccess {
     return this.#run((query) => inTransaction(query, "BEGIN", action));
   }
 
+  /**
+   * Resolves when every change so far has ended.
+   *
+   * @throws {AppError} `internal` when it is closed
+   */
+  ended(): Promise<void> {
+    return this.#run(() => Promise.resolve());
+  }
+
   /** The rows of a query as values; one that can't be read is left out with a warning. */
   readable<T>(rows: readonly Row[], reader: RowReader<T>): readonly T[] {
     return readRows(rows, reader, this.#database.warn);
@@ -205,7 +214,7 @@ async function inTransaction<T>(
   action: (query: Query) => Promise<T>,
 ): Promise<T> {
   await query(begin);
-  const result = await action(query);
+  const result = await whole(query, action);
   try {
     await query("COMMIT");
   } catch (cause) {
@@ -214,6 +223,18 @@ async function inTransaction<T>(
     throw new LostCommit("no answer to COMMIT", { cause });
   }
   return result;
+}
+
+/** Of what the action asks at once one part may fail before another has asked everything: that would be done alone. */
+async function whole<T>(query: Query, action: (query: Query) => Promise<T>): Promise<T> {
+  let isOver = false;
+  try {
+    return await action((text, parameters) => {
+      return isOver ? Promise.reject(new Error("the transaction is over")) : query(text, parameters);
+    });
+  } finally {
+    isOver = true;
+  }
 }
 
 async function rolledBack(session: PostgresSession): Promise<boolean> {

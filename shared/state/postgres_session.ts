@@ -144,7 +144,8 @@ class Session implements PostgresSession {
       sslnegotiation: null,
       prepare: true,
       debug: false,
-      max_pipeline: 1,
+      // What is asked at once, as the reads of one moment, is sent at once.
+      max_pipeline: 16,
       max: 1,
       idle_timeout: 0,
       max_lifetime: null,

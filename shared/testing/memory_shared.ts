@@ -18,6 +18,8 @@ export class MemoryShared {
   isDown = false;
   /** Beats wait for it, after they have read. */
   hold: Promise<void> | undefined;
+  /** Answers to who has seen what wait for it, after they have been read. */
+  holdLooks: Promise<void> | undefined;
   /** What an instance of a name asks waits for it, before it is done. */
   readonly heldNames = new Map<string, Promise<void>>();
   schema = 1;
@@ -56,6 +58,12 @@ export class MemoryShared {
     return {
       server: "memory",
       beat: (self, seen) => this.#beat(self, seen),
+      look: async (self) => {
+        await this.#reach(self.name);
+        const seen = { ...this.epochs, others: this.#othersOf(self) };
+        await this.holdLooks;
+        return seen;
+      },
       read: () => Promise.reject(new Error("not used")),
       enter: async (self) => {
         await this.#reach(name);
@@ -83,12 +91,16 @@ export class MemoryShared {
     const own = this.#instances.get(self.name);
     const isMember = own?.session === self.session;
     if (isMember) this.#instances.set(self.name, { ...own, beat: own.beat + 1n, seen });
-    const others = [...this.#instances.values()].filter(({ session }) => session !== self.session);
+    const others = this.#othersOf(self);
     const beat = { ...this.epochs, isMember, schema: this.schema, now: this.readClock(), others };
     await this.hold;
     this.looks.set(self.name, (this.looks.get(self.name) ?? 0) + 1);
     if (isMember && own.seen !== seen) this.#ring("seen");
     return beat;
+  }
+
+  #othersOf(self: InstanceIdentity): readonly OtherInstance[] {
+    return [...this.#instances.values()].filter(({ session }) => session !== self.session);
   }
 
   async #reach(name: string): Promise<void> {

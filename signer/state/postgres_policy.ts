@@ -42,8 +42,8 @@ export async function readPolicies(
   query: Query,
   known: readonly string[],
 ): Promise<Pick<SharedDecisions, "policy" | "proposal">> {
-  const [row] = await query(PROPOSAL, twoOf(known));
-  return { ...await readNewest(query, known), ...(row !== undefined && { proposal: readHosts(row, known) }) };
+  const [[row], newest] = await Promise.all([query(PROPOSAL, twoOf(known)), readNewest(query, known)]);
+  return { ...newest, ...(row !== undefined && { proposal: readHosts(row, known) }) };
 }
 
 function twoOf([first = "", second = ""]: readonly string[]): readonly string[] {

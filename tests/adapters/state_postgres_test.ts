@@ -2,6 +2,8 @@
 import assert from "node:assert/strict";
 import { errorText } from "@gateway/shared/errors";
 import { createCertificateAuthority, issueLeaf } from "../../ctl/init/x509.ts";
+import { systemClock } from "@gateway/shared/clock";
+import { PostgresAccess } from "@gateway/shared/state/postgres_access";
 import { POSTGRES_SCHEMA } from "../../signer/state/postgres_migrations.ts";
 import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
 import { freezeOf, grantOf, NOW, openShared } from "./state_fixture.ts";
@@ -35,6 +37,24 @@ Deno.test({
       await (await openShared({ state_db: url.replace("app@", "app:s3cret@") })).close();
       await Deno.writeTextFile(passwordFile, "s3cret\n");
       await (await openShared({ state_db: url, state_db_password_file: passwordFile })).close();
+    });
+
+    await test.step("of a change that failed, what is still asked for is not done alone", async () => {
+      const settings = { state_db: url.replace("app@", "app:s3cret@"), state_db_password_file: "" };
+      const access = await PostgresAccess.open(POSTGRES_SCHEMA, {
+        ...{ settings: { ...settings, state_db_ca: "" }, clock: systemClock, warn() {} },
+      });
+      const failed = Promise.withResolvers<void>();
+      let late: Promise<unknown> = Promise.resolve();
+      const change = access.change((query) => {
+        late = failed.promise.then(() => query("DELETE FROM krl"));
+        return query("SELECT FROM nowhere");
+      });
+      await assert.rejects(change, { code: "internal" });
+      failed.resolve();
+      await assert.rejects(late, /the transaction is over/);
+      assert.equal(await server.sql("SELECT count(*) FROM signer.krl"), "1");
+      await access.close();
     });
 
     await test.step("a wrong password is not shown", async () => {

@@ -1,0 +1,47 @@
+/**
+ * Who waits until every instance decides by a change.
+ *
+ * @module
+ */
+import type { Seen } from "./link.ts";
+
+/** One that waits. */
+export class Waiter {
+  readonly #done = Promise.withResolvers<void>();
+  /** What has to be seen; `undefined`: not known yet. */
+  #target: bigint | undefined;
+  /** The certificates that there were when all had seen it. */
+  #certificates: bigint | undefined;
+  #isSettled = false;
+
+  /** Resolves when all have seen it. */
+  get done(): Promise<void> {
+    return this.#done.promise;
+  }
+
+  /** Whether all have seen it. */
+  get isSettled(): boolean {
+    return this.#isSettled;
+  }
+
+  /** Whether all have seen it, and what they had issued before is to be read still. */
+  get wantsCertificates(): boolean {
+    return !this.#isSettled && this.#certificates !== undefined;
+  }
+
+  /**
+   * Hears what the others have seen.
+   *
+   * @param known the certificates that are known here
+   */
+  hear({ state, certificates, others }: Seen, known: bigint): void {
+    this.#target ??= state;
+    const target = this.#target;
+    if (others.some(({ seen }) => seen < target)) return;
+    // What they have issued they have stored before they said so: it has to be known here.
+    this.#certificates ??= certificates;
+    if (known < this.#certificates) return;
+    this.#isSettled = true;
+    this.#done.resolve();
+  }
+}
