@@ -120,7 +120,7 @@ class Failover implements JsonService {
 
   async request(request: JsonClientRequest): Promise<JsonClientResponse> {
     const { clients, health, what, random } = this.#options;
-    const named = isSign(request) ? withOwnId(request, random) : request;
+    const named = isSign(request) || isResult(request) ? withOwnId(request, random) : request;
     let stale: JsonClientResponse | undefined;
     let failure: unknown;
     for (const place of health.order()) {
@@ -159,9 +159,15 @@ function isSign({ method, path }: JsonClientRequest): boolean {
   return method === "POST" && path === SIGN;
 }
 
+/** Whether it may have an approved request signed. */
+function isResult({ method, path }: JsonClientRequest): boolean {
+  return method === "GET" && path.startsWith(RESULT);
+}
+
 /** Whether it comes to the same when it is done twice. */
-function isRepeatable({ method, path, body }: JsonClientRequest): boolean {
-  if (method === "GET") return !path.startsWith(RESULT);
+function isRepeatable(request: JsonClientRequest): boolean {
+  const { method, path, body } = request;
+  if (method === "GET") return !isResult(request);
   if (path.startsWith("/v1/revocations/")) return true;
   return path === SIGN && isQuestion(body);
 }
@@ -174,8 +180,8 @@ function isQuestion(body: unknown): boolean {
 }
 
 /**
- * Each request for a signature has an id that no other has, whatever id it came with: by it, what came of one whose answer
- * is lost is found. The id that it came with stays the beginning, so that a broker's finds what its control plane asked for.
+ * Each request that something may be signed for has an id that no other has, whatever id it came with: by it, what came of
+ * one whose answer is lost is found. The id that it came with stays the beginning, so that a broker's finds what its control plane asked for.
  */
 function withOwnId(request: JsonClientRequest, random: Random): JsonClientRequest {
   const id = currentRequestId() ?? random.bytes(16).toHex();

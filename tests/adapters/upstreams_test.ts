@@ -155,6 +155,29 @@ Deno.test("a signature that nobody waits for any more is named too; a dry run si
   assert.equal(second.asked.filter(({ path }) => path === SIGN.path).length, 0, "asked of nobody else");
 });
 
+Deno.test("a result whose answer is lost is named like a lost signature: each poll has an id of its own", async () => {
+  await using first = await Service.start(dies);
+  await using second = await Service.start(answers);
+  using upstreams = open([first.url, second.url]);
+  const client = upstreams.client({});
+  const askResult = { ...LIST, path: "/v1/sign/result/id-1?wait=8" };
+  const asking = inRequest({ name: "POST", id: "call-1" }, () => client.request(askResult));
+  await assert.rejects(asking, { code: "answer_lost" });
+  const [{ id }] = first.asked as [Asked];
+  assert.match(id, /^call-1\.[0-9a-f]{12}$/);
+  await poll(() => second.asked.length > 0, { what: "the report" });
+  const [{ path, behalf, text }] = second.asked as [Asked];
+  assert.deepEqual([path, behalf, JSON.parse(text)], [REPORT, "", {
+    request_ids: [id],
+    reason: "answer-lost",
+  }]);
+  assert.equal(
+    (await inRequest({ name: "POST", id: "call-1" }, () => client.request(askResult))).status,
+    200,
+  );
+  assert.notEqual(second.asked.at(-1)?.id, id, "the next poll's answer is not given up with it");
+});
+
 Deno.test("what can be done twice is asked of the next also when its answer is lost", async () => {
   await using first = await Service.start(dies);
   await using second = await Service.start(answers);
