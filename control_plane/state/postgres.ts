@@ -3,7 +3,7 @@ import { AppError } from "@gateway/shared/errors";
 import { inEpoch, INSTANCE_TABLES, PostgresLink, readEpochs } from "@gateway/shared/instances/postgres_link";
 import { insertRow, readText, selectAsBytes } from "@gateway/shared/state/columns";
 import { PostgresAccess, type PostgresDatabase, type Query } from "@gateway/shared/state/postgres_access";
-import type { PostgresSchema } from "@gateway/shared/state/postgres_schema";
+import { type PostgresSchema, SAY_OLDEST } from "@gateway/shared/state/postgres_schema";
 import type { Approval } from "../approval/approval.ts";
 import type { Timing } from "../approval/transitions.ts";
 import {
@@ -59,7 +59,9 @@ export const POSTGRES_SCHEMA: PostgresSchema = {
     // Until when who inserted or claimed it tells approvers of it. 0: they were told, or don't have to be.
     `ALTER TABLE approvals ADD notify_until int8 NOT NULL DEFAULT 0;
     CREATE INDEX approvals_notify ON approvals (notify_until) WHERE notify_until > 0;`,
+    SAY_OLDEST,
   ],
+  oldest: 5,
 };
 
 /**

@@ -46,7 +46,7 @@ export interface Seen extends Epochs {
 export interface Beat extends Seen {
   /** False: others take this instance for gone, and no longer wait for it. */
   readonly isMember: boolean;
-  /** The version of the tables. */
+  /** The oldest version of the tables whose programs may use them. */
   readonly schema: number;
   /** What the database's clock showed; milliseconds since the epoch. */
   readonly now: number;

@@ -17,7 +17,7 @@ const OTHERS = "convert_to(i.name, 'UTF8') AS name, convert_to(i.session, 'UTF8'
  */
 const BEAT = `WITH mine AS (
     UPDATE instances SET beat = beat + 1, seen = $3 WHERE name = $1 AND session = $2 RETURNING 1
-  ) SELECT (SELECT count(*) FROM mine) AS mine, (SELECT version FROM schema_version) AS version,
+  ) SELECT (SELECT count(*) FROM mine) AS mine, (SELECT oldest FROM schema_version) AS oldest,
     (extract(epoch FROM clock_timestamp()) * 1000)::int8 AS now,
     (SELECT value FROM epochs WHERE topic = 'state') AS state,
     (SELECT value FROM epochs WHERE topic = 'certificates') AS certificates,
@@ -106,7 +106,7 @@ export class PostgresLink implements InstanceLink {
     if (row === undefined) throw new TypeError("The beat gives no row");
     return {
       isMember: readInteger(row, "mine") === 1,
-      schema: readInteger(row, "version"),
+      schema: readInteger(row, "oldest"),
       now: readInteger(row, "now"),
       ...readSeen(rows),
     };

@@ -17,7 +17,7 @@ import type { Clock } from "../clock.ts";
 import { AppError, errorText } from "../errors.ts";
 import { readNamedText } from "../files.ts";
 import { readRows, type Row, type RowReader, type StateWarner } from "./columns.ts";
-import { migrate, newerSchema, type PostgresSchema } from "./postgres_schema.ts";
+import { migrate, type PostgresSchema } from "./postgres_schema.ts";
 import { openSession, type PostgresSession } from "./postgres_session.ts";
 import type { StateSettings } from "./postgres_settings.ts";
 import { describeTarget, parsePostgresUrl, type PostgresTarget } from "./postgres_url.ts";
@@ -149,11 +149,6 @@ export class PostgresAccess {
       `Cannot use state_db ${describeTarget(this.#target)}: ${what} can't be read: ${errorText(cause)}`,
       { cause },
     );
-  }
-
-  /** What to throw where another program has brought the tables to a version that this one does not know. */
-  tooNew(version: number): AppError {
-    return newerSchema(this.#schema.owner, version, this.schemaVersion);
   }
 
   /** Closes the connection after what is under way, also a second time. */

@@ -18,7 +18,17 @@ export interface PostgresSchema {
    * one, and never edit one that was released.
    */
   readonly migrations: readonly string[];
+  /**
+   * The oldest version whose programs may go on with these tables while instances are upgraded one after another. A
+   * migration that leaves it as it is adds only what such a program need not know: it writes rows without the new
+   * columns, does not read the new tables, and must not decide wider for that. Any other migration sets it to its own.
+   * `undefined` before there is {@linkcode SAY_OLDEST}: no older one may.
+   */
+  readonly oldest?: number;
 }
+
+/** Says which programs may use the tables, for a migration that sets {@linkcode PostgresSchema.oldest} to its own. */
+export const SAY_OLDEST = "ALTER TABLE schema_version ADD COLUMN oldest int8 NOT NULL DEFAULT 0;";
 
 const OTHERS = "name a database of its own in state_db; this one is left as it is";
 
@@ -29,19 +39,20 @@ const OTHERS = "name a database of its own in state_db; this one is left as it i
  * newer version; nothing has changed then
  */
 export async function migrate(session: PostgresSession, schema: PostgresSchema): Promise<void> {
-  const { name, owner, migrations } = schema;
+  const { name, owner, migrations, oldest } = schema;
   await session.query("BEGIN");
   // All at once: the others find it done.
   await session.query("SELECT pg_advisory_xact_lock(hashtext($1), 1)", [`gateway ${name}`]);
-  const version = await readVersion(session, name);
-  if (version === "foreign") {
+  const found = await readVersion(session, name);
+  if (found === "foreign") {
     throw new AppError(
       "invalid_config",
       `Cannot use state_db: its schema ${name} is another program's; ${OTHERS}`,
     );
   }
-  if (version > migrations.length) throw newerSchema(owner, version, migrations.length);
-  if (version > 0) await compare(session, schema, version);
+  const { version } = found;
+  if (found.oldest > migrations.length) throw newerSchema(owner, version, migrations.length);
+  if (version > 0 && version <= migrations.length) await compare(session, schema, version);
   if (version === 0) {
     await session.query(`CREATE SCHEMA IF NOT EXISTS ${name}`);
     await session.query(`CREATE TABLE ${name}.schema_version (version int8 NOT NULL)`);
@@ -50,12 +61,13 @@ export async function migrate(session: PostgresSession, schema: PostgresSchema):
   for (const statements of migrations.slice(version)) await session.query(statements);
   if (version < migrations.length) {
     await session.query(`UPDATE ${name}.schema_version SET version = $1`, [migrations.length]);
+    if (oldest !== undefined) await session.query(`UPDATE ${name}.schema_version SET oldest = $1`, [oldest]);
   }
   await session.query("COMMIT");
 }
 
-/** What an instance says that is older than the schema. */
-export function newerSchema(owner: string, version: number, known: number): AppError {
+/** What an instance says that is too old for the schema. */
+function newerSchema(owner: string, version: number, known: number): AppError {
   return new AppError(
     "invalid_config",
     `Cannot use state_db: the schema of the ${owner} has version ${version} and this program knows ${known}; ` +
@@ -63,17 +75,26 @@ export function newerSchema(owner: string, version: number, known: number): AppE
   );
 }
 
-/** 0: there is nothing yet. */
-async function readVersion(session: PostgresSession, name: string): Promise<number | "foreign"> {
+/** Version 0: there is nothing yet. Tables that do not say who may use them are for programs of their version alone. */
+async function readVersion(
+  session: PostgresSession,
+  name: string,
+): Promise<{ readonly version: number; readonly oldest: number } | "foreign"> {
   const [found] = await session.query(
     `SELECT (to_regclass($1) IS NOT NULL)::int::int8 AS is_ours,
       (SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $2) AS others`,
     [`${name}.schema_version`, name],
   );
-  if (found?.["is_ours"] !== 1n) return found?.["others"] === 0n ? 0 : "foreign";
-  const rows = await session.query(`SELECT version::int8 AS version FROM ${name}.schema_version`);
-  const version = rows.length === 1 ? Number(rows[0]?.["version"]) : NaN;
-  return Number.isSafeInteger(version) && version >= 1 ? version : "foreign";
+  if (found?.["is_ours"] !== 1n) return found?.["others"] === 0n ? { version: 0, oldest: 0 } : "foreign";
+  const rows = await session.query(
+    `SELECT version::int8 AS version, coalesce((to_jsonb(v) ->> 'oldest')::int8, version::int8) AS oldest
+      FROM ${name}.schema_version v`,
+  );
+  const [version, oldest] = rows.length === 1
+    ? [Number(rows[0]?.["version"]), Number(rows[0]?.["oldest"])]
+    : [];
+  const isOurs = [version, oldest].every((each) => Number.isSafeInteger(each) && Number(each) >= 1);
+  return isOurs && version !== undefined && oldest !== undefined ? { version, oldest } : "foreign";
 }
 
 /** Makes the tables of a version beside those that are there, and looks for a difference. */

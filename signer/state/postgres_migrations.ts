@@ -1,6 +1,6 @@
 /** The schema of the signer in a PostgreSQL database. */
 import { INSTANCE_TABLES } from "@gateway/shared/instances/postgres_link";
-import type { PostgresSchema } from "@gateway/shared/state/postgres_schema";
+import { type PostgresSchema, SAY_OLDEST } from "@gateway/shared/state/postgres_schema";
 
 /** Byte by byte, like everything that is decided by. */
 const TEXT = 'text COLLATE "C" NOT NULL';
@@ -85,5 +85,7 @@ export const POSTGRES_SCHEMA: PostgresSchema = {
     );
     ALTER TABLE instances ADD COLUMN prepared ${TEXT} DEFAULT '';`,
     "COMMENT ON COLUMN revocations.kind IS 'caller, end_user, serial, key_id, request';",
+    SAY_OLDEST,
   ],
+  oldest: 6,
 };

@@ -106,12 +106,31 @@ Deno.test({
 
     await test.step("a newer version", async () => {
       await (await openShared({ state_db: server.url() })).close();
-      await server.sql("UPDATE signer.schema_version SET version = 99");
+      await server.sql("UPDATE signer.schema_version SET version = 99, oldest = 99");
       assert.match(
         await refusal({ state_db: server.url() }),
         new RegExp(`signer has version 99 and this program knows ${KNOWN}; start the program that wrote it`),
       );
       assert.equal(await server.sql("SELECT version FROM signer.schema_version"), "99");
+      await server.sql("ALTER TABLE signer.schema_version DROP COLUMN oldest");
+      assert.match(
+        await refusal({ state_db: server.url() }),
+        /has version 99/,
+        "it says nothing of older programs",
+      );
+      await server.sql("ALTER TABLE signer.schema_version ADD COLUMN oldest int8 NOT NULL DEFAULT 0");
+      assert.match(await refusal({ state_db: server.url() }), /another program's/);
+    });
+
+    await test.step("a newer version that this one may use", async () => {
+      await server.sql(`UPDATE signer.schema_version SET oldest = ${KNOWN}`);
+      await server.sql("ALTER TABLE signer.freezes ADD COLUMN ticket text NOT NULL DEFAULT ''");
+      const store = await openShared({ state_db: server.url() });
+      await store.putFreeze(freezeOf());
+      assert.deepEqual(await store.loadFreezes(), [freezeOf()]);
+      await store.close();
+      assert.equal(await server.sql("SELECT version, oldest FROM signer.schema_version"), `99|${KNOWN}`);
+      await server.sql("ALTER TABLE signer.freezes DROP COLUMN ticket; TRUNCATE signer.freezes");
       await server.sql(`UPDATE signer.schema_version SET version = ${KNOWN}`);
     });
 

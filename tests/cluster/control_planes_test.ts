@@ -6,6 +6,8 @@ import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
 import { poll } from "../stage/poll.ts";
 import type { ServiceProcess } from "../stage/service_process.ts";
 import { withStage } from "../stage/with_stage.ts";
+import { POSTGRES_SCHEMA } from "../../control_plane/state/postgres.ts";
+import { upgradeTables } from "./upgrade_tables.ts";
 import { addMember, clientOf, type Member, readiness, startMember } from "./signers.ts";
 
 const GATED = "hostname";
@@ -91,6 +93,17 @@ Deno.test({
         assert.equal((await collect(2, id))?.status, 200);
         processes[0] = await startMember(stage, members[0] as Member);
         assert.equal((await collect(0, id))?.status, 410);
+      });
+
+      await test.step("of tables that a newer one has added to, those of before go on and start", async () => {
+        const [before, waiting] = [await park(0), await park(1)];
+        await upgradeTables(server.url(), POSTGRES_SCHEMA, ["approvals", "baselines"]);
+        assert.equal((await decide(1, before))?.status, 200);
+        await processes[2]?.stop("SIGTERM");
+        processes[2] = await startMember(stage, members[2] as Member);
+        assert.equal((await collect(2, before))?.status, 200);
+        assert.equal((await decide(2, waiting))?.status, 200);
+        assert.equal((await collect(0, waiting))?.status, 200);
       });
 
       await test.step("without the database: 503 to parking, polling and deciding", async () => {

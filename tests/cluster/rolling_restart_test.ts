@@ -1,11 +1,13 @@
-/** Signers are restarted one after another, as for an upgrade, while clients ask whichever takes the connection. */
+/** Signers are restarted one after another, and the tables upgraded after the first one, while clients ask whichever takes the connection. */
 import assert from "node:assert/strict";
+import { POSTGRES_SCHEMA } from "../../signer/state/postgres_migrations.ts";
 import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
 import { poll } from "../stage/poll.ts";
 import type { ServiceProcess } from "../stage/service_process.ts";
 import type { Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 import { addMember, type Member, SIGN, startMember } from "./signers.ts";
+import { upgradeTables } from "./upgrade_tables.ts";
 
 const CLIENTS = 4;
 /** Answers between two steps: enough that each client has asked both. */
@@ -69,7 +71,8 @@ async function clientOf({ init }: Stage): Promise<Deno.HttpClient> {
 }
 
 Deno.test({
-  name: "a rolling restart of signers refuses no request but those under way",
+  name:
+    "a rolling restart of signers, and an upgrade of their tables, refuses no request but those under way",
   ignore: isPostgresMissing,
   async fn() {
     await using server = await PostgresServer.start();
@@ -97,6 +100,7 @@ Deno.test({
         const stopped = await processes[index]?.stop("SIGTERM");
         assert.equal(stopped?.code, 0, `${processes[index]?.log}`);
         await more();
+        if (index === 0) await upgradeTables(server.url(), POSTGRES_SCHEMA, ["certificates", "freezes"]);
         processes[index] = await startMember(stage, member);
         await more();
       }
@@ -105,6 +109,11 @@ Deno.test({
       assert.deepEqual([...load.statuses.keys()], [200]);
       assert.ok(load.underWay.length <= 2 * CLIENTS, load.underWay.join("\n"));
       assert.equal(await server.sql("SELECT count(*) FROM signer.instances"), "2");
+      const [before, after] = [POSTGRES_SCHEMA.oldest, POSTGRES_SCHEMA.migrations.length + 1];
+      assert.equal(
+        await server.sql("SELECT version, oldest FROM signer.schema_version"),
+        `${after}|${before}`,
+      );
     });
   },
 });

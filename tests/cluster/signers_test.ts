@@ -188,7 +188,7 @@ Deno.test({
       });
 
       await test.step("a newer program's tables end this one's decisions, with words", async () => {
-        await server.sql("UPDATE signer.schema_version SET version = 99");
+        await server.sql("UPDATE signer.schema_version SET version = 99, oldest = 99");
         await poll(async () => /newer version .* upgrade this one/.test(await readiness(b)), {
           what: "the refusal",
           intervalMs: 20,
