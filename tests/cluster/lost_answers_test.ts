@@ -9,6 +9,7 @@ import { poll } from "../stage/poll.ts";
 import type { ServiceProcess } from "../stage/service_process.ts";
 import type { Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
+import { BrokerAtSigners, issuedBy } from "./broker_at_signers.ts";
 import { addMember, type Member, SIGN, startMember } from "./signers.ts";
 
 const CLIENTS = 16;
@@ -47,25 +48,28 @@ class Load {
   }
 }
 
-/** The serials of a signer's log. */
-async function issuedBy({ auditLog }: Member): Promise<readonly string[]> {
-  const text = await Deno.readTextFile(auditLog);
-  return text.split("\n").flatMap((line) =>
-    line.includes('"outcome":"issued"') ? /"serial":(\d+)/.exec(line)?.slice(1) ?? [] : []
-  );
-}
-
 async function busiestFirst(members: readonly Member[]): Promise<readonly [Member, Member]> {
   const [a, b] = members;
   assert.ok(a !== undefined && b !== undefined);
   return (await issuedBy(a)).length > (await issuedBy(b)).length ? [a, b] : [b, a];
 }
 
+/** How a list has a serial. */
+function digits(serial: string): string {
+  return BigInt(serial).toString(16).padStart(16, "0");
+}
+
+/** What ssh-keygen finds in a list about a certificate. */
+async function query(list: string, certificate: string): Promise<string | undefined> {
+  const { stdout } = await new Deno.Command("ssh-keygen", { args: ["-Q", "-f", list, certificate] }).output();
+  return /: (ok|REVOKED)$/m.exec(new TextDecoder().decode(stdout))?.[1];
+}
+
 Deno.test({
   name:
     "what a signer has signed that is killed or stands still, and nobody got, is on the list of each signer",
   ignore: isPostgresMissing,
-  async fn() {
+  async fn(test) {
     await using server = await PostgresServer.start();
     await withStage({}, async (stage) => {
       const edits = [{ path: ["sign_rate_limit_per_min"] }];
@@ -76,59 +80,76 @@ Deno.test({
         members.push(member);
         processes.set(member, await startMember(stage, member));
       }
-      const urls = members.map(({ listen }) => `https://${listen}`);
-      const upstreams = openUpstreams({
-        ...await tlsOf(stage, "broker"),
-        ...{ urls, clock: systemClock, random: systemRandom, what: "the signer", timeoutMs: TIMEOUT_MS },
-      });
-      stage.defer(() => upstreams.close());
       const { cert, key, ca } = await tlsOf(stage, "operator");
       using operator = Deno.createHttpClient({ cert, key, caCerts: [ca] });
       const listOf = async ({ listen }: Member) => {
         const reply = await fetch(`https://${listen}/v1/krl?after=0`, { client: operator });
         return reply.status === 200 ? (await reply.bytes()).toHex() : await reply.text();
       };
-      const load = new Load();
-      const client = upstreams.client({ maxConnections: CLIENTS });
-      const running = Promise.all(Array.from({ length: CLIENTS }, () => load.run(client)));
-      const more = () => {
-        const from = load.received.size;
-        const isEnough = () => load.received.size >= from + ENOUGH;
-        return Promise.race([
-          poll(isEnough, { what: "answers" }),
-          running.then(() => assert.fail("the load has ended")),
-        ]);
-      };
-      await more();
-      // One is asked as long as it answers.
-      const [first, second] = await busiestFirst(members);
-      await processes.get(first)?.stop("SIGKILL");
-      await more();
-      processes.set(first, await startMember(stage, first));
-      const lostBefore = load.lost;
-      processes.get(second)?.kill("SIGSTOP");
-      await poll(() => load.lost > lostBefore, { what: "requests that nobody answers" });
-      await more();
-      processes.get(second)?.kill("SIGCONT");
-      await more();
-      load.isOver = true;
-      await running;
-      assert.deepEqual(load.refusals, []);
-      assert.ok(load.lost > 0);
-      const issued = (await Promise.all(members.map(issuedBy))).flat();
-      assert.equal(new Set(issued).size, issued.length, "no serial twice");
-      const nobodys = issued.filter((serial) => !load.received.has(serial));
-      for (const member of members) {
-        await poll(async () => {
+      const isOn = async (member: Member, serial: string) => (await listOf(member)).includes(digits(serial));
+      const broker = await BrokerAtSigners.start(stage, processes);
+
+      await test.step("the answer to a broker's tool call: it asks anew, and ssh-keygen knows what was lost", async () => {
+        const { lost, received } = await broker.loseAnswer();
+        const [list, certificate] = [`${stage.init.folder}/list`, `${stage.init.folder}/lost-cert.pub`];
+        await Deno.writeTextFile(certificate, lost);
+        for (const member of members) {
+          await poll(async () => {
+            await Deno.writeFile(list, Uint8Array.fromHex(await listOf(member)));
+            return await query(list, certificate) === "REVOKED";
+          }, { what: `the lost certificate on the list of ${member.name}` });
+          assert.equal(await isOn(member, received), false);
+        }
+      });
+
+      await test.step("what two signers were asked under load", async () => {
+        const urls = members.map(({ listen }) => `https://${listen}`);
+        const upstreams = openUpstreams({
+          ...await tlsOf(stage, "broker"),
+          ...{ urls, clock: systemClock, random: systemRandom, what: "the signer", timeoutMs: TIMEOUT_MS },
+        });
+        stage.defer(() => upstreams.close());
+        const before = new Set((await Promise.all(members.map(issuedBy))).flat());
+        const load = new Load();
+        const client = upstreams.client({ maxConnections: CLIENTS });
+        const running = Promise.all(Array.from({ length: CLIENTS }, () => load.run(client)));
+        const more = () => {
+          const from = load.received.size;
+          const isEnough = () => load.received.size >= from + ENOUGH;
+          return Promise.race([
+            poll(isEnough, { what: "answers" }),
+            running.then(() => assert.fail("the load has ended")),
+          ]);
+        };
+        await more();
+        // One is asked as long as it answers.
+        const [first, second] = await busiestFirst(members);
+        await processes.get(first)?.stop("SIGKILL");
+        await more();
+        processes.set(first, await startMember(stage, first));
+        const lostBefore = load.lost;
+        processes.get(second)?.kill("SIGSTOP");
+        await poll(() => load.lost > lostBefore, { what: "requests that nobody answers" });
+        await more();
+        processes.get(second)?.kill("SIGCONT");
+        await more();
+        load.isOver = true;
+        await running;
+        assert.deepEqual(load.refusals, []);
+        assert.ok(load.lost > 0);
+        const issued = (await Promise.all(members.map(issuedBy))).flat();
+        assert.equal(new Set(issued).size, issued.length, "no serial twice");
+        const nobodys = issued.filter((serial) => !load.received.has(serial) && !before.has(serial));
+        for (const member of members) {
+          await poll(async () => {
+            const list = await listOf(member);
+            return nobodys.every((serial) => list.includes(digits(serial)));
+          }, { what: `${nobodys.length} certificates that nobody has on the list of ${member.name}` });
           const list = await listOf(member);
-          return nobodys.every((serial) => list.includes(BigInt(serial).toString(16).padStart(16, "0")));
-        }, { what: `${nobodys.length} certificates that nobody has on the list of ${member.name}` });
-        const list = await listOf(member);
-        const had = [...load.received].filter((serial) =>
-          list.includes(BigInt(serial).toString(16).padStart(16, "0"))
-        );
-        assert.deepEqual(had, [], "none that somebody has");
-      }
+          const had = [...load.received].filter((serial) => list.includes(digits(serial)));
+          assert.deepEqual(had, [], "none that somebody has");
+        }
+      });
     });
   },
 });

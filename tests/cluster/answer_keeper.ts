@@ -1,0 +1,77 @@
+/** Stands between a broker and a signer as that signer, and can keep what it has signed: nobody gets that then. */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { createServer, type Server } from "node:https";
+import { parseJson } from "@gateway/shared/json";
+import type { JsonService } from "@gateway/shared/http/upstreams";
+import { REQUEST_ID_HEADER } from "@gateway/shared/request_context";
+import { freePort } from "../stage/free_port.ts";
+import type { Stage } from "../stage/stage.ts";
+
+/** One of several, behind it a signer. */
+export class AnswerKeeper implements AsyncDisposable {
+  readonly port: number = freePort();
+  readonly #identity: { readonly cert: string; readonly key: string };
+  readonly #signer: JsonService;
+  #server: Server | undefined;
+  /** Told of the next certificate, which does not leave. */
+  onCertificate: ((certificate: string) => void) | undefined;
+
+  private constructor(identity: { readonly cert: string; readonly key: string }, signer: JsonService) {
+    this.#identity = identity;
+    this.#signer = signer;
+  }
+
+  /** @param signer who asks it in the broker's name */
+  static async open({ init }: Stage, signer: JsonService): Promise<AnswerKeeper> {
+    const config = await Deno.readTextFile(init.signer_config);
+    const [cert, key] = await Promise.all(["server_cert", "server_key"].map((name) => {
+      const [, path = ""] = new RegExp(`"${name}": "([^"]+)"`).exec(config) ?? [];
+      return Deno.readTextFile(path);
+    }));
+    const keeper = new AnswerKeeper({ cert: cert!, key: key! }, signer);
+    await keeper.listen();
+    return keeper;
+  }
+
+  /** Takes connections (again). */
+  async listen(): Promise<void> {
+    const server = createServer(this.#identity, (request, response) => this.#pass(request, response));
+    await new Promise<void>((resolve) => server.listen(this.port, "127.0.0.1", resolve));
+    this.#server = server;
+  }
+
+  /** As if its process were killed. */
+  async end(): Promise<void> {
+    const server = this.#server;
+    if (server === undefined) return;
+    this.#server = undefined;
+    await new Promise((resolve) => {
+      server.close(resolve);
+      server.closeAllConnections();
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.end();
+  }
+
+  #pass(request: IncomingMessage, response: ServerResponse): void {
+    let text = "";
+    request.on("data", (bytes) => text += bytes);
+    request.on("end", async () => {
+      const id = request.headers[REQUEST_ID_HEADER];
+      const reply = await this.#signer.request({
+        method: request.method === "POST" ? "POST" : "GET",
+        path: request.url ?? "",
+        headers: typeof id === "string" ? { [REQUEST_ID_HEADER]: id } : {},
+        ...(text === "" ? {} : { body: parseJson(text) }),
+      }).catch(() => undefined);
+      if (reply === undefined) return void response.destroy();
+      const { certificate } = { ...reply.body as { readonly certificate?: string } | undefined };
+      const keep = this.onCertificate;
+      if (keep !== undefined && certificate !== undefined) return keep(certificate);
+      response.writeHead(reply.status, { "content-type": reply.headers["content-type"] ?? "text/plain" });
+      response.end(reply.text);
+    });
+  }
+}

@@ -1,0 +1,81 @@
+/** A broker over stdio at two signers: one is killed before what it has signed leaves. */
+import assert from "node:assert/strict";
+import { SessionClient } from "../e2e/session_client.ts";
+import { McpProcess } from "../e2e/mcp_process.ts";
+import type { ServiceProcess } from "../stage/service_process.ts";
+import { editConfig, HOST, type Stage } from "../stage/stage.ts";
+import { clientOf, type Member, startMember } from "./signers.ts";
+import { AnswerKeeper } from "./answer_keeper.ts";
+
+/** The serials that a signer's log has. */
+export async function issuedBy({ auditLog }: Member): Promise<readonly string[]> {
+  const text = await Deno.readTextFile(auditLog);
+  return text.split("\n").flatMap((line) =>
+    line.includes('"outcome":"issued"') ? /"serial":(\d+)/.exec(line)?.slice(1) ?? [] : []
+  );
+}
+
+/** A broker, and the signers that it knows. */
+export class BrokerAtSigners {
+  readonly #stage: Stage;
+  readonly #processes: Map<Member, ServiceProcess>;
+  readonly #keepers: ReadonlyMap<Member, AnswerKeeper>;
+  readonly #client: SessionClient;
+
+  private constructor(
+    stage: Stage,
+    processes: Map<Member, ServiceProcess>,
+    { keepers, mcp }: { readonly keepers: ReadonlyMap<Member, AnswerKeeper>; readonly mcp: McpProcess },
+  ) {
+    this.#stage = stage;
+    this.#processes = processes;
+    this.#keepers = keepers;
+    this.#client = new SessionClient(mcp);
+  }
+
+  /** Starts it; it ends with the stage. */
+  static async start(stage: Stage, processes: Map<Member, ServiceProcess>): Promise<BrokerAtSigners> {
+    const keepers = new Map<Member, AnswerKeeper>();
+    for (const member of processes.keys()) {
+      const keeper = await AnswerKeeper.open(stage, await clientOf(stage, member, "broker"));
+      stage.defer(() => keeper[Symbol.asyncDispose]());
+      keepers.set(member, keeper);
+    }
+    const urls = [...keepers.values()].map(({ port }) => `https://127.0.0.1:${port}`);
+    await editConfig(stage.init.mcp_config, [
+      { path: ["signer", "url"] },
+      { path: ["signer", "urls"], value: urls },
+      { path: ["revocation_poll_seconds"], value: 1 },
+    ]);
+    const mcp = new McpProcess(await stage.mcpCommand());
+    stage.defer(() => mcp[Symbol.asyncDispose]());
+    await mcp.initialize();
+    return new BrokerAtSigners(stage, processes, { keepers, mcp });
+  }
+
+  /** Has an agent call a tool, and kills the signer that has signed for it before the answer leaves. */
+  async loseAnswer(): Promise<{ readonly lost: string; readonly received: string }> {
+    const signed = Promise.withResolvers<{ readonly by: Member; readonly certificate: string }>();
+    for (const [by, keeper] of this.#keepers) {
+      keeper.onCertificate = (certificate) => signed.resolve({ by, certificate });
+    }
+    const running = this.#client.call("ssh_execute", { server: HOST, command: "uptime" });
+    const { by, certificate } = await signed.promise;
+    for (const keeper of this.#keepers.values()) keeper.onCertificate = undefined;
+    await this.#kill(by);
+    const { isError, text, structured } = await running;
+    assert.equal(isError, false, text);
+    await this.#restart(by);
+    return { lost: certificate, received: String(structured["serial"]) };
+  }
+
+  async #kill(member: Member): Promise<void> {
+    await this.#processes.get(member)?.stop("SIGKILL");
+    await this.#keepers.get(member)?.end();
+  }
+
+  async #restart(member: Member): Promise<void> {
+    this.#processes.set(member, await startMember(this.#stage, member));
+    await this.#keepers.get(member)?.listen();
+  }
+}
