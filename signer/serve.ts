@@ -129,8 +129,8 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
     findAnswers: (requests, since) =>
       findAnswers(lastRecords(config.audit_log, logger), requests, since + (group?.clock.offset ?? 0)),
     async onLost(answers) {
-      for (const { caller, serial, isToken } of answers) {
-        const command = `revoked serial=${serial} reason=answer-lost`;
+      for (const { caller, serial, isToken, reason } of answers) {
+        const command = `revoked serial=${serial} reason=${reason}`;
         await gate.bestEffort({ caller, serial, command, outcome: "revoked" });
         if (isToken) await leases.revoke({ kind: "serial", value: serial.toString() });
       }

@@ -5,6 +5,7 @@ import {
   revokeKeyIdsRequest,
   revokeRequestsRequest,
   type RevokeResponse,
+  type RevokeSerialsRequest,
   revokeSerialsRequest,
 } from "@gateway/shared/wire/krl";
 import type { TakeResult } from "@gateway/shared/token_bucket";
@@ -18,7 +19,8 @@ const MAX_BODY_BYTES = 128 * 1024;
 
 /**
  * `POST /v1/revocations/serials`: any for an admin; for a broker, and for one that a trusted forwarder names, those of
- * its own certificates, as when it ends a session that was frozen. Others are passed over: they may have expired.
+ * its own certificates, as when it ends a session that was frozen. Others are passed over: they may have expired, or an
+ * instance was killed before it could tell of them, which then finds them in its log.
  */
 export async function handleRevokeSerials(
   ports: SignerPorts,
@@ -45,7 +47,26 @@ export async function handleRevokeSerials(
     ),
   );
   const subjects = revoked.map((serial) => ({ kind: "serial" as const, value: serial.toString() }));
-  return await settle(ports, await ports.krl.revoke(subjects));
+  const outcome = await ports.krl.revoke(subjects);
+  const unknown = ports.instances.isShared ? serials.filter((serial) => !revoked.includes(serial)) : [];
+  if (unknown.length > 0) await seekElsewhere(ports, caller, { serials: unknown, reason });
+  return await settle(ports, outcome);
+}
+
+async function seekElsewhere(
+  ports: SignerPorts,
+  caller: string,
+  { serials, reason }: RevokeSerialsRequest,
+): Promise<void> {
+  requireRoom(ports, caller, serials.length);
+  await Promise.all(serials.map((serial) =>
+    ports.gate.require({
+      caller,
+      command: describe("serial", `${serial} elsewhere`, reason),
+      outcome: "revoked",
+    })
+  ));
+  await ports.krl.seekElsewhere(caller, serials);
 }
 
 /**
@@ -63,15 +84,19 @@ export async function handleRevokeRequests(
     maxBytes: MAX_BODY_BYTES,
     schema: revokeRequestsRequest,
   });
-  if (!ports.krl.mayGiveUp(caller, request_ids.length)) {
-    throw new AppError("rate_limited", `${caller} has given up too many requests`, { retryAfterSeconds: 60 });
-  }
+  requireRoom(ports, caller, request_ids.length);
   await Promise.all(
     request_ids.map((id) =>
       ports.gate.require({ caller, command: describe("request", id, reason), outcome: "revoked" })
     ),
   );
   return await settle(ports, await ports.krl.giveUp(caller, request_ids));
+}
+
+/** @throws {AppError} `rate_limited` */
+function requireRoom({ krl }: SignerPorts, caller: string, count: number): void {
+  if (krl.mayGiveUp(caller, count)) return;
+  throw new AppError("rate_limited", `${caller} has given up too many requests`, { retryAfterSeconds: 60 });
 }
 
 /** @throws {AppError} `rate_limited` */

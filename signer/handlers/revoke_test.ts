@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { stringifyJson } from "@gateway/shared/json";
+import { ALONE } from "@gateway/shared/instances/group";
 import { post, startSigner } from "../testing/memory_signer.ts";
 
 type Signer = Awaited<ReturnType<typeof startSigner>>;
@@ -127,4 +128,25 @@ Deno.test("a caller with too many valid certificates gets 429 and no more of the
   const { status, headers } = await signer.sign({});
   assert.deepEqual([status, headers.get("retry-after")], [429, "30"]);
   assert.equal((await signer.sign({}, "approver-broker")).status, 200);
+});
+
+Deno.test("POST /v1/revocations/serials by a broker is kept for the instance that has issued what none here knows", async () => {
+  const randomBytes = Array.from({ length: 251 }, (_, index) => index + 1);
+  const signer = await startSigner({}, { randomBytes, instances: { ...ALONE, isShared: true } });
+  const [own, others] = [await issue(signer), await issue(signer, "approver-broker")];
+  assert.equal((await revoke(signer, [own, others, 99], "broker-1")).body["revoked"], 1);
+  assert.deepEqual([listed(signer, others), listed(signer, 99n)], [false, false], "they may be anybody's");
+  assert.deepEqual(
+    signer.log.entries.slice(2).map(({ serial, command }) => [serial, command]),
+    [
+      [own, `revoked serial=${own} reason=INC-7`],
+      [undefined, `revoked serial=${others} elsewhere reason=INC-7`],
+      [undefined, "revoked serial=99 elsewhere reason=INC-7"],
+    ],
+  );
+  assert.ok(signer.krl.isGivenUp("broker-1", "serial=99") && !signer.krl.isGivenUp("broker-2", "serial=99"));
+  signer.krl.mayGiveUp = () => false;
+  const another = await issue(signer);
+  assert.equal((await revoke(signer, [another, 98], "broker-1")).status, 429);
+  assert.equal(listed(signer, another), true, "what is known does not wait for room");
 });

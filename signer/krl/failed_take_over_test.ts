@@ -19,7 +19,9 @@ async function open() {
     ...{ store, clock: new FakeClock(NOW), logger: { info() {}, warn() {}, error() {} } },
     ...{ onStoreError() {}, forwarders: [], readRecords: async function* () {} },
     async *findAnswers(requests) {
-      if (requests.has("r-1 broker-1")) yield { caller: "broker-1", serial: 9n, isToken: false };
+      if (requests.has("r-1 broker-1")) {
+        yield { caller: "broker-1", serial: 9n, isToken: false, reason: "answer-lost" };
+      }
     },
     onLost: () => Promise.resolve(),
   }, NO_FREEZES);

@@ -32,7 +32,10 @@ async function open(log: Readonly<Record<string, RecordedAnswer>>, store: StateS
   return { list, store, seen, clock };
 }
 
-const answer = (serial: bigint): RecordedAnswer => ({ caller: "broker-1", serial, isToken: false });
+const answer = (serial: bigint): RecordedAnswer => ({
+  ...{ caller: "broker-1", serial, isToken: false },
+  reason: "answer-lost",
+});
 const request = (id: string) => ({ kind: "request", value: `${id} broker-1`, revokedAt: NOW }) as const;
 
 Deno.test("a signer that was killed finds in its log what was given up meanwhile", async () => {

@@ -17,7 +17,7 @@ import { parseJson } from "@gateway/shared/json";
 import { MAX_TTL_SECONDS } from "@gateway/shared/policy/model";
 import { z } from "@zod/zod";
 import type { CertificateHolder, IssuedFacts } from "./issued.ts";
-import { namesOfRequest } from "./revocations.ts";
+import { nameSerial, namesOfRequest } from "./revocations.ts";
 
 /** What a record of a certificate says of it, as far as a revocation asks. */
 export interface RecordedCertificate {
@@ -53,12 +53,16 @@ export interface RecordedAnswer {
   readonly caller: string;
   readonly serial: bigint;
   readonly isToken: boolean;
+  /** Why it is wanted: nobody has the answer, or its caller named the certificate to another instance. */
+  readonly reason: "answer-lost" | "named-elsewhere";
 }
 
 /** It stands last: no command can pretend to have another one. */
 const REQUEST_ID = / rid=([A-Za-z0-9._-]{1,64})$/;
 /** Likewise, and what a command or a message calls so. */
 const ANY_ID = / rid=([A-Za-z0-9._-]{1,64})(?![A-Za-z0-9._-])/g;
+/** Likewise. */
+const ANY_SERIAL = /"serial":(\d{1,20})(?!\d)/g;
 /** As `describeSignRequest()` begins. */
 const COMMAND = /^role=(\S+) purpose=\S+(?: session_mode=\S+)?(?: user=(\S+))?(?: |$)/;
 /** Nearly every line that is not of a certificate is known by this. */
@@ -120,7 +124,7 @@ export async function* withoutKnown(
 /**
  * What came of requests, as a log's lines tell, the last line first.
  *
- * @param wanted as `nameRequest()` names them
+ * @param wanted as `nameRequest()` and `nameSerial()` name them
  * @param since milliseconds since the epoch
  */
 export async function* findAnswers(
@@ -135,9 +139,14 @@ export async function* findAnswers(
     if (!line.includes(ISSUED) || !mentions(line, ids)) continue;
     const { success, data } = answeredRecord.safeParse(readLine(line));
     const [, id] = REQUEST_ID.exec(data?.command ?? "") ?? [];
-    if (!success || id === undefined) continue;
-    if (!namesOfRequest(data.caller, id).some((name) => wanted.has(name))) continue;
-    yield { caller: data.caller, serial: BigInt(data.serial), isToken: data.target_type === "k8s" };
+    if (!success) continue;
+    const { caller, target_type } = data;
+    const answer = { caller, serial: BigInt(data.serial), isToken: target_type === "k8s" };
+    if (id !== undefined && namesOfRequest(caller, id).some((name) => wanted.has(name))) {
+      yield { ...answer, reason: "answer-lost" };
+    } else if (wanted.has(nameSerial(caller, answer.serial))) {
+      yield { ...answer, reason: "named-elsewhere" };
+    }
   }
 }
 
@@ -145,7 +154,7 @@ export async function* findAnswers(
 function mentions(line: string, ids: ReadonlySet<string>): boolean {
   return line.matchAll(ANY_ID).some(([, id = ""]) =>
     namesOfRequest("", id).some((name) => ids.has(name.slice(0, -1)))
-  );
+  ) || line.matchAll(ANY_SERIAL).some(([, serial]) => ids.has(`serial=${serial}`));
 }
 
 function readLine(line: string): unknown {

@@ -101,10 +101,13 @@ Deno.test("findAnswers() finds what came of a caller's requests by their ids, wh
   const find = (...wanted: string[]) =>
     Array.fromAsync(findAnswers(ReadableStream.from(lines), new Set(wanted), NOW - 1000));
   assert.deepEqual(await find("r-1 broker-1"), [
-    { caller: "broker-1", serial: 1n, isToken: false },
-    { caller: "broker-1", serial: 2n, isToken: true },
-    { caller: "broker-1", serial: 9n, isToken: false },
-    { caller: "broker-1", serial: 12n, isToken: false },
+    { caller: "broker-1", serial: 1n, isToken: false, reason: "answer-lost" },
+    { caller: "broker-1", serial: 2n, isToken: true, reason: "answer-lost" },
+    { caller: "broker-1", serial: 9n, isToken: false, reason: "answer-lost" },
+    { caller: "broker-1", serial: 12n, isToken: false, reason: "answer-lost" },
   ]);
   assert.deepEqual(await find("r-1 broker-3", "x"), []);
+  assert.deepEqual(await find("serial=5 broker-1", "serial=3 broker-1", "serial=8 broker-2", "serial=1"), [
+    { caller: "broker-1", serial: 5n, isToken: false, reason: "named-elsewhere" },
+  ]);
 });

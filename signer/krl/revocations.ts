@@ -32,6 +32,14 @@ export function nameRequest(caller: string, id: string): string {
   return `${id} ${caller}`;
 }
 
+/**
+ * A certificate that a caller names as its own, and that another instance may have issued: looked for like the answer to a
+ * request. No request has such an id.
+ */
+export function nameSerial(caller: string, serial: bigint): string {
+  return nameRequest(caller, `serial=${serial}`);
+}
+
 /** What a control plane with several signers puts behind the id that a broker gave a request. */
 const FORWARDERS_END = /\.[0-9a-f]{12}$/;
 

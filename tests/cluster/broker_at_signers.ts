@@ -1,7 +1,8 @@
-/** A broker over stdio at two signers: one is killed before what it has signed leaves. */
+/** A broker over stdio at two signers: one is killed before what it has signed leaves, or right after. */
 import assert from "node:assert/strict";
 import { SessionClient } from "../e2e/session_client.ts";
 import { McpProcess } from "../e2e/mcp_process.ts";
+import { poll } from "../stage/poll.ts";
 import type { ServiceProcess } from "../stage/service_process.ts";
 import { editConfig, HOST, type Stage } from "../stage/stage.ts";
 import { clientOf, type Member, startMember } from "./signers.ts";
@@ -67,6 +68,33 @@ export class BrokerAtSigners {
     assert.equal(isError, false, text);
     await this.#restart(by);
     return { lost: certificate, received: String(structured["serial"]) };
+  }
+
+  /** Opens a session, kills the signer that it is from, and has an operator freeze it at the other; gives its serial. */
+  async freezeSessionOfDeadSigner(): Promise<string> {
+    const opened = await this.#client.call("ssh_session_open", { server: HOST, mode: "exec" });
+    assert.equal(opened.isError, false, opened.text);
+    const serial = String(opened.structured["serial"]);
+    const signer = await this.#signerOf(serial);
+    await this.#kill(signer);
+    const [other] = [...this.#processes.keys()].filter((member) => member !== signer);
+    assert.ok(other !== undefined);
+    const operator = await clientOf(this.#stage, other, "operator");
+    const body = { kind: "session_id", value: String(opened.structured["session_id"]) };
+    const { status, text } = await operator.request({ method: "POST", path: "/v1/freeze", body });
+    assert.equal(status, 200, text);
+    const isTold = async () =>
+      (await Deno.readTextFile(other.auditLog)).includes(`revoked serial=${serial} `);
+    await poll(isTold, { what: "the broker to tell the signer that is left" });
+    await this.#restart(signer);
+    return serial;
+  }
+
+  async #signerOf(serial: string): Promise<Member> {
+    for (const member of this.#processes.keys()) {
+      if ((await issuedBy(member)).includes(serial)) return member;
+    }
+    throw new Error(`nobody has signed ${serial}`);
   }
 
   async #kill(member: Member): Promise<void> {

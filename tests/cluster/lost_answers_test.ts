@@ -102,6 +102,15 @@ Deno.test({
         }
       });
 
+      await test.step("a frozen session's certificate, of a signer that was killed right after it", async () => {
+        const serial = await broker.freezeSessionOfDeadSigner();
+        for (const member of members) {
+          await poll(() => isOn(member, serial), {
+            what: `the session's certificate on that of ${member.name}`,
+          });
+        }
+      });
+
       await test.step("what two signers were asked under load", async () => {
         const urls = members.map(({ listen }) => `https://${listen}`);
         const upstreams = openUpstreams({
