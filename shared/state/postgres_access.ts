@@ -20,6 +20,7 @@ import { readRows, type Row, type RowReader, type StateWarner } from "./columns.
 import { migrate, type PostgresSchema } from "./postgres_schema.ts";
 import { openSession, type PostgresSession } from "./postgres_session.ts";
 import type { StateSettings } from "./postgres_settings.ts";
+import { within } from "../within.ts";
 import { describeTarget, parsePostgresUrl, type PostgresTarget } from "./postgres_url.ts";
 
 export type { PostgresSession } from "./postgres_session.ts";
@@ -37,7 +38,10 @@ export interface PostgresDatabase {
 }
 
 /** Runs a statement, for an action. */
-export type Query = PostgresSession["query"];
+export type Query = (
+  text: string,
+  parameters?: readonly (string | number | bigint)[],
+) => ReturnType<PostgresSession["query"]>;
 
 /** Shorter than the 3 s within which a caller is to hear that the database is gone. */
 const TIMEOUT_MS = 2_500;
@@ -52,6 +56,7 @@ export class PostgresAccess {
   readonly #target: PostgresTarget;
   readonly #lock = new ChangeLock();
   #session: PostgresSession | undefined;
+  #connecting: Promise<PostgresSession> | undefined;
   #isClosed = false;
 
   private constructor(schema: PostgresSchema, database: PostgresDatabase) {
@@ -68,7 +73,10 @@ export class PostgresAccess {
   static async open(schema: PostgresSchema, database: PostgresDatabase): Promise<PostgresAccess> {
     const access = new PostgresAccess(schema, database);
     try {
-      await access.#run((query) => migrate({ server: "", isOpen: true, query, close: () => {} }, schema));
+      await access.#run(
+        (query) => migrate({ server: "", isOpen: true, query, close: () => {} }, schema),
+        Infinity,
+      );
       return access;
     } catch (error) {
       await access.close();
@@ -134,7 +142,7 @@ export class PostgresAccess {
    * @throws {AppError} `internal` when it is closed
    */
   ended(): Promise<void> {
-    return this.#run(() => Promise.resolve());
+    return this.#run(() => Promise.resolve(), Infinity);
   }
 
   /** The rows of a query as values; one that can't be read is left out with a warning. */
@@ -160,12 +168,24 @@ export class PostgresAccess {
     });
   }
 
-  #run<T>(action: (query: Query) => Promise<T>): Promise<T> {
+  /** @param ms for all of it: the wait for others, which may wait in vain, a connection, and the action */
+  #run<T>(
+    action: (query: Query) => Promise<T>,
+    ms: number = this.#database.timeoutMs ?? TIMEOUT_MS,
+  ): Promise<T> {
+    const { clock } = this.#database;
+    const end = clock.now() + ms;
+    const left = () => {
+      // Not more where the clock is set back.
+      const leftMs = Math.min(end - clock.now(), ms);
+      if (leftMs > 0) return leftMs;
+      throw new Error("the database does not answer");
+    };
     return this.#lock.run(async () => {
       if (this.#isClosed) throw new AppError("internal", "The state store is closed");
-      const session = await this.#open();
+      const session = await this.#open(left);
       try {
-        return await action((text, parameters) => session.query(text, parameters));
+        return await action(async (text, parameters) => await session.query(text, parameters, left()));
       } catch (error) {
         if (isRefusal(error) && await rolledBack(session)) {
           if (error instanceof AppError) throw error;
@@ -177,14 +197,24 @@ export class PostgresAccess {
     });
   }
 
-  async #open(): Promise<PostgresSession> {
-    if (this.#session?.isOpen === true) return this.#session;
+  async #open(left: () => number): Promise<PostgresSession> {
     try {
-      this.#session = await this.connect();
+      const ms = left();
+      if (this.#session?.isOpen === true) return this.#session;
+      // It goes on when nobody waits for it any more: the server that answers may be the last of the list.
+      this.#connecting ??= this.#connect().finally(() => this.#connecting = undefined);
+      const late = () => new Error("the database does not answer");
+      const bound = { clock: this.#database.clock, ...(ms < Infinity && { ms }), late };
+      return await within(bound, this.#connecting);
     } catch (error) {
       throw unavailable(error);
     }
-    return this.#session;
+  }
+
+  async #connect(): Promise<PostgresSession> {
+    const session = await this.connect();
+    if (this.#isClosed) session.close();
+    return this.#session = session;
   }
 }
 

@@ -44,9 +44,14 @@ export interface PostgresSession {
    * Runs a statement; integers come as bigint, bytes as such.
    *
    * @throws {postgres.PostgresError} what the server says
+   * @param ms where whoever waits for it has less time than a statement may take
    * @throws {Error} the connection is lost or the time is up: nobody knows whether it was done
    */
-  query(text: string, parameters?: readonly (string | number | bigint)[]): Promise<readonly Row[]>;
+  query(
+    text: string,
+    parameters?: readonly (string | number | bigint)[],
+    ms?: number,
+  ): Promise<readonly Row[]>;
   /** At once, whatever is under way. */
   close(): void;
 }
@@ -181,7 +186,11 @@ class Session implements PostgresSession {
     return this.#isOpen;
   }
 
-  async query(text: string, parameters: readonly (string | number | bigint)[] = []): Promise<readonly Row[]> {
+  async query(
+    text: string,
+    parameters: readonly (string | number | bigint)[] = [],
+    ms: number = Infinity,
+  ): Promise<readonly Row[]> {
     if (!this.#isOpen) throw new Error("the connection is lost");
     const { clock, timeoutMs } = this.#options;
     const late = () => {
@@ -189,7 +198,7 @@ class Session implements PostgresSession {
       return new Error("the database does not answer");
     };
     const answer = this.#sql.unsafe(text, [...parameters] as string[], { prepare: parameters.length > 0 });
-    return await within({ clock, ms: timeoutMs, late }, answer.catch(failPlainly));
+    return await within({ clock, ms: Math.min(timeoutMs, ms), late }, answer.catch(failPlainly));
   }
 
   close(): void {

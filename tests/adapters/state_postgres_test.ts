@@ -6,6 +6,9 @@ import { systemClock } from "@gateway/shared/clock";
 import { PostgresAccess } from "@gateway/shared/state/postgres_access";
 import { POSTGRES_SCHEMA } from "../../signer/state/postgres_migrations.ts";
 import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
+import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { Wire } from "../cluster/wire.ts";
+import { poll } from "../stage/poll.ts";
 import { freezeOf, grantOf, NOW, openShared } from "./state_fixture.ts";
 
 const KNOWN = POSTGRES_SCHEMA.migrations.length;
@@ -201,6 +204,38 @@ Deno.test({
       await store.close();
     });
     await Deno.remove(folder, { recursive: true });
+  },
+});
+
+Deno.test({
+  name:
+    "a PostgreSQL database that swallows everything: whoever waits for it hears within 2.5 s of the clock",
+  ignore,
+  async fn() {
+    await using server = await PostgresServer.start();
+    await using wire = await Wire.open(server.port);
+    const settings = {
+      ...{ state_db_password_file: "", state_db_ca: "" },
+      // The second host is asked within the same time.
+      state_db: `postgres://gateway@127.0.0.1:${wire.port},127.0.0.1:${wire.port}/gateway`,
+    };
+    const clock = new FakeClock();
+    const access = await PostgresAccess.open(POSTGRES_SCHEMA, { settings, clock, warn() {} });
+    for (const state of ["connected", "not connected"]) {
+      wire.break("holds both");
+      const from = clock.now();
+      const heard: unknown[] = [];
+      for (const asked of ["change", "change", "read"] as const) {
+        void access[asked]((query) => query("SELECT 1 AS one"))
+          .catch(({ code }) => heard.push([code, clock.now() - from]));
+      }
+      await poll(() => clock.sleeping > 0, { what: `somebody to wait (${state})` });
+      while (heard.length < 3) await clock.advance(100);
+      assert.deepEqual(heard, Array(3).fill(["state_stale", 2_500]), state);
+    }
+    wire.mend();
+    await access.change((query) => query("SELECT 1 AS one"));
+    await access.close();
   },
 });
 
