@@ -24,6 +24,7 @@ import {
 } from "../doctor/file_checks.ts";
 import { countFindings, fail, type Finding, formatFindings } from "../doctor/finding.ts";
 import { checkHosts, checkHostSettings, checkService } from "../doctor/live_checks.ts";
+import { checkUpstreams } from "../doctor/upstream_checks.ts";
 import { rotatedKeys } from "../enrol/next_ca.ts";
 import type { CommandResult } from "../output.ts";
 
@@ -50,8 +51,8 @@ Examples:
 
 Looks at configs, certificates, file modes and room for records, and says of each thing that is wrong how it is mended.
 Without names of configs: the signer's, and control-plane.json, config.json and mcp.json beside it. --security looks at
-what the configs say alone. --live asks the monitors of the services (ready? which version? which time?) and each host
-that is not behind another for its SSH server. With --over ssh it logs in to each, as root or --login with sudo, and
+what the configs say alone. --live asks the monitors of the services (ready? which version? which time?), each service
+that a control plane or a broker asks, by its certificate, and each host that is not behind another for its SSH server. With --over ssh it logs in to each, as root or --login with sudo, and
 changes nothing: does the host trust the CA, does sshd have a setting that defeats a certificate's promise, which login
 shell does the account have, is the clock right? What is well is counted only; --json has all. Exit code 1: something fails,
 or could not be looked at (unknown), such as files that only root may read.
@@ -145,6 +146,8 @@ interface Facts {
   readonly deniedCallers: string;
   readonly monitor: string;
   readonly hosts: SignerConfig["hosts"];
+  /** Whom it asks. */
+  readonly asks?: ControlPlaneConfig["signer"];
   /** The keys that hosts have to trust. */
   readonly ring?: ReturnType<typeof planCaKeys>;
 }
@@ -177,6 +180,9 @@ async function diagnosePart(
     await checkRoom(part.path, facts.auditLog, workingFolder),
     ...live === true && (part.kind !== "broker" || facts.monitor !== "")
       ? await checkService(part.path, facts.monitor, describeVersion({ verbose: false }))
+      : [],
+    ...live === true && facts.asks !== undefined
+      ? await checkUpstreams(part.path, facts.asks, workingFolder)
       : [],
     ...live === true ? await checkHosts(part.path, facts.hosts) : [],
     ...over === undefined ? [] : await checkHostSettings(part.path, facts.hosts, {
@@ -224,6 +230,7 @@ async function loadPart({ kind, path }: Part): Promise<Facts> {
         deniedCallers: config.denied_callers,
         monitor: config.monitor_listen,
         hosts: {},
+        asks: config.signer,
       };
     }
     case "broker": {
@@ -243,6 +250,7 @@ async function loadPart({ kind, path }: Part): Promise<Facts> {
         deniedCallers: config.denied_callers,
         monitor: config.monitor_listen,
         hosts: {},
+        ...config.signer === undefined ? {} : { asks: config.signer },
       };
     }
     default:

@@ -9,6 +9,7 @@ import { caLine, type PublicHalf } from "../enrol/next_ca.ts";
 import { formatEnrolScript } from "../enrol/script.ts";
 import { reachable } from "../init/options.ts";
 import { runOverSsh } from "../over_ssh.ts";
+import { askMonitor } from "../status/read_monitor.ts";
 import { readStatus } from "../status/service_status.ts";
 import { fail, type Finding, pass, unknown, warn } from "./finding.ts";
 import { judgeHost } from "./host_settings.ts";
@@ -43,10 +44,12 @@ export async function checkService(
   const address = reachable(monitorListen);
   try {
     parseListenAddress(monitorListen);
-    const [ready, metrics] = await Promise.all([
-      ask(`http://${address}/readyz`),
-      ask(`http://${address}/metrics`),
-    ]);
+    const ask = (page: string) =>
+      within(
+        { clock: systemClock, ms: WAIT_MS, late: tooLate },
+        (signal) => askMonitor(`http://${address}/${page}`, signal),
+      );
+    const [ready, metrics] = await Promise.all([ask("readyz"), ask("metrics")]);
     const { version, stateAgeSeconds } = readStatus({ address, ready, metrics: metrics.text });
     const skew = Math.abs(Date.parse(ready.date ?? "") - systemClock.now()) / 1000;
     return [
@@ -58,7 +61,11 @@ export async function checkService(
         )
         : ready.ok
         ? pass(file, `ready, version ${version}`)
-        : fail(file, `the service is there and not ready: ${ready.text.slice(0, 200)}`, "its log says more"),
+        : fail(
+          file,
+          `the service is there and not ready: ${ready.text.trim().slice(0, 200)}`,
+          "its log says more",
+        ),
       ...version === undefined || version === ownVersion ? [] : [warn(
         file,
         `the service is of version ${quoteText(version)}, this program of ${quoteText(ownVersion)}`,
@@ -86,21 +93,8 @@ export async function checkService(
   }
 }
 
-async function ask(url: string): Promise<Answer> {
-  return await within({ clock: systemClock, ms: WAIT_MS, late: tooLate }, async (signal) => {
-    const response = await fetch(url, { signal, redirect: "error" });
-    return { ok: response.ok, text: (await response.text()).trim(), date: response.headers.get("date") };
-  });
-}
-
 function tooLate(): Error {
   return new Error("no answer within 5 s");
-}
-
-interface Answer {
-  readonly ok: boolean;
-  readonly text: string;
-  readonly date: string | null;
 }
 
 /** Whether sshd answers on each host; those behind a bastion can't be reached from here. */

@@ -24,7 +24,10 @@ export async function readMonitor(address: string): Promise<ServiceStatus> {
   try {
     const late = () => new Error(`no answer within ${WAIT_MS / 1000} s`);
     return await within({ clock: systemClock, ms: WAIT_MS, late }, async (signal) => {
-      const [ready, metrics] = [await ask(`${base}/readyz`, signal), await ask(`${base}/metrics`, signal)];
+      const [ready, metrics] = [
+        await askMonitor(`${base}/readyz`, signal),
+        await askMonitor(`${base}/metrics`, signal),
+      ];
       const shown = Date.parse(metrics.date ?? "");
       // Whole seconds, cut off.
       const ahead = Math.round((shown + 500 - systemClock.now()) / 1000);
@@ -38,10 +41,16 @@ export async function readMonitor(address: string): Promise<ServiceStatus> {
   }
 }
 
-async function ask(
-  url: string,
-  signal: AbortSignal,
-): Promise<{ readonly ok: boolean; readonly text: string; readonly date: string | null }> {
+/** What a page of a monitor says. */
+export interface MonitorPage {
+  readonly ok: boolean;
+  readonly text: string;
+  /** As its header has it; `null` without one. */
+  readonly date: string | null;
+}
+
+/** @throws {Error} for one that does not answer, or without end */
+export async function askMonitor(url: string, signal: AbortSignal): Promise<MonitorPage> {
   const response = await fetch(url, { signal, redirect: "error" });
   let text = "";
   for await (const part of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {

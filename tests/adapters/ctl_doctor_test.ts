@@ -3,6 +3,7 @@ import { dirname, join } from "node:path";
 import { setValue } from "@gateway/shared/config/edit";
 import { SAMPLE_HOST_KEY } from "@gateway/shared/testing/sample_policy";
 import { createFolder, run } from "./ctl_fixture.ts";
+import { broker, ca, hello, type Identity, issue, startServer } from "./mtls_fixture.ts";
 
 interface Finding {
   readonly level: string;
@@ -21,7 +22,7 @@ async function diagnose(
   await change((name) => join(folder.path, name));
   const { out, exit } = await run(folder.path, "doctor", "--json", ...args);
   const { findings } = JSON.parse(out) as { findings: readonly Finding[] };
-  return { exit, wrong: findings.filter(({ level }) => level !== "pass") };
+  return { exit, findings, wrong: findings.filter(({ level }) => level !== "pass") };
 }
 
 async function edit(path: string, key: readonly string[], value: unknown) {
@@ -38,6 +39,9 @@ Deno.test("doctor finds nothing in a set-up of init but the CA's key in a file",
   assert.ok(wrong.every(({ fix }) => fix !== ""));
 });
 
+/** As a server in the fixture of mutual TLS has it. */
+const LOOPBACK = { subject: "CN=signer", subjectAltNames: ["127.0.0.1"] };
+const serverOf = ({ cert, key }: Identity) => ({ cert, key });
 const HOST = { addr: "10.0.0.1:22", user: "a", host_key: SAMPLE_HOST_KEY };
 
 Deno.test.each<{ name: string; change: Parameters<typeof diagnose>[0]; level: string; check: RegExp }>([
@@ -182,6 +186,43 @@ Deno.test("doctor --live says which services and hosts do not answer", async () 
   );
   assert.equal(wrong.filter(({ check }) => check.startsWith("the service does not answer")).length, 3);
   assert.ok(wrong.some(({ check }) => check.startsWith('host "a" at 127.0.0.1:1 does not answer')));
+});
+
+Deno.test("doctor --live asks each service that a broker names, by the broker's certificate", async () => {
+  await using well = await startServer(hello);
+  await using denying = await startServer(hello, { denied: new Set(["broker-1"]) });
+  await using foreign = await startServer(
+    hello,
+    serverOf(await issue({ ...LOOPBACK, usage: "server" }, "foreign")),
+  );
+  const gone = "https://127.0.0.1:1";
+  const { findings, wrong } = await diagnose(async (at) => {
+    const files = { client_cert: broker.cert, client_key: broker.key, ca };
+    for (const [name, pem] of Object.entries(files)) {
+      await Deno.writeTextFile(at(`pki/${name}`), pem, { mode: 0o600 });
+    }
+    const urls = [well.url, gone, denying.url, foreign.url];
+    const paths = { client_cert: "pki/client_cert", client_key: "pki/client_key", ca: "pki/ca" };
+    await edit(at("config.json"), ["signer"], { urls, ...paths });
+  }, "--live");
+  const of = (url: string) => findings.filter(({ check }) => check.startsWith(url)).map(({ level }) => level);
+  assert.deepEqual([well.url, gone, denying.url, foreign.url].map(of), [["pass"], ["fail"], ["fail"], [
+    "fail",
+  ]]);
+  const said = (url: string) =>
+    wrong.filter(({ check }) => check.startsWith(url)).map(({ check, fix }) => check + fix);
+  assert.match(`${said(gone)}`, /does not answer: .*REFUSED.*nothing listens there/);
+  assert.match(`${said(denying.url)}`, /does not take the certificate of signer.client_cert.*identity list/);
+  assert.match(`${said(foreign.url)}`, /was not signed by the CA in pki\/ca/);
+});
+
+Deno.test("doctor --live says of what it may not read that it does not know whether it answers", async () => {
+  const { wrong } = await diagnose((at) => Deno.remove(at("pki/broker.key")), "--live");
+  assert.ok(
+    wrong.some(({ level, check }) =>
+      level === "unknown" && /can't be asked from here.*client_key/.test(check)
+    ),
+  );
 });
 
 Deno.test("doctor fails where there is nothing to look at", async () => {
