@@ -93,6 +93,7 @@ export const ADAPTERS: readonly string[] = [
   "ctl/commands/",
   "ctl/doctor/file_checks.ts",
   "ctl/doctor/live_checks.ts",
+  "ctl/doctor/upstream_checks.ts",
   "ctl/edit/locked_text.ts",
   "ctl/edit_signer_file.ts",
   "ctl/enrol/carry_out.ts",
