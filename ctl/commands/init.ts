@@ -186,8 +186,8 @@ function deriveMcpFlags(layout: Layout, choices: ConfigChoices): readonly string
 }
 
 function currentRuntime(): Runtime {
-  // Compiled, or bundled as packages have it: either way the services are programs by their names.
-  if (Deno.build.standalone || import.meta.url.endsWith(".js")) return { deno: undefined, sources: "" };
+  // Compiled, or bundled as packages and images have it: either way the services are programs by their names.
+  if (Deno.build.standalone || !import.meta.url.endsWith(".ts")) return { deno: undefined, sources: "" };
   const sources = fileURLToPath(new URL("../..", import.meta.url)).replace(/[/\\]$/, "");
   return { deno: Deno.execPath(), sources };
 }

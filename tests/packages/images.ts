@@ -7,7 +7,9 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { poll } from "../stage/poll.ts";
+import { build, makeBase, useStorage } from "./containers.ts";
 import { mustRun, runProgram } from "./machine.ts";
+import { tryInstances } from "./several.ts";
 
 const VERSION = "0.1.0";
 const NAMES = [
@@ -21,47 +23,18 @@ const NAMES = [
 ] as const;
 const LOCKED = ["--read-only", "--network=none", "--cap-drop=all"] as const;
 const DEMO = new URL("../../deploy/demo/", import.meta.url).pathname;
-/** How many lines the demo prints. */
-const DEMO_CHECKS = 9;
+const DATABASE = new URL("database/", import.meta.url).pathname;
+/** The attacks that the demo plays. */
+const ATTACKS = [
+  "1 code from elsewhere is refused",
+  "2 a second line is refused",
+  "3 a broker that goes round the control plane is refused",
+  "4 a broker that writes itself a rule is refused",
+  "5 a broker that approves what it asked for is refused",
+] as const;
+/** What else it shows: what goes on, and what there is not to be taken. */
+const MORE_CHECKS = 6;
 const BASE_PACKAGES = "base-files,libc6,libgcc-s1,ca-certificates";
-
-const CONTAINERS = `[containers]
-default_ulimits = ["nofile=1024:1024","nproc=1024:1024"]
-[engine]
-runtime = "runc"
-cgroup_manager = "cgroupfs"
-events_logger = "file"
-`;
-
-/** Has containers and images kept in a folder, and nothing of the machine's own touched. */
-async function useStorage(folder: string): Promise<void> {
-  await Deno.mkdir(folder);
-  const storage = `[storage]\ndriver = "vfs"\ngraphroot = "${folder}/store"\nrunroot = "${folder}/run"\n`;
-  await Deno.writeTextFile(join(folder, "storage.conf"), storage);
-  await Deno.writeTextFile(join(folder, "containers.conf"), CONTAINERS);
-  Deno.env.set("CONTAINERS_STORAGE_CONF", join(folder, "storage.conf"));
-  Deno.env.set("CONTAINERS_CONF", join(folder, "containers.conf"));
-}
-
-/** Makes an image that is the least Debian with some packages. */
-async function makeBase(
-  { name, variant, packages, work }: Readonly<Record<"name" | "variant" | "packages" | "work", string>>,
-): Promise<void> {
-  const archive = join(work, `${name}.tar`);
-  await mustRun(
-    "mmdebstrap",
-    ...["--quiet", `--variant=${variant}`, `--include=${packages}`, "bookworm", archive],
-  );
-  const container = (await mustRun("buildah", "from", "scratch")).trim();
-  await mustRun("buildah", "add", "--quiet", container, archive, "/");
-  await mustRun("buildah", "commit", "--quiet", container, `localhost/${name}`);
-  await mustRun("buildah", "rm", container);
-}
-
-async function build(context: string, file: string, name: string, base = "base"): Promise<void> {
-  const options = ["--isolation=chroot", "--quiet", "--format=docker", `--build-arg=BASE=localhost/${base}`];
-  await mustRun("buildah", "build", ...options, `--tag=${name}`, `--file=${join(context, file)}`, context);
-}
 
 Deno.test("images", async (t) => {
   const work = await Deno.makeTempDir({ prefix: "images-" });
@@ -113,6 +86,16 @@ Deno.test("images", async (t) => {
       );
       assert.notEqual(code, 0);
       assert.match(stderr, /\/etc\/gateway\/config\.json/);
+    });
+    await t.step("init names programs as they are started there, and nothing that is not there", async () => {
+      const entry = "--entrypoint=/usr/local/bin/broker-ctl";
+      const init = ["localhost/gateway", "init", "--dir", "/tmp/gateway"];
+      const guide = await mustRun("podman", "run", "--rm", ...LOCKED, entry, ...init);
+      assert.match(
+        guide,
+        /^ *broker-ctl host enrol NAME .*\n[^]*^ *signer --config \/tmp\/gateway\/signer.json$/m,
+      );
+      assert.doesNotMatch(guide, /deno|start\.sh/);
     });
     await t.step("nobody is root, and there is no shell", async () => {
       for (const image of ["gateway", "debate"]) {
@@ -168,11 +151,20 @@ Deno.test("images", async (t) => {
       },
     );
     await t.step("the compose demo refuses an agent what a text on a host told it to", async () => {
-      await makeBase({ name: "debian", variant: "minbase", packages: "openssh-server", work });
+      await makeBase({ name: "debian", variant: "minbase", packages: "openssh-server,curl", work });
       await build(DEMO, "Containerfile", "gateway-demo-host", "debian");
       const { code, stdout, stderr } = await runProgram(join(DEMO, "run"));
       assert.equal(code, 0, `${stdout}${stderr}`);
-      assert.equal(stdout.match(/^OK /gm)?.length, DEMO_CHECKS, stdout);
+      for (const attack of ATTACKS) {
+        assert.ok(stdout.includes(`OK    ${attack}\nOK      and is on record once\n`), attack);
+      }
+      assert.equal(stdout.match(/^OK /gm)?.length, 2 * ATTACKS.length + MORE_CHECKS, stdout);
+      assert.equal(await mustRun("podman", "ps", "--all", "--quiet"), "", "it takes everything down");
+    });
+    await t.step("several instances, as the compose file has them", async (t) => {
+      await makeBase({ name: "database", variant: "minbase", packages: "postgresql", work });
+      await build(DATABASE, "Containerfile", "gateway-database", "database");
+      await tryInstances(t, join(work, "compose"));
       assert.equal(await mustRun("podman", "ps", "--all", "--quiet"), "", "it takes everything down");
     });
   } finally {
