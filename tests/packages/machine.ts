@@ -46,12 +46,16 @@ export class RootFilesystem {
     return await runProgram("systemd-nspawn", "-D", this.path, ...quiet, ...command);
   }
 
-  /** Starts its systemd; in a network namespace that is there, or in one without network. */
-  async boot(namespace?: string): Promise<Machine> {
+  /**
+   * Starts its systemd; in a network namespace that is there, or in one without network.
+   *
+   * @param more further options of `systemd-nspawn`
+   */
+  async boot(namespace?: string, more: readonly string[] = []): Promise<Machine> {
     const network = namespace === undefined
       ? "--private-network"
       : `--network-namespace-path=/run/netns/${namespace}`;
-    const options = ["--quiet", "--register=no", "--keep-unit", network];
+    const options = ["--quiet", "--register=no", "--keep-unit", network, ...more];
     const child = new Deno.Command("systemd-nspawn", {
       args: ["--boot", "-D", this.path, ...options],
       stdin: "null",

@@ -1,0 +1,157 @@
+/**
+ * The tutorial and the README, as they stand: each command typed on a Debian that has nothing of ours, with a host of its
+ * own. `deno task test:packages`
+ *
+ * @module
+ */
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { poll } from "../stage/poll.ts";
+import { followGuide, readGuide } from "./guides.ts";
+import { type Machine, mustRun, RootFilesystem } from "./machine.ts";
+import { OLD, release } from "./two_releases.ts";
+
+const ROOT = new URL("../../", import.meta.url).pathname;
+const SOURCES = "/root/sources";
+const DENO_DIR = "/root/deno_dir";
+
+/** Where services say whether they are ready. */
+const MONITORS: Readonly<Record<string, number>> = { signer: 9160, "control-plane": 9170, broker: 9180 };
+
+/** What the guides ask for before their first command: a host at their addresses, and root on it over SSH. */
+const HOST = `set -e
+ip link set lo up
+for address in 10.0.0.1 10.0.0.5 10.0.0.6; do
+  ip address add $address/32 dev lo
+  echo "$address $(cut -d ' ' -f 1,2 /etc/ssh/ssh_host_ed25519_key.pub)"
+done >/root/known
+useradd --create-home --shell=/bin/bash deploy
+mkdir -p -m 700 /root/.ssh && mv /root/known /root/.ssh/known_hosts
+ssh-keygen -q -t ed25519 -N '' -f /root/.ssh/id_ed25519
+cp /root/.ssh/id_ed25519.pub /root/.ssh/authorized_keys`;
+
+/** A Debian of its own, made from another that does not run. */
+async function copyOf(base: string, path: string): Promise<RootFilesystem> {
+  await mustRun("cp", "-a", base, path);
+  await mustRun("sh", "-c", `rm -f ${path}/etc/ssh/ssh_host_* && ssh-keygen -q -A -f ${path}`);
+  return new RootFilesystem(path);
+}
+
+/** The key in the place of the guide's example. */
+async function keyFiller(machine: Machine): Promise<(text: string) => string> {
+  const key = (await machine.must("cat", "/etc/ssh/ssh_host_ed25519_key.pub")).trim();
+  return (text) => text.replaceAll("ssh-ed25519 AAAA…", key);
+}
+
+async function ready(machine: Machine, monitor: number): Promise<void> {
+  const what = `the service at ${monitor}`;
+  const question = ["curl", "-sf", `127.0.0.1:${monitor}/readyz`] as const;
+  await poll(async () => (await machine.run(...question)).code === 0, { what, intervalMs: 200 });
+}
+
+/** @param root a copy of a Debian that has the release in `/root/dist` */
+async function followTutorial(root: RootFilesystem): Promise<void> {
+  await using machine = await root.boot();
+  await machine.must("sh", "-c", HOST);
+  const printed: string[] = [];
+  const markdown = await Deno.readTextFile(`${ROOT}deploy/docs/tutorial.md`);
+  const notRun = await followGuide(machine, readGuide(markdown), {
+    fill: await keyFiller(machine),
+    after: async (text, output) => {
+      printed.push(output);
+      if (text.includes("systemctl enable")) {
+        for (const monitor of Object.values(MONITORS)) await ready(machine, monitor);
+      }
+    },
+  });
+  assert.equal(notRun, 0);
+  assert.match(
+    printed.at(-2) ?? "",
+    /load average.*"exit_code":0|"exit_code":0.*load average/,
+    "the agent's uptime",
+  );
+  assert.match(printed.at(-1) ?? "", /uptime/, "on record");
+}
+
+/** @param root a copy of a Debian without anything of ours; the sources and their packages are this machine's */
+async function followReadme(root: RootFilesystem): Promise<void> {
+  await using machine = await root.boot(undefined, [
+    `--bind-ro=${Deno.execPath()}:/usr/bin/deno`,
+    `--overlay=${ROOT.slice(0, -1)}::${SOURCES}`,
+    `--overlay=${await denoDir()}::${DENO_DIR}`,
+  ]);
+  await machine.must("sh", "-c", HOST);
+  const inSources = (text: string) =>
+    machine.must("env", "HOME=/root", `DENO_DIR=${DENO_DIR}`, "sh", "-ec", `cd ${SOURCES}; ${text}`);
+  const withKey = await keyFiller(machine);
+  const ctl = "deno task broker-ctl --client-config ~/gateway/broker-ctl.json";
+  const markdown = await Deno.readTextFile(`${ROOT}README.md`);
+  const printed = new Map<string, string>();
+  await followGuide(machine, readGuide(markdown), {
+    folder: `${SOURCES}; export DENO_DIR=${DENO_DIR}`,
+    fill: async (text) => {
+      if (text.includes("age1…")) {
+        await machine.must("age-keygen", "-o", "/root/identity.txt");
+        const recipient = await machine.must("age-keygen", "-y", "/root/identity.txt");
+        return text.replace("age1…", recipient.trim());
+      }
+      if (!text.includes("approval allow ID")) return withKey(text);
+      // What is to be approved: a command that the README has an operator add a pattern for.
+      await inSources(
+        `${ctl} host add --config ~/gateway/signer.json --name web01 --force --policy-mode allowlist --allow '^uptime$,^id$' ` +
+          "--require-approval '^id$' --reload",
+      );
+      const ask =
+        `curl -s --cert agent.crt --key agent.key --cacert mtls_ca.crt -H 'Content-Type: application/json' ` +
+        `-d '{"host":"web01","command":"id"}' https://127.0.0.1:8443/v1/ssh_run`;
+      await inSources(`cd ~/gateway/pki; (setsid ${ask} </dev/null >/root/asked 2>&1 &)`);
+      let id: string | undefined;
+      await poll(async () => {
+        id = /"id": ?"([^"]+)"/.exec(await inSources(`${ctl} approval list --status pending --json`))?.[1];
+        return id !== undefined;
+      }, { what: "a request that waits" });
+      return text.replace(" ID ", ` ${id} `);
+    },
+    started: async (line) => await ready(machine, MONITORS[/start\.sh (\S+)/.exec(line)?.[1] ?? ""] ?? 0),
+    after: async (text, output) => {
+      printed.set(text, output);
+      if (text.includes("broker-ctl init")) {
+        const enrol = /^ *(deno task broker-ctl host enrol .*)$/m.exec(output)?.[1];
+        assert.ok(enrol !== undefined, output);
+        await inSources(enrol);
+      }
+    },
+  });
+  const of = (part: string) => [...printed].find(([text]) => text.includes(part))?.[1] ?? "";
+  assert.match(of("approval allow"), /approved/);
+  assert.match(await machine.must("cat", "/root/asked"), /uid=\d+\(deploy\)/);
+  assert.match(
+    of("https://127.0.0.1:8443/v1/ssh_run"),
+    /load average/,
+    "the agent's uptime, on a host that is sealed",
+  );
+  await machine.must("test", "-s", "/root/backup/monday/manifest.json");
+}
+
+/** Where this machine's Deno keeps packages. */
+async function denoDir(): Promise<string> {
+  return JSON.parse(await mustRun(Deno.execPath(), "info", "--json")).denoDir;
+}
+
+Deno.test("the tutorial and the README can be followed as they stand", async (t) => {
+  const work = await Deno.makeTempDir({ prefix: "followed-" });
+  try {
+    const base = join(work, "base");
+    const dist = join(work, "dist");
+    const more = ["openssh-server", "curl", "iproute2", "age"];
+    await Promise.all([release(OLD, dist), RootFilesystem.create(base, more)]);
+    await t.step("the README", async () => await followReadme(await copyOf(base, join(work, "readme"))));
+    await t.step("the tutorial", async () => {
+      const root = await copyOf(base, join(work, "tutorial"));
+      await mustRun("cp", "-a", dist, join(root.path, "root/dist"));
+      await followTutorial(root);
+    });
+  } finally {
+    await Deno.remove(work, { recursive: true });
+  }
+});
