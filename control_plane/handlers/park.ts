@@ -38,7 +38,7 @@ export async function park(
     policy_rule: reason.rule,
     anomaly: reason.anomalies.join(","),
   };
-  const created = await ports.registry.create(draftOf(ports, { caller, request }, reason)).catch(
+  const created = await createFresh(ports, draftOf(ports, { caller, request }, reason)).catch(
     async (cause) => {
       const err = "could not create approval request";
       await ports.record({ ...entry, outcome: "error", err });
@@ -65,6 +65,12 @@ export async function park(
   // Whoever was told of the first decides this one with it.
   if (!hasJoined) ports.notifier.notify(ports.registry.describe(approval), notifyUntil);
   return answer({ approval_id: approval.id, status: "pending" } satisfies ApprovalParked, 202);
+}
+
+/** What was asked of the database before, as of the caller's habits, may have waited for it in vain: once is enough. */
+async function createFresh({ instances, registry }: ControlPlanePorts, draft: ApprovalDraft) {
+  instances.requireFresh();
+  return await registry.create(draft);
 }
 
 function draftOf(

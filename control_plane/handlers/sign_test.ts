@@ -1,4 +1,7 @@
 import assert from "node:assert/strict";
+import { AppError } from "@gateway/shared/errors";
+import { ALONE } from "@gateway/shared/instances/group";
+import { MemoryControlStore } from "../state/memory.ts";
 import { allow, type FakeReply, gate, refusal, SERIAL } from "../testing/fake_signer.ts";
 import { ONE_SHOT, post, PUBLIC_KEY, startControlPlane } from "../testing/memory_control_plane.ts";
 
@@ -315,6 +318,22 @@ Deno.test("POST /v1/sign parks what the policy wants approved: 202", async () =>
   }]);
   assert.equal(plane.registry.find(id)?.request.end_user, "alice", "the request itself is stored as it came");
   assert.doesNotMatch(JSON.stringify(plane.registry.find(id)), /secret-token/, "the token is not (I13)");
+});
+
+Deno.test("POST /v1/sign parks nothing where the database can't be seen, and does not wait for it: 503", async () => {
+  const stale = new AppError("state_stale", "does not know", { retryAfterSeconds: 1 });
+  const store = new MemoryControlStore();
+  store.insertApproval = () => new Promise(() => {});
+  const requireFresh = () => {
+    throw stale;
+  };
+  const plane = await startControlPlane({}, { store, instances: { ...ALONE, isShared: true, requireFresh } });
+  plane.signer.reply = gate;
+  const { status, headers } = await plane.sign({ command: "rm -r x" });
+  assert.deepEqual([status, headers.get("retry-after")], [503, "1"]);
+  const err = "could not create approval request";
+  assert.deepEqual(plane.log.entries.map(({ outcome, err }) => [outcome, err]), [["error", err]]);
+  assert.deepEqual([plane.registry.list(), plane.notified], [[], []]);
 });
 
 Deno.test("POST /v1/sign shows the end user that a trusted broker names", async () => {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { AuditGate } from "@gateway/shared/audit/gate";
 import { callerFromCertificate } from "@gateway/shared/http/caller";
 import { problemResponse } from "@gateway/shared/http/problem";
-import { ALONE } from "@gateway/shared/instances/group";
+import { ALONE, type InstanceGroup } from "@gateway/shared/instances/group";
 import { parseJson } from "@gateway/shared/json";
 import { createMetrics } from "@gateway/shared/metrics";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
@@ -48,6 +48,7 @@ export const ONE_SHOT = {
 /** What a test replaces. */
 export interface MemoryControlPlaneOptions {
   readonly store?: ControlStore;
+  readonly instances?: InstanceGroup;
   /** How long records that nobody waits for are gathered; not at all by default. */
   readonly lateMs?: number;
 }
@@ -86,7 +87,7 @@ export async function startControlPlane(
   const handler = createControlPlaneApp({
     config,
     registry,
-    instances: ALONE,
+    instances: options.instances ?? ALONE,
     guardrails,
     notifier: { notify: (approval) => void notified.push(approval), close: () => Promise.resolve() },
     signer: new SignerClient(signer),

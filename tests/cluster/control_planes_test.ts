@@ -1,5 +1,6 @@
 /** Three control planes on one PostgreSQL: parked at one, decided at another, collected at a third, once. */
 import assert from "node:assert/strict";
+import type { JsonClient } from "@gateway/shared/http/json_client";
 import { parseJson } from "@gateway/shared/json";
 import { signBody } from "../bench/sign_request.ts";
 import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
@@ -8,10 +9,16 @@ import type { ServiceProcess } from "../stage/service_process.ts";
 import { withStage } from "../stage/with_stage.ts";
 import { POSTGRES_SCHEMA } from "../../control_plane/state/postgres.ts";
 import { upgradeTables } from "./upgrade_tables.ts";
+import { Wire } from "./wire.ts";
 import { addMember, clientOf, type Member, readiness, startMember } from "./signers.ts";
 
 const GATED = "hostname";
 const NAMES = ["a", "b", "c"] as const;
+/** Of one more: it lets requests wait for less than the others. */
+const SHORT_SECONDS = 1;
+
+/** One of the three, or another. */
+type Place = number | Readonly<Record<"broker" | "approver", JsonClient>>;
 
 Deno.test({
   name: "control planes on one database: an approval is decided once and collected once, wherever",
@@ -31,17 +38,36 @@ Deno.test({
       const clients = (who: "broker" | "approver") =>
         Promise.all(members.map((member) => clientOf(stage, member, who)));
       const [brokers, approvers] = [await clients("broker"), await clients("approver")];
-      const at = (index: number) => ({ broker: brokers[index % 3], approver: approvers[index % 3] });
-      const park = async (index: number, reason: string = crypto.randomUUID()) => {
+      const at = (place: Place) =>
+        typeof place === "number" ? { broker: brokers[place % 3], approver: approvers[place % 3] } : place;
+      const park = async (place: Place, reason: string = crypto.randomUUID()) => {
         const body = { ...JSON.parse(signBody()), command: GATED, reason };
-        const parked = await at(index).broker?.request({ method: "POST", path: "/v1/sign", body });
+        const parked = await at(place).broker?.request({ method: "POST", path: "/v1/sign", body });
         assert.equal(parked?.status, 202, `${parked?.text}`);
         return (parked?.body as { readonly approval_id: string }).approval_id;
       };
-      const decide = (index: number, id: string, approve = true) =>
-        at(index).approver?.request({ method: "POST", path: `/v1/approvals/${id}`, body: { approve } });
-      const collect = (index: number, id: string, query = "") =>
-        at(index).broker?.request({ method: "GET", path: `/v1/sign/result/${id}${query}` });
+      const decide = (place: Place, id: string, approve = true) =>
+        at(place).approver?.request({ method: "POST", path: `/v1/approvals/${id}`, body: { approve } });
+      const collect = (place: Place, id: string, query = "") =>
+        at(place).broker?.request({ method: "GET", path: `/v1/sign/result/${id}${query}` });
+
+      const wire = await Wire.open(server.port);
+      stage.defer(() => wire[Symbol.asyncDispose]());
+      const short = await addMember(stage, {
+        ...{
+          name: "short",
+          state_db: server.url().replace(`:${server.port}/`, `:${wire.port}/`),
+          service: "control-plane",
+        },
+        edits: [{ path: ["approval", "timeout_seconds"], value: SHORT_SECONDS }],
+      });
+      await startMember(stage, short);
+      const ofShort = {
+        broker: await clientOf(stage, short, "broker"),
+        approver: await clientOf(stage, short, "approver"),
+      };
+      const lasting = await park(0);
+      const passing = await park(ofShort);
 
       await test.step("at once, and whoever waits is woken", async () => {
         for (let round = 0; round < 6; round++) {
@@ -106,6 +132,39 @@ Deno.test({
         assert.equal((await collect(0, waiting))?.status, 200);
       });
 
+      await test.step("a request waits for as long as the one says that parked it, at each of them", async () => {
+        for (let index = 0; index < 3; index++) {
+          // Expired, and forgotten after as long again.
+          const hasEnded = async () => [408, 404].includes((await collect(index, passing))?.status ?? 0);
+          await poll(hasEnded, { what: "its end" });
+          assert.ok([409, 404].includes((await decide(index, passing))?.status ?? 0));
+        }
+        // It has waited longer than the other would have let it.
+        assert.equal((await collect(ofShort, lasting))?.status, 202);
+        assert.equal((await decide(ofShort, lasting))?.status, 200);
+        assert.equal((await collect(ofShort, lasting))?.status, 200);
+        assert.equal((await collect(1, lasting))?.status, 410);
+      });
+
+      await test.step("one whose database swallows everything: 503 to parking, polling and deciding", async () => {
+        const id = await park(0);
+        assert.equal((await collect(ofShort, id))?.status, 202);
+        wire.break("holds both");
+        const body = { ...JSON.parse(signBody()), command: GATED };
+        const parking = () => ofShort.broker.request({ method: "POST", path: "/v1/sign", body });
+        const answers = await Promise.all([
+          ...[parking(), parking(), parking(), parking()],
+          ...[collect(ofShort, id, "?wait=25"), decide(ofShort, id)],
+        ]);
+        assert.deepEqual(answers.map((each) => each?.status), Array(6).fill(503));
+        assert.match(await readiness(short), /^503 not ready: what is decided by is too old/);
+        await park(1);
+        wire.mend();
+        await poll(async () => (await readiness(short)) === "200 ready", { what: "its return" });
+        assert.equal((await decide(ofShort, id))?.status, 200);
+        assert.equal((await collect(0, id))?.status, 200);
+      });
+
       await test.step("without the database: 503 to parking, polling and deciding", async () => {
         const id = await park(0);
         await server.kill();
@@ -132,7 +191,7 @@ Deno.test({
 
       await test.step("each result was released once, and nothing of a password or a URL is in a log", async () => {
         const released: string[] = [];
-        for (const { auditLog } of members) {
+        for (const { auditLog } of [...members, short]) {
           for (const line of (await Deno.readTextFile(auditLog)).trimEnd().split("\n")) {
             const { outcome, approval_id, err = "" } = parseJson(line) as Readonly<Record<string, string>>;
             if (outcome === "approval-granted") released.push(`${approval_id}`);
