@@ -1,4 +1,4 @@
-/** Stands between a broker and a signer as that signer, and can keep what it has signed: nobody gets that then. */
+/** Stands between a broker and a signer, or a control plane, as that service, and can keep what it has signed: nobody gets that then. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer, type Server } from "node:https";
 import { parseJson } from "@gateway/shared/json";
@@ -7,28 +7,28 @@ import { REQUEST_ID_HEADER } from "@gateway/shared/request_context";
 import { freePort } from "../stage/free_port.ts";
 import type { Stage } from "../stage/stage.ts";
 
-/** One of several, behind it a signer. */
+/** One of several, behind it a service. */
 export class AnswerKeeper implements AsyncDisposable {
   readonly port: number = freePort();
   readonly #identity: { readonly cert: string; readonly key: string };
-  readonly #signer: JsonService;
+  readonly #service: JsonService;
   #server: Server | undefined;
   /** Told of the next certificate, which does not leave. */
-  onCertificate: ((certificate: string) => void) | undefined;
+  onCertificate: ((certificate: string, serial: string) => unknown) | undefined;
 
-  private constructor(identity: { readonly cert: string; readonly key: string }, signer: JsonService) {
+  private constructor(identity: { readonly cert: string; readonly key: string }, service: JsonService) {
     this.#identity = identity;
-    this.#signer = signer;
+    this.#service = service;
   }
 
-  /** @param signer who asks it in the broker's name */
-  static async open({ init }: Stage, signer: JsonService): Promise<AnswerKeeper> {
+  /** @param service asks it in the broker's name */
+  static async open({ init }: Stage, service: JsonService): Promise<AnswerKeeper> {
     const config = await Deno.readTextFile(init.signer_config);
     const [cert, key] = await Promise.all(["server_cert", "server_key"].map((name) => {
       const [, path = ""] = new RegExp(`"${name}": "([^"]+)"`).exec(config) ?? [];
       return Deno.readTextFile(path);
     }));
-    const keeper = new AnswerKeeper({ cert: cert!, key: key! }, signer);
+    const keeper = new AnswerKeeper({ cert: cert!, key: key! }, service);
     await keeper.listen();
     return keeper;
   }
@@ -60,16 +60,18 @@ export class AnswerKeeper implements AsyncDisposable {
     request.on("data", (bytes) => text += bytes);
     request.on("end", async () => {
       const id = request.headers[REQUEST_ID_HEADER];
-      const reply = await this.#signer.request({
+      const reply = await this.#service.request({
         method: request.method === "POST" ? "POST" : "GET",
         path: request.url ?? "",
         headers: typeof id === "string" ? { [REQUEST_ID_HEADER]: id } : {},
         ...(text === "" ? {} : { body: parseJson(text) }),
       }).catch(() => undefined);
       if (reply === undefined) return void response.destroy();
-      const { certificate } = { ...reply.body as { readonly certificate?: string } | undefined };
+      const { certificate, serial } = {
+        ...reply.body as { readonly certificate?: string; readonly serial?: number | bigint } | undefined,
+      };
       const keep = this.onCertificate;
-      if (keep !== undefined && certificate !== undefined) return keep(certificate);
+      if (keep !== undefined && certificate !== undefined) return keep(certificate, String(serial));
       response.writeHead(reply.status, { "content-type": reply.headers["content-type"] ?? "text/plain" });
       response.end(reply.text);
     });

@@ -1,6 +1,9 @@
 /** Three control planes on one PostgreSQL: parked at one, decided at another, collected at a third, once. */
 import assert from "node:assert/strict";
 import type { JsonClient } from "@gateway/shared/http/json_client";
+import { openUpstreams } from "@gateway/shared/http/upstreams";
+import { systemClock } from "@gateway/shared/clock";
+import { systemRandom } from "@gateway/shared/random";
 import { parseJson } from "@gateway/shared/json";
 import { signBody } from "../bench/sign_request.ts";
 import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
@@ -10,7 +13,8 @@ import { withStage } from "../stage/with_stage.ts";
 import { POSTGRES_SCHEMA } from "../../control_plane/state/postgres.ts";
 import { upgradeTables } from "./upgrade_tables.ts";
 import { Wire } from "./wire.ts";
-import { addMember, clientOf, type Member, readiness, startMember } from "./signers.ts";
+import { AnswerKeeper } from "./answer_keeper.ts";
+import { addMember, clientOf, type Member, readiness, startMember, tlsOf } from "./signers.ts";
 
 const GATED = "hostname";
 const NAMES = ["a", "b", "c"] as const;
@@ -144,6 +148,38 @@ Deno.test({
         assert.equal((await decide(ofShort, lasting))?.status, 200);
         assert.equal((await collect(ofShort, lasting))?.status, 200);
         assert.equal((await collect(1, lasting))?.status, 410);
+      });
+
+      await test.step("a collection whose answer nobody gets: what was signed for it is revoked", async () => {
+        const keepers = [];
+        for (const index of [0, 1]) {
+          const keeper = await AnswerKeeper.open(stage, brokers[index]!);
+          stage.defer(() => keeper[Symbol.asyncDispose]());
+          keepers.push(keeper);
+        }
+        const upstreams = openUpstreams({
+          ...{ what: "the control plane", urls: keepers.map(({ port }) => `https://127.0.0.1:${port}`) },
+          ...{ ...await tlsOf(stage, "broker"), clock: systemClock, random: systemRandom },
+        });
+        stage.defer(() => upstreams.close());
+        const request = upstreams.client({});
+        const id = await park(0);
+        assert.equal((await decide(1, id))?.status, 200);
+        const signed = Promise.withResolvers<string>();
+        for (const keeper of keepers) {
+          keeper.onCertificate = async (_, serial) => {
+            await keeper.end();
+            signed.resolve(serial);
+          };
+        }
+        const collecting = request.request({ method: "GET", path: `/v1/sign/result/${id}` });
+        await assert.rejects(collecting, { code: "answer_lost" });
+        const serial = await signed.promise;
+        const log = () => Deno.readTextFile(stage.init.signer_audit_log);
+        await poll(async () => (await log()).includes(`revoked serial=${serial} reason=answer-lost`), {
+          what: "the signer to revoke it",
+        });
+        for (let index = 0; index < 3; index++) assert.equal((await collect(index, id))?.status, 410);
       });
 
       await test.step("one whose database swallows everything: 503 to parking, polling and deciding", async () => {

@@ -7,24 +7,15 @@ import { systemRandom } from "@gateway/shared/random";
 import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
 import { poll } from "../stage/poll.ts";
 import type { ServiceProcess } from "../stage/service_process.ts";
-import type { Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 import { BrokerAtSigners, issuedBy } from "./broker_at_signers.ts";
-import { addMember, type Member, SIGN, startMember } from "./signers.ts";
+import { addMember, type Member, SIGN, startMember, tlsOf } from "./signers.ts";
 
 const CLIENTS = 16;
 /** So many answers between two steps. */
 const ENOUGH = 200;
 /** After so long a client takes an answer for lost; a signer that stands still is told by it. */
 const TIMEOUT_MS = 1_000;
-
-async function tlsOf({ init }: Stage, identity: "broker" | "operator") {
-  const { cert, key } = init[identity];
-  const [pem, keyPem, ca] = await Promise.all(
-    [cert, key, init.mtls_ca].map((path) => Deno.readTextFile(path)),
-  );
-  return { cert: pem!, key: keyPem!, ca: ca! };
-}
 
 /** Asks two signers as a broker does, without end: what is lost is asked anew. */
 class Load {

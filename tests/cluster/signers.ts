@@ -65,6 +65,15 @@ export async function readiness({ monitor }: Member): Promise<string> {
   return `${response.status} ${(await response.text()).trim()}`;
 }
 
+/** What an identity shows of itself, and whom it believes. */
+export async function tlsOf({ init }: Stage, identity: StageIdentity) {
+  const { cert, key } = init[identity];
+  const [pem, keyPem, ca] = await Promise.all(
+    [cert, key, init.mtls_ca].map((path) => Deno.readTextFile(path)),
+  );
+  return { cert: pem!, key: keyPem!, ca: ca! };
+}
+
 /** A client of one of them. */
 export async function clientOf(
   stage: Stage,
@@ -72,13 +81,10 @@ export async function clientOf(
   identity: StageIdentity,
   timeoutMs = 10_000,
 ): Promise<JsonClient> {
-  const pair = stage.init[identity];
   const client = new JsonClient({
     clock: systemClock,
     baseUrl: `https://${listen}`,
-    cert: await Deno.readTextFile(pair.cert),
-    key: await Deno.readTextFile(pair.key),
-    ca: await Deno.readTextFile(stage.init.mtls_ca),
+    ...await tlsOf(stage, identity),
     timeoutMs,
   });
   stage.defer(() => client.close());
