@@ -10,6 +10,9 @@ import { type OwnHost, sshTo } from "../over_ssh.ts";
 
 const SECONDS = 120;
 const SKEW_SECONDS = 30;
+/** So often a host is tried that has read its config anew, once a second: until then nothing listens there. */
+const TRIES = 20;
+const NO_LISTENER = /connection (?:refused|reset|closed)[^\n]*$/i;
 
 /** Whose login is tried. */
 export interface LoginTrial {
@@ -20,7 +23,8 @@ export interface LoginTrial {
 }
 
 /**
- * Logs in to a host with a certificate as brokers get them, that is good for two minutes and one command, `echo`.
+ * Logs in to a host with a certificate as brokers get them, that is good for two minutes and one command, `echo`. Waits
+ * for an sshd that is just starting anew.
  *
  * @throws {AppError} `upstream_failure` when the host does not let it in
  */
@@ -50,14 +54,20 @@ export async function tryLogin({ name, host, principal, caKey }: LoginTrial): Pr
       IdentityAgent: "none",
       PreferredAuthentications: "publickey",
     };
-    const { stdout, stderr } = await sshTo(name, host, {
+    const login = {
       login: host.user,
       words: ["-i", key, ...Object.entries(options).flatMap(([name, value]) => ["-o", `${name}=${value}`])],
       command: "true",
       input: "",
-    });
-    if (stdout.includes(answer)) return;
-    const why = stderr.trim().split("\n").at(-1) ?? "";
+    };
+    let why = "";
+    for (let tries = 1; tries <= TRIES; tries++) {
+      const { stdout, stderr } = await sshTo(name, host, login);
+      if (stdout.includes(answer)) return;
+      why = stderr.trim().split("\n").at(-1) ?? "";
+      if (!NO_LISTENER.test(why)) break;
+      await systemClock.sleep(1_000);
+    }
     throw new AppError(
       "upstream_failure",
       `${quoteText(name)} does not let ${host.user} in with a certificate (${CERTIFICATE_ALGORITHM}): ${

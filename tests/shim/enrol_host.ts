@@ -89,11 +89,13 @@ END
 
 /**
  * Runs `broker-ctl` in a folder with a set-up, under its own permissions. What it does as root over ssh, it does on the
- * host without a login; those of the account are real.
+ * host without a login; those of the account are real, but for the first where there is a file `bin/ssh.no-listener`:
+ * that comes while sshd starts anew.
  */
 export async function runOverSshTo(host: EnrolHost, folder: string, ...args: readonly string[]) {
   const program = `#!/bin/sh
 case "$*" in *"sh -s") exec ${host.launcher.join(" ")} sh -s ;; esac
+if rm "$0.no-listener" 2>/dev/null; then echo "ssh: connect to host 127.0.0.1 port ${host.port}: Connection refused" >&2; exit 255; fi
 exec /usr/bin/ssh "$@"\n`;
   await Deno.mkdir(`${folder}/bin`, { recursive: true });
   await Deno.writeTextFile(`${folder}/bin/ssh`, program, { mode: 0o755 });

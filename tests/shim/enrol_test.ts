@@ -126,6 +126,10 @@ Deno.test({
     assert.equal(good.code, 0, good.text);
     assert.match(good.text, /a certificate for host:web01 logged in as gw-sealed/);
     assert.equal((await enrol("unenrol")).code, 0);
+    await Deno.writeTextFile(`${folder.path}/bin/ssh.no-listener`, "");
+    const patient = await enrol();
+    assert.equal(patient.code, 0, `sshd reads its config anew, and listens again: ${patient.text}`);
+    assert.equal((await enrol("unenrol")).code, 0);
     // What enrols is right, and yet nobody gets in.
     await host.sh(`usermod -s /usr/sbin/nologin ${ACCOUNT}`);
     const kept = await host.state();
