@@ -38,15 +38,15 @@ export function writeFailure(
   terminal.err(options.json ? `${JSON.stringify({ code, message })}\n` : `error: ${safeText(message)}\n`);
 }
 
-/** An error of Commander as one of ours. */
-export function toUsageError(error: CommanderError): AppError {
+/** An error of Commander as one of ours, with the command whose help explains it. */
+export function toUsageError(error: CommanderError, command: string): AppError {
   // After `debate help nothing` it has already printed the help and gives no other message.
   if (error.code === "commander.help") {
     return new AppError("invalid_request", "There is no such command; the commands are listed above");
   }
   const text = error.message.replace(/^error: /, "").replace(/\n/g, " ");
   const message = text.charAt(0).toUpperCase() + text.slice(1).replace(/\.$/, "");
-  return new AppError("invalid_request", `${message}; debate --help explains`);
+  return new AppError("invalid_request", `${message}; ${command} --help explains`);
 }
 
 function describe(error: unknown): { readonly code: string; readonly message: string } {

@@ -41,10 +41,23 @@ export async function runProgram(args: readonly string[], environment: Environme
     // The reader of the output has closed it, as `| head` does.
     if (error instanceof Deno.errors.BrokenPipe) return EXIT_CODES.failed;
     if (error instanceof CommanderError && error.exitCode === 0) return EXIT_CODES.ok;
-    const shown = error instanceof CommanderError ? toUsageError(error) : error;
+    const shown = error instanceof CommanderError ? toUsageError(error, nameOf(program, args)) : error;
     writeFailure(environment.terminal, shown, { json: args.includes("--json") });
     return environment.signal.aborted ? EXIT_CODES.interrupted : exitCodeOf(shown);
   }
+}
+
+/** The command that was meant, as it is typed. */
+function nameOf(program: Command, args: readonly string[]): string {
+  const names = [program.name()];
+  let { commands } = program;
+  for (const arg of args) {
+    const next = commands.find((each) => each.name() === arg);
+    if (next === undefined) break;
+    names.push(arg);
+    commands = next.commands;
+  }
+  return names.join(" ");
 }
 
 /** The whole command tree. */

@@ -51,5 +51,8 @@ async function expire({ store, days, clock, signal, tell }: Retention): Promise<
   for (const [name, count] of failures) {
     tell(`cannot delete old runs: ${name}${count === 1 ? "" : ` (${count} times)`}`);
   }
-  if (deleted > 0) tell(`deleted ${deleted} ${deleted === 1 ? "run" : "runs"} older than ${days} days`);
+  if (deleted === 0) return;
+  tell(
+    `deleted ${deleted} ${deleted === 1 ? "run" : "runs"} older than ${days} ${days === 1 ? "day" : "days"}`,
+  );
 }

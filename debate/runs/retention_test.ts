@@ -59,8 +59,9 @@ Deno.test("without a limit, and of runs that do not say when they were, nothing 
   const unlimited = await keeping(0, all);
   await unlimited.done;
   assert.equal(unlimited.kept(), "12a");
-  const { kept, stop, done } = await keeping(1, all);
+  const { kept, stop, done, told } = await keeping(1, all);
   assert.equal(kept(), "2a");
+  assert.deepEqual(told, ["deleted 1 run older than 1 day"]);
   stop.abort();
   await done;
 });

@@ -92,7 +92,21 @@ Deno.test.each([
     args: ["a b", "--file", ""],
     reason: /--file <file>' argument '' .* It is empty/,
   },
-  { name: "an unknown option", args: ["a b", "--projekt", "."], reason: /Unknown option '--projekt'/ },
+  {
+    name: "an unknown option",
+    args: ["a b", "--projekt", "."],
+    reason: /Unknown option '--projekt' .*; debate --help explains$/m,
+  },
+  {
+    name: "a run to show without its id",
+    args: ["runs", "show"],
+    reason: /argument 'id'; debate runs show --help explains$/m,
+  },
+  {
+    name: "a misspelt command of runs",
+    args: ["runs", "shw", "list"],
+    reason: /'shw' .*; debate runs --help explains$/m,
+  },
   { name: "a number out of range", args: ["a b", "--max-files", "0"], reason: /from 1 to 10000/ },
   { name: "a threshold above 1", args: ["a b", "--early-out-threshold", "1.5"], reason: /from 0 to 1/ },
   { name: "a forgotten value", args: ["a b", "--file", "--json"], reason: /A value is missing before it/ },
