@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { refusedMethods } from "@gateway/shared/testing/refused_methods";
 import { CONTROL_PLANE_ROUTES } from "./app.ts";
 import { allow, gate } from "./testing/fake_signer.ts";
-import { get, ONE_SHOT, post, startControlPlane } from "./testing/memory_control_plane.ts";
+import { CONFIG, get, ONE_SHOT, post, startControlPlane } from "./testing/memory_control_plane.ts";
 
 const SIGNING = [
   { name: "POST /v1/sign", request: () => post("/v1/sign", ONE_SHOT) },
@@ -43,6 +43,15 @@ Deno.test.each(SIGNING)("$name without sign_callers is for all but approvers (I7
   assert.notEqual((await plane.send(request(), "anyone")).status, 403);
 });
 
+Deno.test.each(SIGNING)("$name is for no host, whose identity is for its list", async ({ request }) => {
+  for (const sign_callers of [[], ["web01.krl"]]) {
+    const plane = await startControlPlane({ sign_callers });
+    assert.equal((await plane.send(request(), "web01.krl")).status, 403);
+    assert.deepEqual(plane.signer.requests, [], "the signer is not asked");
+    assert.deepEqual(plane.outcomes(), ["denied"]);
+  }
+});
+
 Deno.test.each(SIGNING)(
   "$name refuses a name with blanks, which a header would change",
   async ({ request }) => {
@@ -63,6 +72,13 @@ Deno.test.each(APPROVING)(
     assert.deepEqual(plane.outcomes(), ["denied"]);
   },
 );
+
+Deno.test.each(APPROVING)("$name is for no host, whatever list it is in", async ({ request }) => {
+  const { approval } = CONFIG;
+  const plane = await startControlPlane({ approval: { ...approval, callers: ["web01.krl"] } });
+  assert.equal((await plane.send(request(), "web01.krl")).status, 403);
+  assert.deepEqual(plane.outcomes(), ["denied"]);
+});
 
 Deno.test("a CN in both lists may ask and decide", async () => {
   const plane = await startControlPlane();

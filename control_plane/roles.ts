@@ -1,20 +1,25 @@
 import { AppError } from "@gateway/shared/errors";
 import type { Peer } from "@gateway/shared/http/mtls_server";
+import { isHostIdentity } from "@gateway/shared/wire/krl";
 import { checkCaller } from "@gateway/shared/wire/sign_fields";
 import type { ControlPlanePorts } from "./ports.ts";
 import type { ControlPlaneConfig } from "./config.ts";
 
-/** Whether a caller may use the signing path: those in `sign_callers`, or without such a list all but approvers. */
+/**
+ * Whether a caller may use the signing path: those in `sign_callers`, or without such a list all but approvers. No host,
+ * whose identity lies on that host.
+ */
 export function maySign(
   { sign_callers, approval }: Pick<ControlPlaneConfig, "sign_callers" | "approval">,
   caller: string,
 ): boolean {
+  if (isHostIdentity(caller)) return false;
   return sign_callers.length > 0 ? sign_callers.includes(caller) : !approval.callers.includes(caller);
 }
 
-/** Whether a caller may see approvals and decide on them. */
+/** Whether a caller may see approvals and decide on them; no host either. */
 export function mayApprove({ approval }: Pick<ControlPlaneConfig, "approval">, caller: string): boolean {
-  return approval.callers.includes(caller);
+  return !isHostIdentity(caller) && approval.callers.includes(caller);
 }
 
 /**

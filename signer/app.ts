@@ -9,9 +9,9 @@ import { handleAllowEdit, handlePolicyRead } from "./handlers/policy.ts";
 import { handlePolicyChange, handlePolicyVersion, handlePolicyVersions } from "./handlers/policy_versions.ts";
 import { handleReload } from "./handlers/reload.ts";
 import { handleSign } from "./handlers/sign.ts";
-import { handleKrl, handleKrlSignature, handleKrlStatus, READS_ONLY } from "./handlers/krl.ts";
+import { handleKrl, handleKrlSignature, handleKrlStatus } from "./handlers/krl.ts";
 import { handleRevokeKeyIds, handleRevokeRequests, handleRevokeSerials } from "./handlers/revoke.ts";
-import { isHostIdentity } from "@gateway/shared/wire/krl";
+import { isListReader, READS_ONLY } from "./handlers/on_behalf_of.ts";
 import type { SignerOptions, SignerPorts } from "./ports.ts";
 
 /** The signer's routes. */
@@ -89,8 +89,7 @@ export function createSignerApp(options: SignerOptions): PeerHandler {
   const answer = createRouter(SIGNER_ROUTES, ports, { noRoute: "no such route" });
   return (request, peer) => {
     // A host's identity lies on that host: it must not be good for anything else.
-    const isHost = options.state.current.krlCallers.has(peer.caller) || isHostIdentity(peer.caller);
-    if (isHost && !isForList(request.url)) {
+    if (isListReader(options.state.current, peer.caller) && !isForList(request.url)) {
       throw new AppError("forbidden", READS_ONLY);
     }
     return answer(request, { peer });

@@ -1,16 +1,13 @@
 import { AppError } from "@gateway/shared/errors";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import { formatSubject } from "../freezes.ts";
-import { mayComeFrom, visibleRules } from "@gateway/shared/policy/ssh";
+import { visibleRules } from "@gateway/shared/policy/ssh";
 import { readRulesHosts } from "@gateway/shared/wire/host_rules";
 import type { SignerPorts } from "../ports.ts";
-import { readEffectiveCaller } from "./on_behalf_of.ts";
+import { readEffectiveCaller, whyNotBy } from "./on_behalf_of.ts";
 
 /** What a frozen caller is told; why is nobody's business but the admins'. */
 export const SUBJECT_IS_FROZEN = "subject is frozen";
-
-/** What a caller with `only_via` is told that comes by another way. */
-export const DIRECT_NOT_ALLOWED = "direct requests not allowed for this caller";
 
 /**
  * Whom a listing is for: the caller, or the broker that a trusted forwarder names. Whether it may have one at all is
@@ -30,9 +27,10 @@ export async function identifyReader(ports: SignerPorts, request: Request, peer:
     await ports.gate.bestEffort({ caller, outcome: "frozen_denied", err });
     throw new AppError("frozen", SUBJECT_IS_FROZEN);
   }
-  if (!mayComeFrom(snapshot.policy, caller, peer.caller)) {
-    await ports.gate.bestEffort({ caller, outcome: "denied", err: DIRECT_NOT_ALLOWED });
-    throw new AppError("denied", DIRECT_NOT_ALLOWED);
+  const err = whyNotBy(snapshot, caller, peer);
+  if (err !== undefined) {
+    await ports.gate.bestEffort({ caller, outcome: "denied", err });
+    throw new AppError("denied", err);
   }
   return caller;
 }

@@ -5,9 +5,6 @@ import { KRL_SIGNATURE_HEADER, KRL_VERSION_HEADER } from "@gateway/shared/wire/k
 import type { SignerPorts } from "../ports.ts";
 import { answer, requireAdmin } from "./admin.ts";
 
-/** What a reader of the list is told that asks for anything else. */
-export const READS_ONLY = "callers in krl_callers may fetch the revocation list only";
-
 /** `GET /v1/krl?after=N`: the list when it is newer than N, at once or within 25 s; else 304. */
 export async function handleKrl(ports: SignerPorts, request: Request, peer: Peer): Promise<Response> {
   const key = await requireReader(ports, peer, "krl");

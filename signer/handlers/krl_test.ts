@@ -130,6 +130,25 @@ Deno.test("a host that is in krl_callers no more, or not yet, is no caller by it
   assert.equal((await signer.send(get("/v1/hosts"), "web02.krlx")).status, 200);
 });
 
+Deno.test.each([{ name: "web01.krl" }, { name: "web02.krl" }, { name: "reader" }])(
+  "$name, a host, is no caller by a forwarder's word either",
+  async ({ name }) => {
+    const signer = await start({ krl_callers: { "web01.krl": ["web01"], reader: ["db01"] }, callers: {} });
+    const asked = await signer.sign({ host: "web01", on_behalf_of: name }, "control-plane");
+    assert.equal(asked.status, 403);
+    const record = signer.log.entries.at(-1);
+    assert.deepEqual([record?.caller, record?.outcome], [name, "denied"]);
+    for (const path of ["/v1/hosts", "/v1/clusters"]) {
+      const request = new Request(get(path), { headers: { "x-on-behalf-of": name } });
+      assert.equal((await signer.send(request, "control-plane")).status, 403, path);
+    }
+    assert.equal(
+      (await signer.sign({ host: "web01", on_behalf_of: "broker-1" }, "control-plane")).status,
+      200,
+    );
+  },
+);
+
 Deno.test("without envelope_key there is no list: 409 says what is missing", async () => {
   const signer = await startSigner({ envelope_key: "seed", krl_callers: KRL_CALLERS });
   const { status, body } = await signer.send(get("/v1/krl"), "web01.krl");

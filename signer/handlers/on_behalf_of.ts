@@ -1,8 +1,27 @@
 import { isUnsafe } from "@gateway/shared/characters";
 import { AppError } from "@gateway/shared/errors";
 import type { Peer } from "@gateway/shared/http/mtls_server";
+import { mayComeFrom } from "@gateway/shared/policy/ssh";
 import { quoteText } from "@gateway/shared/quote";
+import { isHostIdentity } from "@gateway/shared/wire/krl";
 import type { Snapshot } from "../snapshot.ts";
+
+/** What a reader of the list is told that asks for anything else. */
+export const READS_ONLY = "callers in krl_callers may fetch the revocation list only";
+
+/** What a caller with `only_via` is told that comes by another way. */
+const DIRECT_NOT_ALLOWED = "direct requests not allowed for this caller";
+
+/** Whether a caller is a host, whose identity lies on that host: it must be good for nothing but the list. */
+export function isListReader({ krlCallers }: Pick<Snapshot, "krlCallers">, caller: string): boolean {
+  return krlCallers.has(caller) || isHostIdentity(caller);
+}
+
+/** Why nothing is issued or listed for a caller by this way, whatever its groups; `undefined`: something may be. */
+export function whyNotBy(snapshot: Snapshot, caller: string, peer: Peer): string | undefined {
+  if (isListReader(snapshot, caller)) return READS_ONLY;
+  return mayComeFrom(snapshot.policy, caller, peer.caller) ? undefined : DIRECT_NOT_ALLOWED;
+}
 
 /**
  * The caller that a request is of: the broker that a trusted forwarder names in `X-On-Behalf-Of`, else the peer.

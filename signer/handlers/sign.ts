@@ -4,13 +4,7 @@ import { type IssuedCertificate, issueUserCertificate } from "@gateway/shared/ca
 import { readJsonBody } from "@gateway/shared/http/body";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import { describeSignRequest, intentOf } from "@gateway/shared/policy/sign_request";
-import {
-  decideSsh,
-  mayComeFrom,
-  mayUseHost,
-  type SshDecision,
-  toWireDecision,
-} from "@gateway/shared/policy/ssh";
+import { decideSsh, mayUseHost, type SshDecision, toWireDecision } from "@gateway/shared/policy/ssh";
 import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
 import type { TakeResult } from "@gateway/shared/token_bucket";
 import {
@@ -23,8 +17,8 @@ import { checkCaller, checkSignFields } from "@gateway/shared/wire/sign_fields";
 import type { SignerPorts } from "../ports.ts";
 import type { SignSource } from "../sign_limit.ts";
 import type { Snapshot } from "../snapshot.ts";
-import { DIRECT_NOT_ALLOWED } from "./hosts.ts";
 import { learnWaiver } from "./learn.ts";
+import { whyNotBy } from "./on_behalf_of.ts";
 import { sealCommand } from "./seal_command.ts";
 import { needsVerifiedEndUser, verifyEndUser, withoutToken } from "./verified_end_user.ts";
 import { describeAskedAction, findActionDenial, handleClusterSign, refuseAction } from "./sign_cluster.ts";
@@ -86,11 +80,11 @@ async function sign(ports: SignerPorts, httpRequest: Request, peer: Peer): Promi
   ports.knownSubjects.add("end_user", request.end_user);
   const frozen = findFreeze(context);
   if (frozen !== undefined) return await refuseFrozen(context, { why: describeFreeze(frozen) });
-  if (!mayComeFrom(snapshot.policy, caller, peer.caller)) {
-    if (request.target_type === "k8s") {
-      await refuseAction(context, { outcome: "denied", err: DIRECT_NOT_ALLOWED });
-    } else await refuse(context, { outcome: "denied", err: DIRECT_NOT_ALLOWED });
-    throw new AppError("denied", DIRECT_NOT_ALLOWED);
+  const err = whyNotBy(snapshot, caller, peer);
+  if (err !== undefined) {
+    const refuseIt = request.target_type === "k8s" ? refuseAction : refuse;
+    await refuseIt(context, { outcome: "denied", err });
+    throw new AppError("denied", err);
   }
   if (request.target_type === "k8s") return await handleClusterSign(context);
   const publicKey = parseEd25519PublicKey(request.public_key);
@@ -109,9 +103,11 @@ async function sign(ports: SignerPorts, httpRequest: Request, peer: Peer): Promi
 
 /** Decides again on what was allowed: policy and grants may have been changed, and that acknowledged, meanwhile. */
 function findDenial(context: SignContext): string | undefined {
-  const { ports, snapshot: { policy }, peer, request, caller } = context;
+  const { ports, snapshot, peer, request, caller } = context;
+  const { policy } = snapshot;
   if (caller !== peer.caller && !isForwarder(context)) return NO_FORWARDER;
-  if (!mayComeFrom(policy, caller, peer.caller)) return DIRECT_NOT_ALLOWED;
+  const whyNot = whyNotBy(snapshot, caller, peer);
+  if (whyNot !== undefined) return whyNot;
   if (request.target_type === "k8s") return findActionDenial(context);
   if (mayUseHost(policy, caller, request.host) !== "ok") return "host not authorised";
   const decision = decideSsh(policy, intentOf(request, caller), ports.live.grants);
