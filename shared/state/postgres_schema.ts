@@ -30,6 +30,12 @@ export interface PostgresSchema {
 /** Says which programs may use the tables, for a migration that sets {@linkcode PostgresSchema.oldest} to its own. */
 export const SAY_OLDEST = "ALTER TABLE schema_version ADD COLUMN oldest int8 NOT NULL DEFAULT 0;";
 
+/**
+ * For how long this program may think about what it reads: who starts on a busy machine is slow, and only others that
+ * start wait for it.
+ */
+const LOOK_MS = 10_000;
+
 const OTHERS = "name a database of its own in state_db; this one is left as it is";
 
 /**
@@ -39,8 +45,8 @@ const OTHERS = "name a database of its own in state_db; this one is left as it i
  * newer version; nothing has changed then
  */
 export async function migrate(session: PostgresSession, schema: PostgresSchema): Promise<void> {
-  const { name, owner, migrations, oldest } = schema;
-  await session.query("BEGIN");
+  const { name, owner, migrations } = schema;
+  await session.query(`BEGIN; SET LOCAL idle_in_transaction_session_timeout = ${LOOK_MS}`);
   // All at once: the others find it done.
   await session.query("SELECT pg_advisory_xact_lock(hashtext($1), 1)", [`gateway ${name}`]);
   const found = await readVersion(session, name);
@@ -53,17 +59,20 @@ export async function migrate(session: PostgresSession, schema: PostgresSchema):
   const { version } = found;
   if (found.oldest > migrations.length) throw newerSchema(owner, version, migrations.length);
   if (version > 0 && version <= migrations.length) await compare(session, schema, version);
+  await session.query([...upgrade(schema, version), "COMMIT"].join(";\n"));
+}
+
+/** What leads from a version to this program's; sent at once with its end, so that nobody waits for this program's pace. */
+function* upgrade({ name, migrations, oldest }: PostgresSchema, version: number): Generator<string> {
+  if (version >= migrations.length) return;
   if (version === 0) {
-    await session.query(`CREATE SCHEMA IF NOT EXISTS ${name}`);
-    await session.query(`CREATE TABLE ${name}.schema_version (version int8 NOT NULL)`);
-    await session.query(`INSERT INTO ${name}.schema_version VALUES (0)`);
+    yield `CREATE SCHEMA IF NOT EXISTS ${name}`;
+    yield `CREATE TABLE ${name}.schema_version (version int8 NOT NULL)`;
+    yield `INSERT INTO ${name}.schema_version VALUES (0)`;
   }
-  for (const statements of migrations.slice(version)) await session.query(statements);
-  if (version < migrations.length) {
-    await session.query(`UPDATE ${name}.schema_version SET version = $1`, [migrations.length]);
-    if (oldest !== undefined) await session.query(`UPDATE ${name}.schema_version SET oldest = $1`, [oldest]);
-  }
-  await session.query("COMMIT");
+  yield* migrations.slice(version);
+  yield `UPDATE ${name}.schema_version SET version = ${migrations.length}`;
+  if (oldest !== undefined) yield `UPDATE ${name}.schema_version SET oldest = ${oldest}`;
 }
 
 /** What an instance says that is too old for the schema. */
