@@ -1,3 +1,4 @@
+import { AppError } from "@gateway/shared/errors";
 import type { ClientParameters } from "./client_config.ts";
 
 /** Whom it was that did not answer. */
@@ -10,12 +11,12 @@ export interface Contact {
 /**
  * What to do about a service that could not be contacted.
  *
- * @param cause what Node reports: an error with a `code`
+ * @param failure what Node reports, an error with a `code`, or one that it caused
  * @returns undefined for what says nothing about the set-up
  */
-export function adviseOnContact(cause: unknown, { name, parameters }: Contact): string | undefined {
+export function adviseOnContact(failure: unknown, { name, parameters }: Contact): string | undefined {
   const { url, ca } = parameters;
-  switch (codeOf(cause)) {
+  switch (codeOf(failure)) {
     case "ECONNREFUSED":
       return `nothing listens there: is the ${name} running, and is this its address?`;
     case "ENOTFOUND":
@@ -43,6 +44,8 @@ export function adviseOnContact(cause: unknown, { name, parameters }: Contact): 
   }
 }
 
-function codeOf(cause: unknown): unknown {
-  return cause instanceof Error && "code" in cause ? cause.code : undefined;
+function codeOf(failure: unknown): unknown {
+  let at = failure;
+  while (at instanceof AppError) at = at.cause;
+  return at instanceof Error && "code" in at ? at.code : undefined;
 }

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { AppError } from "@gateway/shared/errors";
 import { adviseOnContact } from "./contact_advice.ts";
 
 const CONTACT = {
@@ -14,8 +15,12 @@ Deno.test.each([
   { code: "UNABLE_TO_VERIFY_LEAF_SIGNATURE", advice: /not signed by the CA in \/pki\/mtls_ca\.crt$/ },
   { code: "ERR_TLS_CERT_ALTNAME_INVALID", advice: /other names than ca\.example$/ },
   { code: "CERT_HAS_EXPIRED", advice: /expired/ },
-])("adviseOnContact() says what to do about $code", ({ code, advice }) => {
-  assert.match(adviseOnContact(Object.assign(new Error("x"), { code }), CONTACT) ?? "", advice);
+])("adviseOnContact() says what to do about $code, whatever it has caused", ({ code, advice }) => {
+  let failure: Error = Object.assign(new Error("x"), { code });
+  for (const message of ["", "asking", "Failed contacting"]) {
+    if (message !== "") failure = new AppError("upstream_failure", message, { cause: failure });
+    assert.match(adviseOnContact(failure, CONTACT) ?? "", advice);
+  }
 });
 
 Deno.test("adviseOnContact() does not guess", () => {

@@ -199,7 +199,7 @@ async function exchange(
         `certificate ${parameters.cert}, private key ${parameters.key}, CA ${parameters.ca}`,
       );
     }
-    const advice = adviseOnContact(error.cause, { name: NAMES[service], parameters });
+    const advice = adviseOnContact(error, { name: NAMES[service], parameters });
     throw new HintedError(error, advice === undefined ? asked : `${asked}; ${advice}`);
   }
 }

@@ -99,6 +99,9 @@ export function formatLogLine(line: LogLine): string {
   }
 }
 
+/** Nothing keeps an error from being its own cause. */
+const MOST_CAUSES = 8;
+
 /** Errors have no enumerable members: without this they would be logged as `{}`. */
 function describeError(value: unknown, depth = 0): unknown {
   if (!(value instanceof Error)) return value;
@@ -107,7 +110,9 @@ function describeError(value: unknown, depth = 0): unknown {
     message: value.message,
     code: value instanceof AppError ? value.code : undefined,
     stack: value instanceof AppError ? undefined : value.stack,
-    cause: value.cause === undefined || depth === 4 ? undefined : describeError(value.cause, depth + 1),
+    cause: value.cause === undefined || depth === MOST_CAUSES
+      ? undefined
+      : describeError(value.cause, depth + 1),
   };
 }
 

@@ -45,6 +45,14 @@ Deno.test("formatLogLine() spells out errors with their causes, and stacks only 
   assert.match(written.cause.stack, /^TypeError: reset/);
 });
 
+Deno.test("formatLogLine() gets to the address behind a failure that was told in other words five times", () => {
+  let error = new Error("connect ECONNREFUSED 10.0.0.5:9443");
+  for (let step = 0; step < 6; step++) {
+    error = new AppError("upstream_failure", `step ${step}`, { cause: error });
+  }
+  assert.match(format("Tool call failed", { error }), /10\.0\.0\.5:9443/);
+});
+
 Deno.test("formatLogLine() survives causes in a circle, circles and throwing members", () => {
   const error = new Error("a");
   error.cause = error;

@@ -1,7 +1,7 @@
 import { parseCertificateFor } from "./certificate_auth.ts";
 import { type ConnectOptions, connectOver, type SshConnection } from "./connect.ts";
 import type { EphemeralKey } from "./ephemeral_key.ts";
-import { atBastion } from "./failures.ts";
+import { atAddress, atBastion } from "./failures.ts";
 import { parseHostPin } from "./host_pin.ts";
 import type { SshBounds } from "./limits.ts";
 import { connectTcp, connectThrough, type HostAddress, parseHostAddress } from "./transport.ts";
@@ -79,8 +79,9 @@ async function extend(
       : await connectThrough(reached, address, bounds);
     const connection = await connectOver(transport, { ...bounds, pin, login, carrierLost: reached?.lost });
     return reached === undefined ? connection : carriedBy(reached, connection);
-  } catch (error) {
+  } catch (cause) {
     await reached?.close();
+    const error = atAddress(address, cause);
     throw bastion === undefined ? error : atBastion(bastion, error);
   }
 }

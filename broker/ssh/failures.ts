@@ -1,3 +1,4 @@
+import { isIPv6 } from "node:net";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
 
@@ -29,6 +30,17 @@ export function failureClassOf(error: unknown): FailureClass | undefined {
 /** The connection could not be made. */
 export function connectionFailure(text: string, cause?: unknown, failureClass?: FailureClass): AppError {
   return failure(`${CONNECTION}${text}`, cause, failureClass);
+}
+
+/** Says in the cause, for the log, where a connection was to lead. */
+export function atAddress(
+  { hostname, port }: { readonly hostname: string; readonly port: number },
+  error: unknown,
+): unknown {
+  if (!(error instanceof AppError) || error.code !== "upstream_failure") return error;
+  const address = isIPv6(hostname) ? `[${hostname}]:${port}` : `${hostname}:${port}`;
+  const cause = new AppError("upstream_failure", `connecting to ${address}`, { cause: error.cause });
+  return failure(error.message, cause, failureClassOf(error));
 }
 
 /** Says at which bastion a connection failed. */

@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
+import { describeFault } from "@gateway/shared/errors";
 import {
+  atAddress,
   atBastion,
   canceled,
   connectionFailure,
   executionFailure,
+  failureClassOf,
   forwardFailure,
   socketFailure,
 } from "./failures.ts";
@@ -43,6 +46,20 @@ Deno.test.each([
   const error = Object.assign(new Error("10.0.0.21: No route to host"), { reason });
   const failure = forwardFailure(error);
   assert.deepEqual([failure.code, failure.message, failure.cause], ["upstream_failure", text, error]);
+});
+
+Deno.test.each([
+  { hostname: "10.0.0.21", said: "connecting to 10.0.0.21:22: no answer" },
+  { hostname: "fd00::1", said: "connecting to [fd00::1]:22: no answer" },
+])("atAddress() says '$said' in the log, and the agent hears what it heard before", ({ hostname, said }) => {
+  const error = connectionFailure("connect timeout", new Error("no answer"), "timeout");
+  const named = atAddress({ hostname, port: 22 }, error);
+  assert.ok(named instanceof Error);
+  assert.equal(named.message, "connection: connect timeout");
+  assert.equal(failureClassOf(named), "timeout");
+  assert.equal(describeFault(named), `connection: connect timeout: ${said}`);
+  const gone = canceled("connection", "gone");
+  assert.equal(atAddress({ hostname, port: 22 }, gone), gone);
 });
 
 Deno.test("atBastion() names the bastion in a failed connection, and keeps code and cause", () => {

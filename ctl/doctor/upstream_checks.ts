@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
 import { type SignerClientConfig, signerUrls } from "@gateway/shared/config/signer_client";
-import { AppError, errorText } from "@gateway/shared/errors";
+import { describeFault, errorText } from "@gateway/shared/errors";
 import { JsonClient } from "@gateway/shared/http/json_client";
 import { loadTlsMaterial, type TlsMaterial } from "@gateway/shared/http/tls_material";
 import { adviseOnContact } from "../contact_advice.ts";
@@ -54,11 +54,10 @@ async function checkUrl(
       )
       : pass(file, `${url} answers`);
   } catch (error) {
-    const cause = error instanceof AppError ? error.cause ?? error : error;
-    const advice = adviseOnContact(cause, { name: "service", parameters: { url, ca } });
+    const advice = adviseOnContact(error, { name: "service", parameters: { url, ca } });
     return fail(
       file,
-      `${url} does not answer: ${errorText(cause)}`,
+      `${url} does not answer: ${describeFault(error)}`,
       advice ?? "look at the network to it, and its log",
     );
   }

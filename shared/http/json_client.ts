@@ -23,7 +23,7 @@ import { checkTlsIdentity } from "./tls_identity.ts";
 
 /** What {@linkcode JsonClient} needs. */
 export interface JsonClientOptions {
-  /** How messages call the other side, by default `the service`. Addresses never stand in a message. */
+  /** How messages call the other side, by default `the service`. Addresses stand in the causes alone, for the log. */
   readonly what?: string;
   /** `https://host:port`, with a path prefix if any. The host must be a name in the server's certificate. */
   readonly baseUrl: string;
@@ -154,7 +154,9 @@ export class JsonClient implements Disposable {
     } catch (cause) {
       if (exchange?.isSent === false && !(cause instanceof AppError && cause.code === "canceled")) {
         const message = cause instanceof AppError ? cause.message : `Failed contacting ${this.#what}`;
-        throw new UnsentError("upstream_failure", message, { cause });
+        throw new UnsentError("upstream_failure", message, {
+          cause: cause instanceof AppError ? cause : this.#asking(cause),
+        });
       }
       if (cause instanceof AppError) throw cause;
       if (cause instanceof AnswerTooLarge) {
@@ -216,6 +218,11 @@ export class JsonClient implements Disposable {
   }
 
   #failure(message: string, cause?: unknown): AppError {
-    return new AppError("upstream_failure", message, { cause });
+    return new AppError("upstream_failure", message, { cause: this.#asking(cause) });
+  }
+
+  /** Which of several services it was, for the log: not each cause says so. */
+  #asking(cause: unknown): AppError {
+    return new AppError("upstream_failure", `asking ${this.#authority}`, { cause });
   }
 }

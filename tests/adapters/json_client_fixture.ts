@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createServer, type ServerOptions } from "node:https";
 import type { RequestListener } from "node:http";
 import { systemClock } from "@gateway/shared/clock";
-import { AppError } from "@gateway/shared/errors";
+import { AppError, describeFault } from "@gateway/shared/errors";
 import { JsonClient, type JsonClientOptions } from "@gateway/shared/http/json_client";
 import { broker, ca, serverIdentity } from "./mtls_fixture.ts";
 
@@ -51,5 +51,6 @@ export const isUpstreamFailure = (message: RegExp) => (error: unknown) => {
   assert.equal(error.code, "upstream_failure");
   assert.match(error.message, message);
   assert.doesNotMatch(error.message, /127\.0\.0\.1|localhost/, "no address in the message");
+  assert.match(describeFault(error), /asking 127\.0\.0\.1:\d+/, "the address is for the log");
   return true;
 };

@@ -104,10 +104,11 @@ async function withFullQueue(test: (port: number) => Promise<void>): Promise<voi
 
 Deno.test("runCommand() gives up on a host that does not answer", () =>
   withFullQueue(async (port) => {
-    await assert.rejects(
-      runOn({ port, hostKeyLine, limits: { connectMs: 50 } }),
-      failure("connection: connect timeout"),
-    );
+    await assert.rejects(runOn({ port, hostKeyLine, limits: { connectMs: 50 } }), (error: Error) => {
+      assert.equal(error.message, "connection: connect timeout");
+      assert.match(String(error.cause), new RegExp(`connecting to 127\\.0\\.0\\.1:${port}$`));
+      return true;
+    });
   }));
 
 Deno.test("runCommand() can be canceled while it connects", () =>
