@@ -66,7 +66,7 @@ export const addCaKeys: AddCommand = (program, context) => {
     .option("--vault-url <url>", "akv: the vault", once)
     .option("--key-name <name>", "akv: the key in it", once)
     .option("--public-key-path <file>", "agent: which of its keys", once)
-    .option("--socket <path>", "agent: its socket (default: SSH_AUTH_SOCK of the signer)", once)
+    .option("--socket <path>", "agent: its socket, which a new key needs", once)
     .option("--force", "change a key that is there")
     .addHelpText("after", ADD_EXAMPLES)
     .action((flags: AddFlags, command) =>
@@ -105,6 +105,7 @@ function addition({ name, force = false, ...flags }: AddFlags): SignerChange {
       if (isNew && flags.type === undefined) {
         throw new AppError("invalid_request", "A new CA key needs --type");
       }
+      refuseWithoutSocket(flags, there);
       // What the keys of one type have says nothing about those of another.
       const isAnew = isNew || (flags.type !== undefined && flags.type !== there?.type);
       return writeFields(text, { path: ["ca_keys", name], isNew: isAnew }, fields);
@@ -114,6 +115,18 @@ function addition({ name, force = false, ...flags }: AddFlags): SignerChange {
       lines: [`ca-key ${quoteText(name)} ${isNew ? "added" : "updated"} (type=${ca_keys[name]?.type})`],
     }),
   };
+}
+
+/** What SSH_AUTH_SOCK will name at the signer's start is known to nobody here, and no permission can be given for it. */
+function refuseWithoutSocket({ type, socket }: Pick<AddFlags, "type" | "socket">, there?: CaKeyConfig): void {
+  const isAgent = type === "agent" || (type === undefined && there?.type === "agent");
+  const kept = there?.type === "agent" ? there.socket : "";
+  if (!isAgent || (socket ?? kept) !== "") return;
+  throw new AppError(
+    "invalid_request",
+    "A CA key in an agent needs --socket, the path that the agent listens at. Your shell's own: " +
+      '--socket "$SSH_AUTH_SOCK"; the signer has to be able to use it, such as /run/gateway-ca-agent/agent.sock',
+  );
 }
 
 function removal(name: string): SignerChange {

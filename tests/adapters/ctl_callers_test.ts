@@ -66,9 +66,13 @@ Deno.test.each<
     keys: (text) => text.replace('"key_name": "ca"', '"key_name": "next"'),
   },
   {
-    args: "ca-keys add --name dev --force --type agent --public-key-path dev.pub",
+    args: "ca-keys add --name dev --force --type agent --public-key-path dev.pub --socket /s",
     says: 'ca-key "dev" updated (type=agent)',
-    keys: (text) => text.replace(/"dev": {.*}/, '"dev": { "type": "agent", "public_key_path": "dev.pub" }'),
+    keys: (text) =>
+      text.replace(
+        /"dev": {.*}/,
+        '"dev": { "type": "agent", "public_key_path": "dev.pub", "socket": "/s" }',
+      ),
   },
   {
     args: "ca-keys rm dev",
@@ -124,6 +128,18 @@ Deno.test.each<{ name: string; args: string[]; exit: number; err: RegExp }>([
     args: ["ca-keys", "add", "--name", "a", "--type", "akv", "--vault-url", "https://v"],
     exit: 1,
     err: /key_name.*is missing/,
+  },
+  {
+    name: "a new key in an agent that nobody can find",
+    args: ["ca-keys", "add", "--name", "a", "--type", "agent", "--public-key-path", "a.pub"],
+    exit: 2,
+    err: /needs --socket.*--socket "\$SSH_AUTH_SOCK"/,
+  },
+  {
+    name: "a key of a file to become one of such an agent",
+    args: ["ca-keys", "add", "--name", "dev", "--force", "--type", "agent", "--public-key-path", "a.pub"],
+    exit: 2,
+    err: /needs --socket/,
   },
   {
     name: "a field of another type",
