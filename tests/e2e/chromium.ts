@@ -22,7 +22,22 @@ const FLAGS = [
 export function browserTest(name: string, test: () => Promise<void>): void {
   const isMissing = !isInstalled() && !isRequired();
   const shown = isMissing ? `${name} (left out: ${PROGRAM} is not installed)` : name;
-  Deno.test({ name: shown, ignore: isMissing, fn: test });
+  Deno.test({ name: shown, ignore: isMissing, fn: () => sayingWhatWasLost(test) });
+}
+
+/** Requests that Chromium gave up, also those to this machine, as an interface came or went. */
+let lost = 0;
+
+/** A page that lacks a module waits for ever, and nothing of what it shows says why. */
+async function sayingWhatWasLost(test: () => Promise<void>): Promise<void> {
+  lost = 0;
+  try {
+    await test();
+  } catch (cause) {
+    if (lost === 0) throw cause;
+    const what = "the network of this machine changed, as it does when containers start or end";
+    throw new Error(`${what}, and Chromium gave up ${lost} requests`, { cause });
+  }
 }
 
 function isRequired(): boolean {
@@ -89,15 +104,20 @@ export class TestBrowser implements AsyncDisposable {
       clientCertificates: [{ origin, cert: Buffer.from(cert), key: Buffer.from(key) }],
       ...options,
     });
-    context.setDefaultTimeout(HANGS_MS);
-    this.#contexts.push(context);
-    return context;
+    return this.#kept(context);
   }
 
   /** A fresh session for a server that asks for no certificate. */
   async plainSession(origin: string, options: BrowserContextOptions = {}): Promise<BrowserContext> {
     const context = await this.#browser.newContext({ baseURL: origin, ...options });
+    return this.#kept(context);
+  }
+
+  #kept(context: BrowserContext): BrowserContext {
     context.setDefaultTimeout(HANGS_MS);
+    context.on("requestfailed", (request) => {
+      if (request.failure()?.errorText === "net::ERR_NETWORK_CHANGED") lost += 1;
+    });
     this.#contexts.push(context);
     return context;
   }
