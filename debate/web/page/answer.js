@@ -1,6 +1,6 @@
-// @ts-check
 /** @import { Decision, Hypothesis } from "../../graph/state.ts" */
 /** @import { Summary } from "./summary.js" */
+/** @import { RunView } from "./types.js" */
 
 import { formatDuration, get, make } from "./api.js";
 import { evidenceItems, missingItem, reviewItems } from "./evidence.js";
@@ -16,7 +16,7 @@ const MAX_SHOWN = 3;
  *
  * @param {Summary} summary
  * @param {string | undefined} status
- * @param {any} record
+ * @param {RunView | undefined} record
  */
 export function showAnswer(summary, status, record) {
   const { decision, calls } = summary;
@@ -85,7 +85,7 @@ function meter(confidence, cap) {
   const label = cap === null
     ? t("Confidence {share}", { share: percent(confidence) })
     : t("Confidence {share}, at most {cap}", { share: percent(confidence), cap: percent(cap) });
-  /** @type {[string, object][]} */
+  /** @type {[keyof SVGElementTagNameMap, import("./drawing.js").Attributes][]} */
   const parts = [["rect", { class: "track", width: 100, height: 6 }], [
     "rect",
     { class: "fill", width: Math.round(confidence * 100), height: 6 },
@@ -147,7 +147,7 @@ function proof(lead, decision, calls) {
   ];
 }
 
-/** @param {string} title @param {readonly unknown[]} items @param {string} none */
+/** @param {string} title @param {readonly Node[]} items @param {string} none */
 function list(title, items, none) {
   const more = items.length - MAX_SHOWN;
   return [
@@ -159,7 +159,7 @@ function list(title, items, none) {
   ];
 }
 
-/** @param {Summary} summary @param {any} record */
+/** @param {Summary} summary @param {RunView | undefined} record */
 function costs({ round, maxRounds, tokens, doing }, record) {
   const usd = record?.cost_estimate?.total_usd;
   const total = record?.token_totals?.total?.total_tokens ?? tokens;

@@ -1,6 +1,14 @@
+/** @import { Content, Control, Elements, Properties } from "./types.js" */
+
 import { t } from "./words.js";
 
-/** Sends a request to the server; throws an error whose message is for people. */
+/**
+ * Sends a request to the server; throws an error whose message is for people. What it answers is of the server's own
+ * version, or of one that is newer: whoever reads it says what it expects.
+ *
+ * @param {string} path
+ * @param {RequestInit} [options]
+ */
 export async function ask(path, options = {}) {
   let response;
   try {
@@ -13,7 +21,12 @@ export async function ask(path, options = {}) {
   throw new Error(problem.detail ?? t("The server answered {status}", { status: response.status }));
 }
 
-/** Sends JSON. */
+/**
+ * Sends JSON.
+ *
+ * @param {string} path
+ * @param {unknown} body
+ */
 export function send(path, body) {
   return ask(path, {
     method: "POST",
@@ -22,29 +35,64 @@ export function send(path, body) {
   });
 }
 
-/** Sends a form. Unticked boxes are sent as such, and file fields without a file are left out. */
+/**
+ * Sends a form. Unticked boxes are sent as such, and file fields without a file are left out.
+ *
+ * @param {string} path
+ * @param {HTMLFormElement} form
+ */
 export function sendForm(path, form) {
   const fields = new FormData(form);
-  for (const box of form.querySelectorAll("input[type=checkbox]")) fields.set(box.name, String(box.checked));
-  for (const input of form.querySelectorAll("input[type=file]")) {
-    if (input.files.length === 0) fields.delete(input.name);
+  for (const { type, name, checked, files } of form.querySelectorAll("input")) {
+    if (type === "checkbox") fields.set(name, String(checked));
+    if (type === "file" && files?.length === 0) fields.delete(name);
   }
   return ask(path, { method: "POST", body: fields });
 }
 
-/** An element with text or other elements in it; foreign text is never parsed as HTML. */
-export function make(name, properties = {}, ...children) {
-  const { attributes = {}, ...rest } = properties;
+/**
+ * An element with text or other elements in it; foreign text is never parsed as HTML.
+ *
+ * @template {keyof HTMLElementTagNameMap} Name
+ * @param {Name} name
+ * @param {Properties<Name>} [properties]
+ * @param {...Content} children
+ * @returns {HTMLElementTagNameMap[Name]}
+ */
+export function make(name, properties, ...children) {
+  const { attributes = {}, ...rest } = properties ?? {};
   const element = Object.assign(document.createElement(name), rest);
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
   element.append(...children);
   return element;
 }
 
-/** The element with an id. */
-export const get = (id) => document.getElementById(id);
+/**
+ * The element of the page with an id.
+ *
+ * @template {keyof Elements} Id
+ * @param {Id} id
+ * @returns {Elements[Id]}
+ */
+export function get(id) {
+  // What stands in the page a test compares with the type.
+  return /** @type {any} */ (document.getElementById(id));
+}
 
-/** Shows an error, which stays visible. */
+/**
+ * An element that was made, if it is there.
+ *
+ * @param {string} id
+ */
+export function find(id) {
+  return document.getElementById(id);
+}
+
+/**
+ * Shows an error, which stays visible.
+ *
+ * @param {string} text
+ */
 export function complain(text) {
   const problem = get("problem");
   problem.textContent = text;
@@ -52,12 +100,30 @@ export function complain(text) {
   if (text !== "") problem.focus();
 }
 
-/** Announces a text to screen readers. */
+/**
+ * Announces a text to screen readers.
+ *
+ * @param {string} text
+ */
 export function announce(text) {
   get("news").textContent = text;
 }
 
-/** Runs a control's action, once at a time, and reports if it failed. */
+/**
+ * Why something failed, for people.
+ *
+ * @param {unknown} error
+ */
+export function whyOf(error) {
+  return error instanceof Object && "message" in error ? String(error.message) : String(error);
+}
+
+/**
+ * Runs a control's action, once at a time, and reports if it failed.
+ *
+ * @param {Control} control
+ * @param {() => unknown} act
+ */
 export async function attempt(control, act) {
   if (control.disabled) return;
   control.disabled = true;
@@ -65,13 +131,17 @@ export async function attempt(control, act) {
   try {
     await act();
   } catch (error) {
-    complain(t("Not done: {why}", { why: error.message }));
+    complain(t("Not done: {why}", { why: whyOf(error) }));
   } finally {
     control.disabled = false;
   }
 }
 
-/** `45s`, `2m 5s`, `1h 3m`. */
+/**
+ * `45s`, `2m 5s`, `1h 3m`.
+ *
+ * @param {number} seconds
+ */
 export function formatDuration(seconds) {
   const whole = Math.round(seconds);
   if (whole < 60) return `${whole}s`;
@@ -79,17 +149,27 @@ export function formatDuration(seconds) {
   return `${Math.floor(whole / 3600)}h ${Math.floor((whole % 3600) / 60)}m`;
 }
 
-/** A time of the server in the reader's format. */
+/**
+ * A time of the server in the reader's format.
+ *
+ * @param {string | null | undefined} text
+ */
 export function formatTime(text) {
   const time = new Date(text ?? "");
   return Number.isNaN(time.getTime()) ? "" : time.toLocaleString();
 }
 
-/** Draws a part of the page anew, and leaves the focus where it was if that is still there. */
+/**
+ * Draws a part of the page anew, and leaves the focus where it was if that is still there.
+ *
+ * @param {HTMLElement} part
+ * @param {() => void} draw
+ */
 export function keepFocus(part, draw) {
-  const links = () => [...part.querySelectorAll("button, summary")];
+  /** @returns {HTMLElement[]} */
+  const links = () => [...part.querySelectorAll(/** @type {"button"} */ ("button, summary"))];
   const focused = document.activeElement;
-  const place = links().indexOf(focused);
+  const place = links().findIndex((each) => each === focused);
   draw();
   const again = links()[place];
   if (again?.textContent === focused?.textContent) again?.focus({ preventScroll: true });

@@ -1,4 +1,6 @@
-import { ask, attempt, complain, get, make, sendForm } from "./api.js";
+/** @import { AccessView, LoginView, SettingsView, TemplateView } from "./types.js" */
+
+import { ask, attempt, complain, get, make, sendForm, whyOf } from "./api.js";
 import { factList } from "./cards.js";
 import { showComparison } from "./compare.js";
 import { ROLES, setModel, showModels, showRoles } from "./models.js";
@@ -10,46 +12,63 @@ import { leaveRuns, showRuns } from "./runs.js";
 
 translatePage();
 
-const VIEWS = ["start", "runs", "run", "compare", "templates"];
-async function navigate() {
+const VIEWS = /** @type {const} */ (["start", "runs", "run", "compare", "templates"]);
+
+/** Where the address leads, with the runs that it names. */
+function destination() {
   const [, , runId] = /^#\/(runs)(?:\/([0-9a-f]{32}))?$/.exec(location.hash) ?? [];
   const [, one, other] = /^#\/compare\/([0-9a-f]{32})\/([0-9a-f]{32})$/.exec(location.hash) ?? [];
-  const view = runId !== undefined
-    ? "run"
-    : one !== undefined
-    ? "compare"
-    : location.hash === "#/runs"
-    ? "runs"
-    : location.hash === "#/templates"
-    ? "templates"
-    : "start";
+  if (runId !== undefined) return /** @type {const} */ ({ view: "run", runId });
+  if (one !== undefined && other !== undefined) return /** @type {const} */ ({ view: "compare", one, other });
+  if (location.hash === "#/runs") return /** @type {const} */ ({ view: "runs" });
+  if (location.hash === "#/templates") return /** @type {const} */ ({ view: "templates" });
+  return /** @type {const} */ ({ view: "start" });
+}
+
+/** @param {ReturnType<typeof destination>} to */
+function enter(to) {
+  switch (to.view) {
+    case "run":
+      return showRun(to.runId);
+    case "runs":
+      return showRuns();
+    case "compare":
+      return showComparison(to.one, to.other);
+    case "templates":
+      return showTemplates();
+    default:
+      return fillForm();
+  }
+}
+
+async function navigate() {
+  const to = destination();
+  const { view } = to;
   leaveRun();
   leaveRuns();
   complain("");
   for (const each of VIEWS) get(each).hidden = each !== view;
   document.title = t("Diagnosis debate");
   try {
-    if (view === "run") await showRun(runId);
-    if (view === "runs") await showRuns();
-    if (view === "compare") await showComparison(one, other);
-    if (view === "templates") await showTemplates();
-    if (view === "start") await fillForm();
+    await enter(to);
   } catch (error) {
-    complain(error.message);
+    complain(whyOf(error));
     return;
   }
-  if (location.hash !== "#/login") return get(`${view}-title`).focus();
+  if (location.hash !== "#/login") return get(/** @type {const} */ (`${view}-title`)).focus();
   const access = get("login").closest("details");
   if (access !== null) access.open = true;
   get("login").focus();
 }
 
 let isFilled = false;
+/** @type {SettingsView["builtin_incident"] | undefined} */
 let builtin;
 
 async function fillForm() {
   if (isFilled) return;
   const form = get("start-form");
+  /** @type {[SettingsView, { readonly templates: readonly TemplateView[] }]} */
   const [settings, { templates }] = await Promise.all([ask("/api/settings"), ask("/api/prompts")]);
   isFilled = true;
   const names = new Map(templates.map(({ name, description }) => [name, description]));
@@ -66,7 +85,7 @@ async function fillForm() {
   form.elements.mode.value = settings.mode;
   form.elements.require_approval.checked = settings.tool_approval_required;
   showRoles(settings);
-  form.dataset.maxUpload = settings.max_upload_bytes;
+  form.dataset.maxUpload = String(settings.max_upload_bytes);
   builtin = settings.builtin_incident;
   // They may be slow; the form does not wait for them.
   showModels("/api/models");
@@ -74,6 +93,7 @@ async function fillForm() {
 }
 
 async function showAccess() {
+  /** @type {AccessView | undefined} */
   const status = await ask("/api/auth/status").catch(() => undefined);
   if (status === undefined) return;
   const facts = factList([
@@ -94,12 +114,14 @@ async function showAccess() {
 }
 
 get("try").addEventListener("click", () => {
+  if (builtin === undefined) return;
   const form = get("start-form");
   form.elements.topic.value = builtin.topic;
   for (const [role] of ROLES) setModel(form, role, builtin.model);
-  form.requestSubmit(form.querySelector("button.primary"));
+  form.requestSubmit(form.querySelector(/** @type {"button"} */ ("button.primary")));
 });
 
+/** @param {Record<string, string>} fields @returns {Promise<LoginView>} */
 function askLogin(fields) {
   return ask("/api/auth/copilot", { method: "POST", body: new URLSearchParams(fields) });
 }
@@ -127,18 +149,18 @@ async function login() {
   await showAccess();
 }
 
-get("login").addEventListener("click", ({ target }) => attempt(target, login));
+get("login").addEventListener("click", () => attempt(get("login"), login));
 get("refresh-models").addEventListener(
   "click",
-  ({ target }) => attempt(target, () => showModels("/api/models/refresh", { method: "POST" })),
+  () => attempt(get("refresh-models"), () => showModels("/api/models/refresh", { method: "POST" })),
 );
 
 get("start-form").addEventListener("submit", (event) => {
   event.preventDefault();
-  const { target: form, submitter } = event;
-  attempt(submitter, async () => {
-    for (const input of form.querySelectorAll("input[type=file]")) {
-      const file = [...input.files].find(({ size }) => size > Number(form.dataset.maxUpload));
+  const form = get("start-form");
+  attempt(event.submitter ?? form, async () => {
+    for (const { files } of form.querySelectorAll("input")) {
+      const file = [...files ?? []].find(({ size }) => size > Number(form.dataset.maxUpload));
       if (file !== undefined) {
         throw new Error(
           t("“{name}” is larger than {bytes} bytes", { name: file.name, bytes: form.dataset.maxUpload }),

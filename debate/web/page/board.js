@@ -1,11 +1,19 @@
-import { get, make } from "./api.js";
+/** @import { Summary } from "./summary.js" */
+/** @import { Hypothesis } from "../../graph/state.ts" */
+/** @import { Content } from "./types.js" */
+
+import { find, get, make } from "./api.js";
 import { agentName, evidenceItems, reviewItems } from "./evidence.js";
 import { drawing, percent } from "./drawing.js";
 import { leadOf, ranked } from "./summary.js";
 import { visible } from "./visible.js";
 import { t } from "./words.js";
 
-/** Shows a card for each hypothesis. */
+/**
+ * Shows a card for each hypothesis.
+ *
+ * @param {Summary} summary
+ */
 export function showBoard(summary) {
   const open = new Set([...document.querySelectorAll("#board-list details[open]")].map(({ id }) => id));
   const lead = leadOf(summary);
@@ -14,11 +22,12 @@ export function showBoard(summary) {
     ...ranked(summary).map((hypothesis) => hypothesisCard(hypothesis, summary, hypothesis === lead)),
   );
   for (const id of open) {
-    const details = get(id);
-    if (details !== null) details.open = true;
+    const details = find(id);
+    if (details instanceof HTMLDetailsElement) details.open = true;
   }
 }
 
+/** @param {Hypothesis} hypothesis @param {Summary} summary @param {boolean} leads */
 function hypothesisCard(hypothesis, { shares, calls }, leads) {
   const { id, text, state, probability, proposer, round, rejected_reason, reviews = [], transitions = [] } =
     hypothesis;
@@ -62,13 +71,18 @@ function hypothesisCard(hypothesis, { shares, calls }, leads) {
   );
 }
 
+/** @param {string} title @param {readonly Content[]} items */
 function section(title, items) {
   return items.length === 0 ? [] : [make("h3", {}, title), make("ul", { className: "lines" }, ...items)];
 }
 
 const [WIDTH, HEIGHT] = [200, 40];
 
-/** The probability over the debate, with its numbers for those who do not see it. */
+/**
+ * The probability over the debate, with its numbers for those who do not see it.
+ *
+ * @param {readonly { round: number, node: string, share: number }[]} points
+ */
 function chart(points) {
   const places = points.map(({ share }, index) => [
     4 + (index * (WIDTH - 8)) / (points.length - 1),
@@ -85,9 +99,10 @@ function chart(points) {
   }, [
     ["line", { class: "axis", x1: 0, y1: HEIGHT - 4, x2: WIDTH, y2: HEIGHT - 4 }],
     ["polyline", { class: "line", points: places.map((place) => place.join(",")).join(" ") }],
-    ...places.map(([cx, cy]) => ["circle", { class: "dot", cx, cy, r: 3 }]),
+    ...places.map(([cx = 0, cy = 0]) => /** @type {const} */ (["circle", { class: "dot", cx, cy, r: 3 }])),
   ]);
   const [first, last] = [points[0], points.at(-1)];
+  if (first === undefined || last === undefined) return "";
   return make(
     "p",
     { className: "trend note" },

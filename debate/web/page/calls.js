@@ -1,15 +1,5 @@
-// @ts-check
 /** @import { ToolCallEvent, ToolCallStartedEvent } from "../../events.ts" */
-
-/**
- * Calls in a row.
- *
- * @typedef {object} Group
- * @property {string} role
- * @property {Map<string, { event: Partial<ToolCallEvent>, element: any }>} calls
- * @property {any} summary
- * @property {any} list
- */
+/** @import { Group, Run, RunningTool, ShownCall } from "./types.js" */
 
 import { announce, formatDuration, get, make } from "./api.js";
 import { runningCard, toolCard } from "./cards.js";
@@ -19,17 +9,17 @@ import { t } from "./words.js";
 /**
  * Shows a tool that runs.
  *
- * @param {any} run
+ * @param {Run} run
  * @param {ToolCallStartedEvent} event
  */
 export function startTool(run, event) {
   const element = runningCard(event);
   const begun = Date.now();
-  /** @type {{ event: ToolCallStartedEvent, element: any, timer: any }} */
+  /** @type {RunningTool} */
   const entry = { event, element, timer: undefined };
   const show = () => {
     const seconds = formatDuration((Date.now() - begun) / 1000);
-    element.querySelector(".time").textContent = t("running, {time}", { time: seconds });
+    timeOf(element).textContent = t("running, {time}", { time: seconds });
   };
   show();
   entry.timer = setInterval(show, 1000);
@@ -39,9 +29,18 @@ export function startTool(run, event) {
 }
 
 /**
+ * Where it stands how long a tool has been running.
+ *
+ * @param {HTMLElement} element
+ */
+function timeOf(element) {
+  return element.querySelector(".time") ?? element;
+}
+
+/**
  * Puts the result in the place of the running tool; calls that ran nothing have none.
  *
- * @param {any} run
+ * @param {Run} run
  * @param {ToolCallEvent} event
  */
 export function endTool(run, event) {
@@ -51,56 +50,60 @@ export function endTool(run, event) {
   clearInterval(running.timer);
   const element = toolCard(event);
   running.element.replaceWith(element);
-  const group = run.groups.get(event.call_id);
-  group.calls.set(event.call_id, { event, element });
-  title(group);
+  replace(run, event, element);
 }
 
 /**
  * No result of these tools will come any more.
  *
- * @param {any} run
+ * @param {Run} run
  */
 export function endTools(run) {
   for (const { event, element, timer } of run.tools.values()) {
     clearInterval(timer);
     element.classList.remove("running");
-    element.querySelector(".time").textContent = t("ended without a recorded result");
-    const group = run.groups.get(event.call_id);
-    group.calls.set(event.call_id, { event: { ...event, error: true }, element });
-    title(group);
+    timeOf(element).textContent = t("ended without a recorded result");
+    replace(run, { ...event, error: true }, element);
   }
   run.tools.clear();
+}
+
+/** @param {Run} run @param {ShownCall["event"]} event @param {HTMLElement} element */
+function replace(run, event, element) {
+  const group = run.groups.get(event.call_id);
+  if (group === undefined) return;
+  group.calls.set(event.call_id, { event, element });
+  title(group);
 }
 
 /**
  * Calls in a row of the same agent are one group, which is folded.
  *
- * @param {any} run
+ * @param {Run} run
  * @param {ToolCallEvent | ToolCallStartedEvent} event
- * @param {any} element
+ * @param {HTMLElement} element
  */
 function addCall(run, event, element) {
   if (run.group?.role !== event.agent_role) {
-    run.group = { role: event.agent_role, calls: new Map(), summary: undefined, list: undefined };
+    run.group = undefined;
   }
-  const { group } = run;
+  const group = run.group ??= { role: event.agent_role, calls: new Map(), fold: undefined };
   const first = [...group.calls.values()][0];
   group.calls.set(event.call_id, { event, element });
   run.groups.set(event.call_id, group);
   if (first === undefined) return get("thread").append(element);
-  if (group.list === undefined) wrap(group, first.element);
-  group.list.append(element);
+  group.fold ??= foldAround(first.element);
+  group.fold.list.append(element);
   title(group);
 }
 
-/** @param {Group} group @param {any} first */
-function wrap(group, first) {
-  group.summary = make("summary");
-  group.list = make("ol");
-  const element = make("li", { className: "tools" }, make("details", {}, group.summary, group.list));
+/** @param {HTMLElement} first */
+function foldAround(first) {
+  const [summary, list] = [make("summary"), make("ol")];
+  const element = make("li", { className: "tools" }, make("details", {}, summary, list));
   first.replaceWith(element);
-  group.list.append(first);
+  list.append(first);
+  return { summary, list };
 }
 
 /**
@@ -108,11 +111,12 @@ function wrap(group, first) {
  *
  * @param {Group} group
  */
-function title({ role, calls, summary }) {
-  if (summary === undefined) return;
+function title({ role, calls, fold }) {
+  if (fold === undefined) return;
+  const { summary } = fold;
   const events = [...calls.values()].map(({ event }) => event);
-  const failed = events.filter(({ error }) => error).length;
-  const running = events.filter(({ error }) => error === undefined).length;
+  const failed = events.filter((event) => "error" in event && event.error).length;
+  const running = events.filter((event) => !("error" in event)).length;
   const states = [
     failed > 0 ? t("{count} failed", { count: failed }) : "",
     running > 0 ? t("{count} running", { count: running }) : "",

@@ -1,3 +1,7 @@
+/** @import { ToolApprovalRequestEvent, ToolArgs, ToolCallEvent, ToolCallStartedEvent } from "../../events.ts" */
+/** @import { Decision } from "../../graph/state.ts" */
+/** @import { Answer, Content } from "./types.js" */
+
 import { make } from "./api.js";
 import { codeBlock } from "./code.js";
 import { percent } from "./drawing.js";
@@ -5,22 +9,40 @@ import { renderMarkdown } from "./markdown.js";
 import { EVERY_ODD, plain, visible } from "./visible.js";
 import { t } from "./words.js";
 
-/** A card of the thread. */
+/**
+ * A card of the thread.
+ *
+ * @param {string} title
+ * @param {...Content} children
+ */
 export function card(title, ...children) {
   return make("li", { className: "card" }, make("h3", {}, title), ...children);
 }
 
-/** An agent's text. */
+/**
+ * An agent's text.
+ *
+ * @param {string} title
+ * @param {string} text
+ */
 export function textCard(title, text) {
   return card(title, renderMarkdown(text));
 }
 
-/** A divider between rounds, or a note. */
+/**
+ * A divider between rounds, or a note.
+ *
+ * @param {string} text
+ */
 export function note(text, className = "note") {
   return make("li", { className }, text);
 }
 
-/** A tool call and its result. */
+/**
+ * A tool call and its result.
+ *
+ * @param {ToolCallEvent} event
+ */
 export function toolCard(event) {
   const { call_id, number, tool_name, agent_role, args, result, error, approval, duration_ms } = event;
   const { proposed_args } = event;
@@ -54,7 +76,11 @@ export function toolCard(event) {
   );
 }
 
-/** A tool that runs, with a place for how long it has. */
+/**
+ * A tool that runs, with a place for how long it has.
+ *
+ * @param {ToolCallStartedEvent} event
+ */
 export function runningCard({ tool_name, agent_role, args }) {
   return make(
     "li",
@@ -76,12 +102,21 @@ export function runningCard({ tool_name, agent_role, args }) {
   );
 }
 
-/** What somebody approves must be what runs: nothing in it may hide, or change the order of the rest. */
+/**
+ * What somebody approves must be what runs: nothing in it may hide, or change the order of the rest.
+ *
+ * @param {ToolArgs} args
+ */
 function argumentsOf(args) {
   return make("pre", { tabIndex: 0 }, ...visible(JSON.stringify(args, null, 2)));
 }
 
-/** A tool call that is allowed for the whole run, and a button that takes this back. */
+/**
+ * A tool call that is allowed for the whole run, and a button that takes this back.
+ *
+ * @param {Pick<ToolCallStartedEvent, "tool_name" | "args">} call
+ * @param {(button: HTMLButtonElement) => void} revoke
+ */
 export function allowedItem({ tool_name, args }, revoke) {
   const button = make(
     "button",
@@ -95,27 +130,30 @@ export function allowedItem({ tool_name, args }, revoke) {
   return make("li", {}, ...visible(tool_name), argumentsOf(args), button);
 }
 
-/** A tool call that waits for the operator: what is shown is what is approved. */
+/**
+ * A tool call that waits for the operator: what is shown is what is approved.
+ *
+ * @param {ToolApprovalRequestEvent} event
+ * @param {(button: HTMLButtonElement, answer: Answer) => void} decide
+ */
 export function approvalCard({ tool_name, agent_role, args }, decide) {
   let isEdited = false;
-  const button = (text, answer) => {
+  const button = (/** @type {string} */ text, /** @type {Answer} */ answer) => {
     const element = make("button", { type: "button" }, text);
     element.addEventListener("click", () => !(answer.approved && isEdited) && decide(element, answer));
     return element;
   };
-  const asIs = [
-    button(t("Approve"), { approved: true }),
-    button(t("Allow this exact call for the whole run"), { approved: true, for_run: true }),
-  ];
+  const once = button(t("Approve"), { approved: true });
+  const always = button(t("Allow this exact call for the whole run"), { approved: true, for_run: true });
   const reject = button(t("Reject"), { approved: false });
   const element = card(
     t("{role} asks to use {tool}", { role: t(agent_role), tool: plain(tool_name) }),
     argumentsOf(args),
-    make("p", { className: "actions" }, asIs[0], reject, asIs[1]),
+    make("p", { className: "actions" }, once, reject, always),
   );
   element.append(changing(args, decide, (isChanged) => {
     isEdited = isChanged;
-    for (const each of asIs) each.disabled = isChanged;
+    for (const each of [once, always]) each.disabled = isChanged;
   }));
   element.classList.add("wait");
   return element;
@@ -124,6 +162,10 @@ export function approvalCard({ tool_name, agent_role, args }, decide) {
 /**
  * Other arguments in place of those asked for; what would hide in them is written as an escape. While there are some,
  * only they can be approved, and only if they can be read.
+ *
+ * @param {ToolArgs} args
+ * @param {(button: HTMLButtonElement, answer: Answer) => void} decide
+ * @param {(isChanged: boolean) => void} tell
  */
 function changing(args, decide, tell) {
   const asked = JSON.stringify(args, null, 2).replace(
@@ -162,6 +204,7 @@ function changing(args, decide, tell) {
   );
 }
 
+/** @param {string} odd */
 function escapeOdd(odd) {
   return Array.from(
     { length: odd.length },
@@ -169,7 +212,12 @@ function escapeOdd(odd) {
   ).join("");
 }
 
-/** The arguments; `undefined` if they are not a JSON object. */
+/**
+ * The arguments; `undefined` if they are not a JSON object.
+ *
+ * @param {string} text
+ * @returns {ToolArgs | undefined}
+ */
 function readArguments(text) {
   try {
     const value = JSON.parse(text);
@@ -179,10 +227,15 @@ function readArguments(text) {
   }
 }
 
-/** A moderator's decision. */
+/**
+ * A moderator's decision.
+ *
+ * @param {{ readonly decision: Decision }} event
+ */
 export function decisionCard({ decision }) {
   const { status, confidence, risk_level, leading_hypothesis, next_step, recommended_fix, stop_reason } =
     decision;
+  /** @type {readonly Fact[]} */
   const facts = [
     [t("Status"), t(status ?? "")],
     [t("Confidence"), typeof confidence === "number" ? `${percent(confidence)}${limitOf(decision)}` : ""],
@@ -199,13 +252,20 @@ export function decisionCard({ decision }) {
   return card(t("Moderator decision"), factList(facts));
 }
 
+/** @param {Decision} decision */
 function limitOf({ confidence, grounding }) {
   if (grounding === undefined) return "";
   const { stated_confidence: stated, reason } = grounding;
   return ` (${stated > confidence ? t("{stated} was stated; ", { stated: percent(stated) }) : ""}${reason})`;
 }
 
-/** Names and values; empty ones are left out, and an array becomes a list. */
+/** @typedef {readonly [string, string | readonly string[] | null | undefined]} Fact */
+
+/**
+ * Names and values; empty ones are left out, and an array becomes a list.
+ *
+ * @param {readonly Fact[]} facts
+ */
 export function factList(facts) {
   const list = make("dl", { className: "facts" });
   for (const [name, value] of facts) {

@@ -3,7 +3,11 @@ import { t } from "./words.js";
 
 const SHOWN_MS = 2000;
 
-/** Text of programs, with a button that copies it as it is shown. */
+/**
+ * Text of programs, with a button that copies it as it is shown.
+ *
+ * @param {...import("./types.js").Content} content
+ */
 export function codeBlock(...content) {
   const text = make("pre", { tabIndex: 0 }, ...content);
   const button = make("button", { type: "button", className: "copy" }, t("Copy"));
@@ -16,13 +20,17 @@ export function codeBlock(...content) {
   return make("div", { className: "code" }, text, button);
 }
 
-/** Only pages of this machine or of HTTPS have a clipboard; elsewhere the text is selected. */
+/**
+ * Only pages of this machine or of HTTPS have a clipboard; elsewhere the text is selected.
+ *
+ * @param {HTMLElement} element
+ */
 async function copy(element) {
   try {
-    await navigator.clipboard.writeText(element.textContent);
+    await navigator.clipboard.writeText(element.textContent ?? "");
     return true;
   } catch {
-    getSelection().selectAllChildren(element);
+    getSelection()?.selectAllChildren(element);
     return false;
   }
 }

@@ -1,3 +1,5 @@
+/** @import { Content, RunView } from "./types.js" */
+
 import { ask, formatDuration, get, make } from "./api.js";
 import { evidenceItems } from "./evidence.js";
 import { percent } from "./drawing.js";
@@ -6,11 +8,18 @@ import { beginSummary, causeOf, leadOf, modelsOf, ranked, tell, titleOf, verdict
 import { visible } from "./visible.js";
 import { LANGUAGE, t } from "./words.js";
 
-/** Shows two runs side by side. */
+/** @typedef {ReturnType<typeof sideOf>} Side */
+
+/**
+ * Shows two runs side by side.
+ *
+ * @param {string} one
+ * @param {string} other
+ */
 export async function showComparison(one, other) {
   get("compare-sides").replaceChildren();
   const sides = (await Promise.all([one, other].map((id) => ask(`/api/runs/${id}`)))).map(sideOf);
-  const row = (name, show) =>
+  const row = (/** @type {string} */ name, /** @type {(side: Side) => Content | Content[]} */ show) =>
     make(
       "tr",
       {},
@@ -36,7 +45,7 @@ export async function showComparison(one, other) {
       make(
         "tbody",
         {},
-        row(t("Outcome"), ({ summary, record }) => t(verdictOf(summary, record.status).title)),
+        row(t("Outcome"), ({ summary, record }) => t(verdictOf(summary, record.status ?? undefined).title)),
         row(t("Cause"), ({ summary }) => visible(causeOf(summary))),
         row(
           t("Confidence"),
@@ -89,6 +98,7 @@ export async function showComparison(one, other) {
   );
 }
 
+/** @param {RunView} record */
 function sideOf(record) {
   const summary = beginSummary(record.imported === true);
   for (const event of record.events ?? []) doEach(() => tell(summary, event));

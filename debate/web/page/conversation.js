@@ -1,5 +1,5 @@
-// @ts-check
 /** @import { TimedEvent } from "./summary.js" */
+/** @import { Live, Run } from "./types.js" */
 
 import { announce, get, make } from "./api.js";
 import { endTool, endTools, startTool } from "./calls.js";
@@ -13,7 +13,7 @@ import { t } from "./words.js";
 /**
  * Adds an event to the conversation.
  *
- * @param {any} run
+ * @param {Run} run
  * @param {TimedEvent} event
  */
 export function show(run, event) {
@@ -131,7 +131,7 @@ export function show(run, event) {
 /**
  * Nothing of this run is awaited any more.
  *
- * @param {any} run
+ * @param {Run} run
  */
 export function endConversation(run) {
   dropLive(run);
@@ -145,7 +145,7 @@ const LIVE_MS = 120;
 /**
  * What an agent is writing; it ends no group of tool calls, for it may write nothing.
  *
- * @param {any} run
+ * @param {Run} run
  * @param {import("../../events.ts").AgentTurnStartedEvent} event
  */
 function startLive(run, { agent_role }) {
@@ -158,7 +158,7 @@ function startLive(run, { agent_role }) {
 /**
  * A long text takes longer to lay out, and so is laid out less often.
  *
- * @param {any} live
+ * @param {Live} live
  */
 function drawLiveSoon(live) {
   live.timer ??= setTimeout(() => {
@@ -169,14 +169,14 @@ function drawLiveSoon(live) {
   }, Math.max(LIVE_MS, 8 * live.tookMs));
 }
 
-/** @param {any} run */
+/** @param {Run} run */
 function dropLive(run) {
   clearTimeout(run.live?.timer);
   run.live?.element.remove();
   run.live = undefined;
 }
 
-/** @param {any} run @param {number} round @param {number} maxRounds */
+/** @param {Run} run @param {number} round @param {number | undefined} maxRounds */
 function showRound(run, round, maxRounds) {
   run.maxRounds = maxRounds;
   if (round === run.round) return;

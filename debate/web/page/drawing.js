@@ -2,21 +2,38 @@ import { t } from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** A picture of its parts, each a name with attributes. The policy of the page allows no styles, so colours are classes. */
+/** @typedef {Readonly<Record<string, string | number | boolean>>} Attributes */
+
+/**
+ * A picture of its parts, each a name with attributes. The policy of the page allows no styles, so colours are classes.
+ *
+ * @param {Attributes} attributes
+ * @param {readonly (readonly [keyof SVGElementTagNameMap, Attributes])[]} parts
+ */
 export function drawing(attributes, parts) {
   const svg = element("svg", attributes);
   for (const [name, own] of parts) svg.append(element(name, own));
   return svg;
 }
 
-/** An element of a picture. */
+/**
+ * An element of a picture.
+ *
+ * @template {keyof SVGElementTagNameMap} Name
+ * @param {Name} name
+ * @param {Attributes} attributes
+ */
 export function element(name, attributes) {
   const made = document.createElementNS(SVG, name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
   return made;
 }
 
-/** `93 %`. */
+/**
+ * `93 %`.
+ *
+ * @param {unknown} share
+ */
 export function percent(share) {
   return typeof share === "number" ? `${Math.round(share * 100)} %` : t("unknown");
 }

@@ -1,8 +1,7 @@
-// @ts-check
 /** @import { Evidence, EvidenceStatus, Hypothesis, Review } from "../../graph/state.ts" */
 /** @import { Summary } from "./summary.js" */
 
-import { get, make } from "./api.js";
+import { find, make } from "./api.js";
 import { visible } from "./visible.js";
 import { t } from "./words.js";
 
@@ -72,7 +71,7 @@ export function missingItem(text) {
   return item("?", t("Missing: "), "", ...visible(text));
 }
 
-/** @param {string} mark @param {string} meaning @param {string} className @param {readonly unknown[]} content */
+/** @param {string} mark @param {string} meaning @param {string} className @param {...string | Node} content */
 function item(mark, meaning, className, ...content) {
   return make(
     "li",
@@ -99,14 +98,14 @@ function callLink(id, calls, isLinked) {
  * @param {string} id
  */
 export function showCall(id) {
-  const card = get(`call-${id}`);
+  const card = find(`call-${id}`);
   const details = card?.querySelector("details");
-  if (details === null || details === undefined) return;
+  if (card === null || details === null || details === undefined) return;
   const group = card.closest(".tools > details");
-  if (group !== null) group.open = true;
+  if (group instanceof HTMLDetailsElement) group.open = true;
   details.open = true;
   card.scrollIntoView({ block: "start" });
-  details.querySelector("summary").focus({ preventScroll: true });
+  details.querySelector("summary")?.focus({ preventScroll: true });
 }
 
 /**

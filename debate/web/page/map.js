@@ -1,3 +1,6 @@
+/** @import { MapNode } from "./map_layout.js" */
+/** @import { Summary } from "./summary.js" */
+
 import { get, make } from "./api.js";
 import { agentName, evidenceItems, reviewItems, showCall } from "./evidence.js";
 import { element, percent } from "./drawing.js";
@@ -8,11 +11,17 @@ import { t } from "./words.js";
 /** How long each moment stays, in milliseconds. */
 const STEP_MS = 1100;
 
-/** The moment that is shown; `undefined`: always the last one. */
+/**
+ * The moment that is shown; `undefined`: always the last one.
+ *
+ * @type {number | undefined}
+ */
 let moment;
 let chosen = "topic";
 let round = "";
+/** @type {number | undefined} */
 let timer;
+/** @type {Summary} */
 let summary;
 
 /** Begins with a run of which nothing is known. */
@@ -23,7 +32,11 @@ export function beginMap() {
   round = "";
 }
 
-/** Draws the map of a run, if anybody looks at it. */
+/**
+ * Draws the map of a run, if anybody looks at it.
+ *
+ * @param {Summary} of
+ */
 export function showMap(of) {
   summary = of;
   get("map").hidden = of.frames.length === 0;
@@ -34,7 +47,9 @@ function draw() {
   const { frames } = summary;
   const last = frames.length - 1;
   const place = Math.min(moment ?? last, last);
-  const { hypotheses, round: now, node } = frames[place];
+  const frame = frames[place];
+  if (frame === undefined) return;
+  const { hypotheses, round: now, node } = frame;
   const slider = get("map-moment");
   slider.max = String(last);
   slider.value = String(place);
@@ -47,7 +62,8 @@ function draw() {
   const map = mapOf(hypotheses);
   if (!map.nodes.some(({ key }) => key === chosen)) chosen = "topic";
   const places = new Map(map.nodes.map((each) => [each.key, each]));
-  const isDim = (rounds) => round !== "" && rounds.length > 0 && !rounds.includes(Number(round));
+  const isDim = (/** @type {readonly number[]} */ rounds) =>
+    round !== "" && rounds.length > 0 && !rounds.includes(Number(round));
   const picture = element("svg", {
     viewBox: `0 0 ${SIZE} ${SIZE}`,
     role: "group",
@@ -55,6 +71,7 @@ function draw() {
   });
   for (const { from, to, kind, rounds } of map.edges) {
     const [a, b] = [places.get(from), places.get(to)];
+    if (a === undefined || b === undefined) continue;
     const className = `edge edge-${kind}${isDim(rounds) ? " dim" : ""}`;
     picture.append(element("line", { class: className, x1: a.x, y1: a.y, x2: b.x, y2: b.y }));
   }
@@ -65,6 +82,7 @@ function draw() {
   showDetails(places.get(chosen));
 }
 
+/** @param {Summary["frames"]} frames */
 function fillRounds(frames) {
   const rounds = [...new Set(frames.map((each) => String(each.round)))].filter((each) => each !== "0");
   const select = get("map-round");
@@ -77,14 +95,16 @@ function fillRounds(frames) {
   select.value = round;
 }
 
+/** @param {MapNode} node @param {boolean} isDim */
 function nodeOf(node, isDim) {
-  const { key, kind, x, y, hypothesis, counts } = node;
-  const leads = kind === "hypothesis" && hypothesis.id === summary.decision?.grounding?.hypothesis_id;
+  const { key, kind, x, y } = node;
+  const leads = node.kind === "hypothesis" &&
+    node.hypothesis.id === summary.decision?.grounding?.hypothesis_id;
   const names = [
     "node",
     `node-${kind}`,
-    kind === "hypothesis" ? `state-${hypothesis.state}` : "",
-    kind === "evidence" ? counts ? "counts" : "void" : "",
+    node.kind === "hypothesis" ? `state-${node.hypothesis.state}` : "",
+    node.kind === "evidence" ? node.counts ? "counts" : "void" : "",
     leads ? "leads" : "",
     isDim ? "dim" : "",
     key === chosen ? "chosen" : "",
@@ -106,6 +126,7 @@ function nodeOf(node, isDim) {
   return group;
 }
 
+/** @param {MapNode["kind"]} kind */
 function shapeOf(kind) {
   switch (kind) {
     case "topic":
@@ -121,55 +142,59 @@ function shapeOf(kind) {
 
 const MAX_LABEL = 6;
 
-function labelOf({ kind, hypothesis, callId, review }) {
-  switch (kind) {
+/** @param {MapNode} node */
+function labelOf(node) {
+  switch (node.kind) {
     case "topic":
       return t("incident");
     case "hypothesis":
-      return plain(hypothesis.id).slice(0, MAX_LABEL);
+      return plain(node.hypothesis.id).slice(0, MAX_LABEL);
     case "evidence": {
-      const number = summary.calls.get(callId)?.number;
+      const number = summary.calls.get(node.callId)?.number;
       return number === undefined ? "…" : `#${number}`;
     }
     default:
-      return hypothesis.reviews[review].verdict === "rejected" ? "−" : "?";
+      return node.hypothesis.reviews[node.review]?.verdict === "rejected" ? "−" : "?";
   }
 }
 
-function nameOf({ kind, hypothesis, callId, counts, review }) {
-  switch (kind) {
-    case "topic":
-      return t("The incident");
+/** @param {MapNode} node */
+function nameOf(node) {
+  if (node.kind === "topic") return t("The incident");
+  const id = plain(node.hypothesis.id);
+  switch (node.kind) {
     case "hypothesis":
-      return t("Hypothesis {id}, {state}", { id: plain(hypothesis.id), state: t(hypothesis.state) });
+      return t("Hypothesis {id}, {state}", { id, state: t(node.hypothesis.state) });
     case "evidence": {
-      const call = summary.calls.get(callId);
+      const call = summary.calls.get(node.callId);
       const name = call === undefined
         ? t("an earlier run")
         : `${plain(call.tool_name)} #${call.number ?? ""}`;
-      return counts
-        ? t("Evidence for {id} that counts: {name}", { id: plain(hypothesis.id), name })
-        : t("Evidence for {id} that does not count: {name}", { id: plain(hypothesis.id), name });
+      return node.counts
+        ? t("Evidence for {id} that counts: {name}", { id, name })
+        : t("Evidence for {id} that does not count: {name}", { id, name });
     }
     default:
       return t("Objection to {id}, {verdict}", {
-        id: plain(hypothesis.id),
-        verdict: t(hypothesis.reviews[review].verdict),
+        id,
+        verdict: t(node.hypothesis.reviews[node.review]?.verdict ?? ""),
       });
   }
 }
 
+/** @param {MapNode | undefined} node */
 function showDetails(node) {
-  const { kind, hypothesis, callId, review } = node;
+  if (node === undefined) return;
   const heading = make("h3", {}, nameOf(node));
   const panel = get("map-details");
-  switch (kind) {
+  switch (node.kind) {
     case "topic":
       return panel.replaceChildren(
         heading,
         make("p", { className: "note" }, t("Choose a mark to read what it stands for.")),
       );
-    case "hypothesis":
+    case "hypothesis": {
+      const { hypothesis } = node;
       return panel.replaceChildren(
         heading,
         make("p", {}, ...visible(hypothesis.text)),
@@ -180,7 +205,9 @@ function showDetails(node) {
           ? make("p", {}, make("b", {}, t("Rejected: ")), ...visible(hypothesis.rejected_reason))
           : "",
       );
+    }
     case "evidence": {
+      const { hypothesis, callId } = node;
       const lines = hypothesis.evidence.filter(({ call_ids }) => call_ids.includes(callId));
       const items = evidenceItems({ evidence: lines }, summary.calls);
       const button = make("button", { type: "button" }, t("Show the tool call"));
@@ -191,18 +218,20 @@ function showDetails(node) {
         summary.calls.has(callId) ? button : "",
       );
     }
-    default:
-      return panel.replaceChildren(
-        heading,
-        make("ul", { className: "lines" }, ...reviewItems(hypothesis.reviews[review], summary.calls)),
-      );
+    default: {
+      const review = node.hypothesis.reviews[node.review];
+      const items = review === undefined ? [] : reviewItems(review, summary.calls);
+      return panel.replaceChildren(heading, make("ul", { className: "lines" }, ...items));
+    }
   }
 }
 
 function focusChosen() {
-  get("map-picture").querySelector(".chosen")?.focus();
+  const mark = get("map-picture").querySelector(".chosen");
+  if (mark instanceof SVGElement) mark.focus();
 }
 
+/** @param {string} key */
 function choose(key) {
   chosen = key;
   draw();
@@ -220,7 +249,7 @@ function play() {
   get("map-play").textContent = t("Pause");
   draw();
   timer = setInterval(() => {
-    moment += 1;
+    moment = (moment ?? 0) + 1;
     if (moment >= summary.frames.length - 1) {
       moment = undefined;
       stop();
@@ -231,23 +260,29 @@ function play() {
 
 get("map").addEventListener("toggle", () => get("map").open ? draw() : stop());
 get("map-play").addEventListener("click", play);
-get("map-moment").addEventListener("input", ({ target }) => {
+get("map-moment").addEventListener("input", () => {
   stop();
-  moment = Number(target.value) >= Number(target.max) ? undefined : Number(target.value);
+  const { value, max } = get("map-moment");
+  moment = Number(value) >= Number(max) ? undefined : Number(value);
   draw();
 });
-get("map-round").addEventListener("change", ({ target }) => {
-  round = target.value;
+get("map-round").addEventListener("change", () => {
+  round = get("map-round").value;
   draw();
 });
 get("map-picture").addEventListener("click", ({ target }) => {
-  const key = target.closest("[data-key]")?.dataset.key;
+  const mark = target instanceof Element ? target.closest("[data-key]") : null;
+  const key = mark instanceof SVGElement ? mark.dataset.key : undefined;
   if (key !== undefined) choose(key);
 });
+/** @type {Readonly<Record<string, number>>} */
+const STEPS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
 get("map-picture").addEventListener("keydown", (event) => {
-  const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-  const keys = [...get("map-picture").querySelectorAll("[data-key]")].map(({ dataset }) => dataset.key);
+  const step = STEPS[event.key];
+  /** @type {SVGElement[]} */
+  const marks = [...get("map-picture").querySelectorAll(/** @type {"g"} */ ("[data-key]"))];
+  const keys = marks.map(({ dataset }) => dataset.key ?? "");
   if (step === undefined) return;
   event.preventDefault();
-  choose(keys[(keys.indexOf(chosen) + step + keys.length) % keys.length]);
+  choose(keys[(keys.indexOf(chosen) + step + keys.length) % keys.length] ?? chosen);
 });

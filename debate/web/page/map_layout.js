@@ -1,4 +1,3 @@
-// @ts-check
 /** @import { Hypothesis } from "../../graph/state.ts" */
 
 /** The size of the map, in units of its drawing. */
@@ -11,16 +10,15 @@ const LEAVES = 210;
 const MAX_LEAVES = 6;
 
 /**
- * @typedef {object} MapNode
- * @property {string} key
- * @property {"topic" | "hypothesis" | "evidence" | "objection"} kind
- * @property {number} x
- * @property {number} y
- * @property {readonly number[]} rounds the rounds that it belongs to; none: all
- * @property {Hypothesis} [hypothesis] the one that it is, or belongs to
- * @property {string} [callId] of evidence: the tool call
- * @property {boolean} [counts] of evidence: whether it counts
- * @property {number} [review] of an objection: its index among the reviews
+ * A mark: the incident, a hypothesis, a tool call (and whether it counts), or an objection by its index among the
+ * reviews. `rounds` are those that it belongs to; none: all.
+ *
+ * @typedef {{ key: string, rounds: readonly number[] }} Mark
+ * @typedef {Mark & { kind: "topic" }} TopicMark
+ * @typedef {Mark & { kind: "hypothesis", hypothesis: Hypothesis }} HypothesisMark
+ * @typedef {Mark & { kind: "evidence", hypothesis: Hypothesis, callId: string, counts: boolean }} EvidenceMark
+ * @typedef {Mark & { kind: "objection", hypothesis: Hypothesis, review: number }} ObjectionMark
+ * @typedef {(TopicMark | HypothesisMark | EvidenceMark | ObjectionMark) & { x: number, y: number }} MapNode
  */
 
 /**
@@ -53,7 +51,7 @@ export function mapOf(hypotheses) {
       const own = leaves.length === 1 ? angle : angle - span / 2 + (span * place) / (leaves.length - 1);
       // A result that speaks for several hypotheses is there once.
       if (!nodes.some((each) => each.key === leaf.key)) {
-        nodes.push({ ...leaf, ...at(own, LEAVES), hypothesis });
+        nodes.push({ ...leaf, ...at(own, LEAVES) });
       }
       edges.push({
         from: key,
@@ -80,15 +78,23 @@ function roundsOf({ round, transitions = [], reviews = [] }) {
 
 /**
  * @param {Hypothesis} hypothesis
- * @returns {Omit<MapNode, "x" | "y">[]}
+ * @returns {(EvidenceMark | ObjectionMark)[]}
  */
-function leavesOf({ id, evidence = [], reviews = [] }) {
-  /** @type {Map<string, Omit<MapNode, "x" | "y">>} */
+function leavesOf(hypothesis) {
+  const { id, evidence = [], reviews = [] } = hypothesis;
+  /** @type {Map<string, EvidenceMark>} */
   const calls = new Map();
   for (const { call_ids, status, round } of evidence) {
     for (const callId of call_ids) {
       const counts = status === "grounded" || calls.get(callId)?.counts === true;
-      calls.set(callId, { key: `e:${callId}`, kind: "evidence", rounds: [round], callId, counts });
+      calls.set(callId, {
+        key: `e:${callId}`,
+        kind: "evidence",
+        rounds: [round],
+        hypothesis,
+        callId,
+        counts,
+      });
     }
   }
   const objections = reviews.flatMap((review, index) =>
@@ -96,6 +102,7 @@ function leavesOf({ id, evidence = [], reviews = [] }) {
       key: `o:${id}:${index}`,
       kind: /** @type {const} */ ("objection"),
       rounds: [review.round],
+      hypothesis,
       review: index,
     }]
   );

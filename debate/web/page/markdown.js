@@ -1,3 +1,5 @@
+/** @import Token from "markdown-it/lib/token" */
+
 import { make } from "./api.js";
 import { codeBlock } from "./code.js";
 import markdownIt from "./markdown-it.js";
@@ -10,6 +12,8 @@ const parser = markdownIt("commonmark", { maxNesting: MAX_NESTING }).enable("tab
 
 /**
  * Models' text as elements: each is created here from what the parser found, and no text is ever parsed as HTML.
+ *
+ * @param {string} text
  */
 export function renderMarkdown(text) {
   const tokens = parser.parse(text, {});
@@ -20,24 +24,30 @@ export function renderMarkdown(text) {
   return fragment;
 }
 
+/** @param {Element | DocumentFragment} root @param {readonly Token[]} tokens */
 function fill(root, tokens) {
   const open = [root];
   for (const token of tokens) {
-    const parent = open.at(-1);
+    const parent = open.at(-1) ?? root;
     // A paragraph in a list without blank lines.
     if (token.hidden) continue;
-    if (token.type === "inline") fill(parent, token.children);
+    if (token.type === "inline") fill(parent, token.children ?? []);
     else if (token.nesting === 1) open.push(begin(parent, token));
     else if (token.nesting === -1) open.pop();
     else parent.append(leaf(token));
   }
 }
 
-/** Opens an element, and returns the node for its content. */
+/**
+ * Opens an element, and returns the node for its content.
+ *
+ * @param {Element | DocumentFragment} parent
+ * @param {Token} token
+ */
 function begin(parent, { type, tag, attrs }) {
   if (type !== "heading_open") {
     const element = make(tag);
-    const start = attrs?.find(([name]) => name === "start")?.[1];
+    const start = attrs?.find((/** @type {readonly string[]} */ [name]) => name === "start")?.[1];
     if (start !== undefined) element.start = start;
     parent.append(element);
     return element;
@@ -48,6 +58,7 @@ function begin(parent, { type, tag, attrs }) {
   return heading;
 }
 
+/** @param {Token} token */
 function leaf({ type, content }) {
   switch (type) {
     case "fence":

@@ -1,22 +1,34 @@
-import { announce, ask, get, make } from "./api.js";
+/** @import { ModelView, SettingsView, StartForm } from "./types.js" */
+
+import { announce, ask, get, make, whyOf } from "./api.js";
 import { plain } from "./visible.js";
 import { t } from "./words.js";
 
-/** The roles that a model is chosen for. */
+/**
+ * The roles that a model is chosen for.
+ *
+ * @type {readonly (readonly [string, string])[]}
+ */
 export const ROLES = [
   ["diagnostic", "Diagnostic agent"],
   ["skeptic", "Skeptic"],
   ["moderator", "Moderator"],
 ];
 
+/** @type {Readonly<Record<string, string>>} */
 const PROVIDERS = { hub: "Provider A", assist: "Provider B", replay: "Scripted, without network" };
 const OTHER = "other";
 
-/** The fields for the models and how hard they think, as the settings have them. */
+/**
+ * The fields for the models and how hard they think, as the settings have them.
+ *
+ * @param {SettingsView} settings
+ */
 export function showRoles(settings) {
   get("roles").replaceChildren(...ROLES.flatMap(([role, title]) => fields(role, title, settings)));
 }
 
+/** @param {string} role @param {string} title @param {SettingsView} settings */
 function fields(role, title, settings) {
   const input = make("input", {
     name: `${role}_model`,
@@ -26,7 +38,7 @@ function fields(role, title, settings) {
     attributes: { "aria-label": t("{role}: id of the model", { role: t(title) }) },
   });
   const pick = make("select", { className: "pick" });
-  pick.dataset.preset = settings[`${role}_model`];
+  pick.dataset.preset = String(settings[`${role}_model`]);
   pick.addEventListener("change", () => {
     input.hidden = pick.value !== OTHER;
     input.value = pick.value === OTHER ? "" : pick.value;
@@ -36,7 +48,7 @@ function fields(role, title, settings) {
     make("option", { value: each }, t(each === "none" ? "none_effort" : each))
   );
   const effort = make("select", { name: `${role}_reasoning_effort` }, ...efforts);
-  effort.value = settings[`${role}_reasoning_effort`];
+  effort.value = String(settings[`${role}_reasoning_effort`]);
   const choice = make("div", {}, make("label", {}, t(title), pick), input);
   fill(pick, []);
   return [
@@ -45,36 +57,59 @@ function fields(role, title, settings) {
   ];
 }
 
-/** Puts a model into the form, also one that no provider lists. What is shown is what is sent. */
+/**
+ * Puts a model into the form, also one that no provider lists. What is shown is what is sent.
+ *
+ * @param {StartForm} form
+ * @param {string} role
+ * @param {string} id
+ */
 export function setModel(form, role, id) {
-  const input = form.elements[`${role}_model`];
+  const input = form.elements.namedItem(`${role}_model`);
+  if (!(input instanceof HTMLInputElement)) return;
   input.value = id;
-  choose(input.closest("div").querySelector(".pick"));
+  const pick = input.closest("div")?.querySelector(".pick");
+  if (pick instanceof HTMLSelectElement) choose(pick);
 }
 
-/** Shows in the list what the field has; the field itself where the list does not have it. */
+/**
+ * Shows in the list what the field has; the field itself where the list does not have it.
+ *
+ * @param {HTMLSelectElement} pick
+ */
 function choose(pick) {
-  const input = pick.closest("div").querySelector("input");
+  const input = pick.closest("div")?.querySelector("input");
+  if (input === null || input === undefined) return;
   const isListed = [...pick.options].some(({ value }) => value === input.value && value !== OTHER);
   pick.value = isListed ? input.value : OTHER;
   input.hidden = isListed;
 }
 
-/** Asks for the models, and lets each role choose from them, by provider and with what they cost. */
+/** @typedef {{ readonly models: readonly ModelView[], readonly problems: readonly Problem[] }} ModelsView */
+/** @typedef {{ readonly provider: string, readonly message: string }} Problem */
+
+/**
+ * Asks for the models, and lets each role choose from them, by provider and with what they cost.
+ *
+ * @param {string} path
+ * @param {RequestInit} [options]
+ */
 export async function showModels(path, options = {}) {
   try {
+    /** @type {ModelsView} */
     const { models, problems } = await ask(path, options);
-    for (const pick of document.querySelectorAll("select.pick")) fill(pick, models);
+    for (const pick of document.querySelectorAll(/** @type {"select"} */ ("select.pick"))) fill(pick, models);
     get("models-note").textContent = problems.map(({ provider, message }) =>
       `${nameOf(provider)}: ${message}`
     )
       .join("; ");
     announce(t("{count} models.", { count: models.length }));
   } catch (error) {
-    get("models-note").textContent = error.message;
+    get("models-note").textContent = whyOf(error);
   }
 }
 
+/** @param {HTMLSelectElement} pick @param {readonly ModelView[]} models */
 function fill(pick, models) {
   const wantsOther = pick.value === OTHER;
   const providers = [...new Set(models.map(({ provider }) => provider))];
@@ -95,10 +130,12 @@ function fill(pick, models) {
   else choose(pick);
 }
 
+/** @param {string} provider */
 function nameOf(provider) {
   return t(PROVIDERS[provider] ?? provider);
 }
 
+/** @param {ModelView} model */
 function priceOf({ price }) {
   return price === null || price === undefined
     ? ""

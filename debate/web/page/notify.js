@@ -2,6 +2,7 @@ import { get } from "./api.js";
 import { t } from "./words.js";
 
 const KEY = "notify";
+/** @type {string | undefined} */
 let told;
 
 function wanted() {
@@ -12,7 +13,13 @@ function wanted() {
   }
 }
 
-/** Tells somebody who looks elsewhere that a run waits or has ended; each thing once. */
+/**
+ * Tells somebody who looks elsewhere that a run waits or has ended; each thing once.
+ *
+ * @param {{ readonly id: string, readonly title: string }} run
+ * @param {string} what
+ * @param {string} text
+ */
 export function notify(run, what, text) {
   const key = `${run.id} ${what}`;
   if (key === told) return;
@@ -26,7 +33,8 @@ export function notify(run, what, text) {
 }
 
 const box = get("opt-notify");
-box.closest("label").hidden = globalThis.Notification === undefined;
+const label = box.closest("label");
+if (label !== null) label.hidden = globalThis.Notification === undefined;
 box.checked = wanted() && globalThis.Notification?.permission === "granted";
 box.addEventListener("change", async () => {
   const may = box.checked && await Notification.requestPermission() === "granted";

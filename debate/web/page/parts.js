@@ -1,5 +1,3 @@
-// @ts-check
-
 /**
  * Does each of some things. A record may be made by hand or come from elsewhere, and a server may be newer than the page:
  * what goes wrong in one of them keeps none of the others from being done. Returns how many went wrong.

@@ -1,3 +1,7 @@
+/** @import { RunEvent } from "../../events.ts" */
+/** @import { TimedEvent } from "./summary.js" */
+/** @import { AccessView, Control, Run, RunView, SettingsView } from "./types.js" */
+
 import { showAnswer } from "./answer.js";
 import {
   announce,
@@ -10,6 +14,7 @@ import {
   keepFocus,
   send,
   sendForm,
+  whyOf,
 } from "./api.js";
 import { showBoard } from "./board.js";
 import { doEach } from "./parts.js";
@@ -23,11 +28,17 @@ import { beginMap, showMap } from "./map.js";
 import { chosenChanges } from "./steer.js";
 import { showAllowed, showBar } from "./waits.js";
 
+/** @type {Run | undefined} */
 let shown;
 
-/** Shows a run and follows it until it ends. */
+/**
+ * Shows a run and follows it until it ends.
+ *
+ * @param {string} runId
+ */
 export async function showRun(runId) {
   leaveRun();
+  /** @type {Run} */
   const run = {
     id: runId,
     source: undefined,
@@ -39,12 +50,13 @@ export async function showRun(runId) {
     approvals: new Map(),
     tools: new Map(),
     round: 0,
+    maxRounds: undefined,
     isOver: false,
     status: undefined,
     title: "",
     record: undefined,
     settings: undefined,
-    summary: undefined,
+    summary: beginSummary(),
     /** A model of the run needs a login that is missing. */
     needsLogin: false,
     frame: undefined,
@@ -59,11 +71,14 @@ export async function showRun(runId) {
   };
   shown = run;
   beginMap();
-  for (const id of ["thread", "asked-list", "answer", "board-list"]) get(id).replaceChildren();
-  for (const id of ["report", "save-md"]) get(id).href = `/api/runs/${runId}/report`;
+  for (const part of [get("thread"), get("asked-list"), get("answer"), get("board-list")]) {
+    part.replaceChildren();
+  }
+  for (const link of [get("report"), get("save-md")]) link.href = `/api/runs/${runId}/report`;
   get("save-html").href = `/api/runs/${runId}/report.html`;
   get("save-json").href = `/api/runs/${runId}`;
   get("save-json").download = `run-${runId.slice(0, 8)}.json`;
+  /** @type {[RunView, SettingsView]} */
   const [record, settings] = await Promise.all([ask(`/api/runs/${runId}`), ask("/api/settings")]);
   if (shown !== run) return;
   run.summary = beginSummary(record.imported === true);
@@ -73,12 +88,13 @@ export async function showRun(runId) {
   run.settings = settings;
   run.isOver = record.status !== "running";
   if (record.status === "running" || record.status === "error") checkLogin(run, record);
-  showStatus(run, record.status);
+  showStatus(run, record.status ?? undefined);
   get("resume-form").elements.require_approval.checked = settings.tool_approval_required;
   if (run.isOver) return await showStored(run, record.events ?? []);
   get("opt-pause").checked = false;
   get("opt-approval").checked = settings.tool_approval_required;
   // Changes nothing: this reads the current options.
+  /** @type {{ readonly require_approval: boolean, readonly pause_between_rounds: boolean } | undefined} */
   const options = await send(`/api/runs/${runId}/options`, {}).catch(() => undefined);
   if (shown !== run) return;
   if (options !== undefined) {
@@ -88,9 +104,15 @@ export async function showRun(runId) {
   follow(run);
 }
 
-/** Provider B may have to be logged in at. */
+/**
+ * Provider B may have to be logged in at.
+ *
+ * @param {Run} run
+ * @param {RunView} record
+ */
 async function checkLogin(run, { models }) {
   if (!Object.values(models ?? {}).some((id) => id.startsWith("assist/"))) return;
+  /** @type {AccessView | undefined} */
   const status = await ask("/api/auth/status").catch(() => undefined);
   if (status === undefined || shown !== run) return;
   run.needsLogin = !status.copilot_configured || !status.copilot_session_valid;
@@ -100,7 +122,12 @@ async function checkLogin(run, { models }) {
 /** How many events of a stored run are shown before the browser may do something else. */
 const AT_A_TIME = 100;
 
-/** Shows a run that is over: the answer at once, then the conversation. */
+/**
+ * Shows a run that is over: the answer at once, then the conversation.
+ *
+ * @param {Run} run
+ * @param {readonly TimedEvent[]} events
+ */
 async function showStored(run, events) {
   for (const event of events) doEach(() => tell(run.summary, event));
   endSummary(run.summary);
@@ -125,11 +152,14 @@ export function leaveRun() {
   shown = undefined;
 }
 
+/** @param {Run} run */
 function follow(run) {
   const source = new EventSource(`/api/runs/${run.id}/events`);
   run.source = source;
   run.timer = setInterval(() => showBar(run), 1000);
-  source.onopen = () => get("run-note").textContent = "";
+  source.onopen = () => {
+    get("run-note").textContent = "";
+  };
   source.onmessage = ({ data, lastEventId }) => {
     if (shown !== run || !isLater(lastEventId, run.lastId)) return;
     run.lastId = lastEventId;
@@ -141,7 +171,8 @@ function follow(run) {
     if (shown !== run) return;
     if (source.readyState === EventSource.CLOSED) {
       drain(run, Infinity);
-      return run.isOver ? undefined : finish(run);
+      if (!run.isOver) finish(run);
+      return;
     }
     get("run-note").textContent = t("Connection lost; trying again.");
   };
@@ -150,7 +181,12 @@ function follow(run) {
 /** How long events are shown before the browser may do something else, in milliseconds. */
 const BUSY_MS = 30;
 
-/** Shows events that have come; what is read of the page's layout is read once for all of them. */
+/**
+ * Shows events that have come; what is read of the page's layout is read once for all of them.
+ *
+ * @param {Run} run
+ * @param {number} ms
+ */
 function drain(run, ms) {
   clearTimeout(run.draining);
   run.draining = undefined;
@@ -161,7 +197,8 @@ function drain(run, ms) {
   const end = performance.now() + ms;
   let shownSo = 0;
   while (shownSo < run.queue.length && performance.now() < end) {
-    doEach(() => apply(run, JSON.parse(run.queue[shownSo])));
+    const data = run.queue[shownSo] ?? "";
+    doEach(() => apply(run, JSON.parse(data)));
     shownSo += 1;
   }
   run.queue.splice(0, shownSo);
@@ -169,19 +206,30 @@ function drain(run, ms) {
   if (run.queue.length > 0) run.draining = setTimeout(() => drain(run, BUSY_MS));
 }
 
-/** Ids are `12`, or `12.3` for events that are not stored. */
+/**
+ * Ids are `12`, or `12.3` for events that are not stored.
+ *
+ * @param {string} id
+ * @param {string} than
+ */
 function isLater(id, than) {
-  const [left, right] = [id, than].map((each) => each.split(".").map(Number));
-  return left[0] > right[0] || (left[0] === right[0] && (left[1] ?? 0) > (right[1] ?? 0));
+  const [stored = 0, part = 0] = id.split(".").map(Number);
+  const [storedBefore = 0, partBefore = 0] = than.split(".").map(Number);
+  return stored > storedBefore || (stored === storedBefore && part > partBefore);
 }
 
+/** @param {Run} run @param {RunView} record */
 function showTitle(run, { title, topic }) {
   run.title = title || titleOf(topic) || t("Run without a topic");
   get("run-title").textContent = run.title;
   get("title-form").elements.title.value = title ?? "";
 }
 
-/** The answer is drawn once for all events that come together. */
+/**
+ * The answer is drawn once for all events that come together.
+ *
+ * @param {Run} run
+ */
 function drawSoon(run) {
   run.frame ??= requestAnimationFrame(() => {
     run.frame = undefined;
@@ -189,7 +237,11 @@ function drawSoon(run) {
   });
 }
 
-/** What somebody is asked for comes first, and is there whatever becomes of the rest. */
+/**
+ * What somebody is asked for comes first, and is there whatever becomes of the rest.
+ *
+ * @param {Run} run
+ */
 function draw(run) {
   doEach(
     () => showBar(run),
@@ -200,31 +252,35 @@ function draw(run) {
   );
 }
 
+/** @param {Run} run @param {RunEvent} event */
 function apply(run, event) {
   doEach(() => tell(run.summary, event), () => show(run, event));
   if (event.type !== "agent_delta") drawSoon(run);
   if (event.type === "run_finished") finish(run);
 }
 
+/** @param {Run} run */
 async function finish(run) {
-  run.source.close();
+  run.source?.close();
   run.isOver = true;
   clearInterval(run.timer);
   doEach(() => endConversation(run), () => endSummary(run.summary));
   try {
+    /** @type {RunView} */
     const record = await ask(`/api/runs/${run.id}`);
     if (shown !== run) return;
     showFacts(run, record);
-    showStatus(run, record.status);
+    showStatus(run, record.status ?? undefined);
     if (record.status === "error") checkLogin(run, record);
-    const said = t("The run has ended: {status}.", { status: t(record.status) });
+    const said = t("The run has ended: {status}.", { status: t(record.status ?? "unknown") });
     announce(said);
     notify(run, "end", said);
   } catch (error) {
-    if (shown === run) complain(error.message);
+    if (shown === run) complain(whyOf(error));
   }
 }
 
+/** @param {Run} run @param {string | undefined} status */
 function showStatus(run, status) {
   run.status = status;
   const isLive = status === "running";
@@ -237,13 +293,14 @@ function showStatus(run, status) {
   drawSoon(run);
 }
 
+/** @param {Run} run @param {RunView} record */
 function showFacts(run, record) {
   run.record = record;
-  const { models = {}, token_totals, cost_estimate } = record;
+  const { models, token_totals, cost_estimate, timestamp, duration_seconds: seconds } = record;
   get("run-facts").replaceChildren(
     ...factList([
-      [t("Started"), new Date(record.timestamp).toLocaleString()],
-      [t("Duration"), record.duration_seconds === undefined ? "" : formatDuration(record.duration_seconds)],
+      [t("Started"), formatTime(timestamp)],
+      [t("Duration"), typeof seconds === "number" ? formatDuration(seconds) : ""],
       [t("Models"), modelsOf(models)],
       [t("Template"), `${record.template} (${record.language})`],
       [t("Resumes"), record.parent_run_id],
@@ -259,54 +316,72 @@ function showFacts(run, record) {
   );
 }
 
+/**
+ * Does something with the run that is shown now; it stays that one, wherever the reader goes meanwhile.
+ *
+ * @param {Control} control
+ * @param {(run: Run, path: string) => unknown} act
+ */
+function withRun(control, act) {
+  const run = shown;
+  if (run !== undefined) attempt(control, () => act(run, `/api/runs/${run.id}`));
+}
+
 get("cancel").addEventListener(
   "click",
-  ({ target }) => attempt(target, () => ask(`/api/runs/${shown.id}`, { method: "DELETE" })),
+  () => withRun(get("cancel"), (_run, path) => ask(path, { method: "DELETE" })),
 );
 
-get("delete").addEventListener("click", ({ target }) => {
+get("delete").addEventListener("click", () => {
   if (!confirm(t("Delete this run and its record?"))) return;
-  attempt(target, async () => {
-    await ask(`/api/runs/${shown.id}`, { method: "DELETE" });
+  withRun(get("delete"), async (_run, path) => {
+    await ask(path, { method: "DELETE" });
     location.hash = "#/runs";
   });
 });
 
-for (const [id, option] of [["opt-approval", "require_approval"], ["opt-pause", "pause_between_rounds"]]) {
-  get(id).addEventListener(
+for (
+  const [box, option] of /** @type {const} */ ([
+    [get("opt-approval"), "require_approval"],
+    [get("opt-pause"), "pause_between_rounds"],
+  ])
+) {
+  box.addEventListener(
     "change",
-    ({ target }) =>
-      attempt(target, () => send(`/api/runs/${shown.id}/options`, { [option]: target.checked })),
+    () => withRun(box, (_run, path) => send(`${path}/options`, { [option]: box.checked })),
   );
 }
 
 get("comment-form").addEventListener("submit", (event) => {
   event.preventDefault();
-  const { target: form, submitter } = event;
-  const comment = submitter?.value === "skip" ? "" : form.elements.comment.value;
-  attempt(submitter ?? form, async () => {
-    const changes = submitter?.value === "skip" ? [] : chosenChanges(form);
-    await send(`/api/runs/${shown.id}/comment`, { comment, changes });
+  const { submitter } = event;
+  const form = get("comment-form");
+  const isSkipped = submitter instanceof HTMLButtonElement && submitter.value === "skip";
+  const comment = isSkipped ? "" : form.elements.comment.value;
+  withRun(submitter ?? form, async (_run, path) => {
+    await send(`${path}/comment`, { comment, changes: isSkipped ? [] : chosenChanges(form) });
     form.reset();
   });
 });
 
 get("title-form").addEventListener("submit", (event) => {
   event.preventDefault();
-  const { target: form, submitter } = event;
-  attempt(submitter, async () => {
-    await send(`/api/runs/${shown.id}/title`, { title: form.elements.title.value });
-    showTitle(shown, await ask(`/api/runs/${shown.id}`));
+  const form = get("title-form");
+  withRun(event.submitter ?? form, async (run, path) => {
+    await send(`${path}/title`, { title: form.elements.title.value });
+    const record = await ask(path);
+    if (shown !== run) return;
+    showTitle(run, record);
     announce(t("Renamed."));
-    drawSoon(shown);
+    drawSoon(run);
   });
 });
 
 get("resume-form").addEventListener("submit", (event) => {
   event.preventDefault();
-  const { target: form, submitter } = event;
-  attempt(submitter, async () => {
-    const { run_id } = await sendForm(`/api/runs/${shown.id}/resume`, form);
+  const form = get("resume-form");
+  withRun(event.submitter ?? form, async (_run, path) => {
+    const { run_id } = await sendForm(`${path}/resume`, form);
     form.reset();
     location.hash = `#/runs/${run_id}`;
   });

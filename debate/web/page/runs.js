@@ -1,4 +1,6 @@
-import { announce, ask, attempt, formatDuration, formatTime, get, make } from "./api.js";
+/** @import { ListedRun } from "./types.js" */
+
+import { announce, ask, attempt, find, formatDuration, formatTime, get, make, whyOf } from "./api.js";
 import { percent } from "./drawing.js";
 import { modelsOf, titleOf } from "./summary.js";
 import { plain, visible } from "./visible.js";
@@ -7,9 +9,14 @@ import { t } from "./words.js";
 /** How often the list is asked for while somebody looks at it, in milliseconds. */
 const REFRESH_MS = 3000;
 
+/** @type {number | undefined} */
 let timer;
 let isShown = false;
-/** What the rows show. */
+/**
+ * What the rows show.
+ *
+ * @type {string | undefined}
+ */
 let listed;
 
 /** Shows the list of runs, and keeps it up to date. */
@@ -39,7 +46,7 @@ async function refreshQuietly() {
     if (!document.hidden) await refresh();
   } catch (error) {
     if (isShown) {
-      get("runs-note").textContent = t("The list may be out of date: {why}.", { why: error.message });
+      get("runs-note").textContent = t("The list may be out of date: {why}.", { why: whyOf(error) });
     }
   } finally {
     again();
@@ -47,6 +54,7 @@ async function refreshQuietly() {
 }
 
 async function refresh() {
+  /** @type {{ readonly runs: readonly ListedRun[] }} */
   const { runs } = await ask("/api/runs");
   if (!isShown) return;
   get("runs-note").textContent = "";
@@ -61,9 +69,14 @@ async function refresh() {
 /** How many rows are added at a time. */
 const PAGE = 50;
 
+/** @type {readonly ListedRun[]} */
 let all = [];
 let room = PAGE;
-/** The runs that are ticked, in their order. */
+/**
+ * The runs that are ticked, in their order.
+ *
+ * @type {readonly string[]}
+ */
 let ticked = [];
 
 function draw() {
@@ -81,10 +94,12 @@ function draw() {
   const row = focused?.closest("#runs-list tr")?.id;
   get("runs-list").replaceChildren(...kept.slice(0, room).map(runRow));
   // Whoever works by keyboard stays where they are.
-  if (row !== undefined) get(row)?.querySelector(focused.tagName)?.focus({ preventScroll: true });
+  const again = row === undefined ? null : find(row)?.querySelector(focused?.tagName ?? "");
+  if (again instanceof HTMLElement) again.focus({ preventScroll: true });
   showTicked();
 }
 
+/** @param {ListedRun} run @param {string} model */
 function hasModel({ models }, model) {
   return model === "" || Object.values(models ?? {}).includes(model);
 }
@@ -101,10 +116,12 @@ function listModels() {
   select.value = names.includes(chosen) ? chosen : "";
 }
 
+/** @param {ListedRun} run */
 function textOf({ run_id, title, topic, conclusion, models }) {
   return [run_id, title, topic, conclusion?.cause, ...Object.values(models ?? {})].join(" ").toLowerCase();
 }
 
+/** @param {ListedRun} run @param {string} filter */
 function passes({ status, conclusion, imported }, filter) {
   switch (filter) {
     case "":
@@ -128,8 +145,10 @@ function showTicked() {
   }
 }
 
+/** @type {Readonly<Record<string, string>>} */
 const OUTCOMES = { cause: "cause found", no_confident_cause: "no confident cause" };
 
+/** @param {ListedRun} run */
 function runRow(run) {
   const name = run.title || titleOf(run.topic) || run.run_id;
   const isLive = run.status === "running";
@@ -174,8 +193,9 @@ function runRow(run) {
   );
 }
 
+/** @param {ListedRun} run */
 function conclusionOf({ conclusion, imported, parent_run_id: parent }) {
-  const outcome = OUTCOMES[conclusion?.outcome];
+  const outcome = OUTCOMES[conclusion?.outcome ?? ""];
   const said = [
     imported ? t("imported, not checked here") : "",
     parent === null ? "" : t("resumed"),
@@ -191,6 +211,7 @@ function conclusionOf({ conclusion, imported, parent_run_id: parent }) {
   ];
 }
 
+/** @param {ListedRun} run */
 function costOf({ duration_seconds: seconds, token_totals, cost_estimate }) {
   const tokens = token_totals?.total?.total_tokens;
   const usd = cost_estimate?.total_usd;
@@ -201,8 +222,8 @@ function costOf({ duration_seconds: seconds, token_totals, cost_estimate }) {
   ].filter((each) => each !== "").join(", ");
 }
 
-for (const [id, event] of [["runs-search", "input"], ["runs-filter", "change"], ["runs-model", "change"]]) {
-  get(id).addEventListener(event, () => {
+for (const control of [get("runs-search"), get("runs-filter"), get("runs-model")]) {
+  control.addEventListener(control instanceof HTMLInputElement ? "input" : "change", () => {
     room = PAGE;
     draw();
   });
@@ -211,16 +232,20 @@ get("runs-more").addEventListener("click", () => {
   room += PAGE;
   draw();
 });
-get("runs-compare").addEventListener("click", () => location.hash = `#/compare/${ticked.join("/")}`);
-get("runs-import").addEventListener("change", ({ target }) =>
-  attempt(target, async () => {
-    const [file] = target.files;
+get("runs-compare").addEventListener("click", () => {
+  location.hash = `#/compare/${ticked.join("/")}`;
+});
+get("runs-import").addEventListener("change", () => {
+  const input = get("runs-import");
+  attempt(input, async () => {
+    const file = input.files?.[0];
     if (file === undefined) return;
     const headers = { "content-type": "application/json" };
     const { run_id } = await ask("/api/runs/import", { method: "POST", headers, body: await file.text() })
-      .finally(() => target.value = "");
+      .finally(() => input.value = "");
     location.hash = `#/runs/${run_id}`;
-  }));
+  });
+});
 
 document.addEventListener("visibilitychange", () => {
   if (isShown && !document.hidden) refreshQuietly();

@@ -1,25 +1,33 @@
+/** @import { Elements } from "./types.js" */
+
 import { get, make } from "./api.js";
 import { t } from "./words.js";
 
 const KEY = "shortcuts";
 
-const go = (hash) => () => location.hash = hash;
-const toggle = (id) => () => {
+const go = (/** @type {string} */ hash) => () => {
+  location.hash = hash;
+};
+const toggle = (/** @type {"map"} */ id) => () => {
   const details = get(id);
   if (details.hidden) return;
   details.open = !details.open;
-  details.querySelector("summary").focus();
+  details.querySelector("summary")?.focus();
 };
-const focusOn = (id) => () => get(id).focus();
+const focusOn = (/** @type {keyof Elements} */ id) => () => get(id).focus();
 /** Who goes somewhere continues from there, also with the tab key. */
-const goTo = (id) => () => {
+const goTo = (/** @type {keyof Elements} */ id) => () => {
   const place = get(id);
   place.tabIndex = -1;
   place.focus({ preventScroll: true });
   place.scrollIntoView();
 };
 
-/** Decisions have no key: nobody approves by a slip. */
+/**
+ * Decisions have no key: nobody approves by a slip.
+ *
+ * @type {readonly (readonly [string, string, () => void])[]}
+ */
 const SHORTCUTS = [
   ["?", "Show this help", () => get("help").showModal()],
   ["n", "New run", go("#/")],
@@ -40,15 +48,18 @@ const SHORTCUTS = [
     if (details) details.open = !details.open;
   }],
   ["e", "Open or close all groups of tool calls", () => {
-    const groups = [...document.querySelectorAll(".tools > details")];
+    const groups = [...document.querySelectorAll(/** @type {"details"} */ (".tools > details"))];
     const open = groups.some((each) => !each.open);
     for (const each of groups) each.open = open;
   }],
 ];
 
+/** @param {number} by */
 function step(by) {
-  const cards = [...get("thread").querySelectorAll(":scope > .card, :scope > .tools")];
-  const at = cards.indexOf(document.activeElement?.closest("#thread > li"));
+  /** @type {HTMLElement[]} */
+  const cards = [...get("thread").querySelectorAll(/** @type {"li"} */ (":scope > .card, :scope > .tools"))];
+  const focused = document.activeElement?.closest("#thread > li");
+  const at = cards.findIndex((each) => each === focused);
   const card = cards[Math.min(cards.length - 1, Math.max(0, at + by))];
   if (card === undefined) return;
   card.tabIndex = -1;
@@ -65,7 +76,8 @@ function isOn() {
 
 document.addEventListener("keydown", (event) => {
   const { key, target, ctrlKey, metaKey, altKey } = event;
-  const isWriting = target.closest?.("input:not([type=checkbox]), textarea, select, dialog") !== null;
+  const isWriting = target instanceof Element &&
+    target.closest("input:not([type=checkbox]), textarea, select, dialog") !== null;
   if (ctrlKey || metaKey || altKey || isWriting || (!isOn() && key !== "?")) return;
   const act = SHORTCUTS.find(([each]) => each === key)?.[2];
   if (act === undefined) return;

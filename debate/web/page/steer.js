@@ -4,10 +4,22 @@ import { t } from "./words.js";
 
 const MAX_SHOWN = 160;
 
-/** The pause that the form was made for. */
+/** @import { Summary } from "./summary.js" */
+/** @import { Hypothesis } from "../../graph/state.ts" */
+/** @import { CommentForm } from "./types.js" */
+
+/**
+ * The pause that the form was made for.
+ *
+ * @type {string | undefined}
+ */
 let madeFor;
 
-/** Offers the hypotheses of a run that waits for a comment. */
+/**
+ * Offers the hypotheses of a run that waits for a comment.
+ *
+ * @param {Summary} summary
+ */
 export function showSteering({ pausedAt, hypotheses }) {
   if (pausedAt === madeFor) return;
   madeFor = pausedAt;
@@ -15,6 +27,7 @@ export function showSteering({ pausedAt, hypotheses }) {
   get("steer").hidden = hypotheses.length === 0;
 }
 
+/** @param {Hypothesis} hypothesis */
 function row({ id, text, state }) {
   const select = make(
     "select",
@@ -33,7 +46,11 @@ function row({ id, text, state }) {
   );
 }
 
-/** What the operator chose, as it is sent. */
+/**
+ * What the operator chose, as it is sent.
+ *
+ * @param {CommentForm} form
+ */
 export function chosenChanges(form) {
   const chosen = [...get("steer-list").querySelectorAll("select")].filter(({ value }) => value !== "")
     .map(({ value, dataset }) => ({ kind: value, id: dataset.id }));

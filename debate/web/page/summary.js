@@ -1,4 +1,3 @@
-// @ts-check
 /** @import { RunEvent, ToolApprovalRequestEvent, ToolCallEvent } from "../../events.ts" */
 /** @import { Decision, Hypothesis } from "../../graph/state.ts" */
 

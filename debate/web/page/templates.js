@@ -1,14 +1,17 @@
-import { announce, ask, attempt, complain, get, make, send } from "./api.js";
+import { announce, ask, attempt, complain, get, make, send, whyOf } from "./api.js";
 import { codeBlock } from "./code.js";
 import { agentName } from "./evidence.js";
 import { visible } from "./visible.js";
 import { t } from "./words.js";
+
+/** @import { TemplateView } from "./types.js" */
 
 let isFilled = false;
 
 /** Shows the templates, to start another one from. */
 export async function showTemplates() {
   if (isFilled) return;
+  /** @type {{ readonly templates: readonly TemplateView[] }} */
   const { templates } = await ask("/api/prompts");
   get("template-from").replaceChildren(
     ...templates.map(({ name, language, source }) =>
@@ -28,6 +31,7 @@ let turn = 0;
 
 async function load() {
   const mine = ++turn;
+  /** @type {{ readonly file: string, readonly text: string }} */
   const { file, text } = await ask(`/api/prompts/${get("template-from").value}`);
   if (mine !== turn) return;
   get("template-file").value = file;
@@ -36,9 +40,17 @@ async function load() {
   get("template-preview").replaceChildren();
 }
 
+/**
+ * @typedef {object} Preview
+ * @property {string | null} problem
+ * @property {readonly { node: string, messages: readonly { role: string, content: string }[] }[]} prompts
+ */
+
+/** @returns {Promise<boolean>} whether it can be used */
 async function preview() {
   const mine = turn;
   const body = { file: get("template-file").value, text: get("template-text").value };
+  /** @type {Preview} */
   const { problem, prompts } = await send("/api/prompts/preview", body);
   // What was checked is not what is there now.
   if (mine !== turn) return await preview();
@@ -68,11 +80,13 @@ function save() {
   URL.revokeObjectURL(url);
 }
 
-for (const id of ["template-file", "template-text"]) get(id).addEventListener("input", () => turn += 1);
+for (const each of [get("template-file"), get("template-text")]) {
+  each.addEventListener("input", () => turn += 1);
+}
 // Not once at a time: who chooses another one meanwhile wants that one.
-get("template-from").addEventListener("change", () => load().catch(({ message }) => complain(message)));
-get("template-check").addEventListener("click", ({ target }) => attempt(target, preview));
-get("template-save").addEventListener("click", ({ target }) =>
-  attempt(target, async () => {
+get("template-from").addEventListener("change", () => load().catch((error) => complain(whyOf(error))));
+get("template-check").addEventListener("click", () => attempt(get("template-check"), preview));
+get("template-save").addEventListener("click", () =>
+  attempt(get("template-save"), async () => {
     if (await preview()) save();
   }));

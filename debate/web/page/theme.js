@@ -1,7 +1,7 @@
 // Runs before anything is painted, so that no page flashes in the wrong colours.
 (() => {
   const KEY = "theme";
-  const set = (theme) => {
+  const set = (/** @type {string} */ theme) => {
     if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
     else delete document.documentElement.dataset.theme;
   };
@@ -15,7 +15,7 @@
   };
   set(remembered());
   document.addEventListener("DOMContentLoaded", () => {
-    const select = document.getElementById("theme");
+    const select = /** @type {HTMLSelectElement} */ (document.getElementById("theme"));
     select.value = remembered();
     select.addEventListener("change", () => {
       set(select.value);

@@ -7,6 +7,8 @@ export const EVERY_ODD = new RegExp(`(${ODD})`, "gu");
 /**
  * A text with every character that shows nothing of itself, or steers what is shown, as a box with its code. Lines
  * stay lines.
+ *
+ * @param {string} text
  */
 export function visible(text) {
   return splitOdd(text).map((part, index) =>
@@ -14,12 +16,20 @@ export function visible(text) {
   );
 }
 
-/** The same as text alone, for names. */
+/**
+ * The same as text alone, for names.
+ *
+ * @param {string} text
+ */
 export function plain(text) {
   return splitOdd(text).map((part, index) => index % 2 === 0 ? part : codeOf(part)).join("");
 }
 
-/** The parts of a text: every second one is a single odd character. */
+/**
+ * The parts of a text: every second one is a single odd character.
+ *
+ * @param {string} text
+ */
 export function splitOdd(text) {
   const parts = [""];
   for (const [index, part] of text.replaceAll("\r\n", "\n").split(EVERY_ODD).entries()) {
@@ -29,7 +39,11 @@ export function splitOdd(text) {
   return parts;
 }
 
-/** `U+202E`. */
+/**
+ * `U+202E`.
+ *
+ * @param {string} character
+ */
 export function codeOf(character) {
-  return `U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`;
+  return `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;
 }

@@ -1,3 +1,7 @@
+/** @import { ToolApprovalRequestEvent } from "../../events.ts" */
+/** @import { Summary } from "./summary.js" */
+/** @import { Run, SettingsView } from "./types.js" */
+
 import { announce, attempt, get, make, send } from "./api.js";
 import { allowedItem, approvalCard } from "./cards.js";
 import { doEach } from "./parts.js";
@@ -10,7 +14,12 @@ import { t } from "./words.js";
 /** A call that nobody decided on before its run ended, for example because the server was killed. */
 const UNANSWERED = t("ended: the run is over, and no answer was recorded");
 
-/** Shows a call that waits for approval, above everything else. */
+/**
+ * Shows a call that waits for approval, above everything else.
+ *
+ * @param {Run} run
+ * @param {ToolApprovalRequestEvent} event
+ */
 export function addApproval(run, event) {
   const element = approvalCard(
     event,
@@ -25,26 +34,40 @@ export function addApproval(run, event) {
   );
 }
 
-/** Takes away a call that was decided on: what became of it is in the conversation with its result. */
+/**
+ * Takes away a call that was decided on: what became of it is in the conversation with its result.
+ *
+ * @param {Run} run
+ * @param {{ readonly call_id: string }} event
+ */
 export function resolveApproval(run, { call_id }) {
   run.approvals.get(call_id)?.remove();
   run.approvals.delete(call_id);
 }
 
-/** No answer to these calls will come any more. */
+/**
+ * No answer to these calls will come any more.
+ *
+ * @param {Run} run
+ */
 export function endApprovals(run) {
   for (const element of run.approvals.values()) endApproval(run, element, UNANSWERED);
   run.approvals.clear();
 }
 
+/** @param {Run} run @param {HTMLElement} element @param {string} text */
 function endApproval(run, element, text) {
   element.classList.remove("wait");
-  element.querySelector(".change").remove();
-  element.querySelector(".actions").replaceChildren(make("b", {}, text));
+  element.querySelector(".change")?.remove();
+  element.querySelector(".actions")?.replaceChildren(make("b", {}, text));
   run.add(element);
 }
 
-/** Shows what is allowed for the whole run; nothing is drawn anew under the hand of somebody. */
+/**
+ * Shows what is allowed for the whole run; nothing is drawn anew under the hand of somebody.
+ *
+ * @param {Run} run
+ */
 export function showAllowed(run) {
   const allowed = [...run.summary.allowed.values()];
   const list = get("allowed-list");
@@ -64,7 +87,13 @@ export function showAllowed(run) {
   );
 }
 
-/** What the operator is asked for, with the time that is left for it; `undefined` for nothing. */
+/**
+ * What the operator is asked for, with the time that is left for it; `undefined` for nothing.
+ *
+ * @param {Pick<Summary, "approvals" | "pausedAt">} open
+ * @param {Pick<SettingsView, "approval_timeout_seconds" | "comment_timeout_seconds"> | undefined} settings
+ * @param {number} now
+ */
 export function waitOf({ approvals, pausedAt }, settings, now, needsLogin = false) {
   const [first] = approvals.values();
   if (first !== undefined) {
@@ -90,11 +119,16 @@ export function waitOf({ approvals, pausedAt }, settings, now, needsLogin = fals
   };
 }
 
-/** Shows in one line, which stays in view, how the run is and what it waits for. */
+/**
+ * Shows in one line, which stays in view, how the run is and what it waits for.
+ *
+ * @param {Run} run
+ */
 export function showBar(run) {
   doEach(() => showWait(run), () => showSure(run));
 }
 
+/** @param {Run} run */
 function showSure({ summary, status }) {
   const pill = get("run-status");
   pill.textContent = t(status ?? "unknown");
@@ -111,8 +145,10 @@ function showSure({ summary, status }) {
     }`;
 }
 
+/** @type {Pick<Summary, "approvals" | "pausedAt">} */
 const NOTHING = { approvals: new Map(), pausedAt: undefined };
 
+/** @param {Run} run */
 function showWait(run) {
   const { summary, isOver } = run;
   const open = isOver ? NOTHING : summary;
@@ -132,13 +168,17 @@ function showWait(run) {
   if (wait.kind === "comment") showSteering(summary);
 }
 
+/** @param {number} ms */
 function clock(ms) {
   const seconds = Math.ceil(ms / 1000);
   return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
 }
 
-get("run-asked").addEventListener("click", ({ currentTarget }) => {
-  if (currentTarget.dataset.kind === "login") return location.hash = "#/login";
+get("run-asked").addEventListener("click", () => {
+  if (get("run-asked").dataset.kind === "login") {
+    location.hash = "#/login";
+    return;
+  }
   const form = get("comment-form");
   const target = form.hidden ? get("asked").querySelector("button") : form.elements.comment;
   target?.scrollIntoView({ block: "center" });

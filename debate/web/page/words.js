@@ -1,6 +1,10 @@
 import { SPANISH } from "./es.js";
 
-/** What is stored in one word, as it is said. */
+/**
+ * What is stored in one word, as it is said.
+ *
+ * @type {Readonly<Record<string, string>>}
+ */
 const NAMES = {
   final_diagnosis: "final diagnosis",
   needs_more_data: "needs more data",
@@ -29,17 +33,34 @@ function preferred() {
 /** The language of the page, as the reader chose it or else as the browser asks for it; not that of the agents. */
 export const LANGUAGE = preferred();
 
-/** A text of the page in its language; `{name}` stands for a value. */
+/** @type {Readonly<Record<string, string>>} */
+const IN_SPANISH = SPANISH;
+
+/**
+ * A text of the page in its language; `{name}` stands for a value.
+ *
+ * @param {string} text
+ * @param {Readonly<Record<string, unknown>>} [values]
+ */
 export function t(text, values = {}) {
-  return fill(LANGUAGE === "es" ? SPANISH[text] ?? text : NAMES[text] ?? text, values);
+  return fill(LANGUAGE === "es" ? IN_SPANISH[text] ?? text : NAMES[text] ?? text, values);
 }
 
-/** A text with its values. */
+/**
+ * A text with its values.
+ *
+ * @param {string} text
+ * @param {Readonly<Record<string, unknown>>} values
+ */
 export function fill(text, values) {
   return text.replace(/\{(\w+)\}/g, (_, name) => String(values[name] ?? ""));
 }
 
-/** Remembers a language and shows everything in it. */
+/**
+ * Remembers a language and shows everything in it.
+ *
+ * @param {string} language
+ */
 export function speak(language) {
   try {
     localStorage.setItem(KEY, language);
@@ -54,15 +75,14 @@ export function translatePage() {
   document.documentElement.lang = LANGUAGE;
   if (LANGUAGE === "en") return;
   const walker = document.createTreeWalker(document.documentElement, NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) {
-    const { data } = walker.currentNode;
-    const [, before, text, after] = /^(\s*)([^]*?)(\s*)$/.exec(data);
-    const said = SPANISH[text.replace(/\s+/g, " ")];
-    if (said !== undefined) walker.currentNode.data = before + said + after;
+  for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) {
+    const [, before = "", text = "", after = ""] = /^(\s*)([^]*?)(\s*)$/.exec(node.nodeValue ?? "") ?? [];
+    const said = IN_SPANISH[text.replace(/\s+/g, " ")];
+    if (said !== undefined) node.nodeValue = before + said + after;
   }
   for (const name of ["placeholder", "aria-label"]) {
     for (const element of document.querySelectorAll(`[${name}]`)) {
-      element.setAttribute(name, t(element.getAttribute(name)));
+      element.setAttribute(name, t(element.getAttribute(name) ?? ""));
     }
   }
 }

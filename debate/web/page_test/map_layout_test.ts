@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import type { Evidence, Hypothesis, Review } from "../graph/state.ts";
+import type { Evidence, Hypothesis, Review } from "../../graph/state.ts";
 // The page's own module; it needs no browser.
-import { mapOf, SIZE } from "./page/map_layout.js";
+import { mapOf, SIZE } from "../page/map_layout.js";
 
 const line = (status: Evidence["status"], ...call_ids: string[]): Evidence => (
   { text: "", round: 2, status, call_ids }

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import events from "../events.ts" with { type: "text" };
-import { SPANISH } from "./page/es.js";
-import { fill } from "./page/words.js";
-import { PAGE_FILES } from "./page_files.ts";
+import events from "../../events.ts" with { type: "text" };
+import { SPANISH } from "../page/es.js";
+import { fill } from "../page/words.js";
+import { PAGE_FILES } from "../page_files.ts";
 
 const spanish: Readonly<Record<string, string>> = SPANISH;
 const OWN = [...PAGE_FILES].filter(([path]) =>

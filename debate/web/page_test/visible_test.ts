@@ -1,7 +1,7 @@
 import { ODD } from "@gateway/shared/visible";
 import assert from "node:assert/strict";
-import { codeOf, splitOdd } from "./page/visible.js";
-import { PAGE_FILES } from "./page_files.ts";
+import { codeOf, splitOdd } from "../page/visible.js";
+import { PAGE_FILES } from "../page_files.ts";
 
 Deno.test.each([
   { name: "nothing in plain text", text: "ls -l /tmp", parts: ["ls -l /tmp"] },

@@ -11,7 +11,7 @@ import {
   timeLeft,
   titleOf,
   verdictOf,
-} from "./page/summary.js";
+} from "../page/summary.js";
 
 /** The events have no more than what matters here. */
 const tell = (summary: Summary, event: object) => tellEvent(summary, event as TimedEvent);
