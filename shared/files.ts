@@ -50,6 +50,22 @@ export async function readNamedText(key: string, path: string): Promise<string> 
   return new TextDecoder().decode(await readNamedFile(key, path));
 }
 
+/**
+ * Opens a file in a folder that others may write: opening a pipe would wait for its other end, for ever. What the caller
+ * hands over itself (`<(zcat …)`) may be one.
+ *
+ * @throws {AppError} `invalid_config` for a pipe
+ */
+export async function openNoPipe(path: string, options: Deno.OpenOptions): Promise<Deno.FsFile> {
+  if ((await Deno.stat(path)).isFifo && !/^\/(?:dev|proc)\//.test(path)) {
+    throw new AppError(
+      "invalid_config",
+      `Cannot open ${quoteText(path)}: it is a pipe, not a file; remove it`,
+    );
+  }
+  return await Deno.open(path, options);
+}
+
 /** What an access to a file gives; `undefined` when there is no such file. Every other failure is passed on. */
 export async function ifThere<T>(access: Promise<T>): Promise<T | undefined> {
   try {

@@ -3,7 +3,7 @@ import { MAX_LINE_BYTES } from "@gateway/shared/audit/record";
 import type { Clock } from "@gateway/shared/clock";
 import { splitLines } from "@gateway/shared/audit/lines";
 import { listSegments } from "@gateway/shared/audit/segments";
-import { ifThere } from "@gateway/shared/files";
+import { ifThere, openNoPipe } from "@gateway/shared/files";
 import { findLastLines } from "./last_lines.ts";
 
 /** How to follow a log. */
@@ -92,7 +92,7 @@ class OpenLog {
   }
 
   static async open(path: string): Promise<OpenLog> {
-    const file = await Deno.open(path, { read: true });
+    const file = await openNoPipe(path, { read: true });
     return new OpenLog(file, await file.stat());
   }
 

@@ -1,7 +1,7 @@
 import { dirname, join } from "node:path";
 import { MAX_LINE_BYTES } from "@gateway/shared/audit/record";
 import { AppError } from "@gateway/shared/errors";
-import { ifThere } from "@gateway/shared/files";
+import { ifThere, openNoPipe } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/quote";
 import { splitLines } from "@gateway/shared/audit/lines";
 import { listSegments } from "@gateway/shared/audit/segments";
@@ -49,7 +49,7 @@ async function* named(
 /** The records of a log and of what was rotated away from it, oldest first. */
 async function* readAll(path: string): AsyncGenerator<LogRecord | undefined> {
   // The log first: when it is rotated away after this, it is among the rotated files too, and told by that.
-  const log = await ifThere(Deno.open(path, { read: true }));
+  const log = await ifThere(openNoPipe(path, { read: true }));
   const identity = log && await identify(log);
   const names = await ifThere(listSegments(path)) ?? [];
   if (log === undefined && names.length === 0) throw missing(path);
@@ -69,7 +69,7 @@ async function* readFile(file: Deno.FsFile): AsyncGenerator<LogRecord | undefine
 }
 
 async function openLog(path: string): Promise<Deno.FsFile> {
-  const file = await ifThere(Deno.open(path, { read: true }));
+  const file = await ifThere(openNoPipe(path, { read: true }));
   if (file === undefined) throw missing(path);
   return file;
 }

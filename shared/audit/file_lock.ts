@@ -4,7 +4,7 @@
  * @module
  */
 import { AppError } from "../errors.ts";
-import { ifThere } from "../files.ts";
+import { ifThere, openNoPipe } from "../files.ts";
 import { quoteText } from "../quote.ts";
 
 /**
@@ -27,7 +27,7 @@ export async function lockLog(logPath: string): Promise<Disposable> {
 export async function tryLockLog(logPath: string): Promise<Disposable | undefined> {
   const path = `${logPath}.lock`;
   // What is there is opened without O_CREAT, which Linux refuses root for users' files in a sticky folder of a group.
-  const file = await ifThere(Deno.open(path, { write: true })) ??
+  const file = await ifThere(openNoPipe(path, { write: true })) ??
     await Deno.open(path, { write: true, create: true, mode: 0o600 });
   try {
     if (await file.tryLock(true)) return { [Symbol.dispose]: () => release(file) };

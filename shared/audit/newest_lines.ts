@@ -12,7 +12,7 @@
  */
 import { dirname, join } from "node:path";
 import { concatBytes } from "../bytes.ts";
-import { ifThere } from "../files.ts";
+import { ifThere, openNoPipe } from "../files.ts";
 import { listSegments } from "./segments.ts";
 
 const NEWLINE = 0x0a;
@@ -59,12 +59,12 @@ export async function* newestLines(
 /** A log and its rotated files, the newest first; each is closed behind its use. */
 async function* newestFiles(logPath: string): AsyncGenerator<Deno.FsFile> {
   // The log first: when it is rotated away after this, it is among the rotated files too, and told by that.
-  using log = await ifThere(Deno.open(logPath, { read: true }));
+  using log = await ifThere(openNoPipe(logPath, { read: true }));
   const known = await log?.stat();
   const segments = await listSegments(logPath);
   if (log !== undefined) yield log;
   for (const { name } of segments.toReversed()) {
-    using file = await ifThere(Deno.open(join(dirname(logPath), name), { read: true }));
+    using file = await ifThere(openNoPipe(join(dirname(logPath), name), { read: true }));
     const info = await file?.stat();
     if (file !== undefined && (info?.ino !== known?.ino || info?.dev !== known?.dev)) yield file;
   }

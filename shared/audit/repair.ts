@@ -18,11 +18,11 @@
  */
 import { type FileHandle, open } from "node:fs/promises";
 import { AppError } from "../errors.ts";
-import { ifThere } from "../files.ts";
+import { ifThere, openNoPipe } from "../files.ts";
 import { quoteText } from "../quote.ts";
 import { type AuditPublicKey, parseLine } from "./chain.ts";
 import { checkLog } from "./chain_check.ts";
-import { lockLog } from "./file_lock.ts";
+import { tryLockLog } from "./file_lock.ts";
 import { splitLines } from "./lines.ts";
 import { putAside } from "./put_aside.ts";
 import { MAX_LINE_BYTES } from "./record.ts";
@@ -180,14 +180,9 @@ async function* readRange(file: Deno.FsFile, start: number, end: number): AsyncG
 /** The log's lock; a lock file that this creates belongs to whom the log belongs, who has to open it. */
 async function takeLock(path: string, log: Deno.FsFile): Promise<Disposable> {
   await createLock(`${path}.lock`, await log.stat());
-  try {
-    return await lockLog(path);
-  } catch (cause) {
-    if (!(cause instanceof AppError)) throw cause;
-    throw new AppError("conflict", `Cannot repair audit log ${quoteText(path)}: a service is writing it`, {
-      cause,
-    });
-  }
+  const lock = await tryLockLog(path);
+  if (lock !== undefined) return lock;
+  throw new AppError("conflict", `Cannot repair audit log ${quoteText(path)}: a service is writing it`);
 }
 
 /** Its owner is set on the file that was made, whatever lies under its name by then: the folder is not root's. */
@@ -208,7 +203,7 @@ async function createLock(path: string, { uid, gid }: Deno.FileInfo): Promise<vo
 
 async function openLog(path: string, options: Deno.OpenOptions): Promise<Deno.FsFile> {
   try {
-    return await Deno.open(path, options);
+    return await openNoPipe(path, options);
   } catch (cause) {
     if (!(cause instanceof Deno.errors.NotFound)) throw cause;
     throw new AppError("not_found", `Cannot repair audit log ${quoteText(path)}: no such file`, { cause });

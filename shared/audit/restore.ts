@@ -5,7 +5,7 @@
  */
 import { dirname, join } from "node:path";
 import { AppError } from "../errors.ts";
-import { ifThere } from "../files.ts";
+import { ifThere, openNoPipe } from "../files.ts";
 import { quoteText } from "../quote.ts";
 import { type AuditPublicKey, type ChainHead, GENESIS } from "./chain.ts";
 import { putAside } from "./put_aside.ts";
@@ -71,7 +71,7 @@ async function restoreFile(path: string, options: RestoreOptions): Promise<Sound
 }
 
 async function readEnd(path: string): Promise<{ readonly bytes: Uint8Array; readonly size: number }> {
-  using file = await ifThere(Deno.open(path, { read: true }));
+  using file = await ifThere(openNoPipe(path, { read: true }));
   if (file === undefined) return { bytes: new Uint8Array(0), size: 0 };
   const { size } = await file.stat();
   const bytes = new Uint8Array(Math.min(size, TAIL_BYTES));

@@ -26,7 +26,7 @@
  */
 import { dirname, join } from "node:path";
 import { AppError } from "../errors.ts";
-import { ifThere } from "../files.ts";
+import { ifThere, openNoPipe } from "../files.ts";
 import { quoteText } from "../quote.ts";
 import type { AuditPublicKey } from "./chain.ts";
 import { type ChainProblem, checkLog, type CheckResult } from "./chain_check.ts";
@@ -141,7 +141,7 @@ async function checkFile(
   expectedHash: string | undefined,
   { publicKey, since, onProblem, onLine }: VerifyOptions,
 ): Promise<CheckResult> {
-  const file = await readable(path, () => Deno.open(path, { read: true }));
+  const file = await readable(path, () => openNoPipe(path, { read: true }));
   return await checkLog(file.readable, {
     publicKey,
     expectedHash,
