@@ -1,5 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import { describeReadFailure } from "@gateway/shared/files";
+import { describeReadFailure, readRegularFile } from "@gateway/shared/files";
 
 /**
  * Reads a file that the operator named.
@@ -8,7 +8,7 @@ import { describeReadFailure } from "@gateway/shared/files";
  */
 export async function readOperatorFile(path: string, what: string): Promise<Uint8Array<ArrayBuffer>> {
   try {
-    return await Deno.readFile(path);
+    return await readRegularFile(path);
   } catch (cause) {
     const code = cause instanceof Deno.errors.NotFound ? "not_found" : "invalid_config";
     throw new AppError(code, `Cannot read ${what} ${JSON.stringify(path)}: ${describeReadFailure(cause)}`, {

@@ -27,6 +27,24 @@ export function describeReadFailure(cause: unknown): string {
 }
 
 /**
+ * Reads a regular file. Opening a pipe would wait for its other end for ever, and a device may never end. What the
+ * caller hands over itself (`<(zcat …)`, `/dev/stdin`) may be one.
+ *
+ * @throws {AppError} `invalid_config` that says what it is instead; otherwise what the operating system reports
+ */
+export async function readRegularFile(path: string): Promise<Uint8Array<ArrayBuffer>> {
+  const special = /^\/(?:dev|proc)\//.test(path) ? undefined : nameSpecial(await Deno.stat(path));
+  if (special !== undefined) throw new AppError("invalid_config", `it is ${special}, not a file`);
+  return await Deno.readFile(path);
+}
+
+function nameSpecial(file: Deno.FileInfo): string | undefined {
+  if (file.isFifo === true) return "a pipe";
+  if (file.isSocket === true) return "a socket";
+  return file.isCharDevice === true || file.isBlockDevice === true ? "a device" : undefined;
+}
+
+/**
  * Reads a file that a config names.
  *
  * @param key the config key that names it, for the message
@@ -34,7 +52,7 @@ export function describeReadFailure(cause: unknown): string {
  */
 export async function readNamedFile(key: string, path: string): Promise<Uint8Array<ArrayBuffer>> {
   try {
-    return await Deno.readFile(path);
+    return await readRegularFile(path);
   } catch (cause) {
     // The permissions come from the config that the process was started with.
     const mend = cause instanceof Deno.errors.NotCapable

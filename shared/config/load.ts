@@ -20,7 +20,7 @@
  */
 import { z } from "@zod/zod";
 import { AppError } from "../errors.ts";
-import { describeReadFailure } from "../files.ts";
+import { describeReadFailure, readRegularFile } from "../files.ts";
 import { formatKeyPath, type KeyPath } from "../key_path.ts";
 import { finish, type Steps } from "../steps.ts";
 import { withoutComments } from "./comment_keys.ts";
@@ -164,7 +164,7 @@ export async function loadConfig<T extends object>(config: ConfigFile<T>): Promi
  */
 export async function readConfigText(path: string, what: string): Promise<string> {
   try {
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(await Deno.readFile(path));
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(await readRegularFile(path));
   } catch (cause) {
     throw invalid({ what, source: path }, [describeReadFailure(cause)], cause);
   }
