@@ -44,6 +44,7 @@ export async function showRun(runId) {
     source: undefined,
     live: undefined,
     lastId: "0",
+    known: 0,
     /** Events that have come and are not shown yet. */
     queue: [],
     draining: undefined,
@@ -101,6 +102,7 @@ export async function showRun(runId) {
     get("opt-approval").checked = options.require_approval;
     get("opt-pause").checked = options.pause_between_rounds;
   }
+  run.known = record.events?.length ?? 0;
   follow(run);
 }
 
@@ -116,7 +118,7 @@ async function checkLogin(run, { models }) {
   const status = await ask("/api/auth/status").catch(() => undefined);
   if (status === undefined || shown !== run) return;
   run.needsLogin = !status.copilot_configured || !status.copilot_session_valid;
-  showBar(run);
+  showBar(run, isBehind(run));
 }
 
 /** How many events of a stored run are shown before the browser may do something else. */
@@ -156,7 +158,7 @@ export function leaveRun() {
 function follow(run) {
   const source = new EventSource(`/api/runs/${run.id}/events`);
   run.source = source;
-  run.timer = setInterval(() => showBar(run), 1000);
+  run.timer = setInterval(() => showBar(run, isBehind(run)), 1000);
   source.onopen = () => {
     get("run-note").textContent = "";
   };
@@ -207,6 +209,15 @@ function drain(run, ms) {
 }
 
 /**
+ * Whether there are events that are not shown yet, which may answer what is asked.
+ *
+ * @param {Run} run
+ */
+function isBehind({ queue, known, lastId }) {
+  return queue.length > 0 || isLater(String(known), lastId);
+}
+
+/**
  * Ids are `12`, or `12.3` for events that are not stored.
  *
  * @param {string} id
@@ -244,7 +255,7 @@ function drawSoon(run) {
  */
 function draw(run) {
   doEach(
-    () => showBar(run),
+    () => showBar(run, isBehind(run)),
     () => keepFocus(get("answer"), () => showAnswer(run.summary, run.status, run.record)),
     () => showAllowed(run),
     () => keepFocus(get("board"), () => showBoard(run.summary)),

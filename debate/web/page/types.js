@@ -325,14 +325,16 @@
 
 /**
  * The run that is shown. `queue`: events that have come and are not shown yet. `needsLogin`: a model of the run needs
- * a login that is missing. `group`: the tool calls in a row that are being added to, and that of each call. `add`:
- * adds to the conversation what ends a group of tool calls.
+ * a login that is missing. `known`: how many events there were at first, which may answer what they ask for. `group`:
+ * the tool calls in a row that are being added to, and that of each call. `add`: adds to the conversation what ends a
+ * group of tool calls.
  *
  * @typedef {{
  *   readonly id: string;
  *   source: EventSource | undefined;
  *   live: Live | undefined;
  *   lastId: string;
+ *   known: number;
  *   queue: string[];
  *   draining: number | undefined;
  *   readonly approvals: Map<string, HTMLElement>;

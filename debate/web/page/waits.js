@@ -120,12 +120,13 @@ export function waitOf({ approvals, pausedAt }, settings, now, needsLogin = fals
 }
 
 /**
- * Shows in one line, which stays in view, how the run is and what it waits for.
+ * Shows in one line, which stays in view, how the run is and what it waits for; tells of it once that is certain.
  *
  * @param {Run} run
+ * @param {boolean} isBehind there are events that are not shown yet
  */
-export function showBar(run) {
-  doEach(() => showWait(run), () => showSure(run));
+export function showBar(run, isBehind) {
+  doEach(() => showWait(run, isBehind), () => showSure(run));
 }
 
 /** @param {Run} run */
@@ -148,8 +149,8 @@ function showSure({ summary, status }) {
 /** @type {Pick<Summary, "approvals" | "pausedAt">} */
 const NOTHING = { approvals: new Map(), pausedAt: undefined };
 
-/** @param {Run} run */
-function showWait(run) {
+/** @param {Run} run @param {boolean} isBehind */
+function showWait(run, isBehind) {
   const { summary, isOver } = run;
   const open = isOver ? NOTHING : summary;
   const wait = waitOf(open, run.settings, Date.now(), run.needsLogin);
@@ -164,7 +165,7 @@ function showWait(run) {
   get("run-asked").textContent = wait.left === undefined
     ? wait.text
     : t("{what}: {time} left", { what: wait.text, time: clock(wait.left) });
-  notify(run, wait.key, wait.text);
+  if (!isBehind) notify(run, wait.key, wait.text);
   if (wait.kind === "comment") showSteering(summary);
 }
 
