@@ -1,4 +1,5 @@
 import { dirname, resolve } from "node:path";
+import { openNoPipe, readRegularFile } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/quote";
 import { systemClock } from "@gateway/shared/clock";
 import { describeEnd, readCertificateFacts } from "./certificate_facts.ts";
@@ -24,7 +25,10 @@ export async function warningsOfEnds(
   }));
   const warnings = await Promise.all([...new Set(found.flat())].map(async (path) => {
     try {
-      const end = describeEnd(readCertificateFacts(await Deno.readTextFile(path)), systemClock.now());
+      const end = describeEnd(
+        readCertificateFacts(new TextDecoder().decode(await readRegularFile(path))),
+        systemClock.now(),
+      );
       return end === undefined
         ? []
         : [`warning: certificate ${quoteText(path)} ${end}: broker-ctl identity renew`];
@@ -37,7 +41,7 @@ export async function warningsOfEnds(
 
 async function readHead(path: string): Promise<string> {
   try {
-    using file = await Deno.open(path);
+    using file = await openNoPipe(path, { read: true });
     const bytes = new Uint8Array(HEAD_BYTES);
     return new TextDecoder().decode(bytes.subarray(0, await file.read(bytes) ?? 0));
   } catch {

@@ -7,13 +7,14 @@ Deno.test.each([
   { args: ["host", "remove", "web", "--config", "taken"], is: "a pipe" },
   { args: ["callers", "list", "--config", "taken"], is: "a pipe" },
   { args: ["status", "--config", "taken"], is: "a pipe" },
+  { args: ["doctor", "--config", "taken"], is: "a pipe" },
   { args: ["host", "list", "--config", "link"], is: "a device" },
 ])("$args: what is no file at a config's path is named, not waited for", async ({ args, is }) => {
   await using folder = await createFolder();
   const made = await new Deno.Command("mkfifo", { args: [`${folder.path}/taken`] }).output();
   assert.equal(made.code, 0);
   await Deno.symlink("/dev/zero", `${folder.path}/link`);
-  const { err, exit } = await run(folder.path, ...args);
-  assert.match(err, new RegExp(`it is ${is}, not a file`));
+  const { out, err, exit } = await run(folder.path, ...args);
+  assert.match(out + err, new RegExp(`it is ${is}, not a file`));
   assert.notEqual(exit, 0);
 });
