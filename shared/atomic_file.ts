@@ -20,6 +20,10 @@ import { ifThere } from "./files.ts";
 import { systemRandom } from "./random.ts";
 
 const ROOT = 0;
+/** A temporary file lives for moments; one that is so much older, in milliseconds, is of a process that was killed. */
+const LEFT_MS = 10 * 60_000;
+/** `.config.json.0123…`, and what was made to become such a file. */
+const TEMPORARY = /^\.{1,2}(?<name>.+?)(?:\.[0-9a-f]{16}|\.[0-9a-f]{24}){1,2}$/;
 
 /** How {@linkcode writeFileAtomic} creates the file. */
 export interface WriteFileAtomicOptions {
@@ -33,7 +37,8 @@ export interface WriteFileAtomicOptions {
  * Writes a temporary file in the same folder, makes it durable and renames it over the path. A symbolic link
  * at the path is followed, so that its target is what changes, unless somebody made it who is neither root nor the
  * target's owner. The folder needs write permission; who else may write there gains nothing by it: mode and owner are
- * set on the file that was opened, whatever lies under its name by then.
+ * set on the file that was opened, whatever lies under its name by then. What a process that was killed has left of
+ * the same file goes.
  *
  * @throws what the operating system reports; the old file is then still in place and the temporary one gone
  */
@@ -57,6 +62,46 @@ export async function writeFileAtomic(
   }
   using opened = await Deno.open(folder, { read: true });
   await opened.sync();
+  await removeLeft(target);
+}
+
+/**
+ * Removes what processes that were killed have left of a file that was just written. It is litter, which nobody reads:
+ * that it can't be seen or removed is no failure of the change.
+ */
+export async function removeLeft(path: string): Promise<void> {
+  try {
+    const { mtime } = await Deno.lstat(path);
+    const left = await findLeft(dirname(path), mtime?.getTime() ?? 0);
+    for (const each of left.filter((each) => each.of === basename(path))) await Deno.remove(each.path);
+  } catch {
+    // doctor tells of it.
+  }
+}
+
+/** A file that a process which was killed has left. */
+export interface LeftFile {
+  readonly path: string;
+  /** The name of the file that it was to become. */
+  readonly of: string;
+}
+
+/**
+ * What was left in a folder by processes that were killed while they wrote.
+ *
+ * @param now milliseconds since the epoch
+ * @throws what the operating system reports
+ */
+export async function findLeft(folder: string, now: number): Promise<readonly LeftFile[]> {
+  const found: LeftFile[] = [];
+  for await (const { name, isFile } of Deno.readDir(folder)) {
+    const of = TEMPORARY.exec(name)?.groups?.["name"];
+    if (!isFile || of === undefined) continue;
+    const path = join(folder, name);
+    const { mtime } = await Deno.lstat(path);
+    if (mtime !== null && mtime.getTime() < now - LEFT_MS) found.push({ path, of });
+  }
+  return found;
 }
 
 async function writeDurably(

@@ -19,6 +19,7 @@ import {
   checkCertificates,
   checkDenied,
   checkExposure,
+  checkLeft,
   checkRoom,
   type NamedCertificate,
 } from "../doctor/file_checks.ts";
@@ -176,6 +177,7 @@ async function diagnosePart(
     ...facts.config,
     ...await checkCertificates(part.path, facts.certificates, workingFolder),
     ...await checkExposure(part.path, facts.used, workingFolder),
+    ...await checkLeft(part.path, facts.used, workingFolder),
     ...await checkDenied(part.path, facts.deniedCallers, workingFolder),
     await checkRoom(part.path, facts.auditLog, workingFolder),
     ...live === true && (part.kind !== "broker" || facts.monitor !== "")

@@ -2,6 +2,7 @@ import { createPrivateKey, X509Certificate } from "node:crypto";
 import { statfs } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
+import { findLeft } from "@gateway/shared/atomic_file";
 import { AppError, errorText } from "@gateway/shared/errors";
 import type { UsedFile } from "@gateway/shared/exposed_files";
 import { describeReadFailure, findExposedFiles, ifThere } from "@gateway/shared/files";
@@ -99,6 +100,32 @@ export async function checkExposure(
     ...exposed.map((text) => warn(file, text, "chmod and chown as it says")),
     ...hidden.map((text) => unknown(file, text, "run this as who may look at it")),
   ];
+}
+
+/** What edits that were killed have left beside a config and the files that it names. */
+export async function checkLeft(
+  file: string,
+  used: readonly UsedFile[],
+  workingFolder: string,
+): Promise<readonly Finding[]> {
+  const named = used.filter(({ path }) => path !== "").map(({ path }) =>
+    dirname(resolve(workingFolder, path))
+  );
+  const left = await Promise.all([...new Set([dirname(file), ...named])].map(async (folder) => {
+    try {
+      return await findLeft(folder, systemClock.now());
+    } catch {
+      // Of a folder that can't be looked at the files are told of.
+      return [];
+    }
+  }));
+  return left.flat().map(({ path, of }) =>
+    warn(
+      file,
+      `${quoteText(path)} is left of an edit that was killed`,
+      `remove it; ${of} is whole without it`,
+    )
+  );
 }
 
 /** Whether the list of callers that are denied is there and whole. */

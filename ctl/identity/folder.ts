@@ -1,5 +1,5 @@
 import { basename, dirname, join, resolve } from "node:path";
-import { writeFileAtomic } from "@gateway/shared/atomic_file";
+import { removeLeft, writeFileAtomic } from "@gateway/shared/atomic_file";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { describeReadFailure, ifThere } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/quote";
@@ -64,6 +64,7 @@ export async function createFile(path: string, text: string | Uint8Array, mode: 
   try {
     await writeFileAtomic(temporary, typeof text === "string" ? encoder.encode(text) : text, { mode });
     await Deno.link(temporary, path);
+    await removeLeft(path);
   } catch (cause) {
     if (cause instanceof Deno.errors.AlreadyExists) {
       throw new AppError("conflict", `Cannot make ${quoteText(path)}: it exists`, { cause });

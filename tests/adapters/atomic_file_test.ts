@@ -51,6 +51,28 @@ Deno.test("writeFileAtomic() puts a new file in place, so that a reader keeps th
   assert.equal(new TextDecoder().decode(buffer), "old");
 });
 
+Deno.test("writeFileAtomic() removes what killed processes have left of the same file, and nothing else", async () => {
+  await using folder = new Folder();
+  const hex = "0123456789abcdef01234567";
+  const old = new Date(Date.now() - 11 * 60_000);
+  const left = [`.config.json.${hex}`, `..config.json.${hex}.${hex}`, `.config.json.${hex.slice(8)}`];
+  const kept = [
+    `.config.json.${hex.replace("0", "a")}`,
+    `.other.json.${hex}`,
+    `.config.json.${hex}0`,
+    "config.json.bak",
+  ];
+  for (const name of [...left, ...kept]) Deno.writeTextFileSync(`${folder.path}/${name}`, "");
+  Deno.mkdirSync(`${folder.path}/.config.json.${hex.replace("0", "b")}`);
+  // The first of those that are kept may be another process's that is still writing.
+  for (const name of [...left, ...kept.slice(1)]) Deno.utimeSync(`${folder.path}/${name}`, old, old);
+  await writeFileAtomic(folder.file, bytes("new"));
+  assert.deepEqual(
+    folder.names(),
+    ["config.json", ...kept, `.config.json.${hex.replace("0", "b")}`].sort(),
+  );
+});
+
 Deno.test("writeFileAtomic() follows a symbolic link", async () => {
   await using folder = new Folder();
   Deno.writeTextFileSync(`${folder.path}/real.json`, "old");

@@ -138,6 +138,16 @@ Deno.test.each<{ name: string; change: Parameters<typeof diagnose>[0]; level: st
     check: /^server_key .* can't be looked at/,
   },
   {
+    name: "what an edit that was killed has left",
+    change: async (at: (name: string) => string) => {
+      const left = at("pki/..broker.key.0123456789abcdef01234567.0123456789abcdef01234567");
+      await Deno.writeTextFile(left, "", { mode: 0o600 });
+      await Deno.utime(left, 1_000_000_000, 1_000_000_000);
+    },
+    level: "warn",
+    check: /broker\.key\.0123.* is left of an edit that was killed/,
+  },
+  {
     name: "a list of denied callers that is gone",
     change: (at) => Deno.remove(at("pki/denied_callers")),
     level: "fail",
