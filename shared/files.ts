@@ -38,6 +38,11 @@ export async function readRegularFile(path: string): Promise<Uint8Array<ArrayBuf
   return await Deno.readFile(path);
 }
 
+/** Its text; bytes that are not UTF-8 become U+FFFD. @throws as {@linkcode readRegularFile} */
+export async function readRegularText(path: string): Promise<string> {
+  return new TextDecoder("utf-8", { ignoreBOM: true }).decode(await readRegularFile(path));
+}
+
 function nameSpecial(file: Deno.FileInfo): string | undefined {
   if (file.isFifo === true) return "a pipe";
   if (file.isSocket === true) return "a socket";

@@ -1,6 +1,6 @@
 import { writeFileAtomic } from "@gateway/shared/atomic_file";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { ifThere } from "@gateway/shared/files";
+import { ifThere, readRegularText } from "@gateway/shared/files";
 import { parseJson, stringifyJson } from "@gateway/shared/json";
 import { quoteText } from "@gateway/shared/quote";
 import { z } from "@zod/zod";
@@ -32,7 +32,7 @@ const headFile: z.ZodType<{ readonly heads: readonly RememberedHead[] }> = z.str
  * @throws {AppError} `invalid_config` when it is something else
  */
 export async function readHeads(path: string): Promise<readonly RememberedHead[] | undefined> {
-  const text = await ifThere(Deno.readTextFile(path));
+  const text = await ifThere(readRegularText(path));
   if (text === undefined) return undefined;
   try {
     return headFile.parse(parseJson(text)).heads;

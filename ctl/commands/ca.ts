@@ -3,7 +3,7 @@ import { z } from "@zod/zod";
 import { planCaKeys, selectCaKey } from "@gateway/shared/ca/model";
 import { systemClock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { ifThere } from "@gateway/shared/files";
+import { ifThere, readRegularText } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/quote";
 import { systemRandom } from "@gateway/shared/random";
 import type { SignerConfig } from "@gateway/signer/config";
@@ -151,7 +151,7 @@ async function status({ flags, keys, hosts }: Rotation): Promise<CommandResult> 
     : await keys.readPublic(old) === undefined
     ? "no rotation is under way"
     : `the next key signs, since ${
-      await ifThere(Deno.readTextFile(switched)) ?? "its reload, which is still to be done"
+      await ifThere(readRegularText(switched)) ?? "its reload, which is still to be done"
     }`;
   const results = await onHosts(hosts, flags, (name, host) => trustOf(name, host, flags, keys));
   return report(results, { step }, [step]);
@@ -193,7 +193,7 @@ async function finish(
     });
     await createFile(switched, new Date(systemClock.now()).toISOString(), 0o644);
   }
-  let since = Date.parse((await Deno.readTextFile(switched)).trim());
+  let since = Date.parse((await readRegularText(switched)).trim());
   if (Number.isNaN(since)) {
     // A time that can't be read is no time that has passed: the wait begins anew.
     since = systemClock.now();
@@ -237,9 +237,9 @@ async function switchKeys(
   path: string,
   { next, old, nextKey }: { readonly next: string; readonly old: string; readonly nextKey: PublicHalf },
 ): Promise<void> {
-  const [text, nextText] = [await Deno.readTextFile(path), await Deno.readTextFile(next)];
+  const [text, nextText] = [await readRegularText(path), await readRegularText(next)];
   if (text !== nextText) {
-    const kept = await ifThere(Deno.readTextFile(old));
+    const kept = await ifThere(readRegularText(old));
     if (kept === undefined) await createFile(old, text, 0o600);
     else if (kept !== text) {
       throw new AppError("conflict", `${quoteText(old)} is another key: put it away first`);

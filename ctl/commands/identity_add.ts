@@ -2,7 +2,7 @@ import { join, resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
 import { appendToList } from "@gateway/shared/config/edit";
 import { AppError } from "@gateway/shared/errors";
-import { ifThere } from "@gateway/shared/files";
+import { ifThere, readRegularText } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/quote";
 import { systemRandom } from "@gateway/shared/random";
 import { countOf, once, repeated } from "../arguments.ts";
@@ -111,7 +111,7 @@ async function add(
   const folder = flags.out === undefined ? setUp.folder : resolve(workingFolder, flags.out);
   const at = (suffix: string) => join(folder, `${name}.${suffix}`);
   // A key without its certificate is what an attempt left that was ended half-way.
-  const left = request === undefined ? await ifThere(Deno.readTextFile(at("key"))) : undefined;
+  const left = request === undefined ? await ifThere(readRegularText(at("key"))) : undefined;
   const keyPem = request === undefined ? left ?? (await requestCertificate(name)).keyPem : undefined;
   const publicKey = keyPem === undefined ? await readRequestKey(request ?? "") : readPublicKey(keyPem);
   const own = join(setUp.folder, `${name}.crt`);

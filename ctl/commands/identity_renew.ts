@@ -1,3 +1,4 @@
+import { readRegularText } from "@gateway/shared/files";
 import { resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
@@ -115,5 +116,5 @@ async function renewOne(found: FoundCertificate, authority: TrustedAuthority, da
   const wished = systemClock.now() + days * 86_400_000;
   const notAfter = new Date(Math.min(wished, authority.certificate.notAfter.getTime()));
   await replaceFile(path, await certify(authority, publicKey, { ...leaf, notAfter }));
-  return readCertificateFacts(await Deno.readTextFile(path)).notAfter.toISOString();
+  return readCertificateFacts(await readRegularText(path)).notAfter.toISOString();
 }

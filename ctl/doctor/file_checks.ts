@@ -5,7 +5,13 @@ import { systemClock } from "@gateway/shared/clock";
 import { findLeft } from "@gateway/shared/atomic_file";
 import { AppError, errorText } from "@gateway/shared/errors";
 import type { UsedFile } from "@gateway/shared/exposed_files";
-import { describeReadFailure, findExposedFiles, ifThere } from "@gateway/shared/files";
+import {
+  describeReadFailure,
+  findExposedFiles,
+  ifThere,
+  readRegularFile,
+  readRegularText,
+} from "@gateway/shared/files";
 import { parseDeniedCallers } from "@gateway/shared/http/denied_callers";
 import { quoteText } from "@gateway/shared/quote";
 import { describeEnd, readCertificateFacts } from "../identity/certificate_facts.ts";
@@ -36,7 +42,7 @@ export async function checkCertificates(
     const shown = `${key} ${quoteText(at)}`;
     let blocks: readonly string[];
     try {
-      blocks = (await Deno.readTextFile(at)).match(CERTIFICATE) ?? [];
+      blocks = (await readRegularText(at)).match(CERTIFICATE) ?? [];
     } catch (error) {
       return unseen(error)(
         file,
@@ -60,7 +66,7 @@ export async function checkCertificates(
         }
       }
       if (keyPath === undefined || keyPath === "") return pass(file, shown);
-      const pem = await Deno.readTextFile(resolve(workingFolder, keyPath));
+      const pem = await readRegularText(resolve(workingFolder, keyPath));
       return new X509Certificate(leaf).checkPrivateKey(createPrivateKey(pem)) ? pass(file, shown) : fail(
         file,
         `${shown} is not the certificate of its key`,
@@ -138,7 +144,7 @@ export async function checkDenied(
   const at = resolve(workingFolder, deniedCallers);
   const shown = `denied_callers ${quoteText(at)}`;
   try {
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(await Deno.readFile(at));
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(await readRegularFile(at));
     const { size } = parseDeniedCallers(text);
     return [pass(file, `${shown} denies ${size}`)];
   } catch (error) {
@@ -184,7 +190,7 @@ export async function checkRoom(file: string, auditLog: string, workingFolder: s
 export async function checkBackup(folder: string, manifest: string): Promise<Finding> {
   const path = resolve(folder, manifest);
   try {
-    const { made_at, problems: [problem] = [] } = parseManifest(await Deno.readTextFile(path));
+    const { made_at, problems: [problem] = [] } = parseManifest(await readRegularText(path));
     const days = Math.floor((systemClock.now() - Date.parse(made_at)) / 86_400_000);
     if (days < 0) return fail(folder, `the backup is of ${made_at}, which is to come`, "look at the clocks");
     if (problem !== undefined) {

@@ -1,3 +1,4 @@
+import { readRegularText } from "@gateway/shared/files";
 import { writeFileAtomic } from "@gateway/shared/atomic_file";
 import { tryLockFile } from "@gateway/shared/edit_lock";
 import { AppError, errorText } from "@gateway/shared/errors";
@@ -19,10 +20,10 @@ export async function editLocked(
     new AppError("conflict", `${quoteText(path)} ${why}: nothing was written, try again`);
   using lock = await tryLockFile(path);
   if (lock === undefined) throw refuse("is being edited by somebody else");
-  const text = await Deno.readTextFile(path);
+  const text = await readRegularText(path);
   const edited = edit(text);
   if (edited === text) return;
-  if (await Deno.readTextFile(path) !== text) throw refuse("was changed meanwhile");
+  if (await readRegularText(path) !== text) throw refuse("was changed meanwhile");
   try {
     await writeFileAtomic(path, new TextEncoder().encode(edited), { keepOwner: true });
   } catch (cause) {

@@ -4,7 +4,7 @@ import { loadCaKeys } from "@gateway/shared/ca/load";
 import type { AgentCaKeyConfig, CaKeyConfig } from "@gateway/shared/ca/model";
 import { systemClock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { ifThere } from "@gateway/shared/files";
+import { ifThere, readRegularText } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/quote";
 import { systemRandom } from "@gateway/shared/random";
 import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
@@ -64,7 +64,7 @@ function keysInAgent(
   return {
     path,
     readPublic: async (path) => {
-      const text = await ifThere(Deno.readTextFile(path));
+      const text = await ifThere(readRegularText(path));
       if (text === undefined) return undefined;
       const { algorithm, blob: publicKey } = parsePublicKey(text);
       return { algorithm, publicKey };
@@ -87,7 +87,7 @@ function keysInAgent(
 }
 
 async function readCaKey(path: string): Promise<CaKey | undefined> {
-  const text = await ifThere(Deno.readTextFile(path));
+  const text = await ifThere(readRegularText(path));
   if (text === undefined) return undefined;
   // Its packages look at variables, which no other command has a use for.
   const { parsePemCaKey } = await import("@gateway/shared/ca/pem");

@@ -1,5 +1,5 @@
 import { dirname, resolve } from "node:path";
-import { openNoPipe, readRegularFile } from "@gateway/shared/files";
+import { openNoPipe, readRegularText } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/quote";
 import { systemClock } from "@gateway/shared/clock";
 import { describeEnd, readCertificateFacts } from "./certificate_facts.ts";
@@ -26,7 +26,7 @@ export async function warningsOfEnds(
   const warnings = await Promise.all([...new Set(found.flat())].map(async (path) => {
     try {
       const end = describeEnd(
-        readCertificateFacts(new TextDecoder().decode(await readRegularFile(path))),
+        readCertificateFacts(await readRegularText(path)),
         systemClock.now(),
       );
       return end === undefined

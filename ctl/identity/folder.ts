@@ -1,7 +1,7 @@
 import { basename, dirname, join, resolve } from "node:path";
 import { removeLeft, writeFileAtomic } from "@gateway/shared/atomic_file";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { describeReadFailure, ifThere } from "@gateway/shared/files";
+import { describeReadFailure, ifThere, readRegularText } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/quote";
 import { systemRandom } from "@gateway/shared/random";
 import { type CertificateFacts, readCertificateFacts } from "./certificate_facts.ts";
@@ -42,7 +42,7 @@ export async function listCertificates(folder: string): Promise<readonly FoundCe
       const [name, path] = [basename(file, SUFFIX), join(folder, file)];
       const found = { name, path, hasKey: names.includes(`${name}.key`) };
       try {
-        const pem = await Deno.readTextFile(path);
+        const pem = await readRegularText(path);
         return { ...found, kind: "ok" as const, pem, facts: readCertificateFacts(pem) };
       } catch (cause) {
         const problem = cause instanceof Error && cause.name in Deno.errors

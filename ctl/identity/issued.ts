@@ -1,5 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import { ifThere } from "@gateway/shared/files";
+import { ifThere, readRegularText } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/quote";
 import { isTrusted, type TrustedAuthority } from "./authority.ts";
 import { readCertificateFacts } from "./certificate_facts.ts";
@@ -25,7 +25,7 @@ export async function findIssued(
 ): Promise<string | undefined> {
   let found: string | undefined;
   for (const path of paths) {
-    const pem = await ifThere(Deno.readTextFile(path));
+    const pem = await ifThere(readRegularText(path));
     if (pem === undefined) continue;
     if (!await isSought(pem, sought) || (found !== undefined && found !== pem)) {
       throw new AppError(

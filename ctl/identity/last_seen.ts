@@ -1,4 +1,4 @@
-import { ifThere } from "@gateway/shared/files";
+import { ifThere, openNoPipe } from "@gateway/shared/files";
 import { readRecord } from "../audit/record.ts";
 import { findLastLines } from "../audit/last_lines.ts";
 import { MAX_LINE_BYTES } from "@gateway/shared/audit/record";
@@ -11,7 +11,7 @@ const RECORDS = 20_000;
 export async function findLastSeen(logs: readonly string[]): Promise<ReadonlyMap<string, string>> {
   const seen = new Map<string, string>();
   for (const path of logs) {
-    const file = await ifThere(Deno.open(path, { read: true }));
+    const file = await ifThere(openNoPipe(path, { read: true }));
     if (file === undefined) continue;
     await file.seek(await findLastLines(file, RECORDS), Deno.SeekMode.Start);
     for await (const { bytes, tooLong } of splitLines(file.readable, MAX_LINE_BYTES)) {

@@ -1,5 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import { ifThere } from "@gateway/shared/files";
+import { ifThere, readRegularFile } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/quote";
 import { readOperatorFile } from "../read_file.ts";
 import { runToEnd } from "../run_program.ts";
@@ -55,7 +55,7 @@ export async function importSshConfig(path: string): Promise<ImportedHosts> {
 async function findKey({ hostname, port, hostKeyAlias, knownHostsFiles }: SshTargetFacts) {
   const texts: string[] = [];
   for (const file of knownHostsFiles) {
-    const bytes = await ifThere(Deno.readFile(file));
+    const bytes = await ifThere(readRegularFile(file));
     if (bytes !== undefined) texts.push(new TextDecoder().decode(bytes));
   }
   return findHostKey(texts, hostKeyAlias ?? (port === "22" ? hostname : `[${hostname}]:${port}`));

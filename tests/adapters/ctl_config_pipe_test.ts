@@ -18,3 +18,16 @@ Deno.test.each([
   assert.match(out + err, new RegExp(`it is ${is}, not a file`));
   assert.notEqual(exit, 0);
 });
+
+Deno.test.each([
+  { args: ["doctor", "--json"], says: /client_cert .*broker\.crt.* can't be read: it is a pipe/ },
+  { args: ["identity", "list"], says: /broker/ },
+])("$args: a certificate that is a pipe is not waited for", async ({ args, says }) => {
+  await using folder = await createFolder();
+  await run(folder.path, "init");
+  await Deno.remove(`${folder.path}/pki/broker.crt`);
+  const made = await new Deno.Command("mkfifo", { args: [`${folder.path}/pki/broker.crt`] }).output();
+  assert.equal(made.code, 0);
+  const { out, err } = await run(folder.path, ...args);
+  assert.match(out + err, says);
+});
