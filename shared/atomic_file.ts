@@ -81,6 +81,7 @@ export async function removeLeft(path: string): Promise<void> {
 
 /** A file that a process which was killed has left. */
 export interface LeftFile {
+  /** Where it is. */
   readonly path: string;
   /** The name of the file that it was to become. */
   readonly of: string;
