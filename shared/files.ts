@@ -33,7 +33,7 @@ export function describeReadFailure(cause: unknown): string {
  * @throws {AppError} `invalid_config` that says what it is instead; otherwise what the operating system reports
  */
 export async function readRegularFile(path: string): Promise<Uint8Array<ArrayBuffer>> {
-  const special = /^\/(?:dev|proc)\//.test(path) ? undefined : nameSpecial(await Deno.stat(path));
+  const special = isHandedOver(path) ? undefined : nameSpecial(await Deno.stat(path));
   if (special !== undefined) throw new AppError("invalid_config", `it is ${special}, not a file`);
   return await Deno.readFile(path);
 }
@@ -41,6 +41,11 @@ export async function readRegularFile(path: string): Promise<Uint8Array<ArrayBuf
 /** Its text; bytes that are not UTF-8 become U+FFFD. @throws as {@linkcode readRegularFile} */
 export async function readRegularText(path: string): Promise<string> {
   return new TextDecoder("utf-8", { ignoreBOM: true }).decode(await readRegularFile(path));
+}
+
+/** Whether it is what a shell has made for this process: `<(…)`, `/dev/stdin`. */
+function isHandedOver(path: string): boolean {
+  return /^\/(?:dev|proc)\//.test(path);
 }
 
 function nameSpecial(file: Deno.FileInfo): string | undefined {
@@ -80,7 +85,7 @@ export async function readNamedText(key: string, path: string): Promise<string> 
  * @throws {AppError} `invalid_config` for a pipe
  */
 export async function openNoPipe(path: string, options: Deno.OpenOptions): Promise<Deno.FsFile> {
-  if ((await Deno.stat(path)).isFifo && !/^\/(?:dev|proc)\//.test(path)) {
+  if (!isHandedOver(path) && (await Deno.stat(path)).isFifo === true) {
     throw new AppError(
       "invalid_config",
       `Cannot open ${quoteText(path)}: it is a pipe, not a file; remove it`,

@@ -26,7 +26,7 @@ import { enter } from "./enter.ts";
 import { Bell } from "./bell.ts";
 import { Peers } from "./peers.ts";
 import { Freshness, MAX_AGE_MS, type Moment } from "./freshness.ts";
-import { describeOffset, type Reading, SharedClock, WARN_OFFSET_MS } from "./shared_clock.ts";
+import { type Reading, SharedClock } from "./shared_clock.ts";
 import { Waiter } from "./waiters.ts";
 
 /** What handlers ask of the group. */
@@ -112,7 +112,6 @@ export class SharedGroup implements InstanceGroup {
   #running: Promise<void> = Promise.resolve();
   #problem: string | undefined = "the state is not loaded yet";
   #isFailing = false;
-  #isOff = false;
 
   private constructor(
     options: GroupOptions,
@@ -122,8 +121,9 @@ export class SharedGroup implements InstanceGroup {
   ) {
     this.#options = options;
     this.#freshness = new Freshness(options.clock, options.elapsed);
-    this.#time = new SharedClock(options.clock, options.elapsed);
-    this.#hear(first);
+    const { clock, elapsed, logger } = options;
+    this.#time = new SharedClock({ clock, elapsed, warn: (text) => logger.warn(text) });
+    this.#time.heard({ ...first, shown: first.now });
     this.#self = self;
     this.#link = link;
     // What is loaded from here on has all certificates of before.
@@ -327,7 +327,7 @@ export class SharedGroup implements InstanceGroup {
       const told = this.#seen.state;
       this.#bell.isChanged = false;
       const beat = await link.beat(this.#self, told);
-      this.#hear({ ...beat, asked, answered: this.#freshness.now() });
+      this.#time.heard({ shown: beat.now, asked, answered: this.#freshness.now() });
       if (beat.schema > this.#options.shared.schema) {
         this.#problem = "a newer version has taken the state database over; upgrade this one";
         return;
@@ -360,14 +360,6 @@ export class SharedGroup implements InstanceGroup {
     this.#bell.isChanged = false;
     const told = this.#seen.state;
     this.#seen = await this.#refresh?.(link, () => this.#confirm(link, told)) ?? this.#seen;
-  }
-
-  #hear({ now, asked, answered }: Pick<Beat, "now"> & Pick<Reading, "asked" | "answered">): void {
-    this.#time.heard({ shown: now, asked, answered });
-    const { offset } = this.#time;
-    const isOff = Math.abs(offset) > WARN_OFFSET_MS;
-    if (isOff && !this.#isOff) this.#options.logger.warn(describeOffset(offset));
-    this.#isOff = isOff;
   }
 
   async #confirm(link: InstanceLink, told: bigint): Promise<void> {

@@ -40,16 +40,36 @@ interface Estimate {
 export class SharedClock implements InstanceClock {
   readonly #clock: Clock;
   readonly #elapsed: Elapsed;
+  readonly #warn: (text: string) => void;
   #estimate: Estimate | undefined;
+  #isOff = false;
 
-  /** Until the first reading it shows the machine's time. */
-  constructor(clock: Clock, elapsed: Elapsed) {
+  /**
+   * Until the first reading it shows the machine's time.
+   *
+   * @param warn told when the machine's clock is found to be off, for the operator
+   */
+  constructor(
+    { clock, elapsed, warn }: {
+      readonly clock: Clock;
+      readonly elapsed: Elapsed;
+      readonly warn: (text: string) => void;
+    },
+  ) {
     this.#clock = clock;
     this.#elapsed = elapsed;
+    this.#warn = warn;
   }
 
   /** Takes a reading; one that took much longer than the last says less than that. */
-  heard({ shown, asked, answered }: Reading): void {
+  heard(reading: Reading): void {
+    this.#take(reading);
+    const isOff = Math.abs(this.offset) > WARN_OFFSET_MS;
+    if (isOff && !this.#isOff) this.#warn(describeOffset(this.offset));
+    this.#isOff = isOff;
+  }
+
+  #take({ shown, asked, answered }: Reading): void {
     const error = Math.max(0, answered.elapsed - asked.elapsed) / 2;
     const at = asked.elapsed + error;
     const known = this.#estimate;
@@ -81,7 +101,7 @@ export class SharedClock implements InstanceClock {
 }
 
 /** In words. */
-export function describeOffset(offset: number): string {
+function describeOffset(offset: number): string {
   const seconds = Math.round(Math.abs(offset) / 1000);
   return `this machine's clock is ${seconds} s ${
     offset > 0 ? "ahead of" : "behind"

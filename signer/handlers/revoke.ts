@@ -10,6 +10,7 @@ import {
 } from "@gateway/shared/wire/krl";
 import type { TakeResult } from "@gateway/shared/token_bucket";
 import type { RevocationOutcome } from "../krl/revocation_list.ts";
+import { nameSerial } from "../krl/revocations.ts";
 import type { SignerPorts } from "../ports.ts";
 import { answer, requireAdmin } from "./admin.ts";
 import { readEffectiveCaller } from "./on_behalf_of.ts";
@@ -49,15 +50,20 @@ export async function handleRevokeSerials(
   const subjects = revoked.map((serial) => ({ kind: "serial" as const, value: serial.toString() }));
   const outcome = await ports.krl.revoke(subjects);
   const unknown = ports.instances.isShared ? serials.filter((serial) => !revoked.includes(serial)) : [];
-  if (unknown.length > 0) await seekElsewhere(ports, caller, { serials: unknown, reason });
-  return await settle(ports, outcome);
+  if (unknown.length === 0) return await settle(ports, outcome);
+  const { persisted } = await seekElsewhere(ports, caller, { serials: unknown, reason });
+  return await settle(ports, { ...outcome, persisted: outcome.persisted && persisted });
 }
 
+/**
+ * Keeps the serials that a caller names as its own and that nobody here knows: an instance that finds them in its log
+ * revokes them, as soon as it runs.
+ */
 async function seekElsewhere(
   ports: SignerPorts,
   caller: string,
   { serials, reason }: RevokeSerialsRequest,
-): Promise<void> {
+): Promise<RevocationOutcome> {
   requireRoom(ports, caller, serials.length);
   await Promise.all(serials.map((serial) =>
     ports.gate.require({
@@ -66,7 +72,9 @@ async function seekElsewhere(
       outcome: "revoked",
     })
   ));
-  await ports.krl.seekElsewhere(caller, serials);
+  return await ports.krl.revoke(
+    serials.map((serial) => ({ kind: "request", value: nameSerial(caller, serial) })),
+  );
 }
 
 /**

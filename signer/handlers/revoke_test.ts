@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { stringifyJson } from "@gateway/shared/json";
 import { ALONE } from "@gateway/shared/instances/group";
+import { MemoryStore } from "../state/memory.ts";
 import { post, startSigner } from "../testing/memory_signer.ts";
 
 type Signer = Awaited<ReturnType<typeof startSigner>>;
@@ -149,4 +150,13 @@ Deno.test("POST /v1/revocations/serials by a broker is kept for the instance tha
   const another = await issue(signer);
   assert.equal((await revoke(signer, [another, 98], "broker-1")).status, 429);
   assert.equal(listed(signer, another), true, "what is known does not wait for room");
+});
+
+Deno.test("POST /v1/revocations/serials says that what is kept for another instance is not stored", async () => {
+  const store = new MemoryStore();
+  const signer = await startSigner({}, { store, instances: { ...ALONE, isShared: true } });
+  store.putRevocations = (revocations) =>
+    revocations.length > 0 ? Promise.reject(new Error("the disk is full")) : Promise.resolve(1);
+  const { body } = await revoke(signer, [99], "broker-1");
+  assert.deepEqual([body["revoked"], body["persisted"]], [0, false]);
 });

@@ -22,7 +22,6 @@ import {
   CLOCK_SKEW_SECONDS,
   type KeptRevocation,
   nameRequest,
-  nameSerial,
   namesOfRequest,
   nextVersion,
   requestsOf,
@@ -215,14 +214,6 @@ export class RevocationList {
     const outcome = await this.revoke(names.map((value) => ({ kind: "request", value })));
     this.#search.keep(names);
     return { ...outcome, revoked: await this.#search.search(), version: this.current.version };
-  }
-
-  /**
-   * Keeps the serials that a caller names as its own and that nobody here knows: an instance that finds them in its log
-   * revokes them, as soon as it runs.
-   */
-  async seekElsewhere(caller: string, serials: readonly bigint[]): Promise<void> {
-    await this.revoke(serials.map((serial) => ({ kind: "request", value: nameSerial(caller, serial) })));
   }
 
   /** Whether a caller may give up so many requests more. */

@@ -1,11 +1,6 @@
 import assert from "node:assert/strict";
 import type { Approval, ApprovalState } from "../../control_plane/approval/approval.ts";
-import { systemClock } from "@gateway/shared/clock";
-import { insertRow } from "@gateway/shared/state/columns";
-import { PostgresAccess } from "@gateway/shared/state/postgres_access";
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
-import { POSTGRES_SCHEMA } from "../../control_plane/state/postgres.ts";
-import { encodeApproval } from "../../control_plane/state/rows.ts";
 import { park, RegistryScene } from "../../control_plane/testing/registry_scene.ts";
 import { MemoryControlStore } from "../../control_plane/state/memory.ts";
 import type { ControlStore, StoredBaseline } from "../../control_plane/state/store.ts";
@@ -335,29 +330,6 @@ Deno.test({
     const [[lastSeen, ...hosts] = []] = await stored();
     assert.deepEqual([lastSeen, ...hosts.sort()], [42, "one", "three", "two"]);
     for (const store of [a, b, c]) await store.close();
-  },
-});
-
-Deno.test({
-  name: "PostgresControlStore: approvals of version 1 of the tables are there in the version of today",
-  ignore: isPostgresMissing,
-  async fn() {
-    await using server = await PostgresServer.start();
-    const { oldest: _unsaid, ...schema } = POSTGRES_SCHEMA;
-    const first = { ...schema, migrations: schema.migrations.slice(0, 1) };
-    const settings = { state_db: server.url(), state_db_password_file: "", state_db_ca: "" };
-    const access = await PostgresAccess.open(first, { settings, clock: systemClock, warn() {} });
-    const { timeout_ms: _later, ...row } = encodeApproval(approvalOf());
-    const { text, parameters } = insertRow("approvals", row);
-    await access.change((query) => query(text, parameters));
-    await access.close();
-    const store = await openShared(server.url());
-    assert.equal(await server.sql("SELECT version, oldest FROM control_plane.schema_version"), "5|5");
-    assert.deepEqual(await store.loadApprovals(EVER), [approvalOf()]);
-    await store.close();
-    const again = await openShared(server.url());
-    assert.deepEqual(await again.loadApprovals(EVER), [approvalOf()]);
-    await again.close();
   },
 });
 

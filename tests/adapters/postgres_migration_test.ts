@@ -1,10 +1,15 @@
 /** How the tables of a PostgreSQL database are upgraded while instances of before work on them. */
 import assert from "node:assert/strict";
 import { systemClock } from "@gateway/shared/clock";
+import { insertRow } from "@gateway/shared/state/columns";
 import { PostgresAccess } from "@gateway/shared/state/postgres_access";
 import { migrate } from "@gateway/shared/state/postgres_schema";
+import { POSTGRES_SCHEMA as CONTROL_SCHEMA } from "../../control_plane/state/postgres.ts";
+import { encodeApproval } from "../../control_plane/state/rows.ts";
+import { approvalOf, EVER } from "../../control_plane/testing/sample_approval.ts";
 import { POSTGRES_SCHEMA } from "../../signer/state/postgres_migrations.ts";
 import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
+import { openShared } from "./control_store_fixture.ts";
 
 /** Whoever reads or writes a table waits for these. */
 const BARRING = `SELECT count(*) FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
@@ -42,5 +47,28 @@ Deno.test({
     assert.equal(found, `${migrations.length}|${oldest}`);
     session.close();
     await access.close();
+  },
+});
+
+Deno.test({
+  name: "PostgresControlStore: approvals of version 1 of the tables are there in the version of today",
+  ignore: isPostgresMissing,
+  async fn() {
+    await using server = await PostgresServer.start();
+    const { oldest: _unsaid, ...schema } = CONTROL_SCHEMA;
+    const first = { ...schema, migrations: schema.migrations.slice(0, 1) };
+    const settings = { state_db: server.url(), state_db_password_file: "", state_db_ca: "" };
+    const access = await PostgresAccess.open(first, { settings, clock: systemClock, warn() {} });
+    const { timeout_ms: _later, ...row } = encodeApproval(approvalOf());
+    const { text, parameters } = insertRow("approvals", row);
+    await access.change((query) => query(text, parameters));
+    await access.close();
+    const store = await openShared(server.url());
+    assert.equal(await server.sql("SELECT version, oldest FROM control_plane.schema_version"), "5|5");
+    assert.deepEqual(await store.loadApprovals(EVER), [approvalOf()]);
+    await store.close();
+    const again = await openShared(server.url());
+    assert.deepEqual(await again.loadApprovals(EVER), [approvalOf()]);
+    await again.close();
   },
 });

@@ -1,17 +1,7 @@
 import assert from "node:assert/strict";
 import { poll } from "../stage/poll.ts";
 import { browserTest, TestBrowser } from "./chromium.ts";
-import { DebateProcess, sceneEnv, withHome } from "./debate_scene.ts";
-
-/** A page that nobody looks at, in a browser that may notify. */
-const LOOKS_ELSEWHERE = `
-  localStorage.setItem("notify", "yes");
-  Object.defineProperty(document, "hidden", { get: () => true });
-  globalThis.told = [];
-  globalThis.Notification = class {
-    static permission = "granted";
-    constructor(title, { body }) { told.push([title, body]); }
-  };`;
+import { DebateProcess, LOOKS_ELSEWHERE, sceneEnv, withHome } from "./debate_scene.ts";
 
 interface Event {
   readonly type: string;

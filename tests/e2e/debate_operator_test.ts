@@ -3,17 +3,7 @@ import axe from "axe-core";
 import type { Page } from "playwright-core";
 import { poll } from "../stage/poll.ts";
 import { browserTest, TestBrowser } from "./chromium.ts";
-import { DebateProcess, sceneEnv, withHome } from "./debate_scene.ts";
-
-/** A page that nobody looks at, in a browser that may notify. */
-const LOOKS_ELSEWHERE = `
-  localStorage.setItem("notify", "yes");
-  Object.defineProperty(document, "hidden", { get: () => true });
-  globalThis.told = [];
-  globalThis.Notification = class {
-    static permission = "granted";
-    constructor(title, { body }) { told.push([title, body]); }
-  };`;
+import { DebateProcess, LOOKS_ELSEWHERE, sceneEnv, withHome } from "./debate_scene.ts";
 
 async function violationsOf(page: Page): Promise<unknown> {
   await page.evaluate(axe.source);

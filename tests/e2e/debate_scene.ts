@@ -5,6 +5,16 @@ import { freePort } from "../stage/free_port.ts";
 import { poll } from "../stage/poll.ts";
 import { ROOT } from "../stage/service_command.ts";
 
+/** A script for a page that nobody looks at, in a browser that may notify. */
+export const LOOKS_ELSEWHERE: string = `
+  localStorage.setItem("notify", "yes");
+  Object.defineProperty(document, "hidden", { get: () => true });
+  globalThis.told = [];
+  globalThis.Notification = class {
+    static permission = "granted";
+    constructor(title, { body }) { told.push([title, body]); }
+  };`;
+
 /** A debate server as a process of its own, under exactly the permissions that its settings need. */
 export class DebateProcess implements AsyncDisposable {
   readonly url: string;
