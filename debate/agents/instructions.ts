@@ -60,6 +60,7 @@ const ENGLISH: Instructions = {
     "[hypothesis:<id>] <accepted, rejected or needs_evidence> [P=<your own estimate, 0 to 1>]",
     "Reason: <what speaks for or against it>",
     '- [tool:<name>#<number of the result>] "<words copied exactly from that result>", when you found something; agreement without new evidence is marked as such',
+    "Words that would stand in the result just as well if the hypothesis were false are no evidence for it: say which these are, and reject a hypothesis that rests on nothing else.",
     "Then: other explanations, evidence that is missing, risks, and one test that would settle the matter. Run it yourself if you have the tool.",
   ].join("\n"),
   rebuttal: [
@@ -127,6 +128,7 @@ const SPANISH: Instructions = {
     "[hypothesis:<id>] <accepted, rejected o needs_evidence> [P=<tu propia estimación, 0 a 1>]",
     "Reason: <qué habla a favor o en contra>",
     '- [tool:<nombre>#<número del resultado>] "<palabras copiadas exactamente de ese resultado>", si encontraste algo; un acuerdo sin evidencia nueva se marca como tal',
+    "Palabras que estarían igual en el resultado si la hipótesis fuera falsa no son evidencia a su favor: di cuáles son, y rechaza la hipótesis que no se apoye en nada más.",
     "Después: otras explicaciones, evidencia que falta, riesgos y una prueba que zanje la cuestión. Ejecútala tú si tienes la herramienta.",
   ].join("\n"),
   rebuttal: [

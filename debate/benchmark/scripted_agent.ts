@@ -1,6 +1,6 @@
 /**
- * Agents of three strengths that need no network. They know the incident, so they measure nothing about models; they show
- * what the debate makes of good work, of half a work and of none.
+ * Agents of three strengths that need no network, and one that deceives. They know the incident, so they measure nothing
+ * about models; they show what the debate makes of good work, of half a work, of none, and of work that only looks good.
  *
  * @module
  */
@@ -24,22 +24,35 @@ export const STRENGTHS = ["strong", "middling", "weak"] as const;
 /** One of {@linkcode STRENGTHS}. */
 export type Strength = (typeof STRENGTHS)[number];
 
-/** The strength that a model's id names, as in `replay/strong`. */
-export function strengthOf(id: string): Strength | undefined {
-  return STRENGTHS.find((strength) => id === `replay/${strength}`);
+/**
+ * How an agent is played: with a strength, or `beside` the point: it is sure of something wrong, like a weak one, and what
+ * it quotes is in the results, but says nothing about it.
+ */
+export const PLAYS = [...STRENGTHS, "beside"] as const;
+
+/** One of {@linkcode PLAYS}. */
+export type Play = (typeof PLAYS)[number];
+
+/** How an agent is played whose model has this id, as `replay/strong`. */
+export function playOf(id: string): Play | undefined {
+  return PLAYS.find((play) => id === `replay/${play}`);
 }
+
+const MAX_QUOTED = 80;
+const EARLY_OUT =
+  "EARLY_OUT_RECOMMENDED: true\nEARLY_OUT_CONFIDENCE: 0.99\nEARLY_OUT_RATIONALE: It is obvious.";
 
 /** An agent for one trial. */
 export class ScriptedAgent implements Model {
   readonly id: string;
-  readonly #strength: Strength;
+  readonly #play: Play;
   readonly #incident: Incident;
   readonly #rival: Rival | undefined;
 
   /** @param run decides which rival a weaker agent believes, from 1 */
-  constructor(strength: Strength, incident: Incident, run: number) {
-    this.id = `replay/${strength}`;
-    this.#strength = strength;
+  constructor(play: Play, incident: Incident, run: number) {
+    this.id = `replay/${play}`;
+    this.#play = play;
     this.#incident = incident;
     const { rivals } = incident;
     this.#rival = rivals.find(({ tempting }) => tempting) ?? rivals[(run - 1) % Math.max(1, rivals.length)];
@@ -76,14 +89,25 @@ export class ScriptedAgent implements Model {
   #wanted(isSkeptic: boolean): readonly number[] {
     const { proof, rivals } = this.#incident;
     const against = rivals.map((rival) => rival.against);
-    switch (this.#strength) {
+    switch (this.#play) {
       case "strong":
         return different(isSkeptic ? [...against, ...proof] : proof);
       case "middling":
         return different([this.#rival?.for, isSkeptic ? this.#rival?.against : proof[0]]);
       case "weak":
         return isSkeptic ? [] : different([this.#rival?.for]);
+      case "beside":
+        return different(this.#beside());
     }
+  }
+
+  /** The first lines of two results that are neither for the cause in which it believes nor against it. */
+  #beside(): readonly Quote[] {
+    const { tools, proof } = this.#incident;
+    const telling = [this.#rival?.for, this.#rival?.against, ...proof].map((each) => each?.result);
+    return tools.map(({ result }, index) => ({ result: index + 1, quote: firstWords(result) }))
+      .toSorted((a, b) => Number(telling.includes(a.result)) - Number(telling.includes(b.result)))
+      .filter(({ result }) => result !== this.#rival?.against.result).slice(0, 2);
   }
 
   #call(number: number): ModelReply["toolCalls"][number] {
@@ -103,7 +127,7 @@ export class ScriptedAgent implements Model {
         `Text: ${formatClaim(cause)} As the evidence shows.`,
         ...lines,
       ].join("\n");
-    switch (this.#strength) {
+    switch (this.#play) {
       case "strong":
         return [block(truth, 0.9, cite(proof)), ...(rival === undefined ? [] : [block(rival, 0.1, [])])].join(
           "\n\n",
@@ -118,8 +142,10 @@ export class ScriptedAgent implements Model {
           block(rival ?? truth, 0.97, [
             '- [tool:http_get#99] "everything points at this component": obvious',
           ]),
-          "EARLY_OUT_RECOMMENDED: true\nEARLY_OUT_CONFIDENCE: 0.99\nEARLY_OUT_RATIONALE: It is obvious.",
+          EARLY_OUT,
         ].join("\n\n");
+      case "beside":
+        return [block(rival ?? truth, 0.97, cite(this.#beside())), EARLY_OUT].join("\n\n");
     }
   }
 
@@ -128,12 +154,16 @@ export class ScriptedAgent implements Model {
     return hypothesesIn(messages).map(({ id, text }) => {
       const rival = rivals.find((each) => isSame(each, text));
       const head = (verdict: string, share: number) => `[hypothesis:${id}] ${verdict} [P=${share}]`;
-      if (this.#strength === "weak") return `${head("accepted", 0.95)}\nReason: it sounds right`;
+      if (this.#play === "weak") return `${head("accepted", 0.95)}\nReason: it sounds right`;
+      if (this.#play === "beside") {
+        const lines = this.#beside().flatMap((each) => this.#cite(each, messages) ?? []);
+        return `${head("accepted", 0.95)}\nReason: it was measured\n${lines.join("\n")}`;
+      }
       const refutes = this.#cite(rival?.against, messages);
       if (rival !== undefined && refutes !== undefined) {
         return `${head("rejected", 0.03)}\nReason: the measurements contradict it\n${refutes}`;
       }
-      if (this.#strength === "strong" && isSame(truth, text)) {
+      if (this.#play === "strong" && isSame(truth, text)) {
         const lines = proof.flatMap((each) => this.#cite(each, messages) ?? []);
         return `${head("accepted", 0.92)}\nReason: nothing else explains it\n${lines.join("\n")}`;
       }
@@ -143,7 +173,7 @@ export class ScriptedAgent implements Model {
 
   /** Whoever is not weak gives up what was refuted. */
   #rebut(messages: readonly ChatMessage[]): string {
-    if (this.#strength === "weak") return "The diagnosis stands.";
+    if (this.#play === "weak" || this.#play === "beside") return "The diagnosis stands.";
     const prompt = messages.at(-1)?.content ?? "";
     const lost = hypothesesIn(messages).filter(({ id }) => prompt.includes(`[hypothesis:${id}] rejected`));
     return lost.map(({ id }) => `[hypothesis:${id}] rejected\nReason: the critique is right`).join("\n\n") ||
@@ -154,7 +184,7 @@ export class ScriptedAgent implements Model {
     const open = hypothesesIn(messages).filter(({ state }) => state !== "rejected");
     const known = open.find(({ text }) => isSame(this.#incident.truth, text));
     const likeliest = open.toSorted((a, b) => b.share - a.share)[0];
-    switch (this.#strength) {
+    switch (this.#play) {
       case "strong":
         return known === undefined
           ? decision("continue", "", 0.2)
@@ -164,6 +194,7 @@ export class ScriptedAgent implements Model {
           ? decision("structured_uncertainty", "", 0.1)
           : decision(likeliest.share >= 0.8 ? "final_diagnosis" : "continue", likeliest.id, likeliest.share);
       case "weak":
+      case "beside":
         return decision("final_diagnosis", likeliest?.id ?? "", 0.99);
     }
   }
@@ -222,6 +253,12 @@ function isSame(cause: Cause, text: string): boolean {
 
 function decision(status: string, id: string, confidence: number): string {
   return JSON.stringify({ status, confidence, leading_hypothesis: id, next_step: "look again" });
+}
+
+/** About a line, and no word in part. */
+function firstWords(text: string): string {
+  const [line = ""] = text.trim().split("\n");
+  return line.length <= MAX_QUOTED ? line : line.slice(0, line.lastIndexOf(" ", MAX_QUOTED));
 }
 
 function different(quotes: readonly (Quote | undefined)[]): readonly number[] {

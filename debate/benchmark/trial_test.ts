@@ -4,7 +4,7 @@ import { collectTemplates, selectTemplate } from "../prompts/templates.ts";
 import { type Arm, ARMS } from "./arms.ts";
 import { builtinIncidents } from "./builtin_incidents.ts";
 import type { Incident } from "./incident.ts";
-import { ScriptedAgent, type Strength, STRENGTHS } from "./scripted_agent.ts";
+import { type Play, ScriptedAgent, STRENGTHS } from "./scripted_agent.ts";
 import { holdTrial, type Trial, type TrialRules } from "./trial.ts";
 
 const RULES: TrialRules = {
@@ -22,11 +22,11 @@ const RULES: TrialRules = {
 function hold(
   incident: Incident,
   arm: Arm,
-  [diagnostic, skeptic, moderator]: readonly [Strength, Strength, Strength],
+  [diagnostic, skeptic, moderator]: readonly [Play, Play, Play],
   rules: Partial<TrialRules> = {},
   run = 1,
 ): Promise<Trial> {
-  const agent = (strength: Strength) => new ScriptedAgent(strength, incident, run);
+  const agent = (play: Play) => new ScriptedAgent(play, incident, run);
   const models = { diagnostic: agent(diagnostic), skeptic: agent(skeptic), moderator: agent(moderator) };
   let ids = 0;
   return holdTrial({ incident, arm, run, models }, { ...RULES, ...rules }, {
@@ -36,7 +36,7 @@ function hold(
   });
 }
 
-async function all(arm: Arm, strengths: readonly [Strength, Strength, Strength]): Promise<readonly Trial[]> {
+async function all(arm: Arm, strengths: readonly [Play, Play, Play]): Promise<readonly Trial[]> {
   return await Promise.all(builtinIncidents().map((incident) => hold(incident, arm, strengths)));
 }
 
@@ -91,6 +91,24 @@ Deno.test("a wrong first guess with one real quote is not called the cause, thou
     assert.deepEqual([trial.score.right, trial.confident], [false, false], trial.incident);
   }
 });
+
+/** Of a wrong diagnosis whose quotes are in the results and say nothing about it; no rule of the engine sees that. */
+Deno.test.each(
+  [
+    { name: "one agent alone", arm: "single", skeptic: "strong", called: 23 },
+    { name: "a strong skeptic", arm: "debate_three", skeptic: "strong", called: 0 },
+    { name: "a middling skeptic", arm: "debate_three", skeptic: "middling", called: 0 },
+    { name: "a weak skeptic", arm: "debate_three", skeptic: "weak", called: 23 },
+    { name: "a skeptic of the same kind", arm: "debate_three", skeptic: "beside", called: 23 },
+  ] as const,
+)(
+  "real quotes beside the point: with $name, $called of 24 are called the cause",
+  async ({ arm, skeptic, called }) => {
+    const trials = await all(arm, ["beside", skeptic, "weak"]);
+    assert.equal(trials.filter(({ score }) => score.right).length, 0);
+    assert.equal(trials.filter(({ confident }) => confident).length, called);
+  },
+);
 
 Deno.test("whoever sees no result of a tool calls nothing the cause", async () => {
   for (const trial of await all("blind", ["strong", "strong", "strong"])) {

@@ -19,7 +19,7 @@ import {
   REGISTERED,
   withPrompts,
 } from "../benchmark/protocol.ts";
-import { ScriptedAgent, type Strength, strengthOf } from "../benchmark/scripted_agent.ts";
+import { type Play, playOf, ScriptedAgent } from "../benchmark/scripted_agent.ts";
 import { holdTrial, type Trial, type TrialRules } from "../benchmark/trial.ts";
 import type { Settings } from "../config.ts";
 import { estimateCost, loadPrices } from "../models/prices.ts";
@@ -39,8 +39,8 @@ export interface ComparisonFlags {
   readonly arm?: readonly Arm[];
   readonly runs: number;
   readonly budget: number;
-  /** The diagnostic agent's strength; `true` if none is named. */
-  readonly offline?: Strength | true;
+  /** How the diagnostic agent is played; `true` if it isn't said. */
+  readonly offline?: Play | true;
   readonly run?: boolean;
   readonly register?: boolean;
   readonly expect?: string;
@@ -119,9 +119,9 @@ export async function comparisonCommand(flags: ComparisonFlags, environment: Env
 /** In debates of three models the others are strong: what they make of the diagnosis is what is shown. */
 function offlineModels({ offline }: ComparisonFlags): Readonly<Record<string, string>> {
   if (offline === undefined) return {};
-  const strength = offline === true ? "middling" : offline;
+  const play = offline === true ? "middling" : offline;
   return {
-    DIAGNOSTIC_MODEL: `replay/${strength}`,
+    DIAGNOSTIC_MODEL: `replay/${play}`,
     SKEPTIC_MODEL: "replay/strong",
     MODERATOR_MODEL: "replay/strong",
   };
@@ -197,8 +197,8 @@ async function openModels(
   run: number,
 ): Promise<ArmModels> {
   const open = async (id: string) => {
-    const strength = strengthOf(id);
-    return strength === undefined ? await providers.model(id) : new ScriptedAgent(strength, incident, run);
+    const play = playOf(id);
+    return play === undefined ? await providers.model(id) : new ScriptedAgent(play, incident, run);
   };
   return {
     diagnostic: await open(models.diagnostic),
@@ -209,7 +209,7 @@ async function openModels(
 
 function notesOf(flags: ComparisonFlags, settings: Settings, hash: string): readonly string[] {
   const { DIAGNOSTIC_MODEL: one, SKEPTIC_MODEL: two, MODERATOR_MODEL: three } = settings;
-  const scripted = [one, two, three].some((id) => strengthOf(id) !== undefined);
+  const scripted = [one, two, three].some((id) => playOf(id) !== undefined);
   return [
     ...(scripted
       ? [

@@ -8,7 +8,7 @@ import { Command, CommanderError, InvalidArgumentError, Option } from "commander
 import { type Arm, ARMS } from "../benchmark/arms.ts";
 import { benchmarkCommand, type BenchmarkFlags } from "./benchmark_command.ts";
 import { comparisonCommand, type ComparisonFlags } from "./comparison_command.ts";
-import { STRENGTHS } from "../benchmark/scripted_agent.ts";
+import { PLAYS } from "../benchmark/scripted_agent.ts";
 import type { Environment } from "./environment.ts";
 import { EXIT_CODES, type ExitCode, exitCodeOf, toUsageError, writeFailure } from "./failure.ts";
 import {
@@ -156,9 +156,9 @@ function addBenchmark(program: Command): Command {
     .option("--run", "with the models of the settings")
     .addOption(
       new Option(
-        "--offline [strength]",
-        "scripted agents instead of models; the diagnosis is strong, middling or weak (middling)",
-      ).choices(STRENGTHS),
+        "--offline [play]",
+        "scripted agents instead of models; the diagnosis is strong, middling or weak, or quotes beside the point (middling)",
+      ).choices(PLAYS),
     )
     .option(
       "--incidents <folder>",
