@@ -13,27 +13,25 @@
  *
  * @module
  */
-import { createScanner, findNodeAtLocation, type Node, parseTree } from "jsonc-parser";
+import { createScanner } from "jsonc-parser";
+import { type Item, locate, type Place, type Range, readText } from "./locate.ts";
 
 /** The keys that lead to a value of a config. */
 export type ValuePath = readonly string[];
 
 /** The text with a value at a path: in the place of another, or as the last member of what is there of the path. */
 export function setValue(text: string, path: ValuePath, value: unknown): string {
-  const tree = parse(text);
-  for (let depth = path.length; depth >= 0; depth--) {
-    const node = findNodeAtLocation(tree, path.slice(0, depth));
-    if (node === undefined) continue;
-    const inner = path.slice(depth + 1).reduceRight<unknown>((inner, key) => ({ [key]: inner }), value);
-    const key = path[depth];
-    if (key !== undefined && node.type === "object") {
-      return append(text, insideOf(node), `${JSON.stringify(key)}: ${format(inner)}`);
-    }
-    const whole = key === undefined ? inner : { [key]: inner };
-    const added = indented(format(whole), indentOf(text, node.offset), lineBreakOf(text));
-    return text.slice(0, node.offset) + added + text.slice(endOf(node));
+  const places = locate(text, path);
+  const [key, ...further] = path.slice(places.length - 1);
+  const place = places.at(-1);
+  if (place === undefined) throw new TypeError("a config without a value");
+  const inner = further.reduceRight<unknown>((inner, key) => ({ [key]: inner }), value);
+  if (key !== undefined && place.kind === "object") {
+    return append(text, insideOf(place), `${JSON.stringify(key)}: ${format(inner)}`);
   }
-  throw new TypeError("a config without a value");
+  const whole = key === undefined ? inner : { [key]: inner };
+  const added = indented(format(whole), indentOf(text, place.start), lineBreakOf(text));
+  return text.slice(0, place.start) + added + text.slice(place.end);
 }
 
 /** The text with one more text at the end of a list, which need not be there yet. */
@@ -46,7 +44,7 @@ export function appendToList(text: string, path: ValuePath, item: string): strin
 export function removeFromList(text: string, path: ValuePath, item: string): string {
   for (let rest = text;;) {
     const list = findList(rest, path);
-    const index = list?.items.findIndex(({ value }) => value === item) ?? -1;
+    const index = list?.items.findIndex(({ start, end }) => isText(rest.slice(start, end), item)) ?? -1;
     if (list === undefined || index === -1) return rest;
     rest = removeItem(rest, list, index);
   }
@@ -54,11 +52,10 @@ export function removeFromList(text: string, path: ValuePath, item: string): str
 
 /** The text without a member of an object; comments stay but those within its value. */
 export function removeMember(text: string, path: ValuePath): string {
-  const value = findNodeAtLocation(parse(text), [...path]);
-  const member = value?.parent;
-  if (member?.parent === undefined || member.type !== "property") return text;
-  const inside = insideOf(member.parent);
-  return removeItem(text, inside, inside.items.indexOf(member));
+  const places = locate(text, path);
+  const parent = places[path.length - 1];
+  if (parent === undefined || places.length <= path.length) return text;
+  return removeItem(text, insideOf(parent), parent.items.findIndex(({ key }) => key === path.at(-1)));
 }
 
 /** Of what is added; the file's own lines are its author's. */
@@ -66,13 +63,7 @@ const LONGEST_LINE = 90;
 
 /** A list or object in a text, between its brackets. */
 interface Inside extends Range {
-  readonly items: readonly Node[];
-}
-
-interface Range {
-  readonly start: number;
-  /** Exclusive. */
-  readonly end: number;
+  readonly items: readonly Item[];
 }
 
 /** What can stand between two items. */
@@ -82,7 +73,7 @@ interface Mark extends Range {
 
 function append(text: string, { start, end, items }: Inside, content: string): string {
   const last = items.at(-1);
-  const from = last === undefined ? start : endOf(last);
+  const from = last?.end ?? start;
   const tail = scan(text, { start: from, end });
   const lineBreak = lineBreakOf(text);
   if (last === undefined && !tail.some(isComment)) {
@@ -96,51 +87,59 @@ function append(text: string, { start, end, items }: Inside, content: string): s
   const ownLine = after.slice(0, after.findIndex(({ kind }) => kind === "break") >>> 0);
   const before = (last === undefined ? after : ownLine).findLast(isComment) ?? tail[comma];
   const at = before?.end ?? from;
-  const beside = last?.offset ?? before?.start ?? start;
-  const needsLine = last === undefined || before?.kind === "line comment" || isFirstOnLine(text, last.offset);
+  const beside = last?.start ?? before?.start ?? start;
+  const needsLine = last === undefined || before?.kind === "line comment" || isFirstOnLine(text, last.start);
   const indent = isFirstOnLine(text, beside) ? indentOf(text, beside) : `${indentOf(text, beside)}  `;
   const added = (needsLine ? lineBreak + indent : " ") + indented(content, indent, lineBreak);
   const grown = `${text.slice(0, at)}${added}${comma === -1 ? "" : ","}${text.slice(at)}`;
   return last === undefined || comma !== -1 ? grown : `${grown.slice(0, from)},${grown.slice(from)}`;
 }
 
-function parse(text: string): Node {
-  const tree = parseTree(text, [], { allowTrailingComma: true });
-  if (tree === undefined) throw new TypeError("a config without a value");
-  return tree;
-}
-
 function findList(text: string, path: ValuePath): Inside | undefined {
-  const node = findNodeAtLocation(parse(text), [...path]);
-  return node?.type === "array" ? insideOf(node) : undefined;
+  const places = locate(text, path);
+  const list = places[path.length];
+  return list?.kind === "list" ? insideOf(list) : undefined;
 }
 
-function insideOf(node: Node): Inside {
-  return { start: node.offset + 1, end: endOf(node) - 1, items: node.children ?? [] };
+function isText(written: string, text: string): boolean {
+  return written.startsWith('"') && readText(written) === text;
+}
+
+function insideOf({ start, end, items }: Place): Inside {
+  return { start: start + 1, end: end - 1, items };
 }
 
 function removeItem(text: string, { start, end, items }: Inside, index: number): string {
   const [previous, item, next] = [items[index - 1], items[index], items[index + 1]];
   if (item === undefined) return text;
   const isComma = ({ kind }: Mark) => kind === "comma";
-  const comma = scan(text, { start: endOf(item), end: next?.offset ?? end }).find(isComma) ??
-    scan(text, { start: previous === undefined ? start : endOf(previous), end: item.offset }).find(isComma);
-  const cuts = [{ start: item.offset, end: endOf(item) }, ...(comma === undefined ? [] : [comma])]
+  const comma = scan(text, { start: item.end, end: next?.start ?? end }).find(isComma) ??
+    scan(text, { start: previous?.end ?? start, end: item.start }).find(isComma);
+  const cuts = [{ start: item.start, end: item.end }, ...(comma === undefined ? [] : [comma])]
     .sort((a, b) => b.start - a.start);
   const rest = cuts.reduce((rest, cut) => rest.slice(0, cut.start) + rest.slice(cut.end), text);
-  return closeGap(rest, comma !== undefined && comma.start < item.offset ? item.offset - 1 : item.offset);
+  return closeGap(rest, comma !== undefined && comma.start < item.start ? item.start - 1 : item.start);
 }
 
 /** Takes away the blanks, or the whole line, that an item leaves. */
 function closeGap(text: string, at: number): string {
-  const head = text.slice(0, at).replace(/[ \t]+$/, "");
-  const tail = text.slice(at).replace(/^[ \t]+/, "");
-  const left = text.slice(head.length, at);
-  const right = text.slice(at, text.length - tail.length);
+  let [from, to] = [at, at];
+  while (isBlank(text[from - 1])) from -= 1;
+  while (isBlank(text[to])) to += 1;
+  const [head, left, right, tail] = [
+    text.slice(0, from),
+    text.slice(from, at),
+    text.slice(at, to),
+    text.slice(to),
+  ];
   const [starts, ends] = [/[\r\n]$/.test(head), /^[\r\n]/.test(tail)];
   if (starts && ends) return head + tail.replace(/^(\r\n|\r|\n)/, "");
   if (starts) return head + left + tail;
   return /^[\]}]/.test(tail) ? head + right + tail : ends ? head + tail : head + left + tail;
+}
+
+function isBlank(mark: string | undefined): boolean {
+  return mark === " " || mark === "\t";
 }
 
 function scan(text: string, { start, end }: Range): readonly Mark[] {
@@ -173,17 +172,20 @@ function isComment({ kind }: Mark): boolean {
   return kind === "line comment" || kind === "block comment";
 }
 
-function endOf({ offset, length }: Node): number {
-  return offset + length;
+function isFirstOnLine(text: string, offset: number): boolean {
+  return /^[ \t]*$/.test(text.slice(lineStart(text, offset), offset));
 }
 
-function isFirstOnLine(text: string, offset: number): boolean {
-  return /(^|[\r\n])[ \t]*$/.test(text.slice(0, offset));
+/** Where the line of an offset begins. */
+function lineStart(text: string, offset: number): number {
+  let at = offset;
+  while (at > 0 && text[at - 1] !== "\n" && text[at - 1] !== "\r") at -= 1;
+  return at;
 }
 
 /** The indentation of the line of an offset. */
 function indentOf(text: string, offset: number): string {
-  const line = text.slice(0, offset).split(/[\r\n]/).at(-1) ?? "";
+  const line = text.slice(lineStart(text, offset), offset);
   return line.match(/^[ \t]*/)?.[0] ?? "";
 }
 
