@@ -3,11 +3,8 @@ import { writeFileAtomic } from "@gateway/shared/atomic_file";
 import { tryLockFile } from "@gateway/shared/edit_lock";
 import { parseConfig, readConfigText } from "@gateway/shared/config/load";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { compilePolicy } from "@gateway/shared/policy/compile";
 import { quoteText } from "@gateway/shared/quote";
 import {
-  findHostsWithoutKey,
-  findMisplacedHosts,
   LARGE_SIGNER_KEYS,
   type SignerConfig,
   signerConfig,
@@ -15,6 +12,7 @@ import {
 } from "@gateway/signer/config";
 import { diffLines } from "./edit/diff.ts";
 import { hintMissingConfig } from "./missing_config.ts";
+import { findSignerProblems } from "./signer_problems.ts";
 
 /** An edit of the signer's config. */
 export interface SignerFileEdit {
@@ -33,7 +31,9 @@ export interface SignerFileChange {
   readonly file: string;
   /** As it is now, or would be. */
   readonly config: SignerConfig;
-  /** The lines that an edit changes, as `diff -u` shows them; none when it changes nothing. */
+  /** Whether the edit changes anything. */
+  readonly changes: boolean;
+  /** Of a dry run: what it would change, as `diff -u` shows it. */
   readonly diff: readonly string[];
 }
 
@@ -58,8 +58,13 @@ export async function changeSignerFile(
   using lock = dryRun ? undefined : await lockOrRefuse(file);
   const before = parse(text, file);
   const edited = edit(text, before);
-  const change = { file, config: check(edited, file, before), diff: diffLines(text, edited, file) };
-  if (lock === undefined || edited === text) return change;
+  const change = {
+    file,
+    config: check(edited, file, before),
+    changes: edited !== text,
+    diff: dryRun ? diffLines(text, edited, file) : [],
+  };
+  if (lock === undefined || !change.changes) return change;
   if (await read() !== text) throw changedMeanwhile(file);
   try {
     await writeFileAtomic(file, new TextEncoder().encode(edited), { keepOwner: true });
@@ -94,10 +99,7 @@ function parse(text: string, source: string, previous?: SignerConfig): SignerCon
 /** Checks a text as the signer does, its policy included. */
 function check(text: string, source: string, previous: SignerConfig): SignerConfig {
   const config = parse(text, source, previous);
-  const compiled = compilePolicy(config);
-  const problems = [...(compiled.kind === "ok" ? [] : compiled.problems), ...findHostsWithoutKey(config)];
-  const misplaced = findMisplacedHosts(config);
-  if (misplaced !== undefined) problems.push(misplaced);
+  const problems = findSignerProblems(config);
   if (problems.length === 0) return config;
   throw new AppError("invalid_config", `Cannot use signer config: ${problems.join("\n  ")}`);
 }

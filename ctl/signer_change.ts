@@ -63,7 +63,7 @@ export async function runChange(
   const flags = command.optsWithGlobals() as ChangeFlags;
   const { config: path, dryRun = false, reload = false } = flags;
   refuseMeaningless(flags);
-  const { config, diff, file } = await changeSignerFile({
+  const { config, changes, diff, file } = await changeSignerFile({
     path,
     workingFolder: context.workingFolder,
     edit,
@@ -71,7 +71,7 @@ export async function runChange(
   });
   const { json, lines } = await describe(config, file);
   if (dryRun) {
-    const nothing = diff.length === 0 ? ["nothing would change"] : [];
+    const nothing = changes ? [] : ["nothing would change"];
     return {
       json: { ...json, dry_run: true, diff },
       lines: [...diff, ...nothing, "nothing was written (--dry-run)", ...lines.slice(1)],
@@ -80,13 +80,13 @@ export async function runChange(
   if (!reload) {
     const next = "the running signer goes on as before until: broker-ctl reload";
     return {
-      json: { ...json, changed: diff.length > 0 },
-      lines: [...lines, ...(diff.length > 0 ? [next] : [])],
+      json: { ...json, changed: changes },
+      lines: [...lines, ...(changes ? [next] : [])],
     };
   }
   const { hosts } = await takeEffect(command, context, lines[0] ?? "the config is changed");
   return {
-    json: { ...json, changed: diff.length > 0, reloaded: true },
+    json: { ...json, changed: changes, reloaded: true },
     lines: [...lines, `signer reloaded via HTTP (hosts: ${hosts})`],
   };
 }

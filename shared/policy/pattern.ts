@@ -18,7 +18,7 @@
  *
  * @module
  */
-import { RE2JS } from "re2js";
+import { RE2JS, RE2Set } from "re2js";
 import { AppError, errorText } from "../errors.ts";
 import { quoteText } from "../quote.ts";
 import { shortenText } from "../visible.ts";
@@ -37,16 +37,31 @@ export interface Pattern {
  * @throws {AppError} `invalid_config` when the text is not an RE2 pattern.
  */
 export function compilePattern(source: string): Pattern {
+  // No flags: LOOKBEHINDS would accept what RE2 does not, and give up linear time.
+  const compiled = accept(source, () => RE2JS.compile(source, 0));
+  return { source, test: (text) => compiled.test(text.toWellFormed()) };
+}
+
+/**
+ * {@linkcode compilePattern} for those who only ask whether a pattern is one: it is read, and compiled when it is first
+ * tested, if ever.
+ *
+ * @throws {AppError} `invalid_config` when the text is not an RE2 pattern.
+ */
+export function checkPattern(source: string): Pattern {
+  accept(source, () => new RE2Set(RE2Set.UNANCHORED, 0).add(source));
+  let compiled: Pattern | undefined;
+  return { source, test: (text) => (compiled ??= compilePattern(source)).test(text) };
+}
+
+function accept<T>(source: string, read: () => T): T {
   // The engine takes a lone surrogate for a character; in UTF-8 it cannot occur, so it would never match.
   if (!source.isWellFormed()) throw invalid(source, "a lone surrogate is not text");
-  let compiled: RE2JS;
   try {
-    // No flags: LOOKBEHINDS would accept what RE2 does not, and give up linear time.
-    compiled = RE2JS.compile(source, 0);
+    return read();
   } catch (error) {
     throw invalid(source, errorText(error), error);
   }
-  return { source, test: (text) => compiled.test(text.toWellFormed()) };
 }
 
 /** A {@linkcode compilePattern} that compiles each source once, and what it has compiled. */
@@ -58,10 +73,13 @@ export interface PatternReuse {
 }
 
 /** Compiles only what is not known; a pattern has no state, so that many policies can share it. */
-export function reusePatterns(known?: ReadonlyMap<string, Pattern>): PatternReuse {
+export function reusePatterns(
+  known?: ReadonlyMap<string, Pattern>,
+  compileNew: typeof compilePattern = compilePattern,
+): PatternReuse {
   const patterns = new Map<string, Pattern>();
   const compile = (source: string): Pattern => {
-    const pattern = patterns.get(source) ?? known?.get(source) ?? compilePattern(source);
+    const pattern = patterns.get(source) ?? known?.get(source) ?? compileNew(source);
     patterns.set(source, pattern);
     return pattern;
   };
