@@ -5,7 +5,7 @@ import { AppError } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/quote";
 import { readOperatorFile } from "../read_file.ts";
-import { loadAuthority, type X509Authority } from "../init/x509.ts";
+import type { X509Authority } from "../init/x509.ts";
 import { requireOwn } from "./own_folder.ts";
 import { permits } from "./name_constraints.ts";
 
@@ -39,6 +39,7 @@ export async function openAuthority(
     readOperatorFile(key, "the CA's key (--ca-key names it)"),
   ])).map((bytes) => new TextDecoder().decode(bytes)) as [string, string];
   const blocks = certs.match(CERTIFICATE) ?? [];
+  const { loadAuthority } = await import("../init/x509.ts");
   let failure: unknown = new AppError(
     "invalid_config",
     `Cannot use client_ca ${quoteText(ca)}: no certificate in it`,

@@ -3,7 +3,7 @@ import { ed25519PublicKey, encodeOpensshPrivateKey } from "@gateway/shared/ssh/o
 import { formatPublicKey } from "@gateway/shared/ssh/public_key";
 import { BUNDLE_PASSWORD, IDENTITIES, type Identity, LOCAL_NAMES } from "./layout.ts";
 import { encodePkcs12 } from "./pkcs12.ts";
-import { type CertificatePair, createCertificateAuthority, issueLeaf } from "./x509.ts";
+import type { CertificatePair } from "./x509.ts";
 
 /** Every secret of a set-up, fresh. */
 export interface KeyMaterial {
@@ -34,6 +34,7 @@ export async function createKeyMaterial(
   random: Random,
   names: readonly string[] = [],
 ): Promise<KeyMaterial> {
+  const { createCertificateAuthority, issueLeaf } = await import("./x509.ts");
   const sshCaSeed = random.bytes(SEED_BYTES);
   const authority = await createCertificateAuthority({
     commonName: "gateway local mTLS CA",
