@@ -15,7 +15,13 @@ import { z } from "@zod/zod";
 import { type CaKeyConfig, caKeyConfig, planCaKeys } from "@gateway/shared/ca/model";
 import { type KubernetesConfig, kubernetesConfig } from "@gateway/shared/policy/cluster_model";
 import { quoteText } from "@gateway/shared/quote";
-import { type CommandPolicy, commandPolicy, MAX_TTL_SECONDS } from "@gateway/shared/policy/model";
+import {
+  type CommandPolicy,
+  commandPolicy,
+  type HostPolicy,
+  MAX_TTL_SECONDS,
+  type PolicyConfig,
+} from "@gateway/shared/policy/model";
 import { type RedactConfig, redactConfig } from "@gateway/shared/redact/model";
 import { isNetwork, NETWORK_FORMS } from "@gateway/shared/permissions/network";
 import { type EndUserOidcConfig, endUserOidcConfig, isProviderUrl } from "@gateway/shared/oidc/model";
@@ -253,3 +259,48 @@ function findModeProblems(config: BrokerConfig): readonly (readonly [string, str
 export const UNSUPPORTED_BROKER_KEYS: readonly string[] = [
   "hosts.*.sealed_exec",
 ];
+
+/** The part of the config that is the policy in local mode. */
+export type LocalPolicyConfig = Pick<
+  BrokerConfig,
+  | "hosts"
+  | "kubernetes"
+  | "command_policies"
+  | "group_command_policies"
+  | "max_ttl_seconds"
+  | "source_address"
+>;
+
+/** The policy of a broker in local mode, as the signer has it. There is one caller, so there is no callers table. */
+export function localPolicy(config: LocalPolicyConfig): PolicyConfig {
+  const { command_policies, group_command_policies, max_ttl_seconds, source_address, kubernetes } = config;
+  const bastions = new Set(Object.values(config.hosts).map(({ jump = "" }) => jump));
+  const hosts = Object.fromEntries(
+    Object.entries(config.hosts).map(([name, host]) => [
+      name,
+      toHostPolicy(host, { sourceAddress: source_address, isJump: bastions.has(name) }),
+    ]),
+  );
+  return {
+    hosts,
+    callers: {},
+    command_policies,
+    group_command_policies,
+    max_ttl_seconds,
+    ...(kubernetes !== undefined && { kubernetes }),
+  };
+}
+
+function toHostPolicy(
+  host: BrokerHost,
+  { sourceAddress, isJump }: { readonly sourceAddress: string; readonly isJump: boolean },
+): HostPolicy {
+  const { user = "", host_key = "", source_address = "", allow_as_bastion = false } = host;
+  return {
+    ...host,
+    user,
+    host_key,
+    source_address: source_address === "" ? sourceAddress : source_address,
+    allow_as_bastion: allow_as_bastion || isJump,
+  };
+}

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { SAMPLE_HOST_KEY } from "@gateway/shared/testing/sample_policy";
 import type { BrokerHost } from "../host_config.ts";
-import { compileLocalPolicy, type LocalPolicyConfig } from "./local_policy.ts";
+import type { LocalPolicyConfig } from "../config.ts";
+import { compileLocalPolicy } from "./local_policy.ts";
 
 const HOST: BrokerHost = { addr: "10.0.0.1:22", user: "deploy", host_key: SAMPLE_HOST_KEY };
 

@@ -1,10 +1,14 @@
 import ipaddr from "ipaddr.js";
-import type { BrokerConfig } from "@gateway/broker/config";
+import { type BrokerConfig, localPolicy } from "@gateway/broker/config";
 import type { ControlPlaneConfig } from "@gateway/control-plane/config";
 import { planCaKeys } from "@gateway/shared/ca/model";
 import { parseListenAddress } from "@gateway/shared/http/listen_address";
+import { AppError } from "@gateway/shared/errors";
+import { findPolicyProblems } from "@gateway/shared/policy/compile";
 import { quoteText } from "@gateway/shared/quote";
+import { createRedactor } from "@gateway/shared/redact/redact";
 import type { SignerConfig } from "@gateway/signer/config";
+import { findSignerProblems } from "../signer_problems.ts";
 import { fail, type Finding, pass, warn } from "./finding.ts";
 
 /** What any service's config has. */
@@ -17,6 +21,7 @@ const SHOWN = 3;
 /** What is to be said of a signer's config. */
 export function checkSigner(file: string, config: SignerConfig): readonly Finding[] {
   return [
+    ...checkLoads(file, [...findSignerProblems(config), ...maskingProblems(config)]),
     checkCallers(file, config),
     ...checkCustody(file, config),
     config.sign_rate_limit_per_min > 0
@@ -39,6 +44,7 @@ export function checkSigner(file: string, config: SignerConfig): readonly Findin
 /** What is to be said of a control plane's config. */
 export function checkControlPlane(file: string, config: ControlPlaneConfig): readonly Finding[] {
   return [
+    ...checkLoads(file, maskingProblems(config)),
     config.approval.callers.length === 0 || config.sign_callers.length > 0
       ? pass(file, "sign_callers names the brokers")
       : warn(
@@ -53,14 +59,37 @@ export function checkControlPlane(file: string, config: ControlPlaneConfig): rea
 
 /** What is to be said of a broker's config. */
 export function checkBroker(file: string, config: BrokerConfig): readonly Finding[] {
-  const custody = config.signer === undefined ? checkCustody(file, config) : [];
+  const isLocal = config.signer === undefined;
   return [
-    ...custody,
+    ...checkLoads(file, [
+      ...isLocal ? findPolicyProblems(localPolicy(config)) : [],
+      ...maskingProblems(config),
+    ]),
+    ...isLocal ? checkCustody(file, config) : [],
     ...checkCommon(file, {
       ...config,
       denied_callers: config.client_ca === "" ? "-" : config.denied_callers,
     }),
   ];
+}
+
+/** What is well-formed key by key can still be something that no service takes. */
+function checkLoads(file: string, problems: readonly string[]): readonly Finding[] {
+  if (problems.length === 0) return [pass(file, "the service takes it")];
+  const fix = "mend what it says: a service that runs keeps what it has, and does not start again";
+  const more = problems.length - SHOWN;
+  return [...problems.slice(0, SHOWN), ...more > 0 ? [`${more} more problems`] : []]
+    .map((problem) => fail(file, `the service does not take it: ${problem}`, fix));
+}
+
+function maskingProblems({ redact }: Pick<Common, "redact">): readonly string[] {
+  try {
+    createRedactor(redact);
+    return [];
+  } catch (error) {
+    if (error instanceof AppError) return [error.message];
+    throw error;
+  }
 }
 
 function checkCallers(file: string, { callers }: SignerConfig): Finding {

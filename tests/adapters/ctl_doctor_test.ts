@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { dirname, join } from "node:path";
-import { setValue } from "@gateway/shared/config/edit";
+import { removeMember, setValue } from "@gateway/shared/config/edit";
 import { SAMPLE_HOST_KEY } from "@gateway/shared/testing/sample_policy";
 import { createFolder, run } from "./ctl_fixture.ts";
 import { broker, ca, hello, type Identity, issue, startServer } from "./mtls_fixture.ts";
@@ -158,6 +158,41 @@ Deno.test.each<{ name: string; change: Parameters<typeof diagnose>[0]; level: st
     change: (at) => Deno.writeTextFile(at("pki/denied_callers"), "mall"),
     level: "fail",
     check: /^denied_callers .* can't be used: .*written in part/,
+  },
+  {
+    name: "a rule that is no pattern, with which the signer would not load it",
+    change: (at) =>
+      edit(at("signer.json"), ["command_policies", "web"], { mode: "allowlist", allow: ["^uptime("] }),
+    level: "fail",
+    check: /^the service does not take it: command_policies\.web\.allow\[0\]: Cannot compile pattern/,
+  },
+  ...["signer.json", "control-plane.json", "config.json"].map((file) => ({
+    name: `a rule of masking that is no pattern, with which the service of ${file} would not start`,
+    change: (at: (name: string) => string) =>
+      edit(at(file), ["redact"], { patterns: [{ name: "ticket", regex: "T-(" }] }),
+    level: "fail",
+    check: /^the service does not take it: redact\.patterns\[0\]\.regex: /,
+  })),
+  {
+    name: "a rule that is no pattern where the broker decides itself",
+    change: async (at) => {
+      const text = await Deno.readTextFile(at("mcp.json"));
+      await Deno.writeTextFile(at("mcp.json"), removeMember(removeMember(text, ["signer"]), ["networks"]));
+      await edit(at("mcp.json"), ["ca_key"], "pki/ssh_ca");
+      await edit(at("mcp.json"), ["hosts", "web01"], HOST);
+      await edit(at("mcp.json"), ["command_policies", "web"], { mode: "allowlist", allow: ["^uptime("] });
+    },
+    level: "fail",
+    check: /^the service does not take it: .*command_policies\.web\.allow\[0\]: Cannot compile pattern/,
+  },
+  {
+    name: "a sealed host where the signer has no key for it",
+    change: async (at) => {
+      await edit(at("signer.json"), ["envelope_key"], "");
+      await edit(at("signer.json"), ["hosts", "web01"], { ...HOST, sealed_exec: true });
+    },
+    level: "fail",
+    check: /^the service does not take it: hosts\.web01\.sealed_exec: needs envelope_key/,
   },
   {
     name: "no list of denied callers",
