@@ -5,7 +5,7 @@
  *
  * Each rule was tried in dash, bash, bash --posix and busybox ash. Where they differ the text is refused:
  * `$'…'` (dash keeps the `$`), `10>&1` (dash passes the word `10`), `a=~` (bash expands it), `"$[1]"` (bash
- * computes it), `2>&1>&2` (dash reads the second `1` as a descriptor).
+ * computes it), `2>&1>&2` (dash reads the second `1` as a descriptor), `"漢\""` (in Big5 the `\` is half of a letter).
  *
  * ```ts
  * import assert from "node:assert/strict";
@@ -135,6 +135,7 @@ function nextToken(text: string, at: number, atName: boolean): Token {
       return { kind: "end", next: text.length };
     case "|":
       if (text.startsWith("|&", at)) return refuse("pipe of standard error");
+      if (mayBeHalfALetter(text, at)) return refuse(LOCALES_DIFFER);
       return text.startsWith("||", at) ? operator("||", at) : operator("|", at);
     case "&":
       if (text.startsWith("&&", at)) return operator("&&", at);
@@ -260,6 +261,7 @@ function readDoubleQuoted(text: string, at: number): Part | LexRefusal {
     if (character === "`") return refuse("command substitution");
     if (character === "$" && !isLiteralDollar(following)) return refuse(nameExpansion(text, at));
     if (character === "\\" && following !== undefined && '`"$\\'.includes(following)) {
+      if (mayBeHalfALetter(text, at)) return refuse(LOCALES_DIFFER);
       decoded += following;
       at += 2;
     } else {
@@ -268,6 +270,17 @@ function readDoubleQuoted(text: string, at: number): Part | LexRefusal {
     }
   }
   return refuse("unterminated quote");
+}
+
+const LOCALES_DIFFER = "letter beyond ASCII before a sign, which locales read differently";
+
+/**
+ * Whether a shell may take the `\` or `|` here for the second half of a letter: in GBK, GB18030 and Big5 letters have
+ * two bytes, the second from 0x40 on, and the last of UTF-8's three may be the first of such two. Clients can choose
+ * the locale where sshd has `AcceptEnv LC_*`, as in Debian. Quotes, `;` and `&` are below 0x40.
+ */
+function mayBeHalfALetter(text: string, at: number): boolean {
+  return text.charCodeAt(at - 1) > 0x7f;
 }
 
 /** Whether a `$` inside double quotes stays a `$` in every shell when this follows it. */

@@ -50,6 +50,11 @@ Deno.test.each([
   { name: "a quoted reserved word", text: "'if' x", commands: [["if", "x"]] },
   { name: "reserved words as arguments", text: "echo if then do", commands: [["echo", "if", "then", "do"]] },
   { name: "other scripts", text: "echo é 漢 😀", commands: [["echo", "é", "漢", "😀"]] },
+  {
+    name: "letters beyond ASCII before quoted signs, before ; and before a blank",
+    text: `grep '漢\\|字' "漢|字" é; echo 漢 | grep "漢\\d"`,
+    commands: [["grep", "漢\\|字", "漢|字", "é"], ["echo", "漢"], ["grep", "漢\\d"]],
+  },
   { name: "a quoted invisible character", text: "echo 'a\u00a0b'", commands: [["echo", "a\u00a0b"]] },
   { name: "a lone surrogate as U+FFFD", text: "echo \ud800", commands: [["echo", "\ufffd"]] },
   {
@@ -60,6 +65,8 @@ Deno.test.each([
 ])("parseCommand() reads $name", ({ text, commands }) => {
   assert.deepEqual(parseCommand(text), { kind: "commands", commands });
 });
+
+const LOCALES = "letter beyond ASCII before a sign, which locales read differently";
 
 Deno.test.each([
   { name: "background", text: "a & b", reason: "background job" },
@@ -113,6 +120,18 @@ Deno.test.each([
   { name: "tilde", text: "a ~/b", reason: "tilde expansion" },
   { name: "tilde behind =, which bash expands", text: "a b=~/c", reason: "tilde expansion" },
   { name: "tilde behind = and :", text: "a b=c:~/d", reason: "tilde expansion" },
+  {
+    name: "a backslash that is half of a letter in GBK and Big5, and ends the quotes there",
+    text: 'echo "中\\" ; rm x ; "',
+    reason: LOCALES,
+  },
+  {
+    name: "the same behind a letter beyond the first plane",
+    text: 'echo "𝒜\\" ; rm x ; "',
+    reason: LOCALES,
+  },
+  { name: "a pipe that is half of a letter there", text: "rm /tmp/中|echo /etc/passwd", reason: LOCALES },
+  { name: "two pipes, of which one is", text: "rm /tmp/中||echo /etc/passwd", reason: LOCALES },
   { name: "unquoted backslash", text: "r\\m a", reason: "unquoted backslash, quote the word instead" },
   { name: "assignment alone", text: "A=b", reason: "environment assignment" },
   { name: "assignment before a command", text: "LD_PRELOAD=x ps", reason: "environment assignment" },
