@@ -66,25 +66,28 @@ export async function writeFileAtomic(
 }
 
 /**
- * Removes what processes that were killed have left of a file that was just written. It is litter, which nobody reads:
+ * Removes what processes that were killed have left of a file or folder that was just written. It is litter, which nobody reads:
  * that it can't be seen or removed is no failure of the change.
  */
 export async function removeLeft(path: string): Promise<void> {
   try {
-    const { mtime } = await Deno.lstat(path);
+    const { mtime, isDirectory } = await Deno.lstat(path);
     const left = await findLeft(dirname(path), mtime?.getTime() ?? 0);
-    for (const each of left.filter((each) => each.of === basename(path))) await Deno.remove(each.path);
+    const same = left.filter(({ of, isFolder }) => of === basename(path) && isFolder === isDirectory);
+    for (const each of same) await Deno.remove(each.path, { recursive: isDirectory });
   } catch {
     // doctor tells of it.
   }
 }
 
-/** A file that a process which was killed has left. */
-export interface LeftFile {
+/** What a process that was killed has left: a file, or a folder that was to get its name when all was in it. */
+export interface Left {
   /** Where it is. */
   readonly path: string;
-  /** The name of the file that it was to become. */
+  /** The name that it was to get. */
   readonly of: string;
+  /** Whether it is a folder. */
+  readonly isFolder: boolean;
 }
 
 /**
@@ -93,16 +96,27 @@ export interface LeftFile {
  * @param now milliseconds since the epoch
  * @throws what the operating system reports
  */
-export async function findLeft(folder: string, now: number): Promise<readonly LeftFile[]> {
-  const found: LeftFile[] = [];
-  for await (const { name, isFile } of Deno.readDir(folder)) {
+export async function findLeft(folder: string, now: number): Promise<readonly Left[]> {
+  const found: Left[] = [];
+  for await (const { name, isFile, isDirectory } of Deno.readDir(folder)) {
     const of = TEMPORARY.exec(name)?.groups?.["name"];
-    if (!isFile || of === undefined) continue;
+    if (!isFile && !isDirectory || of === undefined) continue;
     const path = join(folder, name);
-    const { mtime } = await Deno.lstat(path);
-    if (mtime !== null && mtime.getTime() < now - LEFT_MS) found.push({ path, of });
+    if (await lastWritten(path) < now - LEFT_MS) found.push({ path, of, isFolder: isDirectory });
   }
   return found;
+}
+
+/** When a file, or anything in a folder, was written last, in milliseconds since the epoch. */
+async function lastWritten(path: string): Promise<number> {
+  const { mtime, isDirectory } = await Deno.lstat(path);
+  let last = mtime?.getTime() ?? Infinity;
+  if (isDirectory) {
+    for await (const { name } of Deno.readDir(path)) {
+      last = Math.max(last, await lastWritten(join(path, name)));
+    }
+  }
+  return last;
 }
 
 async function writeDurably(

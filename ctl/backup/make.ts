@@ -7,7 +7,7 @@ import { AppError } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/quote";
 import { systemRandom } from "@gateway/shared/random";
-import { writeFileAtomic } from "@gateway/shared/atomic_file";
+import { removeLeft, writeFileAtomic } from "@gateway/shared/atomic_file";
 import { type CopiedFile, copyBytes, copyDatabase, copyLog, digestFile, type LogCopy } from "./copy.ts";
 import type { BackupFile, BackupFolder, BackupHead, BackupKind, BackupManifest } from "./manifest.ts";
 import { findSources } from "./sources.ts";
@@ -43,6 +43,7 @@ export async function makeBackup(options: BackupOptions): Promise<BackupManifest
   try {
     const manifest = await fill(folder, options, sources);
     await Deno.rename(folder, target);
+    await removeLeft(target);
     return manifest;
   } catch (error) {
     await Deno.remove(folder, { recursive: true }).catch(() => {});

@@ -86,12 +86,18 @@ async function diagnose(flags: DoctorFlags, context: CommandContext): Promise<Co
     throw new AppError("invalid_request", "Option '--over' goes with --live");
   }
   const findings: Finding[] = [];
+  const folders = new Set<string>();
   for (const part of await findParts(flags, workingFolder)) {
-    findings.push(...await diagnosePart(part, flags, context));
+    const diagnosed = await diagnosePart(part, flags, context);
+    findings.push(...diagnosed.findings);
+    for (const folder of diagnosed.folders) folders.add(folder);
   }
   if (flags.backup !== undefined) {
-    findings.push(await checkBackup(resolve(workingFolder, flags.backup), MANIFEST));
+    const backup = resolve(workingFolder, flags.backup);
+    findings.push(await checkBackup(backup, MANIFEST));
+    folders.add(dirname(backup));
   }
+  findings.push(...await checkLeft(folders));
   const counts = countFindings(findings);
   return {
     json: { findings, ...counts },
@@ -153,31 +159,36 @@ interface Facts {
   readonly ring?: ReturnType<typeof planCaKeys>;
 }
 
+/** What was found of a part, and the folders in which commands write for it. */
+interface Diagnosed {
+  readonly findings: readonly Finding[];
+  readonly folders: readonly string[];
+}
+
 async function diagnosePart(
   part: Part,
   { security, live, over, login = "root", sshdConfig }: DoctorFlags,
   context: CommandContext,
-): Promise<readonly Finding[]> {
+): Promise<Diagnosed> {
   const { workingFolder } = context;
   let facts: Facts;
   try {
     facts = await loadPart(part);
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
-    return [
-      fail(
-        part.path,
-        `the config can't be used: ${error.message.replaceAll("\n", " ")}`,
-        "mend what it says",
-      ),
-    ];
+    const found = fail(
+      part.path,
+      `the config can't be used: ${error.message.replaceAll("\n", " ")}`,
+      "mend what it says",
+    );
+    return { findings: [found], folders: [dirname(part.path)] };
   }
-  if (security === true) return facts.config;
-  return [
+  if (security === true) return { findings: facts.config, folders: [] };
+  const named = facts.used.filter(({ path }) => path !== "").map(({ path }) => resolve(workingFolder, path));
+  const findings = [
     ...facts.config,
     ...await checkCertificates(part.path, facts.certificates, workingFolder),
     ...await checkExposure(part.path, facts.used, workingFolder),
-    ...await checkLeft(part.path, facts.used, workingFolder),
     ...await checkDenied(part.path, facts.deniedCallers, workingFolder),
     await checkRoom(part.path, facts.auditLog, workingFolder),
     ...live === true && (part.kind !== "broker" || facts.monitor !== "")
@@ -195,6 +206,7 @@ async function diagnosePart(
       },
     }),
   ];
+  return { findings, folders: [part.path, ...named].map((path) => dirname(path)) };
 }
 
 async function loadPart({ kind, path }: Part): Promise<Facts> {

@@ -108,16 +108,9 @@ export async function checkExposure(
   ];
 }
 
-/** What edits that were killed have left beside a config and the files that it names. */
-export async function checkLeft(
-  file: string,
-  used: readonly UsedFile[],
-  workingFolder: string,
-): Promise<readonly Finding[]> {
-  const named = used.filter(({ path }) => path !== "").map(({ path }) =>
-    dirname(resolve(workingFolder, path))
-  );
-  const left = await Promise.all([...new Set([dirname(file), ...named])].map(async (folder) => {
+/** What commands that were killed have left in folders. */
+export async function checkLeft(folders: Iterable<string>): Promise<readonly Finding[]> {
+  const left = await Promise.all([...folders].map(async (folder) => {
     try {
       return await findLeft(folder, systemClock.now());
     } catch {
@@ -125,13 +118,14 @@ export async function checkLeft(
       return [];
     }
   }));
-  return left.flat().map(({ path, of }) =>
-    warn(
-      file,
-      `${quoteText(path)} is left of an edit that was killed`,
-      `remove it; ${of} is whole without it`,
-    )
-  );
+  return left.flat().map(({ path, of, isFolder }) => {
+    if (!isFolder) {
+      return warn(path, "left of an edit that was killed", `remove it; ${of} is whole without it`);
+    }
+    return of === "init"
+      ? warn(path, "left of an init that was killed", "remove it; init --force, if the set-up is not whole")
+      : warn(path, "left of a backup that was killed", "remove it");
+  });
 }
 
 /** Whether the list of callers that are denied is there and whole. */

@@ -59,7 +59,7 @@ export async function writeSetUp(plan: readonly PlannedEntry[], options: WriteOp
   await createFolder(folder);
   // Once more: what was not there before may have been made by somebody else meanwhile.
   await checkFree(options);
-  const staging = join(folder, `.init-${random.bytes(8).toHex()}`);
+  const staging = join(folder, `.init.${random.bytes(8).toHex()}`);
   await createPrivateFolder(staging);
   try {
     for (const entry of plan) await writeEntry(staging, entry);

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { writeFileAtomic } from "@gateway/shared/atomic_file";
+import { removeLeft, writeFileAtomic } from "@gateway/shared/atomic_file";
 
 class Folder implements AsyncDisposable {
   readonly path = Deno.makeTempDirSync({ prefix: "atomic-" });
@@ -71,6 +71,28 @@ Deno.test("writeFileAtomic() removes what killed processes have left of the same
     folder.names(),
     ["config.json", ...kept, `.config.json.${hex.replace("0", "b")}`].sort(),
   );
+});
+
+Deno.test("removeLeft() removes of a folder what was left, when nothing in it was written for long", async () => {
+  await using folder = new Folder();
+  const at = (name: string) => `${folder.path}/${name}`;
+  const old = new Date(Date.now() - 11 * 60_000);
+  const [left, busy, file] = [
+    ".backup.0123456789abcdef",
+    ".backup.0123456789abcdee",
+    ".backup.0123456789abcded",
+  ];
+  for (const name of [left, busy]) {
+    Deno.mkdirSync(at(`${name}/files`), { recursive: true });
+    Deno.writeTextFileSync(at(`${name}/files/0001`), "");
+    if (name === left) Deno.utimeSync(at(`${name}/files/0001`), old, old);
+    for (const each of [`${name}/files`, name]) Deno.utimeSync(at(each), old, old);
+  }
+  Deno.writeTextFileSync(at(file), "");
+  Deno.utimeSync(at(file), old, old);
+  Deno.mkdirSync(at("backup"));
+  await removeLeft(at("backup"));
+  assert.deepEqual(folder.names(), [busy, file, "backup"].sort());
 });
 
 Deno.test("writeFileAtomic() follows a symbolic link", async () => {

@@ -37,6 +37,15 @@ Deno.test("a backup without keys has who is denied, and a restore has them refus
   assert.match(await Deno.readTextFile(it.at("new/pki/denied_callers")), /^mallory$/m);
 });
 
+Deno.test("a backup removes what one of the same name has left that was killed", async () => {
+  await using it = await setUp();
+  const left = it.at(".backup.0123456789abcdef");
+  await Deno.mkdir(left, { mode: 0o700 });
+  await Deno.utime(left, 1_000_000_000, 1_000_000_000);
+  await it.backup();
+  await assert.rejects(Deno.stat(left), Deno.errors.NotFound);
+});
+
 Deno.test("a config that is a link is backed up, and restored to where it really is", async () => {
   await using it = await setUp();
   await Deno.mkdir(it.at("lib"), { mode: 0o750 });

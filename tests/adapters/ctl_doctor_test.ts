@@ -145,7 +145,16 @@ Deno.test.each<{ name: string; change: Parameters<typeof diagnose>[0]; level: st
       await Deno.utime(left, 1_000_000_000, 1_000_000_000);
     },
     level: "warn",
-    check: /broker\.key\.0123.* is left of an edit that was killed/,
+    check: /^left of an edit that was killed/,
+  },
+  {
+    name: "what an init that was killed has left",
+    change: async (at: (name: string) => string) => {
+      await Deno.mkdir(at(".init.0123456789abcdef"), { mode: 0o700 });
+      await Deno.utime(at(".init.0123456789abcdef"), 1_000_000_000, 1_000_000_000);
+    },
+    level: "warn",
+    check: /^left of an init that was killed/,
   },
   {
     name: "a list of denied callers that is gone",
