@@ -55,7 +55,7 @@ function readEnvelope(): string {
 
 /** Reads the pinned keys, each time anew: a rotation needs no restart of anything. */
 async function readKeys(path: string): Promise<VerifySignature> {
-  const text = await Deno.readTextFile(path).catch(() => undefined);
+  const text = await readText(path).catch(() => undefined);
   if (text === undefined) throw new Refusal(`cannot read ${path}`);
   const pinned = parsePinnedKeys(text, path);
   if (pinned.kind === "unusable") throw new Refusal(pinned.reason);
@@ -68,6 +68,11 @@ async function readKeys(path: string): Promise<VerifySignature> {
     );
     return results.includes(true);
   };
+}
+
+/** Opening a pipe would wait for its other end; who may put one there may also change the keys. */
+async function readText(path: string): Promise<string | undefined> {
+  return (await Deno.stat(path)).isFile ? await Deno.readTextFile(path) : undefined;
 }
 
 async function main(args: readonly string[]): Promise<number> {

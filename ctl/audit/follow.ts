@@ -1,9 +1,12 @@
+import type { Stats } from "node:fs";
+import type { FileHandle } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { MAX_LINE_BYTES } from "@gateway/shared/audit/record";
 import type { Clock } from "@gateway/shared/clock";
 import { splitLines } from "@gateway/shared/audit/lines";
 import { listSegments } from "@gateway/shared/audit/segments";
-import { ifThere, openNoPipe } from "@gateway/shared/files";
+import { openLogFile } from "@gateway/shared/audit/log_file";
+import { ifThere, readChunks } from "@gateway/shared/files";
 import { findLastLines } from "./last_lines.ts";
 
 /** How to follow a log. */
@@ -37,18 +40,18 @@ export async function followLog(options: FollowOptions): Promise<void> {
       const next: OpenLog | undefined = await ifThere(OpenLog.open(path));
       await current?.deliver(options.onLine);
       if (next === undefined || (current !== undefined && current.isSameFile(next))) {
-        next?.close();
+        await next?.close();
         await pause(clock, signal);
         continue;
       }
       if (current !== undefined) {
         await deliverBetween(current, next, options);
-        current.close();
+        await current.close();
       }
       current = next;
     }
   } finally {
-    current?.close();
+    await current?.close();
   }
 }
 
@@ -60,7 +63,7 @@ async function deliverBetween(
 ): Promise<void> {
   let isLater = false;
   for (const { name } of await listSegments(path)) {
-    using segment = await ifThere(OpenLog.open(join(dirname(path), name)));
+    await using segment = await ifThere(OpenLog.open(join(dirname(path), name)));
     // The successor itself may be rotated away by now: what is later than that comes after it.
     if (segment?.isSameFile(next) === true) return;
     if (segment === undefined) continue;
@@ -79,20 +82,20 @@ async function pause(clock: Clock, signal: AbortSignal | undefined): Promise<voi
 
 /** A file, and how far its lines have been handed over. */
 class OpenLog {
-  readonly #file: Deno.FsFile;
+  readonly #file: FileHandle;
   readonly #identity: string;
   /** The end of the last whole line that was handed over. */
   #offset = 0;
   /** What comes next is the rest of a line that is too long for a record. */
   #insideLongLine = false;
 
-  private constructor(file: Deno.FsFile, { dev, ino }: Deno.FileInfo) {
+  private constructor(file: FileHandle, { dev, ino }: Stats) {
     this.#file = file;
     this.#identity = `${dev}:${ino}`;
   }
 
   static async open(path: string): Promise<OpenLog> {
-    const file = await openNoPipe(path, { read: true });
+    const file = await openLogFile(path);
     return new OpenLog(file, await file.stat());
   }
 
@@ -112,10 +115,9 @@ class OpenLog {
       this.#insideLongLine = false;
     }
     if (size === this.#offset) return;
-    await this.#file.seek(this.#offset, Deno.SeekMode.Start);
     let [end, rest] = [this.#offset, 0];
     const count = (bytes: number) => void (end += bytes);
-    for await (const line of splitLines(readOn(this.#file, count), MAX_LINE_BYTES)) {
+    for await (const line of splitLines(this.#readOn(count), MAX_LINE_BYTES)) {
       if (line.terminated) {
         if (!this.#insideLongLine) onLine(line.bytes);
         this.#insideLongLine = false;
@@ -129,21 +131,18 @@ class OpenLog {
     this.#offset = end - rest;
   }
 
-  close(): void {
-    this.#file.close();
+  async *#readOn(count: (bytes: number) => void): AsyncGenerator<Uint8Array> {
+    for await (const chunk of readChunks(this.#file, this.#offset)) {
+      count(chunk.length);
+      yield chunk;
+    }
   }
 
-  [Symbol.dispose](): void {
-    this.close();
+  close(): Promise<void> {
+    return this.#file.close();
   }
-}
 
-async function* readOn(file: Deno.FsFile, count: (bytes: number) => void): AsyncGenerator<Uint8Array> {
-  const buffer = new Uint8Array(65_536);
-  for (;;) {
-    const length = await file.read(buffer);
-    if (length === null) return;
-    count(length);
-    yield buffer.subarray(0, length);
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 }

@@ -1,7 +1,9 @@
+import type { FileHandle } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { MAX_LINE_BYTES } from "@gateway/shared/audit/record";
 import { AppError } from "@gateway/shared/errors";
-import { ifThere, openNoPipe } from "@gateway/shared/files";
+import { openLogFile } from "@gateway/shared/audit/log_file";
+import { ifThere, readChunks } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/quote";
 import { splitLines } from "@gateway/shared/audit/lines";
 import { listSegments } from "@gateway/shared/audit/segments";
@@ -49,32 +51,33 @@ async function* named(
 /** The records of a log and of what was rotated away from it, oldest first. */
 async function* readAll(path: string): AsyncGenerator<LogRecord | undefined> {
   // The log first: when it is rotated away after this, it is among the rotated files too, and told by that.
-  const log = await ifThere(openNoPipe(path, { read: true }));
+  const log = await ifThere(openLogFile(path));
   const identity = log && await identify(log);
   const names = await ifThere(listSegments(path)) ?? [];
   if (log === undefined && names.length === 0) throw missing(path);
   for (const { name } of names) {
     const segment = await openLog(join(dirname(path), name));
-    if (await identify(segment) === identity) segment.close();
+    if (await identify(segment) === identity) await segment.close();
     else yield* readFile(segment);
   }
   if (log !== undefined) yield* readFile(log);
 }
 
 /** Each line as a record, or undefined when it is not one. */
-async function* readFile(file: Deno.FsFile): AsyncGenerator<LogRecord | undefined> {
-  for await (const { bytes, tooLong } of splitLines(file.readable, MAX_LINE_BYTES)) {
+async function* readFile(opened: FileHandle): AsyncGenerator<LogRecord | undefined> {
+  await using file = opened;
+  for await (const { bytes, tooLong } of splitLines(readChunks(file), MAX_LINE_BYTES)) {
     if (bytes.length > 0) yield tooLong ? undefined : readRecord(bytes);
   }
 }
 
-async function openLog(path: string): Promise<Deno.FsFile> {
-  const file = await ifThere(openNoPipe(path, { read: true }));
+async function openLog(path: string): Promise<FileHandle> {
+  const file = await ifThere(openLogFile(path));
   if (file === undefined) throw missing(path);
   return file;
 }
 
-async function identify(file: Deno.FsFile): Promise<string> {
+async function identify(file: FileHandle): Promise<string> {
   const { dev, ino } = await file.stat();
   return `${dev}:${ino}`;
 }

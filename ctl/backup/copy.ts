@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { constants, type FileHandle, open } from "node:fs/promises";
+import type { FileHandle } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { followLink } from "@gateway/shared/atomic_file";
@@ -7,7 +7,7 @@ import { listSegments } from "@gateway/shared/audit/segments";
 import { writeAll } from "@gateway/shared/bytes";
 import type { Clock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { ifThere } from "@gateway/shared/files";
+import { describeReadFailure, ifThere, openFile, readChunks } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/quote";
 import { listLogSet } from "../audit/list_log_set.ts";
 
@@ -23,21 +23,12 @@ const NEWLINE = 10;
 export async function digestFile(path: string): Promise<{ readonly sha256: string; readonly size: number }> {
   const hash = createHash("sha256");
   let size = 0;
-  using file = await Deno.open(path, { read: true });
-  for await (const chunk of chunksOf(file)) {
+  await using file = await openFile(path, { followLinks: false });
+  for await (const chunk of readChunks(file)) {
     hash.update(chunk);
     size += chunk.length;
   }
   return { sha256: hash.digest("hex"), size };
-}
-
-async function* chunksOf(
-  file: { read(buffer: Uint8Array): Promise<number | null> },
-): AsyncGenerator<Uint8Array> {
-  const buffer = new Uint8Array(CHUNK_BYTES);
-  for (let read = await file.read(buffer); read !== null; read = await file.read(buffer)) {
-    yield buffer.subarray(0, read);
-  }
 }
 
 /** A file as it was when it was copied: what has its name may be another one by now. */
@@ -52,16 +43,25 @@ export interface CopiedFile {
 /** Copies bytes as they are, durably, for the owner alone. @throws {AppError} `invalid_config` for what is no file */
 export async function copyBytes(from: string, to: string): Promise<CopiedFile> {
   const { file, real } = await openSource(from);
-  try {
-    const read = async (buffer: Uint8Array) => (await file.read(buffer, 0, buffer.length)).bytesRead || null;
-    using target = await Deno.open(to, { write: true, createNew: true, mode: 0o600 });
-    for await (const chunk of chunksOf({ read })) await writeAll(target, chunk);
-    await target.sync();
-    const { mode, uid, gid } = await file.stat();
-    return { mode: mode & 0o777, uid, gid, ...(real !== from && { link: real }) };
-  } finally {
-    await file.close();
-  }
+  await using _file = file;
+  using target = await Deno.open(to, { write: true, createNew: true, mode: 0o600 });
+  for await (const chunk of readChunks(file)) await writeAll(target, chunk);
+  await target.sync();
+  return { ...await describeFile(file), ...(real !== from && { link: real }) };
+}
+
+/** Reads a small file likewise. */
+export async function readSource(
+  path: string,
+): Promise<CopiedFile & { readonly content: Uint8Array<ArrayBuffer> }> {
+  const { file } = await openSource(path);
+  await using _file = file;
+  return { ...await describeFile(file), content: new Uint8Array(await file.readFile()) };
+}
+
+async function describeFile(file: FileHandle): Promise<CopiedFile> {
+  const { mode, uid, gid } = await file.stat();
+  return { mode: mode & 0o777, uid, gid };
 }
 
 /** Services own folders that root backs up: no link of theirs leads to a file of others, and no pipe is waited for. */
@@ -75,13 +75,10 @@ async function openSource(path: string): Promise<{ readonly file: FileHandle; re
     : await followLink(path).catch((error) => {
       throw error instanceof Deno.errors.PermissionDenied ? refuse(error.message) : error;
     });
-  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
-  const file = await open(real, flags).catch((cause) => {
-    throw cause.code === "ENOENT" ? new Deno.errors.NotFound(path, { cause }) : cause;
+  const file = await openFile(real, { followLinks: false }).catch((cause) => {
+    throw cause instanceof Deno.errors.NotFound ? cause : refuse(describeReadFailure(cause));
   });
-  if ((await file.stat()).isFile()) return { file, real };
-  await file.close();
-  throw refuse("it is no file");
+  return { file, real };
 }
 
 /** All files of a log and of those beside it that other processes of the config write, oldest first. */

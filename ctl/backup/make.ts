@@ -8,7 +8,15 @@ import { ifThere } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/quote";
 import { systemRandom } from "@gateway/shared/random";
 import { removeLeft, writeFileAtomic } from "@gateway/shared/atomic_file";
-import { type CopiedFile, copyBytes, copyDatabase, copyLog, digestFile, type LogCopy } from "./copy.ts";
+import {
+  type CopiedFile,
+  copyBytes,
+  copyDatabase,
+  copyLog,
+  digestFile,
+  type LogCopy,
+  readSource,
+} from "./copy.ts";
 import type { BackupFile, BackupFolder, BackupHead, BackupKind, BackupManifest } from "./manifest.ts";
 import { findSources } from "./sources.ts";
 import { type TarFile, writeTar } from "./tar.ts";
@@ -151,16 +159,7 @@ async function packKeys(
 ): Promise<BackupManifest["keys"]> {
   if (recipients.length === 0) return undefined;
   const files: TarFile[] = [];
-  for (const path of paths) {
-    const { mode, uid, gid } = await Deno.stat(path);
-    files.push({
-      path,
-      mode: (mode ?? 0o600) & 0o777,
-      uid: uid ?? 0,
-      gid: gid ?? 0,
-      content: await Deno.readFile(path),
-    });
-  }
+  for (const path of paths) files.push({ ...await readSource(path), path });
   const { Encrypter } = await import("age-encryption");
   const encrypter = new Encrypter();
   for (const recipient of recipients) addRecipient(encrypter, recipient);

@@ -6,7 +6,7 @@ import { syncFolder } from "@gateway/shared/audit/segments";
 import { verifyAll } from "@gateway/shared/audit/verify";
 import { writeFileAtomic } from "@gateway/shared/atomic_file";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { ifThere } from "@gateway/shared/files";
+import { ifThere, readRegularFile } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/quote";
 import { systemRandom } from "@gateway/shared/random";
 import { readOperatorFile } from "../read_file.ts";
@@ -80,7 +80,7 @@ export async function restoreBackup({ backup, folder, identities }: RestoreOptio
       owner: { uid, gid },
       isConfig: kind === "config",
       ...(kind === "config"
-        ? describeBytes(rewrite(await Deno.readFile(from), manifest.set_up, target))
+        ? describeBytes(rewrite(await readRegularFile(from), manifest.set_up, target))
         : { from, size: file.size, sha256: file.sha256 }),
     });
   }

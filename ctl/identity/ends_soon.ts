@@ -1,5 +1,5 @@
 import { dirname, resolve } from "node:path";
-import { openNoPipe, readRegularText } from "@gateway/shared/files";
+import { openFile, readAt, readRegularText } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/quote";
 import { systemClock } from "@gateway/shared/clock";
 import { describeEnd, readCertificateFacts } from "./certificate_facts.ts";
@@ -41,9 +41,8 @@ export async function warningsOfEnds(
 
 async function readHead(path: string): Promise<string> {
   try {
-    using file = await openNoPipe(path, { read: true });
-    const bytes = new Uint8Array(HEAD_BYTES);
-    return new TextDecoder().decode(bytes.subarray(0, await file.read(bytes) ?? 0));
+    await using file = await openFile(path);
+    return new TextDecoder().decode(await readAt(file, 0, HEAD_BYTES));
   } catch {
     return "";
   }

@@ -1,4 +1,5 @@
-import { ifThere, openNoPipe } from "@gateway/shared/files";
+import { openLogFile } from "@gateway/shared/audit/log_file";
+import { ifThere, readChunks } from "@gateway/shared/files";
 import { readRecord } from "../audit/record.ts";
 import { findLastLines } from "../audit/last_lines.ts";
 import { MAX_LINE_BYTES } from "@gateway/shared/audit/record";
@@ -11,10 +12,10 @@ const RECORDS = 20_000;
 export async function findLastSeen(logs: readonly string[]): Promise<ReadonlyMap<string, string>> {
   const seen = new Map<string, string>();
   for (const path of logs) {
-    const file = await ifThere(openNoPipe(path, { read: true }));
+    await using file = await ifThere(openLogFile(path));
     if (file === undefined) continue;
-    await file.seek(await findLastLines(file, RECORDS), Deno.SeekMode.Start);
-    for await (const { bytes, tooLong } of splitLines(file.readable, MAX_LINE_BYTES)) {
+    const newest = readChunks(file, await findLastLines(file, RECORDS));
+    for await (const { bytes, tooLong } of splitLines(newest, MAX_LINE_BYTES)) {
       const record = tooLong || bytes.length === 0 ? undefined : readRecord(bytes)?.record;
       if (record === undefined || record.caller === "") continue;
       if ((seen.get(record.caller) ?? "") < record.time) seen.set(record.caller, record.time);

@@ -1,7 +1,8 @@
+import type { FileHandle } from "node:fs/promises";
 import { resolve } from "node:path";
 import { splitLines } from "@gateway/shared/audit/lines";
 import { AppError } from "@gateway/shared/errors";
-import { describeReadFailure } from "@gateway/shared/files";
+import { describeReadFailure, openFile, readChunks } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/quote";
 import { type ApiEvent, readApiLine } from "./api_event.ts";
 
@@ -42,11 +43,11 @@ export async function readApiLogs(
 }
 
 async function* readLog(path: string, workingFolder: string): AsyncGenerator<Uint8Array> {
-  const { readable } = await open(resolve(workingFolder, path));
-  if (!path.endsWith(".gz")) return yield* readable;
+  await using file = await open(resolve(workingFolder, path));
+  if (!path.endsWith(".gz")) return yield* readChunks(file);
   try {
     // As the API server leaves what it rotates with --audit-log-compress.
-    yield* readable.pipeThrough(new DecompressionStream("gzip"));
+    yield* ReadableStream.from(copiesOf(readChunks(file))).pipeThrough(new DecompressionStream("gzip"));
   } catch (cause) {
     const message = `Cannot read audit log of an API server ${
       quoteText(path)
@@ -55,9 +56,14 @@ async function* readLog(path: string, workingFolder: string): AsyncGenerator<Uin
   }
 }
 
-async function open(path: string): Promise<Deno.FsFile> {
+/** A stream takes the next chunk before it is through with the last. */
+async function* copiesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array<ArrayBuffer>> {
+  for await (const chunk of chunks) yield chunk.slice();
+}
+
+async function open(path: string): Promise<FileHandle> {
   try {
-    return await Deno.open(path, { read: true });
+    return await openFile(path);
   } catch (cause) {
     const code = cause instanceof Deno.errors.NotFound ? "not_found" : "invalid_config";
     const why = describeReadFailure(cause);

@@ -4,7 +4,7 @@
  * @module
  */
 import { AppError } from "../errors.ts";
-import { ifThere, openNoPipe } from "../files.ts";
+import { ifThere } from "../files.ts";
 import { quoteText } from "../quote.ts";
 
 /**
@@ -26,10 +26,19 @@ export async function lockLog(logPath: string): Promise<Disposable> {
 /** Likewise; undefined when another holder has it. */
 export async function tryLockLog(logPath: string): Promise<Disposable | undefined> {
   const path = `${logPath}.lock`;
-  // What is there is opened without O_CREAT, which Linux refuses root for users' files in a sticky folder of a group.
-  const file = await ifThere(openNoPipe(path, { write: true })) ??
-    await Deno.open(path, { write: true, create: true, mode: 0o600 });
+  // To read as well: a pipe that is opened so has its other end. What is there is opened without O_CREAT, which Linux
+  // refuses root for users' files in a sticky folder of a group.
+  const file = await ifThere(Deno.open(path, { read: true, write: true })) ??
+    await Deno.open(path, { read: true, write: true, create: true, mode: 0o600 });
   try {
+    const { isFile, isFifo } = await file.stat();
+    if (!isFile) {
+      const what = isFifo === true ? "a pipe" : "a device";
+      throw new AppError(
+        "invalid_config",
+        `Cannot open ${quoteText(path)}: it is ${what}, not a file; remove it`,
+      );
+    }
     if (await file.tryLock(true)) return { [Symbol.dispose]: () => release(file) };
   } catch (error) {
     file.close();

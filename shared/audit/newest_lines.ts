@@ -10,9 +10,11 @@
  *
  * @module
  */
+import type { FileHandle } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { concatBytes } from "../bytes.ts";
-import { ifThere, openNoPipe } from "../files.ts";
+import { ifThere, readAt } from "../files.ts";
+import { openLogFile } from "./log_file.ts";
 import { listSegments } from "./segments.ts";
 
 const NEWLINE = 0x0a;
@@ -57,28 +59,15 @@ export async function* newestLines(
 }
 
 /** A log and its rotated files, the newest first; each is closed behind its use. */
-async function* newestFiles(logPath: string): AsyncGenerator<Deno.FsFile> {
+async function* newestFiles(logPath: string): AsyncGenerator<FileHandle> {
   // The log first: when it is rotated away after this, it is among the rotated files too, and told by that.
-  using log = await ifThere(openNoPipe(logPath, { read: true }));
+  await using log = await ifThere(openLogFile(logPath));
   const known = await log?.stat();
   const segments = await listSegments(logPath);
   if (log !== undefined) yield log;
   for (const { name } of segments.toReversed()) {
-    using file = await ifThere(openNoPipe(join(dirname(logPath), name), { read: true }));
+    await using file = await ifThere(openLogFile(join(dirname(logPath), name)));
     const info = await file?.stat();
     if (file !== undefined && (info?.ino !== known?.ino || info?.dev !== known?.dev)) yield file;
   }
-}
-
-/** As many bytes; fewer where the file has become shorter. */
-async function readAt(file: Deno.FsFile, start: number, length: number): Promise<Uint8Array> {
-  await file.seek(start, Deno.SeekMode.Start);
-  const bytes = new Uint8Array(length);
-  let filled = 0;
-  while (filled < length) {
-    const count = await file.read(bytes.subarray(filled));
-    if (count === null) break;
-    filled += count;
-  }
-  return bytes.subarray(0, filled);
 }

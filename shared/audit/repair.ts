@@ -16,9 +16,11 @@
  *
  * @module
  */
+import type { Stats } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { AppError } from "../errors.ts";
-import { ifThere, openNoPipe } from "../files.ts";
+import { ifThere, type OpenFileOptions, readAt, readChunks } from "../files.ts";
+import { openLogFile } from "./log_file.ts";
 import { quoteText } from "../quote.ts";
 import { type AuditPublicKey, parseLine } from "./chain.ts";
 import { checkLog } from "./chain_check.ts";
@@ -78,7 +80,7 @@ export type RepairOutcome =
  * @throws {AppError} `not_found` when it is not there, `conflict` when a service is writing it
  */
 export async function planRepair(options: RepairOptions): Promise<RepairPlan> {
-  using file = await openLog(options.path, { read: true });
+  await using file = await openLog(options.path);
   // A log without lock file has no writer; creating one would make it the property of whoever looks.
   const isLocked = await ifThere(Deno.stat(`${options.path}.lock`)) !== undefined;
   using _lock = isLocked ? await takeLock(options.path, file) : undefined;
@@ -94,7 +96,7 @@ export async function planRepair(options: RepairOptions): Promise<RepairPlan> {
  */
 export async function repairLog(options: RepairOptions, now: number): Promise<RepairOutcome> {
   const { path } = options;
-  using file = await openLog(path, { read: true, write: true });
+  await using file = await openLog(path, { write: true });
   using _lock = await takeLock(path, file);
   const plan = await inspect(file, options);
   if (plan.kind !== "torn") return plan;
@@ -106,7 +108,7 @@ export async function repairLog(options: RepairOptions, now: number): Promise<Re
   return { kind: "repaired", records, lastSeq, keptBytes, tailBytes, movedTo };
 }
 
-async function inspect(file: Deno.FsFile, { publicKey }: RepairOptions): Promise<RepairPlan> {
+async function inspect(file: FileHandle, { publicKey }: RepairOptions): Promise<RepairPlan> {
   const plan = await findTail(file);
   if (plan.kind === "refused" || publicKey === undefined) return plan;
   let problem = "";
@@ -118,7 +120,7 @@ async function inspect(file: Deno.FsFile, { publicKey }: RepairOptions): Promise
 }
 
 /** Where the records end, and whether only lines follow that are not records. */
-async function findTail(file: Deno.FsFile): Promise<RepairPlan> {
+async function findTail(file: FileHandle): Promise<RepairPlan> {
   const { size } = await file.stat();
   let [lineNumber, records, keptBytes, brokenLine] = [0, 0, 0, 0];
   let lastSeq: bigint | undefined;
@@ -142,7 +144,7 @@ async function findTail(file: Deno.FsFile): Promise<RepairPlan> {
   }
   const kept = { records, lastSeq, keptBytes };
   if (brokenLine === 0) return { kind: "clean", ...kept };
-  const preview = await readStart(file, keptBytes, size);
+  const preview = await readAt(file, keptBytes, Math.min(size - keptBytes, PREVIEW_BYTES));
   if (records === 0 && !looksTorn(preview)) return refuse(kept, "it has no record: is this the audit log?");
   return { kind: "torn", ...kept, tailBytes: size - keptBytes, preview };
 }
@@ -158,27 +160,20 @@ function refuse({ records, lastSeq, keptBytes }: KeptRecords, reason: string): R
   return { kind: "refused", reason, records, lastSeq, keptBytes };
 }
 
-async function readStart(file: Deno.FsFile, start: number, end: number): Promise<Uint8Array> {
-  const last = Math.min(end, start + PREVIEW_BYTES);
-  const bytes: number[] = [];
-  for await (const chunk of readRange(file, start, last)) bytes.push(...chunk);
-  return Uint8Array.from(bytes);
-}
-
 /** The bytes of a file from one offset to another; a chunk is valid until the next is taken. */
-async function* readRange(file: Deno.FsFile, start: number, end: number): AsyncGenerator<Uint8Array> {
-  await file.seek(start, Deno.SeekMode.Start);
-  const buffer = new Uint8Array(65_536);
-  for (let left = end - start; left > 0;) {
-    const count = await file.read(buffer.subarray(0, Math.min(left, buffer.length)));
-    if (count === null) throw new AppError("conflict", "The audit log shrank while it was read");
-    left -= count;
-    yield buffer.subarray(0, count);
+async function* readRange(file: FileHandle, start: number, end: number): AsyncGenerator<Uint8Array> {
+  let left = end - start;
+  if (left === 0) return;
+  for await (const chunk of readChunks(file, start)) {
+    yield chunk.subarray(0, left);
+    left -= chunk.length;
+    if (left <= 0) return;
   }
+  throw new AppError("conflict", "The audit log shrank while it was read");
 }
 
 /** The log's lock; a lock file that this creates belongs to whom the log belongs, who has to open it. */
-async function takeLock(path: string, log: Deno.FsFile): Promise<Disposable> {
+async function takeLock(path: string, log: FileHandle): Promise<Disposable> {
   await createLock(`${path}.lock`, await log.stat());
   const lock = await tryLockLog(path);
   if (lock !== undefined) return lock;
@@ -186,7 +181,7 @@ async function takeLock(path: string, log: Deno.FsFile): Promise<Disposable> {
 }
 
 /** Its owner is set on the file that was made, whatever lies under its name by then: the folder is not root's. */
-async function createLock(path: string, { uid, gid }: Deno.FileInfo): Promise<void> {
+async function createLock(path: string, { uid, gid }: Stats): Promise<void> {
   let file: FileHandle;
   try {
     file = await open(path, "wx", 0o600);
@@ -195,15 +190,15 @@ async function createLock(path: string, { uid, gid }: Deno.FileInfo): Promise<vo
     throw error;
   }
   try {
-    if (uid !== null && gid !== null) await file.chown(uid, gid);
+    await file.chown(uid, gid);
   } finally {
     await file.close();
   }
 }
 
-async function openLog(path: string, options: Deno.OpenOptions): Promise<Deno.FsFile> {
+async function openLog(path: string, options: OpenFileOptions = {}): Promise<FileHandle> {
   try {
-    return await openNoPipe(path, options);
+    return await openLogFile(path, options);
   } catch (cause) {
     if (!(cause instanceof Deno.errors.NotFound)) throw cause;
     throw new AppError("not_found", `Cannot repair audit log ${quoteText(path)}: no such file`, { cause });

@@ -5,7 +5,8 @@
  */
 import { dirname, join } from "node:path";
 import { AppError } from "../errors.ts";
-import { ifThere, openNoPipe } from "../files.ts";
+import { ifThere, readAt } from "../files.ts";
+import { openLogFile } from "./log_file.ts";
 import { quoteText } from "../quote.ts";
 import { type AuditPublicKey, type ChainHead, GENESIS } from "./chain.ts";
 import { putAside } from "./put_aside.ts";
@@ -71,16 +72,12 @@ async function restoreFile(path: string, options: RestoreOptions): Promise<Sound
 }
 
 async function readEnd(path: string): Promise<{ readonly bytes: Uint8Array; readonly size: number }> {
-  using file = await ifThere(openNoPipe(path, { read: true }));
+  await using file = await ifThere(openLogFile(path));
   if (file === undefined) return { bytes: new Uint8Array(0), size: 0 };
   const { size } = await file.stat();
-  const bytes = new Uint8Array(Math.min(size, TAIL_BYTES));
-  await file.seek(size - bytes.length, Deno.SeekMode.Start);
-  for (let filled = 0; filled < bytes.length;) {
-    const count = await file.read(bytes.subarray(filled));
-    if (count === null) throw new Error("the file shrank while it was read");
-    filled += count;
-  }
+  const length = Math.min(size, TAIL_BYTES);
+  const bytes = await readAt(file, size - length, length);
+  if (bytes.length < length) throw new Error("the file shrank while it was read");
   return { bytes, size };
 }
 

@@ -26,7 +26,8 @@
  */
 import { dirname, join } from "node:path";
 import { AppError } from "../errors.ts";
-import { ifThere, openNoPipe } from "../files.ts";
+import { ifThere, readChunks } from "../files.ts";
+import { openLogFile } from "./log_file.ts";
 import { quoteText } from "../quote.ts";
 import type { AuditPublicKey } from "./chain.ts";
 import { type ChainProblem, checkLog, type CheckResult } from "./chain_check.ts";
@@ -141,8 +142,8 @@ async function checkFile(
   expectedHash: string | undefined,
   { publicKey, since, onProblem, onLine }: VerifyOptions,
 ): Promise<CheckResult> {
-  const file = await readable(path, () => openNoPipe(path, { read: true }));
-  return await checkLog(file.readable, {
+  await using file = await readable(path, () => openLogFile(path));
+  return await checkLog(readChunks(file), {
     publicKey,
     expectedHash,
     since,

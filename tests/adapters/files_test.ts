@@ -3,12 +3,14 @@ import { join } from "node:path";
 import { loadCaKeys } from "@gateway/shared/ca/load";
 import { systemClock } from "@gateway/shared/clock";
 import { loadConfig } from "@gateway/shared/config/load";
-import { ifThere } from "@gateway/shared/files";
+import { ifThere, readRegularFile } from "@gateway/shared/files";
 import { loadTlsMaterial } from "@gateway/shared/http/tls_material";
 import { createMetrics } from "@gateway/shared/metrics";
 import { openServiceAudit } from "@gateway/shared/audit/service_audit";
 import { getServiceLogger } from "@gateway/shared/log";
+import { readApiLogs } from "../../ctl/join/read_api_logs.ts";
 import { readOperatorFile } from "../../ctl/read_file.ts";
+import { poll } from "../stage/poll.ts";
 import { controlPlaneConfig } from "../../control_plane/config.ts";
 import { openConfigFile } from "../../signer/config_file.ts";
 
@@ -30,6 +32,7 @@ const READERS: Readonly<Record<string, (path: string) => Promise<unknown>>> = {
       logger: getServiceLogger("test"),
     }),
   "an operator's file": (path) => readOperatorFile(path, "certificate"),
+  "an audit log of an API server": (path) => readApiLogs([path], "/", () => {}),
 };
 
 Deno.test.each(Object.entries(READERS).map(([what, read]) => ({ what, read })))(
@@ -50,6 +53,53 @@ Deno.test("ifThere() tells only of what is not there", async () => {
     assert.equal((await ifThere(Deno.stat(folder)))?.isDirectory, true);
     await Deno.writeTextFile(join(folder, "file"), "");
     await assert.rejects(ifThere(Deno.stat(join(folder, "file", "below"))), Deno.errors.NotADirectory);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+/** What can stand where a file should, by the program that makes it. */
+const SPECIAL = [
+  { made: ["mkfifo"], says: /^Cannot .*: it is a pipe, not a file$/ },
+  { made: ["ln", "-s", "/dev/zero"], says: /^Cannot .*: it is a device, not a file$/ },
+  { made: ["mkdir"], says: /^Cannot .*: it is a folder, not a file$/ },
+  { made: ["truncate", "-s", "1T"], says: /^Cannot .*: it is larger than 256 MiB$/ },
+];
+
+Deno.test.each(SPECIAL)(
+  "what $made makes is named by whoever reads a file, and not waited for",
+  async (row) => {
+    const folder = await Deno.makeTempDir();
+    try {
+      const path = join(folder, "x");
+      const [program = "", ...args] = row.made;
+      assert.ok((await new Deno.Command(program, { args: [...args, path] }).output()).success);
+      for (const [what, read] of Object.entries(READERS)) {
+        // A log may be as large as it likes.
+        if (program === "truncate" && what.includes("API server")) continue;
+        await assert.rejects(read(path), { message: row.says }, what);
+      }
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+);
+
+Deno.test("nobody waits for a pipe that takes a file's name at the moment when that is read", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const [path, pipe] = [join(folder, "x"), join(folder, "pipe")];
+    await new Deno.Command("mkfifo", { args: [pipe] }).output();
+    let ended = 0;
+    for (let count = 1; count <= 50; count++) {
+      await Deno.writeTextFile(`${path}.new`, "text");
+      await Deno.rename(`${path}.new`, path);
+      readRegularFile(path).then(() => ended++, () => ended++);
+      // The answer to whatever was asked about the file is taken after this.
+      Deno.linkSync(pipe, `${path}.new`);
+      Deno.renameSync(`${path}.new`, path);
+      await poll(() => ended === count, { what: "the end of a reading" });
+    }
   } finally {
     await Deno.remove(folder, { recursive: true });
   }

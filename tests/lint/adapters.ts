@@ -7,6 +7,7 @@ import { isTest } from "./files.ts";
 export const ADAPTERS: readonly string[] = [
   "shared/atomic_file.ts",
   "shared/audit/file_lock.ts",
+  "shared/audit/log_file.ts",
   "shared/audit/file_log.ts",
   "shared/audit/newest_lines.ts",
   "shared/audit/put_aside.ts",

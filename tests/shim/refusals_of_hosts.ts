@@ -31,6 +31,7 @@ const ARGUMENTS: readonly RefusedCase[] = [
 const KEY_FILE: readonly RefusedCase[] = [
   { name: "no key file", arrange: (shim) => Deno.remove(shim.keyFile), reason: "cannot read KEYS" },
   { name: "a folder for a key file", arrange: replaceKeysByFolder, reason: "cannot read KEYS" },
+  { name: "a pipe for a key file", arrange: replaceKeysByPipe, reason: "cannot read KEYS" },
   { name: "an empty key file", arrange: (shim) => shim.writeKeys(), reason: "no key in KEYS" },
   {
     name: "only comments",
@@ -118,6 +119,11 @@ function good({ format }: InstalledShim): string {
 
 function badLine(number: number): string {
   return `line ${number} of KEYS is not a key of the signer`;
+}
+
+async function replaceKeysByPipe({ keyFile }: InstalledShim): Promise<void> {
+  await Deno.remove(keyFile);
+  await new Deno.Command("mkfifo", { args: [keyFile] }).output();
 }
 
 async function replaceKeysByFolder({ keyFile }: InstalledShim): Promise<void> {
