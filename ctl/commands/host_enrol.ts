@@ -37,7 +37,8 @@ Examples:
 
 Has the host's sshd trust the signer's CA beside those that it trusts, and take certificates for this host beside what
 the account takes. It looks first (sshd -T), checks with sshd -t before anything counts, reloads sshd by its unit or by
-a signal, and takes everything back on failure. What a host has, such as its LogLevel, stays.
+a signal, and takes everything back on failure. What a host has, such as its LogLevel, stays. Where nobody could get into
+the account (locked where sshd asks no PAM, expired, or with nologin as its shell) it changes nothing and says what to do.
 --over ssh uses the ssh of this machine and takes no other host key than the signer's config has; then a login is tried
 with a certificate that is good for one echo and two minutes, and unless that succeeds the host takes the change back
 by itself within ${CONFIRM_SECONDS} seconds. It takes the CA key; with --ca-pub nothing is tried. ssh has to be of OpenSSH

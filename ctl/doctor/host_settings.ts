@@ -19,6 +19,12 @@ export interface HostAnswer {
 /** Certificates begin 30 seconds before they are issued. */
 const MOST_SKEW_SECONDS = 20;
 const LONGEST = 200;
+/** By the word of `enrol --status`. */
+const BARRED: ReadonlyMap<string, readonly [why: string, fix: string]> = new Map([
+  ["locked", ["which is locked, and its sshd has UsePAM no", "usermod -p '*' and the account, there"]],
+  ["expired", ["which expired", "usermod -e '' and the account, there"]],
+  ["shell", ["whose login shell is none", "usermod -s /bin/sh and the account, there"]],
+]);
 
 /** Which settings of a host's sshd, as it tells them itself, defeat what certificates promise. */
 export function judgeHost({ file, name, ca, lines, asked, answered }: HostAnswer): readonly Finding[] {
@@ -47,6 +53,12 @@ export function judgeHost({ file, name, ca, lines, asked, answered }: HostAnswer
       : lines.includes(`ca: ${ca}`)
       ? pass(file, `${host} trusts the CA`)
       : fail(file, `${host} does not trust the CA that signs: it refuses every certificate`, enrol),
+    clear("login: ", "yes", (value) => {
+      const [why, fix] = BARRED.get(value) ?? [];
+      return why === undefined || fix === undefined
+        ? unknown(file, `${host} does not say whether anybody gets in`, `look there: ${enrol} --print`)
+        : fail(file, `${host} lets nobody into its account, ${why}`, fix);
+    }),
     clear("principal: ", "yes", () => fail(file, `${host} does not accept certificates for it`, enrol)),
     clear(
       "sshd: forcecommand ",

@@ -9,6 +9,7 @@ const GOOD = [
   "sshd: authorizedkeyscommand none",
   "sshd: permituserenvironment no",
   "shell: /bin/bash",
+  "login: yes",
   "time: 1000",
   "principal: yes",
 ];
@@ -33,6 +34,10 @@ Deno.test.each([
   { line: "shell:", says: /^warn .*does not say/ },
   { line: "time: 900", says: /^fail .*100 s off/ },
   { line: "time: 1100", says: /^fail .*98 s off/ },
+  { line: "login: locked", says: /^fail .*lets nobody into its account, which is locked/ },
+  { line: "login: expired", says: /^fail .*lets nobody into its account, which expired/ },
+  { line: "login: shell", says: /^fail .*lets nobody into its account, whose login shell/ },
+  { line: "login: ask me", says: /^unknown .*does not say whether anybody gets in/ },
   { line: "principal: no", says: /^fail .*does not accept certificates/ },
 ])("judgeHost() finds $line", ({ line, says }) => {
   const label = line.split(" ").slice(0, line.startsWith("sshd:") ? 2 : 1).join(" ");
@@ -42,8 +47,8 @@ Deno.test.each([
 });
 
 Deno.test("judgeHost() takes nothing that a host does not say for good", () => {
-  assert.deepEqual(judge([]).filter((each) => each.startsWith("unknown")).length, 7);
-  assert.equal(judge([]).length, 9);
+  assert.deepEqual(judge([]).filter((each) => each.startsWith("unknown")).length, 8);
+  assert.equal(judge([]).length, 10);
   assert.match(judge(GOOD, "none").join(), /does not trust/);
   const { level } = judgeHost({
     ...{ file: "f", name: "web01", ca: undefined, lines: GOOD, asked: 1000, answered: 1000 },

@@ -22,6 +22,7 @@ export interface CarriedOut {
   readonly lines: readonly string[];
 }
 
+const SEE_LOG = "its sshd wrote why: journalctl -t sshd -n 20, or its auth log, there";
 /** So long a change waits to be kept: whoever is cut off by it can't undo it. */
 export const CONFIRM_SECONDS = 120;
 
@@ -43,7 +44,7 @@ export async function carryOut({ name, host, login, options, key }: CarryOut): P
     const back = undone.code === 0
       ? "everything was taken back"
       : `the host takes everything back by itself within ${CONFIRM_SECONDS} seconds`;
-    return { done: false, tried, lines: [errorText(error), back] };
+    return { done: false, tried, lines: [errorText(error), SEE_LOG, back] };
   }
   const kept = await onHost({ ...options, mode: "keep" });
   const said = `a certificate for ${options.principal} logged in as ${host.user}`;

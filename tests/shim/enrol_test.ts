@@ -131,12 +131,42 @@ Deno.test({
     assert.equal(patient.code, 0, `sshd reads its config anew, and listens again: ${patient.text}`);
     assert.equal((await enrol("unenrol")).code, 0);
     // What enrols is right, and yet nobody gets in.
-    await host.sh(`usermod -s /usr/sbin/nologin ${ACCOUNT}`);
+    await host.sh(
+      `echo 'DenyUsers ${ACCOUNT}' | cat - ${CONFIG} >/var/k/new && cp /var/k/new ${CONFIG}; kill -HUP $(cat /etc/ssh/test.pid); sleep 1`,
+    );
     const kept = await host.state();
     const bad = await enrol();
     assert.equal(bad.code, 1);
-    assert.match(bad.text, /does not let gw-sealed in[^]*everything was taken back/);
+    assert.match(bad.text, /does not let gw-sealed in[^]*sshd wrote why[^]*everything was taken back/);
     assert.equal(await host.state(), kept);
     assert.notEqual(before, "");
+  },
+});
+
+Deno.test({
+  name: `a host says of an account that sshd lets nobody into, and how that is mended ${NEEDS}`,
+  ignore: mayNotSeal,
+  async fn() {
+    await using host = await EnrolHost.start("PasswordAuthentication no");
+    const before = await host.state();
+    const status = async () => (await host.enrol({ mode: "status" })).stdout.match(/^login: (.*)$/m)?.[1];
+    assert.equal(await status(), "yes");
+    for (
+      const { damage, word, why } of [
+        { damage: "-L", word: "locked", why: "it is locked, and sshd has UsePAM no" },
+        { damage: "-e 1", word: "expired", why: "it expired" },
+        { damage: "-s /usr/sbin/nologin", word: "shell", why: "its login shell is /usr/sbin/nologin" },
+        { damage: "-s /bin/none", word: "shell", why: "its login shell is /bin/none" },
+      ]
+    ) {
+      await host.sh(`usermod ${damage} ${ACCOUNT}`);
+      const { code, stderr } = await host.enrol();
+      assert.deepEqual([code, await host.state(), await status()], [1, before, word], damage);
+      const [said = "", mend = ""] = stderr.split("; mend it by: ");
+      assert.equal(said, `enrol: nobody gets in as ${ACCOUNT}: ${why}`);
+      await host.sh(mend.split("\n")[0] ?? "");
+    }
+    assert.equal((await host.enrol()).code, 0);
+    assert.equal(await host.mayLogIn("ours", PRINCIPAL), true, "what it says mends it");
   },
 });
