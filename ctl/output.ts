@@ -1,4 +1,4 @@
-import { AppError } from "@gateway/shared/errors";
+import { AppError, errorText } from "@gateway/shared/errors";
 import { stringifyJson } from "@gateway/shared/json";
 import { visibleJson, visibleText } from "@gateway/shared/visible";
 
@@ -81,14 +81,14 @@ function describeError(
   if (error instanceof AppError) {
     return { code: error.code, message: error.message, hint: error instanceof HintedError ? error.hint : "" };
   }
-  return {
-    code: "internal",
-    message: String(error),
-    hint: isSystemError(error) ? "" : "this is a defect of broker-ctl",
-  };
+  return isSystemError(error)
+    ? { code: "internal", message: errorText(error), hint: "" }
+    : { code: "internal", message: String(error), hint: "this is a defect of broker-ctl" };
 }
 
 /** A file or connection that the system refused, rather than a mistake of ours. */
 function isSystemError(error: unknown): boolean {
-  return Object.values(Deno.errors).some((kind) => error instanceof kind);
+  if (Object.values(Deno.errors).some((kind) => error instanceof kind)) return true;
+  // Of what Deno has no name for, as a full disk; by its own API, and by Node's.
+  return error instanceof Error && (/\(os error \d+\)$/.test(error.message) || "syscall" in error);
 }

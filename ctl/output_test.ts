@@ -65,8 +65,20 @@ Deno.test.each<{ name: string; error: unknown; text: string; json: object }>([
   {
     name: "a file that the system refuses",
     error: new Deno.errors.PermissionDenied("no entry"),
-    text: "error: PermissionDenied: no entry\n",
-    json: { code: "internal", message: "PermissionDenied: no entry", hint: "" },
+    text: "error: no entry\n",
+    json: { code: "internal", message: "no entry", hint: "" },
+  },
+  {
+    name: "a full disk",
+    error: new Error("No space left on device (os error 28)"),
+    text: "error: No space left on device (os error 28)\n",
+    json: { code: "internal", message: "No space left on device (os error 28)", hint: "" },
+  },
+  {
+    name: "a full disk, by Node's API",
+    error: Object.assign(new Error("ENOSPC: no space left on device, write"), { syscall: "write" }),
+    text: "error: ENOSPC: no space left on device, write\n",
+    json: { code: "internal", message: "ENOSPC: no space left on device, write", hint: "" },
   },
   {
     name: "a defect",

@@ -3,7 +3,7 @@ import { basename, dirname, join } from "node:path";
 import { logsOfSet } from "@gateway/shared/audit/log_set";
 import { verifyFile } from "@gateway/shared/audit/verify";
 import type { Clock } from "@gateway/shared/clock";
-import { AppError } from "@gateway/shared/errors";
+import { AppError, errorText } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/quote";
 import { systemRandom } from "@gateway/shared/random";
@@ -47,15 +47,19 @@ export async function makeBackup(options: BackupOptions): Promise<BackupManifest
     throw new AppError("not_found", `Cannot make a backup: there is no config in ${quoteText(setUp)}`);
   }
   const folder = join(dirname(target), `.${basename(target)}.${systemRandom.bytes(8).toHex()}`);
-  await Deno.mkdir(join(folder, "files"), { recursive: true, mode: 0o700 });
   try {
+    await Deno.mkdir(join(folder, "files"), { recursive: true, mode: 0o700 });
     const manifest = await fill(folder, options, sources);
     await Deno.rename(folder, target);
     await removeLeft(target);
     return manifest;
-  } catch (error) {
+  } catch (cause) {
     await Deno.remove(folder, { recursive: true }).catch(() => {});
-    throw error;
+    if (cause instanceof AppError) throw cause;
+    const message = `Cannot make a backup in ${quoteText(target)}: ${
+      errorText(cause)
+    }; nothing of it is there`;
+    throw new AppError("internal", message, { cause });
   }
 }
 

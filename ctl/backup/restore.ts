@@ -96,18 +96,25 @@ export async function restoreBackup({ backup, folder, identities }: RestoreOptio
     const changes = `${move(path)}-wal`;
     if (kind === "state" && await ifThere(Deno.lstat(changes)) !== undefined) throw occupied(changes);
   }
-  await makeFolders(
-    (manifest.folders ?? []).flatMap((each) => {
-      if (folder === undefined) return [each];
-      const isInside = `${each.path}/`.startsWith(`${manifest.set_up}/`);
-      return isInside ? [{ ...each, path: join(folder, relative(manifest.set_up, each.path)) }] : [];
-    }),
-    absent.map(({ path }) => path),
-  );
-  for (const file of absent.toSorted((a, b) => Number(a.isConfig) - Number(b.isConfig))) await write(file);
-  for (const [path, to] of links) {
-    await Deno.mkdir(dirname(path), { recursive: true, mode: 0o755 });
-    if (await ifThere(Deno.lstat(path)) === undefined) await Deno.symlink(to, path);
+  try {
+    await makeFolders(
+      (manifest.folders ?? []).flatMap((each) => {
+        if (folder === undefined) return [each];
+        const isInside = `${each.path}/`.startsWith(`${manifest.set_up}/`);
+        return isInside ? [{ ...each, path: join(folder, relative(manifest.set_up, each.path)) }] : [];
+      }),
+      absent.map(({ path }) => path),
+    );
+    for (const file of absent.toSorted((a, b) => Number(a.isConfig) - Number(b.isConfig))) await write(file);
+    for (const [path, to] of links) {
+      await Deno.mkdir(dirname(path), { recursive: true, mode: 0o755 });
+      if (await ifThere(Deno.lstat(path)) === undefined) await Deno.symlink(to, path);
+    }
+  } catch (cause) {
+    if (cause instanceof AppError) throw cause;
+    const message = `Cannot restore to ${quoteText(target)}: ${errorText(cause)}; ` +
+      "mend that and run it again, what is there stays";
+    throw new AppError("internal", message, { cause });
   }
   const problems = [];
   for (const head of manifest.heads) problems.push(...await checkLog(head, move(head.path)));

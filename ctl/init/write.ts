@@ -56,18 +56,29 @@ export async function checkFree({ folder, force }: Pick<WriteOptions, "folder" |
  */
 export async function writeSetUp(plan: readonly PlannedEntry[], options: WriteOptions): Promise<WriteResult> {
   const { folder, random } = options;
-  await createFolder(folder);
+  await explaining(folder, () => createFolder(folder));
   // Once more: what was not there before may have been made by somebody else meanwhile.
   await checkFree(options);
   const staging = join(folder, `.init.${random.bytes(8).toHex()}`);
-  await createPrivateFolder(staging);
   try {
-    for (const entry of plan) await writeEntry(staging, entry);
+    await explaining(folder, async () => {
+      await createPrivateFolder(staging);
+      for (const entry of plan) await writeEntry(staging, entry);
+    });
     const backup = options.force ? await moveAside(options) : undefined;
     await moveIn(plan, staging, { folder, backup });
     return { backup };
   } finally {
-    await Deno.remove(staging, { recursive: true });
+    await ifThere(Deno.remove(staging, { recursive: true }));
+  }
+}
+
+async function explaining(folder: string, act: () => Promise<void>): Promise<void> {
+  try {
+    await act();
+  } catch (cause) {
+    const message = `Cannot set up ${JSON.stringify(folder)}: ${errorText(cause)}; nothing of it is there`;
+    throw new AppError("internal", message, { cause });
   }
 }
 

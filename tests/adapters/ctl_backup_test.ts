@@ -46,6 +46,14 @@ Deno.test("a backup removes what one of the same name has left that was killed",
   await assert.rejects(Deno.stat(left), Deno.errors.NotFound);
 });
 
+Deno.test("a backup that can't be written says where, and that nothing of it is there", async () => {
+  await using it = await setUp();
+  // Too long for the name that it has meanwhile; a full disk says so in the same place.
+  const { exit, err } = await run(it.at(""), "backup", "b".repeat(250), "--config", "gateway/signer.json");
+  assert.equal(exit, 1);
+  assert.match(err, /^error: Cannot make a backup in ".+": .*too long.*; nothing of it is there\n$/);
+});
+
 Deno.test("a config that is a link is backed up, and restored to where it really is", async () => {
   await using it = await setUp();
   await Deno.mkdir(it.at("lib"), { mode: 0o750 });
