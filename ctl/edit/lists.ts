@@ -31,7 +31,7 @@ export function splitPatterns(
           "and write a comma that belongs to one as \\,",
       );
     }
-    return parts.filter((part) => part !== "");
+    return parts.filter((part) => part.trim() !== "");
   });
 }
 
@@ -49,5 +49,10 @@ function splitAtCommas(text: string): readonly string[] {
       start = index + 1;
     }
   }
-  return [...parts, text.slice(start)].map((part) => part.trim());
+  return [...parts, text.slice(start)].map(withoutMargin);
+}
+
+/** Blanks outside the anchors are between patterns; others are the pattern's: `^ls` allows `lsof`, and `^ls ` does not. */
+function withoutMargin(pattern: string): string {
+  return pattern.replace(/^ +(?=\^)/, "").replace(/(?<=[^\\]\$) +$/, "");
 }
