@@ -149,7 +149,7 @@ export async function runProgram(args: readonly string[], environment: Environme
       refuseUnused(command, uses);
       await action(createLineWriter(terminal, { json }));
     },
-  });
+  }, args.some((word) => /^--?verbose$/.test(word)));
   program.hook("preAction", (_, command) => {
     if (!mayStartPrograms(command)) environment.dropPrograms?.();
   });
@@ -184,8 +184,12 @@ function pathOf(command: Command): string {
   return parent?.parent ? `${pathOf(parent)} ${command.name()}` : command.name();
 }
 
-/** The whole command tree; what a command is asked to do goes to `context`. */
-export function createProgram(context: CommandContext): Command {
+/**
+ * The whole command tree; what a command is asked to do goes to `context`.
+ *
+ * @param verbose `--version` says more
+ */
+export function createProgram(context: CommandContext, verbose = false): Command {
   const helpWidth = Math.min(context.terminal.columns ?? LONGEST_HELP_LINE, LONGEST_HELP_LINE);
   const program = new Command("broker-ctl")
     .description(
@@ -208,7 +212,7 @@ export function createProgram(context: CommandContext): Command {
       once,
     )
     .option("--json", "print one JSON object: the result on stdout, an error on stderr")
-    .version(describeVersion({ verbose: false }), "--version", "print the version")
+    .version(describeVersion({ verbose }), "--version", "print the version; with --verbose all of the build")
     .helpOption("-h, --help", "explain the program or a command")
     .addHelpText("after", EXAMPLES)
     .helpCommand("help [command]", "explain the program or a command");

@@ -159,6 +159,8 @@ Deno.test("runProgram() without arguments explains itself and fails", async () =
 Deno.test("runProgram() prints its version", async () => {
   assert.deepEqual(await run("-version"), { out: `${VERSION}\n`, err: "", exit: 0 });
   assert.deepEqual(await run("version"), { out: `${VERSION}\n`, err: "", exit: 0 });
-  assert.match((await run("version", "--verbose")).out, /^version .*\n {2}deno: /);
+  for (const args of [["version", "--verbose"], ["--version", "--verbose"], ["-verbose", "-version"]]) {
+    assert.match((await run(...args)).out, /^version .*\n {2}deno: /, args.join(" "));
+  }
   assert.equal(JSON.parse((await run("--json", "version")).out).version, VERSION);
 });

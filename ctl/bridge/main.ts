@@ -34,7 +34,7 @@ approver's certificate of its own, whose CN is in approval.callers there. Each o
   --mattermost-url URL        MATTERMOST_URL
   --mattermost-channel ID     MATTERMOST_CHANNEL
   --check                     tries certificates, tokens and both sides, and ends
-  --version, --help           print that
+  --version, --help           print that; --version --verbose all of the build
 
 Tokens come from the environment alone: SLACK_BOT_TOKEN and SLACK_APP_TOKEN, or MATTERMOST_TOKEN.
 SIGINT and SIGTERM stop it.
@@ -66,11 +66,12 @@ async function main(args: readonly string[]): Promise<number> {
 
 /** Needs no permission: the working folder is not asked for. */
 function printedBy(args: readonly string[]): string | undefined {
+  const isVerbose = (word: string) => /^--?verbose$/.test(word);
   const { action } = args.some((word) => /^--?(?:h|help|version)$/.test(word))
-    ? readSettings(args, { variables: {}, workingFolder: "/" })
+    ? readSettings(args.filter((word) => !isVerbose(word)), { variables: {}, workingFolder: "/" })
     : { action: "run" };
   if (action === "help") return USAGE;
-  return action === "version" ? `${describeVersion({ verbose: false })}\n` : undefined;
+  return action === "version" ? `${describeVersion({ verbose: args.some(isVerbose) })}\n` : undefined;
 }
 
 function print(text: string): number {

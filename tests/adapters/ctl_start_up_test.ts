@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
+import { VERSION } from "@gateway/shared/version";
 
 /** What every command loads; another library needs a reason to be here, or `await import()` where it is used. */
 const LOADED = ["commander", "ipaddr.js", "jsonc-parser", "re2js", "unbash", "zod"];
@@ -13,12 +14,41 @@ interface Module {
   }[];
 }
 
+const fileOf = (path: string) => fileURLToPath(new URL(`../../${path}`, import.meta.url));
+
+async function run(...args: readonly string[]): Promise<string> {
+  const { stdout } = await new Deno.Command(Deno.execPath(), { args: [...args], stderr: "null" }).output();
+  return new TextDecoder().decode(stdout);
+}
+
+Deno.test.each([
+  "ctl/main.ts",
+  "ctl/bridge/main.ts",
+  "signer/main.ts",
+  "control_plane/main.ts",
+  "broker/main.ts",
+])(
+  "%s says its version, and with --verbose all of the build",
+  async (program) => {
+    const print = (...args: readonly string[]) =>
+      run(
+        "run",
+        "--quiet",
+        "--no-prompt",
+        "--cached-only",
+        "--no-check",
+        "--ignore-env",
+        fileOf(program),
+        ...args,
+      );
+    assert.equal(await print("--version"), `${VERSION}\n`);
+    assert.match(await print("--version", "--verbose"), /^version .*\n {2}deno: .*\n {2}platform: /);
+  },
+);
+
 Deno.test("broker-ctl loads what a command needs when it runs, and not before", async () => {
-  const { stdout } = await new Deno.Command(Deno.execPath(), {
-    args: ["info", "--json", "--quiet", fileURLToPath(new URL("../../ctl/main.ts", import.meta.url))],
-    stderr: "null",
-  }).output();
-  const { modules } = JSON.parse(new TextDecoder().decode(stdout)) as { readonly modules: readonly Module[] };
+  const info = await run("info", "--json", "--quiet", fileOf("ctl/main.ts"));
+  const { modules } = JSON.parse(info) as { readonly modules: readonly Module[] };
   const dependencies = new Map(modules.map((each) => [each.specifier, each.dependencies ?? []]));
   const loaded = new Set<string>();
   const load = (specifier: string) => {
