@@ -1,3 +1,4 @@
+import { isAbsolute } from "node:path";
 import { Option } from "commander";
 import { CA_KEY_TYPES, type CaKeyConfig } from "@gateway/shared/ca/model";
 import { removeMember } from "@gateway/shared/config/edit";
@@ -112,7 +113,12 @@ function addition({ name, force = false, ...flags }: AddFlags): SignerChange {
     },
     describe: ({ ca_keys }) => ({
       json: { name, added: isNew, key: ca_keys[name] },
-      lines: [`ca-key ${quoteText(name)} ${isNew ? "added" : "updated"} (type=${ca_keys[name]?.type})`],
+      lines: [
+        `ca-key ${quoteText(name)} ${isNew ? "added" : "updated"} (type=${ca_keys[name]?.type})`,
+        ...[flags.path, flags.publicKeyPath, flags.socket]
+          .filter((path) => path !== undefined && path !== "" && !isAbsolute(path))
+          .map((path = "") => `${quoteText(path)} is looked for in the folder that the signer is started in`),
+      ],
     }),
   };
 }

@@ -86,6 +86,17 @@ Deno.test.each<
   assert.equal(await config.read(), configWith(callers?.(CALLERS), keys?.(KEYS)));
 });
 
+Deno.test("ca-keys add says whose folder a relative path counts from", async () => {
+  await using config = await withConfig();
+  const add = async (name: string, path: string) =>
+    (await config.ctl("ca-keys", "add", "--name", name, "--type", "pem", "--path", path)).out;
+  assert.match(
+    await add("near", "pki/ca"),
+    /"pki\/ca" is looked for in the folder that the signer is started in/,
+  );
+  assert.doesNotMatch(await add("far", "/etc/ca"), /looked for/);
+});
+
 Deno.test.each<{ name: string; args: string[]; exit: number; err: RegExp }>([
   {
     name: "a caller that is there",
