@@ -13,7 +13,7 @@ import type { Connections } from "./connections.ts";
 import { toRequest } from "./node_request.ts";
 import { sendResponse } from "./node_response.ts";
 import { codeOf, describeProblem, type Problem, problemResponse, STATUS } from "./problem.ts";
-import { type IncomingRequest, inRequest, REQUEST_ID_HEADER } from "../request_context.ts";
+import { type IncomingRequest, inRequest, outsideRequests, REQUEST_ID_HEADER } from "../request_context.ts";
 
 /** Who is at the other end of connections. */
 export interface Peers<Peer> {
@@ -105,7 +105,8 @@ export class Exchanges<Peer> {
       socket.destroy();
       return;
     }
-    const problem = describeProblem(this.#refusalOf(error, socket));
+    // Node may still be in another caller's request when this comes.
+    const problem = outsideRequests(() => describeProblem(this.#refusalOf(error, socket)));
     this.#options.onAnswer?.(problem.status, problem.code);
     socket.end(formatRefusal(problem), () => socket.destroy());
   }
