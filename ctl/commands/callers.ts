@@ -4,6 +4,7 @@ import { quoteText } from "@gateway/shared/quote";
 import type { SignerConfig } from "@gateway/signer/config";
 import { once, repeated } from "../arguments.ts";
 import type { AddCommand } from "../context.ts";
+import { writeFields } from "../edit/entry.ts";
 import { splitNames } from "../edit/lists.ts";
 import { loadSignerFile } from "../signer_file.ts";
 import {
@@ -19,6 +20,7 @@ import { EMPTY_CELL, formatTable } from "../table.ts";
 interface AddFlags extends ChangeFlags {
   readonly name: string;
   readonly groups: readonly string[];
+  readonly onlyVia?: readonly string[];
   readonly force?: boolean;
 }
 
@@ -27,8 +29,11 @@ Examples:
   broker-ctl callers add --name agent-7 --groups web,db --reload
   broker-ctl callers add --name agent-7 --groups web --force --dry-run
   broker-ctl callers add --name agent-8 --groups ''
+  broker-ctl callers add --name broker-2 --groups web --only-via control-plane-local
 
---groups '' is a caller that sees no host. --force changes the groups of a caller that is there, and nothing else of it.
+--groups '' is a caller that sees no host. --force changes the groups of a caller that is there, and --only-via where that
+is given, and nothing else of it. A broker that is not --only-via a control plane can ask the signer itself, past what
+that watches.
 The first caller that is added ends the time in which every caller sees every host: list all that there are. A caller
 of the name _default stands for all that are not listed.
 ${CHANGE_HELP}`;
@@ -59,6 +64,7 @@ export const addCallers: AddCommand = (program, context) => {
     .description("Add a caller to the signer's config, or change its groups.")
     .requiredOption("--name <cn>", "the CN of its certificate", once)
     .requiredOption("--groups <groups>", "the groups whose hosts it sees; '' is none", repeated)
+    .option("--only-via <cns>", "the control planes that its requests come through; '' is any way", repeated)
     .option("--force", "change a caller that is there")
     .addHelpText("after", ADD_EXAMPLES)
     .action((flags: AddFlags, command) =>
@@ -74,8 +80,9 @@ export const addCallers: AddCommand = (program, context) => {
     );
 };
 
-function addition({ name, groups, force = false }: AddFlags): SignerChange {
+function addition({ name, groups, onlyVia, force = false }: AddFlags): SignerChange {
   const list = splitNames(groups) ?? [];
+  const via = splitNames(onlyVia);
   let [isNew, isFirst] = [true, false];
   return {
     edit(text, { callers }) {
@@ -88,10 +95,11 @@ function addition({ name, groups, force = false }: AddFlags): SignerChange {
         );
       }
       // An empty list stays in the text: it says that there is none, and was not forgotten.
-      return setValue(text, ["callers", name, "allowed_groups"], list);
+      const grouped = setValue(text, ["callers", name, "allowed_groups"], list);
+      return writeFields(grouped, { path: ["callers", name], isNew: false }, { only_via: via });
     },
     describe: () => ({
-      json: { name, added: isNew, allowed_groups: list },
+      json: { name, added: isNew, allowed_groups: list, ...via !== undefined && { only_via: via } },
       lines: [
         `caller ${quoteText(name)} ${isNew ? "added" : "updated"} (groups=${list.join(",")})`,
         ...(isFirst ? ["it is the only one: every other caller sees nothing from then on"] : []),

@@ -14,7 +14,7 @@ import { readCertificateFacts } from "../identity/certificate_facts.ts";
 import { createFile, type FoundCertificate } from "../identity/folder.ts";
 import { findIssued } from "../identity/issued.ts";
 import { checkName, IDENTITY_KINDS, type IdentityKind, isServer, parseKind } from "../identity/kinds.ts";
-import { addApprover } from "../identity/control_plane_file.ts";
+import { addCaller, type ControlPlaneFile } from "../identity/control_plane_file.ts";
 import { checkRole, roleOf } from "../identity/roles.ts";
 import { type IdentityFlags, type IdentitySetUp, openOwnSetUp, refuseDenied } from "../identity/set_up.ts";
 import { encodePkcs12 } from "../init/pkcs12.ts";
@@ -42,8 +42,8 @@ Examples:
 KIND is one of ${Object.keys(IDENTITY_KINDS).join(", ")}.
 Makes NAME.crt and NAME.key in the folder of client_ca, for ${LEAF_DAYS} days, signed by the CA whose key lies there.
 With --csr the key stays where it is: broker-ctl identity request makes one on the other machine. An operator is added
-to reload_callers and an approver to approval.callers; which hosts a broker may use is up to "callers" of the signer's
-config. --p12 makes NAME.p12 for a browser, with a password that is printed once, or that of --password-file.
+to reload_callers, a control plane to trusted_forwarders, an approver to approval.callers, a broker to sign_callers where
+that has some; which hosts a broker may use is said by broker-ctl callers add. --p12 makes NAME.p12 for a browser, with a password that is printed once, or that of --password-file.
 Approvers on other machines need it and mtls_ca.crt. What was ended half-way goes on when it is run again. Root works in
 no folder that another user may write to, and with --pki in no other than that one.
 `;
@@ -189,39 +189,70 @@ function alreadyThere(path: string, name: string): AppError {
 
 /** Whether a config is still to be told of somebody. */
 function lacksRole(kind: IdentityKind, name: string, { signer, controlPlane }: IdentitySetUp): boolean {
-  if (kind === "operator") return !signer.reload_callers.includes(name);
-  return kind === "approver" && controlPlane?.config.approval.callers.includes(name) === false;
+  switch (kind) {
+    case "operator":
+      return !signer.reload_callers.includes(name);
+    case "control-plane":
+      return !signer.trusted_forwarders.includes(name);
+    case "approver":
+      return controlPlane?.config.approval.callers.includes(name) === false;
+    case "broker":
+      return controlPlane !== undefined && namesBrokers(controlPlane) &&
+        !controlPlane.config.sign_callers.includes(name);
+    case "agent":
+    case "signer":
+      return false;
+    default:
+      return kind satisfies never;
+  }
+}
+
+/** Where nobody is named everybody may ask: the first name would shut the others out. */
+function namesBrokers({ config }: ControlPlaneFile): boolean {
+  return config.sign_callers.length > 0;
 }
 
 /** What the configs say about whoever is new, and what is left to do. */
 async function giveRole(
   kind: IdentityKind,
   name: string,
-  { signerFile, controlPlane }: IdentitySetUp,
+  { signer, signerFile, controlPlane }: IdentitySetUp,
   { config, workingFolder }: AddFlags & { readonly workingFolder: string },
 ): Promise<readonly string[]> {
+  const addToSigner = async (list: "reload_callers" | "trusted_forwarders") => {
+    await editSignerFile({
+      path: config,
+      workingFolder,
+      edit: (text, { [list]: names }) => names.includes(name) ? text : appendToList(text, [list], name),
+    });
+    return `it is in ${list} of ${signerFile}; next: broker-ctl reload`;
+  };
   switch (kind) {
     case "operator":
-      await editSignerFile({
-        path: config,
-        workingFolder,
-        edit: (text, { reload_callers }) =>
-          reload_callers.includes(name) ? text : appendToList(text, ["reload_callers"], name),
-      });
-      return [`it is in reload_callers of ${signerFile}; next: broker-ctl reload`];
+      return [await addToSigner("reload_callers")];
+    case "control-plane":
+      return [await addToSigner("trusted_forwarders")];
     case "approver":
       return [
         controlPlane === undefined
           ? `next: add ${quoteText(name)} to approval.callers of the control plane's config, and restart it`
-          : await addApprover(controlPlane, name),
+          : await addCaller(controlPlane, "approver", name),
       ];
-    case "broker":
+    case "broker": {
+      const via = signer.trusted_forwarders.length === 0
+        ? ""
+        : ` --only-via ${signer.trusted_forwarders.join(",")}`;
+      const isNamed = controlPlane !== undefined && namesBrokers(controlPlane);
       return [
-        `next: broker-ctl callers add, for the hosts that it may use; and sign_callers of the control plane`,
+        ...isNamed ? [await addCaller(controlPlane, "broker", name)] : [],
+        ...controlPlane === undefined && via !== ""
+          ? [`next: add ${quoteText(name)} to sign_callers of the control plane's config, and restart it`]
+          : [],
+        `next: broker-ctl callers add --name ${name} --groups …${via}, for the hosts that it may use`,
       ];
-    case "control-plane":
-      return [`next: add ${quoteText(name)} to trusted_forwarders of ${signerFile}`];
+    }
     case "agent":
+      return ["brokers that listen for HTTP let it in from now on"];
     case "signer":
       return [];
     default:

@@ -31,22 +31,32 @@ export async function findControlPlane(
   };
 }
 
+/** The lists of a control plane's config that give those named in them a role. */
+const ROLE_LISTS = {
+  approver: { path: ["approval", "callers"], of: ({ approval }: ControlPlaneConfig) => approval.callers },
+  broker: { path: ["sign_callers"], of: ({ sign_callers }: ControlPlaneConfig) => sign_callers },
+} as const;
+
 /**
- * Lets somebody decide on approvals.
+ * Lets somebody decide on approvals, or ask for certificates.
  *
  * @returns what is left to do
  * @throws {AppError} `conflict` when somebody else changed the config meanwhile, `internal` when it can't be written
  */
-export async function addApprover({ path, config }: ControlPlaneFile, name: string): Promise<string> {
-  if (!config.approval.callers.includes(name)) {
+export async function addCaller(
+  { path, config }: ControlPlaneFile,
+  role: keyof typeof ROLE_LISTS,
+  name: string,
+): Promise<string> {
+  const list = ROLE_LISTS[role];
+  if (!list.of(config).includes(name)) {
     const kind = { source: path, what: "control plane config", schema: controlPlaneConfig };
     await editLocked(path, kind.what, (text) => {
-      const { approval } = parseConfig({ text, ...kind });
-      if (approval.callers.includes(name)) return text;
-      const edited = appendToList(text, ["approval", "callers"], name);
+      if (list.of(parseConfig({ text, ...kind })).includes(name)) return text;
+      const edited = appendToList(text, list.path, name);
       parseConfig({ text: edited, ...kind });
       return edited;
     });
   }
-  return `it is in approval.callers of ${path}; next: restart the control plane`;
+  return `it is in ${list.path.join(".")} of ${path}; next: restart the control plane`;
 }

@@ -56,6 +56,20 @@ Deno.test.each<
     callers: (text) => text.replace('["local"]', '["edge"]'),
   },
   {
+    args: "callers add --name broker-2 --groups web --only-via cp",
+    says: 'caller "broker-2" added (groups=web)',
+    callers: (text) =>
+      text.replace(
+        / }\n {2}}$/,
+        ' },\n    "broker-2": { "allowed_groups": ["web"], "only_via": ["cp"] }\n  }',
+      ),
+  },
+  {
+    args: "callers add --name broker-local --groups local --only-via  --force",
+    says: 'caller "broker-local" updated (groups=local)',
+    callers: (text) => text.replace(' "only_via": ["cp"],', ""),
+  },
+  {
     args: "callers remove agent-7",
     says: 'caller "agent-7" removed',
     callers: (text) => text.replace(/,\n {4}"agent-7".*/, ""),

@@ -68,12 +68,36 @@ Deno.test("identity add issues a pair, and list shows it", async () => {
   assert.equal(rows.find(({ name }: { name: string }) => name === "operator").kind, "operator");
 });
 
-Deno.test("identity add gives operators and approvers their place in the configs", async () => {
+Deno.test("identity add gives everybody a place in the configs", async () => {
   await using it = await setUp();
-  assert.equal((await it.identity("add", "operator", "olga")).exit, 0);
-  assert.equal((await it.identity("add", "approver", "ann")).exit, 0);
+  const add = async (kind: string, name: string) => {
+    const { out, err, exit } = await it.identity("add", kind, name);
+    assert.deepEqual([err, exit], ["", 0]);
+    return out;
+  };
+  await add("operator", "olga");
+  await add("approver", "ann");
+  await add("control-plane", "cp2");
+  const next = await add("broker", "broker-2");
   assert.match(await it.read("signer.json"), /"reload_callers": \["operator-local", "olga"\]/);
+  assert.match(await it.read("signer.json"), /"trusted_forwarders": \["control-plane-local", "cp2"\]/);
   assert.match(await it.read("control-plane.json"), /"callers": \["approver-local", "ann"\]/);
+  assert.match(await it.read("control-plane.json"), /"sign_callers": \["broker-local", "broker-2"\]/);
+  assert.match(next, /callers add --name broker-2 --groups … --only-via control-plane-local,cp2/);
+});
+
+Deno.test("identity add names no broker where every one may ask", async () => {
+  await using it = await setUp();
+  const text = (await it.read("control-plane.json")).replace(
+    '"sign_callers": ["broker-local"]',
+    '"sign_callers": []',
+  );
+  await Deno.writeTextFile(it.pki("../control-plane.json"), text);
+  const { out, exit } = await it.identity("add", "broker", "broker-2");
+  assert.equal(exit, 0);
+  assert.doesNotMatch(out, /sign_callers/);
+  assert.equal(await it.read("control-plane.json"), text);
+  assert.match(text, /"sign_callers": \[\]/);
 });
 
 Deno.test.each([
@@ -146,7 +170,7 @@ Deno.test("identity renew --due renews what ends soon, for the same key, name an
   const untouched = await it.read("pki/agent.crt");
   const { out, err, exit } = await it.identity("renew", "--due");
   assert.deepEqual([err, exit], ["", 0]);
-  assert.match(out, /^b2 renewed until /);
+  assert.match(out, /^b2 renewed until [-0-9]+T[0-9:]+Z/);
   const after = await it.cert("b2");
   assert.ok(Date.parse(after.validTo) - Date.parse(before.validTo) > 60 * DAY_MS);
   const facts = ({ subject, subjectAltName, publicKey }: X509Certificate) => [
