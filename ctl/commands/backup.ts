@@ -75,11 +75,12 @@ async function backup(
   const manifest = await makeBackup({ setUp, target, recipients: recipient, clock: systemClock });
   const count = (kind: string) => manifest.files.filter((file) => file.kind === kind).length;
   const { keys, left_out: leftOut, heads, problems = [] } = manifest;
+  const lists = count("denied_callers");
   return {
     json: { folder: target, ...manifest },
     lines: [
       `backup of ${setUp} in ${target}: ${count("config")} configs, ${count("state")} states, ` +
-      `${count("denied_callers")} lists of denied callers, ` +
+      `${lists} ${lists === 1 ? "list" : "lists"} of denied callers, ` +
       `${count("audit_log")} files of audit logs, ${
         keys === undefined ? "no keys" : `${keys.count} keys (encrypted)`
       }`,

@@ -90,7 +90,9 @@ async function renew(
     json: { renewed, failed },
     lines: [
       ...renewed.map(({ name, expires, key_is_here }) =>
-        `${name} renewed until ${expires}${key_is_here ? "" : `; take ${name}.crt to where its key is`}`
+        `${name} renewed until ${expires.replace(".000", "")}${
+          key_is_here ? "" : `; take ${name}.crt to where its key is`
+        }`
       ),
       ...failed.map(({ name, problem }) => `${name} NOT renewed: ${problem}`),
     ],

@@ -4,9 +4,9 @@ import { systemClock } from "@gateway/shared/clock";
 import { loadConfig } from "@gateway/shared/config/load";
 import { AppError } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
-import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
 import type { AddCommand, CommandContext } from "../context.ts";
 import type { CommandResult } from "../output.ts";
+import { loadSignerFile } from "../signer_file.ts";
 import { judge } from "../status/judge.ts";
 import { readMonitor } from "../status/read_monitor.ts";
 import type { ServiceStatus } from "../status/service_status.ts";
@@ -87,10 +87,7 @@ function cellsOf(status: ServiceStatus): readonly string[] {
 
 /** @throws {AppError} when a config can't be used, or names no monitor */
 async function findMonitors(signerPath: string): Promise<readonly string[]> {
-  const signer = await loadConfig({
-    ...{ path: signerPath, what: "signer config", schema: signerConfig },
-    unsupported: UNSUPPORTED_SIGNER_KEYS,
-  });
+  const signer = await loadSignerFile(signerPath, "/");
   const path = join(dirname(signerPath), "control-plane.json");
   const isThere = await ifThere(Deno.stat(path)) !== undefined;
   const controlPlane = isThere

@@ -55,7 +55,7 @@ Deno.test("a backup of running services, restored into an empty folder, is verif
     assert.equal(made.exit, 0, made.err);
     assert.match(
       made.out,
-      /: 5 configs, 2 states, 1 lists of denied callers, 3 files of audit logs, \d+ keys \(encrypted\)\n/,
+      /: 5 configs, 2 states, 1 list of denied callers, 3 files of audit logs, \d+ keys \(encrypted\)\n/,
     );
     assert.doesNotMatch(made.out, /left out/);
     const secrets = await Deno.readTextFile(stage.init.ssh_ca);
