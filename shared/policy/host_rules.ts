@@ -67,9 +67,9 @@ function kindOf({ members }: PolicySet): HostRules["commands"] {
   return "any";
 }
 
-function permitsMode({ commands, allowPty }: CompiledHost, mode: SessionMode): boolean {
+function permitsMode({ commands, allowPty, seal }: CompiledHost, mode: SessionMode): boolean {
   if (mode === "exec") return true;
-  return !commands.restricts && (mode !== "pty" || allowPty);
+  return !commands.restricts && seal === undefined && (mode !== "pty" || allowPty);
 }
 
 /** Files are moved by a redirection, which no rule can let through where commands are parsed. */

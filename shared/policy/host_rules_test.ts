@@ -52,6 +52,12 @@ Deno.test.each<
     shown: { session_modes: ["exec", "shell", "pty"], file_transfer: true },
   },
   {
+    name: "a seal, which only sessions of mode exec go through",
+    policy: undefined,
+    host: { allow_pty: true, sealed_exec: true },
+    shown: { session_modes: ["exec"] },
+  },
+  {
     name: "a denylist, without what is in it",
     policy: { mode: "denylist", deny: ["^rm"] },
     shown: { commands: "denylist", some_denied: true, allow: undefined, session_modes: ["exec"] },
