@@ -1,0 +1,86 @@
+/** Commands of `broker-ctl` that write, each with the set-up in which it is killed. */
+import { generateIdentity, identityToRecipient } from "age-encryption";
+import { SAMPLE_HOST_KEY } from "@gateway/shared/testing/sample_policy";
+import { join } from "node:path";
+import type { SetUpFolder } from "./set_up_folder.ts";
+
+/** Something that may be killed. */
+export interface KilledCommand {
+  readonly name: string;
+  readonly args: readonly string[];
+  /** What has been done before, each a command line. */
+  readonly before: readonly (readonly string[])[];
+  /** What is gone by then, below the folder. */
+  readonly gone?: string;
+  /** What it says when it is run again after it has ended, with an exit code of 1; else that is to succeed too. */
+  readonly done?: RegExp;
+  /** What mends a state that is not whole, where running it again refuses to. */
+  readonly mend?: readonly string[];
+  /** It puts all that was there somewhere else. */
+  readonly keeps?: true;
+}
+
+const SIGNER = ["--config", "gateway/signer.json"] as const;
+const INIT = ["init", "--dir", "gateway"] as const;
+const HOST = ["--addr", "10.0.0.1:22", "--user", "deploy", "--host-key", SAMPLE_HOST_KEY] as const;
+const ADD_HOST = ["host", "add", "--name", "web09", ...HOST, ...SIGNER] as const;
+const ADD_AGENT = ["identity", "add", "agent", "bob", ...SIGNER] as const;
+
+/** All of them; the identity that opens backups is put in the folder. */
+export async function killedCommands(folder: string): Promise<readonly KilledCommand[]> {
+  const identity = await generateIdentity();
+  const recipient = ["--recipient", await identityToRecipient(identity)];
+  await Deno.writeTextFile(join(folder, "identity.txt"), `${identity}\n`, { mode: 0o600 });
+  const back = [INIT, ["backup", "backup", ...SIGNER, ...recipient]];
+  const restore = ["restore", "backup", "--identity", join(folder, "identity.txt")];
+  return [
+    { name: "init", args: INIT, before: [], done: /exists/, mend: [...INIT, "--force"] },
+    { name: "init --force", args: [...INIT, "--force"], before: [INIT], keeps: true },
+    { name: "host add", args: ADD_HOST, before: [INIT], done: /it is there/ },
+    {
+      name: "host remove",
+      args: ["host", "remove", "web09", ...SIGNER],
+      before: [INIT, ADD_HOST],
+      done: /no host/i,
+    },
+    { name: "host seal", args: ["host", "seal", "web09", ...SIGNER], before: [INIT, ADD_HOST] },
+    {
+      name: "callers add",
+      args: ["callers", "add", "--name", "bob", "--groups", "web", ...SIGNER],
+      before: [INIT],
+      done: /is there/,
+    },
+    { name: "identity add", args: ADD_AGENT, before: [INIT], done: /There is/ },
+    {
+      name: "identity renew",
+      args: ["identity", "renew", "agent", "broker", "signer", ...SIGNER],
+      before: [INIT],
+    },
+    {
+      name: "identity revoke",
+      args: ["identity", "revoke", "agent", ...SIGNER, "--client-config", "gateway/broker-ctl.json"],
+      before: [INIT],
+      // The signer, which it tells as well, does not run.
+      done: / on .*denied_callers/,
+    },
+    { name: "ca rotate begin", args: ["ca", "rotate", "begin", ...SIGNER], before: [INIT] },
+    {
+      name: "backup",
+      args: ["backup", "backup", ...SIGNER, ...recipient],
+      before: [INIT],
+      done: /it is there/,
+    },
+    { name: "restore", args: restore, before: back, gone: "gateway" },
+    { name: "restore --dir", args: [...restore, "--dir", "new"], before: back },
+  ];
+}
+
+/** Makes what a command finds. @throws when that fails */
+export async function prepare({ before, gone }: KilledCommand, folder: SetUpFolder): Promise<void> {
+  await folder.clear();
+  for (const args of before) {
+    const { success, said } = await folder.run(args);
+    if (!success) throw new Error(`${args.join(" ")}: ${said}`);
+  }
+  if (gone !== undefined) await Deno.remove(join(folder.path, gone), { recursive: true });
+}

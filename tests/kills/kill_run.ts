@@ -1,0 +1,155 @@
+/**
+ * Commands that write are killed at any moment, and run again. What they find by then must be whole, and what they leave
+ * in the end what an undisturbed run leaves.
+ */
+import { type KilledCommand, killedCommands, prepare } from "./commands.ts";
+import { findLost, findMissing, findTorn, leftIn, SetUpFolder, type Tree } from "./set_up_folder.ts";
+
+/** How often, what of it, and who is told. */
+export interface KillOptions {
+  readonly rounds: number;
+  /** All when absent. */
+  readonly only?: readonly string[];
+  readonly say?: (text: string) => void;
+}
+
+/** When it is killed: so many milliseconds after its start, or at the n-th change of a file. */
+interface Moment {
+  readonly delay?: number;
+  readonly event?: number;
+}
+
+interface Count {
+  readonly name: string;
+  killed: number;
+  ended: number;
+  /** Kills that left something beside. */
+  left: number;
+  /** The next run did it, or went on with it. */
+  again: number;
+  /** The next run found it done. */
+  done: number;
+  mended: number;
+}
+
+/** @throws {Error} the first thing that is torn, lost or stuck */
+export async function runKills({ rounds, only, say = () => {} }: KillOptions): Promise<readonly string[]> {
+  const parent = await Deno.makeTempDir({ prefix: "kills-" });
+  try {
+    const commands = (await killedCommands(parent)).filter(({ name }) => only?.includes(name) ?? true);
+    const counts: Count[] = [];
+    for (const command of commands) {
+      const count = await killOften(command, new SetUpFolder(parent), rounds);
+      counts.push(count);
+      say(format(count));
+    }
+    return counts.map(format);
+  } finally {
+    await Deno.remove(parent, { recursive: true });
+  }
+}
+
+async function killOften(command: KilledCommand, folder: SetUpFolder, rounds: number): Promise<Count> {
+  await prepare(command, folder);
+  await folder.keep();
+  const before = await folder.read();
+  const from = performance.now();
+  let events = 0;
+  const undisturbed = await watching(folder, () => events++, () => folder.run(command.args));
+  if (!undisturbed.success && command.done?.test(undisturbed.said) !== true) {
+    throw new Error(`${command.name}: ${undisturbed.said}`);
+  }
+  const takes = performance.now() - from;
+  const after = await folder.read();
+  const count = { name: command.name, killed: 0, ended: 0, left: 0, again: 0, done: 0, mended: 0 };
+  for (let round = 0; round < rounds; round++) {
+    await folder.putBack();
+    // At any time of it, and at any change of a file, for these come close together at the end.
+    const moment = round % 3 === 0
+      ? { delay: takes * (0.3 + 0.8 * Math.random()) }
+      : { event: 1 + Math.floor(events * Math.random()) };
+    await killOnce(command, folder, { before, after, moment, count });
+  }
+  return count;
+}
+
+async function killOnce(
+  command: KilledCommand,
+  folder: SetUpFolder,
+  { before, after, moment, count }: {
+    readonly before: Tree;
+    readonly after: Tree;
+    readonly moment: Moment;
+    readonly count: Count;
+  },
+): Promise<void> {
+  const signal = await runUntil(moment, command, folder);
+  count[signal === "SIGKILL" ? "killed" : "ended"] += 1;
+  const found = await folder.read();
+  if (leftIn(found).length > 0) count.left += 1;
+  expectNone(
+    command,
+    "killed",
+    command.keeps === true ? findLost(found, before) : findTorn(found, before, after),
+  );
+  const again = await folder.run(command.args);
+  const isDone = command.done?.test(again.said) === true;
+  if (!again.success && !isDone) throw new Error(`${command.name}, run again: ${again.said}`);
+  count[again.success ? "again" : "done"] += 1;
+  let missing = findMissing(await folder.read(), after);
+  if (missing.length > 0 && isDone && command.mend !== undefined) {
+    const { success, said } = await folder.run(command.mend);
+    if (!success) throw new Error(`${command.mend.join(" ")}: ${said}`);
+    missing = findMissing(await folder.read(), after).filter((text) => !text.includes("backup/"));
+    count.mended += 1;
+  }
+  if (command.keeps === true) missing = missing.filter((text) => !text.endsWith("is there too"));
+  expectNone(command, "killed and run again", missing);
+}
+
+/** How it ended. */
+async function runUntil(
+  { delay, event }: Moment,
+  { args }: KilledCommand,
+  folder: SetUpFolder,
+): Promise<Deno.Signal | null> {
+  let [child, seen]: [Deno.ChildProcess | undefined, number] = [undefined, 0];
+  // It may have ended by then.
+  const kill = () => {
+    try {
+      child?.kill("SIGKILL");
+    } catch (error) {
+      if (!(error instanceof TypeError)) throw error;
+    }
+  };
+  const timer = delay === undefined ? undefined : setTimeout(kill, delay);
+  const onEvent = () => {
+    if (++seen === event) kill();
+  };
+  const { signal } = await watching(folder, onEvent, () => (child = folder.start(args)).output());
+  clearTimeout(timer);
+  return signal;
+}
+
+/** Does something and is told of each change of a file meanwhile. */
+async function watching<T>(folder: SetUpFolder, onEvent: () => void, act: () => Promise<T>): Promise<T> {
+  const watcher = Deno.watchFs(folder.path);
+  const told = (async () => {
+    for await (const { kind } of watcher) if (kind !== "access") onEvent();
+  })();
+  try {
+    return await act();
+  } finally {
+    watcher.close();
+    await told;
+  }
+}
+
+function expectNone({ name }: KilledCommand, what: string, problems: readonly string[]): void {
+  if (problems.length > 0) throw new Error(`${name}, ${what}:\n  ${problems.join("\n  ")}`);
+}
+
+function format({ name, killed, ended, left, again, done, mended }: Count): string {
+  return `${name.padEnd(16)} killed ${killed} (something left beside: ${left}), ended before ${ended}; ` +
+    `run again: did it ${again}, found it done ${done}${mended > 0 ? `, mended by hand ${mended}` : ""}`;
+}

@@ -1,0 +1,24 @@
+/**
+ * `deno task test:kills [--rounds n] [--only command]`: kills commands of broker-ctl that write at any moment, runs them
+ * again, and looks for what is torn, lost or stuck. Exit code 1 when there is something.
+ *
+ * @module
+ */
+import { parseArgs } from "node:util";
+import { runKills } from "./kill_run.ts";
+
+function say(text: string): void {
+  Deno.stderr.writeSync(new TextEncoder().encode(`${text}\n`));
+}
+
+const { values } = parseArgs({
+  args: Deno.args,
+  options: { rounds: { type: "string", default: "100" }, only: { type: "string", multiple: true } },
+});
+try {
+  await runKills({ rounds: Number(values.rounds), ...(values.only && { only: values.only }), say });
+  say("nothing torn, nothing lost");
+} catch (error) {
+  say(`${error instanceof Error ? error.message : error}`);
+  Deno.exit(1);
+}
