@@ -187,8 +187,9 @@ Deno.test("a refusal of the shim is a result that says so, to the agent and in t
   broker.links[0]!.answer = () => printed("", { stderr, exitCode: 126 });
   const { exitCode, warnings } = await broker.exec(id, { command: "id" });
   assert.equal(exitCode, 126);
-  const warning = "the sealed host refused the command, which did not run, with the words " +
-    '"the signature is not of a pinned key"; an operator has to give the host the signer\'s key ' +
+  const warning =
+    "the sealed host answered as its shim does when it refuses a command, which then did not run " +
+    '(a command can print the same): "the signature is not of a pinned key"; an operator has to give the host the signer\'s key ' +
     "(broker-ctl envelope pubkey)";
   assert.deepEqual(warnings, [warning]);
   assert.equal(broker.log.entries.at(-1)?.warning, warning);
@@ -202,7 +203,10 @@ Deno.test("on a host that is not sealed the same words are output and nothing el
 });
 
 Deno.test.each([
-  { says: "gateway-shim: refused: envelope already used (replay)\n", remedy: /send the command again/ },
+  {
+    says: "gateway-shim: refused: envelope already used (replay)\n",
+    remedy: /if it did not run, send it again/,
+  },
   { says: "gateway-shim: refused: the envelope has expired", remedy: /clocks of signer and host/ },
   { says: "other-shim: refused: clock skew\n", remedy: /clocks of signer and host/ },
   { says: "gateway-shim: refused: cannot record the use in /var/lib/x\n", remedy: /store of used envelopes/ },
@@ -212,7 +216,7 @@ Deno.test.each([
     says: "gateway-shim: refused: the envelope is malformed (is the broker too old to pass envelopes on?)\n",
     remedy: /envelope_domain/,
   },
-  { says: "bash: warning: setlocale\ngateway-shim: refused: x\n", remedy: /with the words "x"/ },
+  { says: "bash: warning: setlocale\ngateway-shim: refused: x\n", remedy: /can print the same\): "x"/ },
 ])("explainShimRefusal() of $says", ({ says, remedy }) => {
   assert.match(
     explainShimRefusal(printed("", { stderr: says, exitCode: 126 }), "gateway-shim") ?? "",
@@ -224,7 +228,7 @@ Deno.test("explainShimRefusal() says that the shim is missing", () => {
   const missing = printed("", { stderr: "sh: 1: gateway-shim: not found\n", exitCode: 127 });
   assert.match(
     explainShimRefusal(missing, "gateway-shim") ?? "",
-    /does not find "gateway-shim": no command ran/,
+    /does not find "gateway-shim", so that no command ran \(a command can print the same\)/,
   );
 });
 

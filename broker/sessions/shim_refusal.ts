@@ -13,7 +13,7 @@ const REFUSAL = /(?:^|\n)[^\s:]+: refused: (?<reason>[^\n]+)\n?$/;
 
 /** What is to be done, by what a shim says, in the order of looking. */
 const REMEDIES: readonly { readonly says: RegExp; readonly remedy: string }[] = [
-  { says: /replay|already used/i, remedy: "send the command again: an envelope is good once" },
+  { says: /replay|already used/i, remedy: "if it did not run, send it again: an envelope is good once" },
   {
     says: /expir|clock|future/i,
     remedy:
@@ -31,27 +31,27 @@ const REMEDIES: readonly { readonly says: RegExp; readonly remedy: string }[] = 
 ];
 const OTHER_REMEDY =
   "an operator has to compare the host's shim with envelope, envelope_domain and shim_command in the signer's config";
+/** What an agent must know before it acts on words that came from a host. */
+const FORGEABLE = "a command can print the same";
 
-/**
- * What to tell an agent whose command did not get past the shim of a sealed host; `undefined` for everything else.
- * The words are the host's: a command that prints the same is taken for one.
- */
+/** What to tell an agent whose command did not get past the shim of a sealed host; `undefined` for everything else. */
 export function explainShimRefusal(
   { exitCode, stdout, stderr }: CommandResult,
   shim: string,
 ): string | undefined {
   if (stdout.totalBytes > 0) return undefined;
   if (exitCode === NOT_FOUND && textOf(stderr).includes(shim)) {
-    return `the host is sealed, but its shell does not find ${
+    return `the host is sealed, but its shell says that it does not find ${
       quoteText(shim)
-    }: no command ran, and an operator has to ` +
-      "install the shim";
+    }, so that no command ran ` +
+      `(${FORGEABLE}): an operator has to install the shim`;
   }
   const reason = exitCode === REFUSED ? REFUSAL.exec(textOf(stderr))?.groups?.["reason"] : undefined;
   if (reason === undefined) return undefined;
   const said = quoteText(shortenText(visibleText(reason), MAX_REASON));
   const remedy = REMEDIES.find(({ says }) => says.test(reason))?.remedy ?? OTHER_REMEDY;
-  return `the sealed host refused the command, which did not run, with the words ${said}; ${remedy}`;
+  return "the sealed host answered as its shim does when it refuses a command, which then did not run " +
+    `(${FORGEABLE}): ${said}; ${remedy}`;
 }
 
 function textOf(output: Output): string {
