@@ -17,6 +17,7 @@ import { benchGuardrails } from "./guardrails_bench.ts";
 import { benchKrl } from "./krl_bench.ts";
 import { benchKubernetes } from "./kubernetes_bench.ts";
 import { benchManySessions } from "./many_sessions_bench.ts";
+import { benchOperator } from "./operator_bench.ts";
 import { benchPolicy } from "./policy_bench.ts";
 import { formatTable, type Row } from "./row.ts";
 import { benchScale } from "./scale_bench.ts";
@@ -78,6 +79,7 @@ const SECTIONS: Readonly<Record<string, Section>> = {
   control_plane: benchControlPlane,
   policy: () => Promise.resolve(benchPolicy()),
   scale: benchScale,
+  operator: benchOperator,
   audit: benchAudit,
   freeze: benchFreeze,
   cluster: benchCluster,
