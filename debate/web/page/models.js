@@ -137,7 +137,13 @@ function nameOf(provider) {
 
 /** @param {ModelView} model */
 function priceOf({ price }) {
-  return price === null || price === undefined
-    ? ""
-    : t(": ${input} in, ${output} out per million tokens", price);
+  return price === null || price === undefined ? "" : t(": ${input} in, ${output} out per million tokens", {
+    input: inCents(price.input),
+    output: inCents(price.output),
+  });
+}
+
+/** At least two decimals, as prices are written; a fraction of a cent stays. @param {number} price */
+function inCents(price) {
+  return price.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 6 });
 }
