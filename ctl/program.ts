@@ -97,7 +97,7 @@ const STARTS_PROGRAMS: ReadonlySet<string> = new Set([
 
 /** Options for which a command has to start a program. */
 const STARTING_OPTIONS: Readonly<Record<string, readonly string[]>> = {
-  doctor: ["over"],
+  doctor: ["live", "over"],
   init: ["importSshConfig", "registerMcp"],
   reload: ["pidFile"],
 };

@@ -8,13 +8,13 @@ export interface ProgramOutput {
 }
 
 /**
- * Runs a program of this machine to its end, without input.
+ * Runs a program of this machine to its end, without input; what it says is in English, and in UTF-8.
  *
  * @throws {AppError} `not_supported` where there is no such program
  */
 export async function runToEnd(name: string, args: readonly string[]): Promise<ProgramOutput> {
   try {
-    const command = new Deno.Command(name, { args: [...args], stdin: "null" });
+    const command = new Deno.Command(name, { args: [...args], stdin: "null", env: { LC_ALL: "C.UTF-8" } });
     const { success, stdout, stderr } = await command.output();
     const decoder = new TextDecoder();
     return { success, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };

@@ -2,11 +2,10 @@ import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
 import { readOperatorFile } from "./read_file.ts";
 import { runToEnd } from "./run_program.ts";
+import { isToldOf, readServiceCommand } from "./service_process.ts";
 
 /** The number alone: `kill` would take -1 for every process, and 0 for its own group. */
 const PID = /^[1-9]\d{0,9}$/;
-/** What a signer is started as: a program of that name, or its main module from source and from a package. */
-const SIGNER = /(?:^|[ /])signer(?:\/main\.[jt]s)? --?config[ =](.*)$/s;
 
 /** What became of a signal. */
 export type Signalled =
@@ -42,6 +41,6 @@ export async function signalSigner(pidFile: string, config: string): Promise<Sig
 
 /** Whether a command line, its words joined by blanks, is that of a signer with this config. */
 export function isSignerOf(args: string, config: string): boolean {
-  const [, rest] = SIGNER.exec(args) ?? [];
-  return rest === config || rest?.startsWith(`${config} -`) === true;
+  const process = readServiceCommand(args);
+  return process?.service === "signer" && !process.isAmbiguous && isToldOf(process, config);
 }

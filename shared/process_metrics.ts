@@ -39,6 +39,11 @@ export function addProcessMetrics(
     () => [{ labels, value: 1 }],
   );
   metrics.gauge("process_start_time_seconds", "When the process began, since the epoch", () => startedAt);
+  metrics.gauge(
+    "gateway_process_id",
+    "Which process it is, on its machine or in its container",
+    () => Deno.pid,
+  );
   metrics.gauge("process_resident_memory_bytes", "Memory of the process", () => Deno.memoryUsage().rss);
   metrics.gauge("process_heap_bytes", "Of it what JavaScript uses", () => Deno.memoryUsage().heapUsed);
   metrics.total("process_cpu_seconds_total", "Processor time since the start", () => {

@@ -25,6 +25,7 @@ import {
 } from "../doctor/file_checks.ts";
 import { countFindings, fail, type Finding, formatFindings } from "../doctor/finding.ts";
 import { checkHosts, checkHostSettings, checkService } from "../doctor/live_checks.ts";
+import { checkRunning } from "../doctor/running_checks.ts";
 import { checkUpstreams } from "../doctor/upstream_checks.ts";
 import { rotatedKeys } from "../enrol/next_ca.ts";
 import type { CommandResult } from "../output.ts";
@@ -50,13 +51,15 @@ Examples:
   broker-ctl doctor --security --signer signer.json --broker config.json
   broker-ctl doctor --backup /var/backups/gateway --config gateway/signer.json
 
-Looks at configs, certificates, file modes and room for records, and says of each thing that is wrong how it is mended.
-Without names of configs: the signer's, and control-plane.json, config.json and mcp.json beside it. --security looks at
-what the configs say alone. --live asks the monitors of the services (ready? which version? which time?), each service
-that a control plane or a broker asks, by its certificate, and each host that is not behind another for its SSH server. With --over ssh it logs in to each, as root or --login with sudo, and
-changes nothing: does the host trust the CA, does sshd have a setting that defeats a certificate's promise, which login
-shell does the account have, is the clock right? What is well is counted only; --json has all. Exit code 1: something fails,
-or could not be looked at (unknown), such as files that only root may read.
+Looks at configs, certificates, file modes and room for records, and says of each thing that is wrong how it is
+mended. Without names of configs: the signer's, and control-plane.json, config.json and mcp.json beside it. --security
+looks at what the configs say alone. --live asks the monitors of the services (ready? which version? which time?),
+each service that a control plane or a broker asks, by its certificate, and each host that is not behind another for
+its SSH server; and compares what the processes of the services on this machine may do with what their configs call
+for. With --over ssh it logs in to each, as root or --login with sudo, and changes nothing: does the host trust the
+CA, does sshd have a setting that defeats a certificate's promise, which login shell does the account have, is the
+clock right? What is well is counted only; --json has all. Exit code 1: something fails, or could not be looked at
+(unknown), such as files that only root may read.
 `;
 
 /** `doctor`: what is wrong with a set-up, and how it is mended. */
@@ -193,6 +196,12 @@ async function diagnosePart(
     await checkRoom(part.path, facts.auditLog, workingFolder),
     ...live === true && (part.kind !== "broker" || facts.monitor !== "")
       ? await checkService(part.path, facts.monitor, describeVersion({ verbose: false }))
+      : [],
+    ...live === true
+      ? await checkRunning({
+        ...{ file: part.path, workingFolder, monitor: facts.monitor },
+        service: part.kind === "control_plane" ? "control-plane" : part.kind,
+      })
       : [],
     ...live === true && facts.asks !== undefined
       ? await checkUpstreams(part.path, facts.asks, workingFolder)

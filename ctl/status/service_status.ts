@@ -9,6 +9,8 @@ export interface ServiceStatus {
   /** Its own name among those that share a database. */
   readonly instance?: string;
   readonly version?: string;
+  /** The number of its process, where it runs. */
+  readonly processId?: number;
   readonly isReady: boolean;
   /** Why it is not ready, or does not answer; empty when all is well. */
   readonly problem: string;
@@ -51,6 +53,7 @@ export function readStatus({ address, ready, metrics, aheadSeconds }: MonitorAns
     members: of("state_member_info").map(({ labels }) => labels["instance"] ?? "").toSorted(),
     ...optional("service", build?.labels["service"]),
     ...optional("version", build?.labels["version"]),
+    ...optional("processId", value("gateway_process_id")),
     ...optional("instance", label("state_instance_info", "instance")),
     ...optional("stateAgeSeconds", value("state_age_seconds")),
     ...optional("database", database && `${database.labels["server"]} ${database.labels["role"]}`),

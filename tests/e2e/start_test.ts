@@ -1,51 +1,10 @@
 import assert from "node:assert/strict";
 import { createFolder, names, run } from "../adapters/ctl_fixture.ts";
-import { freePort } from "../stage/free_port.ts";
-import { poll } from "../stage/poll.ts";
 import { commandOf, readProcFile } from "../stage/proc_file.ts";
 import { ROOT, START_ENV } from "../stage/service_command.ts";
 import { derivePermissions } from "../../ctl/service_permissions.ts";
 import { McpProcess } from "./mcp_process.ts";
-
-const START = `${ROOT}ctl/start.sh`;
-const ENV = { DENO: Deno.execPath(), NO_COLOR: "1" };
-
-/** A set-up on free ports, and the monitor of its signer. */
-async function createSetUp(folder: string) {
-  const [signer, broker, signerMonitor, brokerMonitor] = [freePort(), freePort(), freePort(), freePort()];
-  const at = (port: number) => `127.0.0.1:${port}`;
-  const listeners = { "--listen-signer": signer, "--listen-broker": broker };
-  const monitors = { "--monitor-signer": signerMonitor, "--monitor-broker": brokerMonitor };
-  const flags = Object.entries({ ...listeners, ...monitors }).flatMap(([flag, port]) => [flag, at(port)]);
-  const result = await run(folder, "init", "--direct", ...flags);
-  assert.equal(result.exit, 0, result.err);
-  return { monitor: `http://${at(signerMonitor)}` };
-}
-
-async function isReady(monitor: string): Promise<boolean> {
-  try {
-    const response = await fetch(`${monitor}/readyz`);
-    await response.body?.cancel();
-    return response.ok;
-  } catch {
-    return false;
-  }
-}
-
-/** The signer of a set-up, started and ready. */
-async function startSigner(folder: string, monitor: string) {
-  const child = new Deno.Command(START, {
-    args: ["signer", "-config", "signer.json"],
-    cwd: folder,
-    env: ENV,
-    stdin: "null",
-    stdout: "null",
-    stderr: "piped",
-  }).spawn();
-  const log = new Response(child.stderr).text();
-  await poll(() => isReady(monitor), { what: "the signer to be ready" });
-  return { child, log };
-}
+import { createSetUp, ENV, isReady, START, startSigner } from "./started_signer.ts";
 
 Deno.test("ctl/start.sh becomes the signer, which gets its signals and ends with its own exit code", async () => {
   await using folder = await createFolder();

@@ -94,6 +94,7 @@ export const ADAPTERS: readonly string[] = [
   "ctl/commands/",
   "ctl/doctor/file_checks.ts",
   "ctl/doctor/live_checks.ts",
+  "ctl/doctor/running_checks.ts",
   "ctl/doctor/upstream_checks.ts",
   "ctl/edit/locked_text.ts",
   "ctl/edit_signer_file.ts",

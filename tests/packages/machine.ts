@@ -31,7 +31,7 @@ export class RootFilesystem {
 
   /** Makes the least Debian that has systemd, and what else is named. */
   static async create(path: string, more: readonly string[] = []): Promise<RootFilesystem> {
-    const packages = ["systemd", "systemd-sysv", "dbus", "openssh-client", ...more].join(",");
+    const packages = ["systemd", "systemd-sysv", "dbus", "openssh-client", "procps", ...more].join(",");
     // Straight into a folder; what only people read is left out.
     const leftOut = ["/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*"];
     const options = leftOut.map((pattern) => `--dpkgopt=path-exclude=${pattern}`);
