@@ -1,4 +1,5 @@
 /** What a process may do, as its command line or its executable says, beside what its config calls for. */
+import { Buffer } from "node:buffer";
 import { normalize } from "node:path";
 import { parseStandardJson } from "@gateway/shared/json";
 
@@ -57,19 +58,25 @@ export function readFlags(words: readonly string[]): Granted {
   return { flags, ...(set !== undefined && { set }) };
 }
 
-/** What `deno compile` writes into an executable: `null` means nothing, `[]` everything of a kind. */
-const EMBEDDED = new TextEncoder().encode('"permissions":{"allow_env"');
+const KEY = '"permissions":';
+/**
+ * What `deno compile` writes into an executable: `null` means nothing, `[]` everything of a kind. In two parts, for this
+ * module is in an executable too.
+ */
+const EMBEDDED = new TextEncoder().encode(`${KEY}{"allow_env"`);
 
 /** Reads what an executable of `deno compile` may do; undefined for what is none. */
 export function readEmbedded(bytes: Uint8Array): Granted | undefined {
-  const at = lastIndexOf(bytes, EMBEDDED);
+  const at = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).lastIndexOf(EMBEDDED);
   if (at < 0) return undefined;
-  const from = at + '"permissions":'.length;
+  const from = at + KEY.length;
   const end = bytes.indexOf("}".charCodeAt(0), from);
   const flags = new Map<string, Values>(BOUNDS.map((flag) => [flag, "all"]));
   try {
     const json = parseStandardJson(new TextDecoder().decode(bytes.subarray(from, end + 1)));
     for (const [key, value] of Object.entries(json as Readonly<Record<string, unknown>>)) {
+      // Deno's default; an executable imports nothing but what is in it.
+      if (key === "allow_import") continue;
       const name = `--${key.replaceAll("_", "-")}`;
       if (key === "prompt" && value !== false) flags.delete("--no-prompt");
       else if (value === true) flags.set(name, "all");
@@ -79,14 +86,6 @@ export function readEmbedded(bytes: Uint8Array): Granted | undefined {
     return undefined;
   }
   return { flags };
-}
-
-function lastIndexOf(bytes: Uint8Array, part: Uint8Array): number {
-  for (let at = bytes.lastIndexOf(part[0] ?? 0); at >= 0; at = bytes.lastIndexOf(part[0] ?? 0, at - 1)) {
-    if (part.every((byte, index) => bytes[at + index] === byte)) return at;
-    if (at === 0) return -1;
-  }
-  return -1;
 }
 
 /** What a process has beside what is derived from its config. */

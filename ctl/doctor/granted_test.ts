@@ -28,6 +28,11 @@ Deno.test.each<{ name: string; words: string[]; more?: string[]; less?: string[]
   { name: "everything, by its long name", words: [...DERIVED, "--allow-all"], more: ["--allow-all"] },
   { name: "each file", words: but("--allow-read", "--allow-read"), more: ["--allow-read"] },
   { name: "each file after some", words: [...DERIVED, "--allow-read"], more: ["--allow-read"] },
+  {
+    name: "each file before some",
+    words: but("--allow-read", "--allow-read", "--allow-read=/var/log/gw"),
+    more: ["--allow-read"],
+  },
   { name: "the root", words: [...DERIVED, "--allow-read=/"], more: ["--allow-read=/"] },
   { name: "a folder above", words: [...DERIVED, "-R=/var/log"], more: ["--allow-read=/var/log"] },
   {
